@@ -104,15 +104,15 @@ fn main() {
 fn list() {
     println!("Peers");
     for peer in PEERS {
-        println!("  {:<20} {}", peer.name, peer.about);
+        println!("  {:<24} {}", peer.name, peer.about);
     }
     println!("Cases of the QUIC interop runner, with each peer");
     for case in RUNNERS {
-        println!("  {:<20} {}", case.name, case.about);
+        println!("  {:<24} {}", case.name, case.about);
     }
     println!("Finer cases, with quinn");
     for case in CASES {
-        println!("  {:<20} {}", case.name, case.about);
+        println!("  {:<24} {}", case.name, case.about);
     }
 }
 

@@ -310,7 +310,7 @@ impl Runner {
         if direction == DOWN {
             seen.answer(&arrival.bytes);
         } else {
-            seen.begin(&arrival.bytes);
+            seen.begin(now, &arrival.bytes, fate.deliveries().next().is_none());
         }
         seen.mark(direction, arrival.ecn);
         let mut any = false;

@@ -20,6 +20,8 @@ pub(crate) struct Wishes {
     pub(crate) protocol: &'static [u8],
     /// ChaCha20 and nothing else.
     pub(crate) chacha: bool,
+    /// P-384 and no other group.
+    pub(crate) p384: bool,
     /// Early data (0-RTT), where the stack has it.
     pub(crate) early: bool,
 }
@@ -144,6 +146,9 @@ fn provider(wishes: Wishes) -> Arc<CryptoProvider> {
     // As quickset has them for applications: a hello of two datagrams, and a share of X25519 for those who know no other.
     provider.kx_groups =
         vec![kx_group::X25519MLKEM768, kx_group::X25519, kx_group::SECP256R1, kx_group::SECP384R1];
+    if wishes.p384 {
+        provider.kx_groups = vec![kx_group::SECP384R1];
+    }
     if wishes.chacha {
         provider.cipher_suites = vec![cipher_suite::TLS13_CHACHA20_POLY1305_SHA256];
     }

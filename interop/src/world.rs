@@ -41,7 +41,7 @@ impl Setup {
     pub(crate) fn on(pair: Pair, road: &str) -> Result<Self> {
         let side = |stack| Side {
             stack,
-            tls: Wishes { protocol: PROTOCOL, chacha: false, early: false },
+            tls: Wishes { protocol: PROTOCOL, chacha: false, p384: false, early: false },
             retry: false,
             idle: Duration::from_secs(30),
             draft: false,

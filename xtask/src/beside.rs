@@ -39,8 +39,10 @@ const ISAL: &[Need] = &[Need {
 /// Quickset with other stacks. Not optimized itself, so that the debug assertions of our crates take part. What the
 /// peers need is installed; one that cannot be is told to the program, which reports it.
 pub(crate) fn interop(args: &[String]) -> Result<()> {
-    if Wanted::new(args, "--case").named == [WEBTRANSPORT_GO] {
-        return webtransport_go();
+    if let [case] = Wanted::new(args, "--case").named[..] {
+        if let Some((_, play)) = BY_NAME.iter().find(|(name, _)| *name == case) {
+            return play();
+        }
     }
     let wanted = Wanted::new(args, "--peer");
     let mut given = args.to_vec();
@@ -61,17 +63,72 @@ pub(crate) fn interop(args: &[String]) -> Result<()> {
     program("interop", &["--features", &features], &given)
 }
 
+/// Cases that are none of the matrix, but tests of ours that need what is not everywhere: played when they alone are named.
+const BY_NAME: &[ByName] =
+    &[("webtransport-go", webtransport_go), ("webtransport-py", webtransport_py), ("firefox", firefox)];
+
+type ByName = (&'static str, fn() -> Result<()>);
+
 /// WebTransport with webtransport-go: its program is built here, and plays in tests of ours.
 fn webtransport_go() -> Result<()> {
     ensure(GO)?;
     let program = root().join("target/interop/webtransport_go");
     let folder = root().join("interop/programs/webtransport_go");
     run(Command::new("go").args(["build", "-o"]).arg(&program).arg(".").current_dir(folder))?;
-    let test = ["test", "--package", "quickset", "--test", "webtransport_go", "--", "--ignored"];
-    run(cargo_beside().args(test).env("QUICKSET_WEBTRANSPORT_GO", program))
+    webtransport(&program.display().to_string())
 }
 
-const WEBTRANSPORT_GO: &str = "webtransport-go";
+/// The same with pywebtransport.
+fn webtransport_py() -> Result<()> {
+    let home = root().join("target/interop/webtransport_py");
+    let folder = root().join("interop/programs/webtransport_py");
+    python::environment_of((3, 12), &home, "interop/programs/webtransport_py/requirements.txt")?;
+    let (python, program) = (home.join("venv/bin/python"), folder.join("main.py"));
+    webtransport(&format!("{}\n{}", python.display(), program.display()))
+}
+
+/// With a program of another stack, and its first arguments, one a line.
+fn webtransport(peer: &str) -> Result<()> {
+    let test = ["test", "--package", "quickset", "--test", "webtransport_peers", "--", "--ignored"];
+    run(cargo_beside().args(test).env("QUICKSET_WEBTRANSPORT_PEER", peer))
+}
+
+/// Firefox, with the page of the example for WebTransport, and with `http serve`.
+fn firefox() -> Result<()> {
+    ensure(FIREFOX)?;
+    let tests = [("quickset", "webtransport"), ("quickset-cli", "http")];
+    for (package, test) in tests {
+        run(cargo_beside().args([
+            "test",
+            "--package",
+            package,
+            "--test",
+            test,
+            "firefox",
+            "--",
+            "--ignored",
+        ]))?;
+    }
+    Ok(())
+}
+
+const FIREFOX: &[Need] = &[
+    Need {
+        sign: Sign::Program("firefox-esr"),
+        package: "firefox-esr",
+        why: "interop --case firefox: a browser with HTTP/3",
+    },
+    Need {
+        sign: Sign::Program("openssl"),
+        package: "openssl",
+        why: "interop --case firefox: a certificate by a root of its own",
+    },
+    Need {
+        sign: Sign::Program("certutil"),
+        package: "libnss3-tools",
+        why: "interop --case firefox: certificates that it trusts",
+    },
+];
 
 const GO: &[Need] = &[Need {
     sign: Sign::Program("go"),

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, bail};
 
 use crate::needs::{self, Need, Sign};
-use crate::run::{Outcome, cargo, cargo_beside, on_path, root, run};
+use crate::run::{Outcome, cargo, cargo_beside, root, run};
 
 /// Builds the package and runs its tests.
 pub(crate) fn command(args: &[String]) -> Result<()> {
@@ -150,9 +150,12 @@ impl Place {
 
 /// Makes a virtual environment `venv` in `home` with what a list says, unless there is one with the same list.
 pub(crate) fn environment(home: &Path, list: &str) -> Result<()> {
-    if let Some(reason) = missing() {
-        bail!("{reason}");
-    }
+    environment_of(OLDEST, home, list)
+}
+
+/// The same with a Python of this version at least.
+pub(crate) fn environment_of(oldest: Version, home: &Path, list: &str) -> Result<()> {
+    let python = interpreter(oldest)?;
     let wanted = std::fs::read_to_string(list).with_context(|| format!("{list} cannot be read"))?;
     let stamp = home.join("requirements.txt");
     if std::fs::read_to_string(&stamp).is_ok_and(|there| there == wanted) {
@@ -160,7 +163,7 @@ pub(crate) fn environment(home: &Path, list: &str) -> Result<()> {
     }
     std::fs::create_dir_all(home)?;
     let environment = home.join("venv");
-    run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&environment))?;
+    run(Command::new(python).args(["-m", "venv", "--clear"]).arg(&environment))?;
     run(pip(&environment).arg("-r").arg(list))?;
     Ok(std::fs::write(stamp, wanted)?)
 }
@@ -181,16 +184,31 @@ fn checks(place: &Place) -> Result<()> {
 
 /// Why there is no Python to work with.
 fn missing() -> Option<String> {
-    if !on_path("python3") {
-        return Some("python3 is missing; Debian has it in python3-venv".to_owned());
-    }
-    let venv = ["-c", "import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))"];
-    let fits = Command::new("python3").args(venv).stderr(Stdio::null()).status();
-    if fits.is_ok_and(|status| status.success()) {
-        return None;
-    }
-    Some("python3 has no venv or is older than 3.11; Debian has it in python3-venv".to_owned())
+    interpreter(OLDEST).err().map(|error| error.to_string())
 }
+
+/// The first Python on the PATH that has venv and is of this version at least.
+fn interpreter(oldest: Version) -> Result<&'static str> {
+    let fits = |python: &str| {
+        let venv = format!("import ensurepip, sys, venv; sys.exit(sys.version_info < {oldest:?})");
+        let fits = Command::new(python).args(["-c", &venv]).stderr(Stdio::null()).status();
+        fits.is_ok_and(|status| status.success())
+    };
+    let (major, minor) = oldest;
+    PYTHONS.iter().copied().find(|python| fits(python)).with_context(|| {
+        format!(
+            "there is no python3 with venv that is {major}.{minor} or newer; Debian has one in python3-venv, and with pyenv \
+             PYENV_VERSION says which"
+        )
+    })
+}
+
+/// Major and minor.
+type Version = (u32, u32);
+
+/// Of what is ours.
+const OLDEST: Version = (3, 11);
+const PYTHONS: &[&str] = &["python3", "python3.14", "python3.13", "python3.12"];
 
 const MANIFEST: &str = "python/Cargo.toml";
 /// Twelve short runs.

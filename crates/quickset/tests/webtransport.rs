@@ -16,6 +16,7 @@ use quickset::h3::webtransport::{Ending, Session, SessionError};
 use quickset::h3::{self, Client, Code, Config, HttpError, Priority, Refusal, Request, Response, Server};
 use quickset::{Class, ClientConfig, Connection, Endpoint, Identity, ServerConfig, Trust};
 use tokio::net::TcpListener;
+use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
 
 async fn soon<T>(future: impl Future<Output = T>) -> T {
@@ -395,13 +396,37 @@ async fn who_offers_none_has_no_sessions() {
 /// The page of the example, in Chromium.
 #[tokio::test]
 async fn chromium_has_sessions_with_us() {
+    check_page(|url, _| visit(url)).await;
+}
+
+/// And in Firefox.
+#[tokio::test]
+#[ignore = "cargo xtask interop --case firefox"]
+async fn firefox_has_sessions_with_us() {
+    check_page(async |url, mut shown| {
+        let mut firefox = firefox(&url);
+        let text = shown.recv().await;
+        firefox.kill().await.unwrap();
+        text
+    })
+    .await;
+}
+
+/// Has a browser, if there is one, visit the page of the example by its address, and holds what the page shows then, which it
+/// also says itself, against what it should.
+async fn check_page<V>(visit: impl FnOnce(String, mpsc::UnboundedReceiver<String>) -> V)
+where
+    V: Future<Output = Option<String>>,
+{
     let identity = Identity::for_browsers(["localhost"]).unwrap();
     let hash = identity.certificate_hash();
-    let local = ([0, 0, 0, 0, 0, 0, 0, 1], 0).into();
+    let local = (std::net::Ipv4Addr::LOCALHOST, 0).into();
     let server = Endpoint::server(local, &ServerConfig::new(identity, &[h3::ALPN]).unwrap()).unwrap();
     let listener = TcpListener::bind(local).await.unwrap();
     let url = format!("http://localhost:{}/", listener.local_addr().unwrap().port());
-    tokio::spawn(page::serve(listener, page::of(server.local_addr().port(), &hash)));
+    let (show, shown) = mpsc::unbounded_channel();
+    let page = page::of(server.local_addr().port(), &hash);
+    tokio::spawn(page::serve(listener, page, move |text| drop(show.send(text))));
     let (tell, mut endings) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         while let Some(connection) = server.accept().await {
@@ -415,7 +440,7 @@ async fn chromium_has_sessions_with_us() {
         }
     });
 
-    let Some(dom) = visit(&url).await else { return };
+    let Some(dom) = visit(url, shown).await else { return };
     let lines = [
         "bidirectional: both ways",
         "large: 1000000 bytes, the same",
@@ -436,11 +461,31 @@ async fn chromium_has_sessions_with_us() {
     assert_eq!(ended[1], ("/echo/two".into(), ending(42, "as you say")));
 }
 
+/// Firefox, on its way to a page, with a profile of its own.
+fn firefox(url: &str) -> Child {
+    let profile =
+        std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("firefox-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&profile);
+    std::fs::create_dir_all(&profile).unwrap();
+    // Nothing of its own that needs a network.
+    let quiet = ["browser.shell.checkDefaultBrowser", "datareporting.policy.dataSubmissionEnabled"];
+    let settings = quiet.map(|name| format!("user_pref({name:?}, false);\n")).concat();
+    std::fs::write(profile.join("user.js"), settings).unwrap();
+    Command::new("firefox-esr")
+        .args(["--headless", "--no-remote", "--profile"])
+        .arg(profile)
+        .arg(url)
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .expect("cargo xtask interop installs Firefox")
+}
+
 /// What Chromium has made of a page once it is loaded, if there is Chromium.
-async fn visit(url: &str) -> Option<String> {
+async fn visit(url: String) -> Option<String> {
     let profile = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"))
         .join(format!("webtransport-{}", std::process::id()));
-    let output = tokio::process::Command::new("chromium")
+    let output = Command::new("chromium")
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-component-update"])
         .args(["--disable-background-networking", "--timeout=40000", "--dump-dom"])
         .arg(format!("--user-data-dir={}", profile.display()))

@@ -1,7 +1,7 @@
 // A client and an echo server by webtransport-go, for sessions with ours:
 //
 //	webtransport_go client URL
-//	webtransport_go server
+//	webtransport_go server CERTIFICATE KEY
 //
 // The client says "fine" once all it tried went well, and "failed: ..." otherwise. The server says where it listens.
 package main
@@ -9,15 +9,11 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -38,8 +34,8 @@ func main() {
 		fmt.Println("fine")
 		return
 	}
-	if len(os.Args) == 2 && os.Args[1] == "server" {
-		fmt.Println("failed:", serve())
+	if len(os.Args) == 4 && os.Args[1] == "server" {
+		fmt.Println("failed:", serve(os.Args[2], os.Args[3]))
 	}
 	os.Exit(2)
 }
@@ -104,8 +100,8 @@ func exchange(out io.WriteCloser, in io.Reader, payload []byte) error {
 	return err
 }
 
-func serve() error {
-	certificate, err := certificate()
+func serve(certificateFile, keyFile string) error {
+	certificate, err := tls.LoadX509KeyPair(certificateFile, keyFile)
 	if err != nil {
 		return err
 	}
@@ -156,19 +152,4 @@ func echo(session *webtransport.Session) {
 		}
 		session.SendDatagram(datagram)
 	}
-}
-
-func certificate() (tls.Certificate, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	template := x509.Certificate{
-		SerialNumber: big.NewInt(1),
-		DNSNames:     []string{"localhost"},
-		NotBefore:    time.Now().Add(-time.Hour),
-		NotAfter:     time.Now().Add(time.Hour),
-	}
-	der, err := x509.CreateCertificate(rand.Reader, &template, &template, &key.PublicKey, key)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
 }

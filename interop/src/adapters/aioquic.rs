@@ -1,4 +1,5 @@
 use super::{Peer, script};
+use crate::play::Role;
 
 pub(super) const PEER: Peer = Peer {
     name: "aioquic",
@@ -6,6 +7,11 @@ pub(super) const PEER: Peer = Peer {
     h3_only: false,
     browser: false,
     program: |place| script(place, "aioquic_peer.py", "aioquic"),
-    lacks: |case, _role| (case == "ecn").then_some("aioquic has no marks"),
+    lacks: |case, role| match (case, role) {
+        ("ecn", _) => Some("aioquic has no marks"),
+        ("hello-again", Role::Client) => Some("aioquic sends a share of each group that it knows"),
+        ("hello-again", Role::Server) => Some("aioquic sends no HelloRetryRequest"),
+        _ => None,
+    },
     stalls: |_, _| None,
 };

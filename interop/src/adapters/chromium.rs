@@ -12,8 +12,25 @@ pub(super) const PEER: Peer = Peer {
     lacks: |case, role| match (case, role) {
         (_, Role::Server) => Some("Chromium is a client"),
         (
-            "handshake" | "transfer" | "longrtt" | "chacha20" | "retry" | "http3" | "transferloss"
-            | "transfercorruption" | "amplificationlimit" | "rebind-port" | "rebind-addr" | "ipv6"
+            "handshake"
+            | "hello-two-datagrams"
+            | "hello-first-lost"
+            | "hello-second-lost"
+            | "hello-retry"
+            | "hello-retry-first-lost"
+            | "hello-retry-second-lost"
+            | "hello-again"
+            | "transfer"
+            | "longrtt"
+            | "chacha20"
+            | "retry"
+            | "http3"
+            | "transferloss"
+            | "transfercorruption"
+            | "amplificationlimit"
+            | "rebind-port"
+            | "rebind-addr"
+            | "ipv6"
             | "priorities",
             _,
         ) => None,

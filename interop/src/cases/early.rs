@@ -14,7 +14,7 @@ use crate::tls::{self, Identity, Wishes};
 use crate::world::{PROTOCOL, Pair};
 
 pub(super) async fn run(pair: Pair) -> Result<()> {
-    let wishes = Wishes { protocol: PROTOCOL, chacha: false, early: false };
+    let wishes = Wishes { protocol: PROTOCOL, chacha: false, p384: false, early: false };
     let identity = Identity::new(0)?;
     let servers = [server(pair.server, &identity, wishes)?, server(pair.server, &identity, wishes)?];
     let mut tls = Arc::unwrap_or_clone(identity.client(wishes)?);

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 
 use super::page;
 use crate::play::Role;
@@ -63,6 +63,21 @@ pub(crate) struct Evidence<'a> {
     pub(crate) folder: &'a Path,
 }
 
+impl Evidence<'_> {
+    /// In which group keys were exchanged, and how long the handshake took.
+    pub(crate) fn handshake(&self) -> Option<String> {
+        let (group, time) = (self.seen.group?, self.seen.handshake?);
+        let name = match group {
+            0x11ec => "X25519MLKEM768".to_owned(),
+            0x1d => "X25519".to_owned(),
+            0x17 => "P-256".to_owned(),
+            SECP384R1 => "P-384".to_owned(),
+            other => format!("group {other:#06x}"),
+        };
+        Some(format!("{name} in {} ms", time.as_millis()))
+    }
+}
+
 impl Case {
     pub(crate) fn limit(&self) -> Duration {
         Duration::from_secs(self.seconds)
@@ -70,6 +85,11 @@ impl Case {
 
     pub(crate) fn measures(&self) -> bool {
         matches!(self.name, "goodput" | "crosstraffic")
+    }
+
+    /// The handshake is what it is about.
+    pub(crate) fn is_hello(&self) -> bool {
+        self.name.starts_with("hello-")
     }
 }
 
@@ -129,13 +149,59 @@ pub(crate) const CASES: &[Case] = &[
         seconds: 60,
         ..PLAIN
     },
+    Case { name: "retry", about: "the server makes the client prove its address", judge: retried, ..PLAIN },
     Case {
-        name: "retry",
-        about: "the server makes the client prove its address",
+        name: "hello-two-datagrams",
+        about: "a ClientHello of two datagrams, as with a share of X25519MLKEM768",
+        judge: |e| hello(e, [false, false]),
+        short: false,
+        ..PLAIN
+    },
+    Case {
+        name: "hello-first-lost",
+        about: "the first of the two is lost",
+        up: Some("delay=15ms loss=list:0"),
+        judge: |e| hello(e, [true, false]),
+        ..PLAIN
+    },
+    Case {
+        name: "hello-second-lost",
+        about: "the second of the two is lost",
+        up: Some("delay=15ms loss=list:1"),
+        judge: |e| hello(e, [false, true]),
+        ..PLAIN
+    },
+    Case {
+        name: "hello-retry",
+        about: "a Retry packet answers a ClientHello of two datagrams",
+        judge: |e| retried_hello(e, [false, false]),
+        short: false,
+        ..PLAIN
+    },
+    Case {
+        name: "hello-retry-first-lost",
+        about: "of the hello behind a Retry packet the first datagram is lost",
+        up: Some("delay=15ms loss=list:2"),
+        judge: |e| retried_hello(e, [true, false]),
+        ..PLAIN
+    },
+    Case {
+        name: "hello-retry-second-lost",
+        about: "of the hello behind a Retry packet the second datagram is lost",
+        up: Some("delay=15ms loss=list:3"),
+        judge: |e| retried_hello(e, [false, true]),
+        short: false,
+        ..PLAIN
+    },
+    Case {
+        name: "hello-again",
+        about: "a HelloRetryRequest: the server knows P-384 only, of which the client sent no share",
         judge: |e| {
-            ensure!(e.seen.retries > 0, "no Retry packet was seen");
-            ensure!(e.seen.proofs > 0, "no Initial packet brought the token of the Retry packet back");
-            Ok(())
+            ensure!(e.seen.asked_again, "no HelloRetryRequest was seen");
+            let group = e.seen.group.unwrap_or_default();
+            ensure!(group == SECP384R1, "the ServerHello has the group {group:#06x}");
+            soon(e)?;
+            unamplified(e)
         },
         ..PLAIN
     },
@@ -220,7 +286,8 @@ pub(crate) const CASES: &[Case] = &[
         names: 400,
         judge: |e| {
             lost(e)?;
-            let bytes = e.seen.handshake_bytes;
+            ensure!(e.seen.hello.get(1) != Some(&false), "all of the hello arrived at once");
+            let bytes: u64 = e.seen.handshake_bytes.iter().sum();
             ensure!(bytes > e.certificate, "the handshake has {bytes} bytes: no certificate");
             unamplified(e)
         },
@@ -344,6 +411,39 @@ pub(crate) const CASES: &[Case] = &[
 /// RFC 8446 §B.4: TLS_CHACHA20_POLY1305_SHA256.
 const CHACHA20: u16 = 0x1303;
 
+/// RFC 8446 §4.2.7.
+const SECP384R1: u16 = 0x18;
+
+/// The hello took two datagrams, of which those were lost, and the handshake went on as soon as it may.
+fn hello(e: &Evidence<'_>, lost: [bool; 2]) -> Result<()> {
+    ensure!(
+        e.seen.hello == lost,
+        "of the datagrams of the hello these were lost: {:?}, not {lost:?}",
+        e.seen.hello
+    );
+    soon(e)?;
+    unamplified(e)
+}
+
+fn retried(e: &Evidence<'_>) -> Result<()> {
+    ensure!(e.seen.retries > 0, "no Retry packet was seen");
+    ensure!(e.seen.proofs > 0, "no Initial packet brought the token of the Retry packet back");
+    Ok(())
+}
+
+fn retried_hello(e: &Evidence<'_>, lost: [bool; 2]) -> Result<()> {
+    retried(e)?;
+    hello(e, lost)
+}
+
+/// No second of silence: what arrived of the hello is acknowledged at once (RFC 9000 §13.2.1), and then the client knows the
+/// round trip, and sends the rest again after three at most (RFC 9002 §6.2.1).
+fn soon(e: &Evidence<'_>) -> Result<()> {
+    let time = e.seen.handshake.context("no packet of the client was seen behind its handshake")?;
+    ensure!(time < Duration::from_secs(1), "the handshake took {time:?}");
+    Ok(())
+}
+
 /// The link lost something: otherwise nothing was to be overcome.
 fn lost(e: &Evidence<'_>) -> Result<()> {
     ensure!(e.seen.lost > 0, "nothing was lost: it shows nothing");
@@ -364,22 +464,9 @@ fn each_its_own(e: &Evidence<'_>) -> Result<()> {
 
 /// The last connection's handshake is smaller than the certificate is, the first one's is not.
 fn resumed(e: &Evidence<'_>) -> Result<()> {
-    ensure!(e.seen.connections > 1, "there was no second connection");
-    let [first, .., last] = e.flows else { return one_flow(e) };
-    ensure!(first.handshake_bytes > e.certificate, "the first handshake has {} bytes", first.handshake_bytes);
-    ensure!(
-        last.handshake_bytes < e.certificate,
-        "the second handshake has {} bytes and a certificate among them",
-        last.handshake_bytes
-    );
-    Ok(())
-}
-
-/// Clients that use one port for both connections: twice the certificate would have come.
-fn one_flow(e: &Evidence<'_>) -> Result<()> {
-    let bytes = e.seen.handshake_bytes;
-    ensure!(bytes > e.certificate, "the handshakes have {bytes} bytes");
-    ensure!(bytes < 2 * e.certificate, "the handshakes have {bytes} bytes: both certificates");
+    let [first, .., last] = e.seen.handshake_bytes[..] else { bail!("there was no second connection") };
+    ensure!(first > e.certificate, "the first handshake has {first} bytes");
+    ensure!(last < e.certificate, "the second handshake has {last} bytes and a certificate among them");
     Ok(())
 }
 
@@ -417,7 +504,7 @@ mod tests {
     fn plain() -> Seen {
         let mut seen = Seen::default();
         (seen.connections, seen.suite, seen.version) = (1, Some(0x1301), 1);
-        (seen.unproven, seen.answered, seen.handshake_bytes) = (1200, 3000, 2000);
+        (seen.unproven, seen.answered, seen.handshake_bytes) = (1200, 3000, vec![2000]);
         (seen.late_bytes, seen.datagrams) = (60_000, [1000, 4000]);
         seen
     }
@@ -459,9 +546,37 @@ mod tests {
         assert!(passes("chacha20", &with(|s| s.suite = Some(0x1303))));
         assert!(!passes("retry", &with(|s| s.retries = 1)), "a Retry packet that nobody answers");
         assert!(passes("retry", &with(|s| (s.retries, s.proofs) = (1, 1))));
+        let with_hello = |hello: [bool; 2], ms| {
+            let mut seen = plain();
+            (seen.hello, seen.handshake) = (hello.to_vec(), Some(Duration::from_millis(ms)));
+            (seen.retries, seen.proofs) = (1, 1);
+            seen
+        };
+        for (names, lost) in [
+            (["hello-two-datagrams", "hello-retry"], [false, false]),
+            (["hello-first-lost", "hello-retry-first-lost"], [true, false]),
+            (["hello-second-lost", "hello-retry-second-lost"], [false, true]),
+        ] {
+            for name in names {
+                assert!(passes(name, &with_hello(lost, 130)), "{name}");
+                assert!(!passes(name, &with_hello(lost, 1030)), "{name}: a second of silence");
+                assert!(!passes(name, &with_hello([true, true], 130)), "{name}: both were lost");
+                let mut amplified = with_hello(lost, 130);
+                amplified.beyond = 1;
+                assert!(!passes(name, &amplified), "{name}: beyond the limit");
+            }
+        }
+        let mut again = with_hello([false, false], 130);
+        (again.asked_again, again.group) = (true, Some(0x18));
+        assert!(passes("hello-again", &again));
+        again.group = Some(0x1d);
+        assert!(!passes("hello-again", &again), "another group");
+        again.proofs = 0;
+        assert!(!passes("hello-retry", &again), "a Retry packet that nobody answers");
         assert!(passes("handshakeloss", &with(|s| s.lost = 1)));
         assert!(!passes("handshakeloss", &with(|s| (s.lost, s.beyond) = (1, 1))));
-        assert!(passes("amplificationlimit", &with(|s| s.lost = 1)));
+        assert!(passes("amplificationlimit", &with(|s| (s.lost, s.hello) = (1, vec![false, true]))));
+        assert!(!passes("amplificationlimit", &with(|s| (s.lost, s.hello) = (1, vec![false, false]))));
         assert!(passes("transferloss", &with(|s| s.lost = 1)));
         assert!(passes("handshakecorruption", &with(|s| s.corrupted = 1)));
         assert!(passes("transfercorruption", &with(|s| s.corrupted = 1)));
@@ -475,9 +590,9 @@ mod tests {
         assert!(!passes("ecn", &silent), "a client that stopped marking");
         // One handshake of one connection, and two of which the second has no certificate.
         assert!(!passes("resumption", &plain()));
-        assert!(passes("resumption", &with(|s| (s.connections, s.handshake_bytes) = (2, 2500))));
-        let two = [plain(), with(|s| s.handshake_bytes = 500)];
-        assert!(judged("resumption", &two[0].clone().and(&two[1]), &two, 0).is_ok());
+        assert!(!passes("resumption", &with(|s| s.handshake_bytes = vec![2000, 2000])));
+        // What is sent again on the way is no second certificate.
+        assert!(passes("resumption", &with(|s| s.handshake_bytes = vec![6000, 500])));
     }
 
     #[test]

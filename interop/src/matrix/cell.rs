@@ -167,10 +167,12 @@ impl Cell {
             folder: &ground.folder,
         };
         (self.case.judge)(&evidence)?;
-        let figure = self.case.measures().then(|| {
+        let figure = if self.case.measures() {
             let rate = evidence.bytes as f64 * 8.0 / relay.span(0).as_secs_f64();
-            format!("{:.2} Mbit/s", rate / 1e6)
-        });
+            Some(format!("{:.2} Mbit/s", rate / 1e6))
+        } else {
+            evidence.handshake().filter(|_| self.case.is_hello())
+        };
         Ok(Played { seconds, figure })
     }
 

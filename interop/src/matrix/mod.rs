@@ -100,7 +100,7 @@ pub(crate) fn play(wanted: &Wanted) -> Result<Vec<Row>> {
                 let ours = if role == Role::Server { "server" } else { "client" };
                 if !matches!(outcome, Outcome::Absent { .. }) {
                     let seconds = start.elapsed().as_secs_f64();
-                    println!("  {:<20} our {ours} {seconds:>6.1} s  {}", case.name, report::words(&outcome));
+                    println!("  {:<24} our {ours} {seconds:>6.1} s  {}", case.name, report::words(&outcome));
                 }
                 rows.push(Row { peer: peer.name.into(), case: case.name.into(), ours, outcome });
             }

@@ -83,14 +83,14 @@ impl Report {
     /// Case by peer, for the terminal: `our server / our client`.
     pub(crate) fn table(&self, cases: &[&Case]) -> String {
         let peers = self.peers();
-        let mut text = format!("{:<20}", "our server/client");
+        let mut text = format!("{:<24}", "our server/client");
         for peer in &peers {
             let _ = write!(text, " {peer:<13}");
         }
         text.push('\n');
         let cells = self.by_place();
         for case in cases {
-            let _ = write!(text, "{:<20}", case.name);
+            let _ = write!(text, "{:<24}", case.name);
             for peer in &peers {
                 let sign = |ours| cells.get(&(case.name, *peer, ours)).map_or("", |outcome| sign(outcome));
                 let _ = write!(text, " {:<13}", format!("{}/{}", sign("server"), sign("client")));

@@ -91,13 +91,19 @@ impl Job {
         self.case == case
     }
 
+    /// The server makes the client prove its address.
+    fn retries(&self) -> bool {
+        self.is("retry") || self.case.starts_with("hello-retry")
+    }
+
     fn identity(&self) -> Result<Identity> {
         Identity::read(&self.identity)
     }
 
     fn wishes(&self) -> Wishes {
         let protocol: &[u8] = if self.h3 { b"h3" } else { HQ };
-        Wishes { protocol, chacha: self.is("chacha20"), early: self.is("zerortt") }
+        let p384 = self.is("hello-again") && self.role == Role::Server;
+        Wishes { protocol, chacha: self.is("chacha20"), p384, early: self.is("zerortt") }
     }
 
     /// What is fetched over each connection, one after the other.

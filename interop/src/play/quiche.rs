@@ -40,6 +40,8 @@ fn config(job: &Job) -> Result<Config> {
         config.verify_peer(true);
     }
     config.set_application_protos(&[if job.h3 { b"h3" } else { HQ }])?;
+    let is_last_resort = job.is("hello-again") && job.role == Role::Server;
+    config.set_curves_list(if is_last_resort { "P-384" } else { "X25519MLKEM768:X25519:P-256:P-384" })?;
     config.set_max_idle_timeout(30_000);
     config.set_max_recv_udp_payload_size(1472);
     config.set_max_send_udp_payload_size(1472);
@@ -225,7 +227,7 @@ async fn admit(
     }
     let token = header.token.as_deref().unwrap_or_default();
     let mut original = None;
-    if job.is("retry") {
+    if job.retries() {
         if token.is_empty() {
             // The token is the id that the client chose: nobody forges it here.
             let id = random();

@@ -30,7 +30,7 @@ pub(super) fn server_config(job: &Job) -> Result<ServerConfig> {
         crypto: Arc::new(quickset_tls::Server::new(tls)?),
         transport: transport(job)?,
         max_connections: 100,
-        retry: if job.is("retry") { RetryPolicy::Always } else { RetryPolicy::Never },
+        retry: if job.retries() { RetryPolicy::Always } else { RetryPolicy::Never },
         retry_token_lifetime: Duration::from_secs(15),
         gate: None,
         token_lifetime: Duration::from_secs(600),
@@ -59,6 +59,9 @@ fn transport(job: &Job) -> Result<Arc<TransportConfig>> {
         versions: if likes_2 { vec![Version::V2, Version::V1] } else { TransportConfig::default().versions },
         first_version: likes_2.then_some(Version::V1),
         idle_timeout: Some(Duration::from_secs(30)),
+        // As long as others wait: by their first probe timeout of a second, one in a hundred takes more than ten seconds while a
+        // third is lost.
+        handshake_timeout: Duration::from_secs(30),
         early_data: job.is("zerortt").then(EarlyData::default),
         qlog: traces.map(|traces| Arc::new(traces) as Arc<dyn Sinks>),
         ..TransportConfig::default()

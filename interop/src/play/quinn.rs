@@ -34,7 +34,7 @@ pub(super) fn server(job: &Job) -> Result<Endpoint> {
 pub(super) async fn accept(job: &Job, endpoint: &Endpoint) -> Option<quinn::Connecting> {
     loop {
         let incoming = endpoint.accept().await?;
-        if job.is("retry") && !incoming.remote_address_validated() {
+        if job.retries() && !incoming.remote_address_validated() {
             let _ = incoming.retry();
             continue;
         }

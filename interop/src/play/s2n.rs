@@ -29,7 +29,7 @@ async fn serve(job: Arc<Job>) -> Result<()> {
     let tls = provider::Server::from(job.identity()?.server(job.wishes())?);
     // With none allowed under way, each handshake has to prove its address.
     let limits = endpoint_limits::Default::builder();
-    let limits = if job.is("retry") { limits.with_inflight_handshake_limit(0)? } else { limits };
+    let limits = if job.retries() { limits.with_inflight_handshake_limit(0)? } else { limits };
     let mut server = Server::builder()
         .with_tls(tls)?
         .with_io(job.address)?

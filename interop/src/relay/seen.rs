@@ -2,8 +2,9 @@
 //! independent reader, since it judges ours.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
-use quickset_base::Ecn;
+use quickset_base::{Ecn, Time};
 
 mod hello;
 
@@ -17,8 +18,15 @@ pub(crate) struct Seen {
     pub(crate) proofs: u64,
     /// Connections that the client began, by its ids; with ids of no length those of an address are one.
     pub(crate) connections: u64,
-    /// The cipher suite of the last ServerHello (RFC 8446 §B.4).
+    /// For each datagram that brought a part of the client's last first hello, whether it was lost.
+    pub(crate) hello: Vec<bool>,
+    /// From the client's first datagram to its first packet that only a finished handshake allows.
+    pub(crate) handshake: Option<Duration>,
+    /// The cipher suite of the last ServerHello (RFC 8446 §B.4), and the group that keys are exchanged in (§4.2.7).
     pub(crate) suite: Option<u16>,
+    pub(crate) group: Option<u16>,
+    /// A HelloRetryRequest came (RFC 8446 §4.1.4).
+    pub(crate) asked_again: bool,
     pub(crate) version_negotiations: u64,
     /// Datagrams lost and damaged by the links.
     pub(crate) lost: u64,
@@ -30,8 +38,8 @@ pub(crate) struct Seen {
     pub(crate) answered: u64,
     /// By how many bytes that was too much, at most.
     pub(crate) beyond: u64,
-    /// Bytes of the server's Handshake packets: with them a certificate comes, or does not.
-    pub(crate) handshake_bytes: u64,
+    /// Bytes of the server's Handshake packets, for each connection: with them a certificate comes, or does not.
+    pub(crate) handshake_bytes: Vec<u64>,
     /// Bytes of the client's 0-RTT packets, and of its 1-RTT packets.
     pub(crate) early_bytes: u64,
     pub(crate) late_bytes: u64,
@@ -50,8 +58,10 @@ pub(crate) struct Seen {
     pub(crate) moved: bool,
     proven: bool,
     tokens: BTreeSet<Vec<u8>>,
-    ids: BTreeSet<Vec<u8>>,
+    /// The ids that clients chose for themselves, in the order in which they began.
+    ids: Vec<Vec<u8>>,
     initials: Initials,
+    begun: Option<Time>,
 }
 
 impl Seen {
@@ -60,14 +70,20 @@ impl Seen {
         self.retries += other.retries;
         self.proofs += other.proofs;
         self.connections += other.connections;
+        if !other.hello.is_empty() {
+            self.hello.clone_from(&other.hello);
+        }
+        self.handshake = self.handshake.or(other.handshake);
         self.suite = other.suite.or(self.suite);
+        self.group = other.group.or(self.group);
+        self.asked_again |= other.asked_again;
         self.version_negotiations += other.version_negotiations;
         self.lost += other.lost;
         self.corrupted += other.corrupted;
         self.unproven += other.unproven;
         self.answered += other.answered;
         self.beyond = self.beyond.max(other.beyond);
-        self.handshake_bytes += other.handshake_bytes;
+        self.handshake_bytes.extend(&other.handshake_bytes);
         self.early_bytes += other.early_bytes;
         self.late_bytes += other.late_bytes;
         self.version = if other.version == 0 { self.version } else { other.version };
@@ -98,14 +114,21 @@ impl Seen {
         self.since_rebind = 0;
     }
 
-    /// A datagram came from the client, which may not go on.
-    pub(super) fn begin(&mut self, datagram: &[u8]) {
+    /// A datagram came from the client, which is lost or goes on.
+    pub(super) fn begin(&mut self, now: Time, datagram: &[u8], is_lost: bool) {
+        let begun = *self.begun.get_or_insert(now);
+        if self.handshake.is_none() && Packets(datagram).any(|(kind, _)| kind == Kind::OneRtt) {
+            self.handshake = Some(now.since(begun));
+        }
         if let Some(head) = Head::of(datagram).filter(|head| head.kind == Kind::Initial) {
             self.proofs += u64::from(self.tokens.contains(head.token));
-            if self.ids.insert(head.source.to_vec()) {
+            if self.ids.iter().all(|id| id != head.source) {
                 self.connections += 1;
+                self.ids.push(head.source.to_vec());
+                self.handshake_bytes.push(0);
             }
-            self.initials.asked(datagram, &head);
+            self.initials.asked(datagram, &head, is_lost);
+            self.hello = self.initials.parts().map(<[bool]>::to_vec).unwrap_or_default();
         }
     }
 
@@ -146,11 +169,24 @@ impl Seen {
                     let token = Head::of(datagram).map(|head| head.token.to_vec());
                     self.tokens.extend(token.filter(|token| !token.is_empty()));
                 }
-                Kind::Handshake => self.handshake_bytes += len as u64,
+                Kind::Handshake => {
+                    // RFC 9000 §12.2: all packets of a datagram go to the same id.
+                    let to = Head::of(datagram).map(|head| head.destination);
+                    let of =
+                        self.ids.iter().zip(&mut self.handshake_bytes).find(|(id, _)| Some(&id[..]) == to);
+                    if let Some((_, bytes)) = of {
+                        *bytes += len as u64;
+                    }
+                }
                 _ => {}
             }
         }
-        self.suite = self.initials.answered(datagram).or(self.suite);
+        self.initials.answered(datagram);
+        for choice in self.initials.choices() {
+            self.suite = choice.suite.or(self.suite);
+            self.group = choice.group.or(self.group);
+            self.asked_again |= choice.again;
+        }
         if !self.proven {
             self.answered += datagram.len() as u64;
             self.beyond = self.beyond.max(self.answered.saturating_sub(3 * self.unproven));
@@ -170,7 +206,7 @@ enum Kind {
     Handshake,
     Retry,
     OneRtt,
-    /// Of no version that we know, or cut off.
+    /// Of no version that we know, cut off, or no packet at all.
     Unknown,
 }
 
@@ -184,8 +220,10 @@ impl Iterator for Packets<'_> {
         let first = *self.0.first()?;
         let all = self.0.len();
         if first & 0x80 == 0 {
+            // Some fill a datagram up with zeroes behind its packets.
+            let kind = if self.0.iter().all(|byte| *byte == 0) { Kind::Unknown } else { Kind::OneRtt };
             self.0 = &[];
-            return Some((Kind::OneRtt, all));
+            return Some((kind, all));
         }
         let (kind, rest) = long_packet(self.0).unwrap_or((Kind::Unknown, &[]));
         self.0 = rest;
@@ -273,6 +311,13 @@ mod tests {
     }
 
     #[test]
+    fn zeroes_behind_a_packet_are_none() {
+        let initial = long(1, 0, &[0, 0x40, 3, 7, 7, 7]);
+        assert_eq!(kinds(&[&initial[..], &[0x40, 7, 7]].concat()), [Kind::Initial, Kind::OneRtt]);
+        assert_eq!(kinds(&[&initial[..], &[0; 40]].concat()), [Kind::Initial, Kind::Unknown]);
+    }
+
+    #[test]
     fn packets_that_share_a_datagram_are_told_apart() {
         let initial = long(1, 0, &[2, 9, 9, 0x40, 3, 7, 7, 7]);
         let handshake = long(1, 2, &[1, 7]);
@@ -309,22 +354,27 @@ mod tests {
         let mut other = initial.clone();
         other[15] = 5;
         for datagram in [&initial, &initial, &other, &long(1, 2, &[1, 7])] {
-            seen.begin(datagram);
+            seen.begin(Time::ZERO, datagram, false);
         }
         assert_eq!(seen.connections, 2);
         assert_eq!(seen.proofs, 0);
+        // Of the server, to the first of them, and to ids that nobody has.
+        for to in [5, 2, 9] {
+            seen.answer(&[&[0xe0, 0, 0, 0, 1, 8][..], &[to; 8], &[0, 3, 7, 7, 7]].concat());
+        }
+        assert_eq!(seen.handshake_bytes, [19, 0]);
     }
 
     #[test]
     fn a_token_is_proof_when_it_came_in_a_retry() {
         let mut seen = Seen::default();
         let with_token = long(1, 0, &[2, 9, 8, 0x40, 3, 7, 7, 7]);
-        seen.begin(&with_token);
+        seen.begin(Time::ZERO, &with_token, false);
         seen.answer(&long(1, 3, &[&[9, 8][..], &[5; 16]].concat()));
         assert_eq!((seen.retries, seen.proofs), (1, 0));
-        seen.begin(&long(1, 0, &[2, 9, 9, 0x40, 3, 7, 7, 7]));
+        seen.begin(Time::ZERO, &long(1, 0, &[2, 9, 9, 0x40, 3, 7, 7, 7]), false);
         assert_eq!(seen.proofs, 0, "another token");
-        seen.begin(&with_token);
+        seen.begin(Time::ZERO, &with_token, false);
         assert_eq!(seen.proofs, 1);
     }
 

@@ -8,6 +8,7 @@ mod clients;
 #[cfg(unix)]
 mod ends;
 mod figures;
+mod firefox;
 #[cfg(unix)]
 mod obstacles;
 mod others;

@@ -45,6 +45,12 @@ impl CryptoStream {
         }
     }
 
+    /// The keys of the level are not needed any more. How much was read stays: the packet that brought the last of it may say some
+    /// of that again behind it, which is nothing new.
+    pub(crate) fn end(&mut self) {
+        *self = Self { read: self.read, ..Self::default() };
+    }
+
     /// Whether a CRYPTO frame says again what was read.
     pub(crate) fn has_read(&self, offset: u64, len: usize) -> bool {
         len > 0 && offset + len as u64 <= self.read

@@ -206,7 +206,7 @@ impl KeyRing {
             Space::Handshake => self.handshake = None,
             Space::Data => {}
         }
-        self.streams[space.index()] = CryptoStream::default();
+        self.streams[space.index()].end();
     }
 
     /// The connection is over: the handshake has no secrets any more, and unless it `speaks`, to say farewell, there are no

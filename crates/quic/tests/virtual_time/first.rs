@@ -40,6 +40,27 @@ fn a_first_flight_that_is_lost_costs_three_tenths_of_a_second() {
     }
 }
 
+/// Either half of a hello of two datagrams may be lost, also of the one behind a Retry packet. What arrives is acknowledged at once
+/// (RFC 9000 §13.2.1): with a sample of the round trip the first half is lost 9/8 of it later (RFC 9002 §6.1.2), the second at the
+/// probe timeout of three (§6.2.1), and then the server answers in one.
+#[test]
+fn either_half_of_a_hello_that_is_lost_comes_again_in_three_round_trips() {
+    let trip = 80 * MS;
+    for (retry, before) in [(RetryPolicy::Never, 0), (RetryPolicy::Always, 1)] {
+        for (half, silence) in [trip * 9 / 8, 3 * trip].into_iter().enumerate() {
+            let mut setup = setup(80, &format!(" loss=list:{}", 2 * before as usize + half), "");
+            (setup.hello, setup.retry) = (1600, retry);
+            let mut pair = setup.pair();
+            let time = connected(&mut pair);
+            assert!(
+                is_about(time, before * trip + silence + trip),
+                "{time:?} without half {half}, {retry:?}"
+            );
+            assert_eq!(pair.server().node.endpoint().counters().accepted, 1);
+        }
+    }
+}
+
 /// It costs those on long paths a second hello, and nothing else.
 #[test]
 fn a_long_path_takes_as_long_as_it_is() {

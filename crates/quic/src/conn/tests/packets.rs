@@ -350,14 +350,20 @@ fn bytes_beyond_the_end_of_a_level_are_a_violation() {
 /// before may come again.
 #[test]
 fn bytes_of_a_former_level_are_a_violation() {
-    let ends = [(PacketType::Initial, true), (PacketType::Initial, false), (PacketType::Handshake, true)];
-    for (kind, at_client) in ends {
+    let ends = [PacketType::Initial, PacketType::Handshake].map(|kind| [(kind, true), (kind, false)]);
+    for (kind, at_client) in ends.concat() {
         for (len, offset, is_news) in [(3000, 0, true), (10, 2990, true), (5, 0, false)] {
             let mut begun = begun();
             let mut server = begun.server();
             let mut flight = drain(&mut server, begun.now, address(2));
             begun.client.handle(begun.now, Input::Received(&mut flight));
             assert!(begun.client.is_established());
+            if kind == PacketType::Handshake {
+                // The server's keys of that level go with the last of its bytes, and there may be more in the same packet.
+                server
+                    .handle(begun.now, Input::Received(&mut drain(&mut begun.client, begun.now, address(1))));
+                assert!(server.is_established());
+            }
             let victim = if at_client { &mut begun.client } else { &mut server };
             let data = vec![0; len];
             let mut bytes = vec![0; len + 20];

@@ -1,5 +1,5 @@
-//! WebTransport with another stack, both ways round: webtransport-go, which speaks draft 15 and not the older ones alone.
-//! `cargo xtask interop --case webtransport-go` builds its program, and says here where that is.
+//! WebTransport with another stack, both ways round: webtransport-go or pywebtransport, which speak draft 15 and not the older
+//! ones alone. `cargo xtask interop --case webtransport-go`, or `webtransport-py`, makes its program, and says here what it is.
 
 #![expect(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
@@ -24,12 +24,16 @@ async fn soon<T>(future: impl Future<Output = T>) -> T {
 
 /// The other stack, which ends with the test.
 fn other(arguments: &[&str]) -> Child {
-    let program = std::env::var_os("QUICKSET_WEBTRANSPORT_GO").expect("cargo xtask interop says where it is");
-    Command::new(program).args(arguments).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap()
+    // A program and its first arguments, one a line.
+    let all = std::env::var("QUICKSET_WEBTRANSPORT_PEER").expect("cargo xtask interop says what it is");
+    let (program, first) = all.split_once('\n').unwrap_or((&all, ""));
+    let mut command = Command::new(program);
+    command.args(first.lines()).args(arguments);
+    command.stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap()
 }
 
 #[tokio::test]
-#[ignore = "cargo xtask interop --case webtransport-go"]
+#[ignore = "cargo xtask interop --case webtransport-go, and webtransport-py"]
 async fn its_client_has_sessions_with_our_server() {
     let identity = Identity::self_signed(["localhost"]).unwrap();
     let config = ServerConfig::new(identity, &[h3::ALPN]).unwrap();
@@ -49,9 +53,14 @@ async fn its_client_has_sessions_with_our_server() {
 }
 
 #[tokio::test]
-#[ignore = "cargo xtask interop --case webtransport-go"]
+#[ignore = "cargo xtask interop --case webtransport-go, and webtransport-py"]
 async fn our_client_has_sessions_with_its_server() {
-    let mut child = other(&["server"]);
+    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let files = ["cert.pem", "key.pem"].map(|name| folder.join(name).display().to_string());
+    let made = quickset::rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    std::fs::write(&files[0], made.cert.pem()).unwrap();
+    std::fs::write(&files[1], made.key_pair.serialize_pem()).unwrap();
+    let mut child = other(&["server", &files[0], &files[1]]);
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let address = soon(lines.next_line()).await.unwrap().unwrap().parse().unwrap();
     let config = ClientConfig::new(Trust::insecure(), &[h3::ALPN]).unwrap();
