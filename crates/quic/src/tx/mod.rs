@@ -166,6 +166,12 @@ impl Connection {
         }
         let wants = Space::ALL.map(|space| self.wants(space, data));
         let Some(last_space) = wants.iter().rposition(|w| *w) else { return false };
+        // All but the last datagram of a batch are as long as the first, which may have been the shortest acknowledgement: packets
+        // of the handshake have longer headers than fit in there, and their datagrams may have to be padded.
+        let is_handshake = wants[Space::Initial.index()] || wants[Space::Handshake.index()];
+        if is_handshake && !out.is_empty() && size < MIN_INITIAL {
+            return false;
+        }
 
         if wants[Space::Data.index()] && !self.has_fresh_keys(out) {
             return false;
