@@ -36,9 +36,7 @@ enum Source {
 impl Body {
     pub(super) fn new(content: Content, entry: Entry, purse: Arc<Purse>, seat: (Turn, Option<Paid>)) -> Self {
         let (source, left) = match content {
-            Content::File { file, from, len } => {
-                (Source::File { file: Arc::new(file), offset: from, reading: None }, len)
-            }
+            Content::File { file, from, len } => (Source::File { file, offset: from, reading: None }, len),
             Content::Text(text) => {
                 let len = text.len() as u64;
                 (Source::Text(text), len)

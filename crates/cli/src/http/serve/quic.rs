@@ -209,7 +209,7 @@ async fn pass_over(content: &mut h3::Content) -> Result<(), HttpError> {
 async fn send(mut out: Sender, content: Content, entry: &mut Entry) -> anyhow::Result<()> {
     match content {
         Content::Text(text) => send_part(&mut out, text, entry).await?,
-        Content::File { file, from, len } => send_file(&mut out, Arc::new(file), from, len, entry).await?,
+        Content::File { file, from, len } => send_file(&mut out, file, from, len, entry).await?,
     }
     match out.finish() {
         // It has all it wants.

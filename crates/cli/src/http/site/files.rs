@@ -9,7 +9,7 @@ use std::fs::{File, Metadata};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 
 use super::beneath::Beneath;
 use super::version::Version;
@@ -144,6 +144,38 @@ impl Readable {
         Ok(part)
     }
 
+    /// All of a file that is no longer than `most`, as it was when it was found.
+    ///
+    /// # Errors
+    /// See [`read`](Self::read), and when it was written to meanwhile.
+    pub(super) fn whole(&self, most: u64) -> io::Result<Option<Bytes>> {
+        let len = self.version.len();
+        if len > most {
+            return Ok(None);
+        }
+        // There may be more, or less: then it is another version.
+        let content = self.read(0, len as usize)?;
+        let file = self.files.get(&self.place, self.version)?;
+        let is_same = content.len() as u64 == len && Version::of(&file.metadata()?) == self.version;
+        Ok(is_same.then(|| content.freeze()))
+    }
+
+    /// Whether a look at it waits for no network and no other program, which may be gone: what the system does not tell, or is not
+    /// known here, may.
+    ///
+    /// # Errors
+    /// See [`read`](Self::read).
+    pub(super) fn is_near(&self) -> io::Result<bool> {
+        #[cfg(target_os = "linux")]
+        {
+            let file = self.files.get(&self.place, self.version)?;
+            let kind = rustix::fs::fstatfs(&*file)?.f_type;
+            Ok(NEAR.iter().any(|near| i128::from(*near) == i128::from(kind)))
+        }
+        #[cfg(not(target_os = "linux"))]
+        Ok(false)
+    }
+
     /// What it was when it was found; should it be closed, it is opened again only if it is that.
     pub(super) fn version(&self) -> Version {
         self.version
@@ -184,6 +216,24 @@ fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
 fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     std::os::windows::fs::FileExt::seek_read(file, buffer, offset)
 }
+
+/// File systems of disks and of memory, by what statfs(2) calls them: ext2 to ext4, XFS, Btrfs, ZFS, F2FS, bcachefs, tmpfs, ramfs,
+/// overlayfs, SquashFS, EROFS, ISO 9660.
+#[cfg(target_os = "linux")]
+const NEAR: [u32; 12] = [
+    0xef53,
+    0x5846_5342,
+    0x9123_683e,
+    0x2fc1_2fc1,
+    0xf2f5_2010,
+    0xca45_1a4e,
+    0x0102_1994,
+    0x8584_58f6,
+    0x794c_7630,
+    0x7371_7368,
+    0xe0f5_e1e2,
+    0x9660,
+];
 
 #[cfg(test)]
 mod tests {
