@@ -3,7 +3,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
 use tokio::task::JoinHandle;
 
@@ -29,7 +29,7 @@ enum Source {
         file: Arc<Readable>,
         offset: u64,
         /// The disk is waited for.
-        reading: Option<JoinHandle<io::Result<BytesMut>>>,
+        reading: Option<JoinHandle<io::Result<Bytes>>>,
     },
 }
 

@@ -8,7 +8,6 @@
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
-use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,27 +15,23 @@ use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
+use quickset::Budget;
 use quickset::h3::Request;
-use quickset::{Account, Budget};
 
 use super::condition::Conditions;
 use super::representation::Representation;
+use super::reserve::Reserve;
 use super::version::Version;
 use super::{Answer, Content};
 
 /// What is kept, for as much of the memory as it may take.
 #[derive(Debug)]
-pub(super) struct Shelf {
-    table: Mutex<Table>,
-    budget: Budget,
-    /// Bytes at most.
-    most: u64,
-}
+pub(super) struct Shelf(Mutex<Table>);
 
 #[derive(Debug)]
 struct Table {
     entries: BTreeMap<Key, Arc<Kept>>,
-    account: Account,
+    reserve: Reserve,
     /// When what is too old was taken out last.
     swept: Option<Instant>,
 }
@@ -97,18 +92,16 @@ impl Kept {
 }
 
 impl Shelf {
-    /// Keeps what is a small part of this budget, for all whom it serves: it is nobody's, so an account of its own has it.
     pub(super) fn new(budget: Budget) -> Self {
-        let most = (budget.usage().size / PART).min(MOST);
-        let table = Table { entries: BTreeMap::new(), account: account(&budget), swept: None };
-        Self { table: Mutex::new(table), budget, most }
+        let table = Table { entries: BTreeMap::new(), reserve: Reserve::new(budget, MOST), swept: None };
+        Self(Mutex::new(table))
     }
 
     /// What is kept for a request, if the file is still that one, by the clock of dates and by that of times between.
     pub(super) fn get(&self, key: &Key, now: SystemTime, at: Instant) -> Option<Arc<Kept>> {
         let kept = {
             let mut table = self.table();
-            self.give_back(&mut table);
+            table.give_back();
             table.entries.get(key)?.clone()
         };
         // One of those who ask looks anew, and the others go on with this one meanwhile.
@@ -126,11 +119,11 @@ impl Shelf {
     pub(super) fn put(&self, key: &Key, kept: Arc<Kept>) {
         let cost = cost(key, &kept);
         let mut table = self.table();
-        self.give_back(&mut table);
+        table.give_back();
         table.remove(key);
-        if !self.has_room(&mut table, cost) {
+        if !table.reserve.take(cost) {
             table.sweep(kept.since);
-            if !self.has_room(&mut table, cost) {
+            if !table.reserve.take(cost) {
                 return;
             }
         }
@@ -141,35 +134,29 @@ impl Shelf {
     pub(super) async fn tend(&self) {
         poll_fn(|cx| {
             let mut table = self.table();
-            self.give_back(&mut table);
-            table.account.on_recall(cx.waker().clone());
-            Poll::Pending
+            table.give_back();
+            table.reserve.on_recall(cx.waker());
+            Poll::<()>::Pending
         })
-        .await
-    }
-
-    /// Takes what one more costs, if that may be.
-    fn has_room(&self, table: &mut Table, cost: u64) -> bool {
-        table.account.held() + cost <= self.most && table.account.take(cost)
-    }
-
-    /// Connections need the memory: they have all of it, and what is asked for next is kept again.
-    fn give_back(&self, table: &mut Table) {
-        if table.account.is_recalled() {
-            table.entries.clear();
-            table.account = account(&self.budget);
-        }
+        .await;
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Table {
+    /// Connections need the memory: they have all of it, and what is asked for next is kept again.
+    fn give_back(&mut self) {
+        if self.reserve.is_given_up() {
+            self.entries.clear();
+        }
+    }
+
     fn remove(&mut self, key: &Key) {
         if let Some(kept) = self.entries.remove(key) {
-            self.account.give(cost(key, &kept));
+            self.reserve.give(cost(key, &kept));
         }
     }
 
@@ -180,20 +167,15 @@ impl Table {
             return;
         }
         self.swept = Some(now);
-        let account = &mut self.account;
+        let reserve = &mut self.reserve;
         self.entries.retain(|key, kept| {
             let is_fresh = now.saturating_duration_since(kept.since) < FRESH;
             if !is_fresh {
-                account.give(cost(key, kept));
+                reserve.give(cost(key, kept));
             }
             is_fresh
         });
     }
-}
-
-/// No client is at this address.
-fn account(budget: &Budget) -> Account {
-    budget.account(Some(IpAddr::V4(Ipv4Addr::UNSPECIFIED)))
 }
 
 fn cost(key: &Key, kept: &Kept) -> u64 {
@@ -205,9 +187,6 @@ pub(super) const LARGEST: u64 = 64 << 10;
 
 /// How long a way that was found is taken to lead there.
 pub(super) const FRESH: Duration = Duration::from_secs(1);
-
-/// Of the budget.
-const PART: u64 = 16;
 
 /// Bytes of all that is kept at most: a thousand pages with what belongs to them.
 const MOST: u64 = 64 << 20;

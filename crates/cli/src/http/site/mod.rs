@@ -9,9 +9,11 @@ mod beneath;
 mod condition;
 mod files;
 mod kept;
+mod parts;
 mod place;
 mod range;
 mod representation;
+mod reserve;
 mod types;
 mod version;
 
@@ -108,7 +110,7 @@ impl Site {
         }
         Ok(Self {
             root,
-            files: Files::new(open),
+            files: Files::new(open, budget.clone()),
             shelf: Arc::new(Shelf::new(budget)),
             calendar: Arc::default(),
             options,
@@ -129,7 +131,7 @@ impl Site {
 
     /// Has what is kept in memory given up when connections need it, for as long as this is polled.
     pub(super) async fn tend(&self) {
-        self.shelf.tend().await;
+        tokio::join!(self.shelf.tend(), self.files.tend());
     }
 
     /// The answer to a request, if the file is one that was asked for a moment ago, and the same still. Waits for nothing.
@@ -260,7 +262,7 @@ impl Site {
         accepted: Option<&[types::Coding]>,
         now: SystemTime,
     ) -> io::Result<Option<Found>> {
-        let Some(plain) = self.open(root, place)? else { return Ok(None) };
+        let Some(plain) = self.open(root, place, now)? else { return Ok(None) };
         let media = types::media_type(place);
         let beside = |coding: &types::Coding| {
             let mut name = place.as_os_str().to_owned();
@@ -269,7 +271,7 @@ impl Site {
         };
         let open = |coding| {
             let place = beside(coding);
-            Some((self.open(root, &place).ok().flatten()?, place, coding))
+            Some((self.open(root, &place, now).ok().flatten()?, place, coding))
         };
         let is_there = |coding| match beside(coding).metadata() {
             Err(error) if is_too_long(&error) => open(coding).is_some(),
@@ -289,13 +291,13 @@ impl Site {
     ///
     /// # Errors
     /// When that cannot be told now.
-    fn open(&self, root: &Path, place: &Path) -> io::Result<Option<Readable>> {
+    fn open(&self, root: &Path, place: &Path, now: SystemTime) -> io::Result<Option<Readable>> {
         let Some(place) = Beneath::find(root, place) else { return Ok(None) };
         // Pipes and devices are not opened: that alone can wait for ever.
         if place.kind() != Some(Kind::File) {
             return Ok(None);
         }
-        match self.files.open(place) {
+        match self.files.open(place, now) {
             Ok((file, metadata)) => Ok(metadata.is_file().then_some(file)),
             Err(error) if is_passing(&error) => Err(error),
             Err(_) => Ok(None),
