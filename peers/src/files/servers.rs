@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -36,7 +37,9 @@ impl Folder {
         }
         let made = rcgen::generate_simple_self_signed([NAME.to_owned()])?;
         std::fs::write(home.path().join("cert.pem"), made.cert.pem())?;
-        std::fs::write(home.path().join("key.pem"), made.key_pair.serialize_pem())?;
+        let mut options = std::fs::File::options();
+        let mut key = options.write(true).create_new(true).mode(0o600).open(home.path().join("key.pem"))?;
+        key.write_all(made.key_pair.serialize_pem().as_bytes())?;
         Ok(Self { home, certificate: made.cert.der().clone() })
     }
 
@@ -55,7 +58,7 @@ impl Server {
     /// As it comes.
     pub(super) fn quickset(program: &Path, folder: &Folder, core: Option<usize>) -> Result<Self> {
         let home = folder.home.path();
-        let mut command = Command::new(program);
+        let mut command = Command::new(program.canonicalize()?);
         command.args(["http", "serve", "site", "--listen", "127.0.0.1:0", "--cert", "cert.pem"]);
         command.args(["--key", "key.pem"]).current_dir(home).stdout(Stdio::piped());
         let mut child = on(core, command)?;
