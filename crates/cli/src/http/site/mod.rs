@@ -21,8 +21,10 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
+use std::future::poll_fn;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Instant, SystemTime};
@@ -131,7 +133,13 @@ impl Site {
 
     /// Has what is kept in memory given up when connections need it, for as long as this is polled.
     pub(super) async fn tend(&self) {
-        tokio::join!(self.shelf.tend(), self.files.tend());
+        let (mut shelf, mut files) = (pin!(self.shelf.tend()), pin!(self.files.tend()));
+        // Neither ends.
+        poll_fn(|cx| {
+            let _ = shelf.as_mut().poll(cx);
+            files.as_mut().poll(cx)
+        })
+        .await;
     }
 
     /// The answer to a request, if the file is one that was asked for a moment ago, and the same still. Waits for nothing.

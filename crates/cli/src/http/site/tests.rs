@@ -1,5 +1,4 @@
 use std::fs;
-use std::pin::pin;
 use std::time::Duration;
 
 use super::*;
