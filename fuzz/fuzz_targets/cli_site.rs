@@ -18,6 +18,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
 use libfuzzer_sys::fuzz_target;
+use quickset::Budget;
 use quickset::h3::{Field, Request, Response};
 use quickset_fuzz::conditions::{self, Representation};
 use quickset_fuzz::tree::{self, Tree};
@@ -29,7 +30,7 @@ fuzz_target!(|input: &[u8]| {
     let Some((&flags, text)) = input.split_first() else { return };
     let cors = [None, Some("*"), Some("https://other.example"), None][usize::from(flags >> 1 & 3)];
     let options = Options { listing: flags & 1 == 1, cors: cors.map(str::to_owned) };
-    let site = Site::new(&tree.root, 2, options).expect("the folder is there");
+    let site = Site::new(&tree.root, 2, Budget::new(BUDGET), options).expect("the folder is there");
     let Some(asked) = request(&site, text) else { return };
     let got = Got::from(site.answer(&asked));
     got.is_well_formed(&asked);
@@ -206,6 +207,9 @@ fn codings(asked: &Request) -> Vec<Field> {
 fn contains(text: &[u8], word: &[u8]) -> bool {
     text.windows(word.len()).any(|window| window == word)
 }
+
+/// Bytes that a site may keep.
+const BUDGET: u64 = 16 << 20;
 
 /// So many links in a row the system follows.
 const LINKS: usize = 40;

@@ -51,10 +51,10 @@ pub(crate) struct Found {
 }
 
 /// Before the clock starts: congestion windows open, code and tables are in the caches.
-const WARM: Duration = Duration::from_millis(400);
+pub(crate) const WARM: Duration = Duration::from_millis(400);
 
 /// A run that stands still is given up.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Idle connections.
 const HELD: usize = 10_000;
@@ -107,18 +107,18 @@ async fn send(mut answer: impl Answer, bytes: u64) -> Result<()> {
 }
 
 /// The time that counts, which begins with a line for the process that watches.
-struct Span {
+pub(crate) struct Span {
     wall: Instant,
     taken: Taken,
 }
 
 impl Span {
-    fn begin() -> Result<Self> {
+    pub(crate) fn begin() -> Result<Self> {
         say(&"begun")?;
         Ok(Self { wall: Instant::now(), taken: taken() })
     }
 
-    fn end(&self, bytes: u64, mut times: Vec<f64>) -> Found {
+    pub(crate) fn end(&self, bytes: u64, mut times: Vec<f64>) -> Found {
         times.sort_by(f64::total_cmp);
         let quantile = |of: f64| {
             let last = times.len().saturating_sub(1);

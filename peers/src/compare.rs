@@ -107,7 +107,7 @@ fn reason(stack: Stack, missing: &[String]) -> String {
 }
 
 /// The cores of server and client.
-fn pins(none: bool) -> Result<Option<[usize; 2]>> {
+pub(crate) fn pins(none: bool) -> Result<Option<[usize; 2]>> {
     Ok(match (none, os::cores()?.as_slice()) {
         (true, _) => None,
         (false, [first, .., last]) => Some([*first, *last]),
@@ -150,7 +150,7 @@ fn measure(stack: Stack, case: Case, options: &Options, pins: Option<[usize; 2]>
 }
 
 /// A role of this program in a process of its own; killed if dropped before its end.
-struct Process {
+pub(crate) struct Process {
     role: String,
     child: Child,
     input: Option<ChildStdin>,
@@ -160,7 +160,7 @@ struct Process {
 }
 
 impl Process {
-    fn own(arguments: &[&str], core: Option<usize>, limit: Duration) -> Result<Self> {
+    pub(crate) fn own(arguments: &[&str], core: Option<usize>, limit: Duration) -> Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(arguments);
         if let Some(core) = core {
@@ -185,7 +185,7 @@ impl Process {
         Ok(Self { role, child, input, lines, limit })
     }
 
-    fn line(&mut self) -> Result<String> {
+    pub(crate) fn line(&mut self) -> Result<String> {
         match self.lines.recv_timeout(self.limit) {
             Ok(line) => Ok(line?),
             Err(RecvTimeoutError::Timeout) => bail!("{} said nothing for {:?}", self.role, self.limit),
@@ -213,7 +213,7 @@ impl Process {
         serde_json::from_str(&self.line()?).with_context(|| format!("what {} has taken", self.role))
     }
 
-    fn end(mut self) -> Result<()> {
+    pub(crate) fn end(mut self) -> Result<()> {
         self.input = None;
         let status = self.wait()?;
         if !status.success() {

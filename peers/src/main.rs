@@ -5,6 +5,7 @@
 
 mod cases;
 mod compare;
+mod files;
 mod os;
 mod pattern;
 mod report;
@@ -35,6 +36,10 @@ struct Command {
 enum Role {
     /// Measure all stacks, in turns.
     Compare(compare::Options),
+    /// Measure `quickset http serve` beside nginx, in turns.
+    Files(files::Options),
+    /// Be the clients of one run of these.
+    Fetch(files::Fetch),
     /// Serve clients until stdin ends.
     Serve(Serve),
     /// Be the client of one run.
@@ -105,6 +110,8 @@ impl Stack {
 fn main() -> Result<()> {
     match Command::parse().role {
         Role::Compare(options) => compare::run(&options),
+        Role::Files(options) => files::run(&options),
+        Role::Fetch(fetch) => alone(fetch.core, fetch.run()),
         Role::Serve(serve) => alone(serve.core, serve.run()),
         Role::Measure(measure) => alone(measure.core, measure.run()).map(|_| ()),
     }

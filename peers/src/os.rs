@@ -14,6 +14,16 @@ pub(crate) fn cpu_time() -> Duration {
     Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
 }
 
+/// CPU time of another process so far, with its threads that have ended.
+pub(crate) fn cpu_s_of(process: u32) -> Result<f64> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).context("the process has ended")?;
+    // proc_pid_stat(5): the second field is a name in parentheses, of any characters; the 14th and 15th are user and system time.
+    let fields = stat.rsplit_once(')').map(|(_, fields)| fields.split_whitespace());
+    let ticks: Option<u64> =
+        fields.and_then(|fields| fields.skip(11).take(2).map(|ticks| ticks.parse::<u64>().ok()).sum());
+    Ok(ticks.context("/proc has other fields")? as f64 / rustix::param::clock_ticks_per_second() as f64)
+}
+
 /// What a process has taken so far.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct Taken {
@@ -75,6 +85,8 @@ mod tests {
             x = std::hint::black_box(x.wrapping_mul(i | 1));
         }
         assert!(cpu_time() > before);
+        let [own, other] = [cpu_time().as_secs_f64(), cpu_s_of(std::process::id()).expect("it runs")];
+        assert!((own - other).abs() < 0.5, "{own} {other}");
         assert!(!cores().unwrap().is_empty());
     }
 

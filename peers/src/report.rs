@@ -234,7 +234,7 @@ its own. Machines differ; what should agree is who is ahead, and by what factor.
 time over links that lose packets.
 ";
 
-fn median(values: impl Iterator<Item = f64>) -> f64 {
+pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;

@@ -1,19 +1,22 @@
 //! The workspaces beside ours, whose dependencies never touch a default build.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Result, bail};
 
 use crate::needs::{Need, Sign, ensure};
 use crate::python;
-use crate::run::{Outcome, cargo_beside, root, run};
+use crate::run::{Outcome, cargo, cargo_beside, root, run};
 
 /// Quickset beside other stacks, in figures. Optimized, as it is shipped. What the stacks need is installed; one that
 /// cannot be had is told to the program, which says so.
 pub(crate) fn bench_peers(args: &[String]) -> Result<()> {
     if let Some(("fec", args)) = args.split_first().map(|(first, rest)| (first.as_str(), rest)) {
         return bench_fec(args);
+    }
+    if let Some(("files", args)) = args.split_first().map(|(first, rest)| (first.as_str(), rest)) {
+        return bench_files(args);
     }
     let mut given = [&["compare".to_owned()], args].concat();
     let features =
@@ -28,6 +31,29 @@ fn bench_fec(args: &[String]) -> Result<()> {
     }
     program("peers", &["--release", "--package", "quickset-peers-fec"], args)
 }
+
+/// `http serve` beside nginx, each with files on its disk.
+fn bench_files(args: &[String]) -> Result<()> {
+    run(cargo().args(["build", "--release", "--quiet", "--package", "quickset-cli"]))?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let quickset = target.join("release/quickset").display().to_string();
+    let mut given = ["files".to_owned(), "--quickset".to_owned(), quickset].to_vec();
+    match ensure(NGINX) {
+        Ok(()) => given.extend(["--nginx".to_owned(), NGINX_PROGRAM.to_owned()]),
+        Err(error) => println!("without nginx: {error:#}"),
+    }
+    given.extend_from_slice(args);
+    program("peers", &["--release"], &given)
+}
+
+const NGINX: &[Need] = &[Need {
+    sign: Sign::File(NGINX_PROGRAM),
+    package: "nginx-light",
+    why: "bench-peers files: another server",
+}];
+
+/// Where Debian has it, which is not on everybody's path.
+const NGINX_PROGRAM: &str = "/usr/sbin/nginx";
 
 /// The program stands for the library, which comes with none.
 const ISAL: &[Need] = &[Need {

@@ -164,8 +164,8 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "bench-peers",
-        arguments: "[--only STACK,…] [--case CASE,…] [--runs 5] [--seconds 2] [--group x25519] [--page FILE] [--json] | fec",
-        about: "throughput, handshakes, latencies and memory beside other stacks, over loopback; or erasure codes beside others",
+        arguments: "[--only STACK,…] [--case CASE,…] [--runs 5] [--seconds 2] [--group x25519] [--page FILE] [--json] | fec | files",
+        about: "throughput, handshakes, latencies and memory beside other stacks, over loopback; or erasure codes beside others, or `http serve` beside nginx",
         run: beside::bench_peers,
     },
     Command {

@@ -3,7 +3,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
 use tokio::task::JoinHandle;
 
@@ -29,16 +29,14 @@ enum Source {
         file: Arc<Readable>,
         offset: u64,
         /// The disk is waited for.
-        reading: Option<JoinHandle<io::Result<BytesMut>>>,
+        reading: Option<JoinHandle<io::Result<Bytes>>>,
     },
 }
 
 impl Body {
     pub(super) fn new(content: Content, entry: Entry, purse: Arc<Purse>, seat: (Turn, Option<Paid>)) -> Self {
         let (source, left) = match content {
-            Content::File { file, from, len } => {
-                (Source::File { file: Arc::new(file), offset: from, reading: None }, len)
-            }
+            Content::File { file, from, len } => (Source::File { file, offset: from, reading: None }, len),
             Content::Text(text) => {
                 let len = text.len() as u64;
                 (Source::Text(text), len)

@@ -84,8 +84,12 @@ impl Desk {
     /// The answer to a request; `None` when there was a panic, which is logged already.
     pub(super) async fn answer(self: &Arc<Self>, request: Request, asker: &Asker) -> Option<(Answer, Entry)> {
         let mut entry = Entry::new(self.clone(), asker.clone(), &request);
-        let desk = self.clone();
-        let answer = tokio::task::spawn_blocking(move || desk.site.answer(&request)).await.ok()?;
+        let answer = if let Some(answer) = self.site.answer_at_once(&request) {
+            answer
+        } else {
+            let desk = self.clone();
+            tokio::task::spawn_blocking(move || desk.site.answer(&request)).await.ok()?
+        };
         entry.status = answer.response.status;
         Some((answer, entry))
     }

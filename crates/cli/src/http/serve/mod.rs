@@ -220,6 +220,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     tokio::select! {
         () = quic::accept(&endpoint, &desk, &seats, &stopped, &mut talks) => {}
         () = tcp_accept => {}
+        () = desk.site.tend() => {}
         interrupted = interrupted() => interrupted?,
         failed = renew(&args, &config) => failed?,
     }
@@ -343,7 +344,8 @@ impl Args {
     /// What all connections share.
     fn desk(&self, descriptors: Descriptors) -> anyhow::Result<Desk> {
         let options = Options { listing: self.listing, cors: self.cors.clone() };
-        let site = Site::new(&self.folder, descriptors.files, options)
+        let budget = self.memory.budget();
+        let site = Site::new(&self.folder, descriptors.files, budget.clone(), options)
             .with_context(|| format!("{} cannot be served; name a folder", named(&self.folder)))?;
         #[cfg(unix)]
         let site = match &self.put.put {
@@ -366,7 +368,7 @@ impl Args {
             repair: self.fec.clone().into(),
             ranks: self.priorities.as_deref().map(Ranks::read).transpose()?.unwrap_or_default(),
             counts: Counts::default(),
-            budget: self.memory.budget(),
+            budget,
             answers: Answers::new(self.limits.max_answers),
         })
     }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use quickset::{Account, Budget};
 
 /// The account of a connection, which all its answers pay from.
@@ -23,7 +23,7 @@ struct Held {
 
 /// Bytes of content on their way: who drops them gives them back.
 struct Part {
-    bytes: BytesMut,
+    bytes: Bytes,
     purse: Arc<Purse>,
     paid: usize,
 }
@@ -71,7 +71,7 @@ impl Purse {
     }
 
     /// Counts bytes as on their way until they are dropped.
-    pub(super) fn carry(self: &Arc<Self>, bytes: BytesMut) -> Bytes {
+    pub(super) fn carry(self: &Arc<Self>, bytes: Bytes) -> Bytes {
         let paid = {
             let mut held = self.lock();
             let paid = if held.account.take(bytes.len() as u64) { bytes.len() } else { 0 };
@@ -146,8 +146,8 @@ mod tests {
         }
     }
 
-    fn part(len: usize) -> BytesMut {
-        BytesMut::zeroed(len)
+    fn part(len: usize) -> Bytes {
+        vec![0; len].into()
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use quickset::h3::{self, Call, HttpError, Request, Sender};
 use quickset::{Connection, Endpoint, Peer as _};
 use tokio::sync::watch;
@@ -209,7 +209,7 @@ async fn pass_over(content: &mut h3::Content) -> Result<(), HttpError> {
 async fn send(mut out: Sender, content: Content, entry: &mut Entry) -> anyhow::Result<()> {
     match content {
         Content::Text(text) => send_part(&mut out, text, entry).await?,
-        Content::File { file, from, len } => send_file(&mut out, Arc::new(file), from, len, entry).await?,
+        Content::File { file, from, len } => send_file(&mut out, file, from, len, entry).await?,
     }
     match out.finish() {
         // It has all it wants.
@@ -236,13 +236,13 @@ async fn send_file(
             anyhow::bail!("the file became shorter while it was sent");
         }
         offset += part.len() as u64;
-        send_part(out, part.freeze(), entry).await?;
+        send_part(out, part, entry).await?;
     }
     Ok(())
 }
 
 /// Reads a part of a file, in the background if the disk is to be waited for.
-async fn read(file: &Arc<Readable>, offset: u64, len: usize) -> io::Result<BytesMut> {
+async fn read(file: &Arc<Readable>, offset: u64, len: usize) -> io::Result<Bytes> {
     if let Some(part) = file.read_at_once(offset, len) {
         return Ok(part);
     }

@@ -8,16 +8,20 @@ use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
+use quickset::Budget;
 
 use super::beneath::Beneath;
+use super::parts::{Parts, Slice};
 use super::version::Version;
 
 /// The files that are open.
 #[derive(Debug)]
 pub(in super::super) struct Files {
     table: Mutex<Table>,
+    parts: Parts,
     /// So many at most, but for those that are read in this moment.
     most: usize,
 }
@@ -44,19 +48,25 @@ pub(in super::super) struct Readable {
     files: Arc<Files>,
     place: Beneath,
     version: Version,
+    /// No other version can look the same.
+    is_settled: bool,
 }
 
 impl Files {
-    /// Keeps so many files open at most.
-    pub(super) fn new(most: usize) -> Arc<Self> {
-        Arc::new(Self { table: Mutex::default(), most: most.max(1) })
+    /// Keeps so many files open at most, and of what is read of them what the budget has room for.
+    pub(super) fn new(most: usize, budget: Budget) -> Arc<Self> {
+        Arc::new(Self { table: Mutex::default(), parts: Parts::new(budget), most: most.max(1) })
     }
 
-    /// Opens a file.
+    /// Opens a file, at this time of the clock by which files are dated.
     ///
     /// # Errors
     /// Those of the system.
-    pub(super) fn open(self: &Arc<Self>, place: Beneath) -> io::Result<(Readable, Metadata)> {
+    pub(super) fn open(
+        self: &Arc<Self>,
+        place: Beneath,
+        now: SystemTime,
+    ) -> io::Result<(Readable, Metadata)> {
         // Whoever has it open already knows what it is now: it may have been written to.
         let known = self.table().known(Version::of(&place.metadata()?));
         let file = match known {
@@ -65,11 +75,17 @@ impl Files {
         };
         let metadata = file.metadata()?;
         let version = Version::of(&metadata);
+        let is_settled = version.is_settled(now);
         let mut table = self.table();
         let entry = table.entries.entry(version).or_insert(Entry { readers: 0, file: None, used: 0 });
         entry.readers += 1;
         table.keep(version, &file, self.most);
-        Ok((Readable { files: self.clone(), place, version }, metadata))
+        Ok((Readable { files: self.clone(), place, version, is_settled }, metadata))
+    }
+
+    /// Has the parts of files that are kept given up when connections need the memory, for as long as this is polled.
+    pub(super) async fn tend(&self) {
+        self.parts.tend().await;
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -131,17 +147,74 @@ impl Readable {
     ///
     /// # Errors
     /// Those of the system, and when there is another file in its place.
-    pub(in super::super) fn read(&self, offset: u64, len: usize) -> io::Result<BytesMut> {
+    pub(in super::super) fn read(&self, offset: u64, len: usize) -> io::Result<Bytes> {
         let file = self.files.get(&self.place, self.version)?;
-        let mut part = BytesMut::zeroed(len);
-        let n = loop {
-            match read_at(&file, &mut part, offset) {
+        ahead(&file, offset);
+        let read = |part: &mut [u8], offset: u64| loop {
+            match read_at(&file, part, offset) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                read => break read?,
+                read => return read,
             }
         };
+        if let Some(slice) = self.slice(offset, len)
+            && let Some(bytes) = self.shared(&slice, read)
+        {
+            return Ok(bytes);
+        }
+        let mut part = BytesMut::zeroed(len);
+        let n = read(&mut part, offset)?;
         part.truncate(n);
-        Ok(part)
+        Ok(part.freeze())
+    }
+
+    /// The part of the file in which the bytes lie, if others may have it, too.
+    fn slice(&self, offset: u64, len: usize) -> Option<Slice> {
+        if self.is_settled { Slice::of(self.version, offset, len) } else { None }
+    }
+
+    /// Bytes of a part that somebody has read, or that is read for all now. `None` where it cannot be read as a whole.
+    fn shared(&self, slice: &Slice, read: impl Fn(&mut [u8], u64) -> io::Result<usize>) -> Option<Bytes> {
+        let parts = &self.files.parts;
+        if let Some(bytes) = parts.get(slice) {
+            return Some(bytes);
+        }
+        let mut room = parts.room(slice)?;
+        match read(&mut room, slice.offset()) {
+            Ok(n) if n == slice.len => Some(parts.put(slice, room)),
+            _ => None,
+        }
+    }
+
+    /// All of a file that is no longer than `most`, as it was when it was found.
+    ///
+    /// # Errors
+    /// See [`read`](Self::read), and when it was written to meanwhile.
+    pub(super) fn whole(&self, most: u64) -> io::Result<Option<Bytes>> {
+        let len = self.version.len();
+        if len > most {
+            return Ok(None);
+        }
+        // There may be more, or less: then it is another version.
+        let content = self.read(0, len as usize)?;
+        let file = self.files.get(&self.place, self.version)?;
+        let is_same = content.len() as u64 == len && Version::of(&file.metadata()?) == self.version;
+        Ok(is_same.then_some(content))
+    }
+
+    /// Whether a look at it waits for no network and no other program, which may be gone: what the system does not tell, or is not
+    /// known here, may.
+    ///
+    /// # Errors
+    /// See [`read`](Self::read).
+    pub(super) fn is_near(&self) -> io::Result<bool> {
+        #[cfg(target_os = "linux")]
+        {
+            let file = self.files.get(&self.place, self.version)?;
+            let kind = rustix::fs::fstatfs(&*file)?.f_type;
+            Ok(NEAR.iter().any(|near| i128::from(*near) == i128::from(kind)))
+        }
+        #[cfg(not(target_os = "linux"))]
+        Ok(false)
     }
 
     /// What it was when it was found; should it be closed, it is opened again only if it is that.
@@ -149,22 +222,30 @@ impl Readable {
         self.version
     }
 
-    /// The same, if the system has the bytes in memory, or some of them.
+    /// What [`read`](Self::read) reads, if the system has the bytes in memory, or some of them.
     #[cfg(target_os = "linux")]
-    pub(in super::super) fn read_at_once(&self, offset: u64, len: usize) -> Option<BytesMut> {
+    pub(in super::super) fn read_at_once(&self, offset: u64, len: usize) -> Option<Bytes> {
         use rustix::io::{ReadWriteFlags, preadv2};
         let file = self.files.table().known(self.version)?;
-        let mut part = BytesMut::zeroed(len);
-        let slices = &mut [io::IoSliceMut::new(&mut part)];
         // What it refuses is told, in words of its own, by the way that waits: a file system may not know the flag.
-        let n = preadv2(&*file, slices, offset, ReadWriteFlags::NOWAIT).ok()?;
+        let read = |part: &mut [u8], offset: u64| {
+            let slices = &mut [io::IoSliceMut::new(part)];
+            Ok(preadv2(&*file, slices, offset, ReadWriteFlags::NOWAIT)?)
+        };
+        if let Some(slice) = self.slice(offset, len)
+            && let Some(bytes) = self.shared(&slice, read)
+        {
+            return Some(bytes);
+        }
+        let mut part = BytesMut::zeroed(len);
+        let n = read(&mut part, offset).ok()?;
         part.truncate(n);
         // At the end of the file, or where there may be nothing in memory.
-        (n > 0).then_some(part)
+        (n > 0).then(|| part.freeze())
     }
 
     #[cfg(not(target_os = "linux"))]
-    pub(in super::super) fn read_at_once(&self, _offset: u64, _len: usize) -> Option<BytesMut> {
+    pub(in super::super) fn read_at_once(&self, _offset: u64, _len: usize) -> Option<Bytes> {
         None
     }
 }
@@ -175,6 +256,16 @@ impl Drop for Readable {
     }
 }
 
+/// The disk is to be waited for: what is wanted next is fetched along, whoever reads what of the file.
+#[cfg(target_os = "linux")]
+fn ahead(file: &File, offset: u64) {
+    // It is a hint.
+    let _ = rustix::fs::fadvise(file, offset, std::num::NonZeroU64::new(AHEAD), rustix::fs::Advice::WillNeed);
+}
+
+#[cfg(not(target_os = "linux"))]
+fn ahead(_: &File, _: u64) {}
+
 #[cfg(unix)]
 fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     std::os::unix::fs::FileExt::read_at(file, buffer, offset)
@@ -184,6 +275,28 @@ fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
 fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     std::os::windows::fs::FileExt::seek_read(file, buffer, offset)
 }
+
+/// Bytes that are fetched from a disk at a time.
+#[cfg(target_os = "linux")]
+const AHEAD: u64 = 1 << 20;
+
+/// File systems of disks and of memory, by what statfs(2) calls them: ext2 to ext4, XFS, Btrfs, ZFS, F2FS, bcachefs, tmpfs, ramfs,
+/// overlayfs, SquashFS, EROFS, ISO 9660.
+#[cfg(target_os = "linux")]
+const NEAR: [u32; 12] = [
+    0xef53,
+    0x5846_5342,
+    0x9123_683e,
+    0x2fc1_2fc1,
+    0xf2f5_2010,
+    0xca45_1a4e,
+    0x0102_1994,
+    0x8584_58f6,
+    0x794c_7630,
+    0x7371_7368,
+    0xe0f5_e1e2,
+    0x9660,
+];
 
 #[cfg(test)]
 mod tests {
@@ -209,8 +322,9 @@ mod tests {
     fn a_file_is_open_once_and_closed_behind_its_last_reader() {
         let folder = tempfile::tempdir().unwrap();
         let places = made(&folder, &["a"]);
-        let files = Files::new(10);
-        let readers: Vec<Readable> = (0..100).map(|_| files.open(places[0].clone()).unwrap().0).collect();
+        let files = Files::new(10, Budget::new(1 << 20));
+        let readers: Vec<Readable> =
+            (0..100).map(|_| files.open(places[0].clone(), SystemTime::now()).unwrap().0).collect();
         assert_eq!(open(&files), 1);
         assert!(readers.iter().all(|reader| reader.read(8, 100).unwrap()[..] == *b"of a"));
         assert!(readers[0].read(12, 100).unwrap().is_empty(), "the end");
@@ -222,9 +336,9 @@ mod tests {
     fn those_that_are_not_read_are_closed_for_others() {
         let folder = tempfile::tempdir().unwrap();
         let places = made(&folder, &["a", "b", "c", "d"]);
-        let files = Files::new(2);
+        let files = Files::new(2, Budget::new(1 << 20));
         let readers: Vec<Readable> =
-            places.iter().map(|place| files.open(place.clone()).unwrap().0).collect();
+            places.iter().map(|place| files.open(place.clone(), SystemTime::now()).unwrap().0).collect();
         assert_eq!(open(&files), 2);
         for (reader, name) in readers.iter().zip(["a", "b", "c", "d"]) {
             assert_eq!(reader.read(11, 9).unwrap(), name.as_bytes());
@@ -238,16 +352,55 @@ mod tests {
     fn who_goes_on_with_a_file_that_was_closed_has_the_same_one_or_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let places = made(&folder, &["a", "b"]);
-        let files = Files::new(1);
-        let (first, _) = files.open(places[0].clone()).unwrap();
+        let files = Files::new(1, Budget::new(1 << 20));
+        let (first, _) = files.open(places[0].clone(), SystemTime::now()).unwrap();
         // Replaced while it is open: it is read to its end.
         std::fs::write(folder.path().join("new"), "content of x").unwrap();
         std::fs::rename(folder.path().join("new"), places[0].path()).unwrap();
         assert_eq!(first.read(0, 100).unwrap()[..], *b"content of a");
-        let (_second, _) = files.open(places[1].clone()).unwrap();
+        let (_second, _) = files.open(places[1].clone(), SystemTime::now()).unwrap();
         let error = first.read(0, 100).unwrap_err();
         assert!(error.to_string().contains("replaced"), "{error}");
-        let (third, _) = files.open(places[0].clone()).unwrap();
+        let (third, _) = files.open(places[0].clone(), SystemTime::now()).unwrap();
         assert_eq!(third.read(0, 100).unwrap()[..], *b"content of x");
+    }
+    /// Those who read the same file at about the same pace have it read once; who comes when it was written to reads it anew.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn parts_are_read_once_for_all_who_want_them() {
+        const LEN: usize = 64 << 10;
+        let folder = tempfile::tempdir().unwrap();
+        let places = made(&folder, &["large"]);
+        let write = |byte: u8| std::fs::write(places[0].path(), vec![byte; 3 * LEN + 100]).unwrap();
+        write(b'a');
+        let later = SystemTime::now() + std::time::Duration::from_secs(10);
+        // Room for two parts.
+        let budget = Budget::new(16 * 2 * LEN as u64);
+        let files = Files::new(10, budget.clone());
+        let open = |now| files.open(places[0].clone(), now).unwrap().0;
+        let (one, other, young) = (open(later), open(later), open(SystemTime::now()));
+        let first = one.read_at_once(0, LEN).unwrap();
+        let again = other.read(10, LEN).unwrap();
+        assert_eq!((first.len(), again.len()), (LEN, LEN - 10), "as far as the part goes");
+        assert_eq!(again.as_ptr(), first[10..].as_ptr());
+        assert_ne!(young.read(0, LEN).unwrap().as_ptr(), first.as_ptr(), "it may still change");
+        assert_eq!(one.read(3 * LEN as u64, LEN).unwrap().len(), 100, "the end");
+        for n in [1, 2, 0, 2, 1] {
+            assert_eq!(one.read(n * LEN as u64, LEN).unwrap(), vec![b'a'; LEN]);
+            assert!(budget.usage().held <= 2 * LEN as u64);
+        }
+        assert_eq!(first, vec![b'a'; LEN], "what is on its way is not written over");
+        let written = |path: &std::path::Path| path.metadata().unwrap().modified().unwrap();
+        let (probe, before) = (folder.path().join("probe"), written(&places[0].path()));
+        while std::fs::write(&probe, "").is_ok() && written(&probe) <= before {}
+        write(b'b');
+        let new = open(later);
+        assert_eq!(new.read(LEN as u64, LEN).unwrap(), vec![b'b'; LEN]);
+        // Shorter than it was: who reads on hears of the end.
+        std::fs::write(places[0].path(), vec![b'c'; 2 * LEN + 5]).unwrap();
+        assert_eq!(new.read(2 * LEN as u64, LEN).unwrap(), vec![b'c'; 5]);
+        assert!(new.read(2 * LEN as u64 + 5, LEN).unwrap().is_empty());
+        drop((one, other, young, new, files));
+        assert_eq!(budget.usage().held, 0);
     }
 }

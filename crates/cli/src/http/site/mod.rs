@@ -8,8 +8,12 @@ mod area;
 mod beneath;
 mod condition;
 mod files;
+mod kept;
+mod parts;
 mod place;
 mod range;
+mod representation;
+mod reserve;
 mod types;
 mod version;
 
@@ -17,12 +21,16 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
+use std::future::poll_fn;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::sync::atomic::AtomicBool;
+use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
+use quickset::Budget;
 use quickset::h3::{Field, Request, Response};
 
 #[cfg(unix)]
@@ -30,10 +38,13 @@ use area::Area;
 #[cfg(unix)]
 pub(super) use area::{Draft, Most, Refusal};
 use beneath::{Beneath, Entry, Kind, is_too_long};
-use condition::{Conditions, Selected, Verdict};
+use condition::Conditions;
 use files::Files;
 pub(super) use files::Readable;
+use kept::{Kept, Key, Shelf};
 pub(super) use place::decoded;
+pub(super) use representation::dated;
+use representation::{Calendar, Representation};
 #[cfg(unix)]
 use version::Version;
 
@@ -43,6 +54,8 @@ pub(super) struct Site {
     /// Where it is; a link there may lead to another folder from one request to the next, as new versions of sites are put up.
     root: PathBuf,
     files: Arc<Files>,
+    shelf: Arc<Shelf>,
+    calendar: Arc<Calendar>,
     options: Options,
     /// Where files may be put, if anywhere.
     #[cfg(unix)]
@@ -67,13 +80,10 @@ pub(super) struct Answer {
 
 #[derive(Debug)]
 pub(super) enum Content {
+    /// What is in memory: words of ours, or bytes of a file.
     Text(Bytes),
     /// So many bytes of the file, from there on.
-    File {
-        file: Readable,
-        from: u64,
-        len: u64,
-    },
+    File { file: Arc<Readable>, from: u64, len: u64 },
 }
 
 impl Answer {
@@ -83,28 +93,28 @@ impl Answer {
     }
 }
 
-/// A file to serve: its representation, and what it is encoded in.
+/// A file to serve: where it is below the root, what it is encoded in, and what there is to say of it.
 struct Found {
+    place: PathBuf,
     file: Readable,
-    selected: Selected,
-    coding: Option<&'static str>,
-    /// There are others of it.
-    varies: bool,
+    representation: Representation,
 }
 
 impl Site {
-    /// The site of a folder, of which so many files are open at a time at most.
+    /// The site of a folder, of which so many files are open at a time at most. What is kept of it is paid for by the budget.
     ///
     /// # Errors
     /// When there is no such folder.
-    pub(super) fn new(root: &Path, open: usize, options: Options) -> io::Result<Self> {
+    pub(super) fn new(root: &Path, open: usize, budget: Budget, options: Options) -> io::Result<Self> {
         let root = std::path::absolute(root)?;
         if !root.canonicalize()?.is_dir() {
             return Err(io::ErrorKind::NotADirectory.into());
         }
         Ok(Self {
             root,
-            files: Files::new(open),
+            files: Files::new(open, budget.clone()),
+            shelf: Arc::new(Shelf::new(budget)),
+            calendar: Arc::default(),
             options,
             #[cfg(unix)]
             area: None,
@@ -119,6 +129,36 @@ impl Site {
     pub(super) fn with_area(mut self, folder: &Path, most: Most) -> io::Result<Self> {
         self.area = Some(Arc::new(Area::new(&self.root, folder, most)?));
         Ok(self)
+    }
+
+    /// Has what is kept in memory given up when connections need it, for as long as this is polled.
+    pub(super) async fn tend(&self) {
+        let (mut shelf, mut files) = (pin!(self.shelf.tend()), pin!(self.files.tend()));
+        // Neither ends.
+        poll_fn(|cx| {
+            let _ = shelf.as_mut().poll(cx);
+            files.as_mut().poll(cx)
+        })
+        .await;
+    }
+
+    /// The answer to a request, if the file is one that was asked for a moment ago, and the same still. Waits for nothing.
+    pub(super) fn answer_at_once(&self, request: &Request) -> Option<Answer> {
+        self.answer_at_once_at(request, SystemTime::now(), Instant::now())
+    }
+
+    fn answer_at_once_at(&self, request: &Request, now: SystemTime, at: Instant) -> Option<Answer> {
+        let is_head = request.method == "HEAD";
+        if !(is_head || request.method == "GET") || malformed(request).is_some() {
+            return None;
+        }
+        let kept = self.shelf.get(&Key::of(request)?, now, at)?;
+        let asked = Asked::of(request);
+        let mut answer = kept.answer(&asked.conditions(is_head));
+        if is_head {
+            answer.content = Content::Text(Bytes::new());
+        }
+        Some(self.dressed(answer, request, now))
     }
 
     /// The answer to a request. Reads the file system: not for a thread that others wait for.
@@ -144,7 +184,7 @@ impl Site {
     fn dressed(&self, answer: Answer, request: &Request, now: SystemTime) -> Answer {
         let mut response = answer
             .response
-            .with("date", dated(now))
+            .with("date", self.calendar.date(now))
             .with("server", "quickset")
             .with("x-content-type-options", "nosniff");
         if let Some(origin) = &self.options.cors {
@@ -186,18 +226,37 @@ impl Site {
                 _ => not_found(),
             };
         };
-        let [if_match, if_none_match, if_modified_since, if_unmodified_since, if_range, range] =
-            CONDITIONS.map(|name| field(request, name));
-        let asked = Conditions {
-            is_head,
-            if_match: if_match.as_deref(),
-            if_none_match: if_none_match.as_deref(),
-            if_modified_since: if_modified_since.as_deref(),
-            if_unmodified_since: if_unmodified_since.as_deref(),
-            if_range: if_range.as_deref(),
-            range: range.as_deref(),
-        };
-        serve(found, &asked, types::media_type(&file))
+        let asked = Asked::of(request);
+        let asked = asked.conditions(is_head);
+        match self.keep(request, &root, &found, now) {
+            Some(kept) => kept.answer(&asked),
+            None => found.representation.answer(&asked, |from, len| Content::File {
+                file: Arc::new(found.file),
+                from,
+                len,
+            }),
+        }
+    }
+
+    /// Keeps a small file for those who ask for it next.
+    fn keep(&self, request: &Request, root: &Path, found: &Found, now: SystemTime) -> Option<Arc<Kept>> {
+        let (key, version) = (Key::of(request)?, found.file.version());
+        // While it may still change and look the same, it is read each time.
+        if !version.is_settled(now) || !found.file.is_near().ok()? {
+            return None;
+        }
+        let since = Instant::now();
+        let content = found.file.whole(kept::LARGEST).ok()??;
+        let kept = Arc::new(Kept {
+            place: self.root.join(found.place.strip_prefix(root).ok()?),
+            version,
+            representation: found.representation.clone(),
+            content,
+            since,
+            is_renewed: AtomicBool::new(false),
+        });
+        self.shelf.put(&key, kept.clone());
+        Some(kept)
     }
 
     /// The file, or what lies encoded beside it if the client takes that; with `None` nothing is looked for there.
@@ -211,37 +270,42 @@ impl Site {
         accepted: Option<&[types::Coding]>,
         now: SystemTime,
     ) -> io::Result<Option<Found>> {
-        let Some(plain) = self.open(root, place)? else { return Ok(None) };
+        let Some(plain) = self.open(root, place, now)? else { return Ok(None) };
+        let media = types::media_type(place);
         let beside = |coding: &types::Coding| {
             let mut name = place.as_os_str().to_owned();
             name.push(coding.suffix);
             PathBuf::from(name)
         };
-        let open = |coding| Some((self.open(root, &beside(coding)).ok().flatten()?, coding));
+        let open = |coding| {
+            let place = beside(coding);
+            Some((self.open(root, &place, now).ok().flatten()?, place, coding))
+        };
         let is_there = |coding| match beside(coding).metadata() {
             Err(error) if is_too_long(&error) => open(coding).is_some(),
             metadata => metadata.is_ok_and(|metadata| metadata.is_file()),
         };
         let varies = accepted.is_some() && types::CODINGS.iter().any(is_there);
         let accepted = accepted.unwrap_or_default();
-        let (file, coding) = match accepted.iter().find_map(open) {
-            Some((opened, coding)) => (opened, Some(coding.name)),
-            None => (plain, None),
+        let (file, place, coding) = match accepted.iter().find_map(open) {
+            Some((opened, place, coding)) => (opened, place, Some(coding.name)),
+            None => (plain, place.to_owned(), None),
         };
-        Ok(Some(Found { selected: file.version().select(coding, now), file, coding, varies }))
+        let representation = Representation::new(file.version().select(coding, now), coding, media, varies);
+        Ok(Some(Found { place, file, representation }))
     }
 
     /// The file, if it is there.
     ///
     /// # Errors
     /// When that cannot be told now.
-    fn open(&self, root: &Path, place: &Path) -> io::Result<Option<Readable>> {
+    fn open(&self, root: &Path, place: &Path, now: SystemTime) -> io::Result<Option<Readable>> {
         let Some(place) = Beneath::find(root, place) else { return Ok(None) };
         // Pipes and devices are not opened: that alone can wait for ever.
         if place.kind() != Some(Kind::File) {
             return Ok(None);
         }
-        match self.files.open(place) {
+        match self.files.open(place, now) {
             Ok((file, metadata)) => Ok(metadata.is_file().then_some(file)),
             Err(error) if is_passing(&error) => Err(error),
             Err(_) => Ok(None),
@@ -353,48 +417,27 @@ fn is_padded(field: &Field) -> bool {
     is_space(field.value.first()) || is_space(field.value.last())
 }
 
-/// As HTTP writes it, which has the years 1970 to 9999 (RFC 9110 §5.6.7): of a clock that is further from the truth, the
-/// nearest.
-pub(super) fn dated(time: SystemTime) -> String {
-    let last = SystemTime::UNIX_EPOCH + Duration::from_secs(LAST_SECOND);
-    httpdate::fmt_http_date(time.clamp(SystemTime::UNIX_EPOCH, last))
-}
+/// The fields of a request that [`Conditions`] are of.
+struct Asked<'a>([Option<Cow<'a, str>>; 6]);
 
-fn serve(found: Found, asked: &Conditions<'_>, media: String) -> Answer {
-    let Found { file, selected, coding, varies } = found;
-    let len = selected.len;
-    let with_validators = |status: u16| {
-        let mut response = Response::new(status).with("etag", selected.etag.clone());
-        if let Some(dates) = selected.dates {
-            response = response.with("last-modified", dated(dates.modified));
-        }
-        if varies {
-            response = response.with("vary", "accept-encoding");
-        }
-        response
-    };
-    let (status, from, n) = match condition::decide(asked, &selected) {
-        // RFC 9110 §15.4.5: with what a 200 would have said of it.
-        Verdict::NotModified => return bare(with_validators(304)),
-        Verdict::Failed => return text(Response::new(412), "It is not as you expect.\n"),
-        Verdict::Unsatisfiable => {
-            let response = Response::new(416).with("content-range", format!("bytes */{len}"));
-            return text(response, "None of these bytes is there.\n");
-        }
-        Verdict::Whole => (200, 0, len),
-        Verdict::Part { from, len } => (206, from, len),
-    };
-    let mut response = with_validators(status)
-        .with("content-type", media)
-        .with("content-length", n.to_string())
-        .with("accept-ranges", "bytes");
-    if let Some(coding) = coding {
-        response = response.with("content-encoding", coding);
+impl<'a> Asked<'a> {
+    fn of(request: &'a Request) -> Self {
+        Self(CONDITIONS.map(|name| field(request, name)))
     }
-    if status == 206 {
-        response = response.with("content-range", format!("bytes {from}-{}/{len}", from + n - 1));
+
+    fn conditions(&self, is_head: bool) -> Conditions<'_> {
+        let [if_match, if_none_match, if_modified_since, if_unmodified_since, if_range, range] =
+            self.0.each_ref().map(|value| value.as_deref());
+        Conditions {
+            is_head,
+            if_match,
+            if_none_match,
+            if_modified_since,
+            if_unmodified_since,
+            if_range,
+            range,
+        }
     }
-    Answer { response, content: Content::File { file, from, len: n } }
 }
 
 fn bare(response: Response) -> Answer {
@@ -553,9 +596,6 @@ const ASKED_BY_SCRIPTS: &str =
 
 /// Names in a listing at most.
 const MAX_ENTRIES: usize = 10_000;
-
-/// Of the year 9999, since 1970.
-const LAST_SECOND: u64 = 253_402_300_799;
 
 #[cfg(test)]
 mod tests;

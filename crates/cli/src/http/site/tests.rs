@@ -1,4 +1,5 @@
 use std::fs;
+use std::time::Duration;
 
 use super::*;
 
@@ -22,7 +23,7 @@ impl Place {
     }
 
     fn site(&self, options: Options) -> Site {
-        Site::new(&self.0.join("root"), 16, options).unwrap()
+        Site::new(&self.0.join("root"), 16, Budget::new(BUDGET), options).unwrap()
     }
 }
 
@@ -38,21 +39,42 @@ fn ask(site: &Site, request: &Request) -> (u16, Response, String) {
 }
 
 fn ask_at(site: &Site, request: &Request, now: SystemTime) -> (u16, Response, String) {
-    let Answer { response, content } = site.answer_at(request, now);
+    let answer = site.answer_at(request, now);
+    let is_get = request.method == "GET";
+    let (status, response, out) = read(answer);
+    if is_get && status != 304 {
+        assert_eq!(has(&response, "content-length"), Some(out.len().to_string()));
+    }
+    (status, response, out)
+}
+
+fn read(Answer { response, content }: Answer) -> (u16, Response, String) {
     let mut out = String::new();
     match content {
         Content::Text(text) => out.push_str(std::str::from_utf8(&text).unwrap()),
-        Content::File { file, from, len } => {
-            let read = file.read(from, usize::try_from(len).unwrap()).unwrap();
-            out.push_str(std::str::from_utf8(&read).unwrap());
+        Content::File { file, mut from, len } => {
+            let end = from + len;
+            while from < end {
+                let part = file.read(from, usize::try_from(end - from).unwrap()).unwrap();
+                assert!(!part.is_empty(), "{out}");
+                from += part.len() as u64;
+                out.push_str(std::str::from_utf8(&part).unwrap());
+            }
         }
     }
     response.check().unwrap();
-    if request.method == "GET" && response.status != 304 {
-        assert_eq!(has(&response, "content-length"), Some(out.len().to_string()));
-    }
     (response.status, response, out)
 }
+
+/// What is answered from memory; `None` where the file is to be looked for.
+#[cfg(target_os = "linux")]
+fn ask_at_once(site: &Site, request: &Request, later: Duration) -> Option<(u16, Response, String)> {
+    let (now, at) = (SystemTime::now() + Duration::from_secs(10), Instant::now() + later);
+    site.answer_at_once_at(request, now, at).map(read)
+}
+
+/// Bytes, more than anything here takes.
+const BUDGET: u64 = 64 << 20;
 
 fn get(path: &'static str) -> Request {
     Request::new("GET", "localhost", path)
@@ -226,11 +248,11 @@ fn files_are_served_by_any_name() {
     for (link, name) in links.iter().zip(&names) {
         let path = format!("/sub/{link}");
         let Answer { response, content } = site.answer(&Request::new("GET", "localhost", path.clone()));
-        let Content::File { file, len, .. } = content else { panic!("{link}: {response:?}") };
-        assert_eq!(
-            (response.status, &file.read(0, 300).unwrap()[..], len),
-            (200, &**name, name.len() as u64)
-        );
+        let content = match content {
+            Content::File { file, from, len } => file.read(from, len as usize).unwrap(),
+            Content::Text(content) => content,
+        };
+        assert_eq!((response.status, &content[..]), (200, &**name), "{link}");
         let html = name.ends_with(b".html");
         assert_eq!(has(&response, "content-type").unwrap().starts_with("text/html"), html, "{link}");
         let mut beside = name.clone();
@@ -298,7 +320,7 @@ fn a_link_to_the_root_may_be_turned() {
         std::os::unix::fs::symlink(to, &current).unwrap();
     };
     turn("one");
-    let site = Site::new(&current, 16, Options::default()).unwrap();
+    let site = Site::new(&current, 16, Budget::new(BUDGET), Options::default()).unwrap();
     assert_eq!(ask(&site, &get("/a.txt")).2, "one");
     turn("two");
     assert_eq!(ask(&site, &get("/a.txt")).2, "two");
@@ -458,4 +480,197 @@ fn what_the_system_lacks_is_not_what_the_site_lacks() {
     assert!(![Errno::NOENT, Errno::ACCESS, Errno::NOTDIR, Errno::LOOP].into_iter().any(is_passing));
     let answer = out_of_reach(Path::new("a.txt"), &Errno::MFILE.into());
     assert_eq!(answer.response.status, 503);
+}
+
+/// RFC 9110 §8.8.1: what is answered from memory is what would be read.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_was_asked_for_a_moment_ago_is_answered_from_memory() {
+    let place = Place::new("memory");
+    let site = place.site(Options::default());
+    let etag = has(&ask(&site, &get("/data.js")).1, "etag").unwrap();
+    let requests = [
+        get("/data.js"),
+        get("/data.js?v=2"),
+        get("/data.js").with("accept-encoding", "gzip"),
+        get("/data.js").with("range", "bytes=2-4"),
+        get("/data.js").with("range", "bytes=20-"),
+        get("/data.js").with("if-none-match", etag),
+        get("/data.js").with("if-match", "\"other\""),
+        Request::new("HEAD", "localhost", "/data.js"),
+        get("/"),
+    ];
+    for request in requests {
+        let (status, head, content) = ask(&site, &request);
+        let (again, head_again, content_again) = ask_at_once(&site, &request, Duration::ZERO).unwrap();
+        assert_eq!((again, &content_again), (status, &content), "{request:?}");
+        let without_date = |mut head: Response| {
+            head.fields.retain(|field| field.name != "date");
+            head.fields
+        };
+        assert_eq!(without_date(head_again), without_date(head), "{request:?}");
+    }
+    let missed = |request: Request| ask_at_once(&site, &request, Duration::ZERO).is_none();
+    assert!(missed(get("/nothing")) && missed(get("/sub/one.txt")), "nobody has asked for that");
+    assert!(missed(get("/data.js").with("accept-encoding", "br")));
+    assert!(missed(Request::new("POST", "localhost", "/data.js")));
+    let host = Request { authority: None, ..get("/data.js") };
+    assert!(missed(host), "it is no request");
+}
+
+/// Each change of the file is seen by the next who asks, whatever it is that changes.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_has_changed_is_not_answered_from_memory() {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    type Change = fn(&Path);
+    let changes: [(&str, Change); 9] = [
+        ("written", |root| fs::write(root.join("v/app.js"), "21").unwrap()),
+        ("shorter", |root| fs::write(root.join("v/app.js"), "").unwrap()),
+        ("longer", |root| fs::write(root.join("v/app.js"), "123").unwrap()),
+        ("removed", |root| fs::remove_file(root.join("v/app.js")).unwrap()),
+        ("closed", |root| {
+            fs::set_permissions(root.join("v/app.js"), fs::Permissions::from_mode(0o600)).unwrap();
+        }),
+        ("replaced", |root| {
+            fs::write(root.join("new"), "21").unwrap();
+            fs::rename(root.join("new"), root.join("v/app.js")).unwrap();
+        }),
+        ("turned", |root| {
+            fs::create_dir(root.join("w")).unwrap();
+            fs::write(root.join("w/app.js"), "21").unwrap();
+            fs::rename(root.join("v"), root.join("old")).unwrap();
+            symlink("w", root.join("v")).unwrap();
+        }),
+        ("a file", |root| {
+            fs::rename(root.join("v"), root.join("old")).unwrap();
+            fs::write(root.join("v"), "21").unwrap();
+        }),
+        ("a folder", |root| {
+            fs::remove_file(root.join("v/app.js")).unwrap();
+            fs::create_dir(root.join("v/app.js")).unwrap();
+        }),
+    ];
+    for (what, change) in changes {
+        let place = Place::new("changed");
+        let root = place.0.join("root");
+        fs::create_dir(root.join("v")).unwrap();
+        fs::write(root.join("v/app.js"), "12").unwrap();
+        let site = place.site(Options::default());
+        let request = get("/v/app.js");
+        assert_eq!(ask(&site, &request).2, "12");
+        // As one that has been at rest: what is written from now on has another time.
+        let time = |path: &Path| path.metadata().unwrap().modified().unwrap();
+        let (probe, written) = (place.0.join("probe"), time(&root.join("v/app.js")));
+        while fs::write(&probe, "").is_ok() && time(&probe) <= written {}
+        assert_eq!(ask_at_once(&site, &request, Duration::ZERO).unwrap().2, "12");
+        change(&root);
+        assert!(ask_at_once(&site, &request, Duration::ZERO).is_none(), "{what}");
+        let (status, _, content) = ask(&site, &request);
+        if let Some((again, _, content_again)) = ask_at_once(&site, &request, Duration::ZERO) {
+            assert_eq!((again, content_again), (status, content), "{what}");
+        }
+    }
+}
+
+/// As sites are put up, and as a folder goes and comes again.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_root_that_is_turned_is_seen_at_once() {
+    let place = Place::new("turned-at-once");
+    let current = place.0.join("current");
+    for to in ["one", "two"] {
+        fs::create_dir(place.0.join(to)).unwrap();
+        fs::write(place.0.join(to).join("a.txt"), to).unwrap();
+    }
+    let turn = |to: &str| {
+        let _ = fs::remove_file(&current);
+        std::os::unix::fs::symlink(to, &current).unwrap();
+    };
+    turn("one");
+    let site = Site::new(&current, 16, Budget::new(BUDGET), Options::default()).unwrap();
+    let at_once = || ask_at_once(&site, &get("/a.txt"), Duration::ZERO).map(|(_, _, content)| content);
+    assert_eq!(ask(&site, &get("/a.txt")).2, "one");
+    assert_eq!(at_once().as_deref(), Some("one"));
+    turn("two");
+    assert_eq!(at_once(), None);
+    turn("one");
+    assert_eq!(at_once().as_deref(), Some("one"), "it is that file again");
+    fs::remove_file(&current).unwrap();
+    assert_eq!(at_once(), None);
+}
+
+/// The look tells which file is there, not whether its folder was moved out of the site.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_way_that_leads_out_is_left_within_two_seconds() {
+    let place = Place::new("led-out");
+    let root = place.0.join("root");
+    let site = place.site(Options::default());
+    let request = get("/sub/one.txt");
+    assert_eq!(ask(&site, &request).2, "one");
+    fs::rename(root.join("sub"), place.0.join("sub")).unwrap();
+    std::os::unix::fs::symlink(place.0.join("sub"), root.join("sub")).unwrap();
+    let at_once = |later| ask_at_once(&site, &request, later).is_some();
+    assert!(
+        at_once(Duration::ZERO) && !at_once(kept::FRESH) && at_once(kept::FRESH),
+        "one looks, the others go on"
+    );
+    assert!(!at_once(2 * kept::FRESH));
+    assert_eq!(ask(&site, &request).0, 404);
+}
+
+/// Dates and tags are those of the clock as it is.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_clock_that_is_set_back_makes_nothing_up() {
+    let place = Place::new("set-back");
+    let site = place.site(Options::default());
+    assert_eq!(ask(&site, &get("/data.js")).0, 200);
+    let written = place.0.join("root/data.js").metadata().unwrap().modified().unwrap();
+    let at_once = |now: SystemTime| site.answer_at_once_at(&get("/data.js"), now, Instant::now()).is_some();
+    let seconds = Duration::from_secs;
+    assert!(at_once(written + seconds(10)) && at_once(written + seconds(1_000_000)));
+    assert!(!at_once(written) && !at_once(written - seconds(1_000_000)));
+    // Nor is anything kept that may still be mistaken.
+    let other = place.site(Options::default());
+    ask_at(&other, &get("/data.js"), written);
+    assert!(ask_at_once(&other, &get("/data.js"), Duration::ZERO).is_none());
+}
+
+/// What is kept is a small part of the memory for all, and is given up for those that need it.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_is_kept_is_bounded_and_given_back() {
+    let place = Place::new("kept");
+    let root = place.0.join("root");
+    for n in 0..100 {
+        fs::write(root.join(n.to_string()), vec![b'x'; 10_000]).unwrap();
+    }
+    fs::write(root.join("large"), vec![b'x'; 1 << 20]).unwrap();
+    let budget = Budget::new(4 << 20);
+    let site = Site::new(&root, 16, budget.clone(), Options::default()).unwrap();
+    let request = |n: usize| Request::new("GET", "localhost", format!("/{n}"));
+    for n in 0..100 {
+        assert_eq!(ask(&site, &request(n)).0, 200);
+    }
+    let kept = (0..100).filter(|n| ask_at_once(&site, &request(*n), Duration::ZERO).is_some()).count();
+    assert!((15..=26).contains(&kept), "{kept} of 10 kB in 256 KiB");
+    assert!((150_000..=256 << 10).contains(&budget.usage().held), "{:?}", budget.usage());
+    let large = site.answer_at(&get("/large"), SystemTime::now() + Duration::from_secs(10));
+    assert!(matches!(large.content, Content::File { .. }), "{large:?}");
+    assert!(ask_at_once(&site, &get("/large"), Duration::ZERO).is_none());
+    // The same path written in many ways is many.
+    for n in 0..1000 {
+        let path = format!("/1?{n}");
+        ask(&site, &Request::new("GET", "localhost", path).with("accept-encoding", format!("x{n}")));
+    }
+    assert!(budget.usage().held <= 256 << 10, "{:?}", budget.usage());
+    // Many come, of which each needs a little.
+    let mut clients: Vec<_> = (0..250).map(|n| budget.account(Some([192, 0, 2, n].into()))).collect();
+    let held = |clients: &[quickset::Account]| clients.iter().map(quickset::Account::held).sum::<u64>();
+    while held(&clients) < 15 << 18 && clients.iter_mut().all(|client| client.take(4 << 10)) {}
+    let mut tend = pin!(site.tend());
+    let _ = tend.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop()));
+    assert_eq!((budget.usage().held, budget.usage().recalls), (held(&clients), 1));
 }

@@ -57,12 +57,19 @@ fn weight(element: &str) -> Option<(String, u32)> {
     Some((name, (q * 1000.0).round() as u32))
 }
 
-/// What the list of the crate has not, or by another name: RFC 8216 §4, RFC 9239, RFC 8878 §7.1, and the segments of DASH.
+/// What the list of the crate has not, or by another name: RFC 8216 §4, RFC 9239, RFC 8878 §7.1, RFC 3555 §4.1.5 (MP2T), the segments
+/// of DASH, and those of CMAF (ISO/IEC 23000-19).
 const OURS: &[(&str, &str)] = &[
+    ("aac", "audio/aac"),
+    ("cmfa", "audio/mp4"),
+    ("cmfv", "video/mp4"),
     ("m3u8", "application/vnd.apple.mpegurl"),
     ("m4s", "video/iso.segment"),
     ("map", "application/json"),
     ("mjs", "text/javascript"),
+    ("ts", "video/mp2t"),
+    ("ttml", "application/ttml+xml"),
+    ("vtt", "text/vtt"),
     ("zst", "application/zstd"),
 ];
 
@@ -104,6 +111,12 @@ mod tests {
             ("a.opus", "audio/ogg"),
             ("a.m3u8", "application/vnd.apple.mpegurl"),
             ("a.mpd", "application/dash+xml"),
+            ("a.ts", "video/mp2t"),
+            ("a.aac", "audio/aac"),
+            ("a.cmfv", "video/mp4"),
+            ("a.cmfa", "audio/mp4"),
+            ("a.ttml", "application/ttml+xml"),
+            ("a.vtt", "text/vtt; charset=utf-8"),
             ("a.webmanifest", "application/manifest+json"),
         ] {
             assert_eq!(of(name), media, "{name}");

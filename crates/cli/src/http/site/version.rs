@@ -46,6 +46,11 @@ impl Version {
         Self { number: (0, 0), len: metadata.len(), modified, changed: made.max(modified) }
     }
 
+    /// In bytes.
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
     /// The validators at this time, of the file as it is encoded.
     pub(super) fn select(&self, coding: Option<&str>, now: SystemTime) -> Selected {
         let now = nanoseconds(now);
@@ -61,6 +66,13 @@ impl Version {
             dates: (is_a_time && is_over).then(|| Dates { modified: date(modified), changed: date(last) }),
             len: self.len,
         }
+    }
+
+    /// Whether all that [`select`](Self::select) says of it is what it says from now on: no other version can look the same, and its
+    /// dates are over.
+    pub(super) fn is_settled(&self, now: SystemTime) -> bool {
+        let (now, last) = (nanoseconds(now), self.modified.max(self.changed));
+        self.changed + self.tick() <= now && last.div_euclid(SECOND) < now.div_euclid(SECOND)
     }
 
     /// Whether its tag is one that the same version has from now on.
@@ -190,5 +202,24 @@ mod tests {
             assert_eq!(modified(no_time, now), None, "{no_time}");
         }
         assert_eq!(modified(2 * SECOND, now), Some(time(2 * SECOND)));
+    }
+
+    /// Of a version that is settled the same is said at all later times.
+    #[test]
+    fn what_is_said_of_a_settled_version_stays() {
+        let offsets = [-SECOND, -1, 0, 1, TICK - 1, TICK, SECOND, LONG_TICK, 3 * SECOND];
+        for (modified, changed) in offsets.iter().flat_map(|a| offsets.map(|b| (AT + a, AT + b))) {
+            let version = Version { modified, changed, ..version() };
+            let said = |now: i128| {
+                let Selected { etag, dates, len } = version.select(None, time(now));
+                (etag, dates, len)
+            };
+            let last = said(AT + 100 * SECOND);
+            for now in offsets.map(|now| AT + now).into_iter().filter(|now| version.is_settled(time(*now))) {
+                assert_eq!(said(now), last, "{modified} {changed} at {now}");
+            }
+            assert!(version.is_settled(time(AT + 10 * SECOND)));
+            assert!(!version.is_settled(time(changed)) && !version.is_settled(time(modified)));
+        }
     }
 }

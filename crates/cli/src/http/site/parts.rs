@@ -1,0 +1,181 @@
+//! Parts of large files that were read a moment ago, for others who read the same file: at about the same pace they share what
+//! one of them has read.
+//!
+//! A part belongs to a version of its file, and only to one that can no longer be mistaken for the next. Who is given less than
+//! half of one shares nothing, so that nobody holds much by taking little.
+
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
+
+use bytes::{Bytes, BytesMut};
+use quickset::Budget;
+
+use super::reserve::Reserve;
+use super::version::Version;
+
+/// The parts that are kept.
+#[derive(Debug)]
+pub(super) struct Parts(Mutex<Table>);
+
+#[derive(Debug)]
+struct Table {
+    parts: BTreeMap<(Version, u64), Part>,
+    reserve: Reserve,
+    /// Counts uses.
+    clock: u64,
+}
+
+#[derive(Debug)]
+struct Part {
+    bytes: Bytes,
+    used: u64,
+}
+
+/// Where the bytes lie that somebody wants: in which part of the file, and where in that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Slice {
+    version: Version,
+    number: u64,
+    /// Bytes of the part.
+    pub(super) len: usize,
+    from: usize,
+    to: usize,
+}
+
+impl Slice {
+    /// Of up to `len` bytes from `offset` on; `None` where these are not worth to be shared.
+    pub(super) fn of(version: Version, offset: u64, len: usize) -> Option<Self> {
+        let number = offset / LEN;
+        let behind = version.len().checked_sub(number * LEN)?.min(LEN) as usize;
+        let from = (offset % LEN) as usize;
+        let to = behind.min(from.saturating_add(len));
+        let is_much = to.saturating_sub(from) >= LEN as usize / 2;
+        is_much.then_some(Self { version, number, len: behind, from, to })
+    }
+
+    /// Where the part begins in the file.
+    pub(super) fn offset(&self) -> u64 {
+        self.number * LEN
+    }
+
+    fn key(&self) -> (Version, u64) {
+        (self.version, self.number)
+    }
+
+    fn cut(&self, part: &Bytes) -> Bytes {
+        part.slice(self.from..self.to)
+    }
+}
+
+impl Parts {
+    pub(super) fn new(budget: Budget) -> Self {
+        let table = Table { parts: BTreeMap::new(), reserve: Reserve::new(budget, MOST), clock: 0 };
+        Self(Mutex::new(table))
+    }
+
+    /// The bytes, if somebody has read them.
+    pub(super) fn get(&self, slice: &Slice) -> Option<Bytes> {
+        let mut table = self.table();
+        table.clock += 1;
+        let clock = table.clock;
+        let part = table.parts.get_mut(&slice.key())?;
+        part.used = clock;
+        Some(slice.cut(&part.bytes))
+    }
+
+    /// Memory to read a part into, as long as the part, whatever is in it: that of the part that nobody has wanted for the longest
+    /// time, where there is no room for one more. `None` where there is no room at all.
+    pub(super) fn room(&self, slice: &Slice) -> Option<BytesMut> {
+        let oldest = {
+            let mut table = self.table();
+            table.give_back();
+            if table.reserve.take(LEN) {
+                table.reserve.give(LEN);
+                Bytes::new()
+            } else {
+                table.oldest()?
+            }
+        };
+        // Who still sends of it holds it alone from now on.
+        let mut room = oldest.try_into_mut().unwrap_or_default();
+        room.resize(slice.len, 0);
+        Some(room)
+    }
+
+    /// Keeps a part that was read, if there is room, and gives what was wanted of it.
+    pub(super) fn put(&self, slice: &Slice, part: BytesMut) -> Bytes {
+        let part = part.freeze();
+        let bytes = slice.cut(&part);
+        let mut table = self.table();
+        table.clock += 1;
+        let used = table.clock;
+        // Somebody else may have read it meanwhile.
+        if table.parts.contains_key(&slice.key()) || table.reserve.take(LEN) {
+            table.parts.insert(slice.key(), Part { bytes: part, used });
+        }
+        bytes
+    }
+
+    /// Gives up what is kept whenever connections need the memory, for as long as this is polled.
+    pub(super) async fn tend(&self) {
+        poll_fn(|cx| {
+            let mut table = self.table();
+            table.give_back();
+            table.reserve.on_recall(cx.waker());
+            Poll::<()>::Pending
+        })
+        .await;
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    fn give_back(&mut self) {
+        if self.reserve.is_given_up() {
+            self.parts.clear();
+        }
+    }
+
+    /// Takes out the part that was not wanted for the longest time.
+    fn oldest(&mut self) -> Option<Bytes> {
+        let oldest = *self.parts.iter().min_by_key(|(_, part)| part.used)?.0;
+        self.reserve.give(LEN);
+        Some(self.parts.remove(&oldest)?.bytes)
+    }
+}
+
+/// Bytes of a part: as much as is read at a time for a client of TCP, and four parts are in the cache of a processor.
+pub(super) const LEN: u64 = 64 << 10;
+
+/// Bytes of all parts at most: readers may be that far apart, all together.
+const MOST: u64 = 16 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_a_part_is_shared_and_less_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = std::fs::File::create(folder.path().join("file")).unwrap();
+        file.set_len(2 * LEN + LEN / 2 + 7).unwrap();
+        let version = Version::of(&file.metadata().unwrap());
+        let half = LEN as usize / 2;
+        let of = |offset: u64, len: usize| {
+            Slice::of(version, offset, len).map(|slice| (slice.number, slice.len, slice.from..slice.to))
+        };
+        let whole = 2 * half;
+        assert_eq!(of(0, whole), Some((0, whole, 0..whole)));
+        assert_eq!(of(0, usize::MAX), Some((0, whole, 0..whole)));
+        assert_eq!((of(0, half), of(0, half - 1)), (Some((0, whole, 0..half)), None));
+        assert_eq!(of(LEN + 7, whole), Some((1, whole, 7..whole)));
+        assert_eq!((of(LEN - 1, 1 << 20), of(2 * LEN - LEN / 2 + 1, 1 << 20)), (None, None), "the rest");
+        assert_eq!(of(2 * LEN, whole), Some((2, half + 7, 0..half + 7)));
+        assert_eq!((of(2 * LEN + 8, whole), of(3 * LEN, whole), of(u64::MAX, whole)), (None, None, None));
+    }
+}

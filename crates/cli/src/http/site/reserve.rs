@@ -1,0 +1,54 @@
+//! Memory for what is kept in case that it is asked for again: connections go before it.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::task::Waker;
+
+use quickset::{Account, Budget};
+
+/// A small part of a budget. It is for all clients, and so an account of its own has it.
+#[derive(Debug)]
+pub(super) struct Reserve {
+    budget: Budget,
+    account: Account,
+    /// Bytes at most.
+    most: u64,
+}
+
+impl Reserve {
+    /// A sixteenth of the budget, and `most` bytes at most.
+    pub(super) fn new(budget: Budget, most: u64) -> Self {
+        let most = (budget.usage().size / PART).min(most);
+        Self { account: account(&budget), budget, most }
+    }
+
+    /// Takes so many bytes more, if that may be.
+    pub(super) fn take(&mut self, bytes: u64) -> bool {
+        self.account.held() + bytes <= self.most && self.account.take(bytes)
+    }
+
+    pub(super) fn give(&mut self, bytes: u64) {
+        self.account.give(bytes);
+    }
+
+    /// Whether connections need it: then all is given back, and whoever kept something there is to drop it.
+    pub(super) fn is_given_up(&mut self) -> bool {
+        let is_recalled = self.account.is_recalled();
+        if is_recalled {
+            self.account = account(&self.budget);
+        }
+        is_recalled
+    }
+
+    /// Whom to wake when connections need it.
+    pub(super) fn on_recall(&self, waker: &Waker) {
+        self.account.on_recall(waker.clone());
+    }
+}
+
+/// No client is at this address.
+fn account(budget: &Budget) -> Account {
+    budget.account(Some(IpAddr::V4(Ipv4Addr::UNSPECIFIED)))
+}
+
+/// Of the budget.
+const PART: u64 = 16;

@@ -1,0 +1,211 @@
+//! Files as a server has them on its disk: `quickset http serve` by HTTP/3 and by HTTP/1.1, and nginx by HTTP/1.1, all over TLS.
+//!
+//! Each server is a process of its own on a core of its own, started anew for each run; all clients of a run are one process on
+//! another core. The client of HTTP/1.1 is the same for both servers.
+
+mod clients;
+mod servers;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use crate::cases::{Found, PATIENCE, WARM};
+use crate::compare::{Process, pins};
+pub(crate) use clients::Fetch;
+use servers::{Folder, Server};
+
+#[derive(Args, Debug)]
+pub(crate) struct Options {
+    /// The program `quickset`.
+    #[arg(long, value_name = "FILE")]
+    quickset: PathBuf,
+    /// The program `nginx`; without, ours alone are measured.
+    #[arg(long, value_name = "FILE")]
+    nginx: Option<PathBuf>,
+    /// These cases only.
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "CASE,…")]
+    case: Vec<Case>,
+    /// Runs of each server in each case.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    runs: u32,
+    /// Seconds of each run.
+    #[arg(long, default_value_t = 2.0)]
+    seconds: f64,
+    /// Let the system choose the cores, instead of one for the server and one for the clients.
+    #[arg(long)]
+    no_pin: bool,
+    /// One JSON document on stdout.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Case {
+    /// A file of 1 kB, a hundred clients, each on a connection of its own, one request at a time.
+    FilesSmall,
+    /// A file of 256 MiB, ten clients.
+    FilesLarge,
+}
+
+/// Who serves, and by which protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Way {
+    QuicksetH3,
+    QuicksetH1,
+    NginxH1,
+}
+
+impl Case {
+    fn path(self) -> &'static str {
+        match self {
+            Self::FilesSmall => "/small.txt",
+            Self::FilesLarge => "/large.bin",
+        }
+    }
+
+    /// Bytes of the file.
+    fn size(self) -> u64 {
+        match self {
+            Self::FilesSmall => 1000,
+            Self::FilesLarge => 256 << 20,
+        }
+    }
+
+    fn clients(self) -> usize {
+        match self {
+            Self::FilesSmall => 100,
+            Self::FilesLarge => 10,
+        }
+    }
+}
+
+fn name(value: &impl ValueEnum) -> String {
+    value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+}
+
+/// What one run found.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Run {
+    #[serde(flatten)]
+    found: Found,
+    server_cpu_s: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Series {
+    way: Way,
+    runs: Vec<Run>,
+    failed: u32,
+}
+
+type Column = (&'static str, usize, fn(&Run) -> f64);
+
+const SMALL: &[Column] = &[
+    ("per second", 0, |run| run.found.count as f64 / run.found.seconds),
+    ("server CPU µs", 1, |run| run.server_cpu_s * 1e6 / run.found.count as f64),
+    ("client CPU µs", 1, |run| run.found.cpu_s * 1e6 / run.found.count as f64),
+    ("p99 µs", 0, |run| run.found.p99_us),
+];
+const LARGE: &[Column] = &[
+    ("Gbit/s", 2, |run| run.found.bytes as f64 * 8e-9 / run.found.seconds),
+    ("server CPU s/GB", 3, |run| run.server_cpu_s / (run.found.bytes as f64 / 1e9)),
+    ("client CPU s/GB", 3, |run| run.found.cpu_s / (run.found.bytes as f64 / 1e9)),
+];
+
+pub(crate) fn run(options: &Options) -> Result<()> {
+    let pins = pins(options.no_pin)?;
+    let folder = Folder::new(&[Case::FilesSmall, Case::FilesLarge])?;
+    let cases = if options.case.is_empty() { Case::value_variants() } else { &options.case };
+    let ways = Way::value_variants().iter().filter(|way| **way != Way::NginxH1 || options.nginx.is_some());
+    let (mut tables, mut failed) = (Vec::new(), 0);
+    for &case in cases {
+        let series = |way: &Way| Series { way: *way, runs: Vec::new(), failed: 0 };
+        let mut all: Vec<Series> = ways.clone().map(series).collect();
+        for turn in 0..options.runs {
+            for one in &mut all {
+                match measure(options, &folder, case, one.way, pins) {
+                    Ok(run) => one.runs.push(run),
+                    // One that fails takes nothing from the others.
+                    Err(error) => {
+                        eprintln!(
+                            "run {} of {}: {} failed: {error:#}",
+                            turn + 1,
+                            options.runs,
+                            name(&one.way)
+                        );
+                        one.failed += 1;
+                    }
+                }
+            }
+        }
+        failed += all.iter().map(|one| one.failed).sum::<u32>();
+        if !options.json {
+            print(case, &all);
+        }
+        tables.push((case, all));
+    }
+    if options.json {
+        println!("{}", serde_json::to_string_pretty(&tables)?);
+    }
+    ensure!(failed == 0, "{failed} runs failed: the figures are those of the others");
+    Ok(())
+}
+
+fn measure(
+    options: &Options,
+    folder: &Folder,
+    case: Case,
+    way: Way,
+    pins: Option<[usize; 2]>,
+) -> Result<Run> {
+    let core = pins.map(|pins| pins[0]);
+    let server = match (way, &options.nginx) {
+        (Way::NginxH1, Some(nginx)) => Server::nginx(nginx, folder, core)?,
+        _ => Server::quickset(&options.quickset, folder, core)?,
+    };
+    let (address, seconds) = (server.address.to_string(), options.seconds.to_string());
+    let listening = serde_json::to_string(&folder.listening(server.address))?;
+    let arguments = ["fetch", &name(&way), &name(&case), "--server", &listening, "--seconds", &seconds];
+    let limit = WARM + Duration::try_from_secs_f64(options.seconds)? + 2 * PATIENCE;
+    let mut clients = Process::own(&arguments, pins.map(|pins| pins[1]), limit)?;
+    clients.line()?;
+    let before = server.cpu_s()?;
+    let found: Found = serde_json::from_str(&clients.line()?)?;
+    let server_cpu_s = server.cpu_s()? - before;
+    clients.end()?;
+    ensure!(found.count > 0 || found.bytes > 0, "nothing came from {address}");
+    Ok(Run { found, server_cpu_s })
+}
+
+/// Medians, and the median over turns of what each is to nginx.
+fn print(case: Case, all: &[Series]) {
+    let columns = if case == Case::FilesSmall { SMALL } else { LARGE };
+    let of = |one: &Series, column: &Column| -> Vec<f64> { one.runs.iter().map(column.2).collect() };
+    let base = all.iter().find(|one| one.way == Way::NginxH1).filter(|one| one.failed == 0);
+    print!("{}: {} clients, medians\n{:<13} {:>4}", name(&case), case.clients(), "server", "runs");
+    for (name, ..) in columns {
+        print!(" {name:>15}");
+    }
+    println!(" {:>13}", "over nginx");
+    for one in all {
+        print!("{:<13} {:>4}", name(&one.way), one.runs.len());
+        for column in columns {
+            print!(" {:>15.*}", column.1, median(of(one, column)));
+        }
+        if let Some(base) = base.filter(|_| one.failed == 0) {
+            let pairs = of(one, &columns[0]).into_iter().zip(of(base, &columns[0]));
+            print!(" {:>13.3}", median(pairs.map(|(ours, theirs)| ours / theirs).collect()));
+        }
+        println!();
+    }
+}
+
+fn median(values: Vec<f64>) -> f64 {
+    crate::report::median(values.into_iter())
+}
