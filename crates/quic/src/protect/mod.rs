@@ -27,6 +27,8 @@ use quickset_wire::params::MAX_UNMARKED;
 use quickset_wire::{FecDecoder, Schemes};
 
 pub use estimates::Estimates;
+#[cfg(test)]
+pub(crate) use monitor::Verdict;
 pub(crate) use monitor::{Blame, Monitor, RoundTrips};
 use receive::{Offer, Receiving};
 use send::{Decoder, Sending, Slot};

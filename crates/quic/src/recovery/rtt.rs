@@ -61,6 +61,12 @@ impl Rtt {
         self.forget_min = true;
     }
 
+    /// The last sample.
+    #[cfg(feature = "qlog")]
+    pub(crate) fn latest(&self) -> Duration {
+        self.latest
+    }
+
     /// The last sample without what the peer says of its delay, as far as that is believed (RFC 9002 §5.3).
     #[inline]
     pub(crate) fn adjusted(&self) -> Duration {

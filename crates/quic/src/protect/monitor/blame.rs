@@ -254,7 +254,7 @@ mod tests {
         let (mut ours, mut lost) = (0, 0);
         for i in 0..55_000u64 {
             let rtt = Duration::from_micros(if i == 3 { 175_000 } else { 100_000 + (i % 5500) * 4 });
-            let smoothed = rtt.min(Duration::from_micros(122_000));
+            let smoothed = rtt.min(Duration::from_millis(122));
             let trips = RoundTrips { latest: rtt, smoothed, least: Duration::from_millis(100) };
             let packet = [Packet { number: i, sent: Time::ZERO, bytes: 1200, state: PacketState::default() }];
             let is_lost = i % 5500 == 5499;

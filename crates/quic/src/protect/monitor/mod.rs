@@ -19,8 +19,8 @@ use quickset_base::{Duration, Time};
 use super::belief::Belief;
 use super::policy::Loss;
 use crate::cc::Packet;
-pub(crate) use blame::{Blame, RoundTrips};
-use blame::{Fault, Verdict};
+use blame::Fault;
+pub(crate) use blame::{Blame, RoundTrips, Verdict};
 use queues::Queues;
 
 /// One belongs to one path.

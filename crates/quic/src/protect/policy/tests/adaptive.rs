@@ -3,7 +3,7 @@ use quickset_base::Rng;
 use super::super::{Code, Goal, Protection};
 use super::*;
 use crate::cc::{Packet, PacketState};
-use crate::protect::Monitor;
+use crate::protect::{Monitor, Verdict};
 
 const BLOCK: Lane = Lane { index: 0, code: Code::ReedSolomon { stride: 1 }, share: Lane::WHOLE };
 const WINDOW: Lane = Lane { index: 1, code: Code::Rlc, share: Lane::WHOLE };
@@ -581,7 +581,7 @@ impl Channel {
             if bad { lost.push(packet) } else { acked.push(packet) }
         }
         let below = self.number - self.fates.len() as u64;
-        self.monitor.on_settled(self.scene.now, (&acked, &lost), below, Default::default());
+        self.monitor.on_settled(self.scene.now, (&acked, &lost), below, Verdict::default());
     }
 }
 
