@@ -31,6 +31,7 @@ use Sign::{Modules, Program};
 const NEEDS: &[Need] = &[
     Need { sign: Program("cc"), package: "gcc libc6-dev", why: "aws-lc-sys and the linker: a C compiler" },
     Need { sign: Program("c++"), package: "g++", why: "fuzz: libFuzzer is C++" },
+    Need { sign: Program("make"), package: "make", why: "jemalloc is built by it" },
     Need { sign: Program("git"), package: "git", why: "reports and packages name the commit" },
     Need { sign: Program("kill"), package: "procps", why: "servers that are told to end" },
     Need {
