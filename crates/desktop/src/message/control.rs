@@ -173,7 +173,7 @@ impl Message for FromClient {
             Self::Hello(hello) => {
                 out.put_u8(HELLO);
                 let offers = if hello.offer.is_some() { OFFERS } else { 0 };
-                put_greeting(out, hello.features & !OFFERS | offers);
+                put_greeting(out, hello.features & !OFFERS | offers, hello.is_older);
                 if let Some(offer) = &hello.offer {
                     out.put_u8(SPAKE2);
                     out.put_u8(secret_code(offer.of));
@@ -240,7 +240,7 @@ impl Message for FromServer {
             }
             Self::Welcome(welcome) => {
                 out.put_u8(WELCOME);
-                put_greeting(out, welcome.features);
+                put_greeting(out, welcome.features, false);
                 out.put_u8(welcome.order as u8);
                 out.put_u8(welcome.permissions.bits());
                 out.put_text(&welcome.name, MAX_NAME);
@@ -361,11 +361,13 @@ impl Permissions {
     }
 }
 
-fn put_greeting(out: &mut Vec<u8>, features: u64) {
+fn put_greeting(out: &mut Vec<u8>, features: u64, is_older: bool) {
     out.put_varint(VERSION);
     out.put_varint(features);
-    // No proof of the kind of before.
-    out.put_varint(0);
+    // Of a proof of the kind of before nothing is read but that it is there.
+    let proof: &[u8] = if is_older { &[0; 32] } else { &[] };
+    out.put_varint(proof.len() as u64);
+    out.put(proof);
 }
 
 fn greeting(f: &mut Fields<'_>) -> Result<(u64, Option<[u8; 32]>), Fault> {

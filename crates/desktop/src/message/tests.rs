@@ -55,6 +55,7 @@ fn every_message_comes_back() {
             is_older: false,
         }),
         FromClient::Hello(Hello::default()),
+        FromClient::Hello(Hello { is_older: true, ..Hello::default() }),
         FromClient::Proof(Some([7; 32])),
         FromClient::Proof(None),
         FromClient::Refresh(Refresh { restart: true, rect: Rect::new(0, 16, 16384, 300).unwrap() }),
