@@ -146,7 +146,7 @@ impl Fountain {
     }
 
     fn encoder(&self, plan: &SourceBlockEncodingPlan) -> SourceBlockEncoder {
-        SourceBlockEncoder::with_encoding_plan(0, &self.config, &self.data, plan)
+        SourceBlockEncoder::with_encoding_plan2(0, &self.config, &self.data, plan)
     }
 
     /// How many repair symbols bring the block back, as it was; `None` where all of them do not.
@@ -156,7 +156,7 @@ impl Fountain {
         repairs: Vec<EncodingPacket>,
         losses: usize,
     ) -> Option<usize> {
-        let mut decoder = SourceBlockDecoder::new(0, &self.config, self.data.len() as u64);
+        let mut decoder = SourceBlockDecoder::new2(0, &self.config, self.data.len() as u64);
         let mut repairs = repairs.into_iter();
         let mut used = losses;
         let mut block = decoder.decode(received.into_iter().chain(repairs.by_ref().take(losses)));
