@@ -156,9 +156,7 @@ impl Readable {
                 read => return read,
             }
         };
-        if let Some(slice) = self.slice(offset, len)
-            && let Some(bytes) = self.shared(&slice, read)
-        {
+        if let Some(bytes) = self.shared(offset, len, &read) {
             return Ok(bytes);
         }
         let mut part = BytesMut::zeroed(len);
@@ -167,20 +165,22 @@ impl Readable {
         Ok(part.freeze())
     }
 
-    /// The part of the file in which the bytes lie, if others may have it, too.
-    fn slice(&self, offset: u64, len: usize) -> Option<Slice> {
-        if self.is_settled { Slice::of(self.version, offset, len) } else { None }
-    }
-
-    /// Bytes of a part that somebody has read, or that is read for all now. `None` where it cannot be read as a whole.
-    fn shared(&self, slice: &Slice, read: impl Fn(&mut [u8], u64) -> io::Result<usize>) -> Option<Bytes> {
+    /// Bytes of a part that somebody has read, or that is read for all now. `None` where others may not have it, too, and where it
+    /// cannot be read as a whole.
+    fn shared(
+        &self,
+        offset: u64,
+        len: usize,
+        read: impl Fn(&mut [u8], u64) -> io::Result<usize>,
+    ) -> Option<Bytes> {
         let parts = &self.files.parts;
-        if let Some(bytes) = parts.get(slice) {
+        let slice = if self.is_settled { Slice::of(self.version, offset, len) } else { None }?;
+        if let Some(bytes) = parts.get(&slice) {
             return Some(bytes);
         }
-        let mut room = parts.room(slice)?;
+        let mut room = parts.room(&slice)?;
         match read(&mut room, slice.offset()) {
-            Ok(n) if n == slice.len => Some(parts.put(slice, room)),
+            Ok(n) if n == slice.len => Some(parts.put(&slice, room)),
             _ => None,
         }
     }
@@ -232,9 +232,7 @@ impl Readable {
             let slices = &mut [io::IoSliceMut::new(part)];
             Ok(preadv2(&*file, slices, offset, ReadWriteFlags::NOWAIT)?)
         };
-        if let Some(slice) = self.slice(offset, len)
-            && let Some(bytes) = self.shared(&slice, read)
-        {
+        if let Some(bytes) = self.shared(offset, len, &read) {
             return Some(bytes);
         }
         let mut part = BytesMut::zeroed(len);
