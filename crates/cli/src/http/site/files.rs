@@ -156,7 +156,7 @@ impl Readable {
                 read => return read,
             }
         };
-        if let Some(bytes) = self.shared(offset, len, &read) {
+        if let Some(bytes) = self.shared(offset, len, read) {
             return Ok(bytes);
         }
         let mut part = BytesMut::zeroed(len);
@@ -232,7 +232,7 @@ impl Readable {
             let slices = &mut [io::IoSliceMut::new(part)];
             Ok(preadv2(&*file, slices, offset, ReadWriteFlags::NOWAIT)?)
         };
-        if let Some(bytes) = self.shared(offset, len, &read) {
+        if let Some(bytes) = self.shared(offset, len, read) {
             return Some(bytes);
         }
         let mut part = BytesMut::zeroed(len);
