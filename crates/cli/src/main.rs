@@ -18,6 +18,7 @@ mod perf;
 mod qlog;
 mod say;
 mod secret;
+mod trust;
 mod values;
 
 use std::io::IsTerminal as _;
