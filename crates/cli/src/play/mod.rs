@@ -106,10 +106,11 @@ async fn play(args: &Args) -> anyhow::Result<()> {
     }
     let spent = || processor_time().zip(cpu).map(|(now, then)| now.saturating_sub(then));
     let sum = |rows: &[Row]| Sum::of(rows, began.elapsed(), spent());
-    watch(&mut viewers, &board, sum).await?;
+    let closing = watch(&mut viewers, &board, &sum).await?;
 
     let rows = board.rows();
     let sum = sum(&rows);
+    closing.join_all().await;
     if args.json {
         let (url, http, abr) = (&*args.url.text, args.http.name(), args.abr.name());
         let results = Results { url, http, abr, seed: args.seed, players: &rows, sum: &sum };
@@ -154,8 +155,14 @@ async fn presentation(args: &Args, config: &Arc<ClientConfig>) -> anyhow::Result
     })
 }
 
-/// Waits until all have played, or somebody wants it to end; meanwhile a table is drawn, where stderr is a terminal.
-async fn watch(viewers: &mut JoinSet<()>, board: &Board, sum: impl Fn(&[Row]) -> Sum) -> anyhow::Result<()> {
+/// Waits until all have played, or somebody wants it to end; meanwhile a table is drawn, where stderr is a terminal. Returns
+/// connections that are being closed.
+async fn watch(
+    viewers: &mut JoinSet<Fetcher>,
+    board: &Board,
+    sum: &impl Fn(&[Row]) -> Sum,
+) -> anyhow::Result<JoinSet<()>> {
+    let mut closing = JoinSet::new();
     let bar = ProgressBar::new_spinner();
     bar.set_style(ProgressStyle::with_template("{msg}").expect("the template is constant"));
     let mut ticks = tokio::time::interval(Duration::from_millis(250));
@@ -163,7 +170,7 @@ async fn watch(viewers: &mut JoinSet<()>, board: &Board, sum: impl Fn(&[Row]) ->
     loop {
         tokio::select! {
             ended = viewers.join_next() => match ended {
-                Some(ended) => ended?,
+                Some(fetcher) => drop(closing.spawn(fetcher?.close())),
                 None => break,
             },
             stopped = &mut stop => {
@@ -178,7 +185,7 @@ async fn watch(viewers: &mut JoinSet<()>, board: &Board, sum: impl Fn(&[Row]) ->
         }
     }
     bar.finish_and_clear();
-    Ok(())
+    Ok(closing)
 }
 
 impl Args {

@@ -23,8 +23,8 @@ pub(super) struct Viewer {
 }
 
 impl Viewer {
-    /// Plays from `start` on to the end, and tells the board how it goes.
-    pub(super) async fn play(mut self, start: Duration) {
+    /// Plays from `start` on to the end, and tells the board how it goes. What fetched for it is left to be closed.
+    pub(super) async fn play(mut self, start: Duration) -> Fetcher {
         tokio::time::sleep_until((self.began + start).into()).await;
         loop {
             match self.player.poll(self.began.elapsed()) {
@@ -48,7 +48,7 @@ impl Viewer {
                 }
             }
         }
-        self.fetcher.close().await;
+        self.fetcher
     }
 
     async fn fetch(&mut self, resource: &Resource, read: bool) {
