@@ -87,6 +87,56 @@ fn two_players_see_all_of_it_by_each_version() {
     }
 }
 
+/// One file of segments with an index in front of them (ISO/IEC 14496-12 §8.16.3): 2000 and 3000 bytes of half a second.
+fn indexed() -> Vec<u8> {
+    let mut file = Vec::new();
+    // Its size and name, version 0, an id, ticks a second, when it begins, nothing between it and the media, two references.
+    file.extend([0, 0, 0, 56].iter().chain(b"sidx"));
+    for word in [0_u32, 1, 1000, 0, 0, 2] {
+        file.extend(word.to_be_bytes());
+    }
+    for word in [2000_u32, 500, 0x9000_0000, 3000, 500, 0x9000_0000] {
+        file.extend(word.to_be_bytes());
+    }
+    file.resize(56 + 5000, 7);
+    file
+}
+
+#[test]
+fn parts_of_a_file_are_fetched_by_each_version() {
+    let served = Served::new("parts", &[]);
+    let site = served.folder.join("site");
+    fs::write(site.join("video.mp4"), indexed()).unwrap();
+    let manifest = |addressing: &str| {
+        format!(
+            r#"<MPD mediaPresentationDuration="PT1S"><Period><AdaptationSet contentType="video"><Representation bandwidth="40000">
+            <BaseURL>video.mp4</BaseURL>{addressing}</Representation></AdaptationSet></Period></MPD>"#
+        )
+    };
+    fs::write(site.join("index.mpd"), manifest(r#"<SegmentBase indexRange="0-55"/>"#)).unwrap();
+    let list = r#"<SegmentList timescale="2" duration="1"><SegmentURL mediaRange="56-2055"/><SegmentURL mediaRange="2056-5055"/></SegmentList>"#;
+    fs::write(site.join("list.mpd"), manifest(list)).unwrap();
+    fs::write(site.join("beyond.mpd"), manifest(&list.replace("5055", "5056"))).unwrap();
+    std::thread::scope(|scope| {
+        for version in ["3", "2", "1"] {
+            for (path, bytes) in [("index.mpd", Some(5056)), ("list.mpd", Some(5000)), ("beyond.mpd", None)] {
+                let (url, pin) = (format!("https://{}/{path}", served.address), &served.pin);
+                scope.spawn(move || {
+                    let output = play(&url, pin, &["--http", version, "--json"]);
+                    let (said, row) = (text(&output.stderr), json(&output)["players"][0].clone());
+                    assert_eq!(output.status.success(), bytes.is_some(), "{path} by {version}: {said}");
+                    match bytes {
+                        Some(bytes) => {
+                            assert_eq!((&row["bytes"], &row["played_s"]), (&bytes.into(), &1.0.into()))
+                        }
+                        None => assert!(said.contains("other bytes than 2056 to 5056"), "{said}"),
+                    }
+                });
+            }
+        }
+    });
+}
+
 #[test]
 fn what_is_wanted_of_it_is_played_and_shown_as_a_table() {
     let served = Served::new("table", &[]);
@@ -152,6 +202,7 @@ fn answer(name: &str, out: &mut impl Write) -> std::io::Result<()> {
         "empty" => write!(out, "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"),
         "circle" => write!(out, "HTTP/1.1 302 Found\r\nlocation: 1\r\ncontent-length: 0\r\n\r\n"),
         "away" => write!(out, "HTTP/1.1 307 .\r\nlocation: https://192.0.2.1/1\r\ncontent-length: 0\r\n\r\n"),
+        "moved" => write!(out, "HTTP/1.1 301 .\r\nlocation: /whole/1\r\ncontent-length: 0\r\n\r\n"),
         "whole" => write!(out, "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nfour"),
         "noise" => write!(out, "\x1b[2J\r\n\r\n"),
         "late" => {
@@ -239,6 +290,9 @@ fn servers_that_answer_wrongly_are_told_apart() {
                 assert!(said.contains(hint) && said.contains("1 of 1 players"), "{name}: {said}");
             });
         }
+        let output = play(&format!("https://{address}/moved/a.mpd"), &pin, &["--http", "1", "--json"]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert_eq!(json(&output)["sum"]["bytes"], 4);
         let url = format!("https://{address}/short/a.mpd");
         for (version, hint) in [("2", "does not speak HTTP/2; choose"), ("3", "is HTTP/3 spoken there?")] {
             let said = text(&play(&url, &pin, &["--http", version, "--timeout", "30s"]).stderr);
