@@ -15,9 +15,11 @@ mod link;
 mod memory;
 mod metrics;
 mod perf;
+mod play;
 mod qlog;
 mod say;
 mod secret;
+mod trust;
 mod values;
 
 use std::io::IsTerminal as _;
@@ -59,6 +61,7 @@ enum Subcommands {
     Lab(lab::Args),
     Link(link::Args),
     Perf(perf::Args),
+    Play(play::Args),
     Cert(cert::Args),
 }
 
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
         // Its exit status is another program's.
         Subcommands::Link(args) => return link::run(&args),
         Subcommands::Perf(args) => perf::run(args),
+        Subcommands::Play(args) => play::run(&args),
         Subcommands::Cert(args) => cert::run(&args),
     };
     let code = match done {

@@ -27,6 +27,8 @@ pub struct Player {
     screen: Screen,
     /// Where in the first of the parts the next segment begins.
     fetched: Duration,
+    /// How much of all of them has been fetched.
+    total: Duration,
     quality: usize,
     /// Whether that is the quality of the next segment: what comes before its segments was fetched for it.
     chosen: bool,
@@ -54,6 +56,8 @@ pub struct Config {
     pub buffer: Duration,
     /// The same while the quality is the highest: 30 s.
     pub buffer_at_top: Duration,
+    /// With so much fetched, to the end of a segment, it fetches no more, and ends where that has been played: all there is.
+    pub length: Duration,
     /// How often it tries again what failed, each time after twice as long, beginning with half a second: 3.
     pub retries: u32,
 }
@@ -67,6 +71,7 @@ impl Default for Config {
             start_with: Duration::ZERO,
             buffer: Duration::from_secs(18),
             buffer_at_top: Duration::from_secs(30),
+            length: Duration::MAX,
             retries: 3,
         }
     }
@@ -170,6 +175,7 @@ impl Player {
             rule: config.algorithm.start(first.ladder.clone(), config.seed),
             screen: Screen::default(),
             fetched: Duration::ZERO,
+            total: Duration::ZERO,
             quality,
             chosen: false,
             last: None,
@@ -241,6 +247,10 @@ impl Player {
                 let bitrate = part.ladder.bitrate(quality);
                 self.report.switches += u64::from(self.screen.append(duration, bitrate));
                 self.start(now, self.config.start_with);
+                self.total = self.total.saturating_add(duration);
+                if self.total >= self.config.length {
+                    self.parts.clear();
+                }
             }
         }
     }

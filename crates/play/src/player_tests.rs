@@ -261,6 +261,20 @@ fn nobody_waits_while_it_stands_still() {
     assert_eq!(played.report.startup, Some(10 * SECOND));
 }
 
+/// Segments of 4 s, two periods of 28 s each.
+#[test]
+fn no_more_is_played_than_is_wanted() {
+    let half = |bitrate| period(r#"duration="PT28S""#, &[bitrate]);
+    let presentation = presentation(&(half(1_000_000) + &half(2_000_000)));
+    for (length, segments) in [(0, 1), (1, 1), (8, 2), (9, 3), (30, 8), (56, 14), (1000, 14)] {
+        let config = Config { length: length * SECOND, ..config(Algorithm::Dynamic) };
+        let played = play(&presentation, config, |_| 40e6);
+        assert_eq!(played.outcome, Action::Done);
+        assert_eq!((played.report.segments, played.report.stalls), (segments.into(), 0), "{length}");
+        assert_eq!(played.report.played, segments * 4 * SECOND, "{length}");
+    }
+}
+
 #[test]
 fn calls_out_of_turn_do_nothing() {
     let mut player = Player::new(&minute(&[1_000_000]), Config::default()).expect("a ladder");

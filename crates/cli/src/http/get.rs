@@ -2,7 +2,6 @@ mod ask;
 mod fetch;
 mod keep;
 mod name;
-mod reach;
 mod row;
 mod stroll;
 mod trip;
@@ -14,12 +13,13 @@ use std::time::Duration;
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use quickset::h3::{self, Priority};
-use quickset::{ClientConfig, Endpoint, Fingerprint, Protection, Trust};
+use quickset::{ClientConfig, Endpoint, Protection};
 use tokio::sync::watch;
 
 use super::url::Url;
-use super::{TransportArgs, interrupted};
+use super::{TransportArgs, interrupted, reach};
 use crate::say::{self, named, note, plain, say};
+use crate::trust::TrustArgs;
 use crate::{cert, values};
 use ask::{Ask, AskArgs, Data};
 use row::Row;
@@ -32,7 +32,7 @@ use trip::Trip;
 /// server is checked against the system's certificate authorities. A request is made again
 /// by itself only if the server did nothing with it.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLE, verbatim_doc_comment, group(clap::ArgGroup::new("trust")))]
+#[command(after_help = EXAMPLE, verbatim_doc_comment)]
 pub(super) struct Args {
     /// What to fetch, as https://HOST[:PORT]/PATH
     #[arg(required = true, value_name = "URL")]
@@ -55,15 +55,8 @@ pub(super) struct Args {
     /// under, nearest first. Once it is for all URLs; as many times as there are URLs, each is for one of them
     #[arg(long, value_name = "u=N,i", value_parser = priority)]
     priority: Vec<String>,
-    /// Certificate authorities to believe, as PEM
-    #[arg(long, value_name = "FILE", group = "trust")]
-    ca: Option<PathBuf>,
-    /// The fingerprint that the server printed
-    #[arg(long, value_name = "sha256:…", group = "trust")]
-    pin: Option<Fingerprint>,
-    /// Do not check who the server is
-    #[arg(long, group = "trust")]
-    insecure: bool,
+    #[command(flatten)]
+    trust: TrustArgs,
     /// Certificates to prove who we are, where the server asks, as PEM, the own one first
     #[arg(long, value_name = "FILE", requires = "key")]
     cert: Option<PathBuf>,
@@ -95,7 +88,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
         args.urls.len()
     );
     let ask = args.ask()?;
-    let config = ClientConfig::new(trust(&args)?, &[h3::ALPN])?
+    let config = ClientConfig::new(args.trust.trust()?, &[h3::ALPN])?
         .with_transport(values::patient(args.transport.config()?, args.timeout))
         .with_protection(args.fec.clone())
         .with_key_log();
@@ -169,23 +162,6 @@ impl Args {
     }
 }
 
-fn trust(args: &Args) -> anyhow::Result<Trust> {
-    if let Some(fingerprint) = args.pin {
-        return Ok(Trust::pinned(fingerprint));
-    }
-    if args.insecure {
-        note!("quickset: warning: with --insecure anybody can pose as the server");
-        return Ok(Trust::insecure());
-    }
-    let own = args.ca.clone().or_else(|| std::env::var_os("SSL_CERT_FILE").map(PathBuf::from));
-    let file = own
-        .or_else(|| BUNDLES.iter().map(PathBuf::from).find(|file| file.is_file()))
-        .context("this system's certificate authorities are not found; name a file with --ca")?;
-    let pem = std::fs::read_to_string(&file)
-        .with_context(|| format!("{} cannot be read; name another file with --ca", named(&file)))?;
-    Trust::roots(&pem).with_context(|| format!("{} cannot be used", file.display()))
-}
-
 fn priority(text: &str) -> Result<String, String> {
     match Priority::parse(text.as_bytes()) {
         Some(priority) => {
@@ -213,15 +189,6 @@ fn bar(is_printed: bool) -> ProgressBar {
     }
     bar
 }
-
-/// Where systems keep the authorities that they believe.
-const BUNDLES: [&str; 5] = [
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-    "/usr/local/share/certs/ca-root-nss.crt",
-];
 
 const EXAMPLE: &str = "\
 Examples:

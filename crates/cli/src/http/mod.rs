@@ -1,8 +1,9 @@
 mod get;
 mod pulse;
+pub(crate) mod reach;
 mod serve;
 mod site;
-mod url;
+pub(crate) mod url;
 
 use clap::Subcommand;
 use quickset::{Algorithm, MtuDiscovery, TransportConfig};
@@ -49,7 +50,7 @@ impl TransportArgs {
 }
 
 /// Waits until somebody wants this to stop.
-async fn interrupted() -> std::io::Result<()> {
+pub(crate) async fn interrupted() -> std::io::Result<()> {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};

@@ -3,21 +3,21 @@ use std::str::FromStr;
 
 /// The URL of something to fetch by HTTP/3.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Url {
+pub(crate) struct Url {
     /// The whole of it, as it was given.
-    pub(super) text: String,
+    pub(crate) text: String,
     /// Host and port as they were given, but for a zone: `:authority`.
-    pub(super) authority: String,
+    pub(crate) authority: String,
     /// The host, an IPv6 address without its brackets, perhaps with the zone that it is of.
-    pub(super) host: String,
-    pub(super) port: u16,
+    pub(crate) host: String,
+    pub(crate) port: u16,
     /// Path and query: `:path`.
-    pub(super) path: String,
+    pub(crate) path: String,
 }
 
 impl Url {
     /// What the server is called: the host without a zone, which is where we are.
-    pub(super) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         self.host.split('%').next().unwrap_or_default()
     }
 }

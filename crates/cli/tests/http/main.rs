@@ -1,4 +1,4 @@
-//! `quickset http serve`, and `quickset http get` and others against it.
+//! `quickset http serve`, and `quickset http get`, `quickset play` and others against it.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
@@ -12,6 +12,7 @@ mod firefox;
 #[cfg(unix)]
 mod obstacles;
 mod others;
+mod play;
 #[cfg(target_os = "linux")]
 mod put;
 mod relay;

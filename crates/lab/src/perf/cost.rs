@@ -2,7 +2,7 @@ use quickset_base::Duration;
 
 /// The processor time of this process so far, in user mode and in the kernel; `None` where the system does not
 /// tell without a system call of its own.
-pub(crate) fn processor_time() -> Option<Duration> {
+pub fn processor_time() -> Option<Duration> {
     ticks(&std::fs::read_to_string("/proc/self/stat").ok()?).map(|ticks| TICK * ticks)
 }
 

@@ -19,6 +19,7 @@ use quickset::FecStats;
 use serde::{Deserialize, Serialize};
 
 pub use client::{Job, PerfError, measure};
+pub use cost::processor_time;
 pub use server::serve;
 
 /// The application protocol.

@@ -8,10 +8,10 @@ use quickset::h3::{self, Client};
 use quickset::{ClientConfig, Closed, ConnectError, Connection, Endpoint, Obstacle};
 use tokio::task::JoinSet;
 
-use super::Url;
+use super::url::Url;
 
 /// The server of a URL.
-pub(super) async fn connect(endpoint: &Endpoint, config: &ClientConfig, url: &Url) -> anyhow::Result<Client> {
+pub(crate) async fn connect(endpoint: &Endpoint, config: &ClientConfig, url: &Url) -> anyhow::Result<Client> {
     let found = tokio::net::lookup_host((&*url.host, url.port)).await;
     let addresses: Vec<SocketAddr> =
         found.with_context(|| format!("{} cannot be found; check its name", url.host))?.collect();

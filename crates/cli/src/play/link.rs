@@ -1,0 +1,263 @@
+//! A connection with a server, by the version of HTTP that is asked for.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use hyper::body::{Body as _, Incoming};
+use hyper::client::conn::{http1, http2};
+use hyper::header::{HOST, RANGE, USER_AGENT};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use quickset::h3::{self, Content};
+use quickset::{ClientConfig, Endpoint};
+use quickset_play::{Resource, Url};
+use rustls::pki_types::ServerName;
+use rustls::{AlertDescription, ClientConfig as Tls};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsConnector;
+
+use crate::http::{reach, url};
+
+/// A version of HTTP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Version {
+    /// HTTP/1.1 over TLS and TCP
+    #[value(name = "1")]
+    One,
+    /// HTTP/2 over TLS and TCP
+    #[value(name = "2")]
+    Two,
+    /// HTTP/3 over QUIC
+    #[value(name = "3")]
+    Three,
+}
+
+impl Version {
+    /// As it is written.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::One => "HTTP/1.1",
+            Self::Two => "HTTP/2",
+            Self::Three => "HTTP/3",
+        }
+    }
+
+    fn alpn(self) -> &'static str {
+        match self {
+            Self::One => "http/1.1",
+            Self::Two => "h2",
+            Self::Three => h3::ALPN,
+        }
+    }
+}
+
+/// How servers are reached.
+pub(super) enum Via {
+    Quic(Endpoint, Arc<ClientConfig>),
+    Tcp(Arc<Tls>, Version),
+}
+
+impl Via {
+    /// A way of its own for each player: with HTTP/3 a socket, as browsers have it.
+    pub(super) fn new(version: Version, config: &Arc<ClientConfig>) -> anyhow::Result<Self> {
+        Ok(match version {
+            Version::Three => Self::Quic(Endpoint::client().context("no socket can be had")?, config.clone()),
+            Version::One | Version::Two => Self::Tcp(config.tls(&[version.alpn()]), version),
+        })
+    }
+
+    /// A connection with the server of this address.
+    pub(super) async fn connect(&self, to: &Url) -> anyhow::Result<Link> {
+        anyhow::ensure!(to.is_secure(), "{to} is not https://, and nothing else is fetched");
+        let to: url::Url =
+            to.to_string().parse().map_err(|fault| anyhow::anyhow!("{to} is not fetched: {fault}"))?;
+        let authority = to.authority.clone();
+        match self {
+            Self::Quic(endpoint, config) => {
+                let client = reach::connect(endpoint, config, &to).await.map_err(|error| {
+                    anyhow::anyhow!("{error:#}; is HTTP/3 spoken there? --http 2 and --http 1 go by TCP")
+                })?;
+                Ok(Link { authority, wire: Wire::Three(client), _driver: JoinSet::new() })
+            }
+            Self::Tcp(tls, version) => {
+                let socket = TcpStream::connect((&*to.host, to.port)).await;
+                let socket = socket.with_context(|| format!("no connection to {authority}"))?;
+                socket.set_nodelay(true)?;
+                let name = ServerName::try_from(to.name().to_owned())
+                    .with_context(|| format!("{authority} names no host"))?;
+                let stream = TlsConnector::from(tls.clone()).connect(name, socket).await;
+                let stream = stream.map_err(|error| refused(&authority, *version, error))?;
+                // RFC 7301 §3.2: a server that does not know of such protocols says nothing, and speaks HTTP/1.1.
+                let agreed = stream.get_ref().1.alpn_protocol();
+                anyhow::ensure!(
+                    *version == Version::One || agreed == Some(version.alpn().as_bytes()),
+                    "{}",
+                    silent(&authority, *version)
+                );
+                Link::over(authority, *version, TokioIo::new(stream)).await
+            }
+        }
+    }
+}
+
+/// Why there is no TLS, with what to do.
+fn refused(authority: &str, version: Version, error: std::io::Error) -> anyhow::Error {
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
+    match cause {
+        Some(rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol)) => {
+            anyhow::anyhow!(silent(authority, version))
+        }
+        Some(rustls::Error::InvalidCertificate(_)) => anyhow::anyhow!(
+            "no connection to {authority}: {error}; if it is the right server, pin its key with --pin, or name who vouches for it with --ca"
+        ),
+        _ => anyhow::Error::new(error).context(format!("no connection to {authority}")),
+    }
+}
+
+fn silent(authority: &str, version: Version) -> String {
+    format!("{authority} does not speak {}; choose another version with --http", version.name())
+}
+
+/// A connection with a server.
+pub(super) struct Link {
+    /// Host and port, as requests name them.
+    authority: String,
+    wire: Wire,
+    /// What reads and writes a connection of TCP; it ends with this.
+    _driver: JoinSet<()>,
+}
+
+enum Wire {
+    // A request without content.
+    One(http1::SendRequest<String>),
+    Two(http2::SendRequest<String>),
+    Three(h3::Client),
+}
+
+impl Link {
+    async fn over<S>(authority: String, version: Version, stream: TokioIo<S>) -> anyhow::Result<Self>
+    where
+        S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+    {
+        let mut driver = JoinSet::new();
+        // What goes wrong with a connection the request on it tells.
+        let wire = if version == Version::One {
+            let (sender, connection) = http1::handshake(stream).await?;
+            driver.spawn(async move { drop(connection.await) });
+            Wire::One(sender)
+        } else {
+            let (sender, connection) = http2::handshake(TokioExecutor::new(), stream).await?;
+            driver.spawn(async move { drop(connection.await) });
+            Wire::Two(sender)
+        };
+        Ok(Self { authority, wire, _driver: driver })
+    }
+
+    /// Asks for something of this server, and waits for the head of the answer.
+    pub(super) async fn ask(&mut self, resource: &Resource) -> anyhow::Result<(Head, Body)> {
+        let range = resource.range.as_ref().map(|range| format!("bytes={}-{}", range.start(), range.end()));
+        let target = resource.url.target();
+        let request = hyper::Request::get(match &self.wire {
+            Wire::Two(_) => format!("https://{}{target}", self.authority),
+            _ => target.clone(),
+        });
+        let request = request.header(USER_AGENT, AGENT);
+        let request = range.iter().fold(request, |request, range| request.header(RANGE, range));
+        let answer = match &mut self.wire {
+            Wire::Three(client) => {
+                let request = h3::Request::new("GET", self.authority.clone(), target);
+                let request = request.with("user-agent", AGENT);
+                let request = range.into_iter().fold(request, |request, range| request.with("range", range));
+                let (response, content) = client.fetch(&request).await?;
+                let field = |name| response.field(name).map(|value| &value[..]);
+                return Ok((Head::read(response.status, field), Body::Quic(content)));
+            }
+            Wire::One(sender) => {
+                sender.ready().await?;
+                // RFC 9112 §3.2: HTTP/2 has it in the address.
+                sender.send_request(request.header(HOST, &self.authority).body(String::new())?).await?
+            }
+            Wire::Two(sender) => {
+                sender.ready().await?;
+                sender.send_request(request.body(String::new())?).await?
+            }
+        };
+        let field = |name| answer.headers().get(name).map(hyper::header::HeaderValue::as_bytes);
+        Ok((Head::read(answer.status().as_u16(), field), Body::Tcp(answer.into_body())))
+    }
+}
+
+/// What of the head of an answer matters here.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Head {
+    pub(super) status: u16,
+    /// Content-Length.
+    pub(super) length: Option<u64>,
+    /// The first byte and the last one of Content-Range.
+    pub(super) range: Option<(u64, u64)>,
+    pub(super) location: Option<String>,
+}
+
+impl Head {
+    fn read<'a>(status: u16, field: impl Fn(&'static str) -> Option<&'a [u8]>) -> Self {
+        let text = |name| field(name).and_then(|value| std::str::from_utf8(value).ok());
+        Self {
+            status,
+            length: text("content-length").and_then(|value| value.parse().ok()),
+            range: text("content-range").and_then(range),
+            location: text("location").map(str::to_owned),
+        }
+    }
+}
+
+/// RFC 9110 §14.4: `bytes 0-499/1234`.
+fn range(value: &str) -> Option<(u64, u64)> {
+    let (range, _) = value.strip_prefix("bytes ")?.split_once('/')?;
+    let (first, last) = range.split_once('-')?;
+    Some((first.trim().parse().ok()?, last.trim().parse().ok()?))
+}
+
+/// Content of an answer on its way.
+pub(super) enum Body {
+    Quic(Content),
+    Tcp(Incoming),
+}
+
+impl Body {
+    /// The next part of it; none at its end.
+    pub(super) async fn next(&mut self) -> anyhow::Result<Option<Bytes>> {
+        match self {
+            Self::Quic(content) => Ok(content.next().await?),
+            Self::Tcp(body) => loop {
+                match poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await.transpose()? {
+                    None => return Ok(None),
+                    // Behind the content there may be trailers.
+                    Some(frame) => {
+                        if let Ok(data) = frame.into_data() {
+                            return Ok(Some(data));
+                        }
+                    }
+                }
+            },
+        }
+    }
+}
+
+const AGENT: &str = concat!("quickset/", env!("CARGO_PKG_VERSION"));
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_those_of_bytes() {
+        assert_eq!(range("bytes 0-499/1234"), Some((0, 499)));
+        assert_eq!(range("bytes 7-7/*"), Some((7, 7)));
+        for none in ["bytes */1234", "0-499/1234", "bytes 0-499", "lines 1-2/3", "bytes -5/9", ""] {
+            assert_eq!(range(none), None, "{none}");
+        }
+    }
+}
