@@ -29,7 +29,7 @@ fuzz_target!(|input: &[u8]| {
     let tree = TREE.get_or_init(|| Tree::new().expect("a folder below target/"));
     let Some((&flags, text)) = input.split_first() else { return };
     let cors = [None, Some("*"), Some("https://other.example"), None][usize::from(flags >> 1 & 3)];
-    let options = Options { listing: flags & 1 == 1, cors: cors.map(str::to_owned) };
+    let options = Options { listing: flags & 1 == 1, cors: cors.map(str::to_owned), ..Options::default() };
     let site = Site::new(&tree.root, 2, Budget::new(BUDGET), options).expect("the folder is there");
     let Some(asked) = request(&site, text) else { return };
     let got = Got::from(site.answer(&asked));

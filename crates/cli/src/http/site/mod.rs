@@ -6,8 +6,10 @@
 #[cfg(unix)]
 mod area;
 mod beneath;
+mod cache_rule;
 mod condition;
 mod files;
+mod glob;
 mod kept;
 mod parts;
 mod place;
@@ -38,9 +40,11 @@ use area::Area;
 #[cfg(unix)]
 pub(super) use area::{Draft, Most, Refusal};
 use beneath::{Beneath, Entry, Kind, is_too_long};
+pub(super) use cache_rule::CacheRule;
 use condition::Conditions;
 use files::Files;
 pub(super) use files::Readable;
+pub(super) use glob::Glob;
 use kept::{Kept, Key, Shelf};
 pub(super) use place::decoded;
 pub(super) use representation::dated;
@@ -69,6 +73,8 @@ pub(super) struct Options {
     pub(super) listing: bool,
     /// The origin whose scripts may read all of it; `*` is any.
     pub(super) cors: Option<String>,
+    /// What caches are told of files; the first rule that fits counts.
+    pub(super) cache_rules: Vec<CacheRule>,
 }
 
 /// The answer to a request.
@@ -287,12 +293,18 @@ impl Site {
         };
         let varies = accepted.is_some() && types::CODINGS.iter().any(is_there);
         let accepted = accepted.unwrap_or_default();
-        let (file, place, coding) = match accepted.iter().find_map(open) {
+        let (file, found, coding) = match accepted.iter().find_map(open) {
             Some((opened, place, coding)) => (opened, place, Some(coding.name)),
             None => (plain, place.to_owned(), None),
         };
-        let representation = Representation::new(file.version().select(coding, now), coding, media, varies);
-        Ok(Some(Found { place, file, representation }))
+        let selected = file.version().select(coding, now);
+        let mut representation = Representation::new(selected, coding, media, varies);
+        // By its own name, however it is encoded, and if it was asked for as a folder.
+        let way = place.strip_prefix(root).unwrap_or(place);
+        if let Some(value) = cache_rule::value(&self.options.cache_rules, way) {
+            representation.add_cache_control(value);
+        }
+        Ok(Some(Found { place: found, file, representation }))
     }
 
     /// The file, if it is there.

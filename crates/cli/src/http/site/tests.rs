@@ -482,6 +482,45 @@ fn what_the_system_lacks_is_not_what_the_site_lacks() {
     assert_eq!(answer.response.status, 503);
 }
 
+/// RFC 9110 §15.3.7, §15.4.5: parts, and what is not sent again, have it as the whole has.
+#[test]
+fn caches_are_told_of_files_by_the_first_rule_that_fits() {
+    let place = Place::new("cache-rules");
+    let rules =
+        ["/index.html=no-cache", "/sub/*=no-store", "**.js=max-age=31536000, immutable", "/s**=private"];
+    let cache_rules = rules.map(|rule| rule.parse().unwrap()).into();
+    let site = place.site(Options { listing: true, cache_rules, ..Options::default() });
+    let etag = has(&ask(&site, &get("/data.js")).1, "etag").unwrap();
+    let long = Some("max-age=31536000, immutable");
+    for (request, status, said) in [
+        (get("/data.js?v=1"), 200, long),
+        (get("/data.js").with("accept-encoding", "gzip"), 200, long),
+        (get("/data.js").with("range", "bytes=2-4"), 206, long),
+        (get("/data.js").with("if-none-match", etag), 304, long),
+        (Request::new("HEAD", "localhost", "/data.js"), 200, long),
+        (get("/data.js").with("range", "bytes=20-"), 416, None),
+        (get("/data.js").with("if-match", "\"other\""), 412, None),
+        (get("/data.js.gz"), 200, None),
+        (get("/"), 200, Some("no-cache")),
+        (get("/sub/one.txt"), 200, Some("no-store")),
+        (get("/sub"), 308, None),
+        (get("/sub/"), 200, None),
+        (get("/sub/nothing.js"), 404, None),
+        (Request::new("OPTIONS", "localhost", "/data.js"), 204, None),
+        (Request::new("POST", "localhost", "/data.js"), 405, None),
+    ] {
+        let (got, head, _) = ask(&site, &request);
+        assert_eq!((got, has(&head, "cache-control").as_deref()), (status, said), "{request:?}");
+        #[cfg(target_os = "linux")]
+        if let Some((got, head, _)) = ask_at_once(&site, &request, Duration::ZERO) {
+            assert_eq!((got, has(&head, "cache-control").as_deref()), (status, said), "{request:?}");
+        }
+    }
+    #[cfg(target_os = "linux")]
+    assert!(ask_at_once(&site, &get("/data.js"), Duration::ZERO).is_some(), "it was kept");
+    assert_eq!(has(&ask(&place.site(Options::default()), &get("/")).1, "cache-control"), None);
+}
+
 /// RFC 9110 §8.8.1: what is answered from memory is what would be read.
 #[cfg(target_os = "linux")]
 #[test]
