@@ -16,6 +16,7 @@ mod place;
 mod range;
 mod representation;
 mod reserve;
+mod root;
 mod types;
 mod version;
 
@@ -27,8 +28,8 @@ use std::future::poll_fn;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
@@ -39,7 +40,7 @@ use quickset::h3::{Field, Request, Response};
 use area::Area;
 #[cfg(unix)]
 pub(super) use area::{Draft, Most, Refusal};
-use beneath::{Beneath, Entry, Kind, is_too_long};
+use beneath::{Beneath, Entry, Kind};
 pub(super) use cache_rule::CacheRule;
 use condition::Conditions;
 use files::Files;
@@ -49,6 +50,7 @@ use kept::{Kept, Key, Shelf};
 pub(super) use place::decoded;
 pub(super) use representation::dated;
 use representation::{Calendar, Representation};
+use root::Root;
 #[cfg(unix)]
 use version::Version;
 
@@ -56,7 +58,9 @@ use version::Version;
 #[derive(Clone, Debug)]
 pub(super) struct Site {
     /// Where it is; a link there may lead to another folder from one request to the next, as new versions of sites are put up.
-    root: PathBuf,
+    name: PathBuf,
+    /// The folder to which it led last.
+    root: Arc<Mutex<Option<Arc<Root>>>>,
     files: Arc<Files>,
     shelf: Arc<Shelf>,
     calendar: Arc<Calendar>,
@@ -101,7 +105,7 @@ impl Answer {
 
 /// A file to serve: where it is below the root, what it is encoded in, and what there is to say of it.
 struct Found {
-    place: PathBuf,
+    way: PathBuf,
     file: Readable,
     representation: Representation,
 }
@@ -112,12 +116,11 @@ impl Site {
     /// # Errors
     /// When there is no such folder.
     pub(super) fn new(root: &Path, open: usize, budget: Budget, options: Options) -> io::Result<Self> {
-        let root = std::path::absolute(root)?;
-        if !root.canonicalize()?.is_dir() {
-            return Err(io::ErrorKind::NotADirectory.into());
-        }
+        let name = std::path::absolute(root)?;
+        let root = Arc::new(Root::open(&name)?);
         Ok(Self {
-            root,
+            name,
+            root: Arc::new(Mutex::new(Some(root))),
             files: Files::new(open, budget.clone()),
             shelf: Arc::new(Shelf::new(budget)),
             calendar: Arc::default(),
@@ -133,7 +136,7 @@ impl Site {
     /// Those of the system, and when the folder is not below that of the site.
     #[cfg(unix)]
     pub(super) fn with_area(mut self, folder: &Path, most: Most) -> io::Result<Self> {
-        self.area = Some(Arc::new(Area::new(&self.root, folder, most)?));
+        self.area = Some(Arc::new(Area::new(&self.name, folder, most)?));
         Ok(self)
     }
 
@@ -212,29 +215,30 @@ impl Site {
     fn get(&self, request: &Request, is_head: bool, now: SystemTime) -> Answer {
         let path = request.path.as_deref().unwrap_or_default();
         let Some(names) = place::place(path) else { return not_found() };
-        // Once for the request, which is then about one folder, whatever becomes of links meanwhile.
-        let Ok(root) = self.root.canonicalize() else { return not_found() };
         let is_folder = names.last().is_some_and(|name| name.is_empty());
         let plain = names.iter().filter(|name| !name.is_empty());
-        let place = plain.fold(root.clone(), |place, name| place.join(name));
+        let way: PathBuf = plain.collect();
         // What is put stands for itself: it is not what something else is encoded.
         let accepted = (!self.is_in_area(&names)).then(|| field(request, "accept-encoding"));
         let accepted = accepted.map(|value| value.map(|value| types::accepted(&value)).unwrap_or_default());
-        let file = if is_folder { place.join("index.html") } else { place.clone() };
-        let found = match self.find(&root, &file, accepted.as_deref(), now) {
+        let file = if is_folder { way.join("index.html") } else { way.clone() };
+        let found =
+            self.root().and_then(|root| Ok((self.find(&root, &file, accepted.as_deref(), now)?, root)));
+        let (found, root) = match found {
             Ok(found) => found,
-            Err(error) => return out_of_reach(&file, &error),
+            Err(error) if is_passing(&error) => return out_of_reach(&self.name.join(file), &error),
+            Err(_) => return not_found(),
         };
         let Some(found) = found else {
-            return match Beneath::find(&root, &place).filter(|place| place.kind() == Some(Kind::Folder)) {
+            return match Beneath::find(&root, &way).filter(|place| place.kind() == Kind::Folder) {
                 Some(_) if !is_folder => moved(path),
-                Some(folder) if self.options.listing => listing(&root, &folder, &names),
+                Some(folder) if self.options.listing => listing(&folder, &names),
                 _ => not_found(),
             };
         };
         let asked = Asked::of(request);
         let asked = asked.conditions(is_head);
-        match self.keep(request, &root, &found, now) {
+        match self.keep(request, &found, now) {
             Some(kept) => kept.answer(&asked),
             None => found.representation.answer(&asked, |from, len| Content::File {
                 file: Arc::new(found.file),
@@ -244,17 +248,33 @@ impl Site {
         }
     }
 
+    /// The folder, once for a request, which is then about one folder, whatever becomes of links meanwhile.
+    ///
+    /// # Errors
+    /// Those of the system.
+    fn root(&self) -> io::Result<Arc<Root>> {
+        let known = self.root.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(root) = known.filter(|root| root.is_current()) {
+            return Ok(root);
+        }
+        let found = Root::open(&self.name).map(Arc::new);
+        // What is gone is not held either.
+        *self.root.lock().unwrap_or_else(PoisonError::into_inner) = found.as_ref().ok().cloned();
+        found
+    }
+
     /// Keeps a small file for those who ask for it next.
-    fn keep(&self, request: &Request, root: &Path, found: &Found, now: SystemTime) -> Option<Arc<Kept>> {
+    fn keep(&self, request: &Request, found: &Found, now: SystemTime) -> Option<Arc<Kept>> {
         let (key, version) = (Key::of(request)?, found.file.version());
         // While it may still change and look the same, it is read each time.
-        if !version.is_settled(now) || !found.file.is_near().ok()? {
+        let is_small = version.len() <= kept::LARGEST;
+        if !is_small || !version.is_settled(now) || !found.file.is_near().ok()? {
             return None;
         }
         let since = Instant::now();
         let content = found.file.whole(kept::LARGEST).ok()??;
         let kept = Arc::new(Kept {
-            place: self.root.join(found.place.strip_prefix(root).ok()?),
+            place: self.name.join(&found.way),
             version,
             representation: found.representation.clone(),
             content,
@@ -271,50 +291,46 @@ impl Site {
     /// When that cannot be told now.
     fn find(
         &self,
-        root: &Path,
-        place: &Path,
+        root: &Arc<Root>,
+        way: &Path,
         accepted: Option<&[types::Coding]>,
         now: SystemTime,
     ) -> io::Result<Option<Found>> {
-        let Some(plain) = self.open(root, place, now)? else { return Ok(None) };
-        let media = types::media_type(place);
+        let Some(plain) = self.open(root, way, now)? else { return Ok(None) };
+        let media = types::media_type(way);
         let beside = |coding: &types::Coding| {
-            let mut name = place.as_os_str().to_owned();
+            let mut name = way.as_os_str().to_owned();
             name.push(coding.suffix);
             PathBuf::from(name)
         };
         let open = |coding| {
-            let place = beside(coding);
-            Some((self.open(root, &place, now).ok().flatten()?, place, coding))
+            let way = beside(coding);
+            Some((self.open(root, &way, now).ok().flatten()?, way, coding))
         };
-        let is_there = |coding| match beside(coding).metadata() {
-            Err(error) if is_too_long(&error) => open(coding).is_some(),
-            metadata => metadata.is_ok_and(|metadata| metadata.is_file()),
-        };
-        let varies = accepted.is_some() && types::CODINGS.iter().any(is_there);
-        let accepted = accepted.unwrap_or_default();
-        let (file, found, coding) = match accepted.iter().find_map(open) {
-            Some((opened, place, coding)) => (opened, place, Some(coding.name)),
-            None => (plain, place.to_owned(), None),
+        let is_there = |coding| root.has_file(&beside(coding)).unwrap_or_else(|_| open(coding).is_some());
+        let coded = accepted.and_then(|accepted| accepted.iter().find_map(open));
+        let varies = coded.is_some() || accepted.is_some() && types::CODINGS.iter().any(is_there);
+        let (file, found, coding) = match coded {
+            Some((opened, way, coding)) => (opened, way, Some(coding.name)),
+            None => (plain, way.to_owned(), None),
         };
         let selected = file.version().select(coding, now);
         let mut representation = Representation::new(selected, coding, media, varies);
         // By its own name, however it is encoded, and if it was asked for as a folder.
-        let way = place.strip_prefix(root).unwrap_or(place);
         if let Some(value) = cache_rule::value(&self.options.cache_rules, way) {
             representation.add_cache_control(value);
         }
-        Ok(Some(Found { place: found, file, representation }))
+        Ok(Some(Found { way: found, file, representation }))
     }
 
     /// The file, if it is there.
     ///
     /// # Errors
     /// When that cannot be told now.
-    fn open(&self, root: &Path, place: &Path, now: SystemTime) -> io::Result<Option<Readable>> {
-        let Some(place) = Beneath::find(root, place) else { return Ok(None) };
+    fn open(&self, root: &Arc<Root>, way: &Path, now: SystemTime) -> io::Result<Option<Readable>> {
+        let Some(place) = Beneath::find(root, way) else { return Ok(None) };
         // Pipes and devices are not opened: that alone can wait for ever.
-        if place.kind() != Some(Kind::File) {
+        if place.kind() != Kind::File {
             return Ok(None);
         }
         match self.files.open(place, now) {
@@ -347,9 +363,10 @@ impl Site {
         if let Some(why) = malformed(request) {
             return Err(Refusal::new(400, why));
         }
-        let (Some((area, names)), Ok(root)) = (self.area_of(request), self.root.canonicalize()) else {
-            return Err(Refusal::new(404, NOTHING));
-        };
+        let Some((area, names)) = self.area_of(request) else { return Err(Refusal::new(404, NOTHING)) };
+        let root = self.root().map_err(|error| {
+            if is_passing(&error) { Refusal::new(503, UNREADABLE) } else { Refusal::new(404, NOTHING) }
+        })?;
         area.begin(&root, &names, request)
     }
 
@@ -470,7 +487,7 @@ fn not_found() -> Answer {
 /// The file may be there, and be read later: to say that it is gone would make caches forget it.
 fn out_of_reach(file: &Path, error: &io::Error) -> Answer {
     tracing::warn!(file = %file.display(), %error, "a file cannot be opened");
-    later("The server cannot read it at the moment. Ask again soon.\n")
+    later(UNREADABLE)
 }
 
 /// What cannot be answered now.
@@ -519,16 +536,15 @@ fn cors(response: Response, origin: &str, request: &Request) -> Response {
     response
 }
 
-fn listing(root: &Path, folder: &Beneath, names: &[OsString]) -> Answer {
+fn listing(folder: &Beneath, names: &[OsString]) -> Answer {
     let Ok(entries) = folder.entries() else { return not_found() };
-    let path = folder.path();
     // What would not be found is not shown.
     let shown = |entry: Entry| {
         let Entry { mut name, kind } = entry;
         if name.as_encoded_bytes().starts_with(b".") || !place::is_plain(&name, false) {
             return None;
         }
-        match kind.or_else(|| Beneath::find(root, &path.join(&name))?.kind())? {
+        match kind.or_else(|| Some(folder.child(&name)?.kind()))? {
             Kind::File => Some(name),
             Kind::Folder => {
                 name.push("/");
@@ -595,6 +611,8 @@ fn push_encoded(out: &mut String, byte: u8) {
 }
 
 const NOTHING: &str = "There is nothing here.\n";
+
+const UNREADABLE: &str = "The server cannot read it at the moment. Ask again soon.\n";
 
 const METHODS: &str = "GET, HEAD, OPTIONS";
 
