@@ -612,6 +612,51 @@ fn what_has_changed_is_not_answered_from_memory() {
     }
 }
 
+/// Each is seen at once, the way back among them.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_folder_that_is_a_file_for_a_while_is_seen_as_what_it_is() {
+    let place = Place::new("and-back");
+    let root = place.0.join("root");
+    let site = place.site(Options::default());
+    let answers = |path: &'static str| {
+        let (status, _, content) = ask(&site, &get(path));
+        if let Some((again, _, content_again)) = ask_at_once(&site, &get(path), Duration::ZERO) {
+            assert_eq!((again, &content_again), (status, &content), "{path}");
+        }
+        (status, content)
+    };
+    for _ in 0..3 {
+        assert_eq!((answers("/sub").0, answers("/sub/one.txt")), (308, (200, "one".to_owned())));
+        fs::rename(root.join("sub"), place.0.join("aside")).unwrap();
+        fs::write(root.join("sub"), "file").unwrap();
+        assert!(ask_at_once(&site, &get("/sub/one.txt"), Duration::ZERO).is_none());
+        assert_eq!((answers("/sub"), answers("/sub/one.txt").0), ((200, "file".to_owned()), 404));
+        fs::remove_file(root.join("sub")).unwrap();
+        fs::rename(place.0.join("aside"), root.join("sub")).unwrap();
+        assert!(ask_at_once(&site, &get("/sub"), Duration::ZERO).is_none());
+    }
+}
+
+/// Who puts a file is served that file, however lately the one before was asked for.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_is_put_over_a_file_in_memory_is_seen_at_once() {
+    let place = Place::new("put-over");
+    let sub = place.0.join("root/sub");
+    let site = place.site(Options::default()).with_area(&sub, Most { file: 100, all: 1 << 20 }).unwrap();
+    let request = get("/sub/one.txt");
+    for content in ["two", "six", "ten"] {
+        let before = ask(&site, &request).2;
+        assert_eq!(ask_at_once(&site, &request, Duration::ZERO).unwrap().2, before);
+        let put = Request::new("PUT", "localhost", "/sub/one.txt");
+        let Ok(mut draft) = site.begin(&put) else { panic!("{content} is not taken") };
+        assert!(draft.write(content.as_bytes()).is_ok() && draft.commit().is_ok());
+        assert!(ask_at_once(&site, &request, Duration::ZERO).is_none());
+        assert_eq!(ask(&site, &request).2, content);
+    }
+}
+
 /// As sites are put up, and as a folder goes and comes again.
 #[cfg(target_os = "linux")]
 #[test]
