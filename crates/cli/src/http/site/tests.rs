@@ -173,7 +173,7 @@ fn a_long_listing_says_that_it_is_cut() {
     let place = Place::new("long");
     let root = place.0.join("root/sub");
     // With the file that is there: one more than are shown.
-    for n in 0..MAX_ENTRIES {
+    for n in 0..listing::MAX_ENTRIES {
         fs::write(root.join(format!("a{:05}", n * 7919 % 10_000)), "").unwrap();
     }
     let site = place.site(Options { listing: true, ..Options::default() });
