@@ -117,13 +117,15 @@ fn what_cannot_be_fetched_fails_and_says_why() {
     assert!(said.contains("small.txt is a folder; fetch"), "{said}");
     assert_eq!(fs::read_dir(&got).unwrap().count(), 1, "nothing was begun");
 
-    let slips: [(&[&str], &str); 7] = [
+    let slips: [(&[&str], &str); 9] = [
         (&["get", "http://a/"], "https://HOST"),
         (&["get", "https://a/", "--priority", "u=1,"], "u=1,i"),
         (&["get", "https://a/", "--insecure", "--pin", "x"], "sha256"),
         (&["get", "https://a/", "--resume"], "--output"),
         (&["serve", ".", "--cors", "nonsense"], "like https://"),
         (&["serve", ".", "--cors", "https://a.example/"], "without a path"),
+        (&["serve", ".", "--cache-control", "*.css=no-cache"], "begin with a slash"),
+        (&["serve", ".", "--cache-control", "**.css=max-age 10"], "directives like max-age=3600"),
         (&["get", "https://[fe80::1%]/"], "[fe80::1%eth0]"),
     ];
     for (words, hint) in slips {

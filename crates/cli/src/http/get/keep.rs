@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use quickset::h3::Response;
 use tokio::fs::{File, OpenOptions};
-use tokio::io::{AsyncSeekExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncSeekExt as _, AsyncWriteExt as _, BufWriter};
 
 use super::Url;
 use super::name::{Names, behind};
@@ -23,7 +23,8 @@ pub(super) struct Keep {
     tag: PathBuf,
     /// Bytes that there are already, and the tag that they belong to.
     rest: Option<(u64, String)>,
-    file: Option<File>,
+    /// Content comes by the packet, and each write goes to another thread.
+    file: Option<BufWriter<File>>,
     /// What the server says of the part that it sends, and how long the file is so far.
     named: Option<Part>,
     len: u64,
@@ -106,7 +107,8 @@ impl Keep {
         }
         self.len = goes_on.unwrap_or_default();
         self.named = goes_on.and_then(|_| part_of(response));
-        self.file = Some(opened(&self.part, self.len).await.with_context(|| unwritten(&self.part))?);
+        let file = opened(&self.part, self.len).await.with_context(|| unwritten(&self.part))?;
+        self.file = Some(BufWriter::with_capacity(BUFFER, file));
         // Only a strong one tells that two parts fit (RFC 9110 §8.8.1).
         let etag = response.field("etag").and_then(|etag| std::str::from_utf8(etag).ok());
         if let Some(etag) = etag.filter(|etag| is_strong(etag) && goes_on.is_none()) {
@@ -129,7 +131,7 @@ impl Keep {
     pub(super) async fn leave(mut self) -> Option<PathBuf> {
         let mut file = self.file.take()?;
         file.flush().await.ok()?;
-        let is_some = file.metadata().await.ok()?.len() > 0;
+        let is_some = file.get_ref().metadata().await.ok()?.len() > 0;
         (is_some && self.tag.is_file()).then_some(self.part)
     }
 
@@ -183,6 +185,9 @@ fn part_of(response: &Response) -> Option<Part> {
 fn digits(text: &str) -> Option<u64> {
     text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok())?
 }
+
+/// Bytes that are written at a time.
+const BUFFER: usize = 256 << 10;
 
 /// Behind the name of a file that is not whole, and of the entity tag of what is there.
 const PART: &str = ".part";

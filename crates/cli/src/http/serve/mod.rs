@@ -28,7 +28,7 @@ use tokio::task::JoinSet;
 use super::pulse::Limits;
 #[cfg(unix)]
 use super::site::Most;
-use super::site::{Options, Site};
+use super::site::{CacheRule, Options, Site};
 use super::{TransportArgs, interrupted};
 use crate::memory::{self, MemoryArgs};
 use crate::metrics::MetricsArgs;
@@ -73,6 +73,10 @@ pub(super) struct Args {
     /// Let scripts of this origin read everything; * is any
     #[arg(long, value_name = "ORIGIN", value_parser = origin)]
     cors: Option<String>,
+    /// Have caches told (Cache-Control) what VALUE says of files whose path fits PATTERN, by its first = sign: patterns are those of
+    /// --priorities, a folder's index.html goes by that name, and of several rules the first that fits counts; see the examples
+    #[arg(long, value_name = "PATTERN=VALUE")]
+    cache_control: Vec<CacheRule>,
     /// Write a line for each request to stderr
     #[arg(long)]
     access_log: bool,
@@ -343,7 +347,11 @@ impl Args {
 
     /// What all connections share.
     fn desk(&self, descriptors: Descriptors) -> anyhow::Result<Desk> {
-        let options = Options { listing: self.listing, cors: self.cors.clone() };
+        let options = Options {
+            listing: self.listing,
+            cors: self.cors.clone(),
+            cache_rules: self.cache_control.clone(),
+        };
         let budget = self.memory.budget();
         let site = Site::new(&self.folder, descriptors.files, budget.clone(), options)
             .with_context(|| format!("{} cannot be served; name a folder", named(&self.folder)))?;
@@ -437,6 +445,8 @@ const EXAMPLE: &str = "\
 Examples:
   quickset http serve ./site --listen 127.0.0.1:4433
   quickset http serve /srv/www --listen '[::]:443' --cert cert.pem --key key.pem --access-log
+  quickset http serve /srv/films --cors '*' --cache-control '**.mpd=max-age=2' \\
+    --cache-control '**.m4s=max-age=31536000, immutable'
 
 Rules for --priorities; what is left out of a rule, the client says:
   [[rule]]

@@ -1,6 +1,5 @@
 //! `--priorities FILE`: how answers by HTTP/3 are sent, by rules on their paths and content types.
 
-mod glob;
 #[cfg(test)]
 mod tests;
 
@@ -12,8 +11,7 @@ use quickset::{Class, Priority as Rank};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-use super::super::site::decoded;
-use glob::Glob;
+use super::super::site::{Glob, decoded};
 
 /// What the rules make of an answer; the first that fits counts.
 #[derive(Debug, Default)]
@@ -131,7 +129,7 @@ struct Parents(Vec<Class>);
 
 /// A pattern that some path fits: with another the rule would be there in vain, and nobody would hear of it.
 fn of_path<'de, D: Deserializer<'de>>(pattern: D) -> Result<Option<Glob>, D::Error> {
-    let glob = Glob::deserialize(pattern)?;
+    let glob = Glob::from(&*String::deserialize(pattern)?);
     let fault = "no path fits, since all begin with a slash; write it like /img/** or **.css";
     if glob.takes_paths() { Ok(Some(glob)) } else { Err(D::Error::custom(fault)) }
 }
@@ -142,7 +140,7 @@ fn of_kind<'de, D: Deserializer<'de>>(pattern: D) -> Result<Option<Glob>, D::Err
     let fault =
         "no type fits, since all have a slash and here parameters do not count; write it like image/*";
     let fits = (pattern.contains('/') || pattern.contains("**")) && !pattern.contains(';');
-    if fits { Ok(Some(pattern.into())) } else { Err(D::Error::custom(fault)) }
+    if fits { Ok(Some(Glob::from(&*pattern))) } else { Err(D::Error::custom(fault)) }
 }
 
 impl Rule {

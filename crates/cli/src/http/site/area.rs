@@ -22,6 +22,7 @@ use rustix::io::Errno;
 
 use super::beneath::{Beneath, Kind};
 use super::condition::{self, Conditions};
+use super::root::Root;
 use super::version::Version;
 use super::{Answer, field, is_passing, text};
 
@@ -122,7 +123,7 @@ impl Area {
     /// Begins a file of this name, or says why not.
     pub(super) fn begin(
         self: &Arc<Self>,
-        root: &Path,
+        root: &Arc<Root>,
         names: &[OsString],
         request: &Request,
     ) -> Result<Draft, Refusal> {
@@ -146,8 +147,7 @@ impl Area {
             return Err(self.too_large());
         }
         let folders: PathBuf = folders.iter().collect();
-        let found =
-            Beneath::find(root, &root.join(folders)).filter(|found| found.kind() == Some(Kind::Folder));
+        let found = Beneath::find(root, &folders).filter(|found| found.kind() == Kind::Folder);
         let Some(found) = found else { return Err(conflict("There is no such folder.\n")) };
         if !found.is_in(&self.place) {
             return Err(Refusal::new(403, "Nothing may be put there.\n"));
@@ -431,7 +431,7 @@ mod tests {
     }
 
     fn begun(area: &Arc<Area>, folder: &Path) -> Result<Draft, Refusal> {
-        let root = folder.canonicalize().unwrap();
+        let root = Arc::new(Root::open(folder).unwrap());
         area.begin(&root, &["put".into(), "file".into()], &request("/put/file"))
     }
 

@@ -1,16 +1,32 @@
 //! Files below a folder, and no others, whatever becomes of names and links between two looks at them.
 
+#[cfg(target_os = "linux")]
+use std::ffi::OsStr;
 use std::ffi::OsString;
 use std::fs::{File, Metadata};
 use std::io;
+#[cfg(target_os = "linux")]
+use std::os::{
+    fd::{AsFd as _, BorrowedFd, OwnedFd},
+    unix::ffi::OsStrExt as _,
+};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-/// A place below a folder, both without links.
+#[cfg(target_os = "linux")]
+use rustix::fs::{Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::io::Errno;
+
+use super::root::Root;
+
+/// A place below a folder.
 #[derive(Clone, Debug)]
 pub(super) struct Beneath {
-    root: PathBuf,
-    /// From there on.
+    root: Arc<Root>,
+    /// From there on, without links.
     rest: PathBuf,
+    /// Of what was found there.
+    metadata: Metadata,
 }
 
 /// A name in a folder.
@@ -29,25 +45,26 @@ pub(super) enum Kind {
 }
 
 impl Beneath {
-    /// Where `place` leads, behind all links, if something is there and it is below `root`, which has none.
-    pub(super) fn find(root: &Path, place: &Path) -> Option<Self> {
-        let found = match place.canonicalize() {
-            Err(error) if is_too_long(&error) => return Self::straight(root, place),
-            found => found.ok()?,
-        };
-        let rest = found.strip_prefix(root).ok()?.to_owned();
-        Some(Self { root: root.to_owned(), rest })
+    /// Where a way from the root leads, behind all links, if something is there and it is below the root.
+    pub(super) fn find(root: &Arc<Root>, way: &Path) -> Option<Self> {
+        match Self::straight(root, way) {
+            Err(error) if is_absent(&error) => None,
+            // There are links, or the system has no such look.
+            Err(_) => Self::by_links(root, way),
+            found => found.ok(),
+        }
     }
 
-    /// The same for a place that is further away than a path of the system may be long: no links lead there.
-    fn straight(root: &Path, place: &Path) -> Option<Self> {
-        let rest = place.strip_prefix(root).ok()?.to_owned();
-        let place = Self { root: root.to_owned(), rest };
-        place.metadata().is_ok().then_some(place)
+    fn by_links(root: &Arc<Root>, way: &Path) -> Option<Self> {
+        let path = root.path()?;
+        let found = path.join(way).canonicalize().ok()?;
+        let rest = found.strip_prefix(&path).ok()?.to_owned();
+        Some(Self { root: root.clone(), rest, metadata: found.metadata().ok()? })
     }
 
-    pub(super) fn path(&self) -> PathBuf {
-        self.root.join(&self.rest)
+    /// What is in this folder, behind a link if it is one, and below the root.
+    pub(super) fn child(&self, name: &OsString) -> Option<Self> {
+        Self::find(&self.root, &self.rest.join(name))
     }
 
     /// Whether it is that place below the root, or further below.
@@ -62,31 +79,33 @@ impl Beneath {
     /// Those of the system.
     #[cfg(unix)]
     pub(super) fn folder(&self) -> io::Result<std::os::fd::OwnedFd> {
-        use rustix::fs::OFlags;
         #[cfg(target_os = "linux")]
         return self.opened(OFlags::RDONLY | OFlags::DIRECTORY);
         #[cfg(not(target_os = "linux"))]
         {
-            use rustix::fs::{CWD, Mode, openat};
+            use rustix::fs::{CWD, Mode, OFlags, openat};
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
             Ok(openat(CWD, self.path(), flags, Mode::empty())?)
         }
     }
 
-    pub(super) fn kind(&self) -> Option<Kind> {
-        self.metadata().ok().map(|metadata| Kind::from(metadata.file_type()))
+    /// As it was when it was found.
+    pub(super) fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    pub(super) fn kind(&self) -> Kind {
+        Kind::from(self.metadata.file_type())
     }
 }
 
 #[cfg(target_os = "linux")]
 impl Beneath {
-    pub(super) fn metadata(&self) -> io::Result<Metadata> {
-        match self.path().metadata() {
-            Err(error) if is_too_long(&error) => {
-                File::from(self.opened(rustix::fs::OFlags::PATH)?).metadata()
-            }
-            metadata => metadata,
-        }
+    /// What is there, if no link leads there: in one look, however many names there are on the way.
+    fn straight(root: &Arc<Root>, way: &Path) -> io::Result<Self> {
+        let found = opened(&root.folder, way, rustix::fs::OFlags::PATH, no_links)?;
+        let metadata = File::from(found).metadata()?;
+        Ok(Self { root: root.clone(), rest: way.to_owned(), metadata })
     }
 
     /// Opens it to be read. A link that has come to stand on the way is not followed, and what is no file is not waited for.
@@ -94,7 +113,6 @@ impl Beneath {
     /// # Errors
     /// Those of the system.
     pub(super) fn open(&self) -> io::Result<File> {
-        use rustix::fs::OFlags;
         Ok(self.opened(OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?.into())
     }
 
@@ -103,7 +121,7 @@ impl Beneath {
     /// # Errors
     /// Those of the system.
     pub(super) fn entries(&self) -> io::Result<impl Iterator<Item = Entry>> {
-        use rustix::fs::{Dir, FileType, OFlags};
+        use rustix::fs::{Dir, FileType};
         use std::os::unix::ffi::OsStringExt as _;
         let entry = |entry: rustix::fs::DirEntry| {
             let kind = match entry.file_type() {
@@ -119,42 +137,58 @@ impl Beneath {
         Ok(names.filter(|entry| entry.name != "." && entry.name != ".."))
     }
 
-    /// In pieces, where the way is longer than the system takes at once.
-    fn opened(&self, flags: rustix::fs::OFlags) -> io::Result<std::os::fd::OwnedFd> {
-        use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
-        use rustix::io::Errno;
-        use std::ffi::OsStr;
-        use std::os::unix::ffi::OsStrExt as _;
-        let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        let on_the_way = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let mut at = openat(CWD, &self.root, on_the_way, Mode::empty())?;
-        let mut rest = self.rest.as_os_str().as_bytes();
-        loop {
-            let cut =
-                if rest.len() <= LONGEST { None } else { rest[..LONGEST].iter().rposition(|b| *b == b'/') };
-            let (next, flags) = match cut {
-                Some(cut) => (&rest[..cut], on_the_way),
-                None if rest.is_empty() => (&b"."[..], flags | OFlags::CLOEXEC),
-                None => (rest, flags | OFlags::CLOEXEC),
-            };
-            let next = OsStr::from_bytes(next);
-            at = match openat2(&at, next, flags, Mode::empty(), beneath) {
-                // Linux has it since 5.6, and old filters of system calls do not know it: so well it goes without, too.
-                Err(Errno::NOSYS | Errno::PERM) => openat(&at, next, flags, Mode::empty())?,
-                opened => opened?,
-            };
-            match cut {
-                Some(cut) => rest = &rest[cut + 1..],
-                None => return Ok(at),
-            }
+    fn opened(&self, flags: OFlags) -> io::Result<OwnedFd> {
+        let open = |at: BorrowedFd<'_>, way: &OsStr, flags| match no_links(at, way, flags) {
+            // Linux has it since 5.6, and old filters of system calls do not know it: so well it goes without, too.
+            Err(Errno::NOSYS | Errno::PERM) => openat(at, way, flags, Mode::empty()),
+            opened => opened,
+        };
+        opened(&self.root.folder, &self.rest, flags, open)
+    }
+}
+
+/// Opens what is below a folder, in pieces where the way is longer than the system takes at once.
+#[cfg(target_os = "linux")]
+fn opened(
+    root: &OwnedFd,
+    way: &Path,
+    flags: OFlags,
+    open: impl Fn(BorrowedFd<'_>, &OsStr, OFlags) -> Result<OwnedFd, Errno>,
+) -> io::Result<OwnedFd> {
+    let on_the_way = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let mut at = None;
+    let mut rest = way.as_os_str().as_bytes();
+    loop {
+        let cut = if rest.len() <= LONGEST { None } else { rest[..LONGEST].iter().rposition(|b| *b == b'/') };
+        let (next, flags) = match cut {
+            Some(cut) => (&rest[..cut], on_the_way),
+            None if rest.is_empty() => (&b"."[..], flags | OFlags::CLOEXEC),
+            None => (rest, flags | OFlags::CLOEXEC),
+        };
+        let opened = open(at.as_ref().unwrap_or(root).as_fd(), OsStr::from_bytes(next), flags)?;
+        match cut {
+            Some(cut) => (at, rest) = (Some(opened), &rest[cut + 1..]),
+            None => return Ok(opened),
         }
     }
 }
 
+/// Opens what no link leads to, nor out of the folder.
+#[cfg(target_os = "linux")]
+fn no_links(at: BorrowedFd<'_>, way: &OsStr, flags: OFlags) -> Result<OwnedFd, Errno> {
+    let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    openat2(at, way, flags, Mode::empty(), beneath)
+}
+
 #[cfg(not(target_os = "linux"))]
 impl Beneath {
-    pub(super) fn metadata(&self) -> io::Result<Metadata> {
-        self.path().metadata()
+    /// Not known here.
+    fn straight(_: &Arc<Root>, _: &Path) -> io::Result<Self> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn path(&self) -> PathBuf {
+        self.root.path().unwrap_or_default().join(&self.rest)
     }
 
     /// Opens it to be read.
@@ -188,9 +222,10 @@ impl From<std::fs::FileType> for Kind {
     }
 }
 
-/// The path is too long for the system, or a name on it.
-pub(super) fn is_too_long(error: &io::Error) -> bool {
-    error.raw_os_error().map(rustix::io::Errno::from_raw_os_error) == Some(rustix::io::Errno::NAMETOOLONG)
+/// Nothing is there, by whatever way one would look.
+fn is_absent(error: &io::Error) -> bool {
+    let error = error.raw_os_error().map(Errno::from_raw_os_error);
+    matches!(error, Some(Errno::NOENT | Errno::NOTDIR))
 }
 
 /// Bytes of a path that Linux takes at once: `PATH_MAX`, without the zero behind it.
@@ -200,7 +235,7 @@ const LONGEST: usize = 4095;
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use std::fs;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{MetadataExt as _, symlink};
 
     use super::*;
 
@@ -216,7 +251,8 @@ mod tests {
             fs::write(base.join(file), file).unwrap();
         }
         symlink(root.join("a/b"), root.join("link")).unwrap();
-        let found = |place: &str| Beneath::find(&root, &root.join(place));
+        let opened = Arc::new(Root::open(&root).unwrap());
+        let found = |way: &str| Beneath::find(&opened, Path::new(way));
         let ways = [found("a/b/file").unwrap(), found("link/file").unwrap()];
         for way in &ways {
             assert_eq!(io::read_to_string(way.open().unwrap()).unwrap(), "root/a/b/file");
@@ -232,6 +268,65 @@ mod tests {
         assert!(found("a/b/file").unwrap().open().is_ok(), "who looks again finds the way");
     }
 
+    /// The look that follows no links finds what is found behind them, and leaves the rest to the way that follows them.
+    #[test]
+    fn both_ways_find_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let base = folder.path().canonicalize().unwrap();
+        for place in ["root/a/b", "root/.well-known", "rooted", "moved"] {
+            fs::create_dir_all(base.join(place)).unwrap();
+        }
+        for file in ["root/a/b/file", "root/file", "rooted/file"] {
+            fs::write(base.join(file), file).unwrap();
+        }
+        for (to, link) in [
+            ("a/b", "in"),
+            ("../root/a", "out-and-in"),
+            ("..", "out"),
+            ("../rooted/file", "leads-out"),
+            ("link", "link"),
+            ("nothing", "dangling"),
+        ] {
+            symlink(to, base.join("root").join(link)).unwrap();
+        }
+        symlink(base.join("root/a"), base.join("root/absolute")).unwrap();
+        symlink(base.join("root"), base.join("name")).unwrap();
+        let root = Arc::new(Root::open(&base.join("name")).unwrap());
+        let ways = |first: &str| {
+            ["", "/", "/file", "/b", "/b/file", "/nothing", "/file/x"].map(|rest| format!("{first}{rest}"))
+        };
+        let firsts =
+            ["a", "file", "in", "out-and-in", "out", "leads-out", "link", "dangling", "absolute", "nothing"];
+        let all = |root: &Arc<Root>| {
+            let found =
+                |found: Option<Beneath>| found.map(|found| (found.kind(), found.metadata.ino(), found.rest));
+            let mut there = 0;
+            for way in firsts.iter().flat_map(|first| ways(first)) {
+                let by_links = found(Beneath::by_links(root, Path::new(&way)));
+                there += usize::from(by_links.is_some());
+                assert_eq!(found(Beneath::find(root, Path::new(&way))), by_links, "{way}");
+            }
+            there
+        };
+        let there = all(&root);
+        assert!(there > 15 && Beneath::find(&root, Path::new("")).unwrap().kind() == Kind::Folder, "{there}");
+        // The folder is moved to where its name leads: it is the same, and so is what links within it lead to.
+        fs::rename(base.join("root"), base.join("moved/root")).unwrap();
+        fs::remove_file(base.join("name")).unwrap();
+        symlink("moved/root", base.join("name")).unwrap();
+        assert!(root.is_current());
+        assert!(all(&root) > 10);
+        // It is another one now: whoever began with the one before goes on with that.
+        fs::remove_file(base.join("name")).unwrap();
+        symlink("rooted", base.join("name")).unwrap();
+        assert!(!root.is_current());
+        let read = |root: &Arc<Root>| {
+            io::read_to_string(Beneath::find(root, Path::new("file")).unwrap().open().unwrap())
+        };
+        assert_eq!(read(&root).unwrap(), "root/file");
+        assert_eq!(read(&Arc::new(Root::open(&base.join("name")).unwrap())).unwrap(), "rooted/file");
+    }
+
     /// Folders in folders, deeper than a path may be long.
     #[test]
     fn what_is_further_away_than_a_path_may_be_long_is_found() {
@@ -240,15 +335,16 @@ mod tests {
         let root = folder.path().canonicalize().unwrap();
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let mut at = openat(CWD, &root, flags, Mode::empty()).unwrap();
-        let mut place = root.clone();
+        let opened = Arc::new(Root::open(&root).unwrap());
+        let mut place = PathBuf::new();
         for n in 0..60 {
             // Of many lengths, so that pieces end in many ways, and at last three pieces long.
             let name = format!("{n:0width$}", width = 255 - 3 * n);
             mkdirat(&at, &name, Mode::RWXU).unwrap();
             at = openat(&at, &name, flags, Mode::empty()).unwrap();
             place.push(&name);
-            let found = Beneath::find(&root, &place).unwrap();
-            assert_eq!((found.path(), found.kind()), (place.clone(), Some(Kind::Folder)), "{n}");
+            let found = Beneath::find(&opened, &place).unwrap();
+            assert_eq!((&found.rest, found.kind()), (&place, Kind::Folder), "{n}");
         }
         assert!(place.as_os_str().len() > 2 * LONGEST);
         let mode = Mode::RUSR | Mode::WUSR;
@@ -256,10 +352,10 @@ mod tests {
         io::Write::write_all(&mut File::from(file), b"deep").unwrap();
         symlink("file", folder.path().join("link")).unwrap();
         rustix::fs::symlinkat("file", &at, "link").unwrap();
-        let found = Beneath::find(&root, &place.join("file")).unwrap();
+        let found = Beneath::find(&opened, &place.join("file")).unwrap();
         assert_eq!(io::read_to_string(found.open().unwrap()).unwrap(), "deep");
-        assert!(Beneath::find(&root, &place.join("link")).is_none_or(|link| link.open().is_err()));
-        let mut names: Vec<_> = Beneath::find(&root, &place).unwrap().entries().unwrap().collect();
+        assert!(Beneath::find(&opened, &place.join("link")).is_none_or(|link| link.open().is_err()));
+        let mut names: Vec<_> = Beneath::find(&opened, &place).unwrap().entries().unwrap().collect();
         names.sort_by(|a, b| a.name.cmp(&b.name));
         let file = Entry { name: "file".into(), kind: Some(Kind::File) };
         assert_eq!(names, [file, Entry { name: "link".into(), kind: None }]);

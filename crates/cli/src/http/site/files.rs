@@ -68,7 +68,7 @@ impl Files {
         now: SystemTime,
     ) -> io::Result<(Readable, Metadata)> {
         // Whoever has it open already knows what it is now: it may have been written to.
-        let known = self.table().known(Version::of(&place.metadata()?));
+        let known = self.table().known(Version::of(place.metadata()));
         let file = match known {
             Some(file) => file,
             None => Arc::new(place.open()?),
@@ -210,8 +210,8 @@ impl Readable {
         #[cfg(target_os = "linux")]
         {
             let file = self.files.get(&self.place, self.version)?;
-            let kind = rustix::fs::fstatfs(&*file)?.f_type;
-            Ok(NEAR.iter().any(|near| i128::from(*near) == i128::from(kind)))
+            // Of 32 bits, which some systems take for a number with a sign.
+            Ok(is_near(rustix::fs::fstatfs(&*file)?.f_type as u32))
         }
         #[cfg(not(target_os = "linux"))]
         Ok(false)
@@ -274,6 +274,12 @@ fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     std::os::windows::fs::FileExt::seek_read(file, buffer, offset)
 }
 
+/// Whether a file system of this kind is on this machine alone.
+#[cfg(target_os = "linux")]
+fn is_near(kind: u32) -> bool {
+    NEAR.contains(&kind)
+}
+
 /// Bytes that are fetched from a disk at a time.
 #[cfg(target_os = "linux")]
 const AHEAD: u64 = 1 << 20;
@@ -298,14 +304,14 @@ const NEAR: [u32; 12] = [
 
 #[cfg(test)]
 mod tests {
+    use super::super::root::Root;
     use super::*;
 
     fn made(folder: &tempfile::TempDir, names: &[&str]) -> Vec<Beneath> {
-        let root = folder.path().canonicalize().unwrap();
+        let root = Arc::new(Root::open(folder.path()).unwrap());
         let make = |name: &&str| {
-            let place = root.join(name);
-            std::fs::write(&place, format!("content of {name}")).unwrap();
-            Beneath::find(&root, &place).unwrap()
+            std::fs::write(folder.path().join(name), format!("content of {name}")).unwrap();
+            Beneath::find(&root, std::path::Path::new(name)).unwrap()
         };
         names.iter().map(make).collect()
     }
@@ -354,7 +360,7 @@ mod tests {
         let (first, _) = files.open(places[0].clone(), SystemTime::now()).unwrap();
         // Replaced while it is open: it is read to its end.
         std::fs::write(folder.path().join("new"), "content of x").unwrap();
-        std::fs::rename(folder.path().join("new"), places[0].path()).unwrap();
+        std::fs::rename(folder.path().join("new"), folder.path().join("a")).unwrap();
         assert_eq!(first.read(0, 100).unwrap()[..], *b"content of a");
         let (_second, _) = files.open(places[1].clone(), SystemTime::now()).unwrap();
         let error = first.read(0, 100).unwrap_err();
@@ -362,6 +368,19 @@ mod tests {
         let (third, _) = files.open(places[0].clone(), SystemTime::now()).unwrap();
         assert_eq!(third.read(0, 100).unwrap()[..], *b"content of x");
     }
+
+    /// By the numbers of statfs(2).
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_another_machine_or_program_answers_for_is_not_near() {
+        let (ext4, tmpfs, btrfs) = (0xef53, 0x0102_1994, 0x9123_683e);
+        assert!([ext4, tmpfs, btrfs].into_iter().all(is_near));
+        let (nfs, smb, smb2, cifs) = (0x6969, 0x517b, 0xfe53_4d42, 0xff53_4d42);
+        let (fuse, plan9, ceph, afs, autofs) = (0x6573_5546, 0x0102_1997, 0x00c3_6400, 0x5346_414f, 0x0187);
+        let far = [nfs, smb, smb2, cifs, fuse, plan9, ceph, afs, autofs, 0, u32::MAX];
+        assert!(!far.into_iter().any(is_near));
+    }
+
     /// Those who read the same file at about the same pace have it read once; who comes when it was written to reads it anew.
     #[cfg(target_os = "linux")]
     #[test]
@@ -369,7 +388,8 @@ mod tests {
         const LEN: usize = 64 << 10;
         let folder = tempfile::tempdir().unwrap();
         let places = made(&folder, &["large"]);
-        let write = |byte: u8| std::fs::write(places[0].path(), vec![byte; 3 * LEN + 100]).unwrap();
+        let large = folder.path().join("large");
+        let write = |byte: u8| std::fs::write(&large, vec![byte; 3 * LEN + 100]).unwrap();
         write(b'a');
         let later = SystemTime::now() + std::time::Duration::from_secs(10);
         // Room for two parts.
@@ -389,13 +409,13 @@ mod tests {
         }
         assert_eq!(first, vec![b'a'; LEN], "what is on its way is not written over");
         let written = |path: &std::path::Path| path.metadata().unwrap().modified().unwrap();
-        let (probe, before) = (folder.path().join("probe"), written(&places[0].path()));
+        let (probe, before) = (folder.path().join("probe"), written(&large));
         while std::fs::write(&probe, "").is_ok() && written(&probe) <= before {}
         write(b'b');
         let new = open(later);
         assert_eq!(new.read(LEN as u64, LEN).unwrap(), vec![b'b'; LEN]);
         // Shorter than it was: who reads on hears of the end.
-        std::fs::write(places[0].path(), vec![b'c'; 2 * LEN + 5]).unwrap();
+        std::fs::write(&large, vec![b'c'; 2 * LEN + 5]).unwrap();
         assert_eq!(new.read(2 * LEN as u64, LEN).unwrap(), vec![b'c'; 5]);
         assert!(new.read(2 * LEN as u64 + 5, LEN).unwrap().is_empty());
         drop((one, other, young, new, files));

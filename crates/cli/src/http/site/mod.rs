@@ -6,27 +6,30 @@
 #[cfg(unix)]
 mod area;
 mod beneath;
+mod cache_rule;
 mod condition;
 mod files;
+mod glob;
 mod kept;
+mod listing;
 mod parts;
 mod place;
 mod range;
 mod representation;
 mod reserve;
+mod root;
 mod types;
 mod version;
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::future::poll_fn;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use bytes::Bytes;
@@ -37,14 +40,17 @@ use quickset::h3::{Field, Request, Response};
 use area::Area;
 #[cfg(unix)]
 pub(super) use area::{Draft, Most, Refusal};
-use beneath::{Beneath, Entry, Kind, is_too_long};
+use beneath::{Beneath, Kind};
+pub(super) use cache_rule::CacheRule;
 use condition::Conditions;
 use files::Files;
 pub(super) use files::Readable;
+pub(super) use glob::Glob;
 use kept::{Kept, Key, Shelf};
 pub(super) use place::decoded;
 pub(super) use representation::dated;
 use representation::{Calendar, Representation};
+use root::Root;
 #[cfg(unix)]
 use version::Version;
 
@@ -52,7 +58,9 @@ use version::Version;
 #[derive(Clone, Debug)]
 pub(super) struct Site {
     /// Where it is; a link there may lead to another folder from one request to the next, as new versions of sites are put up.
-    root: PathBuf,
+    name: PathBuf,
+    /// The folder to which it led last.
+    root: Arc<Mutex<Option<Arc<Root>>>>,
     files: Arc<Files>,
     shelf: Arc<Shelf>,
     calendar: Arc<Calendar>,
@@ -69,6 +77,8 @@ pub(super) struct Options {
     pub(super) listing: bool,
     /// The origin whose scripts may read all of it; `*` is any.
     pub(super) cors: Option<String>,
+    /// What caches are told of files; the first rule that fits counts.
+    pub(super) cache_rules: Vec<CacheRule>,
 }
 
 /// The answer to a request.
@@ -95,7 +105,7 @@ impl Answer {
 
 /// A file to serve: where it is below the root, what it is encoded in, and what there is to say of it.
 struct Found {
-    place: PathBuf,
+    way: PathBuf,
     file: Readable,
     representation: Representation,
 }
@@ -106,12 +116,11 @@ impl Site {
     /// # Errors
     /// When there is no such folder.
     pub(super) fn new(root: &Path, open: usize, budget: Budget, options: Options) -> io::Result<Self> {
-        let root = std::path::absolute(root)?;
-        if !root.canonicalize()?.is_dir() {
-            return Err(io::ErrorKind::NotADirectory.into());
-        }
+        let name = std::path::absolute(root)?;
+        let root = Arc::new(Root::open(&name)?);
         Ok(Self {
-            root,
+            name,
+            root: Arc::new(Mutex::new(Some(root))),
             files: Files::new(open, budget.clone()),
             shelf: Arc::new(Shelf::new(budget)),
             calendar: Arc::default(),
@@ -127,7 +136,7 @@ impl Site {
     /// Those of the system, and when the folder is not below that of the site.
     #[cfg(unix)]
     pub(super) fn with_area(mut self, folder: &Path, most: Most) -> io::Result<Self> {
-        self.area = Some(Arc::new(Area::new(&self.root, folder, most)?));
+        self.area = Some(Arc::new(Area::new(&self.name, folder, most)?));
         Ok(self)
     }
 
@@ -206,29 +215,30 @@ impl Site {
     fn get(&self, request: &Request, is_head: bool, now: SystemTime) -> Answer {
         let path = request.path.as_deref().unwrap_or_default();
         let Some(names) = place::place(path) else { return not_found() };
-        // Once for the request, which is then about one folder, whatever becomes of links meanwhile.
-        let Ok(root) = self.root.canonicalize() else { return not_found() };
         let is_folder = names.last().is_some_and(|name| name.is_empty());
         let plain = names.iter().filter(|name| !name.is_empty());
-        let place = plain.fold(root.clone(), |place, name| place.join(name));
+        let way: PathBuf = plain.collect();
         // What is put stands for itself: it is not what something else is encoded.
         let accepted = (!self.is_in_area(&names)).then(|| field(request, "accept-encoding"));
         let accepted = accepted.map(|value| value.map(|value| types::accepted(&value)).unwrap_or_default());
-        let file = if is_folder { place.join("index.html") } else { place.clone() };
-        let found = match self.find(&root, &file, accepted.as_deref(), now) {
+        let file = if is_folder { way.join("index.html") } else { way.clone() };
+        let found =
+            self.root().and_then(|root| Ok((self.find(&root, &file, accepted.as_deref(), now)?, root)));
+        let (found, root) = match found {
             Ok(found) => found,
-            Err(error) => return out_of_reach(&file, &error),
+            Err(error) if is_passing(&error) => return out_of_reach(&self.name.join(file), &error),
+            Err(_) => return not_found(),
         };
         let Some(found) = found else {
-            return match Beneath::find(&root, &place).filter(|place| place.kind() == Some(Kind::Folder)) {
+            return match Beneath::find(&root, &way).filter(|place| place.kind() == Kind::Folder) {
                 Some(_) if !is_folder => moved(path),
-                Some(folder) if self.options.listing => listing(&root, &folder, &names),
+                Some(folder) if self.options.listing => listing::page(&folder, &names),
                 _ => not_found(),
             };
         };
         let asked = Asked::of(request);
         let asked = asked.conditions(is_head);
-        match self.keep(request, &root, &found, now) {
+        match self.keep(request, &found, now) {
             Some(kept) => kept.answer(&asked),
             None => found.representation.answer(&asked, |from, len| Content::File {
                 file: Arc::new(found.file),
@@ -238,17 +248,33 @@ impl Site {
         }
     }
 
+    /// The folder, once for a request, which is then about one folder, whatever becomes of links meanwhile.
+    ///
+    /// # Errors
+    /// Those of the system.
+    fn root(&self) -> io::Result<Arc<Root>> {
+        let known = self.root.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(root) = known.filter(|root| root.is_current()) {
+            return Ok(root);
+        }
+        let found = Root::open(&self.name).map(Arc::new);
+        // What is gone is not held either.
+        *self.root.lock().unwrap_or_else(PoisonError::into_inner) = found.as_ref().ok().cloned();
+        found
+    }
+
     /// Keeps a small file for those who ask for it next.
-    fn keep(&self, request: &Request, root: &Path, found: &Found, now: SystemTime) -> Option<Arc<Kept>> {
+    fn keep(&self, request: &Request, found: &Found, now: SystemTime) -> Option<Arc<Kept>> {
         let (key, version) = (Key::of(request)?, found.file.version());
         // While it may still change and look the same, it is read each time.
-        if !version.is_settled(now) || !found.file.is_near().ok()? {
+        let is_small = version.len() <= kept::LARGEST;
+        if !is_small || !version.is_settled(now) || !found.file.is_near().ok()? {
             return None;
         }
         let since = Instant::now();
         let content = found.file.whole(kept::LARGEST).ok()??;
         let kept = Arc::new(Kept {
-            place: self.root.join(found.place.strip_prefix(root).ok()?),
+            place: self.name.join(&found.way),
             version,
             representation: found.representation.clone(),
             content,
@@ -265,44 +291,46 @@ impl Site {
     /// When that cannot be told now.
     fn find(
         &self,
-        root: &Path,
-        place: &Path,
+        root: &Arc<Root>,
+        way: &Path,
         accepted: Option<&[types::Coding]>,
         now: SystemTime,
     ) -> io::Result<Option<Found>> {
-        let Some(plain) = self.open(root, place, now)? else { return Ok(None) };
-        let media = types::media_type(place);
+        let Some(plain) = self.open(root, way, now)? else { return Ok(None) };
+        let media = types::media_type(way);
         let beside = |coding: &types::Coding| {
-            let mut name = place.as_os_str().to_owned();
+            let mut name = way.as_os_str().to_owned();
             name.push(coding.suffix);
             PathBuf::from(name)
         };
         let open = |coding| {
-            let place = beside(coding);
-            Some((self.open(root, &place, now).ok().flatten()?, place, coding))
+            let way = beside(coding);
+            Some((self.open(root, &way, now).ok().flatten()?, way, coding))
         };
-        let is_there = |coding| match beside(coding).metadata() {
-            Err(error) if is_too_long(&error) => open(coding).is_some(),
-            metadata => metadata.is_ok_and(|metadata| metadata.is_file()),
+        let is_there = |coding| root.has_file(&beside(coding)).unwrap_or_else(|_| open(coding).is_some());
+        let coded = accepted.and_then(|accepted| accepted.iter().find_map(open));
+        let varies = coded.is_some() || accepted.is_some() && types::CODINGS.iter().any(is_there);
+        let (file, found, coding) = match coded {
+            Some((opened, way, coding)) => (opened, way, Some(coding.name)),
+            None => (plain, way.to_owned(), None),
         };
-        let varies = accepted.is_some() && types::CODINGS.iter().any(is_there);
-        let accepted = accepted.unwrap_or_default();
-        let (file, place, coding) = match accepted.iter().find_map(open) {
-            Some((opened, place, coding)) => (opened, place, Some(coding.name)),
-            None => (plain, place.to_owned(), None),
-        };
-        let representation = Representation::new(file.version().select(coding, now), coding, media, varies);
-        Ok(Some(Found { place, file, representation }))
+        let selected = file.version().select(coding, now);
+        let mut representation = Representation::new(selected, coding, media, varies);
+        // By its own name, however it is encoded, and if it was asked for as a folder.
+        if let Some(value) = cache_rule::value(&self.options.cache_rules, way) {
+            representation.add_cache_control(value);
+        }
+        Ok(Some(Found { way: found, file, representation }))
     }
 
     /// The file, if it is there.
     ///
     /// # Errors
     /// When that cannot be told now.
-    fn open(&self, root: &Path, place: &Path, now: SystemTime) -> io::Result<Option<Readable>> {
-        let Some(place) = Beneath::find(root, place) else { return Ok(None) };
+    fn open(&self, root: &Arc<Root>, way: &Path, now: SystemTime) -> io::Result<Option<Readable>> {
+        let Some(place) = Beneath::find(root, way) else { return Ok(None) };
         // Pipes and devices are not opened: that alone can wait for ever.
-        if place.kind() != Some(Kind::File) {
+        if place.kind() != Kind::File {
             return Ok(None);
         }
         match self.files.open(place, now) {
@@ -335,9 +363,10 @@ impl Site {
         if let Some(why) = malformed(request) {
             return Err(Refusal::new(400, why));
         }
-        let (Some((area, names)), Ok(root)) = (self.area_of(request), self.root.canonicalize()) else {
-            return Err(Refusal::new(404, NOTHING));
-        };
+        let Some((area, names)) = self.area_of(request) else { return Err(Refusal::new(404, NOTHING)) };
+        let root = self.root().map_err(|error| {
+            if is_passing(&error) { Refusal::new(503, UNREADABLE) } else { Refusal::new(404, NOTHING) }
+        })?;
         area.begin(&root, &names, request)
     }
 
@@ -458,7 +487,7 @@ fn not_found() -> Answer {
 /// The file may be there, and be read later: to say that it is gone would make caches forget it.
 fn out_of_reach(file: &Path, error: &io::Error) -> Answer {
     tracing::warn!(file = %file.display(), %error, "a file cannot be opened");
-    later("The server cannot read it at the moment. Ask again soon.\n")
+    later(UNREADABLE)
 }
 
 /// What cannot be answered now.
@@ -507,82 +536,13 @@ fn cors(response: Response, origin: &str, request: &Request) -> Response {
     response
 }
 
-fn listing(root: &Path, folder: &Beneath, names: &[OsString]) -> Answer {
-    let Ok(entries) = folder.entries() else { return not_found() };
-    let path = folder.path();
-    // What would not be found is not shown.
-    let shown = |entry: Entry| {
-        let Entry { mut name, kind } = entry;
-        if name.as_encoded_bytes().starts_with(b".") || !place::is_plain(&name, false) {
-            return None;
-        }
-        match kind.or_else(|| Beneath::find(root, &path.join(&name))?.kind())? {
-            Kind::File => Some(name),
-            Kind::Folder => {
-                name.push("/");
-                Some(name)
-            }
-            Kind::Other => None,
-        }
-    };
-    // The first ones by name, whatever order the system has them in, and no more than these in memory.
-    let (mut listed, mut all) = (BTreeSet::new(), 0_usize);
-    for name in entries.filter_map(shown) {
-        all += 1;
-        listed.insert(name);
-        if listed.len() > MAX_ENTRIES {
-            listed.pop_last();
-        }
-    }
-    let title = escaped(&[OsStr::new(""), &names.join(OsStr::new("/"))].join(OsStr::new("/")));
-    let mut page = format!("<!doctype html>\n<meta charset=\"utf-8\">\n<title>{title}</title>\n<ul>\n");
-    for name in &listed {
-        let _ = writeln!(page, "<li><a href=\"./{}\">{}</a></li>", encoded(name), escaped(name));
-    }
-    page.push_str("</ul>\n");
-    if all > listed.len() {
-        let _ = writeln!(page, "<p>These are the first {} of {all} names.</p>", listed.len());
-    }
-    let response = Response::new(200)
-        .with("content-type", "text/html; charset=utf-8")
-        .with("content-length", page.len().to_string());
-    Answer { response, content: Content::Text(page.into()) }
-}
-
-/// A name as text for HTML: what is none stands as U+FFFD, and what would not be seen, or turn the direction of what follows, as
-/// its escape.
-fn escaped(name: &OsStr) -> String {
-    name.to_string_lossy().chars().fold(String::new(), |mut out, c| {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => out.extend(c.escape_default()),
-            c if c.is_control() => out.extend(c.escape_default()),
-            c => out.push(c),
-        }
-        out
-    })
-}
-
-/// A name for a link: all but the unreserved characters (RFC 3986 §2.3) and the slash behind a folder.
-fn encoded(name: &OsStr) -> String {
-    name.as_encoded_bytes().iter().fold(String::new(), |mut out, b| {
-        if b.is_ascii_alphanumeric() || b"-._~/".contains(b) {
-            out.push(*b as char);
-        } else {
-            push_encoded(&mut out, *b);
-        }
-        out
-    })
-}
-
 fn push_encoded(out: &mut String, byte: u8) {
     let _ = write!(out, "%{byte:02X}");
 }
 
 const NOTHING: &str = "There is nothing here.\n";
+
+const UNREADABLE: &str = "The server cannot read it at the moment. Ask again soon.\n";
 
 const METHODS: &str = "GET, HEAD, OPTIONS";
 
@@ -593,9 +553,6 @@ const CONDITIONS: [&str; 6] =
 /// What scripts of other origins may ask by.
 const ASKED_BY_SCRIPTS: &str =
     "if-match, if-none-match, if-modified-since, if-unmodified-since, if-range, range, priority";
-
-/// Names in a listing at most.
-const MAX_ENTRIES: usize = 10_000;
 
 #[cfg(test)]
 mod tests;

@@ -157,7 +157,42 @@ const MOST: u64 = 16 << 20;
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
     use super::*;
+
+    /// Connections need it: all of it is given back, and what is read next is kept again.
+    #[test]
+    fn what_is_recalled_is_given_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = std::fs::File::create(folder.path().join("file")).unwrap();
+        file.set_len(4 * LEN).unwrap();
+        let version = Version::of(&file.metadata().unwrap());
+        let slices = [0, 1, 2].map(|n| Slice::of(version, n * LEN, LEN as usize).unwrap());
+        let budget = Budget::new(PART_OF_BUDGET * 3 * LEN);
+        let parts = Parts::new(budget.clone());
+        let fill = || {
+            for slice in &slices {
+                parts.put(slice, parts.room(slice).unwrap());
+            }
+        };
+        fill();
+        assert_eq!(budget.usage().held, 3 * LEN);
+        let mut clients: Vec<_> = (0..250).map(|n| budget.account(Some([192, 0, 2, n].into()))).collect();
+        while clients.iter_mut().all(|client| client.take(4 << 10)) && budget.usage().recalls == 0 {}
+        let mut tend = pin!(parts.tend());
+        let _ = tend.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        let held = clients.iter().map(quickset::Account::held).sum::<u64>();
+        assert_eq!((budget.usage().held, budget.usage().recalls), (held, 1));
+        assert!(slices.iter().all(|slice| parts.get(slice).is_none()));
+        drop(clients);
+        fill();
+        assert!(slices.iter().all(|slice| parts.get(slice).is_some()));
+    }
+
+    /// A sixteenth of it is for parts.
+    const PART_OF_BUDGET: u64 = 16;
 
     #[test]
     fn half_a_part_is_shared_and_less_is_not() {

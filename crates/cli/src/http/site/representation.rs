@@ -13,7 +13,7 @@ use super::{Answer, Content, bare, text};
 #[derive(Clone, Debug)]
 pub(super) struct Representation {
     selected: Selected,
-    /// The tag, the date, and whether there are other codings of it.
+    /// The tag, the date, whether there are other codings of it, and what caches are told.
     validators: Vec<Field>,
     media: Bytes,
     coding: Option<&'static str>,
@@ -33,6 +33,11 @@ impl Representation {
         }
         let whole = selected.len.to_string().into();
         Self { selected, validators, media: media.into(), coding, whole }
+    }
+
+    /// What caches are told of it, where its bytes come and where they need not (RFC 9110 §15.3.7, §15.4.5).
+    pub(super) fn add_cache_control(&mut self, value: Bytes) {
+        self.validators.push(Field::new("cache-control", value));
     }
 
     /// The answer to what was asked of it. `content` gives so many bytes from there on.

@@ -173,7 +173,7 @@ fn a_long_listing_says_that_it_is_cut() {
     let place = Place::new("long");
     let root = place.0.join("root/sub");
     // With the file that is there: one more than are shown.
-    for n in 0..MAX_ENTRIES {
+    for n in 0..listing::MAX_ENTRIES {
         fs::write(root.join(format!("a{:05}", n * 7919 % 10_000)), "").unwrap();
     }
     let site = place.site(Options { listing: true, ..Options::default() });
@@ -482,6 +482,45 @@ fn what_the_system_lacks_is_not_what_the_site_lacks() {
     assert_eq!(answer.response.status, 503);
 }
 
+/// RFC 9110 §15.3.7, §15.4.5: parts, and what is not sent again, have it as the whole has.
+#[test]
+fn caches_are_told_of_files_by_the_first_rule_that_fits() {
+    let place = Place::new("cache-rules");
+    let rules =
+        ["/index.html=no-cache", "/sub/*=no-store", "**.js=max-age=31536000, immutable", "/s**=private"];
+    let cache_rules = rules.map(|rule| rule.parse().unwrap()).into();
+    let site = place.site(Options { listing: true, cache_rules, ..Options::default() });
+    let etag = has(&ask(&site, &get("/data.js")).1, "etag").unwrap();
+    let long = Some("max-age=31536000, immutable");
+    for (request, status, said) in [
+        (get("/data.js?v=1"), 200, long),
+        (get("/data.js").with("accept-encoding", "gzip"), 200, long),
+        (get("/data.js").with("range", "bytes=2-4"), 206, long),
+        (get("/data.js").with("if-none-match", etag), 304, long),
+        (Request::new("HEAD", "localhost", "/data.js"), 200, long),
+        (get("/data.js").with("range", "bytes=20-"), 416, None),
+        (get("/data.js").with("if-match", "\"other\""), 412, None),
+        (get("/data.js.gz"), 200, None),
+        (get("/"), 200, Some("no-cache")),
+        (get("/sub/one.txt"), 200, Some("no-store")),
+        (get("/sub"), 308, None),
+        (get("/sub/"), 200, None),
+        (get("/sub/nothing.js"), 404, None),
+        (Request::new("OPTIONS", "localhost", "/data.js"), 204, None),
+        (Request::new("POST", "localhost", "/data.js"), 405, None),
+    ] {
+        let (got, head, _) = ask(&site, &request);
+        assert_eq!((got, has(&head, "cache-control").as_deref()), (status, said), "{request:?}");
+        #[cfg(target_os = "linux")]
+        if let Some((got, head, _)) = ask_at_once(&site, &request, Duration::ZERO) {
+            assert_eq!((got, has(&head, "cache-control").as_deref()), (status, said), "{request:?}");
+        }
+    }
+    #[cfg(target_os = "linux")]
+    assert!(ask_at_once(&site, &get("/data.js"), Duration::ZERO).is_some(), "it was kept");
+    assert_eq!(has(&ask(&place.site(Options::default()), &get("/")).1, "cache-control"), None);
+}
+
 /// RFC 9110 §8.8.1: what is answered from memory is what would be read.
 #[cfg(target_os = "linux")]
 #[test]
@@ -570,6 +609,51 @@ fn what_has_changed_is_not_answered_from_memory() {
         if let Some((again, _, content_again)) = ask_at_once(&site, &request, Duration::ZERO) {
             assert_eq!((again, content_again), (status, content), "{what}");
         }
+    }
+}
+
+/// Each is seen at once, the way back among them.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_folder_that_is_a_file_for_a_while_is_seen_as_what_it_is() {
+    let place = Place::new("and-back");
+    let root = place.0.join("root");
+    let site = place.site(Options::default());
+    let answers = |path: &'static str| {
+        let (status, _, content) = ask(&site, &get(path));
+        if let Some((again, _, content_again)) = ask_at_once(&site, &get(path), Duration::ZERO) {
+            assert_eq!((again, &content_again), (status, &content), "{path}");
+        }
+        (status, content)
+    };
+    for _ in 0..3 {
+        assert_eq!((answers("/sub").0, answers("/sub/one.txt")), (308, (200, "one".to_owned())));
+        fs::rename(root.join("sub"), place.0.join("aside")).unwrap();
+        fs::write(root.join("sub"), "file").unwrap();
+        assert!(ask_at_once(&site, &get("/sub/one.txt"), Duration::ZERO).is_none());
+        assert_eq!((answers("/sub"), answers("/sub/one.txt").0), ((200, "file".to_owned()), 404));
+        fs::remove_file(root.join("sub")).unwrap();
+        fs::rename(place.0.join("aside"), root.join("sub")).unwrap();
+        assert!(ask_at_once(&site, &get("/sub"), Duration::ZERO).is_none());
+    }
+}
+
+/// Who puts a file is served that file, however lately the one before was asked for.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_is_put_over_a_file_in_memory_is_seen_at_once() {
+    let place = Place::new("put-over");
+    let sub = place.0.join("root/sub");
+    let site = place.site(Options::default()).with_area(&sub, Most { file: 100, all: 1 << 20 }).unwrap();
+    let request = get("/sub/one.txt");
+    for content in ["two", "six", "ten"] {
+        let before = ask(&site, &request).2;
+        assert_eq!(ask_at_once(&site, &request, Duration::ZERO).unwrap().2, before);
+        let put = Request::new("PUT", "localhost", "/sub/one.txt");
+        let Ok(mut draft) = site.begin(&put) else { panic!("{content} is not taken") };
+        assert!(draft.write(content.as_bytes()).is_ok() && draft.commit().is_ok());
+        assert!(ask_at_once(&site, &request, Duration::ZERO).is_none());
+        assert_eq!(ask(&site, &request).2, content);
     }
 }
 
