@@ -7,11 +7,9 @@
 //! that files go which are not kept.
 
 use std::collections::BTreeMap;
-use std::future::poll_fn;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
@@ -20,7 +18,7 @@ use quickset::h3::Request;
 
 use super::condition::Conditions;
 use super::representation::Representation;
-use super::reserve::Reserve;
+use super::reserve::{self, Reserve, Spare};
 use super::version::Version;
 use super::{Answer, Content};
 
@@ -132,13 +130,7 @@ impl Shelf {
 
     /// Gives up what is kept whenever connections need the memory, for as long as this is polled.
     pub(super) async fn tend(&self) {
-        poll_fn(|cx| {
-            let mut table = self.table();
-            table.give_back();
-            table.reserve.on_recall(cx.waker());
-            Poll::<()>::Pending
-        })
-        .await;
+        reserve::tend(&self.0).await;
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -147,13 +139,6 @@ impl Shelf {
 }
 
 impl Table {
-    /// Connections need the memory: they have all of it, and what is asked for next is kept again.
-    fn give_back(&mut self) {
-        if self.reserve.is_given_up() {
-            self.entries.clear();
-        }
-    }
-
     fn remove(&mut self, key: &Key) {
         if let Some(kept) = self.entries.remove(key) {
             self.reserve.give(cost(key, &kept));
@@ -175,6 +160,16 @@ impl Table {
             }
             is_fresh
         });
+    }
+}
+
+impl Spare for Table {
+    fn reserve(&mut self) -> &mut Reserve {
+        &mut self.reserve
+    }
+
+    fn clear(&mut self) {
+        self.entries.clear();
     }
 }
 

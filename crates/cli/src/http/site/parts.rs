@@ -5,14 +5,12 @@
 //! half of one shares nothing, so that nobody holds much by taking little.
 
 use std::collections::BTreeMap;
-use std::future::poll_fn;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::task::Poll;
 
 use bytes::{Bytes, BytesMut};
 use quickset::Budget;
 
-use super::reserve::Reserve;
+use super::reserve::{self, Reserve, Spare};
 use super::version::Version;
 
 /// The parts that are kept.
@@ -120,13 +118,7 @@ impl Parts {
 
     /// Gives up what is kept whenever connections need the memory, for as long as this is polled.
     pub(super) async fn tend(&self) {
-        poll_fn(|cx| {
-            let mut table = self.table();
-            table.give_back();
-            table.reserve.on_recall(cx.waker());
-            Poll::<()>::Pending
-        })
-        .await;
+        reserve::tend(&self.0).await;
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -135,17 +127,21 @@ impl Parts {
 }
 
 impl Table {
-    fn give_back(&mut self) {
-        if self.reserve.is_given_up() {
-            self.parts.clear();
-        }
-    }
-
     /// Takes out the part that was not wanted for the longest time.
     fn oldest(&mut self) -> Option<Bytes> {
         let oldest = *self.parts.iter().min_by_key(|(_, part)| part.used)?.0;
         self.reserve.give(LEN);
         Some(self.parts.remove(&oldest)?.bytes)
+    }
+}
+
+impl Spare for Table {
+    fn reserve(&mut self) -> &mut Reserve {
+        &mut self.reserve
+    }
+
+    fn clear(&mut self) {
+        self.parts.clear();
     }
 }
 

@@ -1,7 +1,9 @@
 //! Memory for what is kept in case that it is asked for again: connections go before it.
 
+use std::future::poll_fn;
 use std::net::{IpAddr, Ipv4Addr};
-use std::task::Waker;
+use std::sync::{Mutex, PoisonError};
+use std::task::{Poll, Waker};
 
 use quickset::{Account, Budget};
 
@@ -31,7 +33,7 @@ impl Reserve {
     }
 
     /// Whether connections need it: then all is given back, and whoever kept something there is to drop it.
-    pub(super) fn is_given_up(&mut self) -> bool {
+    fn is_given_up(&mut self) -> bool {
         let is_recalled = self.account.is_recalled();
         if is_recalled {
             self.account = account(&self.budget);
@@ -40,9 +42,35 @@ impl Reserve {
     }
 
     /// Whom to wake when connections need it.
-    pub(super) fn on_recall(&self, waker: &Waker) {
+    fn on_recall(&self, waker: &Waker) {
         self.account.on_recall(waker.clone());
     }
+}
+
+/// What is kept in a reserve.
+pub(super) trait Spare {
+    fn reserve(&mut self) -> &mut Reserve;
+
+    /// Drops all of it.
+    fn clear(&mut self);
+
+    /// If connections need the memory they have all of it, and what is asked for next is kept again.
+    fn give_back(&mut self) {
+        if self.reserve().is_given_up() {
+            self.clear();
+        }
+    }
+}
+
+/// Has it given back whenever connections need the memory, for as long as this is polled.
+pub(super) async fn tend(spare: &Mutex<impl Spare>) {
+    poll_fn(|cx| {
+        let mut spare = spare.lock().unwrap_or_else(PoisonError::into_inner);
+        spare.give_back();
+        spare.reserve().on_recall(cx.waker());
+        Poll::<()>::Pending
+    })
+    .await;
 }
 
 /// No client is at this address.

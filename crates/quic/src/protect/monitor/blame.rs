@@ -8,8 +8,8 @@ use crate::cc::Packet;
 /// A long queue alone does not prove it: a path that loses at random does so while its queue is long, too, and a large
 /// buffer is long for whole seconds when a controller starts. Either it is long (the smoothed round trip above one and a
 /// half of the least, or the last one near the longest) and far more is lost than any path loses by itself; or it is at its
-/// longest, however short that is, and what is lost is lost then and not otherwise. Packets lost in a row count as one: a path that loses in bursts
-/// hits upon the longest queue by chance, once.
+/// longest, however short that is, and what is lost is lost then and not otherwise. Packets lost in a row count as one: a
+/// path that loses in bursts hits upon the longest queue by chance, once.
 #[derive(Debug, Default)]
 pub(crate) struct Blame {
     // The longest round trip of this period and of the one before.

@@ -78,12 +78,12 @@ pub(super) fn ends_soon(view: &CodingView<'_>) -> bool {
     !view.demand.open && is_last_flight(view)
 }
 
-/// The same, should nothing more come than there is.
+/// [`before_end`], should nothing more come than there is.
 pub(super) fn before_last_flight(view: &CodingView<'_>) -> u64 {
     view.demand.unsent.saturating_sub(flight(view)) / LONGEST
 }
 
-/// The same, should nothing more come than there is.
+/// [`ends_soon`], should nothing more come than there is.
 pub(super) fn is_last_flight(view: &CodingView<'_>) -> bool {
     view.demand.unsent <= flight(view)
 }
