@@ -62,7 +62,7 @@ impl Rtt {
     }
 
     /// The last sample.
-    #[cfg(feature = "qlog")]
+    #[cfg(any(test, feature = "qlog"))]
     pub(crate) fn latest(&self) -> Duration {
         self.latest
     }
