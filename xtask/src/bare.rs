@@ -1,4 +1,4 @@
-//! `cargo xtask bare`: `cargo xtask test` as a newcomer sees it, in a minimal Debian 12 that has Rust and nothing else.
+//! `cargo xtask bare`: what every change has to pass (`.ci/run`), in a minimal Debian 12 that has Rust and nothing else.
 //!
 //! Everything is below `target/bare`. Mounts are in a namespace of their own, so that nothing is left of them whatever happens.
 
@@ -90,7 +90,7 @@ IFS='
 '
 exec chroot "$system" env -i $kept HOME=/root LANG=C.UTF-8 \
     PATH=/rust/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-    sh -c 'cd /src && exec cargo xtask test "$@"' test "$@"
+    sh -c 'cd /src && exec .ci/run "$@"' run "$@"
 "#;
 
 /// What whoever has Rust has as well: it was fetched, and it links with a C compiler.

@@ -97,4 +97,4 @@ const ELSEWHERE: [&str; 4] =
 const WORKSPACES: [(&str, bool); 4] = [(".", true), ("fuzz", true), ("interop", false), ("peers", false)];
 
 /// A few megabytes.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(45);
