@@ -397,8 +397,8 @@ mod tests {
         let files = Files::new(10, budget.clone());
         let open = |now| files.open(places[0].clone(), now).unwrap().0;
         let (one, other, young) = (open(later), open(later), open(SystemTime::now()));
-        let first = one.read_at_once(0, LEN).unwrap();
-        let again = other.read(10, LEN).unwrap();
+        let first = one.read(0, LEN).unwrap();
+        let again = other.read_at_once(10, LEN).unwrap();
         assert_eq!((first.len(), again.len()), (LEN, LEN - 10), "as far as the part goes");
         assert_eq!(again.as_ptr(), first[10..].as_ptr());
         assert_ne!(young.read(0, LEN).unwrap().as_ptr(), first.as_ptr(), "it may still change");
