@@ -8,6 +8,7 @@ mod abr;
 mod arrows;
 mod bare;
 mod beside;
+mod dashjs;
 mod deny;
 mod dist;
 mod e2e;
