@@ -11,6 +11,8 @@ use crate::run::{root, run};
 /// What is used of it.
 #[derive(Debug)]
 pub(crate) struct DashJs {
+    /// The player for pages.
+    pub(crate) player: PathBuf,
     /// The map of its bundle, which has its sources.
     pub(crate) map: PathBuf,
 }
@@ -22,7 +24,7 @@ pub(crate) struct DashJs {
 pub(crate) fn fetch() -> Result<DashJs> {
     let home = root().join("target/dashjs");
     let folder = home.join(VERSION);
-    let found = DashJs { map: folder.join(MAP) };
+    let found = DashJs { player: folder.join(PLAYER), map: folder.join(MAP) };
     if folder.is_dir() {
         return Ok(found);
     }
@@ -37,7 +39,7 @@ pub(crate) fn fetch() -> Result<DashJs> {
         .arg(&partial)
         .arg(format!("dashjs@{VERSION}")))?;
     let package = partial.join(format!("dashjs-{VERSION}.tgz"));
-    run(Command::new("tar").arg("-xzf").arg(&package).arg("-C").arg(&partial).arg(MAP))?;
+    run(Command::new("tar").arg("-xzf").arg(&package).arg("-C").arg(&partial).args([PLAYER, MAP]))?;
     std::fs::remove_file(package)?;
     std::fs::rename(&partial, &folder)?;
     Ok(found)
@@ -46,9 +48,10 @@ pub(crate) fn fetch() -> Result<DashJs> {
 /// Fixed: tables are of one version, and rules change.
 pub(crate) const VERSION: &str = "5.2.1";
 
+const PLAYER: &str = "package/dist/modern/umd/dash.all.min.js";
 const MAP: &str = "package/dist/modern/esm/dash.all.debug.js.map";
 
 pub(crate) const NEEDS: &[Need] = &[
-    Need { sign: Sign::Program("npm"), package: "npm", why: "abr: npm has dash.js" },
-    Need { sign: Sign::Program("tar"), package: "tar", why: "abr: npm's packages are archives" },
+    Need { sign: Sign::Program("npm"), package: "npm", why: "abr, players: npm has dash.js" },
+    Need { sign: Sign::Program("tar"), package: "tar", why: "abr, players: npm's packages are archives" },
 ];
