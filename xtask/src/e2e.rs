@@ -1,11 +1,25 @@
-//! `cargo xtask e2e`: the desktop gateways between real programs, over a path that loses and delays.
+//! `cargo xtask e2e`: the desktop gateways between real programs, and a real player before `http serve`, over paths that lose and
+//! delay.
 
 use anyhow::{Context as _, Result, bail};
 
+use crate::players;
 use crate::run::{Outcome, cargo, on_path, run};
 
-/// Runs the tests of crates/desktop/tests/e2e with the command as cargo builds it.
+/// Runs the tests of crates/desktop/tests/e2e with the command as cargo builds it, and the players' shorter ones.
 pub(crate) fn command(args: &[String]) -> Result<()> {
+    if let Outcome::Skipped(why) = both(args)? {
+        println!("SKIPPED, {why}");
+    }
+    Ok(())
+}
+
+/// The step of `cargo xtask test`.
+pub(crate) fn step() -> Result<Outcome> {
+    both(&[])
+}
+
+fn both(args: &[String]) -> Result<Outcome> {
     let seconds = match args {
         [] => 10,
         [flag, number] if flag == "--seconds" => {
@@ -26,17 +40,27 @@ pub(crate) fn command(args: &[String]) -> Result<()> {
     run(cargo()
         .args(["test", "--locked", "-p", "quickset-desktop", "--test", "e2e", "--"])
         .args(["--ignored", "--test-threads=1", "--nocapture"])
-        .env("QUICKSET_E2E_SECONDS", seconds.to_string()))
-}
-
-/// The step of `cargo xtask test`.
-pub(crate) fn step() -> Result<Outcome> {
-    command(&[]).map(|()| Outcome::Done)
+        .env("QUICKSET_E2E_SECONDS", seconds.to_string()))?;
+    Ok(match players::short()? {
+        Outcome::Done => Outcome::Done,
+        Outcome::Skipped(why) => Outcome::Skipped(format!("its players alone: {why}")),
+    })
 }
 
 /// What the scene is made of.
-const PROGRAMS: &[&str] =
-    &["Xtigervnc", "xtigervncviewer", "xterm", "xwud", "xev", "xwininfo", "xdotool", "stdbuf"];
+const PROGRAMS: &[&str] = &[
+    "Xtigervnc",
+    "xtigervncviewer",
+    "xterm",
+    "xwud",
+    "xev",
+    "xwininfo",
+    "xdotool",
+    "stdbuf",
+    "chromium",
+    "ffmpeg",
+    "npm",
+];
 
 #[cfg(test)]
 mod tests {

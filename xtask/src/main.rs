@@ -8,6 +8,7 @@ mod abr;
 mod arrows;
 mod bare;
 mod beside;
+mod dashjs;
 mod deny;
 mod dist;
 mod e2e;
@@ -18,6 +19,7 @@ mod fuzz;
 mod msrv;
 mod needs;
 mod picture;
+mod players;
 mod python;
 mod results;
 mod rfc;
@@ -171,8 +173,14 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "e2e",
         arguments: "[--seconds 10]",
-        about: "the desktop gateways between TigerVNC's programs, over a path that loses 1 %",
+        about: "the desktop gateways between TigerVNC's programs, over a path that loses 1 %, and `players --seconds 20` by HTTP/3",
         run: e2e::command,
+    },
+    Command {
+        name: "players",
+        arguments: "[--seconds 60]",
+        about: "dash.js in four tabs of Chromium before `http serve`, over a path that loses 0.5 %, by HTTP/3 and HTTP/1.1: a table each",
+        run: players::command,
     },
     Command {
         name: "viewers",

@@ -65,7 +65,8 @@ const NEEDS: &[Need] = &[
 
 /// The step of `cargo xtask test`.
 pub(crate) fn step() -> Result<Outcome> {
-    ensure(&[NEEDS, crate::abr::NEEDS].concat()).map(|()| Outcome::Done)
+    ensure(&[NEEDS, crate::abr::NEEDS, crate::players::NEEDS, crate::dashjs::NEEDS].concat())
+        .map(|()| Outcome::Done)
 }
 
 /// Installs what is missing, or says how.

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use super::figures::{figures, with_figures};
+use super::pin::base64;
 use super::relay::{Relay, Weather};
 use super::served::{Served, text};
 
@@ -31,22 +32,6 @@ fn visit(served: &Served, url: &str, words: &[&str]) -> Option<String> {
             None
         }
     }
-}
-
-/// The fingerprint of a key, as the browser wants it.
-fn base64(pin: &str) -> String {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let hex = pin.strip_prefix("sha256:").unwrap();
-    let byte = |at: usize| u32::from_str_radix(&hex[at..at + 2], 16).unwrap();
-    let bytes: Vec<u32> = (0..hex.len()).step_by(2).map(byte).collect();
-    let mut out = String::new();
-    for three in bytes.chunks(3) {
-        let all = three.iter().enumerate().fold(0, |all, (at, byte)| all | byte << (16 - 8 * at));
-        let letter =
-            |at: usize| if at <= three.len() { LETTERS[(all >> (18 - 6 * at) & 63) as usize] } else { b'=' };
-        out.extend((0..4).map(|at| letter(at) as char));
-    }
-    out
 }
 
 /// How often a type of event is in the browser's log of its network.

@@ -12,6 +12,7 @@ mod firefox;
 #[cfg(unix)]
 mod obstacles;
 mod others;
+mod pin;
 mod play;
 #[cfg(target_os = "linux")]
 mod put;

@@ -462,14 +462,24 @@ fn other_methods_and_other_origins() {
     assert_eq!(has(&head, "access-control-allow-methods").as_deref(), Some("GET, HEAD, OPTIONS"));
     let (_, head, _) = ask(&site, &get("/"));
     assert_eq!(has(&head, "access-control-allow-origin").as_deref(), Some("https://a.example"));
+    // Resource Timing: without it players of other origins see no sizes, times and protocols.
+    assert_eq!(has(&head, "timing-allow-origin").as_deref(), Some("https://a.example"));
+    let readable = has(&head, "access-control-expose-headers").unwrap();
+    for name in ["accept-ranges", "content-range", "date", "etag"] {
+        assert!(readable.split(", ").any(|readable| readable == name), "{name}");
+    }
     // RFC 9110 §13.1: scripts ask by all conditions that there are.
     let (_, head, _) = ask(&site, &Request::new("OPTIONS", "localhost", "/"));
     let allowed = has(&head, "access-control-allow-headers").unwrap();
-    for name in CONDITIONS {
+    // CTA-5004: and players tell more in fields of their own.
+    let told = ["cmcd-object", "cmcd-request", "cmcd-session", "cmcd-status"];
+    for name in CONDITIONS.into_iter().chain(told) {
         assert!(allowed.split(", ").any(|allowed| allowed == name), "{name}");
     }
     let open = place.site(Options::default());
-    assert_eq!(has(&ask(&open, &get("/")).1, "access-control-allow-origin"), None);
+    for name in ["access-control-allow-origin", "timing-allow-origin"] {
+        assert_eq!(has(&ask(&open, &get("/")).1, name), None);
+    }
 }
 
 #[test]
