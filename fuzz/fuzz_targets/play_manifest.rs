@@ -16,7 +16,7 @@ fuzz_target!(|input: &[u8]| {
     let Ok(presentation) = Presentation::parse(manifest, &url, Elsewhere::Refused) else { return };
     for period in &presentation.periods {
         for representation in period.tracks.iter().flat_map(|track| &track.representations) {
-            let mut representation = representation.clone();
+            let mut representation = quickset_play::Representation::clone(representation);
             let _ = representation.read_index(text);
             let count = representation.len();
             for range in [0..count.min(20), count.saturating_sub(3)..count] {

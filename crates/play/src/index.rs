@@ -25,6 +25,9 @@ pub enum IndexError {
     /// It has no segment.
     #[error("the segment index is empty")]
     Empty,
+    /// Those of one player are longer than 4 MiB.
+    #[error("the segment indices are longer than a player keeps")]
+    TooLong,
     /// Sizes, times or its timescale make no sense.
     #[error("the segment index has numbers that make no sense")]
     Numbers,

@@ -63,6 +63,7 @@
 
 #![forbid(unsafe_code)]
 
+mod element;
 mod index;
 mod manifest;
 mod player;

@@ -5,15 +5,19 @@
 //! segments stay runs, so that a count costs nothing; and what is kept of a manifest is at most [`ROOM`], however much of it is
 //! inherited how often.
 
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use roxmltree::{Document, Node, ParsingOptions};
 use thiserror::Error;
 
-use crate::segments::{Representation, Resource, Run, Segments, Timeline, Timing};
+use crate::element::{
+    self, Addressing, Level, Way, children, inherited, missing, number, range, shown, text, value,
+};
+use crate::segments::{REST, Representation, Resource, Run, Segments, Timeline, Timing};
 use crate::template::{Template, TemplateError};
-use crate::time::{self, Timescale};
+use crate::time::Timescale;
 use crate::url::{Url, UrlError};
 
 /// What a manifest offers to play, on demand.
@@ -37,8 +41,8 @@ pub struct Period {
 pub struct Track {
     /// What it is.
     pub kind: Kind,
-    /// By their bitrate, each of another; at least one.
-    pub representations: Vec<Representation>,
+    /// By their bitrate, each of another; at least one. All players of a presentation share them.
+    pub representations: Vec<Arc<Representation>>,
 }
 
 /// What a track is.
@@ -68,6 +72,9 @@ pub enum ManifestError {
     /// What it says of segments takes more than 64 MiB, or it has more than a thousand representations.
     #[error("the manifest has more representations and segments than are kept")]
     TooLarge,
+    /// An element has more than 256 attributes, or all together declare more than 2000 namespaces.
+    #[error("the manifest has more attributes or namespaces than are read")]
+    Crowded,
     /// It is no XML.
     #[error("the manifest is no XML: {0}")]
     Xml(String),
@@ -107,6 +114,9 @@ pub enum ManifestError {
     /// Runs of a timeline are not one after the other, or go on beyond 64 bits.
     #[error("a SegmentTimeline is not in order")]
     Timeline,
+    /// Many segments each play for less than a millisecond.
+    #[error("{0} has segments of less than a millisecond, which are not played")]
+    Short(String),
     /// An address is none.
     #[error("the manifest names an address that is none: {0}")]
     Url(#[from] UrlError),
@@ -127,6 +137,9 @@ impl Presentation {
         // Without document types there are no entities that grow.
         let options = ParsingOptions { nodes_limit: MAX_NODES, ..ParsingOptions::default() };
         let text = text.trim_start_matches('\u{feff}');
+        if is_crowded(text) {
+            return Err(ManifestError::Crowded);
+        }
         let document = Document::parse_with_options(text, options)
             .map_err(|e| ManifestError::Xml(shown(&e.to_string())))?;
         let mpd = document.root_element();
@@ -157,18 +170,27 @@ impl Presentation {
     }
 }
 
+/// Whether there are more attributes and namespaces than can be read in a time that grows with the length alone: each attribute
+/// is compared with all others of its element, and each namespace is handed down to all elements below.
+fn is_crowded(text: &str) -> bool {
+    // No attribute has a `<` in it (XML 1.0 §3.1), so that what lies between two of them is one element at most.
+    let attributes = |tag: &str| tag.bytes().filter(|byte| *byte == b'=').count();
+    text.split('<').any(|tag| attributes(tag) > MAX_ATTRIBUTES)
+        || text.matches("xmlns").count() > MAX_NAMESPACES
+}
+
 /// How long each period is (§5.3.2.1): as it says, or until the next one, or until the end.
 fn spans(mpd: Node<'_, '_>, periods: &[Node<'_, '_>]) -> Result<Vec<Duration>, ManifestError> {
-    let total = duration_of(mpd, "mediaPresentationDuration")?;
+    let total = element::duration(mpd, "mediaPresentationDuration")?;
     let mut begins = Some(Duration::ZERO);
     let mut spans = Vec::new();
     for (i, period) in periods.iter().enumerate() {
-        let start = duration_of(*period, "start")?.or(begins).ok_or(ManifestError::Duration(i))?;
+        let start = element::duration(*period, "start")?.or(begins).ok_or(ManifestError::Duration(i))?;
         let next = match periods.get(i + 1) {
-            Some(next) => duration_of(*next, "start")?,
+            Some(next) => element::duration(*next, "start")?,
             None => total,
         };
-        let own = duration_of(*period, "duration")?;
+        let own = element::duration(*period, "duration")?;
         let span = own.or_else(|| next?.checked_sub(start)).filter(|span| !span.is_zero());
         let span = span.ok_or(ManifestError::Duration(i))?;
         begins = start.checked_add(span);
@@ -184,10 +206,6 @@ struct Reader<'a> {
     room: usize,
     representations: usize,
 }
-
-/// The elements from which a representation has what it says nothing of: itself, its set, its period.
-#[derive(Clone, Copy)]
-struct Chain<'a, 'd>([Node<'a, 'd>; 3]);
 
 impl Reader<'_> {
     /// The base that the elements below `node` have (§5.6): of several the first on our own server.
@@ -221,14 +239,17 @@ impl Reader<'_> {
         duration: Duration,
     ) -> Result<Period, ManifestError> {
         let base = self.base(base, node)?;
+        let period = Level::new(node);
         let mut tracks = Vec::new();
         for set in children(node, "AdaptationSet") {
             let Some(kind) = kind(set).filter(|_| !is_special(set)) else { continue };
             let set_base = self.base(&base, set)?;
+            let above = Level::new(set);
             let mut representations = Vec::new();
             for element in children(set, "Representation").filter(|r| !is_special(*r)) {
-                let chain = Chain([element, set, node]);
-                representations.push(self.representation(&set_base, chain, duration)?);
+                // What it says nothing of it has from its set, or else from its period.
+                let chain = [&Level::new(element), &above, &period];
+                representations.push(Arc::new(self.representation(&set_base, chain, duration)?));
             }
             representations.sort_by_key(|r| r.bandwidth);
             representations.dedup_by_key(|r| r.bandwidth);
@@ -242,14 +263,14 @@ impl Reader<'_> {
     fn representation(
         &mut self,
         base: &Url,
-        chain: Chain<'_, '_>,
+        chain: [&Level<'_, '_>; 3],
         duration: Duration,
     ) -> Result<Representation, ManifestError> {
         self.representations += 1;
         if self.representations > MAX_REPRESENTATIONS {
             return Err(ManifestError::TooLarge);
         }
-        let element = chain.0[0];
+        let element = chain[0].node;
         let id = element.attribute("id").unwrap_or("").to_owned();
         let bandwidth = number(element, "bandwidth")?.ok_or_else(|| missing(element, "bandwidth"))?;
         if bandwidth == 0 {
@@ -257,12 +278,9 @@ impl Reader<'_> {
         }
         let base = self.base(base, element)?;
         self.keep(id.len() + 2 * base.target().len() + base.authority().len())?;
-        // §5.3.9.1: one kind of addressing; the one that stands closest.
-        let nearest = chain.0.iter().find_map(|level| {
-            ["SegmentTemplate", "SegmentList", "SegmentBase"]
-                .into_iter()
-                .find(|name| children(*level, name).next().is_some())
-        });
+        // §5.3.9.1: one way of addressing; the one that stands closest.
+        let way = chain.iter().find_map(|level| level.way());
+        let levels = |way| chain.iter().filter_map(|level| level.addressing(way)).collect::<Vec<_>>();
         let mut representation = Representation {
             id,
             bandwidth,
@@ -271,20 +289,28 @@ impl Reader<'_> {
             segments: Segments::Whole,
             duration,
         };
-        match nearest {
-            Some("SegmentTemplate") => self.template(&mut representation, &chain.of("SegmentTemplate"))?,
-            Some("SegmentList") => self.list(&mut representation, &chain.of("SegmentList"))?,
-            Some(_) => self.file(&mut representation, &chain.of("SegmentBase"))?,
+        match way {
+            Some(way @ Way::Template) => self.template(&mut representation, &levels(way))?,
+            Some(way @ Way::List) => self.list(&mut representation, &levels(way))?,
+            Some(way @ Way::File) => self.file(&mut representation, &levels(way))?,
             None => {}
         }
         if matches!(representation.segments, Segments::Whole | Segments::Indexed { .. }) {
             representation.base = self.permit(base)?;
         }
+        // To play nothing would be to say that all of it was played.
+        if representation.index().is_none() && representation.is_empty() {
+            return Err(missing(element, "segment"));
+        }
         Ok(representation)
     }
 
-    fn template(&mut self, to: &mut Representation, levels: &[Node<'_, '_>]) -> Result<(), ManifestError> {
-        let element = levels[0];
+    fn template(
+        &mut self,
+        to: &mut Representation,
+        levels: &[&Addressing<'_, '_>],
+    ) -> Result<(), ManifestError> {
+        let element = levels[0].node;
         let media = text(levels, "media").ok_or_else(|| missing(element, "media"))?;
         let template = Template::read(media, &to.id, to.bandwidth)?;
         self.keep(media.len() + to.id.len())?;
@@ -318,10 +344,10 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn list(&mut self, to: &mut Representation, levels: &[Node<'_, '_>]) -> Result<(), ManifestError> {
-        let holder = levels.iter().find(|level| children(**level, "SegmentURL").next().is_some());
+    fn list(&mut self, to: &mut Representation, levels: &[&Addressing<'_, '_>]) -> Result<(), ManifestError> {
+        let holder = levels.iter().find(|level| !level.urls.is_empty());
         let mut list = Vec::new();
-        for entry in holder.into_iter().flat_map(|level| children(*level, "SegmentURL")) {
+        for &entry in holder.into_iter().flat_map(|level| &level.urls) {
             let url = match entry.attribute("media") {
                 Some(media) => to.base.join(media.trim())?,
                 None => to.base.clone(),
@@ -329,7 +355,8 @@ impl Reader<'_> {
             self.keep(size_of::<Resource>() + url.target().len() + url.authority().len())?;
             list.push(Resource { url: self.permit(url)?, range: range(entry, "mediaRange")? });
         }
-        let lasts = inherited(levels, "duration")?.is_some() || timeline(levels).is_some();
+        let lasts =
+            inherited(levels, "duration")?.is_some() || levels.iter().any(|level| level.timeline.is_some());
         let timing = if lasts || list.len() != 1 {
             self.timing(levels, to.duration)?
         } else {
@@ -342,10 +369,10 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn file(&mut self, to: &mut Representation, levels: &[Node<'_, '_>]) -> Result<(), ManifestError> {
-        let index = levels.iter().find(|level| level.has_attribute("indexRange"));
+    fn file(&mut self, to: &mut Representation, levels: &[&Addressing<'_, '_>]) -> Result<(), ManifestError> {
+        let index = levels.iter().find(|level| level.node.has_attribute("indexRange"));
         to.init = self.initialization(to, levels)?;
-        let Some(index) = index.map(|level| range(*level, "indexRange")).transpose()?.flatten() else {
+        let Some(index) = index.map(|level| range(level.node, "indexRange")).transpose()?.flatten() else {
             return Ok(());
         };
         if *index.end() - *index.start() >= MAX_INDEX {
@@ -363,9 +390,9 @@ impl Reader<'_> {
     fn initialization(
         &self,
         to: &Representation,
-        levels: &[Node<'_, '_>],
+        levels: &[&Addressing<'_, '_>],
     ) -> Result<Option<Resource>, ManifestError> {
-        let Some(element) = levels.iter().find_map(|level| children(*level, "Initialization").next()) else {
+        let Some(element) = levels.iter().find_map(|level| level.initialization) else {
             return Ok(None);
         };
         let url = match element.attribute("sourceURL") {
@@ -375,12 +402,12 @@ impl Reader<'_> {
         Ok(Some(Resource { url: self.permit(url)?, range: range(element, "range")? }))
     }
 
-    fn timing(&mut self, levels: &[Node<'_, '_>], period: Duration) -> Result<Timing, ManifestError> {
-        let element = levels[0];
+    fn timing(&mut self, levels: &[&Addressing<'_, '_>], period: Duration) -> Result<Timing, ManifestError> {
+        let element = levels[0].node;
         let scale = inherited(levels, "timescale")?.unwrap_or(1);
         let scale = Timescale::new(scale).ok_or_else(|| value(element, "timescale", "0"))?;
         let offset = inherited(levels, "presentationTimeOffset")?.unwrap_or(0);
-        if let Some(line) = timeline(levels) {
+        if let Some(line) = levels.iter().find_map(|level| level.timeline.as_deref()) {
             let end = offset.saturating_add(scale.ticks(period));
             return self.line(line, scale, offset..end).map(Timing::Line);
         }
@@ -388,20 +415,26 @@ impl Reader<'_> {
         if ticks == 0 {
             return Err(value(element, "duration", "0"));
         }
-        Ok(Timing::Every { scale, ticks, offset, count: scale.ticks(period).div_ceil(ticks) })
+        let count = scale.ticks(period).div_ceil(ticks);
+        if count > 1 && scale.time(ticks) < REST {
+            return Err(ManifestError::Short(shown(element.tag_name().name())));
+        }
+        Ok(Timing::Every { scale, ticks, offset, count })
     }
 
     /// The runs of a period that plays from tick `offset` to `end`.
     fn line(
         &mut self,
-        line: Node<'_, '_>,
+        entries: &[Node<'_, '_>],
         scale: Timescale,
         span: Range<u64>,
     ) -> Result<Timeline, ManifestError> {
         let Range { start: offset, end } = span;
         let (mut runs, mut skipped, mut next, mut before) = (Vec::new(), 0_u64, 0_u64, 0_u64);
-        let mut entries = children(line, "S").peekable();
+        let mut entries = entries.iter().copied().peekable();
         while let Some(entry) = entries.next() {
+            // Whether it is kept or not: somebody has to read it, for each representation that inherits it.
+            self.keep(size_of::<Run>())?;
             let start = number(entry, "t")?.unwrap_or(next);
             let ticks = number(entry, "d")?.ok_or_else(|| missing(entry, "d"))?;
             if ticks == 0 || runs.last().is_some_and(|last: &Run| start <= last.last_start()) {
@@ -429,19 +462,16 @@ impl Reader<'_> {
             if early == count {
                 continue;
             }
-            self.keep(size_of::<Run>())?;
             let run = Run { before, start: start + early * ticks, ticks, count: count - early };
+            // What is left at the end may be short.
+            let is_short = |run: &Run| scale.time(run.ticks) < REST;
+            if (run.count > 1 && is_short(&run)) || runs.last().is_some_and(is_short) {
+                return Err(ManifestError::Short("SegmentTimeline".to_owned()));
+            }
             before = before.checked_add(run.count).ok_or(ManifestError::Timeline)?;
             runs.push(run);
         }
         Ok(Timeline { scale, offset, skipped, runs })
-    }
-}
-
-impl<'a, 'd> Chain<'a, 'd> {
-    /// The elements of this name, the closest first; there is one.
-    fn of(&self, name: &str) -> Vec<Node<'a, 'd>> {
-        self.0.iter().filter_map(|level| children(*level, name).next()).collect()
     }
 }
 
@@ -504,30 +534,6 @@ fn resolves_to_nothing(node: Node<'_, '_>) -> bool {
     link(node) == Some("urn:mpeg:dash:resolve-to-zero:2013")
 }
 
-fn children<'a, 'd>(node: Node<'a, 'd>, name: &str) -> impl Iterator<Item = Node<'a, 'd>> {
-    node.children().filter(move |child| child.is_element() && child.tag_name().name() == name)
-}
-
-fn timeline<'a, 'd>(levels: &[Node<'a, 'd>]) -> Option<Node<'a, 'd>> {
-    levels.iter().find_map(|level| children(*level, "SegmentTimeline").next())
-}
-
-fn text<'a>(levels: &[Node<'a, '_>], name: &str) -> Option<&'a str> {
-    levels.iter().find_map(|level| level.attribute(name)).map(str::trim)
-}
-
-fn inherited(levels: &[Node<'_, '_>], name: &'static str) -> Result<Option<u64>, ManifestError> {
-    levels.iter().find(|level| level.has_attribute(name)).map_or(Ok(None), |level| number(*level, name))
-}
-
-fn number(node: Node<'_, '_>, name: &'static str) -> Result<Option<u64>, ManifestError> {
-    let Some(text) = node.attribute(name) else { return Ok(None) };
-    let digits = text.trim();
-    // `parse` would take a plus sign.
-    let parsed = if digits.bytes().all(|b| b.is_ascii_digit()) { digits.parse().ok() } else { None };
-    parsed.map(Some).ok_or_else(|| value(node, name, text))
-}
-
 /// How many more there are; none for -1, up to what comes next.
 fn repeats(node: Node<'_, '_>) -> Result<Option<u64>, ManifestError> {
     if node.attribute("r").is_some_and(|r| r.trim() == "-1") {
@@ -536,36 +542,11 @@ fn repeats(node: Node<'_, '_>) -> Result<Option<u64>, ManifestError> {
     number(node, "r").map(|more| Some(more.unwrap_or(0)))
 }
 
-fn duration_of(node: Node<'_, '_>, name: &'static str) -> Result<Option<Duration>, ManifestError> {
-    let Some(text) = node.attribute(name) else { return Ok(None) };
-    time::duration(text).map(Some).ok_or_else(|| value(node, name, text))
-}
-
-/// `first-last`, both of them.
-fn range(node: Node<'_, '_>, name: &'static str) -> Result<Option<RangeInclusive<u64>>, ManifestError> {
-    let Some(text) = node.attribute(name) else { return Ok(None) };
-    let read =
-        |text: &str| if text.bytes().all(|b| b.is_ascii_digit()) { text.parse::<u64>().ok() } else { None };
-    let bounds = text.trim().split_once('-').and_then(|(first, last)| Some((read(first)?, read(last)?)));
-    let bounds = bounds.filter(|(first, last)| first <= last);
-    bounds.map(|(first, last)| Some(first..=last)).ok_or_else(|| value(node, name, text))
-}
-
-fn missing(node: Node<'_, '_>, attribute: &'static str) -> ManifestError {
-    ManifestError::Missing { element: shown(node.tag_name().name()), attribute }
-}
-
-fn value(node: Node<'_, '_>, attribute: &str, value: &str) -> ManifestError {
-    let element = shown(node.tag_name().name());
-    ManifestError::Value { element, attribute: attribute.to_owned(), value: shown(value) }
-}
-
-fn shown(text: &str) -> String {
-    text.chars().take(80).collect()
-}
-
 const MAX_TEXT: usize = 8 << 20;
 const MAX_NODES: u32 = 500_000;
+/// Of one element.
+const MAX_ATTRIBUTES: usize = 256;
+const MAX_NAMESPACES: usize = 2000;
 const MAX_REPRESENTATIONS: usize = 1000;
 /// Bytes that all representations may take together.
 const ROOM: usize = 64 << 20;

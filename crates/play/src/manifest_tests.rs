@@ -18,7 +18,7 @@ fn with(set: &str) -> Result<Presentation, ManifestError> {
 
 fn only(set: &str) -> Representation {
     let mut presentation = with(set).expect("it can be played");
-    presentation.periods.remove(0).tracks.remove(0).representations.remove(0)
+    Arc::unwrap_or_clone(presentation.periods.remove(0).tracks.remove(0).representations.remove(0))
 }
 
 /// Address, first byte, start and duration in ms.
@@ -65,7 +65,7 @@ fn a_manifest_of_ffmpeg() {
     assert_eq!(period.duration, Duration::from_secs(9));
     let [video, audio] = &period.tracks[..] else { panic!("two tracks") };
     assert_eq!((video.kind, audio.kind), (Kind::Video, Kind::Audio));
-    let rates: Vec<u64> = video.representations.iter().map(Representation::bandwidth).collect();
+    let rates: Vec<u64> = video.representations.iter().map(|r| r.bandwidth()).collect();
     assert_eq!(rates, [500_000, 2_000_000]);
     let high = &video.representations[1];
     assert_eq!((high.id(), high.len()), ("1", 3));
@@ -304,7 +304,7 @@ fn a_small_manifest_does_not_become_large() {
     let rows: Vec<String> = (1..100).map(|n| format!(r#"<Representation bandwidth="{n}"/>"#)).collect();
     let rows = rows.concat();
     let set = format!(
-        r#"<SegmentTemplate media="$Time$" timescale="1000000"><SegmentTimeline>{line}</SegmentTimeline></SegmentTemplate>{rows}"#
+        r#"<SegmentTemplate media="$Time$" timescale="1000"><SegmentTimeline>{line}</SegmentTimeline></SegmentTemplate>{rows}"#
     );
     assert_eq!(with(&set).err(), Some(ManifestError::TooLarge));
     assert_eq!(parse(&" ".repeat(9 << 20)).err(), Some(ManifestError::TooLong(9 << 20)));
@@ -314,6 +314,73 @@ fn a_small_manifest_does_not_become_large() {
     assert!(matches!(parse(&broad), Err(ManifestError::Xml(_))));
     let deep = format!("{}{}", "<a>".repeat(200_000), "</a>".repeat(200_000));
     assert!(parse(&deep).is_err());
+}
+
+/// The parser of XML compares attributes with each other, and hands namespaces down.
+#[test]
+fn attributes_and_namespaces_are_bounded() {
+    let element = |count: usize| {
+        let attributes: Vec<String> = (0..count).map(|n| format!(r#"a{n}="=""#)).collect();
+        with(&format!("<x {}/>", attributes.join(" "))).err()
+    };
+    // An equals sign in a value counts, too.
+    assert_eq!(element(128), Some(ManifestError::Nothing));
+    assert_eq!(element(129), Some(ManifestError::Crowded));
+    let nested = |depth: usize| {
+        let open: Vec<String> = (0..depth).map(|n| format!(r#"<a xmlns:a{n}="b{n}">"#)).collect();
+        parse(&format!("{}{}", open.concat(), "</a>".repeat(depth))).err()
+    };
+    assert_eq!(nested(2000), Some(ManifestError::Root("a".into())));
+    assert_eq!(nested(2001), Some(ManifestError::Crowded));
+}
+
+/// What is read and not kept is work, too, for each that inherits it: a period that begins behind all of a timeline.
+#[test]
+fn entries_that_are_not_kept_count() {
+    let rows: Vec<String> = (1..=100).map(|n| format!(r#"<Representation bandwidth="{n}"/>"#)).collect();
+    let rows = rows.concat();
+    let (line, late) = (r#"<S d="1"/>"#.repeat(30_000), r#"presentationTimeOffset="30000""#);
+    let set = format!(
+        r#"<SegmentTemplate media="$Time$" {late}><SegmentTimeline>{line}<S d="9" r="9"/></SegmentTimeline></SegmentTemplate>{rows}"#
+    );
+    assert_eq!(with(&set).err(), Some(ManifestError::TooLarge));
+}
+
+#[test]
+fn segments_of_nothing_are_errors() {
+    let rows = r#"<Representation bandwidth="1"/>"#;
+    for none in [
+        r#"<SegmentList duration="5"/>"#,
+        r#"<SegmentTemplate media="$Number$" duration="5" startNumber="9" endNumber="8"/>"#,
+        r#"<SegmentTemplate media="$Time$"><SegmentTimeline/></SegmentTemplate>"#,
+        r#"<SegmentTemplate media="$Time$"><SegmentTimeline><S t="60" d="1"/></SegmentTimeline></SegmentTemplate>"#,
+        r#"<SegmentTemplate media="$Time$" presentationTimeOffset="9"><SegmentTimeline><S d="9"/></SegmentTimeline></SegmentTemplate>"#,
+    ] {
+        let missing = ManifestError::Missing { element: "Representation".into(), attribute: "segment" };
+        assert_eq!(with(&format!("{none}{rows}")).err(), Some(missing), "{none}");
+    }
+    for (short, is_refused) in [
+        (r#"<SegmentTemplate media="$Number$" timescale="1001" duration="1"/>"#, true),
+        (r#"<SegmentTemplate media="$Number$" timescale="1000" duration="1"/>"#, false),
+        (r#"<SegmentTemplate media="$Number$" timescale="18446744073709551615" duration="1"/>"#, true),
+        (
+            r#"<SegmentTemplate media="$Time$" timescale="2000"><SegmentTimeline><S d="1" r="1"/></SegmentTimeline></SegmentTemplate>"#,
+            true,
+        ),
+        (
+            r#"<SegmentTemplate media="$Time$" timescale="2000"><SegmentTimeline><S d="1"/><S d="9"/></SegmentTimeline></SegmentTemplate>"#,
+            true,
+        ),
+        // What is left at the end.
+        (
+            r#"<SegmentTemplate media="$Time$" timescale="2000"><SegmentTimeline><S d="9"/><S d="1"/></SegmentTimeline></SegmentTemplate>"#,
+            false,
+        ),
+    ] {
+        let read = with(&format!("{short}{rows}"));
+        assert_eq!(matches!(read, Err(ManifestError::Short(_))), is_refused, "{short}: {read:?}");
+        assert_eq!(read.is_err(), is_refused, "{short}");
+    }
 }
 
 proptest! {

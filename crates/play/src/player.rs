@@ -1,4 +1,5 @@
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use quickset_abr::{Algorithm, Download, Interruption, Ladder, LadderError, Rule, State};
@@ -39,6 +40,8 @@ pub struct Player {
     failures: u32,
     error: Option<PlayError>,
     report: Report,
+    /// Bytes of indices that were read.
+    indexed: usize,
 }
 
 /// How a [`Player`] plays; unless told as dash.js does.
@@ -141,7 +144,7 @@ impl Report {
 #[derive(Debug)]
 struct Part {
     ladder: Ladder,
-    representations: Vec<Representation>,
+    representations: Vec<Arc<Representation>>,
     /// Of each representation, whether what comes before its segments is there.
     begun: Vec<bool>,
 }
@@ -184,6 +187,7 @@ impl Player {
             failures: 0,
             error: None,
             report: Report::default(),
+            indexed: 0,
             config,
             parts,
         })
@@ -225,7 +229,12 @@ impl Player {
         let quality = self.quality;
         match request.what {
             What::Index => {
-                if let Err(error) = part.representations[quality].read_index(content) {
+                self.indexed = self.indexed.saturating_add(content.len());
+                if self.indexed > MAX_INDICES {
+                    self.error = Some(IndexError::TooLong.into());
+                } else if let Err(error) =
+                    Arc::make_mut(&mut part.representations[quality]).read_index(content)
+                {
                     self.error = Some(error.into());
                 }
             }
@@ -407,7 +416,7 @@ impl Player {
 impl Part {
     fn new(track: &Track) -> Result<Self, LadderError> {
         let representations = track.representations.clone();
-        let ladder = Ladder::new(representations.iter().map(Representation::bandwidth).collect::<Vec<_>>())?;
+        let ladder = Ladder::new(representations.iter().map(|r| r.bandwidth()).collect::<Vec<_>>())?;
         let begun = vec![false; representations.len()];
         Ok(Self { ladder, representations, begun })
     }
@@ -493,6 +502,9 @@ impl Screen {
         starts
     }
 }
+
+/// Bytes of indices that a player reads: those of ten hours in segments of a second, in ten bitrates.
+const MAX_INDICES: usize = 4 << 20;
 
 /// Before something is tried for the second time.
 const RETRY: Duration = Duration::from_millis(500);

@@ -285,7 +285,64 @@ fn calls_out_of_turn_do_nothing() {
     assert!(matches!(player.poll(Duration::ZERO), Action::Fetch { .. }), "the clock went back");
 }
 
+/// A small manifest can be large when it is read; a thousand players need it once.
+#[test]
+fn players_share_what_the_manifest_says() {
+    let presentation = minute(&[1_000_000, 2_000_000]);
+    let players = [(); 3].map(|()| Player::new(&presentation, Config::default()).expect("a ladder"));
+    for shared in &presentation.periods[0].tracks[0].representations {
+        assert_eq!(Arc::strong_count(shared), 1 + players.len());
+    }
+}
+
+/// Each bitrate has an index of its own, as long as one may be.
+#[test]
+fn indices_are_bounded_all_together() {
+    let row = |n: u64| {
+        format!(
+            r#"<Representation bandwidth="{n}"><BaseURL>{n}</BaseURL><SegmentBase indexRange="0-1048575"/></Representation>"#
+        )
+    };
+    let rows = [1, 2, 3, 4, 5].map(row).concat();
+    let set = format!(r#"<Period><AdaptationSet contentType="video">{rows}</AdaptationSet></Period>"#);
+    let mut index = vec![0, 0, 0, 44, b's', b'i', b'd', b'x', 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1];
+    index.extend([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 60, 0, 0, 0, 0]);
+    index.resize(1 << 20, 0);
+    let mut player = Player::new(&presentation(&set), Config::default()).expect("a ladder");
+    for quality in 0..5 {
+        // As if the rule had chosen each of them.
+        (player.quality, player.chosen) = (quality, true);
+        assert!(matches!(player.poll(Duration::ZERO), Action::Fetch { read: true, .. }), "{quality}");
+        player.arrived(Duration::ZERO, 1 << 20, &index);
+    }
+    assert_eq!(player.poll(Duration::ZERO), Action::Failed(PlayError::Index(IndexError::TooLong)));
+}
+
 proptest! {
+    /// The clock jumps, forward and back, by any time: nothing is played twice, and no time is counted that was not there.
+    #[test]
+    fn any_clock_is_played_by(
+        times in proptest::collection::vec(prop_oneof![0..20_000_u64, any::<u64>()], 1..200),
+        algorithm in 0..5_usize,
+    ) {
+        let mut player = Player::new(&minute(&[1_000_000, 2_000_000]), config(Algorithm::ALL[algorithm])).expect("a ladder");
+        let (mut first, mut last) = (None, Duration::ZERO);
+        for (n, time) in times.into_iter().map(Duration::from_millis).enumerate() {
+            let first = *first.get_or_insert(time);
+            last = last.max(time);
+            match player.poll(time) {
+                Action::Fetch { .. } if n % 7 == 3 => player.failed(time),
+                Action::Fetch { .. } => player.first_byte(time),
+                Action::Sleep(None) => player.arrived(time, 500_000, &[]),
+                Action::Sleep(Some(until)) => prop_assert!(until > time, "{until:?} at {time:?}"),
+                Action::Done | Action::Failed(_) => {}
+            }
+            let report = player.report();
+            prop_assert!(report.played <= 60 * SECOND);
+            prop_assert!(report.played + report.stalled <= last.saturating_sub(first), "{report:?}");
+        }
+    }
+
     /// Whatever the link does, all is played once, and the end is after startup, media and stalls.
     #[test]
     fn all_is_played_and_all_time_is_counted(

@@ -188,7 +188,8 @@ impl Representation {
     }
 }
 
-const REST: Duration = Duration::from_millis(1);
+/// Segments that are shorter play nothing that is to be seen.
+pub(crate) const REST: Duration = Duration::from_millis(1);
 
 impl Timing {
     fn len(&self) -> u64 {

@@ -207,7 +207,8 @@ impl Head {
         Self {
             status,
             length: text("content-length").and_then(|value| value.parse().ok()),
-            range: text("content-range").and_then(range),
+            // RFC 9110 §14.4: it means something in parts alone.
+            range: text("content-range").filter(|_| status == 206).and_then(range),
             location: text("location").map(str::to_owned),
         }
     }
@@ -217,7 +218,9 @@ impl Head {
 fn range(value: &str) -> Option<(u64, u64)> {
     let (range, _) = value.strip_prefix("bytes ")?.split_once('/')?;
     let (first, last) = range.split_once('-')?;
-    Some((first.trim().parse().ok()?, last.trim().parse().ok()?))
+    let number = |text: &str| text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok())?;
+    let (first, last) = (number(first)?, number(last)?);
+    (first <= last).then_some((first, last))
 }
 
 /// Content of an answer on its way.
@@ -256,8 +259,24 @@ mod tests {
     fn ranges_are_those_of_bytes() {
         assert_eq!(range("bytes 0-499/1234"), Some((0, 499)));
         assert_eq!(range("bytes 7-7/*"), Some((7, 7)));
-        for none in ["bytes */1234", "0-499/1234", "bytes 0-499", "lines 1-2/3", "bytes -5/9", ""] {
+        for none in [
+            "bytes */1234",
+            "0-499/1234",
+            "bytes 0-499",
+            "lines 1-2/3",
+            "bytes -5/9",
+            "bytes 5-4/9",
+            "bytes +1-2/3",
+            "",
+        ] {
             assert_eq!(range(none), None, "{none}");
         }
+    }
+
+    #[test]
+    fn the_whole_has_no_range() {
+        let field = |name| (name == "content-range").then_some(&b"bytes 0-9/10"[..]);
+        assert_eq!(Head::read(206, field).range, Some((0, 9)));
+        assert_eq!(Head::read(200, field).range, None);
     }
 }

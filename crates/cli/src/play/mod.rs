@@ -135,14 +135,6 @@ async fn presentation(args: &Args, config: &Arc<ClientConfig>) -> anyhow::Result
     let unread = || format!("the manifest {} cannot be had", given.text);
     let fetched = fetcher.fetch(&resource, Keep::UpTo(MAX_MANIFEST)).await.with_context(unread)?;
     fetcher.close().await;
-    // Each player has what it knows of it by itself.
-    let most = MAX_MANIFESTS / fetched.content.len().max(1);
-    anyhow::ensure!(
-        usize::from(args.players) <= most,
-        "a manifest of {} bytes is kept by each of {} players; ask for at most {most}",
-        fetched.content.len(),
-        args.players
-    );
     let text = String::from_utf8(fetched.content)
         .ok()
         .with_context(|| format!("{} is no manifest: it is no text; name an MPD", given.text))?;
@@ -217,9 +209,6 @@ fn stagger(text: &str) -> Result<Duration, String> {
 
 /// As much of a manifest as is read.
 const MAX_MANIFEST: usize = 8 << 20;
-
-/// Of all players together.
-const MAX_MANIFESTS: usize = 256 << 20;
 
 /// Rows of the table that is drawn again and again, which has to fit on a terminal.
 const SHOWN: usize = 16;

@@ -1,0 +1,142 @@
+//! Elements of a manifest, with what representations look up in them.
+//!
+//! What a representation does not say is said by its set or its period, and a thousand of them may ask. So the children that
+//! matter are found once for each element, in one pass: what it costs to read a manifest grows with its length alone.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use roxmltree::Node;
+
+use crate::manifest::ManifestError;
+use crate::time;
+
+/// A period, a set or a representation, and how segments are addressed there.
+pub(crate) struct Level<'a, 'd> {
+    pub(crate) node: Node<'a, 'd>,
+    template: Option<Addressing<'a, 'd>>,
+    list: Option<Addressing<'a, 'd>>,
+    file: Option<Addressing<'a, 'd>>,
+}
+
+/// A way of addressing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Template,
+    List,
+    File,
+}
+
+/// A SegmentTemplate, SegmentList or SegmentBase.
+pub(crate) struct Addressing<'a, 'd> {
+    pub(crate) node: Node<'a, 'd>,
+    /// The entries of its SegmentTimeline, if it has one.
+    pub(crate) timeline: Option<Vec<Node<'a, 'd>>>,
+    pub(crate) initialization: Option<Node<'a, 'd>>,
+    pub(crate) urls: Vec<Node<'a, 'd>>,
+}
+
+impl<'a, 'd> Level<'a, 'd> {
+    pub(crate) fn new(node: Node<'a, 'd>) -> Self {
+        let mut level = Self { node, template: None, list: None, file: None };
+        for child in node.children().filter(Node::is_element) {
+            let place = match child.tag_name().name() {
+                "SegmentTemplate" => &mut level.template,
+                "SegmentList" => &mut level.list,
+                "SegmentBase" => &mut level.file,
+                _ => continue,
+            };
+            place.get_or_insert_with(|| Addressing::new(child));
+        }
+        level
+    }
+
+    /// The way that is said here. §5.3.9.1: there is one.
+    pub(crate) fn way(&self) -> Option<Way> {
+        [Way::Template, Way::List, Way::File].into_iter().find(|way| self.addressing(*way).is_some())
+    }
+
+    pub(crate) fn addressing(&self, way: Way) -> Option<&Addressing<'a, 'd>> {
+        match way {
+            Way::Template => self.template.as_ref(),
+            Way::List => self.list.as_ref(),
+            Way::File => self.file.as_ref(),
+        }
+    }
+}
+
+impl<'a, 'd> Addressing<'a, 'd> {
+    fn new(node: Node<'a, 'd>) -> Self {
+        let mut addressing = Self { node, timeline: None, initialization: None, urls: Vec::new() };
+        for child in node.children().filter(Node::is_element) {
+            match child.tag_name().name() {
+                "SegmentTimeline" if addressing.timeline.is_none() => {
+                    addressing.timeline = Some(children(child, "S").collect());
+                }
+                "Initialization" => drop(addressing.initialization.get_or_insert(child)),
+                "SegmentURL" => addressing.urls.push(child),
+                _ => {}
+            }
+        }
+        addressing
+    }
+}
+
+pub(crate) fn children<'a, 'd>(node: Node<'a, 'd>, name: &str) -> impl Iterator<Item = Node<'a, 'd>> {
+    node.children().filter(move |child| child.is_element() && child.tag_name().name() == name)
+}
+
+/// An attribute of the closest that has it.
+pub(crate) fn text<'a>(levels: &[&Addressing<'a, '_>], name: &str) -> Option<&'a str> {
+    levels.iter().find_map(|level| level.node.attribute(name)).map(str::trim)
+}
+
+/// A number of the closest that says one.
+pub(crate) fn inherited(
+    levels: &[&Addressing<'_, '_>],
+    name: &'static str,
+) -> Result<Option<u64>, ManifestError> {
+    let level = levels.iter().find(|level| level.node.has_attribute(name));
+    level.map_or(Ok(None), |level| number(level.node, name))
+}
+
+/// Of 64 bits, and not negative.
+pub(crate) fn number(node: Node<'_, '_>, name: &'static str) -> Result<Option<u64>, ManifestError> {
+    let Some(text) = node.attribute(name) else { return Ok(None) };
+    let digits = text.trim();
+    // `parse` would take a plus sign.
+    let parsed = if digits.bytes().all(|b| b.is_ascii_digit()) { digits.parse().ok() } else { None };
+    parsed.map(Some).ok_or_else(|| value(node, name, text))
+}
+
+pub(crate) fn duration(node: Node<'_, '_>, name: &'static str) -> Result<Option<Duration>, ManifestError> {
+    let Some(text) = node.attribute(name) else { return Ok(None) };
+    time::duration(text).map(Some).ok_or_else(|| value(node, name, text))
+}
+
+/// `first-last`, both of them.
+pub(crate) fn range(
+    node: Node<'_, '_>,
+    name: &'static str,
+) -> Result<Option<RangeInclusive<u64>>, ManifestError> {
+    let Some(text) = node.attribute(name) else { return Ok(None) };
+    let read =
+        |text: &str| if text.bytes().all(|b| b.is_ascii_digit()) { text.parse::<u64>().ok() } else { None };
+    let bounds = text.trim().split_once('-').and_then(|(first, last)| Some((read(first)?, read(last)?)));
+    let bounds = bounds.filter(|(first, last)| first <= last);
+    bounds.map(|(first, last)| Some(first..=last)).ok_or_else(|| value(node, name, text))
+}
+
+pub(crate) fn missing(node: Node<'_, '_>, attribute: &'static str) -> ManifestError {
+    ManifestError::Missing { element: shown(node.tag_name().name()), attribute }
+}
+
+pub(crate) fn value(node: Node<'_, '_>, attribute: &str, value: &str) -> ManifestError {
+    let element = shown(node.tag_name().name());
+    ManifestError::Value { element, attribute: attribute.to_owned(), value: shown(value) }
+}
+
+/// As much of it as a message has room for.
+pub(crate) fn shown(text: &str) -> String {
+    text.chars().take(80).collect()
+}
