@@ -200,6 +200,13 @@ pub struct Piece {
     pub area: Option<[u16; 4]>,
 }
 
+impl Setting {
+    /// Flows that have a link to themselves, which is the same both ways.
+    pub fn new(link: LinkSpec, flows: Vec<Flow>, limit: Duration) -> Self {
+        Self { up: link.clone(), down: link, flows, cross: Vec::new(), limit }
+    }
+}
+
 impl Flow {
     /// A flow from the start of the run, with room for its largest message, and without forward erasure correction.
     pub fn new(name: &str, congestion: Algorithm, work: Work) -> Self {
