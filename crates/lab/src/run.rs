@@ -260,8 +260,8 @@ pub fn play(
     };
     let (mut metrics, mut detail) = measure(&setting, &seen);
     if let Some(accuracy) = accuracy {
-        metrics.lateness_p99_ms = Some(accuracy.lateness.percentile(0.99).as_secs_f64() * 1e3);
-        metrics.overruns = accuracy.overruns;
+        metrics.emulation.lateness_p99_ms = Some(accuracy.lateness.percentile(0.99).as_secs_f64() * 1e3);
+        metrics.emulation.overruns = accuracy.overruns;
     }
     if options.world == World::Sim {
         metrics.dct_ratio = ratio(experiment, job, metrics.dct_s)?;

@@ -8,8 +8,9 @@ use quickset_base::{Batch, Datagram};
 ///
 /// A turn of such a node is that of a driver with one thread: it takes what has arrived (a batch of at
 /// most [`batch`](Self::batch)), works on it, and is then polled, each batch that it sends taking its
-/// time, until it sleeps. The machine is told the time at which each of these steps begins. A node that
-/// has no such description works in no time and has room for everything.
+/// time, until it sleeps, or has sent so many that it looks for input first ([`turn`](Self::turn)). The
+/// machine is told the time at which each of these steps begins. A node that has no such description works
+/// in no time and has room for everything.
 ///
 /// ```
 /// use quickset_sim::Cpu;
@@ -36,9 +37,11 @@ pub struct Cpu {
     pub buffer: u64,
     /// Datagrams taken at once at most, one or more.
     pub batch: u32,
+    /// Batches sent at most, one or more, before what has arrived meanwhile is taken.
+    pub turn: u32,
 }
 
-/// No work, a buffer of 4 MB, batches of 64.
+/// No work, a buffer of 4 MB, batches of 64, and all that there is to send in a turn.
 impl Default for Cpu {
     fn default() -> Self {
         Self {
@@ -49,11 +52,16 @@ impl Default for Cpu {
             byte_ps: 0,
             buffer: 4_000_000,
             batch: 64,
+            turn: u32::MAX,
         }
     }
 }
 
 impl Cpu {
+    fn checked(self) -> Self {
+        Self { batch: self.batch.max(1), turn: self.turn.max(1), ..self }
+    }
+
     /// The work for a batch in picoseconds.
     fn picos(self, batch_ns: u32, datagram_ns: u32, datagrams: u64, bytes: u64) -> u64 {
         let nanos = u64::from(batch_ns).saturating_add(u64::from(datagram_ns).saturating_mul(datagrams));
@@ -82,6 +90,8 @@ pub(crate) struct Core {
     spec: Cpu,
     buffer: VecDeque<Datagram>,
     bytes: u64,
+    // Batches sent since something was taken.
+    sent: u32,
     // Less than a nanosecond, carried along so that rounding never adds up.
     rest_ps: u64,
     counts: CpuCounts,
@@ -89,8 +99,8 @@ pub(crate) struct Core {
 
 impl Core {
     pub(crate) fn new(spec: Cpu) -> Self {
-        let spec = Cpu { batch: spec.batch.max(1), ..spec };
-        Self { spec, buffer: VecDeque::new(), bytes: 0, rest_ps: 0, counts: CpuCounts::default() }
+        let spec = spec.checked();
+        Self { spec, buffer: VecDeque::new(), bytes: 0, sent: 0, rest_ps: 0, counts: CpuCounts::default() }
     }
 
     pub(crate) fn counts(&self) -> CpuCounts {
@@ -99,11 +109,16 @@ impl Core {
 
     /// Another description; what waits goes on waiting.
     pub(crate) fn change(&mut self, spec: Cpu) {
-        self.spec = Cpu { batch: spec.batch.max(1), ..spec };
+        self.spec = spec.checked();
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.buffer.is_empty()
+    }
+
+    /// True when it has sent as much as it does before it looks for input, and there is some.
+    pub(crate) fn is_due(&self) -> bool {
+        self.sent >= self.spec.turn && !self.buffer.is_empty()
     }
 
     /// Takes what has arrived; false when there is no room.
@@ -127,6 +142,7 @@ impl Core {
         inbox.extend(self.buffer.drain(..count));
         let bytes = inbox[before..].iter().map(|datagram| datagram.bytes.len() as u64).sum();
         self.bytes -= bytes;
+        self.sent = 0;
         self.counts.batches += 1;
         let Cpu { receive_batch_ns, receive_datagram_ns, .. } = self.spec;
         self.work(self.spec.picos(receive_batch_ns, receive_datagram_ns, count as u64, bytes))
@@ -136,6 +152,7 @@ impl Core {
     pub(crate) fn send(&mut self, batch: &Batch) -> Duration {
         let Cpu { send_batch_ns, send_datagram_ns, .. } = self.spec;
         let (count, bytes) = (batch.count() as u64, batch.bytes().len() as u64);
+        self.sent = self.sent.saturating_add(1);
         self.work(self.spec.picos(send_batch_ns, send_datagram_ns, count, bytes))
     }
 

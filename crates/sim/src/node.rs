@@ -98,6 +98,11 @@ impl<M> Node<M> {
         }
     }
 
+    /// True when it is to be given what has arrived before it is polled: it has slept, or had its turn.
+    pub(crate) fn takes(&self) -> bool {
+        !self.polling || self.core.as_ref().is_some_and(|core| core.is_due())
+    }
+
     /// True when there is something that the machine is to be given.
     pub(crate) fn has_input(&self, now: Time) -> bool {
         (!self.is_empty() && !self.holding) || self.wake.is_some_and(|wake| wake <= now)

@@ -27,7 +27,7 @@ use crate::timeline::{Happening, Way};
 /// 4. When a machine reports an event, the run pauses, so that [`node_mut`](Self::node_mut) can be used
 ///    to collect it. A node reached that way is polled again before anything else.
 /// 5. A node with a [`cpu`](Self::cpu) works in between: it is polled again when it has done so, and takes
-///    nothing before it sleeps.
+///    nothing before it sleeps or has had its turn ([`Cpu::turn`](crate::Cpu::turn)).
 ///
 /// A packet takes the links of its route one after the other, after the [`nic`](Self::nic) of its sender if
 /// there is one. What happens to the world from outside is a [`Timeline`](crate::Timeline).
@@ -344,7 +344,7 @@ impl<M: Machine> World<M> {
                 // What resumes it is on the agenda.
                 return Ok(false);
             }
-            if !node.polling {
+            if node.takes() {
                 if let Some(work) = node.feed(now) {
                     (node.polling, self.stirred) = (true, true);
                     if node.work(now, work) {

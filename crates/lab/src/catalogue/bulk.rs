@@ -67,7 +67,7 @@ pub(super) fn download(params: &Params) -> Result<Setting, ValueError> {
         Some(size) => link::patience(params, size)?,
         None => ENDLESS,
     };
-    Ok(Setting { up: spec.clone(), down: spec, flows: vec![flow], cross: Vec::new(), limit })
+    Ok(Setting::new(spec, vec![flow], limit))
 }
 
 /// What never ends is looked at for so long.

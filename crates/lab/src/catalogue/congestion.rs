@@ -95,7 +95,7 @@ fn setting(params: &Params) -> Result<Setting, ValueError> {
     }
     let spec = link::spec(params, 1.0)?;
     let limit = Duration::from_secs_f64(params.number("seconds")?);
-    Ok(Setting { up: spec.clone(), down: spec, flows, cross: cross(params)?, limit })
+    Ok(Setting { cross: cross(params)?, ..Setting::new(spec, flows, limit) })
 }
 
 /// Others on the link: on average `cross_share` of its rate, in packets of full length.

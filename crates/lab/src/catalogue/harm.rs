@@ -74,5 +74,5 @@ fn setting(params: &Params) -> Result<Setting, ValueError> {
     }
     let spec = link::spec(params, 1.0)?;
     let limit = Duration::from_secs_f64(seconds);
-    Ok(Setting { up: spec.clone(), down: spec, flows, cross: Vec::new(), limit })
+    Ok(Setting::new(spec, flows, limit))
 }

@@ -229,7 +229,7 @@ fn setting(params: &Params, resources: Vec<Resource>, below: u8) -> Result<Setti
     let spec = link::spec(params, 1.0)?;
     // A retransmission each, and then some.
     let limit = link::patience(params, bytes)? + drips + spec.delay * 10 * round_trips;
-    Ok(Setting { up: spec.clone(), down: spec, flows: vec![flow], cross: Vec::new(), limit })
+    Ok(Setting::new(spec, vec![flow], limit))
 }
 
 /// All urgencies are below.

@@ -206,5 +206,5 @@ fn endless(params: &Params) -> Result<Setting, ValueError> {
     }
     let spec = link::spec(params, 1.0)?;
     let limit = Duration::from_secs_f64(params.number("seconds")?);
-    Ok(Setting { up: spec.clone(), down: spec, flows: vec![flow], cross: Vec::new(), limit })
+    Ok(Setting::new(spec, vec![flow], limit))
 }

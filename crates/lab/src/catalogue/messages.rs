@@ -132,7 +132,7 @@ fn setting(params: &Params) -> Result<Setting, ValueError> {
     let flow = link::flec_flow("conference", params, Work::Messages(plan))?;
     let spec = link::spec(params, 1.0)?;
     let limit = length + link::patience(params, bytes)?;
-    Ok(Setting { up: spec.clone(), down: spec, flows: vec![flow], cross: Vec::new(), limit })
+    Ok(Setting::new(spec, vec![flow], limit))
 }
 
 fn recorded(params: &Params) -> Result<Vec<Frame>, ValueError> {

@@ -2,6 +2,7 @@
 
 mod bulk;
 mod congestion;
+mod dash;
 mod harm;
 mod http;
 mod light;
@@ -46,9 +47,12 @@ pub const ALL: &[&Experiment] = &[
     &light::THROUGHPUT_POOR,
     &light::WINDOW,
     &light::THROUGHPUT,
+    &dash::DASH,
+    &dash::DASH_POOR,
     &timed::CODEC,
     &timed::PERF_FEC,
     &timed::SCHED_SCALE,
+    &timed::DATAPATH,
 ];
 
 /// The experiment of that name.

@@ -74,7 +74,7 @@ fn setting(params: &Params) -> Result<Setting, ValueError> {
     let spec = link::spec(params, 1.0)?;
     let limit = length + link::patience(params, bytes)?;
     link::protect(&mut flow, params)?;
-    Ok(Setting { up: spec.clone(), down: spec, flows: vec![flow], cross: Vec::new(), limit })
+    Ok(Setting::new(spec, vec![flow], limit))
 }
 
 fn group(update: &Update) -> Group {

@@ -147,7 +147,7 @@ fn setting(params: &Params, interactive: Option<Duration>) -> Result<Setting, Va
         );
     let mut flow = Flow::new("screen", link::congestion(params)?, Work::Messages(messages));
     link::protect(&mut flow, params)?;
-    Ok(Setting { up: spec.clone(), down: spec, flows: vec![flow], cross: Vec::new(), limit })
+    Ok(Setting::new(spec, vec![flow], limit))
 }
 
 const THINK: Duration = Duration::from_millis(300);

@@ -1,3 +1,4 @@
+mod dash;
 mod links;
 mod protection;
 
@@ -57,6 +58,8 @@ fn smallest(experiment: &Experiment) -> Overrides {
         ("symbols", "200"),
         ("transfers", "6"),
         ("page", "1"),
+        ("players", "2"),
+        ("segment_s", "2"),
     ];
     let set = small.into_iter().filter(|(key, _)| experiment.has(key));
     let mut set: Vec<(String, String)> = set.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();

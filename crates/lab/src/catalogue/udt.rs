@@ -95,7 +95,7 @@ fn setting(params: &Params) -> Result<Setting, ValueError> {
     link::protect(&mut flow, params)?;
     let spec = link::spec(params, 1.0)?;
     let limit = link::patience(params, messages * u64::from(piece.bytes))?;
-    Ok(Setting { up: spec.clone(), down: spec, flows: vec![flow], cross: Vec::new(), limit })
+    Ok(Setting::new(spec, vec![flow], limit))
 }
 
 /// Recovered and unrecovered packets, which together are what was lost; "20x20" rows are of total order as far as can

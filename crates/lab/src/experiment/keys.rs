@@ -108,6 +108,28 @@ pub const KEYS: &[Key] = &[
     key("priorities", Kind::Word(&["flat", "tree"]), "by urgency alone, or by classes with weights"),
     key("page", Kind::Whole(1, 1_000_000), "which page: each number has sizes of its own"),
     key("connections", Kind::Whole(1, 1000), "clients that fetch at once"),
+    key("players", Kind::Whole(1, 1000), "players that watch at once"),
+    key(
+        "abr",
+        Kind::Word(&["dynamic", "bola", "throughput", "l2a", "lol+"]),
+        "the rule by which players choose bitrates",
+    ),
+    key("segment_s", Kind::Number(0.1, 60.0), "how long a segment of the video plays"),
+    key(
+        "datapath",
+        Kind::Word(&["plain", "gso", "merging", "adaptive"]),
+        "what the server does to send more, each with what is before it",
+    ),
+    key(
+        "processor",
+        Kind::Number(0.001, 1000.0),
+        "how many times slower the server's core is than the one whose work was measured",
+    ),
+    key(
+        "scale",
+        Kind::Whole(1, 200),
+        "how many times slower the network is, and how many bytes of the video one on the wire stands for",
+    ),
     key("gso", Kind::Word(&["yes", "no"]), "whether many packets are handed to the system at once"),
     key("codec", Kind::Word(&["rlc", "rs", "raptorq"]), "the code that is timed"),
     key("symbols", Kind::Whole(1, 10_000), "source symbols"),

@@ -173,6 +173,11 @@ fn packets(setting: &Setting) -> f64 {
                 bytes +=
                     visit.resources.iter().map(|resource| resource.bytes as f64 + 2.0 * PACKET).sum::<f64>();
             }
+            // At most.
+            Work::Watch(watch) => {
+                let top = watch.ladder.iter().max().copied().unwrap_or_default() as f64;
+                bytes += top / 8.0 * watch.length.as_secs_f64() / watch.scale as f64;
+            }
         }
     }
     if is_endless {

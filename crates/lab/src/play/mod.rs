@@ -5,7 +5,7 @@
 //! socket and a thread, with TLS, and the same link as a relay between them. It is the same application, so the two
 //! differ in nothing but time, cryptography and the system.
 
-mod actor;
+pub(crate) mod actor;
 mod real;
 mod recording;
 mod seen;
@@ -14,7 +14,7 @@ mod virtual_time;
 use quickset::{Algorithm, TransportConfig};
 use quickset_base::Duration;
 use quickset_quic::Protection;
-use quickset_sim::{LinkSpec, Pace};
+use quickset_sim::{Cpu, LinkSpec, Pace};
 
 pub use actor::CredentialsError;
 pub use real::{Accuracy, RealError, really};
@@ -33,11 +33,15 @@ pub struct Setting {
     pub flows: Vec<Flow>,
     /// Packets of others beside them, towards clients. In virtual time only.
     pub cross: Vec<Cross>,
+    /// What work takes of the processor of the server, which is one and the same for all flows then, and they all [`Watch`] what
+    /// it has. `None`: each flow has a server of its own, which works in no time. In virtual time only; in reality all work
+    /// takes the time that it takes.
+    pub processor: Option<Cpu>,
     /// The run ends here at the latest.
     pub limit: Duration,
 }
 
-/// A client that asks a server of its own for something.
+/// A client that asks a server, mostly one of its own, for something.
 #[derive(Clone, Debug)]
 pub struct Flow {
     /// What reports call it.
@@ -71,6 +75,34 @@ pub enum Work {
     Messages(Messages),
     /// Resources by HTTP/3, a request each.
     Visit(Visit),
+    /// A video by HTTP/3, segment by segment.
+    Watch(Watch),
+}
+
+/// A video that a player watches to its end.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Watch {
+    /// The rule by which the player chooses bitrates.
+    pub rule: quickset_abr::Algorithm,
+    /// The bitrates that there are, in bit/s.
+    pub ladder: Vec<u64>,
+    /// How long a segment plays. The last one may be shorter.
+    pub segment: Duration,
+    /// How long all of it plays.
+    pub length: Duration,
+    /// Of so many bytes of a segment one is on the wire: the player counts each for as many.
+    pub scale: u64,
+}
+
+impl Watch {
+    /// Bytes on the wire of the segment of this number, the first being 1, at this bitrate.
+    pub(crate) fn bytes(&self, bitrate: u64, number: u64) -> Option<u64> {
+        let begin = u32::try_from(number.checked_sub(1)?).ok()?;
+        let left =
+            self.length.checked_sub(self.segment.checked_mul(begin)?).filter(|left| !left.is_zero())?;
+        let bits = u128::from(bitrate) * left.min(self.segment).as_millis() / 1000;
+        u64::try_from(bits / 8 / u128::from(self.scale.max(1))).ok().map(|bytes| bytes.max(1))
+    }
 }
 
 /// Resources that a browser asks for on one connection.
@@ -200,6 +232,13 @@ pub struct Piece {
     pub area: Option<[u16; 4]>,
 }
 
+impl Setting {
+    /// Flows that have a link to themselves, which is the same both ways.
+    pub fn new(link: LinkSpec, flows: Vec<Flow>, limit: Duration) -> Self {
+        Self { up: link.clone(), down: link, flows, cross: Vec::new(), processor: None, limit }
+    }
+}
+
 impl Flow {
     /// A flow from the start of the run, with room for its largest message, and without forward erasure correction.
     pub fn new(name: &str, congestion: Algorithm, work: Work) -> Self {
@@ -221,7 +260,7 @@ impl Flow {
 impl Work {
     fn largest_message(&self) -> u64 {
         match self {
-            Self::Bytes(_) | Self::Visit(_) => 0,
+            Self::Bytes(_) | Self::Visit(_) | Self::Watch(_) => 0,
             Self::Messages(messages) => {
                 let pieces = messages.groups.iter().flat_map(|group| &group.messages);
                 pieces.map(|piece| u64::from(piece.bytes)).max().unwrap_or(0)

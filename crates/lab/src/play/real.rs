@@ -57,19 +57,30 @@ pub fn really(
         return Err(RealError::Cross);
     }
     let credentials = Credentials::tls(seed)?;
-    let mut sockets = Vec::new();
-    for _ in &setting.flows {
-        sockets.push([socket()?, socket()?]);
+    let mut servers: Vec<(SocketAddr, UdpSocket)> = Vec::new();
+    // One that all flows share has one socket.
+    let count = if setting.processor.is_some() { 1 } else { setting.flows.len() };
+    for _ in 0..count {
+        let socket = socket()?;
+        servers.push((socket.local_addr()?, socket));
     }
-    let servers = sockets.iter().map(|[_, far]| far.local_addr()).collect::<io::Result<Vec<SocketAddr>>>()?;
-    let relay = Relay::shared(&servers, setting.up.clone(), setting.down.clone(), seed)?;
+    let behind = |n: usize| servers[n.min(count - 1)].0;
+    let addresses: Vec<SocketAddr> = (0..setting.flows.len()).map(behind).collect();
+    let relay = Relay::shared(&addresses, setting.up.clone(), setting.down.clone(), seed)?;
     let started = Instant::now();
     let mut near = Threads::default();
     let mut far = Threads::default();
-    for (n, (flow, [client, server])) in setting.flows.iter().zip(sockets).enumerate() {
-        let ends = actor::pair(flow, &credentials, seed, n as u64, relay.addresses()[n]);
-        far.start(ends.1, server, started)?;
-        near.start(ends.0, client, started)?;
+    for (n, (_, socket)) in servers.into_iter().enumerate() {
+        let server = if setting.processor.is_some() {
+            actor::origin(&setting.flows, &credentials, seed)
+        } else {
+            actor::far(&setting.flows[n], &credentials, seed, n as u64)
+        };
+        far.start(server, socket, started)?;
+    }
+    for (n, flow) in setting.flows.iter().enumerate() {
+        let client = actor::near(flow, &credentials, seed, n as u64, relay.addresses()[n]);
+        near.start(client, socket()?, started)?;
     }
     while !near.are_done() && started.elapsed() < setting.limit && !stop.load(Ordering::Relaxed) {
         thread::sleep(LOOK_EVERY);
@@ -77,16 +88,22 @@ pub fn really(
     }
     let ended = started.elapsed().min(setting.limit);
     let (clients, dropped_there) = near.end()?;
-    let (servers, dropped_here) = far.end()?;
-    let ends = clients.into_iter().zip(servers);
-    let flows: Vec<FlowSeen> = ends.map(|(client, server)| actor::tell(client, server)).collect();
+    let (mut servers, dropped_here) = far.end()?;
+    let mut flows = vec![FlowSeen::default(); clients.len()];
+    for (n, (seen, mut client)) in flows.iter_mut().zip(clients).enumerate() {
+        let last = servers.len().saturating_sub(1);
+        if let Some(server) = servers.get_mut(n.min(last)) {
+            server.tell(n, seen);
+        }
+        client.tell(n, seen);
+    }
     // When the last one was done, not when that was looked for.
     let finished: Option<Vec<Duration>> = flows.iter().map(|flow| flow.finished).collect();
     let ended = finished.and_then(|times| times.into_iter().max()).unwrap_or(ended);
     let [up, down] = relay.counts();
     let dropped = [relay.overruns(), dropped_there, dropped_here];
     let accuracy = Accuracy { lateness: relay.lateness(), overruns: dropped.into_iter().sum() };
-    Ok((Seen { flows, up, down, ended }, accuracy))
+    Ok((Seen { flows, up, down, processor: None, ended }, accuracy))
 }
 
 /// An actor that has come to its end, and how many datagrams for it the system has dropped, where that tells.
@@ -275,7 +292,7 @@ mod tests {
             other.send_to(&[0; 1000], end.local_addr().unwrap()).unwrap();
         }
         let credentials = Credentials::tls(1).unwrap();
-        let (client, _) = actor::pair(&setting.flows[0], &credentials, 1, 0, other.local_addr().unwrap());
+        let client = actor::near(&setting.flows[0], &credentials, 1, 0, other.local_addr().unwrap());
         let mut threads = Threads::default();
         threads.start(client, end, Instant::now()).unwrap();
         let (actors, dropped) = threads.end().unwrap();

@@ -1,6 +1,7 @@
 use quickset_base::Duration;
+use quickset_play::Report;
 use quickset_quic::Stats;
-use quickset_sim::Counts;
+use quickset_sim::{Counts, CpuCounts};
 
 /// What was seen of a run. Times count from the start of the run.
 #[derive(Clone, Debug, Default)]
@@ -11,6 +12,8 @@ pub struct Seen {
     pub up: Counts,
     /// Packets towards clients.
     pub down: Counts,
+    /// What the server's processor did, if its work takes time.
+    pub processor: Option<CpuCounts>,
     /// When it ended.
     pub ended: Duration,
 }
@@ -28,6 +31,8 @@ pub struct FlowSeen {
     pub groups: Vec<GroupSeen>,
     /// Each resource, as far as it came.
     pub resources: Vec<ResourceSeen>,
+    /// What a viewer had of a video.
+    pub watched: Option<Report>,
     /// Bytes delivered to the client's application, payload alone.
     pub delivered: u64,
     /// How they grew.

@@ -30,19 +30,32 @@ pub fn virtually(setting: &Setting, seed: u64) -> Result<Seen, PlayError> {
 pub fn recorded(setting: &Setting, seed: u64, recording: Option<&Recording>) -> Result<Seen, PlayError> {
     let mut world = World::new(seed);
     let links = (world.add_link(setting.up.clone()), world.add_link(setting.down.clone()));
+    let credentials = Credentials::null(seed);
+    let origin = setting.processor.map(|processor| {
+        let origin = actor::origin(&setting.flows, &credentials, seed);
+        let id = world.add("origin", ORIGIN, Node::Left(origin));
+        world.cpu(id, processor);
+        id
+    });
     let mut pairs: Vec<(NodeId, NodeId)> = Vec::new();
     for (n, flow) in setting.flows.iter().enumerate() {
-        let [near, far] = [2 * n + 1, 2 * n + 2].map(|n| address(u16::try_from(n).unwrap_or(u16::MAX)));
-        let (client, server) = actor::pair(flow, &Credentials::null(seed), seed, n as u64, far);
-        let ends =
-            (world.add(&flow.name, near, Node::Left(client)), world.add(&flow.name, far, Node::Left(server)));
+        let [near, own] = [2 * n + 1, 2 * n + 2].map(|n| address(u16::try_from(n).unwrap_or(u16::MAX)));
+        let far = if origin.is_some() { ORIGIN } else { own };
+        let client = actor::near(flow, &credentials, seed, n as u64, far);
+        let client = world.add(&flow.name, near, Node::Left(client));
+        let server = origin.unwrap_or_else(|| {
+            world.add(&flow.name, far, Node::Left(actor::far(flow, &credentials, seed, n as u64)))
+        });
         world.route(near, far, links.0);
         world.route(far, near, links.1);
         if let Some(recording) = recording {
-            world.capture(Point::Node(ends.0), recording.capture(&flow.name, "client")?)?;
-            world.capture(Point::Node(ends.1), recording.capture(&flow.name, "server")?)?;
+            world.capture(Point::Node(client), recording.capture(&flow.name, "client")?)?;
+            // All that one server sends is in one file.
+            if n == 0 || origin.is_none() {
+                world.capture(Point::Node(server), recording.capture(&flow.name, "server")?)?;
+            }
         }
-        pairs.push(ends);
+        pairs.push((client, server));
     }
     for (n, cross) in setting.cross.iter().enumerate() {
         add_cross(&mut world, links.1, (seed, n as u16), cross);
@@ -54,17 +67,18 @@ pub fn recorded(setting: &Setting, seed: u64, recording: Option<&Recording>) -> 
     })?;
     world.finish_captures()?;
     let ended = world.now().since(Time::ZERO);
-    let flows = pairs.into_iter().map(|(near, far)| {
+    let flows = pairs.into_iter().enumerate().map(|(n, (near, far))| {
         let mut seen = FlowSeen::default();
         for end in [far, near] {
             if let Node::Left(actor) = world.node_mut(end) {
-                actor.tell(&mut seen);
+                actor.tell(n, &mut seen);
             }
         }
         seen
     });
     let flows = flows.collect();
-    Ok(Seen { flows, up: world.counts(links.0), down: world.counts(links.1), ended })
+    let processor = origin.map(|origin| world.cpu_counts(origin));
+    Ok(Seen { flows, up: world.counts(links.0), down: world.counts(links.1), processor, ended })
 }
 
 /// The ends of flows, and those of others.
@@ -81,6 +95,8 @@ fn add_cross(world: &mut World<Node>, link: LinkId, (seed, n): (u64, u16), cross
     world.route(far, near, link);
 }
 
+/// The server of all flows.
+const ORIGIN: std::net::SocketAddr = address(0x7fff);
 /// Addresses of flows are below.
 const FIRST_CROSS: u16 = 0x8000;
 const CROSS: u64 = 0x6372_6f73_7300_0001;

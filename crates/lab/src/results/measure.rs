@@ -3,7 +3,9 @@ use quickset_quic::{Protection, Stats};
 use quickset_sim::Rate;
 
 use super::sharing::{self, delivered_by};
-use super::{Counted, Detail, Histogram, Metrics, Promptness, Repair, Times, courses, expectation, loads};
+use super::{
+    Counted, Detail, Histogram, Metrics, Promptness, Repair, Times, courses, expectation, loads, viewing,
+};
 use crate::play::{FlowSeen, Seen, Setting, Work};
 use crate::stats::{Percentiles, Samples};
 
@@ -43,6 +45,7 @@ pub fn measure(setting: &Setting, seen: &Seen) -> (Metrics, Detail) {
             late_share_later: late_share(setting, seen, SETTLED),
         },
         repair: repair(setting, seen),
+        viewing: viewing::viewing(seen),
         ..Metrics::default()
     };
     if let ([flow], [work]) = (&seen.flows[..], &setting.flows[..]) {
@@ -72,7 +75,7 @@ pub fn measure(setting: &Setting, seen: &Seen) -> (Metrics, Detail) {
 fn is_endless(setting: &Setting, work: &Work) -> bool {
     match work {
         Work::Bytes(size) => size.is_none(),
-        Work::Visit(_) => false,
+        Work::Visit(_) | Work::Watch(_) => false,
         Work::Messages(messages) => {
             if let Some(pause) = messages.interactive {
                 return pause * messages.groups.len() as u32 >= setting.limit;

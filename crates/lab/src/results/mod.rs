@@ -20,6 +20,7 @@ mod parquet;
 mod row;
 mod sharing;
 mod table;
+mod viewing;
 
 pub(crate) use flat::flat;
 pub use flat::{columns, write_csv};
@@ -31,5 +32,6 @@ pub use loads::{Load, Loads};
 pub use measure::{Yardstick, measure};
 pub use order::sort;
 pub(crate) use row::identity;
-pub use row::{Counted, Detail, Metrics, Promptness, Repair, Row, Times, Timings};
+pub use row::{Costs, Counted, Detail, Emulation, Metrics, Promptness, Repair, Row, Times, Timings};
 pub use table::{Cells, Column, table};
+pub use viewing::Viewing;

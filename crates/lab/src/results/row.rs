@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Histogram, Loads};
+use super::{Histogram, Loads, Viewing};
 use crate::experiment::Params;
 use crate::stats::Percentiles;
 
@@ -72,12 +72,9 @@ pub struct Metrics {
     /// on average. Headers of IP and UDP are none of it. Missing where others send as much as the link carries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub utilisation: Option<f64>,
-    /// How late packets left the emulated link, beyond what the model says: the 99th percentile. In real time only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lateness_p99_ms: Option<f64>,
-    /// Datagrams that the system dropped before the emulated link saw them, or behind it: losses that no model decided.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub overruns: Option<u64>,
+    /// How true the emulated link was. In real time only.
+    #[serde(flatten)]
+    pub emulation: Emulation,
     /// The first flow's share of all goodput in the second half of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_share: Option<f64>,
@@ -88,12 +85,26 @@ pub struct Metrics {
     /// What became of the resources that a browser asked for.
     #[serde(flatten)]
     pub loads: Loads,
+    /// What viewers had of a video.
+    #[serde(flatten)]
+    pub viewing: Viewing,
     /// What repair is of all that servers sent, where they may send some.
     #[serde(flatten)]
     pub repair: Repair,
     /// What this machine took, in experiments that time it.
     #[serde(flatten)]
     pub timings: Timings,
+}
+
+/// How true an emulated link was.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Emulation {
+    /// How late packets left it, beyond what the model says: the 99th percentile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lateness_p99_ms: Option<f64>,
+    /// Datagrams that the system dropped before it saw them, or behind it: losses that no model decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overruns: Option<u64>,
 }
 
 /// What was in time, and what was not.
@@ -129,6 +140,29 @@ pub struct Timings {
     /// Decisions of the scheduler a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decisions_per_s: Option<f64>,
+    /// What a server's work costs.
+    #[serde(flatten)]
+    pub costs: Costs,
+}
+
+/// What a server's processor takes for what it sends and receives, the system's part included.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Costs {
+    /// A batch sent, in nanoseconds, whatever is in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub send_batch_ns: Option<f64>,
+    /// A datagram in it, in nanoseconds, without its bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub send_datagram_ns: Option<f64>,
+    /// A call that receives, in nanoseconds, whatever comes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receive_batch_ns: Option<f64>,
+    /// A datagram that it brings, in nanoseconds: an acknowledgement, and what is done about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receive_datagram_ns: Option<f64>,
+    /// A byte, in picoseconds: it is copied and enciphered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub byte_ps: Option<f64>,
 }
 
 /// What repair is of all that servers sent.

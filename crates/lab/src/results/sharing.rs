@@ -117,7 +117,7 @@ mod tests {
         let mut flows = vec![Flow::new("a", Algorithm::Bbr, Work::Bytes(None)); 2];
         (flows[1].name, flows[1].start) = ("b".to_owned(), Duration::from_secs(10));
         let (link, limit) = (LinkSpec::default(), Duration::from_secs(seconds));
-        let setting = Setting { up: link.clone(), down: link, flows, cross: Vec::new(), limit };
+        let setting = Setting::new(link, flows, limit);
         let mut seen = Seen { ended: limit, flows: vec![FlowSeen::default(); 2], ..Seen::default() };
         for second in 0..seconds {
             for (flow, bytes) in seen.flows.iter_mut().zip(got(second)) {

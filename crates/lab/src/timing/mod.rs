@@ -4,6 +4,7 @@
 //! whatever else the machine does shows in it.
 
 mod codes;
+mod datapath;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -15,6 +16,8 @@ use quickset::{
 use quickset_base::Rng;
 use quickset_sched::{Priority, Tree};
 use tokio::runtime::{Builder, Runtime};
+
+pub(crate) use datapath::datapath;
 
 use crate::experiment::{Params, TimingError};
 use crate::perf::{self, Direction};

@@ -80,7 +80,8 @@ impl Connection {
         if is_short || size < LEAST {
             return false;
         }
-        let mut most = u64::MAX;
+        // Where nothing cuts batches into datagrams, each has one of its own.
+        let mut most = if self.config.gso { u64::MAX } else { 1 };
         let (stream, mut symbols) = if self.protect.send.is_active() {
             let Some((stream, joined)) = self.board() else { return false };
             // Nothing is due for the next packet, which was found out above, and for those behind it if that was said.

@@ -33,6 +33,7 @@ const SLOW: Cpu = Cpu {
     byte_ps: 0,
     buffer: 4_000_000,
     batch: 64,
+    turn: u32::MAX,
 };
 
 fn with(merging: bool, every: u64, adaptive: bool) -> AckPolicy {

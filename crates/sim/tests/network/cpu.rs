@@ -101,6 +101,23 @@ fn a_sender_slower_than_its_link_sends_what_it_can() {
     assert_eq!(sink.last.unwrap().since(sink.first.unwrap()), Duration::from_nanos(999 * 100_000 + 9 * 800));
 }
 
+/// Who has much to send takes what has arrived after so many batches, and else at the end.
+#[test]
+fn input_waits_for_the_end_of_a_turn() {
+    let taken = |turn: u32| {
+        let far = Toy::sending(vec![Planned::new(ms(0), address(1), 100, 1, 0)]);
+        let near = Toy::sending((0..10).map(|n| Planned::new(ms(0), address(2), 1000, 1, n)).collect());
+        let (mut world, [left, _], _) = pair(1, "delay=1ms", near, far);
+        world.cpu(left, Cpu { send_batch_ns: 500_000, turn, ..Cpu::default() });
+        world.run(Time::MAX).unwrap();
+        let batches = &world.node(left).batches;
+        assert_eq!(batches.len(), 1, "{batches:?}");
+        batches[0].0
+    };
+    // It arrives after 1 ms, with the second batch; the ten take 5.
+    assert_eq!([1, 3, 4, 100, u32::MAX].map(taken), [ms(1), us(1500), ms(2), ms(5), ms(5)]);
+}
+
 /// Answers each batch at once, and wants a timer every millisecond.
 #[derive(Debug, Default)]
 struct Echo {

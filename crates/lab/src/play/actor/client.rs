@@ -46,6 +46,7 @@ impl Client {
         let work = match &flow.work {
             Work::Bytes(_) => Wanted::Bytes,
             Work::Visit(_) => unreachable!("a browser asks"),
+            Work::Watch(_) => unreachable!("a player asks"),
             Work::Messages(messages) => Wanted::Messages {
                 missing: messages.groups.iter().map(|group| group.messages.len() as u32).collect(),
                 requested: 0,

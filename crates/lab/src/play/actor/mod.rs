@@ -3,13 +3,15 @@
 //! A client opens a stream and writes a request of [`REQUEST`] bytes on it for each thing it wants. The server
 //! answers bytes on the same stream, messages on a stream of its own. The first eight bytes of a message say which
 //! it is: its group, and its place over all groups. Resources are asked for and answered by HTTP/3, by a browser and a
-//! site.
+//! site, and so are videos, by viewers and the one origin of them all.
 
 mod browser;
 mod client;
+mod origin;
 mod outdated;
 mod server;
 mod site;
+mod viewer;
 
 use std::sync::Arc;
 
@@ -26,8 +28,10 @@ use quickset_tls::EndpointSecrets;
 use super::{Flow, FlowSeen, Work};
 pub(crate) use browser::Browser;
 pub(crate) use client::Client;
+pub(crate) use origin::Origin;
 pub(crate) use server::Server;
 pub(crate) use site::Site;
+pub(crate) use viewer::Viewer;
 
 /// One end of a flow.
 pub(crate) enum Actor {
@@ -35,6 +39,8 @@ pub(crate) enum Actor {
     Server(Box<Server>),
     Browser(Box<Browser>),
     Site(Box<Site>),
+    Viewer(Box<Viewer>),
+    Origin(Box<Origin>),
 }
 
 /// What both ends do besides QUIC.
@@ -93,11 +99,11 @@ impl Credentials {
         (Node::new(Endpoint::new(self.endpoint(0), None, Rng::new(seed))), config)
     }
 
-    fn server_node(&self, transport: &TransportConfig, seed: u64) -> Node {
+    fn server_node(&self, transport: &TransportConfig, clients: usize, seed: u64) -> Node {
         let config = ServerConfig {
             crypto: self.server.clone(),
             transport: Arc::new(transport.clone()),
-            max_connections: 10,
+            max_connections: clients.max(10),
             retry: RetryPolicy::Never,
             retry_token_lifetime: quickset_base::Duration::from_secs(10),
             gate: None,
@@ -125,6 +131,8 @@ impl Actor {
             Self::Server(server) => &mut **server,
             Self::Browser(browser) => &mut **browser,
             Self::Site(site) => &mut **site,
+            Self::Viewer(viewer) => &mut **viewer,
+            Self::Origin(origin) => &mut **origin,
         }
     }
 
@@ -135,16 +143,21 @@ impl Actor {
             Self::Server(server) => server.is_done(),
             Self::Browser(browser) => browser.is_done(),
             Self::Site(site) => site.is_done(),
+            Self::Viewer(viewer) => viewer.is_done(),
+            // Somebody may always come.
+            Self::Origin(_) => false,
         }
     }
 
-    /// Adds what this end knows to the flow's record.
-    pub(crate) fn tell(&mut self, seen: &mut FlowSeen) {
+    /// Adds what this end knows to the record of a flow, the `n`-th of those that it has if it has several.
+    pub(crate) fn tell(&mut self, n: usize, seen: &mut FlowSeen) {
         match self {
             Self::Client(client) => client.tell(seen),
             Self::Server(server) => server.tell(seen),
             Self::Browser(browser) => browser.tell(seen),
             Self::Site(site) => site.tell(seen),
+            Self::Viewer(viewer) => viewer.tell(seen),
+            Self::Origin(origin) => origin.tell(n, seen),
         }
     }
 }
@@ -183,32 +196,44 @@ impl Machine for Actor {
     }
 }
 
-/// What both ends of a flow have seen.
-pub(crate) fn tell(mut client: Actor, mut server: Actor) -> FlowSeen {
-    let mut seen = FlowSeen::default();
-    server.tell(&mut seen);
-    client.tell(&mut seen);
-    seen
-}
-
-/// Both ends of a flow; `index` tells flows of a run apart.
-pub(crate) fn pair(
+/// The end of a flow that asks; `index` tells flows of a run apart.
+pub(crate) fn near(
     flow: &Flow,
     credentials: &Credentials,
     seed: u64,
     index: u64,
     server: std::net::SocketAddr,
-) -> (Actor, Actor) {
-    // Ends of their own seeds: connection ids and the order of frames must not repeat between flows.
-    let seed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(index * 2);
-    if let Work::Visit(visit) = &flow.work {
-        let near = Browser::new((flow, visit), credentials, seed, server);
-        let far = Site::new((flow, visit), credentials, seed + 1);
-        return (Actor::Browser(Box::new(near)), Actor::Site(Box::new(far)));
+) -> Actor {
+    let seed = own_seed(seed, index);
+    match &flow.work {
+        Work::Visit(visit) => {
+            Actor::Browser(Box::new(Browser::new((flow, visit), credentials, seed, server)))
+        }
+        Work::Watch(watch) => Actor::Viewer(Box::new(Viewer::new((flow, watch), credentials, seed, server))),
+        Work::Bytes(_) | Work::Messages(_) => {
+            Actor::Client(Box::new(Client::new(flow, credentials, seed, server)))
+        }
     }
-    let near = Client::new(flow, credentials, seed, server);
-    let far = Server::new(flow, credentials, seed + 1);
-    (Actor::Client(Box::new(near)), Actor::Server(Box::new(far)))
+}
+
+/// The end of a flow that answers.
+pub(crate) fn far(flow: &Flow, credentials: &Credentials, seed: u64, index: u64) -> Actor {
+    let seed = own_seed(seed, index) + 1;
+    match &flow.work {
+        Work::Visit(visit) => Actor::Site(Box::new(Site::new((flow, visit), credentials, seed))),
+        Work::Watch(_) => Actor::Origin(Box::new(Origin::new(std::slice::from_ref(flow), credentials, seed))),
+        Work::Bytes(_) | Work::Messages(_) => Actor::Server(Box::new(Server::new(flow, credentials, seed))),
+    }
+}
+
+/// The one end that answers all flows.
+pub(crate) fn origin(flows: &[Flow], credentials: &Credentials, seed: u64) -> Actor {
+    Actor::Origin(Box::new(Origin::new(flows, credentials, own_seed(seed, 0) + 1)))
+}
+
+/// Ends of their own seeds: connection ids and the order of frames must not repeat between flows.
+fn own_seed(seed: u64, index: u64) -> u64 {
+    seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(index * 2)
 }
 
 /// The application protocol.

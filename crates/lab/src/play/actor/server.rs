@@ -57,7 +57,7 @@ impl Server {
     pub(crate) fn new(flow: &Flow, credentials: &Credentials, seed: u64) -> Self {
         let answer = match &flow.work {
             Work::Bytes(size) => Answer::Bytes { left: *size, look: None },
-            Work::Visit(_) => unreachable!("a site answers"),
+            Work::Visit(_) | Work::Watch(_) => unreachable!("a site answers"),
             Work::Messages(plan) => Answer::Messages(Show {
                 plan: plan.clone(),
                 protection: flow.protection.clone(),
@@ -73,11 +73,11 @@ impl Server {
             }),
         };
         let groups = match &flow.work {
-            Work::Bytes(_) | Work::Visit(_) => 0,
+            Work::Bytes(_) | Work::Visit(_) | Work::Watch(_) => 0,
             Work::Messages(messages) => messages.groups.len(),
         };
         Self {
-            node: credentials.server_node(&flow.transport, seed),
+            node: credentials.server_node(&flow.transport, 1, seed),
             key: None,
             requests: None,
             request_bytes: 0,

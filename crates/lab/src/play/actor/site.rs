@@ -33,7 +33,7 @@ struct Answer {
 impl Site {
     pub(crate) fn new((flow, visit): (&Flow, &Visit), credentials: &Credentials, seed: u64) -> Self {
         Self {
-            node: credentials.server_node(&flow.transport, seed),
+            node: credentials.server_node(&flow.transport, 1, seed),
             key: None,
             http: None,
             visit: visit.clone(),

@@ -183,7 +183,7 @@ fn a_finding_needs_an_interval_without_zero() {
 fn worlds_stand_beside_each_other() {
     let mut rows = vec![row("mode=total", 1, &[10.0], 4.0), row("mode=total", 1, &[11.0], 5.0)];
     rows[1].world = "real".to_owned();
-    rows[1].metrics.lateness_p99_ms = Some(0.25);
+    rows[1].metrics.emulation.lateness_p99_ms = Some(0.25);
     let results = results(rows);
     let line = results.lines().into_iter().find(|line| line.metric == "completion_s").unwrap();
     assert_eq!((line.ours["sim"].value, line.ours["real"].value), (4.0, 5.0));

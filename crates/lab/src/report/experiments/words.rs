@@ -201,7 +201,12 @@ pub(crate) fn setting(key: &str, value: &Value) -> String {
         ("deadline_ms", _) => format!("deadline {text}"),
         ("message_bytes", _) => format!("messages of {text}"),
         ("desktops", Value::Number(1.0)) => "1 desktop".to_owned(),
-        ("desktops" | "updates" | "messages" | "seconds", _) => format!("{text} {key}"),
+        ("players", Value::Number(1.0)) => "1 player".to_owned(),
+        ("abr", _) => format!("bitrates by {text}"),
+        ("segment_s", _) => format!("segments of {text}"),
+        ("processor", _) => format!("a core {text} times slower"),
+        ("scale", _) => format!("a network {text} times slower"),
+        ("desktops" | "players" | "updates" | "messages" | "seconds", _) => format!("{text} {key}"),
         _ => format!("{} {text}", key.replace('_', " ")),
     }
 }
@@ -219,6 +224,18 @@ pub(crate) fn alternative(key: &str, name: &str) -> Option<String> {
                 "flat" => "what is most urgent first, and what is as urgent side by side (RFC 9218)",
                 "tree" => {
                     "classes with weights, one within another: what is in a class shares what the class gets"
+                }
+                _ => return None,
+            }
+            .to_owned(),
+        ),
+        ("datapath", _) => Some(
+            match name {
+                "plain" => "each datagram by itself, both ways; every second packet is acknowledged",
+                "gso" => "many datagrams are sent at once, as many as an acknowledgement lets go",
+                "merging" => "the same, and what is received at once is acted on as one",
+                "adaptive" => {
+                    "the same, and fewer acknowledgements are asked for while they keep the processor busy"
                 }
                 _ => return None,
             }
@@ -310,6 +327,7 @@ pub(crate) fn plain(key: &str, value: &Value) -> String {
     match (key, value) {
         ("loss" | "ge_p" | "cross_share", Value::Number(share)) => format!("{} %", shifted(*share, 2)),
         ("rtt_ms" | "owd_ms" | "deadline_ms", Value::Number(ms)) => format!("{ms} ms"),
+        ("segment_s", Value::Number(seconds)) => format!("{seconds} s"),
         ("rate_mbit", Value::Number(rate)) if *rate >= 1000.0 => format!("{} Gbit/s", shifted(*rate, -3)),
         ("rate_mbit", Value::Number(rate)) => format!("{rate} Mbit/s"),
         ("size" | "rwin" | "send_buffer" | "message_bytes", Value::Number(bytes)) => in_bytes(*bytes),

@@ -136,3 +136,21 @@ fn a_lane_has_settled_all_that_arrived() {
         assert!(!pair.client.protect.send.waits(), "window {window}");
     }
 }
+
+/// Where offload is not worth filling, a batch is one datagram, protected or not, however much waits.
+#[test]
+fn without_offload_a_batch_is_one_datagram() {
+    for (gso, protection) in [(true, "none"), (false, "none"), (false, "fixed:10")] {
+        let fec = crate::Fec { protection: protection.parse().unwrap(), ..crate::Fec::default() };
+        let mut pair = joined_with(TransportConfig { gso, fec: Some(fec), ..TransportConfig::default() });
+        pair.settle();
+        let id = pair.client.open(Dir::Uni).unwrap();
+        let _ = pair.client.write(id, &mut Bytes::from(vec![1; 300_000]));
+        let (mut out, mut most) = (Batch::new(), 0);
+        while pair.client.poll(pair.now, &mut out) == Poll::Send {
+            most = most.max(out.count());
+            out.clear();
+        }
+        assert!(if gso { most > 1 } else { most == 1 }, "{protection}: {most} datagrams in a batch");
+    }
+}

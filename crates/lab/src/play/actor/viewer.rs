@@ -1,0 +1,229 @@
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+
+use quickset_base::{Duration, Path, Time};
+use quickset_h3::{Body, Config, Connection as Http, Event as HttpEvent, OnQuic, Refusal, Request};
+use quickset_play::{Action, Config as Playing, Elsewhere, Player, Presentation, Url};
+use quickset_quic::{ClientConfig, Closed, ConnectionKey, Event, Node, Side, StreamEvent, StreamId};
+
+use super::{Application, Credentials};
+use crate::play::{Flow, FlowSeen, Watch};
+
+/// The end that watches a video, by a player that fetches it by HTTP/3.
+pub(crate) struct Viewer {
+    node: Node,
+    config: Option<ClientConfig>,
+    server: SocketAddr,
+    start: Time,
+    watch: Watch,
+    player: Player,
+    key: Option<ConnectionKey>,
+    http: Option<Http>,
+    fetch: Option<Fetch>,
+    /// When the player is to be asked again.
+    wake: Option<Time>,
+    done: bool,
+    seen: FlowSeen,
+}
+
+/// A segment under way.
+struct Fetch {
+    path: String,
+    /// Once it was asked for.
+    stream: Option<StreamId>,
+    bytes: u64,
+}
+
+impl Viewer {
+    pub(crate) fn new(
+        (flow, watch): (&Flow, &Watch),
+        credentials: &Credentials,
+        seed: u64,
+        server: SocketAddr,
+    ) -> Self {
+        let (node, config) = credentials.client_node(&flow.transport, seed);
+        let address = Url::parse("https://localhost/").expect("it is an address");
+        let presentation = Presentation::parse(&manifest(watch), &address, Elsewhere::Refused);
+        let presentation = presentation.expect("the manifest is made to be read");
+        let playing = Playing { algorithm: watch.rule, seed, ..Playing::default() };
+        Self {
+            node,
+            config: Some(config),
+            server,
+            start: Time::ZERO + flow.start,
+            watch: watch.clone(),
+            player: Player::new(&presentation, playing).expect("the ladder ascends"),
+            key: None,
+            http: None,
+            fetch: None,
+            wake: None,
+            done: false,
+            seen: FlowSeen { started: flow.start, ..FlowSeen::default() },
+        }
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.done
+    }
+
+    pub(crate) fn tell(&mut self, seen: &mut FlowSeen) {
+        if let Some(connection) = self.key.and_then(|key| self.node.connection(key)) {
+            self.seen.client = connection.stats();
+        }
+        self.seen.watched = Some(self.player.report());
+        let server = std::mem::take(&mut seen.server);
+        *seen = self.seen.clone();
+        seen.server = server;
+    }
+
+    /// A verb of HTTP on the connection.
+    fn verb<T>(&mut self, now: Time, verb: impl FnOnce(&mut Http, &mut OnQuic<'_>) -> T) -> Option<T> {
+        let connection = self.node.connection(self.key?)?;
+        Some(verb(self.http.as_mut()?, &mut OnQuic { connection, now }))
+    }
+
+    fn connect(&mut self, now: Time) {
+        let Some(config) = self.config.take() else { return };
+        match self.node.connect(now, &config, Path::to(self.server), "localhost") {
+            Ok(key) => self.key = Some(key),
+            Err(error) => self.fail(error.to_string()),
+        }
+    }
+
+    fn on_connected(&mut self, now: Time) {
+        self.seen.connected = Some(now.since(Time::ZERO));
+        if let Some(connection) = self.key.and_then(|key| self.node.connection(key)) {
+            let http = Http::new(Side::Client, Config::default(), &mut OnQuic { connection, now });
+            self.http = Some(http);
+        }
+        self.ask(now);
+    }
+
+    /// Does what the player wants done.
+    fn play(&mut self, now: Time) {
+        self.wake = None;
+        match self.player.poll(since_start(now)) {
+            Action::Fetch { resource, .. } => {
+                self.fetch = Some(Fetch { path: resource.url.target(), stream: None, bytes: 0 });
+                self.ask(now);
+            }
+            Action::Sleep(until) => self.wake = until.map(|until| Time::ZERO + until),
+            Action::Done => {
+                self.seen.finished = Some(now.since(Time::ZERO));
+                self.done = true;
+            }
+            Action::Failed(error) => self.fail(error.to_string()),
+        }
+    }
+
+    /// Asks for what the player wants, if the server takes a request.
+    fn ask(&mut self, now: Time) {
+        let Some(Fetch { path, stream: None, .. }) = &self.fetch else { return };
+        let request = Request::new("GET", "localhost", path.clone());
+        match self.verb(now, |http, t| http.request(t, &request, true)) {
+            Some(Ok(id)) => {
+                if let Some(fetch) = &mut self.fetch {
+                    fetch.stream = Some(id);
+                }
+            }
+            Some(Err(Refusal::Blocked)) | None => {}
+            Some(Err(refusal)) => self.fail(format!("a request could not be made: {refusal}")),
+        }
+    }
+
+    fn on_stream(&mut self, now: Time, event: StreamEvent) {
+        self.verb(now, |http, t| http.handle(t, event));
+        while let Some(event) = self.http.as_mut().and_then(Http::poll_event) {
+            match event {
+                HttpEvent::Response { id, response } if response.is_success() => self.read(now, id),
+                HttpEvent::Response { response, .. } => {
+                    self.fail(format!("an answer has status {}", response.status));
+                }
+                HttpEvent::Readable(id) => self.read(now, id),
+                HttpEvent::Available(_) => self.ask(now),
+                HttpEvent::Aborted { why, .. } => self.fail(why.to_string()),
+                HttpEvent::Closed(error) => self.fail(error.to_string()),
+                _ => {}
+            }
+        }
+    }
+
+    fn read(&mut self, now: Time, id: StreamId) {
+        while self.fetch.as_ref().is_some_and(|fetch| fetch.stream == Some(id)) {
+            match self.verb(now, |http, t| http.read(t, id, usize::MAX)) {
+                Some(Ok(Body::Data(data))) => {
+                    self.player.first_byte(since_start(now));
+                    self.seen.delivered += data.len() as u64;
+                    if let Some(fetch) = &mut self.fetch {
+                        fetch.bytes += data.len() as u64;
+                    }
+                }
+                Some(Ok(Body::Finished)) => self.complete(now),
+                Some(Ok(Body::Trailers(_))) => {}
+                Some(Ok(Body::Blocked)) | None => return,
+                Some(Err(refusal)) => return self.fail(refusal.to_string()),
+            }
+        }
+    }
+
+    fn complete(&mut self, now: Time) {
+        let Some(fetch) = self.fetch.take() else { return };
+        self.player.arrived(since_start(now), fetch.bytes * self.watch.scale, &[]);
+        self.play(now);
+    }
+
+    fn fail(&mut self, why: String) {
+        self.seen.broken.get_or_insert(why);
+        self.done = true;
+    }
+}
+
+impl Application for Viewer {
+    fn node(&mut self) -> &mut Node {
+        &mut self.node
+    }
+
+    fn on_event(&mut self, now: Time) -> bool {
+        let Some((_, event)) = self.node.poll_event() else { return false };
+        match event {
+            Event::Connected => self.on_connected(now),
+            Event::Stream(event) => self.on_stream(now, event),
+            Event::Closed(why) if why != Closed::Locally && self.seen.finished.is_none() => {
+                self.fail(why.to_string());
+            }
+            _ => {}
+        }
+        true
+    }
+
+    fn on_time(&mut self, now: Time) {
+        self.connect(now);
+        self.play(now);
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        if self.done {
+            return None;
+        }
+        if self.config.is_some() { Some(self.start) } else { self.wake }
+    }
+}
+
+/// The clock of the player.
+fn since_start(now: Time) -> Duration {
+    now.since(Time::ZERO)
+}
+
+/// What the player reads of the video.
+fn manifest(watch: &Watch) -> String {
+    let mut text = format!(
+        "<MPD mediaPresentationDuration=\"PT{}S\"><Period><AdaptationSet contentType=\"video\">\
+         <SegmentTemplate media=\"$Bandwidth$/$Number$\" timescale=\"1000\" duration=\"{}\"/>",
+        watch.length.as_secs_f64(),
+        watch.segment.as_millis()
+    );
+    for (place, bitrate) in watch.ladder.iter().enumerate() {
+        let _ = write!(text, "<Representation id=\"{place}\" bandwidth=\"{bitrate}\"/>");
+    }
+    text + "</AdaptationSet></Period></MPD>"
+}
