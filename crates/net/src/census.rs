@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 
 use quickset_quic::{ConnectionKey, Counters, Stats};
 
+use crate::calls::CallSizes;
 use crate::shared::Shared;
 
 /// What an endpoint and its connections did so far; see [`Endpoint::stats`](crate::Endpoint::stats).
@@ -16,6 +17,11 @@ pub struct EndpointStats {
     pub ended: Totals,
     /// Those that there are, those in their handshake and those that say goodbye included, each by itself.
     pub live: Vec<Stats>,
+    /// What the calls of the system carried by which the endpoint sent. Those that were refused, and those that belong to no
+    /// connection, are not among them.
+    pub sent: CallSizes,
+    /// The same of those by which it received.
+    pub received: CallSizes,
 }
 
 /// Sums over connections; of what they mean see [`Stats`].

@@ -108,7 +108,7 @@ impl Driver {
                 again: None,
             },
             roster: Roster::default(),
-            outlet: Outlet::new(limit),
+            outlet: Outlet::new(limit, hub.calls().clone()),
             echoes: Echoes::default(),
             alarm: Alarm { sleep: Box::pin(tokio::time::sleep_until(Instant::now())), at: None },
             news: News::default(),
@@ -217,6 +217,9 @@ impl Driver {
                     if self.former.is_some() && Arc::ptr_eq(socket, &self.socket) {
                         self.former = None;
                     }
+                    let carried =
+                        self.inlet.metas[..n].iter().map(|meta| meta.len.div_ceil(meta.stride.max(1)));
+                    self.hub.calls().received.count(carried.sum());
                     self.route(n, socket);
                     if n < WIDTH && !all {
                         // That was all, as of then; to ask again at once would most often be in vain.

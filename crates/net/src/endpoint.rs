@@ -229,7 +229,8 @@ impl Endpoint {
     pub fn stats(&self) -> EndpointStats {
         let (ended, live) = self.hub.census().look();
         let live = live.iter().map(|shared| shared.lock().conn.stats()).collect();
-        EndpointStats { counters: self.counters(), ended, live }
+        let (sent, received) = (self.hub.calls().sent.sizes(), self.hub.calls().received.sizes());
+        EndpointStats { counters: self.counters(), ended, live, sent, received }
     }
 
     /// Connections that have not ended, those still in their handshake included.

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use quickset_base::{Path, Time};
 use quickset_quic::{self as quic, ClientConfig, TransportConfig, Version};
 
+use crate::calls::Calls;
 use crate::census::Census;
 use crate::connection::Connection;
 use crate::error::ConnectError;
@@ -28,6 +29,7 @@ pub(crate) struct Hub {
     requests: Mutex<Requests>,
     lobby: Mutex<Lobby>,
     census: Mutex<Census>,
+    calls: Arc<Calls>,
 }
 
 /// What handles want of the driver.
@@ -92,6 +94,7 @@ impl Hub {
             requests: Mutex::default(),
             lobby: Mutex::new(lobby),
             census: Mutex::default(),
+            calls: Arc::default(),
         }
     }
 
@@ -131,6 +134,11 @@ impl Hub {
         if let Some(driver) = driver {
             driver.wake();
         }
+    }
+
+    /// What calls of the system carried.
+    pub(crate) fn calls(&self) -> &Arc<Calls> {
+        &self.calls
     }
 
     pub(crate) fn router(&self) -> MutexGuard<'_, quic::Endpoint> {

@@ -56,6 +56,7 @@
 //! Below this crate nothing reads a clock or draws entropy; here it happens in one place each (`Hub::now`
 //! and `Endpoint::start`).
 
+mod calls;
 mod census;
 mod connecting;
 mod connection;
@@ -86,6 +87,7 @@ mod trace;
 mod unordered;
 mod wakers;
 
+pub use calls::CallSizes;
 pub use census::{EndpointStats, Totals};
 pub use connecting::Connecting;
 pub use connection::{Connection, Move, Moves};

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use quickset_base::{Batch, Time};
 
+use crate::calls::Calls;
 use crate::refusal::refusal;
 use crate::shared::Shared;
 use crate::socket::{Socket, Unsent};
@@ -23,13 +24,22 @@ pub(crate) struct Outlet {
     full_since: Option<Time>,
     /// The last batch was of several datagrams.
     pub(crate) bulk: bool,
+    calls: Arc<Calls>,
 }
 
 impl Outlet {
     /// For as many segments at a time.
-    pub(crate) fn new(limit: usize) -> Self {
-        let batch = Batch::with_limit(limit);
-        Self { batch, owner: None, limit, stalled: false, has_stalled: false, full_since: None, bulk: false }
+    pub(crate) fn new(limit: usize, calls: Arc<Calls>) -> Self {
+        Self {
+            batch: Batch::with_limit(limit),
+            owner: None,
+            limit,
+            stalled: false,
+            has_stalled: false,
+            full_since: None,
+            bulk: false,
+            calls,
+        }
     }
 
     /// The system takes as many segments at a time, as of now. Nothing waits.
@@ -76,7 +86,10 @@ impl Outlet {
             self.full_since = None;
         }
         let unsent = match sent {
-            Poll::Ready(Ok(())) => None,
+            Poll::Ready(Ok(())) => {
+                self.calls.sent.count(self.batch.count());
+                None
+            }
             Poll::Ready(Err(unsent)) => Some(unsent),
             Poll::Pending => (!self.stalled).then(Unsent::without_room),
         };

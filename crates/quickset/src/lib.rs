@@ -99,7 +99,7 @@ pub use fingerprint::{Fingerprint, ParseFingerprintError};
 pub use groups::{Group, GroupError};
 pub use identity::{Identity, IdentityError};
 pub use quickset_net::{
-    Class, ClassError, Closed, ConnectError, Connecting, Connection, Counters, DatagramError,
+    CallSizes, Class, ClassError, Closed, ConnectError, Connecting, Connection, Counters, DatagramError,
     DatagramOptions, DatagramOutcome, DatagramStats, Deadline, EndpointStats, FecStats, Goal, Message,
     MessageReceiver, MessageSender, MessageStats, Move, MoveError, Moves, Outcome, Outcomes, Path, Priority,
     Protection, ProtectionError, ReadError, ReadToEndError, ReceiveError, RecvStream, Reliability,

@@ -39,8 +39,8 @@ pub enum Kind {
     Congestion,
     /// How data is protected against loss.
     Protection,
-    /// How to acknowledge.
-    Acks,
+    /// How to acknowledge, or this word.
+    AcksOr(&'static str),
 }
 
 /// Why a key or a value was not taken: one sentence that names the nearest valid one.
@@ -67,8 +67,8 @@ pub const KEYS: &[Key] = &[
     key("cc", Kind::Congestion, "the congestion controller"),
     key(
         "ack",
-        Kind::Acks,
-        "after how many packets clients acknowledge, whether that adapts, and by batch or by datagram",
+        Kind::AcksOr(HTTP1),
+        "after how many packets clients acknowledge, whether that adapts, and by batch or by datagram; http1 is TCP instead",
     ),
     key("loss", Kind::Loss, "what the link loses, each way"),
     key(
@@ -223,7 +223,8 @@ impl Key {
                 let protection: Protection = text.parse().map_err(|error| wrong(&format!("{error}")))?;
                 Ok(Value::Text(protection.to_string()))
             }
-            Kind::Acks => {
+            Kind::AcksOr(word) if text == word => Ok(Value::Text(text.to_owned())),
+            Kind::AcksOr(_) => {
                 let policy: AckPolicy = text.parse().map_err(|error| wrong(&format!("{error}")))?;
                 Ok(Value::Text(policy.to_string()))
             }
@@ -231,6 +232,8 @@ impl Key {
     }
 }
 
+/// HTTP/1.1 over TLS, where the system acknowledges.
+pub(crate) const HTTP1: &str = "http1";
 /// The queue of the FlEC paper.
 pub(crate) const FLEC: &str = "flec";
 
@@ -280,6 +283,7 @@ mod tests {
         assert_eq!(read("rtt_ms", "100"), Ok(Value::Number(100.0)));
         assert_eq!(read("rtt_ms", "-0").map(|value| value.to_string()), Ok("0".into()));
         assert_eq!(read("ack", "100:fixed"), Ok(Value::Text("100:fixed:merged".into())));
+        assert_eq!(read("ack", "http1"), Ok(Value::Text("http1".into())));
     }
 
     /// What is read of a recording by its content is a value of its own, whatever the file is called.

@@ -11,7 +11,7 @@ mod points;
 
 use crate::play::Setting;
 use crate::results::Metrics;
-pub(crate) use keys::{CONFERENCE, FLEC, NONE, nearest, products};
+pub(crate) use keys::{CONFERENCE, FLEC, HTTP1, NONE, nearest, products};
 pub use keys::{KEYS, Key, Kind, ValueError};
 pub use outline::{Outline, OutlineKey, Values};
 pub use params::{Params, Value};

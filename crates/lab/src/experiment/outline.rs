@@ -147,9 +147,9 @@ impl Kind {
             Self::Queue => "a size like 9MB, another queue of links, or flec".to_owned(),
             Self::Congestion => "bbr, cubic, newreno, fixed:RATE".to_owned(),
             Self::Protection => "none, adaptive, rs:105/100 and others of the library".to_owned(),
-            Self::Acks => {
-                "a number of packets, adaptive or fixed, merged or single, like 100:fixed:merged".to_owned()
-            }
+            Self::AcksOr(word) => format!(
+                "a number of packets, adaptive or fixed, merged or single, like 100:fixed:merged, or {word} where that is timed"
+            ),
         }
     }
 }

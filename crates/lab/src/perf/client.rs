@@ -45,6 +45,9 @@ pub enum PerfError {
     /// A connection ended.
     #[error("the connection ended: {0}")]
     Closed(#[from] quickset::Closed),
+    /// What the system says of a connection of TCP, or TLS of what came over it.
+    #[error("the transfer over TCP broke off: {0}")]
+    Tcp(#[from] std::io::Error),
     /// The server's answer is no answer.
     #[error("the server's answer cannot be understood; both ends must run the same version of quickset")]
     Answer,
@@ -69,12 +72,11 @@ pub async fn measure(
     for _ in 0..n {
         connections.push(endpoint.connect(job.address, &job.name, config).await?);
     }
-    let (cpu, started) = (processor_time(), Instant::now());
+    let start = Start::now();
     let mut transfers = tokio::task::JoinSet::new();
     for (i, connection) in connections.iter().enumerate() {
-        // What does not divide evenly goes with the first ones.
-        let share = job.bytes.map(|all| all / n as u64 + u64::from((i as u64) < all % n as u64));
-        let transfer = Transfer { share, until: job.time.map(|time| started + time), bytes: bytes.clone() };
+        let share = job.bytes.map(|all| share(all, n, i));
+        let transfer = Transfer { share, until: job.time.map(|time| start.at + time), bytes: bytes.clone() };
         let (connection, direction) = (connection.clone(), job.direction);
         transfers.spawn(async move {
             match direction {
@@ -87,20 +89,7 @@ pub async fn measure(
     while let Some(done) = transfers.join_next().await {
         transferred += done.map_err(|_| PerfError::Answer)??;
     }
-    let took = started.elapsed();
-    let spent = processor_time().zip(cpu).map(|(now, then)| now.saturating_sub(then).as_secs_f64());
-    let mut speed = Speed {
-        bits_per_second: transferred as f64 * 8.0 / took.as_secs_f64(),
-        cpu_s_per_gb_client: per_gigabyte(spent, transferred),
-        cpu_s_per_gb_server: None,
-        packets: 0,
-        lost: 0,
-        fec: Repaired::default(),
-        bytes: transferred,
-        seconds: took.as_secs_f64(),
-        connections: n,
-        direction: job.direction,
-    };
+    let mut speed = start.speed(transferred, n, job.direction);
     for (i, connection) in connections.iter().enumerate() {
         let report = report(connection).await?;
         if i == 0 {
@@ -120,6 +109,41 @@ pub async fn measure(
         connection.close(0, b"done");
     }
     Ok(speed)
+}
+
+/// The part of connection `i` of `n`: what does not divide evenly goes with the first ones.
+pub(super) fn share(all: u64, n: usize, i: usize) -> u64 {
+    all / n as u64 + u64::from((i as u64) < all % n as u64)
+}
+
+/// What is measured from.
+pub(super) struct Start {
+    at: Instant,
+    cpu: Option<Duration>,
+}
+
+impl Start {
+    pub(super) fn now() -> Self {
+        Self { at: Instant::now(), cpu: processor_time() }
+    }
+
+    /// So many bytes have gone over so many connections since, of which no more is known.
+    pub(super) fn speed(&self, bytes: u64, connections: usize, direction: Direction) -> Speed {
+        let seconds = self.at.elapsed().as_secs_f64();
+        let spent = processor_time().zip(self.cpu).map(|(now, then)| now.saturating_sub(then).as_secs_f64());
+        Speed {
+            bits_per_second: bytes as f64 * 8.0 / seconds,
+            cpu_s_per_gb_client: per_gigabyte(spent, bytes),
+            cpu_s_per_gb_server: None,
+            packets: 0,
+            lost: 0,
+            fec: Repaired::default(),
+            bytes,
+            seconds,
+            connections,
+            direction,
+        }
+    }
 }
 
 /// A connection's part.

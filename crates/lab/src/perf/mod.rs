@@ -9,9 +9,12 @@
 //! ends with the stream, or when the client stops it. An upload is answered with the number of bytes that
 //! arrived intact, 64 bits. A report is JSON: the server's processor time since the connection's first stream,
 //! and what it sent, lost and repaired on that connection.
+//!
+//! Beside it stands what takes none of this: the same bytes by HTTP/1.1 over TLS ([`serve_http1`], [`measure_http1`]).
 
 mod client;
 mod cost;
+mod http1;
 mod pattern;
 mod server;
 
@@ -20,6 +23,7 @@ use serde::{Deserialize, Serialize};
 
 pub use client::{Job, PerfError, measure};
 pub use cost::processor_time;
+pub use http1::{HTTP1, measure_http1, serve_http1};
 pub use server::serve;
 
 /// The application protocol.

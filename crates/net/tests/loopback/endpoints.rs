@@ -98,6 +98,10 @@ async fn an_endpoint_tells_what_its_connections_did() {
         let then = server.stats();
         assert_eq!((then.ended.connections, then.live.len()), (n, 0));
         assert!(then.totals().received_bytes >= now.totals().received_bytes);
+        // Each datagram went, and came, in one of the calls.
+        assert_eq!(then.sent.datagrams(), then.totals().sent_datagrams);
+        assert!(then.received.datagrams() >= then.totals().received_datagrams);
+        assert!(then.received.datagrams() > 50 * n && then.received.calls() > 0);
         past = then.totals();
     }
 }

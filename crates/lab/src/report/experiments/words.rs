@@ -3,7 +3,7 @@
 use quickset_sim::Loss;
 
 pub(crate) use super::measures::{Better, Measure};
-use crate::experiment::{Key, Value};
+use crate::experiment::{HTTP1, Key, Value};
 use crate::report::text::{number, size};
 
 /// `blocking_ms.p99` as `blocking time, 99 %`.
@@ -256,6 +256,12 @@ pub(crate) fn alternative(key: &str, name: &str) -> Option<String> {
 
 /// When clients acknowledge, by its name in the library.
 fn acknowledging(name: &str) -> Option<String> {
+    if name == HTTP1 {
+        return Some(
+            "no QUIC: HTTP/1.1 over TLS and TCP, which the system acknowledges and cuts into packets"
+                .to_owned(),
+        );
+    }
     let mut parts = name.split(':');
     let (packets, rule, by) = (parts.next()?, parts.next()?, parts.next()?);
     let when = match rule {
@@ -341,6 +347,7 @@ pub(crate) fn plain(key: &str, value: &Value) -> String {
             }
         }
         ("queue", Value::Text(text)) => size(text),
+        ("ack", Value::Text(name)) if name == HTTP1 => "HTTP/1.1 over TLS".to_owned(),
         (_, Value::Number(n)) => n.to_string(),
         (_, Value::Text(text)) => text.clone(),
     }
@@ -455,6 +462,7 @@ mod tests {
         let told = |name: &str| alternative("ack", name).unwrap();
         assert!(told("10:fixed:single").contains("every 10 packets throughout; each datagram by itself"));
         assert!(told("2:adaptive:merged").contains("after 2 packets, or after more"));
+        assert!(told("http1").contains("over TLS and TCP"));
     }
 
     #[test]
