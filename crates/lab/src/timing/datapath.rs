@@ -13,7 +13,7 @@ use std::time::Instant;
 use quickset::AckPolicy;
 use quickset_base::{Batch, Datagram, Duration, Ecn, Input, Machine as _, Path, Poll, Time};
 
-use super::MTU;
+use super::transfer::MTU;
 use crate::experiment::{Params, TimingError};
 use crate::play::actor::{Actor, Credentials, far, near};
 use crate::play::{Flow, Work};

@@ -136,7 +136,7 @@ fn runtime() -> Result<Runtime, TimingError> {
 const ANYWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 const NAME: &str = "localhost";
 /// As `quickset perf` has it.
-const MTU: u16 = 1452;
+pub(super) const MTU: u16 = 1452;
 
 #[cfg(test)]
 mod tests {
