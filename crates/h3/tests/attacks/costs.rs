@@ -860,7 +860,7 @@ fn content_in_small_frames_is_told_in_large_pieces() {
     }
 }
 
-/// No packet costs a hundred times as much as one of usual data, in a build without optimizations in which frames of a byte are
+/// No packet costs a hundred times as much as one of usual data, in a build that is hardly optimized in which frames of a byte are
 /// the dearest, nor more allocations than it has frames, but for requests, which take 14 each, entries of QPACK's table, which
 /// take three, and names of classes. What fences hold apart lies in trees, and costs several steps in them.
 #[test]
