@@ -46,6 +46,7 @@ pub const ALL: &[&Experiment] = &[
     &light::THROUGHPUT_POOR,
     &light::WINDOW,
     &light::THROUGHPUT,
+    &light::PROFILE,
     &timed::CODEC,
     &timed::PERF_FEC,
     &timed::SCHED_SCALE,

@@ -31,5 +31,5 @@ pub use loads::{Load, Loads};
 pub use measure::{Yardstick, measure};
 pub use order::sort;
 pub(crate) use row::identity;
-pub use row::{Counted, Detail, Metrics, Promptness, Repair, Row, Times, Timings};
+pub use row::{Carried, Counted, Detail, Metrics, Promptness, Repair, Row, SpentOn, Times, Timings};
 pub use table::{Cells, Column, table};
