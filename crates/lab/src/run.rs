@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::catalogue;
-use crate::experiment::{Experiment, Key, Params, TimingError, ValueError, Way};
+use crate::experiment::{Experiment, Key, Params, Timed, TimingError, ValueError, Way};
 use crate::plan::Shard;
 use crate::play::{PlayError, RealError, Recording, really, recorded, virtually};
-use crate::results::{Detail, Journal, JournalError, Metrics, Row, identity, journal_name, measure};
+use crate::results::{Detail, Journal, JournalError, Row, identity, journal_name, measure};
 
 /// One run to be done.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -286,7 +286,7 @@ fn timed(time: Time, job: &Job, options: &Options) -> Result<Row, RunError> {
         );
     }
     let begun = Instant::now();
-    let metrics = time(&job.params, job.seed)?;
+    let (metrics, detail) = time(&job.params, job.seed)?;
     let took_s = begun.elapsed().as_secs_f64();
     Ok(Row {
         experiment: job.experiment.clone(),
@@ -295,11 +295,11 @@ fn timed(time: Time, job: &Job, options: &Options) -> Result<Row, RunError> {
         world: MACHINE.to_owned(),
         params: job.params.clone(),
         metrics,
-        detail: Detail { wall_s: took_s, length_s: took_s, ..Detail::default() },
+        detail: Detail { wall_s: took_s, length_s: took_s, ..detail },
     })
 }
 
-type Time = fn(&Params, u64) -> Result<Metrics, TimingError>;
+type Time = fn(&Params, u64) -> Timed;
 
 /// How long a download took over what it takes without repair, under the same losses: both are played, so that a row
 /// stands for itself. `None` where there was none, or no repair.

@@ -47,6 +47,7 @@ pub const ALL: &[&Experiment] = &[
     &light::THROUGHPUT_POOR,
     &light::WINDOW,
     &light::THROUGHPUT,
+    &light::PROFILE,
     &dash::DASH,
     &dash::DASH_POOR,
     &timed::CODEC,

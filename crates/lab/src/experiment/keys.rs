@@ -131,6 +131,8 @@ pub const KEYS: &[Key] = &[
         "how many times slower the network is, and how many bytes of the video one on the wire stands for",
     ),
     key("gso", Kind::Word(&["yes", "no"]), "whether many packets are handed to the system at once"),
+    key("source", Kind::Word(&["memory", "file"]), "where the server has from what it sends"),
+    key("offered_gbit", Kind::NumberOr("unlimited"), "how much the server's application offers, Gbit/s"),
     key("codec", Kind::Word(&["rlc", "rs", "raptorq"]), "the code that is timed"),
     key("symbols", Kind::Whole(1, 10_000), "source symbols"),
     key("symbol_bytes", Kind::Whole(1, 65_000), "bytes of a symbol"),

@@ -10,7 +10,7 @@ mod params;
 mod points;
 
 use crate::play::Setting;
-use crate::results::Metrics;
+use crate::results::{Detail, Metrics};
 pub(crate) use keys::{CONFERENCE, FLEC, HTTP1, NONE, nearest, products};
 pub use keys::{KEYS, Key, Kind, ValueError};
 pub use outline::{Outline, OutlineKey, Values};
@@ -56,8 +56,11 @@ pub enum Way {
     /// A point means links, flows and their work, which are played: in virtual time equal seeds give equal rows.
     Play(fn(&Params) -> Result<Setting, ValueError>),
     /// This machine does some work for real and is timed. No two runs are the same, and they take turns.
-    Time(fn(&Params, u64) -> Result<Metrics, TimingError>),
+    Time(fn(&Params, u64) -> Timed),
 }
+
+/// What was measured by timing, with the distributions of it.
+pub type Timed = Result<(Metrics, Detail), TimingError>;
 
 /// Why nothing was timed: one sentence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -139,6 +142,13 @@ pub enum Figure {
         /// The key whose values have a panel each.
         panels: &'static str,
     },
+    /// A bar for each value of a key, stacked of the parts of a whole: the means over runs.
+    Parts {
+        /// The parts, shares that are one together.
+        metrics: &'static [&'static str],
+        /// The key along.
+        over: &'static str,
+    },
     /// A series over time or message index: a line for each value of `curves`, a panel for each point.
     Series {
         /// Its name, like `goodput` or `blocking`.
@@ -158,6 +168,7 @@ impl Figure {
             | Self::Lines { metric, .. }
             | Self::Heat { metric, .. } => vec![metric],
             Self::Scatter { x, y, .. } => vec![x, y],
+            Self::Parts { metrics, .. } => metrics.to_vec(),
             Self::Series { .. } => Vec::new(),
         }
     }
@@ -171,6 +182,7 @@ impl Figure {
             | Self::Series { curves, .. } => curves,
             Self::Scatter { colours, .. } | Self::Boxes { colours, .. } => colours,
             Self::Heat { panels, .. } => panels,
+            Self::Parts { over, .. } => over,
         }
     }
 }

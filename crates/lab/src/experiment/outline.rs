@@ -128,6 +128,7 @@ impl Figure {
             Self::Boxes { metric, over, colours } => format!("{metric} over {over}, by {colours}"),
             Self::Lines { metric, over, curves } => format!("median of {metric} over {over}, by {curves}"),
             Self::Heat { metric, x, y, panels } => format!("map of {metric} over {x} and {y}, by {panels}"),
+            Self::Parts { metrics, over } => format!("{} over {over}, stacked", metrics.join(", ")),
             Self::Series { series, curves } => format!("course of {series}, by {curves}"),
         }
     }

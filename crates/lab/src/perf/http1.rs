@@ -1,7 +1,6 @@
 //! The same bytes by HTTP/1.1 over TLS and TCP: answered by hyper over tokio-rustls, as `quickset http serve` does, and asked
 //! for by hand, so that a client costs little more than TLS.
 
-use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -17,75 +16,78 @@ use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::time::Sleep;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use super::client::{PerfError, Start, share};
 use super::pattern::{Check, Pattern};
+use super::source::{Reader, Source};
 use super::{Direction, Speed};
 
 /// The application protocol.
 pub const HTTP1: &str = "http/1.1";
 
-/// Answers every client of a listener, `GET /N` with N bytes, until it fails.
-pub async fn serve_http1(listener: TcpListener, tls: Arc<rustls::ServerConfig>) {
-    let (acceptor, pattern) = (TlsAcceptor::from(tls), Pattern::new());
+/// Answers every client of a listener, `GET /N` with N bytes of the source, until it fails.
+pub async fn serve_http1(listener: TcpListener, tls: Arc<rustls::ServerConfig>, source: Source) {
+    let acceptor = TlsAcceptor::from(tls);
     while let Ok((stream, _)) = listener.accept().await {
-        tokio::spawn(attend(stream, acceptor.clone(), pattern.clone()));
+        tokio::spawn(attend(stream, acceptor.clone(), source.clone()));
     }
 }
 
 /// Serves a client until it has enough. One that gives up in the middle is no concern of a server.
-async fn attend(stream: TcpStream, acceptor: TlsAcceptor, pattern: Pattern) {
+async fn attend(stream: TcpStream, acceptor: TlsAcceptor, source: Source) {
     // What can be sent together is handed over together.
     let _ = stream.set_nodelay(true);
     let Ok(stream) = acceptor.accept(stream).await else { return };
     let service = service_fn(move |request: Request<Incoming>| {
-        let answer = answer(request.uri().path(), &pattern);
-        async { Ok::<_, Infallible>(answer) }
+        let answer = answer(request.uri().path(), &source);
+        async { answer }
     });
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 
-fn answer(path: &str, pattern: &Pattern) -> Response<Content> {
+fn answer(path: &str, source: &Source) -> io::Result<Response<Content>> {
     let asked = path.strip_prefix('/').and_then(|bytes| bytes.parse().ok());
-    let content = Content { pattern: pattern.clone(), offset: 0, end: asked.unwrap_or(0) };
+    let content = Content { reader: source.read(asked.unwrap_or(0))?, waits: None };
     let mut response = Response::new(content);
     if asked.is_none() {
         *response.status_mut() = StatusCode::NOT_FOUND;
     }
-    response
+    Ok(response)
 }
 
-/// The pattern, as far as it was asked for.
+/// What a source has, as far as it was asked for.
 struct Content {
-    pattern: Pattern,
-    offset: u64,
-    end: u64,
+    reader: Reader,
+    /// Until the next is due.
+    waits: Option<Pin<Box<Sleep>>>,
 }
 
 impl Body for Content {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = io::Error;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let left = self.end - self.offset;
-        if left == 0 {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        if self.reader.left() == 0 {
             return Poll::Ready(None);
         }
-        let chunk = self.pattern.at(self.offset, left);
-        self.offset += chunk.len() as u64;
-        Poll::Ready(Some(Ok(Frame::data(chunk))))
+        if self.waits.is_none() {
+            self.waits = self.reader.due().map(|due| Box::pin(tokio::time::sleep_until(due.into())));
+        }
+        if let Some(sleep) = &mut self.waits {
+            std::task::ready!(sleep.as_mut().poll(cx));
+            self.waits = None;
+        }
+        Poll::Ready(Some(self.reader.next().map(Frame::data)))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.offset == self.end
+        self.reader.left() == 0
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.end - self.offset)
+        SizeHint::with_exact(self.reader.left())
     }
 }
 

@@ -17,6 +17,7 @@ mod cost;
 mod http1;
 mod pattern;
 mod server;
+mod source;
 
 use quickset::FecStats;
 use serde::{Deserialize, Serialize};
@@ -24,7 +25,8 @@ use serde::{Deserialize, Serialize};
 pub use client::{Job, PerfError, measure};
 pub use cost::processor_time;
 pub use http1::{HTTP1, measure_http1, serve_http1};
-pub use server::serve;
+pub use server::{serve, serve_from};
+pub use source::{Source, write_pattern};
 
 /// The application protocol.
 pub const PROTOCOL: &str = "quickset-perf/1";

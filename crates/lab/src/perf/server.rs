@@ -3,38 +3,43 @@ use quickset_base::Duration;
 
 use super::cost::processor_time;
 use super::pattern::{Check, Pattern};
+use super::source::Source;
 use super::{Report, Request};
 
 /// Serves every client of an endpoint, until the endpoint is closed.
 pub async fn serve(endpoint: Endpoint) {
-    let pattern = Pattern::new();
+    serve_from(endpoint, Source::default()).await;
+}
+
+/// The same, with what is downloaded from this source.
+pub async fn serve_from(endpoint: Endpoint, source: Source) {
     while let Some(connection) = endpoint.accept().await {
-        tokio::spawn(attend(connection, pattern.clone()));
+        tokio::spawn(attend(connection, source.clone()));
     }
 }
 
 /// Serves a connection until it ends.
-async fn attend(connection: Connection, pattern: Pattern) {
+async fn attend(connection: Connection, source: Source) {
     let began = processor_time();
     while let Ok((send, receive)) = connection.accept_bi().await {
-        let (connection, pattern) = (connection.clone(), pattern.clone());
+        let (connection, source) = (connection.clone(), source.clone());
         tokio::spawn(async move {
             // A client that gives up in the middle is no concern of a server.
-            let _ = answer(&connection, pattern, began, (send, receive)).await;
+            let _ = answer(&connection, &source, began, (send, receive)).await;
         });
     }
 }
 
 async fn answer(
     connection: &Connection,
-    pattern: Pattern,
+    source: &Source,
     began: Option<Duration>,
     (mut send, mut receive): (SendStream, RecvStream),
 ) -> Result<(), Failure> {
     match request(&mut receive).await? {
-        Request::Download(bytes) => give(&mut send, &pattern, bytes).await?,
+        Request::Download(bytes) => give(&mut send, source, bytes).await?,
         Request::Upload(_) => {
-            let mut check = Check::new(pattern);
+            let mut check = Check::new(Pattern::new());
             let intact = take(&mut receive, &mut check).await?;
             if !intact {
                 return Err(Failure);
@@ -66,13 +71,14 @@ async fn request(receive: &mut RecvStream) -> Result<Request, Failure> {
     Request::decode(&head).ok_or(Failure)
 }
 
-/// Sends the pattern: `bytes` of it, or until the peer stops it when that is 0.
-pub(super) async fn give(send: &mut SendStream, pattern: &Pattern, bytes: u64) -> Result<(), WriteError> {
-    let (mut offset, end) = (0, if bytes == 0 { u64::MAX } else { bytes });
-    while offset < end {
-        let chunk = pattern.at(offset, end - offset);
-        offset += chunk.len() as u64;
-        send.write_chunk(chunk).await?;
+/// Sends what a source has: `bytes` of it, or until the peer stops it when that is 0.
+async fn give(send: &mut SendStream, source: &Source, bytes: u64) -> Result<(), Failure> {
+    let mut reader = source.read(if bytes == 0 { u64::MAX } else { bytes }).map_err(|_| Failure)?;
+    while reader.left() > 0 {
+        if let Some(due) = reader.due() {
+            tokio::time::sleep_until(due.into()).await;
+        }
+        send.write_chunk(reader.next().map_err(|_| Failure)?).await?;
     }
     Ok(())
 }

@@ -32,6 +32,8 @@ pub use loads::{Load, Loads};
 pub use measure::{Yardstick, measure};
 pub use order::sort;
 pub(crate) use row::identity;
-pub use row::{Costs, Counted, Detail, Emulation, Metrics, Promptness, Repair, Row, Times, Timings};
+pub use row::{
+    Carried, Costs, Counted, Detail, Emulation, Metrics, Promptness, Repair, Row, SpentOn, Times, Timings,
+};
 pub use table::{Cells, Column, table};
 pub use viewing::Viewing;

@@ -143,6 +143,12 @@ pub struct Timings {
     /// What a server's work costs.
     #[serde(flatten)]
     pub costs: Costs,
+    /// What the server's thread spent its time on.
+    #[serde(flatten)]
+    pub spent: SpentOn,
+    /// How much the server's calls of the system carried.
+    #[serde(flatten)]
+    pub carried: Carried,
 }
 
 /// What a server's processor takes for what it sends and receives, the system's part included.
@@ -163,6 +169,61 @@ pub struct Costs {
     /// A byte, in picoseconds: it is copied and enciphered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub byte_ps: Option<f64>,
+}
+
+/// Shares of the processor time of a server's thread, as it was sampled; missing where the system does not permit that.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SpentOn {
+    /// Calls of the system that send, and what prepares them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spent_sending: Option<f64>,
+    /// The same of those that receive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spent_receiving: Option<f64>,
+    /// What came is read and acted on: of a server that sends, acknowledgements.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spent_acks: Option<f64>,
+    /// The protection of headers, both ways.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spent_headers: Option<f64>,
+    /// The rest of cryptography.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spent_payload: Option<f64>,
+    /// Both together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spent_crypto: Option<f64>,
+    /// Files are read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spent_file: Option<f64>,
+    /// Everything else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spent_rest: Option<f64>,
+}
+
+/// How much the calls of the system of a server carried that speaks QUIC.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Carried {
+    /// Packets of a call that sends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets_per_send: Option<Percentiles>,
+    /// Datagrams of a call that receives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packets_per_read: Option<Percentiles>,
+    /// The share of calls that send which carried more than 10 kB, by packets of full length.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sends_over_10kb: Option<f64>,
+    /// The same of 60 kB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sends_over_60kb: Option<f64>,
+    /// The share of calls that receive which brought a single datagram.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reads_of_1: Option<f64>,
+    /// The share of those that brought three at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reads_up_to_3: Option<f64>,
+    /// The share of those that brought as many as there are messages of the system in a read, or more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reads_full: Option<f64>,
 }
 
 /// What repair is of all that servers sent.

@@ -14,16 +14,16 @@ use quickset::AckPolicy;
 use quickset_base::{Batch, Datagram, Duration, Ecn, Input, Machine as _, Path, Poll, Time};
 
 use super::transfer::MTU;
-use crate::experiment::{Params, TimingError};
+use crate::experiment::{Params, Timed, TimingError};
 use crate::play::actor::{Actor, Credentials, far, near};
 use crate::play::{Flow, Work};
-use crate::results::{Costs, Metrics, Timings};
+use crate::results::{Costs, Detail, Metrics, Timings};
 
 /// Times a server's work.
 ///
 /// # Errors
 /// When a value does not fit, or the system gives no socket or no segmentation offload.
-pub(crate) fn datapath(params: &Params, seed: u64) -> Result<Metrics, TimingError> {
+pub(crate) fn datapath(params: &Params, seed: u64) -> Timed {
     let wrong = |error: &dyn Display| TimingError(format!("nothing was timed: {error}"));
     let size = params.whole("size").map_err(|error| wrong(&error))?;
     let credentials = Credentials::tls(seed).map_err(|error| wrong(&error))?;
@@ -50,7 +50,7 @@ pub(crate) fn datapath(params: &Params, seed: u64) -> Result<Metrics, TimingErro
         byte_ps: Some(quic.byte * 1e3),
     };
     let timings = Timings { costs, ..Timings::default() };
-    Ok(Metrics { timings, finished: true, ..Metrics::default() })
+    Ok((Metrics { timings, finished: true, ..Metrics::default() }, Detail::default()))
 }
 
 /// A download that nothing but the processor holds up.

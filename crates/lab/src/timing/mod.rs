@@ -6,6 +6,8 @@
 mod codes;
 mod datapath;
 mod transfer;
+#[cfg(target_os = "linux")]
+mod watch;
 
 use std::time::Instant;
 
@@ -13,16 +15,16 @@ use quickset_base::Rng;
 use quickset_sched::{Priority, Tree};
 
 pub(crate) use datapath::datapath;
-pub(crate) use transfer::transfer;
+pub(crate) use transfer::{profile, transfer};
 
-use crate::experiment::{Params, TimingError};
-use crate::results::{Metrics, Timings};
+use crate::experiment::{Params, Timed, TimingError};
+use crate::results::{Detail, Metrics, Timings};
 
 /// Times a code: one repair symbol, and the recovery of what was lost early.
 ///
 /// # Errors
 /// When a value does not fit, or what comes out is not what went in.
-pub(crate) fn codec(params: &Params, seed: u64) -> Result<Metrics, TimingError> {
+pub(crate) fn codec(params: &Params, seed: u64) -> Timed {
     let whole = |key: &str| params.whole(key).map_err(|error| TimingError(error.to_string()));
     let (count, losses, size) =
         (whole("symbols")? as usize, whole("losses")? as usize, whole("symbol_bytes")? as usize);
@@ -44,7 +46,7 @@ pub(crate) fn codec(params: &Params, seed: u64) -> Result<Metrics, TimingError> 
     };
     let timings =
         timings.ok_or_else(|| TimingError("what was lost did not come back as it was".to_owned()))?;
-    Ok(Metrics { timings, finished: true, ..Metrics::default() })
+    Ok((Metrics { timings, finished: true, ..Metrics::default() }, Detail::default()))
 }
 
 /// The median over repetitions of what `work` takes, without what prepares it; `None` once it does not succeed.
@@ -68,7 +70,7 @@ fn median_ms<T>(mut prepare: impl FnMut() -> T, mut work: impl FnMut(T) -> bool)
 ///
 /// # Errors
 /// When a value does not fit.
-pub(crate) fn decisions(params: &Params, seed: u64) -> Result<Metrics, TimingError> {
+pub(crate) fn decisions(params: &Params, seed: u64) -> Timed {
     let whole = |key: &str| params.whole(key).map_err(|error| TimingError(error.to_string()));
     let (leaves, depth) = (whole("leaves")?, whole("depth")? as u32);
     let mut tree =
@@ -84,7 +86,7 @@ pub(crate) fn decisions(params: &Params, seed: u64) -> Result<Metrics, TimingErr
     );
     let ms = ms.ok_or_else(|| TimingError("nobody's turn came".to_owned()))?;
     let timings = Timings { decisions_per_s: Some(DECISIONS as f64 * 1e3 / ms), ..Timings::default() };
-    Ok(Metrics { timings, finished: true, ..Metrics::default() })
+    Ok((Metrics { timings, finished: true, ..Metrics::default() }, Detail::default()))
 }
 
 /// Leaves `depth` steps below the root, in branches of about equal size; those whose turns follow each other were made in no
@@ -134,7 +136,7 @@ mod tests {
     #[test]
     fn codes_are_timed_when_all_comes_back() {
         for params in points("codec", &["symbols=120", "symbol_bytes=50", "losses=5,12"]) {
-            let timings = codec(&params, 1).unwrap().timings;
+            let timings = codec(&params, 1).unwrap().0.timings;
             assert!(timings.encode_ms.unwrap() > 0.0 && timings.decode_ms.unwrap() > 0.0, "{params}");
         }
         let all = codec(&points("codec", &["symbols=9", "losses=9", "codec=rlc"])[0], 1);
@@ -146,7 +148,7 @@ mod tests {
     #[test]
     fn decisions_are_counted() {
         for params in points("sched-scale", &["leaves=1,50"]) {
-            let timings = decisions(&params, 1).unwrap().timings;
+            let timings = decisions(&params, 1).unwrap().0.timings;
             assert!(timings.decisions_per_s.unwrap() > 0.0, "{params}");
         }
     }

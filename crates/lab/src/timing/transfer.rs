@@ -1,33 +1,48 @@
 //! Transfers over the loopback interface, with a thread for each end.
 
+use std::collections::BTreeMap;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use quickset::{
-    ClientConfig, Endpoint, Fec, Identity, Protection, ServerConfig, SocketConfig, TransportConfig, Trust,
+    CallSizes, ClientConfig, Endpoint, Fec, Identity, Protection, ServerConfig, SocketConfig,
+    TransportConfig, Trust,
 };
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::experiment::{HTTP1, Params, TimingError, Value};
-use crate::perf::{self, Direction, Speed};
-use crate::results::{Counted, Metrics, Timings};
+#[cfg(target_os = "linux")]
+use super::watch::{Part, Watch};
+use crate::experiment::{HTTP1, Params, Timed, TimingError, Value};
+use crate::perf::{self, Direction, Source, Speed};
+use crate::results::{Carried, Counted, Detail, Histogram, Metrics, SpentOn, Timings};
+use crate::stats::{Samples, Sorted};
 
 /// Times a transfer over loopback, with a thread for each end.
 ///
 /// # Errors
 /// When the system gives no socket or thread, or the transfer breaks off.
-pub(crate) fn transfer(params: &Params, _: u64) -> Result<Metrics, TimingError> {
-    let connections = match params.get("connections") {
-        Some(_) => params.whole("connections").map_err(|error| TimingError(error.to_string()))? as usize,
-        None => 1,
-    };
-    let bytes = params.number_or_word("size").map(|bytes| bytes as u64);
-    let bytes =
-        bytes.ok_or_else(|| TimingError("what is timed has an end; set size to a number".to_owned()))?;
+pub(crate) fn transfer(params: &Params, _: u64) -> Timed {
+    transferred(params, false)
+}
+
+/// The same, and looks at what the server spends its time on.
+///
+/// # Errors
+/// As [`transfer`].
+pub(crate) fn profile(params: &Params, _: u64) -> Timed {
+    transferred(params, true)
+}
+
+fn transferred(params: &Params, is_watched: bool) -> Timed {
+    let load = Load::of(params, is_watched)?;
     let is_http1 = params.get("ack").is_some_and(|ack| *ack == Value::Text(HTTP1.to_owned()));
-    let speed = if is_http1 { by_http1(connections, bytes)? } else { by_quic(params, connections, bytes)? };
-    Ok(Metrics {
+    let (speed, seen) = if is_http1 { by_http1(&load)? } else { by_quic(params, &load)? };
+    let (carried, histograms) = if is_watched { seen.carried() } else { Default::default() };
+    let metrics = Metrics {
         finished: true,
         completion_s: Some(speed.seconds),
         goodput_bps: Some(speed.bits_per_second),
@@ -37,12 +52,107 @@ pub(crate) fn transfer(params: &Params, _: u64) -> Result<Metrics, TimingError> 
             retransmitted: speed.lost,
             ..Counted::default()
         },
-        timings: Timings { cpu_s_per_gb: speed.cpu_s_per_gb_client, ..Timings::default() },
+        timings: Timings {
+            cpu_s_per_gb: speed.cpu_s_per_gb_client,
+            spent: seen.spent.unwrap_or_default(),
+            carried,
+            ..Timings::default()
+        },
         ..Metrics::default()
-    })
+    };
+    Ok((metrics, Detail { histograms, ..Detail::default() }))
 }
 
-fn by_quic(params: &Params, connections: usize, bytes: u64) -> Result<Speed, TimingError> {
+/// What is asked of a server.
+struct Load {
+    connections: usize,
+    bytes: u64,
+    source: Source,
+    /// The file that the source reads.
+    _file: Option<Scratch>,
+    is_watched: bool,
+}
+
+impl Load {
+    fn of(params: &Params, is_watched: bool) -> Result<Self, TimingError> {
+        let connections = match params.get("connections") {
+            Some(_) => params.whole("connections").map_err(|error| TimingError(error.to_string()))? as usize,
+            None => 1,
+        };
+        let bytes = params.number_or_word("size").map(|bytes| bytes as u64);
+        let bytes =
+            bytes.ok_or_else(|| TimingError("what is timed has an end; set size to a number".to_owned()))?;
+        let is_file = params.get("source").is_some_and(|source| *source == Value::Text("file".to_owned()));
+        let file = is_file.then(Scratch::new).transpose().map_err(broken)?;
+        let mut source = Source::default();
+        if let Some(Scratch(path)) = &file {
+            source = source.with_file(path);
+        }
+        if let Some(gbit) = params.number_or_word("offered_gbit") {
+            source = source.with_rate(gbit * 1e9 / 8.0 / connections as f64);
+        }
+        Ok(Self { connections, bytes, source, _file: file, is_watched })
+    }
+}
+
+/// A file that is there while it is read.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> io::Result<Self> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("quickset-lab-{}-{number}", std::process::id()));
+        perf::write_pattern(&path)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// What was seen at the server.
+#[derive(Default)]
+struct Seen {
+    spent: Option<SpentOn>,
+    sent: CallSizes,
+    received: CallSizes,
+}
+
+impl Seen {
+    /// How much calls carried, if there were any, and the distributions of that.
+    fn carried(&self) -> (Carried, BTreeMap<String, Histogram>) {
+        let mut histograms = BTreeMap::new();
+        let mut each = |name: &str, sizes: &CallSizes| {
+            let all = sizes.iter().flat_map(|(size, calls)| std::iter::repeat_n(size as f64, calls as usize));
+            let sorted = all.collect::<Samples>().sorted();
+            let is_any = !sorted.values().is_empty();
+            if is_any {
+                histograms.insert(name.to_owned(), Histogram::of_sorted(sorted.values()));
+            }
+            is_any.then_some(sorted)
+        };
+        let sent = each("packets_per_send", &self.sent);
+        let received = each("packets_per_read", &self.received);
+        let over = |bytes: f64| sent.as_ref().map(|sent| 1.0 - sent.share_up_to(bytes / f64::from(MTU)));
+        let up_to = |datagrams: f64| received.as_ref().map(|received| received.share_up_to(datagrams));
+        let carried = Carried {
+            packets_per_send: sent.as_ref().map(Sorted::percentiles),
+            packets_per_read: received.as_ref().map(Sorted::percentiles),
+            sends_over_10kb: over(10e3),
+            sends_over_60kb: over(60e3),
+            reads_of_1: up_to(1.0),
+            reads_up_to_3: up_to(3.0),
+            reads_full: up_to(READ - 1.0).map(|fewer| 1.0 - fewer),
+        };
+        (carried, histograms)
+    }
+}
+
+fn by_quic(params: &Params, load: &Load) -> Result<(Speed, Seen), TimingError> {
     let transport = transport(params)?;
     let (server, client) = ends(perf::PROTOCOL)?;
     let socket = SocketConfig { segmentation_offload: transport.gso, ..SocketConfig::default() };
@@ -53,28 +163,34 @@ fn by_quic(params: &Params, connections: usize, bytes: u64) -> Result<Speed, Tim
     let job = perf::Job {
         address: endpoint.local_addr(),
         name: NAME.to_owned(),
-        connections,
+        connections: load.connections,
         direction: Direction::Download,
-        bytes: Some(bytes),
+        bytes: Some(load.bytes),
         time: None,
     };
-    beside(&far, perf::serve(endpoint), || {
+    let serve = perf::serve_from(endpoint.clone(), load.source.clone());
+    let (speed, spent) = beside((&far, load.is_watched), serve, || {
         near.block_on(async {
             let endpoint = Endpoint::bind(ANYWHERE, &socket, None).map_err(broken)?;
             perf::measure(&endpoint, &client, &job, &Arc::default()).await.map_err(broken)
         })
-    })
+    });
+    let stats = endpoint.stats();
+    Ok((speed?, Seen { spent, sent: stats.sent, received: stats.received }))
 }
 
-fn by_http1(connections: usize, bytes: u64) -> Result<Speed, TimingError> {
+fn by_http1(load: &Load) -> Result<(Speed, Seen), TimingError> {
     let (server, client) = ends(perf::HTTP1)?;
     let [far, near] = [runtime()?, runtime()?];
     let listener = far.block_on(TcpListener::bind(ANYWHERE)).map_err(broken)?;
     let address = listener.local_addr().map_err(broken)?;
-    beside(&far, perf::serve_http1(listener, server.tls(&[perf::HTTP1])), || {
+    let serve = perf::serve_http1(listener, server.tls(&[perf::HTTP1]), load.source.clone());
+    let (speed, spent) = beside((&far, load.is_watched), serve, || {
         let tls = client.tls(&[perf::HTTP1]);
-        near.block_on(perf::measure_http1((address, NAME), tls, connections, bytes)).map_err(broken)
-    })
+        let measured = perf::measure_http1((address, NAME), tls, load.connections, load.bytes);
+        near.block_on(measured).map_err(broken)
+    });
+    Ok((speed?, Seen { spent, ..Seen::default() }))
 }
 
 /// A server that a client trusts.
@@ -85,22 +201,56 @@ fn ends(protocol: &str) -> Result<(ServerConfig, ClientConfig), TimingError> {
     Ok((server, ClientConfig::new(trust, &[protocol]).map_err(broken)?))
 }
 
-/// Serves on a thread of its own until this one has done its part.
-fn beside<T>(far: &Runtime, serve: impl Future<Output = ()> + Send, near: impl FnOnce() -> T) -> T {
+/// Serves on a thread of its own until this one has done its part; what that thread spent its time on, if it is watched.
+fn beside<T>(
+    (far, is_watched): (&Runtime, bool),
+    serve: impl Future<Output = ()> + Send,
+    near: impl FnOnce() -> T,
+) -> (T, Option<SpentOn>) {
     std::thread::scope(|scope| {
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        scope.spawn(move || {
-            far.block_on(async {
+        let server = scope.spawn(move || {
+            let serving = async {
                 tokio::select! {
                     () = serve => {}
                     _ = stopped => {}
                 }
-            });
+            };
+            if is_watched {
+                return watched(|| far.block_on(serving));
+            }
+            far.block_on(serving);
+            None
         });
         let done = near();
         drop(stop);
-        done
+        (done, server.join().unwrap_or_default())
     })
+}
+
+/// Does something, and tells what this thread spent its time on, where the system permits it to be seen.
+#[cfg(target_os = "linux")]
+fn watched(work: impl FnOnce()) -> Option<SpentOn> {
+    let watch = Watch::begin();
+    work();
+    let spent = watch.ok()?.end()?;
+    let share = |part| Some(spent.share(part));
+    Some(SpentOn {
+        spent_sending: share(Part::Sending),
+        spent_receiving: share(Part::Receiving),
+        spent_acks: share(Part::Acks),
+        spent_headers: share(Part::Headers),
+        spent_payload: share(Part::Payload),
+        spent_crypto: Some(spent.share(Part::Headers) + spent.share(Part::Payload)),
+        spent_file: share(Part::File),
+        spent_rest: share(Part::Rest),
+    })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn watched(work: impl FnOnce()) -> Option<SpentOn> {
+    work();
+    None
 }
 
 fn broken(error: impl std::fmt::Display) -> TimingError {
@@ -135,6 +285,8 @@ fn runtime() -> Result<Runtime, TimingError> {
 
 const ANYWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 const NAME: &str = "localhost";
+/// Messages of the system that a read takes at most (`quickset-net`, the width of its socket's reads).
+const READ: f64 = 8.0;
 /// As `quickset perf` has it.
 pub(super) const MTU: u16 = 1452;
 
@@ -147,7 +299,7 @@ mod tests {
     #[test]
     fn transfers_are_timed_however_they_are_acknowledged() {
         for point in points("throughput", &["size=2MB", "connections=3"]) {
-            let metrics = transfer(&point, 1).unwrap_or_else(|error| panic!("{point}: {error}"));
+            let (metrics, _) = transfer(&point, 1).unwrap_or_else(|error| panic!("{point}: {error}"));
             assert!(metrics.goodput_bps.unwrap() > 0.0, "{point}");
             assert_eq!(metrics.counted.bytes_useful, 2_000_000, "{point}");
         }
@@ -156,16 +308,61 @@ mod tests {
     #[test]
     fn http1_is_no_packets_of_ours_and_what_has_no_end_is_not_timed() {
         let point = |more: &str| points("throughput", &["ack=http1", "gso=yes", more]).remove(0);
-        let metrics = transfer(&point("size=2MB"), 1).unwrap();
+        let (metrics, _) = transfer(&point("size=2MB"), 1).unwrap();
         assert_eq!((metrics.counted.bytes_useful, metrics.counted.retransmitted), (2_000_000, 0));
         assert!(transfer(&point("size=unlimited"), 1).unwrap_err().to_string().contains("set size"));
+    }
+
+    /// Parts are of a whole; every datagram goes in one of the calls, and what is offered at a rate takes its time.
+    #[test]
+    fn a_server_is_seen_at_work() {
+        for ack in ["2:fixed:single", "100:fixed:merged", "http1"] {
+            let words = ["size=40MB", "gso=yes", "offered_gbit=unlimited", &format!("ack={ack}")];
+            let (metrics, detail) = profile(&points("light-profile", &words)[0], 1).unwrap();
+            assert_eq!(metrics.counted.bytes_useful, 40_000_000, "{ack}");
+            let carried = &metrics.timings.carried;
+            let names: Vec<&str> = detail.histograms.keys().map(String::as_str).collect();
+            if ack == "http1" {
+                assert_eq!((carried, names), (&Carried::default(), vec![]));
+            } else {
+                assert_eq!(names, ["packets_per_read", "packets_per_send"], "{ack}");
+                let mean = carried.packets_per_send.unwrap().mean;
+                let packets = mean * detail.histograms["packets_per_send"].count() as f64;
+                assert!(packets >= 40e6 / f64::from(MTU), "{ack}: {packets}");
+            }
+            #[cfg(target_os = "linux")]
+            if Watch::may_begin() {
+                let spent = &metrics.timings.spent;
+                let parts = [
+                    spent.spent_sending,
+                    spent.spent_receiving,
+                    spent.spent_acks,
+                    spent.spent_crypto,
+                    spent.spent_file,
+                    spent.spent_rest,
+                ];
+                let all: f64 = parts.iter().map(|part| part.expect("a share")).sum();
+                assert!((all - 1.0).abs() < 1e-9, "{ack}: {spent:?}");
+                assert!(parts[0] > Some(0.01) && parts[3] > Some(0.01), "{ack}: {spent:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_offered_at_a_rate_takes_its_time() {
+        for ack in ["2:adaptive:merged", "http1"] {
+            let words = ["size=10MB", "gso=yes", "offered_gbit=0.2", "source=memory", &format!("ack={ack}")];
+            let (metrics, _) = profile(&points("light-profile", &words)[0], 1).unwrap();
+            // But for the last piece of each.
+            assert!(metrics.goodput_bps.unwrap() < 0.24e9, "{ack}: {:?}", metrics.goodput_bps);
+        }
     }
 
     #[test]
     fn a_transfer_is_timed_and_repaired() {
         let [plain, repaired] = ["none", "fixed:10"].map(|fec| {
             let point = &points("perf-fec", &["size=2MB", &format!("fec={fec}")])[0];
-            transfer(point, 1).unwrap()
+            transfer(point, 1).unwrap().0
         });
         for metrics in [&plain, &repaired] {
             assert!(metrics.goodput_bps.unwrap() > 0.0 && metrics.counted.bytes_useful == 2_000_000);

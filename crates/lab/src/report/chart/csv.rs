@@ -45,6 +45,9 @@ impl Chart {
                     std::iter::once(name(&self.x, *at)).chain(numbers).collect()
                 })
                 .collect(),
+            Shape::Blocks(blocks, _) => {
+                blocks.iter().map(|(at, [from, to])| vec![name(&self.x, *at), short(to - from)]).collect()
+            }
             Shape::Upright(x) => vec![vec![short(*x)]],
             Shape::Cells(cells) => cells
                 .iter()

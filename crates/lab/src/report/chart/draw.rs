@@ -130,6 +130,7 @@ impl Chart {
             Shape::Dots(points) => ("dots", self.dots(points)),
             Shape::Cloud(points) => ("cloud", self.cloud(points)),
             Shape::Boxes(boxes, width) => ("box", self.boxes(boxes, *width)),
+            Shape::Blocks(blocks, width) => ("block", self.blocks(blocks, *width)),
             Shape::Upright(value) => ("upright", self.upright(*value)),
             Shape::Cells(cells) => return self.cells(svg, cells),
         };
@@ -213,6 +214,16 @@ impl Chart {
             let from = x - width / 2.0;
             let _ = write!(path, "M{from:.1} {first:.1}h{width:.1}V{third:.1}h-{width:.1}z");
             let _ = write!(path, "M{from:.1} {median:.1}h{width:.1}");
+        }
+        path
+    }
+
+    pub(super) fn blocks(&self, blocks: &[(f64, [f64; 2])], width: f64) -> String {
+        let mut path = String::new();
+        for (at, ends) in blocks {
+            let [low, high] = ends.map(|end| self.y_of(end));
+            let from = self.x_of(*at) - width / 2.0;
+            let _ = write!(path, "M{from:.1} {low:.1}h{width:.1}V{high:.1}h-{width:.1}z");
         }
         path
     }

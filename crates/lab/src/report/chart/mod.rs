@@ -1,7 +1,7 @@
 //! Figures: what they show as data, and that data as SVG (without scripts) or as CSV.
 //!
 //! *In:* a [`Chart`]: axes, and [`Curve`]s, each of one colour. *Out:* [`Chart::svg`] and [`csv`]. Kinds are distributions,
-//! lines, dots, boxes and heat maps.
+//! lines, dots, boxes, stacked blocks and heat maps.
 
 mod csv;
 mod draw;
@@ -54,6 +54,8 @@ pub(crate) enum Shape {
     Boxes(Vec<(f64, [f64; 5])>, f64),
     /// A line from the bottom to the top.
     Upright(f64),
+    /// At a place along a block from here to there, of this width: what is stacked of others lies on these.
+    Blocks(Vec<(f64, [f64; 2])>, f64),
     /// Squares of a heat map.
     Cells(Vec<Cell>),
 }

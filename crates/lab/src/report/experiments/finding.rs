@@ -67,7 +67,7 @@ fn main_metrics(sheet: &Sheet) -> Vec<String> {
                 (*metric).to_owned()
             }
             Figure::Scatter { y, .. } => (*y).to_owned(),
-            Figure::Heat { .. } | Figure::Series { .. } => continue,
+            Figure::Heat { .. } | Figure::Parts { .. } | Figure::Series { .. } => continue,
         };
         // The mean time between messages is but the length of the run; what is felt of it are the pauses.
         let path = if path == "inter_delivery_ms.mean" { "over_rtt".to_owned() } else { path };

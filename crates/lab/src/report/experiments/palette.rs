@@ -54,6 +54,12 @@ pub(crate) fn keys(experiment: &Experiment) -> impl Iterator<Item = &'static str
     experiment.figures.iter().map(Figure::compared)
 }
 
+/// The parts of a whole that figures stack, which have colours as well.
+pub(crate) fn parts(experiment: &Experiment) -> impl Iterator<Item = String> {
+    let stacked = experiment.figures.iter().filter(|figure| matches!(figure, Figure::Parts { .. }));
+    stacked.flat_map(Figure::metrics).map(str::to_owned)
+}
+
 /// What has a colour of its own, under its own name.
 const OWN: [&str; 4] = ["total", "partial", "latest", "plain"];
 /// `c0`, `c1`, … of the style sheet.

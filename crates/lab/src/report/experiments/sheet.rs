@@ -392,7 +392,8 @@ impl Sheet {
             }
             self.values(key).iter().map(Value::to_string).collect()
         };
-        std::iter::once(self.curves).chain(palette::keys(self.experiment)).flat_map(of_key)
+        let keys = std::iter::once(self.curves).chain(palette::keys(self.experiment)).flat_map(of_key);
+        keys.chain(palette::parts(self.experiment))
     }
 
     /// The names of flows that have series, each once: resources as they are asked for, others as they come.

@@ -158,6 +158,7 @@ fn metrics(sheet: &Sheet, spot: usize, published: &[Target]) -> Vec<String> {
                     [x, y].into_iter().filter(|path| Key::find(path).is_err()).map(|path| (*path).to_owned()),
                 );
             }
+            Figure::Parts { metrics, .. } => paths.extend(metrics.iter().map(|path| (*path).to_owned())),
             Figure::Series { .. } => {}
         }
     }

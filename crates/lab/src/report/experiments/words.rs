@@ -70,10 +70,14 @@ pub(crate) fn unity(path: &str) -> Option<String> {
     }
 }
 
+/// What the parts of a figure are of.
+pub(crate) const WHOLE: &str = "processor time of the server";
+
 /// What a measure or a key is called, without its unit.
 pub(crate) fn name(path: &str) -> String {
     match Measure::of(path) {
         Some(_) => metric(path),
+        None if path == "ack" => "packets for an acknowledgement".to_owned(),
         None => Key::find(path).map_or(path, |key| key.about).to_owned(),
     }
 }
@@ -275,6 +279,17 @@ fn acknowledging(name: &str) -> Option<String> {
     Some(format!("{when}; {how}"))
 }
 
+/// The same where there is little room: after how many packets, and what is not as RFC 9000 has it.
+fn acknowledging_in_short(name: &str) -> Option<String> {
+    if name == plain("ack", &Value::Text(HTTP1.to_owned())) {
+        return Some("HTTP/1.1".to_owned());
+    }
+    let (packets, rest) = name.split_once(':')?;
+    let words: Vec<&str> = rest.split(':').filter(|word| !["fixed", "single"].contains(word)).collect();
+    let word = words.iter().find(|word| **word == "adaptive").or(words.first());
+    Some(word.map_or(packets.to_owned(), |word| format!("{packets} {word}")))
+}
+
 /// What a protection sends, by its name in the library.
 fn protection(name: &str) -> Option<String> {
     let (family, parameters) = name.split_once(':').unwrap_or((name, ""));
@@ -369,6 +384,7 @@ pub(crate) fn on_axis(key: &str, value: &Value) -> String {
         ("loss", Value::Text(model)) => {
             bursts(model).map(|(_, length)| format!("bursts of {}", number(length)))
         }
+        ("ack", Value::Text(name)) => acknowledging_in_short(name),
         _ => None,
     }
     .unwrap_or_else(|| bare(key, value))

@@ -34,6 +34,7 @@ pub(crate) fn figures(page: &mut String, sheet: &Sheet) {
             Figure::Scatter { x, y, colours } => runs::scatter(sheet, x, y, colours),
             Figure::Boxes { metric, over, colours } => runs::boxes(sheet, metric, over, colours),
             Figure::Lines { metric, over, curves } => runs::lines(sheet, metric, over, curves),
+            Figure::Parts { metrics, over } => runs::parts(sheet, metrics, over),
             Figure::Heat { metric, x, y, panels } => runs::heat(sheet, metric, (x, y), panels),
         };
         drawn.retain(|panels| !panels.charts.is_empty());
@@ -139,6 +140,7 @@ fn title(figure: &Figure) -> String {
         Figure::Boxes { metric: path, over, .. } | Figure::Lines { metric: path, over, .. } => {
             format!("{} over {}", metric(path), axis(over))
         }
+        Figure::Parts { over, .. } => format!("{} over {}", words::WHOLE, words::name(over)),
         Figure::Heat { metric: path, x, y, .. } => {
             format!("{} by {} and {}", metric(path), words::name(x), words::name(y))
         }
@@ -211,6 +213,14 @@ fn reading(figure: &Figure, drawn: &[Panels]) -> String {
             let good = good(metric, " Further down is better.", " Further up is better.");
             format!(
                 "Each dot is the median of the runs there; where several agree, one lies over the others.{good}"
+            )
+        }
+        Figure::Parts { metrics, .. } => {
+            let told = metrics.iter().filter_map(|path| Measure::of(path));
+            let told =
+                told.map(|part| format!("{}: {}", part.label, part.about)).collect::<Vec<_>>().join("; ");
+            format!(
+                "Each bar is the whole, the mean of the runs there, and its blocks are what it went to. {told}."
             )
         }
         Figure::Heat { metric, .. } => {

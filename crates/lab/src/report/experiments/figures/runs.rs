@@ -254,6 +254,45 @@ pub(super) fn heat(sheet: &Sheet, path: &str, (x, y): (&str, &str), by: &str) ->
     grouped(sheet, by, &[x, y]).iter().map(panels).collect()
 }
 
+/// A bar for each value of a key, in which the means of parts lie on one another.
+pub(super) fn parts(sheet: &Sheet, paths: &[&str], over: &str) -> Vec<Panels> {
+    each(&grouped(sheet, over, &[over]), |group| {
+        let mean = |lane: &Lane<'_>, path: &str| {
+            let values: Vec<f64> = lane.runs.iter().filter_map(|run| run.number(path)).collect();
+            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+        };
+        let is_told = |lane: &&Lane<'_>| paths.iter().any(|path| mean(lane, path).is_some());
+        let lanes: Vec<&Lane<'_>> = group.lanes.iter().filter(is_told).collect();
+        let mut reached = vec![0.0; lanes.len()];
+        let width = WIDE.box_width(lanes.len(), 1) * BAR;
+        let curves = paths.iter().map(|path| {
+            let stacked = lanes.iter().zip(&mut reached).enumerate().filter_map(|(n, (lane, reached))| {
+                let from = *reached;
+                *reached += mean(lane, path)?;
+                Some((n as f64 + 0.5, [from, *reached]))
+            });
+            Curve {
+                class: sheet.hue_of(path).to_owned(),
+                name: words::metric(path),
+                hover: words::metric(path),
+                shape: Shape::Blocks(stacked.collect(), width),
+            }
+        });
+        let names = lanes.iter().map(|lane| words::on_axis(over, &Value::Text(lane.name.clone())));
+        let chart = Chart {
+            title: group.title(),
+            x_label: axis(over),
+            y_label: words::WHOLE.to_owned(),
+            x: Scale::Places(names.collect()),
+            y: Scale::Share,
+            marks: Vec::new(),
+            frame: WIDE,
+            curves: curves.collect(),
+        };
+        (!lanes.is_empty()).then_some(chart)
+    })
+}
+
 /// A panel of each group.
 fn each(groups: &[Group<'_>], panel: impl Fn(&Group<'_>) -> Option<Chart>) -> Vec<Panels> {
     let panels = |group| Panels { context: Group::title(group), charts: panel(group).into_iter().collect() };
@@ -400,6 +439,8 @@ fn grouped<'a>(sheet: &'a Sheet, by: &str, over: &[&str]) -> Vec<Group<'a>> {
     groups
 }
 
+/// Bars are so much wider than boxes.
+const BAR: f64 = 2.0;
 const MOST_DOTS: usize = 4000;
 /// Multiples of it by the golden ratio of 2^64 lie everywhere alike, of whatever stretch of numbers (Knuth, volume 3, 6.4).
 const SCATTERED: u64 = 0x9e37_79b9_7f4a_7c15;
