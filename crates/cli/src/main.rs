@@ -8,6 +8,7 @@
 
 mod cert;
 mod demo;
+mod descriptors;
 mod desktop;
 mod http;
 mod lab;

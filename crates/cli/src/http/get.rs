@@ -2,6 +2,7 @@ mod ask;
 mod fetch;
 mod keep;
 mod name;
+mod print;
 mod row;
 mod stroll;
 mod trip;

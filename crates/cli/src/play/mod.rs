@@ -16,6 +16,7 @@ use quickset_sim::units;
 use serde::Serialize;
 use tokio::task::JoinSet;
 
+use crate::descriptors;
 use crate::http::{interrupted, url};
 use crate::say::{self, note, say};
 use crate::trust::TrustArgs;
@@ -86,6 +87,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 async fn play(args: &Args) -> anyhow::Result<()> {
+    enough_descriptors(args.players, descriptors::take_all())?;
     let config = Arc::new(ClientConfig::new(args.trust.trust()?, &[h3::ALPN])?.with_key_log());
     let presentation = presentation(args, &config).await?;
     let players = (0..args.players).map(|n| {
@@ -123,6 +125,18 @@ async fn play(args: &Args) -> anyhow::Result<()> {
     }
     let failed = rows.iter().filter(|row| row.error.is_some()).count();
     anyhow::ensure!(failed == 0, "{failed} of {} players could not play to the end", rows.len());
+    Ok(())
+}
+
+/// Found out before the first player starts, and not by those that cannot connect while others play.
+fn enough_descriptors(players: u16, there_are: usize) -> anyhow::Result<()> {
+    // A socket each, and while it connects anew, or an address does not answer, another.
+    let needed = 2 * usize::from(players) + OTHER_DESCRIPTORS;
+    anyhow::ensure!(
+        there_are >= needed,
+        "so many players need {needed} descriptors of the system, which gives {there_are}; let it give more (ulimit -n {needed}), \
+         or take fewer players"
+    );
     Ok(())
 }
 
@@ -207,6 +221,9 @@ fn stagger(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Of the runtime, of the terminal, and of whatever else is open.
+const OTHER_DESCRIPTORS: usize = 56;
+
 /// As much of a manifest as is read.
 const MAX_MANIFEST: usize = 8 << 20;
 
@@ -217,3 +234,15 @@ const EXAMPLE: &str = "\
 Examples: eight players of a presentation that `quickset http serve` has, and the same by HTTP/1.1
   quickset play https://127.0.0.1:4433/video.mpd --pin sha256:… --players 8
   quickset play https://127.0.0.1:4433/video.mpd --pin sha256:… --players 8 --http 1 --abr bola --json";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_few_descriptors_are_told_before_anything_is_played() {
+        assert!(enough_descriptors(100, 1024).is_ok());
+        let told = enough_descriptors(1000, 1024).unwrap_err().to_string();
+        assert!(told.contains("2056") && told.contains("1024") && told.contains("ulimit -n"), "{told}");
+    }
+}

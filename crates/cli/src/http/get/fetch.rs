@@ -1,12 +1,11 @@
 //! One request, and what comes of it.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
+use bytes::Bytes;
 use indicatif::ProgressBar;
 use quickset::h3::{Client, Content, HttpError, Request, Response};
 use tokio::sync::{Notify, watch};
@@ -16,6 +15,7 @@ use super::super::pulse::{Limits, Pulse};
 use super::Url;
 use super::ask::{Ask, Source};
 use super::keep::Keep;
+use super::print::Printer;
 use super::row::{Row, ms};
 use crate::say::named;
 
@@ -34,8 +34,8 @@ pub(super) struct Fetch {
     pub(super) url: Url,
     pub(super) priority: Option<String>,
     pub(super) keep: Option<Keep>,
-    /// The content goes to stdout.
-    pub(super) print: bool,
+    /// Where the content goes to stdout.
+    pub(super) printer: Option<Printer>,
     /// The head is kept, and goes before the content.
     pub(super) include: bool,
     pub(super) row: Row,
@@ -52,8 +52,10 @@ impl Fetch {
     pub(super) async fn run(mut self) -> End {
         let began = Instant::now();
         let fetched = self.fetch(began).await;
+        // What came before something went wrong is somebody's, too.
+        let printed = self.print().await;
         self.row.total_ms = ms(began);
-        if let Err(error) = fetched {
+        if let Err(error) = fetched.and(printed) {
             // RFC 9114 §4.1.1, §5.2: whatever it asked for, it may be asked for again.
             let is_unprocessed = error.downcast_ref().is_some_and(HttpError::is_unprocessed);
             let mut told = format!("{error:#}");
@@ -84,8 +86,8 @@ impl Fetch {
             (response, content) = self.heard(self.client.fetch(&request)).await?;
         }
         self.row.answered(self.client.connection(), &response, self.include);
-        if let Some(head) = self.row.head().filter(|_| self.print) {
-            print(head.as_bytes())?;
+        if let Some((printer, head)) = self.printer.as_mut().zip(self.row.head()) {
+            printer.write(head.as_bytes()).await?;
         }
         // What a server says instead of the content is for nobody here, and may have no end.
         anyhow::ensure!(response.is_success(), "{}", refusal(&response));
@@ -125,20 +127,43 @@ impl Fetch {
     }
 
     async fn take(&mut self, began: Instant, content: &mut Content) -> anyhow::Result<()> {
-        while let Some(data) = self.heard(content.next()).await? {
+        while let Some(data) = self.next(content).await? {
             self.comes.notify_one();
             self.row.first_byte_ms.get_or_insert_with(|| ms(began));
             self.row.bytes += data.len() as u64;
             self.bar.inc(data.len() as u64);
-            match &mut self.keep {
-                Some(keep) => keep.write(&data).await?,
-                None if self.print => print(&data)?,
-                None => {}
+            match (&mut self.keep, &mut self.printer) {
+                (Some(keep), _) => keep.write(&data).await?,
+                (None, Some(printer)) => printer.write(&data).await?,
+                (None, None) => {}
             }
             // Nor was it the server's doing when that took long.
             self.pulse.moved();
         }
         Ok(())
+    }
+
+    /// More of the content. Where none is there yet, what came is printed first: somebody may wait for it.
+    async fn next(&mut self, content: &mut Content) -> anyhow::Result<Option<Bytes>> {
+        if self.printer.as_ref().is_some_and(Printer::waits) {
+            tokio::select! {
+                biased;
+                data = self.heard(content.next()) => return data,
+                () = std::future::ready(()) => {}
+            }
+            self.print().await?;
+            // Nor was it the server's doing when that took long.
+            self.pulse.moved();
+        }
+        self.heard(content.next()).await
+    }
+
+    /// Prints what waits for that.
+    async fn print(&mut self) -> anyhow::Result<()> {
+        match &mut self.printer {
+            Some(printer) => printer.flush().await,
+            None => Ok(()),
+        }
     }
 
     /// What comes of the server. That it lives, as QUIC can tell, is not enough.
@@ -158,12 +183,6 @@ impl Fetch {
             }
         }
     }
-}
-
-/// To stdout, all of it: what would wait there could be lost at the end without a word.
-fn print(data: &[u8]) -> anyhow::Result<()> {
-    let mut output = std::io::stdout().lock();
-    output.write_all(data).and_then(|()| output.flush()).context("standard output cannot be written")
 }
 
 /// What a server says instead of the content.

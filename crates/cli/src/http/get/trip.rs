@@ -13,6 +13,7 @@ use super::ask::{Ask, Data};
 use super::fetch::{End, Fetch, INTERRUPTED};
 use super::keep::Keep;
 use super::name::Names;
+use super::print::Printer;
 use super::reach::connect;
 use super::row::{Row, ms};
 use super::{Args, stroll};
@@ -93,7 +94,7 @@ impl Trip<'_> {
                 url: (*url).clone(),
                 priority: priority_of(&args.priority, *n).map(str::to_owned),
                 keep,
-                print: args.prints(),
+                printer: args.prints().then(Printer::new),
                 include: args.includes() || ask.is_head(),
                 row: row(url),
                 comes: comes.clone(),

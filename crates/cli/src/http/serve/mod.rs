@@ -30,6 +30,7 @@ use super::pulse::Limits;
 use super::site::Most;
 use super::site::{CacheRule, Options, Site};
 use super::{TransportArgs, interrupted};
+use crate::descriptors;
 use crate::memory::{self, MemoryArgs};
 use crate::metrics::MetricsArgs;
 use crate::say::{self, named, note, say};
@@ -305,19 +306,10 @@ struct Descriptors {
     sockets: usize,
 }
 
-/// Each connection of TCP is a descriptor and each file under way another. Systems give programs few of them unless they ask
-/// for all that they may have; without, it goes on with those. Connections do not get all: those that there are need files.
+/// Each connection of TCP is a descriptor and each file under way another. Connections do not get all: those that there are need
+/// files.
 fn take_descriptors() -> Descriptors {
-    #[cfg(unix)]
-    let most = {
-        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-        let most = getrlimit(Resource::Nofile).maximum;
-        let _ = setrlimit(Resource::Nofile, Rlimit { current: most, maximum: most });
-        let now = getrlimit(Resource::Nofile).current;
-        now.map_or(usize::MAX, |now| usize::try_from(now).unwrap_or(usize::MAX))
-    };
-    #[cfg(not(unix))]
-    let most = usize::MAX;
+    let most = descriptors::take_all();
     // What is open all the time, and files of folders that are listed in this moment.
     let free = most.saturating_sub(128).max(2);
     let files = (free / 4).clamp(1, OPEN_FILES);
