@@ -299,4 +299,25 @@ mod tests {
         assert_eq!(actors.len(), 1);
         assert!(dropped.is_some_and(|dropped| (50..100).contains(&dropped)), "{dropped:?}");
     }
+
+    /// Players who share a server have one in reality as well: each is served on a connection of its own, and all see the same.
+    #[test]
+    fn players_share_a_server_over_sockets() {
+        let experiment = catalogue::find("dash").unwrap();
+        let words =
+            ["players=3", "abr=dynamic", "datapath=adaptive", "seconds=2", "segment_s=1", "scale=200"];
+        let words = crate::experiment::Overrides::parse(&words.map(str::to_owned)).unwrap();
+        let points = experiment.points(&words).unwrap();
+        let setting = experiment.setting(&points[0]).unwrap();
+        let (seen, _) = really(&setting, 1, &AtomicBool::new(false), &mut |_| {}).unwrap();
+        assert_eq!(seen.flows.len(), 3);
+        for flow in &seen.flows {
+            let watched = flow.watched.unwrap();
+            assert!(flow.broken.is_none() && flow.finished.is_some(), "{:?}", flow.broken);
+            assert_eq!((watched.played, watched.segments), (Duration::from_secs(2), 2));
+            // At least what the lowest bitrate has, of which one byte in 200 was on the wire, and on this connection.
+            assert!(flow.delivered >= 2 * 1_000_000 / 8 / 200, "{}", flow.delivered);
+            assert!(flow.server.sent_bytes > flow.delivered, "{:?}", flow.server);
+        }
+    }
 }
