@@ -17,6 +17,10 @@ use crate::run::{Ended, folder, run};
 /// What it may hold: the program, windows of a connection, and a small screen.
 const MEMORY: u64 = 96 << 20;
 
+/// The same where a server is faster than whoever reads: the window of a connection is full then (48 MiB), which takes up to three
+/// times as much memory in parts of packets.
+const FULL: u64 = MEMORY + 2 * (48 << 20);
+
 /// How long each is watched.
 const WATCHED: Duration = Duration::from_secs(4);
 
@@ -197,6 +201,6 @@ fn what_has_no_end_is_not_held() {
     for (name, deed) in cases {
         let ended = view(&Hostile::new(deed));
         assert!(ended.code.is_none_or(|code| code == 1), "{name}: {ended:?}");
-        assert!(ended.peak < MEMORY, "{name}: {ended:?}");
+        assert!(ended.peak < FULL, "{name}: {ended:?}");
     }
 }
