@@ -1,9 +1,10 @@
 //! `http get`.
 
 use std::fs;
+use std::io::Read as _;
 use std::net::UdpSocket;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -108,6 +109,31 @@ fn what_is_no_answer_ends_with_a_sentence_and_without_a_file() {
         assert!(!names(folder.path()).contains(&"file".to_owned()), "{name}: {:?}", names(folder.path()));
     }
     none(&slips);
+}
+
+/// What is printed is there as soon as it came, and all of it however the rest ends.
+#[test]
+fn what_came_is_printed() {
+    use Say::{Bytes, Close, Reset};
+    let answer = |rest: Vec<Say>| {
+        let said = [Bytes(head(200, &[("content-length", "10")])), Bytes(data(b"12345"))];
+        Hostile::new(Script { answers: vec![[&said[..], &rest].concat()], ..Script::default() })
+    };
+    let late = answer(vec![Say::Wait(Duration::from_secs(1)), Bytes(data(b"67890")), Say::End]);
+    let mut child = get(late.address, &late.pin, "/file", &[]).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut output, mut printed) = (child.stdout.take().unwrap(), vec![0; 100]);
+    let n = output.read(&mut printed).unwrap();
+    assert_eq!(&printed[..n], b"12345", "before more comes");
+    printed.clear();
+    output.read_to_end(&mut printed).unwrap();
+    assert_eq!((&printed[..], child.wait().unwrap().success()), (&b"67890"[..], true));
+    // What is given up may take with it what was not read yet.
+    let later = Say::Wait(Duration::from_millis(200));
+    for end in [vec![Say::End], vec![later.clone(), Reset(0x102)], vec![later, Close(0x102)]] {
+        let server = answer(end.clone());
+        let output = get(server.address, &server.pin, "/file", &[]).output().unwrap();
+        assert_eq!((&output.stdout[..], output.status.code()), (&b"12345"[..], Some(1)), "{end:?}");
+    }
 }
 
 /// What there was is gone on with by what fits, or fetched anew; never is one file made of two.

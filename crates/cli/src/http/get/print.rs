@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use tokio::io::{AsyncWriteExt as _, BufWriter, Stdout};
 
 /// Standard output, written in large parts: content comes by the packet, and each write goes to another thread, since whoever reads
-/// may take his time.
+/// may be slow.
 #[derive(Debug)]
 pub(super) struct Printer(BufWriter<Stdout>);
 
@@ -23,7 +23,7 @@ impl Printer {
         !self.0.buffer().is_empty()
     }
 
-    /// Writes what waits. Whoever gives up on this loses nothing.
+    /// Writes what waits.
     pub(super) async fn flush(&mut self) -> anyhow::Result<()> {
         self.0.flush().await.context(UNWRITTEN)
     }
