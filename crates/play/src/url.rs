@@ -183,9 +183,14 @@ fn encoded(part: &str) -> String {
     out
 }
 
-/// As much of it as a message has room for.
+/// As much of it as a message has room for, without a name or password in it: messages go into logs.
 fn shown(text: &str) -> String {
-    text.chars().take(80).collect()
+    let after = text.find("//").map_or(0, |slashes| slashes + 2);
+    let (before, rest) = text.split_at(after);
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let hidden = rest[..end].rfind('@').map_or(0, |at| at + 1);
+    let secret = if hidden > 0 { "…@" } else { "" };
+    before.chars().chain(secret.chars()).chain(rest[hidden..].chars()).take(80).collect()
 }
 
 #[cfg(test)]
@@ -264,6 +269,14 @@ mod tests {
             ["https://user:secret@example.org/", "//user@example.org", "https://ex ample/", "//bücher/"]
         {
             assert!(matches!(base.join(wrong), Err(UrlError::Host(_))), "{wrong}");
+        }
+        for secret in [
+            "https://user:secret@example.org/x@y",
+            "//a@secret@example.org/x@y",
+            "ftp://secret@example.org/x@y",
+        ] {
+            let told = base.join(secret).expect_err("it has a secret").to_string();
+            assert!(!told.contains("secret") && told.contains("//…@example.org/x@y"), "{told}");
         }
         assert_eq!(
             base.join("ü b/{c}?d e").map(|url| url.target()).as_deref(),

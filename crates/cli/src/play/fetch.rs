@@ -80,6 +80,7 @@ impl Fetcher {
                 return Ok(Fetched { url, bytes, first_byte, content });
             };
             let to = resource.url.join(location)?;
+            anyhow::ensure!(to.is_secure(), "it is at {to} now, and what is not https:// is not fetched");
             anyhow::ensure!(
                 self.elsewhere || to.same_origin(&resource.url),
                 "it is at {to} now, which is another server; follow it there with --elsewhere"

@@ -205,6 +205,15 @@ fn answer(name: &str, out: &mut impl Write) -> std::io::Result<()> {
         "away" => {
             write!(out, "HTTP/1.1 307 .\r\nlocation: https://127.0.0.2:9/1\r\ncontent-length: 0\r\n\r\n")
         }
+        "plain" => {
+            write!(out, "HTTP/1.1 302 .\r\nlocation: http://127.0.0.2:9/1\r\ncontent-length: 0\r\n\r\n")
+        }
+        "named" => {
+            write!(
+                out,
+                "HTTP/1.1 302 .\r\nlocation: https://u:secret@a.example/1\r\ncontent-length: 0\r\n\r\n"
+            )
+        }
         "moved" => write!(out, "HTTP/1.1 301 .\r\nlocation: /whole/1\r\ncontent-length: 0\r\n\r\n"),
         "whole" => write!(out, "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nfour"),
         "noise" => write!(out, "\x1b[2J\r\n\r\n"),
@@ -277,6 +286,8 @@ fn servers_that_answer_wrongly_are_told_apart() {
             ("empty", "it is empty"),
             ("circle", "redirected more than 5 times"),
             ("away", "https://127.0.0.2:9/1 now, which is another server"),
+            ("plain", "http://127.0.0.2:9/1 now, and what is not https://"),
+            ("named", "names no host"),
             ("whole", "take ranges"),
             ("noise", "invalid HTTP"),
             ("late", "not complete within 3 s"),
@@ -291,6 +302,7 @@ fn servers_that_answer_wrongly_are_told_apart() {
                 let said = text(&output.stderr);
                 assert_eq!(output.status.code(), Some(1), "{name}: {said}");
                 assert!(said.contains(hint) && said.contains("1 of 1 players"), "{name}: {said}");
+                assert!(!said.contains("secret"), "{name}: {said}");
             });
         }
         for name in ["moved", "askew"] {
