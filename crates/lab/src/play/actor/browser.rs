@@ -1,25 +1,20 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
-use quickset_base::{Path, Time};
-use quickset_h3::{Body, Config, Connection as Http, Event as HttpEvent, OnQuic, Refusal, Request};
-use quickset_quic::{
-    ClientConfig, Closed, Connection, ConnectionKey, Event, Node, Protection, Side, StreamEvent, StreamId,
-};
+use quickset_base::Time;
+use quickset_h3::{Body, Refusal, Request};
+use quickset_quic::{Closed, Event, Node, Protection, StreamEvent, StreamId};
 
+use super::asking::{Asking, News};
 use super::{Application, Credentials};
 use crate::play::{Flow, FlowSeen, Progress, ResourceSeen, Visit};
 
 /// The end that asks for resources by HTTP/3, and measures.
 pub(crate) struct Browser {
-    node: Node,
-    config: Option<ClientConfig>,
-    server: SocketAddr,
+    asking: Asking,
     start: Time,
     protection: Protection,
     visit: Visit,
-    key: Option<ConnectionKey>,
-    http: Option<Http>,
     /// How many resources each still waits for before it is asked for.
     waits: Vec<usize>,
     /// To be asked for as soon as there is a stream.
@@ -37,22 +32,17 @@ impl Browser {
         seed: u64,
         server: SocketAddr,
     ) -> Self {
-        let (node, config) = credentials.client_node(&flow.transport, seed);
         let waits: Vec<usize> = visit.resources.iter().map(|resource| resource.after.len()).collect();
         let ready = (0..waits.len()).filter(|n| waits[*n] == 0).collect();
         let resources = vec![ResourceSeen::default(); waits.len()];
         Self {
-            node,
-            config: Some(config),
-            server,
+            asking: Asking::new(flow, credentials, seed, server),
             start: Time::ZERO + flow.start,
             protection: flow.protection.clone(),
             missing: waits.len(),
             waits,
             ready,
             visit: visit.clone(),
-            key: None,
-            http: None,
             under_way: BTreeMap::new(),
             done: false,
             seen: FlowSeen { started: flow.start, resources, ..FlowSeen::default() },
@@ -64,7 +54,7 @@ impl Browser {
     }
 
     pub(crate) fn tell(&mut self, seen: &mut FlowSeen) {
-        if let Some(connection) = self.key.and_then(|key| self.node.connection(key)) {
+        if let Some(connection) = self.asking.connection() {
             self.seen.client = connection.stats();
         }
         let FlowSeen { resources, server, early, .. } = std::mem::take(seen);
@@ -75,30 +65,9 @@ impl Browser {
         }
     }
 
-    /// A verb of HTTP on the connection.
-    fn verb<T>(&mut self, now: Time, verb: impl FnOnce(&mut Http, &mut OnQuic<'_>) -> T) -> Option<T> {
-        let connection = self.node.connection(self.key?)?;
-        Some(verb(self.http.as_mut()?, &mut OnQuic { connection, now }))
-    }
-
-    fn connection(&mut self) -> Option<&mut Connection> {
-        self.node.connection(self.key?)
-    }
-
-    fn connect(&mut self, now: Time) {
-        let Some(config) = self.config.take() else { return };
-        match self.node.connect(now, &config, Path::to(self.server), "localhost") {
-            Ok(key) => self.key = Some(key),
-            Err(error) => self.fail(error.to_string()),
-        }
-    }
-
     fn on_connected(&mut self, now: Time) {
         self.seen.connected = Some(now.since(Time::ZERO));
-        if let Some(connection) = self.connection() {
-            let http = Http::new(Side::Client, Config::default(), &mut OnQuic { connection, now });
-            self.http = Some(http);
-        }
+        self.asking.begin(now);
         self.ask(now);
     }
 
@@ -110,10 +79,10 @@ impl Browser {
             if !priority.is_empty() {
                 request = request.with("priority", priority.clone());
             }
-            match self.verb(now, |http, t| http.request(t, &request, true)) {
+            match self.asking.verb(now, |http, t| http.request(t, &request, true)) {
                 Some(Ok(id)) => {
                     let protection = self.protection.clone();
-                    if let Some(connection) = self.connection() {
+                    if let Some(connection) = self.asking.connection() {
                         connection.set_protection(id, &protection).expect("the stream was opened just now");
                     }
                     self.ready.pop_front();
@@ -127,18 +96,12 @@ impl Browser {
     }
 
     fn on_stream(&mut self, now: Time, event: StreamEvent) {
-        self.verb(now, |http, t| http.handle(t, event));
-        while let Some(event) = self.http.as_mut().and_then(Http::poll_event) {
-            match event {
-                HttpEvent::Response { id, response } if response.is_success() => self.read(now, id),
-                HttpEvent::Response { response, .. } => {
-                    self.fail(format!("an answer has status {}", response.status));
-                }
-                HttpEvent::Readable(id) => self.read(now, id),
-                HttpEvent::Available(_) => self.ask(now),
-                HttpEvent::Aborted { why, .. } => self.fail(why.to_string()),
-                HttpEvent::Closed(error) => self.fail(error.to_string()),
-                _ => {}
+        self.asking.handle(now, event);
+        while let Some(news) = self.asking.news() {
+            match news {
+                News::Readable(id) => self.read(now, id),
+                News::MayAsk => self.ask(now),
+                News::Failed(why) => self.fail(why),
             }
         }
     }
@@ -146,7 +109,7 @@ impl Browser {
     fn read(&mut self, now: Time, id: StreamId) {
         let Some(n) = self.under_way.get(&id).copied() else { return };
         loop {
-            match self.verb(now, |http, t| http.read(t, id, usize::MAX)) {
+            match self.asking.verb(now, |http, t| http.read(t, id, usize::MAX)) {
                 Some(Ok(Body::Data(data))) => self.count(now, n, data.len() as u64),
                 Some(Ok(Body::Finished)) => {
                     self.under_way.remove(&id);
@@ -201,11 +164,11 @@ impl Browser {
 
 impl Application for Browser {
     fn node(&mut self) -> &mut Node {
-        &mut self.node
+        &mut self.asking.node
     }
 
     fn on_event(&mut self, now: Time) -> bool {
-        let Some((_, event)) = self.node.poll_event() else { return false };
+        let Some((_, event)) = self.asking.node.poll_event() else { return false };
         match event {
             Event::Connected => self.on_connected(now),
             Event::Stream(event) => self.on_stream(now, event),
@@ -218,10 +181,12 @@ impl Application for Browser {
     }
 
     fn on_time(&mut self, now: Time) {
-        self.connect(now);
+        if let Err(error) = self.asking.connect(now) {
+            self.fail(error);
+        }
     }
 
     fn deadline(&self) -> Option<Time> {
-        self.config.as_ref().map(|_| self.start)
+        self.asking.is_unconnected().then_some(self.start)
     }
 }

@@ -5,6 +5,7 @@
 //! it is: its group, and its place over all groups. Resources are asked for and answered by HTTP/3, by a browser and a
 //! site, and so are videos, by viewers and the one origin of them all.
 
+mod asking;
 mod browser;
 mod client;
 mod origin;

@@ -1,24 +1,21 @@
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 
-use quickset_base::{Duration, Path, Time};
-use quickset_h3::{Body, Config, Connection as Http, Event as HttpEvent, OnQuic, Refusal, Request};
+use quickset_base::{Duration, Time};
+use quickset_h3::{Body, Refusal, Request};
 use quickset_play::{Action, Config as Playing, Elsewhere, Player, Presentation, Url};
-use quickset_quic::{ClientConfig, Closed, ConnectionKey, Event, Node, Side, StreamEvent, StreamId};
+use quickset_quic::{Closed, Event, Node, StreamEvent, StreamId};
 
+use super::asking::{Asking, News};
 use super::{Application, Credentials};
 use crate::play::{Flow, FlowSeen, Watch};
 
 /// The end that watches a video, by a player that fetches it by HTTP/3.
 pub(crate) struct Viewer {
-    node: Node,
-    config: Option<ClientConfig>,
-    server: SocketAddr,
+    asking: Asking,
     start: Time,
     watch: Watch,
     player: Player,
-    key: Option<ConnectionKey>,
-    http: Option<Http>,
     fetch: Option<Fetch>,
     /// When the player is to be asked again.
     wake: Option<Time>,
@@ -41,20 +38,15 @@ impl Viewer {
         seed: u64,
         server: SocketAddr,
     ) -> Self {
-        let (node, config) = credentials.client_node(&flow.transport, seed);
         let address = Url::parse("https://localhost/").expect("it is an address");
         let presentation = Presentation::parse(&manifest(watch), &address, Elsewhere::Refused);
         let presentation = presentation.expect("the manifest is made to be read");
         let playing = Playing { algorithm: watch.rule, seed, ..Playing::default() };
         Self {
-            node,
-            config: Some(config),
-            server,
+            asking: Asking::new(flow, credentials, seed, server),
             start: Time::ZERO + flow.start,
             watch: watch.clone(),
             player: Player::new(&presentation, playing).expect("the ladder ascends"),
-            key: None,
-            http: None,
             fetch: None,
             wake: None,
             done: false,
@@ -67,7 +59,7 @@ impl Viewer {
     }
 
     pub(crate) fn tell(&mut self, seen: &mut FlowSeen) {
-        if let Some(connection) = self.key.and_then(|key| self.node.connection(key)) {
+        if let Some(connection) = self.asking.connection() {
             self.seen.client = connection.stats();
         }
         self.seen.watched = Some(self.player.report());
@@ -76,26 +68,9 @@ impl Viewer {
         seen.server = server;
     }
 
-    /// A verb of HTTP on the connection.
-    fn verb<T>(&mut self, now: Time, verb: impl FnOnce(&mut Http, &mut OnQuic<'_>) -> T) -> Option<T> {
-        let connection = self.node.connection(self.key?)?;
-        Some(verb(self.http.as_mut()?, &mut OnQuic { connection, now }))
-    }
-
-    fn connect(&mut self, now: Time) {
-        let Some(config) = self.config.take() else { return };
-        match self.node.connect(now, &config, Path::to(self.server), "localhost") {
-            Ok(key) => self.key = Some(key),
-            Err(error) => self.fail(error.to_string()),
-        }
-    }
-
     fn on_connected(&mut self, now: Time) {
         self.seen.connected = Some(now.since(Time::ZERO));
-        if let Some(connection) = self.key.and_then(|key| self.node.connection(key)) {
-            let http = Http::new(Side::Client, Config::default(), &mut OnQuic { connection, now });
-            self.http = Some(http);
-        }
+        self.asking.begin(now);
         self.ask(now);
     }
 
@@ -120,7 +95,7 @@ impl Viewer {
     fn ask(&mut self, now: Time) {
         let Some(Fetch { path, stream: None, .. }) = &self.fetch else { return };
         let request = Request::new("GET", "localhost", path.clone());
-        match self.verb(now, |http, t| http.request(t, &request, true)) {
+        match self.asking.verb(now, |http, t| http.request(t, &request, true)) {
             Some(Ok(id)) => {
                 if let Some(fetch) = &mut self.fetch {
                     fetch.stream = Some(id);
@@ -132,25 +107,19 @@ impl Viewer {
     }
 
     fn on_stream(&mut self, now: Time, event: StreamEvent) {
-        self.verb(now, |http, t| http.handle(t, event));
-        while let Some(event) = self.http.as_mut().and_then(Http::poll_event) {
-            match event {
-                HttpEvent::Response { id, response } if response.is_success() => self.read(now, id),
-                HttpEvent::Response { response, .. } => {
-                    self.fail(format!("an answer has status {}", response.status));
-                }
-                HttpEvent::Readable(id) => self.read(now, id),
-                HttpEvent::Available(_) => self.ask(now),
-                HttpEvent::Aborted { why, .. } => self.fail(why.to_string()),
-                HttpEvent::Closed(error) => self.fail(error.to_string()),
-                _ => {}
+        self.asking.handle(now, event);
+        while let Some(news) = self.asking.news() {
+            match news {
+                News::Readable(id) => self.read(now, id),
+                News::MayAsk => self.ask(now),
+                News::Failed(why) => self.fail(why),
             }
         }
     }
 
     fn read(&mut self, now: Time, id: StreamId) {
         while self.fetch.as_ref().is_some_and(|fetch| fetch.stream == Some(id)) {
-            match self.verb(now, |http, t| http.read(t, id, usize::MAX)) {
+            match self.asking.verb(now, |http, t| http.read(t, id, usize::MAX)) {
                 Some(Ok(Body::Data(data))) => {
                     self.player.first_byte(since_start(now));
                     self.seen.delivered += data.len() as u64;
@@ -180,11 +149,11 @@ impl Viewer {
 
 impl Application for Viewer {
     fn node(&mut self) -> &mut Node {
-        &mut self.node
+        &mut self.asking.node
     }
 
     fn on_event(&mut self, now: Time) -> bool {
-        let Some((_, event)) = self.node.poll_event() else { return false };
+        let Some((_, event)) = self.asking.node.poll_event() else { return false };
         match event {
             Event::Connected => self.on_connected(now),
             Event::Stream(event) => self.on_stream(now, event),
@@ -197,7 +166,9 @@ impl Application for Viewer {
     }
 
     fn on_time(&mut self, now: Time) {
-        self.connect(now);
+        if let Err(error) = self.asking.connect(now) {
+            self.fail(error);
+        }
         self.play(now);
     }
 
@@ -205,7 +176,7 @@ impl Application for Viewer {
         if self.done {
             return None;
         }
-        if self.config.is_some() { Some(self.start) } else { self.wake }
+        if self.asking.is_unconnected() { Some(self.start) } else { self.wake }
     }
 }
 
