@@ -136,6 +136,18 @@ fn what_came_is_printed() {
     }
 }
 
+/// Who wants no more of it ends it, and hears of no error.
+#[test]
+fn a_reader_may_leave() {
+    let endless = vec![Say::Bytes(head(200, &[])), Say::Forever(data(&[7; 5000]))];
+    let server = Hostile::new(Script { answers: vec![endless], ..Script::default() });
+    let mut command = get(server.address, &server.pin, "/file", &[]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdout.take().unwrap().read_exact(&mut [0; 100]).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr)), (Some(0), "".into()));
+}
+
 /// What there was is gone on with by what fits, or fetched anew; never is one file made of two.
 #[test]
 fn of_parts_that_do_not_fit_no_file_is_made() {

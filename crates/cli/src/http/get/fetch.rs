@@ -55,7 +55,8 @@ impl Fetch {
         // What came before something went wrong is somebody's, too.
         let printed = self.print().await;
         self.row.total_ms = ms(began);
-        if let Err(error) = fetched.and(printed) {
+        // A reader who wants no more, like `head`, is no error.
+        if let Err(error) = fetched.and(printed).or_else(unless_unwanted) {
             // RFC 9114 §4.1.1, §5.2: whatever it asked for, it may be asked for again.
             let is_unprocessed = error.downcast_ref().is_some_and(HttpError::is_unprocessed);
             let mut told = format!("{error:#}");
@@ -182,6 +183,14 @@ impl Fetch {
                 anyhow::bail!("the server lives and sends nothing; ask later, or give it longer with --timeout")
             }
         }
+    }
+}
+
+/// The error, but not that nobody reads what is printed any more.
+fn unless_unwanted(error: anyhow::Error) -> anyhow::Result<()> {
+    match error.downcast_ref::<std::io::Error>() {
+        Some(cause) if cause.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        _ => Err(error),
     }
 }
 
