@@ -159,7 +159,7 @@ impl Readable {
         if let Some(bytes) = self.shared(offset, len, read) {
             return Ok(bytes);
         }
-        let mut part = BytesMut::zeroed(len);
+        let mut part = room(len);
         let n = read(&mut part, offset)?;
         part.truncate(n);
         Ok(part.freeze())
@@ -235,7 +235,7 @@ impl Readable {
         if let Some(bytes) = self.shared(offset, len, read) {
             return Some(bytes);
         }
-        let mut part = BytesMut::zeroed(len);
+        let mut part = room(len);
         let n = read(&mut part, offset).ok()?;
         part.truncate(n);
         // At the end of the file, or where there may be nothing in memory.
@@ -301,6 +301,14 @@ const NEAR: [u32; 12] = [
     0xe0f5_e1e2,
     0x9660,
 ];
+
+/// Room to read so many bytes into. Nobody asks the allocator for zeros here: it would have the system take the pages away and give
+/// new ones, each of which costs a fault, which is more than to write over those that there are.
+fn room(len: usize) -> BytesMut {
+    let mut room = BytesMut::with_capacity(len);
+    room.resize(len, 0);
+    room
+}
 
 #[cfg(test)]
 mod tests {
