@@ -19,7 +19,7 @@ const MEMORY: u64 = 96 << 20;
 
 /// The same where a server is faster than whoever reads: the window of a connection is full then (48 MiB), which takes up to three
 /// times as much memory in parts of packets.
-const FULL: u64 = MEMORY + 2 * (48 << 20);
+const FULL: u64 = MEMORY + 3 * (48 << 20);
 
 /// How long each is watched.
 const WATCHED: Duration = Duration::from_secs(4);
