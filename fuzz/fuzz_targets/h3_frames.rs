@@ -19,8 +19,7 @@ fuzz_target!(|input: &[u8]| {
         match item {
             Item::Frame(frame) => round_trip(kind, frame),
             Item::DataHeader(len) => {
-                let mut header = Vec::new();
-                data_header(&mut header, *len);
+                let header = data_header(*len);
                 let (items, end) = read(kind.reader(), &header, header.len());
                 assert_eq!((items, end), (vec![Item::DataHeader(*len)], Ok(*len == 0)));
             }

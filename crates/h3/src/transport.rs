@@ -50,6 +50,8 @@ pub trait Transport {
     fn set_class(&mut self, _id: StreamId, _path: &[Class]) {}
     /// Puts the stream's data before that of all urgencies.
     fn set_critical(&mut self, id: StreamId);
+    /// What is written to the stream from here on is waited for by nobody: it may go along with whatever leaves.
+    fn set_piggyback(&mut self, _id: StreamId) {}
     /// What was written to the stream so far is what somebody waits for.
     fn flush(&mut self, _id: StreamId) {}
     /// How losses of what we send on the stream are repaired from now on.
@@ -159,6 +161,10 @@ impl Transport for OnQuic<'_> {
 
     fn set_critical(&mut self, id: StreamId) {
         let _ = self.connection.set_critical(id);
+    }
+
+    fn set_piggyback(&mut self, id: StreamId) {
+        let _ = self.connection.set_piggyback(id);
     }
 
     fn flush(&mut self, id: StreamId) {

@@ -87,6 +87,10 @@ impl Critical {
                 if let Some(id) = lane.id {
                     // Everything else waits for what is said here.
                     t.set_critical(id);
+                    if kind == stream::QPACK_DECODER {
+                        // RFC 9204 §2.1.4: until an encoder hears of it, it compresses a little less.
+                        t.set_piggyback(id);
+                    }
                     tell(t, || Traced::Stream(Side::Local, id, StreamKind::Uni(kind)));
                     if kind == stream::CONTROL {
                         tell(t, || Traced::Created(id, Told::Other(&self.settings)));

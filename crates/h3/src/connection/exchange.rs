@@ -185,6 +185,17 @@ impl Inflow {
         }
     }
 
+    /// Whether the stream has ended and nothing of it is unread.
+    pub(super) fn is_read(&mut self, t: &mut dyn Transport, id: StreamId) -> bool {
+        if self.waiting || self.behind.is_some() || self.held() > 0 {
+            return false;
+        }
+        if !self.fin && self.given_up.is_none() {
+            self.watch(t, id);
+        }
+        self.fin && self.reader.is_between_frames()
+    }
+
     /// Bytes that were read and that nobody has taken.
     pub(super) fn held(&self) -> usize {
         self.input.len() + self.reader.held()

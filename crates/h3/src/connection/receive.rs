@@ -40,9 +40,13 @@ impl Connection {
     pub fn stop(&mut self, t: &mut dyn Transport, id: StreamId, code: Code) {
         if let Some(exchange) = self.exchanges.get_mut(&id) {
             if exchange.inflow.phase != Phase::Ended {
+                // RFC 9204 §2.2.2.2: of what came whole and was read nothing is abandoned.
+                let is_abandoned = !exchange.inflow.is_read(t, id);
                 exchange.inflow.phase = Phase::Ended;
-                t.stop(id, code.0);
-                self.decoder.cancel(id.0);
+                if is_abandoned {
+                    t.stop(id, code.0);
+                    self.decoder.cancel(id.0);
+                }
             }
             self.hush(id);
             self.tidy(id);

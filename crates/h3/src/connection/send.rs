@@ -6,7 +6,7 @@ use quickset_quic::{Dir, StreamId};
 use super::drafts::SESSION_PROTOCOLS;
 use super::exchange::{Exchange, Kind, Phase};
 use super::{Connection, Refusal};
-use crate::frame::{Frame, data_header};
+use crate::frame::{Frame, data_header, headers};
 use crate::message::trailers;
 use crate::trace::{Side as Owner, StreamKind, Told, Traced, tell};
 use crate::{Code, Field, Priority, Request, Response, Transport};
@@ -129,10 +129,8 @@ impl Connection {
         }
         let n = data.len().min(MAX_DATA);
         if n > 0 {
-            let mut header = Vec::new();
-            data_header(&mut header, n as u64);
             tell(t, || Traced::Created(id, Told::Data(n as u64)));
-            exchange.out.push(header);
+            exchange.out.push(data_header(n as u64));
             exchange.out.push(data.split_to(n));
             exchange.out.flush(t, id);
             self.note_parts(id);
@@ -279,9 +277,7 @@ impl Connection {
         }
         self.critical.flush(t);
         tell(t, || Traced::Created(id, Told::Headers(section)));
-        let mut frame = Vec::new();
-        Frame::Headers(coded.into()).encode(&mut frame);
-        exchange.out.push(frame);
+        exchange.out.push(headers(&coded));
         exchange.out.flush(t, id);
         Ok(())
     }

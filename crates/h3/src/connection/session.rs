@@ -298,9 +298,7 @@ impl Connection {
         let Some(exchange) = self.exchanges.get_mut(&session) else { return };
         let mut bytes = Vec::new();
         capsule::encode(&mut bytes, kind, value);
-        let mut header = Vec::new();
-        crate::frame::data_header(&mut header, bytes.len() as u64);
-        exchange.out.push(header);
+        exchange.out.push(crate::frame::data_header(bytes.len() as u64));
         exchange.out.push(bytes);
         exchange.out.flush(t, session);
     }

@@ -7,6 +7,7 @@ mod reader;
 mod settings;
 
 use bytes::Bytes;
+use quickset_wire::varint::size;
 
 pub use reader::{FrameReader, Item, Place};
 pub use settings::Settings;
@@ -51,10 +52,19 @@ impl Frame {
     }
 }
 
-/// Writes the header of a DATA frame, which `len` bytes of payload must follow.
-pub fn data_header(out: &mut Vec<u8>, len: u64) {
-    varint::put(out, kind::DATA);
-    varint::put(out, len);
+/// A HEADERS frame.
+pub fn headers(section: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(1 + size(section.len() as u64) + section.len());
+    payload(&mut out, kind::HEADERS, section);
+    out
+}
+
+/// The header of a DATA frame, which `len` bytes of payload must follow.
+pub fn data_header(len: u64) -> Bytes {
+    let mut out = Vec::with_capacity(1 + size(len));
+    varint::put(&mut out, kind::DATA);
+    varint::put(&mut out, len);
+    out.into()
 }
 
 fn payload(out: &mut Vec<u8>, kind: u64, bytes: &[u8]) {

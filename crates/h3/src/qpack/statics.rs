@@ -17,7 +17,8 @@ pub(super) enum Found {
 
 /// The best that the table has for a field line, at its lowest index.
 pub(super) fn find(name: &[u8], value: &[u8]) -> Found {
-    let start = BY_NAME.partition_point(|&i| TABLE[i as usize].0.as_bytes() < name);
+    let is_before = |other: &[u8]| (other.len(), other) < (name.len(), name);
+    let start = BY_NAME.partition_point(|&i| is_before(TABLE[i as usize].0.as_bytes()));
     let mut same =
         BY_NAME[start..].iter().take_while(|&&i| TABLE[i as usize].0.as_bytes() == name).peekable();
     let Some(&&first) = same.peek() else { return Found::Nothing };
@@ -27,7 +28,7 @@ pub(super) fn find(name: &[u8], value: &[u8]) -> Found {
     }
 }
 
-/// Indices in the order of names, and of indices where names are equal.
+/// Indices in the order of names, by length first, so that few have to be compared; and of indices where names are equal.
 const BY_NAME: [u8; TABLE.len()] = by_name();
 
 const fn by_name() -> [u8; TABLE.len()] {
@@ -46,14 +47,17 @@ const fn by_name() -> [u8; TABLE.len()] {
 }
 
 const fn less(a: &[u8], b: &[u8]) -> bool {
+    if a.len() != b.len() {
+        return a.len() < b.len();
+    }
     let mut i = 0;
-    while i < a.len() && i < b.len() {
+    while i < a.len() {
         if a[i] != b[i] {
             return a[i] < b[i];
         }
         i += 1;
     }
-    a.len() < b.len()
+    false
 }
 
 const TABLE: [(&str, &str); 99] = [

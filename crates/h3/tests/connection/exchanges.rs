@@ -456,6 +456,28 @@ fn a_stream_that_waits_and_is_given_up_is_cancelled_in_the_table() {
     assert_eq!(raw.sent(decoder), [0x03, 0x40, 0x01], "Stream Cancellation, then an increment");
 }
 
+/// RFC 9204 §2.2.2.2: only what is abandoned is cancelled.
+#[test]
+fn a_stream_that_ended_and_was_read_is_not_cancelled_in_the_table() {
+    for (unread, told) in [(None, vec![]), (Some(frame(0, b"unread")), vec![0x40])] {
+        let mut raw = Raw::new(Side::Server);
+        let (id, _) = raw.bi(&headers(&GET));
+        for data in &unread {
+            raw.write(id, data);
+        }
+        raw.finish(id);
+        raw.ours.h3.stop(&mut raw.ours.t, id, Code::H3_NO_ERROR);
+        let decoder = std::iter::from_fn(|| raw.t.accept(Dir::Uni)).nth(2).expect("our decoder stream");
+        assert_eq!(raw.sent(decoder), [vec![0x03], told].concat());
+    }
+    // Whose end has not come is given up.
+    let mut raw = Raw::new(Side::Server);
+    let (id, _) = raw.bi(&headers(&GET));
+    raw.ours.h3.stop(&mut raw.ours.t, id, Code::H3_NO_ERROR);
+    let decoder = std::iter::from_fn(|| raw.t.accept(Dir::Uni)).nth(2).expect("our decoder stream");
+    assert_eq!(raw.sent(decoder), [0x03, 0x40]);
+}
+
 /// RFC 9114 §4.4: a server that has accepted it finds fault with anything but DATA, before its client knows.
 #[test]
 fn a_connect_has_no_trailers() {

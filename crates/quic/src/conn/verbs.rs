@@ -344,6 +344,16 @@ impl Connection {
         self.streams.set_critical(id)
     }
 
+    /// What is written to the stream from here on goes along with other data, or with an acknowledgement that was delayed; it waits
+    /// for these as long as acknowledgements are delayed at most
+    /// ([`max_ack_delay`](crate::TransportConfig::max_ack_delay)). For bytes that nobody waits for.
+    ///
+    /// # Errors
+    /// When there is no such stream.
+    pub fn set_piggyback(&mut self, id: StreamId) -> Result<(), UnknownStream> {
+        self.streams.set_along(id)
+    }
+
     /// Whether the stream is of use in parts (RFC 9218 §4.2); true from the start. Such streams of the same urgency take
     /// turns. Those that are not go before them, one after the other, in the order in which they were opened.
     ///

@@ -145,6 +145,8 @@ struct Stream {
     accepted: bool,
     /// The peer opened it, and it is known to carry bytes (FS-39).
     bytes: bool,
+    /// What is new of it goes along with whatever leaves.
+    along: bool,
     /// It has a channel of its own, and this is what it has passed as one.
     own: Option<Box<Passed>>,
     /// What it adds to the sums of its channel.
@@ -301,7 +303,7 @@ impl Streams {
                 let (owes, fresh) = stream.wants(u64::MAX);
                 self.turns.check(key, stream.class.expect("who sends has its turns"), stream.has);
                 assert_eq!(owes, stream.has & has::OWED != 0, "{stream:?}");
-                let waits = stream.has & has::FRESH != 0 || stream.starving;
+                let waits = stream.has & (has::FRESH | has::ALONG) != 0 || stream.starving;
                 assert!(fresh == waits || (half.messages.is_some() && waits), "{stream:?}");
             }
             if let Some(half) = &stream.recv {
@@ -344,6 +346,7 @@ impl Streams {
             has: 0,
             accepted: ours,
             bytes: false,
+            along: false,
             own: None,
             share: Share::default(),
             listed: false,
@@ -390,7 +393,11 @@ impl Streams {
                 }
             }
         }
-        stream.change(stream.has & has::REPAIR | bits & (has::OWED | has::FRESH), &mut self.turns);
+        let mut has = stream.has & has::REPAIR | bits & (has::OWED | has::FRESH);
+        if fresh && stream.along {
+            has ^= has::FRESH | has::ALONG;
+        }
+        stream.change(has, &mut self.turns);
         if let Some(half) = &stream.send {
             let before = std::mem::replace(&mut stream.share, Share::of(half, bits));
             if stream.share.differs(before) {
@@ -405,18 +412,6 @@ impl Streams {
             self.note_blocked();
         }
         self.look_for_room();
-    }
-
-    /// RFC 9000 §4.1: tells the peer when connection credit holds data back.
-    fn note_blocked(&mut self) {
-        if self.is_blocked() && self.credit.is_unreported() {
-            self.due |= due::DATA_BLOCKED;
-        }
-    }
-
-    /// Connection credit holds data back.
-    fn is_blocked(&self) -> bool {
-        (self.credit.limit() <= self.sent && self.turns.is_fresh()) || !self.starving.is_empty()
     }
 
     /// More may be sent on all streams together: MAX_DATA.

@@ -65,9 +65,7 @@ impl Streams {
                 break;
             }
             // Repair has packets of its own.
-            let Some(class) = stream.class.filter(|_| stream.has & (has::OWED | has::FRESH) != 0) else {
-                break;
-            };
+            let Some(class) = stream.class.filter(|_| stream.has & has::DATA != 0) else { break };
             let (id, before) = (stream.id, w.len());
             let Some(half) = &mut stream.send else { break };
             let (may_cross, given_up) = (half.may_cross(), half.state == SendState::Reset);
@@ -92,7 +90,7 @@ impl Streams {
                 }
             }
             let has = self.slab.get(key).map_or(0, |stream| stream.has);
-            if w.len() == before && has & (has::OWED | has::FRESH) != 0 {
+            if w.len() == before && has & has::DATA != 0 {
                 // The packet is full.
                 break;
             }
@@ -103,6 +101,12 @@ impl Streams {
             self.tally.beat();
         }
         Written { bytes: w.len() - empty, ends_message }
+    }
+
+    /// Whether there is data that goes along with whatever leaves, and could leave.
+    #[inline]
+    pub(crate) fn goes_along(&self) -> bool {
+        self.turns.goes_along() && self.credit.limit() > self.sent
     }
 
     /// Whose data [`write_data`](Self::write_data) would write next.
@@ -223,6 +227,19 @@ impl Streams {
             // Not of streams, or superseded.
             _ => {}
         }
+    }
+
+    /// RFC 9000 §4.1: tells the peer when connection credit holds data back.
+    pub(super) fn note_blocked(&mut self) {
+        if self.is_blocked() && self.credit.is_unreported() {
+            self.due |= due::DATA_BLOCKED;
+        }
+    }
+
+    /// Connection credit holds data back.
+    pub(super) fn is_blocked(&self) -> bool {
+        let has_new = self.turns.is_fresh() || self.turns.goes_along();
+        (self.credit.limit() <= self.sent && has_new) || !self.starving.is_empty()
     }
 
     /// Frames about the connection's credit and numbers of streams.

@@ -62,6 +62,8 @@ pub(super) struct Turns {
     owed: usize,
     /// Streams with new data that their own credit lets out.
     fresh: usize,
+    /// Those of which it goes along with whatever leaves.
+    along: usize,
     /// Leaves with something that needs no credit of the connection, in the order in which they go when there is none.
     free: BTreeSet<(u8, Key)>,
     datagrams: Option<Outsider>,
@@ -100,6 +102,10 @@ pub(super) mod has {
     pub(in crate::streams) const REPAIR: u8 = 4;
     /// Datagrams.
     pub(in crate::streams) const DATAGRAMS: u8 = 8;
+    /// New data that no packet is made for while one will leave anyway.
+    pub(in crate::streams) const ALONG: u8 = 16;
+    /// Data of a stream.
+    pub(in crate::streams) const DATA: u8 = OWED | FRESH | ALONG;
     /// What needs no credit of the connection.
     pub(super) const FREE: u8 = OWED | REPAIR | DATAGRAMS;
 }
@@ -112,6 +118,7 @@ impl Turns {
             max_frame: FIRST_FRAME,
             owed: 0,
             fresh: 0,
+            along: 0,
             free: BTreeSet::new(),
             datagrams: None,
             spare: None,
@@ -142,9 +149,10 @@ impl Turns {
         if before == after {
             return;
         }
-        self.owed = self.owed - usize::from(before & has::OWED != 0) + usize::from(after & has::OWED != 0);
-        self.fresh =
-            self.fresh - usize::from(before & has::FRESH != 0) + usize::from(after & has::FRESH != 0);
+        let count = |sum: usize, bit| sum - usize::from(before & bit != 0) + usize::from(after & bit != 0);
+        self.owed = count(self.owed, has::OWED);
+        self.fresh = count(self.fresh, has::FRESH);
+        self.along = count(self.along, has::ALONG);
         if (before | after) & has::FREE != 0 {
             self.change_free(key, class, before, after);
         }
@@ -249,6 +257,12 @@ impl Turns {
     #[inline]
     pub(super) fn is_fresh(&self) -> bool {
         self.fresh > 0
+    }
+
+    /// Something goes along with whatever leaves.
+    #[inline]
+    pub(super) fn goes_along(&self) -> bool {
+        self.along > 0
     }
 }
 
@@ -459,10 +473,11 @@ impl Turns {
 
     /// The sums are those of all streams' leaves, and what is due is known to its leaf.
     pub(super) fn check_sums(&self, all: impl Iterator<Item = (Channel, u8)>) {
-        let (mut owed, mut fresh, mut free, mut repairs) = (0, 0, 0, 0);
+        let (mut owed, mut fresh, mut along, mut free, mut repairs) = (0, 0, 0, 0, 0);
         for (channel, has) in all {
             owed += usize::from(has & has::OWED != 0);
             fresh += usize::from(has & has::FRESH != 0);
+            along += usize::from(has & has::ALONG != 0);
             free += usize::from(has & has::FREE != 0);
             repairs += usize::from(has & has::REPAIR != 0);
             assert!(has & has::REPAIR == 0 || self.is_due(channel));
@@ -474,7 +489,7 @@ impl Turns {
             repairs += usize::from(leaf.has & has::REPAIR != 0);
             assert!(leaf.has & has::REPAIR == 0 || self.is_due(channel));
         }
-        assert_eq!((owed, fresh, free), (self.owed, self.fresh, self.free.len()));
+        assert_eq!((owed, fresh, along, free), (self.owed, self.fresh, self.along, self.free.len()));
         assert_eq!(repairs, self.repairs.len());
         assert_eq!(self.named.by_name.len(), self.named.names.len());
         assert!(self.named.names.keys().all(|class| self.tree.has_children(*class)));

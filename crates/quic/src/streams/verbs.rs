@@ -241,6 +241,14 @@ impl Streams {
         self.change_priority(id, Priority::critical)
     }
 
+    /// What is written to a stream from here on goes along with whatever leaves.
+    pub(crate) fn set_along(&mut self, id: StreamId) -> Result<(), UnknownStream> {
+        let key = self.slab.key(id).ok_or(UnknownStream)?;
+        self.slab.get_mut(key).ok_or(UnknownStream)?.along = true;
+        self.refresh(key);
+        Ok(())
+    }
+
     /// Sets whether it takes turns with others of its urgency.
     pub(crate) fn set_incremental(&mut self, id: StreamId, incremental: bool) -> Result<(), UnknownStream> {
         self.change_priority(id, |priority| Priority { incremental, ..priority })

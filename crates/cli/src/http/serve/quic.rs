@@ -1,7 +1,9 @@
 //! The site by HTTP/3.
 
+use std::future::{Future as _, poll_fn};
 use std::io;
 use std::sync::Arc;
+use std::task::Poll;
 
 use bytes::Bytes;
 use quickset::h3::{self, Call, HttpError, Request, Sender};
@@ -70,17 +72,17 @@ async fn talk(connection: Connection, desk: Arc<Desk>, pulse: Arc<Pulse>, mut st
     let asker =
         Asker { client: connection.remote_address(), name, version: Version::Three, pulse: pulse.clone() };
     let visit = Visit { desk: desk.clone(), asker, purse: purse.clone(), connection: connection.clone() };
-    let serve = |call: Call, turn: Turn| {
-        match purse.answer(turn.is_first) {
-            Some(paid) => {
-                let answer = answer(visit.clone(), call);
-                tokio::spawn(async move {
-                    answer.await;
-                    drop((turn, paid));
-                });
-            }
-            // Nothing was done with it: it may be made again.
-            None => call.reply.reject(),
+    let serve = async |call: Call, turn: Turn| {
+        // Without memory nothing was done with it: it may be made again.
+        let Some(paid) = purse.answer(turn.is_first) else { return call.reply.reject() };
+        let answer = answer(visit.clone(), call);
+        let mut answer = Box::pin(async move {
+            answer.await;
+            drop((turn, paid));
+        });
+        // Most are through at once: a task is for those that have to wait.
+        if poll_fn(|cx| Poll::Ready(answer.as_mut().poll(cx).is_pending())).await {
+            tokio::spawn(answer);
         }
     };
     // Without anything under way connections end by QUIC's own idle timeout, unless the client keeps them alive.
@@ -95,9 +97,9 @@ async fn talk(connection: Connection, desk: Arc<Desk>, pulse: Arc<Pulse>, mut st
             }
             if asked.is_some() { Some(guest.turn().await) } else { None }
         };
-        tokio::select! {
-            turn = next => match (turn, asked.take()) {
-                (Some(turn), Some(call)) => serve(call, turn),
+        let (call, turn) = tokio::select! {
+            turn = next => match (asked.take(), turn) {
+                (Some(call), Some(turn)) => (call, turn),
                 _ => return,
             },
             () = purse.recalled() => return uptake.connection.close(h3::Code::H3_EXCESSIVE_LOAD.0, RECALLED),
@@ -106,7 +108,8 @@ async fn talk(connection: Connection, desk: Arc<Desk>, pulse: Arc<Pulse>, mut st
                 Still::Idle => break,
                 Still::Stalled => return uptake.connection.close(h3::Code::H3_EXCESSIVE_LOAD.0, STALLED),
             }
-        }
+        };
+        serve(call, turn).await;
     }
     // Those that are still on their way are few.
     let serve_last = |call: Call| drop(tokio::spawn(answer(visit.clone(), call)));
@@ -165,7 +168,8 @@ async fn answer(visit: Visit, call: Call) {
         if connection.connected().await.is_err() {
             return;
         }
-        desk.put(request, &asker, &mut content, &purse).await
+        // In a place of its own: what answers take is moved about for each of them, and this is rare and large.
+        Box::pin(desk.put(request, &asker, &mut content, &purse)).await
     } else {
         // What comes with the request is of no use, but it may come until the answer is there.
         // Without an answer the client hears of it, as the reply is dropped.

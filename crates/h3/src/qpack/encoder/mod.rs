@@ -89,13 +89,16 @@ impl Encoder {
             },
             required: 0,
             references: Vec::new(),
-            lines: Vec::new(),
+            // Literals at their longest: there is not one allocation for each line.
+            lines: Vec::with_capacity(fields.iter().map(|f| f.name.len() + f.value.len() + LINE).sum()),
         };
         let tracked = self.ledger.has_room() && self.store.capacity() > 0;
         for field in fields {
             match (is_secret(field), tracked) {
                 (false, true) => self.line(&mut draft, field),
-                (secret, _) => draft.without_table(field, secret),
+                (secret, _) => {
+                    draft.without_table(field, secret, statics::find(&field.name, &field.value));
+                }
             }
         }
         self.store.ease();
@@ -201,7 +204,7 @@ impl Encoder {
                 self.store.hold(index);
                 draft.literal_dynamic(index, &field.value);
             }
-            _ => draft.without_table(field, false),
+            _ => draft.without_table(field, false, found),
         }
     }
 
@@ -286,9 +289,10 @@ impl Draft {
         put_string(&mut self.lines, 0, 7, value);
     }
 
-    /// RFC 9204 §4.5.4, §4.5.6, with the bit that forbids others to index it (§7.1.3) for a secret.
-    fn without_table(&mut self, field: &Field, secret: bool) {
-        match statics::find(&field.name, &field.value) {
+    /// RFC 9204 §4.5.4, §4.5.6, with the bit that forbids others to index it (§7.1.3) for a secret; `found` is what the static
+    /// table has.
+    fn without_table(&mut self, field: &Field, secret: bool, found: Found) {
+        match found {
             Found::Line(index) if !secret => return self.indexed_static(index),
             Found::Line(index) | Found::Name(index) => {
                 put_int(&mut self.lines, if secret { 0x70 } else { 0x50 }, 4, index);
@@ -305,7 +309,7 @@ impl Draft {
 
     /// RFC 9204 §4.5.1: the prefix, and the lines.
     fn section(&mut self, max_entries: u64) -> Vec<u8> {
-        let mut section = Vec::with_capacity(self.lines.len() + 8);
+        let mut section = Vec::with_capacity(self.lines.len() + PREFIX);
         if self.required == 0 {
             section.extend_from_slice(&[0, 0]);
         } else {
@@ -350,6 +354,12 @@ const VOLATILE: [&[u8]; 14] = [
 
 /// Bytes below which a cookie can be guessed.
 const SHORT_COOKIE: usize = 20;
+
+/// Bytes of a line beside its strings, of which none is longer than its length in two bytes says, mostly.
+const LINE: usize = 4;
+
+/// Bytes of what is in front of the lines of a section, mostly.
+const PREFIX: usize = 8;
 
 /// Streams that we let wait at most, whatever the peer allows.
 const MAX_AT_RISK: u64 = 1024;

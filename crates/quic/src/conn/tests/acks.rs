@@ -202,3 +202,51 @@ fn a_mark_on_an_acknowledgement_is_a_sign_of_congestion() {
         assert!(after.window < before.window, "{before:?} {after:?}");
     }
 }
+
+/// RFC 9000 §13.2.1: an acknowledgement that was delayed carries what nobody waits for.
+#[test]
+fn what_goes_along_waits_for_other_data_and_no_longer_than_acknowledgements() {
+    let delay = TransportConfig::default().max_ack_delay;
+    let fresh = || {
+        let mut pair = quiet(AckPolicy::default());
+        let along = pair.server.open(Dir::Uni).unwrap();
+        pair.server.set_piggyback(along).unwrap();
+        (pair, along)
+    };
+    let write = |pair: &mut Joined, id| pair.server.write(id, &mut Bytes::from_static(b"?")).unwrap();
+    let sent = |pair: &mut Joined| drain(&mut pair.server, pair.now, address(2)).len();
+
+    let (mut pair, along) = fresh();
+    write(&mut pair, along);
+    assert_eq!(sent(&mut pair), 0);
+    pair.pass(delay);
+    assert_eq!(pair.client.accept(Dir::Uni), Some(along), "nothing came that it could go along with");
+
+    let (mut pair, along) = fresh();
+    let batch = pings(&mut pair, 1);
+    assert_eq!(answers(&mut pair, batch), 0);
+    pair.now += delay / 2;
+    write(&mut pair, along);
+    assert_eq!(sent(&mut pair), 0, "the acknowledgement of one packet waits, and so does this");
+    let before = pair.server.stats().sent_packets;
+    pair.pass(delay / 2);
+    assert_eq!(pair.server.stats().sent_packets, before + 1, "both in one packet");
+    assert_eq!(pair.client.accept(Dir::Uni), Some(along));
+
+    let (mut pair, along) = fresh();
+    write(&mut pair, along);
+    let other = pair.server.open(Dir::Uni).unwrap();
+    write(&mut pair, other);
+    assert_eq!(sent(&mut pair), 1, "what others wait for takes it along");
+    assert!(!pair.server.streams.goes_along());
+
+    // Two packets have an acknowledgement leave at once. If that elicited one, each of two peers would have two packets to
+    // acknowledge from then on.
+    let (mut pair, along) = fresh();
+    let mut batch = pings(&mut pair, 2);
+    write(&mut pair, along);
+    pair.server.handle(pair.now, Input::Received(&mut batch));
+    assert_eq!(sent(&mut pair), 1);
+    assert!(pair.server.streams.goes_along());
+    assert!(pair.server.set_piggyback(StreamId(77)).is_err());
+}
