@@ -17,10 +17,13 @@ pub(super) enum Found {
 
 /// The best that the table has for a field line, at its lowest index.
 pub(super) fn find(name: &[u8], value: &[u8]) -> Found {
-    let is_before = |other: &[u8]| (other.len(), other) < (name.len(), name);
-    let start = BY_NAME.partition_point(|&i| is_before(TABLE[i as usize].0.as_bytes()));
-    let mut same =
-        BY_NAME[start..].iter().take_while(|&&i| TABLE[i as usize].0.as_bytes() == name).peekable();
+    let Some(&[from, to]) = OF_LEN.get(name.len()) else { return Found::Nothing };
+    let of_len = &BY_NAME[from as usize..to as usize];
+    let is_before = |&i: &u8| TABLE[i as usize].0.as_bytes() < name;
+    let mut same = of_len[of_len.partition_point(is_before)..]
+        .iter()
+        .take_while(|&&i| TABLE[i as usize].0.as_bytes() == name)
+        .peekable();
     let Some(&&first) = same.peek() else { return Found::Nothing };
     match same.find(|&&i| TABLE[i as usize].1.as_bytes() == value) {
         Some(&i) => Found::Line(i.into()),
@@ -28,8 +31,28 @@ pub(super) fn find(name: &[u8], value: &[u8]) -> Found {
     }
 }
 
-/// Indices in the order of names, by length first, so that few have to be compared; and of indices where names are equal.
+/// Indices in the order of names, the shortest first, and of indices where names are equal.
 const BY_NAME: [u8; TABLE.len()] = by_name();
+
+/// Where those of each length are in it.
+const OF_LEN: [[u8; 2]; LONGEST + 1] = of_len();
+
+/// Bytes of the longest name.
+const LONGEST: usize = TABLE[BY_NAME[TABLE.len() - 1] as usize].0.len();
+
+const fn of_len() -> [[u8; 2]; LONGEST + 1] {
+    let mut places = [[0; 2]; LONGEST + 1];
+    let mut at = 0;
+    while at < TABLE.len() {
+        let len = TABLE[BY_NAME[at] as usize].0.len();
+        if places[len][1] == 0 {
+            places[len][0] = at as u8;
+        }
+        places[len][1] = at as u8 + 1;
+        at += 1;
+    }
+    places
+}
 
 const fn by_name() -> [u8; TABLE.len()] {
     let mut sorted = [0; TABLE.len()];
