@@ -29,6 +29,7 @@ mod source;
 mod spec;
 mod test;
 mod tools;
+mod traces;
 mod viewers;
 
 use anyhow::{Result, bail};
@@ -139,6 +140,12 @@ const COMMANDS: &[Command] = &[
         arguments: "[--missing | --page FILE.md]",
         about: "where each requirement of spec/ and of the RFCs is obeyed and where it is tested",
         run: spec::command,
+    },
+    Command {
+        name: "traces",
+        arguments: "[NAME…] [--accept | --save DIR | --against DIR]",
+        about: "scenes in virtual time, each datagram and event: whether they are what they were, or which differs first and where",
+        run: traces::command,
     },
     Command {
         name: "fuzz",

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use crate::run::{Outcome, cargo, run};
-use crate::{abr, arrows, beside, deny, e2e, flood, fuzz, msrv, needs, python, sizes, spec};
+use crate::{abr, arrows, beside, deny, e2e, flood, fuzz, msrv, needs, python, sizes, spec, traces};
 
 struct Step {
     name: &'static str,
@@ -22,6 +22,7 @@ const STEPS: &[Step] = &[
     Step { name: "spec", run: || spec::command(&[]).map(|()| Outcome::Done) },
     Step { name: "deny", run: deny::step },
     Step { name: "clippy", run: clippy },
+    Step { name: "traces", run: traces::step },
     Step { name: "tests", run: tests },
     Step { name: "parquet", run: parquet },
     Step { name: "http", run: http },

@@ -389,7 +389,7 @@ impl Network {
         if let Some(trace) = &mut self.trace {
             let bytes = payload.bytes();
             let (size, hash) = (bytes.len() as u32, hash(bytes));
-            trace.push(Record { time, link: leg.link, ordinal, size, ecn, hash, fate });
+            trace.push(Record { time, link: leg.link, ordinal, size, ecn, hash, fate }, bytes);
         }
         match fate {
             Fate::Delivered(original) => {

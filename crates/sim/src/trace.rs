@@ -13,25 +13,47 @@ use crate::network::LinkId;
 #[derive(Clone, Debug)]
 pub struct Trace {
     records: Vec<Record>,
-    keep: bool,
+    payloads: Vec<Vec<u8>>,
+    keep: Keep,
     count: u64,
     digest: Sum,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Keep {
+    Nothing,
+    Records,
+    Payloads,
 }
 
 impl Trace {
     /// A trace that keeps its records, for reading.
     pub const fn full() -> Self {
-        Self { records: Vec::new(), keep: true, count: 0, digest: Sum::new() }
+        Self::keeping(Keep::Records)
+    }
+
+    /// The same with what the packets carried.
+    pub const fn with_payloads() -> Self {
+        Self::keeping(Keep::Payloads)
     }
 
     /// A trace of constant size that only counts and sums up.
     pub const fn digest_only() -> Self {
-        Self { records: Vec::new(), keep: false, count: 0, digest: Sum::new() }
+        Self::keeping(Keep::Nothing)
+    }
+
+    const fn keeping(keep: Keep) -> Self {
+        Self { records: Vec::new(), payloads: Vec::new(), keep, count: 0, digest: Sum::new() }
     }
 
     /// The records, if they were to be kept.
     pub fn records(&self) -> &[Record] {
         &self.records
+    }
+
+    /// What the packet of the record at `index` carried when it was sent, if that was to be kept.
+    pub fn payload(&self, index: usize) -> Option<&[u8]> {
+        self.payloads.get(index).map(Vec::as_slice)
     }
 
     /// How many packets were sent.
@@ -44,11 +66,14 @@ impl Trace {
         self.digest.0
     }
 
-    pub(crate) fn push(&mut self, record: Record) {
+    pub(crate) fn push(&mut self, record: Record, payload: &[u8]) {
         self.count += 1;
         record.digest(&mut self.digest);
-        if self.keep {
+        if self.keep != Keep::Nothing {
             self.records.push(record);
+        }
+        if self.keep == Keep::Payloads {
+            self.payloads.push(payload.to_vec());
         }
     }
 }

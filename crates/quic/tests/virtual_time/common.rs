@@ -274,12 +274,17 @@ impl Setup {
 
     /// Client and server on a link, the client's hello on its way.
     pub(crate) fn pair(&self) -> Pair {
+        self.pair_of(&self.client_config(), self.server_config())
+    }
+
+    /// The same with these configurations, which other connections may share.
+    pub(crate) fn pair_of(&self, config: &ClientConfig, server: ServerConfig) -> Pair {
         let mut world = World::new(self.seed);
         let mut client = Peer::new(2 * self.seed + 1, None);
-        let server = Peer::new(2 * self.seed + 2, Some(self.server_config()));
+        let server = Peer::new(2 * self.seed + 2, Some(server));
         let key = client
             .node
-            .connect(Time::ZERO, &self.client_config(), Path::to(address(2)), "server")
+            .connect(Time::ZERO, config, Path::to(address(2)), "server")
             .expect("a connection begins");
         let client = world.add("client", address(1), client);
         let server = world.add("server", address(2), server);

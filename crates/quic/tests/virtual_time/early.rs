@@ -10,7 +10,7 @@ use quickset_quic::{
     EarlyGate, Event, Protection, Refused, RetryPolicy, SendError, ServerConfig, StreamEvent, StreamId,
     TransportErrorCode,
 };
-use quickset_sim::{World, address};
+use quickset_sim::address;
 
 use crate::common::{ALPN, Pair, Peer, Setup, pattern};
 
@@ -39,21 +39,8 @@ impl Early {
             crypto: Arc::new(NullClient::new(ALPN).with_tickets()),
             transport: Arc::new(setup.client.clone()),
         };
-        let mut world = World::new(setup.seed);
-        let mut node = Peer::new(2 * setup.seed + 1, None);
-        let key = node
-            .node
-            .connect(Time::ZERO, &client, Path::to(address(2)), "server")
-            .expect("a connection begins");
-        let near = world.add("client", address(1), node);
-        let far = world.add("server", address(2), Peer::new(2 * setup.seed + 2, Some(server.clone())));
-        let (up, down) = world.join(
-            address(1),
-            address(2),
-            "delay=1ms".parse().expect("a link"),
-            "delay=1ms".parse().expect("a link"),
-        );
-        let mut pair = Pair { world, client: near, server: far, key, up, down };
+        let near = Setup { link: "delay=1ms".parse().expect("a link"), down: None, ..setup.clone() };
+        let mut pair = near.pair_of(&client, server.clone());
         pair.until("connected", |p| !p.client().connected.is_empty() && !p.server().connected.is_empty());
         pair.pass(Duration::from_millis(50));
         let now = pair.world.now();
