@@ -2,9 +2,7 @@ use bytes::{BufMut, BytesMut};
 
 use super::session::Session;
 use crate::protocol::{SERVER_COLOURS, SERVER_UPDATE, put_rect, put_string};
-use crate::{
-    Cursor, Encoding, Framebuffer, Leds, PixelCoding, PixelFormat, Rect, Refusal, Resize, ResizeStatus,
-};
+use crate::{Cursor, Encoding, Leds, Part, PixelCoding, PixelFormat, Rect, Refusal, Resize, ResizeStatus};
 
 /// An update being written, one rectangle after the other; complete when it is dropped.
 ///
@@ -37,7 +35,8 @@ impl<'a> Update<'a> {
     }
 
     /// The pixels of `rect`, in the viewer's format and in the encodings that it takes.
-    pub fn pixels(&mut self, rect: Rect, screen: &Framebuffer) -> Result<(), Refusal> {
+    pub fn pixels<'p>(&mut self, rect: Rect, screen: impl Into<Part<'p>>) -> Result<(), Refusal> {
+        let screen = screen.into();
         if self.session.manner().coding == PixelCoding::Raw {
             return self.raw(rect, screen);
         }
@@ -57,11 +56,11 @@ impl<'a> Update<'a> {
     }
 
     /// The pixels of `rect`, in the viewer's format, one after the other.
-    pub fn raw(&mut self, rect: Rect, screen: &Framebuffer) -> Result<(), Refusal> {
+    pub fn raw<'p>(&mut self, rect: Rect, screen: impl Into<Part<'p>>) -> Result<(), Refusal> {
         if !self.session.bounds().contains(rect) {
             return Err(Refusal::Outside(rect));
         }
-        let rows = screen.rows(rect).map_err(|_| Refusal::Outside(rect))?;
+        let rows = screen.into().rows(rect).map_err(|_| Refusal::Outside(rect))?;
         if rect.is_empty() {
             return Ok(());
         }
