@@ -39,7 +39,7 @@ pub(crate) struct Addressing<'a, 'd> {
 impl<'a, 'd> Level<'a, 'd> {
     pub(crate) fn new(node: Node<'a, 'd>) -> Self {
         let mut level = Self { node, template: None, list: None, file: None };
-        for child in node.children().filter(Node::is_element) {
+        for child in elements(node) {
             let place = match child.tag_name().name() {
                 "SegmentTemplate" => &mut level.template,
                 "SegmentList" => &mut level.list,
@@ -68,7 +68,7 @@ impl<'a, 'd> Level<'a, 'd> {
 impl<'a, 'd> Addressing<'a, 'd> {
     fn new(node: Node<'a, 'd>) -> Self {
         let mut addressing = Self { node, timeline: None, initialization: None, urls: Vec::new() };
-        for child in node.children().filter(Node::is_element) {
+        for child in elements(node) {
             match child.tag_name().name() {
                 "SegmentTimeline" if addressing.timeline.is_none() => {
                     addressing.timeline = Some(children(child, "S").collect());
@@ -83,7 +83,19 @@ impl<'a, 'd> Addressing<'a, 'd> {
 }
 
 pub(crate) fn children<'a, 'd>(node: Node<'a, 'd>, name: &str) -> impl Iterator<Item = Node<'a, 'd>> {
-    node.children().filter(move |child| child.is_element() && child.tag_name().name() == name)
+    elements(node).filter(move |child| child.tag_name().name() == name)
+}
+
+/// All elements right below one. Nobody looks for them elsewhere: so tests can count what is looked at.
+fn elements<'a, 'd>(node: Node<'a, 'd>) -> impl Iterator<Item = Node<'a, 'd>> {
+    #[cfg(test)]
+    let looked_at = |node: &Node<'_, '_>| {
+        tests::LOOKS.set(tests::LOOKS.get() + 1);
+        node.is_element()
+    };
+    #[cfg(not(test))]
+    let looked_at = Node::is_element;
+    node.children().filter(looked_at)
 }
 
 /// An attribute of the closest that has it.
@@ -139,4 +151,82 @@ pub(crate) fn value(node: Node<'_, '_>, attribute: &str, value: &str) -> Manifes
 /// As much of it as a message has room for.
 pub(crate) fn shown(text: &str) -> String {
     text.chars().take(80).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use crate::{Elsewhere, Presentation, Url};
+
+    thread_local! {
+        /// How many children were looked at.
+        pub(super) static LOOKS: Cell<u64> = const { Cell::new(0) };
+    }
+
+    /// A manifest that is twice as long takes twice as many looks, whatever there is more of; and they are few for each element.
+    #[test]
+    fn a_manifest_is_read_in_a_time_that_grows_with_its_length() {
+        let url = Url::parse("https://a.example/a.mpd").unwrap();
+        let template = r#"<SegmentTemplate media="$Number$" duration="1"/>"#;
+        let entries = |n: usize| (0..n).map(|k| format!(r#"<S t="{k}" d="1"/>"#)).collect::<String>();
+        let representations = |n: usize, content: &str| {
+            (1..=n)
+                .map(|k| format!(r#"<Representation bandwidth="{k}">{content}</Representation>"#))
+                .collect::<String>()
+        };
+        let set = |content: &str| format!(r#"<AdaptationSet contentType="video">{content}</AdaptationSet>"#);
+        let period = |content: &str| format!(r#"<Period duration="PT9000S">{content}</Period>"#);
+        type Shape<'a> = (&'a str, &'a dyn Fn(usize) -> String);
+        let shapes: [Shape<'_>; 8] = [
+            // What stands above is looked through for each that is below: this is what must not be.
+            ("a set of much else", &|n| {
+                period(&set(&(template.to_owned() + &"<Label/>".repeat(20 * n) + &representations(n, ""))))
+            }),
+            ("a period of much else", &|n| {
+                period(&(template.to_owned() + &"<Label/>".repeat(20 * n) + &set(&representations(n, ""))))
+            }),
+            ("a period of many sets", &|n| {
+                period(
+                    &(template.to_owned()
+                        + &"<Label/>".repeat(20 * n)
+                        + &set(&representations(1, "")).repeat(n)),
+                )
+            }),
+            ("many periods", &|n| period(&(template.to_owned() + &set(&representations(1, "")))).repeat(n)),
+            ("a long line for one", &|n| {
+                let line = format!("<SegmentTimeline>{}</SegmentTimeline>", entries(20 * n));
+                let template = format!(r#"<SegmentTemplate media="$Time$">{line}</SegmentTemplate>"#);
+                period(&set(&(template + &representations(1, ""))))
+            }),
+            ("a long list for one", &|n| {
+                let list = r#"<SegmentURL media="a"/>"#.repeat(20 * n);
+                period(&set(
+                    &(format!(r#"<SegmentList duration="1">{list}</SegmentList>"#) + &representations(1, ""))
+                ))
+            }),
+            ("much in a template for many", &|n| {
+                let template = format!(
+                    r#"<SegmentTemplate media="$Number$" duration="1">{}</SegmentTemplate>"#,
+                    "<Label/>".repeat(20 * n)
+                );
+                period(&set(&(template + &representations(n, ""))))
+            }),
+            ("much in each of many", &|n| {
+                period(&set(&(template.to_owned() + &representations(n, &"<Label/>".repeat(20)))))
+            }),
+        ];
+        for (name, shape) in shapes {
+            let looks = |n: usize| {
+                let text = format!("<MPD>{}</MPD>", shape(n));
+                LOOKS.set(0);
+                let read = Presentation::parse(&text, &url, Elsewhere::Refused);
+                assert!(read.is_ok(), "{name}: {read:?}");
+                (LOOKS.get(), text.matches('<').count() as u64)
+            };
+            let ((once, elements), (twice, _)) = (looks(200), looks(400));
+            assert!(twice <= 2 * once + 100, "{name}: {once} looks, and {twice} at twice the length");
+            assert!(once <= 6 * elements, "{name}: {once} looks for {elements} elements");
+        }
+    }
 }

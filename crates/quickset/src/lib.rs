@@ -86,6 +86,7 @@ mod foreign;
 mod groups;
 pub mod h3;
 mod identity;
+mod race;
 mod tickets;
 mod tls;
 mod transport;
@@ -120,6 +121,7 @@ pub use quickset_quic::{
     TransportErrorCode, Version,
 };
 pub use quickset_tls::{PeerCertificates, SessionTicket, TicketKey, TicketMemory, TicketStore};
+pub use race::Race;
 pub use rcgen;
 pub use rustls;
 pub use rustls_pki_types as pki_types;

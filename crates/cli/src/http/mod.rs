@@ -6,7 +6,7 @@ mod site;
 pub(crate) mod url;
 
 use clap::Subcommand;
-use quickset::{Algorithm, MtuDiscovery, TransportConfig};
+use quickset::{AckPolicy, Algorithm, MtuDiscovery, TransportConfig};
 
 use crate::qlog::QlogArgs;
 use crate::values;
@@ -34,6 +34,9 @@ struct TransportArgs {
     /// Send datagrams of 1200 bytes, and do not look for what the path takes
     #[arg(long)]
     no_mtu_search: bool,
+    /// Acknowledgements, as `quickset perf server --help` has them: 10:fixed has the other side acknowledge every tenth packet
+    #[arg(long, value_name = "WORDS", default_value_t, value_parser = values::acks)]
+    ack: AckPolicy,
     #[command(flatten)]
     qlog: QlogArgs,
 }
@@ -42,6 +45,7 @@ impl TransportArgs {
     fn config(&self) -> anyhow::Result<TransportConfig> {
         Ok(TransportConfig {
             congestion: self.cc,
+            acks: self.ack,
             mtu_discovery: (!self.no_mtu_search).then(MtuDiscovery::default),
             qlog: self.qlog.sinks()?,
             ..TransportConfig::default()

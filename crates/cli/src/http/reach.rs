@@ -1,57 +1,51 @@
 //! From a URL to a connection with its server.
 
+use std::io;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use anyhow::Context as _;
 use quickset::h3::{self, Client};
-use quickset::{ClientConfig, Closed, ConnectError, Connection, Endpoint, Obstacle};
-use tokio::task::JoinSet;
+use quickset::{ClientConfig, Closed, ConnectError, Connection, Endpoint, Obstacle, Race};
+use tokio::net::TcpStream;
 
 use super::url::Url;
 
-/// The server of a URL.
+/// The server of a URL, by HTTP/3.
 pub(crate) async fn connect(endpoint: &Endpoint, config: &ClientConfig, url: &Url) -> anyhow::Result<Client> {
-    let found = tokio::net::lookup_host((&*url.host, url.port)).await;
-    let addresses: Vec<SocketAddr> =
-        found.with_context(|| format!("{} cannot be found; check its name", url.host))?.collect();
-    let connection = first_of(endpoint, config, &addresses, url.name()).await;
+    let connection = first_of(endpoint, config, &addresses(url).await?, url.name()).await;
     let connection = connection.with_context(|| format!("no connection to {}", url.authority))?;
     Ok(Client::new(&connection, h3::Config::default())?)
 }
 
+/// The same by TCP, to speak to it whatever is agreed.
+pub(crate) async fn dial(url: &Url) -> anyhow::Result<TcpStream> {
+    let socket = first_dialled(&addresses(url).await?).await;
+    socket.with_context(|| format!("no connection to {}", url.authority))
+}
+
+async fn addresses(url: &Url) -> anyhow::Result<Vec<SocketAddr>> {
+    let found = tokio::net::lookup_host((&*url.host, url.port)).await;
+    Ok(found.with_context(|| format!("{} cannot be found; check its name", url.host))?.collect())
+}
+
 /// The first address that answers.
-///
-/// RFC 8305 §5: where one is silent the next is tried beside it, and whatever is there first is taken. Else a host whose address
-/// of IPv6 leads nowhere would look as if it were down.
 async fn first_of(
     endpoint: &Endpoint,
     config: &ClientConfig,
     addresses: &[SocketAddr],
     name: &str,
 ) -> anyhow::Result<Connection> {
-    let mut addresses = addresses.iter();
-    let mut attempts = JoinSet::new();
-    let mut failed = None;
-    loop {
-        let next = addresses.next();
-        if let Some(address) = next {
-            attempts.spawn(endpoint.connect(*address, name, config));
-        }
-        let patience = if addresses.len() == 0 { Duration::MAX } else { HEAD_START };
-        match tokio::time::timeout(patience, attempts.join_next()).await {
-            Ok(Some(answer)) => match answer? {
-                Ok(connection) => return Ok(connection),
-                Err(error) if failed.as_ref().is_some_and(|before| telling(before) > telling(&error)) => {}
-                Err(error) => failed = Some(error),
-            },
-            Ok(None) if next.is_none() => {
-                return Err(failed.map_or_else(|| anyhow::anyhow!("it has no address"), explained));
-            }
-            // All that were begun have failed, or are silent.
-            Ok(None) | Err(_) => {}
-        }
-    }
+    let race = Race::new(addresses, |address| endpoint.connect(address, name, config));
+    race.first(telling).await.map_err(|error| error.map_or_else(no_address, explained))
+}
+
+async fn first_dialled(addresses: &[SocketAddr]) -> anyhow::Result<TcpStream> {
+    let race = Race::new(addresses, TcpStream::connect::<SocketAddr>);
+    race.first(telling_of_tcp).await.map_err(|error| error.map_or_else(no_address, anyhow::Error::new))
+}
+
+fn no_address() -> anyhow::Error {
+    anyhow::anyhow!("it has no address")
 }
 
 /// Who answered tells more than a host where nobody listens, that more than who is silent, and that more than an address to which
@@ -61,6 +55,18 @@ fn telling(error: &ConnectError) -> u8 {
         ConnectError::Failed(Closed::Unreachable(refusal)) if refusal.obstacle == Obstacle::Port => 2,
         ConnectError::Failed(Closed::Unreachable(_)) => 0,
         ConnectError::Failed(Closed::TimedOut) => 1,
+        _ => 3,
+    }
+}
+
+/// The same of TCP.
+fn telling_of_tcp(error: &io::Error) -> u8 {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => 2,
+        io::ErrorKind::TimedOut => 1,
+        io::ErrorKind::NetworkUnreachable
+        | io::ErrorKind::HostUnreachable
+        | io::ErrorKind::AddrNotAvailable => 0,
         _ => 3,
     }
 }
@@ -78,13 +84,10 @@ fn explained(error: ConnectError) -> anyhow::Error {
     }
 }
 
-/// How long an address is waited for before the next one is tried, too.
-const HEAD_START: Duration = Duration::from_millis(250);
-
 #[cfg(test)]
 mod tests {
     use std::net::UdpSocket;
-    use std::time::Instant;
+    use std::time::{Duration, Instant};
 
     use quickset::{Identity, ServerConfig, TransportConfig, Trust};
 
@@ -157,5 +160,45 @@ mod tests {
         }
         let error = first_of(&client, &config, &[], "localhost").await.unwrap_err();
         assert!(error.to_string().contains("no address"), "{error:#}");
+    }
+    /// A listener takes what waits for it, and nothing is heard of what does not fit: as if it were no address of anybody.
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn an_address_of_tcp_that_is_silent_is_not_waited_for() {
+        let listening = || std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let full = listening();
+        // RFC 9293 leaves it to the system; Linux takes one more than it is told.
+        socket2::SockRef::from(&full).listen(0).unwrap();
+        let silent = full.local_addr().unwrap();
+        let _waits = std::net::TcpStream::connect(silent).unwrap();
+        let open = listening();
+        let there = open.local_addr().unwrap();
+        // Nobody listens there, and the host says so.
+        let closed = listening().local_addr().unwrap();
+        for addresses in [
+            vec![silent, there],
+            vec![silent, silent, silent, there],
+            vec![closed, silent, there],
+            vec![there, silent],
+        ] {
+            let dialled = tokio::time::timeout(Duration::from_secs(30), first_dialled(&addresses)).await;
+            assert_eq!(dialled.expect("it does not wait").unwrap().peer_addr().unwrap(), there);
+        }
+        let error = first_dialled(&[closed]).await.unwrap_err();
+        assert!(error.to_string().contains("Connection refused"), "{error:#}");
+        let error = first_dialled(&[]).await.unwrap_err();
+        assert!(error.to_string().contains("no address"), "{error:#}");
+    }
+
+    /// Who listens nowhere tells more than an address to which there is no way.
+    #[test]
+    fn what_answers_tells_more_than_what_does_not() {
+        let told = [
+            io::ErrorKind::HostUnreachable,
+            io::ErrorKind::TimedOut,
+            io::ErrorKind::ConnectionRefused,
+            io::ErrorKind::PermissionDenied,
+        ];
+        assert!(told.map(|kind| telling_of_tcp(&kind.into())).is_sorted_by(|a, b| a < b));
     }
 }

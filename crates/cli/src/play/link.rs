@@ -15,7 +15,6 @@ use quickset::{ClientConfig, Endpoint};
 use quickset_play::{Resource, Url};
 use rustls::pki_types::ServerName;
 use rustls::{AlertDescription, ClientConfig as Tls};
-use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 
@@ -83,8 +82,7 @@ impl Via {
                 Ok(Link { authority, wire: Wire::Three(client), _driver: JoinSet::new() })
             }
             Self::Tcp(tls, version) => {
-                let socket = TcpStream::connect((&*to.host, to.port)).await;
-                let socket = socket.with_context(|| format!("no connection to {authority}"))?;
+                let socket = reach::dial(&to).await?;
                 socket.set_nodelay(true)?;
                 let name = ServerName::try_from(to.name().to_owned())
                     .with_context(|| format!("{authority} names no host"))?;

@@ -4,6 +4,8 @@
 
 mod asked;
 mod browser;
+#[cfg(target_os = "linux")]
+mod changes;
 mod clients;
 #[cfg(unix)]
 mod ends;

@@ -1,7 +1,9 @@
 use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Buf as _;
+use quickset::Race;
 use quickset_rfb::{
     Client, ClientConfig, ClientEvent, Clipboard as Extended, ClipboardCaps, Error, Extension, Formats,
     Password, Refusal, Screen, SecurityType,
@@ -162,7 +164,9 @@ impl Vnc {
         let io_error = |error| VncError::Io { target: target.clone(), error };
         let connect = async {
             let addresses = place::look_up(&target, None).await?;
-            TcpStream::connect(&addresses[..]).await
+            let race = Race::new(&addresses, TcpStream::connect::<SocketAddr>);
+            // Who refuses tells no less than who is silent.
+            race.first(|_| 0).await.map_err(|error| error.unwrap_or_else(|| io::ErrorKind::NotFound.into()))
         };
         let mut socket = match timeout(CONNECT, connect).await {
             Ok(Ok(socket)) => socket,

@@ -3,9 +3,8 @@ use std::time::Duration;
 
 use quickset::{
     ClientConfig, Closed, ConnectError, Connection, Endpoint, Fingerprint, Identity, Obstacle, Peer as _,
-    Side, Trust,
+    Race, Side, Trust,
 };
-use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::link::{Channel, Incoming, LinkConfig, LinkError, Outbox, exported};
@@ -204,9 +203,6 @@ impl Meeting {
     }
 
     /// A connection to the first of the server's addresses that answers.
-    ///
-    /// RFC 8305 §5: where one is silent the next is tried beside it, and whatever is there first is taken. Else a server
-    /// whose address of IPv6 leads nowhere would seem to be down for as long as a handshake may take.
     async fn connect_any(&mut self, addresses: &[SocketAddr]) -> Result<Connection, MeetError> {
         let (host, _) = place::split(&self.server).map_err(|e| self.no_name(e))?;
         // The zone is where we are, not what the server is called.
@@ -214,38 +210,28 @@ impl Meeting {
         let known = self.known()?;
         let config = client_config(self.believed(known.as_ref()), &self.link);
         let config = config.with_identity(self.identity.clone());
-        let mut addresses = addresses.iter();
-        let mut attempts = JoinSet::new();
+        let endpoint = self.endpoint.clone();
+        let mut race = Race::new(addresses, |address| endpoint.connect(address, &name, &config));
         let mut failed = None;
-        loop {
-            let next = addresses.next();
-            if let Some(&address) = next {
-                let connecting = self.endpoint.connect(address, &name, &config);
-                attempts.spawn(async move { (address, connecting.await) });
-            }
-            let patience = if addresses.len() == 0 { Duration::MAX } else { HEAD_START };
-            match timeout(patience, attempts.join_next()).await {
-                Ok(Some(Ok((address, Ok(connection))))) => {
+        while let Some((address, ended)) = race.next().await {
+            match ended {
+                Ok(connection) => {
                     self.last = Some(address);
                     return Ok(connection);
                 }
-                Ok(Some(Ok((address, Err(error))))) => {
+                Err(error) => {
                     // Another address is no way around another key.
                     self.judge(address, &name, known.as_ref(), &error).await?;
                     if failed.as_ref().is_none_or(|before| telling(before) <= telling(&error)) {
                         failed = Some(error);
                     }
                 }
-                Ok(None) if next.is_none() => {
-                    return Err(match failed {
-                        Some(error) => MeetError::Connect { server: self.server.clone(), error },
-                        None => self.no_name(std::io::ErrorKind::NotFound.into()),
-                    });
-                }
-                // All that were begun have failed, or are silent.
-                Ok(None | Some(Err(_))) | Err(_) => {}
             }
         }
+        Err(match failed {
+            Some(error) => MeetError::Connect { server: self.server.clone(), error },
+            None => self.no_name(std::io::ErrorKind::NotFound.into()),
+        })
     }
 
     fn no_name(&self, error: std::io::Error) -> MeetError {
@@ -417,8 +403,6 @@ fn wait_in(words: &str) -> Option<Duration> {
 
 /// DT-50: whatever a server says.
 const LONGEST_WAIT: Duration = Duration::from_secs(900);
-/// How long an address is waited for before the next one is tried, too.
-const HEAD_START: Duration = Duration::from_millis(250);
 /// How long the server may take for what needs a round trip.
 const PATIENCE: Duration = Duration::from_secs(10);
 

@@ -146,7 +146,7 @@ impl Seen {
             sends_over_60kb: over(60e3),
             reads_of_1: up_to(1.0),
             reads_up_to_3: up_to(3.0),
-            reads_full: up_to(READ - 1.0).map(|fewer| 1.0 - fewer),
+            reads_full: up_to((CallSizes::MESSAGES_RECEIVED - 1) as f64).map(|fewer| 1.0 - fewer),
         };
         (carried, histograms)
     }
@@ -285,8 +285,6 @@ fn runtime() -> Result<Runtime, TimingError> {
 
 const ANYWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 const NAME: &str = "localhost";
-/// Messages of the system that a read takes at most (`quickset-net`, the width of its socket's reads).
-const READ: f64 = 8.0;
 /// As `quickset perf` has it.
 pub(super) const MTU: u16 = 1452;
 

@@ -60,9 +60,10 @@ impl Source {
         } else {
             let want = usize::try_from(left).map_or(PART, |left| left.min(PART));
             let len = ready!(purse.poll_room(cx, want));
-            let Some(part) = file.read_at_once(*offset, len) else {
+            let end = *offset + left;
+            let Some(part) = file.read_at_once(*offset, len, end) else {
                 let (file, offset) = (file.clone(), *offset);
-                *reading = Some(tokio::task::spawn_blocking(move || file.read(offset, len)));
+                *reading = Some(tokio::task::spawn_blocking(move || file.read(offset, len, end)));
                 return self.poll_part(cx, left, purse);
             };
             part

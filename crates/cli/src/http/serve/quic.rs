@@ -233,8 +233,8 @@ async fn send_file(
     let (mut offset, end) = (from, from + len);
     while offset < end {
         let room = out.room().await?.min(PART);
-        let part =
-            read(&file, offset, usize::try_from(end - offset).map_or(room, |left| left.min(room))).await?;
+        let len = usize::try_from(end - offset).map_or(room, |left| left.min(room));
+        let part = read(&file, offset, len, end).await?;
         if part.is_empty() {
             // The head has promised more: the exchange is given up, so that nobody takes this for the whole.
             anyhow::bail!("the file became shorter while it was sent");
@@ -246,12 +246,12 @@ async fn send_file(
 }
 
 /// Reads a part of a file, in the background if the disk is to be waited for.
-async fn read(file: &Arc<Readable>, offset: u64, len: usize) -> io::Result<Bytes> {
-    if let Some(part) = file.read_at_once(offset, len) {
+async fn read(file: &Arc<Readable>, offset: u64, len: usize, end: u64) -> io::Result<Bytes> {
+    if let Some(part) = file.read_at_once(offset, len, end) {
         return Ok(part);
     }
     let file = file.clone();
-    tokio::task::spawn_blocking(move || file.read(offset, len)).await.map_err(io::Error::other)?
+    tokio::task::spawn_blocking(move || file.read(offset, len, end)).await.map_err(io::Error::other)?
 }
 
 async fn send_part(out: &mut Sender, mut part: Bytes, entry: &mut Entry) -> Result<(), HttpError> {

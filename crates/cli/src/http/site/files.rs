@@ -50,6 +50,8 @@ pub(in super::super) struct Readable {
     version: Version,
     /// No other version can look the same.
     is_settled: bool,
+    /// A look at it waits for no network and no other program.
+    is_near: bool,
 }
 
 impl Files {
@@ -75,12 +77,12 @@ impl Files {
         };
         let metadata = file.metadata()?;
         let version = Version::of(&metadata);
-        let is_settled = version.is_settled(now);
+        let (is_settled, is_near) = (version.is_settled(now), is_near(&file));
         let mut table = self.table();
         let entry = table.entries.entry(version).or_insert(Entry { readers: 0, file: None, used: 0 });
         entry.readers += 1;
         table.keep(version, &file, self.most);
-        Ok((Readable { files: self.clone(), place, version, is_settled }, metadata))
+        Ok((Readable { files: self.clone(), place, version, is_settled, is_near }, metadata))
     }
 
     /// Has the parts of files that are kept given up when connections need the memory, for as long as this is polled.
@@ -143,11 +145,12 @@ impl Table {
 }
 
 impl Readable {
-    /// Reads up to `len` bytes from `offset` on, none at the end; waits for the disk where it has to.
+    /// Reads up to `len` bytes from `offset` on, none at the end; waits for the disk where it has to. The last ones before `end`
+    /// are to be had only if nobody has written to the file since it was found: what was read before is of the same bytes then.
     ///
     /// # Errors
-    /// Those of the system, and when there is another file in its place.
-    pub(in super::super) fn read(&self, offset: u64, len: usize) -> io::Result<Bytes> {
+    /// Those of the system, when there is another file in its place, and when it was written to.
+    pub(in super::super) fn read(&self, offset: u64, len: usize, end: u64) -> io::Result<Bytes> {
         let file = self.files.get(&self.place, self.version)?;
         ahead(&file, offset);
         let read = |part: &mut [u8], offset: u64| loop {
@@ -156,13 +159,22 @@ impl Readable {
                 read => return read,
             }
         };
-        if let Some(bytes) = self.shared(offset, len, read) {
-            return Ok(bytes);
+        let bytes = if let Some(bytes) = self.shared(offset, len, read) {
+            bytes
+        } else {
+            let mut part = room(len);
+            let n = read(&mut part, offset)?;
+            part.truncate(n);
+            part.freeze()
+        };
+        if offset + bytes.len() as u64 >= end && !self.is_unwritten(&file)? {
+            return Err(io::Error::other("the file was written to while it was sent"));
         }
-        let mut part = room(len);
-        let n = read(&mut part, offset)?;
-        part.truncate(n);
-        Ok(part.freeze())
+        Ok(bytes)
+    }
+
+    fn is_unwritten(&self, file: &File) -> io::Result<bool> {
+        Ok(self.version.has_bytes_of(&Version::of(&file.metadata()?)))
     }
 
     /// Bytes of a part that somebody has read, or that is read for all now. `None` where others may not have it, too, and where it
@@ -188,14 +200,14 @@ impl Readable {
     /// All of a file that is no longer than `most`, as it was when it was found.
     ///
     /// # Errors
-    /// See [`read`](Self::read), and when it was written to meanwhile.
+    /// See [`read`](Self::read).
     pub(super) fn whole(&self, most: u64) -> io::Result<Option<Bytes>> {
         let len = self.version.len();
         if len > most {
             return Ok(None);
         }
         // There may be more, or less: then it is another version.
-        let content = self.read(0, len as usize)?;
+        let content = self.read(0, len as usize, len)?;
         let file = self.files.get(&self.place, self.version)?;
         let is_same = content.len() as u64 == len && Version::of(&file.metadata()?) == self.version;
         Ok(is_same.then_some(content))
@@ -203,18 +215,8 @@ impl Readable {
 
     /// Whether a look at it waits for no network and no other program, which may be gone: what the system does not tell, or is not
     /// known here, may.
-    ///
-    /// # Errors
-    /// See [`read`](Self::read).
-    pub(super) fn is_near(&self) -> io::Result<bool> {
-        #[cfg(target_os = "linux")]
-        {
-            let file = self.files.get(&self.place, self.version)?;
-            // Of 32 bits, which some systems take for a number with a sign.
-            Ok(is_near(rustix::fs::fstatfs(&*file)?.f_type as u32))
-        }
-        #[cfg(not(target_os = "linux"))]
-        Ok(false)
+    pub(super) fn is_near(&self) -> bool {
+        self.is_near
     }
 
     /// What it was when it was found; should it be closed, it is opened again only if it is that.
@@ -222,9 +224,9 @@ impl Readable {
         self.version
     }
 
-    /// What [`read`](Self::read) reads, if the system has the bytes in memory, or some of them.
+    /// What [`read`](Self::read) reads, if the system has the bytes in memory, or some of them, and what else is to be known.
     #[cfg(target_os = "linux")]
-    pub(in super::super) fn read_at_once(&self, offset: u64, len: usize) -> Option<Bytes> {
+    pub(in super::super) fn read_at_once(&self, offset: u64, len: usize, end: u64) -> Option<Bytes> {
         use rustix::io::{ReadWriteFlags, preadv2};
         let file = self.files.table().known(self.version)?;
         // What it refuses is told, in words of its own, by the way that waits: a file system may not know the flag.
@@ -232,18 +234,24 @@ impl Readable {
             let slices = &mut [io::IoSliceMut::new(part)];
             Ok(preadv2(&*file, slices, offset, ReadWriteFlags::NOWAIT)?)
         };
-        if let Some(bytes) = self.shared(offset, len, read) {
-            return Some(bytes);
-        }
-        let mut part = room(len);
-        let n = read(&mut part, offset).ok()?;
-        part.truncate(n);
+        let bytes = if let Some(bytes) = self.shared(offset, len, read) {
+            bytes
+        } else {
+            let mut part = room(len);
+            let n = read(&mut part, offset).ok()?;
+            part.truncate(n);
+            part.freeze()
+        };
         // At the end of the file, or where there may be nothing in memory.
-        (n > 0).then(|| part.freeze())
+        let is_some = !bytes.is_empty();
+        let is_last = offset + bytes.len() as u64 >= end;
+        // That it was written to is told by the way that waits, too.
+        let is_good = !is_last || (self.is_near && self.is_unwritten(&file).ok()?);
+        (is_some && is_good).then_some(bytes)
     }
 
     #[cfg(not(target_os = "linux"))]
-    pub(in super::super) fn read_at_once(&self, _offset: u64, _len: usize) -> Option<Bytes> {
+    pub(in super::super) fn read_at_once(&self, _offset: u64, _len: usize, _end: u64) -> Option<Bytes> {
         None
     }
 }
@@ -274,9 +282,21 @@ fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     std::os::windows::fs::FileExt::seek_read(file, buffer, offset)
 }
 
+/// Whether a file is on this machine alone; false where the system does not tell.
+#[cfg(target_os = "linux")]
+fn is_near(file: &File) -> bool {
+    // Of 32 bits, which some systems take for a number with a sign.
+    rustix::fs::fstatfs(file).is_ok_and(|told| is_near_kind(told.f_type as u32))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_near(_: &File) -> bool {
+    false
+}
+
 /// Whether a file system of this kind is on this machine alone.
 #[cfg(target_os = "linux")]
-fn is_near(kind: u32) -> bool {
+fn is_near_kind(kind: u32) -> bool {
     NEAR.contains(&kind)
 }
 
@@ -324,6 +344,9 @@ mod tests {
         names.iter().map(make).collect()
     }
 
+    /// Behind all that there is.
+    const FAR: u64 = u64::MAX;
+
     fn open(files: &Files) -> usize {
         let table = files.table();
         assert_eq!(table.open, table.entries.values().filter(|entry| entry.file.is_some()).count());
@@ -338,8 +361,8 @@ mod tests {
         let readers: Vec<Readable> =
             (0..100).map(|_| files.open(places[0].clone(), SystemTime::now()).unwrap().0).collect();
         assert_eq!(open(&files), 1);
-        assert!(readers.iter().all(|reader| reader.read(8, 100).unwrap()[..] == *b"of a"));
-        assert!(readers[0].read(12, 100).unwrap().is_empty(), "the end");
+        assert!(readers.iter().all(|reader| reader.read(8, 100, FAR).unwrap()[..] == *b"of a"));
+        assert!(readers[0].read(12, 100, FAR).unwrap().is_empty(), "the end");
         drop(readers);
         assert_eq!((open(&files), files.table().entries.len()), (0, 0));
     }
@@ -353,10 +376,10 @@ mod tests {
             places.iter().map(|place| files.open(place.clone(), SystemTime::now()).unwrap().0).collect();
         assert_eq!(open(&files), 2);
         for (reader, name) in readers.iter().zip(["a", "b", "c", "d"]) {
-            assert_eq!(reader.read(11, 9).unwrap(), name.as_bytes());
+            assert_eq!(reader.read(11, 9, FAR).unwrap(), name.as_bytes());
             assert_eq!(open(&files), 2);
         }
-        assert!(readers[0].read_at_once(0, 9).is_none(), "it was closed, and to open it may wait");
+        assert!(readers[0].read_at_once(0, 9, FAR).is_none(), "it was closed, and to open it may wait");
     }
 
     /// Half of one file and half of another is no answer.
@@ -369,12 +392,66 @@ mod tests {
         // Replaced while it is open: it is read to its end.
         std::fs::write(folder.path().join("new"), "content of x").unwrap();
         std::fs::rename(folder.path().join("new"), folder.path().join("a")).unwrap();
-        assert_eq!(first.read(0, 100).unwrap()[..], *b"content of a");
+        assert_eq!(first.read(0, 100, FAR).unwrap()[..], *b"content of a");
         let (_second, _) = files.open(places[1].clone(), SystemTime::now()).unwrap();
-        let error = first.read(0, 100).unwrap_err();
+        let error = first.read(0, 100, FAR).unwrap_err();
         assert!(error.to_string().contains("replaced"), "{error}");
         let (third, _) = files.open(places[0].clone(), SystemTime::now()).unwrap();
-        assert_eq!(third.read(0, 100).unwrap()[..], *b"content of x");
+        assert_eq!(third.read(0, 100, FAR).unwrap()[..], *b"content of x");
+    }
+
+    /// What the last bytes come with is what all came of.
+    #[test]
+    fn who_reads_to_the_end_has_one_version_or_an_error() {
+        use std::io::Write as _;
+        use std::path::Path;
+        type Happening = fn(&Path);
+        let writing: Happening = |path| std::fs::write(path, "CONTENT OF A").unwrap();
+        let adding: Happening =
+            |path| std::fs::File::options().append(true).open(path).unwrap().write_all(b"!").unwrap();
+        // As `cp -p` and `rsync --inplace -t` do, where all files are dated alike.
+        let writing_unseen: Happening = |path| {
+            let modified = path.metadata().unwrap().modified().unwrap();
+            std::fs::write(path, "CONTENT OF A").unwrap();
+            std::fs::File::options().write(true).open(path).unwrap().set_modified(modified).unwrap();
+        };
+        let replacing: Happening = |path| {
+            std::fs::write(path.with_extension("new"), "CONTENT OF A").unwrap();
+            std::fs::rename(path.with_extension("new"), path).unwrap();
+        };
+        let removing: Happening = |path| std::fs::remove_file(path).unwrap();
+        let linking: Happening = |path| std::fs::hard_link(path, path.with_extension("also")).unwrap();
+        let nothing: Happening = |_| {};
+        for (name, happening, is_whole) in [
+            ("nothing", nothing, true),
+            ("written to", writing, false),
+            ("written to, and dated back", writing_unseen, false),
+            ("added to", adding, false),
+            ("replaced", replacing, true),
+            ("removed", removing, true),
+            ("linked to", linking, true),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let places = made(&folder, &["a"]);
+            let path = folder.path().join("a");
+            let files = Files::new(10, Budget::new(1 << 20));
+            let (reader, metadata) = files.open(places[0].clone(), SystemTime::now()).unwrap();
+            assert_eq!(reader.read(0, 8, 12).unwrap()[..], *b"content ", "{name}");
+            let before = metadata.modified().unwrap();
+            let (probe, written) =
+                (folder.path().join("probe"), |path: &Path| path.metadata().unwrap().modified().unwrap());
+            while std::fs::write(&probe, "").is_ok() && written(&probe) <= before {}
+            happening(&path);
+            if !is_whole {
+                assert!(reader.read_at_once(8, 4, 12).is_none(), "{name}");
+            }
+            match reader.read(8, 4, 12) {
+                Ok(rest) => assert!(is_whole && rest[..] == *b"of a", "{name}: {rest:?}"),
+                Err(error) => {
+                    assert!(!is_whole && error.to_string().contains("written to"), "{name}: {error}")
+                }
+            }
+        }
     }
 
     /// By the numbers of statfs(2).
@@ -382,11 +459,11 @@ mod tests {
     #[test]
     fn what_another_machine_or_program_answers_for_is_not_near() {
         let (ext4, tmpfs, btrfs) = (0xef53, 0x0102_1994, 0x9123_683e);
-        assert!([ext4, tmpfs, btrfs].into_iter().all(is_near));
+        assert!([ext4, tmpfs, btrfs].into_iter().all(is_near_kind));
         let (nfs, smb, smb2, cifs) = (0x6969, 0x517b, 0xfe53_4d42, 0xff53_4d42);
         let (fuse, plan9, ceph, afs, autofs) = (0x6573_5546, 0x0102_1997, 0x00c3_6400, 0x5346_414f, 0x0187);
         let far = [nfs, smb, smb2, cifs, fuse, plan9, ceph, afs, autofs, 0, u32::MAX];
-        assert!(!far.into_iter().any(is_near));
+        assert!(!far.into_iter().any(is_near_kind));
     }
 
     /// Those who read the same file at about the same pace have it read once; who comes when it was written to reads it anew.
@@ -405,14 +482,14 @@ mod tests {
         let files = Files::new(10, budget.clone());
         let open = |now| files.open(places[0].clone(), now).unwrap().0;
         let (one, other, young) = (open(later), open(later), open(SystemTime::now()));
-        let first = one.read(0, LEN).unwrap();
-        let again = other.read_at_once(10, LEN).unwrap();
+        let first = one.read(0, LEN, FAR).unwrap();
+        let again = other.read_at_once(10, LEN, FAR).unwrap();
         assert_eq!((first.len(), again.len()), (LEN, LEN - 10), "as far as the part goes");
         assert_eq!(again.as_ptr(), first[10..].as_ptr());
-        assert_ne!(young.read(0, LEN).unwrap().as_ptr(), first.as_ptr(), "it may still change");
-        assert_eq!(one.read(3 * LEN as u64, LEN).unwrap().len(), 100, "the end");
+        assert_ne!(young.read(0, LEN, FAR).unwrap().as_ptr(), first.as_ptr(), "it may still change");
+        assert_eq!(one.read(3 * LEN as u64, LEN, FAR).unwrap().len(), 100, "the end");
         for n in [1, 2, 0, 2, 1] {
-            assert_eq!(one.read(n * LEN as u64, LEN).unwrap(), vec![b'a'; LEN]);
+            assert_eq!(one.read(n * LEN as u64, LEN, FAR).unwrap(), vec![b'a'; LEN]);
             assert!(budget.usage().held <= 2 * LEN as u64);
         }
         assert_eq!(first, vec![b'a'; LEN], "what is on its way is not written over");
@@ -421,11 +498,11 @@ mod tests {
         while std::fs::write(&probe, "").is_ok() && written(&probe) <= before {}
         write(b'b');
         let new = open(later);
-        assert_eq!(new.read(LEN as u64, LEN).unwrap(), vec![b'b'; LEN]);
+        assert_eq!(new.read(LEN as u64, LEN, FAR).unwrap(), vec![b'b'; LEN]);
         // Shorter than it was: who reads on hears of the end.
         std::fs::write(&large, vec![b'c'; 2 * LEN + 5]).unwrap();
-        assert_eq!(new.read(2 * LEN as u64, LEN).unwrap(), vec![b'c'; 5]);
-        assert!(new.read(2 * LEN as u64 + 5, LEN).unwrap().is_empty());
+        assert_eq!(new.read(2 * LEN as u64, LEN, FAR).unwrap(), vec![b'c'; 5]);
+        assert!(new.read(2 * LEN as u64 + 5, LEN, FAR).unwrap().is_empty());
         drop((one, other, young, new, files));
         assert_eq!(budget.usage().held, 0);
     }

@@ -268,7 +268,7 @@ impl Site {
         let (key, version) = (Key::of(request)?, found.file.version());
         // While it may still change and look the same, it is read each time.
         let is_small = version.len() <= kept::LARGEST;
-        if !is_small || !version.is_settled(now) || !found.file.is_near().ok()? {
+        if !is_small || !version.is_settled(now) || !found.file.is_near() {
             return None;
         }
         let since = Instant::now();

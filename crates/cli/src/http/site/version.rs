@@ -23,6 +23,8 @@ pub(super) struct Version {
     modified: i128,
     /// When the system changed it last: its bytes, its times, or its name.
     changed: i128,
+    /// Names that it has.
+    links: u64,
 }
 
 impl Version {
@@ -35,6 +37,7 @@ impl Version {
             len: metadata.len(),
             modified: since(metadata.mtime(), metadata.mtime_nsec()),
             changed: since(metadata.ctime(), metadata.ctime_nsec()),
+            links: metadata.nlink(),
         }
     }
 
@@ -43,12 +46,19 @@ impl Version {
     pub(super) fn of(metadata: &Metadata) -> Self {
         let modified = metadata.modified().map_or(0, nanoseconds);
         let made = metadata.created().map_or(modified, nanoseconds);
-        Self { number: (0, 0), len: metadata.len(), modified, changed: made.max(modified) }
+        Self { number: (0, 0), len: metadata.len(), modified, changed: made.max(modified), links: 1 }
     }
 
     /// In bytes.
     pub(super) fn len(&self) -> u64 {
         self.len
+    }
+
+    /// Whether nobody has written to a file of this version, which is open, until it was of that one. That it was changed is no
+    /// sign of it where it has more names, or fewer: another file was put in its place, or it was linked to.
+    pub(super) fn has_bytes_of(&self, later: &Self) -> bool {
+        let of = |version: &Self| (version.number, version.len, version.modified);
+        of(self) == of(later) && (self.changed == later.changed || self.links != later.links)
     }
 
     /// The validators at this time, of the file as it is encoded.
@@ -88,7 +98,7 @@ impl Version {
 
     /// Nobody can tell from it what the numbers of the file are.
     fn tag(&self, now: i128) -> String {
-        let Self { number, len, modified, changed } = *self;
+        let Self { number, len, modified, changed, .. } = *self;
         let mut text = format!("{number:?} {len} {modified} {changed}");
         if changed + self.tick() > now {
             // It may change again before the clock ticks: this is the tag of one answer, which no other has.
@@ -141,7 +151,7 @@ mod tests {
     const AT: i128 = 1_700_000_000 * SECOND + 123_456_789;
 
     fn version() -> Version {
-        Version { number: (7, 42), len: 4, modified: AT, changed: AT }
+        Version { number: (7, 42), len: 4, modified: AT, changed: AT, links: 1 }
     }
 
     fn time(nanoseconds: i128) -> SystemTime {
@@ -164,6 +174,24 @@ mod tests {
             assert_ne!(tag(other), same, "{other:?}");
         }
         assert_ne!(version().select(Some("gzip"), time(AT + 100 * SECOND)).etag, same);
+    }
+
+    #[test]
+    fn what_is_written_to_has_other_bytes() {
+        let before = version();
+        for (later, same) in [
+            (before, true),
+            (Version { changed: AT + 1, links: 0, ..before }, true),
+            (Version { changed: AT + 1, links: 2, ..before }, true),
+            // Its time may have been set back.
+            (Version { changed: AT + 1, ..before }, false),
+            (Version { modified: AT + 1, changed: AT + 1, ..before }, false),
+            (Version { modified: AT + 1, changed: AT + 1, links: 0, ..before }, false),
+            (Version { len: 5, changed: AT + 1, links: 0, ..before }, false),
+            (Version { number: (7, 43), ..before }, false),
+        ] {
+            assert_eq!(before.has_bytes_of(&later), same, "{later:?}");
+        }
     }
 
     /// Before the clock ticks another version may come that looks the same.
