@@ -17,6 +17,7 @@ mod flips;
 mod flood;
 mod fuzz;
 mod instructions;
+mod modules;
 mod msrv;
 mod needs;
 mod picture;
