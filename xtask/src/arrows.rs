@@ -6,7 +6,9 @@ use std::path::Path;
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
+use crate::modules::Modules;
 use crate::run::{cargo, output, root};
+use crate::source::Source;
 
 /// A crate below `net` reads no clock, opens no socket, draws no entropy and never sleeps.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -60,8 +62,23 @@ pub(crate) fn command(_args: &[String]) -> Result<()> {
     }
     let arrows: usize = packages.iter().map(|p| p.depends_on.len()).sum();
     println!("{} crates, {arrows} guarded arrows, all in the table", packages.len());
+    print_modules()
+}
+
+/// The modules of the core, of which none is forbidden to name another yet.
+fn print_modules() -> Result<()> {
+    let modules = Modules::of(&Source::below(&root(), CORE)?, CORE);
+    for (module, named) in modules.table() {
+        println!("{CORE}/{module}: {}", if named.is_empty() { "none".to_owned() } else { named.join(", ") });
+    }
+    for circle in modules.circles() {
+        let members: Vec<&str> = circle.into_iter().collect();
+        println!("{} of these name one another in a circle: {}", members.len(), members.join(", "));
+    }
     Ok(())
 }
+
+const CORE: &str = "crates/quic/src";
 
 struct Package {
     name: String,

@@ -16,6 +16,8 @@ mod endure;
 mod flips;
 mod flood;
 mod fuzz;
+mod instructions;
+mod modules;
 mod msrv;
 mod needs;
 mod picture;
@@ -146,6 +148,12 @@ const COMMANDS: &[Command] = &[
         arguments: "[NAME…] [--accept | --save DIR | --against DIR]",
         about: "scenes in virtual time, each datagram and event: whether they are what they were, or which differs first and where",
         run: traces::command,
+    },
+    Command {
+        name: "instructions",
+        arguments: "[--profile release] [--accept]",
+        about: "instructions of a packet sent, received, acknowledged, protected, and of a handshake, beside what they were (valgrind)",
+        run: instructions::command,
     },
     Command {
         name: "fuzz",

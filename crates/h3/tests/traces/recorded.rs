@@ -98,9 +98,10 @@ impl Hashes {
                 .expect("a string takes everything");
             }
         }
-        report.push_str(".\nThe others:");
-        for (name, _) in others[1..].iter().take(10) {
-            write!(report, " {name}").expect("a string takes everything");
+        report.push('.');
+        let names: Vec<&str> = others[1..].iter().map(|(name, _)| name.as_str()).take(10).collect();
+        if !names.is_empty() {
+            write!(report, "\nOthers: {}", names.join(" ")).expect("a string takes everything");
         }
         write!(
             report,

@@ -43,7 +43,7 @@ impl Early {
         let mut pair = near.pair_of(&client, server.clone());
         pair.until("connected", |p| !p.client().connected.is_empty() && !p.server().connected.is_empty());
         pair.pass(Duration::from_millis(50));
-        let now = pair.world.now();
+        let (key, now) = (pair.key, pair.world.now());
         pair.client_mut().connection(key).close(now, 0, b"");
         pair.until("over", |p| p.client().node.keys().count() + p.server().node.keys().count() == 0);
         for (from, to, link) in [(1, 2, &setup.link), (2, 1, setup.down.as_ref().unwrap_or(&setup.link))] {
