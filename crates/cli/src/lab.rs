@@ -214,6 +214,7 @@ fn stop_on_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
                 note!("\nstopping behind the runs under way; once more to stop at once");
             }
             if tokio::signal::ctrl_c().await.is_ok() {
+                quickset_lab::scratch::clear();
                 // As a shell reports a program that was interrupted.
                 std::process::exit(130);
             }

@@ -21,6 +21,7 @@ pub mod relay;
 pub mod report;
 pub mod results;
 pub mod run;
+pub mod scratch;
 pub mod screen;
 pub mod stats;
 mod timing;

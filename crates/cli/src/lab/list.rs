@@ -125,9 +125,10 @@ fn example(outline: &Outline) -> Option<(&str, String)> {
     Some((varied.key, if is_several { format!("'{value}'") } else { value }))
 }
 
-/// How long all runs take, on all cores.
+/// How long all runs take, on all cores unless they take turns.
 fn time(outline: &Outline) -> String {
-    let seconds = outline.estimated_s / super::cores() as f64;
+    let at_a_time = if outline.is_timed { 1 } else { super::cores() };
+    let seconds = outline.estimated_s / at_a_time as f64;
     match seconds {
         s if s < 1.5 => "1 s".to_owned(),
         s if s < 90.0 => format!("{s:.0} s"),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
-use quickset::{ClientConfig, h3};
+use quickset::{AckPolicy, ClientConfig, MtuDiscovery, TransportConfig, h3};
 use quickset_abr::Algorithm;
 use quickset_lab::perf::processor_time;
 use quickset_play::{Config, Elsewhere, Player, Presentation, Resource, Url};
@@ -61,6 +61,10 @@ pub(crate) struct Args {
     /// Follow segments and redirections to other servers than that of the manifest
     #[arg(long)]
     elsewhere: bool,
+    /// Acknowledgements of HTTP/3, as `quickset perf` has them: whether a batch that came is answered as one, or datagram by
+    /// datagram (merged or single), and what is asked of the server in turn
+    #[arg(long, value_name = "WORDS", default_value_t, value_parser = values::acks)]
+    ack: AckPolicy,
     #[command(flatten)]
     trust: TrustArgs,
     /// How long a segment may take, all in all; then it is asked for again, three times
@@ -88,7 +92,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 
 async fn play(args: &Args) -> anyhow::Result<()> {
     enough_descriptors(args.players, descriptors::take_all())?;
-    let config = Arc::new(ClientConfig::new(args.trust.trust()?, &[h3::ALPN])?.with_key_log());
+    let config = ClientConfig::new(args.trust.trust()?, &[h3::ALPN])?.with_transport(args.transport());
+    let config = Arc::new(config.with_key_log());
     let presentation = presentation(args, &config).await?;
     let players = (0..args.players).map(|n| {
         Player::new(&presentation, args.player(n))
@@ -195,6 +200,14 @@ async fn watch(
 }
 
 impl Args {
+    fn transport(&self) -> TransportConfig {
+        TransportConfig {
+            acks: self.ack,
+            mtu_discovery: Some(MtuDiscovery::default()),
+            ..TransportConfig::default()
+        }
+    }
+
     fn fetcher(&self, config: &Arc<ClientConfig>) -> anyhow::Result<Fetcher> {
         Ok(Fetcher::new(Via::new(self.http, config)?, self.timeout, self.elsewhere))
     }

@@ -28,7 +28,11 @@ impl Viewer {
         tokio::time::sleep_until((self.began + start).into()).await;
         loop {
             match self.player.poll(self.began.elapsed()) {
-                Action::Fetch { resource, read } => self.fetch(&resource, read).await,
+                Action::Fetch { resource, read } => {
+                    self.fetch(&resource, read).await;
+                    // Whoever fetches all the time never sleeps.
+                    self.tell(State::Playing, None);
+                }
                 Action::Sleep(until) => {
                     self.tell(State::Playing, None);
                     let left = until.map_or(TICK, |until| until.saturating_sub(self.began.elapsed()));

@@ -5,7 +5,7 @@ use quickset_base::Duration;
 use quickset_sim::{Cpu, LinkSpec, Loss, Queue, Rate};
 
 use super::link;
-use crate::experiment::{Experiment, Figure, Params, Published, ValueError, Varied, Way};
+use crate::experiment::{Experiment, Figure, HTTP1, Params, Published, ValueError, Varied, Way};
 use crate::play::{Flow, Setting, Watch, Work};
 
 /// On a network that is never the bottleneck.
@@ -136,7 +136,8 @@ const UNMEASURED: &[(&str, &str)] = &[
 
 const OTHERS: &str = "The published numbers are of another stack on another machine, in real time. One number of theirs went into the model, what plain HTTP/3 \
     carries (1.79 Gbit/s with an acknowledgement for every second packet); all else, what offload and merging are worth among it, comes of our own \
-    costs. There from GSO on cryptography is faster, too; here it is the same throughout. There is no TCP in the simulator.";
+    costs. There from GSO on cryptography is faster, too; here it is the same throughout. There is no TCP in the simulator: dash-real has a \
+    server and players in processes of their own, with HTTP/1.1 beside.";
 
 /// From the largest on: where each has a panel, that is the one in sight.
 const PLAYERS: &str = "100,80,60,40,20";
@@ -144,6 +145,12 @@ const RULES: &str = "dynamic,bola,throughput,l2a,lol+";
 const DATAPATHS: &str = "plain,gso,merging,adaptive";
 
 fn setting(params: &Params) -> Result<Setting, ValueError> {
+    if params.text("datapath") == HTTP1 {
+        return Err(ValueError(
+            "there is no TCP in the simulator; `quickset lab run dash-real` has HTTP/1.1 beside HTTP/3"
+                .to_owned(),
+        ));
+    }
     let players = params.whole("players")?;
     let scale = params.whole("scale")?;
     let seconds = |key: &str| Ok(Duration::from_secs_f64(params.number(key)?));
@@ -232,5 +239,6 @@ const MERGED: Cpu = Cpu { receive_datagram_ns: 400, ..SINGLE };
 const PROCESSOR: &str = "2.53";
 
 /// Of the paper, in bit/s.
-const LADDER: [u64; 7] = [1_000_000, 5_000_000, 10_000_000, 20_000_000, 30_000_000, 40_000_000, 50_000_000];
+pub(crate) const LADDER: [u64; 7] =
+    [1_000_000, 5_000_000, 10_000_000, 20_000_000, 30_000_000, 40_000_000, 50_000_000];
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -3,6 +3,7 @@
 mod bulk;
 mod congestion;
 mod dash;
+mod dash_real;
 mod harm;
 mod http;
 mod light;
@@ -19,6 +20,8 @@ mod window;
 
 use crate::experiment::{Experiment, ValueError};
 pub use congestion::{CROSS, FLOWS};
+#[cfg(target_os = "linux")]
+pub(crate) use dash::LADDER;
 pub use harm::RIVALS;
 
 /// All experiments, in the order of reports.
@@ -50,6 +53,7 @@ pub const ALL: &[&Experiment] = &[
     &light::PROFILE,
     &dash::DASH,
     &dash::DASH_POOR,
+    &dash_real::DASH_REAL,
     &timed::CODEC,
     &timed::PERF_FEC,
     &timed::SCHED_SCALE,

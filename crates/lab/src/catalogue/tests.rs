@@ -325,7 +325,8 @@ fn a_receive_window_bounds_what_is_in_flight() {
 
 #[test]
 fn every_experiment_plays_and_gives_what_its_figures_show() {
-    for experiment in ALL {
+    // That one starts the command, which these tests are not: it is tested beside the command.
+    for experiment in ALL.iter().filter(|experiment| experiment.name != "dash-real") {
         let points = experiment.points(&smallest(experiment)).unwrap();
         for params in &points {
             let row = row(experiment, params, 1);

@@ -117,8 +117,13 @@ pub const KEYS: &[Key] = &[
     key("segment_s", Kind::Number(0.1, 60.0), "how long a segment of the video plays"),
     key(
         "datapath",
-        Kind::Word(&["plain", "gso", "merging", "adaptive"]),
-        "what the server does to send more, each with what is before it",
+        Kind::Word(&[HTTP1, "plain", "gso", "merging", "adaptive"]),
+        "what an HTTP/3 server does to send more, each with what is before it; http1 is HTTP/1.1 over TCP instead",
+    ),
+    key(
+        "quota",
+        Kind::NumberOr("published"),
+        "the part of one core that the server gets, 0.1 to 1; published is what lets plain HTTP/3 carry 1.79 Gbit/s over the scale",
     ),
     key(
         "processor",
@@ -128,7 +133,7 @@ pub const KEYS: &[Key] = &[
     key(
         "scale",
         Kind::Whole(1, 200),
-        "how many times slower the network is, and how many bytes of the video one on the wire stands for",
+        "how many bytes of the video one on the wire stands for, and in virtual time how many times slower the network is",
     ),
     key("gso", Kind::Word(&["yes", "no"]), "whether many packets are handed to the system at once"),
     key("source", Kind::Word(&["memory", "file"]), "where the server has from what it sends"),

@@ -79,7 +79,9 @@ impl Experiment {
                 {
                     each
                 }
-                _ if self.is_timed() => SECONDS_A_TIMING,
+                _ if self.is_timed() => {
+                    point.number("seconds").map_or(SECONDS_A_TIMING, |seconds| seconds + AROUND_PLAYERS)
+                }
                 _ => packets(&self.setting(point)?) * SECONDS_A_PACKET,
             };
             (seconds, last) = (seconds + each, Some((point, each)));
@@ -198,6 +200,8 @@ const SECONDS_A_PACKET: f64 = 5.5e-6;
 
 /// A code, or a gigabyte over loopback.
 const SECONDS_A_TIMING: f64 = 2.0;
+/// Before players in real time begin and behind their end, and as long as the same takes in virtual time.
+const AROUND_PLAYERS: f64 = 8.0;
 
 #[cfg(test)]
 mod tests {

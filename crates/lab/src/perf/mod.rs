@@ -24,6 +24,8 @@ use serde::{Deserialize, Serialize};
 
 pub use client::{Job, PerfError, measure};
 pub use cost::processor_time;
+#[cfg(target_os = "linux")]
+pub(crate) use cost::{processor_time_of, processor_time_of_children};
 pub use http1::{HTTP1, measure_http1, serve_http1};
 pub use server::{serve, serve_from};
 pub use source::{Source, write_pattern};

@@ -33,7 +33,8 @@ pub use measure::{Yardstick, measure};
 pub use order::sort;
 pub(crate) use row::identity;
 pub use row::{
-    Carried, Costs, Counted, Detail, Emulation, Metrics, Promptness, Repair, Row, SpentOn, Times, Timings,
+    Carried, Costs, Counted, Detail, Emulation, Metrics, Promptness, Repair, Row, Served, SpentOn, Times,
+    Timings,
 };
 pub use table::{Cells, Column, table};
 pub use viewing::Viewing;

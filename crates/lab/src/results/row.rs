@@ -149,6 +149,35 @@ pub struct Timings {
     /// How much the server's calls of the system carried.
     #[serde(flatten)]
     pub carried: Carried,
+    /// What a server in a process of its own had of a core and took of it, and the same in virtual time.
+    #[serde(flatten)]
+    pub served: Served,
+}
+
+/// What a server in a process of its own had of a core, what that took and carried, and what is seen in virtual time instead.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Served {
+    /// The part of one core that the system gave it at most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_share: Option<f64>,
+    /// What plain HTTP/3 carries by that, as a rate of the video.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity_mbps: Option<f64>,
+    /// Seconds of the server's processor time for each gigabyte (10^9 bytes) of content.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server_s_per_gb: Option<f64>,
+    /// How much of the run the cores of the players were busy with them, and with the link in front of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load_share: Option<f64>,
+    /// The average bitrate in virtual time, before a processor that carries as much. Missing with HTTP/1.1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub average_bitrate_virtual_mbps: Option<f64>,
+    /// The one of the run over it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub average_bitrate_over_virtual: Option<f64>,
+    /// How long a player stood still there, as `rebuffering_s`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rebuffering_virtual_s: Option<f64>,
 }
 
 /// What a server's processor takes for what it sends and receives, the system's part included.

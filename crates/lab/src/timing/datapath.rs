@@ -14,7 +14,7 @@ use quickset::AckPolicy;
 use quickset_base::{Batch, Datagram, Duration, Ecn, Input, Machine as _, Path, Poll, Time};
 
 use super::transfer::MTU;
-use crate::experiment::{Params, Timed, TimingError};
+use crate::experiment::{HTTP1, Params, Timed, TimingError};
 use crate::play::actor::{Actor, Credentials, far, near};
 use crate::play::{Flow, Work};
 use crate::results::{Costs, Detail, Metrics, Timings};
@@ -25,6 +25,11 @@ use crate::results::{Costs, Detail, Metrics, Timings};
 /// When a value does not fit, or the system gives no socket or no segmentation offload.
 pub(crate) fn datapath(params: &Params, seed: u64) -> Timed {
     let wrong = |error: &dyn Display| TimingError(format!("nothing was timed: {error}"));
+    if params.text("datapath") == HTTP1 {
+        return Err(TimingError(
+            "what TCP costs is the system's, and not to be told apart here; `quickset lab run throughput` has HTTP/1.1".to_owned(),
+        ));
+    }
     let size = params.whole("size").map_err(|error| wrong(&error))?;
     let credentials = Credentials::tls(seed).map_err(|error| wrong(&error))?;
     let least = |mtu, gso, acks| {

@@ -1,4 +1,4 @@
-//! What this machine takes for work that no link holds up: codes, decisions, and transfers over loopback.
+//! What this machine takes for work that no link holds up: codes, decisions, transfers over loopback, and video to players.
 //!
 //! *In:* the point of an experiment, and a seed for the data. *Out:* measures. Nothing here is the same twice, and
 //! whatever else the machine does shows in it.
@@ -6,6 +6,8 @@
 mod codes;
 mod datapath;
 mod transfer;
+#[cfg(target_os = "linux")]
+mod video;
 #[cfg(target_os = "linux")]
 mod watch;
 
@@ -16,6 +18,8 @@ use quickset_sched::{Priority, Tree};
 
 pub(crate) use datapath::datapath;
 pub(crate) use transfer::{profile, transfer};
+#[cfg(target_os = "linux")]
+pub(crate) use video::video;
 
 use crate::experiment::{Params, Timed, TimingError};
 use crate::results::{Detail, Metrics, Timings};
@@ -64,6 +68,16 @@ fn median_ms<T>(mut prepare: impl FnMut() -> T, mut work: impl FnMut(T) -> bool)
     }
     times.sort_by(f64::total_cmp);
     Some(times[times.len() / 2])
+}
+
+/// There are no quotas to be had.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn video(_: &Params, _: u64) -> Timed {
+    Err(TimingError(
+        "players before a real server need Linux, for its quotas of processor time; `quickset lab run dash` plays them in \
+         virtual time"
+            .to_owned(),
+    ))
 }
 
 /// Times decisions of who sends next, among leaves that all have something to send.

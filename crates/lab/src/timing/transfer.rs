@@ -1,11 +1,8 @@
 //! Transfers over the loopback interface, with a thread for each end.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use quickset::{
     CallSizes, ClientConfig, Endpoint, Fec, Identity, Protection, ServerConfig, SocketConfig,
@@ -19,6 +16,7 @@ use super::watch::{Part, Watch};
 use crate::experiment::{HTTP1, Params, Timed, TimingError, Value};
 use crate::perf::{self, Direction, Source, Speed};
 use crate::results::{Carried, Counted, Detail, Histogram, Metrics, SpentOn, Timings};
+use crate::scratch::Scratch;
 use crate::stats::{Samples, Sorted};
 
 /// Times a transfer over loopback, with a thread for each end.
@@ -83,34 +81,16 @@ impl Load {
         let bytes =
             bytes.ok_or_else(|| TimingError("what is timed has an end; set size to a number".to_owned()))?;
         let is_file = params.get("source").is_some_and(|source| *source == Value::Text("file".to_owned()));
-        let file = is_file.then(Scratch::new).transpose().map_err(broken)?;
+        let file = is_file.then(Scratch::file);
         let mut source = Source::default();
-        if let Some(Scratch(path)) = &file {
-            source = source.with_file(path);
+        if let Some(file) = &file {
+            perf::write_pattern(file.path()).map_err(broken)?;
+            source = source.with_file(file.path());
         }
         if let Some(gbit) = params.number_or_word("offered_gbit") {
             source = source.with_rate(gbit * 1e9 / 8.0 / connections as f64);
         }
         Ok(Self { connections, bytes, source, _file: file, is_watched })
-    }
-}
-
-/// A file that is there while it is read.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new() -> io::Result<Self> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("quickset-lab-{}-{number}", std::process::id()));
-        perf::write_pattern(&path)?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
     }
 }
 

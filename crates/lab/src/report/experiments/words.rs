@@ -235,6 +235,7 @@ pub(crate) fn alternative(key: &str, name: &str) -> Option<String> {
         ),
         ("datapath", _) => Some(
             match name {
+                HTTP1 => "HTTP/1.1 over TLS and TCP, of which the system does what a datapath is",
                 "plain" => "each datagram by itself, both ways; every second packet is acknowledged",
                 "gso" => "many datagrams are sent at once, as many as an acknowledgement lets go",
                 "merging" => "the same, and what is received at once is acted on as one",
