@@ -1,6 +1,6 @@
 use core::fmt;
 
-use crate::{Cursor, Rect};
+use crate::{Cursor, Part, Rect};
 
 /// A shadow of a screen: `width` by `height` pixels 0x00RRGGBB, row by row.
 ///
@@ -69,9 +69,7 @@ impl Framebuffer {
 
     /// The rows of `rect`, from top to bottom.
     pub fn rows(&self, rect: Rect) -> Result<impl ExactSizeIterator<Item = &[u32]>, Outside> {
-        self.check(rect)?;
-        Ok((rect.top()..rect.bottom())
-            .map(move |y| &self.pixels[self.at(rect.left(), y)..][..rect.width() as usize]))
+        Part::from(self).rows(rect)
     }
 
     /// Appends the pixels of `rect` to `out`, row by row.
@@ -90,11 +88,13 @@ impl Framebuffer {
 
     /// Sets the pixels of `rect`; there must be exactly as many.
     pub fn put(&mut self, rect: Rect, pixels: &[u32]) -> Result<(), Outside> {
+        self.take(rect, Part::new(rect, pixels)?)
+    }
+
+    /// Sets the pixels of `rect` to what they are in `from`.
+    pub fn take<'p>(&mut self, rect: Rect, from: impl Into<Part<'p>>) -> Result<(), Outside> {
         self.check(rect)?;
-        if pixels.len() != rect.area() {
-            return Err(Outside(rect));
-        }
-        let mut from = pixels.chunks_exact(rect.width().max(1) as usize);
+        let mut from = from.into().rows(rect)?;
         self.each_row(rect, |row| {
             for (to, pixel) in row.iter_mut().zip(from.next().unwrap_or_default()) {
                 *to = pixel & RGB;

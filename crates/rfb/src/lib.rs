@@ -44,6 +44,7 @@ mod clipboard;
 mod error;
 mod framebuffer;
 mod inlet;
+mod part;
 mod pixel;
 mod protocol;
 mod rect;
@@ -57,6 +58,7 @@ pub use client::{Client, ClientConfig, ClientEvent, Extension, ServerInit};
 pub use clipboard::{Clipboard, ClipboardCaps, Formats};
 pub use error::{Error, RawRect, Refusal};
 pub use framebuffer::{Framebuffer, Outside, TooLarge};
+pub use part::Part;
 pub use pixel::{Channel, PixelFormat};
 pub use protocol::{
     Cursor, Encoding, Fence, Leds, Resize, ResizeReason, ResizeStatus, Screen, SecurityType, Version,

@@ -180,11 +180,9 @@ impl Desk {
     pub(crate) fn draw(&self, from: &Framebuffer, region: &Region) {
         let mut state = self.lock();
         let bounds = state.screen.bounds().intersection(from.bounds());
-        let mut row = Vec::new();
         for rect in region.rects().iter().map(|r| r.intersection(bounds)).filter(|r| !r.is_empty()) {
-            row.clear();
-            let read = from.read(rect, &mut row).and_then(|()| state.screen.put(rect, &row));
-            debug_assert_eq!(read, Ok(()), "both hold the rectangle");
+            let taken = state.screen.take(rect, from);
+            debug_assert_eq!(taken, Ok(()), "both hold the rectangle");
         }
         state.tell(|news| {
             news.dirty.union(region);

@@ -2,8 +2,9 @@
 //!
 //! *In:* local TCP connections of viewers; the link. *Out:* updates for viewers, their input for the link. Parts:
 //! `meet` connects and makes sure of the server, `uplink` keeps the session up and draws, `desk` holds what
-//! viewers are shown and what each has not been told, `viewer` serves one of them, `owner` says which are let in, `pointer` paints
-//! the pointer for those that do not, `inputs` is what they do.
+//! viewers are shown and what each has not been told, `viewer` serves one of them, `telling` is what it is told at one time,
+//! encoded while the desk is others', `owner` says which are let in, `pointer` paints the pointer for those that do not,
+//! `inputs` is what they do.
 //!
 //! Invariants: the last picture stays when the link is down, and what is typed then is dropped; a viewer that does
 //! not read costs an area, not a queue; a batch of 1.5 ms becomes one update.
@@ -13,6 +14,7 @@ mod inputs;
 mod meet;
 mod owner;
 mod pointer;
+mod telling;
 #[cfg(test)]
 mod tests;
 mod uplink;

@@ -631,3 +631,35 @@ fn a_wish_is_answered_to_the_viewer_who_had_it() {
     assert_eq!(other.resizes.last().unwrap().status, ResizeStatus::Prohibited);
     assert_eq!((other.screen.width(), other.screen.height()), (20, 10));
 }
+
+#[test]
+fn what_a_viewer_is_told_is_as_it_was_when_the_desk_was_looked_at() {
+    let encodings = [Encoding::Raw, Encoding::Tight, Encoding::Zrle, Encoding::Hextile];
+    for (is_local, encoding) in encodings.into_iter().flat_map(|e| [(false, e), (true, e)]) {
+        let desk = desk(200, 100);
+        let mut person = Person::with(&desk, &[encoding, Encoding::ExtendedDesktopSize]);
+        person.viewer = Viewer::new(&desk, Security::None, is_local);
+        person.rfb = Client::new(ClientConfig { encodings: vec![encoding], ..ClientConfig::default() });
+        person.talk();
+        person.request(false);
+        person.speak();
+        // Some of each kind of piece: one colour, two, many, and rectangles that lie apart.
+        paint(&desk, rect(0, 0, 200, 100), 0x0010_2030);
+        paint(&desk, rect(70, 20, 3, 50), 0x00ff_0000);
+        let noise: Vec<u32> = (0..90 * 64_u32).map(|n| n.wrapping_mul(2_654_435_761) >> 8).collect();
+        let mut from = desk.lock().screen.clone();
+        from.put(rect(101, 13, 90, 64), &noise).unwrap();
+        desk.draw(&from, &Region::from(rect(101, 13, 90, 64)));
+        let then = desk.lock().screen.clone();
+        let telling = person.viewer.look().unwrap();
+        // What others do meanwhile waits for nothing, and comes with the next update.
+        paint(&desk, rect(50, 10, 100, 80), 0x0000_ff00);
+        person.viewer.tell(telling);
+        person.listen();
+        assert_eq!(person.screen, then, "{encoding:?}, local: {is_local}");
+        person.request(true);
+        person.talk();
+        assert_eq!(person.screen, desk.lock().screen, "{encoding:?}, local: {is_local}");
+        assert_eq!(person.updates, 2);
+    }
+}

@@ -5,17 +5,18 @@ use std::time::Duration;
 use bytes::Buf as _;
 use quickset_base::Rng;
 use quickset_rfb::{
-    Clipboard as Extended, ClipboardCaps, Error, Features, Fence, Formats, Limits, Rect, Refusal, Region,
-    ResizeReason, ResizeStatus, Security, Server, ServerConfig, ServerEvent,
+    Clipboard as Extended, ClipboardCaps, Error, Features, Fence, Formats, Limits, Rect, ResizeStatus,
+    Security, Server, ServerConfig, ServerEvent,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::desk::{Clip, Desk, News, Seat, State};
+use super::desk::{Clip, Desk, Seat};
 use super::inputs::Act;
 use super::owner;
-use super::pointer::{Painted, Shown};
+use super::pointer::Painted;
+use super::telling::{Telling, refused};
 use crate::clip::Way;
 use crate::held::Held;
 use crate::local;
@@ -49,6 +50,8 @@ pub(crate) struct Viewer {
     asks: bool,
     /// The handshake is over.
     ready: bool,
+    /// Memory for pixels that are to be encoded, empty between updates.
+    copied: Vec<u32>,
 }
 
 /// Why a viewer is gone.
@@ -109,6 +112,7 @@ impl Viewer {
             asked: false,
             asks,
             ready: false,
+            copied: Vec::new(),
         }
     }
 
@@ -277,34 +281,51 @@ impl Viewer {
 
     /// Writes what there is to tell, when the viewer has taken all that was told before.
     pub(crate) fn compose(&mut self) {
+        if let Some(telling) = self.look() {
+            self.tell(telling);
+        }
+    }
+
+    /// Takes from the desk what there is to tell, when the viewer has taken all that was told before.
+    pub(super) fn look(&mut self) -> Option<Telling> {
         if !self.ready || !self.rfb.output().is_empty() {
-            return;
+            return None;
         }
         let way = self.way();
-        let Self { rfb, seat, features, painted, .. } = self;
+        let Self { seat, features, painted, copied, full, .. } = self;
         let area = self.request.or(self.continuous);
         // Fences are answered once all before them was drawn: two under way keep a viewer busy.
         let ready = area.is_some() && self.unanswered < 2;
-        let full = self.full;
+        let mut telling = Telling::new(std::mem::take(copied));
         let mut ask = false;
-        let sent = seat.look(|desk, news| {
-            ask = tell_aside(rfb, desk, news, way);
+        telling.updates = seat.look(|desk, news| {
+            ask = telling.take_aside(desk, news, way);
             if !ready {
                 return false;
             }
-            // For who has the shape it stays for `tell_shape`.
+            // For who has the shape it stays for `take_shape`.
             let other_shape = !features.cursor && std::mem::take(&mut news.cursor);
             for area in painted.follow(desk, !features.cursor, other_shape) {
                 news.dirty.add(area);
             }
-            let told = tell_shape(rfb, desk, news, *features);
-            let drawn = draw(rfb, &painted.paint(desk), news, area.unwrap_or_default());
-            told || drawn || full
+            let told = telling.take_shape(desk, news, *features);
+            let drawn = telling.take_pixels(&painted.paint(desk), news, area.unwrap_or_default());
+            told || drawn || *full
         });
         if ask {
             self.clipboard(Clipboard::Ask);
         }
-        if !sent {
+        Some(telling)
+    }
+
+    /// Writes what was taken, while the desk is others'.
+    pub(super) fn tell(&mut self, telling: Telling) {
+        let updates = telling.updates;
+        self.copied = telling.write(&mut self.rfb);
+        if self.copied.capacity() * size_of::<u32>() > KEPT {
+            self.copied = Vec::new();
+        }
+        if !updates {
             return;
         }
         (self.request, self.full) = (None, false);
@@ -332,94 +353,6 @@ impl Viewer {
     }
 }
 
-/// Tells what needs no update: a beep, and news of the clipboard. True when the text has to be asked for.
-fn tell_aside(rfb: &mut Server, desk: &State, news: &mut News, way: Way) -> bool {
-    if std::mem::take(&mut news.bell) {
-        refused(rfb.bell());
-    }
-    if std::mem::take(&mut news.asked) {
-        refused(rfb.clipboard(&Extended::Request(Formats::TEXT)));
-    }
-    match (news.clipboard.take(), &desk.text) {
-        (Some(Clip::Offered), _) if way.wants_text() => return true,
-        (Some(Clip::Offered | Clip::Here { wanted: false }), _) if way == Way::Asked => {
-            refused(rfb.clipboard(&Extended::Notify(Formats::TEXT)));
-        }
-        (Some(Clip::Here { .. }), Some(text)) if way == Way::Asked || way.gives(text) => {
-            refused(rfb.clipboard(&Extended::Provide(Some(text.to_string()))));
-        }
-        (Some(Clip::Here { .. }), Some(text)) => refused(rfb.text(text)),
-        _ => {}
-    }
-    false
-}
-
-/// Tells of everything but pixels, with the size in an update of its own. True when there was something.
-fn tell_shape(rfb: &mut Server, desk: &State, news: &mut News, features: Features) -> bool {
-    let mut told = false;
-    if features.extended_desktop_size || features.desktop_size {
-        while let Some(status) = news.answers.next(desk) {
-            // With a refusal the size does not count.
-            news.size &= status != ResizeStatus::Done;
-            let resize = desk.resize_for(ResizeReason::ThisClient, status);
-            refused(rfb.update().and_then(|mut update| update.resize(&resize)));
-            told = true;
-        }
-        if std::mem::take(&mut news.size) {
-            let resize = desk.resize_for(ResizeReason::Server, ResizeStatus::Done);
-            refused(rfb.update().and_then(|mut update| update.resize(&resize)));
-            told = true;
-        }
-    }
-    let Ok(mut update) = rfb.update() else { return told };
-    if let Some(cursor) = desk.cursor.as_ref().filter(|_| features.cursor && news.cursor) {
-        news.cursor = false;
-        refused(update.cursor(cursor));
-        told = true;
-    }
-    if features.desktop_name && std::mem::take(&mut news.name) {
-        refused(update.name(&desk.name));
-        told = true;
-    }
-    if let Some(leds) = desk.leds.filter(|_| features.led_state && news.leds) {
-        news.leds = false;
-        refused(update.leds(leds));
-        told = true;
-    }
-    told
-}
-
-/// Draws what is dirty in `area`. True when there was something.
-fn draw(rfb: &mut Server, shown: &Shown<'_>, news: &mut News, area: Rect) -> bool {
-    let mut now = Region::new();
-    std::mem::swap(&mut now, &mut news.dirty);
-    let bounds = area.intersection(shown.screen.bounds());
-    if !bounds.contains(now.bounding()) {
-        news.dirty = now.clone();
-        news.dirty.remove(bounds);
-        now.clip(bounds);
-    }
-    if now.is_empty() {
-        return false;
-    }
-    let Ok(mut update) = rfb.update() else { return false };
-    for &rect in now.rects() {
-        match update.pixels(rect, shown.screen) {
-            // A viewer that cannot be told of another size sees the part that fits.
-            Err(Refusal::Outside(_)) => {}
-            other => refused(other),
-        }
-    }
-    true
-}
-
-/// What viewers cannot be told is left out.
-fn refused(result: Result<(), Refusal>) {
-    if let Err(refusal) = result {
-        tracing::debug!(%refusal, "a viewer is not told");
-    }
-}
-
 /// Only the challenge of VncAuth is drawn from it.
 fn rand_seed() -> u64 {
     let mut bytes = [0; 8];
@@ -440,5 +373,5 @@ const VERSION: usize = 12;
 const UPDATE: &[u8] = b"update";
 /// Bytes that may wait for a viewer while it is still read from.
 const MOST_WAITING: usize = 64 << 20;
-/// What an output buffer keeps when it is empty.
+/// What a buffer keeps when it is empty.
 const KEPT: usize = 1 << 20;

@@ -3,12 +3,12 @@
 use bytes::{BufMut, BytesMut};
 
 use super::{Content, Piece};
-use crate::{Framebuffer, Outside, Rect, pixel};
+use crate::{Outside, Part, Rect, pixel};
 
 /// Appends a piece.
 pub(super) fn put(
     piece: Piece,
-    screen: &Framebuffer,
+    screen: Part<'_>,
     encoder: &pixel::Encoder,
     out: &mut BytesMut,
 ) -> Result<(), Outside> {
@@ -35,7 +35,7 @@ struct Tile {
 }
 
 impl Tile {
-    fn read(rect: Rect, screen: &Framebuffer) -> Result<Self, Outside> {
+    fn read(rect: Rect, screen: Part<'_>) -> Result<Self, Outside> {
         let (width, height) = (rect.width().into(), rect.height().into());
         let mut tile = Self { pixels: [0; AREA], width, height };
         for (to, row) in tile.pixels.chunks_exact_mut(width).zip(screen.rows(rect)?) {

@@ -20,7 +20,7 @@ use bytes::BytesMut;
 
 use self::palette::Palette;
 use self::zlib::Zlib;
-use crate::{Framebuffer, Outside, PixelCoding, Rect, pixel};
+use crate::{Outside, Part, PixelCoding, Rect, pixel};
 
 /// What lasts as long as the connection.
 #[derive(Default)]
@@ -68,7 +68,7 @@ impl Painter {
     pub(super) fn cut(
         &mut self,
         rect: Rect,
-        screen: &Framebuffer,
+        screen: Part<'_>,
         manner: Manner<'_>,
     ) -> Result<Vec<Piece>, Outside> {
         if manner.coding == PixelCoding::Raw || rect.is_empty() {
@@ -107,7 +107,7 @@ impl Painter {
     pub(super) fn paint(
         &mut self,
         piece: Piece,
-        screen: &Framebuffer,
+        screen: Part<'_>,
         manner: Manner<'_>,
         out: &mut BytesMut,
     ) -> Result<(), Outside> {
@@ -124,7 +124,7 @@ impl Painter {
     }
 
     /// What is in `cell`, and with few colours which.
-    fn look(&mut self, cell: Rect, screen: &Framebuffer, manner: Manner<'_>) -> Result<Content, Outside> {
+    fn look(&mut self, cell: Rect, screen: Part<'_>, manner: Manner<'_>) -> Result<Content, Outside> {
         let first = screen.pixel(cell.left(), cell.top()).ok_or(Outside(cell))?;
         // Sixteen at a time: the compiler makes vectors of that.
         let is_solid = |row: &[u32]| row.chunks(16).all(|p| p.iter().fold(0, |d, p| d | (p ^ first)) == 0);

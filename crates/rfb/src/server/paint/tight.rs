@@ -5,13 +5,13 @@ use bytes::{BufMut, BytesMut};
 use super::palette::Palette;
 use super::zlib::Zlib;
 use super::{Content, Manner, Painter, Piece};
-use crate::{Framebuffer, Outside};
+use crate::{Outside, Part};
 
 impl Painter {
     pub(super) fn tight(
         &mut self,
         piece: Piece,
-        screen: &Framebuffer,
+        screen: Part<'_>,
         manner: Manner<'_>,
         out: &mut BytesMut,
     ) -> Result<(), Outside> {
@@ -46,7 +46,7 @@ impl Painter {
     }
 
     /// Gathers the colours of `piece`: two, at least, since a palette of one nobody expects.
-    fn colours(&mut self, piece: Piece, screen: &Framebuffer) -> Result<(), Outside> {
+    fn colours(&mut self, piece: Piece, screen: Part<'_>) -> Result<(), Outside> {
         self.piece.clear();
         let few = screen.rows(piece.rect)?.all(|row| self.piece.add(row, Palette::MOST));
         debug_assert!(few && self.piece.colours().len() >= 2, "{piece:?} was looked at");

@@ -3,13 +3,13 @@
 use bytes::{BufMut, BytesMut};
 
 use super::{CELL, Content, Manner, Painter, Piece};
-use crate::{Framebuffer, Outside, Rect, pixel};
+use crate::{Outside, Part, Rect, pixel};
 
 impl Painter {
     pub(super) fn zrle(
         &mut self,
         piece: Piece,
-        screen: &Framebuffer,
+        screen: Part<'_>,
         manner: Manner<'_>,
         out: &mut BytesMut,
     ) -> Result<(), Outside> {
@@ -32,12 +32,7 @@ impl Painter {
         Ok(())
     }
 
-    fn zrle_tile(
-        &mut self,
-        tile: Rect,
-        screen: &Framebuffer,
-        encoder: &pixel::Encoder,
-    ) -> Result<(), Outside> {
+    fn zrle_tile(&mut self, tile: Rect, screen: Part<'_>, encoder: &pixel::Encoder) -> Result<(), Outside> {
         let Self { piece: palette, plain, .. } = self;
         palette.clear();
         if !screen.rows(tile)?.all(|row| palette.add(row, MOST_COLOURS)) {
