@@ -61,12 +61,14 @@ impl Connection {
             0 => (self.path.mtu, Batch::MAX_SEGMENTS * self.path.mtu),
             segment => (segment, segment),
         };
-        // Nobody's turn begins before something may be sent.
-        let may_go = self.streams.want() > Want::None && out.has_room(size) && self.may_send(size, control);
-        if !may_go || !self.streams.goes_on(least) {
+        if self.streams.want() == Want::None || !out.has_room(size) {
             return false;
         }
+        // Before the pacer is asked: repair that is due is more to wait for, and what it was asked before counts.
         self.plan_slot();
+        if !self.may_send(size, control) || !self.streams.goes_on(least) {
+            return false;
+        }
         match self.protect.due {
             Some(_) if out.is_empty() => false,
             Some(due) => self.repair_follows(out, &due),
