@@ -9,18 +9,27 @@ use crate::identity::Present;
 use crate::trust::KeyHolder;
 use crate::{ClientAuth, ConfigError, Identity, Trust};
 
-/// Where a server's TLS comes from.
+/// Where an endpoint's TLS comes from: made of whom it believes and the groups of its key exchange, or a configuration of rustls.
 #[derive(Clone, Debug)]
-pub(crate) enum ServerTls {
-    Own(ClientAuth, Groups),
-    Foreign(Arc<rustls::ServerConfig>),
+pub(crate) enum Tls<Belief, Rustls> {
+    Own(Belief, Groups),
+    Foreign(Arc<Rustls>),
 }
 
-/// Where a client's TLS comes from.
-#[derive(Clone, Debug)]
-pub(crate) enum ClientTls {
-    Own(Trust, Groups),
-    Foreign(Arc<rustls::ClientConfig>),
+/// A server's.
+pub(crate) type ServerTls = Tls<ClientAuth, rustls::ServerConfig>;
+
+/// A client's.
+pub(crate) type ClientTls = Tls<Trust, rustls::ClientConfig>;
+
+impl<Belief, Rustls> Tls<Belief, Rustls> {
+    pub(crate) fn set_groups(&mut self, groups: &[Group]) -> Result<(), ConfigError> {
+        match self {
+            Self::Own(_, ours) => *ours = Groups::new(groups)?,
+            Self::Foreign(_) => return Err(ConfigError::OwnProvider),
+        }
+        Ok(())
+    }
 }
 
 impl ServerTls {
@@ -32,14 +41,6 @@ impl ServerTls {
         };
         tls.cert_resolver = identity;
         tls
-    }
-
-    pub(crate) fn set_groups(&mut self, groups: &[Group]) -> Result<(), ConfigError> {
-        match self {
-            Self::Own(_, ours) => *ours = Groups::new(groups)?,
-            Self::Foreign(_) => return Err(ConfigError::OwnProvider),
-        }
-        Ok(())
     }
 }
 
@@ -54,14 +55,6 @@ impl ClientTls {
             tls.client_auth_cert_resolver = identity.resolver();
         }
         tls
-    }
-
-    pub(crate) fn set_groups(&mut self, groups: &[Group]) -> Result<(), ConfigError> {
-        match self {
-            Self::Own(_, ours) => *ours = Groups::new(groups)?,
-            Self::Foreign(_) => return Err(ConfigError::OwnProvider),
-        }
-        Ok(())
     }
 }
 
