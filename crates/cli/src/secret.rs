@@ -1,10 +1,11 @@
 //! Files that are nobody else's: keys, passwords, fields with credentials.
 
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
 use anyhow::Context as _;
+use quickset_desktop::trust::check_secret;
 
 use crate::say::named;
 
@@ -14,7 +15,7 @@ use crate::say::named;
 /// Those of the system; when others can read or change it; when it is no text, or very long.
 pub(crate) fn read(path: &Path) -> anyhow::Result<String> {
     let file = File::open(path).with_context(|| format!("{} cannot be read", named(path)))?;
-    check(path, &file)?;
+    check_secret(path, &file)?;
     text(path, &file)
 }
 
@@ -30,37 +31,6 @@ pub(crate) fn text(path: &Path, file: &File) -> anyhow::Result<String> {
     String::from_utf8(bytes).map_err(|_| anyhow::anyhow!("{} is no text", named(path)))
 }
 
-/// Whether an open file is closed to others: of what has its name by now nothing is said.
-///
-/// # Errors
-/// When others can read or change it, with the command that closes it; those of the system.
-pub(crate) fn check(path: &Path, file: &File) -> anyhow::Result<()> {
-    let metadata = file.metadata().with_context(|| format!("{} cannot be looked at", named(path)))?;
-    match open_to(&metadata) {
-        None => Ok(()),
-        Some(whom) => anyhow::bail!("{0} is secret, and {whom}; close it with `chmod 600 {0}`", named(path)),
-    }
-}
-
-/// Others read or change nothing, and the group changes nothing. It may read what is root's: so an administrator gives a key to
-/// servers that have given up being root.
-#[cfg(unix)]
-fn open_to(metadata: &Metadata) -> Option<&'static str> {
-    use std::os::unix::fs::MetadataExt as _;
-    let group = if metadata.uid() == 0 { 0o020 } else { 0o060 };
-    match metadata.mode() {
-        mode if mode & 0o006 != 0 => Some("everybody on this machine can get at it"),
-        mode if mode & group != 0 => Some("its group can get at it"),
-        _ => None,
-    }
-}
-
-/// Elsewhere the folder of a user is closed by the system.
-#[cfg(not(unix))]
-fn open_to(_: &Metadata) -> Option<&'static str> {
-    None
-}
-
 /// Bytes: a chain of certificates has some thousands.
 const LONGEST: u64 = 1 << 20;
 
@@ -71,33 +41,24 @@ mod tests {
 
     use super::*;
 
+    /// What is refused to the desktop is refused to HTTP, in the same words, and the other way round.
     #[test]
-    fn secrets_that_others_can_read_are_refused_with_the_next_step() {
+    fn secrets_that_others_can_read_are_refused_everywhere_alike() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key");
         fs::write(&path, "secret").unwrap();
-        let is_root = rustix::process::geteuid().is_root();
-        for (mode, is_taken) in [
-            (0o600, true),
-            (0o400, true),
-            (0o700, true),
-            (0o640, is_root),
-            (0o620, false),
-            (0o660, false),
-            (0o604, false),
-            (0o602, false),
-            (0o644, false),
-            (0o666, false),
-        ] {
-            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
-            let read = read(&path);
-            assert_eq!(read.is_ok(), is_taken, "{mode:o}: {read:?}");
-            if let Err(error) = read {
-                let said = error.to_string();
+        for mode in 0..0o1000 {
+            fs::set_permissions(&path, Permissions::from_mode(mode | 0o400)).unwrap();
+            let desktop = quickset_desktop::trust::read_secret(&path).map_err(|error| error.to_string());
+            assert_eq!(read(&path).map_err(|error| error.to_string()), desktop, "{mode:o}");
+            let is_closed = |open: u32| mode & open == 0;
+            let is_root = rustix::process::geteuid().is_root();
+            assert_eq!(desktop.is_ok(), is_closed(if is_root { 0o026 } else { 0o066 }), "{mode:o}");
+            if let Err(said) = desktop {
                 assert!(said.contains("`chmod 600 ") && said.contains("/key`"), "{said}");
             }
-            assert_eq!(text(&path, &File::open(&path).unwrap()).unwrap(), "secret");
         }
+        assert_eq!(text(&path, &File::open(&path).unwrap()).unwrap(), "secret");
     }
 
     #[test]

@@ -77,4 +77,4 @@ pub use manifest::{Elsewhere, Kind, ManifestError, Period, Presentation, Track};
 pub use player::{Action, Config, PlayError, Player, Report};
 pub use segments::{Representation, Resource, Segment};
 pub use template::TemplateError;
-pub use url::{Url, UrlError};
+pub use url::{Url, UrlError, without_credentials};

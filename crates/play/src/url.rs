@@ -183,14 +183,21 @@ fn encoded(part: &str) -> String {
     out
 }
 
-/// As much of it as a message has room for, without a name or password in it: messages go into logs.
+/// As much of it as a message has room for.
 fn shown(text: &str) -> String {
+    without_credentials(text).chars().take(80).collect()
+}
+
+/// An address as it may stand in a message, which goes into logs: without the name and password that may be in front of its host
+/// (RFC 3986 §3.2.1, §7.5), absolute or not, and whether or not it is one that is taken.
+pub fn without_credentials(text: &str) -> String {
     let after = text.find("//").map_or(0, |slashes| slashes + 2);
     let (before, rest) = text.split_at(after);
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    let hidden = rest[..end].rfind('@').map_or(0, |at| at + 1);
-    let secret = if hidden > 0 { "…@" } else { "" };
-    before.chars().chain(secret.chars()).chain(rest[hidden..].chars()).take(80).collect()
+    match rest[..end].rfind('@') {
+        Some(at) => format!("{before}…{}", &rest[at..]),
+        None => text.to_owned(),
+    }
 }
 
 #[cfg(test)]

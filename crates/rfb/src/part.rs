@@ -14,6 +14,11 @@ impl<'a> Part<'a> {
         if pixels.len() == rect.area() { Ok(Self { rect, pixels }) } else { Err(Outside(rect)) }
     }
 
+    /// Where it is on the screen.
+    pub fn rect(self) -> Rect {
+        self.rect
+    }
+
     /// The pixel at (`x`, `y`) of the screen, if it is in this part.
     pub fn pixel(self, x: u16, y: u16) -> Option<u32> {
         let inside = Rect::sized(1, 1).moved_to(x, y).is_some_and(|one| self.rect.contains(one));

@@ -18,7 +18,7 @@ use quickset::{ClientConfig, Endpoint, Protection};
 use tokio::sync::watch;
 
 use super::url::Url;
-use super::{TransportArgs, interrupted, reach};
+use super::{TransportArgs, end_when_interrupted, interrupted, reach};
 use crate::say::{self, named, note, plain, say};
 use crate::trust::TrustArgs;
 use crate::{cert, values};
@@ -118,6 +118,9 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     let rows = trip.fetch_all().await;
     bar.finish_and_clear();
     let _ = tokio::time::timeout(Duration::from_secs(1), endpoint.wait_idle()).await;
+    if args.output.is_some() {
+        end_when_interrupted(*trip.stop.borrow());
+    }
     if args.json {
         say!("{}", serde_json::to_string_pretty(&rows)?)?;
     } else {

@@ -17,7 +17,7 @@ use serde::Serialize;
 use tokio::task::JoinSet;
 
 use crate::descriptors;
-use crate::http::{interrupted, url};
+use crate::http::{end_when_interrupted, interrupted, url};
 use crate::say::{self, note, say};
 use crate::trust::TrustArgs;
 use crate::values;
@@ -113,11 +113,12 @@ async fn play(args: &Args) -> anyhow::Result<()> {
     }
     let spent = || processor_time().zip(cpu).map(|(now, then)| now.saturating_sub(then));
     let sum = |rows: &[Row]| Sum::of(rows, began.elapsed(), spent());
-    let closing = watch(&mut viewers, &board, &sum).await?;
+    let (closing, is_stopped) = watch(&mut viewers, &board, &sum).await?;
 
     let rows = board.rows();
     let sum = sum(&rows);
     closing.join_all().await;
+    end_when_interrupted(is_stopped);
     if args.json {
         let (url, http, abr) = (&*args.url.text, args.http.name(), args.abr.name());
         let results = Results { url, http, abr, seed: args.seed, players: &rows, sum: &sum };
@@ -167,17 +168,18 @@ async fn presentation(args: &Args, config: &Arc<ClientConfig>) -> anyhow::Result
 }
 
 /// Waits until all have played, or somebody wants it to end; meanwhile a table is drawn, where stderr is a terminal. Returns
-/// connections that are being closed.
+/// connections that are being closed, and whether somebody wanted it.
 async fn watch(
     viewers: &mut JoinSet<Fetcher>,
     board: &Board,
     sum: &impl Fn(&[Row]) -> Sum,
-) -> anyhow::Result<JoinSet<()>> {
+) -> anyhow::Result<(JoinSet<()>, bool)> {
     let mut closing = JoinSet::new();
     let bar = ProgressBar::new_spinner();
     bar.set_style(ProgressStyle::with_template("{msg}").expect("the template is constant"));
     let mut ticks = tokio::time::interval(Duration::from_millis(250));
     let mut stop = std::pin::pin!(interrupted());
+    let mut is_stopped = false;
     loop {
         tokio::select! {
             ended = viewers.join_next() => match ended {
@@ -187,6 +189,7 @@ async fn watch(
             stopped = &mut stop => {
                 stopped?;
                 viewers.shutdown().await;
+                is_stopped = true;
                 break;
             }
             _ = ticks.tick(), if !bar.is_hidden() => {
@@ -196,7 +199,7 @@ async fn watch(
         }
     }
     bar.finish_and_clear();
-    Ok(closing)
+    Ok((closing, is_stopped))
 }
 
 impl Args {

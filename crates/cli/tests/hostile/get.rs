@@ -96,6 +96,11 @@ fn what_is_no_answer_ends_with_a_sentence_and_without_a_file() {
             vec![Bytes(head(302, &[("location", "https://b.example/\u{9b}2J")])), End],
             "it is at https://b.example/",
         ),
+        (
+            "with a password",
+            vec![Bytes(head(302, &[("location", "https://me:hunter2@b.example/x?a@b")])), End],
+            "it is at https://…@b.example/x?a@b now",
+        ),
         ("an escape", vec![Bytes(head(302, &[("location", "/\u{1b}[2J")])), End], "malformed"),
         ("missing", vec![Bytes(head(404, &[])), Forever(data(&[7; 5000]))], "status 404"),
         ("a tunnel", vec![Bytes(head(101, &[])), End], "malformed"),

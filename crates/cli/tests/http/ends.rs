@@ -2,7 +2,7 @@
 //! time it was given, says what to do next, and serves others.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -309,4 +309,40 @@ fn a_measurement_that_breaks_off_says_so() {
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("broke off: the peer does not answer; check its address"), "{said}");
     assert!(output.stdout.is_empty(), "no figures");
+}
+
+/// Nobody reads what there is to say in the end, so that it cannot be written: whoever wants it to stop ends it, in each way.
+#[test]
+fn a_pipe_that_nobody_reads_holds_up_nobody() {
+    let served = Served::new("unread", &[]);
+    // More than a pipe takes (pipe(7): 64 KiB).
+    let urls: Vec<String> = (0..1000).map(|n| format!("https://{}/none-{n}", served.address)).collect();
+    let got = served.folder.join("got");
+    let kept = ["-o", got.to_str().unwrap()];
+    // Who prints content leaves signals to the system. Started in the background it is to ignore the first of them.
+    for (words, which) in
+        [(&["--json"][..], "-INT"), (&["--json"], "-TERM"), (&["-i"], "-INT"), (&[], "-TERM")]
+    {
+        let kept: &[&str] = if words.is_empty() { &[] } else { &kept };
+        let urls = if words.is_empty() {
+            vec![format!("https://{}/large.bin", served.address)]
+        } else {
+            urls.clone()
+        };
+        let mut child = Command::new(env!("CARGO_BIN_EXE_quickset"))
+            .args(["http", "get", "--pin", &served.pin])
+            .args(words.iter().chain(kept))
+            .args(urls)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        // It has begun to write, and there is more of it.
+        child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        signal(&child, which);
+        let since = Instant::now();
+        until("it ends", || child.try_wait().unwrap().is_some());
+        assert!(since.elapsed() < Duration::from_secs(15), "{words:?}: {:?}", since.elapsed());
+        assert!(!child.wait().unwrap().success(), "{words:?}, {which}");
+    }
 }

@@ -24,7 +24,7 @@ pub enum FileError {
         /// Why not.
         error: io::Error,
     },
-    /// Others can read or write it.
+    /// Others can read or change it.
     #[error("{path} is open to other users (mode {mode:03o}); close it with `chmod {want:03o} {path}`")]
     Open {
         /// Which file.
@@ -115,7 +115,7 @@ impl Folder {
         builder.create(&self.0).map_err(|error| io_error("make the folder", &self.0, error))?;
         // Keys in a folder that others can write to could be replaced.
         let meta = fs::metadata(&self.0).map_err(|error| io_error("look at", &self.0, error))?;
-        check_mode(&self.0, &meta, 0o700, WRITE)
+        Closed::Unchanged.check(&self.0, &meta)
     }
 }
 
@@ -141,7 +141,7 @@ pub(super) fn identity(path: &Path) -> Result<Identity, FileError> {
 /// # Errors
 /// See [`FileError`].
 pub(super) fn read_identity(path: &Path) -> Result<Option<Identity>, FileError> {
-    let Some(text) = read(path, 0o600, READ | WRITE)? else { return Ok(None) };
+    let Some(text) = read(path, Closed::Secret)? else { return Ok(None) };
     let identity = Identity::from_pem(&text, &text).map_err(|error| FileError::Content {
         path: path.into(),
         line: None,
@@ -163,7 +163,7 @@ pub fn load_identity(path: &Path) -> Result<Identity, FileError> {
 /// # Errors
 /// See [`FileError`].
 pub fn read_secret(path: &Path) -> Result<String, FileError> {
-    let text = read(path, 0o600, READ | WRITE)?;
+    let text = read(path, Closed::Secret)?;
     let text = text.ok_or_else(|| io_error("read", path, io::ErrorKind::NotFound.into()))?;
     match text.lines().next() {
         Some(line) if !line.is_empty() => Ok(line.to_owned()),
@@ -175,15 +175,27 @@ pub fn read_secret(path: &Path) -> Result<String, FileError> {
     }
 }
 
-/// The text of a file; `None` when it is missing. It must have none of the permissions `closed`.
-pub(super) fn read(path: &Path, want: u32, closed: u32) -> Result<Option<String>, FileError> {
+/// Whether an open file of a secret is closed to others, by the rule and in the words of all of ours: others read or change
+/// nothing, and the group changes nothing. It may read what is root's: so an administrator gives a key to servers that have
+/// given up being root.
+///
+/// # Errors
+/// [`FileError::Open`] with the command that closes it; [`FileError::Io`].
+pub fn check_secret(path: &Path, file: &File) -> Result<(), FileError> {
+    // Of the file that is open, not of whatever has that name by now.
+    let meta = file.metadata().map_err(|error| io_error("look at", path, error))?;
+    Closed::Secret.check(path, &meta)
+}
+
+/// The text of a file, which must be closed so; `None` when it is missing.
+pub(super) fn read(path: &Path, closed: Closed) -> Result<Option<String>, FileError> {
     let file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other.map_err(|error| io_error("open", path, error))?,
     };
     // Of the file that is open, not of whatever has that name by now.
     let meta = file.metadata().map_err(|error| io_error("look at", path, error))?;
-    check_mode(path, &meta, want, closed)?;
+    closed.check(path, &meta)?;
     let too_long = || FileError::Content { path: path.into(), line: None, what: "it is too long".into() };
     if meta.len() > LONGEST {
         return Err(too_long());
@@ -248,24 +260,38 @@ fn create(path: &Path, content: &[u8]) -> Result<bool, FileError> {
     written.map_err(|error| io_error("make", path, error))
 }
 
-#[cfg(unix)]
-fn check_mode(path: &Path, meta: &fs::Metadata, want: u32, closed: u32) -> Result<(), FileError> {
-    let mode = std::os::unix::fs::PermissionsExt::mode(&meta.permissions()) & 0o777;
-    if mode & closed == 0 { Ok(()) } else { Err(FileError::Open { path: path.into(), mode, want }) }
+/// To whom a file is closed, or a folder.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Closed {
+    /// Nobody else reads or changes it; see [`check_secret`].
+    Secret,
+    /// Nobody else changes it.
+    Unchanged,
 }
 
-/// Elsewhere the user's folder is closed by the system.
-#[cfg(not(unix))]
-fn check_mode(_: &Path, _: &fs::Metadata, _: u32, _: u32) -> Result<(), FileError> {
-    Ok(())
+impl Closed {
+    #[cfg(unix)]
+    fn check(self, path: &Path, meta: &fs::Metadata) -> Result<(), FileError> {
+        use std::os::unix::fs::MetadataExt as _;
+        let open = match self {
+            Self::Secret if meta.uid() == 0 => 0o026,
+            Self::Secret => 0o066,
+            Self::Unchanged => 0o022,
+        };
+        let (mode, want) = (meta.mode() & 0o777, if meta.is_dir() { 0o700 } else { 0o600 });
+        if mode & open == 0 { Ok(()) } else { Err(FileError::Open { path: path.into(), mode, want }) }
+    }
+
+    /// Elsewhere the user's folder is closed by the system.
+    #[cfg(not(unix))]
+    fn check(self, _: &Path, _: &fs::Metadata) -> Result<(), FileError> {
+        Ok(())
+    }
 }
 
 pub(super) fn io_error(verb: &'static str, path: &Path, error: io::Error) -> FileError {
     FileError::Io { verb, path: path.into(), error }
 }
 
-/// Permissions of the group and of others.
-pub(super) const READ: u32 = 0o044;
-pub(super) const WRITE: u32 = 0o022;
 /// Ten thousand keys.
 const LONGEST: u64 = 1 << 20;

@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use quickset::Fingerprint;
 
 use super::FileError;
-use super::files::{WRITE, append, read};
+use super::files::{Closed, append, read};
 
 /// The servers that were seen before: a file with lines `HOST:PORT sha256:…`, and comments after `#`.
 #[derive(Clone, Debug)]
@@ -61,7 +61,7 @@ impl KnownServers {
     /// Also when a line cannot be read: it might be the one about this server.
     pub fn look_up(&self, server: &str) -> Result<Option<Known>, FileError> {
         let server = normal(server);
-        let text = read(&self.path, 0o600, WRITE)?.unwrap_or_default();
+        let text = read(&self.path, Closed::Unchanged)?.unwrap_or_default();
         let mut found: Option<Known> = None;
         for (i, line) in text.lines().enumerate() {
             let line = line.split('#').next().unwrap_or_default().trim();

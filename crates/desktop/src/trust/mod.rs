@@ -19,7 +19,7 @@ mod tests;
 mod tries;
 
 pub use authorized::Authorized;
-pub use files::{FileError, Folder, load_identity, read_secret};
+pub use files::{FileError, Folder, check_secret, load_identity, read_secret};
 pub use gate::{By, Challenge, Credentials, Denial, Gate};
 pub use known::{Changed, Known, KnownServers, Verdict};
 pub use secret::{

@@ -89,9 +89,9 @@ fn a_key_that_others_can_read_or_that_is_broken_is_refused_and_kept() {
     let folder = scratch.folder();
     folder.client_identity().unwrap();
     let path = scratch.0.join("quickset/client.pem");
-    chmod(&path, 0o640);
+    chmod(&path, 0o644);
     let error = folder.client_identity().unwrap_err().to_string();
-    assert!(error.contains("chmod 600") && error.contains("640"), "{error}");
+    assert!(error.contains("chmod 600") && error.contains("644"), "{error}");
     chmod(&path, 0o600);
     for broken in ["", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", "\u{fffd}"] {
         fs::write(&path, broken).unwrap();

@@ -136,7 +136,7 @@ impl Telling {
                 let (here, others) = rest.split_at(rect.area());
                 rest = others;
                 let part = Part::new(rect, here).expect("as many were read");
-                match update.pixels(rect, part) {
+                match update.part(part) {
                     // A viewer that cannot be told of another size sees the part that fits.
                     Err(Refusal::Outside(_)) => {}
                     other => refused(other),

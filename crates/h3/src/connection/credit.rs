@@ -23,6 +23,8 @@ struct Count {
     granted: u64,
     /// The limit of which the peer was told that it holds us up.
     told: Option<u64>,
+    /// Somebody was refused since the peer said more the last time.
+    refused: bool,
 }
 
 /// What may be used up.
@@ -97,8 +99,13 @@ impl Connection {
         let count = credit.count(what);
         let limit = count.granted.max(initial);
         let left = limit.saturating_sub(count.used);
+        count.refused |= left == 0;
         // §5.6.3, §5.6.5: once for each limit.
-        if left == 0 && count.told.replace(limit) != Some(limit) {
+        let is_news = left == 0 && count.told.replace(limit) != Some(limit);
+        // A peer could raise its limit by one again and again and never read what is said of it: one that does not read is
+        // told no more.
+        let unread = self.exchanges.get(&session).map_or(0, |exchange| exchange.out.queued());
+        if is_news && unread < MAX_UNREAD {
             let mut value = Vec::new();
             varint::put(&mut value, limit);
             self.send_capsule(t, session, what.blocked(), &value);
@@ -134,8 +141,11 @@ impl Connection {
             return wrong("a limit that does not grow");
         }
         count.granted = count.granted.max(limit);
+        // Else each capsule would be an event, for an application that takes none as well.
+        let was_refused = core::mem::take(&mut count.refused);
         match what {
-            What::Streams(dir) => self.events.push_back(Event::Available(dir)),
+            What::Streams(dir) if was_refused => self.events.push_back(Event::Available(dir)),
+            What::Streams(_) => {}
             What::Data => {
                 for id in self.sessions.refused_in(session) {
                     self.events.push_back(Event::Writable(id));
@@ -146,6 +156,8 @@ impl Connection {
     }
 }
 
+/// Bytes that wait on the stream of a session for the peer to make room: with more it is not told what holds us up.
+const MAX_UNREAD: usize = 1 << 10;
 /// §5.6.2.
 pub(super) const MAX_STREAMS: u64 = 1 << 60;
 /// As much as can be said.

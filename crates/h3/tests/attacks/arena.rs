@@ -37,6 +37,8 @@ pub(crate) struct Setup {
     pub(crate) content: usize,
     /// Sessions of WebTransport are begun, and the application asks for nothing that there is to tell of them.
     pub(crate) deaf: bool,
+    /// The application opens as many streams in a session as it may, and has always more to say on them.
+    pub(crate) eager: bool,
 }
 
 impl Setup {
@@ -51,6 +53,7 @@ impl Setup {
             lazy: false,
             content: 0,
             deaf: false,
+            eager: false,
         }
     }
 
@@ -89,6 +92,8 @@ impl Setup {
             lazy: self.lazy,
             content: Bytes::from(vec![7; self.content]),
             deaf: self.deaf.then(BTreeSet::new),
+            eager: self.eager,
+            spoken: BTreeMap::new(),
             h3: BTreeMap::new(),
             pending: BTreeMap::new(),
             held: 0,
@@ -385,6 +390,9 @@ pub(crate) struct Server {
     content: Bytes,
     /// Connections with a session of WebTransport, where the application began it and asks for nothing more that there is to tell.
     deaf: Option<BTreeSet<ConnectionKey>>,
+    /// Sessions are spoken in as much as may be: the streams in which that is done, behind the session's.
+    eager: bool,
+    pub(crate) spoken: BTreeMap<ConnectionKey, Vec<StreamId>>,
     pub(crate) h3: BTreeMap<ConnectionKey, h3::Connection>,
     /// What is echoed and waits for room.
     pending: BTreeMap<(ConnectionKey, StreamId), Bytes>,
@@ -553,6 +561,13 @@ impl Server {
                         deaf.insert(key);
                         return;
                     }
+                    if self.eager {
+                        self.spoken.insert(key, vec![id]);
+                        speak(self.spoken.get_mut(&key), h3, &mut t);
+                    }
+                }
+                h3::Event::Available(_) | h3::Event::Writable(_) => {
+                    speak(self.spoken.get_mut(&key), h3, &mut t);
                 }
                 h3::Event::Request { id, .. } => {
                     *self.requests.entry(key).or_default() += 1;
@@ -586,6 +601,19 @@ impl Server {
                 }
                 _ => {}
             }
+        }
+    }
+}
+
+/// Opens streams in the session that is the first of them, and says something on the last, until there is no credit for more.
+fn speak(spoken: Option<&mut Vec<StreamId>>, h3: &mut h3::Connection, t: &mut OnQuic<'_>) {
+    let Some(spoken) = spoken else { return };
+    while let Ok(id) = h3.open_session_stream(t, spoken[0], Dir::Uni) {
+        spoken.push(id);
+    }
+    while let Some(&last) = spoken[1..].last() {
+        if h3.session_write(t, last, &mut Bytes::from_static(&[7; 64])).is_err() {
+            return;
         }
     }
 }

@@ -60,6 +60,37 @@ fn any_success_accepts_a_session() {
     }
 }
 
+/// draft-ietf-webtrans-http3 §3.3, §9.5: a client that is answered in a protocol that it did not offer ends the session, and
+/// that alone, with WT_ALPN_ERROR both ways.
+#[test]
+fn a_protocol_that_was_not_offered_ends_the_session_on_the_wire() {
+    let mut pair = Pair::new(&config());
+    let request = request().offering(&["chat/2", "chat/3"]).expect("they are text");
+    let id = pair.client.h3.request(&mut pair.client.t, &request, false).expect("it may be");
+    let offered = pair.run().1.into_iter().find_map(|event| match event {
+        Event::Request { request, .. } => Some(request.protocols()),
+        _ => None,
+    });
+    assert_eq!(offered, Some(vec!["chat/2".to_owned(), "chat/3".to_owned()]));
+    let response = Response::new(200).choosing("chat/1").expect("it is text");
+    pair.server.h3.respond(&mut pair.server.t, id, &response, false).expect("it may be");
+    assert_eq!(pair.run().0, [Event::Response { id, response: response.clone() }]);
+    assert_eq!(response.protocol().as_deref(), Some("chat/1"));
+    pair.client.h3.cancel(&mut pair.client.t, id, Code::WT_ALPN_ERROR);
+    {
+        let net = pair.client.t.net.borrow();
+        assert_eq!(net.reset_code(id, Side::Client), Some(0x0817_b3dd));
+        assert_eq!(net.stop_code(id, Side::Server), Some(0x0817_b3dd));
+    }
+    let closed = Event::SessionClosed { session: id, code: 0, reason: Bytes::new() };
+    assert!(pair.run().1.contains(&closed), "the server's is over, too");
+    assert_eq!(pair.client.t.net.borrow().closed, None);
+    let again = pair.client.h3.request(&mut pair.client.t, &request, false).expect("another may be");
+    pair.run();
+    pair.server.h3.respond(&mut pair.server.t, again, &Response::new(200), false).expect("it may be");
+    assert_eq!(pair.run().0, [Event::Response { id: again, response: Response::new(200) }]);
+}
+
 #[test]
 fn streams_of_both_kinds_and_sides() {
     let (mut pair, session) = session();

@@ -2,7 +2,9 @@ use bytes::{BufMut, BytesMut};
 
 use super::session::Session;
 use crate::protocol::{SERVER_COLOURS, SERVER_UPDATE, put_rect, put_string};
-use crate::{Cursor, Encoding, Leds, Part, PixelCoding, PixelFormat, Rect, Refusal, Resize, ResizeStatus};
+use crate::{
+    Cursor, Encoding, Framebuffer, Leds, Part, PixelCoding, PixelFormat, Rect, Refusal, Resize, ResizeStatus,
+};
 
 /// An update being written, one rectangle after the other; complete when it is dropped.
 ///
@@ -35,39 +37,18 @@ impl<'a> Update<'a> {
     }
 
     /// The pixels of `rect`, in the viewer's format and in the encodings that it takes.
-    pub fn pixels<'p>(&mut self, rect: Rect, screen: impl Into<Part<'p>>) -> Result<(), Refusal> {
-        let screen = screen.into();
-        if self.session.manner().coding == PixelCoding::Raw {
-            return self.raw(rect, screen);
-        }
-        if !self.session.bounds().contains(rect) {
-            return Err(Refusal::Outside(rect));
-        }
-        let outside = |_| Refusal::Outside(rect);
-        drop(screen.rows(rect).map_err(outside)?);
-        let mut painter = self.session.painter.take().unwrap_or_default();
-        let pieces = painter.cut(rect, screen, self.session.manner()).map_err(outside)?;
-        for piece in pieces {
-            self.header(piece.rect, self.session.manner().of(piece.content).into());
-            painter.paint(piece, screen, self.session.manner(), self.out).map_err(outside)?;
-        }
-        self.session.painter = Some(painter);
-        Ok(())
+    pub fn pixels(&mut self, rect: Rect, screen: &Framebuffer) -> Result<(), Refusal> {
+        self.painted(rect, screen.into())
+    }
+
+    /// The same of what was copied out of a framebuffer, all of it.
+    pub fn part(&mut self, part: Part<'_>) -> Result<(), Refusal> {
+        self.painted(part.rect(), part)
     }
 
     /// The pixels of `rect`, in the viewer's format, one after the other.
-    pub fn raw<'p>(&mut self, rect: Rect, screen: impl Into<Part<'p>>) -> Result<(), Refusal> {
-        if !self.session.bounds().contains(rect) {
-            return Err(Refusal::Outside(rect));
-        }
-        let rows = screen.into().rows(rect).map_err(|_| Refusal::Outside(rect))?;
-        if rect.is_empty() {
-            return Ok(());
-        }
-        self.header(rect, Encoding::Raw);
-        self.out.reserve(rect.area() * self.session.format().bytes_per_pixel());
-        rows.for_each(|row| self.session.encoder.encode(row, self.out));
-        Ok(())
+    pub fn raw(&mut self, rect: Rect, screen: &Framebuffer) -> Result<(), Refusal> {
+        self.plain(rect, screen.into())
     }
 
     /// The viewer copies what it has at (`x`, `y`) to `rect`.
@@ -152,6 +133,39 @@ impl<'a> Update<'a> {
             Form::Streamed => Some(self.out),
             Form::Counted(_) => None,
         }
+    }
+
+    fn painted(&mut self, rect: Rect, screen: Part<'_>) -> Result<(), Refusal> {
+        if self.session.manner().coding == PixelCoding::Raw {
+            return self.plain(rect, screen);
+        }
+        if !self.session.bounds().contains(rect) {
+            return Err(Refusal::Outside(rect));
+        }
+        let outside = |_| Refusal::Outside(rect);
+        drop(screen.rows(rect).map_err(outside)?);
+        let mut painter = self.session.painter.take().unwrap_or_default();
+        let pieces = painter.cut(rect, screen, self.session.manner()).map_err(outside)?;
+        for piece in pieces {
+            self.header(piece.rect, self.session.manner().of(piece.content).into());
+            painter.paint(piece, screen, self.session.manner(), self.out).map_err(outside)?;
+        }
+        self.session.painter = Some(painter);
+        Ok(())
+    }
+
+    fn plain(&mut self, rect: Rect, screen: Part<'_>) -> Result<(), Refusal> {
+        if !self.session.bounds().contains(rect) {
+            return Err(Refusal::Outside(rect));
+        }
+        let rows = screen.rows(rect).map_err(|_| Refusal::Outside(rect))?;
+        if rect.is_empty() {
+            return Ok(());
+        }
+        self.header(rect, Encoding::Raw);
+        self.out.reserve(rect.area() * self.session.format().bytes_per_pixel());
+        rows.for_each(|row| self.session.encoder.encode(row, self.out));
+        Ok(())
     }
 
     fn header(&mut self, rect: Rect, encoding: Encoding) {

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use bytes::{Bytes, BytesMut};
 use quickset::h3::{Field, Request, Sender};
+use quickset_desktop::trust::check_secret;
 use tokio::fs::File;
 use tokio::io::AsyncReadExt as _;
 use tokio::sync::mpsc;
@@ -246,7 +247,7 @@ fn from_file(file: &Path) -> anyhow::Result<Vec<Field>> {
         let read =
             field(line).map_err(|fault| anyhow::anyhow!("{}, line {}: {fault}", named(file), n + 1))?;
         if read.sensitive {
-            secret::check(file, &open)?;
+            check_secret(file, &open)?;
         }
         // Whatever it is, somebody took care.
         fields.push(Field { sensitive: true, ..read });

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use indicatif::ProgressBar;
 use quickset::h3::{Client, Content, HttpError, Request, Response};
+use quickset_play::without_credentials;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
@@ -199,7 +200,8 @@ fn refusal(response: &Response) -> String {
     let told = format!("the server answered with status {}", response.status);
     match response.field("location") {
         Some(to) if (300..400).contains(&response.status) => {
-            format!("{told}; it is at {} now, ask for that", String::from_utf8_lossy(to))
+            let to = without_credentials(&String::from_utf8_lossy(to));
+            format!("{told}; it is at {to} now, ask for that")
         }
         _ => told,
     }

@@ -3,9 +3,9 @@ use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
 use anyhow::Context as _;
+use quickset_desktop::trust::check_secret;
 
 use crate::say::named;
-use crate::secret;
 
 /// What a server keeps for the next one in its place: 32 bytes in a file.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl Key {
         // Pipes and devices can be waited for without end.
         let metadata = file.metadata().with_context(told)?;
         anyhow::ensure!(metadata.is_file(), "{} is no file; name one with --endpoint-key", named(path));
-        secret::check(path, &file)?;
+        check_secret(path, &file)?;
         #[cfg(unix)]
         {
             use rustix::fs::{FlockOperation, flock};

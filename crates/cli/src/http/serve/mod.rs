@@ -166,7 +166,8 @@ struct PutArgs {
     /// Bytes of a file that is put at most
     #[arg(long, value_name = "SIZE", default_value = "1GB", value_parser = values::size, requires = "put")]
     put_max: u64,
-    /// Bytes of all that is in that folder at most, of which each file takes 4 kB at least
+    /// Bytes of all that is in that folder at most, of which each file takes 4 kB at least; while files are replaced, old and new
+    /// ones together may take --put-max more
     #[arg(long, value_name = "SIZE", default_value = "10GB", value_parser = values::size, requires = "put")]
     put_total: u64,
 }

@@ -4,16 +4,20 @@
 //! and takes its name in one step: whoever asks has the old one or the new one. What breaks off leaves nothing. All of it goes
 //! by an open folder, which no link leads to: whatever becomes of names meanwhile, nothing is written outside.
 //!
-//! Invariant: `used` is what the files in the folder and those on their way take, as far as nobody else writes there.
+//! Invariants, as far as nobody else writes there: what is in the folder takes no more than `--put-total`, and neither does
+//! what will be there, whichever of the files on their way come through; while files are replaced, old and new ones take
+//! no more than that and `--put-max` together.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use quickset::h3::{Request, Response};
@@ -33,7 +37,7 @@ pub(in super::super) struct Area {
     place: PathBuf,
     most: u64,
     total: u64,
-    used: Mutex<u64>,
+    room: Mutex<Room>,
     /// One file at a time takes its name, so that conditions hold still when it does.
     names: Mutex<()>,
 }
@@ -47,6 +51,28 @@ pub(in super::super) struct Most {
     pub(in super::super) all: u64,
 }
 
+/// What is taken of the folder's room.
+#[derive(Debug)]
+struct Room {
+    /// By its files, and by those on their way as far as they take more than they replace.
+    used: u64,
+    /// By those on their way instead of what they replace: both are on the disk for a while.
+    beside: u64,
+    /// Files that are being replaced: one at a time does so in the room of the other.
+    replaced: BTreeSet<FileId>,
+}
+
+/// The device, and the file on it.
+type FileId = (u64, u64);
+
+/// A file that has the name already.
+#[derive(Clone, Copy, Debug)]
+struct Old {
+    id: FileId,
+    /// The room that it takes.
+    takes: u64,
+}
+
 /// A file on its way.
 #[derive(Debug)]
 pub(in super::super) struct Draft {
@@ -58,8 +84,12 @@ pub(in super::super) struct Draft {
     /// The name that it has until it is whole, if it has any.
     hidden: Option<OsString>,
     len: u64,
-    /// What of the folder's room is taken for it.
+    /// The room that it takes.
     reserved: u64,
+    /// How much of that is not counted, since it is that of the file which it replaces.
+    beside: u64,
+    /// That file, if no other draft has its room.
+    replaces: Option<FileId>,
 }
 
 /// On which conditions (RFC 9110 §13.1).
@@ -110,8 +140,8 @@ impl Area {
             )
         };
         let place = folder.strip_prefix(&root).map_err(|_| outside())?.to_owned();
-        let used = Mutex::new(size(&folder)?);
-        Ok(Self { place, most: most.file, total: most.all, used, names: Mutex::default() })
+        let room = Room { used: size(&folder)?, beside: 0, replaced: BTreeSet::new() };
+        Ok(Self { place, most: most.file, total: most.all, room: Mutex::new(room), names: Mutex::default() })
     }
 
     /// Whether a place below the root is in it.
@@ -154,10 +184,13 @@ impl Area {
         }
         let folder = found.folder().map_err(|error| failed(name, &error))?;
         let asked = Asked::of(request);
-        asked.check(&folder, name)?;
+        let old = asked.check(&folder, name)?;
         let (file, hidden) = made(&folder).map_err(|error| failed(name, &error))?;
         let area = self.clone();
-        let mut draft = Draft { area, folder, name: name.clone(), asked, file, hidden, len: 0, reserved: 0 };
+        let (beside, replaces) = old.map_or((0, None), |old| self.claim(old));
+        let name = name.clone();
+        let mut draft =
+            Draft { area, folder, name, asked, file, hidden, len: 0, reserved: 0, beside, replaces };
         // There is no use in beginning what cannot be.
         draft.reserve(declared.unwrap_or_default())?;
         Ok(draft)
@@ -167,12 +200,29 @@ impl Area {
         Refusal::new(413, format!("A file may have {} bytes at most.\n", self.most))
     }
 
+    fn room(&self) -> MutexGuard<'_, Room> {
+        self.room.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The room of a file that is to be replaced, as much of it as a draft may have beside that file, and whose it is.
+    fn claim(&self, old: Old) -> (u64, Option<FileId>) {
+        let mut room = self.room();
+        let most = blocks(self.most);
+        let beside = old.takes.min(most.saturating_sub(room.beside));
+        if beside == 0 || !room.replaced.insert(old.id) {
+            return (0, None);
+        }
+        room.beside += beside;
+        (beside, Some(old.id))
+    }
+
+    /// Takes room and gives room back. False, and nothing is done, when there would be too little.
     fn change(&self, add: u64, give: u64) -> bool {
-        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        let sum = used.saturating_sub(give).saturating_add(add);
+        let mut room = self.room();
+        let sum = room.used.saturating_sub(give).saturating_add(add);
         let fits = add <= give || sum <= self.total;
         if fits {
-            *used = sum;
+            room.used = sum;
         }
         fits
     }
@@ -200,12 +250,21 @@ impl Draft {
         let area = self.area.clone();
         let _alone = area.names.lock().unwrap_or_else(PoisonError::into_inner);
         let before = self.asked.check(&self.folder, &self.name)?;
-        match self.take_name(before.is_none()) {
-            Err(Errno::EXIST) => return Err(precondition_failed()),
-            taken => taken.map_err(|error| failed(&self.name, &error.into()))?,
+        // What goes may be another file than the one that was there, and smaller.
+        let (add, give) = (self.reserved - self.counted(), before.map_or(0, |old| old.takes));
+        if !area.change(add, give) {
+            return Err(full());
         }
-        // It keeps the room that it has, and gives back that of the one before.
-        self.reserved = before.unwrap_or_default();
+        if let Err(error) = self.take_name(before.is_none()) {
+            let mut room = area.room();
+            room.used = room.used.saturating_sub(add).saturating_add(give);
+            return Err(match error {
+                Errno::EXIST => precondition_failed(),
+                error => failed(&self.name, &error.into()),
+            });
+        }
+        // The room that it has is a file's now.
+        self.reserved = 0;
         // Who is told that it is there finds it there, whatever happens.
         rustix::fs::fsync(&self.folder).map_err(|error| failed(&self.name, &error.into()))?;
         Ok((before.is_none(), file))
@@ -225,14 +284,19 @@ impl Draft {
 
     /// Takes room for so many bytes in all.
     fn reserve(&mut self, len: u64) -> Result<(), Refusal> {
-        let want = blocks(len);
+        let (want, counted) = (blocks(len), self.counted());
         if want > self.reserved {
-            if !self.area.change(want - self.reserved, 0) {
+            if !self.area.change(want.saturating_sub(self.beside) - counted, 0) {
                 return Err(full());
             }
             self.reserved = want;
         }
         Ok(())
+    }
+
+    /// The room that it takes beyond that of the file which it replaces.
+    fn counted(&self) -> u64 {
+        self.reserved.saturating_sub(self.beside)
     }
 }
 
@@ -241,7 +305,12 @@ impl Drop for Draft {
         if let Some(hidden) = &self.hidden {
             let _ = rustix::fs::unlinkat(&self.folder, hidden, AtFlags::empty());
         }
-        self.area.change(0, self.reserved);
+        let mut room = self.area.room();
+        room.used = room.used.saturating_sub(self.counted());
+        room.beside = room.beside.saturating_sub(self.beside);
+        if let Some(replaced) = &self.replaces {
+            room.replaced.remove(replaced);
+        }
     }
 }
 
@@ -253,8 +322,8 @@ impl Asked {
         Self { tags, no_tags, unmodified_since }
     }
 
-    /// Whether a file may take this name: what room is taken by the one that has it, if there is one.
-    fn check(&self, folder: &OwnedFd, name: &OsStr) -> Result<Option<u64>, Refusal> {
+    /// Whether a file may take this name: the one that has it, if there is one.
+    fn check(&self, folder: &OwnedFd, name: &OsStr) -> Result<Option<Old>, Refusal> {
         let flags = LOOK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let found = match rustix::fs::openat(folder, name, flags, Mode::empty()) {
             Ok(found) => Some(File::from(found).metadata().map_err(|error| failed(name, &error))?),
@@ -278,7 +347,7 @@ impl Asked {
         if !condition::may_change(&conditions, selected.as_ref()) {
             return Err(precondition_failed());
         }
-        Ok(found.map(|found| blocks(found.len())))
+        Ok(found.map(|found| Old { id: (found.dev(), found.ino()), takes: blocks(found.len()) }))
     }
 }
 
@@ -431,8 +500,19 @@ mod tests {
     }
 
     fn begun(area: &Arc<Area>, folder: &Path) -> Result<Draft, Refusal> {
+        named(area, folder, "file")
+    }
+
+    fn named(area: &Arc<Area>, folder: &Path, name: &str) -> Result<Draft, Refusal> {
         let root = Arc::new(Root::open(folder).unwrap());
-        area.begin(&root, &["put".into(), "file".into()], &request("/put/file"))
+        area.begin(&root, &["put".into(), name.into()], &request("/put/file"))
+    }
+
+    /// A draft of so many blocks.
+    fn draft(area: &Arc<Area>, folder: &Path, (name, count): (&str, u64)) -> Result<Draft, Refusal> {
+        let mut draft = named(area, folder, name)?;
+        draft.write(&vec![7; (count * BLOCK) as usize])?;
+        Ok(draft)
     }
 
     /// Where the system has no files without names.
@@ -480,7 +560,7 @@ mod tests {
         std::fs::create_dir_all(folder.path().join("put/deep")).unwrap();
         std::fs::write(folder.path().join("put/deep/file"), vec![0; 5000]).unwrap();
         let area = area(folder.path(), 8 * BLOCK);
-        let used = || *area.used.lock().unwrap() / BLOCK;
+        let used = || area.room().used / BLOCK;
         // A folder and two blocks of a file.
         assert_eq!(used(), 3);
         let mut first = begun(&area, folder.path()).unwrap();
@@ -495,5 +575,65 @@ mod tests {
         assert_eq!(used(), 4, "the first one has gone");
         let refused = begun(&area, folder.path()).unwrap().write(&vec![0; 100_001]).unwrap_err();
         assert_eq!((refused.status, used()), (413, 4));
+    }
+
+    /// What counts is what is there in the end, by all ways to it.
+    #[test]
+    fn a_file_is_replaced_in_its_own_room() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path();
+        let area = area(place, 8 * BLOCK);
+        let draft = |name, count| draft(&area, place, (name, count));
+        let used = || area.room().used / BLOCK;
+        let settled = || {
+            let room = area.room();
+            assert_eq!((room.beside, room.replaced.len()), (0, 0));
+            assert_eq!(room.used, size(&place.join("put")).unwrap());
+        };
+        draft("file", 5).unwrap().commit().unwrap();
+        settled();
+        let new = draft("file", 6).unwrap();
+        assert_eq!(used(), 6);
+        // Another that replaces the same file cannot have its room again.
+        assert_eq!(draft("file", 3).unwrap_err().status, 507);
+        new.commit().unwrap();
+        settled();
+        // Nor is there any of a file that may stay.
+        let smaller = draft("file", 1).unwrap();
+        assert_eq!(used(), 6);
+        assert_eq!(draft("other", 3).unwrap_err().status, 507);
+        drop(smaller);
+        settled();
+        assert_eq!(used(), 6);
+        // Whose room it was has gone meanwhile, and others have it.
+        let (late, first) = (draft("file", 6).unwrap(), draft("file", 1).unwrap());
+        first.commit().unwrap();
+        draft("other", 7).unwrap().commit().unwrap();
+        assert_eq!(late.commit().unwrap_err().status, 507);
+        settled();
+        assert_eq!(used(), 8);
+    }
+
+    /// Old files and new ones are on the disk together for a while: by the largest file more than may stay.
+    #[test]
+    fn what_is_on_the_disk_meanwhile_is_bounded() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path();
+        std::fs::create_dir_all(place.join("put")).unwrap();
+        let most = Most { file: 3 * BLOCK, all: 8 * BLOCK };
+        let area = Arc::new(Area::new(place, &place.join("put"), most).unwrap());
+        let draft = |name, count| draft(&area, place, (name, count));
+        for name in ["a", "b"] {
+            draft(name, 3).unwrap().commit().unwrap();
+        }
+        let first = draft("a", 3).unwrap();
+        // 6 of files, 3 of the first, 2 of this.
+        assert_eq!(draft("b", 3).unwrap_err().status, 507);
+        let second = draft("b", 2).unwrap();
+        assert_eq!(draft("c", 1).unwrap_err().status, 507);
+        first.commit().unwrap();
+        second.commit().unwrap();
+        assert_eq!(area.room().used, 5 * BLOCK);
+        assert_eq!(size(&place.join("put")).unwrap(), 5 * BLOCK);
     }
 }
