@@ -169,11 +169,13 @@ mod tests {
     fn a_manifest_is_read_in_a_time_that_grows_with_its_length() {
         let url = Url::parse("https://a.example/a.mpd").unwrap();
         let template = r#"<SegmentTemplate media="$Number$" duration="1"/>"#;
-        let entries = |n: usize| (0..n).map(|k| format!(r#"<S t="{k}" d="1"/>"#)).collect::<String>();
+        let entries =
+            |n: usize| (0..n).map(|k| format!(r#"<S t="{k}" d="1"/>"#)).collect::<Vec<_>>().concat();
         let representations = |n: usize, content: &str| {
             (1..=n)
                 .map(|k| format!(r#"<Representation bandwidth="{k}">{content}</Representation>"#))
-                .collect::<String>()
+                .collect::<Vec<_>>()
+                .concat()
         };
         let set = |content: &str| format!(r#"<AdaptationSet contentType="video">{content}</AdaptationSet>"#);
         let period = |content: &str| format!(r#"<Period duration="PT9000S">{content}</Period>"#);
