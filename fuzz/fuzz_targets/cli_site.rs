@@ -89,7 +89,8 @@ impl From<Answer> for Got {
                 let mut content = Vec::with_capacity(len);
                 // No more of it is read at a time than others may want, too.
                 while content.len() < len {
-                    let read = file.read(from + content.len() as u64, len - content.len());
+                    let (at, end) = (from + content.len() as u64, from + len as u64);
+                    let read = file.read(at, len - content.len(), end);
                     let part = read.expect("it is open");
                     assert!(!part.is_empty(), "the file has not changed");
                     content.extend_from_slice(&part);
