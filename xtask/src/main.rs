@@ -13,6 +13,7 @@ mod deny;
 mod dist;
 mod e2e;
 mod endure;
+mod figures;
 mod flips;
 mod flood;
 mod fuzz;

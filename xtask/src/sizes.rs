@@ -5,6 +5,7 @@ use anyhow::{Result, bail};
 use proc_macro2::Span;
 use syn::visit::{self, Visit};
 
+use crate::figures::Figures;
 use crate::run::root;
 use crate::source::Source;
 
@@ -42,6 +43,10 @@ pub(crate) fn command(_args: &[String]) -> Result<()> {
         );
     }
     println!("{files} files, the longest has {longest} lines without tests");
+    let figures = Figures::of(sources.iter().filter(|source| !source.is_test_file()));
+    for line in figures.lines() {
+        println!("{line}");
+    }
     Ok(())
 }
 
