@@ -251,6 +251,14 @@ def pools():
     seed("net_pool", "held", (got(65_000, 9000) + share * 3 + drop) * 9 + rest)
 
 
+def kernels():
+    """The kernel, the call, how many sources, how long; by source how much shorter, and where; then the rows, and what is left."""
+    for call, name in enumerate(("combine", "sum", "scale", "hashes", "cauchy")):
+        for kernel, (count, rows, length) in enumerate(((5, 3, 1200), (39, 8, 1452), (4, 19, 70), (100, 5, 1500), (0, 1, 0))):
+            shape = [kernel, call, count, length >> 8, length & 255, *[0, 3, 140, 9] * (count // 2), *[0, 0] * (count % 2), rows]
+            seed("fec_kernels", f"{name}_{count}_{rows}", [*shape, *range(rows), *(n * 37 & 255 for n in range(200))])
+
+
 def sessions():
     """Operations of three bytes; the highest bit of the second one is the server's."""
     server, all_ = 0x80, [15, 0, 0]
@@ -377,5 +385,5 @@ def manifests():
         seed("play_manifest", name, [choice, *text.encode()])
 
 
-for make in (manifests, pieces, sites, pools, sessions, handles, screens, handshakes, frames, qpack, priorities, capsules, connections, pairs, endpoints, hellos):
+for make in (manifests, pieces, sites, pools, kernels, sessions, handles, screens, handshakes, frames, qpack, priorities, capsules, connections, pairs, endpoints, hellos):
     make()

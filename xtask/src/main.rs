@@ -142,8 +142,8 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "fuzz",
-        arguments: "[TARGET] [--seconds N]",
-        about: "run one fuzz target, or all, for N seconds each (60)",
+        arguments: "[TARGET] [--seconds N | --minimise]",
+        about: "run one fuzz target, or all, for N seconds each (60), or make their corpora anew",
         run: fuzz::command,
     },
     Command {
