@@ -58,7 +58,7 @@ struct Command {
 enum Subcommands {
     Demo(demo::Args),
     Desktop(desktop::Args),
-    Http(http::Args),
+    Http(Box<http::Args>),
     Lab(lab::Args),
     Link(link::Args),
     Perf(perf::Args),
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
     let done = match command.subcommand {
         Subcommands::Demo(args) => demo::run(&args),
         Subcommands::Desktop(args) => desktop::run(&args),
-        Subcommands::Http(args) => http::run(args),
+        Subcommands::Http(args) => http::run(*args),
         Subcommands::Lab(args) => lab::run(args),
         // Its exit status is another program's.
         Subcommands::Link(args) => return link::run(&args),

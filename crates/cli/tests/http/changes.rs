@@ -261,7 +261,7 @@ async fn what_changes_while_it_is_sent_comes_as_one_version_or_breaks_off() {
                     assert!(is_one, "{name} by {version:?}: two versions in one");
                 }
                 Err(()) => {
-                    assert!(!same_bytes, "{name} by {version:?}: it is open, and to be read to its end")
+                    assert!(!same_bytes, "{name} by {version:?}: it is open, and to be read to its end");
                 }
             }
             assert!(same_bytes || rest.is_err(), "{name} by {version:?}: the buffers hold all of it");

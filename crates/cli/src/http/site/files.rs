@@ -448,7 +448,7 @@ mod tests {
             match reader.read(8, 4, 12) {
                 Ok(rest) => assert!(is_whole && rest[..] == *b"of a", "{name}: {rest:?}"),
                 Err(error) => {
-                    assert!(!is_whole && error.to_string().contains("written to"), "{name}: {error}")
+                    assert!(!is_whole && error.to_string().contains("written to"), "{name}: {error}");
                 }
             }
         }
