@@ -32,6 +32,17 @@ pub(crate) enum Case {
     Latency32k,
     /// Memory of ten thousand connections on which nothing moves.
     Idle,
+    /// HTTP: answers of 1 kB, a hundred requests at a time on one connection.
+    Http1x100,
+    /// HTTP: the same, one at a time on each of a hundred connections.
+    Http100x1,
+}
+
+impl Case {
+    /// Whether it is for those that speak HTTP; the others are for those that do not.
+    pub(crate) fn is_http(self) -> bool {
+        matches!(self, Self::Http1x100 | Self::Http100x1)
+    }
 }
 
 /// What the client of one run found.
@@ -77,6 +88,8 @@ pub(crate) async fn measure<C: Client>(client: C, case: Case, seconds: f64) -> R
             Case::Latency8k => requests(&client, 8 << 10, time).await,
             Case::Latency32k => requests(&client, 32 << 10, time).await,
             Case::Idle => idle(client).await,
+            Case::Http1x100 => many(&client, 1, 100, time).await,
+            Case::Http100x1 => many(&client, 100, 1, time).await,
         }
     };
     tokio::time::timeout(patience(case, time), all).await.context("nothing moves any more")?
@@ -228,6 +241,66 @@ async fn requests<C: Client>(client: &C, bytes: u64, time: Duration) -> Result<F
         }
     }
 }
+
+/// Answers of 1 kB, so many at a time on each of so many connections.
+async fn many<C: Client>(client: &C, connections: usize, at_a_time: usize, time: Duration) -> Result<Found> {
+    let tally = Rc::new(Answers::default());
+    let mut callers = JoinSet::new();
+    for _ in 0..connections {
+        let connection = client.connect().await?;
+        let tally = tally.clone();
+        callers.spawn_local(ask_again(connection, at_a_time, tally));
+    }
+    tokio::time::sleep(WARM).await;
+    let span = Span::begin()?;
+    tally.times.borrow_mut().clear();
+    tokio::time::sleep(time).await;
+    let times = tally.times.take();
+    let found = span.end(SMALL * times.len() as u64, times);
+    tally.is_over.set(true);
+    say(&found)?;
+    while let Some(caller) = callers.join_next().await {
+        caller??;
+    }
+    Ok(found)
+}
+
+/// What has come so far.
+#[derive(Default)]
+struct Answers {
+    times: RefCell<Vec<f64>>,
+    is_over: Cell<bool>,
+}
+
+/// Asks so often at a time until it is over, and waits for what it has asked for.
+async fn ask_again<C: Connection + 'static>(
+    mut connection: C,
+    at_a_time: usize,
+    tally: Rc<Answers>,
+) -> Result<()> {
+    let (right, mut asked) = (expected(SMALL), JoinSet::new());
+    loop {
+        while asked.len() < at_a_time && !tally.is_over.get() {
+            let begun = Instant::now();
+            let mut download = connection.request(SMALL).await?;
+            asked.spawn_local(async move {
+                let mut sum = Sum::default();
+                while download.receive(&mut sum).await? {}
+                if sum.bytes() != SMALL || sum.value() != right {
+                    bail!("{} bytes arrived instead of {SMALL}, or others", sum.bytes());
+                }
+                Ok(begun.elapsed().as_secs_f64())
+            });
+        }
+        let Some(took) = asked.join_next().await else { break };
+        tally.times.borrow_mut().push(took??);
+    }
+    connection.close();
+    Ok(())
+}
+
+/// Bytes of an answer of which many are asked for.
+const SMALL: u64 = 1000;
 
 /// The server's memory is read before the first connection and behind the last, while all of them stand.
 async fn idle<C: Client>(client: C) -> Result<Found> {

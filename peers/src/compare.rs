@@ -57,7 +57,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     let cases = if options.case.is_empty() { Case::value_variants() } else { &options.case };
     for &case in cases {
-        let mut series: Vec<Series> = stacks.iter().map(|&stack| Series::new(stack)).collect();
+        let fitting = stacks.iter().filter(|stack| stack.is_http() == case.is_http());
+        let mut series: Vec<Series> = fitting.map(|&stack| Series::new(stack)).collect();
+        if series.is_empty() {
+            continue;
+        }
         for i in 0..options.runs {
             for one in &mut series {
                 match measure(one.stack, case, options, pins) {

@@ -90,6 +90,10 @@ enum Stack {
     /// s2n-quic with larger windows and buffers, and its size of datagrams set.
     S2nQuicTuned,
     TcpTls,
+    /// HTTP/3 on ours.
+    QuicksetH3,
+    /// HTTP/3 on quinn.
+    QuinnH3,
 }
 
 impl Stack {
@@ -102,8 +106,13 @@ impl Stack {
         match self {
             Self::Quiche => cfg!(feature = "quiche"),
             Self::S2nQuic | Self::S2nQuicTuned => cfg!(feature = "s2n-quic"),
-            Self::Quickset | Self::Quinn | Self::TcpTls => true,
+            Self::Quickset | Self::Quinn | Self::TcpTls | Self::QuicksetH3 | Self::QuinnH3 => true,
         }
+    }
+
+    /// Whether it speaks HTTP, and is measured with those that do.
+    fn is_http(self) -> bool {
+        matches!(self, Self::QuicksetH3 | Self::QuinnH3)
     }
 }
 
@@ -128,6 +137,8 @@ impl Serve {
             Stack::Quickset => announced(stacks::quickset::serve(listen, identity)?, announce).await,
             Stack::Quinn => announced(stacks::quinn::serve(listen, identity)?, announce).await,
             Stack::TcpTls => announced(stacks::tcp::serve(listen, identity)?, announce).await,
+            Stack::QuicksetH3 => announced(stacks::quickset_h3::serve(listen, identity)?, announce).await,
+            Stack::QuinnH3 => announced(stacks::quinn_h3::serve(listen, identity)?, announce).await,
             #[cfg(feature = "quiche")]
             Stack::Quiche => announced(stacks::quiche::serve(listen, &identity)?, announce).await,
             #[cfg(feature = "s2n-quic")]
@@ -156,6 +167,8 @@ impl Measure {
             Stack::Quickset => cases::measure(stacks::quickset::client(to, trusted)?, case, time).await,
             Stack::Quinn => cases::measure(stacks::quinn::client(to, trusted)?, case, time).await,
             Stack::TcpTls => cases::measure(stacks::tcp::client(to, trusted)?, case, time).await,
+            Stack::QuicksetH3 => cases::measure(stacks::quickset_h3::client(to, trusted)?, case, time).await,
+            Stack::QuinnH3 => cases::measure(stacks::quinn_h3::client(to, trusted)?, case, time).await,
             #[cfg(feature = "quiche")]
             Stack::Quiche => cases::measure(stacks::quiche::client(to, &trusted)?, case, time).await,
             #[cfg(feature = "s2n-quic")]

@@ -16,11 +16,23 @@ pub(crate) fn cpu_time() -> Duration {
 
 /// CPU time of another process so far, with its threads that have ended.
 pub(crate) fn cpu_s_of(process: u32) -> Result<f64> {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).context("the process has ended")?;
-    // proc_pid_stat(5): the second field is a name in parentheses, of any characters; the 14th and 15th are user and system time.
+    // proc_pid_stat(5): the 14th and 15th field are user and system time.
+    cpu_s_in(&format!("/proc/{process}/stat"), 14)
+}
+
+/// CPU time of the processes that this one has started, and that have ended.
+pub(crate) fn cpu_s_of_children() -> Result<f64> {
+    // The same of those.
+    cpu_s_in("/proc/self/stat", 16)
+}
+
+/// The sum of two times, of which the first is this field.
+fn cpu_s_in(file: &str, field: usize) -> Result<f64> {
+    let stat = std::fs::read_to_string(file).context("the process has ended")?;
+    // The second field is a name in parentheses, of any characters.
     let fields = stat.rsplit_once(')').map(|(_, fields)| fields.split_whitespace());
     let ticks: Option<u64> =
-        fields.and_then(|fields| fields.skip(11).take(2).map(|ticks| ticks.parse::<u64>().ok()).sum());
+        fields.and_then(|fields| fields.skip(field - 3).take(2).map(|ticks| ticks.parse::<u64>().ok()).sum());
     Ok(ticks.context("/proc has other fields")? as f64 / rustix::param::clock_ticks_per_second() as f64)
 }
 
@@ -87,6 +99,10 @@ mod tests {
         assert!(cpu_time() > before);
         let [own, other] = [cpu_time().as_secs_f64(), cpu_s_of(std::process::id()).expect("it runs")];
         assert!((own - other).abs() < 0.5, "{own} {other}");
+        let before = cpu_s_of_children().expect("it runs");
+        let work = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done";
+        assert!(std::process::Command::new("sh").args(["-c", work]).status().expect("a shell").success());
+        assert!(cpu_s_of_children().expect("it runs") > before);
         assert!(!cores().unwrap().is_empty());
     }
 

@@ -79,6 +79,14 @@ const LATENCY: &[Column] = &[
     ("server CPU µs", 1, |run| run.server_cpu_s * 1e6 / run.found.count as f64),
 ];
 
+const REQUESTS: &[Column] = &[
+    ("per second", 0, |run| run.found.count as f64 / run.found.seconds),
+    ("server CPU µs", 1, |run| run.server_cpu_s * 1e6 / run.found.count as f64),
+    ("client CPU µs", 1, |run| run.found.cpu_s * 1e6 / run.found.count as f64),
+    ("p50 µs", 0, |run| run.found.p50_us),
+    ("p99 µs", 0, |run| run.found.p99_us),
+];
+
 const IDLE: &[Column] = &[
     ("server B each", 0, |run| run.server_bytes as f64 / run.found.count as f64),
     ("client B each", 0, |run| run.found.grown as f64 / run.found.count as f64),
@@ -86,12 +94,18 @@ const IDLE: &[Column] = &[
 ];
 
 impl Case {
+    /// Ours of the stacks that are measured.
+    fn own(self) -> Stack {
+        if self.is_http() { Stack::QuicksetH3 } else { Stack::Quickset }
+    }
+
     fn columns(self) -> &'static [Column] {
         match self {
             Self::Bulk | Self::Bulk10 => BULK,
             Self::Handshakes => HANDSHAKES,
             Self::Latency1 | Self::Latency8k | Self::Latency32k => LATENCY,
             Self::Idle => IDLE,
+            Self::Http1x100 | Self::Http100x1 => REQUESTS,
         }
     }
 
@@ -104,6 +118,8 @@ impl Case {
             Self::Latency8k => "answers of 8 kB, one request at a time",
             Self::Latency32k => "answers of 32 kB, one request at a time",
             Self::Idle => "memory of connections on which nothing moves",
+            Self::Http1x100 => "HTTP, answers of 1 kB, a hundred at a time on one connection",
+            Self::Http100x1 => "HTTP, answers of 1 kB, one at a time on each of a hundred connections",
         }
     }
 }
@@ -156,7 +172,8 @@ impl Report {
     pub(crate) fn add(&mut self, case: Case, series: Vec<Series>) {
         let first = &case.columns()[0];
         let whole = |one: &&Series| one.failed == 0;
-        let ours = series.iter().find(|one| one.stack == Stack::Quickset).filter(whole);
+        let own = case.own();
+        let ours = series.iter().find(|one| one.stack == own).filter(whole);
         let ours = ours.map(|one| one.column(first));
         let rows = series.into_iter().map(|series| {
             let theirs = series.column(first);
@@ -205,7 +222,7 @@ impl Report {
                     if median.is_nan() { "failed".to_owned() } else { format!("{median:.digits$}") }
                 });
                 let name = match row.series.stack {
-                    Stack::Quickset => "**quickset**".to_owned(),
+                    own if own == case.own() => format!("**{}**", own.name()),
                     other => other.name(),
                 };
                 let failed = match row.series.failed {

@@ -42,6 +42,10 @@ fn bench_files(args: &[String]) -> Result<()> {
         Ok(()) => given.extend(["--nginx".to_owned(), NGINX_PROGRAM.to_owned()]),
         Err(error) => println!("without nginx: {error:#}"),
     }
+    match ensure(CURL) {
+        Ok(()) => given.extend(["--curl".to_owned(), "curl".to_owned()]),
+        Err(error) => println!("without curl: {error:#}"),
+    }
     given.extend_from_slice(args);
     program("peers", &["--release"], &given)
 }
@@ -50,6 +54,12 @@ const NGINX: &[Need] = &[Need {
     sign: Sign::File(NGINX_PROGRAM),
     package: "nginx-light",
     why: "bench-peers files: another server",
+}];
+
+const CURL: &[Need] = &[Need {
+    sign: Sign::Program("curl"),
+    package: "curl",
+    why: "bench-peers files: a client that people have",
 }];
 
 /// Where Debian has it, which is not on everybody's path.

@@ -2,13 +2,14 @@
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
-use quickset::h3;
+use quickset::{AckPolicy, MtuDiscovery, TransportConfig, h3};
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -16,7 +17,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::{Case, Way};
+use super::{Case, Way, processes};
 use crate::cases::{PATIENCE, Span, WARM};
 use crate::pattern::{Sum, expected};
 use crate::tls::{self, Group, NAME, Trusted};
@@ -32,6 +33,9 @@ pub(crate) struct Fetch {
     /// How long to measure.
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
+    /// The program that fetches, where each client is a process.
+    #[arg(long)]
+    program: Option<PathBuf>,
     /// Run on this core only.
     #[arg(long)]
     pub(crate) core: Option<usize>,
@@ -56,6 +60,10 @@ enum Caller {
 impl Fetch {
     pub(crate) async fn run(self) -> Result<()> {
         let time = Duration::try_from_secs_f64(self.seconds)?;
+        if let Some(program) = &self.program {
+            let server = serde_json::from_str(&self.server).context("--server is no such line")?;
+            return processes::fetch(self.way, self.case, program, &server, time);
+        }
         tokio::time::timeout(WARM + time + PATIENCE, self.fetch(time))
             .await
             .context("nothing moves any more")?
@@ -72,7 +80,10 @@ impl Fetch {
             let mut caller = match self.way {
                 Way::QuicksetH3 => {
                     tls.alpn_protocols = vec![h3::ALPN.into()];
-                    let config = quickset::ClientConfig::from_rustls(tls)?;
+                    let mut config = quickset::ClientConfig::from_rustls(tls)?;
+                    if self.case.ack().is_some() {
+                        config = config.with_transport(to_the_packet());
+                    }
                     let connection = endpoint.connect(listening.address, NAME, &config).await?;
                     Caller::H3 { client: h3::Client::new(&connection, h3::Config::default())? }
                 }
@@ -153,6 +164,15 @@ impl Caller {
             bail!("{} bytes arrived instead of {}, or others", sum.bytes(), case.size());
         }
         Ok(())
+    }
+}
+
+/// A batch of packets that came together is acknowledged as if each had come alone.
+fn to_the_packet() -> TransportConfig {
+    TransportConfig {
+        acks: AckPolicy { merging: false, ..AckPolicy::default() },
+        mtu_discovery: Some(MtuDiscovery::default()),
+        ..TransportConfig::default()
     }
 }
 

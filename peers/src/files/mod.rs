@@ -1,12 +1,13 @@
 //! Files as a server has them on its disk: `quickset http serve` by HTTP/3 and by HTTP/1.1, and nginx by HTTP/1.1, all over TLS.
 //!
 //! Each server is a process of its own on a core of its own, started anew for each run; all clients of a run are one process on
-//! another core. The client of HTTP/1.1 is the same for both servers.
+//! another core, or ten where they are those that people have. The client of HTTP/1.1 is the same for both servers.
 
 mod clients;
+mod processes;
 mod servers;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
@@ -26,6 +27,9 @@ pub(crate) struct Options {
     /// The program `nginx`; without, ours alone are measured.
     #[arg(long, value_name = "FILE")]
     nginx: Option<PathBuf>,
+    /// The program `curl`; without, it fetches nothing.
+    #[arg(long, value_name = "FILE")]
+    curl: Option<PathBuf>,
     /// These cases only.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "CASE,…")]
     case: Vec<Case>,
@@ -50,6 +54,14 @@ pub(crate) enum Case {
     FilesSmall,
     /// A file of 256 MiB, ten clients.
     FilesLarge,
+    /// The same; clients of HTTP/3 acknowledge every second packet.
+    FilesAck2,
+    /// Every tenth.
+    FilesAck10,
+    /// Every hundredth.
+    FilesAck100,
+    /// The same file, ten processes: `quickset http get`, or curl.
+    FilesProcesses,
 }
 
 /// Who serves, and by which protocol.
@@ -65,7 +77,7 @@ impl Case {
     fn path(self) -> &'static str {
         match self {
             Self::FilesSmall => "/small.txt",
-            Self::FilesLarge => "/large.bin",
+            _ => "/large.bin",
         }
     }
 
@@ -73,14 +85,44 @@ impl Case {
     fn size(self) -> u64 {
         match self {
             Self::FilesSmall => 1000,
-            Self::FilesLarge => 256 << 20,
+            _ => 256 << 20,
         }
     }
 
     fn clients(self) -> usize {
         match self {
             Self::FilesSmall => 100,
-            Self::FilesLarge => 10,
+            _ => 10,
+        }
+    }
+
+    /// After how many packets clients acknowledge, where that is what is measured.
+    fn ack(self) -> Option<u64> {
+        match self {
+            Self::FilesAck2 => Some(2),
+            Self::FilesAck10 => Some(10),
+            Self::FilesAck100 => Some(100),
+            Self::FilesSmall | Self::FilesLarge | Self::FilesProcesses => None,
+        }
+    }
+
+    /// Whether it says something of this way.
+    fn is_of(self, way: Way, options: &Options) -> bool {
+        let is_here = match way {
+            Way::NginxH1 => options.nginx.is_some(),
+            Way::QuicksetH3 | Way::QuicksetH1 => true,
+        };
+        // Of TCP the system acknowledges; nginx is there to be compared with.
+        let is_other = way != Way::QuicksetH1 || self.ack().is_none();
+        is_here && is_other && (self != Self::FilesProcesses || self.client(way, options).is_some())
+    }
+
+    /// The program that fetches, where it is a process.
+    fn client(self, way: Way, options: &Options) -> Option<&Path> {
+        match (self, way) {
+            (Self::FilesProcesses, Way::QuicksetH3) => Some(&options.quickset),
+            (Self::FilesProcesses, Way::QuicksetH1 | Way::NginxH1) => options.curl.as_deref(),
+            _ => None,
         }
     }
 }
@@ -122,11 +164,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     let pins = pins(options.no_pin)?;
     let folder = Folder::new(&[Case::FilesSmall, Case::FilesLarge])?;
     let cases = if options.case.is_empty() { Case::value_variants() } else { &options.case };
-    let ways = Way::value_variants().iter().filter(|way| **way != Way::NginxH1 || options.nginx.is_some());
     let (mut tables, mut failed) = (Vec::new(), 0);
     for &case in cases {
         let series = |way: &Way| Series { way: *way, runs: Vec::new(), failed: 0 };
-        let mut all: Vec<Series> = ways.clone().map(series).collect();
+        let ways = Way::value_variants().iter().filter(|way| case.is_of(**way, options));
+        let mut all: Vec<Series> = ways.map(series).collect();
         for turn in 0..options.runs {
             for one in &mut all {
                 match measure(options, &folder, case, one.way, pins) {
@@ -167,12 +209,19 @@ fn measure(
     let core = pins.map(|pins| pins[0]);
     let server = match (way, &options.nginx) {
         (Way::NginxH1, Some(nginx)) => Server::nginx(nginx, folder, core)?,
-        _ => Server::quickset(&options.quickset, folder, core)?,
+        _ => Server::quickset(&options.quickset, folder, core, case.ack())?,
     };
     let (address, seconds) = (server.address.to_string(), options.seconds.to_string());
     let listening = serde_json::to_string(&folder.listening(server.address))?;
-    let arguments = ["fetch", &name(&way), &name(&case), "--server", &listening, "--seconds", &seconds];
-    let limit = WARM + Duration::try_from_secs_f64(options.seconds)? + 2 * PATIENCE;
+    let (way_name, case_name) = (name(&way), name(&case));
+    let mut arguments = vec!["fetch", &way_name, &case_name, "--server", &listening, "--seconds", &seconds];
+    let program = case.client(way, options).map(|program| program.display().to_string());
+    if let Some(program) = &program {
+        arguments.extend(["--program", program]);
+    }
+    // What a process has begun it ends.
+    let patience = if program.is_some() { 12 * PATIENCE } else { 2 * PATIENCE };
+    let limit = WARM + Duration::try_from_secs_f64(options.seconds)? + patience;
     let mut clients = Process::own(&arguments, pins.map(|pins| pins[1]), limit)?;
     clients.line()?;
     let before = server.cpu_s()?;

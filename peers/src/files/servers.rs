@@ -55,12 +55,20 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// As it comes.
-    pub(super) fn quickset(program: &Path, folder: &Folder, core: Option<usize>) -> Result<Self> {
+    /// As it comes, but that its clients acknowledge so many packets at a time where that is said.
+    pub(super) fn quickset(
+        program: &Path,
+        folder: &Folder,
+        core: Option<usize>,
+        ack: Option<u64>,
+    ) -> Result<Self> {
         let home = folder.home.path();
         let mut command = Command::new(program.canonicalize()?);
         command.args(["http", "serve", "site", "--listen", "127.0.0.1:0", "--cert", "cert.pem"]);
         command.args(["--key", "key.pem"]).current_dir(home).stdout(Stdio::piped());
+        if let Some(every) = ack {
+            command.args(["--ack", &format!("{every}:fixed")]);
+        }
         let mut child = on(core, command)?;
         let mut line = String::new();
         BufReader::new(child.stdout.take().context("it was asked for")?).read_line(&mut line)?;

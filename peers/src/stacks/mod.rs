@@ -3,7 +3,9 @@
 #[cfg(feature = "quiche")]
 pub(crate) mod quiche;
 pub(crate) mod quickset;
+pub(crate) mod quickset_h3;
 pub(crate) mod quinn;
+pub(crate) mod quinn_h3;
 #[cfg(feature = "s2n-quic")]
 pub(crate) mod s2n;
 pub(crate) mod tcp;
@@ -62,4 +64,14 @@ pub(crate) trait Answer {
 pub(crate) trait Download {
     /// Adds what has come, at least a byte; false at the end.
     async fn receive(&mut self, sum: &mut Sum) -> Result<bool>;
+}
+
+/// Where so many bytes are, for stacks that speak HTTP.
+fn path_of(bytes: u64) -> String {
+    format!("/{bytes}")
+}
+
+/// How many a path stands for.
+fn bytes_of(path: &str) -> Option<u64> {
+    path.strip_prefix('/')?.parse().ok()
 }

@@ -118,13 +118,17 @@ fn bind(address: SocketAddr, server: Option<ServerConfig>) -> Result<Endpoint> {
 }
 
 fn transport() -> Arc<TransportConfig> {
+    Arc::new(settings())
+}
+
+pub(super) fn settings() -> TransportConfig {
     let window = u64::from(WINDOW);
-    Arc::new(TransportConfig {
+    TransportConfig {
         mtu: MTU,
         stream_window: window,
         max_stream_window: window,
         max_connection_window: window,
         send_buffer: window,
         ..TransportConfig::default()
-    })
+    }
 }

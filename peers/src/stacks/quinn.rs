@@ -24,10 +24,16 @@ pub(crate) struct Listener {
 }
 
 pub(crate) fn serve(listen: SocketAddr, identity: Identity) -> Result<Listener> {
-    let mut config = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(identity.server()?)?));
-    config.transport_config(transport());
-    let endpoint = bind(listen, Some(config))?;
-    Ok(Listener { address: endpoint.local_addr()?, endpoint })
+    Listener::new(listen, identity.server()?)
+}
+
+impl Listener {
+    pub(super) fn new(listen: SocketAddr, tls: rustls::ServerConfig) -> Result<Self> {
+        let mut config = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls)?));
+        config.transport_config(transport());
+        let endpoint = bind(listen, Some(config))?;
+        Ok(Self { address: endpoint.local_addr()?, endpoint })
+    }
 }
 
 impl Server for Listener {
@@ -55,9 +61,15 @@ pub(crate) struct Caller {
 }
 
 pub(crate) fn client(server: SocketAddr, trusted: Trusted) -> Result<Caller> {
-    let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls::client(trusted)?)?));
-    config.transport_config(transport());
-    Ok(Caller { endpoint: bind((server.ip(), 0).into(), None)?, config, server })
+    Caller::new(server, tls::client(trusted)?)
+}
+
+impl Caller {
+    pub(super) fn new(server: SocketAddr, tls: rustls::ClientConfig) -> Result<Self> {
+        let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls)?));
+        config.transport_config(transport());
+        Ok(Self { endpoint: bind((server.ip(), 0).into(), None)?, config, server })
+    }
 }
 
 impl Client for Caller {

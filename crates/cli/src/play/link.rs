@@ -1,15 +1,17 @@
 //! A connection with a server, by the version of HTTP that is asked for.
 
 use std::future::poll_fn;
+use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use anyhow::Context as _;
 use bytes::Bytes;
 use hyper::body::{Body as _, Incoming};
 use hyper::client::conn::{http1, http2};
 use hyper::header::{HOST, RANGE, USER_AGENT};
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper::rt::Executor;
+use hyper_util::rt::TokioIo;
 use quickset::h3::{self, Content};
 use quickset::{ClientConfig, Endpoint};
 use quickset_play::{Resource, Url};
@@ -18,6 +20,7 @@ use rustls::{AlertDescription, ClientConfig as Tls};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 
+use super::meter::{Meter, Metered};
 use crate::http::{reach, url};
 
 /// A version of HTTP.
@@ -79,7 +82,12 @@ impl Via {
                 let client = reach::connect(endpoint, config, &to).await.map_err(|error| {
                     anyhow::anyhow!("{error:#}; is HTTP/3 spoken there? --http 2 and --http 1 go by TCP")
                 })?;
-                Ok(Link { authority, wire: Wire::Three(client), _driver: JoinSet::new() })
+                Ok(Link {
+                    authority,
+                    wire: Wire::Three(client),
+                    _tasks: Arc::default(),
+                    meter: Meter::default(),
+                })
             }
             Self::Tcp(tls, version) => {
                 let socket = reach::dial(&to).await?;
@@ -95,14 +103,14 @@ impl Via {
                     "{}",
                     silent(&authority, *version)
                 );
-                Link::over(authority, *version, TokioIo::new(stream)).await
+                Link::over(authority, *version, stream).await
             }
         }
     }
 }
 
 /// Why there is no TLS, with what to do.
-fn refused(authority: &str, version: Version, error: std::io::Error) -> anyhow::Error {
+fn refused(authority: &str, version: Version, error: io::Error) -> anyhow::Error {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
     match cause {
         Some(rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol)) => {
@@ -111,6 +119,13 @@ fn refused(authority: &str, version: Version, error: std::io::Error) -> anyhow::
         Some(rustls::Error::InvalidCertificate(_)) => anyhow::anyhow!(
             "no connection to {authority}: {error}; if it is the right server, pin its key with --pin, or name who vouches for it with --ca"
         ),
+        // As servers do that take no more: there is no other way to say so before the handshake is over.
+        _ if matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset) => {
+            anyhow::anyhow!(
+                "no connection to {authority}: it was closed within the handshake ({error}); perhaps the server takes no more \
+                 of one client: take fewer players, or see --max-per-client of `quickset http serve`"
+            )
+        }
         _ => anyhow::Error::new(error).context(format!("no connection to {authority}")),
     }
 }
@@ -125,7 +140,33 @@ pub(super) struct Link {
     authority: String,
     wire: Wire,
     /// What reads and writes a connection of TCP; it ends with this.
-    _driver: JoinSet<()>,
+    _tasks: Arc<Tasks>,
+    meter: Meter,
+}
+
+/// Tasks that end with it, whatever the server does, and their socket with them.
+#[derive(Default)]
+struct Tasks(Mutex<JoinSet<()>>);
+
+impl Tasks {
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // There may be some for each request.
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(task);
+    }
+}
+
+/// Begins tasks as long as there is the connection that they are of, which they do not keep.
+#[derive(Clone)]
+struct Spawner(Weak<Tasks>);
+
+impl<F: Future<Output = ()> + Send + 'static> Executor<F> for Spawner {
+    fn execute(&self, task: F) {
+        if let Some(tasks) = self.0.upgrade() {
+            tasks.spawn(task);
+        }
+    }
 }
 
 enum Wire {
@@ -136,22 +177,25 @@ enum Wire {
 }
 
 impl Link {
-    async fn over<S>(authority: String, version: Version, stream: TokioIo<S>) -> anyhow::Result<Self>
+    async fn over<S>(authority: String, version: Version, stream: S) -> anyhow::Result<Self>
     where
         S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
     {
-        let mut driver = JoinSet::new();
+        let (tasks, meter) = (Arc::new(Tasks::default()), Meter::default());
+        meter.may_read(UNTAKEN);
+        let stream = TokioIo::new(Metered { stream, meter: meter.clone() });
         // What goes wrong with a connection the request on it tells.
         let wire = if version == Version::One {
             let (sender, connection) = http1::handshake(stream).await?;
-            driver.spawn(async move { drop(connection.await) });
+            tasks.spawn(async move { drop(connection.await) });
             Wire::One(sender)
         } else {
-            let (sender, connection) = http2::handshake(TokioExecutor::new(), stream).await?;
-            driver.spawn(async move { drop(connection.await) });
+            let mut builder = http2::Builder::new(Spawner(Arc::downgrade(&tasks)));
+            let (sender, connection) = builder.initial_stream_window_size(WINDOW).handshake(stream).await?;
+            tasks.spawn(async move { drop(connection.await) });
             Wire::Two(sender)
         };
-        Ok(Self { authority, wire, _driver: driver })
+        Ok(Self { authority, wire, _tasks: tasks, meter })
     }
 
     /// Asks for something of this server, and waits for the head of the answer.
@@ -174,17 +218,22 @@ impl Link {
                 return Ok((Head::read(response.status, field), Body::Quic(content)));
             }
             Wire::One(sender) => {
+                self.meter.may_read(UNTAKEN);
                 sender.ready().await?;
                 // RFC 9112 §3.2: HTTP/2 has it in the address.
                 sender.send_request(request.header(HOST, &self.authority).body(String::new())?).await?
             }
             Wire::Two(sender) => {
+                self.meter.may_read(UNTAKEN);
                 sender.ready().await?;
                 sender.send_request(request.body(String::new())?).await?
             }
         };
         let field = |name| answer.headers().get(name).map(hyper::header::HeaderValue::as_bytes);
-        Ok((Head::read(answer.status().as_u16(), field), Body::Tcp(answer.into_body())))
+        let head = Head::read(answer.status().as_u16(), field);
+        self.meter.may_read(UNTAKEN);
+        let version = answer.version();
+        Ok((head, Body::Tcp(answer.into_body(), version, self.meter.clone())))
     }
 }
 
@@ -224,20 +273,27 @@ fn range(value: &str) -> Option<(u64, u64)> {
 /// Content of an answer on its way.
 pub(super) enum Body {
     Quic(Content),
-    Tcp(Incoming),
+    Tcp(Incoming, hyper::Version, Meter),
 }
 
 impl Body {
-    /// The next part of it; none at its end.
+    /// The next part of it, which is never empty; none at its end.
     pub(super) async fn next(&mut self) -> anyhow::Result<Option<Bytes>> {
         match self {
             Self::Quic(content) => Ok(content.next().await?),
-            Self::Tcp(body) => loop {
+            Self::Tcp(body, version, meter) => loop {
                 match poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await.transpose()? {
-                    None => return Ok(None),
+                    None => {
+                        // RFC 9113 §8.1: a stream that is reset without reproach has been answered, if its end was there. hyper
+                        // takes it for the end wherever it comes.
+                        let is_whole = *version != hyper::Version::HTTP_2 || body.is_end_stream();
+                        anyhow::ensure!(is_whole, "the server gave it up");
+                        return Ok(None);
+                    }
                     // Behind the content there may be trailers.
                     Some(frame) => {
-                        if let Ok(data) = frame.into_data() {
+                        if let Some(data) = frame.into_data().ok().filter(|data| !data.is_empty()) {
+                            meter.may_read(UNTAKEN);
                             return Ok(Some(data));
                         }
                     }
@@ -246,6 +302,12 @@ impl Body {
         }
     }
 }
+
+/// Bytes of content by HTTP/2 that a server may send before any is taken, as hyper has it.
+const WINDOW: u32 = 2 << 20;
+
+/// Bytes of all that a server may say until something of the answer is taken: content, and what comes with it.
+const UNTAKEN: u64 = WINDOW as u64 + (512 << 10);
 
 const AGENT: &str = concat!("quickset/", env!("CARGO_PKG_VERSION"));
 

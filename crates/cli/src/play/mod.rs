@@ -1,5 +1,6 @@
 mod fetch;
 mod link;
+mod meter;
 mod table;
 mod viewer;
 

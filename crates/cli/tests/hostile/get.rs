@@ -50,7 +50,7 @@ fn none(slips: &[String]) {
 /// Answers of one stream, none of which is a file.
 #[test]
 fn what_is_no_answer_ends_with_a_sentence_and_without_a_file() {
-    use Say::{Bytes, Close, End, Forever, Reset, Wait};
+    use Say::{Bytes, Close, End, Reset, Wait};
     let ten = |fields: &[(&str, &str)]| {
         head(200, &[&[("content-length", "10"), ("etag", "\"a\"")], fields].concat())
     };
@@ -59,16 +59,16 @@ fn what_is_no_answer_ends_with_a_sentence_and_without_a_file() {
         // A field section of which there is no end, or which says that it is as long as can be.
         (
             "endless fields",
-            vec![Bytes([varint(HEADERS), varint(1 << 61)].concat()), Forever(vec![0; 1000])],
+            vec![Bytes([varint(HEADERS), varint(1 << 61)].concat()), Say::bytes_forever(vec![0; 1000])],
             "too large",
         ),
-        ("endless interim", vec![Forever(head(103, &[("link", "</a>")]))], "too"),
+        ("endless interim", vec![Say::bytes_forever(head(103, &[("link", "</a>")]))], "too"),
         ("no answer", vec![End], "without a head"),
         ("half a head", vec![Bytes(head(200, &[])[..5].to_vec()), End], "frame"),
         ("content first", vec![Bytes(data(b"x")), End], "before the head"),
         ("less", vec![Bytes(ten(&[])), Bytes(data(b"12345")), End], resumed),
         ("more", vec![Bytes(ten(&[])), Bytes(data(b"1234567890x")), End], "content-length"),
-        ("more without end", vec![Bytes(ten(&[])), Forever(data(&[7; 5000]))], "content-length"),
+        ("more without end", vec![Bytes(ten(&[])), Say::bytes_forever(data(&[7; 5000]))], "content-length"),
         (
             "two lengths",
             vec![Bytes(ten(&[("content-length", "11")])), Bytes(data(b"1234567890")), End],
@@ -90,7 +90,8 @@ fn what_is_no_answer_ends_with_a_sentence_and_without_a_file() {
             vec![Bytes(head(206, &[("content-range", "bytes 0-4/10")])), Bytes(data(b"12345")), End],
             "a part",
         ),
-        ("silent", vec![Bytes(ten(&[]))], "does not answer"),
+        // It is given up by QUIC, or where that has heard of it meanwhile as one that sends nothing.
+        ("silent", vec![Bytes(ten(&[]))], "does not answer|sends nothing"),
         (
             "elsewhere",
             vec![Bytes(head(302, &[("location", "https://b.example/\u{9b}2J")])), End],
@@ -102,7 +103,7 @@ fn what_is_no_answer_ends_with_a_sentence_and_without_a_file() {
             "it is at https://…@b.example/x?a@b now",
         ),
         ("an escape", vec![Bytes(head(302, &[("location", "/\u{1b}[2J")])), End], "malformed"),
-        ("missing", vec![Bytes(head(404, &[])), Forever(data(&[7; 5000]))], "status 404"),
+        ("missing", vec![Bytes(head(404, &[])), Say::bytes_forever(data(&[7; 5000]))], "status 404"),
         ("a tunnel", vec![Bytes(head(101, &[])), End], "malformed"),
     ];
     let mut slips = Vec::new();
@@ -144,7 +145,7 @@ fn what_came_is_printed() {
 /// Who wants no more of it ends it, and hears of no error.
 #[test]
 fn a_reader_may_leave() {
-    let endless = vec![Say::Bytes(head(200, &[])), Say::Forever(data(&[7; 5000]))];
+    let endless = vec![Say::Bytes(head(200, &[])), Say::bytes_forever(data(&[7; 5000]))];
     let server = Hostile::new(Script { answers: vec![endless], ..Script::default() });
     let mut command = get(server.address, &server.pin, "/file", &[]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -215,8 +216,8 @@ fn of_parts_that_do_not_fit_no_file_is_made() {
 /// As long as something comes it goes on, and holds no more the longer it takes.
 #[test]
 fn content_without_end_and_by_the_byte_is_taken_as_it_comes() {
-    use Say::{Bytes, End, Forever, Wait};
-    let endless = vec![Bytes(head(200, &[])), Forever(data(&[7; 50_000]))];
+    use Say::{Bytes, End, Wait};
+    let endless = vec![Bytes(head(200, &[])), Say::bytes_forever(data(&[7; 50_000]))];
     let server = Hostile::new(Script { answers: vec![endless], ..Script::default() });
     let ended = run(&mut get(server.address, &server.pin, "/file", &["--json"]), Duration::from_secs(4));
     assert_eq!(ended.code, None, "{ended:?}");
@@ -241,11 +242,15 @@ fn a_control_stream_that_says_too_much_ends_it() {
     let goaway = |id: u64| frame(GOAWAY, &varint(id));
     let cases: [(&str, Vec<Say>, &str); 5] = [
         // It may come before the request.
-        ("goaway without end", vec![Say::Forever(goaway(1 << 20))], "EXCESSIVE_LOAD|is going away"),
+        ("goaway without end", vec![Say::bytes_forever(goaway(1 << 20))], "EXCESSIVE_LOAD|is going away"),
         ("goaway that rises", vec![Say::Bytes([goaway(4), goaway(8)].concat())], "ID_ERROR"),
         ("none is served", vec![Say::Bytes(goaway(0))], "again"),
         ("settings twice", vec![Say::Bytes(frame(4, &[]))], "UNEXPECTED"),
-        ("frames of nothing without end", vec![Say::Forever(frame(0x21, &[]).repeat(500))], "EXCESSIVE_LOAD"),
+        (
+            "frames of nothing without end",
+            vec![Say::bytes_forever(frame(0x21, &[]).repeat(500))],
+            "EXCESSIVE_LOAD",
+        ),
     ];
     let mut slips = Vec::new();
     for (name, control, sentence) in cases {

@@ -8,9 +8,13 @@ pub(crate) fn frame(kind: u64, payload: &[u8]) -> Vec<u8> {
 /// A HEADERS frame of a response.
 pub(crate) fn head(status: u16, fields: &[(&str, &str)]) -> Vec<u8> {
     let status = status.to_string();
-    let lines = [(":status", status.as_str())].into_iter().chain(fields.iter().copied());
+    self::fields(&[&[(":status", status.as_str())][..], fields].concat())
+}
+
+/// A HEADERS frame of these alone.
+pub(crate) fn fields(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut section = vec![0, 0];
-    for (name, value) in lines {
+    for (name, value) in fields {
         section.extend(prefixed(0x20, 3, name.len()));
         section.extend_from_slice(name.as_bytes());
         section.extend(prefixed(0, 7, value.len()));
@@ -35,7 +39,7 @@ pub(crate) fn varint(n: u64) -> Vec<u8> {
 }
 
 /// An integer behind some bits of a byte (RFC 7541 §5.1).
-fn prefixed(first: u8, bits: u32, n: usize) -> Vec<u8> {
+pub(crate) fn prefixed(first: u8, bits: u32, n: usize) -> Vec<u8> {
     let most = (1 << bits) - 1;
     if n < most {
         return vec![first | n as u8];

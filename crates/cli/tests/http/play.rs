@@ -167,6 +167,22 @@ fn a_segment_that_is_missing_is_asked_for_again_and_then_named() {
     assert!(said.contains("status 404") && said.contains("1 of 1 players"), "{said}");
 }
 
+/// A server that takes no more connections of a client has no way to say so by TCP, but is one that may be.
+#[test]
+fn who_comes_beyond_what_a_server_takes_hears_of_it() {
+    let served = Served::new("beyond", &["--max-per-client", "1"]);
+    presentation(&served);
+    let _taken = TcpStream::connect(&served.address).unwrap();
+    for (version, hint) in
+        [("1", "--max-per-client"), ("2", "--max-per-client"), ("3", "too many connections")]
+    {
+        let output = play(&format!("https://{}/a.mpd", served.address), &served.pin, &["--http", version]);
+        let said = text(&output.stderr);
+        assert_eq!((output.status.code(), said.lines().count()), (Some(1), 1), "{version}: {said}");
+        assert!(said.contains(hint), "{version}: {said}");
+    }
+}
+
 #[test]
 fn manifests_that_are_none_are_told_apart() {
     let served = Served::new("manifests", &["--no-tcp"]);
