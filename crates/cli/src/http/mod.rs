@@ -36,7 +36,9 @@ struct TransportArgs {
     /// Send datagrams of 1200 bytes, and do not look for what the path takes
     #[arg(long)]
     no_mtu_search: bool,
-    /// Acknowledgements, as `quickset perf server --help` has them: 10:fixed has the other side acknowledge every tenth packet
+    /// Acknowledgements of HTTP/3, as `quickset perf` has them: after how many packets the other side acknowledges at the start,
+    /// whether that adapts to what this one can handle (adaptive or fixed), and whether a batch that came is answered and acted
+    /// on as one, or datagram by datagram (merged or single). 10:fixed is every tenth packet
     #[arg(long, value_name = "WORDS", default_value_t, value_parser = values::acks)]
     ack: AckPolicy,
     #[command(flatten)]

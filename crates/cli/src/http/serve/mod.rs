@@ -21,8 +21,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use quickset::h3;
 use quickset::{
-    AckPolicy, EarlyData, Endpoint, Fec, Identity, Protection, RetryPolicy, ServerConfig, SocketConfig,
-    TransportConfig,
+    EarlyData, Endpoint, Fec, Identity, Protection, RetryPolicy, ServerConfig, SocketConfig, TransportConfig,
 };
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
@@ -116,29 +115,11 @@ pub(super) struct Args {
     priorities: Option<PathBuf>,
     #[command(flatten)]
     metrics: MetricsArgs,
-    #[command(flatten)]
-    datapath: DatapathArgs,
-    #[command(flatten)]
-    transport: TransportArgs,
-}
-
-/// What datagrams and acknowledgements of HTTP/3 cost the processor.
-#[derive(Debug, clap::Args)]
-struct DatapathArgs {
-    /// Acknowledgements of HTTP/3, as `quickset perf` has them: after how many packets clients acknowledge at the start, whether
-    /// that adapts to what this server can handle (adaptive or fixed), and whether a batch that came is answered and acted on
-    /// as one, or datagram by datagram (merged or single)
-    #[arg(long, value_name = "WORDS", default_value_t, value_parser = values::acks)]
-    ack: AckPolicy,
     /// Hand packets of HTTP/3 to the system one by one, without segmentation offload
     #[arg(long)]
     no_gso: bool,
-}
-
-impl DatapathArgs {
-    fn socket(&self) -> SocketConfig {
-        SocketConfig { segmentation_offload: !self.no_gso, ..SocketConfig::default() }
-    }
+    #[command(flatten)]
+    transport: TransportArgs,
 }
 
 /// Who the server is, and who its clients are.
@@ -303,8 +284,7 @@ fn with_handshakes(seats: usize) -> usize {
 fn listen(args: &Args, config: &ServerConfig) -> anyhow::Result<(Endpoint, Option<TcpListener>)> {
     let taken = || format!("cannot listen on {}; choose another address with --listen", args.listen);
     for tries_left in (0..PORTS).rev() {
-        let endpoint =
-            Endpoint::bind(args.listen, &args.datapath.socket(), Some(config)).with_context(taken)?;
+        let endpoint = Endpoint::bind(args.listen, &args.socket(), Some(config)).with_context(taken)?;
         if args.no_tcp {
             return Ok((endpoint, None));
         }
@@ -344,8 +324,11 @@ fn take_descriptors() -> Descriptors {
 
 impl Args {
     fn transport(&self) -> anyhow::Result<TransportConfig> {
-        let DatapathArgs { ack, no_gso } = self.datapath;
-        Ok(TransportConfig { gso: !no_gso, acks: ack, ..self.transport.config()? })
+        Ok(TransportConfig { gso: !self.no_gso, ..self.transport.config()? })
+    }
+
+    fn socket(&self) -> SocketConfig {
+        SocketConfig { segmentation_offload: !self.no_gso, ..SocketConfig::default() }
     }
 
     /// Gives up root's rights, if that is wanted, and says what cannot be done from then on.
