@@ -242,6 +242,35 @@ fn requests_are_answered_over_a_link_that_loses_packets() {
     }
 }
 
+/// What the decoders of field sections say goes along: else it would have packets of its own, and an acknowledgement each.
+#[test]
+fn a_small_exchange_takes_one_packet_each_way() {
+    let transport = TransportConfig { fec: None, ..TransportConfig::default() };
+    let (mut world, client, server) = pair(11, "rate=20mbit delay=1ms", transport);
+    let limit = world.now() + Duration::from_secs(60);
+    let exchange = |world: &mut World<Peer>| {
+        let peer = world.node_mut(client);
+        peer.todo.push(b"small".to_vec());
+        let asked = peer.asked.len() + 1;
+        peer.ask();
+        let is_answered =
+            |w: &mut World<Peer>| w.node(client).asked.len() == asked && w.node(client).is_done();
+        assert_eq!(world.run_until(limit, is_answered), Ok(Ended::Goal));
+    };
+    let sent = |world: &mut World<Peer>| {
+        [client, server].map(|peer| {
+            let peer = world.node_mut(peer);
+            peer.verb(|_, t| t.connection.stats().sent_packets).expect("it speaks HTTP/3")
+        })
+    };
+    // What is said once, and lines that go into the tables.
+    (0..5).for_each(|_| exchange(&mut world));
+    let before = sent(&mut world);
+    (0..20).for_each(|_| exchange(&mut world));
+    let after = sent(&mut world);
+    assert_eq!([after[0] - before[0], after[1] - before[1]], [20, 20]);
+}
+
 /// RFC 9297 §2.1: datagrams of a request travel in those of QUIC.
 #[test]
 fn datagrams_of_a_request_go_there_and_back() {

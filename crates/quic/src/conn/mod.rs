@@ -146,7 +146,7 @@ pub(crate) struct Outbox {
     /// The pacer lets the next packet go then.
     pub(crate) paced_until: Option<Time>,
     /// What goes along with other data waits for it until then.
-    pub(crate) along_by: Option<Time>,
+    pub(crate) piggyback_by: Option<Time>,
     /// Bytes that the frames of the last packet took, and whether those behind it are expected to be as long.
     pub(crate) filled: usize,
     pub(crate) alike: bool,
@@ -366,7 +366,7 @@ impl Connection {
         if held {
             return None;
         }
-        self.watch_along();
+        self.time_piggyback();
         self.blockade.begin(Space::ALL.map(|space| self.recovery.next_number(space)));
         self.batch_out(out, probes).then(|| {
             self.blockade.handed_out();
@@ -406,7 +406,7 @@ impl Connection {
             self.acks[Space::Data.index()].deadline().filter(|_| self.may_probe()),
             self.outbox.paced_until.filter(|_| !held).map(|t| (t, Reason::Pacing)),
             // From then on it waits as all data does.
-            self.outbox.along_by.filter(|at| *at > self.now).map(|t| (t, Reason::AckDelay)),
+            self.outbox.piggyback_by.filter(|at| *at > self.now).map(|t| (t, Reason::AckDelay)),
             self.vigil_due().map(|t| (t, Reason::KeepAlive)),
             self.call_due().map(|t| (t, Reason::KeepAlive)),
             self.keys.deadline(pto),

@@ -351,7 +351,7 @@ impl Connection {
     /// # Errors
     /// When there is no such stream.
     pub fn set_piggyback(&mut self, id: StreamId) -> Result<(), UnknownStream> {
-        self.streams.set_along(id)
+        self.streams.set_piggyback(id)
     }
 
     /// Whether the stream is of use in parts (RFC 9218 §4.2); true from the start. Such streams of the same urgency take

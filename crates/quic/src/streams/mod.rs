@@ -146,7 +146,7 @@ struct Stream {
     /// The peer opened it, and it is known to carry bytes (FS-39).
     bytes: bool,
     /// What is new of it goes along with whatever leaves.
-    along: bool,
+    piggyback: bool,
     /// It has a channel of its own, and this is what it has passed as one.
     own: Option<Box<Passed>>,
     /// What it adds to the sums of its channel.
@@ -303,7 +303,7 @@ impl Streams {
                 let (owes, fresh) = stream.wants(u64::MAX);
                 self.turns.check(key, stream.class.expect("who sends has its turns"), stream.has);
                 assert_eq!(owes, stream.has & has::OWED != 0, "{stream:?}");
-                let waits = stream.has & (has::FRESH | has::ALONG) != 0 || stream.starving;
+                let waits = stream.has & (has::FRESH | has::PIGGYBACK) != 0 || stream.starving;
                 assert!(fresh == waits || (half.messages.is_some() && waits), "{stream:?}");
             }
             if let Some(half) = &stream.recv {
@@ -346,7 +346,7 @@ impl Streams {
             has: 0,
             accepted: ours,
             bytes: false,
-            along: false,
+            piggyback: false,
             own: None,
             share: Share::default(),
             listed: false,
@@ -394,8 +394,8 @@ impl Streams {
             }
         }
         let mut has = stream.has & has::REPAIR | bits & (has::OWED | has::FRESH);
-        if fresh && stream.along {
-            has ^= has::FRESH | has::ALONG;
+        if fresh && stream.piggyback {
+            has ^= has::FRESH | has::PIGGYBACK;
         }
         stream.change(has, &mut self.turns);
         if let Some(half) = &stream.send {

@@ -105,8 +105,8 @@ impl Streams {
 
     /// Whether there is data that goes along with whatever leaves, and could leave.
     #[inline]
-    pub(crate) fn goes_along(&self) -> bool {
-        self.turns.goes_along() && self.credit.limit() > self.sent
+    pub(crate) fn has_piggyback(&self) -> bool {
+        self.turns.has_piggyback() && self.credit.limit() > self.sent
     }
 
     /// Whose data [`write_data`](Self::write_data) would write next.
@@ -238,7 +238,7 @@ impl Streams {
 
     /// Connection credit holds data back.
     pub(super) fn is_blocked(&self) -> bool {
-        let has_new = self.turns.is_fresh() || self.turns.goes_along();
+        let has_new = self.turns.is_fresh() || self.turns.has_piggyback();
         (self.credit.limit() <= self.sent && has_new) || !self.starving.is_empty()
     }
 

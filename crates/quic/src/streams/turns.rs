@@ -63,7 +63,7 @@ pub(super) struct Turns {
     /// Streams with new data that their own credit lets out.
     fresh: usize,
     /// Those of which it goes along with whatever leaves.
-    along: usize,
+    piggyback: usize,
     /// Leaves with something that needs no credit of the connection, in the order in which they go when there is none.
     free: BTreeSet<(u8, Key)>,
     datagrams: Option<Outsider>,
@@ -103,9 +103,9 @@ pub(super) mod has {
     /// Datagrams.
     pub(in crate::streams) const DATAGRAMS: u8 = 8;
     /// New data that no packet is made for while one will leave anyway.
-    pub(in crate::streams) const ALONG: u8 = 16;
+    pub(in crate::streams) const PIGGYBACK: u8 = 16;
     /// Data of a stream.
-    pub(in crate::streams) const DATA: u8 = OWED | FRESH | ALONG;
+    pub(in crate::streams) const DATA: u8 = OWED | FRESH | PIGGYBACK;
     /// What needs no credit of the connection.
     pub(super) const FREE: u8 = OWED | REPAIR | DATAGRAMS;
 }
@@ -118,7 +118,7 @@ impl Turns {
             max_frame: FIRST_FRAME,
             owed: 0,
             fresh: 0,
-            along: 0,
+            piggyback: 0,
             free: BTreeSet::new(),
             datagrams: None,
             spare: None,
@@ -152,7 +152,7 @@ impl Turns {
         let count = |sum: usize, bit| sum - usize::from(before & bit != 0) + usize::from(after & bit != 0);
         self.owed = count(self.owed, has::OWED);
         self.fresh = count(self.fresh, has::FRESH);
-        self.along = count(self.along, has::ALONG);
+        self.piggyback = count(self.piggyback, has::PIGGYBACK);
         if (before | after) & has::FREE != 0 {
             self.change_free(key, class, before, after);
         }
@@ -261,8 +261,8 @@ impl Turns {
 
     /// Something goes along with whatever leaves.
     #[inline]
-    pub(super) fn goes_along(&self) -> bool {
-        self.along > 0
+    pub(super) fn has_piggyback(&self) -> bool {
+        self.piggyback > 0
     }
 }
 
@@ -473,11 +473,11 @@ impl Turns {
 
     /// The sums are those of all streams' leaves, and what is due is known to its leaf.
     pub(super) fn check_sums(&self, all: impl Iterator<Item = (Channel, u8)>) {
-        let (mut owed, mut fresh, mut along, mut free, mut repairs) = (0, 0, 0, 0, 0);
+        let (mut owed, mut fresh, mut piggyback, mut free, mut repairs) = (0, 0, 0, 0, 0);
         for (channel, has) in all {
             owed += usize::from(has & has::OWED != 0);
             fresh += usize::from(has & has::FRESH != 0);
-            along += usize::from(has & has::ALONG != 0);
+            piggyback += usize::from(has & has::PIGGYBACK != 0);
             free += usize::from(has & has::FREE != 0);
             repairs += usize::from(has & has::REPAIR != 0);
             assert!(has & has::REPAIR == 0 || self.is_due(channel));
@@ -489,7 +489,7 @@ impl Turns {
             repairs += usize::from(leaf.has & has::REPAIR != 0);
             assert!(leaf.has & has::REPAIR == 0 || self.is_due(channel));
         }
-        assert_eq!((owed, fresh, along, free), (self.owed, self.fresh, self.along, self.free.len()));
+        assert_eq!((owed, fresh, piggyback, free), (self.owed, self.fresh, self.piggyback, self.free.len()));
         assert_eq!(repairs, self.repairs.len());
         assert_eq!(self.named.by_name.len(), self.named.names.len());
         assert!(self.named.names.keys().all(|class| self.tree.has_children(*class)));

@@ -242,9 +242,9 @@ impl Streams {
     }
 
     /// What is written to a stream from here on goes along with whatever leaves.
-    pub(crate) fn set_along(&mut self, id: StreamId) -> Result<(), UnknownStream> {
+    pub(crate) fn set_piggyback(&mut self, id: StreamId) -> Result<(), UnknownStream> {
         let key = self.slab.key(id).ok_or(UnknownStream)?;
-        self.slab.get_mut(key).ok_or(UnknownStream)?.along = true;
+        self.slab.get_mut(key).ok_or(UnknownStream)?.piggyback = true;
         self.refresh(key);
         Ok(())
     }

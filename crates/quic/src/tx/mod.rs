@@ -293,7 +293,7 @@ impl Connection {
     /// Whether 1-RTT frames other than ACK and CRYPTO wait.
     pub(crate) fn wants_data(&self) -> bool {
         self.streams.want() > Want::None
-            || (self.streams.goes_along() && self.outbox.along_by.is_some_and(|at| at <= self.now))
+            || (self.streams.has_piggyback() && self.outbox.piggyback_by.is_some_and(|at| at <= self.now))
             || !self.datagrams.is_empty()
             || self.protect.due.is_some()
             || self.protect.receive.as_ref().is_some_and(|receive| receive.want() > Want::None)
@@ -305,12 +305,12 @@ impl Connection {
     /// Until when data that goes along with other data waits for that: as long as an acknowledgement does that is under way, and
     /// else as long as one may (RFC 9000 §13.2.1). Not for one that is due since two packets came: it would elicit another, of
     /// which there would be two then, and so on.
-    pub(crate) fn watch_along(&mut self) {
-        if !self.streams.goes_along() {
-            self.outbox.along_by = None;
-        } else if self.outbox.along_by.is_none() {
+    pub(crate) fn time_piggyback(&mut self) {
+        if !self.streams.has_piggyback() {
+            self.outbox.piggyback_by = None;
+        } else if self.outbox.piggyback_by.is_none() {
             let acknowledged = self.acks[Space::Data.index()].deadline().map(|(at, _)| at);
-            self.outbox.along_by = acknowledged.or_else(|| Some(self.now + self.config.max_ack_delay));
+            self.outbox.piggyback_by = acknowledged.or_else(|| Some(self.now + self.config.max_ack_delay));
         }
     }
 

@@ -89,7 +89,7 @@ impl Encoder {
             },
             required: 0,
             references: Vec::new(),
-            // Literals at their longest: there is not one allocation for each line.
+            // As if all were literals, so that it need not grow.
             lines: Vec::with_capacity(fields.iter().map(|f| f.name.len() + f.value.len() + LINE).sum()),
         };
         let tracked = self.ledger.has_room() && self.store.capacity() > 0;
@@ -355,10 +355,10 @@ const VOLATILE: [&[u8]; 14] = [
 /// Bytes below which a cookie can be guessed.
 const SHORT_COOKIE: usize = 20;
 
-/// Bytes of a line beside its strings, of which none is longer than its length in two bytes says, mostly.
+/// Bytes of a literal line beside its strings: their two lengths, of two bytes each unless they are very long.
 const LINE: usize = 4;
 
-/// Bytes of what is in front of the lines of a section, mostly.
+/// Bytes in front of the lines of a section: two integers, which are mostly short.
 const PREFIX: usize = 8;
 
 /// Streams that we let wait at most, whatever the peer allows.

@@ -238,7 +238,7 @@ fn what_goes_along_waits_for_other_data_and_no_longer_than_acknowledgements() {
     let other = pair.server.open(Dir::Uni).unwrap();
     write(&mut pair, other);
     assert_eq!(sent(&mut pair), 1, "what others wait for takes it along");
-    assert!(!pair.server.streams.goes_along());
+    assert!(!pair.server.streams.has_piggyback());
 
     // Two packets have an acknowledgement leave at once. If that elicited one, each of two peers would have two packets to
     // acknowledge from then on.
@@ -247,6 +247,6 @@ fn what_goes_along_waits_for_other_data_and_no_longer_than_acknowledgements() {
     write(&mut pair, along);
     pair.server.handle(pair.now, Input::Received(&mut batch));
     assert_eq!(sent(&mut pair), 1);
-    assert!(pair.server.streams.goes_along());
+    assert!(pair.server.streams.has_piggyback());
     assert!(pair.server.set_piggyback(StreamId(77)).is_err());
 }
