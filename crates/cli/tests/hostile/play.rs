@@ -15,7 +15,7 @@ use crate::wire::{self, varint};
 use Say::{Bytes, Close, End, Leave, Reset, Wait};
 
 /// What it may hold: the program, and windows of a connection.
-const MEMORY: u64 = 96 << 20;
+const MEMORY: u64 = 64 << 20;
 
 /// How long the slowest may take: the manifest and four times a segment, for each of which it waits [`PATIENCE`], and pauses.
 const LIMIT: Duration = Duration::from_secs(60);
