@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::run::{Outcome, cargo_beside, output, run};
+use crate::mutate;
+use crate::run::{Outcome, cargo_beside, output, root, run};
 use crate::tools::cargo_with;
 
-/// Seconds per target within `cargo xtask test`: all of them take about two minutes.
-const SHORT: u64 = 6;
+/// Inputs per target within `cargo xtask test` beside its corpus.
+const BLIND: u64 = 3000;
 
 /// Bytes of all corpora together.
 const MAX_CORPUS: u64 = 3_000_000;
@@ -45,14 +46,37 @@ pub(crate) fn command(args: &[String]) -> Result<()> {
     if minimise { minimise_all(&targets) } else { fuzz(&targets, seconds) }
 }
 
-/// The step of `cargo xtask test`: a short run of each target.
+/// The step of `cargo xtask test`: each target plays its corpus, and inputs that are made of it blindly, the same each time.
+///
+/// It is built as tests are, with their dependencies. What the command has beside, the sanitizer and the search by what code is
+/// reached, takes a compilation of everything with it.
 pub(crate) fn short() -> Result<Outcome> {
     if !Path::new("fuzz/Cargo.toml").is_file() {
         return Ok(Outcome::Skipped("there is no folder fuzz/".into()));
     }
     lint()?;
-    fuzz(&targets()?, SHORT)?;
+    let targets = targets_of(&std::fs::read_to_string("fuzz/Cargo.toml")?);
+    run(cargo_beside().args(["build", "--bins", "--manifest-path", "fuzz/Cargo.toml"]))?;
+    for_each(&targets, |target| {
+        // Where cargo-fuzz has them.
+        let artifacts = format!("fuzz/artifacts/{target}/");
+        std::fs::create_dir_all(&artifacts)?;
+        let blind = format!("fuzz/target/blind/{target}");
+        mutate::fill(Path::new(&blind), Path::new(&kept(target)), BLIND)?;
+        let mut command = Command::new(root().join("target/debug").join(target));
+        command.args([found(target), kept(target), blind, format!("-artifact_prefix={artifacts}")]);
+        // What is in the folders, and no more.
+        told(target, &libfuzzer(target, command.arg("-runs=0").args(LIMITS))?);
+        Ok(())
+    })?;
+    println!("{} targets found nothing in their corpora, nor in {BLIND} inputs beside", targets.len());
     Ok(Outcome::Done)
+}
+
+/// The targets that a manifest has.
+fn targets_of(manifest: &str) -> Vec<String> {
+    let paths = manifest.lines().filter_map(|line| line.strip_prefix("path = \"fuzz_targets/"));
+    paths.filter_map(|path| path.strip_suffix(".rs\"")).map(str::to_owned).collect()
 }
 
 /// What the steps fmt and clippy are for the workspace of the root; what makes the seeds is only built here.
@@ -79,9 +103,8 @@ fn fuzz(targets: &[String], seconds: u64) -> Result<()> {
     each(targets, |target| {
         // What is found goes into the first folder; the corpus that is kept stays as it is.
         let said =
-            libfuzzer(target, &[&found(target), &kept(target)], &[format!("-max_total_time={seconds}")])?;
-        let done = said.lines().rev().find(|line| line.starts_with("Done ")).unwrap_or("ran");
-        println!("{target}: {done}");
+            instrumented(target, &[&found(target), &kept(target)], &[format!("-max_total_time={seconds}")])?;
+        told(target, &said);
         Ok(())
     })?;
     println!("{} targets, {seconds} s each, found nothing", targets.len());
@@ -112,7 +135,7 @@ fn minimise(target: &String) -> Result<()> {
     }
     // By what is reached, not by how often: that would be ten times as many.
     let how = ["-set_cover_merge=1", "-use_counters=0"].map(str::to_owned);
-    libfuzzer(target, &[&kept, &found], &how)?;
+    instrumented(target, &[&kept, &found], &how)?;
     let count = std::fs::read_dir(&kept)?.count();
     println!("{target}: {count} inputs, {} bytes", folder_bytes(Path::new(&kept))?);
     Ok(())
@@ -144,15 +167,22 @@ fn found(target: &str) -> String {
     format!("fuzz/target/corpus/{target}")
 }
 
-/// Builds targets, and does something with as many at a time as there are cores; what one prints comes in one piece.
+/// Builds targets to be fuzzed, and does something with each.
 fn each(targets: &[String], act: impl Fn(&String) -> Result<()> + Sync) -> Result<()> {
     let one = if let [only] = targets { Some(only) } else { None };
     run(unstable()?.arg("build").args(one))?;
+    for_each(targets, act)
+}
+
+/// Does something with as many targets at a time as there are cores; what one prints comes in one piece.
+fn for_each(targets: &[String], act: impl Fn(&String) -> Result<()> + Sync) -> Result<()> {
+    for target in targets {
+        std::fs::create_dir_all(found(target))?;
+    }
     let next = AtomicUsize::new(0);
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     let acts = || -> Result<()> {
         while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
-            std::fs::create_dir_all(found(target))?;
             act(target)?;
         }
         Ok(())
@@ -163,23 +193,30 @@ fn each(targets: &[String], act: impl Fn(&String) -> Result<()> + Sync) -> Resul
     })
 }
 
-/// Runs a target with these folders and options; what it says.
-fn libfuzzer(target: &str, folders: &[&String], options: &[String]) -> Result<String> {
-    let out = unstable()?
-        .args(["run", target])
-        .args(folders)
-        .arg("--")
-        .args(options)
-        // Unless told, an input may take twenty minutes, and two gigabytes at once.
-        .args(["-timeout=20", "-malloc_limit_mb=256"])
-        .output()
-        .context("cargo-fuzz cannot be started")?;
+/// Runs a target, with the sanitizer, on these folders and with these options; what it says.
+fn instrumented(target: &str, folders: &[&String], options: &[String]) -> Result<String> {
+    let mut command = unstable()?;
+    command.args(["run", target]).args(folders).arg("--").args(options).args(LIMITS);
+    libfuzzer(target, &mut command)
+}
+
+/// Runs a target; what it says, which is an error if it has found something.
+fn libfuzzer(target: &str, command: &mut Command) -> Result<String> {
+    let out = command.output().with_context(|| format!("the target {target} cannot be started"))?;
     let said = String::from_utf8_lossy(&out.stderr).into_owned();
     if !out.status.success() {
         bail!("{said}\nthe target {target} has found something ({})", out.status);
     }
     Ok(said)
 }
+
+/// Tells in a line what a target has done.
+fn told(target: &str, said: &str) {
+    println!("{target}: {}", said.lines().rev().find(|line| line.starts_with("Done ")).unwrap_or("ran"));
+}
+
+/// Unless told, an input may take twenty minutes, and two gigabytes at once.
+const LIMITS: [&str; 2] = ["-timeout=20", "-malloc_limit_mb=256"];
 
 /// The sanitizer and coverage flags are unstable; the variable allows them on a stable compiler.
 fn unstable() -> Result<Command> {
@@ -195,17 +232,15 @@ mod tests {
     /// The inputs that each target begins with are small enough for every clone, and each has some.
     #[test]
     fn corpora_are_there_and_small() {
-        let root = crate::run::root();
+        let root = root();
         let corpus = root.join("fuzz/corpus");
         assert!(folder_bytes(&corpus).unwrap() <= MAX_CORPUS);
         let manifest = std::fs::read_to_string(root.join("fuzz/Cargo.toml")).unwrap();
-        let targets: Vec<&str> =
-            manifest.lines().filter_map(|line| line.strip_prefix("path = \"fuzz_targets/")).collect();
-        assert!(targets.len() > 20);
+        let targets = targets_of(&manifest);
+        assert_eq!(targets.len(), std::fs::read_dir(root.join("fuzz/fuzz_targets")).unwrap().count());
         for target in targets {
-            let target = target.trim_end_matches(".rs\"");
             let inputs =
-                std::fs::read_dir(corpus.join(target)).unwrap_or_else(|error| panic!("{target}: {error}"));
+                std::fs::read_dir(corpus.join(&target)).unwrap_or_else(|error| panic!("{target}: {error}"));
             assert!(inputs.count() > 3, "{target} begins with next to nothing");
         }
     }

@@ -20,6 +20,7 @@ mod fuzz;
 mod instructions;
 mod modules;
 mod msrv;
+mod mutate;
 mod needs;
 mod picture;
 mod players;
