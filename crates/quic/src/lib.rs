@@ -56,6 +56,7 @@ mod endpoint;
 mod error;
 mod keys;
 mod node;
+mod packet;
 mod path;
 pub mod places;
 mod protect;
@@ -66,21 +67,19 @@ pub mod qlog;
 mod qlog;
 mod recovery;
 mod refusal;
-mod room;
 mod rx;
 mod stats;
 mod streams;
-mod token;
 mod tx;
+mod validation;
 mod work;
 
 pub use ack::{AckPolicy, AckPolicyError};
 pub use budget::{Account, Budget, BudgetUse};
 pub use cc::{Algorithm, AlgorithmError};
-pub use config::{
-    ClientConfig, EndpointConfig, Migration, MtuDiscovery, RetryPolicy, ServerConfig, TransportConfig,
-};
-pub use conn::{Carrier, Connection, Event, IssuedCid, MoveError, Signal, Start};
+pub use cids::IssuedCid;
+pub use config::{Migration, TransportConfig};
+pub use conn::{Carrier, Connection, Event, MoveError, Signal, Start};
 pub use datagram::{
     DatagramConfig, DatagramError, DatagramEvent, DatagramOptions, DatagramOutcome, DatagramTicket, Unsent,
     WhenFull,
@@ -95,7 +94,7 @@ pub use keys::{
     PacketKeys, Sealing, ServerCrypto, Session,
 };
 pub use node::Node;
-pub use path::EcnState;
+pub use path::MtuDiscovery;
 pub use protect::policy::{self, Custom, Goal, Protection, ProtectionError};
 pub use protect::{Estimates, Fec};
 pub use quickset_sched::{Priority, Weight};
@@ -103,5 +102,5 @@ pub use quickset_wire::{
     ConnectionId, Dir, ResetToken, Scheme, Schemes, Side, StreamId, TransportErrorCode, Version,
 };
 pub use refusal::{Obstacle, Refusal};
-pub use stats::{AckStats, DatagramStats, EcnStats, FecStats, MtuStats, Stats};
+pub use stats::{AckStats, DatagramStats, EcnState, EcnStats, FecStats, MtuStats, Stats};
 pub use streams::*;

@@ -2,8 +2,8 @@ use std::collections::VecDeque;
 
 use quickset_base::{Batch, Datagram, Input, Machine, Path, Poll, Reason, Time};
 
-use crate::config::ClientConfig;
 use crate::conn::{Connection, Event, Signal};
+use crate::endpoint::ClientConfig;
 use crate::endpoint::{Admission, ConnectError, ConnectionKey, Endpoint, Response, Route};
 use crate::refusal::Refusal;
 

@@ -1,5 +1,4 @@
 use crate::error::Closed;
-use crate::path::EcnState;
 
 /// What a connection has counted so far. Cheap to copy at any time.
 // sizes: a table of numbers that are read one by one.
@@ -89,6 +88,22 @@ pub struct AckStats {
     pub every: u64,
     /// How often it was asked (ACK_FREQUENCY).
     pub requests: u64,
+}
+
+/// What is known of ECN on the way to the peer (RFC 9000 §13.4.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EcnState {
+    /// Nothing is marked: it is not wanted.
+    #[default]
+    Off,
+    /// The first packets are marked, to see what becomes of the marks.
+    Testing,
+    /// Marks are on their way, or what was marked does not arrive; nothing more is marked.
+    Unknown,
+    /// Marks arrive as they leave, or say that there was congestion. All packets are marked.
+    Capable,
+    /// Marks do not arrive, or as others. Nothing is marked.
+    Failed,
 }
 
 /// Explicit congestion notification so far (RFC 9000 §13.4).

@@ -2,9 +2,9 @@ use quickset_base::{Duration, Time};
 use quickset_wire::frame::Frame;
 
 use super::AckPolicy;
+use crate::packet;
+use crate::packet::Token;
 use crate::stats::AckStats;
-use crate::token::Token;
-use crate::tx;
 
 /// What the peer is asked for: when to acknowledge what we send.
 ///
@@ -173,7 +173,7 @@ impl Asks {
     /// Writes IMMEDIATE_ACK beside frames that elicit an acknowledgement; it never makes a packet of its own. It is not
     /// sent again when it is lost (draft-ietf-quic-ack-frequency §5).
     #[inline]
-    pub(crate) fn write_immediate(&mut self, w: &mut tx::Writer<'_>) {
+    pub(crate) fn write_immediate(&mut self, w: &mut packet::Writer<'_>) {
         if self.immediate && w.is_eliciting() && w.put(&Frame::ImmediateAck, Token::Nothing) {
             self.immediate = false;
         }
@@ -192,7 +192,7 @@ impl Asks {
     }
 
     /// Writes it, as it is wished for by now. True when [`max_ack_delay`](Self::max_ack_delay) may have changed.
-    pub(crate) fn write(&mut self, w: &mut tx::Writer<'_>, course: &Course) -> bool {
+    pub(crate) fn write(&mut self, w: &mut packet::Writer<'_>, course: &Course) -> bool {
         self.wish_for(course);
         let Wish { every, delay, reordering } = self.wish;
         let sequence = self.next;

@@ -30,9 +30,8 @@ pub(crate) use ranges::RangeSet;
 use frequency::{Frequency, Request};
 
 use crate::error::TransportError;
-use crate::room::Want;
-use crate::token::Token;
-use crate::tx;
+use crate::packet;
+use crate::packet::{Token, Want};
 
 /// What one packet number space has received and not yet settled: RFC 9000 §13.2.6 keeps acknowledgements to the space, and so
 /// to the keys, of their packets.
@@ -191,7 +190,7 @@ impl Acks {
 
     /// Writes an ACK frame if there is news, wanted or not: beside other frames it costs little
     /// (RFC 9000 §13.2.1). False when there is none, or no room.
-    pub(crate) fn write(&mut self, w: &mut tx::Writer<'_>, now: Time) -> bool {
+    pub(crate) fn write(&mut self, w: &mut packet::Writer<'_>, now: Time) -> bool {
         let Some((largest, received)) = self.largest else { return false };
         if self.pending == 0 && !self.urged {
             return false;

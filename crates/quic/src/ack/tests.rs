@@ -26,7 +26,7 @@ type Written = (Vec<(u64, u64)>, u64, Option<EcnCounts>, Vec<Token>, bool);
 fn write(acks: &mut Acks, now: Time, room: usize) -> Option<Written> {
     let mut bytes = vec![0; room];
     let mut tokens = Vec::new();
-    let mut w = tx::Writer::new(wire::Writer::new(&mut bytes), &mut tokens);
+    let mut w = packet::Writer::new(wire::Writer::new(&mut bytes), &mut tokens);
     if !acks.write(&mut w, now) {
         assert_eq!(w.len(), 0);
         return None;
@@ -132,7 +132,7 @@ fn marks_are_counted_by_kind_and_space() {
     other.on_packet(0, Time::from_millis(1), true, Ecn::NotEct);
     let told = |acks: &mut Acks| {
         let (mut bytes, mut tokens) = ([0; 100], Vec::new());
-        let mut w = tx::Writer::new(wire::Writer::new(&mut bytes), &mut tokens);
+        let mut w = packet::Writer::new(wire::Writer::new(&mut bytes), &mut tokens);
         assert!(acks.write(&mut w, Time::from_millis(1)));
         match Frames::new(&bytes).next() {
             Some(Ok(Frame::Ack(ack))) => ack.ecn,

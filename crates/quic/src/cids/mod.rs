@@ -8,15 +8,21 @@
 
 use std::collections::VecDeque;
 
+use quickset_base::Rng;
 use quickset_wire::frame::Frame;
 use quickset_wire::{ConnectionId, ResetToken, TransportErrorCode as Code};
 
 use crate::TransportError;
 use crate::ack::RangeSet;
-use crate::conn::IssuedCid;
-use crate::room::Want;
-use crate::token::Token;
-use crate::tx::Writer;
+use crate::packet::{Token, Want, Writer};
+
+/// A connection id of ours with its sequence number and reset token.
+#[derive(Clone, Copy, Debug)]
+pub struct IssuedCid {
+    pub(crate) sequence: u64,
+    pub(crate) id: ConnectionId,
+    pub(crate) token: ResetToken,
+}
 
 /// Ids of each side that are alive at a time: what we announce as active_connection_id_limit, and
 /// what we issue at most of what the peer would take.
@@ -388,6 +394,22 @@ impl Delivery {
 fn violation(reason: &'static str) -> TransportError {
     TransportError::new(Code::PROTOCOL_VIOLATION, reason)
 }
+
+/// An id of `len` random bytes, at most 20.
+pub(crate) fn random(len: usize, rng: &mut Rng) -> ConnectionId {
+    let mut bytes = [0; ConnectionId::MAX];
+    let bytes = &mut bytes[..len.min(ConnectionId::MAX)];
+    rng.fill(bytes);
+    ConnectionId::new(bytes).expect("at most 20 bytes")
+}
+
+/// RFC 9000 §7.2: the id that a client's first packet is sent to, which nobody can guess.
+pub(crate) fn first_id(rng: &mut Rng) -> ConnectionId {
+    random(MIN_FIRST_ID, rng)
+}
+
+/// RFC 9000 §7.2: the bytes of the id in a client's first packet at least.
+pub(crate) const MIN_FIRST_ID: usize = 8;
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,6 @@
 use super::Connection;
 use crate::ack::Course;
-use crate::tx::Writer;
+use crate::packet::Writer;
 
 /// How often the peer is asked to acknowledge.
 impl Connection {

@@ -1,8 +1,6 @@
 use quickset_wire::frame::Frame;
 
-use crate::room::Want;
-use crate::token::Token;
-use crate::tx::Writer;
+use crate::packet::{Token, Want, Writer};
 
 /// What a server says when the handshake is confirmed: HANDSHAKE_DONE and NEW_TOKEN.
 #[derive(Debug, Default)]

@@ -4,11 +4,10 @@ use quickset_sched::Priority;
 
 use super::Connection;
 use crate::datagram::{DatagramOptions, DatagramOutcome, DatagramTicket, Unsent, Wrote};
+use crate::packet::{Channel, View, Writer};
 use crate::protect::policy::{Goal, Protection};
-use crate::room::View;
 use crate::streams::{Class, ClassError};
-use crate::token::Channel;
-use crate::tx::{LONGER_HEADER, Writer};
+use crate::tx::LONGER_HEADER;
 
 /// Unreliable datagrams (RFC 9221), as the application sends and takes them.
 impl Connection {

@@ -6,7 +6,7 @@ use super::{Connection, Event, violation};
 use crate::early::{EarlyFate, EarlyLimits, Refused, remembered};
 use crate::error::TransportError;
 use crate::keys::Progress;
-use crate::room::Phase;
+use crate::packet::Phase;
 use crate::streams::ReadError;
 
 impl Connection {

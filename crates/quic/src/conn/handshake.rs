@@ -5,10 +5,10 @@ use quickset_wire::{ConnectionId, Side, Space, TransportErrorCode as Code, Versi
 
 use super::{Connection, Event, Role, Signal, violation};
 use crate::early::{EarlyFate, EarlyLimits};
-use crate::endpoint::new_tokens;
 use crate::error::TransportError;
 use crate::keys::{ClientCrypto, EndpointCrypto, Progress, ServerCrypto};
-use crate::room::Phase;
+use crate::packet::Phase;
+use crate::validation::{MAX_TOKEN, new_tokens};
 
 /// What the handshake must remember to authenticate the connection ids (RFC 9000 §7.3).
 pub(crate) struct Handshake {
@@ -290,7 +290,3 @@ impl std::fmt::Debug for Handshake {
             .finish_non_exhaustive()
     }
 }
-
-/// The longest token that is shown to a server, in bytes: an Initial packet of the least size has to hold it beside the
-/// hello, and tokens are a tenth of that.
-pub(crate) const MAX_TOKEN: usize = 768;

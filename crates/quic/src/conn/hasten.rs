@@ -1,7 +1,7 @@
 use quickset_wire::{PacketType, Space};
 
 use super::Connection;
-use crate::room::{Phase, Want};
+use crate::packet::{Phase, Want};
 
 /// A handshake of which the peer lacks something goes on sooner than by a probe timeout (RFC 9002 §6.2.3).
 impl Connection {

@@ -46,15 +46,14 @@ use crate::config::TransportConfig;
 use crate::datagram::{DatagramEvent, Datagrams};
 use crate::error::{Closed, TransportError};
 use crate::keys::{KeyRing, Unsealed};
+use crate::packet::{Phase, Token, View};
 use crate::path::{LEAST, Marking, Path, Search, Ways};
 use crate::protect::Protect;
 use crate::qlog::Qlog;
 use crate::recovery::{Recovery, Settled, assumed_rtt};
-use crate::room::{Phase, View};
 use crate::rx::{Authentic, Early, Form};
 use crate::stats::Stats;
 use crate::streams::{StreamEvent, Streams};
-use crate::token::Token;
 use crate::tx::{Grease, MAX_OVERHEAD, MIN_INITIAL, Numbering};
 use crate::work::Allowance as Work;
 
@@ -65,7 +64,7 @@ pub(crate) use lifecycle::{Expired, Farewell, Lifecycle};
 pub use paths::MoveError;
 pub(crate) use refused::Blockade;
 pub(crate) use start::Role;
-pub use start::{IssuedCid, Signal, Start};
+pub use start::{Signal, Start};
 pub(crate) use versions::{Negotiated, wished};
 pub(crate) use vigil::Vigil;
 pub use work::Carrier;
@@ -217,7 +216,7 @@ impl Connection {
         if let Role::Server { second: Some(second), .. } = role {
             cids.add_told(second);
         }
-        let protect = Protect::new(&config, path.address.remote.ip(), now);
+        let protect = Protect::new(config.fec.as_ref(), path.address.remote.ip(), now);
         let mut this = Self {
             side,
             version,
@@ -230,7 +229,7 @@ impl Connection {
             path,
             ways: Ways::new(),
             cids,
-            streams: Streams::new(side, &config),
+            streams: Streams::new(side, &(&*config).into()),
             datagrams: Datagrams::new(&config.datagrams),
             protect,
             handshake: Handshake::new(Box::new(params), role, remote_cid, version),

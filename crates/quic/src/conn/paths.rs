@@ -8,11 +8,11 @@ use quickset_wire::frame::Frames;
 use quickset_wire::{PacketType, Space};
 
 use super::{Connection, Event};
+use crate::packet::Phase;
 use crate::path::{Arrival, Kept, LEAST, Marking, Patience, Probe, Proof, Role, Saved, Way};
 use crate::protect::Losses;
 use crate::qlog::Why;
 use crate::recovery::{Rtt, UNKNOWN_RTT};
-use crate::room::Phase;
 
 /// Why [`Connection::migrate`] does nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

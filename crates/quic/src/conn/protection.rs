@@ -12,14 +12,13 @@ use quickset_wire::{Space, StreamId, TransportErrorCode as Code};
 use super::Connection;
 use super::slots::demand;
 use crate::error::TransportError;
+use crate::packet::{Channel, Key, Token, View, Writer};
 use crate::protect::policy::{Carried, Protection};
 use crate::protect::receive::{Dispatch, Receiving};
 use crate::protect::send::{Recovered, Slot};
 use crate::protect::{Alike, MAX_WINDOW, Protect};
-use crate::room::View;
 use crate::streams::{Stretch, Turn, UnknownStream, Written};
-use crate::token::{Channel, Key, Token};
-use crate::tx::{MAX_TOP_UP, Writer};
+use crate::tx::MAX_TOP_UP;
 
 /// What the application says.
 impl Connection {

@@ -7,9 +7,8 @@ use quickset_wire::Space;
 
 use super::Connection;
 use crate::error::Closed;
+use crate::packet::{Phase, Token};
 use crate::refusal::{Obstacle, Refusal};
-use crate::room::Phase;
-use crate::token::Token;
 
 /// What the system takes nothing for, and until when it is not asked again.
 ///

@@ -3,10 +3,9 @@ use quickset_wire::Space;
 use super::Connection;
 use crate::cc::Feedback;
 use crate::error::TransportError;
+use crate::packet::{Phase, Token};
 use crate::protect::RoundTrips;
 use crate::recovery::{Outcome, Settled};
-use crate::room::Phase;
-use crate::token::Token;
 
 impl Connection {
     /// The acknowledgements of a received batch, merged, act last and once.

@@ -5,9 +5,9 @@ use quickset_wire::Space;
 
 use super::Connection;
 use crate::cc::Pacer;
+use crate::packet::Phase;
 use crate::path::Search;
 use crate::recovery::Settled;
-use crate::room::Phase;
 use crate::tx::MIN_INITIAL;
 
 impl Connection {

@@ -5,14 +5,13 @@ use quickset_wire::Space;
 
 use super::Connection;
 use crate::datagram::Datagrams;
+use crate::packet::{Channel, Phase, View};
 use crate::path::Path;
 use crate::protect::policy::Demand;
 use crate::protect::send::{Moment, Outlook, Slot};
 use crate::protect::{Due, Monitor};
 use crate::recovery::Recovery;
-use crate::room::{Phase, View};
 use crate::streams::{ChannelDeadlines, Streams, Turn};
-use crate::token::Channel;
 
 impl Connection {
     /// Finds out whether the next packet is for repair or for repeated symbols: the channel whose turn it is decides

@@ -6,6 +6,7 @@ use quickset_wire::params::TransportParams;
 use quickset_wire::{ConnectionId, ResetToken, Version};
 
 use crate::budget::Account;
+use crate::cids::IssuedCid;
 use crate::config::TransportConfig;
 use crate::keys::{Keys, Session};
 
@@ -85,12 +86,4 @@ pub enum Signal {
     ResetToken(Path, ResetToken),
     /// The connection needs no more than its ids: it is closed and drained, and may be dropped.
     Drained,
-}
-
-/// A connection id of ours with its sequence number and reset token.
-#[derive(Clone, Copy, Debug)]
-pub struct IssuedCid {
-    pub(crate) sequence: u64,
-    pub(crate) id: ConnectionId,
-    pub(crate) token: ResetToken,
 }

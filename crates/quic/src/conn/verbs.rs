@@ -3,12 +3,13 @@ use quickset_base::{Path, Time};
 use quickset_sched::Priority;
 use quickset_wire::{Dir, Side, StreamId, varint};
 
-use super::{Connection, Event, Farewell, IssuedCid, Signal};
+use super::{Connection, Event, Farewell, Signal};
 use crate::ack::Acks;
 use crate::cc::pacing_rate;
+use crate::cids::IssuedCid;
 use crate::error::Closed;
 use crate::keys::Session;
-use crate::room::Phase;
+use crate::packet::Phase;
 use crate::stats::{EcnStats, MtuStats, Stats};
 use crate::streams::{
     Chunk, Class, ClassError, FinishError, Piece, ReadError, RecvState, ResetAtError, SendState, Ticket,

@@ -60,7 +60,7 @@ impl Connection {
         let SideState::Client { crypto, original_dcid, name, refused, .. } = &mut self.handshake.side else {
             return Ok(());
         };
-        let remote = crate::endpoint::first_id(&mut rng);
+        let remote = crate::cids::first_id(&mut rng);
         let initial = crypto.initial_keys(version, &remote, Side::Client).ok_or_else(|| unknown(version))?;
         let ours = &mut *self.handshake.ours;
         ours.version_information = Some(VersionInformation::new(version, [version]));

@@ -2,7 +2,7 @@ use quickset_base::{Duration, Time};
 use quickset_wire::Space;
 
 use super::Connection;
-use crate::room::Phase;
+use crate::packet::Phase;
 
 /// Whether the road is still there: asked by a client that awaits data and hears nothing, and by either side that waits for
 /// acknowledgements in vain.

@@ -27,10 +27,9 @@ use inbox::Inbox;
 use outbox::{Outbox, Waiting};
 
 use crate::error::TransportError;
+use crate::packet::{Token, Writer};
 use crate::protect::policy::{Boundary, Demand};
 use crate::stats::DatagramStats;
-use crate::token::Token;
-use crate::tx::Writer;
 
 /// What a connection does with unreliable datagrams (RFC 9221). Sending needs no offer of ours, only the peer's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,16 +12,15 @@ use quickset_wire::{
 };
 
 use super::guests::Room;
-use super::token::{Presented, Proof, Token};
-use super::{
-    ConnectionKey, Dropped, Endpoint, MIN_FIRST_ID, MIN_INITIAL, Response, Route, announce, first_id, ids,
-};
+use super::{ClientConfig, RetryPolicy, ServerConfig};
+use super::{ConnectionKey, Dropped, Endpoint, MIN_INITIAL, Response, Route, announce};
 use crate::budget::Account;
-use crate::config::{ClientConfig, RetryPolicy, ServerConfig, TransportConfig};
-use crate::conn::handshake::MAX_TOKEN;
-use crate::conn::{CONNECTION_COST, IssuedCid, Role, Start, wished};
+use crate::cids::{self, IssuedCid, MIN_FIRST_ID};
+use crate::config::TransportConfig;
+use crate::conn::{CONNECTION_COST, Role, Start, wished};
 use crate::keys::{Keys, Session};
 use crate::places::Network;
+use crate::validation::{MAX_TOKEN, Presented, Proof, Token};
 
 /// A client that would like to connect: its first packet, not yet decrypted.
 pub struct Incoming(Box<First>);
@@ -309,7 +308,7 @@ impl Endpoint {
         let First { datagram, version, dcid, scid, .. } = *incoming.0;
         let path = datagram?.path;
         // RFC 9000 §7.2: the client's next packet is a first one for us, whose id has 8 bytes at least.
-        let retry_scid = ids::random(self.config.connection_id_len.max(MIN_FIRST_ID), &mut self.rng);
+        let retry_scid = cids::random(self.config.connection_id_len.max(MIN_FIRST_ID), &mut self.rng);
         let token = Token::Retry { client: path.remote, issued: now, original_dcid: dcid, retry_scid };
         let token = token.seal(&*self.config.crypto, &mut self.rng);
         let mut buffer = [0; MIN_INITIAL];
@@ -360,7 +359,7 @@ impl Endpoint {
         name: &str,
     ) -> Result<Begun, ConnectError> {
         // RFC 9000 §7.2: unpredictable, of 8 bytes at least.
-        let remote_cid = first_id(&mut self.rng);
+        let remote_cid = cids::first_id(&mut self.rng);
         let keys = |version: Version| {
             Some((version, config.crypto.initial_keys(version, &remote_cid, Side::Client)?))
         };

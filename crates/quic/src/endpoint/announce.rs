@@ -21,10 +21,10 @@ pub(crate) fn announce(config: &TransportConfig) -> TransportParams {
         ..TransportParams::default()
     };
     // Credit is the affair of those who count it.
-    Streams::offer(config, &mut params);
+    Streams::offer(&config.into(), &mut params);
     Datagrams::offer(&config.datagrams, &mut params);
-    params.fec_decoder = Protect::offer(config);
-    params.fec_unmarked = Protect::keeps(config);
+    params.fec_decoder = Protect::offer(config.fec.as_ref());
+    params.fec_unmarked = Protect::keeps(config.fec.as_ref());
     params
 }
 

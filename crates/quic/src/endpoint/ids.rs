@@ -3,6 +3,8 @@ use std::collections::HashMap;
 use quickset_base::Rng;
 use quickset_wire::ConnectionId;
 
+use crate::cids;
+
 /// Names a connection of an endpoint: a small index, used again after the connection is gone, and a
 /// generation that tells the old use from the new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -96,7 +98,7 @@ impl Registry {
         if self.entry(key)?.ids.len() >= MAX_IDS {
             return None;
         }
-        let id = (0..DRAWS).map(|_| random(len, rng)).find(|id| !self.ours.contains_key(id))?;
+        let id = (0..DRAWS).map(|_| cids::random(len, rng)).find(|id| !self.ours.contains_key(id))?;
         let entry = self.entry(key)?;
         let issued = Issued { sequence: entry.next_sequence, id };
         entry.next_sequence += 1;
@@ -150,14 +152,6 @@ impl Registry {
             self.last = None;
         }
     }
-}
-
-/// An id of `len` random bytes, at most 20.
-pub(super) fn random(len: usize, rng: &mut Rng) -> ConnectionId {
-    let mut bytes = [0; ConnectionId::MAX];
-    let bytes = &mut bytes[..len.min(ConnectionId::MAX)];
-    rng.fill(bytes);
-    ConnectionId::new(bytes).expect("at most 20 bytes")
 }
 
 /// Ids of a connection at a time, whatever its peer would take.

@@ -15,11 +15,11 @@ mod admit;
 mod announce;
 mod answered;
 mod bucket;
+mod config;
 mod early;
 mod guests;
 mod ids;
 mod reset;
-mod token;
 mod trips;
 
 use std::fmt;
@@ -31,18 +31,18 @@ use quickset_wire::{ConnectionId, Side, Version, Writer};
 use admit::First;
 pub use admit::{Admission, ConnectError, Gate, Incoming};
 pub(crate) use announce::announce;
+pub use config::{ClientConfig, EndpointConfig, RetryPolicy, ServerConfig};
 pub use ids::ConnectionKey;
 
-use crate::config::{EndpointConfig, ServerConfig};
-use crate::conn::{IssuedCid, Signal};
+use crate::cids::{IssuedCid, MIN_FIRST_ID};
+use crate::conn::Signal;
+use crate::validation::Replays;
 use answered::Answered;
 use bucket::Bucket;
 use early::Overtakers;
 use guests::Guests;
 use ids::{Issued, Registry};
 use reset::{Detector, Limiter};
-use token::Replays;
-pub(crate) use token::new_tokens;
 use trips::Trips;
 
 /// Demultiplexes the datagrams of a socket onto connections, and decides about new ones.
@@ -393,9 +393,6 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// RFC 9000 §7.2: the bytes of the id in a client's first packet at least.
-const MIN_FIRST_ID: usize = 8;
-
 /// RFC 9000 §14.1: the UDP payload that a client's first packet fills at least.
 const MIN_INITIAL: usize = 1200;
 
@@ -410,11 +407,6 @@ const FORGERIES_PER_SECOND: u32 = 100;
 
 /// Refusals in a second of clients that may not be where they say.
 const REFUSALS_PER_SECOND: u32 = 100;
-
-/// RFC 9000 §7.2: the id that a client's first packet is sent to, which nobody can guess.
-pub(crate) fn first_id(rng: &mut Rng) -> ConnectionId {
-    ids::random(MIN_FIRST_ID, rng)
-}
 
 #[cfg(test)]
 mod tests;

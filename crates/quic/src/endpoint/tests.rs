@@ -10,7 +10,7 @@ use quickset_wire::header::LongHeader;
 use quickset_wire::{PacketType, ResetToken, TransportErrorCode as Code};
 
 use super::*;
-use crate::config::{ClientConfig, RetryPolicy, TransportConfig};
+use crate::config::TransportConfig;
 use crate::conn::{Role, Start};
 use crate::keys::null::{NullClient, NullSecrets, NullServer};
 use crate::keys::{Crypto, EndpointCrypto, Keys};

@@ -5,9 +5,7 @@ use quickset_wire::frame::{crypto_header, crypto_header_size};
 use quickset_wire::{Space, TransportErrorCode as Code};
 
 use crate::TransportError;
-use crate::room::Want;
-use crate::token::Token;
-use crate::tx::Writer;
+use crate::packet::{Token, Want, Writer};
 
 /// Handshake bytes that may be received ahead of a gap (RFC 9000 §7.5 asks for 4096 at least).
 const MAX_AHEAD: u64 = 64 << 10;

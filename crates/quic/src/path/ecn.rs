@@ -1,22 +1,7 @@
 use quickset_base::Ecn;
 
 use crate::recovery::Marked;
-
-/// What is known of ECN on the way to the peer (RFC 9000 §13.4.2).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum EcnState {
-    /// Nothing is marked: it is not wanted.
-    #[default]
-    Off,
-    /// The first packets are marked, to see what becomes of the marks.
-    Testing,
-    /// Marks are on their way, or what was marked does not arrive; nothing more is marked.
-    Unknown,
-    /// Marks arrive as they leave, or say that there was congestion. All packets are marked.
-    Capable,
-    /// Marks do not arrive, or as others. Nothing is marked.
-    Failed,
-}
+use crate::stats::EcnState;
 
 /// Validates ECN on one path, and says what is marked (RFC 9000 §13.4.2, §A.4).
 ///

@@ -19,10 +19,10 @@ mod ways;
 use quickset_base::{Path as Address, Time};
 
 use crate::cc::{self, Congestion, Pacer};
-pub use ecn::EcnState;
 pub(crate) use ecn::Marking;
 pub(crate) use probe::{Patience, Probe};
 pub(crate) use proof::Proof;
+pub use search::MtuDiscovery;
 pub(crate) use search::Search;
 pub(crate) use ways::{Arrival, Kept, LEAST, Role, Saved, Way, Ways};
 

@@ -1,7 +1,26 @@
 use quickset_base::{Duration, Time};
 
 use crate::cc::Packet;
-use crate::config::MtuDiscovery;
+
+/// What is looked for by datagrams that may be lost, and left when it turns out to be too large (RFC 8899, RFC 9000
+/// §14.3). Sizes are those of UDP payloads, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MtuDiscovery {
+    /// What every path takes, at least 1200: where the search goes back to when large packets are lost only because
+    /// they are large.
+    pub lowest: u16,
+    /// The most that is tried, up to 65,507, over IPv4; twenty less over IPv6. The peer may take less.
+    pub highest: u16,
+    /// After so long it is looked again whether the path takes more (RFC 8899 §5.1.1).
+    pub interval: Duration,
+}
+
+impl Default for MtuDiscovery {
+    /// From what QUIC asks of a path to what Ethernet carries.
+    fn default() -> Self {
+        Self { lowest: 1200, highest: 1472, interval: Duration::from_secs(600) }
+    }
+}
 
 /// The search for the largest UDP payload that a path carries (RFC 8899, RFC 9000 §14.3), and the watch over it.
 ///

@@ -33,10 +33,8 @@ pub(crate) use monitor::{Blame, Monitor, RoundTrips};
 use receive::{Offer, Receiving};
 use send::{Decoder, Sending, Slot};
 
-use crate::config::TransportConfig;
+use crate::packet::{Channel, Key, StreamFrame};
 use crate::stats::FecStats;
-use crate::token::{Channel, Key};
-use crate::tx::StreamFrame;
 
 /// What a connection does with forward erasure correction.
 #[derive(Clone, Debug)]
@@ -134,23 +132,24 @@ impl Protect {
     /// A packet has room for a hundred SYMBOL_ACKs that name whole windows; an honest one names what was lost of a few.
     pub(crate) const HEEDED: usize = 1 << 16;
 
-    pub(crate) fn new(config: &TransportConfig, peer: IpAddr, now: Time) -> Self {
-        let receive = config.fec.as_ref().map(|fec| {
+    /// Of these settings, with what is remembered of the peer.
+    pub(crate) fn new(fec: Option<&Fec>, peer: IpAddr, now: Time) -> Self {
+        let receive = fec.map(|fec| {
             Receiving::new(Offer {
                 window: fec.window.min(MAX_WINDOW),
                 sessions: fec.sessions,
                 // No datagram brings more.
                 symbol: fec.symbol.min(u16::MAX.into()) as usize,
                 schemes: Schemes::ALL,
-                unmarked: Self::keeps(config),
+                unmarked: Self::keeps(Some(fec)),
             })
         });
         let mut send = Sending::default();
-        if let Some(fec) = &config.fec {
+        if let Some(fec) = fec {
             send.set_policy(Channel::Connection, &fec.protection);
         }
         let mut monitor = Monitor::new();
-        let shared = config.fec.as_ref().and_then(|fec| Some((fec.estimates.clone()?, peer)));
+        let shared = fec.and_then(|fec| Some((fec.estimates.clone()?, peer)));
         if let Some((belief, events)) = shared.as_ref().and_then(|(of, peer)| of.get(*peer, now)) {
             monitor.start_from(&belief, events);
         }
@@ -172,8 +171,8 @@ impl Protect {
     }
 
     /// The transport parameter (FEC-3), with the schemes that are decoded (FEC-4).
-    pub(crate) fn offer(config: &TransportConfig) -> Option<FecDecoder> {
-        config.fec.as_ref().map(|fec| FecDecoder {
+    pub(crate) fn offer(fec: Option<&Fec>) -> Option<FecDecoder> {
+        fec.map(|fec| FecDecoder {
             window: fec.window.min(MAX_WINDOW),
             max_sessions: fec.sessions,
             max_symbol_size: fec.symbol,
@@ -182,8 +181,8 @@ impl Protect {
     }
 
     /// The transport parameter that goes with it (FEC-64); 0: none.
-    pub(crate) fn keeps(config: &TransportConfig) -> u64 {
-        let decoding = config.fec.as_ref().filter(|fec| fec.window > 0);
+    pub(crate) fn keeps(fec: Option<&Fec>) -> u64 {
+        let decoding = fec.filter(|fec| fec.window > 0);
         decoding.map_or(0, |fec| fec.unmarked.min(MAX_UNMARKED))
     }
 

@@ -15,7 +15,7 @@ use super::log::{FLUSH_EVERY, Log};
 use crate::conn::{Connection, Farewell};
 use crate::error::{Closed, TransportError};
 use crate::keys::Progress;
-use crate::room::Phase;
+use crate::packet::Phase;
 
 /// The data of path_updated, of which qlog 0.3 has no more than the name.
 #[derive(Serialize)]

@@ -11,7 +11,7 @@ use super::frame::Logged;
 use super::metrics::Metrics;
 use super::repair::Told;
 use super::{Output, Sinks, Subject};
-use crate::path::EcnState;
+use crate::stats::EcnState;
 
 /// The trace of a connection, if it leaves one.
 pub(crate) struct Qlog(Option<Box<Log>>);

@@ -2,7 +2,7 @@ use quickset_base::Time;
 use serde::Serialize;
 
 use super::log::Log;
-use crate::path::EcnState;
+use crate::stats::EcnState;
 
 /// In the words of ecn_state_updated, which is of a later draft than the one that viewers load.
 #[derive(Serialize)]

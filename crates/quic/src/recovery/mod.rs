@@ -32,7 +32,7 @@ pub(crate) use told::thresholds;
 use crate::ack::Merged;
 use crate::cc;
 use crate::error::TransportError;
-use crate::token::Token;
+use crate::packet::Token;
 use late::{Late, Lost};
 use marks::Marks;
 use outage::Outage;

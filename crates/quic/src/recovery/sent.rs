@@ -4,7 +4,7 @@ use std::ops::Range;
 use quickset_base::Time;
 
 use crate::cc::{self, PacketState};
-use crate::token::Token;
+use crate::packet::Token;
 
 /// The sent packets of one packet number space that are not settled, with what they held.
 ///

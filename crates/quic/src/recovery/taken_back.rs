@@ -2,7 +2,7 @@ use quickset_wire::Space;
 
 use super::Recovery;
 use super::sent::Place;
-use crate::token::Token;
+use crate::packet::Token;
 
 /// Packets that never left.
 #[derive(Clone, Copy, Debug, Default)]

@@ -18,8 +18,8 @@ use quickset_wire::{ConnectionId, PacketType, Side, Space};
 use crate::conn::{Connection, Negotiated, Signal, violation};
 use crate::error::{Closed, TransportError};
 use crate::keys::{OpenError, Opened, version_of};
+use crate::packet::Phase;
 use crate::qlog::Why;
-use crate::room::Phase;
 
 /// Packets kept until their keys are there (RFC 9001 §4.1.4): a flight of the peer's that overtook its handshake.
 const MAX_EARLY: usize = 16;

@@ -9,8 +9,8 @@ use super::event::SendState;
 use super::fenced::Ticket;
 use super::send::SendHalf;
 use super::{Stream, Streams, UnknownStream};
+use crate::packet::{Channel, Key};
 use crate::protect::policy::{Boundary, Deadlines, Demand};
-use crate::token::{Channel, Key};
 
 /// The sums over all streams without a channel of their own, and what is ordered by time, over all streams.
 #[derive(Debug, Default)]

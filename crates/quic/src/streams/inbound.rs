@@ -8,8 +8,7 @@ use quickset_wire::{Dir, StreamId, TransportErrorCode as Code, varint};
 use super::work::steps_to_give_up;
 use super::{SendState, Streams, due, news, owes, told};
 use crate::TransportError;
-use crate::room::View;
-use crate::token::Key;
+use crate::packet::{Key, View};
 
 impl Streams {
     /// Acts on a frame about streams or their credit; `payload` is the packet's, in which data lies.

@@ -12,8 +12,7 @@ use super::recv::RecvHalf;
 use super::work::steps_among;
 use super::{RECORD_PREFIX, Stream, Streams, owes, told};
 use crate::TransportError;
-use crate::room::{View, Want};
-use crate::token::Key;
+use crate::packet::{Key, View, Want};
 
 /// The application's verbs.
 impl Streams {

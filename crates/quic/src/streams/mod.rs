@@ -29,6 +29,7 @@ mod ranges;
 mod recv;
 mod send;
 mod send_buffer;
+mod settings;
 mod slab;
 mod store;
 mod stretch;
@@ -42,7 +43,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use quickset_base::Time;
 use quickset_sched::ClassId;
-use quickset_wire::{Dir, Side, StreamId, TransportParams, varint};
+use quickset_wire::{Dir, Side, StreamId, TransportParams};
 
 pub(crate) use demand::ChannelDeadlines;
 pub use event::{
@@ -53,15 +54,14 @@ pub use fenced::{Message, MessageStats, Outcome, Ticket};
 pub(crate) use inbound::Stretch;
 pub(crate) use outbound::{Turn, Written};
 
-use crate::config::TransportConfig;
-use crate::room::Want;
-use crate::token::{Channel, Key};
+use crate::packet::{Channel, Key, Want};
 use demand::{Passed, Share, Tally, share};
 use flow::{Credit, Window};
 use messages::Records;
 use numbers::{Ours, Theirs};
 use recv::RecvHalf;
 use send::SendHalf;
+pub(crate) use settings::Settings;
 use slab::Slab;
 pub(crate) use store::STREAM_COST;
 use store::Store;
@@ -170,32 +170,32 @@ struct Stream {
 
 impl Streams {
     /// No streams yet. Nothing may be opened or sent before [`set_peer`](Self::set_peer).
-    pub(crate) fn new(side: Side, config: &TransportConfig) -> Self {
-        let (stream_window, connection_window) = first_windows(config);
+    pub(crate) fn new(side: Side, settings: &Settings) -> Self {
+        let (stream_window, connection_window) = settings.first_windows();
         Self {
             side,
             config: Config {
                 stream_window,
-                max_stream_window: config.max_stream_window,
+                max_stream_window: settings.max_stream_window,
                 // Nothing would ever be taken.
-                send_buffer: config.send_buffer.max(1),
-                least_window: least_window(config),
-                reset_at: config.reset_stream_at,
+                send_buffer: settings.send_buffer.max(1),
+                least_window: settings.least_window(),
+                reset_at: settings.reset_stream_at,
             },
-            records: Records::new(max_record(config)),
+            records: Records::new(settings.max_record()),
             initial: Initial::default(),
             slab: Slab::new(),
             ours: Default::default(),
-            theirs: [config.max_bidi_streams, config.max_uni_streams]
-                .map(|most| Theirs::new(most, max_fenced(config))),
+            theirs: [settings.max_bidi_streams, settings.max_uni_streams]
+                .map(|most| Theirs::new(most, settings.max_fenced())),
             credit: Credit::default(),
             sent: 0,
-            window: Window::new(connection_window, config.max_connection_window)
-                .holding(least_window(config)),
+            window: Window::new(connection_window, settings.max_connection_window)
+                .holding(settings.least_window()),
             received: 0,
-            turns: Turns::new(config.max_classes),
+            turns: Turns::new(settings.max_classes),
             recent: Key { index: u32::MAX, generation: 0 },
-            store: Store::new(config),
+            store: Store::new(settings),
             starving: Vec::new(),
             deadlines: BTreeSet::new(),
             control: VecDeque::new(),
@@ -208,17 +208,17 @@ impl Streams {
     }
 
     /// Writes our limits into what is announced to the peer.
-    pub(crate) fn offer(config: &TransportConfig, params: &mut TransportParams) {
-        let (stream, connection) = first_windows(config);
+    pub(crate) fn offer(settings: &Settings, params: &mut TransportParams) {
+        let (stream, connection) = settings.first_windows();
         params.initial_max_data = connection;
         params.initial_max_stream_data_bidi_local = stream;
         params.initial_max_stream_data_bidi_remote = stream;
         params.initial_max_stream_data_uni = stream;
-        let streams = |most| Theirs::new(most, max_fenced(config)).advertised();
-        params.initial_max_streams_bidi = streams(config.max_bidi_streams);
-        params.initial_max_streams_uni = streams(config.max_uni_streams);
-        params.fenced_streams = max_record(config);
-        params.reset_stream_at = config.reset_stream_at;
+        let streams = |most| Theirs::new(most, settings.max_fenced()).advertised();
+        params.initial_max_streams_bidi = streams(settings.max_bidi_streams);
+        params.initial_max_streams_uni = streams(settings.max_uni_streams);
+        params.fenced_streams = settings.max_record();
+        params.reset_stream_at = settings.reset_stream_at;
     }
 
     /// Takes the peer's limits. Behind [remembered ones](Self::set_early), it raises them.
@@ -532,30 +532,6 @@ impl Initial {
             (Dir::Uni, false) => 0,
         }
     }
-}
-
-/// The receive windows at the start, of a stream and of the connection.
-fn first_windows(config: &TransportConfig) -> (u64, u64) {
-    let least = least_window(config);
-    let stream = config.stream_window.min(config.max_stream_window).min(varint::MAX).max(least);
-    // One stream alone does not use up what the others need to begin.
-    let connection = stream.saturating_add(stream / 2).min(config.max_connection_window.max(least));
-    (stream, connection.min(varint::MAX))
-}
-
-/// FS-35: the longest record has to fit a window, or it could never be received.
-fn least_window(config: &TransportConfig) -> u64 {
-    max_record(config).map_or(0, |max| max + RECORD_PREFIX)
-}
-
-/// The longest record that we take, in bytes of payload, if we take any (FS-2: at least 1200).
-fn max_record(config: &TransportConfig) -> Option<u64> {
-    config.fenced_streams.map(|max| max.clamp(1200, varint::MAX - RECORD_PREFIX))
-}
-
-/// Streams of each kind that carry messages at most; without an offer of ours the peer cannot fence any.
-fn max_fenced(config: &TransportConfig) -> u64 {
-    config.fenced_streams.map_or(u64::MAX, |_| config.max_fenced_streams.max(1))
 }
 
 /// The longest prefix of a record, in bytes.

@@ -9,9 +9,7 @@ use super::fenced::Sender;
 use super::send::SendHalf;
 use super::turns::has;
 use super::{SendState, Stream, Streams, due, owes, told};
-use crate::room::View;
-use crate::token::{Channel, Key, Token};
-use crate::tx::{StreamFrame, Writer};
+use crate::packet::{Channel, Key, StreamFrame, Token, View, Writer};
 
 /// Whose data goes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use quickset_wire::StreamId;
 
 use super::turns::has;
 use super::{Class, ClassError, Streams, Turn, UnknownStream};
-use crate::token::{Channel, Key};
+use crate::packet::{Channel, Key};
 
 /// Datagrams.
 impl Streams {

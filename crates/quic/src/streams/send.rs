@@ -5,7 +5,7 @@ use super::event::{SendState, WriteError};
 use super::fenced::{Outcome, Sender, Ticket};
 use super::flow::Credit;
 use super::send_buffer::SendBuffer;
-use crate::room::Want;
+use crate::packet::Want;
 
 /// The sending half of a stream (RFC 9000 §3.1).
 #[derive(Debug)]

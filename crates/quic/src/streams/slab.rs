@@ -3,7 +3,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use quickset_wire::StreamId;
 
-use crate::token::Key;
+use crate::packet::Key;
 
 /// Streams by slab index and by id. A slot that is used again has another generation, so that tokens of
 /// its former owner find nothing.

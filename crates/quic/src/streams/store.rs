@@ -5,9 +5,8 @@
 //! keep the others from going on.
 
 use super::send::SendHalf;
-use super::{SendState, StreamId, Streams, WriteError, told};
-use crate::config::TransportConfig;
-use crate::token::Key;
+use super::{SendState, Settings, StreamId, Streams, WriteError, told};
+use crate::packet::Key;
 
 /// The sum, and who waits for it to become less.
 #[derive(Debug)]
@@ -23,9 +22,9 @@ pub(super) struct Store {
 }
 
 impl Store {
-    pub(super) fn new(config: &TransportConfig) -> Self {
+    pub(super) fn new(settings: &Settings) -> Self {
         // One stream alone has all of its buffer.
-        let most = config.connection_send_buffer.max(config.send_buffer);
+        let most = settings.connection_send_buffer.max(settings.send_buffer);
         Self { most, ration: u64::MAX, reach: u64::MAX, held: 0, crowded: Vec::new() }
     }
 

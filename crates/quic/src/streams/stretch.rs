@@ -5,8 +5,7 @@ use quickset_wire::frame::stream_header_size;
 use super::Streams;
 use super::event::SendState;
 use super::outbound::{RUNT, fit};
-use crate::token::{Channel, Key};
-use crate::tx::StreamFrame;
+use crate::packet::{Channel, Key, StreamFrame};
 
 impl Streams {
     /// The next bytes of a stream, as many as fill `room` as a STREAM frame without FIN, if it is its turn, they lie in one

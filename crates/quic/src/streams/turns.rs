@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use quickset_sched::{ClassId, MAX_DEPTH, Priority, Tree};
 
-use crate::token::{Channel, Key};
+use crate::packet::{Channel, Key};
 
 /// A class of streams: one step of the way from the connection to a stream, or to other classes.
 ///

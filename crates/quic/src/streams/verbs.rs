@@ -9,7 +9,7 @@ use super::event::{
     WriteError,
 };
 use super::{Streams, Ticket, due, news, owes, told};
-use crate::token::Key;
+use crate::packet::Key;
 
 impl Streams {
     /// Opens a stream, or `None` when the peer allows no more; [`StreamEvent::Available`] tells when.

@@ -1,9 +1,9 @@
 use quickset_wire::Space;
 use quickset_wire::frame::Frame;
 
-use super::{Permit, Writer};
+use super::Permit;
 use crate::conn::Connection;
-use crate::token::Token;
+use crate::packet::{Token, Writer};
 
 impl Connection {
     /// The frames of a packet, in order, each with its reason.

@@ -13,7 +13,6 @@ mod packet;
 mod probe;
 mod size;
 mod train;
-mod writer;
 
 use quickset_base::Batch;
 use quickset_wire::Space;
@@ -21,11 +20,10 @@ use quickset_wire::Space;
 pub(crate) use fill::LONGER_HEADER;
 pub(crate) use grease::Grease;
 pub(crate) use numbering::Numbering;
-pub(crate) use writer::{Packed, StreamFrame, Writer};
 
 use crate::cc::{Control, pacing_rate};
 use crate::conn::Connection;
-use crate::room::{Phase, Want};
+use crate::packet::{Phase, Want};
 
 /// A client's Initial datagrams, and all datagrams with eliciting Initial packets, have at least this
 /// many bytes (RFC 9000 §14.1).

@@ -1,13 +1,12 @@
 use quickset_wire::header::{LongHeader, ShortHeader, clear_fixed_bit, long_header, short_header};
 use quickset_wire::{self as wire, ConnectionId, PacketType, Space, packet_number};
 
-use super::{Built, MAX_TOP_UP, Pad, Permit, Writer};
+use super::{Built, MAX_TOP_UP, Pad, Permit};
 use crate::cc;
 use crate::conn::{Connection, Farewell};
 use crate::keys::Unsealed;
+use crate::packet::{Phase, Token, Want, Writer};
 use crate::recovery::SentPacket;
-use crate::room::{Phase, Want};
-use crate::token::Token;
 
 /// Where the parts of a packet lie in its buffer.
 #[derive(Clone, Copy, Debug)]

@@ -2,11 +2,10 @@ use quickset_base::{Batch, Path as Address};
 use quickset_wire::frame::Frame;
 use quickset_wire::{self as wire, ConnectionId, Space};
 
-use super::{MIN_INITIAL, Writer};
+use super::MIN_INITIAL;
 use crate::conn::Connection;
+use crate::packet::{Phase, Token, Writer};
 use crate::path::{LEAST, Probe};
-use crate::room::Phase;
-use crate::token::Token;
 
 /// Where a probe goes.
 #[derive(Clone, Copy, Debug)]

@@ -2,11 +2,9 @@ use quickset_base::Batch;
 use quickset_wire::frame::Frame;
 use quickset_wire::{self as wire, Space};
 
-use super::Writer;
 use crate::conn::Connection;
+use crate::packet::{Phase, Token, Writer};
 use crate::path::LEAST;
-use crate::room::Phase;
-use crate::token::Token;
 
 impl Connection {
     /// A datagram larger than those that the path is known to take. False when none is due.

@@ -3,15 +3,13 @@ use quickset_wire::frame::{source_symbol_header, stream_header};
 use quickset_wire::{self as wire, Space};
 
 use super::packet::Frame;
-use super::{MAX_OVERHEAD, MAX_TOP_UP, Packed, SEALED_TOGETHER, Writer};
+use super::{MAX_OVERHEAD, MAX_TOP_UP, SEALED_TOGETHER};
 use crate::cc::Control;
 use crate::conn::Connection;
+use crate::packet::{Key, Packed, Phase, StreamFrame, Token, Want, Writer};
 use crate::protect::send::Slot;
 use crate::protect::{Alike, Due};
 use crate::recovery::SentPacket;
-use crate::room::{Phase, Want};
-use crate::token::{Key, Token};
-use crate::tx::StreamFrame;
 
 /// The symbols of a train. Their lane is told of those that are alike together.
 #[derive(Debug)]

@@ -39,7 +39,7 @@ fn written(asks: &mut Asks, course: &Course) -> Option<(u64, u64, u64, u64)> {
         return None;
     }
     let (mut bytes, mut tokens) = (vec![0; 100], Vec::new());
-    let mut w = tx::Writer::new(wire::Writer::new(&mut bytes), &mut tokens);
+    let mut w = packet::Writer::new(wire::Writer::new(&mut bytes), &mut tokens);
     assert!(asks.write(&mut w, course) && w.is_eliciting());
     let len = w.len();
     match Frames::new(&bytes[..len]).next() {
@@ -62,7 +62,7 @@ fn agreed(asks: &mut Asks, course: &Course) -> Option<(u64, u64, u64, u64)> {
 fn immediate_ack_goes_out_once_beside_data() {
     fn written(a: &mut Asks, data: bool, room: usize) -> bool {
         let (mut bytes, mut tokens) = (vec![0; room], Vec::new());
-        let mut w = tx::Writer::new(wire::Writer::new(&mut bytes), &mut tokens);
+        let mut w = packet::Writer::new(wire::Writer::new(&mut bytes), &mut tokens);
         if data {
             w.put(&Frame::Ping, Token::Nothing);
         }

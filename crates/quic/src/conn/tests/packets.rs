@@ -7,9 +7,9 @@ use quickset_wire::{Side, Space, Version};
 use super::*;
 use crate::Migration;
 use crate::conn::Start;
-use crate::conn::handshake::MAX_TOKEN;
 use crate::keys::{ClientCrypto, Crypto, Keys, ServerCrypto};
-use crate::token::Token;
+use crate::packet::Token;
+use crate::validation::MAX_TOKEN;
 
 /// A client whose hello nobody has read yet.
 struct Begun {
@@ -317,7 +317,7 @@ fn the_wait_for_keys_is_told() {
     assert_eq!(server.accept(Dir::Uni), Some(id));
 
     let (mut bytes, mut tokens) = ([0; 100], Vec::<Token>::new());
-    let mut w = crate::tx::Writer::new(wire::Writer::new(&mut bytes), &mut tokens);
+    let mut w = crate::packet::Writer::new(wire::Writer::new(&mut bytes), &mut tokens);
     assert!(server.acks[Space::Data.index()].write(&mut w, begun.now));
     let Some(Ok(Frame::Ack(ack))) = wire::frame::Frames::new(&bytes).next() else { panic!("no ACK") };
     assert_eq!(ack.delay, 80_000 / 8, "in units of 8 µs");

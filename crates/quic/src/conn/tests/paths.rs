@@ -1,7 +1,7 @@
 //! Paths: challenges, floods of them, and attackers who make it look as if the peer had moved (RFC 9000 §8.2, §9.3, §21).
 
 use super::*;
-use crate::room::{Phase, Want};
+use crate::packet::{Phase, Want};
 
 /// What the server sends next, by where it goes: address and size.
 fn sent(connection: &mut Connection, now: Time) -> Vec<(Path, Vec<u8>)> {

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use super::*;
 use crate::endpoint::admit::{Load, decide};
 use crate::endpoint::guests::Room;
-use crate::endpoint::token::Proof;
+use crate::validation::{Proof, new_tokens};
 
 /// The token, the new id and the original one of a Retry that `endpoint` sends at `NOW`.
 fn retried(endpoint: &mut Endpoint) -> (Vec<u8>, ConnectionId, ConnectionId) {

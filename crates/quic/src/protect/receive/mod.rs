@@ -22,9 +22,7 @@ use quickset_wire::frame::{Frame, RepairHeader};
 use quickset_wire::{Scheme, Schemes};
 
 use crate::error::TransportError;
-use crate::room::Want;
-use crate::token::Token;
-use crate::tx::Writer;
+use crate::packet::{Token, Want, Writer};
 use crate::work::Allowance;
 use early::Early;
 use session::{Price, Session, error};

@@ -3,8 +3,7 @@ use std::ops::RangeInclusive;
 
 use quickset_wire::frame::symbol_ack;
 
-use crate::token::Token;
-use crate::tx::Writer;
+use crate::packet::{Token, Writer};
 
 /// What was recovered of a session and the encoder may not know (FEC-38).
 #[derive(Debug, Default)]

@@ -1,8 +1,6 @@
 use quickset_wire::frame::Frame;
 
-use crate::room::Want;
-use crate::token::Token;
-use crate::tx::Writer;
+use crate::packet::{Token, Want, Writer};
 
 /// How many symbols of a session are kept, and whether the encoder knows (FEC_WINDOW).
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 use quickset_base::Time;
 
 use super::Sending;
+use crate::packet::Channel;
 use crate::protect::policy::Carried;
-use crate::token::Channel;
 
 /// What policies were told last: the time, and the count of what has changed in the streams' demands since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,8 +6,7 @@ use quickset_wire::frame::{stream_header, stream_header_size};
 use quickset_wire::{StreamId, Writer, varint};
 
 use super::span::Cover;
-use crate::token::Key;
-use crate::tx::{Packed, StreamFrame};
+use crate::packet::{Key, Packed, StreamFrame};
 
 /// The bytes of a lane's symbols: for repair, and to send a symbol again as it was.
 ///

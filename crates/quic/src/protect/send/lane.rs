@@ -17,9 +17,8 @@ use unmarked::Unmarked;
 use super::flights::Flights;
 use super::kept::{Kept, Symbol};
 use super::owed::{Have, Made, Owed};
+use crate::packet::{Packed, StreamFrame, Token};
 use crate::protect::policy::Code;
-use crate::token::Token;
-use crate::tx::{Packed, StreamFrame};
 
 /// One session of ours: source symbols in flight, and what repairs them.
 ///

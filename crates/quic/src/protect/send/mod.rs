@@ -37,8 +37,7 @@ pub(crate) use outlook::Outlook;
 use owed::Made;
 
 use super::policy::{self, Carried, Code, Protection};
-use crate::token::{Channel, Token};
-use crate::tx::{Packed, StreamFrame};
+use crate::packet::{Channel, Packed, StreamFrame, Token};
 
 /// All channels and lanes of a connection's sending half.
 #[derive(Debug, Default)]

@@ -4,9 +4,8 @@ use quickset_base::{Duration, Time};
 
 use super::lane::{Lane, Patience, Recovered, Review};
 use super::{Decoder, Sending};
+use crate::packet::{Key, Packed, Token};
 use crate::protect::policy::Code;
-use crate::token::{Key, Token};
-use crate::tx::Packed;
 
 fn ms(n: u64) -> Time {
     Time::ZERO + Duration::from_millis(n)

@@ -14,9 +14,7 @@ use self::next::Line;
 pub use self::told::MessageStats;
 use self::told::Told;
 use super::queue::{Deadlines, Flight, Record, Ring, State, UNSENT};
-use crate::room::View;
-use crate::token::Key;
-use crate::tx::Writer;
+use crate::packet::{Key, View, Writer};
 
 /// The sending half of a stream of records.
 ///

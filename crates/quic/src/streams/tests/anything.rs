@@ -9,9 +9,8 @@ use quickset_sched::Priority;
 use quickset_wire::{Dir, Side, StreamId, TransportParams};
 
 use super::*;
-use crate::room::Want;
+use crate::packet::{Channel, Want};
 use crate::streams::{Chunk, Class, ClassError, Outcome, Piece, ReadError, Ticket};
-use crate::token::Channel;
 
 /// What the application of one side knows of a stream.
 #[derive(Clone, Debug, Default)]
@@ -64,7 +63,8 @@ impl World {
             reset_stream_at: reset_at,
             ..TransportConfig::default()
         });
-        let mut rooms = [Side::Client, Side::Server].map(|side| Streams::new(side, &configs[side as usize]));
+        let mut rooms =
+            [Side::Client, Side::Server].map(|side| Streams::new(side, &(&configs[side as usize]).into()));
         rooms[1].set_peer(&announce(&configs[0]));
         let params = announce(&configs[1]);
         let (is_early, is_taken) = (rng.chance(0.3), rng.chance(0.3));

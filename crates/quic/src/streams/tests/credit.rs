@@ -3,7 +3,7 @@ use quickset_wire::frame::{Frame, Frames};
 use quickset_wire::{Dir, Side, StreamId};
 
 use super::*;
-use crate::room::Want;
+use crate::packet::Want;
 use crate::streams::{Chunk, StreamEvent, WriteError};
 
 fn config(stream: u64, max_stream: u64, max_connection: u64) -> TransportConfig {

@@ -7,9 +7,9 @@ use quickset_wire::frame::Frame;
 use quickset_wire::{Dir, StreamId};
 
 use super::*;
+use crate::packet::{Channel, Key};
 use crate::protect::policy::{Boundary, Deadlines, Demand};
 use crate::streams::{Outcome, UnknownStream};
-use crate::token::{Channel, Key};
 
 const ALL: Channel = Channel::Connection;
 
@@ -214,7 +214,7 @@ fn boundaries_are_passed_when_all_before_them_was_sent() {
 fn what_was_sent_in_vain_passed_no_boundary() {
     let config = TransportConfig::default();
     let params = announce(&config);
-    let mut room = Streams::new(Side::Client, &config);
+    let mut room = Streams::new(Side::Client, &(&config).into());
     room.set_early(&params);
     let (letters, bytes) = (room.open_messages(Dir::Uni).unwrap(), room.open(Dir::Uni).unwrap());
     let own = room.own_channel(bytes, true).unwrap();
@@ -395,7 +395,7 @@ proptest! {
                 }
             }
             let all = rooms[0].demand(ALL);
-            prop_assert!(all.limited || rooms[0].want() > crate::room::Want::None, "{all:?}");
+            prop_assert!(all.limited || rooms[0].want() > crate::packet::Want::None, "{all:?}");
         }
     }
 }

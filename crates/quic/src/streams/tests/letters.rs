@@ -9,9 +9,9 @@ use quickset_wire::frame::{Frame, Frames};
 use quickset_wire::{Dir, Side, StreamId, TransportErrorCode as Code};
 
 use super::*;
+use crate::packet::Channel;
 use crate::protect::policy::Deadlines as _;
 use crate::streams::{Chunk, Outcome, ReadError, SendError, SendState, StreamEvent};
-use crate::token::Channel;
 
 /// The segment and number of a message stand in its first bytes; the rest follows from the number.
 fn letter(segment: u32, number: u32, len: usize) -> Bytes {
@@ -49,8 +49,8 @@ struct Post {
 impl Post {
     fn new(seed: u64, fenced: [bool; 2]) -> Self {
         let mut rng = Rng::new(seed);
-        let mut rooms =
-            [Side::Client, Side::Server].map(|side| Streams::new(side, &small(fenced[side as usize])));
+        let mut rooms = [Side::Client, Side::Server]
+            .map(|side| Streams::new(side, &(&small(fenced[side as usize])).into()));
         for side in 0..2 {
             rooms[side].set_peer(&announce(&small(fenced[1 - side])));
         }
@@ -344,7 +344,7 @@ fn the_peer_may_open_no_more_fenced_streams_than_can_be_held() {
     room.as_messages(uni(0)).unwrap();
     room.check();
     // A peer that cannot fence is not limited by it.
-    let mut room = Streams::new(Side::Client, &config);
+    let mut room = Streams::new(Side::Client, &(&config).into());
     room.set_peer(&announce(&small(false)));
     let sent = packet(&mut room, 1200, Time::ZERO).unwrap();
     assert!(sent.tokens.contains(&Token::MaxStreams { dir: Dir::Uni, max: 100 }), "{:?}", sent.tokens);
@@ -388,8 +388,10 @@ fn records_in_stream_frames_go_as_far_as_credit_does() {
         ..TransportConfig::default()
     };
     for deadline in [None, Some(Time::from_millis(1_000_000))] {
-        let mut rooms =
-            [Streams::new(Side::Client, &TransportConfig::default()), Streams::new(Side::Server, &tiny)];
+        let mut rooms = [
+            Streams::new(Side::Client, &(&TransportConfig::default()).into()),
+            Streams::new(Side::Server, &(&tiny).into()),
+        ];
         rooms[0].set_peer(&announce(&tiny));
         rooms[1].set_peer(&announce(&TransportConfig::default()));
         let id = rooms[0].open_messages(Dir::Uni).unwrap();

@@ -22,9 +22,7 @@ use super::Streams;
 use crate::TransportError;
 use crate::config::TransportConfig;
 use crate::endpoint::announce;
-use crate::room::View;
-use crate::token::{Channel, Token};
-use crate::tx::Writer;
+use crate::packet::{Channel, Token, View, Writer};
 
 fn view(now: Time) -> View {
     View {
@@ -78,7 +76,7 @@ fn frame(room: &mut Streams, frame: Frame<'_>) -> Result<(), TransportError> {
 
 fn client(config: &TransportConfig) -> Streams {
     let params = announce(config);
-    let mut room = Streams::new(Side::Client, config);
+    let mut room = Streams::new(Side::Client, &config.into());
     room.set_peer(&params);
     room
 }
@@ -86,7 +84,7 @@ fn client(config: &TransportConfig) -> Streams {
 fn pair(config: &TransportConfig) -> [Streams; 2] {
     let params = announce(config);
     [Side::Client, Side::Server].map(|side| {
-        let mut room = Streams::new(side, config);
+        let mut room = Streams::new(side, &config.into());
         room.set_peer(&params);
         room
     })

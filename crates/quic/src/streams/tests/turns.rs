@@ -4,10 +4,9 @@ use quickset_wire::frame::{Frame, Frames};
 use quickset_wire::{Dir, StreamId};
 
 use super::*;
-use crate::room::Want;
+use crate::packet::{Channel, Key, Want};
 use crate::streams::outbound::Turn;
 use crate::streams::{Class, ClassError, UnknownStream};
-use crate::token::{Channel, Key};
 
 /// The streams of the data frames in the next `n` packets, with their bytes.
 fn turns(room: &mut Streams, n: usize) -> Vec<(u64, usize)> {

@@ -8,11 +8,9 @@ use quickset_wire::frame::{
 
 use super::next::{Next, Rest};
 use super::{Fin, Mode, Sender};
-use crate::room::View;
+use crate::packet::{Token, View, Writer};
 use crate::streams::fenced::queue::State;
 use crate::streams::fenced::record::prefix_size;
-use crate::token::Token;
-use crate::tx::Writer;
 
 /// The data of one frame: where they lie, and what the header says of them.
 #[derive(Debug)]

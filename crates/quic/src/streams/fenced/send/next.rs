@@ -3,7 +3,7 @@
 use quickset_base::Duration;
 
 use super::{Fin, Mode, Sender};
-use crate::room::{View, Want};
+use crate::packet::{View, Want};
 use crate::streams::fenced::order::Order;
 use crate::streams::fenced::queue::{Record, State};
 use crate::streams::gaps::credited_ranges;

@@ -6,7 +6,7 @@ use quickset_wire::frame::{Frame, Frames};
 
 use super::sending::{ROOM, new, outcomes, packet_at, push, push_by, sent, shape};
 use super::{view, write_packet};
-use crate::room::{View, Want};
+use crate::packet::{View, Want};
 use crate::streams::fenced::{Mode, Outcome, Sender};
 
 /// Lengths of the messages that begin in a packet, in order. All are whole but the last.

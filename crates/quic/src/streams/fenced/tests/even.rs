@@ -8,9 +8,8 @@ use quickset_wire::frame::{Frame, Frames};
 use quickset_wire::{Dir, Side, StreamId};
 
 use super::{KEY, view, write_packet};
-use crate::room::{View, Want};
+use crate::packet::{View, Want, Writer};
 use crate::streams::fenced::{Mode, Sender};
-use crate::tx::Writer;
 
 const ROOM: usize = 1173;
 

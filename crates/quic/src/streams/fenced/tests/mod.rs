@@ -11,9 +11,7 @@ use quickset_base::{Duration, Time};
 use quickset_wire as wire;
 
 use super::Sender;
-use crate::room::View;
-use crate::token::{Key, Token};
-use crate::tx::Writer;
+use crate::packet::{Key, Token, View, Writer};
 
 const KEY: Key = Key { index: 3, generation: 1 };
 

@@ -8,9 +8,8 @@ use quickset_wire::frame::{Frame, Frames};
 use quickset_wire::{Dir, Reader, Side, StreamId, varint};
 
 use super::{KEY, view, write_packet};
-use crate::room::Want;
+use crate::packet::{Token, Want};
 use crate::streams::fenced::{Fenced, Message, Mode, Outcome, Receiver, Sender, Ticket};
-use crate::token::Token;
 
 /// What a run is like, drawn from its seed.
 #[derive(Debug)]

@@ -7,10 +7,8 @@ use quickset_wire::frame::{Frame, Frames};
 use quickset_wire::{Dir, Side, StreamId};
 
 use super::{KEY, view, write_packet};
-use crate::room::{View, Want};
+use crate::packet::{Token, View, Want, Writer};
 use crate::streams::fenced::{Mode, Outcome, SendError, Sender, Ticket};
-use crate::token::Token;
-use crate::tx::Writer;
 
 pub(super) const STREAM: StreamId = StreamId::new(Side::Client, Dir::Bi, 0);
 /// A datagram of 1200 bytes less a short header of 11 and a tag of 16 (§17).

@@ -2,7 +2,7 @@ use quickset_wire as wire;
 use quickset_wire::StreamId;
 use quickset_wire::frame::{Frame, source_symbol_header, source_symbol_header_size};
 
-use crate::token::{Key, Token};
+use super::{Key, Token};
 
 /// The payload of one packet while it is being filled: bytes, and the tokens that say what they are.
 ///
@@ -176,7 +176,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Whether the last frame is of a message or a datagram, which are as long as their application made them.
-    pub(super) fn ends_in_message(&self) -> bool {
+    pub(crate) fn ends_in_message(&self) -> bool {
         matches!(self.tokens.last(), Some(Token::Fenced { .. } | Token::Datagram { .. }))
     }
 

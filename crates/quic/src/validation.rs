@@ -1,3 +1,5 @@
+//! Address validation by tokens (RFC 9000 §8.1): what they say, and what they prove of who presents them.
+
 use std::collections::{HashSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
@@ -8,7 +10,7 @@ use crate::keys::EndpointCrypto;
 
 /// What an address validation token says (RFC 9000 §8.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Token {
+pub(crate) enum Token {
     /// From a Retry: for this address and port only, and the ids that the handshake must authenticate.
     Retry { client: SocketAddr, issued: Time, original_dcid: ConnectionId, retry_scid: ConnectionId },
     /// From NEW_TOKEN: for a later connection, from any port.
@@ -17,7 +19,7 @@ pub(super) enum Token {
 
 /// What a client's token proves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Proof {
+pub(crate) enum Proof {
     /// Nothing, and nothing is held against it: absent, or no token of ours.
     None,
     /// It received our Retry, `trip` ago.
@@ -28,22 +30,22 @@ pub(super) enum Proof {
     Bad,
 }
 
-pub(super) type Nonce = [u8; 12];
+pub(crate) type Nonce = [u8; 12];
 
 /// When and from where a token comes back.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Presented {
-    pub(super) now: Time,
-    pub(super) client: SocketAddr,
-    pub(super) dcid: ConnectionId,
-    pub(super) version: Version,
-    pub(super) retry_lifetime: Duration,
-    pub(super) lifetime: Duration,
+pub(crate) struct Presented {
+    pub(crate) now: Time,
+    pub(crate) client: SocketAddr,
+    pub(crate) dcid: ConnectionId,
+    pub(crate) version: Version,
+    pub(crate) retry_lifetime: Duration,
+    pub(crate) lifetime: Duration,
 }
 
 impl Token {
     /// The token's bytes.
-    pub(super) fn seal(&self, crypto: &dyn EndpointCrypto, rng: &mut Rng) -> Vec<u8> {
+    pub(crate) fn seal(&self, crypto: &dyn EndpointCrypto, rng: &mut Rng) -> Vec<u8> {
         let mut nonce = Nonce::default();
         rng.fill(&mut nonce);
         let sealed = crypto.seal_token(nonce, &self.encode(crypto.began()));
@@ -116,7 +118,7 @@ pub(crate) fn new_tokens(
 
 impl Presented {
     /// What `token` proves of the client that presents it. `spent` tells of tokens used before.
-    pub(super) fn judge(&self, token: &[u8], crypto: &dyn EndpointCrypto, spent: &Replays) -> Proof {
+    pub(crate) fn judge(&self, token: &[u8], crypto: &dyn EndpointCrypto, spent: &Replays) -> Proof {
         let opened = Token::open(token, crypto);
         let now = self.now + crypto.began();
         match (opened, token.first()) {
@@ -151,18 +153,18 @@ fn is_fresh(now: Time, issued: Time, lifetime: Duration) -> bool {
 /// Tokens from NEW_TOKEN that were used (RFC 9000 §8.1.4). The oldest are forgotten when there are more
 /// than [`MAX_SPENT`]: who replays such a one only gets what its owner's address could have had again.
 #[derive(Debug, Default)]
-pub(super) struct Replays {
+pub(crate) struct Replays {
     spent: HashSet<Nonce>,
     order: VecDeque<Nonce>,
 }
 
 impl Replays {
-    pub(super) fn contains(&self, nonce: &Nonce) -> bool {
+    pub(crate) fn contains(&self, nonce: &Nonce) -> bool {
         self.spent.contains(nonce)
     }
 
     /// False when it was spent before.
-    pub(super) fn spend(&mut self, nonce: Nonce) -> bool {
+    pub(crate) fn spend(&mut self, nonce: Nonce) -> bool {
         if !self.spent.insert(nonce) {
             return false;
         }
@@ -175,6 +177,10 @@ impl Replays {
         true
     }
 }
+
+/// The longest token that is shown to a server, in bytes: an Initial packet of the least size has to hold it beside the
+/// hello, and tokens are a tenth of that.
+pub(crate) const MAX_TOKEN: usize = 768;
 
 /// An IPv4 client of a dual-stack socket has two spellings.
 fn same(a: SocketAddr, b: SocketAddr) -> bool {
