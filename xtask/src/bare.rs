@@ -79,6 +79,8 @@ fn size_of(folder: &Path) -> Result<String> {
 const SCRIPT: &str = r#"set -eu
 system=$1 toolchain=$2
 shift 2
+# Its root is a mount, as the root of any machine is: ip(8) wants that.
+mount --bind "$system" "$system"
 mount -t proc proc "$system/proc"
 mount --rbind /sys "$system/sys"
 mount --rbind /dev "$system/dev"
