@@ -1,4 +1,5 @@
 use std::net::{SocketAddrV4, SocketAddrV6};
+#[cfg(feature = "qlog")]
 use std::sync::Arc;
 
 use quickset_base::Duration;

@@ -185,10 +185,10 @@ impl Asks {
         self.due
     }
 
-    /// Whether a packet with data would hold a request of either kind.
+    /// Whether IMMEDIATE_ACK is to be sent, in the next packet that elicits.
     #[inline]
-    pub(crate) fn has_any(&self) -> bool {
-        self.due || self.immediate
+    pub(crate) fn wants_immediate(&self) -> bool {
+        self.immediate
     }
 
     /// Writes it, as it is wished for by now. True when [`max_ack_delay`](Self::max_ack_delay) may have changed.

@@ -135,6 +135,11 @@ pub(crate) struct Scratch {
     pub(crate) followed: u64,
     #[cfg(test)]
     pub(crate) apart: bool,
+    /// A source of control frames more, and how many it owes.
+    #[cfg(test)]
+    pub(crate) another: Option<&'static crate::tx::Source>,
+    #[cfg(test)]
+    pub(crate) owed: u32,
 }
 
 /// What waits to be collected, and what keeps us from sending.

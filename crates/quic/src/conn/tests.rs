@@ -7,6 +7,7 @@ mod fec;
 mod packets;
 mod paths;
 mod refusals;
+mod sources;
 mod trains;
 
 use std::sync::Arc;

@@ -22,20 +22,6 @@ impl Connection {
         self.keys.stream(space).write(w, space);
         // RFC 9000 §12.4, table 3: of what 0-RTT packets cannot carry, a client has nothing before the handshake is through.
         if space == Space::Data {
-            // The end of the handshake: the peer holds keys and timers until it knows.
-            self.confirmation.write(w);
-            // Connection ids: few, and somebody waits for a spare one.
-            self.cids.write(w);
-            // What we keep for decoding: whoever sends repair beyond it wastes it.
-            if let Some(receive) = &mut self.protect.receive {
-                receive.write(w);
-            }
-            // How often to acknowledge what follows.
-            if self.asks.is_due() {
-                self.write_ask(w);
-            }
-            // Stream control before stream data: a byte of credit moves a window of data. FS-5, FEC-6: here
-            // only, and in 0-RTT packets no room knows the peer's offers.
             let mut view = self.view();
             if self.keys.sends_early() {
                 // Who waits for a whole packet waits for one with a long header.
@@ -43,17 +29,15 @@ impl Connection {
             }
             // An empty packet as large as this one holds what this one held when it was empty.
             view.room = view.room.max(w.len() + w.room());
-            self.streams.write_control(w, &view);
+            self.write_before_data(w, &view);
             self.write_data(w, &view);
-            // Behind what elicits: the end of a message asks to be acknowledged at once.
-            self.asks.write_immediate(w);
+            self.write_behind_data(w, &view);
         }
         // FEC-52: what was held did not fit beside the ACK, and the probe is for it; but not one that is small to get
         // through.
         let waits = space == Space::Data && self.protect.repaired && !(permit.probe && self.is_least());
-        // A probe must be answered, and so must a keep-alive (RFC 9002 §6.2.4).
-        let asks = (permit.probe && !waits) || (space == Space::Data && self.lifecycle.wants_ping());
-        if asks && !w.is_eliciting() {
+        // A probe must be answered (RFC 9002 §6.2.4).
+        if permit.probe && !waits && !w.is_eliciting() {
             w.put(&Frame::Ping, Token::Nothing);
         }
     }

@@ -12,6 +12,7 @@ mod numbering;
 mod packet;
 mod probe;
 mod size;
+mod sources;
 mod train;
 
 use quickset_base::Batch;
@@ -20,6 +21,8 @@ use quickset_wire::Space;
 pub(crate) use fill::LONGER_HEADER;
 pub(crate) use grease::Grease;
 pub(crate) use numbering::Numbering;
+#[cfg(test)]
+pub(crate) use sources::{Need, Source};
 
 use crate::cc::{Control, pacing_rate};
 use crate::conn::Connection;
@@ -294,10 +297,7 @@ impl Connection {
             || (self.streams.has_piggyback() && self.outbox.piggyback_by.is_some_and(|at| at <= self.now))
             || !self.datagrams.is_empty()
             || self.protect.due.is_some()
-            || self.protect.receive.as_ref().is_some_and(|receive| receive.want() > Want::None)
-            || self.lifecycle.wants_ping()
-            || self.cids.want() > Want::None
-            || self.confirmation.want() > Want::None
+            || self.wants_control()
     }
 
     /// Until when data that goes along with other data waits for that: as long as an acknowledgement does that is under way, and

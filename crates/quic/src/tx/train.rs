@@ -189,12 +189,7 @@ impl Connection {
             && self.outbox.probes[Space::Data.index()] == 0
             && !self.acks[Space::Data.index()].has_news()
             && self.keys.stream(Space::Data).want() == Want::None
-            && self.confirmation.want() == Want::None
-            && self.cids.want() == Want::None
-            && self.protect.receive.as_ref().is_none_or(|receive| receive.want() == Want::None)
-            && !self.streams.has_control()
-            && !self.asks.has_any()
-            && !self.lifecycle.wants_ping()
+            && !self.has_control()
             && !self.keys.nears_limit()
     }
 

@@ -1,0 +1,60 @@
+//! A frame that is in the list of those who want to send, and nowhere else, leaves.
+
+use quickset_wire::Space;
+
+use super::*;
+use crate::packet::Token;
+use crate::tx::{Need, Source};
+
+/// Owes as many PINGs as the test says.
+static PACKET: Source = Source {
+    need: |this| if this.scratch.owed > 0 { Need::Packet } else { Need::Nothing },
+    write: |this, w, _| {
+        if this.scratch.owed > 0 && w.put(&Frame::Ping, Token::Nothing) {
+            this.scratch.owed -= 1;
+        }
+    },
+};
+
+/// The same, but no packet is made for them.
+static ALONG: Source =
+    Source { need: |this| if this.scratch.owed > 0 { Need::Along } else { Need::Nothing }, ..PACKET };
+
+fn joined_with_source(source: &'static Source) -> Joined {
+    let mut pair = joined();
+    pair.client.scratch.another = Some(source);
+    pair
+}
+
+#[test]
+fn an_idle_connection_makes_a_packet_for_it() {
+    for (source, packets) in [(&PACKET, 1), (&ALONG, 0)] {
+        let mut pair = joined_with_source(source);
+        pair.client.scratch.owed = 1;
+        let next = |pair: &Joined| pair.client.recovery.next_number(Space::Data);
+        let before = next(&pair);
+        drain(&mut pair.client, pair.now, address(1));
+        assert_eq!((next(&pair) - before, u64::from(pair.client.scratch.owed)), (packets, 1 - packets));
+    }
+}
+
+#[test]
+fn beside_a_transfer_it_has_the_next_packet() {
+    for source in [&PACKET, &ALONG] {
+        let mut pair = joined_with_source(source);
+        let id = pair.client.open(Dir::Uni).unwrap();
+        let mut out = Batch::new();
+        let write = |pair: &mut Joined| pair.client.write(id, &mut Bytes::from(vec![7; 1 << 20])).unwrap();
+        // The window grows until batches are full.
+        write(&mut pair);
+        pair.settle();
+        write(&mut pair);
+        let followed = pair.client.scratch.followed;
+        assert_eq!(pair.client.poll(pair.now, &mut out), Poll::Send);
+        assert!(pair.client.scratch.followed > followed, "a train is under way");
+        pair.client.scratch.owed = 1;
+        out.clear();
+        assert_eq!(pair.client.poll(pair.now, &mut out), Poll::Send);
+        assert_eq!(pair.client.scratch.owed, 0, "it waits behind the train");
+    }
+}

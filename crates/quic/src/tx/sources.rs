@@ -1,0 +1,120 @@
+//! Where the control frames of 1-RTT packets come from: one list, which filling a packet, "is there anything to send" and the fast
+//! path of trains all walk. A source that is in it cannot be forgotten by one of them.
+//!
+//! Acknowledgements, the handshake's bytes and the data of the application are none of these: they have rules of their own.
+
+use quickset_wire::frame::Frame;
+
+use crate::conn::Connection;
+use crate::packet::{Token, View, Want, Writer};
+
+/// Somebody who may have control frames for a packet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Source {
+    /// What it has now.
+    pub(crate) need: fn(&Connection) -> Need,
+    /// Writes as much of it as fits; called whether there is any or not.
+    pub(crate) write: fn(&mut Connection, &mut Writer<'_>, &View),
+}
+
+/// How urgently frames want to leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// There are none.
+    Nothing,
+    /// They go into the next packet that carries anything but acknowledgements.
+    Along,
+    /// A packet is made for them.
+    Packet,
+}
+
+impl From<Want> for Need {
+    fn from(want: Want) -> Self {
+        if want > Want::None { Self::Packet } else { Self::Nothing }
+    }
+}
+
+/// In the order in which they write, before data.
+const BEFORE_DATA: &[Source] = &[
+    // The end of the handshake: the peer holds keys and timers until it knows.
+    Source { need: |this| this.confirmation.want().into(), write: |this, w, _| this.confirmation.write(w) },
+    // Connection ids: few, and somebody waits for a spare one.
+    Source { need: |this| this.cids.want().into(), write: |this, w, _| this.cids.write(w) },
+    // What we keep for decoding: whoever sends repair beyond it wastes it.
+    Source {
+        need: |this| this.protect.receive.as_ref().map_or(Need::Nothing, |receive| receive.want().into()),
+        write: |this, w, _| {
+            if let Some(receive) = &mut this.protect.receive {
+                receive.write(w);
+            }
+        },
+    },
+    // How often to acknowledge what follows.
+    Source {
+        need: |this| if this.asks.is_due() { Need::Along } else { Need::Nothing },
+        write: |this, w, _| {
+            if this.asks.is_due() {
+                this.write_ask(w);
+            }
+        },
+    },
+    // Stream control before stream data: a byte of credit moves a window of data. FS-5, FEC-6: here only, and in 0-RTT packets
+    // no room knows the peer's offers.
+    Source {
+        need: |this| if this.streams.has_control() { Need::Packet } else { Need::Nothing },
+        write: |this, w, view| this.streams.write_control(w, view),
+    },
+];
+
+/// The same behind data, which leaves them no room while there is enough of it.
+const BEHIND_DATA: &[Source] = &[
+    // Behind what elicits: the end of a message asks to be acknowledged at once.
+    Source {
+        need: |this| if this.asks.wants_immediate() { Need::Along } else { Need::Nothing },
+        write: |this, w, _| this.asks.write_immediate(w),
+    },
+    // A keep-alive must be answered, and what else is in its packet may see to that.
+    Source {
+        need: |this| if this.lifecycle.wants_ping() { Need::Packet } else { Need::Nothing },
+        write: |this, w, _| {
+            if this.lifecycle.wants_ping() && !w.is_eliciting() {
+                w.put(&Frame::Ping, Token::Nothing);
+            }
+        },
+    },
+];
+
+impl Connection {
+    fn sources(&self) -> impl Iterator<Item = &'static Source> + use<> {
+        let all = BEFORE_DATA.iter().chain(BEHIND_DATA);
+        #[cfg(test)]
+        let all = all.chain(self.scratch.another);
+        all
+    }
+
+    /// Whether a packet is to be made for control frames.
+    pub(super) fn wants_control(&self) -> bool {
+        self.sources().any(|source| (source.need)(self) == Need::Packet)
+    }
+
+    /// Whether the next packet would hold control frames.
+    pub(super) fn has_control(&self) -> bool {
+        self.sources().any(|source| (source.need)(self) != Need::Nothing)
+    }
+
+    pub(super) fn write_before_data(&mut self, w: &mut Writer<'_>, view: &View) {
+        for source in BEFORE_DATA {
+            (source.write)(self, w, view);
+        }
+        #[cfg(test)]
+        if let Some(source) = self.scratch.another {
+            (source.write)(self, w, view);
+        }
+    }
+
+    pub(super) fn write_behind_data(&mut self, w: &mut Writer<'_>, view: &View) {
+        for source in BEHIND_DATA {
+            (source.write)(self, w, view);
+        }
+    }
+}
