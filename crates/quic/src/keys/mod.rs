@@ -27,6 +27,7 @@ pub use session::{
 };
 
 use crate::TransportError;
+use crate::packet::Unsealed;
 
 /// The cryptographic side of a connection.
 pub(crate) struct KeyRing {
@@ -82,15 +83,6 @@ pub(crate) enum OpenError {
     Dropped,
     /// The connection cannot go on.
     Fatal(TransportError),
-}
-
-/// A packet ready to be sealed: where its parts lie in the buffer.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Unsealed {
-    pub(crate) space: Space,
-    pub(crate) number: u64,
-    pub(crate) number_at: usize,
-    pub(crate) number_len: usize,
 }
 
 impl KeyRing {

@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::frame::{self, Logged};
 use super::log::Log;
 use crate::conn::Connection;
-use crate::keys::Unsealed;
+use crate::packet::Unsealed;
 use crate::recovery::Settled;
 
 /// Why a packet is dropped.

@@ -6,7 +6,8 @@ use quickset_wire::{ConnectionId, PacketType, Space};
 
 use crate::conn::Connection;
 use crate::error::Closed;
-use crate::keys::{Progress, Unsealed};
+use crate::keys::Progress;
+use crate::packet::Unsealed;
 use crate::recovery::Settled;
 
 /// No trace.

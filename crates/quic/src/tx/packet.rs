@@ -1,69 +1,53 @@
-use quickset_wire::header::{LongHeader, ShortHeader, clear_fixed_bit, long_header, short_header};
-use quickset_wire::{self as wire, ConnectionId, PacketType, Space, packet_number};
+use quickset_base::{Batch, Path as Address};
+use quickset_wire::header::{LongHeader, ShortHeader, clear_fixed_bit};
+use quickset_wire::{ConnectionId, PacketType, Space, packet_number};
 
 use super::{Built, MAX_TOP_UP, Pad, Permit};
 use crate::cc;
 use crate::conn::{Connection, Farewell};
-use crate::keys::Unsealed;
-use crate::packet::{Phase, Token, Want, Writer};
+use crate::packet::{Header, Made, Numbered, Outgoing, Phase, Token, Want, Writer};
 use crate::recovery::SentPacket;
-
-/// Where the parts of a packet lie in its buffer.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Frame {
-    pub(super) at: Unsealed,
-    /// Where the Length field of a long header stands.
-    length_at: Option<usize>,
-    /// Where the payload begins.
-    pub(super) payload_at: usize,
-    pub(super) tag_len: usize,
-}
 
 impl Connection {
     /// Builds and records one packet at the start of `buffer`, as long at least as `pad` says. Those with a long header are
     /// sealed as well.
     pub(super) fn packet_out(&mut self, space: Space, buffer: &mut [u8], permit: Permit, pad: Pad) -> Built {
         let buffer = self.within_length(space, buffer);
-        let frame = self.header(space, buffer);
-        let end = buffer.len() - frame.tag_len;
-        let mut tokens = std::mem::take(&mut self.scratch.tokens);
-        let mut w = Writer::new(wire::Writer::new(&mut buffer[frame.payload_at..end]), &mut tokens)
-            .numbered(frame.at.number);
+        let most = buffer.len();
+        let mut packet = self.begin(space, buffer);
+        let mut w = packet.writer();
         self.fill(space, &mut w, permit);
-        let (written, eliciting) = (w.len(), w.is_eliciting());
-        let pad_to = pad.of(frame.payload_at + written + frame.tag_len, end + frame.tag_len);
+        let (written, eliciting, is_message) = (w.len(), w.is_eliciting(), w.ends_in_message());
+        let pad_to = pad.of(packet.size_with(written), most);
         if written == 0 && pad_to == 0 {
-            self.scratch.tokens = tokens;
+            self.scratch.tokens = packet.abandon();
             return Built::NOTHING;
         }
-        let room = end - frame.payload_at;
-        self.note_filled(written, room, w.ends_in_message());
-        let padded = self.padded(&frame, written, room, pad_to);
-        w.bytes().zeros(padded - written);
+        self.note_filled(written, packet.room(), is_message);
+        let padded = self.padded(&packet, written, pad_to);
         // RFC 9002 §2, §B.4; RFC 9000 §13.2.7: packets with PADDING are in flight too.
         let in_flight = eliciting || padded > written;
-        let len = frame.payload_at + padded + frame.tag_len;
+        let mut made = packet.finish(written, padded);
+        let (len, is_sealed) = (made.bytes.len(), made.is_long);
         let state = self.departs(len, in_flight);
-        let is_sealed = frame.length_at.is_some();
+        self.log_sent(&made.at, made.payload(), len);
         if is_sealed {
-            self.sealed(frame, buffer, padded);
+            self.keys.seal(made.bytes, &made.at);
         } else {
-            self.log_sent(&frame.at, &buffer[frame.payload_at..][..padded], len);
             // Where it lies is known when the datagram is complete.
-            self.scratch.unsealed.push((0..len, frame.at));
+            self.scratch.unsealed.push((0..len, made.at));
         }
-
         if eliciting {
             self.lifecycle.on_eliciting_sent(self.now);
             self.outbox.probes[space.index()] = self.outbox.probes[space.index()].saturating_sub(1);
             if space != Space::Data && permit.probe && self.outbox.probes[space.index()] > 0 {
-                self.probe_again(space, &tokens);
+                self.probe_again(space, &made.tokens);
             }
         }
-        let (number, now, marked) = (frame.at.number, self.now, self.path.ecn.is_marking());
+        let (number, now, marked) = (made.at.number, self.now, self.path.ecn.is_marking());
         let packet = SentPacket { number, now, bytes: len as u16, eliciting, in_flight, marked, state };
-        self.record(space, packet, &mut tokens);
-        self.scratch.tokens = tokens;
+        self.record(space, packet, &mut made.tokens);
+        self.scratch.tokens = made.tokens;
         Built { len, is_sealed }
     }
 
@@ -109,16 +93,14 @@ impl Connection {
     }
 
     /// How long the payload becomes: what was written, and PADDING where it must be.
-    pub(super) fn padded(&self, frame: &Frame, written: usize, room: usize, pad_to: usize) -> usize {
-        // RFC 9001 §5.4.2: number and payload make up for the sample's offset.
-        let sample = 4usize.saturating_sub(frame.at.number_len);
-        let asked = pad_to.saturating_sub(frame.payload_at + frame.tag_len);
-        let mut padded = written.max(sample).max(asked).min(room);
+    pub(super) fn padded(&self, packet: &Outgoing<'_>, written: usize, pad_to: usize) -> usize {
+        let room = packet.room();
+        let mut padded = written.max(packet.least()).max(packet.payload_of(pad_to)).min(room);
         // A segment a little shorter than those before it would end the batch, and one that is shorter than those behind it
         // could be makes them as short. Equal messages, and the last symbols of a transfer, are all that short, from the
         // first of their batch on.
         let is_followed =
-            frame.at.space == Space::Data && (self.streams.want() > Want::None || !self.datagrams.is_empty());
+            packet.space() == Space::Data && (self.streams.want() > Want::None || !self.datagrams.is_empty());
         let is_short = self.protect.closing || self.outbox.alike;
         if is_followed && !is_short && room - padded <= MAX_TOP_UP {
             padded = room;
@@ -156,71 +138,89 @@ impl Connection {
         self.room_behind(packet_number::encode_len(number, self.recovery.largest_acked(Space::Data)))
     }
 
-    /// Writes the header of the next packet of `space`.
-    pub(super) fn header(&mut self, space: Space, buffer: &mut [u8]) -> Frame {
+    /// Begins the next packet of `space`.
+    fn begin<'b>(&mut self, space: Space, buffer: &'b mut [u8]) -> Outgoing<'b> {
         let dcid = *self.cids.remote();
-        self.header_to(dcid, space, buffer)
+        self.begin_to(dcid, space, buffer)
     }
 
     /// The same for another id of the peer's.
-    pub(super) fn header_to(&mut self, dcid: ConnectionId, space: Space, buffer: &mut [u8]) -> Frame {
-        let frame = self.bare_header_to(dcid, space, buffer);
-        self.grease_bit(buffer);
-        frame
+    fn begin_to<'b>(&mut self, dcid: ConnectionId, space: Space, buffer: &'b mut [u8]) -> Outgoing<'b> {
+        let mut packet = self.begin_plain(dcid, space, buffer);
+        self.grease_bit(packet.first_byte());
+        packet
     }
 
     /// The same without a draw for the fixed bit, for which [`grease_bit`](Self::grease_bit) is called once the packet is sure
     /// to leave.
-    pub(super) fn bare_header_to(&mut self, dcid: ConnectionId, space: Space, buffer: &mut [u8]) -> Frame {
+    pub(super) fn begin_plain<'b>(
+        &mut self,
+        dcid: ConnectionId,
+        space: Space,
+        buffer: &'b mut [u8],
+    ) -> Outgoing<'b> {
         let next = self.recovery.next_number(space);
         let number = if space == Space::Data { self.numbering.choose(next) } else { next };
-        let number_len = packet_number::encode_len(number, self.recovery.largest_acked(space));
-        let tag_len = self.keys.tag_len(space);
-        let mut w = wire::Writer::new(buffer);
-        let length_at = match space {
+        let len = packet_number::encode_len(number, self.recovery.largest_acked(space));
+        let header = match space {
             Space::Data if !self.keys.sends_early() => {
-                let header = ShortHeader { dcid, spin: false, key_phase: self.keys.phase() };
-                short_header(&mut w, &header, number, number_len);
-                None
+                Header::Short(ShortHeader { dcid, spin: false, key_phase: self.keys.phase() })
             }
-            _ => {
-                let header = LongHeader {
-                    ty: match space {
-                        Space::Initial => PacketType::Initial,
-                        Space::Handshake => PacketType::Handshake,
-                        Space::Data => PacketType::ZeroRtt,
-                    },
-                    // RFC 9369 §4.1: early data stays in the version that it began in.
-                    version: if space == Space::Data { self.handshake.began } else { self.version },
-                    dcid,
-                    scid: *self.cids.first_local(),
-                    token: if space == Space::Initial { &self.handshake.token } else { &[] },
-                };
-                Some(long_header(&mut w, &header, number, number_len))
-            }
+            _ => Header::Long(LongHeader {
+                ty: match space {
+                    Space::Initial => PacketType::Initial,
+                    Space::Handshake => PacketType::Handshake,
+                    Space::Data => PacketType::ZeroRtt,
+                },
+                // RFC 9369 §4.1: early data stays in the version that it began in.
+                version: if space == Space::Data { self.handshake.began } else { self.version },
+                dcid,
+                scid: *self.cids.first_local(),
+                token: if space == Space::Initial { &self.handshake.token } else { &[] },
+            }),
         };
-        let payload_at = w.len();
-        let at = Unsealed { space, number, number_at: payload_at - number_len, number_len };
-        Frame { at, length_at, payload_at, tag_len }
+        let tokens = std::mem::take(&mut self.scratch.tokens);
+        let tag_len = self.keys.tag_len(space);
+        Outgoing::begin(buffer, &header, Numbered { space, number, len }, tag_len, tokens)
+    }
+
+    /// Makes a datagram for `to` of one packet of `size` bytes, which loss detection knows and congestion control does not: what
+    /// `fill` writes, and PADDING.
+    pub(super) fn packet_beside(
+        &mut self,
+        out: &mut Batch,
+        (to, dcid): (Address, ConnectionId),
+        size: usize,
+        fill: impl FnOnce(&mut Self, &mut Writer<'_>),
+    ) {
+        let mut packet = self.begin_to(dcid, Space::Data, out.space(size));
+        let mut w = packet.writer();
+        fill(self, &mut w);
+        let (written, room) = (w.len(), packet.room());
+        let mut made = packet.finish(written, room);
+        let len = self.sealed(&mut made);
+        self.recovery.on_sent_elsewhere(made.at.number, self.now, len as u16, &mut made.tokens);
+        self.scratch.tokens = made.tokens;
+        out.path = to;
+        out.commit(len);
+        self.stats.sent_packets += 1;
+        self.stats.sent_datagrams += 1;
+        self.stats.sent_bytes += len as u64;
     }
 
     /// Makes the fixed bit of a packet what the peer may find there.
     #[inline]
-    pub(super) fn grease_bit(&mut self, packet: &mut [u8]) {
+    pub(super) fn grease_bit(&mut self, first: &mut u8) {
         if self.grease.clears(|| self.numbering.bits()) {
-            clear_fixed_bit(&mut packet[0]);
+            clear_fixed_bit(first);
         }
     }
 
-    /// Sets the length and seals. Returns the size of the packet.
-    pub(super) fn sealed(&mut self, frame: Frame, buffer: &mut [u8], payload: usize) -> usize {
-        let len = frame.payload_at + payload + frame.tag_len;
-        if let Some(at) = frame.length_at {
-            let length = frame.at.number_len + payload + frame.tag_len;
-            wire::Writer::new(&mut buffer[at..at + 2]).varint2(length as u64);
-        }
-        self.log_sent(&frame.at, &buffer[frame.payload_at..][..payload], len);
-        self.keys.seal(&mut buffer[..len], &frame.at);
+    /// Seals it. Returns the size of the packet.
+    fn sealed(&mut self, made: &mut Made<'_>) -> usize {
+        let len = made.bytes.len();
+        self.log_sent(&made.at, made.payload(), len);
+        self.keys.seal(made.bytes, &made.at);
         len
     }
 
@@ -233,10 +233,9 @@ impl Connection {
         pad: Pad,
     ) -> usize {
         let buffer = self.within_length(space, buffer);
-        let frame = self.header(space, buffer);
-        let end = buffer.len() - frame.tag_len;
-        let mut tokens = std::mem::take(&mut self.scratch.tokens);
-        let mut w = Writer::new(wire::Writer::new(&mut buffer[frame.payload_at..end]), &mut tokens);
+        let most = buffer.len();
+        let mut packet = self.begin(space, buffer);
+        let mut w = packet.writer();
         // What arrived was not in vain: the peer may wait for nothing else.
         self.acks[space.index()].write(&mut w, self.now);
         let finishes = space == Space::Handshake && self.side.is_client() && self.phase > Phase::Handshake;
@@ -247,23 +246,20 @@ impl Connection {
             w.put(&words, Token::Nothing);
         }
         let written = w.len();
-        let room = end - frame.payload_at;
-        let pad_to = pad.of(frame.payload_at + written + frame.tag_len, end + frame.tag_len);
-        let padded = self.padded(&frame, written, room, pad_to);
-        w.bytes().zeros(padded - written);
-        let len = self.sealed(frame, buffer, padded);
-        let (number, now, state) = (frame.at.number, self.now, cc::PacketState::default());
+        let padded = self.padded(&packet, written, pad.of(packet.size_with(written), most));
+        let mut made = packet.finish(written, padded);
+        let len = self.sealed(&mut made);
         let packet = SentPacket {
-            number,
-            now,
+            number: made.at.number,
+            now: self.now,
             bytes: len as u16,
             eliciting: false,
             in_flight: false,
             marked: false,
-            state,
+            state: cc::PacketState::default(),
         };
-        self.record(space, packet, &mut tokens);
-        self.scratch.tokens = tokens;
+        self.record(space, packet, &mut made.tokens);
+        self.scratch.tokens = made.tokens;
         len
     }
 }

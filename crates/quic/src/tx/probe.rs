@@ -1,6 +1,6 @@
 use quickset_base::{Batch, Path as Address};
 use quickset_wire::frame::Frame;
-use quickset_wire::{self as wire, ConnectionId, Space};
+use quickset_wire::{ConnectionId, Space};
 
 use super::MIN_INITIAL;
 use crate::conn::Connection;
@@ -79,29 +79,15 @@ impl Connection {
         }
         // RFC 9000 §8.2.1, §8.2.2: of 1200 bytes, unless as many were not yet earned.
         let size = MIN_INITIAL.min(goal.budget);
-        let buffer = out.space(size);
-        let frame = self.header_to(goal.id, Space::Data, buffer);
-        let end = size - frame.tag_len;
-        let mut tokens = std::mem::take(&mut self.scratch.tokens);
-        let mut w = Writer::new(wire::Writer::new(&mut buffer[frame.payload_at..end]), &mut tokens);
-        self.fill_probe(&mut w, probe, (challenges, size == MIN_INITIAL));
-        if goal.in_use && !self.acks[Space::Data.index()].write(&mut w, self.now) {
-            // RFC 9000 §9.3.3: where the peer asks whether we are still there, a packet that does not only probe keeps
-            // us there.
-            w.put(&Frame::Ping, Token::Nothing);
-        }
-        let (written, room) = (w.len(), end - frame.payload_at);
-        w.bytes().zeros(room - written);
-        let number = frame.at.number;
-        let len = self.sealed(frame, buffer, room);
-        self.recovery.on_sent_elsewhere(number, self.now, len as u16, &mut tokens);
-        self.scratch.tokens = tokens;
-        out.path = goal.address;
-        out.commit(len);
-        self.stats.sent_packets += 1;
-        self.stats.sent_datagrams += 1;
-        self.stats.sent_bytes += len as u64;
-        len
+        self.packet_beside(out, (goal.address, goal.id), size, |this, w| {
+            this.fill_probe(w, probe, (challenges, size == MIN_INITIAL));
+            if goal.in_use && !this.acks[Space::Data.index()].write(w, this.now) {
+                // RFC 9000 §9.3.3: where the peer asks whether we are still there, a packet that does not only probe keeps
+                // us there.
+                w.put(&Frame::Ping, Token::Nothing);
+            }
+        });
+        size
     }
 
     fn fill_probe(&mut self, w: &mut Writer<'_>, probe: &mut Probe, (challenges, full): (bool, bool)) {

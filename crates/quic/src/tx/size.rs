@@ -1,9 +1,8 @@
 use quickset_base::Batch;
 use quickset_wire::frame::Frame;
-use quickset_wire::{self as wire, Space};
 
 use crate::conn::Connection;
-use crate::packet::{Phase, Token, Writer};
+use crate::packet::{Phase, Token};
 use crate::path::LEAST;
 
 impl Connection {
@@ -43,23 +42,11 @@ impl Connection {
             self.fail(error);
             return false;
         }
-        let buffer = out.space(size);
-        let frame = self.header(Space::Data, buffer);
-        let (end, number) = (size - frame.tag_len, frame.at.number);
-        let mut tokens = std::mem::take(&mut self.scratch.tokens);
-        let mut w = Writer::new(wire::Writer::new(&mut buffer[frame.payload_at..end]), &mut tokens);
-        w.put(&Frame::Ping, token);
-        let (written, room) = (w.len(), end - frame.payload_at);
-        w.bytes().zeros(room - written);
-        let len = self.sealed(frame, buffer, room);
-        self.recovery.on_sent_elsewhere(number, self.now, len as u16, &mut tokens);
-        self.scratch.tokens = tokens;
-        out.path = self.path.address;
-        out.commit(len);
-        self.path.on_sent(len);
-        self.stats.sent_packets += 1;
-        self.stats.sent_datagrams += 1;
-        self.stats.sent_bytes += len as u64;
+        let dcid = *self.cids.remote();
+        self.packet_beside(out, (self.path.address, dcid), size, |_, w| {
+            w.put(&Frame::Ping, token);
+        });
+        self.path.on_sent(size);
         true
     }
 }

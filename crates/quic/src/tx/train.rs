@@ -2,11 +2,10 @@ use quickset_base::Batch;
 use quickset_wire::frame::{source_symbol_header, stream_header};
 use quickset_wire::{self as wire, Space};
 
-use super::packet::Frame;
 use super::{MAX_OVERHEAD, MAX_TOP_UP, SEALED_TOGETHER};
 use crate::cc::Control;
 use crate::conn::Connection;
-use crate::packet::{Key, Packed, Phase, StreamFrame, Token, Want, Writer};
+use crate::packet::{Key, Made, Packed, Phase, StreamFrame, Token, Want};
 use crate::protect::send::Slot;
 use crate::protect::{Alike, Due};
 use crate::recovery::SentPacket;
@@ -139,27 +138,24 @@ impl Connection {
         if self.numbering.leaves_out(next) {
             return false;
         }
-        let buffer = out.space(size);
         let dcid = *self.cids.remote();
-        let frame = self.bare_header_to(dcid, Space::Data, buffer);
-        let end = size - frame.tag_len;
-        let mut tokens = std::mem::take(&mut self.scratch.tokens);
-        let payload = wire::Writer::new(&mut buffer[frame.payload_at..end]);
-        let mut w = Writer::new(payload, &mut tokens).numbered(frame.at.number);
+        let begin = out.bytes().len();
+        let mut packet = self.begin_plain(dcid, Space::Data, out.space(size));
+        let mut w = packet.writer();
         let is_made = self.write_repair(&mut w, lane);
         let written = w.len();
         if !is_made || written == 0 {
-            self.scratch.tokens = tokens;
+            self.scratch.tokens = packet.abandon();
             return false;
         }
         (self.protect.closing, self.outbox.alike) = (false, false);
-        let padded = self.padded(&frame, written, end - frame.payload_at, 0);
-        w.bytes().zeros(padded - written);
-        let size = frame.payload_at + padded + frame.tag_len;
+        let padded = self.padded(&packet, written, 0);
         self.protect.due = None;
         self.protect.repaired = true;
         self.streams.repair_sent(due.turn, written);
-        self.leaves(out, &frame, size, tokens);
+        let made = packet.finish(written, padded);
+        let size = self.leaves(made, begin);
+        out.commit(size);
         self.followed(1, size as u64);
         true
     }
@@ -205,11 +201,11 @@ impl Connection {
         if self.numbering.leaves_out(self.recovery.next_number(Space::Data)) {
             return false;
         }
-        let buffer = out.space(size);
         let dcid = *self.cids.remote();
-        let frame = self.bare_header_to(dcid, Space::Data, buffer);
-        let payload = &mut buffer[frame.payload_at..size - frame.tag_len];
-        let mut tokens = std::mem::take(&mut self.scratch.tokens);
+        let begin = out.bytes().len();
+        let mut packet = self.begin_plain(dcid, Space::Data, out.space(size));
+        let number = packet.number();
+        let (payload, tokens) = packet.parts();
         let mut w = wire::Writer::new(payload);
         let (mut length_at, mut limit) = (0, w.room());
         if let Some(symbols) = &symbols {
@@ -219,7 +215,7 @@ impl Connection {
         let head = w.len();
         let of = if w.room() - limit > MAX_TOP_UP { None } else { self.streams.stretch(stream, limit) };
         let Some((of, data)) = of else {
-            self.scratch.tokens = tokens;
+            self.scratch.tokens = packet.abandon();
             return false;
         };
         stream_header(&mut w, of.id, of.offset, false, Some(data.len()));
@@ -229,11 +225,10 @@ impl Connection {
             w.patch_varint2(length_at, (end - head) as u64);
             tokens.push(Token::Symbol { session: symbols.session, sid: symbols.sid, n: 1 });
         }
-        w.zeros(w.room());
         tokens.push(Token::Stream { key: of.key, offset: of.offset, len: of.len, fin: false });
         if let Some(symbols) = symbols {
             let symbol = &payload[head..end];
-            let (number, now) = (frame.at.number, self.now);
+            let now = self.now;
             if !symbols.takes(&of, symbol.len(), number) {
                 symbols.last = None;
                 self.tell(symbols);
@@ -245,26 +240,29 @@ impl Connection {
             }
             symbols.sid += 1;
         }
-        self.leaves(out, &frame, size, tokens);
+        let room = packet.room();
+        let made = packet.finish(end, room);
+        let size = self.leaves(made, begin);
+        out.commit(size);
         true
     }
 
-    /// The packet of `size` bytes that was written behind those of the batch joins them.
+    /// The packet, which begins at this place of its batch, joins those before it. Returns its size.
     #[inline]
-    fn leaves(&mut self, out: &mut Batch, frame: &Frame, size: usize, mut tokens: Vec<Token>) {
-        let begin = out.bytes().len();
-        let packet = out.space(size);
-        self.log_sent(&frame.at, &packet[frame.payload_at..size - frame.tag_len], size);
-        self.grease_bit(packet);
-        out.commit(size);
-        self.scratch.unsealed.push((begin..begin + size, frame.at));
+    fn leaves(&mut self, made: Made<'_>, begin: usize) -> usize {
+        let size = made.bytes.len();
+        self.log_sent(&made.at, made.payload(), size);
+        self.grease_bit(&mut made.bytes[0]);
+        let Made { mut tokens, at, .. } = made;
+        self.scratch.unsealed.push((begin..begin + size, at));
         self.path.on_sent(size);
         let state = self.departs(size, true);
-        let (number, now, marked) = (frame.at.number, self.now, self.path.ecn.is_marking());
+        let (number, now, marked) = (at.number, self.now, self.path.ecn.is_marking());
         let packet =
             SentPacket { number, now, bytes: size as u16, eliciting: true, in_flight: true, marked, state };
         self.record(Space::Data, packet, &mut tokens);
         self.scratch.tokens = tokens;
+        size
     }
 
     /// Tells the lane of symbols what it has not been told.
