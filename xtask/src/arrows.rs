@@ -169,7 +169,7 @@ const MODULES: &[(&str, &[&str])] = &[
     ("rx", &["conn", "error", "keys", "packet", "qlog"]),
     ("stats", &["error"]),
     ("streams", &["packet", "protect"]),
-    ("tx", &["cc", "conn", "keys", "packet", "path", "protect", "recovery"]),
+    ("tx", &["cc", "conn", "packet", "path", "protect", "recovery"]),
     ("validation", &["keys"]),
     ("work", &[]),
 ];

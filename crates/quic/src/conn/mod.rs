@@ -151,9 +151,8 @@ pub(crate) struct Outbox {
     pub(crate) paced_until: Option<Time>,
     /// What goes along with other data waits for it until then.
     pub(crate) piggyback_by: Option<Time>,
-    /// Bytes that the frames of the last packet took, and whether those behind it are expected to be as long.
+    /// Bytes that the frames of the last packet took.
     pub(crate) filled: usize,
-    pub(crate) alike: bool,
     /// Bytes per second that leave, about, when messages with deadlines were last sent.
     pub(crate) rate: u64,
     /// Probes owed by space (RFC 9002 §6.2.4).

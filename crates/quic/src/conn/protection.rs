@@ -18,7 +18,7 @@ use crate::protect::receive::{Dispatch, Receiving};
 use crate::protect::send::{Recovered, Slot};
 use crate::protect::{Alike, MAX_WINDOW, Protect};
 use crate::streams::{Stretch, Turn, UnknownStream, Written};
-use crate::tx::MAX_TOP_UP;
+use crate::tx::{MAX_TOP_UP, Plan};
 
 /// What the application says.
 impl Connection {
@@ -61,43 +61,43 @@ impl Connection {
 
 /// The way out.
 impl Connection {
-    /// A batch begins.
-    pub(crate) fn begin_symbols(&mut self) {
+    /// A batch begins: what is planned of its packets.
+    pub(crate) fn plan_batch(&mut self) -> Plan {
+        let mut plan = Plan { repaired: self.protect.repaired, ..Plan::default() };
         if self.protect.send.is_active() {
-            self.protect.alike = None;
             self.protect.send.stir();
             self.protect.send.reached(self.recovery.next_number(Space::Data));
             let acked = self.recovery.largest_acked(Space::Data).unwrap_or(0);
             let unacked = self.recovery.next_number(Space::Data) - acked;
-            self.protect.room = self.room_of(acked + NUMBERS_AHEAD * unacked.max(NUMBERS_AT_LEAST));
+            plan.room = self.room_of(acked + NUMBERS_AHEAD * unacked.max(NUMBERS_AT_LEAST));
             if let Some(search) = &self.path.search {
                 let more = search.highest().saturating_sub(self.path.mtu);
-                self.protect.send.set_growth(self.protect.room + more);
+                self.protect.send.set_growth(plan.room + more);
             }
         }
+        plan
     }
 
     /// Stream data, as symbols where a policy wants it; or what the slot is for instead.
-    pub(crate) fn write_data(&mut self, w: &mut Writer<'_>, view: &View) {
-        self.protect.repaired = false;
-        self.protect.closing = false;
+    pub(crate) fn write_data(&mut self, w: &mut Writer<'_>, view: &View, plan: &mut Plan) {
+        (plan.repaired, plan.closing) = (false, false);
         if !self.protect.send.is_active() {
             self.write_plain(w, view);
             return;
         }
         if let Some(due) = self.protect.due.take() {
             let before = w.len();
-            self.protect.repaired = match due.slot {
+            plan.repaired = match due.slot {
                 Slot::Repeat(lane) => self.write_repeat(w, lane),
                 Slot::Repair(lane) => self.write_repair(w, lane),
             };
             self.streams.repair_sent(due.turn, w.len() - before);
-            if self.protect.repaired {
+            if plan.repaired {
                 return;
             }
             self.streams.set_repair(due.channel, false);
         }
-        let packet = self.protect.room;
+        let packet = plan.room;
         let mut passed = false;
         while let Some(turn) = self.streams.next_channel() {
             let before = w.len();
@@ -114,7 +114,7 @@ impl Connection {
                 joined => joined,
             };
             if let Some((lane, limit)) = joined {
-                self.write_symbol(w, (turn.channel, lane), &View { room: limit, ..*view });
+                self.write_symbol(w, (turn.channel, lane), &View { room: limit, ..*view }, plan);
             } else {
                 self.write_channel(w, view, turn.channel);
                 self.protect.send.passed(1);
@@ -139,12 +139,12 @@ impl Connection {
     }
 
     /// The stream whose turn it is with new data, and what a packet with that joins: a lane, and how many bytes of it at most.
-    pub(crate) fn board(&mut self) -> Option<(Key, Option<(usize, usize)>)> {
+    pub(crate) fn board(&mut self, plan: &Plan) -> Option<(Key, Option<(usize, usize)>)> {
         let turn = self.streams.next_channel().filter(|turn| !turn.resend)?;
         if turn.channel == Channel::Datagrams {
             return None;
         }
-        Some((turn.key, self.join(&turn, self.protect.room)))
+        Some((turn.key, self.join(&turn, plan.room)))
     }
 
     /// The lane that data of the channel whose turn it is joins, and how many bytes its symbol may have.
@@ -167,14 +167,20 @@ impl Connection {
         }
     }
 
-    fn write_symbol(&mut self, w: &mut Writer<'_>, (channel, lane): (Channel, usize), view: &View) {
+    fn write_symbol(
+        &mut self,
+        w: &mut Writer<'_>,
+        (channel, lane): (Channel, usize),
+        view: &View,
+        plan: &mut Plan,
+    ) {
         let (session, sid) = self.protect.send.head(lane);
         // For the longer header of repair a packet with nothing but a symbol is a few bytes short. In the middle of a
         // transfer it is padded to what the batch has, where repair has room as well. At its end that would be what
         // the last byte waits for: so all packets are as short, those with other frames, too.
         let rest = (Batch::MAX_SEGMENTS * view.room) as u64;
-        let closing = self.protect.leads
-            && self.protect.room <= view.room + MAX_TOP_UP
+        let closing = plan.leads
+            && plan.room <= view.room + MAX_TOP_UP
             && demand(&self.streams, &self.datagrams, channel).remaining().is_some_and(|bytes| bytes <= rest);
         let others = if closing { w.len() } else { 0 };
         let unmarked = channel != Channel::Datagrams && self.protect.send.may_be_unmarked(lane, w.number());
@@ -185,8 +191,8 @@ impl Connection {
             let streams = &self.streams;
             let alike = packed.frame.map(|frame| Alike { lane, frame: *frame, bytes: packed.bytes.len() });
             let may_follow = self.protect.send.pushed(lane, packed, self.now, |frame| streams.piece(frame));
-            self.protect.alike = alike.filter(|_| may_follow);
-            self.protect.closing = closing;
+            plan.alike = alike.filter(|_| may_follow);
+            plan.closing = closing;
         }
     }
 

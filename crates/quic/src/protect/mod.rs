@@ -84,14 +84,6 @@ pub(crate) struct Protect {
     pub(crate) due: Option<Due>,
     /// The last packet was for repair, or a repeat.
     pub(crate) repaired: bool,
-    /// What there is of a packet of this batch for a repair symbol with its header.
-    pub(crate) room: usize,
-    /// The last symbol of this batch, if others may be like it.
-    pub(crate) alike: Option<Alike>,
-    /// The next packet is the first of its batch, and says how long the others are.
-    pub(crate) leads: bool,
-    /// The last packet was the first of its batch and has a symbol, and the batch has room for all that follow.
-    pub(crate) closing: bool,
     /// Where other connections to this peer look, and when they were told last.
     shared: Option<(Arc<Estimates>, IpAddr)>,
     told: Time,
@@ -161,10 +153,6 @@ impl Protect {
             heeded: Self::HEEDED,
             due: None,
             repaired: false,
-            room: 0,
-            alike: None,
-            leads: false,
-            closing: false,
             shared,
             told: now,
         }

@@ -1,13 +1,13 @@
 use quickset_wire::Space;
 use quickset_wire::frame::Frame;
 
-use super::Permit;
+use super::{Permit, Plan};
 use crate::conn::Connection;
 use crate::packet::{Token, Writer};
 
 impl Connection {
     /// The frames of a packet, in order, each with its reason.
-    pub(super) fn fill(&mut self, space: Space, w: &mut Writer<'_>, permit: Permit) {
+    pub(super) fn fill(&mut self, space: Space, w: &mut Writer<'_>, permit: Permit, plan: &mut Plan) {
         // What arrived, first: loss detection at the other end waits for it, and it is small.
         if self.acks[space.index()].write(w, self.now) && space == Space::Data {
             if let Some(receive) = &mut self.protect.receive {
@@ -30,12 +30,12 @@ impl Connection {
             // An empty packet as large as this one holds what this one held when it was empty.
             view.room = view.room.max(w.len() + w.room());
             self.write_before_data(w, &view);
-            self.write_data(w, &view);
+            self.write_data(w, &view, plan);
             self.write_behind_data(w, &view);
         }
         // FEC-52: what was held did not fit beside the ACK, and the probe is for it; but not one that is small to get
         // through.
-        let waits = space == Space::Data && self.protect.repaired && !(permit.probe && self.is_least());
+        let waits = space == Space::Data && plan.repaired && !(permit.probe && self.is_least());
         // A probe must be answered (RFC 9002 §6.2.4).
         if permit.probe && !waits && !w.is_eliciting() {
             w.put(&Frame::Ping, Token::Nothing);

@@ -10,6 +10,7 @@ mod fill;
 mod grease;
 mod numbering;
 mod packet;
+mod plan;
 mod probe;
 mod size;
 mod sources;
@@ -21,6 +22,7 @@ use quickset_wire::Space;
 pub(crate) use fill::LONGER_HEADER;
 pub(crate) use grease::Grease;
 pub(crate) use numbering::Numbering;
+pub(crate) use plan::Plan;
 #[cfg(test)]
 pub(crate) use sources::{Need, Source};
 
@@ -72,6 +74,13 @@ impl Pad {
     }
 }
 
+/// What a packet may hold, and how long it has to become.
+#[derive(Clone, Copy, Debug)]
+struct Terms {
+    permit: Permit,
+    pad: Pad,
+}
+
 /// A packet that was written.
 #[derive(Clone, Copy, Debug)]
 struct Built {
@@ -94,7 +103,7 @@ impl Connection {
         }
         let segments = if self.config.gso { Batch::MAX_SEGMENTS } else { 1 };
         self.streams.set_max_frame(self.path.mtu);
-        self.begin_symbols();
+        let mut plan = self.plan_batch();
         let control = self.path.congestion.control();
         if control.prompt {
             self.asks.ask_prompt();
@@ -102,11 +111,14 @@ impl Connection {
         if self.streams.has_deadlines() {
             self.outbox.rate = pacing_rate(&control, self.recovery.rtt().smoothed());
         }
-        while out.count() < segments && (self.train_out(out, &control) || self.datagram_out(out, &control)) {
+        while out.count() < segments
+            && (self.train_out(out, &control, &mut plan) || self.datagram_out(out, &control, &mut plan))
+        {
             if self.scratch.unsealed.len() >= SEALED_TOGETHER {
                 self.seal(out);
             }
         }
+        self.protect.repaired = plan.repaired;
         self.seal(out);
         if out.is_empty() {
             return false;
@@ -144,7 +156,7 @@ impl Connection {
     }
 
     /// Adds one datagram. False when there is nothing to send, or no leave.
-    fn datagram_out(&mut self, out: &mut Batch, control: &Control) -> bool {
+    fn datagram_out(&mut self, out: &mut Batch, control: &Control, plan: &mut Plan) -> bool {
         let mut full = if out.is_empty() { self.path.mtu } else { out.segment() };
         if self.outbox.probes[Space::Data.index()] == 1 {
             full = full.min(self.least_size());
@@ -153,11 +165,11 @@ impl Connection {
         if (size < full && (size < self.least_datagram() || !out.is_empty())) || !out.has_room(size) {
             return false;
         }
-        self.protect.leads = out.is_empty();
+        plan.leads = out.is_empty();
         self.plan_slot();
         // Repair of short symbols is short, and in one batch so would be all the data behind it.
         let is_short = !out.is_empty() && out.segment() + MAX_TOP_UP < self.path.mtu;
-        if is_short && self.protect.repaired && self.protect.due.is_none() {
+        if is_short && plan.repaired && self.protect.due.is_none() {
             return false;
         }
         // Whoever has nothing to send does not wake up for the pacer.
@@ -191,7 +203,8 @@ impl Connection {
             let is_last = space.index() == last_space || size - used < 2 * MIN_COALESCED;
             let to = if padded { MIN_INITIAL.saturating_sub(used) } else { 0 };
             let permit = Permit { data, probe: self.outbox.probes[space.index()] > 0 };
-            last = self.packet_out(space, &mut buffer[used..], permit, Pad { to, is_last });
+            last =
+                self.packet_out(space, &mut buffer[used..], Terms { permit, pad: Pad { to, is_last } }, plan);
             used += last.len;
             if padded && is_last {
                 break;

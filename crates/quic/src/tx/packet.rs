@@ -2,29 +2,43 @@ use quickset_base::{Batch, Path as Address};
 use quickset_wire::header::{LongHeader, ShortHeader, clear_fixed_bit};
 use quickset_wire::{ConnectionId, PacketType, Space, packet_number};
 
-use super::{Built, MAX_TOP_UP, Pad, Permit};
+use super::{Built, MAX_TOP_UP, Pad, Plan, Terms};
 use crate::cc;
 use crate::conn::{Connection, Farewell};
 use crate::packet::{Header, Made, Numbered, Outgoing, Phase, Token, Want, Writer};
 use crate::recovery::SentPacket;
 
+/// Where a packet goes: an address, and the id that the peer has there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Destination {
+    pub(super) address: Address,
+    pub(super) id: ConnectionId,
+}
+
 impl Connection {
     /// Builds and records one packet at the start of `buffer`, as long at least as `pad` says. Those with a long header are
     /// sealed as well.
-    pub(super) fn packet_out(&mut self, space: Space, buffer: &mut [u8], permit: Permit, pad: Pad) -> Built {
+    pub(super) fn packet_out(
+        &mut self,
+        space: Space,
+        buffer: &mut [u8],
+        terms: Terms,
+        plan: &mut Plan,
+    ) -> Built {
+        let Terms { permit, pad } = terms;
         let buffer = self.within_length(space, buffer);
         let most = buffer.len();
         let mut packet = self.begin(space, buffer);
         let mut w = packet.writer();
-        self.fill(space, &mut w, permit);
+        self.fill(space, &mut w, permit, plan);
         let (written, eliciting, is_message) = (w.len(), w.is_eliciting(), w.ends_in_message());
         let pad_to = pad.of(packet.size_with(written), most);
         if written == 0 && pad_to == 0 {
             self.scratch.tokens = packet.abandon();
             return Built::NOTHING;
         }
-        self.note_filled(written, packet.room(), is_message);
-        let padded = self.padded(&packet, written, pad_to);
+        plan.even = self.note_filled(written, packet.room(), is_message) && plan.leads;
+        let padded = self.padded(&packet, written, pad_to, plan);
         // RFC 9002 §2, §B.4; RFC 9000 §13.2.7: packets with PADDING are in flight too.
         let in_flight = eliciting || padded > written;
         let mut made = packet.finish(written, padded);
@@ -93,7 +107,7 @@ impl Connection {
     }
 
     /// How long the payload becomes: what was written, and PADDING where it must be.
-    pub(super) fn padded(&self, packet: &Outgoing<'_>, written: usize, pad_to: usize) -> usize {
+    pub(super) fn padded(&self, packet: &Outgoing<'_>, written: usize, pad_to: usize, plan: &Plan) -> usize {
         let room = packet.room();
         let mut padded = written.max(packet.least()).max(packet.payload_of(pad_to)).min(room);
         // A segment a little shorter than those before it would end the batch, and one that is shorter than those behind it
@@ -101,22 +115,22 @@ impl Connection {
         // first of their batch on.
         let is_followed =
             packet.space() == Space::Data && (self.streams.want() > Want::None || !self.datagrams.is_empty());
-        let is_short = self.protect.closing || self.outbox.alike;
+        let is_short = plan.closing || plan.even;
         if is_followed && !is_short && room - padded <= MAX_TOP_UP {
             padded = room;
         }
         padded
     }
 
-    /// Notes how much of `room` the frames of a packet take, and whether others as long are to be expected: it is the first
-    /// of a batch, and the last packet held a message, too, was about full, and would have fitted into it. What else there is,
-    /// bytes of a stream, fills the packets that it gets.
+    /// Notes how much of `room` the frames of a packet take. Returns whether others as long are to be expected behind the first of
+    /// a batch: the last packet held a message, too, was about full, and would have fitted into it. What else there is, bytes of a
+    /// stream, fills the packets that it gets.
     #[inline]
-    fn note_filled(&mut self, written: usize, room: usize, is_message: bool) {
+    fn note_filled(&mut self, written: usize, room: usize, is_message: bool) -> bool {
         let filled = if is_message { written } else { usize::MAX };
         let last = std::mem::replace(&mut self.outbox.filled, filled);
         let is_as_last = last <= written && room <= last + MAX_TOP_UP;
-        self.outbox.alike = self.protect.leads && is_message && is_as_last;
+        is_message && is_as_last
     }
 
     /// As much of `buffer` as a packet can be long: the Length of a long header is a varint of two bytes.
@@ -189,11 +203,11 @@ impl Connection {
     pub(super) fn packet_beside(
         &mut self,
         out: &mut Batch,
-        (to, dcid): (Address, ConnectionId),
+        to: Destination,
         size: usize,
         fill: impl FnOnce(&mut Self, &mut Writer<'_>),
     ) {
-        let mut packet = self.begin_to(dcid, Space::Data, out.space(size));
+        let mut packet = self.begin_to(to.id, Space::Data, out.space(size));
         let mut w = packet.writer();
         fill(self, &mut w);
         let (written, room) = (w.len(), packet.room());
@@ -201,7 +215,7 @@ impl Connection {
         let len = self.sealed(&mut made);
         self.recovery.on_sent_elsewhere(made.at.number, self.now, len as u16, &mut made.tokens);
         self.scratch.tokens = made.tokens;
-        out.path = to;
+        out.path = to.address;
         out.commit(len);
         self.stats.sent_packets += 1;
         self.stats.sent_datagrams += 1;
@@ -246,7 +260,8 @@ impl Connection {
             w.put(&words, Token::Nothing);
         }
         let written = w.len();
-        let padded = self.padded(&packet, written, pad.of(packet.size_with(written), most));
+        let pad_to = pad.of(packet.size_with(written), most);
+        let padded = self.padded(&packet, written, pad_to, &Plan::default());
         let mut made = packet.finish(written, padded);
         let len = self.sealed(&mut made);
         let packet = SentPacket {

@@ -1,8 +1,9 @@
-use quickset_base::{Batch, Path as Address};
+use quickset_base::Batch;
+use quickset_wire::Space;
 use quickset_wire::frame::Frame;
-use quickset_wire::{ConnectionId, Space};
 
 use super::MIN_INITIAL;
+use super::packet::Destination;
 use crate::conn::Connection;
 use crate::packet::{Phase, Token, Writer};
 use crate::path::{LEAST, Probe};
@@ -10,8 +11,7 @@ use crate::path::{LEAST, Probe};
 /// Where a probe goes.
 #[derive(Clone, Copy, Debug)]
 struct Goal {
-    address: Address,
-    id: ConnectionId,
+    to: Destination,
     /// Bytes that may be sent there.
     budget: usize,
     in_use: bool,
@@ -31,8 +31,7 @@ impl Connection {
 
     fn probe_in_use(&mut self, out: &mut Batch) -> bool {
         let goal = Goal {
-            address: self.path.address,
-            id: *self.cids.remote(),
+            to: Destination { address: self.path.address, id: *self.cids.remote() },
             budget: self.path.amplification_budget(),
             in_use: true,
         };
@@ -54,7 +53,11 @@ impl Connection {
                 }
                 continue;
             };
-            let goal = Goal { address: way.address, id, budget: way.proof.budget(), in_use: false };
+            let goal = Goal {
+                to: Destination { address: way.address, id },
+                budget: way.proof.budget(),
+                in_use: false,
+            };
             let mut probe = std::mem::take(&mut way.probe);
             let sent = self.probe_out(out, &goal, &mut probe);
             let way = self.ways.get_mut(at);
@@ -79,7 +82,7 @@ impl Connection {
         }
         // RFC 9000 §8.2.1, §8.2.2: of 1200 bytes, unless as many were not yet earned.
         let size = MIN_INITIAL.min(goal.budget);
-        self.packet_beside(out, (goal.address, goal.id), size, |this, w| {
+        self.packet_beside(out, goal.to, size, |this, w| {
             this.fill_probe(w, probe, (challenges, size == MIN_INITIAL));
             if goal.in_use && !this.acks[Space::Data.index()].write(w, this.now) {
                 // RFC 9000 §9.3.3: where the peer asks whether we are still there, a packet that does not only probe keeps

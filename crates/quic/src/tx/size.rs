@@ -1,6 +1,7 @@
 use quickset_base::Batch;
 use quickset_wire::frame::Frame;
 
+use super::packet::Destination;
 use crate::conn::Connection;
 use crate::packet::{Phase, Token};
 use crate::path::LEAST;
@@ -42,8 +43,8 @@ impl Connection {
             self.fail(error);
             return false;
         }
-        let dcid = *self.cids.remote();
-        self.packet_beside(out, (self.path.address, dcid), size, |_, w| {
+        let to = Destination { address: self.path.address, id: *self.cids.remote() };
+        self.packet_beside(out, to, size, |_, w| {
             w.put(&Frame::Ping, token);
         });
         self.path.on_sent(size);

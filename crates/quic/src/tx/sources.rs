@@ -85,6 +85,7 @@ const BEHIND_DATA: &[Source] = &[
 ];
 
 impl Connection {
+    #[cfg_attr(not(test), expect(clippy::unused_self, reason = "tests add one"))]
     fn sources(&self) -> impl Iterator<Item = &'static Source> + use<> {
         let all = BEFORE_DATA.iter().chain(BEHIND_DATA);
         #[cfg(test)]

@@ -2,7 +2,7 @@ use quickset_base::Batch;
 use quickset_wire::frame::{source_symbol_header, stream_header};
 use quickset_wire::{self as wire, Space};
 
-use super::{MAX_OVERHEAD, MAX_TOP_UP, SEALED_TOGETHER};
+use super::{MAX_OVERHEAD, MAX_TOP_UP, Plan, SEALED_TOGETHER};
 use crate::cc::Control;
 use crate::conn::Connection;
 use crate::packet::{Key, Made, Packed, Phase, StreamFrame, Token, Want};
@@ -49,7 +49,7 @@ impl Connection {
     /// Adds datagrams that hold nothing but new data of one stream, or one of repair, as
     /// [`datagram_out`](Self::datagram_out) would one by one. What that asks every room for each packet is asked once for
     /// all of them here: while a batch is built, nothing changes it but what the packets themselves hold.
-    pub(super) fn train_out(&mut self, out: &mut Batch, control: &Control) -> bool {
+    pub(super) fn train_out(&mut self, out: &mut Batch, control: &Control, plan: &mut Plan) -> bool {
         if !self.has_only_data() {
             return false;
         }
@@ -68,21 +68,21 @@ impl Connection {
         }
         match self.protect.due {
             Some(_) if out.is_empty() => false,
-            Some(due) => self.repair_follows(out, &due),
-            None => self.data_follows(out, size, control),
+            Some(due) => self.repair_follows(out, &due, plan),
+            None => self.data_follows(out, size, control, plan),
         }
     }
 
     /// As many packets of data as may go before any room has to be asked again, sealed in groups on the way.
-    fn data_follows(&mut self, out: &mut Batch, size: usize, control: &Control) -> bool {
-        let is_short = self.protect.repaired && size + MAX_TOP_UP < self.path.mtu;
+    fn data_follows(&mut self, out: &mut Batch, size: usize, control: &Control, plan: &mut Plan) -> bool {
+        let is_short = plan.repaired && size + MAX_TOP_UP < self.path.mtu;
         if is_short || size < LEAST {
             return false;
         }
         // Where nothing cuts batches into datagrams, each has one of its own.
         let mut most = if self.config.gso { u64::MAX } else { 1 };
         let (stream, mut symbols) = if self.protect.send.is_active() {
-            let Some((stream, joined)) = self.board() else { return false };
+            let Some((stream, joined)) = self.board(plan) else { return false };
             // Nothing is due for the next packet, which was found out above, and for those behind it if that was said.
             most = most.min(self.protect.send.calm(self.moment()).max(1));
             if let Some((lane, _)) = joined {
@@ -92,7 +92,7 @@ impl Connection {
                 most = most.min(self.protect.send.may_follow(lane));
             }
             let symbols = joined.map(|(lane, limit)| {
-                let last = self.protect.alike.filter(|alike| alike.lane == lane);
+                let last = plan.alike.filter(|alike| alike.lane == lane);
                 let (session, sid) = self.protect.send.head(lane);
                 Symbols { lane, session, sid, limit, last, first: None, n: 0, bytes: 0 }
             });
@@ -118,21 +118,22 @@ impl Connection {
         match &mut symbols {
             Some(symbols) => {
                 self.tell(symbols);
-                self.protect.alike = symbols.last;
+                plan.alike = symbols.last;
             }
             None => self.protect.send.passed(n),
         }
         if n == 0 {
             return false;
         }
-        (self.protect.repaired, self.protect.closing) = (false, false);
+        (plan.repaired, plan.closing) = (false, false);
         self.streams.end_stretch(stream);
+        plan.leads = false;
         self.followed(n, n * size as u64);
         true
     }
 
     /// The packet of repair that is due. False when it takes another way, since that may not leave now or is for more.
-    fn repair_follows(&mut self, out: &mut Batch, due: &Due) -> bool {
+    fn repair_follows(&mut self, out: &mut Batch, due: &Due, plan: &mut Plan) -> bool {
         let (size, next) = (out.segment(), self.recovery.next_number(Space::Data));
         let Slot::Repair(lane) = due.slot else { return false };
         if self.numbering.leaves_out(next) {
@@ -148,14 +149,15 @@ impl Connection {
             self.scratch.tokens = packet.abandon();
             return false;
         }
-        (self.protect.closing, self.outbox.alike) = (false, false);
-        let padded = self.padded(&packet, written, 0);
+        (plan.closing, plan.even) = (false, false);
+        let padded = self.padded(&packet, written, 0, plan);
         self.protect.due = None;
-        self.protect.repaired = true;
+        plan.repaired = true;
         self.streams.repair_sent(due.turn, written);
         let made = packet.finish(written, padded);
         let size = self.leaves(made, begin);
         out.commit(size);
+        plan.leads = false;
         self.followed(1, size as u64);
         true
     }
@@ -166,7 +168,6 @@ impl Connection {
         {
             self.scratch.followed += n;
         }
-        self.protect.leads = false;
         self.outbox.filled = usize::MAX;
         self.drain_orphans();
         self.lifecycle.on_eliciting_sent(self.now);
