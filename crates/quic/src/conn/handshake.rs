@@ -148,7 +148,7 @@ impl Connection {
             self.discard(Space::Handshake);
             self.follow_preferred();
             if self.path.search.is_some() {
-                self.ways.stir();
+                self.candidates.stir();
             }
         }
     }

@@ -18,6 +18,7 @@ mod early;
 pub(crate) mod handshake;
 mod hasten;
 mod lifecycle;
+mod liveness;
 mod messages;
 mod paths;
 mod protection;
@@ -30,7 +31,6 @@ mod start;
 mod tests;
 mod verbs;
 mod versions;
-mod vigil;
 mod work;
 
 use std::collections::VecDeque;
@@ -47,7 +47,7 @@ use crate::datagram::{DatagramEvent, Datagrams};
 use crate::error::{Closed, TransportError};
 use crate::keys::KeyRing;
 use crate::packet::{Phase, Token, Unsealed, View};
-use crate::path::{LEAST, Marking, Path, Search, Ways};
+use crate::path::{Candidates, LEAST, Marking, Path, Search};
 use crate::protect::Protect;
 use crate::qlog::Qlog;
 use crate::recovery::{Recovery, Settled, assumed_rtt};
@@ -61,12 +61,12 @@ pub(crate) use allowance::{Allowance, CONNECTION_COST};
 pub(crate) use confirm::Confirmation;
 pub(crate) use handshake::Handshake;
 pub(crate) use lifecycle::{Expired, Farewell, Lifecycle};
+pub(crate) use liveness::Liveness;
 pub use paths::MoveError;
 pub(crate) use refused::Blockade;
 pub(crate) use start::Role;
 pub use start::{Signal, Start};
 pub(crate) use versions::{Negotiated, wished};
-pub(crate) use vigil::Vigil;
 pub use work::Carrier;
 use work::pace;
 
@@ -92,7 +92,7 @@ pub struct Connection {
     pub(crate) merged: [Merged; 3],
     pub(crate) recovery: Recovery,
     pub(crate) path: Path,
-    pub(crate) ways: Ways,
+    pub(crate) candidates: Candidates,
     pub(crate) cids: Cids,
     pub(crate) streams: Streams,
     pub(crate) datagrams: Datagrams,
@@ -100,7 +100,7 @@ pub struct Connection {
     pub(crate) handshake: Handshake,
     pub(crate) confirmation: Confirmation,
     pub(crate) lifecycle: Lifecycle,
-    pub(crate) vigil: Vigil,
+    pub(crate) liveness: Liveness,
     pub(crate) allowance: Allowance,
     /// What packets have earned of the work that some frames are.
     pub(crate) work: Work,
@@ -231,7 +231,7 @@ impl Connection {
             merged: Default::default(),
             recovery: Recovery::new(side, config.initial_rtt.unwrap_or_else(|| assumed_rtt(side, trip))),
             path,
-            ways: Ways::new(),
+            candidates: Candidates::new(),
             cids,
             streams: Streams::new(side, &(&*config).into()),
             datagrams: Datagrams::new(&config.datagrams),
@@ -239,7 +239,7 @@ impl Connection {
             handshake: Handshake::new(Box::new(params), role, remote_cid, version),
             confirmation: Confirmation::default(),
             lifecycle: Lifecycle::new(now, config.keep_alive, config.handshake_timeout),
-            vigil: Vigil::new(config.ask_after.filter(|_| side.is_client())),
+            liveness: Liveness::new(config.ask_after.filter(|_| side.is_client())),
             allowance: Allowance::new(account),
             work: pace(),
             blockade: Blockade::default(),
@@ -333,7 +333,7 @@ impl Connection {
         if !self.lifecycle.is_open() {
             return;
         }
-        self.on_vigil();
+        self.on_liveness();
         self.on_call();
         self.keys.on_time(now, pto);
         self.streams.on_time(&self.view());
@@ -358,7 +358,7 @@ impl Connection {
             self.on_time();
         }
         let held = self.blockade.holds(self.now) && self.lifecycle.is_open();
-        let probes = !held && self.ways.is_due(self.now) && self.lifecycle.is_open();
+        let probes = !held && self.candidates.is_due(self.now) && self.lifecycle.is_open();
         if probes {
             self.on_path_time();
         }
@@ -416,7 +416,7 @@ impl Connection {
             self.streams.deadline(),
             self.datagrams.deadline(),
             self.protect.deadline(),
-            self.ways.due().filter(|_| !held).map(|t| (t, Reason::PathValidation)),
+            self.candidates.due().filter(|_| !held).map(|t| (t, Reason::PathValidation)),
         ];
         rooms.into_iter().flatten().min_by_key(|(t, _)| *t)
     }
@@ -438,7 +438,7 @@ impl Connection {
             return;
         }
         self.path.check();
-        self.ways.check();
+        self.candidates.check();
         self.acks.iter().for_each(Acks::check);
         self.cids.check();
         self.streams.check();

@@ -9,7 +9,7 @@ use quickset_wire::{PacketType, Space};
 
 use super::{Connection, Event};
 use crate::packet::Phase;
-use crate::path::{Arrival, Kept, LEAST, Marking, Patience, Probe, Proof, Role, Saved, Way};
+use crate::path::{Arrival, Candidate, Kept, LEAST, Marking, Patience, Probe, Proof, Role, Saved};
 use crate::protect::Losses;
 use crate::qlog::Why;
 use crate::recovery::{Rtt, UNKNOWN_RTT};
@@ -52,7 +52,7 @@ impl Connection {
         }
         // RFC 9000 §18.2: what the server forbids concerns the address of the handshake.
         let forbids = self.handshake.peer.as_ref().is_some_and(|peer| peer.disable_active_migration);
-        if forbids && !self.ways.preferred {
+        if forbids && !self.candidates.preferred {
             return Err(MoveError::Forbidden);
         }
         self.try_path(Address { remote: self.path.address.remote, local })
@@ -70,17 +70,21 @@ impl Connection {
             return;
         }
         let address = Address::to(self.path.address.remote);
-        let way = Way { proof: Proof::chosen(), cid: self.cids.lend(), ..self.way(address, Role::Ours) };
-        self.add_way(way);
-        self.move_to(self.ways.len() - 1);
-        for way in self.ways.iter_mut().filter(|way| way.role == Role::Fallback) {
-            way.role = Role::Gone;
+        let candidate = Candidate {
+            proof: Proof::chosen(),
+            cid: self.cids.lend(),
+            ..self.candidate(address, Role::Ours)
+        };
+        self.add_candidate(candidate);
+        self.move_to(self.candidates.len() - 1);
+        for candidate in self.candidates.iter_mut().filter(|candidate| candidate.role == Role::Fallback) {
+            candidate.role = Role::Gone;
         }
     }
 
     /// Challenges a path that we would like to use.
     fn try_path(&mut self, address: Address) -> Result<(), MoveError> {
-        if self.ways.position(|way| way.role == Role::Ours).is_some() {
+        if self.candidates.position(|candidate| candidate.role == Role::Ours).is_some() {
             return Err(MoveError::UnderWay);
         }
         // RFC 9000 §9.5: no id on two paths.
@@ -88,9 +92,14 @@ impl Connection {
         if cid.is_none() && !self.cids.is_remote_empty() {
             return Err(MoveError::NoId);
         }
-        let mut way = Way { proof: Proof::chosen(), cid, until: Time::MAX, ..self.way(address, Role::Ours) };
-        way.probe.begin(self.now, self.patience());
-        self.add_way(way);
+        let mut candidate = Candidate {
+            proof: Proof::chosen(),
+            cid,
+            until: Time::MAX,
+            ..self.candidate(address, Role::Ours)
+        };
+        candidate.probe.begin(self.now, self.patience());
+        self.add_candidate(candidate);
         Ok(())
     }
 
@@ -123,7 +132,7 @@ impl Connection {
     /// A datagram that did not come on the path in use. False when it is dropped.
     pub(crate) fn receive_elsewhere(&mut self, datagram: Datagram) -> bool {
         let (address, size) = (datagram.path, datagram.bytes.len());
-        let is_known = self.ways.find(&address).is_some();
+        let is_known = self.candidates.find(&address).is_some();
         let is_welcome = if self.side.is_client() {
             // RFC 9000 §9: a server does not move. Which address of ours it was sent to is the system's affair.
             address.remote == self.path.address.remote || is_known
@@ -139,13 +148,14 @@ impl Connection {
         if is_known || self.side.is_server() {
             // With a long header the peer cannot have gone on with another id yet.
             let is_short = datagram.bytes.first().is_some_and(|first| first & 0x80 == 0);
-            let to = if is_short { self.cids.local_sequence(&datagram.bytes) } else { self.ways.peer_uses };
-            self.ways.arrival = Some(Arrival { address, size, to, is_known: false });
+            let to =
+                if is_short { self.cids.local_sequence(&datagram.bytes) } else { self.candidates.peer_uses };
+            self.candidates.arrival = Some(Arrival { address, size, to, is_known: false });
         } else {
             self.path.on_received(size);
         }
         let result = self.datagram(datagram);
-        self.ways.arrival = None;
+        self.candidates.arrival = None;
         if let Err(error) = result {
             self.fail(error);
         }
@@ -154,27 +164,27 @@ impl Connection {
 
     /// An authentic packet that is no copy came from elsewhere: the place is remembered, and challenged.
     pub(crate) fn greet(&mut self) {
-        let Some(arrival) = &mut self.ways.arrival else { return };
+        let Some(arrival) = &mut self.candidates.arrival else { return };
         if std::mem::replace(&mut arrival.is_known, true) {
             return;
         }
         let Arrival { address, size, to, .. } = *arrival;
-        let at = if let Some(at) = self.ways.find(&address) {
+        let at = if let Some(at) = self.candidates.find(&address) {
             at
         } else {
             let Ok(cid) = self.id_for(to) else { return };
-            let mut way = Way { cid, peer_uses: to, ..self.way(address, Role::Seen) };
+            let mut candidate = Candidate { cid, peer_uses: to, ..self.candidate(address, Role::Seen) };
             if self.phase == Phase::Confirmed {
-                way.probe.begin(self.now, self.patience());
+                candidate.probe.begin(self.now, self.patience());
             }
-            self.add_way(way);
-            self.ways.len() - 1
+            self.add_candidate(candidate);
+            self.candidates.len() - 1
         };
         let until = self.now + self.patience().all;
-        let way = self.ways.get_mut(at);
-        way.proof.on_received(size);
-        way.until = way.until.max(until);
-        self.ways.stir();
+        let candidate = self.candidates.get_mut(at);
+        candidate.proof.on_received(size);
+        candidate.until = candidate.until.max(until);
+        self.candidates.stir();
     }
 
     /// The id that packets to a new address of the peer carry, whose packets come to our id number `to`: a lent one, or
@@ -182,28 +192,29 @@ impl Connection {
     fn id_for(&mut self, to: Option<u64>) -> Result<Option<u64>, MoveError> {
         // RFC 9000 §9.5: the peer did not change its own, so the network moved it and nothing is given away by keeping
         // ours. An empty id says nothing anyway.
-        if self.cids.is_remote_empty() || (to.is_some() && to == self.ways.peer_uses) {
+        if self.cids.is_remote_empty() || (to.is_some() && to == self.candidates.peer_uses) {
             return Ok(None);
         }
-        let paired = to.and_then(|to| self.ways.paired(to)).filter(|cid| self.cids.lent(*cid).is_some());
+        let paired =
+            to.and_then(|to| self.candidates.paired(to)).filter(|cid| self.cids.lent(*cid).is_some());
         let lent = paired.or_else(|| self.cids.lend());
         // When it is not known which of our ids the peer uses, it may be this one.
-        if lent.is_none() && self.ways.peer_uses.is_some() { Err(MoveError::NoId) } else { Ok(lent) }
+        if lent.is_none() && self.candidates.peer_uses.is_some() { Err(MoveError::NoId) } else { Ok(lent) }
     }
 
     /// A packet from elsewhere was read whose number is the largest so far: unless it only probes, the peer is there
     /// now (RFC 9000 §9.3).
     pub(crate) fn arrived(&mut self, kind: PacketType, payload: &Bytes) {
         let is_move = self.side.is_server() && kind == PacketType::OneRtt && !is_probing(payload);
-        let at = self.ways.arrival.and_then(|arrival| self.ways.find(&arrival.address));
+        let at = self.candidates.arrival.and_then(|arrival| self.candidates.find(&arrival.address));
         let Some(at) = at.filter(|_| is_move && self.lifecycle.is_open()) else { return };
-        let is_validated = self.ways.get(at).proof.is_validated();
-        if is_validated || self.now >= self.ways.wary_until {
+        let is_validated = self.candidates.get(at).proof.is_validated();
+        if is_validated || self.now >= self.candidates.wary_until {
             self.move_to(at);
-            self.ways.arrival = None;
-        } else if !self.ways.get(at).probe.is_under_way() {
+            self.candidates.arrival = None;
+        } else if !self.candidates.get(at).probe.is_under_way() {
             let patience = self.patience();
-            self.ways.get_mut(at).probe.begin(self.now, patience);
+            self.candidates.get_mut(at).probe.begin(self.now, patience);
         }
     }
 
@@ -212,12 +223,12 @@ impl Connection {
     /// has nothing to challenge the address with yet, and may send it thrice of what comes from there until it has.
     pub(crate) fn arrived_early(&mut self, kind: PacketType) {
         let is_move = self.side.is_server() && matches!(kind, PacketType::Initial | PacketType::Handshake);
-        let at = self.ways.arrival.and_then(|arrival| self.ways.find(&arrival.address));
+        let at = self.candidates.arrival.and_then(|arrival| self.candidates.find(&arrival.address));
         let Some(at) = at.filter(|_| is_move && self.lifecycle.is_open()) else { return };
-        if self.ways.get(at).proof.is_validated() || self.now >= self.ways.wary_until {
-            self.ways.strayed = true;
+        if self.candidates.get(at).proof.is_validated() || self.now >= self.candidates.wary_until {
+            self.candidates.strayed = true;
             self.move_to(at);
-            self.ways.arrival = None;
+            self.candidates.arrival = None;
         }
     }
 
@@ -228,11 +239,11 @@ impl Connection {
         }
         let (now, patience) = (self.now, self.patience());
         self.path.probe.begin(now, patience);
-        for way in self.ways.iter_mut() {
-            way.probe.begin(now, patience);
-            way.until = way.until.max(now + patience.all);
+        for candidate in self.candidates.iter_mut() {
+            candidate.probe.begin(now, patience);
+            candidate.until = candidate.until.max(now + patience.all);
         }
-        self.ways.stir();
+        self.candidates.stir();
     }
 
     /// PATH_CHALLENGE: answered on the path that it came on (RFC 9000 §8.2.2).
@@ -241,13 +252,13 @@ impl Connection {
             // There may be no keys for an answer yet.
             return;
         }
-        self.vigil.found();
-        match self.ways.arrival.map(|arrival| self.ways.find(&arrival.address)) {
+        self.liveness.found();
+        match self.candidates.arrival.map(|arrival| self.candidates.find(&arrival.address)) {
             None => self.path.probe.on_challenge(data),
-            Some(Some(at)) => self.ways.get_mut(at).probe.on_challenge(data),
+            Some(Some(at)) => self.candidates.get_mut(at).probe.on_challenge(data),
             Some(None) => {}
         }
-        self.ways.stir();
+        self.candidates.stir();
     }
 
     /// PATH_RESPONSE: whatever path it came on, it validates that of the challenge (RFC 9000 §8.2.3).
@@ -263,16 +274,16 @@ impl Connection {
                 // RFC 9000 §8.2.1: the address is the peer's. Whether datagrams of 1200 bytes get there is not known.
                 self.path.probe.begin(self.now, patience);
             }
-            self.ways.stir();
+            self.candidates.stir();
             return;
         }
-        for at in 0..self.ways.len() {
-            let way = self.ways.get_mut(at);
-            let Some(proven) = way.probe.on_response(data) else { continue };
-            way.proof.prove(proven.full);
-            let is_goal = proven.full && way.role == Role::Ours;
+        for at in 0..self.candidates.len() {
+            let candidate = self.candidates.get_mut(at);
+            let Some(proven) = candidate.probe.on_response(data) else { continue };
+            candidate.proof.prove(proven.full);
+            let is_goal = proven.full && candidate.role == Role::Ours;
             if !proven.full {
-                way.probe.begin(self.now, patience);
+                candidate.probe.begin(self.now, patience);
             }
             if is_goal {
                 self.move_to(at);
@@ -281,7 +292,7 @@ impl Connection {
             if proven.full {
                 self.release_kept();
             }
-            self.ways.stir();
+            self.candidates.stir();
             return;
         }
     }
@@ -289,32 +300,34 @@ impl Connection {
 
 /// What follows.
 impl Connection {
-    /// The connection goes on over way number `at`.
+    /// The connection goes on over candidate number `at`.
     fn move_to(&mut self, at: usize) {
-        let mut way = self.ways.remove(at);
+        let mut candidate = self.candidates.remove(at);
         let (now, patience) = (self.now, self.patience());
-        if !self.path.is_validated() && way.proof.is_validated() {
+        if !self.path.is_validated() && candidate.proof.is_validated() {
             // The peer was not there, or not for long: somebody sends copies of its packets (RFC 9000 §9.3.1, §9.3.3).
-            self.ways.wary_until = now + patience.all;
+            self.candidates.wary_until = now + patience.all;
             self.stats.failed_moves += 1;
         }
-        let like = self.path.is_like(&way.address) && way.saved.is_none() && way.role != Role::Ours;
-        let (saved, number) = (way.saved.take(), way.number);
+        let like = self.path.is_like(&candidate.address)
+            && candidate.saved.is_none()
+            && candidate.role != Role::Ours;
+        let (saved, number) = (candidate.saved.take(), candidate.number);
         let saved = if like {
             None
         } else {
-            Some(saved.map_or_else(|| self.unknown(way.address.remote.is_ipv6()), |saved| *saved))
+            Some(saved.map_or_else(|| self.unknown(candidate.address.remote.is_ipv6()), |saved| *saved))
         };
         let is_narrow = saved.as_ref().is_some_and(|saved| saved.mtu < self.path.mtu);
         let rtt = self.recovery.change_path(number, saved.as_ref().map(|saved| saved.rtt), now);
         let was_validated = self.path.is_validated();
-        let mut left = Way {
+        let mut left = Candidate {
             address: self.path.address,
             role: if was_validated { Role::Fallback } else { Role::Seen },
-            cid: self.exchange_ids(way.cid),
-            peer_uses: std::mem::replace(&mut self.ways.peer_uses, way.peer_uses),
-            proof: std::mem::replace(&mut self.path.proof, way.proof),
-            probe: std::mem::replace(&mut self.path.probe, way.probe),
+            cid: self.exchange_ids(candidate.cid),
+            peer_uses: std::mem::replace(&mut self.candidates.peer_uses, candidate.peer_uses),
+            proof: std::mem::replace(&mut self.path.proof, candidate.proof),
+            probe: std::mem::replace(&mut self.path.probe, candidate.probe),
             number: std::mem::replace(&mut self.path.number, number),
             saved: None,
             until: now + patience.all,
@@ -323,14 +336,14 @@ impl Connection {
             let congestion = std::mem::replace(&mut self.path.congestion, saved.congestion);
             let pacer = std::mem::replace(&mut self.path.pacer, saved.pacer);
             let ecn = std::mem::replace(&mut self.path.ecn, saved.ecn);
-            let losses = self.protect.exchange_losses(saved.losses, way.address.remote.ip(), now);
+            let losses = self.protect.exchange_losses(saved.losses, candidate.address.remote.ip(), now);
             let mtu = std::mem::replace(&mut self.path.mtu, saved.mtu);
             let search = std::mem::replace(&mut self.path.search, saved.search);
             let saved = Saved { congestion, pacer, rtt, ecn, losses, mtu, search };
             left.saved = was_validated.then(|| Box::new(saved));
             self.on_other_size();
         }
-        self.path.address = way.address;
+        self.path.address = candidate.address;
         if self.path.is_validated() {
             // A check of it that began while the peer was elsewhere proves nothing when it runs out.
             self.path.probe.end();
@@ -356,14 +369,14 @@ impl Connection {
         if self.path.is_validated() {
             self.tell_moved();
         }
-        self.ways.stir();
+        self.candidates.stir();
     }
 
     /// What becomes of the path that was in use.
-    fn leave(&mut self, mut left: Way, patience: Patience) {
+    fn leave(&mut self, mut left: Candidate, patience: Patience) {
         if left.role == Role::Fallback {
-            for way in self.ways.iter_mut().filter(|way| way.role == Role::Fallback) {
-                way.role = Role::Seen;
+            for candidate in self.candidates.iter_mut().filter(|candidate| candidate.role == Role::Fallback) {
+                candidate.role = Role::Seen;
             }
             if self.side.is_server() && self.phase == Phase::Confirmed {
                 // RFC 9000 §9.3.3: if the peer is still there, it says so, and is followed back.
@@ -375,19 +388,19 @@ impl Connection {
             self.forget(&left);
             return;
         }
-        self.add_way(left);
+        self.add_candidate(left);
     }
 
-    /// The id of a way goes into use. Returns the number of the one that was, if it is another.
+    /// The id of a candidate goes into use. Returns the number of the one that was, if it is another.
     fn exchange_ids(&mut self, lent: Option<u64>) -> Option<u64> {
         let lent = lent?;
         // The peer may have retired it meanwhile.
         let lent = self.cids.lent(lent).map(|_| lent).or_else(|| self.cids.lend())?;
         let old = self.cids.exchange(lent)?;
-        for way in self.ways.iter_mut() {
-            way.cid = way.cid.or(Some(old)).filter(|cid| *cid != lent);
+        for candidate in self.candidates.iter_mut() {
+            candidate.cid = candidate.cid.or(Some(old)).filter(|cid| *cid != lent);
         }
-        self.ways.kept = self.ways.kept.filter(|kept| kept.cid != lent);
+        self.candidates.kept = self.candidates.kept.filter(|kept| kept.cid != lent);
         Some(old)
     }
 
@@ -413,20 +426,20 @@ impl Connection {
         }
         self.on_size_time();
         let mut at = 0;
-        while at < self.ways.len() {
+        while at < self.candidates.len() {
             let (now, settled) = (self.now, self.path.is_validated());
-            let way = self.ways.get_mut(at);
-            let failed = way.probe.has_failed(now);
+            let candidate = self.candidates.get_mut(at);
+            let failed = candidate.probe.has_failed(now);
             if failed {
-                way.probe.end();
+                candidate.probe.end();
             }
-            let over = way.until <= now && (way.role != Role::Fallback || settled);
-            if over || (failed && matches!(way.role, Role::Seen | Role::Ours)) {
-                let way = self.ways.remove(at);
-                self.forget(&way);
-                if way.role == Role::Ours {
+            let over = candidate.until <= now && (candidate.role != Role::Fallback || settled);
+            if over || (failed && matches!(candidate.role, Role::Seen | Role::Ours)) {
+                let candidate = self.candidates.remove(at);
+                self.forget(&candidate);
+                if candidate.role == Role::Ours {
                     self.stats.failed_moves += 1;
-                    self.outbox.events.push_back(Event::NotMoved(way.address));
+                    self.outbox.events.push_back(Event::NotMoved(candidate.address));
                 }
             } else {
                 at += 1;
@@ -438,10 +451,10 @@ impl Connection {
     fn on_path_failed(&mut self) {
         self.path.probe.end();
         let failed = self.path.address;
-        let last = self.ways.position(|way| way.role == Role::Fallback);
+        let last = self.candidates.position(|candidate| candidate.role == Role::Fallback);
         // Of a server whose client was followed within the handshake, the one that has answered since.
-        let answered = |way: &Way| way.role == Role::Seen && way.proof.is_validated();
-        let seen = || self.ways.position(answered).filter(|_| self.side.is_server());
+        let answered = |candidate: &Candidate| candidate.role == Role::Seen && candidate.proof.is_validated();
+        let seen = || self.candidates.position(answered).filter(|_| self.side.is_server());
         if let Some(at) = last.or_else(seen) {
             self.move_to(at);
             if self.side.is_client() {
@@ -457,9 +470,9 @@ impl Connection {
 
     /// The application hears where the connection is now.
     fn tell_moved(&mut self) {
-        if self.ways.told != self.path.number {
-            self.ways.told = self.path.number;
-            self.ways.preferred |= self.is_at_preferred();
+        if self.candidates.told != self.path.number {
+            self.candidates.told = self.path.number;
+            self.candidates.preferred |= self.is_at_preferred();
             self.stats.moves += 1;
             self.outbox.events.push_back(Event::Moved(self.path.address));
         }
@@ -473,19 +486,19 @@ impl Connection {
         })
     }
 
-    fn add_way(&mut self, way: Way) {
-        if let Some(evicted) = self.ways.add(way) {
+    fn add_candidate(&mut self, candidate: Candidate) {
+        if let Some(evicted) = self.candidates.add(candidate) {
             self.forget(&evicted);
         }
-        self.ways.stir();
+        self.candidates.stir();
     }
 
-    /// A way is given up, and its id with it; unless it is where the peer was seen and could not be reached.
-    fn forget(&mut self, way: &Way) {
-        let Some(cid) = way.cid else { return };
-        let old = match way.peer_uses {
-            Some(peer_uses) if way.role == Role::Seen && !way.proof.is_validated() => {
-                self.ways.kept.replace(Kept { peer_uses, cid }).map(|kept| kept.cid)
+    /// A candidate is given up, and its id with it; unless it is where the peer was seen and could not be reached.
+    fn forget(&mut self, candidate: &Candidate) {
+        let Some(cid) = candidate.cid else { return };
+        let old = match candidate.peer_uses {
+            Some(peer_uses) if candidate.role == Role::Seen && !candidate.proof.is_validated() => {
+                self.candidates.kept.replace(Kept { peer_uses, cid }).map(|kept| kept.cid)
             }
             _ => Some(cid),
         };
@@ -494,15 +507,15 @@ impl Connection {
 
     /// The peer answers again.
     fn release_kept(&mut self) {
-        let kept = self.ways.kept.take();
+        let kept = self.candidates.kept.take();
         self.give_back(kept.map(|kept| kept.cid));
     }
 
     /// An id of the peer's is retired when nothing needs it any more.
     fn give_back(&mut self, cid: Option<u64>) {
         let Some(cid) = cid else { return };
-        let is_kept = self.ways.kept.is_some_and(|kept| kept.cid == cid);
-        if is_kept || self.ways.position(|way| way.cid == Some(cid)).is_some() {
+        let is_kept = self.candidates.kept.is_some_and(|kept| kept.cid == cid);
+        if is_kept || self.candidates.position(|candidate| candidate.cid == Some(cid)).is_some() {
             return;
         }
         if let Err(error) = self.cids.give_back(cid) {
@@ -510,16 +523,16 @@ impl Connection {
         }
     }
 
-    /// A way of which nothing is known, but that it is.
-    fn way(&mut self, address: Address, role: Role) -> Way {
-        Way {
+    /// A candidate of which nothing is known, but that it is.
+    fn candidate(&mut self, address: Address, role: Role) -> Candidate {
+        Candidate {
             address,
             role,
             cid: None,
             peer_uses: None,
             proof: Proof::default(),
             probe: Probe::default(),
-            number: self.ways.number(),
+            number: self.candidates.number(),
             saved: None,
             until: self.now,
         }
@@ -541,7 +554,7 @@ impl Connection {
     pub(crate) fn rest_paths(&mut self) {
         let in_use = self.path.probe.due(self.path.amplification_budget() >= LEAST);
         let in_use = in_use.into_iter().chain(self.size_due()).min();
-        self.ways.rest(in_use, self.path.is_validated());
+        self.candidates.rest(in_use, self.path.is_validated());
     }
 
     /// Whether challenges and answers can be written.

@@ -139,7 +139,7 @@ impl Connection {
         if here {
             self.path.proof.on_refused(missing.bytes);
             self.path.ecn.on_refused(missing.datagrams);
-        } else if let Some(way) = self.ways.iter_mut().find(|way| way.address == batch.path) {
+        } else if let Some(way) = self.candidates.iter_mut().find(|way| way.address == batch.path) {
             way.proof.on_refused(missing.bytes);
         }
         let is_size = refusal.obstacle == Obstacle::Size;

@@ -16,7 +16,7 @@ impl Connection {
         let Some(search) = self.path.search.as_mut().filter(|_| path == self.path.number) else { return };
         let before = self.path.mtu;
         let mtu = search.on_arrived(size.into(), self.now, before);
-        self.ways.stir();
+        self.candidates.stir();
         if mtu > before {
             self.path.set_mtu(mtu);
             tracing::debug!(mtu, "the path takes larger datagrams");
@@ -33,7 +33,7 @@ impl Connection {
         self.stats.mtu.lost_probes += 1;
         let Some(search) = self.path.search.as_mut().filter(|_| path == self.path.number) else { return };
         search.on_lost(size.into(), self.now, (self.path.mtu, pause));
-        self.ways.stir();
+        self.candidates.stir();
     }
 
     /// Packets were settled: do large ones still get through?
@@ -58,14 +58,14 @@ impl Connection {
         if let Some(search) = &mut self.path.search {
             search.on_refused(size, now, mtu);
         }
-        self.ways.stir();
+        self.candidates.stir();
     }
 
     /// What was to try a size did not leave, for another reason.
     pub(super) fn on_size_untried(&mut self) {
         if let Some(search) = &mut self.path.search {
             search.untried();
-            self.ways.stir();
+            self.candidates.stir();
         }
     }
 
@@ -81,7 +81,7 @@ impl Connection {
         if let Some(search) = &mut self.path.search {
             search.on_refused(size, now, mtu);
         }
-        self.ways.stir();
+        self.candidates.stir();
         self.stats.mtu.falls += 1;
         tracing::debug!(mtu, before, "the system takes no datagrams as large any more");
         self.recode(before);
@@ -118,9 +118,9 @@ impl Connection {
     /// What carries less than it did is another road (RFC 9000 §9.4), and what was lost of too large datagrams says
     /// nothing of its congestion, however much it was.
     fn begin_anew(&mut self) {
-        let (number, mtu) = (self.ways.number(), self.path.mtu as u64);
-        if self.ways.told == self.path.number {
-            self.ways.told = number;
+        let (number, mtu) = (self.candidates.number(), self.path.mtu as u64);
+        if self.candidates.told == self.path.number {
+            self.candidates.told = number;
         }
         self.path.number = number;
         self.recovery.change_path(number, None, self.now);
@@ -133,7 +133,7 @@ impl Connection {
     pub(super) fn on_other_size(&mut self) {
         if let Some(search) = &mut self.path.search {
             search.rest();
-            self.ways.stir();
+            self.candidates.stir();
         }
     }
 

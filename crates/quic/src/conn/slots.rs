@@ -30,11 +30,11 @@ impl Connection {
             self.drain_orphans();
             return;
         }
-        let calm = self.protect.send.calm(self.moment()) > 0;
-        if calm && !self.streams.awaits_repair() {
+        let quiet = self.protect.send.quiet(self.moment()) > 0;
+        if quiet && !self.streams.awaits_repair() {
             return;
         }
-        if !calm {
+        if !quiet {
             self.ask_policies();
         }
         // A slot may turn out to be for nothing: what was held is not wanted any more.

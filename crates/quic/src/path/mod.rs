@@ -1,7 +1,7 @@
 //! The network paths: who is at the other end, what it may be sent, and the congestion state.
 //!
 //! *In:* received bytes, PATH_CHALLENGE and PATH_RESPONSE, congestion feedback. *Out:* the amplification budget,
-//! challenges and answers, window and pacing. One path is in use, [`Path`]; beside it [`Ways`] has those that are
+//! challenges and answers, window and pacing. One path is in use, [`Path`]; beside it [`Candidates`] has those that are
 //! being validated and the one to go back to. Who moves when is for [`conn`](crate::conn) to say.
 //!
 //! Invariants: to an address that has not answered at most three times the bytes it sent are sent (RFC 9000 §8.1,
@@ -10,21 +10,21 @@
 //! arrive, or may be (§13.4.2); no larger datagrams than a path is known or configured to take are sent on it, but
 //! those that find that out ([`Search`]).
 
+mod candidates;
 mod ecn;
 mod probe;
 mod proof;
 mod search;
-mod ways;
 
 use quickset_base::{Path as Address, Time};
 
 use crate::cc::{self, Congestion, Pacer};
+pub(crate) use candidates::{Arrival, Candidate, Candidates, Kept, LEAST, Role, Saved};
 pub(crate) use ecn::Marking;
 pub(crate) use probe::{Patience, Probe};
 pub(crate) use proof::Proof;
 pub use search::MtuDiscovery;
 pub(crate) use search::Search;
-pub(crate) use ways::{Arrival, Kept, LEAST, Role, Saved, Way, Ways};
 
 /// The path in use.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ impl Path {
     /// Whether a datagram from there comes on this path.
     #[inline]
     pub(crate) fn takes(&self, from: &Address) -> bool {
-        ways::takes(&self.address, from)
+        candidates::takes(&self.address, from)
     }
 
     /// Whether nothing but the peer's port is another there: a NAT's doing, on the same road (RFC 9000 §9.4).

@@ -101,7 +101,7 @@ impl Connection {
             }
             Frame::RetireConnectionId { sequence } => {
                 if let Some(wanted) = self.cids.on_retire(sequence)? {
-                    self.ways.on_retired(sequence);
+                    self.candidates.on_retired(sequence);
                     self.outbox.signals.push_back(Signal::RetiredCid(sequence));
                     if wanted > 0 {
                         self.outbox.signals.push_back(Signal::NeedCids(wanted));

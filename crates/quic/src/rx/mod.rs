@@ -184,9 +184,9 @@ impl Connection {
             self.fail(violation("acknowledges nothing"));
             return;
         }
-        if !self.ways.is_quiet() {
+        if !self.candidates.is_quiet() {
             // What came may be what an address was waiting for to be sent more.
-            self.ways.stir();
+            self.candidates.stir();
         }
     }
 
@@ -201,7 +201,7 @@ impl Connection {
     /// Whether a datagram came on the path in use.
     #[inline]
     fn is_on_path(&self, datagram: &Datagram) -> bool {
-        self.path.takes(&datagram.path) && !self.ways.claims(&datagram.path)
+        self.path.takes(&datagram.path) && !self.candidates.claims(&datagram.path)
     }
 
     /// Whether it did and is one packet with a short header, to be opened in the same way whatever those before it say.
@@ -420,7 +420,7 @@ impl Connection {
         self.lifecycle.on_heard(self.now);
         self.stats.received_packets += 1;
         let is_newest = largest.is_none_or(|largest| opened.number > largest);
-        if self.ways.arrival.is_some() {
+        if self.candidates.arrival.is_some() {
             self.greet();
             if is_newest && self.phase < Phase::Confirmed {
                 // First, since what the packet says may bring answers.
@@ -429,7 +429,7 @@ impl Connection {
         }
         if space == Space::Handshake && self.side.is_server() {
             // RFC 9000 §8.1, §17.2.2.1: only who received our Initial can send this. RFC 9001 §4.9.1.
-            if self.ways.arrival.is_none() && !self.ways.strayed && !self.path.is_validated() {
+            if self.candidates.arrival.is_none() && !self.candidates.strayed && !self.path.is_validated() {
                 self.path.validate();
                 self.outbox.signals.push_back(Signal::Proven);
             }
@@ -464,7 +464,7 @@ impl Connection {
         }
         // RFC 9000 §13.2.5: the wait for keys is a delay of ours, and as such is told.
         self.acks[space.index()].on_packet(opened.number, came, eliciting, ecn);
-        if self.ways.arrival.is_some() && is_newest {
+        if self.candidates.arrival.is_some() && is_newest {
             self.arrived(kind, &payload);
         }
         if space == Space::Data {

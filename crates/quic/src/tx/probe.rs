@@ -22,7 +22,7 @@ impl Connection {
     ///
     /// They are outside of congestion control, which knows the path in use only: [`Probe`] bounds them.
     pub(crate) fn transmit_probe(&mut self, out: &mut Batch) -> bool {
-        let sent = self.may_probe_paths() && (self.probe_in_use(out) || self.probe_ways(out));
+        let sent = self.may_probe_paths() && (self.probe_in_use(out) || self.probe_candidates(out));
         if !sent {
             self.rest_paths();
         }
@@ -42,27 +42,27 @@ impl Connection {
         sent > 0
     }
 
-    fn probe_ways(&mut self, out: &mut Batch) -> bool {
-        for at in 0..self.ways.len() {
-            let way = self.ways.get_mut(at);
-            let Some(id) = way.cid.map_or(Some(*self.cids.remote()), |cid| self.cids.lent(cid)) else {
+    fn probe_candidates(&mut self, out: &mut Batch) -> bool {
+        for at in 0..self.candidates.len() {
+            let candidate = self.candidates.get_mut(at);
+            let Some(id) = candidate.cid.map_or(Some(*self.cids.remote()), |cid| self.cids.lent(cid)) else {
                 // The peer retired it: it has another for this path, or none.
-                way.cid = self.cids.lend();
-                if way.cid.is_none() {
-                    way.probe = Probe::default();
+                candidate.cid = self.cids.lend();
+                if candidate.cid.is_none() {
+                    candidate.probe = Probe::default();
                 }
                 continue;
             };
             let goal = Goal {
-                to: Destination { address: way.address, id },
-                budget: way.proof.budget(),
+                to: Destination { address: candidate.address, id },
+                budget: candidate.proof.budget(),
                 in_use: false,
             };
-            let mut probe = std::mem::take(&mut way.probe);
+            let mut probe = std::mem::take(&mut candidate.probe);
             let sent = self.probe_out(out, &goal, &mut probe);
-            let way = self.ways.get_mut(at);
-            way.probe = probe;
-            way.proof.on_sent(sent);
+            let candidate = self.candidates.get_mut(at);
+            candidate.probe = probe;
+            candidate.proof.on_sent(sent);
             if sent > 0 {
                 return true;
             }
@@ -95,7 +95,7 @@ impl Connection {
 
     fn fill_probe(&mut self, w: &mut Writer<'_>, probe: &mut Probe, (challenges, full): (bool, bool)) {
         if challenges {
-            let data = self.ways.draw(|| self.numbering.fork());
+            let data = self.candidates.draw(|| self.numbering.fork());
             if w.put(&Frame::PathChallenge(data), Token::PathChallenge) {
                 probe.on_challenged(data, self.now, full);
             }

@@ -33,7 +33,7 @@ impl Connection {
     ///
     /// It is outside of congestion control, which has every reason to hold it back: few are sent, and they are small.
     pub(crate) fn transmit_call(&mut self, out: &mut Batch) -> bool {
-        self.vigil.takes_call() && self.lifecycle.is_open() && self.ping_out(out, LEAST, Token::Nothing)
+        self.liveness.takes_call() && self.lifecycle.is_open() && self.ping_out(out, LEAST, Token::Nothing)
     }
 
     /// A datagram of `size` bytes with nothing but PING and PADDING, which loss detection knows and congestion control does

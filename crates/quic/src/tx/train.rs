@@ -84,7 +84,7 @@ impl Connection {
         let (stream, mut symbols) = if self.protect.send.is_active() {
             let Some((stream, joined)) = self.board(plan) else { return false };
             // Nothing is due for the next packet, which was found out above, and for those behind it if that was said.
-            most = most.min(self.protect.send.calm(self.moment()).max(1));
+            most = most.min(self.protect.send.quiet(self.moment()).max(1));
             if let Some((lane, _)) = joined {
                 if self.protect.send.may_be_unmarked(lane, self.recovery.next_number(Space::Data)) {
                     return false;

@@ -591,7 +591,7 @@ fn a_peer_without_ids_is_followed_as_well() {
     let packet = pair.utter();
     pair.server.cids.set_remote(ConnectionId::EMPTY);
     // Were ids used, a number of ours that it did not use before would ask for one of its own.
-    pair.server.ways.peer_uses = Some(7);
+    pair.server.candidates.peer_uses = Some(7);
     pair.give(elsewhere(), &packet);
     assert_eq!(pair.server.path(), elsewhere());
     let asked = sent(&mut pair.server, pair.now);
@@ -604,7 +604,7 @@ fn without_a_spare_id_nobody_is_followed() {
     let mut pair = joined();
     exchange(&mut pair, address(1), Duration::from_millis(100));
     let packet = pair.utter();
-    pair.server.ways.peer_uses = Some(7);
+    pair.server.candidates.peer_uses = Some(7);
     pair.give(elsewhere(), &packet);
     assert_eq!(pair.server.path(), address(1));
     assert!(sent(&mut pair.server, pair.now).iter().all(|(to, _)| *to == address(1)));

@@ -8,13 +8,13 @@
 //!
 //! Sources: `spec/fec.md`; FlEC, algorithm 1.
 
-mod calm;
 mod coded;
 mod flights;
 mod kept;
 mod lane;
 mod outlook;
 mod owed;
+mod quiet;
 mod span;
 #[cfg(test)]
 mod tests;
@@ -27,14 +27,14 @@ use quickset_base::Time;
 use quickset_wire::Schemes;
 use quickset_wire::frame::RepairHeader;
 
-use calm::Calm;
-pub(crate) use calm::{Answer, Moment};
 use coded::{Coded, Decision};
 use kept::Symbol;
 use lane::Lane;
 pub(crate) use lane::{Counts, Recovered};
 pub(crate) use outlook::Outlook;
 use owed::Made;
+use quiet::QuietBudget;
+pub(crate) use quiet::{Answer, Moment};
 
 use super::policy::{self, Carried, Code, Protection};
 use crate::packet::{Channel, Packed, StreamFrame, Token};
@@ -55,7 +55,7 @@ pub(crate) struct Sending {
     /// Of the latest FEC_WINDOW.
     epoch: u64,
     /// Nothing is due for some symbols more.
-    calm: Calm,
+    quiet: QuietBudget,
     /// What the last packet joined.
     answer: Option<Answer>,
     /// First of a lane may move.
@@ -160,24 +160,24 @@ impl Sending {
 
     /// A batch begins: whatever happened since the last one, policies are asked afresh.
     pub(crate) fn stir(&mut self) {
-        self.calm = Calm::default();
+        self.quiet = QuietBudget::default();
         self.answer = None;
     }
 
     /// For so many packets with data more nothing is due for any channel: all were asked, and said so.
     #[inline]
-    pub(crate) fn calm(&self, moment: Moment) -> u64 {
-        self.calm.left(moment)
+    pub(crate) fn quiet(&self, moment: Moment) -> u64 {
+        self.quiet.left(moment)
     }
 
     /// All channels with lanes are about to be asked.
     pub(crate) fn ask(&mut self) {
-        self.calm.ask();
+        self.quiet.ask();
     }
 
     /// All of them were, at this moment, and nothing is due.
     pub(crate) fn rest(&mut self, moment: Moment) {
-        self.calm.begin(moment);
+        self.quiet.begin(moment);
     }
 
     /// What a slot is for that `channel` has won, whatever its policy would say: what it said before is to be done first.
@@ -196,12 +196,12 @@ impl Sending {
         }
         let coded = self.channels.get_mut(&channel)?;
         if coded.lanes.iter().flatten().all(|at| self.lanes[*at].next() == 0) {
-            self.calm.limit(0);
+            self.quiet.limit(0);
             return None;
         }
         let Decision { slot, wake, quiet } = coded.decide(&mut self.lanes, outlook);
         coded.wake = wake;
-        self.calm.limit(quiet);
+        self.quiet.limit(quiet);
         slot
     }
 
@@ -292,7 +292,7 @@ impl Sending {
     /// `n` packets with data that is no symbol were written.
     #[inline]
     pub(crate) fn passed(&mut self, n: u64) {
-        self.calm.pass(n);
+        self.quiet.pass(n);
     }
 
     /// A symbol of `lane` was written; `piece` gives what it shares with its stream. Returns whether those that are like it may
@@ -305,7 +305,7 @@ impl Sending {
         now: Time,
         piece: impl FnOnce(&StreamFrame) -> Option<Bytes>,
     ) -> bool {
-        self.calm.pass(1);
+        self.quiet.pass(1);
         self.lanes[lane].push(packed, now, piece)
     }
 
@@ -318,7 +318,7 @@ impl Sending {
         (n, bytes): (u64, u64),
         (number, now): (u64, Time),
     ) {
-        self.calm.pass(n);
+        self.quiet.pass(n);
         self.lanes[lane].follow(frame, (n, bytes), (number, now));
     }
 

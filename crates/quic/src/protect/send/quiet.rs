@@ -14,7 +14,7 @@ pub(crate) struct Moment {
 /// For how many packets more of one batch nothing is due, as all policies said: asking each of them for each packet
 /// would cost more than sealing it.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Calm {
+pub(super) struct QuietBudget {
     since: Option<Moment>,
     left: u64,
     /// What the round of questions under way has found so far.
@@ -33,7 +33,7 @@ pub(crate) struct Answer {
     pub(crate) joined: Option<(usize, usize)>,
 }
 
-impl Calm {
+impl QuietBudget {
     #[inline]
     pub(super) fn left(&self, moment: Moment) -> u64 {
         if self.since == Some(moment) { self.left } else { 0 }
@@ -74,7 +74,7 @@ impl Sending {
     ) -> Option<Answer> {
         let answer = self.answer.as_ref()?;
         let same = answer.channel == channel && answer.carried == carried && answer.now == moment.now;
-        let stands = answer.joined.is_none() || (answer.packet == packet && self.calm(moment) > 0);
+        let stands = answer.joined.is_none() || (answer.packet == packet && self.quiet(moment) > 0);
         (same && stands).then_some(*answer)
     }
 }
@@ -87,36 +87,36 @@ mod tests {
 
     #[test]
     fn nothing_is_asked_for_as_long_as_all_said() {
-        let mut calm = Calm::default();
-        assert_eq!(calm.left(MOMENT), 0, "nobody was asked");
-        calm.ask();
-        calm.limit(9);
-        calm.limit(5);
-        assert_eq!(calm.left(MOMENT), 0, "the round is under way");
-        calm.begin(MOMENT);
-        assert_eq!(calm.left(MOMENT), 5);
-        calm.pass(2);
-        assert_eq!(calm.left(MOMENT), 3);
+        let mut quiet = QuietBudget::default();
+        assert_eq!(quiet.left(MOMENT), 0, "nobody was asked");
+        quiet.ask();
+        quiet.limit(9);
+        quiet.limit(5);
+        assert_eq!(quiet.left(MOMENT), 0, "the round is under way");
+        quiet.begin(MOMENT);
+        assert_eq!(quiet.left(MOMENT), 5);
+        quiet.pass(2);
+        assert_eq!(quiet.left(MOMENT), 3);
         // Another demand, another time: whoever was asked may say something else.
-        assert_eq!(calm.left(Moment { pulse: 8, ..MOMENT }), 0);
-        assert_eq!(calm.left(Moment { now: Time::from_millis(1), ..MOMENT }), 0);
-        calm.pass(4);
-        assert_eq!(calm.left(MOMENT), 0);
+        assert_eq!(quiet.left(Moment { pulse: 8, ..MOMENT }), 0);
+        assert_eq!(quiet.left(Moment { now: Time::from_millis(1), ..MOMENT }), 0);
+        quiet.pass(4);
+        assert_eq!(quiet.left(MOMENT), 0);
     }
 
     /// A channel that waited for its turn is left out by a round, and asked when its turn comes: from then on its word counts
     /// as well.
     #[test]
     fn who_is_asked_behind_a_round_shortens_what_it_found() {
-        let mut calm = Calm::default();
-        calm.ask();
-        calm.limit(9);
-        calm.begin(MOMENT);
-        calm.limit(4);
-        assert_eq!(calm.left(MOMENT), 4);
-        calm.limit(6);
-        assert_eq!(calm.left(MOMENT), 4, "the least of all");
-        calm.limit(0);
-        assert_eq!(calm.left(MOMENT), 0);
+        let mut quiet = QuietBudget::default();
+        quiet.ask();
+        quiet.limit(9);
+        quiet.begin(MOMENT);
+        quiet.limit(4);
+        assert_eq!(quiet.left(MOMENT), 4);
+        quiet.limit(6);
+        assert_eq!(quiet.left(MOMENT), 4, "the least of all");
+        quiet.limit(0);
+        assert_eq!(quiet.left(MOMENT), 0);
     }
 }

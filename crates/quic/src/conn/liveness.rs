@@ -4,7 +4,7 @@ use quickset_wire::Space;
 use super::Connection;
 use crate::packet::Phase;
 
-/// Whether the road is still there: asked by a client that awaits data and hears nothing, and by either side that waits for
+/// Whether the path still carries packets: asked by a client that awaits data and hears nothing, and by either side that waits for
 /// acknowledgements in vain.
 ///
 /// When a NAT gives a client another port, its server goes on sending to the old one, and the client, which has
@@ -14,7 +14,7 @@ use crate::packet::Phase;
 /// much data went, which the streams know, and when something left that waits for its acknowledgement, which loss detection
 /// knows.
 #[derive(Debug)]
-pub(crate) struct Vigil {
+pub(crate) struct Liveness {
     /// The shortest silence that makes it ask; `None`: it never does.
     least: Option<Duration>,
     /// How often it asked since data went either way, and how much had then.
@@ -47,7 +47,7 @@ struct Silence {
     repeated: u64,
 }
 
-impl Vigil {
+impl Liveness {
     pub(crate) fn new(least: Option<Duration>) -> Self {
         Self {
             least,
@@ -136,7 +136,7 @@ impl Connection {
         if self.path.amplification_budget() < usize::MAX {
             return None;
         }
-        let last = since.max(self.vigil.called);
+        let last = since.max(self.liveness.called);
         let apart = match self.lifecycle.idle_timeout() {
             Some(idle) => APART.min(idle / SEVERAL),
             // Nobody gives up, and an outage may last for hours.
@@ -147,9 +147,9 @@ impl Connection {
 
     pub(super) fn on_call(&mut self) {
         if self.call_due().is_some_and(|at| at <= self.now) {
-            self.vigil.called = self.now;
-            self.vigil.calls += 1;
-            self.vigil.calls_now = true;
+            self.liveness.called = self.now;
+            self.liveness.calls += 1;
+            self.liveness.calls_now = true;
         }
     }
 }
@@ -159,22 +159,22 @@ impl Connection {
     /// When it is time to ask whether the server can still reach us. While an answer is awaited, probe timeouts and calls are
     /// what asks.
     pub(super) fn vigil_due(&self) -> Option<Time> {
-        self.vigil.least?;
+        self.liveness.least?;
         let heard = self.lifecycle.silent_since().filter(|_| self.phase == Phase::Confirmed)?;
         let idle = self.lifecycle.idle_timeout().unwrap_or(USUAL_IDLE);
         let trip = self.recovery.rtt().min();
         let pto = self.pto().min((2 * APART).max(2 * trip));
         let most = (idle / ASKED).max(trip.saturating_mul(PTOS));
-        self.vigil.due(heard, self.streams.progress(), (pto, most))
+        self.liveness.due(heard, self.streams.progress(), (pto, most))
     }
 
-    pub(super) fn on_vigil(&mut self) {
+    pub(super) fn on_liveness(&mut self) {
         if self.vigil_due().is_none_or(|at| at > self.now) {
             return;
         }
         let Some(heard) = self.lifecycle.silent_since() else { return };
         if !self.streams.awaits() {
-            self.vigil.idle = Some(heard);
+            self.liveness.idle = Some(heard);
             return;
         }
         let silence = Silence {
@@ -183,7 +183,7 @@ impl Connection {
             largest: self.acks[Space::Data.index()].largest(),
             repeated: self.repeated(),
         };
-        if self.vigil.ask(self.streams.progress(), silence) {
+        if self.liveness.ask(self.streams.progress(), silence) {
             self.lifecycle.hold();
         }
         self.lifecycle.ask();
@@ -193,18 +193,18 @@ impl Connection {
     /// A batch came.
     #[inline]
     pub(crate) fn end_vigil(&mut self) {
-        if self.vigil.asked > 0 {
+        if self.liveness.asked > 0 {
             // Each question was answered before it was asked again, and none of the peer's packets is missing since.
-            let Silence { repeated, largest, .. } = self.vigil.silence;
+            let Silence { repeated, largest, .. } = self.liveness.silence;
             let is_own =
                 repeated == self.repeated() && self.acks[Space::Data.index()].is_whole_above(largest);
-            self.vigil.end(self.now, (self.streams.progress(), self.streams.received()), is_own);
+            self.liveness.end(self.now, (self.streams.progress(), self.streams.received()), is_own);
         }
     }
 
     /// How often something had to be asked again.
     fn repeated(&self) -> u64 {
-        self.stats.ptos + self.vigil.calls
+        self.stats.ptos + self.liveness.calls
     }
 }
 

@@ -5,12 +5,12 @@ use crate::cc::{Congestion, Pacer};
 use crate::protect::Losses;
 use crate::recovery::Rtt;
 
-/// Paths beside the one in use: where the peer was seen, where we would like to go, and where we come from.
+/// The candidate paths, beside the one in use: where the peer was seen, where we would like to go, and where we come from.
 ///
-/// At most [`MAX_WAYS`], each for a few probe timeouts.
+/// At most [`MAX_CANDIDATES`], each for a few probe timeouts.
 #[derive(Debug)]
-pub(crate) struct Ways {
-    others: Vec<Way>,
+pub(crate) struct Candidates {
+    others: Vec<Candidate>,
     /// The datagram that is being read, when it did not come on the path in use.
     pub(crate) arrival: Option<Arrival>,
     /// When something is to be done; not later than that. The end of time: never.
@@ -34,7 +34,7 @@ pub(crate) struct Ways {
 
 /// A path that is not in use.
 #[derive(Debug)]
-pub(crate) struct Way {
+pub(crate) struct Candidate {
     pub(crate) address: Address,
     pub(crate) role: Role,
     /// The peer's id that is ours to use there; `None`: the one of the path in use.
@@ -97,7 +97,7 @@ pub(crate) struct Arrival {
     pub(crate) is_known: bool,
 }
 
-impl Ways {
+impl Candidates {
     pub(crate) fn new() -> Self {
         Self {
             others: Vec::new(),
@@ -116,7 +116,7 @@ impl Ways {
 
     /// The path that a datagram came on, if it is one of these.
     pub(crate) fn find(&self, from: &Address) -> Option<usize> {
-        let same = |way: &Way| way.role != Role::Gone && takes(&way.address, from);
+        let same = |candidate: &Candidate| candidate.role != Role::Gone && takes(&candidate.address, from);
         self.others.iter().position(same)
     }
 
@@ -124,7 +124,10 @@ impl Ways {
     #[inline]
     pub(crate) fn claims(&self, from: &Address) -> bool {
         !self.others.is_empty()
-            && self.others.iter().any(|way| way.address.local.is_some() && takes(&way.address, from))
+            && self
+                .others
+                .iter()
+                .any(|candidate| candidate.address.local.is_some() && takes(&candidate.address, from))
     }
 
     /// How many there are.
@@ -132,36 +135,36 @@ impl Ways {
         self.others.len()
     }
 
-    pub(crate) fn get(&self, at: usize) -> &Way {
+    pub(crate) fn get(&self, at: usize) -> &Candidate {
         &self.others[at]
     }
 
-    pub(crate) fn get_mut(&mut self, at: usize) -> &mut Way {
+    pub(crate) fn get_mut(&mut self, at: usize) -> &mut Candidate {
         &mut self.others[at]
     }
 
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Way> {
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Candidate> {
         self.others.iter_mut()
     }
 
     /// The first that is so.
-    pub(crate) fn position(&self, is: impl Fn(&Way) -> bool) -> Option<usize> {
+    pub(crate) fn position(&self, is: impl Fn(&Candidate) -> bool) -> Option<usize> {
         self.others.iter().position(is)
     }
 
-    pub(crate) fn remove(&mut self, at: usize) -> Way {
+    pub(crate) fn remove(&mut self, at: usize) -> Candidate {
         self.others.remove(at)
     }
 
     /// The id that goes with packets to our id number `to`, where the peer moved without taking another itself (RFC 9000 §9.5).
     pub(crate) fn paired(&self, to: u64) -> Option<u64> {
         let kept = self.kept.filter(|kept| kept.peer_uses == to).map(|kept| kept.cid);
-        kept.or_else(|| self.others.iter().find(|way| way.peer_uses == Some(to))?.cid)
+        kept.or_else(|| self.others.iter().find(|candidate| candidate.peer_uses == Some(to))?.cid)
     }
 
     /// Adds a path; returns the one that had to make room: the oldest that is only seen.
-    pub(crate) fn add(&mut self, way: Way) -> Option<Way> {
-        let full = self.others.len() >= MAX_WAYS;
+    pub(crate) fn add(&mut self, candidate: Candidate) -> Option<Candidate> {
+        let full = self.others.len() >= MAX_CANDIDATES;
         let oldest = || {
             self.others
                 .iter()
@@ -169,7 +172,7 @@ impl Ways {
                 .or_else(|| self.position(|w| w.role == Role::Gone))
         };
         let evicted = if full { oldest() } else { None }.map(|at| self.others.remove(at));
-        self.others.push(way);
+        self.others.push(candidate);
         evicted
     }
 
@@ -209,7 +212,7 @@ impl Ways {
 
     /// The peer retired our id of this number. Where it used that it goes on with another; which one it has not shown.
     pub(crate) fn on_retired(&mut self, sequence: u64) {
-        let others = self.others.iter_mut().map(|way| &mut way.peer_uses);
+        let others = self.others.iter_mut().map(|candidate| &mut candidate.peer_uses);
         for peer_uses in others.chain([&mut self.peer_uses]) {
             *peer_uses = peer_uses.filter(|uses| *uses != sequence);
         }
@@ -218,19 +221,19 @@ impl Ways {
     /// Works out when to look again; `in_use` is when the path in use wants it, which is not `settled` as long as it
     /// may have to be left again.
     pub(crate) fn rest(&mut self, in_use: Option<Time>, settled: bool) {
-        let of = |way: &Way| {
-            let until = (way.role != Role::Fallback || settled).then_some(way.until);
-            until.into_iter().chain(way.probe.due(way.proof.budget() >= LEAST)).min()
+        let of = |candidate: &Candidate| {
+            let until = (candidate.role != Role::Fallback || settled).then_some(candidate.until);
+            until.into_iter().chain(candidate.probe.due(candidate.proof.budget() >= LEAST)).min()
         };
         self.due = self.others.iter().filter_map(of).chain(in_use).min().unwrap_or(Time::MAX);
     }
 
     pub(crate) fn check(&self) {
         // One that we come from and one that we go to are never evicted.
-        debug_assert!(self.others.len() <= MAX_WAYS + 2);
-        for way in &self.others {
-            way.probe.check();
-            way.proof.check();
+        debug_assert!(self.others.len() <= MAX_CANDIDATES + 2);
+        for candidate in &self.others {
+            candidate.probe.check();
+            candidate.proof.check();
         }
     }
 }
@@ -245,7 +248,7 @@ pub(super) fn takes(path: &Address, from: &Address) -> bool {
 pub(crate) const LEAST: usize = 64;
 
 /// Paths that the peer can make us remember.
-const MAX_WAYS: usize = 4;
+const MAX_CANDIDATES: usize = 4;
 
 /// Loss detection has one more, for packets that are on no path in use.
 const LAST_NUMBER: u8 = 250;
