@@ -56,6 +56,7 @@ pub(crate) fn command(_args: &[String]) -> Result<()> {
     findings.extend(check_worlds(&root()));
     let core = Modules::of(&Source::below(&root(), CORE)?, CORE);
     findings.extend(check_modules(&core));
+    findings.extend(check_circles()?);
     for finding in &findings {
         println!("{finding}");
     }
@@ -69,23 +70,33 @@ pub(crate) fn command(_args: &[String]) -> Result<()> {
         let members: Vec<&str> = circle.into_iter().collect();
         println!("{} of these name one another in a circle: {}", members.len(), members.join(", "));
     }
-    print_circles()
+    Ok(())
 }
 
-/// Circles of modules in the other crates, of which none is forbidden yet.
-fn print_circles() -> Result<()> {
+/// Modules of the other crates that name one another in a circle, beyond those that are known.
+fn check_circles() -> Result<Vec<String>> {
+    let mut findings = Vec::new();
     for entry in std::fs::read_dir(root().join("crates"))? {
         let folder = format!("crates/{}/src", entry?.file_name().to_string_lossy());
         if folder == CORE {
             continue;
         }
         for circle in Modules::of(&Source::below(&root(), &folder)?, &folder).circles() {
-            let members: Vec<&str> = circle.into_iter().collect();
-            println!("{folder}: a circle of {}", members.join(", "));
+            let known = CIRCLES.iter().find(|(of, _)| *of == folder).map_or(&[][..], |(_, members)| members);
+            if !circle.iter().all(|member| known.contains(member)) {
+                let members: Vec<&str> = circle.into_iter().collect();
+                findings.push(format!("{folder} has a circle of {}", members.join(", ")));
+            }
         }
     }
-    Ok(())
+    Ok(findings)
 }
+
+/// Circles that are there still.
+const CIRCLES: &[(&str, &[&str])] = &[
+    ("crates/lab/src", &["catalogue", "experiment", "plan", "results", "run", "timing"]),
+    ("crates/sim/src", &["network", "pcap", "timeline", "trace", "world"]),
+];
 
 /// What modules of the core name beyond the table, and what of the table is not so.
 fn check_modules(modules: &Modules) -> Vec<String> {
@@ -279,6 +290,12 @@ mod tests {
     fn the_core_follows_its_table() {
         let core = Modules::of(&Source::below(&root(), CORE).expect("it is there"), CORE);
         let findings = check_modules(&core);
+        assert!(findings.is_empty(), "{findings:#?}");
+    }
+
+    #[test]
+    fn there_are_no_other_circles() {
+        let findings = check_circles().expect("sources can be read");
         assert!(findings.is_empty(), "{findings:#?}");
     }
 

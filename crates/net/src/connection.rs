@@ -1,21 +1,20 @@
 use std::any::Any;
-use std::collections::VecDeque;
 use std::fmt;
 use std::future::poll_fn;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, MutexGuard};
 use std::task::{Context, Poll};
 
-use quickset_base::Path;
 use quickset_quic::{
     ClassError, Closed, Dir, EarlyFate, MoveError, Priority, Side, Stats, StreamId, Version,
 };
 
 use crate::messages::MessageSender;
+use crate::moves::Move;
 use crate::received::MessageReceiver;
 use crate::recv::RecvStream;
 use crate::send::SendStream;
-use crate::shared::{Shared, State};
+use crate::shared::{Owner, Shared, State};
 use crate::wakers::{Crowd, Place, Seat};
 
 /// A connection. Clones are handles of the same one.
@@ -26,11 +25,6 @@ use crate::wakers::{Crowd, Place, Seat};
 #[derive(Clone)]
 pub struct Connection {
     owner: Arc<Owner>,
-}
-
-/// What all handles of a connection hold.
-pub(crate) struct Owner {
-    pub(crate) shared: Arc<Shared>,
 }
 
 impl Connection {
@@ -219,7 +213,7 @@ impl Connection {
     /// # Ok(()) }
     /// ```
     pub fn moves(&self) -> Moves {
-        let seen = self.shared().lock().moves.count;
+        let seen = self.shared().lock().moves.count();
         Moves { owner: self.owner.clone(), seen }
     }
 
@@ -373,16 +367,6 @@ pub struct Moves {
     seen: u64,
 }
 
-/// A move to another path, or the end of an attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Move {
-    /// This is the connection's path now.
-    Done(Path),
-    /// This path, which we tried, does not carry packets both ways: the connection stays where it is.
-    Failed(Path),
-}
-
 impl Moves {
     /// Waits for the next one. Of more than eight that nobody asked for the oldest are forgotten. Dropping the future loses
     /// nothing.
@@ -406,44 +390,6 @@ impl fmt::Debug for Moves {
     }
 }
 
-/// The last moves of a connection.
-#[derive(Debug, Default)]
-pub(crate) struct MoveLog {
-    /// Of all that there were.
-    count: u64,
-    last: VecDeque<Move>,
-}
-
-impl MoveLog {
-    pub(crate) fn push(&mut self, one: Move) {
-        self.count += 1;
-        self.last.push_back(one);
-        if self.last.len() > MOVES {
-            self.last.pop_front();
-        }
-    }
-
-    /// The one behind the first `seen`, or behind those that are forgotten.
-    fn after(&self, seen: &mut u64) -> Option<Move> {
-        let forgotten = self.count - self.last.len() as u64;
-        let at = seen.saturating_sub(forgotten);
-        let next = *self.last.get(usize::try_from(at).ok()?)?;
-        *seen = forgotten + at + 1;
-        Some(next)
-    }
-}
-
-/// Moves that are remembered.
-const MOVES: usize = 8;
-
-impl Drop for Owner {
-    fn drop(&mut self) {
-        let shared = &self.shared;
-        shared.lock().close(shared.now(), None, b"");
-        shared.nudge();
-    }
-}
-
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.shared().lock();
@@ -453,30 +399,5 @@ impl fmt::Debug for Connection {
             .field("remote", &state.conn.path().remote)
             .field("closed", &state.conn.closed())
             .finish_non_exhaustive()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_move_is_told_once_and_the_oldest_are_forgotten() {
-        let to = |port: u16| Move::Done(Path::to(SocketAddr::from(([10, 0, 0, 1], port))));
-        let mut log = MoveLog::default();
-        let (mut early, mut late) = (0, 0);
-        assert_eq!(log.after(&mut early), None);
-        for port in 1..=3 {
-            log.push(to(port));
-        }
-        assert_eq!([1, 2, 3].map(|_| log.after(&mut early)), [Some(to(1)), Some(to(2)), Some(to(3))]);
-        assert_eq!(log.after(&mut early), None);
-        for port in 4..=11 {
-            log.push(to(port));
-        }
-        // Eleven in all, eight of them known.
-        let told: Vec<_> = std::iter::from_fn(|| log.after(&mut late)).collect();
-        assert_eq!(told, (4..=11).map(to).collect::<Vec<_>>());
-        assert_eq!(log.after(&mut early), Some(to(4)));
     }
 }

@@ -10,13 +10,13 @@ use quickset_quic::{
     WhenFull,
 };
 
-use crate::connection::{Connection, Owner};
+use crate::connection::Connection;
 use crate::error::{DatagramError, TryDatagramError};
 use crate::messages::Deadline;
 use crate::reliability::Reliability;
-use crate::shared::State;
-use crate::tickets::Tickets;
-use crate::wakers::{Crowd, Seat};
+use crate::shared::{Owner, State};
+use crate::waiting::Waiting;
+use crate::wakers::Seat;
 
 /// How a datagram is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,14 +31,6 @@ pub struct DatagramOptions {
 pub struct SentDatagram {
     owner: Arc<Owner>,
     name: DatagramTicket,
-}
-
-/// Who waits for datagrams of a connection.
-#[derive(Debug, Default)]
-pub(crate) struct Waiting {
-    readers: Crowd,
-    writers: Crowd,
-    tickets: Tickets<DatagramTicket, DatagramOutcome>,
 }
 
 /// Unreliable datagrams (RFC 9221): whole, in one packet each, sent once or not at all.
@@ -81,7 +73,7 @@ impl Connection {
         data: Bytes,
         how: &DatagramOptions,
     ) -> Result<SentDatagram, TryDatagramError> {
-        let deadline = how.deadline.map(|deadline| deadline.time(&self.shared().hub));
+        let deadline = how.deadline.map(|deadline| deadline.time(self.shared().line.clock));
         let how = quic::DatagramOptions { deadline, when_full: how.when_full, report: true };
         let shared = self.shared();
         let name = shared.lock().push_datagram(shared.now(), data, &how)?;

@@ -18,7 +18,8 @@ use admit::{Asking, admit};
 use crate::connection::Connection;
 use crate::echoes::Echoes;
 use crate::heavy::Heavy;
-use crate::hub::{Farewell, Hub};
+use crate::hub::Hub;
+use crate::line::Farewell;
 use crate::outlet::Outlet;
 use crate::pool::{Pool, datagrams};
 use crate::shared::{News, Shared, State};
@@ -148,7 +149,7 @@ impl Driver {
 
     fn take_requests(&mut self, cx: &Context<'_>) {
         self.roster.ready.extend(self.roster.met.drain(..));
-        let wishes = self.hub.take_requests(cx, &mut self.requests);
+        let wishes = self.hub.line().take_requests(cx, &mut self.requests);
         for shared in self.requests.drain(..) {
             let is_new = self.roster.welcome(&shared);
             if is_new {
@@ -455,7 +456,7 @@ impl Drop for Driver {
     fn drop(&mut self) {
         let now = self.hub.now();
         self.hub.lobby().open = false;
-        for shared in self.hub.driver_ended() {
+        for shared in self.hub.line().driver_ended() {
             self.roster.welcome(&shared);
         }
         for shared in self.roster.slots.drain(..).flatten() {

@@ -13,7 +13,8 @@ use crate::census::EndpointStats;
 use crate::connecting::Connecting;
 use crate::connection::Connection;
 use crate::driver::Driver;
-use crate::hub::{Farewell, Hub};
+use crate::hub::Hub;
+use crate::line::Farewell;
 use crate::socket::{Socket, SocketConfig};
 use crate::wakers::Seat;
 
@@ -177,7 +178,7 @@ impl Endpoint {
             lobby.open = false;
             std::mem::take(&mut lobby.accepted)
         });
-        self.hub.wake_driver(Some(farewell.clone()));
+        self.hub.line().wake_driver(Some(farewell.clone()));
         for connection in accepted {
             // Otherwise dropping it would close it, with code 0. No protocol is above it yet.
             connection.close(farewell.code.unwrap_or(0), &farewell.reason);
@@ -259,7 +260,7 @@ impl Drop for Endpoint {
         let accepted = std::mem::take(&mut lobby.accepted);
         drop(lobby);
         drop(accepted);
-        self.hub.wake_driver(None);
+        self.hub.line().wake_driver(None);
     }
 }
 

@@ -1,10 +1,9 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Waker};
+use std::task::Waker;
 use std::time::Instant;
 
-use bytes::Bytes;
 use quickset_base::{Path, Time};
 use quickset_quic::{self as quic, ClientConfig, TransportConfig, Version};
 
@@ -12,7 +11,7 @@ use crate::calls::Calls;
 use crate::census::Census;
 use crate::connection::Connection;
 use crate::error::ConnectError;
-use crate::shared::{News, Shared};
+use crate::shared::{Line, Shared};
 use crate::socket::{self, Bound, Socket};
 use crate::wakers::Crowd;
 
@@ -24,41 +23,11 @@ pub(crate) struct Hub {
     /// Where the socket is that is in use, or will be at the driver's next turn. The socket itself is the driver's, and goes
     /// with it: whoever keeps a handle of a connection keeps no port.
     bound: Mutex<Bound>,
-    started: Instant,
     router: Mutex<quic::Endpoint>,
-    requests: Mutex<Requests>,
+    line: Arc<Line>,
     lobby: Mutex<Lobby>,
     census: Mutex<Census>,
     calls: Arc<Calls>,
-}
-
-/// What handles want of the driver.
-#[derive(Default)]
-struct Requests {
-    ready: Vec<Arc<Shared>>,
-    close: Option<Farewell>,
-    /// The endpoint goes on with another socket.
-    rebound: Option<Socket>,
-    /// Set while the driver sleeps or is on its way there.
-    driver: Option<Waker>,
-    /// The driver has ended: nothing is kept for it.
-    ended: bool,
-}
-
-/// What connections are closed with.
-#[derive(Clone)]
-pub(crate) struct Farewell {
-    /// `None` is, for each, what its protocol calls no error.
-    pub(crate) code: Option<u64>,
-    pub(crate) reason: Bytes,
-}
-
-/// What handles want of the driver for all connections.
-pub(crate) struct Wishes {
-    /// They are to be closed.
-    pub(crate) close: Option<Farewell>,
-    /// They go on over this socket.
-    pub(crate) rebound: Option<Socket>,
 }
 
 /// Who comes and goes.
@@ -89,29 +58,12 @@ impl Hub {
         };
         Self {
             bound: Mutex::new(bound),
-            started: Instant::now(),
             router: Mutex::new(router),
-            requests: Mutex::default(),
+            line: Arc::new(Line::new()),
             lobby: Mutex::new(lobby),
             census: Mutex::default(),
             calls: Arc::default(),
         }
-    }
-
-    /// The time since the endpoint began.
-    #[inline]
-    pub(crate) fn now(&self) -> Time {
-        Time::ZERO + self.started.elapsed()
-    }
-
-    /// When `time` is, for the runtime's timers.
-    pub(crate) fn instant(&self, time: Time) -> Instant {
-        self.started + time.since(Time::ZERO)
-    }
-
-    /// A time of the program's clock, as connections know it.
-    pub(crate) fn time(&self, instant: Instant) -> Time {
-        Time::ZERO + instant.saturating_duration_since(self.started)
     }
 
     /// Where the socket is.
@@ -122,18 +74,25 @@ impl Hub {
     /// The driver goes on with another socket.
     pub(crate) fn rebind(&self, socket: Socket) {
         let bound = socket.bound();
-        let driver = {
-            let mut requests = self.requests();
-            if requests.ended {
-                return;
-            }
-            requests.rebound = Some(socket);
+        self.line.rebind(socket, || {
             *self.bound.lock().unwrap_or_else(PoisonError::into_inner) = bound;
-            requests.driver.take()
-        };
-        if let Some(driver) = driver {
-            driver.wake();
-        }
+        });
+    }
+
+    /// What connections and handles have of the endpoint.
+    pub(crate) fn line(&self) -> &Arc<Line> {
+        &self.line
+    }
+
+    /// The time since the endpoint began.
+    #[inline]
+    pub(crate) fn now(&self) -> Time {
+        self.line.clock.now()
+    }
+
+    /// When `time` is, for the runtime's timers.
+    pub(crate) fn instant(&self, time: Time) -> Instant {
+        self.line.clock.instant(time)
     }
 
     /// What calls of the system carried.
@@ -151,70 +110,6 @@ impl Hub {
 
     pub(crate) fn census(&self) -> MutexGuard<'_, Census> {
         self.census.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn requests(&self) -> MutexGuard<'_, Requests> {
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Asks the driver to poll a connection. Once per connection and turn: see [`Shared::nudge`]. The connection is not
-    /// locked.
-    pub(crate) fn ready(&self, shared: Arc<Shared>) {
-        if let Err(shared) = self.ring(shared) {
-            // The driver did not know of one that has just begun.
-            let mut news = News::default();
-            shared.lock().abandon(self.now(), &mut news);
-            news.wake();
-        }
-    }
-
-    /// The same, which takes no lock of a connection's.
-    ///
-    /// # Errors
-    /// When the driver has ended: the connection.
-    pub(crate) fn ring(&self, shared: Arc<Shared>) -> Result<(), Arc<Shared>> {
-        let driver = {
-            let mut requests = self.requests();
-            if requests.ended {
-                return Err(shared);
-            }
-            requests.ready.push(shared);
-            requests.driver.take()
-        };
-        if let Some(driver) = driver {
-            driver.wake();
-        }
-        Ok(())
-    }
-
-    /// Asks the driver to close all connections, or with `None` to look whether it is still needed.
-    pub(crate) fn wake_driver(&self, close: Option<Farewell>) {
-        let driver = {
-            let mut requests = self.requests();
-            requests.close = close.or(requests.close.take());
-            requests.driver.take()
-        };
-        if let Some(driver) = driver {
-            driver.wake();
-        }
-    }
-
-    /// The driver's side: takes what was asked for, and leaves its waker for what comes later.
-    pub(crate) fn take_requests(&self, cx: &Context<'_>, ready: &mut Vec<Arc<Shared>>) -> Wishes {
-        let mut requests = self.requests();
-        if requests.driver.as_ref().is_none_or(|waker| !waker.will_wake(cx.waker())) {
-            requests.driver = Some(cx.waker().clone());
-        }
-        ready.append(&mut requests.ready);
-        Wishes { close: requests.close.take(), rebound: requests.rebound.take() }
-    }
-
-    /// The driver's last word: handles that are still there talk to nobody.
-    pub(crate) fn driver_ended(&self) -> Vec<Arc<Shared>> {
-        let mut requests = self.requests();
-        requests.ended = true;
-        requests.rebound = None;
-        std::mem::take(&mut requests.ready)
     }
 
     /// Begins a connection.
@@ -266,7 +161,7 @@ impl Hub {
             self.router().signal(key, quic::Signal::Drained);
             ConnectError::Failed(quic::Closed::Failed(error))
         })?;
-        let shared = Arc::new(Shared::new(key, self.clone(), conn, Some(server_name.to_owned())));
+        let shared = Arc::new(Shared::new(key, self.line.clone(), conn, Some(server_name.to_owned())));
         self.census().enter(&shared);
         shared.heed_recalls();
         shared.nudge();

@@ -68,10 +68,14 @@ mod error;
 mod heavy;
 mod hub;
 mod layer;
+mod layered;
+mod line;
 mod messages;
+mod moves;
 mod outcomes;
 mod outlet;
 mod pool;
+mod queue;
 mod ready;
 mod received;
 mod recv;
@@ -85,20 +89,23 @@ mod timers;
 #[cfg(feature = "qlog")]
 mod trace;
 mod unordered;
+mod waiting;
 mod wakers;
 
 pub use calls::CallSizes;
 pub use census::{EndpointStats, Totals};
 pub use connecting::Connecting;
-pub use connection::{Connection, Move, Moves};
+pub use connection::{Connection, Moves};
 pub use datagrams::{DatagramOptions, SentDatagram};
 pub use endpoint::Endpoint;
 pub use error::{
     ConnectError, DatagramError, ReadError, ReadToEndError, ReceiveError, SendError, TryDatagramError,
     TrySendError, WriteError,
 };
-pub use layer::{Layer, LayerTaken, Layered, Turn};
+pub use layer::{Layer, Turn};
+pub use layered::{LayerTaken, Layered};
 pub use messages::{Deadline, MessageSender, Ticket};
+pub use moves::Move;
 pub use outcomes::Outcomes;
 pub use quickset_base::{Path, Time};
 #[cfg(feature = "qlog")]

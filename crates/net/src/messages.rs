@@ -11,11 +11,11 @@ use quickset_quic::{
     StreamId, Ticket as TicketId,
 };
 
-use crate::connection::Owner;
 use crate::error::{SendError, TrySendError, WriteError};
-use crate::hub::Hub;
+use crate::line::Clock;
 use crate::outcomes::Outcomes;
 use crate::reliability::Reliability;
+use crate::shared::Owner;
 use crate::wakers::Seat;
 
 /// Sends messages: whole, and between two [fences](Self::fence) delivered in whatever order they arrive.
@@ -88,7 +88,7 @@ impl MessageSender {
     /// # Errors
     /// See [`SendError`].
     pub async fn send_by(&mut self, message: Bytes, deadline: Deadline) -> Result<Ticket, SendError> {
-        let deadline = deadline.time(&self.owner.shared.hub);
+        let deadline = deadline.time(self.owner.shared.line.clock);
         poll_fn(|cx| self.poll_send(cx, &message, When { deadline: Some(deadline), next: None })).await
     }
 
@@ -103,8 +103,8 @@ impl MessageSender {
         deadline: Deadline,
         next: Instant,
     ) -> Result<Ticket, SendError> {
-        let hub = &self.owner.shared.hub;
-        let when = When { deadline: Some(deadline.time(hub)), next: Some(hub.time(next)) };
+        let clock = self.owner.shared.line.clock;
+        let when = When { deadline: Some(deadline.time(clock)), next: Some(clock.time(next)) };
         poll_fn(|cx| self.poll_send(cx, &message, when)).await
     }
 
@@ -114,7 +114,7 @@ impl MessageSender {
     /// See [`TrySendError`], which returns a message for which there is no room.
     pub fn try_send(&mut self, message: Bytes, deadline: Option<Deadline>) -> Result<Ticket, TrySendError> {
         let deadline = deadline.or(self.within.map(Deadline::After));
-        let deadline = deadline.map(|deadline| deadline.time(&self.owner.shared.hub));
+        let deadline = deadline.map(|deadline| deadline.time(self.owner.shared.line.clock));
         match self.take(&message, When { deadline, next: None }, None) {
             Poll::Ready(result) => result.map_err(TrySendError::Failed),
             Poll::Pending => Err(TrySendError::Full(message)),
@@ -190,7 +190,7 @@ impl MessageSender {
     /// not wait for it. Forgotten with the next message; it promises nothing.
     pub fn next_message_at(&mut self, at: Option<Instant>) {
         let shared = &self.owner.shared;
-        let at = at.map(|at| shared.hub.time(at));
+        let at = at.map(|at| shared.line.clock.time(at));
         let _ = shared.lock().conn.next_message_at(self.id, at);
         shared.nudge();
     }
@@ -419,10 +419,10 @@ impl Deadline {
         Self::At(instant)
     }
 
-    pub(crate) fn time(self, hub: &Hub) -> Time {
+    pub(crate) fn time(self, clock: Clock) -> Time {
         match self {
-            Self::After(duration) => hub.now() + duration,
-            Self::At(instant) => hub.time(instant),
+            Self::After(duration) => clock.now() + duration,
+            Self::At(instant) => clock.time(instant),
         }
     }
 }

@@ -1,4 +1,3 @@
-use std::collections::VecDeque;
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -6,9 +5,9 @@ use std::task::{Context, Poll, Waker, ready};
 
 use quickset_quic::{Outcome, StreamId, Ticket as TicketId};
 
-use crate::connection::Owner;
-use crate::shared::State;
-use crate::wakers::{Crowd, Place};
+use crate::queue::Queue;
+use crate::shared::{Owner, State};
+use crate::wakers::Place;
 
 /// What becomes of all messages of a stream, in the order in which it is learnt: one task for many messages, where
 /// awaiting each [`Ticket`](crate::Ticket) would take a task for each.
@@ -20,15 +19,6 @@ pub struct Outcomes {
     id: StreamId,
     /// Where the task waits that asked last.
     place: Place,
-}
-
-/// Outcomes that nobody has taken yet.
-#[derive(Debug, Default)]
-pub(crate) struct Queue {
-    known: VecDeque<(TicketId, Outcome)>,
-    waiting: Crowd,
-    /// Handles of it.
-    handles: usize,
 }
 
 impl Outcomes {
@@ -121,29 +111,8 @@ impl Drop for Outcomes {
     }
 }
 
-impl Queue {
-    /// There is room for no more.
-    pub(crate) fn is_full(&self) -> bool {
-        self.known.len() >= ROOM
-    }
-
-    /// A message's fate is known; whoever waits for it is among the `woken`.
-    pub(crate) fn push(&mut self, ticket: TicketId, outcome: Outcome, woken: &mut Vec<Waker>) {
-        self.known.push_back((ticket, outcome));
-        self.wake(woken);
-    }
-
-    /// Whoever waits looks again.
-    pub(crate) fn wake(&mut self, woken: &mut Vec<Waker>) {
-        self.waiting.drain_to(woken);
-    }
-}
-
 impl fmt::Debug for Outcomes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Outcomes").field("id", &self.id).finish_non_exhaustive()
     }
 }
-
-/// Outcomes kept here; the rest stays with the connection, which has room for 65,536 and then takes no messages.
-const ROOM: usize = 1024;

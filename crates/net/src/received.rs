@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use quickset_quic::{self as quic, StreamId};
 
-use crate::connection::Owner;
 use crate::error::ReceiveError;
+use crate::shared::Owner;
 
 /// Receives messages.
 ///
@@ -98,12 +98,12 @@ impl MessageReceiver {
             Ok(Some(message)) => {
                 drop(state);
                 shared.nudge();
-                let hub = &shared.hub;
+                let clock = shared.line.clock;
                 return Poll::Ready(Some(Ok(Message {
                     payload: message.payload,
                     segment: message.segment,
-                    completed: hub.instant(message.completed),
-                    released: hub.instant(message.released),
+                    completed: clock.instant(message.completed),
+                    released: clock.instant(message.released),
                 })));
             }
             Ok(None) => match (state.closed(), cx) {

@@ -9,9 +9,9 @@ use bytes::Bytes;
 use quickset_quic::{self as quic, Chunk, Dir, StreamId};
 use tokio::io::{AsyncRead, ReadBuf};
 
-use crate::connection::Owner;
 use crate::error::{ReadError, ReadToEndError};
 use crate::received::MessageReceiver;
+use crate::shared::Owner;
 use crate::unordered::UnorderedStream;
 
 /// The receiving half of a stream.

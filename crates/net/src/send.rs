@@ -11,10 +11,9 @@ use quickset_quic::{
 };
 use tokio::io::AsyncWrite;
 
-use crate::connection::Owner;
 use crate::error::WriteError;
 use crate::reliability::Reliability;
-use crate::shared::State;
+use crate::shared::{Owner, State};
 use crate::wakers::Seat;
 
 /// The sending half of a stream.

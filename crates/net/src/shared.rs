@@ -9,14 +9,30 @@ use quickset_quic::{
     StreamId,
 };
 
-use crate::connection::{Move, MoveLog};
-use crate::datagrams::Waiting;
-use crate::hub::Hub;
 use crate::layer::{Held, Turn};
-use crate::outcomes::Queue;
+use crate::line;
+use crate::moves::{Move, MoveLog};
+use crate::queue::Queue;
 use crate::tickets::Tickets;
 use crate::timers::Timer;
+use crate::waiting::Waiting;
 use crate::wakers::Crowd;
+
+/// The line of connections.
+pub(crate) type Line = line::Line<Arc<Shared>>;
+
+/// What all handles of a connection hold: it is closed when the last of them goes.
+pub(crate) struct Owner {
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        let shared = &self.shared;
+        shared.lock().close(shared.now(), None, b"");
+        shared.nudge();
+    }
+}
 
 /// A connection as the driver and the application's handles share it.
 ///
@@ -24,7 +40,7 @@ use crate::wakers::Crowd;
 /// held over a system call, and none is taken while this one is held.
 pub(crate) struct Shared {
     pub(crate) key: ConnectionKey,
-    pub(crate) hub: Arc<Hub>,
+    pub(crate) line: Arc<Line>,
     /// It stands in a ready queue.
     queued: AtomicBool,
     state: Mutex<State>,
@@ -92,7 +108,7 @@ pub(crate) struct News {
 impl Shared {
     pub(crate) fn new(
         key: ConnectionKey,
-        hub: Arc<Hub>,
+        line: Arc<Line>,
         conn: quic::Connection,
         server_name: Option<String>,
     ) -> Self {
@@ -112,7 +128,7 @@ impl Shared {
             handed: false,
             server_name,
         };
-        Self { key, hub, queued: AtomicBool::new(false), state: Mutex::new(state) }
+        Self { key, line, queued: AtomicBool::new(false), state: Mutex::new(state) }
     }
 
     /// Has the driver look at it when others need its memory.
@@ -143,14 +159,19 @@ impl Shared {
     #[inline]
     pub(crate) fn nudge(self: &Arc<Self>) {
         if self.enqueue() {
-            self.hub.ready(self.clone());
+            if let Err(shared) = self.line.ring(self.clone()) {
+                // The driver did not know of one that has just begun.
+                let mut news = News::default();
+                shared.lock().abandon(self.now(), &mut news);
+                news.wake();
+            }
         }
     }
 
     /// The time, for verbs that ask for it.
     #[inline]
     pub(crate) fn now(&self) -> Time {
-        self.hub.now()
+        self.line.clock.now()
     }
 }
 
@@ -161,7 +182,7 @@ impl Wake for Bell {
     fn wake(self: Arc<Self>) {
         if let Some(shared) = self.0.upgrade().filter(|shared| shared.enqueue()) {
             // Without a driver it has ended already.
-            drop(shared.hub.ring(shared.clone()));
+            drop(shared.line.ring(shared.clone()));
         }
     }
 }

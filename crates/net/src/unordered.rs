@@ -6,8 +6,8 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use quickset_quic::{self as quic, Piece, StreamId};
 
-use crate::connection::Owner;
 use crate::error::ReadError;
+use crate::shared::Owner;
 
 /// The receiving half of a stream whose bytes are read as they come, not in order: see
 /// [`RecvStream::unordered`](crate::RecvStream::unordered).

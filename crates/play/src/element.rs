@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use roxmltree::Node;
 
-use crate::manifest::ManifestError;
+use crate::error::ManifestError;
 use crate::time;
 
 /// A period, a set or a representation, and how segments are addressed there.

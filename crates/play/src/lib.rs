@@ -64,6 +64,7 @@
 #![forbid(unsafe_code)]
 
 mod element;
+mod error;
 mod index;
 mod manifest;
 mod player;
@@ -72,8 +73,9 @@ mod template;
 mod time;
 mod url;
 
+pub use error::ManifestError;
 pub use index::IndexError;
-pub use manifest::{Elsewhere, Kind, ManifestError, Period, Presentation, Track};
+pub use manifest::{Elsewhere, Kind, Period, Presentation, Track};
 pub use player::{Action, Config, PlayError, Player, Report};
 pub use segments::{Representation, Resource, Segment};
 pub use template::TemplateError;

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::segments::Segment;
+use crate::url::UrlError;
 
 fn parse(text: &str) -> Result<Presentation, ManifestError> {
     let url = Url::parse("https://example.org/video/a.mpd?x=1").expect("an address");

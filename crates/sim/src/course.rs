@@ -5,7 +5,6 @@ use quickset_base::Time;
 use crate::events::{Event, Gap};
 use crate::rate::Rate;
 use crate::ratetrace::{Opportunities, Shape};
-use crate::spec::LinkSpec;
 
 /// What a link is like at which time: the description with its events, made ready to be asked.
 #[derive(Clone, Debug)]
@@ -36,14 +35,11 @@ pub(crate) enum Pace<'a> {
 }
 
 impl Course {
-    pub(crate) fn new(spec: &LinkSpec) -> Self {
-        let mut now = Settings {
-            rate: spec.rate.clone(),
-            delay: spec.delay,
-            mtu: spec.mtu.map_or(u64::MAX, u64::from),
-        };
+    /// Of a link that begins with these settings, and to which this happens.
+    pub(crate) fn new(begin: Settings, events: &[Event]) -> Self {
+        let mut now = begin;
         let (mut changes, mut dark, mut void) = (Vec::new(), Vec::new(), Vec::new());
-        for event in &spec.events {
+        for event in events {
             match event {
                 Event::Blackout(gap) => dark.push(*gap),
                 Event::Outage(gap) => void.push(*gap),
@@ -63,7 +59,7 @@ impl Course {
             now.mtu = change.mtu.map_or(now.mtu, u64::from);
             settings.push((at, now.clone()));
         }
-        let constant = match spec.rate {
+        let constant = match settings[0].1.rate {
             Rate::Constant(bps) if settings.len() == 1 && dark.is_empty() => Some(bps),
             _ => None,
         };

@@ -69,7 +69,7 @@ impl Link {
         let (duplication, early) = (Lane::new(rng.fork()), Early::new(rng.fork()));
         let reordering = Lane::new(rng.fork());
         Self {
-            course: Course::new(&spec),
+            course: spec.course(),
             spec,
             server: Server::default(),
             backlog: Backlog::default(),
@@ -156,7 +156,7 @@ impl Link {
     /// random streams go on as if the new description had been there from the start (a Gilbert-Elliott
     /// chain may be in another state).
     pub fn change(&mut self, spec: LinkSpec) {
-        self.course = Course::new(&spec);
+        self.course = spec.course();
         self.spec = spec;
         self.server.change();
         self.backlog.change();

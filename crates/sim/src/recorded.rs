@@ -2,7 +2,7 @@ use core::fmt;
 use std::sync::Arc;
 
 use crate::files;
-use crate::loss::Ordinals;
+use crate::ordinals::Ordinals;
 use crate::units::UnitError;
 
 /// Recorded losses, read from a file of one of two kinds; `#` begins a comment in both.

@@ -145,7 +145,7 @@ mod tests {
     }
 
     fn course(rate: Rate) -> Course {
-        Course::new(&LinkSpec { rate, ..LinkSpec::default() })
+        LinkSpec { rate, ..LinkSpec::default() }.course()
     }
 
     #[test]

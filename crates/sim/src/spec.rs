@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use quickset_base::Time;
 
-use crate::course::Course;
+use crate::course::{Course, Settings};
 use crate::events::Event;
 use crate::jitter::Jitter;
 use crate::loss::Loss;
@@ -54,10 +54,15 @@ pub struct LinkSpec {
 }
 
 impl LinkSpec {
+    pub(crate) fn course(&self) -> Course {
+        let mtu = self.mtu.map_or(u64::MAX, u64::from);
+        Course::new(Settings { rate: self.rate.clone(), delay: self.delay, mtu }, &self.events)
+    }
+
     /// How long a packet of `size` bytes takes on an idle link without jitter: serialization and
     /// propagation, rounded up to nanoseconds. Where these differ from time to time: at the beginning.
     pub fn latency(&self, size: usize) -> Duration {
-        let course = Course::new(self);
+        let course = self.course();
         let leaves = Server::default().serve(&course, Time::ZERO, size as u64 + u64::from(self.overhead));
         leaves.since(Time::ZERO).saturating_add(course.at(leaves).delay)
     }

@@ -1,3 +1,5 @@
+mod choosing;
+
 use std::sync::Arc;
 
 use quickset_quic::{
@@ -8,12 +10,12 @@ use rustls::KeyLogFile;
 use rustls::pki_types::ServerName;
 use rustls::quic;
 
-use crate::choosing::Choosing;
 use crate::derive::Overheard;
 use crate::session::{Following, TlsSession};
 use crate::tickets::{Shelf, Shelves, TicketStore};
 use crate::versions::{Announced, Each, servers};
 use crate::{keys, retry};
+use choosing::Choosing;
 
 /// Starts the TLS handshakes of a client. They are what RFC 9000 §7 asks of a handshake: authenticated keys and transport
 /// parameters, and an application protocol that both speak.

@@ -33,7 +33,6 @@
 
 #![forbid(unsafe_code)]
 
-mod choosing;
 mod config;
 mod derive;
 mod hello;

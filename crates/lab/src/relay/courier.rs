@@ -8,9 +8,6 @@ use std::time::Instant;
 use quickset_base::{Duration, Ecn, Time};
 use quickset_sim::{Counts, Fate, Link, Sent};
 
-#[cfg(target_os = "linux")]
-use crate::tunnel::Device;
-
 /// Holds packets until their time has come, and hands them on.
 ///
 /// Readers [take](Self::take) packets in; one thread [runs](Self::run). It sleeps on a condition variable,
@@ -45,7 +42,16 @@ pub(crate) enum Exit {
     Socket(Arc<UdpSocket>, Option<SocketAddr>),
     /// As a packet that arrives at the system.
     #[cfg(target_os = "linux")]
-    Device(Arc<Device>),
+    Device(Arc<dyn PacketSink>),
+}
+
+/// A device of a network, by which packets arrive at the system.
+#[cfg(target_os = "linux")]
+pub(crate) trait PacketSink: std::fmt::Debug + Send + Sync {
+    /// Hands a packet to the system.
+    fn write(&self, packet: &[u8]) -> std::io::Result<usize>;
+    /// Writes the congestion mark with which a packet leaves.
+    fn mark(&self, packet: &mut [u8], ecn: Ecn);
 }
 
 #[derive(Debug)]
@@ -224,7 +230,7 @@ impl Exit {
         match self {
             Self::Socket(..) => {}
             #[cfg(target_os = "linux")]
-            Self::Device(_) => crate::tunnel::mark(bytes, ecn),
+            Self::Device(device) => device.mark(bytes, ecn),
         }
     }
 }

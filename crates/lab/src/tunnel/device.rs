@@ -7,10 +7,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use quickset_base::Ecn;
 use tun_rs::{DeviceBuilder, SyncDevice};
 
 use super::TunnelError;
 use super::netlink::Netlink;
+use super::packet::mark;
+use crate::relay::courier::PacketSink;
 
 /// A TUN device: what the system routes to it can be read, what is written to it arrives at the system. It
 /// belongs to the namespace in which it was opened, and goes when it is dropped or the process ends.
@@ -89,10 +92,15 @@ impl Device {
             }
         }
     }
+}
 
-    /// Hands a packet to the system.
-    pub(crate) fn write(&self, packet: &[u8]) -> io::Result<usize> {
+impl PacketSink for Device {
+    fn write(&self, packet: &[u8]) -> io::Result<usize> {
         self.tun.send(packet)
+    }
+
+    fn mark(&self, packet: &mut [u8], ecn: Ecn) {
+        mark(packet, ecn);
     }
 }
 

@@ -35,7 +35,6 @@ use crate::relay::Lateness;
 use crate::relay::courier::{Courier, Exit};
 pub(crate) use device::Device;
 use namespace::Namespace;
-pub(crate) use packet::mark;
 use place::Place;
 
 /// What to open.

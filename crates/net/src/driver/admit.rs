@@ -57,7 +57,7 @@ pub(super) fn admit(
         Ok(conn) => {
             debug_assert_eq!(conn.side(), Side::Server);
             hub.lobby().live += 1;
-            let shared = Arc::new(Shared::new(key, hub.clone(), conn, None));
+            let shared = Arc::new(Shared::new(key, hub.line().clone(), conn, None));
             hub.census().enter(&shared);
             shared.heed_recalls();
             roster.welcome(&shared);

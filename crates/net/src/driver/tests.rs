@@ -101,7 +101,7 @@ async fn what_begins_when_the_driver_has_ended_fails() {
 async fn what_begins_as_an_endpoint_closes_is_closed_too() {
     let (mut driver, address) = driver();
     let hub = driver.hub.clone();
-    hub.wake_driver(Some(Farewell { code: Some(7), reason: bytes::Bytes::new() }));
+    hub.line().wake_driver(Some(Farewell { code: Some(7), reason: bytes::Bytes::new() }));
     let config = ClientConfig { crypto: Arc::new(NullClient::new(&[b"test"])), transport: Arc::default() };
     let late = poll_fn(|cx| {
         assert!(driver.turn(cx).is_pending());
@@ -158,7 +158,7 @@ async fn a_socket_without_room_stops_no_clocks() {
         attempts[0].close(0, b"");
         drop(attempts);
         hub.lobby().endpoints = 0;
-        hub.wake_driver(None);
+        hub.line().wake_driver(None);
         driver.await.unwrap();
     };
     tokio::time::timeout(Duration::from_secs(20), all).await.expect("all ends");
@@ -181,7 +181,7 @@ async fn what_waits_for_room_leaves_once_there_is_some() {
     }
     socket.hitch.is_full.store(false, Ordering::Relaxed);
     // As the system would, if that were its word.
-    hub.wake_driver(None);
+    hub.line().wake_driver(None);
     tokio::time::timeout(Duration::from_secs(10), attempt.connected()).await.expect("in time").unwrap();
     assert_eq!(attempt.stats().ptos, 0, "nothing was lost");
 }

@@ -3,13 +3,13 @@ use std::sync::Arc;
 
 use quickset_quic::{ChooseVersion, KeyChange, Sealing, Session, TransportError, Version};
 
-use crate::config::Server;
+use super::Server;
 use crate::hello::{Look, look};
 use crate::session::TlsSession;
 
 /// A server's session that begins when the client's hello is there, in the version that is chosen then: the TLS library
 /// wants to know at once of which version the keys are, and what is announced.
-pub(crate) struct Choosing {
+pub(super) struct Choosing {
     waiting: Option<Waiting>,
     chosen: Option<Version>,
     begun: Option<TlsSession>,
@@ -25,7 +25,7 @@ struct Waiting {
 }
 
 impl Choosing {
-    pub(crate) fn new(server: Arc<Server>, version: Version, params: Vec<u8>, choose: ChooseVersion) -> Self {
+    pub(super) fn new(server: Arc<Server>, version: Version, params: Vec<u8>, choose: ChooseVersion) -> Self {
         let hello = Vec::new();
         let waiting = Waiting { server, version, params, choose, hello, takes_early: true };
         Self { waiting: Some(waiting), chosen: None, begun: None }

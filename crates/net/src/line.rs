@@ -1,0 +1,145 @@
+//! What connections and handles have of their endpoint: its time, and the driver's ear.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Waker};
+use std::time::Instant;
+
+use bytes::Bytes;
+use quickset_base::Time;
+
+use crate::socket::Socket;
+
+/// A line to the driver, on which `T`, connections, ask to be polled.
+pub(crate) struct Line<T> {
+    pub(crate) clock: Clock,
+    requests: Mutex<Requests<T>>,
+}
+
+/// The time of an endpoint.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    started: Instant,
+}
+
+impl Clock {
+    /// The time since the endpoint began.
+    #[inline]
+    pub(crate) fn now(&self) -> Time {
+        Time::ZERO + self.started.elapsed()
+    }
+
+    /// When `time` is, for the runtime's timers.
+    pub(crate) fn instant(&self, time: Time) -> Instant {
+        self.started + time.since(Time::ZERO)
+    }
+
+    /// A time of the program's clock, as connections know it.
+    pub(crate) fn time(&self, instant: Instant) -> Time {
+        Time::ZERO + instant.saturating_duration_since(self.started)
+    }
+}
+
+/// What handles want of the driver.
+struct Requests<T> {
+    ready: Vec<T>,
+    close: Option<Farewell>,
+    /// The endpoint goes on with another socket.
+    rebound: Option<Socket>,
+    /// Set while the driver sleeps or is on its way there.
+    driver: Option<Waker>,
+    /// The driver has ended: nothing is kept for it.
+    ended: bool,
+}
+
+/// What connections are closed with.
+#[derive(Clone)]
+pub(crate) struct Farewell {
+    /// `None` is, for each, what its protocol calls no error.
+    pub(crate) code: Option<u64>,
+    pub(crate) reason: Bytes,
+}
+
+/// What handles want of the driver for all connections.
+pub(crate) struct Wishes {
+    /// They are to be closed.
+    pub(crate) close: Option<Farewell>,
+    /// They go on over this socket.
+    pub(crate) rebound: Option<Socket>,
+}
+
+impl<T> Line<T> {
+    /// From now on.
+    pub(crate) fn new() -> Self {
+        let requests = Requests { ready: Vec::new(), close: None, rebound: None, driver: None, ended: false };
+        Self { clock: Clock { started: Instant::now() }, requests: Mutex::new(requests) }
+    }
+
+    fn requests(&self) -> MutexGuard<'_, Requests<T>> {
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks the driver to poll a connection: once for each, until the driver has taken it. It takes no lock of a connection's.
+    ///
+    /// # Errors
+    /// When the driver has ended: the connection.
+    pub(crate) fn ring(&self, ready: T) -> Result<(), T> {
+        let driver = {
+            let mut requests = self.requests();
+            if requests.ended {
+                return Err(ready);
+            }
+            requests.ready.push(ready);
+            requests.driver.take()
+        };
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+        Ok(())
+    }
+
+    /// The driver goes on with another socket, and `first` is done before it knows; neither if it has ended.
+    pub(crate) fn rebind(&self, socket: Socket, first: impl FnOnce()) {
+        let driver = {
+            let mut requests = self.requests();
+            if requests.ended {
+                return;
+            }
+            requests.rebound = Some(socket);
+            first();
+            requests.driver.take()
+        };
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+    }
+
+    /// Asks the driver to close all connections, or with `None` to look whether it is still needed.
+    pub(crate) fn wake_driver(&self, close: Option<Farewell>) {
+        let driver = {
+            let mut requests = self.requests();
+            requests.close = close.or(requests.close.take());
+            requests.driver.take()
+        };
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+    }
+
+    /// The driver's side: takes what was asked for, and leaves its waker for what comes later.
+    pub(crate) fn take_requests(&self, cx: &Context<'_>, ready: &mut Vec<T>) -> Wishes {
+        let mut requests = self.requests();
+        if requests.driver.as_ref().is_none_or(|waker| !waker.will_wake(cx.waker())) {
+            requests.driver = Some(cx.waker().clone());
+        }
+        ready.append(&mut requests.ready);
+        Wishes { close: requests.close.take(), rebound: requests.rebound.take() }
+    }
+
+    /// The driver's last word: handles that are still there talk to nobody.
+    pub(crate) fn driver_ended(&self) -> Vec<T> {
+        let mut requests = self.requests();
+        requests.ended = true;
+        requests.rebound = None;
+        std::mem::take(&mut requests.ready)
+    }
+}
