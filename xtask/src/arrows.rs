@@ -123,7 +123,7 @@ const MODULES: &[(&str, &[&str])] = &[
     ("budget", &["places"]),
     ("cc", &[]),
     ("cids", &["ack", "packet"]),
-    ("config", &["ack", "budget", "cc", "datagram", "early", "path", "protect", "qlog", "streams"]),
+    ("config", &["ack", "budget", "cc", "datagram", "early", "path", "protect", "sinks", "streams"]),
     (
         "conn",
         &[
@@ -174,10 +174,11 @@ const MODULES: &[(&str, &[&str])] = &[
     ("path", &["cc", "protect", "recovery", "stats"]),
     ("places", &[]),
     ("protect", &["cc", "error", "packet", "stats", "work"]),
-    ("qlog", &["cc", "config", "conn", "error", "keys", "packet", "recovery", "stats"]),
+    ("qlog", &["cc", "conn", "error", "keys", "packet", "recovery", "sinks", "stats"]),
     ("recovery", &["ack", "cc", "error", "packet"]),
     ("refusal", &[]),
     ("rx", &["conn", "error", "keys", "packet", "qlog"]),
+    ("sinks", &[]),
     ("stats", &["error"]),
     ("streams", &["packet", "protect"]),
     ("tx", &["cc", "conn", "packet", "path", "protect", "recovery"]),

@@ -114,7 +114,7 @@ pub struct TransportConfig {
     pub budget: Option<Budget>,
     /// Where connections leave their traces; `None`: nowhere.
     #[cfg(feature = "qlog")]
-    pub qlog: Option<Arc<dyn crate::qlog::Sinks>>,
+    pub qlog: Option<Arc<dyn crate::sinks::Sinks>>,
 }
 
 impl TransportConfig {

@@ -68,6 +68,8 @@ mod qlog;
 mod recovery;
 mod refusal;
 mod rx;
+#[cfg(feature = "qlog")]
+mod sinks;
 mod stats;
 mod streams;
 mod tx;

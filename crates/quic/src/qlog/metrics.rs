@@ -7,7 +7,6 @@ use quickset_base::{Duration, Time};
 use super::log::Log;
 use crate::Algorithm;
 use crate::cc::pacing_rate;
-use crate::config::TransportConfig;
 use crate::conn::Connection;
 
 /// What the last records told of the path, so that only changes are told.
@@ -51,7 +50,7 @@ impl Connection {
     fn metrics(&self) -> Metrics {
         let (rtt, control) = (self.recovery.rtt(), self.path.congestion.control());
         let sampled = self.recovery.has_sample();
-        let is_threshold = has_threshold(&self.config);
+        let is_threshold = has_threshold(self.config.congestion);
         Metrics {
             rtt: sampled.then(|| Rtt {
                 min: rtt.min(),
@@ -129,8 +128,8 @@ pub(super) fn millis(time: Duration) -> f32 {
 }
 
 /// Whether the bound of the controller is a slow start threshold.
-fn has_threshold(config: &TransportConfig) -> bool {
-    match config.congestion {
+fn has_threshold(algorithm: Algorithm) -> bool {
+    match algorithm {
         Algorithm::Cubic | Algorithm::NewReno => true,
         Algorithm::Bbr | Algorithm::Fixed(_) => false,
     }

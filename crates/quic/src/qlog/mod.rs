@@ -21,9 +21,8 @@ mod log;
 mod metrics;
 mod network;
 mod repair;
-mod sink;
 
-pub use sink::{Memory, Output, Sinks, Subject, Written};
+pub use crate::sinks::{Memory, Output, Sinks, Subject, Written};
 
 pub(crate) use hooks::Why;
 pub(crate) use log::Qlog;

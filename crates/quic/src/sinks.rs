@@ -1,3 +1,5 @@
+//! Where traces go, as an application says it.
+
 use std::fmt;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
