@@ -65,6 +65,7 @@ pub mod qlog;
 #[cfg(not(feature = "qlog"))]
 #[path = "qlog/off.rs"]
 mod qlog;
+mod received;
 mod recovery;
 mod refusal;
 mod rx;

@@ -3,11 +3,10 @@ use quickset_base::Time;
 use quickset_sched::Priority;
 
 use super::Connection;
-use crate::datagram::{DatagramOptions, DatagramOutcome, DatagramTicket, Unsent, Wrote};
-use crate::packet::{Channel, View, Writer};
+use crate::datagram::{DatagramOptions, DatagramOutcome, DatagramTicket, Unsent};
+use crate::packet::Channel;
 use crate::protect::policy::{Goal, Protection};
 use crate::streams::{Class, ClassError};
-use crate::tx::LONGER_HEADER;
 
 /// Unreliable datagrams (RFC 9221), as the application sends and takes them.
 impl Connection {
@@ -93,69 +92,7 @@ impl Connection {
     }
 }
 
-/// The way out.
 impl Connection {
-    /// What a packet that holds nothing else has for frames, whatever its number.
-    fn packet_room(&self) -> usize {
-        let early = if self.keys.sends_early() { LONGER_HEADER } else { 0 };
-        self.room_behind(4 + early)
-    }
-
-    /// Data without protection: of streams, and datagrams when it is their turn.
-    pub(super) fn write_plain(&mut self, w: &mut Writer<'_>, view: &View) {
-        let written = self.streams.write_data(w, view, None);
-        self.note(&written);
-        if !self.datagrams.is_empty() {
-            self.write_mixed(w, view);
-        }
-    }
-
-    /// The same from there on. What does not fit beside the rest leaves its place in this packet to others.
-    fn write_mixed(&mut self, w: &mut Writer<'_>, view: &View) {
-        while self.streams.is_datagrams_turn() {
-            let is_through = self.write_datagrams(w);
-            if !is_through {
-                self.streams.pass_datagrams();
-            }
-            let written = self.streams.write_data(w, view, None);
-            self.note(&written);
-            if !is_through {
-                self.streams.recall_datagrams();
-                return;
-            }
-        }
-    }
-
-    /// Data of one channel, as long as it is its turn.
-    pub(super) fn write_channel(&mut self, w: &mut Writer<'_>, view: &View, channel: Channel) {
-        if channel == Channel::Datagrams {
-            self.write_datagrams(w);
-        } else {
-            let written = self.streams.write_data(w, view, Some(channel));
-            self.note(&written);
-        }
-    }
-
-    /// Whether a symbol of at most `limit` bytes is of use for what the channel has: datagrams are never split.
-    pub(super) fn may_join(&mut self, channel: Channel, limit: usize) -> bool {
-        let (now, room) = (self.now, self.packet_room());
-        channel != Channel::Datagrams || self.datagrams.next_size(now, room).is_some_and(|size| size <= limit)
-    }
-
-    /// Datagrams while it is their turn. False when the next one does not fit into what is left of the packet.
-    fn write_datagrams(&mut self, w: &mut Writer<'_>) -> bool {
-        let (now, room) = (self.now, self.packet_room());
-        while self.streams.is_datagrams_turn() {
-            match self.datagrams.write(w, now, room) {
-                Wrote::Frame(size) => self.streams.datagrams_sent(size),
-                Wrote::NoRoom => return false,
-                Wrote::Nothing => {}
-            }
-            self.review_datagrams();
-        }
-        true
-    }
-
     /// Drops those that are too old.
     pub(super) fn expire_datagrams(&mut self) {
         if self.datagrams.deadline().is_some_and(|(at, _)| at <= self.now) {
@@ -165,7 +102,7 @@ impl Connection {
     }
 
     /// Their place among the streams, or none.
-    fn review_datagrams(&mut self) {
+    pub(crate) fn review_datagrams(&mut self) {
         self.streams.set_datagrams(!self.datagrams.is_empty());
     }
 }

@@ -25,7 +25,6 @@ mod protection;
 mod refused;
 mod settle;
 mod size;
-mod slots;
 mod start;
 #[cfg(test)]
 mod tests;
@@ -46,15 +45,14 @@ use crate::config::TransportConfig;
 use crate::datagram::{DatagramEvent, Datagrams};
 use crate::error::{Closed, TransportError};
 use crate::keys::KeyRing;
-use crate::packet::{Phase, Token, Unsealed, View};
+use crate::packet::{Grease, MAX_OVERHEAD, MIN_INITIAL, Numbering, Phase, Token, Unsealed, View};
 use crate::path::{Candidates, LEAST, Marking, Path, Search};
 use crate::protect::Protect;
 use crate::qlog::Qlog;
+use crate::received::{Authentic, Early, Form};
 use crate::recovery::{Recovery, Settled, assumed_rtt};
-use crate::rx::{Authentic, Early, Form};
 use crate::stats::Stats;
 use crate::streams::{StreamEvent, Streams};
-use crate::tx::{Grease, MAX_OVERHEAD, MIN_INITIAL, Numbering};
 use crate::work::Allowance as Work;
 
 pub(crate) use allowance::{Allowance, CONNECTION_COST};

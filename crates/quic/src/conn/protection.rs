@@ -2,23 +2,16 @@
 //! packet is for repair is in `slots`.
 
 use bytes::Bytes;
-use quickset_base::Batch;
-use quickset_wire::frame::{
-    Frame, FrameError, LoneSymbol, RepairHeader, SymbolAck, SymbolFrames, kind, repair_header,
-    repair_header_size, source_symbol_header, source_symbol_header_size,
-};
+use quickset_wire::frame::{Frame, FrameError, LoneSymbol, SymbolAck, SymbolFrames, kind};
 use quickset_wire::{Space, StreamId, TransportErrorCode as Code};
 
 use super::Connection;
-use super::slots::demand;
 use crate::error::TransportError;
-use crate::packet::{Channel, Key, Token, View, Writer};
-use crate::protect::policy::{Carried, Protection};
+use crate::protect::policy::Protection;
 use crate::protect::receive::{Dispatch, Receiving};
-use crate::protect::send::{Recovered, Slot};
-use crate::protect::{Alike, MAX_WINDOW, Protect};
-use crate::streams::{Stretch, Turn, UnknownStream, Written};
-use crate::tx::{MAX_TOP_UP, Plan};
+use crate::protect::send::Recovered;
+use crate::protect::{MAX_WINDOW, Protect};
+use crate::streams::{Stretch, UnknownStream};
 
 /// What the application says.
 impl Connection {
@@ -56,201 +49,6 @@ impl Connection {
     pub fn has_fec(&self) -> bool {
         self.protect.receive.is_some()
             && self.handshake.peer.as_ref().is_some_and(|p| p.fec_decoder.is_some())
-    }
-}
-
-/// The way out.
-impl Connection {
-    /// A batch begins: what is planned of its packets.
-    pub(crate) fn plan_batch(&mut self) -> Plan {
-        let mut plan = Plan { repaired: self.protect.repaired, ..Plan::default() };
-        if self.protect.send.is_active() {
-            self.protect.send.stir();
-            self.protect.send.reached(self.recovery.next_number(Space::Data));
-            let acked = self.recovery.largest_acked(Space::Data).unwrap_or(0);
-            let unacked = self.recovery.next_number(Space::Data) - acked;
-            plan.room = self.room_of(acked + NUMBERS_AHEAD * unacked.max(NUMBERS_AT_LEAST));
-            if let Some(search) = &self.path.search {
-                let more = search.highest().saturating_sub(self.path.mtu);
-                self.protect.send.set_growth(plan.room + more);
-            }
-        }
-        plan
-    }
-
-    /// Stream data, as symbols where a policy wants it; or what the slot is for instead.
-    pub(crate) fn write_data(&mut self, w: &mut Writer<'_>, view: &View, plan: &mut Plan) {
-        (plan.repaired, plan.closing) = (false, false);
-        if !self.protect.send.is_active() {
-            self.write_plain(w, view);
-            return;
-        }
-        if let Some(due) = self.protect.due.take() {
-            let before = w.len();
-            plan.repaired = match due.slot {
-                Slot::Repeat(lane) => self.write_repeat(w, lane),
-                Slot::Repair(lane) => self.write_repair(w, lane),
-            };
-            self.streams.repair_sent(due.turn, w.len() - before);
-            if plan.repaired {
-                return;
-            }
-            self.streams.set_repair(due.channel, false);
-        }
-        let packet = plan.room;
-        let mut passed = false;
-        while let Some(turn) = self.streams.next_channel() {
-            let before = w.len();
-            let joined = self.join(&turn, packet).filter(|(_, limit)| self.may_join(turn.channel, *limit));
-            let joined = match joined {
-                // FEC-15: what follows of the channel is for the next packet, unless the peer takes nothing larger
-                // than a fraction of one, which would cost more packets than it is worth.
-                Some((lane, _)) if self.protect.send.is_in(lane, w.number()) => {
-                    if !self.protect.send.takes_fractions(lane, packet) || w.room() < MIN_REST {
-                        break;
-                    }
-                    None
-                }
-                joined => joined,
-            };
-            if let Some((lane, limit)) = joined {
-                self.write_symbol(w, (turn.channel, lane), &View { room: limit, ..*view }, plan);
-            } else {
-                self.write_channel(w, view, turn.channel);
-                self.protect.send.passed(1);
-            }
-            if w.len() == before && turn.channel == Channel::Datagrams && !passed {
-                // It is too long for what is left: others may have that.
-                passed = true;
-                self.streams.pass_datagrams();
-                continue;
-            }
-            // Whoever's turn it is has the next packet: frames of a few bytes are not worth asking.
-            let least = if joined.is_some() { MIN_REST } else { MIN_FRAME };
-            if w.len() == before || w.room() < least {
-                break;
-            }
-        }
-        if passed {
-            self.streams.recall_datagrams();
-        }
-        // Of symbols that the window passed, and of lanes that were left.
-        self.drain_orphans();
-    }
-
-    /// The stream whose turn it is with new data, and what a packet with that joins: a lane, and how many bytes of it at most.
-    pub(crate) fn board(&mut self, plan: &Plan) -> Option<(Key, Option<(usize, usize)>)> {
-        let turn = self.streams.next_channel().filter(|turn| !turn.resend)?;
-        if turn.channel == Channel::Datagrams {
-            return None;
-        }
-        Some((turn.key, self.join(&turn, plan.room)))
-    }
-
-    /// The lane that data of the channel whose turn it is joins, and how many bytes its symbol may have.
-    fn join(&mut self, turn: &Turn, packet: usize) -> Option<(usize, usize)> {
-        let carried = Carried { resend: turn.resend };
-        if let Some(known) = self.protect.send.known(turn.channel, carried, self.moment(), packet) {
-            return known.joined;
-        }
-        let facts = self.facts();
-        let Self { streams, datagrams, protect, .. } = self;
-        let deadlines = streams.deadlines(turn.channel);
-        let outlook = facts.of((streams, datagrams), Some(*turn), &protect.monitor, &deadlines);
-        protect.send.join(turn.channel, carried, &outlook, packet)
-    }
-
-    /// The sooner the end of a message is known to have arrived, or not, the better.
-    pub(super) fn note(&mut self, written: &Written) {
-        if written.ends_message {
-            self.asks.ask_immediate();
-        }
-    }
-
-    fn write_symbol(
-        &mut self,
-        w: &mut Writer<'_>,
-        (channel, lane): (Channel, usize),
-        view: &View,
-        plan: &mut Plan,
-    ) {
-        let (session, sid) = self.protect.send.head(lane);
-        // For the longer header of repair a packet with nothing but a symbol is a few bytes short. In the middle of a
-        // transfer it is padded to what the batch has, where repair has room as well. At its end that would be what
-        // the last byte waits for: so all packets are as short, those with other frames, too.
-        let rest = (Batch::MAX_SEGMENTS * view.room) as u64;
-        let closing = plan.leads
-            && plan.room <= view.room + MAX_TOP_UP
-            && demand(&self.streams, &self.datagrams, channel).remaining().is_some_and(|bytes| bytes <= rest);
-        let others = if closing { w.len() } else { 0 };
-        let unmarked = channel != Channel::Datagrams && self.protect.send.may_be_unmarked(lane, w.number());
-        let limit = view.room.saturating_sub(others);
-        let Some(symbol) = w.begin_symbol((session, sid), limit, unmarked) else { return };
-        self.write_channel(w, view, channel);
-        if let Some(packed) = w.end_symbol(&symbol) {
-            let streams = &self.streams;
-            let alike = packed.frame.map(|frame| Alike { lane, frame: *frame, bytes: packed.bytes.len() });
-            let may_follow = self.protect.send.pushed(lane, packed, self.now, |frame| streams.piece(frame));
-            plan.alike = alike.filter(|_| may_follow);
-            plan.closing = closing;
-        }
-    }
-
-    /// False when there is nothing that can be repeated. What does not fit beside an ACK has the next packet.
-    fn write_repeat(&mut self, w: &mut Writer<'_>, lane: usize) -> bool {
-        let most = self.room_of(w.number());
-        let Self { streams, protect, now, .. } = self;
-        let (session, _) = protect.send.head(lane);
-        let Some((sid, symbol)) = protect.send.repeat(lane, |token| streams.wants(token, *now)) else {
-            return false;
-        };
-        let len = symbol.len();
-        let need = source_symbol_header_size(session.into(), sid) + len;
-        if need > w.room() {
-            // The path takes smaller packets than it did.
-            if need > most {
-                protect.send.give_up(lane);
-                self.drain_orphans();
-            }
-            return need <= most;
-        }
-        source_symbol_header(w.bytes(), session.into(), sid, len);
-        symbol.write(w.bytes().space(len));
-        let tokens = protect.send.repeated(lane, sid, w.number(), *now);
-        w.record(Token::Symbol { session, sid, n: tokens.len() as u16 }, true);
-        for token in tokens {
-            w.record(token, true);
-        }
-        true
-    }
-
-    /// False when nothing is to be repaired any more. What does not fit beside an ACK has the next packet.
-    pub(crate) fn write_repair(&mut self, w: &mut Writer<'_>, lane: usize) -> bool {
-        let (session, _) = self.protect.send.head(lane);
-        let most = self.room_of(w.number());
-        let mut fits = true;
-        let write = |header: &RepairHeader, data: &[u8], serial: u64, packets: u64| {
-            let unmarked = Frame::Unmarked { session: session.into(), packets };
-            let before = if packets == 0 { 0 } else { unmarked.size() };
-            let need = before + repair_header_size(header, data.len()) + data.len();
-            fits = need <= most;
-            if need > w.room() {
-                return false;
-            }
-            if packets != 0 {
-                unmarked.encode(w.bytes());
-            }
-            repair_header(w.bytes(), header, data.len());
-            w.bytes().bytes(data);
-            // FEC-50: a packet with it is in flight like any other.
-            w.record(Token::Repair { session, serial }, true);
-            true
-        };
-        let made = self.protect.send.repair(lane, self.now, write);
-        if !fits {
-            self.protect.send.cancel(lane);
-        }
-        made.is_some() && fits
     }
 }
 
@@ -415,16 +213,3 @@ impl Connection {
 fn not_agreed() -> TransportError {
     TransportError::new(Code::FRAME_ENCODING_ERROR, "forward erasure correction was not agreed on")
 }
-
-/// Symbols leave room for the number of a packet of repair that finds so many times as many packets unacknowledged as they
-/// did. It may be the longer; what it leaves no room for is not sent.
-const NUMBERS_AHEAD: u64 = 4;
-
-/// Or as many: two bytes are spent in any case, so that not every few packets symbols are of another length.
-const NUMBERS_AT_LEAST: u64 = 256;
-
-/// Room in a packet that is worth a frame without protection.
-const MIN_REST: usize = 128;
-
-/// Less holds no frame with data.
-const MIN_FRAME: usize = 8;

@@ -5,10 +5,9 @@ use quickset_wire::Space;
 
 use super::Connection;
 use crate::cc::Pacer;
-use crate::packet::Phase;
+use crate::packet::{MIN_INITIAL, Phase};
 use crate::path::Search;
 use crate::recovery::Settled;
-use crate::tx::MIN_INITIAL;
 
 impl Connection {
     /// A datagram that tried this size arrived.

@@ -36,6 +36,7 @@ pub use ids::ConnectionKey;
 
 use crate::cids::{IssuedCid, MIN_FIRST_ID};
 use crate::conn::Signal;
+use crate::packet::MIN_INITIAL;
 use crate::validation::Replays;
 use answered::Answered;
 use bucket::Bucket;
@@ -392,9 +393,6 @@ impl fmt::Debug for Endpoint {
             .finish_non_exhaustive()
     }
 }
-
-/// RFC 9000 §14.1: the UDP payload that a client's first packet fills at least.
-const MIN_INITIAL: usize = 1200;
 
 /// Header, two ids of 255 bytes, a reserved version and two real ones.
 const MAX_NEGOTIATION: usize = 5 + 2 * 256 + (1 + MAX_VERSIONS) * 4;

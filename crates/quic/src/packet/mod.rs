@@ -3,12 +3,27 @@
 //!
 //! It is a leaf: it names no other module of this crate.
 
+mod grease;
+mod numbering;
 mod outgoing;
 mod token;
 mod want;
 mod writer;
 
+pub(crate) use grease::Grease;
+pub(crate) use numbering::Numbering;
 pub(crate) use outgoing::{Header, Made, Numbered, Outgoing, Unsealed};
 pub(crate) use token::{Channel, Key, Token};
 pub(crate) use want::{Phase, View, Want};
 pub(crate) use writer::{Packed, StreamFrame, Writer};
+
+/// A client's Initial datagrams, and all datagrams with eliciting Initial packets, have at least this
+/// many bytes (RFC 9000 §14.1).
+pub(crate) const MIN_INITIAL: usize = 1200;
+
+/// More than a short header and a tag take of a datagram: 1 + 20 + 4 and 16 bytes. Every full packet has the rest.
+pub(crate) const MAX_OVERHEAD: usize = 48;
+
+/// What the header of a 0-RTT packet has at most that a short one has not: version, two lengths of ids, an id of 20 bytes
+/// and the length of the packet.
+pub(crate) const LONGER_HEADER: usize = 4 + 2 + 20 + 2;

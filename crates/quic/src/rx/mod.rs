@@ -4,53 +4,23 @@
 //! the batch; packets that came before their keys are kept for a while.
 //!
 //! Invariants: nothing of a packet acts before the packet is authentic; a packet number acts once; at
-//! most [`MAX_EARLY`] packets wait for keys, of [`MAX_EARLY_BYTES`], and [`MAX_ZERO_RTT`] of early data. Frames that forward erasure correction
-//! recovers enter at `dispatch` too.
+//! most as many packets wait for keys as [`Early`](crate::received::Early) says. Frames that forward erasure correction recovers
+//! enter at `dispatch` too.
 
 mod dispatch;
 
 use bytes::{Buf, BytesMut};
-use quickset_base::{Datagram, Ecn, Time};
+use quickset_base::{Datagram, Time};
 use quickset_wire::frame::{Frame, Frames};
 use quickset_wire::header::{Header, Parsed};
 use quickset_wire::{ConnectionId, PacketType, Side, Space};
 
 use crate::conn::{Connection, Negotiated, Signal, violation};
 use crate::error::{Closed, TransportError};
-use crate::keys::{OpenError, Opened, version_of};
+use crate::keys::{OpenError, version_of};
 use crate::packet::Phase;
 use crate::qlog::Why;
-
-/// Packets kept until their keys are there (RFC 9001 §4.1.4): a flight of the peer's that overtook its handshake.
-const MAX_EARLY: usize = 16;
-
-/// Bytes of them: a handshake that is only begun must not hold sixteen of the largest datagrams.
-const MAX_EARLY_BYTES: usize = MAX_EARLY * 1500;
-
-/// The first bits of a first byte that have to be as in a short header. A long one has the first bit (RFC 8999 §5.1), and
-/// without the second it is no packet of QUIC, though it were authentic (RFC 9000 §17.3.1): unless we offered to take
-/// such packets (RFC 9287 §3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Form(u8);
-
-impl Form {
-    pub(crate) const fn new(takes_unfixed: bool) -> Self {
-        Self(if takes_unfixed { LONG } else { LONG | FIXED })
-    }
-
-    /// Whether a packet with this first byte has a short header, and is not to be dropped.
-    #[inline]
-    const fn is_short(self, first: u8) -> bool {
-        first & self.0 == FIXED & self.0
-    }
-
-    const fn takes_unfixed(self) -> bool {
-        self.0 & FIXED == 0
-    }
-}
-
-const LONG: u8 = 0b1000_0000;
-const FIXED: u8 = 0b0100_0000;
+use crate::received::{Authentic, Waiting};
 
 /// Packets that are opened before their frames act: see [`SEALED_TOGETHER`](crate::tx::SEALED_TOGETHER).
 pub(crate) const OPENED_TOGETHER: usize = 8;
@@ -59,62 +29,6 @@ pub(crate) const OPENED_TOGETHER: usize = 8;
 /// them ask to be acknowledged, so that an honest peer has no more of them than a round trip holds; one that goes on
 /// sending and acknowledges nothing would have us keep them for ever.
 const MAX_UNCONFIRMED: usize = 1 << 15;
-
-/// Of early data: a client's first window (RFC 9002 §7.2).
-const MAX_ZERO_RTT: usize = 10;
-
-/// Packets that came before their keys.
-#[derive(Debug, Default)]
-pub(crate) struct Early {
-    packets: Vec<(Time, Waiting)>,
-    /// Those that the endpoint had before the connection began.
-    datagrams: Vec<Datagram>,
-    /// Bytes of early data that were read.
-    taken: u64,
-}
-
-impl Early {
-    pub(crate) fn with(datagrams: Vec<Datagram>) -> Self {
-        Self { datagrams, ..Self::default() }
-    }
-
-    /// Whether a packet of `size` bytes may wait.
-    fn has_room(&self, kind: PacketType, size: usize) -> bool {
-        let (count, bytes) = self.waiting(kind == PacketType::ZeroRtt);
-        if kind == PacketType::ZeroRtt {
-            return count < MAX_ZERO_RTT;
-        }
-        count < MAX_EARLY && bytes + size <= MAX_EARLY_BYTES
-    }
-
-    /// Whether a packet of one of these types waits.
-    pub(crate) fn holds(&self, kinds: &[PacketType]) -> bool {
-        self.packets.iter().any(|(_, waiting)| kinds.contains(&waiting.kind))
-    }
-
-    /// Packets of early data, or the others, and their bytes.
-    fn waiting(&self, zero_rtt: bool) -> (usize, usize) {
-        let those = self.packets.iter().filter(|(_, w)| (w.kind == PacketType::ZeroRtt) == zero_rtt);
-        those.fold((0, 0), |(count, bytes), (_, w)| (count + 1, bytes + w.packet.len()))
-    }
-}
-
-#[derive(Debug)]
-struct Waiting {
-    kind: PacketType,
-    packet: BytesMut,
-    number_at: usize,
-    ecn: Ecn,
-}
-
-/// A packet that is authentic.
-#[derive(Debug)]
-pub(crate) struct Authentic {
-    kind: PacketType,
-    packet: BytesMut,
-    opened: Opened,
-    ecn: Ecn,
-}
 
 impl Connection {
     /// Takes a batch, and acts on what it said as a whole; or on each datagram by itself.

@@ -3,7 +3,7 @@ use quickset_wire::frame::Frame;
 
 use super::{Permit, Plan};
 use crate::conn::Connection;
-use crate::packet::{Token, Writer};
+use crate::packet::{LONGER_HEADER, Token, Writer};
 
 impl Connection {
     /// The frames of a packet, in order, each with its reason.
@@ -42,7 +42,3 @@ impl Connection {
         }
     }
 }
-
-/// What the header of a 0-RTT packet has at most that a short one has not: version, two lengths of ids, an id of 20 bytes
-/// and the length of the packet.
-pub(crate) const LONGER_HEADER: usize = 4 + 2 + 20 + 2;

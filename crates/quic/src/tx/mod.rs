@@ -6,40 +6,30 @@
 //! acknowledgements alone, probes and farewells pass the first two (RFC 9002 §7, §6.2.4); a packet whose
 //! frames were written is sent.
 
+mod data;
 mod fill;
-mod grease;
-mod numbering;
 mod packet;
 mod plan;
 mod probe;
 mod size;
+mod slots;
 mod sources;
 mod train;
 
 use quickset_base::Batch;
 use quickset_wire::Space;
 
-pub(crate) use fill::LONGER_HEADER;
-pub(crate) use grease::Grease;
-pub(crate) use numbering::Numbering;
 pub(crate) use plan::Plan;
 #[cfg(test)]
 pub(crate) use sources::{Need, Source};
 
 use crate::cc::{Control, pacing_rate};
 use crate::conn::Connection;
-use crate::packet::{Phase, Want};
-
-/// A client's Initial datagrams, and all datagrams with eliciting Initial packets, have at least this
-/// many bytes (RFC 9000 §14.1).
-pub(crate) const MIN_INITIAL: usize = 1200;
+use crate::packet::{MAX_OVERHEAD, MIN_INITIAL, Phase, Want};
 
 /// Room below which no further packet is coalesced into a datagram: what a long header, a few frames
 /// and the tag need.
 const MIN_COALESCED: usize = 128;
-
-/// More than a short header and a tag take of a datagram: 1 + 20 + 4 and 16 bytes. Every full packet has the rest.
-pub(crate) const MAX_OVERHEAD: usize = 48;
 
 /// Packets that are built before they are sealed. Each step works on code and data that the one before has just put in
 /// the caches nearest to the processor, which all steps for one packet after the other do not fit.

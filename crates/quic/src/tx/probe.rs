@@ -2,10 +2,9 @@ use quickset_base::Batch;
 use quickset_wire::Space;
 use quickset_wire::frame::Frame;
 
-use super::MIN_INITIAL;
 use super::packet::Destination;
 use crate::conn::Connection;
-use crate::packet::{Phase, Token, Writer};
+use crate::packet::{MIN_INITIAL, Phase, Token, Writer};
 use crate::path::{LEAST, Probe};
 
 /// Where a probe goes.

@@ -2,10 +2,10 @@ use quickset_base::Batch;
 use quickset_wire::frame::{source_symbol_header, stream_header};
 use quickset_wire::{self as wire, Space};
 
-use super::{MAX_OVERHEAD, MAX_TOP_UP, Plan, SEALED_TOGETHER};
+use super::{MAX_TOP_UP, Plan, SEALED_TOGETHER};
 use crate::cc::Control;
 use crate::conn::Connection;
-use crate::packet::{Key, Made, Packed, Phase, StreamFrame, Token, Want};
+use crate::packet::{Key, MAX_OVERHEAD, Made, Packed, Phase, StreamFrame, Token, Want};
 use crate::protect::send::Slot;
 use crate::protect::{Alike, Due};
 use crate::recovery::SentPacket;

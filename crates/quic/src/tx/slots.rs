@@ -3,7 +3,7 @@
 use quickset_base::Duration;
 use quickset_wire::Space;
 
-use super::Connection;
+use crate::conn::Connection;
 use crate::datagram::Datagrams;
 use crate::packet::{Channel, Phase, View};
 use crate::path::Path;
