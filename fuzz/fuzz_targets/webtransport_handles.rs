@@ -111,7 +111,14 @@ impl World {
         drop((client, server));
         self.client.wait_idle().await;
         self.server.wait_idle().await;
-        assert_eq!(self.budget.usage().held, 0, "bytes of no connection");
+        // A handle that goes last asks the driver to look once more, which holds the connection until it has.
+        let given_back = async {
+            while self.budget.usage().held > 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let is_given_back = tokio::time::timeout(Duration::from_secs(1), given_back).await;
+        is_given_back.unwrap_or_else(|_| panic!("{} bytes of no connection", self.budget.usage().held));
     }
 }
 
