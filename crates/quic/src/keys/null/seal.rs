@@ -122,6 +122,7 @@ pub(super) fn sealing(secret: u64) -> Sealing {
 
 /// A checksum of two byte strings and their lengths under `key`: four lanes of folded multiplications, so
 /// that those of a packet overlap.
+#[inline(never)]
 pub(super) fn digest(key: u64, head: &[u8], body: &[u8]) -> [u8; TAG] {
     let mut lanes = LANES.map(|lane| lane ^ key);
     absorb(&mut lanes, head);
@@ -133,7 +134,10 @@ pub(super) fn digest(key: u64, head: &[u8], body: &[u8]) -> [u8; TAG] {
     out
 }
 
-#[inline]
+// Of half of what a packet costs with these keys the compiler would else decide anew with each change anywhere in the crate, and
+// counts of instructions would tell of that.
+#[expect(clippy::inline_always, reason = "counts of packets depend on it")]
+#[inline(always)]
 fn absorb(lanes: &mut [u64; 4], bytes: &[u8]) {
     lanes[0] = mix(lanes[0], bytes.len() as u64);
     let mut blocks = bytes.chunks_exact(BLOCK);
