@@ -8,10 +8,10 @@ use quickset_wire::PacketType;
 use crate::keys::Opened;
 
 /// Packets kept until their keys are there (RFC 9001 §4.1.4): a flight of the peer's that overtook its handshake.
-pub(crate) const MAX_EARLY: usize = 16;
+const MAX_EARLY: usize = 16;
 
 /// Bytes of them: a handshake that is only begun must not hold sixteen of the largest datagrams.
-pub(crate) const MAX_EARLY_BYTES: usize = MAX_EARLY * 1500;
+const MAX_EARLY_BYTES: usize = MAX_EARLY * 1500;
 
 /// The first bits of a first byte that have to be as in a short header. A long one has the first bit (RFC 8999 §5.1), and
 /// without the second it is no packet of QUIC, though it were authentic (RFC 9000 §17.3.1): unless we offered to take
@@ -39,7 +39,7 @@ const LONG: u8 = 0b1000_0000;
 const FIXED: u8 = 0b0100_0000;
 
 /// Of early data: a client's first window (RFC 9002 §7.2).
-pub(crate) const MAX_ZERO_RTT: usize = 10;
+const MAX_ZERO_RTT: usize = 10;
 
 /// Packets that came before their keys.
 #[derive(Debug, Default)]
