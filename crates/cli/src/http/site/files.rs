@@ -85,7 +85,8 @@ impl Files {
         Ok((Readable { files: self.clone(), place, version, is_settled, is_near }, metadata))
     }
 
-    /// Has the parts of files that are kept given up when connections need the memory, for as long as this is polled.
+    /// Has the parts of files that are kept given up when connections need the memory or nobody wants them any more, for as long as
+    /// this is polled.
     pub(super) async fn tend(&self) {
         self.parts.tend().await;
     }

@@ -128,7 +128,8 @@ impl Shelf {
         table.entries.insert(key.alone(), kept);
     }
 
-    /// Gives up what is kept whenever connections need the memory, for as long as this is polled.
+    /// Gives up all that is kept whenever connections need the memory, and what nobody wants any more, for as long as this is
+    /// polled.
     pub(super) async fn tend(&self) {
         reserve::tend(&self.0).await;
     }
@@ -144,9 +145,19 @@ impl Table {
             self.reserve.give(cost(key, &kept));
         }
     }
+}
 
-    /// Takes out what would be looked for anew in any case, once in a while: who asks for more than there is room for makes
-    /// nobody search all of it each time.
+impl Spare for Table {
+    fn reserve(&mut self) -> &mut Reserve {
+        &mut self.reserve
+    }
+
+    fn clear(&mut self) {
+        self.entries.clear();
+    }
+
+    /// What would be looked for anew in any case, once in a while: who asks for more than there is room for makes nobody search
+    /// all of it each time.
     fn sweep(&mut self, now: Instant) {
         if self.swept.is_some_and(|swept| now.saturating_duration_since(swept) < FRESH) {
             return;
@@ -160,16 +171,6 @@ impl Table {
             }
             is_fresh
         });
-    }
-}
-
-impl Spare for Table {
-    fn reserve(&mut self) -> &mut Reserve {
-        &mut self.reserve
-    }
-
-    fn clear(&mut self) {
-        self.entries.clear();
     }
 }
 

@@ -140,7 +140,7 @@ impl Site {
         Ok(self)
     }
 
-    /// Has what is kept in memory given up when connections need it, for as long as this is polled.
+    /// Has what is kept in memory given up when connections need it or nobody asks for it any more, for as long as this is polled.
     pub(super) async fn tend(&self) {
         let (mut shelf, mut files) = (pin!(self.shelf.tend()), pin!(self.files.tend()));
         // Neither ends.

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use quickset::Budget;
@@ -21,14 +22,13 @@ pub(super) struct Parts(Mutex<Table>);
 struct Table {
     parts: BTreeMap<(Version, u64), Part>,
     reserve: Reserve,
-    /// Counts uses.
-    clock: u64,
 }
 
 #[derive(Debug)]
 struct Part {
     bytes: Bytes,
-    used: u64,
+    /// When somebody wanted it last.
+    used: Instant,
 }
 
 /// Where the bytes lie that somebody wants: in which part of the file, and where in that.
@@ -69,17 +69,15 @@ impl Slice {
 
 impl Parts {
     pub(super) fn new(budget: Budget) -> Self {
-        let table = Table { parts: BTreeMap::new(), reserve: Reserve::new(budget, MOST), clock: 0 };
+        let table = Table { parts: BTreeMap::new(), reserve: Reserve::new(budget, MOST) };
         Self(Mutex::new(table))
     }
 
     /// The bytes, if somebody has read them.
     pub(super) fn get(&self, slice: &Slice) -> Option<Bytes> {
         let mut table = self.table();
-        table.clock += 1;
-        let clock = table.clock;
         let part = table.parts.get_mut(&slice.key())?;
-        part.used = clock;
+        part.used = Instant::now();
         Some(slice.cut(&part.bytes))
     }
 
@@ -107,8 +105,7 @@ impl Parts {
         let part = part.freeze();
         let bytes = slice.cut(&part);
         let mut table = self.table();
-        table.clock += 1;
-        let used = table.clock;
+        let used = Instant::now();
         // Somebody else may have read it meanwhile.
         if table.parts.contains_key(&slice.key()) || table.reserve.take(LEN) {
             table.parts.insert(slice.key(), Part { bytes: part, used });
@@ -116,7 +113,8 @@ impl Parts {
         bytes
     }
 
-    /// Gives up what is kept whenever connections need the memory, for as long as this is polled.
+    /// Gives up all that is kept whenever connections need the memory, and what nobody wants any more, for as long as this is
+    /// polled.
     pub(super) async fn tend(&self) {
         reserve::tend(&self.0).await;
     }
@@ -143,6 +141,17 @@ impl Spare for Table {
     fn clear(&mut self) {
         self.parts.clear();
     }
+
+    fn sweep(&mut self, now: Instant) {
+        let reserve = &mut self.reserve;
+        self.parts.retain(|_, part| {
+            let is_wanted = now.saturating_duration_since(part.used) < WANTED;
+            if !is_wanted {
+                reserve.give(LEN);
+            }
+            is_wanted
+        });
+    }
 }
 
 /// Bytes of a part: as much as is read at a time for a client of TCP, and four parts are in the cache of a processor.
@@ -150,6 +159,9 @@ pub(super) const LEN: u64 = 64 << 10;
 
 /// Bytes of all parts at most: readers may be that far apart, all together.
 const MOST: u64 = 16 << 20;
+
+/// How long a part is kept that nobody wants: readers may be that far behind each other.
+const WANTED: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {
@@ -159,8 +171,8 @@ mod tests {
     use super::*;
 
     /// Connections need it: all of it is given back, and what is read next is kept again.
-    #[test]
-    fn what_is_recalled_is_given_back() {
+    #[tokio::test]
+    async fn what_is_recalled_is_given_back() {
         let folder = tempfile::tempdir().unwrap();
         let file = std::fs::File::create(folder.path().join("file")).unwrap();
         file.set_len(4 * LEN).unwrap();
@@ -185,6 +197,36 @@ mod tests {
         drop(clients);
         fill();
         assert!(slices.iter().all(|slice| parts.get(slice).is_some()));
+    }
+
+    /// A server that nobody asks any more is as small as before.
+    #[tokio::test(start_paused = true)]
+    async fn what_nobody_wants_any_more_is_given_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = std::fs::File::create(folder.path().join("file")).unwrap();
+        file.set_len(2 * LEN).unwrap();
+        let version = Version::of(&file.metadata().unwrap());
+        let slices = [0, 1].map(|n| Slice::of(version, n * LEN, LEN as usize).unwrap());
+        let budget = Budget::new(1 << 30);
+        let parts = Parts::new(budget.clone());
+        for slice in &slices {
+            parts.put(slice, parts.room(slice).unwrap());
+        }
+        let late = Instant::now() + WANTED;
+        parts.table().sweep(late - Duration::from_secs(1));
+        assert_eq!(budget.usage().held, 2 * LEN, "they may come yet");
+        parts.table().parts.get_mut(&slices[1].key()).unwrap().used = late;
+        parts.table().sweep(late);
+        assert!(parts.get(&slices[0]).is_none());
+        assert!(parts.get(&slices[1]).is_some());
+        assert_eq!(budget.usage().held, LEN);
+        // It is swept without anybody who asks.
+        parts.table().parts.get_mut(&slices[1].key()).unwrap().used = Instant::now() - WANTED;
+        tokio::select! {
+            () = parts.tend() => {}
+            () = tokio::time::sleep(reserve::SWEEP * 2) => {}
+        }
+        assert_eq!(budget.usage().held, 0);
     }
 
     /// A sixteenth of it is for parts.

@@ -2,8 +2,9 @@
 
 use std::future::poll_fn;
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
 
 use quickset::{Account, Budget};
 
@@ -54,6 +55,9 @@ pub(super) trait Spare {
     /// Drops all of it.
     fn clear(&mut self);
 
+    /// Drops what nobody has wanted for a while, and gives back its part of the reserve.
+    fn sweep(&mut self, now: Instant);
+
     /// If connections need the memory they have all of it, and what is asked for next is kept again.
     fn give_back(&mut self) {
         if self.reserve().is_given_up() {
@@ -62,16 +66,27 @@ pub(super) trait Spare {
     }
 }
 
-/// Has it given back whenever connections need the memory, for as long as this is polled.
+/// Has all of it given back whenever connections need the memory, and what nobody wants any more once in a while, for as long as
+/// this is polled.
 pub(super) async fn tend(spare: &Mutex<impl Spare>) {
-    poll_fn(|cx| {
-        let mut spare = spare.lock().unwrap_or_else(PoisonError::into_inner);
+    let lock = || -> MutexGuard<'_, _> { spare.lock().unwrap_or_else(PoisonError::into_inner) };
+    let recalled = poll_fn(|cx| {
+        let mut spare = lock();
         spare.give_back();
         spare.reserve().on_recall(cx.waker());
         Poll::<()>::Pending
-    })
-    .await;
+    });
+    let unwanted = async {
+        loop {
+            tokio::time::sleep(SWEEP).await;
+            lock().sweep(Instant::now());
+        }
+    };
+    tokio::join!(recalled, unwanted);
 }
+
+/// How often it is looked for what nobody wants any more.
+pub(super) const SWEEP: Duration = Duration::from_secs(5);
 
 /// No client is at this address.
 fn account(budget: &Budget) -> Account {

@@ -734,8 +734,8 @@ fn a_clock_that_is_set_back_makes_nothing_up() {
 
 /// What is kept is a small part of the memory for all, and is given up for those that need it.
 #[cfg(target_os = "linux")]
-#[test]
-fn what_is_kept_is_bounded_and_given_back() {
+#[tokio::test]
+async fn what_is_kept_is_bounded_and_given_back() {
     let place = Place::new("kept");
     let root = place.0.join("root");
     for n in 0..100 {
