@@ -38,12 +38,16 @@ impl Size {
 const MEMORY: &str = "256M";
 const MOST: u64 = 256 << 20;
 
+/// One part of so many of what a siege made a server grow by may stay: the allocator's own tables, and buffers of its sockets.
+const STAYS: u64 = 20;
+
 /// Descriptors at most.
 const DESCRIPTORS: usize = 1024;
 
 /// The answer of an honest client, 1 MB, 99 times of 100.
 const SOON: Duration = Duration::from_millis(250);
 
+/// Besieged twice: the first time a server grows by what is needed once, the second time by nothing that stays.
 fn besieged(name: &str, attack: Attack) {
     let size = Size::chosen();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
@@ -52,40 +56,60 @@ fn besieged(name: &str, attack: Attack) {
         let mut honest = Honest::new(&server);
         // As a server is that has been of use.
         honest.fetch_for(Duration::from_secs(2)).await;
-        let before = server.watch();
-        let hosts = attack.begin(&server, size.connections, size.requests);
-        let times = honest.fetch_for(size.time).await;
-        let (connected, asked) = hosts.count();
-        let during = server.watch_peak();
-        hosts.leave();
-        let begun = std::time::Instant::now();
-        let grown = during.memory.saturating_sub(before.memory);
-        // In a small siege what a server that was never busy grows by once is much of it.
-        let allowed = if size.is_full { before.memory + before.memory / 5 } else { before.memory + grown / 2 };
-        let mut after = server.watch();
-        while after.memory > allowed && begun.elapsed() < size.rest {
-            tokio::time::sleep(Duration::from_millis(500)).await;
-            after = server.watch();
+        let before = server.watch().memory;
+        let (grown, after) = siege(name, attack, &server, &mut honest, |grown| before + grown / STAYS).await;
+        if size.is_full {
+            // What is left of the first one is no more after the second, but for where it lies.
+            let name = format!("{name}, again");
+            let allowed = after + grown / (2 * STAYS);
+            siege(&name, attack, &server, &mut honest, |_| allowed).await;
         }
-        let p99 = times[(times.len() * 99 / 100).min(times.len() - 1)];
-        println!(
-            "| {name} | {connected} connections, {asked} requests | {} MB idle, +{} MB, {} MB after {} s | {} descriptors | {} answers, p50 {} ms, p99 {} ms |",
-            before.memory >> 20,
-            grown >> 20,
-            after.memory >> 20,
-            begun.elapsed().as_secs(),
-            during.descriptors,
-            times.len(),
-            times[times.len() / 2].as_millis(),
-            p99.as_millis(),
-        );
-        assert!(asked > 0, "nobody besieged it");
-        assert!(grown < MOST, "{grown} bytes more than before");
-        assert!(during.descriptors < DESCRIPTORS, "{} descriptors", during.descriptors);
-        assert!(after.memory <= allowed, "{} bytes of {} are left", after.memory, before.memory);
-        // A build that is not optimized, on a machine that does other things, is no measure.
-        assert!(!size.is_full || p99 < SOON, "{p99:?}");
     });
+}
+
+/// One siege: by how much the server grew, and what it held at last, which is what is `allowed` for that growth.
+async fn siege(
+    name: &str,
+    attack: Attack,
+    server: &Server,
+    honest: &mut Honest,
+    allowed: impl Fn(u64) -> u64,
+) -> (u64, u64) {
+    let size = Size::chosen();
+    let before = server.watch();
+    let hosts = attack.begin(server, size.connections, size.requests);
+    let times = honest.fetch_for(size.time).await;
+    let (connected, asked) = hosts.count();
+    let during = server.watch_peak();
+    hosts.leave();
+    let begun = std::time::Instant::now();
+    let grown = during.memory.saturating_sub(before.memory);
+    // In a small siege what a server that was never busy grows by once is much of it.
+    let allowed = if size.is_full { allowed(grown) } else { before.memory + grown / 2 };
+    let mut after = server.watch();
+    while after.memory > allowed && begun.elapsed() < size.rest {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        after = server.watch();
+    }
+    let p99 = times[(times.len() * 99 / 100).min(times.len() - 1)];
+    println!(
+        "| {name} | {connected} connections, {asked} requests | {} MB idle, +{} MB, {} MB after {} s | {} descriptors | {} answers, p50 {} ms, p99 {} ms |",
+        before.memory >> 20,
+        grown >> 20,
+        after.memory >> 20,
+        begun.elapsed().as_secs(),
+        during.descriptors,
+        times.len(),
+        times[times.len() / 2].as_millis(),
+        p99.as_millis(),
+    );
+    assert!(asked > 0, "nobody besieged it");
+    assert!(grown < MOST, "{grown} bytes more than before");
+    assert!(during.descriptors < DESCRIPTORS, "{} descriptors", during.descriptors);
+    assert!(after.memory <= allowed, "{} bytes of {} are left", after.memory, before.memory);
+    // A build that is not optimized, on a machine that does other things, is no measure.
+    assert!(!size.is_full || p99 < SOON, "{p99:?}");
+    (grown, after.memory)
 }
 
 #[test]

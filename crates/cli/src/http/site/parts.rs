@@ -212,16 +212,16 @@ mod tests {
         for slice in &slices {
             parts.put(slice, parts.room(slice).unwrap());
         }
-        let late = Instant::now() + WANTED;
-        parts.table().sweep(late - Duration::from_secs(1));
+        let filled = Instant::now();
+        parts.table().sweep(filled + WANTED / 2);
         assert_eq!(budget.usage().held, 2 * LEN, "they may come yet");
-        parts.table().parts.get_mut(&slices[1].key()).unwrap().used = late;
-        parts.table().sweep(late);
+        parts.table().parts.get_mut(&slices[1].key()).unwrap().used = filled + WANTED;
+        parts.table().sweep(filled + WANTED);
         assert!(parts.get(&slices[0]).is_none());
         assert!(parts.get(&slices[1]).is_some());
         assert_eq!(budget.usage().held, LEN);
         // It is swept without anybody who asks.
-        parts.table().parts.get_mut(&slices[1].key()).unwrap().used = Instant::now() - WANTED;
+        parts.table().parts.get_mut(&slices[1].key()).unwrap().used = filled.checked_sub(WANTED).unwrap();
         tokio::select! {
             () = parts.tend() => {}
             () = tokio::time::sleep(reserve::SWEEP * 2) => {}
