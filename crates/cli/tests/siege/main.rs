@@ -8,7 +8,7 @@
 mod attackers;
 mod watched;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use attackers::Attack;
 use watched::{Honest, Server};
@@ -40,6 +40,9 @@ const MOST: u64 = 256 << 20;
 
 /// One part of so many of what a siege made a server grow by may stay: the allocator's own tables, and buffers of its sockets.
 const STAYS: u64 = 20;
+
+/// The allocator keeps what was freed for ten seconds, and looks for it in steps.
+const KEPT: Duration = Duration::from_secs(15);
 
 /// Descriptors at most.
 const DESCRIPTORS: usize = 1024;
@@ -82,22 +85,28 @@ async fn siege(
     let (connected, asked) = hosts.count();
     let during = server.watch_peak();
     hosts.leave();
-    let begun = std::time::Instant::now();
+    let begun = Instant::now();
     let grown = during.memory.saturating_sub(before.memory);
     // In a small siege what a server that was never busy grows by once is much of it.
     let allowed = if size.is_full { allowed(grown) } else { before.memory + grown / 2 };
-    let mut after = server.watch();
-    while after.memory > allowed && begun.elapsed() < size.rest {
+    // Until nothing more was given back for longer than freed memory is kept.
+    let (mut after, mut since) = (server.watch(), begun);
+    let goes_on =
+        |since: Instant, memory| if size.is_full { since.elapsed() < KEPT } else { memory > allowed };
+    while begun.elapsed() < size.rest && goes_on(since, after.memory) {
         tokio::time::sleep(Duration::from_millis(500)).await;
-        after = server.watch();
+        let now = server.watch();
+        if now.memory < after.memory {
+            (after, since) = (now, Instant::now());
+        }
     }
     let p99 = times[(times.len() * 99 / 100).min(times.len() - 1)];
     println!(
-        "| {name} | {connected} connections, {asked} requests | {} MB idle, +{} MB, {} MB after {} s | {} descriptors | {} answers, p50 {} ms, p99 {} ms |",
+        "| {name} | {connected} connections, {asked} requests | {} MB idle, +{} MB, {:.1} MB after {} s | {} descriptors | {} answers, p50 {} ms, p99 {} ms |",
         before.memory >> 20,
         grown >> 20,
-        after.memory >> 20,
-        begun.elapsed().as_secs(),
+        after.memory as f64 / f64::from(1 << 20),
+        since.duration_since(begun).as_secs(),
         during.descriptors,
         times.len(),
         times[times.len() / 2].as_millis(),
@@ -136,7 +145,7 @@ fn crowded(name: &str, crowd: Attack, connections: usize, requests: usize) {
         honest.fetch_for(Duration::from_secs(2)).await;
         let before = server.watch();
         let hosts = crowd.begin(&server, connections, requests);
-        let begun = std::time::Instant::now();
+        let begun = Instant::now();
         while hosts.count().0 < connections && begun.elapsed() < Duration::from_secs(120) {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
