@@ -63,11 +63,11 @@ struct Arena {
 
 impl Arena {
     fn new(flags: u8) -> Self {
-        let transport = Arc::new(TransportConfig {
-            handshake_timeout: Duration::from_secs(10),
-            idle_timeout: Some(Duration::from_secs(20)),
-            ..TransportConfig::default()
-        });
+        let transport = Arc::new(
+            TransportConfig::fixed_mtu(1200)
+                .with_handshake_timeout(Duration::from_secs(10))
+                .with_idle_timeout(Duration::from_secs(20)),
+        );
         let server = ServerConfig {
             crypto: Arc::new(NullServer::new(ALPN).with_certificate(if flags & 8 == 0 { 900 } else { 8000 })),
             transport: transport.clone(),

@@ -139,9 +139,9 @@ impl Play {
         let rejected = (more & 1 != 0).then_some(REJECTED);
         if flags & 1 != 0 {
             let refused = rejected.map_or(Refused::Resend, Refused::Reset);
-            near.early_data = Some(EarlyData { refused, ..EarlyData::default() });
+            near.early_data = Some(EarlyData::default().with_refused(refused));
             let gate = (more & 2 != 0).then(|| EarlyGate::new(|_| false));
-            far.early_data = Some(EarlyData { gate, max_bytes: 1 << (more >> 4), ..EarlyData::default() });
+            far.early_data = Some(EarlyData::default().with_gate(gate).with_max_bytes(1 << (more >> 4)));
         }
         let mut crypto =
             NullServer::new(ALPN).with_certificate([100, 900, 3000, 9000][usize::from(flags >> 1 & 3)]);
@@ -741,43 +741,45 @@ fn transport(bytes: &mut Bytes<'_>) -> TransportConfig {
         vec![Version::V2],
     ];
     let protection = PROTECTIONS[usize::from(d >> 2) % PROTECTIONS.len()].parse().expect("a protection");
-    TransportConfig {
-        versions: versions[usize::from(a >> 2 & 3)].clone(),
-        max_bidi_streams: u64::from(a >> 4 & 3) * 2 + 1,
-        max_uni_streams: u64::from(a >> 6) * 2 + 1,
-        stream_window: window,
-        max_stream_window: window << (b & 3),
-        max_connection_window: window << (b >> 2 & 3),
-        send_buffer: [300, 3000, 30_000, 300_000][usize::from(b >> 4 & 3)],
-        connection_send_buffer: 20_000 << (c >> 6),
-        idle_timeout: (b & 0x40 != 0).then_some(Duration::from_secs(30)),
-        mtu_discovery: (b & 0x80 != 0).then(MtuDiscovery::default),
-        acks: ["2", "1:fixed:single", "10:fixed:merged", "adaptive"][usize::from(c & 3)]
-            .parse()
-            .expect("a policy"),
-        congestion: [Algorithm::Bbr, Algorithm::Cubic, Algorithm::NewReno, Algorithm::Fixed(2_000_000)]
-            [usize::from(c >> 2 & 3)],
-        fenced_streams: [Some(5000), Some(1200), None, Some(60_000)][usize::from(c >> 4 & 3)],
-        max_fenced_streams: u64::from(c >> 6) + 1,
-        fec: match d & 3 {
+    rare(bytes.next())
+        .with_versions(versions[usize::from(a >> 2 & 3)].clone())
+        .with_max_bidi_streams(u64::from(a >> 4 & 3) * 2 + 1)
+        .with_max_uni_streams(u64::from(a >> 6) * 2 + 1)
+        .with_stream_window(window)
+        .with_max_stream_window(window << (b & 3))
+        .with_max_connection_window(window << (b >> 2 & 3))
+        .with_send_buffer([300, 3000, 30_000, 300_000][usize::from(b >> 4 & 3)])
+        .with_connection_send_buffer(20_000 << (c >> 6))
+        .with_idle_timeout((b & 0x40 != 0).then_some(Duration::from_secs(30)))
+        .with_mtu_discovery((b & 0x80 != 0).then(MtuDiscovery::default))
+        .with_acks(
+            ["2", "1:fixed:single", "10:fixed:merged", "adaptive"][usize::from(c & 3)]
+                .parse()
+                .expect("a policy"),
+        )
+        .with_congestion(
+            [Algorithm::Bbr, Algorithm::Cubic, Algorithm::NewReno, Algorithm::Fixed(2_000_000)]
+                [usize::from(c >> 2 & 3)],
+        )
+        .with_fenced_streams([Some(5000), Some(1200), None, Some(60_000)][usize::from(c >> 4 & 3)])
+        .with_max_fenced_streams(u64::from(c >> 6) + 1)
+        .with_fec(match d & 3 {
             0 => None,
             1 => Some(Fec::default()),
-            2 => Some(Fec { window: 8, sessions: 2, unmarked: 62, protection, ..Fec::default() }),
-            _ => Some(Fec { window: 64, unmarked: 4, protection, ..Fec::default() }),
-        },
-        ..rare(bytes.next())
-    }
+            2 => Some(
+                Fec::default().with_window(8).with_sessions(2).with_unmarked(62).with_protection(protection),
+            ),
+            _ => Some(Fec::default().with_window(64).with_unmarked(4).with_protection(protection)),
+        })
 }
 
 fn rare(bits: u8) -> TransportConfig {
-    let mut config = TransportConfig {
-        reset_stream_at: bits & 1 == 0,
-        grease_quic_bit: bits & 2 == 0,
-        ecn: bits & 4 == 0,
-        gso: bits & 8 == 0,
-        max_ack_delay: ms(if bits & 16 == 0 { 25 } else { 200u64 }),
-        ..TransportConfig::default()
-    };
+    let mut config = TransportConfig::fixed_mtu(1200)
+        .with_reset_stream_at(bits & 1 == 0)
+        .with_grease_quic_bit(bits & 2 == 0)
+        .with_ecn(bits & 4 == 0)
+        .with_gso(bits & 8 == 0)
+        .with_max_ack_delay(ms(if bits & 16 == 0 { 25 } else { 200u64 }));
     config.migration.allowed = bits & 32 == 0;
     config.datagrams.send_count = if bits & 64 == 0 { 8 } else { 1000 };
     config.datagrams.receive_bytes = if bits & 128 == 0 { 3000 } else { 300_000 };

@@ -124,17 +124,15 @@ impl World {
 
 /// Little of everything, so that much has to wait, and soon over.
 fn transport() -> TransportConfig {
-    TransportConfig {
-        max_bidi_streams: STREAMS + 1,
-        max_uni_streams: STREAMS + CRITICAL,
-        stream_window: 4 << 10,
-        max_stream_window: 8 << 10,
-        max_connection_window: 16 << 10,
-        send_buffer: 4 << 10,
-        connection_send_buffer: 16 << 10,
-        max_ack_delay: Duration::from_millis(1),
-        ..TransportConfig::default()
-    }
+    TransportConfig::fixed_mtu(1200)
+        .with_max_bidi_streams(STREAMS + 1)
+        .with_max_uni_streams(STREAMS + CRITICAL)
+        .with_stream_window(4 << 10)
+        .with_max_stream_window(8 << 10)
+        .with_max_connection_window(16 << 10)
+        .with_send_buffer(4 << 10)
+        .with_connection_send_buffer(16 << 10)
+        .with_max_ack_delay(Duration::from_millis(1))
 }
 
 fn config() -> Config {

@@ -241,26 +241,24 @@ impl Victim {
 
 /// Small windows, so that it shows when they are not kept to.
 pub fn config(flags: u8) -> TransportConfig {
-    TransportConfig {
-        versions: vec![Version::V1],
-        max_bidi_streams: 8,
-        max_uni_streams: 8,
-        stream_window: 8000,
-        max_stream_window: 16_000,
-        max_connection_window: 32_000,
-        send_buffer: 20_000,
-        fenced_streams: Some(4000),
-        max_fenced_streams: 4,
-        idle_timeout: None,
-        mtu_discovery: (flags & 1 != 0).then(MtuDiscovery::default),
-        fec: Some(Fec {
-            window: 32,
-            sessions: 3,
-            protection: PROTECTIONS[usize::from(flags >> 1 & 7)].parse().expect("a protection"),
-            ..Fec::default()
-        }),
-        ..TransportConfig::default()
-    }
+    TransportConfig::fixed_mtu(1200)
+        .with_versions(vec![Version::V1])
+        .with_max_bidi_streams(8)
+        .with_max_uni_streams(8)
+        .with_stream_window(8000)
+        .with_max_stream_window(16_000)
+        .with_max_connection_window(32_000)
+        .with_send_buffer(20_000)
+        .with_fenced_streams(Some(4000))
+        .with_max_fenced_streams(4)
+        .with_idle_timeout(None)
+        .with_mtu_discovery((flags & 1 != 0).then(MtuDiscovery::default))
+        .with_fec(
+            Fec::default()
+                .with_window(32)
+                .with_sessions(3)
+                .with_protection(PROTECTIONS[usize::from(flags >> 1 & 7)].parse().expect("a protection")),
+        )
 }
 
 /// Polls until it sleeps: far more than a congestion window of datagrams and events.

@@ -233,7 +233,7 @@ impl Side {
     }
 
     fn transport(&self) -> Arc<sans::TransportConfig> {
-        Arc::new(sans::TransportConfig { idle_timeout: Some(self.idle), ..sans::TransportConfig::default() })
+        Arc::new(sans::TransportConfig::fixed_mtu(1200).with_idle_timeout(self.idle))
     }
 }
 

@@ -179,6 +179,7 @@ const MODULES: &[(&str, &[&str])] = &[
     ("recovery", &["ack", "cc", "error", "packet"]),
     ("refusal", &[]),
     ("rx", &["conn", "error", "keys", "packet", "qlog", "received"]),
+    ("setters", &[]),
     ("sinks", &[]),
     ("stats", &["error"]),
     ("streams", &["packet", "protect"]),

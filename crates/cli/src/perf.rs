@@ -128,21 +128,19 @@ struct TransportArgs {
 
 impl TransportArgs {
     fn config(&self) -> anyhow::Result<TransportConfig> {
-        Ok(TransportConfig {
-            mtu: self.mtu,
-            congestion: self.cc,
-            gso: !self.no_gso,
-            acks: self.ack,
-            fec: (!self.no_fec).then(|| Fec {
-                // One stream, and at these rates more packets in flight than usual.
-                window: 4096,
-                sessions: 2,
-                protection: self.fec.clone(),
-                ..Fec::default()
-            }),
-            qlog: self.qlog.sinks()?,
-            ..TransportConfig::default()
-        })
+        Ok(TransportConfig::default()
+            .with_mtu(self.mtu)
+            .with_congestion(self.cc)
+            .with_gso(!self.no_gso)
+            .with_acks(self.ack)
+            .with_fec((!self.no_fec).then(|| {
+                Fec::default()
+                    // One stream, and at these rates more packets in flight than usual.
+                    .with_window(4096)
+                    .with_sessions(2)
+                    .with_protection(self.fec.clone())
+            }))
+            .with_qlog(self.qlog.sinks()?))
     }
 
     fn socket(&self) -> SocketConfig {

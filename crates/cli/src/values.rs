@@ -69,7 +69,7 @@ fn is_v6(text: &str) -> bool {
 /// A transport whose peer may be silent for so long; for the first answer it has no more time than usual.
 pub(crate) fn patient(transport: TransportConfig, silence: Duration) -> TransportConfig {
     let handshake_timeout = transport.handshake_timeout.min(silence);
-    TransportConfig { idle_timeout: Some(silence), handshake_timeout, ..transport }
+    transport.with_idle_timeout(silence).with_handshake_timeout(handshake_timeout)
 }
 
 /// A number of bytes, like `1GB`.
@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(congestion("fixed:80mbit"), Ok(Algorithm::Fixed(80_000_000)));
         assert_eq!(congestion("newreno"), Ok(Algorithm::NewReno));
         assert_eq!(protection("adaptive"), Ok(Protection::Adaptive(None)));
-        assert_eq!(acks("10:fixed"), Ok(AckPolicy { every: 10, adaptive: false, merging: true }));
+        assert_eq!(acks("10:fixed"), Ok(AckPolicy::default().with_every(10).with_adaptive(false)));
         assert!(acks("10:often").unwrap_err().contains("adaptive or fixed"));
         assert!(protection("auto").unwrap_err().contains("adaptive[:bulk|screen|messages]"));
         assert!(congestion("vegas").unwrap_err().contains("bbr, cubic, newreno"));

@@ -56,26 +56,23 @@ impl LinkConfig {
         };
         let fec = match side {
             // What comes are small messages, now and then; and whoever has not shown a credential yet could fill it.
-            Side::Server => Fec { window: 128, sessions: 2, protection, ..Fec::default() },
-            Side::Client => Fec { protection, ..Fec::default() },
+            Side::Server => Fec::default().with_window(128).with_sessions(2).with_protection(protection),
+            Side::Client => Fec::default().with_protection(protection),
         };
-        TransportConfig {
-            fec: Some(fec),
-            congestion: self.congestion,
-            mtu: self.mtu.unwrap_or(LEAST_MTU),
-            mtu_discovery: self
-                .mtu
-                .is_none()
-                .then(|| MtuDiscovery { highest: JUMBO, ..MtuDiscovery::default() }),
+        let discovery = MtuDiscovery::default().with_highest(JUMBO);
+        let transport = TransportConfig::default()
+            .with_fec(fec)
+            .with_congestion(self.congestion)
+            .with_mtu(self.mtu.unwrap_or(LEAST_MTU))
+            .with_mtu_discovery(self.mtu.is_none().then_some(discovery))
             // Control, input and clipboard, with room for a mistake; each is held by whoever has not shown a credential yet.
-            max_bidi_streams: 2,
-            max_uni_streams: 4,
-            idle_timeout: Some(Duration::from_secs(10)),
-            keep_alive: Some(Duration::from_secs(3)),
-            #[cfg(feature = "qlog")]
-            qlog: self.qlog.clone(),
-            ..TransportConfig::default()
-        }
+            .with_max_bidi_streams(2)
+            .with_max_uni_streams(4)
+            .with_idle_timeout(Duration::from_secs(10))
+            .with_keep_alive(Duration::from_secs(3));
+        #[cfg(feature = "qlog")]
+        let transport = transport.with_qlog(self.qlog.clone());
+        transport
     }
 
     /// What protects the screen.

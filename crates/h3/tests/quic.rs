@@ -207,14 +207,12 @@ fn pair(seed: u64, link: &str, transport: TransportConfig) -> (World<Peer>, Node
 /// Requests beyond the limit of streams, content beyond the buffers, and loss: all is echoed.
 #[test]
 fn requests_are_answered_over_a_link_that_loses_packets() {
-    let transport = TransportConfig {
-        max_bidi_streams: 10,
-        stream_window: 8 << 10,
-        send_buffer: 4 << 10,
-        fenced_streams: None,
-        fec: None,
-        ..TransportConfig::default()
-    };
+    let transport = TransportConfig::fixed_mtu(1200)
+        .with_max_bidi_streams(10)
+        .with_stream_window(8 << 10)
+        .with_send_buffer(4 << 10)
+        .with_fenced_streams(None)
+        .with_fec(None);
     for seed in 0..3 {
         let (mut world, client, server) = pair(seed, "rate=20mbit delay=20ms loss=3%", transport.clone());
         let mut rng = Rng::new(seed);
@@ -245,7 +243,7 @@ fn requests_are_answered_over_a_link_that_loses_packets() {
 /// What the decoders of field sections say goes along: else it would have packets of its own, and an acknowledgement each.
 #[test]
 fn a_small_exchange_takes_one_packet_each_way() {
-    let transport = TransportConfig { fec: None, ..TransportConfig::default() };
+    let transport = TransportConfig::fixed_mtu(1200).with_fec(None);
     let (mut world, client, server) = pair(11, "rate=20mbit delay=1ms", transport);
     let limit = world.now() + Duration::from_secs(60);
     let exchange = |world: &mut World<Peer>| {
@@ -274,7 +272,7 @@ fn a_small_exchange_takes_one_packet_each_way() {
 /// RFC 9297 §2.1: datagrams of a request travel in those of QUIC.
 #[test]
 fn datagrams_of_a_request_go_there_and_back() {
-    let (mut world, client, server) = pair(3, "rate=20mbit delay=20ms", TransportConfig::default());
+    let (mut world, client, server) = pair(3, "rate=20mbit delay=20ms", TransportConfig::fixed_mtu(1200));
     let limit = world.now() + Duration::from_secs(60);
     let ended = world.run_until(limit, |w| w.node(client).h3.is_some() && w.node(server).h3.is_some());
     assert_eq!(ended, Ok(Ended::Goal));
@@ -298,7 +296,7 @@ fn datagrams_of_a_request_go_there_and_back() {
 /// RFC 9114 §5.3, §8.1.
 #[test]
 fn an_error_closes_the_connection_with_its_code() {
-    let (mut world, client, server) = pair(7, "rate=20mbit delay=20ms", TransportConfig::default());
+    let (mut world, client, server) = pair(7, "rate=20mbit delay=20ms", TransportConfig::fixed_mtu(1200));
     let limit = world.now() + Duration::from_secs(60);
     let ended = world.run_until(limit, |w| w.node(client).h3.is_some() && w.node(server).h3.is_some());
     assert_eq!(ended, Ok(Ended::Goal));
@@ -324,7 +322,7 @@ fn a_trace_tells_of_requests_and_keeps_secrets() {
     use serde_json::{Value, json};
 
     let memory = quic::qlog::Memory::new();
-    let transport = TransportConfig { qlog: Some(Arc::new(memory.clone())), ..TransportConfig::default() };
+    let transport = TransportConfig::fixed_mtu(1200).with_qlog(Some(Arc::new(memory.clone())));
     let (mut world, client, server) = pair(5, "rate=20mbit delay=20ms", transport);
     let limit = world.now() + Duration::from_secs(60);
     let ended = world.run_until(limit, |w| w.node(client).h3.is_some() && w.node(server).h3.is_some());

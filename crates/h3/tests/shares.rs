@@ -131,12 +131,10 @@ struct Pair {
 impl Pair {
     /// 5 Mbit/s, 40 ms, and a sender that keeps its queue short. What a stream may have under way is no limit to it.
     fn new(change: impl Fn(&mut TransportConfig)) -> Self {
-        let mut transport = TransportConfig {
-            congestion: Algorithm::Bbr,
-            send_buffer: 1 << 20,
-            fec: None,
-            ..TransportConfig::default()
-        };
+        let mut transport = TransportConfig::fixed_mtu(1200)
+            .with_congestion(Algorithm::Bbr)
+            .with_send_buffer(1 << 20)
+            .with_fec(None);
         change(&mut transport);
         let transport = Arc::new(transport);
         let server = ServerConfig {

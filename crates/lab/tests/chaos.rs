@@ -68,7 +68,7 @@ impl Chaos {
     async fn transfer(self, direction: Direction, seed: u64) {
         let identity = Identity::self_signed(["localhost"]).unwrap();
         let trust = Trust::pinned(identity.fingerprint());
-        let transport = TransportConfig { congestion: self.congestion, ..TransportConfig::default() };
+        let transport = TransportConfig::fixed_mtu(1200).with_congestion(self.congestion);
         let config =
             ServerConfig::new(identity, &[perf::PROTOCOL]).unwrap().with_transport(transport.clone());
         let server = Endpoint::server("127.0.0.1:0".parse().unwrap(), &config).unwrap();

@@ -135,8 +135,7 @@ impl Hub {
         let begun = match token {
             // What the server went on in the last time, it can be begun in, and its token is good in nothing else.
             Some((version, token)) if config.transport.begins_in() != Some(version) => {
-                let transport =
-                    TransportConfig { first_version: Some(version), ..(*config.transport).clone() };
+                let transport = (*config.transport).clone().with_first_version(Some(version));
                 let config = ClientConfig { transport: Arc::new(transport), ..config.clone() };
                 self.begin(remote, server_name, &config, token)
             }
@@ -248,7 +247,10 @@ mod tests {
     }
 
     fn take(hub: &Hub, server: usize) -> Option<Vec<u8>> {
-        hub.lobby().tokens.take(&server.to_string(), &TransportConfig::default()).map(|(_, token)| token)
+        hub.lobby()
+            .tokens
+            .take(&server.to_string(), &TransportConfig::fixed_mtu(1200))
+            .map(|(_, token)| token)
     }
 
     #[test]

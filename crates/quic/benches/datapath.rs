@@ -11,15 +11,15 @@ use quickset_quic::{Fec, TransportConfig};
 use pair::Pair;
 
 fn packets(c: &mut Criterion) {
-    measure(c, "44 packets there, one acknowledgement back", TransportConfig::default(), 0);
+    measure(c, "44 packets there, one acknowledgement back", TransportConfig::fixed_mtu(1200), 0);
     #[cfg(feature = "qlog")]
     measure(c, "the same, with traces of both ends", traced(), 0);
     let with = |protection: &str| {
         let protection = protection.parse().expect("a protection");
-        TransportConfig { fec: Some(Fec { protection, ..Fec::default() }), ..TransportConfig::default() }
+        TransportConfig::fixed_mtu(1200).with_fec(Fec::default().with_protection(protection))
     };
-    let offered = TransportConfig { fec: Some(Fec::default()), ..TransportConfig::default() };
-    measure(c, "20 such batches in flight", TransportConfig::default(), FLIGHT);
+    let offered = TransportConfig::fixed_mtu(1200).with_fec(Fec::default());
+    measure(c, "20 such batches in flight", TransportConfig::fixed_mtu(1200), FLIGHT);
     measure(c, "20 in flight, repair offered", offered, FLIGHT);
     for protection in ["rs:100/100", "rs:105/100", "adaptive:bulk"] {
         measure(c, &format!("20 in flight, {protection}"), with(protection), FLIGHT);
@@ -58,7 +58,7 @@ fn traced() -> TransportConfig {
         }
     }
 
-    TransportConfig { qlog: Some(std::sync::Arc::new(Nowhere)), ..TransportConfig::default() }
+    TransportConfig::fixed_mtu(1200).with_qlog(Some(std::sync::Arc::new(Nowhere)))
 }
 
 criterion_group!(benches, packets);

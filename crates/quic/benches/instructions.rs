@@ -35,7 +35,7 @@ fn main() {
 
 fn handshakes(_: &str) -> usize {
     // The first makes what all processes have once.
-    drop(Pair::new(TransportConfig::default()));
+    drop(Pair::new(TransportConfig::fixed_mtu(1200)));
     (0..HANDSHAKES).for_each(|_| counted_handshake());
     HANDSHAKES
 }
@@ -73,8 +73,8 @@ fn acknowledged(protection: &str) -> usize {
 /// Full batches on one stream, as many in flight as a fast path has. Returns the packets of those that `turn` was called for.
 fn flow(protection: &str, mut turn: impl FnMut(&mut Pair) -> usize) -> usize {
     let protection = protection.parse().expect("a protection");
-    let fec = Some(Fec { protection, ..Fec::default() });
-    let mut pair = Pair::new(TransportConfig { fec, ..TransportConfig::default() });
+    let fec = Some(Fec::default().with_protection(protection));
+    let mut pair = Pair::new(TransportConfig::fixed_mtu(1200).with_fec(fec));
     pair.depth = 20;
     for _ in 0..WARM {
         pair.write();
@@ -89,7 +89,7 @@ fn flow(protection: &str, mut turn: impl FnMut(&mut Pair) -> usize) -> usize {
 
 #[inline(never)]
 fn counted_handshake() {
-    drop(std::hint::black_box(Pair::new(TransportConfig::default())));
+    drop(std::hint::black_box(Pair::new(TransportConfig::fixed_mtu(1200))));
 }
 
 #[inline(never)]

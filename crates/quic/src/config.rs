@@ -17,6 +17,7 @@ use crate::streams;
 /// How a connection behaves. The defaults suit an interactive application on the Internet.
 // sizes: settings that stand for themselves, and of which most stay as they are.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct TransportConfig {
     /// The QUIC versions that are spoken, in order of preference: 1 and 2 (RFC 9369), others are passed over. A client
     /// begins with the first, and when the server speaks others goes on with the first of those (RFC 9368 §2.1). A server
@@ -60,8 +61,7 @@ pub struct TransportConfig {
     /// The largest UDP payload sent, in bytes, 1200 to 65,507, until a larger one is found. Larger than the path's MTU
     /// loses packets, all of them unless `mtu_discovery` is there to notice.
     pub mtu: u16,
-    /// The search for larger UDP payloads, by path; `None`: `mtu` it is. Here it is `None`, for simulations that name the
-    /// size of their datagrams; the endpoints of `quickset` search unless told.
+    /// The search for larger UDP payloads, by path (RFC 8899); `None`: `mtu` it is.
     pub mtu_discovery: Option<MtuDiscovery>,
     /// How long we may delay acknowledgements (RFC 9000 §13.2.1).
     pub max_ack_delay: Duration,
@@ -117,7 +117,50 @@ pub struct TransportConfig {
     pub qlog: Option<Arc<dyn crate::sinks::Sinks>>,
 }
 
+setters! { TransportConfig {
+    with_versions: versions: Vec<Version>,
+    with_first_version: first_version: impl Into<Option<Version>>,
+    with_max_bidi_streams: max_bidi_streams: u64,
+    with_max_uni_streams: max_uni_streams: u64,
+    with_stream_window: stream_window: u64,
+    with_max_stream_window: max_stream_window: u64,
+    with_max_connection_window: max_connection_window: u64,
+    with_send_buffer: send_buffer: u64,
+    with_connection_send_buffer: connection_send_buffer: u64,
+    with_idle_timeout: idle_timeout: impl Into<Option<Duration>>,
+    with_keep_alive: keep_alive: impl Into<Option<Duration>>,
+    with_ask_after: ask_after: impl Into<Option<Duration>>,
+    with_handshake_timeout: handshake_timeout: Duration,
+    with_mtu: mtu: u16,
+    with_mtu_discovery: mtu_discovery: impl Into<Option<MtuDiscovery>>,
+    with_max_ack_delay: max_ack_delay: Duration,
+    with_min_ack_delay: min_ack_delay: Duration,
+    with_acks: acks: AckPolicy,
+    with_initial_rtt: initial_rtt: impl Into<Option<Duration>>,
+    with_congestion: congestion: cc::Algorithm,
+    with_fenced_streams: fenced_streams: impl Into<Option<u64>>,
+    with_max_fenced_streams: max_fenced_streams: u64,
+    with_max_classes: max_classes: usize,
+    with_fec: fec: impl Into<Option<Fec>>,
+    with_migration: migration: Migration,
+    with_datagrams: datagrams: DatagramConfig,
+    with_reset_stream_at: reset_stream_at: bool,
+    with_grease_quic_bit: grease_quic_bit: bool,
+    with_early_data: early_data: impl Into<Option<EarlyData>>,
+    with_ecn: ecn: bool,
+    with_gso: gso: bool,
+    with_budget: budget: impl Into<Option<Budget>>,
+    #[cfg(feature = "qlog")]
+    with_qlog: qlog: Option<Arc<dyn crate::sinks::Sinks>>,
+} }
+
 impl TransportConfig {
+    /// The defaults with datagrams of this size and no search for larger ones: for simulations, and for paths that are known.
+    #[must_use]
+    pub fn fixed_mtu(mtu: u16) -> Self {
+        Self { mtu, mtu_discovery: None, ..Self::default() }
+    }
+
     /// The version that a client begins with, of those that are known.
     pub fn begins_in(&self) -> Option<Version> {
         self.beginnings().find(|version| version.is_known())
@@ -149,7 +192,7 @@ impl Default for TransportConfig {
             ask_after: Some(Duration::from_millis(250)),
             handshake_timeout: Duration::from_secs(10),
             mtu: 1200,
-            mtu_discovery: None,
+            mtu_discovery: Some(MtuDiscovery::default()),
             max_ack_delay: Duration::from_millis(25),
             min_ack_delay: Duration::from_millis(1),
             acks: AckPolicy::default(),
@@ -176,6 +219,7 @@ impl Default for TransportConfig {
 /// Connection migration (RFC 9000 §9). That a NAT gives the peer another address is never in its power, and is always
 /// tolerated, within the handshake, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Migration {
     /// Whether clients may move by their own will; `false` is announced (disable_active_migration).
     pub allowed: bool,
@@ -188,6 +232,13 @@ pub struct Migration {
     /// The same over IPv6. A client takes the address of the family that it has connected by.
     pub preferred_v6: Option<SocketAddrV6>,
 }
+
+setters! { Migration {
+    with_allowed: allowed: bool,
+    with_follow: follow: bool,
+    with_preferred_v4: preferred_v4: impl Into<Option<SocketAddrV4>>,
+    with_preferred_v6: preferred_v6: impl Into<Option<SocketAddrV6>>,
+} }
 
 impl Default for Migration {
     fn default() -> Self {

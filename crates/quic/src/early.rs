@@ -14,6 +14,7 @@ use quickset_wire::{Side, TransportParams};
 /// TLS has its own switch for it, and both must be on: the session of a client offers early data with a ticket of an
 /// earlier connection, that of a server takes each ticket once.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct EarlyData {
     /// A client's: what becomes of what was sent early when the server does not take it.
     pub refused: Refused,
@@ -23,6 +24,12 @@ pub struct EarlyData {
     /// A server's: which clients it reads early data of; `None`: all of them.
     pub gate: Option<EarlyGate>,
 }
+
+setters! { EarlyData {
+    with_refused: refused: Refused,
+    with_max_bytes: max_bytes: u64,
+    with_gate: gate: impl Into<Option<EarlyGate>>,
+} }
 
 /// What becomes of early data that the server did not take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

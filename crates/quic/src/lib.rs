@@ -44,6 +44,9 @@
 
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod setters;
+
 mod ack;
 mod budget;
 mod cc;

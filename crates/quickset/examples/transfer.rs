@@ -10,7 +10,7 @@ use quickset::{ClientConfig, Endpoint, Identity, ServerConfig, TransportConfig, 
 
 fn main() -> Result<(), Box<dyn Error>> {
     let megabytes: usize = std::env::args().nth(1).map_or(Ok(16), |n| n.parse())?;
-    let transport = TransportConfig { mtu: 1472, ..TransportConfig::default() };
+    let transport = TransportConfig::default().with_mtu(1472);
     let identity = Identity::self_signed(["localhost"])?;
     let config = ClientConfig::new(Trust::pinned(identity.fingerprint()), &["transfer/1"])?
         .with_transport(transport.clone());

@@ -117,8 +117,7 @@ impl ServerConfig {
 
     /// How its connections behave. What is said by itself ([`with_fec`](Self::with_fec),
     /// [`with_protection`](Self::with_protection), [`with_early_data`](Self::with_early_data)) counts beside it, whichever
-    /// comes first. Otherwise it stands as a whole. Unless told, it is [`TransportConfig::default`] with `mtu_discovery` as
-    /// [`MtuDiscovery::default`](quickset_quic::MtuDiscovery::default) has it: who says other things of it says that, too.
+    /// comes first. Otherwise it stands as a whole. Unless told, it is [`TransportConfig::default`].
     #[must_use]
     pub fn with_transport(mut self, transport: TransportConfig) -> Self {
         self.transport.set_whole(transport);
@@ -393,8 +392,7 @@ impl ClientConfig {
 
     /// How its connections behave. What is said by itself ([`with_fec`](Self::with_fec),
     /// [`with_protection`](Self::with_protection), [`with_early_data`](Self::with_early_data)) counts beside it, whichever
-    /// comes first. Otherwise it stands as a whole. Unless told, it is [`TransportConfig::default`] with `mtu_discovery` as
-    /// [`MtuDiscovery::default`](quickset_quic::MtuDiscovery::default) has it: who says other things of it says that, too.
+    /// comes first. Otherwise it stands as a whole. Unless told, it is [`TransportConfig::default`].
     #[must_use]
     pub fn with_transport(mut self, transport: TransportConfig) -> Self {
         self.transport.set_whole(transport);
@@ -563,10 +561,10 @@ mod tests {
 
     #[test]
     fn erasure_correction_is_set_beside_the_rest() {
-        let transport = TransportConfig { mtu: 1300, ..TransportConfig::default() };
+        let transport = TransportConfig::default().with_mtu(1300);
         let config = ClientConfig::new(Trust::insecure(), &["a"]).unwrap().with_transport(transport);
         let fixed: Protection = "fixed:9".parse().unwrap();
-        let config = config.with_fec(Fec { window: 99, ..Fec::default() }).with_protection(fixed.clone());
+        let config = config.with_fec(Fec::default().with_window(99)).with_protection(fixed.clone());
         let fec = config.quic().transport.fec.clone().unwrap();
         assert_eq!((fec.window, fec.protection, config.quic().transport.mtu), (99, fixed, 1300));
 
@@ -574,7 +572,7 @@ mod tests {
         let of = |transport: &Arc<TransportConfig>| transport.fec.as_ref().and_then(|f| f.estimates.clone());
         let shared = of(&sharing(&config.quic().transport, &ours)).unwrap();
         assert!(Arc::ptr_eq(&shared, &ours));
-        let config = config.with_fec(Fec { estimates: Some(own.clone()), ..Fec::default() });
+        let config = config.with_fec(Fec::default().with_estimates(own.clone()));
         let kept = of(&sharing(&config.quic().transport, &ours)).unwrap();
         assert!(Arc::ptr_eq(&kept, &own), "who names a place has a reason");
         let without = config.with_fec(None);
@@ -585,9 +583,8 @@ mod tests {
     #[test]
     fn what_is_said_by_itself_counts_whatever_the_order() {
         let fixed: Protection = "fixed:9".parse().unwrap();
-        let whole = || TransportConfig { mtu: 1300, fec: None, ..TransportConfig::default() };
-        let parts =
-            || (Fec { window: 99, ..Fec::default() }, EarlyData { max_bytes: 7, ..EarlyData::default() });
+        let whole = || TransportConfig::default().with_mtu(1300).with_fec(None);
+        let parts = || (Fec::default().with_window(99), EarlyData::default().with_max_bytes(7));
         let orders = (0..4usize.pow(4)).map(|n| [n % 4, n / 4 % 4, n / 16 % 4, n / 64]);
         let mut tried = 0;
         for order in orders.filter(|order| (0..4).all(|call| order.contains(&call))) {
@@ -613,20 +610,6 @@ mod tests {
         assert_eq!(tried, 24);
     }
 
-    /// RFC 8899: over real sockets.
-    #[test]
-    fn the_size_of_datagrams_is_looked_for_unless_the_transport_is_named() {
-        let server = || ServerConfig::new(Identity::self_signed(["a"]).unwrap(), &["a"]).unwrap();
-        let client = || ClientConfig::new(Trust::insecure(), &["a"]).unwrap();
-        let wanted = Some(quickset_quic::MtuDiscovery::default());
-        assert_eq!(server().quic().transport.mtu_discovery, wanted);
-        assert_eq!(client().quic().transport.mtu_discovery, wanted);
-        assert_eq!(client().with_fec(None).quic().transport.mtu_discovery, wanted);
-        let bare = TransportConfig::default;
-        assert_eq!(server().with_transport(bare()).quic().transport.mtu_discovery, None);
-        assert_eq!(client().with_transport(bare()).quic().transport.mtu_discovery, None);
-    }
-
     #[test]
     fn who_offers_no_erasure_correction_protects_nothing() {
         let fixed: Protection = "fixed:9".parse().unwrap();
@@ -635,7 +618,7 @@ mod tests {
         assert_eq!(fec(config().with_fec(None).with_protection(fixed.clone())).map(|fec| fec.window), None);
         assert_eq!(fec(config().with_protection(fixed.clone()).with_fec(None)).map(|fec| fec.window), None);
         // A transport is no such word.
-        let bare = TransportConfig { fec: None, ..TransportConfig::default() };
+        let bare = TransportConfig::default().with_fec(None);
         assert_eq!(
             fec(config().with_protection(fixed.clone()).with_transport(bare)).unwrap().protection,
             fixed

@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
-use quickset_quic::{Budget, EarlyData, Estimates, Fec, MtuDiscovery, Protection, TransportConfig};
+use quickset_quic::{Budget, EarlyData, Estimates, Fec, Protection, TransportConfig};
 
 /// How connections behave: a whole, and the parts that are said by themselves. These count whichever comes first.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct Transport {
     whole: TransportConfig,
     fec: Offer,
@@ -20,16 +20,6 @@ enum Offer {
     Unsaid,
     Nothing,
     This(Fec),
-}
-
-/// For real sockets, which have real paths under them: what these take is looked for, where simulations and experiments
-/// name the size of their datagrams.
-impl Default for Transport {
-    fn default() -> Self {
-        let mtu_discovery = Some(MtuDiscovery::default());
-        let whole = TransportConfig { mtu_discovery, ..TransportConfig::default() };
-        Self { whole, fec: Offer::default(), protection: None, early: None, budget: None }
-    }
 }
 
 impl Transport {

@@ -115,7 +115,7 @@ async fn what_a_server_does_not_take_it_gets_again() {
         // Another one of that name and key, with tickets of its own; one that takes none; one that takes none of ours.
         serve(&identity, Some(EarlyData::default())),
         serve(&identity, None),
-        serve(&identity, Some(EarlyData { gate: Some(EarlyGate::new(|_| false)), ..EarlyData::default() })),
+        serve(&identity, Some(EarlyData::default().with_gate(EarlyGate::new(|_| false)))),
     ];
     let (client, config) = (Endpoint::client().unwrap(), client_config(&identity));
     for server in &servers[1..] {

@@ -49,23 +49,23 @@ async fn talk(transport: TransportConfig) {
 
 #[tokio::test]
 async fn a_send_buffer_without_room_takes_little_and_not_nothing() {
-    talk(TransportConfig { send_buffer: 0, ..TransportConfig::default() }).await;
+    talk(TransportConfig::default().with_send_buffer(0)).await;
 }
 
 #[tokio::test]
 async fn a_round_trip_that_never_ends_is_taken_for_a_long_one() {
-    talk(TransportConfig { initial_rtt: Some(Duration::MAX), ..TransportConfig::default() }).await;
+    talk(TransportConfig::default().with_initial_rtt(Duration::MAX)).await;
 }
 
 /// "Never", as some would write it.
 #[tokio::test]
 async fn times_without_end_are_times() {
-    talk(TransportConfig {
-        idle_timeout: Some(Duration::MAX),
-        keep_alive: Some(Duration::MAX),
-        ask_after: Some(Duration::MAX),
-        handshake_timeout: Duration::MAX,
-        ..TransportConfig::default()
-    })
+    talk(
+        TransportConfig::default()
+            .with_idle_timeout(Duration::MAX)
+            .with_keep_alive(Duration::MAX)
+            .with_ask_after(Duration::MAX)
+            .with_handshake_timeout(Duration::MAX),
+    )
     .await;
 }

@@ -33,7 +33,7 @@ async fn clients_are_taken_asked_refused_and_ignored() {
         let short = Duration::from_millis(400);
         let usual = TransportConfig::default();
         let transport = match admission {
-            Admission::Ignore => TransportConfig { handshake_timeout: short, ..usual },
+            Admission::Ignore => usual.with_handshake_timeout(short),
             _ => usual,
         };
         // Each with a configuration of its own: a token from before would prove its address.

@@ -134,7 +134,7 @@ async fn content_goes_both_ways_with_trailers_and_interim_responses() {
 
 /// Windows that do not grow, so that what can be on the way is known.
 fn narrow() -> TransportConfig {
-    TransportConfig { stream_window: WINDOW, max_stream_window: WINDOW, ..TransportConfig::default() }
+    TransportConfig::default().with_stream_window(WINDOW).with_max_stream_window(WINDOW)
 }
 
 const WINDOW: u64 = 64 << 10;
@@ -214,7 +214,7 @@ async fn who_does_not_read_a_request_is_not_sent_more() {
 
 #[tokio::test]
 async fn more_requests_than_the_server_takes_at_a_time_wait() {
-    let transport = TransportConfig { max_bidi_streams: 2, ..TransportConfig::default() };
+    let transport = TransportConfig::default().with_max_bidi_streams(2);
     let (client, theirs) = pair(&transport).await;
     serve(theirs, |call| async move {
         call.reply.respond(&Response::new(200)).unwrap().finish().unwrap();
@@ -303,7 +303,7 @@ async fn priorities_are_seen_and_changed() {
 /// What is urgent is sent as source symbols, by what the client says last.
 #[tokio::test]
 async fn urgent_answers_are_repaired() {
-    let transport = TransportConfig { send_buffer: 64 << 10, ..narrow() };
+    let transport = narrow().with_send_buffer(64 << 10);
     let (client, theirs) = pair(&transport).await;
     let watched = theirs.clone();
     let mut server = Server::new(&theirs, everything()).unwrap();

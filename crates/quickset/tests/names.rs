@@ -54,7 +54,7 @@ fn types_in_fields_and_signatures_have_names() {
     let _: fn(&StreamId) -> Dir = |id| id.dir();
     let _: fn(TicketKey) -> Version = |key| key.version;
     let _: fn(&quickset::pki_types::CertificateDer<'_>) -> Option<Fingerprint> = Fingerprint::of;
-    let only = TransportConfig { versions: vec![Version::V1], ..TransportConfig::default() };
+    let only = TransportConfig::default().with_versions(vec![Version::V1]);
     assert_eq!(only.begins_in(), Some(Version::V1));
     assert_eq!(TransportErrorCode::crypto(120).alert(), Some(120));
     let (bytes, other) = (quickset::bytes::Bytes::from_static(b"a"), bytes::Bytes::from_static(b"a"));

@@ -39,11 +39,8 @@ fn told(before: [u8; 32], after: [u8; 32], idle: Duration) -> Closed {
 
     let ours = Builder::new_current_thread().enable_all().build().unwrap();
     ours.block_on(async {
-        let transport = TransportConfig {
-            idle_timeout: Some(idle),
-            keep_alive: Some(Duration::from_millis(100)),
-            ..TransportConfig::default()
-        };
+        let transport =
+            TransportConfig::default().with_idle_timeout(idle).with_keep_alive(Duration::from_millis(100));
         let config_of_client = ClientConfig::new(trust, &["test"]).unwrap().with_transport(transport);
         let client = Endpoint::client().unwrap();
         let connection: Connection =

@@ -25,7 +25,7 @@
 //! tls.alpn_protocols = vec![b"hello/1".to_vec()];
 //! let config = ClientConfig {
 //!     crypto: Arc::new(Client::new(Arc::new(tls))?),
-//!     transport: Arc::new(TransportConfig::default()),
+//!     transport: Arc::new(TransportConfig::fixed_mtu(1200)),
 //! };
 //! # let _ = config;
 //! # Ok::<(), Box<dyn std::error::Error>>(())

@@ -67,7 +67,7 @@ impl World {
             )
             .unwrap();
         tls.alpn_protocols = vec![b"test".to_vec()];
-        let mut transport = TransportConfig::default();
+        let mut transport = TransportConfig::fixed_mtu(1200);
         change(&mut tls, &mut transport);
         let server = ServerConfig {
             crypto: Arc::new(Server::new(Arc::new(tls)).unwrap()),
@@ -93,7 +93,7 @@ impl World {
         tls.alpn_protocols = vec![alpn.as_bytes().to_vec()];
         let config = ClientConfig {
             crypto: Arc::new(Client::new(Arc::new(tls)).unwrap()),
-            transport: Arc::new(TransportConfig::default()),
+            transport: Arc::new(TransportConfig::fixed_mtu(1200)),
         };
         let to = Path::to(ADDRESSES[1].parse().unwrap());
         self.nodes[0].connect(self.now, &config, to, "localhost").unwrap();

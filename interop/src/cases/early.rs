@@ -167,7 +167,7 @@ async fn question_quinn(connection: &quinn::Connection, question: &[u8]) -> Resu
 
 fn transport() -> Arc<sans::TransportConfig> {
     let early_data = Some(sans::EarlyData::default());
-    Arc::new(sans::TransportConfig { early_data, ..sans::TransportConfig::default() })
+    Arc::new(sans::TransportConfig::fixed_mtu(1200).with_early_data(early_data))
 }
 
 fn secrets() -> sans::EndpointConfig {

@@ -55,17 +55,21 @@ pub(super) fn endpoint_config() -> EndpointConfig {
 fn transport(job: &Job) -> Result<Arc<TransportConfig>> {
     let likes_2 = job.is("v2");
     let traces = job.seen.as_ref().map(QlogDir::new).transpose()?;
-    Ok(Arc::new(TransportConfig {
-        versions: if likes_2 { vec![Version::V2, Version::V1] } else { TransportConfig::default().versions },
-        first_version: likes_2.then_some(Version::V1),
-        idle_timeout: Some(Duration::from_secs(30)),
-        // As long as others wait: by their first probe timeout of a second, one in a hundred takes more than ten seconds while a
-        // third is lost.
-        handshake_timeout: Duration::from_secs(30),
-        early_data: job.is("zerortt").then(EarlyData::default),
-        qlog: traces.map(|traces| Arc::new(traces) as Arc<dyn Sinks>),
-        ..TransportConfig::default()
-    }))
+    Ok(Arc::new(
+        TransportConfig::fixed_mtu(1200)
+            .with_versions(if likes_2 {
+                vec![Version::V2, Version::V1]
+            } else {
+                TransportConfig::default().versions
+            })
+            .with_first_version(likes_2.then_some(Version::V1))
+            .with_idle_timeout(Duration::from_secs(30))
+            // As long as others wait: by their first probe timeout of a second, one in a hundred takes more than ten seconds while a
+            // third is lost.
+            .with_handshake_timeout(Duration::from_secs(30))
+            .with_early_data(job.is("zerortt").then(EarlyData::default))
+            .with_qlog(traces.map(|traces| Arc::new(traces) as Arc<dyn Sinks>)),
+    ))
 }
 
 async fn serve(job: Arc<Job>) -> Result<()> {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
-use quickset::{AckPolicy, MtuDiscovery, TransportConfig, h3};
+use quickset::{AckPolicy, TransportConfig, h3};
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -169,11 +169,7 @@ impl Caller {
 
 /// A batch of packets that came together is acknowledged as if each had come alone.
 fn to_the_packet() -> TransportConfig {
-    TransportConfig {
-        acks: AckPolicy { merging: false, ..AckPolicy::default() },
-        mtu_discovery: Some(MtuDiscovery::default()),
-        ..TransportConfig::default()
-    }
+    TransportConfig::default().with_acks(AckPolicy::default().with_merging(false))
 }
 
 /// Bytes read, those of them that are the head, and the length of the content.

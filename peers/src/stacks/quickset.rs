@@ -123,12 +123,9 @@ fn transport() -> Arc<TransportConfig> {
 
 pub(super) fn settings() -> TransportConfig {
     let window = u64::from(WINDOW);
-    TransportConfig {
-        mtu: MTU,
-        stream_window: window,
-        max_stream_window: window,
-        max_connection_window: window,
-        send_buffer: window,
-        ..TransportConfig::default()
-    }
+    TransportConfig::fixed_mtu(MTU)
+        .with_stream_window(window)
+        .with_max_stream_window(window)
+        .with_max_connection_window(window)
+        .with_send_buffer(window)
 }

@@ -47,13 +47,11 @@ struct TransportArgs {
 
 impl TransportArgs {
     fn config(&self) -> anyhow::Result<TransportConfig> {
-        Ok(TransportConfig {
-            congestion: self.cc,
-            acks: self.ack,
-            mtu_discovery: (!self.no_mtu_search).then(MtuDiscovery::default),
-            qlog: self.qlog.sinks()?,
-            ..TransportConfig::default()
-        })
+        Ok(TransportConfig::default()
+            .with_congestion(self.cc)
+            .with_acks(self.ack)
+            .with_mtu_discovery((!self.no_mtu_search).then(MtuDiscovery::default))
+            .with_qlog(self.qlog.sinks()?))
     }
 }
 

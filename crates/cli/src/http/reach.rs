@@ -101,8 +101,7 @@ mod tests {
         let server = Endpoint::server(([127, 0, 0, 1], 0).into(), &server).unwrap();
         // It takes what is sent there, and says nothing.
         let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let long =
-            TransportConfig { handshake_timeout: Duration::from_secs(60), ..TransportConfig::default() };
+        let long = TransportConfig::default().with_handshake_timeout(Duration::from_secs(60));
         let config = ClientConfig::new(trust, &[h3::ALPN]).unwrap().with_transport(long);
         let client = Endpoint::client().unwrap();
         let (silent, there) = (silent.local_addr().unwrap(), server.local_addr());
@@ -126,8 +125,7 @@ mod tests {
         // Who is silent beside it does not hide that.
         let open = UdpSocket::bind("127.0.0.1:0").unwrap();
         let silent = open.local_addr().unwrap();
-        let short =
-            TransportConfig { handshake_timeout: Duration::from_secs(2), ..TransportConfig::default() };
+        let short = TransportConfig::default().with_handshake_timeout(Duration::from_secs(2));
         let config = config.with_transport(short);
         for addresses in [vec![server.local_addr()], vec![silent, server.local_addr()]] {
             let error = first_of(&client, &config, &addresses, "localhost").await.unwrap_err();
@@ -141,8 +139,7 @@ mod tests {
 
     #[tokio::test]
     async fn when_all_fail_the_last_says_why() {
-        let short =
-            TransportConfig { handshake_timeout: Duration::from_millis(300), ..TransportConfig::default() };
+        let short = TransportConfig::default().with_handshake_timeout(Duration::from_millis(300));
         let config = ClientConfig::new(Trust::insecure(), &[h3::ALPN]).unwrap().with_transport(short);
         let client = Endpoint::client().unwrap();
         let open = UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
-use quickset::{AckPolicy, ClientConfig, MtuDiscovery, TransportConfig, h3};
+use quickset::{AckPolicy, ClientConfig, TransportConfig, h3};
 use quickset_abr::Algorithm;
 use quickset_lab::perf::processor_time;
 use quickset_play::{Config, Elsewhere, Player, Presentation, Resource, Url};
@@ -205,11 +205,7 @@ async fn watch(
 
 impl Args {
     fn transport(&self) -> TransportConfig {
-        TransportConfig {
-            acks: self.ack,
-            mtu_discovery: Some(MtuDiscovery::default()),
-            ..TransportConfig::default()
-        }
+        TransportConfig::default().with_acks(self.ack)
     }
 
     fn fetcher(&self, config: &Arc<ClientConfig>) -> anyhow::Result<Fetcher> {

@@ -403,7 +403,7 @@ fn connections_of_http3_that_say_too_much_end() {
         ("the end of all", vec![Close(0x102)], "had enough"),
         ("the end of all, without reproach", vec![Close(0x100)], "had enough"),
     ]);
-    let closed = TransportConfig { max_bidi_streams: 0, ..TransportConfig::default() };
+    let closed = TransportConfig::default().with_max_bidi_streams(0);
     let no_streams =
         ("no streams", Script { transport: closed, ..Script::default() }, "not complete within 3 s");
     slips(3, [cases, vec![no_streams]].concat());

@@ -58,7 +58,7 @@ impl Hostile {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
                 let identity = Identity::self_signed(["localhost"]).unwrap();
-                let transport = TransportConfig { fec: Some(Fec::default()), ..TransportConfig::default() };
+                let transport = TransportConfig::default().with_fec(Fec::default());
                 let config = ServerConfig::new(identity, &[ALPN]).unwrap().with_transport(transport);
                 let config = config.with_client_auth(ClientAuth::Mandatory).unwrap();
                 let endpoint = Endpoint::server(([127, 0, 0, 1], 0).into(), &config).unwrap();

@@ -50,12 +50,10 @@ impl Answer {
         let trust = Trust::pinned(served.pin.parse().unwrap());
         // Little is on its way.
         let window = 64 << 10;
-        let transport = TransportConfig {
-            stream_window: window,
-            max_stream_window: window,
-            max_connection_window: 2 * window,
-            ..TransportConfig::default()
-        };
+        let transport = TransportConfig::default()
+            .with_stream_window(window)
+            .with_max_stream_window(window)
+            .with_max_connection_window(2 * window);
         let config = ClientConfig::new(trust, &[h3::ALPN]).unwrap().with_transport(transport);
         if version == Version::Three {
             let endpoint = Endpoint::client().unwrap();

@@ -389,12 +389,10 @@ async fn words_of_clients_do_not_write_the_log() {
 async fn who_takes_nothing_of_a_hundred_answers_has_little_held() {
     let served = Served::new("held", &["--no-tcp"]);
     let config = ClientConfig::new(Trust::pinned(served.pin.parse().unwrap()), &[h3::ALPN]).unwrap();
-    let narrow = TransportConfig {
-        stream_window: 1000,
-        max_stream_window: 1000,
-        fenced_streams: None,
-        ..TransportConfig::default()
-    };
+    let narrow = TransportConfig::default()
+        .with_stream_window(1000)
+        .with_max_stream_window(1000)
+        .with_fenced_streams(None);
     let client = Endpoint::client().unwrap();
     let config = config.with_transport(narrow);
     let connection = client.connect(served.address.parse().unwrap(), "localhost", &config).await.unwrap();

@@ -80,16 +80,14 @@ async fn http3(
     (window, rate, requests): (u64, usize, usize),
     counts: &Counts,
 ) -> Option<()> {
-    let transport = TransportConfig {
-        stream_window: window,
-        max_stream_window: window,
-        max_connection_window: window,
+    let transport = TransportConfig::default()
+        .with_stream_window(window)
+        .with_max_stream_window(window)
+        .with_max_connection_window(window)
         // Whoever does nothing stays all the same.
-        keep_alive: Some(Duration::from_secs(10)),
-        fec: None,
-        fenced_streams: None,
-        ..TransportConfig::default()
-    };
+        .with_keep_alive(Duration::from_secs(10))
+        .with_fec(None)
+        .with_fenced_streams(None);
     let config = ClientConfig::new(Trust::insecure(), &[h3::ALPN]).unwrap().with_transport(transport);
     let connection = endpoint.connect(server, "localhost", &config).await.ok()?;
     let client = h3::Client::new(&connection, h3::Config::default()).ok()?;

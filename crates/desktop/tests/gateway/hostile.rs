@@ -31,8 +31,7 @@ impl Hostile {
         let identity = Identity::self_signed(["localhost"]).unwrap();
         let config =
             ServerConfig::new(identity, &[ALPN]).unwrap().with_client_auth(ClientAuth::Mandatory).unwrap();
-        let transport =
-            quickset::TransportConfig { fec: Some(quickset::Fec::default()), ..Default::default() };
+        let transport = quickset::TransportConfig::default().with_fec(quickset::Fec::default());
         let config = config.with_transport(transport);
         let here = "127.0.0.1:0".parse().unwrap();
         Self { endpoint: Endpoint::bind(here, &SocketConfig::default(), Some(&config)).unwrap() }

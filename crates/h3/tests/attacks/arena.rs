@@ -45,7 +45,7 @@ impl Setup {
     pub(crate) fn new() -> Self {
         Self {
             seed: 1,
-            transport: TransportConfig::default(),
+            transport: TransportConfig::fixed_mtu(1200),
             retry: RetryPolicy::Never,
             max_connections: 1000,
             certificate: 900,

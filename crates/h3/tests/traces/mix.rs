@@ -125,7 +125,7 @@ impl Mix {
         let _named = Named(self, seed);
         let mut setup = Setup::new(seed, self.scene.link).transport(|t| {
             let protection = self.protection.parse().expect("a protection");
-            t.fec = Some(Fec { protection, ..Fec::default() });
+            t.fec = Some(Fec::default().with_protection(protection));
             t.congestion = self.controller.parse().expect("a controller");
             (self.variation.transport)(t);
         });

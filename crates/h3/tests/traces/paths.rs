@@ -167,7 +167,7 @@ fn migrate(play: &mut Play, up: &str) {
 
 fn prefer(setup: &mut crate::common::Setup) {
     let SocketAddr::V4(other) = address(3) else { unreachable!("the simulator's addresses are of IPv4") };
-    setup.server.migration = Migration { preferred_v4: Some(other), ..Migration::default() };
+    setup.server.migration = Migration::default().with_preferred_v4(Some(other));
 }
 
 fn preferred(play: &mut Play, link: &str) {
@@ -183,7 +183,7 @@ fn preferred(play: &mut Play, link: &str) {
 
 fn search(setup: &mut crate::common::Setup) {
     *setup = setup.clone().transport(|t| {
-        t.mtu_discovery = Some(MtuDiscovery { interval: Duration::from_secs(2), ..MtuDiscovery::default() });
+        t.mtu_discovery = Some(MtuDiscovery::default().with_interval(Duration::from_secs(2)));
     });
 }
 

@@ -186,11 +186,9 @@ fn transport(transport: &mut TransportConfig, datapath: &str, scale: u32) {
     transport.max_ack_delay *= scale;
     transport.min_ack_delay *= scale;
     transport.gso = datapath != "plain";
-    transport.acks = AckPolicy {
-        merging: matches!(datapath, "merging" | "adaptive"),
-        every: 2,
-        adaptive: datapath == "adaptive",
-    };
+    transport.acks = AckPolicy::default()
+        .with_merging(matches!(datapath, "merging" | "adaptive"))
+        .with_adaptive(datapath == "adaptive");
 }
 
 /// A link on which everything takes so many times as long.

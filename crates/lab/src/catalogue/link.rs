@@ -91,13 +91,13 @@ pub(super) fn flec_flow(name: &str, params: &Params, work: Work) -> Result<Flow,
 /// meet the same losses, since these go by the number of the packet.
 pub(super) fn protect(flow: &mut Flow, params: &Params) -> Result<(), ValueError> {
     flow.protection = protection(params)?;
-    flow.transport.fec = Some(Fec {
-        window: params.whole("fec_window")?,
-        // The answers, by two codes at most: blocks, and a window.
-        sessions: 2,
-        symbol: u64::from(flow.transport.mtu),
-        ..Fec::default()
-    });
+    flow.transport.fec = Some(
+        Fec::default()
+            .with_window(params.whole("fec_window")?)
+            // The answers, by two codes at most: blocks, and a window.
+            .with_sessions(2)
+            .with_symbol(u64::from(flow.transport.mtu)),
+    );
     Ok(())
 }
 

@@ -58,12 +58,9 @@ impl Lane {
             QlogDir::new(dir.join(mode.name())).map_err(|error| DemoError::Traces { dir: dir.clone(), error })
         };
         let traces = plan.qlog.as_ref().map(folder).transpose()?;
-        let transport = TransportConfig {
-            mtu: plan.mtu,
-            congestion: plan.congestion,
-            qlog: traces.map(|dir| Arc::new(dir) as Arc<dyn Sinks>),
-            ..TransportConfig::default()
-        };
+        let transport = TransportConfig::fixed_mtu(plan.mtu)
+            .with_congestion(plan.congestion)
+            .with_qlog(traces.map(|dir| Arc::new(dir) as Arc<dyn Sinks>));
         let identity = Identity::self_signed(["localhost"])?;
         let trust = Trust::pinned(identity.fingerprint());
         let config =

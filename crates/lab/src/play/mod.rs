@@ -242,16 +242,14 @@ impl Setting {
 impl Flow {
     /// A flow from the start of the run, with room for its largest message, and without forward erasure correction.
     pub fn new(name: &str, congestion: Algorithm, work: Work) -> Self {
-        let transport = TransportConfig {
+        let transport = TransportConfig::fixed_mtu(1200)
             // What is left of 1500 bytes behind the headers of IPv4 and UDP.
-            mtu: 1472,
-            congestion,
-            fenced_streams: Some(work.largest_message().max(64 << 10)),
-            idle_timeout: None,
-            handshake_timeout: Duration::from_secs(60),
-            fec: None,
-            ..TransportConfig::default()
-        };
+            .with_mtu(1472)
+            .with_congestion(congestion)
+            .with_fenced_streams(Some(work.largest_message().max(64 << 10)))
+            .with_idle_timeout(None)
+            .with_handshake_timeout(Duration::from_secs(60))
+            .with_fec(None);
         let name = name.to_owned();
         Self { name, start: Duration::ZERO, transport, protection: Protection::None, work }
     }

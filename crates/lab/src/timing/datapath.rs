@@ -38,9 +38,9 @@ pub(crate) fn datapath(params: &Params, seed: u64) -> Timed {
         // Whatever else the machine does makes it more.
         runs.min_by(|one, other| one.ns.total_cmp(&other.ns)).unwrap_or_default()
     };
-    let rarely = AckPolicy { merging: true, every: 100, adaptive: false };
+    let rarely = AckPolicy::default().with_every(100).with_adaptive(false);
     let merging = matches!(params.text("datapath").as_str(), "merging" | "adaptive");
-    let often = AckPolicy { merging, every: 2, adaptive: false };
+    let often = AckPolicy::default().with_merging(merging).with_adaptive(false);
     let quic = Quic::of(
         [&least(MTU, true, rarely), &least(LONG, true, rarely)],
         &least(MTU, false, rarely),
@@ -313,7 +313,12 @@ mod tests {
     fn a_transfer_without_sockets_is_counted() {
         let credentials = Credentials::tls(1).unwrap();
         for (gso, every, merging) in [(true, 2, true), (true, 2, false), (false, 100, true)] {
-            let flow = flow(1_000_000, MTU, gso, AckPolicy { merging, every, adaptive: false });
+            let flow = flow(
+                1_000_000,
+                MTU,
+                gso,
+                AckPolicy::default().with_merging(merging).with_every(every).with_adaptive(false),
+            );
             let worked = Transfer::new(&flow, &credentials, 1).run();
             let datagrams = 1e6 / (f64::from(MTU) - 36.0);
             assert!((datagrams..datagrams * 1.05 + 20.0).contains(&worked.datagrams), "{worked:?}");

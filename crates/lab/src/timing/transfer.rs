@@ -239,12 +239,9 @@ fn broken(error: impl std::fmt::Display) -> TimingError {
 
 fn transport(params: &Params) -> Result<TransportConfig, TimingError> {
     let wrong = |error: &dyn std::fmt::Display| TimingError(error.to_string());
-    let mut transport = TransportConfig {
-        mtu: MTU,
-        congestion: params.text("cc").parse().map_err(|error| wrong(&error))?,
-        fec: None,
-        ..TransportConfig::default()
-    };
+    let mut transport = TransportConfig::fixed_mtu(MTU)
+        .with_congestion(params.text("cc").parse().map_err(|error| wrong(&error))?)
+        .with_fec(None);
     if params.get("ack").is_some() {
         transport.acks = params.text("ack").parse().map_err(|error| wrong(&error))?;
         transport.gso = params.text("gso") == "yes";
@@ -252,7 +249,7 @@ fn transport(params: &Params) -> Result<TransportConfig, TimingError> {
     if params.get("fec").is_some() {
         let protection: Protection = params.text("fec").parse().map_err(|error| wrong(&error))?;
         let window = params.whole("fec_window").map_err(|error| wrong(&error))?;
-        let fec = Fec { window, symbol: u64::from(MTU), protection, ..Fec::default() };
+        let fec = Fec::default().with_window(window).with_symbol(u64::from(MTU)).with_protection(protection);
         transport.fec = (fec.protection != Protection::None).then_some(fec);
     }
     Ok(transport)

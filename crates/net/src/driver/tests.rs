@@ -141,8 +141,8 @@ async fn a_socket_without_room_stops_no_clocks() {
     socket.hitch.is_full.store(true, Ordering::Relaxed);
     let driver = tokio::spawn(driver);
     let config = || {
-        let transport =
-            quic::TransportConfig { handshake_timeout: Duration::from_millis(100), ..Default::default() };
+        let transport = quickset_quic::TransportConfig::fixed_mtu(1200)
+            .with_handshake_timeout(Duration::from_millis(100));
         ClientConfig { crypto: Arc::new(NullClient::new(&[b"test"])), transport: Arc::new(transport) }
     };
     let all = async {
@@ -171,8 +171,7 @@ async fn what_waits_for_room_leaves_once_there_is_some() {
     socket.hitch.is_full.store(true, Ordering::Relaxed);
     tokio::spawn(driver);
     // Nothing is sent again by a clock while this test has patience.
-    let transport =
-        quic::TransportConfig { initial_rtt: Some(Duration::from_secs(20)), ..Default::default() };
+    let transport = quickset_quic::TransportConfig::fixed_mtu(1200).with_initial_rtt(Duration::from_secs(20));
     let crypto = Arc::new(NullClient::new(&[b"test"]));
     let config = ClientConfig { crypto, transport: Arc::new(transport) };
     let attempt = hub.connect(address, "localhost", &config).unwrap();

@@ -10,7 +10,7 @@ use crate::ends::{pair, pattern, soon};
 
 #[tokio::test]
 async fn datagrams_come_whole_and_their_sender_hears_of_it() {
-    let ends = pair(TransportConfig::default()).await;
+    let ends = pair(TransportConfig::fixed_mtu(1200)).await;
     let max = ends.client.max_datagram_len().expect("the peer takes datagrams");
     let sent = ends.client.try_send_datagram(pattern(max).into(), &DatagramOptions::default()).unwrap();
     assert_eq!(soon(ends.server.read_datagram()).await.unwrap(), pattern(max));
@@ -29,8 +29,8 @@ async fn datagrams_come_whole_and_their_sender_hears_of_it() {
 #[tokio::test]
 async fn whoever_waits_for_room_gets_it() {
     const N: usize = 3000;
-    let few = DatagramConfig { send_count: 4, ..DatagramConfig::default() };
-    let ends = pair(TransportConfig { datagrams: few, ..TransportConfig::default() }).await;
+    let few = DatagramConfig::default().with_send_count(4);
+    let ends = pair(TransportConfig::fixed_mtu(1200).with_datagrams(few)).await;
     ends.client.set_datagram_reliability("xor:4".parse::<Protection>().unwrap());
     ends.client.set_datagram_urgency(0);
     let server = ends.server.clone();
@@ -63,8 +63,8 @@ async fn whoever_waits_for_room_gets_it() {
 
 #[tokio::test]
 async fn the_end_and_a_peer_without_datagrams_are_told() {
-    let none = DatagramConfig { max_frame_size: 0, ..DatagramConfig::default() };
-    let ends = pair(TransportConfig { datagrams: none, ..TransportConfig::default() }).await;
+    let none = DatagramConfig::default().with_max_frame_size(0);
+    let ends = pair(TransportConfig::fixed_mtu(1200).with_datagrams(none)).await;
     assert_eq!(ends.client.max_datagram_len(), None);
     let refused = soon(ends.client.send_datagram(Bytes::from_static(b"x"))).await;
     assert_eq!(refused, Err(DatagramError::Unsupported));

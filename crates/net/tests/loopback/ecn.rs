@@ -9,7 +9,7 @@ use crate::ends::{pair, pattern, soon};
 #[tokio::test]
 async fn marks_go_through_sockets() {
     for wanted in [true, false] {
-        let ends = pair(TransportConfig { ecn: wanted, ..TransportConfig::default() }).await;
+        let ends = pair(TransportConfig::fixed_mtu(1200).with_ecn(wanted)).await;
         let server = ends.server.clone();
         let there = tokio::spawn(async move {
             let (mut send, mut recv) = server.accept_bi().await.unwrap();

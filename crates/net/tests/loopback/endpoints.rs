@@ -17,10 +17,7 @@ use crate::ends::{
 #[tokio::test]
 async fn who_closes_at_once_is_heard_of() {
     // However slow the machine is, nobody takes anything for lost.
-    let patient = TransportConfig {
-        initial_rtt: Some(quickset_base::Duration::from_secs(20)),
-        ..TransportConfig::default()
-    };
+    let patient = TransportConfig::fixed_mtu(1200).with_initial_rtt(quickset_base::Duration::from_secs(20));
     let ends = server(server_config(patient.clone()));
     let near = client();
     let config = client_config(patient);
@@ -34,7 +31,7 @@ async fn who_closes_at_once_is_heard_of() {
 #[tokio::test]
 async fn many_connections_share_a_socket() {
     const COUNT: usize = 100;
-    let (server, client) = (server(server_config(TransportConfig::default())), client());
+    let (server, client) = (server(server_config(TransportConfig::fixed_mtu(1200))), client());
     let to = server.local_addr();
     let serving = tokio::spawn(async move {
         for _ in 0..COUNT {
@@ -53,8 +50,10 @@ async fn many_connections_share_a_socket() {
     for n in 0..COUNT {
         let client = client.clone();
         tasks.spawn(async move {
-            let connection =
-                client.connect(to, "localhost", &client_config(TransportConfig::default())).await.unwrap();
+            let connection = client
+                .connect(to, "localhost", &client_config(TransportConfig::fixed_mtu(1200)))
+                .await
+                .unwrap();
             let data = pattern(1000 + 100 * n);
             let (mut send, mut recv) = connection.open_bi().await.unwrap();
             send.write_all(&data).await.unwrap();
@@ -73,8 +72,8 @@ async fn many_connections_share_a_socket() {
 /// What connections did is counted while they are there and when they are gone, and never twice.
 #[tokio::test]
 async fn an_endpoint_tells_what_its_connections_did() {
-    let (server, client) = (server(server_config(TransportConfig::default())), client());
-    let config = client_config(TransportConfig::default());
+    let (server, client) = (server(server_config(TransportConfig::fixed_mtu(1200))), client());
+    let config = client_config(TransportConfig::fixed_mtu(1200));
     let mut past = server.stats().totals();
     assert_eq!((past, server.stats().live), (Totals::default(), vec![]));
     for n in 1..=3u64 {
@@ -108,11 +107,11 @@ async fn an_endpoint_tells_what_its_connections_did() {
 
 #[tokio::test]
 async fn clients_beyond_the_limit_are_refused() {
-    let mut config = server_config(TransportConfig::default());
+    let mut config = server_config(TransportConfig::fixed_mtu(1200));
     config.max_connections = 1;
-    let ends = pair_on(server(config), client(), TransportConfig::default()).await;
+    let ends = pair_on(server(config), client(), TransportConfig::fixed_mtu(1200)).await;
     let to = ends.server_endpoint.local_addr();
-    let config = client_config(TransportConfig::default());
+    let config = client_config(TransportConfig::fixed_mtu(1200));
     let second = soon(ends.client_endpoint.connect(to, "localhost", &config)).await;
     assert!(matches!(second, Err(ConnectError::Failed(Closed::ByPeer(_)))), "{second:?}");
     assert_eq!(ends.server_endpoint.counters().refused, 1);
@@ -124,13 +123,13 @@ async fn clients_beyond_the_limit_are_refused() {
 
 #[tokio::test]
 async fn a_server_that_wants_proof_of_address_gets_it() {
-    let mut config = server_config(TransportConfig::default());
+    let mut config = server_config(TransportConfig::fixed_mtu(1200));
     config.retry = RetryPolicy::Always;
-    let ends = pair_on(server(config), client(), TransportConfig::default()).await;
+    let ends = pair_on(server(config), client(), TransportConfig::fixed_mtu(1200)).await;
     assert_eq!(ends.server_endpoint.counters().retries, 1);
     talk(&ends.client, &ends.server).await;
     // A later connection has a token of the first.
-    let (to, config) = (ends.server_endpoint.local_addr(), client_config(TransportConfig::default()));
+    let (to, config) = (ends.server_endpoint.local_addr(), client_config(TransportConfig::fixed_mtu(1200)));
     soon(ends.client_endpoint.connect(to, "localhost", &config)).await.unwrap();
     assert_eq!(ends.server_endpoint.counters().retries, 1);
 }
@@ -140,14 +139,11 @@ async fn a_server_that_wants_proof_of_address_gets_it() {
 #[tokio::test]
 async fn a_token_is_shown_in_its_own_version() {
     let swapped = vec![Version::V2, Version::V1];
-    let told = (TransportConfig::default(), vec![Version::V2]);
-    let chosen = TransportConfig {
-        versions: swapped.clone(),
-        first_version: Some(Version::V1),
-        ..TransportConfig::default()
-    };
+    let told = (TransportConfig::fixed_mtu(1200), vec![Version::V2]);
+    let chosen =
+        TransportConfig::fixed_mtu(1200).with_versions(swapped.clone()).with_first_version(Some(Version::V1));
     for (transport, spoken) in [told, (chosen, swapped)] {
-        let mut config = server_config(TransportConfig { versions: spoken, ..TransportConfig::default() });
+        let mut config = server_config(TransportConfig::fixed_mtu(1200).with_versions(spoken));
         config.retry = RetryPolicy::Always;
         let ends = pair_on(server(config), client(), transport.clone()).await;
         talk(&ends.client, &ends.server).await;
@@ -162,7 +158,7 @@ async fn a_token_is_shown_in_its_own_version() {
 
 #[tokio::test]
 async fn both_sides_learn_why_a_connection_ended() {
-    let ends = pair(TransportConfig::default()).await;
+    let ends = pair(TransportConfig::fixed_mtu(1200)).await;
     let (client, server) = (ends.client.clone(), ends.server.clone());
     let waits = tokio::spawn(async move { client.accept_uni().await.map(|stream| stream.id()) });
     let mut send = soon(ends.client.open_uni()).await.unwrap();
@@ -179,7 +175,7 @@ async fn both_sides_learn_why_a_connection_ended() {
 
 #[tokio::test]
 async fn what_arrived_before_the_end_can_still_be_read() {
-    let ends = pair(TransportConfig::default()).await;
+    let ends = pair(TransportConfig::fixed_mtu(1200)).await;
     let mut send = soon(ends.client.open_uni()).await.unwrap();
     soon(send.write_all(b"last words")).await.unwrap();
     send.finish().unwrap();
@@ -192,7 +188,7 @@ async fn what_arrived_before_the_end_can_still_be_read() {
 
 #[tokio::test]
 async fn the_last_handle_closes_the_connection() {
-    let ends = pair(TransportConfig::default()).await;
+    let ends = pair(TransportConfig::fixed_mtu(1200)).await;
     let stream = soon(ends.client.open_uni()).await.unwrap();
     drop(ends.client);
     assert_eq!(ends.server.close_reason(), None, "the stream is a handle as well");
@@ -203,8 +199,9 @@ async fn the_last_handle_closes_the_connection() {
 /// Whoever comes and goes while nobody accepts leaves nothing: the limit on connections is one on what is kept, too.
 #[tokio::test]
 async fn what_ended_before_it_was_accepted_is_not_kept() {
-    let server = server(ServerConfig { max_connections: 2, ..server_config(TransportConfig::default()) });
-    let (client, config) = (client(), client_config(TransportConfig::default()));
+    let server =
+        server(ServerConfig { max_connections: 2, ..server_config(TransportConfig::fixed_mtu(1200)) });
+    let (client, config) = (client(), client_config(TransportConfig::fixed_mtu(1200)));
     let connect = || soon(client.connect(server.local_addr(), "localhost", &config));
     for _ in 0..5 {
         drop((connect().await.unwrap(), connect().await.unwrap()));
@@ -224,7 +221,7 @@ async fn what_ended_before_it_was_accepted_is_not_kept() {
 /// Who keeps a handle of a connection that is over keeps no port.
 #[tokio::test]
 async fn the_port_is_free_once_an_endpoint_has_ended() {
-    let ends = pair(TransportConfig::default()).await;
+    let ends = pair(TransportConfig::fixed_mtu(1200)).await;
     let address = ends.server_endpoint.local_addr();
     ends.client.close(0, b"");
     soon(ends.server.closed()).await;
@@ -240,15 +237,15 @@ async fn the_port_is_free_once_an_endpoint_has_ended() {
 
 #[tokio::test]
 async fn an_endpoint_closes_with_all_its_connections() {
-    let (server_end, client_end) = (server(server_config(TransportConfig::default())), client());
-    let first = pair_on(server_end.clone(), client_end.clone(), TransportConfig::default()).await;
-    let second = pair_on(server_end.clone(), client_end.clone(), TransportConfig::default()).await;
+    let (server_end, client_end) = (server(server_config(TransportConfig::fixed_mtu(1200))), client());
+    let first = pair_on(server_end.clone(), client_end.clone(), TransportConfig::fixed_mtu(1200)).await;
+    let second = pair_on(server_end.clone(), client_end.clone(), TransportConfig::fixed_mtu(1200)).await;
     server_end.close(7, b"going down");
     let expected = Closed::ByApplication { code: 7, reason: b"going down".to_vec() };
     assert_eq!(soon(first.client.closed()).await, expected);
     assert_eq!(soon(second.client.closed()).await, expected);
     assert!(soon(server_end.accept()).await.is_none());
-    let config = client_config(TransportConfig::default());
+    let config = client_config(TransportConfig::fixed_mtu(1200));
     let late = soon(client_end.connect(server_end.local_addr(), "localhost", &config)).await;
     assert!(matches!(late, Err(ConnectError::Failed(Closed::ByPeer(_)))), "new clients are refused");
     soon(server_end.wait_idle()).await;
@@ -259,7 +256,7 @@ async fn an_endpoint_closes_with_all_its_connections() {
 
 #[tokio::test]
 async fn a_shutdown_waits_for_those_that_end_by_themselves() {
-    let ends = pair(TransportConfig::default()).await;
+    let ends = pair(TransportConfig::fixed_mtu(1200)).await;
     let endpoint = ends.server_endpoint.clone();
     let down = tokio::spawn(async move { endpoint.shutdown(Duration::from_secs(20)).await });
     assert!(soon(ends.server_endpoint.accept()).await.is_none(), "nobody is taken any more");
@@ -270,7 +267,7 @@ async fn a_shutdown_waits_for_those_that_end_by_themselves() {
 
 #[tokio::test]
 async fn a_shutdown_without_patience_closes() {
-    let ends = pair(TransportConfig::default()).await;
+    let ends = pair(TransportConfig::fixed_mtu(1200)).await;
     assert!(!soon(ends.server_endpoint.shutdown(Duration::ZERO)).await);
     assert_eq!(soon(ends.client.closed()).await, Closed::ByApplication { code: 0, reason: vec![] });
 }
@@ -282,7 +279,7 @@ async fn a_peer_that_vanishes_is_noticed() {
     let host = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let connection = runtime.block_on(async {
-            let server = server(server_config(TransportConfig::default()));
+            let server = server(server_config(TransportConfig::fixed_mtu(1200)));
             tell.send(server.local_addr()).unwrap();
             let connection = server.accept().await.unwrap();
             stopped.await.unwrap();
@@ -292,7 +289,7 @@ async fn a_peer_that_vanishes_is_noticed() {
         drop(runtime);
         connection.close_reason()
     });
-    let transport = TransportConfig { idle_timeout: Some(Duration::from_secs(2)), ..Default::default() };
+    let transport = TransportConfig::fixed_mtu(1200).with_idle_timeout(Duration::from_secs(2));
     let to = told.recv().unwrap();
     let connection = soon(client().connect(to, "localhost", &client_config(transport))).await.unwrap();
     stop.send(()).unwrap();
@@ -303,7 +300,7 @@ async fn a_peer_that_vanishes_is_noticed() {
 #[tokio::test]
 async fn nobody_at_the_other_end() {
     let silent = std::net::UdpSocket::bind(loopback()).unwrap();
-    let transport = TransportConfig { handshake_timeout: Duration::from_millis(200), ..Default::default() };
+    let transport = TransportConfig::fixed_mtu(1200).with_handshake_timeout(Duration::from_millis(200));
     let endpoint = client();
     let to = silent.local_addr().unwrap();
     let result = soon(endpoint.connect(to, "localhost", &client_config(transport))).await;
@@ -315,7 +312,7 @@ async fn nobody_at_the_other_end() {
 async fn an_attempt_to_connect_that_is_dropped_leaves_nothing() {
     let silent = std::net::UdpSocket::bind(loopback()).unwrap();
     let endpoint = client();
-    let config = client_config(TransportConfig::default());
+    let config = client_config(TransportConfig::fixed_mtu(1200));
     let to = silent.local_addr().unwrap();
     let attempt = endpoint.connect(to, "localhost", &config);
     assert!(tokio::time::timeout(Duration::from_millis(20), attempt).await.is_err());
@@ -329,10 +326,10 @@ async fn without_segmentation_offload() {
         loopback(),
         &socket,
         endpoint_config(1),
-        Some(server_config(TransportConfig::default())),
+        Some(server_config(TransportConfig::fixed_mtu(1200))),
     );
     let client = Endpoint::bind(loopback(), &socket, endpoint_config(2), None).unwrap();
-    let ends = pair_on(server.unwrap(), client, TransportConfig::default()).await;
+    let ends = pair_on(server.unwrap(), client, TransportConfig::fixed_mtu(1200)).await;
     talk(&ends.client, &ends.server).await;
 }
 
@@ -340,10 +337,10 @@ async fn without_segmentation_offload() {
 #[tokio::test]
 async fn small_socket_buffers_cost_nothing_but_time() {
     let socket = SocketConfig { buffer: 8 << 10, ..SocketConfig::default() };
-    let server_config = Some(server_config(TransportConfig::default()));
+    let server_config = Some(server_config(TransportConfig::fixed_mtu(1200)));
     let server = Endpoint::bind(loopback(), &socket, endpoint_config(1), server_config).unwrap();
     let client = Endpoint::bind(loopback(), &socket, endpoint_config(2), None).unwrap();
-    let ends = pair_on(server, client, TransportConfig::default()).await;
+    let ends = pair_on(server, client, TransportConfig::fixed_mtu(1200)).await;
     for _ in 0..5 {
         talk(&ends.client, &ends.server).await;
     }
@@ -352,7 +349,7 @@ async fn small_socket_buffers_cost_nothing_but_time() {
 #[tokio::test]
 async fn over_ipv6_and_both() {
     let at = |address: &str| {
-        let config = Some(server_config(TransportConfig::default()));
+        let config = Some(server_config(TransportConfig::fixed_mtu(1200)));
         Endpoint::bind(address.parse().unwrap(), &SocketConfig::default(), endpoint_config(1), config)
     };
     let Ok(server) = at("[::1]:0") else {
@@ -360,14 +357,14 @@ async fn over_ipv6_and_both() {
         return;
     };
     let any = Endpoint::client(endpoint_config(3)).unwrap();
-    let ends = pair_on(server, any.clone(), TransportConfig::default()).await;
+    let ends = pair_on(server, any.clone(), TransportConfig::fixed_mtu(1200)).await;
     talk(&ends.client, &ends.server).await;
     assert!(ends.server.remote_address().is_ipv6());
 
     // The same socket of a client reaches IPv4, and a server on the wildcard address is reached by it.
     let both = at("[::]:0").unwrap();
     let to = ([127, 0, 0, 1], both.local_addr().port()).into();
-    let config = client_config(TransportConfig::default());
+    let config = client_config(TransportConfig::fixed_mtu(1200));
     let (client, server) =
         soon(async { tokio::join!(any.connect(to, "localhost", &config), both.accept()) }).await;
     let (client, server) = (client.unwrap(), server.unwrap());
@@ -387,7 +384,7 @@ async fn over_ipv6_and_both() {
 /// A zone is of use for link-local addresses; the system leaves it out of others.
 #[tokio::test]
 async fn an_address_may_say_a_zone_that_it_does_not_need() {
-    let config = Some(server_config(TransportConfig::default()));
+    let config = Some(server_config(TransportConfig::fixed_mtu(1200)));
     let Ok(server) =
         Endpoint::bind("[::1]:0".parse().unwrap(), &SocketConfig::default(), endpoint_config(1), config)
     else {
@@ -399,13 +396,13 @@ async fn an_address_may_say_a_zone_that_it_does_not_need() {
     to.set_scope_id(1);
     let any = Endpoint::client(endpoint_config(3)).unwrap();
     let connection =
-        soon(any.connect(to.into(), "localhost", &client_config(TransportConfig::default()))).await;
+        soon(any.connect(to.into(), "localhost", &client_config(TransportConfig::fixed_mtu(1200)))).await;
     assert_eq!(connection.unwrap().remote_address(), server.local_addr());
 }
 
 #[tokio::test]
 async fn keys_are_updated_and_pings_answered() {
-    let ends = pair(TransportConfig::default()).await;
+    let ends = pair(TransportConfig::fixed_mtu(1200)).await;
     talk(&ends.client, &ends.server).await;
     soon(async {
         while !ends.client.update_keys() {

@@ -11,11 +11,11 @@ use crate::lossy::Lossy;
 
 #[tokio::test]
 async fn what_is_repaired_is_told_as_recovered() {
-    let endpoint = server(server_config(TransportConfig::default()));
+    let endpoint = server(server_config(TransportConfig::fixed_mtu(1200)));
     // The handshake is through by then, and every loss is alone among the symbols of a repair.
     let lossy = Lossy::before(endpoint.local_addr(), |number| number > 20 && number % 25 == 0).await;
     let client_endpoint = client();
-    let config = client_config(TransportConfig::default());
+    let config = client_config(TransportConfig::fixed_mtu(1200));
     let (near, far) = soon(async {
         tokio::join!(client_endpoint.connect(lossy.address, "localhost", &config), endpoint.accept())
     })
@@ -56,7 +56,7 @@ async fn what_is_repaired_is_told_as_recovered() {
 
 #[tokio::test]
 async fn streams_of_bytes_are_protected_too() {
-    let ends = pair(TransportConfig::default()).await;
+    let ends = pair(TransportConfig::fixed_mtu(1200)).await;
     let mut stream = soon(ends.client.open_uni()).await.unwrap().with(Reliability::none());
     let mut incoming = {
         soon(stream.write_all(b"first")).await.unwrap();
@@ -75,9 +75,9 @@ async fn streams_of_bytes_are_protected_too() {
 
 #[tokio::test]
 async fn without_the_offer_protection_changes_nothing() {
-    let config = TransportConfig { fec: None, ..TransportConfig::default() };
+    let config = TransportConfig::fixed_mtu(1200).with_fec(None);
     let server = server(server_config(config));
-    let ends = crate::ends::pair_on(server, client(), TransportConfig::default()).await;
+    let ends = crate::ends::pair_on(server, client(), TransportConfig::fixed_mtu(1200)).await;
     assert!(!ends.client.has_fec() && !ends.server.has_fec());
     let reliability = Reliability::messages().within(Duration::ZERO);
     let mut sender = soon(ends.client.open_messages()).await.unwrap().with(reliability);

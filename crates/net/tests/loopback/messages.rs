@@ -12,7 +12,7 @@ use crate::ends::{pair, pattern, soon};
 #[tokio::test]
 async fn messages_cross_no_fence_and_all_arrive() {
     const UPDATES: usize = 200;
-    let ends = pair(TransportConfig::default()).await;
+    let ends = pair(TransportConfig::fixed_mtu(1200)).await;
     assert!(ends.client.has_fenced_streams() && ends.server.has_fenced_streams());
     let server = ends.server.clone();
     let reader = tokio::spawn(async move {
@@ -48,7 +48,7 @@ async fn messages_cross_no_fence_and_all_arrive() {
 
 #[tokio::test]
 async fn each_message_has_an_outcome() {
-    let ends = pair(TransportConfig::default()).await;
+    let ends = pair(TransportConfig::fixed_mtu(1200)).await;
     let (mut there, _back) = soon(ends.client.open_messages_bi()).await.unwrap();
     let delivered = soon(there.send(Bytes::from_static(b"one"))).await.unwrap();
     let (_, mut incoming) = soon(ends.server.accept_messages_bi()).await.unwrap();
@@ -73,7 +73,7 @@ async fn each_message_has_an_outcome() {
 
 #[tokio::test]
 async fn a_full_buffer_makes_senders_wait() {
-    let config = TransportConfig { send_buffer: 20_000, ..TransportConfig::default() };
+    let config = TransportConfig::fixed_mtu(1200).with_send_buffer(20_000);
     let ends = pair(config).await;
     let mut sender = soon(ends.client.open_messages()).await.unwrap();
     sender.set_ordered(true);
@@ -106,11 +106,10 @@ async fn a_full_buffer_makes_senders_wait() {
 
 #[tokio::test]
 async fn messages_go_as_plain_streams_to_peers_without_fences() {
-    let server = crate::ends::server(crate::ends::server_config(TransportConfig {
-        fenced_streams: None,
-        ..TransportConfig::default()
-    }));
-    let ends = crate::ends::pair_on(server, crate::ends::client(), TransportConfig::default()).await;
+    let server = crate::ends::server(crate::ends::server_config(
+        TransportConfig::fixed_mtu(1200).with_fenced_streams(None),
+    ));
+    let ends = crate::ends::pair_on(server, crate::ends::client(), TransportConfig::fixed_mtu(1200)).await;
     assert!(!ends.client.has_fenced_streams() && !ends.server.has_fenced_streams());
     let (mut there, mut back) = soon(ends.client.open_messages_bi()).await.unwrap();
     for n in 0..100_u8 {
@@ -129,7 +128,7 @@ async fn messages_go_as_plain_streams_to_peers_without_fences() {
 
 #[tokio::test]
 async fn too_long_is_said_at_once() {
-    let ends = pair(TransportConfig { fenced_streams: Some(2000), ..TransportConfig::default() }).await;
+    let ends = pair(TransportConfig::fixed_mtu(1200).with_fenced_streams(Some(2000))).await;
     let mut sender = soon(ends.client.open_messages()).await.unwrap();
     let long = soon(sender.send(Bytes::from(vec![0; 2001]))).await;
     assert_eq!(long.err(), Some(SendError::TooLong { max: 2000 }));
@@ -138,7 +137,7 @@ async fn too_long_is_said_at_once() {
 
 #[tokio::test]
 async fn both_ends_of_messages_can_give_up() {
-    let ends = pair(TransportConfig::default()).await;
+    let ends = pair(TransportConfig::fixed_mtu(1200)).await;
     let mut sender = soon(ends.client.open_messages()).await.unwrap();
     soon(sender.send(Bytes::from_static(b"first"))).await.unwrap();
     let mut incoming = soon(ends.server.accept_messages()).await.unwrap();
@@ -163,7 +162,7 @@ async fn both_ends_of_messages_can_give_up() {
 
 #[tokio::test]
 async fn all_outcomes_come_in_one_stream() {
-    let ends = pair(TransportConfig::default()).await;
+    let ends = pair(TransportConfig::fixed_mtu(1200)).await;
     let mut sender = soon(ends.client.open_messages()).await.unwrap();
     let before = soon(sender.send(Bytes::from_static(b"before"))).await.unwrap();
     assert_eq!(soon(before.outcome()).await, Outcome::Delivered);
@@ -195,7 +194,7 @@ async fn all_outcomes_come_in_one_stream() {
 
 #[tokio::test]
 async fn outcomes_end_with_their_stream_or_connection() {
-    let ends = pair(TransportConfig::default()).await;
+    let ends = pair(TransportConfig::fixed_mtu(1200)).await;
     let mut sender = soon(ends.client.open_messages()).await.unwrap();
     let mut outcomes = sender.outcomes();
     let waits = tokio::spawn(async move { outcomes.next().await });
@@ -214,7 +213,7 @@ async fn outcomes_end_with_their_stream_or_connection() {
 
 #[tokio::test]
 async fn what_nobody_takes_stops_no_tickets_once_nobody_wants_it() {
-    let ends = pair(TransportConfig::default()).await;
+    let ends = pair(TransportConfig::fixed_mtu(1200)).await;
     let mut sender = soon(ends.client.open_messages()).await.unwrap();
     let outcomes = sender.outcomes();
     let mut tickets = Vec::new();
@@ -230,8 +229,7 @@ async fn what_nobody_takes_stops_no_tickets_once_nobody_wants_it() {
 
 #[tokio::test]
 async fn senders_wait_until_little_is_left() {
-    let config =
-        TransportConfig { congestion: "fixed:20mbit".parse().unwrap(), ..TransportConfig::default() };
+    let config = TransportConfig::fixed_mtu(1200).with_congestion("fixed:20mbit".parse().unwrap());
     let ends = pair(config).await;
     let server = ends.server.clone();
     tokio::spawn(async move {

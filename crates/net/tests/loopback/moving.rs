@@ -42,7 +42,7 @@ async fn rebinds(pair: &Pair, up: bool) {
 
 #[tokio::test]
 async fn an_upload_goes_on_over_another_socket() {
-    let pair = pair(TransportConfig::default()).await;
+    let pair = pair(TransportConfig::fixed_mtu(1200)).await;
     rebinds(&pair, true).await;
     let moved = pair.client_endpoint.local_addr();
     soon(async {
@@ -57,14 +57,14 @@ async fn an_upload_goes_on_over_another_socket() {
 
 #[tokio::test]
 async fn a_download_goes_on_over_another_socket() {
-    let pair = pair(TransportConfig::default()).await;
+    let pair = pair(TransportConfig::fixed_mtu(1200)).await;
     rebinds(&pair, false).await;
     assert_eq!(pair.server.remote_address(), pair.client_endpoint.local_addr());
 }
 
 #[tokio::test]
 async fn a_quiet_connection_tells_the_server_by_itself() {
-    let pair = pair(TransportConfig::default()).await;
+    let pair = pair(TransportConfig::fixed_mtu(1200)).await;
     let (mut server, mut client) = (pair.server.moves(), pair.client.moves());
     // A client moves when it knows that the handshake is confirmed: when it has heard of the server.
     let mut send = soon(pair.client.open_uni()).await.unwrap();
@@ -86,8 +86,12 @@ async fn a_quiet_connection_tells_the_server_by_itself() {
 async fn a_client_on_all_addresses_moves_between_them() {
     let any = std::net::SocketAddr::from(([0, 0, 0, 0], 0));
     let client = Endpoint::bind(any, &SocketConfig::default(), endpoint_config(2), None).unwrap();
-    let pair =
-        pair_on(server(server_config(TransportConfig::default())), client, TransportConfig::default()).await;
+    let pair = pair_on(
+        server(server_config(TransportConfig::fixed_mtu(1200))),
+        client,
+        TransportConfig::fixed_mtu(1200),
+    )
+    .await;
     let mut send = soon(pair.client.open_uni()).await.unwrap();
     send.finish().unwrap();
     soon(send.finished()).await.unwrap();
@@ -122,12 +126,12 @@ async fn a_client_follows_the_server_to_its_preferred_address() {
     let socket = std::net::UdpSocket::bind(any).unwrap();
     let port = socket.local_addr().unwrap().port();
     let preferred = std::net::SocketAddrV4::new([127, 0, 0, 8].into(), port);
-    let migration = Migration { preferred_v4: Some(preferred), ..Migration::default() };
-    let config = server_config(TransportConfig { migration, ..TransportConfig::default() });
+    let migration = Migration::default().with_preferred_v4(Some(preferred));
+    let config = server_config(TransportConfig::fixed_mtu(1200).with_migration(migration));
     socket.set_nonblocking(true).unwrap();
     let server =
         Endpoint::with_socket(socket, &SocketConfig::default(), endpoint_config(1), Some(config)).unwrap();
-    let config = crate::ends::client_config(TransportConfig::default());
+    let config = crate::ends::client_config(TransportConfig::fixed_mtu(1200));
     let client = client();
     let accepting = server.clone();
     let accepted = tokio::spawn(async move { accepting.accept().await });
@@ -151,10 +155,10 @@ async fn a_client_follows_the_server_to_its_preferred_address() {
 fn who_gives_an_endpoint_its_socket_need_not_stay() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (main, other) = (runtime(), runtime());
-    let pair = main.block_on(pair(TransportConfig::default()));
+    let pair = main.block_on(pair(TransportConfig::fixed_mtu(1200)));
     let rebind = || pair.client_endpoint.rebind(loopback(), &SocketConfig::default());
     // Its answers come to the new socket and no other.
-    let config = client_config(TransportConfig::default());
+    let config = client_config(TransportConfig::fixed_mtu(1200));
     let connect = || pair.client_endpoint.connect(pair.server_endpoint.local_addr(), "localhost", &config);
     other.block_on(async { rebind().unwrap() });
     drop(other);

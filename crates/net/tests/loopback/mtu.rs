@@ -6,8 +6,8 @@ use crate::ends::{pair, pattern, soon};
 
 #[tokio::test]
 async fn large_datagrams_are_found_and_used() {
-    let mtu_discovery = Some(MtuDiscovery { highest: 9000, ..MtuDiscovery::default() });
-    let ends = pair(TransportConfig { mtu_discovery, ..TransportConfig::default() }).await;
+    let mtu_discovery = Some(MtuDiscovery::default().with_highest(9000));
+    let ends = pair(TransportConfig::fixed_mtu(1200).with_mtu_discovery(mtu_discovery)).await;
     let server = ends.server.clone();
     let there = tokio::spawn(async move {
         loop {

@@ -13,7 +13,7 @@ use crate::ends::{pair, pattern, soon};
 
 #[tokio::test]
 async fn what_is_sent_on_a_stream_comes_back() {
-    let ends = pair(TransportConfig::default()).await;
+    let ends = pair(TransportConfig::fixed_mtu(1200)).await;
     let server = ends.server.clone();
     let echo = tokio::spawn(async move {
         let (mut send, mut recv) = server.accept_bi().await.unwrap();
@@ -32,7 +32,7 @@ async fn what_is_sent_on_a_stream_comes_back() {
 
 #[tokio::test]
 async fn ten_megabytes_each_way_at_a_time() {
-    let ends = pair(TransportConfig { mtu: 1472, ..TransportConfig::default() }).await;
+    let ends = pair(TransportConfig::fixed_mtu(1472)).await;
     let data = Bytes::from(pattern(10 << 20));
     let (server, all) = (ends.server.clone(), data.clone());
     let there = tokio::spawn(async move {
@@ -67,7 +67,7 @@ async fn ten_megabytes_each_way_at_a_time() {
 
 #[tokio::test]
 async fn a_stream_in_one_direction_that_is_dropped_is_finished() {
-    let ends = pair(TransportConfig::default()).await;
+    let ends = pair(TransportConfig::fixed_mtu(1200)).await;
     let mut send = soon(ends.client.open_uni()).await.unwrap();
     soon(send.write_chunk(Bytes::from_static(b"all of it"))).await.unwrap();
     drop(send);
@@ -82,7 +82,7 @@ async fn a_stream_in_one_direction_that_is_dropped_is_finished() {
 
 #[tokio::test]
 async fn codes_of_reset_and_stop_arrive() {
-    let ends = pair(TransportConfig::default()).await;
+    let ends = pair(TransportConfig::fixed_mtu(1200)).await;
     let (mut send, recv) = soon(ends.client.open_bi()).await.unwrap();
     soon(send.write_all(b"some")).await.unwrap();
     let (mut back, mut there) = soon(ends.server.accept_bi()).await.unwrap();
@@ -102,7 +102,7 @@ async fn codes_of_reset_and_stop_arrive() {
 /// Whoever waits for a stream that is given up is told, and not left to wait for the connection's end.
 #[tokio::test]
 async fn after_a_reset_nobody_waits_for_the_end() {
-    let ends = pair(TransportConfig::default()).await;
+    let ends = pair(TransportConfig::fixed_mtu(1200)).await;
     let mut send = soon(ends.client.open_uni()).await.unwrap();
     soon(send.write_all(b"some")).await.unwrap();
     send.reset(17);
@@ -128,7 +128,7 @@ async fn after_a_reset_nobody_waits_for_the_end() {
 /// A stream of messages is not a stream without bytes; it can still be taken for what it is.
 #[tokio::test]
 async fn messages_are_no_empty_stream() {
-    let ends = pair(TransportConfig::default()).await;
+    let ends = pair(TransportConfig::fixed_mtu(1200)).await;
     assert!(ends.client.has_fenced_streams());
     let mut send = soon(ends.client.open_messages()).await.unwrap();
     soon(send.send(Bytes::from_static(b"hello"))).await.unwrap();
@@ -155,8 +155,7 @@ async fn messages_are_no_empty_stream() {
 #[tokio::test]
 async fn dropping_the_receiving_half_stops_the_sender() {
     let ends =
-        pair(TransportConfig { send_buffer: 10_000, stream_window: 2_000, ..TransportConfig::default() })
-            .await;
+        pair(TransportConfig::fixed_mtu(1200).with_send_buffer(10_000).with_stream_window(2_000)).await;
     let mut send = soon(ends.client.open_uni()).await.unwrap();
     let server = ends.server.clone();
     let writer = tokio::spawn(async move { send.write_all(&vec![1; 1 << 20]).await });
@@ -166,7 +165,7 @@ async fn dropping_the_receiving_half_stops_the_sender() {
 
 #[tokio::test]
 async fn what_is_longer_than_the_limit_is_not_read_to_its_end() {
-    let ends = pair(TransportConfig::default()).await;
+    let ends = pair(TransportConfig::fixed_mtu(1200)).await;
     let mut send = soon(ends.client.open_uni()).await.unwrap();
     soon(send.write_all(&[0; 1001])).await.unwrap();
     send.finish().unwrap();
@@ -178,7 +177,7 @@ async fn what_is_longer_than_the_limit_is_not_read_to_its_end() {
 #[tokio::test]
 async fn dropping_futures_midway_loses_nothing() {
     const LEN: usize = 300_000;
-    let config = TransportConfig { send_buffer: 5_000, stream_window: 4_000, ..TransportConfig::default() };
+    let config = TransportConfig::fixed_mtu(1200).with_send_buffer(5_000).with_stream_window(4_000);
     let ends = pair(config).await;
     let data = pattern(LEN);
     let (server, expected) = (ends.server.clone(), data.clone());
@@ -232,7 +231,7 @@ async fn dropping_futures_midway_loses_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn thousands_of_short_streams() {
     const COUNT: u32 = 5_000;
-    let ends = pair(TransportConfig::default()).await;
+    let ends = pair(TransportConfig::fixed_mtu(1200)).await;
     let server = ends.server.clone();
     let echo = tokio::spawn(async move {
         for _ in 0..COUNT {
@@ -259,7 +258,7 @@ async fn thousands_of_short_streams() {
 
 #[tokio::test]
 async fn tokio_reads_and_writes_streams() {
-    let ends = pair(TransportConfig::default()).await;
+    let ends = pair(TransportConfig::fixed_mtu(1200)).await;
     let data = pattern(200_000);
     let (server, expected) = (ends.server.clone(), data.clone());
     let reader = tokio::spawn(async move {
@@ -277,7 +276,7 @@ async fn tokio_reads_and_writes_streams() {
 
 #[tokio::test]
 async fn a_stream_beyond_the_limit_waits_for_another_to_end() {
-    let ends = pair(TransportConfig { max_uni_streams: 1, ..TransportConfig::default() }).await;
+    let ends = pair(TransportConfig::fixed_mtu(1200).with_max_uni_streams(1)).await;
     let mut first = soon(ends.client.open_uni()).await.unwrap();
     assert!(once(ends.client.open_uni()).await.is_none(), "only one at a time");
     let client = ends.client.clone();
@@ -305,7 +304,7 @@ async fn once<T>(future: impl Future<Output = T>) -> Option<T> {
 
 #[tokio::test]
 async fn a_reset_behind_a_part_lets_that_arrive() {
-    let ends = pair(TransportConfig::default()).await;
+    let ends = pair(TransportConfig::fixed_mtu(1200)).await;
     let mut send = soon(ends.client.open_uni()).await.unwrap();
     let data = pattern(300_000);
     soon(send.write_all(&data)).await.unwrap();
@@ -324,7 +323,7 @@ async fn a_reset_behind_a_part_lets_that_arrive() {
 
 #[tokio::test]
 async fn a_reset_behind_a_message_lets_that_arrive() {
-    let ends = pair(TransportConfig::default()).await;
+    let ends = pair(TransportConfig::fixed_mtu(1200)).await;
     let mut send = soon(ends.client.open_messages()).await.unwrap();
     let mut tickets = Vec::new();
     for n in 0..20u8 {
@@ -345,7 +344,7 @@ async fn a_reset_behind_a_message_lets_that_arrive() {
 
 #[tokio::test]
 async fn bytes_are_read_as_they_come() {
-    let ends = pair(TransportConfig::default()).await;
+    let ends = pair(TransportConfig::fixed_mtu(1200)).await;
     let mut send = soon(ends.client.open_uni()).await.unwrap();
     let data = Bytes::from(pattern(500_000));
     let all = data.clone();
@@ -378,13 +377,11 @@ async fn bytes_are_read_as_they_come() {
 /// Who waits for leave gets it when the other side changes its mind.
 #[tokio::test]
 async fn limits_can_be_raised_later() {
-    let config = TransportConfig {
-        max_bidi_streams: 1,
-        fenced_streams: None,
-        stream_window: 2000,
-        max_connection_window: 2000,
-        ..TransportConfig::default()
-    };
+    let config = TransportConfig::fixed_mtu(1200)
+        .with_max_bidi_streams(1)
+        .with_fenced_streams(None)
+        .with_stream_window(2000)
+        .with_max_connection_window(2000);
     let ends = pair(config).await;
     let (mut first, _answer) = soon(ends.client.open_bi()).await.unwrap();
     // Nobody reads the first, which uses up both limits.

@@ -35,7 +35,7 @@ fn poll(future: impl Future, cx: &mut Context<'_>) {
 /// open or a message is on its way.
 #[tokio::test]
 async fn who_waits_no_more_is_forgotten() {
-    let transport = TransportConfig { max_bidi_streams: 1, ..TransportConfig::default() };
+    let transport = TransportConfig::fixed_mtu(1200).with_max_bidi_streams(1);
     let ends = pair(transport).await;
     let (client, endpoint) = (&ends.client, &ends.client_endpoint);
     let (send, mut recv) = soon(client.open_bi()).await.unwrap();

@@ -32,14 +32,14 @@ pub(crate) struct Pair {
 impl Pair {
     /// Connected, with a stream that nothing was written to.
     pub(crate) fn new(config: TransportConfig) -> Self {
-        let transport = Arc::new(TransportConfig {
-            mtu: 1472,
-            congestion: Algorithm::Fixed(1_000_000_000_000),
-            stream_window: 1 << 30,
-            max_stream_window: 1 << 40,
-            max_connection_window: 1 << 40,
-            ..config
-        });
+        let transport = Arc::new(
+            config
+                .with_mtu(1472)
+                .with_congestion(Algorithm::Fixed(1_000_000_000_000))
+                .with_stream_window(1 << 30)
+                .with_max_stream_window(1 << 40)
+                .with_max_connection_window(1 << 40),
+        );
         let endpoint = |n, server| {
             let crypto = Arc::new(NullSecrets(n));
             let config = EndpointConfig { crypto, connection_id_len: 8, resets_per_second: 10 };

@@ -7,6 +7,7 @@ use std::str::FromStr;
 /// It is written in words with colons in between, in any order, and what is not said is as by default: `2`, a number, for
 /// [`every`](Self::every), `adaptive` or `fixed`, `merged` or `single`. `100:fixed` asks for every hundredth packet throughout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct AckPolicy {
     /// A batch of received datagrams acts as one: one acknowledgement answers it, and what it acknowledged is acted on
     /// once. Otherwise each datagram is answered before the next is looked at: more packets and more work, at the same
@@ -19,6 +20,12 @@ pub struct AckPolicy {
     /// busy, and more again when they do not. Otherwise `every` holds throughout, whatever the window.
     pub adaptive: bool,
 }
+
+setters! { AckPolicy {
+    with_merging: merging: bool,
+    with_every: every: u64,
+    with_adaptive: adaptive: bool,
+} }
 
 impl Default for AckPolicy {
     fn default() -> Self {

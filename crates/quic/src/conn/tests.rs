@@ -42,7 +42,7 @@ fn address(n: u8) -> Path {
 }
 
 fn joined() -> Joined {
-    joined_with(TransportConfig::default())
+    joined_with(TransportConfig::fixed_mtu(1200))
 }
 
 fn joined_with(transport: TransportConfig) -> Joined {
@@ -165,7 +165,7 @@ const SERVER_UNI: StreamId = StreamId(3);
 fn faults_in_frames_have_the_codes_of_rfc_9000() {
     let id = ConnectionId::new(&[9; 8]).unwrap();
     let stream = |id, offset, data| Frame::Stream { id, offset, fin: false, data };
-    let limit = TransportConfig::default().stream_window;
+    let limit = TransportConfig::fixed_mtu(1200).stream_window;
     let cases: Vec<(&str, Vec<Frame<'_>>, Code)> = vec![
         ("§4.1: beyond stream credit", vec![stream(CLIENT_BIDI, limit, b"x")], Code::FLOW_CONTROL_ERROR),
         ("§4.6: beyond the stream limit", vec![stream(StreamId(400), 0, b"x")], Code::STREAM_LIMIT_ERROR),
@@ -435,8 +435,8 @@ fn fence_errors_tell_the_peer_which_frame_was_at_fault() {
         }
         w.written().to_vec()
     };
-    let offer = TransportConfig::default();
-    let none = TransportConfig { fenced_streams: None, ..TransportConfig::default() };
+    let offer = TransportConfig::fixed_mtu(1200);
+    let none = TransportConfig { fenced_streams: None, ..TransportConfig::fixed_mtu(1200) };
     let cases: [(&TransportConfig, Vec<u8>, Code, u64); 5] = [
         // EACH without START, as in section 17.
         (&offer, vec![0x7f, 0x54, 2, 5, 5, 1, 0], Code::FENCE_ERROR, 0x3f54),
@@ -460,7 +460,7 @@ fn datagrams_without_an_offer_end_the_connection() {
     // RFC 9221 §3.
     let mut pair = joined();
     assert_eq!(pair.inject(&[Frame::Datagram { len: true, data: b"x" }]), None);
-    let mut none = TransportConfig::default();
+    let mut none = TransportConfig::fixed_mtu(1200);
     none.datagrams.max_frame_size = 0;
     let mut pair = joined_with(none);
     assert_eq!(pair.client.max_datagram_len(), None);

@@ -33,6 +33,7 @@ use crate::stats::DatagramStats;
 
 /// What a connection does with unreliable datagrams (RFC 9221). Sending needs no offer of ours, only the peer's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DatagramConfig {
     /// The largest DATAGRAM frame that we take, in bytes, type and length included; 0: none is taken, and that is what
     /// the peer is told. RFC 9221 §3 would have 65,535, whatever fits a packet.
@@ -46,6 +47,14 @@ pub struct DatagramConfig {
     /// Datagrams that wait for the application at most, at least 1.
     pub receive_count: usize,
 }
+
+setters! { DatagramConfig {
+    with_max_frame_size: max_frame_size: u64,
+    with_send_bytes: send_bytes: usize,
+    with_send_count: send_count: usize,
+    with_receive_bytes: receive_bytes: usize,
+    with_receive_count: receive_count: usize,
+} }
 
 impl Default for DatagramConfig {
     fn default() -> Self {

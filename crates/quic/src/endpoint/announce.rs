@@ -47,12 +47,12 @@ mod tests {
             announce(&TransportConfig {
                 min_ack_delay: least,
                 max_ack_delay: most,
-                ..TransportConfig::default()
+                ..TransportConfig::fixed_mtu(1200)
             })
             .min_ack_delay
         };
         let ms = Duration::from_millis;
-        assert_eq!(TransportConfig::default().min_ack_delay, ms(1));
+        assert_eq!(TransportConfig::fixed_mtu(1200).min_ack_delay, ms(1));
         assert_eq!(offered(ms(1), ms(25)), Some(ms(1)));
         assert_eq!(offered(ms(25), ms(25)), None);
         assert_eq!(offered(ms(30), ms(25)), None);

@@ -24,7 +24,7 @@ fn config() -> EndpointConfig {
 fn server_config(retry: RetryPolicy) -> ServerConfig {
     ServerConfig {
         crypto: Arc::new(NullServer::new(&[b"x"])),
-        transport: Arc::new(TransportConfig::default()),
+        transport: Arc::new(TransportConfig::fixed_mtu(1200)),
         max_connections: 100,
         retry,
         retry_token_lifetime: Duration::from_secs(10),
@@ -44,7 +44,7 @@ fn client() -> Endpoint {
 fn client_config() -> ClientConfig {
     ClientConfig {
         crypto: Arc::new(NullClient::new(&[b"x"])),
-        transport: Arc::new(TransportConfig::default()),
+        transport: Arc::new(TransportConfig::fixed_mtu(1200)),
     }
 }
 
@@ -318,7 +318,7 @@ fn a_fixed_bit_of_0_is_for_connections_and_for_who_offered_it() {
     for offers in [true, false] {
         let mut config = server_config(RetryPolicy::Never);
         config.transport =
-            Arc::new(TransportConfig { grease_quic_bit: offers, ..TransportConfig::default() });
+            Arc::new(TransportConfig { grease_quic_bit: offers, ..TransportConfig::fixed_mtu(1200) });
         let mut endpoint = Endpoint::new(self::config(), Some(config), Rng::new(1));
         let (key, start) = accepted(&mut endpoint, id(3, 8));
         let local = start.local_cid;
@@ -429,7 +429,7 @@ fn what_is_announced_is_consistent() {
         fenced_streams: Some(100_000),
         max_bidi_streams: u64::MAX,
         max_ack_delay: Duration::from_micros(1_500),
-        ..TransportConfig::default()
+        ..TransportConfig::fixed_mtu(1200)
     };
     let params = announce(&config);
     // FS-35: a record of the largest size fits, with its header.
@@ -440,7 +440,7 @@ fn what_is_announced_is_consistent() {
     let mut w = Writer::new(&mut buffer);
     params.encode(Side::Client, 5, &mut w);
     assert_eq!(quickset_wire::TransportParams::decode(Side::Client, w.written()), Ok(params));
-    let plain = announce(&TransportConfig::default());
+    let plain = announce(&TransportConfig::fixed_mtu(1200));
     assert_eq!(plain.initial_max_data, plain.initial_max_stream_data_uni * 3 / 2);
 }
 

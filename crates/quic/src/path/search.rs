@@ -5,6 +5,7 @@ use crate::cc::Packet;
 /// What is looked for by datagrams that may be lost, and left when it turns out to be too large (RFC 8899, RFC 9000
 /// §14.3). Sizes are those of UDP payloads, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MtuDiscovery {
     /// What every path takes, at least 1200: where the search goes back to when large packets are lost only because
     /// they are large.
@@ -14,6 +15,12 @@ pub struct MtuDiscovery {
     /// After so long it is looked again whether the path takes more (RFC 8899 §5.1.1).
     pub interval: Duration,
 }
+
+setters! { MtuDiscovery {
+    with_lowest: lowest: u16,
+    with_highest: highest: u16,
+    with_interval: interval: Duration,
+} }
 
 impl Default for MtuDiscovery {
     /// From what QUIC asks of a path to what Ethernet carries.

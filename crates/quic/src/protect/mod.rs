@@ -38,6 +38,7 @@ use crate::stats::FecStats;
 
 /// What a connection does with forward erasure correction.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Fec {
     /// Source symbols that are kept of each session for decoding: the peer repairs no loss farther back. A round trip
     /// of packets and a half is a good choice. 0: nothing is decoded, but repair may be sent. More than 2^20 is taken for
@@ -56,6 +57,15 @@ pub struct Fec {
     /// Where connections to the same peer tell one another of its losses; `None`: each begins without knowledge.
     pub estimates: Option<Arc<Estimates>>,
 }
+
+setters! { Fec {
+    with_window: window: u64,
+    with_sessions: sessions: u64,
+    with_symbol: symbol: u64,
+    with_unmarked: unmarked: u64,
+    with_protection: protection: policy::Protection,
+    with_estimates: estimates: impl Into<Option<Arc<Estimates>>>,
+} }
 
 impl Default for Fec {
     fn default() -> Self {

@@ -37,7 +37,7 @@ const SLOW: Cpu = Cpu {
 };
 
 fn with(merging: bool, every: u64, adaptive: bool) -> AckPolicy {
-    AckPolicy { merging, every, adaptive }
+    AckPolicy::default().with_merging(merging).with_every(every).with_adaptive(adaptive)
 }
 
 /// 2 Gbit/s and 10 ms to a receiver that answers every second packet at once; the sender's processor can do less.

@@ -193,7 +193,7 @@ fn datagrams_and_streams_share_what_there_is() {
         let setup = Setup::new(seed, "rate=10mbit delay=10ms queue=60kB").transport(|t| {
             if protected {
                 let protection = "fixed:20".parse().expect("a protection");
-                t.fec = Some(quickset_quic::Fec { protection, ..quickset_quic::Fec::default() });
+                t.fec = Some(quickset_quic::Fec::default().with_protection(protection));
             }
         });
         let mut run = Run::new(setup.connected());
@@ -250,7 +250,7 @@ fn what_is_too_old_is_not_sent() {
 
 #[test]
 fn the_newest_replace_the_oldest_on_both_sides() {
-    let few = DatagramConfig { send_count: 10, receive_count: 3, ..DatagramConfig::default() };
+    let few = DatagramConfig::default().with_send_count(10).with_receive_count(3);
     let setup = Setup::new(6, "rate=10mbit delay=20ms queue=100kB").transport(|t| t.datagrams = few);
     let mut run = Run::new(setup.connected());
     for n in 0..30 {

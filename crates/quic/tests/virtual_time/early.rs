@@ -255,7 +255,7 @@ fn rejection_with_fewer_streams_than_were_opened_ends_the_connection() {
 fn who_wants_to_know_is_told_and_nothing_goes_again() {
     let mut early = Early::new(&setup(5, LINK));
     let transport = Arc::make_mut(&mut early.client.transport);
-    transport.early_data = Some(EarlyData { refused: Refused::Reset(77), ..EarlyData::default() });
+    transport.early_data = Some(EarlyData::default().with_refused(Refused::Reset(77)));
     early.restart(|_| {});
     let key = early.connect();
     let id = early.pair.client_mut().send(key, Dir::Bi, pattern(4000));
@@ -285,10 +285,7 @@ fn nobody_gets_early_data_who_did_not_ask_for_it() {
         (
             "a server with a gate",
             Some(EarlyData::default()),
-            Some(EarlyData {
-                gate: Some(EarlyGate::new(|client| client.remote != address(1))),
-                ..EarlyData::default()
-            }),
+            Some(EarlyData::default().with_gate(EarlyGate::new(|client| client.remote != address(1)))),
             &[false],
         ),
     ];
@@ -326,7 +323,7 @@ fn nobody_gets_early_data_who_did_not_ask_for_it() {
 fn a_server_reads_no_more_early_bytes_than_it_wants() {
     for max_bytes in [0, 2500, 6000] {
         let mut early = Early::new(&setup(7, LINK));
-        let limit = Some(EarlyData { max_bytes, ..EarlyData::default() });
+        let limit = Some(EarlyData::default().with_max_bytes(max_bytes));
         Arc::make_mut(&mut early.server.transport).early_data = limit;
         let config = early.server.clone();
         *early.pair.server_mut() = Peer::new(99, Some(config));
@@ -348,10 +345,7 @@ fn a_server_reads_no_more_early_bytes_than_it_wants() {
 fn offers_of_extensions_are_not_remembered() {
     let setup = setup(8, LINK).transport(|t| {
         t.fenced_streams = Some(5000);
-        t.fec = Some(quickset_quic::Fec {
-            protection: "fixed:2".parse().expect("a protection"),
-            ..Default::default()
-        });
+        t.fec = Some(quickset_quic::Fec::default().with_protection("fixed:2".parse().expect("a protection")));
     });
     let mut early = Early::new(&setup);
     let key = early.connect();

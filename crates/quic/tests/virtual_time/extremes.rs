@@ -46,8 +46,7 @@ fn run(seed: u64) {
         t.idle_timeout = None;
         t.ecn = true;
         t.acks = acks.parse::<AckPolicy>().expect("a policy");
-        t.mtu_discovery =
-            Some(MtuDiscovery { highest: if jumbo { 8972 } else { 1472 }, ..MtuDiscovery::default() });
+        t.mtu_discovery = Some(MtuDiscovery::default().with_highest(if jumbo { 8972 } else { 1472 }));
     });
     let mut pair = setup.pair();
     let trip = 2.0 * setup.link.delay.as_secs_f64() + 2.0 * 1500.0 * 8.0 / rate as f64;

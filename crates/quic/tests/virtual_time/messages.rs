@@ -70,7 +70,7 @@ fn equal_messages_are_not_padded() {
     let sent = |protection: &str, of: fn(u32) -> usize| {
         let setup = Setup::new(1, "rate=100mbit delay=10ms queue=9MB").transport(|t| {
             t.mtu = 1472;
-            t.fec = protection.parse().ok().map(|protection| Fec { protection, ..Fec::default() });
+            t.fec = protection.parse().ok().map(|protection| Fec::default().with_protection(protection));
         });
         let mut pair = setup.connected();
         let (key, now) = (pair.key, pair.world.now());

@@ -278,14 +278,14 @@ fn a_client_may_move_again_and_again() {
 #[test]
 fn a_client_goes_where_the_server_would_rather_be() {
     let preferred = |n| match address(n) {
-        SocketAddr::V4(v4) => Migration { preferred_v4: Some(v4), ..Migration::default() },
+        SocketAddr::V4(v4) => Migration::default().with_preferred_v4(Some(v4)),
         SocketAddr::V6(_) => unreachable!("addresses of the simulator are of IPv4"),
     };
     for (reachable, follow, allowed) in
         [(true, true, true), (false, true, true), (true, false, true), (true, true, false)]
     {
         let mut setup = Setup::new(3, LINK);
-        setup.server.migration = Migration { allowed, ..preferred(3) };
+        setup.server.migration = preferred(3).with_allowed(allowed);
         setup.client.migration.follow = follow;
         let mut pair = setup.pair();
         pair.world.add_address(pair.server, address(3));
@@ -319,7 +319,7 @@ fn repair_survives_a_move() {
     for seed in quickset_sim::seeds(0..4) {
         let link = "rate=20mbit delay=20ms loss=2% queue=100kB";
         let setup = Setup::new(seed, link).transport(|t| {
-            t.fec = Some(Fec { protection: "fixed:10".parse().expect("a protection"), ..Fec::default() });
+            t.fec = Some(Fec::default().with_protection("fixed:10".parse().expect("a protection")));
         });
         let mut transfer = Transfer::begin(&setup, seed % 2 == 0);
         let mut at = address(1);

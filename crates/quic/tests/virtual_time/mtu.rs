@@ -192,7 +192,7 @@ fn protected_streams_survive_both_directions_of_change() {
             let mut pair = searching(seed, "loss=0.3% at=1s:mtu=1250")
                 .transport(|t| {
                     let protection = protection.parse().expect("a protection");
-                    t.fec = Some(Fec { protection, window: 2048, ..Fec::default() });
+                    t.fec = Some(Fec::default().with_protection(protection).with_window(2048));
                 })
                 .connected();
             let took = transfer(&mut pair, 2_000_000);

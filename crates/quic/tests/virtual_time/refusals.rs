@@ -60,7 +60,7 @@ fn sizes_follow_what_the_interface_takes() {
     for of in BOTH {
         for protection in [None, Some("fixed:5")] {
             let fec =
-                protection.map(|p| Fec { protection: p.parse().unwrap(), window: 2048, ..Fec::default() });
+                protection.map(|p| Fec::default().with_protection(p.parse().unwrap()).with_window(2048));
             let mut pair = searching(1).transport(|t| t.fec = fec.clone()).connected();
             of.sends(&mut pair, 4_000_000);
             pair.pass(Duration::from_millis(700));
@@ -89,7 +89,7 @@ fn sizes_follow_what_the_interface_takes() {
 fn what_the_interface_takes_again_is_found() {
     let interval = Duration::from_secs(5);
     let mut pair = searching(2)
-        .transport(|t| t.mtu_discovery = Some(MtuDiscovery { interval, ..MtuDiscovery::default() }))
+        .transport(|t| t.mtu_discovery = Some(MtuDiscovery::default().with_interval(interval)))
         .connected();
     pair.pass(Duration::from_secs(1));
     Of::Client.system(&mut pair).most = Some(1300);

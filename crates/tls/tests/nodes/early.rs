@@ -58,10 +58,7 @@ impl Early {
         let tickets = Arc::new(TicketMemory::default());
         let client = ClientConfig {
             crypto: Arc::new(Client::new(Arc::new(tls)).unwrap().with_tickets(tickets.clone(), b"roots")),
-            transport: Arc::new(TransportConfig {
-                early_data: Some(EarlyData::default()),
-                ..TransportConfig::default()
-            }),
+            transport: Arc::new(TransportConfig::fixed_mtu(1200).with_early_data(EarlyData::default())),
         };
         let mut early = Self { world, client, tickets, clocks };
         let key = early.connect();

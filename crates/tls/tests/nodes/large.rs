@@ -61,7 +61,7 @@ fn client(world: &World, groups: &[&'static dyn SupportedKxGroup], versions: &[V
     let tickets = Arc::new(quickset_tls::TicketMemory::default());
     ClientConfig {
         crypto: Arc::new(Client::new(Arc::new(tls)).unwrap().with_tickets(tickets, b"roots")),
-        transport: Arc::new(TransportConfig { versions: versions.to_vec(), ..TransportConfig::default() }),
+        transport: Arc::new(TransportConfig::fixed_mtu(1200).with_versions(versions.to_vec())),
     }
 }
 

@@ -21,7 +21,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use quickset::h3;
 use quickset::{
-    EarlyData, Endpoint, Fec, Identity, Protection, RetryPolicy, ServerConfig, SocketConfig, TransportConfig,
+    EarlyData, Endpoint, Identity, Protection, RetryPolicy, ServerConfig, SocketConfig, TransportConfig,
 };
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
@@ -262,16 +262,15 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
 /// Where files may be put, as much as a path needs of one of them: what is held is counted in the budget of memory.
 fn bounded(transport: TransportConfig, takes_files: bool) -> TransportConfig {
     let most = if takes_files { SEND_BUFFER } else { REQUEST };
-    TransportConfig {
-        send_buffer: SEND_BUFFER,
-        connection_send_buffer: 4 * SEND_BUFFER,
-        stream_window: REQUEST,
-        max_stream_window: most,
-        max_connection_window: 4 * most,
-        fenced_streams: None,
-        fec: transport.fec.map(|fec| Fec { window: 0, ..fec }),
-        ..transport
-    }
+    let fec = transport.fec.clone().map(|fec| fec.with_window(0));
+    transport
+        .with_send_buffer(SEND_BUFFER)
+        .with_connection_send_buffer(4 * SEND_BUFFER)
+        .with_stream_window(REQUEST)
+        .with_max_stream_window(most)
+        .with_max_connection_window(4 * most)
+        .with_fenced_streams(None)
+        .with_fec(fec)
 }
 
 /// Connections of QUIC for so many that may have a seat: who comes has to be through with its handshake to be given one, and
@@ -324,7 +323,7 @@ fn take_descriptors() -> Descriptors {
 
 impl Args {
     fn transport(&self) -> anyhow::Result<TransportConfig> {
-        Ok(TransportConfig { gso: !self.no_gso, ..self.transport.config()? })
+        Ok(self.transport.config()?.with_gso(!self.no_gso))
     }
 
     fn socket(&self) -> SocketConfig {

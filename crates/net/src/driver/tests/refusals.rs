@@ -37,11 +37,9 @@ async fn a_closed_port_is_told_to_whom_it_concerns_at_once() {
         hub.lobby().endpoints = 1;
         tokio::spawn(Driver::new(hub.clone(), socket));
         // Longer than this test has patience.
-        let slow = TransportConfig {
-            handshake_timeout: Duration::from_secs(100),
-            initial_rtt: Some(Duration::from_secs(20)),
-            ..TransportConfig::default()
-        };
+        let slow = TransportConfig::fixed_mtu(1200)
+            .with_handshake_timeout(Duration::from_secs(100))
+            .with_initial_rtt(Duration::from_secs(20));
         let closed = || closed_port(if from.starts_with('[') { "[::1]:0" } else { "127.0.0.1:0" });
         let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
         let waits = hub.connect(silent.local_addr().unwrap(), "localhost", &config(slow.clone())).unwrap();
@@ -66,7 +64,7 @@ async fn sizes_follow_what_the_system_takes() {
     let (driver, address) = driver();
     let (hub, socket) = (driver.hub.clone(), driver.socket.clone());
     tokio::spawn(driver);
-    let large = TransportConfig { mtu: 1452, ..TransportConfig::default() };
+    let large = TransportConfig::fixed_mtu(1452);
     let connection = hub.connect(address, "localhost", &config(large)).unwrap();
     soon(connection.connected()).await.unwrap();
     assert_eq!(connection.stats().mtu.current, 1452);
@@ -86,7 +84,7 @@ async fn a_route_that_is_not_there_is_waited_for_a_little() {
     let (driver, address) = driver();
     let (hub, socket) = (driver.hub.clone(), driver.socket.clone());
     tokio::spawn(driver);
-    let connect = || hub.connect(address, "localhost", &config(TransportConfig::default())).unwrap();
+    let connect = || hub.connect(address, "localhost", &config(TransportConfig::fixed_mtu(1200))).unwrap();
     for (errno, expected) in [
         (Errno::ENETUNREACH, Obstacle::Route),
         (Errno::EPERM, Obstacle::Rule),

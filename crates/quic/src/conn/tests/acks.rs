@@ -24,7 +24,7 @@ fn answers(pair: &mut Joined, mut batch: Vec<Datagram>) -> usize {
 
 /// A connection in which nothing is owed any more.
 fn quiet(acks: AckPolicy) -> Joined {
-    let mut pair = joined_with(TransportConfig { acks, fec: None, ..TransportConfig::default() });
+    let mut pair = joined_with(TransportConfig { acks, fec: None, ..TransportConfig::fixed_mtu(1200) });
     pair.pass(Duration::from_millis(100));
     pair
 }
@@ -102,8 +102,12 @@ fn urgent_news_is_told_with_the_batch() {
 fn a_request_is_obeyed_and_waited_for() {
     let most = Duration::from_millis(80);
     let acks = AckPolicy { every: 10, adaptive: false, ..AckPolicy::default() };
-    let mut pair =
-        joined_with(TransportConfig { acks, max_ack_delay: most, fec: None, ..TransportConfig::default() });
+    let mut pair = joined_with(TransportConfig {
+        acks,
+        max_ack_delay: most,
+        fec: None,
+        ..TransportConfig::fixed_mtu(1200)
+    });
     // The first answer to data of the application's space; then the request leaves with the next data.
     pair.client.ping();
     pair.settle();
@@ -180,7 +184,8 @@ fn where_nothing_is_to_be_carried_one_probe_will_do() {
 fn a_mark_on_an_acknowledgement_is_a_sign_of_congestion() {
     for congestion in ["cubic", "newreno"] {
         let congestion = congestion.parse().unwrap();
-        let mut pair = joined_with(TransportConfig { congestion, fec: None, ..TransportConfig::default() });
+        let mut pair =
+            joined_with(TransportConfig { congestion, fec: None, ..TransportConfig::fixed_mtu(1200) });
         pair.pass(Duration::from_millis(100));
         let batch = pings(&mut pair, 2);
         assert_eq!(answers(&mut pair, batch), 1);
@@ -206,7 +211,7 @@ fn a_mark_on_an_acknowledgement_is_a_sign_of_congestion() {
 /// RFC 9000 §13.2.1: an acknowledgement that was delayed carries what nobody waits for.
 #[test]
 fn what_goes_along_waits_for_other_data_and_no_longer_than_acknowledgements() {
-    let delay = TransportConfig::default().max_ack_delay;
+    let delay = TransportConfig::fixed_mtu(1200).max_ack_delay;
     let fresh = || {
         let mut pair = quiet(AckPolicy::default());
         let along = pair.server.open(Dir::Uni).unwrap();

@@ -14,7 +14,7 @@ struct Resumed {
 }
 
 fn resumed() -> Resumed {
-    resumed_with(TransportConfig::default(), 3000)
+    resumed_with(TransportConfig::fixed_mtu(1200), 3000)
 }
 
 /// `len` bytes are written early.
@@ -93,7 +93,7 @@ fn a_datagram_with_an_initial_packet_is_full_beside_early_data() {
 /// The Length of a long header is a varint of two bytes; loopback carries datagrams of 64 KiB.
 #[test]
 fn early_data_is_in_packets_that_have_a_length() {
-    let transport = TransportConfig { mtu: 60_000, ..TransportConfig::default() };
+    let transport = TransportConfig { mtu: 60_000, ..TransportConfig::fixed_mtu(1200) };
     let resumed = resumed_with(transport, 200_000);
     let longest = resumed.flight.iter().map(|datagram| datagram.bytes.len()).max().unwrap();
     assert!((12_000..60_000).contains(&longest), "{longest}");
@@ -123,7 +123,7 @@ fn lower_limits_for_early_data_that_was_accepted_are_a_violation() {
         let mut resumed = resumed();
         assert_eq!(resumed.client.early_data(), EarlyFate::Undecided);
         // As if the server had allowed more when it gave the ticket.
-        let transport = TransportConfig::default();
+        let transport = TransportConfig::fixed_mtu(1200);
         let mut params = crate::endpoint::announce(&transport);
         change(&mut params);
         resumed.client.handshake.remembered = Some(EarlyLimits::of(&params));
@@ -156,7 +156,7 @@ fn lower_limits_for_early_data_that_was_accepted_are_a_violation() {
 /// RFC 9000 §7.4.1; FS-4, FEC-2: what is remembered, and what never is.
 #[test]
 fn what_a_client_remembers() {
-    let told = crate::endpoint::announce(&TransportConfig::default());
+    let told = crate::endpoint::announce(&TransportConfig::fixed_mtu(1200));
     assert!(told.fenced_streams.is_some() && told.fec_decoder.is_some() && told.min_ack_delay.is_some());
     let told = quickset_wire::TransportParams {
         ack_delay_exponent: 9,

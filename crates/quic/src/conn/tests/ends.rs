@@ -43,7 +43,7 @@ fn a_farewell_acknowledges_what_came_before_it() {
 /// A client with the server's whole flight, which has heard that it is connected and sent nothing since; its own last flight
 /// is still to come.
 fn met() -> Joined {
-    let mut pair = begun(TransportConfig::default(), TransportConfig::default(), 900);
+    let mut pair = begun(TransportConfig::fixed_mtu(1200), TransportConfig::fixed_mtu(1200), 900);
     let mut flight = drain(&mut pair.server, pair.now, address(2));
     pair.client.handle(pair.now, Input::Received(&mut flight));
     assert_eq!(pair.client.poll(pair.now, &mut Batch::new()), Poll::Event);

@@ -37,7 +37,7 @@ fn frames_of_extensions_are_unknown_without_an_agreement() {
         ],
     );
     let requests = frames(&[0x1f, 0xaf], &[&[], &[1], &[1, 2, 3, 4], &[0xff; 40]]);
-    let usual = TransportConfig::default;
+    let usual = || TransportConfig::fixed_mtu(1200);
     let without = [
         (fences, TransportConfig { fenced_streams: None, ..usual() }, Code::FENCE_ERROR),
         (repair, TransportConfig { fec: None, ..usual() }, Code::FEC_ERROR),
@@ -69,7 +69,7 @@ fn frames_of_extensions_are_unknown_without_an_agreement() {
 fn datagrams_that_were_not_offered_are_a_violation() {
     let config = TransportConfig {
         datagrams: crate::DatagramConfig { max_frame_size: 0, ..Default::default() },
-        ..TransportConfig::default()
+        ..TransportConfig::fixed_mtu(1200)
     };
     for bytes in [vec![0x30], vec![0x30, 1, 2], vec![0x31, 2, 1, 2]] {
         let outcome = joined_with(config.clone()).inject_raw(PacketType::OneRtt, bytes.clone());

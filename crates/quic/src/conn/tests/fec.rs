@@ -13,8 +13,8 @@ fn frames_of_erasure_correction_need_an_agreement() {
     let ack = [0x7f, 0x62, 0x04, 0, 0, 0].to_vec();
     let window = Frame::FecWindow { epoch: 1, window: 9 };
     let unmarked = Frame::Unmarked { session: 4, packets: 1 };
-    let with = TransportConfig::default;
-    let without = || TransportConfig { fec: None, ..TransportConfig::default() };
+    let with = || TransportConfig::fixed_mtu(1200);
+    let without = || TransportConfig { fec: None, ..TransportConfig::fixed_mtu(1200) };
     // One offer is none.
     for [client, server] in [[without(), without()], [without(), with()], [with(), without()]] {
         let joined = || joined_each(client.clone(), server.clone());
@@ -42,7 +42,8 @@ fn frames_of_erasure_correction_need_an_agreement() {
 fn reports_of_a_packet_are_heeded_up_to_a_limit() {
     let fec = crate::Fec { protection: "fixed:50".parse().unwrap(), window: 4096, ..crate::Fec::default() };
     let congestion = crate::Algorithm::Fixed(100_000_000_000);
-    let mut pair = joined_with(TransportConfig { fec: Some(fec), congestion, ..TransportConfig::default() });
+    let mut pair =
+        joined_with(TransportConfig { fec: Some(fec), congestion, ..TransportConfig::fixed_mtu(1200) });
     let id = pair.server.open(Dir::Uni).unwrap();
     pair.server.write(id, &mut Bytes::from(vec![7; 1_000_000])).unwrap();
     drain(&mut pair.server, pair.now, address(2));
@@ -77,7 +78,7 @@ fn repair_has_room_behind_a_longer_packet_number() {
         send_buffer: 1 << 30,
         connection_send_buffer: 1 << 30,
         fec: Some(fec),
-        ..TransportConfig::default()
+        ..TransportConfig::fixed_mtu(1200)
     });
     let id = pair.server.open(Dir::Uni).unwrap();
     let number_len = |pair: &Joined| {
@@ -159,7 +160,7 @@ fn repair_that_is_called_off_has_no_turn() {
     for (interval, second) in (1..20).flat_map(|n| [(n, "none"), (n, "fixed:1000")]) {
         let first = crate::Protection::Fixed(interval);
         let fec = Some(crate::Fec { protection: second.parse().unwrap(), ..crate::Fec::default() });
-        let mut pair = joined_with(TransportConfig { fec, ..TransportConfig::default() });
+        let mut pair = joined_with(TransportConfig { fec, ..TransportConfig::fixed_mtu(1200) });
         let [id, other] = [(); 2].map(|()| pair.client.open(Dir::Uni).unwrap());
         pair.client.set_protection(id, &first).unwrap();
         let write = |pair: &mut Joined, id, len| {
@@ -214,8 +215,10 @@ fn symbols_are_as_short_as_their_policy_says_and_hold_all() {
     let mut counts = Vec::new();
     for share in [0, 3, 4, 5, 8, 255] {
         let custom = crate::policy::Custom::new(schemes, move || Box::new(Share(share)));
-        let mut pair =
-            joined_with(TransportConfig { fec: Some(crate::Fec::default()), ..TransportConfig::default() });
+        let mut pair = joined_with(TransportConfig {
+            fec: Some(crate::Fec::default()),
+            ..TransportConfig::fixed_mtu(1200)
+        });
         let id = pair.client.open(Dir::Uni).unwrap();
         pair.client.set_protection(id, &crate::Protection::Custom(custom)).unwrap();
         pair.client.write(id, &mut Bytes::from(vec![7; 9000])).unwrap();
@@ -237,7 +240,7 @@ fn symbols_are_as_short_as_their_policy_says_and_hold_all() {
 fn a_window_without_bounds_has_some() {
     for (offered, later) in [(u64::MAX, None), (64, Some(u64::MAX))] {
         let fec = Some(crate::Fec { window: offered, ..crate::Fec::default() });
-        let mut pair = joined_with(TransportConfig { fec, ..TransportConfig::default() });
+        let mut pair = joined_with(TransportConfig { fec, ..TransportConfig::fixed_mtu(1200) });
         if let Some(window) = later {
             pair.server.set_fec_window(window);
             pair.settle();
@@ -254,7 +257,7 @@ fn a_window_without_bounds_has_some() {
 #[test]
 fn what_is_outdated_is_given_up_beside_the_first_repeat() {
     let fec = Some(crate::Fec { protection: "fixed:100".parse().unwrap(), ..crate::Fec::default() });
-    let mut pair = joined_with(TransportConfig { fec, ..TransportConfig::default() });
+    let mut pair = joined_with(TransportConfig { fec, ..TransportConfig::fixed_mtu(1200) });
     let id = pair.client.open_messages(Dir::Uni).unwrap();
     let late = Some(pair.now + Duration::from_millis(15));
     let deadlines = [late, None, None, None, None, None];

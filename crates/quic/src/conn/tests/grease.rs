@@ -12,7 +12,7 @@ fn pair(client: bool, server: bool) -> Joined {
 }
 
 fn takes(grease_quic_bit: bool) -> TransportConfig {
-    TransportConfig { grease_quic_bit, ..TransportConfig::default() }
+    TransportConfig { grease_quic_bit, ..TransportConfig::fixed_mtu(1200) }
 }
 
 /// Datagrams of one packet each from the client, as the server gets them; the first `unfixed` without the bit.
@@ -118,7 +118,8 @@ fn the_bit_is_a_coin_when_both_take_part() {
 fn nobody_clears_it_before_it_knows_that_the_peer_takes_it() {
     let mut answers = 0;
     for seed in 0..32 {
-        let mut meeting = Meeting::seeded(seed, TransportConfig::default(), TransportConfig::default());
+        let mut meeting =
+            Meeting::seeded(seed, TransportConfig::fixed_mtu(1200), TransportConfig::fixed_mtu(1200));
         let hello = drain(&mut meeting.client, meeting.now, address(1));
         for packet in hello.iter().flat_map(firsts) {
             assert_ne!(packet & FIXED, 0, "the client's hello, seed {seed}");

@@ -23,7 +23,7 @@ struct Begun {
 }
 
 fn begun() -> Begun {
-    begun_with(TransportConfig::default())
+    begun_with(TransportConfig::fixed_mtu(1200))
 }
 
 fn begun_with(transport: TransportConfig) -> Begun {
@@ -265,7 +265,7 @@ fn keys_of_the_handshake_go_in_time() {
 fn a_handshake_that_nobody_confirms_comes_to_an_end() {
     let limit = Duration::from_secs(7);
     let config =
-        TransportConfig { idle_timeout: None, handshake_timeout: limit, ..TransportConfig::default() };
+        TransportConfig { idle_timeout: None, handshake_timeout: limit, ..TransportConfig::fixed_mtu(1200) };
     let mut begun = begun_with(config);
     let mut server = begun.server();
     let mut flight = drain(&mut server, begun.now, address(2));
@@ -291,7 +291,7 @@ fn a_handshake_that_nobody_confirms_comes_to_an_end() {
 /// The same handshake, of which the server tells: nothing bounds its silence from there on.
 #[test]
 fn a_handshake_that_is_confirmed_has_no_bound() {
-    let config = TransportConfig { idle_timeout: None, ask_after: None, ..TransportConfig::default() };
+    let config = TransportConfig { idle_timeout: None, ask_after: None, ..TransportConfig::fixed_mtu(1200) };
     let mut pair = joined_with(config);
     pair.pass(Duration::from_secs(3600));
     assert!(pair.client.is_established() && pair.client.closed().is_none());
@@ -508,7 +508,7 @@ fn a_preferred_address_wants_connection_ids() {
     let preferred_v4 = Some("10.0.0.9:4433".parse().unwrap());
     for (nameless, error) in [(false, None), (true, Some(Code::TRANSPORT_PARAMETER_ERROR))] {
         let migration = Migration { preferred_v4, ..Migration::default() };
-        let mut begun = begun_with(TransportConfig { migration, ..TransportConfig::default() });
+        let mut begun = begun_with(TransportConfig { migration, ..TransportConfig::fixed_mtu(1200) });
         let mut server = begun.server_of(|start| {
             assert!(start.params.preferred_address.is_some());
             if nameless {

@@ -120,7 +120,7 @@ fn what_is_lost_while_a_path_is_not_proved_is_sent_again() {
     for protection in ["fixed:3", "rs:120/100", "xor2d:2x2"] {
         let protection: crate::policy::Protection = protection.parse().unwrap();
         let fec = Some(crate::Fec { protection: protection.clone(), ..crate::Fec::default() });
-        let mut pair = joined_with(TransportConfig { fec, ..TransportConfig::default() });
+        let mut pair = joined_with(TransportConfig { fec, ..TransportConfig::fixed_mtu(1200) });
         exchange(&mut pair, address(1), Duration::from_millis(100));
         let id = pair.server.open(Dir::Uni).unwrap();
         pair.server.write(id, &mut Bytes::from(vec![7; 9000])).unwrap();
@@ -151,7 +151,7 @@ fn what_is_lost_while_a_path_is_not_proved_is_sent_again() {
 fn blocks_begin_anew_where_datagrams_are_smaller() {
     let fec = Some(crate::Fec { protection: "rs:120/100".parse().unwrap(), ..crate::Fec::default() });
     let mtu_discovery = Some(crate::MtuDiscovery::default());
-    let mut pair = joined_with(TransportConfig { mtu_discovery, fec, ..TransportConfig::default() });
+    let mut pair = joined_with(TransportConfig { mtu_discovery, fec, ..TransportConfig::fixed_mtu(1200) });
     exchange(&mut pair, address(1), Duration::from_secs(5));
     assert!(pair.server.path.mtu > 1400);
     let id = pair.server.open(Dir::Uni).unwrap();
@@ -257,7 +257,7 @@ fn a_forwarded_packet_does_not_take_the_connection_over() {
 
 /// A handshake under way, whose server knows that the client is at `address(1)` if `proven`; and what the client says next.
 fn within_the_handshake(proven: bool) -> (Joined, Vec<Datagram>) {
-    let transport = TransportConfig::default();
+    let transport = TransportConfig::fixed_mtu(1200);
     let mut pair = begun(transport.clone(), transport, if proven { 6000 } else { 900 });
     for _ in 0..=usize::from(proven) {
         let mut down = drain(&mut pair.server, pair.now, address(2));
@@ -622,8 +622,8 @@ fn nobody_is_sent_to_its_own_host() {
     ] {
         let preferred_v4 = Some(preferred.parse().unwrap());
         let migration = crate::Migration { preferred_v4, ..crate::Migration::default() };
-        let of_server = TransportConfig { migration, ..TransportConfig::default() };
-        let mut pair = begun(TransportConfig::default(), of_server, 900);
+        let of_server = TransportConfig { migration, ..TransportConfig::fixed_mtu(1200) };
+        let mut pair = begun(TransportConfig::fixed_mtu(1200), of_server, 900);
         let mut goals = Vec::new();
         for _ in 0..200 {
             pair.now += Duration::from_millis(1);

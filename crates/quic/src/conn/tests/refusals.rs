@@ -74,7 +74,7 @@ fn a_server_whose_address_is_gone_answers_from_another_until_it_is_back() {
 /// RFC 9000 §8.1: what did not leave was not sent, to whom thrice of what came may be sent.
 #[test]
 fn what_does_not_leave_uses_up_no_credit() {
-    let mut pair = begun(TransportConfig::default(), TransportConfig::default(), 9000);
+    let mut pair = begun(TransportConfig::fixed_mtu(1200), TransportConfig::fixed_mtu(1200), 9000);
     for n in 0..15 {
         let now = pair.now + n * Duration::from_millis(500);
         let batch = refused(&mut pair.server, now, Obstacle::Room);
@@ -102,7 +102,7 @@ fn what_does_not_leave_tests_no_marks() {
 #[test]
 fn only_who_saw_the_hello_can_send_it_back() {
     let hello = || {
-        let mut pair = begun(TransportConfig::default(), TransportConfig::default(), 900);
+        let mut pair = begun(TransportConfig::fixed_mtu(1200), TransportConfig::fixed_mtu(1200), 900);
         let mut again = Vec::new();
         while again.is_empty() {
             // Nothing was heard: it is said again, with the same id.
@@ -161,7 +161,7 @@ fn what_keeps_alive_is_said_again() {
     let alive = TransportConfig {
         keep_alive: Some(Duration::from_secs(5)),
         mtu_discovery: None,
-        ..TransportConfig::default()
+        ..TransportConfig::fixed_mtu(1200)
     };
     let mut pair = joined_with(alive);
     pair.now += Duration::from_secs(6);
@@ -178,7 +178,7 @@ fn what_keeps_alive_is_said_again() {
 /// RFC 9000 §13.2.1: the peer waits for it, and nothing else says it.
 #[test]
 fn an_acknowledgement_is_said_again() {
-    let plain = TransportConfig { mtu_discovery: None, ..TransportConfig::default() };
+    let plain = TransportConfig { mtu_discovery: None, ..TransportConfig::fixed_mtu(1200) };
     let mut pair = joined_with(plain);
     writes(&mut pair.server, 5000);
     let mut down = drain(&mut pair.server, pair.now, address(2));

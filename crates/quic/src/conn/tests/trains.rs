@@ -17,7 +17,7 @@ struct World {
 impl World {
     fn new(seed: u64, protection: &str, apart: bool) -> Self {
         let fec = Some(crate::Fec { protection: protection.parse().unwrap(), ..crate::Fec::default() });
-        let config = TransportConfig { fec, ..TransportConfig::default() };
+        let config = TransportConfig { fec, ..TransportConfig::fixed_mtu(1200) };
         let mut pair = joined_with(config);
         pair.client.scratch.apart = apart;
         Self { rng: Rng::new(seed), pair, streams: Vec::new(), sent: Vec::new() }
@@ -127,7 +127,7 @@ fn a_lane_has_settled_all_that_arrived() {
     for window in [1, 2, 3, 9, 1024] {
         let protection = "rs:105/100".parse().unwrap();
         let fec = Some(crate::Fec { window, protection, ..crate::Fec::default() });
-        let mut pair = joined_with(TransportConfig { fec, ..TransportConfig::default() });
+        let mut pair = joined_with(TransportConfig { fec, ..TransportConfig::fixed_mtu(1200) });
         let id = pair.client.open(Dir::Uni).unwrap();
         pair.client.write(id, &mut Bytes::from(vec![7; 200_000])).unwrap();
         pair.client.finish(id).unwrap();
@@ -157,7 +157,8 @@ fn a_lane_has_settled_all_that_arrived() {
 fn without_offload_a_batch_is_one_datagram() {
     for (gso, protection) in [(true, "none"), (false, "none"), (false, "fixed:10")] {
         let fec = crate::Fec { protection: protection.parse().unwrap(), ..crate::Fec::default() };
-        let mut pair = joined_with(TransportConfig { gso, fec: Some(fec), ..TransportConfig::default() });
+        let mut pair =
+            joined_with(TransportConfig { gso, fec: Some(fec), ..TransportConfig::fixed_mtu(1200) });
         pair.settle();
         let id = pair.client.open(Dir::Uni).unwrap();
         let _ = pair.client.write(id, &mut Bytes::from(vec![1; 300_000]));

@@ -12,7 +12,7 @@ const ONE: &[Version] = &[Version::V1];
 const TWO: &[Version] = &[Version::V2];
 
 fn speaks(versions: &[Version]) -> TransportConfig {
-    TransportConfig { versions: versions.to_vec(), ..TransportConfig::default() }
+    TransportConfig { versions: versions.to_vec(), ..TransportConfig::fixed_mtu(1200) }
 }
 
 /// A server with one client, whose first packets somebody may see before the server does.

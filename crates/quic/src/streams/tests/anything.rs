@@ -61,7 +61,7 @@ impl World {
             send_buffer: 500 + rng.below(10_000),
             max_classes: 1 + rng.below(6) as usize,
             reset_stream_at: reset_at,
-            ..TransportConfig::default()
+            ..TransportConfig::fixed_mtu(1200)
         });
         let mut rooms =
             [Side::Client, Side::Server].map(|side| Streams::new(side, &(&configs[side as usize]).into()));

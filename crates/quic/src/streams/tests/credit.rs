@@ -12,7 +12,7 @@ fn config(stream: u64, max_stream: u64, max_connection: u64) -> TransportConfig 
         max_stream_window: max_stream,
         max_connection_window: max_connection,
         fenced_streams: None,
-        ..TransportConfig::default()
+        ..TransportConfig::fixed_mtu(1200)
     }
 }
 
@@ -37,7 +37,7 @@ fn read_all(room: &mut Streams, id: StreamId) -> usize {
 fn what_is_announced_is_what_holds() {
     let tiny = TransportConfig { fenced_streams: Some(5000), ..config(10, 20, 30) };
     let huge = TransportConfig { fenced_streams: Some(u64::MAX), ..config(u64::MAX, u64::MAX, u64::MAX) };
-    for config in [TransportConfig::default(), config(1000, 500, 600), tiny, huge] {
+    for config in [TransportConfig::fixed_mtu(1200), config(1000, 500, 600), tiny, huge] {
         let params = announce(&config);
         let mut room = client(&config);
         let data =
@@ -173,7 +173,7 @@ fn what_is_dropped_gives_its_connection_credit_back() {
 
 #[test]
 fn leave_to_open_streams_comes_back_with_closed_ones() {
-    let config = TransportConfig { max_uni_streams: 4, ..TransportConfig::default() };
+    let config = TransportConfig { max_uni_streams: 4, ..TransportConfig::fixed_mtu(1200) };
     let mut rooms = pair(&config);
     for round in 0..50 {
         let ids: Vec<_> = std::iter::from_fn(|| rooms[0].open(Dir::Uni)).collect();
@@ -198,7 +198,7 @@ fn leave_to_open_streams_comes_back_with_closed_ones() {
 
 #[test]
 fn one_long_stream_does_not_keep_leave_for_the_others_back() {
-    let config = TransportConfig { max_uni_streams: 4, ..TransportConfig::default() };
+    let config = TransportConfig { max_uni_streams: 4, ..TransportConfig::fixed_mtu(1200) };
     let mut rooms = pair(&config);
     let held: Vec<_> = (0..3).map(|_| rooms[0].open(Dir::Uni).unwrap()).collect();
     for id in &held {
@@ -220,7 +220,7 @@ fn one_long_stream_does_not_keep_leave_for_the_others_back() {
 /// that the leave is used up.
 #[test]
 fn leave_comes_back_to_who_opens_streams_and_says_nothing_on_them_yet() {
-    let config = TransportConfig { max_uni_streams: 4, ..TransportConfig::default() };
+    let config = TransportConfig { max_uni_streams: 4, ..TransportConfig::fixed_mtu(1200) };
     let mut rooms = pair(&config);
     let first = rooms[0].open(Dir::Uni).unwrap();
     rooms[0].finish(first).unwrap();
@@ -247,7 +247,7 @@ fn leave_comes_back_to_who_opens_streams_and_says_nothing_on_them_yet() {
 
 #[test]
 fn a_full_send_buffer_refuses_and_tells_when_a_quarter_is_free() {
-    let mut rooms = pair(&TransportConfig { send_buffer: 4000, ..TransportConfig::default() });
+    let mut rooms = pair(&TransportConfig { send_buffer: 4000, ..TransportConfig::fixed_mtu(1200) });
     let id = rooms[0].open(Dir::Uni).unwrap();
     let mut bytes = Bytes::from(vec![0; 5000]);
     assert_eq!(rooms[0].write(id, &mut bytes), Ok(4000));
@@ -264,7 +264,7 @@ fn a_full_send_buffer_refuses_and_tells_when_a_quarter_is_free() {
 
 #[test]
 fn a_few_bytes_do_not_pin_a_packet_and_many_are_not_copied() {
-    let mut room = client(&TransportConfig::default());
+    let mut room = client(&TransportConfig::fixed_mtu(1200));
     let id = StreamId::new(Side::Server, Dir::Uni, 0);
     let mut offset = 0;
     for (len, kept) in [(511, false), (512, true), (300, false), (1100, true)] {
@@ -284,7 +284,8 @@ fn a_few_bytes_do_not_pin_a_packet_and_many_are_not_copied() {
 /// RFC 9000 §4.1, §4.6.
 #[test]
 fn the_application_sees_how_far_credit_goes() {
-    let config = TransportConfig { stream_window: 1000, max_bidi_streams: 7, ..TransportConfig::default() };
+    let config =
+        TransportConfig { stream_window: 1000, max_bidi_streams: 7, ..TransportConfig::fixed_mtu(1200) };
     let mut rooms = pair(&config);
     assert_eq!((rooms[0].max_peer_streams(Dir::Bi), rooms[1].max_peer_streams(Dir::Bi)), (7, 7));
     let [a, b, c] = [0; 3].map(|_| rooms[0].open(Dir::Bi).unwrap());
@@ -362,7 +363,8 @@ fn the_connections_window_can_be_changed() {
         assert_eq!(rooms[0].credit.limit(), limit);
     }
     // A message of the longest kind fits whatever the application says.
-    let mut room = client(&TransportConfig { fenced_streams: Some(5000), ..TransportConfig::default() });
+    let mut room =
+        client(&TransportConfig { fenced_streams: Some(5000), ..TransportConfig::fixed_mtu(1200) });
     room.set_connection_window(0);
     assert!(room.window.size() >= 5000);
 }
@@ -375,7 +377,7 @@ fn the_longest_record_has_room_whenever_all_was_read() {
         stream_window: 1208,
         max_stream_window: 1208,
         max_connection_window: 1208,
-        ..TransportConfig::default()
+        ..TransportConfig::fixed_mtu(1200)
     };
     let mut rooms = pair(&config);
     let id = rooms[0].open_messages(Dir::Uni).unwrap();

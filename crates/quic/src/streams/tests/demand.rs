@@ -62,7 +62,7 @@ fn key(room: &Streams, id: StreamId) -> Key {
 
 #[test]
 fn what_remains_is_known_when_all_that_have_it_are_finished() {
-    let mut room = client(&TransportConfig::default());
+    let mut room = client(&TransportConfig::fixed_mtu(1200));
     let nothing = Demand { limited: true, ..Demand::default() };
     assert_eq!(room.demand(ALL), nothing);
     let ids = [0; 3].map(|_| room.open(Dir::Uni).unwrap());
@@ -103,7 +103,7 @@ fn blocked_by_the_credit_of_the_stream_or_of_all() {
         max_stream_window: 2000,
         max_connection_window: 3000,
         fenced_streams: None,
-        ..TransportConfig::default()
+        ..TransportConfig::fixed_mtu(1200)
     };
     let mut room = client(&config);
     let ids = [0; 2].map(|_| room.open(Dir::Uni).unwrap());
@@ -134,7 +134,7 @@ fn blocked_by_the_credit_of_the_stream_or_of_all() {
 
 #[test]
 fn a_record_longer_than_the_connections_credit_is_blocked() {
-    let mut config = TransportConfig { fenced_streams: Some(1200), ..TransportConfig::default() };
+    let mut config = TransportConfig { fenced_streams: Some(1200), ..TransportConfig::fixed_mtu(1200) };
     config.stream_window = 4000;
     config.max_connection_window = 4000;
     let mut room = client(&config);
@@ -154,7 +154,7 @@ fn a_record_longer_than_the_connections_credit_is_blocked() {
 
 #[test]
 fn boundaries_are_passed_when_all_before_them_was_sent() {
-    let mut room = client(&TransportConfig::default());
+    let mut room = client(&TransportConfig::fixed_mtu(1200));
     let id = room.open_messages(Dir::Uni).unwrap();
     let passed = |room: &Streams| (room.demand(ALL).boundaries, room.demand(ALL).boundary);
     // push, push, fence, poll; and the fence once more, which is the same (FS-25).
@@ -212,7 +212,7 @@ fn boundaries_are_passed_when_all_before_them_was_sent() {
 /// Early data that the server rejects is sent again, and so are its boundaries passed.
 #[test]
 fn what_was_sent_in_vain_passed_no_boundary() {
-    let config = TransportConfig::default();
+    let config = TransportConfig::fixed_mtu(1200);
     let params = announce(&config);
     let mut room = Streams::new(Side::Client, &(&config).into());
     room.set_early(&params);
@@ -243,7 +243,7 @@ fn what_was_sent_in_vain_passed_no_boundary() {
 
 #[test]
 fn a_flush_is_a_boundary_once() {
-    let mut room = client(&TransportConfig::default());
+    let mut room = client(&TransportConfig::fixed_mtu(1200));
     let id = room.open(Dir::Uni).unwrap();
     let own = room.own_channel(id, true).unwrap();
     let passed = |room: &Streams| (room.demand(own).boundaries, room.demand(own).boundary);
@@ -285,7 +285,7 @@ fn a_flush_is_a_boundary_once() {
 
 #[test]
 fn the_next_message_is_awaited_until_it_comes() {
-    let mut room = client(&TransportConfig::default());
+    let mut room = client(&TransportConfig::fixed_mtu(1200));
     let ids = [0; 2].map(|_| room.open_messages(Dir::Uni).unwrap());
     room.next_message_at(ids[0], Some(at(50))).unwrap();
     room.next_message_at(ids[1], Some(at(40))).unwrap();
@@ -314,7 +314,7 @@ fn the_next_message_is_awaited_until_it_comes() {
 
 #[test]
 fn deadlines_of_a_channel_are_those_of_messages_on_their_way() {
-    let mut room = client(&TransportConfig::default());
+    let mut room = client(&TransportConfig::fixed_mtu(1200));
     let ids = [0; 2].map(|_| room.open_messages(Dir::Uni).unwrap());
     let next = |room: &Streams, channel, ms| room.deadlines(channel).next_after(at(ms));
     let first = send(&mut room, ids[0], 100, Some(at(300)));
@@ -356,7 +356,7 @@ proptest! {
             fenced_streams: Some(2000),
             stream_window: 5000,
             max_connection_window: 12_000,
-            ..TransportConfig::default()
+            ..TransportConfig::fixed_mtu(1200)
         };
         let mut rooms = pair(&config);
         let ids: Vec<_> = (0..4)

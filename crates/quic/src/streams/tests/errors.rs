@@ -13,7 +13,7 @@ fn config() -> TransportConfig {
         max_stream_window: 100,
         max_connection_window: 150,
         fenced_streams: None,
-        ..TransportConfig::default()
+        ..TransportConfig::fixed_mtu(1200)
     }
 }
 
@@ -137,7 +137,7 @@ fn a_stream_that_was_over_before_it_was_accepted_is_forgotten_then() {
 /// RFC 9000 §21.7.
 #[test]
 fn more_gaps_than_honest_loss_makes_close_the_connection() {
-    let big = TransportConfig { fenced_streams: None, ..TransportConfig::default() };
+    let big = TransportConfig { fenced_streams: None, ..TransportConfig::fixed_mtu(1200) };
     let mut room = client(&big);
     // Twice 512, and two for the whole 2048 bytes that 1026 of them span.
     for n in 0..1026 {
@@ -150,7 +150,7 @@ fn more_gaps_than_honest_loss_makes_close_the_connection() {
 /// A queue that overflows: every other packet is lost, for as much as is under way.
 #[test]
 fn every_other_packet_of_a_large_window_may_be_missing() {
-    let big = TransportConfig { fenced_streams: None, ..TransportConfig::default() };
+    let big = TransportConfig { fenced_streams: None, ..TransportConfig::fixed_mtu(1200) };
     let mut room = client(&big);
     // Of each two packets of 1200 bytes the second comes, the end of it cut off.
     let packets = big.stream_window / 2400;
@@ -163,7 +163,7 @@ fn every_other_packet_of_a_large_window_may_be_missing() {
 /// RFC 9000 §3.1, §3.5.
 #[test]
 fn stop_sending_is_answered_by_a_reset_with_its_code() {
-    let mut rooms = pair(&TransportConfig::default());
+    let mut rooms = pair(&TransportConfig::fixed_mtu(1200));
     let id = rooms[0].open(Dir::Bi).unwrap();
     rooms[0].write(id, &mut Bytes::from_static(b"unwanted")).unwrap();
     exchange(&mut rooms, Time::ZERO);
@@ -181,7 +181,7 @@ fn stop_sending_is_answered_by_a_reset_with_its_code() {
 /// RFC 9000 §3.2.
 #[test]
 fn a_reset_is_read_once_and_takes_back_what_was_not_read() {
-    let mut rooms = pair(&TransportConfig::default());
+    let mut rooms = pair(&TransportConfig::fixed_mtu(1200));
     let id = rooms[0].open(Dir::Uni).unwrap();
     rooms[0].write(id, &mut Bytes::from_static(b"half of")).unwrap();
     exchange(&mut rooms, Time::ZERO);
@@ -209,7 +209,7 @@ fn a_reset_behind_all_the_data_leaves_the_data() {
 
 #[test]
 fn tokens_of_a_former_owner_of_a_slot_change_nothing() {
-    let mut rooms = pair(&TransportConfig::default());
+    let mut rooms = pair(&TransportConfig::fixed_mtu(1200));
     let id = rooms[0].open(Dir::Uni).unwrap();
     rooms[0].write(id, &mut Bytes::from_static(b"old")).unwrap();
     let old = packet(&mut rooms[0], 1200, Time::ZERO).unwrap().tokens;

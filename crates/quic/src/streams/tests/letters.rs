@@ -34,7 +34,7 @@ fn small(fenced: bool) -> TransportConfig {
         max_stream_window: 16_000,
         max_connection_window: 24_000,
         send_buffer: 10_000,
-        ..TransportConfig::default()
+        ..TransportConfig::fixed_mtu(1200)
     }
 }
 
@@ -385,15 +385,15 @@ fn records_in_stream_frames_go_as_far_as_credit_does() {
         stream_window: 400,
         max_stream_window: 400,
         max_connection_window: 500,
-        ..TransportConfig::default()
+        ..TransportConfig::fixed_mtu(1200)
     };
     for deadline in [None, Some(Time::from_millis(1_000_000))] {
         let mut rooms = [
-            Streams::new(Side::Client, &(&TransportConfig::default()).into()),
+            Streams::new(Side::Client, &(&TransportConfig::fixed_mtu(1200)).into()),
             Streams::new(Side::Server, &(&tiny).into()),
         ];
         rooms[0].set_peer(&announce(&tiny));
-        rooms[1].set_peer(&announce(&TransportConfig::default()));
+        rooms[1].set_peer(&announce(&TransportConfig::fixed_mtu(1200)));
         let id = rooms[0].open_messages(Dir::Uni).unwrap();
         for n in [0, 40, 900, 399, 1100, 5000] {
             rooms[0].send_message(id, vec![0; n].into(), deadline).unwrap();
@@ -432,7 +432,7 @@ fn what_was_reset_before_it_was_accepted_is_a_stream_of_messages_all_the_same() 
 
 #[test]
 fn the_end_of_time_is_no_deadline() {
-    let mut room = client(&TransportConfig::default());
+    let mut room = client(&TransportConfig::fixed_mtu(1200));
     let id = room.open_messages(Dir::Uni).unwrap();
     room.send_message(id, letter(0, 0, 10), Some(Time::MAX)).unwrap();
     room.check();

@@ -68,7 +68,7 @@ impl World {
             max_connection_window: stream_window * (1 + rng.below(8)),
             send_buffer: 100 + rng.below(20_000),
             fenced_streams: None,
-            ..TransportConfig::default()
+            ..TransportConfig::fixed_mtu(1200)
         };
         let to_open = [rng.below(12), rng.below(12)];
         Self {
@@ -283,7 +283,7 @@ fn tiny_frames_in_any_order_are_put_together() {
         (0..900).step_by(2).chain((1..900).step_by(2)).collect(),
     ];
     for order in orders {
-        let mut room = client(&TransportConfig::default());
+        let mut room = client(&TransportConfig::fixed_mtu(1200));
         let id = StreamId::new(Side::Server, Dir::Uni, 0);
         for offset in order {
             let data = [byte(id, offset as usize)];

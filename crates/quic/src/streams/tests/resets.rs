@@ -38,7 +38,7 @@ fn at(id: StreamId, final_size: u64, reliable_size: u64) -> Frame<'static> {
 fn the_reliable_part_arrives_whatever_the_channel_does() {
     for seed in 0..300 {
         let mut rng = Rng::new(seed);
-        let config = TransportConfig { stream_window: 6000, ..TransportConfig::default() };
+        let config = TransportConfig { stream_window: 6000, ..TransportConfig::fixed_mtu(1200) };
         let mut rooms = pair(&config);
         let id = rooms[0].open(Dir::Uni).unwrap();
         let bytes = content(1 + rng.below(5000) as usize);
@@ -98,7 +98,7 @@ fn the_reliable_part_arrives_whatever_the_channel_does() {
 
 #[test]
 fn what_lies_behind_the_reliable_part_is_not_sent_again() {
-    let mut rooms = pair(&TransportConfig::default());
+    let mut rooms = pair(&TransportConfig::fixed_mtu(1200));
     let id = rooms[0].open(Dir::Uni).unwrap();
     rooms[0].write(id, &mut content(5000).into()).unwrap();
     let sent: Vec<_> = (0..3).map(|_| packet(&mut rooms[0], 1200, Time::ZERO).unwrap()).collect();
@@ -138,7 +138,7 @@ fn what_lies_behind_the_reliable_part_is_not_sent_again() {
 #[test]
 fn a_reset_has_arrived_when_all_of_the_promise_has() {
     for promise_first in [false, true] {
-        let mut rooms = pair(&TransportConfig::default());
+        let mut rooms = pair(&TransportConfig::fixed_mtu(1200));
         let id = rooms[0].open(Dir::Bi).unwrap();
         rooms[0].write(id, &mut content(800).into()).unwrap();
         let promised = packet(&mut rooms[0], 1200, Time::ZERO).unwrap();
@@ -161,7 +161,7 @@ fn a_reset_has_arrived_when_all_of_the_promise_has() {
 /// Who was told that the peer stopped the stream knows already that it is over.
 #[test]
 fn of_a_stopped_stream_no_reset_is_told() {
-    let mut rooms = pair(&TransportConfig::default());
+    let mut rooms = pair(&TransportConfig::fixed_mtu(1200));
     let id = rooms[0].open(Dir::Uni).unwrap();
     rooms[0].write(id, &mut content(800).into()).unwrap();
     exchange(&mut rooms, Time::ZERO);
@@ -174,7 +174,7 @@ fn of_a_stopped_stream_no_reset_is_told() {
 
 #[test]
 fn what_was_not_sent_is_sent_before_the_reset_and_no_more() {
-    let mut rooms = pair(&TransportConfig::default());
+    let mut rooms = pair(&TransportConfig::fixed_mtu(1200));
     let id = rooms[0].open(Dir::Uni).unwrap();
     rooms[0].write(id, &mut content(5000).into()).unwrap();
     rooms[0].finish(id).unwrap();
@@ -191,7 +191,7 @@ fn what_was_not_sent_is_sent_before_the_reset_and_no_more() {
 /// §5.2: the promise only shrinks, and the code stays; §5.4: who wants no more is promised nothing.
 #[test]
 fn a_promise_can_be_taken_back() {
-    let mut rooms = pair(&TransportConfig::default());
+    let mut rooms = pair(&TransportConfig::fixed_mtu(1200));
     let id = rooms[0].open(Dir::Uni).unwrap();
     rooms[0].write(id, &mut content(3000).into()).unwrap();
     let first = packet(&mut rooms[0], 1200, Time::ZERO).unwrap();
@@ -231,7 +231,7 @@ fn a_promise_can_be_taken_back() {
 fn a_receiver_waits_for_the_least_that_was_promised() {
     let id = StreamId(2);
     let data = |offset: u64, len: usize| Frame::Stream { id, offset, fin: false, data: &[5; 1000][..len] };
-    let mut room = pair(&TransportConfig::default()).into_iter().nth(1).unwrap();
+    let mut room = pair(&TransportConfig::fixed_mtu(1200)).into_iter().nth(1).unwrap();
     frame(&mut room, data(0, 100)).unwrap();
     assert_eq!(room.accept(Dir::Uni), Some(id));
     frame(&mut room, at(id, 1000, 400)).unwrap();
@@ -258,7 +258,7 @@ fn a_receiver_waits_for_the_least_that_was_promised() {
 #[test]
 fn a_bare_reset_takes_the_promise_back() {
     let id = StreamId(2);
-    let mut room = pair(&TransportConfig::default()).into_iter().nth(1).unwrap();
+    let mut room = pair(&TransportConfig::fixed_mtu(1200)).into_iter().nth(1).unwrap();
     frame(&mut room, at(id, 1000, 400)).unwrap();
     assert_eq!(room.accept(Dir::Uni), Some(id));
     assert_eq!(read_all(&mut room, id), (vec![], Ok(Chunk::Blocked)));
@@ -279,7 +279,8 @@ fn a_bare_reset_takes_the_promise_back() {
 #[test]
 fn resets_that_contradict_close_the_connection() {
     let id = StreamId(2);
-    let config = TransportConfig { stream_window: 1000, fenced_streams: None, ..TransportConfig::default() };
+    let config =
+        TransportConfig { stream_window: 1000, fenced_streams: None, ..TransportConfig::fixed_mtu(1200) };
     let run = |second: Frame<'_>| {
         let mut room = pair(&config).into_iter().nth(1).unwrap();
         frame(&mut room, at(id, 800, 400)).unwrap();
@@ -319,7 +320,7 @@ fn records_that_end_in_the_reliable_part_are_delivered() {
         fin: false,
         data,
     };
-    let mut room = pair(&TransportConfig::default()).into_iter().nth(1).unwrap();
+    let mut room = pair(&TransportConfig::fixed_mtu(1200)).into_iter().nth(1).unwrap();
     let mut told = Vec::new();
     let mut next = |room: &mut Streams| {
         while let Ok(Some(message)) = room.next_message(id) {
@@ -352,7 +353,7 @@ fn what_a_reset_dropped_is_not_consumed_twice() {
     for (reset, messages) in
         [(Frame::ResetStream { id, code: 7, final_size: 30 }, 0), (at(id, 30, 7), 2), (at(id, 30, 3), 2)]
     {
-        let mut room = pair(&TransportConfig::default()).into_iter().nth(1).unwrap();
+        let mut room = pair(&TransportConfig::fixed_mtu(1200)).into_iter().nth(1).unwrap();
         // What the stream carries is not known before it is accepted.
         if messages > 0 {
             let data = b"\x02aa\x02bb\x02cc\x02dd";
@@ -379,7 +380,8 @@ fn messages_up_to_one_arrive_whatever_the_channel_does() {
         let mut rng = Rng::new(seed);
         // With the extension, and in STREAM frames without.
         let fenced_streams = if seed % 4 == 0 { None } else { Some(2000) };
-        let config = TransportConfig { stream_window: 4000, fenced_streams, ..TransportConfig::default() };
+        let config =
+            TransportConfig { stream_window: 4000, fenced_streams, ..TransportConfig::fixed_mtu(1200) };
         let mut rooms = pair(&config);
         let id = rooms[0].open_messages(Dir::Uni).unwrap();
         let mut tickets = Vec::new();

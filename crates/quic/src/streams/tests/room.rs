@@ -14,7 +14,11 @@ use crate::streams::{Chunk, SendError, StreamEvent, Streams, WriteError};
 const NOW: Time = Time::ZERO;
 
 fn config() -> TransportConfig {
-    TransportConfig { send_buffer: 1 << 20, connection_send_buffer: 2 << 20, ..TransportConfig::default() }
+    TransportConfig {
+        send_buffer: 1 << 20,
+        connection_send_buffer: 2 << 20,
+        ..TransportConfig::fixed_mtu(1200)
+    }
 }
 
 /// Writes as much as the stream takes.
@@ -125,7 +129,7 @@ fn nobody_waits_for_ever() {
         let config = TransportConfig {
             send_buffer: [5_000, 40_000, 100_000][rng.below(3) as usize],
             connection_send_buffer: [1, 50_000, 120_000][rng.below(3) as usize],
-            ..TransportConfig::default()
+            ..TransportConfig::fixed_mtu(1200)
         };
         let mut rooms = pair(&config);
         let mut left: BTreeMap<StreamId, u64> =

@@ -35,7 +35,7 @@ fn streams(room: &mut Streams, urgencies: &[u8], bytes: usize) -> Vec<StreamId> 
 
 #[test]
 fn equal_streams_get_equal_shares() {
-    let mut room = client(&TransportConfig::default());
+    let mut room = client(&TransportConfig::fixed_mtu(1200));
     streams(&mut room, &[3; 5], 100_000);
     let mut shares = [0; 5];
     for (index, bytes) in turns(&mut room, 100) {
@@ -50,7 +50,7 @@ fn equal_streams_get_equal_shares() {
 /// RFC 9000 §2.3, RFC 9218 §12: the application says what matters more.
 #[test]
 fn urgent_streams_go_first_and_lost_data_before_new() {
-    let mut room = client(&TransportConfig::default());
+    let mut room = client(&TransportConfig::fixed_mtu(1200));
     let ids = streams(&mut room, &[3, 5, 0], 2000);
     let first = packet(&mut room, 1200, Time::ZERO).unwrap();
     let mut order: Vec<_> = turns(&mut room, 5).iter().map(|turn| turn.0).collect();
@@ -77,7 +77,7 @@ fn urgent_streams_go_first_and_lost_data_before_new() {
 /// RFC 9218 §10.
 #[test]
 fn what_is_of_no_use_in_parts_goes_one_after_the_other() {
-    let mut room = client(&TransportConfig::default());
+    let mut room = client(&TransportConfig::fixed_mtu(1200));
     let ids = streams(&mut room, &[3, 3, 3, 0], 10_000);
     for id in &ids[..3] {
         room.set_incremental(*id, false).unwrap();
@@ -102,7 +102,7 @@ fn what_is_of_no_use_in_parts_goes_one_after_the_other() {
 /// RFC 9218 §10 leaves open who goes first of those that are of use in parts and those that are not.
 #[test]
 fn a_line_goes_before_those_that_take_turns() {
-    let mut room = client(&TransportConfig::default());
+    let mut room = client(&TransportConfig::fixed_mtu(1200));
     let ids = streams(&mut room, &[3; 4], 20_000);
     for id in &ids[1..3] {
         room.set_incremental(*id, false).unwrap();
@@ -129,7 +129,7 @@ fn percent(shares: [usize; 4]) -> [usize; 4] {
 
 #[test]
 fn classes_divide_what_their_parent_has() {
-    let mut room = client(&TransportConfig::default());
+    let mut room = client(&TransportConfig::fixed_mtu(1200));
     let ids = streams(&mut room, &[3; 4], 1_000_000);
     // A: 1 of 4, alone. B: 3 of 4, of which the second has two thirds; the fourth is less urgent.
     room.set_class(ids[0], &[Class::new("a", 1.0)]).unwrap();
@@ -165,7 +165,7 @@ fn classes_divide_what_their_parent_has() {
 
 #[test]
 fn classes_are_bounded() {
-    let mut room = client(&TransportConfig { max_classes: 5, ..TransportConfig::default() });
+    let mut room = client(&TransportConfig { max_classes: 5, ..TransportConfig::fixed_mtu(1200) });
     let ids = streams(&mut room, &[3; 2], 10_000);
     let path = |names: &[&str]| names.iter().map(|name| Class::new(*name, 1.0)).collect::<Vec<_>>();
     room.set_class(ids[0], &path(&["a", "b", "c"])).unwrap();
@@ -183,7 +183,7 @@ fn classes_are_bounded() {
 
 #[test]
 fn packets_are_filled_to_the_last_byte() {
-    let mut room = client(&TransportConfig::default());
+    let mut room = client(&TransportConfig::fixed_mtu(1200));
     streams(&mut room, &[3], 500_000);
     for size in 1150..1300 {
         let sent = packet(&mut room, size, Time::ZERO).unwrap();
@@ -207,7 +207,7 @@ fn stream_of(token: &Token) -> Key {
 
 #[test]
 fn a_packet_of_a_channel_ends_where_anothers_turn_begins() {
-    let mut room = client(&TransportConfig::default());
+    let mut room = client(&TransportConfig::fixed_mtu(1200));
     let ids = streams(&mut room, &[3, 3, 3], 500);
     let keys = [0, 1, 2].map(|n| room.slab.key(ids[n]).unwrap());
     room.own_channel(ids[1], true).unwrap();
@@ -243,7 +243,7 @@ fn a_packet_of_a_channel_ends_where_anothers_turn_begins() {
 
 #[test]
 fn what_is_kept_back_is_wanted_while_it_is_of_use() {
-    let mut room = client(&TransportConfig::default());
+    let mut room = client(&TransportConfig::fixed_mtu(1200));
     let id = streams(&mut room, &[3], 2000)[0];
     room.finish(id).unwrap();
     let now = Time::ZERO;
@@ -270,7 +270,7 @@ fn what_is_kept_back_is_wanted_while_it_is_of_use() {
 
 #[test]
 fn what_was_written_says_whether_a_message_ended() {
-    let mut room = client(&TransportConfig::default());
+    let mut room = client(&TransportConfig::fixed_mtu(1200));
     let id = room.open_messages(Dir::Uni).unwrap();
     let bytes = streams(&mut room, &[5], 5000)[0];
     assert_eq!(room.set_even(bytes, true), Err(UnknownStream));
@@ -289,7 +289,7 @@ fn what_was_written_says_whether_a_message_ended() {
 
 #[test]
 fn datagrams_have_the_share_of_a_stream_of_their_urgency() {
-    let mut room = client(&TransportConfig::default());
+    let mut room = client(&TransportConfig::fixed_mtu(1200));
     streams(&mut room, &[3, 3, 5], 300_000);
     let (mut sent, mut shares) = (0, [0; 3]);
     room.set_datagrams(true);
@@ -321,7 +321,8 @@ fn datagrams_have_the_share_of_a_stream_of_their_urgency() {
 
 #[test]
 fn datagrams_need_no_credit_and_are_not_blocked_by_it() {
-    let mut rooms = pair(&TransportConfig { max_connection_window: 100_000, ..TransportConfig::default() });
+    let mut rooms =
+        pair(&TransportConfig { max_connection_window: 100_000, ..TransportConfig::fixed_mtu(1200) });
     let room = &mut rooms[0];
     room.set_datagrams(true);
     assert!(room.is_datagrams_turn());
@@ -348,7 +349,8 @@ fn datagrams_need_no_credit_and_are_not_blocked_by_it() {
 /// What nobody else could have sent is nobody's loss.
 #[test]
 fn what_went_while_there_was_no_credit_is_not_paid_for_later() {
-    let mut room = client(&TransportConfig { max_connection_window: 100_000, ..TransportConfig::default() });
+    let mut room =
+        client(&TransportConfig { max_connection_window: 100_000, ..TransportConfig::fixed_mtu(1200) });
     let id = streams(&mut room, &[3], 800_000)[0];
     while packet(&mut room, 1200, Time::ZERO).is_some() {}
     room.set_datagrams(true);
@@ -372,7 +374,7 @@ fn what_went_while_there_was_no_credit_is_not_paid_for_later() {
 
 #[test]
 fn who_was_passed_over_keeps_the_turn() {
-    let mut room = client(&TransportConfig::default());
+    let mut room = client(&TransportConfig::fixed_mtu(1200));
     streams(&mut room, &[3, 3], 100_000);
     room.set_datagrams(true);
     while !room.is_datagrams_turn() {
@@ -390,7 +392,7 @@ fn who_was_passed_over_keeps_the_turn() {
 /// `spec/fec.md`: what repairs a channel goes in its turn.
 #[test]
 fn repair_goes_in_the_turn_of_its_channel() {
-    let mut room = client(&TransportConfig::default());
+    let mut room = client(&TransportConfig::fixed_mtu(1200));
     let ids = streams(&mut room, &[3, 3, 5], 100_000);
     let keys = [0, 1, 2].map(|n| room.slab.key(ids[n]).unwrap());
     for id in &ids {
@@ -443,7 +445,7 @@ fn repair_goes_in_the_turn_of_its_channel() {
 /// What repairs the connection's channel stands beside the stream that sent last, and does not keep its class.
 #[test]
 fn classes_go_with_their_streams_whatever_was_repaired() {
-    let config = TransportConfig { max_classes: 1, ..TransportConfig::default() };
+    let config = TransportConfig { max_classes: 1, ..TransportConfig::fixed_mtu(1200) };
     let mut rooms = pair(&config);
     let id = rooms[0].open(Dir::Uni).unwrap();
     rooms[0].set_class(id, &[Class::new("first", 1.0)]).unwrap();

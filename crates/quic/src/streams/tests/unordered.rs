@@ -14,7 +14,7 @@ fn each_byte_is_read_once_whatever_the_channel_does() {
     for seed in 0..200 {
         let mut rng = Rng::new(seed);
         let config =
-            TransportConfig { stream_window: 6000, fenced_streams: None, ..TransportConfig::default() };
+            TransportConfig { stream_window: 6000, fenced_streams: None, ..TransportConfig::fixed_mtu(1200) };
         let mut rooms = pair(&config);
         let id = rooms[0].open(Dir::Uni).unwrap();
         let content: Vec<u8> = (0..20_000).map(|at| (at * 7 + at / 251) as u8).collect();
@@ -92,7 +92,7 @@ fn each_byte_is_read_once_whatever_the_channel_does() {
 
 #[test]
 fn a_stream_is_read_in_one_way() {
-    let mut room = pair(&TransportConfig::default()).into_iter().nth(1).unwrap();
+    let mut room = pair(&TransportConfig::fixed_mtu(1200)).into_iter().nth(1).unwrap();
     let data = |id, offset| Frame::Stream { id, offset, fin: false, data: b"abcd" };
     let [a, b] = [StreamId(2), StreamId(6)];
     for id in [a, b] {
@@ -122,7 +122,7 @@ fn a_stream_is_read_in_one_way() {
 /// Who reads none of what is there is told of what comes behind it, the end among it.
 #[test]
 fn the_end_behind_unread_bytes_is_told_to_who_reads_none() {
-    let mut room = pair(&TransportConfig::default()).into_iter().nth(1).unwrap();
+    let mut room = pair(&TransportConfig::fixed_mtu(1200)).into_iter().nth(1).unwrap();
     let id = StreamId(2);
     let data = |offset, fin, data| Frame::Stream { id, offset, fin, data };
     frame(&mut room, data(0, false, b"abcd")).unwrap();
@@ -140,7 +140,7 @@ fn the_end_behind_unread_bytes_is_told_to_who_reads_none() {
 /// Holes that are denser than packets are cost memory even when what lies between them is read at once.
 #[test]
 fn more_gaps_than_honest_loss_makes_close_the_connection() {
-    let mut room = pair(&TransportConfig::default()).into_iter().nth(1).unwrap();
+    let mut room = pair(&TransportConfig::fixed_mtu(1200)).into_iter().nth(1).unwrap();
     let id = StreamId(2);
     let data = |offset| Frame::Stream { id, offset, fin: false, data: b"x" };
     frame(&mut room, data(2)).unwrap();

@@ -58,7 +58,7 @@ fn everything_arrives_once_and_in_order() {
             for seed in quickset_sim::seeds(index..index + 1) {
                 let setup = Setup::new(seed, link).transport(|t| {
                     let protection = if own { Protection::None } else { value.clone() };
-                    t.fec = Some(Fec { protection, ..Fec::default() });
+                    t.fec = Some(Fec::default().with_protection(protection));
                     t.mtu = mtu;
                 });
                 let what = format!("{protection}, {name}, each stream {own}, seed {seed}");

@@ -18,7 +18,7 @@ use crate::common::{Pair, Setup, pattern};
 fn protected(seed: u64, link: &str, protection: &str) -> Setup {
     let protection: Protection = protection.parse().expect("a protection");
     Setup::new(seed, link).transport(|t| {
-        t.fec = Some(Fec { protection: protection.clone(), window: 2048, ..Fec::default() });
+        t.fec = Some(Fec::default().with_protection(protection.clone()).with_window(2048));
         t.mtu = 1472;
     })
 }

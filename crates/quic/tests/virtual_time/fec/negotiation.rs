@@ -15,7 +15,7 @@ const LOAD: Load =
 
 fn fec(protection: &str) -> Fec {
     let protection: Protection = protection.parse().expect("a protection");
-    Fec { protection, ..Fec::default() }
+    Fec::default().with_protection(protection)
 }
 
 /// Sums of what went over the wire of the extension, either way.
@@ -31,9 +31,9 @@ fn frames(stats: &(Stats, Stats)) -> u64 {
 fn nothing_is_sent_to_who_did_not_offer_it() {
     for protection in ["fixed:5", "rs:120/100", "xor2d:3x4", "adaptive"] {
         let with = Some(fec(protection));
-        let nothing = Some(Fec { window: 0, ..fec(protection) });
-        let none_at_all = Some(Fec { sessions: 0, ..fec(protection) });
-        let short = Some(Fec { symbol: 63, ..fec(protection) });
+        let nothing = Some(fec(protection).with_window(0));
+        let none_at_all = Some(fec(protection).with_sessions(0));
+        let short = Some(fec(protection).with_symbol(63));
         let cases = [
             (with.clone(), None),
             (None, with),
@@ -80,7 +80,7 @@ fn a_window_is_told_only_to_who_offered_something() {
 #[test]
 fn a_window_of_zero_is_for_those_who_only_send() {
     let mut setup = Setup::new(4, LOSSY);
-    setup.client.fec = Some(Fec { window: 0, ..fec("fixed:5") });
+    setup.client.fec = Some(fec("fixed:5").with_window(0));
     setup.server.fec = Some(fec("fixed:5"));
     let mut pair = setup.connected();
     traffic::run(&mut pair, &LOAD, None, "one way");
@@ -96,7 +96,7 @@ fn without_a_free_session_a_channel_goes_unprotected() {
     for protection in ["fixed:5", "rs:120/100", "messages", "adaptive"] {
         let value: Protection = protection.parse().expect("a protection");
         for sessions in [1, 2] {
-            let setup = Setup::new(5, LOSSY).transport(|t| t.fec = Some(Fec { sessions, ..fec("none") }));
+            let setup = Setup::new(5, LOSSY).transport(|t| t.fec = Some(fec("none").with_sessions(sessions)));
             let mut pair = setup.connected();
             let what = format!("{protection}, {sessions} sessions");
             traffic::run(&mut pair, &LOAD, Some(&value), &what);
@@ -116,7 +116,7 @@ fn symbols_are_no_longer_than_the_peer_takes() {
         [(64, 1200), (100, 1472), (300, 1200), (900, 1472), (65_535, 1472), (u64::MAX >> 2, 1200)]
     {
         let setup = Setup::new(6, LOSSY).transport(|t| {
-            t.fec = Some(Fec { symbol, ..fec("fixed:5") });
+            t.fec = Some(fec("fixed:5").with_symbol(symbol));
             t.mtu = mtu;
         });
         let (mut pair, _) = transfer(&setup, 300_000);

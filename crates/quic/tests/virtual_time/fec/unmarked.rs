@@ -1,7 +1,7 @@
 //! Symbols that do not say that they are: the first packets of a connection.
 
 use quickset_base::Time;
-use quickset_quic::{Dir, Fec};
+use quickset_quic::Dir;
 
 use super::{protected, stats};
 use crate::common::{Pair, Setup, pattern};
@@ -35,7 +35,7 @@ fn a_short_transfer_that_loses_nothing_takes_no_longer_than_without_protection()
         // The peer keeps nothing for it: each symbol has its header.
         let marked = setup.transport(|t| {
             let fec = t.fec.take().expect("it is set");
-            t.fec = Some(Fec { unmarked: 0, ..fec });
+            t.fec = Some(fec.with_unmarked(0));
         });
         let (mut pair, later) = short(&marked);
         let (client_marked, _) = stats(&mut pair);
