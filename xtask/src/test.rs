@@ -133,6 +133,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("quickset", "transfer"),
     ("quickset-sim", "cross"),
     ("quickset-sim", "ping"),
+    ("quickset-quic", "controller"),
     ("quickset-quic", "simulated"),
     ("quickset-fec", "erasure"),
     ("quickset-sched", "shares"),

@@ -42,8 +42,7 @@ pub(crate) struct Args {
     /// The link's queue, each way
     #[arg(long, default_value = "9MB", value_parser = values::queue)]
     queue: Queue,
-    /// Congestion controller: bbr, cubic, newreno or fixed:RATE
-    #[arg(long, default_value = "bbr", value_parser = values::congestion)]
+    #[arg(long, help = values::controllers(), default_value = "bbr", value_parser = values::congestion)]
     cc: Algorithm,
     /// How losses are repaired in the mode `partial+fec`, by any of: adaptive, rs:N/K, xor:DEPTH, xor2d:RxC, ldpc:N/K,
     /// fixed:N, ac-rlnc[:C], tum:B[:TIME], messages, sr; `none` leaves the mode out
@@ -75,7 +74,7 @@ impl Args {
             loss: self.loss.clone(),
             queue: self.queue,
             seed: self.seed,
-            congestion: self.cc,
+            congestion: self.cc.clone(),
             protection: self.fec.clone(),
             qlog: self.qlog.qlog.clone(),
             ..Plan::default()

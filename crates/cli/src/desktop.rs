@@ -131,8 +131,7 @@ struct LinkArgs {
     /// which is found out]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(1200..=65507))]
     mtu: Option<u16>,
-    /// Congestion controller: bbr, cubic, newreno or fixed:RATE
-    #[arg(long, default_value = "bbr", value_parser = values::congestion)]
+    #[arg(long, help = values::controllers(), default_value = "bbr", value_parser = values::congestion)]
     cc: Algorithm,
     /// Repair losses of what this side sends, by any of: none, adaptive, rs:N/K, xor:DEPTH, xor2d:RxC, ldpc:N/K, fixed:N,
     /// ac-rlnc[:C], tum:B[:TIME], messages[:TIME], sr. Adaptive repairs screens at fences and input one by one, as much as
@@ -147,7 +146,7 @@ impl LinkArgs {
     fn config(&self) -> anyhow::Result<LinkConfig> {
         let key_log = std::env::var_os("SSLKEYLOGFILE").is_some();
         Ok(LinkConfig {
-            congestion: self.cc,
+            congestion: self.cc.clone(),
             mtu: self.mtu,
             protection: self.fec.clone(),
             key_log,

@@ -100,8 +100,7 @@ struct TransportArgs {
     /// The largest UDP payload sent, in bytes; larger than the path takes loses packets
     #[arg(long, value_name = "BYTES", default_value_t = 1452, value_parser = clap::value_parser!(u16).range(1200..=65507))]
     mtu: u16,
-    /// Congestion controller: bbr, cubic, newreno or fixed:RATE
-    #[arg(long, default_value = "cubic", value_parser = values::congestion)]
+    #[arg(long, help = values::controllers(), default_value = "cubic", value_parser = values::congestion)]
     cc: Algorithm,
     /// Repair losses of what this side sends, by any of: none, adaptive[:bulk], bulk, buffer[:C], fixed:N, ac-rlnc[:C],
     /// rs:N/K, ldpc:N/K, xor:DEPTH, xor2d:RxC, tum:B[:TIME], sr
@@ -130,7 +129,7 @@ impl TransportArgs {
     fn config(&self) -> anyhow::Result<TransportConfig> {
         Ok(TransportConfig::default()
             .with_mtu(self.mtu)
-            .with_congestion(self.cc)
+            .with_congestion(self.cc.clone())
             .with_gso(!self.no_gso)
             .with_acks(self.ack)
             .with_fec((!self.no_fec).then(|| {

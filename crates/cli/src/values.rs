@@ -125,7 +125,12 @@ pub(crate) fn queue(text: &str) -> Result<Queue, String> {
 /// The largest packet on the links of the demonstration, headers included.
 const PACKET: u64 = 1500;
 
-/// A congestion controller: `bbr`, `cubic`, `newreno` or `fixed:RATE`.
+/// What [`congestion`] takes, for the help of its options.
+pub(crate) fn controllers() -> String {
+    format!("Congestion controller: {}", Algorithm::FORMS)
+}
+
+/// A congestion controller.
 pub(crate) fn congestion(text: &str) -> Result<Algorithm, String> {
     text.parse().map_err(|error: AlgorithmError| error.to_string())
 }

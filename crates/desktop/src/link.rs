@@ -62,7 +62,7 @@ impl LinkConfig {
         let discovery = MtuDiscovery::default().with_highest(JUMBO);
         let transport = TransportConfig::default()
             .with_fec(fec)
-            .with_congestion(self.congestion)
+            .with_congestion(self.congestion.clone())
             .with_mtu(self.mtu.unwrap_or(LEAST_MTU))
             .with_mtu_discovery(self.mtu.is_none().then_some(discovery))
             // Control, input and clipboard, with room for a mistake; each is held by whoever has not shown a credential yet.

@@ -15,7 +15,7 @@ use quickset_lab::perf::{self, Direction, Job};
 use quickset_lab::relay::Relay;
 
 /// What the path does, and what goes through it.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct Chaos {
     bytes: u64,
     /// At a time, each with a path of its own.
@@ -60,7 +60,7 @@ impl Chaos {
     async fn transfers(self, direction: Direction) {
         let mut runs = tokio::task::JoinSet::new();
         for seed in quickset_sim::seeds(1..1 + self.runs) {
-            runs.spawn(self.transfer(direction, seed));
+            runs.spawn(self.clone().transfer(direction, seed));
         }
         runs.join_all().await;
     }
@@ -68,7 +68,7 @@ impl Chaos {
     async fn transfer(self, direction: Direction, seed: u64) {
         let identity = Identity::self_signed(["localhost"]).unwrap();
         let trust = Trust::pinned(identity.fingerprint());
-        let transport = TransportConfig::fixed_mtu(1200).with_congestion(self.congestion);
+        let transport = TransportConfig::fixed_mtu(1200).with_congestion(self.congestion.clone());
         let config =
             ServerConfig::new(identity, &[perf::PROTOCOL]).unwrap().with_transport(transport.clone());
         let server = Endpoint::server("127.0.0.1:0".parse().unwrap(), &config).unwrap();

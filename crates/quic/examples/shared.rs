@@ -67,16 +67,16 @@ struct Run {
 
 impl Run {
     fn new(seed: u64, link: &str, algorithms: &[Algorithm]) -> Self {
-        let setup = |algorithm| {
+        let setup = |algorithm: &Algorithm| {
             Setup::new(seed, link).transport(|t| {
                 t.mtu = 1472;
-                t.congestion = algorithm;
+                t.congestion = algorithm.clone();
                 // Receivers that never stand in the way: this is about the bottleneck.
                 (t.stream_window, t.max_stream_window, t.max_connection_window) =
                     (64 << 20, 64 << 20, 128 << 20);
             })
         };
-        let pair = setup(algorithms[0]).pair();
+        let pair = setup(&algorithms[0]).pair();
         let Rate::Constant(bits_per_second) = pair_rate(link) else { panic!("a link of a fixed rate") };
         let key = pair.key;
         let mut run = Self {
@@ -90,7 +90,7 @@ impl Run {
         for (at, algorithm) in algorithms.iter().enumerate().skip(1) {
             run.pass(Duration::from_millis(500));
             let now = run.pair.world.now();
-            let config = setup(*algorithm).client_config();
+            let config = setup(algorithm).client_config();
             let key = run.pair.client_mut().node.connect(now, &config, Path::to(address(2)), "server");
             run.clients.push(key.expect("a connection begins"));
             run.start(at);

@@ -28,7 +28,7 @@ fn main() {
     for seed in 1..=seeds {
         let setup = Setup::new(seed, link).transport(|t| {
             t.mtu = 1472;
-            t.congestion = congestion;
+            t.congestion = congestion.clone();
             t.stream_window = window << 20;
         });
         let (took, stats) = transfer(&mut setup.connected(), &data, timeline);

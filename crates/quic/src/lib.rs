@@ -80,6 +80,11 @@ mod tx;
 mod validation;
 mod work;
 
+/// Congestion controllers of an application's own: see [`Algorithm::Custom`].
+pub mod congestion {
+    pub use crate::cc::{Congestion, Control, Custom, Feedback, Packet, PacketState, PathView, Sent};
+}
+
 pub use ack::{AckPolicy, AckPolicyError};
 pub use budget::{Account, Budget, BudgetUse};
 pub use cc::{Algorithm, AlgorithmError};

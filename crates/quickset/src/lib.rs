@@ -133,6 +133,54 @@ pub mod layer {
     pub use quickset_net::{Layer, LayerTaken, Layered, Turn};
 }
 
+/// Congestion controllers of an application's own: how much may be in flight, and how fast it leaves.
+///
+/// A controller is told of each packet that leaves, and of all that one received batch, or a timer, acknowledged or lost. It says
+/// what holds from then on: a window, and a rate if the pacer shall not make one of the window. One belongs to one path. Here is
+/// BBR that never takes more than its share:
+///
+/// ```
+/// use quickset::congestion::{Congestion, Control, Custom, Feedback, PacketState, Sent};
+/// use quickset::{Algorithm, TransportConfig};
+///
+/// #[derive(Debug)]
+/// struct Capped {
+///     inner: Box<dyn Congestion>,
+///     /// Bytes per second.
+///     most: u64,
+/// }
+///
+/// impl Congestion for Capped {
+///     fn on_sent(&mut self, sent: &Sent) -> PacketState {
+///         self.inner.on_sent(sent)
+///     }
+///
+///     fn on_feedback(&mut self, feedback: &Feedback<'_>) {
+///         self.inner.on_feedback(feedback);
+///     }
+///
+///     fn set_mtu(&mut self, mtu: u64) {
+///         self.inner.set_mtu(mtu);
+///     }
+///
+///     fn control(&self) -> Control {
+///         let mut control = self.inner.control();
+///         control.rate = Some(control.rate.map_or(self.most, |rate| rate.min(self.most)));
+///         control
+///     }
+/// }
+///
+/// let capped = Custom::new("capped", |mtu, now| {
+///     Box::new(Capped { inner: Algorithm::Bbr.build(mtu, now), most: 250_000 })
+/// });
+/// let transport = TransportConfig::default().with_congestion(Algorithm::Custom(capped));
+/// ```
+///
+/// `controller`, an example of `quickset-quic`, is one from the ground up, over a simulated link.
+pub mod congestion {
+    pub use quickset_quic::congestion::*;
+}
+
 /// Policies of an application's own: what of a stream is protected, and when it is repaired.
 ///
 /// A policy is asked for each packet whether it is to be protected, and at each free slot of the congestion window

@@ -30,8 +30,7 @@ enum Side {
 /// How connections behave.
 #[derive(Debug, clap::Args)]
 struct TransportArgs {
-    /// Congestion controller: bbr, cubic, newreno or fixed:RATE
-    #[arg(long, default_value = "cubic", value_parser = values::congestion)]
+    #[arg(long, help = values::controllers(), default_value = "cubic", value_parser = values::congestion)]
     cc: Algorithm,
     /// Send datagrams of 1200 bytes, and do not look for what the path takes
     #[arg(long)]
@@ -48,7 +47,7 @@ struct TransportArgs {
 impl TransportArgs {
     fn config(&self) -> anyhow::Result<TransportConfig> {
         Ok(TransportConfig::default()
-            .with_congestion(self.cc)
+            .with_congestion(self.cc.clone())
             .with_acks(self.ack)
             .with_mtu_discovery((!self.no_mtu_search).then(MtuDiscovery::default))
             .with_qlog(self.qlog.sinks()?))

@@ -59,7 +59,7 @@ impl Lane {
         };
         let traces = plan.qlog.as_ref().map(folder).transpose()?;
         let transport = TransportConfig::fixed_mtu(plan.mtu)
-            .with_congestion(plan.congestion)
+            .with_congestion(plan.congestion.clone())
             .with_qlog(traces.map(|dir| Arc::new(dir) as Arc<dyn Sinks>));
         let identity = Identity::self_signed(["localhost"])?;
         let trust = Trust::pinned(identity.fingerprint());

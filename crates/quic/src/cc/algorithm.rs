@@ -7,14 +7,16 @@ use super::Congestion;
 use super::bbr::Bbr;
 use super::classic::Classic;
 use super::cubic::Cubic;
+use super::custom::Custom;
 use super::fixed::Fixed;
 use super::newreno::NewReno;
 
 /// Which congestion controller a connection uses.
 ///
 /// As text `bbr`, `cubic`, `newreno` (`reno` is read as well), or `fixed:` with a rate: a decimal number with `bit`, `kbit`, `mbit`, `gbit` or
-/// `tbit` (powers of 1000, upper or lower case, an optional `/s`). What is written reads back as the same value.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// `tbit` (powers of 1000, upper or lower case, an optional `/s`). What is written of these reads back as the same value.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Algorithm {
     /// CUBIC (RFC 9438), with HyStart++ (RFC 9406).
     #[default]
@@ -25,27 +27,34 @@ pub enum Algorithm {
     Bbr,
     /// A fixed sending rate in bits per second that heeds no congestion: for experiments on links of your own.
     Fixed(u64),
+    /// A controller of your own. Its text is its name, which does not read back.
+    Custom(Custom),
 }
 
 impl Algorithm {
+    /// What there is, as text: for messages and help.
+    pub const FORMS: &str = "bbr, cubic, newreno or fixed:RATE";
+
     /// A controller at its start, for a path that takes UDP payloads of `mtu` bytes.
-    pub fn build(self, mtu: u64, now: Time) -> Box<dyn Congestion> {
+    pub fn build(&self, mtu: u64, now: Time) -> Box<dyn Congestion> {
         match self {
             Self::Cubic => Box::new(Classic::<Cubic>::new(mtu, now)),
             Self::NewReno => Box::new(Classic::<NewReno>::new(mtu, now)),
             Self::Bbr => Box::new(Bbr::new(mtu, now)),
-            Self::Fixed(bits_per_second) => Box::new(Fixed::new(bits_per_second, mtu)),
+            Self::Fixed(bits_per_second) => Box::new(Fixed::new(*bits_per_second, mtu)),
+            Self::Custom(custom) => custom.build(mtu, now),
         }
     }
 }
 
 impl fmt::Display for Algorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bps = match *self {
+        let bps = match self {
             Self::Bbr => return f.write_str("bbr"),
             Self::Cubic => return f.write_str("cubic"),
             Self::NewReno => return f.write_str("newreno"),
-            Self::Fixed(bps) => bps,
+            Self::Custom(custom) => return f.write_str(custom.name()),
+            Self::Fixed(bps) => *bps,
         };
         let (unit, digits) =
             UNITS.into_iter().rev().find(|(_, digits)| bps >= 10u64.pow(*digits)).unwrap_or(UNITS[0]);
@@ -77,7 +86,7 @@ impl FromStr for Algorithm {
 
 /// Why a text names no congestion controller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}; write bbr, cubic, newreno or fixed:RATE, like fixed:80mbit")]
+#[error("{0}; write {forms}, like fixed:80mbit", forms = Algorithm::FORMS)]
 pub struct AlgorithmError(&'static str);
 
 /// Reads a rate above zero exactly: without floating point, and nothing below one bit per second is dropped unsaid.
@@ -124,7 +133,7 @@ mod tests {
             ("fixed:7bit", Algorithm::Fixed(7)),
             ("fixed:1tbit", Algorithm::Fixed(1_000_000_000_000)),
         ] {
-            assert_eq!(text.parse(), Ok(value));
+            assert_eq!(text.parse(), Ok(value.clone()));
             assert_eq!(value.to_string(), text);
         }
         assert_eq!("reno".parse(), Ok(Algorithm::NewReno));

@@ -14,6 +14,7 @@ mod algorithm;
 mod bbr;
 mod classic;
 mod cubic;
+mod custom;
 mod fixed;
 mod hystart;
 mod newreno;
@@ -27,6 +28,7 @@ use std::fmt;
 use quickset_base::{Duration, Time};
 
 pub use algorithm::{Algorithm, AlgorithmError};
+pub use custom::Custom;
 pub(crate) use pacer::{Pacer, pacing_rate};
 
 /// A congestion controller. One belongs to one path.

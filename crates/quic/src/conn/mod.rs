@@ -207,7 +207,7 @@ impl Connection {
             role,
         } = start;
         let side = if matches!(role, Role::Client { .. }) { Side::Client } else { Side::Server };
-        let mut path = Path::new(path, usize::from(config.mtu.max(1200)), config.congestion, now);
+        let mut path = Path::new(path, usize::from(config.mtu.max(1200)), &config.congestion, now);
         path.search =
             config.mtu_discovery.map(|config| Box::new(Search::new(config, path.address.remote.is_ipv6())));
         path.ecn = Marking::new(config.ecn);

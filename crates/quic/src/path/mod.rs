@@ -44,7 +44,7 @@ pub(crate) struct Path {
 }
 
 impl Path {
-    pub(crate) fn new(address: Address, mtu: usize, algorithm: cc::Algorithm, now: Time) -> Self {
+    pub(crate) fn new(address: Address, mtu: usize, algorithm: &cc::Algorithm, now: Time) -> Self {
         Self {
             address,
             mtu,

@@ -50,7 +50,7 @@ impl Connection {
     fn metrics(&self) -> Metrics {
         let (rtt, control) = (self.recovery.rtt(), self.path.congestion.control());
         let sampled = self.recovery.has_sample();
-        let is_threshold = has_threshold(self.config.congestion);
+        let is_threshold = has_threshold(&self.config.congestion);
         Metrics {
             rtt: sampled.then(|| Rtt {
                 min: rtt.min(),
@@ -128,10 +128,10 @@ pub(super) fn millis(time: Duration) -> f32 {
 }
 
 /// Whether the bound of the controller is a slow start threshold.
-fn has_threshold(algorithm: Algorithm) -> bool {
+fn has_threshold(algorithm: &Algorithm) -> bool {
     match algorithm {
         Algorithm::Cubic | Algorithm::NewReno => true,
-        Algorithm::Bbr | Algorithm::Fixed(_) => false,
+        Algorithm::Bbr | Algorithm::Fixed(_) | Algorithm::Custom(_) => false,
     }
 }
 

@@ -27,7 +27,7 @@ fn transfer(seed: u64, congestion: Algorithm) -> Seen {
     let link = "rate=20mbit delay=20ms loss=3% duplicate=1% jitter=uniform:2ms reorder=yes";
     let setup = Setup::new(seed, link).transport(|t| {
         t.qlog = Some(sinks.clone());
-        t.congestion = congestion;
+        t.congestion = congestion.clone();
     });
     let mut pair = setup.pair();
     pair.world.trace(Wire::full());
@@ -181,7 +181,7 @@ fn time_never_goes_back_and_the_handshake_has_its_order() {
 fn metrics_add_up_to_the_counters() {
     for congestion in [Algorithm::Cubic, Algorithm::NewReno, Algorithm::Bbr, Algorithm::Fixed(10_000_000)] {
         let has_threshold = matches!(congestion, Algorithm::Cubic | Algorithm::NewReno);
-        let seen = transfer(5, congestion);
+        let seen = transfer(5, congestion.clone());
         let trace = Trace::of(&seen.memory, Side::Client);
         let mut last = serde_json::Map::new();
         for event in trace.named("recovery:metrics_updated") {

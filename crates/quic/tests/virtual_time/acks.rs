@@ -69,7 +69,10 @@ fn an_idle_sender_asks_for_nothing() {
     for link in ["rate=100mbit delay=15ms queue=400kB", "rate=20mbit delay=5ms queue=50kB loss=0.005"] {
         for congestion in [Algorithm::Bbr, Algorithm::Cubic] {
             let run = |acks| {
-                upload(&mut setup(link, acks).transport(|t| t.congestion = congestion).connected(), 1_500_000)
+                upload(
+                    &mut setup(link, acks).transport(|t| t.congestion = congestion.clone()).connected(),
+                    1_500_000,
+                )
             };
             let (adaptive, default) = (run(AckPolicy::default()), run(with(true, 2, false)));
             assert_eq!(adaptive.1.acks.requests, 0, "{link} {congestion}");

@@ -2,6 +2,7 @@
 
 use crate::common::{Pair, Setup, pattern};
 use quickset_base::Duration;
+use quickset_quic::congestion::Custom;
 use quickset_quic::{Algorithm, Dir, Stats, StreamId};
 
 const CLASSIC: [Algorithm; 2] = [Algorithm::NewReno, Algorithm::Cubic];
@@ -9,7 +10,7 @@ const CLASSIC: [Algorithm; 2] = [Algorithm::NewReno, Algorithm::Cubic];
 /// A transfer to the server that has begun.
 fn begun(seed: u64, link: &str, algorithm: Algorithm, size: usize) -> (Pair, StreamId) {
     let setup = Setup::new(seed, link).transport(|t| {
-        t.congestion = algorithm;
+        t.congestion = algorithm.clone();
         t.mtu = 1472;
         (t.stream_window, t.max_stream_window, t.max_connection_window) = (32 << 20, 32 << 20, 64 << 20);
     });
@@ -24,12 +25,26 @@ fn stats(pair: &mut Pair) -> Stats {
     pair.client_mut().connection(key).stats()
 }
 
+/// Nothing but the controller decides what is sent: the same one under another name does the same to the packet.
+#[test]
+fn a_controller_of_ones_own_is_used_like_the_others() {
+    let mine = Custom::new("mine", |mtu, now| Algorithm::NewReno.build(mtu, now));
+    let played = [Algorithm::NewReno, Algorithm::Custom(mine)].map(|algorithm| {
+        let (mut pair, id) = begun(7, "rate=50mbit delay=20ms queue=100kB loss=0.3%", algorithm, 4_000_000);
+        let server = pair.server_key();
+        pair.until("received", |pair| pair.server().finished.contains(&(server, id)));
+        (pair.world.now(), stats(&mut pair).sent_packets, stats(&mut pair).lost_packets)
+    });
+    assert_eq!(played[0], played[1]);
+    assert!(played[0].2 > 0);
+}
+
 /// 100 Mbit/s and 100 ms with a queue of one volume, 849 packets: conservative slow start begins between 2.25 and 4.5
 /// volumes, before any loss is known, and nothing is lost to chance.
 #[test]
 fn slow_start_ends_by_itself() {
     for algorithm in CLASSIC {
-        let (mut pair, _) = begun(1, "rate=100mbit delay=50ms queue=1250kB", algorithm, 20_000_000);
+        let (mut pair, _) = begun(1, "rate=100mbit delay=50ms queue=1250kB", algorithm.clone(), 20_000_000);
         while stats(&mut pair).congestion_state == "slow start" {
             pair.pass(Duration::from_millis(2));
         }
@@ -46,7 +61,7 @@ fn reordering_beyond_the_threshold_is_undone() {
     for algorithm in CLASSIC {
         for seed in quickset_sim::seeds(0..2) {
             let link = "rate=20mbit delay=25ms queue=10MB reorder=0.5%,10ms";
-            let (mut pair, id) = begun(seed, link, algorithm, 4_000_000);
+            let (mut pair, id) = begun(seed, link, algorithm.clone(), 4_000_000);
             let server = pair.server_key();
             let (mut cuts, mut most) = (0, 0);
             while !pair.server().finished.contains(&(server, id)) {

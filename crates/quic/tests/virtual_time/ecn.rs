@@ -38,7 +38,7 @@ fn up(pair: &Pair) -> Counts {
 fn marks_are_answered_as_losses_are() {
     for algorithm in [Algorithm::NewReno, Algorithm::Cubic, Algorithm::Bbr] {
         let setup = setup("rate=20mbit delay=25ms queue=codel-ecn:5ms,100ms,9MB")
-            .transport(|t| t.congestion = algorithm);
+            .transport(|t| t.congestion = algorithm.clone());
         let mut pair = setup.connected();
         let (before, end) = (pair.world.now(), upload(&mut pair, 8_000_000));
         let took = pair.world.now().since(before);

@@ -35,13 +35,13 @@ fn run(seed: u64) {
         &["", " queue=4packets", " queue=20packets", " queue=200ms", " queue=codel-ecn:5ms,100ms,1MB"],
     );
     let odd = *pick(&mut rng, &["", "", " duplicate=0.1", " jitter=uniform:5ms reorder=yes"]);
-    let algorithm = *pick(&mut rng, &ALGORITHMS);
+    let algorithm = pick(&mut rng, &ALGORITHMS).clone();
     let jumbo = rng.chance(0.3);
     let acks = *pick(&mut rng, &["2", "100:fixed", "10:adaptive", "single"]);
     let link = format!("rate={rate}bit delay={delay}{loss}{queue}{odd}");
     let about = format!("seed {seed}: {algorithm} over {link}, jumbo {jumbo}, acks {acks}");
     let setup = Setup::new(seed, &link).transport(|t| {
-        t.congestion = algorithm;
+        t.congestion = algorithm.clone();
         t.handshake_timeout = Duration::from_secs(1_000_000);
         t.idle_timeout = None;
         t.ecn = true;

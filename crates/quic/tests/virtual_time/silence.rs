@@ -38,7 +38,7 @@ enum Rebinding {
 }
 
 /// One run; times count from the end of the handshake.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Run {
     seed: u64,
     work: Work,
@@ -82,7 +82,7 @@ impl Run {
             rebound,
             loss: [0, 1, 5][below(3) as usize],
             rtt: ms(20 + below(280)),
-            congestion: [Algorithm::Bbr, Algorithm::Cubic, Algorithm::NewReno][below(3) as usize],
+            congestion: [Algorithm::Bbr, Algorithm::Cubic, Algorithm::NewReno][below(3) as usize].clone(),
             keep_alive: ms(1_000 + below(9_000)),
         }
     }
@@ -94,7 +94,7 @@ impl Run {
 
     fn setup(&self) -> Setup {
         Setup::new(self.seed, &self.link()).transport(|t| {
-            t.congestion = self.congestion;
+            t.congestion = self.congestion.clone();
             t.keep_alive = (self.work == Work::Idle).then_some(self.keep_alive);
         })
     }

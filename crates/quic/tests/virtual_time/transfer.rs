@@ -29,7 +29,7 @@ fn bytes_survive_loss_reordering_duplication_and_corruption() {
     for seed in quickset_sim::seeds(0..12) {
         let link = "rate=50mbit delay=20ms queue=200kB loss=3% duplicate=2% corrupt=1% jitter=uniform:8ms reorder=yes";
         let setup = Setup::new(seed, link).transport(|t| {
-            t.congestion = [Algorithm::Cubic, Algorithm::Bbr, Algorithm::NewReno][seed as usize % 3];
+            t.congestion = [Algorithm::Cubic, Algorithm::Bbr, Algorithm::NewReno][seed as usize % 3].clone();
             t.mtu = if seed % 2 == 0 { 1200 } else { 1472 };
         });
         let mut pair = setup.connected();
@@ -74,7 +74,7 @@ fn a_fast_link_is_filled() {
     ] {
         let mut pair = Setup::new(5, "rate=100mbit delay=25ms queue=1MB")
             .transport(|t| {
-                t.congestion = algorithm;
+                t.congestion = algorithm.clone();
                 t.mtu = 1472;
             })
             .connected();
@@ -96,7 +96,7 @@ fn a_small_receive_window_is_used_once_a_round_trip() {
     const SIZE: usize = 1_000_000;
     for congestion in [Algorithm::Cubic, Algorithm::Bbr] {
         let setup = Setup::new(4, "rate=8mbit delay=200ms queue=600kB").transport(|t| {
-            t.congestion = congestion;
+            t.congestion = congestion.clone();
             (t.stream_window, t.max_stream_window, t.max_connection_window) = (WINDOW, WINDOW, WINDOW);
         });
         let mut pair = setup.connected();

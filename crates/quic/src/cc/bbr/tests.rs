@@ -522,7 +522,7 @@ fn nobody_starves_under_loss_or_beside_cubic() {
             let mut world = World::new(link, seed);
             world.add(Algorithm::Bbr);
             world.run(Duration::from_millis(500));
-            world.add(second);
+            world.add(second.clone());
             world.run(secs(10));
             let report = world.run(secs(30));
             sums[0] += report.shares[0] / 2.0;

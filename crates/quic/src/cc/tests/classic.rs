@@ -37,7 +37,7 @@ fn a_window_from_which_nothing_was_learnt_goes_with_the_size_of_packets() {
     }
     for (algorithm, _) in BOTH {
         for grown in [true, false] {
-            let mut hand = Hand::new(algorithm, 50);
+            let mut hand = Hand::new(algorithm.clone(), 50);
             if grown {
                 hand.grow_to(40.0);
             } else {
@@ -281,10 +281,10 @@ fn equal_flows_share_equally() {
     for (algorithm, _) in BOTH {
         for seed in 0..4 {
             let mut world = World::new(link, seed);
-            world.add(algorithm);
+            world.add(algorithm.clone());
             let gap = Rng::new(seed).below(10_000);
             world.run(Duration::from_millis(gap));
-            world.add(algorithm);
+            world.add(algorithm.clone());
             world.run(Duration::from_secs(30));
             let report = world.run(Duration::from_secs(120));
             // Each a half, within a tenth of it.

@@ -33,7 +33,7 @@ fn what_was_recovered_is_lost_all_the_same() {
         for congestion in [Algorithm::Cubic, Algorithm::Bbr] {
             for seed in quickset_sim::seeds(0..3) {
                 let setup = protected(seed, "rate=20mbit delay=20ms queue=1MB loss=1.5%", protection)
-                    .transport(|t| t.congestion = congestion);
+                    .transport(|t| t.congestion = congestion.clone());
                 let (_, client, lost) = traced(&setup, 400_000);
                 let what = format!("{protection}, {congestion}, seed {seed}: {client:?}");
                 // A packet at the very end may be lost and never missed: ACKs of ours are not counted.
