@@ -297,7 +297,7 @@ impl Connection {
         let mut key = [0; 32];
         match self {
             Self::Quinn(c) => c.export_keying_material(&mut key, b"interop", b"").ok()?,
-            Self::Quickset(c) => c.export_keying_material(b"interop", b"", &mut key).then_some(())?,
+            Self::Quickset(c) => c.export_keying_material(b"interop", b"", &mut key).ok()?,
         }
         Some(key)
     }

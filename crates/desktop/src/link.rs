@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use quickset::{
-    Algorithm, Closed, Connection, Fec, Goal, MessageReceiver, MessageSender, MtuDiscovery, Priority,
-    Protection, ReceiveError, SendError, Side, TransportConfig,
+    Algorithm, Closed, Connection, ExportError, Fec, Goal, MessageReceiver, MessageSender, MtuDiscovery,
+    Priority, Protection, ReceiveError, SendError, Side, TransportConfig,
 };
 
 use crate::message::{Fault, Inbox, Message};
@@ -170,10 +170,10 @@ impl LinkError {
 /// When the connection is over, and its keys are gone: why it is.
 pub(crate) fn exported(connection: &Connection) -> Result<Exported, LinkError> {
     let mut out = [0; 32];
-    if connection.export_keying_material(LABEL, b"", &mut out) {
-        return Ok(out);
+    match connection.export_keying_material(LABEL, b"", &mut out) {
+        Ok(()) => Ok(out),
+        Err(ExportError) => Err(connection.close_reason().map_or(LinkError::Ended, LinkError::Closed)),
     }
-    Err(connection.close_reason().map_or(LinkError::Ended, LinkError::Closed))
 }
 
 impl From<SendError> for LinkError {

@@ -9,6 +9,7 @@ use quickset_quic::{
     ClassError, Closed, Dir, EarlyFate, MoveError, Priority, Side, Stats, StreamId, Version,
 };
 
+use crate::error::ExportError;
 use crate::messages::MessageSender;
 use crate::moves::Move;
 use crate::received::MessageReceiver;
@@ -244,10 +245,21 @@ impl Connection {
         self.shared().lock().conn.session().peer_identity()
     }
 
-    /// Fills `out` with key material that only the two ends of this connection share (RFC 8446 §7.5). False
-    /// when there is none: before the handshake is through, and once the connection is over.
-    pub fn export_keying_material(&self, label: &[u8], context: &[u8], out: &mut [u8]) -> bool {
-        self.shared().lock().conn.session().export(label, context, out)
+    /// Fills `out` with key material that only the two ends of this connection share (RFC 8446 §7.5).
+    ///
+    /// # Errors
+    /// [`ExportError`]; what is in `out` then is no secret.
+    pub fn export_keying_material(
+        &self,
+        label: &[u8],
+        context: &[u8],
+        out: &mut [u8],
+    ) -> Result<(), ExportError> {
+        if self.shared().lock().conn.session().export(label, context, out) {
+            Ok(())
+        } else {
+            Err(ExportError)
+        }
     }
 
     /// Sends a PING: an RTT sample, and the path stays open.

@@ -181,3 +181,10 @@ fn kind_of(closed: &Closed) -> std::io::ErrorKind {
         _ => ErrorKind::ConnectionAborted,
     }
 }
+
+/// A connection has no key material to export.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "there are no keys to export: the handshake is not through, the connection is over, or more was asked for than 255 hashes are long"
+)]
+pub struct ExportError;

@@ -26,12 +26,27 @@ pub struct Endpoint {
 }
 
 /// Who the peer of a connection proved to be.
-pub trait Peer {
+#[derive(Clone, Debug)]
+pub struct Peer {
+    certificates: Option<PeerCertificates>,
+}
+
+impl Peer {
+    /// The peer of this connection, which has proved nothing before its handshake is through.
+    pub fn of(connection: &Connection) -> Self {
+        let certificates = connection.peer_identity().and_then(|chain| chain.downcast().ok());
+        Self { certificates: certificates.map(|chain| *chain) }
+    }
+
     /// Its chain of certificates, its own first; `None` when it showed none.
-    fn certificates(&self) -> Option<PeerCertificates>;
+    pub fn certificates(&self) -> Option<&PeerCertificates> {
+        self.certificates.as_ref()
+    }
 
     /// What its key is known by; `None` when it showed no certificate.
-    fn fingerprint(&self) -> Option<Fingerprint>;
+    pub fn fingerprint(&self) -> Option<Fingerprint> {
+        Fingerprint::of(self.certificates()?.first()?)
+    }
 }
 
 impl Endpoint {
@@ -175,16 +190,6 @@ impl Endpoint {
     /// Connections that have not ended, those still in their handshake included.
     pub fn connections(&self) -> usize {
         self.net.connections()
-    }
-}
-
-impl Peer for Connection {
-    fn certificates(&self) -> Option<PeerCertificates> {
-        self.peer_identity()?.downcast().ok().map(|chain| *chain)
-    }
-
-    fn fingerprint(&self) -> Option<Fingerprint> {
-        Fingerprint::of(self.certificates()?.first()?)
     }
 }
 

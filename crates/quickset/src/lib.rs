@@ -101,9 +101,9 @@ pub use groups::{Group, GroupError};
 pub use identity::{Identity, IdentityError};
 pub use quickset_net::{
     CallSizes, Class, ClassError, Closed, ConnectError, Connecting, Connection, Counters, DatagramError,
-    DatagramOptions, DatagramOutcome, DatagramStats, Deadline, EndpointStats, FecStats, Goal, Message,
-    MessageReceiver, MessageSender, MessageStats, Move, MoveError, Moves, Outcome, Outcomes, Path, Priority,
-    Protection, ProtectionError, ReadError, ReadToEndError, ReceiveError, RecvStream, Reliability,
+    DatagramOptions, DatagramOutcome, DatagramStats, Deadline, EndpointStats, ExportError, FecStats, Goal,
+    Message, MessageReceiver, MessageSender, MessageStats, Move, MoveError, Moves, Outcome, Outcomes, Path,
+    Priority, Protection, ProtectionError, ReadError, ReadToEndError, ReceiveError, RecvStream, Reliability,
     ResetAtError, SendError, SendStream, SentDatagram, Side, SocketConfig, Stats, StreamId, Ticket, TicketId,
     Time, Totals, TransportError, TryDatagramError, TrySendError, UnorderedStream, Weight, WhenFull,
     WriteError,

@@ -42,7 +42,7 @@ async fn names_have_certificates_of_their_own() {
         // RFC 9001 §4.4: by the name and an authority, which is itself here.
         let trust = Trust::roots(identity.certificate_pem()).unwrap();
         let (near, far) = meet(&server, name, &ClientConfig::new(trust, &["test/1"]).unwrap()).await;
-        assert_eq!(near.fingerprint(), Some(identity.fingerprint()));
+        assert_eq!(Peer::of(&near).fingerprint(), Some(identity.fingerprint()));
         assert_eq!(far.server_name().as_deref(), Some(*name));
         assert_eq!(near.server_name(), None);
     }
@@ -51,7 +51,7 @@ async fn names_have_certificates_of_their_own() {
     config.set_identity(next.clone());
     assert_eq!(config.identity().unwrap().fingerprint(), next.fingerprint());
     let (near, _) = meet(&server, "a.example", &pinned(&next)).await;
-    assert_eq!(near.fingerprint(), Some(next.fingerprint()));
+    assert_eq!(Peer::of(&near).fingerprint(), Some(next.fingerprint()));
 }
 
 #[tokio::test]
@@ -99,7 +99,7 @@ async fn clients_have_certificates_of_an_authority_that_it_has_not_revoked() {
     let server = serve(&config);
 
     let (_, far) = meet(&server, "localhost", &pinned(&own).with_identity(good.clone())).await;
-    assert_eq!(far.fingerprint(), Some(good.fingerprint()));
+    assert_eq!(Peer::of(&far).fingerprint(), Some(good.fingerprint()));
     // RFC 8446 §6.2: certificate_revoked is 44, certificate_required 116, and unknown_ca 48.
     let stranger = Identity::self_signed(["client"]).unwrap();
     for (client, alert) in [

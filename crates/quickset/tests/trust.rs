@@ -23,8 +23,8 @@ async fn a_pinned_key_is_believed_whatever_the_name() {
     let pin = identity.fingerprint();
     let server = serve(&ServerConfig::new(identity, ALPN).unwrap());
     let (client, _) = connect(&server, "another.host", Trust::pinned(pin)).await.unwrap();
-    assert_eq!(client.fingerprint(), Some(pin));
-    assert_eq!(client.certificates().unwrap().len(), 1);
+    assert_eq!(Peer::of(&client).fingerprint(), Some(pin));
+    assert_eq!(Peer::of(&client).certificates().unwrap().len(), 1);
     assert_eq!(client.alpn().as_deref(), Some(&b"test/1"[..]));
     // The key of before, and the one of today.
     let other = Identity::self_signed(["x"]).unwrap().fingerprint();
@@ -114,7 +114,7 @@ async fn an_identity_is_exchanged_while_the_server_runs() {
     assert_eq!(config.identity().map(|identity| identity.fingerprint()), Some(pins[1]));
     refused(connect(&server, "a", Trust::pinned(pins[0])).await.err());
     let (new, _) = connect(&server, "b", Trust::pinned(pins[1])).await.unwrap();
-    assert_eq!((old.fingerprint(), new.fingerprint()), (Some(pins[0]), Some(pins[1])));
+    assert_eq!((Peer::of(&old).fingerprint(), Peer::of(&new).fingerprint()), (Some(pins[0]), Some(pins[1])));
     assert!(old.close_reason().is_none(), "who is there stays");
 }
 
@@ -225,7 +225,7 @@ async fn met(server: &Endpoint, config: &ClientConfig) -> Option<Fingerprint> {
     let mut stream = soon(server.open_uni()).await.expect("an open connection");
     stream.finish().expect("an open stream");
     soon(client.accept_uni()).await.expect("an open connection");
-    server.fingerprint()
+    Peer::of(&server).fingerprint()
 }
 
 async fn connect(

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use quickset::h3::{self, Call, Response};
-use quickset::{ClientAuth, Connection, Endpoint, Identity, Peer as _, ServerConfig};
+use quickset::{ClientAuth, Connection, Endpoint, Identity, Peer, ServerConfig};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
@@ -73,7 +73,7 @@ fn heard(output: &Output) -> Value {
 }
 
 async fn talk(connection: Connection, count: Arc<AtomicUsize>, rejects: usize) {
-    let who = connection.fingerprint().map(|who| who.to_string());
+    let who = Peer::of(&connection).fingerprint().map(|who| who.to_string());
     let mut server = h3::Server::new(&connection, h3::Config::default()).unwrap();
     while let Some(call) = server.accept().await {
         if count.fetch_add(1, Ordering::Relaxed) < rejects {

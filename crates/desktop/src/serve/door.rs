@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-use quickset::{Connection, Peer as _};
+use quickset::{Connection, Peer};
 use tokio::time::timeout;
 
 use crate::link::{Channel, Incoming, LinkError, Outbox, exported};
@@ -67,7 +67,7 @@ async fn hear(connection: &Connection, gate: &Gate, terms: Terms, name: &str) ->
     };
     let greeting = timeout(PATIENCE, greeting).await.unwrap_or(Err(LinkError::Silent));
     let (mut control_out, mut control, hello): (_, _, Hello) = greeting?;
-    let key = connection.fingerprint().ok_or(Turned::NoKey)?;
+    let key = Peer::of(connection).fingerprint().ok_or(Turned::NoKey)?;
     let address = connection.remote_address().ip();
     let client = Credentials { address, key, exported: exported(connection)? };
     let judged = match hello.offer {

@@ -23,8 +23,8 @@ use std::time::Duration;
 
 use quickset::places::Network;
 use quickset::{
-    Budget, ClientAuth, Connection, Endpoint, Fingerprint, Identity, Peer as _, Protection, ServerConfig,
-    Side, SocketConfig,
+    Budget, ClientAuth, Connection, Endpoint, Fingerprint, Identity, Peer, Protection, ServerConfig, Side,
+    SocketConfig,
 };
 use quickset_rfb::Password as VncPassword;
 use tokio::sync::mpsc;
@@ -242,7 +242,7 @@ impl House {
 
     /// Hears a client, and serves it if it may look.
     async fn receive(&self, connection: &Connection, shared: Shared) {
-        let Some(key) = connection.fingerprint() else {
+        let Some(key) = Peer::of(connection).fingerprint() else {
             return connection.close(code::DENIED, door::NO_KEY);
         };
         let network = Network::of(connection.remote_address().ip());

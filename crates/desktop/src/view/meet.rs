@@ -2,8 +2,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use quickset::{
-    ClientConfig, Closed, ConnectError, Connection, Endpoint, Fingerprint, Identity, Obstacle, Peer as _,
-    Race, Side, Trust,
+    ClientConfig, Closed, ConnectError, Connection, Endpoint, Fingerprint, Identity, Obstacle, Peer, Race,
+    Side, Trust,
 };
 use tokio::time::timeout;
 
@@ -150,7 +150,7 @@ impl Meeting {
     pub(crate) async fn meet(&mut self) -> Result<Met, MeetError> {
         let addresses = place::look_up(&self.server, self.last).await.map_err(|e| self.no_name(e))?;
         let connection = self.connect_any(&addresses).await?;
-        let now = connection.fingerprint().ok_or(MeetError::NoKey)?;
+        let now = Peer::of(&connection).fingerprint().ok_or(MeetError::NoKey)?;
         let stream = timeout(PATIENCE, connection.open_messages_bi()).await;
         // It may have said no before it was asked.
         let (out, incoming) =
@@ -283,7 +283,7 @@ impl Meeting {
     async fn key_at(&self, address: SocketAddr, name: &str) -> Option<Fingerprint> {
         let config = client_config(Trust::insecure(), &self.link);
         let connection = self.endpoint.connect(address, name, &config).await.ok()?;
-        let key = connection.fingerprint();
+        let key = Peer::of(&connection).fingerprint();
         connection.close(code::DONE, b"");
         key
     }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use quickset_net::{Closed, ConnectError, Connection, Endpoint, SocketConfig, Stats, Totals};
+use quickset_net::{Closed, ConnectError, Connection, Endpoint, ExportError, SocketConfig, Stats, Totals};
 use quickset_quic::{RetryPolicy, ServerConfig, TransportConfig, Version};
 
 use crate::ends::{
@@ -421,9 +421,12 @@ async fn keys_are_updated_and_pings_answered() {
     })
     .await;
     let (mut a, mut b) = ([0; 32], [1; 32]);
-    assert!(ends.client.export_keying_material(b"label", b"context", &mut a));
-    assert!(ends.server.export_keying_material(b"label", b"context", &mut b));
+    ends.client.export_keying_material(b"label", b"context", &mut a).unwrap();
+    ends.server.export_keying_material(b"label", b"context", &mut b).unwrap();
     assert_eq!(a, b);
+    ends.client.close(0, b"");
+    soon(ends.client.closed()).await;
+    assert_eq!(ends.client.export_keying_material(b"label", b"context", &mut a), Err(ExportError));
 }
 
 /// 100 kB there and back.

@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use quickset::h3::{self, Call, HttpError, Request, Sender};
-use quickset::{Connection, Endpoint, Peer as _};
+use quickset::{Connection, Endpoint, Peer};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -68,7 +68,7 @@ async fn talk(connection: Connection, desk: Arc<Desk>, pulse: Arc<Pulse>, mut st
     let Some(purse) = Purse::new(&desk.budget, client, 0) else { return };
     let guest = desk.answers.guest(client);
     server.repair_urgent(URGENT, &desk.repair);
-    let name = connection.certificates().and_then(|chain| chain.first().map(called));
+    let name = Peer::of(&connection).certificates().and_then(|chain| chain.first().map(called));
     let asker =
         Asker { client: connection.remote_address(), name, version: Version::Three, pulse: pulse.clone() };
     let visit = Visit { desk: desk.clone(), asker, purse: purse.clone(), connection: connection.clone() };
