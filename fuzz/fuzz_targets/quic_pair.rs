@@ -759,7 +759,8 @@ fn transport(bytes: &mut Bytes<'_>) -> TransportConfig {
         )
         .with_congestion(
             [Algorithm::Bbr, Algorithm::Cubic, Algorithm::NewReno, Algorithm::Fixed(2_000_000)]
-                [usize::from(c >> 2 & 3)],
+                [usize::from(c >> 2 & 3)]
+            .clone(),
         )
         .with_fenced_streams([Some(5000), Some(1200), None, Some(60_000)][usize::from(c >> 4 & 3)])
         .with_max_fenced_streams(u64::from(c >> 6) + 1)

@@ -436,13 +436,13 @@ impl From<ours::Closed> for Ended {
         use ours::Closed;
         match closed {
             Closed::Locally => Self::Locally,
-            Closed::Abandoned | Closed::Unreachable(_) => Self::Other(closed.to_string()),
             Closed::ByApplication { code, reason } => Self::ByApplication(code, reason),
             Closed::ByPeer(error) => Self::ByPeer(error.code.0, error.to_string()),
             Closed::Failed(error) => Self::Failed(error.code.0, error.to_string()),
             Closed::Reset => Self::Reset,
             Closed::TimedOut => Self::TimedOut,
             Closed::NoCommonVersion => Self::NoCommonVersion,
+            other => Self::Other(other.to_string()),
         }
     }
 }
@@ -471,8 +471,8 @@ impl From<ours::ReadError> for Broken {
     fn from(error: ours::ReadError) -> Self {
         match error {
             ours::ReadError::Reset(code) => Self::Reset(code),
-            ours::ReadError::Messages => Self::Other(error.to_string()),
             ours::ReadError::Closed(closed) => Self::Connection(closed.into()),
+            other => Self::Other(other.to_string()),
         }
     }
 }
@@ -482,7 +482,7 @@ impl From<ours::WriteError> for Broken {
         match error {
             ours::WriteError::Stopped(code) => Self::Stopped(code),
             ours::WriteError::Closed(closed) => Self::Connection(closed.into()),
-            ours::WriteError::Ended => Self::Other(error.to_string()),
+            other => Self::Other(other.to_string()),
         }
     }
 }

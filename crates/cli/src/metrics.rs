@@ -350,14 +350,15 @@ mod tests {
 
     #[test]
     fn what_an_endpoint_does_is_text_for_prometheus() {
-        let one = |ms, lost| quickset::Stats {
-            rtt: Duration::from_millis(ms),
-            lost_packets: lost,
-            window: 10_000,
-            ..quickset::Stats::default()
+        let one = |ms, lost| {
+            let mut stats = quickset::Stats::default();
+            stats.rtt = Duration::from_millis(ms);
+            stats.lost_packets = lost;
+            stats.window = 10_000;
+            stats
         };
-        let mut stats =
-            EndpointStats { live: vec![one(30, 1), one(10, 2), one(20, 3)], ..Default::default() };
+        let mut stats = EndpointStats::default();
+        stats.live = vec![one(30, 1), one(10, 2), one(20, 3)];
         stats.ended.add(&one(500, 4));
         stats.counters.accepted = 4;
         let mut page = Page::default();

@@ -180,7 +180,7 @@ impl From<SendError> for LinkError {
     fn from(error: SendError) -> Self {
         match error {
             SendError::Closed(closed) => Self::Closed(closed),
-            SendError::TooLong { .. } | SendError::Stopped(_) | SendError::Ended => Self::Ended,
+            _ => Self::Ended,
         }
     }
 }
@@ -190,7 +190,7 @@ impl From<ReceiveError> for LinkError {
         match error {
             ReceiveError::Closed(closed) => Self::Closed(closed),
             ReceiveError::Malformed(what) => Self::Fault(Fault::Parts(what)),
-            ReceiveError::Reset(_) => Self::Ended,
+            _ => Self::Ended,
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::shared::Shared;
 
 /// What an endpoint and its connections did so far; see [`Endpoint::stats`](crate::Endpoint::stats).
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct EndpointStats {
     /// The endpoint itself.
     pub counters: Counters,
@@ -26,6 +27,7 @@ pub struct EndpointStats {
 
 /// Sums over connections; of what they mean see [`Stats`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Totals {
     /// How many connections these were.
     pub connections: u64,

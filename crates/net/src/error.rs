@@ -4,6 +4,7 @@ use quickset_quic::{self as quic, Closed};
 
 /// Why there is no connection.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ConnectError {
     /// The endpoint is closed and begins no connections; make another one.
     #[error("the endpoint is closed; make another one to connect")]
@@ -23,6 +24,7 @@ pub enum ConnectError {
 
 /// Why bytes cannot be written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum WriteError {
     /// The peer wants no more of this stream, and said so with this code.
     #[error("the peer wants no more of the stream, with code {0}")]
@@ -37,6 +39,7 @@ pub enum WriteError {
 
 /// Why bytes cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ReadError {
     /// The peer gave the stream up with this code; what was not read is gone.
     #[error("the peer gave the stream up with code {0}")]
@@ -62,6 +65,7 @@ pub enum ReadToEndError {
 
 /// Why a message was not taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SendError {
     /// It is longer than the peer takes; send it in parts.
     #[error("the message is longer than {max} bytes, the most that the peer takes; send it in parts")]
@@ -93,6 +97,7 @@ pub enum TrySendError {
 
 /// Why a datagram was not taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum DatagramError {
     /// The peer takes no datagrams; send messages instead.
     #[error("the peer takes no datagrams; send messages instead")]
@@ -121,6 +126,7 @@ pub enum TryDatagramError {
 
 /// Why there are no more messages.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ReceiveError {
     /// The peer gave the stream up with this code.
     #[error("the peer gave the stream of messages up with code {0}")]

@@ -36,6 +36,7 @@ pub struct Account {
 
 /// How much of a [`Budget`] is in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct BudgetUse {
     /// Bytes that there are to hold.
     pub size: u64,

@@ -123,6 +123,7 @@ impl fmt::Display for Key<'_> {
 
 /// Why a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Closed {
     /// This application closed it.
     #[error("closed by this application")]

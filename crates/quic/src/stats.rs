@@ -3,6 +3,7 @@ use crate::error::Closed;
 /// What a connection has counted so far. Cheap to copy at any time.
 // sizes: a table of numbers that are read one by one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Stats {
     /// Datagrams sent, and their bytes as UDP payload.
     pub sent_datagrams: u64,
@@ -79,6 +80,7 @@ pub struct Stats {
 
 /// Acknowledgements of our packets so far, those of the handshake not counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct AckStats {
     /// ACK frames received, and the received batches that they came in.
     pub frames: u64,
@@ -108,6 +110,7 @@ pub enum EcnState {
 
 /// Explicit congestion notification so far (RFC 9000 §13.4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct EcnStats {
     /// What is known of the path in use.
     pub state: EcnState,
@@ -121,6 +124,7 @@ pub struct EcnStats {
 
 /// The size of datagrams so far (RFC 8899).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MtuStats {
     /// The largest UDP payload that is sent on the path in use.
     pub current: usize,
@@ -134,6 +138,7 @@ pub struct MtuStats {
 
 /// Unreliable datagrams so far (RFC 9221).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct DatagramStats {
     /// Datagrams sent, and their bytes.
     pub sent: u64,
@@ -161,6 +166,7 @@ pub struct DatagramStats {
 
 /// What forward erasure correction did so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct FecStats {
     /// Source symbols sent; repeats are not counted.
     pub sources_sent: u64,

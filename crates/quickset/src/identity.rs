@@ -21,6 +21,7 @@ pub struct Identity {
 
 /// Why there is no identity.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum IdentityError {
     /// A name is no host name, or the system has no entropy.
     #[error("no certificate could be made: {0}")]

@@ -32,6 +32,7 @@ enum Kind {
 
 /// Why roots cannot be trusted.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum TrustError {
     /// The text holds no certificates, or is not PEM.
     #[error("this is not PEM with certificates")]

@@ -65,7 +65,8 @@ fn figures_tell_what_was_served() {
 }
 
 /// Each answer is some packets, of which every ninth is lost. How many of them are recovered is a matter of time, since what is
-/// seen to be lost before the repair leaves is sent again; here it is a fifth of them and more.
+/// seen to be lost before the repair leaves is sent again; on a machine that does nothing else it is a fifth of them and more,
+/// and on one that does, none of a few: then all are fetched again.
 #[test]
 fn answers_are_repaired_where_the_server_or_the_request_says_so() {
     let table = [
@@ -109,13 +110,15 @@ fn answers_are_repaired_where_the_server_or_the_request_says_so() {
         let lost = relay.lost();
         assert!(lost > 20, "{lost}");
 
-        fetch(urgent);
-        let all = figures(&address);
-        let recovered = all["quickset_fec_recovered_symbols_total"];
+        let is_repaired = (0..10).any(|_| {
+            fetch(urgent);
+            figures(&address)["quickset_fec_recovered_symbols_total"] > 0
+        });
         assert!(
-            recovered > 0,
-            "{fec}, {urgent}: of {} lost {recovered} recovered: {all:?}",
-            relay.lost() - lost
+            is_repaired,
+            "{fec}, {urgent}: of {} lost none recovered: {:?}",
+            relay.lost() - lost,
+            figures(&address)
         );
     }
 }

@@ -145,6 +145,7 @@ pub(crate) fn outcome(outcome: Outcome) -> &'static str {
         Outcome::Recovered => "recovered",
         Outcome::Dropped => "dropped",
         Outcome::Abandoned => "abandoned",
+        other => panic!("the journal has no word for {other:?}"),
     }
 }
 
@@ -157,6 +158,7 @@ pub(crate) fn fate(outcome: DatagramOutcome) -> &'static str {
         DatagramOutcome::Expired => "expired",
         DatagramOutcome::Displaced => "displaced",
         DatagramOutcome::TooLong => "too long",
+        other => panic!("the journal has no word for {other:?}"),
     }
 }
 
@@ -171,6 +173,7 @@ pub(crate) fn closed(why: &Closed) -> String {
         Closed::TimedOut => "timed out".to_owned(),
         Closed::Unreachable(_) => "unreachable".to_owned(),
         Closed::NoCommonVersion => "no common version".to_owned(),
+        other => panic!("the journal has no word for {other:?}"),
     }
 }
 

@@ -48,6 +48,7 @@ pub trait Congestion: Send + fmt::Debug {
 
 /// A packet that just left.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Sent {
     /// When.
     pub now: Time,
@@ -92,6 +93,7 @@ pub struct Packet {
 
 /// What a batch of acknowledgements, or a loss timer, told.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Feedback<'a> {
     /// When.
     pub now: Time,

@@ -16,6 +16,7 @@ use crate::recovery::{Rtt, UNKNOWN_RTT};
 
 /// Why [`Connection::migrate`] does nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum MoveError {
     /// RFC 9000 §9: the handshake is not confirmed, or the connection is over.
     #[error("the handshake is not confirmed, or the connection is over")]

@@ -40,6 +40,7 @@ pub enum DatagramEvent {
 
 /// What became of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum DatagramOutcome {
     /// The peer received it. Whether its application did it does not say (RFC 9221 §5.2).
     Acknowledged,

@@ -142,6 +142,7 @@ pub enum Dropped {
 
 /// What an endpoint did so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Counters {
     /// Connections that began here.
     pub connected: u64,

@@ -104,6 +104,7 @@ pub enum FinishError {
 
 /// Why a stream could not be reset behind a part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ResetAtError {
     /// The peer does not take RESET_STREAM_AT, or it is not known yet whether it does.
     #[error("the peer takes no reset behind a part that arrives")]

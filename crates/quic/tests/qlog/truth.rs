@@ -21,7 +21,7 @@ struct Seen {
 }
 
 /// A client sends 400 kB through a link that loses 3 % and duplicates some, and closes.
-fn transfer(seed: u64, congestion: Algorithm) -> Seen {
+fn transfer(seed: u64, congestion: &Algorithm) -> Seen {
     let memory = Memory::new();
     let sinks = Arc::new(memory.clone());
     let link = "rate=20mbit delay=20ms loss=3% duplicate=1% jitter=uniform:2ms reorder=yes";
@@ -83,7 +83,7 @@ fn counts_agree_with_the_counters_and_with_the_wire() {
     let mut time_and_order = [0; 2];
     for seed in quickset_sim::seeds(0..6) {
         let congestion = if seed % 2 == 0 { Algorithm::Cubic } else { Algorithm::Bbr };
-        let seen = transfer(seed, congestion);
+        let seen = transfer(seed, &congestion);
         let mut bytes = 0;
         for (side, stats) in [(Side::Client, &seen.client), (Side::Server, &seen.server)] {
             let trace = Trace::of(&seen.memory, side);
@@ -117,7 +117,7 @@ fn counts_agree_with_the_counters_and_with_the_wire() {
 
 #[test]
 fn what_arrives_at_one_end_left_the_other() {
-    let seen = transfer(11, Algorithm::Bbr);
+    let seen = transfer(11, &Algorithm::Bbr);
     let traces = [Side::Client, Side::Server].map(|side| Trace::of(&seen.memory, side));
     for (from, to) in [(0, 1), (1, 0)] {
         let mut sent = std::collections::BTreeMap::new();
@@ -142,7 +142,7 @@ fn what_arrives_at_one_end_left_the_other() {
 
 #[test]
 fn time_never_goes_back_and_the_handshake_has_its_order() {
-    let seen = transfer(3, Algorithm::Cubic);
+    let seen = transfer(3, &Algorithm::Cubic);
     for side in [Side::Client, Side::Server] {
         let trace = Trace::of(&seen.memory, side);
         assert!(trace.events.iter().map(time).is_sorted(), "{side}");
@@ -181,7 +181,7 @@ fn time_never_goes_back_and_the_handshake_has_its_order() {
 fn metrics_add_up_to_the_counters() {
     for congestion in [Algorithm::Cubic, Algorithm::NewReno, Algorithm::Bbr, Algorithm::Fixed(10_000_000)] {
         let has_threshold = matches!(congestion, Algorithm::Cubic | Algorithm::NewReno);
-        let seen = transfer(5, congestion.clone());
+        let seen = transfer(5, &congestion);
         let trace = Trace::of(&seen.memory, Side::Client);
         let mut last = serde_json::Map::new();
         for event in trace.named("recovery:metrics_updated") {
@@ -206,7 +206,7 @@ fn metrics_add_up_to_the_counters() {
 
 #[test]
 fn equal_seeds_give_equal_traces() {
-    let texts = |seed| transfer(seed, Algorithm::Bbr).memory.traces();
+    let texts = |seed| transfer(seed, &Algorithm::Bbr).memory.traces();
     assert_eq!(texts(9), texts(9));
     assert_ne!(texts(9), texts(10));
 }

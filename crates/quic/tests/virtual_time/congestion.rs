@@ -8,7 +8,7 @@ use quickset_quic::{Algorithm, Dir, Stats, StreamId};
 const CLASSIC: [Algorithm; 2] = [Algorithm::NewReno, Algorithm::Cubic];
 
 /// A transfer to the server that has begun.
-fn begun(seed: u64, link: &str, algorithm: Algorithm, size: usize) -> (Pair, StreamId) {
+fn begun(seed: u64, link: &str, algorithm: &Algorithm, size: usize) -> (Pair, StreamId) {
     let setup = Setup::new(seed, link).transport(|t| {
         t.congestion = algorithm.clone();
         t.mtu = 1472;
@@ -30,7 +30,7 @@ fn stats(pair: &mut Pair) -> Stats {
 fn a_controller_of_ones_own_is_used_like_the_others() {
     let mine = Custom::new("mine", |mtu, now| Algorithm::NewReno.build(mtu, now));
     let played = [Algorithm::NewReno, Algorithm::Custom(mine)].map(|algorithm| {
-        let (mut pair, id) = begun(7, "rate=50mbit delay=20ms queue=100kB loss=0.3%", algorithm, 4_000_000);
+        let (mut pair, id) = begun(7, "rate=50mbit delay=20ms queue=100kB loss=0.3%", &algorithm, 4_000_000);
         let server = pair.server_key();
         pair.until("received", |pair| pair.server().finished.contains(&(server, id)));
         (pair.world.now(), stats(&mut pair).sent_packets, stats(&mut pair).lost_packets)
@@ -44,7 +44,7 @@ fn a_controller_of_ones_own_is_used_like_the_others() {
 #[test]
 fn slow_start_ends_by_itself() {
     for algorithm in CLASSIC {
-        let (mut pair, _) = begun(1, "rate=100mbit delay=50ms queue=1250kB", algorithm.clone(), 20_000_000);
+        let (mut pair, _) = begun(1, "rate=100mbit delay=50ms queue=1250kB", &algorithm, 20_000_000);
         while stats(&mut pair).congestion_state == "slow start" {
             pair.pass(Duration::from_millis(2));
         }
@@ -61,7 +61,7 @@ fn reordering_beyond_the_threshold_is_undone() {
     for algorithm in CLASSIC {
         for seed in quickset_sim::seeds(0..2) {
             let link = "rate=20mbit delay=25ms queue=10MB reorder=0.5%,10ms";
-            let (mut pair, id) = begun(seed, link, algorithm.clone(), 4_000_000);
+            let (mut pair, id) = begun(seed, link, &algorithm, 4_000_000);
             let server = pair.server_key();
             let (mut cuts, mut most) = (0, 0);
             while !pair.server().finished.contains(&(server, id)) {

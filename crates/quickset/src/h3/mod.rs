@@ -91,6 +91,7 @@ pub const ALPN: &str = "h3";
 
 /// Why something of HTTP did not happen. Whether a request may be made again: see [`is_unprocessed`](Self::is_unprocessed).
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum HttpError {
     /// The connection is over.
     #[error("the connection is over: {}{}", .0, named(.0))]

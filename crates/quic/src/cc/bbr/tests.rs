@@ -18,7 +18,7 @@ fn secs(n: u64) -> Duration {
 
 fn alone(link: Link, seed: u64) -> (Report, World) {
     let mut world = World::new(link, seed);
-    world.add(Algorithm::Bbr);
+    world.add(&Algorithm::Bbr);
     world.run(secs(4));
     (world.run(secs(15)), world)
 }
@@ -67,9 +67,9 @@ fn two_flows_share() {
         let mut sums = [0.0, 0.0];
         for seed in 0..3 {
             let mut world = World::new(link, seed);
-            world.add(Algorithm::Bbr);
+            world.add(&Algorithm::Bbr);
             world.run(Duration::from_millis(3000 + 77 * seed));
-            world.add(Algorithm::Bbr);
+            world.add(&Algorithm::Bbr);
             world.run(secs(20));
             let report = world.run(secs(40));
             assert!(report.utilisation() > 0.9, "{report:?}");
@@ -84,7 +84,7 @@ fn two_flows_share() {
 #[test]
 fn it_follows_the_path() {
     let mut world = World::new(Link { bits_per_second: 10_000_000, ..FAR }, 5);
-    world.add(Algorithm::Bbr);
+    world.add(&Algorithm::Bbr);
     let report = world.run(secs(6));
     assert!(report.utilisation() > 0.8, "{report:?}");
     // Ten times as fast: found by the next probes, which grow exponentially.
@@ -116,7 +116,7 @@ fn slow_paths_keep_four_packets() {
     // A quarter of a packet per round trip.
     let link = Link { bits_per_second: 64_000, rtt: Duration::from_millis(40), queue: 100_000, loss: 0.0 };
     let mut world = World::new(link, 1);
-    world.add(Algorithm::Bbr);
+    world.add(&Algorithm::Bbr);
     world.run(secs(20));
     let report = world.run(secs(60));
     assert!(report.utilisation() > 0.9, "{report:?}");
@@ -127,7 +127,7 @@ fn slow_paths_keep_four_packets() {
 #[test]
 fn startup_finds_the_bandwidth_and_drains_what_it_queued() {
     let mut world = World::new(FAR, 1);
-    world.add(Algorithm::Bbr);
+    world.add(&Algorithm::Bbr);
     let mut rounds = 0;
     while world.describe(0).contains("state: Startup") {
         world.run(Duration::from_millis(100));
@@ -146,7 +146,7 @@ fn startup_finds_the_bandwidth_and_drains_what_it_queued() {
 fn what_the_application_holds_down_proves_nothing() {
     // Two packets now and then: no plateau, only silence.
     let mut world = World::new(NEAR, 1);
-    world.add(Algorithm::Bbr);
+    world.add(&Algorithm::Bbr);
     for _ in 0..200 {
         world.give(0, 2 * MTU);
         world.run(Duration::from_millis(50));
@@ -177,7 +177,7 @@ fn idleness_counts_as_a_drained_queue() {
 #[test]
 fn what_was_delivered_leaves_in_a_part_of_a_round_trip() {
     let mut world = World::new(FAR, 1);
-    world.add(Algorithm::Bbr);
+    world.add(&Algorithm::Bbr);
     world.give(0, 140_000);
     world.run(secs(1));
     world.give(0, 140_000);
@@ -234,8 +234,8 @@ fn a_probe_ends_in_vain_only_when_the_path_holds_it() {
 fn a_drained_path_is_measured_every_ten_seconds() {
     // Two flows keep a queue that neither would see past without measuring.
     let mut world = World::new(NEAR, 4);
-    world.add(Algorithm::Bbr);
-    world.add(Algorithm::Bbr);
+    world.add(&Algorithm::Bbr);
+    world.add(&Algorithm::Bbr);
     let mut begun = Vec::new();
     let mut before = "";
     for _ in 0..6000 {
@@ -356,7 +356,7 @@ fn spurious_losses_are_undone() {
 #[test]
 fn losses_of_what_is_held_down_are_no_full_pipe() {
     let mut world = World::new(Link { loss: 0.3, ..NEAR }, 1);
-    world.add(Algorithm::Bbr);
+    world.add(&Algorithm::Bbr);
     for _ in 0..1000 {
         world.give(0, 5 * MTU);
         world.run(Duration::from_millis(10));
@@ -520,9 +520,9 @@ fn nobody_starves_under_loss_or_beside_cubic() {
         let mut sums = [0.0, 0.0];
         for seed in 0..2 {
             let mut world = World::new(link, seed);
-            world.add(Algorithm::Bbr);
+            world.add(&Algorithm::Bbr);
             world.run(Duration::from_millis(500));
-            world.add(second.clone());
+            world.add(&second);
             world.run(secs(10));
             let report = world.run(secs(30));
             sums[0] += report.shares[0] / 2.0;

@@ -11,7 +11,7 @@ const BOTH: [(Algorithm, f64); 2] = [(Algorithm::NewReno, 0.5), (Algorithm::Cubi
 #[test]
 fn slow_start_doubles() {
     for (algorithm, _) in BOTH {
-        let mut hand = Hand::new(algorithm, 50);
+        let mut hand = Hand::new(&algorithm, 50);
         for packets in [20, 40, 80] {
             hand.round();
             assert_eq!(hand.window(), packets * MTU);
@@ -37,7 +37,7 @@ fn a_window_from_which_nothing_was_learnt_goes_with_the_size_of_packets() {
     }
     for (algorithm, _) in BOTH {
         for grown in [true, false] {
-            let mut hand = Hand::new(algorithm.clone(), 50);
+            let mut hand = Hand::new(&algorithm, 50);
             if grown {
                 hand.grow_to(40.0);
             } else {
@@ -54,7 +54,7 @@ fn a_window_from_which_nothing_was_learnt_goes_with_the_size_of_packets() {
 #[test]
 fn a_packet_each_round_trip() {
     for each in [1, 2, 10] {
-        let mut hand = Hand::new(Algorithm::NewReno, 50);
+        let mut hand = Hand::new(&Algorithm::NewReno, 50);
         hand.grow_to(640.0);
         hand.lose();
         assert_eq!(hand.window(), 320 * MTU);
@@ -78,7 +78,7 @@ fn a_packet_each_round_trip() {
 #[test]
 fn one_reaction_per_round_trip() {
     for (algorithm, kept) in BOTH {
-        let mut hand = Hand::new(algorithm, 50);
+        let mut hand = Hand::new(&algorithm, 50);
         hand.grow_to(160.0);
         let (window, in_flight) = (hand.packets(), hand.window());
         let lost = Packet { sent: hand.now, ..hand.packet() };
@@ -105,7 +105,7 @@ fn one_reaction_per_round_trip() {
 #[test]
 fn the_least_window_is_two_packets() {
     for (algorithm, kept) in BOTH {
-        let mut hand = Hand::new(algorithm, 50);
+        let mut hand = Hand::new(&algorithm, 50);
         let mut expected = 10.0;
         for _ in 0..12 {
             hand.lose();
@@ -120,7 +120,7 @@ fn the_least_window_is_two_packets() {
 #[test]
 fn the_least_window_grows_when_it_is_used() {
     for (algorithm, _) in BOTH {
-        let mut hand = Hand::new(algorithm, 50);
+        let mut hand = Hand::new(&algorithm, 50);
         (0..12).for_each(|_| hand.lose());
         assert_eq!(hand.window(), 2 * MTU);
         for _ in 0..100 {
@@ -135,7 +135,7 @@ fn the_least_window_grows_when_it_is_used() {
 #[test]
 fn persistent_congestion_leaves_two_packets() {
     for (algorithm, kept) in BOTH {
-        let mut hand = Hand::new(algorithm, 50);
+        let mut hand = Hand::new(&algorithm, 50);
         hand.grow_to(160.0);
         let threshold = (160.0 * kept) as u64 * MTU;
         let declared = hand.declare(1, true);
@@ -166,7 +166,7 @@ fn persistent_congestion_leaves_two_packets() {
 #[test]
 fn an_unused_window_does_not_grow() {
     for (algorithm, _) in BOTH {
-        let mut hand = Hand::new(algorithm, 50);
+        let mut hand = Hand::new(&algorithm, 50);
         hand.grow_to(40.0);
         let slow = hand.packets();
         for _ in 0..20 {
@@ -197,7 +197,7 @@ fn an_unused_window_does_not_grow() {
 #[test]
 fn losses_that_were_none_are_undone() {
     for (algorithm, kept) in BOTH {
-        let mut hand = Hand::new(algorithm, 50);
+        let mut hand = Hand::new(&algorithm, 50);
         hand.grow_to(160.0);
         let window = hand.window();
         let declared = hand.declare(2, false);
@@ -226,7 +226,7 @@ fn losses_that_were_none_are_undone() {
 #[test]
 fn what_was_regained_is_not_undone() {
     for (algorithm, _) in BOTH {
-        let mut hand = Hand::new(algorithm, 50);
+        let mut hand = Hand::new(&algorithm, 50);
         hand.grow_to(40.0);
         let window = hand.window();
         let declared = hand.declare(1, false);
@@ -250,7 +250,7 @@ fn random_loss_leaves_what_the_response_function_says() {
         let (mut got, seeds) = (0.0, 4);
         for seed in 0..seeds {
             let mut world = World::new(link, seed);
-            world.add(Algorithm::NewReno);
+            world.add(&Algorithm::NewReno);
             world.run(Duration::from_secs(20));
             got += world.run(Duration::from_secs(200)).utilisation() * 125e6 / seeds as f64;
         }
@@ -267,7 +267,7 @@ fn a_queue_of_one_volume_is_enough() {
     let link =
         Link { bits_per_second: 20_000_000, rtt: Duration::from_millis(50), queue: 125_000, loss: 0.0 };
     let mut world = World::new(link, 1);
-    world.add(Algorithm::NewReno);
+    world.add(&Algorithm::NewReno);
     world.run(Duration::from_secs(5));
     let report = world.run(Duration::from_secs(60));
     assert!(report.utilisation() > 0.95, "{report:?}");
@@ -281,10 +281,10 @@ fn equal_flows_share_equally() {
     for (algorithm, _) in BOTH {
         for seed in 0..4 {
             let mut world = World::new(link, seed);
-            world.add(algorithm.clone());
+            world.add(&algorithm);
             let gap = Rng::new(seed).below(10_000);
             world.run(Duration::from_millis(gap));
-            world.add(algorithm.clone());
+            world.add(&algorithm);
             world.run(Duration::from_secs(30));
             let report = world.run(Duration::from_secs(120));
             // Each a half, within a tenth of it.
@@ -333,7 +333,7 @@ proptest! {
         rtt_us in 0..2_000_000u64,
         steps in prop::collection::vec(step(), 1..80),
     ) {
-        let mut hand = Hand::new(if reno { Algorithm::NewReno } else { Algorithm::Cubic }, 1);
+        let mut hand = Hand::new(if reno { &Algorithm::NewReno } else { &Algorithm::Cubic }, 1);
         hand.rtt = Duration::from_micros(rtt_us);
         // Packets may have left before the connection knew of time.
         hand.now = Time::from_millis(10_000);

@@ -13,7 +13,7 @@ fn curve(t: f64, w_max: f64, start: f64) -> f64 {
 /// RFC 9438 §4.2, computed here: W(t) = 0.4·(t - K)³ + W_max.
 #[test]
 fn the_window_follows_the_cubic_curve() {
-    let mut hand = Hand::new(Algorithm::Cubic, 100);
+    let mut hand = Hand::new(&Algorithm::Cubic, 100);
     hand.grow_to(1280.0);
     let w_max = hand.packets();
     hand.lose();
@@ -37,7 +37,7 @@ fn larger_packets_are_no_larger_window() {
     const LARGER: u64 = 4 * MTU;
     for rtt in [5, 100] {
         for undone in [false, true] {
-            let mut hand = Hand::new(Algorithm::Cubic, rtt);
+            let mut hand = Hand::new(&Algorithm::Cubic, rtt);
             hand.grow_to(200.0);
             hand.lose();
             for _ in 0..20 {
@@ -64,7 +64,7 @@ fn larger_packets_are_no_larger_window() {
 /// RFC 9438 §4.7: a second reduction below the last peak lowers the peak to 0.85 of the window.
 #[test]
 fn fast_convergence_gives_way() {
-    let mut hand = Hand::new(Algorithm::Cubic, 100);
+    let mut hand = Hand::new(&Algorithm::Cubic, 100);
     hand.grow_to(1280.0);
     hand.lose();
     for _ in 0..20 {
@@ -85,7 +85,7 @@ fn fast_convergence_gives_way() {
 /// RFC 9438 §4.3: on a short path a packet per 1.89 round trips (3·0.3/1.7), above the old window one per round.
 #[test]
 fn short_paths_grow_like_reno() {
-    let mut hand = Hand::new(Algorithm::Cubic, 5);
+    let mut hand = Hand::new(&Algorithm::Cubic, 5);
     hand.grow_to(40.0);
     let prior = hand.packets();
     hand.lose();
@@ -115,11 +115,11 @@ fn a_clean_link_is_filled_and_shared() {
     let link =
         Link { bits_per_second: 20_000_000, rtt: Duration::from_millis(40), queue: 100_000, loss: 0.0 };
     let mut world = World::new(link, 1);
-    world.add(Algorithm::Cubic);
+    world.add(&Algorithm::Cubic);
     world.run(Duration::from_secs(5));
     let report = world.run(Duration::from_secs(30));
     assert!(report.utilisation() > 0.95, "{report:?}");
-    world.add(Algorithm::Cubic);
+    world.add(&Algorithm::Cubic);
     world.run(Duration::from_secs(20));
     let report = world.run(Duration::from_secs(60));
     assert!(report.shares.iter().all(|share| *share > 0.3), "{report:?}");
@@ -130,7 +130,7 @@ fn a_fixed_rate_heeds_nothing() {
     let link =
         Link { bits_per_second: 20_000_000, rtt: Duration::from_millis(40), queue: 100_000, loss: 0.1 };
     let mut world = World::new(link, 1);
-    world.add(Algorithm::Fixed(10_000_000));
+    world.add(&Algorithm::Fixed(10_000_000));
     world.run(Duration::from_secs(1));
     let report = world.run(Duration::from_secs(10));
     // Half the link, less a tenth that is lost.
@@ -144,7 +144,7 @@ fn a_queue_of_one_volume_is_enough() {
     let link =
         Link { bits_per_second: 100_000_000, rtt: Duration::from_millis(100), queue: 1_250_000, loss: 0.0 };
     let mut world = World::new(link, 1);
-    world.add(Algorithm::Cubic);
+    world.add(&Algorithm::Cubic);
     world.run(Duration::from_secs(10));
     let report = world.run(Duration::from_secs(20));
     assert!(report.utilisation() > 0.9, "{report:?}");
@@ -167,7 +167,7 @@ fn random_loss_leaves_what_the_response_function_says() {
         let (mut got, seeds) = (0.0, 4);
         for seed in 0..seeds {
             let mut world = World::new(link, seed);
-            world.add(Algorithm::Cubic);
+            world.add(&Algorithm::Cubic);
             world.run(Duration::from_secs(20));
             got += world.run(Duration::from_secs(200)).utilisation() * 125e6 / seeds as f64;
         }
@@ -178,7 +178,7 @@ fn random_loss_leaves_what_the_response_function_says() {
 /// RFC 9438 §4.8: after persistent congestion slow start leads to 0.7 of the old window, where the curve is flat (K = 0).
 #[test]
 fn after_persistent_congestion_the_curve_begins_flat() {
-    let mut hand = Hand::new(Algorithm::Cubic, 100);
+    let mut hand = Hand::new(&Algorithm::Cubic, 100);
     hand.grow_to(1280.0);
     let prior = hand.packets();
     hand.declare(1, true);
@@ -202,7 +202,7 @@ fn after_persistent_congestion_the_curve_begins_flat() {
 /// a packet a round trip, since the window was never cut.
 #[test]
 fn after_hystart_the_curve_begins_flat() {
-    let mut hand = Hand::new(Algorithm::Cubic, 100);
+    let mut hand = Hand::new(&Algorithm::Cubic, 100);
     hand.grow_to(160.0);
     hand.rtt = Duration::from_millis(130);
     let mut rounds = 0;
@@ -227,7 +227,7 @@ fn after_hystart_the_curve_begins_flat() {
 #[test]
 fn unused_time_is_no_time_on_the_curve() {
     for idle in [true, false] {
-        let mut hand = Hand::new(Algorithm::Cubic, 100);
+        let mut hand = Hand::new(&Algorithm::Cubic, 100);
         hand.grow_to(1280.0);
         let w_max = hand.packets();
         hand.lose();
@@ -257,7 +257,7 @@ fn unused_time_is_no_time_on_the_curve() {
 /// RFC 9438 §4.9.2: as if the event had not been, with the time it took on the curve.
 #[test]
 fn an_event_that_was_none_leaves_no_trace_on_the_curve() {
-    let mut hand = Hand::new(Algorithm::Cubic, 100);
+    let mut hand = Hand::new(&Algorithm::Cubic, 100);
     hand.grow_to(1280.0);
     let w_max = hand.packets();
     hand.lose();

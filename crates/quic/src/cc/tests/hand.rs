@@ -19,7 +19,7 @@ pub(super) struct Also<'a> {
 }
 
 impl Hand {
-    pub(super) fn new(algorithm: Algorithm, rtt_ms: u64) -> Self {
+    pub(super) fn new(algorithm: &Algorithm, rtt_ms: u64) -> Self {
         let now = Time::from_millis(1);
         Self { cc: algorithm.build(MTU, now), now, rtt: Duration::from_millis(rtt_ms) }
     }

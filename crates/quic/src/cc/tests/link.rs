@@ -93,7 +93,7 @@ impl World {
         }
     }
 
-    pub(crate) fn add(&mut self, algorithm: Algorithm) -> usize {
+    pub(crate) fn add(&mut self, algorithm: &Algorithm) -> usize {
         self.add_controller(algorithm.build(MTU, self.now))
     }
 

@@ -143,6 +143,7 @@ pub enum Pattern {
 
 /// All that a policy may know. Times are of the connection's clock.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct CodingView<'a> {
     /// Now.
     pub now: Time,
@@ -203,6 +204,7 @@ pub trait Deadlines: fmt::Debug {
 
 /// Losses of a path, as measured, but for those of a full queue. With few samples a cautious guess.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Loss {
     /// Share of packets lost: l.
     pub rate: f64,
@@ -220,6 +222,7 @@ pub struct Loss {
 
 /// A lane as its policy sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
 pub struct LaneView {
     /// Symbols that the peer's decoder keeps (its window) and that we may have outstanding.
     pub window: u64,
@@ -251,6 +254,7 @@ pub struct LaneView {
 
 /// What the application of a channel wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Demand {
     /// Flow control holds new data back.
     pub blocked: bool,

@@ -84,6 +84,7 @@ impl Ticket {
 
 /// What became of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Outcome {
     /// The peer has all of it.
     Delivered,

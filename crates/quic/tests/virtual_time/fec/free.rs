@@ -31,7 +31,7 @@ fn transfers(setup: &Setup, sizes: &[usize]) -> Vec<Took> {
 
 /// Whether transfers with one repair symbol at their end take at most 1 % longer than transfers without that are as much
 /// longer as headers and repair are.
-fn costs_its_bytes(algorithm: Algorithm, link: &str, sizes: &[usize]) {
+fn costs_its_bytes(algorithm: &Algorithm, link: &str, sizes: &[usize]) {
     let setup =
         |protection: &str| protected(1, link, protection).transport(|t| t.congestion = algorithm.clone());
     let repaired = transfers(&setup("tum:1"), sizes);
@@ -62,13 +62,9 @@ fn a_repair_symbol_at_the_end_costs_its_bytes() {
             ("50mbit", "150ms"),
         ] {
             let link = format!("rate={rate} delay={delay} queue=10MB");
-            costs_its_bytes(algorithm.clone(), &link, &[16_000; 5]);
-            costs_its_bytes(algorithm.clone(), &link, &[40_000; 5]);
-            costs_its_bytes(
-                algorithm.clone(),
-                &link,
-                &[1_000, 5_000, 24_000, 32_000, 64_000, 200_000, 1_000_000],
-            );
+            costs_its_bytes(&algorithm, &link, &[16_000; 5]);
+            costs_its_bytes(&algorithm, &link, &[40_000; 5]);
+            costs_its_bytes(&algorithm, &link, &[1_000, 5_000, 24_000, 32_000, 64_000, 200_000, 1_000_000]);
         }
     }
 }
@@ -76,6 +72,6 @@ fn a_repair_symbol_at_the_end_costs_its_bytes() {
 #[test]
 fn nor_does_it_cost_more_of_a_long_transfer() {
     for algorithm in [Algorithm::NewReno, Algorithm::Cubic, Algorithm::Bbr] {
-        costs_its_bytes(algorithm, "rate=100mbit delay=25ms queue=10MB", &[10_000_000]);
+        costs_its_bytes(&algorithm, "rate=100mbit delay=25ms queue=10MB", &[10_000_000]);
     }
 }

@@ -81,6 +81,7 @@ pub struct Ending {
 
 /// Why something of a session did not happen.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SessionError {
     /// The session is over.
     #[error("the session is over ({0})")]

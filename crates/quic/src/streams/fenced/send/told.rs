@@ -10,6 +10,7 @@ use crate::streams::fenced::queue::State;
 
 /// What the messages of one stream have come to so far, as far as acknowledgements tell. Cheap to ask for at any time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MessageStats {
     /// Messages handed over for sending, and the bytes of their payloads.
     pub queued: u64,
