@@ -18,11 +18,11 @@ use crate::send::SendStream;
 use crate::shared::{Owner, Shared, State};
 use crate::wakers::{Crowd, Place, Seat};
 
-/// A connection. Clones are handles of the same one.
+/// A QUIC connection. Clones are handles of the same connection.
 ///
-/// All futures may be dropped at any point: nothing is lost by it but the waiting. When the last handle
-/// of the connection and of its streams is dropped, the connection closes with code 0, or with what a protocol above it calls no
-/// error (HTTP/3: H3_NO_ERROR).
+/// Every future here may be dropped at any point: only the waiting is lost. The connection closes when the
+/// last handle of it and of its streams is dropped. It closes with code 0, or with the code that a protocol
+/// above it uses for "no error" (HTTP/3: H3_NO_ERROR).
 #[derive(Clone)]
 pub struct Connection {
     owner: Arc<Owner>,
@@ -33,9 +33,9 @@ impl Connection {
         Self { owner: Arc::new(Owner { shared }) }
     }
 
-    /// Opens a stream for both directions; waits until the peer allows one more.
+    /// Opens a stream that both sides can send on. The call waits until the peer allows one more stream.
     ///
-    /// The peer hears of it with the first bytes, or with its end.
+    /// The peer learns of the stream with its first bytes, or with its end.
     ///
     /// # Errors
     /// When the connection is over.
@@ -44,7 +44,7 @@ impl Connection {
         Ok((SendStream::new(self.owner.clone(), id), RecvStream::new(self.owner.clone(), id)))
     }
 
-    /// Opens a stream for sending; waits until the peer allows one more.
+    /// Opens a stream that only we send on. The call waits until the peer allows one more stream.
     ///
     /// # Errors
     /// When the connection is over.
@@ -53,7 +53,7 @@ impl Connection {
         Ok(SendStream::new(self.owner.clone(), id))
     }
 
-    /// The next stream for both directions that the peer opens.
+    /// Waits for the next stream that the peer opens and that both sides can send on.
     ///
     /// # Errors
     /// When the connection is over.
@@ -62,7 +62,7 @@ impl Connection {
         Ok((SendStream::new(self.owner.clone(), id), RecvStream::new(self.owner.clone(), id)))
     }
 
-    /// The next stream that the peer opens for sending to us.
+    /// Waits for the next stream that the peer opens and that only it sends on.
     ///
     /// # Errors
     /// When the connection is over.
@@ -71,8 +71,10 @@ impl Connection {
         Ok(RecvStream::new(self.owner.clone(), id))
     }
 
-    /// Opens a stream of messages for sending. That it is one is for the application's protocol to know: the
-    /// peer takes it with [`accept_messages`](Self::accept_messages).
+    /// Opens a stream of messages that only we send on.
+    ///
+    /// QUIC does not mark such a stream: the application's protocol has to say which streams carry messages.
+    /// The peer takes it with [`accept_messages`](Self::accept_messages).
     ///
     /// # Errors
     /// When the connection is over.
@@ -81,7 +83,7 @@ impl Connection {
         Ok(MessageSender::new(self.owner.clone(), id))
     }
 
-    /// Opens a stream of messages for both directions, which the peer takes with
+    /// Opens a stream of messages that both sides can send on. The peer takes it with
     /// [`accept_messages_bi`](Self::accept_messages_bi).
     ///
     /// # Errors
@@ -91,7 +93,8 @@ impl Connection {
         Ok((MessageSender::new(self.owner.clone(), id), MessageReceiver::new(self.owner.clone(), id)))
     }
 
-    /// The next stream for sending to us that the peer opens, as one of messages.
+    /// Waits for the next stream that the peer opens and that only it sends on, and takes it as a stream of
+    /// messages.
     ///
     /// # Errors
     /// When the connection is over.
@@ -100,7 +103,8 @@ impl Connection {
         Ok(MessageReceiver::new(self.owner.clone(), id))
     }
 
-    /// The next stream for both directions that the peer opens, as one of messages.
+    /// Waits for the next stream that the peer opens and that both sides can send on, and takes it as a
+    /// stream of messages.
     ///
     /// # Errors
     /// When the connection is over.
@@ -109,26 +113,29 @@ impl Connection {
         Ok((MessageSender::new(self.owner.clone(), id), MessageReceiver::new(self.owner.clone(), id)))
     }
 
-    /// Ends the connection at once, with a code and words (at most 256 bytes) for the peer's application. What
-    /// was not delivered is not: wait for [`SendStream::finished`] first where that matters.
+    /// Ends the connection at once. The peer's application gets `code` and `reason`, of which 256 bytes are
+    /// sent at most.
+    ///
+    /// Data that has not arrived yet is lost: where that matters, wait for [`SendStream::finished`] first.
     pub fn close(&self, code: u64, reason: &[u8]) {
         let shared = self.shared();
         shared.lock().conn.close(shared.now(), code, reason);
         shared.nudge();
     }
 
-    /// Waits for the end of the connection.
+    /// Waits for the end of the connection and returns why it ended.
     pub async fn closed(&self) -> Closed {
         Seat::new(|| self.shared().lock(), |state| &mut state.phase).wait(|state| state.closed()).await
     }
 
-    /// Why the connection ended, if it has.
+    /// Returns why the connection ended; `None` while it is open.
     pub fn close_reason(&self) -> Option<Closed> {
         self.shared().lock().closed()
     }
 
-    /// Changes what a class is among its siblings, by the names on the way to it; it counts from the next packet on. What hangs
-    /// under a class is said by [`SendStream::set_class`].
+    /// Changes the priority of a class among its siblings. `path` holds the names of the classes from the
+    /// connection down to it. The change counts from the next packet on. Streams are put into classes by
+    /// [`SendStream::set_class`].
     ///
     /// # Errors
     /// When nothing hangs under such a class.
@@ -138,13 +145,15 @@ impl Connection {
         result
     }
 
-    /// What was counted so far.
+    /// Returns what was counted so far.
     pub fn stats(&self) -> Stats {
         self.shared().lock().conn.stats()
     }
 
-    /// Waits for the end of the handshake: from then on nothing is early data, and the peer is who it says it is. At once
-    /// ready but for connections with early data.
+    /// Waits until the handshake is complete. From then on no data is early data, and the peer has proved who
+    /// it is.
+    ///
+    /// Without early data a connection is complete when it is handed out, and this returns at once.
     ///
     /// # Errors
     /// When the connection is over.
@@ -152,14 +161,14 @@ impl Connection {
         Seat::new(|| self.shared().lock(), |state| &mut state.phase).wait(|state| state.connected()).await
     }
 
-    /// True while what is sent, or read, is early data: the handshake is not through. An attacker can send what a client
-    /// sent early again, to this server or to another one with the same key.
+    /// Returns whether data sent or read now is early data, since the handshake is not complete. An attacker
+    /// can replay what a client sent early: to this server, or to another one with the same key.
     pub fn is_early(&self) -> bool {
         self.shared().lock().conn.is_early()
     }
 
-    /// Waits until it is known what became of early data. True when the server took it; false when it did not, or there
-    /// was none, or the connection ended before.
+    /// Waits until it is known whether the server took the early data. Returns false as well if there was no
+    /// early data, or if the connection ended first.
     pub async fn accepted_early(&self) -> bool {
         let seat = Seat::new(|| self.shared().lock(), |state| &mut state.phase);
         seat.wait(|state| match state.conn.early_data() {
@@ -175,19 +184,22 @@ impl Connection {
         self.shared().lock().conn.early_data()
     }
 
-    /// Where the peer is.
+    /// Returns the peer's address.
     pub fn remote_address(&self) -> SocketAddr {
         self.shared().lock().conn.path().remote
     }
 
-    /// The address of this machine that packets leave from, as far as the socket tells.
+    /// Returns the address of this machine that packets leave from; `None` where the socket does not tell.
     pub fn local_ip(&self) -> Option<IpAddr> {
         self.shared().lock().conn.path().local
     }
 
-    /// Tries the path from another address of this machine, of the socket's port, and goes on there if it carries packets
-    /// both ways; meanwhile the connection stays where it is. Clients only, on a socket that takes all addresses.
-    /// [`moves`](Self::moves), asked for before, tell how it ended.
+    /// Tries the path from another address of this machine, on the port of the socket, and moves the
+    /// connection there if the path carries packets both ways. Until that is known the connection stays where
+    /// it is.
+    ///
+    /// Only clients may do this, and only on a socket that is bound to all addresses. To learn how it ended,
+    /// call [`moves`](Self::moves) before.
     ///
     /// # Errors
     /// See [`MoveError`].
@@ -198,8 +210,8 @@ impl Connection {
         result
     }
 
-    /// From now on, each move of the connection to another path, by the will of either side or of a NAT, and each failure of
-    /// one of ours.
+    /// Returns the moves of the connection to other paths from now on, and our own attempts that failed. A
+    /// move may be the will of either side, or the work of a NAT.
     ///
     /// ```no_run
     /// # use quickset_net::{Connection, Move};
@@ -218,29 +230,31 @@ impl Connection {
         Moves { owner: self.owner.clone(), seen }
     }
 
-    /// Which side of the connection this is.
+    /// Returns whether this is the client's or the server's side.
     pub fn side(&self) -> Side {
         self.shared().lock().conn.side()
     }
 
-    /// The QUIC version agreed on. It may become another one as long as the handshake is not through.
+    /// Returns the QUIC version agreed on. It may still change while the handshake is not complete.
     pub fn version(&self) -> Version {
         self.shared().lock().conn.version()
     }
 
-    /// The application protocol agreed on (ALPN).
+    /// Returns the application protocol agreed on (ALPN).
     pub fn alpn(&self) -> Option<Vec<u8>> {
         self.shared().lock().conn.session().alpn().map(<[u8]>::to_vec)
     }
 
-    /// The name of the server that the client asked for (SNI, RFC 6066 §3), in lower case: for a server of several names. `None`
-    /// when it asked for none, or for an address, and on the client's side.
+    /// Returns the server name that the client asked for (SNI, RFC 6066 §3), in lower case. A server of
+    /// several names tells them apart by it.
+    ///
+    /// It is `None` if the client asked for no name or for an address, and on the client's side.
     pub fn server_name(&self) -> Option<String> {
         self.shared().lock().conn.session().server_name().map(str::to_owned)
     }
 
-    /// What the peer proved to be, if it did; the type is the TLS side's own. For that of the `quickset`
-    /// crate it is the chain of certificates in DER.
+    /// Returns what the peer proved to be, if anything. The TLS layer chooses the type; in the `quickset`
+    /// crate it is a chain of certificates in DER, which `Peer` reads.
     pub fn peer_identity(&self) -> Option<Box<dyn Any>> {
         self.shared().lock().conn.session().peer_identity()
     }
@@ -262,14 +276,14 @@ impl Connection {
         }
     }
 
-    /// Sends a PING: an RTT sample, and the path stays open.
+    /// Sends a PING. The answer keeps the path open and gives an RTT sample.
     pub fn ping(&self) {
         self.shared().lock().conn.ping();
         self.shared().nudge();
     }
 
-    /// Changes to fresh packet keys (RFC 9001 §6). False when that is not allowed now: the handshake is not
-    /// confirmed, or the last change not acknowledged.
+    /// Changes to fresh packet keys (RFC 9001 §6). Returns false if a change is not allowed now: the
+    /// handshake is not confirmed yet, or the last change is not acknowledged.
     pub fn update_keys(&self) -> bool {
         let shared = self.shared();
         let updated = shared.lock().conn.update_keys(shared.now());
@@ -277,34 +291,41 @@ impl Connection {
         updated
     }
 
-    /// Whether fenced streams were agreed on. Without, messages travel as plain streams, in order.
+    /// Returns whether both sides agreed on fenced streams. Without them messages travel on plain streams, in
+    /// order.
     pub fn has_fenced_streams(&self) -> bool {
         self.shared().lock().conn.has_fenced_streams()
     }
 
-    /// Whether forward erasure correction was agreed on. Without, nothing is repaired, and what is lost is sent again.
+    /// Returns whether both sides agreed on forward erasure correction. Without it nothing is repaired: lost
+    /// data is sent again.
     pub fn has_fec(&self) -> bool {
         self.shared().lock().conn.has_fec()
     }
 
-    /// From now on so many symbols of each of the peer's sessions are kept, for decoding: fewer take less memory, and let
-    /// the peer repair losses less far back; 0 asks for no more repair.
+    /// Sets how many symbols we keep of each of the peer's FEC sessions for decoding. With fewer symbols we
+    /// need less memory, and the peer can repair only newer losses. With 0 it sends no more repair.
     pub fn set_fec_window(&self, window: u64) {
         self.shared().lock().conn.set_fec_window(window);
         self.shared().nudge();
     }
 
-    /// From now on the peer may have so many streams open at a time that go both ways ([`Dir::Bi`]), or that only it sends
-    /// on, in place of [`max_bidi_streams`](quickset_quic::TransportConfig::max_bidi_streams) or `max_uni_streams`. It hears at
-    /// once of more. Fewer hold when as many are over: those that it was allowed it may still open.
+    /// Sets how many streams the peer may have open at a time: those that both sides send on ([`Dir::Bi`]) or
+    /// those that only it sends on ([`Dir::Uni`]). This replaces
+    /// [`max_bidi_streams`](quickset_quic::TransportConfig::max_bidi_streams) or `max_uni_streams`.
+    ///
+    /// A larger number holds at once. A smaller number holds only as streams end, since the peer may still
+    /// use those that it was allowed.
     pub fn set_max_streams(&self, dir: Dir, most: u64) {
         self.shared().lock().conn.set_max_streams(dir, most);
         self.shared().nudge();
     }
 
-    /// From now on the peer may have so many bytes on their way that were not read, on all streams together, in place of
-    /// what need has made of the window until now ([`max_connection_window`]), and it grows no more. One message of the
-    /// longest that are taken fits in any case. A larger window holds at once, a smaller one when as much was read.
+    /// Sets how many bytes the peer may send beyond what was read, on all streams together. This replaces
+    /// [`max_connection_window`], and the window no longer grows by itself. One message of the longest size
+    /// that we take fits in any case.
+    ///
+    /// A larger window holds at once, a smaller one when enough was read.
     ///
     /// [`max_connection_window`]: quickset_quic::TransportConfig::max_connection_window
     pub fn set_connection_window(&self, bytes: u64) {
@@ -373,14 +394,14 @@ impl Connection {
     }
 }
 
-/// How a connection moves, from [`Connection::moves`] on. It keeps the connection open.
+/// The moves of a connection, from [`Connection::moves`] on. This handle keeps the connection open.
 pub struct Moves {
     owner: Arc<Owner>,
     seen: u64,
 }
 
 impl Moves {
-    /// Waits for the next one. Of more than eight that nobody asked for the oldest are forgotten. Dropping the future loses
+    /// Waits for the next move. If nobody asks, the eight newest moves are kept. Dropping the future loses
     /// nothing.
     ///
     /// # Errors

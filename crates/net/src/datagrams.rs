@@ -21,13 +21,13 @@ use crate::wakers::Seat;
 /// How a datagram is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DatagramOptions {
-    /// From then on it is not sent any more; `None`: it may wait for ever.
+    /// The time after which the datagram is no longer sent; `None` if it may wait for ever.
     pub deadline: Option<Deadline>,
-    /// What happens when the send queue has no room for it.
+    /// What happens when the send queue has no room for the datagram.
     pub when_full: WhenFull,
 }
 
-/// A datagram that was sent, and what becomes of it. It may be dropped; the datagram does not mind.
+/// A handle of a datagram that was sent. It tells what becomes of the datagram. Dropping it changes nothing.
 pub struct SentDatagram {
     owner: Arc<Owner>,
     name: DatagramTicket,
@@ -35,13 +35,14 @@ pub struct SentDatagram {
 
 /// Unreliable datagrams (RFC 9221): whole, in one packet each, sent once or not at all.
 impl Connection {
-    /// The longest datagram, in bytes, that can be sent now; `None` when the peer takes none. It changes with the path.
+    /// Returns the length of the longest datagram that can be sent now, in bytes, or `None` if the peer takes
+    /// no datagrams. It changes with the path.
     pub fn max_datagram_len(&self) -> Option<usize> {
         self.shared().lock().conn.max_datagram_len()
     }
 
-    /// Sends a datagram, without copying it; waits until the send queue has room. Dropping the future before it is ready
-    /// means that the datagram was not sent.
+    /// Sends a datagram without copying it. The call waits until the send queue has room. If the future is
+    /// dropped before it is ready, the datagram was not sent.
     ///
     /// # Errors
     /// When the peer takes none, or none that is so long, or the connection is over.
@@ -64,7 +65,7 @@ impl Connection {
         sent
     }
 
-    /// Sends a datagram at once, or not, as `how` says, and tells what becomes of it.
+    /// Sends a datagram now or not at all, as `how` says, and returns a handle that tells what becomes of it.
     ///
     /// # Errors
     /// When the send queue is full and the oldest are to be kept; else like [`send_datagram`](Self::send_datagram).
@@ -81,13 +82,14 @@ impl Connection {
         Ok(SentDatagram { owner: self.owner().clone(), name })
     }
 
-    /// Datagrams that wait to be sent, and their bytes: how far the application is ahead of the network.
+    /// Returns how many datagrams wait to be sent, and how many bytes they have: how far the application is
+    /// ahead of the network.
     pub fn unsent_datagrams(&self) -> (usize, usize) {
         self.shared().lock().conn.unsent_datagrams()
     }
 
-    /// The next datagram of the peer, in the order of arrival. Those that nobody takes in time make room for later ones.
-    /// Dropping the future loses nothing.
+    /// Waits for the peer's next datagram, in the order of arrival. Datagrams that nobody reads in time are
+    /// dropped for later ones. Dropping the future loses nothing.
     ///
     /// # Errors
     /// When the connection is over and all that came was taken.
@@ -105,19 +107,20 @@ impl Connection {
         .await
     }
 
-    /// The next datagram of the peer if it is there already.
+    /// Returns the peer's next datagram if it is there already.
     pub fn try_read_datagram(&self) -> Option<Bytes> {
         self.shared().lock().conn.next_datagram()
     }
 
-    /// What datagrams are among streams: all of them together have their turns as one stream of this priority would, from the
-    /// start one of urgency 3 and weight 1.
+    /// Sets the priority of datagrams among streams. All datagrams together take turns like one stream of
+    /// this priority; unless told otherwise, one of urgency 3 and weight 1.
     pub fn set_datagram_priority(&self, priority: Priority) {
         self.shared().lock().conn.set_datagram_priority(priority);
         self.shared().nudge();
     }
 
-    /// Hangs all datagrams under the last of these classes; see [`SendStream::set_class`](crate::SendStream::set_class).
+    /// Puts all datagrams into the last of these classes; see
+    /// [`SendStream::set_class`](crate::SendStream::set_class).
     ///
     /// # Errors
     /// When there are too many classes, or too many one below the other. Nothing has changed then.
@@ -127,22 +130,24 @@ impl Connection {
         result
     }
 
-    /// How urgent datagrams are, 0 (most) to 7; 3 from the start. Among streams of the same urgency they have their turns
-    /// as one stream would.
+    /// Sets how urgent datagrams are: 0 (most) to 7 (least), 3 unless told otherwise. Among streams of the
+    /// same urgency they take turns like one stream.
     pub fn set_datagram_urgency(&self, urgency: u8) {
         self.shared().lock().conn.set_datagram_urgency(urgency);
         self.shared().nudge();
     }
 
-    /// How datagrams are repaired from now on. What repairs the streams of the connection does not repair datagrams, and
-    /// none is ever sent again. The time of [`Reliability::within`] is for messages.
+    /// Sets how datagrams are repaired from now on. Protection of the connection's streams does not cover
+    /// datagrams, and no datagram is ever sent again. The time of [`Reliability::within`] counts for messages
+    /// only.
     pub fn set_datagram_reliability(&self, reliability: impl Into<Reliability>) {
         let reliability = reliability.into();
         self.shared().lock().conn.set_datagram_protection(reliability.protection());
         self.shared().nudge();
     }
 
-    /// Datagrams sent so far belong together, a picture or a tick of a game: behind them, repair may be sent at once.
+    /// Says that the datagrams sent so far belong together, like those of a picture or of a tick of a game,
+    /// so that repair may be sent right behind them.
     pub fn flush_datagrams(&self) {
         self.shared().lock().conn.flush_datagrams();
         self.shared().nudge();
@@ -150,7 +155,8 @@ impl Connection {
 }
 
 impl SentDatagram {
-    /// Waits for what becomes of the datagram. [`DatagramOutcome::Lost`] also when the connection ends before that is known.
+    /// Waits until it is known what became of the datagram. The outcome is also [`DatagramOutcome::Lost`] if
+    /// the connection ends first.
     pub async fn outcome(&self) -> DatagramOutcome {
         let seat = Seat::new(|| self.owner.shared.lock(), |state| state.datagrams.tickets.waiting(self.name));
         let lost = |state: &State| state.conn.closed().map(|_| DatagramOutcome::Lost);

@@ -18,10 +18,11 @@ use crate::reliability::Reliability;
 use crate::shared::Owner;
 use crate::wakers::Seat;
 
-/// Sends messages: whole, and between two [fences](Self::fence) delivered in whatever order they arrive.
+/// Sends messages on a stream. Each message arrives whole. Messages between two [fences](Self::fence) are
+/// delivered in whatever order they arrive, and no message crosses a fence.
 ///
-/// Dropping it finishes the stream, as if by [`finish`](Self::finish), unless it was reset: what was sent is
-/// delivered.
+/// Dropping the sender finishes the stream like [`finish`](Self::finish), unless it was reset: messages sent
+/// so far are still delivered.
 pub struct MessageSender {
     owner: Arc<Owner>,
     id: StreamId,
@@ -29,14 +30,14 @@ pub struct MessageSender {
     within: Option<Duration>,
 }
 
-/// A message that was sent, and what becomes of it. It may be dropped; the message does not mind.
+/// A handle of a message that was sent. It tells what becomes of the message. Dropping it changes nothing.
 pub struct Ticket {
     owner: Arc<Owner>,
     id: StreamId,
     name: TicketId,
 }
 
-/// Until when a message must have arrived to be of use, or a datagram must have left.
+/// The time by which a message must have arrived to be of use, or by which a datagram must have left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deadline {
     /// So long after it was given to be sent.
@@ -63,7 +64,7 @@ impl MessageSender {
         self.id
     }
 
-    /// The same with this [`Reliability`].
+    /// Returns the same sender with this [`Reliability`].
     #[must_use]
     pub fn with(mut self, reliability: impl Into<Reliability>) -> Self {
         let reliability = reliability.into();
@@ -72,8 +73,8 @@ impl MessageSender {
         self
     }
 
-    /// Sends a message, without copying it; waits until the send buffer has room. Dropping the future before it is
-    /// ready means that the message was not sent.
+    /// Sends a message without copying it. The call waits until the send buffer has room. If the future is
+    /// dropped before it is ready, the message was not sent.
     ///
     /// # Errors
     /// See [`SendError`].
@@ -82,8 +83,10 @@ impl MessageSender {
         poll_fn(|cx| self.poll_send(cx, &message, When { deadline, next: None })).await
     }
 
-    /// Sends a message that is of use until `deadline` only: if it cannot be met it is dropped before it is sent,
-    /// or given up once it is lost. The time begins with this call, and waiting for room is part of it.
+    /// Sends a message that is of use only until `deadline`. If the deadline cannot be met, the message is
+    /// dropped before it is sent, or given up once it is lost.
+    ///
+    /// The time begins with this call: waiting for room is part of it.
     ///
     /// # Errors
     /// See [`SendError`].
@@ -92,8 +95,9 @@ impl MessageSender {
         poll_fn(|cx| self.poll_send(cx, &message, When { deadline: Some(deadline), next: None })).await
     }
 
-    /// The same, and says in one go when the message behind it will be sent: by the time that
-    /// [`next_message_at`](Self::next_message_at) does, this one may be on its way, with repair right behind it.
+    /// Does what [`send_by`](Self::send_by) does, and says in the same step when the next message will be
+    /// sent. A later call of [`next_message_at`](Self::next_message_at) could come when this message is
+    /// already on its way with repair behind it.
     ///
     /// # Errors
     /// See [`SendError`].
@@ -121,15 +125,15 @@ impl MessageSender {
         }
     }
 
-    /// A fence: messages sent from here on are delivered after all that were sent before.
+    /// Sets a fence: messages sent after it are delivered after all messages sent before it.
     pub fn fence(&mut self) {
         // On a stream that has ended there is nothing left to fence.
         let _ = self.owner.shared.lock().conn.fence(self.id);
         self.owner.shared.nudge();
     }
 
-    /// With `ordered` every message is followed by a fence: they are delivered in the order in which they were
-    /// sent.
+    /// Sets whether every message is followed by a fence. If so, messages are delivered in the order in which
+    /// they were sent.
     pub fn set_ordered(&mut self, ordered: bool) {
         let _ = self.owner.shared.lock().conn.set_ordered(self.id, ordered);
         self.owner.shared.nudge();
@@ -141,21 +145,24 @@ impl MessageSender {
         self.owner.shared.nudge();
     }
 
-    /// Whether lost messages are sent again, as they are from the start. Without that a message is abandoned
-    /// as soon as a part of it is lost, and its outcome is how the sender learns that something newer is due:
-    /// the *latest* order of a screen.
+    /// Sets whether lost messages are sent again; they are unless told otherwise.
+    ///
+    /// If not, a message is abandoned as soon as a part of it is lost. Its outcome tells the sender that
+    /// something newer is due. This is the *latest* order of a screen.
     pub fn set_resend(&mut self, resend: bool) {
         let _ = self.owner.shared.lock().conn.set_resend(self.id, resend);
         self.owner.shared.nudge();
     }
 
-    /// What the stream is among its siblings; see [`SendStream::set_priority`](crate::SendStream::set_priority).
+    /// Sets the priority of the stream among its siblings; see
+    /// [`SendStream::set_priority`](crate::SendStream::set_priority).
     pub fn set_priority(&mut self, priority: Priority) {
         let _ = self.owner.shared.lock().conn.set_priority(self.id, priority);
         self.owner.shared.nudge();
     }
 
-    /// Hangs the stream under the last of these classes; see [`SendStream::set_class`](crate::SendStream::set_class).
+    /// Puts the stream into the last of these classes; see
+    /// [`SendStream::set_class`](crate::SendStream::set_class).
     ///
     /// # Errors
     /// As there.
@@ -165,29 +172,32 @@ impl MessageSender {
         result
     }
 
-    /// How urgent the messages are, 0 (most) to 7; 3 from the start. Less urgent data waits for more urgent.
+    /// Sets how urgent the messages are: 0 (most) to 7 (least), 3 unless told otherwise. Less urgent data
+    /// waits for more urgent data.
     pub fn set_urgency(&mut self, urgency: u8) {
         let _ = self.owner.shared.lock().conn.set_urgency(self.id, urgency);
         self.owner.shared.nudge();
     }
 
-    /// How the messages are protected against loss from now on; see [`Protection`]. Messages sent before may gain by it
-    /// too. It has no effect unless [`has_fec`](crate::Connection::has_fec).
+    /// Sets how messages are protected against loss from now on; see [`Protection`]. Messages sent before may
+    /// gain by it too. Without [`has_fec`](crate::Connection::has_fec) it has no effect.
     pub fn set_protection(&mut self, protection: &Protection) {
         // A stream that is through has nothing to protect.
         let _ = self.owner.shared.lock().conn.set_protection(self.id, protection);
         self.owner.shared.nudge();
     }
 
-    /// The application waits for the answer to what it has sent: protection may add repair behind it. Fences are such
-    /// places already.
+    /// Says that the application now waits for an answer to the messages sent so far, so that protection may
+    /// add repair behind them. Each fence says so already.
     pub fn flush(&mut self) {
         let _ = self.owner.shared.lock().conn.flush(self.id);
         self.owner.shared.nudge();
     }
 
-    /// Says when the next message will be sent, if that is known: repair for this one may then travel with it, or must
-    /// not wait for it. Forgotten with the next message; it promises nothing.
+    /// Says when the next message will be sent, if that is known. Repair for this message can then travel
+    /// with the next one, or must not wait for it.
+    ///
+    /// This is a hint and no promise. It holds until the next message.
     pub fn next_message_at(&mut self, at: Option<Instant>) {
         let shared = &self.owner.shared;
         let at = at.map(|at| shared.line.clock.time(at));
@@ -195,13 +205,13 @@ impl MessageSender {
         shared.nudge();
     }
 
-    /// Bytes of messages that are yet to be sent, for the first time or again.
+    /// Returns how many bytes of messages wait to be sent, for the first time or again.
     pub fn unsent(&self) -> u64 {
         self.owner.shared.lock().conn.unsent(self.id).unwrap_or(0)
     }
 
-    /// Waits until at most so many bytes are [unsent](Self::unsent): time to encode what is newest, where it would only
-    /// grow old in a full buffer. Dropping the future loses nothing.
+    /// Waits until at most `bytes` bytes are [unsent](Self::unsent). This is the time to encode what is
+    /// newest, which would only grow old in a full buffer. Dropping the future loses nothing.
     ///
     /// # Errors
     /// When the connection is over.
@@ -220,7 +230,7 @@ impl MessageSender {
         .await
     }
 
-    /// What the messages have come to so far: how many arrived in time, late, or not at all. All of them once
+    /// Returns how many messages arrived in time, late, or not at all. It covers all messages once
     /// [`finished`](Self::finished) has returned.
     pub fn stats(&self) -> MessageStats {
         let state = self.owner.shared.lock();
@@ -228,14 +238,16 @@ impl MessageSender {
         state.conn.message_stats(self.id).or_else(kept).unwrap_or_default()
     }
 
-    /// Whether messages go in the order of sending, whatever their deadlines, which then only say when a message is given up.
-    /// Otherwise that with the closest deadline goes first. To be said before the first message with a deadline.
+    /// Sets whether messages leave in the order in which they were sent. Deadlines then only say when a
+    /// message is given up. Otherwise the message with the closest deadline leaves first.
+    ///
+    /// Call this before the first message with a deadline.
     pub fn set_first_come(&mut self, first_come: bool) {
         // One that is through sends no more messages.
         let _ = self.owner.shared.lock().conn.set_first_come(self.id, first_come);
     }
 
-    /// What becomes of all messages, from here on, in the order in which it is learnt.
+    /// Returns the outcomes of all messages from here on, in the order in which they are learnt.
     pub fn outcomes(&self) -> Outcomes {
         Outcomes::new(self.owner.clone(), self.id)
     }
@@ -245,7 +257,8 @@ impl MessageSender {
         self.owner.supersede(self.id, ticket)
     }
 
-    /// Ends the stream behind what was sent. Does not wait: see [`finished`](Self::finished).
+    /// Ends the stream behind the messages sent so far. The call does not wait: see
+    /// [`finished`](Self::finished).
     ///
     /// # Errors
     /// When the stream has ended already, or the connection.
@@ -264,7 +277,7 @@ impl MessageSender {
         result
     }
 
-    /// Waits until the fate of all messages is settled and the peer knows of the end. Without
+    /// Waits until the outcome of every message is known and the peer knows of the end. Without
     /// [`finish`](Self::finish) it waits for the end of the connection.
     ///
     /// # Errors
@@ -273,7 +286,7 @@ impl MessageSender {
         self.owner.finished(self.id).await.map_err(SendError::from)
     }
 
-    /// Gives the stream up: what has not arrived does not matter any more, and the peer is told `code`.
+    /// Gives up the stream. Messages that have not arrived are no longer sent, and the peer is told `code`.
     pub fn reset(&mut self, code: u64) {
         let mut woken = Vec::new();
         let mut state = self.owner.shared.lock();
@@ -287,8 +300,9 @@ impl MessageSender {
         woken.into_iter().for_each(Waker::wake);
     }
 
-    /// Gives up the messages behind one: that and those before it arrive, as far as their deadlines allow, and then the peer
-    /// is told `code`. All have their outcomes; [`reset`](Self::reset) takes the promise back.
+    /// Gives up the messages behind `last`. That message and those before it still arrive, as far as their
+    /// deadlines allow, and then the peer is told `code`. All messages have outcomes. [`reset`](Self::reset)
+    /// gives up the rest as well.
     ///
     /// # Errors
     /// When the peer takes no such resets, or the stream is through.
@@ -366,8 +380,8 @@ impl Drop for MessageSender {
 }
 
 impl Ticket {
-    /// Waits until it is known what became of the message. [`Outcome::Abandoned`] as well when the connection
-    /// or the stream ends before that is known. Dropping the future loses nothing.
+    /// Waits until it is known what became of the message. The outcome is also [`Outcome::Abandoned`] if the
+    /// connection or the stream ends first. Dropping the future loses nothing.
     pub async fn outcome(&self) -> Outcome {
         let seat =
             Seat::new(|| self.owner.shared.lock(), |state| state.slot(self.id).tickets.waiting(self.name));

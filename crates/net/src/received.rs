@@ -10,26 +10,26 @@ use quickset_quic::{self as quic, StreamId};
 use crate::error::ReceiveError;
 use crate::shared::Owner;
 
-/// Receives messages.
+/// Receives messages from a stream.
 ///
-/// Dropping it before the end asks the peer to send no more, as if by [`stop`](Self::stop) with code 0.
+/// Dropping the receiver before the end asks the peer to send no more, like [`stop`](Self::stop) with code 0.
 pub struct MessageReceiver {
     owner: Arc<Owner>,
     id: StreamId,
     ended: bool,
 }
 
-/// A message as it was sent, with its history.
+/// A message that was received, and its history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// What was sent.
+    /// The bytes that were sent.
     pub payload: Bytes,
-    /// Tells segments apart, which lie between two fences: messages with the same number may have overtaken each
-    /// other, a greater number comes later in the sender's order.
+    /// The number of the segment, which is what lies between two fences. Messages of the same segment may
+    /// have overtaken each other. A message of a greater number was sent later.
     pub segment: u64,
-    /// When its last byte arrived.
+    /// The time at which its last byte arrived.
     pub completed: Instant,
-    /// When everything before its fence was there and it could be read.
+    /// The time at which everything before its fence had arrived, so that it could be read.
     pub released: Instant,
 }
 
@@ -44,19 +44,19 @@ impl MessageReceiver {
         self.id
     }
 
-    /// Whether something of it came as early data, before the handshake was through: an attacker can send it again. See
-    /// [`RecvStream::is_early`](crate::RecvStream::is_early).
+    /// Returns whether a part of it came as early data, before the handshake was complete, so that an
+    /// attacker may have replayed it. See [`RecvStream::is_early`](crate::RecvStream::is_early).
     pub fn is_early(&self) -> bool {
         self.owner.shared.lock().conn.came_early(self.id)
     }
 
-    /// The next message that its fences let go; `None` when there are no more. After an error, too, there are no
-    /// more. Dropping the future loses nothing.
+    /// Waits for the next message that its fences let pass. It returns `None` after the last message, and
+    /// after an error. Dropping the future loses nothing.
     pub async fn next(&mut self) -> Option<Result<Message, ReceiveError>> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// The next message if it is there already. `Some(None)` when there are no more.
+    /// Returns the next message if it is there already. `Some(None)` means that there are no more.
     pub fn try_next(&mut self) -> Option<Option<Result<Message, ReceiveError>>> {
         match self.take(None) {
             Poll::Ready(next) => Some(next),
@@ -64,7 +64,7 @@ impl MessageReceiver {
         }
     }
 
-    /// Asks the peer to send no more, with a code for its application. What was not read is gone.
+    /// Asks the peer to send no more, with a code for its application. Messages that were not read are lost.
     pub fn stop(mut self, code: u64) {
         self.give_up(code);
     }
@@ -148,7 +148,7 @@ impl Drop for MessageReceiver {
 }
 
 impl Message {
-    /// How long fences held the complete message back.
+    /// Returns how long fences held back the complete message.
     pub fn blocked(&self) -> Duration {
         self.released.saturating_duration_since(self.completed)
     }

@@ -16,7 +16,7 @@ use crate::unordered::UnorderedStream;
 
 /// The receiving half of a stream.
 ///
-/// Dropping it before its end was read asks the peer to send no more, as if by [`stop`](Self::stop) with code 0.
+/// Dropping it before its end was read asks the peer to send no more, like [`stop`](Self::stop) with code 0.
 pub struct RecvStream {
     owner: Arc<Owner>,
     id: StreamId,
@@ -30,20 +30,22 @@ impl RecvStream {
         Self { owner, id, end: None }
     }
 
-    /// The id of the stream.
+    /// Returns the id of the stream.
     pub fn id(&self) -> StreamId {
         self.id
     }
 
-    /// Whether something of it came as early data, before the handshake was through: an attacker can send it again. What
-    /// does harm when it is done twice waits for [`Connection::connected`](crate::Connection::connected) and for the
-    /// peer's word, or is refused.
+    /// Returns whether a part of the data came as early data, before the handshake was complete, so that an
+    /// attacker may have replayed it.
+    ///
+    /// If doing something twice would do harm, wait for
+    /// [`Connection::connected`](crate::Connection::connected) first, or refuse to do it.
     pub fn is_early(&self) -> bool {
         self.owner.shared.lock().conn.came_early(self.id)
     }
 
-    /// The next bytes in order, at least 1 and at most `max` of them, as they lie in memory; `None` at the end of
-    /// the stream. Dropping the future loses nothing.
+    /// Waits for the next bytes in order and returns them as they lie in memory: at least 1 byte and at most
+    /// `max`. It returns `None` at the end of the stream. Dropping the future loses nothing.
     ///
     /// # Errors
     /// See [`ReadError`].
@@ -54,9 +56,9 @@ impl RecvStream {
         Ok((n > 0).then_some(chunk))
     }
 
-    /// Fills `chunks` from the front with what is there, in order and as it lies in memory, and returns how many
-    /// it filled: at least one, or 0 at the end of the stream. Cheaper than chunk by chunk. Dropping the future
-    /// loses nothing.
+    /// Fills `chunks` from the front with the bytes that are there, in order and as they lie in memory. It
+    /// returns how many chunks it filled: at least one, or 0 at the end of the stream. This is cheaper than
+    /// chunk by chunk. Dropping the future loses nothing.
     ///
     /// # Errors
     /// See [`ReadError`].
@@ -64,8 +66,8 @@ impl RecvStream {
         poll_fn(|cx| self.poll_chunks(cx, usize::MAX, chunks)).await
     }
 
-    /// Copies what is there into `buffer` and returns how many bytes that was; `None` at the end of the stream.
-    /// Dropping the future loses nothing.
+    /// Copies the bytes that are there into `buffer` and returns how many, or `None` at the end of the
+    /// stream. Dropping the future loses nothing.
     ///
     /// # Errors
     /// See [`ReadError`].
@@ -74,7 +76,7 @@ impl RecvStream {
         Ok((n > 0 || buffer.is_empty()).then_some(n))
     }
 
-    /// All of the stream, of `limit` bytes at most. Dropping the future loses what was read of it.
+    /// Reads all of the stream, up to `limit` bytes. Dropping the future loses the bytes read so far.
     ///
     /// # Errors
     /// See [`ReadToEndError`].
@@ -95,8 +97,8 @@ impl RecvStream {
         }
     }
 
-    /// The same stream, to be read as its bytes come and not in order: what follows a loss need not wait. It is handed back
-    /// when something of it was read.
+    /// Turns the stream into one that is read as its bytes arrive and not in order, so that bytes behind a
+    /// loss need not wait.
     ///
     /// # Errors
     /// When something was read, or its end was.
@@ -110,8 +112,9 @@ impl RecvStream {
         Ok(unordered)
     }
 
-    /// The same stream as one of messages, as [`Connection::accept_messages`](crate::Connection::accept_messages) would have
-    /// given it: for applications whose peers open both kinds.
+    /// Turns the stream into one of messages, as
+    /// [`Connection::accept_messages`](crate::Connection::accept_messages) would have returned it. This is
+    /// for applications whose peers open both kinds.
     ///
     /// # Errors
     /// The stream itself, when something of it was read, or its end was, or it is one for both directions: there the other
@@ -127,7 +130,7 @@ impl RecvStream {
         Ok(messages)
     }
 
-    /// Asks the peer to send no more, with a code for its application. What was not read is gone.
+    /// Asks the peer to send no more, with a code for its application. Bytes that were not read are lost.
     pub fn stop(mut self, code: u64) {
         self.give_up(code);
     }

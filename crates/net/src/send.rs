@@ -18,8 +18,8 @@ use crate::wakers::Seat;
 
 /// The sending half of a stream.
 ///
-/// Dropping it finishes the stream, as if by [`finish`](Self::finish), unless it was reset: what was written
-/// is delivered. To say that it is incomplete, [`reset`](Self::reset) it.
+/// Dropping it finishes the stream like [`finish`](Self::finish), unless it was reset: data written so far is
+/// still delivered. To tell the peer that the data is incomplete, [`reset`](Self::reset) the stream.
 pub struct SendStream {
     owner: Arc<Owner>,
     id: StreamId,
@@ -32,26 +32,26 @@ impl SendStream {
         Self { owner, id, written: 0 }
     }
 
-    /// The id of the stream.
+    /// Returns the id of the stream.
     pub fn id(&self) -> StreamId {
         self.id
     }
 
-    /// Bytes taken so far by the verbs that write. Whoever drops a future of [`write_all`](Self::write_all) sees
-    /// here how far it got.
+    /// Returns how many bytes were written so far. After dropping a future of [`write_all`](Self::write_all)
+    /// this tells how far it got.
     pub fn written(&self) -> u64 {
         self.written
     }
 
-    /// The same with this [`Reliability`].
+    /// Returns the same stream with this [`Reliability`].
     #[must_use]
     pub fn with(mut self, reliability: impl Into<Reliability>) -> Self {
         self.set_protection(reliability.into().protection());
         self
     }
 
-    /// Writes bytes from the front of `data`, as many as there is room for, and returns how many; waits until
-    /// there is some. Dropping the future before it is ready means that nothing was written.
+    /// Writes as many bytes from the front of `data` as there is room for, and returns how many. The call
+    /// waits until there is room for some. If the future is dropped before it is ready, nothing was written.
     ///
     /// # Errors
     /// See [`WriteError`].
@@ -59,8 +59,8 @@ impl SendStream {
         poll_fn(|cx| self.poll_write_bytes(cx, data)).await
     }
 
-    /// Writes all of `data`. Dropping the future leaves some of it written: [`written`](Self::written) says how
-    /// much.
+    /// Writes all of `data`. If the future is dropped, a part of it may have been written:
+    /// [`written`](Self::written) tells how much.
     ///
     /// # Errors
     /// See [`WriteError`].
@@ -72,8 +72,9 @@ impl SendStream {
         Ok(())
     }
 
-    /// Takes bytes from the front of `data` without copying them, as many as there is room for; waits until
-    /// there is some. Dropping the future loses nothing: what was not taken stays in `data`.
+    /// Takes as many bytes from the front of `data` as there is room for, without copying them. The call
+    /// waits until there is room for some. If the future is dropped, bytes that were not taken are still in
+    /// `data`.
     ///
     /// # Errors
     /// See [`WriteError`].
@@ -81,8 +82,8 @@ impl SendStream {
         poll_fn(|cx| self.poll_write_some(cx, data)).await
     }
 
-    /// Writes all of `chunk` without copying it. Dropping the future leaves some of it written:
-    /// [`written`](Self::written) says how much.
+    /// Writes all of `chunk` without copying it. If the future is dropped, a part of it may have been
+    /// written: [`written`](Self::written) tells how much.
     ///
     /// # Errors
     /// See [`WriteError`].
@@ -93,7 +94,8 @@ impl SendStream {
         Ok(())
     }
 
-    /// Ends the stream behind what was written. Does not wait: see [`finished`](Self::finished).
+    /// Ends the stream behind the bytes written so far. The call does not wait: see
+    /// [`finished`](Self::finished).
     ///
     /// # Errors
     /// When the stream has ended already, or the connection.
@@ -112,8 +114,8 @@ impl SendStream {
         result
     }
 
-    /// Waits until all that was written, and the end, have arrived. Without [`finish`](Self::finish) it waits for
-    /// the end of the connection.
+    /// Waits until all bytes and the end of the stream have arrived. Without [`finish`](Self::finish) it
+    /// waits for the end of the connection.
     ///
     /// # Errors
     /// When the peer wants no more, or the connection ended before. When the stream was reset: as soon as the peer knows,
@@ -122,8 +124,8 @@ impl SendStream {
         self.owner.finished(self.id).await
     }
 
-    /// Waits until the peer wants no more of the stream, and returns its code; `None` when all has arrived
-    /// instead.
+    /// Waits until the peer wants no more of the stream, and returns the peer's code. It returns `None` once
+    /// everything has arrived instead.
     ///
     /// # Errors
     /// When the stream was reset here, as [`finished`](Self::finished) says, or the connection ended before.
@@ -135,15 +137,15 @@ impl SendStream {
         }
     }
 
-    /// Gives the stream up: what has not arrived does not matter any more, and the peer is told `code`.
+    /// Gives up the stream. Bytes that have not arrived are no longer sent, and the peer is told `code`.
     pub fn reset(&mut self, code: u64) {
         // A stream that is through needs no reset.
         let _ = self.owner.shared.lock().conn.reset(self.id, code);
         self.owner.shared.nudge();
     }
 
-    /// Gives the stream up behind its first `reliable` bytes: these arrive, the rest need not, and then the peer is told
-    /// `code`. Another call, or [`reset`](Self::reset), can only take back a part of the promise.
+    /// Gives up the stream behind its first `reliable` bytes. These bytes still arrive, the rest may not, and
+    /// then the peer is told `code`. Another call, or [`reset`](Self::reset), can only promise less.
     ///
     /// # Errors
     /// When the peer takes no such resets, or the stream is through.
@@ -153,9 +155,11 @@ impl SendStream {
         result
     }
 
-    /// What the stream is among its siblings: those under the same [class](Self::set_class), or without one. Its data waits for
-    /// that of more urgent ones, and has its share by weight among those of the same urgency. From the start: urgency 3,
-    /// weight 1, of use in parts.
+    /// Sets the priority of the stream among its siblings, which are the streams of the same
+    /// [class](Self::set_class) or those without a class. Its data waits for that of more urgent siblings.
+    /// Siblings of the same urgency share by weight.
+    ///
+    /// Unless told otherwise a stream has urgency 3 and weight 1, and its data is of use in parts.
     ///
     /// ```no_run
     /// # use quickset_net::{Class, ClassError, Priority, SendStream};
@@ -172,9 +176,12 @@ impl SendStream {
         self.owner.shared.nudge();
     }
 
-    /// Hangs the stream under the last of these classes, the first of which is below the connection itself; with none, below
-    /// that. It keeps its own priority. Classes that are missing are made, those that exist get the priority that is given
-    /// here; each goes with the last stream under it.
+    /// Puts the stream into the last of these classes. The first class is a child of the connection, and each
+    /// other class is a child of the one before it. With no class the stream is a child of the connection
+    /// itself.
+    ///
+    /// The stream keeps its own priority. Classes that do not exist are made; those that exist get the
+    /// priority given here. A class goes with the last stream in it.
     ///
     /// # Errors
     /// When there are too many classes, or too many one below the other, or the stream is through. Nothing has changed then.
@@ -184,37 +191,39 @@ impl SendStream {
         result
     }
 
-    /// How urgent the stream's data is, 0 (most) to 7; 3 from the start. Less urgent data waits for more urgent.
+    /// Sets how urgent the stream's data is: 0 (most) to 7 (least), 3 unless told otherwise. Less urgent data
+    /// waits for more urgent data.
     pub fn set_urgency(&mut self, urgency: u8) {
         // A stream that is through has nothing to be urgent about.
         let _ = self.owner.shared.lock().conn.set_urgency(self.id, urgency);
         self.owner.shared.nudge();
     }
 
-    /// Puts the stream's data before that of all urgencies, until [`set_urgency`](Self::set_urgency): for what everything
-    /// else waits for.
+    /// Sends the stream's data before that of every urgency, until the next
+    /// [`set_urgency`](Self::set_urgency). This is for data that everything else waits for.
     pub fn set_critical(&mut self) {
         let _ = self.owner.shared.lock().conn.set_critical(self.id);
         self.owner.shared.nudge();
     }
 
-    /// Whether the data is of use in parts; true from the start. Such streams of the same urgency take turns; those that are
-    /// not are sent one after the other, in the order in which they were opened.
+    /// Sets whether the data is of use in parts; it is unless told otherwise. Such streams of the same
+    /// urgency take turns. Other streams are sent one after the other, in the order in which they were
+    /// opened.
     pub fn set_incremental(&mut self, incremental: bool) {
         let _ = self.owner.shared.lock().conn.set_incremental(self.id, incremental);
         self.owner.shared.nudge();
     }
 
-    /// How the data is protected against loss from now on; see [`Protection`]. It has no effect unless
-    /// [`has_fec`](crate::Connection::has_fec).
+    /// Sets how the data is protected against loss from now on; see [`Protection`]. Without
+    /// [`has_fec`](crate::Connection::has_fec) it has no effect.
     pub fn set_protection(&mut self, protection: &Protection) {
         // A stream that is through has nothing to protect.
         let _ = self.owner.shared.lock().conn.set_protection(self.id, protection);
         self.owner.shared.nudge();
     }
 
-    /// The application waits for the answer to what it has written: where it ends, protection may add repair. It sends
-    /// nothing earlier.
+    /// Says that the application now waits for an answer to the bytes written so far, so that protection may
+    /// add repair behind them. Nothing is sent earlier because of it.
     pub fn flush(&mut self) {
         let _ = self.owner.shared.lock().conn.flush(self.id);
         self.owner.shared.nudge();

@@ -14,103 +14,128 @@ use crate::path::MtuDiscovery;
 use crate::protect::Fec;
 use crate::streams;
 
-/// How a connection behaves. The defaults suit an interactive application on the Internet.
+/// How a connection behaves. The defaults suit an interactive application on the Internet; `with_` methods
+/// change one of them each.
 // sizes: settings that stand for themselves, and of which most stay as they are.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TransportConfig {
-    /// The QUIC versions that are spoken, in order of preference: 1 and 2 (RFC 9369), others are passed over. A client
-    /// begins with the first, and when the server speaks others goes on with the first of those (RFC 9368 §2.1). A server
-    /// goes on in the one of them that its client likes best, within the same handshake (§2.3).
+    /// The QUIC versions that we speak, in order of preference: 1 and 2 (RFC 9369). Others are passed over.
+    ///
+    /// A client begins with the first version. If the server does not speak it, the client goes on with the
+    /// first version that both speak (RFC 9368 §2.1). A server takes the version that its client prefers
+    /// among those that both speak, within the same handshake (§2.3).
     pub versions: Vec<Version>,
-    /// The version that a client begins with instead, one of `versions`: a server that does not know the first of them
-    /// costs no round trip then, and one that does goes on in it. `None`: the first.
+    /// The version that a client begins with in place of the first of `versions`, of which it must be one. If
+    /// a server may not know the first version, this saves a round trip, and a server that does know it still
+    /// moves to it. `None`: the first.
     pub first_version: Option<Version>,
-    /// Streams of each kind that the peer may have open at a time.
+    /// How many streams of both directions the peer may have open at a time.
     pub max_bidi_streams: u64,
-    /// See [`max_bidi_streams`](Self::max_bidi_streams).
+    /// How many streams the peer may have open at a time that only it sends on.
     pub max_uni_streams: u64,
-    /// Receive window of a stream at the start, in bytes; it grows by need up to `max_stream_window`.
+    /// The receive window of a stream at the start, in bytes. It grows by need up to `max_stream_window`.
     pub stream_window: u64,
-    /// Receive window of a stream at most, in bytes.
+    /// The largest receive window of a stream, in bytes.
     pub max_stream_window: u64,
-    /// Receive window of the connection at most, in bytes. It starts at one and a half stream windows.
+    /// The largest receive window of the connection, in bytes. The window begins at one and a half stream
+    /// windows.
     pub max_connection_window: u64,
-    /// Bytes that a stream's sending half holds, sent or not, before `write` takes no more; 0 stands for 1.
+    /// How many bytes the sending half of a stream holds, sent or not, before `write` takes no more; 0 means
+    /// 1.
     pub send_buffer: u64,
-    /// Bytes that the sending halves of all streams hold together, before those take no more that hold 16 KiB each; no less
-    /// than `send_buffer` of one. A peer that asks for much and takes nothing makes us hold this much.
+    /// How many bytes the sending halves of all streams hold together. Beyond it, streams that hold 16 KiB or
+    /// more take no more. It is at least `send_buffer`.
+    ///
+    /// This is how much a peer that asks for much and takes nothing makes us hold.
     pub connection_send_buffer: u64,
-    /// The connection ends when nothing is heard for this long (RFC 9000 §10.1); `None`: never. While something waits for
-    /// its acknowledgement, at least eight packets that ask for it fall into that, none more than half a second, or a
-    /// round trip, behind the one before.
+    /// The silence after which the connection ends (RFC 9000 §10.1); `None`: it never ends by silence.
+    ///
+    /// While data waits for its acknowledgement, we send at least eight packets in this time that ask for
+    /// one. The gap between two of them is at most half a second, or a round trip if that is longer.
     pub idle_timeout: Option<Duration>,
-    /// A PING after this much silence keeps the connection alive; `None`: no keep-alive.
+    /// The silence after which a PING keeps the connection alive; `None`: nothing does.
     pub keep_alive: Option<Duration>,
-    /// A client that awaits data, of a request that it has made or of a stream that brings much, or credit for what it has
-    /// to send, asks with a PING whether it can still be reached when it has heard nothing for this long, or for three probe
-    /// timeouts (up to a second of them) or twice the pauses that its server makes, if these are longer. A server whose
-    /// client got another port from a NAT learns the new one by that: a client that only receives says nothing else that
-    /// could tell. In one silence it asks again, each time after twice as long, up to a sixth of `idle_timeout`; not in
-    /// place of that: who does not answer is gone as early as without, and who does nothing but answer when it has run from
-    /// the sixth answer on. `None`: never.
+    /// The silence after which a client that waits for something asks with a PING whether the server can
+    /// still reach it; `None`: it never asks.
+    ///
+    /// A NAT may give a client that only receives a new port. The server learns of the new port only from a
+    /// packet of the client. So a client asks when it waits for data of a request, for more of a stream, or
+    /// for credit. It waits longer than this if three probe timeouts (up to a second of them) or twice the
+    /// usual pauses of the server are longer.
+    ///
+    /// In one silence it asks again and again, each time after twice as long, up to a sixth of
+    /// `idle_timeout`. `idle_timeout` still counts: a peer that does not answer is gone as early as without
+    /// these questions, and for a peer that does nothing but answer, the time runs from its sixth answer on.
     pub ask_after: Option<Duration>,
-    /// How long the handshake may take; at least eight probes fall into that. A client that is through with it, and has not heard yet that its server is
-    /// (RFC 9001 §4.1.2), gives up after as long a silence, whatever `idle_timeout` says.
+    /// How long the handshake may take. At least eight probes are sent in this time.
+    ///
+    /// A client whose handshake is complete may not know yet that the server's is (RFC 9001 §4.1.2). It gives
+    /// up after this much silence, whatever `idle_timeout` says.
     pub handshake_timeout: Duration,
-    /// The largest UDP payload sent, in bytes, 1200 to 65,507, until a larger one is found. Larger than the path's MTU
-    /// loses packets, all of them unless `mtu_discovery` is there to notice.
+    /// The largest UDP payload that is sent until a larger one is found, in bytes: 1200 to 65,507. If it is
+    /// larger than what the path takes, packets are lost; all of them, unless `mtu_discovery` notices.
     pub mtu: u16,
-    /// The search for larger UDP payloads, by path (RFC 8899); `None`: `mtu` it is.
+    /// The search for larger UDP payloads on each path (RFC 8899); `None`: payloads are of `mtu` bytes.
     pub mtu_discovery: Option<MtuDiscovery>,
-    /// How long we may delay acknowledgements (RFC 9000 §13.2.1).
+    /// The longest time by which we delay an acknowledgement (RFC 9000 §13.2.1).
     pub max_ack_delay: Duration,
-    /// The shortest delay of acknowledgements that the peer may ask for, in whole microseconds, and what lies at least
-    /// between two that it did not ask for. When it is not below `max_ack_delay`, the peer cannot ask
-    /// (draft-ietf-quic-ack-frequency).
+    /// The shortest delay of acknowledgements that the peer may ask for, in whole microseconds. Two
+    /// acknowledgements that the peer did not ask for are at least this far apart.
+    ///
+    /// If it is not below `max_ack_delay`, the peer cannot ask (draft-ietf-quic-ack-frequency).
     pub min_ack_delay: Duration,
-    /// How acknowledgements act, and how often the peer is asked for them.
+    /// How acknowledgements act, and how often we ask the peer for them.
     pub acks: AckPolicy,
-    /// The RTT assumed before there is a sample (RFC 9002 §6.2.2), a minute at most: after three times as long, a first flight
-    /// without an answer is sent again. `None`: what the endpoint's last connection to the same address found, or a Retry
-    /// took, 33 to 333 ms; where neither is known, 100 ms for a client and 333 ms for a server.
+    /// The RTT that is assumed before there is a sample (RFC 9002 §6.2.2), a minute at most. A first flight
+    /// without an answer is sent again after three times as long.
+    ///
+    /// `None`: the RTT of the endpoint's last connection to the same address, or of a Retry, between 33 and
+    /// 333 ms. If neither is known, a client assumes 100 ms and a server 333 ms.
     pub initial_rtt: Option<Duration>,
     /// The congestion controller.
     pub congestion: cc::Algorithm,
-    /// The largest message of a fenced stream that we take, in bytes, at least 1200; `None` does not
-    /// offer fenced streams.
+    /// The largest message of a fenced stream that we take, in bytes, at least 1200; `None`: we do not offer
+    /// fenced streams.
     pub fenced_streams: Option<u64>,
-    /// Streams of each kind that the peer may have open at a time and that carry messages, at least 1. A message
-    /// of which parts are missing is held beyond the window of the connection, so this times `fenced_streams`, for
-    /// each kind, is what that may cost. Every new stream counts until its first STREAM frame shows that it carries
-    /// bytes: a peer that knows fenced streams is allowed no more new ones than this at once, and those up to
-    /// `max_bidi_streams` and `max_uni_streams` as they turn out to carry bytes.
+    /// How many streams of each direction that carry messages the peer may have open at a time, at least 1.
+    ///
+    /// A message of which parts are missing is held beyond the window of the connection. This number times
+    /// `fenced_streams`, for each direction, is what that may cost.
+    ///
+    /// A new stream counts until its first STREAM frame shows that it carries bytes. So a peer that knows
+    /// fenced streams may open no more than this many at once, and up to `max_bidi_streams` and
+    /// `max_uni_streams` only as they turn out to carry bytes.
     pub max_fenced_streams: u64,
-    /// Classes that streams may hang under, at most, each counted once ([`set_class`](crate::Connection::set_class)).
+    /// How many classes there may be, each counted once ([`set_class`](crate::Connection::set_class)).
     pub max_classes: usize,
-    /// Forward erasure correction: what of it we offer, and what protects our streams. `None` does not offer it.
+    /// Forward erasure correction: what we offer, and what protects our streams. `None`: we do not offer it.
     pub fec: Option<Fec>,
-    /// Who may move from one address to another, and where to.
+    /// Who may move to another address, and where to.
     pub migration: Migration,
-    /// Unreliable datagrams (RFC 9221): whether we take any, and how many wait.
+    /// Unreliable datagrams (RFC 9221): whether we take any, and how many may wait.
     pub datagrams: DatagramConfig,
-    /// We take streams that are reset behind a part that arrives all the same (RESET_STREAM_AT,
-    /// draft-ietf-quic-reliable-stream-reset); the peer may reset its streams so then.
+    /// Whether the peer may reset a stream behind a part that still arrives (RESET_STREAM_AT,
+    /// draft-ietf-quic-reliable-stream-reset).
     pub reset_stream_at: bool,
-    /// The fixed bit of packets is 0 or 1 by chance where the peer takes that, and we take it (RFC 9287), so that nothing on
-    /// the way comes to rely on it. `false` for a socket that others than QUIC share, and that tells them apart by this
-    /// bit; a server must then not have offered it within the last seven days, for which its clients may remember that.
+    /// Whether the fixed bit of packets is random where the peer takes that, and whether we take it (RFC
+    /// 9287). Networks then cannot come to rely on the bit.
+    ///
+    /// Set it to `false` on a socket that is shared with other protocols and tells them apart by this bit. A
+    /// server must then not have offered it within the last seven days, for which its clients may remember
+    /// the offer.
     pub grease_quic_bit: bool,
-    /// Early data (0-RTT): what a client sends before the handshake is through, and what a server reads of it. It can
-    /// be replayed; `None`: none is sent and none is taken.
+    /// Early data (0-RTT): what a client sends before the handshake is complete, and what a server reads of
+    /// it. An attacker can replay it. `None`: none is sent and none is taken.
     pub early_data: Option<EarlyData>,
-    /// Whether packets are marked as ECN-capable on paths that keep the marks (RFC 9000 §13.4): queues then tell us of
-    /// congestion before they overflow. Marks of the peer are counted and reported in any case.
+    /// Whether packets are marked as ECN-capable on paths that keep the marks (RFC 9000 §13.4), so that
+    /// queues can tell us of congestion before they overflow. Marks of the peer are always counted and
+    /// reported.
     pub ecn: bool,
-    /// Whether a segmentation offload is worth filling: more than one packet in a batch.
+    /// Whether one call may send a batch of several packets by segmentation offload.
     pub gso: bool,
-    /// The memory that these connections share with others of the process, each within the limits above; `None`: those are
-    /// all. A server refuses clients for whom nothing is left.
+    /// The memory that these connections share with others of the process, each of them within the limits
+    /// above. A server refuses clients for whom no memory is left. `None`: only the limits above count.
     pub budget: Option<Budget>,
     /// Where connections leave their traces; `None`: nowhere.
     #[cfg(feature = "qlog")]
@@ -216,20 +241,22 @@ impl Default for TransportConfig {
     }
 }
 
-/// Connection migration (RFC 9000 §9). That a NAT gives the peer another address is never in its power, and is always
-/// tolerated, within the handshake, too.
+/// Connection migration (RFC 9000 §9). A peer cannot help that a NAT gives it another address: that is always
+/// tolerated, even within the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Migration {
-    /// Whether clients may move by their own will; `false` is announced (disable_active_migration).
+    /// Whether clients may move of their own accord. `false` is announced to the peer
+    /// (disable_active_migration).
     pub allowed: bool,
-    /// As a client, whether to go where the server would rather be reached (preferred_address), if it can be reached
+    /// Whether a client goes to the address that the server prefers (preferred_address), if it can be reached
     /// there.
     pub follow: bool,
-    /// As a server, where it would rather be reached. The endpoint must receive what is sent there and be able to send
-    /// from there: another address of its own machine, of the port that its socket has, or one that is forwarded to it.
+    /// Where a server would rather be reached. The endpoint must receive what is sent there, and must be able
+    /// to send from there: it is another address of the same machine with the port of the socket, or one that
+    /// is forwarded to it.
     pub preferred_v4: Option<SocketAddrV4>,
-    /// The same over IPv6. A client takes the address of the family that it has connected by.
+    /// The same over IPv6. A client takes the address of the family by which it has connected.
     pub preferred_v6: Option<SocketAddrV6>,
 }
 

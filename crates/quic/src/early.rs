@@ -16,12 +16,12 @@ use quickset_wire::{Side, TransportParams};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct EarlyData {
-    /// A client's: what becomes of what was sent early when the server does not take it.
+    /// On a client: what becomes of early data that the server does not take.
     pub refused: Refused,
-    /// A server's: the bytes of early packets that it reads in a connection before the handshake is through. Those
-    /// beyond are dropped, and come again as 1-RTT data.
+    /// On a server: how many bytes of early packets it reads of a connection before the handshake is
+    /// complete. Packets beyond that are dropped, and come again as 1-RTT data.
     pub max_bytes: u64,
-    /// A server's: which clients it reads early data of; `None`: all of them.
+    /// On a server: decides of which clients it reads early data; `None`: of all.
     pub gate: Option<EarlyGate>,
 }
 

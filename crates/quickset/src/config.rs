@@ -32,7 +32,7 @@ pub struct ServerConfig {
     token_key: Option<Arc<[u8; 32]>>,
 }
 
-/// How connections to servers are made. To be kept: a later connection with the same configuration resumes the
+/// How connections to servers are made. Keep it: a later connection with the same configuration resumes the
 /// TLS session of an earlier one.
 #[derive(Clone)]
 pub struct ClientConfig {
@@ -47,21 +47,22 @@ pub struct ClientConfig {
     quic: quickset_quic::ClientConfig,
 }
 
-/// Whether clients prove who they are. What they prove is not judged here: the application does, by
+/// Whether clients prove who they are. The application judges who is welcome, by
 /// [`Peer::fingerprint`](crate::Peer::fingerprint).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClientAuth {
-    /// They are not asked.
+    /// Clients are not asked.
     #[default]
     None,
-    /// They are asked, and may have nothing to show.
+    /// Clients are asked, and may show nothing.
     Optional,
-    /// Without a certificate there is no connection.
+    /// A client without a certificate is refused.
     Mandatory,
 }
 
 impl ServerConfig {
-    /// A server that proves to be `identity` and speaks the application protocols `alpn`, the best first.
+    /// Makes a server that proves to be `identity` and speaks the application protocols `alpn`, in order of
+    /// preference.
     ///
     /// # Errors
     /// See [`ConfigError`].
@@ -115,39 +116,45 @@ impl ServerConfig {
         })
     }
 
-    /// How its connections behave. What is said by itself ([`with_fec`](Self::with_fec),
-    /// [`with_protection`](Self::with_protection), [`with_early_data`](Self::with_early_data)) counts beside it, whichever
-    /// comes first. Otherwise it stands as a whole. Unless told, it is [`TransportConfig::default`].
+    /// Sets how the connections behave, [`TransportConfig::default`] unless told otherwise.
+    ///
+    /// [`with_fec`](Self::with_fec), [`with_protection`](Self::with_protection) and
+    /// [`with_early_data`](Self::with_early_data) count beside it, whichever is called first.
     #[must_use]
     pub fn with_transport(mut self, transport: TransportConfig) -> Self {
         self.transport.set_whole(transport);
         self
     }
 
-    /// What of forward erasure correction is offered: how much is kept for decoding, and what protects streams that have
-    /// no [`Reliability`](crate::Reliability) of their own. `None`: nothing is offered, decoded or repaired. Unless
-    /// told, it is offered and protects nothing that does not ask for it. Stands for `fec` of
-    /// [`with_transport`](Self::with_transport), whichever comes first.
+    /// Sets what forward erasure correction is offered: how much is kept for decoding, and what protects
+    /// streams that have no [`Reliability`](crate::Reliability) of their own. With `None` nothing is offered,
+    /// decoded or repaired.
+    ///
+    /// Unless told otherwise it is offered, and protects only streams that ask for it. It replaces `fec` of
+    /// [`with_transport`](Self::with_transport), whichever is called first.
     #[must_use]
     pub fn with_fec(mut self, fec: impl Into<Option<Fec>>) -> Self {
         self.transport.set_fec(fec.into());
         self
     }
 
-    /// Protects all streams that have no [`Reliability`](crate::Reliability) of their own. Stands for `protection` of
-    /// [`with_fec`](Self::with_fec), whichever comes first; where that says `None`, nothing is protected.
+    /// Protects all streams that have no [`Reliability`](crate::Reliability) of their own. It replaces
+    /// `protection` of [`with_fec`](Self::with_fec), whichever is called first; if that says `None`, nothing
+    /// is protected.
     #[must_use]
     pub fn with_protection(mut self, protection: Protection) -> Self {
         self.transport.set_protection(protection);
         self
     }
 
-    /// What its connections hold together comes from this budget, each within the limits of its
-    /// [transport](Self::with_transport), and a client for whom nothing is left is refused. Other endpoints, and servers of
-    /// other protocols, may share it. [`Budget::usage`](crate::Budget::usage) tells how often it said no, and
-    /// [`unpaid_packets`](crate::Stats::unpaid_packets) where that cost a connection something. Unless told, there is
-    /// none: connections hold what their limits allow. Stands for `budget` of [`with_transport`](Self::with_transport),
-    /// whichever comes first.
+    /// Takes the memory of all connections from this budget, within the limits of the
+    /// [transport](Self::with_transport). A client for whom no memory is left is refused. Other endpoints,
+    /// and servers of other protocols, may share the budget.
+    ///
+    /// [`Budget::usage`](crate::Budget::usage) tells how often it refused memory, and
+    /// [`unpaid_packets`](crate::Stats::unpaid_packets) what that cost a connection. Unless told otherwise
+    /// there is no budget, and connections hold what their limits allow. It replaces `budget` of
+    /// [`with_transport`](Self::with_transport), whichever is called first.
     ///
     /// ```
     /// # fn f(config: quickset::ServerConfig) {
@@ -162,22 +169,23 @@ impl ServerConfig {
         self
     }
 
-    /// Takes early data: what clients that were here before send before the handshake is through, a round trip sooner.
-    /// [`Endpoint::accept`](crate::Endpoint::accept) hands such connections out at once, and
-    /// [`RecvStream::is_early`](crate::RecvStream::is_early) tells what came so. Stands for `early_data` of
-    /// [`with_transport`](Self::with_transport), whichever comes first.
+    /// Takes early data: a client that was here before can send before the handshake is complete, a round
+    /// trip sooner. [`Endpoint::accept`](crate::Endpoint::accept) then returns its connection at once, and
+    /// [`RecvStream::is_early`](crate::RecvStream::is_early) tells which data is early. It replaces
+    /// `early_data` of [`with_transport`](Self::with_transport), whichever is called first.
     ///
-    /// **An attacker can send early data again.** This endpoint takes each once: a ticket is good once, the last 4096
-    /// are remembered, and what is older than its ticket says, by a minute, is not taken. Another endpoint, or this one
-    /// after a restart, takes none of it. Where several endpoints share a name, a client that was rejected by one sends
-    /// the same again by itself, so only what may be done twice belongs there.
+    /// **An attacker can replay early data.** This endpoint takes each piece once: a ticket is good for one
+    /// connection, the last 4096 tickets are remembered, and early data that is more than a minute older than
+    /// its ticket says is refused. Another endpoint, or this one after a restart, refuses it. Where
+    /// several endpoints share a name, one may take the data while another refuses it, and a client that was
+    /// refused sends it again by itself. So send early only what may be done twice.
     #[must_use]
     pub fn with_early_data(mut self, early: EarlyData) -> Self {
         self.transport.set_early(early);
         self
     }
 
-    /// Whether clients prove who they are; they do not unless told.
+    /// Sets whether clients prove who they are; they do not unless told.
     ///
     /// # Errors
     /// [`ConfigError::OwnVerifier`] behind [`from_rustls`](Self::from_rustls): a verifier that is there stays.
@@ -189,8 +197,8 @@ impl ServerConfig {
         Ok(self)
     }
 
-    /// Takes the key exchange of clients by these groups, of which each client's favourite is chosen; unless told by
-    /// X25519MLKEM768, x25519, secp256r1 and secp384r1.
+    /// Sets the groups by which keys are exchanged. Of these the server takes the one that a client prefers.
+    /// Unless told otherwise they are X25519MLKEM768, x25519, secp256r1 and secp384r1.
     ///
     /// # Errors
     /// [`ConfigError::NoGroup`]; [`ConfigError::OwnProvider`] behind [`from_rustls`](Self::from_rustls).
@@ -199,26 +207,30 @@ impl ServerConfig {
         Ok(self)
     }
 
-    /// Connections at most, 10,000 unless told, those in their handshake included. Whoever is through with the handshake keeps
-    /// its place, and when all are, further clients are refused; handshakes make room for each other, as
-    /// [`quic::ServerConfig`](quickset_quic::ServerConfig) has it. An application that would rather decide itself whom it keeps
-    /// has a limit of its own, below this one, and closes connections: those count no more.
+    /// Sets the most connections at a time, with those in their handshake; 10,000 unless told otherwise.
+    ///
+    /// A connection whose handshake is complete keeps its place. When all places are taken by such
+    /// connections, further clients are refused. Handshakes make room for each other, as
+    /// [`quic::ServerConfig`](quickset_quic::ServerConfig) describes. An application that wants to decide
+    /// which connections it keeps sets a limit of its own below this one and closes connections: closed
+    /// connections do not count.
     #[must_use]
     pub fn with_max_connections(mut self, max: usize) -> Self {
         self.max_connections = max;
         self
     }
 
-    /// When clients must prove their address before anything is kept for them; unless told, when 100 that have not are in their
-    /// handshakes, or a quarter of [`with_max_connections`](Self::with_max_connections) if that is less.
+    /// Sets when clients must prove their address before the server keeps anything for them. Unless told
+    /// otherwise they must while 100 unproven clients are in their handshakes, or a quarter of
+    /// [`with_max_connections`](Self::with_max_connections) if that is less.
     #[must_use]
     pub fn with_retry(mut self, retry: RetryPolicy) -> Self {
         self.retry = retry;
         self
     }
 
-    /// Asks `gate` about each client that there is room for: whether it is taken, refused or left without an answer, or
-    /// must prove its address.
+    /// Asks `gate` about each client for which there is room. The gate takes it, refuses it, leaves it
+    /// without an answer, or has it prove its address.
     ///
     /// ```
     /// # use std::net::{IpAddr, Ipv4Addr};
@@ -237,54 +249,59 @@ impl ServerConfig {
         self
     }
 
-    /// Lets a server that comes back after a crash tell the clients of before that their connections are gone (RFC 9000 §10.3): at
-    /// their next packet they have [`Closed::Reset`](crate::Closed::Reset), and connect again. The key is 32 bytes of entropy that
-    /// the server keeps in a file; unless told, each endpoint has one of its own, and such clients wait for their idle timeout.
+    /// Lets a server that comes back after a crash tell its former clients that their connections are gone
+    /// (RFC 9000 §10.3). A client learns of it with its next packet ([`Closed::Reset`](crate::Closed::Reset))
+    /// and connects again. The key is 32 random bytes, which the server keeps in a file. Unless told
+    /// otherwise each endpoint has a key of its own, and clients wait for their idle timeout.
     ///
-    /// Who knows the key can end the connections of the endpoint. So can everybody where two endpoints have it at a time: one of
-    /// them tells what ends the connections of the other (§21.11).
+    /// Keep the key secret: who knows it can end the connections of the endpoint. Two endpoints must not use
+    /// the same key at the same time: anybody could make one of them end connections of the other (§21.11).
     #[must_use]
     pub fn with_reset_key(mut self, key: [u8; 32]) -> Self {
         self.reset_key = Some(Arc::new(key));
         self
     }
 
-    /// Lets a server that comes back honour the address validation tokens of before (RFC 9000 §8.1): who was here in the last
-    /// 14 days, at the same address, need not prove it again when the server asks all for that. The key is 32 bytes of entropy
-    /// that the server keeps in a file; unless told, each endpoint has one of its own. It may be that of
-    /// [`with_reset_key`](Self::with_reset_key): what is made of it for the one tells nothing of the other.
+    /// Lets a server that comes back honour its former address validation tokens (RFC 9000 §8.1): a client
+    /// that was here in the last 14 days from the same address need not prove its address again. The key is
+    /// 32 random bytes, which the server keeps in a file. Unless told otherwise each endpoint has a key of
+    /// its own. It may be the key of [`with_reset_key`](Self::with_reset_key): what is derived for one use
+    /// tells nothing of the other.
     ///
-    /// Tokens are dated by the system's clock then. Those that were used are forgotten with the endpoint: one can be used once
-    /// more behind each restart, by who has read it on its way and sends from the same address (§8.1.4).
+    /// Tokens are then dated by the system's clock. The endpoint forgets used tokens when it ends, so that
+    /// after a restart somebody who has read a token on its way, and sends from the same address, can use it
+    /// once more (§8.1.4).
     #[must_use]
     pub fn with_token_key(mut self, key: [u8; 32]) -> Self {
         self.token_key = Some(Arc::new(key));
         self
     }
 
-    /// Appends the secrets of connections to the file that the environment variable `SSLKEYLOGFILE` names, for
-    /// analysers; in place of a `key_log` that there may be. Who reads the file reads the connections.
+    /// Appends the secrets of connections to the file that the environment variable `SSLKEYLOGFILE` names,
+    /// for analysers. It replaces a `key_log` of rustls. Who can read the file can read the connections.
     #[must_use]
     pub fn with_key_log(mut self) -> Self {
         self.key_log = true;
         self
     }
 
-    /// Who the server is; `None` where a resolver of [the application's](Self::from_rustls) says that of each client.
+    /// Returns who the server proves to be; `None` if a resolver of [the application](Self::from_rustls)
+    /// decides that for each client.
     pub fn identity(&self) -> Option<Identity> {
         self.identity.get()
     }
 
-    /// From now on the server proves to be this one, for example with the next certificate: in all handshakes that begin,
-    /// of endpoints that run with this configuration or a clone of it, too. Connections stay as they are. A resolver of
-    /// [the application's](Self::from_rustls) is not asked any more.
+    /// Changes who the server proves to be, for example when its certificate is renewed. It counts for all
+    /// handshakes that begin from now on, also on endpoints that already run with this configuration or a
+    /// clone of it. Connections stay as they are. A resolver of [the application](Self::from_rustls) is no
+    /// longer asked.
     pub fn set_identity(&self, identity: Identity) {
         self.identity.set(identity);
     }
 
-    /// TLS over TCP for the same server, with application protocols of its own, the best first: it proves to be the same, with
-    /// the next [`set_identity`](Self::set_identity) too. TLS 1.3 and nothing older, unless the application
-    /// [configured it](Self::from_rustls); no early data.
+    /// Returns a configuration of TLS over TCP for the same server, with these application protocols in order
+    /// of preference. It proves to be the same, also after [`set_identity`](Self::set_identity). It speaks
+    /// TLS 1.3 only, unless the application [configured it](Self::from_rustls), and takes no early data.
     pub fn tls(&self, alpn: &[&str]) -> Arc<rustls::ServerConfig> {
         let mut tls = self.rustls();
         tls.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
@@ -322,7 +339,7 @@ impl ServerConfig {
         self.tls.server(self.identity.clone())
     }
 
-    /// The same in the words of the core, for those who drive its machines themselves.
+    /// Returns the configuration as the core has it, for those who drive its machines themselves.
     pub fn quic(&self) -> quickset_quic::ServerConfig {
         let transport = self.transport.merged();
         let mut tls = self.rustls();
@@ -349,7 +366,8 @@ impl ServerConfig {
 }
 
 impl ClientConfig {
-    /// A client that believes servers by `trust` and offers the application protocols `alpn`, the best first.
+    /// Makes a client that accepts servers by `trust` and offers the application protocols `alpn`, in order
+    /// of preference.
     ///
     /// # Errors
     /// See [`ConfigError`].
@@ -390,45 +408,51 @@ impl ClientConfig {
         this.renewed()
     }
 
-    /// How its connections behave. What is said by itself ([`with_fec`](Self::with_fec),
-    /// [`with_protection`](Self::with_protection), [`with_early_data`](Self::with_early_data)) counts beside it, whichever
-    /// comes first. Otherwise it stands as a whole. Unless told, it is [`TransportConfig::default`].
+    /// Sets how the connections behave, [`TransportConfig::default`] unless told otherwise.
+    ///
+    /// [`with_fec`](Self::with_fec), [`with_protection`](Self::with_protection) and
+    /// [`with_early_data`](Self::with_early_data) count beside it, whichever is called first.
     #[must_use]
     pub fn with_transport(mut self, transport: TransportConfig) -> Self {
         self.transport.set_whole(transport);
         self.settled()
     }
 
-    /// What of forward erasure correction is offered: how much is kept for decoding, and what protects streams that have
-    /// no [`Reliability`](crate::Reliability) of their own. `None`: nothing is offered, decoded or repaired. Unless
-    /// told, it is offered and protects nothing that does not ask for it. Stands for `fec` of
-    /// [`with_transport`](Self::with_transport), whichever comes first.
+    /// Sets what forward erasure correction is offered: how much is kept for decoding, and what protects
+    /// streams that have no [`Reliability`](crate::Reliability) of their own. With `None` nothing is offered,
+    /// decoded or repaired.
+    ///
+    /// Unless told otherwise it is offered, and protects only streams that ask for it. It replaces `fec` of
+    /// [`with_transport`](Self::with_transport), whichever is called first.
     #[must_use]
     pub fn with_fec(mut self, fec: impl Into<Option<Fec>>) -> Self {
         self.transport.set_fec(fec.into());
         self.settled()
     }
 
-    /// Protects all streams that have no [`Reliability`](crate::Reliability) of their own. Stands for `protection` of
-    /// [`with_fec`](Self::with_fec), whichever comes first; where that says `None`, nothing is protected.
+    /// Protects all streams that have no [`Reliability`](crate::Reliability) of their own. It replaces
+    /// `protection` of [`with_fec`](Self::with_fec), whichever is called first; if that says `None`, nothing
+    /// is protected.
     #[must_use]
     pub fn with_protection(mut self, protection: Protection) -> Self {
         self.transport.set_protection(protection);
         self.settled()
     }
 
-    /// Proves to be `identity` when the server asks. A resolver of [the application's](Self::from_rustls) is not asked any
-    /// more.
+    /// Sets what the client proves to be when the server asks. A resolver of [the
+    /// application](Self::from_rustls) is no longer asked.
     #[must_use]
     pub fn with_identity(mut self, identity: Identity) -> Self {
         self.identity = Some(identity);
         self.renewed()
     }
 
-    /// Offers to exchange keys by these groups, the best first: for that the hello holds a share. A server that insists on
-    /// another one of them costs a round trip (RFC 8446 §4.1.4), once, and is begun with by that from then on. Unless told,
-    /// they are X25519MLKEM768, x25519, secp256r1 and secp384r1, with shares of the first two. What is known of servers is
-    /// forgotten.
+    /// Sets the groups by which keys are exchanged, in order of preference. The hello holds a key share for
+    /// the first. Unless told otherwise they are X25519MLKEM768, x25519, secp256r1 and secp384r1, with shares
+    /// for the first two.
+    ///
+    /// A server that insists on another group of the list costs a round trip (RFC 8446 §4.1.4) once: later
+    /// connections to it begin with that group. This call forgets what was learnt of servers.
     ///
     /// ```
     /// use quickset::{ClientConfig, Group, Trust};
@@ -445,9 +469,9 @@ impl ClientConfig {
         Ok(self.renewed())
     }
 
-    /// Lets connections to servers that were connected to before begin with data: see
-    /// [`Connecting::into_early`](crate::Connecting::into_early), without which nothing is sent early. Stands for
-    /// `early_data` of [`with_transport`](Self::with_transport), whichever comes first.
+    /// Allows connections to begin with data if their server was connected to before: see
+    /// [`Connecting::into_early`](crate::Connecting::into_early), without which nothing is sent early. It
+    /// replaces `early_data` of [`with_transport`](Self::with_transport), whichever is called first.
     ///
     /// # Errors
     /// [`ConfigError::EarlyProtocols`] when more than one application protocol is offered.
@@ -461,7 +485,8 @@ impl ClientConfig {
         Ok(self.settled().renewed())
     }
 
-    /// Keeps the tickets of its sessions in `store` instead of a [`TicketMemory`] of its own. They are secrets.
+    /// Keeps the tickets of its sessions in `store`, which replaces a [`TicketMemory`] of its own. Tickets
+    /// are secrets.
     #[must_use]
     pub fn with_tickets(mut self, store: Arc<dyn TicketStore>) -> Self {
         self.tickets = Some(store);
@@ -475,7 +500,8 @@ impl ClientConfig {
         self.renewed()
     }
 
-    /// TLS over TCP with the same trust and identity, and application protocols of its own, the best first; no early data.
+    /// Returns a configuration of TLS over TCP with the same trust and identity, and with these application
+    /// protocols in order of preference. It sends no early data.
     pub fn tls(&self, alpn: &[&str]) -> Arc<rustls::ClientConfig> {
         let mut tls = self.tls.client(self.identity.as_ref());
         tls.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
@@ -501,7 +527,7 @@ impl ClientConfig {
         self
     }
 
-    /// The same in the words of the core, for those who drive its machines themselves.
+    /// Returns the configuration as the core has it, for those who drive its machines themselves.
     pub fn quic(&self) -> &quickset_quic::ClientConfig {
         &self.quic
     }

@@ -10,14 +10,14 @@ use quickset_tls::{EndpointSecrets, PeerCertificates};
 use crate::transport::sharing;
 use crate::{ClientConfig, Fingerprint, ServerConfig};
 
-/// A UDP socket with any number of connections. Clones are handles of the same one.
+/// A UDP socket with any number of connections. Clones are handles of the same endpoint.
 ///
-/// It takes connections when it has the configuration of a server, and begins them in either case. A task of
-/// the tokio runtime in which it was made drives it, until the last handle is gone and the last connection
+/// With the configuration of a server it takes connections; it can begin connections in either case. A task
+/// of the tokio runtime in which it was made drives it until the last handle is gone and the last connection
 /// has ended. All futures may be dropped at any point.
 ///
-/// Its connections tell one another of the losses on the way to a peer ([`Estimates`]), unless the configuration names
-/// another place for that.
+/// Its connections tell one another of losses on the way to a peer ([`Estimates`]), unless the configuration
+/// names another place for that.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     net: quickset_net::Endpoint,
@@ -32,26 +32,26 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// The peer of this connection, which has proved nothing before its handshake is through.
+    /// Returns the peer of this connection. Before the handshake is complete the peer has proved nothing.
     pub fn of(connection: &Connection) -> Self {
         let certificates = connection.peer_identity().and_then(|chain| chain.downcast().ok());
         Self { certificates: certificates.map(|chain| *chain) }
     }
 
-    /// Its chain of certificates, its own first; `None` when it showed none.
+    /// Returns its chain of certificates, its own first; `None` if it showed none.
     pub fn certificates(&self) -> Option<&PeerCertificates> {
         self.certificates.as_ref()
     }
 
-    /// What its key is known by; `None` when it showed no certificate.
+    /// Returns the fingerprint of its key; `None` if it showed no certificate.
     pub fn fingerprint(&self) -> Option<Fingerprint> {
         Fingerprint::of(self.certificates()?.first()?)
     }
 }
 
 impl Endpoint {
-    /// An endpoint that takes connections on `address`. Port 0 picks a free one: see
-    /// [`local_addr`](Self::local_addr). `[::]` takes IPv4 as well, where the system lets it.
+    /// Makes an endpoint that takes connections on `address`. With port 0 the system picks a free port: see
+    /// [`local_addr`](Self::local_addr). `[::]` takes IPv4 as well, where the system allows it.
     ///
     /// # Errors
     /// When the socket cannot be bound, or the system has no entropy.
@@ -62,7 +62,7 @@ impl Endpoint {
         Self::bind(address, &SocketConfig::default(), Some(config))
     }
 
-    /// An endpoint that only begins connections, on any port of all addresses.
+    /// Makes an endpoint that only begins connections, on any port of all addresses.
     ///
     /// # Errors
     /// See [`server`](Self::server).
@@ -73,7 +73,8 @@ impl Endpoint {
         Ok(Self { net: quickset_net::Endpoint::client(endpoint_config(None)?)?, estimates: Arc::default() })
     }
 
-    /// An endpoint on `address`, with a say in how its socket is used; it takes connections with `server` only.
+    /// Makes an endpoint on `address` whose socket is used as `socket` says. It takes connections only if
+    /// `server` is given.
     ///
     /// # Errors
     /// See [`server`](Self::server).
@@ -92,7 +93,7 @@ impl Endpoint {
         Ok(Self { net, estimates })
     }
 
-    /// An endpoint on a socket that is bound already.
+    /// Makes an endpoint on a socket that is already bound.
     ///
     /// # Errors
     /// See [`server`](Self::server).
@@ -111,13 +112,13 @@ impl Endpoint {
         Ok(Self { net, estimates })
     }
 
-    /// The address of the socket.
+    /// Returns the address of the socket.
     pub fn local_addr(&self) -> SocketAddr {
         self.net.local_addr()
     }
 
-    /// [`rebind`](Self::rebind) to a socket that is bound already, for those that have to be made in a way of their own
-    /// (bound to a device, protected from a VPN).
+    /// Does what [`rebind`](Self::rebind) does, on a socket that is already bound. This is for sockets that
+    /// must be made in a special way: bound to a device, or protected from a VPN.
     ///
     /// # Errors
     /// See [`rebind`](Self::rebind).
@@ -125,9 +126,11 @@ impl Endpoint {
         self.net.rebind_socket(bound, socket)
     }
 
-    /// Goes on with a new socket on `address`, after a change of networks for example: the connections that began here
-    /// tell their servers by themselves. Those that were taken from clients do not survive it, and an attempt to connect that is
-    /// under way may time out where the server is not one of ours.
+    /// Moves the endpoint to a new socket on `address`, for example after a change of networks. Connections
+    /// that began here tell their servers by themselves.
+    ///
+    /// Connections that were taken from clients do not survive it. An attempt to connect that is under way
+    /// may time out if the server is not one of Quickset.
     ///
     /// # Errors
     /// When the socket cannot be bound, or is of IPv4 where the old one was of IPv6; that one is kept then. When the runtime of
@@ -136,9 +139,9 @@ impl Endpoint {
         self.net.rebind(address, socket)
     }
 
-    /// Connects to the server at `address`. `name` is what its certificate is checked against, a host name or
-    /// an address; with a pinned key it is only told to the server. The future is ready with the connection, or with a
-    /// [`ConnectError`](crate::ConnectError); dropping it gives the attempt up.
+    /// Connects to the server at `address`. `name` is the host name or address that the server's certificate
+    /// is checked against; with a pinned key it is only sent to the server. Dropping the future gives up the
+    /// attempt. It fails with a [`ConnectError`](crate::ConnectError).
     pub fn connect(&self, address: SocketAddr, name: &str, config: &ClientConfig) -> Connecting {
         let quic = config.quic();
         let config = quickset_quic::ClientConfig {
@@ -148,46 +151,50 @@ impl Endpoint {
         self.net.connect(address, name, &config)
     }
 
-    /// The next connection of a client, its handshake complete, but for those whose
-    /// [early data](ServerConfig::with_early_data) is taken: these come at once; `None` when the endpoint is closed, and at once
-    /// when it takes none. Dropping the future loses nothing.
+    /// Waits for the next connection of a client whose handshake is complete. If the endpoint takes [early
+    /// data](ServerConfig::with_early_data), a connection with early data is returned before that. It returns
+    /// `None` when the endpoint is closed, or if it takes no connections. Dropping the future loses nothing.
     pub async fn accept(&self) -> Option<Connection> {
         self.net.accept().await
     }
 
-    /// Closes the endpoint and all its connections, at once, with a code and words (at most 256 bytes) for the
-    /// peers' applications. [`wait_idle`](Self::wait_idle) tells when the peers had time to hear of it.
+    /// Closes the endpoint and all its connections at once. The peers' applications get `code` and `reason`,
+    /// of which 256 bytes are sent at most. [`wait_idle`](Self::wait_idle) returns when the peers have had
+    /// time to hear of it.
     pub fn close(&self, code: u64, reason: &[u8]) {
         self.net.close(code, reason);
     }
 
-    /// Waits until no connection is left: each was closed, by either side, and the peer had time to hear of it.
+    /// Waits until no connection is left: each was closed by either side, and the peer has had time to hear
+    /// of it.
     pub async fn wait_idle(&self) {
         self.net.wait_idle().await;
     }
 
-    /// Takes no more connections, waits up to `patience` for those that there are to end by themselves, and
-    /// closes the rest with code 0, those of HTTP/3 with H3_NO_ERROR. True when all ended by themselves.
+    /// Takes no more connections, waits up to `patience` until the present ones end by themselves, and closes
+    /// the rest with code 0, or with H3_NO_ERROR for HTTP/3. It returns whether all ended by themselves.
     pub async fn shutdown(&self, patience: Duration) -> bool {
         self.net.shutdown(patience).await
     }
 
-    /// The same, and closes the rest with a code and words (at most 256 bytes) for the peers' applications.
+    /// Does what [`shutdown`](Self::shutdown) does, and closes the rest with `code` and `reason`, of which
+    /// 256 bytes are sent at most.
     pub async fn shutdown_with(&self, patience: Duration, code: u64, reason: &[u8]) -> bool {
         self.net.shutdown_with(patience, code, reason).await
     }
 
-    /// What the endpoint did so far.
+    /// Returns what the endpoint has counted so far.
     pub fn counters(&self) -> Counters {
         self.net.counters()
     }
 
-    /// What the endpoint and its connections did so far. Asks each connection: for now and then.
+    /// Returns what the endpoint and its connections have counted so far. It asks each connection, so call it
+    /// now and then and not often.
     pub fn stats(&self) -> EndpointStats {
         self.net.stats()
     }
 
-    /// Connections that have not ended, those still in their handshake included.
+    /// Returns how many connections have not ended, with those in their handshake.
     pub fn connections(&self) -> usize {
         self.net.connections()
     }

@@ -11,7 +11,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::Fingerprint;
 
-/// A chain of certificates with the key of the first: who a server, or a client, proves to be.
+/// A chain of certificates with the private key of the first: who a server or a client proves to be.
 #[derive(Clone)]
 pub struct Identity {
     certified: Arc<CertifiedKey>,
@@ -35,7 +35,7 @@ pub enum IdentityError {
 }
 
 impl Identity {
-    /// A new key (ECDSA, P-256) with a certificate that it signed itself, for the given host names and IP
+    /// Makes a new key (ECDSA, P-256) and a certificate that it signs itself, for these host names and IP
     /// addresses. Peers know it by its [`fingerprint`](Self::fingerprint).
     ///
     /// # Errors
@@ -46,9 +46,9 @@ impl Identity {
         Self::from_pem(&made.cert.pem(), &made.key_pair.serialize_pem())
     }
 
-    /// Like [`self_signed`](Self::self_signed), and what a page may trust by its hash
-    /// ([`certificate_hash`](Self::certificate_hash)): browsers take such a certificate for WebTransport only if it is good for
-    /// less than two weeks. This one is from an hour ago on, for thirteen days.
+    /// Does what [`self_signed`](Self::self_signed) does, with a certificate that a page may trust by its
+    /// hash ([`certificate_hash`](Self::certificate_hash)). For WebTransport browsers take such a certificate
+    /// only if it is valid for less than two weeks. This one is valid from an hour ago on, for thirteen days.
     ///
     /// # Errors
     /// See [`IdentityError`].
@@ -62,7 +62,7 @@ impl Identity {
         Self::from_pem(&params.self_signed(&key)?.pem(), &key.serialize_pem())
     }
 
-    /// From PEM text: the chain of certificates, the own one first, and its private key.
+    /// Reads PEM text: the chain of certificates, its own first, and the private key.
     ///
     /// # Errors
     /// See [`IdentityError`].
@@ -84,7 +84,7 @@ impl Identity {
         Ok(Self { certified: Arc::new(certified), certificate_pem: certificates.into(), key_pem: key.into() })
     }
 
-    /// What peers may pin.
+    /// Returns the fingerprint of the key, which peers may pin.
     ///
     /// # Panics
     /// Never: the certificate was read before.
@@ -93,8 +93,8 @@ impl Identity {
         Fingerprint::of(own).expect("the certificate was read before")
     }
 
-    /// The SHA-256 hash of the own certificate: what a page gives as `serverCertificateHashes` of a `WebTransport`. Unlike the
-    /// fingerprint, another certificate of the same key has another one.
+    /// Returns the SHA-256 hash of the certificate, which a page gives as `serverCertificateHashes` of a
+    /// `WebTransport`. Unlike the fingerprint it differs between two certificates of the same key.
     ///
     /// # Panics
     /// Never: there is a certificate.
@@ -104,12 +104,12 @@ impl Identity {
         hash.as_ref().try_into().expect("SHA-256 has 32 bytes")
     }
 
-    /// The chain of certificates as PEM.
+    /// Returns the chain of certificates as PEM.
     pub fn certificate_pem(&self) -> &str {
         &self.certificate_pem
     }
 
-    /// The private key as PEM: for a file that nobody else can read.
+    /// Returns the private key as PEM. Keep it in a file that nobody else can read.
     pub fn private_key_pem(&self) -> &str {
         &self.key_pem
     }

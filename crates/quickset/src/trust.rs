@@ -17,9 +17,9 @@ use crate::Fingerprint;
 use crate::groups::Groups;
 use crate::identity::provider;
 
-/// Whom a client believes to be the server.
+/// Which servers a client accepts.
 ///
-/// Whatever it is, the server proves in the handshake that it holds the key of its certificate.
+/// In any case the server proves in the handshake that it holds the key of its certificate.
 #[derive(Clone, Debug)]
 pub struct Trust(Kind);
 
@@ -43,8 +43,8 @@ pub enum TrustError {
 }
 
 impl Trust {
-    /// Whoever has a valid certificate for the server's name from one of these authorities, given as PEM (RFC 9001 §4.4,
-    /// RFC 9114 §3.1).
+    /// Accepts a server with a valid certificate for its name from one of these authorities, which are given
+    /// as PEM (RFC 9001 §4.4, RFC 9114 §3.1).
     ///
     /// # Errors
     /// See [`TrustError`].
@@ -57,17 +57,19 @@ impl Trust {
         if store.is_empty() { Err(TrustError::Pem) } else { Ok(Self(Kind::Roots(Arc::new(store)))) }
     }
 
-    /// Whoever holds the key with this fingerprint, whatever name and dates its certificate bears.
+    /// Accepts a server that holds the key with this fingerprint, whatever name and dates its certificate
+    /// bears.
     pub fn pinned(fingerprint: Fingerprint) -> Self {
         Self(Kind::Pinned(vec![fingerprint]))
     }
 
-    /// Whoever holds one of several keys: the present one, and the next.
+    /// Accepts a server that holds one of several keys, for example the present one and the next.
     pub fn pinned_any(fingerprints: impl IntoIterator<Item = Fingerprint>) -> Self {
         Self(Kind::Pinned(fingerprints.into_iter().collect()))
     }
 
-    /// Anybody: an attacker between the two ends reads and changes everything. For tests.
+    /// Accepts any server: an attacker between the two ends can read and change everything. This is for
+    /// tests.
     pub fn insecure() -> Self {
         Self(Kind::Anybody)
     }

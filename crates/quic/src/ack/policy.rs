@@ -9,15 +9,15 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AckPolicy {
-    /// A batch of received datagrams acts as one: one acknowledgement answers it, and what it acknowledged is acted on
-    /// once. Otherwise each datagram is answered before the next is looked at: more packets and more work, at the same
-    /// time.
+    /// Whether a batch of received datagrams acts as one: one acknowledgement answers it, and what it
+    /// acknowledges is processed once. Otherwise each datagram is answered before the next is read, which
+    /// takes more packets and more work at the same time.
     pub merging: bool,
-    /// Every so many packets of ours the peer is to acknowledge at the start, at least 1; with 2, what RFC 9000 has it
-    /// do anyway, it is not asked.
+    /// How many of our packets the peer acknowledges at once at the start, at least 1. With 2 the peer is not
+    /// asked, since RFC 9000 has it do so anyway.
     pub every: u64,
-    /// Fewer acknowledgements are asked for while so many come at a time that they must be what keeps the processor
-    /// busy, and more again when they do not. Otherwise `every` holds throughout, whatever the window.
+    /// Whether we ask for fewer acknowledgements while so many arrive at a time that they must be what keeps
+    /// the processor busy, and for more again when they do not. Otherwise `every` holds throughout.
     pub adaptive: bool,
 }
 

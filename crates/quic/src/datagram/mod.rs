@@ -35,16 +35,16 @@ use crate::stats::DatagramStats;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DatagramConfig {
-    /// The largest DATAGRAM frame that we take, in bytes, type and length included; 0: none is taken, and that is what
-    /// the peer is told. RFC 9221 §3 would have 65,535, whatever fits a packet.
+    /// The largest DATAGRAM frame that we take, in bytes with type and length. The peer is told this number;
+    /// 0 means that we take none. RFC 9221 §3 recommends 65,535, which takes whatever fits a packet.
     pub max_frame_size: u64,
-    /// Bytes that wait to be sent at most; a datagram that is larger than this waits alone.
+    /// How many bytes may wait to be sent. A datagram that is larger waits alone.
     pub send_bytes: usize,
-    /// Datagrams that wait to be sent at most, at least 1.
+    /// How many datagrams may wait to be sent, at least 1.
     pub send_count: usize,
-    /// Bytes that wait for the application at most; for those that come further the oldest are dropped.
+    /// How many bytes may wait for the application. When more come, the oldest datagrams are dropped.
     pub receive_bytes: usize,
-    /// Datagrams that wait for the application at most, at least 1.
+    /// How many datagrams may wait for the application, at least 1.
     pub receive_count: usize,
 }
 

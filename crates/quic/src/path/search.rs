@@ -2,17 +2,18 @@ use quickset_base::{Duration, Time};
 
 use crate::cc::Packet;
 
-/// What is looked for by datagrams that may be lost, and left when it turns out to be too large (RFC 8899, RFC 9000
-/// §14.3). Sizes are those of UDP payloads, in bytes.
+/// The search for the largest UDP payload of a path (RFC 8899, RFC 9000 §14.3). It sends datagrams that may
+/// be lost, and goes back when a size turns out to be too large. Sizes are those of UDP payloads, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MtuDiscovery {
-    /// What every path takes, at least 1200: where the search goes back to when large packets are lost only because
-    /// they are large.
+    /// A size that every path takes, at least 1200. The search goes back to it when large packets are lost
+    /// only because they are large.
     pub lowest: u16,
-    /// The most that is tried, up to 65,507, over IPv4; twenty less over IPv6. The peer may take less.
+    /// The largest size that is tried over IPv4, up to 65,507; over IPv6 it is 20 bytes less. The peer may
+    /// take less.
     pub highest: u16,
-    /// After so long it is looked again whether the path takes more (RFC 8899 §5.1.1).
+    /// How long after a search we look again whether the path takes more (RFC 8899 §5.1.1).
     pub interval: Duration,
 }
 

@@ -40,21 +40,24 @@ use crate::stats::FecStats;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Fec {
-    /// Source symbols that are kept of each session for decoding: the peer repairs no loss farther back. A round trip
-    /// of packets and a half is a good choice. 0: nothing is decoded, but repair may be sent. More than 2^20 is taken for
-    /// that.
+    /// How many source symbols of each session we keep for decoding. The peer cannot repair losses older than
+    /// that. One and a half round trips of packets is a good choice.
+    ///
+    /// 0: we decode nothing, but may send repair. The largest value is 2^20.
     pub window: u64,
-    /// Sessions that the peer may have at a time: one for each channel and code.
+    /// How many sessions the peer may have at a time. It needs one for each channel and code.
     pub sessions: u64,
-    /// The largest symbol that is taken, in bytes; symbols are never larger than a packet. `sessions` times `window`
-    /// times this is what decoding may cost.
+    /// The largest symbol that we take, in bytes; symbols are never larger than a packet. Decoding may cost
+    /// `sessions` times `window` times this much memory.
     pub symbol: u64,
-    /// The first packets of the peer, 0 to 62, whose data counts as symbols though it does not say so: those of a short
-    /// transfer, of which each byte is waited for. A copy of it is kept until as many packets more have come.
+    /// How many of the peer's first packets, 0 to 62, carry data that counts as symbols without being marked
+    /// as such. They are those of a short transfer, in which each byte is waited for. We keep a copy of this
+    /// data until as many more packets have come.
     pub unmarked: u64,
-    /// What protects streams that were given no protection of their own.
+    /// What protects streams that have no protection of their own.
     pub protection: policy::Protection,
-    /// Where connections to the same peer tell one another of its losses; `None`: each begins without knowledge.
+    /// Where connections to the same peer tell one another of its losses; `None`: each begins without
+    /// knowledge.
     pub estimates: Option<Arc<Estimates>>,
 }
 
