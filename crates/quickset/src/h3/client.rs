@@ -8,15 +8,16 @@ use quickset_net::{Connection, LayerTaken};
 use super::http::{Exchange, Http, Link, or_wait};
 use super::{Content, HttpError, Sender};
 
-/// A client on a connection. Clones are handles of the same one.
+/// A client on a connection. Clones are handles of the same client.
 ///
-/// With the last handle of it and of its requests the connection ends.
+/// The connection ends with the last handle of the client and of its requests.
 #[derive(Clone, Debug)]
 pub struct Client {
     link: Arc<Link>,
 }
 
-/// The answer to a request, to be waited for. Dropping it tells the server that it is not wanted.
+/// The answer to a request, which is to be waited for. Dropping it tells the server that the answer is not
+/// wanted.
 #[derive(Debug)]
 pub struct Answer {
     /// Its end is the answer's.
@@ -25,7 +26,8 @@ pub struct Answer {
 }
 
 impl Client {
-    /// Speaks HTTP/3 on a connection of ours, of which no stream was opened. [`Config`] is what we take.
+    /// Speaks HTTP/3 on a connection that we began and on which no stream was opened. `config` says what we
+    /// take.
     ///
     /// # Errors
     /// When HTTP is spoken on it already.
@@ -33,8 +35,9 @@ impl Client {
         Ok(Self { link: Http::begin(connection, config)? })
     }
 
-    /// Makes a request with content, or for a tunnel (CONNECT): its head leaves, and the content follows. Waits while the
-    /// server allows no more requests at a time. Dropping the future means that there was no request.
+    /// Makes a request with content, or for a tunnel (CONNECT). The head is sent, and the content follows.
+    /// The call waits while the server allows no more requests at a time. If the future is dropped, there was
+    /// no request.
     ///
     /// # Errors
     /// When the request breaks a rule, the server takes no new ones, or the connection is over.
@@ -52,7 +55,7 @@ impl Client {
         Ok(Answer::new(self.open(request, true).await?))
     }
 
-    /// Makes a request without content, and waits for its response.
+    /// Makes a request without content and waits for the response.
     ///
     /// # Errors
     /// See [`request`](Self::request) and [`Answer::response`].
@@ -60,7 +63,7 @@ impl Client {
         self.ask(request).await?.response().await
     }
 
-    /// What the server takes and can do, once it has said so: extended CONNECT and datagrams wait for that.
+    /// Waits for the server's settings, which tell what it takes. Extended CONNECT and datagrams need them.
     ///
     /// # Errors
     /// When the connection is over before.
@@ -78,17 +81,18 @@ impl Client {
         .await
     }
 
-    /// Whether the server takes no new requests: further ones belong on another connection.
+    /// Returns whether the server takes no new requests. Make further requests on another connection.
     pub fn is_going_away(&self) -> bool {
         self.link.layered.with(|http, turn| http.going || http.over(turn).is_some())
     }
 
-    /// Makes no more requests, waits for those under way, and ends the connection. Dropping the future ends nothing.
+    /// Makes no more requests, waits for those under way, and ends the connection. Dropping the future ends
+    /// nothing.
     pub async fn shutdown(&self) {
         self.link.shutdown().await;
     }
 
-    /// The connection.
+    /// Returns the connection.
     pub fn connection(&self) -> &Connection {
         self.link.layered.connection()
     }
@@ -122,7 +126,7 @@ impl Answer {
         Self { content: Content::new(exchange.clone()), exchange }
     }
 
-    /// The next response before the final one (1xx); `None` when that is there.
+    /// Waits for the next interim response (1xx); `None` when the final response is there.
     ///
     /// # Errors
     /// When there will be no response.
@@ -138,7 +142,7 @@ impl Answer {
         take.await
     }
 
-    /// The response, and its content to be read. Dropping the future gives the answer up.
+    /// Waits for the response. Its content is still to be read. Dropping the future gives up the answer.
     ///
     /// # Errors
     /// When there will be none: [`Abort::Rejected`](super::Abort::Rejected) lets the request be made again elsewhere.

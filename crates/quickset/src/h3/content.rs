@@ -14,10 +14,11 @@ use tokio::io::{AsyncRead, ReadBuf};
 use super::http::{Exchange, Http};
 use super::{Datagrams, HttpError};
 
-/// The content of a request or response, as it comes.
+/// The content of a request or response, to be read as it arrives.
 ///
-/// What is not read stays with the peer but for 64 KiB and a window of flow control. Dropping it before its end tells the peer that the
-/// rest is not wanted. It is a reader for tokio, too: `tokio::io::copy(&mut content, …)`, and then [`trailers`](Self::trailers).
+/// At most 64 KiB and a window of flow control are taken from the peer before they are read. Dropping the
+/// content before its end tells the peer that the rest is not wanted. It is also a reader of tokio: use
+/// `tokio::io::copy(&mut content, …)`, and then [`trailers`](Self::trailers).
 #[derive(Debug)]
 pub struct Content {
     exchange: Arc<Exchange>,
@@ -43,8 +44,9 @@ impl Content {
         Self { exchange, ahead: Ahead::default(), ended: false, failed: None }
     }
 
-    /// The next bytes, never none; `None` behind the last. They are as they came, mostly those of one packet: who writes them to a
-    /// file gathers some first. Dropping the future loses nothing.
+    /// Waits for the next bytes, at least one; `None` behind the last. They are returned as they arrived,
+    /// mostly those of one packet, so gather some before you write them to a file. Dropping the future loses
+    /// nothing.
     ///
     /// # Errors
     /// When the content ends before its end.
@@ -72,7 +74,7 @@ impl Content {
         Poll::Ready(failed.clone().map_or(Ok(None), Err))
     }
 
-    /// All of the content, of `limit` bytes at most. Dropping the future loses what was read of it.
+    /// Reads all of the content, up to `limit` bytes. Dropping the future loses the bytes read so far.
     ///
     /// # Errors
     /// When it ends before its end, or is longer.
@@ -87,12 +89,12 @@ impl Content {
         Ok(all)
     }
 
-    /// The fields behind the content, once [`next`](Self::next) has told its end.
+    /// Returns the fields behind the content, once [`next`](Self::next) has returned `None`.
     pub fn trailers(&self) -> &[Field] {
         &self.ahead.trailers
     }
 
-    /// The datagrams of this exchange (RFC 9297), to be taken and sent beside the content.
+    /// Returns the datagrams of this exchange (RFC 9297), which can be taken and sent beside the content.
     pub fn datagrams(&self) -> Datagrams {
         Datagrams::new(self.exchange.clone())
     }
@@ -105,7 +107,7 @@ impl Content {
         self.exchange.next_datagram().await
     }
 
-    /// Tells the server that this response has another priority than its request said. For clients.
+    /// Tells the server that this response has another priority than its request said. This is for clients.
     ///
     /// # Errors
     /// When the exchange is over.
@@ -113,7 +115,7 @@ impl Content {
         self.exchange.verb(|machine, t, id| machine.prioritise(t, id, priority))
     }
 
-    /// Wants no more of it, with a code for the peer.
+    /// Asks the peer to send no more of it, with this code.
     pub fn stop(mut self, code: Code) {
         self.give_up(code);
     }

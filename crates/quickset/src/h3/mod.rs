@@ -89,7 +89,8 @@ pub use self::server::{Call, Reply, Server};
 /// What HTTP/3 is called in the TLS handshake (RFC 9114 §3.1).
 pub const ALPN: &str = "h3";
 
-/// Why something of HTTP did not happen. Whether a request may be made again: see [`is_unprocessed`](Self::is_unprocessed).
+/// Why an operation of HTTP failed. Whether its request may be made again is what
+/// [`is_unprocessed`](Self::is_unprocessed) tells.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HttpError {
@@ -151,10 +152,12 @@ fn named(closed: &Closed) -> String {
 }
 
 impl HttpError {
-    /// The server did nothing with the request, and will not: any may be made again on another connection (RFC 9114 §4.1.1,
-    /// §5.2). Of what failed otherwise, by a [reset](Abort::Reset) or the end of the connection, nobody knows what became, and
-    /// only what does no harm when it is done twice may be repeated (GET, PUT; RFC 9110 §9.2.2) - unless it was
-    /// [`Client::request`] or [`Client::ask`] that failed: then there was no request.
+    /// Returns whether the server did nothing with the request, and will not. Any such request may be made
+    /// again on another connection (RFC 9114 §4.1.1, §5.2).
+    ///
+    /// If a request failed otherwise, by a [reset](Abort::Reset) or the end of the connection, nobody knows
+    /// whether it was processed. Then only a request that does no harm when it is made twice may be repeated
+    /// (GET, PUT; RFC 9110 §9.2.2). If [`Client::request`] or [`Client::ask`] failed, there was no request.
     pub fn is_unprocessed(&self) -> bool {
         matches!(self, Self::Aborted(Abort::Rejected) | Self::Refused(Refusal::GoingAway))
     }

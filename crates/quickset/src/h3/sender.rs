@@ -12,12 +12,12 @@ use tokio::io::AsyncWrite;
 use super::http::{Exchange, or_wait, wait};
 use super::{Datagrams, HttpError};
 
-/// The content of a message that is being sent, behind its head.
+/// Sends the content of a message, behind its head.
 ///
-/// It ends with [`finish`](Self::finish) or [`trailers`](Self::trailers). Dropping it before gives the whole exchange up:
-/// what is incomplete must not look complete. When the peer wants no more of it, the other direction goes on: an answer may come
-/// all the same. It is a writer for tokio, too: `tokio::io::copy(…, &mut sender)`, and then one of
-/// these.
+/// The message ends with [`finish`](Self::finish) or [`trailers`](Self::trailers). Dropping the sender before
+/// that gives up the whole exchange, since an incomplete message must not look complete. If the peer wants no
+/// more of the content, the other direction goes on: an answer may still arrive. It is also a writer of
+/// tokio: use `tokio::io::copy(…, &mut sender)`, and then end the message.
 #[derive(Debug)]
 pub struct Sender {
     exchange: Arc<Exchange>,
@@ -29,7 +29,8 @@ impl Sender {
         Self { exchange, ended: false }
     }
 
-    /// Sends all of `data`; waits as long as the peer does not take it. Dropping the future leaves some of it sent.
+    /// Sends all of `data`. The call waits while the peer does not take it. If the future is dropped, a part
+    /// of it may have been sent.
     ///
     /// # Errors
     /// When the peer wants no more, or the exchange or the connection is over.
@@ -40,8 +41,8 @@ impl Sender {
         Ok(())
     }
 
-    /// Sends bytes from the front of `data` and returns how many; waits until there is room for some. Dropping the future
-    /// loses nothing.
+    /// Sends bytes from the front of `data` and returns how many. The call waits until there is room for
+    /// some. Dropping the future loses nothing.
     ///
     /// # Errors
     /// See [`send`](Self::send).
@@ -79,9 +80,11 @@ impl Sender {
         })
     }
 
-    /// Waits until content may be sent that leaves soon, and tells how many bytes of it: as many as the peer has credit for, and
-    /// the path takes. Who reads a file to send it reads no more than this, so that a peer that takes nothing has nothing read
-    /// for it. Dropping the future loses nothing.
+    /// Waits until content can be sent that leaves soon, and returns how many bytes of it: as many as the
+    /// peer has credit for and the path takes.
+    ///
+    /// A server that reads a file in such parts reads nothing for a peer that takes nothing. Dropping the
+    /// future loses nothing.
     ///
     /// # Errors
     /// See [`send`](Self::send).
@@ -105,8 +108,8 @@ impl Sender {
         Ok(usize::try_from(room.await?).unwrap_or(usize::MAX))
     }
 
-    /// What was sent so far is what somebody waits for, though more may follow: repair for it may go at once. Nothing leaves
-    /// earlier for it.
+    /// Says that somebody waits for what was sent so far, though more may follow, so that repair for it may
+    /// be sent at once. Nothing is sent earlier because of it.
     ///
     /// # Errors
     /// See [`send`](Self::send).
@@ -114,7 +117,7 @@ impl Sender {
         self.exchange.verb(|machine, t, id| machine.flush(t, id))
     }
 
-    /// Ends the message. Does not wait.
+    /// Ends the message. The call does not wait.
     ///
     /// # Errors
     /// When the peer wants no more of it, or the exchange or the connection is over.
@@ -123,7 +126,7 @@ impl Sender {
         self.exchange.verb(|machine, t, id| machine.finish(t, id))
     }
 
-    /// Sends fields behind the content, and ends the message.
+    /// Sends fields behind the content and ends the message.
     ///
     /// # Errors
     /// When these are no trailers; else see [`finish`](Self::finish).
@@ -133,13 +136,13 @@ impl Sender {
         Ok(())
     }
 
-    /// Gives the exchange up, in both directions, with a code for the peer.
+    /// Gives up the exchange in both directions, with a code for the peer.
     pub fn cancel(mut self, code: Code) {
         self.ended = true;
         self.exchange.cancel(code);
     }
 
-    /// The datagrams of this exchange (RFC 9297), to be taken and sent beside the content.
+    /// Returns the datagrams of this exchange (RFC 9297), which can be taken and sent beside the content.
     pub fn datagrams(&self) -> Datagrams {
         Datagrams::new(self.exchange.clone())
     }
@@ -152,9 +155,11 @@ impl Sender {
         self.exchange.send_datagram(payload)
     }
 
-    /// Waits until the peer wants no more of this message, and says why: it was stopped, the exchange was given up, or the
-    /// connection is over. Who sends hears of it anyway; this is for who works on what is to be sent, and may save that.
-    /// Dropping the future loses nothing.
+    /// Waits until the peer wants no more of this message, and returns why: it was stopped, the exchange was
+    /// given up, or the connection is over.
+    ///
+    /// Whoever sends learns of it anyway. This is for code that works on what is to be sent, and can save
+    /// that work. Dropping the future loses nothing.
     ///
     /// ```
     /// # use quickset::h3::{HttpError, Reply, Response};
@@ -178,8 +183,8 @@ impl Sender {
         take.await.unwrap_or_else(|why| why)
     }
 
-    /// Waits until the client changes its mind about how urgent this response is; the transport obeys by itself. For
-    /// servers. Dropping the future loses nothing.
+    /// Waits until the client changes the priority of this response. The transport obeys by itself. This is
+    /// for servers. Dropping the future loses nothing.
     ///
     /// # Errors
     /// When the client wants no more of it, or the exchange or the connection is over.
@@ -191,9 +196,10 @@ impl Sender {
         take.await?
     }
 
-    /// Sends this message by this priority from now on, until the client's next word on it: its urgency, whether parts of it
-    /// are of use, its weight, and the classes that it hangs under. What repairs it stays. A `priority` field in the head of the
-    /// response outlasts what the client says (RFC 9218 §8; [`Response::with_priority`](super::Response::with_priority)).
+    /// Sends this message by another priority, until the client says something else: its urgency, whether
+    /// parts of it are of use, its weight, and its classes. Its protection stays the same. A `priority` field
+    /// in the head of the response counts more than the client's word (RFC 9218 §8;
+    /// [`Response::with_priority`](super::Response::with_priority)).
     ///
     /// # Errors
     /// When the exchange or the connection is over.
@@ -201,8 +207,8 @@ impl Sender {
         self.exchange.verb(|machine, t, id| machine.schedule(t, id, priority))
     }
 
-    /// Repairs losses of this message as `reliability` says, from now on. Streams of bytes have no deadlines. It has no effect
-    /// unless both sides can ([`has_fec`](crate::Connection::has_fec)).
+    /// Sets how losses of this message are repaired from now on. Streams of bytes have no deadlines. It has
+    /// no effect unless both sides offer repair ([`has_fec`](crate::Connection::has_fec)).
     pub fn set_reliability(&self, reliability: &Reliability) {
         self.exchange.protect(reliability.protection());
     }

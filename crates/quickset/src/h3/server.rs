@@ -8,30 +8,32 @@ use quickset_net::{Connection, LayerTaken, Reliability};
 use super::http::{Exchange, Http, Link};
 use super::{Content, HttpError, Sender};
 
-/// A server on a connection of a client's.
+/// A server on a connection of a client.
 ///
-/// Dropping it takes no more requests; those that were taken go on. With the last of them the connection ends, so that
-/// [`shutdown`](Self::shutdown) is the better goodbye.
+/// Dropping it takes no more requests. Requests that were taken go on, and the connection ends with the last
+/// of them. [`shutdown`](Self::shutdown) ends it in a way that loses no request.
 #[derive(Debug)]
 pub struct Server {
     link: Arc<Link>,
 }
 
-/// A request, and what it takes to answer it. That its client gave it up is told by [`Reply::stopped`]; until what answers it is
-/// dropped, it counts among the requests that the client may have open.
+/// A request and what is needed to answer it.
+///
+/// [`Reply::stopped`] tells when the client gives it up. The request counts among those that the client may
+/// have open until everything that answers it is dropped.
 #[derive(Debug)]
 pub struct Call {
-    /// Its head.
+    /// The head of the request.
     pub request: Request,
-    /// How urgent the client finds it; the transport obeys by itself.
+    /// How urgent the answer is to the client. The transport obeys by itself.
     pub priority: Priority,
-    /// Its content, to be read.
+    /// The content of the request, which is still to be read.
     pub content: Content,
     /// The way to answer.
     pub reply: Reply,
 }
 
-/// The answer to a request, to be given. Dropping it fails the request with H3_INTERNAL_ERROR.
+/// The answer to a request, which is still to be given. Dropping it fails the request with H3_INTERNAL_ERROR.
 #[derive(Debug)]
 pub struct Reply {
     pub(super) sender: Sender,
@@ -39,7 +41,7 @@ pub struct Reply {
 }
 
 impl Server {
-    /// Speaks HTTP/3 on a connection of which no stream was accepted. [`Config`] is what we take.
+    /// Speaks HTTP/3 on a connection of which no stream was accepted. `config` says what we take.
     ///
     /// # Errors
     /// When HTTP is spoken on it already.
@@ -48,10 +50,14 @@ impl Server {
         Ok(Self { link: Http::begin(connection, Config { max_waiting, ..config })? })
     }
 
-    /// Repairs losses of the answers that are more urgent than `below`: with 3, those that are more urgent than most. It goes by
-    /// what the response says of it, else by what the client says last; where it asks for repair itself (`exp_b` and `exp_d`, see
-    /// [`Priority::tolerance`]), or for none, it has that, up to [`Config::max_burst`]. Unless told, none are repaired that do
-    /// not ask for it (by these, or by [`Sender::set_reliability`]) where the connection does not repair everything.
+    /// Repairs losses of answers that are more urgent than `below`: with 3, of those that are more urgent
+    /// than usual.
+    ///
+    /// The urgency is that of the response if it says one, and otherwise the client's last word. An answer
+    /// whose priority asks for repair, or for none (`exp_b` and `exp_d`, see [`Priority::tolerance`]), has
+    /// what it asks for, up to [`Config::max_burst`]. Without this call only answers are repaired that ask
+    /// for it by these parameters or by [`Sender::set_reliability`], unless the connection repairs
+    /// everything.
     pub fn repair_urgent(&self, below: u8, reliability: &Reliability) {
         let protection = reliability.protection();
         self.link
@@ -59,7 +65,7 @@ impl Server {
             .with(|http, turn| http.verb(turn, |machine, t| machine.repair_urgent(t, below, protection)));
     }
 
-    /// The next request; `None` when the connection is over. Dropping the future loses nothing.
+    /// Waits for the next request; `None` when the connection is over. Dropping the future loses nothing.
     pub async fn accept(&mut self) -> Option<Call> {
         let (id, request, priority) = poll_fn(|cx| {
             self.link.layered.poll(cx, |http, turn, waker| {
@@ -80,13 +86,14 @@ impl Server {
         Some(Call { request, priority, content, reply })
     }
 
-    /// Tells the client to make no new requests here; those that it makes before it hears of it are served.
+    /// Tells the client to make no new requests here. Requests that it makes before it learns of this are
+    /// served.
     pub fn go_away(&self) {
         self.link.layered.with(|http, turn| http.verb(turn, |machine, t| machine.go_away(t, true)));
     }
 
-    /// Tells the client to make no new requests, serves those that were on their way meanwhile by `serve`, waits for all
-    /// answers to arrive, and ends the connection. Dropping the future ends nothing.
+    /// Tells the client to make no new requests, serves those that are on their way with `serve`, waits until
+    /// all answers have arrived, and ends the connection. Dropping the future ends nothing.
     pub async fn shutdown(&mut self, mut serve: impl FnMut(Call)) {
         let link = self.link.clone();
         let mut shutdown = std::pin::pin!(link.shutdown());
@@ -105,7 +112,7 @@ impl Server {
         }
     }
 
-    /// The connection.
+    /// Returns the connection.
     pub fn connection(&self) -> &Connection {
         self.link.layered.connection()
     }
@@ -118,7 +125,7 @@ impl Drop for Server {
 }
 
 impl Reply {
-    /// Sends a response before the final one (1xx); any number of times.
+    /// Sends an interim response (1xx). There may be any number of them before the final one.
     ///
     /// # Errors
     /// When it is none, or the exchange or the connection is over.
@@ -129,7 +136,7 @@ impl Reply {
         self.exchange.verb(|machine, t, id| machine.respond(t, id, response, false))
     }
 
-    /// Sends the head of the response; its content follows.
+    /// Sends the head of the response. Its content follows.
     ///
     /// # Errors
     /// When it breaks a rule, or the exchange or the connection is over.
@@ -149,7 +156,7 @@ impl Reply {
         self.respond(response)?.finish()
     }
 
-    /// Did nothing with the request: the client may make it again.
+    /// Says that nothing was done with the request, so that the client may make it again.
     pub fn reject(self) {
         self.sender.cancel(Code::H3_REQUEST_REJECTED);
     }
@@ -159,14 +166,14 @@ impl Reply {
         self.sender.set_reliability(reliability);
     }
 
-    /// How the answer is sent where neither the client says it nor the response in its `priority` field: each parameter by
-    /// itself. In front of [`Config::usual`].
+    /// Sets how the answer is sent if neither the client nor the `priority` field of the response says so;
+    /// each parameter counts by itself. It comes before [`Config::usual`].
     pub fn presume(&self, priority: &Priority) {
         // An exchange that is over has nothing to be sent.
         let _ = self.exchange.verb(|machine, t, id| machine.presume(t, id, priority));
     }
 
-    /// Waits until the client wants no answer any more, and says why; see [`Sender::stopped`].
+    /// Waits until the client no longer wants an answer, and returns why; see [`Sender::stopped`].
     pub async fn stopped(&self) -> HttpError {
         self.sender.stopped().await
     }
