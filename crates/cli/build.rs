@@ -20,7 +20,8 @@ fn main() {
     println!("cargo::rustc-env=QUICKSET_COMMIT={commit}");
 }
 
-/// The commit that a package from a registry was made of; whatever repository it lies in by chance is another's.
+/// The commit that a package from a registry was made of; whatever repository it lies in by chance is
+/// another's.
 fn packaged() -> Option<String> {
     let text = std::fs::read_to_string(PACKAGED).ok()?;
     let (_, commit) = text.split_once("\"sha1\": \"")?;

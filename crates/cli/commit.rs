@@ -1,5 +1,6 @@
-//! What rows of results say of the build, for the build scripts of the command and of the Python package: the commit,
-//! and where the code differs from it a `+` and a sum of the code. So rows of two states of one tree are not mixed.
+//! What rows of results say of the build, for the build scripts of the command and of the Python package: the
+//! commit, and where the code differs from it a `+` and a sum of the code. So rows of two states of one tree
+//! are not mixed.
 
 use std::ffi::OsStr;
 use std::fs;

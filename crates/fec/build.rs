@@ -6,8 +6,9 @@ use std::process::Command;
 fn main() {
     println!("cargo::rerun-if-env-changed=RUSTC");
     println!("cargo::rustc-check-cfg=cfg(wide)");
-    // Under a sanitizer the wide kernels take minutes to compile: of the targets one has them, which is about them, and is built by
-    // this script as well (fuzz/fuzz_targets/fec_kernels.rs). The others look for what decoders do with what kernels give.
+    // Under a sanitizer the wide kernels take minutes to compile: of the targets one has them, which is about
+    // them, and is built by this script as well (fuzz/fuzz_targets/fec_kernels.rs). The others look for what
+    // decoders do with what kernels give.
     let is_fuzzed = std::env::var_os("CARGO_CFG_FUZZING").is_some();
     let is_ours = std::env::var_os("CARGO_PKG_NAME").is_some_and(|name| name == "quickset-fec");
     if !(is_fuzzed && is_ours) && minor_version().is_some_and(|minor| minor >= 89) {

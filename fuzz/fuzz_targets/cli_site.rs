@@ -1,8 +1,10 @@
-//! A request to the site of a folder, as `http serve` answers it: what comes is a file below the root and just those of its
-//! bytes that the head says; 200, 206, 304, 412 and 416 are those of RFC 9110 §13.2.2, read here from its grammar.
+//! A request to the site of a folder, as `http serve` answers it: what comes is a file below the root and
+//! just those of its bytes that the head says; 200, 206, 304, 412 and 416 are those of RFC 9110 §13.2.2, read
+//! here from its grammar.
 //!
-//! The lowest bit of the first byte of the input lists folders, the next two are for scripts of others. Then lines follow:
-//! method and path, and fields. In their values 1 stands for the entity tag of what is asked for, 2 for its date.
+//! The lowest bit of the first byte of the input lists folders, the next two are for scripts of others. Then
+//! lines follow: method and path, and fields. In their values 1 stands for the entity tag of what is asked
+//! for, 2 for its date.
 #![no_main]
 
 #[path = "../../crates/cli/src/http/site/mod.rs"]

@@ -1,6 +1,6 @@
-//! Screen messages: whatever comes is drawn or refused, and the screen stays within its limit.
-//! The first byte of the input is the order and the size of the screen, then come messages, each behind its length in
-//! two bytes.
+//! Screen messages: whatever comes is drawn or refused, and the screen stays within its limit. The first byte
+//! of the input is the order and the size of the screen, then come messages, each behind its length in two
+//! bytes.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

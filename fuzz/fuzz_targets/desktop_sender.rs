@@ -1,8 +1,8 @@
-//! A screen as a VNC server draws it, on its way to the client's gateway: whatever was drawn, asked for, lost, overtaken or
-//! late, the client shows at rest what a plain list of pixels says.
+//! A screen as a VNC server draws it, on its way to the client's gateway: whatever was drawn, asked for,
+//! lost, overtaken or late, the client shows at rest what a plain list of pixels says.
 //!
-//! The first byte of the input says the order, the second how long messages are. Operations follow, or with the fifth bit of
-//! the first byte the bytes of a VNC server.
+//! The first byte of the input says the order, the second how long messages are. Operations follow, or with
+//! the fifth bit of the first byte the bytes of a VNC server.
 #![no_main]
 
 use std::collections::VecDeque;
@@ -205,7 +205,8 @@ impl World {
         }
     }
 
-    /// One of the oldest segment arrives, or is lost; the highest bit of `which` says that the sender is told of a loss.
+    /// One of the oldest segment arrives, or is lost; the highest bit of `which` says that the sender is told
+    /// of a loss.
     fn carry(&mut self, which: u8, arrives: bool) {
         if let Some(oldest) = self.under_way.first().map(|flight| flight.segment) {
             let n = self.under_way.iter().take_while(|flight| flight.segment == oldest).count();

@@ -1,8 +1,8 @@
-//! Decoders of erasure codes: whatever comes is taken or refused, memory stays within the window, and what a sender of
-//! fixed symbols sends is recovered as it was.
+//! Decoders of erasure codes: whatever comes is taken or refused, memory stays within the window, and what a
+//! sender of fixed symbols sends is recovered as it was.
 //!
-//! The first byte of the input is the kind of decoder, and whether the sender is honest; then come operations, each a
-//! byte and what it needs.
+//! The first byte of the input is the kind of decoder, and whether the sender is honest; then come
+//! operations, each a byte and what it needs.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

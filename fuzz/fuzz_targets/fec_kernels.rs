@@ -1,11 +1,11 @@
-//! The kernels of this machine, each of which the input may choose: whatever they multiply and add, wherever it lies, they write
-//! what the scalar one does, and nothing beside.
+//! The kernels of this machine, each of which the input may choose: whatever they multiply and add, wherever
+//! it lies, they write what the scalar one does, and nothing beside.
 //!
-//! They are built here once more, the widest among them: those of the crate that other targets use are without, since under a
-//! sanitizer these take minutes to compile.
+//! They are built here once more, the widest among them: those of the crate that other targets use are
+//! without, since under a sanitizer these take minutes to compile.
 //!
-//! The first byte is the kernel, the second the call; then come how many sources and sums there are, how long they are, and how
-//! they differ. Their bytes are made of a number.
+//! The first byte is the kernel, the second the call; then come how many sources and sums there are, how long
+//! they are, and how they differ. Their bytes are made of a number.
 #![no_main]
 
 #[path = "../../crates/fec/src/gf256/mod.rs"]
@@ -36,7 +36,8 @@ fuzz_target!(|input: &[u8]| {
     let sources: Vec<&[u8]> = sources.iter().map(Place::bytes).collect();
     let longest = sources.iter().map(|source| source.len()).max().unwrap_or(0);
     let rows = if call == SUM { 1 } else { input.next() % 20 };
-    // A row has a coefficient for each source: their numbers are below 255 together. No row is asked for twice.
+    // A row has a coefficient for each source: their numbers are below 255 together. No row is asked for
+    // twice.
     let mut rows: Vec<u8> =
         (0..rows).map(|_| (u16::from(input.next()) % (256 - u16::from(count))) as u8).collect();
     let mut seen = [false; 256];

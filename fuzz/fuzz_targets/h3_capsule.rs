@@ -1,4 +1,5 @@
-//! Capsules: the same however the bytes are cut, none above the limit, and each comes back from its own encoding.
+//! Capsules: the same however the bytes are cut, none above the limit, and each comes back from its own
+//! encoding.
 //!
 //! The first byte of the input is the limit, the second the size of the pieces.
 #![no_main]

@@ -1,10 +1,11 @@
 //! Operations on connections of HTTP/3 over streams that are cut, held up and told of in any order.
 //!
-//! Between two of ours, whatever their applications do: neither finds fault with the other, what is heard was said, and once
-//! all is given up nothing is left. Against a peer that says anything: an error is told once, and after it nothing happens.
+//! Between two of ours, whatever their applications do: neither finds fault with the other, what is heard was
+//! said, and once all is given up nothing is left. Against a peer that says anything: an error is told once,
+//! and after it nothing happens.
 //!
-//! The first byte of the input chooses which, the next are how the streams behave; then come operations of three bytes, and
-//! in the second case what the peer writes with them.
+//! The first byte of the input chooses which, the next are how the streams behave; then come operations of
+//! three bytes, and in the second case what the peer writes with them.
 #![no_main]
 
 #[path = "../../crates/h3/tests/connection/net.rs"]

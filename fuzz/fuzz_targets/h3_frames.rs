@@ -1,7 +1,9 @@
-//! Frames of HTTP/3: the same however the bytes are cut, within their limits, and each comes back from its own encoding.
+//! Frames of HTTP/3: the same however the bytes are cut, within their limits, and each comes back from its
+//! own encoding.
 //!
-//! Of the first byte of the input the lowest bits are the stream, its reader, and whether WebTransport is spoken; the others
-//! are the largest field section in units of 16 bytes. The second byte is the size of the pieces.
+//! Of the first byte of the input the lowest bits are the stream, its reader, and whether WebTransport is
+//! spoken; the others are the largest field section in units of 16 bytes. The second byte is the size of the
+//! pieces.
 #![no_main]
 
 use bytes::Bytes;

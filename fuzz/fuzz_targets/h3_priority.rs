@@ -1,4 +1,5 @@
-//! Priorities: what is read stays what it is through its own text, in a field, in fields, and in a PRIORITY_UPDATE.
+//! Priorities: what is read stays what it is through its own text, in a field, in fields, and in a
+//! PRIORITY_UPDATE.
 //!
 //! The first byte of the input says whether the rest is a value, or numbers of which one is made.
 #![no_main]

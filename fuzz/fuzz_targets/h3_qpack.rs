@@ -1,8 +1,9 @@
-//! QPACK. A decoder against any encoder: it gives the same however instructions are cut, and holds no more than it allows.
-//! A decoder against our encoder, with streams that arrive in any order and are given up: it gives what was encoded, and
-//! neither blames the other.
+//! QPACK. A decoder against any encoder: it gives the same however instructions are cut, and holds no more
+//! than it allows. A decoder against our encoder, with streams that arrive in any order and are given up: it
+//! gives what was encoded, and neither blames the other.
 //!
-//! The first byte of the input chooses which; the next are limits; then come operations, each a byte and what it needs.
+//! The first byte of the input chooses which; the next are limits; then come operations, each a byte and what
+//! it needs.
 #![no_main]
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -1,8 +1,9 @@
-//! Sessions of WebTransport between two of ours, in whatever order both open, write, give up, drain and close: each side hears
-//! what the other said, once; nothing of a session after its end; and of one that is over nothing is left.
+//! Sessions of WebTransport between two of ours, in whatever order both open, write, give up, drain and
+//! close: each side hears what the other said, once; nothing of a session after its end; and of one that is
+//! over nothing is left.
 //!
-//! The first bytes of the input are how streams behave; then come operations of three bytes, the highest bit of the second
-//! being the server's.
+//! The first bytes of the input are how streams behave; then come operations of three bytes, the highest bit
+//! of the second being the server's.
 #![no_main]
 
 #[path = "../../crates/h3/tests/connection/net.rs"]
@@ -252,7 +253,8 @@ impl Play {
         let read = h3.session_read(t, id, max);
         let Some(half) = self.streams.get(&(id, !side)) else { return assert!(read.is_err()) };
         let is_over = self.is_over(side, half.session);
-        // What this side said first may be lost with the rest, and then the other takes the stream for a request.
+        // What this side said first may be lost with the rest, and then the other takes the stream for a
+        // request.
         let is_lost = self.streams.get(&(id, side)).is_some_and(|own| own.reset.is_some() && !own.told);
         let half = self.streams.get_mut(&(id, !side)).expect("it was there");
         assert!(read.is_err() || !(half.done || is_over), "behind the end: {read:?}");

@@ -1,5 +1,6 @@
-//! The receive buffers of `net`, and the datagrams of messages that the system put together: each is what was received, whatever
-//! is received while it is held, written to and dropped in any order; and memory that nobody holds comes back.
+//! The receive buffers of `net`, and the datagrams of messages that the system put together: each is what was
+//! received, whatever is received while it is held, written to and dropped in any order; and memory that
+//! nobody holds comes back.
 //!
 //! Operations are a byte, with a length and a stride or whom they are for behind it.
 #![no_main]

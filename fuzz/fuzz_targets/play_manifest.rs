@@ -1,6 +1,8 @@
-//! Manifests of DASH: read or refused; segments are in order and within their period; and a player over them gets on.
+//! Manifests of DASH: read or refused; segments are in order and within their period; and a player over them
+//! gets on.
 //!
-//! The first byte of the input chooses the rule, and how fast the link is. The index of a file is the manifest's own text.
+//! The first byte of the input chooses the rule, and how fast the link is. The index of a file is the
+//! manifest's own text.
 #![no_main]
 
 use std::time::Duration;

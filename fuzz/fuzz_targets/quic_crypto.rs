@@ -1,8 +1,9 @@
-//! The handshake of real TLS, of which the peer says its bytes in any pieces: cut, mixed, doubled and overlapping, with what it has
-//! to say or something else, at any level.
+//! The handshake of real TLS, of which the peer says its bytes in any pieces: cut, mixed, doubled and
+//! overlapping, with what it has to say or something else, at any level.
 //!
-//! As long as each piece is of what the peer has to say, where it belongs, the handshake comes through when all has been said.
-//! Whatever it says, ours holds little, comes to rest, and ends with an error of TLS or of the transport if it ends.
+//! As long as each piece is of what the peer has to say, where it belongs, the handshake comes through when
+//! all has been said. Whatever it says, ours holds little, comes to rest, and ends with an error of TLS or of
+//! the transport if it ends.
 //!
 //! The first byte of the input chooses who ours is; then come pieces of eight bytes.
 #![no_main]

@@ -1,8 +1,9 @@
-//! Any datagrams to an endpoint that takes connections and has begun one: headers, Initial packets (whose keys everybody
-//! has), Retry and Version Negotiation, coalesced packets, tokens of its own and forged ones with its key.
+//! Any datagrams to an endpoint that takes connections and has begun one: headers, Initial packets (whose
+//! keys everybody has), Retry and Version Negotiation, coalesced packets, tokens of its own and forged ones
+//! with its key.
 //!
-//! It comes to rest, has no more connections than it may, holds little, and to an address that proved nothing it sends at
-//! most three times what came from there (RFC 9000 §8.1).
+//! It comes to rest, has no more connections than it may, holds little, and to an address that proved nothing
+//! it sends at most three times what came from there (RFC 9000 §8.1).
 //!
 //! The first byte of the input is how it is configured; then come operations of two bytes and what they need.
 #![no_main]

@@ -1,11 +1,12 @@
 //! Operations on a client and a server in virtual time, over links that do what links may do.
 //!
-//! Beside them goes a model (`said`): whatever is heard was said, and no fence is crossed; neither finds fault with the other,
-//! rests when there is nothing to do, and holds no more than its windows. In the end the links are clean, and as long as
-//! nobody gave up the connection, everything written arrives; then it is closed, and nothing is left.
+//! Beside them goes a model (`said`): whatever is heard was said, and no fence is crossed; neither finds
+//! fault with the other, rests when there is nothing to do, and holds no more than its windows. In the end
+//! the links are clean, and as long as nobody gave up the connection, everything written arrives; then it is
+//! closed, and nothing is left.
 //!
-//! The first bytes of the input choose how the two are configured, and the links between them; operations of three bytes
-//! follow. With TRACE in the environment each is printed, and what either side hears.
+//! The first bytes of the input choose how the two are configured, and the links between them; operations of
+//! three bytes follow. With TRACE in the environment each is printed, and what either side hears.
 #![no_main]
 
 use std::collections::BTreeMap;
@@ -240,7 +241,8 @@ impl Play {
     fn told(&mut self, node: NodeId) {
         let side = if node == self.nodes[0] { Side::Client } else { Side::Server };
         while let Some((key, event)) = self.world.node_mut(node).node.poll_event() {
-            // What comes twice and late may begin another connection of a server, of which nothing is ever heard.
+            // What comes twice and late may begin another connection of a server, of which nothing is ever
+            // heard.
             if let (Side::Server, Event::Connected | Event::EarlyData { accepted: true }) = (side, &event) {
                 self.keys[1] = Some(key);
             }
@@ -649,7 +651,8 @@ impl Play {
         }
     }
 
-    /// The server gave up a handshake that is through for the client, which then knows nothing of it unless it has a timeout.
+    /// The server gave up a handshake that is through for the client, which then knows nothing of it unless
+    /// it has a timeout.
     fn is_forsaken(&self) -> bool {
         self.keys[1].is_none() && self.world.node(self.nodes[1]).node.keys().count() == 0
     }

@@ -1,9 +1,10 @@
 //! A peer that has the keys and says anything, to a connection of ours, client or server.
 //!
-//! Whatever it says, ours comes to rest, holds little, and ends with one of the transport's errors if it ends.
+//! Whatever it says, ours comes to rest, holds little, and ends with one of the transport's errors if it
+//! ends.
 //!
-//! The first two bytes of the input choose who ours is; then come operations of two bytes, and behind those that say so the
-//! frames of a packet.
+//! The first two bytes of the input choose who ours is; then come operations of two bytes, and behind those
+//! that say so the frames of a packet.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

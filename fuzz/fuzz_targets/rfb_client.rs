@@ -1,6 +1,6 @@
-//! A VNC server's bytes: the same events however they are cut, pixels inside the framebuffer, and what the client
-//! says is understood by our server. The lowest bit of the first byte of the input leaves out the handshake, the
-//! others are the size of the pieces.
+//! A VNC server's bytes: the same events however they are cut, pixels inside the framebuffer, and what the
+//! client says is understood by our server. The lowest bit of the first byte of the input leaves out the
+//! handshake, the others are the size of the pieces.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,6 +1,6 @@
 //! A viewer's bytes: the same events however they are cut, and what was read comes back from our client's
-//! encoding. The lowest bit of the first byte of the input leaves out the handshake, the next asks for a password,
-//! the others are the size of the pieces.
+//! encoding. The lowest bit of the first byte of the input leaves out the handshake, the next asks for a
+//! password, the others are the size of the pieces.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,7 +1,7 @@
 //! The first message of a client, as a server reads it before TLS does.
 //!
-//! Whatever came of it, the rest changes nothing of what was known; and what it finds is where a reading from the front, as
-//! RFC 8446 §4.1.2 writes it down, finds it.
+//! Whatever came of it, the rest changes nothing of what was known; and what it finds is where a reading from
+//! the front, as RFC 8446 §4.1.2 writes it down, finds it.
 #![no_main]
 
 #[path = "../../crates/tls/src/hello.rs"]

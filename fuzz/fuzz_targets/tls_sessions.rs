@@ -1,9 +1,9 @@
-//! Two real TLS sessions, and somebody between them who changes, cuts, doubles and swaps what they say: who is through with
-//! the handshake has heard just what the other said, has its protocol, its parameters and keys that fit; who is not says why
-//! by a TLS alert.
+//! Two real TLS sessions, and somebody between them who changes, cuts, doubles and swaps what they say: who
+//! is through with the handshake has heard just what the other said, has its protocol, its parameters and
+//! keys that fit; who is not says why by a TLS alert.
 //!
-//! The first byte of the input says what both want: certificates of clients, a session to go on with, early data, another
-//! version. Then come pieces and what becomes of them.
+//! The first byte of the input says what both want: certificates of clients, a session to go on with, early
+//! data, another version. Then come pieces and what becomes of them.
 #![no_main]
 
 use std::sync::OnceLock;

@@ -1,12 +1,14 @@
-//! The handles of sessions of WebTransport as applications have them, over the loopback, on both sides: opened, accepted, read,
-//! written, given up and dropped at any moment, also while somebody waits in them; and a peer that says anything.
+//! The handles of sessions of WebTransport as applications have them, over the loopback, on both sides:
+//! opened, accepted, read, written, given up and dropped at any moment, also while somebody waits in them;
+//! and a peer that says anything.
 //!
-//! Whatever both do, whoever waits is woken. Between two that keep to the protocol, what is read is what was written, and what
-//! was finished arrives while nobody gives it up. Of a session that is over nothing is left: another one has all the streams
-//! that the connection allows, connections say goodbye, and their memory comes back.
+//! Whatever both do, whoever waits is woken. Between two that keep to the protocol, what is read is what was
+//! written, and what was finished arrives while nobody gives it up. Of a session that is over nothing is
+//! left: another one has all the streams that the connection allows, connections say goodbye, and their
+//! memory comes back.
 //!
-//! The first three bytes of the input are who says anything, the end, and the application protocols; then come operations of
-//! three bytes, the highest bit of the second being the server's.
+//! The first three bytes of the input are who says anything, the end, and the application protocols; then
+//! come operations of three bytes, the highest bit of the second being the server's.
 #![no_main]
 
 use std::future::{Future, poll_fn};
@@ -45,8 +47,8 @@ fuzz_target!(|input: &[u8]| {
     assert!(kept <= KEPT, "{kept} bytes are left");
 });
 
-/// Connections between two endpoints, before there are others: of each a server remembers the token that was used, up to some
-/// thousands, in tables that double.
+/// Connections between two endpoints, before there are others: of each a server remembers the token that was
+/// used, up to some thousands, in tables that double.
 const RUNS: usize = 200;
 
 /// What there is for many inputs: all connections are between these two endpoints.
@@ -185,8 +187,8 @@ async fn begin(client: &Client, server: &mut Server, liar: Option<Side>, protoco
     [near, far]
 }
 
-/// Of a session and of another one behind it on the same connection nothing is left: all streams can be open at once, and all
-/// that is written on them arrives.
+/// Of a session and of another one behind it on the same connection nothing is left: all streams can be open
+/// at once, and all that is written on them arrives.
 async fn all_comes_back(client: &Client, server: &mut Server) {
     let request = request();
     let ask = async {
@@ -835,7 +837,8 @@ impl Play {
         })
     }
 
-    /// The session ends, by whom the input says, and whoever waits hears of it. Whether the connection goes on.
+    /// The session ends, by whom the input says, and whoever waits hears of it. Whether the connection goes
+    /// on.
     async fn end(mut self, end: u8) -> bool {
         if self.is_honest && !self.is_over && end & 1 == 0 {
             self.all_arrives().await;

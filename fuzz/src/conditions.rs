@@ -8,13 +8,14 @@ use quickset_h3::Request;
 pub struct Representation {
     /// Strong.
     pub etag: Vec<u8>,
-    /// When it was written, as is said, and when it came there, before which another one may have been there that says the same;
-    /// in seconds since 1970.
+    /// When it was written, as is said, and when it came there, before which another one may have been there
+    /// that says the same; in seconds since 1970.
     pub dates: Option<(u64, u64)>,
     pub len: u64,
 }
 
-/// The statuses that may be, in the steps of §13.2.2. Of a field that is none of its grammar either outcome may be.
+/// The statuses that may be, in the steps of §13.2.2. Of a field that is none of its grammar either outcome
+/// may be.
 pub fn expected(asked: &Request, found: &Representation) -> Vec<u16> {
     let mut may_be = Vec::new();
     let [if_match, if_none_match] = ["if-match", "if-none-match"].map(|name| said(asked, name));

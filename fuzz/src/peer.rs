@@ -1,5 +1,5 @@
-//! The other end of a connection by hand, client or server: it comes through the handshake as anybody does, has the keys, and
-//! puts into packets whatever it is given.
+//! The other end of a connection by hand, client or server: it comes through the handshake as anybody does,
+//! has the keys, and puts into packets whatever it is given.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -72,7 +72,8 @@ impl Peer {
         Self::with(side, params, Cryptos::null(), None)
     }
 
-    /// The same with handshakes like these; the bytes of its own it does not say, but has them `held`, if there is room for them.
+    /// The same with handshakes like these; the bytes of its own it does not say, but has them `held`, if
+    /// there is room for them.
     pub fn with(
         side: Side,
         params: fn(&mut TransportParams),

@@ -1,6 +1,8 @@
-//! The model beside a pair of connections: what was said in each direction of each stream, and whether what is heard is that.
+//! The model beside a pair of connections: what was said in each direction of each stream, and whether what
+//! is heard is that.
 //!
-//! A byte follows from its stream, who wrote it, and its offset; a message holds its number and bytes that follow from that.
+//! A byte follows from its stream, who wrote it, and its offset; a message holds its number and bytes that
+//! follow from that.
 
 use std::collections::{BTreeMap, BTreeSet};
 

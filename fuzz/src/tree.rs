@@ -20,8 +20,8 @@ pub struct Tree {
 /// A file for everybody.
 pub struct Public {
     pub content: Vec<u8>,
-    /// When it was written, and when it came there, in seconds since 1970; `None` for a time that says nothing, or that HTTP has
-    /// no date for (RFC 9110 §5.6.7).
+    /// When it was written, and when it came there, in seconds since 1970; `None` for a time that says
+    /// nothing, or that HTTP has no date for (RFC 9110 §5.6.7).
     pub dates: Option<(u64, u64)>,
     /// What lies beside it, by the name of its coding.
     pub coded: BTreeMap<&'static str, Vec<u8>>,
@@ -78,7 +78,8 @@ impl Tree {
         Ok(Self { root: above.join("version/../current"), files })
     }
 
-    /// What everybody may have under these names; those of a folder end with an empty one, and it has an index then.
+    /// What everybody may have under these names; those of a folder end with an empty one, and it has an
+    /// index then.
     pub fn file(&self, names: &[Vec<u8>]) -> Option<&Public> {
         let mut names = straight(names).to_vec();
         if names.last().is_some_and(Vec::is_empty) {
@@ -131,8 +132,9 @@ fn dates(place: &Path, time: i64) -> io::Result<Option<(u64, u64)>> {
     Ok(modified.map(|modified| (if modified > changed { changed } else { modified }, changed)))
 }
 
-/// Waits until no file can change any more without that its times tell: until then a site gives each answer a tag of its own.
-/// The coarsest file systems have times of two seconds, and the clock of all others is behind that of the system by a tick.
+/// Waits until no file can change any more without that its times tell: until then a site gives each answer a
+/// tag of its own. The coarsest file systems have times of two seconds, and the clock of all others is behind
+/// that of the system by a tick.
 fn rest(files: impl Iterator<Item = PathBuf>) -> io::Result<()> {
     let changes = files.map(|place| Ok(place.metadata()?.ctime())).collect::<io::Result<Vec<_>>>()?;
     let last = u64::try_from(changes.into_iter().max().unwrap_or(0)).map_err(io::Error::other)?;

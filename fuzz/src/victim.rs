@@ -53,7 +53,8 @@ impl Victim {
         victim
     }
 
-    /// The same where nothing of the peer's has come, which says its part of the handshake by hand if it is `held`.
+    /// The same where nothing of the peer's has come, which says its part of the handshake by hand if it is
+    /// `held`.
     pub fn begin(side: Side, cryptos: Cryptos, held: Option<[Vec<u8>; 3]>, config: TransportConfig) -> Self {
         let transport = Arc::new(config);
         let server = ServerConfig {

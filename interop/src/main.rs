@@ -1,9 +1,10 @@
-//! Quickset with other QUIC stacks, both ways round, through a relay that delays, loses and corrupts as the case wants.
+//! Quickset with other QUIC stacks, both ways round, through a relay that delays, loses and corrupts as the
+//! case wants.
 //!
 //! Two sets of cases: the QUIC interop runner's, each a matrix cell with both sides in processes of their own
-//! (`matrix`, `adapters`, `play`), and finer ones with quinn in this process, where every byte and code is seen
-//! (`cases`). Losses and contents come from `--seed`. What may be waited for is waited for; every case ends in time or
-//! fails.
+//! (`matrix`, `adapters`, `play`), and finer ones with quinn in this process, where every byte and code is
+//! seen (`cases`). Losses and contents come from `--seed`. What may be waited for is waited for; every case
+//! ends in time or fails.
 
 mod adapters;
 mod cases;
@@ -51,7 +52,8 @@ enum Part {
 
 #[derive(Args, Debug)]
 struct Options {
-    /// quinn only, and of the cases those that take little time, with fewer bytes; with --peer or --case, those.
+    /// quinn only, and of the cases those that take little time, with fewer bytes; with --peer or --case,
+    /// those.
     #[arg(long)]
     quick: bool,
     /// Run only this case; may be given several times.

@@ -1,5 +1,6 @@
-//! A path between clients and a server: what arrives at one side leaves by the other as a link of the simulator
-//! decides, in real time. To the server each address of a client is one of the relay's own, as behind a NAT.
+//! A path between clients and a server: what arrives at one side leaves by the other as a link of the
+//! simulator decides, in real time. To the server each address of a client is one of the relay's own, as
+//! behind a NAT.
 
 mod seen;
 
@@ -110,8 +111,8 @@ impl Relay {
         self.shared.lock().cut = false;
     }
 
-    /// From now on every datagram arrives, and as it was sent: what says goodbye is sent once, and who misses it would wait for its
-    /// idle timeout.
+    /// From now on every datagram arrives, and as it was sent: what says goodbye is sent once, and who misses
+    /// it would wait for its idle timeout.
     pub(crate) fn spare(&self) {
         self.shared.lock().spares = true;
     }
@@ -293,7 +294,8 @@ impl Runner {
         // Only queues that decide at their head make a packet wait for its fate, and no case has one.
         let Some(mut fate) = link.send(now, arrival.bytes.len(), arrival.ecn).known() else { return };
         let mut state = self.shared.lock();
-        // As if it had been sent again at once, until it arrives. A full queue would not take it however often.
+        // As if it had been sent again at once, until it arrives. A full queue would not take it however
+        // often.
         for _ in 0..100 {
             if !state.spares || fate.deliveries().any(|delivery| delivery.damage.is_none()) {
                 break;
@@ -366,8 +368,8 @@ impl Drop for Flow {
     }
 }
 
-/// A port of the same kind as another, user or dynamic (RFC 6335 §6): a system gives both, and s2n-quic 1.72 drops what comes
-/// from a client that seems to have gone from one to the other.
+/// A port of the same kind as another, user or dynamic (RFC 6335 §6): a system gives both, and s2n-quic 1.72
+/// drops what comes from a client that seems to have gone from one to the other.
 fn like(old: u16, ip: IpAddr) -> Result<Port> {
     let is_dynamic = |port| port >= 49152;
     for _ in 0..100 {

@@ -143,7 +143,8 @@ pub(crate) fn initial_suite() -> Result<quic::Suite> {
 
 fn provider(wishes: Wishes) -> Arc<CryptoProvider> {
     let mut provider = default_provider();
-    // As quickset has them for applications: a hello of two datagrams, and a share of X25519 for those who know no other.
+    // As quickset has them for applications: a hello of two datagrams, and a share of X25519 for those who
+    // know no other.
     provider.kx_groups =
         vec![kx_group::X25519MLKEM768, kx_group::X25519, kx_group::SECP256R1, kx_group::SECP384R1];
     if wishes.p384 {

@@ -73,8 +73,8 @@ const HELD: usize = 10_000;
 /// Handshakes at a time for these.
 const AT_A_TIME: usize = 50;
 
-/// How long nothing happens before memory is read: handshakes are confirmed by then, and what they took is freed. Far
-/// less than any stack's idle timeout.
+/// How long nothing happens before memory is read: handshakes are confirmed by then, and what they took is
+/// freed. Far less than any stack's idle timeout.
 const QUIET: Duration = Duration::from_secs(3);
 
 pub(crate) async fn measure<C: Client>(client: C, case: Case, seconds: f64) -> Result<Found> {

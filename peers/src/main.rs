@@ -1,5 +1,5 @@
-//! Quickset beside other stacks: the same bytes, certificates, cipher, datagram size, windows and socket buffers, over
-//! loopback.
+//! Quickset beside other stacks: the same bytes, certificates, cipher, datagram size, windows and socket
+//! buffers, over loopback.
 //!
 //! `peers compare` alternates between the stacks; each server and each client is a process of its own.
 

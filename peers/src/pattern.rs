@@ -1,8 +1,8 @@
 //! The bytes that travel, and a check of them that costs next to nothing.
 //!
 //! A stream is read as 64-bit little-endian words that are summed modulo 2^64 - 1. In that arithmetic a shift
-//! by whole bytes is a rotation, so a chunk that begins anywhere in the stream is summed from its own beginning
-//! and its sum turned into place.
+//! by whole bytes is a rotation, so a chunk that begins anywhere in the stream is summed from its own
+//! beginning and its sum turned into place.
 
 use std::sync::LazyLock;
 

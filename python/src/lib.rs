@@ -1,6 +1,6 @@
-//! The module `quickset_lab._native`: what Python needs of the laboratory. The package's Python files make a pleasant
-//! interface of it and have its documentation; values cross as text (jobs, rows and descriptions are lines of JSON) or
-//! as typed columns.
+//! The module `quickset_lab._native`: what Python needs of the laboratory. The package's Python files make a
+//! pleasant interface of it and have its documentation; values cross as text (jobs, rows and descriptions are
+//! lines of JSON) or as typed columns.
 //!
 //! Nothing here holds the interpreter while something runs.
 
@@ -67,8 +67,8 @@ impl Rows {
     }
 }
 
-/// All experiments as one JSON array: those of `quickset lab list --json`, and for each its `baseline`, and the
-/// `published_numbers` that stand beside ours.
+/// All experiments as one JSON array: those of `quickset lab list --json`, and for each its `baseline`, and
+/// the `published_numbers` that stand beside ours.
 #[pyfunction]
 fn experiments() -> PyResult<String> {
     let all: PyResult<Vec<Json>> = catalogue::ALL.iter().map(|experiment| described(experiment)).collect();
@@ -179,8 +179,8 @@ fn read(py: Python<'_>, dirs: Vec<PathBuf>, experiment: Option<&str>) -> PyResul
     }
 }
 
-/// The distribution of a metric, pooled over cells of the column `histograms`: times in milliseconds, the shares that are
-/// at most as long, and how many times there are.
+/// The distribution of a metric, pooled over cells of the column `histograms`: times in milliseconds, the
+/// shares that are at most as long, and how many times there are.
 #[pyfunction]
 fn cdf(py: Python<'_>, histograms: Vec<String>, metric: &str) -> PyResult<(Vec<f64>, Vec<f64>, u64)> {
     py.detach(|| {

@@ -17,8 +17,9 @@ use crate::{COMMIT, Rows, read_jobs};
 
 /// Does jobs that `out` has no rows of yet, and keeps what comes of them there.
 ///
-/// `how` is the number of threads, and whether in real time. `progress` is called with runs done, runs in all, runs that were there, seconds played and seconds of reality on one
-/// core. Ctrl-C, and an exception of `progress`, let the runs end that are under way; their rows are kept.
+/// `how` is the number of threads, and whether in real time. `progress` is called with runs done, runs in
+/// all, runs that were there, seconds played and seconds of reality on one core. Ctrl-C, and an exception of
+/// `progress`, let the runs end that are under way; their rows are kept.
 #[pyfunction]
 pub(crate) fn run(
     py: Python<'_>,

@@ -35,7 +35,8 @@ const ARROWS: &[(&str, World, &[&str])] = &[
     ("quickset-sim", Virtual, &["quickset-base"]),
     ("quickset-rfb", Virtual, &["quickset-base"]),
     ("quickset-net", Real, &["quickset-base", "quickset-quic", "tokio", "quinn-udp"]),
-    // The face names types of quic (streams, errors) and of rustls (trust), and tokio's traits of readers and writers.
+    // The face names types of quic (streams, errors) and of rustls (trust), and tokio's traits of readers and
+    // writers.
     ("quickset", Real, &["quickset-net", "quickset-tls", "quickset-h3", "quickset-quic", "rustls", "tokio"]),
     // The gateway's far sides are TCP sockets of its own.
     ("quickset-desktop", Real, &["quickset-base", "quickset-rfb", "quickset", "tokio"]),
@@ -117,7 +118,8 @@ fn check_modules(modules: &Modules) -> Vec<String> {
 
 const CORE: &str = "crates/quic/src";
 
-/// Module of the core, and which others it names. What names `conn` is a part of the connection, or made of whole ones.
+/// Module of the core, and which others it names. What names `conn` is a part of the connection, or made of
+/// whole ones.
 const MODULES: &[(&str, &[&str])] = &[
     ("ack", &["error", "packet", "stats"]),
     ("budget", &["places"]),
@@ -236,8 +238,8 @@ fn check(packages: &[Package]) -> Vec<String> {
     findings
 }
 
-/// Clippy takes the nearest `clippy.toml` above a crate. The root's forbids clocks, sockets, entropy and sleep;
-/// a crate of the real world has its own with the same limits, any other has none.
+/// Clippy takes the nearest `clippy.toml` above a crate. The root's forbids clocks, sockets, entropy and
+/// sleep; a crate of the real world has its own with the same limits, any other has none.
 fn check_worlds(root: &Path) -> Vec<String> {
     let read = |path: &Path| std::fs::read_to_string(path).ok();
     let roots = read(&root.join("clippy.toml")).unwrap_or_default();

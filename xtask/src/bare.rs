@@ -1,6 +1,8 @@
-//! `cargo xtask bare`: what every change has to pass (`.ci/run`), in a minimal Debian 12 that has Rust and nothing else.
+//! `cargo xtask bare`: what every change has to pass (`.ci/run`), in a minimal Debian 12 that has Rust and
+//! nothing else.
 //!
-//! Everything is below `target/bare`. Mounts are in a namespace of their own, so that nothing is left of them whatever happens.
+//! Everything is below `target/bare`. Mounts are in a namespace of their own, so that nothing is left of them
+//! whatever happens.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -42,14 +44,16 @@ pub(crate) fn command(steps: &[String]) -> Result<()> {
     Ok(fs::remove_dir_all(&place)?)
 }
 
-/// Debian 12 without anything that is not needed to start, and with what it needs to reach the registries from here.
+/// Debian 12 without anything that is not needed to start, and with what it needs to reach the registries
+/// from here.
 fn make(system: &Path) -> Result<()> {
     if system.exists() {
         fs::remove_dir_all(system).context("a system of before cannot be removed")?;
     }
     fs::create_dir_all(system)?;
     run(Command::new("debootstrap").args(["--variant=minbase", RUST, "bookworm"]).arg(system))?;
-    // How this machine reaches registries, and whose certificates it takes for that: it may be behind a proxy.
+    // How this machine reaches registries, and whose certificates it takes for that: it may be behind a
+    // proxy.
     for path in ["etc/apt", "etc/pip.conf", "etc/resolv.conf", "etc/hosts", CERTIFICATES] {
         let (from, to) = (Path::new("/").join(path), system.join(path));
         if from.exists() {
@@ -75,7 +79,8 @@ fn size_of(folder: &Path) -> Result<String> {
     Ok(size.split_whitespace().next().unwrap_or_default().to_owned())
 }
 
-/// The system, the toolchain, and the steps. Of the environment only what says how registries are reached is left.
+/// The system, the toolchain, and the steps. Of the environment only what says how registries are reached is
+/// left.
 const SCRIPT: &str = r#"set -eu
 system=$1 toolchain=$2
 shift 2

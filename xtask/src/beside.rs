@@ -9,8 +9,8 @@ use crate::needs::{Need, Sign, ensure};
 use crate::python;
 use crate::run::{Outcome, cargo, cargo_beside, root, run};
 
-/// Quickset beside other stacks, in figures. Optimized, as it is shipped. What the stacks need is installed; one that
-/// cannot be had is told to the program, which says so.
+/// Quickset beside other stacks, in figures. Optimized, as it is shipped. What the stacks need is installed;
+/// one that cannot be had is told to the program, which says so.
 pub(crate) fn bench_peers(args: &[String]) -> Result<()> {
     if let Some(("fec", args)) = args.split_first().map(|(first, rest)| (first.as_str(), rest)) {
         return bench_fec(args);
@@ -72,8 +72,8 @@ const ISAL: &[Need] = &[Need {
     why: "bench-peers fec: Intel's library of erasure codes",
 }];
 
-/// Quickset with other stacks. Not optimized itself, so that the debug assertions of our crates take part. What the
-/// peers need is installed; one that cannot be is told to the program, which reports it.
+/// Quickset with other stacks. Not optimized itself, so that the debug assertions of our crates take part.
+/// What the peers need is installed; one that cannot be is told to the program, which reports it.
 pub(crate) fn interop(args: &[String]) -> Result<()> {
     if let [case] = Wanted::new(args, "--case").named[..] {
         if let Some((_, play)) = BY_NAME.iter().find(|(name, _)| *name == case) {
@@ -99,7 +99,8 @@ pub(crate) fn interop(args: &[String]) -> Result<()> {
     program("interop", &["--features", &features], &given)
 }
 
-/// Cases that are none of the matrix, but tests of ours that need what is not everywhere: played when they alone are named.
+/// Cases that are none of the matrix, but tests of ours that need what is not everywhere: played when they
+/// alone are named.
 const BY_NAME: &[ByName] =
     &[("webtransport-go", webtransport_go), ("webtransport-py", webtransport_py), ("firefox", firefox)];
 
@@ -203,7 +204,8 @@ struct Build<'a> {
 }
 
 impl Build<'_> {
-    /// Whether the program can be built here with these stacks: they may want a newer compiler, or another one.
+    /// Whether the program can be built here with these stacks: they may want a newer compiler, or another
+    /// one.
     fn with(&self, features: &str) -> Result<()> {
         let manifest = manifest(self.folder)?;
         let build = ["build", "--quiet", "--manifest-path", &manifest, "--features", features];
@@ -269,8 +271,8 @@ fn program(folder: &str, how: &[&str], args: &[String]) -> Result<()> {
     run(cargo_beside().args(["run", "--quiet", "--manifest-path", &manifest]).args(how).arg("--").args(args))
 }
 
-/// What the steps fmt, clippy and tests are for the workspace of the root. Not `--locked`: what our crates depend
-/// on is in these lock files too, and changes with them.
+/// What the steps fmt, clippy and tests are for the workspace of the root. Not `--locked`: what our crates
+/// depend on is in these lock files too, and changes with them.
 fn checks(folder: &str) -> Result<()> {
     let manifest = manifest(folder)?;
     run(cargo_beside().args(["fmt", "--check", "--manifest-path", &manifest]))?;

@@ -1,4 +1,5 @@
-//! dash.js, the player that ours is held against: fetched from npm when it is needed, and never in the repository.
+//! dash.js, the player that ours is held against: fetched from npm when it is needed, and never in the
+//! repository.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -1,4 +1,5 @@
-//! What we build on: advisories, licences, sources and crates that are there twice, by cargo-deny and `deny.toml`.
+//! What we build on: advisories, licences, sources and crates that are there twice, by cargo-deny and
+//! `deny.toml`.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -9,8 +10,8 @@ use anyhow::{Context as _, Result};
 use crate::run::{Outcome, output, root, run};
 use crate::tools::cargo_with;
 
-/// The step of `cargo xtask test`, for each of the four workspaces. Without a network the advisories are those that were fetched
-/// last, of which the date is told, or none, which is told, too.
+/// The step of `cargo xtask test`, for each of the four workspaces. Without a network the advisories are
+/// those that were fetched last, of which the date is told, or none, which is told, too.
 pub(crate) fn step() -> Result<Outcome> {
     let fetched = fetch()?;
     let database = database();
@@ -93,7 +94,8 @@ fn date(database: &PathBuf) -> Result<String> {
 const ELSEWHERE: [&str; 4] =
     ["unmatched-skip", "unnecessary-skip", "license-not-encountered", "license-exception-not-encountered"];
 
-/// Each with whether all in it is for our own code: what others build on, beside whom we are measured, is there as often as they like.
+/// Each with whether all in it is for our own code: what others build on, beside whom we are measured, is
+/// there as often as they like.
 const WORKSPACES: [(&str, bool); 4] = [(".", true), ("fuzz", true), ("interop", false), ("peers", false)];
 
 /// A few megabytes.

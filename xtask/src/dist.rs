@@ -1,4 +1,5 @@
-//! `cargo xtask dist`: the command as it is handed out, without what only a debugger reads, and that beside it.
+//! `cargo xtask dist`: the command as it is handed out, without what only a debugger reads, and that beside
+//! it.
 
 use std::path::Path;
 use std::process::Command;
@@ -18,7 +19,8 @@ pub(crate) fn command(args: &[String]) -> Result<()> {
     let (built, handed) = (folder.join("quickset"), folder.join("handed"));
     std::fs::create_dir_all(&handed)?;
     let [program, debug] = ["quickset", "quickset.debug"].map(|name| handed.join(name));
-    // In this order: the last one notes the sum of the other file in the program, by which debuggers find it beside it.
+    // In this order: the last one notes the sum of the other file in the program, by which debuggers find it
+    // beside it.
     let copy = |options: &[&str], from: &Path, to: &Path| {
         run(Command::new("objcopy").args(options).arg(from).arg(to))
             .context("objcopy is of the package binutils")

@@ -1,12 +1,13 @@
-//! `cargo xtask e2e`: the desktop gateways between real programs, and a real player before `http serve`, over paths that lose and
-//! delay.
+//! `cargo xtask e2e`: the desktop gateways between real programs, and a real player before `http serve`, over
+//! paths that lose and delay.
 
 use anyhow::{Context as _, Result, bail};
 
 use crate::players;
 use crate::run::{Outcome, cargo, on_path, run};
 
-/// Runs the tests of crates/desktop/tests/e2e with the command as cargo builds it, and the players' shorter ones.
+/// Runs the tests of crates/desktop/tests/e2e with the command as cargo builds it, and the players' shorter
+/// ones.
 pub(crate) fn command(args: &[String]) -> Result<()> {
     if let Outcome::Skipped(why) = both(args)? {
         println!("SKIPPED, {why}");

@@ -1,4 +1,5 @@
-//! Paths that go away and come back, and clients that take nothing, at length: what `cargo test` plays a small part of.
+//! Paths that go away and come back, and clients that take nothing, at length: what `cargo test` plays a
+//! small part of.
 
 use anyhow::{Context as _, Result, bail};
 
@@ -13,7 +14,8 @@ pub(crate) fn silence(args: &[String]) -> Result<()> {
         .args(["silence::", "--", "--nocapture"]))
 }
 
-/// `http serve` with clients that ask for much and take nothing, and an honest one beside them: a row for each kind.
+/// `http serve` with clients that ask for much and take nothing, and an honest one beside them: a row for
+/// each kind.
 pub(crate) fn siege(args: &[String]) -> Result<()> {
     if !args.is_empty() {
         bail!("there are no arguments");
@@ -24,7 +26,8 @@ pub(crate) fn siege(args: &[String]) -> Result<()> {
         .args(["--", "--nocapture", "--test-threads", "1"]))
 }
 
-/// A gigabyte each way over sockets, several at a time: each takes half an hour, in two thirds of which nothing happens.
+/// A gigabyte each way over sockets, several at a time: each takes half an hour, in two thirds of which
+/// nothing happens.
 pub(crate) fn chaos(args: &[String]) -> Result<()> {
     let runs = number(args, "--runs", 5)?;
     run(cargo()

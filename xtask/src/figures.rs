@@ -1,4 +1,5 @@
-//! Figures of the whole tree that no single file has: methods of a type, tuples as parameters, names that several types have.
+//! Figures of the whole tree that no single file has: methods of a type, tuples as parameters, names that
+//! several types have.
 
 use std::collections::BTreeMap;
 

@@ -7,7 +7,8 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::run::{cargo, output, root, run};
 
-/// Runs the test of crates/desktop/tests/flips with the command as it is shipped, or another one to compare with.
+/// Runs the test of crates/desktop/tests/flips with the command as it is shipped, or another one to compare
+/// with.
 pub(crate) fn command(args: &[String]) -> Result<()> {
     let plan = Plan::read(args)?;
     let binary = if let Some(binary) = &plan.binary {

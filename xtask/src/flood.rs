@@ -1,4 +1,5 @@
-//! `cargo xtask flood`: `http serve` and `desktop serve` under a flood of first packets, and who gets in meanwhile.
+//! `cargo xtask flood`: `http serve` and `desktop serve` under a flood of first packets, and who gets in
+//! meanwhile.
 
 use std::path::PathBuf;
 
@@ -6,7 +7,8 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::run::{Outcome, cargo, on_path, root, run};
 
-/// Runs the test of crates/desktop/tests/flood with the command as it is shipped, or another one to compare with.
+/// Runs the test of crates/desktop/tests/flood with the command as it is shipped, or another one to compare
+/// with.
 pub(crate) fn command(args: &[String]) -> Result<()> {
     let plan = Plan::read(args)?;
     if let Some(missing) = missing() {
@@ -21,8 +23,8 @@ pub(crate) fn command(args: &[String]) -> Result<()> {
     plan.run(&binary)
 }
 
-/// The step of `cargo xtask test`: a small flood, which nobody may be kept out by for long. How long it takes exactly is for a
-/// machine that does nothing else.
+/// The step of `cargo xtask test`: a small flood, which nobody may be kept out by for long. How long it takes
+/// exactly is for a machine that does nothing else.
 pub(crate) fn step() -> Result<Outcome> {
     if let Some(missing) = missing() {
         return Ok(Outcome::Skipped(missing));

@@ -46,10 +46,11 @@ pub(crate) fn command(args: &[String]) -> Result<()> {
     if minimise { minimise_all(&targets) } else { fuzz(&targets, seconds) }
 }
 
-/// The step of `cargo xtask test`: each target plays its corpus, and inputs that are made of it blindly, the same each time.
+/// The step of `cargo xtask test`: each target plays its corpus, and inputs that are made of it blindly, the
+/// same each time.
 ///
-/// It is built as tests are, with their dependencies. What the command has beside, the sanitizer and the search by what code is
-/// reached, takes a compilation of everything with it.
+/// It is built as tests are, with their dependencies. What the command has beside, the sanitizer and the
+/// search by what code is reached, takes a compilation of everything with it.
 pub(crate) fn short() -> Result<Outcome> {
     if !Path::new("fuzz/Cargo.toml").is_file() {
         return Ok(Outcome::Skipped("there is no folder fuzz/".into()));
@@ -111,7 +112,8 @@ fn fuzz(targets: &[String], seconds: u64) -> Result<()> {
     Ok(())
 }
 
-/// Makes the corpora anew: the seeds, and of all that was found here and before as few inputs as reach what any of it reaches.
+/// Makes the corpora anew: the seeds, and of all that was found here and before as few inputs as reach what
+/// any of it reaches.
 fn minimise_all(targets: &[String]) -> Result<()> {
     each(targets, minimise)?;
     let all = folder_bytes(Path::new("fuzz/corpus"))?;

@@ -1,7 +1,8 @@
 //! Instructions that a packet takes, and a handshake, counted by callgrind beside what they were.
 //!
-//! A count hardly depends on what else a machine does, so it shows what no time can: a percent. It depends on the compiler,
-//! and by the vector kernels on the processor that valgrind makes believe; counts of others are shown, and not judged.
+//! A count hardly depends on what else a machine does, so it shows what no time can: a percent. It depends on
+//! the compiler, and by the vector kernels on the processor that valgrind makes believe; counts of others are
+//! shown, and not judged.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

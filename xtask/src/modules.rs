@@ -59,7 +59,8 @@ impl Modules {
     }
 }
 
-/// What a line names by `crate::`, and by `crate::{` on one line. What the crate's root shows under a name of its own is no module.
+/// What a line names by `crate::`, and by `crate::{` on one line. What the crate's root shows under a name of
+/// its own is no module.
 fn names(line: &str) -> impl Iterator<Item = &str> {
     line.split("crate::").skip(1).flat_map(|rest| {
         let list = rest.strip_prefix('{').unwrap_or(rest);

@@ -25,8 +25,8 @@ pub(crate) fn command(_args: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// The step of `cargo xtask test`: what an application builds on. The rest, the laboratory and the command, has as many
-/// dependencies again.
+/// The step of `cargo xtask test`: what an application builds on. The rest, the laboratory and the command,
+/// has as many dependencies again.
 pub(crate) fn step() -> Result<Outcome> {
     check(&["--package", "quickset"])
 }

@@ -93,7 +93,8 @@ mod tests {
         assert!((0..100).any(|_| mutated(&inputs, &mut random).len() > 1));
     }
 
-    /// The generator is the one of its paper: the first numbers of seed 1234567, as Vigna's page of it has them.
+    /// The generator is the one of its paper: the first numbers of seed 1234567, as Vigna's page of it has
+    /// them.
     #[test]
     fn the_generator_is_the_published_one() {
         let mut random = Random(1_234_567);

@@ -8,7 +8,8 @@ use crate::dashjs::{self, DashJs};
 use crate::needs::{Need, Sign, ensure};
 use crate::run::{Outcome, cargo, root, run};
 
-/// Runs the tests of crates/cli/tests/players, which print a table for each version of HTTP, and leave pictures.
+/// Runs the tests of crates/cli/tests/players, which print a table for each version of HTTP, and leave
+/// pictures.
 pub(crate) fn command(args: &[String]) -> Result<()> {
     let seconds = match args {
         [] => 60,

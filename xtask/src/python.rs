@@ -1,5 +1,5 @@
-//! `cargo xtask python` and `cargo xtask cluster`: the Python package of the laboratory, built, installed into a virtual
-//! environment below `target/`, and tested; and the recipes of docs/cluster.md.
+//! `cargo xtask python` and `cargo xtask cluster`: the Python package of the laboratory, built, installed
+//! into a virtual environment below `target/`, and tested; and the recipes of docs/cluster.md.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -148,7 +148,8 @@ impl Place {
     }
 }
 
-/// Makes a virtual environment `venv` in `home` with what a list says, unless there is one with the same list.
+/// Makes a virtual environment `venv` in `home` with what a list says, unless there is one with the same
+/// list.
 pub(crate) fn environment(home: &Path, list: &str) -> Result<()> {
     environment_of(OLDEST, home, list)
 }

@@ -1,6 +1,7 @@
 //! `cargo xtask results`: the page docs/results.md, from runs of the laboratory and nothing else.
 //!
-//! *In:* the tables below: which runs, and which of their numbers. *Out:* the page, with the commands that give each table.
+//! *In:* the tables below: which runs, and which of their numbers. *Out:* the page, with the commands that
+//! give each table.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -20,8 +21,8 @@ struct Table {
     experiment: &'static str,
     /// Behind `quickset lab run EXPERIMENT`.
     set: &'static [&'static str],
-    /// The heading of a column, and the alternative as the report names it. An alternative of another column's point is
-    /// in brackets: `[point] alternative` adds to the point of the row.
+    /// The heading of a column, and the alternative as the report names it. An alternative of another
+    /// column's point is in brackets: `[point] alternative` adds to the point of the row.
     columns: &'static [(&'static str, &'static str)],
     rows: &'static [Row],
 }
@@ -361,7 +362,8 @@ pub(crate) fn command(_args: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// The lines of the report on the runs of a table, which are made anew: rows of other commits are no company for them.
+/// The lines of the report on the runs of a table, which are made anew: rows of other commits are no company
+/// for them.
 fn measured(quickset: &Path, dir: &Path, table: &Table) -> Result<Vec<Value>> {
     if dir.exists() {
         std::fs::remove_dir_all(dir).with_context(|| format!("cannot empty {}", dir.display()))?;

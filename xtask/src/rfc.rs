@@ -1,8 +1,9 @@
 //! Which sections of the RFCs ask for something, and where the code and the tests answer.
 //!
-//! `spec/rfc/NUMBER.toml` lists the sections of one RFC that hold requirements, each with a line of ours on what it
-//! asks. Code and tests answer where a comment names the section. A section that nothing here could answer is in
-//! `[exceptions]` of the file, one that has code and no test is in `[untested]`, both with the reason.
+//! `spec/rfc/NUMBER.toml` lists the sections of one RFC that hold requirements, each with a line of ours on
+//! what it asks. Code and tests answer where a comment names the section. A section that nothing here could
+//! answer is in `[exceptions]` of the file, one that has code and no test is in `[untested]`, both with the
+//! reason.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -19,8 +19,8 @@ pub(crate) fn root() -> PathBuf {
     xtask.parent().expect("xtask lies in the root of the repository").to_path_buf()
 }
 
-/// The cargo that runs us. Property tests draw the same cases each time, unless the environment says otherwise: what
-/// is red after a change is red for the change. `cargo test` draws others each time.
+/// The cargo that runs us. Property tests draw the same cases each time, unless the environment says
+/// otherwise: what is red after a change is red for the change. `cargo test` draws others each time.
 pub(crate) fn cargo() -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     if std::env::var_os(CASES).is_none() {

@@ -16,7 +16,8 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// All Rust files below `folder` (from the root of the repository), in order of path; none if it is not there.
+    /// All Rust files below `folder` (from the root of the repository), in order of path; none if it is not
+    /// there.
     pub(crate) fn below(root: &Path, folder: &str) -> Result<Vec<Self>> {
         let mut files = Vec::new();
         collect(&root.join(folder), &mut files)?;
@@ -42,8 +43,8 @@ impl Source {
             || parts.any(|dir| matches!(dir, "tests" | "benches" | "fuzz" | "fuzz_targets"))
     }
 
-    /// For each line, whether it belongs to a test: the file is one, or the line is in something under `#[cfg(test)]`. Of a
-    /// file that cannot be parsed no line is known to be one.
+    /// For each line, whether it belongs to a test: the file is one, or the line is in something under
+    /// `#[cfg(test)]`. Of a file that cannot be parsed no line is known to be one.
     pub(crate) fn test_lines(&self) -> Vec<bool> {
         let mut marks = vec![self.is_test_file(); self.text.lines().count()];
         if let Ok(file) = syn::parse_file(&self.text) {

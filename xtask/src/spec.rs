@@ -1,9 +1,10 @@
 //! Where each requirement of `spec/` is obeyed and where it is tested.
 //!
-//! A requirement is a list item of a file in `spec/` that starts with its number in bold and says MUST or SHOULD:
-//! `* **FS-12** … MUST …`. Code obeys it where a comment names it (`// FS-12: why`), a test tests it where
-//! a comment in the test names it. What cannot be cited so is in `spec/exceptions.toml` with its reason.
-//! Citations of sections of RFCs are collected the same way and held against the lists of `spec/rfc/` (see `rfc`).
+//! A requirement is a list item of a file in `spec/` that starts with its number in bold and says MUST or
+//! SHOULD: `* **FS-12** … MUST …`. Code obeys it where a comment names it (`// FS-12: why`), a test tests it
+//! where a comment in the test names it. What cannot be cited so is in `spec/exceptions.toml` with its
+//! reason. Citations of sections of RFCs are collected the same way and held against the lists of `spec/rfc/`
+//! (see `rfc`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -125,8 +126,8 @@ fn loose(folder: &Path) -> Result<Vec<String>> {
     Ok(all)
 }
 
-/// The requirements of one specification, and the lines that demand something outside of them. A list item goes on until
-/// the next one, or a blank line.
+/// The requirements of one specification, and the lines that demand something outside of them. A list item
+/// goes on until the next one, or a blank line.
 fn requirements(text: &str) -> (Vec<Id>, Vec<usize>) {
     let mut found: Vec<(Id, bool)> = Vec::new();
     let (mut inside, mut introduction, mut loose) = (false, false, Vec::new());

@@ -6,14 +6,16 @@ use anyhow::{Context as _, Result};
 
 use crate::run::{cargo, on_path, root, run};
 
-/// `cargo SUBCOMMAND`, of the program and the versions of it that are named. To build it takes some minutes, once.
+/// `cargo SUBCOMMAND`, of the program and the versions of it that are named. To build it takes some minutes,
+/// once.
 pub(crate) fn cargo_with(program: &str, version: &str) -> Result<Command> {
     let tools = root().join("target/tools");
     let bin = tools.join("bin");
     let mut command = cargo();
     if !on_path(program) {
         if !bin.join(program).is_file() {
-            // Not optimized: they drive other programs, and to optimize them would take longer than all that they do.
+            // Not optimized: they drive other programs, and to optimize them would take longer than all that
+            // they do.
             let install = ["install", program, "--debug", "--locked", "--version", version, "--root"];
             run(cargo().args(install).arg(&tools))?;
         }

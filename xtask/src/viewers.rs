@@ -28,7 +28,8 @@ pub(crate) fn command(args: &[String]) -> Result<()> {
 /// The row that needs it.
 const NOVNC: &str = "novnc-npm";
 
-/// Fetches the newest noVNC, and returns its folder. No lock file: what people have tomorrow is what is to be tested.
+/// Fetches the newest noVNC, and returns its folder. No lock file: what people have tomorrow is what is to be
+/// tested.
 fn novnc() -> Result<PathBuf> {
     let home = root().join("target/viewers/npm");
     std::fs::create_dir_all(&home)?;

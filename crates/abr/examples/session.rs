@@ -1,6 +1,7 @@
 //! A video over a link that slows down, once by each rule: `cargo run -p quickset-abr --example session`.
 //!
-//! Printed are the mean bitrate of what was played, for how long it stood still, and how often the quality changed.
+//! Printed are the mean bitrate of what was played, for how long it stood still, and how often the quality
+//! changed.
 
 use std::time::Duration;
 

@@ -5,15 +5,17 @@ use crate::{Choice, Download, Interruption, Ladder, Reading, Rule, State};
 
 /// BOLA-E: the quality by how full the buffer is, with a placeholder for media that the buffer would have.
 ///
-/// With utilities v of the qualities (the logarithm of how many times the lowest bitrate each is) a segment of quality m has
-/// the score (V · (v_m + γ) − Q) / bitrate_m when Q seconds are in the buffer, and the best is fetched; when all
-/// are below zero, it waits (BOLA, §IV). V and γ follow from where the lowest quality is not worth its bits any more (10 s), and where the top one is not: at the
-/// buffer's target, or 2 s a quality above 10 s if that is more.
+/// With utilities v of the qualities (the logarithm of how many times the lowest bitrate each is) a segment
+/// of quality m has the score (V · (v_m + γ) − Q) / bitrate_m when Q seconds are in the buffer, and the best
+/// is fetched; when all are below zero, it waits (BOLA, §IV). V and γ follow from where the lowest quality is
+/// not worth its bits any more (10 s), and where the top one is not: at the buffer's target, or 2 s a quality
+/// above 10 s if that is more.
 ///
-/// Of BOLA-E (§4 of the second paper) come the placeholder and the start: as long as there is less than a segment in the
-/// buffer, quality is by throughput, and the placeholder is as much as makes BOLA agree. Whatever delays a request but the network (a full buffer, a live
-/// segment that is not there yet) grows it, so that it does not look like throughput; stalls and seeks empty it. BOLA-O (§V of the
-/// first): no rise beyond what throughput carries.
+/// Of BOLA-E (§4 of the second paper) come the placeholder and the start: as long as there is less than a
+/// segment in the buffer, quality is by throughput, and the placeholder is as much as makes BOLA agree.
+/// Whatever delays a request but the network (a full buffer, a live segment that is not there yet) grows it,
+/// so that it does not look like throughput; stalls and seeks empty it. BOLA-O (§V of the first): no rise
+/// beyond what throughput carries.
 #[derive(Clone, Debug)]
 pub struct Bola {
     ladder: Ladder,
@@ -91,8 +93,8 @@ impl Bola {
         curve.v * (self.utilities[quality] + curve.gamma) + self.slack(curve)
     }
 
-    /// dash.js reckons with utilities from 1 up where these levels are found, and from 0 where scores are: by V
-    /// seconds the one is higher than the other, so that more is in the buffer before it waits.
+    /// dash.js reckons with utilities from 1 up where these levels are found, and from 0 where scores are: by
+    /// V seconds the one is higher than the other, so that more is in the buffer before it waits.
     fn slack(&self, curve: Curve) -> f64 {
         match self.reading {
             Reading::Dashjs => curve.v,
@@ -100,8 +102,8 @@ impl Bola {
         }
     }
 
-    /// The parameters for this target. When it moves, what is counted as buffered moves along the scores, so that the
-    /// quality stays.
+    /// The parameters for this target. When it moves, what is counted as buffered moves along the scores, so
+    /// that the quality stays.
     fn curve(&mut self, state: &State) -> Curve {
         if let Some(curve) = self.curve.filter(|curve| curve.target == state.buffer_target) {
             return curve;
@@ -161,7 +163,8 @@ impl Rule for Bola {
         self.idle_since = Some(download.finished);
         self.placeholder *= DECAY;
         if let Some(curve) = self.curve {
-            // The choice may have been lowered by others: the placeholder is no more than would make BOLA ask for this quality.
+            // The choice may have been lowered by others: the placeholder is no more than would make BOLA ask
+            // for this quality.
             let took = download.finished.saturating_sub(download.requested);
             let at_request = download.buffer.as_secs_f64() + took.as_secs_f64();
             self.placeholder = self.placeholder.min((self.full(curve, self.quality) - at_request).max(0.0));

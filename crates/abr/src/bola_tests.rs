@@ -22,14 +22,16 @@ fn steady(reading: Reading) -> (Bola, Curve) {
     (rule, curve)
 }
 
-/// The drift-plus-penalty form of the paper (§IV): with sizes S, utilities v and a buffer of Q segments, the quality that
-/// maximises (V·v + V·γp − Q)/S. Here as an exhaustive search over the whole range of levels, with V and γp from their
-/// conditions: the lowest is worth its bits up to 10 s, and the top one up to the target.
+/// The drift-plus-penalty form of the paper (§IV): with sizes S, utilities v and a buffer of Q segments, the
+/// quality that maximises (V·v + V·γp − Q)/S. Here as an exhaustive search over the whole range of levels,
+/// with V and γp from their conditions: the lowest is worth its bits up to 10 s, and the top one up to the
+/// target.
 #[test]
 fn each_quality_has_the_levels_of_the_paper() {
     let target = 10.0 + 2.0 * 7.0;
     let top = (50.0_f64).ln();
-    // V(v_0 + γ) = 10 is where the lowest is not worth fetching any more, V(v_top + γ) = target the same for the top one.
+    // V(v_0 + γ) = 10 is where the lowest is not worth fetching any more, V(v_top + γ) = target the same for
+    // the top one.
     let v = (target - 10.0) / top;
     let gamma = 10.0 / v;
     let (rule, curve) = steady(Reading::Paper);
@@ -163,8 +165,8 @@ fn a_target_that_moves_keeps_the_quality() {
     assert_eq!(rule.best(new, 12.0 + rule.placeholder), before);
 }
 
-/// The levels at which dash.js waits and to which it fills the placeholder are V seconds above those of the paper, its
-/// choices at a level the same.
+/// The levels at which dash.js waits and to which it fills the placeholder are V seconds above those of the
+/// paper, its choices at a level the same.
 #[test]
 fn dash_js_waits_later() {
     let (ours, _) = steady(Reading::Paper);

@@ -2,10 +2,11 @@ use std::time::Duration;
 
 use crate::{Bola, Choice, Download, Interruption, Ladder, Reading, Rule, State, Throughput};
 
-/// Throughput while the buffer is low, BOLA once it is high: the one is quick at the start and after seeks, the other steady.
+/// Throughput while the buffer is low, BOLA once it is high: the one is quick at the start and after seeks,
+/// the other steady.
 ///
-/// BOLA takes over at 12 s of buffer and keeps it until there are less than 6 s. The paper switches at one level, 10 s, and
-/// only back when throughput asks for more; these are the levels of dash.js.
+/// BOLA takes over at 12 s of buffer and keeps it until there are less than 6 s. The paper switches at one
+/// level, 10 s, and only back when throughput asks for more; these are the levels of dash.js.
 #[derive(Clone, Debug)]
 pub struct Dynamic {
     throughput: Throughput,
@@ -59,7 +60,8 @@ mod tests {
         Ladder::new([1_000_000, 5_000_000, 10_000_000, 20_000_000]).expect("it ascends")
     }
 
-    /// The throughput is that of the third; a buffer at its target is BOLA's fourth, which it starts for only below a segment.
+    /// The throughput is that of the third; a buffer at its target is BOLA's fourth, which it starts for only
+    /// below a segment.
     #[test]
     fn it_is_throughput_until_twelve_seconds_and_bola_down_to_six() {
         let mut rule = Dynamic::new(ladder(), Reading::default());
@@ -94,7 +96,8 @@ mod tests {
         }
         assert_eq!(rule.choose(&state(8, 0)), throughput.choose(&state(8, 0)));
         assert_eq!(rule.choose(&state(8, 0)).quality, 2);
-        // BOLA begins by throughput, and lets the buffer decide from the next segment on: at 12 s it is at its lowest.
+        // BOLA begins by throughput, and lets the buffer decide from the next segment on: at 12 s it is at
+        // its lowest.
         assert_eq!(rule.choose(&state(12, 2)).quality, 2);
         assert!(rule.bola.choose(&state(12, 2)).quality == 2);
     }

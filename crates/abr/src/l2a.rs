@@ -3,15 +3,17 @@ use std::time::Duration;
 use crate::throughput::Estimate;
 use crate::{Choice, Download, Interruption, Ladder, Reading, Rule, State};
 
-/// L2A: learns from segment to segment with which weight each bitrate is to be asked for, without a model of the network.
+/// L2A: learns from segment to segment with which weight each bitrate is to be asked for, without a model of
+/// the network.
 ///
-/// The weights w are a point of the simplex. After each segment they take a step along the gradient of what a bitrate costs
-/// in latency and of the constraint that the buffer is kept, the second by its multiplier Q, and are projected back onto
-/// the simplex; Q grows by what the bitrate that was asked for lacks of a buffer that stays as it is. Asked for is the
-/// bitrate next to the mean of w, a step at a time upwards. Until 1.5 s are in the buffer, and after seeks, quality is by
-/// throughput.
+/// The weights w are a point of the simplex. After each segment they take a step along the gradient of what a
+/// bitrate costs in latency and of the constraint that the buffer is kept, the second by its multiplier Q,
+/// and are projected back onto the simplex; Q grows by what the bitrate that was asked for lacks of a buffer
+/// that stays as it is. Asked for is the bitrate next to the mean of w, a step at a time upwards. Until 1.5 s
+/// are in the buffer, and after seeks, quality is by throughput.
 ///
-/// The target of 1.5 s, the horizon of 4 segments and with it the cautiousness are those of the paper's evaluation.
+/// The target of 1.5 s, the horizon of 4 segments and with it the cautiousness are those of the paper's
+/// evaluation.
 #[derive(Clone, Debug)]
 pub struct L2a {
     ladder: Ladder,
@@ -73,7 +75,8 @@ impl L2a {
             (0..self.ladder.len()).map(|q| rate * self.ladder.kbps(q) / throughput).collect();
         let size = segment / (2.0 * HORIZON.max(caution() * HORIZON.sqrt())) * (self.multiplier + caution());
         let before = std::mem::take(&mut self.weights);
-        // What the network does not carry would empty the buffer: its weight shrinks, and that of all others grows.
+        // What the network does not carry would empty the buffer: its weight shrinks, and that of all others
+        // grows.
         let moved =
             before.iter().zip(&relative).map(|(w, r)| if *r > 1.0 { w - size * r } else { w + size * r });
         self.weights = onto_simplex(&moved.collect::<Vec<_>>());
@@ -148,8 +151,8 @@ impl Rule for L2a {
     }
 }
 
-/// The point of the simplex (no part below 0, their sum 1) that is next to `point` (Chen and Ye, arXiv 1101.6081): all are
-/// lowered by the same, and what would be below 0 is 0.
+/// The point of the simplex (no part below 0, their sum 1) that is next to `point` (Chen and Ye, arXiv
+/// 1101.6081): all are lowered by the same, and what would be below 0 is 0.
 fn onto_simplex(point: &[f64]) -> Vec<f64> {
     let mut falling = point.to_vec();
     falling.sort_by(|a, b| b.total_cmp(a));

@@ -20,7 +20,8 @@ fn steady(reading: Reading, throughput: u64) -> L2a {
 }
 
 proptest! {
-    /// The nearest point of the simplex by trying each set of parts that are not zero: on it, all are lowered by the same.
+    /// The nearest point of the simplex by trying each set of parts that are not zero: on it, all are lowered
+    /// by the same.
     #[test]
     fn the_projection_is_the_nearest_point(point in proptest::collection::vec(-50.0..50.0_f64, 1..8)) {
         let found = onto_simplex(&point);

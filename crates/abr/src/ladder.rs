@@ -1,6 +1,7 @@
 use thiserror::Error;
 
-/// The bitrates a stream is there in, in bit/s, from the lowest up. A *quality* is the place of one of them, counted from 0.
+/// The bitrates a stream is there in, in bit/s, from the lowest up. A *quality* is the place of one of them,
+/// counted from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ladder(Vec<u64>);
 
@@ -59,7 +60,8 @@ impl Ladder {
         self.0[quality.min(self.top())]
     }
 
-    /// The highest quality of at most so many kbit/s; the lowest if there is none, as for what is not a number.
+    /// The highest quality of at most so many kbit/s; the lowest if there is none, as for what is not a
+    /// number.
     pub fn within(&self, kbps: f64) -> usize {
         self.0.partition_point(|&b| in_kbps(b) <= kbps).saturating_sub(1)
     }

@@ -1,7 +1,9 @@
-//! Which bitrate a player asks for next: rules for video in segments (DASH, HLS), without I/O and without a clock.
+//! Which bitrate a player asks for next: rules for video in segments (DASH, HLS), without I/O and without a
+//! clock.
 //!
-//! A stream is there in several bitrates, a [`Ladder`], cut into segments of some seconds. A player fetches them one after the
-//! other into a buffer. A [`Rule`] is told what arrived, and says before each request in which quality:
+//! A stream is there in several bitrates, a [`Ladder`], cut into segments of some seconds. A player fetches
+//! them one after the other into a buffer. A [`Rule`] is told what arrived, and says before each request in
+//! which quality:
 //!
 //! ```
 //! use std::time::Duration;
@@ -34,8 +36,9 @@
 //! | [`L2a`] | `l2a` | online learning: Karagkioules, Mekuria, Griffioen, Wagenaar: *Online Learning for Low-Latency Adaptive Streaming*, MMSys 2020 |
 //! | [`LolPlus`] | `lol+` | a self-organising map: Lim, Akcay, Bentaleb, Begen, Zimmermann: *When They Go High, We Go Low*, MMSys 2020; Bentaleb et al.: *Catching the Moment with LoL+*, IEEE TMM 2022 |
 //!
-//! What the papers leave open is as in dash.js 5, and `cargo xtask abr` holds each rule to it. Where dash.js contradicts a
-//! paper, [`Reading`] chooses; docs/abr.md says where that is, and how often the choices are the same.
+//! What the papers leave open is as in dash.js 5, and `cargo xtask abr` holds each rule to it. Where dash.js
+//! contradicts a paper, [`Reading`] chooses; docs/abr.md says where that is, and how often the choices are
+//! the same.
 //!
 //! Whatever the numbers are, a rule chooses a quality that is on the ladder.
 
@@ -64,8 +67,8 @@ pub use throughput::{Estimate, Throughput};
 
 /// Chooses the quality of each segment of one session.
 ///
-/// 1. Before each request the player calls [`choose`](Self::choose), and fetches in the quality that it returns, after the
-///    time that it returns. If that is not zero it asks again then.
+/// 1. Before each request the player calls [`choose`](Self::choose), and fetches in the quality that it
+///    returns, after the time that it returns. If that is not zero it asks again then.
 /// 2. When a segment is complete it calls [`arrived`](Self::arrived), before the segment is in the buffer.
 /// 3. When play-out stops for want of media, or somebody seeks, it calls [`interrupted`](Self::interrupted).
 pub trait Rule: fmt::Debug {
@@ -166,7 +169,8 @@ pub enum Interruption {
 pub struct Choice {
     /// A place on the ladder.
     pub quality: usize,
-    /// After this time; the rule is asked again then. Zero but for a buffer that is fuller than the quality is worth ([`Bola`]).
+    /// After this time; the rule is asked again then. Zero but for a buffer that is fuller than the quality
+    /// is worth ([`Bola`]).
     pub wait: Duration,
 }
 
@@ -211,7 +215,8 @@ impl Algorithm {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::Throughput, Self::Bola, Self::Dynamic, Self::L2a, Self::LolPlus];
 
-    /// A rule for one session over `ladder`, as dash.js reads its paper; what is drawn by chance comes from `seed`.
+    /// A rule for one session over `ladder`, as dash.js reads its paper; what is drawn by chance comes from
+    /// `seed`.
     pub fn start(self, ladder: Ladder, seed: impl Into<Seed>) -> Box<dyn Rule + Send> {
         match self {
             Self::Throughput => Box::new(Throughput::new(ladder)),

@@ -3,16 +3,19 @@ use quickset_base::{Rng, Seed};
 use crate::throughput::Estimate;
 use crate::{Choice, Download, Interruption, Ladder, Reading, Rule, State};
 
-/// LoL+: a self-organising map of the qualities, one neuron each, that learns what asking for each has brought.
+/// LoL+: a self-organising map of the qualities, one neuron each, that learns what asking for each has
+/// brought.
 ///
-/// A neuron knows throughput, latency, stalls and switches (all as parts of what is usual). Asked for is the one that
-/// is next to the target: the throughput there is, and none of the others. What counts how much in that distance is chosen
-/// anew for each segment: of the weights 0.2, 0.4 … 1 those under which the next segment has the best QoE
-/// that leaves 0.3 s in the buffer. Then the neuron that was in force moves towards what happened, the one that won towards the target,
-/// and their neighbours with them. When the buffer does not last for another segment of the quality in force, the next below
-/// that the throughput carries is asked for at once.
+/// A neuron knows throughput, latency, stalls and switches (all as parts of what is usual). Asked for is the
+/// one that is next to the target: the throughput there is, and none of the others. What counts how much in
+/// that distance is chosen anew for each segment: of the weights 0.2, 0.4 … 1 those under which the next
+/// segment has the best QoE that leaves 0.3 s in the buffer. Then the neuron that was in force moves towards
+/// what happened, the one that won towards the target, and their neighbours with them. When the buffer does
+/// not last for another segment of the quality in force, the next below that the throughput carries is asked
+/// for at once.
 ///
-/// QoE is the bitrate, less stalls by the highest bitrate and latency by the lowest (Bentaleb et al., 2020, §3).
+/// QoE is the bitrate, less stalls by the highest bitrate and latency by the lowest (Bentaleb et al., 2020,
+/// §3).
 #[derive(Clone, Debug)]
 pub struct LolPlus {
     ladder: Ladder,
@@ -80,7 +83,8 @@ impl LolPlus {
         (0..current).rev().find(|&q| self.bitrate(q) < throughput).unwrap_or(current)
     }
 
-    /// What the distance to a quality is weighed by: one that takes all there is, or the buffer, counts as far away.
+    /// What the distance to a quality is weighed by: one that takes all there is, or the buffer, counts as
+    /// far away.
     fn weights_for(&self, quality: usize, now: &Situation) -> Features {
         let rate = self.bitrate(quality);
         let mut weights = self.weights;
@@ -90,10 +94,11 @@ impl LolPlus {
         weights
     }
 
-    /// The weights of the best QoE over all qualities; none when no quality leaves enough in the buffer. QoE depends on the
-    /// weights of latency and stalls only: of the others, equally good, it is the first, 0.2.
+    /// The weights of the best QoE over all qualities; none when no quality leaves enough in the buffer. QoE
+    /// depends on the weights of latency and stalls only: of the others, equally good, it is the first, 0.2.
     fn best_weights(&self, now: &Situation) -> Option<Features> {
-        // How far latency may be beyond its target: as much as it has just moved. dash.js forgets the last one.
+        // How far latency may be beyond its target: as much as it has just moved. dash.js forgets the last
+        // one.
         let before = match self.reading {
             Reading::Dashjs => 0.0,
             Reading::Paper => self.latency,
@@ -186,8 +191,8 @@ fn distance(a: &Features, b: &Features, weights: &Features) -> f64 {
     a.iter().zip(b).zip(weights).map(|((a, b), w)| w * (a - b).powi(2)).sum::<f64>().sqrt()
 }
 
-/// The weights that hold until some are found (k-means++ over points by chance): of as many points as there are
-/// qualities, far from each other, the one that is farthest from the least similar.
+/// The weights that hold until some are found (k-means++ over points by chance): of as many points as there
+/// are qualities, far from each other, the one that is farthest from the least similar.
 fn first_weights(qualities: usize, most: f64, rng: &mut Rng) -> Features {
     const EQUAL: Features = [1.0; 4];
     let points: Vec<Features> =

@@ -21,7 +21,8 @@ fn a_fresh_map_picks_what_the_throughput_carries() {
     {
         assert_eq!(rule(Reading::Dashjs).next(0, &situation(throughput, 10.0)), quality, "{throughput}");
     }
-    // One that is a little too high counts as ten times as far as it is, and the next one below as the root of 0.2.
+    // One that is a little too high counts as ten times as far as it is, and the next one below as the root
+    // of 0.2.
     assert!(10.0 * (8.0 - 7.9) < 0.2_f64.sqrt() * (7.9 - 4.0));
     assert_eq!(rule(Reading::Dashjs).next(0, &situation(7.9e6, 10.0)), 3);
 }
@@ -66,7 +67,8 @@ fn the_weights_are_the_best_of_all() {
     assert_eq!(rule.best_weights(&situation(1e3, 0.2)), None);
 }
 
-/// The paper bounds latency by its target and what it has just moved; dash.js by the target and all of it, which holds always.
+/// The paper bounds latency by its target and what it has just moved; dash.js by the target and all of it,
+/// which holds always.
 #[test]
 fn the_bound_of_latency_is_the_papers() {
     let late = Situation { latency: 5.0, ..situation(3e6, 10.0) };

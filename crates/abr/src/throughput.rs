@@ -1,11 +1,11 @@
 use crate::{Choice, Download, Interruption, Ladder, Rule, State};
 
-/// What the network gives, estimated from what arrived: the smaller of two exponentially weighted averages, a fast one that
-/// follows losses of capacity at once and a slow one that believes in gains after some time.
+/// What the network gives, estimated from what arrived: the smaller of two exponentially weighted averages, a
+/// fast one that follows losses of capacity at once and a slow one that believes in gains after some time.
 ///
-/// A sample is what one download carried from its first byte to its last one, in whole kbit/s; it counts by how long that
-/// took. Half lives are 3 and 8 s, of time that runs one and a half times as fast as the downloads do. This is what dash.js 5
-/// does unless it is told otherwise.
+/// A sample is what one download carried from its first byte to its last one, in whole kbit/s; it counts by
+/// how long that took. Half lives are 3 and 8 s, of time that runs one and a half times as fast as the
+/// downloads do. This is what dash.js 5 does unless it is told otherwise.
 #[derive(Clone, Debug, Default)]
 pub struct Estimate {
     fast: f64,
@@ -106,7 +106,8 @@ mod tests {
         }
     }
 
-    /// After a second at 10 Mbit/s and one at 2: each sample weighs 1.5 s, and the older half^(1.5/T) of that.
+    /// After a second at 10 Mbit/s and one at 2: each sample weighs 1.5 s, and the older half^(1.5/T) of
+    /// that.
     #[test]
     fn the_smaller_average_counts() {
         let mut estimate = Estimate::default();

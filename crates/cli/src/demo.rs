@@ -44,8 +44,8 @@ pub(crate) struct Args {
     queue: Queue,
     #[arg(long, help = values::controllers(), default_value = "bbr", value_parser = values::congestion)]
     cc: Algorithm,
-    /// How losses are repaired in the mode `partial+fec`, by any of: adaptive, rs:N/K, xor:DEPTH, xor2d:RxC, ldpc:N/K,
-    /// fixed:N, ac-rlnc[:C], tum:B[:TIME], messages, sr; `none` leaves the mode out
+    /// How losses are repaired in the mode `partial+fec`, by any of: adaptive, rs:N/K, xor:DEPTH, xor2d:RxC,
+    /// ldpc:N/K, fixed:N, ac-rlnc[:C], tum:B[:TIME], messages, sr; `none` leaves the mode out
     #[arg(long, value_name = "NAME", default_value = "adaptive:screen", value_parser = values::protection)]
     fec: Protection,
     /// Seed of the losses and of the desktop

@@ -1,7 +1,7 @@
 //! Descriptors of the system: each socket and each open file is one.
 
-/// Systems give programs few of them unless they ask for all that they may have. Asks for those, and returns how many there are now;
-/// without, it goes on with what there was.
+/// Systems give programs few of them unless they ask for all that they may have. Asks for those, and returns
+/// how many there are now; without, it goes on with what there was.
 pub(crate) fn take_all() -> usize {
     #[cfg(unix)]
     {

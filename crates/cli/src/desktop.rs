@@ -91,8 +91,8 @@ struct ViewArgs {
     /// The far gateway
     #[arg(value_name = "HOST:PORT", value_parser = |text: &str| values::place(text, Some(4433)))]
     server: String,
-    /// Address for viewers. Of those on this machine only yours and root's are let in, unless there is a password; beyond
-    /// the loopback whoever reaches it sees the desktop
+    /// Address for viewers. Of those on this machine only yours and root's are let in, unless there is a
+    /// password; beyond the loopback whoever reaches it sees the desktop
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:5901", value_parser = values::listening)]
     listen: SocketAddr,
     /// The fingerprint that the server printed
@@ -101,8 +101,8 @@ struct ViewArgs {
     /// Do not check who the server is
     #[arg(long, conflicts_with = "pin")]
     insecure: bool,
-    /// File with the token that the server printed, good for one use, readable by you alone. Where a token is needed and not
-    /// given, it is asked for on a terminal
+    /// File with the token that the server printed, good for one use, readable by you alone. Where a token is
+    /// needed and not given, it is asked for on a terminal
     #[arg(long, value_name = "FILE", group = "credential")]
     token_file: Option<PathBuf>,
     /// The token itself; other users of this machine can read it in the list of processes until it is used
@@ -111,11 +111,12 @@ struct ViewArgs {
     /// File with the server's password, readable by you alone
     #[arg(long, value_name = "FILE", group = "credential")]
     password_file: Option<PathBuf>,
-    /// Certificate and private key as PEM to show, instead of your own; with a token it is the one that is registered
+    /// Certificate and private key as PEM to show, instead of your own; with a token it is the one that is
+    /// registered
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// File with a VNC password that viewers must know, readable by you alone; needed where it cannot be found out which user a
-    /// viewer belongs to (other systems than Linux)
+    /// File with a VNC password that viewers must know, readable by you alone; needed where it cannot be
+    /// found out which user a viewer belongs to (other systems than Linux)
     #[arg(long, value_name = "FILE")]
     viewer_password_file: Option<PathBuf>,
     /// Print a line of statistics to stderr every second
@@ -127,15 +128,15 @@ struct ViewArgs {
 
 #[derive(Debug, clap::Args)]
 struct LinkArgs {
-    /// The UDP payload of all datagrams, in bytes; larger than the path takes loses packets [default: as much as the path takes,
-    /// which is found out]
+    /// The UDP payload of all datagrams, in bytes; larger than the path takes loses packets [default: as much
+    /// as the path takes, which is found out]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(1200..=65507))]
     mtu: Option<u16>,
     #[arg(long, help = values::controllers(), default_value = "bbr", value_parser = values::congestion)]
     cc: Algorithm,
-    /// Repair losses of what this side sends, by any of: none, adaptive, rs:N/K, xor:DEPTH, xor2d:RxC, ldpc:N/K, fixed:N,
-    /// ac-rlnc[:C], tum:B[:TIME], messages[:TIME], sr. Adaptive repairs screens at fences and input one by one, as much as
-    /// the path loses; any other is for the screen
+    /// Repair losses of what this side sends, by any of: none, adaptive, rs:N/K, xor:DEPTH, xor2d:RxC,
+    /// ldpc:N/K, fixed:N, ac-rlnc[:C], tum:B[:TIME], messages[:TIME], sr. Adaptive repairs screens at fences
+    /// and input one by one, as much as the path loses; any other is for the screen
     #[arg(long, value_name = "NAME", default_value = "adaptive", value_parser = values::protection)]
     fec: Protection,
     #[command(flatten)]
@@ -283,8 +284,8 @@ fn credential(args: &ViewArgs) -> anyhow::Result<Credential> {
     Ok(password.map_or(Credential::None, |password| Credential::Password(Password(password))))
 }
 
-/// The token that somebody types; `None` when nobody does, or wants us to stop. It is shown, since it is of no use once it
-/// was used.
+/// The token that somebody types; `None` when nobody does, or wants us to stop. It is shown, since it is of
+/// no use once it was used.
 async fn ask_for_token() -> Option<Token> {
     let (tell, told) = tokio::sync::oneshot::channel();
     // Nobody can interrupt a thread that reads; it ends with the program.

@@ -54,7 +54,8 @@ struct RunArgs {
     /// Do only this share of the plan, like 2/8 for the second of eight
     #[arg(long, value_name = "I/N", requires = "from", conflicts_with = "names")]
     shard: Option<Shard>,
-    /// Use real sockets, TLS and the emulated link instead of virtual time; experiments that time this machine do as ever
+    /// Use real sockets, TLS and the emulated link instead of virtual time; experiments that time this
+    /// machine do as ever
     #[arg(long)]
     real: bool,
     /// Keep results here

@@ -76,7 +76,8 @@ fn play(_args: &Args) -> anyhow::Result<ExitCode> {
 #[cfg(target_os = "linux")]
 use linux::play;
 
-/// Both directions, as options: each is a word of a [`LinkSpec`], and of two with the same key the last counts.
+/// Both directions, as options: each is a word of a [`LinkSpec`], and of two with the same key the last
+/// counts.
 #[derive(Debug, Clone)]
 #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "there is no link without Linux"))]
 struct Links {

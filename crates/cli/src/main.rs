@@ -38,14 +38,17 @@ use tracing_subscriber::fmt::format;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// Threads keep little of what they freed for themselves: what one that has nothing to do any more kept held on to half as much
-/// as a server had at first. Without any, each of thirty small allocations for an answer by HTTP/3 takes a lock.
+/// Threads keep little of what they freed for themselves: what one that has nothing to do any more kept held
+/// on to half as much as a server had at first. Without any, each of thirty small allocations for an answer
+/// by HTTP/3 takes a lock.
 ///
-/// What was freed last is taken again, however much of it lies together: unless told, jemalloc splits nothing that is 64 times as
-/// large as what is wanted, and a client of HTTP/2 that holds 2 MB at a time took 90 MB of the system until some of it had decayed.
+/// What was freed last is taken again, however much of it lies together: unless told, jemalloc splits nothing
+/// that is 64 times as large as what is wanted, and a client of HTTP/2 that holds 2 MB at a time took 90 MB
+/// of the system until some of it had decayed.
 #[cfg(unix)]
 #[expect(unsafe_code, reason = "the allocator looks for a name; nobody else has it")]
-// SAFETY: it is a pointer to characters that end with a zero, as jemalloc's variable is (jemalloc(3), "TUNING").
+// SAFETY: it is a pointer to characters that end with a zero, as jemalloc's variable is (jemalloc(3),
+// "TUNING").
 #[unsafe(export_name = "_rjem_malloc_conf")]
 static ALLOCATOR_OPTIONS: &[u8; 71] =
     b"tcache_max:1024,tcache_nslots_small_max:32,lg_extent_max_active_fit:30\0";
@@ -115,7 +118,8 @@ fn log() {
         .init();
 }
 
-/// What went wrong and why, without the reasons that an error's own words contain already. Some of the words may be a peer's.
+/// What went wrong and why, without the reasons that an error's own words contain already. Some of the words
+/// may be a peer's.
 fn sentence(error: &anyhow::Error) -> String {
     let told =
         error.chain().map(ToString::to_string).fold(String::new(), |told, reason| match told.as_str() {

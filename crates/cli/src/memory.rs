@@ -10,8 +10,8 @@ use crate::values;
 /// A bound for all that clients can make a server hold.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct MemoryArgs {
-    /// Memory that all connections together may hold, like 256M; shared fairly by client. Unless told, an eighth of what this
-    /// process may use
+    /// Memory that all connections together may hold, like 256M; shared fairly by client. Unless told, an
+    /// eighth of what this process may use
     #[arg(long, value_name = "SIZE", value_parser = values::memory)]
     memory: Option<u64>,
 }
@@ -26,8 +26,8 @@ impl MemoryArgs {
     }
 }
 
-/// Memory that was freed goes back to the system in the background. Not from the start: who makes a namespace of users must
-/// have one thread alone.
+/// Memory that was freed goes back to the system in the background. Not from the start: who makes a namespace
+/// of users must have one thread alone.
 pub(crate) fn return_what_is_free() {
     #[cfg(unix)]
     if let Err(error) = tikv_jemalloc_ctl::background_thread::write(true) {
@@ -52,8 +52,8 @@ pub(crate) fn tell(budget: &Budget, page: &mut Page) {
     page.value("quickset_memory_recalls_total", Kind::Counter, help, usage.recalls);
 }
 
-/// What a process may use by the files of Linux below `root`: the memory of the machine, and the limits of the control groups
-/// that it is in, of both versions. `None` where there are no such files.
+/// What a process may use by the files of Linux below `root`: the memory of the machine, and the limits of
+/// the control groups that it is in, of both versions. `None` where there are no such files.
 fn usable(root: &Path) -> Option<u64> {
     let read = |path: PathBuf| std::fs::read_to_string(root.join(path)).ok();
     let machine = read("proc/meminfo".into()).and_then(|text| {
@@ -71,8 +71,8 @@ fn usable(root: &Path) -> Option<u64> {
             }
             _ => return None,
         };
-        // The limits of all groups above hold, too. In a container the path may be that of the host, and the files those of its
-        // own group.
+        // The limits of all groups above hold, too. In a container the path may be that of the host, and the
+        // files those of its own group.
         let path = Path::new(path.trim_start_matches('/'));
         let limits = path.ancestors().flat_map(|group| {
             files.iter().filter_map(move |file| read(Path::new(mount).join(group).join(file)))

@@ -28,7 +28,8 @@ use crate::say::note;
 /// Where to be watched.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct MetricsArgs {
-    /// Tell Prometheus what the server does, at http://ADDRESS/metrics (not encrypted: for addresses that only you reach)
+    /// Tell Prometheus what the server does, at http://ADDRESS/metrics (not encrypted: for addresses that
+    /// only you reach)
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = crate::values::listening)]
     metrics: Option<SocketAddr>,
 }
@@ -71,8 +72,8 @@ pub(crate) enum Kind {
 }
 
 impl MetricsArgs {
-    /// Takes the address, if there is one. To be done before anybody hears that the server is there: one that cannot be watched
-    /// as it should does not begin.
+    /// Takes the address, if there is one. To be done before anybody hears that the server is there: one that
+    /// cannot be watched as it should does not begin.
     pub(crate) async fn bind(self) -> anyhow::Result<Metrics> {
         let Some(address) = self.metrics else { return Ok(Metrics(None)) };
         let listener = TcpListener::bind(address)
@@ -220,8 +221,8 @@ impl From<f64> for Figure {
     }
 }
 
-/// As many at a time as there are seats. When all are taken the oldest goes: who reads slowly, or asks nothing, keeps nobody from
-/// being answered.
+/// As many at a time as there are seats. When all are taken the oldest goes: who reads slowly, or asks
+/// nothing, keeps nobody from being answered.
 async fn accept<F: Fn(&mut Page) + Send + Sync + 'static>(listener: TcpListener, fill: Arc<F>) {
     let mut seats = VecDeque::new();
     loop {
@@ -304,7 +305,8 @@ const TOTAL: &str = "_total";
 const CONNECTIONS: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Bytes of a request, lines and fields together; of a page that is not read as many are kept in front of what is to be sent.
+/// Bytes of a request, lines and fields together; of a page that is not read as many are kept in front of
+/// what is to be sent.
 const LONGEST_REQUEST: usize = 16 << 10;
 
 #[cfg(test)]
@@ -313,8 +315,8 @@ mod tests {
 
     use super::*;
 
-    /// OpenMetrics as its specification has it: families of HELP, TYPE and samples, each family in one place, each sample once, and
-    /// an end. Returns the samples.
+    /// OpenMetrics as its specification has it: families of HELP, TYPE and samples, each family in one place,
+    /// each sample once, and an end. Returns the samples.
     fn read(text: &str) -> BTreeMap<String, f64> {
         let is_name = |name: &str| {
             name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_' || c == ':')
@@ -381,7 +383,8 @@ mod tests {
         assert!(read(&page.text())["quickset_rtt_seconds{quantile=\"0.5\"}"].is_nan(), "there are none");
     }
 
-    /// Who asks is answered though many more than there are seats for ask slowly, ask without end, or do not read.
+    /// Who asks is answered though many more than there are seats for ask slowly, ask without end, or do not
+    /// read.
     #[tokio::test]
     async fn slow_readers_keep_nobody_from_being_answered() {
         use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

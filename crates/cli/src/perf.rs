@@ -102,20 +102,21 @@ struct TransportArgs {
     mtu: u16,
     #[arg(long, help = values::controllers(), default_value = "cubic", value_parser = values::congestion)]
     cc: Algorithm,
-    /// Repair losses of what this side sends, by any of: none, adaptive[:bulk], bulk, buffer[:C], fixed:N, ac-rlnc[:C],
-    /// rs:N/K, ldpc:N/K, xor:DEPTH, xor2d:RxC, tum:B[:TIME], sr
+    /// Repair losses of what this side sends, by any of: none, adaptive[:bulk], bulk, buffer[:C], fixed:N,
+    /// ac-rlnc[:C], rs:N/K, ldpc:N/K, xor:DEPTH, xor2d:RxC, tum:B[:TIME], sr
     #[arg(long, value_name = "NAME", default_value = "none", value_parser = values::protection)]
     fec: Protection,
     /// Do not even agree on repair with the other side, to measure what that costs
     #[arg(long, conflicts_with = "fec")]
     no_fec: bool,
-    /// Acknowledgements, in words with colons between: after how many packets of this side the other one acknowledges at the
-    /// start (2), and whether that adapts to what this side can handle (adaptive or fixed); whether a batch that came is
-    /// answered and acted on as one, or datagram by datagram (merged or single)
+    /// Acknowledgements, in words with colons between: after how many packets of this side the other one
+    /// acknowledges at the start (2), and whether that adapts to what this side can handle (adaptive or
+    /// fixed); whether a batch that came is answered and acted on as one, or datagram by datagram (merged or
+    /// single)
     #[arg(long, value_name = "WORDS", default_value_t, value_parser = values::acks)]
     ack: AckPolicy,
-    /// How keys are exchanged, the best first, with commas between: X25519MLKEM768, SecP256r1MLKEM768, x25519, secp256r1 or
-    /// secp384r1
+    /// How keys are exchanged, the best first, with commas between: X25519MLKEM768, SecP256r1MLKEM768,
+    /// x25519, secp256r1 or secp384r1
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = values::group)]
     groups: Option<Vec<Group>>,
     /// Hand packets to the system one by one, without segmentation offload
@@ -327,7 +328,8 @@ async fn resolve(server: &str) -> anyhow::Result<Vec<SocketAddr>> {
     Ok(addresses)
 }
 
-/// What the server is called: the host of HOST:PORT, an address of IPv6 without its zone, which is where we are.
+/// What the server is called: the host of HOST:PORT, an address of IPv6 without its zone, which is where we
+/// are.
 fn host(server: &str) -> &str {
     let (host, _) = split(server);
     host.split('%').next().unwrap_or(host)

@@ -23,13 +23,15 @@ macro_rules! note {
 }
 pub(crate) use note;
 
-/// Prints to standard output. A reader who wants no more, like `head`, is no error: what there is to do goes on.
+/// Prints to standard output. A reader who wants no more, like `head`, is no error: what there is to do goes
+/// on.
 pub(crate) fn text(words: Arguments<'_>) -> anyhow::Result<()> {
     print(&mut std::io::stdout().lock(), words)
 }
 
-/// Writes to standard error. Where that cannot be written (a full disk below a log, a reader who left) nobody hears it and what
-/// there is to do goes on; `eprintln!` would panic, and so end answers that others wait for, or the server.
+/// Writes to standard error. Where that cannot be written (a full disk below a log, a reader who left) nobody
+/// hears it and what there is to do goes on; `eprintln!` would panic, and so end answers that others wait
+/// for, or the server.
 pub(crate) fn aside(words: Arguments<'_>) {
     let words = words.to_string().into_bytes();
     match BACKLOG.get() {
@@ -39,8 +41,9 @@ pub(crate) fn aside(words: Arguments<'_>) {
     }
 }
 
-/// From now on nobody waits for standard error: who reads it slowly, or not at all, holds nothing up. Lines wait for a thread that
-/// writes them, a few thousand at most; those beyond are counted, which is told once there is room.
+/// From now on nobody waits for standard error: who reads it slowly, or not at all, holds nothing up. Lines
+/// wait for a thread that writes them, a few thousand at most; those beyond are counted, which is told once
+/// there is room.
 pub(crate) fn in_background() {
     if BACKLOG.set(Backlog::default()).is_ok() {
         let thread = std::thread::Builder::new().name("stderr".to_owned());
@@ -175,7 +178,8 @@ const MAX_BYTES: usize = 1 << 20;
 /// How long a program that ends waits for whoever reads what it said.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Words of others, for a line of ours: what acts on a terminal, ends the line or turns its direction is escaped.
+/// Words of others, for a line of ours: what acts on a terminal, ends the line or turns its direction is
+/// escaped.
 pub(crate) fn plain(words: &str) -> String {
     let acts = |c: char| c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     words.chars().fold(String::new(), |mut out, c| {

@@ -17,8 +17,8 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A place to connect to, with its port: `HOST:PORT`, or without the port where there is a usual one. The host is a name
-/// or an address; one of IPv6 may have a zone, and gets brackets.
+/// A place to connect to, with its port: `HOST:PORT`, or without the port where there is a usual one. The
+/// host is a name or an address; one of IPv6 may have a zone, and gets brackets.
 pub(crate) fn place(text: &str, usual: Option<u16>) -> Result<String, String> {
     let form = match usual {
         Some(_) => "write HOST or HOST:PORT, like 192.0.2.7:4433 or [2001:db8::7]:4433",
@@ -47,7 +47,8 @@ pub(crate) fn place(text: &str, usual: Option<u16>) -> Result<String, String> {
     Ok(if is_v6(host) { format!("[{host}]:{port}") } else { format!("{host}:{port}") })
 }
 
-/// An address and a port to listen on; an address of IPv6 may have a zone, by the name of an interface or its number.
+/// An address and a port to listen on; an address of IPv6 may have a zone, by the name of an interface or its
+/// number.
 pub(crate) fn listening(text: &str) -> Result<SocketAddr, String> {
     let form = "write ADDRESS:PORT, like 127.0.0.1:4433, [::]:4433 or [fe80::1%eth0]:4433";
     let named = |text: &str| {
@@ -220,7 +221,8 @@ mod tests {
         assert!(congestion("vegas").unwrap_err().contains("bbr, cubic, newreno"));
     }
 
-    /// The core reads rates and times by itself, since nothing there may depend on the simulator: they are the same.
+    /// The core reads rates and times by itself, since nothing there may depend on the simulator: they are
+    /// the same.
     #[test]
     fn a_rate_is_the_same_rate_everywhere() {
         for text in ["10mbit", "2.5Mbit", "1gbit/s", "8bit", "1.5kbit", "1tbit"] {

@@ -324,7 +324,8 @@ fn a_key_of_ones_own_is_registered_by_token() {
     }
 }
 
-/// Who is not known yet is asked for the token, on a terminal, and comes in by it; words that are no token are not taken for one.
+/// Who is not known yet is asked for the token, on a terminal, and comes in by it; words that are no token
+/// are not taken for one.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_token_is_asked_for_on_a_terminal() {

@@ -1,5 +1,5 @@
-//! `quickset link` as its users meet it. Interfaces and namespaces take root and /dev/net/tun; without them these
-//! tests say so and check nothing.
+//! `quickset link` as its users meet it. Interfaces and namespaces take root and /dev/net/tun; without them
+//! these tests say so and check nothing.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
@@ -170,7 +170,8 @@ fn signals_reach_the_program_and_nothing_stays() {
     if skipped() {
         return;
     }
-    // Not INT: a shell that runs the tests in the background has it ignored, and what is ignored cannot be trapped.
+    // Not INT: a shell that runs the tests in the background has it ignored, and what is ignored cannot be
+    // trapped.
     let (mut child, program, host) = sleeper("trap 'exit 9' TERM", "while :; do sleep 0.05; done");
     assert!(is_here(&host));
     signal(child.id(), "TERM");
@@ -324,7 +325,8 @@ fn both_ends_run_inside() {
     assert_eq!(text(&output.stdout), "");
 }
 
-/// The words of a command that runs as nobody, with a device of devices of this mode, whatever the system's is.
+/// The words of a command that runs as nobody, with a device of devices of this mode, whatever the system's
+/// is.
 fn as_nobody(folder: &Folder, mode: &str) -> Command {
     let node = folder.file("tun");
     let script = format!(

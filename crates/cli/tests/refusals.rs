@@ -1,5 +1,5 @@
-//! Interfaces, addresses and routes that change or are not there, as those who transfer something meet them. Namespaces take
-//! root and iproute2; without them these tests say so and check nothing.
+//! Interfaces, addresses and routes that change or are not there, as those who transfer something meet them.
+//! Namespaces take root and iproute2; without them these tests say so and check nothing.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
@@ -71,7 +71,8 @@ impl Net {
         Server(child)
     }
 
-    /// Transfers 4 MB, which takes 3.4 s of itself, and compares each of them. Returns how long it took, or what was said.
+    /// Transfers 4 MB, which takes 3.4 s of itself, and compares each of them. Returns how long it took, or
+    /// what was said.
     fn transfer(&self, from: &str, upload: bool) -> JoinHandle<Result<f64, String>> {
         let mut words = vec!["perf", "client", from, "--insecure", "--bytes", "4MB", "--json"];
         words.extend(upload.then_some("--upload"));
@@ -131,8 +132,8 @@ fn run(words: &[&str]) {
 const BOTH: [bool; 2] = [false, true];
 const ADDRESSES: [&str; 2] = ["10.99.0.1:4433", "[fd99::1]:4433"];
 
-/// What happens in the middle of a transfer, in both directions and both families: it comes to its end, in so many
-/// seconds more than it takes anyway.
+/// What happens in the middle of a transfer, in both directions and both families: it comes to its end, in so
+/// many seconds more than it takes anyway.
 fn survives(happens: fn(&Net, &str), sides: &[fn(&Net) -> &str], most: f64) {
     // One after the other: what is measured is not how many transfers a processor bears.
     static TURN: Mutex<()> = Mutex::new(());

@@ -1,5 +1,6 @@
-//! `quickset lab run dash-real` as its users meet it: a server that has a part of a core, and players. Quotas take root and the
-//! controller `cpu` of control groups; where there are none these tests say so and check nothing.
+//! `quickset lab run dash-real` as its users meet it: a server that has a part of a core, and players. Quotas
+//! take root and the controller `cpu` of control groups; where there are none these tests say so and check
+//! nothing.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-/// Waits that double, up to a limit, each a little shorter by chance, so that those who lost the same peer at the
-/// same time do not come back all at once.
+/// Waits that double, up to a limit, each a little shorter by chance, so that those who lost the same peer at
+/// the same time do not come back all at once.
 #[derive(Clone, Debug)]
 pub(crate) struct Backoff {
     first: Duration,
@@ -24,8 +24,9 @@ impl Backoff {
         wait.saturating_sub(wait * u32::from(byte[0]) / 1024)
     }
 
-    /// It worked for so long. What ends sooner than the longest wait was no success: a peer that lets us in and hangs up
-    /// at once, as one does that has no place left, is not to be asked four times a second for ever.
+    /// It worked for so long. What ends sooner than the longest wait was no success: a peer that lets us in
+    /// and hangs up at once, as one does that has no place left, is not to be asked four times a second for
+    /// ever.
     pub(crate) fn worked(&mut self, lasted: Duration) {
         if lasted >= self.longest {
             self.next = self.first;

@@ -34,8 +34,8 @@ impl Way {
         self != Self::Asked
     }
 
-    /// Whether a text goes in UTF-8 at once. One that Latin-1 has goes by RFC 6143 §7.5.6 and §7.6.4, which everybody
-    /// understands: x11vnc says that it takes the other and drops it.
+    /// Whether a text goes in UTF-8 at once. One that Latin-1 has goes by RFC 6143 §7.5.6 and §7.6.4, which
+    /// everybody understands: x11vnc says that it takes the other and drops it.
     pub(crate) fn gives(self, text: &str) -> bool {
         matches!(self, Self::Given { most } if text.len() <= most) && text.chars().any(|c| c > '\u{ff}')
     }

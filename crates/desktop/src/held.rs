@@ -49,8 +49,8 @@ impl Held {
     }
 }
 
-/// A key is known by its code: its keysym depends on what else is held, and keys that have none share keysym 0. Where
-/// either side has no code, the keysym is all there is.
+/// A key is known by its code: its keysym depends on what else is held, and keys without one share the
+/// keysym 0. Where either side has no code, the keysym is all there is.
 fn is_same(a: (u32, Option<u32>), b: (u32, Option<u32>)) -> bool {
     match (a.1, b.1) {
         (Some(a), Some(b)) => a == b,

@@ -1,10 +1,10 @@
 //! VNC across a lossy path: RFB to fenced streams and back.
 //!
-//! Two gateways stand between an unmodified VNC server and unmodified viewers. [`serve::Serve`] is a viewer of the
-//! VNC server and sends what changes as small messages that each fit one packet and wait for no more than they
-//! depend on; [`view::View`] is a VNC server to the viewers at the other end. Between them is QUIC with fenced
-//! streams: `spec/desktop.md`. [`sender::Sender`] and [`receiver::Receiver`] are the two halves without sockets,
-//! [`trust`] is who may look.
+//! Two gateways stand between an unmodified VNC server and unmodified viewers. [`serve::Serve`] is a viewer
+//! of the VNC server and sends what changes as small messages that each fit one packet and wait for no more
+//! than they depend on; [`view::View`] is a VNC server to the viewers at the other end. Between them is QUIC
+//! with fenced streams: `spec/desktop.md`. [`sender::Sender`] and [`receiver::Receiver`] are the two halves
+//! without sockets, [`trust`] is who may look.
 //!
 //! ```no_run
 //! use quickset_desktop::message::{Order, Permissions};

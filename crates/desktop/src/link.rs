@@ -15,13 +15,14 @@ use crate::trust::{Exported, LABEL};
 pub struct LinkConfig {
     /// The congestion controller; BBR unless told.
     pub congestion: Algorithm,
-    /// The UDP payload of all datagrams, in bytes, 1200 to 65,507; larger than the path's MTU loses packets. `None`: as much as
-    /// the path takes, up to what jumbo frames carry, which is found out and followed (RFC 8899).
+    /// The UDP payload of all datagrams, in bytes, 1200 to 65,507; larger than the path's MTU loses packets.
+    /// `None`: as much as the path takes, up to what jumbo frames carry, which is found out and followed
+    /// (RFC 8899).
     pub mtu: Option<u16>,
-    /// How losses are repaired of what this side sends. Adaptive without a goal, as from the start, is adaptive to what
-    /// each channel is: a screen, or messages. Another protection is that of the screen; control and input then
-    /// are messages all the same, unless there is to be none. The server's clipboard has none: nobody waits for it as for
-    /// a key.
+    /// How losses are repaired of what this side sends. Adaptive without a goal, as from the start, is
+    /// adaptive to what each channel is: a screen, or messages. Another protection is that of the screen;
+    /// control and input then are messages all the same, unless there is to be none. The server's clipboard
+    /// has none: nobody waits for it as for a key.
     pub protection: Protection,
     /// Appends the secrets of connections to the file that SSLKEYLOGFILE names.
     pub key_log: bool,
@@ -46,8 +47,8 @@ impl Default for LinkConfig {
 impl LinkConfig {
     /// The settings of the connection.
     ///
-    /// DT-3: there is no early data. It is off unless asked for, neither end asks, and so neither end's TLS offers or takes
-    /// it.
+    /// DT-3: there is no early data. It is off unless asked for, neither end asks, and so neither end's TLS
+    /// offers or takes it.
     pub(crate) fn transport(&self, side: Side) -> TransportConfig {
         // The screen asks for another one.
         let protection = match &self.protection {
@@ -55,7 +56,8 @@ impl LinkConfig {
             _ => Protection::Adaptive(Some(Goal::Messages)),
         };
         let fec = match side {
-            // What comes are small messages, now and then; and whoever has not shown a credential yet could fill it.
+            // What comes are small messages, now and then; and whoever has not shown a credential yet could
+            // fill it.
             Side::Server => Fec::default().with_window(128).with_sessions(2).with_protection(protection),
             Side::Client => Fec::default().with_protection(protection),
         };
@@ -65,7 +67,8 @@ impl LinkConfig {
             .with_congestion(self.congestion.clone())
             .with_mtu(self.mtu.unwrap_or(LEAST_MTU))
             .with_mtu_discovery(self.mtu.is_none().then_some(discovery))
-            // Control, input and clipboard, with room for a mistake; each is held by whoever has not shown a credential yet.
+            // Control, input and clipboard, with room for a mistake; each is held by whoever has not shown a
+            // credential yet.
             .with_max_bidi_streams(2)
             .with_max_uni_streams(4)
             .with_idle_timeout(Duration::from_secs(10))

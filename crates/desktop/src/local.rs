@@ -6,8 +6,8 @@ use tokio::net::TcpStream;
 
 /// Sets up a connection with the VNC server or a viewer.
 ///
-/// What is written leaves at once. Whoever vanishes without a word, with its machine or the network, is noticed after a
-/// minute even when nobody has anything to say: a desktop at rest is silent for hours.
+/// What is written leaves at once. Whoever vanishes without a word, with its machine or the network, is
+/// noticed after a minute even when nobody has anything to say: a desktop at rest is silent for hours.
 pub(crate) fn prepare(socket: &TcpStream) -> io::Result<()> {
     socket.set_nodelay(true)?;
     // As often as the system likes, which is nine times on Linux.

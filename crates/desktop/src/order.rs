@@ -1,7 +1,8 @@
 //! What may overtake what: the orders of `spec/desktop.md` §7 as pure rules over rectangles and cells.
 //!
-//! [`Touched`] is what a message writes and reads, for the orders with fences; [`Cells`] are the versions of the
-//! order latest. Both ends keep [`Cells`] of the same grid, so that a sum over some of them says whether they agree.
+//! [`Touched`] is what a message writes and reads, for the orders with fences; [`Cells`] are the versions of
+//! the order latest. Both ends keep [`Cells`] of the same grid, so that a sum over some of them says whether
+//! they agree.
 
 use core::fmt;
 

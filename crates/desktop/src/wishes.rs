@@ -1,6 +1,7 @@
 use std::collections::VecDeque;
 
-/// Wishes for another size that are not answered yet, in order. Every one has to be: some viewers wait for it.
+/// Wishes for another size that are not answered yet, in order. Every one has to be: some viewers wait for
+/// it.
 #[derive(Debug, Default)]
 pub(crate) struct Wishes {
     /// Whose, and for which size.
@@ -19,8 +20,8 @@ impl Wishes {
 
     /// There is an answer; `granted` is the size if it is a yes. Says whose it is.
     ///
-    /// It is for the first wish, unless a later one is the first for this size: some answer only the last of several in
-    /// quick succession, and then it is for those before it too.
+    /// It is for the first wish, unless a later one is the first for this size: some answer only the last of
+    /// several in quick succession, and then it is for those before it too.
     pub(crate) fn answered(&mut self, granted: Option<(u16, u16)>) -> Vec<u64> {
         let later = granted.and_then(|size| self.under_way.iter().position(|(_, wished)| *wished == size));
         let count = (later.unwrap_or(0) + 1).min(self.under_way.len());

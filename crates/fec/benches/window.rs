@@ -1,6 +1,7 @@
 //! Sliding windows and LDPC as a QUIC connection has them: `cargo bench -p quickset-fec --bench window`.
 //!
-//! A window is 1000 symbols of 1500 bytes; 50 are lost early and recovered from 50 repair symbols over all of them.
+//! A window is 1000 symbols of 1500 bytes; 50 are lost early and recovered from 50 repair symbols over all of
+//! them.
 
 #![expect(missing_docs, reason = "criterion's macros make public functions")]
 

@@ -9,8 +9,9 @@ use crate::rlc;
 /// What a repair symbol is the sum of: symbols of a session, by number, each times a coefficient.
 ///
 /// XOR, two-dimensional XOR, Reed-Solomon and sliding-window codes differ only in this: which symbols, which
-/// coefficients. So [`Symbols::combine`](crate::Symbols::combine) encodes and [`online::Decoder`](crate::online::Decoder)
-/// decodes them all. Made by a constructor of the code, which checks the numbers: they may come from a peer.
+/// coefficients. So [`Symbols::combine`](crate::Symbols::combine) encodes and
+/// [`online::Decoder`](crate::online::Decoder) decodes them all. Made by a constructor of the code, which
+/// checks the numbers: they may come from a peer.
 ///
 /// ```
 /// use quickset_fec::Equation;
@@ -59,8 +60,8 @@ pub enum BadEquation {
 pub const MAX_SID: u64 = i64::MAX as u64;
 
 impl Equation {
-    /// Interleaved parity: the sum of those among `count` symbols from `first` whose position modulo `depth` is
-    /// `index`.
+    /// Interleaved parity: the sum of those among `count` symbols from `first` whose position modulo `depth`
+    /// is `index`.
     pub fn xor(first: u64, count: u64, depth: u64, index: u64) -> Result<Self, BadEquation> {
         if index >= depth {
             return Err(if depth == 0 { BadEquation::Empty } else { BadEquation::Index });
@@ -69,8 +70,8 @@ impl Equation {
         Self::new(first.saturating_add(index), terms, depth, Coefficients::Ones)
     }
 
-    /// Two-dimensional parity over `count` symbols from `first`, laid out in rows of `columns`: column `index`, or for
-    /// an index of `columns` and more row `index - columns`.
+    /// Two-dimensional parity over `count` symbols from `first`, laid out in rows of `columns`: column
+    /// `index`, or for an index of `columns` and more row `index - columns`.
     pub fn xor2d(first: u64, count: u64, columns: u64, index: u64) -> Result<Self, BadEquation> {
         if index < columns {
             return Self::xor(first, count, columns, index);
@@ -83,8 +84,8 @@ impl Equation {
         Self::new(first.saturating_add(above), left.min(columns), 1, Coefficients::Ones)
     }
 
-    /// Repair symbol `index` of a Reed-Solomon code over `count` symbols from `first`, each `stride` above the one
-    /// before. There are 256 - `count` such repair symbols.
+    /// Repair symbol `index` of a Reed-Solomon code over `count` symbols from `first`, each `stride` above
+    /// the one before. There are 256 - `count` such repair symbols.
     pub fn reed_solomon(first: u64, count: u64, stride: u64, index: u64) -> Result<Self, BadEquation> {
         // Every term must be below 255 - index, else it has no coefficient; all numbers fit a byte then.
         match count.checked_add(index) {

@@ -1,7 +1,8 @@
-//! Coefficients of random linear codes: a hash of the seed of a repair symbol and the number of a source symbol, so
-//! that neither side stores or sends them.
+//! Coefficients of random linear codes: a hash of the seed of a repair symbol and the number of a source
+//! symbol, so that neither side stores or sends them.
 
-/// The coefficient of symbol `sid` in the repair symbol with `seed`: never 0, the 255 others about equally often.
+/// The coefficient of symbol `sid` in the repair symbol with `seed`: never 0, the 255 others about equally
+/// often.
 ///
 /// ```
 /// assert_eq!(quickset_fec::rlc::coefficient(7, 1000), 20);

@@ -8,9 +8,10 @@ use crate::gf256::Kernel;
 
 /// A window of symbols by number.
 ///
-/// It holds at most `window` numbers in a row; a newer symbol pushes the oldest out. Symbols lie in slots of whole
-/// cache lines, which are allocated as they are needed, eight at a time, reused, and given back when far fewer were
-/// held for a whole window of numbers, or by [`trim`](Self::trim). To them come 12 bytes and a bit for each number of the window.
+/// It holds at most `window` numbers in a row; a newer symbol pushes the oldest out. Symbols lie in slots of
+/// whole cache lines, which are allocated as they are needed, eight at a time, reused, and given back when
+/// far fewer were held for a whole window of numbers, or by [`trim`](Self::trim). To them come 12 bytes and a
+/// bit for each number of the window.
 ///
 /// ```
 /// use quickset_fec::{Equation, Symbols};
@@ -153,7 +154,8 @@ impl Symbols {
         Ok(())
     }
 
-    /// The symbol after the largest number came and is spent. The window is made to hold no more by whoever calls.
+    /// The symbol after the largest number came and is spent. The window is made to hold no more by whoever
+    /// calls.
     pub(crate) fn append_spent(&mut self, len: usize) {
         let sid = self.next();
         self.entries.push_back(Entry { slot: Entry::SPENT, len: len as u32, mark: false });
@@ -212,8 +214,8 @@ impl Symbols {
         self.known(sid).map(|entry| entry.len as usize)
     }
 
-    /// Forgets the bytes of `terms` symbols from `first` on, `stride` apart, but not that they were held: their places are
-    /// for others, and no repair symbol can be made of them any more.
+    /// Forgets the bytes of `terms` symbols from `first` on, `stride` apart, but not that they were held:
+    /// their places are for others, and no repair symbol can be made of them any more.
     pub(crate) fn spend_all(&mut self, first: u64, stride: u64, terms: u64) {
         let Self { entries, free, chunks, .. } = self;
         let begin = first.saturating_sub(self.first).min(entries.len() as u64) as usize;
@@ -241,7 +243,8 @@ impl Symbols {
         (0..terms).map(|term| equation.sid(term)).find(|sid| self.is_spent(*sid))
     }
 
-    /// The numbers from `first` to `last` that are neither held nor spent, both of which are in the window or above it.
+    /// The numbers from `first` to `last` that are neither held nor spent, both of which are in the window or
+    /// above it.
     pub(crate) fn missing(&self, first: u64, last: u64) -> impl Iterator<Item = u64> {
         (first / 64..=last / 64).flat_map(move |word| {
             let held = word.checked_sub(self.first / 64).and_then(|at| self.bits.get(at as usize));
@@ -370,8 +373,8 @@ impl Symbols {
             + self.free.capacity() * size_of::<u32>()
     }
 
-    /// Writes the repair symbol of `equation` into `out`, in place of what is there. It is as long as the longest
-    /// symbol in it. This encodes XOR, two-dimensional XOR, Reed-Solomon and sliding-window codes.
+    /// Writes the repair symbol of `equation` into `out`, in place of what is there. It is as long as the
+    /// longest symbol in it. This encodes XOR, two-dimensional XOR, Reed-Solomon and sliding-window codes.
     ///
     /// # Errors
     ///
@@ -395,8 +398,9 @@ impl Symbols {
         let stride = equation.stride() as usize;
         let mut coefficients = Vec::with_capacity(BATCH);
         let mut symbols = [&[][..]; BATCH];
-        // A window may be larger than the second-level cache. Repair symbols that read it one after the other, each from its
-        // beginning, would find nothing of it there: every second begins with what the one before read last.
+        // A window may be larger than the second-level cache. Repair symbols that read it one after the
+        // other, each from its beginning, would find nothing of it there: every second begins with what the
+        // one before read last.
         let backwards = matches!(equation.coefficients(), Coefficients::Rlc { seed } if seed % 2 == 1);
         let batches = equation.terms().div_ceil(BATCH as u64);
         for n in 0..batches {
@@ -412,8 +416,8 @@ impl Symbols {
         Ok(())
     }
 
-    /// Fills `out` with symbols that are held and lie in a row, `stride` apart, each with the zeros behind it. Returns
-    /// the length of the longest.
+    /// Fills `out` with symbols that are held and lie in a row, `stride` apart, each with the zeros behind
+    /// it. Returns the length of the longest.
     fn collect<'a>(&'a self, first: u64, stride: usize, out: &mut [&'a [u8]]) -> usize {
         // The entries may lie in two parts; to look for the part each time costs more than all the rest.
         let (front, back) = self.entries.as_slices();

@@ -1,11 +1,14 @@
-//! What a packet costs a server in the worst case of each type of frame: `cargo bench -p quickset-h3 --bench frames`.
+//! What a packet costs a server in the worst case of each type of frame: `cargo bench -p quickset-h3 --bench
+//! frames`.
 //!
-//! The storms are those of the attack tests (`tests/attacks/costs.rs`), where the search is described. A name in the
-//! arguments picks those that have it in theirs, `--draws N` and `--packets N` say how long to search and to measure.
+//! The storms are those of the attack tests (`tests/attacks/costs.rs`), where the search is described. A name
+//! in the arguments picks those that have it in theirs, `--draws N` and `--packets N` say how long to search
+//! and to measure.
 //!
-//! The first column is what a packet costs that asks for as much as it can, and the second what each that comes costs when nothing
-//! else does: whoever asks for more than its packets pay for is paced by then. It fails when that is above what fourteen
-//! packets of usual data cost (`--most N`) for anything but what a server is there for, of which the table has the price.
+//! The first column is what a packet costs that asks for as much as it can, and the second what each that
+//! comes costs when nothing else does: whoever asks for more than its packets pay for is paced by then. It
+//! fails when that is above what fourteen packets of usual data cost (`--most N`) for anything but what a
+//! server is there for, of which the table has the price.
 
 #![expect(dead_code, unused_imports, reason = "what the tests of attacks need of the arena beside this")]
 

@@ -1,4 +1,5 @@
-//! What field sections cost, for a browser's request whose lines are in the table, and for one that is all literals.
+//! What field sections cost, for a browser's request whose lines are in the table, and for one that is all
+//! literals.
 
 #![expect(missing_docs, reason = "criterion writes the main function")]
 

@@ -1,8 +1,8 @@
 //! Encodes field sections for other decoders to read; `tests/data/qpack_check.py` is one that does.
 //!
-//! Lines on the standard input: `settings <capacity> <blocked streams>`, `field <name> <value>` (hex), `section
-//! <stream>` for the fields so far, `answer <hex>` for bytes of the decoder stream. Each section is answered with a line
-//! of two words: what goes on the encoder stream, and the section; `-` is nothing.
+//! Lines on the standard input: `settings <capacity> <blocked streams>`, `field <name> <value>` (hex),
+//! `section <stream>` for the fields so far, `answer <hex>` for bytes of the decoder stream. Each section is
+//! answered with a line of two words: what goes on the encoder stream, and the section; `-` is nothing.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, Write as _};

@@ -79,13 +79,13 @@ impl CapsuleReader {
         Self { max, state: State::Header(Pieces::default()), idle: Idle::default() }
     }
 
-    /// Takes bytes from the front of `input` for the next capsule. `None` when more bytes are needed: then all of `input`
-    /// was taken. Types that are not known are passed over (RFC 9297 §3.2), and so are datagrams above the limit, which may
-    /// be lost like any.
+    /// Takes bytes from the front of `input` for the next capsule. `None` when more bytes are needed: then
+    /// all of `input` was taken. Types that are not known are passed over (RFC 9297 §3.2), and so are
+    /// datagrams above the limit, which may be lost like any.
     ///
     /// # Errors
-    /// H3_EXCESSIVE_LOAD for a capsule above the limit that is no datagram, or too many that stand for nothing. It is the
-    /// stream that cannot go on.
+    /// H3_EXCESSIVE_LOAD for a capsule above the limit that is no datagram, or too many that stand for
+    /// nothing. It is the stream that cannot go on.
     pub fn next(&mut self, input: &mut Bytes) -> Result<Option<Capsule>, Error> {
         loop {
             match &mut self.state {
@@ -112,7 +112,8 @@ impl CapsuleReader {
                     }
                     so_far.extend_from_slice(&input.split_to(missing));
                     self.idle.pay(so_far.len());
-                    // What came in pieces has room for twice as much, and who counts its bytes does not count that.
+                    // What came in pieces has room for twice as much, and who counts its bytes does not count
+                    // that.
                     so_far.shrink_to_fit();
                     let capsule = Capsule { kind: *kind, value: core::mem::take(so_far).into() };
                     self.state = State::Header(Pieces::default());

@@ -9,9 +9,9 @@ pub struct Field {
     pub name: Bytes,
     /// The value, whatever bytes it has.
     pub value: Bytes,
-    /// The value is a secret: it is neither kept in a table nor found there, so that nobody can guess it by the length of
-    /// what is sent, and whoever forwards it must do the same (RFC 9204 §7.1.3). The values of `authorization` and of short
-    /// cookies are treated so in any case.
+    /// The value is a secret: it is neither kept in a table nor found there, so that nobody can guess it by
+    /// the length of what is sent, and whoever forwards it must do the same (RFC 9204 §7.1.3). The values of
+    /// `authorization` and of short cookies are treated so in any case.
     pub sensitive: bool,
 }
 

@@ -1,8 +1,11 @@
-//! Heads and fields as those of the crate `http`, and back: for applications that are written for that. The feature `http`.
+//! Heads and fields as those of the crate `http`, and back: for applications that are written for that. The
+//! feature `http`.
 //!
-//! In: values that may be of a connection of any kind. Out: what HTTP/3 can say of it, or [`Malformed`]. Values are copied.
+//! In: values that may be of a connection of any kind. Out: what HTTP/3 can say of it, or [`Malformed`].
+//! Values are copied.
 //!
-//! * A request without a scheme is one of `https`, and `host` names its authority where its URI does not (RFC 9114 §4.3.1).
+//! * A request without a scheme is one of `https`, and `host` names its authority where its URI does not
+//!   (RFC 9114 §4.3.1).
 //! * The protocol of an extended CONNECT is [`Protocol`] among the extensions of the request.
 //! * A secret ([`Field::sensitive`]) stays one ([`HeaderValue::is_sensitive`]).
 //! * Cookies that came in parts are one field, as others than HTTP/3 and HTTP/2 need it (RFC 9114 §4.2.1).

@@ -1,9 +1,10 @@
-/// What says nothing on a stream, against what is said there (RFC 9114 §10.5): frames and capsules that are unknown, and DATA
-/// without payload.
+/// What says nothing on a stream, against what is said there (RFC 9114 §10.5): frames and capsules that are
+/// unknown, and DATA without payload.
 ///
-/// The peer may send such things to be ignored (RFC 9114 §7.2.8, RFC 9297 §3.2), as signs of life and as padding too, and on a
-/// control stream little else may ever come. Time goes by the byte for everything but the smallest of them, which bring two
-/// bytes for what they cost: those are what is counted, and payload of any kind makes up for them.
+/// The peer may send such things to be ignored (RFC 9114 §7.2.8, RFC 9297 §3.2), as signs of life and as
+/// padding too, and on a control stream little else may ever come. Time goes by the byte for everything but
+/// the smallest of them, which bring two bytes for what they cost: those are what is counted, and payload of
+/// any kind makes up for them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Idle {
     /// As if of bytes that did not come.
@@ -17,8 +18,8 @@ impl Idle {
         self.owed <= MOST * PRICE
     }
 
-    /// Something that is said a few times in the life of a connection, and has no effect when it is said again. False when it is
-    /// too much.
+    /// Something that is said a few times in the life of a connection, and has no effect when it is said
+    /// again. False when it is too much.
     pub(crate) fn count_rare(&mut self) -> bool {
         self.owed += RARE * PRICE;
         self.owed <= MOST * PRICE

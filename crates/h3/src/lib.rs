@@ -1,8 +1,8 @@
 //! Sans-IO HTTP/3 (RFC 9114): a client and a server on the stream verbs of a QUIC connection.
 //!
-//! Nothing here waits, reads a clock, draws entropy or opens a socket. A [`Connection`] is given the stream events of a
-//! [`Transport`] and the application's verbs, writes to the transport's streams, and tells [`Event`]s. [`OnQuic`] is the
-//! transport that is a connection of `quickset-quic`.
+//! Nothing here waits, reads a clock, draws entropy or opens a socket. A [`Connection`] is given the stream
+//! events of a [`Transport`] and the application's verbs, writes to the transport's streams, and tells
+//! [`Event`]s. [`OnQuic`] is the transport that is a connection of `quickset-quic`.
 //!
 //! ```
 //! use quickset_base::Time;
@@ -57,24 +57,26 @@
 //! | [`Transport`] | what is asked of QUIC | RFC 9000 §2 |
 //! | [`Code`], [`Error`] | what is said of errors | RFC 9114 §8.1, RFC 9204 §6, RFC 9297 §5.2 |
 //!
-//! Errors have the layers of the house: the peer's fault is an [`Error`] that closes the connection, or an [`Abort`] of one
-//! message; the caller's is a [`Refusal`].
+//! Errors have the layers of the house: the peer's fault is an [`Error`] that closes the connection, or an
+//! [`Abort`] of one message; the caller's is a [`Refusal`].
 //!
 //! # What a peer can make us hold
 //!
-//! The dynamic table of QPACK ([`Config::table`]) and one instruction for it; of each stream one field section
-//! ([`Config::max_field_section`]), interim responses as large together, and one chunk of 64 KiB that was read and not asked
-//! for; 4 KiB of SETTINGS; [`Config::max_early_priorities`] of a kilobyte, 16 datagrams and 16 streams of WebTransport that came before their
-//! request; 64 KiB of answers that it does not read. The number of streams is limited by QUIC, and of unidirectional ones
-//! without WebTransport by [`Config::max_inlets`]. Content is not held: it waits where flow control counts it.
+//! The dynamic table of QPACK ([`Config::table`]) and one instruction for it; of each stream one field
+//! section ([`Config::max_field_section`]), interim responses as large together, and one chunk of 64 KiB that
+//! was read and not asked for; 4 KiB of SETTINGS; [`Config::max_early_priorities`] of a kilobyte, 16
+//! datagrams and 16 streams of WebTransport that came before their request; 64 KiB of answers that it does
+//! not read. The number of streams is limited by QUIC, and of unidirectional ones without WebTransport by
+//! [`Config::max_inlets`]. Content is not held: it waits where flow control counts it.
 //!
-//! What it can make us do its packets pay for, as far as that is more than their bytes are ([`Transport::charge`]): changes of
-//! priority, entries of the table, datagrams of nothing, streams for nobody. What is answered is not charged.
+//! What it can make us do its packets pay for, as far as that is more than their bytes are
+//! ([`Transport::charge`]): changes of priority, entries of the table, datagrams of nothing, streams for
+//! nobody. What is answered is not charged.
 //!
 //! # What is not here
 //!
-//! Server push: a client never allows it, a server never does it. Limits of ours on single sessions of WebTransport, so one at a
-//! time is offered; those that a peer sets are kept.
+//! Server push: a client never allows it, a server never does it. Limits of ours on single sessions of
+//! WebTransport, so one at a time is offered; those that a peer sets are kept.
 
 #![forbid(unsafe_code)]
 

@@ -30,15 +30,16 @@ impl Priority {
         Self { urgency: urgency.min(7), incremental, parameters: Dictionary::default() }
     }
 
-    /// Reads the value of a Priority field. `None` when it is no dictionary; parameters that are unknown, out of range or of
-    /// another type are ignored one by one (RFC 9218 §4).
+    /// Reads the value of a Priority field. `None` when it is no dictionary; parameters that are unknown, out
+    /// of range or of another type are ignored one by one (RFC 9218 §4).
     pub fn parse(value: &[u8]) -> Option<Self> {
         let parameters = Parser::new(value).parse().ok()?;
         let scheduled = Said::read(&parameters).priority();
         Some(Self { urgency: scheduled.urgency, incremental: scheduled.incremental, parameters })
     }
 
-    /// Reads all Priority fields of a message as one (RFC 9110 §5.3); what is not there or malformed is as by default.
+    /// Reads all Priority fields of a message as one (RFC 9110 §5.3); what is not there or malformed is as by
+    /// default.
     pub fn of(fields: &[crate::Field]) -> Self {
         let mut values = fields.iter().filter(|f| f.name == "priority").map(|f| &f.value);
         match (values.next(), values.next()) {
@@ -51,8 +52,8 @@ impl Priority {
         }
     }
 
-    /// What the parameters `exp_b` (packets) and `exp_d` (milliseconds) ask for: whole numbers that are not negative, or ignored
-    /// one by one. `None` without the first: the second says nothing alone.
+    /// What the parameters `exp_b` (packets) and `exp_d` (milliseconds) ask for: whole numbers that are not
+    /// negative, or ignored one by one. `None` without the first: the second says nothing alone.
     pub fn tolerance(&self) -> Option<Tolerance> {
         Said::of(self).tolerance()
     }
@@ -69,8 +70,9 @@ impl Priority {
         self
     }
 
-    /// The classes that it hangs under (`exp_p`), from the first below the connection to its parent: the other way round than
-    /// on the wire. None without them, or when one of them cannot be read: it is below the connection itself then.
+    /// The classes that it hangs under (`exp_p`), from the first below the connection to its parent: the
+    /// other way round than on the wire. None without them, or when one of them cannot be read: it is below
+    /// the connection itself then.
     pub fn classes(&self) -> Vec<Class> {
         Said::of(self).classes().to_vec()
     }
@@ -105,8 +107,9 @@ impl Priority {
             .map(|(key, _)| key.as_str())
     }
 
-    /// What this says, and where it says nothing, what `other` says (RFC 9218 §8): each parameter by itself, `exp_p` as a whole.
-    /// Urgency and incremental count as said when they are not as by default, or stand among the parameters.
+    /// What this says, and where it says nothing, what `other` says (RFC 9218 §8): each parameter by itself,
+    /// `exp_p` as a whole. Urgency and incremental count as said when they are not as by default, or stand
+    /// among the parameters.
     #[must_use]
     pub fn or(&self, other: &Self) -> Self {
         let scheduled = Said::of(self).or(&Said::of(other)).priority();
@@ -124,8 +127,8 @@ impl Priority {
     /// Bytes of the name of a parent at most.
     pub const LONGEST_NAME: usize = 64;
 
-    /// The value of a Priority field: urgency and incremental, where they are not as by default or were said so, and the other
-    /// parameters.
+    /// The value of a Priority field: urgency and incremental, where they are not as by default or were said
+    /// so, and the other parameters.
     pub fn value(&self) -> Bytes {
         let said = Said::of(self);
         let mut text = String::new();

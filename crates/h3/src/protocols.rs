@@ -1,5 +1,5 @@
-//! The application protocols of WebTransport sessions (draft-ietf-webtrans-http3 §3.3): a client's request says which it
-//! speaks, a server's response which of them it is.
+//! The application protocols of WebTransport sessions (draft-ietf-webtrans-http3 §3.3): a client's request
+//! says which it speaks, a server's response which of them it is.
 
 use sfv::{BareItem, FieldType as _, Item, List, ListEntry, Parser};
 
@@ -25,8 +25,8 @@ impl Request {
         })
     }
 
-    /// The application protocols that its client speaks, the best first. None where the field is not there, or holds anything but
-    /// strings, which has it ignored.
+    /// The application protocols that its client speaks, the best first. None where the field is not there,
+    /// or holds anything but strings, which has it ignored.
     pub fn protocols(&self) -> Vec<String> {
         let list = values(&self.fields, AVAILABLE).and_then(|value| Parser::new(&value).parse::<List>().ok());
         let names = list.unwrap_or_default().into_iter().map(|entry| match entry {
@@ -38,8 +38,8 @@ impl Request {
 }
 
 impl Response {
-    /// Accepts a session in this one of the application protocols that its client [speaks](Request::protocols)
-    /// (`wt-protocol`).
+    /// Accepts a session in this one of the application protocols that its client
+    /// [speaks](Request::protocols) (`wt-protocol`).
     ///
     /// # Errors
     /// When the name cannot be written.
@@ -47,7 +47,8 @@ impl Response {
         Ok(self.with(CHOSEN, item(protocol)?.serialize()))
     }
 
-    /// The application protocol that its server chose; `None` where the field is not there, or is no string, which has it ignored.
+    /// The application protocol that its server chose; `None` where the field is not there, or is no string,
+    /// which has it ignored.
     pub fn protocol(&self) -> Option<String> {
         let value = values(&self.fields, CHOSEN)?;
         string(Parser::new(&value).parse::<Item>().ok()?)

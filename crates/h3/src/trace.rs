@@ -1,11 +1,11 @@
 //! What an HTTP/3 connection tells the trace of its QUIC connection.
 //!
-//! Events are those of draft-ietf-quic-qlog-h3-events, with the names they had in qlog 0.3, as the rest of the trace has.
-//! A [`Transport`] that keeps no trace says so in [`is_traced`](crate::Transport::is_traced), and nothing
-//! is made for it.
+//! Events are those of draft-ietf-quic-qlog-h3-events, with the names they had in qlog 0.3, as the rest of
+//! the trace has. A [`Transport`] that keeps no trace says so in [`is_traced`](crate::Transport::is_traced),
+//! and nothing is made for it.
 //!
-//! Invariant: of what a field says nothing is told that is secret ([`is_private`]); names, values and their number are
-//! bounded, whatever the peer sends.
+//! Invariant: of what a field says nothing is told that is secret ([`is_private`]); names, values and their
+//! number are bounded, whatever the peer sends.
 
 use quickset_quic::StreamId;
 
@@ -23,7 +23,8 @@ pub enum Traced<'a> {
     Created(StreamId, Told<'a>),
     /// A frame came.
     Parsed(StreamId, Told<'a>),
-    /// A request has another priority: what it was, if that is known, and what it is, as a Priority field has it.
+    /// A request has another priority: what it was, if that is known, and what it is, as a Priority field has
+    /// it.
     Priority(StreamId, Option<&'a [u8]>, &'a [u8]),
 }
 
@@ -66,8 +67,8 @@ pub(crate) fn tell<'a>(t: &mut dyn Transport, what: impl FnOnce() -> Traced<'a>)
     }
 }
 
-/// Whether the value of a field is kept out of traces: credentials, what QPACK never indexes, and what the application says
-/// is secret.
+/// Whether the value of a field is kept out of traces: credentials, what QPACK never indexes, and what the
+/// application says is secret.
 pub fn is_private(field: &Field) -> bool {
     let private: &[&[u8]] = &[
         b"authorization",

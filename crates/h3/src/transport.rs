@@ -7,15 +7,15 @@ use quickset_quic::{
 
 use crate::trace::Traced;
 
-/// The verbs of a QUIC connection that HTTP/3 is made of; see those of [`quic::Connection`] for what they promise, and
-/// [`StreamEvent`](quic::StreamEvent) for when to go on.
+/// The verbs of a QUIC connection that HTTP/3 is made of; see those of [`quic::Connection`] for what they
+/// promise, and [`StreamEvent`](quic::StreamEvent) for when to go on.
 pub trait Transport {
     /// Opens a stream, or `None` until there is an `Available`.
     fn open(&mut self, dir: Dir) -> Option<StreamId>;
     /// The next stream that the peer opened, in the order of ids.
     fn accept(&mut self, dir: Dir) -> Option<StreamId>;
-    /// The next bytes in order, at most `max`. With 0 none are read, the end of the stream is told of as ever, and a `Readable`
-    /// of whatever comes next.
+    /// The next bytes in order, at most `max`. With 0 none are read, the end of the stream is told of as
+    /// ever, and a `Readable` of whatever comes next.
     ///
     /// # Errors
     /// When the peer gave the stream up, or there is no such stream.
@@ -36,21 +36,23 @@ pub trait Transport {
     fn finish(&mut self, id: StreamId) -> Result<(), FinishError>;
     /// Gives up the sending half; no effect when it is over.
     fn reset(&mut self, id: StreamId, code: u64);
-    /// Gives up the sending half behind its first `reliable` bytes, which arrive if the peer takes such resets.
+    /// Gives up the sending half behind its first `reliable` bytes, which arrive if the peer takes such
+    /// resets.
     fn reset_behind(&mut self, id: StreamId, code: u64, _reliable: u64) {
         self.reset(id, code);
     }
     /// Asks the peer to send no more; no effect when it has ended.
     fn stop(&mut self, id: StreamId, code: u64);
-    /// What the stream is among its siblings: how urgent its data is, whether it is of use in parts, so that such streams of an
-    /// urgency share the way, by weight, and others go one after the other (RFC 9218 §4).
+    /// What the stream is among its siblings: how urgent its data is, whether it is of use in parts, so that
+    /// such streams of an urgency share the way, by weight, and others go one after the other (RFC 9218 §4).
     fn set_priority(&mut self, id: StreamId, priority: quic::Priority);
-    /// Hangs the stream under the last of these classes, the first of which is below the connection; with none, below that. Where
-    /// there is no room for them, it is below the connection.
+    /// Hangs the stream under the last of these classes, the first of which is below the connection; with
+    /// none, below that. Where there is no room for them, it is below the connection.
     fn set_class(&mut self, _id: StreamId, _path: &[Class]) {}
     /// Puts the stream's data before that of all urgencies.
     fn set_critical(&mut self, id: StreamId);
-    /// What is written to the stream from here on is waited for by nobody: it may go along with whatever leaves.
+    /// What is written to the stream from here on is waited for by nobody: it may go along with whatever
+    /// leaves.
     fn set_piggyback(&mut self, _id: StreamId) {}
     /// What was written to the stream so far is what somebody waits for.
     fn flush(&mut self, _id: StreamId) {}
@@ -60,19 +62,21 @@ pub trait Transport {
     fn send_credit(&self, _id: StreamId) -> Option<u64> {
         None
     }
-    /// Bytes that may be written to the stream now and leave soon. With 0 there is a `Writable` when there are some.
+    /// Bytes that may be written to the stream now and leave soon. With 0 there is a `Writable` when there
+    /// are some.
     ///
     /// # Errors
     /// The stream's end.
     fn send_room(&mut self, id: StreamId) -> Result<u64, WriteError> {
         Ok(self.send_credit(id).unwrap_or(u64::MAX))
     }
-    /// What came so was so many steps of work, of a tenth of a microsecond each, which the peer's packets pay for.
+    /// What came so was so many steps of work, of a tenth of a microsecond each, which the peer's packets pay
+    /// for.
     fn charge(&mut self, _carrier: Carrier, _steps: u64) {}
     /// Ends the connection.
     fn close(&mut self, code: u64, reason: &[u8]);
-    /// How many bidirectional streams the peer may have opened so far, where that is known: a priority for one beyond is
-    /// the peer's error.
+    /// How many bidirectional streams the peer may have opened so far, where that is known: a priority for
+    /// one beyond is the peer's error.
     fn peer_bidi_limit(&self) -> Option<u64> {
         None
     }

@@ -15,7 +15,8 @@ use quickset_quic::{
 };
 use quickset_sim::{Ended, NodeId, World, address};
 
-/// A node whose connection speaks HTTP/3. The client sends each request with content, the server sends it back.
+/// A node whose connection speaks HTTP/3. The client sends each request with content, the server sends it
+/// back.
 struct Peer {
     node: Node,
     h3: Option<(ConnectionKey, Connection)>,
@@ -240,7 +241,8 @@ fn requests_are_answered_over_a_link_that_loses_packets() {
     }
 }
 
-/// What the decoders of field sections say goes along: else it would have packets of its own, and an acknowledgement each.
+/// What the decoders of field sections say goes along: else it would have packets of its own, and an
+/// acknowledgement each.
 #[test]
 fn a_small_exchange_takes_one_packet_each_way() {
     let transport = TransportConfig::fixed_mtu(1200).with_fec(None);

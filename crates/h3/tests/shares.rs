@@ -1,4 +1,5 @@
-//! How responses share a connection, by what their priorities say: in virtual time, on a link that is their only limit.
+//! How responses share a connection, by what their priorities say: in virtual time, on a link that is their
+//! only limit.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +14,8 @@ use quickset_quic::{
 };
 use quickset_sim::{Ended, LinkSpec, NodeId, World, address};
 
-/// A node that speaks HTTP/3. A server answers each request with the bytes that its path says, a client notes when bytes come.
+/// A node that speaks HTTP/3. A server answers each request with the bytes that its path says, a client notes
+/// when bytes come.
 struct Peer {
     node: Node,
     h3: Option<(ConnectionKey, Connection)>,
@@ -129,7 +131,8 @@ struct Pair {
 }
 
 impl Pair {
-    /// 5 Mbit/s, 40 ms, and a sender that keeps its queue short. What a stream may have under way is no limit to it.
+    /// 5 Mbit/s, 40 ms, and a sender that keeps its queue short. What a stream may have under way is no limit
+    /// to it.
     fn new(change: impl Fn(&mut TransportConfig)) -> Self {
         let mut transport = TransportConfig::fixed_mtu(1200)
             .with_congestion(Algorithm::Bbr)
@@ -274,7 +277,8 @@ fn what_is_malformed_or_unknown_changes_nothing() {
             near(pair.shares(200, [&[one], &[other]]), [0.2, 0.8], 0.03);
         }
     }
-    // One that is too deep hangs below the connection, where it is one of two, a hundred times as heavy at most.
+    // One that is too deep hangs below the connection, where it is one of two, a hundred times as heavy at
+    // most.
     pair.update(one, &deep);
     pair.pass(300);
     near(pair.shares(1000, [&[one], &[other]]), [100.0 / 104.0, 4.0 / 104.0], 0.03);

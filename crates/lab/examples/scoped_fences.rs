@@ -1,8 +1,9 @@
-//! What fences of regions would bring: `scoped_fences [SEEDS [SECONDS [DESK…]]]`, 5 seeds, 60 s and all desks unless told.
-//! `docs/scoped-fences.md` has its tables.
+//! What fences of regions would bring: `scoped_fences [SEEDS [SECONDS [DESK…]]]`, 5 seeds, 60 s and all desks
+//! unless told. `docs/scoped-fences.md` has its tables.
 //!
-//! Recorded screens are played over a lossy link with a fence behind each update, by the whole stack. When each message was
-//! complete is seen there; when another order would have let it go follows by the definition of that order.
+//! Recorded screens are played over a lossy link with a fence behind each update, by the whole stack. When
+//! each message was complete is seen there; when another order would have let it go follows by the definition
+//! of that order.
 
 use std::error::Error;
 
@@ -25,8 +26,8 @@ const ORDERS: [(&str, Order); 6] = [
     ("16 pixels", Order::regions([80, 45])),
 ];
 
-/// Which messages wait for which: in each region those behind a fence for those before it, a message of several regions in each
-/// of them.
+/// Which messages wait for which: in each region those behind a fence for those before it, a message of
+/// several regions in each of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Order {
     /// A fence behind each message, and not behind each update.
@@ -94,7 +95,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Each recording by itself, and typing in the left half of the screen beside each of two others in its right half.
+/// Each recording by itself, and typing in the left half of the screen beside each of two others in its right
+/// half.
 fn desks(length: Duration) -> Vec<Desk> {
     let recorded = |name: &str| looped(&scene(name).expect("a recording"), length);
     let alone = |name| Desk { name, updates: recorded(name), watched: [0, 0, SCREEN[0], SCREEN[1]] };
@@ -212,8 +214,8 @@ fn regions(area: [u16; 4], grid: [u16; 2]) -> impl Iterator<Item = usize> {
 }
 
 impl Order {
-    /// How long messages of the watched area wait, and how long its updates take to be shown from when they are due, in
-    /// milliseconds.
+    /// How long messages of the watched area wait, and how long its updates take to be shown from when they
+    /// are due, in milliseconds.
     fn judge(self, messages: &[Message], due: &[Duration], watched: [u16; 4]) -> (Samples, Samples) {
         let is_watched = |area: [u16; 4]| area[0] + area[2] <= watched[0] + watched[2];
         let mut blocking = Samples::default();

@@ -1,15 +1,16 @@
 //! Space-filling designs of experiments.
 //!
-//! The WSP algorithm (Wootton, Sergent, Phan-Tan-Luu: "A new space-filling design", 2012): of many random candidates in the
-//! unit cube keep those that are not nearer than a distance to one kept already, always going on to the nearest
-//! that is left; the distance is the one that leaves as many points as were asked for.
+//! The WSP algorithm (Wootton, Sergent, Phan-Tan-Luu: "A new space-filling design", 2012): of many random
+//! candidates in the unit cube keep those that are not nearer than a distance to one kept already, always
+//! going on to the nearest that is left; the distance is the one that leaves as many points as were asked
+//! for.
 
 use quickset_base::Rng;
 
 /// `count` places in the unit cube of `dimensions`, evenly spread; the same for equal arguments.
 ///
-/// The first point is the candidate nearest to the centre. The distance is found by bisection; when no distance
-/// leaves exactly `count`, the least one that leaves more does and the last ones are left out.
+/// The first point is the candidate nearest to the centre. The distance is found by bisection; when no
+/// distance leaves exactly `count`, the least one that leaves more does and the last ones are left out.
 pub fn space_filling(dimensions: usize, count: usize) -> Vec<Vec<f64>> {
     if count == 0 || dimensions == 0 {
         return Vec::new();

@@ -1,11 +1,13 @@
 //! The laboratory: every claim is one command.
 //!
-//! An [`experiment`] is a table; [`catalogue`] has them all. [`run`] plays its points with [`play`], in virtual time
-//! or over real sockets and the emulated link, and keeps what comes of them as [`results`]. [`design`] fills spaces
-//! of parameters with points, [`pages`] has what browsers ask for and [`trace`] recorded traffic, [`stats`] the percentiles, and [`report`] draws.
+//! An [`experiment`] is a table; [`catalogue`] has them all. [`run`] plays its points with [`play`], in
+//! virtual time or over real sockets and the emulated link, and keeps what comes of them as [`results`].
+//! [`design`] fills spaces of parameters with points, [`pages`] has what browsers ask for and [`trace`]
+//! recorded traffic, [`stats`] the percentiles, and [`report`] draws.
 //!
-//! [`relay`] is the simulator's link as a UDP relay on the loopback interface; [`screen`] a moving test desktop;
-//! [`demo`] sends the one through the other in each delivery mode at once; [`perf`] measures throughput.
+//! [`relay`] is the simulator's link as a UDP relay on the loopback interface; [`screen`] a moving test
+//! desktop; [`demo`] sends the one through the other in each delivery mode at once; [`perf`] measures
+//! throughput.
 
 #![forbid(unsafe_code)]
 

@@ -13,7 +13,8 @@ pub enum Hierarchy {
     Tree,
 }
 
-/// The page of TUM 2025, figure 6: nine resources, all asked for at once. What is seen first is the image `LCP`.
+/// The page of TUM 2025, figure 6: nine resources, all asked for at once. What is seen first is the image
+/// `LCP`.
 pub fn nine(hierarchy: Hierarchy) -> Vec<Resource> {
     let resource = |(name, kilobytes, flat, tree): &(&str, u64, &str, &str)| Resource {
         priority: match hierarchy {
@@ -28,9 +29,10 @@ pub fn nine(hierarchy: Hierarchy) -> Vec<Resource> {
 
 /// 150 resources of a usual page: a page of its own for each number.
 ///
-/// Sizes have log-normal distributions, by the median and the ninetieth percentile of each kind (the HTTP Archive's, 2024). They are asked for
-/// in three waves, as in a browser: the document; style sheets, scripts and half of the images, which it names; and behind
-/// the style sheets the fonts, behind the scripts all others. Urgencies are those of Chromium.
+/// Sizes have log-normal distributions, by the median and the ninetieth percentile of each kind (the HTTP
+/// Archive's, 2024). They are asked for in three waves, as in a browser: the document; style sheets, scripts
+/// and half of the images, which it names; and behind the style sheets the fonts, behind the scripts all
+/// others. Urgencies are those of Chromium.
 pub fn usual(number: u64) -> Vec<Resource> {
     let mut rng = Rng::new(number ^ PAGE);
     let mut page: Vec<Resource> = Vec::new();
@@ -99,9 +101,10 @@ fn normal(rng: &mut Rng) -> f64 {
 
 /// Name, kilobytes, and how it is asked for: flat, and as a tree.
 ///
-/// The tree: `HTML` and `web` share 1 to 4; in `web` the style sheet is before the script, and that before the font. Behind
-/// all of these `img`, in which `ivp`, what is in the viewport, is before `off`. (The paper has the weights of `HTML` and `web`,
-/// the style sheet before the script, image A's parents and a heavier LCP; the rest is ours.)
+/// The tree: `HTML` and `web` share 1 to 4; in `web` the style sheet is before the script, and that before
+/// the font. Behind all of these `img`, in which `ivp`, what is in the viewport, is before `off`. (The paper
+/// has the weights of `HTML` and `web`, the style sheet before the script, image A's parents and a heavier
+/// LCP; the rest is ours.)
 const NINE: [(&str, u64, &str, &str); 9] = [
     ("HTML", 148, "u=0, i", "u=0, i, exp_w=0.2"),
     ("CSS", 260, "u=1, i", r#"u=0, exp_p=("web";u=0;i;exp_w=0.8)"#),

@@ -1,9 +1,9 @@
 //! Sweeps over several machines: a [`Plan`] lists the runs, a [`Shard`] is one machine's share of them.
 //!
-//! *In:* points and seeds, or the file. *Out:* jobs for [`run`](crate::run::run), and a file: a line of JSON as a
-//! header, then a line a job. Every shard keeps its rows in files of its own, so that processes may share a directory;
-//! [`results::merge`](crate::results::merge) makes one of them. The plan says all of each run, so it does not matter who
-//! does it, or in which order.
+//! *In:* points and seeds, or the file. *Out:* jobs for [`run`](crate::run::run), and a file: a line of JSON
+//! as a header, then a line a job. Every shard keeps its rows in files of its own, so that processes may
+//! share a directory; [`results::merge`](crate::results::merge) makes one of them. The plan says all of each
+//! run, so it does not matter who does it, or in which order.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -49,7 +49,8 @@ pub struct Options {
     pub world: World,
     /// What rows say of the build.
     pub commit: String,
-    /// Threads, at least one; in the real world runs take turns whatever this says, or they would disturb each other.
+    /// Threads, at least one; in the real world runs take turns whatever this says, or they would disturb
+    /// each other.
     pub threads: usize,
     /// Forget the rows that are there.
     pub fresh: bool,
@@ -118,8 +119,9 @@ pub fn jobs(experiment: &Experiment, points: &[Params], seeds: u32) -> Vec<Job> 
     (1..=u64::from(seeds)).flat_map(of_seed).collect()
 }
 
-/// Does the jobs of one experiment that `dir` has no rows of yet; returns the rows of all jobs, in their order. The tables in
-/// `dir` are then of all rows of the experiment there; those of shards are made by [`merge`](crate::results::merge).
+/// Does the jobs of one experiment that `dir` has no rows of yet; returns the rows of all jobs, in their
+/// order. The tables in `dir` are then of all rows of the experiment there; those of shards are made by
+/// [`merge`](crate::results::merge).
 ///
 /// # Errors
 /// See [`RunError`].
@@ -301,8 +303,8 @@ fn timed(time: Time, job: &Job, options: &Options) -> Result<Row, RunError> {
 
 type Time = fn(&Params, u64) -> Timed;
 
-/// How long a download took over what it takes without repair, under the same losses: both are played, so that a row
-/// stands for itself. `None` where there was none, or no repair.
+/// How long a download took over what it takes without repair, under the same losses: both are played, so
+/// that a row stands for itself. `None` where there was none, or no repair.
 fn ratio(experiment: &Experiment, job: &Job, dct_s: Option<f64>) -> Result<Option<f64>, RunError> {
     let protected = job.params.get("fec").is_some_and(|fec| fec.to_string() != "none");
     let Some(dct_s) = dct_s.filter(|_| protected) else { return Ok(None) };

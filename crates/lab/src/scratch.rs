@@ -1,4 +1,5 @@
-//! Files, folders and groups of processes that a run needs, and that go with it: at its end, and when the process is ended before.
+//! Files, folders and groups of processes that a run needs, and that go with it: at its end, and when the
+//! process is ended before.
 
 use std::collections::BTreeMap;
 #[cfg(target_os = "linux")]
@@ -72,7 +73,8 @@ impl Drop for Scratch {
     }
 }
 
-/// Removes what runs under way have made, for a process that ends right behind this and waits for none of them.
+/// Removes what runs under way have made, for a process that ends right behind this and waits for none of
+/// them.
 pub fn clear() {
     let mut there = THERE.lock().unwrap_or_else(PoisonError::into_inner);
     // What runs in a group may still write to a folder, which is older.

@@ -70,8 +70,8 @@ impl Sorted {
         &self.0
     }
 
-    /// The nearest-rank percentile: the least sample that at least `of_ten_thousand` / 10,000 of all samples do
-    /// not exceed. 0 when there are no samples.
+    /// The nearest-rank percentile: the least sample that at least `of_ten_thousand` / 10,000 of all samples
+    /// do not exceed. 0 when there are no samples.
     pub fn percentile(&self, of_ten_thousand: u32) -> f64 {
         // In whole numbers: 0.999 * 1000 is not 999 in floating point.
         let rank = (u64::from(of_ten_thousand) * self.0.len() as u64).div_ceil(10_000).max(1);
@@ -137,7 +137,8 @@ pub struct Percentiles {
 pub struct Estimate {
     /// The arithmetic mean.
     pub mean: f64,
-    /// The 95 % confidence interval reaches so far to either side, by Student's t; `None` for a single sample.
+    /// The 95 % confidence interval reaches so far to either side, by Student's t; `None` for a single
+    /// sample.
     pub half: Option<f64>,
     /// How many samples there are.
     pub count: usize,
@@ -160,8 +161,8 @@ impl Estimate {
     }
 }
 
-/// The value that Student's t of so many degrees of freedom exceeds with a probability of 2.5 %: 95 % lie between it
-/// and its negative. At least one degree.
+/// The value that Student's t of so many degrees of freedom exceeds with a probability of 2.5 %: 95 % lie
+/// between it and its negative. At least one degree.
 pub fn student_t(degrees: usize) -> f64 {
     // Textbooks' table, to 30 degrees.
     const TABLE: [f64; 30] = [
@@ -172,7 +173,8 @@ pub fn student_t(degrees: usize) -> f64 {
     TABLE.get(degrees.max(1) - 1).copied().unwrap_or_else(|| near_normal(degrees as f64))
 }
 
-/// The expansion around the normal distribution (Abramowitz and Stegun, 26.7.5), good to 0.001 from ten degrees on.
+/// The expansion around the normal distribution (Abramowitz and Stegun, 26.7.5), good to 0.001 from ten
+/// degrees on.
 fn near_normal(degrees: f64) -> f64 {
     let z: f64 = 1.959_964;
     let first = (z.powi(3) + z) / 4.0;

@@ -49,7 +49,8 @@ pub fn conference() -> Vec<Frame> {
     frames(include_str!("../data/tixeo_trace.repr")).expect("a test reads it")
 }
 
-/// Reads frames: lines of a time in microseconds and a size in bytes with a comma between, and perhaps a question mark before.
+/// Reads frames: lines of a time in microseconds and a size in bytes with a comma between, and perhaps a
+/// question mark before.
 ///
 /// # Errors
 /// Names the first line that is not one, or that goes back in time.
@@ -85,8 +86,8 @@ pub fn scene(name: &str) -> Option<Vec<Update>> {
     Some(updates(text).expect("a test reads it"))
 }
 
-/// Reads updates of a screen: lines of `time_us,update_id,x,y,w,h,bytes` below a line that says so; lines of one
-/// update stand together.
+/// Reads updates of a screen: lines of `time_us,update_id,x,y,w,h,bytes` below a line that says so; lines of
+/// one update stand together.
 ///
 /// # Errors
 /// Names the first line that is not one, that goes back in time, or that draws nothing.
@@ -121,8 +122,8 @@ pub fn updates(text: &str) -> Result<Vec<Update>, TraceError> {
     Ok(all.into_iter().map(update).collect())
 }
 
-/// The updates over and over, as many as begin within `length`. Between the last of one round and the first of the next
-/// lies the mean time between two.
+/// The updates over and over, as many as begin within `length`. Between the last of one round and the first
+/// of the next lies the mean time between two.
 pub fn looped(updates: &[Update], length: Duration) -> Vec<Update> {
     let (Some(last), n) = (updates.last(), updates.len() as u32) else { return Vec::new() };
     // One alone comes once a second.

@@ -36,7 +36,8 @@ fn both_worlds_see_the_same() {
                 .collect()
         };
         let simulated = rows(World::Sim);
-        // A machine that is busy otherwise is late; one that has nothing else to do and is late has a driver that is wrong.
+        // A machine that is busy otherwise is late; one that has nothing else to do and is late has a driver
+        // that is wrong.
         let (begun, mut was_quiet) = (Instant::now(), false);
         loop {
             let (real, is_quiet) = watched(|| rows(World::Real));
@@ -54,8 +55,8 @@ fn both_worlds_see_the_same() {
     }
 }
 
-/// What comes of it, and whether the machine was on time meanwhile: it let a thread of its own sleep for no more than two
-/// milliseconds too long, but for one time in twenty.
+/// What comes of it, and whether the machine was on time meanwhile: it let a thread of its own sleep for no
+/// more than two milliseconds too long, but for one time in twenty.
 fn watched<T>(run: impl FnOnce() -> T) -> (T, bool) {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -75,8 +76,9 @@ fn watched<T>(run: impl FnOnce() -> T) -> (T, bool) {
     })
 }
 
-/// What differs by more than 20 % or 5 ms, whichever is larger. The sample is small: a handshake of another size shifts
-/// the numbers of all packets, and with them what is lost. At the baseline, with all its updates, it is less.
+/// What differs by more than 20 % or 5 ms, whichever is larger. The sample is small: a handshake of another
+/// size shifts the numbers of all packets, and with them what is lost. At the baseline, with all its updates,
+/// it is less.
 fn differences(simulated: &[Row], real: &[Row]) -> Vec<String> {
     let mut wrong = Vec::new();
     for rows in [simulated, real] {

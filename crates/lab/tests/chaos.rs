@@ -1,8 +1,8 @@
-//! Transfers over real sockets through a path that is away most of the time, loses packets, and has a NAT on it that forgets:
-//! each ends, and each byte is what was sent. `QUICKSET_CHAOS` is how many bytes and `QUICKSET_CHAOS_RUNS` how many transfers
-//! each way at a time (`cargo xtask chaos`), under weather that is as long as people know it, and with the controller that
-//! such weather asks for; without them it is one of a few bytes, by the usual controller, and the weather changes five times
-//! as fast.
+//! Transfers over real sockets through a path that is away most of the time, loses packets, and has a NAT on
+//! it that forgets: each ends, and each byte is what was sent. `QUICKSET_CHAOS` is how many bytes and
+//! `QUICKSET_CHAOS_RUNS` how many transfers each way at a time (`cargo xtask chaos`), under weather that is
+//! as long as people know it, and with the controller that such weather asks for; without them it is one of a
+//! few bytes, by the usual controller, and the weather changes five times as fast.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 

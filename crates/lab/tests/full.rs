@@ -1,4 +1,5 @@
-//! A disk that is full for a while. It is this process that can write no more, and so this is the only test of it.
+//! A disk that is full for a while. It is this process that can write no more, and so this is the only test
+//! of it.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
@@ -22,7 +23,8 @@ fn row(seed: u64) -> Row {
     }
 }
 
-/// Nothing this process writes gets longer than the file is, and this more; without a number, whatever the system has.
+/// Nothing this process writes gets longer than the file is, and this more; without a number, whatever the
+/// system has.
 fn limit(path: &Path, more: Option<u64>) {
     let length = std::fs::metadata(path).unwrap().len();
     let usual = getrlimit(Resource::Fsize);

@@ -111,7 +111,8 @@ fn in_time(mut run: impl FnMut() -> Result<(), String>) {
     }
 }
 
-/// The system drops what nobody gets round to reading, and who is not heard of for a second is not waited for.
+/// The system drops what nobody gets round to reading, and who is not heard of for a second is not waited
+/// for.
 fn complete(packets: u64, got: &Arrivals, counts: Counts) -> Result<(), String> {
     let all = (counts.sent, got.len() as u64) == (packets, counts.passed);
     if all { Ok(()) } else { Err(format!("the system dropped some: {} of {counts:?}", got.len())) }
@@ -136,7 +137,8 @@ fn the_same_packets_are_lost_and_the_others_take_as_long() {
         complete(400, &got, counts)?;
         assert_eq!(arrived(&got), arrived(&model), "by number, under one seed");
         assert_eq!((counts.lost, counts.passed), (model_counts.lost, model_counts.passed));
-        // Late by what the relay says, and by what two sockets and two other threads take: half of the packets within 5 ms.
+        // Late by what the relay says, and by what two sockets and two other threads take: half of the
+        // packets within 5 ms.
         let mut late: Vec<_> = got.iter().map(|(_, delay)| delay.saturating_sub(link.delay)).collect();
         late.sort();
         let (median, known) = (late[late.len() / 2], lateness.percentile(0.5));

@@ -26,7 +26,8 @@ fn a_recorded_run_leaves_packets_and_traces_that_agree_with_its_row() {
     let read = |name: &str| std::fs::read(folder.join(name)).unwrap();
     let run: serde_json::Value = serde_json::from_slice(&read("run.json")).unwrap();
     assert_eq!((&run["seed"], &run["params"]["loss"]), (&3.into(), &0.01.into()));
-    // All of the server's packets: what its trace says were sent, less coalesced ones, is what was captured there.
+    // All of the server's packets: what its trace says were sent, less coalesced ones, is what was captured
+    // there.
     let trace = String::from_utf8(read("screen_server.sqlog")).unwrap();
     let sent = trace.matches("\"transport:packet_sent\"").count() as u64;
     let packets = packets(&read("screen_server.pcap"));
@@ -40,8 +41,8 @@ fn a_recorded_run_leaves_packets_and_traces_that_agree_with_its_row() {
     std::fs::remove_dir_all(&dir).unwrap();
 }
 
-/// The source address of each packet: a header of 24 bytes, then 16 bytes and an IPv4 packet each, the length in
-/// the third word (pcap-savefile(5), little-endian here).
+/// The source address of each packet: a header of 24 bytes, then 16 bytes and an IPv4 packet each, the length
+/// in the third word (pcap-savefile(5), little-endian here).
 fn packets(pcap: &[u8]) -> Vec<[u8; 4]> {
     let mut rest = &pcap[24..];
     let mut sources = Vec::new();

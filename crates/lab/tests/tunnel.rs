@@ -1,5 +1,5 @@
-//! Tunnels as sockets meet them. Interfaces and namespaces take root and /dev/net/tun; without them these tests
-//! say so and check nothing.
+//! Tunnels as sockets meet them. Interfaces and namespaces take root and /dev/net/tun; without them these
+//! tests say so and check nothing.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
@@ -172,7 +172,8 @@ fn tcp_fills_the_rate_and_not_more() {
         read_for(Duration::from_secs(1));
         // Of each 1500 bytes 52 are headers of IPv4 and TCP with timestamps.
         let most = 20e6 * 1448.0 / 1500.0;
-        // A reader that was held up finds more than its share afterwards, and a sender sends less: they are not always.
+        // A reader that was held up finds more than its share afterwards, and a sender sends less: they are
+        // not always.
         let started = Instant::now();
         loop {
             let bps = read_for(Duration::from_secs(2));

@@ -11,7 +11,8 @@ use crate::socket::WIDTH;
 pub struct CallSizes(Vec<u64>); // By the number of datagrams, less one.
 
 impl CallSizes {
-    /// Messages that a call which receives takes at most. Where there is receive offload (GRO), one holds many datagrams.
+    /// Messages that a call which receives takes at most. Where there is receive offload (GRO), one holds
+    /// many datagrams.
     pub const MESSAGES_RECEIVED: usize = WIDTH;
 
     /// Numbers of datagrams, each with how many calls carried as many, in rising order; none is zero.

@@ -18,8 +18,8 @@ pub struct EndpointStats {
     pub ended: Totals,
     /// Those that there are, those in their handshake and those that say goodbye included, each by itself.
     pub live: Vec<Stats>,
-    /// What the calls of the system carried by which the endpoint sent. Those that were refused, and those that belong to no
-    /// connection, are not among them.
+    /// What the calls of the system carried by which the endpoint sent. Those that were refused, and those
+    /// that belong to no connection, are not among them.
     pub sent: CallSizes,
     /// The same of those by which it received.
     pub received: CallSizes,
@@ -124,7 +124,8 @@ impl Census {
         self.ended.add(stats);
     }
 
-    /// Those that left, and those that are to be asked: of one moment, so that each connection is in one of them.
+    /// Those that left, and those that are to be asked: of one moment, so that each connection is in one of
+    /// them.
     pub(crate) fn look(&self) -> (Totals, Vec<Arc<Shared>>) {
         (self.ended, self.live.values().filter_map(Weak::upgrade).collect())
     }

@@ -25,17 +25,17 @@ impl Connecting {
         Self { begun: Some(begun), place: Place::default() }
     }
 
-    /// The connection at once, to be written to before the server has answered: early data, a round trip sooner. Its streams
-    /// are limited as they were in the connection that is resumed.
+    /// The connection at once, to be written to before the server has answered: early data, a round trip
+    /// sooner. Its streams are limited as they were in the connection that is resumed.
     ///
-    /// **An attacker can send it again**, as often as it likes to servers that do not take care, so it must do no harm when
-    /// it is done twice. Who the server is was proven in the earlier connection;
-    /// [`Connection::accepted_early`] tells whether it took the data. If not, everything is sent again behind the
-    /// handshake, unless [`Refused`](quickset_quic::Refused) says otherwise.
+    /// **An attacker can send it again**, as often as it likes to servers that do not take care, so it must
+    /// do no harm when it is done twice. Who the server is was proven in the earlier connection;
+    /// [`Connection::accepted_early`] tells whether it took the data. If not, everything is sent again behind
+    /// the handshake, unless [`Refused`](quickset_quic::Refused) says otherwise.
     ///
     /// # Errors
-    /// Itself, to be awaited, when there is no early data: the configuration does not want it, or there is no earlier
-    /// connection to resume.
+    /// Itself, to be awaited, when there is no early data: the configuration does not want it, or there is no
+    /// earlier connection to resume.
     pub fn into_early(mut self) -> Result<Connection, Self> {
         match self.begun.take() {
             // The server may have answered meanwhile: what is begun early stays so.

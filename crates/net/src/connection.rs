@@ -371,8 +371,9 @@ impl Connection {
         .await
     }
 
-    /// Gets a stream by `verb`. The handle counts from here on, and the future is ready with it: nothing is lost between
-    /// the two. What happened to the stream before is told as soon as it is there, so that there must be a place for it then.
+    /// Gets a stream by `verb`. The handle counts from here on, and the future is ready with it: nothing is
+    /// lost between the two. What happened to the stream before is told as soon as it is there, so that there
+    /// must be a place for it then.
     async fn stream<'a, L, C>(
         &'a self,
         mut seat: Seat<MutexGuard<'a, State>, L, C>,

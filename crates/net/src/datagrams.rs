@@ -68,7 +68,8 @@ impl Connection {
     /// Sends a datagram now or not at all, as `how` says, and returns a handle that tells what becomes of it.
     ///
     /// # Errors
-    /// When the send queue is full and the oldest are to be kept; else like [`send_datagram`](Self::send_datagram).
+    /// When the send queue is full and the oldest are to be kept; else like
+    /// [`send_datagram`](Self::send_datagram).
     pub fn try_send_datagram(
         &self,
         data: Bytes,

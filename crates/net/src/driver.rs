@@ -68,7 +68,8 @@ struct Inlet {
 struct Roster {
     slots: Vec<Option<Arc<Shared>>>,
     ready: VecDeque<Arc<Shared>>,
-    /// Clients whose handshakes are through: what their applications say first leaves together with what ends those.
+    /// Clients whose handshakes are through: what their applications say first leaves together with what ends
+    /// those.
     met: Vec<Arc<Shared>>,
     timers: Timers,
 }
@@ -200,8 +201,8 @@ impl Driver {
         self.inlet.again = None;
         let former = self.former.clone().is_some_and(|former| self.receive_from(cx, &former, true));
         let socket = self.socket.clone();
-        // Where nothing waits to be sent, and what was sent is no bulk whose acknowledgements come one behind the other,
-        // the thread is about to sleep.
+        // Where nothing waits to be sent, and what was sent is no bulk whose acknowledgements come one behind
+        // the other, the thread is about to sleep.
         let hurry = !self.roster.ready.is_empty() || self.outlet.stalled || self.outlet.bulk;
         self.receive_from(cx, &socket, hurry) || former
     }
@@ -231,8 +232,8 @@ impl Driver {
                 Poll::Ready(Err(error)) => {
                     tracing::debug!(%error, "receiving failed");
                     self.inlet.failures += 1;
-                    // The poller tells no more of a socket until it was found empty, so that one that only fails is asked in
-                    // vain for a while, and now and then from there on.
+                    // The poller tells no more of a socket until it was found empty, so that one that only
+                    // fails is asked in vain for a while, and now and then from there on.
                     let at_once = self.inlet.failures < MAX_FAILURES;
                     self.inlet.again = (!at_once).then(|| self.hub.now() + RETRY);
                     return at_once;
@@ -254,7 +255,8 @@ impl Driver {
         for (buffer, meta) in buffers[..n].iter_mut().zip(&metas[..n]) {
             let (path, ecn) = (socket.path(meta), socket::ecn(meta));
             if path.remote.port() == 0 {
-                // RFC 768: whoever sends it wants no answer. Nor could there be one, and nothing is begun or worked out for it.
+                // RFC 768: whoever sends it wants no answer. Nor could there be one, and nothing is begun or
+                // worked out for it.
                 continue;
             }
             for bytes in datagrams(pool.cut(buffer, meta.len), meta.stride) {

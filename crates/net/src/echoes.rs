@@ -1,8 +1,10 @@
-//! What the network says to the first datagrams of clients (ICMP): nothing listens on the port, no route leads on.
+//! What the network says to the first datagrams of clients (ICMP): nothing listens on the port, no route
+//! leads on.
 //!
-//! The system tells a socket without a peer of its own only when it is asked to, which here is while handshakes of ours are
-//! under way: later an answer that anybody can forge is not worth a connection, and a server has nobody to miss. Only Linux can
-//! be asked; elsewhere such a handshake is silent until it times out.
+//! The system tells a socket without a peer of its own only when it is asked to, which here is while
+//! handshakes of ours are under way: later an answer that anybody can forge is not worth a connection, and a
+//! server has nobody to miss. Only Linux can be asked; elsewhere such a handshake is silent until it times
+//! out.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -58,7 +58,8 @@ impl Endpoint {
         })
     }
 
-    /// An endpoint on `address`, with a say in how its socket is used; it takes connections with `server` only.
+    /// An endpoint on `address`, with a say in how its socket is used; it takes connections with `server`
+    /// only.
     ///
     /// # Errors
     /// See [`server`](Self::server).
@@ -105,15 +106,16 @@ impl Endpoint {
         self.hub.bound().address
     }
 
-    /// Goes on with a new socket on `address`, after a change of networks for example: the connections that began here
-    /// tell their servers by themselves, and what is still sent to the old socket is taken until the new one has
-    /// received something ([`quickset_quic::Connection::rebound`]). Those that were taken from clients do not survive
-    /// it, since a server is known by its address; and an attempt to connect that is under way may time out, since not
-    /// every server takes a handshake from more than one address (RFC 9000 §9).
+    /// Goes on with a new socket on `address`, after a change of networks for example: the connections that
+    /// began here tell their servers by themselves, and what is still sent to the old socket is taken until
+    /// the new one has received something ([`quickset_quic::Connection::rebound`]). Those that were taken
+    /// from clients do not survive it, since a server is known by its address; and an attempt to connect that
+    /// is under way may time out, since not every server takes a handshake from more than one address
+    /// (RFC 9000 §9).
     ///
     /// # Errors
-    /// When the socket cannot be bound, or has not the family of the old one; that one is kept then. When the runtime of the
-    /// endpoint has ended; this need not be called in it, nor in any other.
+    /// When the socket cannot be bound, or has not the family of the old one; that one is kept then. When the
+    /// runtime of the endpoint has ended; this need not be called in it, nor in any other.
     pub fn rebind(&self, address: SocketAddr, socket: &SocketConfig) -> io::Result<()> {
         let _within = self.runtime.enter();
         self.replace(Socket::bind(address, socket)?)
@@ -140,21 +142,21 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Connects to `remote`, which proves to be `server_name`. The future is ready with the connection, or with a
-    /// [`ConnectError`](crate::ConnectError); dropping it gives the attempt up.
+    /// Connects to `remote`, which proves to be `server_name`. The future is ready with the connection, or
+    /// with a [`ConnectError`](crate::ConnectError); dropping it gives the attempt up.
     ///
-    /// A token of that server (RFC 9000 §8.1.3) is good in the version of the connection that gave it and in no other (RFC
-    /// 9369 §5): where there is none of the version that this one would begin in, it begins in that of a token there is, if
-    /// that is among the configured ones.
+    /// A token of that server (RFC 9000 §8.1.3) is good in the version of the connection that gave it and in
+    /// no other (RFC 9369 §5): where there is none of the version that this one would begin in, it begins in
+    /// that of a token there is, if that is among the configured ones.
     pub fn connect(&self, remote: SocketAddr, server_name: &str, config: &ClientConfig) -> Connecting {
         Connecting::new(self.hub.connect(remote, server_name, config))
     }
 
-    /// The next connection of a client, its handshake complete, but for those whose early data is taken: these come at once,
-    /// and [`Connection::connected`] tells when theirs is; `None` when the endpoint is closed, and at once
-    /// when it takes none. How many there may be, and when clients must prove their address first, is in the
-    /// [`ServerConfig`]. One that has ended, and whose peer had time to hear of it, is not there to be accepted any more.
-    /// Dropping the future loses nothing.
+    /// The next connection of a client, its handshake complete, but for those whose early data is taken:
+    /// these come at once, and [`Connection::connected`] tells when theirs is; `None` when the endpoint is
+    /// closed, and at once when it takes none. How many there may be, and when clients must prove their
+    /// address first, is in the [`ServerConfig`]. One that has ended, and whose peer had time to hear of it,
+    /// is not there to be accepted any more. Dropping the future loses nothing.
     pub async fn accept(&self) -> Option<Connection> {
         let is_server = self.hub.router().is_server();
         let seat = Seat::new(|| self.hub.lobby(), |lobby| &mut lobby.acceptors);
@@ -165,9 +167,9 @@ impl Endpoint {
         .await
     }
 
-    /// Closes the endpoint and all its connections, at once, with a code and words (at most 256 bytes) for the
-    /// peers' applications. Nothing is taken or begun any more. [`wait_idle`](Self::wait_idle) tells when the
-    /// peers had time to hear of it.
+    /// Closes the endpoint and all its connections, at once, with a code and words (at most 256 bytes) for
+    /// the peers' applications. Nothing is taken or begun any more. [`wait_idle`](Self::wait_idle) tells when
+    /// the peers had time to hear of it.
     pub fn close(&self, code: u64, reason: &[u8]) {
         self.close_all(&Farewell { code: Some(code), reason: Bytes::copy_from_slice(reason) });
     }
@@ -187,15 +189,17 @@ impl Endpoint {
         woken.into_iter().for_each(std::task::Waker::wake);
     }
 
-    /// Waits until no connection is left: each was closed, by either side, and the peer had time to hear of it.
+    /// Waits until no connection is left: each was closed, by either side, and the peer had time to hear of
+    /// it.
     pub async fn wait_idle(&self) {
         let seat = Seat::new(|| self.hub.lobby(), |lobby| &mut lobby.idlers);
         seat.wait(|lobby| (lobby.live == 0).then_some(())).await;
     }
 
     /// Takes no more connections, waits up to `patience` for those that there are to end by themselves, and
-    /// closes the rest with code 0, or with what a protocol above it calls no error (HTTP/3: H3_NO_ERROR). True when all
-    /// ended by themselves. Dropping the future leaves the endpoint open for what it has and closed for what is new.
+    /// closes the rest with code 0, or with what a protocol above it calls no error (HTTP/3: H3_NO_ERROR).
+    /// True when all ended by themselves. Dropping the future leaves the endpoint open for what it has and
+    /// closed for what is new.
     pub async fn shutdown(&self, patience: Duration) -> bool {
         self.leave(patience, &Farewell { code: None, reason: Bytes::new() }).await
     }

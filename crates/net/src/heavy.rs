@@ -4,9 +4,10 @@ use bytes::BytesMut;
 use quickset_base::Datagram;
 use quickset_quic::ConnectionKey;
 
-/// Datagrams of handshakes, in which each costs a hundred times as much as any other: one connection's are handled in a turn
-/// of the driver. So its answer leaves, and the peer works on it, before those of the next are looked at. Each connection waits
-/// once, with a few datagrams, so that none keeps others waiting by sending more.
+/// Datagrams of handshakes, in which each costs a hundred times as much as any other: one connection's are
+/// handled in a turn of the driver. So its answer leaves, and the peer works on it, before those of the next
+/// are looked at. Each connection waits once, with a few datagrams, so that none keeps others waiting by
+/// sending more.
 #[derive(Default)]
 pub(crate) struct Heavy {
     order: VecDeque<ConnectionKey>,
@@ -16,8 +17,9 @@ pub(crate) struct Heavy {
 }
 
 impl Heavy {
-    /// Puts a datagram aside, as a copy, so that a small one does not hold the buffer that it came in. Without room it is
-    /// lost: its sender sends it again, and those whose handshakes are through do not notice.
+    /// Puts a datagram aside, as a copy, so that a small one does not hold the buffer that it came in.
+    /// Without room it is lost: its sender sends it again, and those whose handshakes are through do not
+    /// notice.
     pub(crate) fn push(&mut self, key: ConnectionKey, mut datagram: Datagram) {
         let bytes = self.bytes + datagram.bytes.len();
         if bytes > MAX_BYTES || self.datagrams >= MAX_DATAGRAMS {
@@ -54,8 +56,8 @@ fn weight(row: &[Datagram]) -> usize {
     row.iter().map(|datagram| datagram.bytes.len()).sum()
 }
 
-/// As many as a burst has that a socket's buffer takes: all the clients of a server that comes back do so at once, and those
-/// whose hellos are lost wait for a second and more.
+/// As many as a burst has that a socket's buffer takes: all the clients of a server that comes back do so at
+/// once, and those whose hellos are lost wait for a second and more.
 const MAX_BYTES: usize = 4 << 20;
 const MAX_DATAGRAMS: usize = 4096;
 

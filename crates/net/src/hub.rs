@@ -20,8 +20,8 @@ use crate::wakers::Crowd;
 /// Locks are taken in this order, and none of them for longer than a few microseconds but the router's:
 /// router, connection, and then one of the others.
 pub(crate) struct Hub {
-    /// Where the socket is that is in use, or will be at the driver's next turn. The socket itself is the driver's, and goes
-    /// with it: whoever keeps a handle of a connection keeps no port.
+    /// Where the socket is that is in use, or will be at the driver's next turn. The socket itself is the
+    /// driver's, and goes with it: whoever keeps a handle of a connection keeps no port.
     bound: Mutex<Bound>,
     router: Mutex<quic::Endpoint>,
     line: Arc<Line>,
@@ -133,7 +133,8 @@ impl Hub {
             lobby.tokens.take(server_name, &config.transport)
         };
         let begun = match token {
-            // What the server went on in the last time, it can be begun in, and its token is good in nothing else.
+            // What the server went on in the last time, it can be begun in, and its token is good in nothing
+            // else.
             Some((version, token)) if config.transport.begins_in() != Some(version) => {
                 let transport = (*config.transport).clone().with_first_version(Some(version));
                 let config = ClientConfig { transport: Arc::new(transport), ..config.clone() };
@@ -188,8 +189,8 @@ impl Hub {
 }
 
 impl Lobby {
-    /// Nobody has accepted this connection, and nothing is left of it to accept: else peers that come and go would fill the
-    /// lobby, while only those that are there count against the limit.
+    /// Nobody has accepted this connection, and nothing is left of it to accept: else peers that come and go
+    /// would fill the lobby, while only those that are there count against the limit.
     #[must_use = "it takes locks when it is dropped"]
     pub(crate) fn take_back(&mut self, shared: &Arc<Shared>) -> Option<Connection> {
         let at = self.accepted.iter().position(|waiting| Arc::ptr_eq(waiting.shared(), shared))?;
@@ -197,8 +198,8 @@ impl Lobby {
     }
 }
 
-/// Address validation tokens, in the order in which they came, each with the server that gave it and the version of its
-/// connection. The oldest make room.
+/// Address validation tokens, in the order in which they came, each with the server that gave it and the
+/// version of its connection. The oldest make room.
 #[derive(Default)]
 struct Tokens(VecDeque<(String, Version, Vec<u8>)>);
 
@@ -214,8 +215,8 @@ impl Tokens {
         self.0.push_back((server, version, token));
     }
 
-    /// The token for a connection, best of the version that it would begin in anyway, and the newest. RFC 9369 §5: one of a
-    /// connection of another version is no token.
+    /// The token for a connection, best of the version that it would begin in anyway, and the newest.
+    /// RFC 9369 §5: one of a connection of another version is no token.
     fn take(&mut self, server: &str, transport: &TransportConfig) -> Option<(Version, Vec<u8>)> {
         let newest = |fits: &dyn Fn(Version) -> bool| {
             self.0.iter().rposition(|(of, version, _)| of == server && fits(*version))

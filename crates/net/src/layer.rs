@@ -1,7 +1,8 @@
 //! Protocols above a connection that are machines themselves, like HTTP/3.
 //!
-//! A layer is told what happens to streams within the driver's turn, and its handles act on it and on the connection under
-//! the one lock that there is. So no task and no channel is between a request and its packets.
+//! A layer is told what happens to streams within the driver's turn, and its handles act on it and on the
+//! connection under the one lock that there is. So no task and no channel is between a request and its
+//! packets.
 
 use std::any::Any;
 use std::task::Waker;
@@ -22,7 +23,8 @@ pub trait Layer: Send + 'static {
     /// The connection is over; what came before can still be read.
     fn on_closed(&mut self, turn: &mut Turn<'_>);
 
-    /// The code by which a connection ends that nobody closed with another: its handles are gone, or its endpoint shuts down.
+    /// The code by which a connection ends that nobody closed with another: its handles are gone, or its
+    /// endpoint shuts down.
     fn no_error(&self) -> u64 {
         0
     }

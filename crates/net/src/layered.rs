@@ -22,7 +22,8 @@ pub struct Layered<L> {
 pub struct LayerTaken;
 
 impl Connection {
-    /// Gives the streams of this connection to the layer that `begin` makes: before any was opened or accepted.
+    /// Gives the streams of this connection to the layer that `begin` makes: before any was opened or
+    /// accepted.
     ///
     /// # Errors
     /// When there is one already.
@@ -79,7 +80,8 @@ impl<L: Layer> Layered<L> {
         result
     }
 
-    /// A verb that may have to wait; it keeps the waker then. Tasks that find it ready again and again let others run, too.
+    /// A verb that may have to wait; it keeps the waker then. Tasks that find it ready again and again let
+    /// others run, too.
     pub fn poll<T>(
         &self,
         cx: &mut Context<'_>,

@@ -78,7 +78,8 @@ impl<T> Line<T> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks the driver to poll a connection: once for each, until the driver has taken it. It takes no lock of a connection's.
+    /// Asks the driver to poll a connection: once for each, until the driver has taken it. It takes no lock
+    /// of a connection's.
     ///
     /// # Errors
     /// When the driver has ended: the connection.

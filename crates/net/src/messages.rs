@@ -397,8 +397,8 @@ impl Ticket {
         self.name
     }
 
-    /// The message is outdated: what was not sent of it is not sent, what is lost is not sent again. False when
-    /// that changes nothing any more.
+    /// The message is outdated: what was not sent of it is not sent, what is lost is not sent again. False
+    /// when that changes nothing any more.
     pub fn supersede(&self) -> bool {
         self.owner.supersede(self.id, self.name)
     }

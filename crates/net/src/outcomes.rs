@@ -9,11 +9,11 @@ use crate::queue::Queue;
 use crate::shared::{Owner, State};
 use crate::wakers::Place;
 
-/// What becomes of all messages of a stream, in the order in which it is learnt: one task for many messages, where
-/// awaiting each [`Ticket`](crate::Ticket) would take a task for each.
+/// What becomes of all messages of a stream, in the order in which it is learnt: one task for many messages,
+/// where awaiting each [`Ticket`](crate::Ticket) would take a task for each.
 ///
-/// It tells of what is settled from [`outcomes`](crate::MessageSender::outcomes) on. Whoever keeps it has to take what it
-/// tells: with 65,536 outcomes that nobody has taken, the stream takes no more messages.
+/// It tells of what is settled from [`outcomes`](crate::MessageSender::outcomes) on. Whoever keeps it has to
+/// take what it tells: with 65,536 outcomes that nobody has taken, the stream takes no more messages.
 pub struct Outcomes {
     owner: Arc<Owner>,
     id: StreamId,
@@ -33,8 +33,8 @@ impl Outcomes {
         Self { owner, id, place: Place::default() }
     }
 
-    /// The next message of which it is known what became of it, by the [id](crate::Ticket::id) of its ticket; `None`
-    /// when the stream or the connection has ended and all is told. Dropping the future loses nothing.
+    /// The next message of which it is known what became of it, by the [id](crate::Ticket::id) of its ticket;
+    /// `None` when the stream or the connection has ended and all is told. Dropping the future loses nothing.
     pub async fn next(&mut self) -> Option<(TicketId, Outcome)> {
         poll_fn(|cx| {
             let coop = ready!(tokio::task::coop::poll_proceed(cx));

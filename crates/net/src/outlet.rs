@@ -64,8 +64,8 @@ impl Outlet {
         owner.is_none_or(|owner| self.flush(cx, socket, now, &owner))
     }
 
-    /// Sends the batch, which is of `owner`; who hears of what the system does not take. False when there is no room for it; it
-    /// is kept then, for a while.
+    /// Sends the batch, which is of `owner`; who hears of what the system does not take. False when there is
+    /// no room for it; it is kept then, for a while.
     #[inline]
     pub(crate) fn flush(
         &mut self,
@@ -79,7 +79,8 @@ impl Outlet {
         self.has_stalled |= self.stalled;
         self.bulk = self.batch.count() > 1;
         if self.stalled {
-            // A network that takes nothing must not stop the clocks of connections: they may go another way, and end.
+            // A network that takes nothing must not stop the clocks of connections: they may go another way,
+            // and end.
             self.stalled = now.since(*self.full_since.get_or_insert(now)) < PATIENCE;
             self.owner = self.stalled.then(|| owner.clone());
         } else {
@@ -109,6 +110,6 @@ impl Outlet {
     }
 }
 
-/// A socket's buffer that has no room for anything for so long belongs to a network that is stuck: until it takes something
-/// again, it is as if the system said so.
+/// A socket's buffer that has no room for anything for so long belongs to a network that is stuck: until it
+/// takes something again, it is as if the system said so.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -54,14 +54,15 @@ impl Pool {
             self.handles.push_back(buffer);
         }
         self.calm = 0;
-        // Allocators that are asked for zeros may give back the pages of a buffer that was freed just now, to be had anew.
+        // Allocators that are asked for zeros may give back the pages of a buffer that was freed just now, to
+        // be had anew.
         let mut buffer = BytesMut::with_capacity(SIZE);
         buffer.resize(SIZE, 0);
         buffer
     }
 
-    /// Takes the handle of a buffer that slices were split off: one that [`take`](Self::take) returned, and that was
-    /// never made longer.
+    /// Takes the handle of a buffer that slices were split off: one that [`take`](Self::take) returned, and
+    /// that was never made longer.
     fn give(&mut self, buffer: BytesMut) {
         // Without a handle here the memory is freed with its last slice.
         if self.handles.len() < MAX_HANDLES {
@@ -74,7 +75,8 @@ impl Pool {
         self.handles.len() > KEPT
     }
 
-    /// Frees what is not in use any more, for when nothing is received for a while: else what a flood took would be kept.
+    /// Frees what is not in use any more, for when nothing is received for a while: else what a flood took
+    /// would be kept.
     pub(crate) fn rest(&mut self) {
         for _ in 0..self.handles.len() {
             self.shrink();
@@ -92,7 +94,8 @@ impl Pool {
     }
 }
 
-/// The datagrams of a message: the system may have put several into one, of `stride` bytes each but for the last.
+/// The datagrams of a message: the system may have put several into one, of `stride` bytes each but for the
+/// last.
 pub(crate) fn datagrams(mut message: BytesMut, stride: usize) -> impl Iterator<Item = BytesMut> {
     std::iter::from_fn(move || match message.len() {
         0 => None,
@@ -101,7 +104,8 @@ pub(crate) fn datagrams(mut message: BytesMut, stride: usize) -> impl Iterator<I
     })
 }
 
-/// Makes a handle a buffer of [`SIZE`] bytes again, which hold whatever was there. False while slices of it remain.
+/// Makes a handle a buffer of [`SIZE`] bytes again, which hold whatever was there. False while slices of it
+/// remain.
 fn reclaim(buffer: &mut BytesMut) -> bool {
     buffer.clear();
     if !buffer.try_reclaim(SIZE) || buffer.capacity() != SIZE {

@@ -32,5 +32,6 @@ impl Queue {
     }
 }
 
-/// Outcomes kept here; the rest stays with the connection, which has room for 65,536 and then takes no messages.
+/// Outcomes kept here; the rest stays with the connection, which has room for 65,536 and then takes no
+/// messages.
 const ROOM: usize = 1024;

@@ -1,7 +1,7 @@
 //! When the system is asked for datagrams and given some: a socket as the runtime's poller knows it.
 //!
-//! Only what comes is watched for. Whoever watches for room, too, is woken by each datagram that has left, to find that it
-//! may do what it did not ask for; so room is watched for while there is none.
+//! Only what comes is watched for. Whoever watches for room, too, is woken by each datagram that has left, to
+//! find that it may do what it did not ask for; so room is watched for while there is none.
 
 #[cfg(unix)]
 pub(crate) use by_fd::Polled;

@@ -117,8 +117,8 @@ impl RecvStream {
     /// for applications whose peers open both kinds.
     ///
     /// # Errors
-    /// The stream itself, when something of it was read, or its end was, or it is one for both directions: there the other
-    /// half would have to change, too.
+    /// The stream itself, when something of it was read, or its end was, or it is one for both directions:
+    /// there the other half would have to change, too.
     pub fn into_messages(mut self) -> Result<MessageReceiver, Self> {
         let is_fresh = self.end.is_none() && self.id.dir() == Dir::Uni;
         if !is_fresh || self.owner.shared.lock().conn.as_messages(self.id).is_err() {
@@ -176,8 +176,8 @@ impl RecvStream {
         Poll::Ready(Ok(buffer.filled().len() - before))
     }
 
-    /// Passes chunks to `take` while it has room for more, as it answers each time, `room` at first. Ready with
-    /// the number of chunks, 0 at the end of the stream.
+    /// Passes chunks to `take` while it has room for more, as it answers each time, `room` at first. Ready
+    /// with the number of chunks, 0 at the end of the stream.
     fn poll_each(
         &mut self,
         cx: &mut Context<'_>,

@@ -118,8 +118,8 @@ impl SendStream {
     /// waits for the end of the connection.
     ///
     /// # Errors
-    /// When the peer wants no more, or the connection ended before. When the stream was reset: as soon as the peer knows,
-    /// and has what [`reset_at`](Self::reset_at) promised.
+    /// When the peer wants no more, or the connection ended before. When the stream was reset: as soon as the
+    /// peer knows, and has what [`reset_at`](Self::reset_at) promised.
     pub async fn finished(&self) -> Result<(), WriteError> {
         self.owner.finished(self.id).await
     }
@@ -184,7 +184,8 @@ impl SendStream {
     /// priority given here. A class goes with the last stream in it.
     ///
     /// # Errors
-    /// When there are too many classes, or too many one below the other, or the stream is through. Nothing has changed then.
+    /// When there are too many classes, or too many one below the other, or the stream is through. Nothing
+    /// has changed then.
     pub fn set_class(&mut self, path: &[Class]) -> Result<(), ClassError> {
         let result = self.owner.shared.lock().conn.set_class(self.id, path);
         self.owner.shared.nudge();
@@ -305,8 +306,8 @@ impl Drop for SendStream {
     }
 }
 
-/// Errors are those of [`SendStream::write`]; to flush is [`SendStream::flush`] and never waits, and to shut down
-/// finishes the stream and waits until all has arrived.
+/// Errors are those of [`SendStream::write`]; to flush is [`SendStream::flush`] and never waits, and to shut
+/// down finishes the stream and waits until all has arrived.
 impl AsyncWrite for SendStream {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         self.get_mut().poll_write_bytes(cx, data).map_err(io::Error::from)

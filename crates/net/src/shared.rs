@@ -257,8 +257,8 @@ impl State {
         }
     }
 
-    /// Nothing tells of what leaves, so whenever something may have, those who wait for it are looked at. They are few,
-    /// and mostly none.
+    /// Nothing tells of what leaves, so whenever something may have, those who wait for it are looked at.
+    /// They are few, and mostly none.
     pub(crate) fn drained(&mut self, woken: &mut Vec<Waker>) {
         let Self { conn, streams, draining, .. } = self;
         draining.retain(|id| {

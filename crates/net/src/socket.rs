@@ -157,8 +157,9 @@ impl Socket {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fills buffers from the front, at most [`WIDTH`] of them, and returns how many; and whether that was all and the
-    /// next call is pending until the system tells of more. It is found out when one datagram came alone, and in no `hurry`.
+    /// Fills buffers from the front, at most [`WIDTH`] of them, and returns how many; and whether that was
+    /// all and the next call is pending until the system tells of more. It is found out when one datagram
+    /// came alone, and in no `hurry`.
     pub(crate) fn poll_recv(
         &self,
         cx: &mut std::task::Context<'_>,
@@ -179,7 +180,8 @@ impl Socket {
         self.io.poll_receive(cx, receive, |(_, all)| *all)
     }
 
-    /// Sends a batch, or those of its datagrams that the system takes. Pending only while the socket's buffer is full.
+    /// Sends a batch, or those of its datagrams that the system takes. Pending only while the socket's buffer
+    /// is full.
     pub(crate) fn poll_send(
         &self,
         cx: &mut std::task::Context<'_>,
@@ -207,14 +209,15 @@ impl Socket {
         self.io.sent_all();
     }
 
-    /// Sends what no connection is responsible for; when the system does not take it, it is gone, and false says so.
+    /// Sends what no connection is responsible for; when the system does not take it, it is gone, and false
+    /// says so.
     pub(crate) fn send_response(&self, path: &Path, bytes: &[u8]) -> bool {
         let sent = self.send_alone(path, Ecn::NotEct, bytes);
         sent.inspect_err(|error| tracing::trace!(%error, to = %path.remote, "not answered")).is_ok()
     }
 
-    /// A batch was refused as a whole, and perhaps only some of it is meant: those that are too large, or their segmentation,
-    /// which not every device does.
+    /// A batch was refused as a whole, and perhaps only some of it is meant: those that are too large, or
+    /// their segmentation, which not every device does.
     fn send_one_by_one(&self, batch: &Batch, whole: &io::Error) -> Result<(), Unsent> {
         let (mut left, mut refused) = (0, None);
         for (at, segment) in batch.segments().enumerate() {
@@ -275,8 +278,9 @@ impl Socket {
         self.io.other_name()
     }
 
-    /// Something was refused. Nobody can be answered whose port is 0, or from an address that is not ours any more: the same
-    /// error then says nothing of offload, nor of marks, of which all others would go without from now on.
+    /// Something was refused. Nobody can be answered whose port is 0, or from an address that is not ours any
+    /// more: the same error then says nothing of offload, nor of marks, of which all others would go without
+    /// from now on.
     fn forgive(&self, error: &io::Error) {
         if error.kind() == io::ErrorKind::InvalidInput || self.state().max_gso_segments() < self.segments {
             self.renew();
@@ -358,8 +362,8 @@ impl Bound {
     }
 }
 
-/// IPv4 without IPv6 clothes. The zone of an IPv6 address stays where it needs one (RFC 4007 §6): the system tells none with
-/// others, and addresses are compared.
+/// IPv4 without IPv6 clothes. The zone of an IPv6 address stays where it needs one (RFC 4007 §6): the system
+/// tells none with others, and addresses are compared.
 pub(crate) fn canonical(address: SocketAddr) -> SocketAddr {
     match (address, address.ip().to_canonical()) {
         (SocketAddr::V6(full), IpAddr::V6(ip)) if ip.is_unicast_link_local() => {
@@ -378,7 +382,8 @@ pub(crate) fn ecn(meta: &RecvMeta) -> Ecn {
 /// more would save little, while each costs [`pool::SIZE`] bytes of memory that must be ready.
 pub(crate) const WIDTH: usize = 8;
 
-/// Whether a receive call takes all messages that there are, as far as there are buffers: elsewhere it takes one.
+/// Whether a receive call takes all messages that there are, as far as there are buffers: elsewhere it takes
+/// one.
 const TAKES_ALL: bool = cfg!(target_os = "linux");
 
 const _: () = assert!(pool::SIZE >= Batch::MAX_BYTES);

@@ -4,9 +4,9 @@ use quickset_base::Time;
 
 /// The timers of all connections of an endpoint: one each.
 ///
-/// Most timers move further away with every packet. Such a move costs a store: the entry
-/// fires at its old time, is found to be early and goes back in. One that moves closer takes its entry along, so
-/// that a connection has one, however often it falls idle and wakes.
+/// Most timers move further away with every packet. Such a move costs a store: the entry fires at its old
+/// time, is found to be early and goes back in. One that moves closer takes its entry along, so that a
+/// connection has one, however often it falls idle and wakes.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
     entries: BTreeSet<(Time, usize)>,

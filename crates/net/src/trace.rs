@@ -8,8 +8,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use quickset_quic::qlog::{Output, Sinks, Subject};
 
 /// Writes the trace of each connection to a file of its own in a folder: its name is the destination of the
-/// client's first packet and the side, like `83a0f2d1c4b5e697_client.sqlog`, so that the traces of both ends are
-/// easily matched. qvis reads the files, also those of a process that was killed.
+/// client's first packet and the side, like `83a0f2d1c4b5e697_client.sqlog`, so that the traces of both ends
+/// are easily matched. qvis reads the files, also those of a process that was killed.
 ///
 /// A disk that is full or broken costs traces, not connections: the log says so once.
 #[derive(Debug)]

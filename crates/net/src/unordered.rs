@@ -12,7 +12,8 @@ use crate::shared::Owner;
 /// The receiving half of a stream whose bytes are read as they come, not in order: see
 /// [`RecvStream::unordered`](crate::RecvStream::unordered).
 ///
-/// Dropping it before its end was read asks the peer to send no more, as if by [`stop`](Self::stop) with code 0.
+/// Dropping it before its end was read asks the peer to send no more, as if by [`stop`](Self::stop) with code
+/// 0.
 pub struct UnorderedStream {
     owner: Arc<Owner>,
     id: StreamId,
@@ -31,8 +32,8 @@ impl UnorderedStream {
         self.id
     }
 
-    /// The next bytes that came, at least 1 and at most `max` of them, and where on the stream they begin; each byte comes
-    /// once. `None` when all of the stream was read. Dropping the future loses nothing.
+    /// The next bytes that came, at least 1 and at most `max` of them, and where on the stream they begin;
+    /// each byte comes once. `None` when all of the stream was read. Dropping the future loses nothing.
     ///
     /// # Errors
     /// See [`ReadError`].

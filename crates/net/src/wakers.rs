@@ -3,9 +3,9 @@ use std::marker::PhantomData;
 use std::mem;
 use std::task::{Context, Poll, Waker};
 
-/// Tasks that wait for something, any number of them over its life. All are woken, and those that find nothing wait
-/// again: so a task that was woken and went away meanwhile takes nothing from the others. A task that waits no more leaves
-/// nothing behind: each has a [`Seat`].
+/// Tasks that wait for something, any number of them over its life. All are woken, and those that find
+/// nothing wait again: so a task that was woken and went away meanwhile takes nothing from the others. A task
+/// that waits no more leaves nothing behind: each has a [`Seat`].
 #[derive(Debug, Default)]
 pub(crate) struct Crowd {
     waiting: BTreeMap<u64, Waker>,
@@ -17,8 +17,8 @@ pub(crate) struct Crowd {
 pub(crate) struct Place(Option<u64>);
 
 impl Crowd {
-    /// The task waits at this place. Returns what is to be dropped once no lock is held: a waker may be the last that
-    /// holds its task, and the task hold what takes this lock when it is dropped.
+    /// The task waits at this place. Returns what is to be dropped once no lock is held: a waker may be the
+    /// last that holds its task, and the task hold what takes this lock when it is dropped.
     #[must_use]
     pub(crate) fn add(&mut self, place: &mut Place, cx: &Context<'_>) -> Option<Waker> {
         let seats = &mut self.seats;

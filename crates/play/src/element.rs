@@ -1,7 +1,8 @@
 //! Elements of a manifest, with what representations look up in them.
 //!
-//! What a representation does not say is said by its set or its period, and a thousand of them may ask. So the children that
-//! matter are found once for each element, in one pass: what it costs to read a manifest grows with its length alone.
+//! What a representation does not say is said by its set or its period, and a thousand of them may ask. So
+//! the children that matter are found once for each element, in one pass: what it costs to read a manifest
+//! grows with its length alone.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -164,7 +165,8 @@ mod tests {
         pub(super) static LOOKS: Cell<u64> = const { Cell::new(0) };
     }
 
-    /// A manifest that is twice as long takes twice as many looks, whatever there is more of; and they are few for each element.
+    /// A manifest that is twice as long takes twice as many looks, whatever there is more of; and they are
+    /// few for each element.
     #[test]
     fn a_manifest_is_read_in_a_time_that_grows_with_its_length() {
         let url = Url::parse("https://a.example/a.mpd").unwrap();

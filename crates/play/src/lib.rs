@@ -1,7 +1,8 @@
-//! What a player of DASH presentations (ISO/IEC 23009-1) does, without I/O, without a clock and without pictures.
+//! What a player of DASH presentations (ISO/IEC 23009-1) does, without I/O, without a clock and without
+//! pictures.
 //!
-//! A [`Presentation`] is read from a manifest (MPD) on demand. Its representations know where each of their segments is: by
-//! template (`$Number$`, `$Time$`, `SegmentTimeline`), by list, or by the index of a file.
+//! A [`Presentation`] is read from a manifest (MPD) on demand. Its representations know where each of their
+//! segments is: by template (`$Number$`, `$Time$`, `SegmentTimeline`), by list, or by the index of a file.
 //!
 //! ```
 //! use quickset_play::{Elsewhere, Presentation, Url};
@@ -21,8 +22,9 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A [`Player`] plays it: it says what to fetch next and in which quality, by a rule of `quickset-abr`, and is told what came. From
-//! that it knows what is in the buffer, when a viewer would have waited, and for how long.
+//! A [`Player`] plays it: it says what to fetch next and in which quality, by a rule of `quickset-abr`, and
+//! is told what came. From that it knows what is in the buffer, when a viewer would have waited, and for how
+//! long.
 //!
 //! ```
 //! # use quickset_play::{Elsewhere, Presentation, Url};
@@ -57,9 +59,9 @@
 //! # Ok::<_, Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Not read are live presentations, periods in other documents, and indices of indices: each is an error that says so. What a
-//! manifest makes a player keep is bounded, and so is each address; other servers than the manifest's own are refused unless
-//! [`Elsewhere`] allows them.
+//! Not read are live presentations, periods in other documents, and indices of indices: each is an error that
+//! says so. What a manifest makes a player keep is bounded, and so is each address; other servers than the
+//! manifest's own are refused unless [`Elsewhere`] allows them.
 
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,9 @@
 //! Reads an MPD (ISO/IEC 23009-1) into a [`Presentation`].
 //!
-//! In comes text that a server sent, out go representations that know where each of their segments is. What is inherited from
-//! periods and adaptation sets is looked up from the representation upwards. Numbers are 64 bits wide, none negative; runs of
-//! segments stay runs, so that a count costs nothing; and what is kept of a manifest is at most [`ROOM`], however much of it is
-//! inherited how often.
+//! In comes text that a server sent, out go representations that know where each of their segments is. What
+//! is inherited from periods and adaptation sets is looked up from the representation upwards. Numbers are 64
+//! bits wide, none negative; runs of segments stay runs, so that a count costs nothing; and what is kept of a
+//! manifest is at most [`ROOM`], however much of it is inherited how often.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -105,10 +105,12 @@ impl Presentation {
     }
 }
 
-/// Whether there are more attributes and namespaces than can be read in a time that grows with the length alone: each attribute
-/// is compared with all others of its element, and each namespace is handed down to all elements below.
+/// Whether there are more attributes and namespaces than can be read in a time that grows with the length
+/// alone: each attribute is compared with all others of its element, and each namespace is handed down to all
+/// elements below.
 fn is_crowded(text: &str) -> bool {
-    // No attribute has a `<` in it (XML 1.0 §3.1), so that what lies between two of them is one element at most.
+    // No attribute has a `<` in it (XML 1.0 §3.1), so that what lies between two of them is one element at
+    // most.
     let attributes = |tag: &str| tag.bytes().filter(|byte| *byte == b'=').count();
     text.split('<').any(|tag| attributes(tag) > MAX_ATTRIBUTES)
         || text.matches("xmlns").count() > MAX_NAMESPACES
@@ -434,7 +436,8 @@ impl Timing {
     }
 }
 
-/// What a set is, by what it says or by what its first representation is; none for texts, thumbnails and the like.
+/// What a set is, by what it says or by what its first representation is; none for texts, thumbnails and the
+/// like.
 fn kind(set: Node<'_, '_>) -> Option<Kind> {
     let first = children(set, "Representation").next();
     let said = |name: &str| set.attribute(name).or_else(|| first.and_then(|r| r.attribute(name)));

@@ -88,7 +88,8 @@ fn times_are_in_addresses() {
         <SegmentTimeline><S t="5000" d="2000" r="-1"/><S t="11000" d="4000" r="1"/><S d="6000" r="-1"/></SegmentTimeline>
         </SegmentTemplate><Representation id="v" bandwidth="1000"/>"#,
     );
-    // 3 of 2 s up to 11000, 2 of 4 s, and to the end at 65000 in steps of 6 s: 46 s are 8 of them, the last of 4 s.
+    // 3 of 2 s up to 11000, 2 of 4 s, and to the end at 65000 in steps of 6 s: 46 s are 8 of them, the last
+    // of 4 s.
     assert_eq!(representation.len(), 3 + 2 + 8);
     assert_eq!(segment(&representation, 0), ("/video/v/0005000-10".into(), None, 0, 2000));
     assert_eq!(segment(&representation, 2), ("/video/v/0009000-12".into(), None, 4000, 2000));
@@ -335,7 +336,8 @@ fn attributes_and_namespaces_are_bounded() {
     assert_eq!(nested(2001), Some(ManifestError::Crowded));
 }
 
-/// What is read and not kept is work, too, for each that inherits it: a period that begins behind all of a timeline.
+/// What is read and not kept is work, too, for each that inherits it: a period that begins behind all of a
+/// timeline.
 #[test]
 fn entries_that_are_not_kept_count() {
     let rows: Vec<String> = (1..=100).map(|n| format!(r#"<Representation bandwidth="{n}"/>"#)).collect();

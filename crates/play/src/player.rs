@@ -10,12 +10,13 @@ use crate::manifest::{Kind, Presentation, Track};
 use crate::segments::{Representation, Resource, Segment};
 use crate::url::UrlError;
 
-/// Plays one track of a presentation, the first with pictures or else the first with sound, from its beginning to its end.
+/// Plays one track of a presentation, the first with pictures or else the first with sound, from its
+/// beginning to its end.
 ///
 /// Times are since some moment that the caller chooses, and never go back.
 ///
-/// 1. [`poll`](Self::poll) is called at the beginning, when the time of the last [`Action::Sleep`] has come, and after each of
-///    the other calls.
+/// 1. [`poll`](Self::poll) is called at the beginning, when the time of the last [`Action::Sleep`] has come,
+///    and after each of the other calls.
 /// 2. On [`Action::Fetch`] the caller asks for the resource and tells of the first byte, if there is one, by
 ///    [`first_byte`](Self::first_byte), and then of the whole by [`arrived`](Self::arrived) or of its end by
 ///    [`failed`](Self::failed). One thing is fetched at a time.
@@ -53,13 +54,15 @@ pub struct Config {
     pub seed: u64,
     /// It begins with the highest quality of at most so many bit/s: 1 Mbit/s.
     pub first_bitrate: u64,
-    /// How much is in the buffer before it plays, at the start and after stalls: one segment, whatever its length.
+    /// How much is in the buffer before it plays, at the start and after stalls: one segment, whatever its
+    /// length.
     pub start_with: Duration,
     /// With more than this in the buffer it fetches nothing: 18 s.
     pub buffer: Duration,
     /// The same while the quality is the highest: 30 s.
     pub buffer_at_top: Duration,
-    /// With so much fetched, to the end of a segment, it fetches no more, and ends where that has been played: all there is.
+    /// With so much fetched, to the end of a segment, it fetches no more, and ends where that has been
+    /// played: all there is.
     pub length: Duration,
     /// How often it tries again what failed, each time after twice as long, beginning with half a second: 3.
     pub retries: u32,
@@ -218,8 +221,8 @@ impl Player {
         }
     }
 
-    /// What is fetched is complete: so many bytes came over the network, and `content` is all of it where the player reads
-    /// it. Nothing happens where nothing is fetched.
+    /// What is fetched is complete: so many bytes came over the network, and `content` is all of it where the
+    /// player reads it. Nothing happens where nothing is fetched.
     pub fn arrived(&mut self, now: Duration, bytes: u64, content: &[u8]) {
         self.pass(now);
         let Some(request) = self.request.take() else { return };
@@ -322,7 +325,8 @@ impl Player {
         }
     }
 
-    /// The quality of the next segment; none if the rule is to be asked again later. After a failure it is asked anew.
+    /// The quality of the next segment; none if the rule is to be asked again later. After a failure it is
+    /// asked anew.
     fn choose(&mut self, now: Duration) -> Option<usize> {
         let part = self.parts.front()?;
         let state = State {

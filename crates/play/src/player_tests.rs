@@ -39,7 +39,8 @@ struct Played {
     outcome: Action,
 }
 
-/// Plays over a link of `rate(now)` bit/s. Segments are of the bitrate in their address times four seconds, all else is of no size.
+/// Plays over a link of `rate(now)` bit/s. Segments are of the bitrate in their address times four seconds,
+/// all else is of no size.
 fn play(presentation: &Presentation, config: Config, rate: impl Fn(Duration) -> f64) -> Played {
     let mut player = Player::new(presentation, config).expect("a ladder");
     let (mut now, mut addresses, mut most) = (Duration::ZERO, Vec::new(), Duration::ZERO);
@@ -119,7 +120,8 @@ fn an_outage_is_a_stall() {
     assert_eq!((played.report.stalls, played.report.played), (1, 60 * SECOND));
     let startup = played.report.startup.expect("it played");
     assert_eq!(played.end, startup + 60 * SECOND + played.report.stalled);
-    // It asked for a segment at the first moment from 10 s on at which there were 18 s, and got it 60 s later.
+    // It asked for a segment at the first moment from 10 s on at which there were 18 s, and got it 60 s
+    // later.
     assert!(
         played.report.stalled > 41 * SECOND && played.report.stalled < 43 * SECOND,
         "{:?}",
@@ -148,7 +150,8 @@ fn periods_are_played_after_each_other() {
     assert!((played.report.average_bitrate() - bits / 20.0).abs() < 1e-3);
 }
 
-/// Segments of 4 s and, in the other quality, of 6: after the first of the one the first of the other has 2 s that are new.
+/// Segments of 4 s and, in the other quality, of 6: after the first of the one the first of the other has 2 s
+/// that are new.
 #[test]
 fn segments_need_not_be_as_long_in_each_quality() {
     let row = |bitrate: u64, seconds: u64| {
@@ -319,7 +322,8 @@ fn indices_are_bounded_all_together() {
 }
 
 proptest! {
-    /// The clock jumps, forward and back, by any time: nothing is played twice, and no time is counted that was not there.
+    /// The clock jumps, forward and back, by any time: nothing is played twice, and no time is counted that
+    /// was not there.
     #[test]
     fn any_clock_is_played_by(
         times in proptest::collection::vec(prop_oneof![0..20_000_u64, any::<u64>()], 1..200),

@@ -140,8 +140,8 @@ impl Representation {
         self.len() == 0
     }
 
-    /// The number of the segment that plays at `time` of its period. A rest of less than a millisecond is left to the next one:
-    /// representations of different timescales do not end at the same nanosecond.
+    /// The number of the segment that plays at `time` of its period. A rest of less than a millisecond is
+    /// left to the next one: representations of different timescales do not end at the same nanosecond.
     pub fn at(&self, time: Duration) -> Option<u64> {
         let after = time.saturating_add(REST);
         let (mut low, mut high) = (0, self.len());
@@ -155,8 +155,8 @@ impl Representation {
         (low < self.len()).then_some(low)
     }
 
-    /// Segment `n`, counted from 0. None beyond the last one. An error is an address of which the manifest's template makes
-    /// something that is none.
+    /// Segment `n`, counted from 0. None beyond the last one. An error is an address of which the manifest's
+    /// template makes something that is none.
     pub fn segment(&self, n: u64) -> Result<Option<Segment>, UrlError> {
         let Some((tick, start, end)) = self.times(n) else { return Ok(None) };
         let mut resource = Resource { url: self.base.clone(), range: None };
@@ -199,7 +199,8 @@ impl Timing {
         }
     }
 
-    /// The tick that `$Time$` means, and from the beginning of the period when it begins and ends. `n` is below the length.
+    /// The tick that `$Time$` means, and from the beginning of the period when it begins and ends. `n` is
+    /// below the length.
     fn segment(&self, n: u64) -> (u64, Duration, Duration) {
         let (scale, offset, tick, ticks) = match self {
             Self::Every { scale, ticks, offset, .. } => {

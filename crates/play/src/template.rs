@@ -2,7 +2,8 @@ use thiserror::Error;
 
 use crate::url::Url;
 
-/// The address of each segment of a representation, in one line with places for numbers (ISO/IEC 23009-1 §5.3.9.4.4).
+/// The address of each segment of a representation, in one line with places for numbers (ISO/IEC 23009-1
+/// §5.3.9.4.4).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Template(Vec<Part>);
 

@@ -27,8 +27,8 @@ impl Timescale {
     }
 }
 
-/// Reads a duration of XML Schema, such as `PT1H2M3.5S`. Years are 365 days and months 30, as players take them. None for
-/// what is no duration, is negative, or beyond 64 bits of seconds.
+/// Reads a duration of XML Schema, such as `PT1H2M3.5S`. Years are 365 days and months 30, as players take
+/// them. None for what is no duration, is negative, or beyond 64 bits of seconds.
 pub(crate) fn duration(text: &str) -> Option<Duration> {
     let text = text.trim().strip_prefix('P')?;
     let (date, time) = text.split_once('T').map_or((text, None), |(date, time)| (date, Some(time)));

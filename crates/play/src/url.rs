@@ -18,7 +18,8 @@ pub enum UrlError {
     /// It has another scheme, or, where it has to stand alone, none.
     #[error("{0:?} does not begin with http:// or https://")]
     Scheme(String),
-    /// It has a scheme and no host, or a name or password in front of it (RFC 9110 §4.2.4), or one that is not ASCII.
+    /// It has a scheme and no host, or a name or password in front of it (RFC 9110 §4.2.4), or one that is
+    /// not ASCII.
     #[error("{0:?} names no host as HTTP has it")]
     Host(String),
     /// Longer than [`Url::MAX`].
@@ -188,8 +189,8 @@ fn shown(text: &str) -> String {
     without_credentials(text).chars().take(80).collect()
 }
 
-/// An address as it may stand in a message, which goes into logs: without the name and password that may be in front of its host
-/// (RFC 3986 §3.2.1, §7.5), absolute or not, and whether or not it is one that is taken.
+/// An address as it may stand in a message, which goes into logs: without the name and password that may be
+/// in front of its host (RFC 3986 §3.2.1, §7.5), absolute or not, and whether or not it is one that is taken.
 pub fn without_credentials(text: &str) -> String {
     let after = text.find("//").map_or(0, |slashes| slashes + 2);
     let (before, rest) = text.split_at(after);

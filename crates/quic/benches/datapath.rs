@@ -1,5 +1,5 @@
-//! The cost of a packet: a batch of 44 full packets sealed, opened, acknowledged and settled, over the null session;
-//! the same with 20 batches in flight, and with forward erasure correction offered, and used.
+//! The cost of a packet: a batch of 44 full packets sealed, opened, acknowledged and settled, over the null
+//! session; the same with 20 batches in flight, and with forward erasure correction offered, and used.
 
 #![expect(missing_docs, reason = "criterion writes the main function")]
 

@@ -1,4 +1,5 @@
-//! What `cargo xtask instructions` counts the instructions of: functions of known names, which callgrind is told to look at.
+//! What `cargo xtask instructions` counts the instructions of: functions of known names, which callgrind is
+//! told to look at.
 //!
 //! Arguments: a [`CASES`] name. Prints how often the thing that is counted was done.
 
@@ -70,7 +71,8 @@ fn acknowledged(protection: &str) -> usize {
     })
 }
 
-/// Full batches on one stream, as many in flight as a fast path has. Returns the packets of those that `turn` was called for.
+/// Full batches on one stream, as many in flight as a fast path has. Returns the packets of those that `turn`
+/// was called for.
 fn flow(protection: &str, mut turn: impl FnMut(&mut Pair) -> usize) -> usize {
     let protection = protection.parse().expect("a protection");
     let fec = Some(Fec::default().with_protection(protection));

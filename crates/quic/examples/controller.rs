@@ -1,8 +1,8 @@
 //! A congestion controller of one's own, which gives way to others, beside CUBIC in virtual time.
 //!
-//! `cargo run --release -p quickset-quic --example controller` sends 20 MB over 20 Mbit/s and 40 ms with a queue of half a second,
-//! by each of the two, and prints how long that took and the longest round trip: what somebody else on this link would have
-//! waited for.
+//! `cargo run --release -p quickset-quic --example controller` sends 20 MB over 20 Mbit/s and 40 ms with a
+//! queue of half a second, by each of the two, and prints how long that took and the longest round trip: what
+//! somebody else on this link would have waited for.
 
 #[path = "../tests/virtual_time/common.rs"]
 #[expect(dead_code, reason = "the tests use the rest")]
@@ -13,8 +13,9 @@ use quickset_base::{Duration, Time};
 use quickset_quic::congestion::{Congestion, Control, Custom, Feedback, PacketState, PathView, Sent};
 use quickset_quic::{Algorithm, Dir};
 
-/// Holds the queue at 25 ms, in the manner of LEDBAT (RFC 6817 §2.4): the window grows while the queue is shorter and shrinks while it
-/// is longer, by at most a packet each round trip, and is halved once for each round trip in which something was lost.
+/// Holds the queue at 25 ms, in the manner of LEDBAT (RFC 6817 §2.4): the window grows while the queue is
+/// shorter and shrinks while it is longer, by at most a packet each round trip, and is halved once for each
+/// round trip in which something was lost.
 #[derive(Debug)]
 struct GivesWay {
     window: f64,

@@ -1,8 +1,9 @@
 //! Flows that share a bottleneck in virtual time, whole connections over the null session.
 //!
-//! `cargo run --release -p quickset-quic --example shared [-- LINK CC,CC,… WARM SECONDS SEEDS]` starts one bulk
-//! transfer for each controller, the next one half a second after the last, lets them run for WARM seconds and
-//! prints what share of the link's rate each got in the SECONDS after: one line for each seed, and the mean.
+//! `cargo run --release -p quickset-quic --example shared [-- LINK CC,CC,… WARM SECONDS SEEDS]` starts one
+//! bulk transfer for each controller, the next one half a second after the last, lets them run for WARM
+//! seconds and prints what share of the link's rate each got in the SECONDS after: one line for each seed,
+//! and the mean.
 
 #[path = "../tests/virtual_time/common.rs"]
 #[expect(dead_code, reason = "the tests use the rest")]

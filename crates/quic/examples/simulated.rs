@@ -1,8 +1,9 @@
 //! Transfers in virtual time over the null session: by default 42 MB at 100 Mbit/s and 100 ms RTT.
 //!
-//! `cargo run --release -p quickset-quic --example simulated [-- MEGABYTES LINK CC SEEDS WINDOW [timeline]]` prints what
-//! it took from the end of the handshake to the last byte read, in virtual time: one line for each seed, and the
-//! median. WINDOW is the receive window of a stream at the start, in MiB. With `timeline` also what congestion control thought, every 50 ms.
+//! `cargo run --release -p quickset-quic --example simulated [-- MEGABYTES LINK CC SEEDS WINDOW [timeline]]`
+//! prints what it took from the end of the handshake to the last byte read, in virtual time: one line for
+//! each seed, and the median. WINDOW is the receive window of a stream at the start, in MiB. With `timeline`
+//! also what congestion control thought, every 50 ms.
 
 #[path = "../tests/virtual_time/common.rs"]
 #[expect(dead_code, reason = "the tests use the rest")]

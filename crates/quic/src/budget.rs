@@ -8,23 +8,26 @@ use std::task::Waker;
 
 use crate::places::Network;
 
-/// Memory for all connections of a process, divided among addresses and among the connections of each. Clones are the
-/// same one: several endpoints, and servers of other protocols beside them, share it.
+/// Memory for all connections of a process, divided among addresses and among the connections of each. Clones
+/// are the same one: several endpoints, and servers of other protocols beside them, share it.
 ///
-/// Nobody is promised a part, and nobody may take all: an address may hold twice what is left for everybody, and a
-/// connection twice what is left of that for its address (dynamic thresholds: Choudhury and Hahne, "Dynamic queue length
-/// thresholds for shared-memory packet switches", IEEE/ACM Transactions on Networking 6(2), 1998). One hungry address
-/// has two thirds; ten that come at a time have 95 % together; and whoever comes next finds some. Of those that come one
-/// after the other the first has most. So when little is left, the largest account of the address that holds most is
-/// [recalled](Account::is_recalled), if that address holds much more than others do: its connection ends. And those of an
-/// address that hold something leave a sixty-fourth of all to those of it that come later.
+/// Nobody is promised a part, and nobody may take all: an address may hold twice what is left for everybody,
+/// and a connection twice what is left of that for its address (dynamic thresholds: Choudhury and Hahne,
+/// "Dynamic queue length thresholds for shared-memory packet switches", IEEE/ACM Transactions on Networking
+/// 6(2), 1998). One hungry address has two thirds; ten that come at a time have 95 % together; and whoever
+/// comes next finds some. Of those that come one after the other the first has most. So when little is left,
+/// the largest account of the address that holds most is [recalled](Account::is_recalled), if that address
+/// holds much more than others do: its connection ends. And those of an address that hold something leave a
+/// sixty-fourth of all to those of it that come later.
 ///
-/// An address is what [`Network`](crate::places::Network) takes for one. Connections whose peer has not proven its address are one
-/// address together, so that nobody takes the part of somebody else by claiming to be there.
+/// An address is what [`Network`](crate::places::Network) takes for one. Connections whose peer has not
+/// proven its address are one address together, so that nobody takes the part of somebody else by claiming to
+/// be there.
 #[derive(Clone, Debug)]
 pub struct Budget(Arc<Mutex<Pot>>);
 
-/// What a connection, or anything else that belongs to an address, holds of a [`Budget`]. Dropping it gives all back.
+/// What a connection, or anything else that belongs to an address, holds of a [`Budget`]. Dropping it gives
+/// all back.
 #[derive(Debug)]
 pub struct Account {
     budget: Budget,
@@ -137,7 +140,8 @@ impl Account {
         self.held
     }
 
-    /// It is somebody's at this address from now on, with what it holds, though that be more than a new one could take.
+    /// It is somebody's at this address from now on, with what it holds, though that be more than a new one
+    /// could take.
     pub fn move_to(&mut self, address: Option<IpAddr>) {
         let owner = address.map(Network::of);
         if owner == self.owner {
@@ -156,8 +160,8 @@ impl Account {
         self.call.is_recalled.load(Ordering::Relaxed)
     }
 
-    /// Whom to wake when it is recalled, in place of whom it was before; at once when it is. The waker is woken by whoever
-    /// takes bytes, in the middle of that.
+    /// Whom to wake when it is recalled, in place of whom it was before; at once when it is. The waker is
+    /// woken by whoever takes bytes, in the middle of that.
     pub fn on_recall(&self, waker: Waker) {
         *self.call.waker() = Some(waker);
         if self.is_recalled() {
@@ -237,8 +241,9 @@ impl Pot {
         Some(entry)
     }
 
-    /// Recalls an account when little is left for all and one address has much more than others, or little for the address of
-    /// `owner` and one of its accounts has much more than its others. One at a time, so that no more end than have to.
+    /// Recalls an account when little is left for all and one address has much more than others, or little
+    /// for the address of `owner` and one of its accounts has much more than its others. One at a time, so
+    /// that no more end than have to.
     fn recall(&mut self, owner: Owner) -> Option<Arc<Recall>> {
         if self.recalled.is_some() {
             return None;
@@ -268,15 +273,15 @@ impl Pot {
 /// So many times what is left may be held by one.
 const GREED: u64 = 2;
 
-/// One part of so many of an address's share is for those of it that hold nothing yet: else whoever was there first could keep
-/// all others of its address out.
+/// One part of so many of an address's share is for those of it that hold nothing yet: else whoever was there
+/// first could keep all others of its address out.
 const NEWCOMERS: u64 = 64;
 
 /// With less than one part of so many left, the account of who holds much is recalled.
 const RESERVE: u64 = 16;
 
-/// Much is so many times what addresses hold in the mean: where all are alike, and there are too many, it is the newcomers that
-/// go elsewhere.
+/// Much is so many times what addresses hold in the mean: where all are alike, and there are too many, it is
+/// the newcomers that go elsewhere.
 const MUCH: u64 = 2;
 
 #[cfg(test)]
@@ -305,7 +310,8 @@ mod tests {
         held as f64 / SIZE as f64
     }
 
-    /// With R for newcomers (G² - GR)/(1 + G + G²) for one connection; with n addresses of many connections each (G - R)/(1 + nG).
+    /// With R for newcomers (G² - GR)/(1 + G + G²) for one connection; with n addresses of many connections
+    /// each (G - R)/(1 + nG).
     #[test]
     fn one_takes_not_all_and_many_take_alike() {
         let budget = Budget::new(SIZE);

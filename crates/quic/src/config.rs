@@ -118,8 +118,8 @@ pub struct TransportConfig {
     /// Whether the peer may reset a stream behind a part that still arrives (RESET_STREAM_AT,
     /// draft-ietf-quic-reliable-stream-reset).
     pub reset_stream_at: bool,
-    /// Whether the fixed bit of packets is random where the peer takes that, and whether we take it (RFC
-    /// 9287). Networks then cannot come to rely on the bit.
+    /// Whether the fixed bit of packets is random where the peer takes that, and whether we take it
+    /// (RFC 9287). Networks then cannot come to rely on the bit.
     ///
     /// Set it to `false` on a socket that is shared with other protocols and tells them apart by this bit. A
     /// server must then not have offered it within the last seven days, for which its clients may remember
@@ -180,7 +180,8 @@ setters! { TransportConfig {
 } }
 
 impl TransportConfig {
-    /// The defaults with datagrams of this size and no search for larger ones: for simulations, and for paths that are known.
+    /// The defaults with datagrams of this size and no search for larger ones: for simulations, and for paths
+    /// that are known.
     #[must_use]
     pub fn fixed_mtu(mtu: u16) -> Self {
         Self { mtu, mtu_discovery: None, ..Self::default() }
@@ -205,8 +206,8 @@ impl Default for TransportConfig {
             first_version: None,
             max_bidi_streams: 100,
             max_uni_streams: 100,
-            // A lost packet stops reading for a round trip or more, while Startup sends at nearly thrice the rate: six
-            // times 100 Mbit/s times 100 ms. Half of it costs 42 MB at 0.5 % loss 0.14 s.
+            // A lost packet stops reading for a round trip or more, while Startup sends at nearly thrice the
+            // rate: six times 100 Mbit/s times 100 ms. Half of it costs 42 MB at 0.5 % loss 0.14 s.
             stream_window: 8 << 20,
             max_stream_window: 32 << 20,
             max_connection_window: 48 << 20,

@@ -1,7 +1,8 @@
 //! Early data (0-RTT): what a client remembers of a server, and what each side says about it.
 //!
-//! Early data can be replayed: whoever records a first flight can send it again, and no key is fresh. So it is off until
-//! both sides ask for it, and only the application knows what may arrive twice (RFC 9001 §9.2, RFC 8446 §8).
+//! Early data can be replayed: whoever records a first flight can send it again, and no key is fresh. So it
+//! is off until both sides ask for it, and only the application knows what may arrive twice (RFC 9001 §9.2,
+//! RFC 8446 §8).
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,10 +10,11 @@ use std::sync::Arc;
 use quickset_base::Path;
 use quickset_wire::{Side, TransportParams};
 
-/// Early data, for those who want it: a client may send before the handshake is through, and a server reads that.
+/// Early data, for those who want it: a client may send before the handshake is through, and a server reads
+/// that.
 ///
-/// TLS has its own switch for it, and both must be on: the session of a client offers early data with a ticket of an
-/// earlier connection, that of a server takes each ticket once.
+/// TLS has its own switch for it, and both must be on: the session of a client offers early data with a
+/// ticket of an earlier connection, that of a server takes each ticket once.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct EarlyData {
@@ -37,7 +39,8 @@ pub enum Refused {
     /// All of it is sent again once the handshake is through, as if it had been written then.
     #[default]
     Resend,
-    /// The streams begun early are reset with this code, nothing of them is sent again, and the application begins anew.
+    /// The streams begun early are reset with this code, nothing of them is sent again, and the application
+    /// begins anew.
     Reset(u64),
 }
 
@@ -66,8 +69,9 @@ impl Default for EarlyData {
 }
 
 impl EarlyGate {
-    /// Early data is taken of those of whom `admits` says so. It is asked in the middle of the endpoint's work, with its
-    /// locks held: it answers at once, and from what it has; a handle of the endpoint would wait for itself.
+    /// Early data is taken of those of whom `admits` says so. It is asked in the middle of the endpoint's
+    /// work, with its locks held: it answers at once, and from what it has; a handle of the endpoint would
+    /// wait for itself.
     pub fn new(admits: impl Fn(&Path) -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(admits))
     }
@@ -85,7 +89,8 @@ impl EarlyData {
     }
 }
 
-/// The limits that early data was written under: a server that takes it must not go below them (RFC 9000 §7.4.1).
+/// The limits that early data was written under: a server that takes it must not go below them
+/// (RFC 9000 §7.4.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EarlyLimits([u64; 9]);
 
@@ -158,7 +163,8 @@ pub(crate) fn remembered(params: &TransportParams) -> TransportParams {
         preferred_address: None,
         retry_source_connection_id: None,
         stateless_reset_token: None,
-        // FS-4, FEC-2, and draft-ietf-quic-ack-frequency §3: what a former connection offered counts for nothing.
+        // FS-4, FEC-2, and draft-ietf-quic-ack-frequency §3: what a former connection offered counts for
+        // nothing.
         fenced_streams: None,
         fec_decoder: None,
         fec_unmarked: 0,

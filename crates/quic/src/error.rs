@@ -19,12 +19,13 @@ pub struct TransportError {
     pub fault: Option<Box<HandshakeFault>>,
 }
 
-/// What went wrong in a handshake, in words for this side: what it expects is no business of a peer that proved nothing.
+/// What went wrong in a handshake, in words for this side: what it expects is no business of a peer that
+/// proved nothing.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HandshakeFault {
-    /// The key of the server's certificate is none of those that are pinned. Keys are named by the SHA-256 hash of their
-    /// SubjectPublicKeyInfo in DER.
+    /// The key of the server's certificate is none of those that are pinned. Keys are named by the SHA-256
+    /// hash of their SubjectPublicKeyInfo in DER.
     NotPinned {
         /// The key that was shown; whether the server holds it was not looked at any more.
         presented: [u8; 32],
@@ -151,8 +152,8 @@ pub enum Closed {
     /// Nothing was heard of the peer for the idle timeout (RFC 9000 §10.1).
     #[error("the peer does not answer; check its address and the network, and connect again")]
     TimedOut,
-    /// Nothing could be sent to the peer any more, and this is what the system said; or the peer's host, to a handshake, that
-    /// nothing listens there.
+    /// Nothing could be sent to the peer any more, and this is what the system said; or the peer's host, to a
+    /// handshake, that nothing listens there.
     #[error("{0}")]
     Unreachable(Refusal),
     /// The peer speaks none of our versions (RFC 9000 §6.2).

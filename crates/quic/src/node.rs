@@ -92,8 +92,8 @@ impl Node {
         self.connections.iter().map(|s| s.key)
     }
 
-    /// The system did not take the batch that was returned last, but for datagrams whose bits are set in `left`
-    /// ([`Connection::not_sent`]).
+    /// The system did not take the batch that was returned last, but for datagrams whose bits are set in
+    /// `left` ([`Connection::not_sent`]).
     pub fn not_sent(&mut self, now: Time, batch: &Batch, left: u64, refusal: Refusal) {
         match self.sender.and_then(|key| self.connection(key)) {
             Some(connection) => connection.not_sent(now, batch, left, refusal),

@@ -1,8 +1,10 @@
-//! Places that are few, and who makes room in them: shared evenly among owners, so that nobody gets more by asking more.
+//! Places that are few, and who makes room in them: shared evenly among owners, so that nobody gets more by
+//! asking more.
 //!
 //! *In:* who comes, as whose, and who leaves. *Out:* whose place the next one may have.
 //!
-//! Invariants: nothing is decided by chance or by the order of a hash; every step takes time logarithmic in the places taken.
+//! Invariants: nothing is decided by chance or by the order of a hash; every step takes time logarithmic in
+//! the places taken.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,8 +24,8 @@ pub struct Places<O, H> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Place(u64);
 
-/// What counts as one owner of addresses: an address of IPv4, in IPv6 clothes or not, or a network of 64 bits with IPv6, since
-/// whoever has one address of it has all.
+/// What counts as one owner of addresses: an address of IPv4, in IPv6 clothes or not, or a network of 64 bits
+/// with IPv6, since whoever has one address of it has all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Network(IpAddr);
 
@@ -79,13 +81,14 @@ impl<O: Ord + Clone, H> Places<O, H> {
         self.by_owner.get(owner)?.first().copied()
     }
 
-    /// The oldest place of whoever has the most, and how many that are. Of several that have as many it is the oldest.
+    /// The oldest place of whoever has the most, and how many that are. Of several that have as many it is
+    /// the oldest.
     pub fn most(&self) -> Option<(usize, Place)> {
         self.ranks.last().map(|(count, Reverse(oldest))| (*count, *oldest))
     }
 
-    /// The place that is just to take for one more of `owner`: the oldest of whoever has the most, unless `owner` would then
-    /// have more than that one.
+    /// The place that is just to take for one more of `owner`: the oldest of whoever has the most, unless
+    /// `owner` would then have more than that one.
     pub fn just(&self, owner: &O) -> Option<Place> {
         let (count, oldest) = self.most()?;
         (count > self.of(owner) + 1).then_some(oldest)

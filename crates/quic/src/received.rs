@@ -1,5 +1,5 @@
-//! Packets of the peer between their datagram and their frames: what a first byte may be, packets that wait for keys, and those that
-//! are authentic.
+//! Packets of the peer between their datagram and their frames: what a first byte may be, packets that wait
+//! for keys, and those that are authentic.
 
 use bytes::BytesMut;
 use quickset_base::{Datagram, Ecn, Time};
@@ -7,15 +7,16 @@ use quickset_wire::PacketType;
 
 use crate::keys::Opened;
 
-/// Packets kept until their keys are there (RFC 9001 §4.1.4): a flight of the peer's that overtook its handshake.
+/// Packets kept until their keys are there (RFC 9001 §4.1.4): a flight of the peer's that overtook its
+/// handshake.
 const MAX_EARLY: usize = 16;
 
 /// Bytes of them: a handshake that is only begun must not hold sixteen of the largest datagrams.
 const MAX_EARLY_BYTES: usize = MAX_EARLY * 1500;
 
-/// The first bits of a first byte that have to be as in a short header. A long one has the first bit (RFC 8999 §5.1), and
-/// without the second it is no packet of QUIC, though it were authentic (RFC 9000 §17.3.1): unless we offered to take
-/// such packets (RFC 9287 §3).
+/// The first bits of a first byte that have to be as in a short header. A long one has the first bit
+/// (RFC 8999 §5.1), and without the second it is no packet of QUIC, though it were authentic
+/// (RFC 9000 §17.3.1): unless we offered to take such packets (RFC 9287 §3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Form(u8);
 

@@ -27,10 +27,11 @@ pub struct Subject {
 /// Where a trace is written to.
 #[expect(missing_debug_implementations, reason = "a writer has nothing to show")]
 pub struct Output {
-    /// Takes one record a call, a few hundred bytes, so that a file wants a buffer. It is flushed every second or
-    /// so, before long sleeps and at the end. After an error it is not called again.
+    /// Takes one record a call, a few hundred bytes, so that a file wants a buffer. It is flushed every
+    /// second or so, before long sleeps and at the end. After an error it is not called again.
     pub writer: Box<dyn Write + Send>,
-    /// The time of day when the connection began, in milliseconds since 1970; times in the trace count from it.
+    /// The time of day when the connection began, in milliseconds since 1970; times in the trace count from
+    /// it.
     pub reference_time_ms: f64,
 }
 

@@ -13,7 +13,8 @@ pub struct Stats {
     pub sent_packets: u64,
     /// Datagrams that the system did not take, and that are not among those sent.
     pub refused_datagrams: u64,
-    /// Bytes of streams sent, each counted once: what uses up the peer's windows. They grow no more when it takes nothing.
+    /// Bytes of streams sent, each counted once: what uses up the peer's windows. They grow no more when it
+    /// takes nothing.
     pub stream_bytes: u64,
     /// Datagrams received, and their bytes as UDP payload.
     pub received_datagrams: u64,
@@ -23,11 +24,12 @@ pub struct Stats {
     pub received_packets: u64,
     /// Packets that could not be read: forged, corrupted, or without keys.
     pub dropped_packets: u64,
-    /// Packets that were dropped as if lost: the [budget](crate::TransportConfig::budget) had no memory for what they brought, or
-    /// the peer asked for more work than its packets pay for, as none does that has no ill will.
+    /// Packets that were dropped as if lost: the [budget](crate::TransportConfig::budget) had no memory for
+    /// what they brought, or the peer asked for more work than its packets pay for, as none does that has no
+    /// ill will.
     pub unpaid_packets: u64,
-    /// How often the peer came to owe us work, and was paced: its packets that asked for more were unpaid then, and it had few new
-    /// streams.
+    /// How often the peer came to owe us work, and was paced: its packets that asked for more were unpaid
+    /// then, and it had few new streams.
     pub paced: u64,
     /// Packets that came twice.
     pub duplicate_packets: u64,
@@ -61,8 +63,8 @@ pub struct Stats {
     /// The most bytes in flight that the path is thought to take: the slow start threshold, BBR's
     /// long-term bound (`inflight_hi`); `None` when the controller knows of none.
     pub window_bound: Option<u64>,
-    /// The bandwidth that the path is thought to have, in bytes per second; `None` for controllers that do not
-    /// estimate it.
+    /// The bandwidth that the path is thought to have, in bytes per second; `None` for controllers that do
+    /// not estimate it.
     pub bandwidth: Option<u64>,
     /// Forward erasure correction.
     pub fec: FecStats,

@@ -106,7 +106,8 @@ impl Token {
     }
 }
 
-/// Tokens for a client's later connections, as one of this address and version is told: two, so that two may begin at a time.
+/// Tokens for a client's later connections, as one of this address and version is told: two, so that two may
+/// begin at a time.
 pub(crate) fn new_tokens(
     crypto: &dyn EndpointCrypto,
     rng: &mut Rng,
@@ -178,8 +179,8 @@ impl Replays {
     }
 }
 
-/// The longest token that is shown to a server, in bytes: an Initial packet of the least size has to hold it beside the
-/// hello, and tokens are a tenth of that.
+/// The longest token that is shown to a server, in bytes: an Initial packet of the least size has to hold it
+/// beside the hello, and tokens are a tenth of that.
 pub(crate) const MAX_TOKEN: usize = 768;
 
 /// An IPv4 client of a dual-stack socket has two spellings.

@@ -1,7 +1,7 @@
 //! What packets of the peer may have us do.
 
-/// Work that packets pay for. Each earns some, which is saved up to a limit; what takes more than there is goes into debt, so
-/// that in the long run no packet costs more than it earns.
+/// Work that packets pay for. Each earns some, which is saved up to a limit; what takes more than there is
+/// goes into debt, so that in the long run no packet costs more than it earns.
 #[derive(Debug)]
 pub(crate) struct Allowance {
     left: i64,

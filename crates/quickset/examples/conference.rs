@@ -1,7 +1,8 @@
-//! A video conference: recorded frames and sound, a channel for each, every message with a deadline. Prints what came in time.
+//! A video conference: recorded frames and sound, a channel for each, every message with a deadline. Prints
+//! what came in time.
 //!
-//! `cargo run -p quickset --example conference` has both ends and ends by itself after some seconds. On two machines, or with
-//! `quickset link` between two ports of one:
+//! `cargo run -p quickset --example conference` has both ends and ends by itself after some seconds. On two
+//! machines, or with `quickset link` between two ports of one:
 //!
 //! ```text
 //! conference receive 0.0.0.0:4433          prints its fingerprint
@@ -59,8 +60,9 @@ async fn send(address: SocketAddr, fingerprint: &str, time: Duration) -> Result<
     let config = ClientConfig::new(Trust::pinned(fingerprint.parse()?), &[PROTOCOL])?;
     let endpoint = Endpoint::client()?;
     let connection = endpoint.connect(address, "localhost", &config).await?;
-    // Losses are repaired as late as deadlines allow, and not at all where a resend comes in time. What is small and soon too
-    // late has a channel of its own: repair is as long as the longest message that it covers, and due with the first.
+    // Losses are repaired as late as deadlines allow, and not at all where a resend comes in time. What is
+    // small and soon too late has a channel of its own: repair is as long as the longest message that it
+    // covers, and due with the first.
     let video = connection.open_messages().await?.with(Reliability::messages());
     let mut sound = connection.open_messages().await?.with(Reliability::messages());
     sound.set_urgency(2);
@@ -101,8 +103,8 @@ async fn play(
     let mut told = 1;
     for (n, (at, bytes)) in pieces.iter().enumerate() {
         sleep_until((begun + *at).into()).await;
-        // Whatever is due sooner goes first. Whoever knows when the next one comes says so: repair waits for it if there is
-        // time.
+        // Whatever is due sooner goes first. Whoever knows when the next one comes says so: repair waits for
+        // it if there is time.
         let next = pieces.get(n + 1).map_or(end, |next| next.0);
         let message = Bytes::from(vec![0; *bytes]);
         channel.send_before(message, Deadline::after(within), begun + next).await?;

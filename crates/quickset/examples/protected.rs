@@ -2,8 +2,8 @@
 //!
 //! `cargo run -p quickset --example protected`
 //!
-//! Here nothing is lost, so `adaptive` adds nothing, and a fixed share of repair is what one sees. Across a path that
-//! loses packets it is the other way round; `quickset demo` shows that.
+//! Here nothing is lost, so `adaptive` adds nothing, and a fixed share of repair is what one sees. Across a
+//! path that loses packets it is the other way round; `quickset demo` shows that.
 
 use std::error::Error;
 use std::time::Duration;
@@ -35,7 +35,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let client = Endpoint::client()?;
     let connection = client.connect(address, "localhost", &config).await?;
     println!("both ends know forward erasure correction: {}", connection.has_fec());
-    // Five repair symbols for each hundred, behind each fence; `Reliability::screen()` adds what the path needs.
+    // Five repair symbols for each hundred, behind each fence; `Reliability::screen()` adds what the path
+    // needs.
     let mut screen =
         connection.open_messages().await?.with(Reliability::screen().with("rs:105/100".parse()?));
     // Adaptive, and of use for a quarter of a second.

@@ -73,8 +73,8 @@ impl ServerConfig {
         })
     }
 
-    /// A server with TLS of the application's own: rustls configured with TLS 1.3, and with the application protocols in
-    /// `alpn_protocols`. What this is for:
+    /// A server with TLS of the application's own: rustls configured with TLS 1.3, and with the application
+    /// protocols in `alpn_protocols`. What this is for:
     ///
     /// * certificates by the name that a client asks for: `with_cert_resolver`, such as
     ///   [`ResolvesServerCertUsingSni`](rustls::server::ResolvesServerCertUsingSni);
@@ -85,9 +85,9 @@ impl ServerConfig {
     /// * sessions that several servers resume, or that outlive one: `session_storage` and `ticketer`;
     /// * other cryptography: `builder_with_provider`; the groups of keys are that provider's.
     ///
-    /// Early data is taken with [`with_early_data`](Self::with_early_data) only, whatever `max_early_data_size` says. Then
-    /// sessions are kept by us, and `session_storage` and `ticketer` are not used: that store is what finds early data
-    /// that is sent again.
+    /// Early data is taken with [`with_early_data`](Self::with_early_data) only, whatever
+    /// `max_early_data_size` says. Then sessions are kept by us, and `session_storage` and `ticketer` are not
+    /// used: that store is what finds early data that is sent again.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -188,7 +188,8 @@ impl ServerConfig {
     /// Sets whether clients prove who they are; they do not unless told.
     ///
     /// # Errors
-    /// [`ConfigError::OwnVerifier`] behind [`from_rustls`](Self::from_rustls): a verifier that is there stays.
+    /// [`ConfigError::OwnVerifier`] behind [`from_rustls`](Self::from_rustls): a verifier that is there
+    /// stays.
     pub fn with_client_auth(mut self, clients: ClientAuth) -> Result<Self, ConfigError> {
         match &mut self.tls {
             ServerTls::Own(asked, _) => *asked = clients,
@@ -347,7 +348,8 @@ impl ServerConfig {
         if transport.early_data.is_some() {
             // RFC 9001 §4.6.1: in QUIC this is no number of bytes but a yes.
             tls.max_early_data_size = u32::MAX;
-            // RFC 8446 §8.1: a ticket that is looked up is used once; one that carries its session might be used again.
+            // RFC 8446 §8.1: a ticket that is looked up is used once; one that carries its session might be
+            // used again.
             tls.ticketer = Arc::new(NoTickets);
             tls.session_storage = ServerSessionMemoryCache::new(SESSIONS);
         }
@@ -376,20 +378,21 @@ impl ClientConfig {
         Ok(Self::over(ClientTls::Own(trust, Groups::default()), protocols(alpn)?, Some(tickets)))
     }
 
-    /// A client with TLS of the application's own: rustls configured with TLS 1.3, and with the application protocols in
-    /// `alpn_protocols`. What this is for:
+    /// A client with TLS of the application's own: rustls configured with TLS 1.3, and with the application
+    /// protocols in `alpn_protocols`. What this is for:
     ///
     /// * the authorities that the system trusts, or other roots: `with_root_certificates`;
     /// * certificates that were revoked: `with_webpki_verifier`, built `with_crls`;
     /// * servers judged in another way: a [`ServerCertVerifier`](rustls::client::danger::ServerCertVerifier);
     /// * a certificate by what the server accepts: `with_client_cert_resolver`;
     /// * no name in the hello: `enable_sni`;
-    /// * other cryptography: `builder_with_provider`, and with it the groups of keys, for whose first the hello holds a share.
+    /// * other cryptography: `builder_with_provider`, and with it the groups of keys, for whose first the
+    ///   hello holds a share.
     ///
     /// Sessions are resumed as `resumption` says, those of QUIC version 1 only, until
     /// [`with_tickets`](Self::with_tickets) names a store for all versions. Early data is sent with
-    /// [`with_early_data`](Self::with_early_data) only, whatever `enable_early_data` says, and with tickets in such a
-    /// store; without one there will be a [`TicketMemory`].
+    /// [`with_early_data`](Self::with_early_data) only, whatever `enable_early_data` says, and with tickets
+    /// in such a store; without one there will be a [`TicketMemory`].
     ///
     /// # Errors
     /// See [`ConfigError`].

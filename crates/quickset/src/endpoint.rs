@@ -133,8 +133,8 @@ impl Endpoint {
     /// may time out if the server is not one of Quickset.
     ///
     /// # Errors
-    /// When the socket cannot be bound, or is of IPv4 where the old one was of IPv6; that one is kept then. When the runtime of
-    /// the endpoint has ended; this need not be called in it, nor in any other.
+    /// When the socket cannot be bound, or is of IPv4 where the old one was of IPv6; that one is kept then.
+    /// When the runtime of the endpoint has ended; this need not be called in it, nor in any other.
     pub fn rebind(&self, address: SocketAddr, socket: &SocketConfig) -> io::Result<()> {
         self.net.rebind(address, socket)
     }

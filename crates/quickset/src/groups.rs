@@ -14,8 +14,9 @@ use crate::ConfigError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Group {
-    /// X25519 and ML-KEM-768 together (draft-ietf-tls-ecdhe-mlkem): a recording of today stays secret from a quantum
-    /// computer of tomorrow. A client's share of it takes 1216 bytes, so that a hello fills two datagrams.
+    /// X25519 and ML-KEM-768 together (draft-ietf-tls-ecdhe-mlkem): a recording of today stays secret from a
+    /// quantum computer of tomorrow. A client's share of it takes 1216 bytes, so that a hello fills two
+    /// datagrams.
     X25519MlKem768,
     /// P-256 and ML-KEM-768 together.
     SecP256r1MlKem768,
@@ -100,8 +101,9 @@ impl Groups {
 }
 
 impl Default for Groups {
-    /// TLS makes its client's share for the first, and as that holds a share of X25519, gives this for itself, too: neither
-    /// a server that insists on the one nor one that knows the other alone costs a round trip (RFC 8446 §4.1.4).
+    /// TLS makes its client's share for the first, and as that holds a share of X25519, gives this for
+    /// itself, too: neither a server that insists on the one nor one that knows the other alone costs a round
+    /// trip (RFC 8446 §4.1.4).
     fn default() -> Self {
         Self(vec![Group::X25519MlKem768, Group::X25519, Group::SecP256r1, Group::SecP384r1])
     }

@@ -48,7 +48,8 @@
 //! # }
 //! ```
 //!
-//! A connection that ends tells why: all that waits for it fails with the same [`Closed`]. Some reasons pass and others do not:
+//! A connection that ends tells why: all that waits for it fails with the same [`Closed`]. Some reasons pass
+//! and others do not:
 //!
 //! ```
 //! use quickset::{Closed, ConnectError, TransportErrorCode};
@@ -72,9 +73,9 @@
 //! # assert!(refused(Closed::TimedOut) && !refused(Closed::Locally));
 //! ```
 //!
-//! What is lost is sent again, and that takes a round trip. Where this is too late, say what a stream is for, and it is
-//! repaired beforehand, by as much as the losses of the path ask for: see [`Reliability`] and [`Protection`]. Those
-//! who know better write a [policy] of their own.
+//! What is lost is sent again, and that takes a round trip. Where this is too late, say what a stream is for,
+//! and it is repaired beforehand, by as much as the losses of the path ask for: see [`Reliability`] and
+//! [`Protection`]. Those who know better write a [policy] of their own.
 
 #![forbid(unsafe_code)]
 
@@ -110,8 +111,8 @@ pub use quickset_net::{
 };
 #[cfg(feature = "qlog")]
 pub use quickset_net::{QlogDir, qlog};
-/// The machines below, and the whole of their configuration: what [`ServerConfig::quic`] and [`ClientConfig::quic`] are in
-/// the words of.
+/// The machines below, and the whole of their configuration: what [`ServerConfig::quic`] and
+/// [`ClientConfig::quic`] are in the words of.
 pub use quickset_quic as quic;
 pub use quickset_quic::places;
 pub use quickset_quic::{
@@ -135,9 +136,9 @@ pub mod layer {
 
 /// Congestion controllers of an application's own: how much may be in flight, and how fast it leaves.
 ///
-/// A controller is told of each packet that leaves, and of all that one received batch, or a timer, acknowledged or lost. It says
-/// what holds from then on: a window, and a rate if the pacer shall not make one of the window. One belongs to one path. Here is
-/// BBR that never takes more than its share:
+/// A controller is told of each packet that leaves, and of all that one received batch, or a timer,
+/// acknowledged or lost. It says what holds from then on: a window, and a rate if the pacer shall not make
+/// one of the window. One belongs to one path. Here is BBR that never takes more than its share:
 ///
 /// ```
 /// use quickset::congestion::{Congestion, Control, Custom, Feedback, PacketState, Sent};
@@ -183,9 +184,9 @@ pub mod congestion {
 
 /// Policies of an application's own: what of a stream is protected, and when it is repaired.
 ///
-/// A policy is asked for each packet whether it is to be protected, and at each free slot of the congestion window
-/// whether repair goes out; it is told of losses, deadlines and what the application wants. Here is one that adds a
-/// repair symbol behind each tenth:
+/// A policy is asked for each packet whether it is to be protected, and at each free slot of the congestion
+/// window whether repair goes out; it is told of losses, deadlines and what the application wants. Here is
+/// one that adds a repair symbol behind each tenth:
 ///
 /// ```
 /// use quickset::policy::{Carried, Code, CodingView, Lane, Pattern, ReliabilityPolicy};

@@ -7,8 +7,9 @@ use tokio::time::timeout;
 
 /// Attempts to reach a host that has several addresses, beside each other (RFC 8305).
 ///
-/// Where an address is silent the next one is tried, too, and whatever is there first is taken: else a host of which one address
-/// leads nowhere would look as if it were down. With the race all attempts end that are under way.
+/// Where an address is silent the next one is tried, too, and whatever is there first is taken: else a host
+/// of which one address leads nowhere would look as if it were down. With the race all attempts end that are
+/// under way.
 ///
 /// ```
 /// use quickset::{ClientConfig, ConnectError, Connection, Endpoint, Race};
@@ -43,7 +44,8 @@ where
         Self { addresses: in_turns(addresses).into_iter(), attempt, attempts: JoinSet::new() }
     }
 
-    /// How the next attempt ended, and where; `None` when all have. Each call begins one more, and others while nothing comes.
+    /// How the next attempt ended, and where; `None` when all have. Each call begins one more, and others
+    /// while nothing comes.
     pub async fn next(&mut self) -> Option<(SocketAddr, T)> {
         loop {
             let next = self.addresses.next();
@@ -72,7 +74,8 @@ where
     /// What the first attempt has that succeeds.
     ///
     /// # Errors
-    /// When none does: of the errors that which tells most, by this measure, and of several such the last. None without addresses.
+    /// When none does: of the errors that which tells most, by this measure, and of several such the last.
+    /// None without addresses.
     pub async fn first(mut self, telling: impl Fn(&E) -> u8) -> Result<T, Option<E>> {
         let mut failed: Option<E> = None;
         while let Some((_, ended)) = self.next().await {
@@ -92,7 +95,8 @@ impl<A, T> fmt::Debug for Race<A, T> {
     }
 }
 
-/// RFC 8305 §4: the families in turns, beginning with that of the first, so that one which leads nowhere costs one delay.
+/// RFC 8305 §4: the families in turns, beginning with that of the first, so that one which leads nowhere
+/// costs one delay.
 fn in_turns(addresses: &[SocketAddr]) -> Vec<SocketAddr> {
     let Some(first) = addresses.first() else { return Vec::new() };
     let (ones, others): (Vec<_>, Vec<_>) = addresses.iter().partition(|a| a.is_ipv6() == first.is_ipv6());
@@ -129,7 +133,8 @@ mod tests {
         assert_eq!(in_turns(&[]), []);
     }
 
-    /// What an attempt does, by the last number of its address: after so many milliseconds it is there, or fails.
+    /// What an attempt does, by the last number of its address: after so many milliseconds it is there, or
+    /// fails.
     async fn attempt(address: SocketAddr, times: [(u64, bool); 4]) -> Result<SocketAddr, u64> {
         let SocketAddr::V4(v4) = address else { return Err(0) };
         let (ms, is_there) = times[usize::from(v4.ip().octets()[3])];
@@ -137,7 +142,8 @@ mod tests {
         if is_there { Ok(address) } else { Err(ms) }
     }
 
-    /// RFC 8305 §5: the next begins 250 ms after the one before, or when that has failed, and the first that is there is taken.
+    /// RFC 8305 §5: the next begins 250 ms after the one before, or when that has failed, and the first that
+    /// is there is taken.
     #[tokio::test(start_paused = true)]
     async fn attempts_begin_in_turn_and_the_first_is_taken() {
         const NEVER: u64 = 1 << 40;

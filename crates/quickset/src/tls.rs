@@ -9,7 +9,8 @@ use crate::identity::Present;
 use crate::trust::KeyHolder;
 use crate::{ClientAuth, ConfigError, Identity, Trust};
 
-/// Where an endpoint's TLS comes from: made of whom it believes and the groups of its key exchange, or a configuration of rustls.
+/// Where an endpoint's TLS comes from: made of whom it believes and the groups of its key exchange, or a
+/// configuration of rustls.
 #[derive(Clone, Debug)]
 pub(crate) enum Tls<Belief, Rustls> {
     Own(Belief, Groups),
@@ -68,8 +69,9 @@ fn own_server(clients: ClientAuth, groups: &Groups, identity: Arc<Present>) -> r
         ClientAuth::Mandatory => builder.with_client_cert_verifier(KeyHolder::of_clients(true)),
     };
     let mut tls = builder.with_cert_resolver(identity);
-    // Tickets that carry their session, so that a busy server forgets no client. Their keys are those of one endpoint: what
-    // one that asks for no certificate gave is nothing to one that insists. Without entropy sessions are kept here.
+    // Tickets that carry their session, so that a busy server forgets no client. Their keys are those of one
+    // endpoint: what one that asks for no certificate gave is nothing to one that insists. Without entropy
+    // sessions are kept here.
     match Ticketer::new() {
         Ok(ticketer) => {
             tls.ticketer = ticketer;
@@ -80,6 +82,6 @@ fn own_server(clients: ClientAuth, groups: &Groups, identity: Arc<Present>) -> r
     tls
 }
 
-/// Sessions that a server remembers for early data; with a client's certificate, each is some hundred bytes to a few
-/// thousand.
+/// Sessions that a server remembers for early data; with a client's certificate, each is some hundred bytes
+/// to a few thousand.
 pub(crate) const SESSIONS: usize = 4096;

@@ -2,7 +2,8 @@ use std::sync::Arc;
 
 use quickset_quic::{Budget, EarlyData, Estimates, Fec, Protection, TransportConfig};
 
-/// How connections behave: a whole, and the parts that are said by themselves. These count whichever comes first.
+/// How connections behave: a whole, and the parts that are said by themselves. These count whichever comes
+/// first.
 #[derive(Clone, Default)]
 pub(crate) struct Transport {
     whole: TransportConfig,

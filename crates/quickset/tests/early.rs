@@ -112,7 +112,8 @@ async fn what_a_server_does_not_take_it_gets_again() {
     let identity = Identity::self_signed(["localhost"]).unwrap();
     let servers = [
         serve(&identity, Some(EarlyData::default())),
-        // Another one of that name and key, with tickets of its own; one that takes none; one that takes none of ours.
+        // Another one of that name and key, with tickets of its own; one that takes none; one that takes none
+        // of ours.
         serve(&identity, Some(EarlyData::default())),
         serve(&identity, None),
         serve(&identity, Some(EarlyData::default().with_gate(EarlyGate::new(|_| false)))),

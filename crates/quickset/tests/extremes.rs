@@ -1,4 +1,5 @@
-//! Settings at the ends of what their types hold, over the loopback: slow perhaps, but neither a panic nor silence.
+//! Settings at the ends of what their types hold, over the loopback: slow perhaps, but neither a panic nor
+//! silence.
 
 #![expect(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 

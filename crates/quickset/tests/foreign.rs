@@ -317,7 +317,8 @@ fn light(identity: &Identity) -> ClientConfig {
     pinned(identity).with_groups(&[Group::X25519]).unwrap()
 }
 
-/// Carries handshake bytes until nobody has more to say, and returns how many were the server's before the client was done.
+/// Carries handshake bytes until nobody has more to say, and returns how many were the server's before the
+/// client was done.
 fn shake(near: &mut dyn Session, far: &mut dyn Session) -> usize {
     let mut sent = 0;
     for _ in 0..5 {

@@ -1,4 +1,5 @@
-//! The code by which connections of HTTP/3 end that nobody closes with another (RFC 9114 §8.1), over the loopback.
+//! The code by which connections of HTTP/3 end that nobody closes with another (RFC 9114 §8.1), over the
+//! loopback.
 
 #![expect(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 

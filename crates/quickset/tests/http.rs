@@ -139,8 +139,8 @@ fn narrow() -> TransportConfig {
 
 const WINDOW: u64 = 64 << 10;
 
-/// What a sender got rid of while nobody reads: the peer's window, our send buffer, one part in the machine that did not
-/// fit, and one more that was half taken.
+/// What a sender got rid of while nobody reads: the peer's window, our send buffer, one part in the machine
+/// that did not fit, and one more that was half taken.
 fn limit(transport: &TransportConfig) -> usize {
     (WINDOW + transport.send_buffer) as usize + 2 * (64 << 10)
 }

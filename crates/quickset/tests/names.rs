@@ -1,4 +1,5 @@
-//! Whatever the face hands out has a name there: applications depend on `quickset` and on nothing else of the project.
+//! Whatever the face hands out has a name there: applications depend on `quickset` and on nothing else of the
+//! project.
 
 use quickset::layer::{Layer, Turn};
 use quickset::{

@@ -83,8 +83,8 @@ fn a_server_with_another_key_is_not_believed() {
     assert_eq!(told([7; 32], [8; 32], Duration::from_secs(3)), Closed::TimedOut);
 }
 
-/// What a client gets that shows a token of before the restart to a server that asks all for one (RFC 9000 §8.1): how many it
-/// asked again.
+/// What a client gets that shows a token of before the restart to a server that asks all for one
+/// (RFC 9000 §8.1): how many it asked again.
 fn asked_again(before: [u8; 32], after: [u8; 32]) -> u64 {
     let identity = Identity::self_signed(["localhost"]).unwrap();
     let trust = Trust::pinned(identity.fingerprint());

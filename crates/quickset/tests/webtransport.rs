@@ -109,7 +109,8 @@ async fn a_session_is_in_an_application_protocol_that_both_speak() {
     }
 }
 
-/// A server that chooses what was not offered loses the session (WT_ALPN_ERROR); here one that answers as if it were any request.
+/// A server that chooses what was not offered loses the session (WT_ALPN_ERROR); here one that answers as if
+/// it were any request.
 #[tokio::test]
 async fn a_choice_that_was_not_offered_ends_the_session() {
     let (ours, theirs) = connections().await;
@@ -412,8 +413,8 @@ async fn firefox_has_sessions_with_us() {
     .await;
 }
 
-/// Has a browser, if there is one, visit the page of the example by its address, and holds what the page shows then, which it
-/// also says itself, against what it should.
+/// Has a browser, if there is one, visit the page of the example by its address, and holds what the page
+/// shows then, which it also says itself, against what it should.
 async fn check_page<V>(visit: impl FnOnce(String, mpsc::UnboundedReceiver<String>) -> V)
 where
     V: Future<Output = Option<String>>,

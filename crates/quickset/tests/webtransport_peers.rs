@@ -1,5 +1,6 @@
-//! WebTransport with another stack, both ways round: webtransport-go or pywebtransport, which speak draft 15 and not the older
-//! ones alone. `cargo xtask interop --case webtransport-go`, or `webtransport-py`, makes its program, and says here what it is.
+//! WebTransport with another stack, both ways round: webtransport-go or pywebtransport, which speak draft 15
+//! and not the older ones alone. `cargo xtask interop --case webtransport-go`, or `webtransport-py`, makes
+//! its program, and says here what it is.
 
 #![expect(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
@@ -46,7 +47,8 @@ async fn its_client_has_sessions_with_our_server() {
     });
     let output = soon(other(&["client", &url]).wait_with_output()).await.unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "fine\n");
-    // It closes the connection along with the session, and then the one may overtake what is said of the other.
+    // It closes the connection along with the session, and then the one may overtake what is said of the
+    // other.
     let ending = soon(endings.recv()).await;
     let said = Ending { code: 7, reason: "that was all".into() };
     assert!(ending.as_ref().is_none_or(|ending| *ending == said), "{ending:?}");

@@ -60,7 +60,8 @@ pub struct ClipboardCaps {
 }
 
 impl ClipboardCaps {
-    /// Ours: text, every action, and nothing unsolicited. A text is then sent when somebody wants to paste it.
+    /// Ours: text, every action, and nothing unsolicited. A text is then sent when somebody wants to paste
+    /// it.
     pub const OURS: Self = Self {
         formats: Formats::TEXT,
         request: true,
@@ -72,8 +73,8 @@ impl ClipboardCaps {
 }
 
 impl Clipboard {
-    /// Reads what follows the length. `None` for an action that is not known (yet).
-    /// Its length is known, so that what follows can be read whatever is wrong with it: a text is no reason to hang up.
+    /// Reads what follows the length. `None` for an action that is not known (yet). Its length is known, so
+    /// that what follows can be read whatever is wrong with it: a text is no reason to hang up.
     pub(crate) fn decode(message: &[u8], max_text: usize) -> Option<Text> {
         let broken = Text::Broken { bytes: message.len() as u64 };
         let Some((flags, rest)) = message.split_first_chunk() else { return Some(broken) };
@@ -81,8 +82,8 @@ impl Clipboard {
         let formats = Formats(flags as u16);
         let clipboard = match flags & ACTIONS {
             caps if caps & CAPS != 0 => {
-                // Sizes come in the order of the bits, and text is the lowest; of those that are missing nothing is
-                // wanted unasked.
+                // Sizes come in the order of the bits, and text is the lowest; of those that are missing
+                // nothing is wanted unasked.
                 let first = rest.first_chunk().map_or(0, |b| u32::from_be_bytes(*b));
                 Self::Caps(ClipboardCaps {
                     formats,
@@ -167,7 +168,8 @@ pub(crate) enum CutText {
     TooLong(usize),
 }
 
-/// Reads a cut-text message, whose type is known. `extended` tells whether the extended clipboard was offered.
+/// Reads a cut-text message, whose type is known. `extended` tells whether the extended clipboard was
+/// offered.
 pub(crate) fn cut_text(source: &mut Source<'_, '_>, max_text: usize, extended: bool) -> CutText {
     let Some(mut head) = source.fields(8) else { return CutText::Partial };
     let length = head.skip(4).i32();
@@ -220,11 +222,11 @@ fn provided(stream: &[u8], max_text: usize) -> Option<Text> {
     Some(Text::Extended(Clipboard::Provide(Some(text))))
 }
 
-/// The size that the stream begins with, and as many bytes of what follows, unless that would be more than `most`.
-/// `None` when they are not in it.
+/// The size that the stream begins with, and as many bytes of what follows, unless that would be more than
+/// `most`. `None` when they are not in it.
 ///
-/// Of how it ends nothing is asked: TigerVNC and noVNC leave it open (a flush, no final block), and other formats may
-/// follow and be as long as they like.
+/// Of how it ends nothing is asked: TigerVNC and noVNC leave it open (a flush, no final block), and other
+/// formats may follow and be as long as they like.
 fn inflate(mut stream: &[u8], most: usize) -> Option<Vec<u8>> {
     let flags = flag::TINFL_FLAG_PARSE_ZLIB_HEADER
         | flag::TINFL_FLAG_HAS_MORE_INPUT

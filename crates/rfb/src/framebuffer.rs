@@ -156,8 +156,8 @@ impl Framebuffer {
         }
     }
 
-    /// CRC-32 (IEEE 802.3) of the size and all pixels as little-endian bytes. The same screen has the same sum
-    /// on every machine, so that both ends of a connection can compare.
+    /// CRC-32 (IEEE 802.3) of the size and all pixels as little-endian bytes. The same screen has the same
+    /// sum on every machine, so that both ends of a connection can compare.
     pub fn crc32(&self) -> u32 {
         let size = u32::from(self.width) | u32::from(self.height) << 16;
         !crc(crc(!0, &[size]), &self.pixels)

@@ -1,9 +1,9 @@
 //! RFB, the protocol of VNC, without input or output: bytes in, events out; commands in, bytes out.
 //!
 //! [`Client`] talks to a VNC server, [`Server`] to a viewer; both take whatever chunks a connection delivers.
-//! [`Framebuffer`] is a shadow of a screen, [`Region`] the part of it that is dirty. Nothing here reads a clock,
-//! opens a socket or reserves memory by a number off the wire beyond [`Limits`]. Sources: RFC 6143 and the
-//! community's RFB specification (rfbproto).
+//! [`Framebuffer`] is a shadow of a screen, [`Region`] the part of it that is dirty. Nothing here reads a
+//! clock, opens a socket or reserves memory by a number off the wire beyond [`Limits`]. Sources: RFC 6143 and
+//! the community's RFB specification (rfbproto).
 //!
 //! ```
 //! use quickset_rfb::{Client, ClientConfig, ClientEvent, Framebuffer, Region};
@@ -71,8 +71,8 @@ pub use vnc_auth::Password;
 /// How much the other side may make us hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The largest framebuffer, at four bytes a pixel. Default 256 MiB, which is 8K. No side is ever longer than
-    /// [`Framebuffer::MAX_SIDE`].
+    /// The largest framebuffer, at four bytes a pixel. Default 256 MiB, which is 8K. No side is ever longer
+    /// than [`Framebuffer::MAX_SIDE`].
     pub framebuffer_bytes: usize,
     /// The longest text of the clipboard, in bytes. Default 1 MiB; longer ones are passed over and reported.
     pub text_bytes: usize,

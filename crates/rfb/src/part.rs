@@ -1,7 +1,7 @@
 use crate::{Framebuffer, Outside, Rect};
 
-/// Pixels in their place on a screen, borrowed: of a whole [`Framebuffer`], or of a rectangle that was copied out of one, so
-/// that to encode it nobody else has to wait.
+/// Pixels in their place on a screen, borrowed: of a whole [`Framebuffer`], or of a rectangle that was copied
+/// out of one, so that to encode it nobody else has to wait.
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {
     rect: Rect,

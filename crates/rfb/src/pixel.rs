@@ -151,7 +151,8 @@ pub(crate) struct Encoder {
     /// What of a pixel is sent where the encoding leaves out the byte without colour.
     cpixel: Short,
     tpixel: Short,
-    /// With 32 bits, those that are of no colour are set: some viewers take them for how opaque a pixel is (noVNC 1.3).
+    /// With 32 bits, those that are of no colour are set: some viewers take them for how opaque a pixel is
+    /// (noVNC 1.3).
     padding: u32,
 }
 
@@ -246,8 +247,8 @@ enum Short {
 }
 
 impl Short {
-    /// RFC 6143 §7.7.5: of 32 bits with a depth of 24 or less three bytes, when the colours lie in those. `colours` are the
-    /// bits that they take.
+    /// RFC 6143 §7.7.5: of 32 bits with a depth of 24 or less three bytes, when the colours lie in those.
+    /// `colours` are the bits that they take.
     fn cpixel(format: &PixelFormat, colours: u32) -> Self {
         let (low, high) = (colours.leading_zeros() >= 8, colours.trailing_zeros() >= 8);
         match format.big_endian {
@@ -259,7 +260,8 @@ impl Short {
         }
     }
 
-    /// The community's specification, Tight: of 32 bits with a depth of 24 and eight bits a colour three bytes.
+    /// The community's specification, Tight: of 32 bits with a depth of 24 and eight bits a colour three
+    /// bytes.
     fn tpixel(format: &PixelFormat) -> Self {
         let eight = [format.red, format.green, format.blue].iter().all(|c| c.max == 255);
         let three = format.bits_per_pixel == 32 && format.depth == 24 && eight;
@@ -267,8 +269,8 @@ impl Short {
     }
 }
 
-/// Appends pixels by way of arrays of a fixed size, of which the compiler makes vectors: a pixel of 32 bits takes 1 instruction,
-/// and 4 when it is put where it belongs.
+/// Appends pixels by way of arrays of a fixed size, of which the compiler makes vectors: a pixel of 32 bits
+/// takes 1 instruction, and 4 when it is put where it belongs.
 fn put<const N: usize>(out: &mut BytesMut, pixels: &[u32], bytes: impl Fn(u32) -> [u8; N]) {
     let mut block = [[0; N]; 64];
     for pixels in pixels.chunks(block.len()) {
@@ -277,8 +279,8 @@ fn put<const N: usize>(out: &mut BytesMut, pixels: &[u32], bytes: impl Fn(u32) -
     }
 }
 
-/// Appends the pixels that `bytes` holds in `format`, which has passed [`PixelFormat::check`]; a part of a pixel
-/// at the end is left out.
+/// Appends the pixels that `bytes` holds in `format`, which has passed [`PixelFormat::check`]; a part of a
+/// pixel at the end is left out.
 pub(crate) fn decode(format: &PixelFormat, bytes: &[u8], out: &mut Vec<u32>) {
     if *format == PixelFormat::XRGB {
         out.extend(bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], 0])));

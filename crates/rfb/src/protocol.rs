@@ -355,7 +355,8 @@ pub struct Fence {
     pub block_after: bool,
     /// The message after the fence and the answer take effect together.
     pub sync_next: bool,
-    /// Comes back as it was. We send 64 bytes at most, as the specification wants, and answer more if there are more.
+    /// Comes back as it was. We send 64 bytes at most, as the specification wants, and answer more if there
+    /// are more.
     pub payload: Vec<u8>,
 }
 

@@ -10,9 +10,9 @@ use crate::Rect;
 
 /// A set of pixels, held as disjoint rectangles, in bounded memory.
 ///
-/// A region holds at most its limit of rectangles. When an operation would need more, the result is widened to
-/// a grid of 16, 32, … pixels until it fits, but never beyond its own bounding box: a dirty region may say too
-/// much, never too little. Until then every operation is exact.
+/// A region holds at most its limit of rectangles. When an operation would need more, the result is widened
+/// to a grid of 16, 32, … pixels until it fits, but never beyond its own bounding box: a dirty region may say
+/// too much, never too little. Until then every operation is exact.
 #[derive(Clone)]
 pub struct Region {
     rects: Vec<Rect>,
@@ -136,8 +136,8 @@ impl Region {
                 shift(r.bottom(), dy),
             )
         });
-        // Order and gaps are kept; but a span cut off or cut short at the side may have been all that told two
-        // bands apart, so they are compared again.
+        // Order and gaps are kept; but a span cut off or cut short at the side may have been all that told
+        // two bands apart, so they are compared again.
         let moved: Vec<Rect> = moved.filter(|r| !r.is_empty()).collect();
         let rects = sweep(&moved, &[], |a, _| a);
         Self { rects, limit: self.limit }
@@ -161,8 +161,9 @@ impl Region {
         self.rects.get(from..to).unwrap_or_default()
     }
 
-    /// A sweep with `rect` that leaves what `rect` does not reach as it is. The bands that adjoin it take part,
-    /// since they may become one with what comes out; those beyond them differ from their neighbours as before.
+    /// A sweep with `rect` that leaves what `rect` does not reach as it is. The bands that adjoin it take
+    /// part, since they may become one with what comes out; those beyond them differ from their neighbours as
+    /// before.
     fn sweep_near(&mut self, rect: Rect, keep: impl Fn(bool, bool) -> bool) {
         let from = self.rects.partition_point(|r| r.bottom() < rect.top());
         let to = self.rects.partition_point(|r| r.top() <= rect.bottom());

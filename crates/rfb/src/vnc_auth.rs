@@ -2,8 +2,8 @@ use core::fmt;
 
 use des::cipher::{BlockCipherEncrypt, KeyInit};
 
-/// A password for VncAuth (RFC 6143 §7.2.2). Only its first eight bytes count: the scheme is weak, and belongs
-/// on a loopback connection or inside TLS.
+/// A password for VncAuth (RFC 6143 §7.2.2). Only its first eight bytes count: the scheme is weak, and
+/// belongs on a loopback connection or inside TLS.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Password([u8; 8]);
 

@@ -199,7 +199,8 @@ fn messages_are_the_tables_of_the_rfc() {
     let message = |bytes: &[u8]| told(&mut ready(), bytes).unwrap_err().to_string();
     assert_eq!(message(&[77]), "message type 77 is not known");
     assert_eq!(message(&[255, 2, 0, 0]), "QEMU message 2 is not known");
-    // What has a length is passed over: extended clipboard unasked, sound that nobody has offered, and a fence's 65th byte.
+    // What has a length is passed over: extended clipboard unasked, sound that nobody has offered, and a
+    // fence's 65th byte.
     let bytes = [
         &[6, 0, 0, 0, 0xff, 0xff, 0xff, 0xfc, 8, 0, 0, 1][..],
         &[255, 1, 0, 0],

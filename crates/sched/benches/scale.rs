@@ -1,7 +1,8 @@
 //! Decisions a second: `cargo bench -p quickset-sched --bench scale`.
 //!
-//! A decision is `next` and `charge` of a full frame. All leaves are backlogged unless said and have equal weights, so that
-//! each has a frame or two in its turn, and turns go back and forth in memory: it is the most that decisions can cost.
+//! A decision is `next` and `charge` of a full frame. All leaves are backlogged unless said and have equal
+//! weights, so that each has a frame or two in its turn, and turns go back and forth in memory: it is the
+//! most that decisions can cost.
 
 #![expect(missing_docs, reason = "criterion's macros make public functions")]
 

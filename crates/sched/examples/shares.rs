@@ -1,6 +1,8 @@
-//! The shares of a small tree, while some of it has nothing to send: `cargo run -p quickset-sched --example shares`.
+//! The shares of a small tree, while some of it has nothing to send: `cargo run -p quickset-sched --example
+//! shares`.
 //!
-//! It is a web page: HTML beside what it needs, of which style sheets come before scripts, and images when these are done.
+//! It is a web page: HTML beside what it needs, of which style sheets come before scripts, and images when
+//! these are done.
 
 use quickset_sched::{ClassId, Priority, Tree};
 

@@ -1,17 +1,19 @@
 use std::num::NonZeroU32;
 
-/// Messages of one leaf, of which the one with the closest deadline that can still be met goes first (FlEC, algorithm 3).
+/// Messages of one leaf, of which the one with the closest deadline that can still be met goes first (FlEC,
+/// algorithm 3).
 ///
 /// 1. [`expire`](Self::expire) takes out what cannot arrive in time any more, one at a time, to be reported.
-/// 2. [`next`](Self::next) tells which message goes next; it stays until it is removed, and another may go before it when that
-///    one's deadline is closer.
+/// 2. [`next`](Self::next) tells which message goes next; it stays until it is removed, and another may go
+///    before it when that one's deadline is closer.
 /// 3. What was sent is taken out with [`remove`](Self::remove).
 ///
-/// A deadline can be met when `now + owd <= deadline`, `owd` the time to the other side. All three are in one unit, nanoseconds
-/// in Quickset. Where no deadline can be met it is first come, first served among messages without one.
+/// A deadline can be met when `now + owd <= deadline`, `owd` the time to the other side. All three are in one
+/// unit, nanoseconds in Quickset. Where no deadline can be met it is first come, first served among messages
+/// without one.
 ///
-/// All verbs are O(log n); `next` walks besides over those that may not be sent and are before the one it finds. Nothing is
-/// allocated once buffers have grown.
+/// All verbs are O(log n); `next` walks besides over those that may not be sent and are before the one it
+/// finds. Nothing is allocated once buffers have grown.
 #[derive(Debug)]
 pub struct Deadlines<K> {
     slots: Vec<Slot<K>>,
@@ -102,7 +104,8 @@ impl<K> Deadlines<K> {
         MessageId { slot: index, generation }
     }
 
-    /// The message to be sent now, of those that `sendable` lets pass (flow control may not). Expired ones are never told.
+    /// The message to be sent now, of those that `sendable` lets pass (flow control may not). Expired ones
+    /// are never told.
     pub fn next(&mut self, now: u64, owd: u64, mut sendable: impl FnMut(&K) -> bool) -> Option<MessageId> {
         let arrival = now.saturating_add(owd);
         self.frontier.clear();

@@ -1,10 +1,11 @@
-//! Who sends next: hierarchical max-min fair scheduling with strict urgencies, over opaque keys. The crate knows no network
-//! and depends on nothing.
+//! Who sends next: hierarchical max-min fair scheduling with strict urgencies, over opaque keys. The crate
+//! knows no network and depends on nothing.
 //!
-//! *Classes* hang in a tree. A *leaf* is somebody who sends: it says whether it has something to send, and is told when it is
-//! its turn. A *branch* is a group of classes. Each class has a [`Priority`] among its siblings: the most urgent that have
-//! something to send have all of what their parent gets, and divide it by weight, frame by frame as if it were a fluid. What
-//! one of them does not use goes to its siblings, and only what none of them can use to those of its parent.
+//! *Classes* hang in a tree. A *leaf* is somebody who sends: it says whether it has something to send, and is
+//! told when it is its turn. A *branch* is a group of classes. Each class has a [`Priority`] among its
+//! siblings: the most urgent that have something to send have all of what their parent gets, and divide it by
+//! weight, frame by frame as if it were a fluid. What one of them does not use goes to its siblings, and only
+//! what none of them can use to those of its parent.
 //!
 //! ```
 //! use quickset_sched::{Priority, Tree};
@@ -45,11 +46,12 @@
 //! | visit | a branch's part of a round: what each unit of weight gets (fq) is fixed for it |
 //! | residual | what a branch has back from children that ran idle (R); divided in another visit when the first is over, and handed up when nobody below can use it. What nobody at all can use lapses |
 //!
-//! Who runs idle and returns in the same round waits for the next, unless nobody of its urgency is left in it, or it is a leaf
-//! that goes before all of them. Something more urgent goes first after the current frame. The visits of those that it interrupts
-//! are not over, they go on afterwards: shares are the same with interruptions and without, and nobody is passed over. Deep in
-//! the tree the more urgent one gets at most one share of its parent in advance, which is paid back out of the next ones, so that
-//! the parent's siblings lose nothing by it.
+//! Who runs idle and returns in the same round waits for the next, unless nobody of its urgency is left in
+//! it, or it is a leaf that goes before all of them. Something more urgent goes first after the current
+//! frame. The visits of those that it interrupts are not over, they go on afterwards: shares are the same
+//! with interruptions and without, and nobody is passed over. Deep in the tree the more urgent one gets at
+//! most one share of its parent in advance, which is paid back out of the next ones, so that the parent's
+//! siblings lose nothing by it.
 //!
 //! While the schedule stays as it is, no leaf is more than Q and a frame behind its share, or before it.
 //!
@@ -57,25 +59,26 @@
 //!
 //! # Speed
 //!
-//! One core of a shared virtual machine, `cargo bench -p quickset-sched`; millions of decisions a second, each of them `next`
-//! and `charge` of a full frame.
+//! One core of a shared virtual machine, `cargo bench -p quickset-sched`; millions of decisions a second,
+//! each of them `next` and `charge` of a full frame.
 //!
 //! | leaves | depth 1 | 2 | 4 | 8 |
 //! |---|---|---|---|---|
 //! | 1000 | 59 | 57 | 43 | 12 |
 //! | 100,000 | 15 | 10 | 20 | 9 |
 //!
-//! Weights are equal, so that each turn is a frame or two; with unequal ones turns are longer and decisions cheaper. A leaf
-//! that is alone costs 6 ns a frame.
+//! Weights are equal, so that each turn is a frame or two; with unequal ones turns are longer and decisions
+//! cheaper. A leaf that is alone costs 6 ns a frame.
 //!
-//! A leaf with a key of 8 bytes takes 88 bytes, and 8 more for computing Q; a branch takes 88 and 128 more, and 64 for each urgency
-//! beyond the first that its children have had.
+//! A leaf with a key of 8 bytes takes 88 bytes, and 8 more for computing Q; a branch takes 88 and 128 more,
+//! and 64 for each urgency beyond the first that its children have had.
 //!
 //! # Sources
 //!
-//! The rounds are those of HLS (Luangsomboon and Liebeherr, arXiv 2108.09864: *A Round-Robin Packet Scheduler for Hierarchical Max-Min
-//! Fairness*, 2021), with priorities as in the paper of TU Munich at IFIP Networking 2025, Table I. Urgency and `incremental`
-//! are those of RFC 9218 §4. Deadlines are Algorithm 3 of FlEC (IEEE/ACM Transactions on Networking, 2022).
+//! The rounds are those of HLS (Luangsomboon and Liebeherr, arXiv 2108.09864: *A Round-Robin Packet Scheduler
+//! for Hierarchical Max-Min Fairness*, 2021), with priorities as in the paper of TU Munich at IFIP Networking
+//! 2025, Table I. Urgency and `incremental` are those of RFC 9218 §4. Deadlines are Algorithm 3 of FlEC
+//! (IEEE/ACM Transactions on Networking, 2022).
 
 #![forbid(unsafe_code)]
 

@@ -3,13 +3,13 @@
 /// The default is that of RFC 9218 §4: urgency 3, not incremental, and weight 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Priority {
-    /// 0 is the most urgent, 7 the least; greater numbers count as 7. As long as a class of a better urgency is backlogged,
-    /// none of its siblings of a worse one sends (RFC 9218 §4.1).
+    /// 0 is the most urgent, 7 the least; greater numbers count as 7. As long as a class of a better urgency
+    /// is backlogged, none of its siblings of a worse one sends (RFC 9218 §4.1).
     pub urgency: u8,
     /// Whether it goes before all urgencies: for the little that everything else waits for.
     pub critical: bool,
-    /// Whether it is of use in parts. Siblings of one urgency that are not go one after the other, in the order in which they
-    /// were made, and before those that are (RFC 9218 §4.2).
+    /// Whether it is of use in parts. Siblings of one urgency that are not go one after the other, in the
+    /// order in which they were made, and before those that are (RFC 9218 §4.2).
     pub incremental: bool,
     /// Its share among the incremental siblings of its urgency.
     pub weight: Weight,
@@ -47,7 +47,8 @@ impl Default for Priority {
 
 /// A weight relative to siblings, from 0.01 to 100 in steps of a millionth.
 ///
-/// It is a whole number inside, so that sums over siblings that come and go stay exact, and none is ever zero.
+/// It is a whole number inside, so that sums over siblings that come and go stay exact, and none is ever
+/// zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Weight(u32);
 
@@ -57,8 +58,8 @@ impl Weight {
     /// The greatest there is, 100.
     pub const MAX: Self = Self(100_000_000);
 
-    /// Any number will do: what is less than 0.01 (0, negative, minus infinity) counts as 0.01, what is more than 100 as 100,
-    /// and what is no number as 1, the default.
+    /// Any number will do: what is less than 0.01 (0, negative, minus infinity) counts as 0.01, what is more
+    /// than 100 as 100, and what is no number as 1, the default.
     pub fn new(weight: f64) -> Self {
         if weight.is_nan() {
             return Self::default();

@@ -15,18 +15,22 @@ pub use arena::ClassId;
 ///
 /// # The protocol between a tree and who sends
 ///
-/// 1. A leaf is made with a key of the caller's ([`insert_leaf`](Self::insert_leaf)) and reports whether it has something that
-///    may be sent now ([`set_backlogged`](Self::set_backlogged)). Blocked by flow control is *not* backlogged.
-/// 2. [`next`](Self::next) tells whose turn it is. It changes nothing that counts: asked twice, it answers the same.
-/// 3. What was sent is reported with [`charge`](Self::charge), whole frames, before `set_backlogged(leaf, false)` if that was
-///    all. More than the leaf had is no error; it owes the rest as long as it stays backlogged.
+/// 1. A leaf is made with a key of the caller's ([`insert_leaf`](Self::insert_leaf)) and reports whether it
+///    has something that may be sent now ([`set_backlogged`](Self::set_backlogged)). Blocked by flow control
+///    is *not* backlogged.
+/// 2. [`next`](Self::next) tells whose turn it is. It changes nothing that counts: asked twice, it answers
+///    the same.
+/// 3. What was sent is reported with [`charge`](Self::charge), whole frames, before `set_backlogged(leaf,
+///    false)` if that was all. More than the leaf had is no error; it owes the rest as long as it stays
+///    backlogged.
 /// 4. Classes are made, moved, changed and removed at any time, and it counts from the next decision on.
 ///
 /// # Costs
 ///
-/// `next` and `charge` are O(1) while a leaf's turn lasts; the next turn costs as many steps as there are levels between it and
-/// the last, and a few more, over many decisions: what a single one skips over (leaves in debt) was paid for by what they sent.
-/// Becoming backlogged or idle is O(depth), and O(log n) among siblings that are not incremental. Neither allocates once buffers have grown.
+/// `next` and `charge` are O(1) while a leaf's turn lasts; the next turn costs as many steps as there are
+/// levels between it and the last, and a few more, over many decisions: what a single one skips over (leaves
+/// in debt) was paid for by what they sent. Becoming backlogged or idle is O(depth), and O(log n) among
+/// siblings that are not incremental. Neither allocates once buffers have grown.
 #[derive(Debug)]
 pub struct Tree<K> {
     arena: Arena<K>,
@@ -93,8 +97,8 @@ impl std::error::Error for Error {}
 pub const MAX_DEPTH: u32 = 64;
 
 impl<K> Tree<K> {
-    /// A tree of nothing but its root, for at most `max_classes` more, and frames of at most `max_frame` bytes (the largest UDP
-    /// payload): what is guaranteed is exact to within a few of them.
+    /// A tree of nothing but its root, for at most `max_classes` more, and frames of at most `max_frame`
+    /// bytes (the largest UDP payload): what is guaranteed is exact to within a few of them.
     pub fn new(max_frame: u32, max_classes: u32) -> Self {
         let max_frame = f64::from(max_frame.max(1));
         Self {
@@ -139,8 +143,9 @@ impl<K> Tree<K> {
         self.turn()
     }
 
-    /// Who would send if this leaf had nothing to send: somebody of the best urgency there is besides. For a sender whose turn
-    /// it is and who cannot use what is left of a packet. Nobody's turn changes by it; who sends is charged as ever.
+    /// Who would send if this leaf had nothing to send: somebody of the best urgency there is besides. For a
+    /// sender whose turn it is and who cannot use what is left of a packet. Nobody's turn changes by it; who
+    /// sends is charged as ever.
     ///
     /// Costs a step for each level, and one for each sibling of the leaf where those go one after the other.
     pub fn next_besides(&self, leaf: ClassId) -> Option<ClassId> {
@@ -148,8 +153,8 @@ impl<K> Tree<K> {
         Some(self.arena.id(self.arena.besides(ROOT, except)?))
     }
 
-    /// What a leaf has sent, in whole frames. It need not be the one whose turn it is. Nothing happens when it is no leaf, or
-    /// gone; more than 1024 times the largest frame counts as that.
+    /// What a leaf has sent, in whole frames. It need not be the one whose turn it is. Nothing happens when
+    /// it is no leaf, or gone; more than 1024 times the largest frame counts as that.
     #[inline]
     pub fn charge(&mut self, leaf: ClassId, bytes: u32) {
         let Some(index) = self.arena.find(leaf) else { return };
@@ -178,8 +183,8 @@ impl<K> Tree<K> {
             self.rise(index);
         } else {
             self.backlogged -= 1;
-            // What is left goes to the siblings, and what is owed the class owes from now on: who has others go on for it
-            // would else never pay.
+            // What is left goes to the siblings, and what is owed the class owes from now on: who has others
+            // go on for it would else never pay.
             let rest = std::mem::take(&mut node.balance);
             self.fall(index, rest);
         }
@@ -195,7 +200,8 @@ impl<K> Tree<K> {
         self.insert(parent, priority, Some(key))
     }
 
-    /// Changes urgency, weight and whether a class is incremental. What it may send in this round, or owes, stays.
+    /// Changes urgency, weight and whether a class is incremental. What it may send in this round, or owes,
+    /// stays.
     pub fn set_priority(&mut self, class: ClassId, priority: Priority) -> Result<(), Error> {
         let index = self.below_root(class)?;
         let node = self.arena.node(index);
@@ -221,8 +227,9 @@ impl<K> Tree<K> {
         Ok(())
     }
 
-    /// Hangs a class, with all below it, under another parent. It keeps its priority and its place in the order of requests;
-    /// what a leaf might still have sent in this round stays with those it leaves, what it owes goes with it.
+    /// Hangs a class, with all below it, under another parent. It keeps its priority and its place in the
+    /// order of requests; what a leaf might still have sent in this round stays with those it leaves, what it
+    /// owes goes with it.
     ///
     /// Costs a look at all below the class.
     pub fn move_to(&mut self, class: ClassId, parent: ClassId) -> Result<(), Error> {
@@ -244,8 +251,8 @@ impl<K> Tree<K> {
         Ok(())
     }
 
-    /// Removes a class and gives back its key, if it was a leaf. Children of a branch hang under its parent from then on, with
-    /// the priorities they have; that costs a step for each.
+    /// Removes a class and gives back its key, if it was a leaf. Children of a branch hang under its parent
+    /// from then on, with the priorities they have; that costs a step for each.
     pub fn remove(&mut self, class: ClassId) -> Result<Option<K>, Error> {
         let index = self.below_root(class)?;
         let node = self.arena.node(index);
@@ -320,8 +327,8 @@ impl<K> Tree<K> {
         Some(self.arena.id(self.arena.node(index).parent))
     }
 
-    /// Whether a class, backlogged, goes before all that another one has: they are siblings of which it is the more urgent, or
-    /// hang under such. Costs a step for each level.
+    /// Whether a class, backlogged, goes before all that another one has: they are siblings of which it is
+    /// the more urgent, or hang under such. Costs a step for each level.
     pub fn is_more_urgent(&self, class: ClassId, than: ClassId) -> bool {
         let (Some(mut one), Some(mut other)) = (self.arena.find(class), self.arena.find(than)) else {
             return false;
@@ -400,7 +407,8 @@ impl<K> Tree<K> {
             }
             let branch = self.arena.branch_mut(parent);
             if parent == ROOT {
-                // What was left over again and again by who is more urgent is no more than a round; nobody is owed anything.
+                // What was left over again and again by who is more urgent is no more than a round; nobody is
+                // owed anything.
                 branch.residual = (branch.residual + rest.max(0.0)).min(self.quantum);
             } else {
                 branch.pay(rest);

@@ -65,7 +65,8 @@ impl Pair {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// All that are backlogged stay so: at no time has anybody got less or more than its share by more than a round.
+    /// All that are backlogged stay so: at no time has anybody got less or more than its share by more than a
+    /// round.
     #[test]
     fn shares_of_the_backlogged(plans in plans(2, true), idle in any::<u64>(), frames in prop::collection::vec(1..=MAX_FRAME, 1..9)) {
         let mut pair = Pair::new(&plans);

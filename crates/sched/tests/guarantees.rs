@@ -1,4 +1,5 @@
-//! What a class has of its parent, whatever happens below it: of two classes that always have something to send each has its half.
+//! What a class has of its parent, whatever happens below it: of two classes that always have something to
+//! send each has its half.
 
 use quickset_sched::{ClassId, Priority, Tree, Weight};
 
@@ -149,7 +150,8 @@ fn shares(life: Life) -> (f64, f64) {
 fn no_class_loses_by_what_happens_below_it() {
     for life in LIVES {
         let (least, _) = shares(life);
-        // Who returned in the same round waits for the next, and who is less urgent with it: what they cannot use goes up.
+        // Who returned in the same round waits for the next, and who is less urgent with it: what they cannot
+        // use goes up.
         let at_least = if life == Life::Priorities { 0.46 } else { 0.49 };
         assert!(least > at_least, "{life:?}: {least}");
     }

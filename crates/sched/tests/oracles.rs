@@ -42,7 +42,8 @@ impl Play {
         self.tree.set_backlogged(id, false);
     }
 
-    /// Who is served while `bytes` are sent in frames of one size; each name once, in the order of the first frame.
+    /// Who is served while `bytes` are sent in frames of one size; each name once, in the order of the first
+    /// frame.
     fn served(&mut self, bytes: u32, frame: u32) -> Vec<&'static str> {
         let mut seen = Vec::new();
         for _ in 0..bytes / frame {
@@ -76,8 +77,9 @@ const SHARES: [Shares; 3] = [
 
 #[test]
 fn shares_of_a_round() {
-    // Z1 has the least share, 0.2, and the sum of the others relative to it is 5: Q = 6 frames. So that it is 10,000 bytes times
-    // three with whole numbers, a frame may have 5000; frames of one byte make the tree as good as a fluid.
+    // Z1 has the least share, 0.2, and the sum of the others relative to it is 5: Q = 6 frames. So that it is
+    // 10,000 bytes times three with whole numbers, a frame may have 5000; frames of one byte make the tree as
+    // good as a fluid.
     const ROUND: u32 = 30_000;
     let lines = [
         ("X", "", weight(5.0)),

@@ -5,8 +5,8 @@ use std::io::Read;
 
 use crate::units::UnitError;
 
-/// Reads a recording: the text of the file `name`, or of `PATH` where the name is `PATH#SUM`, if that is the sum of what
-/// it holds. [`pinned`] makes such names.
+/// Reads a recording: the text of the file `name`, or of `PATH` where the name is `PATH#SUM`, if that is the
+/// sum of what it holds. [`pinned`] makes such names.
 ///
 /// # Errors
 /// When it cannot be read, is longer than 64 MiB, or has another sum.
@@ -28,8 +28,8 @@ pub fn recording(name: &str) -> Result<String, UnitError> {
     }
 }
 
-/// The name of a recording with a sum of what it holds behind it, `PATH#0123456789abcdef`: it stands for this content and
-/// no other. A name that has a sum stays as it is, if the sum is right.
+/// The name of a recording with a sum of what it holds behind it, `PATH#0123456789abcdef`: it stands for this
+/// content and no other. A name that has a sum stays as it is, if the sum is right.
 ///
 /// # Errors
 /// As [`recording`].

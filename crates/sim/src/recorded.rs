@@ -7,8 +7,8 @@ use crate::units::UnitError;
 
 /// Recorded losses, read from a file of one of two kinds; `#` begins a comment in both.
 ///
-/// *Bits*: characters 0 (arrives) and 1 (is lost), one for each packet, in lines as one likes. Behind the last
-/// one it begins again.
+/// *Bits*: characters 0 (arrives) and 1 (is lost), one for each packet, in lines as one likes. Behind the
+/// last one it begins again.
 ///
 /// *Ordinals*: in each line the ordinal, from 0, of a packet that is lost, or a range (`10-20`). If the last
 /// line is `COUNT repeat`, it begins again with each `COUNT` packets. A file that holds no other characters

@@ -17,7 +17,8 @@ use crate::timeline::{Happening, Way};
 ///
 /// How a run goes:
 ///
-/// 1. [`add`](Self::add) nodes and [`join`](Self::join) their addresses. Each node is polled once at time zero.
+/// 1. [`add`](Self::add) nodes and [`join`](Self::join) their addresses. Each node is polled once at time
+///    zero.
 /// 2. [`next`](Self::next) goes on to the next thing worth telling, [`run_until`](Self::run_until) repeats
 ///    that until a goal holds. Time stands still in between.
 /// 3. At each instant a node first takes what it received (all of it in one batch), then its timer if it
@@ -225,7 +226,8 @@ impl<M> World<M> {
         &mut self.network.links[link.index()]
     }
 
-    /// Packets that wait in a link or have passed it, and have not yet arrived (copies count); in linear time.
+    /// Packets that wait in a link or have passed it, and have not yet arrived (copies count); in linear
+    /// time.
     pub fn in_flight(&self, link: LinkId) -> u64 {
         self.network.in_flight(link)
     }

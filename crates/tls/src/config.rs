@@ -17,8 +17,8 @@ use crate::versions::{Announced, Each, servers};
 use crate::{keys, retry};
 use choosing::Choosing;
 
-/// Starts the TLS handshakes of a client. They are what RFC 9000 §7 asks of a handshake: authenticated keys and transport
-/// parameters, and an application protocol that both speak.
+/// Starts the TLS handshakes of a client. They are what RFC 9000 §7 asks of a handshake: authenticated keys
+/// and transport parameters, and an application protocol that both speak.
 #[derive(Clone, Debug)]
 pub struct Client {
     tls: Each<rustls::ClientConfig>,
@@ -40,10 +40,12 @@ pub enum ConfigError {
     /// RFC 9001 §8.1: QUIC needs an application protocol.
     #[error("no application protocol is configured (alpn_protocols is empty)")]
     NoApplicationProtocol,
-    /// Early data is switched on, and more than one application protocol is offered: nobody could tell which one it is in.
+    /// Early data is switched on, and more than one application protocol is offered: nobody could tell which
+    /// one it is in.
     #[error("early data (0-RTT) is in one application protocol: offer no others beside it")]
     EarlyProtocols,
-    /// Early data is switched on, and tickets carry the session in themselves: nobody could tell whether one was used.
+    /// Early data is switched on, and tickets carry the session in themselves: nobody could tell whether one
+    /// was used.
     #[error("early data (0-RTT) needs tickets that are used once: configure session_storage and no ticketer")]
     EarlyTickets,
     /// There is no TLS 1.3 (RFC 9001 §4.2), or no cipher suite that QUIC can use.
@@ -52,9 +54,10 @@ pub enum ConfigError {
 }
 
 impl Client {
-    /// Uses `tls` for the connections of clients. With `enable_early_data`, and a transport that wants it, a connection that
-    /// resumes an earlier one can carry early data. Sessions are resumed in the QUIC version that they are of (RFC 9369
-    /// §5): those kept by `tls` itself are of version 1, and for others there is [`with_tickets`](Self::with_tickets).
+    /// Uses `tls` for the connections of clients. With `enable_early_data`, and a transport that wants it, a
+    /// connection that resumes an earlier one can carry early data. Sessions are resumed in the QUIC version
+    /// that they are of (RFC 9369 §5): those kept by `tls` itself are of version 1, and for others there is
+    /// [`with_tickets`](Self::with_tickets).
     ///
     /// # Errors
     /// See [`ConfigError`].
@@ -78,12 +81,12 @@ impl Client {
         Ok(Self { tls, shelves: None, offered })
     }
 
-    /// Keeps its tickets (RFC 9001 §4.5) in `store`, which others may share. Only then do servers choose the version (RFC 9368 §2.3): that
-    /// of a ticket must be known.
+    /// Keeps its tickets (RFC 9001 §4.5) in `store`, which others may share. Only then do servers choose the
+    /// version (RFC 9368 §2.3): that of a ticket must be known.
     ///
-    /// `verifier` names by what servers are believed and what this
-    /// client proves to be: where that differs, so must the name. (The TLS library looks at this again by itself, and
-    /// resumes nothing with another verifier or another key.)
+    /// `verifier` names by what servers are believed and what this client proves to be: where that differs,
+    /// so must the name. (The TLS library looks at this again by itself, and resumes nothing with another
+    /// verifier or another key.)
     #[must_use]
     pub fn with_tickets(mut self, store: Arc<dyn TicketStore>, verifier: &[u8]) -> Self {
         let alpn = self.tls.of(Version::V1).alpn_protocols.clone();
@@ -110,9 +113,10 @@ impl Client {
 }
 
 impl Server {
-    /// Uses `tls` for the connections of a server. With a `max_early_data_size` of 2^32 - 1 (RFC 9001 §4.6.1), and a
-    /// transport that wants it, early data is taken: with a ticket of this server, or one with the same `session_storage`,
-    /// that was not used before, and whose age is what the client says, give or take a minute (RFC 8446 §8.3).
+    /// Uses `tls` for the connections of a server. With a `max_early_data_size` of 2^32 - 1
+    /// (RFC 9001 §4.6.1), and a transport that wants it, early data is taken: with a ticket of this server,
+    /// or one with the same `session_storage`, that was not used before, and whose age is what the client
+    /// says, give or take a minute (RFC 8446 §8.3).
     ///
     /// # Errors
     /// See [`ConfigError`].
@@ -171,7 +175,8 @@ impl ClientCrypto for Client {
     ) -> Result<Box<dyn Session>, String> {
         let mut tls = self.tls.of(version).clone();
         let following = self.shelves.as_ref().map(|shelves| {
-            // The secrets are there for other keys than those that TLS makes, and the tickets are of another version then.
+            // The secrets are there for other keys than those that TLS makes, and the tickets are of another
+            // version then.
             let own = Arc::make_mut(&mut tls);
             let overheard = Arc::new(Overheard::new(own.key_log.clone()));
             let shelves = Arc::new(Shelves::new(shelves.clone(), version));
@@ -220,7 +225,8 @@ impl Server {
         session
     }
 
-    /// RFC 9000 §7.4.1: early data was written under limits of an earlier connection, and is not taken under lower ones.
+    /// RFC 9000 §7.4.1: early data was written under limits of an earlier connection, and is not taken under
+    /// lower ones.
     fn covers(&self, params: &[u8]) -> bool {
         EarlyLimits::decode(params).is_some_and(|limits| self.announced.add(&limits))
     }

@@ -1,5 +1,5 @@
-//! Keys of packets from the secrets of TLS by our own means (RFC 9001 §5.1, RFC 9369 §3.3.1): for a client that goes on
-//! in another version than its TLS library was told at the beginning.
+//! Keys of packets from the secrets of TLS by our own means (RFC 9001 §5.1, RFC 9369 §3.3.1): for a client
+//! that goes on in another version than its TLS library was told at the beginning.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,8 +9,8 @@ use aws_lc_rs::hkdf;
 use quickset_quic::{HeaderKey, Keys, NextKeys, PacketKey, PacketKeys, Sealing, Version};
 use rustls::{CipherSuite, KeyLog};
 
-/// Secrets of a connection as TLS tells them to whoever wants to read along, kept until it is known that they are not
-/// needed; what else reads along still does.
+/// Secrets of a connection as TLS tells them to whoever wants to read along, kept until it is known that they
+/// are not needed; what else reads along still does.
 pub(crate) struct Overheard {
     secrets: Mutex<[Vec<u8>; 4]>,
     log: Arc<dyn KeyLog>,

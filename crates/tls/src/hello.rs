@@ -1,5 +1,5 @@
-//! The first message of a client, read before TLS reads it (RFC 8446 §4.1.2): a server has to know in which QUIC version
-//! it goes on before it can begin (RFC 9368 §2.3).
+//! The first message of a client, read before TLS reads it (RFC 8446 §4.1.2): a server has to know in which
+//! QUIC version it goes on before it can begin (RFC 9368 §2.3).
 
 /// What the bytes so far say.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,14 +1,16 @@
 //! TLS for Quickset: rustls behind the session traits of `quickset-quic` (RFC 9001).
 //!
 //! *In:* a [`rustls::ClientConfig`] or [`rustls::ServerConfig`], made by the application with everything that
-//! is TLS: certificates, trust, application protocols, tickets. *Out:* [`Client`] and [`Server`], which
-//! start the handshakes of connections, and [`EndpointSecrets`], from which an endpoint makes its stateless
-//! reset tokens and address validation tokens. A verifier whose error is a [`HandshakeFault`](quickset_quic::HandshakeFault)
-//! within [`rustls::OtherError`] ends the connection with that.
+//! is TLS: certificates, trust, application protocols, tickets. *Out:* [`Client`] and [`Server`], which start
+//! the handshakes of connections, and [`EndpointSecrets`], from which an endpoint makes its stateless reset
+//! tokens and address validation tokens. A verifier whose error is a
+//! [`HandshakeFault`](quickset_quic::HandshakeFault) within [`rustls::OtherError`] ends the connection with
+//! that.
 //!
 //! Invariants: TLS 1.3 only; no connection without an agreed application protocol (RFC 9001 §8.1); a packet
-//! is sealed and opened in place, without an allocation; no key and no ticket is printed; a server that takes early data
-//! (0-RTT) takes each ticket once, and only under limits that cover those of all connections before.
+//! is sealed and opened in place, without an allocation; no key and no ticket is printed; a server that takes
+//! early data (0-RTT) takes each ticket once, and only under limits that cover those of all connections
+//! before.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -7,9 +7,9 @@ use quickset_quic::{ConnectionId, EndpointCrypto, ResetToken};
 
 /// What an endpoint keeps secret for longer than a connection lasts, all of it from one master secret.
 ///
-/// With the same secret after a restart an endpoint resets the connections that its predecessor had; its tokens it honours
-/// [with a clock](Self::with_token_key) that both have. Who knows the secret can end the connections of this endpoint and
-/// forge its tokens.
+/// With the same secret after a restart an endpoint resets the connections that its predecessor had; its
+/// tokens it honours [with a clock](Self::with_token_key) that both have. Who knows the secret can end the
+/// connections of this endpoint and forge its tokens.
 pub struct EndpointSecrets {
     reset: hmac::Key,
     tokens: hkdf::Prk,
@@ -25,15 +25,16 @@ impl EndpointSecrets {
         Self { reset, tokens, began: Duration::ZERO }
     }
 
-    /// The same with resets by a key of their own: who has the key after a restart resets the connections of before.
+    /// The same with resets by a key of their own: who has the key after a restart resets the connections of
+    /// before.
     #[must_use]
     pub fn with_reset_key(mut self, key: &[u8; 32]) -> Self {
         self.reset = Self::new(key).reset;
         self
     }
 
-    /// The same with address validation tokens by a key of their own: who has the key after a restart honours those of before.
-    /// `began` is when the endpoint does, by a clock that both have: since 1970, say.
+    /// The same with address validation tokens by a key of their own: who has the key after a restart honours
+    /// those of before. `began` is when the endpoint does, by a clock that both have: since 1970, say.
     #[must_use]
     pub fn with_token_key(mut self, key: &[u8; 32], began: Duration) -> Self {
         self.tokens = Self::new(key).tokens;

@@ -125,7 +125,8 @@ impl TlsSession {
     }
 
     /// RFC 9001 §8.1: a client leaves a server that chose nothing. rustls does so itself where protocols are
-    /// offered, and [`Client`](crate::Client) and [`Server`](crate::Server) always offer some; this is the second lock.
+    /// offered, and [`Client`](crate::Client) and [`Server`](crate::Server) always offer some; this is the
+    /// second lock.
     fn check_protocol(&self) -> Result<(), TransportError> {
         if self.is_handshaking() || self.tls.alpn().is_some() {
             return Ok(());
@@ -138,7 +139,8 @@ impl TlsSession {
     fn failure(&self, error: &Error) -> TransportError {
         if let Error::InvalidCertificate(CertificateError::Other(OtherError(why))) = error {
             if let Some(fault) = why.downcast_ref::<HandshakeFault>() {
-                // RFC 8446 §6.2: access_denied is for who is what it says, and not whom we want. Whom we want is not told.
+                // RFC 8446 §6.2: access_denied is for who is what it says, and not whom we want. Whom we want
+                // is not told.
                 let code = Code::crypto(AlertDescription::AccessDenied.into());
                 return TransportError::new(code, "the certificate is not the pinned one")
                     .because(fault.clone());
@@ -159,7 +161,8 @@ impl TlsSession {
 }
 
 impl Session for TlsSession {
-    // RFC 9001 §4.7: a HelloRetryRequest, when the library asks for one, is a message like any other and no proof of address.
+    // RFC 9001 §4.7: a HelloRetryRequest, when the library asks for one, is a message like any other and no
+    // proof of address.
     fn read(&mut self, data: &[u8]) -> Result<(), TransportError> {
         let Some(tls) = self.tls.live_mut() else { return Ok(()) };
         tls.read_hs(data).map_err(|error| self.failure(&error))?;

@@ -139,7 +139,8 @@ fn the_server_initial_of_rfc_9001() {
 fn the_initials_of_rfc_9369() {
     let keys = |side| keys::initial(Version::V2, &id(DCID), side).unwrap();
     let (client, server) = (keys(Side::Client), keys(Side::Server));
-    // §A.2: what RFC 9001 §A.2 has, under keys of version 2. Of the packet its ends: every byte in between makes the tag.
+    // §A.2: what RFC 9001 §A.2 has, under keys of version 2. Of the packet its ends: every byte in between
+    // makes the tag.
     let mut payload = hex(CLIENT_HELLO);
     payload.resize(1162, 0);
     let header = "d36b3343cf088394c8f03e5157080000449e00000002";
@@ -369,7 +370,8 @@ fn a_handshake_goes_on_in_another_version() {
     }
 }
 
-/// RFC 9000 §7.4.1: one server gave the ticket, and another one, which keeps its sessions in the same store, announces less.
+/// RFC 9000 §7.4.1: one server gave the ticket, and another one, which keeps its sessions in the same store,
+/// announces less.
 #[test]
 fn early_data_is_under_the_limits_of_who_gave_the_ticket() {
     let (mut tls, certificate) = server_tls(&["a"]);

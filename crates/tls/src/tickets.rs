@@ -19,19 +19,20 @@ pub struct TicketKey {
     pub version: Version,
     /// The application protocols offered.
     pub alpn: Vec<Vec<u8>>,
-    /// By what the server was believed, and what the client proved to be: chosen by whoever made the configuration.
+    /// By what the server was believed, and what the client proved to be: chosen by whoever made the
+    /// configuration.
     pub verifier: Vec<u8>,
 }
 
-/// A session to be resumed, with the server's transport parameters of then. Who has it can pretend to be the client, and
-/// read its early data: it is a secret, and is not printed.
+/// A session to be resumed, with the server's transport parameters of then. Who has it can pretend to be the
+/// client, and read its early data: it is a secret, and is not printed.
 pub struct SessionTicket(Tls13ClientSessionValue);
 
-/// Keeps tickets. Each is used once (RFC 8446 §C.4): two connections with the same one can be linked, and of their early
-/// data a server takes that of one.
+/// Keeps tickets. Each is used once (RFC 8446 §C.4): two connections with the same one can be linked, and of
+/// their early data a server takes that of one.
 ///
-/// It is called in the middle of an endpoint's work, with its locks held: a store answers at once, writes to a disk
-/// elsewhere, and uses no handle of the endpoint or its connections, which would wait for itself.
+/// It is called in the middle of an endpoint's work, with its locks held: a store answers at once, writes to
+/// a disk elsewhere, and uses no handle of the endpoint or its connections, which would wait for itself.
 pub trait TicketStore: fmt::Debug + Send + Sync {
     /// Keeps a ticket. How many a server gives is for the server to say, so a store has a bound of its own.
     fn put(&self, key: &TicketKey, ticket: SessionTicket);

@@ -1,4 +1,5 @@
-//! What a server remembers of a connection is good for connections of the same QUIC version only (RFC 9369 §5).
+//! What a server remembers of a connection is good for connections of the same QUIC version only
+//! (RFC 9369 §5).
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -24,8 +25,8 @@ impl<T: Clone> Each<T> {
     }
 }
 
-/// `tls` for each version, with the same store and the same keys, and none taking what the other gave. Where early data is
-/// taken, nor what was given under limits that are not `announced`.
+/// `tls` for each version, with the same store and the same keys, and none taking what the other gave. Where
+/// early data is taken, nor what was given under limits that are not `announced`.
 pub(crate) fn servers(tls: Arc<ServerConfig>, announced: &Announced) -> Each<ServerConfig> {
     let mut each = Each([tls.clone(), tls]);
     each.change(|version, tls| {
@@ -37,7 +38,8 @@ pub(crate) fn servers(tls: Arc<ServerConfig>, announced: &Announced) -> Each<Ser
     each
 }
 
-/// Of each limit that a server announced so far, the greatest: a ticket may be of a connection with any of them.
+/// Of each limit that a server announced so far, the greatest: a ticket may be of a connection with any of
+/// them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Announced(Arc<Mutex<EarlyLimits>>);
 
@@ -55,8 +57,8 @@ impl Announced {
     }
 }
 
-/// A store whose keys end in the mark of a version. With early data, what is kept ends in the limits that it may be written
-/// under (RFC 9000 §7.4.1): others that keep their sessions there may have announced more.
+/// A store whose keys end in the mark of a version. With early data, what is kept ends in the limits that it
+/// may be written under (RFC 9000 §7.4.1): others that keep their sessions there may have announced more.
 #[derive(Debug)]
 struct Sessions {
     store: Arc<dyn StoresServerSessions>,
@@ -69,8 +71,8 @@ impl Sessions {
         [key, &[self.mark]].concat()
     }
 
-    /// The session of what was kept. One that was given under other limits is not resumed, since TLS cannot be told at this
-    /// point to refuse the early data alone.
+    /// The session of what was kept. One that was given under other limits is not resumed, since TLS cannot
+    /// be told at this point to refuse the early data alone.
     fn session(&self, mut kept: Vec<u8>) -> Option<Vec<u8>> {
         if let Some(announced) = &self.announced {
             let (session, limits) = kept.split_last_chunk()?;

@@ -269,7 +269,8 @@ impl<'a> Writer<'a> {
         self.patch_u16(at, two(v));
     }
 
-    /// The next `N` bytes, if there is so much room. [`space`](Self::space) counts those that were filled as written.
+    /// The next `N` bytes, if there is so much room. [`space`](Self::space) counts those that were filled as
+    /// written.
     #[inline]
     pub(crate) fn ahead<const N: usize>(&mut self) -> Option<&mut [u8; N]> {
         self.bytes.get_mut(self.len..)?.first_chunk_mut()

@@ -64,8 +64,8 @@ impl TransportErrorCode {
         self.alert().is_some()
     }
 
-    /// The name of the TLS alert (RFC 8446 §B.2, and §6 of what came before it), when this is a CRYPTO_ERROR with one that has
-    /// a name.
+    /// The name of the TLS alert (RFC 8446 §B.2, and §6 of what came before it), when this is a CRYPTO_ERROR
+    /// with one that has a name.
     pub const fn alert_name(self) -> Option<&'static str> {
         let Some(alert) = self.alert() else { return None };
         Some(match alert {
@@ -137,7 +137,8 @@ impl TransportErrorCode {
     }
 }
 
-/// The name of the RFC, with that of a TLS alert and its number (`CRYPTO_ERROR handshake_failure (40)`), or the number.
+/// The name of the RFC, with that of a TLS alert and its number (`CRYPTO_ERROR handshake_failure (40)`), or
+/// the number.
 impl fmt::Display for TransportErrorCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.name(), self.alert(), self.alert_name()) {

@@ -53,11 +53,11 @@ pub struct TransportParams {
     pub max_datagram_frame_size: u64,
     /// Understands forward erasure correction, and decodes this much (`spec/fec.md`).
     pub fec_decoder: Option<FecDecoder>,
-    /// Keeps the first STREAM frame of each 1-RTT packet with a number below this, 1 to 62, since it may be a symbol
-    /// without saying so; 0: it does not (`spec/fec.md`).
+    /// Keeps the first STREAM frame of each 1-RTT packet with a number below this, 1 to 62, since it may be a
+    /// symbol without saying so; 0: it does not (`spec/fec.md`).
     pub fec_unmarked: u64,
-    /// Takes ACK_FREQUENCY and IMMEDIATE_ACK (draft-ietf-quic-ack-frequency); the least delay of an ACK that may be
-    /// asked for, in whole microseconds, not above `max_ack_delay`.
+    /// Takes ACK_FREQUENCY and IMMEDIATE_ACK (draft-ietf-quic-ack-frequency); the least delay of an ACK that
+    /// may be asked for, in whole microseconds, not above `max_ack_delay`.
     pub min_ack_delay: Option<Duration>,
     /// Takes RESET_STREAM_AT (draft-ietf-quic-reliable-stream-reset §3).
     pub reset_stream_at: bool,
@@ -67,8 +67,8 @@ pub struct TransportParams {
     pub version_information: Option<VersionInformation>,
 }
 
-/// The version_information parameter (RFC 9368 §3). Of the peer's Available Versions only those are kept that this
-/// crate knows, and the first [`MAX`](Self::MAX) of them.
+/// The version_information parameter (RFC 9368 §3). Of the peer's Available Versions only those are kept that
+/// this crate knows, and the first [`MAX`](Self::MAX) of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VersionInformation {
     /// Chosen Version: that of the packets it comes with, as far as its sender knows.

@@ -18,7 +18,8 @@ pub(crate) const fn encoded(value: u64) -> ([u8; 8], usize) {
     (bits.to_be_bytes(), 1 << form)
 }
 
-/// The logarithm of the size. Without a branch: in headers of packets numbers of all sizes follow one another.
+/// The logarithm of the size. Without a branch: in headers of packets numbers of all sizes follow one
+/// another.
 #[inline]
 const fn form(value: u64) -> u32 {
     (value >= 0x40) as u32 + (value >= 0x4000) as u32 + (value >= 0x4000_0000) as u32

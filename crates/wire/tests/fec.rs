@@ -1,5 +1,5 @@
-//! The vectors of `spec/fec.md` §20, byte for byte, computed anew by the naive arithmetic below; the rules on single
-//! frames; what a symbol may hold.
+//! The vectors of `spec/fec.md` §20, byte for byte, computed anew by the naive arithmetic below; the rules on
+//! single frames; what a symbol may hold.
 
 use std::ops::RangeInclusive;
 
@@ -116,7 +116,8 @@ fn symbols_of_the_page() {
     }
 }
 
-/// The header of a SOURCE_SYMBOL, number by number (RFC 9000 §16), of all sizes, with and without room behind it.
+/// The header of a SOURCE_SYMBOL, number by number (RFC 9000 §16), of all sizes, with and without room behind
+/// it.
 #[test]
 fn the_header_of_a_symbol_is_its_numbers_in_a_row() {
     let varint = |n: u64| match n {
@@ -490,7 +491,8 @@ proptest! {
         }
     }
 
-    /// One look at a packet with a symbol finds what reading its frames one by one does, or leaves it to that.
+    /// One look at a packet with a symbol finds what reading its frames one by one does, or leaves it to
+    /// that.
     #[test]
     fn a_lone_symbol_is_what_its_frames_are(
         (session, sid) in (0u64..1 << 20, 0u64..1 << 20),

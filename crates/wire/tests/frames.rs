@@ -289,7 +289,8 @@ proptest! {
         let used = w.len();
         prop_assert!(written <= ranges.len());
 
-        // One more must not have fitted: unless all are in, or only the shorter count was (63 further ranges).
+        // One more must not have fitted: unless all are in, or only the shorter count was (63 further
+        // ranges).
         if written < ranges.len() && written != 64 {
             let mut all = vec![0; 8000];
             let mut w = Writer::new(&mut all);

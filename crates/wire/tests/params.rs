@@ -248,7 +248,8 @@ fn parameters_by_hand() {
 
 #[test]
 fn min_ack_delay_is_at_most_max_ack_delay() {
-    // draft-ietf-quic-ack-frequency §3: 0xff04de1b in microseconds, the other in milliseconds, in either order.
+    // draft-ietf-quic-ack-frequency §3: 0xff04de1b in microseconds, the other in milliseconds, in either
+    // order.
     let least = |us: u64| {
         [&[0xc0, 0, 0, 0, 0xff, 0x04, 0xde, 0x1b, 4][..], &(us as u32 | 1 << 31).to_be_bytes()].concat()
     };

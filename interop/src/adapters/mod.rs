@@ -27,8 +27,8 @@ pub(crate) struct Peer {
     pub(crate) program: fn(&Place) -> Result<Vec<OsString>>,
     /// Why it cannot play a case in a role.
     pub(crate) lacks: fn(case: &str, role: Role) -> Option<&'static str>,
-    /// Which fault of its own, that somebody reported, has it stand still in a case and a role now and then. Such a cell is
-    /// played again.
+    /// Which fault of its own, that somebody reported, has it stand still in a case and a role now and then.
+    /// Such a cell is played again.
     pub(crate) stalls: fn(case: &str, role: Role) -> Option<&'static str>,
 }
 

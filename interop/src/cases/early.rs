@@ -1,5 +1,5 @@
-//! Early data: the second connection to a server begins with it; another server of the same name takes none of it, and
-//! gets the same behind the handshake.
+//! Early data: the second connection to a server begins with it; another server of the same name takes none
+//! of it, and gets the same behind the handshake.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -111,8 +111,8 @@ impl Client {
         })
     }
 
-    /// A connection with one question: early, with what is then to be said of it, or behind the handshake. Returns what came
-    /// back, and whether the server found it early.
+    /// A connection with one question: early, with what is then to be said of it, or behind the handshake.
+    /// Returns what came back, and whether the server found it early.
     async fn ask(&self, to: SocketAddr, question: &[u8], early: Option<bool>) -> Result<(Vec<u8>, bool)> {
         let mut answer = match self {
             Self::Quinn(endpoint, config) => {

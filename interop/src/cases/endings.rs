@@ -80,8 +80,8 @@ pub(super) async fn idle(pair: Pair) -> Result<()> {
         for (who, (ended, (since_before, after))) in [("client", at_client), ("server", at_server)] {
             expect(who, &ended, &Ended::TimedOut)?;
             ensure!(since_before >= SHORT, "the {who} ended after {since_before:?} already");
-            // Three probe timeouts are allowed (RFC 9000 §10.1), of a round trip of 10 ms here; the rest is for a busy
-            // machine. The longer timeout is far from it.
+            // Three probe timeouts are allowed (RFC 9000 §10.1), of a round trip of 10 ms here; the rest is
+            // for a busy machine. The longer timeout is far from it.
             ensure!(after < SHORT + LATE, "the {who} ended only after {after:?}");
         }
         anyhow::Ok(())

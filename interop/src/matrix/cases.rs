@@ -1,4 +1,5 @@
-//! The cases of the QUIC interop runner, with our own numbers, one of ours (`priorities`), and what the judge wants to see.
+//! The cases of the QUIC interop runner, with our own numbers, one of ours (`priorities`), and what the judge
+//! wants to see.
 
 use std::path::Path;
 use std::time::Duration;
@@ -436,8 +437,8 @@ fn retried_hello(e: &Evidence<'_>, lost: [bool; 2]) -> Result<()> {
     hello(e, lost)
 }
 
-/// No second of silence: what arrived of the hello is acknowledged at once (RFC 9000 §13.2.1), and then the client knows the
-/// round trip, and sends the rest again after three at most (RFC 9002 §6.2.1).
+/// No second of silence: what arrived of the hello is acknowledged at once (RFC 9000 §13.2.1), and then the
+/// client knows the round trip, and sends the rest again after three at most (RFC 9002 §6.2.1).
 fn soon(e: &Evidence<'_>) -> Result<()> {
     let time = e.seen.handshake.context("no packet of the client was seen behind its handshake")?;
     ensure!(time < Duration::from_secs(1), "the handshake took {time:?}");

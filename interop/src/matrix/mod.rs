@@ -1,4 +1,5 @@
-//! Every peer, every case, both ways round: one cell each, in processes of their own with our relay between them.
+//! Every peer, every case, both ways round: one cell each, in processes of their own with our relay between
+//! them.
 
 pub(crate) mod cases;
 mod cell;

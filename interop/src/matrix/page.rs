@@ -1,4 +1,5 @@
-//! The page that a browser loads for its priorities: something of each kind that a browser finds more or less urgent.
+//! The page that a browser loads for its priorities: something of each kind that a browser finds more or less
+//! urgent.
 
 use anyhow::{Context as _, Result, ensure};
 

@@ -1,5 +1,5 @@
-//! What a browser says about the urgency of its requests, by its own log, and what a server of ours made of it, by the
-//! server's log and trace. The readers are independent of ours: they judge them.
+//! What a browser says about the urgency of its requests, by its own log, and what a server of ours made of
+//! it, by the server's log and trace. The readers are independent of ours: they judge them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -84,7 +84,8 @@ pub(super) struct Shown {
     pub(super) updated: usize,
 }
 
-/// Holds the trace of one of our connections against what the browser asked for, and the order of what was sent against both.
+/// Holds the trace of one of our connections against what the browser asked for, and the order of what was
+/// sent against both.
 pub(super) fn compare(asked: &Asked, trace: &Path) -> Result<Shown> {
     let name = trace.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let connection = name.split('_').next().unwrap_or_default();
@@ -159,8 +160,8 @@ impl Play {
         Ok(())
     }
 
-    /// New data of a stream: of what else was there nothing may have been more urgent, nor an earlier one of the same urgency
-    /// if both go one after the other (RFC 9218 §10).
+    /// New data of a stream: of what else was there nothing may have been more urgent, nor an earlier one of
+    /// the same urgency if both go one after the other (RFC 9218 §10).
     fn sent(&mut self, frame: &Sent) -> Result<()> {
         let Some(stream) = self.streams.get_mut(&frame.stream).filter(|stream| frame.end > stream.sent)
         else {

@@ -2,10 +2,11 @@
 //!
 //! The contract, which the Python programs beside keep too:
 //!
-//! 1. `--role server`: listens on `--address`, prints `listening ADDRESS`, serves the files of `--dir`, and ends when
-//!    its standard input does.
-//! 2. `--role client`: fetches the paths named from `--address` into `--dir`, over as many connections as the case has,
-//!    and ends with 0 when all are there. One that starts other programs ends with its standard input, too.
+//! 1. `--role server`: listens on `--address`, prints `listening ADDRESS`, serves the files of `--dir`, and
+//!    ends when its standard input does.
+//! 2. `--role client`: fetches the paths named from `--address` into `--dir`, over as many connections as the
+//!    case has, and ends with 0 when all are there. One that starts other programs ends with its standard
+//!    input, too.
 //! 3. Either may print `note NAME VALUE` for the judge.
 //! 4. `--seen` is a folder for traces, where a case has some; only stacks that leave them are given it.
 //! 5. `--identity` is a folder with `cert.pem`, `key.pem` and both in DER; the server's name is `localhost`.

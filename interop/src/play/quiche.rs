@@ -202,8 +202,8 @@ async fn serve(job: &Job) -> Result<()> {
             flush(&mut one.connection, &[&port]).await?;
         }
         all.retain(|_, one| !one.connection.is_closed());
-        // quiche gives a connection up whose first datagram does not decrypt: when the client sends it again, with the same
-        // id, it is to open another.
+        // quiche gives a connection up whose first datagram does not decrypt: when the client sends it again,
+        // with the same id, it is to open another.
         ids.retain(|_, key| all.contains_key(key));
     }
 }

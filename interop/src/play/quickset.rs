@@ -64,8 +64,8 @@ fn transport(job: &Job) -> Result<Arc<TransportConfig>> {
             })
             .with_first_version(likes_2.then_some(Version::V1))
             .with_idle_timeout(Duration::from_secs(30))
-            // As long as others wait: by their first probe timeout of a second, one in a hundred takes more than ten seconds while a
-            // third is lost.
+            // As long as others wait: by their first probe timeout of a second, one in a hundred takes more
+            // than ten seconds while a third is lost.
             .with_handshake_timeout(Duration::from_secs(30))
             .with_early_data(job.is("zerortt").then(EarlyData::default))
             .with_qlog(traces.map(|traces| Arc::new(traces) as Arc<dyn Sinks>)),

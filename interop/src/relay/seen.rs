@@ -1,5 +1,5 @@
-//! What a relay reads off the packets that go by: the plain parts of their headers (RFC 9000 §17, RFC 9369 §3.2). An
-//! independent reader, since it judges ours.
+//! What a relay reads off the packets that go by: the plain parts of their headers (RFC 9000 §17,
+//! RFC 9369 §3.2). An independent reader, since it judges ours.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -22,7 +22,8 @@ pub(crate) struct Seen {
     pub(crate) hello: Vec<bool>,
     /// From the client's first datagram to its first packet that only a finished handshake allows.
     pub(crate) handshake: Option<Duration>,
-    /// The cipher suite of the last ServerHello (RFC 8446 §B.4), and the group that keys are exchanged in (§4.2.7).
+    /// The cipher suite of the last ServerHello (RFC 8446 §B.4), and the group that keys are exchanged in
+    /// (§4.2.7).
     pub(crate) suite: Option<u16>,
     pub(crate) group: Option<u16>,
     /// A HelloRetryRequest came (RFC 8446 §4.1.4).
@@ -38,7 +39,8 @@ pub(crate) struct Seen {
     pub(crate) answered: u64,
     /// By how many bytes that was too much, at most.
     pub(crate) beyond: u64,
-    /// Bytes of the server's Handshake packets, for each connection: with them a certificate comes, or does not.
+    /// Bytes of the server's Handshake packets, for each connection: with them a certificate comes, or does
+    /// not.
     pub(crate) handshake_bytes: Vec<u64>,
     /// Bytes of the client's 0-RTT packets, and of its 1-RTT packets.
     pub(crate) early_bytes: u64,
@@ -193,7 +195,8 @@ impl Seen {
         }
     }
 
-    /// Whether packets of a direction were marked to the end, not only while their sender tried whether marks arrive.
+    /// Whether packets of a direction were marked to the end, not only while their sender tried whether marks
+    /// arrive.
     pub(crate) fn marks_last(&self, direction: usize) -> bool {
         self.marked[direction] > 0 && self.last_marked[direction] + 20 > self.datagrams[direction]
     }

@@ -1,7 +1,9 @@
-//! Files as a server has them on its disk: `quickset http serve` by HTTP/3 and by HTTP/1.1, and nginx by HTTP/1.1, all over TLS.
+//! Files as a server has them on its disk: `quickset http serve` by HTTP/3 and by HTTP/1.1, and nginx by
+//! HTTP/1.1, all over TLS.
 //!
-//! Each server is a process of its own on a core of its own, started anew for each run; all clients of a run are one process on
-//! another core, or ten where they are those that people have. The client of HTTP/1.1 is the same for both servers.
+//! Each server is a process of its own on a core of its own, started anew for each run; all clients of a run
+//! are one process on another core, or ten where they are those that people have. The client of HTTP/1.1 is
+//! the same for both servers.
 
 mod clients;
 mod processes;

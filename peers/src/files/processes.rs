@@ -12,7 +12,8 @@ use crate::cases::{Found, Span};
 use crate::os;
 use crate::wire::{Listening, say};
 
-/// Has as many processes at a time as the case has clients, again and again until the time is over and all have ended.
+/// Has as many processes at a time as the case has clients, again and again until the time is over and all
+/// have ended.
 pub(super) fn fetch(way: Way, case: Case, program: &Path, server: &Listening, time: Duration) -> Result<()> {
     let (began, own) = (Instant::now(), os::cpu_s_of_children()?);
     let (span, mut times) = (Span::begin()?, Vec::new());

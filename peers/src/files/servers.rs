@@ -80,8 +80,8 @@ impl Server {
         Ok(server)
     }
 
-    /// With what its manual says of speed: one worker for its core, files kept open, no log. Over TLS by a library it reads files
-    /// by itself; `sendfile` counts where the kernel does TLS.
+    /// With what its manual says of speed: one worker for its core, files kept open, no log. Over TLS by a
+    /// library it reads files by itself; `sendfile` counts where the kernel does TLS.
     pub(super) fn nginx(program: &Path, folder: &Folder, core: Option<usize>) -> Result<Self> {
         let home = folder.home.path();
         // It cannot be told to find a port and say which.

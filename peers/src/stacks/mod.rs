@@ -20,8 +20,8 @@ use crate::pattern::Sum;
 /// The UDP payload of every data packet, all stacks: an Ethernet frame of 1500 bytes.
 pub(crate) const MTU: u16 = 1472;
 
-/// Receive windows and send buffers, all stacks but those "as they come": far more than loopback's bandwidth times
-/// its delay.
+/// Receive windows and send buffers, all stacks but those "as they come": far more than loopback's bandwidth
+/// times its delay.
 pub(crate) const WINDOW: u32 = 16 << 20;
 
 /// The system's socket buffers, all stacks but those "as they come".

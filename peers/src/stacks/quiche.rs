@@ -1,5 +1,5 @@
-//! quiche, which leaves sockets, timers and tasks to its user: these are ours, with segmentation offload both ways by
-//! quinn-udp. Windows and datagrams as for the others, no pacing (which it leaves to its user too).
+//! quiche, which leaves sockets, timers and tasks to its user: these are ours, with segmentation offload both
+//! ways by quinn-udp. Windows and datagrams as for the others, no pacing (which it leaves to its user too).
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -425,7 +425,8 @@ impl Driver {
             to = Some(path.to);
             segment = segment.max(n);
             len += n;
-            // Behind a short datagram all would have to be as short, and more of them than the kernel takes at once.
+            // Behind a short datagram all would have to be as short, and more of them than the kernel takes
+            // at once.
             if n < segment || segment < usize::from(MTU) * 3 / 4 {
                 break;
             }

@@ -1,7 +1,7 @@
 //! quinn, set up to be as fast as it can be here.
 //!
-//! Fixed datagrams without MTU discovery, the socket buffers that quickset asks for, and otherwise quinn's own
-//! choices: segmentation offload both ways, CUBIC.
+//! Fixed datagrams without MTU discovery, the socket buffers that quickset asks for, and otherwise quinn's
+//! own choices: segmentation offload both ways, CUBIC.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

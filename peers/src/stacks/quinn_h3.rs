@@ -56,7 +56,8 @@ impl Client for Caller {
 
 /// A connection, from either side.
 pub(crate) enum Visit {
-    /// Of a server, before the first request: what it takes to begin waits for the handshake, and others come meanwhile.
+    /// Of a server, before the first request: what it takes to begin waits for the handshake, and others come
+    /// meanwhile.
     New(Option<quinn::Connection>),
     Server(Box<Serving>),
     Client {

@@ -1,8 +1,8 @@
 //! s2n-quic with rustls: as it comes, and tuned.
 //!
-//! As it comes it sends up to 1472 bytes too, which it finds by probing, with segmentation offload both ways; its
-//! windows are for 150 Mbit/s at 100 ms. Tuned are the windows, the buffers of the system and its own, and the
-//! size of datagrams is set from the start.
+//! As it comes it sends up to 1472 bytes too, which it finds by probing, with segmentation offload both ways;
+//! its windows are for 150 Mbit/s at 100 ms. Tuned are the windows, the buffers of the system and its own,
+//! and the size of datagrams is set from the start.
 
 use std::net::SocketAddr;
 

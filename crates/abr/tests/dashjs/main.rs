@@ -1,8 +1,9 @@
 //! The rules beside dash.js itself: `cargo xtask abr` fetches it, and runs this.
 //!
-//! Our rules play whole sessions, and all that they are told and asked is written down. dash.js is told the same, in the same
-//! order, and answers each question (`oracle.mjs`). What is fetched is always what our rule chose: so a decision that
-//! differs counts once, and rules with memory stay comparable to the end of a session.
+//! Our rules play whole sessions, and all that they are told and asked is written down. dash.js is told the
+//! same, in the same order, and answers each question (`oracle.mjs`). What is fetched is always what our rule
+//! chose: so a decision that differs counts once, and rules with memory stay comparable to the end of a
+//! session.
 
 mod player;
 mod trace;

@@ -146,8 +146,8 @@ impl Player<'_> {
         choice
     }
 
-    /// What is to be in the buffer, in ms: 18 s, for a live stream no more than it is behind. A restless player has more of
-    /// the top quality, so that the target moves.
+    /// What is to be in the buffer, in ms: 18 s, for a live stream no more than it is behind. A restless
+    /// player has more of the top quality, so that the target moves.
     fn target(&self) -> u64 {
         if self.session.live {
             (self.session.segment * 3).min(18_000)

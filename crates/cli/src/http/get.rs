@@ -49,11 +49,13 @@ pub(super) struct Args {
     /// Print the heads of answers, too: before the content, or behind all of it with --output
     #[arg(short, long)]
     include: bool,
-    /// How urgent it is, as in the Priority field: u=0 (most) to u=7, and i for of use in parts. With exp_b=3 a server that is
-    /// quickset, too, repairs losses of up to 3 packets in a row at the end of each answer, with exp_d=20 of all of it 20 ms later
+    /// How urgent it is, as in the Priority field: u=0 (most) to u=7, and i for of use in parts. With exp_b=3
+    /// a server that is quickset, too, repairs losses of up to 3 packets in a row at the end of each answer,
+    /// with exp_d=20 of all of it 20 ms later
     ///
-    /// exp_w=0.5 is its weight among answers as urgent, exp_p=("images";i;exp_w=0.25 "page";u=1) the classes that it hangs
-    /// under, nearest first. Once it is for all URLs; as many times as there are URLs, each is for one of them
+    /// exp_w=0.5 is its weight among answers as urgent, exp_p=("images";i;exp_w=0.25 "page";u=1) the classes
+    /// that it hangs under, nearest first. Once it is for all URLs; as many times as there are URLs, each is
+    /// for one of them
     #[arg(long, value_name = "u=N,i", value_parser = priority)]
     priority: Vec<String>,
     #[command(flatten)]
@@ -64,17 +66,19 @@ pub(super) struct Args {
     /// The certificate's private key as PEM
     #[arg(long, visible_alias = "cert-key", value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
-    /// Have the connection go on from another port of this machine while content comes, or from another address
+    /// Have the connection go on from another port of this machine while content comes, or from another
+    /// address
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1, require_equals = true, default_missing_value = "port")]
     migrate: Option<stroll::To>,
     /// Print statuses and times as one JSON document; without --output the content is only counted
     #[arg(long)]
     json: bool,
-    /// Repair losses of requests, if the server is quickset too: see `quickset perf client --help`. Repair of answers is the
-    /// server's --fec, and always taken
+    /// Repair losses of requests, if the server is quickset too: see `quickset perf client --help`. Repair of
+    /// answers is the server's --fec, and always taken
     #[arg(long, value_name = "NAME", default_value = "none", value_parser = values::protection)]
     fec: Protection,
-    /// How long a server may be silent before it is given up; one that lives and sends nothing has four times as long
+    /// How long a server may be silent before it is given up; one that lives and sends nothing has four times
+    /// as long
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = values::duration)]
     timeout: Duration,
     #[command(flatten)]
@@ -105,7 +109,8 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     let bar = bar(args.prints());
     let (interrupt, stop) = watch::channel(false);
     if args.output.is_some() {
-        // Files that are not whole can be gone on with, which is to be said. Else there is nothing that would be left to do.
+        // Files that are not whole can be gone on with, which is to be said. Else there is nothing that would
+        // be left to do.
         tokio::spawn(async move {
             if interrupted().await.is_ok() {
                 interrupt.send_replace(true);
@@ -179,8 +184,8 @@ fn priority(text: &str) -> Result<String, String> {
     }
 }
 
-/// A bar for all content, as far as its length is known; nothing where stderr is no terminal, or the content is printed on one,
-/// whose lines it would tear apart.
+/// A bar for all content, as far as its length is known; nothing where stderr is no terminal, or the content
+/// is printed on one, whose lines it would tear apart.
 fn bar(is_printed: bool) -> ProgressBar {
     let bar = ProgressBar::new(0).with_style(
         ProgressStyle::with_template(

@@ -35,9 +35,10 @@ struct TransportArgs {
     /// Send datagrams of 1200 bytes, and do not look for what the path takes
     #[arg(long)]
     no_mtu_search: bool,
-    /// Acknowledgements of HTTP/3, as `quickset perf` has them: after how many packets the other side acknowledges at the start,
-    /// whether that adapts to what this one can handle (adaptive or fixed), and whether a batch that came is answered and acted
-    /// on as one, or datagram by datagram (merged or single). 10:fixed is every tenth packet
+    /// Acknowledgements of HTTP/3, as `quickset perf` has them: after how many packets the other side
+    /// acknowledges at the start, whether that adapts to what this one can handle (adaptive or fixed), and
+    /// whether a batch that came is answered and acted on as one, or datagram by datagram (merged or single).
+    /// 10:fixed is every tenth packet
     #[arg(long, value_name = "WORDS", default_value_t, value_parser = values::acks)]
     ack: AckPolicy,
     #[command(flatten)]
@@ -69,8 +70,9 @@ pub(crate) async fn interrupted() -> std::io::Result<()> {
     tokio::signal::ctrl_c().await
 }
 
-/// From now on there is nothing left to do but to say what came of it, for which perhaps nobody is there: a pipe that is full takes
-/// what is written to it when somebody reads. Whoever wants this to stop ends the program; who did so before, in a moment.
+/// From now on there is nothing left to do but to say what came of it, for which perhaps nobody is there: a
+/// pipe that is full takes what is written to it when somebody reads. Whoever wants this to stop ends the
+/// program; who did so before, in a moment.
 pub(crate) fn end_when_interrupted(was_interrupted: bool) {
     tokio::spawn(async move {
         let again = tokio::time::timeout(if was_interrupted { MOMENT } else { Duration::MAX }, interrupted());

@@ -4,10 +4,11 @@ use std::time::{Duration, Instant};
 
 /// Whether something still moves on a connection.
 ///
-/// A client that holds a connection and does nothing with it, or takes its answers by the byte (slowloris), costs us a
-/// connection for as long as we let it. So without an answer under way a connection is quiet for a while at most, and with
-/// some, one of them moves by a part now and then. It goes by the connection, since an answer may well wait for those that
-/// the client wants more. And a server that lives and sends nothing would be waited for without end.
+/// A client that holds a connection and does nothing with it, or takes its answers by the byte (slowloris),
+/// costs us a connection for as long as we let it. So without an answer under way a connection is quiet for a
+/// while at most, and with some, one of them moves by a part now and then. It goes by the connection, since
+/// an answer may well wait for those that the client wants more. And a server that lives and sends nothing
+/// would be waited for without end.
 pub(super) struct Pulse {
     beat: Mutex<Beat>,
     /// Is told when it rests, and when not any more.

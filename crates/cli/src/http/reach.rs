@@ -48,8 +48,8 @@ fn no_address() -> anyhow::Error {
     anyhow::anyhow!("it has no address")
 }
 
-/// Who answered tells more than a host where nobody listens, that more than who is silent, and that more than an address to which
-/// there is no way, as there is often none of IPv6.
+/// Who answered tells more than a host where nobody listens, that more than who is silent, and that more than
+/// an address to which there is no way, as there is often none of IPv6.
 fn telling(error: &ConnectError) -> u8 {
     match error {
         ConnectError::Failed(Closed::Unreachable(refusal)) if refusal.obstacle == Obstacle::Port => 2,
@@ -158,7 +158,8 @@ mod tests {
         let error = first_of(&client, &config, &[], "localhost").await.unwrap_err();
         assert!(error.to_string().contains("no address"), "{error:#}");
     }
-    /// A listener takes what waits for it, and nothing is heard of what does not fit: as if it were no address of anybody.
+    /// A listener takes what waits for it, and nothing is heard of what does not fit: as if it were no
+    /// address of anybody.
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn an_address_of_tcp_that_is_silent_is_not_waited_for() {

@@ -66,8 +66,8 @@ impl FromStr for Url {
     }
 }
 
-/// An address of IPv6, and the same with the zone that it is of, if there is one: `fe80::1%eth0`, or `fe80::1%25eth0` as URLs
-/// had it (RFC 6874, since RFC 9844 no more).
+/// An address of IPv6, and the same with the zone that it is of, if there is one: `fe80::1%eth0`, or
+/// `fe80::1%25eth0` as URLs had it (RFC 6874, since RFC 9844 no more).
 fn zoned(text: &str) -> Result<(&str, String), String> {
     let (address, zone) = match text.split_once('%') {
         None => (text, None),

@@ -137,8 +137,8 @@ fn time(outline: &Outline) -> String {
     }
 }
 
-/// Text in lines of at most [`WIDTH`] columns, broken behind words and behind commas; those after the first begin under
-/// the text of the first.
+/// Text in lines of at most [`WIDTH`] columns, broken behind words and behind commas; those after the first
+/// begin under the text of the first.
 fn paragraph(first: &str, text: &str) -> String {
     let indent = first.chars().count();
     let mut all = String::new();

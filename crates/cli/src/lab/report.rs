@@ -23,7 +23,8 @@ pub(crate) struct Args {
     /// Open the page in a browser
     #[arg(long)]
     open: bool,
-    /// Print the numbers of the tables, and which runs failed, as one JSON document; no page unless -o or --open asks for it
+    /// Print the numbers of the tables, and which runs failed, as one JSON document; no page unless -o or
+    /// --open asks for it
     #[arg(long)]
     json: bool,
 }

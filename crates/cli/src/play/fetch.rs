@@ -45,7 +45,8 @@ impl Fetcher {
         Self { via, patience, elsewhere, links: Vec::new() }
     }
 
-    /// All of a resource. What went wrong takes the connection with it, unless it is the server's answer that is no success.
+    /// All of a resource. What went wrong takes the connection with it, unless it is the server's answer that
+    /// is no success.
     pub(super) async fn fetch(&mut self, resource: &Resource, keep: Keep) -> anyhow::Result<Fetched> {
         let patience = self.patience;
         // A link in use belongs to the future, and goes with it.
@@ -97,7 +98,8 @@ impl Fetcher {
         let at = self.links.iter().position(|(authority, _)| authority == resource.url.authority());
         if let Some(at) = at {
             let (_, mut link) = self.links.remove(at);
-            // A server may close a connection that rests, and what is only read may be asked for again (RFC 9110 §9.2.2).
+            // A server may close a connection that rests, and what is only read may be asked for again
+            // (RFC 9110 §9.2.2).
             if let Ok((head, body)) = link.ask(resource).await {
                 return Ok((link, head, body));
             }

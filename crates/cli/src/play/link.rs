@@ -96,7 +96,8 @@ impl Via {
                     .with_context(|| format!("{authority} names no host"))?;
                 let stream = TlsConnector::from(tls.clone()).connect(name, socket).await;
                 let stream = stream.map_err(|error| refused(&authority, *version, error))?;
-                // RFC 7301 §3.2: a server that does not know of such protocols says nothing, and speaks HTTP/1.1.
+                // RFC 7301 §3.2: a server that does not know of such protocols says nothing, and speaks
+                // HTTP/1.1.
                 let agreed = stream.get_ref().1.alpn_protocol();
                 anyhow::ensure!(
                     *version == Version::One || agreed == Some(version.alpn().as_bytes()),
@@ -284,8 +285,8 @@ impl Body {
             Self::Tcp(body, version, meter) => loop {
                 match poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await.transpose()? {
                     None => {
-                        // RFC 9113 §8.1: a stream that is reset without reproach has been answered, if its end was there. hyper
-                        // takes it for the end wherever it comes.
+                        // RFC 9113 §8.1: a stream that is reset without reproach has been answered, if its
+                        // end was there. hyper takes it for the end wherever it comes.
                         let is_whole = *version != hyper::Version::HTTP_2 || body.is_end_stream();
                         anyhow::ensure!(is_whole, "the server gave it up");
                         return Ok(None);
@@ -306,7 +307,8 @@ impl Body {
 /// Bytes of content by HTTP/2 that a server may send before any is taken, as hyper has it.
 const WINDOW: u32 = 2 << 20;
 
-/// Bytes of all that a server may say until something of the answer is taken: content, and what comes with it.
+/// Bytes of all that a server may say until something of the answer is taken: content, and what comes with
+/// it.
 const UNTAKEN: u64 = WINDOW as u64 + (512 << 10);
 
 const AGENT: &str = concat!("quickset/", env!("CARGO_PKG_VERSION"));

@@ -1,7 +1,8 @@
 //! How much a server may say without an answer.
 //!
-//! What is no answer, such as interim ones and frames of the connection, a library of HTTP takes as it comes, keeps some of, and
-//! tells nobody. So it is what is read that is bounded: a server that says more is given up.
+//! What is no answer, such as interim ones and frames of the connection, a library of HTTP takes as it comes,
+//! keeps some of, and tells nobody. So it is what is read that is bounded: a server that says more is given
+//! up.
 
 use std::io;
 use std::pin::Pin;

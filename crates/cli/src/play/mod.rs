@@ -47,7 +47,8 @@ pub(crate) struct Args {
     /// The version of HTTP
     #[arg(long, value_name = "VERSION", default_value = "3")]
     http: Version,
-    /// With so much in its buffer a player fetches nothing [default: 18, and 30 in the highest bitrate, as dash.js]
+    /// With so much in its buffer a player fetches nothing [default: 18, and 30 in the highest bitrate, as
+    /// dash.js]
     #[arg(long, value_name = "SECONDS", value_parser = values::seconds)]
     buffer: Option<Duration>,
     /// Play so much of the presentation, to the end of a segment [default: all]
@@ -62,8 +63,8 @@ pub(crate) struct Args {
     /// Follow segments and redirections to other servers than that of the manifest
     #[arg(long)]
     elsewhere: bool,
-    /// Acknowledgements of HTTP/3, as `quickset perf` has them: whether a batch that came is answered as one, or datagram by
-    /// datagram (merged or single), and what is asked of the server in turn
+    /// Acknowledgements of HTTP/3, as `quickset perf` has them: whether a batch that came is answered as one,
+    /// or datagram by datagram (merged or single), and what is asked of the server in turn
     #[arg(long, value_name = "WORDS", default_value_t, value_parser = values::acks)]
     ack: AckPolicy,
     #[command(flatten)]
@@ -168,8 +169,8 @@ async fn presentation(args: &Args, config: &Arc<ClientConfig>) -> anyhow::Result
     })
 }
 
-/// Waits until all have played, or somebody wants it to end; meanwhile a table is drawn, where stderr is a terminal. Returns
-/// connections that are being closed, and whether somebody wanted it.
+/// Waits until all have played, or somebody wants it to end; meanwhile a table is drawn, where stderr is a
+/// terminal. Returns connections that are being closed, and whether somebody wanted it.
 async fn watch(
     viewers: &mut JoinSet<Fetcher>,
     board: &Board,

@@ -160,7 +160,8 @@ impl Sum {
     }
 }
 
-/// The rows of a table, the first `most` of them, and below them the sum. What failed is told elsewhere, in whole sentences.
+/// The rows of a table, the first `most` of them, and below them the sum. What failed is told elsewhere, in
+/// whole sentences.
 pub(super) fn table(rows: &[Row], sum: &Sum, most: usize) -> String {
     let mut text = format!(
         "{:>7} {:>9} {:>10} {:>7} {:>12} {:>9} {:>9} {:>10} {:>9} {:>9}  state\n",

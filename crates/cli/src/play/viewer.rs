@@ -23,7 +23,8 @@ pub(super) struct Viewer {
 }
 
 impl Viewer {
-    /// Plays from `start` on to the end, and tells the board how it goes. What fetched for it is left to be closed.
+    /// Plays from `start` on to the end, and tells the board how it goes. What fetched for it is left to be
+    /// closed.
     pub(super) async fn play(mut self, start: Duration) -> Fetcher {
         tokio::time::sleep_until((self.began + start).into()).await;
         loop {

@@ -17,7 +17,8 @@ use crate::wire::{DATA, GOAWAY, HEADERS, data, frame, head, varint};
 /// What it may hold: the program, and windows of a connection.
 const MEMORY: u64 = 96 << 20;
 
-/// How long the slowest may take: the server is given up after a second of silence, or four of one that lives.
+/// How long the slowest may take: the server is given up after a second of silence, or four of one that
+/// lives.
 const LIMIT: Duration = Duration::from_secs(30);
 
 fn get(address: impl std::fmt::Display, pin: &str, path: &str, words: &[&str]) -> Command {

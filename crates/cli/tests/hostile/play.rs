@@ -17,15 +17,16 @@ use Say::{Bytes, Close, End, Leave, Reset, Wait};
 /// What it may hold: the program, and windows of a connection.
 const MEMORY: u64 = 64 << 20;
 
-/// How long the slowest may take: the manifest and four times a segment, for each of which it waits [`PATIENCE`], and pauses.
+/// How long the slowest may take: the manifest and four times a segment, for each of which it waits
+/// [`PATIENCE`], and pauses.
 const LIMIT: Duration = Duration::from_secs(60);
 const PATIENCE: &str = "3s";
 
 /// Runs at a time: most wait, and others are to have the processor meanwhile.
 const AT_A_TIME: usize = 8;
 
-/// Requests for one segment at most: four times, each of them with five redirections, and any of them perhaps on a connection that is
-/// over.
+/// Requests for one segment at most: four times, each of them with five redirections, and any of them perhaps
+/// on a connection that is over.
 const TRIES: usize = 4 * 6 * 2;
 
 /// Codes of both versions, in that order (RFC 9113 §7, RFC 9114 §8.1).
@@ -94,8 +95,8 @@ fn answer(status: u16, fields: &[(&'static str, &str)], content: &[u8]) -> Vec<S
     vec![Say::head(status, fields), Say::data(content), End]
 }
 
-/// Plays each of these against a server of its own, some at a time, and tells what went otherwise than it should: nothing is
-/// played, in a sentence, in time, with little memory, and few requests.
+/// Plays each of these against a server of its own, some at a time, and tells what went otherwise than it
+/// should: nothing is played, in a sentence, in time, with little memory, and few requests.
 fn slips(version: usize, cases: Vec<(&'static str, Script, &'static str)>) {
     let slip = |name: &str, script: Script, hint: &str| {
         let server = Hostile::new(version, script);

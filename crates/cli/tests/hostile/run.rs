@@ -18,8 +18,8 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    /// What is wrong with an end by an error that has this sentence, or one of several with bars between, and no sign that acts
-    /// on a terminal; nothing if it is one.
+    /// What is wrong with an end by an error that has this sentence, or one of several with bars between, and
+    /// no sign that acts on a terminal; nothing if it is one.
     pub(crate) fn slip(&self, sentence: &str, memory: u64) -> Option<String> {
         let acts = self.said.contains(['\u{1b}', '\u{9b}', '\u{202e}']);
         let says = sentence.split('|').any(|sentence| self.said.contains(sentence));

@@ -1,4 +1,5 @@
-//! A server of HTTP/3 made by hand: real QUIC and TLS, and above that whatever a test wants said. `two` is its sibling.
+//! A server of HTTP/3 made by hand: real QUIC and TLS, and above that whatever a test wants said. `two` is
+//! its sibling.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -106,7 +106,8 @@ impl Talk {
                 },
                 Say::Wait(time) => thread::sleep(*time),
                 Say::End => self.put(&frame(DATA, END_STREAM, stream, &[]))?,
-                // The codes of HTTP/3 are those of HTTP/2 and more (RFC 9114 §8.1), of which the last digits will do.
+                // The codes of HTTP/3 are those of HTTP/2 and more (RFC 9114 §8.1), of which the last digits
+                // will do.
                 Say::Reset(code) => self.put(&frame(RST_STREAM, 0, stream, &(*code as u32).to_be_bytes()))?,
                 Say::Close(code) => {
                     self.put(&goaway(stream, *code as u32))?;

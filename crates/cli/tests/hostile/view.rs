@@ -17,8 +17,8 @@ use crate::run::{Ended, folder, run};
 /// What it may hold: the program, windows of a connection, and a small screen.
 const MEMORY: u64 = 96 << 20;
 
-/// The same where a server is faster than whoever reads: the window of a connection is full then (48 MiB), which takes up to three
-/// times as much memory in parts of packets.
+/// The same where a server is faster than whoever reads: the window of a connection is full then (48 MiB),
+/// which takes up to three times as much memory in parts of packets.
 const FULL: u64 = MEMORY + 3 * (48 << 20);
 
 /// How long each is watched.
@@ -186,7 +186,8 @@ fn a_server_that_hangs_up_is_not_asked_without_end() {
     }
 }
 
-/// What a server says without end is taken as it comes, or the session ends; no more is held of it the longer it takes.
+/// What a server says without end is taken as it comes, or the session ends; no more is held of it the longer
+/// it takes.
 #[test]
 fn what_has_no_end_is_not_held() {
     let said = |message: FromServer| Deed::Control(message.records(), true);

@@ -199,7 +199,8 @@ fn content_is_sent_from_wherever_it_is() {
     drop(input);
 }
 
-/// RFC 9110 §9.2.2, RFC 9114 §4.1.1: what nobody did anything with is asked for again, whatever it is, if it is still there.
+/// RFC 9110 §9.2.2, RFC 9114 §4.1.1: what nobody did anything with is asked for again, whatever it is, if it
+/// is still there.
 #[test]
 fn what_was_rejected_is_sent_again_unless_it_is_gone() {
     let echo = Echo::new(2);

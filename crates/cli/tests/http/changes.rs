@@ -1,5 +1,5 @@
-//! Files that are written to, replaced, cut or removed while they are sent, and while the server keeps them in memory: whoever asks
-//! has one version of a file from its beginning to its end, or hears that it is none.
+//! Files that are written to, replaced, cut or removed while they are sent, and while the server keeps them
+//! in memory: whoever asks has one version of a file from its beginning to its end, or hears that it is none.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -237,7 +237,8 @@ fn tick(path: &Path) {
     fs::remove_file(probe).unwrap();
 }
 
-/// What comes is one version. Where the bytes themselves are others it breaks off, and where the name has another file it goes on.
+/// What comes is one version. Where the bytes themselves are others it breaks off, and where the name has
+/// another file it goes on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_changes_while_it_is_sent_comes_as_one_version_or_breaks_off() {
     let served = Served::new("changes", &[]);

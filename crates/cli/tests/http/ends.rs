@@ -1,5 +1,5 @@
-//! Ends that nobody announced: a process is killed or stands still, a network swallows all. Whoever is left notices in the
-//! time it was given, says what to do next, and serves others.
+//! Ends that nobody announced: a process is killed or stands still, a network swallows all. Whoever is left
+//! notices in the time it was given, says what to do next, and serves others.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -19,7 +19,8 @@ const TIMEOUT: &str = "4s";
 /// 3 MB take six seconds, so that there is time to end in between.
 const SLOW: [&str; 3] = ["--cc", "fixed:4mbit", "--no-tcp"];
 
-/// The reason to give up on a condition. Who waits for other ends than those here waits for half a minute at least.
+/// The reason to give up on a condition. Who waits for other ends than those here waits for half a minute at
+/// least.
 const LIMIT: Duration = Duration::from_secs(25);
 
 /// Fetches from the address, and has begun to.
@@ -226,7 +227,8 @@ fn a_frozen_server_may_thaw() {
     assert_eq!(text(&served.get(&["/small.txt"], &[]).stdout), "small");
 }
 
-/// A client that stood still for longer than it allows itself fails when it wakes, and goes on from where it was.
+/// A client that stood still for longer than it allows itself fails when it wakes, and goes on from where it
+/// was.
 #[test]
 fn a_frozen_client_goes_on_later() {
     let served = Served::new("thawed", &SLOW);
@@ -311,7 +313,8 @@ fn a_measurement_that_breaks_off_says_so() {
     assert!(output.stdout.is_empty(), "no figures");
 }
 
-/// Nobody reads what there is to say in the end, so that it cannot be written: whoever wants it to stop ends it, in each way.
+/// Nobody reads what there is to say in the end, so that it cannot be written: whoever wants it to stop ends
+/// it, in each way.
 #[test]
 fn a_pipe_that_nobody_reads_holds_up_nobody() {
     let served = Served::new("unread", &[]);
@@ -319,7 +322,8 @@ fn a_pipe_that_nobody_reads_holds_up_nobody() {
     let urls: Vec<String> = (0..1000).map(|n| format!("https://{}/none-{n}", served.address)).collect();
     let got = served.folder.join("got");
     let kept = ["-o", got.to_str().unwrap()];
-    // Who prints content leaves signals to the system. Started in the background it is to ignore the first of them.
+    // Who prints content leaves signals to the system. Started in the background it is to ignore the first of
+    // them.
     for (words, which) in
         [(&["--json"][..], "-INT"), (&["--json"], "-TERM"), (&["-i"], "-INT"), (&[], "-TERM")]
     {

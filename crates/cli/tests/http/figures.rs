@@ -64,9 +64,9 @@ fn figures_tell_what_was_served() {
     assert!(all["quickset_sent_datagrams_total"] * 65_507 > content);
 }
 
-/// Each answer is some packets, of which every ninth is lost. How many of them are recovered is a matter of time, since what is
-/// seen to be lost before the repair leaves is sent again; on a machine that does nothing else it is a fifth of them and more,
-/// and on one that does, none of a few: then all are fetched again.
+/// Each answer is some packets, of which every ninth is lost. How many of them are recovered is a matter of
+/// time, since what is seen to be lost before the repair leaves is sent again; on a machine that does nothing
+/// else it is a fifth of them and more, and on one that does, none of a few: then all are fetched again.
 #[test]
 fn answers_are_repaired_where_the_server_or_the_request_says_so() {
     let table = [

@@ -175,7 +175,8 @@ fn files_keep_their_names_whatever_they_are() {
         "{said}"
     );
     assert!(said.contains(r#"/\xff\n"%41?#\:'<.txt"#) && !said.contains('\x1b'), "{said}");
-    // What cannot be a name of the folder stays as the URL has it; and one that no file has is not what is there.
+    // What cannot be a name of the folder stays as the URL has it; and one that no file has is not what is
+    // there.
     let output = served.get(&["/..%2fsite%2fsmall.txt"], &["-o", got.to_str().unwrap()]);
     assert!(text(&output.stderr).contains("status 404"), "{}", text(&output.stderr));
     let output = served.get(&paths[..1], &["--json", "-o", got.to_str().unwrap()]);
@@ -242,7 +243,8 @@ async fn who_takes_nothing_of_an_answer_loses_the_connection() {
     assert!(matches!(closed, Closed::ByApplication { code: c, .. } if c == code), "{closed}");
 }
 
-/// RFC 9114 §4.1.2: content of another length than the request says. What is as long as it says is passed over.
+/// RFC 9114 §4.1.2: content of another length than the request says. What is as long as it says is passed
+/// over.
 #[tokio::test]
 async fn a_request_with_less_content_than_it_says_is_none() {
     let served = Served::new("lengths", &["--no-tcp"]);
@@ -291,8 +293,8 @@ fn a_server_that_is_told_to_stop_stops() {
 #[cfg(target_os = "linux")]
 #[test]
 fn addresses_of_a_zone_are_reached() {
-    // An address of a link, if this machine has one: /proc/net/if_inet6 has it in digits, with the number of its interface,
-    // its scope (20), and the name of the interface at the end.
+    // An address of a link, if this machine has one: /proc/net/if_inet6 has it in digits, with the number of
+    // its interface, its scope (20), and the name of the interface at the end.
     let known = fs::read_to_string("/proc/net/if_inet6").unwrap_or_default();
     let rows = known.lines().map(|row| row.split_whitespace().collect::<Vec<_>>());
     let Some(row) = rows.into_iter().find(|row| row.len() == 6 && row[3] == "20") else { return };

@@ -87,10 +87,12 @@ fn two_players_see_all_of_it_by_each_version() {
     }
 }
 
-/// One file of segments with an index in front of them (ISO/IEC 14496-12 §8.16.3): 2000 and 3000 bytes of half a second.
+/// One file of segments with an index in front of them (ISO/IEC 14496-12 §8.16.3): 2000 and 3000 bytes of
+/// half a second.
 fn indexed() -> Vec<u8> {
     let mut file = Vec::new();
-    // Its size and name, version 0, an id, ticks a second, when it begins, nothing between it and the media, two references.
+    // Its size and name, version 0, an id, ticks a second, when it begins, nothing between it and the media,
+    // two references.
     file.extend([0, 0, 0, 56].iter().chain(b"sidx"));
     for word in [0_u32, 1, 1000, 0, 0, 2] {
         file.extend(word.to_be_bytes());
@@ -249,7 +251,8 @@ fn answer(name: &str, out: &mut impl Write) -> std::io::Result<()> {
     }
 }
 
-/// A server of HTTP/1.1 alone, which has a manifest of one segment in each folder. It closes each connection behind its answer.
+/// A server of HTTP/1.1 alone, which has a manifest of one segment in each folder. It closes each connection
+/// behind its answer.
 fn wrong_server() -> (String, String) {
     let identity = Identity::self_signed(["localhost"]).unwrap();
     let pin = identity.fingerprint().to_string();

@@ -11,7 +11,8 @@ use std::time::Duration;
 pub(crate) struct Weather {
     /// Of full datagrams each such is lost. 0: none.
     pub(crate) lose_each: u64,
-    /// Behind so many datagrams the server sees the client at another port, and again behind as many. 0: never.
+    /// Behind so many datagrams the server sees the client at another port, and again behind as many. 0:
+    /// never.
     pub(crate) move_each: u64,
 }
 

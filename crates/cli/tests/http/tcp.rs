@@ -286,7 +286,8 @@ fn connections_are_limited_by_client() {
     }
 }
 
-/// Idle ones that hold all seats, over TCP: whoever comes by HTTP/3 has the seat of one, and so has the next by TCP.
+/// Idle ones that hold all seats, over TCP: whoever comes by HTTP/3 has the seat of one, and so has the next
+/// by TCP.
 #[cfg(target_os = "linux")]
 #[test]
 fn idle_connections_make_room_for_strangers() {
@@ -349,7 +350,8 @@ fn a_server_that_is_told_to_stop_waits_for_nobody_who_asks_for_nothing() {
     assert!(!log.contains("not finished"), "{log}");
 }
 
-/// A log that cannot be written, as on a full disk, takes nothing from the answers and does not end the server.
+/// A log that cannot be written, as on a full disk, takes nothing from the answers and does not end the
+/// server.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_log_that_cannot_be_written_ends_nothing() {

@@ -22,8 +22,8 @@ pub(crate) struct Tab {
     session: Value,
 }
 
-/// How a shell starts it: with its standard streams in the places of the pipe, and with the arguments behind the name. The far
-/// side of the link is all hosts of `.test` (RFC 6761).
+/// How a shell starts it: with its standard streams in the places of the pipe, and with the arguments behind
+/// the name. The far side of the link is all hosts of `.test` (RFC 6761).
 pub(crate) const START: &str = "exec chromium --headless --no-sandbox --disable-gpu --no-first-run --hide-scrollbars \
     --disable-component-update --disable-background-networking --remote-debugging-pipe \
     \"--host-resolver-rules=MAP *.test $QUICKSET_LINK_HOST\" \"$@\" 3<&0 4>&1 </dev/null >&2";

@@ -1,9 +1,9 @@
-//! dash.js in Chromium, in four tabs at once, plays from `http serve` over a path that delays and loses: by HTTP/3, which the
-//! browser finds by itself (Alt-Svc), and by HTTP/1.1. The page is of one origin and the video of another; two tabs fetch segments,
-//! and two parts of files. `cargo xtask players` runs it.
+//! dash.js in Chromium, in four tabs at once, plays from `http serve` over a path that delays and loses: by
+//! HTTP/3, which the browser finds by itself (Alt-Svc), and by HTTP/1.1. The page is of one origin and the
+//! video of another; two tabs fetch segments, and two parts of files. `cargo xtask players` runs it.
 //!
-//! The video lasts QUICKSET_PLAYERS_SECONDS. QUICKSET_DASHJS is the file of dash.js, and below the folder QUICKSET_PLAYERS lie the
-//! site, the logs and pictures of each tab in the middle and at the end.
+//! The video lasts QUICKSET_PLAYERS_SECONDS. QUICKSET_DASHJS is the file of dash.js, and below the folder
+//! QUICKSET_PLAYERS lie the site, the logs and pictures of each tab in the middle and at the end.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
@@ -78,7 +78,8 @@ const HTTP_3: Version = Version {
     logged: "HTTP/3",
     protocol: "h3",
     serve: "--cc bbr",
-    // A certificate needs no public root for QUIC at hosts on which it is forced, at whatever port. At ours it is not.
+    // A certificate needs no public root for QUIC at hosts on which it is forced, at whatever port. At ours
+    // it is not.
     flags: &["--origin-to-force-quic-on=page.test:1,video.test:1"],
 };
 
@@ -207,7 +208,8 @@ impl Session {
         self.tabs.iter().all(|tab| tab["stalls"] == 0 && tab["late"].as_f64().unwrap() < 0.5)
     }
 
-    /// A page was kept from the processor for a twentieth of the time: then it is not the network that it stalls by.
+    /// A page was kept from the processor for a twentieth of the time: then it is not the network that it
+    /// stalls by.
     fn had_to_wait(&self) -> bool {
         self.tabs.iter().any(|tab| tab["waited"].as_f64().unwrap() > f64::from(SITE.seconds) / 20.0)
     }
@@ -222,7 +224,8 @@ fn protocols(tab: &Value) -> BTreeMap<String, usize> {
     by
 }
 
-/// Has the browser learn how to get there. Who comes for the first time has a little by HTTP/2, before it has found HTTP/3.
+/// Has the browser learn how to get there. Who comes for the first time has a little by HTTP/2, before it has
+/// found HTTP/3.
 fn visit(chromium: &mut Chromium, protocol: &str) {
     let tab = open(chromium, FORMS[0]);
     let end = Instant::now() + LIMIT;
@@ -237,7 +240,8 @@ fn visit(chromium: &mut Chromium, protocol: &str) {
     }
 }
 
-/// Plays in four tabs until all of them are through, and returns what they say of themselves. Pictures go to files.
+/// Plays in four tabs until all of them are through, and returns what they say of themselves. Pictures go to
+/// files.
 fn watch(chromium: &mut Chromium, file: impl Fn(&str) -> PathBuf) -> Vec<Value> {
     let tabs: Vec<Tab> = FORMS.map(|form| open(chromium, form)).into();
     let picture = |chromium: &mut Chromium, when: &str| {

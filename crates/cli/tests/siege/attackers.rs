@@ -118,7 +118,8 @@ async fn tls(
     tokio_rustls::TlsConnector::from(tls).connect("localhost".try_into().unwrap(), stream).await
 }
 
-/// RFC 9113, by hand: all windows as large as they may be, a hundred requests, and nothing is read of the answers.
+/// RFC 9113, by hand: all windows as large as they may be, a hundred requests, and nothing is read of the
+/// answers.
 async fn http2(server: SocketAddr, requests: usize, counts: &Counts) -> std::io::Result<()> {
     let mut stream = tls(server, "h2").await?;
     counts.connections.fetch_add(1, Ordering::Relaxed);

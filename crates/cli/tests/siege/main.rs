@@ -1,7 +1,7 @@
 //! `http serve` under siege: clients that ask for much and take nothing, and an honest one beside them.
 //!
-//! Sizes are small unless the environment says otherwise, which `cargo xtask siege` does with a release build. What it prints is
-//! the tables of `docs/siege.md`.
+//! Sizes are small unless the environment says otherwise, which `cargo xtask siege` does with a release
+//! build. What it prints is the tables of `docs/siege.md`.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
@@ -38,7 +38,8 @@ impl Size {
 const MEMORY: &str = "256M";
 const MOST: u64 = 256 << 20;
 
-/// One part of so many of what a siege made a server grow by may stay: the allocator's own tables, and buffers of its sockets.
+/// One part of so many of what a siege made a server grow by may stay: the allocator's own tables, and
+/// buffers of its sockets.
 const STAYS: u64 = 20;
 
 /// The allocator keeps what was freed for ten seconds, and looks for it in steps.
@@ -50,7 +51,8 @@ const DESCRIPTORS: usize = 1024;
 /// The answer of an honest client, 1 MB, 99 times of 100.
 const SOON: Duration = Duration::from_millis(250);
 
-/// Besieged twice: the first time a server grows by what is needed once, the second time by nothing that stays.
+/// Besieged twice: the first time a server grows by what is needed once, the second time by nothing that
+/// stays.
 fn besieged(name: &str, attack: Attack) {
     let size = Size::chosen();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
@@ -70,7 +72,8 @@ fn besieged(name: &str, attack: Attack) {
     });
 }
 
-/// One siege: by how much the server grew, and what it held at last, which is what is `allowed` for that growth.
+/// One siege: by how much the server grew, and what it held at last, which is what is `allowed` for that
+/// growth.
 async fn siege(
     name: &str,
     attack: Attack,
@@ -132,7 +135,8 @@ fn http3_with_windows_that_nobody_reads() {
     besieged("HTTP/3, windows of 1 MB, nothing is read", Attack::Http3 { window: 1 << 20, rate: 0 });
 }
 
-/// More clients than one would have on purpose, under the budget that a server has unless told: what each costs it.
+/// More clients than one would have on purpose, under the budget that a server has unless told: what each
+/// costs it.
 fn crowded(name: &str, crowd: Attack, connections: usize, requests: usize) {
     let size = Size::chosen();
     let connections = if size.is_full { connections } else { connections / 100 };

@@ -43,7 +43,8 @@ impl Encoder {
         }
     }
 
-    /// Appends the item that paints `rect`, which has at most [`MAX_PIXELS`] and at least one, or is of one colour.
+    /// Appends the item that paints `rect`, which has at most [`MAX_PIXELS`] and at least one, or is of one
+    /// colour.
     pub(crate) fn encode(
         &mut self,
         screen: &Framebuffer,
@@ -133,8 +134,8 @@ pub(super) fn solid(rect: Rect, colour: u32, out: &mut Vec<u8>) {
     out.put_colour(colour);
 }
 
-/// A small part of a film has few colours too: more than a byte for so many pixels is too much for text, and so
-/// are more colours than this.
+/// A small part of a film has few colours too: more than a byte for so many pixels is too much for text, and
+/// so are more colours than this.
 const DENSE: usize = 3;
 const MANY: usize = 24;
 /// Packed palettes up to this length are not worth squeezing.

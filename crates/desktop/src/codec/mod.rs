@@ -1,10 +1,10 @@
 //! Pixels of a rectangle to bytes and back, each rectangle for itself.
 //!
-//! *In:* a rectangle of a [`Framebuffer`]; or a [`Coded`] off the wire. *Out:* the body of an item, in the form
-//! that is likely the shortest; or pixels. Up to 96 colours go as a palette and indices, squeezed by Zstandard
-//! where that helps; more go as JPEG, or without loss as predicted planes. Invariants: a decoder holds nothing
-//! between two rectangles, and never more of one than its pixels need; no header of a JPEG comes off the wire.
-//! Buffers are reused: nothing is allocated for each pixel or row.
+//! *In:* a rectangle of a [`Framebuffer`]; or a [`Coded`] off the wire. *Out:* the body of an item, in the
+//! form that is likely the shortest; or pixels. Up to 96 colours go as a palette and indices, squeezed by
+//! Zstandard where that helps; more go as JPEG, or without loss as predicted planes. Invariants: a decoder
+//! holds nothing between two rectangles, and never more of one than its pixels need; no header of a JPEG
+//! comes off the wire. Buffers are reused: nothing is allocated for each pixel or row.
 //!
 //! Source: `spec/desktop.md` §6.
 

@@ -16,8 +16,8 @@ impl Palette {
         Self { slots: Box::new([(FREE, 0); SLOTS]), colours: Vec::new(), indices: Vec::new() }
     }
 
-    /// Counts the colours of some rows. False as soon as there are too many, after a look at as few pixels as that
-    /// takes.
+    /// Counts the colours of some rows. False as soon as there are too many, after a look at as few pixels as
+    /// that takes.
     pub(super) fn count<'a>(&mut self, rows: impl Iterator<Item = &'a [u32]>) -> bool {
         self.slots.fill((FREE, 0));
         self.colours.clear();

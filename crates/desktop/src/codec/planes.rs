@@ -24,8 +24,8 @@ pub(super) fn split(screen: &Framebuffer, rect: Rect, out: &mut Vec<u8>) -> Resu
     Ok(())
 }
 
-/// Reads what [`split`] has written for a rectangle of `width`; three times its area. The planes are worked on in
-/// place.
+/// Reads what [`split`] has written for a rectangle of `width`; three times its area. The planes are worked
+/// on in place.
 pub(super) fn join(planes: &mut [u8], width: usize, out: &mut Vec<u32>) {
     let area = planes.len() / 3;
     for plane in planes.chunks_exact_mut(area) {

@@ -53,5 +53,6 @@ impl Expander {
 
 /// RFC 8878 §3.1.1.
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// Higher levels gain little on rectangles of one packet: of 8 kB of text level 3 saves 3 %, in twice the time.
+/// Higher levels gain little on rectangles of one packet: of 8 kB of text level 3 saves 3 %, in twice the
+/// time.
 const LEVEL: i32 = 1;

@@ -14,7 +14,8 @@ use crate::trust::SecretKind;
 pub enum FromClient {
     /// The first message.
     Hello(Hello),
-    /// The client's answer to [`FromServer::Share`]: that it knows the secret, too, or nothing where the server does not.
+    /// The client's answer to [`FromServer::Share`]: that it knows the secret, too, or nothing where the
+    /// server does not.
     Proof(Option<[u8; 32]>),
     /// Pixels are missing.
     Refresh(Refresh),
@@ -73,8 +74,8 @@ pub enum FromServer {
 /// Opens the session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hello {
-    /// Bits of what the client understands beyond version 1: [`CLIPBOARD`](super::CLIPBOARD). Whether there is an offer is not
-    /// said here.
+    /// Bits of what the client understands beyond version 1: [`CLIPBOARD`](super::CLIPBOARD). Whether there
+    /// is an offer is not said here.
     pub features: u64,
     /// A secret that it knows, and its share of an exchange about it.
     pub offer: Option<Offer>,

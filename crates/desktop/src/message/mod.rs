@@ -1,8 +1,9 @@
 //! What the two gateways say to each other, apart from the screen: control and input messages.
 //!
 //! *In:* records of the control and the input stream ([`Inbox`]). *Out:* messages, and records for them
-//! ([`Message::records`]). Invariants: what is held of a message in parts is bounded; kinds that are not known are
-//! passed over; no length off the wire is allocated before as many bytes are there. Source: `spec/desktop.md` §4.
+//! ([`Message::records`]). Invariants: what is held of a message in parts is bounded; kinds that are not
+//! known are passed over; no length off the wire is allocated before as many bytes are there. Source:
+//! `spec/desktop.md` §4.
 
 mod control;
 mod fields;
@@ -18,8 +19,8 @@ pub(crate) use fields::{Fields, Put};
 pub use input::{Clipboard, Input};
 pub use parts::{Inbox, Message};
 
-/// What is wrong with bytes of the peer. The connection is closed with [`code::PROTOCOL`], apart from the two cases
-/// that have codes of their own: [`Fault::code`].
+/// What is wrong with bytes of the peer. The connection is closed with [`code::PROTOCOL`], apart from the two
+/// cases that have codes of their own: [`Fault::code`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// A message ends before its last field.

@@ -10,8 +10,8 @@ pub trait Message: Sized {
     /// Appends kind and body to `out`.
     fn encode(&self, out: &mut Vec<u8>);
 
-    /// Reads a whole message; `None` for a kind that is not known, which is to be ignored (DT-41). Bytes behind the
-    /// last field are ignored too (DT-44).
+    /// Reads a whole message; `None` for a kind that is not known, which is to be ignored (DT-41). Bytes
+    /// behind the last field are ignored too (DT-44).
     ///
     /// # Errors
     /// What is wrong with it.

@@ -165,8 +165,8 @@ fn parts_are_bounded_and_not_interrupted() {
 
 #[test]
 fn what_nothing_depends_on_is_passed_over_when_it_is_broken() {
-    // DT-52: a cursor of 513 columns, one that points outside, one without its pixels, a name without its bytes, one of 4097, texts
-    // that are none, too little of everything.
+    // DT-52: a cursor of 513 columns, one that points outside, one without its pixels, a name without its
+    // bytes, one of 4097, texts that are none, too little of everything.
     let mut long = hex("0a 50 01");
     long.resize(3 + 4097, b'n');
     let broken = [

@@ -1,9 +1,9 @@
 //! The heart of the client's gateway: screen messages become a screen.
 //!
-//! *In:* screen messages as their stream delivers them ([`Receiver::receive`]), and marks. *Out:* the screen, what
-//! of it has changed, and what to tell the server ([`Receiver::control`]). Invariants: nothing is drawn outside
-//! the screen; what one message can make us decode, draw or hold is bounded; in the order latest a cell never
-//! goes back to an older item. After a fault nothing more is to be given.
+//! *In:* screen messages as their stream delivers them ([`Receiver::receive`]), and marks. *Out:* the screen,
+//! what of it has changed, and what to tell the server ([`Receiver::control`]). Invariants: nothing is drawn
+//! outside the screen; what one message can make us decode, draw or hold is bounded; in the order latest a
+//! cell never goes back to an older item. After a fault nothing more is to be given.
 //!
 //! Source: `spec/desktop.md` §5 to §9.
 
@@ -42,10 +42,10 @@ impl Default for ReceiverConfig {
 
 /// Receives a screen. The contract:
 ///
-/// 1. Give each message of the newest screen stream to [`receive`](Self::receive), in the order in which the stream
-///    delivers them; each MARK of the control stream to [`mark`](Self::mark).
-/// 2. Then, and at [`next_deadline`](Self::next_deadline), send what [`control`](Self::control) returns until it
-///    says `None`.
+/// 1. Give each message of the newest screen stream to [`receive`](Self::receive), in the order in which the
+///    stream delivers them; each MARK of the control stream to [`mark`](Self::mark).
+/// 2. Then, and at [`next_deadline`](Self::next_deadline), send what [`control`](Self::control) returns until
+///    it says `None`.
 /// 3. Show what [`changes`](Self::changes) says.
 /// 4. With a new connection, [`reconnected`](Self::reconnected).
 #[derive(Debug)]
@@ -124,8 +124,8 @@ impl Receiver {
         core::mem::take(&mut self.changes)
     }
 
-    /// There is a new connection, with this order: epochs and items count from 1 again (`spec/desktop.md` §9). The
-    /// screen stays until it is drawn anew.
+    /// There is a new connection, with this order: epochs and items count from 1 again (`spec/desktop.md`
+    /// §9). The screen stays until it is drawn anew.
     pub fn reconnected(&mut self, order: Order) {
         self.config.order = order;
         (self.epoch, self.next) = (0, 0);
@@ -138,8 +138,8 @@ impl Receiver {
     /// A message of the screen stream.
     ///
     /// # Errors
-    /// What is wrong with it; [`Fault::code`] is what to close the connection with. Items before the wrong one have been
-    /// drawn.
+    /// What is wrong with it; [`Fault::code`] is what to close the connection with. Items before the wrong
+    /// one have been drawn.
     pub fn receive(&mut self, message: &[u8]) -> Result<(), Fault> {
         // DT-5.
         if message.len() > MAX_MESSAGE {

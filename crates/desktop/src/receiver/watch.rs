@@ -17,8 +17,8 @@ pub(super) struct Position {
 #[derive(Debug)]
 pub(super) struct Watch {
     patience: Duration,
-    /// Those that are not reached, and since when, each further on than the one before: that the oldest was reached
-    /// says nothing of the others.
+    /// Those that are not reached, and since when, each further on than the one before: that the oldest was
+    /// reached says nothing of the others.
     unmet: VecDeque<(Position, Time)>,
     /// The newest checksum.
     sum: Option<Sum>,

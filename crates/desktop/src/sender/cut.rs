@@ -5,7 +5,8 @@ use quickset_rfb::Rect;
 use crate::codec::{Loss, MAX_PIXELS};
 use crate::order::{CELL, Cells, whole_cells};
 
-/// What pixels took when they were sent last, cell by cell: screens are much the same from one update to the next.
+/// What pixels took when they were sent last, cell by cell: screens are much the same from one update to the
+/// next.
 #[derive(Debug)]
 pub(super) struct Sizes {
     /// Bytes for 256 pixels, times 16; 0 is not known.
@@ -45,8 +46,8 @@ impl Sizes {
         if piece.area() <= MAX_PIXELS { piece } else { half(piece) }
     }
 
-    /// Whole cells around a point, twice as wide as high, that take about so many bytes, but at most a quarter of the
-    /// screen.
+    /// Whole cells around a point, twice as wide as high, that take about so many bytes, but at most a
+    /// quarter of the screen.
     pub(super) fn around(&self, (x, y): (u16, u16), bytes: usize, bounds: Rect) -> Rect {
         let (x, y) = (x.min(bounds.right()), y.min(bounds.bottom()));
         let square = |half: u16| {

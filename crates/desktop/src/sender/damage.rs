@@ -42,7 +42,8 @@ impl Copy {
         self.to.height() > BAND
     }
 
-    /// The same as copies of a few lines of cells, in an order in which none overwrites what a later one reads.
+    /// The same as copies of a few lines of cells, in an order in which none overwrites what a later one
+    /// reads.
     fn bands(&self) -> Vec<Self> {
         let first = self.to.top() / BAND;
         let last = (self.to.bottom() - 1) / BAND;
@@ -164,8 +165,8 @@ impl Damage {
         }
     }
 
-    /// Begins an update when the last has been sent and the server is not in the middle of one, or has been for too
-    /// long.
+    /// Begins an update when the last has been sent and the server is not in the middle of one, or has been
+    /// for too long.
     pub(super) fn begin(&mut self, now: Time) {
         if self.copies.is_empty() && !self.taken && !self.dirty.is_empty() && !self.is_open(now) {
             self.turn = self.dirty.clone();
@@ -173,14 +174,14 @@ impl Damage {
         }
     }
 
-    /// Whether something of the running update lies in `area`, or has been drawn there since, and something of it lies
-    /// elsewhere.
+    /// Whether something of the running update lies in `area`, or has been drawn there since, and something
+    /// of it lies elsewhere.
     pub(super) fn is_divided(&self, now: Time, area: Rect) -> bool {
         self.copies.is_empty() && self.has_rest(area) && self.close_by(now, area).meets(area)
     }
 
-    /// A rectangle to encode, outside the area that `conflicts` if there is one, and near the pointer or not as `focus`
-    /// says.
+    /// A rectangle to encode, outside the area that `conflicts` if there is one, and near the pointer or not
+    /// as `focus` says.
     pub(super) fn next_rect(
         &self,
         now: Time,
@@ -200,8 +201,8 @@ impl Damage {
         if focus.first { near().or_else(rest) } else { rest().or_else(near) }
     }
 
-    /// Where to look for what is near: what was drawn since the update began need not wait for its end. But only as
-    /// long as others have their share beside it, or the update would never end.
+    /// Where to look for what is near: what was drawn since the update began need not wait for its end. But
+    /// only as long as others have their share beside it, or the update would never end.
     fn close_by(&self, now: Time, area: Rect) -> &Region {
         if self.is_open(now) || !self.has_rest(area) { &self.turn } else { &self.dirty }
     }

@@ -41,7 +41,8 @@ struct Sent {
     rect: Rect,
 }
 
-/// A copy, and the items whose pixels it needs of which the client may not have some, as ranges in their order.
+/// A copy, and the items whose pixels it needs of which the client may not have some, as ranges in their
+/// order.
 #[derive(Debug)]
 struct Copied {
     sent: Sent,
@@ -87,8 +88,8 @@ impl Flights {
 
     /// An item goes into the message being filled.
     pub(super) fn sent(&mut self, item: u64, to: Rect, reads: Option<Rect>) {
-        // A cell that a copy cuts is the copy's as a whole. Kept so, since a smaller screen may leave just the part
-        // that the copy has not written.
+        // A cell that a copy cuts is the copy's as a whole. Kept so, since a smaller screen may leave just
+        // the part that the copy has not written.
         let writes = whole_cells(to, Rect::sized(u16::MAX, u16::MAX));
         if let Some(from) = reads {
             self.need(from);
@@ -150,9 +151,9 @@ impl Flights {
         Some(self.lose_all(vec![self.copies[at].sent]))
     }
 
-    /// The client does not have these items, nor will it carry out the copies that build on them (DT-51): the cells to
-    /// send. Else each of those copies would be refused a round trip later, when others build on it in turn: after one
-    /// loss a window that is scrolled without a pause would stand still.
+    /// The client does not have these items, nor will it carry out the copies that build on them (DT-51): the
+    /// cells to send. Else each of those copies would be refused a round trip later, when others build on it
+    /// in turn: after one loss a window that is scrolled without a pause would stand still.
     fn lose_all(&mut self, mut lost: Vec<Sent>) -> Vec<Rect> {
         self.last_loss = lost.iter().map(|sent| sent.item).max().max(self.last_loss);
         let first = lost.iter().map(|sent| sent.item).min().unwrap_or(u64::MAX);
@@ -194,8 +195,8 @@ impl Flights {
         self.doubt.meeting(from).chain(cut).any(|(place, _)| self.doubt.get(place))
     }
 
-    /// Items have been lost not long ago, before `next`: a copy of a large area, which is refused as a whole for one cell that
-    /// is missing, and sent as pixels, is better sent as several.
+    /// Items have been lost not long ago, before `next`: a copy of a large area, which is refused as a whole
+    /// for one cell that is missing, and sent as pixels, is better sent as several.
     pub(super) fn are_fragile(&self, next: u64) -> bool {
         self.last_loss.is_some_and(|item| next < item + FRAGILE)
     }
@@ -259,8 +260,8 @@ impl Flight {
 const MAX_UNDER_WAY: usize = 1 << 14;
 /// Copies that are remembered. A client answers within a round trip.
 const MAX_COPIES: usize = 1 << 10;
-/// Items for which losses are expected after one: some seconds of scrolling. Cut, a copy of the screen takes 300 bytes
-/// and not 25.
+/// Items for which losses are expected after one: some seconds of scrolling. Cut, a copy of the screen takes
+/// 300 bytes and not 25.
 const FRAGILE: u64 = 1 << 12;
 /// What is remembered of the items that a copy needs: a screen that was sent as a whole is one range.
 const MAX_RANGES: usize = 32;

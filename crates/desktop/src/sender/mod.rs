@@ -1,8 +1,9 @@
 //! The heart of the server's gateway: what an RFB server draws becomes screen messages.
 //!
-//! *In:* events of an RFB client ([`Sender::rfb`]); what became of messages; the client's refreshes. *Out:* screen
-//! messages and fences ([`Sender::poll`]), and marks ([`Sender::control`]). What has changed is kept as an area of
-//! a shadow screen and encoded when the transport has room, so nothing is ever queued that is not the newest.
+//! *In:* events of an RFB client ([`Sender::rfb`]); what became of messages; the client's refreshes. *Out:*
+//! screen messages and fences ([`Sender::poll`]), and marks ([`Sender::control`]). What has changed is kept
+//! as an area of a shadow screen and encoded when the transport has room, so nothing is ever queued that is
+//! not the newest.
 //!
 //! Invariant: the client's screen, once all that was handed out has arrived, equals the shadow outside
 //! `Damage::dirty`, as it was before the queued copies; that is why copies go first. Where a cell is lossy it
@@ -71,14 +72,15 @@ impl Default for SenderConfig {
 
 /// Sends a screen. The contract:
 ///
-/// 1. Give each event of the RFB client to [`rfb`](Self::rfb), and send the control message that may come back.
-/// 2. While the transport has room, [`poll`](Self::poll) and hand what comes to the screen stream at once and in
-///    order: messages, and fences between them.
-/// 3. Tell [`outcome`](Self::outcome) of every message. In the order latest, messages without `keep` should be
-///    given up as soon as they are lost, those named by [`superseded`](Self::superseded) at any time; in
+/// 1. Give each event of the RFB client to [`rfb`](Self::rfb), and send the control message that may come
+///    back.
+/// 2. While the transport has room, [`poll`](Self::poll) and hand what comes to the screen stream at once and
+///    in order: messages, and fences between them.
+/// 3. Tell [`outcome`](Self::outcome) of every message. In the order latest, messages without `keep` should
+///    be given up as soon as they are lost, those named by [`superseded`](Self::superseded) at any time; in
 ///    other orders none should.
-/// 4. Send what [`control`](Self::control) returns, and give REFRESH and UNABLE to [`refresh`](Self::refresh) and
-///    [`unable`](Self::unable).
+/// 4. Send what [`control`](Self::control) returns, and give REFRESH and UNABLE to [`refresh`](Self::refresh)
+///    and [`unable`](Self::unable).
 /// 5. [`point`](Self::point) may be told at any time, or never.
 /// 6. Poll again after each of these, and at [`next_deadline`](Self::next_deadline).
 #[derive(Debug)]
@@ -170,8 +172,8 @@ impl Sender {
         self.config.budget
     }
 
-    /// Messages are as long as this from now on, within what [`SenderConfig::budget`] allows: the path takes larger packets, or
-    /// smaller ones. What is ready already stays as it is.
+    /// Messages are as long as this from now on, within what [`SenderConfig::budget`] allows: the path takes
+    /// larger packets, or smaller ones. What is ready already stays as it is.
     pub fn set_budget(&mut self, budget: usize) {
         let budget = budget.clamp(LEAST_BUDGET, MOST_BUDGET);
         if std::mem::replace(&mut self.config.budget, budget) == budget {
@@ -189,8 +191,8 @@ impl Sender {
         &self.stats
     }
 
-    /// An event of the RFB client, and the control message that tells the client of it. Fences, clipboards and
-    /// extensions are between the gateway and its server: they do nothing here.
+    /// An event of the RFB client, and the control message that tells the client of it. Fences, clipboards
+    /// and extensions are between the gateway and its server: they do nothing here.
     ///
     /// # Errors
     /// When it does not fit the shadow, which happens only if events were left out.
@@ -240,7 +242,8 @@ impl Sender {
         })
     }
 
-    /// The client's pointer is here: what is drawn around it is sent before the rest, as far as a few messages go.
+    /// The client's pointer is here: what is drawn around it is sent before the rest, as far as a few
+    /// messages go.
     pub fn point(&mut self, x: u16, y: u16) {
         self.near.point(x, y);
     }
@@ -280,8 +283,8 @@ impl Sender {
         self.flights.superseded()
     }
 
-    /// The client asks for pixels. When that is for a new stream, a new one is to be opened first, and the old one
-    /// reset; outcomes of messages on the old one are not told any more.
+    /// The client asks for pixels. When that is for a new stream, a new one is to be opened first, and the
+    /// old one reset; outcomes of messages on the old one are not told any more.
     pub fn refresh(&mut self, refresh: &Refresh) {
         // DT-40.
         if refresh.restart {
@@ -441,8 +444,8 @@ impl Sender {
         !bundle.ends_update
     }
 
-    /// What the message is to begin with, or to go on with: what a person looks at, as far as others do not wait for
-    /// too long.
+    /// What the message is to begin with, or to go on with: what a person looks at, as far as others do not
+    /// wait for too long.
     fn focus(&mut self, now: Time, bundle: &Bundle) -> Focus {
         let Some(pointer) = self.near.pointer().filter(|_| !self.damage.is_nothing()) else {
             return Focus::NOWHERE;

@@ -28,7 +28,8 @@ impl Near {
         self.pointer
     }
 
-    /// Whether what is near goes first in a message, as both wait. `led` says whether what is in it already is near.
+    /// Whether what is near goes first in a message, as both wait. `led` says whether what is in it already
+    /// is near.
     pub(super) fn goes_first(&mut self, led: Option<bool>) -> bool {
         let first = self.ahead < SHARE;
         if led.unwrap_or(first) {

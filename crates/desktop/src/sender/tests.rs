@@ -408,8 +408,8 @@ fn the_lossless_refresh_comes_after_everything_else() {
     assert!(shown.has(rect(0, 0, 640, 480)) && shown.sender.is_at_rest(), "nothing else is left");
 }
 
-/// Milliseconds until a client 50 ms away has what was drawn at (40, 40) 200 ms after a change of the whole screen, at
-/// 2 Mbit/s with so many bytes waiting in front.
+/// Milliseconds until a client 50 ms away has what was drawn at (40, 40) 200 ms after a change of the whole
+/// screen, at 2 Mbit/s with so many bytes waiting in front.
 fn in_virtual_time(pointer: Option<(u16, u16)>, queue: usize) -> u64 {
     let mut shown = Shown::new(Order::Fenced);
     if let Some((x, y)) = pointer {
@@ -517,8 +517,8 @@ struct Scrolled {
     screen: u64,
 }
 
-/// Lines of text come from below, 60 a second for three seconds, in the order latest, over a path of 50 ms each way that
-/// loses every `loss`th message. In the end the client has all of it.
+/// Lines of text come from below, 60 a second for three seconds, in the order latest, over a path of 50 ms
+/// each way that loses every `loss`th message. In the end the client has all of it.
 fn scrolled(loss: Option<u64>) -> Scrolled {
     const WAY: Duration = Duration::from_millis(50);
     let mut rng = Rng::new(3);
@@ -585,9 +585,9 @@ fn due<T>(under_way: &mut VecDeque<(Time, T)>, now: Time) -> Option<(Time, T)> {
 
 #[test]
 fn scrolling_goes_on_by_copies_after_a_loss() {
-    // DT-32, DT-33, DT-35, DT-51: of 180 copies each one after the first loss was refused, and nothing was made up for until
-    // the scrolling ended. Now the first loss costs a round trip's copies and the screen as pixels, and each later one,
-    // when copies are cut into bands, a part of that.
+    // DT-32, DT-33, DT-35, DT-51: of 180 copies each one after the first loss was refused, and nothing was
+    // made up for until the scrolling ended. Now the first loss costs a round trip's copies and the screen as
+    // pixels, and each later one, when copies are cut into bands, a part of that.
     let fine = scrolled(None);
     assert_eq!((fine.lost, fine.copies, fine.refused), (0, 180, 0));
     for loss in [300, 100] {

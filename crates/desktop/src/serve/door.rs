@@ -43,8 +43,8 @@ pub(crate) async fn admit(
 ) -> Result<Admitted, Turned> {
     let result = hear(connection, gate, terms, name).await;
     match &result {
-        // Its own words for each reason: they tell whoever knows the right password no more than the code does, and
-        // save the others an evening.
+        // Its own words for each reason: they tell whoever knows the right password no more than the code
+        // does, and save the others an evening.
         Err(Turned::Denied(denial)) => {
             // DT-50: what passes is told apart from what does not.
             let code = if denial.is_final() { code::DENIED } else { code::LATER };
@@ -135,5 +135,6 @@ fn words(denial: &Denial) -> String {
 /// For who has none.
 pub(crate) const NO_KEY: &[u8] = b"show a key (a client certificate)";
 
-/// How long a client may take to show its credential, on a machine that is busy otherwise, too: who waits is in nobody's way.
+/// How long a client may take to show its credential, on a machine that is busy otherwise, too: who waits is
+/// in nobody's way.
 const PATIENCE: Duration = Duration::from_secs(10);

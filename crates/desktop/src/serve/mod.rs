@@ -1,14 +1,15 @@
 //! The server's gateway: a viewer of the VNC server, a server to viewers' gateways.
 //!
-//! *In:* the VNC server's updates; clients' input. *Out:* screen messages for each client as its connection has
-//! room; commands for the VNC server. Parts: `vnc` keeps up the connection to the VNC server, `stage` holds
-//! what it shows and what each client has not been told, `door` lets clients in, `session` serves one.
+//! *In:* the VNC server's updates; clients' input. *Out:* screen messages for each client as its connection
+//! has room; commands for the VNC server. Parts: `vnc` keeps up the connection to the VNC server, `stage`
+//! holds what it shows and what each client has not been told, `door` lets clients in, `session` serves one.
 //!
-//! A client whose key is authorised never waits for one whose key is not: each kind has places of its own, at the door and
-//! behind it, and whoever comes next to the door takes the place of whoever waits there longest and has shown nothing.
+//! A client whose key is authorised never waits for one whose key is not: each kind has places of its own, at
+//! the door and behind it, and whoever comes next to the door takes the place of whoever waits there longest
+//! and has shown nothing.
 //!
-//! Invariants: nothing is queued but what the transport is about to send; what clients may not do is dropped here,
-//! whatever they claim; when the VNC server goes away its last picture stays, and it is tried again.
+//! Invariants: nothing is queued but what the transport is about to send; what clients may not do is dropped
+//! here, whatever they claim; when the VNC server goes away its last picture stays, and it is tried again.
 
 mod door;
 mod row;
@@ -112,7 +113,8 @@ impl Serve {
     /// Outside of a tokio runtime with timers and I/O.
     pub fn start(config: ServeConfig) -> Result<Self, ServeError> {
         let fingerprint = config.identity.fingerprint();
-        // Every client has a key, so that a token can be exchanged for it. Which keys are welcome the gate says.
+        // Every client has a key, so that a token can be exchanged for it. Which keys are welcome the gate
+        // says.
         let server = ServerConfig::new(config.identity, &[ALPN])
             .and_then(|server| server.with_client_auth(ClientAuth::Mandatory))
             .expect("the protocol has a name, and TLS is ours")
@@ -293,7 +295,8 @@ async fn wait<T, O: Ord + Clone>(visit: impl Future<Output = T>, place: Option<S
     }
 }
 
-/// Connections at a time, those still in their handshake included: for viewers there is room whoever else is there.
+/// Connections at a time, those still in their handshake included: for viewers there is room whoever else is
+/// there.
 fn connections(viewers: usize) -> usize {
     let settled = viewers.saturating_add(at_the_door(viewers)).saturating_mul(2);
     settled.saturating_mul(2)

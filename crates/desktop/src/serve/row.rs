@@ -3,7 +3,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use quickset::places::{Place, Places};
 use tokio::sync::oneshot;
 
-/// A few places of one kind, shared among owners: who comes takes one, if need be that of another, who hears of it.
+/// A few places of one kind, shared among owners: who comes takes one, if need be that of another, who hears
+/// of it.
 #[derive(Debug)]
 pub(crate) struct Row<O> {
     places: Mutex<Places<O, oneshot::Sender<()>>>,
@@ -12,7 +13,8 @@ pub(crate) struct Row<O> {
     yields: Yields,
 }
 
-/// When all places are taken, whose is the next one's, beside those of whoever has more than that one would have.
+/// When all places are taken, whose is the next one's, beside those of whoever has more than that one would
+/// have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Yields {
     /// That of whoever has been there for the longest: nobody has a reason to stay long.

@@ -313,7 +313,8 @@ async fn show(
             Screen { connection, seat, stream, outcomes, flying: Flying::default(), rests: false };
         tokio::select! {
             error = screen.run() => return error,
-            // DT-4. Nothing of the new epoch may go to the old stream, and no outcome of the old one to the sender.
+            // DT-4. Nothing of the new epoch may go to the old stream, and no outcome of the old one to the
+            // sender.
             () = restart.notified() => screen.stream.reset(code::RESTART),
         }
         drop(screen);
@@ -373,14 +374,14 @@ impl Screen<'_> {
         }
     }
 
-    /// Hands over messages while there is room. When there is more to come: how little has to be unsent before it is
-    /// time to look again.
+    /// Hands over messages while there is room. When there is more to come: how little has to be unsent
+    /// before it is time to look again.
     fn fill(&mut self) -> Result<Option<u64>, LinkError> {
         let stats = self.connection.stats();
         let in_flight = usize::try_from(stats.in_flight).unwrap_or(usize::MAX);
         let rtt = stats.rtt.max(TICK);
-        // What waits to be sent, or sent again, may take a few milliseconds at the present rate, not more, or it would
-        // be old when it leaves.
+        // What waits to be sent, or sent again, may take a few milliseconds at the present rate, not more, or
+        // it would be old when it leaves.
         let rate = in_flight.saturating_mul(QUEUE.as_micros() as usize) / rtt.as_micros() as usize;
         self.seat.sender().set_budget(budget(&stats));
         let queue = LEAST_ROOM.max(self.seat.sender().budget() * 2).saturating_add(rate);
@@ -432,8 +433,8 @@ impl Screen<'_> {
         Ok(low)
     }
 
-    /// DT-36: that the screen has come to rest is to be told, and what it came to rest by may be nothing that was sent: the
-    /// fate of the last message, or that what has rested is without loss already.
+    /// DT-36: that the screen has come to rest is to be told, and what it came to rest by may be nothing that
+    /// was sent: the fate of the last message, or that what has rested is without loss already.
     fn look_for_rest(&mut self) {
         let rests = self.seat.sender().is_at_rest();
         if rests && !self.rests {
@@ -547,8 +548,8 @@ const REPLIES: usize = 16;
 const LONG: Duration = Duration::from_secs(3600);
 /// The resolution of timers.
 const TICK: Duration = Duration::from_millis(1);
-/// Bytes that may wait to be sent, however slow the path: a burst of a dozen packets, and the longest message.
-/// What a packet has besides a screen message: headers of packet and frame, and the seal.
+/// Bytes that may wait to be sent, however slow the path: a burst of a dozen packets, and the longest
+/// message. What a packet has besides a screen message: headers of packet and frame, and the seal.
 const PACKET_OVERHEAD: usize = 50;
 const LEAST_ROOM: usize = 16 << 10;
 /// How long they may wait at the present rate.

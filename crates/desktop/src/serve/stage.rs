@@ -15,9 +15,9 @@ use crate::wishes::Wishes;
 
 /// What the VNC server shows, and who watches. Clones are handles of the same one.
 ///
-/// It outlives connections to the VNC server: the last picture stays. Each client has a [`Sender`] of its own, which
-/// knows what that client has not been sent yet, and some flags for what goes on the control stream: nothing that
-/// grows while a client does not read.
+/// It outlives connections to the VNC server: the last picture stays. Each client has a [`Sender`] of its
+/// own, which knows what that client has not been sent yet, and some flags for what goes on the control
+/// stream: nothing that grows while a client does not read.
 #[derive(Clone, Debug)]
 pub(crate) struct Stage {
     state: Arc<Mutex<State>>,
@@ -365,8 +365,8 @@ impl State {
 }
 
 impl Layouts {
-    /// A size takes the place of one before it that was not told; answers are told each, as many as a client that reads
-    /// leaves waiting.
+    /// A size takes the place of one before it that was not told; answers are told each, as many as a client
+    /// that reads leaves waiting.
     fn push(&mut self, layout: Layout) {
         if self.0.back().is_some_and(|last| last.reason != ResizeReason::ThisClient) {
             self.0.pop_back();

@@ -198,7 +198,8 @@ impl Vnc {
                 };
                 left.start = left.end - rest.len();
                 if more {
-                    // Everybody else has a turn, whatever is ready here: the stage is got only while nobody is at it.
+                    // Everybody else has a turn, whatever is ready here: the stage is got only while nobody
+                    // is at it.
                     sleep(TURN).await;
                 }
             }
@@ -256,8 +257,8 @@ struct Clip {
 }
 
 impl Session<'_> {
-    /// Takes in what has come, for a moment: 16 bytes are enough for another size of the screen or a copy of all of
-    /// it, and a read has thousands of them. True when there is more.
+    /// Takes in what has come, for a moment: 16 bytes are enough for another size of the screen or a copy of
+    /// all of it, and a read has thousands of them. True when there is more.
     fn feed(&mut self, input: &mut &[u8]) -> Result<bool, Error> {
         let until = Instant::now() + MOMENT;
         while Instant::now() < until {
@@ -435,8 +436,8 @@ const MOMENT: Duration = Duration::from_millis(5);
 const TURN: Duration = Duration::from_millis(1);
 /// Bytes that may wait for a VNC server that does not read, before what viewers do waits.
 const MOST_WAITING: usize = 1 << 20;
-/// Before it is not read from, either: more than that and the longest text. Some servers do not read while they write,
-/// and each would wait for the other; but one that never reads must not be answered for ever.
+/// Before it is not read from, either: more than that and the longest text. Some servers do not read while
+/// they write, and each would wait for the other; but one that never reads must not be answered for ever.
 const MOST_ANSWERS: usize = 8 << 20;
 
 #[cfg(test)]

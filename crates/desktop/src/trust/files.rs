@@ -119,8 +119,8 @@ impl Folder {
     }
 }
 
-/// The identity in the PEM file `path` (certificate and key), which is made when it is missing. Of several who make
-/// it at the same time, all get the same.
+/// The identity in the PEM file `path` (certificate and key), which is made when it is missing. Of several
+/// who make it at the same time, all get the same.
 ///
 /// # Errors
 /// See [`FileError`]; a file that is there is never replaced.
@@ -175,9 +175,9 @@ pub fn read_secret(path: &Path) -> Result<String, FileError> {
     }
 }
 
-/// Whether an open file of a secret is closed to others, by the rule and in the words of all of ours: others read or change
-/// nothing, and the group changes nothing. It may read what is root's: so an administrator gives a key to servers that have
-/// given up being root.
+/// Whether an open file of a secret is closed to others, by the rule and in the words of all of ours: others
+/// read or change nothing, and the group changes nothing. It may read what is root's: so an administrator
+/// gives a key to servers that have given up being root.
 ///
 /// # Errors
 /// [`FileError::Open`] with the command that closes it; [`FileError::Io`].
@@ -213,8 +213,8 @@ pub(super) fn read(path: &Path, closed: Closed) -> Result<Option<String>, FileEr
     Ok(Some(text))
 }
 
-/// Adds a line to a file that only its owner can read, and that is made when it is missing. One write at the end of
-/// the file: of several who do so at the same time, none loses its line.
+/// Adds a line to a file that only its owner can read, and that is made when it is missing. One write at the
+/// end of the file: of several who do so at the same time, none loses its line.
 pub(super) fn append(path: &Path, line: &str) -> Result<(), FileError> {
     debug_assert!(!line.contains('\n'), "it is one line");
     let mut options = OpenOptions::new();

@@ -61,7 +61,8 @@ pub enum Denial {
     /// The password or token is wrong, or the token was used before.
     #[error("the password or token is wrong, or the token was used before")]
     WrongSecret,
-    /// It shows a password or token as versions before did, from which whoever poses as a server could find it.
+    /// It shows a password or token as versions before did, from which whoever poses as a server could find
+    /// it.
     #[error("this server takes passwords and tokens by SPAKE2 only: the viewer's quickset is too old")]
     Older,
     /// Its share of the exchange is none.
@@ -92,8 +93,8 @@ impl Gate {
         Self { authorized, password, state }
     }
 
-    /// A gate for the server with the key `server`; with a token, for the user to pass on, when nobody could come
-    /// in without.
+    /// A gate for the server with the key `server`; with a token, for the user to pass on, when nobody could
+    /// come in without.
     ///
     /// # Errors
     /// When the authorised keys cannot be read.
@@ -116,8 +117,8 @@ impl Gate {
         if self.authorized.contains(client.key)? { Ok(By::Key) } else { Err(Denial::UnknownKey) }
     }
 
-    /// Answers a client that says that it knows a secret. There is an answer whether there is such a secret here or not, and in
-    /// the same time.
+    /// Answers a client that says that it knows a secret. There is an answer whether there is such a secret
+    /// here or not, and in the same time.
     ///
     /// # Errors
     /// See [`Denial`].
@@ -176,7 +177,8 @@ impl Gate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Judges a client whose secret is none of ours. The token of an earlier connection, shown again by its owner, does no harm.
+    /// Judges a client whose secret is none of ours. The token of an earlier connection, shown again by its
+    /// owner, does no harm.
     fn without_secret(&self, client: &Credentials) -> Result<By, Denial> {
         self.judge(client).map_err(|denial| match denial {
             Denial::UnknownKey => Denial::WrongSecret,

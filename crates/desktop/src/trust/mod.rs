@@ -3,11 +3,11 @@
 //! *In:* files in a [`Folder`] or named by the user, fingerprints that TLS has proved, proofs of clients.
 //! *Out:* an identity, a [`Verdict`] on a server, by what a client comes in ([`By`]) or a [`Denial`].
 //!
-//! Invariants: a server is never trusted silently once its key differs from the known one; a secret is never sent, nor
-//! anything on which guesses could be tried: who poses as the other end can try one guess in each exchange ([`Secret::ask`]);
-//! secrets are compared in constant time, and are in no `Debug` and no log; a file with
-//! a secret that others can read is refused. Files are written atomically: whole new ones by a link, lines by one
-//! append. Nothing here opens a socket; the clock is an argument.
+//! Invariants: a server is never trusted silently once its key differs from the known one; a secret is never
+//! sent, nor anything on which guesses could be tried: who poses as the other end can try one guess in each
+//! exchange ([`Secret::ask`]); secrets are compared in constant time, and are in no `Debug` and no log; a
+//! file with a secret that others can read is refused. Files are written atomically: whole new ones by a
+//! link, lines by one append. Nothing here opens a socket; the clock is an argument.
 
 mod authorized;
 mod files;

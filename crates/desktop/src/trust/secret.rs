@@ -8,7 +8,8 @@ use spake2::{Ed25519Group, Identity, Password, Spake2};
 
 /// What both ends know besides keys: a password, or a token. Only what is derived from it is kept.
 ///
-/// It is stretched with the server's fingerprint as salt, so that whoever breaks into one server finds no password of others.
+/// It is stretched with the server's fingerprint as salt, so that whoever breaks into one server finds no
+/// password of others.
 #[derive(Clone)]
 pub struct Secret([u8; 32]);
 
@@ -43,9 +44,9 @@ pub struct Expected(hmac::Key);
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 
-/// The proof that one end of a TLS connection has the key that both have if they know the same [`Secret`]: a MAC over key
-/// material that only the two ends of just this connection have (RFC 8446 §7.5). Somebody in between has other key material on
-/// each side.
+/// The proof that one end of a TLS connection has the key that both have if they know the same [`Secret`]: a
+/// MAC over key material that only the two ends of just this connection have (RFC 8446 §7.5). Somebody in
+/// between has other key material on each side.
 #[derive(Clone, Copy)]
 pub struct Proof([u8; Proof::SIZE]);
 
@@ -81,13 +82,15 @@ impl Secret {
         Self(bytes)
     }
 
-    /// Begins an exchange as a client. Whoever answers learns whether one guess is right, and nothing to try others on.
+    /// Begins an exchange as a client. Whoever answers learns whether one guess is right, and nothing to try
+    /// others on.
     pub fn ask(&self) -> (Asking, Share) {
         let (state, share) = Spake2::start_a(&Password::new(self.0), &client(), &server());
         (Asking(state), share.try_into().expect("a side and a point"))
     }
 
-    /// Answers a client's share as a server, on the connection with this key material. `None` when it is not one.
+    /// Answers a client's share as a server, on the connection with this key material. `None` when it is not
+    /// one.
     pub fn answer(&self, share: &Share, exported: &Exported) -> Option<(Answer, Expected)> {
         let (state, ours) = Spake2::<Ed25519Group>::start_b(&Password::new(self.0), &client(), &server());
         let key = confirming(state, share)?;
@@ -105,7 +108,8 @@ impl Secret {
 }
 
 impl Asking {
-    /// The client's proof, if the server has shown its own. Who has not is shown none: it would be an answer to one more guess.
+    /// The client's proof, if the server has shown its own. Who has not is shown none: it would be an answer
+    /// to one more guess.
     pub fn hear(self, answer: &Answer, exported: &Exported) -> Option<Proof> {
         let key = confirming(self.0, &answer.share)?;
         answer.proof.is_of(&key, Role::Server, exported).then(|| Proof::new(&key, Role::Client, exported))
@@ -249,8 +253,8 @@ pub type Exported = [u8; 32];
 /// What the key material is exported for.
 pub const LABEL: &[u8] = b"EXPORTER-quickset-desktop-proof";
 
-/// Rounds of PBKDF2 (RFC 8018 §5.2), some 100 ms: the client alone pays them for each server, and who has broken into a server
-/// for each guess. OWASP recommends 600,000.
+/// Rounds of PBKDF2 (RFC 8018 §5.2), some 100 ms: the client alone pays them for each server, and who has
+/// broken into a server for each guess. OWASP recommends 600,000.
 const WORK: u32 = 600_000;
 /// Crockford's: no i, l, o, u.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";

@@ -1,4 +1,5 @@
-//! Files that are broken or open, servers that change, secrets that are wrong, and all of it at the same time.
+//! Files that are broken or open, servers that change, secrets that are wrong, and all of it at the same
+//! time.
 
 use std::fs;
 use std::net::IpAddr;
@@ -203,8 +204,8 @@ fn authorised_keys_are_read_anew_and_broken_lines_let_nobody_in() {
     assert_eq!(mode(many.path()), 0o600);
 }
 
-/// Whether a client with `ours` and a server with `theirs` find that they know the same, each on its end of a connection: what
-/// the client finds, and what the server finds when the client shows what it has.
+/// Whether a client with `ours` and a server with `theirs` find that they know the same, each on its end of a
+/// connection: what the client finds, and what the server finds when the client shows what it has.
 fn exchange(ours: &Secret, theirs: &Secret, ends: [Exported; 2]) -> (bool, bool) {
     let (asking, share) = ours.ask();
     let (answer, expected) = theirs.answer(&share, &ends[1]).unwrap();
@@ -248,7 +249,8 @@ fn proofs_are_of_one_exchange_and_of_one_end() {
         assert!(!expected.is(&Proof::from_bytes(wrong), &exported), "byte {i}");
         wrong[i] ^= 1;
     }
-    // A share that is handed back has the other side's mark, and one that is changed is no point or leads elsewhere.
+    // A share that is handed back has the other side's mark, and one that is changed is no point or leads
+    // elsewhere.
     assert!(secret.answer(&answer.share, &exported).is_none());
     for i in 0..share.len() {
         let (asking, mut share) = secret.ask();
@@ -258,7 +260,8 @@ fn proofs_are_of_one_exchange_and_of_one_end() {
     }
 }
 
-/// DT-53: whoever poses as the server hears one share, whatever it does: that is the same for all secrets, so that it can only guess.
+/// DT-53: whoever poses as the server hears one share, whatever it does: that is the same for all secrets, so
+/// that it can only guess.
 #[test]
 fn an_impostor_has_one_guess_and_is_shown_nothing_when_it_is_wrong() {
     let (secret, exported) = (Secret::password("right", key(1)), [7; 32]);
@@ -357,8 +360,8 @@ fn of_many_with_the_same_token_one_comes_in() {
     assert_eq!(came, 1);
 }
 
-/// Two connections of one client at once, as when the first is believed to be lost: the token is used up between the answer to the
-/// second and its proof.
+/// Two connections of one client at once, as when the first is believed to be lost: the token is used up
+/// between the answer to the second and its proof.
 #[test]
 fn a_client_whose_token_was_used_by_itself_meanwhile_comes_in_by_its_key() {
     let scratch = Scratch::new();

@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 /// How often secrets may be tried: per address, and over all.
 ///
-/// A try is counted as wrong when it [begins](Self::begin), so that many at the same time gain nothing; one that
-/// was right is [taken back](Self::right). Clients with an authorised key try nothing, and are never held up. Nor is an
-/// address where one was right by what others try elsewhere, or whoever guesses without end would keep all out whose
-/// connection breaks off.
+/// A try is counted as wrong when it [begins](Self::begin), so that many at the same time gain nothing; one
+/// that was right is [taken back](Self::right). Clients with an authorised key try nothing, and are never
+/// held up. Nor is an address where one was right by what others try elsewhere, or whoever guesses without
+/// end would keep all out whose connection breaks off.
 #[derive(Debug, Default)]
 pub struct Tries {
     by_address: BTreeMap<IpAddr, Wrong>,

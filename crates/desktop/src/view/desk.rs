@@ -12,8 +12,9 @@ use crate::wishes::Wishes;
 
 /// The desktop as viewers are shown it, and who watches.
 ///
-/// It outlives connections to the server: the last picture stays. For each viewer there is what it has not been
-/// told yet: an area and some flags, never pixels or messages, so that one that does not read costs nothing more.
+/// It outlives connections to the server: the last picture stays. For each viewer there is what it has not
+/// been told yet: an area and some flags, never pixels or messages, so that one that does not read costs
+/// nothing more.
 #[derive(Debug)]
 pub(crate) struct Desk {
     state: Mutex<State>,
@@ -212,7 +213,8 @@ impl Desk {
         !self.lock().viewers.is_empty()
     }
 
-    /// There is no session with the server, for this reason; the next one, if there is one, tells the name again.
+    /// There is no session with the server, for this reason; the next one, if there is one, tells the name
+    /// again.
     pub(crate) fn set_away(&self, reason: &str, again: bool) {
         let mut state = self.lock();
         for viewer in state.wishes.give_up() {

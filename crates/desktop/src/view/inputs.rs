@@ -8,8 +8,8 @@ use crate::message::{Clipboard, Input};
 
 /// What viewers do, on its way to the server: bounded, in order, and gone when there is no server.
 ///
-/// While the link is down nothing is kept: what somebody typed at a picture that stands still must not arrive a
-/// minute later.
+/// While the link is down nothing is kept: what somebody typed at a picture that stands still must not arrive
+/// a minute later.
 #[derive(Debug, Default)]
 pub(crate) struct Inputs {
     state: Mutex<State>,
@@ -38,8 +38,8 @@ pub(crate) enum Act {
 impl Inputs {
     /// Adds an act; false when there is nobody to take it.
     ///
-    /// A pointer that only moved replaces one before it: the way between is of no interest. Changes of buttons all
-    /// stay (DT-10).
+    /// A pointer that only moved replaces one before it: the way between is of no interest. Changes of
+    /// buttons all stay (DT-10).
     pub(crate) fn push(&self, act: Act) -> bool {
         let mut state = self.lock();
         if !state.open {

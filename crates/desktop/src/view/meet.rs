@@ -145,8 +145,8 @@ impl Meeting {
 
     /// Connects, makes sure of the server, and is let in.
     ///
-    /// A server seen for the first time is written down only when it has let us in, and when it has proved to know
-    /// our secret too if we have one: who does not know it cannot slip in between even then.
+    /// A server seen for the first time is written down only when it has let us in, and when it has proved to
+    /// know our secret too if we have one: who does not know it cannot slip in between even then.
     pub(crate) async fn meet(&mut self) -> Result<Met, MeetError> {
         let addresses = place::look_up(&self.server, self.last).await.map_err(|e| self.no_name(e))?;
         let connection = self.connect_any(&addresses).await?;
@@ -255,8 +255,8 @@ impl Meeting {
         }
     }
 
-    /// Whether a handshake failed because the key is not the one expected: it does not tell which it is, so that takes
-    /// another connection, on which we show nothing.
+    /// Whether a handshake failed because the key is not the one expected: it does not tell which it is, so
+    /// that takes another connection, on which we show nothing.
     async fn judge(
         &self,
         address: SocketAddr,
@@ -368,8 +368,8 @@ fn client_config(trust: Trust, link: &LinkConfig) -> ClientConfig {
     if link.key_log { config.with_key_log() } else { config }
 }
 
-/// Who answered tells more than a host where nobody listens, that more than who is silent, and that more than an address to which
-/// there is no way, as there is often none of IPv6.
+/// Who answered tells more than a host where nobody listens, that more than who is silent, and that more than
+/// an address to which there is no way, as there is often none of IPv6.
 fn telling(error: &ConnectError) -> u8 {
     match error {
         ConnectError::Failed(Closed::Unreachable(refusal)) if refusal.obstacle == Obstacle::Port => 2,

@@ -1,13 +1,13 @@
 //! The viewer's gateway: a VNC server on this machine to unmodified viewers, a client of the far gateway.
 //!
-//! *In:* local TCP connections of viewers; the link. *Out:* updates for viewers, their input for the link. Parts:
-//! `meet` connects and makes sure of the server, `uplink` keeps the session up and draws, `desk` holds what
-//! viewers are shown and what each has not been told, `viewer` serves one of them, `telling` is what it is told at one time,
-//! encoded while the desk is others', `owner` says which are let in, `pointer` paints the pointer for those that do not,
-//! `inputs` is what they do.
+//! *In:* local TCP connections of viewers; the link. *Out:* updates for viewers, their input for the link.
+//! Parts: `meet` connects and makes sure of the server, `uplink` keeps the session up and draws, `desk` holds
+//! what viewers are shown and what each has not been told, `viewer` serves one of them, `telling` is what it
+//! is told at one time, encoded while the desk is others', `owner` says which are let in, `pointer` paints
+//! the pointer for those that do not, `inputs` is what they do.
 //!
-//! Invariants: the last picture stays when the link is down, and what is typed then is dropped; a viewer that does
-//! not read costs an area, not a queue; a batch of 1.5 ms becomes one update.
+//! Invariants: the last picture stays when the link is down, and what is typed then is dropped; a viewer that
+//! does not read costs an area, not a queue; a batch of 1.5 ms becomes one update.
 
 mod desk;
 mod inputs;
@@ -46,9 +46,9 @@ use viewer::Viewer;
 pub struct ViewConfig {
     /// The far gateway, HOST:PORT.
     pub server: String,
-    /// Where viewers connect. Of those on this machine, without a password, the user's own and root's are let in, and on
-    /// systems where it cannot be found out whose they are there has to be one. Those of other machines are let in by
-    /// nothing but their address, so it should be one of the loopback.
+    /// Where viewers connect. Of those on this machine, without a password, the user's own and root's are let
+    /// in, and on systems where it cannot be found out whose they are there has to be one. Those of other
+    /// machines are let in by nothing but their address, so it should be one of the loopback.
     pub listen: SocketAddr,
     /// Whom to believe to be the server.
     pub trust: ServerTrust,
@@ -127,8 +127,8 @@ impl View {
         self.address
     }
 
-    /// What becomes of the session with the server, from the start on; the first time this is called. What is not taken is
-    /// forgotten beyond the first few.
+    /// What becomes of the session with the server, from the start on; the first time this is called. What is
+    /// not taken is forgotten beyond the first few.
     pub fn news(&mut self) -> Option<mpsc::Receiver<ViewNews>> {
         self.news.take()
     }

@@ -4,10 +4,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use quickset_rfb::Security;
 use tokio::net::TcpStream;
 
-/// What a viewer has to show. Where viewers must know a password it is that. Otherwise those on this machine are let in
-/// whose connection belongs to the user of this gateway, or to root, who may do all that anyway: a port of the loopback is
-/// there for all users of the machine, and stock viewers have nothing else to show. Viewers on other machines come in when
-/// the gateway listens to other machines.
+/// What a viewer has to show. Where viewers must know a password it is that. Otherwise those on this machine
+/// are let in whose connection belongs to the user of this gateway, or to root, who may do all that anyway: a
+/// port of the loopback is there for all users of the machine, and stock viewers have nothing else to show.
+/// Viewers on other machines come in when the gateway listens to other machines.
 pub(super) async fn demand(socket: &TcpStream, password: &Security) -> io::Result<Security> {
     if *password != Security::None {
         return Ok(password.clone());
@@ -39,7 +39,8 @@ enum Whose {
 }
 
 fn whose(here: SocketAddr, viewer: SocketAddr) -> Whose {
-    // Of tables that are not there nothing is known. IPv6 first: an IPv4 viewer of a socket of both is in either.
+    // Of tables that are not there nothing is known. IPv6 first: an IPv4 viewer of a socket of both is in
+    // either.
     let tables =
         ["/proc/net/tcp6", "/proc/net/tcp"].map(|path| std::fs::read_to_string(path).unwrap_or_default());
     let user = |near, far| tables.iter().find_map(|table| owner(table, near, far));
@@ -49,9 +50,9 @@ fn whose(here: SocketAddr, viewer: SocketAddr) -> Whose {
     }
 }
 
-/// The user of the socket at `near` that is connected with `far`, in a table of Linux's (proc_net(5)). Only of one that is
-/// open at its end: what was closed is listed as root's for as long as it lingers, and what was sent before it was closed
-/// would be taken for root's.
+/// The user of the socket at `near` that is connected with `far`, in a table of Linux's (proc_net(5)). Only
+/// of one that is open at its end: what was closed is listed as root's for as long as it lingers, and what
+/// was sent before it was closed would be taken for root's.
 fn owner(table: &str, near: SocketAddr, far: SocketAddr) -> Option<u32> {
     table.lines().skip(1).find_map(|line| {
         // sl local remote st queues timer retransmissions uid timeout inode

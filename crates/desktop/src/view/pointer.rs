@@ -2,8 +2,8 @@ use quickset_rfb::{Cursor, Framebuffer, Rect};
 
 use super::desk::State;
 
-/// Where the pointer is painted on the screen of a viewer that cannot be told its shape (RFC 6143 §7.8.1: without the
-/// pseudo-encoding it is up to the server to draw it).
+/// Where the pointer is painted on the screen of a viewer that cannot be told its shape (RFC 6143 §7.8.1:
+/// without the pseudo-encoding it is up to the server to draw it).
 #[derive(Debug, Default)]
 pub(super) struct Painted {
     at: Option<(u16, u16)>,
@@ -11,8 +11,8 @@ pub(super) struct Painted {
 }
 
 impl Painted {
-    /// Puts the pointer where it is now, or nowhere when it is not `wanted`: what is to be drawn again for that, which is
-    /// where it was and where it is.
+    /// Puts the pointer where it is now, or nowhere when it is not `wanted`: what is to be drawn again for
+    /// that, which is where it was and where it is.
     pub(super) fn follow(&mut self, desk: &State, wanted: bool, other_shape: bool) -> [Rect; 2] {
         let at = desk.pointer.filter(|_| wanted && desk.cursor.is_some());
         if at == self.at && !(other_shape && wanted) {
@@ -37,7 +37,8 @@ impl Painted {
     }
 }
 
-/// A screen with the pointer on it, or without. When this is dropped the screen is as it was, for everybody else.
+/// A screen with the pointer on it, or without. When this is dropped the screen is as it was, for everybody
+/// else.
 #[derive(Debug)]
 pub(super) struct Shown<'a> {
     pub(super) screen: &'a mut Framebuffer,

@@ -11,8 +11,8 @@ use crate::clip::Way;
 
 /// What a viewer is told at one time, as it was when the desk was looked at.
 ///
-/// The desk is everybody's, and to pack a screen takes some fifty times as long as to copy it: so it is copied while the
-/// desk is looked at, and [`write`](Self::write) encodes it when others have their turn.
+/// The desk is everybody's, and to pack a screen takes some fifty times as long as to copy it: so it is
+/// copied while the desk is looked at, and [`write`](Self::write) encodes it when others have their turn.
 #[derive(Debug, Default)]
 pub(super) struct Telling {
     bell: bool,

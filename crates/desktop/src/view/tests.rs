@@ -318,7 +318,8 @@ fn shapes_lamps_names_and_beeps_reach_everybody_late_comers_too() {
     assert_eq!((person.said.last().unwrap().as_str(), person.bells), ("name another", 1));
 }
 
-/// 3 by 2 pixels that point with the middle one of the lower row, of which the corners of the upper row are seen through.
+/// 3 by 2 pixels that point with the middle one of the lower row, of which the corners of the upper row are
+/// seen through.
 fn cross(colour: u32) -> Cursor {
     let pixels = (0..6).map(|n| colour + n).collect();
     Cursor { width: 3, height: 2, hot_x: 1, hot_y: 1, pixels, mask: vec![0b0100_0000, 0b1110_0000] }

@@ -318,8 +318,8 @@ impl Drawing<'_> {
         }
     }
 
-    /// Draws a message, and those that are there already, for a moment: twenty bytes are enough for another size of the
-    /// screen, or to paint all of it.
+    /// Draws a message, and those that are there already, for a moment: twenty bytes are enough for another
+    /// size of the screen, or to paint all of it.
     fn draw(
         &mut self,
         first: &quickset::Message,

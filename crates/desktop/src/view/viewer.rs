@@ -24,8 +24,8 @@ use crate::message::{Clipboard, Input};
 
 /// An unmodified viewer on a local connection.
 ///
-/// At most one update is on its way to it: what changes meanwhile is an area at the [`Desk`]. A viewer that knows
-/// RFB's fences says with its answers when it has drawn one.
+/// At most one update is on its way to it: what changes meanwhile is an area at the [`Desk`]. A viewer that
+/// knows RFB's fences says with its answers when it has drawn one.
 #[derive(Debug)]
 pub(crate) struct Viewer {
     rfb: Server,
@@ -138,8 +138,8 @@ impl Viewer {
                             heard += n;
                             let fed = self.feed(&input[..n]);
                             if fed.is_err() {
-                                // It may be the reason why it is refused; but who does not read is not waited for,
-                                // with all that it holds down.
+                                // It may be the reason why it is refused; but who does not read is not waited
+                                // for, with all that it holds down.
                                 let said = timeout(LAST_WORDS, to.write_all(self.rfb.output())).await;
                                 said.unwrap_or(Ok(()))?;
                             }
@@ -178,7 +178,8 @@ impl Viewer {
                 self.seat.dirty(bounds);
             }
             ServerEvent::Features(features) => self.on_features(features),
-            // To whom all changes come without requests, one for changes asks for nothing, and least of all for less.
+            // To whom all changes come without requests, one for changes asks for nothing, and least of all
+            // for less.
             ServerEvent::Request { incremental: true, .. } if self.continuous.is_some() => {}
             ServerEvent::Request { incremental, rect } => {
                 if !incremental {
@@ -237,7 +238,8 @@ impl Viewer {
             Extended::Provide(text) => self.clipboard(Clipboard::Paste(text.unwrap_or_default())),
             Extended::Request(formats) if formats.text() => {
                 self.asked = true;
-                // Twelve bytes ask for a megabyte: it is given once, when what was told before has been taken.
+                // Twelve bytes ask for a megabyte: it is given once, when what was told before has been
+                // taken.
                 let here = self.seat.look(|desk, news| {
                     let here = desk.text.is_some();
                     if here {

@@ -1,5 +1,5 @@
-//! Real programs: an X server, terminals and windows; both gateways over a path that loses 1 % and takes 50 ms each
-//! way; a viewer of our own and TigerVNC's on another X server. `cargo xtask e2e` runs it.
+//! Real programs: an X server, terminals and windows; both gateways over a path that loses 1 % and takes 50
+//! ms each way; a viewer of our own and TigerVNC's on another X server. `cargo xtask e2e` runs it.
 //!
 //! Each test lasts QUICKSET_E2E_SECONDS (10) and some; QUICKSET_BIN names another command to test.
 
@@ -264,9 +264,9 @@ impl Scene {
         }
     }
 
-    /// Xvnc draws the pointer into the screen of a viewer that does not know where it is. So all of them put it into
-    /// the same place, the gateway through TigerVNC's viewer, which has to see it move, and without a window manager
-    /// takes no notice of anything before it was given the focus and a click.
+    /// Xvnc draws the pointer into the screen of a viewer that does not know where it is. So all of them put
+    /// it into the same place, the gateway through TigerVNC's viewer, which has to see it move, and without a
+    /// window manager takes no notice of anything before it was given the focus and a click.
     async fn agree_on_the_pointer(&mut self) {
         let (x, y) = (self.place.x + 790, self.place.y + 590);
         for near in [5, 0] {

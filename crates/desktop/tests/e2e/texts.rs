@@ -1,4 +1,5 @@
-//! Texts that are copied in a program on one display and pasted in one on the other, through TigerVNC on both sides.
+//! Texts that are copied in a program on one display and pasted in one on the other, through TigerVNC on both
+//! sides.
 
 use std::time::{Duration, Instant};
 

@@ -1,10 +1,11 @@
-//! Page flips across a path with losses, between both gateways as `quickset` runs them: how long it takes from when a VNC server
-//! is told to draw a page of text until a viewer has all of it. `cargo xtask flips` runs it, and prints a row for each loss and
-//! order.
+//! Page flips across a path with losses, between both gateways as `quickset` runs them: how long it takes
+//! from when a VNC server is told to draw a page of text until a viewer has all of it. `cargo xtask flips`
+//! runs it, and prints a row for each loss and order.
 //!
-//! The orders of a row's loss take turns, each with a desktop, gateways and a link of its own, so that what else the machine does
-//! meets them alike. QUICKSET_FLIPS, …_LINK, …_LOSS, …_ORDER and …_BINARY say how many flips, over which link, which losses (with blanks between
-//! them) and orders (with commas), and which command; …_JSON names a file for the rows.
+//! The orders of a row's loss take turns, each with a desktop, gateways and a link of its own, so that what
+//! else the machine does meets them alike. QUICKSET_FLIPS, …_LINK, …_LOSS, …_ORDER and …_BINARY say how many
+//! flips, over which link, which losses (with blanks between them) and orders (with commas), and which
+//! command; …_JSON names a file for the rows.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
@@ -54,7 +55,8 @@ struct Row {
     /// Sorted.
     times: Vec<Duration>,
     counts: Counts,
-    /// By how much packets left the link later than it says, at the 99th percentile: then times are those of the machine.
+    /// By how much packets left the link later than it says, at the 99th percentile: then times are those of
+    /// the machine.
     late: Duration,
 }
 

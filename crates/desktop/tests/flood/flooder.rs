@@ -112,7 +112,8 @@ fn hellos() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// What looks like a first packet from outside (RFC 9000 §17.2.2): version 1, two ids of eight bytes, no token.
+/// What looks like a first packet from outside (RFC 9000 §17.2.2): version 1, two ids of eight bytes, no
+/// token.
 fn noise(rng: &mut Rng) -> [u8; 1200] {
     let mut packet = [0; 1200];
     rng.fill(&mut packet[..64]);

@@ -1,7 +1,9 @@
-//! Servers under a flood of first packets, as `quickset` runs them: does whoever is new get in? `cargo xtask flood` runs it.
+//! Servers under a flood of first packets, as `quickset` runs them: does whoever is new get in? `cargo xtask
+//! flood` runs it.
 //!
-//! The flood comes over the loopback from many addresses of it, from a process on a core of its own; a part of it are hellos
-//! that open, and a part is noise in their form. Nothing of it leaves the machine, and it ends after a minute at the latest.
+//! The flood comes over the loopback from many addresses of it, from a process on a core of its own; a part
+//! of it are hellos that open, and a part is noise in their form. Nothing of it leaves the machine, and it
+//! ends after a minute at the latest.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
@@ -42,7 +44,8 @@ struct Plan {
     /// First packets a second.
     rate: u64,
     tries: usize,
-    /// How long a newcomer may take in 19 of 20 tries, beside the round trips, of which there is hardly anything here.
+    /// How long a newcomer may take in 19 of 20 tries, beside the round trips, of which there is hardly
+    /// anything here.
     within: Duration,
 }
 

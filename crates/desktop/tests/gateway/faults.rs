@@ -210,8 +210,8 @@ async fn a_vnc_server_that_asks_for_much_work_with_few_bytes_locks_nobody_out() 
     far.kill().await;
 }
 
-/// RFC 6143 has no limits here. Names and pointers are for the eye and end nothing, however large; and where a screen cannot be
-/// shown, viewers read why.
+/// RFC 6143 has no limits here. Names and pointers are for the eye and end nothing, however large; and where
+/// a screen cannot be shown, viewers read why.
 #[tokio::test]
 async fn limits_of_ours_are_told_to_viewers_and_end_no_more_than_they_must() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,4 +1,5 @@
-//! Both gateways over the loopback, between a VNC server and viewers of our own: what goes wrong, and what must not.
+//! Both gateways over the loopback, between a VNC server and viewers of our own: what goes wrong, and what
+//! must not.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 

@@ -6,7 +6,8 @@ use super::person::Person;
 use super::scene::{Home, Setting, join};
 use super::vnc::Vnc;
 
-/// What the gateway says to a viewer of the user `nobody` that sends these bytes in bash's `printf` and stays, or leaves.
+/// What the gateway says to a viewer of the user `nobody` that sends these bytes in bash's `printf` and
+/// stays, or leaves.
 fn nobody_hears(port: u16, says: &str, leaves: bool) -> Option<Vec<u8>> {
     let rest = if leaves { "exec 3>&-" } else { "timeout 20 cat <&3" };
     let script = format!("exec 3<>/dev/tcp/127.0.0.1/{port}; printf '{says}' >&3; {rest}");

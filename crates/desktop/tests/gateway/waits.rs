@@ -1,5 +1,5 @@
-//! How long a person waits across a slow link while much is to be sent. Real time: the bounds are those of a machine
-//! that has other things to do.
+//! How long a person waits across a slow link while much is to be sent. Real time: the bounds are those of a
+//! machine that has other things to do.
 
 use std::time::Duration;
 
@@ -115,7 +115,8 @@ async fn near_the_pointer(order: Order) {
         println!(
             "{order}: drawn at the pointer {drawn:?}, part at the pointer {part:?}, the whole screen {whole:?}"
         );
-        // A machine that was busy otherwise is looked at for longer; what has no place of its own never gets it.
+        // A machine that was busy otherwise is looked at for longer; what has no place of its own never gets
+        // it.
         if n + 1 >= TRIALS && drawn * 2 < whole && part * 2 < whole {
             return;
         }
@@ -159,8 +160,8 @@ async fn a_long_text_does_not_hold_up_the_pointer() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_long_text_and_the_refresh_share_the_link() {
-    // DT-26, DT-47: the picture is exact long before the text is there, which takes four seconds of the link, and the text
-    // comes.
+    // DT-26, DT-47: the picture is exact long before the text is there, which takes four seconds of the link,
+    // and the text comes.
     let mut scene = Scene::set(Order::Fenced).await;
     let film = scene.films[0][..200 * 200].to_vec();
     scene.vnc.tell(Draw::Text("x".repeat(1 << 20)));

@@ -141,7 +141,8 @@ async fn silent_strangers_are_in_nobodys_way() {
     assert_eq!(far.stats.totals().clients, 2);
 }
 
-/// More viewers than there is room for, all with one key: the newest of them looks, and so does whoever has another.
+/// More viewers than there is room for, all with one key: the newest of them looks, and so does whoever has
+/// another.
 #[tokio::test]
 async fn viewers_make_room_for_newer_ones_of_their_key_and_for_other_keys() {
     let (home, vnc) = (Home::new(), Vnc::start(16, 16).await);

@@ -1,5 +1,5 @@
-//! A screen drawn at random, sent over a channel that loses and reorders as far as the fences allow, arrives: in
-//! all orders, with every seed. `QUICKSET_SEED` replays one, `QUICKSET_SEEDS` says how many to try.
+//! A screen drawn at random, sent over a channel that loses and reorders as far as the fences allow, arrives:
+//! in all orders, with every seed. `QUICKSET_SEED` replays one, `QUICKSET_SEEDS` says how many to try.
 
 #![expect(clippy::unwrap_used, reason = "what the tests are made of")]
 
@@ -101,8 +101,8 @@ fn demand(rng: &mut Rng) -> FromClient {
 
 #[test]
 fn whatever_is_asked_for_and_however_late_screens_are_equal_at_rest() {
-    // DT-29, DT-35, DT-40: with answers that take their time, demands without a reason, and messages given up that
-    // must arrive.
+    // DT-29, DT-35, DT-40: with answers that take their time, demands without a reason, and messages given up
+    // that must arrive.
     for order in ORDERS {
         for seed in seeds(40) {
             let mut rng = Rng::new(seed);

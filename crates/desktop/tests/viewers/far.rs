@@ -142,7 +142,8 @@ pub(crate) fn shape(cursor: &Cursor) -> Shape {
     shape
 }
 
-/// The shape of the pointer of a VNC server at a place. TigerVNC's has none for a viewer that did not move it there.
+/// The shape of the pointer of a VNC server at a place. TigerVNC's has none for a viewer that did not move it
+/// there.
 pub(crate) async fn shape_at(far: &mut Person, (x, y): (u16, u16)) -> Result<Shape, String> {
     far.rfb.pointer(0, x - 5, y).unwrap();
     far.rfb.pointer(0, x, y).unwrap();

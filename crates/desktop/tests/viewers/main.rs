@@ -1,8 +1,9 @@
-//! The gateways between programs of others: their viewers in front, their servers behind, over loopback. `cargo xtask
-//! viewers` runs it, and prints a table. What a program cannot do is in [`ROWS`], with the reason.
+//! The gateways between programs of others: their viewers in front, their servers behind, over loopback.
+//! `cargo xtask viewers` runs it, and prints a table. What a program cannot do is in [`ROWS`], with the
+//! reason.
 //!
-//! QUICKSET_VIEWERS names the rows to play, with commas between them; QUICKSET_NOVNC is the folder of a newer noVNC;
-//! QUICKSET_BIN names another command to test.
+//! QUICKSET_VIEWERS names the rows to play, with commas between them; QUICKSET_NOVNC is the folder of a newer
+//! noVNC; QUICKSET_BIN names another command to test.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 

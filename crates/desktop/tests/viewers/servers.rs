@@ -1,4 +1,5 @@
-//! Servers of others behind the gateways, and viewers of our own: one in front of the gateways, one past them.
+//! Servers of others behind the gateways, and viewers of our own: one in front of the gateways, one past
+//! them.
 
 use std::net::{SocketAddr, TcpListener};
 use std::process::Command;

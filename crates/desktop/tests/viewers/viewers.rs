@@ -152,8 +152,9 @@ impl Scene {
         .await
     }
 
-    /// The pointer of the desktop here goes to a place, and the viewer has the focus. TigerVNC's servers paint it into the
-    /// picture of whoever did not put it where it is: so each of our own viewers says the same.
+    /// The pointer of the desktop here goes to a place, and the viewer has the focus. TigerVNC's servers
+    /// paint it into the picture of whoever did not put it where it is: so each of our own viewers says the
+    /// same.
     async fn point(&mut self, x: u16, y: u16) {
         for near in [3, 0] {
             self.here.rfb.pointer(0, x - near, y - near).unwrap();
@@ -238,7 +239,8 @@ pub(crate) async fn typed(windows: &Windows, people: &mut [&mut Person], keys: &
     .await
 }
 
-/// One of our own that has no pointer of its own: the gateway paints it, as TigerVNC's server does for such a viewer.
+/// One of our own that has no pointer of its own: the gateway paints it, as TigerVNC's server does for such a
+/// viewer.
 async fn without_cursor(inner: &Display, windows: &Windows, gateways: &Gateways, folder: &Folder) -> Found {
     let config = || {
         let mut config = ClientConfig::default();

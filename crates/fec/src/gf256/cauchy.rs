@@ -3,8 +3,8 @@
 //!
 //! Row i of Reed-Solomon is the sum of s_j / (x_j + y), with x_j = j and y = 255 - i. Take eight sources at a
 //! time, at the points 8q + t, t < 8, and let P be the polynomial of degree below 8 through them. The product
-//! N(z) = Π (z + t) is linear, so that N(y + 8q + t) does not depend on t, and its derivative is a constant N'.
-//! Lagrange's formula then reads
+//! N(z) = Π (z + t) is linear, so that N(y + 8q + t) does not depend on t, and its derivative is a constant
+//! N'. Lagrange's formula then reads
 //!
 //! > Σ s_(8q+t) / (8q + t + y) = P(y) · N' / N(y + 8q)
 //!
@@ -51,13 +51,15 @@ pub(super) struct Rows<'a> {
     /// Where this is how.
     pub(super) fours: Option<Fours>,
     pub(super) sums: [Option<Sum<'a>>; POINTS],
-    /// If it is not empty, what would be written is multiplied with this matrix first: as many rows and columns as sums.
+    /// If it is not empty, what would be written is multiplied with this matrix first: as many rows and
+    /// columns as sums.
     pub(super) then: &'a [u8],
     /// With `fours` only.
     pub(super) heads: Option<RowsOfHeads<'a>>,
 }
 
-/// The same rows for bytes of all sources that lie elsewhere. They are few, and the multipliers are there already.
+/// The same rows for bytes of all sources that lie elsewhere. They are few, and the multipliers are there
+/// already.
 pub(super) struct RowsOfHeads<'a> {
     pub(super) heads: Heads<'a>,
     /// What becomes their place, by y.
@@ -122,8 +124,8 @@ pub(super) fn add(kernel: Kernel, sums: &mut [&mut [u8]], rows: &[u8], columns: 
     }
 }
 
-/// Writes the products of `matrix`, by rows, one for each sum, with what [`add`] would write, in one pass. False, and
-/// nothing done, if that cannot be done.
+/// Writes the products of `matrix`, by rows, one for each sum, with what [`add`] would write, in one pass.
+/// False, and nothing done, if that cannot be done.
 pub(super) fn add_then(
     kernel: Kernel,
     sums: &mut [&mut [u8]],
@@ -161,8 +163,8 @@ pub(super) fn add_then(
     true
 }
 
-/// Writes to the first bytes of `sums`, as many as heads have, the rows times the heads of the sources, and to those behind
-/// them what [`add`] would.
+/// Writes to the first bytes of `sums`, as many as heads have, the rows times the heads of the sources, and
+/// to those behind them what [`add`] would.
 pub(super) fn add_split(
     kernel: Kernel,
     sums: &mut [&mut [u8]],
@@ -289,8 +291,9 @@ impl<'a> Columns<'a> {
         self.shortest
     }
 
-    /// The next `bytes` bytes at or before `at`, which every source has. The last ones may have been done before, where
-    /// what is written does not depend on what is there: that is faster than a part of a vector of each source.
+    /// The next `bytes` bytes at or before `at`, which every source has. The last ones may have been done
+    /// before, where what is written does not depend on what is there: that is faster than a part of a vector
+    /// of each source.
     #[inline]
     pub(super) fn strip(&self, at: usize, bytes: usize) -> Option<Range<usize>> {
         if at + bytes <= self.shortest {

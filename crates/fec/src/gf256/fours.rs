@@ -1,10 +1,11 @@
-//! The transform of `gf256::cauchy` for four rows and one: of four sources at a time, with nine multiplications, where
-//! the plain sum takes twenty. Four rows alone take eight.
+//! The transform of `gf256::cauchy` for four rows and one: of four sources at a time, with nine
+//! multiplications, where the plain sum takes twenty. Four rows alone take eight.
 //!
-//! As there, but with sources 4q + t, t < 4, of which P is the polynomial of degree below 4, and four rows that differ
-//! in their low two bits only, for all of which the weight is the same. A fifth row of another four has a weight of its
-//! own. Points are counted from its y: at 0 a polynomial is its constant coefficient, which is there already. So for
-//! each four sources the weighted coefficients are added up, and the first a second time with the other weight.
+//! As there, but with sources 4q + t, t < 4, of which P is the polynomial of degree below 4, and four rows
+//! that differ in their low two bits only, for all of which the weight is the same. A fifth row of another
+//! four has a weight of its own. Points are counted from its y: at 0 a polynomial is its constant
+//! coefficient, which is there already. So for each four sources the weighted coefficients are added up, and
+//! the first a second time with the other weight.
 
 use super::cauchy::{Columns, POINTS, normed, vanishing};
 use super::{inv, mul};
@@ -36,8 +37,8 @@ pub(super) struct Factors {
 }
 
 impl Fours {
-    /// Of the rows with these low bits of their y in a group of eight, if the method is for them and has a weight for
-    /// all sources, and faster than any other.
+    /// Of the rows with these low bits of their y in a group of eight, if the method is for them and has a
+    /// weight for all sources, and faster than any other.
     pub(super) fn new(group: usize, seen: u8, columns: &Columns<'_>) -> Option<Self> {
         let (lower, upper) = (seen & 15, seen >> FOUR);
         let is_upper = upper.count_ones() > lower.count_ones();
@@ -80,7 +81,8 @@ impl Fours {
     }
 }
 
-/// Whether it is faster for so many rows than the plain sum, and than the transform of eight: as measured with AVX-512.
+/// Whether it is faster for so many rows than the plain sum, and than the transform of eight: as measured
+/// with AVX-512.
 fn is_worth(rows: usize, sources: usize) -> bool {
     rows >= 3 && sources >= 4
 }

@@ -189,7 +189,8 @@ impl Kernel {
         cauchy::add(self, sums, rows, columns);
     }
 
-    /// The same behind the first bytes of `sums`, as many as heads of the sources have, and to those bytes that of the heads.
+    /// The same behind the first bytes of `sums`, as many as heads of the sources have, and to those bytes
+    /// that of the heads.
     pub(crate) fn columns_split(
         self,
         sums: &mut [&mut [u8]],
@@ -199,8 +200,8 @@ impl Kernel {
         cauchy::add_split(self, sums, rows, sources);
     }
 
-    /// The product of `matrix` with what [`columns`](Self::columns) would write, where both can be done in one pass;
-    /// false if nothing was done.
+    /// The product of `matrix` with what [`columns`](Self::columns) would write, where both can be done in
+    /// one pass; false if nothing was done.
     pub(crate) fn columns_then(
         self,
         sums: &mut [&mut [u8]],
@@ -235,7 +236,8 @@ impl Kernel {
         }
     }
 
-    /// The coefficients of symbols `first`, `first` + 1, ... in the random linear code's repair symbol with `seed`.
+    /// The coefficients of symbols `first`, `first` + 1, ... in the random linear code's repair symbol with
+    /// `seed`.
     pub(crate) fn hashes(self, seed: u64, first: u64, out: &mut [u8]) {
         match self.0 {
             #[cfg(all(target_arch = "x86_64", wide))]

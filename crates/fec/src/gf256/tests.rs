@@ -41,7 +41,8 @@ fn the_first_repair_symbol_has_the_coefficients_of_the_specification() {
     assert_eq!((cauchy(255, 0), cauchy(0, 255), cauchy(200, 55), cauchy(200, 100)), (None, None, None, None));
 }
 
-/// Sources in two parts: each kernel, all numbers of rows and of sources around those for which there is a way of its own.
+/// Sources in two parts: each kernel, all numbers of rows and of sources around those for which there is a
+/// way of its own.
 #[test]
 fn heads_that_lie_apart_are_encoded_with_their_sources() {
     let counts = [1, 2, 3, 4, 5, 8, 11, 25, 84, 100, 101];
@@ -220,7 +221,8 @@ proptest! {
     }
 }
 
-/// All sets of rows that are done by fours, and one more source than fours that are taken two vectors at a time.
+/// All sets of rows that are done by fours, and one more source than fours that are taken two vectors at a
+/// time.
 #[test]
 fn four_rows_and_one_agree_with_the_definition() {
     for set in (0..256_u32).filter(|set| set.count_ones() >= 3) {
@@ -279,8 +281,8 @@ fn check_cauchy(seed: u64, lengths: &[usize], rows: &[u8]) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// As decoding has it: the sources that came, some left out, then a matrix; also where the sums are shorter or longer
-    /// than a strip, and the rows in any order.
+    /// As decoding has it: the sources that came, some left out, then a matrix; also where the sums are
+    /// shorter or longer than a strip, and the rows in any order.
     #[test]
     fn a_product_of_a_product_agrees_with_both(
         seed: u64,

@@ -12,9 +12,9 @@ use crate::symbols::{NotTaken, Symbols, trimmed};
 
 /// A window of symbols, and the blocks in it of which repair symbols came.
 ///
-/// It is used as [`online::Decoder`](crate::online::Decoder) is. A block leaves with its first symbol, so that a
-/// window should be two blocks wide. Of a block that is complete the bytes are forgotten with the next repair symbol of it;
-/// that its symbols came is not.
+/// It is used as [`online::Decoder`](crate::online::Decoder) is. A block leaves with its first symbol, so
+/// that a window should be two blocks wide. Of a block that is complete the bytes are forgotten with the next
+/// repair symbol of it; that its symbols came is not.
 ///
 /// ```
 /// use quickset_fec::ldpc::{Block, Decoder};
@@ -67,8 +67,8 @@ struct Open {
 }
 
 impl Decoder {
-    /// Nothing has come yet. Memory is taken as symbols come. `max_unknowns` limits elimination: where more source
-    /// symbols of a block are missing, those are recovered that single checks give.
+    /// Nothing has come yet. Memory is taken as symbols come. `max_unknowns` limits elimination: where more
+    /// source symbols of a block are missing, those are recovered that single checks give.
     pub fn new(limits: Limits) -> Self {
         Self {
             symbols: Symbols::new(limits.window, limits.symbol_size),
@@ -118,7 +118,8 @@ impl Decoder {
         Ok(Source::New)
     }
 
-    /// Takes repair symbol `index` of a block. The last symbol of the block counts as seen, and moves the window.
+    /// Takes repair symbol `index` of a block. The last symbol of the block counts as seen, and moves the
+    /// window.
     pub fn repair(&mut self, block: &Block, index: u64, data: &[u8]) -> Result<Repair, Fault> {
         if data.len() > self.symbols.size() {
             return Err(Fault::TooLong);
@@ -154,12 +155,13 @@ impl Decoder {
         Ok(outcome)
     }
 
-    /// Forgets the bytes of a block of which nothing is missing: no other has a symbol of it. What is held of a path without
-    /// losses is the open block then.
+    /// Forgets the bytes of a block of which nothing is missing: no other has a symbol of it. What is held of
+    /// a path without losses is the open block then.
     fn spend(&mut self, block: &Block) {
         let (first, last) = (block.first(), block.last());
         let is_open = self.blocks.get(&first).is_none_or(|state| state.open.is_some());
-        // Most often all of a block are there when its first repair symbol comes; those that it was given up with are not.
+        // Most often all of a block are there when its first repair symbol comes; those that it was given up
+        // with are not.
         if !is_open
             && self.recovered.is_empty()
             && !self.symbols.is_spent(first)
@@ -174,8 +176,8 @@ impl Decoder {
         !self.busy.is_empty()
     }
 
-    /// Works on the payload of missing symbols that are determined, until it has added `budget` bytes, and the sum for
-    /// one missing symbol more at most. Returns how many it was.
+    /// Works on the payload of missing symbols that are determined, until it has added `budget` bytes, and
+    /// the sum for one missing symbol more at most. Returns how many it was.
     pub fn work(&mut self, budget: usize) -> usize {
         let mut spent = 0;
         while spent < budget {
@@ -226,8 +228,8 @@ impl Decoder {
         self.symbols.len_of(sid).is_some()
     }
 
-    /// What decoding has cost. Row operations are changes of the sums that rows and segments keep, or of a word in
-    /// elimination, and what making a matrix takes in such.
+    /// What decoding has cost. Row operations are changes of the sums that rows and segments keep, or of a
+    /// word in elimination, and what making a matrix takes in such.
     pub fn cost(&self) -> Cost {
         self.cost
     }
@@ -262,7 +264,8 @@ impl Decoder {
         for sid in block.first()..=block.last() {
             match self.symbols.len_of(sid) {
                 Some(held) if held > len => return Err(Fault::Short),
-                // Of a complete block that left the window with its first symbols: without its bytes sums would be wrong.
+                // Of a complete block that left the window with its first symbols: without its bytes sums
+                // would be wrong.
                 Some(_) if self.symbols.is_spent(sid) => return Err(Fault::Overlap),
                 Some(_) => {}
                 None => drop(missing.insert((sid - block.first()) as u32)),
@@ -303,8 +306,8 @@ impl Decoder {
         }
     }
 
-    /// Slots that are taken: by symbols held and those that are missing in open blocks, for they may be recovered, and
-    /// by repair symbols.
+    /// Slots that are taken: by symbols held and those that are missing in open blocks, for they may be
+    /// recovered, and by repair symbols.
     fn taken(&self) -> usize {
         let open = self.blocks.values().filter_map(|state| state.open.as_ref());
         let stored = open.map(|open| {
@@ -366,7 +369,8 @@ impl Sink<'_> {
 }
 
 impl Open {
-    /// One step of a job, which goes back to the front if there is more to do. Returns how many bytes it took.
+    /// One step of a job, which goes back to the front if there is more to do. Returns how many bytes it
+    /// took.
     fn work(&mut self, mut job: Job, mut sink: Sink<'_>, budget: usize) -> usize {
         let (matrix, repairs) = (&self.system.matrix, &self.repairs);
         let bytes =
@@ -402,6 +406,6 @@ impl fmt::Debug for Decoder {
     }
 }
 
-/// Row operations that take as long as what a block needs for each of its symbols before anything is known of it: the
-/// draws of its column, and its places in the lists.
+/// Row operations that take as long as what a block needs for each of its symbols before anything is known of
+/// it: the draws of its column, and its places in the lists.
 const OPENING: u64 = 24;

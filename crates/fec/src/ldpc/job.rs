@@ -9,8 +9,8 @@ use crate::symbols::{Symbols, lines};
 
 /// Sums of some segments, and sums of these sums, which are missing symbols.
 pub(super) struct Job {
-    /// Source symbols, ascending, that were missing when it was made: they are left out, for the sums of sums do not
-    /// need them, though they may have come since.
+    /// Source symbols, ascending, that were missing when it was made: they are left out, for the sums of sums
+    /// do not need them, though they may have come since.
     missing: Vec<u32>,
     segments: Vec<Segment>,
     sums: Vec<Vec<u8>>,

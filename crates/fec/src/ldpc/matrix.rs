@@ -1,7 +1,8 @@
 //! The parity check matrix of a block.
 
-/// The left side, in which columns are source symbols; the right side, a staircase, needs no memory. Row i says that
-/// repair symbol i is the sum of repair symbol i - 1 and of the source symbols whose columns have a 1 in the row.
+/// The left side, in which columns are source symbols; the right side, a staircase, needs no memory. Row i
+/// says that repair symbol i is the sum of repair symbol i - 1 and of the source symbols whose columns have a
+/// 1 in the row.
 pub(super) struct Matrix {
     /// Columns that have a 1, row by row.
     rows: Vec<u32>,
@@ -17,7 +18,8 @@ impl Matrix {
         let mut random = Minimal::new(seed);
         // Rows and columns of the ones.
         let mut ones: Vec<(u32, u32)> = Vec::with_capacity((WEIGHT * k).max(2 * m) as usize);
-        // A stock of row numbers, each about equally often, from which columns draw: it makes rows equally heavy.
+        // A stock of row numbers, each about equally often, from which columns draw: it makes rows equally
+        // heavy.
         let mut stock: Vec<u32> = (0..WEIGHT * k).map(|h| h % m).collect();
         let mut drawn = 0;
         for column in 0..k {
@@ -39,7 +41,8 @@ impl Matrix {
                 ones.push((row, column));
             }
         }
-        // A row with one source symbol would only repeat it, or the repair symbol before. There are few symbols then.
+        // A row with one source symbol would only repeat it, or the repair symbol before. There are few
+        // symbols then.
         let mut light = vec![(0, u32::MAX); m as usize];
         for &(row, column) in &ones {
             let (weight, last) = &mut light[row as usize];
@@ -77,8 +80,8 @@ impl Matrix {
     }
 }
 
-/// The second numbers of all pairs, those with the same first number together and in the order in which they come, and where
-/// those of each of the `n` first numbers end.
+/// The second numbers of all pairs, those with the same first number together and in the order in which they
+/// come, and where those of each of the `n` first numbers end.
 fn grouped<I: Iterator<Item = (u32, u32)>>(n: u32, pairs: impl Fn() -> I) -> (Vec<u32>, Vec<u32>) {
     // Where the next of each goes.
     let mut next = vec![0; n as usize + 1];
@@ -125,8 +128,8 @@ impl Minimal {
         Self(u64::from(seed))
     }
 
-    /// A number below `bound`: the state scaled. RFC 5170 divides in floating point, which is exact for bounds that
-    /// occur here, below 2²², and so the same.
+    /// A number below `bound`: the state scaled. RFC 5170 divides in floating point, which is exact for
+    /// bounds that occur here, below 2²², and so the same.
     fn below(&mut self, bound: u32) -> u32 {
         self.0 = self.0 * 16_807 % PRIME;
         (u64::from(bound) * self.0 / PRIME) as u32
@@ -141,7 +144,8 @@ const WEIGHT: u32 = 3;
 mod tests {
     use super::*;
 
-    /// Park and Miller: Random number generators: good ones are hard to find, 1988, page 1195; RFC 5170 has it too.
+    /// Park and Miller: Random number generators: good ones are hard to find, 1988, page 1195; RFC 5170 has
+    /// it too.
     #[test]
     fn the_generator_is_the_minimal_standard() {
         let mut random = Minimal::new(1);
@@ -174,7 +178,8 @@ mod tests {
                 assert!(ones[0] < ones[1] && ones[1] < ones[2], "{ones:?}");
                 assert!(ones.iter().all(|&row| matrix.rows(row, row).contains(&column)));
             }
-            // The stock has each row 3k/m times, but for its last columns, which may not find three rows in it.
+            // The stock has each row 3k/m times, but for its last columns, which may not find three rows in
+            // it.
             let mean = (3 * k).div_ceil(m) as usize;
             let heavy = (0..m).filter(|&row| matrix.rows(row, row).len().abs_diff(mean) > 1).count();
             assert!(heavy <= 3, "{heavy} of {m}");

@@ -1,13 +1,14 @@
 //! LDPC-Staircase: sparse parity checks, for blocks too large for Reed-Solomon.
 //!
-//! A block has k >= 2 source and m >= 3 repair symbols. Repair symbol i is the sum (XOR) of repair symbol i - 1 and of
-//! those source symbols that row i of a random matrix names. Each source symbol is in three rows: encoding reads it
-//! three times, whatever m is. In exchange a block needs some more than k symbols to be decoded: on average 1.3 % more at
-//! k = 500 and m = 50, 2.3 % at 200 and 40, 7.5 % at 100 and 50.
+//! A block has k >= 2 source and m >= 3 repair symbols. Repair symbol i is the sum (XOR) of repair symbol i -
+//! 1 and of those source symbols that row i of a random matrix names. Each source symbol is in three rows:
+//! encoding reads it three times, whatever m is. In exchange a block needs some more than k symbols to be
+//! decoded: on average 1.3 % more at k = 500 and m = 50, 2.3 % at 200 and 40, 7.5 % at 100 and 50.
 //!
-//! The matrix is that of RFC 5170 §5 and RFC 6816 with N1 = 3 and the generator of RFC 5170 §5.7. Departures: the seed
-//! is 1 + (number of the first symbol) mod (2³¹ - 2) and is not sent, the block is neither shortened nor padded, and
-//! there is one symbol a packet. The generator's values are scaled in integers, which gives the same.
+//! The matrix is that of RFC 5170 §5 and RFC 6816 with N1 = 3 and the generator of RFC 5170 §5.7. Departures:
+//! the seed is 1 + (number of the first symbol) mod (2³¹ - 2) and is not sent, the block is neither shortened
+//! nor padded, and there is one symbol a packet. The generator's values are scaled in integers, which gives
+//! the same.
 //!
 //! [`Decoder`] has the same verbs as [`online::Decoder`](crate::online::Decoder).
 
@@ -32,8 +33,8 @@ pub struct Block {
 }
 
 impl Block {
-    /// `sources` symbols, at least 2, from number `first` on, and `repairs` repair symbols, at least 3. Both are below
-    /// 2²⁰.
+    /// `sources` symbols, at least 2, from number `first` on, and `repairs` repair symbols, at least 3. Both
+    /// are below 2²⁰.
     pub fn new(first: u64, sources: u64, repairs: u64) -> Result<Self, BadEquation> {
         if sources < 2 || repairs < 3 {
             return Err(BadEquation::Empty);

@@ -1,9 +1,10 @@
 //! Which missing symbols of a block are determined, and by what: the checks without payload.
 //!
 //! Repair symbols that came cut the rows of the matrix into *segments*: the rows behind one that came, up to
-//! and including the next that came. The sum of a segment's rows has no repair symbols but these two, so that missing
-//! ones never become unknowns. A segment with one missing source symbol gives it (peeling); when that leads no further
-//! and few are missing, Gaussian elimination over the segments gives all that are determined.
+//! and including the next that came. The sum of a segment's rows has no repair symbols but these two, so that
+//! missing ones never become unknowns. A segment with one missing source symbol gives it (peeling); when that
+//! leads no further and few are missing, Gaussian elimination over the segments gives all that are
+//! determined.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -93,8 +94,8 @@ impl System {
         true
     }
 
-    /// All missing symbols that are determined, as jobs in an order in which they can be done. Where more than `limit`
-    /// are missing after peeling, only what peeling gives.
+    /// All missing symbols that are determined, as jobs in an order in which they can be done. Where more
+    /// than `limit` are missing after peeling, only what peeling gives.
     pub(super) fn determine(&mut self, limit: usize) -> Vec<Job> {
         let mut jobs = Vec::new();
         while let Some(end) = self.ready.pop() {

@@ -87,7 +87,8 @@ fn repair_symbols_are_a_staircase() {
     }
 }
 
-/// The source symbols that the checks and what came determine: dense elimination over all of source and repair symbols.
+/// The source symbols that the checks and what came determine: dense elimination over all of source and
+/// repair symbols.
 fn determined(block: &Block, sources: &BTreeSet<u32>, repairs: &BTreeSet<u32>) -> BTreeSet<u32> {
     let (k, matrix) = (block.sources, block.matrix());
     let mut rows: Vec<BTreeSet<u32>> = Vec::new();
@@ -118,7 +119,8 @@ fn determined(block: &Block, sources: &BTreeSet<u32>, repairs: &BTreeSet<u32>) -
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// In whatever order symbols come, exactly those are recovered that are determined, and work can be cut anywhere.
+    /// In whatever order symbols come, exactly those are recovered that are determined, and work can be cut
+    /// anywhere.
     #[test]
     fn recovers_what_is_determined(
         k in 2..60_u64,
@@ -184,7 +186,8 @@ proptest! {
     }
 }
 
-/// RFC 6816 §1: hybrid decoding comes close to an ideal code, which needs k symbols; peeling alone needs more.
+/// RFC 6816 §1: hybrid decoding comes close to an ideal code, which needs k symbols; peeling alone needs
+/// more.
 #[test]
 fn a_few_percent_over_k_are_enough() {
     let (k, m, rounds) = (200_u64, 40_u64, 20);

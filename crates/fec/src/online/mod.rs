@@ -1,12 +1,12 @@
 //! Decoding of every code whose repair symbols are [`Equation`]s, one symbol at a time.
 //!
-//! Symbols and repair symbols come in, in any order; missing symbols come out as soon as what came determines them.
-//! Coefficients are worked on at once, in a matrix of at most 64 missing symbols. The payload follows in
-//! [`Decoder::work`], in portions that the caller chooses; only what leads to a missing symbol is done, and that in
-//! one pass over the data for many repair symbols.
+//! Symbols and repair symbols come in, in any order; missing symbols come out as soon as what came determines
+//! them. Coefficients are worked on at once, in a matrix of at most 64 missing symbols. The payload follows
+//! in [`Decoder::work`], in portions that the caller chooses; only what leads to a missing symbol is done,
+//! and that in one pass over the data for many repair symbols.
 //!
-//! Nothing that comes makes it panic, take memory beyond [`Limits`], or do more than a bounded amount of work per
-//! repair symbol (see [`Cost`]).
+//! Nothing that comes makes it panic, take memory beyond [`Limits`], or do more than a bounded amount of work
+//! per repair symbol (see [`Cost`]).
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -66,8 +66,8 @@ pub struct Limits {
     pub window: usize,
     /// Bytes of a symbol.
     pub symbol_size: usize,
-    /// Missing symbols that repair symbols name, at most 64. A repair symbol that would name more is dropped. So is one
-    /// when as many are stored as an eighth of the window, of at least 8 and at most 128.
+    /// Missing symbols that repair symbols name, at most 64. A repair symbol that would name more is dropped.
+    /// So is one when as many are stored as an eighth of the window, of at least 8 and at most 128.
     pub max_unknowns: usize,
 }
 
@@ -116,9 +116,9 @@ pub enum Fault {
 
 /// What decoding has cost since the decoder was made.
 ///
-/// A symbol or repair symbol that comes costs at most 4 · 64 row operations, now or later. A repair symbol of k symbols
-/// costs at most the bytes of k + 4 · 64 of the largest symbols, in whole cache lines. One of less than 256 bytes
-/// costs as much as one of these.
+/// A symbol or repair symbol that comes costs at most 4 · 64 row operations, now or later. A repair symbol of
+/// k symbols costs at most the bytes of k + 4 · 64 of the largest symbols, in whole cache lines. One of less
+/// than 256 bytes costs as much as one of these.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     /// Additions of a row of coefficients to another, and what else is done to rows in such.
@@ -142,8 +142,8 @@ impl Decoder {
         }
     }
 
-    /// Takes source symbol `sid`. The largest number seen moves the window, however far: what the window leaves is
-    /// the sender's loss.
+    /// Takes source symbol `sid`. The largest number seen moves the window, however far: what the window
+    /// leaves is the sender's loss.
     pub fn source(&mut self, sid: u64, data: &[u8]) -> Result<Source, Fault> {
         if data.len() > self.symbols.size() {
             return Err(Fault::TooLong);
@@ -242,9 +242,10 @@ impl Decoder {
         Ok(Repair::Taken)
     }
 
-    /// Says that repair symbols over any symbol of `equation` will be over all of them and no others: the block is one for
-    /// itself. If all of them are known their bytes are forgotten, since nothing will be computed from them any more; that
-    /// they came is not. So what is held of a path without losses is the open block. Returns whether they are forgotten.
+    /// Says that repair symbols over any symbol of `equation` will be over all of them and no others: the
+    /// block is one for itself. If all of them are known their bytes are forgotten, since nothing will be
+    /// computed from them any more; that they came is not. So what is held of a path without losses is the
+    /// open block. Returns whether they are forgotten.
     pub fn spend(&mut self, equation: &Equation) -> bool {
         let (first, last) = (equation.first(), equation.last());
         let is_open = |sid: u64| equation.term(sid).is_some();
@@ -263,17 +264,18 @@ impl Decoder {
         true
     }
 
-    /// The number of the symbol behind all that are known to exist, as long as nothing is missing that a repair symbol named and
-    /// nothing was recovered that waits to be taken: what follows from there on in order changes nothing until the next repair
-    /// symbol, and may be kept elsewhere so long.
+    /// The number of the symbol behind all that are known to exist, as long as nothing is missing that a
+    /// repair symbol named and nothing was recovered that waits to be taken: what follows from there on in
+    /// order changes nothing until the next repair symbol, and may be kept elsewhere so long.
     pub fn following(&self) -> Option<u64> {
         let next = self.symbols.next();
         let is_last = self.largest.is_none_or(|largest| next > largest);
         (is_last && self.system.is_empty() && self.recovered.is_empty()).then_some(next)
     }
 
-    /// Takes source symbols `first`, the one [`following`](Self::following), and so on, which are a block that is complete:
-    /// like [`source`](Self::source) and then [`spend`](Self::spend), but their bytes are not copied.
+    /// Takes source symbols `first`, the one [`following`](Self::following), and so on, which are a block
+    /// that is complete: like [`source`](Self::source) and then [`spend`](Self::spend), but their bytes are
+    /// not copied.
     ///
     /// # Errors
     ///
@@ -311,8 +313,9 @@ impl Decoder {
         self.advance(sid.min(MAX_SID));
     }
 
-    /// Nobody waits any more for missing symbols below `sid`, but for those that are determined: their places are for others.
-    /// They may still come. What repair symbols say of those above stays, less one of them for each that is given up.
+    /// Nobody waits any more for missing symbols below `sid`, but for those that are determined: their places
+    /// are for others. They may still come. What repair symbols say of those above stays, less one of them
+    /// for each that is given up.
     pub fn give_up_below(&mut self, sid: u64) {
         self.settle();
         let freed = self.system.give_up_below(sid);
@@ -324,8 +327,8 @@ impl Decoder {
         self.system.ready().next().is_some()
     }
 
-    /// Works on the payload of missing symbols that are determined, until it has multiplied and added `budget` bytes,
-    /// and the sum for one missing symbol more at most. Returns how many it was.
+    /// Works on the payload of missing symbols that are determined, until it has multiplied and added
+    /// `budget` bytes, and the sum for one missing symbol more at most. Returns how many it was.
     pub fn work(&mut self, budget: usize) -> usize {
         let mut spent = 0;
         let mut places = self.system.ready_places();
@@ -407,8 +410,8 @@ impl Decoder {
         }
     }
 
-    /// Computes some of the missing symbols that are ready; the stored repair symbols at `places` have been rid of all
-    /// else. Returns how many bytes it took.
+    /// Computes some of the missing symbols that are ready; the stored repair symbols at `places` have been
+    /// rid of all else. Returns how many bytes it took.
     fn solve(&mut self, places: u128, budget: usize) -> usize {
         let each = places.count_ones() as usize * self.stored.len();
         let most = (budget / each.max(1)).clamp(1, SOLVED);
@@ -472,8 +475,9 @@ impl Decoder {
         self.forget_below(self.low);
     }
 
-    /// Rids what is stored of the symbols below `low`. Each is subtracted from a repair symbol once, now or later;
-    /// only where a leap of the window would make that too much at once, repair symbols are given up instead.
+    /// Rids what is stored of the symbols below `low`. Each is subtracted from a repair symbol once, now or
+    /// later; only where a leap of the window would make that too much at once, repair symbols are given up
+    /// instead.
     fn forget_below(&mut self, low: u64) {
         let mut behind = self.stored.behind(u128::MAX, low);
         let each = self.symbols.held_below(low).max(1) * self.stored.len().max(1);
@@ -520,8 +524,9 @@ impl std::error::Error for Fault {}
 
 /// Missing symbols that are computed together: as many sums as fit the registers, and one more pass or two.
 const SOLVED: usize = 16;
-/// Bytes that one symbol can make us work on because the window leaps. A repair symbol is stored for each of 128 places
-/// at most, so that this is reached by leaps of more than 40 held symbols of 1500 bytes, and a tenth of a millisecond.
+/// Bytes that one symbol can make us work on because the window leaps. A repair symbol is stored for each of
+/// 128 places at most, so that this is reached by leaps of more than 40 held symbols of 1500 bytes, and a
+/// tenth of a millisecond.
 const LEAP: usize = 512 << 10;
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
-//! The payload of what is stored: repair symbols, and how far they have been rid of the symbols that are known.
+//! The payload of what is stored: repair symbols, and how far they have been rid of the symbols that are
+//! known.
 //!
 //! Of each stored repair symbol, the terms below a cursor have been dealt with: a symbol that was held was
 //! subtracted, one that was missing is noted as *open*. When an open one becomes known it is *late*, to be
-//! subtracted by itself. The work is put off until a missing symbol can be computed from it or the symbols are about
-//! to leave the window, and then done for several repair symbols in one pass over the data.
+//! subtracted by itself. The work is put off until a missing symbol can be computed from it or the symbols
+//! are about to leave the window, and then done for several repair symbols in one pass over the data.
 
 use super::system::STORED;
 use crate::equation::Equation;
@@ -110,8 +111,9 @@ impl Stored {
         mask(self.repairs(places).filter(|(_, repair)| repair.is_behind(sid)).map(|(place, _)| place))
     }
 
-    /// Subtracts symbols with numbers below `end` from the repair symbols at `places`: some symbols, from some repair
-    /// symbols, which is about `budget` bytes. Returns how many it was; 0 if nothing was to be done.
+    /// Subtracts symbols with numbers below `end` from the repair symbols at `places`: some symbols, from
+    /// some repair symbols, which is about `budget` bytes. Returns how many it was; 0 if nothing was to be
+    /// done.
     pub(super) fn subtract(&mut self, symbols: &Symbols, places: u128, end: u64, budget: usize) -> usize {
         let behind = self.behind(places, end);
         if behind == 0 {
@@ -143,7 +145,8 @@ impl Stored {
         bytes.max(1)
     }
 
-    /// Multiplies and adds payloads: each of `outs` becomes the sum of those at `places`, by a row of coefficients.
+    /// Multiplies and adds payloads: each of `outs` becomes the sum of those at `places`, by a row of
+    /// coefficients.
     pub(super) fn sums(&mut self, places: u128, coefficients: &[u8], outs: &mut [Vec<u8>]) -> usize {
         let srcs: Vec<&[u8]> = self.repairs(places).map(|(_, repair)| &repair.sum[..]).collect();
         for out in &mut *outs {
@@ -180,8 +183,8 @@ impl Stored {
         Pass { group: mask(group.iter().map(|(place, _)| *place)), sids, run: None }
     }
 
-    /// At most about `pairs` subtractions of symbols in the order of their numbers. All repair symbols of the pass have
-    /// symbols of one stride, and at least one among those that are dealt with.
+    /// At most about `pairs` subtractions of symbols in the order of their numbers. All repair symbols of the
+    /// pass have symbols of one stride, and at least one among those that are dealt with.
     fn next_pass(&self, symbols: &Symbols, behind: u128, end: u64, pairs: usize) -> Pass {
         let lead = self.repairs(behind).map(|(_, repair)| repair).min_by_key(|repair| repair.next());
         let Some(lead) = lead else { return Pass { group: 0, sids: Vec::new(), run: None } };
@@ -322,7 +325,8 @@ fn mask(places: impl Iterator<Item = usize>) -> u128 {
     places.fold(0, |mask, place| mask | 1 << place)
 }
 
-/// Bytes that can be multiplied and added while a symbol and its coefficient are sought: a shorter one costs as much.
+/// Bytes that can be multiplied and added while a symbol and its coefficient are sought: a shorter one costs
+/// as much.
 pub(crate) const SOUGHT: usize = 256;
 /// A block of a few symbols has as many repair symbols.
 const LEAST: u64 = 8;

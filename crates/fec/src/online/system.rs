@@ -1,9 +1,10 @@
 //! The coefficients of what is stored: Gaussian elimination without payload.
 //!
-//! A column is a missing symbol, a row a sum of stored repair symbols. Each row keeps two vectors: what it says of the
-//! columns, and of which stored repair symbols it is the sum. Rows are kept reduced: each has a pivot, a column that
-//! is 1 there and 0 in all others. A row with no column but its pivot is *ready*: the missing symbol is
-//! the row's sum of stored repair symbols, once their payload has been rid of the symbols that are known.
+//! A column is a missing symbol, a row a sum of stored repair symbols. Each row keeps two vectors: what it
+//! says of the columns, and of which stored repair symbols it is the sum. Rows are kept reduced: each has a
+//! pivot, a column that is 1 there and 0 in all others. A row with no column but its pivot is *ready*: the
+//! missing symbol is the row's sum of stored repair symbols, once their payload has been rid of the symbols
+//! that are known.
 
 use crate::gf256::{self, Kernel};
 use crate::symbols::bits;
@@ -68,7 +69,8 @@ impl System {
         self.limit.saturating_sub(self.columns.len())
     }
 
-    /// Whether all missing symbols that have a column are determined, so that no equation over them says anything new.
+    /// Whether all missing symbols that have a column are determined, so that no equation over them says
+    /// anything new.
     pub(super) fn is_full(&self) -> bool {
         self.live().count() == self.columns.len()
     }
@@ -78,11 +80,11 @@ impl System {
         self.operations
     }
 
-    /// Takes an equation, stored at `place`, over missing symbols, ascending; there is [`room`](Self::room) for those
-    /// that have no column. False if it says nothing new; then nothing has changed.
+    /// Takes an equation, stored at `place`, over missing symbols, ascending; there is [`room`](Self::room)
+    /// for those that have no column. False if it says nothing new; then nothing has changed.
     ///
-    /// What it says of the columns is found first. Most of what a row has is of which stored repair symbols it is the sum, and
-    /// that is of interest only if it says something new.
+    /// What it says of the columns is found first. Most of what a row has is of which stored repair symbols
+    /// it is the sum, and that is of interest only if it says something new.
     pub(super) fn add(&mut self, terms: &[(u64, u8)], place: usize) -> bool {
         let mut row = Row { vector: [0; COLUMNS + STORED], mask: 0, pivot: 0, done: false };
         row.vector[COLUMNS + place] = 1;
@@ -139,11 +141,12 @@ impl System {
         row.expect("a ready row has this pivot").done = true;
     }
 
-    /// Frees a stored repair symbol for each row that is done, and its column. Returns the places of those that no row
-    /// is a sum of any more, and the symbols that are known now.
+    /// Frees a stored repair symbol for each row that is done, and its column. Returns the places of those
+    /// that no row is a sum of any more, and the symbols that are known now.
     ///
-    /// The other rows may be sums of those stored repair symbols too. They are changed not to be; for that they name
-    /// the column again, whose symbol is known now, so that it is to be removed from the payload instead.
+    /// The other rows may be sums of those stored repair symbols too. They are changed not to be; for that
+    /// they name the column again, whose symbol is known now, so that it is to be removed from the payload
+    /// instead.
     pub(super) fn settle(&mut self) -> (u128, Vec<u64>) {
         if self.rows.iter().all(|row| !row.done) {
             return (0, Vec::new());
@@ -161,7 +164,8 @@ impl System {
         (self.unused(left), sids)
     }
 
-    /// The symbol of `column` came. Returns the places of stored repair symbols that no row is a sum of any more.
+    /// The symbol of `column` came. Returns the places of stored repair symbols that no row is a sum of any
+    /// more.
     pub(super) fn known(&mut self, column: usize) -> u128 {
         self.close(column);
         let at = self.rows.iter().position(|row| row.pivot == column && !row.done);
@@ -178,8 +182,9 @@ impl System {
         0
     }
 
-    /// The missing symbols below `sid` will never be known: for each of them one row is given up to rid the others of
-    /// it. Returns the places of stored repair symbols that no row is a sum of any more. No row is done.
+    /// The missing symbols below `sid` will never be known: for each of them one row is given up to rid the
+    /// others of it. Returns the places of stored repair symbols that no row is a sum of any more. No row is
+    /// done.
     pub(super) fn expire_below(&mut self, sid: u64) -> u128 {
         self.give_up_columns(|_, other| other < sid)
     }
@@ -225,8 +230,8 @@ impl System {
         self.eliminate(row, COLUMNS + place);
     }
 
-    /// Subtracts from each row as much of `row` as makes the element at `at` zero. Rows that are done only follow
-    /// in their sums.
+    /// Subtracts from each row as much of `row` as makes the element at `at` zero. Rows that are done only
+    /// follow in their sums.
     fn eliminate(&mut self, row: &Row, at: usize) {
         let Some(inverse) = gf256::inv(row.vector[at]) else { return };
         let mut changed: Vec<&mut Row> = self.rows.iter_mut().filter(|other| other.vector[at] != 0).collect();
@@ -244,8 +249,8 @@ impl System {
         }
     }
 
-    /// The place in `columns`, from `at` on, of the first that is not below `sid`. For several, ascending, it is faster
-    /// than to search for each.
+    /// The place in `columns`, from `at` on, of the first that is not below `sid`. For several, ascending, it
+    /// is faster than to search for each.
     fn past(&self, at: usize, sid: u64) -> usize {
         at + self.columns[at..].iter().take_while(|&&(other, _)| other < sid).count()
     }
@@ -317,6 +322,7 @@ fn mask_of(vector: &[u8]) -> u128 {
 const LOOKS: u64 = 4;
 /// The most missing symbols.
 pub(super) const COLUMNS: usize = 64;
-/// The most repair symbols that are stored. There are as many as rows, and one more for each missing symbol that has
-/// left the window, until no row is a sum of it: twice as many as columns leaves room for all of them to.
+/// The most repair symbols that are stored. There are as many as rows, and one more for each missing symbol
+/// that has left the window, until no row is a sum of it: twice as many as columns leaves room for all of
+/// them to.
 pub(super) const STORED: usize = 128;

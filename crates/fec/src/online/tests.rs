@@ -248,8 +248,8 @@ fn what_is_given_up_is_not_what_is_determined() {
 proptest! {
     #![proptest_config(cases(96))]
 
-    /// After each operation exactly those missing symbols are recovered that all the equations determine, and every
-    /// repair symbol is judged as its rank says.
+    /// After each operation exactly those missing symbols are recovered that all the equations determine, and
+    /// every repair symbol is judged as its rank says.
     #[test]
     fn recovers_what_rank_theory_says(ops in prop::collection::vec(op(), 1..120), limit in 3..64_usize) {
         let mut decoder = Decoder::new(Limits { window: 48, symbol_size: SIZE, max_unknowns: limit });
@@ -296,7 +296,8 @@ proptest! {
         prop_assert_eq!(out, payload(&equation));
     }
 
-    /// What is recovered is right, though the window moves over work that is half done, and what is missing is given up.
+    /// What is recovered is right, though the window moves over work that is half done, and what is missing
+    /// is given up.
     #[test]
     fn a_window_that_moves_over_work_does_no_harm(ops in prop::collection::vec(op(), 1..250), least in 1..128_u64) {
         let mut decoder = decoder(48);
@@ -460,7 +461,8 @@ fn what_is_not_taken_in_time_leaves_with_the_window() {
     assert_eq!(taken(&mut decoder), [14]);
 }
 
-/// An opponent who knows the decoder: 64 missing symbols in a full window, and all that comes after keeps as many.
+/// An opponent who knows the decoder: 64 missing symbols in a full window, and all that comes after keeps as
+/// many.
 #[test]
 fn the_worst_case_stays_within_the_stated_cost() {
     let window = 1024;
@@ -502,8 +504,8 @@ fn the_worst_case_stays_within_the_stated_cost() {
     assert!(decoder.memory() <= (window + 128) * STORED_LEN * 9 / 8, "{}", decoder.memory());
 }
 
-/// The share of singular matrices is 1 - Π (1 - 256⁻ⁱ) = 0.39 % where coefficients are uniform, and 0.39 % as well for
-/// those that are never 0 (the last entry decides: 1 of 255).
+/// The share of singular matrices is 1 - Π (1 - 256⁻ⁱ) = 0.39 % where coefficients are uniform, and 0.39 % as
+/// well for those that are never 0 (the last entry decides: 1 of 255).
 #[test]
 fn random_squares_are_rarely_deficient() {
     let (rounds, mut deficient) = (8_000_u64, 0);

@@ -22,12 +22,14 @@ pub fn encode(sources: &[&[u8]], repairs: &mut [&mut [u8]]) -> Result<(), Error>
     Ok(())
 }
 
-/// [`encode`] for sources the first bytes of which lie apart, such as headers before data that is elsewhere: source i is the
-/// first `len` bytes of `heads[i]` and `others[i]`. It takes less time than to encode both by themselves.
+/// [`encode`] for sources the first bytes of which lie apart, such as headers before data that is elsewhere:
+/// source i is the first `len` bytes of `heads[i]` and `others[i]`. It takes less time than to encode both by
+/// themselves.
 ///
 /// # Errors
 ///
-/// [`Error::Buffer`], too, when there is not one head for each of the others, or `len` is more than a head has.
+/// [`Error::Buffer`], too, when there is not one head for each of the others, or `len` is more than a head
+/// has.
 pub fn encode_split(
     (heads, len): (&[[u8; MAX_HEAD]], usize),
     others: &[&[u8]],
@@ -105,8 +107,8 @@ pub fn decode(
     Ok(())
 }
 
-/// In two passes: what the lost sources add up to in each repair symbol, the present ones taken out, and the product of
-/// the inverse matrix with it.
+/// In two passes: what the lost sources add up to in each repair symbol, the present ones taken out, and the
+/// product of the inverse matrix with it.
 fn recover(
     recovered: &mut [&mut [u8]],
     rows: &[u8],

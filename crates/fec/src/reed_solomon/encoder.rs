@@ -3,8 +3,8 @@ use std::sync::OnceLock;
 use super::{Error, MAX_SYMBOLS, NUMBERS};
 use crate::gf256::{Base, Columns, Kernel, POINTS};
 
-/// Repair symbols that accumulate while the block is open: sources are added as they are sent and not kept, but for a
-/// copy of the last few, which are added together.
+/// Repair symbols that accumulate while the block is open: sources are added as they are sent and not kept,
+/// but for a copy of the last few, which are added together.
 ///
 /// The number of repair symbols is fixed beforehand, that of sources is not.
 #[derive(Clone, Debug)]
@@ -48,8 +48,8 @@ impl Encoder {
         self.sources
     }
 
-    /// The repair symbols of what was added, each as long as the longest source. Meant for the end of the block: it
-    /// is the first call after an [`add`](Self::add) that adds what waits, and to a copy.
+    /// The repair symbols of what was added, each as long as the longest source. Meant for the end of the
+    /// block: it is the first call after an [`add`](Self::add) that adds what waits, and to a copy.
     pub fn repairs(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         let waiting = &self.waiting[..self.sources % TOGETHER];
         let repairs = if waiting.is_empty() {
@@ -95,6 +95,6 @@ fn add(sums: &mut [Vec<u8>], sources: &[Vec<u8>], first: usize) {
     );
 }
 
-/// Sources that are added together: the repair symbols are read and written once for all of them, which takes a
-/// microsecond for five of 1500 bytes. With half as many a block of 100 takes a tenth longer.
+/// Sources that are added together: the repair symbols are read and written once for all of them, which takes
+/// a microsecond for five of 1500 bytes. With half as many a block of 100 takes a tenth longer.
 const TOGETHER: usize = 4 * POINTS;

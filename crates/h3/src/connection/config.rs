@@ -4,11 +4,12 @@ use crate::{Priority, Settings};
 /// How a connection behaves.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The largest field section that is taken, in bytes as RFC 9114 §4.2.2 counts it. It bounds what is held of one
-    /// encoded, and of the interim responses to a request together, too.
+    /// The largest field section that is taken, in bytes as RFC 9114 §4.2.2 counts it. It bounds what is held
+    /// of one encoded, and of the interim responses to a request together, too.
     pub max_field_section: u64,
-    /// Bytes of heads of requests that wait until the application [takes](crate::Connection::took) them, after which a server
-    /// decodes no more of them until it does; `None`: it is not told when, and decodes all.
+    /// Bytes of heads of requests that wait until the application [takes](crate::Connection::took) them,
+    /// after which a server decodes no more of them until it does; `None`: it is not told when, and decodes
+    /// all.
     pub max_waiting: Option<u64>,
     /// Bytes of QPACK's dynamic table, in each direction at most; 0 is none.
     pub table: u64,
@@ -18,24 +19,27 @@ pub struct Config {
     pub extended_connect: bool,
     /// HTTP datagrams (RFC 9297); of use when the transport has datagrams.
     pub datagrams: bool,
-    /// Bytes of HTTP datagrams that wait for the application at most; those that come further are lost. One that is larger
-    /// than this waits alone.
+    /// Bytes of HTTP datagrams that wait for the application at most; those that come further are lost. One
+    /// that is larger than this waits alone.
     pub max_datagram_bytes: usize,
-    /// Sessions of WebTransport at a time; 0 is none. More than none implies extended CONNECT and datagrams. We limit a session by
-    /// QUIC alone, so it is at most 1, and keep to the limits that a peer sets it. All drafts from the second to the sixteenth are offered and taken.
+    /// Sessions of WebTransport at a time; 0 is none. More than none implies extended CONNECT and datagrams.
+    /// We limit a session by QUIC alone, so it is at most 1, and keep to the limits that a peer sets it. All
+    /// drafts from the second to the sixteenth are offered and taken.
     pub webtransport: u64,
-    /// Repair symbols that a client may have a server send at a time (exp_b); 0 is none. They take of the rate that congestion
-    /// control allows, and of nobody else's.
+    /// Repair symbols that a client may have a server send at a time (exp_b); 0 is none. They take of the
+    /// rate that congestion control allows, and of nobody else's.
     pub max_burst: u32,
-    /// How a server sends a response of which neither the client nor the response says it, by content type: `text/html`,
-    /// `image/*` or `*/*`, the first that fits. From the start nothing, so that all is as RFC 9218 §4 has it.
+    /// How a server sends a response of which neither the client nor the response says it, by content type:
+    /// `text/html`, `image/*` or `*/*`, the first that fits. From the start nothing, so that all is as
+    /// RFC 9218 §4 has it.
     pub usual: Vec<(String, Priority)>,
     /// Priorities kept for requests that have not come yet (RFC 9218 §7).
     pub max_early_priorities: usize,
-    /// Unidirectional streams of the peer that are listened to at a time. The connection itself needs three. With
-    /// [`webtransport`](Self::webtransport) the limit is that of QUIC alone.
+    /// Unidirectional streams of the peer that are listened to at a time. The connection itself needs three.
+    /// With [`webtransport`](Self::webtransport) the limit is that of QUIC alone.
     pub max_inlets: usize,
-    /// What stands for nothing is sent along so that peers learn to ignore it (RFC 9114 §7.2.4.1): a number to choose by.
+    /// What stands for nothing is sent along so that peers learn to ignore it (RFC 9114 §7.2.4.1): a number
+    /// to choose by.
     pub grease: Option<u64>,
     /// What the server said the last time, for a client that sends early data (RFC 9114 §7.2.4.2).
     pub remembered: Option<Settings>,

@@ -1,5 +1,5 @@
-//! Flow control of WebTransport sessions (draft-ietf-webtrans-http3 §5). A peer's limits are kept; ours are as wide as can be said,
-//! since there is one session on a connection, and QUIC limits that.
+//! Flow control of WebTransport sessions (draft-ietf-webtrans-http3 §5). A peer's limits are kept; ours are
+//! as wide as can be said, since there is one session on a connection, and QUIC limits that.
 
 use quickset_quic::{Dir, StreamId};
 use quickset_wire::Reader;
@@ -102,8 +102,8 @@ impl Connection {
         count.refused |= left == 0;
         // §5.6.3, §5.6.5: once for each limit.
         let is_news = left == 0 && count.told.replace(limit) != Some(limit);
-        // A peer could raise its limit by one again and again and never read what is said of it: one that does not read is
-        // told no more.
+        // A peer could raise its limit by one again and again and never read what is said of it: one that
+        // does not read is told no more.
         let unread = self.exchanges.get(&session).map_or(0, |exchange| exchange.out.queued());
         if is_news && unread < MAX_UNREAD {
             let mut value = Vec::new();
@@ -156,7 +156,8 @@ impl Connection {
     }
 }
 
-/// Bytes that wait on the stream of a session for the peer to make room: with more it is not told what holds us up.
+/// Bytes that wait on the stream of a session for the peer to make room: with more it is not told what holds
+/// us up.
 const MAX_UNREAD: usize = 1 << 10;
 /// §5.6.2.
 pub(super) const MAX_STREAMS: u64 = 1 << 60;

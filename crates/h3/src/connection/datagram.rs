@@ -22,8 +22,8 @@ impl Connection {
     /// Sends a datagram of a request, or of a session. It may be lost.
     ///
     /// # Errors
-    /// [`Refusal::UnknownStream`] when what we send has ended (RFC 9297 §2.1);
-    /// [`Refusal::Unsupported`] when the peer takes none, or has not said so yet; [`Refusal::TooLarge`] when it does not fit.
+    /// [`Refusal::UnknownStream`] when what we send has ended (RFC 9297 §2.1); [`Refusal::Unsupported`] when
+    /// the peer takes none, or has not said so yet; [`Refusal::TooLarge`] when it does not fit.
     pub fn send_datagram(
         &mut self,
         t: &mut dyn Transport,
@@ -50,11 +50,13 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether datagrams of a request may still come: not when the peer's half of its stream has come to its end, read or not,
-    /// or when we wanted no more of it. If so, there will be an [`Event::Silent`] when none can come any more.
+    /// Whether datagrams of a request may still come: not when the peer's half of its stream has come to its
+    /// end, read or not, or when we wanted no more of it. If so, there will be an [`Event::Silent`] when none
+    /// can come any more.
     ///
     /// # Errors
-    /// [`Refusal::Aborted`] when the peer gave its half up; [`Refusal::UnknownStream`] when the exchange is over.
+    /// [`Refusal::Aborted`] when the peer gave its half up; [`Refusal::UnknownStream`] when the exchange is
+    /// over.
     pub fn listen(&mut self, t: &mut dyn Transport, id: StreamId) -> Result<bool, Refusal> {
         self.alive()?;
         let inflow = &mut self.exchanges.get_mut(&id).ok_or(Refusal::UnknownStream)?.inflow;
@@ -67,7 +69,8 @@ impl Connection {
         Ok(!exchange.is_deaf())
     }
 
-    /// Looks whether the stream of an exchange whose datagrams are waited for has ended. Nothing of it is read.
+    /// Looks whether the stream of an exchange whose datagrams are waited for has ended. Nothing of it is
+    /// read.
     pub(super) fn hear(&mut self, t: &mut dyn Transport, id: StreamId) {
         let Some(Exchange { inflow, closing, .. }) = self.exchanges.get_mut(&id) else { return };
         // A head is read as it comes, and so are a session's capsules, and their end.
@@ -108,7 +111,8 @@ impl Connection {
         match self.exchanges.get(&id) {
             Some(exchange) if exchange.told && exchange.is_deaf() => {}
             Some(exchange) if exchange.told => self.tell_datagram(id, payload),
-            // RFC 9297 §2.1: what comes before its request may be kept for a while, what comes behind it may not.
+            // RFC 9297 §2.1: what comes before its request may be kept for a while, what comes behind it may
+            // not.
             seen if self.side.is_server() && (seen.is_some() || !self.shutdown.has_seen(id)) => {
                 if self.early_datagrams.len() == MAX_EARLY {
                     self.early_datagrams.pop_front();

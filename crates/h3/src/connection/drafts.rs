@@ -1,5 +1,5 @@
-//! How the drafts of WebTransport differ: in how it is said that it is spoken, and what a session is asked for by
-//! (draft-ietf-webtrans-http3 §3.1, §7.1). What is said on streams is the same in all.
+//! How the drafts of WebTransport differ: in how it is said that it is spoken, and what a session is asked
+//! for by (draft-ietf-webtrans-http3 §3.1, §7.1). What is said on streams is the same in all.
 
 use bytes::Bytes;
 use quickset_quic::{Dir, Side, StreamId};
@@ -9,7 +9,8 @@ use crate::frame::{kind, stream};
 use crate::{Request, Settings, varint};
 
 impl Connection {
-    /// The request for a session in the words of the newest draft that the server speaks (draft-ietf-webtrans-http3 §7.1).
+    /// The request for a session in the words of the newest draft that the server speaks
+    /// (draft-ietf-webtrans-http3 §7.1).
     pub(super) fn session_request(&self, request: &Request) -> Request {
         let protocol = if self.peer.wt_enabled { WEBTRANSPORT_H3 } else { WEBTRANSPORT };
         let request = Request { protocol: Some(Bytes::from_static(protocol)), ..request.clone() };
@@ -20,9 +21,11 @@ impl Connection {
     }
 }
 
-/// The protocols of a client's request that stand for a session with `ours`; `theirs` is what it speaks, once it has said so.
+/// The protocols of a client's request that stand for a session with `ours`; `theirs` is what it speaks, once
+/// it has said so.
 //
-// draft-ietf-webtrans-http3-15 §2.1.2: to who speaks nothing older, `webtransport` is another protocol, of capsules on one stream.
+// draft-ietf-webtrans-http3-15 §2.1.2: to who speaks nothing older, `webtransport` is another protocol, of
+// capsules on one stream.
 pub(super) fn session_protocols(ours: &Settings, theirs: Option<&Settings>) -> &'static [&'static [u8]] {
     let is_new = theirs.is_some_and(|theirs| theirs.wt_enabled && !theirs.takes_former_sessions());
     match (ours.takes_sessions(), is_new) {
@@ -32,8 +35,8 @@ pub(super) fn session_protocols(ours: &Settings, theirs: Option<&Settings>) -> &
     }
 }
 
-/// Bytes in front of a stream that arrive though it is reset: whoever opened it said there which session it is of
-/// (draft-ietf-webtrans-http3 §4.4).
+/// Bytes in front of a stream that arrive though it is reset: whoever opened it said there which session it
+/// is of (draft-ietf-webtrans-http3 §4.4).
 pub(super) fn header_len(id: StreamId, session: StreamId, side: Side) -> u64 {
     if id.initiator() != side {
         return 0;

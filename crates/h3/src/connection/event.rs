@@ -56,8 +56,8 @@ pub enum Event {
         /// What it thinks now.
         priority: Priority,
     },
-    /// After the peer allowed no more: a request can be made, or a bidirectional stream of a session opened; or a unidirectional
-    /// stream of a session.
+    /// After the peer allowed no more: a request can be made, or a bidirectional stream of a session opened;
+    /// or a unidirectional stream of a session.
     Available(Dir),
     /// The peer takes no new requests; those that it will not have served were aborted as `Rejected`.
     GoAway,
@@ -68,7 +68,8 @@ pub enum Event {
         /// Its payload.
         payload: Bytes,
     },
-    /// No more datagrams come with this exchange, after [`listen`](super::Connection::listen) said that some may.
+    /// No more datagrams come with this exchange, after [`listen`](super::Connection::listen) said that some
+    /// may.
     Silent(StreamId),
     /// The peer opened a stream of a WebTransport session.
     SessionStream {

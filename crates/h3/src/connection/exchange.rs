@@ -172,8 +172,8 @@ pub(super) enum Next {
 }
 
 impl Inflow {
-    /// Looks, without reading, whether the stream has ended. One whose section waits does so no more when it was given up, and
-    /// makes room for others (RFC 9204 §2.2.2.2).
+    /// Looks, without reading, whether the stream has ended. One whose section waits does so no more when it
+    /// was given up, and makes room for others (RFC 9204 §2.2.2.2).
     pub(super) fn watch(&mut self, t: &mut dyn Transport, id: StreamId) {
         match t.read(id, 0) {
             Ok(Chunk::Finished) => self.fin = true,
@@ -201,8 +201,8 @@ impl Inflow {
         self.input.len() + self.reader.held()
     }
 
-    /// The same behind the head: frames with small pieces of content, or with none, are gone through together as far as they
-    /// were read.
+    /// The same behind the head: frames with small pieces of content, or with none, are gone through together
+    /// as far as they were read.
     pub(super) fn next_content(
         &mut self,
         t: &mut dyn Transport,

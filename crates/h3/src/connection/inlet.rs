@@ -41,8 +41,9 @@ impl Inlet {
 
 impl Connection {
     pub(super) fn accept_inlets(&mut self, t: &mut dyn Transport) -> Result<(), Error> {
-        // With WebTransport there are as many as there are messages, and loss brings them before their types: one whose type
-        // has not come may be anybody's. QUIC limits their number, and here they hold a few bytes each.
+        // With WebTransport there are as many as there are messages, and loss brings them before their types:
+        // one whose type has not come may be anybody's. QUIC limits their number, and here they hold a few
+        // bytes each.
         let most = if self.ours.takes_sessions() { usize::MAX } else { self.config.max_inlets.max(3) };
         while let Some(id) = t.accept(Dir::Uni) {
             if self.inlets.streams.len() >= most {
@@ -248,8 +249,8 @@ impl Connection {
                     self.early_priorities.insert(id, Bytes::copy_from_slice(value));
                 }
             }
-            // It is over for us, whose answer was handed to the transport; what waits there to be sent is not all the same to
-            // the client.
+            // It is over for us, whose answer was handed to the transport; what waits there to be sent is not
+            // all the same to the client.
             _ => {
                 if let Some(priority) = Priority::parse(value) {
                     tell(t, || Traced::Priority(id, None, value));

@@ -1,15 +1,18 @@
 //! A client or server of HTTP/3 (RFC 9114) on the streams of a QUIC connection.
 //!
-//! In: [`StreamEvent`]s of the transport, and the application's verbs. Out: [`Event`]s, and verbs of the [`Transport`] that
-//! each call is given. Nothing here waits or reads a clock. The protocol between the parts:
+//! In: [`StreamEvent`]s of the transport, and the application's verbs. Out: [`Event`]s, and verbs of the
+//! [`Transport`] that each call is given. Nothing here waits or reads a clock. The protocol between the
+//! parts:
 //!
-//! 1. A [`Connection`] is made when streams can be opened, and is given every stream event (and datagram) from then on.
+//! 1. A [`Connection`] is made when streams can be opened, and is given every stream event (and datagram)
+//!    from then on.
 //! 2. After each call, [`poll_event`](Connection::poll_event) is called until there is none.
-//! 3. A head is an event; content is read when the application wants it, and until then stays where flow control counts it.
+//! 3. A head is an event; content is read when the application wants it, and until then stays where flow
+//!    control counts it.
 //! 4. A verb that is refused as `Blocked` is tried again after the event that its documentation names.
 //!
-//! Invariants: of each stream at most one field section, one small frame and one chunk are held that were not asked for; no
-//! frame is written in parts by two verbs; a stream is forgotten when both directions are over.
+//! Invariants: of each stream at most one field section, one small frame and one chunk are held that were not
+//! asked for; no frame is written in parts by two verbs; a stream is forgotten when both directions are over.
 
 mod codes;
 mod config;
@@ -77,7 +80,8 @@ pub struct Connection {
     events: VecDeque<Event>,
     /// Those of them that are datagrams, of which there are not many at a time.
     queued: Queued,
-    /// Priorities that changed since they were told; one for each request, however often the client changes its mind.
+    /// Priorities that changed since they were told; one for each request, however often the client changes
+    /// its mind.
     priorities: BTreeMap<StreamId, Priority>,
     /// What a server says of responses that are over and have not arrived; one for each stream there may be.
     lingering: BTreeMap<StreamId, Wishes>,
@@ -193,7 +197,8 @@ impl Connection {
         event.or_else(|| self.priorities.pop_first().map(|(id, priority)| Event::Priority { id, priority }))
     }
 
-    /// The peer's settings, once they are known: what a client may remember for early data of a later connection.
+    /// The peer's settings, once they are known: what a client may remember for early data of a later
+    /// connection.
     pub fn peer_settings(&self) -> Option<&Settings> {
         self.has_settings.then_some(&self.peer)
     }
@@ -208,9 +213,9 @@ impl Connection {
         self.closed.as_ref()
     }
 
-    /// Says that the connection is to end (GOAWAY, RFC 9114 §5.2), and makes no more requests. A server says with `soon` that
-    /// no new requests are wanted, and without that none is served but those that were seen: first the one, a round trip
-    /// later the other, loses nothing.
+    /// Says that the connection is to end (GOAWAY, RFC 9114 §5.2), and makes no more requests. A server says
+    /// with `soon` that no new requests are wanted, and without that none is served but those that were seen:
+    /// first the one, a round trip later the other, loses nothing.
     pub fn go_away(&mut self, t: &mut dyn Transport, soon: bool) {
         if let Some(id) = self.shutdown.goodbye(self.side, soon) {
             self.say(t, &Frame::GoAway(id));

@@ -1,19 +1,23 @@
-//! What the peer's packets pay for here, beside what QUIC counts itself ([`charge`](quickset_quic::Connection::charge)).
+//! What the peer's packets pay for here, beside what QUIC counts itself
+//! ([`charge`](quickset_quic::Connection::charge)).
 //!
-//! A packet of QUIC has room for hundreds of what is small and makes work: instructions for the table, changes of priority,
-//! datagrams of nothing, streams for nobody. Each has a price in steps of a tenth of a microsecond, which is what it costs by
-//! `cargo bench -p quickset-h3 --bench frames`; each packet earns 160, which are saved up to 26 ms. So nobody pays anything who
-//! says such things among others; who says nothing else has half of its packets dropped as if lost, and what its packets cost in the
-//! long run is what they earn.
+//! A packet of QUIC has room for hundreds of what is small and makes work: instructions for the table,
+//! changes of priority, datagrams of nothing, streams for nobody. Each has a price in steps of a tenth of a
+//! microsecond, which is what it costs by `cargo bench -p quickset-h3 --bench frames`; each packet earns 160,
+//! which are saved up to 26 ms. So nobody pays anything who says such things among others; who says nothing
+//! else has half of its packets dropped as if lost, and what its packets cost in the long run is what they
+//! earn.
 //!
-//! **What is answered costs nothing.** A request is the work that a server is there for, and what it is worth only the application
-//! knows, with whom it is to agree on a rate (429, RFC 6585 §4) or a number at a time. What it takes here is 2 to 3 us for a request
-//! that comes in 14 bytes, or 160 us for a packet of them. They are bounded otherwise: a stream's place is another's only when its
-//! answer has arrived, so the client has to take what it asked for, by packets of its own, and a hundred are under way at a time. To
-//! charge such requests and to give the price back with the answer would change nothing in the end, and to keep it would slow down
-//! who asks a hundred thousand times a second over a few connections for what lies in memory, from an attacker in nothing
-//! different. The same holds for streams of a session whose bytes are taken, at 1.3 us each. Requests that are given up
-//! are charged by QUIC, as streams (5 us), and here for the classes that they named.
+//! **What is answered costs nothing.** A request is the work that a server is there for, and what it is worth
+//! only the application knows, with whom it is to agree on a rate (429, RFC 6585 §4) or a number at a time.
+//! What it takes here is 2 to 3 us for a request that comes in 14 bytes, or 160 us for a packet of them. They
+//! are bounded otherwise: a stream's place is another's only when its answer has arrived, so the client has
+//! to take what it asked for, by packets of its own, and a hundred are under way at a time. To charge such
+//! requests and to give the price back with the answer would change nothing in the end, and to keep it would
+//! slow down who asks a hundred thousand times a second over a few connections for what lies in memory, from
+//! an attacker in nothing different. The same holds for streams of a session whose bytes are taken, at 1.3 us
+//! each. Requests that are given up are charged by QUIC, as streams (5 us), and here for the classes that
+//! they named.
 
 use quickset_quic::{Carrier, StreamId};
 

@@ -13,11 +13,12 @@ use crate::trace::{Told, Traced, tell};
 use crate::{Code, Error, Field, Malformed, Priority, Request, Response, Transport};
 
 impl Connection {
-    /// The next content of a request or response, at most `max` bytes (and at least 1). After [`Body::Blocked`] there will be
-    /// an [`Event::Readable`], and before the response, that.
+    /// The next content of a request or response, at most `max` bytes (and at least 1). After
+    /// [`Body::Blocked`] there will be an [`Event::Readable`], and before the response, that.
     ///
     /// # Errors
-    /// [`Refusal::Aborted`] when the message ended before its end, once; then, and when it was read, there is no such stream.
+    /// [`Refusal::Aborted`] when the message ended before its end, once; then, and when it was read, there is
+    /// no such stream.
     pub fn read(&mut self, t: &mut dyn Transport, id: StreamId, max: usize) -> Result<Body, Refusal> {
         if self.closed.is_some() {
             return Err(Refusal::Closed);
@@ -36,7 +37,8 @@ impl Connection {
         result?.ok_or(Refusal::UnknownStream)
     }
 
-    /// Wants no more of a request or response. A server that answered without all of the request says H3_NO_ERROR.
+    /// Wants no more of a request or response. A server that answered without all of the request says
+    /// H3_NO_ERROR.
     pub fn stop(&mut self, t: &mut dyn Transport, id: StreamId, code: Code) {
         if let Some(exchange) = self.exchanges.get_mut(&id) {
             if exchange.inflow.phase != Phase::Ended {
@@ -54,8 +56,8 @@ impl Connection {
         self.settle(t, Ok(()));
     }
 
-    /// A message that ended early while it was read. What a server still sends is its own affair when the client gave up
-    /// only its request.
+    /// A message that ended early while it was read. What a server still sends is its own affair when the
+    /// client gave up only its request.
     fn read_fault(&mut self, t: &mut dyn Transport, id: StreamId, code: Code, why: Abort) {
         match (why, self.exchanges.get_mut(&id)) {
             (Abort::Reset(_), Some(exchange)) if self.side.is_server() => {
@@ -172,7 +174,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads a stream as far as it can be without the application: to the end of the head, and the capsules of a session.
+    /// Reads a stream as far as it can be without the application: to the end of the head, and the capsules
+    /// of a session.
     pub(super) fn pump(&mut self, t: &mut dyn Transport, id: StreamId) -> Result<(), Error> {
         let result = self.pump_on(t, id);
         self.note_parts(id);
@@ -312,7 +315,8 @@ impl Connection {
         exchange.told = true;
         self.malformed.pay_rare();
         let unwanted = exchange.unwanted;
-        // RFC 9218 §7: what came on the control stream is newer than what the request says, even if it came first.
+        // RFC 9218 §7: what came on the control stream is newer than what the request says, even if it came
+        // first.
         let early = self.early_priorities.remove(&id).and_then(|value| Priority::parse(&value));
         let first = Priority::of(&request.fields);
         if let Some(early) = &early {
@@ -344,7 +348,8 @@ impl Connection {
         if response.is_interim() {
             exchange.interim += 1;
             exchange.interim_size += size;
-            // RFC 9114 §10.5.1: all that the application may not have taken is no more than one section may be.
+            // RFC 9114 §10.5.1: all that the application may not have taken is no more than one section may
+            // be.
             if exchange.interim > MAX_INTERIM || exchange.interim_size > self.config.max_field_section {
                 return Err(Fault::Stream(Code::H3_EXCESSIVE_LOAD, Abort::TooLarge));
             }

@@ -6,10 +6,10 @@ use super::Connection;
 use crate::Transport;
 
 impl Connection {
-    /// Repairs losses of responses that are more urgent than `below` and of which nothing else is said, those under way
-    /// included. What is asked for ([`Priority::tolerance`](crate::Priority::tolerance)) is done up to
-    /// [`Config::max_burst`](super::Config::max_burst), whatever was said here. It goes by what the client says last, and
-    /// before it by what stands in the [response](Self::respond).
+    /// Repairs losses of responses that are more urgent than `below` and of which nothing else is said, those
+    /// under way included. What is asked for ([`Priority::tolerance`](crate::Priority::tolerance)) is done up
+    /// to [`Config::max_burst`](super::Config::max_burst), whatever was said here. It goes by what the client
+    /// says last, and before it by what stands in the [response](Self::respond).
     pub fn repair_urgent(&mut self, t: &mut dyn Transport, below: u8, protection: &Protection) {
         self.repair = Some((below, protection.clone()));
         let told: Vec<StreamId> =

@@ -8,8 +8,9 @@ use crate::priority::Said;
 use crate::{Priority, Response, Transport};
 
 impl Connection {
-    /// Sends a message by this priority from now on, until the client's next word on it; see [`respond`](Self::respond) for what
-    /// outlasts that. A server's classes are not those that the client names.
+    /// Sends a message by this priority from now on, until the client's next word on it; see
+    /// [`respond`](Self::respond) for what outlasts that. A server's classes are not those that the client
+    /// names.
     ///
     /// # Errors
     /// When there is no such stream.
@@ -26,7 +27,8 @@ impl Connection {
         Ok(())
     }
 
-    /// How a response is sent where neither the client says it nor the response; in front of [`Config::usual`](super::Config::usual).
+    /// How a response is sent where neither the client says it nor the response; in front of
+    /// [`Config::usual`](super::Config::usual).
     ///
     /// # Errors
     /// When there is no such stream.
@@ -45,9 +47,9 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends a stream of a session by this priority from now on: what it is among the streams of that session, and below which
-    /// classes of the session's it hangs. Unless told, they share what the session gets; what that is goes by the session's own
-    /// priority, which is that of its request.
+    /// Sends a stream of a session by this priority from now on: what it is among the streams of that
+    /// session, and below which classes of the session's it hangs. Unless told, they share what the session
+    /// gets; what that is goes by the session's own priority, which is that of its request.
     ///
     /// # Errors
     /// When there is no such stream.
@@ -64,7 +66,8 @@ impl Connection {
         Ok(())
     }
 
-    /// HP-14: a stream of a session hangs under a class of the session's, which is among its siblings what the session is.
+    /// HP-14: a stream of a session hangs under a class of the session's, which is among its siblings what
+    /// the session is.
     pub(super) fn place(&mut self, t: &mut dyn Transport, id: StreamId) {
         let Some((session, said)) = self.sessions.said(id) else { return };
         let said = said.clone();
@@ -83,8 +86,8 @@ impl Connection {
         t.set_class(id, &path);
     }
 
-    /// HP-1: the client says how a message is to be sent, in a request or an update; a client does so by its own words. How many
-    /// classes it named.
+    /// HP-1: the client says how a message is to be sent, in a request or an update; a client does so by its
+    /// own words. How many classes it named.
     pub(super) fn obey(&mut self, t: &mut dyn Transport, id: StreamId, priority: &Priority) -> usize {
         let Some(exchange) = self.exchanges.get_mut(&id) else { return 0 };
         let said = Said::of(priority);
@@ -113,7 +116,8 @@ impl Connection {
         self.care(t, id);
     }
 
-    /// The client says it of what was handed over whole, and waits in the transport. How many classes it named.
+    /// The client says it of what was handed over whole, and waits in the transport. How many classes it
+    /// named.
     pub(super) fn reschedule(&mut self, t: &mut dyn Transport, id: StreamId, priority: &Priority) -> usize {
         let asked = Said::of(priority).by_client();
         let said = self.lingering.get(&id).map_or_else(|| asked.clone(), |wishes| wishes.of(&asked));
@@ -122,8 +126,8 @@ impl Connection {
         asked.classes().len()
     }
 
-    /// What the server says of a response outlasts the exchange, until all of it has arrived; that may be so before the request
-    /// has ended.
+    /// What the server says of a response outlasts the exchange, until all of it has arrived; that may be so
+    /// before the request has ended.
     pub(super) fn linger(&mut self, id: StreamId, exchange: Exchange) {
         let Wishes { own, usual, .. } = &exchange.wishes;
         let says = *own != Said::default() || *usual != Said::default();
@@ -158,8 +162,8 @@ impl Connection {
         self.place_session(t, id);
     }
 
-    /// A session is something else among its siblings: said of one of its streams, it is said of their class. Others stay where
-    /// they hang, so that no client can have all of them moved by a few bytes.
+    /// A session is something else among its siblings: said of one of its streams, it is said of their class.
+    /// Others stay where they hang, so that no client can have all of them moved by a few bytes.
     fn place_session(&mut self, t: &mut dyn Transport, session: StreamId) {
         if !self.is_session(session) {
             return;
@@ -169,8 +173,8 @@ impl Connection {
         }
     }
 
-    /// What holds of a response where something else did `before`. HP-8: what a request said of its classes is not said again
-    /// by that, since a later one may have said something else of them.
+    /// What holds of a response where something else did `before`. HP-8: what a request said of its classes
+    /// is not said again by that, since a later one may have said something else of them.
     fn apply_change(&mut self, t: &mut dyn Transport, id: StreamId, before: &Said) {
         let Some(exchange) = self.exchanges.get_mut(&id) else { return };
         let said = exchange.wishes.in_force();
@@ -195,8 +199,8 @@ impl Exchange {
 
     fn priority(&self) -> quic::Priority {
         let mut priority = self.wishes.in_force().priority();
-        // RFC 9218 §10, §11: a tunnel shares the way with others as urgent. It has no end that anybody waits for, and who is
-        // behind it would wait for ever.
+        // RFC 9218 §10, §11: a tunnel shares the way with others as urgent. It has no end that anybody waits
+        // for, and who is behind it would wait for ever.
         priority.incremental |= matches!(self.kind, Kind::Connect | Kind::Session);
         priority
     }
@@ -208,7 +212,8 @@ impl Wishes {
         self.passing.clone().unwrap_or_else(|| self.lasting())
     }
 
-    /// HP-10, HP-11, RFC 9218 §8: the server's word before the client's, and that before what is usual; each parameter by itself.
+    /// HP-10, HP-11, RFC 9218 §8: the server's word before the client's, and that before what is usual; each
+    /// parameter by itself.
     pub(super) fn lasting(&self) -> Said {
         self.of(&self.asked)
     }

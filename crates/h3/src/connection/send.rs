@@ -16,8 +16,8 @@ impl Connection {
     /// [`Event::Aborted`](super::Event::Aborted).
     ///
     /// # Errors
-    /// [`Refusal::Blocked`] until [`Event::Available`](super::Event::Available) when the peer takes no more requests for now;
-    /// others for a request that cannot be made.
+    /// [`Refusal::Blocked`] until [`Event::Available`](super::Event::Available) when the peer takes no more
+    /// requests for now; others for a request that cannot be made.
     ///
     /// [`Event::Response`]: super::Event::Response
     pub fn request(
@@ -64,10 +64,11 @@ impl Connection {
         Ok(id)
     }
 
-    /// Answers a request, with `end` without content. Any number of interim responses (1xx) may come before the final one.
+    /// Answers a request, with `end` without content. Any number of interim responses (1xx) may come before
+    /// the final one.
     ///
-    /// What its `priority` field says outranks what the client says and will say of it (RFC 9218 §8), each parameter by itself;
-    /// what neither says is as [`Config::usual`](super::Config::usual) has it.
+    /// What its `priority` field says outranks what the client says and will say of it (RFC 9218 §8), each
+    /// parameter by itself; what neither says is as [`Config::usual`](super::Config::usual) has it.
     ///
     /// # Errors
     /// When it cannot be answered so.
@@ -138,8 +139,8 @@ impl Connection {
         Ok(n)
     }
 
-    /// Bytes of content that may be sent now and leave soon: as many as the peer has credit for, and the path takes. With
-    /// 0 there is an [`Event::Writable`](super::Event::Writable) when there are some.
+    /// Bytes of content that may be sent now and leave soon: as many as the peer has credit for, and the path
+    /// takes. With 0 there is an [`Event::Writable`](super::Event::Writable) when there are some.
     ///
     /// # Errors
     /// When the message has ended, or has no content yet.
@@ -156,8 +157,8 @@ impl Connection {
         Ok(room.saturating_sub(HEADER).max(room.min(1)))
     }
 
-    /// What was sent so far is what somebody waits for, though more may follow: repair for it may go at once. Nothing leaves
-    /// earlier for it.
+    /// What was sent so far is what somebody waits for, though more may follow: repair for it may go at once.
+    /// Nothing leaves earlier for it.
     ///
     /// # Errors
     /// When the message has ended.
@@ -217,8 +218,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Gives up a request, in both directions: H3_REQUEST_CANCELLED, or H3_REQUEST_REJECTED by a server that did nothing
-    /// with it (RFC 9114 §4.1.1).
+    /// Gives up a request, in both directions: H3_REQUEST_CANCELLED, or H3_REQUEST_REJECTED by a server that
+    /// did nothing with it (RFC 9114 §4.1.1).
     pub fn cancel(&mut self, t: &mut dyn Transport, id: StreamId, code: Code) {
         self.abort(t, id, code);
         self.settle(t, Ok(()));

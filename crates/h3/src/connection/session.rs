@@ -104,10 +104,10 @@ impl Sessions {
     }
 }
 
-/// Verbs of sessions. A client begins one with a [`request`](Connection::request) of the protocol `webtransport`, which goes as
-/// the server's draft calls it, a server
-/// accepts it with a response of 2xx; it is established with that response, and its id is that of the request's stream.
-/// Datagrams are sent and come like those of any request.
+/// Verbs of sessions. A client begins one with a [`request`](Connection::request) of the protocol
+/// `webtransport`, which goes as the server's draft calls it, a server accepts it with a response of 2xx; it
+/// is established with that response, and its id is that of the request's stream. Datagrams are sent and come
+/// like those of any request.
 impl Connection {
     /// Whether a request is for a session, and could begin one.
     pub fn is_session(&self, id: StreamId) -> bool {
@@ -149,7 +149,8 @@ impl Connection {
         Ok(id)
     }
 
-    /// The next bytes of a session's stream, at most `max`. After [`Chunk::Blocked`] there will be an [`Event::Readable`].
+    /// The next bytes of a session's stream, at most `max`. After [`Chunk::Blocked`] there will be an
+    /// [`Event::Readable`].
     ///
     /// # Errors
     /// [`Refusal::Aborted`] when the peer gave it up; see [`session_code`](super::session_code).
@@ -226,8 +227,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Gives up sending on a session's stream, with the application's code. Its header may be lost with it where the
-    /// peer takes no resets behind an offset: then it never learns of the stream.
+    /// Gives up sending on a session's stream, with the application's code. Its header may be lost with it
+    /// where the peer takes no resets behind an offset: then it never learns of the stream.
     pub fn session_reset(&mut self, t: &mut dyn Transport, id: StreamId, code: u32) {
         if let Some(stream) = self.sessions.streams.get_mut(&id) {
             t.reset_behind(id, http_code(code), header_len(id, stream.session, self.side));
@@ -245,7 +246,8 @@ impl Connection {
         }
     }
 
-    /// Has nothing to do with a session's stream of the peer's (WT_BUFFERED_STREAM_REJECTED), in either direction.
+    /// Has nothing to do with a session's stream of the peer's (WT_BUFFERED_STREAM_REJECTED), in either
+    /// direction.
     pub fn refuse_session_stream(&mut self, t: &mut dyn Transport, id: StreamId) {
         let Some(stream) = self.sessions.streams.remove(&id) else { return };
         t.charge(Carrier::Stream(id), price::REFUSED);
@@ -317,7 +319,8 @@ impl Connection {
         Ok(())
     }
 
-    /// The peer said goodbye, which applications hear as a wish that their sessions end (draft-ietf-webtrans-http3 §4.7).
+    /// The peer said goodbye, which applications hear as a wish that their sessions end
+    /// (draft-ietf-webtrans-http3 §4.7).
     pub(super) fn drain_sessions(&mut self) {
         for (id, session) in &mut self.sessions.open {
             if !core::mem::replace(&mut session.draining, true) {
@@ -386,7 +389,8 @@ impl Connection {
         }
         let told = self.sessions.is_open(session);
         if !told {
-            // Once it was answered it is open, or was declined, or is over, though its exchange may go on for a while.
+            // Once it was answered it is open, or was declined, or is over, though its exchange may go on for
+            // a while.
             let asks = |e: &Exchange| e.awaits_response(self.side) && (e.kind == Kind::Session || !e.told);
             let asked = self.exchanges.get(&session).is_some_and(asks);
             let may_come = asked || (self.side.is_server() && !self.shutdown.has_seen(session));
@@ -480,8 +484,8 @@ impl Connection {
         }
     }
 
-    /// We closed a session. To stop the peer now would overtake what we said of it: Chromium takes that for the loss of the
-    /// connection. So its end is waited for, which is all that may come.
+    /// We closed a session. To stop the peer now would overtake what we said of it: Chromium takes that for
+    /// the loss of the connection. So its end is waited for, which is all that may come.
     pub(super) fn await_end(&mut self, t: &mut dyn Transport, session: StreamId) {
         if let Some(exchange) = self.exchanges.get_mut(&session) {
             exchange.closing = Some(MAX_LATE);

@@ -28,8 +28,8 @@ impl Shutdown {
         id.index() < self.next
     }
 
-    /// What to tell the peer: `soon`, that no new requests are wanted while those under way are served; else that those seen
-    /// so far are. `None` when that was told.
+    /// What to tell the peer: `soon`, that no new requests are wanted while those under way are served; else
+    /// that those seen so far are. `None` when that was told.
     pub(super) fn goodbye(&mut self, side: Side, soon: bool) -> Option<u64> {
         let id = match (side, soon) {
             (Side::Server, true) => (1 << 62) - 4,

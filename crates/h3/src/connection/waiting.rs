@@ -1,8 +1,8 @@
 //! What is held of requests and responses that nobody has taken yet.
 //!
-//! A few bytes of QPACK may stand for a field section of the largest size, and a hundred requests may come in one datagram. So
-//! a server that is told to ([`Config::max_waiting`](super::Config::max_waiting)) decodes no more heads than the application
-//! takes: the others wait as they came, and count as that.
+//! A few bytes of QPACK may stand for a field section of the largest size, and a hundred requests may come in
+//! one datagram. So a server that is told to ([`Config::max_waiting`](super::Config::max_waiting)) decodes no
+//! more heads than the application takes: the others wait as they came, and count as that.
 
 use bytes::Bytes;
 use quickset_quic::StreamId;
@@ -31,8 +31,8 @@ pub(super) struct Held {
 }
 
 impl Connection {
-    /// The application takes a request that it was told of. With [`Config::max_waiting`](super::Config::max_waiting), others
-    /// are looked at only then.
+    /// The application takes a request that it was told of. With
+    /// [`Config::max_waiting`](super::Config::max_waiting), others are looked at only then.
     pub fn took(&mut self, t: &mut dyn Transport, id: StreamId) {
         if let Some(exchange) = self.exchanges.get_mut(&id) {
             self.waiting.heads -= core::mem::take(&mut exchange.held.head);
@@ -41,8 +41,8 @@ impl Connection {
         self.settle(t, result);
     }
 
-    /// Bytes that are held for the peer, about: those of parts of frames, of heads that nobody has taken, and what each
-    /// exchange costs.
+    /// Bytes that are held for the peer, about: those of parts of frames, of heads that nobody has taken, and
+    /// what each exchange costs.
     pub fn held(&self) -> u64 {
         self.waiting.parts + self.waiting.heads + self.exchanges.len() as u64 * EXCHANGE_COST
     }

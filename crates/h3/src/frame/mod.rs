@@ -1,7 +1,8 @@
-//! The frames of HTTP/3 (RFC 9114 §7), with PRIORITY_UPDATE (RFC 9218 §7) and the signal of WebTransport's streams.
+//! The frames of HTTP/3 (RFC 9114 §7), with PRIORITY_UPDATE (RFC 9218 §7) and the signal of WebTransport's
+//! streams.
 //!
-//! In: the bytes of a stream in any cut, to a [`FrameReader`] that knows which stream it is. Out: [`Item`]s. Payload of
-//! DATA passes through in the pieces in which it came; other frames are whole, and bounded.
+//! In: the bytes of a stream in any cut, to a [`FrameReader`] that knows which stream it is. Out: [`Item`]s.
+//! Payload of DATA passes through in the pieces in which it came; other frames are whole, and bounded.
 
 mod reader;
 mod settings;
@@ -110,7 +111,8 @@ pub(crate) mod stream {
     pub(crate) const WEBTRANSPORT: u64 = 0x54;
 }
 
-/// Whether `number` is one of those that stand for nothing and exercise that unknown ones are ignored (RFC 9114 §7.2.8).
+/// Whether `number` is one of those that stand for nothing and exercise that unknown ones are ignored
+/// (RFC 9114 §7.2.8).
 pub const fn is_grease(number: u64) -> bool {
     number >= 0x21 && (number - 0x21) % 0x1f == 0
 }

@@ -63,15 +63,15 @@ enum State {
 }
 
 impl FrameReader {
-    /// A reader at the beginning of a stream, of which `side` is the receiver. HEADERS frames have at most `max_section`
-    /// bytes. `webtransport` says that streams may begin with the signal of WebTransport.
+    /// A reader at the beginning of a stream, of which `side` is the receiver. HEADERS frames have at most
+    /// `max_section` bytes. `webtransport` says that streams may begin with the signal of WebTransport.
     pub fn new(place: Place, side: Side, max_section: u64, webtransport: bool) -> Self {
         let state = State::Header(Pieces::default());
         Self { place, side, max_section, webtransport, state, begun: false, idle: Idle::default() }
     }
 
-    /// Takes bytes from the front of `input` for the next item, of a DATA frame at most `max` (at least 1). `None` when
-    /// more bytes are needed: then all of `input` was taken.
+    /// Takes bytes from the front of `input` for the next item, of a DATA frame at most `max` (at least 1).
+    /// `None` when more bytes are needed: then all of `input` was taken.
     ///
     /// # Errors
     /// The connection cannot go on: a frame that may not be here, that cannot be read, or is too large.
@@ -137,7 +137,8 @@ impl FrameReader {
         self.idle.pay(n as usize);
     }
 
-    /// Whether payload of a DATA frame is there, behind nothing but frames that are passed over, and all of that frame.
+    /// Whether payload of a DATA frame is there, behind nothing but frames that are passed over, and all of
+    /// that frame.
     pub(crate) fn has_data(&self, input: &[u8]) -> bool {
         let is_between = match &self.state {
             State::Header(pieces) => pieces.is_empty(),

@@ -17,18 +17,18 @@ pub struct Settings {
     pub enable_connect_protocol: bool,
     /// HTTP datagrams are understood (RFC 9297 §2.1.1).
     pub h3_datagram: bool,
-    /// Sessions of WebTransport that are taken, as drafts 7 to 12 of draft-ietf-webtrans-http3 have it. But for how it is said,
-    /// those of all drafts are the same, and so it is said in each way.
+    /// Sessions of WebTransport that are taken, as drafts 7 to 12 of draft-ietf-webtrans-http3 have it. But
+    /// for how it is said, those of all drafts are the same, and so it is said in each way.
     pub wt_max_sessions: u64,
     /// The same as draft 2 has it, which is what Chromium speaks.
     pub wt_draft_02: bool,
     /// The same as drafts 13 and 14 have it, which is what Safari speaks.
     pub wt_draft_13: u64,
-    /// The same as draft 15 and those behind it have it (SETTINGS_WT_ENABLED): any number of them, by a protocol that is called
-    /// `webtransport-h3`.
+    /// The same as draft 15 and those behind it have it (SETTINGS_WT_ENABLED): any number of them, by a
+    /// protocol that is called `webtransport-h3`.
     pub wt_enabled: bool,
-    /// Unidirectional streams that a session may have opened (draft-ietf-webtrans-http3 §5.5). With this or one of the next two
-    /// said on both sides, sessions have flow control.
+    /// Unidirectional streams that a session may have opened (draft-ietf-webtrans-http3 §5.5). With this or
+    /// one of the next two said on both sides, sessions have flow control.
     pub wt_initial_max_streams_uni: u64,
     /// The same of bidirectional streams.
     pub wt_initial_max_streams_bidi: u64,
@@ -72,8 +72,8 @@ impl Settings {
     /// Reads the payload of a SETTINGS frame; settings that stand for nothing are left out.
     ///
     /// # Errors
-    /// H3_FRAME_ERROR when it ends inside a setting; H3_SETTINGS_ERROR for one that is there twice, or that HTTP/2 had and
-    /// HTTP/3 has not, or whose value is out of range.
+    /// H3_FRAME_ERROR when it ends inside a setting; H3_SETTINGS_ERROR for one that is there twice, or that
+    /// HTTP/2 had and HTTP/3 has not, or whose value is out of range.
     pub fn decode(payload: &[u8]) -> Result<Self, Error> {
         let mut r = Reader::new(payload);
         let mut settings = Self::default();
@@ -118,7 +118,8 @@ impl Settings {
         self.wt_draft_02 || self.wt_max_sessions > 0 || self.wt_draft_13 > 0
     }
 
-    /// Whether the sessions of this side have flow control, if they have on the other one (draft-ietf-webtrans-http3 §5.1).
+    /// Whether the sessions of this side have flow control, if they have on the other one
+    /// (draft-ietf-webtrans-http3 §5.1).
     pub(crate) fn controls_sessions(&self) -> bool {
         self.wt_initial_max_streams_uni > 0
             || self.wt_initial_max_streams_bidi > 0

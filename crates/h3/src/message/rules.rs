@@ -116,8 +116,8 @@ fn wrong_name(name: &[u8]) -> Malformed {
     }
 }
 
-/// Which bytes names of fields are made of: those of tokens but uppercase letters, looked up since a few bytes of QPACK may
-/// stand for a thousand names.
+/// Which bytes names of fields are made of: those of tokens but uppercase letters, looked up since a few
+/// bytes of QPACK may stand for a thousand names.
 static IN_NAMES: [bool; 256] = {
     let mut table = [false; 256];
     let mut b = 0;

@@ -30,8 +30,8 @@ impl Said {
         }
     }
 
-    /// HP-13: said by a client to a server. What hangs under a class is found by the whole way to it, so that one step tells the
-    /// client's classes from the server's own.
+    /// HP-13: said by a client to a server. What hangs under a class is found by the whole way to it, so that
+    /// one step tells the client's classes from the server's own.
     pub(crate) fn by_client(mut self) -> Self {
         if let Some(first) = self.classes.as_mut().and_then(|classes| classes.first_mut()) {
             first.name.insert(0, BY_CLIENT);
@@ -104,10 +104,11 @@ impl Said {
 /// Which losses of a response the client wants to be repaired, and not sent again (TUM 2025).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tolerance {
-    /// Burst loss tolerance: how many packets may be lost in a row. 0 wants no repair, whatever the server would do.
+    /// Burst loss tolerance: how many packets may be lost in a row. 0 wants no repair, whatever the server
+    /// would do.
     pub burst: u32,
-    /// Repair delay tolerance: repair may come so long behind what it is for. Without, it comes behind the end of what there is
-    /// to send.
+    /// Repair delay tolerance: repair may come so long behind what it is for. Without, it comes behind the
+    /// end of what there is to send.
     pub delay: Option<Duration>,
 }
 
@@ -115,8 +116,9 @@ impl Tolerance {
     /// The least delay that is obeyed.
     pub const LEAST_DELAY: Duration = Duration::from_millis(5);
 
-    /// What does it, with a burst of `most` at most, and behind [`LEAST_DELAY`](Self::LEAST_DELAY) at least: a repair symbol costs
-    /// a sender as much as all that it covers, and a peer that asked for some behind each packet would have us do little else.
+    /// What does it, with a burst of `most` at most, and behind [`LEAST_DELAY`](Self::LEAST_DELAY) at least:
+    /// a repair symbol costs a sender as much as all that it covers, and a peer that asked for some behind
+    /// each packet would have us do little else.
     pub fn protection(self, most: u32) -> Protection {
         match (self.burst.min(most), self.delay) {
             (0, _) => Protection::None,

@@ -44,9 +44,9 @@ pub enum Section {
 }
 
 impl Decoder {
-    /// A decoder as the own SETTINGS have it: at most `max_capacity` bytes of table, at most `max_blocked` streams that wait
-    /// for it, and at most `max_section` bytes in a field section (RFC 9114 §4.2.2: 32 more than name and value for each
-    /// line).
+    /// A decoder as the own SETTINGS have it: at most `max_capacity` bytes of table, at most `max_blocked`
+    /// streams that wait for it, and at most `max_section` bytes in a field section (RFC 9114 §4.2.2: 32 more
+    /// than name and value for each line).
     pub fn new(max_capacity: u64, max_blocked: u64, max_section: u64) -> Self {
         Self {
             table: Table::default(),
@@ -61,7 +61,8 @@ impl Decoder {
         }
     }
 
-    /// Decodes a section, of which all bytes must be there. A stream whose section waits has no other one before that.
+    /// Decodes a section, of which all bytes must be there. A stream whose section waits has no other one
+    /// before that.
     ///
     /// # Errors
     /// QPACK_DECOMPRESSION_FAILED.
@@ -133,8 +134,8 @@ impl Decoder {
         Ok(())
     }
 
-    /// Instructions for the peer's encoder, to be sent on the decoder stream. What arrived in the table is told here, so
-    /// calling it once after a batch of input says it in few bytes.
+    /// Instructions for the peer's encoder, to be sent on the decoder stream. What arrived in the table is
+    /// told here, so calling it once after a batch of input says it in few bytes.
     pub fn take_instructions(&mut self) -> Vec<u8> {
         let news = self.table.inserted() - self.told;
         if news > 0 {
@@ -144,8 +145,8 @@ impl Decoder {
         core::mem::take(&mut self.out)
     }
 
-    /// What instructions took since this was asked last, in steps of a tenth of a microsecond, about; what is less than one is
-    /// kept.
+    /// What instructions took since this was asked last, in steps of a tenth of a microsecond, about; what is
+    /// less than one is kept.
     pub fn take_steps(&mut self) -> u64 {
         let steps = self.work / PER_STEP;
         self.work %= PER_STEP;
@@ -177,7 +178,8 @@ impl Decoder {
         } else if first & 0x40 != 0 {
             // RFC 9204 §4.3.3.
             let (name, value) = (cursor.string(5, max)?, cursor.string(7, max)?);
-            // Each of its own: entries that take the name must not keep the value, which would outlive its entry.
+            // Each of its own: entries that take the name must not keep the value, which would outlive its
+            // entry.
             Entry { name: own(name)?, value: own(value)? }
         } else if first & 0x20 != 0 {
             let capacity = cursor.int(5)?;
@@ -246,7 +248,8 @@ struct Lines<'a> {
     read: Vec<Field>,
     /// The text of literals, one behind the other.
     text: Vec<u8>,
-    /// Which names and values they are, with their bytes: the number of the line twice, and one more for its value.
+    /// Which names and values they are, with their bytes: the number of the line twice, and one more for its
+    /// value.
     literals: Vec<(usize, usize)>,
 }
 
@@ -386,8 +389,8 @@ fn whole(entry: &Entry) -> Field {
     Field { name: entry.name.clone(), value: entry.value.clone(), sensitive: false }
 }
 
-/// Lines of a section at most. A byte may stand for one, and each costs more than its bytes do to whoever looks at it; browsers
-/// with as many cookies as they keep for a site, each in a line of its own, have 200.
+/// Lines of a section at most. A byte may stand for one, and each costs more than its bytes do to whoever
+/// looks at it; browsers with as many cookies as they keep for a site, each in a line of its own, have 200.
 const MAX_LINES: usize = 512;
 
 /// Instructions that take a step together. One that brings an entry takes as much as all of them.

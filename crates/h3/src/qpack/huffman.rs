@@ -1,7 +1,7 @@
 //! The Huffman code of HPACK (RFC 7541 appendix B), which QPACK uses unchanged.
 //!
-//! The code is canonical: within a length, codes count up with the symbol. So the lengths are the code, and all
-//! tables are computed from them when the crate is compiled.
+//! The code is canonical: within a length, codes count up with the symbol. So the lengths are the code, and
+//! all tables are computed from them when the crate is compiled.
 
 /// Bytes that `text` takes when it is coded.
 pub(super) fn size(text: &[u8]) -> usize {
@@ -30,8 +30,8 @@ pub(super) fn encode(text: &[u8], out: &mut Vec<u8>) {
 /// Decodes `coded` behind what is in `out`, at most `max` bytes of it.
 ///
 /// # Errors
-/// When there is EOS inside, padding of more than seven bits or of other bits than ones (RFC 7541 §5.2), or more than
-/// `max` bytes come out.
+/// When there is EOS inside, padding of more than seven bits or of other bits than ones (RFC 7541 §5.2), or
+/// more than `max` bytes come out.
 pub(super) fn decode(coded: &[u8], max: usize, out: &mut Vec<u8>) -> Result<(), BadCode> {
     // The window holds the next `n` bits on its left, and ones behind them.
     let (mut window, mut n) = (u64::MAX, 0_u32);

@@ -1,13 +1,15 @@
 //! QPACK: field lines to bytes and back, with a table that both ends share (RFC 9204).
 //!
-//! An [`Encoder`] makes encoded field sections, and instructions for the table on the way: both leave on streams of their
-//! own and may arrive in any order. A [`Decoder`] keeps a section that is ahead of its table until the instructions are
-//! there, and answers with instructions of its own, by which the encoder knows what it may refer to and drop.
+//! An [`Encoder`] makes encoded field sections, and instructions for the table on the way: both leave on
+//! streams of their own and may arrive in any order. A [`Decoder`] keeps a section that is ahead of its table
+//! until the instructions are there, and answers with instructions of its own, by which the encoder knows
+//! what it may refer to and drop.
 //!
-//! In: whole sections, and bytes of the instruction streams in any cut. Out: fields; bytes for the instruction streams.
-//! Invariants: the encoder never refers to what the peer may not have when the peer allows no blocked streams, never drops
-//! what is referred to or not known to have arrived, and keeps account of a bounded number of references. The decoder
-//! keeps at most the table, one instruction that is cut short, and one section a stream of those that it allows to wait.
+//! In: whole sections, and bytes of the instruction streams in any cut. Out: fields; bytes for the
+//! instruction streams. Invariants: the encoder never refers to what the peer may not have when the peer
+//! allows no blocked streams, never drops what is referred to or not known to have arrived, and keeps account
+//! of a bounded number of references. The decoder keeps at most the table, one instruction that is cut short,
+//! and one section a stream of those that it allows to wait.
 //!
 //! ```
 //! use quickset_h3::Field;

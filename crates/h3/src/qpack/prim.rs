@@ -48,7 +48,8 @@ impl<'a> Cursor<'a> {
             loop {
                 let (&b, tail) = rest.split_first().ok_or(Stop::More)?;
                 rest = tail;
-                // Nine bytes of seven bits are more than 62 bits; zeros beyond only waste time (RFC 9204 §7.4).
+                // Nine bytes of seven bits are more than 62 bits; zeros beyond only waste time
+                // (RFC 9204 §7.4).
                 if shift > 56 {
                     return Err(Stop::Bad);
                 }
@@ -66,8 +67,8 @@ impl<'a> Cursor<'a> {
         Ok(value)
     }
 
-    /// A string (RFC 9204 §4.1.2) whose length has a prefix of `prefix` bits behind the bit for Huffman. It is no longer than
-    /// `max` when it is decoded, and bad as soon as its length shows that it must be.
+    /// A string (RFC 9204 §4.1.2) whose length has a prefix of `prefix` bits behind the bit for Huffman. It
+    /// is no longer than `max` when it is decoded, and bad as soon as its length shows that it must be.
     pub(super) fn string(&mut self, prefix: u32, max: usize) -> Result<Text<'a>, Stop> {
         let coded = self.peek()? >> prefix & 1 == 1;
         let n = self.int(prefix)?;
@@ -124,7 +125,8 @@ pub(super) fn put_int(out: &mut Vec<u8>, flags: u8, prefix: u32, value: u64) {
     out.push(rest as u8);
 }
 
-/// Writes a string, coded if that is shorter; its length has `prefix` bits, the bit for Huffman above, `flags` above that.
+/// Writes a string, coded if that is shorter; its length has `prefix` bits, the bit for Huffman above,
+/// `flags` above that.
 pub(super) fn put_string(out: &mut Vec<u8>, flags: u8, prefix: u32, text: &[u8]) {
     let coded = huffman::size(text);
     if coded < text.len() {

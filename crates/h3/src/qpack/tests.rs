@@ -1,4 +1,5 @@
-//! QPACK against RFC 9204's own example, against vectors of another implementation, and against itself under delay.
+//! QPACK against RFC 9204's own example, against vectors of another implementation, and against itself under
+//! delay.
 
 mod delay;
 
@@ -275,7 +276,8 @@ mod encoder_instructions {
         }
     }
 
-    /// RFC 9204 §4.3.4: an entry once more is the same entry, which a thousand of them in a packet do not copy.
+    /// RFC 9204 §4.3.4: an entry once more is the same entry, which a thousand of them in a packet do not
+    /// copy.
     #[test]
     fn duplicates_share_what_they_say() {
         let mut table = Table::default();
@@ -426,7 +428,8 @@ mod encoder {
         assert_eq!(blocked, 2);
     }
 
-    /// A peer that acknowledges nothing gets sections without references in the end, and costs bounded memory.
+    /// A peer that acknowledges nothing gets sections without references in the end, and costs bounded
+    /// memory.
     #[test]
     fn references_are_bounded() {
         let mut encoder = Encoder::new(4096);
@@ -551,8 +554,8 @@ fn sections_of_another_encoder_are_decoded() {
     assert!(sections >= 100 && dynamic >= 50, "{sections} sections, {dynamic} with references");
 }
 
-/// Who pays for instructions is told what they took: a step for each entry, and one for four that bring none. What is left of one
-/// is not lost.
+/// Who pays for instructions is told what they took: a step for each entry, and one for four that bring none.
+/// What is left of one is not lost.
 #[test]
 fn instructions_are_counted_by_what_they_take() {
     let mut decoder = Decoder::new(4096, 0, 4096);

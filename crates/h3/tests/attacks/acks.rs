@@ -99,8 +99,8 @@ fn numbers_with_gaps_are_bounded() {
     arena.assert_served();
 }
 
-/// ACK frames are kept until something behind them is acknowledged, which is asked for. (Who goes on without an answer is
-/// cut off; that takes longer than this, and stands in the tests of `quic`.)
+/// ACK frames are kept until something behind them is acknowledged, which is asked for. (Who goes on without
+/// an answer is cut off; that takes longer than this, and stands in the tests of `quic`.)
 #[test]
 fn who_acknowledges_nothing_is_asked_for_it() {
     let mut arena = Setup::new().attacked();

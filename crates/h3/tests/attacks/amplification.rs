@@ -1,5 +1,5 @@
-//! To an address that proved nothing go at most three times the bytes that came from it (RFC 9000 §8.1), in whatever shape
-//! these come.
+//! To an address that proved nothing go at most three times the bytes that came from it (RFC 9000 §8.1), in
+//! whatever shape these come.
 
 use quickset_base::Duration;
 use quickset_sim::address;
@@ -60,7 +60,8 @@ fn coalesced_noise_earns_three_times_its_size() {
     attack("noise", |hostile, n| {
         let mut datagram = bytes.clone();
         match n % 3 {
-            // A second packet of the same connection that does not open; padding of the datagram; half of a packet.
+            // A second packet of the same connection that does not open; padding of the datagram; half of a
+            // packet.
             0 => datagram.extend_from_within(..600),
             1 => datagram.resize(1450, 0),
             _ => datagram.truncate(700),

@@ -35,7 +35,8 @@ pub(crate) struct Setup {
     pub(crate) lazy: bool,
     /// Bytes of content in an answer.
     pub(crate) content: usize,
-    /// Sessions of WebTransport are begun, and the application asks for nothing that there is to tell of them.
+    /// Sessions of WebTransport are begun, and the application asks for nothing that there is to tell of
+    /// them.
     pub(crate) deaf: bool,
     /// The application opens as many streams in a session as it may, and has always more to say on them.
     pub(crate) eager: bool,
@@ -202,8 +203,8 @@ impl Arena {
         self.world.run(limit).unwrap_or_else(|e| panic!("seed {}: {e}", self.world.seed()));
     }
 
-    /// So many times: the attacker does something, and a while passes. Returns the most bytes that the server held beyond
-    /// those when it began.
+    /// So many times: the attacker does something, and a while passes. Returns the most bytes that the server
+    /// held beyond those when it began.
     pub(crate) fn each(
         &mut self,
         times: u64,
@@ -224,7 +225,8 @@ impl Arena {
         self.server().held - self.base
     }
 
-    /// The honest client was served as if nothing else happened: at least every tenth of a second since `begin`.
+    /// The honest client was served as if nothing else happened: at least every tenth of a second since
+    /// `begin`.
     pub(crate) fn assert_served(&mut self) {
         let time = self.world.now().since(self.begun);
         let rounds = self.honest().rounds - self.rounds;
@@ -271,8 +273,8 @@ impl Arena {
         self.newcomers.push((node, now));
     }
 
-    /// The address of who comes next: the attacker can use it, too, as one that says hello in the name of others would, or
-    /// that is behind the same NAT.
+    /// The address of who comes next: the attacker can use it, too, as one that says hello in the name of
+    /// others would, or that is behind the same NAT.
     pub(crate) fn victim(&mut self) -> IpAddr {
         let shared = SocketAddr::new(address(self.next()).ip(), 9);
         self.world.add_address(self.hostile, shared);
@@ -294,7 +296,8 @@ impl Arena {
         self.newcomers.iter().map(waited).collect()
     }
 
-    /// Who came was answered, in the time of three round trips, one of them of a Retry, and a little for what is before it.
+    /// Who came was answered, in the time of three round trips, one of them of a Retry, and a little for what
+    /// is before it.
     pub(crate) fn assert_welcomed(&mut self) {
         let waits = self.waits();
         let soon = |wait: &Option<Duration>| wait.is_some_and(|wait| wait < Duration::from_millis(80));
@@ -388,7 +391,8 @@ pub(crate) struct Server {
     http: Option<Config>,
     lazy: bool,
     content: Bytes,
-    /// Connections with a session of WebTransport, where the application began it and asks for nothing more that there is to tell.
+    /// Connections with a session of WebTransport, where the application began it and asks for nothing more
+    /// that there is to tell.
     deaf: Option<BTreeSet<ConnectionKey>>,
     /// Sessions are spoken in as much as may be: the streams in which that is done, behind the session's.
     eager: bool,
@@ -605,7 +609,8 @@ impl Server {
     }
 }
 
-/// Opens streams in the session that is the first of them, and says something on the last, until there is no credit for more.
+/// Opens streams in the session that is the first of them, and says something on the last, until there is no
+/// credit for more.
 fn speak(spoken: Option<&mut Vec<StreamId>>, h3: &mut h3::Connection, t: &mut OnQuic<'_>) {
     let Some(spoken) = spoken else { return };
     while let Ok(id) = h3.open_session_stream(t, spoken[0], Dir::Uni) {

@@ -44,8 +44,8 @@ fn what_nobody_reads_is_bounded() {
     }
 }
 
-/// Connections that may open many streams do so in one packet each, and hold nothing else: by the streams that it names, by
-/// the last of them alone, and by what only asks for credit.
+/// Connections that may open many streams do so in one packet each, and hold nothing else: by the streams
+/// that it names, by the last of them alone, and by what only asks for credit.
 #[test]
 fn streams_are_paid_for_before_they_are_open() {
     let openers: [fn(u64) -> Vec<Frame<'static>>; 3] = [

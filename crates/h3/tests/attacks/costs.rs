@@ -1,8 +1,9 @@
 //! What a packet costs the server, whatever it is full of: a search for the worst of each type of frame.
 //!
-//! Each [`Storm`] draws how large, how many and how far apart things are from a seed; the worst of several draws is what a
-//! frame costs. `cargo bench -p quickset-h3 --bench frames` prints the table in time; the test below holds the same storms
-//! against a packet of usual data in the same run, since neither the machine nor the build is known to it.
+//! Each [`Storm`] draws how large, how many and how far apart things are from a seed; the worst of several
+//! draws is what a frame costs. `cargo bench -p quickset-h3 --bench frames` prints the table in time; the
+//! test below holds the same storms against a packet of usual data in the same run, since neither the machine
+//! nor the build is known to it.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -17,8 +18,8 @@ use crate::arena::{Arena, Setup};
 use crate::hostile::{Hostile, encoded};
 use crate::requests::{CONTROL, DECODER, ENCODER, bidi, frame as http_frame, greet, request, uni};
 
-/// What the server does for a packet that is said and not dropped unpaid: for what it makes of it later and for the
-/// acknowledgements of that, too.
+/// What the server does for a packet that is said and not dropped unpaid: for what it makes of it later and
+/// for the acknowledgements of that, too.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cost {
     /// Nanoseconds.
@@ -33,7 +34,8 @@ pub(crate) struct Cost {
 }
 
 impl Cost {
-    /// Nanoseconds for each datagram that came: acknowledgements are packets, too, and pay for what others ask.
+    /// Nanoseconds for each datagram that came: acknowledgements are packets, too, and pay for what others
+    /// ask.
     pub(crate) fn each(&self) -> u64 {
         self.time * 100 / self.datagrams.max(100)
     }
@@ -471,7 +473,8 @@ fn packets(mut next: impl FnMut(u64) -> Vec<Frame<'static>> + 'static) -> Say {
     })
 }
 
-/// As many new streams as a packet has room for, as soon as the server allows them, or it allowed no more for a while.
+/// As many new streams as a packet has room for, as soon as the server allows them, or it allowed no more for
+/// a while.
 fn opening(dir: Dir, mut next: impl FnMut(StreamId) -> Vec<Frame<'static>> + 'static) -> Say {
     // Others are what a client of HTTP/3 has, and a session.
     let (mut index, mut waited) = (3, 0);
@@ -652,7 +655,8 @@ fn bytes(n: u64) -> &'static [u8] {
 }
 
 impl Storm {
-    /// What a packet of it costs in the worst of `draws` draws, each over as many packets, and what was drawn.
+    /// What a packet of it costs in the worst of `draws` draws, each over as many packets, and what was
+    /// drawn.
     pub(crate) fn worst(&self, seed: u64, draws: u64, packets: u64) -> (Cost, Knobs) {
         let mut rng = Rng::new(seed);
         let tried = (0..draws).map(|_| {
@@ -758,8 +762,8 @@ impl Storm {
     }
 }
 
-/// What takes its place among what came before is paid for: of a flood of it most packets are dropped, and whoever flooded goes on
-/// when it has paid. Nobody else notices.
+/// What takes its place among what came before is paid for: of a flood of it most packets are dropped, and
+/// whoever flooded goes on when it has paid. Nobody else notices.
 #[test]
 fn whoever_asks_for_more_than_packets_earn_is_paced() {
     let storms = STORMS.iter().filter(|storm| storm.name.contains("with holes") || storm.name == "ABANDON");
@@ -785,8 +789,8 @@ fn whoever_asks_for_more_than_packets_earn_is_paced() {
     }
 }
 
-/// Requests that are given up as soon as they were made are as many as packets pay for, a few more at first. The others are not
-/// fewer for it, and who gives up no more has all of its streams again.
+/// Requests that are given up as soon as they were made are as many as packets pay for, a few more at first.
+/// The others are not fewer for it, and who gives up no more has all of its streams again.
 #[test]
 fn streams_that_are_given_up_are_not_replaced_at_once() {
     for name in
@@ -817,7 +821,8 @@ fn streams_that_are_given_up_are_not_replaced_at_once() {
     }
 }
 
-/// A request that is none costs what others do: a thousand of them are too much, but where others come between them.
+/// A request that is none costs what others do: a thousand of them are too much, but where others come
+/// between them.
 #[test]
 fn malformed_requests_come_to_an_end() {
     for honest in [false, true] {
@@ -838,8 +843,8 @@ fn malformed_requests_come_to_an_end() {
     }
 }
 
-/// Content in frames of a byte, with frames of nothing and unknown ones between them: what was read together is handed over
-/// together.
+/// Content in frames of a byte, with frames of nothing and unknown ones between them: what was read together
+/// is handed over together.
 #[test]
 fn content_in_small_frames_is_told_in_large_pieces() {
     let cases: [(&str, &[u8]); 4] = [
@@ -860,9 +865,10 @@ fn content_in_small_frames_is_told_in_large_pieces() {
     }
 }
 
-/// No packet costs a hundred times as much as one of usual data, in a build that is hardly optimized in which frames of a byte are
-/// the dearest, nor more allocations than it has frames, but for requests, which take 14 each, entries of QPACK's table, which
-/// take three, and names of classes. What fences hold apart lies in trees, and costs several steps in them.
+/// No packet costs a hundred times as much as one of usual data, in a build that is hardly optimized in which
+/// frames of a byte are the dearest, nor more allocations than it has frames, but for requests, which take 14
+/// each, entries of QPACK's table, which take three, and names of classes. What fences hold apart lies in
+/// trees, and costs several steps in them.
 #[test]
 fn no_packet_costs_much_more_than_a_usual_one() {
     let usual = USUAL.worst(1, 2, 100).0.time;

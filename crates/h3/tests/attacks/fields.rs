@@ -1,4 +1,5 @@
-//! QPACK and field sections: sections that wait, sections that swell, and a table that never rests (RFC 9204 §7).
+//! QPACK and field sections: sections that wait, sections that swell, and a table that never rests
+//! (RFC 9204 §7).
 
 use quickset_base::Duration;
 use quickset_h3::Code;
@@ -60,13 +61,14 @@ fn a_section_that_swells_is_answered_and_not_kept() {
     arena.assert_served();
 }
 
-/// As many small fields as a section may have, in requests that nobody answers: what is held is of the size that was
-/// allowed, and no multiple that the attacker chooses.
+/// As many small fields as a section may have, in requests that nobody answers: what is held is of the size
+/// that was allowed, and no multiple that the attacker chooses.
 #[test]
 fn small_fields_are_held_by_the_size_that_they_count() {
     let mut arena = speaking(&Setup::http());
     arena.server().set_lazy(true);
-    // :method GET and so on, and "accept: */*" from the static table, which counts 41 bytes: 512 lines in all.
+    // :method GET and so on, and "accept: */*" from the static table, which counts 41 bytes: 512 lines in
+    // all.
     let mut coded = section();
     coded.extend(std::iter::repeat_n(0xc0 | 0x1d, 508));
     let most = arena.each(60, 10 * MS, |hostile, n| hostile.write(bidi(n), &frame(HEADERS, &coded), true));
@@ -138,7 +140,8 @@ fn sections_that_wait_and_are_reset_make_room() {
     arena.assert_served();
 }
 
-/// Long entries that are dropped, while short ones live on that took their names: what is held is of the table's size.
+/// Long entries that are dropped, while short ones live on that took their names: what is held is of the
+/// table's size.
 #[test]
 fn names_outlive_no_values() {
     let before = held();
@@ -149,7 +152,8 @@ fn names_outlive_no_values() {
         let value = 4096 - 33 * (k + 2);
         let long = [int(0x40, 5, 1), b"x".to_vec(), int(0, 7, value as u64), vec![b'v'; value]].concat();
         let mut bytes = [long, int(0x80, 6, 0), int(0, 7, 0)].concat();
-        // The older short ones again, so that the long one is the oldest. Each time that is the one behind the others.
+        // The older short ones again, so that the long one is the oldest. Each time that is the one behind
+        // the others.
         bytes.extend((0..k).flat_map(|_| int(0x00, 5, k as u64 + 1)));
         decoder.on_instructions(&bytes).expect("it is in order");
     }
@@ -158,8 +162,8 @@ fn names_outlive_no_values() {
     assert!(most < 5 * 4096, "{most} bytes held");
 }
 
-/// Insertions without end. What is told of them is told at once, and by one that takes nothing of what it is told they come
-/// to an end.
+/// Insertions without end. What is told of them is told at once, and by one that takes nothing of what it is
+/// told they come to an end.
 #[test]
 fn a_table_that_never_rests_is_bounded() {
     let inserts = [0xc0, 0].repeat(400);

@@ -45,7 +45,8 @@ fn hellos_from_everywhere_hold_no_more_than_the_limit() {
     arena.assert_served();
 }
 
-/// Halves of hellos of two datagrams, of which the others never come: they hold no more than wholes, and for no longer.
+/// Halves of hellos of two datagrams, of which the others never come: they hold no more than wholes, and for
+/// no longer.
 #[test]
 fn halves_of_hellos_hold_no_more_than_the_limit() {
     let mut arena = Setup { max_connections: 100, ..Setup::new() }.arena();
@@ -67,8 +68,8 @@ fn halves_of_hellos_hold_no_more_than_the_limit() {
     arena.assert_served();
 }
 
-/// Ten thousand clients say hello at once, or three thousand where nothing is optimized: each is served and holds little, and all
-/// of it is given back.
+/// Ten thousand clients say hello at once, or three thousand where nothing is optimized: each is served and
+/// holds little, and all of it is given back.
 #[test]
 fn thousands_of_connections_at_once_are_served_and_given_back() {
     const CLIENTS: usize = if cfg!(debug_assertions) { 3_000 } else { 10_000 };
@@ -94,8 +95,8 @@ fn thousands_of_connections_at_once_are_served_and_given_back() {
     arena.assert_served();
 }
 
-/// RFC 9000 §8.1.2: from then on nothing is kept for whom has not proved an address; who proves it is served. Whatever the
-/// limit is, it is not the flood that reaches it.
+/// RFC 9000 §8.1.2: from then on nothing is kept for whom has not proved an address; who proves it is served.
+/// Whatever the limit is, it is not the flood that reaches it.
 #[test]
 fn a_busy_server_asks_for_proof_and_serves_who_gives_it() {
     for (max_connections, kept) in [(6, 1), (50, 12), (500, 50), (10_000, 50)] {
@@ -171,7 +172,8 @@ fn who_proves_its_address_and_begins_much_is_in_nobodys_way() {
     }
 }
 
-/// Attackers with addresses enough to fill the house with handshakes: whoever is new takes the place of one of those.
+/// Attackers with addresses enough to fill the house with handshakes: whoever is new takes the place of one
+/// of those.
 #[test]
 fn handshakes_from_many_networks_make_room() {
     let mut arena = Setup { retry: RetryPolicy::Always, max_connections: 50, ..Setup::new() }.arena();
@@ -227,8 +229,8 @@ fn a_server_that_always_asks_keeps_nothing() {
     arena.assert_served();
 }
 
-/// RFC 9002 §6.2.3: a hello that comes again has its answer again, though the client acknowledged it (some do so before they can
-/// act on it); twice, and not each time.
+/// RFC 9002 §6.2.3: a hello that comes again has its answer again, though the client acknowledged it (some do
+/// so before they can act on it); twice, and not each time.
 #[test]
 fn a_hello_that_comes_again_is_answered_a_few_times() {
     let mut arena = Setup::new().arena();

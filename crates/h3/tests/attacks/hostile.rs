@@ -1,4 +1,5 @@
-//! A client of QUIC by hand: it comes through the handshake as anybody does, and then says what it is told to.
+//! A client of QUIC by hand: it comes through the handshake as anybody does, and then says what it is told
+//! to.
 
 use std::collections::btree_map::OccupiedEntry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -44,7 +45,8 @@ pub(crate) struct Hostile {
     taken: u64,
     /// Where its streams are.
     offsets: BTreeMap<StreamId, u64>,
-    /// Packets that it sends again where they are lost, as they are, by number; and the largest that was acknowledged.
+    /// Packets that it sends again where they are lost, as they are, by number; and the largest that was
+    /// acknowledged.
     kept: BTreeMap<u64, Vec<u8>>,
     acknowledged: u64,
     /// Frames of the server, by type.
@@ -146,8 +148,8 @@ impl Hostile {
         }
     }
 
-    /// Begins one more connection from the same address, or that of `from`: `half_open` it proves its address if it has to,
-    /// and says no more than that.
+    /// Begins one more connection from the same address, or that of `from`: `half_open` it proves its address
+    /// if it has to, and says no more than that.
     pub(crate) fn spawn(&mut self, seed: u64, alpn: &[u8], half_open: bool) {
         let mut other = Self::new(seed, self.server, alpn);
         (other.from, other.half_open) = (self.from, half_open);
@@ -223,7 +225,8 @@ impl Hostile {
         new.map(|index| StreamId::new(Side::Client, Dir::Bi, index)).collect()
     }
 
-    /// The next bytes of a stream, in a packet that goes again where the server drops it, before anything new.
+    /// The next bytes of a stream, in a packet that goes again where the server drops it, before anything
+    /// new.
     pub(crate) fn insist(&mut self, id: StreamId, data: &[u8]) {
         let at = self.offsets.entry(id).or_default();
         let frame = Frame::Stream { id, offset: *at, fin: false, data };
@@ -549,7 +552,8 @@ fn ranges(numbers: &BTreeSet<u64>) -> Vec<RangeInclusive<u64>> {
     ranges
 }
 
-/// Packets behind one that was acknowledged, of which no acknowledgement has come, are lost (RFC 9002 §6.1.1).
+/// Packets behind one that was acknowledged, of which no acknowledgement has come, are lost
+/// (RFC 9002 §6.1.1).
 const REORDERED: u64 = 3;
 
 /// What the server's defaults allow until it has heard of the streams that they carry bytes.

@@ -55,8 +55,8 @@ fn one_id_announced_ten_thousand_times_is_one_id() {
     arena.assert_served();
 }
 
-/// Each id of ours that is retired is replaced. That is an answer of 27 bytes or so to two: it must not be an answer to
-/// nothing, and nothing of the old ones may stay.
+/// Each id of ours that is retired is replaced. That is an answer of 27 bytes or so to two: it must not be an
+/// answer to nothing, and nothing of the old ones may stay.
 #[test]
 fn retiring_what_was_given_earns_one_id_each() {
     let mut arena = Setup::new().attacked();

@@ -1,10 +1,11 @@
-//! A server under attack, in virtual time: a hostile peer made by hand, with the right keys and bad intentions.
+//! A server under attack, in virtual time: a hostile peer made by hand, with the right keys and bad
+//! intentions.
 //!
-//! Each attack shows three things: what the server holds and does for it is bounded ([`arena::Server`] counts every byte of
-//! its heap, every datagram in and out); an honest connection of the same endpoint is served meanwhile; and the attacker
-//! gets the error that the RFCs name, or silence. The server is the whole of QUIC and HTTP/3 with a small application;
-//! handshakes are those of the null session. What a single frame may not say stands beside the rooms of `quic` and in
-//! `tests/connection/rules.rs`.
+//! Each attack shows three things: what the server holds and does for it is bounded ([`arena::Server`] counts
+//! every byte of its heap, every datagram in and out); an honest connection of the same endpoint is served
+//! meanwhile; and the attacker gets the error that the RFCs name, or silence. The server is the whole of QUIC
+//! and HTTP/3 with a small application; handshakes are those of the null session. What a single frame may not
+//! say stands beside the rooms of `quic` and in `tests/connection/rules.rs`.
 
 mod acks;
 mod amplification;

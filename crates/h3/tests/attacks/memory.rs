@@ -1,5 +1,5 @@
-//! What the heap of a thread holds, and what the thread has computed. Tests run on a thread each, and simulations on that of their
-//! test.
+//! What the heap of a thread holds, and what the thread has computed. Tests run on a thread each, and
+//! simulations on that of their test.
 #![expect(unsafe_code, reason = "an allocator that counts; all else is the system's")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -23,8 +23,8 @@ pub(crate) fn calls() -> u64 {
     CALLS.get()
 }
 
-/// Nanoseconds that this thread has had a processor: what others compute meanwhile does not count. For what is measured of the
-/// build and no part of the protocol.
+/// Nanoseconds that this thread has had a processor: what others compute meanwhile does not count. For what
+/// is measured of the build and no part of the protocol.
 pub(crate) fn clock() -> u64 {
     let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("threads have clocks");
     Duration::from(time).as_nanos() as u64
@@ -57,8 +57,8 @@ fn signed(size: usize) -> isize {
     isize::try_from(size).unwrap_or(isize::MAX)
 }
 
-// SAFETY: every call goes to the system's allocator as it came; counting allocates nothing, since the counters are constants
-// without destructors.
+// SAFETY: every call goes to the system's allocator as it came; counting allocates nothing, since the
+// counters are constants without destructors.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(signed(layout.size()));

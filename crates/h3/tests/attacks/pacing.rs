@@ -1,6 +1,8 @@
-//! What packets pay for: who says nothing but what makes work is held to what its packets earn, and nobody else is.
+//! What packets pay for: who says nothing but what makes work is held to what its packets earn, and nobody
+//! else is.
 //!
-//! The storms are those of [`costs`](crate::costs). What is honest is said by hand, too, since ours would say it in more packets.
+//! The storms are those of [`costs`](crate::costs). What is honest is said by hand, too, since ours would say
+//! it in more packets.
 
 use quickset_base::Duration;
 use quickset_h3::{Code, capsule};
@@ -24,8 +26,9 @@ fn storm(name: &str) -> (&'static Storm, Arena) {
     (storm, arena)
 }
 
-/// Of each packet in them most has to be earned by others. What is taken in is what 160 steps a packet allow, and what there was
-/// at first; the rest is dropped as if lost, and comes again. In a second these would be a thousand packets.
+/// Of each packet in them most has to be earned by others. What is taken in is what 160 steps a packet allow,
+/// and what there was at first; the rest is dropped as if lost, and comes again. In a second these would be a
+/// thousand packets.
 #[test]
 fn what_is_dear_in_streams_and_datagrams_is_paced() {
     // And what a packet asks for in steps, at least.
@@ -103,7 +106,8 @@ fn what_is_answered_is_never_paced() {
     }
 }
 
-/// A browser that loads a page: a hundred requests at once, each said to be of some urgency once more, and answers of a kilobyte.
+/// A browser that loads a page: a hundred requests at once, each said to be of some urgency once more, and
+/// answers of a kilobyte.
 #[test]
 fn a_page_load_is_never_paced() {
     let mut arena = speaking(1000);
@@ -116,7 +120,8 @@ fn a_page_load_is_never_paced() {
     }
 }
 
-/// A browser that navigates away from pages that it has only begun to load, from the very first on: two hundred requests in 0.2 s.
+/// A browser that navigates away from pages that it has only begun to load, from the very first on: two
+/// hundred requests in 0.2 s.
 #[test]
 fn leaving_pages_is_never_paced() {
     for whole in [false, true] {
@@ -179,7 +184,8 @@ fn datagrams_of_a_few_bytes_are_never_paced() {
     }
 }
 
-/// The clients of our speed tests, which have a hundred requests under way and as many again with each answer.
+/// The clients of our speed tests, which have a hundred requests under way and as many again with each
+/// answer.
 #[test]
 fn a_hundred_thousand_requests_a_second_are_never_paced() {
     let mut arena = speaking(0);

@@ -1,4 +1,5 @@
-//! Other addresses, real or not: challenges, and what others are made to receive (RFC 9000 §8.2, §9.3, §21.5).
+//! Other addresses, real or not: challenges, and what others are made to receive (RFC 9000 §8.2, §9.3,
+//! §21.5).
 
 use std::net::SocketAddr;
 
@@ -12,8 +13,8 @@ const MS: Duration = Duration::from_millis(1);
 
 const PATH_RESPONSE: u64 = 0x1b;
 
-/// A client with a download claims to be at one victim's after the other. None gets more than three times the bytes that
-/// seemed to come from it, nor much at all: the server challenges, and goes back.
+/// A client with a download claims to be at one victim's after the other. None gets more than three times the
+/// bytes that seemed to come from it, nor much at all: the server challenges, and goes back.
 #[test]
 fn victims_of_a_feigned_move_get_little() {
     let mut arena = Setup::new().attacked();

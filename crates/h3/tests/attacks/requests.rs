@@ -1,4 +1,5 @@
-//! HTTP/3: requests that begin to end, requests that never come to be, and the control stream (RFC 9114 §10.5).
+//! HTTP/3: requests that begin to end, requests that never come to be, and the control stream
+//! (RFC 9114 §10.5).
 
 use quickset_base::Duration;
 use quickset_h3::Code;
@@ -76,8 +77,8 @@ fn a_request_by_hand_is_served() {
     arena.assert_served();
 }
 
-/// Requests that are reset as soon as they are there. The application that is slow to answer never has more of them at a time
-/// than there may be streams.
+/// Requests that are reset as soon as they are there. The application that is slow to answer never has more
+/// of them at a time than there may be streams.
 #[test]
 fn rapid_resets_hold_no_more_than_the_streams_there_may_be() {
     for lazy in [false, true] {
@@ -201,8 +202,9 @@ fn floods_on_the_control_stream_hold_nothing() {
     }
 }
 
-/// A hundred thousand names of classes, sixteen in each priority, over requests that are not answered: what is held are as many
-/// classes as a connection may have. Whoever finds no room is below the connection, and served.
+/// A hundred thousand names of classes, sixteen in each priority, over requests that are not answered: what
+/// is held are as many classes as a connection may have. Whoever finds no room is below the connection, and
+/// served.
 // HP-8, HP-9, HP-12
 #[test]
 fn names_of_classes_come_and_go() {

@@ -1,4 +1,5 @@
-//! Packets of no connection: stateless resets, version negotiation, and the end of a connection (RFC 9000 §6, §10, §21.11).
+//! Packets of no connection: stateless resets, version negotiation, and the end of a connection (RFC 9000 §6,
+//! §10, §21.11).
 
 use quickset_base::Duration;
 use quickset_base::Rng;

@@ -1,7 +1,7 @@
 //! The other way round: an honest client of HTTP/3 whose server is hostile (RFC 9114 §10.5).
 //!
-//! The server is one of QUIC that says whatever bytes it is told to, without end if there is credit; the client's heap is
-//! counted, and it learns what was wrong.
+//! The server is one of QUIC that says whatever bytes it is told to, without end if there is credit; the
+//! client's heap is counted, and it learns what was wrong.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! WebTransport: a session whose peer says more than its application hears (draft-ietf-webtrans-http3 §8, RFC 9297 §5).
+//! WebTransport: a session whose peer says more than its application hears (draft-ietf-webtrans-http3 §8,
+//! RFC 9297 §5).
 
 use quickset_base::Duration;
 use quickset_h3::{Config, capsule};
@@ -24,7 +25,8 @@ fn taken(mut arena: Arena, settings: &[u8]) -> Arena {
     arena
 }
 
-/// What a client says that wants a session, as the draft has it (§3.2): an extended CONNECT of literal fields (RFC 9204 §4.5.6).
+/// What a client says that wants a session, as the draft has it (§3.2): an extended CONNECT of literal fields
+/// (RFC 9204 §4.5.6).
 pub(crate) fn begin(hostile: &mut Hostile) {
     begin_with(hostile, SETTINGS);
 }
@@ -51,7 +53,8 @@ fn begin_with(hostile: &mut Hostile, settings: &[u8]) {
     hostile.write(bidi(0), &frame(1, &section), false);
 }
 
-/// Capsules need no packet of their size: a thousand of the largest would be 60 MB. Those of no bytes are bounded in number.
+/// Capsules need no packet of their size: a thousand of the largest would be 60 MB. Those of no bytes are
+/// bounded in number.
 #[test]
 fn datagrams_that_nobody_hears_are_lost() {
     let limit = isize::try_from(Config::default().max_datagram_bytes).unwrap();
@@ -73,7 +76,8 @@ fn datagrams_that_nobody_hears_are_lost() {
     }
 }
 
-/// SETTINGS_WT_INITIAL_MAX_STREAMS_UNI and SETTINGS_WT_INITIAL_MAX_DATA, each 1 (draft-ietf-webtrans-http3 §9.2).
+/// SETTINGS_WT_INITIAL_MAX_STREAMS_UNI and SETTINGS_WT_INITIAL_MAX_DATA, each 1
+/// (draft-ietf-webtrans-http3 §9.2).
 const LIMITS: &[u8] = &[0x6b, 0x64, 1, 0x6b, 0x61, 1];
 
 /// Capsules that raise limits, each by one, as large as they go (§5.6.2, §5.6.4).
@@ -87,8 +91,8 @@ fn raises(kinds: &[u64], limits: core::ops::Range<u64>) -> Vec<u8> {
     frame(0, &bytes)
 }
 
-/// Limits that grow are told to who was refused, and not each to an application that asks for no events. Those that say
-/// that the peer is held up, of which there is nothing to tell, may come without end, too.
+/// Limits that grow are told to who was refused, and not each to an application that asks for no events.
+/// Those that say that the peer is held up, of which there is nothing to tell, may come without end, too.
 #[test]
 fn limits_that_grow_without_end_are_no_events() {
     let all = [
@@ -111,7 +115,8 @@ fn limits_that_grow_without_end_are_no_events() {
     }
 }
 
-/// Who raises its limits by one again and again has us say each time that we are held up; and may never read it.
+/// Who raises its limits by one again and again has us say each time that we are held up; and may never read
+/// it.
 #[test]
 fn who_reads_nothing_of_a_session_is_told_little() {
     let mut setup = Setup { eager: true, ..Setup::sessions() };

@@ -110,8 +110,8 @@ fn rapid_resets_hold_nothing() {
     }
 }
 
-/// The same by one that never acknowledges the resets of the other halves: those streams are not over, and so there are no
-/// more.
+/// The same by one that never acknowledges the resets of the other halves: those streams are not over, and so
+/// there are no more.
 #[test]
 fn streams_whose_end_is_never_acknowledged_count_on() {
     let mut arena = Setup::new().attacked();

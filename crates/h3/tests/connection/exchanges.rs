@@ -314,7 +314,8 @@ fn datagrams_belong_to_requests() {
     assert_eq!(too_large, Err(Refusal::TooLarge));
 }
 
-/// RFC 9297 §2.1: behind the end of the peer's half they are dropped; who waits for them hears of the end unread.
+/// RFC 9297 §2.1: behind the end of the peer's half they are dropped; who waits for them hears of the end
+/// unread.
 #[test]
 fn datagrams_end_with_the_half_that_they_come_with() {
     let config = Config { datagrams: true, ..Config::default() };
@@ -405,7 +406,8 @@ fn after_an_error_nothing_goes() {
     assert_eq!(respond, Err(Refusal::Closed));
 }
 
-/// RFC 9204 §2.1.2: a section that is ahead of the table waits for it, and so does what is behind it on its stream.
+/// RFC 9204 §2.1.2: a section that is ahead of the table waits for it, and so does what is behind it on its
+/// stream.
 #[test]
 fn what_is_ahead_of_the_table_waits() {
     let mut raw = Raw::new(Side::Server);

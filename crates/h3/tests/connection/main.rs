@@ -1,4 +1,5 @@
-//! A client and a server of HTTP/3 on a connection in memory, and one of them against a peer that breaks rules.
+//! A client and a server of HTTP/3 on a connection in memory, and one of them against a peer that breaks
+//! rules.
 
 mod aioquic;
 mod exchanges;

@@ -328,7 +328,8 @@ fn act(raw: &mut Raw, ids: &mut Vec<StreamId>, step: &Step) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
 
-    /// Whatever a peer says, and whatever the application asks for, ours answers, refuses or closes, and does not panic.
+    /// Whatever a peer says, and whatever the application asks for, ours answers, refuses or closes, and does
+    /// not panic.
     #[test]
     fn anything_may_be_said(steps in prop::collection::vec(step(), 0..60), client: bool, webtransport: bool) {
         let side = if client { Side::Client } else { Side::Server };

@@ -588,7 +588,8 @@ mod floods {
         assert_eq!(raw.given_up(id).1, Some(Code::H3_EXCESSIVE_LOAD));
     }
 
-    /// RFC 9114 §10.5.1: in bytes, too; a line of the static table is one on the wire and seventy when it is kept.
+    /// RFC 9114 §10.5.1: in bytes, too; a line of the static table is one on the wire and seventy when it is
+    /// kept.
     #[test]
     fn interim_responses_are_bounded_in_bytes() {
         let config = Config { max_field_section: 1000, ..Config::default() };

@@ -60,8 +60,8 @@ fn any_success_accepts_a_session() {
     }
 }
 
-/// draft-ietf-webtrans-http3 §3.3, §9.5: a client that is answered in a protocol that it did not offer ends the session, and
-/// that alone, with WT_ALPN_ERROR both ways.
+/// draft-ietf-webtrans-http3 §3.3, §9.5: a client that is answered in a protocol that it did not offer ends
+/// the session, and that alone, with WT_ALPN_ERROR both ways.
 #[test]
 fn a_protocol_that_was_not_offered_ends_the_session_on_the_wire() {
     let mut pair = Pair::new(&config());
@@ -161,7 +161,8 @@ fn streams_of_a_session_share_what_it_gets() {
         assert_eq!(place(&raw, id), Some(((3, true), 1.0, path)), "{id:?}");
     }
     assert_eq!(place(&raw, uni), None, "nothing is sent on it");
-    // The application's word counts among them, below the session; it outlasts what the client says of the session.
+    // The application's word counts among them, below the session; it outlasts what the client says of the
+    // session.
     let priority =
         Priority::new(0, false).with_weight(2.0).with_classes(&[Class::new("sound", 3.0)]).unwrap();
     raw.ours.h3.schedule_session_stream(&mut raw.ours.t, ours[1], &priority).expect("it is open");
@@ -242,7 +243,8 @@ fn datagrams_of_a_session_that_we_closed_are_dropped() {
     assert_eq!(pair.run().1, []);
 }
 
-/// RFC 9297 §5: who sends datagrams faster than they are taken loses them; as capsules they may be larger than packets.
+/// RFC 9297 §5: who sends datagrams faster than they are taken loses them; as capsules they may be larger
+/// than packets.
 #[test]
 fn datagrams_that_nobody_takes_are_bounded_in_bytes() {
     let mut raw = Raw::with(Side::Server, Config { max_datagram_bytes: 2500, ..config() }, &SETTINGS);
@@ -354,7 +356,8 @@ fn every_draft_is_offered_and_taken() {
     }
 }
 
-/// draft-ietf-webtrans-http3-15 §2.1.2: to who speaks that draft and no older one, the old name is that of another protocol.
+/// draft-ietf-webtrans-http3-15 §2.1.2: to who speaks that draft and no older one, the old name is that of
+/// another protocol.
 #[test]
 fn the_old_name_is_another_protocol_to_new_clients() {
     let mut raw = Raw::with(Side::Server, config(), &[&[0x33, 1], DRAFTS[3].0].concat());
@@ -363,7 +366,8 @@ fn the_old_name_is_another_protocol_to_new_clients() {
     assert!(!raw.ours.h3.is_session(id), "the application declines it like any protocol it does not know");
 }
 
-/// A client asks by what the server speaks, whichever name the application gave it; of draft 2 it says that it speaks that.
+/// A client asks by what the server speaks, whichever name the application gave it; of draft 2 it says that
+/// it speaks that.
 #[test]
 fn a_client_asks_in_the_words_of_the_servers_draft() {
     for (n, (setting, protocol)) in DRAFTS.into_iter().enumerate() {
@@ -399,7 +403,8 @@ fn a_goodbye_asks_sessions_to_end() {
     assert_eq!(pair.run().0, []);
 }
 
-/// draft-ietf-webtrans-http3 §4.4: whoever opened a stream that is given up said in front of which session it is, and that arrives.
+/// draft-ietf-webtrans-http3 §4.4: whoever opened a stream that is given up said in front of which session it
+/// is, and that arrives.
 #[test]
 fn the_header_of_a_stream_outlives_its_reset() {
     for ended in [false, true] {
@@ -507,8 +512,8 @@ fn limits_that_cannot_be_end_the_session() {
     }
 }
 
-/// draft-ietf-webtrans-http3 §5.1, §5.4: where a peer wants no flow control of sessions, what it says of it all the same is passed
-/// over; what streams of HTTP/3 never have ends the session, and not the connection.
+/// draft-ietf-webtrans-http3 §5.1, §5.4: where a peer wants no flow control of sessions, what it says of it
+/// all the same is passed over; what streams of HTTP/3 never have ends the session, and not the connection.
 #[test]
 fn flow_control_of_sessions_is_passed_over_and_that_of_streams_is_an_error() {
     for (kind, is_error) in [
@@ -625,7 +630,8 @@ fn streams_that_wait_are_bounded() {
     raw.lives();
 }
 
-/// Packets were lost: a later one opens all streams in front of its own (RFC 9000 §3.2), which say later what they are.
+/// Packets were lost: a later one opens all streams in front of its own (RFC 9000 §3.2), which say later what
+/// they are.
 #[test]
 fn streams_whose_first_bytes_are_late_are_not_given_up() {
     let (mut raw, session) = raw_session();
@@ -646,7 +652,8 @@ fn streams_of_sessions_that_are_over_are_given_up() {
     assert_eq!(raw.given_up(id), (Some(Code::WT_SESSION_GONE), Some(Code::WT_SESSION_GONE)));
 }
 
-/// They would wait for it to begin for as long as the connection lives, and take the places of those that it may.
+/// They would wait for it to begin for as long as the connection lives, and take the places of those that it
+/// may.
 #[test]
 fn streams_that_come_behind_the_end_of_their_session_are_given_up() {
     let gone = Some(Code::WT_SESSION_GONE);

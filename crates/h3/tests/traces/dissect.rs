@@ -9,9 +9,9 @@ use quickset_wire::{PacketType, Version};
 
 /// Reads the packets of one trace.
 ///
-/// The payload of the null session lies in the clear behind the packet number, but the length of that is masked: two bits of the
-/// first byte, by the sample and two bits of a key. Of the four that these can be, those are the key's with which all that follows
-/// is frames in the most packets to a connection id.
+/// The payload of the null session lies in the clear behind the packet number, but the length of that is
+/// masked: two bits of the first byte, by the sample and two bits of a key. Of the four that these can be,
+/// those are the key's with which all that follows is frames in the most packets to a connection id.
 pub(crate) struct Dissector(BTreeMap<Group, u8>);
 
 /// Packets with one key: their connection id and type.
@@ -29,7 +29,8 @@ impl Dissector {
                 }
             }
         }
-        // Of equals the one with the least in front of the frames: what is left of a frame may look like PADDING.
+        // Of equals the one with the least in front of the frames: what is left of a frame may look like
+        // PADDING.
         let best = |votes: [_; 4]| (0..4u8).max_by_key(|key| votes[usize::from(*key)]).unwrap_or(0);
         Self(votes.into_iter().map(|(group, votes)| (group, best(votes))).collect())
     }
@@ -148,8 +149,9 @@ const TAG: usize = 16;
 #[test]
 fn packets_are_told_by_their_frames() {
     let cid = [7; CID_LEN];
-    // RFC 9000 §17.3.1, RFC 9001 §5.4.2: a short header and a packet number of two bytes, masked by two bits of a key, 2, and of the
-    // sample, which begins with the third byte of the frames. PING is RFC 9000 §19.2, and STREAM with a length and an end §19.8.
+    // RFC 9000 §17.3.1, RFC 9001 §5.4.2: a short header and a packet number of two bytes, masked by two bits
+    // of a key, 2, and of the sample, which begins with the third byte of the frames. PING is RFC 9000 §19.2,
+    // and STREAM with a length and an end §19.8.
     let packet = |frames: &[u8]| {
         let first = 0x40 | (1 ^ 2 ^ frames[2] & 3);
         [&[first][..], &cid, &[0xaa, 0xbb], frames, &[0; TAG]].concat()

@@ -8,8 +8,8 @@ use quickset_sim::Trace;
 
 use crate::dissect::Dissector;
 
-/// What the applications of a play saw, a line each time. The words are the journal's own, so that no renaming in the
-/// library is a difference.
+/// What the applications of a play saw, a line each time. The words are the journal's own, so that no
+/// renaming in the library is a difference.
 pub(crate) struct Journal {
     sum: Sum,
     lines: Option<Vec<(Time, String)>>,
@@ -35,7 +35,8 @@ pub(crate) struct Played {
     /// The UDP payloads of these.
     pub(crate) bytes: u64,
     pub(crate) hash: u32,
-    /// In the order of time, if they were to be kept: `datagram`, its number, times and fate, and what is in it; or who saw what.
+    /// In the order of time, if they were to be kept: `datagram`, its number, times and fate, and what is in
+    /// it; or who saw what.
     pub(crate) lines: Vec<String>,
 }
 
@@ -67,7 +68,8 @@ impl Played {
 /// How the line of a datagram begins.
 pub(crate) const DATAGRAM: &str = "datagram ";
 
-/// The hash of FNV-1a in 64 bits. The order and every byte count; it is no defence against those who want it to collide.
+/// The hash of FNV-1a in 64 bits. The order and every byte count; it is no defence against those who want it
+/// to collide.
 pub(crate) struct Sum(u64);
 
 impl Sum {

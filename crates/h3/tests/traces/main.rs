@@ -1,9 +1,9 @@
-//! The traces of many scenes in virtual time, held against a file of their hashes: what changes no behaviour changes none of
-//! them. A trace is every datagram, byte by byte, with the times of its departure and arrival or why it was dropped, and
-//! everything that the applications saw, with times.
+//! The traces of many scenes in virtual time, held against a file of their hashes: what changes no behaviour
+//! changes none of them. A trace is every datagram, byte by byte, with the times of its departure and arrival
+//! or why it was dropped, and everything that the applications saw, with times.
 //!
-//! `cargo xtask traces` plays all of them; the tests that others run play a few. Handshakes are those of the null session, whose
-//! bytes are a function of the seed; what TLS says is chance, and so is in no trace.
+//! `cargo xtask traces` plays all of them; the tests that others run play a few. Handshakes are those of the
+//! null session, whose bytes are a function of the seed; what TLS says is chance, and so is in no trace.
 
 mod beginnings;
 #[expect(dead_code, reason = "what the tests of QUIC need beside this")]
@@ -34,8 +34,9 @@ fn mixes() -> Vec<Mix> {
 /// The links and endpoints of each mix draw by these.
 const SEEDS: [u64; 5] = [1, 2, 3, 4, 5];
 
-/// The environment says of which mixes (a part of their name, in `QUICKSET_TRACES_ONLY`), and whether their hashes are taken over
-/// (`…_ACCEPT`), whole traces saved (`…_SAVE`) or compared with saved ones (`…_AGAINST`).
+/// The environment says of which mixes (a part of their name, in `QUICKSET_TRACES_ONLY`), and whether their
+/// hashes are taken over (`…_ACCEPT`), whole traces saved (`…_SAVE`) or compared with saved ones
+/// (`…_AGAINST`).
 #[test]
 #[ignore = "takes a minute; `cargo xtask traces` plays it"]
 fn all_traces_are_those_of_before() {

@@ -107,8 +107,8 @@ pub(crate) enum Change {
 }
 
 impl Mix {
-    /// The mixes of a scene: its protections, each with a controller and a variation that the names choose by chance; or with two,
-    /// where it has them all.
+    /// The mixes of a scene: its protections, each with a controller and a variation that the names choose by
+    /// chance; or with two, where it has them all.
     pub(crate) fn of(scene: &'static Scene) -> impl Iterator<Item = Self> {
         let times = if scene.protections == PROTECTIONS { 2 } else { 1 };
         scene.protections.iter().flat_map(move |protection| {

@@ -1,4 +1,5 @@
-//! A scene of QUIC under way: a client and a server in virtual time, what a script has them do, and what they see.
+//! A scene of QUIC under way: a client and a server in virtual time, what a script has them do, and what they
+//! see.
 
 use std::sync::Arc;
 
@@ -73,7 +74,8 @@ impl Play {
         });
     }
 
-    /// Until all that the client has sent, streams of messages excepted, was delivered; or nothing more comes of it.
+    /// Until all that the client has sent, streams of messages excepted, was delivered; or nothing more comes
+    /// of it.
     pub(crate) fn delivered(&mut self, streams: usize) {
         self.run(PATIENCE, |play| play.client.delivered.len() >= streams || !play.client.closed.is_empty());
     }

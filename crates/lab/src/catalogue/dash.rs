@@ -1,4 +1,5 @@
-//! Video to many players from a server that is short of processor: LiteQUIC (ACM Multimedia 2024), figures 1, 8 and 9.
+//! Video to many players from a server that is short of processor: LiteQUIC (ACM Multimedia 2024), figures 1,
+//! 8 and 9.
 
 use quickset::{AckPolicy, TransportConfig};
 use quickset_base::Duration;
@@ -217,8 +218,8 @@ fn slowed(cpu: Cpu, factor: f64) -> Cpu {
     }
 }
 
-/// What `quickset lab run datapath` has found on a core of a Zen 4, with acknowledgements acted on one by one: medians of seven runs
-/// of a release build.
+/// What `quickset lab run datapath` has found on a core of a Zen 4, with acknowledgements acted on one by
+/// one: medians of seven runs of a release build.
 const SINGLE: Cpu = Cpu {
     receive_batch_ns: 220,
     receive_datagram_ns: 1000,
@@ -227,7 +228,8 @@ const SINGLE: Cpu = Cpu {
     byte_ps: 138,
     // Of small datagrams a socket's buffer of 4 MB has room for so much: each takes 768 bytes of it.
     buffer: 200_000,
-    // A turn of `net`: eight calls that receive, each into eight buffers, of which each may hold 64 datagrams, and 32 that send.
+    // A turn of `net`: eight calls that receive, each into eight buffers, of which each may hold 64
+    // datagrams, and 32 that send.
     batch: 4096,
     turn: 32,
 };

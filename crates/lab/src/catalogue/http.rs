@@ -339,16 +339,16 @@ mod tests {
         }
     }
 
-    /// In the tree as well; HTML and web share as they should, the style sheet is there before the script, and the image that is
-    /// seen first before its siblings, and before it would be there without.
+    /// In the tree as well; HTML and web share as they should, the style sheet is there before the script,
+    /// and the image that is seen first before its siblings, and before it would be there without.
     #[test]
     fn the_tree_comes_as_predicted() {
         let end = |metrics: &Metrics, name: &str| {
             metrics.loads.resources.iter().find(|load| load.name == name).unwrap().completion
         };
         let (_, _, flat) = played("http-page", "");
-        // What CUBIC loses to the queue goes again in the turn of whose it is, which is the others' gain; and what stands behind it
-        // is not read before.
+        // What CUBIC loses to the queue goes again in the turn of whose it is, which is the others' gain; and
+        // what stands behind it is not read before.
         for (words, most) in [("", 0.03), ("fec=tum:3", 0.03), ("cc=cubic", 0.04)] {
             let (_, _, tree) = played("http-page", &format!("priorities=tree {words}"));
             let loads = &tree.loads;
@@ -370,7 +370,8 @@ mod tests {
         let (_, _, clean) = played("http-bulk", "loss=0 transfers=20");
         assert_eq!((clean.loads.slow, clean.loads.slow_twice), (Some(0.0), Some(0.0)));
         let times = clean.times.response_ms.unwrap();
-        // 32 kB at 10 Mbit/s are 25.6 ms, and 3 % more with headers, behind a round trip of 100 ms and a request.
+        // 32 kB at 10 Mbit/s are 25.6 ms, and 3 % more with headers, behind a round trip of 100 ms and a
+        // request.
         assert!((126.0..131.0).contains(&times.p50) && times.max < 140.0, "{times:?}");
         let (_, seen, lossy) = played("http-bulk", "loss=4% others_mbit=0 transfers=40");
         // By the clock of each: 260 ms are 2.6 round trips. The first was to warm up.
@@ -391,7 +392,8 @@ mod tests {
     #[test]
     fn bytes_are_late_by_what_they_wait() {
         let (_, seen, clean) = played("http-stream", "size=600kB loss=0");
-        // Of 300 kB/s 30 kB are under way, and at first 14.7 kB may be: two round trips long some of it waits.
+        // Of 300 kB/s 30 kB are under way, and at first 14.7 kB may be: two round trips long some of it
+        // waits.
         assert!((0.88..0.95).contains(&clean.loads.on_path.unwrap()), "{:?}", clean.loads);
         let delay = clean.times.byte_delay_ms.unwrap();
         // The first packet of a chunk takes 1.2 ms, its last one 4.2.

@@ -44,8 +44,8 @@ pub(super) fn order(params: &Params) -> Order {
     }
 }
 
-/// So many updates of a screen, one due `every` so long or each asked for `interactive` after the one before, with a fence behind
-/// each.
+/// So many updates of a screen, one due `every` so long or each asked for `interactive` after the one before,
+/// with a fence behind each.
 pub(super) fn updates(
     params: &Params,
     count: u64,
@@ -69,8 +69,8 @@ pub(super) fn updates(
     })
 }
 
-/// When to give up on `bytes`: fifty times what they take at the link's rate, ten minutes and a hundred round trips. CUBIC
-/// at 0.5 % loss and 100 ms gets 2 % of 100 Mbit/s (RFC 9438 §5.2).
+/// When to give up on `bytes`: fifty times what they take at the link's rate, ten minutes and a hundred round
+/// trips. CUBIC at 0.5 % loss and 100 ms gets 2 % of 100 Mbit/s (RFC 9438 §5.2).
 pub(super) fn patience(params: &Params, bytes: u64) -> Result<Duration, ValueError> {
     let wire = bytes as f64 * 8.0 / (mean_mbit(params)? * 1e6);
     Ok(Duration::from_secs_f64(wire * 50.0 + one_way_s(params)? * 200.0 + 600.0))
@@ -87,8 +87,8 @@ pub(super) fn flec_flow(name: &str, params: &Params, work: Work) -> Result<Flow,
     Ok(flow)
 }
 
-/// What protects a flow against loss. Both ends offer to decode, also where nothing is protected: handshakes of equal length
-/// meet the same losses, since these go by the number of the packet.
+/// What protects a flow against loss. Both ends offer to decode, also where nothing is protected: handshakes
+/// of equal length meet the same losses, since these go by the number of the packet.
 pub(super) fn protect(flow: &mut Flow, params: &Params) -> Result<(), ValueError> {
     flow.protection = protection(params)?;
     flow.transport.fec = Some(
@@ -101,9 +101,9 @@ pub(super) fn protect(flow: &mut Flow, params: &Params) -> Result<(), ValueError
     Ok(())
 }
 
-/// A browser's flow: content that nothing but the path holds up, from a server with the buffers of `http serve`. What the key
-/// `fec` has of burst loss tolerance, requests more urgent than `below` ask for themselves (`exp_b`, `exp_d`); other
-/// protections are the server's setting for these.
+/// A browser's flow: content that nothing but the path holds up, from a server with the buffers of `http
+/// serve`. What the key `fec` has of burst loss tolerance, requests more urgent than `below` ask for
+/// themselves (`exp_b`, `exp_d`); other protections are the server's setting for these.
 pub(super) fn visit_flow(
     name: &str,
     params: &Params,
@@ -151,7 +151,8 @@ pub(super) fn plain(transport: &mut TransportConfig) {
     transport.fenced_streams = None;
 }
 
-/// Receive windows that stay at `bytes`, of the stream and of the connection; with `None`, flow control never stops anything.
+/// Receive windows that stay at `bytes`, of the stream and of the connection; with `None`, flow control never
+/// stops anything.
 pub(super) fn windows(transport: &mut TransportConfig, bytes: Option<u64>) {
     let bytes = bytes.unwrap_or(NO_WINDOW);
     (transport.stream_window, transport.max_stream_window) = (bytes, bytes);
@@ -194,7 +195,8 @@ fn queue(params: &Params, one_way_s: f64) -> Result<Queue, ValueError> {
     let mbit = mean_mbit(params)?;
     match params.text("queue").as_str() {
         FLEC => {
-            // FlEC, ToN 2022: 1.5 times the bandwidth-delay product in packets of 1200 bytes, a megabit being 2^20 bits.
+            // FlEC, ToN 2022: 1.5 times the bandwidth-delay product in packets of 1200 bytes, a megabit being
+            // 2^20 bits.
             let packets = 1.5 * mbit / 8.0 * 1_048_576.0 * one_way_s * 2.0 / 1200.0;
             Ok(Queue::Packets((packets as u64).max(1)))
         }

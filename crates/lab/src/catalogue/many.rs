@@ -22,8 +22,8 @@ pub(super) static SCREENS_MANY: Experiment = Experiment {
         Good would be responses that are shorter under random loss for one as for eight, and repair that gives way where the \
         queue is what loses: adaptive repair is to send next to nothing there, while a fixed share is sent whatever it \
         does.",
-    // Where no-harm asks for all that the link carries, one desktop asks for little: half the messages in an update, and a queue
-    // that one alone does not fill. A minute, since each has to wait for the others.
+    // Where no-harm asks for all that the link carries, one desktop asks for little: half the messages in an
+    // update, and a queue that one alone does not fill. A minute, since each has to wait for the others.
     baseline: &[
         ("desktops", "1"),
         ("mode", "partial"),
@@ -88,5 +88,6 @@ fn setting(params: &Params) -> Result<Setting, ValueError> {
 
 /// From an update to the request of the next.
 const THINK: Duration = Duration::from_millis(300);
-/// From the start of one desktop to that of the next: no part of a cycle of request and update, or all would ask at once.
+/// From the start of one desktop to that of the next: no part of a cycle of request and update, or all would
+/// ask at once.
 const APART: Duration = Duration::from_millis(170);

@@ -1,5 +1,6 @@
-//! Messages with deadlines: FlEC (IEEE/ACM ToN 2022), figures 12 to 17. Which of them shows what follows from the order in
-//! which the text speaks of them, and the numbers may be off by one: what is said of a figure is what counts.
+//! Messages with deadlines: FlEC (IEEE/ACM ToN 2022), figures 12 to 17. Which of them shows what follows from
+//! the order in which the text speaks of them, and the numbers may be off by one: what is said of a figure is
+//! what counts.
 
 use quickset_base::Duration;
 use quickset_sim::recording;

@@ -245,7 +245,8 @@ fn notes_say_what_arithmetic_gives() {
     let interactive = find("screen-interactive").unwrap().notes.concat();
     let bits = 300.0 * 100.0 * 1400.0 * 8.0;
     for (loss, packets, seconds) in [(0.0025f64, "24.5 packets", "122 s"), (0.005, "17.3 packets", "173 s")] {
-        // RFC 9438 §4.3: the Reno-friendly region is as fast as Reno, √(3/2p) packets a round trip on average.
+        // RFC 9438 §4.3: the Reno-friendly region is as fast as Reno, √(3/2p) packets a round trip on
+        // average.
         let window = (1.5 / loss).sqrt();
         let bps = window * 1400.0 * 8.0 / 0.1;
         // §5.1, with C = 0.4 and β = 0.7.
@@ -298,15 +299,17 @@ fn a_blast_that_is_slowed_down_takes_what_its_window_gives() {
 
 #[test]
 fn queues_are_what_papers_say() {
-    // FlEC: floor(1.5 · Mbit/s / 8 · 2^20 · 2·OWD s / 1200): 10 Mbit/s, 50 ms: 1.5 · 1.25 · 1048576 · 0.1 / 1200 = 163.84.
+    // FlEC: floor(1.5 · Mbit/s / 8 · 2^20 · 2·OWD s / 1200): 10 Mbit/s, 50 ms: 1.5 · 1.25 · 1048576 · 0.1 /
+    // 1200 = 163.84.
     assert_eq!(setting("bulk", "owd_ms=50 rate_mbit=10 loss=1% size=1MB").down.queue, Queue::Packets(163));
     // 20 Mbit/s for 100 ms are 250 kB.
     assert_eq!(setting("congestion", "flows=bbr queue=0.25bdp loss=0").down.queue, Queue::Bytes(62_500));
     assert_eq!(setting("congestion", "flows=bbr queue=4bdp loss=0").down.queue, Queue::Bytes(1_000_000));
 }
 
-/// The arithmetic of a window: it lets through itself once a round trip at best. Credit comes when half of it was consumed; a
-/// sender paced at the rate that it has measured sends that half in half of the time, so no worse than two round trips.
+/// The arithmetic of a window: it lets through itself once a round trip at best. Credit comes when half of it
+/// was consumed; a sender paced at the rate that it has measured sends that half in half of the time, so no
+/// worse than two round trips.
 #[test]
 fn a_receive_window_bounds_what_is_in_flight() {
     for (rwin, bytes) in [("70kB", 70_000.0), ("150kB", 150_000.0)] {
@@ -353,7 +356,8 @@ fn every_experiment_plays_and_gives_what_its_figures_show() {
                             "{params}"
                         );
                     }
-                    // Who is alone shares nothing, what is long is never fast, and a run of a millisecond has no samples.
+                    // Who is alone shares nothing, what is long is never fast, and a run of a millisecond has
+                    // no samples.
                     Figure::Parts { .. }
                     | Figure::Boxes { metric: "fair_after_s" | "off_share" | "slow", .. }
                     | Figure::Series { series: "share", .. } => {}
@@ -363,7 +367,8 @@ fn every_experiment_plays_and_gives_what_its_figures_show() {
                     | Figure::Lines { .. }
                     | Figure::Heat { .. } => {
                         for metric in figure.metrics() {
-                            // What is over that of another alternative is of two rows, and what a report computes of none.
+                            // What is over that of another alternative is of two rows, and what a report
+                            // computes of none.
                             let metric = metric.split('/').next().unwrap();
                             let there = metric == "bdp_over_window" || row.number(metric).is_some();
                             assert!(there, "{params}: no {metric}");
@@ -406,7 +411,8 @@ fn equal_seeds_give_equal_rows() {
     }
 }
 
-/// When messages could go, by the definition of the order and nothing else: `must[i]` are those that message i waits for.
+/// When messages could go, by the definition of the order and nothing else: `must[i]` are those that message
+/// i waits for.
 fn released(
     arrivals: &BTreeMap<u32, Arrival>,
     must: impl Fn(&Arrival, &Arrival) -> bool,
@@ -491,7 +497,8 @@ fn on_time_counts_every_message_that_was_to_come() {
     assert_eq!(on_time(&setting).to_bits(), 0.5_f64.to_bits());
 }
 
-/// With deadlines of the length of the path itself nearly nothing comes in time, so a sender that knows gives up what was lost.
+/// With deadlines of the length of the path itself nearly nothing comes in time, so a sender that knows gives
+/// up what was lost.
 #[test]
 fn a_sender_gives_up_what_it_knows_to_be_late() {
     let play = |api: &str| {
@@ -502,14 +509,14 @@ fn a_sender_gives_up_what_it_knows_to_be_late() {
     assert_eq!((silent.metrics.counted.abandoned, silent.metrics.counted.messages_delivered), (0, 200));
     assert!(told.metrics.counted.abandoned > 0);
     let counted = &told.metrics.counted;
-    // What is abandoned may have arrived after all, its acknowledgement being late; never is anything both not
-    // delivered and not reported.
+    // What is abandoned may have arrived after all, its acknowledgement being late; never is anything both
+    // not delivered and not reported.
     assert!(counted.abandoned + counted.messages_delivered >= 200);
     assert!(told.metrics.promptness.on_time.unwrap() <= counted.messages_delivered as f64 / 200.0);
 }
 
-/// A desktop alone is shown in a round trip and what its update is on the wire, many of them wait for one another, and none comes
-/// to an end.
+/// A desktop alone is shown in a round trip and what its update is on the wire, many of them wait for one
+/// another, and none comes to an end.
 #[test]
 fn desktops_share_a_link() {
     let experiment = find("screens-many").unwrap();
@@ -544,7 +551,8 @@ fn others_take_their_share() {
     }
     let (constant, none) = (utilised("cross=constant"), utilised("cross=constant cross_share=0"));
     assert_eq!(none.metrics.goodput_bps, alone.metrics.goodput_bps);
-    // A quarter of 8 Mbit/s goes to others, but for what the queue drops of it, and of the rest nearly all is used.
+    // A quarter of 8 Mbit/s goes to others, but for what the queue drops of it, and of the rest nearly all is
+    // used.
     assert!(constant.metrics.utilisation.unwrap() > 0.8, "{:?}", constant.metrics.utilisation);
     assert!(constant.metrics.goodput_bps.unwrap() < 6.4e6, "{:?}", constant.metrics.goodput_bps);
 }

@@ -1,4 +1,5 @@
-//! What codes and decisions cost this machine: TUM (IFIP Networking 2025), figure 2, FlEC (ToN 2022), section 6, and our own.
+//! What codes and decisions cost this machine: TUM (IFIP Networking 2025), figure 2, FlEC (ToN 2022), section
+//! 6, and our own.
 
 use crate::experiment::{Experiment, Figure, Published, Varied, Way};
 use crate::timing;

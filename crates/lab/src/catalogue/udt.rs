@@ -61,7 +61,8 @@ pub(super) static FENCE_UDT: Experiment = Experiment {
     way: Way::Play(setting),
 };
 
-/// RFC 9438 §4.3; numbers of runs are of all seeds: `--set loss=0.5% --set fec=none --set cc=fixed:800mbit,cubic,newreno`.
+/// RFC 9438 §4.3; numbers of runs are of all seeds: `--set loss=0.5% --set fec=none --set
+/// cc=fixed:800mbit,cubic,newreno`.
 const SLOWED: &str = "With CUBIC and NewReno, losses that no queue causes leave a window of √(3/2p) packets on average (RFC 9438 §4.3): at 0.5 % \
     each way 17.3 packets, which is 2.8 Mbit/s over a round trip of 70 ms, and 129 s for all of 44.8 MB. The runs of 20 seeds took 117 s \
     with CUBIC and 132 s with NewReno on average, and 0.7 s at the fixed rate. A loss holds back no more than what is under way with it. In \
@@ -98,8 +99,8 @@ fn setting(params: &Params) -> Result<Setting, ValueError> {
     Ok(Setting::new(spec, vec![flow], limit))
 }
 
-/// Recovered and unrecovered packets, which together are what was lost; "20x20" rows are of total order as far as can
-/// be inferred.
+/// Recovered and unrecovered packets, which together are what was lost; "20x20" rows are of total order as
+/// far as can be inferred.
 const PUBLISHED: &[Published] = &[
     number("4", "mode=total fec=xor2d:40x40 loss=0.1% rtt_ms=20", "recovered", 34.0),
     number("4", "mode=total fec=xor2d:40x40 loss=0.1% rtt_ms=20", "unrecovered", 0.0),

@@ -1,8 +1,8 @@
 //! The delivery modes side by side: one moving desktop, sent at the same time through one lossy link for each
 //! mode, over real QUIC connections with TLS on real sockets.
 //!
-//! *In:* a [`Plan`]. *Out:* [`Findings`], a [`Row`] for each mode and pace. All modes of a pace run at once and
-//! get the same messages at the same moments; their links are equal and lose the same packets by ordinal.
+//! *In:* a [`Plan`]. *Out:* [`Findings`], a [`Row`] for each mode and pace. All modes of a pace run at once
+//! and get the same messages at the same moments; their links are equal and lose the same packets by ordinal.
 //!
 //! What is measured, for each message of the updates behind the warm-up (fence papers, 2022 and 2025):
 //! *blocking* is the time from a message being complete at the receiver to fences letting it go;
@@ -118,8 +118,8 @@ impl Plan {
         Mode::ALL.into_iter().filter(move |mode| repairs || *mode != Mode::Repaired)
     }
 
-    /// How long updates are sent at each pace before they are measured, ten round trips and a second at least:
-    /// slow start and the first full picture are the same for all modes.
+    /// How long updates are sent at each pace before they are measured, ten round trips and a second at
+    /// least: slow start and the first full picture are the same for all modes.
     pub fn warm_up(&self) -> Duration {
         (self.rtt * 10).max(Duration::from_secs(1))
     }

@@ -26,14 +26,15 @@ pub enum Kind {
     NumberOr(&'static str),
     /// A size in bytes, like `150kB`, or this word.
     SizeOr(&'static str),
-    /// The path of a file, or this word. The value has a sum of its content, too; see [`quickset_sim::pinned`].
+    /// The path of a file, or this word. The value has a sum of its content, too; see
+    /// [`quickset_sim::pinned`].
     FileOr(&'static str),
     /// One of these words.
     Word(&'static [&'static str]),
     /// A loss model, as links have it.
     Loss,
-    /// A queue, as links have it, `2bdp` for so many bandwidth-delay products, or `flec` for 1.5 of them as that paper
-    /// counts.
+    /// A queue, as links have it, `2bdp` for so many bandwidth-delay products, or `flec` for 1.5 of them as
+    /// that paper counts.
     Queue,
     /// A congestion controller.
     Congestion,

@@ -1,8 +1,8 @@
 //! Experiments as data: what is varied, what is measured, what was published.
 //!
-//! An [`Experiment`] is one table. Its [`Params`] are a baseline, every point of a run differs from it in some
-//! keys, and its [`Way`] turns a point into a [`Setting`]: links, flows and their
-//! work, which is played in virtual time or over real sockets; or it times this machine.
+//! An [`Experiment`] is one table. Its [`Params`] are a baseline, every point of a run differs from it in
+//! some keys, and its [`Way`] turns a point into a [`Setting`]: links, flows and their work, which is played
+//! in virtual time or over real sockets; or it times this machine.
 
 mod keys;
 mod outline;
@@ -42,9 +42,11 @@ pub struct Experiment {
     pub published: &'static [Published],
     /// What others have published, in words: the figure, and what is to be seen in it.
     pub claims: &'static [(&'static str, &'static str)],
-    /// What others have published of the same matter and is not measured here, as `claims`: it stands beside no number of ours.
+    /// What others have published of the same matter and is not measured here, as `claims`: it stands beside
+    /// no number of ours.
     pub unmeasured: &'static [(&'static str, &'static str)],
-    /// Where and why our numbers are not the published ones, or what longer runs have shown; a sentence or more each.
+    /// Where and why our numbers are not the published ones, or what longer runs have shown; a sentence or
+    /// more each.
     pub notes: &'static [&'static str],
     /// What a point means.
     pub way: Way,
@@ -53,7 +55,8 @@ pub struct Experiment {
 /// How a run of an experiment takes place.
 #[derive(Clone, Copy, Debug)]
 pub enum Way {
-    /// A point means links, flows and their work, which are played: in virtual time equal seeds give equal rows.
+    /// A point means links, flows and their work, which are played: in virtual time equal seeds give equal
+    /// rows.
     Play(fn(&Params) -> Result<Setting, ValueError>),
     /// This machine does some work for real and is timed. No two runs are the same, and they take turns.
     Time(fn(&Params, u64) -> Timed),
@@ -81,12 +84,12 @@ pub enum Varied {
     },
 }
 
-/// A figure of a report, as data. A metric with an alternative behind a slash, like `bytes_sent/plain`, is over that of the
-/// run of this alternative with the same losses.
+/// A figure of a report, as data. A metric with an alternative behind a slash, like `bytes_sent/plain`, is
+/// over that of the run of this alternative with the same losses.
 #[derive(Clone, Copy, Debug)]
 pub enum Figure {
-    /// Cumulative distributions of a metric with a histogram (`blocking_ms`, …): a curve for each value of `curves`,
-    /// a panel for each point.
+    /// Cumulative distributions of a metric with a histogram (`blocking_ms`, …): a curve for each value of
+    /// `curves`, a panel for each point.
     Distribution {
         /// The metric.
         metric: &'static str,
@@ -95,8 +98,8 @@ pub enum Figure {
         /// A logarithmic axis instead of a linear one.
         logarithmic: bool,
     },
-    /// The cumulative distribution of one number for each run over all points and seeds: a curve for each value of
-    /// `curves`.
+    /// The cumulative distribution of one number for each run over all points and seeds: a curve for each
+    /// value of `curves`.
     Runs {
         /// The metric, like `dct_over_ideal`.
         metric: &'static str,
@@ -112,8 +115,8 @@ pub enum Figure {
         /// The key whose values have a colour each.
         colours: &'static str,
     },
-    /// A box (quartiles, median, 5th and 95th percentile over runs) for each value of `over`, beside each other for
-    /// each value of `colours`.
+    /// A box (quartiles, median, 5th and 95th percentile over runs) for each value of `over`, beside each
+    /// other for each value of `colours`.
     Boxes {
         /// The metric.
         metric: &'static str,
@@ -192,8 +195,8 @@ impl Figure {
 pub struct Published {
     /// The figure or table, like `9`.
     pub figure: &'static str,
-    /// Which points it is about: `key=value`, separated by spaces; what is not named is as in the baseline. With several values
-    /// of a key, or `*` for all, it is about all these points of a design together.
+    /// Which points it is about: `key=value`, separated by spaces; what is not named is as in the baseline.
+    /// With several values of a key, or `*` for all, it is about all these points of a design together.
     pub at: &'static str,
     /// The metric as a path, like `blocking_ms.p99`.
     pub metric: &'static str,
@@ -214,8 +217,9 @@ impl Experiment {
         params
     }
 
-    /// The seed that a run is played with. Points of a design have losses of their own, or a design of one run a point
-    /// would show one sequence of losses 95 times; what is crossed with a point (modes, sizes) meets the same ones.
+    /// The seed that a run is played with. Points of a design have losses of their own, or a design of one
+    /// run a point would show one sequence of losses 95 times; what is crossed with a point (modes, sizes)
+    /// meets the same ones.
     pub fn seed(&self, params: &Params, seed: u64) -> u64 {
         let Varied::Space { ranges, .. } = self.varied else { return seed };
         let mut mixed = seed;

@@ -30,7 +30,8 @@ pub struct Outline {
     pub seeds: u32,
     /// Points times seeds.
     pub runs: usize,
-    /// About how long all of that takes on one core, in virtual time or where this machine is timed, in seconds.
+    /// About how long all of that takes on one core, in virtual time or where this machine is timed, in
+    /// seconds.
     pub estimated_s: f64,
     /// True where runs are timings of this machine.
     pub is_timed: bool,

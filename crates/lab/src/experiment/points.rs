@@ -5,7 +5,8 @@ use crate::design::space_filling;
 /// What the user wants otherwise.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
-    /// `key=value,value,…` of `--set`, in order; several keys multiply, values of one key that comes several times add up.
+    /// `key=value,value,…` of `--set`, in order; several keys multiply, values of one key that comes several
+    /// times add up.
     pub set: Vec<(String, String)>,
     /// Points of a space-filling design.
     pub points: Option<u32>,
@@ -34,8 +35,9 @@ impl Overrides {
 impl Experiment {
     /// The points of a run: the experiment's own, or what `overrides` makes of them.
     ///
-    /// A key that is set takes just the values given. Setting a key that the experiment varies leaves its other
-    /// variations out: `--set loss=1%` asks for the baseline at that loss, not for all others beside it.
+    /// A key that is set takes just the values given. Setting a key that the experiment varies leaves its
+    /// other variations out: `--set loss=1%` asks for the baseline at that loss, not for all others beside
+    /// it.
     ///
     /// # Errors
     /// When a key or value is not known, naming the nearest one.
@@ -133,7 +135,8 @@ impl Experiment {
         }
     }
 
-    /// A key that this experiment has, and by how much values are to be multiplied when it has it in another unit.
+    /// A key that this experiment has, and by how much values are to be multiplied when it has it in another
+    /// unit.
     fn key(&self, name: &str) -> Result<(&'static Key, f64), PointsError> {
         let (name, scale) = match name {
             "owd_ms" if !self.has("owd_ms") => ("rtt_ms", 2.0),
@@ -148,7 +151,8 @@ impl Experiment {
     }
 }
 
-/// Several values: at semicolons if there are any; else the whole if it is one value (`ge:0.5%,25%`), else at commas.
+/// Several values: at semicolons if there are any; else the whole if it is one value (`ge:0.5%,25%`), else at
+/// commas.
 fn split(key: &Key, texts: &str) -> Vec<String> {
     let at = if texts.contains(';') {
         ';'
@@ -160,7 +164,8 @@ fn split(key: &Key, texts: &str) -> Vec<String> {
     texts.split(at).map(|text| text.trim().to_owned()).collect()
 }
 
-/// What is wrong with values of which a part does not fit: one model with commas (`burst:5,6`) is not several.
+/// What is wrong with values of which a part does not fit: one model with commas (`burst:5,6`) is not
+/// several.
 fn slip(key: &Key, texts: &str, of_part: ValueError) -> ValueError {
     let is_model = texts.contains(':') && texts.contains(',') && !texts.contains(';');
     match key.read(texts).err().filter(|_| is_model) {

@@ -1,7 +1,7 @@
 use quickset_base::Duration;
 
-/// The processor time of this process so far, in user mode and in the kernel; `None` where the system does not
-/// tell without a system call of its own.
+/// The processor time of this process so far, in user mode and in the kernel; `None` where the system does
+/// not tell without a system call of its own.
 pub fn processor_time() -> Option<Duration> {
     spent("self", OWN)
 }
@@ -23,8 +23,8 @@ fn spent(process: &str, whose: usize) -> Option<Duration> {
     ticks(&stat, whose).map(|ticks| TICK * ticks)
 }
 
-/// A field of /proc/PID/stat (proc(5)) and the one behind it. The second one is the name of the program, which may hold
-/// spaces and parentheses of its own.
+/// A field of /proc/PID/stat (proc(5)) and the one behind it. The second one is the name of the program,
+/// which may hold spaces and parentheses of its own.
 fn ticks(stat: &str, first: usize) -> Option<u32> {
     let (_, behind) = stat.rsplit_once(')')?;
     let mut fields = behind.split_whitespace().skip(first - 3);

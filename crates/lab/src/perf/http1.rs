@@ -1,5 +1,5 @@
-//! The same bytes by HTTP/1.1 over TLS and TCP: answered by hyper over tokio-rustls, as `quickset http serve` does, and asked
-//! for by hand, so that a client costs little more than TLS.
+//! The same bytes by HTTP/1.1 over TLS and TCP: answered by hyper over tokio-rustls, as `quickset http serve`
+//! does, and asked for by hand, so that a client costs little more than TLS.
 
 use std::io;
 use std::net::SocketAddr;
@@ -91,8 +91,8 @@ impl Body for Content {
     }
 }
 
-/// Fetches so many bytes from [`serve_http1`] over so many connections at a time, and measures. Packets are the system's, which
-/// counts none for us.
+/// Fetches so many bytes from [`serve_http1`] over so many connections at a time, and measures. Packets are
+/// the system's, which counts none for us.
 ///
 /// # Errors
 /// See [`PerfError`].

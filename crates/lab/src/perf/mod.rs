@@ -5,12 +5,13 @@
 //!
 //! The protocol: a client opens a bidirectional stream and begins it with 9 bytes: what it wants (0 download,
 //! 1 upload, 2 report) and, as a 64-bit integer in network byte order, how many bytes; 0 is without end. What
-//! is then transferred is the same pattern from its start on each stream, and each byte is compared. A download
-//! ends with the stream, or when the client stops it. An upload is answered with the number of bytes that
-//! arrived intact, 64 bits. A report is JSON: the server's processor time since the connection's first stream,
-//! and what it sent, lost and repaired on that connection.
+//! is then transferred is the same pattern from its start on each stream, and each byte is compared. A
+//! download ends with the stream, or when the client stops it. An upload is answered with the number of bytes
+//! that arrived intact, 64 bits. A report is JSON: the server's processor time since the connection's first
+//! stream, and what it sent, lost and repaired on that connection.
 //!
-//! Beside it stands what takes none of this: the same bytes by HTTP/1.1 over TLS ([`serve_http1`], [`measure_http1`]).
+//! Beside it stands what takes none of this: the same bytes by HTTP/1.1 over TLS ([`serve_http1`],
+//! [`measure_http1`]).
 
 mod client;
 mod cost;
@@ -49,8 +50,8 @@ pub enum Direction {
 pub struct Speed {
     /// Payload bits a second, from the first request to the last byte, on all connections together.
     pub bits_per_second: f64,
-    /// Seconds of processor time of the client's process for each gigabyte (10^9 bytes) of payload; null where
-    /// the system does not tell. It tells on Linux, in steps of 10 ms.
+    /// Seconds of processor time of the client's process for each gigabyte (10^9 bytes) of payload; null
+    /// where the system does not tell. It tells on Linux, in steps of 10 ms.
     pub cpu_s_per_gb_client: Option<f64>,
     /// The same for the server.
     pub cpu_s_per_gb_server: Option<f64>,

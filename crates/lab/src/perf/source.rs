@@ -33,7 +33,8 @@ impl Default for Source {
 }
 
 impl Source {
-    /// They are read from this file, which [`write_pattern`] wrote, for each answer anew and from its start again at its end.
+    /// They are read from this file, which [`write_pattern`] wrote, for each answer anew and from its start
+    /// again at its end.
     #[must_use]
     pub fn with_file(self, path: impl Into<PathBuf>) -> Self {
         Self { file: Some(path.into()), ..self }
@@ -64,8 +65,8 @@ impl Reader {
         (due > Instant::now()).then_some(due)
     }
 
-    /// The next bytes, at least one where any are left. What a file has is in the memory of the system: to have another thread
-    /// wait for it would cost more than it takes.
+    /// The next bytes, at least one where any are left. What a file has is in the memory of the system: to
+    /// have another thread wait for it would cost more than it takes.
     pub(super) fn next(&mut self) -> io::Result<Bytes> {
         let most = match self.source.rate {
             // Not in leaps.

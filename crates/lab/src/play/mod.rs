@@ -1,9 +1,9 @@
 //! Playing a [`Setting`]: links, flows and their work, and what was seen of it.
 //!
-//! *In:* a setting and a seed. *Out:* [`Seen`]. The two ends of a flow are machines (`Actor`), each a
-//! QUIC node with a small application on top. [`virtually`] puts them into a simulated world, [`really`] gives each a
-//! socket and a thread, with TLS, and the same link as a relay between them. It is the same application, so the two
-//! differ in nothing but time, cryptography and the system.
+//! *In:* a setting and a seed. *Out:* [`Seen`]. The two ends of a flow are machines (`Actor`), each a QUIC
+//! node with a small application on top. [`virtually`] puts them into a simulated world, [`really`] gives
+//! each a socket and a thread, with TLS, and the same link as a relay between them. It is the same
+//! application, so the two differ in nothing but time, cryptography and the system.
 
 pub(crate) mod actor;
 mod real;
@@ -33,9 +33,9 @@ pub struct Setting {
     pub flows: Vec<Flow>,
     /// Packets of others beside them, towards clients. In virtual time only.
     pub cross: Vec<Cross>,
-    /// What work takes of the processor of the server, which is one and the same for all flows then, and they all [`Watch`] what
-    /// it has. `None`: each flow has a server of its own, which works in no time. In virtual time only; in reality all work
-    /// takes the time that it takes.
+    /// What work takes of the processor of the server, which is one and the same for all flows then, and they
+    /// all [`Watch`] what it has. `None`: each flow has a server of its own, which works in no time. In
+    /// virtual time only; in reality all work takes the time that it takes.
     pub processor: Option<Cpu>,
     /// The run ends here at the latest.
     pub limit: Duration,
@@ -50,8 +50,8 @@ pub struct Flow {
     pub start: Duration,
     /// The configuration of both ends.
     pub transport: TransportConfig,
-    /// What protects requests and answers against loss, a stream each, if the configuration offers it. Of a [`Visit`] the
-    /// requests alone.
+    /// What protects requests and answers against loss, a stream each, if the configuration offers it. Of a
+    /// [`Visit`] the requests alone.
     pub protection: Protection,
     /// What it asks for.
     pub work: Work,
@@ -168,8 +168,8 @@ pub struct Messages {
     pub tell_deadlines: bool,
     /// Which of those that wait goes first.
     pub schedule: Schedule,
-    /// With it, the client asks for each group by itself, this long after the one before is complete; without, one
-    /// request at the start is for all, and each is sent when it is due.
+    /// With it, the client asks for each group by itself, this long after the one before is complete;
+    /// without, one request at the start is for all, and each is sent when it is due.
     pub interactive: Option<Duration>,
 }
 
@@ -228,7 +228,8 @@ pub struct Piece {
     pub bytes: u32,
     /// Counted from when its group is due.
     pub deadline: Option<Duration>,
-    /// The part of a screen that it draws: x, y, width, height. Newer messages that cover it make it outdated.
+    /// The part of a screen that it draws: x, y, width, height. Newer messages that cover it make it
+    /// outdated.
     pub area: Option<[u16; 4]>,
 }
 
@@ -240,7 +241,8 @@ impl Setting {
 }
 
 impl Flow {
-    /// A flow from the start of the run, with room for its largest message, and without forward erasure correction.
+    /// A flow from the start of the run, with room for its largest message, and without forward erasure
+    /// correction.
     pub fn new(name: &str, congestion: Algorithm, work: Work) -> Self {
         let transport = TransportConfig::fixed_mtu(1200)
             // What is left of 1500 bytes behind the headers of IPv4 and UDP.

@@ -32,18 +32,20 @@ pub enum RealError {
 pub struct Accuracy {
     /// How much later than the model says packets left.
     pub lateness: Lateness,
-    /// Datagrams that the system dropped before the link saw them, or behind it; `None` where it does not tell.
+    /// Datagrams that the system dropped before the link saw them, or behind it; `None` where it does not
+    /// tell.
     pub overruns: Option<u64>,
 }
 
-/// Plays a setting in real time: sockets on the loopback interface, TLS, and the link as a relay between them. The
-/// loss model takes the same packets as in virtual time, by their number. ECN marks are not carried.
+/// Plays a setting in real time: sockets on the loopback interface, TLS, and the link as a relay between
+/// them. The loss model takes the same packets as in virtual time, by their number. ECN marks are not
+/// carried.
 ///
-/// The machines are driven by a loop of the laboratory's own and not by tokio: so the whole of an application is in
-/// one machine, and what differs from virtual time is the system alone.
+/// The machines are driven by a loop of the laboratory's own and not by tokio: so the whole of an application
+/// is in one machine, and what differs from virtual time is the system alone.
 ///
-/// It ends when every client has what it wanted, at the setting's limit, or soon after `stop` is set; `observer` is
-/// told the time several times a second.
+/// It ends when every client has what it wanted, at the setting's limit, or soon after `stop` is set;
+/// `observer` is told the time several times a second.
 ///
 /// # Errors
 /// When the system gives no socket or thread, and for cross traffic.
@@ -198,8 +200,8 @@ impl Driver {
                 Poll::Send => {
                     for segment in self.batch.segments() {
                         match self.socket.send_to(segment, self.batch.path.remote) {
-                            // What the system has no room for is lost, as on any network; and a refused port is one
-                            // that has closed.
+                            // What the system has no room for is lost, as on any network; and a refused port
+                            // is one that has closed.
                             Err(error) if !is_passing(&error) => return Err(error),
                             _ => {}
                         }
@@ -300,7 +302,8 @@ mod tests {
         assert!(dropped.is_some_and(|dropped| (50..100).contains(&dropped)), "{dropped:?}");
     }
 
-    /// Players who share a server have one in reality as well: each is served on a connection of its own, and all see the same.
+    /// Players who share a server have one in reality as well: each is served on a connection of its own, and
+    /// all see the same.
     #[test]
     fn players_share_a_server_over_sockets() {
         let experiment = catalogue::find("dash").unwrap();
@@ -315,7 +318,8 @@ mod tests {
             let watched = flow.watched.unwrap();
             assert!(flow.broken.is_none() && flow.finished.is_some(), "{:?}", flow.broken);
             assert_eq!((watched.played, watched.segments), (Duration::from_secs(2), 2));
-            // At least what the lowest bitrate has, of which one byte in 200 was on the wire, and on this connection.
+            // At least what the lowest bitrate has, of which one byte in 200 was on the wire, and on this
+            // connection.
             assert!(flow.delivered >= 2 * 1_000_000 / 8 / 200, "{}", flow.delivered);
             assert!(flow.server.sent_bytes > flow.delivered, "{:?}", flow.server);
         }

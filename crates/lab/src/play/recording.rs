@@ -11,9 +11,9 @@ use serde::Serialize;
 use super::Setting;
 
 /// What a run leaves for analysers, in a folder of its own: for each end of each flow `FLOW_client.sqlog` and
-/// `FLOW_server.sqlog` for qvis, and in virtual time `FLOW_client.pcap` and `FLOW_server.pcap`, as tcpdump would
-/// have seen it there. In virtual time nothing is encrypted, so Wireshark finds no QUIC of its own in the packets; the keys
-/// of a run in real time go to the file that `SSLKEYLOGFILE` names.
+/// `FLOW_server.sqlog` for qvis, and in virtual time `FLOW_client.pcap` and `FLOW_server.pcap`, as tcpdump
+/// would have seen it there. In virtual time nothing is encrypted, so Wireshark finds no QUIC of its own in
+/// the packets; the keys of a run in real time go to the file that `SSLKEYLOGFILE` names.
 #[derive(Debug)]
 pub struct Recording {
     dir: PathBuf,

@@ -279,8 +279,8 @@ impl Lateness {
         self.max
     }
 
-    /// The lateness that the share `p` of packets does not exceed, rounded up to a step; above 100 ms, where steps are not
-    /// told apart, that of the latest.
+    /// The lateness that the share `p` of packets does not exceed, rounded up to a step; above 100 ms, where
+    /// steps are not told apart, that of the latest.
     pub fn percentile(&self, p: f64) -> Duration {
         let rank = (p * self.packets() as f64).ceil().max(1.0) as u64;
         let mut seen = 0;

@@ -1,9 +1,9 @@
 //! A link in real time: a UDP relay on the loopback interface that delays, queues and loses packets by the
 //! simulator's own [`Link`].
 //!
-//! *In:* datagrams of clients to [`Relay::address`], and the server's answers. *Out:* the same datagrams, each
-//! when and if the link delivers it. Direction 0 is up (client to server), 1 is down. All clients share the
-//! link, as hosts behind one line do; the server sees each client as an address of its own.
+//! *In:* datagrams of clients to [`Relay::address`], and the server's answers. *Out:* the same datagrams,
+//! each when and if the link delivers it. Direction 0 is up (client to server), 1 is down. All clients share
+//! the link, as hosts behind one line do; the server sees each client as an address of its own.
 //!
 //! Invariants: no packet leaves before its time; which packets the loss model takes depends on (seed,
 //! direction, ordinal) and nothing else, so that protocols compared under one seed meet the same losses. How
@@ -44,8 +44,8 @@ impl Relay {
         Self::shared(&[server], up, down, seed)
     }
 
-    /// As [`start`](Self::start), towards several servers that share the link; [`addresses`](Self::addresses) has
-    /// a port for each.
+    /// As [`start`](Self::start), towards several servers that share the link; [`addresses`](Self::addresses)
+    /// has a port for each.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -86,8 +86,8 @@ impl Relay {
         &self.addresses
     }
 
-    /// Each client has another port towards its server from now on, as behind a NAT that has forgotten it. What comes to the
-    /// old one is not taken any more.
+    /// Each client has another port towards its server from now on, as behind a NAT that has forgotten it.
+    /// What comes to the old one is not taken any more.
     pub fn rebind(&self) {
         self.bindings.fetch_add(1, Ordering::Relaxed);
     }

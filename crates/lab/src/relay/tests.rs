@@ -46,7 +46,8 @@ fn until(holds: impl Fn() -> bool) {
     }
 }
 
-/// A server sees a client at another port, whose answers go to the client, and no more to where it was before.
+/// A server sees a client at another port, whose answers go to the client, and no more to where it was
+/// before.
 #[test]
 fn a_client_that_is_bound_anew_is_another_to_its_server() {
     let (server, client) = (bound(), bound());

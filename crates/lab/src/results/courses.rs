@@ -5,8 +5,8 @@ use quickset_base::Duration;
 use super::measure::ms;
 use crate::play::FlowSeen;
 
-/// How long each message waited for others after it had arrived, by its place in the order of sending: the ends of lines on
-/// which all of them lie, to within [`NEAR_MS`] where there are few enough.
+/// How long each message waited for others after it had arrived, by its place in the order of sending: the
+/// ends of lines on which all of them lie, to within [`NEAR_MS`] where there are few enough.
 pub(super) fn blocking(flow: &FlowSeen) -> Vec<(f64, f64)> {
     let mut all: Vec<(f64, f64)> = flow
         .arrivals
@@ -24,8 +24,8 @@ pub(super) fn blocking(flow: &FlowSeen) -> Vec<(f64, f64)> {
     }
 }
 
-/// Of points in rising order those between which all others lie on lines, to within `near` up and down. Each line is as long
-/// as it can be from where it begins, so that this takes a look or two at each point.
+/// Of points in rising order those between which all others lie on lines, to within `near` up and down. Each
+/// line is as long as it can be from where it begins, so that this takes a look or two at each point.
 fn on_lines(points: &[(f64, f64)], near: f64) -> Vec<(f64, f64)> {
     let Some(first) = points.first() else { return Vec::new() };
     let mut ends = vec![*first];
@@ -50,8 +50,10 @@ fn on_lines(points: &[(f64, f64)], near: f64) -> Vec<(f64, f64)> {
     ends
 }
 
-/// Seconds from the client's first packet to a message being let go, and the milliseconds since the one before it (where
-/// updates are asked for one by one, of the same update, since between them lies the pause of the one who asks): all that are longer than a round trip, and of the others the longest of each stretch.
+/// Seconds from the client's first packet to a message being let go, and the milliseconds since the one
+/// before it (where updates are asked for one by one, of the same update, since between them lies the pause
+/// of the one who asks): all that are longer than a round trip, and of the others the longest of each
+/// stretch.
 pub(super) fn gaps(flow: &FlowSeen, rtt: Duration) -> Vec<(f64, f64)> {
     let one_by_one = flow.groups.iter().any(|group| group.requested.is_some());
     let within: Vec<(Duration, Duration)> = flow

@@ -5,18 +5,18 @@ use quickset_sim::{GilbertElliott, Loss};
 
 use crate::play::{Flow, Messages, Order, Seen, Setting, Work};
 
-/// How many blocks chance alone would leave undecoded: the number of blocks times the chance that more of a block are
-/// lost than it has repair symbols. Of independent losses it is the binomial tail, of bursts the tail of the chain
-/// over as many packets in a row.
+/// How many blocks chance alone would leave undecoded: the number of blocks times the chance that more of a
+/// block are lost than it has repair symbols. Of independent losses it is the binomial tail, of bursts the
+/// tail of the chain over as many packets in a row.
 ///
-/// `None` where a group of messages is not a block of known size: other codes, other orders, packets that carry several
-/// messages or parts of one.
+/// `None` where a group of messages is not a block of known size: other codes, other orders, packets that
+/// carry several messages or parts of one.
 pub(super) fn failed_blocks(setting: &Setting, seen: &Seen) -> Option<f64> {
     expected(setting, seen, fails)
 }
 
-/// How many blocks chance would leave undecoded at most if each were one of RaptorQ, with as many repair symbols as those of
-/// Reed-Solomon have.
+/// How many blocks chance would leave undecoded at most if each were one of RaptorQ, with as many repair
+/// symbols as those of Reed-Solomon have.
 ///
 /// `None` as for [`failed_blocks`], and for other codes: these are not blocks of so many repair symbols.
 pub(super) fn failed_blocks_of_raptorq(setting: &Setting, seen: &Seen) -> Option<f64> {
@@ -98,9 +98,11 @@ fn raptorq_fails(protection: &Protection, k: u64, channel: Channel) -> Option<f6
     Some((0..).zip(&lost).map(|(lost, chance)| undecoded((lost, *chance))).sum::<f64>() + rest(&lost))
 }
 
-/// In how many of all cases at most RaptorQ does not decode a block, of so many more symbols than it has sources.
+/// In how many of all cases at most RaptorQ does not decode a block, of so many more symbols than it has
+/// sources.
 fn raptorq(more: u64) -> f64 {
-    // RFC 6330 §5.8: 1 in 100, 10,000 and 1,000,000, of none, one and two more; of three and more than two it says nothing.
+    // RFC 6330 §5.8: 1 in 100, 10,000 and 1,000,000, of none, one and two more; of three and more than two it
+    // says nothing.
     100_f64.powi(-1 - more.min(2) as i32)
 }
 
@@ -223,8 +225,8 @@ mod tests {
         assert!(channel.more_than(3, 3).abs() < 1e-12);
     }
 
-    /// Summed by hand: with one repair symbol for two sources, of which losses of one in ten leave P(1) = 3 · 0.1 · 0.81 where one
-    /// is lost, and P(2 or 3) = 0.028 where no code helps.
+    /// Summed by hand: with one repair symbol for two sources, of which losses of one in ten leave P(1) = 3 ·
+    /// 0.1 · 0.81 where one is lost, and P(2 or 3) = 0.028 where no code helps.
     #[test]
     fn raptorq_fails_a_little_more_often_than_an_ideal_code() {
         let code = Protection::ReedSolomon { n0: 3, k0: 2, stride: 1 };

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::Row;
 
-/// The columns of rows, in order: `experiment, world, seed, commit`, then the parameters, then the measures, with a
-/// dot between a distribution and its percentile (`blocking_ms.p99`).
+/// The columns of rows, in order: `experiment, world, seed, commit`, then the parameters, then the measures,
+/// with a dot between a distribution and its percentile (`blocking_ms.p99`).
 pub fn columns(rows: &[Row]) -> Vec<String> {
     let first = ["experiment", "world", "seed", "commit"];
     let mut params: Vec<String> = Vec::new();

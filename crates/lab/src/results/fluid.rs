@@ -4,9 +4,9 @@ use quickset_h3::Priority;
 
 use crate::play::Resource;
 
-/// For each resource, how many bytes of all have come when its last one does. All are asked for at once, and at each step of the
-/// tree of classes (`spec/priorities.md`) the most urgent have it all: the first of what is of use only as a whole, or else
-/// the others by weight.
+/// For each resource, how many bytes of all have come when its last one does. All are asked for at once, and
+/// at each step of the tree of classes (`spec/priorities.md`) the most urgent have it all: the first of what
+/// is of use only as a whole, or else the others by weight.
 ///
 /// It is written for this, and shares nothing with what schedules.
 pub(crate) fn bytes_before_end(resources: &[Resource]) -> Vec<f64> {
@@ -30,8 +30,8 @@ pub(crate) fn bytes_before_end(resources: &[Resource]) -> Vec<f64> {
     }
 }
 
-/// The children of the connection that share it at first: for each resource the number of the child that it is below and the
-/// child's part of what they get together; `None` for what has to wait.
+/// The children of the connection that share it at first: for each resource the number of the child that it
+/// is below and the child's part of what they get together; `None` for what has to wait.
 pub(crate) fn first_shares(resources: &[Resource]) -> Vec<Option<(usize, f64)>> {
     let page = Page::of(resources);
     let all = vec![1.0; resources.len()];
@@ -166,8 +166,8 @@ mod tests {
         for (got, expected) in seconds(Hierarchy::Flat).iter().zip(flat) {
             assert!((got - expected).abs() < 0.0006, "{got}, {expected}");
         }
-        // HTML, CSS and JS; all of HTML and web are 1144 kB. Of what is in view LCP has half: it is there when A and B have
-        // half of theirs. C and D are the last.
+        // HTML, CSS and JS; all of HTML and web are 1144 kB. Of what is in view LCP has half: it is there
+        // when A and B have half of theirs. C and D are the last.
         let tree = [1.184, 0.520, 1.645, 1.8304, 2.3968, 2.680, 2.680, 3.246, 3.246];
         for (got, expected) in seconds(Hierarchy::Tree).iter().zip(tree) {
             assert!((got - expected).abs() < 0.0006, "{got}, {expected}");

@@ -2,8 +2,8 @@ use serde::{Deserialize, Serialize};
 
 /// A distribution of times that can be joined with others: exact counts in buckets less than 0.8 % wide.
 ///
-/// A bucket is told by the position of the highest bit of the nanoseconds and the seven bits behind it, so all of it
-/// is whole numbers and the same everywhere.
+/// A bucket is told by the position of the highest bit of the nanoseconds and the seven bits behind it, so
+/// all of it is whole numbers and the same everywhere.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<(u32, u64)>", into = "Vec<(u32, u64)>")]
 pub struct Histogram(Vec<(u32, u64)>); // Bucket and count, in rising order, no zeros.

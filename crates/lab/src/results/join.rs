@@ -55,8 +55,8 @@ pub enum JoinError {
     Empty(String),
 }
 
-/// All rows in directories of results, a sheet an experiment. Journals of shards count as parts of the whole; a run
-/// that is there several times counts once. The time it took may differ.
+/// All rows in directories of results, a sheet an experiment. Journals of shards count as parts of the whole;
+/// a run that is there several times counts once. The time it took may differ.
 ///
 /// # Errors
 /// When a journal cannot be read, when rows contradict each other or come from different builds, and when a
@@ -79,8 +79,8 @@ pub fn read_results(dirs: &[impl AsRef<Path>]) -> Result<Vec<Sheet>, JoinError> 
     Ok(parts.into_iter().map(|(experiment, part)| part.sheet(experiment)).collect())
 }
 
-/// Joins the journals in `dirs`, and those that `out` has already, and writes all of them into `out`: for each
-/// experiment one journal and its tables.
+/// Joins the journals in `dirs`, and those that `out` has already, and writes all of them into `out`: for
+/// each experiment one journal and its tables.
 ///
 /// # Errors
 /// As [`read_results`], and when `out` cannot be written.
@@ -120,8 +120,8 @@ pub fn keep_rows(rows: Vec<Row>, out: &Path) -> Result<Vec<Sheet>, JoinError> {
     Ok(sheets)
 }
 
-/// The journals in a directory that are to be written anew, those of whole experiments: what others added to them from now
-/// on would be lost.
+/// The journals in a directory that are to be written anew, those of whole experiments: what others added to
+/// them from now on would be lost.
 fn hold(dir: &Path, wanted: impl Fn(&str) -> bool) -> Result<BTreeMap<PathBuf, Hold>, JournalError> {
     let known = if dir.is_dir() { journals(dir)? } else { Vec::new() };
     // Shards have more to their names, and go on.
@@ -150,8 +150,8 @@ fn write(sheets: &[Sheet], dir: &Path, mut holds: BTreeMap<PathBuf, Hold>) -> Re
     Ok(())
 }
 
-/// Writes the tables of rows of one experiment into a directory: `NAME.csv`, and with the feature `parquet` also
-/// `NAME.parquet`.
+/// Writes the tables of rows of one experiment into a directory: `NAME.csv`, and with the feature `parquet`
+/// also `NAME.parquet`.
 ///
 /// # Errors
 /// When it cannot be written.
@@ -169,7 +169,8 @@ pub fn write_tables(rows: &[Row], dir: &Path) -> Result<(), JournalError> {
     Ok(())
 }
 
-/// Writes a file as a whole: what was there before stays until all of it is written, and for whoever reads it.
+/// Writes a file as a whole: what was there before stays until all of it is written, and for whoever reads
+/// it.
 fn replace(path: &Path, write: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), JournalError> {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");

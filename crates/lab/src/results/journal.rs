@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::{Row, sort, write_tables};
 use crate::plan::Shard;
 
-/// The rows of an experiment on disk, a line each, appended as runs end. As long as it is open nobody else can write it;
-/// who only reads is not kept from it.
+/// The rows of an experiment on disk, a line each, appended as runs end. As long as it is open nobody else
+/// can write it; who only reads is not kept from it.
 #[derive(Debug)]
 pub struct Journal {
     hold: Hold,
@@ -98,9 +98,9 @@ pub enum JournalError {
 }
 
 impl Journal {
-    /// Opens the journal of `experiment` at `path`, or begins one; with `fresh` always begins one, in place of a journal of
-    /// this experiment, whatever is wrong with it, and of nothing else. The end of a line that was being written when a run
-    /// was killed is dropped.
+    /// Opens the journal of `experiment` at `path`, or begins one; with `fresh` always begins one, in place
+    /// of a journal of this experiment, whatever is wrong with it, and of nothing else. The end of a line
+    /// that was being written when a run was killed is dropped.
     ///
     /// # Errors
     /// See [`JournalError`].
@@ -171,7 +171,8 @@ impl Hold {
             let opened = OpenOptions::new().read(true).append(true).create(true).open(path);
             let file = opened.map_err(io_error(path, "opened"))?;
             lock(&file, path)?;
-            // Until then somebody may have written another one in its place, and nobody would find what is added to this.
+            // Until then somebody may have written another one in its place, and nobody would find what is
+            // added to this.
             if is_at(&file, path) {
                 return Ok(Self { file, path: path.to_owned() });
             }
@@ -214,8 +215,8 @@ impl Hold {
         }
     }
 
-    /// Writes a journal as a whole: what was there before stays until all of it is written. Nobody else can write the new
-    /// one either as long as what is returned is there.
+    /// Writes a journal as a whole: what was there before stays until all of it is written. Nobody else can
+    /// write the new one either as long as what is returned is there.
     pub(super) fn write(self, header: &Header, rows: &[Row]) -> Result<Self, JournalError> {
         let new = self.path.with_extension(format!("{EXTENSION}.new"));
         let write = || {
@@ -312,7 +313,8 @@ fn is_at(_: &File, path: &Path) -> bool {
     path.exists()
 }
 
-/// Elsewhere it is the user's to run one at a time: the standard library has locks of files from Rust 1.89 on.
+/// Elsewhere it is the user's to run one at a time: the standard library has locks of files from Rust 1.89
+/// on.
 #[cfg(not(unix))]
 #[expect(clippy::unnecessary_wraps, reason = "on Unix there is something to fail")]
 fn lock(_: &File, _: &Path) -> Result<(), JournalError> {
@@ -344,8 +346,8 @@ fn read(file: &mut File, path: &Path) -> Result<(Option<Header>, Vec<Row>, u64),
     Ok((Some(header), rows, end))
 }
 
-/// The header, or what is wrong with it; nothing where there is none yet: of one that was cut off nothing is lost. Of what
-/// is no journal not more is read than it takes to see that.
+/// The header, or what is wrong with it; nothing where there is none yet: of one that was cut off nothing is
+/// lost. Of what is no journal not more is read than it takes to see that.
 fn first_line(
     reader: &mut impl io::BufRead,
     path: &Path,
@@ -372,7 +374,8 @@ fn read_header(line: &[u8], path: &Path) -> Result<Header, JournalError> {
     serde_json::from_value(json).map_err(|_| JournalError::Foreign(shown(path)))
 }
 
-/// A value as a line. It is written at once: a killed run leaves whole lines, and the beginning of one at most.
+/// A value as a line. It is written at once: a killed run leaves whole lines, and the beginning of one at
+/// most.
 fn line(value: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(value)?;
     line.push(b'\n');
@@ -391,7 +394,8 @@ pub(super) fn shown(path: &Path) -> String {
 const BEGINNING: &[u8] = b"{\"quickset-lab\"";
 /// No header is longer: it has the names of an experiment and of a commit.
 const LONGEST_HEADER: u64 = 4096;
-/// No row is longer. The largest, with a series of its own for each of some hundred resources, are a thousandth of it.
+/// No row is longer. The largest, with a series of its own for each of some hundred resources, are a
+/// thousandth of it.
 const LONGEST_ROW: u64 = 1 << 30;
 /// Raised when rows of before would be misread.
 pub const VERSION: u32 = 2;

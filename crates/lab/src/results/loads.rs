@@ -13,27 +13,29 @@ use crate::stats::Samples;
 /// Measures of what a browser asked for. Times count from the client's first packet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Loads {
-    /// The share of answers that took longer than 1.6 round trips, of those asked for one after the other and so short that they
-    /// need not.
+    /// The share of answers that took longer than 1.6 round trips, of those asked for one after the other and
+    /// so short that they need not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slow: Option<f64>,
     /// Of the same the share that took longer than 2.6 round trips: what was sent again was lost, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slow_twice: Option<f64>,
-    /// The share of bytes that were read at most 10 ms later than the path's delay allows, of content that comes bit by bit.
+    /// The share of bytes that were read at most 10 ms later than the path's delay allows, of content that
+    /// comes bit by bit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_path: Option<f64>,
     /// Until everything was there that is seen first, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paint_s: Option<f64>,
-    /// Of resources that are all asked for at once: by what share of the predicted time the one farthest from it was off.
+    /// Of resources that are all asked for at once: by what share of the predicted time the one farthest from
+    /// it was off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub off_prediction: Option<f64>,
     /// Of the same: whether they were complete in the predicted order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_order: Option<bool>,
-    /// Of the same: how far the share of those that share the connection at first was off their weight in any 200 ms in which
-    /// all of them had something to send.
+    /// Of the same: how far the share of those that share the connection at first was off their weight in any
+    /// 200 ms in which all of them had something to send.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub off_share: Option<f64>,
     /// The same, one by one.
@@ -87,7 +89,8 @@ pub(super) fn loads(setting: &Setting, flow: &Flow, visit: &Visit, seen: &FlowSe
     loads
 }
 
-/// Milliseconds that answers took which were asked for in turn, where all of them could have taken less than [`SLOW`] round trips.
+/// Milliseconds that answers took which were asked for in turn, where all of them could have taken less than
+/// [`SLOW`] round trips.
 fn in_turn(flow: &Flow, visit: &Visit, seen: &FlowSeen, yardstick: Yardstick) -> Option<Samples> {
     let rtt = yardstick.rtt.as_secs_f64();
     let mtu = f64::from(flow.transport.mtu);
@@ -242,5 +245,6 @@ const TOLERANCE: Duration = Duration::from_millis(10);
 const GRAIN: u64 = 100;
 const BIN: Duration = Duration::from_millis(50);
 const WINDOW: Duration = Duration::from_millis(200);
-/// Bytes of a packet that are no content: its header with an id of eight bytes, a tag, the header of a STREAM frame.
+/// Bytes of a packet that are no content: its header with an id of eight bytes, a tag, the header of a STREAM
+/// frame.
 const HEADERS: f64 = 36.0;

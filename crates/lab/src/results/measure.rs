@@ -153,8 +153,8 @@ fn counted(setting: &Setting, seen: &Seen, yardstick: Yardstick) -> Counted {
     }
 }
 
-/// Source symbols that the client neither got nor rebuilt, their frames having come in others, and those that were sent
-/// once more. Where the run ended first, some are on their way, and what the server knew has to do.
+/// Source symbols that the client neither got nor rebuilt, their frames having come in others, and those that
+/// were sent once more. Where the run ended first, some are on their way, and what the server knew has to do.
 fn unrecovered(flow: &FlowSeen) -> u64 {
     let (sent, got) = (flow.server.fec, flow.client.fec);
     if flow.finished.is_none() {
@@ -193,8 +193,8 @@ fn repair(setting: &Setting, seen: &Seen) -> Repair {
     }
 }
 
-/// Of the updates that were asked for behind the first `settled` messages, but the first, those that took more than one and a
-/// half round trips, or never came.
+/// Of the updates that were asked for behind the first `settled` messages, but the first, those that took
+/// more than one and a half round trips, or never came.
 fn late_share(setting: &Setting, seen: &Seen, settled: u64) -> Option<f64> {
     let rtt = setting.up.delay + setting.down.delay;
     let (mut late, mut all) = (0u64, 0u64);

@@ -1,9 +1,10 @@
 //! What comes of runs: [`Row`]s, how they are computed from what was seen, kept, and read again.
 //!
-//! A results directory holds for each experiment `NAME.rows`, the journal: a line of JSON a run, appended when the run ends,
-//! so that a killed sweep loses nothing and repeats nothing; and, made from all of it at the end, `NAME.csv` (and
-//! `NAME.parquet`, with the feature `parquet`). One run at a time writes a journal. Shards of a plan
-//! keep journals of their own, `NAME.2of8.rows`: reading takes all of them, joining makes one.
+//! A results directory holds for each experiment `NAME.rows`, the journal: a line of JSON a run, appended
+//! when the run ends, so that a killed sweep loses nothing and repeats nothing; and, made from all of it at
+//! the end, `NAME.csv` (and `NAME.parquet`, with the feature `parquet`). One run at a time writes a journal.
+//! Shards of a plan keep journals of their own, `NAME.2of8.rows`: reading takes all of them, joining makes
+//! one.
 
 mod courses;
 mod expectation;

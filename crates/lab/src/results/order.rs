@@ -4,8 +4,8 @@ use super::Row;
 use crate::experiment::{KEYS, Key, Kind, Value};
 
 /// Brings rows into the order of tables: by experiment and world, then by their parameters in the order of
-/// [`KEYS`], then by seed. It depends on nothing but the rows, so that sweeps that were run in another order, or in
-/// shards, end as the same file.
+/// [`KEYS`], then by seed. It depends on nothing but the rows, so that sweeps that were run in another order,
+/// or in shards, end as the same file.
 pub fn sort(rows: &mut [Row]) {
     rows.sort_by(|a, b| {
         (&a.experiment, &a.world)

@@ -13,8 +13,8 @@ use parquet::schema::types::{Type, TypePtr};
 
 use super::{Cells, Column, Row, VERSION, table};
 
-/// Writes rows of one experiment as a Parquet file: the columns of [`table`], all of them optional, and in the file's
-/// metadata `quickset.experiment`, `quickset.commit`, `quickset.version` and `quickset.format`.
+/// Writes rows of one experiment as a Parquet file: the columns of [`table`], all of them optional, and in
+/// the file's metadata `quickset.experiment`, `quickset.commit`, `quickset.version` and `quickset.format`.
 ///
 /// # Errors
 /// When the file cannot be written.

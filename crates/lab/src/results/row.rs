@@ -15,7 +15,8 @@ pub struct Row {
     pub seed: u64,
     /// The commit that it ran at, with a `+` and a sum of the code behind it when that had changes.
     pub commit: String,
-    /// `sim` in virtual time, `real` over sockets and the emulated link, `machine` where this machine was timed.
+    /// `sim` in virtual time, `real` over sockets and the emulated link, `machine` where this machine was
+    /// timed.
     pub world: String,
     /// The parameters, one member each.
     #[serde(flatten)]
@@ -45,8 +46,8 @@ pub struct Metrics {
     /// From the client's first packet to its having everything, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completion_s: Option<f64>,
-    /// When the last update was due, in seconds from the client's first packet: no run is complete before. Missing where all are
-    /// due at once, and where each is asked for.
+    /// When the last update was due, in seconds from the client's first packet: no run is complete before.
+    /// Missing where all are due at once, and where each is asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paced_s: Option<f64>,
     /// Download completion time: as `completion_s`, of bytes on one stream.
@@ -61,15 +62,16 @@ pub struct Metrics {
     /// What was in time.
     #[serde(flatten)]
     pub promptness: Promptness,
-    /// Payload delivered to applications, in bits per second: of a flow alone from the client's first packet to its having
-    /// everything, of flows without end in the second half of the run.
+    /// Payload delivered to applications, in bits per second: of a flow alone from the client's first packet
+    /// to its having everything, of flows without end in the second half of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goodput_bps: Option<f64>,
     /// Jain's index over the flows' goodputs in the second half of the run: 1 is equal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fairness: Option<f64>,
-    /// `goodput_bps` of flows without end over what the link carries in UDP datagrams of full length, less what others send
-    /// on average. Headers of IP and UDP are none of it. Missing where others send as much as the link carries.
+    /// `goodput_bps` of flows without end over what the link carries in UDP datagrams of full length, less
+    /// what others send on average. Headers of IP and UDP are none of it. Missing where others send as much
+    /// as the link carries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub utilisation: Option<f64>,
     /// How true the emulated link was. In real time only.
@@ -78,8 +80,8 @@ pub struct Metrics {
     /// The first flow's share of all goodput in the second half of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_share: Option<f64>,
-    /// How long the last flow had been there when ten seconds began in which each of several got within a tenth of an equal
-    /// part, in seconds. Missing when there were none.
+    /// How long the last flow had been there when ten seconds began in which each of several got within a
+    /// tenth of an equal part, in seconds. Missing when there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fair_after_s: Option<f64>,
     /// What became of the resources that a browser asked for.
@@ -113,8 +115,8 @@ pub struct Promptness {
     /// The share of messages let go before their deadline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_time: Option<f64>,
-    /// The share of updates, of those that are asked for, that were complete later than one and a half round trips; the first
-    /// of a run apart, which waits for the congestion window to open.
+    /// The share of updates, of those that are asked for, that were complete later than one and a half round
+    /// trips; the first of a run apart, which waits for the congestion window to open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_share: Option<f64>,
     /// The same of those behind the first 5000 messages.
@@ -154,7 +156,8 @@ pub struct Timings {
     pub served: Served,
 }
 
-/// What a server in a process of its own had of a core, what that took and carried, and what is seen in virtual time instead.
+/// What a server in a process of its own had of a core, what that took and carried, and what is seen in
+/// virtual time instead.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Served {
     /// The part of one core that the system gave it at most.
@@ -200,7 +203,8 @@ pub struct Costs {
     pub byte_ps: Option<f64>,
 }
 
-/// Shares of the processor time of a server's thread, as it was sampled; missing where the system does not permit that.
+/// Shares of the processor time of a server's thread, as it was sampled; missing where the system does not
+/// permit that.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SpentOn {
     /// Calls of the system that send, and what prepares them.
@@ -261,13 +265,16 @@ pub struct Repair {
     /// `repair_bytes` over `bytes_sent`, where forward erasure correction was offered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repair_share: Option<f64>,
-    /// The same of what was sent behind the first 2000 packets, of flows that send more: estimates have settled there.
+    /// The same of what was sent behind the first 2000 packets, of flows that send more: estimates have
+    /// settled there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repair_share_late: Option<f64>,
-    /// How many `failed_blocks` chance alone would give, where blocks and losses are such that this can be computed.
+    /// How many `failed_blocks` chance alone would give, where blocks and losses are such that this can be
+    /// computed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_blocks_expected: Option<f64>,
-    /// How many blocks RaptorQ with as many symbols, source and repair, would fail to decode by chance at most (RFC 6330 §5.8).
+    /// How many blocks RaptorQ with as many symbols, source and repair, would fail to decode by chance at
+    /// most (RFC 6330 §5.8).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_blocks_raptorq: Option<f64>,
 }
@@ -290,7 +297,8 @@ pub struct Times {
     /// From a byte being due at the sender to its being read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub byte_delay_ms: Option<Percentiles>,
-    /// How much the servers' smoothed round-trip time was above that without queues, looked at 20 times a second.
+    /// How much the servers' smoothed round-trip time was above that without queues, looked at 20 times a
+    /// second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_ms: Option<Percentiles>,
 }
@@ -316,11 +324,11 @@ pub struct Counted {
     pub overflowed: u64,
     /// Packets that clients rebuilt from repair symbols before they came again.
     pub recovered: u64,
-    /// Lost packets that only came again: without repair all that were lost, with repair the protected ones that clients
-    /// could not rebuild, and those sent again as the same symbol.
+    /// Lost packets that only came again: without repair all that were lost, with repair the protected ones
+    /// that clients could not rebuild, and those sent again as the same symbol.
     pub unrecovered: u64,
-    /// Protected packets that servers sent again, for all they knew: where the notice of a recovery is lost or late,
-    /// also one that was rebuilt.
+    /// Protected packets that servers sent again, for all they knew: where the notice of a recovery is lost
+    /// or late, also one that was rebuilt.
     #[serde(default)]
     pub resent: u64,
     /// Packets that servers declared lost and sent again.
@@ -337,8 +345,8 @@ pub struct Detail {
     /// For each metric of [`Times`] that there is, its distribution.
     #[serde(default)]
     pub histograms: BTreeMap<String, Histogram>,
-    /// Named series of (x, y): `blocking` (message index, ms), `goodput/FLOW` (s, Mbit/s), `queue/FLOW` (s, ms),
-    /// `share/FLOW` (s, per cent of what all flows got in the ten seconds before).
+    /// Named series of (x, y): `blocking` (message index, ms), `goodput/FLOW` (s, Mbit/s), `queue/FLOW` (s,
+    /// ms), `share/FLOW` (s, per cent of what all flows got in the ten seconds before).
     #[serde(default)]
     pub series: BTreeMap<String, Vec<(f64, f64)>>,
     /// How long the run took in reality, in seconds.

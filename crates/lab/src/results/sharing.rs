@@ -50,8 +50,8 @@ fn mean_bps(pace: Pace) -> f64 {
     }
 }
 
-/// From the start of the last flow to the first ten seconds in which each gets what it would get of equal parts, or a tenth
-/// more or less.
+/// From the start of the last flow to the first ten seconds in which each gets what it would get of equal
+/// parts, or a tenth more or less.
 fn fair_after(setting: &Setting, seen: &Seen) -> Option<Duration> {
     let count = seen.flows.len();
     let last = setting.flows.iter().map(|flow| flow.start).max().filter(|_| count > 1)?;
@@ -65,7 +65,8 @@ fn fair_after(setting: &Setting, seen: &Seen) -> Option<Duration> {
     starts.into_iter().find(is_fair).map(|from| from.saturating_sub(last))
 }
 
-/// Each flow's part of what all got, in per cent, in windows of ten seconds one after the other: at their ends.
+/// Each flow's part of what all got, in per cent, in windows of ten seconds one after the other: at their
+/// ends.
 pub(super) fn series(setting: &Setting, seen: &Seen) -> Vec<(String, Vec<(f64, f64)>)> {
     if seen.flows.len() < 2 {
         return Vec::new();
@@ -140,7 +141,8 @@ mod tests {
         assert_eq!(fair_after(&setting, &seen), None);
     }
 
-    /// 55 to 45 is just within a tenth, 56 to 44 is not: with `n` seconds of 60 to 40 and the others even, of ten.
+    /// 55 to 45 is just within a tenth, 56 to 44 is not: with `n` seconds of 60 to 40 and the others even, of
+    /// ten.
     #[test]
     fn equal_parts_are_found_to_the_second() {
         let (setting, seen) = played(60, |second| if second < 33 { [60, 40] } else { [50, 50] });

@@ -30,8 +30,8 @@ pub enum Cells {
 
 /// Rows as typed columns: those of [`columns`], then `histograms`, the distributions as an object of JSON.
 ///
-/// The type of a parameter is that of its key, so that tables of several sweeps fit together. Only a key that takes
-/// numbers and words (`loss`, `rwin`, `pace`) is a column of text where a row has a word.
+/// The type of a parameter is that of its key, so that tables of several sweeps fit together. Only a key that
+/// takes numbers and words (`loss`, `rwin`, `pace`) is a column of text where a row has a word.
 pub fn table(rows: &[Row]) -> Vec<Column> {
     let flat: Vec<BTreeMap<String, Json>> =
         rows.iter().map(|row| flat(&row.bare()).into_iter().collect()).collect();

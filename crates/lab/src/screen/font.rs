@@ -1,4 +1,5 @@
-/// The pixels of a character: seven rows of five, the leftmost in bit 4. What is not printable ASCII is a space.
+/// The pixels of a character: seven rows of five, the leftmost in bit 4. What is not printable ASCII is a
+/// space.
 pub(crate) fn glyph(c: char) -> [u8; 7] {
     let place = u32::from(c).wrapping_sub(u32::from(' ')) as usize;
     GLYPHS.get(place).copied().unwrap_or_default()

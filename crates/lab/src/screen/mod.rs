@@ -1,12 +1,12 @@
 //! A moving test desktop: windows, scrolling text and a video, made up from a seed, and cut into messages.
 //!
-//! *In:* a seed. *Out:* [`Desktop::update`]: the next update as messages of at most [`MAX_MESSAGE`] bytes, each
-//! a rectangle whose pixels it carries whole, palette-coded, so that it can be drawn without any other; and
-//! [`Picture`], which a receiver draws them into.
+//! *In:* a seed. *Out:* [`Desktop::update`]: the next update as messages of at most [`MAX_MESSAGE`] bytes,
+//! each a rectangle whose pixels it carries whole, palette-coded, so that it can be drawn without any other;
+//! and [`Picture`], which a receiver draws them into.
 //!
 //! Invariants: equal seeds give equal messages; the messages of one update never overlap; after
-//! [`Desktop::settle`] whoever applied all messages in order, or the newest of each cell in any order, has the
-//! same picture as the desktop.
+//! [`Desktop::settle`] whoever applied all messages in order, or the newest of each cell in any order, has
+//! the same picture as the desktop.
 //!
 //! It stands for a real screen where a demonstration needs one without any software besides: the sizes of its
 //! updates (100 messages of about 1 kB) are those of full-screen video (100 to 300 kB as JPEG).

@@ -1,5 +1,5 @@
-//! The codes that are timed: what a repair symbol costs, what it takes to recover what was lost, and how many more repair symbols
-//! than losses that takes.
+//! The codes that are timed: what a repair symbol costs, what it takes to recover what was lost, and how many
+//! more repair symbols than losses that takes.
 
 use quickset_base::Rng;
 use quickset_fec::online::{Decoder, Limits};
@@ -103,8 +103,8 @@ impl<'a> Window<'a> {
     }
 }
 
-/// RaptorQ (RFC 6330) over one block of all symbols, of which the same are lost. What depends on their number alone was made
-/// beforehand, as a sender does that has many blocks of one size.
+/// RaptorQ (RFC 6330) over one block of all symbols, of which the same are lost. What depends on their number
+/// alone was made beforehand, as a sender does that has many blocks of one size.
 pub(super) fn fountain(symbols: &[Vec<u8>], losses: usize, rng: &mut Rng) -> Option<Timings> {
     let plan = SourceBlockEncodingPlan::generate(symbols.len() as u16);
     let block = Fountain::of(symbols)?;
@@ -175,7 +175,8 @@ fn all_but(encoder: &SourceBlockEncoder, lost: &[usize]) -> Vec<EncodingPacket> 
     all.filter(|(n, _)| lost.next_if_eq(&n).is_none()).map(|(_, packet)| packet).collect()
 }
 
-/// Reed-Solomon over blocks of 100, five repair symbols each; losses are shared out evenly, five in a block at most.
+/// Reed-Solomon over blocks of 100, five repair symbols each; losses are shared out evenly, five in a block
+/// at most.
 pub(super) fn blocks(symbols: &[Vec<u8>], losses: usize) -> Option<Timings> {
     let size = symbols.first()?.len();
     let blocks: Vec<Vec<&[u8]>> =
@@ -226,8 +227,8 @@ fn shortened(symbols: &[Vec<u8>]) -> Vec<Vec<u8>> {
     symbols.iter().map(|symbol| symbol[..symbol.len().min(FEW)].to_vec()).collect()
 }
 
-/// How many repair symbols more than losses `needs` takes, on average over random losses; `needs` is told which are lost, and which
-/// time it is, so that no repair symbols come twice.
+/// How many repair symbols more than losses `needs` takes, on average over random losses; `needs` is told
+/// which are lost, and which time it is, so that no repair symbols come twice.
 fn mean_excess(
     count: usize,
     losses: usize,
@@ -259,8 +260,9 @@ const FEW: usize = 4;
 mod tests {
     use super::*;
 
-    /// RFC 6330 §5.8: of K', K' + 1 and K' + 2 symbols that have come, at most one in 100, in 10,000 and in 1,000,000 blocks are
-    /// not decoded. That some are not, as from 256 values of a coefficient, is what tells the code from an ideal one.
+    /// RFC 6330 §5.8: of K', K' + 1 and K' + 2 symbols that have come, at most one in 100, in 10,000 and in
+    /// 1,000,000 blocks are not decoded. That some are not, as from 256 values of a coefficient, is what
+    /// tells the code from an ideal one.
     #[test]
     fn raptorq_fails_as_rarely_as_its_specification_asks() {
         let (count, losses, trials) = (101, 5, 4_000);

@@ -1,9 +1,9 @@
 //! What a server's processor takes for a datagram, a batch of them, and a byte.
 //!
-//! Two things are timed. What QUIC does: a server and a client, with TLS and without sockets, on one thread, of which the server's
-//! calls count; with datagrams of two lengths, with many in a batch and with one, and with many acknowledgements and few, so that
-//! each cost is what a difference leaves. And what the system does: calls that send one datagram and many, and calls that receive
-//! small ones, over loopback.
+//! Two things are timed. What QUIC does: a server and a client, with TLS and without sockets, on one thread,
+//! of which the server's calls count; with datagrams of two lengths, with many in a batch and with one, and
+//! with many acknowledgements and few, so that each cost is what a difference leaves. And what the system
+//! does: calls that send one datagram and many, and calls that receive small ones, over loopback.
 
 use std::fmt::Display;
 use std::io;
@@ -102,7 +102,8 @@ impl Transfer {
         }
     }
 
-    /// Until the client has everything. It receives two datagrams at a time, so that it acknowledges as many as it is to.
+    /// Until the client has everything. It receives two datagrams at a time, so that it acknowledges as many
+    /// as it is to.
     fn run(mut self) -> Worked {
         while !self.client.is_done() {
             let mut wakes = [self.let_client(), None];
@@ -308,7 +309,8 @@ mod tests {
         }
     }
 
-    /// Everything is sent once, an acknowledgement comes for each two datagrams, and batches are full or of one.
+    /// Everything is sent once, an acknowledgement comes for each two datagrams, and batches are full or of
+    /// one.
     #[test]
     fn a_transfer_without_sockets_is_counted() {
         let credentials = Credentials::tls(1).unwrap();

@@ -1,7 +1,8 @@
-//! What this machine takes for work that no link holds up: codes, decisions, transfers over loopback, and video to players.
+//! What this machine takes for work that no link holds up: codes, decisions, transfers over loopback, and
+//! video to players.
 //!
-//! *In:* the point of an experiment, and a seed for the data. *Out:* measures. Nothing here is the same twice, and
-//! whatever else the machine does shows in it.
+//! *In:* the point of an experiment, and a seed for the data. *Out:* measures. Nothing here is the same
+//! twice, and whatever else the machine does shows in it.
 
 mod codes;
 mod datapath;
@@ -53,7 +54,8 @@ pub(crate) fn codec(params: &Params, seed: u64) -> Timed {
     Ok((Metrics { timings, finished: true, ..Metrics::default() }, Detail::default()))
 }
 
-/// The median over repetitions of what `work` takes, without what prepares it; `None` once it does not succeed.
+/// The median over repetitions of what `work` takes, without what prepares it; `None` once it does not
+/// succeed.
 fn median_ms<T>(mut prepare: impl FnMut() -> T, mut work: impl FnMut(T) -> bool) -> Option<f64> {
     let begun = Instant::now();
     let mut times = Vec::new();
@@ -103,8 +105,8 @@ pub(crate) fn decisions(params: &Params, seed: u64) -> Timed {
     Ok((Metrics { timings, finished: true, ..Metrics::default() }, Detail::default()))
 }
 
-/// Leaves `depth` steps below the root, in branches of about equal size; those whose turns follow each other were made in no
-/// particular order.
+/// Leaves `depth` steps below the root, in branches of about equal size; those whose turns follow each other
+/// were made in no particular order.
 fn bushy(leaves: u64, depth: u32, rng: &mut Rng) -> Result<Tree<u64>, quickset_sched::Error> {
     let mut tree = Tree::new(FRAME, u32::MAX);
     let fan = (leaves as f64).powf(1.0 / f64::from(depth)).ceil() as usize;

@@ -181,7 +181,8 @@ fn ends(protocol: &str) -> Result<(ServerConfig, ClientConfig), TimingError> {
     Ok((server, ClientConfig::new(trust, &[protocol]).map_err(broken)?))
 }
 
-/// Serves on a thread of its own until this one has done its part; what that thread spent its time on, if it is watched.
+/// Serves on a thread of its own until this one has done its part; what that thread spent its time on, if it
+/// is watched.
 fn beside<T>(
     (far, is_watched): (&Runtime, bool),
     serve: impl Future<Output = ()> + Send,
@@ -288,7 +289,8 @@ mod tests {
         assert!(transfer(&point("size=unlimited"), 1).unwrap_err().to_string().contains("set size"));
     }
 
-    /// Parts are of a whole; every datagram goes in one of the calls, and what is offered at a rate takes its time.
+    /// Parts are of a whole; every datagram goes in one of the calls, and what is offered at a rate takes its
+    /// time.
     #[test]
     fn a_server_is_seen_at_work() {
         for ack in ["2:fixed:single", "100:fixed:merged", "http1"] {

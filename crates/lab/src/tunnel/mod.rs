@@ -7,11 +7,11 @@
 //! to be [enclosed](Plan::enclosed), a second new namespace, for which no privileges are needed.
 //! [`programs`] runs programs on both sides.
 //!
-//! Invariants: no packet leaves before its time; which packets the loss model takes depends on (seed, direction,
-//! ordinal) and nothing else; what systems say to their neighbours of their own accord is no traffic and gets no
-//! ordinal. Nothing is left behind however the process ends: devices go with their descriptors, namespaces
-//! with the last process in them, and nothing has a name in the file system. How late packets leave is
-//! measured: [`Tunnel::lateness`].
+//! Invariants: no packet leaves before its time; which packets the loss model takes depends on (seed,
+//! direction, ordinal) and nothing else; what systems say to their neighbours of their own accord is no
+//! traffic and gets no ordinal. Nothing is left behind however the process ends: devices go with their
+//! descriptors, namespaces with the last process in them, and nothing has a name in the file system. How late
+//! packets leave is measured: [`Tunnel::lateness`].
 
 mod device;
 mod namespace;
@@ -273,8 +273,8 @@ fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHand
     })
 }
 
-/// Lets the calling thread run as soon as it has something to do, as far as the system allows it: timers to the
-/// nanosecond instead of 50 µs, and before everything that is not real-time itself, which takes root. The
+/// Lets the calling thread run as soon as it has something to do, as far as the system allows it: timers to
+/// the nanosecond instead of 50 µs, and before everything that is not real-time itself, which takes root. The
 /// threads of a link are done with a packet in microseconds; a system keeps a share of its time from them.
 fn be_prompt() {
     let _ = nix::sys::prctl::set_timerslack(1);

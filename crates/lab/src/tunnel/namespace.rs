@@ -28,8 +28,8 @@ impl Namespace {
     pub(crate) fn fresh_of_user() -> Result<Self, TunnelError> {
         let (user, group) = (Uid::effective(), Gid::effective());
         unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET).map_err(namespaces)?;
-        // Everybody stays who they are (user_namespaces(7)); the capabilities are ours whatever our number is,
-        // and end with the next program that is executed.
+        // Everybody stays who they are (user_namespaces(7)); the capabilities are ours whatever our number
+        // is, and end with the next program that is executed.
         fs::write("/proc/self/setgroups", "deny")
             .and_then(|()| fs::write("/proc/self/uid_map", format!("{user} {user} 1")))
             .and_then(|()| fs::write("/proc/self/gid_map", format!("{group} {group} 1")))

@@ -107,8 +107,8 @@ impl Netlink {
         self.ask(message, NLM_F_ACK | flags).map(drop)
     }
 
-    /// Sends a request; returns the kernel's answer, or nothing where it just did it. What is asked for comes alone: no
-    /// acknowledgement is asked for then.
+    /// Sends a request; returns the kernel's answer, or nothing where it just did it. What is asked for comes
+    /// alone: no acknowledgement is asked for then.
     fn ask(&self, message: Message, flags: u16) -> io::Result<Option<Message>> {
         let mut socket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // Sequence number and sender: one question at a time needs neither.

@@ -8,8 +8,8 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 #[derive(Debug)]
 pub(crate) struct Place {
     number: u8,
-    /// As long as this is bound no other tunnel takes the number. Such names are per network namespace, and the
-    /// system frees them when a process ends in whatever way.
+    /// As long as this is bound no other tunnel takes the number. Such names are per network namespace, and
+    /// the system frees them when a process ends in whatever way.
     _claim: Option<UnixDatagram>,
 }
 
@@ -46,8 +46,8 @@ impl Place {
     }
 }
 
-/// Addresses and masks of the routes of this file: columns 2 and 8 in hexadecimal, as the bytes lie in memory.
-/// Not those to half the world or more than a /16, within which we may well take a place.
+/// Addresses and masks of the routes of this file: columns 2 and 8 in hexadecimal, as the bytes lie in
+/// memory. Not those to half the world or more than a /16, within which we may well take a place.
 fn networks(routes: &str) -> Vec<(u32, u32)> {
     let row = |line: &str| {
         let number = |column| {

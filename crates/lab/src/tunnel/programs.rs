@@ -74,12 +74,13 @@ pub enum ProgramError {
 }
 
 /// Runs `near` on the near side until it ends, with `far` on the far side. Both find the far address in the
-/// variable [`HOST_VARIABLE`]. The near program has our terminal, and gets the signals that we get. The far one
-/// has no standard input, and what it prints goes to our standard error; `near` waits until it listens, and it
-/// is ended when `near` is. The link stays open a little longer for what the near system has still to send.
+/// variable [`HOST_VARIABLE`]. The near program has our terminal, and gets the signals that we get. The far
+/// one has no standard input, and what it prints goes to our standard error; `near` waits until it listens,
+/// and it is ended when `near` is. The link stays open a little longer for what the near system has still to
+/// send.
 ///
-/// Both commands have to [become](become_program) their programs: that gives them their signals back, and lets
-/// them end with us.
+/// Both commands have to [become](become_program) their programs: that gives them their signals back, and
+/// lets them end with us.
 ///
 /// # Errors
 /// When a program cannot be started. None of them runs then.
@@ -119,7 +120,8 @@ pub fn become_program(parent: u32, words: &[OsString]) -> io::Error {
     if let Err(error) = prctl::set_pdeathsig(Signal::SIGKILL) {
         return error.into();
     }
-    // Our parent reads its signals; the program gets those that have come since it was started, and all others.
+    // Our parent reads its signals; the program gets those that have come since it was started, and all
+    // others.
     if let Err(error) = SigSet::empty().thread_set_mask() {
         return error.into();
     }
@@ -205,8 +207,8 @@ impl Drop for Group {
     fn drop(&mut self) {
         let group = id(&self.0);
         let until = Instant::now() + PARTING;
-        // As long as the leader is not waited for, its number is nobody else's. Others may outlive it: those that a shell
-        // has started, say.
+        // As long as the leader is not waited for, its number is nobody else's. Others may outlive it: those
+        // that a shell has started, say.
         let _ = killpg(group, Signal::SIGTERM);
         while Instant::now() < until && is_running(group) {
             std::thread::sleep(LOOK);
@@ -230,8 +232,8 @@ fn is_running(group: Pid) -> bool {
     processes.filter_map(of).any(|(state, other)| other == group.as_raw() && !matches!(state, 'Z' | 'X'))
 }
 
-/// State and group of a process from /proc/PID/stat: the first and the third field behind its name, which is in parentheses
-/// and may have some itself (proc(5)).
+/// State and group of a process from /proc/PID/stat: the first and the third field behind its name, which is
+/// in parentheses and may have some itself (proc(5)).
 fn process(stat: &str) -> Option<(char, i32)> {
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     let state = fields.next()?.chars().next()?;
@@ -276,8 +278,8 @@ fn id(program: &Child) -> Pid {
     )
 }
 
-/// Those that stop a process, and continue it, are not among them: a terminal sends them to the group, and the
-/// default is right for us too.
+/// Those that stop a process, and continue it, are not among them: a terminal sends them to the group, and
+/// the default is right for us too.
 const FORWARDED: &[Signal] = &[
     Signal::SIGHUP,
     Signal::SIGINT,

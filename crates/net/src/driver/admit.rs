@@ -9,9 +9,10 @@ use crate::shared::Shared;
 
 /// How many clients are asked to prove their address, while more comes than can be looked at.
 ///
-/// To ask costs several times as much as to pass over, a call of the system for each. Where a flood is more than the processor
-/// can answer, the socket's buffer is full of it, and what is lost then are also packets of those that are in. So not all of it
-/// is answered then: whoever is new may have to say hello again, and whoever has a token, or is in, is heard.
+/// To ask costs several times as much as to pass over, a call of the system for each. Where a flood is more
+/// than the processor can answer, the socket's buffer is full of it, and what is lost then are also packets
+/// of those that are in. So not all of it is answered then: whoever is new may have to say hello again, and
+/// whoever has a token, or is in, is heard.
 #[derive(Debug, Default)]
 pub(super) struct Asking {
     /// Turns in a row that left something behind in the socket.

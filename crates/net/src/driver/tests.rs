@@ -133,7 +133,8 @@ async fn a_socket_that_failed_for_a_while_is_asked_again() {
     tokio::time::timeout(Duration::from_secs(10), heard).await.expect("the hello is received");
 }
 
-/// A device that is stuck, a shaper at no rate: the system keeps all that it was given, and has no room for more.
+/// A device that is stuck, a shaper at no rate: the system keeps all that it was given, and has no room for
+/// more.
 #[tokio::test]
 async fn a_socket_without_room_stops_no_clocks() {
     let (driver, address) = driver();
@@ -185,7 +186,8 @@ async fn what_waits_for_room_leaves_once_there_is_some() {
     assert_eq!(attempt.stats().ptos, 0, "nothing was lost");
 }
 
-/// A driver on another thread that is as fast as can be: whoever wakes it waits until it has done all there is.
+/// A driver on another thread that is as fast as can be: whoever wakes it waits until it has done all there
+/// is.
 struct Eager {
     driver: Mutex<Option<Driver>>,
     again: AtomicBool,

@@ -12,8 +12,8 @@ use crate::ends::{
     client, client_config, endpoint_config, loopback, pair, pair_on, pattern, server, server_config, soon,
 };
 
-/// What a client says as soon as it is connected leaves with the end of its handshake, though its task is the runtime's own
-/// future: here that is a farewell, and all of the connection is two datagrams of the client's.
+/// What a client says as soon as it is connected leaves with the end of its handshake, though its task is the
+/// runtime's own future: here that is a farewell, and all of the connection is two datagrams of the client's.
 #[tokio::test]
 async fn who_closes_at_once_is_heard_of() {
     // However slow the machine is, nobody takes anything for lost.
@@ -134,8 +134,8 @@ async fn a_server_that_wants_proof_of_address_gets_it() {
     assert_eq!(ends.server_endpoint.counters().retries, 1);
 }
 
-/// RFC 9369 §5: a token is good in the version of its connection, which may have become another one: told by a Version
-/// Negotiation packet, or within the handshake.
+/// RFC 9369 §5: a token is good in the version of its connection, which may have become another one: told by
+/// a Version Negotiation packet, or within the handshake.
 #[tokio::test]
 async fn a_token_is_shown_in_its_own_version() {
     let swapped = vec![Version::V2, Version::V1];
@@ -196,7 +196,8 @@ async fn the_last_handle_closes_the_connection() {
     assert_eq!(soon(ends.server.closed()).await, Closed::ByApplication { code: 0, reason: vec![] });
 }
 
-/// Whoever comes and goes while nobody accepts leaves nothing: the limit on connections is one on what is kept, too.
+/// Whoever comes and goes while nobody accepts leaves nothing: the limit on connections is one on what is
+/// kept, too.
 #[tokio::test]
 async fn what_ended_before_it_was_accepted_is_not_kept() {
     let server =

@@ -6,7 +6,8 @@ use tokio::task::JoinSet;
 
 use crate::ends::loopback;
 
-/// Passes datagrams on, but loses those from the client whose number `lose` says, counted from 0. As long as it lives.
+/// Passes datagrams on, but loses those from the client whose number `lose` says, counted from 0. As long as
+/// it lives.
 pub(crate) struct Lossy {
     pub(crate) address: SocketAddr,
     _tasks: JoinSet<()>,

@@ -150,7 +150,8 @@ async fn a_client_follows_the_server_to_its_preferred_address() {
     assert_eq!(soon(recv.read_to_end(100)).await.unwrap(), b"here as well");
 }
 
-/// What tells of a change of networks has a runtime of its own, or none, and it may end while the endpoint goes on.
+/// What tells of a change of networks has a runtime of its own, or none, and it may end while the endpoint
+/// goes on.
 #[test]
 fn who_gives_an_endpoint_its_socket_need_not_stay() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

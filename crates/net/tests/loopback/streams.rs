@@ -173,7 +173,8 @@ async fn what_is_longer_than_the_limit_is_not_read_to_its_end() {
     assert_eq!(soon(recv.read_to_end(1000)).await, Err(ReadToEndError::TooLong(1000)));
 }
 
-/// Futures are dropped after every single poll that is not ready, on both sides, and with both kinds of verbs.
+/// Futures are dropped after every single poll that is not ready, on both sides, and with both kinds of
+/// verbs.
 #[tokio::test]
 async fn dropping_futures_midway_loses_nothing() {
     const LEN: usize = 300_000;

@@ -31,8 +31,8 @@ fn poll(future: impl Future, cx: &mut Context<'_>) {
     assert!(pin!(future).poll(cx).is_pending());
 }
 
-/// An application that waits for several things at a time, each in a small task, does so again and again while a stream is
-/// open or a message is on its way.
+/// An application that waits for several things at a time, each in a small task, does so again and again
+/// while a stream is open or a message is on its way.
 #[tokio::test]
 async fn who_waits_no_more_is_forgotten() {
     let transport = TransportConfig::fixed_mtu(1200).with_max_bidi_streams(1);

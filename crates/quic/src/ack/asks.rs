@@ -143,8 +143,8 @@ impl Asks {
         self.wish_for(course);
     }
 
-    /// Another path is in use, with another window and other round trips: what was asked for does not hold there
-    /// (draft-ietf-quic-ack-frequency §8.4).
+    /// Another path is in use, with another window and other round trips: what was asked for does not hold
+    /// there (draft-ietf-quic-ack-frequency §8.4).
     pub(crate) fn moved(&mut self, course: &Course) {
         if let Some((_, delay)) = self.delays.flying.take() {
             self.delays.doubtful = self.delays.doubtful.max(delay);
@@ -165,13 +165,14 @@ impl Asks {
         self.immediate = self.peer.is_some();
     }
 
-    /// The same, unless the peer acknowledges every second packet anyway (draft-ietf-ccwg-bbr §4.1.3.3, ProbeRTT).
+    /// The same, unless the peer acknowledges every second packet anyway (draft-ietf-ccwg-bbr §4.1.3.3,
+    /// ProbeRTT).
     pub(crate) fn ask_prompt(&mut self) {
         self.immediate |= self.asked.is_some_and(|asked| asked.every > USUAL);
     }
 
-    /// Writes IMMEDIATE_ACK beside frames that elicit an acknowledgement; it never makes a packet of its own. It is not
-    /// sent again when it is lost (draft-ietf-quic-ack-frequency §5).
+    /// Writes IMMEDIATE_ACK beside frames that elicit an acknowledgement; it never makes a packet of its own.
+    /// It is not sent again when it is lost (draft-ietf-quic-ack-frequency §5).
     #[inline]
     pub(crate) fn write_immediate(&mut self, w: &mut packet::Writer<'_>) {
         if self.immediate && w.is_eliciting() && w.put(&Frame::ImmediateAck, Token::Nothing) {
@@ -191,7 +192,8 @@ impl Asks {
         self.immediate
     }
 
-    /// Writes it, as it is wished for by now. True when [`max_ack_delay`](Self::max_ack_delay) may have changed.
+    /// Writes it, as it is wished for by now. True when [`max_ack_delay`](Self::max_ack_delay) may have
+    /// changed.
     pub(crate) fn write(&mut self, w: &mut packet::Writer<'_>, course: &Course) -> bool {
         self.wish_for(course);
         let Wish { every, delay, reordering } = self.wish;
@@ -232,8 +234,8 @@ impl Asks {
         }
     }
 
-    /// How long the peer may wait before it acknowledges. draft-ietf-quic-ack-frequency §7: until a request is known to
-    /// have arrived, the greater of what held before and what is in flight.
+    /// How long the peer may wait before it acknowledges. draft-ietf-quic-ack-frequency §7: until a request
+    /// is known to have arrived, the greater of what held before and what is in flight.
     pub(crate) fn max_ack_delay(&self) -> Duration {
         let flying = self.delays.flying.map_or(Duration::ZERO, |(_, delay)| delay);
         self.delays.known.max(flying).max(self.delays.doubtful)
@@ -272,7 +274,8 @@ impl Asks {
             None => wish.every != USUAL,
             Some(asked) => {
                 let delays = asked.delay > 2 * wish.delay || 2 * asked.delay < wish.delay;
-                // Where it acknowledges as often as it would unasked, a late timer costs nothing worth a frame.
+                // Where it acknowledges as often as it would unasked, a late timer costs nothing worth a
+                // frame.
                 wish.every != asked.every
                     || asked.reordering > wish.reordering
                     || (delays && wish.every > USUAL)
@@ -299,8 +302,8 @@ fn adapted(every: u64, frames: u64, batches: u64) -> u64 {
     }
 }
 
-/// Acknowledgements in each window at least while repair waits for them, unless those in [`SOON`] are fewer: they decide on
-/// it, and come a 64th of a round trip later at most.
+/// Acknowledgements in each window at least while repair waits for them, unless those in [`SOON`] are fewer:
+/// they decide on it, and come a 64th of a round trip later at most.
 const NEWS: u64 = 64;
 
 /// What comes within that long is no news any later: the granularity of loss detection (RFC 9002 §6.1.2).

@@ -71,8 +71,8 @@ impl Frequency {
         Ok(true)
     }
 
-    /// Numbers up to this far below the largest stay on record once their report has arrived: those missing there
-    /// have to be told again when they fall out of the peer's reordering window.
+    /// Numbers up to this far below the largest stay on record once their report has arrived: those missing
+    /// there have to be told again when they fall out of the peer's reordering window.
     pub(super) const fn memory(&self) -> u64 {
         if self.reordering > 1 { self.reordering } else { 0 }
     }
@@ -82,9 +82,9 @@ impl Frequency {
         self.reordering == 1
     }
 
-    /// draft-ietf-quic-ack-frequency §6.2: whether a packet with this number calls for an acknowledgement at once.
-    /// `largest` is the largest number that elicited one, `reported` the largest in the last ACK frame; what is
-    /// below `known` counts as received.
+    /// draft-ietf-quic-ack-frequency §6.2: whether a packet with this number calls for an acknowledgement at
+    /// once. `largest` is the largest number that elicited one, `reported` the largest in the last ACK frame;
+    /// what is below `known` counts as received.
     pub(super) fn is_reordered(
         &self,
         number: u64,

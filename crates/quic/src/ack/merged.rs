@@ -19,7 +19,8 @@ impl Merged {
             self.delay = delay;
         }
         for range in ack.ranges() {
-            // Those that follow are older still: each would be looked for through all that there are, and dropped.
+            // Those that follow are older still: each would be looked for through all that there are, and
+            // dropped.
             let is_full = self.ranges.len() >= MAX_RANGES;
             if is_full && self.ranges.oldest().is_some_and(|oldest| range.end() + 1 < *oldest.start()) {
                 break;

@@ -1,10 +1,10 @@
 //! Acknowledgements: what was received in a packet number space, and when the peer is told.
 //!
 //! *In:* each packet that was decrypted, once ([`Acks::is_duplicate`] comes first); the news that an ACK
-//! frame of ours arrived. *Out:* ACK frames. Nothing is decided per packet: `conn` asks
-//! [`Acks::want`] after a whole received batch, so a batch of sixty packets is answered by one ACK.
-//! [`Merged`] is the other direction: the ACK frames of a batch, put together for `recovery`; and [`Asks`] asks the peer
-//! for fewer of them.
+//! frame of ours arrived. *Out:* ACK frames. Nothing is decided per packet: `conn` asks [`Acks::want`] after
+//! a whole received batch, so a batch of sixty packets is answered by one ACK. [`Merged`] is the other
+//! direction: the ACK frames of a batch, put together for `recovery`; and [`Asks`] asks the peer for fewer of
+//! them.
 //!
 //! Invariants: at most [`MAX_RANGES`] ranges are kept and reported; every number below the horizon counts as
 //! received; an ACK is never sent for packets that do not elicit one.
@@ -33,8 +33,8 @@ use crate::error::TransportError;
 use crate::packet;
 use crate::packet::{Token, Want};
 
-/// What one packet number space has received and not yet settled: RFC 9000 §13.2.6 keeps acknowledgements to the space, and so
-/// to the keys, of their packets.
+/// What one packet number space has received and not yet settled: RFC 9000 §13.2.6 keeps acknowledgements to
+/// the space, and so to the keys, of their packets.
 #[derive(Debug)]
 pub(crate) struct Acks {
     space: Space,
@@ -160,8 +160,9 @@ impl Acks {
             return;
         }
         // RFC 9000 §13.2.1: at once when a packet came late or one is missing before it, so that the peer
-        // finds losses soon; when marked, so that it slows down (draft-ietf-quic-ack-frequency §6.3: when it asked for
-        // fewer, the first mark of several); and while it is in the handshake, where every round trip is waited for.
+        // finds losses soon; when marked, so that it slows down (draft-ietf-quic-ack-frequency §6.3: when it
+        // asked for fewer, the first mark of several); and while it is in the handshake, where every round
+        // trip is waited for.
         let slow_down = self.marked && (!was_marked || self.frequency.threshold <= 1);
         self.immediate |= self.space != Space::Data || slow_down || self.is_out_of_order(number);
         self.largest_eliciting = self.largest_eliciting.max(Some(number));
@@ -209,9 +210,10 @@ impl Acks {
         self.deadline = None;
         self.written = Some((now, largest));
         self.unconfirmed += 1;
-        // RFC 9000 §13.2.4: a receiver that sends nothing but ACKs never learns that they arrive, and its ranges
-        // pile up. A PING now and then is answered; the answer elicits nothing, so there is no ping-pong.
-        // And for the packets themselves, which are kept until something behind them is acknowledged.
+        // RFC 9000 §13.2.4: a receiver that sends nothing but ACKs never learns that they arrive, and its
+        // ranges pile up. A PING now and then is answered; the answer elicits nothing, so there is no
+        // ping-pong. And for the packets themselves, which are kept until something behind them is
+        // acknowledged.
         let due = self.unconfirmed >= PING_AFTER_FRAMES && self.ranges.len() >= PING_AFTER_RANGES;
         if due || self.unconfirmed >= PING_AT_LAST {
             self.unconfirmed = 0;
@@ -247,7 +249,8 @@ impl Acks {
         debug_assert!(!due || !self.ranges.is_empty(), "nothing to acknowledge with");
     }
 
-    /// Whether a number that was just added is, or shows, a packet out of order of which the peer wants to know.
+    /// Whether a number that was just added is, or shows, a packet out of order of which the peer wants to
+    /// know.
     fn is_out_of_order(&self, number: u64) -> bool {
         if !self.frequency.is_eager() {
             let largest = self.largest_eliciting.map_or(number, |before| before.max(number));
@@ -288,7 +291,8 @@ impl Acks {
     }
 }
 
-/// Ranges kept and reported at most (RFC 9000 §13.2.3). Older ones are forgotten: their packets were told many times.
+/// Ranges kept and reported at most (RFC 9000 §13.2.3). Older ones are forgotten: their packets were told
+/// many times.
 pub(crate) const MAX_RANGES: usize = 64;
 
 /// What we announce by leaving ack_delay_exponent at its default (RFC 9000 §18.2): units of 8 µs.

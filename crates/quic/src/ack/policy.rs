@@ -1,11 +1,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// How acknowledgements act, and how often the peer is asked for them (draft-ietf-quic-ack-frequency). A peer that takes
-/// no requests acknowledges as RFC 9000 says.
+/// How acknowledgements act, and how often the peer is asked for them (draft-ietf-quic-ack-frequency). A peer
+/// that takes no requests acknowledges as RFC 9000 says.
 ///
-/// It is written in words with colons in between, in any order, and what is not said is as by default: `2`, a number, for
-/// [`every`](Self::every), `adaptive` or `fixed`, `merged` or `single`. `100:fixed` asks for every hundredth packet throughout.
+/// It is written in words with colons in between, in any order, and what is not said is as by default: `2`, a
+/// number, for [`every`](Self::every), `adaptive` or `fixed`, `merged` or `single`. `100:fixed` asks for
+/// every hundredth packet throughout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AckPolicy {

@@ -13,8 +13,9 @@ use super::newreno::NewReno;
 
 /// Which congestion controller a connection uses.
 ///
-/// As text `bbr`, `cubic`, `newreno` (`reno` is read as well), or `fixed:` with a rate: a decimal number with `bit`, `kbit`, `mbit`, `gbit` or
-/// `tbit` (powers of 1000, upper or lower case, an optional `/s`). What is written of these reads back as the same value.
+/// As text `bbr`, `cubic`, `newreno` (`reno` is read as well), or `fixed:` with a rate: a decimal number with
+/// `bit`, `kbit`, `mbit`, `gbit` or `tbit` (powers of 1000, upper or lower case, an optional `/s`). What is
+/// written of these reads back as the same value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Algorithm {
@@ -25,7 +26,8 @@ pub enum Algorithm {
     NewReno,
     /// BBR (draft-ietf-ccwg-bbr): keeps its rate under random loss.
     Bbr,
-    /// A fixed sending rate in bits per second that heeds no congestion: for experiments on links of your own.
+    /// A fixed sending rate in bits per second that heeds no congestion: for experiments on links of your
+    /// own.
     Fixed(u64),
     /// A controller of your own. Its text is its name, which does not read back.
     Custom(Custom),
@@ -89,7 +91,8 @@ impl FromStr for Algorithm {
 #[error("{0}; write {forms}, like fixed:80mbit", forms = Algorithm::FORMS)]
 pub struct AlgorithmError(&'static str);
 
-/// Reads a rate above zero exactly: without floating point, and nothing below one bit per second is dropped unsaid.
+/// Reads a rate above zero exactly: without floating point, and nothing below one bit per second is dropped
+/// unsaid.
 fn bits_per_second(text: &str) -> Result<u64, AlgorithmError> {
     let lower = text.to_ascii_lowercase();
     let plain = lower.strip_suffix("/s").unwrap_or(&lower);

@@ -5,17 +5,17 @@ use quickset_base::{Duration, Time};
 use super::hystart::{HyStart, Stage};
 use super::{Congestion, Control, Feedback, PacketState, PathView, Sent, initial_window};
 
-/// A window that doubles until the path is full, and is cut once for each round trip with a loss or a mark: what
-/// NewReno and CUBIC have in common (RFC 9002 §7, appendix B). How it grows from there is up to `A`.
+/// A window that doubles until the path is full, and is cut once for each round trip with a loss or a mark:
+/// what NewReno and CUBIC have in common (RFC 9002 §7, appendix B). How it grows from there is up to `A`.
 ///
 /// Where this departs from its sources:
 /// 1. The first slow start is HyStart++ (RFC 9406), with `L` unbounded since packets are paced.
-/// 2. A cut takes a share of the window and not of what is in flight (RFC 9438 §4.6 has both), for a window that is not
-///    used does not grow (RFC 9002 §7.8): in slow start beyond twice what was in flight, else beyond ten packets or
-///    a third more, whichever is less.
+/// 2. A cut takes a share of the window and not of what is in flight (RFC 9438 §4.6 has both), for a window
+///    that is not used does not grow (RFC 9002 §7.8): in slow start beyond twice what was in flight, else
+///    beyond ten packets or a third more, whichever is less.
 /// 3. The least window is two packets after marks, too (RFC 9002 §7.2; RFC 9438 §4.6 goes down to one).
-/// 4. When every packet of an event proves to have arrived, the event did not happen (RFC 9438 §4.9.2), for NewReno,
-///    too. An event with a mark among its acknowledgements did.
+/// 4. When every packet of an event proves to have arrived, the event did not happen (RFC 9438 §4.9.2), for
+///    NewReno, too. An event with a mark among its acknowledgements did.
 #[derive(Debug)]
 pub(crate) struct Classic<A> {
     mtu: u64,
@@ -41,8 +41,8 @@ pub(crate) trait Avoidance: Copy + Default + Send + fmt::Debug {
     /// The share of the window that an event leaves.
     const KEPT: f64;
 
-    /// Avoidance begins anew with the next acknowledgement: after a cut from a window of so many packets, or after a slow
-    /// start that ended by itself or follows persistent congestion, with none.
+    /// Avoidance begins anew with the next acknowledgement: after a cut from a window of so many packets, or
+    /// after a slow start that ended by itself or follows persistent congestion, with none.
     fn begin(&mut self, cut_from: Option<f64>);
 
     /// A packet is as long from here on as so many were.
@@ -123,7 +123,8 @@ impl<A: Avoidance> Classic<A> {
         if rest == 0 {
             return;
         }
-        // Of a window of two packets and a half only two can be used: less than one packet that is left is none.
+        // Of a window of two packets and a half only two can be used: less than one packet that is left is
+        // none.
         let margin = (MARGIN * self.mtu).min(self.window / 4).max(self.mtu);
         let full = self.usage.peak() + margin >= self.window;
         let (window, mtu) = (self.window, self.mtu);
@@ -147,8 +148,9 @@ impl<A: Avoidance> Classic<A> {
         // RFC 9002 §7.3.2, §7.1, §B.6, §B.7: one reaction per round trip; losses and marks count alike.
         let lost_at = f.lost.last().map(|p| p.sent);
         let Some(at) = lost_at.max(f.marked) else { return };
-        // RFC 9002 §B.8 would have what is found lost later of before persistent congestion cut the window once more: its least
-        // size would be the end of slow start, and a path of 20 Mbit/s would take ten seconds to be filled again.
+        // RFC 9002 §B.8 would have what is found lost later of before persistent congestion cut the window
+        // once more: its least size would be the end of slow start, and a path of 20 Mbit/s would take ten
+        // seconds to be filled again.
         if !self.in_recovery(at) && at > self.slump {
             self.undo = Some(Undo {
                 window: self.window,

@@ -2,7 +2,8 @@ use quickset_base::{Duration, Time};
 
 use super::classic::{Acked, Avoidance};
 
-/// CUBIC (RFC 9438): the window as a function of time since the last congestion event, in packets (§4.2 to §4.8, §4.10).
+/// CUBIC (RFC 9438): the window as a function of time since the last congestion event, in packets (§4.2 to
+/// §4.8, §4.10).
 ///
 /// Fast convergence is always on (§4.7): who is alone on the path cannot know it.
 #[derive(Clone, Copy, Debug, Default)]

@@ -5,10 +5,11 @@ use quickset_base::Time;
 
 use super::{Congestion, Control, Feedback, PacketState, Sent};
 
-/// A congestion controller of the application's own: what [`Algorithm::Custom`](super::Algorithm::Custom) holds.
+/// A congestion controller of the application's own: what [`Algorithm::Custom`](super::Algorithm::Custom)
+/// holds.
 ///
-/// What the controller allows is bounded where a mistake in it would stop a connection for good: the window is no smaller than
-/// two packets (RFC 9002 §7.2), and the rate is no smaller than a byte a second.
+/// What the controller allows is bounded where a mistake in it would stop a connection for good: the window
+/// is no smaller than two packets (RFC 9002 §7.2), and the rate is no smaller than a byte a second.
 #[derive(Clone)]
 pub struct Custom {
     name: Arc<str>,
@@ -18,8 +19,8 @@ pub struct Custom {
 type Make = dyn Fn(u64, Time) -> Box<dyn Congestion> + Send + Sync;
 
 impl Custom {
-    /// `make` builds the controller of one path, for UDP payloads of so many bytes, at this time. It is called for each path
-    /// that a connection comes to use. `name` is what logs call it.
+    /// `make` builds the controller of one path, for UDP payloads of so many bytes, at this time. It is
+    /// called for each path that a connection comes to use. `name` is what logs call it.
     pub fn new(name: &str, make: impl Fn(u64, Time) -> Box<dyn Congestion> + Send + Sync + 'static) -> Self {
         Self { name: name.into(), make: Arc::new(make) }
     }

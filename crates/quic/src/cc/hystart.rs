@@ -1,10 +1,11 @@
 use quickset_base::{Duration, Time};
 
-/// HyStart++ (RFC 9406): ends the first slow start when the round trip grows, before the queue overflows. The growth may
-/// be chance; then, for some rounds of a more careful growth, a round trip as short as before takes it back.
+/// HyStart++ (RFC 9406): ends the first slow start when the round trip grows, before the queue overflows. The
+/// growth may be chance; then, for some rounds of a more careful growth, a round trip as short as before
+/// takes it back.
 ///
-/// Its rounds go by the times of packets instead of their numbers: a round ends when something that left after its
-/// beginning is acknowledged (§4.2).
+/// Its rounds go by the times of packets instead of their numbers: a round ends when something that left
+/// after its beginning is acknowledged (§4.2).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HyStart {
     round: Time,
@@ -56,8 +57,8 @@ impl HyStart {
         self.cautious.is_some()
     }
 
-    /// An acknowledgement, of which the newest packet left at `newest_sent`, with a sample of the round trip if it brought
-    /// one.
+    /// An acknowledgement, of which the newest packet left at `newest_sent`, with a sample of the round trip
+    /// if it brought one.
     pub(crate) fn on_ack(&mut self, now: Time, newest_sent: Time, rtt: Option<Duration>) -> Stage {
         if newest_sent >= self.round {
             self.round = now;

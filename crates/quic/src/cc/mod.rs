@@ -4,8 +4,9 @@
 //! *Out:* [`Control`]: window, pacing rate, burst. The controllers know neither frames nor streams;
 //! a packet whose frames forward erasure correction recovered is lost here all the same (RFC 9265).
 //!
-//! [`classic`] is the frame of the controllers that a loss tells of congestion (RFC 9002 §7, RFC 9406): `newreno` and
-//! `cubic` (RFC 9438) say how its window grows. [`bbr`] goes by the rate of delivery. Sources and departures stand there.
+//! [`classic`] is the frame of the controllers that a loss tells of congestion (RFC 9002 §7, RFC 9406):
+//! `newreno` and `cubic` (RFC 9438) say how its window grows. [`bbr`] goes by the rate of delivery. Sources
+//! and departures stand there.
 //!
 //! Invariants: the window never falls below the controller's minimum; a controller draws nothing
 //! from the clock, only from the times it is given.
@@ -111,13 +112,14 @@ pub struct Feedback<'a> {
     pub srtt: Duration,
     /// The least RTT seen on the path.
     pub min_rtt: Duration,
-    /// When the newest packet left that newly reported congestion-experienced marks can be of (RFC 9002 §7.1, §B.7). It
-    /// need not be among those in flight: the queue that marks an acknowledgement marks what leaves beside it, too.
+    /// When the newest packet left that newly reported congestion-experienced marks can be of (RFC 9002 §7.1,
+    /// §B.7). It need not be among those in flight: the queue that marks an acknowledgement marks what leaves
+    /// beside it, too.
     pub marked: Option<Time>,
     /// Whether the losses span the persistent congestion period (RFC 9002 §7.6).
     pub persistent: bool,
-    /// Packets in flight that were declared lost earlier and are acknowledged now, those losses were none: when each
-    /// was declared, which is the time of the feedback that had it among its losses.
+    /// Packets in flight that were declared lost earlier and are acknowledged now, those losses were none:
+    /// when each was declared, which is the time of the feedback that had it among its losses.
     pub spurious: &'a [Time],
 }
 

@@ -5,8 +5,8 @@ use super::classic::{Acked, Avoidance};
 /// NewReno (RFC 9002 §7.3.3, §B.5): a packet for each window that is acknowledged.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct NewReno {
-    // Bytes acknowledged that made the window no whole byte larger: else one of a thousand packets would grow a fifth
-    // too slowly.
+    // Bytes acknowledged that made the window no whole byte larger: else one of a thousand packets would grow
+    // a fifth too slowly.
     rest: u64,
 }
 

@@ -4,10 +4,11 @@ use super::{Control, initial_window};
 
 /// Spreads packets over time: a bucket that fills at the sending rate and is emptied by what leaves.
 ///
-/// `conn` asks [`allow`](Self::allow) before each datagram and tells [`on_sent`](Self::on_sent) what left. A sender
-/// that had to wait gets a quantum at a time, worth a system call, or what it has left when that is less; a timer
-/// that fires late costs no throughput, since what was missed is credited up to [`CATCH_UP`]; after a pause there is credit for no
-/// more than an initial window (RFC 9002 §7.7, §7.8). ACKs and probes are not held back by it.
+/// `conn` asks [`allow`](Self::allow) before each datagram and tells [`on_sent`](Self::on_sent) what left. A
+/// sender that had to wait gets a quantum at a time, worth a system call, or what it has left when that is
+/// less; a timer that fires late costs no throughput, since what was missed is credited up to [`CATCH_UP`];
+/// after a pause there is credit for no more than an initial window (RFC 9002 §7.7, §7.8). ACKs and probes
+/// are not held back by it.
 #[derive(Debug)]
 pub(crate) struct Pacer {
     mtu: u64,

@@ -5,10 +5,11 @@ use super::{Feedback, Packet, PacketState, Sent};
 /// Delivery rate samples (draft-ietf-ccwg-bbr §4.1): how fast the network delivered between the time a
 /// packet left and the time it was acknowledged.
 ///
-/// The draft's interval begins anew when nothing is in flight. Here it does, too, when a sender goes on that had nothing to
-/// send for half a round trip, and is not through only since a last packet is acknowledged late: an odd one waits for the
-/// peer's max_ack_delay (RFC 9000 §13.2.1), and repair leaves behind the data that is answered. Else the pause would be part
-/// of the interval. What left before it is none of what samples behind it count, so that none is above the path's rate.
+/// The draft's interval begins anew when nothing is in flight. Here it does, too, when a sender goes on that
+/// had nothing to send for half a round trip, and is not through only since a last packet is acknowledged
+/// late: an odd one waits for the peer's max_ack_delay (RFC 9000 §13.2.1), and repair leaves behind the data
+/// that is answered. Else the pause would be part of the interval. What left before it is none of what
+/// samples behind it count, so that none is above the path's rate.
 #[derive(Debug)]
 pub(crate) struct Sampler {
     delivered: u64,
@@ -86,8 +87,8 @@ impl Sampler {
         self.lost
     }
 
-    /// Whether a flight begins with this packet: nothing else is in flight, or nothing left for half of the least round trip
-    /// because there was nothing to send.
+    /// Whether a flight begins with this packet: nothing else is in flight, or nothing left for half of the
+    /// least round trip because there was nothing to send.
     #[inline]
     pub(crate) fn begins(&self, sent: &Sent, min_rtt: Option<Duration>) -> bool {
         let rested = self.rests.zip(min_rtt).is_some_and(|(since, rtt)| sent.now.since(since) >= rtt / 2);
@@ -111,7 +112,8 @@ impl Sampler {
         }
         self.rests = sent.app_limited.then_some(sent.now);
         PacketState {
-            // What left before the flight is none of what its samples count, however late that is acknowledged.
+            // What left before the flight is none of what its samples count, however late that is
+            // acknowledged.
             delivered: self.delivered.max(self.flight.before),
             delivered_time: self.delivered_at,
             first_sent: self.first_sent,
@@ -176,12 +178,14 @@ impl Sampler {
         })
     }
 
-    /// How fast the packets behind the head of a flight went through, for one that is over within a round trip.
+    /// How fast the packets behind the head of a flight went through, for one that is over within a round
+    /// trip.
     ///
-    /// The interval of an ordinary sample then holds the whole round trip in which the first acknowledgement is waited
-    /// for, so that an application that sends 140 kB at a time over 100 ms is thought to have a path of 11 Mbit/s,
-    /// however fast that is, and its messages are paced over half a round trip for ever. Here, too, the slower of
-    /// sending and acknowledging counts, and one burst of the pacer less than was delivered.
+    /// The interval of an ordinary sample then holds the whole round trip in which the first acknowledgement
+    /// is waited for, so that an application that sends 140 kB at a time over 100 ms is thought to have a
+    /// path of 11 Mbit/s, however fast that is, and its messages are paced over half a round trip for ever.
+    /// Here, too, the slower of sending and acknowledging counts, and one burst of the pacer less than was
+    /// delivered.
     fn train_rate(&self, newest: &Packet, now: Time) -> u64 {
         let is_first = newest.state.delivered == self.flight.before && newest.sent >= self.flight.began;
         let Some(head) = self.flight.head.filter(|_| is_first) else { return 0 };

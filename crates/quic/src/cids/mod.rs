@@ -184,7 +184,8 @@ impl Cids {
         self.remote.id.is_empty()
     }
 
-    /// An id of the peer's for another path (RFC 9000 §9.5), by its number; `None` when there is none to spare.
+    /// An id of the peer's for another path (RFC 9000 §9.5), by its number; `None` when there is none to
+    /// spare.
     pub(crate) fn lend(&mut self) -> Option<u64> {
         let spare = self.take_spare()?;
         self.remote.lent.push(spare);
@@ -196,8 +197,8 @@ impl Cids {
         self.remote.lent.iter().find(|lent| lent.sequence == sequence).map(|lent| lent.id)
     }
 
-    /// The path of a lent id is in use from here on. Returns the number of the id that was, which is lent now; `None`
-    /// when the peer retired that, or the lent one.
+    /// The path of a lent id is in use from here on. Returns the number of the id that was, which is lent
+    /// now; `None` when the peer retired that, or the lent one.
     pub(crate) fn exchange(&mut self, sequence: u64) -> Option<u64> {
         let at = self.remote.lent.iter().position(|lent| lent.sequence == sequence)?;
         let lent = self.remote.lent.swap_remove(at);

@@ -1,9 +1,10 @@
 //! What a connection may hold of the memory that it shares with others ([`Budget`](crate::Budget)).
 //!
-//! What its peer and its application make it hold is taken from the budget a step at a time, before it is held: the
-//! application's bytes are not taken without, and packets that bring some are dropped as if lost, before they are
-//! acknowledged. A little each connection may hold in any case, which is paid for at its beginning: so it goes on, if slowly,
-//! and whatever it holds makes room again by what it sends and reads. A connection without a budget pays a comparison for it.
+//! What its peer and its application make it hold is taken from the budget a step at a time, before it is
+//! held: the application's bytes are not taken without, and packets that bring some are dropped as if lost,
+//! before they are acknowledged. A little each connection may hold in any case, which is paid for at its
+//! beginning: so it goes on, if slowly, and whatever it holds makes room again by what it sends and reads. A
+//! connection without a budget pays a comparison for it.
 
 use std::net::IpAddr;
 use std::task::Waker;
@@ -87,13 +88,15 @@ impl Allowance {
 }
 
 impl Connection {
-    /// Bytes held for the connection beside it, by whatever is on top of it, in place of what that was before. They count as
-    /// its own against the [budget](crate::TransportConfig::budget); without one this changes nothing.
+    /// Bytes held for the connection beside it, by whatever is on top of it, in place of what that was
+    /// before. They count as its own against the [budget](crate::TransportConfig::budget); without one this
+    /// changes nothing.
     pub fn hold_above(&mut self, bytes: u64) {
         self.allowance.above = bytes;
     }
 
-    /// Whom to wake when others need the memory of this connection ([`Account::is_recalled`]): it is to be polled then, and ends.
+    /// Whom to wake when others need the memory of this connection ([`Account::is_recalled`]): it is to be
+    /// polled then, and ends.
     pub fn on_recall(&mut self, waker: Waker) {
         if let Some(account) = &self.allowance.account {
             account.on_recall(waker);
@@ -149,7 +152,8 @@ impl Connection {
 
     fn ration(&mut self, bytes: u64) {
         let others = self.held() - self.streams.unacknowledged();
-        // Not more than will be taken at a time, or one large piece would be refused where half of it is taken.
+        // Not more than will be taken at a time, or one large piece would be refused where half of it is
+        // taken.
         let more = bytes.min(self.config.send_buffer.saturating_sub(self.streams.unacknowledged()));
         if !self.affords(more) {
             // A part of it may fit.
@@ -245,8 +249,8 @@ impl Bringing {
     }
 }
 
-/// What a connection costs before it holds anything for anybody, in bytes: its keys and rooms, and what it may hold in any
-/// case.
+/// What a connection costs before it holds anything for anybody, in bytes: its keys and rooms, and what it
+/// may hold in any case.
 pub(crate) const CONNECTION_COST: u64 = (32 << 10) + FREE;
 
 /// What each may hold in any case: a request, and a part of its answer.

@@ -15,9 +15,10 @@ impl Connection {
         self.config.datagrams.max_frame_size > 0
     }
 
-    /// The longest datagram, in bytes, that can be sent now; `None` when the peer takes none, or has not said so yet. It
-    /// changes with the size of the path's packets. Once datagrams are [protected](Self::set_datagram_protection), it is
-    /// the longest that is; those up to some 40 bytes longer are taken all the same, and go unprotected.
+    /// The longest datagram, in bytes, that can be sent now; `None` when the peer takes none, or has not said
+    /// so yet. It changes with the size of the path's packets. Once datagrams are
+    /// [protected](Self::set_datagram_protection), it is the longest that is; those up to some 40 bytes
+    /// longer are taken all the same, and go unprotected.
     pub fn max_datagram_len(&self) -> Option<usize> {
         let room = self.packet_room();
         self.datagrams.longest(self.protect.send.symbol_room(Channel::Datagrams, room).unwrap_or(room))
@@ -26,7 +27,8 @@ impl Connection {
     /// Sends a datagram: whole, in one packet, once, or not at all, in the order in which they were given.
     ///
     /// # Errors
-    /// When the peer takes none, or none that is so long, or the send queue is full; the datagram is handed back.
+    /// When the peer takes none, or none that is so long, or the send queue is full; the datagram is handed
+    /// back.
     pub fn send_datagram(
         &mut self,
         now: Time,
@@ -39,13 +41,14 @@ impl Connection {
         Ok(ticket)
     }
 
-    /// The next datagram that came, in the order of arrival. [`DatagramEvent::Received`](crate::DatagramEvent::Received)
-    /// tells when there is one again.
+    /// The next datagram that came, in the order of arrival.
+    /// [`DatagramEvent::Received`](crate::DatagramEvent::Received) tells when there is one again.
     pub fn next_datagram(&mut self) -> Option<Bytes> {
         self.datagrams.pop()
     }
 
-    /// What became of a datagram that was sent with [`DatagramOptions::report`], in the order in which that was learnt.
+    /// What became of a datagram that was sent with [`DatagramOptions::report`], in the order in which that
+    /// was learnt.
     pub fn next_datagram_outcome(&mut self) -> Option<(DatagramTicket, DatagramOutcome)> {
         self.datagrams.next_outcome()
     }
@@ -55,13 +58,14 @@ impl Connection {
         self.datagrams.backlog()
     }
 
-    /// What datagrams are among streams: all of them together have their turns as one stream of this priority would, from the
-    /// start one of urgency 3 and weight 1.
+    /// What datagrams are among streams: all of them together have their turns as one stream of this priority
+    /// would, from the start one of urgency 3 and weight 1.
     pub fn set_datagram_priority(&mut self, priority: Priority) {
         self.streams.set_datagram_priority(priority);
     }
 
-    /// How urgent datagrams are, 0 (most) to 7; 3 from the start. They take turns with streams of the same urgency.
+    /// How urgent datagrams are, 0 (most) to 7; 3 from the start. They take turns with streams of the same
+    /// urgency.
     pub fn set_datagram_urgency(&mut self, urgency: u8) {
         let priority = self.streams.datagram_priority();
         self.set_datagram_priority(Priority { critical: false, ..priority.urgency(urgency) });
@@ -75,9 +79,9 @@ impl Connection {
         self.streams.set_datagram_class(path)
     }
 
-    /// How datagrams are protected from now on. What protects the streams of the connection does not protect datagrams.
-    /// Since none is ever sent again, [`Protection::Adaptive`] without a goal has that of a screen. Without forward erasure
-    /// correction at the peer nothing is protected.
+    /// How datagrams are protected from now on. What protects the streams of the connection does not protect
+    /// datagrams. Since none is ever sent again, [`Protection::Adaptive`] without a goal has that of a
+    /// screen. Without forward erasure correction at the peer nothing is protected.
     pub fn set_datagram_protection(&mut self, protection: &Protection) {
         let screen = Protection::Adaptive(Some(Goal::Screen));
         let protection = if *protection == Protection::Adaptive(None) { &screen } else { protection };
@@ -85,8 +89,8 @@ impl Connection {
         self.drain_orphans();
     }
 
-    /// Datagrams sent so far belong together, a picture or a tick of a game: behind them, repair may be sent at once.
-    /// Without protection it changes nothing.
+    /// Datagrams sent so far belong together, a picture or a tick of a game: behind them, repair may be sent
+    /// at once. Without protection it changes nothing.
     pub fn flush_datagrams(&mut self) {
         self.datagrams.flush();
     }

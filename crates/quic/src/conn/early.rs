@@ -15,15 +15,16 @@ impl Connection {
         self.handshake.early
     }
 
-    /// True while what is read, or sent, is early data: the handshake is not through, and who sent it may have sent it
-    /// before. What was read then does not become safe by the end of the handshake; see
+    /// True while what is read, or sent, is early data: the handshake is not through, and who sent it may
+    /// have sent it before. What was read then does not become safe by the end of the handshake; see
     /// [`came_early`](Self::came_early).
     pub fn is_early(&self) -> bool {
         self.phase == Phase::Handshake
             && !matches!(self.handshake.early, EarlyFate::None | EarlyFate::Rejected)
     }
 
-    /// True when something of this stream of the peer's came as early data, so that all of it may be a replay.
+    /// True when something of this stream of the peer's came as early data, so that all of it may be a
+    /// replay.
     pub fn came_early(&self, id: StreamId) -> bool {
         self.streams.came_early(id)
     }
@@ -72,7 +73,8 @@ impl Connection {
             self.handshake.early = EarlyFate::Accepted;
             self.outbox.events.push_back(Event::EarlyData { accepted: true });
         }
-        // RFC 9001 §4.6.2: a HelloRetryRequest rejects it, and nothing more of it may be sent (RFC 8446 §4.1.2).
+        // RFC 9001 §4.6.2: a HelloRetryRequest rejects it, and nothing more of it may be sent
+        // (RFC 8446 §4.1.2).
         let rejected = self.keys.session().early_fate() == EarlyFate::Rejected;
         if self.handshake.early == EarlyFate::Undecided && rejected {
             self.reject_early();

@@ -125,7 +125,8 @@ impl Connection {
         Ok(())
     }
 
-    /// RFC 9000 §8.1.3. The version is settled: RFC 9369 §5 has tokens be good in that of their connection alone.
+    /// RFC 9000 §8.1.3. The version is settled: RFC 9369 §5 has tokens be good in that of their connection
+    /// alone.
     fn new_tokens(&mut self) -> Vec<Vec<u8>> {
         let mut rng = self.numbering.fork();
         match &self.handshake.side {

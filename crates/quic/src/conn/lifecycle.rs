@@ -35,7 +35,8 @@ enum State {
 #[derive(Debug)]
 struct Closing {
     farewell: Farewell,
-    /// The datagram that it left in, once it has: said again as it was, there is no need for keys (RFC 9000 §10.2.1).
+    /// The datagram that it left in, once it has: said again as it was, there is no need for keys
+    /// (RFC 9000 §10.2.1).
     said: Vec<u8>,
     until: Time,
     due: bool,
@@ -81,8 +82,8 @@ impl Lifecycle {
         matches!(self.state, State::Open)
     }
 
-    /// What comes is read: until we have said farewell, or the peer has. RFC 9000 §10.2.1: from then on it matters only that
-    /// something comes.
+    /// What comes is read: until we have said farewell, or the peer has. RFC 9000 §10.2.1: from then on it
+    /// matters only that something comes.
     pub(crate) fn listens(&self) -> bool {
         match &self.state {
             State::Open => true,
@@ -116,7 +117,8 @@ impl Lifecycle {
         self.heard
     }
 
-    /// The handshake is complete: from here on not its length is bounded, but the silence until it is confirmed.
+    /// The handshake is complete: from here on not its length is bounded, but the silence until it is
+    /// confirmed.
     pub(crate) fn established(&mut self) {
         self.handshake_until = None;
         self.unconfirmed = true;
@@ -177,16 +179,17 @@ impl Lifecycle {
         is_idle.then_some(self.heard)
     }
 
-    /// A PING is owed that does not restart the idle timer: nobody wants to send anything, and a peer that is gone is to be
-    /// found gone as early as without it (RFC 9000 §10.1).
+    /// A PING is owed that does not restart the idle timer: nobody wants to send anything, and a peer that is
+    /// gone is to be found gone as early as without it (RFC 9000 §10.1).
     pub(crate) fn ask(&mut self) {
         self.ping = true;
         self.asked = true;
     }
 
-    /// From what was heard last the idle timeout runs on, until the peer or our application has something to say by
-    /// itself. RFC 9000 §10.1 would have any packet of the peer's restart it: but of one that is asked on and on, and has
-    /// nothing to say, the answers would keep the connection alive for ever, which nobody has asked for.
+    /// From what was heard last the idle timeout runs on, until the peer or our application has something to
+    /// say by itself. RFC 9000 §10.1 would have any packet of the peer's restart it: but of one that is asked
+    /// on and on, and has nothing to say, the answers would keep the connection alive for ever, which nobody
+    /// has asked for.
     pub(crate) fn hold(&mut self) {
         self.held.get_or_insert(self.heard);
     }
@@ -250,21 +253,24 @@ impl Lifecycle {
         }
     }
 
-    /// RFC 9000 §10.1: at least three PTOs as they are now. The one of the handshake is that of a guessed RTT.
+    /// RFC 9000 §10.1: at least three PTOs as they are now. The one of the handshake is that of a guessed
+    /// RTT.
     fn idle_at(&self, pto: Duration) -> Option<Time> {
         self.idle_timeout.map(|t| self.held.unwrap_or(self.heard) + t.max(self.grace(pto)))
     }
 
-    /// Three PTOs, as RFC 9000 §10.1 and §10.2 would have them of any length. But how long a round trip takes is for the peer to
-    /// say: who acknowledges a packet an hour late would be waited for, and kept, for half a day. On a path on which the
-    /// handshake came through in time the first PTO, of three round trips, is no longer than three times as much.
+    /// Three PTOs, as RFC 9000 §10.1 and §10.2 would have them of any length. But how long a round trip takes
+    /// is for the peer to say: who acknowledges a packet an hour late would be waited for, and kept, for half
+    /// a day. On a path on which the handshake came through in time the first PTO, of three round trips, is
+    /// no longer than three times as much.
     fn grace(&self, pto: Duration) -> Duration {
         3 * pto.min(self.handshake_timeout.saturating_mul(3))
     }
 
-    /// A server that gave up while our last flight was lost is gone without a word, and has no keys to answer our probes
-    /// with. Who is not confirmed would probe for ever then, where neither side has an idle timeout. Where they have, that is
-    /// what ends it: a path that goes away just before the word comes may be back by then.
+    /// A server that gave up while our last flight was lost is gone without a word, and has no keys to answer
+    /// our probes with. Who is not confirmed would probe for ever then, where neither side has an idle
+    /// timeout. Where they have, that is what ends it: a path that goes away just before the word comes may
+    /// be back by then.
     fn handshake_at(&self, pto: Duration) -> Option<Time> {
         let bound = self.handshake_timeout.max(self.idle_timeout.unwrap_or_default());
         let silent = || self.unconfirmed.then(|| self.heard + bound.max(self.grace(pto)));
@@ -370,7 +376,8 @@ mod tests {
         assert_eq!(life.deadline(PTO / 50), now, "with the PTO of the moment");
     }
 
-    /// The peer says how long round trips are; a handshake that may take ten seconds has none of more than that.
+    /// The peer says how long round trips are; a handshake that may take ten seconds has none of more than
+    /// that.
     #[test]
     fn round_trips_that_no_handshake_had_make_nothing_last() {
         let mut life = open();

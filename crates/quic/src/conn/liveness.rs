@@ -4,15 +4,16 @@ use quickset_wire::Space;
 use super::Connection;
 use crate::packet::Phase;
 
-/// Whether the path still carries packets: asked by a client that awaits data and hears nothing, and by either side that waits for
-/// acknowledgements in vain.
+/// Whether the path still carries packets: asked by a client that awaits data and hears nothing, and by
+/// either side that waits for acknowledgements in vain.
 ///
-/// When a NAT gives a client another port, its server goes on sending to the old one, and the client, which has
-/// acknowledged all that came, has nothing to send that would tell it. A PING does (RFC 9000 §9.3, §10.1.2).
+/// When a NAT gives a client another port, its server goes on sending to the old one, and the client, which
+/// has acknowledged all that came, has nothing to send that would tell it. A PING does (RFC 9000 §9.3,
+/// §10.1.2).
 ///
-/// Nothing is kept up to date for it by packet: what it needs is when something was heard, which the lifecycle knows, how
-/// much data went, which the streams know, and when something left that waits for its acknowledgement, which loss detection
-/// knows.
+/// Nothing is kept up to date for it by packet: what it needs is when something was heard, which the
+/// lifecycle knows, how much data went, which the streams know, and when something left that waits for its
+/// acknowledgement, which loss detection knows.
 #[derive(Debug)]
 pub(crate) struct Liveness {
     /// The shortest silence that makes it ask; `None`: it never does.
@@ -64,8 +65,8 @@ impl Liveness {
         }
     }
 
-    /// When to ask next, of a silence that lasts since `heard`, when `progress` bytes of streams had gone either way; no later
-    /// than after `most`, a sixth of the idle timeout.
+    /// When to ask next, of a silence that lasts since `heard`, when `progress` bytes of streams had gone
+    /// either way; no later than after `most`, a sixth of the idle timeout.
     fn due(&self, heard: Time, progress: u64, (pto, most): (Duration, Duration)) -> Option<Time> {
         if self.idle == Some(heard) {
             return None;
@@ -81,8 +82,8 @@ impl Liveness {
         Some(heard + wait.saturating_mul(1 << asked.min(PROLONGS)).min(most))
     }
 
-    /// It asks now, of a silence that is as told when it asks for the first time. True when the connection must not live
-    /// longer for that.
+    /// It asks now, of a silence that is as told when it asks for the first time. True when the connection
+    /// must not live longer for that.
     fn ask(&mut self, progress: u64, silence: Silence) -> bool {
         if progress != self.progress || self.asked == 0 {
             (self.progress, self.asked, self.silence) = (progress, 0, silence);
@@ -91,8 +92,8 @@ impl Liveness {
         self.asked > PROLONGS
     }
 
-    /// Something came in a silence that was asked about, `received` bytes of streams with it by now. `is_own`: nothing was
-    /// lost in it, so that nobody but the peer is the reason for it.
+    /// Something came in a silence that was asked about, `received` bytes of streams with it by now.
+    /// `is_own`: nothing was lost in it, so that nobody but the peer is the reason for it.
     fn end(&mut self, now: Time, (progress, received): (u64, u64), is_own: bool) {
         let is_over = progress != self.progress;
         if is_over && is_own && received != self.silence.received {
@@ -123,11 +124,12 @@ impl Liveness {
 
 /// Calls: PINGs of either side, while something waits for its acknowledgement.
 //
-// Probe timeouts ask as well, each after twice the time of the one before (RFC 9002 §6.2.1). So an outage is found to be
-// over after as long again as it took, or not before the idle timeout, which then ends a connection whose path is back. What
-// carries data has to back off. A packet of 64 bytes twice in a second, on a path of more than half a second once in a
-// round trip, is no load for any path; it goes between probe timeouts that are further apart, and with what lost it the
-// idle timeout ends it (RFC 9000 §10.1.2 has PINGs against that timeout).
+// Probe timeouts ask as well, each after twice the time of the one before (RFC 9002 §6.2.1). So an outage is
+// found to be over after as long again as it took, or not before the idle timeout, which then ends a
+// connection whose path is back. What carries data has to back off. A packet of 64 bytes twice in a second,
+// on a path of more than half a second once in a round trip, is no load for any path; it goes between probe
+// timeouts that are further apart, and with what lost it the idle timeout ends it (RFC 9000 §10.1.2 has PINGs
+// against that timeout).
 impl Connection {
     /// When to call next.
     pub(super) fn call_due(&self) -> Option<Time> {
@@ -156,8 +158,8 @@ impl Connection {
 
 /// Asking: PINGs of a client that awaits data.
 impl Connection {
-    /// When it is time to ask whether the server can still reach us. While an answer is awaited, probe timeouts and calls are
-    /// what asks.
+    /// When it is time to ask whether the server can still reach us. While an answer is awaited, probe
+    /// timeouts and calls are what asks.
     pub(super) fn vigil_due(&self) -> Option<Time> {
         self.liveness.least?;
         let heard = self.lifecycle.silent_since().filter(|_| self.phase == Phase::Confirmed)?;
@@ -194,7 +196,8 @@ impl Connection {
     #[inline]
     pub(crate) fn end_vigil(&mut self) {
         if self.liveness.asked > 0 {
-            // Each question was answered before it was asked again, and none of the peer's packets is missing since.
+            // Each question was answered before it was asked again, and none of the peer's packets is missing
+            // since.
             let Silence { repeated, largest, .. } = self.liveness.silence;
             let is_own =
                 repeated == self.repeated() && self.acks[Space::Data.index()].is_whole_above(largest);
@@ -208,19 +211,21 @@ impl Connection {
     }
 }
 
-/// Calls are no further apart: of three of them one gets there and is answered within 1.5 s, however bad the path.
+/// Calls are no further apart: of three of them one gets there and is answered within 1.5 s, however bad the
+/// path.
 const APART: Duration = Duration::from_millis(500);
 /// So many fall into an idle timeout at least.
 const SEVERAL: u32 = 8;
 /// Where there is no idle timeout, one is as far behind the one before as this part of the silence.
 const SMALL: u32 = 16;
-/// So many probe timeouts of silence are more than the path explains: one that lost the end of what was sent has had its
-/// probes by then.
+/// So many probe timeouts of silence are more than the path explains: one that lost the end of what was sent
+/// has had its probes by then.
 const PTOS: u32 = 3;
-/// How often one silence is asked about, each time after twice as long, before the idle timeout runs on whatever is answered:
-/// a server that has nothing to say does not keep a connection alive by saying so.
+/// How often one silence is asked about, each time after twice as long, before the idle timeout runs on
+/// whatever is answered: a server that has nothing to say does not keep a connection alive by saying so.
 const PROLONGS: u32 = 6;
-/// So often at least it is asked within an idle timeout, whatever was usual; and within how long where there is none.
+/// So often at least it is asked within an idle timeout, whatever was usual; and within how long where there
+/// is none.
 const ASKED: u32 = 6;
 const USUAL_IDLE: Duration = Duration::from_secs(30);
 /// So many times as long as it lasted, a silence is taken for usual.

@@ -21,8 +21,8 @@ impl Connection {
         self.streams.as_messages(id)
     }
 
-    /// Tells the peer of a stream of messages before there is one to send; without this it learns of the stream
-    /// with the first message. No effect once something was sent.
+    /// Tells the peer of a stream of messages before there is one to send; without this it learns of the
+    /// stream with the first message. No effect once something was sent.
     ///
     /// # Errors
     /// When there is no such stream of messages.
@@ -30,9 +30,10 @@ impl Connection {
         self.streams.announce(id)
     }
 
-    /// Sends a message. A message whose `deadline` cannot be met is dropped before it is sent, or abandoned once
-    /// it is lost. Of the messages that wait between two fences, that with the closest deadline goes first, also before the
-    /// rest of a long one that was begun; those without go in the order of sending behind those with.
+    /// Sends a message. A message whose `deadline` cannot be met is dropped before it is sent, or abandoned
+    /// once it is lost. Of the messages that wait between two fences, that with the closest deadline goes
+    /// first, also before the rest of a long one that was begun; those without go in the order of sending
+    /// behind those with.
     ///
     /// # Errors
     /// When it is longer than the peer takes, or the stream has ended.
@@ -64,10 +65,10 @@ impl Connection {
         self.streams.set_ordered(id, ordered)
     }
 
-    /// Without `resend`, *latest* order: a message of which anything is lost is given up at once, and its outcome
-    /// [`Outcome::Abandoned`] is the notice by which the sender encodes afresh what is still wanted of it. With it,
-    /// as at the start, what is lost is sent again. It holds for losses from now on; to a peer that does not know
-    /// fenced streams everything that was begun is sent again all the same.
+    /// Without `resend`, *latest* order: a message of which anything is lost is given up at once, and its
+    /// outcome [`Outcome::Abandoned`] is the notice by which the sender encodes afresh what is still wanted
+    /// of it. With it, as at the start, what is lost is sent again. It holds for losses from now on; to a
+    /// peer that does not know fenced streams everything that was begun is sent again all the same.
     ///
     /// # Errors
     /// When there is no such stream of messages.
@@ -75,8 +76,9 @@ impl Connection {
         self.streams.set_resend(id, resend)
     }
 
-    /// With `first_come`, messages go in the order of sending, whatever their deadlines: these only say when a message is
-    /// given up. To be said before the first message with a deadline; after it, it changes nothing.
+    /// With `first_come`, messages go in the order of sending, whatever their deadlines: these only say when
+    /// a message is given up. To be said before the first message with a deadline; after it, it changes
+    /// nothing.
     ///
     /// # Errors
     /// When there is no such stream of messages.
@@ -84,14 +86,14 @@ impl Connection {
         self.streams.set_first_come(id, first_come)
     }
 
-    /// What the messages sent on a stream have come to so far; `None` when there is no such stream of messages, or not any
-    /// more: with its last event, or outcome, a stream that is over is let go.
+    /// What the messages sent on a stream have come to so far; `None` when there is no such stream of
+    /// messages, or not any more: with its last event, or outcome, a stream that is over is let go.
     pub fn message_stats(&self, id: StreamId) -> Option<MessageStats> {
         self.streams.message_stats(id)
     }
 
-    /// Says when the next message of the stream will be sent, for those who decide whether to protect this one;
-    /// `None`: that is not known. Forgotten with the next message. It promises nothing.
+    /// Says when the next message of the stream will be sent, for those who decide whether to protect this
+    /// one; `None`: that is not known. Forgotten with the next message. It promises nothing.
     ///
     /// # Errors
     /// When there is no such stream of messages.
@@ -113,8 +115,9 @@ impl Connection {
         self.streams.next_message(id).map_err(|error| self.refused(id, error))
     }
 
-    /// What became of a message sent, in the order in which that was learnt. [`Outcome::Recovered`] is delivered too;
-    /// [`Outcome::Dropped`] was given up before anything of it was sent, [`Outcome::Abandoned`] after that.
+    /// What became of a message sent, in the order in which that was learnt. [`Outcome::Recovered`] is
+    /// delivered too; [`Outcome::Dropped`] was given up before anything of it was sent,
+    /// [`Outcome::Abandoned`] after that.
     pub fn next_outcome(&mut self, id: StreamId) -> Option<(Ticket, Outcome)> {
         self.streams.next_outcome(id)
     }

@@ -75,7 +75,8 @@ use work::pace;
 /// 3. After each `handle`, and after verbs, [`Machine::poll`] is called until it sleeps. On
 ///    [`Poll::Event`], [`poll_event`](Self::poll_event) is called until it is empty, and so is
 ///    [`poll_signal`](Self::poll_signal), whose signals go to [`Endpoint::signal`](crate::Endpoint::signal).
-/// 4. What of a batch the system does not send is told by [`not_sent`](Self::not_sent) before the next `poll`.
+/// 4. What of a batch the system does not send is told by [`not_sent`](Self::not_sent) before the next
+///    `poll`.
 /// 5. After [`Signal::Drained`] the connection is dropped.
 // sizes: rooms and what they share; the trace is of all of them.
 #[derive(Debug)]
@@ -163,8 +164,8 @@ pub(crate) struct Outbox {
 pub enum Event {
     /// The handshake is complete: the peer is authenticated.
     Connected,
-    /// Early data: a server takes that of a client, and the handshake is still under way; or a client learns, before
-    /// [`Connected`](Self::Connected), whether the server took its own.
+    /// Early data: a server takes that of a client, and the handshake is still under way; or a client learns,
+    /// before [`Connected`](Self::Connected), whether the server took its own.
     EarlyData {
         /// It did.
         accepted: bool,
@@ -175,10 +176,11 @@ pub enum Event {
     Datagram(DatagramEvent),
     /// An address validation token for a later connection to this server (RFC 9000 §8.1.3).
     NewToken(Vec<u8>),
-    /// The connection goes on over another path, which is validated: the peer has another address, or we went to
-    /// another one by [`Connection::migrate`], [`Connection::rebound`] or the server's wish.
+    /// The connection goes on over another path, which is validated: the peer has another address, or we went
+    /// to another one by [`Connection::migrate`], [`Connection::rebound`] or the server's wish.
     Moved(Address),
-    /// This path that was to be used, or was, does not carry packets both ways; the connection goes on where it was.
+    /// This path that was to be used, or was, does not carry packets both ways; the connection goes on where
+    /// it was.
     NotMoved(Address),
     /// The connection is over. It still has to be polled until [`Signal::Drained`].
     Closed(Closed),
@@ -299,8 +301,8 @@ impl Connection {
         self.let_go();
     }
 
-    /// What only an open connection needs goes at its end, and not with the rest of it three probe timeouts later: a server
-    /// whose clients come and go would hold a thousand such, each with its secrets.
+    /// What only an open connection needs goes at its end, and not with the rest of it three probe timeouts
+    /// later: a server whose clients come and go would hold a thousand such, each with its secrets.
     pub(crate) fn let_go(&mut self) {
         self.keys.end(self.lifecycle.listens());
         self.recovery.end();
@@ -344,7 +346,8 @@ impl Connection {
         self.on_loss_time();
     }
 
-    /// Does what is due, tells what there is to tell, sends what may leave; `None` when all of that is nothing.
+    /// Does what is due, tells what there is to tell, sends what may leave; `None` when all of that is
+    /// nothing.
     fn act(&mut self, out: &mut Batch) -> Option<Poll> {
         if self.is_recalled() {
             self.give_way();
@@ -424,8 +427,8 @@ impl Connection {
         !self.blockade.is_held() && self.path.amplification_budget() >= self.least_datagram()
     }
 
-    /// What an amplification limit has to leave for anything to be sent. As long as there may be Initial packets to be
-    /// padded, that is a datagram of full size; a new address may be sent little by little.
+    /// What an amplification limit has to leave for anything to be sent. As long as there may be Initial
+    /// packets to be padded, that is a datagram of full size; a new address may be sent little by little.
     pub(crate) fn least_datagram(&self) -> usize {
         if self.keys.has(Space::Initial) { MIN_INITIAL } else { LEAST }
     }

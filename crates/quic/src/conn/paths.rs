@@ -37,9 +37,9 @@ pub enum MoveError {
 
 /// What the application says.
 impl Connection {
-    /// Tries the path from another address of ours, `None` standing for the system's choice, and goes on there when it
-    /// carries packets both ways: [`Event::Moved`], or else [`Event::NotMoved`]. Meanwhile the connection stays where
-    /// it is. Clients only.
+    /// Tries the path from another address of ours, `None` standing for the system's choice, and goes on
+    /// there when it carries packets both ways: [`Event::Moved`], or else [`Event::NotMoved`]. Meanwhile the
+    /// connection stays where it is. Clients only.
     ///
     /// # Errors
     /// See [`MoveError`].
@@ -60,10 +60,10 @@ impl Connection {
     }
 
     /// The socket under the connection is another one, and what was sent from the old one gets no answer: the
-    /// connection goes on from the new one at once, and tells the server by itself. [`Event::Moved`] says that the
-    /// server has answered. Without a spare connection id, or when the server forbids its clients to move, it looks to
-    /// the server as if a NAT had changed its mind. Before the handshake is confirmed, and for a server, nothing
-    /// happens.
+    /// connection goes on from the new one at once, and tells the server by itself. [`Event::Moved`] says
+    /// that the server has answered. Without a spare connection id, or when the server forbids its clients to
+    /// move, it looks to the server as if a NAT had changed its mind. Before the handshake is confirmed, and
+    /// for a server, nothing happens.
     pub fn rebound(&mut self, now: Time) {
         self.now = now.max(self.now);
         self.blockade.lift();
@@ -104,9 +104,9 @@ impl Connection {
         Ok(())
     }
 
-    /// The handshake is confirmed: a client goes where the server would rather be reached (RFC 9000 §9.6), once it has an
-    /// answer from there (RFC 9000 §9.6.2). A move of the client's own is refused until that is settled, where RFC 9000 §9.6.3
-    /// would have it tried at the same time.
+    /// The handshake is confirmed: a client goes where the server would rather be reached (RFC 9000 §9.6),
+    /// once it has an answer from there (RFC 9000 §9.6.2). A move of the client's own is refused until that
+    /// is settled, where RFC 9000 §9.6.3 would have it tried at the same time.
     pub(super) fn follow_preferred(&mut self) {
         let preferred = self.handshake.peer.as_ref().and_then(|peer| peer.preferred_address);
         let Some(preferred) = preferred.filter(|_| self.side.is_client() && self.config.migration.follow)
@@ -135,7 +135,8 @@ impl Connection {
         let (address, size) = (datagram.path, datagram.bytes.len());
         let is_known = self.candidates.find(&address).is_some();
         let is_welcome = if self.side.is_client() {
-            // RFC 9000 §9: a server does not move. Which address of ours it was sent to is the system's affair.
+            // RFC 9000 §9: a server does not move. Which address of ours it was sent to is the system's
+            // affair.
             address.remote == self.path.address.remote || is_known
         } else {
             true
@@ -188,11 +189,11 @@ impl Connection {
         self.candidates.stir();
     }
 
-    /// The id that packets to a new address of the peer carry, whose packets come to our id number `to`: a lent one, or
-    /// `None` for that of the path in use. Without any it cannot be spoken to.
+    /// The id that packets to a new address of the peer carry, whose packets come to our id number `to`: a
+    /// lent one, or `None` for that of the path in use. Without any it cannot be spoken to.
     fn id_for(&mut self, to: Option<u64>) -> Result<Option<u64>, MoveError> {
-        // RFC 9000 §9.5: the peer did not change its own, so the network moved it and nothing is given away by keeping
-        // ours. An empty id says nothing anyway.
+        // RFC 9000 §9.5: the peer did not change its own, so the network moved it and nothing is given away
+        // by keeping ours. An empty id says nothing anyway.
         if self.cids.is_remote_empty() || (to.is_some() && to == self.candidates.peer_uses) {
             return Ok(None);
         }
@@ -203,8 +204,8 @@ impl Connection {
         if lent.is_none() && self.candidates.peer_uses.is_some() { Err(MoveError::NoId) } else { Ok(lent) }
     }
 
-    /// A packet from elsewhere was read whose number is the largest so far: unless it only probes, the peer is there
-    /// now (RFC 9000 §9.3).
+    /// A packet from elsewhere was read whose number is the largest so far: unless it only probes, the peer
+    /// is there now (RFC 9000 §9.3).
     pub(crate) fn arrived(&mut self, kind: PacketType, payload: &Bytes) {
         let is_move = self.side.is_server() && kind == PacketType::OneRtt && !is_probing(payload);
         let at = self.candidates.arrival.and_then(|arrival| self.candidates.find(&arrival.address));
@@ -219,9 +220,10 @@ impl Connection {
         }
     }
 
-    /// The same before the handshake is confirmed. RFC 9000 §9: no endpoint moves then; but nobody asks a NAT, and what is
-    /// sent to where its client was is lost. So a server goes on where the newest packet of the handshake came from: it
-    /// has nothing to challenge the address with yet, and may send it thrice of what comes from there until it has.
+    /// The same before the handshake is confirmed. RFC 9000 §9: no endpoint moves then; but nobody asks a
+    /// NAT, and what is sent to where its client was is lost. So a server goes on where the newest packet of
+    /// the handshake came from: it has nothing to challenge the address with yet, and may send it thrice of
+    /// what comes from there until it has.
     pub(crate) fn arrived_early(&mut self, kind: PacketType) {
         let is_move = self.side.is_server() && matches!(kind, PacketType::Initial | PacketType::Handshake);
         let at = self.candidates.arrival.and_then(|arrival| self.candidates.find(&arrival.address));
@@ -233,7 +235,8 @@ impl Connection {
         }
     }
 
-    /// The handshake is confirmed: where it took us is asked for what it has not proved, and so is where it began.
+    /// The handshake is confirmed: where it took us is asked for what it has not proved, and so is where it
+    /// began.
     pub(super) fn challenge_moved(&mut self) {
         if self.path.is_validated() {
             return;
@@ -272,7 +275,8 @@ impl Connection {
                 self.tell_moved();
                 self.release_kept();
             } else {
-                // RFC 9000 §8.2.1: the address is the peer's. Whether datagrams of 1200 bytes get there is not known.
+                // RFC 9000 §8.2.1: the address is the peer's. Whether datagrams of 1200 bytes get there is
+                // not known.
                 self.path.probe.begin(self.now, patience);
             }
             self.candidates.stir();
@@ -306,7 +310,8 @@ impl Connection {
         let mut candidate = self.candidates.remove(at);
         let (now, patience) = (self.now, self.patience());
         if !self.path.is_validated() && candidate.proof.is_validated() {
-            // The peer was not there, or not for long: somebody sends copies of its packets (RFC 9000 §9.3.1, §9.3.3).
+            // The peer was not there, or not for long: somebody sends copies of its packets (RFC 9000 §9.3.1,
+            // §9.3.3).
             self.candidates.wary_until = now + patience.all;
             self.stats.failed_moves += 1;
         }
@@ -462,8 +467,8 @@ impl Connection {
                 self.outbox.events.push_back(Event::NotMoved(failed));
             }
         } else if !self.path.is_validated() {
-            // There is no other way: as long as the connection lives, this one is tried. RFC 9000 §9.3.2 would have us end at
-            // once; the idle timeout does.
+            // There is no other way: as long as the connection lives, this one is tried. RFC 9000 §9.3.2
+            // would have us end at once; the idle timeout does.
             let patience = self.patience();
             self.path.probe.begin(self.now, patience);
         }
@@ -494,7 +499,8 @@ impl Connection {
         self.candidates.stir();
     }
 
-    /// A candidate is given up, and its id with it; unless it is where the peer was seen and could not be reached.
+    /// A candidate is given up, and its id with it; unless it is where the peer was seen and could not be
+    /// reached.
     fn forget(&mut self, candidate: &Candidate) {
         let Some(cid) = candidate.cid else { return };
         let old = match candidate.peer_uses {
@@ -541,9 +547,10 @@ impl Connection {
 
     /// How long a validation waits.
     //
-    // RFC 9000 §8.2.4: three times the probe timeout, of this path or of one of which nothing is known. It is repeated by
-    // the probe timeout that we know: §8.2.1 would have us wait as a first Initial packet does, which is a second in
-    // which the connection stands still. Eight challenges with doubled waits are no load.
+    // RFC 9000 §8.2.4: three times the probe timeout, of this path or of one of which nothing is known. It is
+    // repeated by the probe timeout that we know: §8.2.1 would have us wait as a first Initial packet does,
+    // which is a second in which the connection stands still. Eight challenges with doubled waits are no
+    // load.
     fn patience(&self) -> Patience {
         let known = self.pto();
         let unknown =
@@ -564,8 +571,8 @@ impl Connection {
     }
 }
 
-/// RFC 9000 §21.5.3, §21.5.6: a server elsewhere does not have its clients talk to their own hosts, where services are often
-/// open to whoever asks. Where "any address" is no host, the system takes it for this one.
+/// RFC 9000 §21.5.3, §21.5.6: a server elsewhere does not have its clients talk to their own hosts, where
+/// services are often open to whoever asks. Where "any address" is no host, the system takes it for this one.
 fn may_be_preferred(ip: IpAddr, of: IpAddr) -> bool {
     let (ip, of) = (ip.to_canonical(), of.to_canonical());
     !ip.is_unspecified() && !ip.is_multicast() && (!ip.is_loopback() || of.is_loopback())

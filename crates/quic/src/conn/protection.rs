@@ -1,5 +1,5 @@
-//! The seams of forward erasure correction: what joins a symbol, how repair is written, what comes out of a symbol. Which
-//! packet is for repair is in `slots`.
+//! The seams of forward erasure correction: what joins a symbol, how repair is written, what comes out of a
+//! symbol. Which packet is for repair is in `slots`.
 
 use bytes::Bytes;
 use quickset_wire::frame::{Frame, FrameError, LoneSymbol, SymbolAck, SymbolFrames, kind};
@@ -15,9 +15,9 @@ use crate::streams::{Stretch, UnknownStream};
 
 /// What the application says.
 impl Connection {
-    /// How the data of a stream is protected from now on; [`Protection::None`] leaves it to the connection's own
-    /// protection ([`Fec::protection`](crate::Fec::protection)) again. Without forward erasure correction at the peer
-    /// nothing is protected, and everything arrives all the same.
+    /// How the data of a stream is protected from now on; [`Protection::None`] leaves it to the connection's
+    /// own protection ([`Fec::protection`](crate::Fec::protection)) again. Without forward erasure correction
+    /// at the peer nothing is protected, and everything arrives all the same.
     ///
     /// # Errors
     /// When there is no such stream.
@@ -25,7 +25,8 @@ impl Connection {
         let own = *protection != Protection::None;
         let channel = self.streams.own_channel(id, own)?;
         if !own {
-            // The stream is of another channel now, in whose turns this one's repair would wait for ever, and all behind it.
+            // The stream is of another channel now, in whose turns this one's repair would wait for ever, and
+            // all behind it.
             self.streams.set_repair(channel, false);
         }
         let streams = &self.streams;
@@ -37,8 +38,9 @@ impl Connection {
         Ok(())
     }
 
-    /// From now on so many symbols of each session of the peer are kept for decoding (FEC_WINDOW). Fewer take less
-    /// memory, but losses farther back cannot be repaired; 0 asks for no more repair. More than 2^20 is taken for that.
+    /// From now on so many symbols of each session of the peer are kept for decoding (FEC_WINDOW). Fewer take
+    /// less memory, but losses farther back cannot be repaired; 0 asks for no more repair. More than 2^20 is
+    /// taken for that.
     pub fn set_fec_window(&mut self, window: u64) {
         if let Some(receive) = &mut self.protect.receive {
             receive.set_window(window.min(MAX_WINDOW));
@@ -63,8 +65,8 @@ impl Connection {
     ) -> Result<(), TransportError> {
         let receive = self.protect.receive.as_mut().ok_or_else(not_agreed)?;
         let mut frames = SymbolFrames::new(data);
-        // Before the decoder copies the symbol: a frame that is read back while it is still on its way to the cache waits
-        // for whatever was stored before it.
+        // Before the decoder copies the symbol: a frame that is read back while it is still on its way to the
+        // cache waits for whatever was stored before it.
         let first = frames.next();
         match receive.on_source(session, sid, data, payload)? {
             Dispatch::No => Ok(()),
@@ -109,8 +111,9 @@ impl Connection {
         Ok(())
     }
 
-    /// SYMBOL_ACK: what the peer recovered is settled with the streams, and lost all the same for congestion control
-    /// and loss detection. FEC-43: it acts as it is read, while the ACKs of all packets received together act last.
+    /// SYMBOL_ACK: what the peer recovered is settled with the streams, and lost all the same for congestion
+    /// control and loss detection. FEC-43: it acts as it is read, while the ACKs of all packets received
+    /// together act last.
     pub(crate) fn on_symbol_ack(&mut self, ack: &SymbolAck<'_>) -> Result<(), TransportError> {
         let never = || TransportError::new(Code::FEC_ERROR, "a SYMBOL_ACK of a symbol never sent");
         if self.protect.receive.is_none() {
@@ -172,8 +175,8 @@ impl Connection {
         Ok(())
     }
 
-    /// FEC-19, FEC-37: like the frames of the packet, with their errors; what does not parse is one. FEC-21: `datagrams`
-    /// that may have been dispatched before are left out.
+    /// FEC-19, FEC-37: like the frames of the packet, with their errors; what does not parse is one. FEC-21:
+    /// `datagrams` that may have been dispatched before are left out.
     fn symbol_frames<'a>(
         &mut self,
         mut first: Option<Result<Frame<'a>, FrameError>>,

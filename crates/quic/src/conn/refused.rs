@@ -12,8 +12,9 @@ use crate::refusal::{Obstacle, Refusal};
 
 /// What the system takes nothing for, and until when it is not asked again.
 ///
-/// What it refuses costs the network nothing, so that it is tried again at a pace of its own: soon at first, then after an
-/// eighth of the time that it has lasted. What can be sent as it is, smaller or from another address, is sent at once.
+/// What it refuses costs the network nothing, so that it is tried again at a pace of its own: soon at first,
+/// then after an eighth of the time that it has lasted. What can be sent as it is, smaller or from another
+/// address, is sent at once.
 #[derive(Debug, Default)]
 pub(crate) struct Blockade {
     /// The first packets of the batch that was made last, by space.
@@ -54,7 +55,8 @@ impl Blockade {
         self.until = None;
     }
 
-    /// A batch may be made, beginning with these packets. The one before has left, when nobody said otherwise.
+    /// A batch may be made, beginning with these packets. The one before has left, when nobody said
+    /// otherwise.
     #[inline]
     pub(crate) fn begin(&mut self, first: [u64; 3]) {
         self.first = first;
@@ -115,13 +117,15 @@ impl Missing {
 }
 
 impl Connection {
-    /// The system did not take the batch that [`poll`](quickset_base::Machine::poll) returned last, but for those of its
-    /// datagrams whose bit in `left` is set, the first being the lowest. To be called before the next `poll`.
+    /// The system did not take the batch that [`poll`](quickset_base::Machine::poll) returned last, but for
+    /// those of its datagrams whose bit in `left` is set, the first being the lowest. To be called before the
+    /// next `poll`.
     ///
-    /// What did not leave goes again, as soon as it can: in smaller datagrams or from another address at once, otherwise when
-    /// the system is asked again, in between 10 ms and a second (where there was no room, 1 ms and 50 ms). It was not lost by
-    /// the network, and congestion control, round trips and probe timeouts do not hear of it. A handshake of which nothing
-    /// has left for half a second ends with [`Closed::Unreachable`]; a connection does when the idle timeout passes so.
+    /// What did not leave goes again, as soon as it can: in smaller datagrams or from another address at
+    /// once, otherwise when the system is asked again, in between 10 ms and a second (where there was no
+    /// room, 1 ms and 50 ms). It was not lost by the network, and congestion control, round trips and probe
+    /// timeouts do not hear of it. A handshake of which nothing has left for half a second ends with
+    /// [`Closed::Unreachable`]; a connection does when the idle timeout passes so.
     pub fn not_sent(&mut self, now: Time, batch: &Batch, left: u64, refusal: Refusal) {
         self.now = now.max(self.now);
         let missing = Missing::of(batch, left);
@@ -160,11 +164,13 @@ impl Connection {
         }
     }
 
-    /// The network, as it says, sent a datagram to `remote` back (ICMP), of which `quoted` is the beginning. A client whose server
-    /// has said nothing yet, and of whose packets this is one, ends with [`Closed::Unreachable`]; true then.
+    /// The network, as it says, sent a datagram to `remote` back (ICMP), of which `quoted` is the beginning.
+    /// A client whose server has said nothing yet, and of whose packets this is one, ends with
+    /// [`Closed::Unreachable`]; true then.
     //
-    // RFC 9000 §14.2.1: anybody can say so, who has not seen the id that the packet was for must not be believed; and what is
-    // told later is no end of a connection. That the packet was too large is no news either: it has the least size that QUIC has.
+    // RFC 9000 §14.2.1: anybody can say so, who has not seen the id that the packet was for must not be
+    // believed; and what is told later is no end of a connection. That the packet was too large is no news
+    // either: it has the least size that QUIC has.
     pub fn undelivered(&mut self, now: Time, remote: SocketAddr, quoted: &[u8], refusal: Refusal) -> bool {
         self.now = now.max(self.now);
         let id = self.cids.remote();
@@ -225,8 +231,8 @@ impl Connection {
                 true
             }
             Some(Obstacle::Source) => {
-                // RFC 9000 §9: a server does not move. But what leaves from another address of it may yet arrive, behind a NAT
-                // of its own for example, and what does not leave never does.
+                // RFC 9000 §9: a server does not move. But what leaves from another address of it may yet
+                // arrive, behind a NAT of its own for example, and what does not leave never does.
                 self.blockade.home = Some(home);
                 self.path.address.local = None;
                 true
@@ -262,7 +268,8 @@ impl Connection {
     }
 }
 
-/// How soon the system is asked again, at first and at last: where there was no room, and where something else is in the way.
+/// How soon the system is asked again, at first and at last: where there was no room, and where something
+/// else is in the way.
 const FULL: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
 const SHUT: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 

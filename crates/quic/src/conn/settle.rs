@@ -37,8 +37,9 @@ impl Connection {
             Outcome::Nothing => (Space::Data, false),
             Outcome::Lost(space) => (space, false),
             Outcome::Probe(space) => {
-                // RFC 9002 §6.2.4: two probes, of what is oldest, or else of anything. With nothing to carry one will do: of two
-                // PINGs a path that takes no two packets at a time would drop one for ever, and each is a reason for two more.
+                // RFC 9002 §6.2.4: two probes, of what is oldest, or else of anything. With nothing to carry
+                // one will do: of two PINGs a path that takes no two packets at a time would drop one for
+                // ever, and each is a reason for two more.
                 let held = (0..2).filter(|_| self.recovery.probe_tokens(space, &mut settled.lost)).count();
                 let has_more = held > 0 || self.wants_data() || self.protect.send.waits();
                 self.outbox.probes[space.index()] = if space != Space::Data || has_more { 2 } else { 1 };
@@ -58,8 +59,8 @@ impl Connection {
         self.scratch.settled = settled;
     }
 
-    /// RFC 9002 §6.2.4: what is in flight at later levels goes along. A client's request that was lost with its Finished would
-    /// else wait until the handshake is confirmed.
+    /// RFC 9002 §6.2.4: what is in flight at later levels goes along. A client's request that was lost with
+    /// its Finished would else wait until the handshake is confirmed.
     fn probe_beside(&mut self, space: Space, lost: &mut Vec<Token>) {
         for other in Space::ALL.into_iter().skip(space.index() + 1) {
             if self.keys.seals(other) && self.recovery.probe_tokens(other, lost) {
@@ -128,7 +129,8 @@ impl Connection {
         settled.clear();
     }
 
-    /// What the losses of the path are measured by: all packets of the application's space whose fate is known.
+    /// What the losses of the path are measured by: all packets of the application's space whose fate is
+    /// known.
     fn observe(&mut self, settled: &Settled) {
         let rtt = self.recovery.rtt();
         let trips = RoundTrips { latest: rtt.adjusted(), smoothed: rtt.smoothed(), least: rtt.min() };
@@ -179,8 +181,8 @@ impl Connection {
         }
     }
 
-    /// The peer recovered what a lost packet held: to those whose frames it held that is an arrival (FEC-42), to nobody
-    /// else (FEC-49).
+    /// The peer recovered what a lost packet held: to those whose frames it held that is an arrival (FEC-42),
+    /// to nobody else (FEC-49).
     pub(super) fn recovered(&mut self, token: Token) {
         if let Token::Datagram { number, reported } = token {
             return self.datagrams.recovered(number, reported);
@@ -188,8 +190,8 @@ impl Connection {
         self.streams.recovered(token, self.now);
     }
 
-    /// What lost packets held, or what probes take from packets that may yet arrive. A source symbol keeps its tokens
-    /// for as long as it may be recovered.
+    /// What lost packets held, or what probes take from packets that may yet arrive. A source symbol keeps
+    /// its tokens for as long as it may be recovered.
     pub(super) fn lose(&mut self, tokens: &mut Vec<Token>, probe: bool) {
         let mut tokens = tokens.drain(..);
         while let Some(token) = tokens.next() {
@@ -208,7 +210,8 @@ impl Connection {
 
     pub(super) fn lost(&mut self, token: Token) {
         match token {
-            // An ACK is not repeated: the next one says all that it said (RFC 9000 §13.2.1), and so does a SYMBOL_ACK.
+            // An ACK is not repeated: the next one says all that it said (RFC 9000 §13.2.1), and so does a
+            // SYMBOL_ACK.
             Token::Nothing
             | Token::Ack { .. }
             | Token::PathChallenge

@@ -68,8 +68,8 @@ impl Connection {
         }
     }
 
-    /// The system does not take datagrams of `size` bytes any more: those that follow are smaller. False when they are as small
-    /// as they may be (RFC 9000 §14).
+    /// The system does not take datagrams of `size` bytes any more: those that follow are smaller. False when
+    /// they are as small as they may be (RFC 9000 §14).
     pub(super) fn shrink(&mut self, size: usize) -> bool {
         let (now, before) = (self.now, self.path.mtu);
         let lowest = self.path.search.as_ref().map_or(MIN_INITIAL, |search| search.lowest());
@@ -114,8 +114,8 @@ impl Connection {
         self.log_size(before);
     }
 
-    /// What carries less than it did is another road (RFC 9000 §9.4), and what was lost of too large datagrams says
-    /// nothing of its congestion, however much it was.
+    /// What carries less than it did is another road (RFC 9000 §9.4), and what was lost of too large
+    /// datagrams says nothing of its congestion, however much it was.
     fn begin_anew(&mut self) {
         let (number, mtu) = (self.candidates.number(), self.path.mtu as u64);
         if self.candidates.told == self.path.number {
@@ -158,7 +158,8 @@ impl Connection {
         }
     }
 
-    /// When there is something to try, or to ask after. RFC 9000 §14.3: not before the path is known to work at all.
+    /// When there is something to try, or to ask after. RFC 9000 §14.3: not before the path is known to work
+    /// at all.
     pub(super) fn size_due(&self) -> Option<Time> {
         let search = self.path.search.as_ref().filter(|_| self.may_search())?;
         search.due(self.path.mtu)
@@ -175,7 +176,8 @@ impl Connection {
         self.path.search.is_some() && self.outbox.probes[Space::Data.index()] == 1
     }
 
-    /// What a packet may have that must get through whatever the path has become: every other probe of a probe timeout.
+    /// What a packet may have that must get through whatever the path has become: every other probe of a
+    /// probe timeout.
     #[cold]
     pub(crate) fn least_size(&self) -> usize {
         self.path.search.as_ref().map_or(usize::MAX, |search| search.lowest())

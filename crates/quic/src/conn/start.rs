@@ -53,7 +53,8 @@ pub(crate) enum Role {
         first: ConnectionId,
         /// The client's address is proven (Retry or token).
         validated: bool,
-        /// Seals tokens for the client's later connections, sent in NEW_TOKEN when the handshake is confirmed.
+        /// Seals tokens for the client's later connections, sent in NEW_TOKEN when the handshake is
+        /// confirmed.
         seal: Arc<dyn crate::keys::EndpointCrypto>,
         /// Our id of sequence number 1, for the preferred address.
         second: Option<IssuedCid>,

@@ -413,8 +413,8 @@ fn keys_are_updated_by_either_side_and_old_packets_still_open() {
     assert!(pair.client.closed().is_none() && pair.server.closed().is_none());
 }
 
-/// FS-62, and section 12 of the specification: CONNECTION_CLOSE names the frame at fault, wherever the fault is
-/// found: on the frame alone, on the stream, or for want of an agreement.
+/// FS-62, and section 12 of the specification: CONNECTION_CLOSE names the frame at fault, wherever the fault
+/// is found: on the frame alone, on the stream, or for want of an agreement.
 #[test]
 fn fence_errors_tell_the_peer_which_frame_was_at_fault() {
     let fenced = |offset, data| Frame::Fenced {

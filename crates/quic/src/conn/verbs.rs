@@ -39,8 +39,9 @@ impl Connection {
         self.over(Closed::Reset);
     }
 
-    /// The endpoint needs the place of this connection for another ([`Endpoint::displaced`](crate::Endpoint::displaced)): it is
-    /// gone at once and without a word, as if it had been silent for too long.
+    /// The endpoint needs the place of this connection for another
+    /// ([`Endpoint::displaced`](crate::Endpoint::displaced)): it is gone at once and without a word, as if it
+    /// had been silent for too long.
     pub fn make_room(&mut self) {
         if !self.lifecycle.is_drained() {
             self.lifecycle.vanish();
@@ -84,9 +85,9 @@ impl Connection {
             && self.handshake.peer.as_ref().is_some_and(|p| p.fenced_streams.is_some())
     }
 
-    /// Ends the connection at once (RFC 9000 §5.3): what is not yet delivered is not. `code` and `reason` go to the peer's
-    /// application; of `reason` at most 256 bytes. Codes, here and of streams, are at most 2^62 - 1 on the wire (RFC 9000
-    /// §20.2): a larger one is sent as that.
+    /// Ends the connection at once (RFC 9000 §5.3): data that was not delivered is lost. The peer's
+    /// application gets `code` and `reason`, of which 256 bytes are sent at most. On the wire a code, here
+    /// and of streams, is less than 2^62 (RFC 9000 §20.2): a larger one is sent as the largest of these.
     pub fn close(&mut self, now: Time, code: u64, reason: &[u8]) {
         self.now = now.max(self.now);
         if self.lifecycle.is_open() {
@@ -153,7 +154,8 @@ impl Connection {
         self.streams.open(dir)
     }
 
-    /// The next stream that the peer opened. One that was read to its end before, by its id, is over with that.
+    /// The next stream that the peer opened. One that was read to its end before, by its id, is over with
+    /// that.
     pub fn accept(&mut self, dir: Dir) -> Option<StreamId> {
         self.streams.accept(dir)
     }
@@ -167,9 +169,10 @@ impl Connection {
         self.streams.write(id, data)
     }
 
-    /// Bytes that may be written now and leave soon: as many as the peer has credit for, and the path takes. Who has much to
-    /// send, and would have to fetch it first, fetches no more; what a peer does not take is not held for it. With 0,
-    /// [`StreamEvent::Writable`](crate::StreamEvent::Writable) tells when there are some.
+    /// Bytes that may be written now and leave soon: as many as the peer has credit for, and the path takes.
+    /// Who has much to send, and would have to fetch it first, fetches no more; what a peer does not take is
+    /// not held for it. With 0, [`StreamEvent::Writable`](crate::StreamEvent::Writable) tells when there are
+    /// some.
     ///
     /// # Errors
     /// The stream's end.
@@ -188,9 +191,9 @@ impl Connection {
         self.streams.finish(id)
     }
 
-    /// What was written to this stream so far, or sent on it as messages, is what somebody waits for: behind it, repair
-    /// may be sent at once. Nothing leaves earlier for it, and without protection it changes nothing; nor does it when
-    /// nothing was written since the last time, or the stream has ended.
+    /// What was written to this stream so far, or sent on it as messages, is what somebody waits for: behind
+    /// it, repair may be sent at once. Nothing leaves earlier for it, and without protection it changes
+    /// nothing; nor does it when nothing was written since the last time, or the stream has ended.
     ///
     /// # Errors
     /// When there is no such stream.
@@ -198,8 +201,8 @@ impl Connection {
         self.streams.flush(id, self.now)
     }
 
-    /// Bytes of the sending half that are yet to be sent, for the first time or again; of messages their lengths on the
-    /// wire. `None` when there is no such stream, or no more.
+    /// Bytes of the sending half that are yet to be sent, for the first time or again; of messages their
+    /// lengths on the wire. `None` when there is no such stream, or no more.
     pub fn unsent(&self, id: StreamId) -> Option<u64> {
         self.streams.unsent(id)
     }
@@ -212,21 +215,24 @@ impl Connection {
         self.streams.reset(id, sent_as(code))
     }
 
-    /// Gives up the sending half behind its first `reliable` bytes: these arrive, the rest need not, and the peer learns
-    /// `code` behind them (RESET_STREAM_AT). All that was written arrives if it is less. Another call, or
-    /// [`reset`](Self::reset), can only take back a part of the promise, and not change the code.
+    /// Gives up the sending half behind its first `reliable` bytes: these arrive, the rest need not, and the
+    /// peer learns `code` behind them (RESET_STREAM_AT). All that was written arrives if it is less. Another
+    /// call, or [`reset`](Self::reset), can only take back a part of the promise, and not change the code.
     ///
     /// # Errors
-    /// When there is no such stream, or it carries messages, or the peer does not [take](Self::has_reset_at) such resets.
+    /// When there is no such stream, or it carries messages, or the peer does not [take](Self::has_reset_at)
+    /// such resets.
     pub fn reset_at(&mut self, id: StreamId, code: u64, reliable: u64) -> Result<(), ResetAtError> {
         self.streams.reset_at(id, sent_as(code), reliable)
     }
 
-    /// Gives up the messages of a stream behind one: that and those before it arrive, as far as their deadlines allow, then
-    /// the peer learns `code` (RESET_STREAM_AT). [`reset`](Self::reset) takes the promise back; another call changes nothing.
+    /// Gives up the messages of a stream behind one: that and those before it arrive, as far as their
+    /// deadlines allow, then the peer learns `code` (RESET_STREAM_AT). [`reset`](Self::reset) takes the
+    /// promise back; another call changes nothing.
     ///
     /// # Errors
-    /// When there is no such stream, or it carries bytes, or the peer does not [take](Self::has_reset_at) such resets.
+    /// When there is no such stream, or it carries bytes, or the peer does not [take](Self::has_reset_at)
+    /// such resets.
     pub fn reset_behind(&mut self, id: StreamId, code: u64, last: Ticket) -> Result<(), ResetAtError> {
         self.streams.reset_behind(id, sent_as(code), last)
     }
@@ -244,8 +250,9 @@ impl Connection {
         self.streams.stop(id, sent_as(code))
     }
 
-    /// The next bytes in order, at most `max`. With 0 none are read, and [`StreamEvent::Readable`](crate::StreamEvent::Readable)
-    /// tells of whatever comes next, the end behind unread bytes among it.
+    /// The next bytes in order, at most `max`. With 0 none are read, and
+    /// [`StreamEvent::Readable`](crate::StreamEvent::Readable) tells of whatever comes next, the end behind
+    /// unread bytes among it.
     ///
     /// # Errors
     /// When the peer gave the stream up, or there is no such stream.
@@ -264,7 +271,8 @@ impl Connection {
     /// Bytes that have come, at most `max`, with their offset: each byte once, those behind a hole too.
     ///
     /// # Errors
-    /// When the peer gave the stream up, there is no such stream, or it is read [in order](Self::as_unordered).
+    /// When the peer gave the stream up, there is no such stream, or it is read [in
+    /// order](Self::as_unordered).
     pub fn read_unordered(&mut self, id: StreamId, max: usize) -> Result<Piece, ReadError> {
         self.streams.read_unordered(id, max).map_err(|error| self.refused(id, error))
     }
@@ -279,9 +287,9 @@ impl Connection {
         self.streams.recv_state(id)
     }
 
-    /// What the stream is among its siblings: those under the same [class](Self::set_class), or without one. Its data waits for
-    /// that of more urgent ones (RFC 9000 §2.3: only the application knows), and has its share by weight among those of the
-    /// same urgency. From the start: urgency 3, weight 1, incremental.
+    /// What the stream is among its siblings: those under the same [class](Self::set_class), or without one.
+    /// Its data waits for that of more urgent ones (RFC 9000 §2.3: only the application knows), and has its
+    /// share by weight among those of the same urgency. From the start: urgency 3, weight 1, incremental.
     ///
     /// # Errors
     /// When there is no such stream.
@@ -294,9 +302,9 @@ impl Connection {
         self.streams.priority(id)
     }
 
-    /// Hangs the stream under the last of these classes, the first of which is below the connection itself; with none, below
-    /// that. It keeps its own priority. Classes that are missing are made, those that exist get the priority that is given
-    /// here; each goes with the last stream under it.
+    /// Hangs the stream under the last of these classes, the first of which is below the connection itself;
+    /// with none, below that. It keeps its own priority. Classes that are missing are made, those that exist
+    /// get the priority that is given here; each goes with the last stream under it.
     ///
     /// ```no_run
     /// # use quickset_quic::{Class, Connection, StreamId};
@@ -309,18 +317,20 @@ impl Connection {
     /// ```
     ///
     /// # Errors
-    /// When there is no such stream, when there are too many classes, or too many one below the other. Nothing has changed
-    /// then.
+    /// When there is no such stream, when there are too many classes, or too many one below the other.
+    /// Nothing has changed then.
     pub fn set_class(&mut self, id: StreamId, path: &[Class]) -> Result<(), ClassError> {
         self.streams.set_class(id, path)
     }
 
-    /// The classes that the stream hangs under, from the first below the connection; `None` when there is no such stream.
+    /// The classes that the stream hangs under, from the first below the connection; `None` when there is no
+    /// such stream.
     pub fn class(&self, id: StreamId) -> Option<Vec<Class>> {
         self.streams.class(id)
     }
 
-    /// Changes what a class is among its siblings, by the names on the way to it. It counts from the next packet on.
+    /// Changes what a class is among its siblings, by the names on the way to it. It counts from the next
+    /// packet on.
     ///
     /// # Errors
     /// When nothing hangs under such a class.
@@ -336,8 +346,8 @@ impl Connection {
         self.streams.set_urgency(id, urgency)
     }
 
-    /// Puts the stream's data before that of all urgencies, until [`set_urgency`](Self::set_urgency): for what everything
-    /// else waits for, as control streams are.
+    /// Puts the stream's data before that of all urgencies, until [`set_urgency`](Self::set_urgency): for
+    /// what everything else waits for, as control streams are.
     ///
     /// # Errors
     /// When there is no such stream.
@@ -345,8 +355,8 @@ impl Connection {
         self.streams.set_critical(id)
     }
 
-    /// What is written to the stream from here on goes along with other data, or with an acknowledgement that was delayed; it waits
-    /// for these as long as acknowledgements are delayed at most
+    /// What is written to the stream from here on goes along with other data, or with an acknowledgement that
+    /// was delayed; it waits for these as long as acknowledgements are delayed at most
     /// ([`max_ack_delay`](crate::TransportConfig::max_ack_delay)). For bytes that nobody waits for.
     ///
     /// # Errors
@@ -355,8 +365,9 @@ impl Connection {
         self.streams.set_piggyback(id)
     }
 
-    /// Whether the stream is of use in parts (RFC 9218 §4.2); true from the start. Such streams of the same urgency take
-    /// turns. Those that are not go before them, one after the other, in the order in which they were opened.
+    /// Whether the stream is of use in parts (RFC 9218 §4.2); true from the start. Such streams of the same
+    /// urgency take turns. Those that are not go before them, one after the other, in the order in which they
+    /// were opened.
     ///
     /// # Errors
     /// When there is no such stream.
@@ -364,31 +375,32 @@ impl Connection {
         self.streams.set_incremental(id, incremental)
     }
 
-    /// Bytes that may be written to the stream now and will not wait for flow control, unless more urgent streams use up the
-    /// connection's credit before. `None` when there is no such stream, when it has ended, or for streams of messages.
+    /// Bytes that may be written to the stream now and will not wait for flow control, unless more urgent
+    /// streams use up the connection's credit before. `None` when there is no such stream, when it has ended,
+    /// or for streams of messages.
     pub fn send_credit(&self, id: StreamId) -> Option<u64> {
         self.streams.send_credit(id)
     }
 
     /// From now on the peer may have so many streams in a direction open at a time, in place of
-    /// [`max_bidi_streams`](crate::TransportConfig::max_bidi_streams) or `max_uni_streams`. It hears at once of more. Of
-    /// fewer it cannot hear: it may still open those that it was allowed, and gets no leave for others before so many are
-    /// over that no more than these are open (RFC 9000 §4.6). How many of them may be new at once
-    /// [`max_fenced_streams`](crate::TransportConfig::max_fenced_streams) says as before.
+    /// [`max_bidi_streams`](crate::TransportConfig::max_bidi_streams) or `max_uni_streams`. It hears at once
+    /// of more. Of fewer it cannot hear: it may still open those that it was allowed, and gets no leave for
+    /// others before so many are over that no more than these are open (RFC 9000 §4.6). How many of them may
+    /// be new at once [`max_fenced_streams`](crate::TransportConfig::max_fenced_streams) says as before.
     pub fn set_max_streams(&mut self, dir: Dir, most: u64) {
         self.streams.set_max_streams(dir, most);
     }
 
-    /// From now on the receive window of the connection has so many bytes, whatever need it had before, and grows no more; one
-    /// message of the longest that are [taken](crate::TransportConfig::fenced_streams) fits in any case. The peer hears at
-    /// once of a larger one. What it was allowed it may still send, so that a smaller one holds when as much was read (RFC
-    /// 9000 §4.1).
+    /// From now on the receive window of the connection has so many bytes, whatever need it had before, and
+    /// grows no more; one message of the longest that are [taken](crate::TransportConfig::fenced_streams)
+    /// fits in any case. The peer hears at once of a larger one. What it was allowed it may still send, so
+    /// that a smaller one holds when as much was read (RFC 9000 §4.1).
     pub fn set_connection_window(&mut self, bytes: u64) {
         self.streams.set_connection_window(bytes);
     }
 
-    /// How many streams in a direction the peer was allowed to open so far, since the connection began: the index of any of
-    /// its streams is less.
+    /// How many streams in a direction the peer was allowed to open so far, since the connection began: the
+    /// index of any of its streams is less.
     pub fn max_peer_streams(&self, dir: Dir) -> u64 {
         self.streams.max_peer_streams(dir)
     }

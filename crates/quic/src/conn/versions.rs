@@ -1,4 +1,5 @@
-//! Which QUIC version a connection is of: Version Negotiation, and the proof that nobody forged it (RFC 9368).
+//! Which QUIC version a connection is of: Version Negotiation, and the proof that nobody forged it
+//! (RFC 9368).
 
 use quickset_wire::params::{TransportParams, VersionInformation};
 use quickset_wire::{Side, Space, TransportErrorCode as Code, Version, Writer};
@@ -27,7 +28,8 @@ impl Connection {
         self.version
     }
 
-    /// A Version Negotiation packet (RFC 9000 §6.2) with these ids, from the server's point of view: its own is second.
+    /// A Version Negotiation packet (RFC 9000 §6.2) with these ids, from the server's point of view: its own
+    /// is second.
     pub(crate) fn on_version_negotiation(
         &self,
         (ours, theirs): (&[u8], &[u8]),
@@ -36,8 +38,8 @@ impl Connection {
         let SideState::Client { original_dcid, retry_scid, refused, .. } = &self.handshake.side else {
             return Negotiated::Nothing;
         };
-        // RFC 9000 §6.2: only before anything else was heard, and never when it names what was tried. RFC 9000 §17.2.1:
-        // who knows our random id has seen our packet. RFC 9368 §2.1: once.
+        // RFC 9000 §6.2: only before anything else was heard, and never when it names what was tried.
+        // RFC 9000 §17.2.1: who knows our random id has seen our packet. RFC 9368 §2.1: once.
         let heard = self.handshake.peer_cid.is_some() || retry_scid.is_some() || refused.is_some();
         let is_ours = ours == &self.cids.first_local()[..] && theirs == &original_dcid[..];
         if heard || !is_ours || offered.clone().any(|version| version == self.version) {
@@ -49,8 +51,8 @@ impl Connection {
         }
     }
 
-    /// The handshake begins again, in `version`: another attempt, with another id (RFC 9368 §2.1). Packet numbers go on,
-    /// which no key of before and no peer could tell.
+    /// The handshake begins again, in `version`: another attempt, with another id (RFC 9368 §2.1). Packet
+    /// numbers go on, which no key of before and no peer could tell.
     pub(crate) fn begin_again(&mut self, version: Version) -> Result<(), TransportError> {
         let mut rng = self.numbering.fork();
         if self.handshake.early == EarlyFate::Undecided {
@@ -84,8 +86,9 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether a packet of the handshake in `version` may be for us: the connection is of it, was, or may come to be, as a
-    /// server wants it (RFC 9368 §2.3, RFC 9369 §4.1). Initial packets of that version can be opened from here on.
+    /// Whether a packet of the handshake in `version` may be for us: the connection is of it, was, or may
+    /// come to be, as a server wants it (RFC 9368 §2.3, RFC 9369 §4.1). Initial packets of that version can
+    /// be opened from here on.
     pub(crate) fn may_be_of(&mut self, version: Version) -> bool {
         if version == self.version || self.keys.other() == Some(version) {
             return true;
@@ -106,8 +109,9 @@ impl Connection {
         true
     }
 
-    /// A client has an authentic Initial packet of `version`: when that is another one, the server goes on in it, as long
-    /// as there are no keys that say otherwise. What packets say of versions is proved by the parameters.
+    /// A client has an authentic Initial packet of `version`: when that is another one, the server goes on in
+    /// it, as long as there are no keys that say otherwise. What packets say of versions is proved by the
+    /// parameters.
     pub(crate) fn heard_in(&mut self, version: Version) {
         // Once: what is late of the version before turns nothing back.
         let settled = self.version != self.handshake.began || self.keys.has(Space::Handshake);
@@ -164,7 +168,8 @@ impl Connection {
             let why = "a client that does not take its own version";
             return Err(TransportError::new(Code::TRANSPORT_PARAMETER_ERROR, why));
         }
-        // RFC 9368 §4: had the server said so, we would have begun in another version. Somebody else said something.
+        // RFC 9368 §4: had the server said so, we would have begun in another version. Somebody else said
+        // something.
         if refused
             && choose(&self.config.versions, &versions.available().iter().copied()) != Some(self.version)
         {
@@ -174,8 +179,9 @@ impl Connection {
     }
 }
 
-/// What a server does with the parameters of a client that began in `began`: the first version of the client's that is
-/// among `ours`, if it is another (RFC 9368 §2.3: versions 1 and 2 are compatible, RFC 9369 §4).
+/// What a server does with the parameters of a client that began in `began`: the first version of the
+/// client's that is among `ours`, if it is another (RFC 9368 §2.3: versions 1 and 2 are compatible,
+/// RFC 9369 §4).
 pub(crate) fn wished(ours: &[Version], began: Version, params: &[u8]) -> Option<Version> {
     let params = TransportParams::decode(Side::Client, params).ok()?;
     let told = params.version_information.filter(|told| told.chosen == began)?;

@@ -1,13 +1,15 @@
 //! Work that packets pay for, where frames cost more than their bytes do.
 //!
-//! Most frames do not. But what comes of a fenced stream with holes has its place among them to be found, a stream that its
-//! peer gives up was made a moment ago, and a packet has room for a hundred of either. So each packet earns some steps, which
-//! are saved up for the losses and changes of mind of an honest peer. One that takes more than it has earned is paced: packets
-//! that ask for more are dropped as if lost, before they are acknowledged, and it has few new streams in place of those that it
-//! gave up. Every packet that comes earns, and there is always a stream to be used, so that whoever is paced goes on.
+//! Most frames do not. But what comes of a fenced stream with holes has its place among them to be found, a
+//! stream that its peer gives up was made a moment ago, and a packet has room for a hundred of either. So
+//! each packet earns some steps, which are saved up for the losses and changes of mind of an honest peer. One
+//! that takes more than it has earned is paced: packets that ask for more are dropped as if lost, before they
+//! are acknowledged, and it has few new streams in place of those that it gave up. Every packet that comes
+//! earns, and there is always a stream to be used, so that whoever is paced goes on.
 //!
-//! What bytes of a stream, or datagrams, mean to whoever is above the connection it says itself, when it has looked at them
-//! ([`Connection::charge`]). By then they are acknowledged: it is what comes next in the same way that waits.
+//! What bytes of a stream, or datagrams, mean to whoever is above the connection it says itself, when it has
+//! looked at them ([`Connection::charge`]). By then they are acknowledged: it is what comes next in the same
+//! way that waits.
 
 use quickset_wire::StreamId;
 use quickset_wire::frame::{Frame, Frames};
@@ -25,10 +27,11 @@ pub enum Carrier {
 }
 
 impl Connection {
-    /// What came made so many steps of work for whoever is above the connection, each of a tenth of a microsecond: packets pay
-    /// for it. Each earns 160; where more was taken than they have earned, packets with anything of such a stream, or with
-    /// datagrams, are dropped as if lost, until others have paid ([`unpaid_packets`](crate::Stats::unpaid_packets)), and there
-    /// are few new streams. What an honest peer would say in as few packets should be paid for by them.
+    /// What came made so many steps of work for whoever is above the connection, each of a tenth of a
+    /// microsecond: packets pay for it. Each earns 160; where more was taken than they have earned, packets
+    /// with anything of such a stream, or with datagrams, are dropped as if lost, until others have paid
+    /// ([`unpaid_packets`](crate::Stats::unpaid_packets)), and there are few new streams. What an honest peer
+    /// would say in as few packets should be paid for by them.
     pub fn charge(&mut self, carrier: Carrier, steps: u64) {
         self.work.pay(steps);
         match carrier {
@@ -37,7 +40,8 @@ impl Connection {
         }
     }
 
-    /// A packet came. Whether it may act: what it may ask for was earned, or it asks for nothing of that kind.
+    /// A packet came. Whether it may act: what it may ask for was earned, or it asks for nothing of that
+    /// kind.
     #[inline]
     pub(crate) fn may_ask(&mut self, payload: &[u8]) -> bool {
         self.work.earn();
@@ -59,8 +63,8 @@ impl Connection {
         }
     }
 
-    /// Whether a packet has frames in it that may have their place to be found, or symbols, in which there are such; or of what was
-    /// dear before.
+    /// Whether a packet has frames in it that may have their place to be found, or symbols, in which there
+    /// are such; or of what was dear before.
     #[cold]
     fn asks_for_work(&self, payload: &[u8]) -> bool {
         let asks = |frame: Frame<'_>| match frame {
@@ -81,8 +85,9 @@ pub(super) fn pace() -> Allowance {
     Allowance::new(STEPS, SAVED).beginning(FIRST)
 }
 
-/// Steps, of a tenth of a microsecond, that a packet pays for: with all else that it costs, it comes to less than 20 microseconds. A
-/// packet with twenty messages behind as many fences needs no more while something before them is missing.
+/// Steps, of a tenth of a microsecond, that a packet pays for: with all else that it costs, it comes to less
+/// than 20 microseconds. A packet with twenty messages behind as many fences needs no more while something
+/// before them is missing.
 const STEPS: u64 = 160;
 
 /// Steps that are saved at most: 26 milliseconds of work, that more than a thousand packets have paid for.

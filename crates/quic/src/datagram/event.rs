@@ -26,8 +26,8 @@ pub enum WhenFull {
     DropOldest,
 }
 
-/// News of datagrams. Each is told once and again only after the application has acted on it: taken datagrams or
-/// outcomes until there were none, tried to send one until it was refused.
+/// News of datagrams. Each is told once and again only after the application has acted on it: taken datagrams
+/// or outcomes until there were none, tried to send one until it was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DatagramEvent {
     /// Datagrams came: `next_datagram`.
@@ -90,7 +90,8 @@ pub enum DatagramError {
         /// The longest datagram, in bytes.
         max: usize,
     },
-    /// The send queue is full, or too many outcomes were not collected; [`DatagramEvent::Writable`] tells when to go on.
+    /// The send queue is full, or too many outcomes were not collected; [`DatagramEvent::Writable`] tells
+    /// when to go on.
     #[error("the send queue of datagrams is full")]
     Full,
 }

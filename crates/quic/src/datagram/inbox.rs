@@ -20,7 +20,8 @@ impl Inbox {
         self.waiting.is_empty()
     }
 
-    /// Takes a datagram that lies in `payload`. Returns how many were dropped for it; itself, if it alone is too much.
+    /// Takes a datagram that lies in `payload`. Returns how many were dropped for it; itself, if it alone is
+    /// too much.
     pub(super) fn push(&mut self, data: &[u8], payload: &Bytes) -> u64 {
         if data.len() > self.most_bytes {
             return 1;

@@ -1,11 +1,12 @@
 //! Unreliable datagrams (RFC 9221): what waits to be sent, what came, what became of what was sent.
 //!
-//! *In:* the application's verbs; DATAGRAM frames by `on_frame`; what became of packets by `acked`, `recovered` and
-//! `lost`. *Out:* frames by `write`, [`DatagramEvent`]s, received datagrams, outcomes.
+//! *In:* the application's verbs; DATAGRAM frames by `on_frame`; what became of packets by `acked`,
+//! `recovered` and `lost`. *Out:* frames by `write`, [`DatagramEvent`]s, received datagrams, outcomes.
 //!
-//! Invariants: a datagram is one frame, sent whole and once, or not at all; both queues are bounded in bytes and in
-//! number, and what a full one drops is counted; each ticket that was asked for has one outcome. Flow control knows
-//! nothing of datagrams, congestion control everything. When their turn is among streams is for `streams` to say.
+//! Invariants: a datagram is one frame, sent whole and once, or not at all; both queues are bounded in bytes
+//! and in number, and what a full one drops is counted; each ticket that was asked for has one outcome. Flow
+//! control knows nothing of datagrams, congestion control everything. When their turn is among streams is for
+//! `streams` to say.
 //!
 //! Source: RFC 9221.
 
@@ -31,7 +32,8 @@ use crate::packet::{Token, Writer};
 use crate::protect::policy::{Boundary, Demand};
 use crate::stats::DatagramStats;
 
-/// What a connection does with unreliable datagrams (RFC 9221). Sending needs no offer of ours, only the peer's.
+/// What a connection does with unreliable datagrams (RFC 9221). Sending needs no offer of ours, only the
+/// peer's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DatagramConfig {
@@ -197,8 +199,8 @@ impl Datagrams {
         (self.outbox.len(), self.outbox.bytes())
     }
 
-    /// Bytes of the next frame, whose datagram fits an empty packet of `room` bytes; those that do not, not any more,
-    /// are dropped.
+    /// Bytes of the next frame, whose datagram fits an empty packet of `room` bytes; those that do not, not
+    /// any more, are dropped.
     pub(crate) fn next_size(&mut self, now: Time, room: usize) -> Option<usize> {
         loop {
             let len = self.outbox.front_len()?;

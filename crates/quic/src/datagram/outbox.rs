@@ -5,8 +5,8 @@ use quickset_base::Time;
 
 use super::{DatagramOutcome, DatagramTicket};
 
-/// Datagrams that wait to be sent, first come first served, bounded in bytes and number; and what became of those that
-/// do not wait any more.
+/// Datagrams that wait to be sent, first come first served, bounded in bytes and number; and what became of
+/// those that do not wait any more.
 #[derive(Debug)]
 pub(super) struct Outbox {
     waiting: VecDeque<Waiting>,

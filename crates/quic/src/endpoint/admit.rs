@@ -48,8 +48,8 @@ pub enum Admission {
     Ignore,
 }
 
-/// Decides about clients one by one, before anything is kept for them: lists of addresses, limits for each, proof of
-/// the address from those that are new.
+/// Decides about clients one by one, before anything is kept for them: lists of addresses, limits for each,
+/// proof of the address from those that are new.
 ///
 /// Clones are the same one.
 #[derive(Clone)]
@@ -101,14 +101,15 @@ impl Incoming {
 }
 
 impl Gate {
-    /// `decide` is told of a client and of what would be done with it without the gate: [`Admission::Accept`] or, where
-    /// the server's [`RetryPolicy`] says so, [`Admission::Retry`]. What it returns is done instead. A client whose Retry has
-    /// worked comes again, [validated](Incoming::is_validated), and is accepted where it should be asked a second time.
+    /// `decide` is told of a client and of what would be done with it without the gate: [`Admission::Accept`]
+    /// or, where the server's [`RetryPolicy`] says so, [`Admission::Retry`]. What it returns is done instead.
+    /// A client whose Retry has worked comes again, [validated](Incoming::is_validated), and is accepted
+    /// where it should be asked a second time.
     ///
-    /// It is not asked about clients for which there is no room, or whose token is bad, and it may be asked about datagrams
-    /// that turn out not to be a client's. Unless it is validated the address may be forged. It is asked in the middle of the
-    /// endpoint's work, with its locks held: it answers at once, and from what it has; a handle of the endpoint would wait for
-    /// itself.
+    /// It is not asked about clients for which there is no room, or whose token is bad, and it may be asked
+    /// about datagrams that turn out not to be a client's. Unless it is validated the address may be forged.
+    /// It is asked in the middle of the endpoint's work, with its locks held: it answers at once, and from
+    /// what it has; a handle of the endpoint would wait for itself.
     pub fn new(decide: impl Fn(&Incoming, Admission) -> Admission + Send + Sync + 'static) -> Self {
         Self(Arc::new(decide))
     }
@@ -232,8 +233,9 @@ impl Endpoint {
     /// Takes the client. The datagram is the first one for the new connection.
     ///
     /// # Errors
-    /// What there is to do instead: a refusal to send when its token is bad or there are too many connections;
-    /// the datagram again when its connection exists by now; or nothing, for a packet that is not authentic.
+    /// What there is to do instead: a refusal to send when its token is bad or there are too many
+    /// connections; the datagram again when its connection exists by now; or nothing, for a packet that is
+    /// not authentic.
     pub fn accept(
         &mut self,
         now: Time,
@@ -300,8 +302,8 @@ impl Endpoint {
         self.counters.dropped += 1;
     }
 
-    /// Asks the client to prove its address (RFC 9000 §8.1.2, §17.2.5.1). `None` when it cannot be asked: it has
-    /// been before ([`Incoming::may_retry`]).
+    /// Asks the client to prove its address (RFC 9000 §8.1.2, §17.2.5.1). `None` when it cannot be asked: it
+    /// has been before ([`Incoming::may_retry`]).
     pub fn retry(&mut self, now: Time, incoming: Incoming) -> Option<Response> {
         self.decided(&incoming);
         let server = self.server.as_ref().filter(|_| incoming.may_retry())?;
@@ -532,7 +534,8 @@ pub(super) fn decide(proof: Proof, load: Load, config: &ServerConfig) -> Admissi
     }
 }
 
-/// What part of all connections may be handshakes of clients that have not proved their address, before all must.
+/// What part of all connections may be handshakes of clients that have not proved their address, before all
+/// must.
 const UNPROVEN: usize = 4;
 
 /// Whether the first packet of `datagram` opens; on a copy, since the connection opens it again.

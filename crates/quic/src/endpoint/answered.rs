@@ -3,11 +3,11 @@ use std::net::SocketAddr;
 use quickset_base::{Duration, Time};
 use quickset_wire::ConnectionId;
 
-/// Clients that were just asked to prove their address, refused or passed over. A hello that fills two datagrams is one
-/// client's: it is decided about once, by whichever half comes first, and has one answer.
+/// Clients that were just asked to prove their address, refused or passed over. A hello that fills two
+/// datagrams is one client's: it is decided about once, by whichever half comes first, and has one answer.
 ///
-/// Anybody can say hello, from any address: there are few places, and the oldest make room. Who is not remembered is decided
-/// about again, which does no harm.
+/// Anybody can say hello, from any address: there are few places, and the oldest make room. Who is not
+/// remembered is decided about again, which does no harm.
 #[derive(Debug, Default)]
 pub(super) struct Answered {
     clients: [Option<Client>; PLACES],

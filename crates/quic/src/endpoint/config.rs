@@ -20,15 +20,18 @@ pub struct ClientConfig {
 ///
 /// Everybody can say hello, from every address, and a place is nobody's by that:
 ///
-/// 1. A client that has not proved its address (by Retry, by a token of before, or by an answer to what it was sent) takes no
-///    place from anybody. Once a quarter of the places are such clients', [`retry`](Self::retry) permitting, others must prove
-///    theirs before anything is kept for them; and whoever has, takes the place of the oldest of these when there is no other.
-/// 2. A network (an address of IPv4, 64 bits of IPv6) that has proved to be there has a quarter of the places for handshakes
-///    under way, and 4 at least. In the name of another nobody takes anything of that.
-/// 3. When all places are taken, that network makes room that has the most handshakes under way, then whoever shakes hands for
-///    longer than a second. A client for which nobody makes room yet is left without an answer, and comes again.
-/// 4. Whoever is through with the handshake keeps its place. How many of these a network may have, and which of them are idle,
-///    is for the application to say; it leaves itself room for that by a higher limit here than its own.
+/// 1. A client that has not proved its address (by Retry, by a token of before, or by an answer to what it
+///    was sent) takes no place from anybody. Once a quarter of the places are such clients',
+///    [`retry`](Self::retry) permitting, others must prove theirs before anything is kept for them; and
+///    whoever has, takes the place of the oldest of these when there is no other.
+/// 2. A network (an address of IPv4, 64 bits of IPv6) that has proved to be there has a quarter of the places
+///    for handshakes under way, and 4 at least. In the name of another nobody takes anything of that.
+/// 3. When all places are taken, that network makes room that has the most handshakes under way, then whoever
+///    shakes hands for longer than a second. A client for which nobody makes room yet is left without an
+///    answer, and comes again.
+/// 4. Whoever is through with the handshake keeps its place. How many of these a network may have, and which
+///    of them are idle, is for the application to say; it leaves itself room for that by a higher limit here
+///    than its own.
 /// 5. Those that are over count no more, and there are as many of them at most.
 #[derive(Clone)]
 #[expect(missing_debug_implementations, reason = "holds the TLS configuration")]
@@ -37,8 +40,8 @@ pub struct ServerConfig {
     pub crypto: Arc<dyn ServerCrypto>,
     /// Shared by all connections taken with it.
     pub transport: Arc<TransportConfig>,
-    /// Connections at most, those in their handshake included; when all are through with it, further clients are refused
-    /// (CONNECTION_REFUSED).
+    /// Connections at most, those in their handshake included; when all are through with it, further clients
+    /// are refused (CONNECTION_REFUSED).
     pub max_connections: usize,
     /// When clients must prove their address by Retry before anything is kept for them (RFC 9000 §8.1.2).
     pub retry: RetryPolicy,
@@ -53,12 +56,12 @@ pub struct ServerConfig {
 /// When a server answers with Retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryPolicy {
-    /// Never: hellos in the names of others can hold all places that nobody with a proof needs, and each packet of noise that
-    /// looks like one costs a key.
+    /// Never: hellos in the names of others can hold all places that nobody with a proof needs, and each
+    /// packet of noise that looks like one costs a key.
     Never,
     /// When this many clients that have not proved their address are in their handshakes, or a quarter of
-    /// [`max_connections`](ServerConfig::max_connections) if that is less; while many first packets do not open; and when there
-    /// is no room.
+    /// [`max_connections`](ServerConfig::max_connections) if that is less; while many first packets do not
+    /// open; and when there is no room.
     WhenBusy(usize),
     /// Always.
     Always,

@@ -5,11 +5,12 @@ use quickset_base::{Duration, Time};
 use super::ConnectionKey;
 use crate::places::{Network, Place, Places};
 
-/// The connections of which we are the server, by how far they have come, and who of them makes room for another.
+/// The connections of which we are the server, by how far they have come, and who of them makes room for
+/// another.
 ///
-/// Everybody can say hello from every address. So a client that has not proved its address has a place as long as nobody needs
-/// it who has; and among those that have, whoever has the most handshakes under way makes room first. Only whoever is through
-/// with the handshake keeps its place in any case.
+/// Everybody can say hello from every address. So a client that has not proved its address has a place as
+/// long as nobody needs it who has; and among those that have, whoever has the most handshakes under way
+/// makes room first. Only whoever is through with the handshake keeps its place in any case.
 #[derive(Debug, Default)]
 pub(super) struct Guests {
     all: HashMap<ConnectionKey, Guest>,
@@ -55,7 +56,8 @@ pub(super) enum Room {
 }
 
 impl Guests {
-    /// Whether there is room for a client of `network` that has `proved` to be there, with `most` connections at a time.
+    /// Whether there is room for a client of `network` that has `proved` to be there, with `most` connections
+    /// at a time.
     pub(super) fn room(&self, now: Time, network: Network, proved: bool, most: usize) -> Room {
         let free = self.len() < most;
         if !proved {
@@ -86,8 +88,8 @@ impl Guests {
         self.all.insert(key, Guest { network, came: now, stage });
     }
 
-    /// It is where it says, since it has received what was sent there. Of its network no more shake hands for that than may
-    /// with `most` connections at a time.
+    /// It is where it says, since it has received what was sent there. Of its network no more shake hands for
+    /// that than may with `most` connections at a time.
     pub(super) fn prove(&mut self, key: ConnectionKey, most: usize) {
         let Some(&Guest { network, stage: stage @ Stage::Unproven(_), .. }) = self.all.get(&key) else {
             return;

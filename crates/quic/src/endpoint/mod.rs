@@ -54,7 +54,8 @@ use trips::Trips;
 /// 3. Every signal of a connection is handed to [`signal`](Self::signal), and the connection ids that this
 ///    returns go back to the connection.
 /// 4. After each [`accept`](Self::accept) and [`signal`](Self::signal), connections that
-///    [`displaced`](Self::displaced) returns are told so ([`Connection::make_room`](crate::Connection::make_room)).
+///    [`displaced`](Self::displaced) returns are told so
+///    ([`Connection::make_room`](crate::Connection::make_room)).
 pub struct Endpoint {
     config: EndpointConfig,
     server: Option<Server>,
@@ -63,7 +64,8 @@ pub struct Endpoint {
     guests: Guests,
     detector: Detector,
     limiter: Limiter,
-    /// First packets that did not open: of more, clients must prove their address before their packets are looked at.
+    /// First packets that did not open: of more, clients must prove their address before their packets are
+    /// looked at.
     forgeries: Bucket,
     /// Of clients that have not proved their address.
     refusals: Bucket,
@@ -120,7 +122,8 @@ pub enum Dropped {
     /// A client's, but this endpoint takes no connections.
     #[error("this endpoint takes no connections")]
     NotAServer,
-    /// A first packet in less than 1200 bytes (RFC 9000 §14.1), or with a connection id of less than 8 (§7.2).
+    /// A first packet in less than 1200 bytes (RFC 9000 §14.1), or with a connection id of less than 8
+    /// (§7.2).
     #[error("a first packet that is too short")]
     TooShort,
     /// A first packet that does not open with the keys that anybody can derive.
@@ -162,7 +165,8 @@ pub struct Counters {
     pub resets_received: u64,
     /// Datagrams dropped.
     pub dropped: u64,
-    /// Answers made for no connection (Retry, Version Negotiation, refusals, stateless resets) that the system did not send.
+    /// Answers made for no connection (Retry, Version Negotiation, refusals, stateless resets) that the
+    /// system did not send.
     pub unsent: u64,
 }
 
@@ -239,14 +243,14 @@ impl Endpoint {
         None
     }
 
-    /// A connection that has made room for another since this was asked last, or for which there is no room any more to say
-    /// farewell again.
+    /// A connection that has made room for another since this was asked last, or for which there is no room
+    /// any more to say farewell again.
     pub fn displaced(&mut self) -> Option<ConnectionKey> {
         self.guests.displaced()
     }
 
-    /// The system did not send an answer that [`route`](Self::route), [`retry`](Self::retry) or [`refuse`](Self::refuse) made. It
-    /// is gone: whoever it was for asks again.
+    /// The system did not send an answer that [`route`](Self::route), [`retry`](Self::retry) or
+    /// [`refuse`](Self::refuse) made. It is gone: whoever it was for asks again.
     pub fn response_refused(&mut self) {
         self.counters.unsent += 1;
     }
@@ -276,7 +280,8 @@ impl Endpoint {
         self.server.as_ref().map_or(0, |server| server.config.max_connections)
     }
 
-    /// RFC 9000 §5.2, §5.2.1: what is for no connection and begins none is dropped, or answered as by a stranger.
+    /// RFC 9000 §5.2, §5.2.1: what is for no connection and begins none is dropped, or answered as by a
+    /// stranger.
     fn look_up(&mut self, now: Time, datagram: Datagram) -> Route {
         let parsed = match Parsed::parse(&datagram.bytes, self.config.connection_id_len) {
             Ok(parsed) => parsed,
@@ -322,8 +327,8 @@ impl Endpoint {
         }
     }
 
-    /// Whether a packet with this header may have a fixed bit of 0: those of connections are theirs to judge; clients may
-    /// remember what a server offered, and show it by a token (RFC 9287 §3.1).
+    /// Whether a packet with this header may have a fixed bit of 0: those of connections are theirs to judge;
+    /// clients may remember what a server offered, and show it by a token (RFC 9287 §3.1).
     fn takes_unfixed(&self, header: &Header<'_>) -> bool {
         let offered = self.server.as_ref().is_some_and(|server| server.config.transport.grease_quic_bit);
         offered || ConnectionId::new(header.dcid()).is_some_and(|id| self.registry.route_long(&id).is_some())

@@ -307,7 +307,8 @@ fn a_forgotten_connection_is_reset() {
     };
 }
 
-/// RFC 9287 §3, §3.1: clients that remember what a server offered may begin so; those who never heard of it may not.
+/// RFC 9287 §3, §3.1: clients that remember what a server offered may begin so; those who never heard of it
+/// may not.
 #[test]
 fn a_fixed_bit_of_0_is_for_connections_and_for_who_offered_it() {
     let unfixed_short = |dcid: &[u8]| {

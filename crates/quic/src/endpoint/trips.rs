@@ -3,8 +3,9 @@ use std::net::IpAddr;
 
 use quickset_base::{Duration, Time};
 
-/// How long round trips to peers took at the end of the last connection to each (RFC 9002 §6.2.2), for the first probe of the
-/// next: a first flight that is lost is noticed after three of them, and not after a second.
+/// How long round trips to peers took at the end of the last connection to each (RFC 9002 §6.2.2), for the
+/// first probe of the next: a first flight that is lost is noticed after three of them, and not after a
+/// second.
 ///
 /// Only who has finished a handshake is remembered, so that nobody fills this from addresses of others.
 #[derive(Debug, Default)]

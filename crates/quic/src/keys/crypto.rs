@@ -43,8 +43,8 @@ impl CryptoStream {
         }
     }
 
-    /// The keys of the level are not needed any more. How much was read stays: the packet that brought the last of it may say some
-    /// of that again behind it, which is nothing new.
+    /// The keys of the level are not needed any more. How much was read stays: the packet that brought the
+    /// last of it may say some of that again behind it, which is nothing new.
     pub(crate) fn end(&mut self) {
         *self = Self { read: self.read, ..Self::default() };
     }

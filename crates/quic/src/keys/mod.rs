@@ -34,7 +34,8 @@ pub(crate) struct KeyRing {
     side: Side,
     session: Box<dyn Session>,
     initial: Option<Keys>,
-    /// Those of Initial packets in another version: that in which a client began, or one in which its server may go on.
+    /// Those of Initial packets in another version: that in which a client began, or one in which its server
+    /// may go on.
     other: Option<(Version, Keys)>,
     handshake: Option<Keys>,
     early: Option<Early>,
@@ -79,7 +80,8 @@ pub(crate) struct Opened {
 pub(crate) enum OpenError {
     /// The keys are not there yet.
     TooEarly,
-    /// The keys are gone, or the packet is not authentic: it is dropped without a trace (RFC 9000 §12.1, RFC 9001 §5.5).
+    /// The keys are gone, or the packet is not authentic: it is dropped without a trace (RFC 9000 §12.1,
+    /// RFC 9001 §5.5).
     Dropped,
     /// The connection cannot go on.
     Fatal(TransportError),
@@ -131,8 +133,8 @@ impl KeyRing {
         self.other.as_ref().map(|(version, _)| *version)
     }
 
-    /// The other version becomes that of the packets that are sealed, and `version`, which they were of, is the other.
-    /// False when there is none, or the session does not go along.
+    /// The other version becomes that of the packets that are sealed, and `version`, which they were of, is
+    /// the other. False when there is none, or the session does not go along.
     pub(crate) fn turn(&mut self, version: Version) -> bool {
         let (Some((other, keys)), Some(initial)) = (&mut self.other, &mut self.initial) else { return false };
         if self.side.is_client() && !self.session.follow(*other) {
@@ -201,8 +203,8 @@ impl KeyRing {
         self.streams[space.index()].end();
     }
 
-    /// The connection is over: the handshake has no secrets any more, and unless it `speaks`, to say farewell, there are no
-    /// keys.
+    /// The connection is over: the handshake has no secrets any more, and unless it `speaks`, to say
+    /// farewell, there are no keys.
     pub(crate) fn end(&mut self, speaks: bool) {
         self.session.end();
         self.early = None;
@@ -232,8 +234,8 @@ impl KeyRing {
         inbox.clear();
         let is_former = space < self.reading();
         let result = self.streams[space.index()].on_data(offset, data, &mut inbox).and_then(|()| {
-            // RFC 9001 §4.1.3: the session would take it for bytes of the level that it reads now, and anybody can make
-            // Initial packets.
+            // RFC 9001 §4.1.3: the session would take it for bytes of the level that it reads now, and
+            // anybody can make Initial packets.
             if is_former && (!inbox.is_empty() || self.streams[space.index()].has_gap()) {
                 return Err(TransportError::new(
                     Code::PROTOCOL_VIOLATION,
@@ -512,7 +514,8 @@ impl std::fmt::Debug for KeyRing {
             .finish_non_exhaustive()
     }
 }
-/// RFC 9001 §6.2: keys are made for each update, so that who awaits no answer has more of them made than it pays for.
+/// RFC 9001 §6.2: keys are made for each update, so that who awaits no answer has more of them made than it
+/// pays for.
 #[cold]
 fn updated_twice() -> TransportError {
     TransportError::new(Code::KEY_UPDATE_ERROR, "keys were updated twice without an acknowledgement")

@@ -69,15 +69,16 @@ impl OneRtt {
         self.generation
     }
 
-    /// RFC 9001 §6.4: what is sealed from an update on is sealed with the new keys; none of the old are left to seal with.
+    /// RFC 9001 §6.4: what is sealed from an update on is sealed with the new keys; none of the old are left
+    /// to seal with.
     pub(super) fn sealing(&mut self, number: u64) -> (&dyn PacketKey, &dyn HeaderKey) {
         self.first_sealed.get_or_insert(number);
         self.sealed += 1;
         (&*self.local.packet, &*self.local.header)
     }
 
-    /// Nothing was sealed with the generation in use that is not the first: the peer can have no acknowledgement with it, and
-    /// may not begin another (RFC 9001 §6.1).
+    /// Nothing was sealed with the generation in use that is not the first: the peer can have no
+    /// acknowledgement with it, and may not begin another (RFC 9001 §6.1).
     pub(super) fn is_unanswered(&self) -> bool {
         self.generation > 0 && self.first_sealed.is_none()
     }

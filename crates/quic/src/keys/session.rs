@@ -27,9 +27,9 @@ pub trait Session: Send {
     /// when the handshake is complete.
     fn peer_params(&self) -> Option<&[u8]>;
 
-    /// Keys of 0-RTT packets, once: for a client those that seal, from the start and when it has a session to resume, whose
-    /// transport parameters [`peer_params`](Self::peer_params) are until the server's come; for a server those that open,
-    /// when it has read a hello and takes the early data that it offers.
+    /// Keys of 0-RTT packets, once: for a client those that seal, from the start and when it has a session to
+    /// resume, whose transport parameters [`peer_params`](Self::peer_params) are until the server's come; for
+    /// a server those that open, when it has read a hello and takes the early data that it offers.
     fn early_keys(&mut self) -> Option<Sealing> {
         None
     }
@@ -42,14 +42,14 @@ pub trait Session: Send {
     /// For a server that has read nothing: early data is not to be taken.
     fn refuse_early(&mut self) {}
 
-    /// For a server: the version in which the handshake goes on, once the client's hello has been read, if that is
-    /// another one than it began in (RFC 9368 §2.3).
+    /// For a server: the version in which the handshake goes on, once the client's hello has been read, if
+    /// that is another one than it began in (RFC 9368 §2.3).
     fn chosen_version(&self) -> Option<Version> {
         None
     }
 
-    /// For a client that has read nothing: the server goes on in `version`, and so do the keys to come. False when there
-    /// would be none; [`ClientCrypto::follows`] says so beforehand.
+    /// For a client that has read nothing: the server goes on in `version`, and so do the keys to come. False
+    /// when there would be none; [`ClientCrypto::follows`] says so beforehand.
     fn follow(&mut self, version: Version) -> bool {
         let _ = version;
         false
@@ -63,7 +63,8 @@ pub trait Session: Send {
         None
     }
 
-    /// What went wrong, where the peer ends the handshake with `error` and this side knows more of it than that says.
+    /// What went wrong, where the peer ends the handshake with `error` and this side knows more of it than
+    /// that says.
     fn explain(&self, error: &TransportError) -> Option<HandshakeFault> {
         let _ = error;
         None
@@ -75,8 +76,8 @@ pub trait Session: Send {
     /// Key material bound to this connection (RFC 8446 §7.5); false when there is none yet.
     fn export(&self, label: &[u8], context: &[u8], out: &mut [u8]) -> bool;
 
-    /// The connection is over: secrets go, and what else nobody asks for any more. What was agreed on and proven is still
-    /// told; nothing is read, written or exported from here on.
+    /// The connection is over: secrets go, and what else nobody asks for any more. What was agreed on and
+    /// proven is still told; nothing is read, written or exported from here on.
     fn end(&mut self) {}
 }
 
@@ -132,7 +133,8 @@ pub trait PacketKey: Send {
     /// Encrypts `payload` in place; its last [`tag_len`](Self::tag_len) bytes receive the tag.
     fn seal(&self, pn: u64, header: &[u8], payload: &mut [u8]);
 
-    /// Decrypts `payload` in place and returns the length of the plain text, or `None` when it is not authentic.
+    /// Decrypts `payload` in place and returns the length of the plain text, or `None` when it is not
+    /// authentic.
     fn open(&self, pn: u64, header: &[u8], payload: &mut [u8]) -> Option<usize>;
 
     /// Bytes that sealing adds.
@@ -170,8 +172,8 @@ pub trait Crypto: Send + Sync {
 
 /// Starts client handshakes.
 pub trait ClientCrypto: Crypto {
-    /// Whether handshakes go on in another version where the server wants that ([`Session::follow`]), so that servers may
-    /// be told of others.
+    /// Whether handshakes go on in another version where the server wants that ([`Session::follow`]), so that
+    /// servers may be told of others.
     fn follows(&self) -> bool {
         false
     }
@@ -193,8 +195,9 @@ pub trait ServerCrypto: Crypto {
     /// A handshake with a client, announcing `params` (encoded transport parameters).
     fn start(self: Arc<Self>, version: Version, params: Vec<u8>) -> Box<dyn Session>;
 
-    /// The same with a client that may be answered in another version, where `choose` wants that and the handshake can be
-    /// made so. One that resumes a session never is: what was given in one version is good for no other (RFC 9369 §5).
+    /// The same with a client that may be answered in another version, where `choose` wants that and the
+    /// handshake can be made so. One that resumes a session never is: what was given in one version is good
+    /// for no other (RFC 9369 §5).
     fn start_choosing(
         self: Arc<Self>,
         version: Version,
@@ -206,8 +209,8 @@ pub trait ServerCrypto: Crypto {
     }
 }
 
-/// Is told the transport parameters in a client's hello, and says in which version the handshake goes on and what is
-/// announced there; `None`: in the one in which it began, with what is announced there.
+/// Is told the transport parameters in a client's hello, and says in which version the handshake goes on and
+/// what is announced there; `None`: in the one in which it began, with what is announced there.
 pub type ChooseVersion = Box<dyn FnOnce(&[u8]) -> Option<(Version, Vec<u8>)> + Send>;
 
 /// The endpoint's own secrets, which outlive connections.
@@ -221,8 +224,8 @@ pub trait EndpointCrypto: Send + Sync {
     /// Opens what [`seal_token`](Self::seal_token) made, or `None`.
     fn open_token(&self, token: &[u8]) -> Option<Vec<u8>>;
 
-    /// When the endpoint began, by a clock that goes on where another endpoint opens its tokens: they are dated by it. Zero,
-    /// where nobody else opens them.
+    /// When the endpoint began, by a clock that goes on where another endpoint opens its tokens: they are
+    /// dated by it. Zero, where nobody else opens them.
     fn began(&self) -> Duration {
         Duration::ZERO
     }

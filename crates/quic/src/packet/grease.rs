@@ -1,4 +1,5 @@
-/// The fixed bit of the packets to come (RFC 9287 §3.1), for a peer that takes it as it comes: 64 of them from one draw.
+/// The fixed bit of the packets to come (RFC 9287 §3.1), for a peer that takes it as it comes: 64 of them
+/// from one draw.
 #[derive(Debug, Default)]
 pub(crate) struct Grease {
     /// None: the bit is always 1, since the peer has not said that it may be anything else.

@@ -1,5 +1,5 @@
-//! What all who fill packets share: how one is made, the writer of its payload, the tokens that say what that held, and the words
-//! by which each says what it wants.
+//! What all who fill packets share: how one is made, the writer of its payload, the tokens that say what that
+//! held, and the words by which each says what it wants.
 //!
 //! It is a leaf: it names no other module of this crate.
 
@@ -21,9 +21,10 @@ pub(crate) use writer::{Packed, StreamFrame, Writer};
 /// many bytes (RFC 9000 §14.1).
 pub(crate) const MIN_INITIAL: usize = 1200;
 
-/// More than a short header and a tag take of a datagram: 1 + 20 + 4 and 16 bytes. Every full packet has the rest.
+/// More than a short header and a tag take of a datagram: 1 + 20 + 4 and 16 bytes. Every full packet has the
+/// rest.
 pub(crate) const MAX_OVERHEAD: usize = 48;
 
-/// What the header of a 0-RTT packet has at most that a short one has not: version, two lengths of ids, an id of 20 bytes
-/// and the length of the packet.
+/// What the header of a 0-RTT packet has at most that a short one has not: version, two lengths of ids, an id
+/// of 20 bytes and the length of the packet.
 pub(crate) const LONGER_HEADER: usize = 4 + 2 + 20 + 2;

@@ -3,8 +3,9 @@ use quickset_wire::{self as wire, Space};
 
 use super::{Token, Writer};
 
-/// A packet that is being made in its place. All that leaves is made by this: [`begin`](Self::begin) writes the header, a
-/// [`writer`](Self::writer) the frames, and [`finish`](Self::finish) the padding and the length.
+/// A packet that is being made in its place. All that leaves is made by this: [`begin`](Self::begin) writes
+/// the header, a [`writer`](Self::writer) the frames, and [`finish`](Self::finish) the padding and the
+/// length.
 #[derive(Debug)]
 pub(crate) struct Outgoing<'b> {
     buffer: &'b mut [u8],
@@ -55,8 +56,8 @@ pub(crate) struct Unsealed {
 }
 
 impl<'b> Outgoing<'b> {
-    /// Writes the header at the start of `buffer`, which the packet may fill, its tag of `tag_len` bytes included. What is in it is
-    /// recorded behind `tokens`.
+    /// Writes the header at the start of `buffer`, which the packet may fill, its tag of `tag_len` bytes
+    /// included. What is in it is recorded behind `tokens`.
     #[inline]
     pub(crate) fn begin(
         buffer: &'b mut [u8],
@@ -112,7 +113,8 @@ impl<'b> Outgoing<'b> {
         self.payload_at + payload + self.tag_len
     }
 
-    /// RFC 9001 §5.4.2: the payload has so many bytes at least, since with its number it makes up for the sample's offset.
+    /// RFC 9001 §5.4.2: the payload has so many bytes at least, since with its number it makes up for the
+    /// sample's offset.
     pub(crate) fn least(&self) -> usize {
         4_usize.saturating_sub(self.at.number_len)
     }

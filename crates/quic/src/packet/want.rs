@@ -29,13 +29,13 @@ pub(crate) enum Phase {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View {
     pub(crate) now: Time,
-    /// Bytes of frames that fit where the next ones go if nothing else is there: into a packet, or into a source
-    /// symbol, which may hold less. Nobody waits for more than this.
+    /// Bytes of frames that fit where the next ones go if nothing else is there: into a packet, or into a
+    /// source symbol, which may hold less. Nobody waits for more than this.
     pub(crate) room: usize,
     /// Smoothed round-trip time.
     pub(crate) srtt: Duration,
-    /// What a packet takes to the peer at least, as far as is known: half the least round-trip time; nothing while
-    /// nothing is under way, since no sample would ever correct an estimate that keeps everything back.
+    /// What a packet takes to the peer at least, as far as is known: half the least round-trip time; nothing
+    /// while nothing is under way, since no sample would ever correct an estimate that keeps everything back.
     pub(crate) one_way: Duration,
     /// Bytes per second that leave, about, as of when somebody needed to know.
     pub(crate) rate: u64,

@@ -39,7 +39,8 @@ pub(crate) struct Symbol {
 enum Head {
     /// It is written, with its length at this place.
     At(usize),
-    /// It is left out if the symbol is one STREAM frame; if not, there are so many bytes for what comes behind it.
+    /// It is left out if the symbol is one STREAM frame; if not, there are so many bytes for what comes
+    /// behind it.
     Open { session: u32, sid: u64, limit: usize },
 }
 
@@ -92,9 +93,9 @@ impl<'a> Writer<'a> {
         self.number
     }
 
-    /// Begins a source symbol: the frames written until [`end_symbol`](Self::end_symbol) are its own, of at most
-    /// `limit` bytes. `None` when there is no room. One that may be `unmarked` has no header if it is a STREAM frame, and
-    /// then nothing but that.
+    /// Begins a source symbol: the frames written until [`end_symbol`](Self::end_symbol) are its own, of at
+    /// most `limit` bytes. `None` when there is no room. One that may be `unmarked` has no header if it is a
+    /// STREAM frame, and then nothing but that.
     #[inline]
     pub(crate) fn begin_symbol(
         &mut self,
@@ -175,7 +176,8 @@ impl<'a> Writer<'a> {
         self.shared = Some(frame);
     }
 
-    /// Whether the last frame is of a message or a datagram, which are as long as their application made them.
+    /// Whether the last frame is of a message or a datagram, which are as long as their application made
+    /// them.
     pub(crate) fn ends_in_message(&self) -> bool {
         matches!(self.tokens.last(), Some(Token::Fenced { .. } | Token::Datagram { .. }))
     }

@@ -5,7 +5,8 @@ use crate::cc::{Congestion, Pacer};
 use crate::protect::Losses;
 use crate::recovery::Rtt;
 
-/// The candidate paths, beside the one in use: where the peer was seen, where we would like to go, and where we come from.
+/// The candidate paths, beside the one in use: where the peer was seen, where we would like to go, and where
+/// we come from.
 ///
 /// At most [`MAX_CANDIDATES`], each for a few probe timeouts.
 #[derive(Debug)]
@@ -51,8 +52,9 @@ pub(crate) struct Candidate {
     pub(crate) until: Time,
 }
 
-/// An id for a peer that could not be reached where it was seen. Were it retired, and another one used where the peer is
-/// seen next, we would run out of them as long as nothing that we send arrives, the word of what we retired included.
+/// An id for a peer that could not be reached where it was seen. Were it retired, and another one used where
+/// the peer is seen next, we would run out of them as long as nothing that we send arrives, the word of what
+/// we retired included.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kept {
     /// The number of our id that the peer used there.
@@ -156,7 +158,8 @@ impl Candidates {
         self.others.remove(at)
     }
 
-    /// The id that goes with packets to our id number `to`, where the peer moved without taking another itself (RFC 9000 §9.5).
+    /// The id that goes with packets to our id number `to`, where the peer moved without taking another
+    /// itself (RFC 9000 §9.5).
     pub(crate) fn paired(&self, to: u64) -> Option<u64> {
         let kept = self.kept.filter(|kept| kept.peer_uses == to).map(|kept| kept.cid);
         kept.or_else(|| self.others.iter().find(|candidate| candidate.peer_uses == Some(to))?.cid)
@@ -210,7 +213,8 @@ impl Candidates {
         self.due == Time::MAX
     }
 
-    /// The peer retired our id of this number. Where it used that it goes on with another; which one it has not shown.
+    /// The peer retired our id of this number. Where it used that it goes on with another; which one it has
+    /// not shown.
     pub(crate) fn on_retired(&mut self, sequence: u64) {
         let others = self.others.iter_mut().map(|candidate| &mut candidate.peer_uses);
         for peer_uses in others.chain([&mut self.peer_uses]) {
@@ -218,8 +222,8 @@ impl Candidates {
         }
     }
 
-    /// Works out when to look again; `in_use` is when the path in use wants it, which is not `settled` as long as it
-    /// may have to be left again.
+    /// Works out when to look again; `in_use` is when the path in use wants it, which is not `settled` as
+    /// long as it may have to be left again.
     pub(crate) fn rest(&mut self, in_use: Option<Time>, settled: bool) {
         let of = |candidate: &Candidate| {
             let until = (candidate.role != Role::Fallback || settled).then_some(candidate.until);

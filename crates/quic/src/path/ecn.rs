@@ -5,9 +5,9 @@ use crate::stats::EcnState;
 
 /// Validates ECN on one path, and says what is marked (RFC 9000 §13.4.2, §A.4).
 ///
-/// A path that drops what is marked costs one flight: after a probe timeout nothing is marked until an acknowledgement of
-/// a marked packet comes. One that begins to do so later, or changes under us, shows by two timeouts in a row; the
-/// test is then made once more when something arrives.
+/// A path that drops what is marked costs one flight: after a probe timeout nothing is marked until an
+/// acknowledgement of a marked packet comes. One that begins to do so later, or changes under us, shows by
+/// two timeouts in a row; the test is then made once more when something arrives.
 #[derive(Debug)]
 pub(crate) struct Marking {
     state: EcnState,

@@ -1,14 +1,15 @@
 //! The network paths: who is at the other end, what it may be sent, and the congestion state.
 //!
-//! *In:* received bytes, PATH_CHALLENGE and PATH_RESPONSE, congestion feedback. *Out:* the amplification budget,
-//! challenges and answers, window and pacing. One path is in use, [`Path`]; beside it [`Candidates`] has those that are
-//! being validated and the one to go back to. Who moves when is for [`conn`](crate::conn) to say.
+//! *In:* received bytes, PATH_CHALLENGE and PATH_RESPONSE, congestion feedback. *Out:* the amplification
+//! budget, challenges and answers, window and pacing. One path is in use, [`Path`]; beside it [`Candidates`]
+//! has those that are being validated and the one to go back to. Who moves when is for [`conn`](crate::conn)
+//! to say.
 //!
-//! Invariants: to an address that has not answered at most three times the bytes it sent are sent (RFC 9000 §8.1,
-//! §9.3); paths, challenges and answers are bounded, whoever asks; a path begins with a congestion state of its own
-//! unless nothing but the port of the peer is another (§9.4); ECN marks are sent only as long as they are known to
-//! arrive, or may be (§13.4.2); no larger datagrams than a path is known or configured to take are sent on it, but
-//! those that find that out ([`Search`]).
+//! Invariants: to an address that has not answered at most three times the bytes it sent are sent
+//! (RFC 9000 §8.1, §9.3); paths, challenges and answers are bounded, whoever asks; a path begins with a
+//! congestion state of its own unless nothing but the port of the peer is another (§9.4); ECN marks are sent
+//! only as long as they are known to arrive, or may be (§13.4.2); no larger datagrams than a path is known or
+//! configured to take are sent on it, but those that find that out ([`Search`]).
 
 mod candidates;
 mod ecn;

@@ -2,10 +2,11 @@ use std::collections::VecDeque;
 
 use quickset_base::{Duration, Time};
 
-/// Challenges both ways on one path: the peer's, which are answered, few of them (RFC 9000 §21.9), and our own (RFC 9000 §8.2).
+/// Challenges both ways on one path: the peer's, which are answered, few of them (RFC 9000 §21.9), and our
+/// own (RFC 9000 §8.2).
 ///
-/// Of a flood of challenges a few are answered in each round trip and the rest forgotten: the peer repeats what it
-/// wants to know. Our own challenges are repeated with doubled waits, each with data of its own.
+/// Of a flood of challenges a few are answered in each round trip and the rest forgotten: the peer repeats
+/// what it wants to know. Our own challenges are repeated with doubled waits, each with data of its own.
 #[derive(Debug, Default)]
 pub(crate) struct Probe {
     answers: VecDeque<[u8; 8]>,
@@ -65,8 +66,8 @@ impl Probe {
         self.answers.pop_front();
     }
 
-    /// A datagram with answers left: the next one has to wait. Each of them has 1200 bytes, outside of congestion
-    /// control, whatever the challenge had.
+    /// A datagram with answers left: the next one has to wait. Each of them has 1200 bytes, outside of
+    /// congestion control, whatever the challenge had.
     pub(crate) fn on_answered(&mut self, now: Time, srtt: Duration) {
         self.answer_at = now + (srtt / ANSWERS_PER_TRIP).max(MIN_GAP);
     }

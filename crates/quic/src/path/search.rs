@@ -30,14 +30,16 @@ impl Default for MtuDiscovery {
     }
 }
 
-/// The search for the largest UDP payload that a path carries (RFC 8899, RFC 9000 §14.3), and the watch over it.
+/// The search for the largest UDP payload that a path carries (RFC 8899, RFC 9000 §14.3), and the watch over
+/// it.
 ///
-/// A round tries the largest size first, which is the answer on most paths, then halves what is left. A size is given
-/// up when [`MAX_PROBES`] datagrams of it were lost, of which loss detection is the only judge: when nothing else is
-/// under way that could show it, a PING is. All of this happens outside of congestion control, one datagram at a time.
+/// A round tries the largest size first, which is the answer on most paths, then halves what is left. A size
+/// is given up when [`MAX_PROBES`] datagrams of it were lost, of which loss detection is the only judge: when
+/// nothing else is under way that could show it, a PING is. All of this happens outside of congestion
+/// control, one datagram at a time.
 ///
-/// Datagrams that grew too large for the path show in that whatever is as large is lost, round trip after round trip,
-/// while something smaller gets through. A path that carries nothing at all is no matter of size.
+/// Datagrams that grew too large for the path show in that whatever is as large is lost, round trip after
+/// round trip, while something smaller gets through. A path that carries nothing at all is no matter of size.
 #[derive(Debug)]
 pub(crate) struct Search {
     config: MtuDiscovery,
@@ -155,7 +157,8 @@ impl Search {
         mtu
     }
 
-    /// A datagram of `size` bytes was lost. After `pause` the next one may leave: congestion should not have them all.
+    /// A datagram of `size` bytes was lost. After `pause` the next one may leave: congestion should not have
+    /// them all.
     pub(crate) fn on_lost(&mut self, size: usize, now: Time, (mtu, pause): (usize, Duration)) {
         if size != self.size || !matches!(self.turn, Turn::Wait(_)) {
             return;
@@ -192,7 +195,8 @@ impl Search {
         }
     }
 
-    /// Packets were lost or acknowledged. True when everything says that the path takes no more packets of `mtu` bytes.
+    /// Packets were lost or acknowledged. True when everything says that the path takes no more packets of
+    /// `mtu` bytes.
     pub(crate) fn doubts(&mut self, now: Time, mtu: usize, (acked, lost): (&[Packet], &[Packet])) -> bool {
         let lowest = self.lowest() as u64;
         let doubt = &mut self.doubt;

@@ -1,23 +1,26 @@
 //! What is believed of the losses of a path: how often runs of losses begin, and how long they are.
 //!
-//! The model: whether a packet is lost is Gilbert's chain. After one that arrived a run of losses begins with probability p,
-//! after one that was lost it ends with probability r. The p of a path stays as it is for ten minutes and a million packets
-//! on average, whichever comes first; then it is drawn anew, from [`PRIOR`]. So p is hidden behind a chain of its own, of
-//! which the forward filter (Rabiner, Proc. IEEE 77, 1989, §III.A) gives the exact distribution after each packet, over a
-//! grid of rates in which each is √2 of the one below. Of r the mean of a few dozen runs is kept.
+//! The model: whether a packet is lost is Gilbert's chain. After one that arrived a run of losses begins with
+//! probability p, after one that was lost it ends with probability r. The p of a path stays as it is for ten
+//! minutes and a million packets on average, whichever comes first; then it is drawn anew, from [`PRIOR`]. So
+//! p is hidden behind a chain of its own, of which the forward filter (Rabiner, Proc. IEEE 77, 1989, §III.A)
+//! gives the exact distribution after each packet, over a grid of rates in which each is √2 of the one below.
+//! Of r the mean of a few dozen runs is kept.
 //!
-//! Nothing else is needed for what one wants of it. Two losses close together are believed at once, since the way there over
-//! a new p is short beside what they would be under the old one. A rate of one in a thousand is remembered through a
-//! thousand packets without loss, at five packets a second or at 50,000, because these do not contradict it. And without any
-//! loss the distribution moves down as fast as so many packets allow: n packets leave little above 3/n.
+//! Nothing else is needed for what one wants of it. Two losses close together are believed at once, since the
+//! way there over a new p is short beside what they would be under the old one. A rate of one in a thousand
+//! is remembered through a thousand packets without loss, at five packets a second or at 50,000, because
+//! these do not contradict it. And without any loss the distribution moves down as fast as so many packets
+//! allow: n packets leave little above 3/n.
 //!
-//! What the prior costs: of a path of which nothing is known 0.2 % of loss are assumed ([`PRIOR`] has that mean), and updates
-//! of a hundred packets have a repair symbol or two each until a few thousand packets have shown that nothing is lost.
+//! What the prior costs: of a path of which nothing is known 0.2 % of loss are assumed ([`PRIOR`] has that
+//! mean), and updates of a hundred packets have a repair symbol or two each until a few thousand packets have
+//! shown that nothing is lost.
 
 use quickset_base::Duration;
 
-/// What is believed of the losses of a path: a distribution, not a number. Repair for few packets has to bear what may be,
-/// where a mean would say too little, and none is needed for what can no more be.
+/// What is believed of the losses of a path: a distribution, not a number. Repair for few packets has to bear
+/// what may be, where a mean would say too little, and none is needed for what can no more be.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Belief {
     /// Of each rate of the grid; they sum to 1.
@@ -39,7 +42,8 @@ impl Belief {
         Self { weights: PRIOR, bursts: Bursts::default() }
     }
 
-    /// Of a path of which p and r are known, for those who test policies: `to_bad` between the rates of the grid is that mean.
+    /// Of a path of which p and r are known, for those who test policies: `to_bad` between the rates of the
+    /// grid is that mean.
     pub fn known(to_bad: f64, to_good: f64) -> Self {
         let mut weights = [0.0; RATES];
         let to_bad = to_bad.clamp(RATE[RATES - 1], RATE[0]);
@@ -137,8 +141,8 @@ impl Bursts {
     }
 }
 
-/// Share of packets that a chain loses. A recovery as likely as in independent loss, or more, is taken for that: losses that shun
-/// each other are a matter of few samples.
+/// Share of packets that a chain loses. A recovery as likely as in independent loss, or more, is taken for
+/// that: losses that shun each other are a matter of few samples.
 pub(super) fn share_lost(to_bad: f64, to_good: f64) -> f64 {
     if to_good >= 1.0 - to_bad { to_bad } else { to_bad / (to_bad + to_good) }
 }
@@ -155,7 +159,8 @@ fn power(mut x: f64, mut n: u64) -> f64 {
     product
 }
 
-/// The grid: one in two, each √2 of the one below down to one in 32,768, and one in 16 million, which is none.
+/// The grid: one in two, each √2 of the one below down to one in 32,768, and one in 16 million, which is
+/// none.
 const RATE: [f64; RATES] = {
     let mut rates = [0.5; RATES];
     let mut at = 1;
@@ -168,8 +173,8 @@ const RATE: [f64; RATES] = {
 };
 const RATES: usize = 30;
 
-/// What is assumed of any path: that it loses nothing as likely as not; and if it does, each order of magnitude is as likely
-/// up to half a percent, and above in inverse proportion. The mean is 0.2 %.
+/// What is assumed of any path: that it loses nothing as likely as not; and if it does, each order of
+/// magnitude is as likely up to half a percent, and above in inverse proportion. The mean is 0.2 %.
 const PRIOR: [f64; RATES] = {
     let (mut prior, mut sum) = ([0.5; RATES], 0.0);
     let mut at = 0;
@@ -186,8 +191,8 @@ const PRIOR: [f64; RATES] = {
     prior
 };
 
-/// For so long p stays as it is, on average: minutes in which a path that loses a packet in a thousand shows it at five
-/// packets a second.
+/// For so long p stays as it is, on average: minutes in which a path that loses a packet in a thousand shows
+/// it at five packets a second.
 const LIFETIME: Duration = Duration::from_secs(600);
 /// And for so many packets: the first losses of a path that was good for that many are not taken for chance.
 const LIFETIME_PACKETS: f64 = 1_000_000.0;
@@ -197,8 +202,8 @@ const LEAST: f64 = 1e-200;
 /// What so little of all packets is worth.
 const NEGLIGIBLE: f64 = 1e-9;
 
-/// Weight of the guess that losses do not follow one another: under independent loss it is right, and a single burst of
-/// eight outweighs it.
+/// Weight of the guess that losses do not follow one another: under independent loss it is right, and a
+/// single burst of eight outweighs it.
 const PRIOR_LOSSES: f64 = 2.0;
 /// Runs of losses that are remembered at most.
 const MAX_BURSTS: u64 = 64;

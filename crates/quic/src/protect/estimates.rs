@@ -6,7 +6,8 @@ use quickset_base::{Duration, Time};
 
 use super::belief::Belief;
 
-/// What connections believe of the losses on the way to a peer, for those to come. It ages as it does within a connection.
+/// What connections believe of the losses on the way to a peer, for those to come. It ages as it does within
+/// a connection.
 ///
 /// Addresses of at most 1024 peers, for an hour each. All connections that share one are driven by one clock.
 #[derive(Debug, Default)]
@@ -27,8 +28,8 @@ impl Estimates {
         Self::default()
     }
 
-    /// What is believed of a path to `peer` after so many packets, those of connections before included. Less than was known
-    /// leaves that there.
+    /// What is believed of a path to `peer` after so many packets, those of connections before included. Less
+    /// than was known leaves that there.
     pub(crate) fn put(&self, peer: IpAddr, (belief, events): (&Belief, u64), now: Time) {
         let mut peers = self.lock();
         if peers.get(&peer).is_some_and(|known| events < known.events.min(ENOUGH)) {
@@ -89,7 +90,8 @@ mod tests {
         known.put(peer(1), (&two, 500), begin);
         assert_eq!(known.get(peer(1), begin), Some((two, 500)));
         assert_eq!(known.get(peer(2), begin), None);
-        // As the same belief does within a connection: half of it stands for the path of before after ten minutes.
+        // As the same belief does within a connection: half of it stands for the path of before after ten
+        // minutes.
         let aged = rate(&known, 1, begin + Duration::from_secs(600)).unwrap();
         let prior = Belief::new().rate();
         assert!((aged - f64::midpoint(two.rate(), prior)).abs() < 1e-9, "{aged}");

@@ -1,14 +1,15 @@
-//! Forward erasure correction: runs of frames become source symbols, what is lost of them is recovered from repair.
+//! Forward erasure correction: runs of frames become source symbols, what is lost of them is recovered from
+//! repair.
 //!
-//! *In:* frames that go out, as the bytes of a symbol; SOURCE_SYMBOL, REPAIR, SYMBOL_ACK and FEC_WINDOW; what became
-//! of packets. *Out:* repair symbols; recovered symbols, whose frames `rx::dispatch` takes like received ones; tokens
-//! that are acknowledged or lost at last.
+//! *In:* frames that go out, as the bytes of a symbol; SOURCE_SYMBOL, REPAIR, SYMBOL_ACK and FEC_WINDOW; what
+//! became of packets. *Out:* repair symbols; recovered symbols, whose frames `rx::dispatch` takes like
+//! received ones; tokens that are acknowledged or lost at last.
 //!
-//! Two halves that share nothing: [`send`] has channels, policies and lanes, [`receive`] has decoders. What each is
-//! told of the path comes from [`monitor`]; when what is repaired is the affair of a [`policy`].
+//! Two halves that share nothing: [`send`] has channels, policies and lanes, [`receive`] has decoders. What
+//! each is told of the path comes from [`monitor`]; when what is repaired is the affair of a [`policy`].
 //!
-//! Invariants: congestion control, RTT and probe timeouts see every loss, recovered or not; nothing of the extension
-//! is sent to a peer that did not offer it; each token that was held leaves once.
+//! Invariants: congestion control, RTT and probe timeouts see every loss, recovered or not; nothing of the
+//! extension is sent to a peer that did not offer it; each token that was held leaves once.
 //!
 //! Sources: `spec/fec.md` (FEC-n); FlEC (Michel et al., ToN 2022).
 
@@ -111,7 +112,8 @@ pub(crate) struct Due {
     pub(crate) turn: Key,
 }
 
-/// A symbol that was not copied: its lane may be told of those like it, each the next frame of the same piece, together.
+/// A symbol that was not copied: its lane may be told of those like it, each the next frame of the same
+/// piece, together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Alike {
     pub(crate) lane: usize,
@@ -134,7 +136,8 @@ impl Default for Losses {
 }
 
 impl Protect {
-    /// A packet has room for a hundred SYMBOL_ACKs that name whole windows; an honest one names what was lost of a few.
+    /// A packet has room for a hundred SYMBOL_ACKs that name whole windows; an honest one names what was lost
+    /// of a few.
     pub(crate) const HEEDED: usize = 1 << 16;
 
     /// Of these settings, with what is remembered of the peer.
@@ -187,8 +190,8 @@ impl Protect {
         decoding.map_or(0, |fec| fec.unmarked.min(MAX_UNMARKED))
     }
 
-    /// Takes the peer's offer, if both made one (FEC-1): without, nothing is protected (FEC-63), and nothing is taken
-    /// (FEC-8).
+    /// Takes the peer's offer, if both made one (FEC-1): without, nothing is protected (FEC-63), and nothing
+    /// is taken (FEC-8).
     pub(crate) fn set_peer(&mut self, offer: Option<FecDecoder>, unmarked: u64) {
         let (Some(offer), Some(receive)) = (offer, &mut self.receive) else {
             self.receive = None;
@@ -204,7 +207,8 @@ impl Protect {
         });
     }
 
-    /// The path to `peer` is another road, of whose losses as much is known. Returns what was known of the one before.
+    /// The path to `peer` is another road, of whose losses as much is known. Returns what was known of the
+    /// one before.
     pub(crate) fn exchange_losses(&mut self, losses: Losses, peer: IpAddr, now: Time) -> Losses {
         self.told = now;
         if let Some((_, at)) = &mut self.shared {
@@ -259,8 +263,8 @@ impl Protect {
     }
 }
 
-/// Symbols of a session that may be kept for decoding. The numbers of a window cost a few bytes each as soon as the largest
-/// is known, which the peer says.
+/// Symbols of a session that may be kept for decoding. The numbers of a window cost a few bytes each as soon
+/// as the largest is known, which the peer says.
 pub(crate) const MAX_WINDOW: u64 = 1 << 20;
 
 /// A connection's measurements are good for others long before it ends.

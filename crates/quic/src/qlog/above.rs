@@ -10,8 +10,8 @@ impl Connection {
         self.qlog.is_on()
     }
 
-    /// Writes an event of the application's protocol into the trace, if there is one. `name` is `category:event`; who writes
-    /// it sees to it that `data` holds no secrets and is of bounded size.
+    /// Writes an event of the application's protocol into the trace, if there is one. `name` is
+    /// `category:event`; who writes it sees to it that `data` holds no secrets and is of bounded size.
     pub fn trace(&mut self, now: Time, name: &'static str, data: &impl Serialize) {
         if let Some(log) = self.qlog.log() {
             log.named(now, name, data);

@@ -3,8 +3,8 @@ use quickset_wire::StreamId;
 use quickset_wire::frame::{Frame, SymbolAck};
 use serde::Serialize;
 
-/// A frame of `spec/fenced-streams.md`, `spec/fec.md` or draft-ietf-quic-ack-frequency: unknown to viewers, which
-/// show its fields as they are.
+/// A frame of `spec/fenced-streams.md`, `spec/fec.md` or draft-ietf-quic-ack-frequency: unknown to viewers,
+/// which show its fields as they are.
 #[derive(Serialize)]
 pub(super) struct Extension {
     frame_type: &'static str,

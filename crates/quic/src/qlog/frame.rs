@@ -14,8 +14,8 @@ pub(super) enum Logged {
     Extension(Extension),
 }
 
-/// Puts the frames of `payload` into `out`, as far as they can be read and up to [`MAX_FRAMES`]. Returns how many
-/// more there are.
+/// Puts the frames of `payload` into `out`, as far as they can be read and up to [`MAX_FRAMES`]. Returns how
+/// many more there are.
 pub(super) fn collect(payload: &[u8], ack_delay_exponent: u8, out: &mut Vec<Logged>) -> u64 {
     out.clear();
     let mut omitted = 0;
@@ -177,7 +177,8 @@ fn narrow(n: u64) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 
-/// Frames of a packet that are told: a packet of one-byte frames is not to become a record a hundred times its size.
+/// Frames of a packet that are told: a packet of one-byte frames is not to become a record a hundred times
+/// its size.
 const MAX_FRAMES: usize = 64;
 /// Ranges of an acknowledgement that are told, the newest.
 const MAX_RANGES: usize = 128;

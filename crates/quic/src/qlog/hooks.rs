@@ -33,7 +33,8 @@ pub(crate) enum Why {
     Unearned,
 }
 
-/// The data of packet_sent and packet_received. The crate `qlog` has no place in it for frames that it does not know.
+/// The data of packet_sent and packet_received. The crate `qlog` has no place in it for frames that it does
+/// not know.
 #[derive(Serialize)]
 struct Packet<'a> {
     header: PacketHeader,

@@ -37,8 +37,8 @@ pub(super) struct Log {
     pub(super) ecn: EcnState,
 }
 
-/// An event of the standard. Times are in milliseconds, as a double: after 16 s a float would not tell microseconds
-/// apart.
+/// An event of the standard. Times are in milliseconds, as a double: after 16 s a float would not tell
+/// microseconds apart.
 #[derive(Serialize)]
 struct Record<'a> {
     time: f64,

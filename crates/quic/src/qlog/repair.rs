@@ -1,5 +1,5 @@
-//! What forward erasure correction does. The standard has no events for it, so they are our own, in the namespace
-//! `quickset`, which viewers pass over or list as they are.
+//! What forward erasure correction does. The standard has no events for it, so they are our own, in the
+//! namespace `quickset`, which viewers pass over or list as they are.
 
 use quickset_base::{Duration, Time};
 use serde::Serialize;

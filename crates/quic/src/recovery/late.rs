@@ -78,7 +78,8 @@ impl super::Recovery {
         self.spurious
     }
 
-    /// A packet with so many behind it that are acknowledged is lost (RFC 9002 §6.1.1): more where some came late.
+    /// A packet with so many behind it that are acknowledged is lost (RFC 9002 §6.1.1): more where some came
+    /// late.
     pub(crate) fn packet_threshold(&self) -> u64 {
         self.packet_threshold
     }

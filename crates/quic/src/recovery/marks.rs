@@ -1,7 +1,7 @@
 use quickset_wire::frame::EcnCounts;
 
-/// The ECN marks of one packet number space: how many packets left with one, and how many the peer has counted
-/// (RFC 9000 §13.4.2.1, RFC 9002 §8.3).
+/// The ECN marks of one packet number space: how many packets left with one, and how many the peer has
+/// counted (RFC 9000 §13.4.2.1, RFC 9002 §8.3).
 #[derive(Debug, Default)]
 pub(crate) struct Marks {
     sent: u64,
@@ -33,8 +33,9 @@ impl Marks {
         self.sent
     }
 
-    /// An acknowledgement that names a larger number than any before came with these counts, and `news.acked` marked
-    /// packets are newly acknowledged. (One that was overtaken has older counts, and nothing is learnt from it.)
+    /// An acknowledgement that names a larger number than any before came with these counts, and `news.acked`
+    /// marked packets are newly acknowledged. (One that was overtaken has older counts, and nothing is learnt
+    /// from it.)
     pub(crate) fn on_ack(&mut self, counts: Option<EcnCounts>, news: &mut Marked) {
         let Some(new) = counts else {
             news.wrong |= news.acked > 0;
@@ -69,8 +70,8 @@ mod tests {
         EcnCounts { ect0, ect1, ce }
     }
 
-    /// Ten marked packets; acknowledgements of so many of them with these counts. Returns the marks, and where the counts
-    /// first were wrong.
+    /// Ten marked packets; acknowledgements of so many of them with these counts. Returns the marks, and
+    /// where the counts first were wrong.
     fn run(acks: &[(u64, Option<EcnCounts>)]) -> (u64, Option<usize>) {
         let mut marks = Marks::default();
         (0..10).for_each(|_| marks.on_sent());

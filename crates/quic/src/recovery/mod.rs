@@ -4,8 +4,9 @@
 //! [merged](crate::ack::Merged); timers. *Out:* [`Settled`]: tokens acknowledged or lost, for `conn` to hand
 //! back to the rooms, and the packets that congestion control hears of. No stream is ever named here.
 //!
-//! Invariants: each token leaves exactly once, acknowledged or lost, until its space is discarded; the bytes in flight are
-//! those of outstanding packets; work per acknowledgement is in proportion to what it newly settles, never to the window.
+//! Invariants: each token leaves exactly once, acknowledged or lost, until its space is discarded; the bytes
+//! in flight are those of outstanding packets; work per acknowledgement is in proportion to what it newly
+//! settles, never to the window.
 
 mod late;
 mod marks;
@@ -203,8 +204,9 @@ impl Recovery {
         self.max_ack_delay
     }
 
-    /// Takes out the tokens of a symbol, named by session and SID, in packet `number` of the application's space, which is in flight: the
-    /// peer has what they stand for. The packet stays, and is acknowledged or lost in time.
+    /// Takes out the tokens of a symbol, named by session and SID, in packet `number` of the application's
+    /// space, which is in flight: the peer has what they stand for. The packet stays, and is acknowledged or
+    /// lost in time.
     pub(crate) fn take_symbol(&mut self, number: u64, symbol: (u32, u64), tokens: &mut Vec<Token>) {
         self.spaces[Space::Data.index()].sent.take_symbol(number, symbol, tokens);
     }
@@ -237,8 +239,9 @@ impl Recovery {
         self.rtt.pto() + if space == Space::Data { self.max_ack_delay } else { Duration::ZERO }
     }
 
-    /// A packet left with the frames of `tokens`, which are taken over (RFC 9002 §A.5, §B.4). Its number is at least
-    /// [`next_number`](Self::next_number); numbers left out on purpose (RFC 9000 §21.4) must not be acknowledged.
+    /// A packet left with the frames of `tokens`, which are taken over (RFC 9002 §A.5, §B.4). Its number is
+    /// at least [`next_number`](Self::next_number); numbers left out on purpose (RFC 9000 §21.4) must not be
+    /// acknowledged.
     #[inline]
     pub(crate) fn on_sent(&mut self, space: Space, packet: SentPacket, tokens: &mut Vec<Token>) {
         let numbers = &mut self.spaces[space.index()];
@@ -256,8 +259,8 @@ impl Recovery {
         }
     }
 
-    /// A 1-RTT packet left on a path that is not in use, or outside of congestion control. It is acknowledged or lost
-    /// like any, and counts for nothing: it has timers of its own.
+    /// A 1-RTT packet left on a path that is not in use, or outside of congestion control. It is acknowledged
+    /// or lost like any, and counts for nothing: it has timers of its own.
     pub(crate) fn on_sent_elsewhere(&mut self, number: u64, now: Time, bytes: u16, tokens: &mut Vec<Token>) {
         let state = cc::PacketState::default();
         let packet =
@@ -266,9 +269,9 @@ impl Recovery {
         self.spaces[Space::Data.index()].sent.sent_elsewhere();
     }
 
-    /// Path `path` is in use from here on. Packets of others are not in flight any more, give no sample of the
-    /// round-trip time and are no sign of congestion (RFC 9000 §9.4). With `rtt` what was known of round trips is
-    /// exchanged, and returned.
+    /// Path `path` is in use from here on. Packets of others are not in flight any more, give no sample of
+    /// the round-trip time and are no sign of congestion (RFC 9000 §9.4). With `rtt` what was known of round
+    /// trips is exchanged, and returned.
     pub(crate) fn change_path(&mut self, path: u8, rtt: Option<Rtt>, now: Time) -> Rtt {
         self.in_flight = self.spaces.iter_mut().map(|numbers| numbers.sent.change_path(path)).sum();
         let before = self.rtt;
@@ -386,14 +389,14 @@ impl Recovery {
         self.in_flight -= Space::ALL.map(|space| self.forget(space, None)).iter().sum::<u64>();
     }
 
-    /// Every packet of `space` is lost for a reason that is not congestion: 0-RTT that was rejected (RFC 9001 §4.6.2), or
-    /// came before a Retry (RFC 9000 §17.2.5.3).
+    /// Every packet of `space` is lost for a reason that is not congestion: 0-RTT that was rejected
+    /// (RFC 9001 §4.6.2), or came before a Retry (RFC 9000 §17.2.5.3).
     pub(crate) fn void(&mut self, space: Space, lost: &mut Vec<Token>) {
         self.in_flight -= self.forget(space, Some(lost));
     }
 
-    /// Retry, or another version: the Initial packets are void, and their frames begin anew by themselves; numbers go on
-    /// (RFC 9000 §17.2.5.3, RFC 9002 §6.3). What that answer took is a better guess than none.
+    /// Retry, or another version: the Initial packets are void, and their frames begin anew by themselves;
+    /// numbers go on (RFC 9000 §17.2.5.3, RFC 9002 §6.3). What that answer took is a better guess than none.
     pub(crate) fn restart(&mut self, now: Time) {
         let sent = &self.spaces[Space::Initial.index()].sent;
         if let Place::Outstanding(first) = sent.place(sent.base()) {

@@ -2,11 +2,11 @@ use quickset_base::{Duration, Time};
 
 /// Samples of the round-trip time that say how long an outage was, and not how long the path is.
 ///
-/// What waited somewhere until the path was back, and came through then, is acknowledged after as long a time. RFC 9002 §5
-/// takes a sample of it like any other, and for long nothing has its right length: the next probe timeout comes after
-/// minutes, and what is paced by the mean of the samples crawls. So no sample is taken of packets that left before a long
-/// silence was over, unless they went no slower than the probe timeout expects. If the path has in truth become so long,
-/// what is sent next is as late, and is believed.
+/// What waited somewhere until the path was back, and came through then, is acknowledged after as long a
+/// time. RFC 9002 §5 takes a sample of it like any other, and for long nothing has its right length: the next
+/// probe timeout comes after minutes, and what is paced by the mean of the samples crawls. So no sample is
+/// taken of packets that left before a long silence was over, unless they went no slower than the probe
+/// timeout expects. If the path has in truth become so long, what is sent next is as late, and is believed.
 #[derive(Debug, Default)]
 pub(super) struct Outage {
     /// What left before then may have waited in it.

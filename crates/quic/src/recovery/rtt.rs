@@ -113,11 +113,11 @@ const MAX_INITIAL: Duration = Duration::from_secs(60);
 
 /// What is assumed of round trips before there is a sample: `trip` is what others found.
 //
-// RFC 9002 §6.2.2 has 333 ms where nothing is known, so that the first probe leaves after a second, as TCP's first resend does.
-// A server keeps to that. For a client it is a departure: nobody else can notice that its first flight was lost, and the
-// application waits. Paths of more than 300 ms are few, and on them it costs a second hello. It is no sign of congestion
-// (§6.2), later probes wait twice as long each, and a server that does not know the address answers no more bytes for it than
-// thrice those (RFC 9000 §8.1).
+// RFC 9002 §6.2.2 has 333 ms where nothing is known, so that the first probe leaves after a second, as TCP's
+// first resend does. A server keeps to that. For a client it is a departure: nobody else can notice that its
+// first flight was lost, and the application waits. Paths of more than 300 ms are few, and on them it costs a
+// second hello. It is no sign of congestion (§6.2), later probes wait twice as long each, and a server that
+// does not know the address answers no more bytes for it than thrice those (RFC 9000 §8.1).
 pub(crate) fn assumed_rtt(side: Side, trip: Option<Duration>) -> Duration {
     let unknown = if side.is_client() { CLIENT_GUESS } else { UNKNOWN_RTT };
     trip.map_or(unknown, |trip| trip.clamp(LEAST_GUESS, UNKNOWN_RTT))

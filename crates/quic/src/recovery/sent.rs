@@ -21,12 +21,13 @@ pub(crate) struct Ring {
     token_base: u32,
     outstanding: usize,
     eliciting: usize,
-    // Numbers that were left out and have left the ring, the last few: who acknowledges each packet as it leaves
-    // would else never meet one in it. 0 stands for none, since the first packet is never left out.
+    // Numbers that were left out and have left the ring, the last few: who acknowledges each packet as it
+    // leaves would else never meet one in it. 0 stands for none, since the first packet is never left out.
     skipped: [u64; REMEMBERED],
     // The path in use: packets of others are settled like any, but count for no congestion control.
     path: u8,
-    // Bytes in flight on it, and on others. A peer may come by another with each packet, and what is under way is much.
+    // Bytes in flight on it, and on others. A peer may come by another with each packet, and what is under
+    // way is much.
     in_flight: u64,
     elsewhere: Vec<(u8, u64)>,
     #[cfg(test)]
@@ -182,7 +183,8 @@ impl Ring {
         self.in_flight += if sent.in_flight { u64::from(sent.bytes) } else { 0 };
     }
 
-    /// The packet that was added last left on a path that is not in use, and never will be as far as it is concerned.
+    /// The packet that was added last left on a path that is not in use, and never will be as far as it is
+    /// concerned.
     pub(crate) fn sent_elsewhere(&mut self) {
         if let Some(last) = self.packets.back_mut() {
             last.path = ELSEWHERE;
@@ -211,7 +213,8 @@ impl Ring {
         }
     }
 
-    /// Settles an outstanding packet and hands out its tokens, [`Token::Nothing`] in place of those that were taken.
+    /// Settles an outstanding packet and hands out its tokens, [`Token::Nothing`] in place of those that were
+    /// taken.
     pub(crate) fn settle(&mut self, number: u64, tokens: &mut Vec<Token>) -> Gone {
         let at = self.index(number);
         let below = at.checked_sub(1).map_or(0, |i| self.settled(i, |p| p.run_down));
@@ -278,8 +281,8 @@ impl Ring {
         self.token_base = keep_from;
     }
 
-    /// Takes the tokens of the oldest packet that elicits and still has any; the packet stays. False if
-    /// there is none. What is never sent again stays too: of a datagram it is not known yet whether it arrived.
+    /// Takes the tokens of the oldest packet that elicits and still has any; the packet stays. False if there
+    /// is none. What is never sent again stays too: of a datagram it is not known yet whether it arrived.
     pub(crate) fn take_oldest(&mut self, tokens: &mut Vec<Token>) -> bool {
         let has_more = |p: &Packet| {
             let start = p.tokens.wrapping_sub(self.token_base) as usize;
@@ -313,7 +316,8 @@ impl Ring {
         holds || is_datagram(at)
     }
 
-    /// Takes what a symbol, named by session and SID, in packet `number` held; its own token stays, and says that nothing is left.
+    /// Takes what a symbol, named by session and SID, in packet `number` held; its own token stays, and says
+    /// that nothing is left.
     pub(crate) fn take_symbol(&mut self, number: u64, symbol: (u32, u64), tokens: &mut Vec<Token>) {
         let at = number.checked_sub(self.base).and_then(|at| usize::try_from(at).ok());
         let Some(at) = at.filter(|at| self.packets.get(*at).is_some_and(|p| p.fate == Fate::Outstanding))
@@ -420,8 +424,8 @@ impl super::Recovery {
 /// The path of packets that are on none that counts: challenges and answers.
 const ELSEWHERE: u8 = u8::MAX;
 
-/// Numbers left out that are remembered behind the ring. They are a hundred apart and more, so that an acknowledgement of an
-/// older one comes late by hundreds of packets.
+/// Numbers left out that are remembered behind the ring. They are a hundred apart and more, so that an
+/// acknowledgement of an older one comes late by hundreds of packets.
 const REMEMBERED: usize = 4;
 
 const _: () = assert!(size_of::<Packet>() <= 88, "a packet in flight");

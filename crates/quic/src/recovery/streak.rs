@@ -31,7 +31,8 @@ impl Streak {
         }
     }
 
-    /// A packet of another space, sent then, was acknowledged: perhaps before it is known what was lost around it.
+    /// A packet of another space, sent then, was acknowledged: perhaps before it is known what was lost
+    /// around it.
     #[inline]
     pub(super) fn on_acked_elsewhere(&mut self, sent: Time) {
         self.elsewhere = self.elsewhere.max(Some(sent));

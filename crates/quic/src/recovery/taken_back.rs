@@ -13,8 +13,9 @@ pub(crate) struct TakenBack {
 }
 
 impl Recovery {
-    /// The last packets, from these numbers on by space, did not leave, but for those in the datagrams whose bits are set in
-    /// `left`: they were never in flight. Their tokens go back to their rooms as lost ones, and nobody else hears of it.
+    /// The last packets, from these numbers on by space, did not leave, but for those in the datagrams whose
+    /// bits are set in `left`: they were never in flight. Their tokens go back to their rooms as lost ones,
+    /// and nobody else hears of it.
     pub(crate) fn take_back(&mut self, first: &[u64; 3], left: u64, lost: &mut Vec<Token>) -> TakenBack {
         let mut back = TakenBack::default();
         // Which of several in a datagram belong together is not known. What is sent twice does no harm.

@@ -65,8 +65,8 @@ fn token(n: u64) -> Token {
     Token::MaxData { max: n }
 }
 
-/// Samples by hand, in milliseconds: (sample, delay believed) -> (smoothed, variation, minimum) in microseconds.
-/// RFC 9002 §5.2, §5.3.
+/// Samples by hand, in milliseconds: (sample, delay believed) -> (smoothed, variation, minimum) in
+/// microseconds. RFC 9002 §5.2, §5.3.
 #[test]
 fn rtt_follows_rfc_9002_section_5() {
     let mut rtt = Rtt::new(Duration::from_millis(333));
@@ -315,8 +315,8 @@ fn a_client_probes_until_the_handshake_is_confirmed() {
     assert_eq!(r.on_time(ms(1000), true, &mut out), Outcome::Probe(Space::Handshake));
     send(&mut r, Space::Handshake, 0, ms(1000), &[]);
     ack(&mut r, Space::Handshake, &[(0, 0)], ms(1060));
-    // The server has heard us, but a NAT may have given us another address since; and 1-RTT packets wait for the end of the
-    // handshake.
+    // The server has heard us, but a NAT may have given us another address since; and 1-RTT packets wait for
+    // the end of the handshake.
     assert_eq!(r.deadline(true), Some((ms(1060) + r.pto(Space::Handshake), Reason::Pto)));
     send(&mut r, Space::Data, 0, ms(1060), &[]);
     assert_eq!(r.deadline(true), Some((ms(1060) + r.pto(Space::Handshake), Reason::Pto)));
@@ -358,8 +358,8 @@ fn late_acknowledgements_are_told_and_widen_the_threshold() {
     assert_eq!(numbers(&out.lost_packets), [6]);
 }
 
-/// Congestion control hears of a late packet what it heard of its loss: when that was, and nothing of packets that were not
-/// in flight.
+/// Congestion control hears of a late packet what it heard of its loss: when that was, and nothing of packets
+/// that were not in flight.
 #[test]
 fn late_packets_are_told_apart() {
     let mut r = recovery(Side::Client);

@@ -33,8 +33,8 @@ impl Recovery {
         if earliest.is_some() || self.side.is_server() || self.confirmed {
             return earliest;
         }
-        // RFC 9002 §6.2.2.1: the server may be out of credit and wait for us, so a client goes on probing; not only until an
-        // address of ours is known to be validated, for a NAT may have given us another.
+        // RFC 9002 §6.2.2.1: the server may be out of credit and wait for us, so a client goes on probing;
+        // not only until an address of ours is known to be validated, for a NAT may have given us another.
         let space = if self.has_handshake_keys { Space::Handshake } else { Space::Initial };
         let begun = self.spaces[Space::Initial.index()].sent.next() > 0;
         begun.then(|| (self.touched + self.probe_wait(space), space))
@@ -44,13 +44,14 @@ impl Recovery {
     fn probe_wait(&self, space: Space) -> Duration {
         let pto = self.pto(space);
         let doubled = pto.saturating_mul(1 << self.pto_count.min(MAX_BACKOFF));
-        // RFC 9002 §6.2.1 would have it doubled as often as it takes. But who gives up when the handshake has taken too long
-        // would ask thrice until then, and not at all for the last third of the time. It is that time that bounds what
-        // probes cost which are no further apart.
+        // RFC 9002 §6.2.1 would have it doubled as often as it takes. But who gives up when the handshake has
+        // taken too long would ask thrice until then, and not at all for the last third of the time. It is
+        // that time that bounds what probes cost which are no further apart.
         if self.confirmed { doubled } else { doubled.min(self.handshake_wait.max(pto)) }
     }
 
-    /// When the last of the application's packets left that elicits, if any of them waits for its acknowledgement.
+    /// When the last of the application's packets left that elicits, if any of them waits for its
+    /// acknowledgement.
     #[inline]
     pub(crate) fn waits_since(&self) -> Option<Time> {
         let numbers = &self.spaces[Space::Data.index()];
@@ -60,5 +61,6 @@ impl Recovery {
 
 /// Probe timeouts double so often at most; the idle timeout ends what is left.
 const MAX_BACKOFF: u32 = 16;
-/// Probes fall into the time that the handshake may take, that many at least where a probe timeout is no longer.
+/// Probes fall into the time that the handshake may take, that many at least where a probe timeout is no
+/// longer.
 pub(super) const HANDSHAKE_PROBES: u32 = 8;

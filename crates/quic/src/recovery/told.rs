@@ -12,14 +12,15 @@ impl Recovery {
         self.first_sample.is_some()
     }
 
-    /// Whether it was its age by which a packet was declared lost just now, rather than packets that overtook it.
+    /// Whether it was its age by which a packet was declared lost just now, rather than packets that overtook
+    /// it.
     pub(crate) fn lost_by_time(&self, space: Space, number: u64) -> Option<bool> {
         self.spaces[space.index()].late.by_time(number)
     }
 }
 
-/// Where loss detection begins: packets, eighths of a round trip, the granularity of timers, and the probe timeouts
-/// that make congestion persistent (RFC 9002 §6.1, §7.6.1).
+/// Where loss detection begins: packets, eighths of a round trip, the granularity of timers, and the probe
+/// timeouts that make congestion persistent (RFC 9002 §6.1, §7.6.1).
 pub(crate) const fn thresholds() -> (u64, u32, Duration, u16) {
     (PACKET_THRESHOLD, TIME_THRESHOLD, GRANULARITY, 3)
 }

@@ -35,7 +35,8 @@ impl Connection {
                 return Err(violation("a frame in a packet that cannot carry it").in_frame(frame.kind()));
             }
             eliciting |= frame.is_ack_eliciting();
-            // RFC 9000 §10.2.1: nothing that comes behind our farewell is kept, and only the peer's is of meaning.
+            // RFC 9000 §10.2.1: nothing that comes behind our farewell is kept, and only the peer's is of
+            // meaning.
             if !self.lifecycle.is_open()
                 && !matches!(frame, Frame::ConnectionClose { .. } | Frame::ApplicationClose { .. })
             {

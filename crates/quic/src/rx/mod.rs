@@ -3,9 +3,9 @@
 //! *In:* a received batch. *Out:* calls of `on_frame` doors; ACK frames are collected and act after
 //! the batch; packets that came before their keys are kept for a while.
 //!
-//! Invariants: nothing of a packet acts before the packet is authentic; a packet number acts once; at
-//! most as many packets wait for keys as [`Early`](crate::received::Early) says. Frames that forward erasure correction recovers
-//! enter at `dispatch` too.
+//! Invariants: nothing of a packet acts before the packet is authentic; a packet number acts once; at most as
+//! many packets wait for keys as [`Early`](crate::received::Early) says. Frames that forward erasure
+//! correction recovers enter at `dispatch` too.
 
 mod dispatch;
 
@@ -25,9 +25,9 @@ use crate::received::{Authentic, Waiting};
 /// Packets that are opened before their frames act: see [`SEALED_TOGETHER`](crate::tx::SEALED_TOGETHER).
 pub(crate) const OPENED_TOGETHER: usize = 8;
 
-/// Packets of ours that elicit nothing and that the peer told nothing of: ACK frames, for the most part. Every so many of
-/// them ask to be acknowledged, so that an honest peer has no more of them than a round trip holds; one that goes on
-/// sending and acknowledges nothing would have us keep them for ever.
+/// Packets of ours that elicit nothing and that the peer told nothing of: ACK frames, for the most part.
+/// Every so many of them ask to be acknowledged, so that an honest peer has no more of them than a round trip
+/// holds; one that goes on sending and acknowledges nothing would have us keep them for ever.
 const MAX_UNCONFIRMED: usize = 1 << 15;
 
 impl Connection {
@@ -118,7 +118,8 @@ impl Connection {
         self.path.takes(&datagram.path) && !self.candidates.claims(&datagram.path)
     }
 
-    /// Whether it did and is one packet with a short header, to be opened in the same way whatever those before it say.
+    /// Whether it did and is one packet with a short header, to be opened in the same way whatever those
+    /// before it say.
     #[inline]
     pub(crate) fn is_usual(&self, datagram: &Datagram) -> bool {
         self.phase == Phase::Confirmed
@@ -178,7 +179,8 @@ impl Connection {
                 break;
             }
             let (number_at, end) = (parsed.pn_offset, parsed.end);
-            // RFC 9000 §12.2: the endpoint read the first header alone, and what is behind it for another id is not ours.
+            // RFC 9000 §12.2: the endpoint read the first header alone, and what is behind it for another id
+            // is not ours.
             let is_stray = first.is_some_and(|first| *first != *parsed.header.dcid());
             if first.is_none() && end < bytes.len() {
                 first = ConnectionId::new(parsed.header.dcid());
@@ -209,7 +211,8 @@ impl Connection {
         match parsed.header.clone() {
             Header::Short { .. } => Some((PacketType::OneRtt, None)),
             Header::Initial { version, scid, token, .. } => {
-                // RFC 9000 §14.1: clients pad, or they are not answered. §17.2.2: servers have no tokens to show.
+                // RFC 9000 §14.1: clients pad, or they are not answered. §17.2.2: servers have no tokens to
+                // show.
                 let is_good = if self.side == Side::Client { token.is_empty() } else { size >= 1200 };
                 (is_good && self.may_be_of(version)).then_some((PacketType::Initial, Some(scid)))
             }

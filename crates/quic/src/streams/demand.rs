@@ -1,4 +1,5 @@
-//! What reliability policies are told of a channel: sums that are kept up as things happen, never counted afresh.
+//! What reliability policies are told of a channel: sums that are kept up as things happen, never counted
+//! afresh.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -61,8 +62,8 @@ impl Crowding {
         self.share(self.crowded_out)
     }
 
-    /// What this share is at least, with a confidence of 95 %: three large messages that happen to come together are no lack of
-    /// room.
+    /// What this share is at least, with a confidence of 95 %: three large messages that happen to come
+    /// together are no lack of room.
     pub(crate) fn surely_crowded_out(self) -> f64 {
         let count = f64::from(self.crowded_out);
         (count - CONFIDENT * count.sqrt()).max(0.0) / f64::from(self.all.max(FEW_COUNTED))
@@ -73,13 +74,15 @@ impl Crowding {
         self.share(self.hit)
     }
 
-    /// Of few as if there had been others of another kind: two large messages of the first hundred are no lack of room.
+    /// Of few as if there had been others of another kind: two large messages of the first hundred are no
+    /// lack of room.
     fn share(self, count: u32) -> f64 {
         f64::from(count) / f64::from(self.all.max(FEW_COUNTED))
     }
 }
 
-/// Messages that are not counted, the first of a connection: they wait for a congestion window that still grows.
+/// Messages that are not counted, the first of a connection: they wait for a congestion window that still
+/// grows.
 const FIRST: u32 = 32;
 /// Messages that crowding is told from: some seconds of media.
 const MOST_COUNTED: u32 = 512;
@@ -120,9 +123,9 @@ pub(super) struct Marks {
 impl Streams {
     /// What the application wants of a channel. O(1).
     ///
-    /// What was lost with symbols whose tokens are kept elsewhere is not among the remaining bytes: it is not to be sent.
-    /// `blocked` without `limited`: some streams may go on. A stream whose data is over, or that never was, wants
-    /// nothing.
+    /// What was lost with symbols whose tokens are kept elsewhere is not among the remaining bytes: it is not
+    /// to be sent. `blocked` without `limited`: some streams may go on. A stream whose data is over, or that
+    /// never was, wants nothing.
     pub(crate) fn demand(&self, channel: Channel) -> Demand {
         let (share, passed, next, messages) = match channel {
             Channel::Connection => {
@@ -154,14 +157,15 @@ impl Streams {
         }
     }
 
-    /// Another number than before when what any channel demands has changed while packets were filled: the remaining
-    /// bytes alone do not count.
+    /// Another number than before when what any channel demands has changed while packets were filled: the
+    /// remaining bytes alone do not count.
     #[inline]
     pub(crate) fn pulse(&self) -> u64 {
         self.tally.pulse
     }
 
-    /// Bytes that streams have to send, for the first time or again, of those streams whose own credit lets something out.
+    /// Bytes that streams have to send, for the first time or again, of those streams whose own credit lets
+    /// something out.
     #[inline]
     pub(crate) fn pressing(&self) -> u64 {
         self.tally.pressing
@@ -177,8 +181,8 @@ impl Streams {
         ChannelDeadlines { due: &self.tally.due, channel }
     }
 
-    /// Gives a stream a channel of its own, or puts it back among the others. Boundaries are counted from here on.
-    /// Returns the channel, whether or not it has it now.
+    /// Gives a stream a channel of its own, or puts it back among the others. Boundaries are counted from
+    /// here on. Returns the channel, whether or not it has it now.
     pub(crate) fn own_channel(&mut self, id: StreamId, own: bool) -> Result<Channel, UnknownStream> {
         let (key, stream) = self.slab.by_id_mut(id).ok_or(UnknownStream)?;
         if stream.own.is_some() == own {
@@ -386,8 +390,8 @@ impl SendHalf {
         self.messages.as_ref().map_or(self.buffer.next(), |sender| sender.begun_whole())
     }
 
-    /// What was sent does not count: boundaries that it had passed are to be passed again. Of several flushes the last is
-    /// enough.
+    /// What was sent does not count: boundaries that it had passed are to be passed again. Of several flushes
+    /// the last is enough.
     pub(super) fn uncross(&mut self) {
         let marks = &mut self.marks;
         marks.fences = self.messages.as_ref().map_or(0, |sender| sender.fences_passed());
@@ -397,7 +401,8 @@ impl SendHalf {
         }
     }
 
-    /// Boundaries that all sent so far lies before, since this was last asked: how many, and what the last is.
+    /// Boundaries that all sent so far lies before, since this was last asked: how many, and what the last
+    /// is.
     fn crossed(&mut self) -> Option<(u64, Boundary)> {
         if !self.is_sending() {
             return None;

@@ -7,15 +7,15 @@ use super::numbers::Ours;
 use super::{Streams, told};
 
 impl Streams {
-    /// A client's: takes the limits that it remembers of the server. FS-4: of fenced streams nothing is remembered, so
-    /// messages go in STREAM frames until the server's own parameters are there.
+    /// A client's: takes the limits that it remembers of the server. FS-4: of fenced streams nothing is
+    /// remembered, so messages go in STREAM frames until the server's own parameters are there.
     pub(crate) fn set_early(&mut self, params: &TransportParams) {
         self.records.be_careful();
         self.set_limits(params);
     }
 
-    /// Nothing that was sent has arrived or will, and no limit of the peer's holds any more. What was written waits to be
-    /// sent for the first time, once [`set_peer`](Self::set_peer) tells the limits that do hold.
+    /// Nothing that was sent has arrived or will, and no limit of the peer's holds any more. What was written
+    /// waits to be sent for the first time, once [`set_peer`](Self::set_peer) tells the limits that do hold.
     pub(crate) fn rewind(&mut self) {
         self.credit = Credit::default();
         self.sent = 0;
@@ -70,8 +70,8 @@ impl Streams {
         }
     }
 
-    /// See [`note_early`](Self::note_early). Of a stream that is over and forgotten only a bound is known; if in doubt, it
-    /// did come early.
+    /// See [`note_early`](Self::note_early). Of a stream that is over and forgotten only a bound is known; if
+    /// in doubt, it did come early.
     pub(crate) fn came_early(&self, id: StreamId) -> bool {
         let possible = id.initiator() != self.side && self.theirs[id.dir() as usize].may_be_early(id.index());
         let half = self.slab.key(id).and_then(|key| self.slab.get(key)?.recv.as_ref());

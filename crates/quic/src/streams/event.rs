@@ -23,12 +23,13 @@ pub enum StreamEvent {
     },
     /// Everything written to the stream, and its end, has arrived.
     Finished(StreamId),
-    /// The peer knows that we gave the stream up, and has what we promised of it all the same. Not told of a stream that
-    /// the peer [stopped](Self::Stopped).
+    /// The peer knows that we gave the stream up, and has what we promised of it all the same. Not told of a
+    /// stream that the peer [stopped](Self::Stopped).
     ResetArrived(StreamId),
     /// There is a message to take with `next_message`, or the end of the messages.
     Message(StreamId),
-    /// The fate of a message is known: `next_outcome`. A stream of messages is let go when all were collected.
+    /// The fate of a message is known: `next_outcome`. A stream of messages is let go when all were
+    /// collected.
     Outcome(StreamId),
 }
 

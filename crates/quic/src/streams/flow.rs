@@ -3,11 +3,11 @@ use quickset_wire::varint;
 
 /// A receive window: how far the peer may send, and when to let it go further (RFC 9000 §4.1, §4.2).
 ///
-/// New credit is due when an eighth of the window was consumed: a sender whose window is smaller than a round trip's
-/// worth gets on by what we return, and one that paces by what it measures settles at a window every two round trips
-/// when half of it comes at a time (1 MB into 70 kB at 400 ms: 12.2 s instead of 7.6 s). When half of the window took
-/// less than two round trips, the peer may well be waiting for us, and the window doubles: a window of twice the data
-/// that the application takes per round trip never stalls a sender.
+/// New credit is due when an eighth of the window was consumed: a sender whose window is smaller than a round
+/// trip's worth gets on by what we return, and one that paces by what it measures settles at a window every
+/// two round trips when half of it comes at a time (1 MB into 70 kB at 400 ms: 12.2 s instead of 7.6 s). When
+/// half of the window took less than two round trips, the peer may well be waiting for us, and the window
+/// doubles: a window of twice the data that the application takes per round trip never stalls a sender.
 #[derive(Clone, Debug)]
 pub(super) struct Window {
     size: u64,
@@ -41,8 +41,8 @@ impl Window {
         Self { least, ..self }
     }
 
-    /// It has `size` bytes from now on. What the peer was allowed it may still send. True when it may send more than it
-    /// knows.
+    /// It has `size` bytes from now on. What the peer was allowed it may still send. True when it may send
+    /// more than it knows.
     pub(super) fn set_size(&mut self, size: u64) -> bool {
         self.size = size.min(varint::MAX);
         self.max_size = self.size;
@@ -88,7 +88,8 @@ impl Window {
         self.advertised
     }
 
-    /// The credit is about to be raised: doubles the window if half of it was consumed in less than two round trips.
+    /// The credit is about to be raised: doubles the window if half of it was consumed in less than two round
+    /// trips.
     pub(super) fn tune(&mut self, now: Time, srtt: Duration) {
         if self.consumed - self.consumed_then < self.size / 2 {
             return;

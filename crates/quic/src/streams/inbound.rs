@@ -34,9 +34,9 @@ impl Streams {
         result.map_err(|error| error.in_frame(frame.kind()))
     }
 
-    /// Whether the peer has something to send that would have come by now: the answer to a request that was made, the rest
-    /// of what brings much, or credit that holds us up. Streams that are open for whatever may come some day are none of
-    /// these, nor are those that wait for us.
+    /// Whether the peer has something to send that would have come by now: the answer to a request that was
+    /// made, the rest of what brings much, or credit that holds us up. Streams that are open for whatever may
+    /// come some day are none of these, nor are those that wait for us.
     pub(crate) fn awaits(&self) -> bool {
         if self.is_blocked() || self.ours.iter().any(|ours| ours.refused) {
             return true;
@@ -91,8 +91,9 @@ impl Streams {
             Frame::StreamDataBlocked { id, .. } => self.locate(id, Half::Recv).map(|_| ()),
             Frame::DataBlocked(_) => Ok(()),
             Frame::StreamsBlocked { dir, limit } => {
-                // RFC 9000 §4.6: streams that the peer opened and has said nothing on are not known here. So half of its leave
-                // seems to be left, and it would wait for ever for what closed ones made room for.
+                // RFC 9000 §4.6: streams that the peer opened and has said nothing on are not known here. So
+                // half of its leave seems to be left, and it would wait for ever for what closed ones made
+                // room for.
                 let theirs = &self.theirs[dir as usize];
                 if limit >= theirs.advertised() && theirs.has_more() {
                     self.due |= due::MAX_STREAMS << dir as u8;
@@ -180,8 +181,8 @@ impl Streams {
         if half.reset.is_some_and(|before| before != code) && (reliable > 0 || more > 0) {
             return Err(TransportError::new(Code::STREAM_STATE_ERROR, "the code of a reset changed"));
         }
-        // RFC 9000 §3.2: a reset behind all the data may be ignored; the application gets the data. So may one that
-        // promises no less than another before, or that comes when all of that is there.
+        // RFC 9000 §3.2: a reset behind all the data may be ignored; the application gets the data. So may
+        // one that promises no less than another before, or that comes when all of that is there.
         if half.is_complete() || (half.reset.is_some() && (reliable >= more || !half.awaits_rest())) {
             return Ok(());
         }

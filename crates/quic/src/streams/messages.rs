@@ -1,4 +1,5 @@
-//! Streams of messages: the seam to [`fenced`](super::fenced), which knows one half at a time and nothing of others.
+//! Streams of messages: the seam to [`fenced`](super::fenced), which knows one half at a time and nothing of
+//! others.
 
 use bytes::Bytes;
 use quickset_base::{Reason, Time};
@@ -49,8 +50,8 @@ impl Streams {
         Ok(())
     }
 
-    /// Queues a message. With a `deadline` it is dropped, or given up when it is lost, once it cannot be there
-    /// in time.
+    /// Queues a message. With a `deadline` it is dropped, or given up when it is lost, once it cannot be
+    /// there in time.
     pub(crate) fn send_message(
         &mut self,
         id: StreamId,
@@ -108,7 +109,8 @@ impl Streams {
         self.sender(id).map(|(_, sender)| sender.set_even(even)).ok_or(UnknownStream)
     }
 
-    /// Whether messages go as they come, whatever their deadlines. No effect any more once one with a deadline was sent.
+    /// Whether messages go as they come, whatever their deadlines. No effect any more once one with a
+    /// deadline was sent.
     pub(crate) fn set_first_come(&mut self, id: StreamId, first_come: bool) -> Result<(), UnknownStream> {
         self.sender(id).map(|(_, sender)| sender.set_first_come(first_come)).ok_or(UnknownStream)
     }

@@ -1,9 +1,8 @@
 //! Streams: ids and limits, flow control at both levels, sending and receiving halves, who sends next.
 //!
-//! *In:* the application's verbs (`open`, `write`, `read`, …); frames of streams by `on_frame`; what became of
-//! packets by `acked` and `lost`.
-//! *Out:* frames by `write_control` and `write_data`; [`StreamEvent`]s; by `demand` and `deadlines`, what the
-//! application wants of a channel, for those who protect it.
+//! *In:* the application's verbs (`open`, `write`, `read`, …); frames of streams by `on_frame`; what became
+//! of packets by `acked` and `lost`. *Out:* frames by `write_control` and `write_data`; [`StreamEvent`]s; by
+//! `demand` and `deadlines`, what the application wants of a channel, for those who protect it.
 //!
 //! Invariants: a stream holds a slot of the slab until both halves are through and the application was
 //! told so; tokens name slots by generation, so those of an old owner find nothing. What a peer can make

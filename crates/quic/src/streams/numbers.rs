@@ -83,8 +83,8 @@ impl Theirs {
         }
     }
 
-    /// So many may be open at a time from now on. Who was allowed more may still open those. True when the peer may open
-    /// more than it knows.
+    /// So many may be open at a time from now on. Who was allowed more may still open those. True when the
+    /// peer may open more than it knows.
     pub(super) fn set_most(&mut self, most: u64) -> bool {
         self.most = most.min(MAX_STREAMS);
         self.has_more()
@@ -180,5 +180,6 @@ impl Theirs {
     }
 }
 
-/// Streams that a peer may always open, if it may at all: to be given up they cost less than the packets earn that open them.
+/// Streams that a peer may always open, if it may at all: to be given up they cost less than the packets earn
+/// that open them.
 const PACED: u64 = 2;

@@ -26,8 +26,8 @@ pub(crate) struct Turn {
 pub(crate) struct Written {
     /// Bytes of frames.
     pub(crate) bytes: usize,
-    /// Among them is the last of a message of a stream that [splits evenly](Streams::set_even): the sooner it is known
-    /// what arrived of it, the better.
+    /// Among them is the last of a message of a stream that [splits evenly](Streams::set_even): the sooner it
+    /// is known what arrived of it, the better.
     pub(crate) ends_message: bool,
 }
 
@@ -43,11 +43,11 @@ impl Streams {
         }
     }
 
-    /// Fills the packet with data: by urgency, what was lost before what is new (RFC 9218 §12). With a `channel`, only while the
-    /// turn is its own: what comes behind another's turn waits for it.
+    /// Fills the packet with data: by urgency, what was lost before what is new (RFC 9218 §12). With a
+    /// `channel`, only while the turn is its own: what comes behind another's turn waits for it.
     ///
-    /// It may write nothing although [`next_channel`](Self::next_channel) named the channel: what remains of the
-    /// packet is too little, or the messages came too late and were dropped.
+    /// It may write nothing although [`next_channel`](Self::next_channel) named the channel: what remains of
+    /// the packet is too little, or the messages came too late and were dropped.
     pub(crate) fn write_data(
         &mut self,
         w: &mut Writer<'_>,
@@ -133,11 +133,13 @@ impl Streams {
         }
     }
 
-    /// Whether something that the token stands for is still of use at the peer. Who keeps the token of a lost symbol
-    /// asks before the symbol is sent again as it was, and hands the token back as lost when the answer is no.
+    /// Whether something that the token stands for is still of use at the peer. Who keeps the token of a lost
+    /// symbol asks before the symbol is sent again as it was, and hands the token back as lost when the
+    /// answer is no.
     ///
-    /// While a token is kept, its data is neither lost nor acknowledged here: it is not sent a second time, and a
-    /// message that becomes too late meanwhile is given up when the token comes back, as if it was lost only then.
+    /// While a token is kept, its data is neither lost nor acknowledged here: it is not sent a second time,
+    /// and a message that becomes too late meanwhile is given up when the token comes back, as if it was lost
+    /// only then.
     pub(crate) fn wants(&self, token: Token, now: Time) -> bool {
         let half = |key| self.slab.get(key).and_then(|stream| stream.send.as_ref());
         let sender = |key| half(key).and_then(|half| half.messages.as_ref());

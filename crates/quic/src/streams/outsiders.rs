@@ -30,7 +30,8 @@ impl Streams {
         self.turns.datagrams_sent(bytes, self.credit.limit() - self.sent);
     }
 
-    /// What they have does not fit into this packet: others may fill it, until they are [recalled](Self::recall_datagrams).
+    /// What they have does not fit into this packet: others may fill it, until they are
+    /// [recalled](Self::recall_datagrams).
     pub(crate) fn pass_datagrams(&mut self) {
         self.turns.pass_datagrams(true);
     }
@@ -67,7 +68,8 @@ impl Streams {
 
 /// Repair.
 impl Streams {
-    /// Whether a channel has a packet of repair to send, or a symbol to repeat: it goes in the channel's turn.
+    /// Whether a channel has a packet of repair to send, or a symbol to repeat: it goes in the channel's
+    /// turn.
     pub(crate) fn set_repair(&mut self, channel: Channel, due: bool) {
         if !self.turns.set_due(channel, due) {
             return;
@@ -107,7 +109,8 @@ impl Streams {
         self.turns.is_due(channel)
     }
 
-    /// Whether somebody else has something to send, whose turn it is, that a channel's repair would not go before.
+    /// Whether somebody else has something to send, whose turn it is, that a channel's repair would not go
+    /// before.
     pub(crate) fn others_wait(&self, channel: Channel, turn: Option<Turn>) -> bool {
         let Some(turn) = turn.filter(|turn| turn.channel != channel) else { return false };
         let mine = match channel {
@@ -172,7 +175,8 @@ impl Streams {
         Ok(())
     }
 
-    /// The classes that a stream hangs under, from the first below the connection; of a stream that sends nothing, none.
+    /// The classes that a stream hangs under, from the first below the connection; of a stream that sends
+    /// nothing, none.
     pub(crate) fn class(&self, id: StreamId) -> Option<Vec<Class>> {
         let stream = self.slab.get(self.slab.key(id)?)?;
         Some(stream.class.map(|class| self.turns.path(class)).unwrap_or_default())

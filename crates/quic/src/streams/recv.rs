@@ -99,8 +99,8 @@ impl RecvHalf {
         }
     }
 
-    /// After a reset behind which nothing comes any more: drops what lies behind a hole, and returns its bytes, and those
-    /// that never came.
+    /// After a reset behind which nothing comes any more: drops what lies behind a hole, and returns its
+    /// bytes, and those that never came.
     pub(super) fn drop_rest(&mut self) -> u64 {
         self.assembler.drop_early();
         self.reliable = None;
@@ -146,7 +146,8 @@ impl RecvHalf {
     #[inline]
     fn is_credit_due(&self) -> bool {
         let Some(receiver) = &self.messages else { return self.window.is_due() };
-        // What fences hold is not consumed, so the rest of the credit counts too: below half of it any more is of use.
+        // What fences hold is not consumed, so the rest of the credit counts too: below half of it any more
+        // is of use.
         let left = self.window.limit().saturating_sub(self.highest);
         let more = receiver.max_stream_data().saturating_sub(self.window.limit());
         let size = self.window.size();

@@ -87,8 +87,9 @@ impl SendHalf {
         self.messages.as_ref().map_or(self.buffer.queued(), |sender| sender.queued())
     }
 
-    /// Whether so much of a buffer of `size` bytes is free that whoever fills it is to be told: a quarter. Where most of it
-    /// is under way, a buffer of what the path holds would so leave a quarter of the path empty, and a few packets are enough.
+    /// Whether so much of a buffer of `size` bytes is free that whoever fills it is to be told: a quarter.
+    /// Where most of it is under way, a buffer of what the path holds would so leave a quarter of the path
+    /// empty, and a few packets are enough.
     #[inline]
     pub(super) fn is_roomy(&self, size: u64) -> bool {
         let free = size.saturating_sub(self.queued());
@@ -282,7 +283,8 @@ impl SendHalf {
         self.fin_due = false;
     }
 
-    /// A half that was given up, of which all that has to arrive was sent: true once, as the peer is to be told.
+    /// A half that was given up, of which all that has to arrive was sent: true once, as the peer is to be
+    /// told.
     pub(super) fn tell_reset(&mut self) -> bool {
         if self.state != SendState::Reset || self.reset.told || self.buffer.unsent() > 0 {
             return false;

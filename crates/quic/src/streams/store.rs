@@ -1,8 +1,9 @@
-//! What the sending halves of all streams hold together, which a peer that takes nothing does not make them give back.
+//! What the sending halves of all streams hold together, which a peer that takes nothing does not make them
+//! give back.
 //!
-//! Each may hold a send buffer of its own, and a peer may have a hundred of them filled at the price of a few requests. So
-//! there is a limit for all; but [`LEAST`] bytes each may hold in any case, that those of which nothing is taken do not
-//! keep the others from going on.
+//! Each may hold a send buffer of its own, and a peer may have a hundred of them filled at the price of a few
+//! requests. So there is a limit for all; but [`LEAST`] bytes each may hold in any case, that those of which
+//! nothing is taken do not keep the others from going on.
 
 use super::send::SendHalf;
 use super::{SendState, Settings, StreamId, Streams, WriteError, told};
@@ -81,8 +82,9 @@ impl Streams {
         self.store.ration = bytes;
     }
 
-    /// Bytes that may be written to a stream and leave soon: as many as its peer has credit for, and there is room for, of the
-    /// `reach` bytes that the path takes of all streams. With 0, Writable is told when there are some.
+    /// Bytes that may be written to a stream and leave soon: as many as its peer has credit for, and there is
+    /// room for, of the `reach` bytes that the path takes of all streams. With 0, Writable is told when there
+    /// are some.
     pub(crate) fn send_room(&mut self, id: StreamId, reach: u64) -> Result<u64, WriteError> {
         let free = self.credit.limit() - self.sent;
         let (_, stream) = self.slab.by_id_mut(id).ok_or(WriteError::UnknownStream)?;
@@ -124,8 +126,8 @@ impl Streams {
         self.store.held
     }
 
-    /// Bytes held: those, what was not read yet, and the streams themselves. Of what is held of parts of messages beyond
-    /// credit see [`held_in_messages`](Self::held_in_messages).
+    /// Bytes held: those, what was not read yet, and the streams themselves. Of what is held of parts of
+    /// messages beyond credit see [`held_in_messages`](Self::held_in_messages).
     #[inline]
     pub(crate) fn held(&self) -> u64 {
         let unread = self.received.saturating_sub(self.window.consumed());

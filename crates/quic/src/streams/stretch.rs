@@ -8,9 +8,9 @@ use super::outbound::{RUNT, fit};
 use crate::packet::{Channel, Key, StreamFrame};
 
 impl Streams {
-    /// The next bytes of a stream, as many as fill `room` as a STREAM frame without FIN, if it is its turn, they lie in one
-    /// piece of its buffer, and there are more behind them that may be sent. They are sent then;
-    /// [`end_stretch`](Self::end_stretch) is called behind the last of several.
+    /// The next bytes of a stream, as many as fill `room` as a STREAM frame without FIN, if it is its turn,
+    /// they lie in one piece of its buffer, and there are more behind them that may be sent. They are sent
+    /// then; [`end_stretch`](Self::end_stretch) is called behind the last of several.
     #[inline]
     pub(crate) fn stretch(&mut self, key: Key, room: usize) -> Option<(StreamFrame, &[u8])> {
         let credit = self.credit.limit() - self.sent;
@@ -51,8 +51,8 @@ impl Streams {
         if credit > 0 { self.turns.next(credit) } else { None }
     }
 
-    /// Notes what the stream has left, and whose turn it is now: a turn begins when that before it ends, whoever comes until
-    /// the next packet.
+    /// Notes what the stream has left, and whose turn it is now: a turn begins when that before it ends,
+    /// whoever comes until the next packet.
     pub(crate) fn end_stretch(&mut self, key: Key) {
         self.refresh(key);
         if self.slab.get(key).is_some_and(|stream| stream.channel() == Channel::Connection) {

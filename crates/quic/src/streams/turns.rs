@@ -1,8 +1,8 @@
-//! Who sends next: leaves of a tree of classes, one for each stream, one for all datagrams, and one for repair of what no
-//! stream stands for any more.
+//! Who sends next: leaves of a tree of classes, one for each stream, one for all datagrams, and one for
+//! repair of what no stream stands for any more.
 //!
-//! What a stream owes again and what is new are of the same turn. A leaf that has only what needs credit of the connection
-//! keeps its turn while there is none, and others, who need none, go before it.
+//! What a stream owes again and what is new are of the same turn. A leaf that has only what needs credit of
+//! the connection keeps its turn while there is none, and others, who need none, go before it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,8 +12,9 @@ use crate::packet::{Channel, Key};
 
 /// A class of streams: one step of the way from the connection to a stream, or to other classes.
 ///
-/// Classes with the same parent divide what it gets, and so do the streams that hang under them: by urgency, and among
-/// those of the same urgency by weight. A class that has nothing to send takes nothing from the others.
+/// Classes with the same parent divide what it gets, and so do the streams that hang under them: by urgency,
+/// and among those of the same urgency by weight. A class that has nothing to send takes nothing from the
+/// others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Class {
     /// Its name. The same name under another parent is another class.
@@ -23,7 +24,8 @@ pub struct Class {
 }
 
 impl Class {
-    /// A class of urgency 3 with a weight (0.01 to 100) among those of its urgency, which it takes turns with.
+    /// A class of urgency 3 with a weight (0.01 to 100) among those of its urgency, which it takes turns
+    /// with.
     pub fn new(name: impl Into<String>, weight: f64) -> Self {
         Self { name: name.into(), priority: Priority::weighted(weight) }
     }
@@ -64,7 +66,8 @@ pub(super) struct Turns {
     fresh: usize,
     /// Those of which it goes along with whatever leaves.
     piggyback: usize,
-    /// Leaves with something that needs no credit of the connection, in the order in which they go when there is none.
+    /// Leaves with something that needs no credit of the connection, in the order in which they go when there
+    /// is none.
     free: BTreeSet<(u8, Key)>,
     datagrams: Option<Outsider>,
     /// For repair of the connection's own channel.
@@ -210,7 +213,8 @@ impl Turns {
         self.tree.key(leaf).copied()
     }
 
-    /// Whose turn it is when all credit of the connection is used: by urgency, and for the rest in no particular order.
+    /// Whose turn it is when all credit of the connection is used: by urgency, and for the rest in no
+    /// particular order.
     #[cold]
     fn next_free(&self) -> Option<Key> {
         let passed = self.datagrams.filter(|_| self.passed).map(|datagrams| datagrams.key);
@@ -228,8 +232,9 @@ impl Turns {
         self.owed == 0 && !self.passed && self.tree.next() == Some(class)
     }
 
-    /// A leaf sent so many bytes, frames with their headers, when there was so much credit of the connection. Without any, those
-    /// whose shares are kept could have sent nothing: it takes nothing from them, and is not to be paid for when there is.
+    /// A leaf sent so many bytes, frames with their headers, when there was so much credit of the connection.
+    /// Without any, those whose shares are kept could have sent nothing: it takes nothing from them, and is
+    /// not to be paid for when there is.
     #[inline]
     pub(super) fn sent(&mut self, class: ClassId, bytes: usize, credit: u64) {
         if credit > 0 {
@@ -368,8 +373,8 @@ impl Turns {
         self.spare = Some(Outsider { key, class: self.add(key), has: 0 });
     }
 
-    /// What is due goes in the turn of any stream of the connection's channel, or in one of its own: as a sibling of `like`, which
-    /// sent last, if that is still there.
+    /// What is due goes in the turn of any stream of the connection's channel, or in one of its own: as a
+    /// sibling of `like`, which sent last, if that is still there.
     pub(super) fn set_spare(&mut self, due: bool, like: Option<ClassId>) {
         let Some(leaf) = self.spare else { return };
         let after = if due { has::REPAIR } else { 0 };
@@ -389,8 +394,8 @@ impl Turns {
 
 /// Classes.
 impl Turns {
-    /// Hangs a leaf under the last class of a path, the first of which is below the root. Those that are missing are made,
-    /// and a class goes with the last that hangs under it.
+    /// Hangs a leaf under the last class of a path, the first of which is below the root. Those that are
+    /// missing are made, and a class goes with the last that hangs under it.
     pub(super) fn set_path(&mut self, leaf: ClassId, path: &[Class]) -> Result<(), ClassError> {
         if path.len() >= MAX_DEPTH as usize {
             return Err(ClassError::TooDeep);
@@ -513,8 +518,8 @@ impl Named {
     }
 }
 
-/// Where a leaf stands among those that need no credit; `None` when it has nothing of that kind. What is owed goes before
-/// what may never end.
+/// Where a leaf stands among those that need no credit; `None` when it has nothing of that kind. What is owed
+/// goes before what may never end.
 fn place_of(priority: Priority, has: u8) -> Option<u8> {
     let kind = match has & has::FREE {
         0 => return None,

@@ -79,7 +79,8 @@ impl Streams {
         Ok(())
     }
 
-    /// Gives up sending (RFC 9000 §11.2); what is under way may or may not arrive. No effect on a half that is through.
+    /// Gives up sending (RFC 9000 §11.2); what is under way may or may not arrive. No effect on a half that
+    /// is through.
     pub(crate) fn reset(&mut self, id: StreamId, code: u64) -> Result<(), UnknownStream> {
         let (key, stream) = self.slab.by_id_mut(id).ok_or(UnknownStream)?;
         let half = stream.send.as_mut().ok_or(UnknownStream)?;
@@ -90,8 +91,8 @@ impl Streams {
         Ok(())
     }
 
-    /// Gives up sending behind the first `reliable` bytes, which arrive. No effect on a half that is through, or when as
-    /// little or less was promised before.
+    /// Gives up sending behind the first `reliable` bytes, which arrive. No effect on a half that is through,
+    /// or when as little or less was promised before.
     pub(crate) fn reset_at(&mut self, id: StreamId, code: u64, reliable: u64) -> Result<(), ResetAtError> {
         let (key, stream) = self.slab.by_id_mut(id).ok_or(ResetAtError::UnknownStream)?;
         let half = stream.send.as_mut().ok_or(ResetAtError::UnknownStream)?;
@@ -112,7 +113,8 @@ impl Streams {
         Ok(())
     }
 
-    /// Gives up the messages behind one, which arrives like those before it. No effect on a half that was given up.
+    /// Gives up the messages behind one, which arrives like those before it. No effect on a half that was
+    /// given up.
     pub(crate) fn reset_behind(&mut self, id: StreamId, code: u64, last: Ticket) -> Result<(), ResetAtError> {
         let (key, stream) = self.slab.by_id_mut(id).ok_or(ResetAtError::UnknownStream)?;
         let half = stream.send.as_mut().ok_or(ResetAtError::UnknownStream)?;
@@ -187,7 +189,8 @@ impl Streams {
         Ok(Chunk::Blocked)
     }
 
-    /// From now on the stream is read by [`read_unordered`](Self::read_unordered); nothing may have been read before.
+    /// From now on the stream is read by [`read_unordered`](Self::read_unordered); nothing may have been read
+    /// before.
     pub(crate) fn as_unordered(&mut self, id: StreamId) -> Result<(), UnknownStream> {
         let (_, stream) = self.slab.by_id_mut(id).ok_or(UnknownStream)?;
         let half = stream.recv.as_mut().filter(|half| half.is_unread() && half.messages.is_none());

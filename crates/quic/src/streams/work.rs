@@ -52,8 +52,8 @@ impl Streams {
     }
 }
 
-/// Steps for a frame of a stream of messages that has its place to be found among so many runs of bytes behind the first that is
-/// missing: several trees are gone down.
+/// Steps for a frame of a stream of messages that has its place to be found among so many runs of bytes
+/// behind the first that is missing: several trees are gone down.
 pub(super) const fn steps_among(runs: usize) -> u64 {
     match runs.checked_ilog2() {
         Some(depth) => 6 + depth as u64,
@@ -61,8 +61,8 @@ pub(super) const fn steps_among(runs: usize) -> u64 {
     }
 }
 
-/// Steps for a stream that its peer gives up, with all that was begun for it: of those with two directions that is a request, and
-/// a part of its answer.
+/// Steps for a stream that its peer gives up, with all that was begun for it: of those with two directions
+/// that is a request, and a part of its answer.
 pub(super) const fn steps_to_give_up(id: StreamId) -> u64 {
     match id.dir() {
         Dir::Bi => 50,

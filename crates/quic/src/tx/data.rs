@@ -1,5 +1,5 @@
-//! What a packet holds of the application's: data of streams and datagrams, as source symbols where a policy wants it, and repair.
-//! Which packet is for repair is in `slots`.
+//! What a packet holds of the application's: data of streams and datagrams, as source symbols where a policy
+//! wants it, and repair. Which packet is for repair is in `slots`.
 
 use quickset_base::Batch;
 use quickset_wire::Space;
@@ -61,8 +61,8 @@ impl Connection {
             let before = w.len();
             let joined = self.join(&turn, packet).filter(|(_, limit)| self.may_join(turn.channel, *limit));
             let joined = match joined {
-                // FEC-15: what follows of the channel is for the next packet, unless the peer takes nothing larger
-                // than a fraction of one, which would cost more packets than it is worth.
+                // FEC-15: what follows of the channel is for the next packet, unless the peer takes nothing
+                // larger than a fraction of one, which would cost more packets than it is worth.
                 Some((lane, _)) if self.protect.send.is_in(lane, w.number()) => {
                     if !self.protect.send.takes_fractions(lane, packet) || w.room() < MIN_REST {
                         break;
@@ -96,7 +96,8 @@ impl Connection {
         self.drain_orphans();
     }
 
-    /// The stream whose turn it is with new data, and what a packet with that joins: a lane, and how many bytes of it at most.
+    /// The stream whose turn it is with new data, and what a packet with that joins: a lane, and how many
+    /// bytes of it at most.
     pub(super) fn board(&mut self, plan: &Plan) -> Option<(Key, Option<(usize, usize)>)> {
         let turn = self.streams.next_channel().filter(|turn| !turn.resend)?;
         if turn.channel == Channel::Datagrams {
@@ -133,9 +134,10 @@ impl Connection {
         plan: &mut Plan,
     ) {
         let (session, sid) = self.protect.send.head(lane);
-        // For the longer header of repair a packet with nothing but a symbol is a few bytes short. In the middle of a
-        // transfer it is padded to what the batch has, where repair has room as well. At its end that would be what
-        // the last byte waits for: so all packets are as short, those with other frames, too.
+        // For the longer header of repair a packet with nothing but a symbol is a few bytes short. In the
+        // middle of a transfer it is padded to what the batch has, where repair has room as well. At its end
+        // that would be what the last byte waits for: so all packets are as short, those with other frames,
+        // too.
         let rest = (Batch::MAX_SEGMENTS * view.room) as u64;
         let closing = plan.leads
             && plan.room <= view.room + MAX_TOP_UP
@@ -255,13 +257,15 @@ impl Connection {
         }
     }
 
-    /// Whether a symbol of at most `limit` bytes is of use for what the channel has: datagrams are never split.
+    /// Whether a symbol of at most `limit` bytes is of use for what the channel has: datagrams are never
+    /// split.
     fn may_join(&mut self, channel: Channel, limit: usize) -> bool {
         let (now, room) = (self.now, self.packet_room());
         channel != Channel::Datagrams || self.datagrams.next_size(now, room).is_some_and(|size| size <= limit)
     }
 
-    /// Datagrams while it is their turn. False when the next one does not fit into what is left of the packet.
+    /// Datagrams while it is their turn. False when the next one does not fit into what is left of the
+    /// packet.
     fn write_datagrams(&mut self, w: &mut Writer<'_>) -> bool {
         let (now, room) = (self.now, self.packet_room());
         while self.streams.is_datagrams_turn() {
@@ -276,8 +280,8 @@ impl Connection {
     }
 }
 
-/// Symbols leave room for the number of a packet of repair that finds so many times as many packets unacknowledged as they
-/// did. It may be the longer; what it leaves no room for is not sent.
+/// Symbols leave room for the number of a packet of repair that finds so many times as many packets
+/// unacknowledged as they did. It may be the longer; what it leaves no room for is not sent.
 const NUMBERS_AHEAD: u64 = 4;
 
 /// Or as many: two bytes are spent in any case, so that not every few packets symbols are of another length.

@@ -20,7 +20,8 @@ impl Connection {
         }
         // The handshake: nothing else goes anywhere before it is through.
         self.keys.stream(space).write(w, space);
-        // RFC 9000 §12.4, table 3: of what 0-RTT packets cannot carry, a client has nothing before the handshake is through.
+        // RFC 9000 §12.4, table 3: of what 0-RTT packets cannot carry, a client has nothing before the
+        // handshake is through.
         if space == Space::Data {
             let mut view = self.view();
             if self.keys.sends_early() {
@@ -33,8 +34,8 @@ impl Connection {
             self.write_data(w, &view, plan);
             self.write_behind_data(w, &view);
         }
-        // FEC-52: what was held did not fit beside the ACK, and the probe is for it; but not one that is small to get
-        // through.
+        // FEC-52: what was held did not fit beside the ACK, and the probe is for it; but not one that is
+        // small to get through.
         let waits = space == Space::Data && plan.repaired && !(permit.probe && self.is_least());
         // A probe must be answered (RFC 9002 §6.2.4).
         if permit.probe && !waits && !w.is_eliciting() {

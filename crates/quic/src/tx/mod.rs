@@ -31,8 +31,9 @@ use crate::packet::{MAX_OVERHEAD, MIN_INITIAL, Phase, Want};
 /// and the tag need.
 const MIN_COALESCED: usize = 128;
 
-/// Packets that are built before they are sealed. Each step works on code and data that the one before has just put in
-/// the caches nearest to the processor, which all steps for one packet after the other do not fit.
+/// Packets that are built before they are sealed. Each step works on code and data that the one before has
+/// just put in the caches nearest to the processor, which all steps for one packet after the other do not
+/// fit.
 pub(crate) const SEALED_TOGETHER: usize = 8;
 
 /// Segments that fall short of those before them by this little are padded: ending the batch would cost more.
@@ -57,8 +58,8 @@ pub(super) struct Pad {
 }
 
 impl Pad {
-    /// How long a packet of `len` bytes has to become, in a buffer of `room`: it is also the last that leaves no room for
-    /// another.
+    /// How long a packet of `len` bytes has to become, in a buffer of `room`: it is also the last that leaves
+    /// no room for another.
     fn of(self, len: usize, room: usize) -> usize {
         if self.is_last || room.saturating_sub(len) < MIN_COALESCED { self.to } else { 0 }
     }
@@ -119,8 +120,8 @@ impl Connection {
         true
     }
 
-    /// Whether window and pacer let a datagram of `size` bytes leave now. Probes and acknowledgements do not ask
-    /// (RFC 9002 §7.5).
+    /// Whether window and pacer let a datagram of `size` bytes leave now. Probes and acknowledgements do not
+    /// ask (RFC 9002 §7.5).
     fn may_send(&mut self, size: usize, control: &Control) -> bool {
         if self.recovery.in_flight() + size as u64 > control.window {
             return false;
@@ -136,7 +137,8 @@ impl Connection {
         }
     }
 
-    /// Bytes that wait to be sent, with what packets have around them: as many as the pacer may be waited for together.
+    /// Bytes that wait to be sent, with what packets have around them: as many as the pacer may be waited for
+    /// together.
     fn backlog(&self) -> u64 {
         let mtu = self.path.mtu as u64;
         let (_, datagrams) = self.datagrams.backlog();
@@ -169,8 +171,9 @@ impl Connection {
         }
         let wants = Space::ALL.map(|space| self.wants(space, data));
         let Some(last_space) = wants.iter().rposition(|w| *w) else { return false };
-        // All but the last datagram of a batch are as long as the first, which may have been the shortest acknowledgement: packets
-        // of the handshake have longer headers than fit in there, and their datagrams may have to be padded.
+        // All but the last datagram of a batch are as long as the first, which may have been the shortest
+        // acknowledgement: packets of the handshake have longer headers than fit in there, and their
+        // datagrams may have to be padded.
         let is_handshake = wants[Space::Initial.index()] || wants[Space::Handshake.index()];
         if is_handshake && !out.is_empty() && size < MIN_INITIAL {
             return false;
@@ -179,7 +182,8 @@ impl Connection {
         if wants[Space::Data.index()] && !self.has_fresh_keys(out) {
             return false;
         }
-        // A server that has seen its client's address change within the handshake may send thrice of what comes from there.
+        // A server that has seen its client's address change within the handshake may send thrice of what
+        // comes from there.
         let is_credit = self.phase == Phase::Handshake && self.outbox.probes[Space::Handshake.index()] > 0;
         let padded = (wants[Space::Initial.index()] && self.pads_initial(data))
             || (self.side.is_client() && is_credit);
@@ -242,9 +246,10 @@ impl Connection {
         }
     }
 
-    /// Lost handshake bytes that the window keeps back go as a probe does. A server may have filled the window with data
-    /// that the client cannot read before it has these bytes, and so cannot acknowledge; nothing of the handshake being
-    /// in flight, no probe timeout would run either (RFC 9002 §6.2.2.1), and both sides would be silent for ever.
+    /// Lost handshake bytes that the window keeps back go as a probe does. A server may have filled the
+    /// window with data that the client cannot read before it has these bytes, and so cannot acknowledge;
+    /// nothing of the handshake being in flight, no probe timeout would run either (RFC 9002 §6.2.2.1), and
+    /// both sides would be silent for ever.
     fn free_handshake(&mut self, control: &Control) {
         if self.phase == Phase::Confirmed || self.recovery.in_flight() + MIN_INITIAL as u64 <= control.window
         {
@@ -278,8 +283,8 @@ impl Connection {
         crypto || (space == Space::Data && self.wants_data())
     }
 
-    /// RFC 9000 §14.1: whether a datagram with an Initial packet is brought up to size. A server's that says no more than that
-    /// half of a hello came is not: what it may send is for its flight.
+    /// RFC 9000 §14.1: whether a datagram with an Initial packet is brought up to size. A server's that says
+    /// no more than that half of a hello came is not: what it may send is for its flight.
     fn pads_initial(&mut self, data: bool) -> bool {
         self.side.is_client()
             || self.outbox.probes[Space::Initial.index()] > 0
@@ -303,9 +308,9 @@ impl Connection {
             || self.wants_control()
     }
 
-    /// Until when data that goes along with other data waits for that: as long as an acknowledgement does that is under way, and
-    /// else as long as one may (RFC 9000 §13.2.1). Not for one that is due since two packets came: it would elicit another, of
-    /// which there would be two then, and so on.
+    /// Until when data that goes along with other data waits for that: as long as an acknowledgement does
+    /// that is under way, and else as long as one may (RFC 9000 §13.2.1). Not for one that is due since two
+    /// packets came: it would elicit another, of which there would be two then, and so on.
     pub(crate) fn time_piggyback(&mut self) {
         if !self.streams.has_piggyback() {
             self.outbox.piggyback_by = None;
@@ -338,8 +343,8 @@ impl Connection {
             Space::Data => established,
         };
         let mut levels = Space::ALL.map(|space| readable(space) && self.keys.has(space));
-        // A client that has its last flight yet to send: with it the server reads at the level of the application what that
-        // says, and needs no other word.
+        // A client that has its last flight yet to send: with it the server reads at the level of the
+        // application what that says, and needs no other word.
         let finishes = self.side.is_client()
             && established
             && self.keys.has(Space::Handshake)

@@ -16,8 +16,8 @@ pub(super) struct Destination {
 }
 
 impl Connection {
-    /// Builds and records one packet at the start of `buffer`, as long at least as `pad` says. Those with a long header are
-    /// sealed as well.
+    /// Builds and records one packet at the start of `buffer`, as long at least as `pad` says. Those with a
+    /// long header are sealed as well.
     pub(super) fn packet_out(
         &mut self,
         space: Space,
@@ -65,9 +65,9 @@ impl Connection {
         Built { len, is_sealed }
     }
 
-    /// The second of two probes of the handshake carries the same as the first when nothing else is left to carry: the
-    /// handshake waits for just that, and a server may be strict about the first packet that it sees of a client, which has
-    /// a CRYPTO frame (RFC 9000 §17.2.2).
+    /// The second of two probes of the handshake carries the same as the first when nothing else is left to
+    /// carry: the handshake waits for just that, and a server may be strict about the first packet that it
+    /// sees of a client, which has a CRYPTO frame (RFC 9000 §17.2.2).
     #[cold]
     fn probe_again(&mut self, space: Space, tokens: &[Token]) {
         let stream = self.keys.stream(space);
@@ -110,9 +110,9 @@ impl Connection {
     pub(super) fn padded(&self, packet: &Outgoing<'_>, written: usize, pad_to: usize, plan: &Plan) -> usize {
         let room = packet.room();
         let mut padded = written.max(packet.least()).max(packet.payload_of(pad_to)).min(room);
-        // A segment a little shorter than those before it would end the batch, and one that is shorter than those behind it
-        // could be makes them as short. Equal messages, and the last symbols of a transfer, are all that short, from the
-        // first of their batch on.
+        // A segment a little shorter than those before it would end the batch, and one that is shorter than
+        // those behind it could be makes them as short. Equal messages, and the last symbols of a transfer,
+        // are all that short, from the first of their batch on.
         let is_followed =
             packet.space() == Space::Data && (self.streams.want() > Want::None || !self.datagrams.is_empty());
         let is_short = plan.closing || plan.even;
@@ -122,9 +122,9 @@ impl Connection {
         padded
     }
 
-    /// Notes how much of `room` the frames of a packet take. Returns whether others as long are to be expected behind the first of
-    /// a batch: the last packet held a message, too, was about full, and would have fitted into it. What else there is, bytes of a
-    /// stream, fills the packets that it gets.
+    /// Notes how much of `room` the frames of a packet take. Returns whether others as long are to be
+    /// expected behind the first of a batch: the last packet held a message, too, was about full, and would
+    /// have fitted into it. What else there is, bytes of a stream, fills the packets that it gets.
     #[inline]
     fn note_filled(&mut self, written: usize, room: usize, is_message: bool) -> bool {
         let filled = if is_message { written } else { usize::MAX };
@@ -165,8 +165,8 @@ impl Connection {
         packet
     }
 
-    /// The same without a draw for the fixed bit, for which [`grease_bit`](Self::grease_bit) is called once the packet is sure
-    /// to leave.
+    /// The same without a draw for the fixed bit, for which [`grease_bit`](Self::grease_bit) is called once
+    /// the packet is sure to leave.
     pub(super) fn begin_plain<'b>(
         &mut self,
         dcid: ConnectionId,
@@ -198,8 +198,8 @@ impl Connection {
         Outgoing::begin(buffer, &header, Numbered { space, number, len }, tag_len, tokens)
     }
 
-    /// Makes a datagram for `to` of one packet of `size` bytes, which loss detection knows and congestion control does not: what
-    /// `fill` writes, and PADDING.
+    /// Makes a datagram for `to` of one packet of `size` bytes, which loss detection knows and congestion
+    /// control does not: what `fill` writes, and PADDING.
     pub(super) fn packet_beside(
         &mut self,
         out: &mut Batch,

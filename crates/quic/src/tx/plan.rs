@@ -9,10 +9,12 @@ pub(crate) struct Plan {
     pub(crate) alike: Option<Alike>,
     /// The next packet is the first of the batch, and says how long the others are.
     pub(crate) leads: bool,
-    /// The last packet was the first of the batch and has a symbol, and the batch has room for all that follow.
+    /// The last packet was the first of the batch and has a symbol, and the batch has room for all that
+    /// follow.
     pub(crate) closing: bool,
     /// The last packet was for repair, or a repeat.
     pub(crate) repaired: bool,
-    /// The last packet was the first of the batch and holds a message, and those behind it are expected to be as long.
+    /// The last packet was the first of the batch and holds a message, and those behind it are expected to be
+    /// as long.
     pub(crate) even: bool,
 }

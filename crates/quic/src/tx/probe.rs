@@ -84,8 +84,8 @@ impl Connection {
         self.packet_beside(out, goal.to, size, |this, w| {
             this.fill_probe(w, probe, (challenges, size == MIN_INITIAL));
             if goal.in_use && !this.acks[Space::Data.index()].write(w, this.now) {
-                // RFC 9000 §9.3.3: where the peer asks whether we are still there, a packet that does not only probe keeps
-                // us there.
+                // RFC 9000 §9.3.3: where the peer asks whether we are still there, a packet that does not
+                // only probe keeps us there.
                 w.put(&Frame::Ping, Token::Nothing);
             }
         });

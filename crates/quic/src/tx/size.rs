@@ -9,8 +9,8 @@ use crate::path::LEAST;
 impl Connection {
     /// A datagram larger than those that the path is known to take. False when none is due.
     ///
-    /// RFC 9000 §14.4: PING and PADDING, of which nothing is missed. It is outside of congestion control: there is one
-    /// at a time, and it is not lost for anything that congestion control should hear of.
+    /// RFC 9000 §14.4: PING and PADDING, of which nothing is missed. It is outside of congestion control:
+    /// there is one at a time, and it is not lost for anything that congestion control should hear of.
     pub(crate) fn transmit_size(&mut self, out: &mut Batch) -> bool {
         let Some(size) = self.path.search.as_ref().and_then(|search| search.wants(self.now)) else {
             return false;
@@ -31,13 +31,14 @@ impl Connection {
 
     /// A call that is due: whether the path is there at all. False when none is.
     ///
-    /// It is outside of congestion control, which has every reason to hold it back: few are sent, and they are small.
+    /// It is outside of congestion control, which has every reason to hold it back: few are sent, and they
+    /// are small.
     pub(crate) fn transmit_call(&mut self, out: &mut Batch) -> bool {
         self.liveness.takes_call() && self.lifecycle.is_open() && self.ping_out(out, LEAST, Token::Nothing)
     }
 
-    /// A datagram of `size` bytes with nothing but PING and PADDING, which loss detection knows and congestion control does
-    /// not. False when it cannot be sealed.
+    /// A datagram of `size` bytes with nothing but PING and PADDING, which loss detection knows and
+    /// congestion control does not. False when it cannot be sealed.
     fn ping_out(&mut self, out: &mut Batch, size: usize, token: Token) -> bool {
         if let Err(error) = self.keys.before_seal(self.phase == Phase::Confirmed, self.now) {
             self.fail(error);

@@ -1,4 +1,5 @@
-//! What the next packet is for: repair, a lost symbol again, or new data. Policies decide it, and are told what they may know.
+//! What the next packet is for: repair, a lost symbol again, or new data. Policies decide it, and are told
+//! what they may know.
 
 use quickset_base::Duration;
 use quickset_wire::Space;
@@ -14,16 +15,16 @@ use crate::recovery::Recovery;
 use crate::streams::{ChannelDeadlines, Streams, Turn};
 
 impl Connection {
-    /// Finds out whether the next packet is for repair or for repeated symbols: the channel whose turn it is decides
-    /// (FlEC, algorithm 1).
+    /// Finds out whether the next packet is for repair or for repeated symbols: the channel whose turn it is
+    /// decides (FlEC, algorithm 1).
     pub(crate) fn plan_slot(&mut self) {
         self.protect.due = None;
         if !self.protect.send.is_active() {
             self.streams.forget_repair();
             return;
         }
-        // FEC-28: a server that speaks before the client has proved its address repairs nothing. What it would have
-        // repaired goes again like anything else that is lost.
+        // FEC-28: a server that speaks before the client has proved its address repairs nothing. What it
+        // would have repaired goes again like anything else that is lost.
         if !self.path.is_validated() {
             self.streams.forget_repair();
             self.protect.send.give_up_all();
@@ -56,8 +57,8 @@ impl Connection {
         self.streams.forget_repair();
     }
 
-    /// Asks the policies of all channels with lanes whether anything is to be repaired or repeated now, but for those that
-    /// said so and wait for their turn.
+    /// Asks the policies of all channels with lanes whether anything is to be repaired or repeated now, but
+    /// for those that said so and wait for their turn.
     fn ask_policies(&mut self) {
         // Nothing is found out before there is somebody to be told.
         let moment = self.moment();
@@ -88,8 +89,8 @@ impl Connection {
         }
     }
 
-    /// What the next packet is for, if it is the turn of a channel with something to be repaired or repeated, and its
-    /// policy still says so.
+    /// What the next packet is for, if it is the turn of a channel with something to be repaired or repeated,
+    /// and its policy still says so.
     fn next_due(&mut self) -> Option<Due> {
         loop {
             let turn = self.streams.next_channel().filter(|_| self.streams.awaits_repair())?;

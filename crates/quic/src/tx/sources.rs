@@ -1,7 +1,8 @@
-//! Where the control frames of 1-RTT packets come from: one list, which filling a packet, "is there anything to send" and the fast
-//! path of trains all walk. A source that is in it cannot be forgotten by one of them.
+//! Where the control frames of 1-RTT packets come from: one list, which filling a packet, "is there anything
+//! to send" and the fast path of trains all walk. A source that is in it cannot be forgotten by one of them.
 //!
-//! Acknowledgements, the handshake's bytes and the data of the application are none of these: they have rules of their own.
+//! Acknowledgements, the handshake's bytes and the data of the application are none of these: they have rules
+//! of their own.
 
 use quickset_wire::frame::Frame;
 
@@ -58,8 +59,8 @@ const BEFORE_DATA: &[Source] = &[
             }
         },
     },
-    // Stream control before stream data: a byte of credit moves a window of data. FS-5, FEC-6: here only, and in 0-RTT packets
-    // no room knows the peer's offers.
+    // Stream control before stream data: a byte of credit moves a window of data. FS-5, FEC-6: here only, and
+    // in 0-RTT packets no room knows the peer's offers.
     Source {
         need: |this| if this.streams.has_control() { Need::Packet } else { Need::Nothing },
         write: |this, w, view| this.streams.write_control(w, view),

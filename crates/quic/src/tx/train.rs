@@ -47,8 +47,9 @@ impl Symbols {
 
 impl Connection {
     /// Adds datagrams that hold nothing but new data of one stream, or one of repair, as
-    /// [`datagram_out`](Self::datagram_out) would one by one. What that asks every room for each packet is asked once for
-    /// all of them here: while a batch is built, nothing changes it but what the packets themselves hold.
+    /// [`datagram_out`](Self::datagram_out) would one by one. What that asks every room for each packet is
+    /// asked once for all of them here: while a batch is built, nothing changes it but what the packets
+    /// themselves hold.
     pub(super) fn train_out(&mut self, out: &mut Batch, control: &Control, plan: &mut Plan) -> bool {
         if !self.has_only_data() {
             return false;
@@ -61,7 +62,8 @@ impl Connection {
         if self.streams.want() == Want::None || !out.has_room(size) {
             return false;
         }
-        // Before the pacer is asked: repair that is due is more to wait for, and what it was asked before counts.
+        // Before the pacer is asked: repair that is due is more to wait for, and what it was asked before
+        // counts.
         self.plan_slot();
         if !self.may_send(size, control) || !self.streams.goes_on(least) {
             return false;
@@ -83,7 +85,8 @@ impl Connection {
         let mut most = if self.config.gso { u64::MAX } else { 1 };
         let (stream, mut symbols) = if self.protect.send.is_active() {
             let Some((stream, joined)) = self.board(plan) else { return false };
-            // Nothing is due for the next packet, which was found out above, and for those behind it if that was said.
+            // Nothing is due for the next packet, which was found out above, and for those behind it if that
+            // was said.
             most = most.min(self.protect.send.quiet(self.moment()).max(1));
             if let Some((lane, _)) = joined {
                 if self.protect.send.may_be_unmarked(lane, self.recovery.next_number(Space::Data)) {
@@ -132,7 +135,8 @@ impl Connection {
         true
     }
 
-    /// The packet of repair that is due. False when it takes another way, since that may not leave now or is for more.
+    /// The packet of repair that is due. False when it takes another way, since that may not leave now or is
+    /// for more.
     fn repair_follows(&mut self, out: &mut Batch, due: &Due, plan: &mut Plan) -> bool {
         let (size, next) = (out.segment(), self.recovery.next_number(Space::Data));
         let Slot::Repair(lane) = due.slot else { return false };

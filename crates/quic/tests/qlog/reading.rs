@@ -11,7 +11,8 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
-    /// Reads a JSON text sequence strictly: RFC 7464 §2.2, each text between a record separator and a line feed.
+    /// Reads a JSON text sequence strictly: RFC 7464 §2.2, each text between a record separator and a line
+    /// feed.
     pub(crate) fn parse(text: &str) -> Self {
         let texts = text.strip_prefix('\u{1e}').expect("a record separator comes first");
         let mut values = texts.split('\u{1e}').map(|text| {

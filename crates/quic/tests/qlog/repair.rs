@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use crate::common::{Setup, pattern};
 use crate::reading::Trace;
 
-/// A client sends 400 kB, protected like this, through a link that loses 3 %, and closes: the traces of both ends,
-/// and the counters.
+/// A client sends 400 kB, protected like this, through a link that loses 3 %, and closes: the traces of both
+/// ends, and the counters.
 fn transfer(seed: u64, protection: &str) -> (Memory, [FecStats; 2]) {
     let memory = Memory::new();
     let sinks = Arc::new(memory.clone());

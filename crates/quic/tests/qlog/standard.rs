@@ -25,7 +25,8 @@ fn end(pair: &mut Pair) {
     pair.pass(Duration::from_secs(10));
 }
 
-/// A connection that does most of what connections do: Retry, streams both ways, messages, a key update, losses.
+/// A connection that does most of what connections do: Retry, streams both ways, messages, a key update,
+/// losses.
 fn busy(seed: u64) -> (Memory, Pair) {
     let (memory, setup) = traced(seed, "rate=20mbit delay=10ms loss=2% jitter=uniform:1ms reorder=yes");
     let setup = Setup { retry: RetryPolicy::Always, ..setup };

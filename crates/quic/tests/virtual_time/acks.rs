@@ -1,4 +1,5 @@
-//! How often to acknowledge: merging and adaptive frequency where a processor is the bottleneck, and where it is not.
+//! How often to acknowledge: merging and adaptive frequency where a processor is the bottleneck, and where it
+//! is not.
 
 use quickset_base::Duration;
 use quickset_quic::{AckPolicy, Algorithm, Dir, Stats};
@@ -40,7 +41,8 @@ fn with(merging: bool, every: u64, adaptive: bool) -> AckPolicy {
     AckPolicy::default().with_merging(merging).with_every(every).with_adaptive(adaptive)
 }
 
-/// 2 Gbit/s and 10 ms to a receiver that answers every second packet at once; the sender's processor can do less.
+/// 2 Gbit/s and 10 ms to a receiver that answers every second packet at once; the sender's processor can do
+/// less.
 #[test]
 fn a_busy_sender_asks_for_fewer_acknowledgements() {
     let run = |acks| {
@@ -63,7 +65,8 @@ fn a_busy_sender_asks_for_fewer_acknowledgements() {
     assert!(fewer.acks.every * 4 * 1452 <= fewer.window, "{:?} {}", fewer.acks, fewer.window);
 }
 
-/// Where the processor has time to spare nothing is asked for, nothing changes: not the time and not the packets.
+/// Where the processor has time to spare nothing is asked for, nothing changes: not the time and not the
+/// packets.
 #[test]
 fn an_idle_sender_asks_for_nothing() {
     for link in ["rate=100mbit delay=15ms queue=400kB", "rate=20mbit delay=5ms queue=50kB loss=0.005"] {
@@ -81,7 +84,8 @@ fn an_idle_sender_asks_for_nothing() {
     }
 }
 
-/// With a fixed frequency as many acknowledgements come as were asked for, of a download, and losses are found as soon.
+/// With a fixed frequency as many acknowledgements come as were asked for, of a download, and losses are
+/// found as soon.
 #[test]
 fn a_fixed_frequency_holds() {
     for every in [1, 2, 10, 50] {

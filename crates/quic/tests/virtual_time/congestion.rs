@@ -25,7 +25,8 @@ fn stats(pair: &mut Pair) -> Stats {
     pair.client_mut().connection(key).stats()
 }
 
-/// Nothing but the controller decides what is sent: the same one under another name does the same to the packet.
+/// Nothing but the controller decides what is sent: the same one under another name does the same to the
+/// packet.
 #[test]
 fn a_controller_of_ones_own_is_used_like_the_others() {
     let mine = Custom::new("mine", |mtu, now| Algorithm::NewReno.build(mtu, now));
@@ -39,8 +40,8 @@ fn a_controller_of_ones_own_is_used_like_the_others() {
     assert!(played[0].2 > 0);
 }
 
-/// 100 Mbit/s and 100 ms with a queue of one volume, 849 packets: conservative slow start begins between 2.25 and 4.5
-/// volumes, before any loss is known, and nothing is lost to chance.
+/// 100 Mbit/s and 100 ms with a queue of one volume, 849 packets: conservative slow start begins between 2.25
+/// and 4.5 volumes, before any loss is known, and nothing is lost to chance.
 #[test]
 fn slow_start_ends_by_itself() {
     for algorithm in CLASSIC {
@@ -54,8 +55,8 @@ fn slow_start_ends_by_itself() {
     }
 }
 
-/// Some packets come 10 ms late, behind more than three others: what was taken for loss was none. The queue never
-/// overflows, so that the window never shrinks for longer than it takes to know.
+/// Some packets come 10 ms late, behind more than three others: what was taken for loss was none. The queue
+/// never overflows, so that the window never shrinks for longer than it takes to know.
 #[test]
 fn reordering_beyond_the_threshold_is_undone() {
     for algorithm in CLASSIC {

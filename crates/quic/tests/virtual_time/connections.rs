@@ -62,14 +62,14 @@ fn either_probe_begins_the_handshake() {
         let link = pair.world.add_link(format!("rate=100mbit delay=20ms loss=list:{lost}").parse().unwrap());
         pair.world.route(address(1), address(2), link);
         pair.until("connected", |p| !p.client().connected.is_empty() && !p.server().connected.is_empty());
-        // The first probe timeout is three times the initial round trip of 333 ms; a server that had a PING alone would answer
-        // that, and wait for the hello one round trip more.
+        // The first probe timeout is three times the initial round trip of 333 ms; a server that had a PING
+        // alone would answer that, and wait for the hello one round trip more.
         assert!(pair.world.now() < Time::from_millis(1080), "{lost}: {}", pair.world.now());
     }
 }
 
-/// The client's only acknowledgements of the handshake may come with the packet that ends it (RFC 9001 §4.9): here
-/// the server's flight fits one datagram, and those behind it, with 1-RTT packets, are lost.
+/// The client's only acknowledgements of the handshake may come with the packet that ends it (RFC 9001 §4.9):
+/// here the server's flight fits one datagram, and those behind it, with 1-RTT packets, are lost.
 #[test]
 fn the_handshake_gives_both_sides_a_round_trip_time() {
     for certificate in (100..900).step_by(50) {
@@ -271,7 +271,8 @@ fn many_connections_share_an_endpoint() {
     assert_eq!(sizes, (100..300).collect::<Vec<_>>());
 }
 
-/// A server that sends at once fills its window with packets that a client without the whole handshake cannot read.
+/// A server that sends at once fills its window with packets that a client without the whole handshake cannot
+/// read.
 #[test]
 fn early_data_does_not_keep_the_handshake_back() {
     let mut early = 0;

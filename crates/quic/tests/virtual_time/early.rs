@@ -92,8 +92,8 @@ fn told(peer: &Peer) -> Vec<bool> {
     peer.events.iter().filter_map(early).collect()
 }
 
-/// RFC 9000 §8.1: a server that has sent what the client's datagrams allow owes an acknowledgement of early data, and is
-/// allowed less than a whole datagram.
+/// RFC 9000 §8.1: a server that has sent what the client's datagrams allow owes an acknowledgement of early
+/// data, and is allowed less than a whole datagram.
 #[test]
 fn a_server_that_may_send_no_more_comes_to_rest() {
     for len in (0..2400).step_by(100) {
@@ -339,8 +339,8 @@ fn a_server_reads_no_more_early_bytes_than_it_wants() {
     }
 }
 
-/// FS-4, FEC-2, FS-5, FEC-6: what the server offered in the first connection counts for nothing in the second, until it
-/// offers it again; and a stream of messages that began without fences goes on so (FS-21).
+/// FS-4, FEC-2, FS-5, FEC-6: what the server offered in the first connection counts for nothing in the
+/// second, until it offers it again; and a stream of messages that began without fences goes on so (FS-21).
 #[test]
 fn offers_of_extensions_are_not_remembered() {
     let setup = setup(8, LINK).transport(|t| {
@@ -428,8 +428,9 @@ fn messages_may_be_early() {
     assert_eq!(got, expected);
 }
 
-/// A message that fits a packet goes in one, and one that fits no 0-RTT packet is not kept for the other kind.
-/// RFC 9221 §3: what the server took in an earlier connection it takes early, up to the size that fits a packet.
+/// A message that fits a packet goes in one, and one that fits no 0-RTT packet is not kept for the other
+/// kind. RFC 9221 §3: what the server took in an earlier connection it takes early, up to the size that fits
+/// a packet.
 #[test]
 fn datagrams_may_be_early() {
     let mut early = Early::new(&setup(12, LINK));

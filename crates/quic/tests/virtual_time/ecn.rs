@@ -32,8 +32,8 @@ fn up(pair: &Pair) -> Counts {
     pair.world.counts(pair.up)
 }
 
-/// 20 Mbit/s and 50 ms, with a queue that marks what has waited 5 ms for 100 ms: no packet is lost, the queue stays short,
-/// and the link busy. Without marks the same queue drops.
+/// 20 Mbit/s and 50 ms, with a queue that marks what has waited 5 ms for 100 ms: no packet is lost, the queue
+/// stays short, and the link busy. Without marks the same queue drops.
 #[test]
 fn marks_are_answered_as_losses_are() {
     for algorithm in [Algorithm::NewReno, Algorithm::Cubic, Algorithm::Bbr] {
@@ -114,7 +114,8 @@ fn an_outage_does_not_end_it() {
     assert!(end.ecn.sent > 3000, "{:?}", end.ecn);
 }
 
-/// What is known of marks is of a path: a client goes from one that keeps them to one that erases them, and on to a third.
+/// What is known of marks is of a path: a client goes from one that keeps them to one that erases them, and
+/// on to a third.
 #[test]
 fn each_path_is_tested() {
     const LINK: &str = "rate=20mbit delay=20ms queue=100kB";

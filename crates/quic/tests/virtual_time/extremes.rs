@@ -1,5 +1,5 @@
-//! Paths as slow, fast, long, short and bad as can be: whatever the controller, data arrives, nothing stays in flight,
-//! and whoever has nothing to do sleeps.
+//! Paths as slow, fast, long, short and bad as can be: whatever the controller, data arrives, nothing stays
+//! in flight, and whoever has nothing to do sleeps.
 
 use crate::common::{Pair, Setup, pattern};
 use quickset_base::{Duration, Rng};
@@ -50,7 +50,8 @@ fn run(seed: u64) {
     });
     let mut pair = setup.pair();
     let trip = 2.0 * setup.link.delay.as_secs_f64() + 2.0 * 1500.0 * 8.0 / rate as f64;
-    // What a sender that keeps two packets in flight and loses half of what it sends gets done, and some probe timeouts.
+    // What a sender that keeps two packets in flight and loses half of what it sends gets done, and some
+    // probe timeouts.
     let limit = |bytes: usize| {
         let each = bytes as f64 / 1200.0 * (trip + 0.2) * 4.0 + bytes as f64 * 8.0 / 50_000.0 * 4.0;
         Duration::from_secs_f64(5000.0 + 1500.0 * trip + each)

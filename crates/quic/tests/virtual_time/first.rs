@@ -1,4 +1,5 @@
-//! First flights of which nothing arrives, and what is known of round trips before there is a sample (RFC 9002 §6.2.2).
+//! First flights of which nothing arrives, and what is known of round trips before there is a sample
+//! (RFC 9002 §6.2.2).
 
 use quickset_base::{Duration, Path, Time};
 use quickset_quic::{ConnectionKey, Dir, RetryPolicy, Version};
@@ -8,7 +9,8 @@ use crate::common::{Pair, Setup};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// A path of this round trip, which loses what is sent on the way to the server, and to the client, within these times.
+/// A path of this round trip, which loses what is sent on the way to the server, and to the client, within
+/// these times.
 fn setup(trip: u64, up: &str, down: &str) -> Setup {
     let link = format!("rate=100mbit delay={}us queue=100kB", 500 * trip);
     let mut setup = Setup::new(1, &format!("{link}{up}"));
@@ -26,7 +28,8 @@ fn is_about(time: Duration, expected: Duration) -> bool {
     (expected..expected + 10 * MS).contains(&time)
 }
 
-/// A client waits three times the 100 ms that most paths are shorter than. A hello of two datagrams is lost as a whole.
+/// A client waits three times the 100 ms that most paths are shorter than. A hello of two datagrams is lost
+/// as a whole.
 #[test]
 fn a_first_flight_that_is_lost_costs_three_tenths_of_a_second() {
     for hello in [300, 1600] {
@@ -40,9 +43,10 @@ fn a_first_flight_that_is_lost_costs_three_tenths_of_a_second() {
     }
 }
 
-/// Either half of a hello of two datagrams may be lost, also of the one behind a Retry packet. What arrives is acknowledged at once
-/// (RFC 9000 §13.2.1): with a sample of the round trip the first half is lost 9/8 of it later (RFC 9002 §6.1.2), the second at the
-/// probe timeout of three (§6.2.1), and then the server answers in one.
+/// Either half of a hello of two datagrams may be lost, also of the one behind a Retry packet. What arrives
+/// is acknowledged at once (RFC 9000 §13.2.1): with a sample of the round trip the first half is lost 9/8 of
+/// it later (RFC 9002 §6.1.2), the second at the probe timeout of three (§6.2.1), and then the server answers
+/// in one.
 #[test]
 fn either_half_of_a_hello_that_is_lost_comes_again_in_three_round_trips() {
     let trip = 80 * MS;
@@ -79,8 +83,8 @@ fn a_long_path_takes_as_long_as_it_is() {
     }
 }
 
-/// Closes the client's connection, and connects again once both sides have forgotten it. From then on the way to the server loses
-/// what is sent so long after the beginning, and for so long.
+/// Closes the client's connection, and connects again once both sides have forgotten it. From then on the way
+/// to the server loses what is sent so long after the beginning, and for so long.
 fn again(pair: &mut Pair, setup: &Setup, outage: Option<(Duration, Duration)>) -> (ConnectionKey, Time) {
     let (now, key) = (pair.world.now(), pair.key);
     pair.client_mut().connection(key).close(now, 0, b"");
@@ -101,8 +105,8 @@ fn again(pair: &mut Pair, setup: &Setup, outage: Option<(Duration, Duration)>) -
     (key, now)
 }
 
-/// What the last connection found counts for the next: on a short path a lost flight is soon sent again, on a long one no flight
-/// is sent twice.
+/// What the last connection found counts for the next: on a short path a lost flight is soon sent again, on a
+/// long one no flight is sent twice.
 #[test]
 fn round_trips_are_remembered_by_peer() {
     let near = setup(40, "", "");
@@ -141,7 +145,8 @@ fn what_an_answer_without_acknowledgement_took_is_a_guess() {
     }
 }
 
-/// A server knows as much by the client's second hello: its flight is lost, and so is what the client says to that.
+/// A server knows as much by the client's second hello: its flight is lost, and so is what the client says to
+/// that.
 #[test]
 fn a_server_knows_what_its_retry_took() {
     let mut setup = setup(50, " outage=60ms+180ms", " outage=70ms+10ms");
@@ -150,8 +155,8 @@ fn a_server_knows_what_its_retry_took() {
     assert!(is_about(time, 300 * MS), "{time:?}");
 }
 
-/// RFC 9002 §6.2.3: the client says hello again, by which the server knows that its flight is lost, and does not wait for its own
-/// probe timeout, of a second.
+/// RFC 9002 §6.2.3: the client says hello again, by which the server knows that its flight is lost, and does
+/// not wait for its own probe timeout, of a second.
 #[test]
 fn a_hello_that_comes_again_has_its_answer_at_once() {
     for hello in [300, 1600] {
@@ -178,8 +183,8 @@ fn what_is_remembered_sends_no_more_to_an_address_that_may_be_forged() {
     assert!((1200..=3 * 1200 + 4 * 28).contains(&most), "{most} bytes");
 }
 
-/// Whatever is lost of it, a handshake ends, and what was sent behind it arrives. A packet with a long header may follow the
-/// shortest acknowledgement, and does not fit into a datagram as short as that.
+/// Whatever is lost of it, a handshake ends, and what was sent behind it arrives. A packet with a long header
+/// may follow the shortest acknowledgement, and does not fit into a datagram as short as that.
 #[test]
 fn handshakes_get_through_heavy_losses() {
     for seed in 0..1500 {

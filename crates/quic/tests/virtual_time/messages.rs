@@ -62,8 +62,9 @@ fn setup(seed: u64) -> Setup {
     })
 }
 
-/// Equal messages that nearly fill a packet travel in packets of their own length, in batches as long as those of full packets:
-/// only the first batch, when nobody knows yet that they are equal, is padded. Those of before go with others that fill packets.
+/// Equal messages that nearly fill a packet travel in packets of their own length, in batches as long as
+/// those of full packets: only the first batch, when nobody knows yet that they are equal, is padded. Those
+/// of before go with others that fill packets.
 #[test]
 fn equal_messages_are_not_padded() {
     const COUNT: u32 = 1000;
@@ -158,8 +159,8 @@ fn without_the_extension_messages_arrive_in_order_by_plain_streams() {
     }
 }
 
-/// FS-5: a peer that found one of our frames in a packet of the handshake would close the connection (FS-6), and
-/// with losses the packets of all levels are under way together.
+/// FS-5: a peer that found one of our frames in a packet of the handshake would close the connection (FS-6),
+/// and with losses the packets of all levels are under way together.
 #[test]
 fn messages_sent_before_the_handshake_is_through_go_in_1_rtt_packets() {
     let mut early = 0;
@@ -237,7 +238,8 @@ fn a_deadline_abandons_what_comes_too_late_and_says_so() {
             assert!(arrived.contains(&n), "message {n} is said to be delivered");
         }
     }
-    // What cannot be in time is not begun, or each message would be a little late: as they come, 18 are in time.
+    // What cannot be in time is not begun, or each message would be a little late: as they come, 18 are in
+    // time.
     let deadline = Duration::from_millis(200);
     let in_time = got.iter().filter(|m| m.completed - sent_at[number(m).1 as usize] <= deadline).count();
     assert!(in_time * 2 > got.len(), "{in_time} of {} were in time", got.len());
@@ -263,8 +265,9 @@ fn messages_are_read_from_a_stream_whose_other_half_was_stopped() {
     assert_eq!(got.iter().map(number).collect::<Vec<_>>(), [(0, 7)]);
 }
 
-/// Video and speech in one channel, on a link that just carries both, so that what waits does so at the sender: of each, how many there were and how many came in time.
-/// 20 kB every 80 ms that are of use for 250 ms, and 160 bytes every 20 ms that are of use for 75: what a pacer lets out at once is 40 ms of the link.
+/// Video and speech in one channel, on a link that just carries both, so that what waits does so at the
+/// sender: of each, how many there were and how many came in time. 20 kB every 80 ms that are of use for 250
+/// ms, and 160 bytes every 20 ms that are of use for 75: what a pacer lets out at once is 40 ms of the link.
 fn conference(seed: u64, first_come: bool) -> [[u32; 2]; 2] {
     // 2.06 Mbit/s of payload; a frame of video takes 66 ms.
     let setup = Setup::new(seed, "rate=2.5mbit delay=20ms queue=60kB");
@@ -321,8 +324,8 @@ fn speech_does_not_wait_for_video() {
     }
 }
 
-/// What frames behind holes cost is paid for by packets: nobody whose messages are small, many and lost now and then, on as many
-/// streams as are taken at a time, comes near to that.
+/// What frames behind holes cost is paid for by packets: nobody whose messages are small, many and lost now
+/// and then, on as many streams as are taken at a time, comes near to that.
 #[test]
 fn who_means_no_harm_is_never_paced() {
     for seed in quickset_sim::seeds(0..2) {

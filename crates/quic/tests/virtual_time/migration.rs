@@ -88,8 +88,8 @@ fn nat(host: u16, port: u16) -> SocketAddr {
     SocketAddr::new(address(host).ip(), port)
 }
 
-/// A NAT that takes another port, or address, costs about a round trip of 40 ms: what was under way, and for a download
-/// the time until the server may send more than thrice what it got.
+/// A NAT that takes another port, or address, costs about a round trip of 40 ms: what was under way, and for
+/// a download the time until the server may send more than thrice what it got.
 #[test]
 fn a_nat_that_forgets_its_binding_costs_a_round_trip() {
     for seed in quickset_sim::seeds(0..3) {
@@ -159,8 +159,8 @@ fn a_client_on_another_network_goes_on_at_once() {
     }
 }
 
-/// For a while nothing arrives at the client, and the word of ids that the server retired does not either. The server still
-/// has one for where the client is then.
+/// For a while nothing arrives at the client, and the word of ids that the server retired does not either.
+/// The server still has one for where the client is then.
 #[test]
 fn a_client_that_moves_and_hears_nothing_is_found_in_the_end() {
     for seed in quickset_sim::seeds(0..4) {
@@ -251,7 +251,8 @@ fn a_path_that_carries_nothing_is_not_used() {
     }
 }
 
-/// RFC 9000 §9.5: ids are not used on two paths; the peer hears that old ones are retired, and gives new ones.
+/// RFC 9000 §9.5: ids are not used on two paths; the peer hears that old ones are retired, and gives new
+/// ones.
 #[test]
 fn a_client_may_move_again_and_again() {
     let mut pair = Setup::new(2, LINK).connected();
@@ -334,8 +335,8 @@ fn repair_survives_a_move() {
     }
 }
 
-/// A server that can say nothing to where the client seems to be now does not fall silent for ever: the client's packets
-/// bring it along.
+/// A server that can say nothing to where the client seems to be now does not fall silent for ever: the
+/// client's packets bring it along.
 #[test]
 fn equal_seeds_move_alike() {
     let run = |seed| {
@@ -349,8 +350,8 @@ fn equal_seeds_move_alike() {
     assert_eq!(run(4), run(4));
 }
 
-/// RFC 9000 §9: nobody moves of its own will before the handshake is confirmed; a NAT asks nobody. Whenever its binding
-/// changes, the handshake goes on where the client is, and so does what follows.
+/// RFC 9000 §9: nobody moves of its own will before the handshake is confirmed; a NAT asks nobody. Whenever
+/// its binding changes, the handshake goes on where the client is, and so does what follows.
 #[test]
 fn a_nat_that_forgets_its_binding_within_the_handshake_does_not_end_it() {
     for (certificate, retry) in
@@ -369,8 +370,8 @@ fn a_nat_that_forgets_its_binding_within_the_handshake_does_not_end_it() {
                 });
                 let took = pair.world.now();
                 assert!(took < Time::from_millis(2000) && pair.client().closed.is_empty(), "{what}: {took}");
-                // A client without anything to say is heard only by what the handshake itself repeats; one that is not
-                // confirmed gives up after ten seconds.
+                // A client without anything to say is heard only by what the handshake itself repeats; one
+                // that is not confirmed gives up after ten seconds.
                 let key = pair.key;
                 let id = says.then(|| pair.client_mut().send(key, Dir::Bi, pattern(10_000)));
                 pair.pass(Duration::from_secs(12));

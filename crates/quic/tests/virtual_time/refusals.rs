@@ -1,5 +1,5 @@
-//! What the system refuses to send is not lost, in virtual time: sizes follow, what can leave leaves at once, and congestion
-//! control hears nothing of it.
+//! What the system refuses to send is not lost, in virtual time: sizes follow, what can leave leaves at once,
+//! and congestion control hears nothing of it.
 
 use quickset_base::Duration;
 use quickset_quic::{Closed, Dir, Fec, MtuDiscovery, Obstacle, Stats};
@@ -102,7 +102,8 @@ fn what_the_interface_takes_again_is_found() {
     assert_eq!(Of::Client.stats(&mut pair).mtu.current, 1472);
 }
 
-/// No search, and datagrams that are configured to be larger than an interface takes. RFC 9000 §14: 1200 bytes do.
+/// No search, and datagrams that are configured to be larger than an interface takes. RFC 9000 §14: 1200
+/// bytes do.
 #[test]
 fn handshakes_go_on_in_what_every_path_takes() {
     for of in BOTH {
@@ -251,7 +252,8 @@ fn a_farewell_that_is_refused_holds_nothing_up() {
         pair.pass(Duration::from_secs(5));
         let peer = of.peer(&mut pair);
         assert_eq!(peer.node.keys().count(), 0, "{of:?}");
-        // The farewell, and a stateless reset for each time that the other side calls meanwhile, which has not heard it.
+        // The farewell, and a stateless reset for each time that the other side calls meanwhile, which has
+        // not heard it.
         assert!(peer.system.refused < 30, "{of:?}: {}", peer.system.refused);
     }
 }

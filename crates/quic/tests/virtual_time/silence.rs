@@ -1,6 +1,6 @@
-//! No silence outlives a path that is back, in virtual time: outages, bindings that change about them, losses, and what
-//! the connection does meanwhile. Each run is drawn from its seed, and `QUICKSET_SEED` replays it; `QUICKSET_SILENCE_RUNS`
-//! is how many there are (`cargo xtask silence`).
+//! No silence outlives a path that is back, in virtual time: outages, bindings that change about them,
+//! losses, and what the connection does meanwhile. Each run is drawn from its seed, and `QUICKSET_SEED`
+//! replays it; `QUICKSET_SILENCE_RUNS` is how many there are (`cargo xtask silence`).
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -308,8 +308,8 @@ impl Sweep {
     }
 }
 
-/// Bursts of losses that end by packets, not by time: whoever falls silent in one stays in it. Requests of 20 kB and answers
-/// as long come through all of them.
+/// Bursts of losses that end by packets, not by time: whoever falls silent in one stays in it. Requests of 20
+/// kB and answers as long come through all of them.
 #[test]
 fn a_path_that_drops_in_bursts_ends_no_connection() {
     quickset_sim::each_seed(0..8, |seed| {

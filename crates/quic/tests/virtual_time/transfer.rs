@@ -105,14 +105,16 @@ fn a_small_receive_window_is_used_once_a_round_trip() {
         let server_key = pair.server_key();
         pair.until("received", |p| p.server().finished.contains(&(server_key, id)));
         let took = (pair.world.now() - begun).as_secs_f64();
-        // 400 ms and the window's own 70 ms on the wire; credit comes back by eighths, so an eighth more of each turn.
+        // 400 ms and the window's own 70 ms on the wire; credit comes back by eighths, so an eighth more of
+        // each turn.
         let ideal = SIZE as f64 / WINDOW as f64 * 0.47;
         assert!(took < ideal * 1.4, "{congestion}: {took:.2} s, {ideal:.2} s with a window a round trip");
     }
 }
 
-/// A sender that keeps what it sent until it is acknowledged, and can keep as much as the path holds, fills the path: its
-/// application is asked for more as soon as a few packets were acknowledged, not when a quarter of them was.
+/// A sender that keeps what it sent until it is acknowledged, and can keep as much as the path holds, fills
+/// the path: its application is asked for more as soon as a few packets were acknowledged, not when a quarter
+/// of them was.
 #[test]
 fn a_send_buffer_of_what_the_path_holds_fills_it() {
     const SIZE: usize = 6_000_000;

@@ -40,8 +40,8 @@ fn asked(pair: &mut Pair) -> u64 {
     pair.client_mut().connection(key).stats().asked
 }
 
-/// All that came is acknowledged when the NAT takes another port, and the answer is not over: what follows goes to the old
-/// port, and nothing but the client can say where the new one is.
+/// All that came is acknowledged when the NAT takes another port, and the answer is not over: what follows
+/// goes to the old port, and nothing but the client can say where the new one is.
 #[test]
 fn the_rest_of_an_answer_finds_its_way_behind_a_nat_that_forgot() {
     for seed in quickset_sim::seeds(0..4) {
@@ -101,8 +101,8 @@ fn a_server_that_is_gone_is_found_gone_at_the_idle_timeout() {
     }
 }
 
-/// A server that answers and has nothing to say is asked for as long as the connection lives, which is longer by no more
-/// than the first six answers make it (RFC 9000 §10.1).
+/// A server that answers and has nothing to say is asked for as long as the connection lives, which is longer
+/// by no more than the first six answers make it (RFC 9000 §10.1).
 #[test]
 fn one_silence_is_asked_about_to_the_end_and_prolonged_six_times() {
     let (mut pair, _) = asked_for(&Setup::new(2, LINK));
@@ -117,7 +117,8 @@ fn one_silence_is_asked_about_to_the_end_and_prolonged_six_times() {
     }
     let lived = pair.world.now().since(begun).as_secs_f64();
     assert_eq!(pair.client().closed[0].1, Closed::TimedOut);
-    // Each after twice the time, until that is a sixth of the 30 s; one pause in which the server might speak by itself.
+    // Each after twice the time, until that is a sixth of the 30 s; one pause in which the server might speak
+    // by itself.
     let gaps: Vec<f64> = times.windows(2).map(|pair| pair[1].since(pair[0]).as_secs_f64()).collect();
     assert!(gaps[..6].windows(2).all(|gaps| gaps[1] >= 1.9 * gaps[0] || gaps[1] > 4.9), "{gaps:?}");
     assert!(gaps[..6].iter().chain(&gaps[7..]).all(|gap| *gap < 5.2) && gaps[6] < 15.5, "{gaps:?}");
@@ -139,8 +140,9 @@ fn a_server_that_keeps_its_connection_alive_is_not_taken_for_gone() {
     assert!(pair.client().closed.is_empty() && pair.server().closed.is_empty());
 }
 
-/// An outage is no pause that the server makes, however long it was: the next silence is asked about as early as the first.
-/// What the server says meanwhile is lost, but for a question's answer now and then, as from a path that drops in bursts.
+/// An outage is no pause that the server makes, however long it was: the next silence is asked about as early
+/// as the first. What the server says meanwhile is lost, but for a question's answer now and then, as from a
+/// path that drops in bursts.
 #[test]
 fn an_outage_is_not_taken_for_usual() {
     for outage in [2, 5, 12, 25] {
@@ -167,7 +169,8 @@ fn an_outage_is_not_taken_for_usual() {
     }
 }
 
-/// A sender that waits for credit waits for its peer like any other, and a NAT that forgot it in the meantime is found out.
+/// A sender that waits for credit waits for its peer like any other, and a NAT that forgot it in the meantime
+/// is found out.
 #[test]
 fn credit_is_awaited_like_data() {
     let setup = Setup::new(8, LINK).transport(|t| {
@@ -243,7 +246,8 @@ fn pauses_that_are_usual_are_not_asked_about() {
     assert!((6..=15).contains(&asked), "{asked} in 60 pauses");
 }
 
-/// Not while there is something under way that is acknowledged: a transfer, even one of whose packets many are lost.
+/// Not while there is something under way that is acknowledged: a transfer, even one of whose packets many
+/// are lost.
 #[test]
 fn a_transfer_asks_nothing() {
     for loss in ["", " loss=5%"] {

@@ -35,8 +35,8 @@ pub(crate) async fn serve(
     Ok(())
 }
 
-/// Sends everything back until the session is over: a stream in both directions on itself, one in one direction on one of
-/// ours, datagrams behind the path. `end` as a datagram closes the session.
+/// Sends everything back until the session is over: a stream in both directions on itself, one in one
+/// direction on one of ours, datagrams behind the path. `end` as a datagram closes the session.
 async fn echo(session: &Session, path: &str) -> SessionError {
     loop {
         let done = tokio::select! {

@@ -1,6 +1,7 @@
 //! A WebTransport server that sends back what a page sends, and a page that shows it.
 //!
-//! `cargo run -p quickset --example webtransport`, and open the address that it prints in Chromium or Firefox. Ends with ctrl-c.
+//! `cargo run -p quickset --example webtransport`, and open the address that it prints in Chromium or
+//! Firefox. Ends with ctrl-c.
 
 mod echo;
 mod page;

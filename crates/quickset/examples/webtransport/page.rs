@@ -16,8 +16,8 @@ pub(crate) fn of(port: u16, hash: &[u8; 32]) -> String {
     include_str!("page.html").replace("PORT", &port.to_string()).replace("HASH", &digits)
 }
 
-/// Serves the page; and `/held`, which it holds back until the page asks for `/done`: so it counts as loaded when it has all.
-/// What it has shown until then comes along, and is passed on.
+/// Serves the page; and `/held`, which it holds back until the page asks for `/done`: so it counts as loaded
+/// when it has all. What it has shown until then comes along, and is passed on.
 pub(crate) async fn serve(
     listener: TcpListener,
     page: String,

@@ -145,7 +145,8 @@ impl Answer {
     /// Waits for the response. Its content is still to be read. Dropping the future gives up the answer.
     ///
     /// # Errors
-    /// When there will be none: [`Abort::Rejected`](super::Abort::Rejected) lets the request be made again elsewhere.
+    /// When there will be none: [`Abort::Rejected`](super::Abort::Rejected) lets the request be made again
+    /// elsewhere.
     pub async fn response(self) -> Result<(Response, Content), HttpError> {
         let take = self.exchange.wait(|slot, waker| or_wait(slot.response.take(), &mut slot.reader, waker));
         let response = take.await?;

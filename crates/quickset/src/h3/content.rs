@@ -179,8 +179,8 @@ impl Http {
         Poll::Ready(())
     }
 
-    /// Content broke off. Who sends the other way hears of it here, since the machine tells only who reads; a server may go on
-    /// with its answer to a request that was given up.
+    /// Content broke off. Who sends the other way hears of it here, since the machine tells only who reads; a
+    /// server may go on with its answer to a request that was given up.
     fn broke_off(&mut self, turn: &mut Turn<'_>, id: StreamId, why: Abort) {
         let goes_on = turn.connection.side().is_server() && matches!(why, Abort::Reset(_));
         self.on_slot(id, turn, |slot, woken| {
@@ -193,8 +193,9 @@ impl Http {
     }
 }
 
-/// The end of the content is that of what is read; [`trailers`](Content::trailers) are there by then. One that breaks off is an
-/// error each time: it does not look complete. Dropping a future that reads loses nothing beyond what that says of itself.
+/// The end of the content is that of what is read; [`trailers`](Content::trailers) are there by then. One
+/// that breaks off is an error each time: it does not look complete. Dropping a future that reads loses
+/// nothing beyond what that says of itself.
 impl AsyncRead for Content {
     fn poll_read(
         self: Pin<&mut Self>,

@@ -10,12 +10,12 @@ use quickset_quic::StreamId;
 use super::HttpError;
 use super::http::{Exchange, Http, OnQuic, wait};
 
-/// The datagrams of an exchange (RFC 9297), both ways, beside its content: of a tunnel (extended CONNECT), for example. Clones
-/// are handles of the same ones.
+/// The datagrams of an exchange (RFC 9297), both ways, beside its content: of a tunnel (extended CONNECT),
+/// for example. Clones are handles of the same ones.
 ///
-/// [`Content`](super::Content) and [`Sender`](super::Sender) give it, and stay what the exchange lives by: datagrams come until
-/// the peer's content ends or ours to read is dropped, and can be sent until [`Sender`](super::Sender) is through. A handle keeps
-/// the connection from ending, and not the exchange.
+/// [`Content`](super::Content) and [`Sender`](super::Sender) give it, and stay what the exchange lives by:
+/// datagrams come until the peer's content ends or ours to read is dropped, and can be sent until
+/// [`Sender`](super::Sender) is through. A handle keeps the connection from ending, and not the exchange.
 ///
 /// ```
 /// # use quickset::h3::{Content, HttpError, Sender};
@@ -44,12 +44,12 @@ impl Datagrams {
         Self { exchange }
     }
 
-    /// The next datagram, in the order of arrival; `None` when no more come: the peer has ended its content, or we wanted no
-    /// more of that, or gave the exchange up. The content need not have been read for it. Those that came before are given out
-    /// first; those that come behind are dropped (RFC 9297 §2.1).
+    /// The next datagram, in the order of arrival; `None` when no more come: the peer has ended its content,
+    /// or we wanted no more of that, or gave the exchange up. The content need not have been read for it.
+    /// Those that came before are given out first; those that come behind are dropped (RFC 9297 §2.1).
     ///
-    /// 64 of them, and [`max_datagram_bytes`](super::Config::max_datagram_bytes), wait at most, and the oldest make room. Of
-    /// several handles one has each. Dropping the future loses nothing.
+    /// 64 of them, and [`max_datagram_bytes`](super::Config::max_datagram_bytes), wait at most, and the
+    /// oldest make room. Of several handles one has each. Dropping the future loses nothing.
     ///
     /// # Errors
     /// When the peer gave its content up, or the connection is over.
@@ -60,8 +60,8 @@ impl Datagrams {
     /// Sends a datagram. It may be lost, on the way or before.
     ///
     /// # Errors
-    /// When the peer takes none, or none so long; when what we send has ended, or the peer wants no more of it; or when the
-    /// connection is over.
+    /// When the peer takes none, or none so long; when what we send has ended, or the peer wants no more of
+    /// it; or when the connection is over.
     pub fn send(&self, payload: &[u8]) -> Result<(), HttpError> {
         self.exchange.send_datagram(payload)
     }

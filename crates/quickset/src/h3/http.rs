@@ -103,8 +103,8 @@ impl Http {
         result
     }
 
-    /// Why nothing more happens on this connection, if so. Without a goodbye nobody knows what became of a request
-    /// (RFC 9114 §5.4): that is not called rejected.
+    /// Why nothing more happens on this connection, if so. Without a goodbye nobody knows what became of a
+    /// request (RFC 9114 §5.4): that is not called rejected.
     pub(super) fn over(&self, turn: &Turn<'_>) -> Option<HttpError> {
         let fault = self.fault.map(HttpError::Protocol);
         fault.or_else(|| turn.connection.closed().cloned().map(HttpError::Closed))
@@ -146,8 +146,8 @@ impl Http {
         incoming
     }
 
-    /// A request that was given up does not wait for anybody: else a client that makes and gives up one after the other would
-    /// have us keep all of them.
+    /// A request that was given up does not wait for anybody: else a client that makes and gives up one after
+    /// the other would have us keep all of them.
     fn forget_incoming(&mut self, id: StreamId) {
         let waiting = self.incoming.len();
         self.incoming.retain(|(other, ..)| *other != id);
@@ -156,7 +156,8 @@ impl Http {
         }
     }
 
-    /// Nobody takes requests any more. RFC 9114 §4.1.1: nothing was done with these, so that they may be made again.
+    /// Nobody takes requests any more. RFC 9114 §4.1.1: nothing was done with these, so that they may be made
+    /// again.
     pub(super) fn reject_incoming(&mut self, turn: &mut Turn<'_>) {
         self.verb(turn, |machine, t| machine.go_away(t, false));
         for (id, ..) in std::mem::take(&mut self.incoming) {
@@ -363,7 +364,8 @@ impl Link {
         self.layered.connection().close(Code::H3_NO_ERROR.0, b"");
     }
 
-    /// Says goodbye and waits for the exchanges under way, and for what was sent to arrive. Ends the connection then.
+    /// Says goodbye and waits for the exchanges under way, and for what was sent to arrive. Ends the
+    /// connection then.
     pub(super) async fn shutdown(&self) {
         let layered = &self.layered;
         if layered.connection().side().is_server() {
@@ -412,8 +414,8 @@ impl Exchange {
         self.link.layered.with(|http, turn| http.cancel(turn, self.id, code));
     }
 
-    /// What is sent stays incomplete: the exchange is given up, unless the peer knows of that. RFC 9114 §4.1: who wants no more of
-    /// a request may answer it all the same, and the answer counts.
+    /// What is sent stays incomplete: the exchange is given up, unless the peer knows of that. RFC 9114 §4.1:
+    /// who wants no more of a request may answer it all the same, and the answer counts.
     pub(super) fn leave_incomplete(&self, code: Code) {
         self.link.layered.with(|http, turn| {
             if http.slots.get(&self.id).is_none_or(|slot| slot.stopped.is_none()) {

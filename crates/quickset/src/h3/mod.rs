@@ -1,9 +1,10 @@
 //! HTTP/3 for applications: requests and responses to await, on a [`Connection`](crate::Connection).
 //!
 //! A [`Server`] takes requests, a [`Client`] makes them, any number at a time. Heads are values ([`Request`],
-//! [`Response`]); content is a stream in either direction ([`Content`], [`Sender`]). Little is read ahead of the
-//! application, and little is kept behind it: who reads slowly is sent to slowly. Both are readers and writers for tokio, too.
-//! What a tunnel sends beside them are [`Datagrams`]. Sessions with pages in browsers are in [`webtransport`].
+//! [`Response`]); content is a stream in either direction ([`Content`], [`Sender`]). Little is read ahead of
+//! the application, and little is kept behind it: who reads slowly is sent to slowly. Both are readers and
+//! writers for tokio, too. What a tunnel sends beside them are [`Datagrams`]. Sessions with pages in browsers
+//! are in [`webtransport`].
 //!
 //! ```
 //! use quickset::h3::{self, Request, Response};
@@ -39,10 +40,10 @@
 //! # }
 //! ```
 //!
-//! A [`Priority`] says of a request how its answer is to be sent: how urgent it is, its weight among its siblings, the classes
-//! that it hangs under, and which losses are repaired; it may change at any time ([`Answer::prioritise`]). A server obeys by
-//! itself, and may have an opinion of its own: for a response, in its `priority` field; by content type, in
-//! [`Config::usual`].
+//! A [`Priority`] says of a request how its answer is to be sent: how urgent it is, its weight among its
+//! siblings, the classes that it hangs under, and which losses are repaired; it may change at any time
+//! ([`Answer::prioritise`]). A server obeys by itself, and may have an opinion of its own: for a response, in
+//! its `priority` field; by content type, in [`Config::usual`].
 //!
 //! ```
 //! # use quickset::h3::{self, Priority, Request};
@@ -124,8 +125,8 @@ impl From<HttpError> for io::Error {
     }
 }
 
-/// Fills a reader's buffer with what `next` gives for the room there, which at the end is nothing; with what `failed` before,
-/// nothing is asked for.
+/// Fills a reader's buffer with what `next` gives for the room there, which at the end is nothing; with what
+/// `failed` before, nothing is asked for.
 fn read_into<E: Into<io::Error>>(
     buffer: &mut ReadBuf<'_>,
     failed: Option<E>,

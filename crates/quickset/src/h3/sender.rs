@@ -52,7 +52,8 @@ impl Sender {
         Ok(sent)
     }
 
-    /// Sends some of `len` bytes, of which `part` gives as many as it is told from the front, and returns how many.
+    /// Sends some of `len` bytes, of which `part` gives as many as it is told from the front, and returns how
+    /// many.
     fn poll_send(
         &self,
         cx: &mut Context<'_>,
@@ -214,9 +215,10 @@ impl Sender {
     }
 }
 
-/// Bytes that are taken are sent. To flush is [`Sender::flush`] and never waits; to shut down is [`Sender::finish`], which ends
-/// the message and does not wait for it to arrive. Without that [`Sender::trailers`] can end it. Dropping a future that writes
-/// loses nothing beyond what that says of itself.
+/// Bytes that are taken are sent. To flush is [`Sender::flush`] and never waits; to shut down is
+/// [`Sender::finish`], which ends the message and does not wait for it to arrive. Without that
+/// [`Sender::trailers`] can end it. Dropping a future that writes loses nothing beyond what that says of
+/// itself.
 impl AsyncWrite for Sender {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         if self.ended {

@@ -13,9 +13,9 @@ use crate::{Clipboard, Encoding, Fence, Rect, Refusal, Screen};
 impl Client {
     /// Asks for the pixels of `rect`: all of them, or with `incremental` those that have changed.
     ///
-    /// One request has one update for answer, and that may hold no pixels: TigerVNC answers the first with the
-    /// screens, the cursor and the lamps alone. So ask again at each [`ClientEvent::UpdateEnd`], incrementally,
-    /// or use [`continuous_updates`](Self::continuous_updates).
+    /// One request has one update for answer, and that may hold no pixels: TigerVNC answers the first with
+    /// the screens, the cursor and the lamps alone. So ask again at each [`ClientEvent::UpdateEnd`],
+    /// incrementally, or use [`continuous_updates`](Self::continuous_updates).
     ///
     /// [`ClientEvent::UpdateEnd`]: super::ClientEvent::UpdateEnd
     pub fn request(&mut self, incremental: bool, rect: Rect) -> Result<(), Refusal> {

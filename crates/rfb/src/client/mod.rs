@@ -1,9 +1,10 @@
 //! The side of a viewer: what our gateway is to a VNC server.
 //!
 //! In: the server's bytes, in any chunks, and commands. Out: events, and bytes for the server. The handshake,
-//! SetPixelFormat, SetEncodings, answers to the server's fences and our clipboard capabilities go out unasked.
-//! Pixels are 0x00RRGGBB whatever format was asked for. Invariants: after an error nothing is read any more;
-//! what is held is one message, or one row of pixels. Source: RFC 6143 §7 and the community's specification.
+//! SetPixelFormat, SetEncodings, answers to the server's fences and our clipboard capabilities go out
+//! unasked. Pixels are 0x00RRGGBB whatever format was asked for. Invariants: after an error nothing is read
+//! any more; what is held is one message, or one row of pixels. Source: RFC 6143 §7 and the community's
+//! specification.
 
 mod command;
 mod handshake;
@@ -59,9 +60,11 @@ impl Default for ClientConfig {
 
 /// A connection to a VNC server. The contract:
 ///
-/// 1. Give [`receive`](Self::receive) what came, again and again until it says `None`: then the input is used up.
-/// 2. Send [`output`](Self::output), taking out what was sent. It grows by commands, and by at most as many bytes
-///    as were received; to be safe from a server that never reads, stop reading from it while much is waiting.
+/// 1. Give [`receive`](Self::receive) what came, again and again until it says `None`: then the input is used
+///    up.
+/// 2. Send [`output`](Self::output), taking out what was sent. It grows by commands, and by at most as many
+///    bytes as were received; to be safe from a server that never reads, stop reading from it while much is
+///    waiting.
 /// 3. After [`ClientEvent::Ready`], ask for updates. Until then commands are refused.
 /// 4. After an error send what is waiting, if you like, and close.
 #[derive(Debug)]
@@ -84,8 +87,8 @@ enum Phase {
 pub enum ClientEvent<'a> {
     /// The handshake is over; pixel format and encodings are set.
     Ready(ServerInit),
-    /// Rows of a rectangle: one of the server's comes in one or several such parts, from top to bottom, as its
-    /// bytes come.
+    /// Rows of a rectangle: one of the server's comes in one or several such parts, from top to bottom, as
+    /// its bytes come.
     Pixels {
         /// Where; inside the framebuffer, not empty.
         rect: Rect,

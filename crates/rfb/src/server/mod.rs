@@ -1,10 +1,10 @@
 //! The side of a server: what our gateway is to an unmodified viewer.
 //!
-//! In: the viewer's bytes, in any chunks, and updates of a [`Framebuffer`](crate::Framebuffer). Out: events, and
-//! bytes for the viewer. The handshake, announcements of extensions and answers to the viewer's fences go out
-//! unasked. Pixels leave in the viewer's format. Invariants: after an error nothing is read any more; what is
-//! held is one message; no extension is used that the viewer has not listed. Source: RFC 6143 §7 and the
-//! community's specification.
+//! In: the viewer's bytes, in any chunks, and updates of a [`Framebuffer`](crate::Framebuffer). Out: events,
+//! and bytes for the viewer. The handshake, announcements of extensions and answers to the viewer's fences go
+//! out unasked. Pixels leave in the viewer's format. Invariants: after an error nothing is read any more;
+//! what is held is one message; no extension is used that the viewer has not listed. Source: RFC 6143 §7 and
+//! the community's specification.
 
 mod handshake;
 mod paint;
@@ -35,8 +35,8 @@ pub struct ServerConfig {
     pub width: u16,
     /// Rows of the framebuffer.
     pub height: u16,
-    /// The viewer is on this machine, where bytes cost less than packing them. A viewer that asks for a level of
-    /// compression is given it nevertheless.
+    /// The viewer is on this machine, where bytes cost less than packing them. A viewer that asks for a level
+    /// of compression is given it nevertheless.
     pub is_local: bool,
     /// What the viewer may make us hold. The framebuffer is ours and not limited by it.
     pub limits: Limits,
@@ -55,11 +55,13 @@ pub enum Security {
 
 /// A connection to a viewer. The contract:
 ///
-/// 1. Give [`receive`](Self::receive) what came, again and again until it says `None`: then the input is used up.
+/// 1. Give [`receive`](Self::receive) what came, again and again until it says `None`: then the input is used
+///    up.
 /// 2. Send [`output`](Self::output), taking out what was sent. It grows by what is called here, and by little
 ///    more than was received; to be safe from a viewer that never reads, stop reading from it while much is
 ///    waiting.
-/// 3. After [`ServerEvent::Ready`], answer requests by [`update`](Self::update). Until then verbs are refused.
+/// 3. After [`ServerEvent::Ready`], answer requests by [`update`](Self::update). Until then verbs are
+///    refused.
 /// 4. After an error send what is waiting (it may be the reason), and close.
 #[derive(Debug)]
 pub struct Server {

@@ -226,7 +226,8 @@ impl Session {
         let event = match kind {
             SET_PIXEL_FORMAT => {
                 let mut format = PixelFormat::decode(&fields.skip(3).array());
-                // RFC 6143 §7.5.1: a viewer may want a colour map. It gets one, in which an index is a colour.
+                // RFC 6143 §7.5.1: a viewer may want a colour map. It gets one, in which an index is a
+                // colour.
                 self.colours_due = !format.true_colour && format.bits_per_pixel == 8;
                 if self.colours_due {
                     format = PixelFormat::RGB332;
@@ -320,7 +321,8 @@ fn qemu(source: &mut Source<'_, '_>) -> Result<Step, Error> {
     Ok(Step::Event(ServerEvent::Key { down, keysym, keycode }))
 }
 
-/// A viewer asks for sound, which nobody has offered: it gets none. Its format comes with the third operation.
+/// A viewer asks for sound, which nobody has offered: it gets none. Its format comes with the third
+/// operation.
 fn qemu_audio(source: &mut Source<'_, '_>) -> Option<()> {
     let operation = source.fields(4)?.skip(2).u16();
     let length = if operation == 2 { 10 } else { 4 };

@@ -79,8 +79,8 @@ impl<'a> Update<'a> {
         Ok(())
     }
 
-    /// Another size, or the answer to a SetDesktopSize. A viewer that knows only DesktopSize is told only when
-    /// the size really changes: some loop otherwise.
+    /// Another size, or the answer to a SetDesktopSize. A viewer that knows only DesktopSize is told only
+    /// when the size really changes: some loop otherwise.
     pub fn resize(&mut self, resize: &Resize) -> Result<(), Refusal> {
         let features = self.session.features();
         listed(features.extended_desktop_size || features.desktop_size)?;
@@ -126,8 +126,8 @@ impl<'a> Update<'a> {
     /// Completes the update, as dropping it does.
     pub fn finish(self) {}
 
-    /// What is waiting for the viewer. Of a streamed update it can be taken out while the update goes on; of a
-    /// counted one nothing must be taken, so there is `None`.
+    /// What is waiting for the viewer. Of a streamed update it can be taken out while the update goes on; of
+    /// a counted one nothing must be taken, so there is `None`.
     pub fn output(&mut self) -> Option<&mut BytesMut> {
         match self.form {
             Form::Streamed => Some(self.out),

@@ -123,7 +123,8 @@ fn scene(width: u16, height: u16, rng: &mut Rng) -> Framebuffer {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Whatever a viewer lists and wants, and however often it changes that, it sees what is there: zlib streams go on.
+    /// Whatever a viewer lists and wants, and however often it changes that, it sees what is there: zlib
+    /// streams go on.
     #[test]
     fn viewers_see_what_is_there(seed: u64, width in 1..300u16, height in 1..200u16, is_local: bool) {
         let mut rng = Rng::new(seed);
@@ -232,7 +233,8 @@ fn what_is_flat_takes_no_bytes_and_what_is_not_no_packing() {
         assert!(bytes < raw + 200 && rects[&RAW] <= 2, "{encoding}: {bytes}");
         assert!(take(&screen, encoding, false).0 < raw / 100, "{encoding}: packed");
     }
-    // Noise: as it is on this machine, and in as few rectangles; packed elsewhere, which leaves out a byte in four.
+    // Noise: as it is on this machine, and in as few rectangles; packed elsewhere, which leaves out a byte in
+    // four.
     let mut rng = Rng::new(3);
     let noise: Vec<u32> = (0..all.area()).map(|_| rng.below(1 << 24) as u32).collect();
     screen.put(all, &noise).unwrap();

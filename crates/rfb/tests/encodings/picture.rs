@@ -1,5 +1,5 @@
-//! What a viewer makes of updates: decoders written from RFC 6143 §7.7 and the community's specification, for tests.
-//! Anything that these do not allow is a panic.
+//! What a viewer makes of updates: decoders written from RFC 6143 §7.7 and the community's specification, for
+//! tests. Anything that these do not allow is a panic.
 
 use std::collections::BTreeMap;
 

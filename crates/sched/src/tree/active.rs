@@ -3,7 +3,8 @@
 use super::arena::{Arena, NIL, ROOT};
 
 impl<K> Arena<K> {
-    /// Puts a class among the active children of its parent, in `round`. Whether it is the first of its urgency there.
+    /// Puts a class among the active children of its parent, in `round`. Whether it is the first of its
+    /// urgency there.
     pub(super) fn link(&mut self, child: u32, round: u64) -> bool {
         let (parent, level_at) = (self.node(child).parent, self.node(child).level());
         let level = *self.branch_mut(parent).level_or_new(level_at);

@@ -12,8 +12,8 @@ pub(super) const LEVELS: usize = 9;
 
 /// A class of one [`Tree`](super::Tree).
 ///
-/// Eight bytes, as is an `Option` of it. It is good until the class is removed and never means another one after that; in
-/// another tree it means nothing in particular.
+/// Eight bytes, as is an `Option` of it. It is good until the class is removed and never means another one
+/// after that; in another tree it means nothing in particular.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClassId {
     index: u32,
@@ -34,7 +34,8 @@ pub(super) struct Node<K> {
     pub(super) key: Option<K>,
     pub(super) generation: NonZeroU32,
     pub(super) parent: u32,
-    /// Among active siblings: neighbours in a ring, or in a heap (`prev` is the parent for the first child of a node there).
+    /// Among active siblings: neighbours in a ring, or in a heap (`prev` is the parent for the first child of
+    /// a node there).
     pub(super) next: u32,
     pub(super) prev: u32,
     pub(super) sub: u32,
@@ -87,7 +88,8 @@ pub(super) struct Branch {
     pub(super) total: u64,
     /// R: what it was given and has not handed on yet, or had back from children that ran idle.
     pub(super) residual: f64,
-    /// What it had before its turn, for a better urgency, and what a child owed that ran idle: its next shares are less by that.
+    /// What it had before its turn, for a better urgency, and what a child owed that ran idle: its next
+    /// shares are less by that.
     pub(super) owed: f64,
     pub(super) first_child: u32,
     /// Scheduled leaves below.
@@ -184,8 +186,9 @@ impl Branch {
 
 /// The active children of one urgency, and the visit that goes on among them.
 ///
-/// A visit is a parent's part of a pass. It is not undone when something more urgent comes: it waits, with what it has still to
-/// give, and goes on later. So nobody is served twice or passed over because others were interrupted.
+/// A visit is a parent's part of a pass. It is not undone when something more urgent comes: it waits, with
+/// what it has still to give, and goes on later. So nobody is served twice or passed over because others were
+/// interrupted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Level {
     /// 0 when there is none.
@@ -327,7 +330,8 @@ impl<K> Arena<K> {
         }
         node.branch = NIL;
         node.active = false;
-        // A slot whose generations are used up is never used again, so that no old id comes to mean a new class.
+        // A slot whose generations are used up is never used again, so that no old id comes to mean a new
+        // class.
         if let Some(generation) = node.generation.checked_add(1) {
             node.generation = generation;
             if generation != NonZeroU32::MAX {

@@ -1,9 +1,10 @@
 //! Rounds: who sends next, and how much.
 //!
-//! A round hands Q bytes down from the root. Each branch divides what it got among its active children of the best urgency by
-//! weight (a *visit*), and they have their turns one after the other; what comes back from those that ran idle is divided again
-//! in another visit, the surplus pass, and what nobody below can use goes up, where the same happens. The round is over when the
-//! root has nothing left to give. Nothing is visited but what gets something, and each visit is paid for by what it gives.
+//! A round hands Q bytes down from the root. Each branch divides what it got among its active children of the
+//! best urgency by weight (a *visit*), and they have their turns one after the other; what comes back from
+//! those that ran idle is divided again in another visit, the surplus pass, and what nobody below can use
+//! goes up, where the same happens. The round is over when the root has nothing left to give. Nothing is
+//! visited but what gets something, and each visit is paid for by what it gives.
 
 use super::Tree;
 use super::arena::{ClassId, NIL, ROOT};
@@ -17,7 +18,8 @@ enum Step {
 }
 
 impl<K> Tree<K> {
-    /// The next leaf, when the one that was served has used up what it had, or something else has come between.
+    /// The next leaf, when the one that was served has used up what it had, or something else has come
+    /// between.
     pub(super) fn turn(&mut self) -> Option<ClassId> {
         if self.backlogged == 0 {
             return None;
@@ -91,8 +93,8 @@ impl<K> Tree<K> {
             let node = &mut nodes[child as usize];
             #[cfg(test)]
             (self.visits += 1);
-            // Nothing is left to give once the first of a line had it all. There is when somebody came who goes before those that
-            // take turns, or somebody went before the turn came: it is divided again.
+            // Nothing is left to give once the first of a line had it all. There is when somebody came who
+            // goes before those that take turns, or somebody went before the turn came: it is divided again.
             if node.stamp == level.visit || level.left <= 0.0 {
                 branch.residual += level.close();
                 return None;
@@ -130,7 +132,8 @@ impl<K> Tree<K> {
         Some(Step::Down(child))
     }
 
-    /// Begins a visit with what a branch has to give; `false` when that is nothing, or there is nobody to take it.
+    /// Begins a visit with what a branch has to give; `false` when that is nothing, or there is nobody to
+    /// take it.
     fn open(&mut self, at: u32, best: usize, interrupted: bool) -> bool {
         let mut sum = self.arena.taking_part(at, best, self.round);
         if at == ROOT {
@@ -158,8 +161,9 @@ impl<K> Tree<K> {
         true
     }
 
-    /// Something more urgent came while it was the branch's turn: it need not wait for the next. What the less urgent had not
-    /// used yet stays theirs, so this is taken from the next share; and nobody has two such at a time.
+    /// Something more urgent came while it was the branch's turn: it need not wait for the next. What the
+    /// less urgent had not used yet stays theirs, so this is taken from the next share; and nobody has two
+    /// such at a time.
     fn advance(&mut self, at: u32, best: usize) -> bool {
         let share = f64::from(self.arena.node(at).weight) * self.arena.level_of(at).per_weight;
         let branch = self.arena.branch_mut(at);
@@ -177,9 +181,9 @@ impl<K> Tree<K> {
         self.arena.branch_mut(ROOT).residual = self.quantum;
     }
 
-    /// Q, which is only how long a round is: shares do not depend on it, latency and cost do. The leaves in it are counted as
-    /// they come and go, so that a round always has a frame for each; what they count is weighed again not more often than is paid
-    /// for by turns.
+    /// Q, which is only how long a round is: shares do not depend on it, latency and cost do. The leaves in
+    /// it are counted as they come and go, so that a round always has a frame for each; what they count is
+    /// weighed again not more often than is paid for by turns.
     fn refresh_quantum(&mut self) {
         if !self.changed {
             return;

@@ -68,7 +68,8 @@ impl Naive {
         if priority.critical { 0 } else { priority.urgency.min(7) + 1 }
     }
 
-    /// Of some siblings: the best urgency, in the order of requests, non-incremental ones first, up to the first such.
+    /// Of some siblings: the best urgency, in the order of requests, non-incremental ones first, up to the
+    /// first such.
     fn chosen(&self, siblings: &[usize]) -> Vec<usize> {
         let best = siblings.iter().map(|&c| self.urgency(c)).min();
         let (takes_turns, alone): (Vec<usize>, Vec<usize>) = siblings
@@ -93,7 +94,8 @@ impl Naive {
         leaves
     }
 
-    /// Whether serving a leaf takes something from a sibling of a better urgency that is backlogged, at any step.
+    /// Whether serving a leaf takes something from a sibling of a better urgency that is backlogged, at any
+    /// step.
     pub(crate) fn breaks_strictness(&self, mut class: usize) -> bool {
         while class != 0 {
             let parent = self.classes[class].parent;
@@ -128,8 +130,9 @@ impl Naive {
         max_frame * (1.0 + shares.iter().map(|share| (share / least).min(1000.0)).sum::<f64>())
     }
 
-    /// What everybody gets of `capacity` when each leaf wants `demands[leaf]`: better urgencies first, those that go one after
-    /// the other before those that share, and these filled like vessels, as wide as their weights.
+    /// What everybody gets of `capacity` when each leaf wants `demands[leaf]`: better urgencies first, those
+    /// that go one after the other before those that share, and these filled like vessels, as wide as their
+    /// weights.
     pub(crate) fn fluid(&self, capacity: f64, demands: &[f64]) -> Vec<f64> {
         let mut got = vec![0.0; self.classes.len()];
         self.pour(0, capacity, demands, &mut got);

@@ -122,8 +122,8 @@ impl<M: Machine> World<M> {
         self.mark_ready(id);
     }
 
-    /// Lets a node sleep for a while, as a closed laptop does: what reaches it meanwhile is lost and counted as
-    /// [`missed`](Self::missed), what it wanted to send later waits, and its timers come late.
+    /// Lets a node sleep for a while, as a closed laptop does: what reaches it meanwhile is lost and counted
+    /// as [`missed`](Self::missed), what it wanted to send later waits, and its timers come late.
     pub fn suspend(&mut self, node: NodeId, pause: Duration) {
         let until = self.now + pause;
         let sleeper = &mut self.nodes[node.index()];

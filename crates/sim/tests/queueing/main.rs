@@ -71,8 +71,8 @@ fn arrival(fate: &Fate) -> Option<u64> {
     fate.deliveries().next().map(|delivery| delivery.at.as_nanos())
 }
 
-/// Writes a file for a link to read, and returns its path. A test that writes the same file does not disturb one that
-/// reads it: it is there at once, with all that is in it.
+/// Writes a file for a link to read, and returns its path. A test that writes the same file does not disturb
+/// one that reads it: it is there at once, with all that is in it.
 fn file(name: &str, text: &str) -> String {
     static WRITTEN: AtomicUsize = AtomicUsize::new(0);
     let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));

@@ -120,13 +120,15 @@ fn red_keeps_a_persistent_overload_between_its_thresholds() {
 /// Floyd and Jacobson 1993, figure 2: the mean moves with each arrival, those that find no room included.
 #[test]
 fn the_mean_of_red_is_of_all_arrivals() {
-    // A packet of 1000 bytes lasts 10 ms and one comes each millisecond: behind the 22nd there is room for each tenth.
+    // A packet of 1000 bytes lasts 10 ms and one comes each millisecond: behind the 22nd there is room for
+    // each tenth.
     let mut link = link("rate=800kbit queue=red:10kB,20kB,100%,20kB", 1);
     let packets = plain((0..2000).map(|n| n * 1_000_000), 1000);
     let fates = carry(&mut link, &packets);
     let first = fates.iter().position(|fate| *fate == Fate::Dropped(DropReason::Aqm));
-    // With 20 kB or one packet less there the mean passes 10 kB with arrival 22 + 512 ln 2 = 377 to 22 + 512 ln 2.11 = 404. Of
-    // those behind it, up to 600, less than 1 in 10^9 sequences has none dropped: p rises to 0.33.
+    // With 20 kB or one packet less there the mean passes 10 kB with arrival 22 + 512 ln 2 = 377 to 22 + 512
+    // ln 2.11 = 404. Of those behind it, up to 600, less than 1 in 10^9 sequences has none dropped: p rises
+    // to 0.33.
     assert!(first.is_some_and(|n| (360..600).contains(&n)), "{first:?}");
     assert!(link.counts().overflowed > 300, "{:?}", link.counts());
 }

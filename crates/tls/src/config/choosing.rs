@@ -7,8 +7,8 @@ use super::Server;
 use crate::hello::{Look, look};
 use crate::session::TlsSession;
 
-/// A server's session that begins when the client's hello is there, in the version that is chosen then: the TLS library
-/// wants to know at once of which version the keys are, and what is announced.
+/// A server's session that begins when the client's hello is there, in the version that is chosen then: the
+/// TLS library wants to know at once of which version the keys are, and what is announced.
 pub(super) struct Choosing {
     waiting: Option<Waiting>,
     chosen: Option<Version>,

@@ -140,7 +140,8 @@ fn a_second_connection_begins_with_data() {
     }
 }
 
-/// Early data beside a hello of two datagrams, of which either comes first; what came before the hello was whole waits.
+/// Early data beside a hello of two datagrams, of which either comes first; what came before the hello was
+/// whole waits.
 #[test]
 fn a_large_hello_has_early_data_behind_it() {
     for order in [[0, 1, 2, 3], [1, 0, 2, 3], [2, 3, 1, 0], [3, 0, 2, 1], [1, 2, 3, 0]] {

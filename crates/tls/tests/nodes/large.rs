@@ -1,4 +1,5 @@
-//! A hello that fills two datagrams, as a share of X25519MLKEM768 makes it: in any order, with either of them lost or twice.
+//! A hello that fills two datagrams, as a share of X25519MLKEM768 makes it: in any order, with either of them
+//! lost or twice.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -125,7 +126,8 @@ fn both_datagrams_are_padded_and_whatever_arrives_of_them_is_enough() {
             assert_eq!(answer.iter().any(|d| d.bytes.len() >= 1000), whole, "{which:?}: a flight, or an ACK");
             assert!(size(&answer) <= 3 * received, "{which:?}");
             give(&mut world, 0, answer);
-            // What is missing comes a probe timeout after what its neighbour's acknowledgement took, at once here.
+            // What is missing comes a probe timeout after what its neighbour's acknowledgement took, at once
+            // here.
             world.run();
             assert!(world.connected(0) && world.connected(1), "{which:?}: {:?}", world.events);
             assert_eq!(world.nodes[1].endpoint().counters().accepted, 1, "{which:?}");
@@ -133,7 +135,8 @@ fn both_datagrams_are_padded_and_whatever_arrives_of_them_is_enough() {
     }
 }
 
-/// RFC 9000 §17.2.5.2: a client heeds one Retry. There is one for both halves, and another when they come again.
+/// RFC 9000 §17.2.5.2: a client heeds one Retry. There is one for both halves, and another when they come
+/// again.
 #[test]
 fn a_client_is_asked_once_by_either_half() {
     for which in ARRIVALS {
@@ -253,7 +256,8 @@ fn a_gate_refuses_by_either_half() {
     }
 }
 
-/// RFC 9002 §6.2.3: a client that has what it cannot read yet says hello again, and the server its answer, at once.
+/// RFC 9002 §6.2.3: a client that has what it cannot read yet says hello again, and the server its answer, at
+/// once.
 #[test]
 fn what_is_lost_of_the_answer_comes_again_without_a_timeout() {
     for lost in 0..2 {

@@ -48,8 +48,9 @@ impl<'a> Iterator for Frames<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        // Most packets are one frame of data, or one symbol with one; everything else is out of line. Frames are built where
-        // they are wanted and faults completed there: moving 80 bytes costs more than parsing them.
+        // Most packets are one frame of data, or one symbol with one; everything else is out of line. Frames
+        // are built where they are wanted and faults completed there: moving 80 bytes costs more than parsing
+        // them.
         let mut kind = 0;
         let mut item = match *self.reader.peek() {
             [] => None,

@@ -95,7 +95,8 @@ impl<'a> Iterator for SymbolFrames<'a> {
 
 impl FusedIterator for SymbolFrames<'_> {}
 
-/// What the usual packet of a protected stream holds: one SOURCE_SYMBOL, which is one STREAM frame, and PADDING.
+/// What the usual packet of a protected stream holds: one SOURCE_SYMBOL, which is one STREAM frame, and
+/// PADDING.
 ///
 /// It is what [`Frames`] and [`SymbolFrames`] would find one after the other, in one look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,8 +162,8 @@ pub(super) fn repair<'a>(r: &mut Reader<'a>) -> Parse<Frame<'a>> {
     let parameter = r.varint()?;
     let index = r.varint()?;
     let data = r.varint_bytes()?;
-    // FEC-61, errors 1 and 2: what can be seen on the frame alone. Sizes, and whether there is such a session,
-    // depend on what was offered.
+    // FEC-61, errors 1 and 2: what can be seen on the frame alone. Sizes, and whether there is such a
+    // session, depend on what was offered.
     if count == 0 || data.is_empty() {
         return Err(FrameError::fec("a repair of nothing"));
     }
@@ -181,8 +182,8 @@ pub(super) fn unmarked<'a>(r: &mut Reader<'a>) -> Parse<Frame<'a>> {
     Ok(Frame::Unmarked { session, packets })
 }
 
-/// Writes what stands before the frames of a SOURCE_SYMBOL, with a length of two bytes (below 2^14), and returns
-/// where that stands: [`Writer::patch_varint2`] sets it when the frames are written.
+/// Writes what stands before the frames of a SOURCE_SYMBOL, with a length of two bytes (below 2^14), and
+/// returns where that stands: [`Writer::patch_varint2`] sets it when the frames are written.
 #[inline]
 pub fn source_symbol_header(w: &mut Writer<'_>, session: u64, sid: u64, len: usize) -> usize {
     // Nearly all sessions take one byte, and each packet of a protected stream has such a header.

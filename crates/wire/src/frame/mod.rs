@@ -2,11 +2,12 @@
 //! draft-ietf-quic-reliable-stream-reset, and those of our own `spec/fenced-streams.md`
 //! and `spec/fec.md`.
 //!
-//! In: [`Frames`] goes through a packet's payload and yields frames that borrow from it, or the first
-//! fault with its error code. Out: [`Frame::encode`], and for the frames of which there are many,
-//! writers that put only the header in front of data that is copied once: [`stream_header`],
-//! [`fenced_header`], [`crypto_header`], [`datagram_header`], [`ack`], [`source_symbol_header`], [`repair_header`], [`symbol_ack`]. What a single frame can tell is checked here; what
-//! needs the state of a stream or a connection is not.
+//! In: [`Frames`] goes through a packet's payload and yields frames that borrow from it, or the first fault
+//! with its error code. Out: [`Frame::encode`], and for the frames of which there are many, writers that put
+//! only the header in front of data that is copied once: [`stream_header`], [`fenced_header`],
+//! [`crypto_header`], [`datagram_header`], [`ack`], [`source_symbol_header`], [`repair_header`],
+//! [`symbol_ack`]. What a single frame can tell is checked here; what needs the state of a stream or a
+//! connection is not.
 
 mod ack;
 mod decode;
@@ -38,8 +39,8 @@ pub enum Frame<'a> {
     Ack(Ack<'a>),
     /// RFC 9000 §19.4; `code` is the application's.
     ResetStream { id: StreamId, code: u64, final_size: u64 },
-    /// RESET_STREAM_AT, draft-ietf-quic-reliable-stream-reset §4: the bytes below `reliable_size`, which is at most
-    /// `final_size`, arrive all the same.
+    /// RESET_STREAM_AT, draft-ietf-quic-reliable-stream-reset §4: the bytes below `reliable_size`, which is
+    /// at most `final_size`, arrive all the same.
     ResetStreamAt { id: StreamId, code: u64, final_size: u64, reliable_size: u64 },
     /// RFC 9000 §19.5; `code` is the application's.
     StopSending { id: StreamId, code: u64 },
@@ -77,15 +78,15 @@ pub enum Frame<'a> {
     HandshakeDone,
     /// RFC 9221 §4; `len`: the frame says how long its data is, and needs not be the last of its packet.
     Datagram { len: bool, data: &'a [u8] },
-    /// Data of a fenced stream. The last fence at or before `offset` lies `distance` bytes below it; `start`: the
-    /// data begins at a record boundary; `each`: every record boundary inside is a fence.
+    /// Data of a fenced stream. The last fence at or before `offset` lies `distance` bytes below it; `start`:
+    /// the data begins at a record boundary; `each`: every record boundary inside is a fence.
     Fenced { id: StreamId, offset: u64, distance: u64, start: bool, each: bool, fin: bool, data: &'a [u8] },
     /// Whole records of a fenced stream that will not be sent any more; `len` is at least 1.
     Abandon { id: StreamId, offset: u64, len: u64 },
     /// IMMEDIATE_ACK, draft-ietf-quic-ack-frequency §5: acknowledge at once.
     ImmediateAck,
-    /// ACK_FREQUENCY, draft-ietf-quic-ack-frequency §4: acknowledge after more than `threshold` packets that elicit
-    /// it, or after `max_delay_us` microseconds.
+    /// ACK_FREQUENCY, draft-ietf-quic-ack-frequency §4: acknowledge after more than `threshold` packets that
+    /// elicit it, or after `max_delay_us` microseconds.
     AckFrequency { sequence: u64, threshold: u64, max_delay_us: u64, reordering: u64 },
     /// A source symbol: frames of this packet that repairs cover, at least one byte of them.
     /// [`SymbolFrames`] reads them.
@@ -96,8 +97,8 @@ pub enum Frame<'a> {
     SymbolAck(SymbolAck<'a>),
     /// The decoder's window from now on, in symbols for each session; the greatest `epoch` holds.
     FecWindow { epoch: u64, window: u64 },
-    /// Source symbols without a frame of their own, from SID 0 on: the first STREAM frame of each packet whose number is
-    /// a bit of `packets`, at least one.
+    /// Source symbols without a frame of their own, from SID 0 on: the first STREAM frame of each packet
+    /// whose number is a bit of `packets`, at least one.
     Unmarked { session: u64, packets: u64 },
 }
 
@@ -239,7 +240,8 @@ impl Frame<'_> {
             // RFC 9221 §4: application data, so either of the two.
             | Self::Datagram { .. }
             | Self::ApplicationClose { .. } => matches!(packet, ZeroRtt | OneRtt),
-            // RFC 9000 §12.5: table 3 lists RETIRE_CONNECTION_ID for 0-RTT, but no honest client can send it there.
+            // RFC 9000 §12.5: table 3 lists RETIRE_CONNECTION_ID for 0-RTT, but no honest client can send it
+            // there.
             Self::RetireConnectionId { .. }
             | Self::NewToken { .. }
             | Self::PathResponse(_)

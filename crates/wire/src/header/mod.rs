@@ -26,9 +26,10 @@ pub struct Parsed<'a> {
     pub pn_offset: usize,
     /// Where the packet ends and the next one may start.
     pub end: usize,
-    /// The second bit is 1, as it is in packets of the versions that this crate reads unless their receiver has said that
-    /// it may be 0; then one in which it is not is to be dropped (RFC 9000 §17.2, §17.3.1, RFC 9287). Always true of
-    /// Version Negotiation and of versions that are not known, in which the bit means nothing.
+    /// The second bit is 1, as it is in packets of the versions that this crate reads unless their receiver
+    /// has said that it may be 0; then one in which it is not is to be dropped (RFC 9000 §17.2, §17.3.1,
+    /// RFC 9287). Always true of Version Negotiation and of versions that are not known, in which the bit
+    /// means nothing.
     pub is_fixed: bool,
 }
 
@@ -165,8 +166,8 @@ pub const fn reserved_bits(first: u8) -> u8 {
     first & if first & LONG == 0 { 0x18 } else { 0x0c }
 }
 
-/// Clears the second bit of a first byte, for a peer that takes such packets (RFC 9287 §3.1). No mask covers it and every
-/// tag does: it is cleared before the packet is sealed.
+/// Clears the second bit of a first byte, for a peer that takes such packets (RFC 9287 §3.1). No mask covers
+/// it and every tag does: it is cleared before the packet is sealed.
 #[inline]
 pub const fn clear_fixed_bit(first: &mut u8) {
     *first &= !FIXED;

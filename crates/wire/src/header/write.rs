@@ -45,8 +45,8 @@ impl ShortHeader {
     }
 }
 
-/// Writes a long header with the low `pn_len` (1 to 4) bytes of `pn`, and returns where its Length stands: two
-/// bytes for [`patch_length`]. The packet number starts right behind them.
+/// Writes a long header with the low `pn_len` (1 to 4) bytes of `pn`, and returns where its Length stands:
+/// two bytes for [`patch_length`]. The packet number starts right behind them.
 ///
 /// # Panics
 /// When there is no room ([`LongHeader::size`]), or for a 1-RTT packet, which has no long header.
@@ -67,8 +67,8 @@ pub fn long_header(w: &mut Writer<'_>, header: &LongHeader<'_>, pn: u64, pn_len:
     length_at
 }
 
-/// Writes into the Length at `length_at` that the packet goes up to here and `tag` bytes further, those of the
-/// AEAD's tag (RFC 9000 §17.2).
+/// Writes into the Length at `length_at` that the packet goes up to here and `tag` bytes further, those of
+/// the AEAD's tag (RFC 9000 §17.2).
 ///
 /// # Panics
 /// When that is 2^14 bytes or more, which no datagram of ours has.

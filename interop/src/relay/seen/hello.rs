@@ -1,4 +1,5 @@
-//! The hellos of client and server, from their Initial packets: the keys of these are no secret (RFC 9001 §5.2).
+//! The hellos of client and server, from their Initial packets: the keys of these are no secret
+//! (RFC 9001 §5.2).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,17 +28,18 @@ pub(super) struct Choice {
     pub(super) suite: Option<u16>,
     /// How keys are exchanged (RFC 8446 §4.2.8).
     pub(super) group: Option<u16>,
-    /// It is a HelloRetryRequest (RFC 8446 §4.1.4): the client is to say hello again, with a share of this group.
+    /// It is a HelloRetryRequest (RFC 8446 §4.1.4): the client is to say hello again, with a share of this
+    /// group.
     pub(super) again: bool,
 }
 
 impl Initials {
-    /// A client's Initial packet, which is lost on the road or not: that of another connection, or the first behind a Retry,
-    /// brings other keys.
+    /// A client's Initial packet, which is lost on the road or not: that of another connection, or the first
+    /// behind a Retry, brings other keys.
     pub(super) fn asked(&mut self, datagram: &[u8], head: &Head<'_>, is_lost: bool) {
         let known = self.chosen.as_ref().filter(|(_, _, own)| own == head.source);
-        // A server's answer changes the id that the client sends to, but not the keys: the client's own packet does not
-        // open with the id in it then.
+        // A server's answer changes the id that the client sends to, but not the keys: the client's own
+        // packet does not open with the id in it then.
         let own_id = opened(datagram, head, (head.version, head.destination), Side::Server);
         if known.is_none() || own_id.is_some() && known.is_some_and(|(_, id, _)| id != head.destination) {
             let chosen = Some((head.version, head.destination.to_vec(), head.source.to_vec()));
@@ -61,8 +63,8 @@ impl Initials {
         }
     }
 
-    /// For each datagram that brought a new part of the client's first hello, whether it was lost; none unless all of the hello
-    /// was seen.
+    /// For each datagram that brought a new part of the client's first hello, whether it was lost; none
+    /// unless all of the hello was seen.
     pub(super) fn parts(&self) -> Option<&[bool]> {
         self.client.hello().map(|_| &self.parts[..])
     }
@@ -255,7 +257,8 @@ mod tests {
     const FIRST: [u8; 8] = [1; 8];
     const SECOND: [u8; 8] = [2; 8];
 
-    /// An Initial packet of one CRYPTO frame, under the keys of an id, to another and without a source id (RFC 9000 §17.2.2).
+    /// An Initial packet of one CRYPTO frame, under the keys of an id, to another and without a source id
+    /// (RFC 9000 §17.2.2).
     fn initial(side: Side, (keys, to): ([u8; 8], &[u8]), number: u8, offset: u16, crypto: &[u8]) -> Vec<u8> {
         let suite = tls::initial_suite().expect("a suite");
         let keys = Keys::initial(Version::V1, suite.suite, suite.quic, &keys, side).local;
@@ -280,7 +283,8 @@ mod tests {
         [&[kind, 0, (body.len() >> 8) as u8, body.len() as u8][..], body].concat()
     }
 
-    /// RFC 8446 §4.1.3: with AES-128, in a group with this share, behind an extension that says which version it is.
+    /// RFC 8446 §4.1.3: with AES-128, in a group with this share, behind an extension that says which version
+    /// it is.
     fn server_hello(random: &[u8; 32], group: u16, share: &[u8]) -> Vec<u8> {
         let extensions =
             [&[0, 43, 0, 2, 3, 4, 0, 51, 0, share.len() as u8 + 2][..], &group.to_be_bytes(), share].concat();

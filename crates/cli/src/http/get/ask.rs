@@ -22,11 +22,13 @@ pub(super) struct AskArgs {
     /// The method [default: GET, with --data POST]
     #[arg(short = 'X', long, value_name = "METHOD", value_parser = method, conflicts_with = "head")]
     method: Option<String>,
-    /// A field of the request, as NAME: VALUE, or those of a file, one a line, with @FILE: what is secret is in the list of
-    /// processes else. Without a value a field that is sent otherwise is left out. May stand several times
+    /// A field of the request, as NAME: VALUE, or those of a file, one a line, with @FILE: what is secret is
+    /// in the list of processes else. Without a value a field that is sent otherwise is left out. May stand
+    /// several times
     #[arg(short = 'H', long, value_name = "FIELD|@FILE")]
     header: Vec<String>,
-    /// Content of the request: this text, or that of a file with @FILE, or what comes on standard input with -
+    /// Content of the request: this text, or that of a file with @FILE, or what comes on standard input with
+    /// -
     #[arg(short, long, value_name = "TEXT|@FILE|-", conflicts_with = "head")]
     data: Option<String>,
     /// Ask for the head only, and print it
@@ -162,7 +164,8 @@ impl Data {
     }
 }
 
-/// What comes on standard input. Nobody waits for the thread: it may be reading from a terminal when all else is done.
+/// What comes on standard input. Nobody waits for the thread: it may be reading from a terminal when all else
+/// is done.
 fn input() -> mpsc::Receiver<std::io::Result<Bytes>> {
     let (parts, received) = mpsc::channel(1);
     std::thread::spawn(move || {
@@ -188,7 +191,8 @@ fn input() -> mpsc::Receiver<std::io::Result<Bytes>> {
 }
 
 impl Source {
-    /// Sends all of it, as the server takes it. A server may answer before it has all, and want no more: that is no error.
+    /// Sends all of it, as the server takes it. A server may answer before it has all, and want no more: that
+    /// is no error.
     ///
     /// # Errors
     /// When the content cannot be read. The server hears then that this was not all.

@@ -65,7 +65,8 @@ impl Keep {
         let (part, tag) = (beside(PART), beside(TAG));
         let len = fs::metadata(&part).map_or(0, |metadata| metadata.len());
         let etag = fs::read_to_string(&tag).ok().filter(|etag| is_strong(etag));
-        // The last byte again: behind all of them a server has nothing to send, and could not say that this was all.
+        // The last byte again: behind all of them a server has nothing to send, and could not say that this
+        // was all.
         let rest = etag.filter(|_| resume && len > 0).map(|etag| (len - 1, etag));
         Self { name: folder.join(&names.whole), part, tag, rest, file: None, named: None, len: 0 }
     }
@@ -75,13 +76,13 @@ impl Keep {
         self.rest.as_ref().map(|(from, etag)| (*from, etag.as_str()))
     }
 
-    /// Whether the rest was asked for, and this answer is no rest of what there is. That is forgotten then, and all of it is to
-    /// be asked for.
+    /// Whether the rest was asked for, and this answer is no rest of what there is. That is forgotten then,
+    /// and all of it is to be asked for.
     pub(super) fn is_at_odds(&mut self, response: &Response) -> bool {
         let Some((from, etag)) = &self.rest else { return false };
         let is_odd = match response.status {
-            // RFC 9110 §15.3.7: it has the tag that the whole would have. A server may know ranges and not If-Range. And how
-            // long the whole is has to be said, or nobody could tell whether all is there.
+            // RFC 9110 §15.3.7: it has the tag that the whole would have. A server may know ranges and not
+            // If-Range. And how long the whole is has to be said, or nobody could tell whether all is there.
             206 => {
                 response.field("etag").is_none_or(|theirs| theirs != etag.as_bytes())
                     || part_of(response).is_none_or(|part| part.first != *from)

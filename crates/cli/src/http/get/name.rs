@@ -20,8 +20,8 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// Those in this folder for what comes from there: the end of its path, decoded. What the system would not take is left as it
-    /// stands in the URL, and is cut if it is too long.
+    /// Those in this folder for what comes from there: the end of its path, decoded. What the system would
+    /// not take is left as it stands in the URL, and is cut if it is too long.
     pub(super) fn of(url: &Url, folder: &Path) -> Self {
         let written = OsString::from(written(url));
         let plain = decoded_name(&written).unwrap_or_else(|| written.clone());
@@ -72,7 +72,8 @@ fn is_name(name: &[u8]) -> bool {
     !matches!(name, b"" | b"." | b"..") && !name.iter().any(|b| matches!(b, b'/' | 0))
 }
 
-/// Elsewhere there are names of devices, whatever is behind their point, and what is at the end of others is left out.
+/// Elsewhere there are names of devices, whatever is behind their point, and what is at the end of others is
+/// left out.
 #[cfg(not(unix))]
 fn is_name(name: &[u8]) -> bool {
     let Ok(name) = std::str::from_utf8(name) else { return false };
@@ -101,7 +102,8 @@ fn is_common(name: &OsString) -> bool {
     name.len() <= SHORT && name.as_encoded_bytes().iter().all(is_common)
 }
 
-/// Whether the file system takes such a name, of which only itself knows. All else that may be wrong is told when it is written.
+/// Whether the file system takes such a name, of which only itself knows. All else that may be wrong is told
+/// when it is written.
 fn takes(folder: &Path, name: &OsString) -> bool {
     use rustix::io::Errno;
     let place = folder.join(name);

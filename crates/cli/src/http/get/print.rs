@@ -3,8 +3,8 @@
 use anyhow::Context as _;
 use tokio::io::{AsyncWriteExt as _, BufWriter, Stdout};
 
-/// Standard output, written in large parts: content comes by the packet, and each write goes to another thread, since whoever reads
-/// may be slow.
+/// Standard output, written in large parts: content comes by the packet, and each write goes to another
+/// thread, since whoever reads may be slow.
 #[derive(Debug)]
 pub(super) struct Printer(BufWriter<Stdout>);
 

@@ -60,8 +60,8 @@ impl Row {
         self.headers = include.then(|| fields.collect());
     }
 
-    /// The head, as HTTP/1.1 has it, with the line that ends it; `None` without fields that were asked for. What a server sends
-    /// does not act on a terminal.
+    /// The head, as HTTP/1.1 has it, with the line that ends it; `None` without fields that were asked for.
+    /// What a server sends does not act on a terminal.
     pub(super) fn head(&self) -> Option<String> {
         let mut head = format!("{HTTP} {}\n", self.status?);
         for (name, value) in self.headers.as_ref()? {

@@ -50,7 +50,8 @@ pub(super) async fn stroll(endpoint: Endpoint, connection: Connection, to: To, c
         To::Address(address) => loop {
             match connection.migrate(Some(address)) {
                 Ok(()) => break,
-                // RFC 9000 §9: not before the server has confirmed the handshake; nor before it has given an id for it (§9.5).
+                // RFC 9000 §9: not before the server has confirmed the handshake; nor before it has given an
+                // id for it (§9.5).
                 Err(MoveError::NotConfirmed | MoveError::NoId) if connection.close_reason().is_none() => {
                     tokio::time::sleep(Duration::from_millis(10)).await;
                 }

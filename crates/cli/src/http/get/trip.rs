@@ -32,8 +32,8 @@ pub(super) struct Trip<'a> {
 }
 
 impl Trip<'_> {
-    /// What became of all URLs, in their order. What a server did nothing with is asked for again, on another connection: it may
-    /// just have been stopped for a newer one.
+    /// What became of all URLs, in their order. What a server did nothing with is asked for again, on another
+    /// connection: it may just have been stopped for a newer one.
     pub(super) async fn fetch_all(&self) -> Vec<Row> {
         let urls = &self.args.urls;
         let mut rows: Vec<Option<Row>> = urls.iter().map(|_| None).collect();
@@ -49,7 +49,8 @@ impl Trip<'_> {
             }
             for (n, end) in open.iter().zip(self.fetch(&open).await) {
                 match end {
-                    // RFC 9114 §4.1.1: whatever it is, nobody did anything with it. What came on standard input comes once.
+                    // RFC 9114 §4.1.1: whatever it is, nobody did anything with it. What came on standard
+                    // input comes once.
                     End::Unprocessed(_) if tries[*n] < TRIES && self.ask.data != Some(Data::Input) => {
                         tries[*n] += 1;
                     }
@@ -61,8 +62,8 @@ impl Trip<'_> {
         rows.into_iter().flatten().collect()
     }
 
-    /// What one connection fetches: the URLs of these numbers, all of one server. To stdout it is as many of them as come one
-    /// behind the other.
+    /// What one connection fetches: the URLs of these numbers, all of one server. To stdout it is as many of
+    /// them as come one behind the other.
     async fn fetch(&self, numbers: &[usize]) -> Vec<End> {
         let Self { endpoint, config, args, ask, names, bar, stop } = self;
         let urls: Vec<&Url> = numbers.iter().map(|n| &args.urls[*n]).collect();
@@ -132,8 +133,8 @@ fn priority_of(priorities: &[String], url: usize) -> Option<&str> {
     priorities.get(if priorities.len() == 1 { 0 } else { url }).map(String::as_str)
 }
 
-/// How often something is asked for at most, where a server did nothing with it, and how much longer it is waited before each
-/// time behind the second.
+/// How often something is asked for at most, where a server did nothing with it, and how much longer it is
+/// waited before each time behind the second.
 const TRIES: u32 = 4;
 const PAUSE: Duration = Duration::from_millis(250);
 

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use quickset::places::Network;
 use tokio::sync::Notify;
 
-/// Turns for answers, so many for each address, and one for each of its connections in any case: who asks for much does not
-/// keep those from having an answer that happen to be at the same address.
+/// Turns for answers, so many for each address, and one for each of its connections in any case: who asks for
+/// much does not keep those from having an answer that happen to be at the same address.
 #[derive(Debug)]
 pub(super) struct Answers {
     taken: Mutex<BTreeMap<Network, Taken>>,

@@ -12,7 +12,8 @@ use super::answers::Turn;
 use super::desk::Entry;
 use super::purse::{Paid, Purse};
 
-/// The content of an answer, read when the connection has room for it. Nothing of it is kept for a client that takes nothing.
+/// The content of an answer, read when the connection has room for it. Nothing of it is kept for a client
+/// that takes nothing.
 #[derive(Debug)]
 pub(super) struct Body {
     source: Source,

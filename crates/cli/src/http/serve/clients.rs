@@ -1,4 +1,5 @@
-//! `--client-ca FILE`: clients that prove who they are, by certificates of an authority, and what they are called.
+//! `--client-ca FILE`: clients that prove who they are, by certificates of an authority, and what they are
+//! called.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +15,8 @@ use rustls::{RootCertStore, version::TLS13};
 
 use crate::say::{named, plain};
 
-/// A server that proves to be `identity`, for clients with a certificate of one of the authorities in the file.
+/// A server that proves to be `identity`, for clients with a certificate of one of the authorities in the
+/// file.
 pub(super) fn proven(identity: Identity, authorities: &Path) -> anyhow::Result<ServerConfig> {
     let file = named(authorities);
     let pem = std::fs::read(authorities).with_context(|| format!("{file} cannot be read"))?;
@@ -42,8 +44,8 @@ pub(super) fn proven(identity: Identity, authorities: &Path) -> anyhow::Result<S
     Ok(config)
 }
 
-/// What the holder of a certificate is called, for a log: by the first alternative name of the subject that has letters, or by
-/// its common name (RFC 5280 §4.2.1.6, §4.1.2.6), or else by its key.
+/// What the holder of a certificate is called, for a log: by the first alternative name of the subject that
+/// has letters, or by its common name (RFC 5280 §4.2.1.6, §4.1.2.6), or else by its key.
 pub(super) fn called(certificate: &CertificateDer<'_>) -> Arc<str> {
     let name = name(certificate).filter(|name| !name.is_empty());
     let key = || quickset::Fingerprint::of(certificate).map_or("?".to_owned(), |key| key.to_string());

@@ -16,8 +16,8 @@ pub(super) struct Key {
 }
 
 impl Key {
-    /// That of the file, which is made if there is none. One server at a time has it: two would end each other's connections
-    /// (RFC 9000 §21.11).
+    /// That of the file, which is made if there is none. One server at a time has it: two would end each
+    /// other's connections (RFC 9000 §21.11).
     pub(super) fn read_or_make(path: &Path) -> anyhow::Result<Self> {
         let told = || format!("{} cannot be used; name another file with --endpoint-key", named(path));
         let mut options = OpenOptions::new();

@@ -63,8 +63,8 @@ pub(super) struct Args {
     listen: SocketAddr,
     #[command(flatten)]
     identity: IdentityArgs,
-    /// Have every client that is new prove its address before anything is kept for it, which costs it a round trip; unless told,
-    /// only while many are new at a time
+    /// Have every client that is new prove its address before anything is kept for it, which costs it a round
+    /// trip; unless told, only while many are new at a time
     #[arg(long)]
     retry: bool,
     /// Show what is in folders without an index
@@ -76,8 +76,9 @@ pub(super) struct Args {
     /// Let scripts of this origin read everything; * is any
     #[arg(long, value_name = "ORIGIN", value_parser = origin)]
     cors: Option<String>,
-    /// Have caches told (Cache-Control) what VALUE says of files whose path fits PATTERN, by its first = sign: patterns are those of
-    /// --priorities, a folder's index.html goes by that name, and of several rules the first that fits counts; see the examples
+    /// Have caches told (Cache-Control) what VALUE says of files whose path fits PATTERN, by its first =
+    /// sign: patterns are those of --priorities, a folder's index.html goes by that name, and of several
+    /// rules the first that fits counts; see the examples
     #[arg(long, value_name = "PATTERN=VALUE")]
     cache_control: Vec<CacheRule>,
     /// Write a line for each request to stderr
@@ -86,16 +87,18 @@ pub(super) struct Args {
     /// HTTP/3 only
     #[arg(long)]
     no_tcp: bool,
-    /// A file of 32 bytes of chance, which is made if there is none, for a server that comes back: clients of before hear at once
-    /// that their connections are gone, and the tokens that they have stay good. It is secret, and of one server at a time
+    /// A file of 32 bytes of chance, which is made if there is none, for a server that comes back: clients of
+    /// before hear at once that their connections are gone, and the tokens that they have stay good. It is
+    /// secret, and of one server at a time
     #[arg(long, value_name = "FILE")]
     endpoint_key: Option<PathBuf>,
-    /// Answer what clients that were here before ask in their first flight (0-RTT): a round trip sooner, at the price that an
-    /// attacker can have the same asked again, which does nothing but answer, and that a client is not remembered by a server
-    /// that was started anew
+    /// Answer what clients that were here before ask in their first flight (0-RTT): a round trip sooner, at
+    /// the price that an attacker can have the same asked again, which does nothing but answer, and that a
+    /// client is not remembered by a server that was started anew
     #[arg(long)]
     early_data: bool,
-    /// Give up being root once there are ports and keys, and go on as this user, with its groups or with this one alone
+    /// Give up being root once there are ports and keys, and go on as this user, with its groups or with this
+    /// one alone
     #[cfg(all(unix, not(target_vendor = "apple")))]
     #[arg(long, value_name = "NAME[:GROUP]")]
     user: Option<user::Name>,
@@ -103,14 +106,15 @@ pub(super) struct Args {
     limits: LimitArgs,
     #[command(flatten)]
     memory: MemoryArgs,
-    /// Repair losses of answers by HTTP/3 that the client finds urgent (u=0 to u=2 in the Priority field), if it is quickset
-    /// too: tum:3 repairs the end of each, tum:3:20ms all of it 20 ms later, adaptive by the losses seen; more in
-    /// `quickset perf client --help`. What a request says of it itself comes first: exp_b=3 in its Priority field asks for the
-    /// first, with exp_d=20 for the second, and exp_b=0 for none
+    /// Repair losses of answers by HTTP/3 that the client finds urgent (u=0 to u=2 in the Priority field), if
+    /// it is quickset too: tum:3 repairs the end of each, tum:3:20ms all of it 20 ms later, adaptive by the
+    /// losses seen; more in `quickset perf client --help`. What a request says of it itself comes first:
+    /// exp_b=3 in its Priority field asks for the first, with exp_d=20 for the second, and exp_b=0 for none
     #[arg(long, value_name = "NAME", default_value = "none", value_parser = values::protection)]
     fec: Protection,
-    /// How answers by HTTP/3 are sent, by path and content type: a file of TOML with rules, of which the first that fits counts.
-    /// What it says goes before what the client says (RFC 9218, section 8), or behind it with unless_asked; see below
+    /// How answers by HTTP/3 are sent, by path and content type: a file of TOML with rules, of which the
+    /// first that fits counts. What it says goes before what the client says (RFC 9218, section 8), or behind
+    /// it with unless_asked; see below
     #[arg(long, value_name = "FILE")]
     priorities: Option<PathBuf>,
     #[command(flatten)]
@@ -131,7 +135,8 @@ struct IdentityArgs {
     /// The certificate's private key as PEM
     #[arg(long, value_name = "FILE", requires = "cert")]
     key: Option<PathBuf>,
-    /// Take only clients with a certificate of one of these authorities, as PEM; the access log has their names
+    /// Take only clients with a certificate of one of these authorities, as PEM; the access log has their
+    /// names
     #[arg(long, value_name = "FILE")]
     client_ca: Option<PathBuf>,
 }
@@ -140,15 +145,16 @@ struct IdentityArgs {
 #[cfg(unix)]
 #[derive(Debug, clap::Args)]
 struct PutArgs {
-    /// Let clients put files into this folder, which is in that of the site: whoever can reach the server, unless --client-ca says
-    /// who. A file is made, or replaced as a whole, when all of it is on the disk; of what breaks off nothing is left
+    /// Let clients put files into this folder, which is in that of the site: whoever can reach the server,
+    /// unless --client-ca says who. A file is made, or replaced as a whole, when all of it is on the disk; of
+    /// what breaks off nothing is left
     #[arg(long, value_name = "DIR")]
     put: Option<PathBuf>,
     /// Bytes of a file that is put at most
     #[arg(long, value_name = "SIZE", default_value = "1GB", value_parser = values::size, requires = "put")]
     put_max: u64,
-    /// Bytes of all that is in that folder at most, of which each file takes 4 kB at least; while files are replaced, old and new
-    /// ones together may take --put-max more
+    /// Bytes of all that is in that folder at most, of which each file takes 4 kB at least; while files are
+    /// replaced, old and new ones together may take --put-max more
     #[arg(long, value_name = "SIZE", default_value = "10GB", value_parser = values::size, requires = "put")]
     put_total: u64,
 }
@@ -156,19 +162,20 @@ struct PutArgs {
 /// How long clients may take, and how many there may be.
 #[derive(Debug, clap::Args)]
 struct LimitArgs {
-    /// How long clients on TCP may take for a handshake, for the head of a request, and for the next one; a client that takes
-    /// nothing of an answer has four times as long
+    /// How long clients on TCP may take for a handshake, for the head of a request, and for the next one; a
+    /// client that takes nothing of an answer has four times as long
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = values::duration)]
     timeout: Duration,
-    /// Connections at most, of all versions together. When all are taken, one on which nothing is asked for makes room: of
-    /// the client that has the most of these, or after two seconds of any
+    /// Connections at most, of all versions together. When all are taken, one on which nothing is asked for
+    /// makes room: of the client that has the most of these, or after two seconds of any
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     max_connections: usize,
-    /// Connections of one client at most: of an IPv4 address, or an IPv6 network of 64 bits; never more than half of all
+    /// Connections of one client at most: of an IPv4 address, or an IPv6 network of 64 bits; never more than
+    /// half of all
     #[arg(long, value_name = "N", default_value_t = 256)]
     max_per_client: usize,
-    /// Answers under way at most for one client, as above; each of its connections has one in any case, and what is asked for
-    /// beyond waits
+    /// Answers under way at most for one client, as above; each of its connections has one in any case, and
+    /// what is asked for beyond waits
     #[arg(long, value_name = "N", default_value_t = 1000)]
     max_answers: usize,
 }
@@ -256,10 +263,12 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a connection may make us hold, of which there may be thousands: answers that nobody takes, as much as the path needs of
-/// them; of what comes with requests nearly nothing, since nobody reads it; and no symbols that repair what is lost of that.
+/// What a connection may make us hold, of which there may be thousands: answers that nobody takes, as much as
+/// the path needs of them; of what comes with requests nearly nothing, since nobody reads it; and no symbols
+/// that repair what is lost of that.
 ///
-/// Where files may be put, as much as a path needs of one of them: what is held is counted in the budget of memory.
+/// Where files may be put, as much as a path needs of one of them: what is held is counted in the budget of
+/// memory.
 fn bounded(transport: TransportConfig, takes_files: bool) -> TransportConfig {
     let most = if takes_files { SEND_BUFFER } else { REQUEST };
     let fec = transport.fec.clone().map(|fec| fec.with_window(0));
@@ -273,8 +282,8 @@ fn bounded(transport: TransportConfig, takes_files: bool) -> TransportConfig {
         .with_fec(fec)
 }
 
-/// Connections of QUIC for so many that may have a seat: who comes has to be through with its handshake to be given one, and
-/// that of another if need be.
+/// Connections of QUIC for so many that may have a seat: who comes has to be through with its handshake to be
+/// given one, and that of another if need be.
 fn with_handshakes(seats: usize) -> usize {
     seats.saturating_add(seats / 2).saturating_add(16)
 }
@@ -311,8 +320,8 @@ struct Descriptors {
     sockets: usize,
 }
 
-/// Each connection of TCP is a descriptor and each file under way another. Connections do not get all: those that there are need
-/// files.
+/// Each connection of TCP is a descriptor and each file under way another. Connections do not get all: those
+/// that there are need files.
 fn take_descriptors() -> Descriptors {
     let most = descriptors::take_all();
     // What is open all the time, and files of folders that are listed in this moment.
@@ -427,8 +436,9 @@ fn origin(text: &str) -> Result<String, String> {
     }
 }
 
-/// Bytes of an answer that wait to be sent or acknowledged: 160 Mbit/s at a round trip of 100 ms. All of a connection's hold four
-/// times as much, so that a client that reads nothing of a hundred does not have each of them hold this.
+/// Bytes of an answer that wait to be sent or acknowledged: 160 Mbit/s at a round trip of 100 ms. All of a
+/// connection's hold four times as much, so that a client that reads nothing of a hundred does not have each
+/// of them hold this.
 const SEND_BUFFER: u64 = 2 << 20;
 
 /// Bytes of a request that have no reader yet: more than a head may have.

@@ -33,7 +33,8 @@ struct Part {
 pub(super) struct Paid(Option<(Arc<Purse>, u64)>);
 
 impl Purse {
-    /// For a connection from there, which costs so much before it asks for anything; `None` when nothing is left for it.
+    /// For a connection from there, which costs so much before it asks for anything; `None` when nothing is
+    /// left for it.
     pub(super) fn new(budget: &Budget, client: IpAddr, cost: u64) -> Option<Arc<Self>> {
         let mut account = budget.account(Some(client));
         let held = account.take(cost).then(|| Held { account, content: 0, waiting: Vec::new() });
@@ -53,7 +54,8 @@ impl Purse {
         self.lock().account.take(bytes).then(|| Paid(Some((self.clone(), bytes))))
     }
 
-    /// How many of `want` bytes of content may be read now, at least one; waits until some have left where these are too many.
+    /// How many of `want` bytes of content may be read now, at least one; waits until some have left where
+    /// these are too many.
     pub(super) fn poll_room(&self, cx: &Context<'_>, want: usize) -> Poll<usize> {
         let mut held = self.lock();
         let room = want.min(MOST.saturating_sub(held.content));
@@ -125,14 +127,15 @@ impl Drop for Paid {
     }
 }
 
-/// What an answer costs, in bytes: its task, the head of the request, and what is read of a file in this moment.
+/// What an answer costs, in bytes: its task, the head of the request, and what is read of a file in this
+/// moment.
 const ANSWER_COST: u64 = 24 << 10;
 
 /// Bytes of content that a connection may have on their way in any case.
 const LEAST: usize = 16 << 10;
 
-/// Bytes of content on their way to the system at most, for all answers of a connection: what it takes leaves at once, and
-/// it holds a window of TCP by itself.
+/// Bytes of content on their way to the system at most, for all answers of a connection: what it takes leaves
+/// at once, and it holds a window of TCP by itself.
 const MOST: usize = 512 << 10;
 
 #[cfg(test)]

@@ -85,7 +85,8 @@ async fn talk(connection: Connection, desk: Arc<Desk>, pulse: Arc<Pulse>, mut st
             tokio::spawn(answer);
         }
     };
-    // Without anything under way connections end by QUIC's own idle timeout, unless the client keeps them alive.
+    // Without anything under way connections end by QUIC's own idle timeout, unless the client keeps them
+    // alive.
     let limits = Limits { idle: desk.limits.stall, ..desk.limits };
     let mut uptake = Uptake { connection, pulse, limits, seen: 0 };
     let mut asked = None;
@@ -124,9 +125,10 @@ async fn talk(connection: Connection, desk: Arc<Desk>, pulse: Arc<Pulse>, mut st
 
 /// Whether a client takes what it asked for.
 ///
-/// Answers are handed over long before they are taken: a whole file may lie in the buffer of its stream, and the rest waits until
-/// a good part of that has gone. So it goes by what of the streams has left, for which the client has to make room and the path
-/// has to be free. Who takes less than a little in all the time that nothing may move, takes nothing.
+/// Answers are handed over long before they are taken: a whole file may lie in the buffer of its stream, and
+/// the rest waits until a good part of that has gone. So it goes by what of the streams has left, for which
+/// the client has to make room and the path has to be free. Who takes less than a little in all the time that
+/// nothing may move, takes nothing.
 struct Uptake {
     connection: Connection,
     pulse: Arc<Pulse>,
@@ -164,11 +166,13 @@ async fn answer(visit: Visit, call: Call) {
     let Call { request, reply, mut content, .. } = call;
     let asked = request.clone();
     let answer = if desk.takes(&request) {
-        // RFC 8470 §3: what comes early may be somebody else's, again. Who is through with the handshake is not.
+        // RFC 8470 §3: what comes early may be somebody else's, again. Who is through with the handshake is
+        // not.
         if connection.connected().await.is_err() {
             return;
         }
-        // In a place of its own: what answers take is moved about for each of them, and this is rare and large.
+        // In a place of its own: what answers take is moved about for each of them, and this is rare and
+        // large.
         Box::pin(desk.put(request, &asker, &mut content, &purse)).await
     } else {
         // What comes with the request is of no use, but it may come until the answer is there.
@@ -198,7 +202,8 @@ fn says_content(request: &Request) -> bool {
     request.field("content-length").is_some_and(|length| length.iter().any(|digit| *digit != b'0'))
 }
 
-/// RFC 9114 §4.1.2: a request with less content than it says, or more, is none. Who brings much does not get far.
+/// RFC 9114 §4.1.2: a request with less content than it says, or more, is none. Who brings much does not get
+/// far.
 async fn pass_over(content: &mut h3::Content) -> Result<(), HttpError> {
     let mut left = MAX_CONTENT;
     while let Some(data) = content.next().await? {
@@ -262,11 +267,12 @@ async fn send_part(out: &mut Sender, mut part: Bytes, entry: &mut Entry) -> Resu
     Ok(())
 }
 
-/// Answers more urgent than this are repaired where repair was asked for. 3 is what requests are that say nothing, so that
-/// the client chooses.
+/// Answers more urgent than this are repaired where repair was asked for. 3 is what requests are that say
+/// nothing, so that the client chooses.
 const URGENT: u8 = 3;
 
-/// Bytes in [`Limits::stall`], which is a minute unless told: 2 kbit/s, and more than control streams have to say.
+/// Bytes in [`Limits::stall`], which is a minute unless told: 2 kbit/s, and more than control streams have to
+/// say.
 const LEAST: u64 = 16 << 10;
 
 const STALLED: &[u8] = b"nothing of the answers is taken";

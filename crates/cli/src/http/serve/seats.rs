@@ -9,11 +9,12 @@ use tokio::sync::Notify;
 use super::super::pulse::Pulse;
 use crate::metrics::{Kind, Page};
 
-/// How many connections there are, in all and of each client, and who makes room when there are as many as may be.
+/// How many connections there are, in all and of each client, and who makes room when there are as many as
+/// may be.
 ///
-/// Whoever is new takes the seat of a client that has not shown that it is where it seems to be; then that of one of those that
-/// ask for nothing, of whichever client has the most of these, or of the one that has asked for nothing longest. Who has an
-/// answer under way keeps its seat.
+/// Whoever is new takes the seat of a client that has not shown that it is where it seems to be; then that of
+/// one of those that ask for nothing, of whichever client has the most of these, or of the one that has asked
+/// for nothing longest. Who has an answer under way keeps its seat.
 #[derive(Debug)]
 pub(super) struct Seats {
     taken: Mutex<Taken>,
@@ -84,8 +85,8 @@ impl Seats {
         Some(Seat { seats: self.clone(), sitter })
     }
 
-    /// A seat for somebody who may be anybody, if there is one left: who begins with early data has not shown that its address
-    /// is its own, and would take the seats of whoever has that.
+    /// A seat for somebody who may be anybody, if there is one left: who begins with early data has not shown
+    /// that its address is its own, and would take the seats of whoever has that.
     pub(super) fn take_unproven(self: &Arc<Self>) -> Option<Seat> {
         let mut taken = self.lock();
         if taken.all >= self.most {

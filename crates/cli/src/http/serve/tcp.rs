@@ -1,4 +1,5 @@
-//! The site by HTTP/1.1 and HTTP/2 over TLS and TCP, for clients that do not know of HTTP/3 here yet, or cannot reach it.
+//! The site by HTTP/1.1 and HTTP/2 over TLS and TCP, for clients that do not know of HTTP/3 here yet, or
+//! cannot reach it.
 
 use std::future::poll_fn;
 use std::io;
@@ -54,7 +55,8 @@ pub(super) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     if address.is_ipv6() {
         socket.set_only_v6(false)?;
     }
-    // Else a server could not start again while connections of the one before linger. (Elsewhere it means more.)
+    // Else a server could not start again while connections of the one before linger. (Elsewhere it means
+    // more.)
     #[cfg(unix)]
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
@@ -63,8 +65,8 @@ pub(super) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
-/// Whether an error of accepting is that of the connection that was to be accepted, which is gone: those of its network are
-/// handed over so on Linux (accept(2)).
+/// Whether an error of accepting is that of the connection that was to be accepted, which is gone: those of
+/// its network are handed over so on Linux (accept(2)).
 fn is_of_one(error: &io::Error) -> bool {
     use io::ErrorKind;
     matches!(
@@ -236,8 +238,8 @@ async fn answer(
     let Some((Answer { response, content }, entry)) = answer else {
         return Err(io::Error::other("there was a panic"));
     };
-    // RFC 9110 §10.1.1: who waits to be asked for it has sent nothing, and need not when this is the answer. By HTTP/2 nobody is
-    // asked.
+    // RFC 9110 §10.1.1: who waits to be asked for it has sent nothing, and need not when this is the answer.
+    // By HTTP/2 nobody is asked.
     if !(is_put && asker.version == Version::One && head.headers.contains_key(EXPECT)) {
         let most = if is_put { MAX_REFUSED } else { MAX_CONTENT };
         let _ = tokio::time::timeout(PATIENCE_FOR_REST, pass_over(&mut brought, most)).await;
@@ -253,8 +255,8 @@ async fn answer(
     Ok(out)
 }
 
-/// What comes with a request is of no use, but clients take it ill when a little of it is not read. Who sends nothing, or too
-/// much, does not get far.
+/// What comes with a request is of no use, but clients take it ill when a little of it is not read. Who sends
+/// nothing, or too much, does not get far.
 async fn pass_over(content: &mut Incoming, most: usize) {
     let mut left = most;
     while let Some(Ok(frame)) = poll_fn(|cx| Pin::new(&mut *content).poll_frame(cx)).await {
@@ -311,22 +313,23 @@ fn is_host(value: &[u8]) -> bool {
     authority.is_ok_and(|authority| !authority.host().is_empty() && !authority.as_str().contains('@'))
 }
 
-/// Of content that nobody reads, the least that a connection of HTTP/2 has from the start (RFC 9113 §6.9.2); and of files, 20 Mbit/s
-/// at a round trip of 100 ms.
+/// Of content that nobody reads, the least that a connection of HTTP/2 has from the start (RFC 9113 §6.9.2);
+/// and of files, 20 Mbit/s at a round trip of 100 ms.
 pub(super) const WINDOW: u32 = 65_535;
 pub(super) const WINDOW_OF_FILES: u32 = 256 << 10;
 
 /// Requests at a time on a connection of HTTP/2.
 const MAX_REQUESTS: u32 = 100;
 
-/// What a connection costs before it is asked for anything, in bytes: those of TLS and hyper, and what it may hold in any case,
-/// [`WINDOW`] among that.
+/// What a connection costs before it is asked for anything, in bytes: those of TLS and hyper, and what it may
+/// hold in any case, [`WINDOW`] among that.
 const CONNECTION_COST: u64 = 128 << 10;
 
 /// Bytes of a head at most; 8 KiB of fields are more than browsers send.
 const MAX_HEAD: usize = 16 << 10;
 
-/// Bytes of a file that is not taken that are read nonetheless, for clients that look for an answer only when they have sent it.
+/// Bytes of a file that is not taken that are read nonetheless, for clients that look for an answer only when
+/// they have sent it.
 const MAX_REFUSED: usize = 1 << 20;
 
 /// How long they may take for it.

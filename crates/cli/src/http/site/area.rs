@@ -1,12 +1,13 @@
 //! `--put`: files that clients bring, into one folder of the site.
 //!
-//! A file comes under no name (`O_TMPFILE`), or under a hidden one where the system has nothing better, is written to the disk,
-//! and takes its name in one step: whoever asks has the old one or the new one. What breaks off leaves nothing. All of it goes
-//! by an open folder, which no link leads to: whatever becomes of names meanwhile, nothing is written outside.
+//! A file comes under no name (`O_TMPFILE`), or under a hidden one where the system has nothing better, is
+//! written to the disk, and takes its name in one step: whoever asks has the old one or the new one. What
+//! breaks off leaves nothing. All of it goes by an open folder, which no link leads to: whatever becomes of
+//! names meanwhile, nothing is written outside.
 //!
-//! Invariants, as far as nobody else writes there: what is in the folder takes no more than `--put-total`, and neither does
-//! what will be there, whichever of the files on their way come through; while files are replaced, old and new ones take
-//! no more than that and `--put-max` together.
+//! Invariants, as far as nobody else writes there: what is in the folder takes no more than `--put-total`,
+//! and neither does what will be there, whichever of the files on their way come through; while files are
+//! replaced, old and new ones take no more than that and `--put-max` together.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -204,7 +205,8 @@ impl Area {
         self.room.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The room of a file that is to be replaced, as much of it as a draft may have beside that file, and whose it is.
+    /// The room of a file that is to be replaced, as much of it as a draft may have beside that file, and
+    /// whose it is.
     fn claim(&self, old: Old) -> (u64, Option<FileId>) {
         let mut room = self.room();
         let most = blocks(self.most);
@@ -241,10 +243,11 @@ impl Draft {
         Ok(())
     }
 
-    /// All is there: it takes its name, if the conditions still hold, and is on the disk. Whether there was none of that name
-    /// before, and the file.
+    /// All is there: it takes its name, if the conditions still hold, and is on the disk. Whether there was
+    /// none of that name before, and the file.
     pub(in super::super) fn commit(mut self) -> Result<(bool, File), Refusal> {
-        // The bytes before the name: after a crash there is the old file or the new one, and none that is empty.
+        // The bytes before the name: after a crash there is the old file or the new one, and none that is
+        // empty.
         let file = self.file.sync_all().and_then(|()| self.file.try_clone());
         let file = file.map_err(|error| failed(&self.name, &error))?;
         let area = self.area.clone();

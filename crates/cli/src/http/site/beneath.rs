@@ -108,7 +108,8 @@ impl Beneath {
         Ok(Self { root: root.clone(), rest: way.to_owned(), metadata })
     }
 
-    /// Opens it to be read. A link that has come to stand on the way is not followed, and what is no file is not waited for.
+    /// Opens it to be read. A link that has come to stand on the way is not followed, and what is no file is
+    /// not waited for.
     ///
     /// # Errors
     /// Those of the system.
@@ -139,7 +140,8 @@ impl Beneath {
 
     fn opened(&self, flags: OFlags) -> io::Result<OwnedFd> {
         let open = |at: BorrowedFd<'_>, way: &OsStr, flags| match no_links(at, way, flags) {
-            // Linux has it since 5.6, and old filters of system calls do not know it: so well it goes without, too.
+            // Linux has it since 5.6, and old filters of system calls do not know it: so well it goes
+            // without, too.
             Err(Errno::NOSYS | Errno::PERM) => openat(at, way, flags, Mode::empty()),
             opened => opened,
         };
@@ -268,7 +270,8 @@ mod tests {
         assert!(found("a/b/file").unwrap().open().is_ok(), "who looks again finds the way");
     }
 
-    /// The look that follows no links finds what is found behind them, and leaves the rest to the way that follows them.
+    /// The look that follows no links finds what is found behind them, and leaves the rest to the way that
+    /// follows them.
     #[test]
     fn both_ways_find_the_same() {
         let folder = tempfile::tempdir().unwrap();
@@ -310,7 +313,8 @@ mod tests {
         };
         let there = all(&root);
         assert!(there > 15 && Beneath::find(&root, Path::new("")).unwrap().kind() == Kind::Folder, "{there}");
-        // The folder is moved to where its name leads: it is the same, and so is what links within it lead to.
+        // The folder is moved to where its name leads: it is the same, and so is what links within it lead
+        // to.
         fs::rename(base.join("root"), base.join("moved/root")).unwrap();
         fs::remove_file(base.join("name")).unwrap();
         symlink("moved/root", base.join("name")).unwrap();

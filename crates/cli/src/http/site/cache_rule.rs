@@ -49,7 +49,8 @@ impl FromStr for CacheRule {
     }
 }
 
-/// RFC 9111 §5.2: directives are tokens, some with an argument that is a token or quoted, with commas between them.
+/// RFC 9111 §5.2: directives are tokens, some with an argument that is a token or quoted, with commas between
+/// them.
 fn are_directives(value: &str) -> bool {
     let mut rest = value;
     loop {

@@ -29,7 +29,8 @@ pub(super) struct Selected {
 pub(super) struct Dates {
     /// When it was written, as far as the file says.
     pub(super) modified: SystemTime,
-    /// When it was that, or came to its place: what was served before may have been another one of the same date.
+    /// When it was that, or came to its place: what was served before may have been another one of the same
+    /// date.
     pub(super) changed: SystemTime,
 }
 
@@ -83,12 +84,14 @@ pub(super) fn decide(asked: &Conditions<'_>, found: &Selected) -> Verdict {
     }
 }
 
-/// Whether what is there, or that there is nothing, may be changed by a request on these conditions (RFC 9110 §13.2.2).
+/// Whether what is there, or that there is nothing, may be changed by a request on these conditions
+/// (RFC 9110 §13.2.2).
 #[cfg(unix)]
 pub(super) fn may_change(asked: &Conditions<'_>, found: Option<&Selected>) -> bool {
     let holds = match (asked.if_match, asked.if_unmodified_since) {
         (Some(tags), _) => found.is_some_and(|found| lists(tags, &found.etag, true)),
-        // §13.1.4: what is no date is not asked. What was written within this second has none yet that could be told, and is newer.
+        // §13.1.4: what is no date is not asked. What was written within this second has none yet that could
+        // be told, and is newer.
         (None, Some(date)) => match (found, httpdate::parse_http_date(date.trim())) {
             (Some(found), Ok(date)) => found.dates.is_some_and(|dates| dates.modified <= date),
             _ => true,
@@ -109,7 +112,8 @@ fn is_same(if_range: &str, found: &Selected) -> bool {
     found.dates.is_some_and(|dates| date == Some(dates.modified) && dates.changed == dates.modified)
 }
 
-/// Whether a list of entity tags has this one, or everything (§8.8.3.2: the strong comparison takes no weak ones).
+/// Whether a list of entity tags has this one, or everything (§8.8.3.2: the strong comparison takes no weak
+/// ones).
 fn lists(tags: &str, etag: &str, strong: bool) -> bool {
     if tags.trim() == "*" {
         return true;

@@ -1,8 +1,9 @@
-//! Files that are being sent: each is open once, however many read it, and no more of them at a time than there may be.
+//! Files that are being sent: each is open once, however many read it, and no more of them at a time than
+//! there may be.
 //!
-//! Who reads one holds its place, not a descriptor. Files that nobody has read for long are closed when others are to be
-//! opened, and opened again when somebody goes on reading: so readers that have stalled take no descriptor from those that
-//! read.
+//! Who reads one holds its place, not a descriptor. Files that nobody has read for long are closed when
+//! others are to be opened, and opened again when somebody goes on reading: so readers that have stalled take
+//! no descriptor from those that read.
 
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
@@ -85,8 +86,8 @@ impl Files {
         Ok((Readable { files: self.clone(), place, version, is_settled, is_near }, metadata))
     }
 
-    /// Has the parts of files that are kept given up when connections need the memory or nobody wants them any more, for as long as
-    /// this is polled.
+    /// Has the parts of files that are kept given up when connections need the memory or nobody wants them
+    /// any more, for as long as this is polled.
     pub(super) async fn tend(&self) {
         self.parts.tend().await;
     }
@@ -118,7 +119,8 @@ impl Table {
         entry.file.clone()
     }
 
-    /// Keeps a file open that was used just now, and closes those that were not for the longest time, if these are too many.
+    /// Keeps a file open that was used just now, and closes those that were not for the longest time, if
+    /// these are too many.
     fn keep(&mut self, version: Version, file: &Arc<File>, most: usize) {
         self.clock += 1;
         let Some(entry) = self.entries.get_mut(&version) else { return };
@@ -146,8 +148,9 @@ impl Table {
 }
 
 impl Readable {
-    /// Reads up to `len` bytes from `offset` on, none at the end; waits for the disk where it has to. The last ones before `end`
-    /// are to be had only if nobody has written to the file since it was found: what was read before is of the same bytes then.
+    /// Reads up to `len` bytes from `offset` on, none at the end; waits for the disk where it has to. The
+    /// last ones before `end` are to be had only if nobody has written to the file since it was found: what
+    /// was read before is of the same bytes then.
     ///
     /// # Errors
     /// Those of the system, when there is another file in its place, and when it was written to.
@@ -178,8 +181,8 @@ impl Readable {
         Ok(self.version.has_bytes_of(&Version::of(&file.metadata()?)))
     }
 
-    /// Bytes of a part that somebody has read, or that is read for all now. `None` where others may not have it, too, and where it
-    /// cannot be read as a whole.
+    /// Bytes of a part that somebody has read, or that is read for all now. `None` where others may not have
+    /// it, too, and where it cannot be read as a whole.
     fn shared(
         &self,
         offset: u64,
@@ -214,8 +217,8 @@ impl Readable {
         Ok(is_same.then_some(content))
     }
 
-    /// Whether a look at it waits for no network and no other program, which may be gone: what the system does not tell, or is not
-    /// known here, may.
+    /// Whether a look at it waits for no network and no other program, which may be gone: what the system
+    /// does not tell, or is not known here, may.
     pub(super) fn is_near(&self) -> bool {
         self.is_near
     }
@@ -225,12 +228,14 @@ impl Readable {
         self.version
     }
 
-    /// What [`read`](Self::read) reads, if the system has the bytes in memory, or some of them, and what else is to be known.
+    /// What [`read`](Self::read) reads, if the system has the bytes in memory, or some of them, and what else
+    /// is to be known.
     #[cfg(target_os = "linux")]
     pub(in super::super) fn read_at_once(&self, offset: u64, len: usize, end: u64) -> Option<Bytes> {
         use rustix::io::{ReadWriteFlags, preadv2};
         let file = self.files.table().known(self.version)?;
-        // What it refuses is told, in words of its own, by the way that waits: a file system may not know the flag.
+        // What it refuses is told, in words of its own, by the way that waits: a file system may not know the
+        // flag.
         let read = |part: &mut [u8], offset: u64| {
             let slices = &mut [io::IoSliceMut::new(part)];
             Ok(preadv2(&*file, slices, offset, ReadWriteFlags::NOWAIT)?)
@@ -305,8 +310,8 @@ fn is_near_kind(kind: u32) -> bool {
 #[cfg(target_os = "linux")]
 const AHEAD: u64 = 1 << 20;
 
-/// File systems of disks and of memory, by what statfs(2) calls them: ext2 to ext4, XFS, Btrfs, ZFS, F2FS, bcachefs, tmpfs, ramfs,
-/// overlayfs, SquashFS, EROFS, ISO 9660.
+/// File systems of disks and of memory, by what statfs(2) calls them: ext2 to ext4, XFS, Btrfs, ZFS, F2FS,
+/// bcachefs, tmpfs, ramfs, overlayfs, SquashFS, EROFS, ISO 9660.
 #[cfg(target_os = "linux")]
 const NEAR: [u32; 12] = [
     0xef53,
@@ -323,8 +328,9 @@ const NEAR: [u32; 12] = [
     0x9660,
 ];
 
-/// Room to read so many bytes into. Nobody asks the allocator for zeros here: it would have the system take the pages away and give
-/// new ones, each of which costs a fault, which is more than to write over those that there are.
+/// Room to read so many bytes into. Nobody asks the allocator for zeros here: it would have the system take
+/// the pages away and give new ones, each of which costs a fault, which is more than to write over those that
+/// there are.
 fn room(len: usize) -> BytesMut {
     let mut room = BytesMut::with_capacity(len);
     room.resize(len, 0);
@@ -467,7 +473,8 @@ mod tests {
         assert!(!far.into_iter().any(is_near_kind));
     }
 
-    /// Those who read the same file at about the same pace have it read once; who comes when it was written to reads it anew.
+    /// Those who read the same file at about the same pace have it read once; who comes when it was written
+    /// to reads it anew.
     #[cfg(target_os = "linux")]
     #[test]
     fn parts_are_read_once_for_all_who_want_them() {

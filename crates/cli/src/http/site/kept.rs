@@ -1,10 +1,12 @@
-//! Small files that were asked for a moment ago: they are answered from memory, with one look at the file for each answer.
+//! Small files that were asked for a moment ago: they are answered from memory, with one look at the file for
+//! each answer.
 //!
-//! A file is kept with its version, and only once that can no longer be mistaken for the next. Whoever asks has the name looked up
-//! anew, links and all: what is there now has to be of this version, so that a file that was written, replaced, removed, or made
-//! unreadable, and a root that was turned to another folder, are seen at once. What that look does not tell is whether the way
-//! still stays below the root, and whether something better lies beside the file: this is found out again every second by the way
-//! that files go which are not kept.
+//! A file is kept with its version, and only once that can no longer be mistaken for the next. Whoever asks
+//! has the name looked up anew, links and all: what is there now has to be of this version, so that a file
+//! that was written, replaced, removed, or made unreadable, and a root that was turned to another folder, are
+//! seen at once. What that look does not tell is whether the way still stays below the root, and whether
+//! something better lies beside the file: this is found out again every second by the way that files go which
+//! are not kept.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -95,7 +97,8 @@ impl Shelf {
         Self(Mutex::new(table))
     }
 
-    /// What is kept for a request, if the file is still that one, by the clock of dates and by that of times between.
+    /// What is kept for a request, if the file is still that one, by the clock of dates and by that of times
+    /// between.
     pub(super) fn get(&self, key: &Key, now: SystemTime, at: Instant) -> Option<Arc<Kept>> {
         let kept = {
             let mut table = self.table();
@@ -128,8 +131,8 @@ impl Shelf {
         table.entries.insert(key.alone(), kept);
     }
 
-    /// Gives up all that is kept whenever connections need the memory, and what nobody wants any more, for as long as this is
-    /// polled.
+    /// Gives up all that is kept whenever connections need the memory, and what nobody wants any more, for as
+    /// long as this is polled.
     pub(super) async fn tend(&self) {
         reserve::tend(&self.0).await;
     }
@@ -156,8 +159,8 @@ impl Spare for Table {
         self.entries.clear();
     }
 
-    /// What would be looked for anew in any case, once in a while: who asks for more than there is room for makes nobody search
-    /// all of it each time.
+    /// What would be looked for anew in any case, once in a while: who asks for more than there is room for
+    /// makes nobody search all of it each time.
     fn sweep(&mut self, now: Instant) {
         if self.swept.is_some_and(|swept| now.saturating_duration_since(swept) < FRESH) {
             return;

@@ -51,8 +51,8 @@ pub(super) fn page(folder: &Beneath, names: &[OsString]) -> Answer {
     Answer { response, content: Content::Text(page.into()) }
 }
 
-/// A name as text for HTML: what is none stands as U+FFFD, and what would not be seen, or turn the direction of what follows, as
-/// its escape.
+/// A name as text for HTML: what is none stands as U+FFFD, and what would not be seen, or turn the direction
+/// of what follows, as its escape.
 fn escaped(name: &OsStr) -> String {
     name.to_string_lossy().chars().fold(String::new(), |mut out, c| {
         match c {

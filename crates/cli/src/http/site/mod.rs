@@ -1,7 +1,7 @@
 //! A folder as a web site: from the head of a request to the head of a response and where its content lies.
 //!
-//! What is decided is decided by pure functions ([`place`], [`range`], [`condition`], [`types`]); this looks at files and
-//! puts the fields together. It knows no transport.
+//! What is decided is decided by pure functions ([`place`], [`range`], [`condition`], [`types`]); this looks
+//! at files and puts the fields together. It knows no transport.
 
 #[cfg(unix)]
 mod area;
@@ -57,7 +57,8 @@ use version::Version;
 /// A folder to be served.
 #[derive(Clone, Debug)]
 pub(super) struct Site {
-    /// Where it is; a link there may lead to another folder from one request to the next, as new versions of sites are put up.
+    /// Where it is; a link there may lead to another folder from one request to the next, as new versions of
+    /// sites are put up.
     name: PathBuf,
     /// The folder to which it led last.
     root: Arc<Mutex<Option<Arc<Root>>>>,
@@ -111,7 +112,8 @@ struct Found {
 }
 
 impl Site {
-    /// The site of a folder, of which so many files are open at a time at most. What is kept of it is paid for by the budget.
+    /// The site of a folder, of which so many files are open at a time at most. What is kept of it is paid
+    /// for by the budget.
     ///
     /// # Errors
     /// When there is no such folder.
@@ -140,7 +142,8 @@ impl Site {
         Ok(self)
     }
 
-    /// Has what is kept in memory given up when connections need it or nobody asks for it any more, for as long as this is polled.
+    /// Has what is kept in memory given up when connections need it or nobody asks for it any more, for as
+    /// long as this is polled.
     pub(super) async fn tend(&self) {
         let (mut shelf, mut files) = (pin!(self.shelf.tend()), pin!(self.files.tend()));
         // Neither ends.
@@ -151,7 +154,8 @@ impl Site {
         .await;
     }
 
-    /// The answer to a request, if the file is one that was asked for a moment ago, and the same still. Waits for nothing.
+    /// The answer to a request, if the file is one that was asked for a moment ago, and the same still. Waits
+    /// for nothing.
     pub(super) fn answer_at_once(&self, request: &Request) -> Option<Answer> {
         self.answer_at_once_at(request, SystemTime::now(), Instant::now())
     }
@@ -285,7 +289,8 @@ impl Site {
         Some(kept)
     }
 
-    /// The file, or what lies encoded beside it if the client takes that; with `None` nothing is looked for there.
+    /// The file, or what lies encoded beside it if the client takes that; with `None` nothing is looked for
+    /// there.
     ///
     /// # Errors
     /// When that cannot be told now.
@@ -434,7 +439,8 @@ fn malformed(request: &Request) -> Option<&'static str> {
     is_odd.then_some("A field of the request has white space around its value.\n")
 }
 
-/// The value of a field, of all its lines (RFC 9110 §5.3: they are one list). What is no text fits nothing, and is not passed over.
+/// The value of a field, of all its lines (RFC 9110 §5.3: they are one list). What is no text fits nothing,
+/// and is not passed over.
 fn field<'a>(request: &'a Request, name: &str) -> Option<Cow<'a, str>> {
     let mut lines = request.fields.iter().filter(|field| field.name == name);
     let first = String::from_utf8_lossy(&lines.next()?.value);
@@ -506,8 +512,8 @@ fn is_passing(error: &io::Error) -> bool {
 fn moved(path: &[u8]) -> Answer {
     // What is asked of the page there goes along.
     let (path, query) = path.split_at(path.iter().position(|b| *b == b'?').unwrap_or(path.len()));
-    // It has no empty name, so that it cannot be taken for another host. RFC 9110 §10.2.2: it is a URI, of which what was asked
-    // for may have been none.
+    // It has no empty name, so that it cannot be taken for another host. RFC 9110 §10.2.2: it is a URI, of
+    // which what was asked for may have been none.
     let to = [path, b"/", query].concat().iter().fold(String::new(), |mut to, b| {
         match b {
             b'"' | b'#' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}' => push_encoded(&mut to, *b),
@@ -519,12 +525,14 @@ fn moved(path: &[u8]) -> Answer {
     text(Response::new(308).with("location", to), "It is a folder.\n")
 }
 
-/// The CORS protocol of the Fetch standard, and that of Resource Timing: everything here is to be read, and nothing is done.
+/// The CORS protocol of the Fetch standard, and that of Resource Timing: everything here is to be read, and
+/// nothing is done.
 fn cors(response: Response, origin: &str, request: &Request) -> Response {
     let mut response = response
         .with("access-control-allow-origin", origin.to_owned())
         .with("access-control-expose-headers", READ_BY_SCRIPTS)
-        // Players find their bitrates by how long what they asked for took, which is hidden from others otherwise.
+        // Players find their bitrates by how long what they asked for took, which is hidden from others
+        // otherwise.
         .with("timing-allow-origin", origin.to_owned());
     if origin != "*" {
         response = response.with("vary", "origin");
@@ -552,11 +560,13 @@ const METHODS: &str = "GET, HEAD, OPTIONS";
 const CONDITIONS: [&str; 6] =
     ["if-match", "if-none-match", "if-modified-since", "if-unmodified-since", "if-range", "range"];
 
-/// What scripts of other origins may ask by. Players say more of what they ask for in the last four (CTA-5004).
+/// What scripts of other origins may ask by. Players say more of what they ask for in the last four
+/// (CTA-5004).
 const ASKED_BY_SCRIPTS: &str = "if-match, if-none-match, if-modified-since, if-unmodified-since, if-range, range, priority, \
     cmcd-object, cmcd-request, cmcd-session, cmcd-status";
 
-/// What they may read beside what all may; players set their clocks by the date (UTCTiming in ISO/IEC 23009-1).
+/// What they may read beside what all may; players set their clocks by the date (UTCTiming in ISO/IEC
+/// 23009-1).
 const READ_BY_SCRIPTS: &str = "accept-ranges, content-encoding, content-range, date, etag";
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! Parts of large files that were read a moment ago, for others who read the same file: at about the same pace they share what
-//! one of them has read.
+//! Parts of large files that were read a moment ago, for others who read the same file: at about the same
+//! pace they share what one of them has read.
 //!
-//! A part belongs to a version of its file, and only to one that can no longer be mistaken for the next. Who is given less than
-//! half of one shares nothing, so that nobody holds much by taking little.
+//! A part belongs to a version of its file, and only to one that can no longer be mistaken for the next. Who
+//! is given less than half of one shares nothing, so that nobody holds much by taking little.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -81,8 +81,9 @@ impl Parts {
         Some(slice.cut(&part.bytes))
     }
 
-    /// Memory to read a part into, as long as the part, whatever is in it: that of the part that nobody has wanted for the longest
-    /// time, where there is no room for one more. `None` where there is no room at all.
+    /// Memory to read a part into, as long as the part, whatever is in it: that of the part that nobody has
+    /// wanted for the longest time, where there is no room for one more. `None` where there is no room at
+    /// all.
     pub(super) fn room(&self, slice: &Slice) -> Option<BytesMut> {
         let oldest = {
             let mut table = self.table();
@@ -113,8 +114,8 @@ impl Parts {
         bytes
     }
 
-    /// Gives up all that is kept whenever connections need the memory, and what nobody wants any more, for as long as this is
-    /// polled.
+    /// Gives up all that is kept whenever connections need the memory, and what nobody wants any more, for as
+    /// long as this is polled.
     pub(super) async fn tend(&self) {
         reserve::tend(&self.0).await;
     }
@@ -154,7 +155,8 @@ impl Spare for Table {
     }
 }
 
-/// Bytes of a part: as much as is read at a time for a client of TCP, and four parts are in the cache of a processor.
+/// Bytes of a part: as much as is read at a time for a client of TCP, and four parts are in the cache of a
+/// processor.
 pub(super) const LEN: u64 = 64 << 10;
 
 /// Bytes of all parts at most: readers may be that far apart, all together.

@@ -2,8 +2,9 @@
 
 use std::ffi::{OsStr, OsString};
 
-/// The names on the way from the root, of files and folders; the last one is empty for a folder. `None` for a path that
-/// leads nowhere: it would leave the root, names what is hidden, or what no file of this system can be called.
+/// The names on the way from the root, of files and folders; the last one is empty for a folder. `None` for a
+/// path that leads nowhere: it would leave the root, names what is hidden, or what no file of this system can
+/// be called.
 ///
 /// Each name is decoded by itself (RFC 3986 §2.4): a slash or dots that were encoded are no way out.
 pub(super) fn place(target: &[u8]) -> Option<Vec<OsString>> {
@@ -19,7 +20,8 @@ pub(super) fn is_plain(name: &OsStr, is_last: bool) -> bool {
     if name.is_empty() {
         return is_last;
     }
-    // Hidden files are not for the public; this one is what RFC 8615 made for it. Dots alone begin with a dot, too.
+    // Hidden files are not for the public; this one is what RFC 8615 made for it. Dots alone begin with a
+    // dot, too.
     let is_hidden = name.as_encoded_bytes().starts_with(b".") && name != ".well-known";
     !is_hidden && is_one(name)
 }

@@ -3,8 +3,9 @@
 /// What a Range field asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// Nothing that we serve in parts: another unit, several ranges, or no form of the grammar. The field is ignored
-    /// (RFC 9110 §14.2 lets us), as it is where there are no bytes at all: players ask for the first of them.
+    /// Nothing that we serve in parts: another unit, several ranges, or no form of the grammar. The field is
+    /// ignored (RFC 9110 §14.2 lets us), as it is where there are no bytes at all: players ask for the first
+    /// of them.
     Ignored,
     /// Bytes from the first, so many (at least one).
     Part {

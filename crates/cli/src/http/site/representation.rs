@@ -90,8 +90,8 @@ impl Calendar {
     }
 }
 
-/// As HTTP writes it, which has the years 1970 to 9999 (RFC 9110 §5.6.7): of a clock that is further from the truth, the
-/// nearest.
+/// As HTTP writes it, which has the years 1970 to 9999 (RFC 9110 §5.6.7): of a clock that is further from the
+/// truth, the nearest.
 pub(in super::super) fn dated(time: SystemTime) -> String {
     let last = SystemTime::UNIX_EPOCH + Duration::from_secs(LAST_SECOND);
     httpdate::fmt_http_date(time.clamp(SystemTime::UNIX_EPOCH, last))

@@ -66,8 +66,8 @@ pub(super) trait Spare {
     }
 }
 
-/// Has all of it given back whenever connections need the memory, and what nobody wants any more once in a while, for as long as
-/// this is polled.
+/// Has all of it given back whenever connections need the memory, and what nobody wants any more once in a
+/// while, for as long as this is polled.
 pub(super) async fn tend(spare: &Mutex<impl Spare>) {
     let lock = || -> MutexGuard<'_, _> { spare.lock().unwrap_or_else(PoisonError::into_inner) };
     let recalled = poll_fn(|cx| {

@@ -362,7 +362,8 @@ fn files_may_be_of_any_time() {
     }
 }
 
-/// As packages are put up whose files all have the same time: the new one is as long as the old one, and as old.
+/// As packages are put up whose files all have the same time: the new one is as long as the old one, and as
+/// old.
 #[cfg(unix)]
 #[test]
 fn a_file_of_the_same_time_and_length_is_another_one() {

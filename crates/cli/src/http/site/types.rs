@@ -28,15 +28,16 @@ pub(super) const CODINGS: [Coding; 3] = [
     Coding { name: "gzip", suffix: ".gz" },
 ];
 
-/// The codings that an Accept-Encoding field takes, the best for the client first, and of those the best of ours. None
-/// when it likes the plain file better.
+/// The codings that an Accept-Encoding field takes, the best for the client first, and of those the best of
+/// ours. None when it likes the plain file better.
 pub(super) fn accepted(field: &str) -> Vec<Coding> {
     let weights: Vec<(String, u32)> = field.split(',').filter_map(weight).collect();
     let of = |name: &str| {
         let exact = weights.iter().find(|(listed, _)| listed == name);
         exact.or_else(|| weights.iter().find(|(listed, _)| listed == "*")).map_or(0, |(_, q)| *q)
     };
-    // RFC 9110 §12.5.3: what is not listed is not taken, but for the plain file, which is the last resort then.
+    // RFC 9110 §12.5.3: what is not listed is not taken, but for the plain file, which is the last resort
+    // then.
     let plain = weights.iter().find(|(listed, _)| listed == "identity").map_or(0, |(_, q)| *q);
     let mut liked: Vec<(u32, Coding)> = CODINGS.iter().map(|coding| (of(coding.name), *coding)).collect();
     liked.retain(|(q, _)| *q > 0 && *q >= plain);
@@ -57,8 +58,8 @@ fn weight(element: &str) -> Option<(String, u32)> {
     Some((name, (q * 1000.0).round() as u32))
 }
 
-/// What the list of the crate has not, or by another name: RFC 8216 §4, RFC 9239, RFC 8878 §7.1, RFC 3555 §4.1.5 (MP2T), the segments
-/// of DASH, and those of CMAF (ISO/IEC 23000-19).
+/// What the list of the crate has not, or by another name: RFC 8216 §4, RFC 9239, RFC 8878 §7.1,
+/// RFC 3555 §4.1.5 (MP2T), the segments of DASH, and those of CMAF (ISO/IEC 23000-19).
 const OURS: &[(&str, &str)] = &[
     ("aac", "audio/aac"),
     ("cmfa", "audio/mp4"),

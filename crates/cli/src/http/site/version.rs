@@ -1,9 +1,10 @@
-//! What the system knows of a file that is another when its bytes are, and the validators that come of it (RFC 9110 §8.8).
+//! What the system knows of a file that is another when its bytes are, and the validators that come of it
+//! (RFC 9110 §8.8).
 //!
-//! The time at which a file was written is no more than what whoever wrote it says: packagers set it to the same moment for
-//! all files, and copies bring that of the original along. So the tag is also of when the system itself has last changed
-//! the file or put it at its place, and of which file it is. And a clock tells two changes apart only if there is a tick
-//! between them.
+//! The time at which a file was written is no more than what whoever wrote it says: packagers set it to the
+//! same moment for all files, and copies bring that of the original along. So the tag is also of when the
+//! system itself has last changed the file or put it at its place, and of which file it is. And a clock tells
+//! two changes apart only if there is a tick between them.
 
 use std::fmt::Write as _;
 use std::fs::Metadata;
@@ -41,7 +42,8 @@ impl Version {
         }
     }
 
-    /// Without numbers of files, and times of changes, those that are alike in all else are told apart by when they were made.
+    /// Without numbers of files, and times of changes, those that are alike in all else are told apart by
+    /// when they were made.
     #[cfg(not(unix))]
     pub(super) fn of(metadata: &Metadata) -> Self {
         let modified = metadata.modified().map_or(0, nanoseconds);
@@ -54,8 +56,9 @@ impl Version {
         self.len
     }
 
-    /// Whether nobody has written to a file of this version, which is open, until it was of that one. That it was changed is no
-    /// sign of it where it has more names, or fewer: another file was put in its place, or it was linked to.
+    /// Whether nobody has written to a file of this version, which is open, until it was of that one. That it
+    /// was changed is no sign of it where it has more names, or fewer: another file was put in its place, or
+    /// it was linked to.
     pub(super) fn has_bytes_of(&self, later: &Self) -> bool {
         let of = |version: &Self| (version.number, version.len, version.modified);
         of(self) == of(later) && (self.changed == later.changed || self.links != later.links)
@@ -69,7 +72,8 @@ impl Version {
         let modified = if self.modified > now { self.changed } else { self.modified };
         let last = modified.max(self.changed);
         let is_a_time = modified > NO_TIME && modified != ZIP_EPOCH && modified < END_OF_DATES;
-        // §8.8.2.2: it may change once more within this second, and then the date would be that of two versions.
+        // §8.8.2.2: it may change once more within this second, and then the date would be that of two
+        // versions.
         let is_over = last.div_euclid(SECOND) < now.div_euclid(SECOND);
         Selected {
             etag: format!("\"{}{coding}\"", self.tag(now)),
@@ -78,8 +82,8 @@ impl Version {
         }
     }
 
-    /// Whether all that [`select`](Self::select) says of it is what it says from now on: no other version can look the same, and its
-    /// dates are over.
+    /// Whether all that [`select`](Self::select) says of it is what it says from now on: no other version can
+    /// look the same, and its dates are over.
     pub(super) fn is_settled(&self, now: SystemTime) -> bool {
         let (now, last) = (nanoseconds(now), self.modified.max(self.changed));
         self.changed + self.tick() <= now && last.div_euclid(SECOND) < now.div_euclid(SECOND)
@@ -128,8 +132,8 @@ fn date(time: i128) -> SystemTime {
 
 const SECOND: i128 = 1_000_000_000;
 
-/// What is written for want of a time: nothing, or the second of packages that are built to be the same each time. A date that
-/// long ago would have caches keep the file for years.
+/// What is written for want of a time: nothing, or the second of packages that are built to be the same each
+/// time. A date that long ago would have caches keep the file for years.
 const NO_TIME: i128 = 2 * SECOND - 1;
 
 /// The same in archives that have no earlier one: 1980.

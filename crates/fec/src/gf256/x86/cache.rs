@@ -43,8 +43,8 @@ fn size(found: &CpuidResult) -> usize {
     ways * partitions * line * (ecx as usize + 1)
 }
 
-/// Deterministic cache parameters (Intel, Software Developer's Manual, volume 2, CPUID; AMD, Architecture Programmer's
-/// Manual, volume 3, appendix E): the same registers under two numbers.
+/// Deterministic cache parameters (Intel, Software Developer's Manual, volume 2, CPUID; AMD, Architecture
+/// Programmer's Manual, volume 3, appendix E): the same registers under two numbers.
 const INTEL: u32 = 4;
 const AMD: u32 = 0x8000_001d;
 

@@ -1,7 +1,7 @@
 //! Rows of a Cauchy matrix times sources, four at a time, as `gf256::fours` explains.
 //!
-//! Four rows and one take 36 instructions for eight sources, 18 of them products, where the transform of eight takes 42;
-//! four rows take 32, and the plain sum 48.
+//! Four rows and one take 36 instructions for eight sources, 18 of them products, where the transform of
+//! eight takes 42; four rows take 32, and the plain sum 48.
 
 use std::mem::MaybeUninit;
 
@@ -63,13 +63,13 @@ unsafe fn pass<L: Lanes, const APART: bool, const THEN: usize>(
     let points = Points::<L>::new(fours);
     let heads = rows.heads.take();
     let rows: &mut [Rows<'_>; 1] = std::array::from_mut(rows);
-    // SAFETY: strips end at or before the shortest source, and the longest and so the destinations; `zeros` are as many
-    // as the shortest has bytes. As many fours are written as there are.
+    // SAFETY: strips end at or before the shortest source, and the longest and so the destinations; `zeros`
+    // are as many as the shortest has bytes. As many fours are written as there are.
     unsafe {
         let four = &*(std::ptr::from_ref(&four[..count]) as *const [Four<L>]);
         let mut at = 0;
-        // Two vectors of each source where the registers allow it, so that multipliers are loaded once for both, and the
-        // first-level cache holds these and the next.
+        // Two vectors of each source where the registers allow it, so that multipliers are loaded once for
+        // both, and the first-level cache holds these and the next.
         if L::FITS_PAIRS && count * BYTES_IN_PAIRS <= first_level() / 6 * 5 {
             while let Some(strip) = columns.strip(at, 2 * L::BYTES) {
                 let mut start = strip.start;
@@ -295,6 +295,6 @@ unsafe fn add_four<L: Lanes, const APART: bool>(sums: &mut [L; FOUR + 1], x: [L;
     }
 }
 
-/// What a pair of vectors of four sources takes of the first-level cache, with the next pair and what they straddle. When
-/// five sixths of it are full, a block takes a sixth less time vector by vector.
+/// What a pair of vectors of four sources takes of the first-level cache, with the next pair and what they
+/// straddle. When five sixths of it are full, a block takes a sixth less time vector by vector.
 const BYTES_IN_PAIRS: usize = FOUR * 5 * 64;

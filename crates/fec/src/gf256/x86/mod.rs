@@ -136,7 +136,8 @@ trait Lanes: Copy {
 
     unsafe fn zero() -> Self;
     unsafe fn load(from: *const u8) -> Self;
-    /// Asks for the cache line of a byte that is soon to be read, which need not exist. Only where a strip is a line.
+    /// Asks for the cache line of a byte that is soon to be read, which need not exist. Only where a strip is
+    /// a line.
     #[inline(always)]
     unsafe fn prefetch(_from: *const u8) {}
     unsafe fn store(self, to: *mut u8);
@@ -151,9 +152,10 @@ trait Lanes: Copy {
     unsafe fn mul(self, factor: Self::Factor) -> Self;
 }
 
-/// One destination, and four sources at a time over a long span, so that memory is read as it lies: a window of symbols
-/// does not fit the first-level cache, and in short strips it comes from the second at half the speed. The sums of the
-/// span are in the first, aligned as a destination may not be. With `ONES`, all coefficients are 1.
+/// One destination, and four sources at a time over a long span, so that memory is read as it lies: a window
+/// of symbols does not fit the first-level cache, and in short strips it comes from the second at half the
+/// speed. The sums of the span are in the first, aligned as a destination may not be. With `ONES`, all
+/// coefficients are 1.
 ///
 /// # Safety
 ///
@@ -162,7 +164,8 @@ trait Lanes: Copy {
 unsafe fn row<L: Lanes, const ONES: bool>(block: &Block<'_, '_>, dst: &mut [u8]) {
     let fours = block.srcs.chunks_exact(FOUR);
     let done = block.srcs.len() - fours.remainder().len();
-    // SAFETY: passed on from our caller; spans end at or before the longest source, and so within the destination.
+    // SAFETY: passed on from our caller; spans end at or before the longest source, and so within the
+    // destination.
     unsafe {
         let mut at = 0;
         while done > 0 && at < block.longest {

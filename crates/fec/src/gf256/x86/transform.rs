@@ -1,8 +1,8 @@
 //! Rows of a Cauchy matrix times sources, by the transform that `gf256::cauchy` explains.
 //!
-//! On a Xeon of 2023 an eight of 64 bytes each takes 42 instructions on two ports, 20 of them products, for which only
-//! one of the ports serves: 21 cycles if nothing else is in the way. So the next strip is fetched into the first-level
-//! cache meanwhile, and what is looked up is looked up once, not in each strip.
+//! On a Xeon of 2023 an eight of 64 bytes each takes 42 instructions on two ports, 20 of them products, for
+//! which only one of the ports serves: 21 cycles if nothing else is in the way. So the next strip is fetched
+//! into the first-level cache meanwhile, and what is looked up is looked up once, not in each strip.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -10,8 +10,8 @@ use std::ops::Range;
 use super::super::cauchy::{Columns, GROUPS, One, POINTS, Rows, Sum, TWIDDLES, Twiddles, WEIGHTS};
 use super::{Lanes, load_strip};
 
-/// Adds to all destinations of `rows`, whose number is `G`, or replaces their bytes up to the longest source, after a
-/// multiplication with the matrix of the rows where `THEN`, the most rows that it can have, is not 0.
+/// Adds to all destinations of `rows`, whose number is `G`, or replaces their bytes up to the longest source,
+/// after a multiplication with the matrix of the rows where `THEN`, the most rows that it can have, is not 0.
 ///
 /// # Safety
 ///
@@ -42,8 +42,8 @@ pub(super) unsafe fn transform<L: Lanes, const G: usize, const THEN: usize>(
     for (q, chunk) in chunks.take(count).enumerate() {
         eights[q].write(Eight::<L, G>::new(chunk, first + q, groups, zeros));
     }
-    // SAFETY: strips end at or before the shortest source, and the longest and so the destinations; `zeros` are as many
-    // as the shortest has bytes. As many eights are written as there are.
+    // SAFETY: strips end at or before the shortest source, and the longest and so the destinations; `zeros`
+    // are as many as the shortest has bytes. As many eights are written as there are.
     unsafe {
         let eights = &*(std::ptr::from_ref(&eights[..count]) as *const [Eight<L, G>]);
         let mut at = 0;
@@ -135,7 +135,8 @@ impl<L: Lanes, const N: usize> Then<L, N> {
 ///
 /// # Safety
 ///
-/// The machine has what `L` is made for; the eights are of `count` sources, all of which hold a vector at `at`.
+/// The machine has what `L` is made for; the eights are of `count` sources, all of which hold a vector at
+/// `at`.
 #[inline(always)]
 unsafe fn full_sums<L: Lanes, const G: usize>(
     eights: &[Eight<L, G>],
@@ -204,7 +205,8 @@ pub(super) unsafe fn load_all<L: Lanes, const N: usize, const M: usize>(
         let mut x = [L::zero(); N];
         for (x, from) in x.iter_mut().zip(from) {
             *x = L::load(from.add(at));
-            // The last byte of the vector so many on: the first is in the line that the last of this one is in, or aligned.
+            // The last byte of the vector so many on: the first is in the line that the last of this one is
+            // in, or aligned.
             L::prefetch(from.wrapping_add(at + (ahead + 1) * L::BYTES - 1));
         }
         x

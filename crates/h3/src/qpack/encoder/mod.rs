@@ -55,8 +55,8 @@ impl Encoder {
         self.set_capacity(self.limit);
     }
 
-    /// Uses `capacity` bytes of table, or what the peer allows if that is less. Nothing happens, and false comes back, when
-    /// entries in use would be dropped by it: try again when more is acknowledged.
+    /// Uses `capacity` bytes of table, or what the peer allows if that is less. Nothing happens, and false
+    /// comes back, when entries in use would be dropped by it: try again when more is acknowledged.
     pub fn set_capacity(&mut self, capacity: u64) -> bool {
         let capacity = capacity.min(self.max_capacity);
         // RFC 9204 §3.2.3: without a table not one instruction is sent.
@@ -71,8 +71,8 @@ impl Encoder {
         true
     }
 
-    /// Bytes of instructions that the encoder stream can send now; endless unless said otherwise. What would not fit is not
-    /// put into the table.
+    /// Bytes of instructions that the encoder stream can send now; endless unless said otherwise. What would
+    /// not fit is not put into the table.
     pub fn set_credit(&mut self, bytes: u64) {
         self.credit = bytes;
     }
@@ -132,8 +132,8 @@ impl Encoder {
         Ok(())
     }
 
-    /// Instructions for the peer's decoder, to be sent on the encoder stream, before the sections that came out with them
-    /// if possible. While many are not taken, no more are made.
+    /// Instructions for the peer's decoder, to be sent on the encoder stream, before the sections that came
+    /// out with them if possible. While many are not taken, no more are made.
     pub fn take_instructions(&mut self) -> Vec<u8> {
         core::mem::take(&mut self.out)
     }
@@ -227,16 +227,17 @@ impl Encoder {
     }
 
     fn has_room_for(&mut self, field: &Field) -> bool {
-        // RFC 9204 §2.1.3: instructions that wait for flow control make sections wait, and those the credit. None is longer
-        // than its entry counts.
+        // RFC 9204 §2.1.3: instructions that wait for flow control make sections wait, and those the credit.
+        // None is longer than its entry counts.
         let size = entry_size(&field.name, &field.value);
         self.out.len() < MAX_UNSENT
             && self.out.len() as u64 + size <= self.credit
             && self.store.has_room(size, self.ledger.known())
     }
 
-    /// Whether a line is likely to come again: at once where it costs no other entry and is not of a kind that changes with
-    /// each message; else when it comes the second time, or when its name does and is in no table.
+    /// Whether a line is likely to come again: at once where it costs no other entry and is not of a kind
+    /// that changes with each message; else when it comes the second time, or when its name does and is in no
+    /// table.
     fn is_worth(&mut self, field: &Field, found: Found, hit: &Hit) -> bool {
         let size = entry_size(&field.name, &field.value);
         if size > self.store.capacity() / 4 * 3 {
@@ -289,8 +290,8 @@ impl Draft {
         put_string(&mut self.lines, 0, 7, value);
     }
 
-    /// RFC 9204 §4.5.4, §4.5.6, with the bit that forbids others to index it (§7.1.3) for a secret; `found` is what the static
-    /// table has.
+    /// RFC 9204 §4.5.4, §4.5.6, with the bit that forbids others to index it (§7.1.3) for a secret; `found`
+    /// is what the static table has.
     fn without_table(&mut self, field: &Field, secret: bool, found: Found) {
         match found {
             Found::Line(index) if !secret => return self.indexed_static(index),
@@ -355,7 +356,8 @@ const VOLATILE: [&[u8]; 14] = [
 /// Bytes below which a cookie can be guessed.
 const SHORT_COOKIE: usize = 20;
 
-/// Bytes of a literal line beside its strings: their two lengths, of two bytes each unless they are very long.
+/// Bytes of a literal line beside its strings: their two lengths, of two bytes each unless they are very
+/// long.
 const LINE: usize = 4;
 
 /// Bytes in front of the lines of a section: two integers, which are mostly short.

@@ -9,7 +9,8 @@ impl Recent {
     /// Enough for the changing lines of some tens of messages.
     const SIZE: usize = 256;
 
-    /// Whether a line was seen lately; from now on it was. Two lines with one fingerprint cost an entry, no more.
+    /// Whether a line was seen lately; from now on it was. Two lines with one fingerprint cost an entry, no
+    /// more.
     pub(super) fn saw(&mut self, name: &[u8], value: &[u8]) -> bool {
         let print = fingerprint(name, value);
         if self.seen.contains(&print) {

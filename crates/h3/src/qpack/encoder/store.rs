@@ -76,8 +76,8 @@ impl Store {
         }
     }
 
-    /// Whether an entry is among the oldest quarter while room is needed: then it should not be referred to again, so that
-    /// it can go (RFC 9204 §2.1.1.1).
+    /// Whether an entry is among the oldest quarter while room is needed: then it should not be referred to
+    /// again, so that it can go (RFC 9204 §2.1.1.1).
     pub(super) fn is_draining(&self, index: u64) -> bool {
         if self.pressure == 0 {
             return false;
@@ -96,8 +96,8 @@ impl Store {
         self.pressure = self.pressure.saturating_sub(1);
     }
 
-    /// Whether an entry of `size` bytes can be inserted: nothing goes for it that is referred to, or not known to have
-    /// arrived (RFC 9204 §2.1.1).
+    /// Whether an entry of `size` bytes can be inserted: nothing goes for it that is referred to, or not
+    /// known to have arrived (RFC 9204 §2.1.1).
     pub(super) fn has_room(&mut self, size: u64, known: u64) -> bool {
         if size > self.capacity() {
             return false;

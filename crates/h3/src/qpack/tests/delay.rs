@@ -159,7 +159,8 @@ impl Pair {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// In whatever order things arrive, sections mean what was said, no rule is broken, and in the end nothing is held.
+    /// In whatever order things arrive, sections mean what was said, no rule is broken, and in the end
+    /// nothing is held.
     #[test]
     fn both_ends_agree(steps in steps(), capacity in prop_oneof![Just(0), 32..500_u64, Just(4096)], limit in 0..500_u64, max_blocked in 0..4_u64) {
         let mut pair = Pair::new(capacity, limit, max_blocked);

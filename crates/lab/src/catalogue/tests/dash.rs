@@ -57,7 +57,8 @@ fn short_of_processor(datapath: &str, scale: u32) -> f64 {
     watched(&words).2.viewing.average_bitrate_mbps.unwrap()
 }
 
-/// Each step does what the one before it does for less: the published gain of merging is a fifth, and that of all is much.
+/// Each step does what the one before it does for less: the published gain of merging is a fifth, and that of
+/// all is much.
 #[test]
 fn each_step_of_the_datapath_carries_more() {
     let steps = ["plain", "gso", "merging", "adaptive"].map(|datapath| short_of_processor(datapath, 100));

@@ -22,8 +22,8 @@ impl Drop for Recorded {
     }
 }
 
-/// What is counted in products of bandwidth and delay goes by the rate that the link has, not by the one which a recording
-/// takes the place of; so does what others take.
+/// What is counted in products of bandwidth and delay goes by the rate that the link has, not by the one
+/// which a recording takes the place of; so does what others take.
 #[test]
 fn a_recorded_rate_is_the_rate_of_everything_that_is_counted_by_it() {
     // 0.5 Mbit/s and 1.5 Mbit/s, a second each: 1 Mbit/s in the mean.

@@ -38,7 +38,8 @@ fn repair_brings_back_what_is_lost_before_anybody_waits() {
     let expected = repaired.metrics.repair.failed_blocks_expected.unwrap();
     assert!(expected < 1e-3, "{expected}");
     let longest = |row: &Row| row.metrics.times.blocking_ms.unwrap().max;
-    // What is sent again takes a round trip at least; an update is on the wire for 62 ms, its repair included.
+    // What is sent again takes a round trip at least; an update is on the wire for 62 ms, its repair
+    // included.
     let (plain, repaired) = (longest(&plain), longest(&repaired));
     assert!(plain > 100.0 && repaired < 62.0, "{plain} {repaired}");
 }
@@ -127,8 +128,8 @@ fn selective_repeat_is_plain_but_for_headers() {
     }
 }
 
-/// Sound and frames fill seven tenths of the link, and sound bears a queue of 60 ms. Repair may not take what is left: most of
-/// what is late there is so for want of room, whatever is lost.
+/// Sound and frames fill seven tenths of the link, and sound bears a queue of 60 ms. Repair may not take what
+/// is left: most of what is late there is so for want of room, whatever is lost.
 #[test]
 fn repair_of_messages_leaves_them_room() {
     let messages = find("messages").unwrap();

@@ -60,7 +60,8 @@ impl Asking {
         self.node.connection(self.key?)
     }
 
-    /// A verb of HTTP on the connection; `None` before [`begin`](Self::begin), and once the connection is gone.
+    /// A verb of HTTP on the connection; `None` before [`begin`](Self::begin), and once the connection is
+    /// gone.
     pub(super) fn verb<T>(
         &mut self,
         now: Time,

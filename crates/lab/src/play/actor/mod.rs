@@ -1,9 +1,9 @@
 //! The two ends of a flow, as machines.
 //!
-//! A client opens a stream and writes a request of [`REQUEST`] bytes on it for each thing it wants. The server
-//! answers bytes on the same stream, messages on a stream of its own. The first eight bytes of a message say which
-//! it is: its group, and its place over all groups. Resources are asked for and answered by HTTP/3, by a browser and a
-//! site, and so are videos, by viewers and the one origin of them all.
+//! A client opens a stream and writes a request of [`REQUEST`] bytes on it for each thing it wants. The
+//! server answers bytes on the same stream, messages on a stream of its own. The first eight bytes of a
+//! message say which it is: its group, and its place over all groups. Resources are asked for and answered by
+//! HTTP/3, by a browser and a site, and so are videos, by viewers and the one origin of them all.
 
 mod asking;
 mod browser;

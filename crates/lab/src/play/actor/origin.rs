@@ -8,8 +8,8 @@ use quickset_quic::{ConnectionKey, Event, Node, Side, Stats, StreamEvent, Stream
 use super::{Application, Credentials};
 use crate::play::{Flow, FlowSeen, Watch, Work};
 
-/// The end that has a video and answers all who watch it by HTTP/3, each on a connection of its own. The segment of a number at a
-/// bitrate is `/BITRATE/NUMBER`.
+/// The end that has a video and answers all who watch it by HTTP/3, each on a connection of its own. The
+/// segment of a number at a bitrate is `/BITRATE/NUMBER`.
 pub(crate) struct Origin {
     node: Node,
     video: Option<Watch>,

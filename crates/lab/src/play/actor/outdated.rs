@@ -1,7 +1,7 @@
 /// Knows what of each message can still be seen, and which are covered whole by newer ones.
 ///
-/// A viewer that draws no pixel older than the one that it shows needs just those of which something is seen: of every
-/// pixel the newest message is never among the covered.
+/// A viewer that draws no pixel older than the one that it shows needs just those of which something is seen:
+/// of every pixel the newest message is never among the covered.
 #[derive(Debug)]
 pub(super) struct Outdated<T> {
     /// Messages in order of age, oldest first, with the parts that can be seen: these never overlap.

@@ -1,6 +1,7 @@
 use super::{Chart, Curve, Scale, Shape};
 
-/// What charts show, each by its name, as CSV (RFC 4180): a line for each point of each curve, after a line of column names.
+/// What charts show, each by its name, as CSV (RFC 4180): a line for each point of each curve, after a line
+/// of column names.
 pub(crate) fn csv(charts: &[(String, &Chart)]) -> String {
     let Some((_, first)) = charts.first() else { return String::new() };
     let mut lines = csv::Writer::from_writer(Vec::new());
@@ -69,8 +70,8 @@ fn name(scale: &Scale, at: f64) -> String {
     }
 }
 
-/// Of the steps of a distribution those that a reader would miss: one for each quarter of a per cent, and towards the end one
-/// for each tenth of what is left.
+/// Of the steps of a distribution those that a reader would miss: one for each quarter of a per cent, and
+/// towards the end one for each tenth of what is left.
 fn thinned(steps: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mut last = 0.0;
     let is_kept = |(n, (_, share)): &(usize, &(f64, f64))| {

@@ -34,8 +34,8 @@ impl Chart {
         svg
     }
 
-    /// Title and label of the axis up. A title that is too long for a line has two, and is squeezed if that is not enough:
-    /// cut off, two may be the same.
+    /// Title and label of the axis up. A title that is too long for a line has two, and is squeezed if that
+    /// is not enough: cut off, two may be the same.
     fn heading(&self, svg: &mut String) {
         let room = self.frame.width - 40.0;
         let (first, second) = in_lines(&self.title, room);
@@ -141,8 +141,8 @@ impl Chart {
         svg.push_str("</path>");
     }
 
-    /// Steps to the right, and up or down, ending at the right edge. On an axis of powers of ten nothing lies below the
-    /// lowest: a curve that gets there ends, and does not go on as if so much were left.
+    /// Steps to the right, and up or down, ending at the right edge. On an axis of powers of ten nothing lies
+    /// below the lowest: a curve that gets there ends, and does not go on as if so much were left.
     pub(super) fn steps(&self, begin: f64, steps: impl Iterator<Item = (f64, f64)>) -> String {
         let Frame { left, right, fine, .. } = self.frame;
         let mut last = (left, self.y_of(begin));

@@ -1,7 +1,7 @@
 //! Figures: what they show as data, and that data as SVG (without scripts) or as CSV.
 //!
-//! *In:* a [`Chart`]: axes, and [`Curve`]s, each of one colour. *Out:* [`Chart::svg`] and [`csv`]. Kinds are distributions,
-//! lines, dots, boxes, stacked blocks and heat maps.
+//! *In:* a [`Chart`]: axes, and [`Curve`]s, each of one colour. *Out:* [`Chart::svg`] and [`csv`]. Kinds are
+//! distributions, lines, dots, boxes, stacked blocks and heat maps.
 
 mod csv;
 mod draw;
@@ -40,7 +40,8 @@ pub(crate) struct Curve {
 /// What is drawn.
 #[derive(Clone, Debug)]
 pub(crate) enum Shape {
-    /// A cumulative distribution: values in rising order, each with the share of all that are at most as great.
+    /// A cumulative distribution: values in rising order, each with the share of all that are at most as
+    /// great.
     Steps(Vec<(f64, f64)>),
     /// Of the same the rest: the share that is greater.
     Tail(Vec<(f64, f64)>),

@@ -78,7 +78,8 @@ fn dots_and_boxes_lie_where_their_values_are() {
 fn a_cloud_is_as_large_as_what_is_seen_of_it() {
     let chart = chart(Scale::Linear { to: 456.0, step: 50.0 }, Scale::Linear { to: 240.0, step: 50.0 });
     let Frame { left, bottom, .. } = WIDE;
-    // A unit each way: from 1 at 0 up to 3 at 2 there is a dot in the middle; a thousand courses of it are no more.
+    // A unit each way: from 1 at 0 up to 3 at 2 there is a dot in the middle; a thousand courses of it are no
+    // more.
     let courses = vec![vec![(0.0, 1.0), (2.0, 3.0)]; 1000];
     let dot = |x: f64, y: f64| format!("M{} {}v0", left + x, bottom - y);
     assert_eq!(chart.cloud(&courses), [dot(0.0, 1.0), dot(1.0, 2.0), dot(2.0, 3.0)].concat());

@@ -6,7 +6,8 @@ use super::sheet::Sheet;
 use super::words::for_set;
 use crate::experiment::{Experiment, Key, Overrides, Params, Value, Varied};
 
-/// The commands that give all rows of a sheet, a line each; the second is true when they give other points too.
+/// The commands that give all rows of a sheet, a line each; the second is true when they give other points
+/// too.
 pub(crate) fn repeat(sheet: &Sheet) -> (Vec<String>, bool) {
     let (mut commands, mut exact) = (Vec::new(), true);
     for world in &sheet.worlds {
@@ -31,7 +32,8 @@ pub(crate) fn repeat(sheet: &Sheet) -> (Vec<String>, bool) {
     (commands, exact)
 }
 
-/// The commands that add the points without loss which alternatives of `sheet` lack; none when they lack none.
+/// The commands that add the points without loss which alternatives of `sheet` lack; none when they lack
+/// none.
 pub(crate) fn lossless(sheet: &Sheet) -> Vec<String> {
     if !sheet.experiment.has("loss") {
         return Vec::new();
@@ -63,8 +65,8 @@ pub(crate) fn lossless(sheet: &Sheet) -> Vec<String> {
     commands
 }
 
-/// Points without loss at which alternatives were not run that were run with it. Of a design that is looked at as a whole
-/// what it fills is as in the baseline.
+/// Points without loss at which alternatives were not run that were run with it. Of a design that is looked
+/// at as a whole what it fills is as in the baseline.
 fn lacking(sheet: &Sheet, filled: &[&str]) -> Vec<Params> {
     let Ok(loss) = Key::find("loss") else { return Vec::new() };
     let (mut known, mut points) = (BTreeSet::new(), Vec::new());
@@ -158,7 +160,8 @@ impl<'a> Plan<'a> {
         Some(folded)
     }
 
-    /// From the shortest: everything; everything with what is the same in all points; all products; each by itself.
+    /// From the shortest: everything; everything with what is the same in all points; all products; each by
+    /// itself.
     fn candidates(self, points: &[Params]) -> Vec<Words> {
         let mut all = vec![Words::default()];
         let designs = match self.experiment.varied {
@@ -255,7 +258,8 @@ fn quoted(word: &str) -> String {
     if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
-/// Sets the keys that a design fills to the baseline's values; all but the loss, of which none is a point of its own.
+/// Sets the keys that a design fills to the baseline's values; all but the loss, of which none is a point of
+/// its own.
 fn as_baseline(point: &mut Params, experiment: &Experiment, filled: &[&str]) {
     let base = experiment.base();
     for name in filled.iter().filter(|name| **name != "loss") {

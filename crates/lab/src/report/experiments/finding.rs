@@ -215,7 +215,8 @@ fn one_place(percent: f64) -> f64 {
     if percent >= 10.0 { percent.round() } else { (percent * 10.0).round() / 10.0 }
 }
 
-/// Of a distribution also the far end, pooled over runs; only of runs that are all in pairs, and met the same losses.
+/// Of a distribution also the far end, pooled over runs; only of runs that are all in pairs, and met the same
+/// losses.
 fn tail(sheet: &Sheet, spot: usize, world: usize, [reference, challenger]: [usize; 2], path: &str) -> String {
     let (base, stat) = words::split(path);
     if stat != Some("mean") {

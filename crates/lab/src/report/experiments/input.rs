@@ -58,7 +58,8 @@ fn builds(sheet: &Sheet) -> Option<String> {
     })
 }
 
-/// A sentence about runs that are there again with other results: each counts once, and a reader has to know which.
+/// A sentence about runs that are there again with other results: each counts once, and a reader has to know
+/// which.
 fn contradictions(name: &str, rows: &[Row]) -> Option<String> {
     let mut known: BTreeMap<String, &Row> = BTreeMap::new();
     let mut count = 0;
@@ -78,7 +79,8 @@ fn contradictions(name: &str, rows: &[Row]) -> Option<String> {
 }
 
 impl Results {
-    /// Reads every journal (`*.rows`) of a directory. One that cannot be used gives a warning, as long as another can.
+    /// Reads every journal (`*.rows`) of a directory. One that cannot be used gives a warning, as long as
+    /// another can.
     ///
     /// # Errors
     /// When there is none that can be used.

@@ -1,12 +1,12 @@
 //! The report of experiments: the rows of a results directory as a page.
 //!
-//! *In:* [`Results`]. *Out:* HTML: for each experiment what was done and found, its figures, and its numbers beside
-//! the published ones and those without loss; then how it was measured, and the commands that do it again. The same
-//! numbers as data are [`Results::lines`].
+//! *In:* [`Results`]. *Out:* HTML: for each experiment what was done and found, its figures, and its numbers
+//! beside the published ones and those without loss; then how it was measured, and the commands that do it
+//! again. The same numbers as data are [`Results::lines`].
 //!
-//! Rows are sorted into *spots* (points that alternatives have in common) and at each spot the *alternatives* that
-//! are compared, mostly modes. Percentiles are those of the histograms of all seeds together; intervals come from
-//! the numbers of single runs, by Student's t.
+//! Rows are sorted into *spots* (points that alternatives have in common) and at each spot the *alternatives*
+//! that are compared, mostly modes. Percentiles are those of the histograms of all seeds together; intervals
+//! come from the numbers of single runs, by Student's t.
 
 mod commands;
 mod failed;

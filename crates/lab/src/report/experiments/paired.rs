@@ -14,7 +14,8 @@ pub(crate) struct Paired {
     pub(crate) is_geometric: bool,
     /// The same with 95 % confidence; `None` for a single pair.
     pub(crate) between: Option<(f64, f64)>,
-    /// The sign of the difference where chance alone would not give it, also from a reference of zero; else 0.
+    /// The sign of the difference where chance alone would not give it, also from a reference of zero; else
+    /// 0.
     pub(crate) shown: i32,
     /// Pairs beside these of which a run did not come to its end.
     pub(crate) left_out: usize,
@@ -35,8 +36,8 @@ impl Pair {
     }
 }
 
-/// The mean over pairs, and how sure it is. Seeds of a point have more in common than points have: where there are several
-/// points, it is they that are independent, each with the mean of its seeds.
+/// The mean over pairs, and how sure it is. Seeds of a point have more in common than points have: where
+/// there are several points, it is they that are independent, each with the mean of its seeds.
 fn over_points(pairs: &[Pair], of: impl Fn(&Pair) -> f64) -> Option<Estimate> {
     let all: Vec<f64> = pairs.iter().map(&of).collect();
     let mut points: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
@@ -93,7 +94,8 @@ impl Paired {
         })
     }
 
-    /// Whether the difference is more than chance would give, and matters: the sign, or 0 where that is not shown.
+    /// Whether the difference is more than chance would give, and matters: the sign, or 0 where that is not
+    /// shown.
     pub(crate) fn sign(&self) -> i32 {
         if self.more.is_some_and(|more| more.abs() < NEGLIGIBLE) { 0 } else { self.shown }
     }

@@ -1,4 +1,5 @@
-//! Which colour stands for what: on a page no two alternatives share one, and none changes it between figures.
+//! Which colour stands for what: on a page no two alternatives share one, and none changes it between
+//! figures.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +14,9 @@ pub(crate) struct Palette {
 }
 
 impl Palette {
-    /// Colours for these names, in the order of legends. Orders have the same colour on every page, and so has what an
-    /// ordinary transport does, whether it is called `plain` or, where repair is compared, `none`.
+    /// Colours for these names, in the order of legends. Orders have the same colour on every page, and so
+    /// has what an ordinary transport does, whether it is called `plain` or, where repair is compared,
+    /// `none`.
     pub(crate) fn of(names: impl Iterator<Item = String>) -> Self {
         let mut names: Vec<String> = names.collect();
         let mut known = std::collections::BTreeSet::new();

@@ -13,7 +13,8 @@ use crate::stats::{Estimate, Samples};
 pub(crate) struct Sheet {
     pub(crate) experiment: &'static Experiment,
     pub(crate) runs: Vec<Run>,
-    /// The key whose values are compared, mostly `mode`. Protection counts to the mode: `partial+rs:105/100` is one.
+    /// The key whose values are compared, mostly `mode`. Protection counts to the mode: `partial+rs:105/100`
+    /// is one.
     pub(crate) curves: &'static str,
     pub(crate) alternatives: Vec<Value>,
     /// The colours of all that figures compare.
@@ -233,8 +234,8 @@ impl Sheet {
         Some(Measured { value, half: estimate.half, runs: estimate.count })
     }
 
-    /// A number of the runs of a cell that came to their end, for comparisons; `None` where there are none. What broke early
-    /// has few of everything.
+    /// A number of the runs of a cell that came to their end, for comparisons; `None` where there are none.
+    /// What broke early has few of everything.
     pub(crate) fn measured_whole(&self, cell: &Cell, path: &str) -> Option<Measured> {
         if !self.runs_of(cell).any(Run::is_unfinished) {
             return self.measured(cell, path);
@@ -270,8 +271,9 @@ impl Sheet {
         Some(Measured { value, half: None, runs })
     }
 
-    /// Compares two alternatives at a spot, run by run: those of equal parameters and seed met the same losses. Pairs with a
-    /// run that did not come to its end are left out: what broke early has few of everything.
+    /// Compares two alternatives at a spot, run by run: those of equal parameters and seed met the same
+    /// losses. Pairs with a run that did not come to its end are left out: what broke early has few of
+    /// everything.
     pub(crate) fn paired(&self, spot: usize, sides: [usize; 2], world: usize, path: &str) -> Option<Paired> {
         let (pairs, left_out) = self.pairs(spot, sides, world, path);
         let paired = if self.spots[spot].is_pooled && pairs.iter().all(Pair::has_ratio) {
@@ -364,9 +366,9 @@ impl Sheet {
         runs().min().zip(runs().max()).filter(|(least, most)| least != most)
     }
 
-    /// The alternative that all others are measured by: what an ordinary transport does. Where streams carry what does not
-    /// wait for each other (a baseline in mode `plain`), that is one for each, and else total order; where neither is compared,
-    /// what the baseline does.
+    /// The alternative that all others are measured by: what an ordinary transport does. Where streams carry
+    /// what does not wait for each other (a baseline in mode `plain`), that is one for each, and else total
+    /// order; where neither is compared, what the baseline does.
     pub(crate) fn reference(&self) -> Option<usize> {
         let named = |name: &str| self.alternatives.iter().position(|value| value.to_string() == name);
         match self.curves {
@@ -481,8 +483,9 @@ impl Sheet {
         words.collect::<Vec<_>>().join(", ")
     }
 
-    /// The runs in which nothing but crossed keys, and these, differs from the baseline. Where a key was set so that there are none,
-    /// the baseline has the values that most runs have: what is varied one by one is not to be mixed.
+    /// The runs in which nothing but crossed keys, and these, differs from the baseline. Where a key was set
+    /// so that there are none, the baseline has the values that most runs have: what is varied one by one is
+    /// not to be mixed.
     pub(crate) fn baseline_but_for(&self, keys: &[&str]) -> Vec<&Run> {
         let crossed = |key: &str| self.experiment.crossed.iter().any(|(name, _)| *name == key);
         let all = self.experiment.baseline.iter().map(|(key, _)| *key);

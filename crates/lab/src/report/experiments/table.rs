@@ -10,7 +10,8 @@ use super::words::{self, metric, shown};
 use crate::experiment::{Figure, Key, Params, Published, Value};
 use crate::report::text::{escaped, number};
 
-/// A line of the numbers: a measure of an alternative at a spot, beside what was published and what it is without loss.
+/// A line of the numbers: a measure of an alternative at a spot, beside what was published and what it is
+/// without loss.
 #[derive(Clone, Debug, Serialize)]
 pub struct Line {
     /// The experiment.
@@ -32,8 +33,8 @@ pub struct Line {
     /// How much the real world has more than the simulated one, in per cent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub real_more_percent: Option<f64>,
-    /// Of what is measured as a paper has it: the same by our own conventions, with the full rate of loss each way and at full
-    /// pace.
+    /// Of what is measured as a paper has it: the same by our own conventions, with the full rate of loss
+    /// each way and at full pace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub in_full: Option<Number>,
     /// The same where nothing is lost.
@@ -405,7 +406,8 @@ impl From<Measured> for Number {
     }
 }
 
-/// What is told wherever repair is compared: what it costs, what it achieves, and what chance alone would leave.
+/// What is told wherever repair is compared: what it costs, what it achieves, and what chance alone would
+/// leave.
 const REPAIR: [&str; 8] = [
     "repair_share",
     "repair_share_late",

@@ -96,7 +96,8 @@ fn published_numbers_stand_beside_the_points_that_they_are_about() {
     });
     let results = results(rows.collect());
     let lines = results.lines();
-    // Figures 9 and 11 say two percentiles, pauses and a completion of total order: who opens a fold knows what is there.
+    // Figures 9 and 11 say two percentiles, pauses and a completion of total order: who opens a fold knows
+    // what is there.
     let page = html(&results);
     for told in ["baseline, and 4 published numbers", "2 more points, and 4 published numbers"] {
         assert!(page.contains(&format!("<summary>{told} beside ours</summary>")), "{told}");
@@ -429,7 +430,8 @@ fn a_design_is_looked_at_as_a_whole() {
     assert_eq!(table::lines(&sheet)[0].point, "all 20 points of the design");
 }
 
-/// Five seeds of a point that say the same are no more than one: what is sure of a design is what its points say.
+/// Five seeds of a point that say the same are no more than one: what is sure of a design is what its points
+/// say.
 #[test]
 fn seeds_of_a_point_are_not_points() {
     let points = SPACE.points(&Overrides::default()).unwrap();
@@ -471,7 +473,8 @@ fn a_figure_of_very_many_runs_is_of_all_of_them() {
     let heights: Vec<f64> =
         dots.split('M').skip(1).map(|dot| dot.split([' ', 'h']).nth(1).unwrap().parse().unwrap()).collect();
     assert_eq!(heights.len(), 4000);
-    // The axis is 156 high and goes from 0 to 10,000: a ninth of the dots in each ninth of the runs, or nearly.
+    // The axis is 156 high and goes from 0 to 10,000: a ninth of the dots in each ninth of the runs, or
+    // nearly.
     for ninth in 0..9 {
         let [from, to] = [ninth, ninth + 1].map(|n| 214.0 - 156.0 * f64::from(n) / 10.0);
         let there = heights.iter().filter(|y| **y <= from && **y > to).count();
@@ -533,7 +536,8 @@ fn directories_that_cannot_be_used_say_what_to_do() {
     let mut kept = Journal::open(&journal, "screen-streaming", "abc", false).unwrap();
     assert!(Results::read(&folder.0).unwrap_err().to_string().contains("no finished run yet"));
     kept.add(row("mode=total", 1, &[1.0], 1.0)).unwrap();
-    // Beside a journal that can be used, one that cannot is a warning; and so is a row of an unknown experiment.
+    // Beside a journal that can be used, one that cannot is a warning; and so is a row of an unknown
+    // experiment.
     std::fs::write(folder.0.join("other.rows"), "hello\n").unwrap();
     let results = Results::read(&folder.0).unwrap();
     assert_eq!((results.runs(), results.warnings.len()), (1, 1));
@@ -546,7 +550,8 @@ fn directories_that_cannot_be_used_say_what_to_do() {
     assert!(matches!(Results::of_rows(vec![strange], Vec::new()), Err(ReportError::Unknown(_))));
 }
 
-/// Every tag that must be closed is, in order. Those that HTML lets stand open are closed by what encloses them.
+/// Every tag that must be closed is, in order. Those that HTML lets stand open are closed by what encloses
+/// them.
 fn well_formed(page: &str) {
     const OPEN: [&str; 12] =
         ["li", "td", "th", "tr", "dt", "dd", "meta", "line", "img", "br", "!doctype", "thead"];

@@ -29,8 +29,9 @@ pub(crate) fn metric(path: &str) -> String {
     }
 }
 
-/// A measure of a run beside that of another alternative under the same losses: `bytes_sent/plain` is how much is sent for each
-/// byte of plain QUIC, `blocking_ms.p99-total` how much longer messages wait than in total order.
+/// A measure of a run beside that of another alternative under the same losses: `bytes_sent/plain` is how
+/// much is sent for each byte of plain QUIC, `blocking_ms.p99-total` how much longer messages wait than in
+/// total order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Beside<'a> {
     pub(crate) metric: &'a str,
@@ -391,7 +392,8 @@ pub(crate) fn on_axis(key: &str, value: &Value) -> String {
     .unwrap_or_else(|| bare(key, value))
 }
 
-/// Of losses by a chain of two states: the share of packets lost in the long run, and how many packets a burst has on average.
+/// Of losses by a chain of two states: the share of packets lost in the long run, and how many packets a
+/// burst has on average.
 fn bursts(model: &str) -> Option<(f64, f64)> {
     let Ok(Loss::GilbertElliott(chain)) = model.parse() else { return None };
     let in_bad = chain.to_bad / (chain.to_bad + chain.to_good);
@@ -473,7 +475,8 @@ mod tests {
         }
     }
 
-    /// Rounded, both were "100 ms round trip", and the table had two lines of one point that contradict each other.
+    /// Rounded, both were "100 ms round trip", and the table had two lines of one point that contradict each
+    /// other.
     #[test]
     fn acknowledgements_are_told() {
         let told = |name: &str| alternative("ack", name).unwrap();

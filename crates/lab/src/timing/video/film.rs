@@ -70,7 +70,8 @@ impl Film {
 
 /// The manifest of the film.
 pub(super) const MANIFEST: &str = "film.mpd";
-/// That of a film in one of the lower bitrates, so that segments are many, which is over when nobody plays it any more.
+/// That of a film in one of the lower bitrates, so that segments are many, which is over when nobody plays it
+/// any more.
 pub(super) const BULK: &str = "bulk.mpd";
 /// A day.
 const ENDLESS: Duration = Duration::from_secs(86_400);

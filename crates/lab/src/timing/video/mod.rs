@@ -1,10 +1,11 @@
-//! Players of video before a server in a process of its own, which has a part of a core: what `dash` plays in virtual time, with
-//! HTTP/1.1 beside.
+//! Players of video before a server in a process of its own, which has a part of a core: what `dash` plays in
+//! virtual time, with HTTP/1.1 beside.
 //!
-//! *In:* the point of an experiment. *Out:* what viewers had, what the server and the load took, and what the same has in virtual
-//! time before a processor that carries as much. The server is `quickset http serve` under a [`quota`], the players are `quickset
-//! play` on the other cores, and both are this very command ([`programs`]). Bitrates are told as those of the video, of which
-//! `scale` times fewer bytes are on the wire.
+//! *In:* the point of an experiment. *Out:* what viewers had, what the server and the load took, and what the
+//! same has in virtual time before a processor that carries as much. The server is `quickset http serve`
+//! under a [`quota`], the players are `quickset play` on the other cores, and both are this very command
+//! ([`programs`]). Bitrates are told as those of the video, of which `scale` times fewer bytes are on the
+//! wire.
 
 mod film;
 mod programs;

@@ -1,4 +1,5 @@
-//! This command itself as other processes: a server that has a part of one core, and players that have the other cores.
+//! This command itself as other processes: a server that has a part of one core, and players that have the
+//! other cores.
 //!
 //! None of them outlives who started it. What they say goes to files of a folder that goes with the run.
 
@@ -208,7 +209,8 @@ impl Stage {
         })
     }
 
-    /// The words for `quickset play`, behind those of `quickset link` if there is a link. Its program finds out where the server is.
+    /// The words for `quickset play`, behind those of `quickset link` if there is a link. Its program finds
+    /// out where the server is.
     fn players(&self, server: &Server, playing: &Playing) -> Vec<OsString> {
         let url = |host: &str| format!("https://{host}:{}/{}", server.port, playing.manifest);
         let options =

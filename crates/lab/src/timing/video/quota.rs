@@ -1,5 +1,5 @@
-//! A part of a processor: a control group whose processes get so much time of each period together (cgroups(7)), and no more
-//! however idle the machine is.
+//! A part of a processor: a control group whose processes get so much time of each period together
+//! (cgroups(7)), and no more however idle the machine is.
 
 use std::fs;
 use std::io;
@@ -70,7 +70,8 @@ impl Quota {
 }
 
 impl Version {
-    /// Files of a group and what to write to them, in this order: a period that is long comes before what it holds.
+    /// Files of a group and what to write to them, in this order: a period that is long comes before what it
+    /// holds.
     fn settings(self, share: f64) -> Vec<(&'static str, String)> {
         let quota_us = (share * f64::from(PERIOD_US)).round();
         match self {
@@ -83,8 +84,8 @@ impl Version {
 }
 
 impl Place {
-    /// Looks for one below `root`, where cgroups are mounted, for a process that is in `groups`: lines of ID:CONTROLLERS:PATH, of
-    /// version 2 without controllers.
+    /// Looks for one below `root`, where cgroups are mounted, for a process that is in `groups`: lines of
+    /// ID:CONTROLLERS:PATH, of version 2 without controllers.
     fn find(root: &Path, groups: &str) -> Option<Self> {
         let lines = groups.lines().filter_map(|line| {
             let mut fields = line.splitn(3, ':').skip(1);
@@ -123,7 +124,8 @@ impl Place {
     }
 }
 
-/// The folder of a group. Of one that lies outside of what we see of groups there is none but the mount itself.
+/// The folder of a group. Of one that lies outside of what we see of groups there is none but the mount
+/// itself.
 fn within(mount: &Path, path: &str) -> PathBuf {
     if path.split('/').any(|part| part == "..") {
         return mount.to_owned();
@@ -131,7 +133,8 @@ fn within(mount: &Path, path: &str) -> PathBuf {
     mount.join(path.trim_start_matches('/'))
 }
 
-/// Short beside what players wait for, and with room for parts of it: the system gives a group a millisecond at least.
+/// Short beside what players wait for, and with room for parts of it: the system gives a group a millisecond
+/// at least.
 pub(super) const PERIOD_US: u32 = 10_000;
 /// Of one core, by that.
 pub(super) const LEAST_SHARE: f64 = 0.1;
@@ -190,7 +193,8 @@ mod tests {
         assert_eq!(found(&[], ""), None);
     }
 
-    /// cpu.cfs_quota_us is microseconds of each period, and cpu.max both (kernel documentation, sched-bwc and cgroup-v2).
+    /// cpu.cfs_quota_us is microseconds of each period, and cpu.max both (kernel documentation, sched-bwc and
+    /// cgroup-v2).
     #[test]
     fn a_share_is_so_much_of_each_period() {
         let one = Version::One.settings(0.25);

@@ -1,8 +1,9 @@
-//! What a thread spends its processor time on, by sampling it (perf_event_open): where it is, a thousand times a second.
+//! What a thread spends its processor time on, by sampling it (perf_event_open): where it is, a thousand
+//! times a second.
 //!
-//! *In:* a thread that says [`Watch::begin`]. *Out:* [`Spent`]. A sample is the instruction that the thread was at, or, while the
-//! kernel worked for it, the system call that it was in; `parts` says what that belongs to. It asks for what
-//! `kernel.perf_event_paranoid` allows at 1, or root at any value.
+//! *In:* a thread that says [`Watch::begin`]. *Out:* [`Spent`]. A sample is the instruction that the thread
+//! was at, or, while the kernel worked for it, the system call that it was in; `parts` says what that belongs
+//! to. It asks for what `kernel.perf_event_paranoid` allows at 1, or root at any value.
 
 mod parts;
 
@@ -108,7 +109,8 @@ fn collect(sampler: &mut Sampler, stop: &AtomicBool) -> Places {
 
 /// A prime number of microseconds: what the thread does every so often is seen at all of its stages.
 const PERIOD: Duration = Duration::from_micros(997);
-/// Bytes of the buffer, for some thousand samples; who is not root may lock 516 kB (`kernel.perf_event_mlock_kb`).
+/// Bytes of the buffer, for some thousand samples; who is not root may lock 516 kB
+/// (`kernel.perf_event_mlock_kb`).
 const BUFFER: usize = 256 << 10;
 const PAUSE: Duration = Duration::from_millis(20);
 /// PERF_RECORD_MISC_CPUMODE_MASK and PERF_RECORD_MISC_KERNEL of <linux/perf_event.h>.

@@ -8,7 +8,8 @@ pub(in crate::timing) enum Part {
     Sending,
     /// The same of those that receive.
     Receiving,
-    /// What came is read and acted on: frames, loss detection, congestion control, and the record of packets that these need.
+    /// What came is read and acted on: frames, loss detection, congestion control, and the record of packets
+    /// that these need.
     Acks,
     /// Headers are protected, and protection taken off.
     Headers,
@@ -71,8 +72,8 @@ impl Names {
 
 fn frames(address: u64, is_kernel: bool) -> Vec<Frame> {
     let mut frames = Vec::new();
-    // An address is taken for one to return to, of which the call is right before it: so it is behind a system call, and
-    // nowhere else.
+    // An address is taken for one to return to, of which the call is right before it: so it is behind a
+    // system call, and nowhere else.
     let at = if is_kernel { address } else { address + 1 };
     backtrace::resolve(std::ptr::without_provenance_mut::<c_void>(at as usize), |symbol| {
         frames.push(Frame {
@@ -110,8 +111,8 @@ fn bare(name: &str) -> &str {
     }
 }
 
-/// What code does: the innermost function that says so decides, so that what is made of a standard function belongs to whoever
-/// it was put into.
+/// What code does: the innermost function that says so decides, so that what is made of a standard function
+/// belongs to whoever it was put into.
 fn of_code(frames: &[Frame]) -> Vec<Part> {
     frames.iter().find_map(of_frame).unwrap_or_else(|| vec![Part::Rest])
 }

@@ -25,7 +25,8 @@ async fn obstacle(connection: &Connection) -> Obstacle {
     }
 }
 
-/// The system tells it to whoever asks the socket for anything next; and a dual-stack socket knows IPv4 in IPv6 clothes.
+/// The system tells it to whoever asks the socket for anything next; and a dual-stack socket knows IPv4 in
+/// IPv6 clothes.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_closed_port_is_told_to_whom_it_concerns_at_once() {

@@ -1,4 +1,5 @@
-//! What the peer is asked for: draft-ietf-quic-ack-frequency, and the rule that makes requests of what is heard.
+//! What the peer is asked for: draft-ietf-quic-ack-frequency, and the rule that makes requests of what is
+//! heard.
 
 use quickset_wire::frame::Frames;
 
@@ -33,7 +34,8 @@ fn round(asks: &mut Asks, batches: &[u32], course: &mut Course) {
     }
 }
 
-/// The request that goes out, if one is due: sequence, threshold, delay in microseconds, reordering threshold.
+/// The request that goes out, if one is due: sequence, threshold, delay in microseconds, reordering
+/// threshold.
 fn written(asks: &mut Asks, course: &Course) -> Option<(u64, u64, u64, u64)> {
     if !asks.is_due() {
         return None;
@@ -101,7 +103,8 @@ fn nothing_is_asked_without_need() {
     assert_eq!((a.stats().frames, a.stats().batches), (50 * 9, 50 * 7));
 }
 
-/// LiteQUIC's rule: from two acknowledgements a batch on, so many times fewer; below one and a half, twice as many.
+/// LiteQUIC's rule: from two acknowledgements a batch on, so many times fewer; below one and a half, twice as
+/// many.
 #[test]
 fn a_busy_processor_asks_for_fewer() {
     let (mut a, mut course) = (asks(AckPolicy::default()), course(400));
@@ -197,7 +200,8 @@ fn a_window_has_more_acknowledgements_while_repair_waits_for_news() {
     }
 }
 
-/// What comes within the millisecond that loss detection distinguishes is no news any later: a round trip of 8 ms has eight.
+/// What comes within the millisecond that loss detection distinguishes is no news any later: a round trip of
+/// 8 ms has eight.
 #[test]
 fn news_within_a_millisecond_is_news_in_time() {
     for (millis, protected, every) in

@@ -50,7 +50,8 @@ fn answered(mut a: Acks, arrivals: &[u64], confirm: bool) -> Vec<u64> {
     at_once
 }
 
-/// draft-ietf-quic-ack-frequency §6.2.1, tables 1 and 2. Whether the peer knows of our reports changes nothing.
+/// draft-ietf-quic-ack-frequency §6.2.1, tables 1 and 2. Whether the peer knows of our reports changes
+/// nothing.
 #[test]
 fn reordering_is_told_when_the_threshold_is_reached() {
     for confirm in [false, true] {

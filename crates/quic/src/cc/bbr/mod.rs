@@ -2,41 +2,48 @@
 //! as that needs, and finds both by probing in turn. Names follow the draft; section numbers are its own.
 //!
 //! Where this departs from the draft (figures: 100 Mbit/s, 100 ms, `examples/shared.rs` and `simulated.rs`):
-//! 1. While it cruises, a round with no more loss than the draft takes for harmless when probing does not lower
-//!    the short-term bounds. Lowered by every lost packet, 1 % of random loss takes 1 % off the rate in each
-//!    round trip, a third of it in a cycle of three seconds.
+//! 1. While it cruises, a round with no more loss than the draft takes for harmless when probing does not
+//!    lower the short-term bounds. Lowered by every lost packet, 1 % of random loss takes 1 % off the rate in
+//!    each round trip, a third of it in a cycle of three seconds.
 //! 2. Loss is excessive above 2 % and two standard deviations, and above three packets. At 2 % alone a flow
 //!    with 100 packets in flight ends most probes by chance at 1 % of loss, a large one none: it stays small.
-//! 3. A probe ends when a queue stands, 1.2 times the path's volume is in flight, and the bandwidth grew by less
-//!    than 2 %, unless it is its own long-term bound that holds it: else a small flow beside a large one would stay small. The draft goes on for three rounds or until it overflows a buffer of one volume, every three seconds,
-//!    from which CUBIC does not recover. The price: beside CUBIC in a deeper buffer BBR has less than half.
-//! 4. A round whose last sample the application, or the peer's receive window, held down counts towards a full
-//!    pipe if the window was full in it. Else Startup, and its queue, lasted as long as lost packets made
-//!    the receive window stop us: three seconds of a 42 MB transfer at 0.5 % of loss. And one that they held down though it
-//!    was not full begins the count anew: single rounds of a stream of small messages that a resend filled would in the
-//!    end add up to a full pipe, and the messages would be paced at the rate at which they come.
-//!    For the same reason no loss ends Startup in a round that was held down: what it lost, it did not lose by its rate.
-//! 5. A sample of the least round trip that an application-limited flow finds anew is as good as ProbeRTT, which
-//!    empties queues: such a flow has none, and would hold its messages back for a round trip every ten seconds.
-//! 6. Of marks (ECN, RFC 9002 §7.1), of which the draft says nothing: one is what excessive loss is. A round with one
-//!    lowers the short-term bounds and ends Startup; a probe that meets one ends, and was too high.
-//! 7. A flight that is over within a round trip is measured behind its head (`rate`), and one that begins during Startup with
-//!    little in flight leaves at least at the rate of §5.6.2, of the window as it is by then: what was delivered so far had
-//!    ends, which the samples of the rate count as the path's.
-//! 8. After persistent congestion (RFC 9002 §7.6.2), the draft's retransmission timeout, the window is four packets, and
-//!    grows back by what is acknowledged; it is not restored in one stroke when the losses are repaired.
-//! 9. A loss episode, for what is undone when it proves spurious, is all that left before its first loss was noticed. The
-//!    draft saves the state anew in each round with losses, and would restore what the first one had lowered.
-//! 10. Restarts from idle are those with nothing in flight, whether or not the application is known to have been the reason,
-//!     and those after half a round trip in which it had nothing to send (`rate`).
-//! 11. A probe that was too much cuts the long-term bound by the headroom, as far as the bandwidth's volume needs it. The draft
-//!     keeps what was in flight up to the loss, and the next probe is too much again: in two minutes two flows dropped 6600
-//!     packets at a buffer of one volume, with this 4500, and CUBIC beside one had 17 % of what both have, with this 28 %
-//!     (measured before the exception in 3; `docs/congestion.md` has what is shared by now). A cut by 0.7 drops less
-//!     still, but one that comes later takes minutes to get its half.
-//! 12. ProbeRTT comes every ten seconds, and what it found is good for twenty: half as often as §2.8 has it. It puts off the next
-//!     probe for bandwidth, by which flows come to share: with one every five seconds two take longer to get halves, and use
-//!     less of the link.
+//! 3. A probe ends when a queue stands, 1.2 times the path's volume is in flight, and the bandwidth grew by
+//!    less than 2 %, unless it is its own long-term bound that holds it: else a small flow beside a large one
+//!    would stay small. The draft goes on for three rounds or until it overflows a buffer of one volume,
+//!    every three seconds, from which CUBIC does not recover. The price: beside CUBIC in a deeper buffer BBR
+//!    has less than half.
+//! 4. A round whose last sample the application, or the peer's receive window, held down counts towards a
+//!    full pipe if the window was full in it. Else Startup, and its queue, lasted as long as lost packets
+//!    made the receive window stop us: three seconds of a 42 MB transfer at 0.5 % of loss. And one that they
+//!    held down though it was not full begins the count anew: single rounds of a stream of small messages
+//!    that a resend filled would in the end add up to a full pipe, and the messages would be paced at the
+//!    rate at which they come. For the same reason no loss ends Startup in a round that was held down: what
+//!    it lost, it did not lose by its rate.
+//! 5. A sample of the least round trip that an application-limited flow finds anew is as good as ProbeRTT,
+//!    which empties queues: such a flow has none, and would hold its messages back for a round trip every ten
+//!    seconds.
+//! 6. Of marks (ECN, RFC 9002 §7.1), of which the draft says nothing: one is what excessive loss is. A round
+//!    with one lowers the short-term bounds and ends Startup; a probe that meets one ends, and was too high.
+//! 7. A flight that is over within a round trip is measured behind its head (`rate`), and one that begins
+//!    during Startup with little in flight leaves at least at the rate of §5.6.2, of the window as it is by
+//!    then: what was delivered so far had ends, which the samples of the rate count as the path's.
+//! 8. After persistent congestion (RFC 9002 §7.6.2), the draft's retransmission timeout, the window is four
+//!    packets, and grows back by what is acknowledged; it is not restored in one stroke when the losses are
+//!    repaired.
+//! 9. A loss episode, for what is undone when it proves spurious, is all that left before its first loss was
+//!    noticed. The draft saves the state anew in each round with losses, and would restore what the first one
+//!    had lowered.
+//! 10. Restarts from idle are those with nothing in flight, whether or not the application is known to have
+//!     been the reason, and those after half a round trip in which it had nothing to send (`rate`).
+//! 11. A probe that was too much cuts the long-term bound by the headroom, as far as the bandwidth's volume
+//!     needs it. The draft keeps what was in flight up to the loss, and the next probe is too much again: in
+//!     two minutes two flows dropped 6600 packets at a buffer of one volume, with this 4500, and CUBIC beside
+//!     one had 17 % of what both have, with this 28 % (measured before the exception in 3;
+//!     `docs/congestion.md` has what is shared by now). A cut by 0.7 drops less still, but one that comes
+//!     later takes minutes to get its half.
+//! 12. ProbeRTT comes every ten seconds, and what it found is good for twenty: half as often as §2.8 has it.
+//!     It puts off the next probe for bandwidth, by which flows come to share: with one every five seconds
+//!     two take longer to get halves, and use less of the link.
 
 mod control;
 mod losses;
@@ -205,8 +212,8 @@ impl Bbr {
         if !sample.app_limited {
             self.full.check(sample.rate);
         } else if self.is_window_limited() {
-            // See the module's departures. Such a sample may be below what was reached, so growth is that of the
-            // maximum.
+            // See the module's departures. Such a sample may be below what was reached, so growth is that of
+            // the maximum.
             self.full.check(self.max_bandwidth.get());
         } else {
             self.full.interrupt();
@@ -384,7 +391,8 @@ impl Bbr {
             return true;
         }
         if self.is_window_limited() && self.window >= self.long_term {
-            // The bound and not the path holds the rate: nothing is learnt about a full pipe, nor about what the probe gains.
+            // The bound and not the path holds the rate: nothing is learnt about a full pipe, nor about what
+            // the probe gains.
             self.full.restart(sample.rate);
             return false;
         }

@@ -231,7 +231,8 @@ impl Aggregation {
         self.delivered = 0;
     }
 
-    /// So many bytes were acknowledged; the model has a bandwidth and a window, the greatest of so many rounds counts.
+    /// So many bytes were acknowledged; the model has a bandwidth and a window, the greatest of so many
+    /// rounds counts.
     pub(super) fn update(
         &mut self,
         now: Time,
@@ -249,8 +250,8 @@ impl Aggregation {
     }
 }
 
-/// The greatest value of the last rounds, with two younger ones that follow it when it is too old: within a quarter and
-/// a half of the window a successor is at hand (Nichols' filter).
+/// The greatest value of the last rounds, with two younger ones that follow it when it is too old: within a
+/// quarter and a half of the window a successor is at hand (Nichols' filter).
 #[derive(Debug, Default)]
 pub(super) struct WindowedMax {
     // Values and their rounds: falling, and no younger one is before an older.
@@ -287,8 +288,9 @@ impl WindowedMax {
     }
 }
 
-/// The least round trip of the last twenty seconds, and when to make sure of it (§5.3.4.3): two minima, of which the younger
-/// follows when the older is too old, so that what the last ProbeRTT measured is known while the next one drains a queue.
+/// The least round trip of the last twenty seconds, and when to make sure of it (§5.3.4.3): two minima, of
+/// which the younger follows when the older is too old, so that what the last ProbeRTT measured is known
+/// while the next one drains a queue.
 #[derive(Debug)]
 pub(super) struct MinRtt {
     pub(super) value: Option<Duration>,
@@ -333,6 +335,6 @@ impl MinRtt {
 
 /// The time that a minimum is good for: twice the next one, as §2.8 has it.
 pub(super) const FILTER: Duration = Duration::from_secs(20);
-/// The time after which it is measured again, the same for all flows, so that they drain a queue together: see the module's
-/// departures.
+/// The time after which it is measured again, the same for all flows, so that they drain a queue together:
+/// see the module's departures.
 pub(super) const PROBE_RTT_INTERVAL: Duration = Duration::from_secs(10);

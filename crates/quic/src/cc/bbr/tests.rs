@@ -309,8 +309,8 @@ proptest::proptest! {
     }
 }
 
-/// A path that is found to take much larger packets while its round trip is measured still takes some: with none in
-/// flight nothing would come that could end ProbeRTT.
+/// A path that is found to take much larger packets while its round trip is measured still takes some: with
+/// none in flight nothing would come that could end ProbeRTT.
 #[test]
 fn larger_packets_fit_into_the_window_of_probe_rtt() {
     let now = Time::from_millis(1);
@@ -352,7 +352,8 @@ fn spurious_losses_are_undone() {
     assert_eq!(bbr.state, State::Refill, "the probe begins anew");
 }
 
-/// Small messages over a path that loses a third of them: gaps enough in many rounds, and none made by the rate.
+/// Small messages over a path that loses a third of them: gaps enough in many rounds, and none made by the
+/// rate.
 #[test]
 fn losses_of_what_is_held_down_are_no_full_pipe() {
     let mut world = World::new(Link { loss: 0.3, ..NEAR }, 1);
@@ -483,7 +484,8 @@ fn what_is_restored_is_the_window_before_the_loss() {
 }
 
 proptest::proptest! {
-    /// The greatest value of a window, or one behind it that nothing since exceeds; never one that is too old.
+    /// The greatest value of a window, or one behind it that nothing since exceeds; never one that is too
+    /// old.
     #[test]
     fn windowed_maxima_are_recent_and_unsurpassed(
         values in proptest::collection::vec((0u64..1000, 0u64..3), 1..200),

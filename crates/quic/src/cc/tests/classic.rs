@@ -20,8 +20,8 @@ fn slow_start_doubles() {
     }
 }
 
-/// RFC 9002 §7.2: the initial window is ten packets, of the size that they have by then, and no more than 14,720 bytes or two
-/// packets; what was learnt of the path since does not change with the size.
+/// RFC 9002 §7.2: the initial window is ten packets, of the size that they have by then, and no more than
+/// 14,720 bytes or two packets; what was learnt of the path since does not change with the size.
 #[test]
 fn a_window_from_which_nothing_was_learnt_goes_with_the_size_of_packets() {
     for algorithm in [Algorithm::NewReno, Algorithm::Cubic, Algorithm::Bbr] {
@@ -325,8 +325,9 @@ fn step() -> impl Strategy<Value = Step> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// Whatever comes in whatever order: never below two packets; never more growth than was acknowledged but for an
-    /// event that was none, and then to no more than there ever was; never a shrinking window without a loss or a mark.
+    /// Whatever comes in whatever order: never below two packets; never more growth than was acknowledged but
+    /// for an event that was none, and then to no more than there ever was; never a shrinking window without
+    /// a loss or a mark.
     #[test]
     fn the_window_keeps_its_bounds(
         reno in any::<bool>(),

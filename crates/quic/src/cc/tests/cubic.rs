@@ -30,8 +30,8 @@ fn the_window_follows_the_cubic_curve() {
     assert!(hand.now.since(start).as_secs_f64() > k, "past the flat part");
 }
 
-/// Other packets are no other window: RFC 9438 counts in packets, and a path that takes larger ones has not become
-/// wider by that, neither now nor when a loss proves to be none.
+/// Other packets are no other window: RFC 9438 counts in packets, and a path that takes larger ones has not
+/// become wider by that, neither now nor when a loss proves to be none.
 #[test]
 fn larger_packets_are_no_larger_window() {
     const LARGER: u64 = 4 * MTU;
@@ -51,7 +51,8 @@ fn larger_packets_are_no_larger_window() {
             }
             let before = hand.window();
             hand.round();
-            // As much as Reno, or up to the last peak; below it the first round trip of a curve is its steepest.
+            // As much as Reno, or up to the last peak; below it the first round trip of a curve is its
+            // steepest.
             let k = (0.3 * before as f64 / LARGER as f64 / 0.4).cbrt();
             let steepest = 3.0 * 0.4 * k * k * 0.001 * rtt as f64 + 2.0;
             let most = before + (steepest * LARGER as f64) as u64;
@@ -82,7 +83,8 @@ fn fast_convergence_gives_way() {
     assert!((hand.packets() / expected - 1.0).abs() < 0.015, "{} packets, not {expected}", hand.packets());
 }
 
-/// RFC 9438 §4.3: on a short path a packet per 1.89 round trips (3·0.3/1.7), above the old window one per round.
+/// RFC 9438 §4.3: on a short path a packet per 1.89 round trips (3·0.3/1.7), above the old window one per
+/// round.
 #[test]
 fn short_paths_grow_like_reno() {
     let mut hand = Hand::new(&Algorithm::Cubic, 5);
@@ -175,7 +177,8 @@ fn random_loss_leaves_what_the_response_function_says() {
     }
 }
 
-/// RFC 9438 §4.8: after persistent congestion slow start leads to 0.7 of the old window, where the curve is flat (K = 0).
+/// RFC 9438 §4.8: after persistent congestion slow start leads to 0.7 of the old window, where the curve is
+/// flat (K = 0).
 #[test]
 fn after_persistent_congestion_the_curve_begins_flat() {
     let mut hand = Hand::new(&Algorithm::Cubic, 100);
@@ -198,8 +201,8 @@ fn after_persistent_congestion_the_curve_begins_flat() {
     }
 }
 
-/// RFC 9438 §4.10, RFC 9406 §4.2: five rounds after the round trip grew, and the curve is flat there. Reno's pace is
-/// a packet a round trip, since the window was never cut.
+/// RFC 9438 §4.10, RFC 9406 §4.2: five rounds after the round trip grew, and the curve is flat there. Reno's
+/// pace is a packet a round trip, since the window was never cut.
 #[test]
 fn after_hystart_the_curve_begins_flat() {
     let mut hand = Hand::new(&Algorithm::Cubic, 100);

@@ -23,7 +23,8 @@ impl Rounds {
         let before = self.now;
         self.now += Duration::from_secs(1);
         for (n, rtt) in rtts.iter().enumerate() {
-            // The first is of the first packet since the round before began, the others left earlier than this begins.
+            // The first is of the first packet since the round before began, the others left earlier than
+            // this begins.
             let sent = before + Duration::from_nanos(1 + n as u64);
             stage = self.start.on_ack(self.now, sent, Some(*rtt));
         }
@@ -92,10 +93,10 @@ fn chance_is_taken_back() {
     assert_eq!(rounds.round(&[ms(160.0)]), Stage::Over);
 }
 
-/// 100 Mbit/s, 100 ms and a queue of one volume of 1000 packets. Growth by an eighth shows in packets that left with 1.125
-/// volumes in flight, at the beginning of a round, and is seen a round trip later, when the window has doubled: at
-/// 2.25 volumes at best, at 4.5 if a round began just below that. The queue may then overflow, but no loss is known yet,
-/// and instead of doubling until one is, the window grows by a quarter.
+/// 100 Mbit/s, 100 ms and a queue of one volume of 1000 packets. Growth by an eighth shows in packets that
+/// left with 1.125 volumes in flight, at the beginning of a round, and is seen a round trip later, when the
+/// window has doubled: at 2.25 volumes at best, at 4.5 if a round began just below that. The queue may then
+/// overflow, but no loss is known yet, and instead of doubling until one is, the window grows by a quarter.
 #[test]
 fn slow_start_ends_before_losses_tell() {
     both::<Cubic>();

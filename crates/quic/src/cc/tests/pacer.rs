@@ -138,8 +138,8 @@ fn probes_are_paid_back() {
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(300))]
 
-    /// RFC 9002 §7.7, as a bucket: of no stretch of time more leaves than its rate and one burst, however late timers are.
-    /// Who has to wait may send at the time that was named, and that is not now.
+    /// RFC 9002 §7.7, as a bucket: of no stretch of time more leaves than its rate and one burst, however
+    /// late timers are. Who has to wait may send at the time that was named, and that is not now.
     #[test]
     fn no_stretch_of_time_has_more_than_its_rate_and_a_burst(
         log_rate in 0.0f64..10.5,
@@ -154,7 +154,8 @@ proptest::proptest! {
         let mut now = Time::from_millis(1);
         let mut pacer = Pacer::new(mtu, now);
         let in_a_ms = rate / 1000;
-        // A quantum, what a late timer withheld, and the packet whose asking is rounded up; or the initial window.
+        // A quantum, what a late timer withheld, and the packet whose asking is rounded up; or the initial
+        // window.
         let quantum = in_a_ms.max(10 * mtu).min(64 * mtu).max(2 * mtu);
         let burst = (quantum + 2 * in_a_ms + 2).max(10 * mtu.max(1472)) + mtu;
         let (mut level, mut last) = (0.0f64, now);

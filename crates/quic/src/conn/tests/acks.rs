@@ -130,8 +130,8 @@ fn a_request_is_obeyed_and_waited_for() {
     assert_eq!(answers(&mut pair, batch), 1);
 }
 
-/// draft-ietf-quic-ack-frequency §7: the probe timeout goes by the greater of the delay that held and the one asked for,
-/// until the request is acknowledged.
+/// draft-ietf-quic-ack-frequency §7: the probe timeout goes by the greater of the delay that held and the one
+/// asked for, until the request is acknowledged.
 #[test]
 fn probe_timeouts_follow_what_was_asked_for() {
     let mut pair = quiet(AckPolicy::default());
@@ -154,8 +154,9 @@ fn probe_timeouts_follow_what_was_asked_for() {
     assert_eq!(pair.client.recovery.deadline(true), None, "nothing is in flight");
 }
 
-/// RFC 9002 §6.2.4: a probe timeout MUST send a packet, and may send two where that brings the data sooner. Of two that
-/// carry nothing a path that takes no two at a time drops one each time, which is a reason for the next timeout.
+/// RFC 9002 §6.2.4: a probe timeout MUST send a packet, and may send two where that brings the data sooner.
+/// Of two that carry nothing a path that takes no two at a time drops one each time, which is a reason for
+/// the next timeout.
 #[test]
 fn where_nothing_is_to_be_carried_one_probe_will_do() {
     for (data, expected) in [(false, 1), (true, 2)] {
@@ -178,8 +179,8 @@ fn where_nothing_is_to_be_carried_one_probe_will_do() {
     }
 }
 
-/// RFC 9000 §13.4.2, RFC 9002 §7.1: marks are counted on all packets, and each is a sign of congestion, though the one
-/// that has it be an acknowledgement and nothing else.
+/// RFC 9000 §13.4.2, RFC 9002 §7.1: marks are counted on all packets, and each is a sign of congestion,
+/// though the one that has it be an acknowledgement and nothing else.
 #[test]
 fn a_mark_on_an_acknowledgement_is_a_sign_of_congestion() {
     for congestion in ["cubic", "newreno"] {
@@ -245,8 +246,8 @@ fn what_goes_along_waits_for_other_data_and_no_longer_than_acknowledgements() {
     assert_eq!(sent(&mut pair), 1, "what others wait for takes it along");
     assert!(!pair.server.streams.has_piggyback());
 
-    // Two packets have an acknowledgement leave at once. If that elicited one, each of two peers would have two packets to
-    // acknowledge from then on.
+    // Two packets have an acknowledgement leave at once. If that elicited one, each of two peers would have
+    // two packets to acknowledge from then on.
     let (mut pair, along) = fresh();
     let mut batch = pings(&mut pair, 2);
     write(&mut pair, along);

@@ -5,7 +5,8 @@ use crate::Chunk;
 use crate::early::{EarlyData, EarlyFate, EarlyLimits};
 use quickset_wire::Space;
 
-/// A client that resumes an earlier connection, its hello and early data on their way, and the server that they are for.
+/// A client that resumes an earlier connection, its hello and early data on their way, and the server that
+/// they are for.
 struct Resumed {
     now: Time,
     client: Connection,
@@ -195,8 +196,8 @@ fn what_a_client_remembers() {
     assert!(!less(|params| params.reset_stream_at = false));
 }
 
-/// RFC 9001 §4.9.3: a client lets go of the keys with its first 1-RTT keys, a server three probe timeouts after the end of
-/// the handshake.
+/// RFC 9001 §4.9.3: a client lets go of the keys with its first 1-RTT keys, a server three probe timeouts
+/// after the end of the handshake.
 #[test]
 fn the_keys_of_early_data_go_in_time() {
     let mut pair = resumed().join();

@@ -40,8 +40,8 @@ fn a_farewell_acknowledges_what_came_before_it() {
     assert!(events.contains(&Event::Stream(crate::StreamEvent::Finished(id))), "{events:?}");
 }
 
-/// A client with the server's whole flight, which has heard that it is connected and sent nothing since; its own last flight
-/// is still to come.
+/// A client with the server's whole flight, which has heard that it is connected and sent nothing since; its
+/// own last flight is still to come.
 fn met() -> Joined {
     let mut pair = begun(TransportConfig::fixed_mtu(1200), TransportConfig::fixed_mtu(1200), 900);
     let mut flight = drain(&mut pair.server, pair.now, address(2));
@@ -65,7 +65,8 @@ fn the_first_words_leave_with_the_last_flight() {
     assert_eq!(pair.server.accept(Dir::Uni), Some(id));
 }
 
-/// RFC 9000 §10.2.3: the server's handshake is through with this datagram, and it hears what the application says.
+/// RFC 9000 §10.2.3: the server's handshake is through with this datagram, and it hears what the application
+/// says.
 #[test]
 fn who_closes_at_once_ends_the_handshake_first() {
     let mut pair = met();
@@ -119,7 +120,8 @@ fn a_farewell_is_said_again_as_it_was() {
     assert_eq!(pair.server.closed(), Some(&Closed::ByApplication { code: 42, reason: b"done".to_vec() }));
 }
 
-/// What a connection had under way, and its keys, are gone with its end on both sides; what was agreed on is told.
+/// What a connection had under way, and its keys, are gone with its end on both sides; what was agreed on is
+/// told.
 #[test]
 fn nothing_secret_is_left_of_what_is_over() {
     let mut pair = joined();

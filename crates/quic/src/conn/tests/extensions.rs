@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Frames as bytes: well-formed, cut short, with every fault that can be seen on them alone, and with a type that is longer
-/// than it need be.
+/// Frames as bytes: well-formed, cut short, with every fault that can be seen on them alone, and with a type
+/// that is longer than it need be.
 fn frames(kinds: &[u64], bodies: &[&[u8]]) -> Vec<Vec<u8>> {
     let types = kinds.iter().flat_map(|&kind| {
         let long = vec![0x80, 0, (kind >> 8) as u8, kind as u8];
@@ -16,7 +16,8 @@ fn frames(kinds: &[u64], bodies: &[&[u8]]) -> Vec<Vec<u8>> {
     types.flat_map(|of| bodies.iter().map(move |body| [&of[..], body].concat())).collect()
 }
 
-/// FS-7, FEC-8, FEC-61: what is wrong with a frame is told to those who agreed on it; for all others it is a frame of no type.
+/// FS-7, FEC-8, FEC-61: what is wrong with a frame is told to those who agreed on it; for all others it is a
+/// frame of no type.
 #[test]
 fn frames_of_extensions_are_unknown_without_an_agreement() {
     let fences = frames(

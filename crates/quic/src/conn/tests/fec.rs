@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// FEC-8, FEC-19: without an agreement the frames are unknown; with one, what is in a symbol has the errors of its frames.
+/// FEC-8, FEC-19: without an agreement the frames are unknown; with one, what is in a symbol has the errors
+/// of its frames.
 #[test]
 fn frames_of_erasure_correction_need_an_agreement() {
     let symbol = Frame::SourceSymbol { session: 4, sid: 0, data: &[0x0a, 0, 5, 1, 2, 3, 4, 5] };
@@ -65,8 +66,9 @@ fn reports_of_a_packet_are_heeded_up_to_a_limit() {
     assert_eq!(pair.server.stats().fec.recovered, live.end);
 }
 
-/// FEC-17: full symbols leave room for repair over them, though it goes behind so many more packets without an acknowledgement
-/// that its own number takes a byte more. Of RLC no field of the header is shorter than was foreseen.
+/// FEC-17: full symbols leave room for repair over them, though it goes behind so many more packets without
+/// an acknowledgement that its own number takes a byte more. Of RLC no field of the header is shorter than
+/// was foreseen.
 #[test]
 fn repair_has_room_behind_a_longer_packet_number() {
     let fec = crate::Fec { protection: crate::Protection::Fixed(50), window: 128, ..crate::Fec::default() };
@@ -207,8 +209,8 @@ impl crate::policy::ReliabilityPolicy for Share {
     }
 }
 
-/// FEC-15: a packet has one symbol, and what is left of one that its policy wants short is no room for bytes without
-/// protection.
+/// FEC-15: a packet has one symbol, and what is left of one that its policy wants short is no room for bytes
+/// without protection.
 #[test]
 fn symbols_are_as_short_as_their_policy_says_and_hold_all() {
     let schemes = crate::policy::Schemes::default().with(crate::policy::Scheme::Rlc);
@@ -231,11 +233,13 @@ fn symbols_are_as_short_as_their_policy_says_and_hold_all() {
         );
         counts.push(of.sources);
     }
-    // A packet of 1200 bytes has room for some 1170: 9000 and a few bytes for each frame are 21, 16, 13 and 8 symbols.
+    // A packet of 1200 bytes has room for some 1170: 9000 and a few bytes for each frame are 21, 16, 13 and 8
+    // symbols.
     assert_eq!(counts, [21, 21, 16, 13, 8, 8]);
 }
 
-/// FEC-57: however many symbols the application would keep, a number alone takes no more than a few bytes for each of 2^20.
+/// FEC-57: however many symbols the application would keep, a number alone takes no more than a few bytes for
+/// each of 2^20.
 #[test]
 fn a_window_without_bounds_has_some() {
     for (offered, later) in [(u64::MAX, None), (64, Some(u64::MAX))] {
@@ -253,7 +257,8 @@ fn a_window_without_bounds_has_some() {
     }
 }
 
-/// FEC-53: what is not wanted any more when something else is repeated is told to its owner at once, who has to give it up.
+/// FEC-53: what is not wanted any more when something else is repeated is told to its owner at once, who has
+/// to give it up.
 #[test]
 fn what_is_outdated_is_given_up_beside_the_first_repeat() {
     let fec = Some(crate::Fec { protection: "fixed:100".parse().unwrap(), ..crate::Fec::default() });

@@ -15,7 +15,8 @@ fn takes(grease_quic_bit: bool) -> TransportConfig {
     TransportConfig { grease_quic_bit, ..TransportConfig::fixed_mtu(1200) }
 }
 
-/// Datagrams of one packet each from the client, as the server gets them; the first `unfixed` without the bit.
+/// Datagrams of one packet each from the client, as the server gets them; the first `unfixed` without the
+/// bit.
 ///
 /// The tag covers the first byte, so that it is cleared before the packet is sealed: by the client itself.
 fn packets(pair: &mut Joined, count: usize, unfixed: impl Fn(usize) -> bool) -> Vec<Datagram> {
@@ -31,8 +32,8 @@ fn packets(pair: &mut Joined, count: usize, unfixed: impl Fn(usize) -> bool) -> 
     packets
 }
 
-/// What a server that offered to take them, or did not, takes of `count` packets that come in one batch, and are opened
-/// together or one by one.
+/// What a server that offered to take them, or did not, takes of `count` packets that come in one batch, and
+/// are opened together or one by one.
 fn taken(offers: bool, together: bool, count: usize, unfixed: impl Fn(usize) -> bool) -> u64 {
     let acks = crate::AckPolicy { merging: together, ..crate::AckPolicy::default() };
     let mut pair = joined_each(takes(offers), TransportConfig { acks, ..takes(offers) });
@@ -112,8 +113,8 @@ fn the_bit_is_a_coin_when_both_take_part() {
     }
 }
 
-/// RFC 9287 §3.1: a client's first packets have the bit, whatever it is told later; a server has read the client's
-/// parameters when it answers.
+/// RFC 9287 §3.1: a client's first packets have the bit, whatever it is told later; a server has read the
+/// client's parameters when it answers.
 #[test]
 fn nobody_clears_it_before_it_knows_that_the_peer_takes_it() {
     let mut answers = 0;

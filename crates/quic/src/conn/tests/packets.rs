@@ -205,7 +205,8 @@ fn a_token_that_leaves_no_room_for_the_hello_is_not_followed() {
     }
 }
 
-/// RFC 9000 §17.2.5.2: a Retry counts once, before anything else of the server's, with a token, and from a new id.
+/// RFC 9000 §17.2.5.2: a Retry counts once, before anything else of the server's, with a token, and from a
+/// new id.
 #[test]
 fn one_retry_is_followed() {
     let mut begun = begun();
@@ -259,8 +260,8 @@ fn keys_of_the_handshake_go_in_time() {
     assert_eq!(has(&begun.client), [false, false], "HANDSHAKE_DONE");
 }
 
-/// RFC 9001 §4.1.2: complete is not confirmed, and a server that is gone by then says nothing. RFC 9000 §10.1: it is given
-/// up all the same, where nobody has an idle timeout.
+/// RFC 9001 §4.1.2: complete is not confirmed, and a server that is gone by then says nothing.
+/// RFC 9000 §10.1: it is given up all the same, where nobody has an idle timeout.
 #[test]
 fn a_handshake_that_nobody_confirms_comes_to_an_end() {
     let limit = Duration::from_secs(7);
@@ -298,7 +299,8 @@ fn a_handshake_that_is_confirmed_has_no_bound() {
     assert_eq!(pair.client.poll(pair.now, &mut Batch::new()), Poll::Sleep(None, Reason::Idle));
 }
 
-/// RFC 9000 §13.2.5; RFC 9001 §4.1.4, §5.7: 1-RTT packets wait for the end of the handshake, and the peer learns how long.
+/// RFC 9000 §13.2.5; RFC 9001 §4.1.4, §5.7: 1-RTT packets wait for the end of the handshake, and the peer
+/// learns how long.
 #[test]
 fn the_wait_for_keys_is_told() {
     let mut begun = begun();
@@ -346,8 +348,8 @@ fn bytes_beyond_the_end_of_a_level_are_a_violation() {
     }
 }
 
-/// RFC 9001 §4.1.3: what comes behind the end of a level that was read to its end is not read as if of the next. What came
-/// before may come again.
+/// RFC 9001 §4.1.3: what comes behind the end of a level that was read to its end is not read as if of the
+/// next. What came before may come again.
 #[test]
 fn bytes_of_a_former_level_are_a_violation() {
     let ends = [PacketType::Initial, PacketType::Handshake].map(|kind| [(kind, true), (kind, false)]);
@@ -359,7 +361,8 @@ fn bytes_of_a_former_level_are_a_violation() {
             begun.client.handle(begun.now, Input::Received(&mut flight));
             assert!(begun.client.is_established());
             if kind == PacketType::Handshake {
-                // The server's keys of that level go with the last of its bytes, and there may be more in the same packet.
+                // The server's keys of that level go with the last of its bytes, and there may be more in the
+                // same packet.
                 server
                     .handle(begun.now, Input::Received(&mut drain(&mut begun.client, begun.now, address(1))));
                 assert!(server.is_established());
@@ -381,7 +384,8 @@ fn bytes_of_a_former_level_are_a_violation() {
     }
 }
 
-/// RFC 9000 §10.2.3: as long as it is not sure what the peer can read, all that it may be able to; §14.1: in a full datagram.
+/// RFC 9000 §10.2.3: as long as it is not sure what the peer can read, all that it may be able to; §14.1: in
+/// a full datagram.
 #[test]
 fn a_farewell_within_the_handshake_comes_at_each_level() {
     let mut begun = begun();

@@ -1,4 +1,5 @@
-//! Paths: challenges, floods of them, and attackers who make it look as if the peer had moved (RFC 9000 §8.2, §9.3, §21).
+//! Paths: challenges, floods of them, and attackers who make it look as if the peer had moved (RFC 9000 §8.2,
+//! §9.3, §21).
 
 use super::*;
 use crate::packet::{Phase, Want};
@@ -49,7 +50,8 @@ fn other_port() -> Path {
     Path::to(std::net::SocketAddr::from(([10, 0, 0, 1], 5555)))
 }
 
-/// Settles, with the server's datagrams to the client's place `home` only; others are lost. Returns the bytes of those.
+/// Settles, with the server's datagrams to the client's place `home` only; others are lost. Returns the bytes
+/// of those.
 fn exchange(pair: &mut Joined, home: Path, time: Duration) -> usize {
     exchange_within(pair, home, time, usize::MAX)
 }
@@ -94,8 +96,8 @@ fn a_move_that_is_not_confirmed_is_taken_back() {
     assert!(pair.server.closed().is_none() && pair.client.closed().is_none());
 }
 
-/// RFC 9000 §9.3.2 is about a new address: one that the peer came back to, and proved before, is not left because a check
-/// that was begun while the peer was elsewhere runs out.
+/// RFC 9000 §9.3.2 is about a new address: one that the peer came back to, and proved before, is not left
+/// because a check that was begun while the peer was elsewhere runs out.
 #[test]
 fn who_comes_back_is_not_left_for_an_old_check() {
     for away in (1..40).map(|n| Duration::from_millis(100 * n)) {
@@ -146,7 +148,8 @@ fn what_is_lost_while_a_path_is_not_proved_is_sent_again() {
     }
 }
 
-/// FEC-18: on a path that takes smaller datagrams blocks begin anew, since repair of longer symbols would fit none of them.
+/// FEC-18: on a path that takes smaller datagrams blocks begin anew, since repair of longer symbols would fit
+/// none of them.
 #[test]
 fn blocks_begin_anew_where_datagrams_are_smaller() {
     let fec = Some(crate::Fec { protection: "rs:120/100".parse().unwrap(), ..crate::Fec::default() });
@@ -190,8 +193,8 @@ fn exchange_silent(pair: &mut Joined, time: Duration) -> usize {
     astray
 }
 
-/// RFC 9000 §9.3.1, §21.1.1.1: an attacker on the path has each packet arrive first as a copy from a victim's address. The
-/// victim gets no more than three times what it seems to have sent, and the connection lives.
+/// RFC 9000 §9.3.1, §21.1.1.1: an attacker on the path has each packet arrive first as a copy from a victim's
+/// address. The victim gets no more than three times what it seems to have sent, and the connection lives.
 #[test]
 fn copies_from_a_spoofed_address_neither_flood_it_nor_break_the_connection() {
     let mut pair = joined();
@@ -231,8 +234,8 @@ fn copies_from_a_spoofed_address_neither_flood_it_nor_break_the_connection() {
     assert_eq!(read, 200_000, "all of it arrived, and the client learnt of it");
 }
 
-/// RFC 9000 §9.3.3: an attacker beside the path forwards a packet faster than the path does; the client, asked on the old
-/// path, answers with a packet that brings the server back.
+/// RFC 9000 §9.3.3: an attacker beside the path forwards a packet faster than the path does; the client,
+/// asked on the old path, answers with a packet that brings the server back.
 #[test]
 fn a_forwarded_packet_does_not_take_the_connection_over() {
     let mut pair = joined();
@@ -255,7 +258,8 @@ fn a_forwarded_packet_does_not_take_the_connection_over() {
     assert_eq!(pair.server.path(), address(1));
 }
 
-/// A handshake under way, whose server knows that the client is at `address(1)` if `proven`; and what the client says next.
+/// A handshake under way, whose server knows that the client is at `address(1)` if `proven`; and what the
+/// client says next.
 fn within_the_handshake(proven: bool) -> (Joined, Vec<Datagram>) {
     let transport = TransportConfig::fixed_mtu(1200);
     let mut pair = begun(transport.clone(), transport, if proven { 6000 } else { 900 });
@@ -277,8 +281,9 @@ fn within_the_handshake(proven: bool) -> (Joined, Vec<Datagram>) {
     (pair, next)
 }
 
-/// RFC 9000 §8.1, §9.3.1: whoever has copies of the client's handshake arrive first, from the address of a victim, sends
-/// that thrice as much and no more, whatever the handshake comes to; and the client's next word takes the server back.
+/// RFC 9000 §8.1, §9.3.1: whoever has copies of the client's handshake arrive first, from the address of a
+/// victim, sends that thrice as much and no more, whatever the handshake comes to; and the client's next word
+/// takes the server back.
 #[test]
 fn copies_of_a_handshake_from_a_spoofed_address_neither_flood_it_nor_break_it() {
     for proven in [false, true] {
@@ -320,8 +325,8 @@ fn copies_of_a_handshake_from_a_spoofed_address_neither_flood_it_nor_break_it() 
     }
 }
 
-/// RFC 9000 §8.1, §8.1.3: a client that says from another address that it is through has not shown that it is there. It
-/// gets no token of that address, which it could use at home for a flood of the other one.
+/// RFC 9000 §8.1, §8.1.3: a client that says from another address that it is through has not shown that it is
+/// there. It gets no token of that address, which it could use at home for a flood of the other one.
 #[test]
 fn the_end_of_the_handshake_from_elsewhere_proves_nothing_of_the_address() {
     for proven in [false, true] {
@@ -397,7 +402,8 @@ fn old_packets_and_copies_move_nobody() {
     assert_eq!(pair.server.path(), address(1));
 }
 
-/// RFC 9000 §9.4: another port is a NAT's doing, and what is known of the road stays; another address is another road.
+/// RFC 9000 §9.4: another port is a NAT's doing, and what is known of the road stays; another address is
+/// another road.
 #[test]
 fn another_port_keeps_what_is_known_of_the_road() {
     for (to, keeps) in [(other_port(), true), (elsewhere(), false)] {
@@ -555,8 +561,8 @@ fn clients_take_nothing_from_other_addresses() {
     assert!(after.dropped_packets > before.dropped_packets);
 }
 
-/// RFC 9000 §8.2.1: where three times what came is less than 1200 bytes, the address is proved by a short challenge first
-/// and the size of the path by a full one.
+/// RFC 9000 §8.2.1: where three times what came is less than 1200 bytes, the address is proved by a short
+/// challenge first and the size of the path by a full one.
 #[test]
 fn a_short_packet_earns_a_short_challenge_and_then_a_full_one() {
     let mut pair = joined();

@@ -1,4 +1,5 @@
-//! Packets that are built like the one before them, without a question to each room, are those that would be built with them.
+//! Packets that are built like the one before them, without a question to each room, are those that would be
+//! built with them.
 
 use proptest::prelude::{ProptestConfig, prop_assert, prop_assert_eq, proptest};
 use quickset_sched::Priority;
@@ -87,8 +88,8 @@ impl World {
     }
 }
 
-/// Where the packets that go in trains and those that go one by one are no more the same, with how many there are; and how many
-/// were in trains.
+/// Where the packets that go in trains and those that go one by one are no more the same, with how many there
+/// are; and how many were in trains.
 fn compared(seed: u64, protection: &str) -> (Option<usize>, [usize; 2], u64) {
     let (sent, followed) = World::new(seed, protection, false).run();
     let (alone, none) = World::new(seed, protection, true).run();
@@ -121,7 +122,8 @@ fn repair_goes_on_behind_what_went_alone() {
     assert!(followed > 0);
 }
 
-/// However few symbols the peer keeps: what a train tells its lane together is all known, and all settled when it arrived.
+/// However few symbols the peer keeps: what a train tells its lane together is all known, and all settled
+/// when it arrived.
 #[test]
 fn a_lane_has_settled_all_that_arrived() {
     for window in [1, 2, 3, 9, 1024] {

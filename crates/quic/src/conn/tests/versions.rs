@@ -208,8 +208,8 @@ fn a_server_goes_on_in_what_its_client_likes_best() {
     }
 }
 
-/// RFC 9369 §5: tokens are good in the version of their connection alone, so those of a connection that went on in another
-/// one are of that.
+/// RFC 9369 §5: tokens are good in the version of their connection alone, so those of a connection that went
+/// on in another one are of that.
 #[test]
 fn tokens_are_of_the_version_that_was_agreed_on() {
     let swapped = &[Version::V2, Version::V1][..];
@@ -238,8 +238,8 @@ fn tokens_are_of_the_version_that_was_agreed_on() {
     }
 }
 
-/// What is late of the version before turns nothing back, and what a forger writes turns nothing at all: the keys of
-/// Initial packets are everybody's, so that the parameters have the last word (RFC 9368 §4).
+/// What is late of the version before turns nothing back, and what a forger writes turns nothing at all: the
+/// keys of Initial packets are everybody's, so that the parameters have the last word (RFC 9368 §4).
 #[test]
 fn only_authentic_packets_and_the_parameters_decide() {
     let swapped = &[Version::V2, Version::V1][..];

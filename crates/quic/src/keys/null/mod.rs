@@ -4,9 +4,9 @@
 //! TLS 1.3 with a small certificate; packets carry a 16-byte checksum in the place of the tag and their
 //! payload as it is. No entropy is drawn: equal inputs give equal bytes.
 //!
-//! Invariants: a packet that was altered, or sealed by another connection, level, direction or
-//! generation, does not open (but for a chance of 2^-64). **It protects nothing against anybody**, and no default
-//! build holds it.
+//! Invariants: a packet that was altered, or sealed by another connection, level, direction or generation,
+//! does not open (but for a chance of 2^-64). **It protects nothing against anybody**, and no default build
+//! holds it.
 
 mod seal;
 mod session;
@@ -37,15 +37,16 @@ impl NullClient {
         Self { alpn: protocols(alpn), tickets: None, hello: session::CLIENT_HELLO }
     }
 
-    /// The same with tickets: later connections to a server resume an earlier one, and may carry early data. Clones
-    /// share the tickets, each of which is used once.
+    /// The same with tickets: later connections to a server resume an earlier one, and may carry early data.
+    /// Clones share the tickets, each of which is used once.
     #[must_use]
     pub fn with_tickets(mut self) -> Self {
         self.tickets = Some(Arc::default());
         self
     }
 
-    /// The same with hellos of `len` bytes, at most 60,000: with a share of X25519MLKEM768 they are some 1600.
+    /// The same with hellos of `len` bytes, at most 60,000: with a share of X25519MLKEM768 they are some
+    /// 1600.
     #[must_use]
     pub fn with_hello(mut self, len: usize) -> Self {
         self.hello = len.min(60_000);

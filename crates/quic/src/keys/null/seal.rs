@@ -134,8 +134,8 @@ pub(super) fn digest(key: u64, head: &[u8], body: &[u8]) -> [u8; TAG] {
     out
 }
 
-// Of half of what a packet costs with these keys the compiler would else decide anew with each change anywhere in the crate, and
-// counts of instructions would tell of that.
+// Of half of what a packet costs with these keys the compiler would else decide anew with each change
+// anywhere in the crate, and counts of instructions would tell of that.
 #[expect(clippy::inline_always, reason = "counts of packets depend on it")]
 #[inline(always)]
 fn absorb(lanes: &mut [u64; 4], bytes: &[u8]) {

@@ -64,7 +64,8 @@ enum Stage {
 }
 
 impl NullSession {
-    /// A client that offers `offered`, and begins with a hello to the server of that name, of at least `size` bytes.
+    /// A client that offers `offered`, and begins with a hello to the server of that name, of at least `size`
+    /// bytes.
     pub(super) fn client(
         (version, size): (Version, usize),
         name: &str,

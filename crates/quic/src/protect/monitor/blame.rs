@@ -2,14 +2,15 @@ use quickset_base::{Duration, Time};
 
 use crate::cc::Packet;
 
-/// Whether losses are our own doing: of a queue that somebody filled. Against those repair is futile, since in a full queue it
-/// displaces data.
+/// Whether losses are our own doing: of a queue that somebody filled. Against those repair is futile, since
+/// in a full queue it displaces data.
 ///
-/// A long queue alone does not prove it: a path that loses at random does so while its queue is long, too, and a large
-/// buffer is long for whole seconds when a controller starts. Either it is long (the smoothed round trip above one and a
-/// half of the least, or the last one near the longest) and far more is lost than any path loses by itself; or it is at its
-/// longest, however short that is, and what is lost is lost then and not otherwise. Packets lost in a row count as one: a
-/// path that loses in bursts hits upon the longest queue by chance, once.
+/// A long queue alone does not prove it: a path that loses at random does so while its queue is long, too,
+/// and a large buffer is long for whole seconds when a controller starts. Either it is long (the smoothed
+/// round trip above one and a half of the least, or the last one near the longest) and far more is lost than
+/// any path loses by itself; or it is at its longest, however short that is, and what is lost is lost then
+/// and not otherwise. Packets lost in a row count as one: a path that loses in bursts hits upon the longest
+/// queue by chance, once.
 #[derive(Debug, Default)]
 pub(crate) struct Blame {
     // The longest round trip of this period and of the one before.
@@ -38,7 +39,8 @@ struct Counts {
 pub(crate) struct Verdict {
     /// Of those that come now.
     pub(crate) fault: Fault,
-    /// Whether those with the queue at its longest are ours, the earlier ones too: it shows when there were a few.
+    /// Whether those with the queue at its longest are ours, the earlier ones too: it shows when there were a
+    /// few.
     pub(crate) top_is_ours: bool,
 }
 
@@ -127,8 +129,8 @@ impl Blame {
             && self.recent_runs >= 4
     }
 
-    /// More than four times as likely with the queue at its longest as otherwise; with one loss more assumed there, so
-    /// that few packets prove nothing.
+    /// More than four times as likely with the queue at its longest as otherwise; with one loss more assumed
+    /// there, so that few packets prove nothing.
     fn is_concentrated(&self) -> bool {
         let Self { top, below, .. } = self;
         top.lost >= 4 && top.lost * (below.events + 1) > 4 * (below.lost + 1) * top.events

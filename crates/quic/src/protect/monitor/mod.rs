@@ -1,7 +1,7 @@
 //! The loss monitor of a path: what its packets say of how much it loses, and whose fault that is.
 //!
-//! *In:* what became of all 1-RTT packets in flight; numbers left out and packets that are not in flight are no events.
-//! *Out:* a [`Belief`], and [`Loss`], its means; the same for all policies.
+//! *In:* what became of all 1-RTT packets in flight; numbers left out and packets that are not in flight are
+//! no events. *Out:* a [`Belief`], and [`Loss`], its means; the same for all policies.
 //!
 //! Invariants: events enter in the order of packet numbers; work is constant for each batch that only
 //! acknowledges, and in proportion to the losses otherwise; memory is bounded.
@@ -47,8 +47,8 @@ pub(crate) struct Monitor {
     loss: Loss,
 }
 
-/// What is believed of the path if losses with the queue at its longest are its own, and if they are not. Of a full queue's
-/// losses neither is told: they say nothing of the path.
+/// What is believed of the path if losses with the queue at its longest are its own, and if they are not. Of
+/// a full queue's losses neither is told: they say nothing of the path.
 #[derive(Clone, Copy, Debug)]
 struct Beliefs {
     all: Belief,
@@ -131,8 +131,8 @@ impl Monitor {
         }
     }
 
-    /// Packets that were declared lost have arrived. Which, is not said: those that were lost last, since what was
-    /// overtaken arrives soon.
+    /// Packets that were declared lost have arrived. Which, is not said: those that were lost last, since
+    /// what was overtaken arrives soon.
     pub(crate) fn on_spurious(&mut self, count: u64) {
         for _ in 0..count {
             let span = self.pending.iter().rposition(|span| span.kind != Kind::Arrived);
@@ -193,7 +193,8 @@ impl Monitor {
         // The list is two or three sorted runs, which the stable sort merges.
         self.pending.sort_by_key(|span| span.first);
         let settled = self.pending.partition_point(|span| span.first < below);
-        // Packets above a gap are settled within a few round trips; a list that grows on and on is not worth its order.
+        // Packets above a gap are settled within a few round trips; a list that grows on and on is not worth
+        // its order.
         let settled = if self.pending.len() > MAX_PENDING { self.pending.len() } else { settled };
         let mut pending = std::mem::take(&mut self.pending);
         for span in pending.drain(..settled) {

@@ -1,7 +1,7 @@
 use quickset_base::Time;
 
-/// How many of the losses of the last second came with a full queue. It is that of the last 200 packets where these took
-/// longer.
+/// How many of the losses of the last second came with a full queue. It is that of the last 200 packets where
+/// these took longer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Queues {
     /// The present fifth of a second first.

@@ -27,7 +27,8 @@ fn feed(monitor: &mut Monitor, number: &mut u64, now: Time, n: u64, mut lost: im
     monitor.on_settled(now, (&packets(acked), &packets(lost)), *number, PATH);
 }
 
-/// Of what is lost, what is drawn anew with each packet makes no more than this; the order in which it is told differs.
+/// Of what is lost, what is drawn anew with each packet makes no more than this; the order in which it is
+/// told differs.
 const ANEW: f64 = 2e-2;
 
 /// What a path is believed to do of which the same packets are known in the order of their numbers.
@@ -91,7 +92,8 @@ fn spurious_losses_were_none() {
     assert!(is_close(monitor.belief(), &in_order([false; 23])), "{:?}", monitor.loss());
 }
 
-/// What a full queue loses says nothing of the path, and when it shows that it was one, what was lost before did not either.
+/// What a full queue loses says nothing of the path, and when it shows that it was one, what was lost before
+/// did not either.
 #[test]
 fn losses_of_a_full_queue_are_none_of_the_paths() {
     let clean = |n: u64| in_order((0..n).map(|_| false)).rate();
@@ -300,7 +302,8 @@ fn whatever_is_lost_memory_is_bounded() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Packets that are settled in any order, in any batches, are believed as those that are settled in theirs.
+    /// Packets that are settled in any order, in any batches, are believed as those that are settled in
+    /// theirs.
     #[test]
     fn any_order_of_settling_says_the_same(seed: u64, n in 1..400usize, percent in 0..60u64) {
         let mut rng = Rng::new(seed);

@@ -20,17 +20,18 @@ pub enum Goal {
 
 /// Ours, and the default: as much repair as it is worth, where a resend would come too late.
 ///
-/// What is worth it says [`Sizing`] from all that is believed of the path. When it goes: bulk, behind the last flight, once
-/// nothing else as urgent has to be sent, and what flow control leaves room for. Behind what is not finished, but pauses, as
-/// requests and their answers on one stream do, as behind a fence. Screen: behind each fence, over a window of
-/// all that has not arrived, unless the next fence comes so soon that the two may share it ([`Wait`]); or a Reed-Solomon
-/// block, when more is in flight than one should sum for each repair symbol. Messages: placed by FlEC's algorithm 4. Never
-/// within an update, whose end is what is waited for, nor in what packets of data have left, since symbols are as long as
-/// those. A path that has shown for long that it loses nothing sees nothing of it, not even the wrapping.
+/// What is worth it says [`Sizing`] from all that is believed of the path. When it goes: bulk, behind the
+/// last flight, once nothing else as urgent has to be sent, and what flow control leaves room for. Behind
+/// what is not finished, but pauses, as requests and their answers on one stream do, as behind a fence.
+/// Screen: behind each fence, over a window of all that has not arrived, unless the next fence comes so soon
+/// that the two may share it ([`Wait`]); or a Reed-Solomon block, when more is in flight than one should sum
+/// for each repair symbol. Messages: placed by FlEC's algorithm 4. Never within an update, whose end is what
+/// is waited for, nor in what packets of data have left, since symbols are as long as those. A path that has
+/// shown for long that it loses nothing sees nothing of it, not even the wrapping.
 ///
-/// None goes out where a resend arrives before anybody waits, or where the losses are our own: while more than half of
-/// them come with a full queue, repair would only displace data. Deadlines excepted, which no resend meets there: messages get
-/// none while more of them are late for want of room than are lost.
+/// None goes out where a resend arrives before anybody waits, or where the losses are our own: while more
+/// than half of them come with a full queue, repair would only displace data. Deadlines excepted, which no
+/// resend meets there: messages get none while more of them are late for want of room than are lost.
 #[derive(Clone, Debug)]
 pub(super) struct Adaptive {
     goal: Option<Goal>,
@@ -53,9 +54,10 @@ struct Blockade {
 }
 
 impl Blockade {
-    /// Called with each question. Without a lane none comes during a blockade, but a pause tells of it: nothing was sent
-    /// for a quarter of a round trip, though half of the congestion window was free. An application may pause as well; that
-    /// costs the wrapping of a few round trips, since repair goes only while flow control does hold data back.
+    /// Called with each question. Without a lane none comes during a blockade, but a pause tells of it:
+    /// nothing was sent for a quarter of a round trip, though half of the congestion window was free. An
+    /// application may pause as well; that costs the wrapping of a few round trips, since repair goes only
+    /// while flow control does hold data back.
     fn observe(&mut self, view: &CodingView<'_>, sends: bool) {
         let paused = self.asked.is_some_and(|at| 4 * view.now.since(at) >= view.rtt);
         if view.demand.blocked || (sends && paused && view.in_flight <= view.cwnd / 2) {
@@ -105,9 +107,9 @@ struct Fences {
 }
 
 impl Fences {
-    /// What it costs if repair behind a fence does not suffice. Where the next fence is near, the repair behind that mends it long
-    /// before a resend: of a few symbols a part of a round trip is lost then; of a large update all that is waited for is
-    /// late, by less, and the next one with it.
+    /// What it costs if repair behind a fence does not suffice. Where the next fence is near, the repair
+    /// behind that mends it long before a resend: of a few symbols a part of a round trip is lost then; of a
+    /// large update all that is waited for is late, by less, and the next one with it.
     fn miss(&self, rtt: Duration) -> f64 {
         match self.wait.between {
             Some(between) if 2 * between < rtt => {
@@ -122,12 +124,13 @@ impl Fences {
     }
 }
 
-/// How long repair of a window waits for the next fence, to cover more: as long as what that makes late, if something was lost,
-/// is worth less than the symbol that it saves.
+/// How long repair of a window waits for the next fence, to cover more: as long as what that makes late, if
+/// something was lost, is worth less than the symbol that it saves.
 ///
-/// With u symbols unprotected, the next fence t later, and round trips R, waiting costs P(one of u is lost) · t / R. What has
-/// been spent so since the last repair and what the next wait would cost are together to be less than the price: of all
-/// that send after equally many fences that is the cheapest (as in the economic order quantity: Harris, 1913).
+/// With u symbols unprotected, the next fence t later, and round trips R, waiting costs P(one of u is lost) ·
+/// t / R. What has been spent so since the last repair and what the next wait would cost are together to be
+/// less than the price: of all that send after equally many fences that is the cheapest (as in the economic
+/// order quantity: Harris, 1913).
 #[derive(Clone, Copy, Debug, Default)]
 struct Wait {
     // A fence passed, and it is not decided what becomes of its symbols.
@@ -142,7 +145,8 @@ struct Wait {
 }
 
 impl Wait {
-    /// `n` fences passed at this time, and before them a loss among what was unprotected was as likely as `risk`.
+    /// `n` fences passed at this time, and before them a loss among what was unprotected was as likely as
+    /// `risk`.
     fn passed(&mut self, now: Time, n: u64, risk: f64, rtt: Duration) {
         (self.open, self.end) = (true, None);
         if let Some(last) = self.last.replace(now) {
@@ -205,8 +209,8 @@ impl Adaptive {
         }
     }
 
-    /// What is sent without an end in sight may be the last for a while, and waited for: it is not much, and began not long ago.
-    /// Who has always something to send goes on, and is not wrapped.
+    /// What is sent without an end in sight may be the last for a while, and waited for: it is not much, and
+    /// began not long ago. Who has always something to send goes on, and is not wrapped.
     fn may_pause(&self, view: &CodingView<'_>) -> bool {
         self.goal.is_none() && self.spurt.is_young(view) && is_last_flight(view)
     }
@@ -220,8 +224,9 @@ impl Adaptive {
         if pauses && self.may_pause(view) && view.confirmed && !(held || view.others_wait) {
             return self.window(view, lane.last_source.map_or(view.now, |last| last + view.rtt / 8));
         }
-        // While others that are as urgent have something to send, what was lost goes again among that: nobody waits for the
-        // end of one of many things before that of all, and repair would make all of them later.
+        // While others that are as urgent have something to send, what was lost goes again among that: nobody
+        // waits for the end of one of many things before that of all, and repair would make all of them
+        // later.
         let due = if view.others_wait { Due::No } else { self.tail.due(view, lane) };
         let stake = Stake { miss: 1.0, price: TRANSFER * price(lane), per: 4, cut: false };
         let n = match due {
@@ -252,16 +257,17 @@ impl Adaptive {
                 n => Pattern::Repair { lane: BLOCK.index, n },
             };
         }
-        // Where there are no fences each message is waited for, and each pause is a fence. Behind the last of fences that came
-        // it is one when nothing follows, as it may be where an application has said nothing of it.
+        // Where there are no fences each message is waited for, and each pause is a fence. Behind the last of
+        // fences that came it is one when nothing follows, as it may be where an application has said nothing
+        // of it.
         let last =
             view.lanes[usize::from(WINDOW.index)].last_source.filter(|_| view.demand.boundary.is_some());
         self.window(view, last.map_or(view.now, |last| last + view.rtt / 8))
     }
 
-    /// One window over all that has not arrived. What repair behind a fence does not bring back, that behind the next
-    /// one does, long before a resend could: a window bears bursts that a block of its own would not. Where nothing follows until
-    /// `quiet`, that is as good as a fence.
+    /// One window over all that has not arrived. What repair behind a fence does not bring back, that behind
+    /// the next one does, long before a resend could: a window bears bursts that a block of its own would
+    /// not. Where nothing follows until `quiet`, that is as good as a fence.
     fn window(&mut self, view: &CodingView<'_>, quiet: Time) -> Pattern {
         let lane = &view.lanes[usize::from(WINDOW.index)];
         let sources = self.fences.progress.update(lane.sources);
@@ -352,7 +358,8 @@ impl ReliabilityPolicy for Adaptive {
         self.blockade.observe(view, false);
         self.spurt.observe(view, false);
         if is_clean(view) || is_futile(view) {
-            // An open block goes without: it is not to grow until something is lost again, or the queue short.
+            // An open block goes without: it is not to grow until something is lost again, or the queue
+            // short.
             let open = view.lanes[usize::from(BLOCK.index)].open;
             return if open > 0 { Pattern::Close(BLOCK.index) } else { Pattern::No };
         }
@@ -393,7 +400,8 @@ fn has_deadline(view: &CodingView<'_>) -> bool {
     view.deadlines.next_after(view.now).is_some()
 }
 
-/// A window over all that is in flight is short enough to be summed for each repair symbol, and for the peer to keep.
+/// A window over all that is in flight is short enough to be summed for each repair symbol, and for the peer
+/// to keep.
 fn is_affordable(view: &CodingView<'_>) -> bool {
     let window = match view.lanes[usize::from(WINDOW.index)].window {
         0 => SUMMED,
@@ -412,17 +420,17 @@ fn is_futile(view: &CodingView<'_>) -> bool {
     view.loss.congested > 0.5 && !has_deadline(view)
 }
 
-/// More messages come too late for want of room than of losses that are not our own: repair would make more of them late than
-/// it brings back. That has to be sure, since all others go without. It did so `before`, if it goes on soon, since what made
-/// them late may be repair itself.
+/// More messages come too late for want of room than of losses that are not our own: repair would make more
+/// of them late than it brings back. That has to be sure, since all others go without. It did so `before`, if
+/// it goes on soon, since what made them late may be repair itself.
 fn is_crowded(view: &CodingView<'_>, before: bool) -> bool {
     // Of a message some packets may be lost, and the first ones tell little.
     let lost = (view.hit * (1.0 - view.loss.congested)).max(view.loss.rate);
     if before { view.crowded_out > lost * RELIEF } else { view.surely_crowded_out > lost }
 }
 
-/// A resend arrives before anybody waits for it: neither the next deadline nor the next message is near. What is not
-/// announced may be so at any time.
+/// A resend arrives before anybody waits for it: neither the next deadline nor the next message is near. What
+/// is not announced may be so at any time.
 fn is_ample(view: &CodingView<'_>) -> bool {
     let arrival = view.now + view.one_way();
     let slack = |deadline: Time, message: Time| deadline.since(arrival).min(message.since(view.now));
@@ -432,7 +440,8 @@ fn is_ample(view: &CodingView<'_>) -> bool {
     }
 }
 
-/// What the share of messages without room must fall to, of the share that losses hit, before others are repaired again.
+/// What the share of messages without room must fall to, of the share that losses hit, before others are
+/// repaired again.
 const RELIEF: f64 = 0.125;
 
 /// Whole blocks between fences.
@@ -443,16 +452,19 @@ const WINDOW: Lane = Lane { index: 1, code: Code::Rlc, share: Lane::WHOLE };
 /// Between fences with fewer symbols a block costs more than a window.
 const FEW: u64 = 8;
 
-/// More symbols without a fence are not left without repair: one in eight may be lost, and a decoder still bears it.
+/// More symbols without a fence are not left without repair: one in eight may be lost, and a decoder still
+/// bears it.
 const CUT: u64 = 512;
 
-/// What a repair symbol costs, of what it costs that one thing is late by a round trip: an update of a screen, a message. So a
-/// symbol for each is worth it where three in a thousand would be late without, and a second one where so many still are.
+/// What a repair symbol costs, of what it costs that one thing is late by a round trip: an update of a
+/// screen, a message. So a symbol for each is worth it where three in a thousand would be late without, and a
+/// second one where so many still are.
 const PRICE: f64 = 3.1e-3;
 /// The same of whole transfers, which are few.
 const TRANSFER: f64 = 1e-3;
 
-/// A repair symbol is as long as what it is for, and has a packet to itself: what a short one costs of one that fills its packet.
+/// A repair symbol is as long as what it is for, and has a packet to itself: what a short one costs of one
+/// that fills its packet.
 fn price(lane: &LaneView) -> f64 {
     let bytes = lane.source_bytes.checked_div(lane.sources).unwrap_or(SYMBOL).min(SYMBOL);
     (PACKET + bytes) as f64 / (PACKET + SYMBOL) as f64
@@ -461,8 +473,8 @@ fn price(lane: &LaneView) -> f64 {
 /// Bytes of a packet that carry nothing: headers and tag, down to what separates frames on a link.
 const PACKET: u64 = 100;
 
-/// An update of `k` symbols: a quarter of it for repair at most, whatever is lost, and half of few. Where that does not suffice,
-/// more would do harm, since who loses so much mostly overflows a queue.
+/// An update of `k` symbols: a quarter of it for repair at most, whatever is lost, and half of few. Where
+/// that does not suffice, more would do harm, since who loses so much mostly overflows a queue.
 fn screen_stake(lane: &LaneView, k: u64) -> Stake {
     Stake { miss: 1.0, price: PRICE * price(lane), per: if k <= FEW { 2 } else { 4 }, cut: false }
 }

@@ -1,9 +1,9 @@
 use super::boundary::Boundaries;
 use super::{Carried, Code, CodingView, Lane, Pattern, ReliabilityPolicy};
 
-/// A block for each fence: what was sent since the last boundary, and n - k repair symbols right behind it (2025:
-/// Reed-Solomon 103/100, 105/100, 110/100; also LDPC, and XOR whose depth is the redundancy). In bytes, where
-/// there are no fences, blocks have the size that the ratio names until the first flush.
+/// A block for each fence: what was sent since the last boundary, and n - k repair symbols right behind it
+/// (2025: Reed-Solomon 103/100, 105/100, 110/100; also LDPC, and XOR whose depth is the redundancy). In
+/// bytes, where there are no fences, blocks have the size that the ratio names until the first flush.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BlockAtFence {
     code: Code,
@@ -13,7 +13,8 @@ pub(super) struct BlockAtFence {
 }
 
 impl BlockAtFence {
-    /// A block of k symbols gets `ceil(k·(n0 - k0)/k0)` repair symbols. `n0` is at least `k0`, and that at least 1.
+    /// A block of k symbols gets `ceil(k·(n0 - k0)/k0)` repair symbols. `n0` is at least `k0`, and that at
+    /// least 1.
     pub(super) fn new(code: Code, n0: u32, k0: u32) -> Self {
         Self { code, ratio: (n0, k0.max(1)), boundaries: Boundaries::default() }
     }

@@ -6,7 +6,8 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// The lane counts `sources`, from 0 on since the channel has it: where that is fewer than before, it is another.
+    /// The lane counts `sources`, from 0 on since the channel has it: where that is fewer than before, it is
+    /// another.
     pub(super) fn update(&mut self, sources: u64) -> u64 {
         self.total += sources.checked_sub(self.told).unwrap_or(sources);
         self.told = sources;
@@ -27,8 +28,8 @@ pub(super) struct Boundaries {
 }
 
 impl Boundaries {
-    /// `boundaries` lie behind what was sent, and the block holds `k` symbols. Those that lie there already when a
-    /// block begins are none of it.
+    /// `boundaries` lie behind what was sent, and the block holds `k` symbols. Those that lie there already
+    /// when a block begins are none of it.
     pub(super) fn observe(&mut self, boundaries: u64, k: u64) {
         if k == 0 {
             self.seen = boundaries;

@@ -1,12 +1,13 @@
 use super::bulk::ends_soon;
 use super::{Carried, CodingView, Lane, LaneView, Pattern, RLC, ReliabilityPolicy, burst};
 
-/// Transfers that the receive window holds back (FlEC, algorithm 2): repair goes where flow control lets no data
-/// go, so that one loss does not close the window for a round trip; and, as in the authors' program, where there is
-/// no more data at all.
+/// Transfers that the receive window holds back (FlEC, algorithm 2): repair goes where flow control lets no
+/// data go, so that one loss does not close the window for a round trip; and, as in the authors' program,
+/// where there is no more data at all.
 ///
-/// Where this departs from the paper: as long as flow control holds nothing back, only the last flight is wrapped and repaired.
-/// Losses before it cost nothing there but their own bytes, which a resend has fewer of than repair.
+/// Where this departs from the paper: as long as flow control holds nothing back, only the last flight is
+/// wrapped and repaired. Losses before it cost nothing there but their own bytes, which a resend has fewer of
+/// than repair.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BufferLimited {
     // The c of ds = c·l.
@@ -23,8 +24,8 @@ impl BufferLimited {
         Self { eagerness, blocked: None, filling: false }
     }
 
-    /// Whether flow control held data back since a loss or two: a window of less than two round trips' worth is full
-    /// after each, not always.
+    /// Whether flow control held data back since a loss or two: a window of less than two round trips' worth
+    /// is full after each, not always.
     fn is_limited(&mut self, view: &CodingView<'_>) -> bool {
         let lane = &view.lanes[0];
         if view.demand.blocked {
@@ -74,15 +75,16 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// It begins with the first unprotected symbol, and ends with the blockade or when everything has arrived.
+    /// It begins with the first unprotected symbol, and ends with the blockade or when everything has
+    /// arrived.
     pub(super) fn goes_on(&mut self, view: &CodingView<'_>, lane: &LaneView) -> bool {
         self.burst = view.demand.blocked && lane.outstanding > 0 && (self.burst || lane.unprotected > 0);
         self.burst
     }
 }
 
-/// How many repair symbols may join those in flight: twice the losses to be expected among the symbols that are
-/// coded over, 2·ceil(W·l) in all.
+/// How many repair symbols may join those in flight: twice the losses to be expected among the symbols that
+/// are coded over, 2·ceil(W·l) in all.
 pub(super) fn room(view: &CodingView<'_>, lane: &LaneView) -> u32 {
     let coded = lane.open.min(lane.window) as f64;
     // The cast saturates.

@@ -1,7 +1,7 @@
 use super::{Carried, CodingView, Lane, LaneView, Pattern, RLC, ReliabilityPolicy, burst};
 
-/// Bulk transfers (FlEC §5.1): losses in the middle are cheap, those of the last flight cost a round trip. So the
-/// last flight alone is protected, and only that is wrapped.
+/// Bulk transfers (FlEC §5.1): losses in the middle are cheap, those of the last flight cost a round trip. So
+/// the last flight alone is protected, and only that is wrapped.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Bulk {
     tail: Tail,
@@ -46,15 +46,15 @@ pub(super) enum Due {
 }
 
 impl Tail {
-    /// Everything was sent, and an eighth of a round trip went by without another symbol. Says `Now` once for what
-    /// was sent.
+    /// Everything was sent, and an eighth of a round trip went by without another symbol. Says `Now` once for
+    /// what was sent.
     pub(super) fn due(&mut self, view: &CodingView<'_>, lane: &LaneView) -> Due {
         if view.demand.unsent > 0 || lane.unprotected == 0 || lane.sources == self.answered {
             return Due::No;
         }
-        // A client's request mostly shares a datagram with its Finished, without which the server opens nothing: where one
-        // is lost the other is, and the probe brings both (RFC 9002 §6.2.4). Else the end of the handshake comes with
-        // the acknowledgement of the request, or without it.
+        // A client's request mostly shares a datagram with its Finished, without which the server opens
+        // nothing: where one is lost the other is, and the probe brings both (RFC 9002 §6.2.4). Else the end
+        // of the handshake comes with the acknowledgement of the request, or without it.
         if !view.confirmed && lane.sources <= 1 {
             return Due::No;
         }

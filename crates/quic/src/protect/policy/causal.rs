@@ -2,8 +2,8 @@ use quickset_base::Time;
 
 use super::{Carried, CodingView, Lane, Pattern, RLC, ReliabilityPolicy, burst};
 
-/// AC-RLNC (Cohen et al.; FlEC's first example): a burst each round trip for the losses to be expected, and more
-/// whenever the missing degrees of freedom outgrow the added ones.
+/// AC-RLNC (Cohen et al.; FlEC's first example): a burst each round trip for the losses to be expected, and
+/// more whenever the missing degrees of freedom outgrow the added ones.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Causal {
     // The c of ds = c·l: how much sooner than needed repair is sent for losses that are known.

@@ -1,8 +1,8 @@
 use super::boundary::Boundaries;
 use super::{Carried, Code, CodingView, Lane, Pattern, ReliabilityPolicy};
 
-/// Two-dimensional XOR at fences (2022: 20x20, 20x40, 40x40): the sum of each row as it ends, those of the columns
-/// when the fence comes or the block is full.
+/// Two-dimensional XOR at fences (2022: 20x20, 20x40, 40x40): the sum of each row as it ends, those of the
+/// columns when the fence comes or the block is full.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Grid {
     rows: u16,
@@ -44,7 +44,8 @@ impl ReliabilityPolicy for Grid {
             self.rows_sent = 0;
         }
         let n = if ends {
-            // The rest of the rows with the one that the fence cut, then the columns; one symbol needs one copy.
+            // The rest of the rows with the one that the fence cut, then the columns; one symbol needs one
+            // copy.
             let rest = k.div_ceil(columns) - self.rows_sent + columns.min(k);
             self.rows_sent = 0;
             if k == 1 { 1 } else { rest }

@@ -3,9 +3,9 @@ use quickset_base::{Duration, Time};
 use super::bulk::Due;
 use super::{Carried, CodingView, Lane, LaneView, Pattern, RLC, ReliabilityPolicy, burst};
 
-/// Messages with deadlines (FlEC, algorithm 4): repair waits for the next message, if that still leaves it time to
-/// arrive before a deadline, since later repair covers more; and is not sent at all when the acknowledgement comes
-/// before.
+/// Messages with deadlines (FlEC, algorithm 4): repair waits for the next message, if that still leaves it
+/// time to arrive before a deadline, since later repair covers more; and is not sent at all when the
+/// acknowledgement comes before.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Messages {
     placement: Placement,
@@ -14,7 +14,8 @@ pub(super) struct Messages {
 impl Messages {
     /// `margin` is ε; `None` measures it.
     pub(super) fn new(margin: Option<Duration>) -> Self {
-        // Its repair is as many symbols as a burst of losses is long: where they are shorter, they make up for less.
+        // Its repair is as many symbols as a burst of losses is long: where they are shorter, they make up
+        // for less.
         Self { placement: Placement::new(margin, TIGHT) }
     }
 }
@@ -33,15 +34,17 @@ impl ReliabilityPolicy for Messages {
         }
     }
 
-    /// Where a loss is known, one repair more at once if that comes in time and what is sent when the repair in flight has
-    /// failed would not: whoever sent nothing but resends would have sent one now. The paper has -l throughout, and delivers
-    /// fewer in time than plain QUIC where the deadline leaves just room for a resend.
+    /// Where a loss is known, one repair more at once if that comes in time and what is sent when the repair
+    /// in flight has failed would not: whoever sent nothing but resends would have sent one now. The paper
+    /// has -l throughout, and delivers fewer in time than plain QUIC where the deadline leaves just room for
+    /// a resend.
     fn delay_sensitivity(&self, view: &CodingView<'_>) -> f64 {
         if is_last_chance(view) { view.loss.rate } else { -view.loss.rate }
     }
 }
 
-/// Something is due that can still come in time, and could not if it left when it is known what the repair in flight did.
+/// Something is due that can still come in time, and could not if it left when it is known what the repair in
+/// flight did.
 fn is_last_chance(view: &CodingView<'_>) -> bool {
     let known = view.now + view.rtt + view.rtt / 8 + view.ack_delay;
     let due = view.deadlines.next_after(view.now + view.one_way());
@@ -131,9 +134,10 @@ fn is_tight(view: &CodingView<'_>) -> bool {
     view.crowded_out > 0.0 || view.rtt > view.min_rtt + QUEUED
 }
 
-/// Symbols that fill no packet. A repair symbol is as long as the longest symbol of the window, which mostly is a message that
-/// just fits a packet. Of symbols half as long two cost what one did, and make up for two losses; headers are what that
-/// costs, and where bursts of repair are farther apart they cost more than it brings.
+/// Symbols that fill no packet. A repair symbol is as long as the longest symbol of the window, which mostly
+/// is a message that just fits a packet. Of symbols half as long two cost what one did, and make up for two
+/// losses; headers are what that costs, and where bursts of repair are farther apart they cost more than it
+/// brings.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Short {
     // Where there are fewer bytes between two bursts.
@@ -147,5 +151,6 @@ pub(super) const ROOMY: Short = Short { below: 14_000, share: 5 };
 /// Those of others, and of all where there is little room.
 const TIGHT: Short = Short { below: 5000, share: 6 };
 
-/// What round trips take longer than the shortest where packets wait for each other: ten of 1250 bytes at 10 Mbit/s, one at 1.
+/// What round trips take longer than the shortest where packets wait for each other: ten of 1250 bytes at 10
+/// Mbit/s, one at 1.
 const QUEUED: Duration = Duration::from_millis(10);

@@ -1,10 +1,11 @@
 //! Reliability policies: what of a channel's data is protected, and when it is repaired (FlEC, ToN 2022).
 //!
-//! *In:* [`CodingView`], what is known of the path, of the channel's lanes and of its application. *Out:* decisions
-//! that are data: a lane to join, a [`Pattern`]. Mechanism is elsewhere; a policy sends nothing and keeps no symbol.
+//! *In:* [`CodingView`], what is known of the path, of the channel's lanes and of its application. *Out:*
+//! decisions that are data: a lane to join, a [`Pattern`]. Mechanism is elsewhere; a policy sends nothing and
+//! keeps no symbol.
 //!
-//! Sources: Michel et al., FlEC (algorithms 1 to 4); Cohen et al., AC-RLNC; TUM 2025 (burst loss tolerance, repair
-//! delay tolerance).
+//! Sources: Michel et al., FlEC (algorithms 1 to 4); Cohen et al., AC-RLNC; TUM 2025 (burst loss tolerance,
+//! repair delay tolerance).
 
 mod adaptive;
 mod block;
@@ -35,21 +36,23 @@ pub use quickset_wire::{Scheme, Schemes};
 
 /// Decides for one channel what is protected and when repair symbols go out.
 pub trait ReliabilityPolicy: fmt::Debug + Send {
-    /// Whether the packet that is about to be filled with this channel's data is a source symbol, and of which
-    /// lane. `None` costs nothing, on the wire or here.
+    /// Whether the packet that is about to be filled with this channel's data is a source symbol, and of
+    /// which lane. `None` costs nothing, on the wire or here.
     fn protect(&mut self, view: &CodingView<'_>, carried: Carried) -> Option<Lane>;
 
     /// FlEC's FECPattern(): asked at each free slot of the congestion window before new data of the channel.
     fn fec_pattern(&mut self, view: &CodingView<'_>) -> Pattern;
 
-    /// FlEC's ds(): with r = 1 - l, a span whose missing over added degrees of freedom leave `r - md/ad` below this
-    /// is resent, or repaired once more (algorithm 1). `-l` resends only what repair in flight does not cover.
+    /// FlEC's ds(): with r = 1 - l, a span whose missing over added degrees of freedom leave `r - md/ad`
+    /// below this is resent, or repaired once more (algorithm 1). `-l` resends only what repair in flight
+    /// does not cover.
     fn delay_sensitivity(&self, view: &CodingView<'_>) -> f64;
 
-    /// How many packets with data may leave, source symbols or not, after a [`Pattern::No`] or [`Pattern::WakeAt`] before `protect` or `fec_pattern`
-    /// could have another answer, if nothing changes but what these packets do to the lane and to the congestion window:
-    /// not the time, nor what the application wants, but for its remaining bytes, nor what is known of the path. So many
-    /// are not asked about. 0, the default: each is.
+    /// How many packets with data may leave, source symbols or not, after a [`Pattern::No`] or
+    /// [`Pattern::WakeAt`] before `protect` or `fec_pattern` could have another answer, if nothing changes
+    /// but what these packets do to the lane and to the congestion window: not the time, nor what the
+    /// application wants, but for its remaining bytes, nor what is known of the path. So many are not asked
+    /// about. 0, the default: each is.
     fn quiet_for(&self, view: &CodingView<'_>) -> u64 {
         let _ = view;
         0
@@ -71,8 +74,8 @@ pub struct Lane {
     /// What its repair symbols are.
     pub code: Code,
     /// Eighths of a packet that this symbol fills at most, from [`LEAST_SHARE`](Self::LEAST_SHARE) to
-    /// [`WHOLE`](Self::WHOLE), and so will the repair symbols that cover none but such. Cheaper where each of these covers
-    /// few symbols.
+    /// [`WHOLE`](Self::WHOLE), and so will the repair symbols that cover none but such. Cheaper where each of
+    /// these covers few symbols.
     pub share: u8,
 }
 
@@ -100,7 +103,8 @@ pub enum Code {
     },
     /// Reed-Solomon.
     ReedSolomon {
-        /// Parts into which a block is interleaved at least. Blocks of more than 128 symbols are cut all the same.
+        /// Parts into which a block is interleaved at least. Blocks of more than 128 symbols are cut all the
+        /// same.
         stride: u16,
     },
     /// LDPC-Staircase, for large blocks.
@@ -127,8 +131,9 @@ impl Code {
 pub enum Pattern {
     /// Nothing.
     No,
-    /// `n` repair symbols of a lane, in this slot and the next ones. Closes the open block of a block code; that of 2D
-    /// XOR only if `n` is more than the rows that ended and were not answered yet, which go first, and the columns last.
+    /// `n` repair symbols of a lane, in this slot and the next ones. Closes the open block of a block code;
+    /// that of 2D XOR only if `n` is more than the rows that ended and were not answered yet, which go first,
+    /// and the columns last.
     Repair {
         /// The lane.
         lane: u8,
@@ -173,8 +178,8 @@ pub struct CodingView<'a> {
     pub in_flight: u64,
     /// Other channels have something to send that is as urgent, or more so.
     pub others_wait: bool,
-    /// Share of the connection's last messages with deadlines that came too late, or were dropped, though nothing of them
-    /// was lost: there is more to send than the path takes in time.
+    /// Share of the connection's last messages with deadlines that came too late, or were dropped, though
+    /// nothing of them was lost: there is more to send than the path takes in time.
     pub crowded_out: f64,
     /// What this share is at least, whatever chance did: of few messages it says little.
     pub surely_crowded_out: f64,
@@ -182,8 +187,8 @@ pub struct CodingView<'a> {
     pub hit: f64,
     /// A packet of this connection with application data was acknowledged.
     pub feedback: bool,
-    /// The peer has all that it needs of the handshake to open what is sent: a client knows once the handshake is
-    /// confirmed, a server always.
+    /// The peer has all that it needs of the handshake to open what is sent: a client knows once the
+    /// handshake is confirmed, a server always.
     pub confirmed: bool,
 }
 
@@ -208,15 +213,15 @@ pub trait Deadlines: fmt::Debug {
 pub struct Loss {
     /// Share of packets lost: l.
     pub rate: f64,
-    /// Gilbert model: chance that a packet is lost after one that arrived (p), and that one arrives after one that
-    /// was lost (r). `to_good` is 1 until a run of several losses was seen.
+    /// Gilbert model: chance that a packet is lost after one that arrived (p), and that one arrives after one
+    /// that was lost (r). `to_good` is 1 until a run of several losses was seen.
     pub to_bad: f64,
     /// See [`to_bad`](Self::to_bad).
     pub to_good: f64,
     /// Packets whose fate is known, since the path is used.
     pub events: u64,
-    /// Share of the losses of the last second, of all kinds, that came of a full queue or with CE marks: repair does not help
-    /// against those.
+    /// Share of the losses of the last second, of all kinds, that came of a full queue or with CE marks:
+    /// repair does not help against those.
     pub congested: f64,
 }
 
@@ -264,8 +269,8 @@ pub struct Demand {
     pub unsent: u64,
     /// A stream that has some of them is not finished: more may come.
     pub open: bool,
-    /// How many boundaries (fences, flushes, ends) lie behind what was sent, all data before them included, and when
-    /// and of which kind the last was.
+    /// How many boundaries (fences, flushes, ends) lie behind what was sent, all data before them included,
+    /// and when and of which kind the last was.
     pub boundaries: u64,
     /// See [`boundaries`](Self::boundaries).
     pub boundary: Option<(Boundary, Time)>,
@@ -293,8 +298,9 @@ pub enum Boundary {
     Fin,
 }
 
-/// Repair symbols for `unprotected` symbols, after FlEC: as many as losses are to be expected among them, or as a
-/// burst of losses is long. Rounded, since the paper's ceiling doubles every burst under independent loss.
+/// Repair symbols for `unprotected` symbols, after FlEC: as many as losses are to be expected among them, or
+/// as a burst of losses is long. Rounded, since the paper's ceiling doubles every burst under independent
+/// loss.
 fn burst(loss: &Loss, unprotected: u64) -> u32 {
     let expected = loss.rate * unprotected as f64;
     let run = if loss.to_good > 0.0 { loss.to_good.recip() } else { 1.0 };

@@ -19,15 +19,16 @@ use super::{Code, ReliabilityPolicy};
 
 /// How a channel is protected against loss.
 ///
-/// As text a name, and its parameters behind colons: `rs:105/100:stride=4`. What is written reads back as the same
-/// value, but for [`Custom`](Self::Custom).
+/// As text a name, and its parameters behind colons: `rs:105/100:stride=4`. What is written reads back as the
+/// same value, but for [`Custom`](Self::Custom).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Protection {
     /// `none`: resends only, and no policy at all.
     #[default]
     None,
-    /// `adaptive`, or with its goal `adaptive:bulk`, `adaptive:screen`, `adaptive:messages`: as much repair as the
-    /// measured losses ask for, none on a clean path. Without a goal the channel's deadlines and fences decide.
+    /// `adaptive`, or with its goal `adaptive:bulk`, `adaptive:screen`, `adaptive:messages`: as much repair
+    /// as the measured losses ask for, none on a clean path. Without a goal the channel's deadlines and
+    /// fences decide.
     Adaptive(Option<Goal>),
     /// `sr`: selective repeat, as a policy that never answers.
     SelectiveRepeat,
@@ -37,11 +38,11 @@ pub enum Protection {
     AcRlnc(f64),
     /// `bulk`: the last flight of a transfer (FlEC).
     Bulk,
-    /// `buffer`, `buffer:2`: transfers held back by a small receive window (FlEC, algorithm 2) and the c of its
-    /// delay sensitivity, by default 1, finite and not negative.
+    /// `buffer`, `buffer:2`: transfers held back by a small receive window (FlEC, algorithm 2) and the c of
+    /// its delay sensitivity, by default 1, finite and not negative.
     Buffer(f64),
-    /// `messages`, `messages:25ms`: deadlines (FlEC, algorithm 4), and its ε; by default max(5 ms, 4·rttvar), and
-    /// symbols of three quarters of a packet where repair is over few.
+    /// `messages`, `messages:25ms`: deadlines (FlEC, algorithm 4), and its ε; by default max(5 ms, 4·rttvar),
+    /// and symbols of three quarters of a packet where repair is over few.
     Messages(Option<Duration>),
     /// `rs:105/100`, `rs:105/100:stride=4`: a Reed-Solomon block for each fence.
     ReedSolomon {
@@ -70,8 +71,8 @@ pub enum Protection {
     },
     /// `tum:3`: so many repair symbols at each flush and end (burst loss tolerance).
     TumBulk(u32),
-    /// `tum:3:80ms`: so many repair symbols (burst loss tolerance) so long after the first unprotected one (repair
-    /// delay tolerance).
+    /// `tum:3:80ms`: so many repair symbols (burst loss tolerance) so long after the first unprotected one
+    /// (repair delay tolerance).
     TumIncremental(u32, Duration),
     /// A policy of the application's own. As text `custom`, which does not read back.
     Custom(Custom),
@@ -101,8 +102,8 @@ impl Protection {
         })
     }
 
-    /// Whether the packets of a message are to be of one size: equal symbols waste nothing of the repair symbols
-    /// over them (FlEC §5.3).
+    /// Whether the packets of a message are to be of one size: equal symbols waste nothing of the repair
+    /// symbols over them (FlEC §5.3).
     pub fn splits_evenly(&self) -> bool {
         matches!(self, Self::Messages(_) | Self::Adaptive(Some(Goal::Messages)))
     }

@@ -1,6 +1,7 @@
 use super::{Carried, CodingView, Lane, Pattern, ReliabilityPolicy};
 
-/// Selective repeat: what is lost is sent again, and nothing is coded. What a connection does without protection.
+/// Selective repeat: what is lost is sent again, and nothing is coded. What a connection does without
+/// protection.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SelectiveRepeat;
 

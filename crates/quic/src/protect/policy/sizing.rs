@@ -5,16 +5,16 @@ use crate::protect::belief::{Belief, share_lost};
 
 /// How many repair symbols are worth their price.
 ///
-/// Of k symbols that are waited for together r repair symbols save all, unless more than r of k + r packets are lost. That
-/// happens with P(r), the mean over what is [believed](Belief) of the path, and then what they are waited for is late, by a
-/// resend. So r is that with the least
+/// Of k symbols that are waited for together r repair symbols save all, unless more than r of k + r packets
+/// are lost. That happens with P(r), the mean over what is [believed](Belief) of the path, and then what they
+/// are waited for is late, by a resend. So r is that with the least
 ///
 /// > miss · P(r) + price · r
 ///
-/// where being late costs 1. Assumptions: repair symbols fare like packets of their own, right behind the k (Gilbert's chain
-/// goes on from one to the next); any k of the k + r suffice, which holds for Reed-Solomon, and for random combinations but
-/// for one in 255; what is late is late by the same, whatever was lost. Blocks that are cut into interleaved parts see each
-/// so many'th step of the chain.
+/// where being late costs 1. Assumptions: repair symbols fare like packets of their own, right behind the k
+/// (Gilbert's chain goes on from one to the next); any k of the k + r suffice, which holds for Reed-Solomon,
+/// and for random combinations but for one in 255; what is late is late by the same, whatever was lost.
+/// Blocks that are cut into interleaved parts see each so many'th step of the chain.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sizing {
     /// By symbols and parts.
@@ -268,7 +268,8 @@ mod tests {
         }
     }
 
-    /// Of half a percent, as the binomial law has it: one for up to sixteen symbols, two for twenty to fifty, three for sixty.
+    /// Of half a percent, as the binomial law has it: one for up to sixteen symbols, two for twenty to fifty,
+    /// three for sixty.
     #[test]
     fn small_updates_get_what_is_enough() {
         let (mut sizing, belief) = (Sizing::default(), Belief::known(0.005, 1.0));

@@ -10,8 +10,8 @@ use super::{
     ReliabilityPolicy,
 };
 
-/// What a policy sees, set up by hand: a path of 100 ms and 1 % independent loss, a window of 100 packets, lanes of
-/// a decoder that keeps 1000 symbols.
+/// What a policy sees, set up by hand: a path of 100 ms and 1 % independent loss, a window of 100 packets,
+/// lanes of a decoder that keeps 1000 symbols.
 #[derive(Clone, Debug)]
 struct Scene {
     now: Time,
@@ -126,7 +126,8 @@ impl Scene {
         joined
     }
 
-    /// Asks for a pattern, and does as the mechanism does: repair of a block closes it, repair of a window covers it.
+    /// Asks for a pattern, and does as the mechanism does: repair of a block closes it, repair of a window
+    /// covers it.
     fn ask(&mut self, policy: &mut dyn ReliabilityPolicy, kind: Kind) -> Pattern {
         let pattern = policy.fec_pattern(&self.view());
         let (Pattern::Repair { lane: index, .. } | Pattern::Close(index)) = pattern else { return pattern };

@@ -3,8 +3,8 @@ use quickset_base::Duration;
 use super::boundary::Boundaries;
 use super::{Carried, CodingView, Lane, Pattern, RLC, ReliabilityPolicy};
 
-/// Burst loss tolerance (TUM 2025, bulk): `b` repair symbols when the send buffer was flushed or the stream has
-/// ended. New data cancels what is left of them, since it shows a loss as well.
+/// Burst loss tolerance (TUM 2025, bulk): `b` repair symbols when the send buffer was flushed or the stream
+/// has ended. New data cancels what is left of them, since it shows a loss as well.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TumBulk {
     burst: u32,
@@ -46,8 +46,8 @@ impl ReliabilityPolicy for TumBulk {
     }
 }
 
-/// Burst loss and repair delay tolerance (TUM 2025, incremental): `b` repair symbols `d` after the first unprotected
-/// symbol, however much was sent since.
+/// Burst loss and repair delay tolerance (TUM 2025, incremental): `b` repair symbols `d` after the first
+/// unprotected symbol, however much was sent since.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TumIncremental {
     burst: u32,
@@ -61,7 +61,8 @@ impl TumIncremental {
         Self { burst, delay, answered: 0 }
     }
 
-    /// A resend takes 9/8 RTT until the loss is declared and half of one to travel: repair later than that is none.
+    /// A resend takes 9/8 RTT until the loss is declared and half of one to travel: repair later than that is
+    /// none.
     fn is_late(&self, view: &CodingView<'_>) -> bool {
         8 * self.delay.as_nanos() >= 13 * view.rtt.as_nanos()
     }

@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
-/// What the REPAIRs of a session said of its SIDs, as far as they are in the window: that they must not contradict one
-/// another is FEC-25 and FEC-33.
+/// What the REPAIRs of a session said of its SIDs, as far as they are in the window: that they must not
+/// contradict one another is FEC-25 and FEC-33.
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
     low: u64,
@@ -23,8 +23,8 @@ pub(super) struct Shape {
 }
 
 impl Blocks {
-    /// Takes note of a block in the window, in which every SID is. False when it is neither equal to nor disjoint from
-    /// those that are known; one that `grows` may be part of a longer one.
+    /// Takes note of a block in the window, in which every SID is. False when it is neither equal to nor
+    /// disjoint from those that are known; one that `grows` may be part of a longer one.
     pub(super) fn claim(&mut self, shape: Shape, grows: bool) -> bool {
         let known = self.shapes.get(&shape.first);
         match known {

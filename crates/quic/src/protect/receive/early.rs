@@ -23,8 +23,8 @@ impl Early {
         !self.over && (number < self.packets || number >= 2 * self.packets)
     }
 
-    /// Keeps the first STREAM frame of a packet, of at most `size` bytes; or forgets all, once the packet is of those that
-    /// come so much later (FEC-65).
+    /// Keeps the first STREAM frame of a packet, of at most `size` bytes; or forgets all, once the packet is
+    /// of those that come so much later (FEC-65).
     pub(super) fn keep(&mut self, number: u64, payload: &[u8], size: usize) {
         if number >= self.packets {
             self.over = true;

@@ -2,8 +2,8 @@ use std::ops::RangeInclusive;
 
 use bytes::Bytes;
 
-/// Symbols in a row, behind all others, that the decoder has not been given. As long as blocks come whole nobody asks for
-/// their bytes, and they stay in the packets that they came in.
+/// Symbols in a row, behind all others, that the decoder has not been given. As long as blocks come whole
+/// nobody asks for their bytes, and they stay in the packets that they came in.
 #[derive(Debug)]
 pub(super) struct Fresh {
     /// The number of the first; `None`: there are none, and each goes to the decoder as it comes.
@@ -48,7 +48,8 @@ impl Fresh {
         self.symbols.push(symbol);
     }
 
-    /// Whether these are just the block of `count` symbols from `first` on that a repair symbol of `len` bytes can be of.
+    /// Whether these are just the block of `count` symbols from `first` on that a repair symbol of `len`
+    /// bytes can be of.
     pub(super) fn are(&self, first: u64, count: u64, len: usize) -> bool {
         self.first == Some(first)
             && self.symbols.len() as u64 == count

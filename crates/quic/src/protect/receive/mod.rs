@@ -1,11 +1,12 @@
-//! The decoding half of forward erasure correction: sessions of the peer, what is missing of them, what was recovered.
+//! The decoding half of forward erasure correction: sessions of the peer, what is missing of them, what was
+//! recovered.
 //!
-//! *In:* SOURCE_SYMBOL and REPAIR frames, packet by packet; news that a SYMBOL_ACK of ours arrived. *Out:* whether a
-//! symbol's frames are to be dispatched, recovered symbols, SYMBOL_ACK and FEC_WINDOW frames.
+//! *In:* SOURCE_SYMBOL and REPAIR frames, packet by packet; news that a SYMBOL_ACK of ours arrived. *Out:*
+//! whether a symbol's frames are to be dispatched, recovered symbols, SYMBOL_ACK and FEC_WINDOW frames.
 //!
-//! Invariants: whatever comes is taken, ignored or an error (FEC-62); each SID of the window is handed out once, received
-//! or recovered; sessions are made as they are used and are fewer than we offered; what a packet makes us compute is at
-//! most [`BUDGET`] bytes at a time, the rest waits.
+//! Invariants: whatever comes is taken, ignored or an error (FEC-62); each SID of the window is handed out
+//! once, received or recovered; sessions are made as they are used and are fewer than we offered; what a
+//! packet makes us compute is at most [`BUDGET`] bytes at a time, the rest waits.
 //!
 //! Source: `spec/fec.md`, sections 5 to 13.
 
@@ -205,8 +206,8 @@ impl Receiving {
         self.busy && self.sessions.iter().any(|(_, session)| session.has_work())
     }
 
-    /// Computes some of them: at most [`BUDGET`] bytes are multiplied and added, of those that packets have paid for (FEC-60),
-    /// and what one symbol takes more. Returns how many it was.
+    /// Computes some of them: at most [`BUDGET`] bytes are multiplied and added, of those that packets have
+    /// paid for (FEC-60), and what one symbol takes more. Returns how many it was.
     pub(crate) fn work(&mut self) -> usize {
         let budget = BUDGET.min(self.bytes.left());
         let mut spent = 0;
@@ -233,8 +234,8 @@ impl Receiving {
         None
     }
 
-    /// Tells what was recovered and is news (FEC-38); called when an ACK was written. With a packet that nobody would
-    /// acknowledge goes a PING, one in a round trip (FEC-41).
+    /// Tells what was recovered and is news (FEC-38); called when an ACK was written. With a packet that
+    /// nobody would acknowledge goes a PING, one in a round trip (FEC-41).
     pub(crate) fn write_acks(&mut self, w: &mut Writer<'_>, now: Time, rtt: Duration) {
         let mut any = false;
         for (number, session) in self.sessions.iter_mut().filter(|(_, session)| !session.news.is_empty()) {
@@ -327,8 +328,9 @@ impl Receiving {
     }
 }
 
-/// Steps that are saved at most. The matrix of a block of LDPC takes 24 for each of its symbols, source and repair, of which
-/// there are no more than two windows; an honest sender's packets have paid for it when the first repair symbol of it comes.
+/// Steps that are saved at most. The matrix of a block of LDPC takes 24 for each of its symbols, source and
+/// repair, of which there are no more than two windows; an honest sender's packets have paid for it when the
+/// first repair symbol of it comes.
 fn saved(window: u64) -> u64 {
     window.saturating_mul(64).max(LEAST_SAVED)
 }
@@ -336,12 +338,13 @@ fn saved(window: u64) -> u64 {
 /// Bytes of payload that are computed for each received packet at most: 20 to 60 microseconds.
 const BUDGET: usize = 512 << 10;
 
-/// Steps that a packet pays for: 4 microseconds. Where 64 symbols are missing, each repair symbol says something new, and every
-/// second packet brings one, an honest sender needs five of six.
+/// Steps that a packet pays for: 4 microseconds. Where 64 symbols are missing, each repair symbol says
+/// something new, and every second packet brings one, an honest sender needs five of six.
 const STEPS: u64 = 768;
 
-/// Bytes of payload that a packet pays for, and again some 5 microseconds. A window of any length has 64 missing symbols to
-/// be computed from what is held of it: that is the payload of 64 symbols for each of its packets, and some more to solve them.
+/// Bytes of payload that a packet pays for, and again some 5 microseconds. A window of any length has 64
+/// missing symbols to be computed from what is held of it: that is the payload of 64 symbols for each of its
+/// packets, and some more to solve them.
 const BYTES: u64 = 128 << 10;
 
 /// Packets whose payload may be saved up: a path loses many of a window at once.

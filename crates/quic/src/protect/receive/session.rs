@@ -47,7 +47,8 @@ enum Decoder {
 impl Session {
     pub(super) fn new(scheme: Scheme, window: u64, symbol_size: usize) -> Self {
         let window = usize::try_from(window).unwrap_or(usize::MAX);
-        // FEC-56, FEC-57: a decoder keeps to the window and an eighth of it, and takes memory as symbols come.
+        // FEC-56, FEC-57: a decoder keeps to the window and an eighth of it, and takes memory as symbols
+        // come.
         let limits = Limits { window, symbol_size, max_unknowns: MAX_UNKNOWNS };
         let decoder = match scheme {
             Scheme::Ldpc => Decoder::Staircase(Box::new(ldpc::Decoder::new(limits))),
@@ -121,8 +122,8 @@ impl Session {
         outcome.map_err(fault)
     }
 
-    /// A repair symbol. `window` is the largest that was ever offered; one that is not affordable is dropped, once it is known
-    /// not to be an error (FEC-60).
+    /// A repair symbol. `window` is the largest that was ever offered; one that is not affordable is dropped,
+    /// once it is known not to be an error (FEC-60).
     pub(super) fn repair(
         &mut self,
         header: &RepairHeader,
@@ -156,8 +157,8 @@ impl Session {
                     }
                     let outcome = decoder.repair(&equation, data);
                     if outcome == Ok(Repair::TooMany) {
-                        // FEC-59: what is missing below was not repaired when it could be, and is sent again, or of no use
-                        // to anybody. New losses need its places.
+                        // FEC-59: what is missing below was not repaired when it could be, and is sent again,
+                        // or of no use to anybody. New losses need its places.
                         decoder.give_up_below(first);
                         decoder.repair(&equation, data)
                     } else {
@@ -172,7 +173,8 @@ impl Session {
                 // FEC-32, of which the rest is checked by the decoder.
                 let block =
                     ldpc::Block::new(first, count, parameter).map_err(|bad| error_of(bad.to_string()))?;
-                // A matrix is made for a block, and eliminated with each of its repair symbols, however short.
+                // A matrix is made for a block, and eliminated with each of its repair symbols, however
+                // short.
                 if !is_affordable {
                     return Ok(Repair::TooMany);
                 }
@@ -190,8 +192,8 @@ impl Session {
         Ok(outcome)
     }
 
-    /// FEC-25: blocks share no symbol, so that those of one that is complete are not needed any more; the decoder of LDPC
-    /// knows its blocks itself.
+    /// FEC-25: blocks share no symbol, so that those of one that is complete are not needed any more; the
+    /// decoder of LDPC knows its blocks itself.
     fn spend(&mut self, header: &RepairHeader) {
         let Decoder::Linear(decoder) = &mut self.decoder else { return };
         let block = match self.scheme {
@@ -256,8 +258,8 @@ impl Session {
         }
     }
 
-    /// The next symbol that was recovered (FEC-36). How many zeros it ends with is not coded: it has as many as the longest
-    /// repair symbol, and those too many are PADDING.
+    /// The next symbol that was recovered (FEC-36). How many zeros it ends with is not coded: it has as many
+    /// as the longest repair symbol, and those too many are PADDING.
     pub(super) fn next_recovered(&mut self) -> Option<(u64, Bytes)> {
         let (sid, data) = match &mut self.decoder {
             Decoder::Linear(decoder) => decoder.next_recovered(),
@@ -345,7 +347,8 @@ fn fault(fault: online::Fault) -> TransportError {
     error_of(fault.to_string())
 }
 
-/// FEC-59: missing symbols of a session that repair symbols may name. Elimination costs their square for each repair symbol.
+/// FEC-59: missing symbols of a session that repair symbols may name. Elimination costs their square for each
+/// repair symbol.
 const MAX_UNKNOWNS: usize = 64;
 
 /// Steps that an addition of a row of 64 unknowns and 128 repair symbols to another takes.

@@ -26,7 +26,8 @@ fn receiving(window: u64, sessions: u64) -> Receiving {
     Receiving::new(Offer { window, sessions, symbol: SIZE, schemes: Schemes::ALL, unmarked: 0 })
 }
 
-/// Symbol `sid` of the peer: PADDING frames with something in them would be another frame, so any bytes will do.
+/// Symbol `sid` of the peer: PADDING frames with something in them would be another frame, so any bytes will
+/// do.
 fn symbol(sid: u64) -> Vec<u8> {
     let len = 1 + (sid % SIZE as u64 * 37 % SIZE as u64) as usize;
     (0..len).map(|i| (sid.wrapping_mul(0x9e37_79b9).wrapping_add(i as u64 * 101) >> 3) as u8 | 1).collect()
@@ -197,7 +198,8 @@ fn what_an_encoder_contradicts_is_an_error() {
     }
 }
 
-/// The examples of `spec/fec.md`, section 20: each REPAIR gives what is missing of the symbols that it covers (FEC-36).
+/// The examples of `spec/fec.md`, section 20: each REPAIR gives what is missing of the symbols that it covers
+/// (FEC-36).
 #[test]
 fn vectors_of_the_specification() {
     let hex = |text: &str| -> Vec<u8> {
@@ -289,7 +291,8 @@ fn each_symbol_is_dispatched_once() {
     assert_eq!(one.counts(), Counts { sources: 9, repairs: 2, recovered: 1 });
 }
 
-/// FEC-58, FEC-48: what is outside the present window is ignored, unless it is outside every window ever offered.
+/// FEC-58, FEC-48: what is outside the present window is ignored, unless it is outside every window ever
+/// offered.
 #[test]
 fn repairs_below_the_window_are_ignored() {
     let mut one = receiving(64, 1);
@@ -409,8 +412,8 @@ fn repair_alone_is_bounded() {
     }
 }
 
-/// FEC-59: bursts that were too long, of which nothing is sent again since it would come too late, do not keep what follows
-/// from being repaired.
+/// FEC-59: bursts that were too long, of which nothing is sent again since it would come too late, do not
+/// keep what follows from being repaired.
 #[test]
 fn losses_of_long_ago_leave_room_for_new_ones() {
     for (session, parameter) in [(4, 0), (2, 1), (1, 20), (0, 1)] {
@@ -476,8 +479,9 @@ fn the_last_numbers_are_numbers_like_others() {
     }
 }
 
-/// FEC-60: what a packet makes us compute, in the worst case that we know: a full window of which 64 symbols are missing,
-/// as many repair symbols over all of it, and leaps of the window before their payload was touched.
+/// FEC-60: what a packet makes us compute, in the worst case that we know: a full window of which 64 symbols
+/// are missing, as many repair symbols over all of it, and leaps of the window before their payload was
+/// touched.
 #[test]
 fn the_work_of_a_packet_is_bounded() {
     let (window, size) = (1024, 1472);
@@ -538,14 +542,16 @@ fn price(one: &Receiving) -> Price {
     })
 }
 
-/// FEC-60: packets full of repair symbols of one byte, each of a block of its own, or all of one in which just so much is
-/// missing that it is eliminated each time, or over a window in which 63 of 64 missing symbols are determined but for the last.
+/// FEC-60: packets full of repair symbols of one byte, each of a block of its own, or all of one in which
+/// just so much is missing that it is eliminated each time, or over a window in which 63 of 64 missing
+/// symbols are determined but for the last.
 #[test]
 fn the_headers_of_a_packet_cost_little() {
     const PACKETS: u64 = 400;
     let blocks = |n: u64| header(3, 1024 * n, 1024, 1024, 0);
     let block = |n: u64| header(3, 0, 64, 1024, 1023 - n % 1024);
-    // Every symbol is missing, and each says something new until all places are taken; then all has to be given up.
+    // Every symbol is missing, and each says something new until all places are taken; then all has to be
+    // given up.
     let windows = |n: u64| header(4, n / 64 * 70, 64, 0, n);
     // Short runs: of the 64 that are named any number may be determined.
     let runs = |n: u64| header(4, 1000 + n % 61, 3, 0, n);
@@ -570,7 +576,8 @@ fn the_headers_of_a_packet_cost_little() {
             most = most.max(price(&one).steps - at.steps);
         }
         let (all, after) = (price(&one).steps - before.steps, price(&one).bytes - before.bytes);
-        // What was saved, what was earned, and what the last of a packet took beyond that: all places are given up for it.
+        // What was saved, what was earned, and what the last of a packet took beyond that: all places are
+        // given up for it.
         let last = 16 * 64 * 64 * 2;
         assert!(all <= saved(1024) + PACKETS * STEPS + last, "case {case}: {} steps a packet", all / PACKETS);
         assert!(most <= saved(1024) + STEPS + last, "case {case}: {most} steps for a packet");
@@ -586,8 +593,8 @@ fn end_packet(one: &mut Receiving) -> u64 {
     std::iter::from_fn(|| one.next_recovered()).count() as u64
 }
 
-/// FEC-60: an honest sender pays for what it asks for, whatever it loses that can be repaired, and however many packets come
-/// at a time: no repair symbol is dropped, and all is computed at once.
+/// FEC-60: an honest sender pays for what it asks for, whatever it loses that can be repaired, and however
+/// many packets come at a time: no repair symbol is dropped, and all is computed at once.
 #[test]
 fn honest_repair_is_always_paid_for() {
     let size = 1472;
@@ -656,8 +663,8 @@ fn honest_repair_is_always_paid_for() {
     }
 }
 
-/// FEC-60: a symbol that is recovered from one of a byte takes longer than its bytes do, so of a packet full of such there is one
-/// that its steps pay for, beside those that were saved.
+/// FEC-60: a symbol that is recovered from one of a byte takes longer than its bytes do, so of a packet full
+/// of such there is one that its steps pay for, beside those that were saved.
 #[test]
 fn packets_full_of_short_repairs_recover_a_symbol_each() {
     let mut receiving = receiving(1024, 8);

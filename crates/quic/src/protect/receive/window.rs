@@ -29,7 +29,8 @@ impl Window {
         self.largest
     }
 
-    /// Changes it. False when that is no change, or not allowed: who offered to decode nothing has no window (FEC-45).
+    /// Changes it. False when that is no change, or not allowed: who offered to decode nothing has no window
+    /// (FEC-45).
     pub(super) fn set(&mut self, window: u64) -> bool {
         if self.largest == 0 || window == self.now {
             return false;
@@ -42,8 +43,8 @@ impl Window {
         true
     }
 
-    /// FEC-1: from here on it may be told, and what was changed before is. A peer that offers nothing never hears of it, and
-    /// early data is before that (FEC-2).
+    /// FEC-1: from here on it may be told, and what was changed before is. A peer that offers nothing never
+    /// hears of it, and early data is before that (FEC-2).
     pub(super) fn agree(&mut self) {
         self.agreed = true;
         self.due = self.epoch > 0;

@@ -10,8 +10,8 @@ use crate::packet::{Key, Packed, StreamFrame};
 
 /// The bytes of a lane's symbols: for repair, and to send a symbol again as it was.
 ///
-/// Mostly copies. What is encoded in one pass may lie where the stream has it: the copy would cost as much as the
-/// packet that it is for, and push what every packet needs out of the caches.
+/// Mostly copies. What is encoded in one pass may lie where the stream has it: the copy would cost as much as
+/// the packet that it is for, and push what every packet needs out of the caches.
 #[derive(Debug)]
 pub(super) struct Kept {
     /// All symbols, if none is shared.
@@ -74,7 +74,8 @@ pub(crate) struct Lying<'a> {
 }
 
 impl Kept {
-    /// None yet, of a peer that keeps `window` of at most `size` bytes. With `shares` they are encoded in one pass.
+    /// None yet, of a peer that keeps `window` of at most `size` bytes. With `shares` they are encoded in one
+    /// pass.
     pub(super) fn new(window: u64, size: usize, shares: bool) -> Self {
         let copies = Symbols::new(usize::try_from(window).unwrap_or(usize::MAX), size);
         Self {
@@ -117,8 +118,8 @@ impl Kept {
         false
     }
 
-    /// The next `n` symbols, from `sid` on, each as long as the one before, which was not copied, and the next frame of the
-    /// same piece: `frame` is the first.
+    /// The next `n` symbols, from `sid` on, each as long as the one before, which was not copied, and the
+    /// next frame of the same piece: `frame` is the first.
     pub(super) fn extend(&mut self, sid: u64, frame: &StreamFrame, n: u64) {
         let run = Run::of(sid, frame, n);
         let shared = run.is_some_and(|run| self.share(run, frame, |_| None));
@@ -167,8 +168,8 @@ impl Kept {
         }
     }
 
-    /// One repair symbol, into `out`. FEC-24, FEC-26: as long as the longest symbol of its range, whatever became of
-    /// them since.
+    /// One repair symbol, into `out`. FEC-24, FEC-26: as long as the longest symbol of its range, whatever
+    /// became of them since.
     pub(super) fn combine(&self, equation: &Equation, out: &mut Vec<u8>) {
         let mut block;
         let mut symbols = &self.copies;
@@ -184,11 +185,12 @@ impl Kept {
         symbols.combine(equation, out).expect("symbols are kept as long as repairs are owed");
     }
 
-    /// The first `n` repair symbols of a Reed-Solomon block, as long as the longest of its symbols (FEC-24, FEC-26).
+    /// The first `n` repair symbols of a Reed-Solomon block, as long as the longest of its symbols (FEC-24,
+    /// FEC-26).
     pub(super) fn encode(&mut self, cover: &Cover, n: u32, repairs: &mut Vec<Vec<u8>>) {
         let sids = (0..cover.terms).map(|term| cover.first + term * cover.stride);
-        // The first bytes of all symbols, as many as most have apart from their data, are written down, the others stay where
-        // they lie.
+        // The first bytes of all symbols, as many as most have apart from their data, are written down, the
+        // others stay where they lie.
         let head_len = sids.clone().find_map(|sid| self.run(sid)).map_or(0, |run| run.head_len);
         let begin = self.runs.partition_point(|run| run.end() <= cover.first);
         // Of those whose heads are of another length there are copies.
@@ -241,8 +243,8 @@ impl Kept {
         self.heads = heads;
     }
 
-    /// The next symbols, the first of which is this frame, lie where their stream has them: the piece with their data stays.
-    /// Most are in the piece of the one before. False if there is none.
+    /// The next symbols, the first of which is this frame, lie where their stream has them: the piece with
+    /// their data stays. Most are in the piece of the one before. False if there is none.
     #[inline]
     fn share(
         &mut self,
@@ -320,7 +322,8 @@ impl Apart {
 }
 
 impl Run {
-    /// Of `n` symbols from `sid` on, of which this is the first; if their heads are equally long. Its piece is to be told yet.
+    /// Of `n` symbols from `sid` on, of which this is the first; if their heads are equally long. Its piece
+    /// is to be told yet.
     #[inline]
     fn of(sid: u64, frame: &StreamFrame, n: u64) -> Option<Self> {
         let StreamFrame { id, offset, len, .. } = *frame;
@@ -361,8 +364,8 @@ impl Run {
         }
     }
 
-    /// The head of the first symbol as a number, and by how much those behind it are larger: but for their offsets, whose last
-    /// byte stands before the length, they are alike.
+    /// The head of the first symbol as a number, and by how much those behind it are larger: but for their
+    /// offsets, whose last byte stands before the length, they are alike.
     fn heads(&self) -> (u128, u128) {
         let first = u128::from_be_bytes(self.frame(self.sid, &[]).head);
         let end = usize::from(self.head_len) - varint::size(self.len.into());
@@ -430,7 +433,8 @@ impl Symbol<'_> {
     }
 }
 
-/// Bytes of a head at most; a kind, a length of two bytes, and varints of four and eight take 15. Others are copied.
+/// Bytes of a head at most; a kind, a length of two bytes, and varints of four and eight take 15. Others are
+/// copied.
 const MAX_HEAD: usize = reed_solomon::MAX_HEAD;
 
 /// Places for as many symbols are not worth giving back.

@@ -23,14 +23,15 @@ use crate::protect::policy::Code;
 /// One session of ours: source symbols in flight, and what repairs them.
 ///
 /// 1. [`push`](Self::push) takes a symbol as it is sent; its tokens stay with the packet.
-/// 2. [`acked`](Self::acked), [`lost`](Self::lost) and [`recovered`](Self::recovered) say what became of it. What is
-///    lost and may still be recovered is held here, tokens and all.
-/// 3. [`plan`](Self::plan) and [`close`](Self::close) are the policy's decisions, [`repair`](Self::repair) carries
-///    them out, one symbol a slot.
-/// 4. [`review`](Self::review) releases what waited in vain (FEC's release rules), [`repeat`](Self::repeat) sends it
-///    again as the same symbol; what cannot be repeated comes back through [`orphan`](Self::orphan).
+/// 2. [`acked`](Self::acked), [`lost`](Self::lost) and [`recovered`](Self::recovered) say what became of it.
+///    What is lost and may still be recovered is held here, tokens and all.
+/// 3. [`plan`](Self::plan) and [`close`](Self::close) are the policy's decisions, [`repair`](Self::repair)
+///    carries them out, one symbol a slot.
+/// 4. [`review`](Self::review) releases what waited in vain (FEC's release rules), [`repeat`](Self::repeat)
+///    sends it again as the same symbol; what cannot be repeated comes back through [`orphan`](Self::orphan).
 ///
-/// Invariant (FEC-51): a token that came in by `lost` leaves once: into a repeat's packet, as recovered, or as an orphan.
+/// Invariant (FEC-51): a token that came in by `lost` leaves once: into a repeat's packet, as recovered, or
+/// as an orphan.
 #[derive(Debug)]
 pub(super) struct Lane {
     session: u32,
@@ -56,7 +57,8 @@ pub(super) struct Lane {
     last_source: Option<Time>,
     /// Released by a probe timeout: nothing goes before it.
     urgent: bool,
-    /// A channel has it, and this was counted before that came. What is lost of a lane that nobody has is held for nobody.
+    /// A channel has it, and this was counted before that came. What is lost of a lane that nobody has is
+    /// held for nobody.
     taken: Option<Counts>,
     /// The packet that the last symbol went into, for the first time or again.
     latest: Option<u64>,
@@ -105,7 +107,8 @@ pub(crate) enum Recovered {
 }
 
 impl Lane {
-    /// A lane of a peer that keeps `window` symbols of `size` bytes, and data of packets below number `early`.
+    /// A lane of a peer that keeps `window` symbols of `size` bytes, and data of packets below number
+    /// `early`.
     pub(super) fn new(session: u32, code: Code, (window, size, early): (u64, usize, u64)) -> Self {
         Self {
             session,
@@ -203,7 +206,8 @@ impl Lane {
         self.make_room(0);
     }
 
-    /// A symbol is sent; `piece` gives what it shares with its stream. Returns whether others may [`follow`](Self::follow).
+    /// A symbol is sent; `piece` gives what it shares with its stream. Returns whether others may
+    /// [`follow`](Self::follow).
     #[inline]
     pub(super) fn push(
         &mut self,
@@ -228,8 +232,8 @@ impl Lane {
         is_shared
     }
 
-    /// Symbols are sent, `bytes` bytes in all, each in the next packet from that with `number` on, and each the frame that
-    /// follows the one before in its piece; `frame` is the first.
+    /// Symbols are sent, `bytes` bytes in all, each in the next packet from that with `number` on, and each
+    /// the frame that follows the one before in its piece; `frame` is the first.
     pub(super) fn follow(&mut self, frame: &StreamFrame, (n, bytes): (u64, u64), (number, now): (u64, Time)) {
         self.make_room(n);
         self.kept.extend(self.next(), frame, n);
@@ -248,7 +252,8 @@ impl Lane {
         self.counts.source_bytes += bytes;
     }
 
-    /// The packets that carried these symbols last arrived. [`tidy`](Self::tidy) is called when all of a batch are told.
+    /// The packets that carried these symbols last arrived. [`tidy`](Self::tidy) is called when all of a
+    /// batch are told.
     pub(super) fn acked(&mut self, sids: Range<u64>) {
         let place = |sid: u64| (sid.max(self.base) - self.base).min(self.sent.len() as u64) as usize;
         let (begin, covered, end) = (place(sids.start), place(self.covered), place(sids.end));
@@ -261,7 +266,8 @@ impl Lane {
         }
     }
 
-    /// The packet that carried symbol `sid` last was lost. Gives the tokens back when nothing will recover it.
+    /// The packet that carried symbol `sid` last was lost. Gives the tokens back when nothing will recover
+    /// it.
     pub(super) fn lost(&mut self, sid: u64, tokens: Vec<Token>) -> Option<Vec<Token>> {
         let taken = self.is_taken();
         let Some(sent) = self.sent_mut(sid) else { return Some(tokens) };
@@ -357,8 +363,8 @@ impl Lane {
         self.owed.is_any()
     }
 
-    /// The next repair symbol that is owed, and its bytes, for which `out` may be used. [`repair_sent`](Self::repair_sent) says
-    /// that it was written.
+    /// The next repair symbol that is owed, and its bytes, for which `out` may be used.
+    /// [`repair_sent`](Self::repair_sent) says that it was written.
     pub(super) fn repair<'a>(&'a mut self, out: &'a mut Vec<u8>) -> Option<(Made, &'a [u8])> {
         let made = self.owed.make(self.base, self.next())?;
         self.owed.make_all(&made, &mut self.kept);
@@ -409,8 +415,8 @@ impl Lane {
         self.urgent
     }
 
-    /// The oldest symbol that is to be repeated. Symbols of which nothing is wanted any more are given up on the way
-    /// (FEC-53).
+    /// The oldest symbol that is to be repeated. Symbols of which nothing is wanted any more are given up on
+    /// the way (FEC-53).
     pub(super) fn repeat(&mut self, wanted: impl Fn(Token) -> bool) -> Option<u64> {
         loop {
             let Some((&sid, held)) = self.lost.iter().find(|(_, held)| held.released) else {
@@ -464,8 +470,8 @@ impl Lane {
         }
     }
 
-    /// Frees the place of `n` symbols more: whoever the window passes is dead (FEC-34), and nobody waits for it (FEC-35).
-    /// So no repair covers more than the window (FEC-23).
+    /// Frees the place of `n` symbols more: whoever the window passes is dead (FEC-34), and nobody waits for
+    /// it (FEC-35). So no repair covers more than the window (FEC-23).
     #[inline]
     fn make_room(&mut self, n: u64) {
         if self.sent.len() as u64 + n > self.window {

@@ -1,10 +1,11 @@
-//! The sending half of forward erasure correction: channels with their policies, and the lanes that carry them.
+//! The sending half of forward erasure correction: channels with their policies, and the lanes that carry
+//! them.
 //!
-//! *In:* source symbols as they leave, what became of them, what the peer recovered; free slots of the congestion
-//! window. *Out:* what a slot is for ([`Slot`]), tokens that come back as lost or acknowledged.
+//! *In:* source symbols as they leave, what became of them, what the peer recovered; free slots of the
+//! congestion window. *Out:* what a slot is for ([`Slot`]), tokens that come back as lost or acknowledged.
 //!
-//! Invariants: a symbol holds frames of one channel; without a free session a channel goes unprotected; memory is
-//! what the peer's window allows, times the lanes in use.
+//! Invariants: a symbol holds frames of one channel; without a free session a channel goes unprotected;
+//! memory is what the peer's window allows, times the lanes in use.
 //!
 //! Sources: `spec/fec.md`; FlEC, algorithm 1.
 
@@ -138,7 +139,8 @@ impl Sending {
         self.purge_at = 2 * self.channels.len() + 16;
     }
 
-    /// A channel is no more. What its lanes hold comes back; they are free for others once nothing is in flight.
+    /// A channel is no more. What its lanes hold comes back; they are free for others once nothing is in
+    /// flight.
     pub(crate) fn forget(&mut self, channel: Channel) {
         self.active.retain(|other| *other != channel);
         let Some(coded) = self.channels.remove(&channel) else { return };
@@ -180,7 +182,8 @@ impl Sending {
         self.quiet.begin(moment);
     }
 
-    /// What a slot is for that `channel` has won, whatever its policy would say: what it said before is to be done first.
+    /// What a slot is for that `channel` has won, whatever its policy would say: what it said before is to be
+    /// done first.
     pub(crate) fn owed(&self, channel: Channel) -> Option<Slot> {
         let mut mine = self.channels.get(&channel)?.lanes.iter().flatten().copied();
         if let Some(at) = mine.clone().find(|at| self.lanes[*at].is_urgent()) {
@@ -205,7 +208,8 @@ impl Sending {
         slot
     }
 
-    /// What a symbol of a protected channel may hold in any packet with this much room; `None` for other channels.
+    /// What a symbol of a protected channel may hold in any packet with this much room; `None` for other
+    /// channels.
     pub(crate) fn symbol_room(&self, channel: Channel, packet: usize) -> Option<usize> {
         let peer = self.peer.filter(|peer| peer.window > 0)?;
         let coded = self.channels.get(&channel)?;
@@ -217,8 +221,8 @@ impl Sending {
         Some(size.min(packet.saturating_sub(header.max(REPAIR_HEADER))))
     }
 
-    /// The lane that the next packet of `channel` joins, and how many bytes its symbol may have. `margin` is what a
-    /// packet has for a repair symbol with its header.
+    /// The lane that the next packet of `channel` joins, and how many bytes its symbol may have. `margin` is
+    /// what a packet has for a repair symbol with its header.
     pub(crate) fn join(
         &mut self,
         channel: Channel,
@@ -262,7 +266,8 @@ impl Sending {
             }
             lane
         };
-        // FEC-16, FEC-17: no longer than the peer takes, and than leaves room for the header of a repair symbol over it.
+        // FEC-16, FEC-17: no longer than the peer takes, and than leaves room for the header of a repair
+        // symbol over it.
         let limit = self.lanes[lane].size().min(packet.checked_sub(self.lanes[lane].repair_header())?);
         // Datagrams are as long as they are.
         let share = if channel == Channel::Datagrams { policy::Lane::WHOLE } else { wanted.share };
@@ -295,8 +300,8 @@ impl Sending {
         self.quiet.pass(n);
     }
 
-    /// A symbol of `lane` was written; `piece` gives what it shares with its stream. Returns whether those that are like it may
-    /// be told together ([`followed`](Self::followed)).
+    /// A symbol of `lane` was written; `piece` gives what it shares with its stream. Returns whether those
+    /// that are like it may be told together ([`followed`](Self::followed)).
     #[inline]
     pub(crate) fn pushed(
         &mut self,
@@ -309,8 +314,8 @@ impl Sending {
         self.lanes[lane].push(packed, now, piece)
     }
 
-    /// `n` symbols of `lane` were written, `bytes` bytes in all: `frame` in packet `number`, and each in a packet more the
-    /// frame that follows, as long, and in the same piece of the stream.
+    /// `n` symbols of `lane` were written, `bytes` bytes in all: `frame` in packet `number`, and each in a
+    /// packet more the frame that follows, as long, and in the same piece of the stream.
     pub(crate) fn followed(
         &mut self,
         lane: usize,
@@ -343,16 +348,19 @@ impl Sending {
         self.lanes[lane].repeated(sid, number, now)
     }
 
-    /// Packets may come to have this much room: lanes are opened for that, and their symbols are as long as fits.
+    /// Packets may come to have this much room: lanes are opened for that, and their symbols are as long as
+    /// fits.
     pub(crate) fn set_growth(&mut self, packet: usize) {
         self.growth = packet;
     }
 
-    /// Packets have less room than they had: what was sent in longer ones is neither repaired nor repeated (FEC-18).
+    /// Packets have less room than they had: what was sent in longer ones is neither repaired nor repeated
+    /// (FEC-18).
     pub(crate) fn shrink(&mut self) {
         for lane in &mut self.lanes {
             lane.cancel();
-            // A repair symbol is as long as the longest that it is of: those to come are in blocks of their own.
+            // A repair symbol is as long as the longest that it is of: those to come are in blocks of their
+            // own.
             lane.close();
             lane.give_up();
         }
@@ -369,8 +377,9 @@ impl Sending {
         self.lanes.iter_mut().for_each(Lane::give_up);
     }
 
-    /// Makes the next repair symbol of a lane and lets `write` put it into a packet, with the number that its token has and
-    /// the packets of what is unmarked of it; false when that has no room. `None`: nothing is to be repaired any more.
+    /// Makes the next repair symbol of a lane and lets `write` put it into a packet, with the number that its
+    /// token has and the packets of what is unmarked of it; false when that has no room. `None`: nothing is
+    /// to be repaired any more.
     pub(crate) fn repair(
         &mut self,
         lane: usize,
@@ -532,7 +541,8 @@ impl Sending {
 /// Schemes have eight places in a session number.
 const SCHEMES: usize = 8;
 
-/// Symbols of a session that we keep at most, whatever the peer would: those of 2 Gbit/s for a tenth of a second.
+/// Symbols of a session that we keep at most, whatever the peer would: those of 2 Gbit/s for a tenth of a
+/// second.
 const MAX_WINDOW: u64 = 1 << 14;
 
 /// Sessions of ours at most, whatever the peer offers.

@@ -251,9 +251,9 @@ impl Owed {
         is_cut
     }
 
-    /// Forgets the oldest spans of which all is settled, and what repair others of that kind are owed. Returns from where on
-    /// symbols are needed; `None`: none is that is not in flight or lost.
-    /// All symbols below `first_open` are settled.
+    /// Forgets the oldest spans of which all is settled, and what repair others of that kind are owed.
+    /// Returns from where on symbols are needed; `None`: none is that is not in flight or lost. All symbols
+    /// below `first_open` are settled.
     pub(super) fn settle(&mut self, first_open: u64, is_open: impl Fn(u64) -> bool) -> Option<u64> {
         while self.spans.front_mut().is_some_and(|span| span.is_over(first_open, &is_open)) {
             self.drop_oldest();
@@ -318,8 +318,8 @@ impl Owed {
     }
 
     fn close_ldpc(&mut self, first: u64, k: u64, (n, have): (u32, &Have<'_>)) {
-        // FEC-32, and no more than the window. There is no LDPC code for a block of one symbol, or less repair: it
-        // goes unprotected.
+        // FEC-32, and no more than the window. There is no LDPC code for a block of one symbol, or less
+        // repair: it goes unprotected.
         let n = u64::from(n).max(3).min(have.window);
         let Ok(block) = ldpc::Block::new(first, k, n) else { return };
         let repairs = block.encode(have.kept.copies()).expect("the symbols of the open block are kept");
@@ -344,8 +344,8 @@ impl Owed {
 }
 
 impl Span {
-    /// All of its symbols are settled: what is owed for it is owed no more. What was found settled once is not looked
-    /// at again.
+    /// All of its symbols are settled: what is owed for it is owed no more. What was found settled once is
+    /// not looked at again.
     fn is_over(&mut self, first_open: u64, is_open: impl Fn(u64) -> bool) -> bool {
         let below = first_open.saturating_sub(self.cover.first).div_ceil(self.cover.stride);
         self.settled = self.settled.max(below.min(self.cover.terms));

@@ -11,8 +11,8 @@ pub(crate) struct Moment {
     pub(crate) pulse: u64,
 }
 
-/// For how many packets more of one batch nothing is due, as all policies said: asking each of them for each packet
-/// would cost more than sealing it.
+/// For how many packets more of one batch nothing is due, as all policies said: asking each of them for each
+/// packet would cost more than sealing it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct QuietBudget {
     since: Option<Moment>,
@@ -44,7 +44,8 @@ impl QuietBudget {
         *self = Self { since: None, left: 0, found: u64::MAX };
     }
 
-    /// A channel has nothing to say for so many packets. It may be one that a round left out, since it waited for its turn.
+    /// A channel has nothing to say for so many packets. It may be one that a round left out, since it waited
+    /// for its turn.
     pub(super) fn limit(&mut self, quiet: u64) {
         self.found = self.found.min(quiet);
         self.left = self.left.min(quiet);
@@ -104,8 +105,8 @@ mod tests {
         assert_eq!(quiet.left(MOMENT), 0);
     }
 
-    /// A channel that waited for its turn is left out by a round, and asked when its turn comes: from then on its word counts
-    /// as well.
+    /// A channel that waited for its turn is left out by a round, and asked when its turn comes: from then on
+    /// its word counts as well.
     #[test]
     fn who_is_asked_behind_a_round_shortens_what_it_found() {
         let mut quiet = QuietBudget::default();

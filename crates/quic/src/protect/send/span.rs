@@ -50,8 +50,8 @@ pub(super) enum Shape {
     Xor { depth: u16 },
     /// Rows were sent as they ended; columns and what is left of the last row remain.
     Xor2d { columns: u16, rows_sent: u32 },
-    /// Reed-Solomon with the cover's own stride, and the repair symbols that were made together: one pass over the block
-    /// gives them all.
+    /// Reed-Solomon with the cover's own stride, and the repair symbols that were made together: one pass
+    /// over the block gives them all.
     ReedSolomon(Vec<Vec<u8>>),
     /// Made when the block was closed.
     Ldpc(Vec<Vec<u8>>),

@@ -281,7 +281,8 @@ fn what_does_not_fit_is_dead() {
     lane.check();
 }
 
-/// What each code sends, whatever it is asked for: FEC-14, FEC-23, FEC-27, FEC-29, FEC-30, FEC-31, FEC-32, FEC-33, FEC-34.
+/// What each code sends, whatever it is asked for: FEC-14, FEC-23, FEC-27, FEC-29, FEC-30, FEC-31, FEC-32,
+/// FEC-33, FEC-34.
 #[test]
 fn no_repair_is_sent_twice_and_each_is_within_bounds() {
     const WINDOW: u64 = 40;
@@ -504,7 +505,8 @@ fn where_rows_and_columns_cross_none_is_in_vain_alone() {
     lane.check();
 }
 
-/// FEC-66, FEC-68: the first symbols of a session, as long as the peer keeps what packets hold, by the numbers of those.
+/// FEC-66, FEC-68: the first symbols of a session, as long as the peer keeps what packets hold, by the
+/// numbers of those.
 #[test]
 fn unmarked_symbols_are_the_first_and_are_named_by_their_packets() {
     let mut lane = Lane::new(4, Code::Rlc, (64, 100, 8));

@@ -1,5 +1,5 @@
-//! RFC 9002, appendix A, as it stands there: every packet in a list, everything looked for anew. Whatever is sent,
-//! acknowledged and waited for, [`Recovery`] does the same.
+//! RFC 9002, appendix A, as it stands there: every packet in a list, everything looked for anew. Whatever is
+//! sent, acknowledged and waited for, [`Recovery`] does the same.
 
 use super::*;
 
@@ -174,7 +174,8 @@ impl Model {
             self.outage = if self.doubts { Time::ZERO } else { now };
         }
         if newest == largest && any_eliciting && path == self.path {
-            // A departure: no sample of what three probe timeouts went by for and that is slower than one, but after another.
+            // A departure: no sample of what three probe timeouts went by for and that is slower than one,
+            // but after another.
             let once = self.smoothed + (4 * self.var).max(GRAIN);
             let once = if space == Space::Data { once + self.max_ack_delay } else { once };
             let trip = ns(now.since(at));
@@ -260,8 +261,8 @@ impl Model {
                 earliest = Some((at, space));
             }
         }
-        // A departure: PeerCompletedAddressValidation() is true with the first acknowledgement of a Handshake packet, but of an
-        // address that a NAT may have changed since.
+        // A departure: PeerCompletedAddressValidation() is true with the first acknowledgement of a Handshake
+        // packet, but of an address that a NAT may have changed since.
         if earliest.is_some() || self.server || self.confirmed {
             return earliest;
         }
@@ -322,8 +323,8 @@ impl Model {
         Duration::from_nanos(3 * (self.smoothed + (4 * self.var).max(GRAIN) + self.max_ack_delay))
     }
 
-    /// §7.6.2: the longest time between two packets of `lost` that both elicit and left behind the first sample, with
-    /// nothing acknowledged of what left between them, in any space.
+    /// §7.6.2: the longest time between two packets of `lost` that both elicit and left behind the first
+    /// sample, with nothing acknowledged of what left between them, in any space.
     fn longest(&self, space: Space, lost: impl Fn(&Sent) -> bool) -> Option<Duration> {
         let first = self.first_sample?;
         let is_acked = |p: &&Sent| matches!(p.fate, Fate::Acked | Fate::Late);

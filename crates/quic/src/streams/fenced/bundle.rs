@@ -5,9 +5,9 @@ use super::partial::{Content, Run};
 
 /// Small runs in the order in which they are to be delivered, in few bytes more than their own.
 ///
-/// A run costs about 200 bytes of bookkeeping, which is nothing for a packet full of data, and the whole memory
-/// of a receiver when a peer sends records of one byte. So small runs are written down one behind the other: what
-/// they are, how fence and times differ from those of the run before, and their bytes.
+/// A run costs about 200 bytes of bookkeeping, which is nothing for a packet full of data, and the whole
+/// memory of a receiver when a peer sends records of one byte. So small runs are written down one behind the
+/// other: what they are, how fence and times differ from those of the run before, and their bytes.
 #[derive(Debug, Default)]
 pub(super) struct Bundle {
     bytes: Vec<u8>,
@@ -216,7 +216,8 @@ const fn unzigzag(n: u64) -> u64 {
 }
 
 // What the head of a run says beside its length: which numbers follow, in this order, those left out being 0;
-// whether it was released with the one before; and what it is, other than records without a fence between them.
+// whether it was released with the one before; and what it is, other than records without a fence between
+// them.
 const FENCE: u64 = 1;
 const COMPLETED: u64 = 2;
 const BLOCKED: u64 = 4;

@@ -440,7 +440,8 @@ impl Extents {
         self.cover(arrival.range());
     }
 
-    /// Makes one of the orphan at `start` and the one that follows it at once, as [`Pieces`](super::pieces::Pieces) do.
+    /// Makes one of the orphan at `start` and the one that follows it at once, as
+    /// [`Pieces`](super::pieces::Pieces) do.
     fn join_orphans(&mut self, start: u64) {
         let mut pair = self.known.range_mut(start..);
         let (Some((_, Extent::Orphan { data })), Some((&next, Extent::Orphan { data: other }))) =

@@ -10,8 +10,9 @@ use std::ops::Range;
 #[derive(Debug, Default)]
 pub(super) struct Fences(BTreeMap<u64, Zone>);
 
-/// The key of a zone is a fence, `last` is one as well; those between them, if any, are record
-/// boundaries that are not kept, each of an EACH frame, or some of records that are done with; behind `last` there is none before `reach`.
+/// The key of a zone is a fence, `last` is one as well; those between them, if any, are record boundaries
+/// that are not kept, each of an EACH frame, or some of records that are done with; behind `last` there is
+/// none before `reach`.
 #[derive(Clone, Copy, Debug)]
 struct Zone {
     last: u64,
@@ -93,8 +94,8 @@ impl Fences {
         }
     }
 
-    /// The records of `range` are all done with: where fences lie between them matters no more (FS-63), so a peer
-    /// that fences each record does not make us keep an entry for each.
+    /// The records of `range` are all done with: where fences lie between them matters no more (FS-63), so a
+    /// peer that fences each record does not make us keep an entry for each.
     pub(super) fn join(&mut self, range: Range<u64>) {
         let mut keys = self.0.range(range.clone()).map(|(&key, _)| key);
         let Some(first) = keys.next() else { return };
@@ -126,8 +127,9 @@ struct Each<I: Iterator<Item = u64>> {
 }
 
 impl<I: Iterator<Item = u64>> Each<I> {
-    /// Whether a zone that is known can be true beside them. Zones come in order: a frame may have tens of thousands of
-    /// records and lie over a thousand zones, so that who looked through it for each would be kept busy by a few frames.
+    /// Whether a zone that is known can be true beside them. Zones come in order: a frame may have tens of
+    /// thousands of records and lie over a thousand zones, so that who looked through it for each would be
+    /// kept busy by a few frames.
     fn agree(&mut self, key: u64, zone: Zone) -> Result<(), Conflict> {
         let begins = key < self.first || self.next_from(key) == Some(key);
         let ends = if zone.last > self.last {
@@ -213,7 +215,8 @@ mod tests {
         assert!(good > 1000 && bad > 100, "{good} {bad}");
     }
 
-    /// A frame of ten thousand records over a thousand zones looks at each record a few times, and not a thousand.
+    /// A frame of ten thousand records over a thousand zones looks at each record a few times, and not a
+    /// thousand.
     #[test]
     fn a_frame_over_many_zones_is_gone_through_once() {
         let mut fences = Fences::default();

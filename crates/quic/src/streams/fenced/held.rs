@@ -7,8 +7,8 @@ use super::partial::Run;
 
 /// Complete records behind a fence, by fence and order of completion (FS-31, FS-32).
 ///
-/// The key of an entry is that of its first run. The runs of a bundle may have several fences, but no run that
-/// is elsewhere belongs between two of them.
+/// The key of an entry is that of its first run. The runs of a bundle may have several fences, but no run
+/// that is elsewhere belongs between two of them.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     entries: BTreeMap<(u64, u64), Entry>,
@@ -108,15 +108,15 @@ impl Held {
         self.join(key);
     }
 
-    /// Puts back the rest of a bundle from some fence on: all with that fence are in here or behind it, so nothing
-    /// was completed before its first run.
+    /// Puts back the rest of a bundle from some fence on: all with that fence are in here or behind it, so
+    /// nothing was completed before its first run.
     fn keep(&mut self, rest: Bundle) {
         let Some(fence) = rest.first_fence() else { return };
         self.entries.insert((fence, 0), Entry::Bundle(rest));
     }
 
-    /// Makes one of neighbours that are small, around an entry that was put in and what was split by that: any two
-    /// bundles side by side hold a good deal then.
+    /// Makes one of neighbours that are small, around an entry that was put in and what was split by that:
+    /// any two bundles side by side hold a good deal then.
     fn join(&mut self, key: (u64, u64)) {
         let before = self.entries.range(..key).next_back().map(|(&before, _)| before);
         let mut at = Some(before.unwrap_or(key));
@@ -199,7 +199,8 @@ impl Ready {
         self.current.as_mut()
     }
 
-    /// `counted` bytes of the first run were read that connection credit counts now; with `last`, all of it was.
+    /// `counted` bytes of the first run were read that connection credit counts now; with `last`, all of it
+    /// was.
     pub(super) fn done(&mut self, counted: u64, last: bool) {
         self.uncounted -= counted;
         if last {

@@ -7,10 +7,11 @@ use quickset_sched::{Deadlines, MessageId};
 
 use super::queue::{Record, State};
 
-/// The messages of one segment of which something is yet to be sent for the first time: of the first that has any.
+/// The messages of one segment of which something is yet to be sent for the first time: of the first that has
+/// any.
 ///
-/// A stream has it from its first message with a deadline on. What cannot be in time any more, as it seems, is among those
-/// without one.
+/// A stream has it from its first message with a deadline on. What cannot be in time any more, as it seems,
+/// is among those without one.
 #[derive(Debug)]
 pub(super) struct Order {
     pub(super) segment: u64,

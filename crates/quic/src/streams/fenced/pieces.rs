@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 
 /// Bytes of a stream that wait for those before them, in pieces by offset that do not overlap.
 ///
-/// Of two pieces that touch, at least one is large: a peer that sends byte by byte, in whatever order, does not
-/// make us keep an entry for each.
+/// Of two pieces that touch, at least one is large: a peer that sends byte by byte, in whatever order, does
+/// not make us keep an entry for each.
 #[derive(Debug, Default)]
 pub(super) struct Pieces(BTreeMap<u64, Vec<u8>>);
 

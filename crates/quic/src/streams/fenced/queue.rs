@@ -196,7 +196,8 @@ impl Flight {
     }
 }
 
-/// Deadlines by time, of tickets that are unsent, or of which something is lost or not sent yet; others may be among them.
+/// Deadlines by time, of tickets that are unsent, or of which something is lost or not sent yet; others may
+/// be among them.
 #[derive(Debug, Default)]
 pub(super) struct Deadlines(BinaryHeap<Reverse<(Time, u64)>>);
 
@@ -233,17 +234,18 @@ impl Deadlines {
     }
 }
 
-/// All messages that are not done with: first those that were begun, in the order of offsets, then those that were not, segment
-/// by segment. As long as none overtook another, both is the order of their tickets.
+/// All messages that are not done with: first those that were begun, in the order of offsets, then those that
+/// were not, segment by segment. As long as none overtook another, both is the order of their tickets.
 #[derive(Debug, Default)]
 pub(super) struct Ring {
     records: VecDeque<Record>,
-    /// The place of the first record. Places count like tickets, so that a record lies at its ticket's place unless it changed
-    /// places with another.
+    /// The place of the first record. Places count like tickets, so that a record lies at its ticket's place
+    /// unless it changed places with another.
     first: u64,
     /// Records whose turn has come: begun, or passed over as they were dropped.
     pub(super) begun: usize,
-    /// Places by ticket, of those that did, and of those that moved up when dropped ones before them were forgotten.
+    /// Places by ticket, of those that did, and of those that moved up when dropped ones before them were
+    /// forgotten.
     moved: BTreeMap<u64, u64>,
     /// Messages that ever were in it.
     pushed: u64,

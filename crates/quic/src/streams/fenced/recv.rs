@@ -13,8 +13,8 @@ use crate::streams::gaps::{credited_ranges, most_ranges};
 /// The receiving half of a stream of records.
 ///
 /// 1. Frames go to [`on_fenced`](Self::on_fenced), [`on_abandon`](Self::on_abandon) and
-///    [`on_stream`](Self::on_stream), RESET_STREAM to [`on_reset`](Self::on_reset). Each returns by how much the
-///    highest offset grew, for connection credit, or the error that closes the connection.
+///    [`on_stream`](Self::on_stream), RESET_STREAM to [`on_reset`](Self::on_reset). Each returns by how much
+///    the highest offset grew, for connection credit, or the error that closes the connection.
 /// 2. Messages come out of [`next`](Self::next), in the order in which the fences let them go.
 /// 3. Afterwards [`take_consumed`](Self::take_consumed) is what connection credit may grow by, and
 ///    [`max_stream_data`](Self::max_stream_data) what the peer may be told.
@@ -218,8 +218,8 @@ impl Receiver {
         Ok(grown)
     }
 
-    /// RESET_STREAM_AT: records that end at or below `reliable` still come, as fences let them go; of the others, only what
-    /// these let go before can be read (FS-60).
+    /// RESET_STREAM_AT: records that end at or below `reliable` still come, as fences let them go; of the
+    /// others, only what these let go before can be read (FS-60).
     pub(crate) fn on_reset_at(&mut self, final_size: u64, reliable: u64) -> Result<u64, TransportError> {
         let grown = self.advance(final_size, true)?;
         if !self.reset && self.reliable.is_none_or(|before| reliable < before) {
@@ -388,7 +388,8 @@ impl Receiver {
         }
     }
 
-    /// FS-60: when nothing is missing below the reliable size, all records that end there are free, and the rest goes.
+    /// FS-60: when nothing is missing below the reliable size, all records that end there are free, and the
+    /// rest goes.
     fn end_reset(&mut self) {
         let low = self.low();
         if let Some(size) = self.final_size.filter(|_| self.reliable.is_some_and(|least| low >= least)) {
@@ -429,7 +430,8 @@ impl Receiver {
         }
     }
 
-    /// MAX_STREAM_DATA = max(s + Max Record Size + 8, min(consumed + W, m + S)) with S = 2W (FS-36, FS-37, FS-40).
+    /// MAX_STREAM_DATA = max(s + Max Record Size + 8, min(consumed + W, m + S)) with S = 2W (FS-36, FS-37,
+    /// FS-40).
     fn update_credit(&mut self) {
         let (low, start, ranges) = match self.kind {
             Some(Kind::Plain) => (self.plain.low(), self.plain.record_start(), self.plain.ranges()),

@@ -18,7 +18,8 @@ use crate::packet::{Key, View, Writer};
 
 /// The sending half of a stream of records.
 ///
-/// 1. Messages are [pushed](Self::push), with [fences](Self::fence) between them; [`finish`](Self::finish) ends the stream.
+/// 1. Messages are [pushed](Self::push), with [fences](Self::fence) between them; [`finish`](Self::finish)
+///    ends the stream.
 /// 2. While [`want`](Self::want) asks for it, [`write`](Self::write) fills packets. Their tokens come back as
 ///    [`acked`](Self::acked) or [`lost`](Self::lost), [`abandon_acked`](Self::abandon_acked) or
 ///    [`abandon_lost`](Self::abandon_lost).
@@ -181,7 +182,8 @@ impl Sender {
         }
     }
 
-    /// Queues a message. With a `deadline` it is dropped, or given up once lost, when it cannot be there in time.
+    /// Queues a message. With a `deadline` it is dropped, or given up once lost, when it cannot be there in
+    /// time.
     pub(crate) fn push(&mut self, payload: Bytes, deadline: Option<Time>) -> Result<Ticket, SendError> {
         if self.ending.reset {
             return Err(SendError::Reset);
@@ -223,7 +225,8 @@ impl Sender {
         }
     }
 
-    /// Places a fence behind the messages pushed so far. Fences with no message sent between them are one (FS-25).
+    /// Places a fence behind the messages pushed so far. Fences with no message sent between them are one
+    /// (FS-25).
     pub(crate) fn fence(&mut self) {
         self.fences.segment += u64::from(std::mem::take(&mut self.fences.used));
     }
@@ -242,25 +245,26 @@ impl Sender {
         self.give_up_lost = give_up;
     }
 
-    /// From now on, messages that no packet holds go in packets of equal size, as few as can be: each then is worth
-    /// as much as the others to those who repair losses.
+    /// From now on, messages that no packet holds go in packets of equal size, as few as can be: each then is
+    /// worth as much as the others to those who repair losses.
     pub(crate) fn set_even(&mut self, even: bool) {
         self.even.on = even;
     }
 
-    /// Messages go as they come, whatever their deadlines. No effect any more once one with a deadline was pushed.
+    /// Messages go as they come, whatever their deadlines. No effect any more once one with a deadline was
+    /// pushed.
     pub(crate) fn set_first_come(&mut self, first_come: bool) {
         self.line.first_come = first_come;
     }
 
-    /// Whether the last byte of a message that is split [evenly](Self::set_even), or need not be, was written since
-    /// this was last asked.
+    /// Whether the last byte of a message that is split [evenly](Self::set_even), or need not be, was written
+    /// since this was last asked.
     pub(crate) fn take_ended(&mut self) -> bool {
         std::mem::take(&mut self.even.ended)
     }
 
-    /// Something newer takes the place of a message: unsent it is dropped, else what is lost of it is not sent
-    /// again but given up. False when that changes nothing any more.
+    /// Something newer takes the place of a message: unsent it is dropped, else what is lost of it is not
+    /// sent again but given up. False when that changes nothing any more.
     pub(crate) fn supersede(&mut self, ticket: Ticket) -> bool {
         let Some(index) = self.ring.index(ticket.0) else { return false };
         match self.ring.get(index).state {
@@ -274,7 +278,8 @@ impl Sender {
         true
     }
 
-    /// What is lost of a begun message is given up from now on, and what was not sent of it goes behind the others.
+    /// What is lost of a begun message is given up from now on, and what was not sent of it goes behind the
+    /// others.
     fn outdate(&mut self, index: usize) {
         let record = self.ring.get_mut(index);
         record.state = State::Superseded;
@@ -382,7 +387,8 @@ impl Sender {
         self.deadlines.first().map(|(at, _)| (at - self.one_way) + Duration::from_nanos(1))
     }
 
-    /// Drops what is too late: unsent messages, and those of which something is lost, or not sent yet (FS-45, FS-54, FS-55).
+    /// Drops what is too late: unsent messages, and those of which something is lost, or not sent yet (FS-45,
+    /// FS-54, FS-55).
     pub(crate) fn on_time(&mut self, now: Time, one_way: Duration) {
         self.one_way = one_way;
         self.told.now = now;
@@ -407,9 +413,10 @@ impl Sender {
             return 0;
         }
         self.on_time(view.now, view.one_way);
-        // This packet may be short for reasons of its own (coalesced, amplification limit, other frames); the record
-        // waits for a full one. A source symbol may hold less than a packet without one, so it is looked at each time
-        // anew: what fits the one and not the other waits for nothing when it meets the other, but is cut.
+        // This packet may be short for reasons of its own (coalesced, amplification limit, other frames); the
+        // record waits for a full one. A source symbol may hold less than a packet without one, so it is
+        // looked at each time anew: what fits the one and not the other waits for nothing when it meets the
+        // other, but is cut.
         self.packet = view.room as u64;
         let before = self.highest;
         let limit = self.limit(conn_credit);
@@ -527,7 +534,8 @@ impl Sender {
             && (self.give_up_lost || record.state == State::Superseded || record.is_late(now, self.one_way))
     }
 
-    /// A begun message that would be given up if it was too late: something of it is lost, or was not sent yet.
+    /// A begun message that would be given up if it was too late: something of it is lost, or was not sent
+    /// yet.
     fn is_wanting(&self, index: usize) -> bool {
         let record = self.ring.get(index);
         self.mode == Mode::Frames
@@ -540,7 +548,8 @@ impl Sender {
         self.unsent -= std::mem::take(&mut self.ring.get_mut(index).size);
         self.ring.dropped();
         if in_turn {
-            // Passed over at once: who waits for long does not keep those in memory that were dropped behind it.
+            // Passed over at once: who waits for long does not keep those in memory that were dropped behind
+            // it.
             self.skip_dropped();
             self.ring.bring(index.max(self.ring.begun));
             self.skip_dropped();
@@ -579,7 +588,8 @@ impl Sender {
         }
     }
 
-    /// Something happens to a message at its deadline: it is unsent, or something of it is lost or was not sent yet.
+    /// Something happens to a message at its deadline: it is unsent, or something of it is lost or was not
+    /// sent yet.
     fn awaits_deadline(&self, ticket: u64) -> bool {
         self.ring.index(ticket).is_some_and(|index| match self.ring.get(index).state {
             State::Queued => true,
@@ -589,5 +599,6 @@ impl Sender {
     }
 }
 
-/// As many deadlines are kept, and two for each message, before those are forgotten that do not count any more.
+/// As many deadlines are kept, and two for each message, before those are forgotten that do not count any
+/// more.
 const FEW_DEADLINES: usize = 64;

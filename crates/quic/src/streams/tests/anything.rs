@@ -1,4 +1,5 @@
-//! Whatever applications and a channel do, in whatever order: in the end both rooms are at rest, and nothing is left in them.
+//! Whatever applications and a channel do, in whatever order: in the end both rooms are at rest, and nothing
+//! is left in them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

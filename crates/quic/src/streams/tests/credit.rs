@@ -113,7 +113,8 @@ fn credit_is_raised_by_eighths_and_doubled_when_half_takes_less_than_two_round_t
     assert_eq!(limits(&mut room, Time::from_millis(10)), [""; 0]);
     take(&mut room, 1);
     assert_eq!(limits(&mut room, Time::from_millis(20)), [raised(1125)]);
-    // Half of it within 199 ms of the first byte: the window is 2000 now. Of the connection's, 750 would be half.
+    // Half of it within 199 ms of the first byte: the window is 2000 now. Of the connection's, 750 would be
+    // half.
     take(&mut room, 375);
     assert_eq!(limits(&mut room, Time::from_millis(199)), ["MaxData(2000)".to_owned(), raised(2500)]);
     // Half of the connection's has taken 500 ms: no doubling.
@@ -216,8 +217,8 @@ fn one_long_stream_does_not_keep_leave_for_the_others_back() {
     }
 }
 
-/// RFC 9000 §2.1, §4.6: the peer does not hear of streams on which nothing was said, so that nothing but STREAMS_BLOCKED tells
-/// that the leave is used up.
+/// RFC 9000 §2.1, §4.6: the peer does not hear of streams on which nothing was said, so that nothing but
+/// STREAMS_BLOCKED tells that the leave is used up.
 #[test]
 fn leave_comes_back_to_who_opens_streams_and_says_nothing_on_them_yet() {
     let config = TransportConfig { max_uni_streams: 4, ..TransportConfig::fixed_mtu(1200) };
@@ -369,7 +370,8 @@ fn the_connections_window_can_be_changed() {
     assert!(room.window.size() >= 5000);
 }
 
-/// FS-18, FS-36: who waits until all of a record has credit has it as soon as what was before is read, however little that was.
+/// FS-18, FS-36: who waits until all of a record has credit has it as soon as what was before is read,
+/// however little that was.
 #[test]
 fn the_longest_record_has_room_whenever_all_was_read() {
     let config = TransportConfig {

@@ -182,7 +182,8 @@ fn boundaries_are_passed_when_all_before_them_was_sent() {
     assert_eq!(passed(&room), (3, Some((Boundary::Fence, at(7)))), "all was sent once");
     flow(&mut room, 8);
     assert_eq!(passed(&room).0, 3);
-    // Several in a packet are several; but where one lies behind each message, none is waited for more than others.
+    // Several in a packet are several; but where one lies behind each message, none is waited for more than
+    // others.
     for _ in 0..3 {
         send(&mut room, id, 10, None);
         room.fence(id, at(9)).unwrap();

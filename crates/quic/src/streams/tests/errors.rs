@@ -31,9 +31,9 @@ fn reset(id: StreamId, final_size: u64) -> Frame<'static> {
     Frame::ResetStream { id, code: 9, final_size }
 }
 
-/// RFC 9000 §3.3, §19.4, §19.13: on streams that only we send on; RFC 9000 §19.5, §19.10: on those that only the peer sends
-/// on; RFC 9000 §19.8: on those not begun; RFC 9000 §4.1, §19.9, §19.10: beyond credit; RFC 9000 §4.5: about the final size;
-/// RFC 9000 §4.6, §19.11: on more streams than allowed.
+/// RFC 9000 §3.3, §19.4, §19.13: on streams that only we send on; RFC 9000 §19.5, §19.10: on those that only
+/// the peer sends on; RFC 9000 §19.8: on those not begun; RFC 9000 §4.1, §19.9, §19.10: beyond credit;
+/// RFC 9000 §4.5: about the final size; RFC 9000 §4.6, §19.11: on more streams than allowed.
 #[test]
 fn frames_out_of_place_close_with_the_code_of_the_rfc() {
     // What came before, the frame at fault, the code.

@@ -32,8 +32,8 @@ fn at(id: StreamId, final_size: u64, reliable_size: u64) -> Frame<'static> {
     Frame::ResetStreamAt { id, code: 7, final_size, reliable_size }
 }
 
-/// Whatever is lost, repeated or overtaken, the reliable part is read, then the code; all credit comes back, and the
-/// streams are let go.
+/// Whatever is lost, repeated or overtaken, the reliable part is read, then the code; all credit comes back,
+/// and the streams are let go.
 #[test]
 fn the_reliable_part_arrives_whatever_the_channel_does() {
     for seed in 0..300 {
@@ -306,8 +306,8 @@ fn resets_that_contradict_close_the_connection() {
     assert_eq!(rooms[0].send_state(id), Some(SendState::Open));
 }
 
-/// FS-60: the records that end in the reliable part come, in the order of their fences, and no others but those that were
-/// free before.
+/// FS-60: the records that end in the reliable part come, in the order of their fences, and no others but
+/// those that were free before.
 #[test]
 fn records_that_end_in_the_reliable_part_are_delivered() {
     let id = StreamId(2);
@@ -328,8 +328,8 @@ fn records_that_end_in_the_reliable_part_are_delivered() {
         }
         std::mem::take(&mut told)
     };
-    // Records of three bytes; fences at 0, 6, 12. The first of the second segment comes, but the first segment is
-    // missing one; the third segment is there as a whole.
+    // Records of three bytes; fences at 0, 6, 12. The first of the second segment comes, but the first
+    // segment is missing one; the third segment is there as a whole.
     frame(&mut room, fenced(0, 0, b"\x02aa")).unwrap();
     assert_eq!(room.accept(Dir::Uni), Some(id));
     room.as_messages(id).unwrap();

@@ -120,8 +120,8 @@ fn streams_that_stand_still_keep_no_other_from_going_on() {
     assert!(sent > 50 * LEAST / 2, "{sent}");
 }
 
-/// Streams that come and go over a path that loses packets, told by events alone when to go on: each has all of its bytes
-/// delivered in the end.
+/// Streams that come and go over a path that loses packets, told by events alone when to go on: each has all
+/// of its bytes delivered in the end.
 #[test]
 fn nobody_waits_for_ever() {
     for seed in 0..40 {

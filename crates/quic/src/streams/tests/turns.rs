@@ -41,7 +41,8 @@ fn equal_streams_get_equal_shares() {
     for (index, bytes) in turns(&mut room, 100) {
         shares[index as usize] += bytes;
     }
-    // Nobody is ahead of another by more than what is divided in a round, a frame and a bit, and the one that overdraws it.
+    // Nobody is ahead of another by more than what is divided in a round, a frame and a bit, and the one that
+    // overdraws it.
     let (least, most) = (shares.iter().min().unwrap(), shares.iter().max().unwrap());
     assert!(most - least <= 3 * 1200, "{shares:?}");
     assert!(shares.iter().sum::<usize>() > 100 * 1150, "packets are full: {shares:?}");
@@ -442,7 +443,8 @@ fn repair_goes_in_the_turn_of_its_channel() {
     room.check();
 }
 
-/// What repairs the connection's channel stands beside the stream that sent last, and does not keep its class.
+/// What repairs the connection's channel stands beside the stream that sent last, and does not keep its
+/// class.
 #[test]
 fn classes_go_with_their_streams_whatever_was_repaired() {
     let config = TransportConfig { max_classes: 1, ..TransportConfig::fixed_mtu(1200) };

@@ -8,7 +8,8 @@ use quickset_wire::{Dir, StreamId};
 use super::*;
 use crate::streams::{Chunk, Piece, ReadError, RecvState, UnknownStream};
 
-/// Each byte comes once and as it was written, then the end or the code of a reset, and all credit comes back.
+/// Each byte comes once and as it was written, then the end or the code of a reset, and all credit comes
+/// back.
 #[test]
 fn each_byte_is_read_once_whatever_the_channel_does() {
     for seed in 0..200 {

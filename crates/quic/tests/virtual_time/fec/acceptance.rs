@@ -8,7 +8,8 @@ use super::traffic::{self, Load, number, numbered};
 use super::{protected, stats};
 use crate::common::{Pair, Setup, pattern};
 
-/// A transfer under trace; returns it once nothing is in flight, with the packets that the link lost of the client's.
+/// A transfer under trace; returns it once nothing is in flight, with the packets that the link lost of the
+/// client's.
 fn traced(setup: &Setup, len: usize) -> (Pair, Stats, u64) {
     let mut pair = setup.connected();
     pair.world.trace(Trace::full());
@@ -26,7 +27,8 @@ fn traced(setup: &Setup, len: usize) -> (Pair, Stats, u64) {
     (pair, client, lost)
 }
 
-/// FEC-49, FEC-22, FEC-50, and the second of the coupling invariants: recovered or not, what the link lost is lost.
+/// FEC-49, FEC-22, FEC-50, and the second of the coupling invariants: recovered or not, what the link lost is
+/// lost.
 #[test]
 fn what_was_recovered_is_lost_all_the_same() {
     for protection in ["none", "fixed:5", "ac-rlnc", "buffer:4", "tum:3:10ms"] {
@@ -77,7 +79,8 @@ fn congestion_control_answers_a_loss_that_was_recovered() {
     assert!((after as f64 / before as f64 - share).abs() < 0.01, "{before} {after}");
 }
 
-/// FEC-42, FEC-43: what was recovered is not sent again, though its loss is told in the same packet. There are as many symbols as without losses.
+/// FEC-42, FEC-43: what was recovered is not sent again, though its loss is told in the same packet. There
+/// are as many symbols as without losses.
 #[test]
 fn recovered_data_is_not_sent_again() {
     const LINK: &str = "rate=20mbit delay=20ms queue=1MB";

@@ -1,4 +1,5 @@
-//! Reed-Solomon blocks at fences: a screen's updates, each recovered or not as the losses of its own packets have it.
+//! Reed-Solomon blocks at fences: a screen's updates, each recovered or not as the losses of its own packets
+//! have it.
 
 use std::collections::BTreeMap;
 
@@ -86,7 +87,8 @@ fn a_tenth_of_repair_lets_no_fence_wait() {
     assert!(p99 <= Duration::from_millis(1), "p99 {p99:?}");
 }
 
-/// FEC-17, FEC-24: messages that fill packets to the last byte. Repair of their symbols needs the whole of a packet.
+/// FEC-17, FEC-24: messages that fill packets to the last byte. Repair of their symbols needs the whole of a
+/// packet.
 #[test]
 fn full_symbols_get_all_their_repair() {
     for mtu in [1200, 1472] {
@@ -110,7 +112,8 @@ fn full_symbols_get_all_their_repair() {
     }
 }
 
-/// Where there is less repair, blocks fail as often as the binomial law says, and are repeated until they are whole.
+/// Where there is less repair, blocks fail as often as the binomial law says, and are repeated until they are
+/// whole.
 #[test]
 fn blocks_fail_as_often_as_more_is_lost_than_repaired() {
     let (mut blocks, mut failed) = (0, 0);

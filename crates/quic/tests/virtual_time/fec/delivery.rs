@@ -46,8 +46,8 @@ const LINKS: [(&str, &str, u16); 10] = [
 const LOAD: Load =
     Load { bytes: 60_000, updates: 5, messages: 6, size: 900, pause: Duration::from_millis(40) };
 
-/// FEC-19, FEC-20, FEC-36, FEC-54: a symbol that acted twice, or not as its frames, would show, and repeats with other
-/// bytes would end the connection.
+/// FEC-19, FEC-20, FEC-36, FEC-54: a symbol that acted twice, or not as its frames, would show, and repeats
+/// with other bytes would end the connection.
 #[test]
 fn everything_arrives_once_and_in_order() {
     for (index, protection) in (0..).zip(PROTECTIONS) {

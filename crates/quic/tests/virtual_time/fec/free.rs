@@ -6,13 +6,15 @@ use quickset_quic::{Algorithm, Dir};
 use super::protected;
 use crate::common::{Setup, pattern};
 
-/// A transfer that was alone on its connection: how long it took, and the bytes that were sent until it was there.
+/// A transfer that was alone on its connection: how long it took, and the bytes that were sent until it was
+/// there.
 struct Took {
     seconds: f64,
     bytes: u64,
 }
 
-/// Transfers to the server one after the other, each begun a millisecond after the one before was acknowledged.
+/// Transfers to the server one after the other, each begun a millisecond after the one before was
+/// acknowledged.
 fn transfers(setup: &Setup, sizes: &[usize]) -> Vec<Took> {
     let mut pair = setup.connected();
     let (key, at) = (pair.key, pair.server_key());
@@ -29,8 +31,8 @@ fn transfers(setup: &Setup, sizes: &[usize]) -> Vec<Took> {
     sizes.iter().map(transfer).collect()
 }
 
-/// Whether transfers with one repair symbol at their end take at most 1 % longer than transfers without that are as much
-/// longer as headers and repair are.
+/// Whether transfers with one repair symbol at their end take at most 1 % longer than transfers without that
+/// are as much longer as headers and repair are.
 fn costs_its_bytes(algorithm: &Algorithm, link: &str, sizes: &[usize]) {
     let setup =
         |protection: &str| protected(1, link, protection).transport(|t| t.congestion = algorithm.clone());

@@ -132,12 +132,13 @@ fn symbols_are_no_longer_than_the_peer_takes() {
     }
 }
 
-/// With the extension agreed on and nothing protected each packet is the same, but for the parameter in the handshake.
+/// With the extension agreed on and nothing protected each packet is the same, but for the parameter in the
+/// handshake.
 #[test]
 fn agreement_alone_costs_nothing() {
     let run = |fec: Option<Fec>| {
-        // The server's flight is as long in both cases: its parameter takes id, length, 2 + 1 + 2 bytes and 5 schemes, the one
-        // of unmarked symbols id, length and 1 byte.
+        // The server's flight is as long in both cases: its parameter takes id, length, 2 + 1 + 2 bytes and 5
+        // schemes, the one of unmarked symbols id, length and 1 byte.
         let certificate = if fec.is_some() { 900 - 21 } else { 900 };
         let setup = Setup { certificate, ..Setup::new(7, LOSSY) }.transport(|t| t.fec = fec.clone());
         let mut pair = setup.connected();
@@ -161,8 +162,8 @@ fn agreement_alone_costs_nothing() {
     assert_eq!(run(Some(fec("sr"))).0, without, "nothing is coded by selective repeat");
 }
 
-/// FEC-6, FEC-28: a peer that found a frame of ours in a packet of the handshake would close the connection (FEC-7), and
-/// with losses the packets of all levels are under way together.
+/// FEC-6, FEC-28: a peer that found a frame of ours in a packet of the handshake would close the connection
+/// (FEC-7), and with losses the packets of all levels are under way together.
 #[test]
 fn what_is_protected_before_the_handshake_is_through_goes_in_1_rtt_packets() {
     let (mut early, mut repaired) = (0, [0; 2]);
@@ -207,7 +208,8 @@ fn what_is_protected_before_the_handshake_is_through_goes_in_1_rtt_packets() {
     assert!(early > 10, "{early} streams before the handshake was through: too few to mean anything");
 }
 
-/// What a client sends with its Finished is lost with it, and before it has that the server can open no repair.
+/// What a client sends with its Finished is lost with it, and before it has that the server can open no
+/// repair.
 #[test]
 fn a_request_is_not_repaired_before_the_handshake_is_confirmed() {
     for confirmed in [false, true] {

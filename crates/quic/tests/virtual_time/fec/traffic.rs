@@ -43,7 +43,8 @@ pub(crate) struct Got {
     pub(crate) messages: BTreeMap<StreamId, Vec<(u32, u32)>>,
 }
 
-/// Runs `load` both ways, each stream with `protection` of its own unless that is `None`, and checks what arrives.
+/// Runs `load` both ways, each stream with `protection` of its own unless that is `None`, and checks what
+/// arrives.
 pub(crate) fn run(pair: &mut Pair, load: &Load, protection: Option<&Protection>, what: &str) {
     let keys = [pair.key, pair.server_key()];
     let data = pattern(load.bytes);

@@ -6,8 +6,8 @@ use quickset_quic::Dir;
 use super::{protected, stats};
 use crate::common::{Pair, Setup, pattern};
 
-/// A short transfer: all of it fits into the first window, and into as many packets as without protection, of which each has
-/// room for a few bytes more.
+/// A short transfer: all of it fits into the first window, and into as many packets as without protection, of
+/// which each has room for a few bytes more.
 const BYTES: usize = 9_000;
 
 /// Sends it, and returns the pair with the time when it was there.
@@ -44,8 +44,8 @@ fn a_short_transfer_that_loses_nothing_takes_no_longer_than_without_protection()
     }
 }
 
-/// FEC-36, FEC-67, FEC-69: the repair says what it covers, and brings back whichever was lost; with one lost UNMARKED, too,
-/// since the next repair says it again.
+/// FEC-36, FEC-67, FEC-69: the repair says what it covers, and brings back whichever was lost; with one lost
+/// UNMARKED, too, since the next repair says it again.
 #[test]
 fn whichever_packet_is_lost_comes_back() {
     const LINK: &str = "rate=20mbit delay=50ms queue=1MB";

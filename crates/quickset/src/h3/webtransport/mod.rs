@@ -1,10 +1,11 @@
-//! WebTransport (draft-ietf-webtrans-http3): streams and datagrams between a page in a browser and a server, on a connection
-//! of HTTP/3.
+//! WebTransport (draft-ietf-webtrans-http3): streams and datagrams between a page in a browser and a server,
+//! on a connection of HTTP/3.
 //!
 //! A session begins with a request: [`Call::into_session`](super::Call::into_session) accepts it,
-//! [`Client::session`](super::Client::session) makes it. [`Config::webtransport`](super::Config::webtransport) has to be 1 on
-//! both sides. All drafts from 2, which Chromium speaks, to 16 are offered and taken, since on streams they say the same. Chromium
-//! takes a certificate that nobody signed if it is one of [`Identity::for_browsers`](crate::Identity::for_browsers).
+//! [`Client::session`](super::Client::session) makes it.
+//! [`Config::webtransport`](super::Config::webtransport) has to be 1 on both sides. All drafts from 2, which
+//! Chromium speaks, to 16 are offered and taken, since on streams they say the same. Chromium takes a
+//! certificate that nobody signed if it is one of [`Identity::for_browsers`](crate::Identity::for_browsers).
 //!
 //! ```
 //! use quickset::h3::{self, Request, Response};
@@ -52,11 +53,12 @@
 //!
 //! # Limits
 //!
-//! One session at a time on a connection; a request for another is rejected (H3_REQUEST_REJECTED), and browsers open a
-//! connection for each anyway. 16 streams wait for a session that is not accepted yet, 128 for somebody to accept them; what
-//! is beyond is refused with WT_BUFFERED_STREAM_REJECTED. 64 datagrams, and 256 KiB of
-//! them ([`max_datagram_bytes`](crate::h3::Config::max_datagram_bytes)), wait for their reader, and the oldest make room. What
-//! is not read of a stream waits with the peer but for a window of flow control.
+//! One session at a time on a connection; a request for another is rejected (H3_REQUEST_REJECTED), and
+//! browsers open a connection for each anyway. 16 streams wait for a session that is not accepted yet, 128
+//! for somebody to accept them; what is beyond is refused with WT_BUFFERED_STREAM_REJECTED. 64 datagrams, and
+//! 256 KiB of them ([`max_datagram_bytes`](crate::h3::Config::max_datagram_bytes)), wait for their reader,
+//! and the oldest make room. What is not read of a stream waits with the peer but for a window of flow
+//! control.
 
 mod room;
 mod session;

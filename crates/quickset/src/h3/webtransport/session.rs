@@ -40,8 +40,9 @@ impl Session {
         self.held.protocol.as_deref()
     }
 
-    /// Opens a stream in both directions; waits while the peer allows no more of them. The peer hears of it with the first
-    /// bytes, of which the stream's header is some. Dropping the future means that there was none.
+    /// Opens a stream in both directions; waits while the peer allows no more of them. The peer hears of it
+    /// with the first bytes, of which the stream's header is some. Dropping the future means that there was
+    /// none.
     ///
     /// # Errors
     /// When the session or the connection is over.
@@ -49,7 +50,8 @@ impl Session {
         Ok(SendStream::pair(self, self.open(Dir::Bi).await?))
     }
 
-    /// Opens a stream to the peer; waits while it allows no more of them. Dropping the future means that there was none.
+    /// Opens a stream to the peer; waits while it allows no more of them. Dropping the future means that
+    /// there was none.
     ///
     /// # Errors
     /// When the session or the connection is over.
@@ -93,8 +95,8 @@ impl Session {
         self.held.exchange.max_datagram()
     }
 
-    /// The next datagram, in the order of arrival. Those that nobody takes make room for later ones. Dropping the future loses
-    /// nothing.
+    /// The next datagram, in the order of arrival. Those that nobody takes make room for later ones. Dropping
+    /// the future loses nothing.
     ///
     /// # Errors
     /// When the session or the connection is over.
@@ -109,8 +111,9 @@ impl Session {
         .await
     }
 
-    /// Ends the session, with a code and a reason for the peer's application; of the reason go the first 1024 bytes. Does not
-    /// wait. Streams are given up in both directions, and what was not read of them is lost. Nothing happens when it is over.
+    /// Ends the session, with a code and a reason for the peer's application; of the reason go the first 1024
+    /// bytes. Does not wait. Streams are given up in both directions, and what was not read of them is lost.
+    /// Nothing happens when it is over.
     pub fn close(&self, code: u32, reason: &str) {
         self.with(|http, turn, id| {
             if http.verb(turn, |machine, t| machine.close_session(t, id, code, reason)).is_ok() {
@@ -119,7 +122,8 @@ impl Session {
         });
     }
 
-    /// Waits until the session is over and tells how it ended, whichever side ended it. Dropping the future ends nothing.
+    /// Waits until the session is over and tells how it ended, whichever side ended it. Dropping the future
+    /// ends nothing.
     ///
     /// # Errors
     /// When the connection ended first.
@@ -233,12 +237,13 @@ impl Call {
     }
 
     /// Accepts a session with a response of 2xx, in one of the application protocols that its client
-    /// [speaks](quickset_h3::Request::protocols) if the response [chooses](quickset_h3::Response::choosing) it. To decline one,
-    /// answer the request with another status: 404 for a path that has none, 403 for a page that may not.
+    /// [speaks](quickset_h3::Request::protocols) if the response [chooses](quickset_h3::Response::choosing)
+    /// it. To decline one, answer the request with another status: 404 for a path that has none, 403 for a
+    /// page that may not.
     ///
     /// # Errors
-    /// When it is no request for a session, the response is not 2xx or chooses what was not offered, or the exchange or the
-    /// connection is over.
+    /// When it is no request for a session, the response is not 2xx or chooses what was not offered, or the
+    /// exchange or the connection is over.
     pub fn into_session(mut self, response: &Response) -> Result<Session, SessionError> {
         if !self.is_session() || !response.is_success() {
             return Err(SessionError::NoSession);
@@ -263,12 +268,13 @@ impl Call {
 }
 
 impl Client {
-    /// Begins a session by a request as [`Request::extended`] with the protocol `webtransport` makes it; it goes as the server's
-    /// draft calls it. Waits for the server's settings and its answer. Dropping the future gives it up.
+    /// Begins a session by a request as [`Request::extended`] with the protocol `webtransport` makes it; it
+    /// goes as the server's draft calls it. Waits for the server's settings and its answer. Dropping the
+    /// future gives it up.
     ///
     /// # Errors
-    /// When the server takes no sessions, declines this one, or chooses a protocol that was not offered, or there is one on this
-    /// connection; or the connection is over.
+    /// When the server takes no sessions, declines this one, or chooses a protocol that was not offered, or
+    /// there is one on this connection; or the connection is over.
     pub async fn session(&self, request: &Request) -> Result<Session, SessionError> {
         if !matches!(request.protocol.as_deref(), Some(b"webtransport" | b"webtransport-h3")) {
             return Err(SessionError::NoSession);

@@ -17,8 +17,8 @@ use super::{Session, SessionError};
 
 /// The sending half of a session's stream.
 ///
-/// It ends with [`finish`](Self::finish). Dropping it before gives it up with code 0: what is incomplete must not look
-/// complete. It is a writer for tokio, too.
+/// It ends with [`finish`](Self::finish). Dropping it before gives it up with code 0: what is incomplete must
+/// not look complete. It is a writer for tokio, too.
 #[derive(Debug)]
 pub struct SendStream {
     stream: Arc<Stream>,
@@ -27,7 +27,8 @@ pub struct SendStream {
 
 /// The receiving half of a session's stream.
 ///
-/// Dropping it before its end tells the peer, with code 0, that the rest is not wanted. It is a reader for tokio, too.
+/// Dropping it before its end tells the peer, with code 0, that the rest is not wanted. It is a reader for
+/// tokio, too.
 #[derive(Debug)]
 pub struct RecvStream {
     stream: Arc<Stream>,
@@ -54,7 +55,8 @@ impl SendStream {
         (Self { stream: stream.clone(), ended: false }, RecvStream { stream, ended: false, failed: None })
     }
 
-    /// Sends all of `data`; waits as long as the peer does not take it. Dropping the future leaves some of it sent.
+    /// Sends all of `data`; waits as long as the peer does not take it. Dropping the future leaves some of it
+    /// sent.
     ///
     /// # Errors
     /// When the peer wants no more, or the session or the connection is over.
@@ -83,14 +85,16 @@ impl SendStream {
         })
     }
 
-    /// Gives up sending, with a code for the peer. What was sent may be lost, and with it that there was a stream.
+    /// Gives up sending, with a code for the peer. What was sent may be lost, and with it that there was a
+    /// stream.
     pub fn reset(mut self, code: u32) {
         self.give_up(code);
     }
 
-    /// Sends this stream by this priority from now on: what it is among the streams of this session, how urgent, whether parts of
-    /// it are of use, its weight, and the classes below the session that it hangs under. What all of the session gets goes by the
-    /// priority of its request. Unless told, its streams share that evenly.
+    /// Sends this stream by this priority from now on: what it is among the streams of this session, how
+    /// urgent, whether parts of it are of use, its weight, and the classes below the session that it hangs
+    /// under. What all of the session gets goes by the priority of its request. Unless told, its streams
+    /// share that evenly.
     ///
     /// # Errors
     /// When the session or the connection is over, or the stream.
@@ -103,8 +107,8 @@ impl SendStream {
         })
     }
 
-    /// Repairs losses of this stream as `reliability` says, from now on. Streams of bytes have no deadlines. It has no effect
-    /// unless both sides can ([`has_fec`](crate::Connection::has_fec)); browsers cannot.
+    /// Repairs losses of this stream as `reliability` says, from now on. Streams of bytes have no deadlines.
+    /// It has no effect unless both sides can ([`has_fec`](crate::Connection::has_fec)); browsers cannot.
     pub fn set_reliability(&self, reliability: &Reliability) {
         self.stream.exchange.protect(reliability.protection());
     }
@@ -192,7 +196,8 @@ impl Stream {
         Arc::new(Self { exchange: Exchange { link: held.exchange.link.clone(), id }, held })
     }
 
-    /// Sends some of `len` bytes, of which `part` gives as many as it is told from the front, and returns how many.
+    /// Sends some of `len` bytes, of which `part` gives as many as it is told from the front, and returns how
+    /// many.
     fn poll_write(
         &self,
         cx: &mut Context<'_>,
@@ -225,8 +230,8 @@ impl Stream {
     }
 }
 
-/// The end of the stream is that of what is read. One that breaks off is an error each time: it does not look complete. Dropping
-/// a future that reads loses nothing beyond what that says of itself.
+/// The end of the stream is that of what is read. One that breaks off is an error each time: it does not look
+/// complete. Dropping a future that reads loses nothing beyond what that says of itself.
 impl AsyncRead for RecvStream {
     fn poll_read(
         self: Pin<&mut Self>,
@@ -238,8 +243,9 @@ impl AsyncRead for RecvStream {
     }
 }
 
-/// Bytes that are taken are sent. To flush does nothing; to shut down is [`SendStream::finish`], which does not wait for what was
-/// sent to arrive. Dropping a future that writes loses nothing beyond what that says of itself.
+/// Bytes that are taken are sent. To flush does nothing; to shut down is [`SendStream::finish`], which does
+/// not wait for what was sent to arrive. Dropping a future that writes loses nothing beyond what that says of
+/// itself.
 impl AsyncWrite for SendStream {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         if self.ended {

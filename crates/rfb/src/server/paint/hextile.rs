@@ -94,8 +94,8 @@ impl Tile {
         ground
     }
 
-    /// Appends what is not `ground` as rectangles of one colour, which is told with each when there is an encoder for it,
-    /// and says how many there are; `None` when they are too many.
+    /// Appends what is not `ground` as rectangles of one colour, which is told with each when there is an
+    /// encoder for it, and says how many there are; `None` when they are too many.
     fn put_parts(&self, ground: u32, colours: Option<&pixel::Encoder>, out: &mut BytesMut) -> Option<u8> {
         let mut rest = self.pixels;
         let mut parts = 0u8;

@@ -1,14 +1,15 @@
 //! Pixels in the encoding that a viewer takes: Tight, ZRLE, Hextile or Raw.
 //!
-//! In: a rectangle of the shadow framebuffer. Out: rectangles of an update that together cover it, each once. What the
-//! viewer lists first of these four is what it prefers (RFC 6143 §7.5.2) and is used. To a viewer on the same machine
-//! only areas of one colour go so, and all others as Raw, which every viewer takes (RFC 6143 §7.7.1): at 1280x720 Raw
-//! takes 2 instructions a pixel here, and to be copied by the system and the viewer; as bits of a palette text takes 22 here
-//! and some ten there, in tiles of ZRLE 35. A viewer elsewhere, or one that asks for a level of compression, gets
-//! packed bytes.
+//! In: a rectangle of the shadow framebuffer. Out: rectangles of an update that together cover it, each once.
+//! What the viewer lists first of these four is what it prefers (RFC 6143 §7.5.2) and is used. To a viewer on
+//! the same machine only areas of one colour go so, and all others as Raw, which every viewer takes
+//! (RFC 6143 §7.7.1): at 1280x720 Raw takes 2 instructions a pixel here, and to be copied by the system and
+//! the viewer; as bits of a palette text takes 22 here and some ten there, in tiles of ZRLE 35. A viewer
+//! elsewhere, or one that asks for a level of compression, gets packed bytes.
 //!
-//! Invariants: nothing is lossy; a zlib stream begins and ends with the connection, whatever a viewer lists meanwhile,
-//! and everything that went into one was sent, in order. Sources: RFC 6143 §7.7, the community's specification.
+//! Invariants: nothing is lossy; a zlib stream begins and ends with the connection, whatever a viewer lists
+//! meanwhile, and everything that went into one was sent, in order. Sources: RFC 6143 §7.7, the community's
+//! specification.
 
 mod hextile;
 mod palette;
@@ -74,8 +75,8 @@ impl Painter {
         if manner.coding == PixelCoding::Raw || rect.is_empty() {
             return Ok(vec![Piece { rect, content: Content::Many }]);
         }
-        // A rectangle costs a viewer 15 µs, which is what drawing some 4,000 pixels costs: what is cut out for being
-        // simple has to have more.
+        // A rectangle costs a viewer 15 µs, which is what drawing some 4,000 pixels costs: what is cut out
+        // for being simple has to have more.
         let columns = if manner.level == 0 { 4 * CELL } else { CELL };
         let mut pieces: Vec<Piece> = Vec::new();
         // Where the pieces of the band above begin.
@@ -191,8 +192,8 @@ impl Manner<'_> {
     }
 }
 
-/// Lets the pieces of a band take over those of the band above that continue them, which are left empty. Both go from left
-/// to right.
+/// Lets the pieces of a band take over those of the band above that continue them, which are left empty. Both
+/// go from left to right.
 fn stack(above: &mut [Piece], band: &mut [Piece], manner: Manner<'_>) {
     let mut above = above.iter_mut().peekable();
     for piece in band {

@@ -79,7 +79,8 @@ fn put_data(stream: &mut Zlib, level: u8, plain: &[u8], packed: &mut Vec<u8>, ou
     out.put_slice(packed);
 }
 
-/// Seven bits a byte, least significant first, and eight in the third; the high bit says that another one follows.
+/// Seven bits a byte, least significant first, and eight in the third; the high bit says that another one
+/// follows.
 fn put_length(length: usize, out: &mut BytesMut) {
     debug_assert!(length < 1 << 22, "pieces are not that large");
     let more = |rest: usize| if rest > 0 { 0x80 } else { 0 };

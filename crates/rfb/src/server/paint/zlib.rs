@@ -2,11 +2,11 @@ use miniz_oxide::deflate::core::{
     CompressorOxide, TDEFLFlush, compress_to_output, create_comp_flags_from_zip_params,
 };
 
-/// One zlib stream (RFC 1950) that lasts as long as its connection and never ends: each [`write`](Self::write) can be
-/// unpacked when its bytes have come.
+/// One zlib stream (RFC 1950) that lasts as long as its connection and never ends: each
+/// [`write`](Self::write) can be unpacked when its bytes have come.
 ///
-/// The level may change between any two writes: a new compressor refers to nothing but what it has packed itself, and
-/// that is the newest part of the window.
+/// The level may change between any two writes: a new compressor refers to nothing but what it has packed
+/// itself, and that is the newest part of the window.
 #[derive(Default)]
 pub(super) struct Zlib {
     begun: bool,
@@ -18,7 +18,8 @@ impl Zlib {
     /// Appends `data`, packed at `level` (0 to 9), to `out`.
     pub(super) fn write(&mut self, level: u8, data: &[u8], out: &mut Vec<u8>) {
         if !std::mem::replace(&mut self.begun, true) {
-            // RFC 1950 §2.2: deflate with a window of 32 KiB; and the remainder that makes it a multiple of 31.
+            // RFC 1950 §2.2: deflate with a window of 32 KiB; and the remainder that makes it a multiple of
+            // 31.
             out.extend([0x78, 0x01]);
         }
         if level == 0 {
@@ -65,8 +66,8 @@ mod tests {
 
     use super::*;
 
-    /// Each piece can be unpacked when it has come, whatever its size is and how well it packs: at some of them the
-    /// compressor has more to hand out than it has room for.
+    /// Each piece can be unpacked when it has come, whatever its size is and how well it packs: at some of
+    /// them the compressor has more to hand out than it has room for.
     #[test]
     fn nothing_of_a_piece_comes_with_the_next() {
         let mut rng = Rng::new(7);

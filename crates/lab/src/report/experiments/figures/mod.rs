@@ -1,7 +1,7 @@
 //! The figures of a sheet: which panels there are, and how they stand on the page.
 //!
-//! *In:* a [`Sheet`]. *Out:* HTML. Panels are made as data ([`Chart`]) and drawn in one place, so that the table behind a
-//! figure, which it links to, is what was drawn.
+//! *In:* a [`Sheet`]. *Out:* HTML. Panels are made as data ([`Chart`]) and drawn in one place, so that the
+//! table behind a figure, which it links to, is what was drawn.
 
 mod runs;
 mod spots;
@@ -293,7 +293,8 @@ fn table(sheet: &Sheet, n: usize, drawn: &[Panels]) -> String {
     )
 }
 
-/// The title of a panel, with what it has in common with others of its context where there are several and it does not say so.
+/// The title of a panel, with what it has in common with others of its context where there are several and it
+/// does not say so.
 fn full_title(panels: &Panels, chart: &Chart, is_one_of_many: bool) -> String {
     if is_one_of_many && !chart.title.contains(&panels.context) {
         format!("{}: {}", panels.context, chart.title)

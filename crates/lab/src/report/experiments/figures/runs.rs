@@ -95,8 +95,8 @@ fn dots(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     all.into_iter().map(|(_, point)| point).collect()
 }
 
-/// A box for each value of a key. Few stand beside each other; many have a panel for each alternative, with the medians of
-/// what an ordinary transport does in each.
+/// A box for each value of a key. Few stand beside each other; many have a panel for each alternative, with
+/// the medians of what an ordinary transport does in each.
 pub(super) fn boxes(sheet: &Sheet, path: &str, over: &str, by: &str) -> Vec<Panels> {
     grouped(sheet, by, &[over]).iter().map(|group| boxes_of(sheet, path, over, group)).collect()
 }
@@ -390,8 +390,8 @@ impl Lane<'_> {
     }
 }
 
-/// All runs by crossed keys and colour. Along keys, where points differ in these alone, the others are as in the
-/// baseline; so is a run without loss no part of a design.
+/// All runs by crossed keys and colour. Along keys, where points differ in these alone, the others are as in
+/// the baseline; so is a run without loss no part of a design.
 fn grouped<'a>(sheet: &'a Sheet, by: &str, over: &[&str]) -> Vec<Group<'a>> {
     let keys: Vec<&str> = std::iter::once(by).chain(over.iter().copied()).collect();
     let mut chosen: Vec<&Run> = if sheet.runs.iter().any(|run| sheet.is_of_design(run)) {
@@ -442,7 +442,8 @@ fn grouped<'a>(sheet: &'a Sheet, by: &str, over: &[&str]) -> Vec<Group<'a>> {
 /// Bars are so much wider than boxes.
 const BAR: f64 = 2.0;
 const MOST_DOTS: usize = 4000;
-/// Multiples of it by the golden ratio of 2^64 lie everywhere alike, of whatever stretch of numbers (Knuth, volume 3, 6.4).
+/// Multiples of it by the golden ratio of 2^64 lie everywhere alike, of whatever stretch of numbers (Knuth,
+/// volume 3, 6.4).
 const SCATTERED: u64 = 0x9e37_79b9_7f4a_7c15;
 const MOST_BOXES: usize = 16;
 const STRETCHES: usize = 8;

@@ -4,7 +4,8 @@ use super::*;
 use crate::report::experiments::{figures, pooled, words};
 use crate::results::Load;
 
-/// Three seeds of three alternatives: repair sends 1.2 times the bytes of plain QUIC with the same seed, whatever these are.
+/// Three seeds of three alternatives: repair sends 1.2 times the bytes of plain QUIC with the same seed,
+/// whatever these are.
 #[test]
 fn a_ratio_is_to_the_run_with_the_same_losses() {
     let messages = catalogue::find("messages").unwrap();
@@ -140,7 +141,8 @@ fn blocks_that_there_are_not_do_not_fail() {
     assert!(failed("rs:105/100") && !failed("fixed:10"));
 }
 
-/// A key that is set so that no run is the baseline's does not put points into a box that differ in something else.
+/// A key that is set so that no run is the baseline's does not put points into a box that differ in something
+/// else.
 #[test]
 fn boxes_of_one_key_do_not_mix_points_of_another() {
     let bursts = catalogue::find("screen-bursts").unwrap();
@@ -179,7 +181,8 @@ fn a_line_that_is_not_drawn_is_not_told() {
     assert!(of("Blocking time, 99 % over") && !of("Share of repair over"));
 }
 
-/// TUM's figure 6 is without loss: that panel is in sight, and its legend has the resources as they are asked for.
+/// TUM's figure 6 is without loss: that panel is in sight, and its legend has the resources as they are asked
+/// for.
 #[test]
 fn the_baseline_is_in_sight_though_nothing_is_lost() {
     let experiment = catalogue::find("http-page").unwrap();

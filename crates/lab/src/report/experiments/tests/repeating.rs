@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// The rows of `sheet` and those of its commands for the column without loss: then nothing is missing, and nothing was run
-/// that nobody asked for.
+/// The rows of `sheet` and those of its commands for the column without loss: then nothing is missing, and
+/// nothing was run that nobody asked for.
 fn filled(experiment: &'static Experiment, sets: &[&str]) -> Vec<String> {
     let of = |set: &&str| row_of(experiment, set, 1, &[1.0], 1.0);
     let rows: Vec<Row> = sets.iter().map(of).collect();

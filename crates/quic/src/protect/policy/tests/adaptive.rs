@@ -20,7 +20,8 @@ fn large_updates_get_what_their_losses_ask_for() {
         assert_eq!(scene.send(&mut *policy, 100), Some(WINDOW));
         assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
         scene.boundary(Boundary::Fence);
-        // P(more than 2 of 102) = 0.8 %, and P(more than 3 of 103) = 0.08 %: the third is worth it, no fourth is.
+        // P(more than 2 of 102) = 0.8 %, and P(more than 3 of 103) = 0.08 %: the third is worth it, no fourth
+        // is.
         assert_eq!(scene.ask(&mut *policy, Kind::Window), window_repair(3));
         assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
         scene.now += ms(300);
@@ -41,8 +42,8 @@ fn bursts_get_what_they_take_as_far_as_that_is_worth_it() {
         }
     };
     let of: Vec<u32> = [1.0, 0.5, 0.25, 0.125].map(repairs).to_vec();
-    // Runs of length m begin in 100 packets as often as 0.5/m: those that are n longer than the repair do so (1 - 1/m)^n times
-    // as often.
+    // Runs of length m begin in 100 packets as often as 0.5/m: those that are n longer than the repair do so
+    // (1 - 1/m)^n times as often.
     assert!(of[..3].is_sorted() && of[0] == 3 && (6..=12).contains(&of[3]), "{of:?}");
 }
 
@@ -58,8 +59,9 @@ fn where_hardly_anything_is_lost_a_repair_covers_several_updates() {
         sent.push(u32::from(matches!(pattern, Pattern::Repair { .. })));
         scene.now += ms(10);
     }
-    // The first comes at once, since nothing says that others follow. Then a loss is waited for with n per cent behind n
-    // updates, for a tenth of a round trip each: 0.1 + 0.2 + 0.3 per cent are twice the price of 0.31.
+    // The first comes at once, since nothing says that others follow. Then a loss is waited for with n per
+    // cent behind n updates, for a tenth of a round trip each: 0.1 + 0.2 + 0.3 per cent are twice the price
+    // of 0.31.
     let of: u32 = sent[2..].iter().sum();
     assert!((6..=10).contains(&of), "{sent:?}");
     // Far apart each has its own.
@@ -123,8 +125,9 @@ fn a_single_symbol_is_covered_at_once() {
 #[test]
 fn many_small_blocks_share_a_window() {
     let (mut scene, mut policy) = (Scene::new(), policy("adaptive:screen"));
-    // A hundred fences of one symbol within a round trip at 1 %. Each waits for the next at a price of 0.01 · 1/100 for each
-    // that waits with it: behind n of them that is n²/2 · 10^-4, and with n = 8 the price of a symbol, 0.31 %.
+    // A hundred fences of one symbol within a round trip at 1 %. Each waits for the next at a price of 0.01 ·
+    // 1/100 for each that waits with it: behind n of them that is n²/2 · 10^-4, and with n = 8 the price of a
+    // symbol, 0.31 %.
     for _ in 0..100 {
         assert_eq!(scene.send(&mut *policy, 1), Some(WINDOW));
         scene.boundary(Boundary::Fence);
@@ -376,8 +379,8 @@ fn repair_leaves_room_to_messages_that_have_none() {
     scene.demand.limited = true;
     scene.deadlines.0 = vec![Time::from_millis(1250)];
     let lost = scene.loss.rate;
-    // As a share of the losses. Where there was no room, there must be much before repair goes out again. What a full queue takes
-    // of messages is a matter of room, too.
+    // As a share of the losses. Where there was no room, there must be much before repair goes out again.
+    // What a full queue takes of messages is a matter of room, too.
     let steps =
         [(0.99, 0.0, true), (1.01, 0.0, false), (0.13, 0.0, false), (0.12, 0.0, true), (0.6, 0.5, false)];
     for (crowded_out, congested, repairs) in steps {
@@ -479,8 +482,8 @@ fn a_full_queue_gets_no_repair_but_for_deadlines() {
     assert!(matches!(scene.ask(&mut *policy, Kind::Block), Pattern::Repair { .. }));
 }
 
-/// A channel that sends blocks of 100 symbols, each with a fence, over a path whose losses a monitor sees a round
-/// trip later.
+/// A channel that sends blocks of 100 symbols, each with a fence, over a path whose losses a monitor sees a
+/// round trip later.
 struct Channel {
     scene: Scene,
     policy: Box<dyn ReliabilityPolicy>,
@@ -533,7 +536,8 @@ impl Channel {
         self.run_of(blocks, (100, ms(20), 500), channel)
     }
 
-    /// Blocks of `k` that follow one another so soon, of which what is no older than so many packets is not known yet.
+    /// Blocks of `k` that follow one another so soon, of which what is no older than so many packets is not
+    /// known yet.
     fn run_of(
         &mut self,
         blocks: u64,
@@ -594,7 +598,8 @@ fn a_clean_path_sees_nothing_of_it() {
     channel.run(5, (0.0, 1.0));
     let next = channel.run(25, (0.0, 1.0));
     assert!(next.repairs * 100 <= next.sources, "{next:?}");
-    // Under half a percent behind 10,000 packets, and a tenth of it behind 50,000; then nothing is even wrapped.
+    // Under half a percent behind 10,000 packets, and a tenth of it behind 50,000; then nothing is even
+    // wrapped.
     channel.run(50, (0.0, 1.0));
     let sum = channel.run(400, (0.0, 1.0));
     assert!(sum.repairs * 1000 <= sum.sources, "{sum:?}");
@@ -610,7 +615,8 @@ fn half_a_percent_costs_what_fixed_redundancy_costs() {
         channel.run(50, (0.005, 0.995));
         let sum = channel.run(2000, (0.005, 0.995));
         assert!(sum.repairs * 1000 <= sum.sources * 55, "seed {seed}: {sum:?}");
-        // With three repair symbols for a hundred 0.18 % fail: 3.6 of 2000, and more than ten once in 2000 times.
+        // With three repair symbols for a hundred 0.18 % fail: 3.6 of 2000, and more than ten once in 2000
+        // times.
         assert!(sum.failed <= 10, "seed {seed}: {sum:?}");
         assert!(sum.repairs * 1000 >= sum.sources * 25, "seed {seed}: {sum:?}");
     }
@@ -650,7 +656,8 @@ fn it_begins_and_ends_with_the_losses() {
     }
 }
 
-/// An update of 20 messages is asked for 300 ms after the one before is complete: what became of that is known then.
+/// An update of 20 messages is asked for 300 ms after the one before is complete: what became of that is
+/// known then.
 #[test]
 fn a_path_that_turns_bad_makes_few_updates_late() {
     let small = (20, ms(400), 0);

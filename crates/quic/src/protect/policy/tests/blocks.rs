@@ -143,7 +143,8 @@ fn what_is_promised_to_be_quiet_is() {
     }
 }
 
-/// Of who leaves most packets alone, too: neither a symbol nor repair until then, however long the packets are.
+/// Of who leaves most packets alone, too: neither a symbol nor repair until then, however long the packets
+/// are.
 #[test]
 fn who_protects_only_the_end_is_quiet_until_then() {
     let flight = |scene: &Scene| scene.cwnd + scene.cwnd / 4;

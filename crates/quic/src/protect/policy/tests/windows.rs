@@ -147,8 +147,8 @@ fn a_full_receive_window_is_filled_with_repair() {
     assert_eq!(policy.delay_sensitivity(&scene.view()), 0.02);
 }
 
-/// One way takes 50 ms, and what repair in flight does is known after 112.5: a message that is due in between gets one repair
-/// more when a loss is known, as a resend would go.
+/// One way takes 50 ms, and what repair in flight does is known after 112.5: a message that is due in between
+/// gets one repair more when a loss is known, as a resend would go.
 #[test]
 fn messages_are_not_left_to_repair_that_may_fail() {
     let (mut scene, policy) = (Scene::new(), policy("messages:25ms"));
@@ -169,7 +169,8 @@ fn blocked_once(scene: &mut Scene, policy: &mut dyn ReliabilityPolicy) {
     scene.demand.blocked = false;
 }
 
-/// Only the end of a transfer that nothing holds back is repaired: at once, up to twice the losses to be expected in it.
+/// Only the end of a transfer that nothing holds back is repaired: at once, up to twice the losses to be
+/// expected in it.
 #[test]
 fn a_wide_receive_window_is_no_reason_for_repair() {
     let (mut scene, mut policy) = (Scene::new(), policy("buffer"));
@@ -244,7 +245,8 @@ fn messages_that_are_not_announced_are_covered_at_once() {
     assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::WakeAt(Time::from_millis(1345)));
 }
 
-/// Sends a burst's `n` symbols and asks for its repair: the shares of a packet that the first and the last of them had.
+/// Sends a burst's `n` symbols and asks for its repair: the shares of a packet that the first and the last of
+/// them had.
 fn burst_of(scene: &mut Scene, policy: &mut dyn ReliabilityPolicy, n: u64) -> (u8, u8) {
     let share = |lane: Option<Lane>| lane.expect("messages are protected").share;
     let first = share(scene.send(policy, 1));

@@ -47,8 +47,8 @@ fn on_a_path_without_losses_two_blocks_are_held() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
-    /// Sources and repair symbols of blocks one after the other, lost, late or twice: in the end what an independent
-    /// account says is dispatched, once each.
+    /// Sources and repair symbols of blocks one after the other, lost, late or twice: in the end what an
+    /// independent account says is dispatched, once each.
     #[test]
     fn nothing_is_dispatched_twice_or_wrong(
         scheme in 0..4_u64,

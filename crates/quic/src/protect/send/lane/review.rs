@@ -40,7 +40,8 @@ impl Lane {
         for held in self.lost.values_mut() {
             held.since.get_or_insert(patience.now);
         }
-        // FEC-52, rule 1: a block that ended without repair, or that the window cut, has no span that anybody repairs.
+        // FEC-52, rule 1: a block that ended without repair, or that the window cut, has no span that anybody
+        // repairs.
         let alone = |sid: &&u64| !covers.iter().any(|cover| cover.holds(**sid));
         let waiting = self.lost.iter().filter(|(_, held)| !held.recovered && !held.released);
         let mut released: Vec<u64> = waiting.map(|(sid, _)| sid).filter(alone).copied().collect();
@@ -109,8 +110,8 @@ impl Lane {
         }
     }
 
-    /// The block that `cover` is is open, and at the pace of its symbols its columns follow soon: what its rows do not bring
-    /// back, they may.
+    /// The block that `cover` is is open, and at the pace of its symbols its columns follow soon: what its
+    /// rows do not bring back, they may.
     fn ends_soon(&self, cover: &Cover, patience: &Patience) -> bool {
         let Code::Xor2d { rows, columns } = self.code() else { return false };
         let full = (u64::from(rows) * u64::from(columns)).min(self.window);
@@ -123,8 +124,8 @@ impl Lane {
             <= patience.ahead.as_nanos() * u128::from(cover.terms)
     }
 
-    /// FEC-52, rule 5: repair that follows repair covers a symbol for ever, and a resend would have been there long ago.
-    /// Releases what has waited that long, and says when the next will have.
+    /// FEC-52, rule 5: repair that follows repair covers a symbol for ever, and a resend would have been
+    /// there long ago. Releases what has waited that long, and says when the next will have.
     fn overdue(&self, missing: &[u64], patience: &Patience, released: &mut Vec<u64>) -> Option<Time> {
         let mut next: Option<Time> = None;
         for sid in missing {

@@ -29,7 +29,8 @@ impl Unmarked {
         self.packets.count_ones().into()
     }
 
-    /// The packets that go with a repair of SIDs from `first` on (FEC-67); 0 when it is of none that is unmarked.
+    /// The packets that go with a repair of SIDs from `first` on (FEC-67); 0 when it is of none that is
+    /// unmarked.
     pub(in super::super) fn told_with(self, first: u64) -> u64 {
         if first < self.count() { self.packets } else { 0 }
     }
@@ -46,7 +47,8 @@ impl Lane {
         self.unmarked
     }
 
-    /// The most bytes that the header of a repair symbol takes, those of the next thousand included, and what goes with it.
+    /// The most bytes that the header of a repair symbol takes, those of the next thousand included, and what
+    /// goes with it.
     pub(in super::super) fn repair_header(&self) -> usize {
         let session = self.session.into();
         // What the first few have in a batch is made up for by the index, which is short as long.
@@ -71,7 +73,8 @@ impl Lane {
 }
 
 impl Sending {
-    /// Packets have come to number `next`. Once the peer keeps nothing any more, all symbols say that they are.
+    /// Packets have come to number `next`. Once the peer keeps nothing any more, all symbols say that they
+    /// are.
     pub(crate) fn reached(&mut self, next: u64) {
         if let Some(peer) = self.peer.as_mut().filter(|peer| (1..=next).contains(&peer.unmarked)) {
             peer.unmarked = 0;
@@ -86,5 +89,6 @@ impl Sending {
     }
 }
 
-/// Symbols that are sent before it is found out anew how long they may be, and repairs: more than a batch has.
+/// Symbols that are sent before it is found out anew how long they may be, and repairs: more than a batch
+/// has.
 const SOON: u64 = 1024;

@@ -4,8 +4,8 @@ use super::{Fin, Sender, Ticket};
 use crate::streams::fenced::queue::State;
 
 impl Sender {
-    /// Gives up all messages behind one, but those that were begun before one that is to arrive; no more follow. All others go
-    /// on as before.
+    /// Gives up all messages behind one, but those that were begun before one that is to arrive; no more
+    /// follow. All others go on as before.
     pub(crate) fn cut_behind(&mut self, last: Ticket) {
         let unsent = (self.ring.begun..self.ring.len()).map(|index| self.ring.get(index));
         let behind = unsent.filter(|record| record.state == State::Queued && record.ticket > last.0);
@@ -48,7 +48,8 @@ impl Sender {
         self.tidy();
     }
 
-    /// After [`cut_behind`](Self::cut_behind): where the last of the messages ends that are to arrive, once all of them were sent.
+    /// After [`cut_behind`](Self::cut_behind): where the last of the messages ends that are to arrive, once
+    /// all of them were sent.
     pub(crate) fn reliable_size(&self) -> Option<u64> {
         let sent = self.ring.begun == self.ring.len() && self.is_whole() && self.position <= self.highest;
         self.ending.cut.filter(|_| sent).map(|size| size.min(self.position))

@@ -46,7 +46,8 @@ impl Sender {
 
     pub(super) fn write_new(&mut self, w: &mut Writer<'_>, limit: u64, view: &View) {
         while let Some(next) = self.choose(view, limit) {
-            // What does not fit the rest of a packet waits for the next one (FS-18); the rest of another may fill this one.
+            // What does not fit the rest of a packet waits for the next one (FS-18); the rest of another may
+            // fill this one.
             let (plan, rest) = match next {
                 Next::Rest(at) => (self.plan_rest(at, limit, w.room()), Some(at)),
                 Next::New => match self.plan_new(view, limit, w.room()) {
@@ -116,7 +117,8 @@ impl Sender {
         }
     }
 
-    /// Whole records not begun, and the first part of one that no packet can hold. The next of the ring is the first.
+    /// Whole records not begun, and the first part of one that no packet can hold. The next of the ring is
+    /// the first.
     fn plan_new(&mut self, view: &View, limit: u64, room: usize) -> Option<Plan> {
         let next = self.ring.next()?;
         let offset = self.position;
@@ -212,8 +214,9 @@ impl Sender {
         (count > 0).then_some(plan)
     }
 
-    /// Where a frame of `range` ends that is the next part of a record until `end`: an equal share of what is left, if
-    /// the stream is split evenly. `None` when it is not worth it, or that waits for a packet with more room.
+    /// Where a frame of `range` ends that is the next part of a record until `end`: an equal share of what is
+    /// left, if the stream is split evenly. `None` when it is not worth it, or that waits for a packet with
+    /// more room.
     fn share(&self, range: Range<u64>, end: u64, fence: u64, room: usize) -> Option<u64> {
         if !self.even.on {
             return self.cut(range, fence, room);
@@ -225,13 +228,14 @@ impl Sender {
         self.cut(range, fence, size as usize)
     }
 
-    /// The size of the next frame, header included, so that as few as can be hold the rest of a record, and none is
-    /// more than a byte longer than another: of two sizes the smaller one as long as the rest fits the larger one.
+    /// The size of the next frame, header included, so that as few as can be hold the rest of a record, and
+    /// none is more than a byte longer than another: of two sizes the smaller one as long as the rest fits
+    /// the larger one.
     fn even_size(&self, rest: Range<u64>, fence: u64) -> Option<u64> {
         let count = self.frames(rest.clone(), fence, self.packet)?;
         let fits = |rest, size, most| self.frames(rest, fence, size).is_some_and(|n| n <= most);
-        // Upwards from what the shortest headers would need: what a size holds is not what a smaller one holds and more,
-        // since a longer frame may be the one that begins where headers grow.
+        // Upwards from what the shortest headers would need: what a size holds is not what a smaller one
+        // holds and more, since a longer frame may be the one that begins where headers grow.
         let shortest = self.header_size(rest.start, rest.start - fence, 0) as u64;
         let mut size = ((rest.end - rest.start).div_ceil(count) + shortest).min(self.packet);
         while size < self.packet && !fits(rest.clone(), size, count) {
@@ -243,7 +247,8 @@ impl Sender {
         Some(size - u64::from(less))
     }
 
-    /// How many frames of at most `size` bytes hold the rest of a record. `None` when that is not enough for a header.
+    /// How many frames of at most `size` bytes hold the rest of a record. `None` when that is not enough for
+    /// a header.
     fn frames(&self, Range { start: mut at, end }: Range<u64>, fence: u64, size: u64) -> Option<u64> {
         let mut count = 0;
         while at < end {
@@ -275,7 +280,8 @@ impl Sender {
         (len > 0 && len >= want.min((self.packet / 4).min(MIN_CUT))).then_some(range.start + len)
     }
 
-    /// Gives the next record its offset, and places the fence before it if it begins a segment (FS-22). It is sent up to `end`.
+    /// Gives the next record its offset, and places the fence before it if it begins a segment (FS-22). It is
+    /// sent up to `end`.
     fn begin(&mut self, end: u64) {
         let offset = self.position;
         let index = self.ring.begun;
@@ -335,8 +341,8 @@ impl Sender {
         size + self.header_size(at, distance, size) as u64 <= self.packet
     }
 
-    /// Likewise, where credit goes up to `limit`. FS-65: who takes STREAM frames need not have a window that holds a record
-    /// (FS-35), so that what has no credit to its end goes as far as it has.
+    /// Likewise, where credit goes up to `limit`. FS-65: who takes STREAM frames need not have a window that
+    /// holds a record (FS-35), so that what has no credit to its end goes as far as it has.
     fn goes_whole(&self, size: u64, segment: u64, at: u64, limit: u64) -> bool {
         self.fits_packet(size, segment, at) && (self.mode == Mode::Frames || at + size <= limit)
     }

@@ -11,7 +11,8 @@ use crate::streams::gaps::credited_ranges;
 /// The messages of which a part is yet to be sent for the first time, and who goes first.
 #[derive(Debug, Default)]
 pub(super) struct Line {
-    /// Begun and not sent to their end, in the order of offsets; all of one segment. All but the last are holes in what was sent.
+    /// Begun and not sent to their end, in the order of offsets; all of one segment. All but the last are
+    /// holes in what was sent.
     pub(super) open: Vec<Rest>,
     /// With the first message that has a deadline.
     pub(super) order: Option<Box<Order>>,
@@ -118,8 +119,8 @@ impl Sender {
     /// FS-69: the message that goes next, of those that credit lets go.
     fn first(&mut self, order: &mut Order, view: &View, limit: u64) -> Option<u64> {
         loop {
-            // FS-70: what has no credit is passed over. A long message whose end has none is begun when nothing else can go:
-            // from then on it is in the way of all others.
+            // FS-70: what has no credit is passed over. A long message whose end has none is begun when
+            // nothing else can go: from then on it is in the way of all others.
             let mut next =
                 |whole| order.next(view.now, self.one_way, |ticket| self.may_go(ticket, limit, whole));
             let ticket = next(true).or_else(|| next(false))?;
@@ -136,10 +137,10 @@ impl Sender {
         }
     }
 
-    /// The last byte of a message that was not begun will be there by its deadline if nothing else is sent before, as fast as
-    /// packets leave, and if they take as long as they did of late. Those that are not, when there is more to send than the
-    /// path takes, would make the next ones late as well, one after the other. What was begun is in time until it expires:
-    /// a part of a message is of no use.
+    /// The last byte of a message that was not begun will be there by its deadline if nothing else is sent
+    /// before, as fast as packets leave, and if they take as long as they did of late. Those that are not,
+    /// when there is more to send than the path takes, would make the next ones late as well, one after the
+    /// other. What was begun is in time until it expires: a part of a message is of no use.
     fn is_in_time(record: &Record, view: &View) -> bool {
         if record.state != State::Queued {
             return true;
@@ -173,7 +174,8 @@ impl Sender {
         self.line.open.len() < most && self.position + size <= limit && self.may_grow(self.position + size)
     }
 
-    /// No new bytes while the peer may be near its limit of ranges (FS-72), but those that fill holes (FS-73).
+    /// No new bytes while the peer may be near its limit of ranges (FS-72), but those that fill holes
+    /// (FS-73).
     fn may_grow(&self, need: u64) -> bool {
         need <= self.highest
             || self.flight.acked_runs() <= credited_ranges(self.highest.saturating_sub(self.flight.una()))
@@ -258,6 +260,6 @@ impl Sender {
     }
 }
 
-/// FS-71: so many messages are begun and not sent to their end at most. Each is a hole in what the peer has, and far fewer than
-/// it may have ranges (FS-40).
+/// FS-71: so many messages are begun and not sent to their end at most. Each is a hole in what the peer has,
+/// and far fewer than it may have ranges (FS-40).
 pub(super) const MAX_OPEN: usize = 64;

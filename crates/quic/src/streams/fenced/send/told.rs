@@ -8,7 +8,8 @@ use quickset_base::Time;
 use super::{Outcome, Sender, Ticket};
 use crate::streams::fenced::queue::State;
 
-/// What the messages of one stream have come to so far, as far as acknowledgements tell. Cheap to ask for at any time.
+/// What the messages of one stream have come to so far, as far as acknowledgements tell. Cheap to ask for at
+/// any time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MessageStats {
@@ -18,8 +19,9 @@ pub struct MessageStats {
     pub queued_bytes: u64,
     /// Of those: begun, that is, the first byte of them was sent.
     pub sent: u64,
-    /// Arrived by their deadlines, or without one. An acknowledged message is taken to have arrived as long before its
-    /// acknowledgement as the way takes at least, so that one that is acknowledged late may count as late.
+    /// Arrived by their deadlines, or without one. An acknowledged message is taken to have arrived as long
+    /// before its acknowledgement as the way takes at least, so that one that is acknowledged late may count
+    /// as late.
     pub on_time: u64,
     /// Arrived, but later than their deadlines.
     pub late: u64,

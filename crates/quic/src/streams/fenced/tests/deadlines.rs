@@ -407,7 +407,8 @@ fn what_overtakes_is_forgotten() {
     }
 }
 
-/// Who waits for long keeps nothing in memory of what was dropped behind it, whether or not that was in line with it.
+/// Who waits for long keeps nothing in memory of what was dropped behind it, whether or not that was in line
+/// with it.
 #[test]
 fn what_is_dropped_behind_who_waits_is_forgotten() {
     let settings: [fn(&mut Sender); 3] =

@@ -55,7 +55,8 @@ fn least(mode: Mode, offset: u64, fence: u64, size: u64, room: usize) -> usize {
 #[test]
 fn equal_and_few() {
     let mut sender = new(Mode::Frames);
-    // 3 packets hold 3 · 1173 - 7 - 2 · 9 = 3494 bytes, so 3000 and a prefix of 2 with 25 of headers are 1009 each.
+    // 3 packets hold 3 · 1173 - 7 - 2 · 9 = 3494 bytes, so 3000 and a prefix of 2 with 25 of headers are 1009
+    // each.
     push(&mut sender, 3000);
     assert_eq!(packets(&mut sender, ROOM), [1009, 1009, 1009]);
     // From offset 3002 on the headers are of 9 bytes: 3 · 9 + 2000 + 2 need 2 packets, of 1010.
@@ -132,8 +133,9 @@ fn a_packet_that_is_filled_already_is_left_out() {
     assert_eq!(packets(&mut sender, 800), [509, 509]);
 }
 
-/// A message of `size` bytes behind `before` others goes in as few packets as full ones would be, equal within a byte. In
-/// fewer, where another first one puts off that headers grow by 4 bytes, they may be unequal by as much.
+/// A message of `size` bytes behind `before` others goes in as few packets as full ones would be, equal
+/// within a byte. In fewer, where another first one puts off that headers grow by 4 bytes, they may be
+/// unequal by as much.
 fn check_split(before: usize, size: usize, room: usize, mode: Mode) -> Result<(), TestCaseError> {
     let mut sender = new(mode);
     let mut offset = 0;
@@ -167,13 +169,13 @@ proptest! {
     }
 }
 
-/// From 14064 on, three packets of 1168 or 1170 bytes hold the rest, and of 1169 do not: the last of those begins at
-/// 16384, where its header grows by 4 bytes.
+/// From 14064 on, three packets of 1168 or 1170 bytes hold the rest, and of 1169 do not: the last of those
+/// begins at 16384, where its header grows by 4 bytes.
 #[test]
 fn equal_where_headers_grow() {
     check_split(155, 17_380, ROOM, Mode::Frames).unwrap();
-    // Full packets are 98: of 258 bytes, 63 of 256, 34 of 252 and less. Behind a first one of 255 there are 64 of 256, and
-    // 32 of 252 hold the rest.
+    // Full packets are 98: of 258 bytes, 63 of 256, 34 of 252 and less. Behind a first one of 255 there are
+    // 64 of 256, and 32 of 252 hold the rest.
     check_split(0, 24_699, 265, Mode::Frames).unwrap();
 }
 

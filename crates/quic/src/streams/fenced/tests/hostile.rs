@@ -151,7 +151,8 @@ fn give(receiver: &mut Receiver, now: Time, frame: &Frame) -> Result<u64, Transp
     }
 }
 
-/// One peer: noise, the bytes of noise in STREAM frames, or an honest stream of which `spoilt` frames are not.
+/// One peer: noise, the bytes of noise in STREAM frames, or an honest stream of which `spoilt` frames are
+/// not.
 #[derive(Clone, Copy, Debug)]
 enum Peer {
     Noise,

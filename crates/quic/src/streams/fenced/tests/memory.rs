@@ -1,4 +1,5 @@
-//! What a peer can make us hold that sends as little as it can in each frame (section 16 of the specification).
+//! What a peer can make us hold that sends as little as it can in each frame (section 16 of the
+//! specification).
 
 use bytes::Bytes;
 use quickset_base::{Duration, Rng, Time};

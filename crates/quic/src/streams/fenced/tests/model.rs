@@ -124,7 +124,8 @@ struct Model {
 }
 
 impl Model {
-    /// FS-69, FS-70: nothing that is due sooner and that credit up to `limit` lets out waits while a message begins.
+    /// FS-69, FS-70: nothing that is due sooner and that credit up to `limit` lets out waits while a message
+    /// begins.
     fn see_begun(&self, index: usize, now: Time, limit: u64) {
         let begun = &self.messages[index];
         let at = begun.at.unwrap().0;

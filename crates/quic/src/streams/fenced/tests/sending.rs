@@ -424,7 +424,8 @@ fn what_is_kept_back_is_wanted_unless_it_would_be_given_up() {
     assert!(!wants(&sender, 61, 61, 0) && wants(&sender, 0, 122, 40));
     sender.acked(0, 61, false);
     assert!(!wants(&sender, 0, 122, 0));
-    // Kept until it is too late, it is given up when it comes back, and not before: it may still be recovered.
+    // Kept until it is too late, it is given up when it comes back, and not before: it may still be
+    // recovered.
     let third = push_by(&mut sender, 60, 90);
     sent(&mut sender, ROOM);
     outcomes(&mut sender);
