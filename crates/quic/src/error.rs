@@ -5,22 +5,22 @@ use quickset_wire::TransportErrorCode;
 
 use crate::refusal::Refusal;
 
-/// A rule of the protocol was broken, by the peer or by what it makes us do: the connection closes
-/// with this code (RFC 9000 §11, §11.1).
+/// A rule of the protocol was broken, by the peer or by what it makes us do. The connection closes with this
+/// code (RFC 9000 §11, §11.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransportError {
-    /// What is sent in CONNECTION_CLOSE (RFC 9000 §20.1).
+    /// The code that CONNECTION_CLOSE carries (RFC 9000 §20.1).
     pub code: TransportErrorCode,
-    /// The type of the frame at fault, where one is known.
+    /// The type of the frame at fault, if it is known.
     pub frame: Option<u64>,
-    /// For people, in a few words. Never holds secrets.
+    /// A few words for people. They never hold secrets.
     pub reason: Cow<'static, str>,
-    /// Of a handshake, where more is known of what went wrong than the code says. It stays on this side.
+    /// What went wrong in a handshake, if more is known than the code says. It stays on this side.
     pub fault: Option<Box<HandshakeFault>>,
 }
 
-/// What went wrong in a handshake, in words for this side: what it expects is no business of a peer that
-/// proved nothing.
+/// What went wrong in a handshake, for this side only: a peer that has proved nothing must not learn what we
+/// expect.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HandshakeFault {
@@ -40,19 +40,19 @@ pub enum HandshakeFault {
 }
 
 impl TransportError {
-    /// An error with `code`, explained by `reason`.
+    /// Makes an error with `code` that `reason` explains.
     pub fn new(code: TransportErrorCode, reason: impl Into<Cow<'static, str>>) -> Self {
         Self { code, frame: None, reason: reason.into(), fault: None }
     }
 
-    /// The same error, blamed on a frame of type `kind`.
+    /// Returns the same error, caused by a frame of type `kind`.
     #[must_use]
     pub fn in_frame(mut self, kind: u64) -> Self {
         self.frame = Some(kind);
         self
     }
 
-    /// The same error, of which more is known.
+    /// Returns the same error, of which more is known.
     #[must_use]
     pub fn because(mut self, fault: HandshakeFault) -> Self {
         self.fault = Some(Box::new(fault));
@@ -129,7 +129,7 @@ pub enum Closed {
     /// This application closed it.
     #[error("closed by this application")]
     Locally,
-    /// The task that drove it ended before it did: the runtime was shut down, or the task panicked.
+    /// The task that drove the connection ended first: the runtime was shut down, or the task panicked.
     #[error("the endpoint's task has ended; was the runtime shut down while connections were open?")]
     Abandoned,
     /// The peer's application closed it, with a code and words of its own (RFC 9000 §20.2).
@@ -146,14 +146,14 @@ pub enum Closed {
     /// The peer broke the protocol, or could not be authenticated.
     #[error("the connection failed: {0}")]
     Failed(TransportError),
-    /// The peer does not know the connection any more (RFC 9000 §10.3).
+    /// The peer no longer knows the connection (RFC 9000 §10.3).
     #[error("the peer has lost the connection (stateless reset); connect again")]
     Reset,
     /// Nothing was heard of the peer for the idle timeout (RFC 9000 §10.1).
     #[error("the peer does not answer; check its address and the network, and connect again")]
     TimedOut,
-    /// Nothing could be sent to the peer any more, and this is what the system said; or the peer's host, to a
-    /// handshake, that nothing listens there.
+    /// Nothing could be sent to the peer any more, for the reason that the system gave. Or the peer's host
+    /// answered a handshake by saying that nothing listens there.
     #[error("{0}")]
     Unreachable(Refusal),
     /// The peer speaks none of our versions (RFC 9000 §6.2).

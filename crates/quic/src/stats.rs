@@ -1,6 +1,6 @@
 use crate::error::Closed;
 
-/// What a connection has counted so far. Cheap to copy at any time.
+/// What a connection has counted so far. It is cheap to copy at any time.
 // sizes: a table of numbers that are read one by one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -11,10 +11,10 @@ pub struct Stats {
     pub sent_bytes: u64,
     /// Packets sent; several may share a datagram.
     pub sent_packets: u64,
-    /// Datagrams that the system did not take, and that are not among those sent.
+    /// Datagrams that the system refused to send. They are not counted as sent.
     pub refused_datagrams: u64,
-    /// Bytes of streams sent, each counted once: what uses up the peer's windows. They grow no more when it
-    /// takes nothing.
+    /// Bytes of streams sent, each counted once: the bytes that use up the peer's windows. The number stops
+    /// growing when the peer takes nothing.
     pub stream_bytes: u64,
     /// Datagrams received, and their bytes as UDP payload.
     pub received_datagrams: u64,
@@ -24,12 +24,12 @@ pub struct Stats {
     pub received_packets: u64,
     /// Packets that could not be read: forged, corrupted, or without keys.
     pub dropped_packets: u64,
-    /// Packets that were dropped as if lost: the [budget](crate::TransportConfig::budget) had no memory for
-    /// what they brought, or the peer asked for more work than its packets pay for, as none does that has no
-    /// ill will.
+    /// Packets that were dropped as if they were lost. Either the [budget](crate::TransportConfig::budget)
+    /// had no memory for their content, or the peer asked for more work than its packets pay for, which only
+    /// an attacker does.
     pub unpaid_packets: u64,
-    /// How often the peer came to owe us work, and was paced: its packets that asked for more were unpaid
-    /// then, and it had few new streams.
+    /// How often the peer asked for so much work that it was paced. While it is paced, packets that ask for
+    /// more are unpaid, and it may open few new streams.
     pub paced: u64,
     /// Packets that came twice.
     pub duplicate_packets: u64,
@@ -39,7 +39,7 @@ pub struct Stats {
     pub spurious_losses: u64,
     /// Probe timeouts (RFC 9002 §6.2).
     pub ptos: u64,
-    /// How often the server was asked whether it can still reach us
+    /// How often we asked the server whether it can still reach us
     /// ([`ask_after`](crate::TransportConfig::ask_after)).
     pub asked: u64,
     /// Key updates, ours and the peer's (RFC 9001 §6).
@@ -60,11 +60,11 @@ pub struct Stats {
     pub congestion_state: &'static str,
     /// The rate at which packets are paced, in bytes per second.
     pub pacing_rate: u64,
-    /// The most bytes in flight that the path is thought to take: the slow start threshold, BBR's
-    /// long-term bound (`inflight_hi`); `None` when the controller knows of none.
+    /// The most bytes in flight that the path is thought to take: the slow start threshold, or BBR's
+    /// long-term bound (`inflight_hi`). `None` if the controller knows none.
     pub window_bound: Option<u64>,
-    /// The bandwidth that the path is thought to have, in bytes per second; `None` for controllers that do
-    /// not estimate it.
+    /// The bandwidth that the path is thought to have, in bytes per second; `None` if the controller does not
+    /// estimate it.
     pub bandwidth: Option<u64>,
     /// Forward erasure correction.
     pub fec: FecStats,
@@ -80,7 +80,7 @@ pub struct Stats {
     pub closed: Option<Closed>,
 }
 
-/// Acknowledgements of our packets so far, those of the handshake not counted.
+/// What was counted of the peer's acknowledgements so far, without those of the handshake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AckStats {
@@ -88,29 +88,30 @@ pub struct AckStats {
     pub frames: u64,
     /// See [`frames`](Self::frames).
     pub batches: u64,
-    /// Every so many packets the peer is asked to acknowledge now; 2 when it was never asked.
+    /// How many packets the peer is asked to acknowledge at once now; 2 if it was never asked.
     pub every: u64,
     /// How often it was asked (ACK_FREQUENCY).
     pub requests: u64,
 }
 
-/// What is known of ECN on the way to the peer (RFC 9000 §13.4.2).
+/// What is known of ECN on the path to the peer (RFC 9000 §13.4.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EcnState {
-    /// Nothing is marked: it is not wanted.
+    /// ECN is not wanted: no packet is marked.
     #[default]
     Off,
-    /// The first packets are marked, to see what becomes of the marks.
+    /// The first packets are marked, to learn what becomes of the marks.
     Testing,
-    /// Marks are on their way, or what was marked does not arrive; nothing more is marked.
+    /// No more packets are marked until the fate of the marks is known: they are on their way, or marked
+    /// packets do not arrive.
     Unknown,
-    /// Marks arrive as they leave, or say that there was congestion. All packets are marked.
+    /// Marks arrive unchanged or report congestion. All packets are marked.
     Capable,
-    /// Marks do not arrive, or as others. Nothing is marked.
+    /// Marks do not arrive, or arrive changed. No packet is marked.
     Failed,
 }
 
-/// Explicit congestion notification so far (RFC 9000 §13.4).
+/// What was counted of explicit congestion notification so far (RFC 9000 §13.4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EcnStats {
@@ -118,27 +119,27 @@ pub struct EcnStats {
     pub state: EcnState,
     /// Packets of ours that left with a mark, ECT(0).
     pub sent: u64,
-    /// Of those, packets that met congestion: the marks that congestion control heard of.
+    /// How many of them met congestion: the marks that reached congestion control.
     pub ce: u64,
     /// Packets received that met congestion.
     pub received_ce: u64,
 }
 
-/// The size of datagrams so far (RFC 8899).
+/// What was counted of the size of datagrams so far (RFC 8899).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MtuStats {
     /// The largest UDP payload that is sent on the path in use.
     pub current: usize,
-    /// Datagrams that tried a larger one, and those of them that were lost.
+    /// Datagrams that tried a larger size, and how many of them were lost.
     pub probes: u64,
     /// See [`probes`](Self::probes).
     pub lost_probes: u64,
-    /// How often a path stopped taking datagrams of the size in use.
+    /// How often a path no longer took datagrams of the size in use.
     pub falls: u64,
 }
 
-/// Unreliable datagrams so far (RFC 9221).
+/// What was counted of unreliable datagrams so far (RFC 9221).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DatagramStats {
@@ -146,13 +147,15 @@ pub struct DatagramStats {
     pub sent: u64,
     /// See [`sent`](Self::sent).
     pub sent_bytes: u64,
-    /// Of those sent: acknowledged; lost, but recovered by the peer; lost.
+    /// Of the datagrams sent: those that were acknowledged, those that were lost but recovered by the peer,
+    /// and those that were lost.
     pub acknowledged: u64,
-    /// See [`acknowledged`](Self::acknowledged).
+    /// Symbols of ours that the peer recovered, by its word: they were lost, or late.
     pub recovered: u64,
     /// See [`acknowledged`](Self::acknowledged).
     pub lost: u64,
-    /// Not sent: too old; dropped for newer ones; longer than what a packet has room for since.
+    /// Datagrams that were not sent: because they were too old, because newer ones took their place, or
+    /// because packets no longer had room for them.
     pub expired: u64,
     /// See [`expired`](Self::expired).
     pub displaced: u64,
@@ -162,11 +165,11 @@ pub struct DatagramStats {
     pub received: u64,
     /// See [`received`](Self::received).
     pub received_bytes: u64,
-    /// Of those received: dropped, since the application did not take them in time.
+    /// Of the datagrams received: those that were dropped because the application did not read them in time.
     pub dropped: u64,
 }
 
-/// What forward erasure correction did so far.
+/// What was counted of forward erasure correction so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FecStats {
@@ -182,7 +185,8 @@ pub struct FecStats {
     pub recovered: u64,
     /// Symbols of ours that were lost and had to be sent again.
     pub unrecovered: u64,
-    /// Blocks of ours that were closed with repair symbols, and those of which a symbol had to be sent again.
+    /// Blocks of ours that were closed with repair symbols, and those of them of which a symbol had to be
+    /// sent again.
     pub blocks: u64,
     /// See [`blocks`](Self::blocks).
     pub failed_blocks: u64,
@@ -190,8 +194,8 @@ pub struct FecStats {
     pub sources_received: u64,
     /// Repair symbols received.
     pub repairs_received: u64,
-    /// Symbols that were recovered here before they were received.
+    /// Symbols that we recovered before they were received.
     pub recovered_here: u64,
-    /// The share of packets lost on the way to the peer as it is estimated, in parts per million.
+    /// The estimated share of packets that are lost on the way to the peer, in parts per million.
     pub loss_ppm: u32,
 }

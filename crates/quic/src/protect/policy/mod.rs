@@ -62,20 +62,20 @@ pub trait ReliabilityPolicy: fmt::Debug + Send {
 /// What the packet that asks to be protected carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Carried {
-    /// It begins with data that was sent before, and lost.
+    /// Whether it begins with data that was sent before and lost.
     pub resend: bool,
 }
 
-/// One session of a channel: which of at most three, and its code.
+/// A session of a channel, one of at most three, and its code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lane {
-    /// 0 to 2. A lane keeps the code that it was first used with.
+    /// The number of the lane, 0 to 2. A lane keeps the code that it was first used with.
     pub index: u8,
-    /// What its repair symbols are.
+    /// The code of its repair symbols.
     pub code: Code,
-    /// Eighths of a packet that this symbol fills at most, from [`LEAST_SHARE`](Self::LEAST_SHARE) to
-    /// [`WHOLE`](Self::WHOLE), and so will the repair symbols that cover none but such. Cheaper where each of
-    /// these covers few symbols.
+    /// How many eighths of a packet this symbol may fill, from [`LEAST_SHARE`](Self::LEAST_SHARE) to
+    /// [`WHOLE`](Self::WHOLE). Repair symbols that cover only such symbols are as short. Short symbols are
+    /// cheaper where each repair symbol covers few of them.
     pub share: u8,
 }
 
@@ -126,7 +126,7 @@ impl Code {
     }
 }
 
-/// What goes out at this slot before new data.
+/// What is sent at this slot before new data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
     /// Nothing.
@@ -146,15 +146,15 @@ pub enum Pattern {
     WakeAt(Time),
 }
 
-/// All that a policy may know. Times are of the connection's clock.
+/// All that a policy may know. Times are those of the connection's clock.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct CodingView<'a> {
-    /// Now.
+    /// The time now.
     pub now: Time,
-    /// What the path does to packets, on average.
+    /// The loss of packets on the path, on average.
     pub loss: Loss,
-    /// The same, as far as one can know.
+    /// The loss of packets on the path, as a distribution of what it may be.
     pub belief: &'a Belief,
     /// The lanes of the channel by index; those not opened are empty.
     pub lanes: [LaneView; 3],
