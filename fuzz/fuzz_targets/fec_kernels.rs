@@ -8,6 +8,8 @@
 //! they are, and how they differ. Their bytes are made of a number.
 #![no_main]
 
+extern crate alloc;
+
 #[path = "../../crates/fec/src/gf256/mod.rs"]
 #[expect(dead_code, unused_imports, reason = "codes call more of it")]
 mod gf256;

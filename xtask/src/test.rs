@@ -27,6 +27,7 @@ const STEPS: &[Step] = &[
     Step { name: "parquet", run: parquet },
     Step { name: "http", run: http },
     Step { name: "examples", run: examples },
+    Step { name: "no-std", run: no_std },
     Step { name: "docs", run: docs },
     Step { name: "package", run: package },
     Step { name: "msrv", run: msrv::step },
@@ -116,6 +117,25 @@ fn http() -> Result<Outcome> {
     run(cargo().args(["test", "-p", "quickset-h3", "--lib"]).args(features).args(["--", "http_types::"]))?;
     Ok(Outcome::Done)
 }
+
+/// Crates that need an allocator at most are checked for a processor without a system.
+fn no_std() -> Result<Outcome> {
+    let add = std::process::Command::new("rustup").args(["target", "add", BARE_METAL]).output();
+    if !add.is_ok_and(|output| output.status.success()) {
+        return Ok(Outcome::Skipped(format!("`rustup target add {BARE_METAL}` did not succeed")));
+    }
+    for package in NO_STD {
+        let check =
+            ["check", "--package", package, "--no-default-features", "--target", BARE_METAL, "--locked"];
+        run(cargo().args(check))?;
+    }
+    Ok(Outcome::Done)
+}
+
+const NO_STD: &[&str] = &["quickset-base", "quickset-wire", "quickset-fec", "quickset-sched"];
+
+/// A Cortex-M4: whatever uses the standard library does not compile for it.
+const BARE_METAL: &str = "thumbv7em-none-eabi";
 
 /// What a newcomer copies has to run; each ends by itself.
 fn examples() -> Result<Outcome> {

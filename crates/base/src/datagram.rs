@@ -1,5 +1,6 @@
+use alloc::vec::Vec;
 use core::fmt;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use bytes::BytesMut;
 

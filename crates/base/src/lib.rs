@@ -2,7 +2,8 @@
 //!
 //! There is no logic here, only vocabulary. Below the `net` crate nothing reads a clock, opens a
 //! socket or draws entropy: [`Time`] and [`Rng`] are arguments, and a [`Machine`] is driven from
-//! outside, by tokio in production and by the simulator in virtual time.
+//! outside, by tokio in production and by the simulator in virtual time. The crate is `no_std` and needs an
+//! allocator.
 //!
 //! ```
 //! use quickset_base::{Batch, Duration, Input, Machine, Poll, Reason, Time};
@@ -24,7 +25,10 @@
 //! assert_eq!(alarm.poll(Time::from_millis(1), &mut out), Poll::Event);
 //! ```
 
+#![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
+
+extern crate alloc;
 
 mod datagram;
 mod machine;

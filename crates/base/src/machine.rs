@@ -1,3 +1,6 @@
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
 use crate::{Batch, Datagram, Time};
 
 /// Something that is driven from outside: it never waits, reads no clock and opens no socket.

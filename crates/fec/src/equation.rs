@@ -1,7 +1,8 @@
 //! Repair symbols as linear equations.
 
-use std::fmt;
-use std::ops::Range;
+use alloc::vec::Vec;
+use core::fmt;
+use core::ops::Range;
 
 use crate::gf256::{self, Kernel};
 use crate::rlc;
@@ -187,7 +188,7 @@ impl fmt::Display for BadEquation {
     }
 }
 
-impl std::error::Error for BadEquation {}
+impl core::error::Error for BadEquation {}
 
 #[cfg(test)]
 mod tests {

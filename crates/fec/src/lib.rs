@@ -4,6 +4,9 @@
 //! of them and replace those that are lost. Symbols of a block may differ in length: a shorter one counts as
 //! padded with zeros.
 //!
+//! Without its default feature `std` the crate is `no_std` and needs an allocator. It then has the scalar
+//! kernel alone: only the standard library tells which vectors the machine has.
+//!
 //! ```
 //! use quickset_fec::reed_solomon;
 //!
@@ -46,6 +49,10 @@
 //! | raptorq 2 | 1.0 | 0.4 |
 //!
 //! The kernels are measured by `cargo bench -p quickset-fec --bench codec`.
+
+#![cfg_attr(not(any(test, feature = "std")), no_std)]
+
+extern crate alloc;
 
 pub mod gf256;
 pub mod ldpc;

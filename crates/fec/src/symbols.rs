@@ -1,7 +1,10 @@
 //! The symbols that a sender may still need for repair, or a receiver for decoding.
 
-use std::collections::VecDeque;
-use std::fmt;
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
 
 use crate::equation::{Coefficients, Equation, MAX_SID};
 use crate::gf256::Kernel;
@@ -22,7 +25,7 @@ use crate::gf256::Kernel;
 /// let mut repair = Vec::new();
 /// window.combine(&Equation::xor(first, 2, 1, 0)?, &mut repair)?;
 /// assert_eq!(repair, [b'o' ^ b't', b'n' ^ b'h', b'e' ^ b'r', b'e', b'e']);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 pub struct Symbols {
     size: usize,
@@ -538,7 +541,7 @@ impl fmt::Display for NotTaken {
     }
 }
 
-impl std::error::Error for NotTaken {}
+impl core::error::Error for NotTaken {}
 
 impl fmt::Display for Missing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -546,7 +549,7 @@ impl fmt::Display for Missing {
     }
 }
 
-impl std::error::Error for Missing {}
+impl core::error::Error for Missing {}
 
 /// No symbol is in a slot any more.
 #[inline]
@@ -582,7 +585,7 @@ pub(crate) const fn lines(len: usize) -> usize {
 
 /// The places of the bits that are 1.
 pub(crate) fn bits(mask: u64) -> impl Iterator<Item = usize> {
-    std::iter::successors(Some(mask), |rest| Some(rest & rest.wrapping_sub(1)))
+    core::iter::successors(Some(mask), |rest| Some(rest & rest.wrapping_sub(1)))
         .take_while(|rest| *rest != 0)
         .map(|rest| rest.trailing_zeros() as usize)
 }
@@ -604,7 +607,7 @@ const BATCH: usize = 256;
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use alloc::collections::BTreeMap;
 
     use proptest::collection::vec;
     use proptest::prelude::*;

@@ -1,4 +1,5 @@
-use std::num::NonZeroU32;
+use alloc::vec::Vec;
+use core::num::NonZeroU32;
 
 /// Messages of one leaf, of which the one with the closest deadline that can still be met goes first (FlEC,
 /// algorithm 3).

@@ -1,5 +1,5 @@
 //! Who sends next: hierarchical max-min fair scheduling with strict urgencies, over opaque keys. The crate
-//! knows no network and depends on nothing.
+//! knows no network and depends on nothing; it is `no_std` and needs an allocator.
 //!
 //! *Classes* hang in a tree. A *leaf* is somebody who sends: it says whether it has something to send, and is
 //! told when it is its turn. A *branch* is a group of classes. Each class has a [`Priority`] among its
@@ -80,7 +80,10 @@
 //! 2025, Table I. Urgency and `incremental` are those of RFC 9218 §4. Deadlines are Algorithm 3 of FlEC
 //! (IEEE/ACM Transactions on Networking, 2022).
 
+#![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
+
+extern crate alloc;
 
 mod deadlines;
 mod priority;

@@ -64,7 +64,8 @@ impl Weight {
         if weight.is_nan() {
             return Self::default();
         }
-        Self((weight.clamp(0.01, 100.0) * UNIT).round() as u32)
+        // To the nearest; `core` has no rounding.
+        Self((weight.clamp(0.01, 100.0) * UNIT + 0.5) as u32)
     }
 
     /// As a decimal.

@@ -1,3 +1,5 @@
+use alloc::vec::Vec;
+
 use crate::priority::Priority;
 
 mod active;
@@ -78,8 +80,8 @@ pub enum Error {
     Full,
 }
 
-impl std::fmt::Display for Error {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl core::fmt::Display for Error {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
             Self::Unknown => "no such class",
             Self::Leaf => "a leaf has no children",
@@ -91,7 +93,7 @@ impl std::fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl core::error::Error for Error {}
 
 /// Steps from the root to the deepest class.
 pub const MAX_DEPTH: u32 = 64;
@@ -185,7 +187,7 @@ impl<K> Tree<K> {
             self.backlogged -= 1;
             // What is left goes to the siblings, and what is owed the class owes from now on: who has others
             // go on for it would else never pay.
-            let rest = std::mem::take(&mut node.balance);
+            let rest = core::mem::take(&mut node.balance);
             self.fall(index, rest);
         }
     }

@@ -3,8 +3,8 @@
 //! Everything here borrows and nothing allocates or keeps state: what comes off the network is read
 //! with a [`Reader`] and becomes values that point into the datagram; what leaves is written with a
 //! [`Writer`] straight into the buffer that is sent. Whatever bytes arrive, a decoder returns a value or
-//! an error with its wire code. Sources: RFC 8999, 9000, 9369, `spec/fenced-streams.md` and
-//! `spec/fec.md`.
+//! an error with its wire code. The crate is `no_std` and needs no allocator. Sources: RFC 8999, 9000, 9369,
+//! `spec/fenced-streams.md` and `spec/fec.md`.
 //!
 //! ```
 //! use quickset_wire::frame::{self, Frame, Frames};
@@ -23,6 +23,7 @@
 //! assert_eq!(frames.next(), None);
 //! ```
 
+#![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
 
 mod cursor;

@@ -19,7 +19,8 @@
 //! x(x+1)(x+2)(x+3)/K0, in which both ways take three layers of butterflies (Lin, Chung, Han: Novel
 //! polynomial basis and its application to Reed-Solomon erasure codes, 2014, section III).
 
-use std::ops::Range;
+use alloc::vec::Vec;
+use core::ops::Range;
 
 use super::fours::Fours;
 use super::tables::{EXP, LOG};

@@ -1,13 +1,14 @@
 //! The choice among kernels, made once while the program runs.
 
-#![expect(unsafe_code, reason = "calls of kernels that this machine was found to have")]
+#![cfg_attr(vectors, expect(unsafe_code, reason = "calls of kernels that this machine was found to have"))]
 
-use std::fmt;
+use core::fmt;
+#[cfg(vectors)]
 use std::sync::OnceLock;
 
 use super::cauchy::{self, Base, Columns, Heads, Rows};
 use super::scalar;
-#[cfg(target_arch = "x86_64")]
+#[cfg(vectors)]
 use super::x86::{self, Machine as _};
 use crate::rlc;
 
@@ -18,13 +19,13 @@ pub struct Kernel(Kind);
 /// All but `Scalar` exist only as results of a detection, which is what makes calling them sound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
-    #[cfg(all(target_arch = "x86_64", wide))]
+    #[cfg(all(vectors, wide))]
     Gfni512,
-    #[cfg(all(target_arch = "x86_64", wide))]
+    #[cfg(all(vectors, wide))]
     Gfni256,
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(vectors)]
     Avx2,
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(vectors)]
     Ssse3,
     Scalar,
 }
@@ -32,26 +33,26 @@ enum Kind {
 impl Kind {
     /// The fastest first.
     const ALL: &[Self] = &[
-        #[cfg(all(target_arch = "x86_64", wide))]
+        #[cfg(all(vectors, wide))]
         Self::Gfni512,
-        #[cfg(all(target_arch = "x86_64", wide))]
+        #[cfg(all(vectors, wide))]
         Self::Gfni256,
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(vectors)]
         Self::Avx2,
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(vectors)]
         Self::Ssse3,
         Self::Scalar,
     ];
 
     fn detected(self) -> bool {
         match self {
-            #[cfg(all(target_arch = "x86_64", wide))]
+            #[cfg(all(vectors, wide))]
             Self::Gfni512 => x86::Gfni512::detected(),
-            #[cfg(all(target_arch = "x86_64", wide))]
+            #[cfg(all(vectors, wide))]
             Self::Gfni256 => x86::Gfni256::detected(),
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(vectors)]
             Self::Avx2 => x86::Avx2::detected(),
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(vectors)]
             Self::Ssse3 => x86::Ssse3::detected(),
             Self::Scalar => true,
         }
@@ -64,8 +65,13 @@ impl Kernel {
 
     /// The fastest of this machine. It is looked for once; later calls cost a load.
     pub fn best() -> Self {
-        static BEST: OnceLock<Kernel> = OnceLock::new();
-        *BEST.get_or_init(|| Self::available().next().unwrap_or(Self::SCALAR))
+        #[cfg(vectors)]
+        {
+            static BEST: OnceLock<Kernel> = OnceLock::new();
+            *BEST.get_or_init(|| Self::available().next().unwrap_or(Self::SCALAR))
+        }
+        #[cfg(not(vectors))]
+        Self::SCALAR
     }
 
     /// All of this machine, the fastest first, the scalar one last.
@@ -76,13 +82,13 @@ impl Kernel {
     /// What it needs of the machine, as `gfni+avx512`.
     pub fn name(self) -> &'static str {
         match self.0 {
-            #[cfg(all(target_arch = "x86_64", wide))]
+            #[cfg(all(vectors, wide))]
             Kind::Gfni512 => "gfni+avx512",
-            #[cfg(all(target_arch = "x86_64", wide))]
+            #[cfg(all(vectors, wide))]
             Kind::Gfni256 => "gfni+avx2",
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(vectors)]
             Kind::Avx2 => "avx2",
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(vectors)]
             Kind::Ssse3 => "ssse3",
             Kind::Scalar => "scalar",
         }
@@ -130,16 +136,16 @@ impl Kernel {
             return;
         }
         match self.0 {
-            #[cfg(all(target_arch = "x86_64", wide))]
+            #[cfg(all(vectors, wide))]
             // SAFETY: the kind exists, so it was detected; that is the longest.
             Kind::Gfni512 => unsafe { x86::combine::<x86::Gfni512>(dsts, coefficients, srcs, longest) },
-            #[cfg(all(target_arch = "x86_64", wide))]
+            #[cfg(all(vectors, wide))]
             // SAFETY: the kind exists, so it was detected; that is the longest.
             Kind::Gfni256 => unsafe { x86::combine::<x86::Gfni256>(dsts, coefficients, srcs, longest) },
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(vectors)]
             // SAFETY: the kind exists, so it was detected; that is the longest.
             Kind::Avx2 => unsafe { x86::combine::<x86::Avx2>(dsts, coefficients, srcs, longest) },
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(vectors)]
             // SAFETY: the kind exists, so it was detected; that is the longest.
             Kind::Ssse3 => unsafe { x86::combine::<x86::Ssse3>(dsts, coefficients, srcs, longest) },
             Kind::Scalar => scalar::combine(dsts, coefficients, srcs),
@@ -154,16 +160,16 @@ impl Kernel {
     pub fn sum(self, dst: &mut [u8], srcs: &[&[u8]]) {
         let longest = check_lengths(&[&mut *dst], srcs);
         match self.0 {
-            #[cfg(all(target_arch = "x86_64", wide))]
+            #[cfg(all(vectors, wide))]
             // SAFETY: the kind exists, so it was detected; that is the longest.
             Kind::Gfni512 => unsafe { x86::sum::<x86::Gfni512>(dst, srcs, longest) },
-            #[cfg(all(target_arch = "x86_64", wide))]
+            #[cfg(all(vectors, wide))]
             // SAFETY: the kind exists, so it was detected; that is the longest.
             Kind::Gfni256 => unsafe { x86::sum::<x86::Gfni256>(dst, srcs, longest) },
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(vectors)]
             // SAFETY: the kind exists, so it was detected; that is the longest.
             Kind::Avx2 => unsafe { x86::sum::<x86::Avx2>(dst, srcs, longest) },
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(vectors)]
             // SAFETY: the kind exists, so it was detected; that is the longest.
             Kind::Ssse3 => unsafe { x86::sum::<x86::Ssse3>(dst, srcs, longest) },
             Kind::Scalar => srcs.iter().for_each(|src| scalar::mul_add(dst, 1, src)),
@@ -220,16 +226,16 @@ impl Kernel {
     /// The part of [`cauchy`](Self::cauchy) that is done by a transform.
     pub(super) fn transform(self, columns: Columns<'_>, rows: &mut [Rows<'_>]) {
         match self.0 {
-            #[cfg(all(target_arch = "x86_64", wide))]
+            #[cfg(all(vectors, wide))]
             // SAFETY: the kind exists, so it was detected.
             Kind::Gfni512 => unsafe { x86::cauchy::<x86::Gfni512>(columns, rows) },
-            #[cfg(all(target_arch = "x86_64", wide))]
+            #[cfg(all(vectors, wide))]
             // SAFETY: the kind exists, so it was detected.
             Kind::Gfni256 => unsafe { x86::cauchy::<x86::Gfni256>(columns, rows) },
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(vectors)]
             // SAFETY: the kind exists, so it was detected.
             Kind::Avx2 => unsafe { x86::cauchy::<x86::Avx2>(columns, rows) },
-            #[cfg(target_arch = "x86_64")]
+            #[cfg(vectors)]
             // SAFETY: the kind exists, so it was detected.
             Kind::Ssse3 => unsafe { x86::cauchy::<x86::Ssse3>(columns, rows) },
             Kind::Scalar => unreachable!("it has no transform"),
@@ -240,7 +246,7 @@ impl Kernel {
     /// `seed`.
     pub(crate) fn hashes(self, seed: u64, first: u64, out: &mut [u8]) {
         match self.0 {
-            #[cfg(all(target_arch = "x86_64", wide))]
+            #[cfg(all(vectors, wide))]
             // SAFETY: the kind exists, so it was detected.
             Kind::Gfni512 => unsafe { x86::hashes(seed, first, out) },
             _ => out.iter_mut().zip(first..).for_each(|(out, sid)| *out = rlc::coefficient(seed, sid)),

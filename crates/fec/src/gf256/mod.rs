@@ -26,12 +26,21 @@
 //! assert_eq!(sum[4], gf256::mul(2, b'e'));
 //! ```
 
+#![cfg_attr(
+    not(vectors),
+    expect(
+        dead_code,
+        unused_variables,
+        reason = "what kernels with vectors are told, the scalar one does without"
+    )
+)]
+
 mod cauchy;
 mod fours;
 mod kernel;
 mod scalar;
 mod tables;
-#[cfg(target_arch = "x86_64")]
+#[cfg(vectors)]
 mod x86;
 
 pub(crate) use cauchy::{Base, Columns, Heads, MAX_HEAD, POINTS, inverse};

@@ -1,7 +1,9 @@
 //! Decoding of the blocks of a window.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::fmt;
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+use core::fmt;
 
 use super::Block;
 use super::job::{Data, Job, Step, padded};
@@ -36,7 +38,7 @@ use crate::symbols::{NotTaken, Symbols, trimmed};
 ///     decoder.work(65_536);
 /// }
 /// assert_eq!(decoder.next_recovered(), Some((7, &[7; 10][..])));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 pub struct Decoder {
     pub(super) symbols: Symbols,

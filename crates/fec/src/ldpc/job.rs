@@ -1,6 +1,8 @@
 //! The payload of missing symbols that are determined, in steps.
 
-use std::collections::BTreeMap;
+use alloc::collections::BTreeMap;
+use alloc::vec;
+use alloc::vec::Vec;
 
 use super::matrix::Matrix;
 use crate::gf256::Kernel;

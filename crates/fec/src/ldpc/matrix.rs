@@ -1,5 +1,8 @@
 //! The parity check matrix of a block.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 /// The left side, in which columns are source symbols; the right side, a staircase, needs no memory. Row i
 /// says that repair symbol i is the sum of repair symbol i - 1 and of the source symbols whose columns have a
 /// 1 in the row.

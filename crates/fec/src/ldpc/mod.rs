@@ -12,6 +12,9 @@
 //!
 //! [`Decoder`] has the same verbs as [`online::Decoder`](crate::online::Decoder).
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use crate::equation::{BadEquation, MAX_SID};
 use crate::gf256::Kernel;
 use crate::symbols::{Missing, Symbols, lines};

@@ -6,7 +6,9 @@
 //! leads no further and few are missing, Gaussian elimination over the segments gives all that are
 //! determined.
 
-use std::collections::{BTreeMap, BTreeSet};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec;
+use alloc::vec::Vec;
 
 use super::job::{Job, Segment};
 use super::matrix::Matrix;

@@ -8,8 +8,9 @@
 //! Nothing that comes makes it panic, take memory beyond [`Limits`], or do more than a bounded amount of work
 //! per repair symbol (see [`Cost`]).
 
-use std::collections::VecDeque;
-use std::fmt;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::fmt;
 
 use crate::equation::{Equation, MAX_SID};
 use crate::symbols::{NotTaken, Symbols, trimmed};
@@ -44,7 +45,7 @@ mod system;
 ///     decoder.work(65_536);
 /// }
 /// assert_eq!(decoder.next_recovered(), Some((2, &b"or"[..])));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # Ok::<(), Box<dyn core::error::Error>>(())
 /// ```
 pub struct Decoder {
     symbols: Symbols,
@@ -422,7 +423,7 @@ impl Decoder {
             let sum = ready.sum.iter().enumerate();
             coefficients.extend(sum.filter(|(place, _)| places >> place & 1 == 1).map(|(_, &c)| c));
         }
-        let mut outs = std::mem::take(&mut self.outs);
+        let mut outs = core::mem::take(&mut self.outs);
         outs.resize_with(solved.len(), Vec::new);
         let bytes = self.stored.sums(places, &coefficients, &mut outs);
         for ((column, sid), out) in solved.into_iter().zip(&outs) {
@@ -520,7 +521,7 @@ impl fmt::Display for Fault {
     }
 }
 
-impl std::error::Error for Fault {}
+impl core::error::Error for Fault {}
 
 /// Missing symbols that are computed together: as many sums as fit the registers, and one more pass or two.
 const SOLVED: usize = 16;

@@ -6,6 +6,9 @@
 //! subtracted by itself. The work is put off until a missing symbol can be computed from it or the symbols
 //! are about to leave the window, and then done for several repair symbols in one pass over the data.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use super::system::STORED;
 use crate::equation::Equation;
 use crate::gf256::Kernel;

@@ -6,6 +6,8 @@
 //! missing symbol is the row's sum of stored repair symbols, once their payload has been rid of the symbols
 //! that are known.
 
+use alloc::vec::Vec;
+
 use crate::gf256::{self, Kernel};
 use crate::symbols::bits;
 

@@ -1,5 +1,8 @@
 //! Blocks at once: nothing is copied, buffers are the caller's.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 use super::{Error, MAX_SYMBOLS, NUMBERS};
 use crate::gf256::{Base, Columns, Heads, Kernel, MAX_HEAD, inverse};
 use crate::symbols::lines;
@@ -139,7 +142,7 @@ fn check(count: usize, longest: usize, used: &[(u8, &[u8])]) -> Result<(), Error
         if count + usize::from(index) >= MAX_SYMBOLS {
             return Err(Error::Index);
         }
-        if std::mem::replace(&mut seen[usize::from(index)], true) {
+        if core::mem::replace(&mut seen[usize::from(index)], true) {
             return Err(Error::Twice);
         }
         if repair.len() < longest {

@@ -1,4 +1,6 @@
-use std::collections::BTreeMap;
+use alloc::collections::BTreeMap;
+use alloc::vec;
+use alloc::vec::Vec;
 
 use super::{Error, MAX_SYMBOLS, block};
 
@@ -59,7 +61,7 @@ impl Decoder {
         }
         let lost: Vec<usize> = (0..self.sources.len()).filter(|&j| self.sources[j].is_none()).collect();
         let sources: Vec<Option<&[u8]>> = self.sources.iter().map(Option::as_deref).collect();
-        let repairs = std::mem::take(&mut self.repairs);
+        let repairs = core::mem::take(&mut self.repairs);
         let repairs: Vec<(u8, &[u8])> = repairs.iter().map(|(&i, symbol)| (i, symbol.as_slice())).collect();
         let size = block::longest(repairs.iter().map(|r| r.1));
         let mut recovered = vec![vec![0; size]; lost.len()];

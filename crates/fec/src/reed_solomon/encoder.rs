@@ -1,4 +1,9 @@
-use std::sync::OnceLock;
+use alloc::vec;
+use alloc::vec::Vec;
+#[cfg(not(feature = "std"))]
+use core::cell::OnceCell as Once;
+#[cfg(feature = "std")]
+use std::sync::OnceLock as Once;
 
 use super::{Error, MAX_SYMBOLS, NUMBERS};
 use crate::gf256::{Base, Columns, Kernel, POINTS};
@@ -14,7 +19,7 @@ pub struct Encoder {
     waiting: Vec<Vec<u8>>,
     sources: usize,
     /// The sums of all sources, where some wait and somebody has asked.
-    repairs: OnceLock<Vec<Vec<u8>>>,
+    repairs: Once<Vec<Vec<u8>>>,
 }
 
 impl Encoder {
@@ -24,7 +29,7 @@ impl Encoder {
             return Err(Error::Index);
         }
         let waiting = vec![Vec::new(); TOGETHER];
-        Ok(Self { sums: vec![Vec::new(); repairs], waiting, sources: 0, repairs: OnceLock::new() })
+        Ok(Self { sums: vec![Vec::new(); repairs], waiting, sources: 0, repairs: Once::new() })
     }
 
     /// Adds the next source symbol. [`Error::Index`] if the block is full, 256 symbols with the repairs.

@@ -20,7 +20,7 @@ pub use block::{decode, encode, encode_split};
 pub use decoder::Decoder;
 pub use encoder::Encoder;
 
-use std::fmt;
+use core::fmt;
 
 /// The most symbols that a block can have, sources and repairs together.
 pub const MAX_SYMBOLS: usize = 256;
@@ -57,7 +57,7 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl core::error::Error for Error {}
 
 /// A part of an interleaved block: symbols `first`, `first + stride`, ..., `count` of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,7 @@
-use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
 
 use super::Layout;
 use crate::gf256::Kernel;
@@ -44,7 +46,7 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl core::error::Error for Error {}
 
 impl Decoder {
     /// For a block of `count` source symbols.

@@ -62,7 +62,7 @@ impl Layout {
             Self::Interleaved { depth } => (j % depth.max(1), None),
             Self::Grid { columns } => (j % columns.max(1), (j / columns.max(1)).checked_add(columns.max(1))),
         };
-        std::iter::once(first).chain(second)
+        core::iter::once(first).chain(second)
     }
 }
 

@@ -52,7 +52,7 @@ impl<K> Arena<K> {
     pub(super) fn make_late(&mut self, child: u32, round: u64) {
         let node = self.node_mut(child);
         let (weight, incremental) = (u64::from(node.weight), node.incremental);
-        if std::mem::replace(&mut node.left, round) == round || !incremental {
+        if core::mem::replace(&mut node.left, round) == round || !incremental {
             return;
         }
         let level = self.level_of(child);
@@ -65,7 +65,7 @@ impl<K> Arena<K> {
     /// Gives a class another weight.
     pub(super) fn reweigh(&mut self, child: u32, weight: u32, round: u64) {
         let node = self.node_mut(child);
-        let old = u64::from(std::mem::replace(&mut node.weight, weight));
+        let old = u64::from(core::mem::replace(&mut node.weight, weight));
         let (counted, late, parent) = (node.active && node.incremental, node.left == round, node.parent);
         let new = u64::from(weight);
         let branch = self.branch_mut(parent);
@@ -131,7 +131,7 @@ impl<K> Arena<K> {
             (self.node_mut(child).next, self.node_mut(child).prev) = (child, child);
             self.level_of(child).head = child;
         } else {
-            let tail = std::mem::replace(&mut self.node_mut(head).prev, child);
+            let tail = core::mem::replace(&mut self.node_mut(head).prev, child);
             self.node_mut(tail).next = child;
             (self.node_mut(child).next, self.node_mut(child).prev) = (head, tail);
         }
@@ -193,7 +193,7 @@ impl<K> Arena<K> {
             return if a == NIL { b } else { a };
         }
         let (top, under) = if self.node(a).number <= self.node(b).number { (a, b) } else { (b, a) };
-        let sub = std::mem::replace(&mut self.node_mut(top).sub, under);
+        let sub = core::mem::replace(&mut self.node_mut(top).sub, under);
         (self.node_mut(top).next, self.node_mut(top).prev) = (NIL, NIL);
         (self.node_mut(under).next, self.node_mut(under).prev) = (sub, top);
         if sub != NIL {

@@ -1,6 +1,8 @@
 //! Where classes lie: two slabs, and the ids that outlive them.
 
-use std::num::NonZeroU32;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::num::NonZeroU32;
 
 use crate::priority::{Priority, Weight};
 
@@ -158,7 +160,7 @@ impl Branch {
             let has_first = self.places.iter().any(|place| *place != NOWHERE);
             self.places[level] = if has_first { self.more.len() as u8 + 1 } else { 0 };
             if has_first {
-                let mut more = std::mem::take(&mut self.more).into_vec();
+                let mut more = core::mem::take(&mut self.more).into_vec();
                 more.reserve_exact(1);
                 more.push(Level::EMPTY);
                 self.more = more.into_boxed_slice();
@@ -175,7 +177,7 @@ impl Branch {
 
     /// What it has, or owes when negative, which is somebody else's from now on.
     pub(super) fn hand_up(&mut self) -> f64 {
-        std::mem::take(&mut self.residual) - std::mem::take(&mut self.owed)
+        core::mem::take(&mut self.residual) - core::mem::take(&mut self.owed)
     }
 
     /// Whether something less urgent waits in the midst of its visit.
@@ -233,7 +235,7 @@ impl Level {
     /// Ends the visit; what it has not given.
     pub(super) fn close(&mut self) -> f64 {
         self.visit = 0;
-        std::mem::take(&mut self.left).max(0.0)
+        core::mem::take(&mut self.left).max(0.0)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -394,7 +396,7 @@ impl<K> Arena<K> {
         let (parent, weight) = (self.node(child).parent, self.node(child).weight);
         let branch = self.branch_mut(parent);
         branch.total += u64::from(weight);
-        let younger = std::mem::replace(&mut branch.first_child, child);
+        let younger = core::mem::replace(&mut branch.first_child, child);
         self.node_mut(child).younger = younger;
         self.node_mut(child).elder = NIL;
         if younger != NIL {

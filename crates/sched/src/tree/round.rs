@@ -24,7 +24,7 @@ impl<K> Tree<K> {
         if self.backlogged == 0 {
             return None;
         }
-        let interrupted = std::mem::take(&mut self.interrupted);
+        let interrupted = core::mem::take(&mut self.interrupted);
         let mut at = if interrupted || self.at == NIL { ROOT } else { self.at };
         let mut over = false;
         self.decisions += 1;
@@ -46,7 +46,9 @@ impl<K> Tree<K> {
         let balance = &mut self.arena.node_mut(leaf).balance;
         *balance += quantum;
         if *balance <= 0.0 {
-            *balance += quantum * ((-*balance / quantum).floor() + 1.0);
+            // Whole rounds, rounded down: it is no number below zero.
+            let rounds = (-*balance / quantum) as u64;
+            *balance += quantum * (rounds as f64 + 1.0);
         }
     }
 
@@ -142,7 +144,7 @@ impl<K> Tree<K> {
                 sum = self.arena.taking_part(at, best, self.round);
             }
         } else if sum == 0 {
-            let residual = std::mem::take(&mut self.arena.branch_mut(at).residual);
+            let residual = core::mem::take(&mut self.arena.branch_mut(at).residual);
             let parent = self.arena.node(at).parent;
             self.arena.branch_mut(parent).residual += residual;
             self.arena.make_late(at, self.round);
@@ -152,7 +154,7 @@ impl<K> Tree<K> {
         }
         self.visit += 1;
         let branch = self.arena.branch_mut(at);
-        let residual = std::mem::take(&mut branch.residual);
+        let residual = core::mem::take(&mut branch.residual);
         let level = branch.level_mut(best);
         level.per_weight = residual / sum as f64;
         level.left = residual;

@@ -1,7 +1,7 @@
 //! Machines with AVX2: a product is looked up by halves of each byte, in two tables of sixteen that fit a
 //! register.
 
-use std::arch::x86_64::{
+use core::arch::x86_64::{
     __m256i, _mm_loadu_si128, _mm256_and_si256, _mm256_broadcastsi128_si256, _mm256_loadu_si256,
     _mm256_set1_epi8, _mm256_setzero_si256, _mm256_shuffle_epi8, _mm256_srli_epi64, _mm256_storeu_si256,
     _mm256_xor_si256,
@@ -90,7 +90,7 @@ impl Lanes for V256 {
         let mut bytes = [0_u8; 32];
         // SAFETY: see above; `len` is below 32.
         unsafe {
-            std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), len);
+            core::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), len);
             Self::load(bytes.as_ptr())
         }
     }
@@ -101,7 +101,7 @@ impl Lanes for V256 {
         // SAFETY: see above; `len` is below 32.
         unsafe {
             self.store(bytes.as_mut_ptr());
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, len);
+            core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, len);
         }
     }
 

@@ -1,6 +1,6 @@
 //! How much the first-level data cache holds: strips of many sources are chosen so that they stay there.
 
-use std::arch::x86_64::{__cpuid_count, CpuidResult};
+use core::arch::x86_64::{__cpuid_count, CpuidResult};
 use std::sync::OnceLock;
 
 /// Bytes of the first-level data cache of one core; what most machines have at least where they do not say.

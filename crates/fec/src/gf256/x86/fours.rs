@@ -3,7 +3,8 @@
 //! Four rows and one take 36 instructions for eight sources, 18 of them products, where the transform of
 //! eight takes 42; four rows take 32, and the plain sum 48.
 
-use std::mem::MaybeUninit;
+use alloc::vec::Vec;
+use core::mem::MaybeUninit;
 
 use super::super::cauchy::{Columns, Heads, MAX_HEAD, POINTS, Rows};
 use super::super::fours::{FOUR, FOURS, Factors, Fours};
@@ -62,11 +63,11 @@ unsafe fn pass<L: Lanes, const APART: bool, const THEN: usize>(
     }
     let points = Points::<L>::new(fours);
     let heads = rows.heads.take();
-    let rows: &mut [Rows<'_>; 1] = std::array::from_mut(rows);
+    let rows: &mut [Rows<'_>; 1] = core::array::from_mut(rows);
     // SAFETY: strips end at or before the shortest source, and the longest and so the destinations; `zeros`
     // are as many as the shortest has bytes. As many fours are written as there are.
     unsafe {
-        let four = &*(std::ptr::from_ref(&four[..count]) as *const [Four<L>]);
+        let four = &*(core::ptr::from_ref(&four[..count]) as *const [Four<L>]);
         let mut at = 0;
         // Two vectors of each source where the registers allow it, so that multipliers are loaded once for
         // both, and the first-level cache holds these and the next.

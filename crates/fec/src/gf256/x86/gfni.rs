@@ -3,7 +3,7 @@
 
 #![expect(clippy::incompatible_msrv, reason = "compiled only where build.rs has found Rust 1.89")]
 
-use std::arch::x86_64::{
+use core::arch::x86_64::{
     __m256i, __m512i, _MM_HINT_T0, _mm_prefetch, _mm256_gf2p8affine_epi64_epi8, _mm256_loadu_si256,
     _mm256_set1_epi64x, _mm256_setzero_si256, _mm256_storeu_si256, _mm256_xor_si256, _mm512_add_epi64,
     _mm512_gf2p8affine_epi64_epi8, _mm512_loadu_si512, _mm512_mask_cvtepi64_storeu_epi8,
@@ -251,7 +251,7 @@ impl Lanes for V256 {
         let mut bytes = [0_u8; 32];
         // SAFETY: see above; `len` is below 32.
         unsafe {
-            std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), len);
+            core::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), len);
             Self::load(bytes.as_ptr())
         }
     }
@@ -262,7 +262,7 @@ impl Lanes for V256 {
         // SAFETY: see above; `len` is below 32.
         unsafe {
             self.store(bytes.as_mut_ptr());
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, len);
+            core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, len);
         }
     }
 

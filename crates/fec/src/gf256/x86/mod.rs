@@ -282,7 +282,7 @@ unsafe fn rows<L: Lanes, const R: usize, const W: usize, const ONES: bool>(
     block: &Block<'_, '_>,
     dsts: &mut [&mut [u8]],
 ) {
-    let mut to = [std::ptr::null_mut(); R];
+    let mut to = [core::ptr::null_mut(); R];
     to.iter_mut().zip(dsts).for_each(|(to, dst)| *to = dst.as_mut_ptr());
     let mut at = 0;
     // SAFETY: each strip ends at or before the longest source, so within all destinations.

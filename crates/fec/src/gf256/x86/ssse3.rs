@@ -1,6 +1,6 @@
 //! Machines with SSSE3, which is all of x86-64 since 2013: as AVX2, in registers of half the size.
 
-use std::arch::x86_64::{
+use core::arch::x86_64::{
     __m128i, _mm_and_si128, _mm_loadu_si128, _mm_set1_epi8, _mm_setzero_si128, _mm_shuffle_epi8,
     _mm_srli_epi64, _mm_storeu_si128, _mm_xor_si128,
 };
@@ -88,7 +88,7 @@ impl Lanes for V128 {
         let mut bytes = [0_u8; 16];
         // SAFETY: see above; `len` is below 16.
         unsafe {
-            std::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), len);
+            core::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), len);
             Self::load(bytes.as_ptr())
         }
     }
@@ -99,7 +99,7 @@ impl Lanes for V128 {
         // SAFETY: see above; `len` is below 16.
         unsafe {
             self.store(bytes.as_mut_ptr());
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, len);
+            core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, len);
         }
     }
 

@@ -4,8 +4,9 @@
 //! which only one of the ports serves: 21 cycles if nothing else is in the way. So the next strip is fetched
 //! into the first-level cache meanwhile, and what is looked up is looked up once, not in each strip.
 
-use std::mem::MaybeUninit;
-use std::ops::Range;
+use alloc::vec::Vec;
+use core::mem::MaybeUninit;
+use core::ops::Range;
 
 use super::super::cauchy::{Columns, GROUPS, One, POINTS, Rows, Sum, TWIDDLES, Twiddles, WEIGHTS};
 use super::{Lanes, load_strip};
@@ -32,9 +33,9 @@ pub(super) unsafe fn transform<L: Lanes, const G: usize, const THEN: usize>(
     let mut eights = [const { MaybeUninit::uninit() }; GROUPS];
     let count = sources.len().div_ceil(POINTS);
     assert!(count <= eights.len() && count + first <= TWIDDLES.len());
-    let groups = std::array::from_fn(|g| rows[g].group);
+    let groups = core::array::from_fn(|g| rows[g].group);
     assert!(rows.iter().all(|rows| (THEN == 0) == rows.then.is_empty()));
-    let then = std::array::from_fn(|g| Then::<L, THEN>::new(&rows[g]));
+    let then = core::array::from_fn(|g| Then::<L, THEN>::new(&rows[g]));
     let whole = sources.chunks_exact(POINTS);
     let mut last = [&[][..]; POINTS];
     last[..whole.remainder().len()].copy_from_slice(whole.remainder());
@@ -45,7 +46,7 @@ pub(super) unsafe fn transform<L: Lanes, const G: usize, const THEN: usize>(
     // SAFETY: strips end at or before the shortest source, and the longest and so the destinations; `zeros`
     // are as many as the shortest has bytes. As many eights are written as there are.
     unsafe {
-        let eights = &*(std::ptr::from_ref(&eights[..count]) as *const [Eight<L, G>]);
+        let eights = &*(core::ptr::from_ref(&eights[..count]) as *const [Eight<L, G>]);
         let mut at = 0;
         while let Some(strip) = columns.strip(at, L::BYTES) {
             let values = evaluated(full_sums(eights, sources.len(), strip.start), rows);
