@@ -14,8 +14,8 @@ use crate::run::{Ended, folder, run};
 use crate::server::{Hostile, Say, Script};
 use crate::wire::{DATA, GOAWAY, HEADERS, data, frame, head, varint};
 
-/// What it may hold: the program, and windows of a connection.
-const MEMORY: u64 = 96 << 20;
+/// What it may hold: windows of a connection.
+const MEMORY: u64 = 72 << 20;
 
 /// How long the slowest may take: the server is given up after a second of silence, or four of one that
 /// lives.

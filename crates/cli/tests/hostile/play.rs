@@ -14,8 +14,8 @@ use crate::two;
 use crate::wire::{self, varint};
 use Say::{Bytes, Close, End, Leave, Reset, Wait};
 
-/// What it may hold: the program, and windows of a connection.
-const MEMORY: u64 = 64 << 20;
+/// What it may hold: windows of a connection.
+const MEMORY: u64 = 48 << 20;
 
 /// How long the slowest may take: the manifest and four times a segment, for each of which it waits
 /// [`PATIENCE`], and pauses.

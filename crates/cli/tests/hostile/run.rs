@@ -55,11 +55,15 @@ pub(crate) fn run(command: &mut Command, most: Duration) -> Ended {
     Ended { code, said: told.recv().unwrap(), peak, took: began.elapsed() }
 }
 
-/// The most that it held so far.
+/// The most that it held so far. Pages of its program are not counted: how many of them the system maps at a
+/// time is a matter of how the file lies in memory, and may be all of it.
 fn memory(child: &Child) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
+    let kilobytes = |name: &str| -> Option<u64> {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim().strip_suffix(" kB")?.parse().ok()
+    };
+    Some(kilobytes("VmHWM:")?.saturating_sub(kilobytes("RssFile:")?) << 10)
 }
 
 /// An empty folder that goes away again.

@@ -14,8 +14,8 @@ use tokio::sync::oneshot;
 
 use crate::run::{Ended, folder, run};
 
-/// What it may hold: the program, windows of a connection, and a small screen.
-const MEMORY: u64 = 96 << 20;
+/// What it may hold: windows of a connection, and a small screen.
+const MEMORY: u64 = 72 << 20;
 
 /// The same where a server is faster than whoever reads: the window of a connection is full then (48 MiB),
 /// which takes up to three times as much memory in parts of packets.

@@ -403,7 +403,7 @@ async fn who_takes_nothing_of_a_hundred_answers_has_little_held() {
     let http = h3::Client::new(&connection, h3::Config::default()).unwrap();
     let memory = || -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", served.server.id())).unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
         line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
     };
     let before = memory();
