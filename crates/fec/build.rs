@@ -1,6 +1,6 @@
 //! Tells whether there are vector kernels: on x86-64, where the standard library says what the machine has.
-//! And whether the compiler has the intrinsics of AVX-512 and GFNI, stable since Rust 1.89; the crate's oldest
-//! is 1.85.
+//! And whether the compiler has the intrinsics of AVX-512 and GFNI, stable since Rust 1.89; the crate's
+//! oldest is 1.85.
 
 use std::process::Command;
 
