@@ -128,8 +128,7 @@ struct TransportArgs {
 
 impl TransportArgs {
     fn config(&self) -> anyhow::Result<TransportConfig> {
-        Ok(TransportConfig::default()
-            .with_mtu(self.mtu)
+        Ok(TransportConfig::fixed_mtu(self.mtu)
             .with_congestion(self.cc.clone())
             .with_gso(!self.no_gso)
             .with_acks(self.ack)
@@ -365,6 +364,19 @@ mod tests {
         assert_eq!(host("[2001:db8::7]:4433"), "2001:db8::7");
         assert_eq!(host("192.0.2.7:1"), "192.0.2.7");
         assert_eq!(host("[fe80::7%eth0]:1"), "fe80::7");
+    }
+
+    /// What is measured is what was asked for, and no larger datagram.
+    #[test]
+    fn the_size_of_datagrams_is_the_one_that_is_named() {
+        #[derive(Debug, clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            transport: TransportArgs,
+        }
+        let line = <Line as clap::Parser>::try_parse_from(["perf", "--mtu", "1300"]).expect("arguments");
+        let config = line.transport.config().expect("a configuration");
+        assert_eq!((config.mtu, config.mtu_discovery), (1300, None));
     }
 
     #[tokio::test]

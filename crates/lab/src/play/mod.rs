@@ -244,9 +244,7 @@ impl Flow {
     /// A flow from the start of the run, with room for its largest message, and without forward erasure
     /// correction.
     pub fn new(name: &str, congestion: Algorithm, work: Work) -> Self {
-        let transport = TransportConfig::fixed_mtu(1200)
-            // What is left of 1500 bytes behind the headers of IPv4 and UDP.
-            .with_mtu(1472)
+        let transport = TransportConfig::fixed_mtu(MTU)
             .with_congestion(congestion)
             .with_fenced_streams(Some(work.largest_message().max(64 << 10)))
             .with_idle_timeout(None)
@@ -268,3 +266,6 @@ impl Work {
         }
     }
 }
+
+/// What is left of 1500 bytes behind the headers of IPv4 and UDP.
+const MTU: u16 = 1472;

@@ -9,7 +9,7 @@ use super::{Congestion, Control, Feedback, PacketState, Sent};
 /// holds.
 ///
 /// What the controller allows is bounded where a mistake in it would stop a connection for good: the window
-/// is no smaller than two packets (RFC 9002 §7.2), and the rate is no smaller than a byte a second.
+/// is no smaller than two packets (RFC 9002 §7.2), and the rate no smaller than a byte a second.
 #[derive(Clone)]
 pub struct Custom {
     name: Arc<str>,

@@ -2,7 +2,7 @@
 
 use crate::common::{Pair, Setup, pattern};
 use quickset_base::Duration;
-use quickset_quic::congestion::Custom;
+use quickset_quic::congestion::{Congestion, Control, Custom, Feedback, PacketState, Sent};
 use quickset_quic::{Algorithm, Dir, Stats, StreamId};
 
 const CLASSIC: [Algorithm; 2] = [Algorithm::NewReno, Algorithm::Cubic];
@@ -38,6 +38,36 @@ fn a_controller_of_ones_own_is_used_like_the_others() {
     });
     assert_eq!(played[0], played[1]);
     assert!(played[0].2 > 0);
+}
+
+/// Data arrives whatever a controller allows.
+#[test]
+fn a_controller_that_allows_everything_or_nothing_does_no_harm() {
+    #[derive(Debug)]
+    struct Always(u64);
+
+    impl Congestion for Always {
+        fn on_sent(&mut self, _: &Sent) -> PacketState {
+            PacketState::default()
+        }
+
+        fn on_feedback(&mut self, _: &Feedback<'_>) {}
+
+        fn set_mtu(&mut self, _: u64) {}
+
+        fn control(&self) -> Control {
+            // By a byte a second it would take for ever.
+            let rate = (self.0 > 0).then_some(self.0);
+            Control { window: self.0, rate, ..Control::default() }
+        }
+    }
+
+    for always in [0, u64::MAX] {
+        let mine = Algorithm::Custom(Custom::new("always", move |_, _| Box::new(Always(always))));
+        let (mut pair, id) = begun(3, "rate=100mbit delay=5ms queue=1MB", &mine, 200_000);
+        let server = pair.server_key();
+        pair.until("received", |pair| pair.server().finished.contains(&(server, id)));
+    }
 }
 
 /// 100 Mbit/s and 100 ms with a queue of one volume, 849 packets: conservative slow start begins between 2.25
