@@ -59,8 +59,8 @@ pub(crate) fn run(command: &mut Command, most: Duration) -> Ended {
 /// time is a matter of how the file lies in memory, and may be all of it.
 fn memory(child: &Child) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
-    // Just spawned, it may have the memory of this process yet, and then the name as well (vfork(2): who waits
-    // goes on a moment before the new program has its own).
+    // Just spawned, it may have the memory of this process yet, and then its name as well: who waits in
+    // vfork(2) goes on a moment before the new program has memory of its own.
     let name = status.lines().find_map(|line| line.strip_prefix("Name:"))?.trim();
     if name != "quickset" {
         return None;
