@@ -14,6 +14,7 @@ use quickset_desktop::view::{
 };
 use quickset_desktop::{Kind, LinkConfig, VncPassword};
 
+use crate::interrupts::Interrupts;
 use crate::memory::{self, MemoryArgs};
 use crate::metrics::MetricsArgs;
 use crate::qlog::QlogArgs;
@@ -190,6 +191,7 @@ async fn serve(args: &ServeArgs) -> anyhow::Result<()> {
         link: args.link.config()?,
         memory: Some(budget.clone()),
     })?;
+    let mut interrupts = Interrupts::new()?;
     say!("listening on {} {}", serve.local_addr(), serve.fingerprint())?;
     if let Some(token) = token {
         // Here and nowhere else: logs are kept.
@@ -211,7 +213,7 @@ async fn serve(args: &ServeArgs) -> anyhow::Result<()> {
         std::future::pending::<()>().await;
     };
     tokio::select! {
-        ended = serve.run_until(stopped()) => Ok(ended?),
+        ended = serve.run_until(interrupts.next()) => Ok(ended?),
         () = lines => Ok(()),
     }
 }
@@ -248,10 +250,11 @@ async fn view(args: &ViewArgs) -> anyhow::Result<()> {
         link: args.link.config()?,
     };
     let mut view = View::start(config.clone()).await?;
+    let mut interrupts = Interrupts::new()?;
     say!("listening on {}", view.local_addr())?;
     loop {
         let address = view.local_addr();
-        let denied = match Box::pin(watch(view, args, config.identity.fingerprint())).await {
+        let denied = match Box::pin(watch(view, args, config.identity.fingerprint(), &mut interrupts)).await {
             Err(error) => error,
             done => return done,
         };
@@ -261,9 +264,12 @@ async fn view(args: &ViewArgs) -> anyhow::Result<()> {
             return Err(denied);
         }
         note!("{}", plain(&denied.root_cause().to_string()));
-        let Some(token) = ask_for_token().await else { return Err(denied) };
+        let Some(token) = ask_for_token(&mut interrupts).await else { return Err(denied) };
         (config.credential, config.listen) = (Credential::Token(token), address);
-        view = View::start(config.clone()).await?;
+        view = tokio::select! {
+            started = View::start(config.clone()) => started?,
+            () = interrupts.next() => return Err(denied),
+        };
     }
 }
 
@@ -286,7 +292,7 @@ fn credential(args: &ViewArgs) -> anyhow::Result<Credential> {
 
 /// The token that somebody types; `None` when nobody does, or wants us to stop. It is shown, since it is of
 /// no use once it was used.
-async fn ask_for_token() -> Option<Token> {
+async fn ask_for_token(interrupts: &mut Interrupts) -> Option<Token> {
     let (tell, told) = tokio::sync::oneshot::channel();
     // Nobody can interrupt a thread that reads; it ends with the program.
     std::thread::spawn(move || {
@@ -306,12 +312,17 @@ async fn ask_for_token() -> Option<Token> {
     });
     tokio::select! {
         token = told => token.ok().flatten(),
-        () = stopped() => None,
+        () = interrupts.next() => None,
     }
 }
 
 /// Serves viewers until there is no sense in it, or somebody wants to stop.
-async fn watch(mut view: View, args: &ViewArgs, key: Fingerprint) -> anyhow::Result<()> {
+async fn watch(
+    mut view: View,
+    args: &ViewArgs,
+    key: Fingerprint,
+    interrupts: &mut Interrupts,
+) -> anyhow::Result<()> {
     let stats = view.stats();
     let mut news = view.news().expect("nobody else has taken it");
     let told = async {
@@ -327,7 +338,7 @@ async fn watch(mut view: View, args: &ViewArgs, key: Fingerprint) -> anyhow::Res
         std::future::pending::<()>().await;
     };
     tokio::select! {
-        ended = view.run_until(stopped()) => {
+        ended = view.run_until(interrupts.next()) => {
             ended.with_context(|| format!("no session with {}; this client's key is {key}", args.server))
         }
         () = lines => Ok(()),
@@ -348,30 +359,6 @@ fn tell(news: &ViewNews) {
             note!("no session with {server}: {}; trying again in {:.1} s", plain(error), wait.as_secs_f64());
         }
         _ => {}
-    }
-}
-
-/// Somebody wants us to stop.
-async fn stopped() {
-    let interrupt = async {
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    };
-    #[cfg(unix)]
-    let terminate = async {
-        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
-            Ok(mut signal) => {
-                signal.recv().await;
-            }
-            Err(_) => std::future::pending().await,
-        }
-    };
-    #[cfg(not(unix))]
-    let terminate = std::future::pending::<()>();
-    tokio::select! {
-        () = interrupt => {}
-        () = terminate => {}
     }
 }
 

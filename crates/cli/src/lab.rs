@@ -16,6 +16,7 @@ use quickset_lab::plan::Shard;
 use quickset_lab::results::{Row, sort};
 use quickset_lab::run::{Job, Options, Progress, World, jobs, run as run_jobs};
 
+use crate::interrupts::{INTERRUPTED, Interrupts};
 use crate::say::{note, say};
 
 /// Run experiments, simulated or over an emulated link, and hold them against published ones.
@@ -204,21 +205,22 @@ impl Bar {
     }
 }
 
-/// The first Ctrl-C lets runs end and keeps their rows, the second one does not wait for them.
+/// The first wish to stop lets runs end and keeps their rows, the second one does not wait for them.
 fn stop_on_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     let (runtime, told) = (tokio::runtime::Builder::new_current_thread().enable_all().build()?, stop.clone());
+    let mut interrupts = {
+        let _within = runtime.enter();
+        Interrupts::new()?
+    };
     std::thread::Builder::new().name("interrupt".to_owned()).spawn(move || {
         runtime.block_on(async {
-            if tokio::signal::ctrl_c().await.is_ok() {
-                told.store(true, Ordering::Relaxed);
-                note!("\nstopping behind the runs under way; once more to stop at once");
-            }
-            if tokio::signal::ctrl_c().await.is_ok() {
-                quickset_lab::scratch::clear();
-                // As a shell reports a program that was interrupted.
-                std::process::exit(130);
-            }
+            interrupts.next().await;
+            told.store(true, Ordering::Relaxed);
+            note!("\nstopping behind the runs under way; once more to stop at once");
+            interrupts.next().await;
+            quickset_lab::scratch::clear();
+            std::process::exit(INTERRUPTED);
         });
     })?;
     Ok(stop)

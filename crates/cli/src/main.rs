@@ -11,6 +11,7 @@ mod demo;
 mod descriptors;
 mod desktop;
 mod http;
+mod interrupts;
 mod lab;
 mod link;
 mod memory;

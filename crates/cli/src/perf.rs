@@ -13,6 +13,7 @@ use quickset::{
 };
 use quickset_lab::perf::{self, Direction, Job, PROTOCOL, PerfError, Speed};
 
+use crate::interrupts::Interrupts;
 use crate::memory::{self, MemoryArgs};
 use crate::metrics::MetricsArgs;
 use crate::qlog::QlogArgs;
@@ -177,9 +178,10 @@ async fn serve(args: ServerArgs) -> anyhow::Result<()> {
         page.endpoint(&watched.stats());
         memory::tell(&budget, page);
     })?;
+    let mut interrupts = Interrupts::new()?;
     tokio::select! {
         () = perf::serve(endpoint.clone()) => {}
-        interrupted = tokio::signal::ctrl_c() => interrupted?,
+        () = interrupts.next() => {}
     }
     endpoint.close(0, b"the server stops");
     // Long enough for the news to leave; clients that do not hear it find out by themselves.

@@ -18,7 +18,8 @@ use quickset::{ClientConfig, Endpoint, Protection};
 use tokio::sync::watch;
 
 use super::url::Url;
-use super::{TransportArgs, end_when_interrupted, interrupted, reach};
+use super::{TransportArgs, reach};
+use crate::interrupts::Interrupts;
 use crate::say::{self, named, note, plain, say};
 use crate::trust::TrustArgs;
 use crate::{cert, values};
@@ -108,24 +109,25 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     let endpoint = Endpoint::client().context("no socket can be had")?;
     let bar = bar(args.prints());
     let (interrupt, stop) = watch::channel(false);
-    if args.output.is_some() {
-        // Files that are not whole can be gone on with, which is to be said. Else there is nothing that would
-        // be left to do.
-        tokio::spawn(async move {
-            if interrupted().await.is_ok() {
-                interrupt.send_replace(true);
-            }
-            interrupt.closed().await;
-        });
-    }
+    // Files that are not whole can be gone on with, which is to be said. Else there is nothing that would be
+    // left to do.
+    let interrupts = if args.output.is_some() { Some(Interrupts::new()?) } else { None };
     let trip =
         Trip { endpoint: &endpoint, config: &config, args: &args, ask: &ask, names: &names, bar: &bar, stop };
-    let rows = trip.fetch_all().await;
-    bar.finish_and_clear();
-    let _ = tokio::time::timeout(Duration::from_secs(1), endpoint.wait_idle()).await;
-    if args.output.is_some() {
-        end_when_interrupted(*trip.stop.borrow());
-    }
+    let fetch = async {
+        let rows = trip.fetch_all().await;
+        bar.finish_and_clear();
+        let _ = tokio::time::timeout(Duration::from_secs(1), endpoint.wait_idle()).await;
+        rows
+    };
+    let rows = match interrupts {
+        Some(mut interrupts) => {
+            let (rows, was_interrupted) = interrupts.during(fetch, || _ = interrupt.send_replace(true)).await;
+            interrupts.end_the_program(was_interrupted);
+            rows
+        }
+        None => fetch.await,
+    };
     if args.json {
         say!("{}", serde_json::to_string_pretty(&rows)?)?;
     } else {

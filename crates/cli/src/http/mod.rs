@@ -5,8 +5,6 @@ mod serve;
 mod site;
 pub(crate) mod url;
 
-use std::time::Duration;
-
 use clap::Subcommand;
 use quickset::{AckPolicy, Algorithm, MtuDiscovery, TransportConfig};
 
@@ -54,38 +52,6 @@ impl TransportArgs {
             .with_qlog(self.qlog.sinks()?))
     }
 }
-
-/// Waits until somebody wants this to stop.
-pub(crate) async fn interrupted() -> std::io::Result<()> {
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        let mut terminate = signal(SignalKind::terminate())?;
-        tokio::select! {
-            interrupted = tokio::signal::ctrl_c() => interrupted,
-            _ = terminate.recv() => Ok(()),
-        }
-    }
-    #[cfg(not(unix))]
-    tokio::signal::ctrl_c().await
-}
-
-/// From now on there is nothing left to do but to say what came of it, for which perhaps nobody is there: a
-/// pipe that is full takes what is written to it when somebody reads. Whoever wants this to stop ends the
-/// program; who did so before, in a moment.
-pub(crate) fn end_when_interrupted(was_interrupted: bool) {
-    tokio::spawn(async move {
-        let again = tokio::time::timeout(if was_interrupted { MOMENT } else { Duration::MAX }, interrupted());
-        // Without a way to hear of it the system does as it does.
-        if !matches!(again.await, Ok(Err(_))) {
-            // As a shell reports a program that was interrupted.
-            std::process::exit(130);
-        }
-    });
-}
-
-/// Long enough for whoever reads at all.
-const MOMENT: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(args: Args) -> anyhow::Result<()> {
     match args.side {

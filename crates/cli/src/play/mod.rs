@@ -18,7 +18,8 @@ use serde::Serialize;
 use tokio::task::JoinSet;
 
 use crate::descriptors;
-use crate::http::{end_when_interrupted, interrupted, url};
+use crate::http::url;
+use crate::interrupts::Interrupts;
 use crate::say::{self, note, say};
 use crate::trust::TrustArgs;
 use crate::values;
@@ -115,12 +116,13 @@ async fn play(args: &Args) -> anyhow::Result<()> {
     }
     let spent = || processor_time().zip(cpu).map(|(now, then)| now.saturating_sub(then));
     let sum = |rows: &[Row]| Sum::of(rows, began.elapsed(), spent());
-    let (closing, is_stopped) = watch(&mut viewers, &board, &sum).await?;
+    let mut interrupts = Interrupts::new()?;
+    let (closing, is_stopped) = watch(&mut viewers, &board, &sum, &mut interrupts).await?;
 
     let rows = board.rows();
     let sum = sum(&rows);
     closing.join_all().await;
-    end_when_interrupted(is_stopped);
+    interrupts.end_the_program(is_stopped);
     if args.json {
         let (url, http, abr) = (&*args.url.text, args.http.name(), args.abr.name());
         let results = Results { url, http, abr, seed: args.seed, players: &rows, sum: &sum };
@@ -175,12 +177,12 @@ async fn watch(
     viewers: &mut JoinSet<Fetcher>,
     board: &Board,
     sum: &impl Fn(&[Row]) -> Sum,
+    interrupts: &mut Interrupts,
 ) -> anyhow::Result<(JoinSet<()>, bool)> {
     let mut closing = JoinSet::new();
     let bar = ProgressBar::new_spinner();
     bar.set_style(ProgressStyle::with_template("{msg}").expect("the template is constant"));
     let mut ticks = tokio::time::interval(Duration::from_millis(250));
-    let mut stop = std::pin::pin!(interrupted());
     let mut is_stopped = false;
     loop {
         tokio::select! {
@@ -188,8 +190,7 @@ async fn watch(
                 Some(fetcher) => drop(closing.spawn(fetcher?.close())),
                 None => break,
             },
-            stopped = &mut stop => {
-                stopped?;
+            () = interrupts.next() => {
                 viewers.shutdown().await;
                 is_stopped = true;
                 break;

@@ -67,7 +67,7 @@ fn two_players_see_all_of_it_by_each_version() {
         let (mut bytes, mut bits, mut segments) = (0, 0.0, 0);
         for line in log.lines().filter(|line| !line.contains("/a.mpd")) {
             assert!(line.contains(&format!(" {logged}\" 200 ")), "{line}");
-            bytes += line.split("200 ").nth(1).unwrap().split(' ').next().unwrap().parse::<u64>().unwrap();
+            bytes += line.split("\" 200 ").nth(1).unwrap().split(' ').next().unwrap().parse::<u64>().unwrap();
             if line.contains(".m4s") {
                 segments += 1;
                 bits += if line.contains("/high/") { 128_000.0 } else { 32_000.0 } * 0.5;

@@ -333,6 +333,29 @@ fn a_server_that_is_told_to_stop_finishes_what_it_sends() {
     assert!(TcpStream::connect(&served.address).is_err());
 }
 
+/// Who says it once more does not want to wait for answers that nobody takes.
+#[cfg(unix)]
+#[test]
+fn a_server_that_is_told_twice_to_stop_stops_at_once() {
+    let mut served = Served::new("twice", &[]);
+    std::fs::write(served.folder.join("site/long.bin"), vec![7; 16_000_000]).unwrap();
+    let mut stream = connect(&served, "http/1.1");
+    stream.write_all(b"GET /long.bin HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    stream.read_exact(&mut [0; 100]).unwrap();
+    super::signal(&served.server, "-TERM");
+    // Its listeners are closed, so that it has heard the first one.
+    let heard = Instant::now();
+    while TcpStream::connect(&served.address).is_ok() {
+        assert!(heard.elapsed() < Duration::from_secs(8), "it does not stop");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(served.server.try_wait().unwrap().is_none(), "it does not wait for what is under way");
+    super::signal(&served.server, "-INT");
+    let since = Instant::now();
+    assert!(served.server.wait().unwrap().success());
+    assert!(since.elapsed() < Duration::from_secs(5), "{:?}", since.elapsed());
+}
+
 /// Nothing is under way on a connection without a handshake, or a request, and nobody waits for it.
 #[cfg(unix)]
 #[test]

@@ -27,12 +27,13 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
+use super::TransportArgs;
 use super::pulse::Limits;
 #[cfg(unix)]
 use super::site::Most;
 use super::site::{CacheRule, Options, Site};
-use super::{TransportArgs, interrupted};
 use crate::descriptors;
+use crate::interrupts::Interrupts;
 use crate::memory::{self, MemoryArgs};
 use crate::metrics::MetricsArgs;
 use crate::say::{self, named, note, say};
@@ -222,6 +223,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
         seats.tell(page);
     })?;
     let (stop, stopped) = watch::channel(false);
+    let mut interrupts = Interrupts::new()?;
     let (mut talks, mut tcp_talks) = (JoinSet::new(), JoinSet::new());
     let tcp_accept = async {
         let Some(listener) = listener else { return std::future::pending().await };
@@ -239,10 +241,21 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
         () = quic::accept(&endpoint, &desk, &seats, &stopped, &mut talks) => {}
         () = tcp_accept => {}
         () = desk.site.tend() => {}
-        interrupted = interrupted() => interrupted?,
+        () = interrupts.next() => {}
         failed = renew(&args, &config) => failed?,
     }
     stop.send_replace(true);
+    finish(&endpoint, talks, tcp_talks, interrupts).await;
+    Ok(())
+}
+
+/// Waits a while until what was asked for is answered, or somebody wants it to stop at once.
+async fn finish(
+    endpoint: &Endpoint,
+    mut talks: JoinSet<()>,
+    mut tcp_talks: JoinSet<()>,
+    mut interrupts: Interrupts,
+) {
     let finished = async {
         while talks.join_next().await.is_some() {}
         while tcp_talks.join_next().await.is_some() {}
@@ -257,10 +270,10 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
             note!("quickset: warning: some answers were not finished");
         },
         () = refused => {}
+        () = interrupts.next() => {}
     }
     endpoint.close(h3::Code::H3_NO_ERROR.0, STOPS);
     let _ = tokio::time::timeout(Duration::from_secs(1), endpoint.wait_idle()).await;
-    Ok(())
 }
 
 /// What a connection may make us hold, of which there may be thousands: answers that nobody takes, as much as
