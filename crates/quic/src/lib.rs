@@ -51,13 +51,16 @@ mod ack;
 mod budget;
 mod cc;
 mod cids;
+mod common;
 mod config;
 mod conn;
 mod datagram;
 mod early;
 mod endpoint;
 mod error;
+mod event;
 mod keys;
+mod link;
 mod node;
 mod packet;
 mod path;
@@ -76,6 +79,7 @@ mod rx;
 mod sinks;
 mod stats;
 mod streams;
+mod traffic;
 mod tx;
 mod validation;
 mod work;
@@ -90,7 +94,7 @@ pub use budget::{Account, Budget, BudgetUse};
 pub use cc::{Algorithm, AlgorithmError};
 pub use cids::IssuedCid;
 pub use config::{Migration, TransportConfig};
-pub use conn::{Carrier, Connection, Event, MoveError, Signal, Start};
+pub use conn::{Carrier, Connection, MoveError, Start};
 pub use datagram::{
     DatagramConfig, DatagramError, DatagramEvent, DatagramOptions, DatagramOutcome, DatagramTicket, Unsent,
     WhenFull,
@@ -98,6 +102,7 @@ pub use datagram::{
 pub use early::{EarlyData, EarlyFate, EarlyGate, EarlyLimits, Refused};
 pub use endpoint::*;
 pub use error::{Closed, HandshakeFault, TransportError};
+pub use event::{Event, Signal};
 #[cfg(any(test, feature = "null"))]
 pub use keys::null;
 pub use keys::{

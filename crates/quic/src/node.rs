@@ -2,9 +2,10 @@ use std::collections::VecDeque;
 
 use quickset_base::{Batch, Datagram, Input, Machine, Path, Poll, Reason, Time};
 
-use crate::conn::{Connection, Event, Signal};
+use crate::conn::Connection;
 use crate::endpoint::ClientConfig;
 use crate::endpoint::{Admission, ConnectError, ConnectionKey, Endpoint, Response, Route};
+use crate::event::{Event, Signal};
 use crate::refusal::Refusal;
 
 /// An endpoint with its connections: the whole of QUIC as one [`Machine`], for the simulator and the fuzzers.

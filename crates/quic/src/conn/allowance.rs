@@ -105,9 +105,9 @@ impl Connection {
 
     /// At most so many bytes are held.
     fn held(&self) -> u64 {
-        let datagrams = self.datagrams.held() as u64;
+        let datagrams = self.traffic.datagrams.held() as u64;
         let symbols = self.protect.send.held();
-        self.streams.held() + datagrams + symbols + self.allowance.above + self.allowance.uncounted
+        self.traffic.streams.held() + datagrams + symbols + self.allowance.above + self.allowance.uncounted
     }
 
     /// Whether a packet may act: what it may bring is paid for, or it brings nothing that would be kept.
@@ -119,11 +119,11 @@ impl Connection {
     fn has_room(&mut self, payload: &[u8]) -> bool {
         let len = payload.len() as u64;
         // Whatever is in it fits, or what is in it has to be looked at.
-        let most = len + self.streams.openable() * OPENING;
+        let most = len + self.traffic.streams.openable() * OPENING;
         if self.held() + most > self.allowance.most {
-            let brings = Bringing::of(payload, &self.streams);
+            let brings = Bringing::of(payload, &self.traffic.streams);
             if !brings.is_nothing() && !self.affords(len + brings.streams() * OPENING) {
-                self.stats.unpaid_packets += 1;
+                self.common.stats.unpaid_packets += 1;
                 return false;
             }
         }
@@ -151,15 +151,16 @@ impl Connection {
     }
 
     fn ration(&mut self, bytes: u64) {
-        let others = self.held() - self.streams.unacknowledged();
+        let others = self.held() - self.traffic.streams.unacknowledged();
         // Not more than will be taken at a time, or one large piece would be refused where half of it is
         // taken.
-        let more = bytes.min(self.config.send_buffer.saturating_sub(self.streams.unacknowledged()));
+        let more =
+            bytes.min(self.common.config.send_buffer.saturating_sub(self.traffic.streams.unacknowledged()));
         if !self.affords(more) {
             // A part of it may fit.
             self.affords(more.min(STEP / 4));
         }
-        self.streams.ration(self.allowance.most.saturating_sub(others).max(LEAST));
+        self.traffic.streams.ration(self.allowance.most.saturating_sub(others).max(LEAST));
     }
 
     /// After each turn: gives back what is not needed, and has the account where the peer is.
@@ -168,8 +169,8 @@ impl Connection {
         if !self.allowance.is_bounded() {
             return;
         }
-        if self.path.is_validated() {
-            self.allowance.move_to(self.path.address.remote.ip());
+        if self.link.path.is_validated() {
+            self.allowance.move_to(self.link.path.address.remote.ip());
         }
         if self.allowance.most > FREE {
             self.allowance.settle(self.held());
@@ -185,9 +186,9 @@ impl Connection {
     /// It ends, and what it holds is dropped at once.
     #[cold]
     pub(crate) fn give_way(&mut self) {
-        if self.lifecycle.is_open() {
+        if self.life.lifecycle.is_open() {
             self.fail(TransportError::new(Code::INTERNAL_ERROR, "others need the memory"));
-            self.streams.let_go();
+            self.traffic.streams.let_go();
             self.recount();
             let held = self.held();
             self.allowance.settle(held);
@@ -195,14 +196,14 @@ impl Connection {
     }
 
     fn has_uncounted(&self) -> bool {
-        self.streams.has_messages() || self.protect.receive.is_some()
+        self.traffic.streams.has_messages() || self.protect.receive.is_some()
     }
 
     /// Counts what nobody keeps count of, when that may be much.
     fn recount(&mut self) {
         if self.allowance.uncounted >= STEP / 4 {
             let symbols = self.protect.receive.as_ref().map_or(0, Receiving::memory);
-            self.allowance.uncounted = self.streams.held_in_messages() + symbols as u64;
+            self.allowance.uncounted = self.traffic.streams.held_in_messages() + symbols as u64;
         }
     }
 }

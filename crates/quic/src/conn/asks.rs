@@ -7,19 +7,19 @@ impl Connection {
     /// A received batch is through.
     #[inline]
     pub(crate) fn look_at_acks(&mut self) {
-        if self.asks.end_batch(self.now, self.recovery.rtt().smoothed()) {
+        if self.link.asks.end_batch(self.common.now, self.link.recovery.rtt().smoothed()) {
             let course = self.course();
-            self.asks.look(&course);
+            self.link.asks.look(&course);
         }
     }
 
     /// What requests depend on.
     pub(super) fn course(&self) -> Course {
         Course {
-            now: self.now,
-            srtt: self.recovery.rtt().smoothed(),
-            window: self.path.congestion.control().window / self.path.mtu as u64,
-            packet_threshold: self.recovery.packet_threshold(),
+            now: self.common.now,
+            srtt: self.link.recovery.rtt().smoothed(),
+            window: self.link.path.congestion.control().window / self.link.path.mtu as u64,
+            packet_threshold: self.link.recovery.packet_threshold(),
             protected: self.protect.send.waits(),
         }
     }
@@ -27,18 +27,18 @@ impl Connection {
     /// ACK_FREQUENCY. Its parameter holds for no other connection, so it never goes into early data
     /// (draft-ietf-quic-ack-frequency §3).
     pub(crate) fn write_ask(&mut self, w: &mut Writer<'_>) {
-        if self.keys.sends_early() {
+        if self.link.keys.sends_early() {
             return;
         }
         let course = self.course();
-        if self.asks.write(w, &course) {
-            self.recovery.set_peer(self.asks.max_ack_delay());
+        if self.link.asks.write(w, &course) {
+            self.link.recovery.set_peer(self.link.asks.max_ack_delay());
         }
     }
 
     pub(super) fn ask_acked(&mut self, sequence: u64) {
-        if self.asks.acked(sequence) {
-            self.recovery.set_peer(self.asks.max_ack_delay());
+        if self.link.asks.acked(sequence) {
+            self.link.recovery.set_peer(self.link.asks.max_ack_delay());
         }
     }
 }

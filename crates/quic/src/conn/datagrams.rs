@@ -12,7 +12,7 @@ use crate::streams::{Class, ClassError};
 impl Connection {
     /// Whether we take datagrams: the peer was told so.
     pub fn takes_datagrams(&self) -> bool {
-        self.config.datagrams.max_frame_size > 0
+        self.common.config.datagrams.max_frame_size > 0
     }
 
     /// The longest datagram, in bytes, that can be sent now; `None` when the peer takes none, or has not said
@@ -21,7 +21,9 @@ impl Connection {
     /// longer are taken all the same, and go unprotected.
     pub fn max_datagram_len(&self) -> Option<usize> {
         let room = self.packet_room();
-        self.datagrams.longest(self.protect.send.symbol_room(Channel::Datagrams, room).unwrap_or(room))
+        self.traffic
+            .datagrams
+            .longest(self.protect.send.symbol_room(Channel::Datagrams, room).unwrap_or(room))
     }
 
     /// Sends a datagram: whole, in one packet, once, or not at all, in the order in which they were given.
@@ -35,39 +37,39 @@ impl Connection {
         data: Bytes,
         how: &DatagramOptions,
     ) -> Result<DatagramTicket, Unsent> {
-        self.now = now.max(self.now);
-        let ticket = self.datagrams.push(data, how, (self.now, self.packet_room()))?;
-        self.streams.set_datagrams(true);
+        self.common.now = now.max(self.common.now);
+        let ticket = self.traffic.datagrams.push(data, how, (self.common.now, self.packet_room()))?;
+        self.traffic.streams.set_datagrams(true);
         Ok(ticket)
     }
 
     /// The next datagram that came, in the order of arrival.
     /// [`DatagramEvent::Received`](crate::DatagramEvent::Received) tells when there is one again.
     pub fn next_datagram(&mut self) -> Option<Bytes> {
-        self.datagrams.pop()
+        self.traffic.datagrams.pop()
     }
 
     /// What became of a datagram that was sent with [`DatagramOptions::report`], in the order in which that
     /// was learnt.
     pub fn next_datagram_outcome(&mut self) -> Option<(DatagramTicket, DatagramOutcome)> {
-        self.datagrams.next_outcome()
+        self.traffic.datagrams.next_outcome()
     }
 
     /// Datagrams that wait to be sent, and their bytes.
     pub fn unsent_datagrams(&self) -> (usize, usize) {
-        self.datagrams.backlog()
+        self.traffic.datagrams.backlog()
     }
 
     /// What datagrams are among streams: all of them together have their turns as one stream of this priority
     /// would, from the start one of urgency 3 and weight 1.
     pub fn set_datagram_priority(&mut self, priority: Priority) {
-        self.streams.set_datagram_priority(priority);
+        self.traffic.streams.set_datagram_priority(priority);
     }
 
     /// How urgent datagrams are, 0 (most) to 7; 3 from the start. They take turns with streams of the same
     /// urgency.
     pub fn set_datagram_urgency(&mut self, urgency: u8) {
-        let priority = self.streams.datagram_priority();
+        let priority = self.traffic.streams.datagram_priority();
         self.set_datagram_priority(Priority { critical: false, ..priority.urgency(urgency) });
     }
 
@@ -76,7 +78,7 @@ impl Connection {
     /// # Errors
     /// As there.
     pub fn set_datagram_class(&mut self, path: &[Class]) -> Result<(), ClassError> {
-        self.streams.set_datagram_class(path)
+        self.traffic.streams.set_datagram_class(path)
     }
 
     /// How datagrams are protected from now on. What protects the streams of the connection does not protect
@@ -92,21 +94,21 @@ impl Connection {
     /// Datagrams sent so far belong together, a picture or a tick of a game: behind them, repair may be sent
     /// at once. Without protection it changes nothing.
     pub fn flush_datagrams(&mut self) {
-        self.datagrams.flush();
+        self.traffic.datagrams.flush();
     }
 }
 
 impl Connection {
     /// Drops those that are too old.
     pub(super) fn expire_datagrams(&mut self) {
-        if self.datagrams.deadline().is_some_and(|(at, _)| at <= self.now) {
-            self.datagrams.on_time(self.now);
+        if self.traffic.datagrams.deadline().is_some_and(|(at, _)| at <= self.common.now) {
+            self.traffic.datagrams.on_time(self.common.now);
             self.review_datagrams();
         }
     }
 
     /// Their place among the streams, or none.
     pub(crate) fn review_datagrams(&mut self) {
-        self.streams.set_datagrams(!self.datagrams.is_empty());
+        self.traffic.streams.set_datagrams(!self.traffic.datagrams.is_empty());
     }
 }

@@ -2,9 +2,10 @@
 
 use quickset_wire::{Side, Space, StreamId, TransportErrorCode as Code, TransportParams};
 
-use super::{Connection, Event, violation};
+use super::{Connection, violation};
 use crate::early::{EarlyFate, EarlyLimits, Refused, remembered};
 use crate::error::TransportError;
+use crate::event::Event;
 use crate::keys::Progress;
 use crate::packet::Phase;
 use crate::streams::ReadError;
@@ -12,27 +13,29 @@ use crate::streams::ReadError;
 impl Connection {
     /// How far early data has come.
     pub fn early_data(&self) -> EarlyFate {
-        self.handshake.early
+        self.life.handshake.early
     }
 
     /// True while what is read, or sent, is early data: the handshake is not through, and who sent it may
     /// have sent it before. What was read then does not become safe by the end of the handshake; see
     /// [`came_early`](Self::came_early).
     pub fn is_early(&self) -> bool {
-        self.phase == Phase::Handshake
-            && !matches!(self.handshake.early, EarlyFate::None | EarlyFate::Rejected)
+        self.common.phase == Phase::Handshake
+            && !matches!(self.life.handshake.early, EarlyFate::None | EarlyFate::Rejected)
     }
 
     /// True when something of this stream of the peer's came as early data, so that all of it may be a
     /// replay.
     pub fn came_early(&self, id: StreamId) -> bool {
-        self.streams.came_early(id)
+        self.traffic.streams.came_early(id)
     }
 
     /// A stream that was given up with its early data has no end that could be mistaken for the peer's.
     pub(super) fn refused(&self, id: StreamId, error: ReadError) -> ReadError {
-        match self.config.early_data.as_ref().map(|early| early.refused) {
-            Some(Refused::Reset(code)) if error == ReadError::UnknownStream && self.streams.was_reset(id) => {
+        match self.common.config.early_data.as_ref().map(|early| early.refused) {
+            Some(Refused::Reset(code))
+                if error == ReadError::UnknownStream && self.traffic.streams.was_reset(id) =>
+            {
                 ReadError::Reset(code)
             }
             _ => error,
@@ -41,57 +44,58 @@ impl Connection {
 
     /// A server that wants no early data, or none of this client, says so before it reads the hello.
     pub(super) fn admit_early(&mut self) {
-        let client = self.path.address;
-        let wanted = self.config.early_data.as_ref().is_some_and(|early| early.admits(&client));
-        if self.side.is_server() && !wanted {
-            self.keys.refuse_early();
+        let client = self.link.path.address;
+        let wanted = self.common.config.early_data.as_ref().is_some_and(|early| early.admits(&client));
+        if self.common.side.is_server() && !wanted {
+            self.link.keys.refuse_early();
         }
     }
 
     /// A client with a session to resume may write at once, under the limits that it remembers.
     pub(super) fn begin_early(&mut self) {
-        if self.side.is_server() || self.config.early_data.is_none() {
+        if self.common.side.is_server() || self.common.config.early_data.is_none() {
             return;
         }
         let params =
-            self.keys.session().peer_params().map(|bytes| TransportParams::decode(Side::Server, bytes));
+            self.link.keys.session().peer_params().map(|bytes| TransportParams::decode(Side::Server, bytes));
         let Some(Ok(params)) = params else { return };
-        if !self.keys.begin_early() {
+        if !self.link.keys.begin_early() {
             return;
         }
         let params = remembered(&params);
-        self.path.limit_mtu(usize::try_from(params.max_udp_payload_size).unwrap_or(usize::MAX));
-        self.streams.set_early(&params);
-        self.datagrams.set_peer(&params);
-        self.handshake.early = EarlyFate::Undecided;
-        self.handshake.remembered = Some(EarlyLimits::of(&params));
+        self.link.path.limit_mtu(usize::try_from(params.max_udp_payload_size).unwrap_or(usize::MAX));
+        self.traffic.streams.set_early(&params);
+        self.traffic.datagrams.set_peer(&params);
+        self.life.handshake.early = EarlyFate::Undecided;
+        self.life.handshake.remembered = Some(EarlyLimits::of(&params));
     }
 
     /// What the handshake says of early data on its way.
     pub(super) fn follow_early(&mut self, progress: Progress) {
         if progress.early_keys {
-            self.handshake.early = EarlyFate::Accepted;
-            self.outbox.events.push_back(Event::EarlyData { accepted: true });
+            self.life.handshake.early = EarlyFate::Accepted;
+            self.common.events.push_back(Event::EarlyData { accepted: true });
         }
         // RFC 9001 §4.6.2: a HelloRetryRequest rejects it, and nothing more of it may be sent
         // (RFC 8446 §4.1.2).
-        let rejected = self.keys.session().early_fate() == EarlyFate::Rejected;
-        if self.handshake.early == EarlyFate::Undecided && rejected {
+        let rejected = self.link.keys.session().early_fate() == EarlyFate::Rejected;
+        if self.life.handshake.early == EarlyFate::Undecided && rejected {
             self.reject_early();
         }
     }
 
     /// The server's parameters are there, and so is its word on early data.
     pub(super) fn settle_early(&mut self, params: &TransportParams) -> Result<(), TransportError> {
-        let Some(limits) = self.handshake.remembered.filter(|_| self.handshake.early == EarlyFate::Undecided)
+        let Some(limits) =
+            self.life.handshake.remembered.filter(|_| self.life.handshake.early == EarlyFate::Undecided)
         else {
             return Ok(());
         };
-        if self.keys.session().early_fate() != EarlyFate::Accepted {
+        if self.link.keys.session().early_fate() != EarlyFate::Accepted {
             self.reject_early();
         } else if EarlyLimits::of(params).cover(&limits) {
-            self.handshake.early = EarlyFate::Accepted;
-            self.outbox.events.push_back(Event::EarlyData { accepted: true });
+            self.life.handshake.early = EarlyFate::Accepted;
+            self.common.events.push_back(Event::EarlyData { accepted: true });
         } else {
             // RFC 9000 §7.4.1.
             return Err(violation("early data was accepted under lower limits"));
@@ -101,35 +105,36 @@ impl Connection {
 
     /// Rejected early data goes again under the limits that hold now, or is given up.
     pub(super) fn resume_early(&mut self) -> Result<(), TransportError> {
-        if self.side.is_server() || self.handshake.early != EarlyFate::Rejected {
+        if self.common.side.is_server() || self.life.handshake.early != EarlyFate::Rejected {
             return Ok(());
         }
-        if self.streams.has_too_many() {
+        if self.traffic.streams.has_too_many() {
             // The server's limits are lower than when it gave the ticket. To begin anew is the only way.
             let reason = "early data was rejected, and fewer streams are allowed than it began";
             return Err(TransportError::new(Code::INTERNAL_ERROR, reason));
         }
-        if let Some(Refused::Reset(code)) = self.config.early_data.as_ref().map(|early| early.refused) {
-            self.streams.reset_all(code);
+        if let Some(Refused::Reset(code)) = self.common.config.early_data.as_ref().map(|early| early.refused)
+        {
+            self.traffic.streams.reset_all(code);
         }
         Ok(())
     }
 
     /// What was sent early will not be read: it is as if it had never been sent (RFC 9001 §4.6.2).
     pub(super) fn reject_early(&mut self) {
-        self.keys.end_early();
+        self.link.keys.end_early();
         self.void_early();
-        self.streams.rewind();
-        self.handshake.early = EarlyFate::Rejected;
-        self.outbox.events.push_back(Event::EarlyData { accepted: false });
+        self.traffic.streams.rewind();
+        self.life.handshake.early = EarlyFate::Rejected;
+        self.common.events.push_back(Event::EarlyData { accepted: false });
         tracing::debug!("the server takes no early data");
     }
 
     /// No 0-RTT packet that was sent so far arrives anywhere. Packet numbers go on (RFC 9000 §17.2.3).
     pub(super) fn void_early(&mut self) {
-        if self.handshake.early == EarlyFate::Undecided {
+        if self.life.handshake.early == EarlyFate::Undecided {
             let mut lost = std::mem::take(&mut self.scratch.settled.lost);
-            self.recovery.void(Space::Data, &mut lost);
+            self.link.recovery.void(Space::Data, &mut lost);
             self.lose(&mut lost, false);
             self.scratch.settled.lost = lost;
         }

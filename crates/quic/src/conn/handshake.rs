@@ -3,9 +3,10 @@ use std::sync::Arc;
 use quickset_wire::params::TransportParams;
 use quickset_wire::{ConnectionId, Side, Space, TransportErrorCode as Code, Version};
 
-use super::{Connection, Event, Role, Signal, violation};
+use super::{Connection, Role, violation};
 use crate::early::{EarlyFate, EarlyLimits};
 use crate::error::TransportError;
+use crate::event::{Event, Signal};
 use crate::keys::{ClientCrypto, EndpointCrypto, Progress, ServerCrypto};
 use crate::packet::Phase;
 use crate::validation::{MAX_TOKEN, new_tokens};
@@ -14,8 +15,6 @@ use crate::validation::{MAX_TOKEN, new_tokens};
 pub(crate) struct Handshake {
     /// What we announced.
     pub(crate) ours: Box<TransportParams>,
-    /// The peer's, once they are authentic.
-    pub(crate) peer: Option<TransportParams>,
     /// The peer's source id, once its first packet came (the server knows it from the start).
     pub(crate) peer_cid: Option<ConnectionId>,
     /// The token of our Initial packets.
@@ -75,8 +74,8 @@ impl Handshake {
         began: Version,
         side: SideState,
     ) -> Self {
-        let (peer, token, early, remembered) = (None, Vec::new(), EarlyFate::None, None);
-        Self { ours, peer, peer_cid, token, early, remembered, began, hastened: 0, side }
+        let (token, early, remembered) = (Vec::new(), EarlyFate::None, None);
+        Self { ours, peer_cid, token, early, remembered, began, hastened: 0, side }
     }
 
     /// RFC 9000 §7.3: the ids in the peer's parameters are those that its packets carried.
@@ -102,23 +101,23 @@ impl Connection {
     pub(crate) fn on_progress(&mut self, progress: Progress) -> Result<(), TransportError> {
         self.log_progress(progress);
         self.follow_early(progress);
-        self.recovery.has_handshake_keys |= progress.handshake_keys;
-        if progress.one_rtt_keys && self.side.is_server() {
+        self.link.recovery.has_handshake_keys |= progress.handshake_keys;
+        if progress.one_rtt_keys && self.common.side.is_server() {
             // The client's parameters came with its hello; the server may send 1-RTT data at once.
             self.take_peer_params()?;
         }
         if progress.complete {
             self.take_peer_params()?;
-            self.phase = Phase::Established;
-            self.lifecycle.established();
-            self.outbox.events.push_back(Event::Connected);
-            self.outbox.signals.push_back(Signal::Established);
-            if self.side.is_server() {
+            self.common.phase = Phase::Established;
+            self.life.lifecycle.established();
+            self.common.events.push_back(Event::Connected);
+            self.common.signals.push_back(Signal::Established);
+            if self.common.side.is_server() {
                 // RFC 9001 §4.9.3: three probe timeouts for what was overtaken.
-                self.keys.end_early_at(self.now + 3 * self.pto());
+                self.link.keys.end_early_at(self.common.now + 3 * self.pto());
                 // RFC 9001 §4.1.2: for the server, complete is confirmed.
                 let tokens = self.new_tokens();
-                self.confirmation.announce(tokens);
+                self.life.confirmation.announce(tokens);
                 self.confirmed();
             }
         }
@@ -128,120 +127,123 @@ impl Connection {
     /// RFC 9000 §8.1.3. The version is settled: RFC 9369 §5 has tokens be good in that of their connection
     /// alone.
     fn new_tokens(&mut self) -> Vec<Vec<u8>> {
-        let mut rng = self.numbering.fork();
-        match &self.handshake.side {
+        let mut rng = self.link.numbering.fork();
+        match &self.life.handshake.side {
             // Whoever is told that an address is proven shows that to be believed: not before it is.
-            SideState::Server { seal, .. } if self.path.is_validated() => {
-                new_tokens(&**seal, &mut rng, (self.now, self.path.address.remote.ip(), self.version))
-            }
+            SideState::Server { seal, .. } if self.link.path.is_validated() => new_tokens(
+                &**seal,
+                &mut rng,
+                (self.common.now, self.link.path.address.remote.ip(), self.common.version),
+            ),
             _ => Vec::new(),
         }
     }
 
     /// The handshake is confirmed (RFC 9001 §4.1.2): Handshake keys go (RFC 9001 §4.9.2).
     pub(crate) fn confirmed(&mut self) {
-        if self.phase < Phase::Confirmed {
-            self.phase = Phase::Confirmed;
-            self.lifecycle.confirmed();
+        if self.common.phase < Phase::Confirmed {
+            self.common.phase = Phase::Confirmed;
+            self.life.lifecycle.confirmed();
             self.log_confirmed();
             self.challenge_moved();
-            self.recovery.confirmed();
+            self.link.recovery.confirmed();
             self.discard(Space::Handshake);
             self.follow_preferred();
-            if self.path.search.is_some() {
-                self.candidates.stir();
+            if self.link.path.search.is_some() {
+                self.link.candidates.stir();
             }
         }
     }
 
     /// RFC 9001 §4.9: a space ends with its keys.
     pub(crate) fn discard(&mut self, space: Space) {
-        if self.keys.has(space) {
+        if self.link.keys.has(space) {
             // What ends a space usually comes with the last acknowledgements of its packets: the only sample
             // of the round trip that a server has until its first 1-RTT packets are acknowledged.
             if let Err(error) = self.act_on_acks_of(space) {
                 self.fail(error);
             }
-            self.keys.discard(space);
+            self.link.keys.discard(space);
             self.log_discarded(space);
-            self.recovery.discard(space, self.now);
-            self.outbox.probes[space.index()] = 0;
+            self.link.recovery.discard(space, self.common.now);
+            self.link.probes[space.index()] = 0;
         }
     }
 
     fn take_peer_params(&mut self) -> Result<(), TransportError> {
-        if self.handshake.peer.is_some() {
+        if self.common.peer.is_some() {
             return Ok(());
         }
-        let Some(bytes) = self.keys.session().peer_params() else {
+        let Some(bytes) = self.link.keys.session().peer_params() else {
             // RFC 9001 §8.2: alert missing_extension.
             return Err(TransportError::new(Code::crypto(109), "no transport parameters"));
         };
-        let params = TransportParams::decode(!self.side, bytes)
+        let params = TransportParams::decode(!self.common.side, bytes)
             .map_err(|e| TransportError::new(e.code(), e.to_string()))?;
-        self.handshake.authenticate(&params)?;
+        self.life.handshake.authenticate(&params)?;
         self.check_version(&params)?;
         if let Some(token) = params.stateless_reset_token {
-            self.cids.set_reset_token(token);
-            self.outbox.signals.push_back(Signal::ResetToken(self.path.address, token));
+            self.link.cids.set_reset_token(token);
+            self.common.signals.push_back(Signal::ResetToken(self.link.path.address, token));
         }
         if let Some(preferred) = params.preferred_address {
             // RFC 9000 §18.2.
-            if self.cids.is_remote_empty() {
+            if self.link.cids.is_remote_empty() {
                 return Err(TransportError::new(
                     Code::TRANSPORT_PARAMETER_ERROR,
                     "a preferred address of a server without connection ids",
                 ));
             }
             // RFC 9000 §5.1.1: its sequence number is 1.
-            self.cids.on_new(1, 0, preferred.id, preferred.token)?;
+            self.link.cids.on_new(1, 0, preferred.id, preferred.token)?;
         }
-        let wanted = self.cids.set_peer_limit(params.active_connection_id_limit);
+        let wanted = self.link.cids.set_peer_limit(params.active_connection_id_limit);
         if wanted > 0 {
-            self.outbox.signals.push_back(Signal::NeedCids(wanted));
+            self.common.signals.push_back(Signal::NeedCids(wanted));
         }
         let mtu = usize::try_from(params.max_udp_payload_size).unwrap_or(usize::MAX);
-        let before = self.path.mtu;
-        self.path.limit_mtu(mtu);
-        self.recovery.set_peer(params.max_ack_delay);
-        self.acks[Space::Data.index()].offer(self.handshake.ours.min_ack_delay);
-        self.asks.set_peer(params.min_ack_delay, params.max_ack_delay);
-        self.lifecycle.set_idle_timeout(self.config.idle_timeout, params.max_idle_timeout);
+        let before = self.link.path.mtu;
+        self.link.path.limit_mtu(mtu);
+        self.link.recovery.set_peer(params.max_ack_delay);
+        self.link.acks[Space::Data.index()].offer(self.life.handshake.ours.min_ack_delay);
+        self.link.asks.set_peer(params.min_ack_delay, params.max_ack_delay);
+        self.life.lifecycle.set_idle_timeout(self.common.config.idle_timeout, params.max_idle_timeout);
         self.settle_early(&params)?;
-        self.streams.set_peer(&params);
-        self.datagrams.set_peer(&params);
+        self.traffic.streams.set_peer(&params);
+        self.traffic.datagrams.set_peer(&params);
         self.resume_early()?;
         self.protect.set_peer(params.fec_decoder, params.fec_unmarked);
-        if params.grease_quic_bit && self.config.grease_quic_bit {
+        if params.grease_quic_bit && self.common.config.grease_quic_bit {
             // RFC 9287 §3.1: from here on, and not before.
-            self.grease.begin();
+            self.link.grease.begin();
         }
-        self.handshake.peer = Some(params);
+        self.common.peer = Some(params);
         self.log_peer(before);
         Ok(())
     }
 
     /// A Retry packet (RFC 9000 §17.2.5): once, before anything else was heard, and authentic.
     pub(crate) fn on_retry(&mut self, packet: &[u8], scid: ConnectionId, token: &[u8], tag: [u8; 16]) {
-        let heard = self.handshake.peer_cid.is_some();
-        let SideState::Client { crypto, original_dcid, retry_scid, .. } = &mut self.handshake.side else {
+        let heard = self.life.handshake.peer_cid.is_some();
+        let SideState::Client { crypto, original_dcid, retry_scid, .. } = &mut self.life.handshake.side
+        else {
             return;
         };
         let is_usable = !token.is_empty() && token.len() <= MAX_TOKEN;
-        if heard || retry_scid.is_some() || !is_usable || scid == *self.cids.remote() {
+        if heard || retry_scid.is_some() || !is_usable || scid == *self.link.cids.remote() {
             return;
         }
         let body = &packet[..packet.len() - tag.len()];
-        if crypto.retry_tag(self.version, original_dcid, body) != Some(tag) {
+        if crypto.retry_tag(self.common.version, original_dcid, body) != Some(tag) {
             return;
         }
         *retry_scid = Some(scid);
-        self.handshake.token = token.to_vec();
-        self.cids.set_remote(scid);
-        if !self.keys.restart(&**crypto, self.version, &scid) {
+        self.life.handshake.token = token.to_vec();
+        self.link.cids.set_remote(scid);
+        if !self.link.keys.restart(&**crypto, self.common.version, &scid) {
             return;
         }
-        self.recovery.restart(self.now);
+        self.link.recovery.restart(self.common.now);
         self.void_early();
         self.log_retry(&scid, token.len(), packet.len());
         tracing::debug!("the server asks for a proof of our address");
@@ -250,16 +252,16 @@ impl Connection {
     /// The source id of a long header: the first one is the peer's choice, all others must equal it
     /// (RFC 9000 §7.2). False when the packet is to be dropped.
     pub(crate) fn accept_source(&mut self, scid: ConnectionId) -> bool {
-        if let Some(known) = self.handshake.peer_cid {
+        if let Some(known) = self.life.handshake.peer_cid {
             return known == scid;
         }
-        self.handshake.peer_cid = Some(scid);
-        self.cids.set_remote(scid);
+        self.life.handshake.peer_cid = Some(scid);
+        self.link.cids.set_remote(scid);
         true
     }
 
     pub(crate) fn on_handshake_done(&mut self) -> Result<(), TransportError> {
-        if self.side.is_server() {
+        if self.common.side.is_server() {
             return Err(violation("HANDSHAKE_DONE from a client"));
         }
         self.confirmed();
@@ -267,16 +269,16 @@ impl Connection {
     }
 
     pub(crate) fn on_new_token(&mut self, token: &[u8]) -> Result<(), TransportError> {
-        if self.side == Side::Server {
+        if self.common.side == Side::Server {
             return Err(violation("NEW_TOKEN from a client"));
         }
         if token.len() > MAX_TOKEN {
             return Ok(());
         }
         // An application that collects nothing is not made to hold more than a few.
-        let held = self.outbox.events.iter().filter(|e| matches!(e, Event::NewToken(_))).count();
+        let held = self.common.events.iter().filter(|e| matches!(e, Event::NewToken(_))).count();
         if held < 8 {
-            self.outbox.events.push_back(Event::NewToken(token.to_vec()));
+            self.common.events.push_back(Event::NewToken(token.to_vec()));
         }
         Ok(())
     }
@@ -286,7 +288,6 @@ impl std::fmt::Debug for Handshake {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Handshake")
             .field("ours", &self.ours)
-            .field("peer", &self.peer)
             .field("peer_cid", &self.peer_cid)
             .finish_non_exhaustive()
     }

@@ -14,8 +14,9 @@ impl Connection {
     // nothing can follow but the same from the client; and as any data it keeps to the window and to the
     // amplification limit (RFC 9000 §8.1).
     pub(crate) fn heard_again(&mut self, space: Space) {
-        let waits = self.side.is_server() && space == Space::Initial && self.phase == Phase::Handshake;
-        if waits && self.keys.stream(Space::Initial).want() == Want::None {
+        let waits =
+            self.common.side.is_server() && space == Space::Initial && self.common.phase == Phase::Handshake;
+        if waits && self.link.keys.stream(Space::Initial).want() == Want::None {
             self.hasten(MOST_ANSWERS);
         }
     }
@@ -23,21 +24,22 @@ impl Connection {
     /// A client has packets that it cannot read before the server's first one, which is lost or late: it says
     /// hello again, and the server its answer.
     pub(crate) fn miss_answer(&mut self) {
-        let misses =
-            self.side.is_client() && !self.keys.has(Space::Handshake) && self.keys.has(Space::Initial);
-        if misses && self.early.holds(&[PacketType::Handshake, PacketType::OneRtt]) {
+        let misses = self.common.side.is_client()
+            && !self.link.keys.has(Space::Handshake)
+            && self.link.keys.has(Space::Initial);
+        if misses && self.link.early.holds(&[PacketType::Handshake, PacketType::OneRtt]) {
             self.hasten(MOST_HELLOS);
         }
     }
 
     fn hasten(&mut self, most: u8) {
-        if self.handshake.hastened >= most {
+        if self.life.handshake.hastened >= most {
             return;
         }
-        self.handshake.hastened += 1;
+        self.life.handshake.hastened += 1;
         for space in [Space::Initial, Space::Handshake] {
-            if self.keys.seals(space) {
-                self.keys.stream(space).again();
+            if self.link.keys.seals(space) {
+                self.link.keys.stream(space).again();
             }
         }
     }

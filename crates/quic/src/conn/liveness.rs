@@ -133,25 +133,25 @@ impl Liveness {
 impl Connection {
     /// When to call next.
     pub(super) fn call_due(&self) -> Option<Time> {
-        let since = self.recovery.waits_since().filter(|_| self.phase == Phase::Confirmed)?;
+        let since = self.link.recovery.waits_since().filter(|_| self.common.phase == Phase::Confirmed)?;
         // An address that has proved nothing is asked by challenges, and what may be sent there is for them.
-        if self.path.amplification_budget() < usize::MAX {
+        if self.link.path.amplification_budget() < usize::MAX {
             return None;
         }
-        let last = since.max(self.liveness.called);
-        let apart = match self.lifecycle.idle_timeout() {
+        let last = since.max(self.life.liveness.called);
+        let apart = match self.life.lifecycle.idle_timeout() {
             Some(idle) => APART.min(idle / SEVERAL),
             // Nobody gives up, and an outage may last for hours.
-            None => APART.max(last.since(self.lifecycle.heard()) / SMALL),
+            None => APART.max(last.since(self.life.lifecycle.heard()) / SMALL),
         };
-        Some(last + apart.max(self.recovery.rtt().min()))
+        Some(last + apart.max(self.link.recovery.rtt().min()))
     }
 
     pub(super) fn on_call(&mut self) {
-        if self.call_due().is_some_and(|at| at <= self.now) {
-            self.liveness.called = self.now;
-            self.liveness.calls += 1;
-            self.liveness.calls_now = true;
+        if self.call_due().is_some_and(|at| at <= self.common.now) {
+            self.life.liveness.called = self.common.now;
+            self.life.liveness.calls += 1;
+            self.life.liveness.calls_now = true;
         }
     }
 }
@@ -161,53 +161,57 @@ impl Connection {
     /// When it is time to ask whether the server can still reach us. While an answer is awaited, probe
     /// timeouts and calls are what asks.
     pub(super) fn vigil_due(&self) -> Option<Time> {
-        self.liveness.least?;
-        let heard = self.lifecycle.silent_since().filter(|_| self.phase == Phase::Confirmed)?;
-        let idle = self.lifecycle.idle_timeout().unwrap_or(USUAL_IDLE);
-        let trip = self.recovery.rtt().min();
+        self.life.liveness.least?;
+        let heard = self.life.lifecycle.silent_since().filter(|_| self.common.phase == Phase::Confirmed)?;
+        let idle = self.life.lifecycle.idle_timeout().unwrap_or(USUAL_IDLE);
+        let trip = self.link.recovery.rtt().min();
         let pto = self.pto().min((2 * APART).max(2 * trip));
         let most = (idle / ASKED).max(trip.saturating_mul(PTOS));
-        self.liveness.due(heard, self.streams.progress(), (pto, most))
+        self.life.liveness.due(heard, self.traffic.streams.progress(), (pto, most))
     }
 
     pub(super) fn on_liveness(&mut self) {
-        if self.vigil_due().is_none_or(|at| at > self.now) {
+        if self.vigil_due().is_none_or(|at| at > self.common.now) {
             return;
         }
-        let Some(heard) = self.lifecycle.silent_since() else { return };
-        if !self.streams.awaits() {
-            self.liveness.idle = Some(heard);
+        let Some(heard) = self.life.lifecycle.silent_since() else { return };
+        if !self.traffic.streams.awaits() {
+            self.life.liveness.idle = Some(heard);
             return;
         }
         let silence = Silence {
             since: heard,
-            received: self.streams.received(),
-            largest: self.acks[Space::Data.index()].largest(),
+            received: self.traffic.streams.received(),
+            largest: self.link.acks[Space::Data.index()].largest(),
             repeated: self.repeated(),
         };
-        if self.liveness.ask(self.streams.progress(), silence) {
-            self.lifecycle.hold();
+        if self.life.liveness.ask(self.traffic.streams.progress(), silence) {
+            self.life.lifecycle.hold();
         }
-        self.lifecycle.ask();
-        self.stats.asked += 1;
+        self.life.lifecycle.ask();
+        self.common.stats.asked += 1;
     }
 
     /// A batch came.
     #[inline]
     pub(crate) fn end_vigil(&mut self) {
-        if self.liveness.asked > 0 {
+        if self.life.liveness.asked > 0 {
             // Each question was answered before it was asked again, and none of the peer's packets is missing
             // since.
-            let Silence { repeated, largest, .. } = self.liveness.silence;
+            let Silence { repeated, largest, .. } = self.life.liveness.silence;
             let is_own =
-                repeated == self.repeated() && self.acks[Space::Data.index()].is_whole_above(largest);
-            self.liveness.end(self.now, (self.streams.progress(), self.streams.received()), is_own);
+                repeated == self.repeated() && self.link.acks[Space::Data.index()].is_whole_above(largest);
+            self.life.liveness.end(
+                self.common.now,
+                (self.traffic.streams.progress(), self.traffic.streams.received()),
+                is_own,
+            );
         }
     }
 
     /// How often something had to be asked again.
     fn repeated(&self) -> u64 {
-        self.stats.ptos + self.liveness.calls
+        self.common.stats.ptos + self.life.liveness.calls
     }
 }
 

@@ -9,7 +9,7 @@ use crate::streams::{Message, MessageStats, Outcome, ReadError, SendError, Ticke
 impl Connection {
     /// Opens a stream of messages.
     pub fn open_messages(&mut self, dir: Dir) -> Option<StreamId> {
-        self.streams.open_messages(dir)
+        self.traffic.streams.open_messages(dir)
     }
 
     /// Reads and writes a stream that the peer opened as messages. Whether it is one is for the application
@@ -18,7 +18,7 @@ impl Connection {
     /// # Errors
     /// When there is no such stream, or bytes of it were read or written already.
     pub fn as_messages(&mut self, id: StreamId) -> Result<(), UnknownStream> {
-        self.streams.as_messages(id)
+        self.traffic.streams.as_messages(id)
     }
 
     /// Tells the peer of a stream of messages before there is one to send; without this it learns of the
@@ -27,7 +27,7 @@ impl Connection {
     /// # Errors
     /// When there is no such stream of messages.
     pub fn announce(&mut self, id: StreamId) -> Result<(), UnknownStream> {
-        self.streams.announce(id)
+        self.traffic.streams.announce(id)
     }
 
     /// Sends a message. A message whose `deadline` cannot be met is dropped before it is sent, or abandoned
@@ -44,9 +44,9 @@ impl Connection {
         message: Bytes,
         deadline: Option<Time>,
     ) -> Result<Ticket, SendError> {
-        self.now = now.max(self.now);
+        self.common.now = now.max(self.common.now);
         self.pay_for(message.len());
-        self.streams.send_message(id, message, deadline)
+        self.traffic.streams.send_message(id, message, deadline)
     }
 
     /// Messages sent from here on are delivered after all those sent before.
@@ -54,7 +54,7 @@ impl Connection {
     /// # Errors
     /// When there is no such stream of messages.
     pub fn fence(&mut self, id: StreamId) -> Result<(), UnknownStream> {
-        self.streams.fence(id, self.now)
+        self.traffic.streams.fence(id, self.common.now)
     }
 
     /// With `ordered`, every message is followed by a fence: delivery in the order of sending.
@@ -62,7 +62,7 @@ impl Connection {
     /// # Errors
     /// When there is no such stream of messages.
     pub fn set_ordered(&mut self, id: StreamId, ordered: bool) -> Result<(), UnknownStream> {
-        self.streams.set_ordered(id, ordered)
+        self.traffic.streams.set_ordered(id, ordered)
     }
 
     /// Without `resend`, *latest* order: a message of which anything is lost is given up at once, and its
@@ -73,7 +73,7 @@ impl Connection {
     /// # Errors
     /// When there is no such stream of messages.
     pub fn set_resend(&mut self, id: StreamId, resend: bool) -> Result<(), UnknownStream> {
-        self.streams.set_resend(id, resend)
+        self.traffic.streams.set_resend(id, resend)
     }
 
     /// With `first_come`, messages go in the order of sending, whatever their deadlines: these only say when
@@ -83,13 +83,13 @@ impl Connection {
     /// # Errors
     /// When there is no such stream of messages.
     pub fn set_first_come(&mut self, id: StreamId, first_come: bool) -> Result<(), UnknownStream> {
-        self.streams.set_first_come(id, first_come)
+        self.traffic.streams.set_first_come(id, first_come)
     }
 
     /// What the messages sent on a stream have come to so far; `None` when there is no such stream of
     /// messages, or not any more: with its last event, or outcome, a stream that is over is let go.
     pub fn message_stats(&self, id: StreamId) -> Option<MessageStats> {
-        self.streams.message_stats(id)
+        self.traffic.streams.message_stats(id)
     }
 
     /// Says when the next message of the stream will be sent, for those who decide whether to protect this
@@ -98,12 +98,12 @@ impl Connection {
     /// # Errors
     /// When there is no such stream of messages.
     pub fn next_message_at(&mut self, id: StreamId, at: Option<Time>) -> Result<(), UnknownStream> {
-        self.streams.next_message_at(id, at)
+        self.traffic.streams.next_message_at(id, at)
     }
 
     /// The message is outdated: what was not sent of it is not sent, what is lost is not resent.
     pub fn supersede(&mut self, id: StreamId, ticket: Ticket) -> bool {
-        self.streams.supersede(id, ticket, self.now)
+        self.traffic.streams.supersede(id, ticket, self.common.now)
     }
 
     /// The next message that its fences let go.
@@ -111,14 +111,14 @@ impl Connection {
     /// # Errors
     /// When the peer gave the stream up, or there is no such stream of messages.
     pub fn next_message(&mut self, now: Time, id: StreamId) -> Result<Option<Message>, ReadError> {
-        self.now = now.max(self.now);
-        self.streams.next_message(id).map_err(|error| self.refused(id, error))
+        self.common.now = now.max(self.common.now);
+        self.traffic.streams.next_message(id).map_err(|error| self.refused(id, error))
     }
 
     /// What became of a message sent, in the order in which that was learnt. [`Outcome::Recovered`] is
     /// delivered too; [`Outcome::Dropped`] was given up before anything of it was sent,
     /// [`Outcome::Abandoned`] after that.
     pub fn next_outcome(&mut self, id: StreamId) -> Option<(Ticket, Outcome)> {
-        self.streams.next_outcome(id)
+        self.traffic.streams.next_outcome(id)
     }
 }

@@ -17,6 +17,7 @@ mod datagrams;
 mod early;
 pub(crate) mod handshake;
 mod hasten;
+mod life;
 mod lifecycle;
 mod liveness;
 mod messages;
@@ -34,36 +35,34 @@ mod work;
 
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::sync::Arc;
 
-use quickset_base::{Batch, Datagram, Duration, Input, Machine, Path as Address, Poll, Reason, Time};
-use quickset_wire::{ConnectionId, Side, Space, TransportErrorCode as Code, Version};
+use quickset_base::{Batch, Datagram, Duration, Input, Machine, Poll, Reason, Time};
+use quickset_wire::{ConnectionId, Side, Space, TransportErrorCode as Code};
 
-use crate::ack::{Acks, Asks, Merged};
+use crate::ack::Acks;
 use crate::cids::Cids;
-use crate::config::TransportConfig;
-use crate::datagram::{DatagramEvent, Datagrams};
+use crate::common::Common;
 use crate::error::{Closed, TransportError};
+use crate::event::{Event, Signal};
 use crate::keys::KeyRing;
-use crate::packet::{Grease, MAX_OVERHEAD, MIN_INITIAL, Numbering, Phase, Token, Unsealed, View};
-use crate::path::{Candidates, LEAST, Marking, Path, Search};
+use crate::link::{Birth, Link};
+use crate::packet::{MAX_OVERHEAD, MIN_INITIAL, Token, Unsealed, View};
+use crate::path::LEAST;
 use crate::protect::Protect;
-use crate::qlog::Qlog;
-use crate::received::{Authentic, Early, Form};
-use crate::recovery::{Recovery, Settled, assumed_rtt};
-use crate::stats::Stats;
-use crate::streams::{StreamEvent, Streams};
+use crate::received::{Authentic, Early};
+use crate::recovery::Settled;
+use crate::traffic::Traffic;
 use crate::work::Allowance as Work;
 
 pub(crate) use allowance::{Allowance, CONNECTION_COST};
 pub(crate) use confirm::Confirmation;
 pub(crate) use handshake::Handshake;
+pub(crate) use life::Life;
 pub(crate) use lifecycle::{Expired, Farewell, Lifecycle};
 pub(crate) use liveness::Liveness;
 pub use paths::MoveError;
-pub(crate) use refused::Blockade;
 pub(crate) use start::Role;
-pub use start::{Signal, Start};
+pub use start::Start;
 pub(crate) use versions::{Negotiated, wished};
 pub use work::Carrier;
 use work::pace;
@@ -81,41 +80,17 @@ use work::pace;
 // sizes: rooms and what they share; the trace is of all of them.
 #[derive(Debug)]
 pub struct Connection {
-    pub(crate) side: Side,
-    pub(crate) version: Version,
-    pub(crate) config: Arc<TransportConfig>,
-    pub(crate) phase: Phase,
-    pub(crate) keys: KeyRing,
-    pub(crate) acks: [Acks; 3],
-    pub(crate) asks: Asks,
-    pub(crate) merged: [Merged; 3],
-    pub(crate) recovery: Recovery,
-    pub(crate) path: Path,
-    pub(crate) candidates: Candidates,
-    pub(crate) cids: Cids,
-    pub(crate) streams: Streams,
-    pub(crate) datagrams: Datagrams,
+    pub(crate) common: Common,
+    pub(crate) link: Link,
+    pub(crate) life: Life,
+    pub(crate) traffic: Traffic,
     pub(crate) protect: Protect,
-    pub(crate) handshake: Handshake,
-    pub(crate) confirmation: Confirmation,
-    pub(crate) lifecycle: Lifecycle,
-    pub(crate) liveness: Liveness,
     pub(crate) allowance: Allowance,
     /// What packets have earned of the work that some frames are.
     pub(crate) work: Work,
-    pub(crate) blockade: Blockade,
-    pub(crate) early: Early,
     /// Datagrams of a batch that act one by one.
     pub(crate) unread: VecDeque<Datagram>,
     pub(crate) scratch: Scratch,
-    pub(crate) outbox: Outbox,
-    pub(crate) stats: Stats,
-    pub(crate) numbering: Numbering,
-    /// What the first bits of packets may be: of those that we get and of those that we send.
-    pub(crate) form: Form,
-    pub(crate) grease: Grease,
-    pub(crate) now: Time,
-    pub(crate) qlog: Qlog,
 }
 
 /// Buffers that are used again and again, so that a packet allocates nothing.
@@ -141,51 +116,6 @@ pub(crate) struct Scratch {
     pub(crate) owed: u32,
 }
 
-/// What waits to be collected, and what keeps us from sending.
-#[derive(Debug, Default)]
-pub(crate) struct Outbox {
-    pub(crate) events: VecDeque<Event>,
-    pub(crate) signals: VecDeque<Signal>,
-    /// The pacer lets the next packet go then.
-    pub(crate) paced_until: Option<Time>,
-    /// What goes along with other data waits for it until then.
-    pub(crate) piggyback_by: Option<Time>,
-    /// Bytes that the frames of the last packet took.
-    pub(crate) filled: usize,
-    /// Bytes per second that leave, about, when messages with deadlines were last sent.
-    pub(crate) rate: u64,
-    /// Probes owed by space (RFC 9002 §6.2.4).
-    pub(crate) probes: [u8; 3],
-}
-
-/// What a connection tells its application.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Event {
-    /// The handshake is complete: the peer is authenticated.
-    Connected,
-    /// Early data: a server takes that of a client, and the handshake is still under way; or a client learns,
-    /// before [`Connected`](Self::Connected), whether the server took its own.
-    EarlyData {
-        /// It did.
-        accepted: bool,
-    },
-    /// Something happened to a stream, or streams.
-    Stream(StreamEvent),
-    /// Something happened to datagrams.
-    Datagram(DatagramEvent),
-    /// An address validation token for a later connection to this server (RFC 9000 §8.1.3).
-    NewToken(Vec<u8>),
-    /// The connection goes on over another path, which is validated: the peer has another address, or we went
-    /// to another one by [`Connection::migrate`], [`Connection::rebound`] or the server's wish.
-    Moved(Address),
-    /// This path that was to be used, or was, does not carry packets both ways; the connection goes on where
-    /// it was.
-    NotMoved(Address),
-    /// The connection is over. It still has to be polled until [`Signal::Drained`].
-    Closed(Closed),
-}
-
 impl Connection {
     /// A connection that begins.
     ///
@@ -209,134 +139,125 @@ impl Connection {
             role,
         } = start;
         let side = if matches!(role, Role::Client { .. }) { Side::Client } else { Side::Server };
-        let mut path = Path::new(path, usize::from(config.mtu.max(1200)), &config.congestion, now);
-        path.search =
-            config.mtu_discovery.map(|config| Box::new(Search::new(config, path.address.remote.is_ipv6())));
-        path.ecn = Marking::new(config.ecn);
+        let protect = Protect::new(config.fec.as_ref(), path.remote.ip(), now);
+        let traffic = Traffic::new(side, &config);
+        let mut link = Link::new(
+            Birth {
+                side,
+                path,
+                trip,
+                keys: KeyRing::new(side, session, initial),
+                cids: Cids::new(local_cid, remote_cid),
+                rng,
+                now,
+            },
+            &config,
+        );
         if side.is_client() || matches!(role, Role::Server { validated: true, .. }) {
-            path.validate();
+            link.path.validate();
         }
-        let mut cids = Cids::new(local_cid, remote_cid);
         if let Role::Server { second: Some(second), .. } = role {
-            cids.add_told(second);
+            link.cids.add_told(second);
         }
-        let protect = Protect::new(config.fec.as_ref(), path.address.remote.ip(), now);
-        let mut this = Self {
-            side,
-            version,
-            phase: Phase::Handshake,
-            keys: KeyRing::new(side, session, initial),
-            acks: Space::ALL.map(|s| Acks::new(s, config.max_ack_delay)),
-            asks: Asks::new(config.acks),
-            merged: Default::default(),
-            recovery: Recovery::new(side, config.initial_rtt.unwrap_or_else(|| assumed_rtt(side, trip))),
-            path,
-            candidates: Candidates::new(),
-            cids,
-            streams: Streams::new(side, &(&*config).into()),
-            datagrams: Datagrams::new(&config.datagrams),
-            protect,
+        link.early = Early::with(early);
+        let life = Life {
             handshake: Handshake::new(Box::new(params), role, remote_cid, version),
             confirmation: Confirmation::default(),
             lifecycle: Lifecycle::new(now, config.keep_alive, config.handshake_timeout),
             liveness: Liveness::new(config.ask_after.filter(|_| side.is_client())),
+        };
+        let mut this = Self {
+            common: Common::new(side, version, config, now),
+            link,
+            life,
+            traffic,
+            protect,
             allowance: Allowance::new(account),
             work: pace(),
-            blockade: Blockade::default(),
-            early: Early::with(early),
             unread: VecDeque::new(),
             scratch: Scratch::default(),
-            outbox: Outbox::default(),
-            stats: Stats::default(),
-            numbering: Numbering::new(rng),
-            form: Form::new(config.grease_quic_bit),
-            grease: Grease::default(),
-            now,
-            qlog: Qlog::none(),
-            config,
         };
-        this.recovery.set_handshake_timeout(this.config.handshake_timeout);
         this.log_begin();
         this.admit_early();
-        this.keys.drive()?;
+        this.link.keys.drive()?;
         this.begin_early();
         Ok(this)
     }
 
     /// What a room may know of the others.
     pub(crate) fn view(&self) -> View {
-        let rtt = self.recovery.rtt();
-        let idle = self.recovery.in_flight() == 0;
+        let rtt = self.link.recovery.rtt();
+        let idle = self.link.recovery.in_flight() == 0;
         let one_way = if idle { Duration::ZERO } else { rtt.min() / 2 };
-        let room = self.path.mtu.saturating_sub(MAX_OVERHEAD);
-        View { now: self.now, room, srtt: rtt.smoothed(), one_way, rate: self.outbox.rate }
+        let room = self.link.path.mtu.saturating_sub(MAX_OVERHEAD);
+        View { now: self.common.now, room, srtt: rtt.smoothed(), one_way, rate: self.traffic.rate }
     }
 
     /// The probe timeout of the application space without back-off.
     pub(crate) fn pto(&self) -> Duration {
-        self.recovery.pto(Space::Data)
+        self.link.recovery.pto(Space::Data)
     }
 
     /// The connection cannot go on: the peer is told why, and so is the application.
     pub(crate) fn fail(&mut self, error: TransportError) {
         tracing::debug!(%error, "the connection fails");
-        self.lifecycle.close(self.now, Farewell::Transport(error.clone()), self.pto());
+        self.life.lifecycle.close(self.common.now, Farewell::Transport(error.clone()), self.pto());
         self.over(Closed::Failed(error));
     }
 
     /// Reports the end, once.
     pub(crate) fn over(&mut self, why: Closed) {
-        if self.stats.closed.is_none() {
+        if self.common.stats.closed.is_none() {
             self.collect();
             self.log_over(&why);
-            self.stats.closed = Some(why.clone());
-            self.outbox.events.push_back(Event::Closed(why));
-            if let Some(trip) = self.recovery.sampled().filter(|_| self.path.is_validated()) {
-                let peer = self.path.address.remote.ip();
-                self.outbox.signals.push_back(Signal::Trip { peer, trip, at: self.now });
+            self.common.stats.closed = Some(why.clone());
+            self.common.events.push_back(Event::Closed(why));
+            if let Some(trip) = self.link.recovery.sampled().filter(|_| self.link.path.is_validated()) {
+                let peer = self.link.path.address.remote.ip();
+                self.common.signals.push_back(Signal::Trip { peer, trip, at: self.common.now });
             }
         }
-        let signal = if self.lifecycle.is_drained() { Signal::Drained } else { Signal::Over };
-        self.outbox.signals.push_back(signal);
+        let signal = if self.life.lifecycle.is_drained() { Signal::Drained } else { Signal::Over };
+        self.common.signals.push_back(signal);
         self.let_go();
     }
 
     /// What only an open connection needs goes at its end, and not with the rest of it three probe timeouts
     /// later: a server whose clients come and go would hold a thousand such, each with its secrets.
     pub(crate) fn let_go(&mut self) {
-        self.keys.end(self.lifecycle.listens());
-        self.recovery.end();
-        self.early = Early::default();
+        self.link.keys.end(self.life.lifecycle.listens());
+        self.link.recovery.end();
+        self.link.early = Early::default();
         self.unread = VecDeque::new();
     }
 
     /// Moves the news of the streams to where they are told.
     fn collect(&mut self) {
-        while let Some(event) = self.streams.next_event() {
-            self.outbox.events.push_back(Event::Stream(event));
+        while let Some(event) = self.traffic.streams.next_event() {
+            self.common.events.push_back(Event::Stream(event));
         }
-        while let Some(event) = self.datagrams.next_event() {
-            self.outbox.events.push_back(Event::Datagram(event));
+        while let Some(event) = self.traffic.datagrams.next_event() {
+            self.common.events.push_back(Event::Datagram(event));
         }
     }
 
     fn on_time(&mut self) {
-        let (now, pto) = (self.now, self.pto());
-        match self.lifecycle.on_time(now, pto) {
+        let (now, pto) = (self.common.now, self.pto());
+        match self.life.lifecycle.on_time(now, pto) {
             Expired::Silence => self.over(self.silence()),
             Expired::Drained => {
                 self.log_drained();
-                self.outbox.signals.push_back(Signal::Drained);
+                self.common.signals.push_back(Signal::Drained);
             }
             Expired::Nothing => {}
         }
-        if !self.lifecycle.is_open() {
+        if !self.life.lifecycle.is_open() {
             return;
         }
         self.on_liveness();
         self.on_call();
-        self.keys.on_time(now, pto);
-        self.streams.on_time(&self.view());
+        self.link.keys.on_time(now, pto);
+        self.traffic.streams.on_time(&self.view());
         self.expire_datagrams();
         self.protect.send.woken(now);
         if let Err(error) = self.recover() {
@@ -354,26 +275,26 @@ impl Connection {
         }
         // A driver may be late; what is due is due.
         if self.deadline().is_some_and(|(t, reason)| {
-            t <= self.now && reason != Reason::Pacing && reason != Reason::PathValidation
+            t <= self.common.now && reason != Reason::Pacing && reason != Reason::PathValidation
         }) {
             self.on_time();
         }
-        let held = self.blockade.holds(self.now) && self.lifecycle.is_open();
-        let probes = !held && self.candidates.is_due(self.now) && self.lifecycle.is_open();
+        let held = self.link.blockade.holds(self.common.now) && self.life.lifecycle.is_open();
+        let probes = !held && self.link.candidates.is_due(self.common.now) && self.life.lifecycle.is_open();
         if probes {
             self.on_path_time();
         }
         self.collect();
-        if !self.outbox.events.is_empty() || !self.outbox.signals.is_empty() {
+        if !self.common.events.is_empty() || !self.common.signals.is_empty() {
             return Some(Poll::Event);
         }
         if held {
             return None;
         }
         self.time_piggyback();
-        self.blockade.begin(Space::ALL.map(|space| self.recovery.next_number(space)));
+        self.link.blockade.begin(Space::ALL.map(|space| self.link.recovery.next_number(space)));
         self.batch_out(out, probes).then(|| {
-            self.blockade.handed_out();
+            self.link.blockade.handed_out();
             Poll::Send
         })
     }
@@ -386,7 +307,7 @@ impl Connection {
         if self.transmit_call(out) {
             return true;
         }
-        if !self.lifecycle.is_drained() && self.transmit(out) {
+        if !self.life.lifecycle.is_drained() && self.transmit(out) {
             self.log_metrics(false);
             return true;
         }
@@ -397,66 +318,66 @@ impl Connection {
     /// When something is due next, and what.
     fn deadline(&self) -> Option<(Time, Reason)> {
         let pto = self.pto();
-        let ending = self.lifecycle.deadline(pto);
-        if !self.lifecycle.is_open() {
+        let ending = self.life.lifecycle.deadline(pto);
+        if !self.life.lifecycle.is_open() {
             return ending;
         }
-        let held = self.blockade.is_held();
+        let held = self.link.blockade.is_held();
         let rooms = [
             ending,
-            self.blockade.deadline().map(|t| (t, Reason::Pacing)),
-            self.recovery.deadline(self.may_probe()),
+            self.link.blockade.deadline().map(|t| (t, Reason::Pacing)),
+            self.link.recovery.deadline(self.may_probe()),
             // What may not be sent is not waited for: more has to come first.
-            self.acks[Space::Data.index()].deadline().filter(|_| self.may_probe()),
-            self.outbox.paced_until.filter(|_| !held).map(|t| (t, Reason::Pacing)),
+            self.link.acks[Space::Data.index()].deadline().filter(|_| self.may_probe()),
+            self.link.paced_until.filter(|_| !held).map(|t| (t, Reason::Pacing)),
             // From then on it waits as all data does.
-            self.outbox.piggyback_by.filter(|at| *at > self.now).map(|t| (t, Reason::AckDelay)),
+            self.traffic.piggyback_by.filter(|at| *at > self.common.now).map(|t| (t, Reason::AckDelay)),
             self.vigil_due().map(|t| (t, Reason::KeepAlive)),
             self.call_due().map(|t| (t, Reason::KeepAlive)),
-            self.keys.deadline(pto),
-            self.streams.deadline(),
-            self.datagrams.deadline(),
+            self.link.keys.deadline(pto),
+            self.traffic.streams.deadline(),
+            self.traffic.datagrams.deadline(),
             self.protect.deadline(),
-            self.candidates.due().filter(|_| !held).map(|t| (t, Reason::PathValidation)),
+            self.link.candidates.due().filter(|_| !held).map(|t| (t, Reason::PathValidation)),
         ];
         rooms.into_iter().flatten().min_by_key(|(t, _)| *t)
     }
 
     /// RFC 9002 §6.2.2.1: at its amplification limit a server sets no probe timer.
     pub(crate) fn may_probe(&self) -> bool {
-        !self.blockade.is_held() && self.path.amplification_budget() >= self.least_datagram()
+        !self.link.blockade.is_held() && self.link.path.amplification_budget() >= self.least_datagram()
     }
 
     /// What an amplification limit has to leave for anything to be sent. As long as there may be Initial
     /// packets to be padded, that is a datagram of full size; a new address may be sent little by little.
     pub(crate) fn least_datagram(&self) -> usize {
-        if self.keys.has(Space::Initial) { MIN_INITIAL } else { LEAST }
+        if self.link.keys.has(Space::Initial) { MIN_INITIAL } else { LEAST }
     }
 
     /// Invariants of all rooms.
     pub(crate) fn check(&self) {
-        if !self.lifecycle.is_open() {
+        if !self.life.lifecycle.is_open() {
             return;
         }
-        self.path.check();
-        self.candidates.check();
-        self.acks.iter().for_each(Acks::check);
-        self.cids.check();
-        self.streams.check();
-        self.datagrams.check();
+        self.link.path.check();
+        self.link.candidates.check();
+        self.link.acks.iter().for_each(Acks::check);
+        self.link.cids.check();
+        self.traffic.streams.check();
+        self.traffic.datagrams.check();
         self.protect.check();
-        self.recovery.check();
+        self.link.recovery.check();
     }
 
     /// The first of our connection ids, for logs and traces.
     pub fn id(&self) -> &ConnectionId {
-        self.cids.first_local()
+        self.link.cids.first_local()
     }
 }
 
 impl Machine for Connection {
     fn handle(&mut self, now: Time, input: Input<'_>) {
-        self.now = now.max(self.now);
+        self.common.now = now.max(self.common.now);
         match input {
             Input::Received(datagrams) => {
                 self.come_home(datagrams);
@@ -467,7 +388,7 @@ impl Machine for Connection {
     }
 
     fn poll(&mut self, now: Time, out: &mut Batch) -> Poll {
-        self.now = now.max(self.now);
+        self.common.now = now.max(self.common.now);
         loop {
             if let Some(poll) = self.act(out) {
                 return poll;

@@ -7,7 +7,8 @@ use quickset_base::{Datagram, Path as Address, Time};
 use quickset_wire::frame::Frames;
 use quickset_wire::{PacketType, Space};
 
-use super::{Connection, Event};
+use super::Connection;
+use crate::event::Event;
 use crate::packet::Phase;
 use crate::path::{Arrival, Candidate, Kept, LEAST, Marking, Patience, Probe, Proof, Role, Saved};
 use crate::protect::Losses;
@@ -44,19 +45,19 @@ impl Connection {
     /// # Errors
     /// See [`MoveError`].
     pub fn migrate(&mut self, now: Time, local: Option<IpAddr>) -> Result<(), MoveError> {
-        self.now = now.max(self.now);
-        if self.side.is_server() {
+        self.common.now = now.max(self.common.now);
+        if self.common.side.is_server() {
             return Err(MoveError::Server);
         }
-        if self.phase != Phase::Confirmed || !self.lifecycle.is_open() {
+        if self.common.phase != Phase::Confirmed || !self.life.lifecycle.is_open() {
             return Err(MoveError::NotConfirmed);
         }
         // RFC 9000 §18.2: what the server forbids concerns the address of the handshake.
-        let forbids = self.handshake.peer.as_ref().is_some_and(|peer| peer.disable_active_migration);
-        if forbids && !self.candidates.preferred {
+        let forbids = self.common.peer.as_ref().is_some_and(|peer| peer.disable_active_migration);
+        if forbids && !self.link.candidates.preferred {
             return Err(MoveError::Forbidden);
         }
-        self.try_path(Address { remote: self.path.address.remote, local })
+        self.try_path(Address { remote: self.link.path.address.remote, local })
     }
 
     /// The socket under the connection is another one, and what was sent from the old one gets no answer: the
@@ -65,32 +66,36 @@ impl Connection {
     /// move, it looks to the server as if a NAT had changed its mind. Before the handshake is confirmed, and
     /// for a server, nothing happens.
     pub fn rebound(&mut self, now: Time) {
-        self.now = now.max(self.now);
-        self.blockade.lift();
-        if self.side.is_server() || self.phase != Phase::Confirmed || !self.lifecycle.is_open() {
+        self.common.now = now.max(self.common.now);
+        self.link.blockade.lift();
+        if self.common.side.is_server()
+            || self.common.phase != Phase::Confirmed
+            || !self.life.lifecycle.is_open()
+        {
             return;
         }
-        let address = Address::to(self.path.address.remote);
+        let address = Address::to(self.link.path.address.remote);
         let candidate = Candidate {
             proof: Proof::chosen(),
-            cid: self.cids.lend(),
+            cid: self.link.cids.lend(),
             ..self.candidate(address, Role::Ours)
         };
         self.add_candidate(candidate);
-        self.move_to(self.candidates.len() - 1);
-        for candidate in self.candidates.iter_mut().filter(|candidate| candidate.role == Role::Fallback) {
+        self.move_to(self.link.candidates.len() - 1);
+        for candidate in self.link.candidates.iter_mut().filter(|candidate| candidate.role == Role::Fallback)
+        {
             candidate.role = Role::Gone;
         }
     }
 
     /// Challenges a path that we would like to use.
     fn try_path(&mut self, address: Address) -> Result<(), MoveError> {
-        if self.candidates.position(|candidate| candidate.role == Role::Ours).is_some() {
+        if self.link.candidates.position(|candidate| candidate.role == Role::Ours).is_some() {
             return Err(MoveError::UnderWay);
         }
         // RFC 9000 §9.5: no id on two paths.
-        let cid = self.cids.lend();
-        if cid.is_none() && !self.cids.is_remote_empty() {
+        let cid = self.link.cids.lend();
+        if cid.is_none() && !self.link.cids.is_remote_empty() {
             return Err(MoveError::NoId);
         }
         let mut candidate = Candidate {
@@ -99,7 +104,7 @@ impl Connection {
             until: Time::MAX,
             ..self.candidate(address, Role::Ours)
         };
-        candidate.probe.begin(self.now, self.patience());
+        candidate.probe.begin(self.common.now, self.patience());
         self.add_candidate(candidate);
         Ok(())
     }
@@ -108,22 +113,23 @@ impl Connection {
     /// once it has an answer from there (RFC 9000 §9.6.2). A move of the client's own is refused until that
     /// is settled, where RFC 9000 §9.6.3 would have it tried at the same time.
     pub(super) fn follow_preferred(&mut self) {
-        let preferred = self.handshake.peer.as_ref().and_then(|peer| peer.preferred_address);
-        let Some(preferred) = preferred.filter(|_| self.side.is_client() && self.config.migration.follow)
+        let preferred = self.common.peer.as_ref().and_then(|peer| peer.preferred_address);
+        let Some(preferred) =
+            preferred.filter(|_| self.common.side.is_client() && self.common.config.migration.follow)
         else {
             return;
         };
         // The other family may not be there at all, and this one is.
-        let remote = match self.path.address.remote {
+        let remote = match self.link.path.address.remote {
             SocketAddr::V4(_) => preferred.ipv4.map(SocketAddr::V4),
             SocketAddr::V6(_) => preferred.ipv6.map(SocketAddr::V6),
         };
-        let here = self.path.address.remote;
+        let here = self.link.path.address.remote;
         if let Some(remote) = remote.filter(|remote| {
             *remote != here && may_be_preferred(remote.ip(), here.ip()) && remote.port() != 0
         }) {
             // RFC 9000 §9.6.1: there is an id, the oldest to spare: it came with the address.
-            let _ = self.try_path(Address { remote, local: self.path.address.local });
+            let _ = self.try_path(Address { remote, local: self.link.path.address.local });
         }
     }
 }
@@ -133,11 +139,11 @@ impl Connection {
     /// A datagram that did not come on the path in use. False when it is dropped.
     pub(crate) fn receive_elsewhere(&mut self, datagram: Datagram) -> bool {
         let (address, size) = (datagram.path, datagram.bytes.len());
-        let is_known = self.candidates.find(&address).is_some();
-        let is_welcome = if self.side.is_client() {
+        let is_known = self.link.candidates.find(&address).is_some();
+        let is_welcome = if self.common.side.is_client() {
             // RFC 9000 §9: a server does not move. Which address of ours it was sent to is the system's
             // affair.
-            address.remote == self.path.address.remote || is_known
+            address.remote == self.link.path.address.remote || is_known
         } else {
             true
         };
@@ -145,19 +151,22 @@ impl Connection {
             self.log_dropped(None, size, Why::Address);
             return false;
         }
-        self.stats.received_datagrams += 1;
-        self.stats.received_bytes += size as u64;
-        if is_known || self.side.is_server() {
+        self.common.stats.received_datagrams += 1;
+        self.common.stats.received_bytes += size as u64;
+        if is_known || self.common.side.is_server() {
             // With a long header the peer cannot have gone on with another id yet.
             let is_short = datagram.bytes.first().is_some_and(|first| first & 0x80 == 0);
-            let to =
-                if is_short { self.cids.local_sequence(&datagram.bytes) } else { self.candidates.peer_uses };
-            self.candidates.arrival = Some(Arrival { address, size, to, is_known: false });
+            let to = if is_short {
+                self.link.cids.local_sequence(&datagram.bytes)
+            } else {
+                self.link.candidates.peer_uses
+            };
+            self.link.candidates.arrival = Some(Arrival { address, size, to, is_known: false });
         } else {
-            self.path.on_received(size);
+            self.link.path.on_received(size);
         }
         let result = self.datagram(datagram);
-        self.candidates.arrival = None;
+        self.link.candidates.arrival = None;
         if let Err(error) = result {
             self.fail(error);
         }
@@ -166,27 +175,27 @@ impl Connection {
 
     /// An authentic packet that is no copy came from elsewhere: the place is remembered, and challenged.
     pub(crate) fn greet(&mut self) {
-        let Some(arrival) = &mut self.candidates.arrival else { return };
+        let Some(arrival) = &mut self.link.candidates.arrival else { return };
         if std::mem::replace(&mut arrival.is_known, true) {
             return;
         }
         let Arrival { address, size, to, .. } = *arrival;
-        let at = if let Some(at) = self.candidates.find(&address) {
+        let at = if let Some(at) = self.link.candidates.find(&address) {
             at
         } else {
             let Ok(cid) = self.id_for(to) else { return };
             let mut candidate = Candidate { cid, peer_uses: to, ..self.candidate(address, Role::Seen) };
-            if self.phase == Phase::Confirmed {
-                candidate.probe.begin(self.now, self.patience());
+            if self.common.phase == Phase::Confirmed {
+                candidate.probe.begin(self.common.now, self.patience());
             }
             self.add_candidate(candidate);
-            self.candidates.len() - 1
+            self.link.candidates.len() - 1
         };
-        let until = self.now + self.patience().all;
-        let candidate = self.candidates.get_mut(at);
+        let until = self.common.now + self.patience().all;
+        let candidate = self.link.candidates.get_mut(at);
         candidate.proof.on_received(size);
         candidate.until = candidate.until.max(until);
-        self.candidates.stir();
+        self.link.candidates.stir();
     }
 
     /// The id that packets to a new address of the peer carry, whose packets come to our id number `to`: a
@@ -194,29 +203,34 @@ impl Connection {
     fn id_for(&mut self, to: Option<u64>) -> Result<Option<u64>, MoveError> {
         // RFC 9000 §9.5: the peer did not change its own, so the network moved it and nothing is given away
         // by keeping ours. An empty id says nothing anyway.
-        if self.cids.is_remote_empty() || (to.is_some() && to == self.candidates.peer_uses) {
+        if self.link.cids.is_remote_empty() || (to.is_some() && to == self.link.candidates.peer_uses) {
             return Ok(None);
         }
-        let paired =
-            to.and_then(|to| self.candidates.paired(to)).filter(|cid| self.cids.lent(*cid).is_some());
-        let lent = paired.or_else(|| self.cids.lend());
+        let paired = to
+            .and_then(|to| self.link.candidates.paired(to))
+            .filter(|cid| self.link.cids.lent(*cid).is_some());
+        let lent = paired.or_else(|| self.link.cids.lend());
         // When it is not known which of our ids the peer uses, it may be this one.
-        if lent.is_none() && self.candidates.peer_uses.is_some() { Err(MoveError::NoId) } else { Ok(lent) }
+        if lent.is_none() && self.link.candidates.peer_uses.is_some() {
+            Err(MoveError::NoId)
+        } else {
+            Ok(lent)
+        }
     }
 
     /// A packet from elsewhere was read whose number is the largest so far: unless it only probes, the peer
     /// is there now (RFC 9000 §9.3).
     pub(crate) fn arrived(&mut self, kind: PacketType, payload: &Bytes) {
-        let is_move = self.side.is_server() && kind == PacketType::OneRtt && !is_probing(payload);
-        let at = self.candidates.arrival.and_then(|arrival| self.candidates.find(&arrival.address));
-        let Some(at) = at.filter(|_| is_move && self.lifecycle.is_open()) else { return };
-        let is_validated = self.candidates.get(at).proof.is_validated();
-        if is_validated || self.now >= self.candidates.wary_until {
+        let is_move = self.common.side.is_server() && kind == PacketType::OneRtt && !is_probing(payload);
+        let at = self.link.candidates.arrival.and_then(|arrival| self.link.candidates.find(&arrival.address));
+        let Some(at) = at.filter(|_| is_move && self.life.lifecycle.is_open()) else { return };
+        let is_validated = self.link.candidates.get(at).proof.is_validated();
+        if is_validated || self.common.now >= self.link.candidates.wary_until {
             self.move_to(at);
-            self.candidates.arrival = None;
-        } else if !self.candidates.get(at).probe.is_under_way() {
+            self.link.candidates.arrival = None;
+        } else if !self.link.candidates.get(at).probe.is_under_way() {
             let patience = self.patience();
-            self.candidates.get_mut(at).probe.begin(self.now, patience);
+            self.link.candidates.get_mut(at).probe.begin(self.common.now, patience);
         }
     }
 
@@ -225,79 +239,82 @@ impl Connection {
     /// the handshake came from: it has nothing to challenge the address with yet, and may send it thrice of
     /// what comes from there until it has.
     pub(crate) fn arrived_early(&mut self, kind: PacketType) {
-        let is_move = self.side.is_server() && matches!(kind, PacketType::Initial | PacketType::Handshake);
-        let at = self.candidates.arrival.and_then(|arrival| self.candidates.find(&arrival.address));
-        let Some(at) = at.filter(|_| is_move && self.lifecycle.is_open()) else { return };
-        if self.candidates.get(at).proof.is_validated() || self.now >= self.candidates.wary_until {
-            self.candidates.strayed = true;
+        let is_move =
+            self.common.side.is_server() && matches!(kind, PacketType::Initial | PacketType::Handshake);
+        let at = self.link.candidates.arrival.and_then(|arrival| self.link.candidates.find(&arrival.address));
+        let Some(at) = at.filter(|_| is_move && self.life.lifecycle.is_open()) else { return };
+        if self.link.candidates.get(at).proof.is_validated()
+            || self.common.now >= self.link.candidates.wary_until
+        {
+            self.link.candidates.strayed = true;
             self.move_to(at);
-            self.candidates.arrival = None;
+            self.link.candidates.arrival = None;
         }
     }
 
     /// The handshake is confirmed: where it took us is asked for what it has not proved, and so is where it
     /// began.
     pub(super) fn challenge_moved(&mut self) {
-        if self.path.is_validated() {
+        if self.link.path.is_validated() {
             return;
         }
-        let (now, patience) = (self.now, self.patience());
-        self.path.probe.begin(now, patience);
-        for candidate in self.candidates.iter_mut() {
+        let (now, patience) = (self.common.now, self.patience());
+        self.link.path.probe.begin(now, patience);
+        for candidate in self.link.candidates.iter_mut() {
             candidate.probe.begin(now, patience);
             candidate.until = candidate.until.max(now + patience.all);
         }
-        self.candidates.stir();
+        self.link.candidates.stir();
     }
 
     /// PATH_CHALLENGE: answered on the path that it came on (RFC 9000 §8.2.2).
     pub(crate) fn on_path_challenge(&mut self, data: [u8; 8]) {
-        if self.phase == Phase::Handshake {
+        if self.common.phase == Phase::Handshake {
             // There may be no keys for an answer yet.
             return;
         }
-        self.liveness.found();
-        match self.candidates.arrival.map(|arrival| self.candidates.find(&arrival.address)) {
-            None => self.path.probe.on_challenge(data),
-            Some(Some(at)) => self.candidates.get_mut(at).probe.on_challenge(data),
+        self.life.liveness.found();
+        match self.link.candidates.arrival.map(|arrival| self.link.candidates.find(&arrival.address)) {
+            None => self.link.path.probe.on_challenge(data),
+            Some(Some(at)) => self.link.candidates.get_mut(at).probe.on_challenge(data),
             Some(None) => {}
         }
-        self.candidates.stir();
+        self.link.candidates.stir();
     }
 
     /// PATH_RESPONSE: whatever path it came on, it validates that of the challenge (RFC 9000 §8.2.3).
     pub(crate) fn on_path_response(&mut self, data: [u8; 8]) {
         let patience = self.patience();
-        if let Some(proven) = self.path.probe.on_response(data) {
-            self.path.proof.prove(proven.full);
-            self.recovery.assume_rtt(self.now.since(proven.sent));
+        if let Some(proven) = self.link.path.probe.on_response(data) {
+            self.link.path.proof.prove(proven.full);
+            self.link.recovery.assume_rtt(self.common.now.since(proven.sent));
             if proven.full {
                 self.tell_moved();
                 self.release_kept();
             } else {
                 // RFC 9000 §8.2.1: the address is the peer's. Whether datagrams of 1200 bytes get there is
                 // not known.
-                self.path.probe.begin(self.now, patience);
+                self.link.path.probe.begin(self.common.now, patience);
             }
-            self.candidates.stir();
+            self.link.candidates.stir();
             return;
         }
-        for at in 0..self.candidates.len() {
-            let candidate = self.candidates.get_mut(at);
+        for at in 0..self.link.candidates.len() {
+            let candidate = self.link.candidates.get_mut(at);
             let Some(proven) = candidate.probe.on_response(data) else { continue };
             candidate.proof.prove(proven.full);
             let is_goal = proven.full && candidate.role == Role::Ours;
             if !proven.full {
-                candidate.probe.begin(self.now, patience);
+                candidate.probe.begin(self.common.now, patience);
             }
             if is_goal {
                 self.move_to(at);
-                self.recovery.assume_rtt(self.now.since(proven.sent));
+                self.link.recovery.assume_rtt(self.common.now.since(proven.sent));
             }
             if proven.full {
                 self.release_kept();
             }
-            self.candidates.stir();
+            self.link.candidates.stir();
             return;
         }
     }
@@ -307,15 +324,15 @@ impl Connection {
 impl Connection {
     /// The connection goes on over candidate number `at`.
     fn move_to(&mut self, at: usize) {
-        let mut candidate = self.candidates.remove(at);
-        let (now, patience) = (self.now, self.patience());
-        if !self.path.is_validated() && candidate.proof.is_validated() {
+        let mut candidate = self.link.candidates.remove(at);
+        let (now, patience) = (self.common.now, self.patience());
+        if !self.link.path.is_validated() && candidate.proof.is_validated() {
             // The peer was not there, or not for long: somebody sends copies of its packets (RFC 9000 §9.3.1,
             // §9.3.3).
-            self.candidates.wary_until = now + patience.all;
-            self.stats.failed_moves += 1;
+            self.link.candidates.wary_until = now + patience.all;
+            self.common.stats.failed_moves += 1;
         }
-        let like = self.path.is_like(&candidate.address)
+        let like = self.link.path.is_like(&candidate.address)
             && candidate.saved.is_none()
             && candidate.role != Role::Ours;
         let (saved, number) = (candidate.saved.take(), candidate.number);
@@ -324,41 +341,41 @@ impl Connection {
         } else {
             Some(saved.map_or_else(|| self.unknown(candidate.address.remote.is_ipv6()), |saved| *saved))
         };
-        let is_narrow = saved.as_ref().is_some_and(|saved| saved.mtu < self.path.mtu);
-        let rtt = self.recovery.change_path(number, saved.as_ref().map(|saved| saved.rtt), now);
-        let was_validated = self.path.is_validated();
+        let is_narrow = saved.as_ref().is_some_and(|saved| saved.mtu < self.link.path.mtu);
+        let rtt = self.link.recovery.change_path(number, saved.as_ref().map(|saved| saved.rtt), now);
+        let was_validated = self.link.path.is_validated();
         let mut left = Candidate {
-            address: self.path.address,
+            address: self.link.path.address,
             role: if was_validated { Role::Fallback } else { Role::Seen },
             cid: self.exchange_ids(candidate.cid),
-            peer_uses: std::mem::replace(&mut self.candidates.peer_uses, candidate.peer_uses),
-            proof: std::mem::replace(&mut self.path.proof, candidate.proof),
-            probe: std::mem::replace(&mut self.path.probe, candidate.probe),
-            number: std::mem::replace(&mut self.path.number, number),
+            peer_uses: std::mem::replace(&mut self.link.candidates.peer_uses, candidate.peer_uses),
+            proof: std::mem::replace(&mut self.link.path.proof, candidate.proof),
+            probe: std::mem::replace(&mut self.link.path.probe, candidate.probe),
+            number: std::mem::replace(&mut self.link.path.number, number),
             saved: None,
             until: now + patience.all,
         };
         if let Some(saved) = saved {
-            let congestion = std::mem::replace(&mut self.path.congestion, saved.congestion);
-            let pacer = std::mem::replace(&mut self.path.pacer, saved.pacer);
-            let ecn = std::mem::replace(&mut self.path.ecn, saved.ecn);
+            let congestion = std::mem::replace(&mut self.link.path.congestion, saved.congestion);
+            let pacer = std::mem::replace(&mut self.link.path.pacer, saved.pacer);
+            let ecn = std::mem::replace(&mut self.link.path.ecn, saved.ecn);
             let losses = self.protect.exchange_losses(saved.losses, candidate.address.remote.ip(), now);
-            let mtu = std::mem::replace(&mut self.path.mtu, saved.mtu);
-            let search = std::mem::replace(&mut self.path.search, saved.search);
+            let mtu = std::mem::replace(&mut self.link.path.mtu, saved.mtu);
+            let search = std::mem::replace(&mut self.link.path.search, saved.search);
             let saved = Saved { congestion, pacer, rtt, ecn, losses, mtu, search };
             left.saved = was_validated.then(|| Box::new(saved));
             self.on_other_size();
         }
-        self.path.address = candidate.address;
-        if self.path.is_validated() {
+        self.link.path.address = candidate.address;
+        if self.link.path.is_validated() {
             // A check of it that began while the peer was elsewhere proves nothing when it runs out.
-            self.path.probe.end();
-        } else if !self.path.probe.is_under_way() && self.phase == Phase::Confirmed {
-            self.path.probe.begin(now, patience);
+            self.link.path.probe.end();
+        } else if !self.link.path.probe.is_under_way() && self.common.phase == Phase::Confirmed {
+            self.link.path.probe.begin(now, patience);
         }
         self.leave(left, patience);
-        self.outbox.paced_until = None;
-        self.asks.moved(&self.course());
+        self.link.paced_until = None;
+        self.link.asks.moved(&self.course());
         // FEC-52, rule 7.
         self.protect.send.release_all();
         if is_narrow {
@@ -367,29 +384,33 @@ impl Connection {
         self.protect.send.stir();
         self.drain_orphans();
         self.announce_reset_token();
-        if self.side.is_client() {
+        if self.common.side.is_client() {
             // RFC 9000 §9.2: what does not only probe makes the server follow.
-            self.lifecycle.ping();
+            self.life.lifecycle.ping();
         }
         self.log_path();
-        if self.path.is_validated() {
+        if self.link.path.is_validated() {
             self.tell_moved();
         }
-        self.candidates.stir();
+        self.link.candidates.stir();
     }
 
     /// What becomes of the path that was in use.
     fn leave(&mut self, mut left: Candidate, patience: Patience) {
         if left.role == Role::Fallback {
-            for candidate in self.candidates.iter_mut().filter(|candidate| candidate.role == Role::Fallback) {
+            for candidate in
+                self.link.candidates.iter_mut().filter(|candidate| candidate.role == Role::Fallback)
+            {
                 candidate.role = Role::Seen;
             }
-            if self.side.is_server() && self.phase == Phase::Confirmed {
+            if self.common.side.is_server() && self.common.phase == Phase::Confirmed {
                 // RFC 9000 §9.3.3: if the peer is still there, it says so, and is followed back.
-                left.probe.begin(self.now, patience);
+                left.probe.begin(self.common.now, patience);
             }
-        } else if self.phase == Phase::Confirmed
-            && (self.side.is_client() || !left.probe.is_under_way() || left.probe.has_failed(self.now))
+        } else if self.common.phase == Phase::Confirmed
+            && (self.common.side.is_client()
+                || !left.probe.is_under_way()
+                || left.probe.has_failed(self.common.now))
         {
             self.forget(&left);
             return;
@@ -401,12 +422,12 @@ impl Connection {
     fn exchange_ids(&mut self, lent: Option<u64>) -> Option<u64> {
         let lent = lent?;
         // The peer may have retired it meanwhile.
-        let lent = self.cids.lent(lent).map(|_| lent).or_else(|| self.cids.lend())?;
-        let old = self.cids.exchange(lent)?;
-        for candidate in self.candidates.iter_mut() {
+        let lent = self.link.cids.lent(lent).map(|_| lent).or_else(|| self.link.cids.lend())?;
+        let old = self.link.cids.exchange(lent)?;
+        for candidate in self.link.candidates.iter_mut() {
             candidate.cid = candidate.cid.or(Some(old)).filter(|cid| *cid != lent);
         }
-        self.candidates.kept = self.candidates.kept.filter(|kept| kept.cid != lent);
+        self.link.candidates.kept = self.link.candidates.kept.filter(|kept| kept.cid != lent);
         Some(old)
     }
 
@@ -415,10 +436,10 @@ impl Connection {
         // RFC 9000 §14.3: another path, another size.
         let (mtu, search) = self.first_size(is_v6);
         Saved {
-            congestion: self.config.congestion.build(mtu as u64, self.now),
-            pacer: crate::cc::Pacer::new(mtu as u64, self.now),
-            rtt: Rtt::new(self.config.initial_rtt.unwrap_or(UNKNOWN_RTT)),
-            ecn: Marking::new(self.config.ecn),
+            congestion: self.common.config.congestion.build(mtu as u64, self.common.now),
+            pacer: crate::cc::Pacer::new(mtu as u64, self.common.now),
+            rtt: Rtt::new(self.common.config.initial_rtt.unwrap_or(UNKNOWN_RTT)),
+            ecn: Marking::new(self.common.config.ecn),
             losses: Losses::default(),
             mtu,
             search,
@@ -427,25 +448,25 @@ impl Connection {
 
     /// Time is up for something, or something is to be sent: the first of it.
     pub(super) fn on_path_time(&mut self) {
-        if self.path.probe.has_failed(self.now) {
+        if self.link.path.probe.has_failed(self.common.now) {
             self.on_path_failed();
         }
         self.on_size_time();
         let mut at = 0;
-        while at < self.candidates.len() {
-            let (now, settled) = (self.now, self.path.is_validated());
-            let candidate = self.candidates.get_mut(at);
+        while at < self.link.candidates.len() {
+            let (now, settled) = (self.common.now, self.link.path.is_validated());
+            let candidate = self.link.candidates.get_mut(at);
             let failed = candidate.probe.has_failed(now);
             if failed {
                 candidate.probe.end();
             }
             let over = candidate.until <= now && (candidate.role != Role::Fallback || settled);
             if over || (failed && matches!(candidate.role, Role::Seen | Role::Ours)) {
-                let candidate = self.candidates.remove(at);
+                let candidate = self.link.candidates.remove(at);
                 self.forget(&candidate);
                 if candidate.role == Role::Ours {
-                    self.stats.failed_moves += 1;
-                    self.outbox.events.push_back(Event::NotMoved(candidate.address));
+                    self.common.stats.failed_moves += 1;
+                    self.common.events.push_back(Event::NotMoved(candidate.address));
                 }
             } else {
                 at += 1;
@@ -455,48 +476,48 @@ impl Connection {
 
     /// The path in use does not answer.
     fn on_path_failed(&mut self) {
-        self.path.probe.end();
-        let failed = self.path.address;
-        let last = self.candidates.position(|candidate| candidate.role == Role::Fallback);
+        self.link.path.probe.end();
+        let failed = self.link.path.address;
+        let last = self.link.candidates.position(|candidate| candidate.role == Role::Fallback);
         // Of a server whose client was followed within the handshake, the one that has answered since.
         let answered = |candidate: &Candidate| candidate.role == Role::Seen && candidate.proof.is_validated();
-        let seen = || self.candidates.position(answered).filter(|_| self.side.is_server());
+        let seen = || self.link.candidates.position(answered).filter(|_| self.common.side.is_server());
         if let Some(at) = last.or_else(seen) {
             self.move_to(at);
-            if self.side.is_client() {
-                self.outbox.events.push_back(Event::NotMoved(failed));
+            if self.common.side.is_client() {
+                self.common.events.push_back(Event::NotMoved(failed));
             }
-        } else if !self.path.is_validated() {
+        } else if !self.link.path.is_validated() {
             // There is no other way: as long as the connection lives, this one is tried. RFC 9000 §9.3.2
             // would have us end at once; the idle timeout does.
             let patience = self.patience();
-            self.path.probe.begin(self.now, patience);
+            self.link.path.probe.begin(self.common.now, patience);
         }
     }
 
     /// The application hears where the connection is now.
     fn tell_moved(&mut self) {
-        if self.candidates.told != self.path.number {
-            self.candidates.told = self.path.number;
-            self.candidates.preferred |= self.is_at_preferred();
-            self.stats.moves += 1;
-            self.outbox.events.push_back(Event::Moved(self.path.address));
+        if self.link.candidates.told != self.link.path.number {
+            self.link.candidates.told = self.link.path.number;
+            self.link.candidates.preferred |= self.is_at_preferred();
+            self.common.stats.moves += 1;
+            self.common.events.push_back(Event::Moved(self.link.path.address));
         }
     }
 
     fn is_at_preferred(&self) -> bool {
-        let preferred = self.handshake.peer.as_ref().and_then(|peer| peer.preferred_address);
-        preferred.is_some_and(|p| match self.path.address.remote {
+        let preferred = self.common.peer.as_ref().and_then(|peer| peer.preferred_address);
+        preferred.is_some_and(|p| match self.link.path.address.remote {
             SocketAddr::V4(remote) => p.ipv4 == Some(remote),
             SocketAddr::V6(remote) => p.ipv6 == Some(remote),
         })
     }
 
     fn add_candidate(&mut self, candidate: Candidate) {
-        if let Some(evicted) = self.candidates.add(candidate) {
+        if let Some(evicted) = self.link.candidates.add(candidate) {
             self.forget(&evicted);
         }
-        self.candidates.stir();
+        self.link.candidates.stir();
     }
 
     /// A candidate is given up, and its id with it; unless it is where the peer was seen and could not be
@@ -505,7 +526,7 @@ impl Connection {
         let Some(cid) = candidate.cid else { return };
         let old = match candidate.peer_uses {
             Some(peer_uses) if candidate.role == Role::Seen && !candidate.proof.is_validated() => {
-                self.candidates.kept.replace(Kept { peer_uses, cid }).map(|kept| kept.cid)
+                self.link.candidates.kept.replace(Kept { peer_uses, cid }).map(|kept| kept.cid)
             }
             _ => Some(cid),
         };
@@ -514,18 +535,18 @@ impl Connection {
 
     /// The peer answers again.
     fn release_kept(&mut self) {
-        let kept = self.candidates.kept.take();
+        let kept = self.link.candidates.kept.take();
         self.give_back(kept.map(|kept| kept.cid));
     }
 
     /// An id of the peer's is retired when nothing needs it any more.
     fn give_back(&mut self, cid: Option<u64>) {
         let Some(cid) = cid else { return };
-        let is_kept = self.candidates.kept.is_some_and(|kept| kept.cid == cid);
-        if is_kept || self.candidates.position(|candidate| candidate.cid == Some(cid)).is_some() {
+        let is_kept = self.link.candidates.kept.is_some_and(|kept| kept.cid == cid);
+        if is_kept || self.link.candidates.position(|candidate| candidate.cid == Some(cid)).is_some() {
             return;
         }
-        if let Err(error) = self.cids.give_back(cid) {
+        if let Err(error) = self.link.cids.give_back(cid) {
             self.fail(error);
         }
     }
@@ -539,9 +560,9 @@ impl Connection {
             peer_uses: None,
             proof: Proof::default(),
             probe: Probe::default(),
-            number: self.candidates.number(),
+            number: self.link.candidates.number(),
             saved: None,
-            until: self.now,
+            until: self.common.now,
         }
     }
 
@@ -553,21 +574,21 @@ impl Connection {
     // load.
     fn patience(&self) -> Patience {
         let known = self.pto();
-        let unknown =
-            Rtt::new(self.config.initial_rtt.unwrap_or(UNKNOWN_RTT)).pto() + self.recovery.max_ack_delay();
+        let unknown = Rtt::new(self.common.config.initial_rtt.unwrap_or(UNKNOWN_RTT)).pto()
+            + self.link.recovery.max_ack_delay();
         Patience { wait: known, all: 3 * known.max(unknown) }
     }
 
     /// Nothing is due: when will something be?
     pub(crate) fn rest_paths(&mut self) {
-        let in_use = self.path.probe.due(self.path.amplification_budget() >= LEAST);
+        let in_use = self.link.path.probe.due(self.link.path.amplification_budget() >= LEAST);
         let in_use = in_use.into_iter().chain(self.size_due()).min();
-        self.candidates.rest(in_use, self.path.is_validated());
+        self.link.candidates.rest(in_use, self.link.path.is_validated());
     }
 
     /// Whether challenges and answers can be written.
     pub(crate) fn may_probe_paths(&self) -> bool {
-        self.phase > Phase::Handshake && self.keys.has(Space::Data)
+        self.common.phase > Phase::Handshake && self.link.keys.has(Space::Data)
     }
 }
 

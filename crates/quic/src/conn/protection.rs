@@ -23,18 +23,18 @@ impl Connection {
     /// When there is no such stream.
     pub fn set_protection(&mut self, id: StreamId, protection: &Protection) -> Result<(), UnknownStream> {
         let own = *protection != Protection::None;
-        let channel = self.streams.own_channel(id, own)?;
+        let channel = self.traffic.streams.own_channel(id, own)?;
         if !own {
             // The stream is of another channel now, in whose turns this one's repair would wait for ever, and
             // all behind it.
-            self.streams.set_repair(channel, false);
+            self.traffic.streams.set_repair(channel, false);
         }
-        let streams = &self.streams;
+        let streams = &self.traffic.streams;
         self.protect.send.purge(|channel| streams.has_channel(channel));
         self.protect.send.set_policy(channel, protection);
         self.drain_orphans();
         // Only messages have ends; a stream of bytes is cut as it comes.
-        let _ = self.streams.set_even(id, protection.splits_evenly());
+        let _ = self.traffic.streams.set_even(id, protection.splits_evenly());
         Ok(())
     }
 
@@ -49,8 +49,7 @@ impl Connection {
 
     /// Whether forward erasure correction was agreed on.
     pub fn has_fec(&self) -> bool {
-        self.protect.receive.is_some()
-            && self.handshake.peer.as_ref().is_some_and(|p| p.fec_decoder.is_some())
+        self.protect.receive.is_some() && self.common.peer.as_ref().is_some_and(|p| p.fec_decoder.is_some())
     }
 }
 
@@ -88,7 +87,10 @@ impl Connection {
             return Ok(());
         }
         let stretch = Stretch { id, offset, fin, data, payload };
-        self.streams.on_stream(stretch, self.now).map_err(|error| error.in_frame(symbol[0].into()))
+        self.traffic
+            .streams
+            .on_stream(stretch, self.common.now)
+            .map_err(|error| error.in_frame(symbol[0].into()))
     }
 
     /// A REPAIR.
@@ -134,7 +136,7 @@ impl Connection {
                     Recovered::Held(held) => tokens.extend(held),
                     Recovered::InFlight(number) => {
                         let session = ack.session as u32;
-                        self.recovery.take_symbol(number, (session, sid), &mut tokens);
+                        self.link.recovery.take_symbol(number, (session, sid), &mut tokens);
                     }
                 }
             }
@@ -170,7 +172,7 @@ impl Connection {
         }
         if any {
             // FEC-40: the sender's window and its resends wait for this.
-            self.acks[Space::Data.index()].soon(self.now);
+            self.link.acks[Space::Data.index()].soon(self.common.now);
         }
         Ok(())
     }
@@ -193,7 +195,7 @@ impl Connection {
                 }
                 Err(e) => return Err(TransportError::new(e.code, e.why).in_frame(e.kind)),
             }
-            if !self.lifecycle.is_open() {
+            if !self.life.lifecycle.is_open() {
                 break;
             }
             first = frames.next();

@@ -15,13 +15,13 @@ impl Connection {
 
     /// Those of one space.
     pub(crate) fn act_on_acks_of(&mut self, space: Space) -> Result<(), TransportError> {
-        let Some(merged) = self.merged[space.index()].take() else { return Ok(()) };
+        let Some(merged) = self.link.merged[space.index()].take() else { return Ok(()) };
         let mut settled = std::mem::take(&mut self.scratch.settled);
-        let result = self.recovery.on_ack(space, &merged, self.now, &mut settled);
-        self.merged[space.index()].restore(merged);
+        let result = self.link.recovery.on_ack(space, &merged, self.common.now, &mut settled);
+        self.link.merged[space.index()].restore(merged);
         if space == Space::Data {
-            if let Some(largest) = self.recovery.largest_acked(space) {
-                self.keys.on_acked(largest);
+            if let Some(largest) = self.link.recovery.largest_acked(space) {
+                self.link.keys.on_acked(largest);
             }
         }
         self.settle(space, &mut settled, false);
@@ -33,22 +33,23 @@ impl Connection {
     pub(crate) fn on_loss_time(&mut self) {
         let mut settled = std::mem::take(&mut self.scratch.settled);
         let may_probe = self.may_probe();
-        let (space, probe) = match self.recovery.on_time(self.now, may_probe, &mut settled) {
+        let (space, probe) = match self.link.recovery.on_time(self.common.now, may_probe, &mut settled) {
             Outcome::Nothing => (Space::Data, false),
             Outcome::Lost(space) => (space, false),
             Outcome::Probe(space) => {
                 // RFC 9002 §6.2.4: two probes, of what is oldest, or else of anything. With nothing to carry
                 // one will do: of two PINGs a path that takes no two packets at a time would drop one for
                 // ever, and each is a reason for two more.
-                let held = (0..2).filter(|_| self.recovery.probe_tokens(space, &mut settled.lost)).count();
+                let held =
+                    (0..2).filter(|_| self.link.recovery.probe_tokens(space, &mut settled.lost)).count();
                 let has_more = held > 0 || self.wants_data() || self.protect.send.waits();
-                self.outbox.probes[space.index()] = if space != Space::Data || has_more { 2 } else { 1 };
+                self.link.probes[space.index()] = if space != Space::Data || has_more { 2 } else { 1 };
                 self.probe_beside(space, &mut settled.lost);
-                self.stats.ptos += 1;
-                self.path.ecn.on_silence(self.recovery.pto_count());
+                self.common.stats.ptos += 1;
+                self.link.path.ecn.on_silence(self.link.recovery.pto_count());
                 self.watch_silence();
                 self.log_probe(space);
-                if self.outbox.probes[Space::Data.index()] > 0 {
+                if self.link.probes[Space::Data.index()] > 0 {
                     // FEC-52: probes carry first what waited for repair.
                     self.protect.send.release_all();
                 }
@@ -63,14 +64,14 @@ impl Connection {
     /// its Finished would else wait until the handshake is confirmed.
     fn probe_beside(&mut self, space: Space, lost: &mut Vec<Token>) {
         for other in Space::ALL.into_iter().skip(space.index() + 1) {
-            if self.keys.seals(other) && self.recovery.probe_tokens(other, lost) {
-                let probes = &mut self.outbox.probes[other.index()];
+            if self.link.keys.seals(other) && self.link.recovery.probe_tokens(other, lost) {
+                let probes = &mut self.link.probes[other.index()];
                 *probes = (*probes).max(1);
             }
         }
         // A server that is through has no keys to read the handshake with, and may not know where we are.
-        if self.side.is_client() && self.phase == Phase::Established {
-            let probes = &mut self.outbox.probes[Space::Data.index()];
+        if self.common.side.is_client() && self.common.phase == Phase::Established {
+            let probes = &mut self.link.probes[Space::Data.index()];
             *probes = (*probes).max(1);
         }
     }
@@ -95,22 +96,22 @@ impl Connection {
         self.protect.send.acked(symbols.0, symbols.1);
         self.lose(&mut settled.lost, probe);
         self.protect.send.settled();
-        let ce = self.path.ecn.on_settled(&settled.marked, settled.alive);
+        let ce = self.link.path.ecn.on_settled(&settled.marked, settled.alive);
         if ce > 0 {
-            self.stats.ecn.ce += ce;
-            self.protect.blame.on_marked(self.now, self.recovery.rtt().smoothed());
+            self.common.stats.ecn.ce += ce;
+            self.protect.blame.on_marked(self.common.now, self.link.recovery.rtt().smoothed());
         }
         if space == Space::Data {
             self.observe(settled);
         }
         if settled.has_feedback() || ce > 0 {
-            let rtt = self.recovery.rtt();
+            let rtt = self.link.recovery.rtt();
             let feedback = Feedback {
-                now: self.now,
+                now: self.common.now,
                 acked: &settled.acked_packets,
                 lost: &settled.lost_packets,
                 prior_in_flight: settled.prior_in_flight,
-                in_flight: self.recovery.in_flight(),
+                in_flight: self.link.recovery.in_flight(),
                 rtt: settled.rtt,
                 srtt: rtt.smoothed(),
                 min_rtt: rtt.min(),
@@ -118,11 +119,11 @@ impl Connection {
                 persistent: settled.persistent,
                 spurious: &settled.spurious,
             };
-            self.path.congestion.on_feedback(&feedback);
-            self.stats.lost_packets += settled.lost_packets.len() as u64;
+            self.link.path.congestion.on_feedback(&feedback);
+            self.common.stats.lost_packets += settled.lost_packets.len() as u64;
         }
         // Behind the feedback: what it was of may be over then.
-        if space == Space::Data && self.path.search.is_some() {
+        if space == Space::Data && self.link.path.search.is_some() {
             self.watch_size(settled);
         }
         self.log_metrics(settled.persistent);
@@ -132,16 +133,16 @@ impl Connection {
     /// What the losses of the path are measured by: all packets of the application's space whose fate is
     /// known.
     fn observe(&mut self, settled: &Settled) {
-        let rtt = self.recovery.rtt();
+        let rtt = self.link.recovery.rtt();
         let trips = RoundTrips { latest: rtt.adjusted(), smoothed: rtt.smoothed(), least: rtt.min() };
-        let below = self.recovery.first_outstanding(Space::Data);
+        let below = self.link.recovery.first_outstanding(Space::Data);
         let (acked, lost) = (&settled.acked_packets, &settled.lost_packets);
-        let verdict = self.protect.blame.observe(self.now, (acked, lost), &trips);
-        self.protect.monitor.on_settled(self.now, (acked, lost), below, verdict);
+        let verdict = self.protect.blame.observe(self.common.now, (acked, lost), &trips);
+        self.protect.monitor.on_settled(self.common.now, (acked, lost), below, verdict);
         if !settled.spurious.is_empty() {
             self.protect.monitor.on_spurious(settled.spurious.len() as u64);
         }
-        self.protect.share(self.now);
+        self.protect.share(self.common.now);
     }
 
     fn acked(&mut self, token: Token) {
@@ -160,7 +161,7 @@ impl Connection {
                     receive.window_acked(epoch);
                 }
             }
-            Token::Ack { space, largest } => self.acks[space.index()].acked(largest),
+            Token::Ack { space, largest } => self.link.acks[space.index()].acked(largest),
             Token::AckFrequency { sequence } => self.ask_acked(sequence),
             Token::Stream { .. }
             | Token::Fenced { .. }
@@ -172,12 +173,12 @@ impl Connection {
             | Token::MaxStreams { .. }
             | Token::DataBlocked { .. }
             | Token::StreamDataBlocked { .. }
-            | Token::StreamsBlocked { .. } => self.streams.acked(token, self.now),
-            Token::Datagram { number, reported } => self.datagrams.acked(number, reported),
-            Token::NewConnectionId { sequence } => self.cids.new_acked(sequence),
-            Token::RetireConnectionId { sequence } => self.cids.retire_acked(sequence),
-            Token::NewToken { number } => self.confirmation.token_acked(number),
-            Token::HandshakeDone => self.confirmation.done_acked(),
+            | Token::StreamsBlocked { .. } => self.traffic.streams.acked(token, self.common.now),
+            Token::Datagram { number, reported } => self.traffic.datagrams.acked(number, reported),
+            Token::NewConnectionId { sequence } => self.link.cids.new_acked(sequence),
+            Token::RetireConnectionId { sequence } => self.link.cids.retire_acked(sequence),
+            Token::NewToken { number } => self.life.confirmation.token_acked(number),
+            Token::HandshakeDone => self.life.confirmation.done_acked(),
         }
     }
 
@@ -185,9 +186,9 @@ impl Connection {
     /// to nobody else (FEC-49).
     pub(super) fn recovered(&mut self, token: Token) {
         if let Token::Datagram { number, reported } = token {
-            return self.datagrams.recovered(number, reported);
+            return self.traffic.datagrams.recovered(number, reported);
         }
-        self.streams.recovered(token, self.now);
+        self.traffic.streams.recovered(token, self.common.now);
     }
 
     /// What lost packets held, or what probes take from packets that may yet arrive. A source symbol keeps
@@ -224,8 +225,8 @@ impl Connection {
                     receive.window_lost(epoch);
                 }
             }
-            Token::Crypto { space, offset, len } => self.keys.stream(space).lost(offset, len),
-            Token::AckFrequency { sequence } => self.asks.lost(sequence),
+            Token::Crypto { space, offset, len } => self.link.keys.stream(space).lost(offset, len),
+            Token::AckFrequency { sequence } => self.link.asks.lost(sequence),
             Token::Stream { .. }
             | Token::Fenced { .. }
             | Token::Abandon { .. }
@@ -236,12 +237,12 @@ impl Connection {
             | Token::MaxStreams { .. }
             | Token::DataBlocked { .. }
             | Token::StreamDataBlocked { .. }
-            | Token::StreamsBlocked { .. } => self.streams.lost(token, self.now),
-            Token::Datagram { number, reported } => self.datagrams.lost(number, reported),
-            Token::NewConnectionId { sequence } => self.cids.new_lost(sequence),
-            Token::RetireConnectionId { sequence } => self.cids.retire_lost(sequence),
-            Token::NewToken { number } => self.confirmation.token_lost(number),
-            Token::HandshakeDone => self.confirmation.done_lost(),
+            | Token::StreamsBlocked { .. } => self.traffic.streams.lost(token, self.common.now),
+            Token::Datagram { number, reported } => self.traffic.datagrams.lost(number, reported),
+            Token::NewConnectionId { sequence } => self.link.cids.new_lost(sequence),
+            Token::RetireConnectionId { sequence } => self.link.cids.retire_lost(sequence),
+            Token::NewToken { number } => self.life.confirmation.token_lost(number),
+            Token::HandshakeDone => self.life.confirmation.done_lost(),
         }
     }
 }

@@ -1,9 +1,8 @@
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use quickset_base::{Datagram, Duration, Path, Rng, Time};
 use quickset_wire::params::TransportParams;
-use quickset_wire::{ConnectionId, ResetToken, Version};
+use quickset_wire::{ConnectionId, Version};
 
 use crate::budget::Account;
 use crate::cids::IssuedCid;
@@ -59,32 +58,4 @@ pub(crate) enum Role {
         /// Our id of sequence number 1, for the preferred address.
         second: Option<IssuedCid>,
     },
-}
-
-/// What a connection asks of its endpoint; see `Connection::poll_signal`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Signal {
-    /// Up to this many fresh connection ids are wanted; answered by `Connection::add_local_cids`.
-    NeedCids(u64),
-    /// A server's: the client is where it says, since it has received what was sent there (RFC 9000 §8.1).
-    Proven,
-    /// The handshake is complete.
-    Established,
-    /// The connection comes to its end, and a round trip to this peer took about as long.
-    Trip {
-        /// Where the peer is.
-        peer: IpAddr,
-        /// The smoothed round-trip time.
-        trip: Duration,
-        /// When that was.
-        at: Time,
-    },
-    /// The connection is over, and stays to say so again.
-    Over,
-    /// The peer retired the id of this sequence number.
-    RetiredCid(u64),
-    /// The peer's id and its reset token: a datagram that ends in the token closes the connection.
-    ResetToken(Path, ResetToken),
-    /// The connection needs no more than its ids: it is closed and drained, and may be dropped.
-    Drained,
 }

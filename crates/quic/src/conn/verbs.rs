@@ -3,11 +3,12 @@ use quickset_base::{Path, Time};
 use quickset_sched::Priority;
 use quickset_wire::{Dir, Side, StreamId, varint};
 
-use super::{Connection, Event, Farewell, Signal};
+use super::{Connection, Farewell};
 use crate::ack::Acks;
 use crate::cc::pacing_rate;
 use crate::cids::IssuedCid;
 use crate::error::Closed;
+use crate::event::{Event, Signal};
 use crate::keys::Session;
 use crate::packet::Phase;
 use crate::stats::{EcnStats, MtuStats, Stats};
@@ -20,22 +21,22 @@ use crate::streams::{
 impl Connection {
     /// The next event, if there is one.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.outbox.events.pop_front()
+        self.common.events.pop_front()
     }
 
     /// The next request to the endpoint, if there is one.
     pub fn poll_signal(&mut self) -> Option<Signal> {
-        self.outbox.signals.pop_front()
+        self.common.signals.pop_front()
     }
 
     /// The endpoint's answer to [`Signal::NeedCids`].
     pub fn add_local_cids(&mut self, cids: Vec<IssuedCid>) {
-        self.cids.add_local(cids);
+        self.link.cids.add_local(cids);
     }
 
     /// The endpoint saw a stateless reset meant for this connection (RFC 9000 §10.3.1).
     pub fn on_stateless_reset(&mut self) {
-        self.lifecycle.vanish();
+        self.life.lifecycle.vanish();
         self.over(Closed::Reset);
     }
 
@@ -43,56 +44,56 @@ impl Connection {
     /// ([`Endpoint::displaced`](crate::Endpoint::displaced)): it is gone at once and without a word, as if it
     /// had been silent for too long.
     pub fn make_room(&mut self) {
-        if !self.lifecycle.is_drained() {
-            self.lifecycle.vanish();
+        if !self.life.lifecycle.is_drained() {
+            self.life.lifecycle.vanish();
             self.over(Closed::TimedOut);
         }
     }
 
     /// Which side this is.
     pub fn side(&self) -> Side {
-        self.side
+        self.common.side
     }
 
     /// Where the peer is.
     pub fn path(&self) -> Path {
-        self.path.address
+        self.link.path.address
     }
 
     /// The handshake: the protocol agreed on, the peer's identity, exported keys.
     pub fn session(&self) -> &dyn Session {
-        self.keys.session()
+        self.link.keys.session()
     }
 
     /// True between the end of the handshake and the end of the connection.
     pub fn is_established(&self) -> bool {
-        self.phase > Phase::Handshake && self.lifecycle.is_open()
+        self.common.phase > Phase::Handshake && self.life.lifecycle.is_open()
     }
 
     /// Why the connection ended, once it has.
     pub fn closed(&self) -> Option<&Closed> {
-        self.stats.closed.as_ref()
+        self.common.stats.closed.as_ref()
     }
 
     /// True when nothing is left to do.
     pub fn is_drained(&self) -> bool {
-        self.lifecycle.is_drained()
+        self.life.lifecycle.is_drained()
     }
 
     /// Whether fenced streams were agreed on; without, messages travel as plain streams, in order.
     pub fn has_fenced_streams(&self) -> bool {
-        self.config.fenced_streams.is_some()
-            && self.handshake.peer.as_ref().is_some_and(|p| p.fenced_streams.is_some())
+        self.common.config.fenced_streams.is_some()
+            && self.common.peer.as_ref().is_some_and(|p| p.fenced_streams.is_some())
     }
 
     /// Ends the connection at once (RFC 9000 §5.3): data that was not delivered is lost. The peer's
     /// application gets `code` and `reason`, of which 256 bytes are sent at most. On the wire a code, here
     /// and of streams, is less than 2^62 (RFC 9000 §20.2): a larger one is sent as the largest of these.
     pub fn close(&mut self, now: Time, code: u64, reason: &[u8]) {
-        self.now = now.max(self.now);
-        if self.lifecycle.is_open() {
+        self.common.now = now.max(self.common.now);
+        if self.life.lifecycle.is_open() {
             let farewell = Farewell::Application { code: sent_as(code), reason: reason.to_vec() };
-            self.lifecycle.close(self.now, farewell, self.pto());
+            self.life.lifecycle.close(self.common.now, farewell, self.pto());
             self.over(Closed::Locally);
         }
     }
@@ -100,64 +101,64 @@ impl Connection {
     /// What drives the connection ends, and nothing will be sent any more: the application is told
     /// [`Closed::Abandoned`], the peer nothing.
     pub fn abandon(&mut self, now: Time) {
-        self.now = now.max(self.now);
-        if self.lifecycle.is_open() {
+        self.common.now = now.max(self.common.now);
+        if self.life.lifecycle.is_open() {
             let farewell = Farewell::Application { code: 0, reason: Vec::new() };
-            self.lifecycle.close(self.now, farewell, self.pto());
+            self.life.lifecycle.close(self.common.now, farewell, self.pto());
             self.over(Closed::Abandoned);
         }
     }
 
     /// Sends a PING soon; its acknowledgement is an RTT sample and keeps the path open.
     pub fn ping(&mut self) {
-        self.lifecycle.ping();
+        self.life.lifecycle.ping();
     }
 
     /// Changes to fresh packet keys, if that is allowed now (RFC 9001 §6.1: handshake confirmed, the last
     /// change acknowledged). False when it is not.
     pub fn update_keys(&mut self, now: Time) -> bool {
-        self.phase == Phase::Confirmed && self.keys.update(now)
+        self.common.phase == Phase::Confirmed && self.link.keys.update(now)
     }
 
     /// What was counted so far.
     pub fn stats(&self) -> Stats {
-        let rtt = self.recovery.rtt();
-        let control = self.path.congestion.control();
+        let rtt = self.link.recovery.rtt();
+        let control = self.link.path.congestion.control();
         Stats {
-            stream_bytes: self.streams.sent(),
-            spurious_losses: self.recovery.spurious_losses(),
-            key_updates: self.keys.updates(),
+            stream_bytes: self.traffic.streams.sent(),
+            spurious_losses: self.link.recovery.spurious_losses(),
+            key_updates: self.link.keys.updates(),
             rtt: rtt.smoothed(),
             min_rtt: rtt.min(),
             window: control.window,
-            in_flight: self.recovery.in_flight(),
+            in_flight: self.link.recovery.in_flight(),
             congestion_state: control.view.state,
             pacing_rate: pacing_rate(&control, rtt.smoothed()),
             window_bound: control.view.bound,
             bandwidth: control.view.bandwidth,
             fec: self.protect.stats(),
-            acks: self.asks.stats(),
-            datagrams: self.datagrams.stats(),
-            mtu: MtuStats { current: self.path.mtu, ..self.stats.mtu },
+            acks: self.link.asks.stats(),
+            datagrams: self.traffic.datagrams.stats(),
+            mtu: MtuStats { current: self.link.path.mtu, ..self.common.stats.mtu },
             ecn: EcnStats {
-                state: self.path.ecn.state(),
-                sent: self.recovery.marked(),
-                received_ce: self.acks.iter().map(Acks::marked).sum(),
-                ..self.stats.ecn
+                state: self.link.path.ecn.state(),
+                sent: self.link.recovery.marked(),
+                received_ce: self.link.acks.iter().map(Acks::marked).sum(),
+                ..self.common.stats.ecn
             },
-            ..self.stats.clone()
+            ..self.common.stats.clone()
         }
     }
 
     /// Opens a stream, or `None` until [`StreamEvent::Available`](crate::StreamEvent::Available).
     pub fn open(&mut self, dir: Dir) -> Option<StreamId> {
-        self.streams.open(dir)
+        self.traffic.streams.open(dir)
     }
 
     /// The next stream that the peer opened. One that was read to its end before, by its id, is over with
     /// that.
     pub fn accept(&mut self, dir: Dir) -> Option<StreamId> {
-        self.streams.accept(dir)
+        self.traffic.streams.accept(dir)
     }
 
     /// Takes bytes from the front of `data`, as many as the send buffer holds, and returns how many.
@@ -166,7 +167,7 @@ impl Connection {
     /// [`WriteError::Blocked`] when that is none; the stream's end otherwise.
     pub fn write(&mut self, id: StreamId, data: &mut Bytes) -> Result<usize, WriteError> {
         self.pay_for(data.len());
-        self.streams.write(id, data)
+        self.traffic.streams.write(id, data)
     }
 
     /// Bytes that may be written now and leave soon: as many as the peer has credit for, and the path takes.
@@ -178,9 +179,9 @@ impl Connection {
     /// The stream's end.
     pub fn send_room(&mut self, id: StreamId) -> Result<u64, WriteError> {
         // A window is on its way, and another is sent while more is fetched; both may have doubled by then.
-        let reach = self.path.congestion.control().window.saturating_mul(4).max(LEAST_REACH);
+        let reach = self.link.path.congestion.control().window.saturating_mul(4).max(LEAST_REACH);
         self.pay_for(usize::try_from(reach).unwrap_or(usize::MAX));
-        self.streams.send_room(id, reach)
+        self.traffic.streams.send_room(id, reach)
     }
 
     /// Ends the sending half behind what was written.
@@ -188,7 +189,7 @@ impl Connection {
     /// # Errors
     /// When it has ended already.
     pub fn finish(&mut self, id: StreamId) -> Result<(), FinishError> {
-        self.streams.finish(id)
+        self.traffic.streams.finish(id)
     }
 
     /// What was written to this stream so far, or sent on it as messages, is what somebody waits for: behind
@@ -198,13 +199,13 @@ impl Connection {
     /// # Errors
     /// When there is no such stream.
     pub fn flush(&mut self, id: StreamId) -> Result<(), UnknownStream> {
-        self.streams.flush(id, self.now)
+        self.traffic.streams.flush(id, self.common.now)
     }
 
     /// Bytes of the sending half that are yet to be sent, for the first time or again; of messages their
     /// lengths on the wire. `None` when there is no such stream, or no more.
     pub fn unsent(&self, id: StreamId) -> Option<u64> {
-        self.streams.unsent(id)
+        self.traffic.streams.unsent(id)
     }
 
     /// Gives up the sending half; what was not delivered is not (RESET_STREAM).
@@ -212,7 +213,7 @@ impl Connection {
     /// # Errors
     /// When there is no such stream.
     pub fn reset(&mut self, id: StreamId, code: u64) -> Result<(), UnknownStream> {
-        self.streams.reset(id, sent_as(code))
+        self.traffic.streams.reset(id, sent_as(code))
     }
 
     /// Gives up the sending half behind its first `reliable` bytes: these arrive, the rest need not, and the
@@ -223,7 +224,7 @@ impl Connection {
     /// When there is no such stream, or it carries messages, or the peer does not [take](Self::has_reset_at)
     /// such resets.
     pub fn reset_at(&mut self, id: StreamId, code: u64, reliable: u64) -> Result<(), ResetAtError> {
-        self.streams.reset_at(id, sent_as(code), reliable)
+        self.traffic.streams.reset_at(id, sent_as(code), reliable)
     }
 
     /// Gives up the messages of a stream behind one: that and those before it arrive, as far as their
@@ -234,12 +235,12 @@ impl Connection {
     /// When there is no such stream, or it carries bytes, or the peer does not [take](Self::has_reset_at)
     /// such resets.
     pub fn reset_behind(&mut self, id: StreamId, code: u64, last: Ticket) -> Result<(), ResetAtError> {
-        self.streams.reset_behind(id, sent_as(code), last)
+        self.traffic.streams.reset_behind(id, sent_as(code), last)
     }
 
     /// Whether the peer takes resets behind a part that arrives (draft-ietf-quic-reliable-stream-reset).
     pub fn has_reset_at(&self) -> bool {
-        self.streams.has_reset_at()
+        self.traffic.streams.has_reset_at()
     }
 
     /// Asks the peer to send no more (STOP_SENDING); what was not read is discarded.
@@ -247,7 +248,7 @@ impl Connection {
     /// # Errors
     /// When there is no such stream.
     pub fn stop(&mut self, id: StreamId, code: u64) -> Result<(), UnknownStream> {
-        self.streams.stop(id, sent_as(code))
+        self.traffic.streams.stop(id, sent_as(code))
     }
 
     /// The next bytes in order, at most `max`. With 0 none are read, and
@@ -257,7 +258,7 @@ impl Connection {
     /// # Errors
     /// When the peer gave the stream up, or there is no such stream.
     pub fn read(&mut self, id: StreamId, max: usize) -> Result<Chunk, ReadError> {
-        self.streams.read(id, max).map_err(|error| self.refused(id, error))
+        self.traffic.streams.read(id, max).map_err(|error| self.refused(id, error))
     }
 
     /// From now on the stream is read by [`read_unordered`](Self::read_unordered).
@@ -265,7 +266,7 @@ impl Connection {
     /// # Errors
     /// When there is no such stream, it carries messages, or something of it was read.
     pub fn as_unordered(&mut self, id: StreamId) -> Result<(), UnknownStream> {
-        self.streams.as_unordered(id)
+        self.traffic.streams.as_unordered(id)
     }
 
     /// Bytes that have come, at most `max`, with their offset: each byte once, those behind a hole too.
@@ -274,17 +275,17 @@ impl Connection {
     /// When the peer gave the stream up, there is no such stream, or it is read [in
     /// order](Self::as_unordered).
     pub fn read_unordered(&mut self, id: StreamId, max: usize) -> Result<Piece, ReadError> {
-        self.streams.read_unordered(id, max).map_err(|error| self.refused(id, error))
+        self.traffic.streams.read_unordered(id, max).map_err(|error| self.refused(id, error))
     }
 
     /// How far the sending half has come; `None` when there is no such stream, or no more.
     pub fn send_state(&self, id: StreamId) -> Option<SendState> {
-        self.streams.send_state(id)
+        self.traffic.streams.send_state(id)
     }
 
     /// How far the receiving half has come; `None` when there is no such stream, or no more.
     pub fn recv_state(&self, id: StreamId) -> Option<RecvState> {
-        self.streams.recv_state(id)
+        self.traffic.streams.recv_state(id)
     }
 
     /// What the stream is among its siblings: those under the same [class](Self::set_class), or without one.
@@ -294,12 +295,12 @@ impl Connection {
     /// # Errors
     /// When there is no such stream.
     pub fn set_priority(&mut self, id: StreamId, priority: Priority) -> Result<(), UnknownStream> {
-        self.streams.set_priority(id, priority)
+        self.traffic.streams.set_priority(id, priority)
     }
 
     /// What it is; `None` when there is no such stream.
     pub fn priority(&self, id: StreamId) -> Option<Priority> {
-        self.streams.priority(id)
+        self.traffic.streams.priority(id)
     }
 
     /// Hangs the stream under the last of these classes, the first of which is below the connection itself;
@@ -320,13 +321,13 @@ impl Connection {
     /// When there is no such stream, when there are too many classes, or too many one below the other.
     /// Nothing has changed then.
     pub fn set_class(&mut self, id: StreamId, path: &[Class]) -> Result<(), ClassError> {
-        self.streams.set_class(id, path)
+        self.traffic.streams.set_class(id, path)
     }
 
     /// The classes that the stream hangs under, from the first below the connection; `None` when there is no
     /// such stream.
     pub fn class(&self, id: StreamId) -> Option<Vec<Class>> {
-        self.streams.class(id)
+        self.traffic.streams.class(id)
     }
 
     /// Changes what a class is among its siblings, by the names on the way to it. It counts from the next
@@ -335,7 +336,7 @@ impl Connection {
     /// # Errors
     /// When nothing hangs under such a class.
     pub fn set_class_priority(&mut self, path: &[&str], priority: Priority) -> Result<(), ClassError> {
-        self.streams.set_class_priority(path, priority)
+        self.traffic.streams.set_class_priority(path, priority)
     }
 
     /// How urgent the stream's data is among its siblings, 0 (most) to 7; 3 from the start.
@@ -343,7 +344,7 @@ impl Connection {
     /// # Errors
     /// When there is no such stream.
     pub fn set_urgency(&mut self, id: StreamId, urgency: u8) -> Result<(), UnknownStream> {
-        self.streams.set_urgency(id, urgency)
+        self.traffic.streams.set_urgency(id, urgency)
     }
 
     /// Puts the stream's data before that of all urgencies, until [`set_urgency`](Self::set_urgency): for
@@ -352,7 +353,7 @@ impl Connection {
     /// # Errors
     /// When there is no such stream.
     pub fn set_critical(&mut self, id: StreamId) -> Result<(), UnknownStream> {
-        self.streams.set_critical(id)
+        self.traffic.streams.set_critical(id)
     }
 
     /// What is written to the stream from here on goes along with other data, or with an acknowledgement that
@@ -362,7 +363,7 @@ impl Connection {
     /// # Errors
     /// When there is no such stream.
     pub fn set_piggyback(&mut self, id: StreamId) -> Result<(), UnknownStream> {
-        self.streams.set_piggyback(id)
+        self.traffic.streams.set_piggyback(id)
     }
 
     /// Whether the stream is of use in parts (RFC 9218 §4.2); true from the start. Such streams of the same
@@ -372,14 +373,14 @@ impl Connection {
     /// # Errors
     /// When there is no such stream.
     pub fn set_incremental(&mut self, id: StreamId, incremental: bool) -> Result<(), UnknownStream> {
-        self.streams.set_incremental(id, incremental)
+        self.traffic.streams.set_incremental(id, incremental)
     }
 
     /// Bytes that may be written to the stream now and will not wait for flow control, unless more urgent
     /// streams use up the connection's credit before. `None` when there is no such stream, when it has ended,
     /// or for streams of messages.
     pub fn send_credit(&self, id: StreamId) -> Option<u64> {
-        self.streams.send_credit(id)
+        self.traffic.streams.send_credit(id)
     }
 
     /// From now on the peer may have so many streams in a direction open at a time, in place of
@@ -388,7 +389,7 @@ impl Connection {
     /// others before so many are over that no more than these are open (RFC 9000 §4.6). How many of them may
     /// be new at once [`max_fenced_streams`](crate::TransportConfig::max_fenced_streams) says as before.
     pub fn set_max_streams(&mut self, dir: Dir, most: u64) {
-        self.streams.set_max_streams(dir, most);
+        self.traffic.streams.set_max_streams(dir, most);
     }
 
     /// From now on the receive window of the connection has so many bytes, whatever need it had before, and
@@ -396,13 +397,13 @@ impl Connection {
     /// fits in any case. The peer hears at once of a larger one. What it was allowed it may still send, so
     /// that a smaller one holds when as much was read (RFC 9000 §4.1).
     pub fn set_connection_window(&mut self, bytes: u64) {
-        self.streams.set_connection_window(bytes);
+        self.traffic.streams.set_connection_window(bytes);
     }
 
     /// How many streams in a direction the peer was allowed to open so far, since the connection began: the
     /// index of any of its streams is less.
     pub fn max_peer_streams(&self, dir: Dir) -> u64 {
-        self.streams.max_peer_streams(dir)
+        self.traffic.streams.max_peer_streams(dir)
     }
 }
 

@@ -25,7 +25,7 @@ impl Connection {
     /// The version that the connection is of; it may be another one as long as it is not
     /// [connected](super::Event::Connected).
     pub fn version(&self) -> Version {
-        self.version
+        self.common.version
     }
 
     /// A Version Negotiation packet (RFC 9000 §6.2) with these ids, from the server's point of view: its own
@@ -35,17 +35,17 @@ impl Connection {
         (ours, theirs): (&[u8], &[u8]),
         offered: &(impl Iterator<Item = Version> + Clone),
     ) -> Negotiated {
-        let SideState::Client { original_dcid, retry_scid, refused, .. } = &self.handshake.side else {
+        let SideState::Client { original_dcid, retry_scid, refused, .. } = &self.life.handshake.side else {
             return Negotiated::Nothing;
         };
         // RFC 9000 §6.2: only before anything else was heard, and never when it names what was tried.
         // RFC 9000 §17.2.1: who knows our random id has seen our packet. RFC 9368 §2.1: once.
-        let heard = self.handshake.peer_cid.is_some() || retry_scid.is_some() || refused.is_some();
-        let is_ours = ours == &self.cids.first_local()[..] && theirs == &original_dcid[..];
-        if heard || !is_ours || offered.clone().any(|version| version == self.version) {
+        let heard = self.life.handshake.peer_cid.is_some() || retry_scid.is_some() || refused.is_some();
+        let is_ours = ours == &self.link.cids.first_local()[..] && theirs == &original_dcid[..];
+        if heard || !is_ours || offered.clone().any(|version| version == self.common.version) {
             return Negotiated::Nothing;
         }
-        match choose(&self.config.versions, offered) {
+        match choose(&self.common.config.versions, offered) {
             Some(version) => Negotiated::Again(version),
             None => Negotiated::NoCommon,
         }
@@ -54,17 +54,18 @@ impl Connection {
     /// The handshake begins again, in `version`: another attempt, with another id (RFC 9368 §2.1). Packet
     /// numbers go on, which no key of before and no peer could tell.
     pub(crate) fn begin_again(&mut self, version: Version) -> Result<(), TransportError> {
-        let mut rng = self.numbering.fork();
-        if self.handshake.early == EarlyFate::Undecided {
+        let mut rng = self.link.numbering.fork();
+        if self.life.handshake.early == EarlyFate::Undecided {
             // RFC 9369 §5: with a ticket of another version nothing can be said early.
             self.reject_early();
         }
-        let SideState::Client { crypto, original_dcid, name, refused, .. } = &mut self.handshake.side else {
+        let SideState::Client { crypto, original_dcid, name, refused, .. } = &mut self.life.handshake.side
+        else {
             return Ok(());
         };
         let remote = crate::cids::first_id(&mut rng);
         let initial = crypto.initial_keys(version, &remote, Side::Client).ok_or_else(|| unknown(version))?;
-        let ours = &mut *self.handshake.ours;
+        let ours = &mut *self.life.handshake.ours;
         ours.version_information = Some(VersionInformation::new(version, [version]));
         let mut buffer = [0; TransportParams::MAX_SIZE];
         let mut w = Writer::new(&mut buffer);
@@ -72,17 +73,17 @@ impl Connection {
         let session = crypto.clone().start(version, name, w.written().to_vec());
         let session = session.map_err(|why| TransportError::new(Code::INTERNAL_ERROR, why))?;
         *original_dcid = remote;
-        *refused = Some(self.version);
+        *refused = Some(self.common.version);
         // RFC 9369 §5: so with a token.
-        self.handshake.token.clear();
-        tracing::debug!(from = %self.version, to = %version, "the server speaks another version");
-        self.version = version;
-        self.handshake.began = version;
+        self.life.handshake.token.clear();
+        tracing::debug!(from = %self.common.version, to = %version, "the server speaks another version");
+        self.common.version = version;
+        self.life.handshake.began = version;
         self.log_version();
-        self.cids.set_remote(remote);
-        self.keys = KeyRing::new(Side::Client, session, initial);
-        self.recovery.restart(self.now);
-        self.keys.drive()?;
+        self.link.cids.set_remote(remote);
+        self.link.keys = KeyRing::new(Side::Client, session, initial);
+        self.link.recovery.restart(self.common.now);
+        self.link.keys.drive()?;
         Ok(())
     }
 
@@ -90,22 +91,25 @@ impl Connection {
     /// come to be, as a server wants it (RFC 9368 §2.3, RFC 9369 §4.1). Initial packets of that version can
     /// be opened from here on.
     pub(crate) fn may_be_of(&mut self, version: Version) -> bool {
-        if version == self.version || self.keys.other() == Some(version) {
+        if version == self.common.version || self.link.keys.other() == Some(version) {
             return true;
         }
-        if self.keys.other().is_some() || self.keys.has(Space::Handshake) || !self.keys.has(Space::Initial) {
+        if self.link.keys.other().is_some()
+            || self.link.keys.has(Space::Handshake)
+            || !self.link.keys.has(Space::Initial)
+        {
             return false;
         }
-        let SideState::Client { crypto, original_dcid, retry_scid, .. } = &self.handshake.side else {
+        let SideState::Client { crypto, original_dcid, retry_scid, .. } = &self.life.handshake.side else {
             return false;
         };
-        let told = self.handshake.ours.version_information;
+        let told = self.life.handshake.ours.version_information;
         if !told.is_some_and(|told| told.available().contains(&version)) {
             return false;
         }
         let id = retry_scid.as_ref().unwrap_or(original_dcid);
         let Some(keys) = crypto.initial_keys(version, id, Side::Client) else { return false };
-        self.keys.also(version, keys);
+        self.link.keys.also(version, keys);
         true
     }
 
@@ -114,32 +118,34 @@ impl Connection {
     /// parameters.
     pub(crate) fn heard_in(&mut self, version: Version) {
         // Once: what is late of the version before turns nothing back.
-        let settled = self.version != self.handshake.began || self.keys.has(Space::Handshake);
-        if self.side.is_server() || version == self.version || settled {
+        let settled =
+            self.common.version != self.life.handshake.began || self.link.keys.has(Space::Handshake);
+        if self.common.side.is_server() || version == self.common.version || settled {
             return;
         }
-        if self.handshake.early == EarlyFate::Undecided {
+        if self.life.handshake.early == EarlyFate::Undecided {
             // RFC 9369 §4.1: no early data in the version that was agreed on. What was sent is still good.
-            self.keys.end_early();
+            self.link.keys.end_early();
         }
         self.turn(version);
     }
 
     /// A server's session has read the hello, and may have chosen a version.
     pub(crate) fn follow_choice(&mut self) {
-        let Some(version) = self.keys.session().chosen_version().filter(|v| *v != self.version) else {
+        let Some(version) = self.link.keys.session().chosen_version().filter(|v| *v != self.common.version)
+        else {
             return;
         };
-        let SideState::Server { crypto, first, .. } = &self.handshake.side else { return };
+        let SideState::Server { crypto, first, .. } = &self.life.handshake.side else { return };
         let Some(keys) = crypto.initial_keys(version, first, Side::Server) else { return };
-        self.keys.also(version, keys);
+        self.link.keys.also(version, keys);
         self.turn(version);
     }
 
     fn turn(&mut self, version: Version) {
-        if self.keys.turn(self.version) {
-            tracing::debug!(from = %self.version, to = %version, "the handshake goes on in another version");
-            self.version = version;
+        if self.link.keys.turn(self.common.version) {
+            tracing::debug!(from = %self.common.version, to = %version, "the handshake goes on in another version");
+            self.common.version = version;
             self.log_version();
         }
     }
@@ -147,23 +153,24 @@ impl Connection {
     /// The peer's parameters say which version it has in mind, and which it would take (RFC 9368 §4).
     pub(super) fn check_version(&self, params: &TransportParams) -> Result<(), TransportError> {
         let wrong = |why| Err(TransportError::new(Code::VERSION_NEGOTIATION_ERROR, why));
-        let refused = match &self.handshake.side {
+        let refused = match &self.life.handshake.side {
             SideState::Client { refused, .. } => refused.is_some(),
             SideState::Server { .. } => false,
         };
         let Some(versions) = &params.version_information else {
-            return if refused || self.version != self.handshake.began {
+            return if refused || self.common.version != self.life.handshake.began {
                 wrong("a server that negotiates versions does not tell of them")
             } else {
                 Ok(())
             };
         };
         // A client says it in its first packet.
-        let known = if self.side.is_server() { self.handshake.began } else { self.version };
+        let known =
+            if self.common.side.is_server() { self.life.handshake.began } else { self.common.version };
         if versions.chosen != known {
             return wrong("the peer has another version in mind");
         }
-        if self.side.is_server() && !versions.available().contains(&versions.chosen) {
+        if self.common.side.is_server() && !versions.available().contains(&versions.chosen) {
             // RFC 9368 §4: as if it could not be read.
             let why = "a client that does not take its own version";
             return Err(TransportError::new(Code::TRANSPORT_PARAMETER_ERROR, why));
@@ -171,7 +178,8 @@ impl Connection {
         // RFC 9368 §4: had the server said so, we would have begun in another version. Somebody else said
         // something.
         if refused
-            && choose(&self.config.versions, &versions.available().iter().copied()) != Some(self.version)
+            && choose(&self.common.config.versions, &versions.available().iter().copied())
+                != Some(self.common.version)
         {
             return wrong("the Version Negotiation packet was not the server's");
         }

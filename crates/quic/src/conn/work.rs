@@ -35,8 +35,8 @@ impl Connection {
     pub fn charge(&mut self, carrier: Carrier, steps: u64) {
         self.work.pay(steps);
         match carrier {
-            Carrier::Stream(id) => self.streams.set_charged(id),
-            Carrier::Datagrams => self.datagrams.set_charged(),
+            Carrier::Stream(id) => self.traffic.streams.set_charged(id),
+            Carrier::Datagrams => self.traffic.datagrams.set_charged(),
         }
     }
 
@@ -46,9 +46,9 @@ impl Connection {
     pub(crate) fn may_ask(&mut self, payload: &[u8]) -> bool {
         self.work.earn();
         let is_spent = self.work.is_spent();
-        self.stats.paced += u64::from(self.streams.set_paced(is_spent) && is_spent);
+        self.common.stats.paced += u64::from(self.traffic.streams.set_paced(is_spent) && is_spent);
         if is_spent && self.asks_for_work(payload) {
-            self.stats.unpaid_packets += 1;
+            self.common.stats.unpaid_packets += 1;
             return false;
         }
         true
@@ -57,7 +57,7 @@ impl Connection {
     /// Its frames are through.
     #[inline]
     pub(crate) fn pay_for_work(&mut self) {
-        let steps = self.streams.take_steps();
+        let steps = self.traffic.streams.take_steps();
         if steps > 0 {
             self.work.pay(steps);
         }
@@ -72,8 +72,8 @@ impl Connection {
             | Frame::Abandon { .. }
             | Frame::SourceSymbol { .. }
             | Frame::Repair { .. } => true,
-            Frame::Stream { id, .. } => self.streams.is_charged(id),
-            Frame::Datagram { .. } => self.datagrams.is_charged(),
+            Frame::Stream { id, .. } => self.traffic.streams.is_charged(id),
+            Frame::Datagram { .. } => self.traffic.datagrams.is_charged(),
             _ => false,
         };
         Frames::new(payload).flatten().any(asks)

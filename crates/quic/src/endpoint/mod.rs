@@ -35,7 +35,7 @@ pub use config::{ClientConfig, EndpointConfig, RetryPolicy, ServerConfig};
 pub use ids::ConnectionKey;
 
 use crate::cids::{IssuedCid, MIN_FIRST_ID};
-use crate::conn::Signal;
+use crate::event::Signal;
 use crate::packet::MIN_INITIAL;
 use crate::validation::Replays;
 use answered::Answered;

@@ -7,13 +7,13 @@ use crate::conn::Connection;
 impl Connection {
     /// Whether the connection leaves a trace.
     pub fn is_traced(&self) -> bool {
-        self.qlog.is_on()
+        self.common.qlog.is_on()
     }
 
     /// Writes an event of the application's protocol into the trace, if there is one. `name` is
     /// `category:event`; who writes it sees to it that `data` holds no secrets and is of bounded size.
     pub fn trace(&mut self, now: Time, name: &'static str, data: &impl Serialize) {
-        if let Some(log) = self.qlog.log() {
+        if let Some(log) = self.common.qlog.log() {
             log.named(now, name, data);
         }
     }

@@ -23,22 +23,23 @@ use crate::recovery::thresholds;
 impl Connection {
     /// The trace begins, if the configuration has a sink for it.
     pub(crate) fn log_begin(&mut self) {
-        let ours = &self.handshake.ours;
+        let ours = &self.life.handshake.ours;
         // The client learns only from the Retry that its first choice was not the last.
-        let original_dcid = ours.original_destination_connection_id.unwrap_or(*self.cids.remote());
-        let subject = Subject { side: self.side, original_dcid, now: self.now };
-        self.qlog = Qlog::begin(self.config.qlog.as_deref().map(|sinks| sinks as &dyn Sinks), &subject);
-        if !self.qlog.is_on() {
+        let original_dcid = ours.original_destination_connection_id.unwrap_or(*self.link.cids.remote());
+        let subject = Subject { side: self.common.side, original_dcid, now: self.common.now };
+        self.common.qlog =
+            Qlog::begin(self.common.config.qlog.as_deref().map(|sinks| sinks as &dyn Sinks), &subject);
+        if !self.common.qlog.is_on() {
             return;
         }
-        let now = self.now;
-        let ours = &self.handshake.ours;
-        let (local, remote) = (*self.cids.first_local(), *self.cids.remote());
-        let started = started(&self.path.address, (hex(&local), hex(&remote)));
+        let now = self.common.now;
+        let ours = &self.life.handshake.ours;
+        let (local, remote) = (*self.link.cids.first_local(), *self.link.cids.remote());
+        let started = started(&self.link.path.address, (hex(&local), hex(&remote)));
         let parameters = parameters(TransportOwner::Local, ours);
         let recovery = self.recovery_parameters();
-        let (versions, mtu) = (self.version_information(), self.path.mtu as u16);
-        let Some(log) = self.qlog.log() else { return };
+        let (versions, mtu) = (self.version_information(), self.link.path.mtu as u16);
+        let Some(log) = self.common.qlog.log() else { return };
         log.remote_cid = remote;
         log.event(now, &EventData::ConnectionStarted(started));
         log.state(now, None, ConnectionState::Attempted);
@@ -52,9 +53,9 @@ impl Connection {
 
     /// The connection is of another version than it was.
     pub(crate) fn log_version(&mut self) {
-        if self.qlog.is_on() {
-            let (now, versions) = (self.now, self.version_information());
-            if let Some(log) = self.qlog.log() {
+        if self.common.qlog.is_on() {
+            let (now, versions) = (self.common.now, self.version_information());
+            if let Some(log) = self.common.qlog.log() {
                 log.event(now, &EventData::VersionInformation(versions));
             }
         }
@@ -66,22 +67,26 @@ impl Connection {
             let versions = params.version_information.as_ref()?;
             Some(versions.available().iter().map(|version| number(*version)).collect())
         };
-        let ours = told(&self.handshake.ours);
-        let peers = self.handshake.peer.as_ref().and_then(told);
+        let ours = told(&self.life.handshake.ours);
+        let peers = self.common.peer.as_ref().and_then(told);
         let (client_versions, server_versions) =
-            if self.side.is_client() { (ours, peers) } else { (peers, ours) };
-        VersionInformation { server_versions, client_versions, chosen_version: Some(number(self.version)) }
+            if self.common.side.is_client() { (ours, peers) } else { (peers, ours) };
+        VersionInformation {
+            server_versions,
+            client_versions,
+            chosen_version: Some(number(self.common.version)),
+        }
     }
 
     /// The peer's parameters are known; `mtu` is what we took before.
     pub(crate) fn log_peer(&mut self, mtu: usize) {
-        let now = self.now;
-        let (old, new) = (mtu as u16, self.path.mtu as u16);
-        if !self.qlog.is_on() {
+        let now = self.common.now;
+        let (old, new) = (mtu as u16, self.link.path.mtu as u16);
+        if !self.common.qlog.is_on() {
             return;
         }
         let versions = self.version_information();
-        let (Some(log), Some(peer)) = (self.qlog.log(), &self.handshake.peer) else { return };
+        let (Some(log), Some(peer)) = (self.common.qlog.log(), &self.common.peer) else { return };
         let parameters = parameters(TransportOwner::Remote, peer);
         log.event(now, &EventData::TransportParametersSet(parameters));
         if peer.version_information.is_some() {
@@ -94,9 +99,9 @@ impl Connection {
 
     /// The size of datagrams is another than `before`.
     pub(crate) fn log_size(&mut self, before: usize) {
-        let (now, old, new) = (self.now, Some(before as u16), self.path.mtu as u16);
-        let done = Some(self.path.search.is_none());
-        if let Some(log) = self.qlog.log() {
+        let (now, old, new) = (self.common.now, Some(before as u16), self.link.path.mtu as u16);
+        let done = Some(self.link.path.search.is_none());
+        if let Some(log) = self.common.qlog.log() {
             log.event(now, &EventData::MtuUpdated(MtuUpdated { old, new, done }));
         }
     }
@@ -107,9 +112,9 @@ impl Connection {
             reordering_threshold: Some(packets as u16),
             time_threshold: Some(eighths as f32 / 8.0),
             timer_granularity: Some(granularity.as_millis() as u16),
-            initial_rtt: Some(millis(self.recovery.rtt().smoothed())),
-            max_datagram_size: Some(self.path.mtu as u32),
-            initial_congestion_window: Some(self.path.congestion.control().window),
+            initial_rtt: Some(millis(self.link.recovery.rtt().smoothed())),
+            max_datagram_size: Some(self.link.path.mtu as u32),
+            initial_congestion_window: Some(self.link.path.congestion.control().window),
             minimum_congestion_window: None,
             loss_reduction_factor: None,
             persistent_congestion_threshold: Some(persistent),

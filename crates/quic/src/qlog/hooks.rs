@@ -51,7 +51,7 @@ impl Connection {
     /// A packet is about to be sealed; `len` is its size then.
     #[inline]
     pub(crate) fn log_sent(&mut self, at: &Unsealed, payload: &[u8], len: usize) {
-        if self.qlog.is_on() {
+        if self.common.qlog.is_on() {
             self.packet_sent(at, payload, len);
         }
     }
@@ -59,15 +59,15 @@ impl Connection {
     /// A packet was opened, and its frames are about to act.
     #[inline]
     pub(crate) fn log_received(&mut self, kind: PacketType, number: u64, size: usize, payload: &[u8]) {
-        if self.qlog.is_on() {
+        if self.common.qlog.is_on() {
             self.packet_received(kind, number, size, payload);
         }
     }
 
     /// A packet waits for its keys.
     pub(crate) fn log_buffered(&mut self, kind: PacketType, size: usize) {
-        let now = self.now;
-        if let Some(log) = self.qlog.log() {
+        let now = self.common.now;
+        if let Some(log) = self.common.qlog.log() {
             let buffered = PacketBuffered {
                 header: Some(plain(name(kind), None)),
                 raw: Some(raw(size, None)),
@@ -80,8 +80,8 @@ impl Connection {
 
     /// A packet, or a datagram of unknown content, is dropped.
     pub(crate) fn log_dropped(&mut self, kind: Option<PacketType>, size: usize, why: Why) {
-        let now = self.now;
-        if let Some(log) = self.qlog.log() {
+        let now = self.common.now;
+        if let Some(log) = self.common.qlog.log() {
             let (trigger, details) = match why {
                 Why::Address => (PacketDroppedTrigger::Rejected, "not from the peer's address"),
                 Why::Unreadable => (PacketDroppedTrigger::DecryptionFailure, ""),
@@ -103,8 +103,8 @@ impl Connection {
 
     /// A Retry was accepted.
     pub(crate) fn log_retry(&mut self, scid: &ConnectionId, token: usize, size: usize) {
-        let (now, version) = (self.now, self.version);
-        if let Some(log) = self.qlog.log() {
+        let (now, version) = (self.common.now, self.common.version);
+        if let Some(log) = self.common.qlog.log() {
             let header = PacketHeader {
                 token: Some(frame::token(token)),
                 ..PacketHeader::new(Kind::Retry, None, None, None, None, Some(version.0), Some(scid), None)
@@ -120,8 +120,8 @@ impl Connection {
         if settled.lost_packets.is_empty() {
             return;
         }
-        let (now, recovery) = (self.now, &self.recovery);
-        let Some(log) = self.qlog.log() else { return };
+        let (now, recovery) = (self.common.now, &self.link.recovery);
+        let Some(log) = self.common.qlog.log() else { return };
         for packet in &settled.lost_packets {
             let trigger = recovery.lost_by_time(space, packet.number).map(|by_time| {
                 if by_time {
@@ -137,8 +137,8 @@ impl Connection {
 
     /// A probe timeout.
     pub(crate) fn log_probe(&mut self, space: Space) {
-        let now = self.now;
-        if let Some(log) = self.qlog.log() {
+        let now = self.common.now;
+        if let Some(log) = self.common.qlog.log() {
             let expired = LossTimerUpdated {
                 timer_type: Some(TimerType::Pto),
                 packet_number_space: Some(match space {
@@ -154,18 +154,18 @@ impl Connection {
     }
 
     fn packet_sent(&mut self, at: &Unsealed, payload: &[u8], len: usize) {
-        let early = at.space == Space::Data && self.keys.sends_early();
+        let early = at.space == Space::Data && self.link.keys.sends_early();
         let kind = if early { PacketType::ZeroRtt } else { of(at.space) };
-        let (now, version, remote) = (self.now, self.version, *self.cids.remote());
-        let updates = self.keys.updates();
-        let probe = self.lifecycle.is_open() && self.outbox.probes[at.space.index()] > 0;
-        let token = if kind == PacketType::Initial { self.handshake.token.len() } else { 0 };
-        let scid = *self.cids.first_local();
+        let (now, version, remote) = (self.common.now, self.common.version, *self.link.cids.remote());
+        let updates = self.link.keys.updates();
+        let probe = self.life.lifecycle.is_open() && self.link.probes[at.space.index()] > 0;
+        let token = if kind == PacketType::Initial { self.life.handshake.token.len() } else { 0 };
+        let scid = *self.link.cids.first_local();
         let exponent = match at.space {
-            Space::Data => self.handshake.ours.ack_delay_exponent,
+            Space::Data => self.life.handshake.ours.ack_delay_exponent,
             Space::Initial | Space::Handshake => ACK_DELAY_EXPONENT,
         };
-        let Some(log) = self.qlog.log() else { return };
+        let Some(log) = self.common.qlog.log() else { return };
         log.remote_id(now, &remote);
         log.key_update(now, updates, true);
         let mut header =
@@ -176,15 +176,15 @@ impl Connection {
     }
 
     fn packet_received(&mut self, kind: PacketType, number: u64, size: usize, payload: &[u8]) {
-        let (now, updates) = (self.now, self.keys.updates());
+        let (now, updates) = (self.common.now, self.link.keys.updates());
         let long = kind != PacketType::OneRtt;
-        let scid = self.handshake.peer_cid.filter(|_| long);
-        let version = long.then_some(self.version.0);
-        let exponent = match &self.handshake.peer {
+        let scid = self.life.handshake.peer_cid.filter(|_| long);
+        let version = long.then_some(self.common.version.0);
+        let exponent = match &self.common.peer {
             Some(params) if !long => params.ack_delay_exponent,
             _ => ACK_DELAY_EXPONENT,
         };
-        let Some(log) = self.qlog.log() else { return };
+        let Some(log) = self.common.qlog.log() else { return };
         log.key_update(now, updates, false);
         let scid = scid.as_ref().map(AsRef::as_ref);
         let header = PacketHeader::new(name(kind), Some(number), None, None, None, version, scid, None);

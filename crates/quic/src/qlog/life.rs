@@ -30,12 +30,12 @@ struct PathUpdated {
 impl Connection {
     /// The handshake made progress.
     pub(crate) fn log_progress(&mut self, progress: Progress) {
-        if !self.qlog.is_on() {
+        if !self.common.qlog.is_on() {
             return;
         }
-        let now = self.now;
-        let alpn = self.keys.session().alpn().map(|name| String::from_utf8_lossy(name).into_owned());
-        let Some(log) = self.qlog.log() else { return };
+        let now = self.common.now;
+        let alpn = self.link.keys.session().alpn().map(|name| String::from_utf8_lossy(name).into_owned());
+        let Some(log) = self.common.qlog.log() else { return };
         if progress.handshake_keys {
             log.new_keys(now, Space::Handshake);
         }
@@ -51,16 +51,17 @@ impl Connection {
 
     /// The handshake is confirmed.
     pub(crate) fn log_confirmed(&mut self) {
-        let now = self.now;
-        if let Some(log) = self.qlog.log() {
+        let now = self.common.now;
+        if let Some(log) = self.common.qlog.log() {
             log.state(now, Some(ConnectionState::HandshakeCompleted), ConnectionState::HandshakeConfirmed);
         }
     }
 
     /// Another path is in use.
     pub(crate) fn log_path(&mut self) {
-        let (now, address, validated) = (self.now, self.path.address, self.path.is_validated());
-        if let Some(log) = self.qlog.log() {
+        let (now, address, validated) =
+            (self.common.now, self.link.path.address, self.link.path.is_validated());
+        if let Some(log) = self.common.qlog.log() {
             let updated = PathUpdated {
                 dst_ip: address.remote.ip().to_string(),
                 dst_port: address.remote.port(),
@@ -73,8 +74,8 @@ impl Connection {
 
     /// The keys of `space` are gone.
     pub(crate) fn log_discarded(&mut self, space: Space) {
-        let now = self.now;
-        if let Some(log) = self.qlog.log() {
+        let now = self.common.now;
+        if let Some(log) = self.common.qlog.log() {
             for key_type in key_types(space) {
                 let gone = KeyDiscarded { key_type, key: None, generation: None, trigger: None };
                 log.event(now, &EventData::KeyDiscarded(gone));
@@ -84,19 +85,19 @@ impl Connection {
 
     /// The connection is over.
     pub(crate) fn log_over(&mut self, why: &Closed) {
-        if !self.qlog.is_on() {
+        if !self.common.qlog.is_on() {
             return;
         }
         self.log_fec(true);
-        let (now, closed) = (self.now, self.closed_event(why));
-        let state = if self.lifecycle.is_drained() {
+        let (now, closed) = (self.common.now, self.closed_event(why));
+        let state = if self.life.lifecycle.is_drained() {
             ConnectionState::Closed
         } else if closed.owner == Some(TransportOwner::Local) {
             ConnectionState::Closing
         } else {
             ConnectionState::Draining
         };
-        if let Some(log) = self.qlog.log() {
+        if let Some(log) = self.common.qlog.log() {
             log.event(now, &EventData::ConnectionClosed(closed));
             log.state(now, None, state);
             log.flush(now);
@@ -105,8 +106,8 @@ impl Connection {
 
     /// Nothing more will happen.
     pub(crate) fn log_drained(&mut self) {
-        let now = self.now;
-        if let Some(log) = self.qlog.log() {
+        let now = self.common.now;
+        if let Some(log) = self.common.qlog.log() {
             log.state(now, None, ConnectionState::Closed);
             log.flush(now);
         }
@@ -115,8 +116,8 @@ impl Connection {
     /// Nothing is to be done before `until`: whoever sleeps for long leaves nothing in a buffer.
     #[inline]
     pub(crate) fn log_rest(&mut self, until: Option<Time>) {
-        let now = self.now;
-        if let Some(log) = self.qlog.log() {
+        let now = self.common.now;
+        if let Some(log) = self.common.qlog.log() {
             if until.is_none_or(|until| until.since(now) >= FLUSH_EVERY) {
                 log.flush(now);
             }
@@ -146,7 +147,7 @@ impl Connection {
             )
         };
         match why {
-            Closed::Locally => match self.lifecycle.farewell() {
+            Closed::Locally => match self.life.lifecycle.farewell() {
                 Some((Farewell::Application { code, reason }, _)) => {
                     application(*code, reason, TransportOwner::Local)
                 }
@@ -158,7 +159,7 @@ impl Connection {
             Closed::ByPeer(error) => transport(error, TransportOwner::Remote),
             Closed::Failed(error) => transport(error, TransportOwner::Local),
             Closed::Reset => event(TransportOwner::Remote, ConnectionClosedTrigger::StatelessReset),
-            Closed::TimedOut if self.phase == Phase::Handshake => {
+            Closed::TimedOut if self.common.phase == Phase::Handshake => {
                 event(TransportOwner::Local, ConnectionClosedTrigger::HandshakeTimeout)
             }
             Closed::TimedOut => event(TransportOwner::Local, ConnectionClosedTrigger::IdleTimeout),

@@ -37,9 +37,9 @@ impl Connection {
     /// The path as it stands, where it has changed.
     #[inline]
     pub(crate) fn log_metrics(&mut self, persistent: bool) {
-        if self.qlog.is_on() {
-            let (now, metrics, ecn) = (self.now, self.metrics(), self.path.ecn.state());
-            if let Some(log) = self.qlog.log() {
+        if self.common.qlog.is_on() {
+            let (now, metrics, ecn) = (self.common.now, self.metrics(), self.link.path.ecn.state());
+            if let Some(log) = self.common.qlog.log() {
                 log.update(now, metrics, persistent);
                 log.path(now, ecn);
             }
@@ -48,9 +48,9 @@ impl Connection {
     }
 
     fn metrics(&self) -> Metrics {
-        let (rtt, control) = (self.recovery.rtt(), self.path.congestion.control());
-        let sampled = self.recovery.has_sample();
-        let is_threshold = has_threshold(&self.config.congestion);
+        let (rtt, control) = (self.link.recovery.rtt(), self.link.path.congestion.control());
+        let sampled = self.link.recovery.has_sample();
+        let is_threshold = has_threshold(&self.common.config.congestion);
         Metrics {
             rtt: sampled.then(|| Rtt {
                 min: rtt.min(),
@@ -58,9 +58,9 @@ impl Connection {
                 latest: rtt.latest(),
                 var: rtt.var(),
             }),
-            pto_count: Some(self.recovery.pto_count()),
+            pto_count: Some(self.link.recovery.pto_count()),
             window: Some(control.window),
-            in_flight: Some(self.recovery.in_flight()),
+            in_flight: Some(self.link.recovery.in_flight()),
             threshold: control.view.bound.filter(|_| is_threshold),
             pacing_rate: Some(pacing_rate(&control, rtt.smoothed()).saturating_mul(8)),
             bandwidth: control.view.bandwidth.map(|bytes| bytes.saturating_mul(8)),

@@ -34,7 +34,7 @@ pub(crate) enum Why {
 impl Connection {
     #[inline]
     pub(crate) fn log_begin(&mut self) {
-        let Qlog = self.qlog;
+        let Qlog = self.common.qlog;
     }
     #[inline]
     pub(crate) fn log_version(&mut self) {}

@@ -46,16 +46,16 @@ impl Connection {
     /// A symbol was recovered here, and its frames are about to act.
     #[inline]
     pub(crate) fn log_recovered(&mut self, session: u64, sid: u64) {
-        let now = self.now;
-        if let Some(log) = self.qlog.log() {
+        let now = self.common.now;
+        if let Some(log) = self.common.qlog.log() {
             log.named(now, RECOVERED, &Recovered { session, sid });
         }
     }
 
     /// The counters, where they have changed; now and then, or at the `end`.
     pub(super) fn log_fec(&mut self, end: bool) {
-        let (now, stats) = (self.now, self.protect.stats());
-        if let Some(log) = self.qlog.log() {
+        let (now, stats) = (self.common.now, self.protect.stats());
+        if let Some(log) = self.common.qlog.log() {
             log.fec(now, stats, end);
         }
     }

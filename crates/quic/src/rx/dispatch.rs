@@ -3,8 +3,9 @@ use quickset_base::Duration;
 use quickset_wire::frame::{Frame, Frames, LoneSymbol, kind};
 use quickset_wire::{PacketType, Space, TransportErrorCode as Code};
 
-use crate::conn::{Connection, Signal, violation};
+use crate::conn::{Connection, violation};
 use crate::error::{Closed, TransportError};
+use crate::event::Signal;
 
 impl Connection {
     /// Acts on the frames of an authentic packet. True when it must be acknowledged.
@@ -12,7 +13,7 @@ impl Connection {
         if payload.is_empty() {
             return Err(violation("a packet without frames"));
         }
-        if kind == PacketType::OneRtt && self.protect.receive.is_some() && self.lifecycle.is_open() {
+        if kind == PacketType::OneRtt && self.protect.receive.is_some() && self.life.lifecycle.is_open() {
             if let Some(symbol) = LoneSymbol::parse(payload) {
                 return self.on_lone_symbol(&symbol, payload).map(|()| true);
             }
@@ -37,7 +38,7 @@ impl Connection {
             eliciting |= frame.is_ack_eliciting();
             // RFC 9000 §10.2.1: nothing that comes behind our farewell is kept, and only the peer's is of
             // meaning.
-            if !self.lifecycle.is_open()
+            if !self.life.lifecycle.is_open()
                 && !matches!(frame, Frame::ConnectionClose { .. } | Frame::ApplicationClose { .. })
             {
                 continue;
@@ -54,9 +55,9 @@ impl Connection {
     #[cold]
     fn knows(&self, kind: u64) -> bool {
         match kind {
-            kind::FENCED..=kind::ABANDON => self.streams.takes_messages(),
+            kind::FENCED..=kind::ABANDON => self.traffic.streams.takes_messages(),
             kind::SOURCE_SYMBOL..=kind::UNMARKED => self.protect.receive.is_some(),
-            kind::ACK_FREQUENCY | kind::IMMEDIATE_ACK => self.acks[Space::Data.index()].takes_requests(),
+            kind::ACK_FREQUENCY | kind::IMMEDIATE_ACK => self.link.acks[Space::Data.index()].takes_requests(),
             _ => true,
         }
     }
@@ -82,30 +83,30 @@ impl Connection {
             | Frame::StreamDataBlocked { .. }
             | Frame::StreamsBlocked { .. } => {
                 let view = self.view();
-                self.streams.on_frame(frame, payload, &view)
+                self.traffic.streams.on_frame(frame, payload, &view)
             }
             Frame::Ack(ref ack) => {
                 let delay = self.ack_delay(space, ack.delay);
-                self.merged[space.index()].add(ack, delay);
+                self.link.merged[space.index()].add(ack, delay);
                 if space == Space::Data {
-                    self.asks.heard();
+                    self.link.asks.heard();
                 }
                 Ok(())
             }
             Frame::Padding(_) | Frame::Ping => Ok(()),
             Frame::Crypto { offset, data } => self.on_crypto(space, offset, data),
             Frame::NewConnectionId { sequence, retire_prior_to, id, token } => {
-                if self.cids.on_new(sequence, retire_prior_to, id, token)? {
+                if self.link.cids.on_new(sequence, retire_prior_to, id, token)? {
                     self.announce_reset_token();
                 }
                 Ok(())
             }
             Frame::RetireConnectionId { sequence } => {
-                if let Some(wanted) = self.cids.on_retire(sequence)? {
-                    self.candidates.on_retired(sequence);
-                    self.outbox.signals.push_back(Signal::RetiredCid(sequence));
+                if let Some(wanted) = self.link.cids.on_retire(sequence)? {
+                    self.link.candidates.on_retired(sequence);
+                    self.common.signals.push_back(Signal::RetiredCid(sequence));
                     if wanted > 0 {
-                        self.outbox.signals.push_back(Signal::NeedCids(wanted));
+                        self.common.signals.push_back(Signal::NeedCids(wanted));
                     }
                 }
                 Ok(())
@@ -125,9 +126,9 @@ impl Connection {
             Frame::SymbolAck(ref ack) => self.on_symbol_ack(ack),
             Frame::FecWindow { epoch, window } => self.on_fec_window(epoch, window),
             Frame::Unmarked { session, packets } => self.on_unmarked(session, packets),
-            Frame::Datagram { len, data } => self.datagrams.on_frame(data, len, payload),
+            Frame::Datagram { len, data } => self.traffic.datagrams.on_frame(data, len, payload),
             Frame::ImmediateAck | Frame::AckFrequency { .. } => {
-                self.acks[space.index()].on_frame(frame, self.now)
+                self.link.acks[space.index()].on_frame(frame, self.common.now)
             }
             Frame::NewToken { token } => self.on_new_token(token),
             Frame::HandshakeDone => self.on_handshake_done(),
@@ -135,7 +136,7 @@ impl Connection {
                 let words = String::from_utf8_lossy(reason).into_owned();
                 let error = TransportError::new(code, words);
                 let mut error = if frame_type == 0 { error } else { error.in_frame(frame_type) };
-                error.fault = self.keys.session().explain(&error).map(Box::new);
+                error.fault = self.link.keys.session().explain(&error).map(Box::new);
                 self.on_farewell(Closed::ByPeer(error))
             }
             Frame::ApplicationClose { code, reason } => {
@@ -145,12 +146,12 @@ impl Connection {
     }
 
     fn on_crypto(&mut self, space: Space, offset: u64, data: &[u8]) -> Result<(), TransportError> {
-        if self.keys.stream(space).has_read(offset, data.len()) {
+        if self.link.keys.stream(space).has_read(offset, data.len()) {
             self.heard_again(space);
             return Ok(());
         }
-        let progress = self.keys.on_crypto(space, offset, data)?;
-        if space == Space::Initial && self.side.is_server() {
+        let progress = self.link.keys.on_crypto(space, offset, data)?;
+        if space == Space::Initial && self.common.side.is_server() {
             self.follow_choice();
         }
         self.on_progress(progress)
@@ -159,7 +160,7 @@ impl Connection {
     /// The delay that an ACK frame reports. Before the end of the handshake the exponent is not known, and
     /// acknowledgements of the handshake are not delayed (RFC 9002 §5.3).
     fn ack_delay(&self, space: Space, raw: u64) -> Duration {
-        match &self.handshake.peer {
+        match &self.common.peer {
             Some(params) if space == Space::Data => {
                 Duration::from_micros(raw.saturating_mul(1 << params.ack_delay_exponent.min(20)))
             }
@@ -168,8 +169,8 @@ impl Connection {
     }
 
     pub(crate) fn announce_reset_token(&mut self) {
-        if let Some(token) = self.cids.reset_token() {
-            self.outbox.signals.push_back(Signal::ResetToken(self.path.address, token));
+        if let Some(token) = self.link.cids.reset_token() {
+            self.common.signals.push_back(Signal::ResetToken(self.link.path.address, token));
         }
     }
 
@@ -178,7 +179,7 @@ impl Connection {
         // What the peer acknowledged with its last words has arrived: the application hears that first.
         self.act_on_acks()?;
         let pto = self.pto();
-        self.lifecycle.drain(self.now, pto);
+        self.life.lifecycle.drain(self.common.now, pto);
         let refused = matches!(&why, Closed::ByPeer(e) if e.code == Code::CONNECTION_REFUSED);
         tracing::debug!(%why, refused, "the peer closed the connection");
         self.over(why);

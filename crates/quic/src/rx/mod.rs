@@ -15,8 +15,9 @@ use quickset_wire::frame::{Frame, Frames};
 use quickset_wire::header::{Header, Parsed};
 use quickset_wire::{ConnectionId, PacketType, Side, Space};
 
-use crate::conn::{Connection, Negotiated, Signal, violation};
+use crate::conn::{Connection, Negotiated, violation};
 use crate::error::{Closed, TransportError};
+use crate::event::Signal;
 use crate::keys::{OpenError, version_of};
 use crate::packet::Phase;
 use crate::qlog::Why;
@@ -33,7 +34,7 @@ const MAX_UNCONFIRMED: usize = 1 << 15;
 impl Connection {
     /// Takes a batch, and acts on what it said as a whole; or on each datagram by itself.
     pub(crate) fn receive(&mut self, datagrams: &mut Vec<Datagram>) {
-        if !self.config.acks.merging {
+        if !self.common.config.acks.merging {
             // A driver that polls less than it receives does not make us keep more than a batch.
             while self.receive_next() {}
             self.unread.extend(datagrams.drain(..));
@@ -65,13 +66,13 @@ impl Connection {
     fn take(&mut self, datagram: Datagram) {
         if !self.is_on_path(&datagram) {
             if !self.receive_elsewhere(datagram) {
-                self.stats.dropped_packets += 1;
+                self.common.stats.dropped_packets += 1;
             }
             return;
         }
         self.count(&datagram);
-        if !self.lifecycle.listens() {
-            self.lifecycle.on_unread();
+        if !self.life.lifecycle.listens() {
+            self.life.lifecycle.on_unread();
             return;
         }
         if let Err(error) = self.datagram(datagram) {
@@ -82,10 +83,10 @@ impl Connection {
     fn end_batch(&mut self) {
         self.end_vigil();
         self.miss_answer();
-        if !self.early.datagrams.is_empty() {
+        if !self.link.early.datagrams.is_empty() {
             self.receive_overtakers();
         }
-        if !self.lifecycle.is_open() {
+        if !self.life.lifecycle.is_open() {
             return;
         }
         if let Err(error) = self.act_on_acks() {
@@ -94,37 +95,37 @@ impl Connection {
         if self.unread.is_empty() {
             self.look_at_acks();
         }
-        if self.recovery.unconfirmed() > MAX_UNCONFIRMED {
+        if self.link.recovery.unconfirmed() > MAX_UNCONFIRMED {
             self.fail(violation("acknowledges nothing"));
             return;
         }
-        if !self.candidates.is_quiet() {
+        if !self.link.candidates.is_quiet() {
             // What came may be what an address was waiting for to be sent more.
-            self.candidates.stir();
+            self.link.candidates.stir();
         }
     }
 
     /// On the path in use.
     #[inline]
     fn count(&mut self, datagram: &Datagram) {
-        self.path.on_received(datagram.bytes.len());
-        self.stats.received_datagrams += 1;
-        self.stats.received_bytes += datagram.bytes.len() as u64;
+        self.link.path.on_received(datagram.bytes.len());
+        self.common.stats.received_datagrams += 1;
+        self.common.stats.received_bytes += datagram.bytes.len() as u64;
     }
 
     /// Whether a datagram came on the path in use.
     #[inline]
     fn is_on_path(&self, datagram: &Datagram) -> bool {
-        self.path.takes(&datagram.path) && !self.candidates.claims(&datagram.path)
+        self.link.path.takes(&datagram.path) && !self.link.candidates.claims(&datagram.path)
     }
 
     /// Whether it did and is one packet with a short header, to be opened in the same way whatever those
     /// before it say.
     #[inline]
     pub(crate) fn is_usual(&self, datagram: &Datagram) -> bool {
-        self.phase == Phase::Confirmed
-            && self.lifecycle.is_open()
-            && datagram.bytes.first().is_some_and(|first| self.form.is_short(*first))
+        self.common.phase == Phase::Confirmed
+            && self.life.lifecycle.is_open()
+            && datagram.bytes.first().is_some_and(|first| self.link.form.is_short(*first))
             && self.is_on_path(datagram)
     }
 
@@ -132,11 +133,11 @@ impl Connection {
     fn take_usual(&mut self, datagram: Datagram, opened: &mut Vec<Authentic>) {
         self.count(&datagram);
         let Datagram { bytes: packet, ecn, .. } = datagram;
-        let tail = self.cids.reset_token().and_then(|_| packet.last_chunk::<16>().copied());
-        let number_at = 1 + self.cids.first_local().len();
+        let tail = self.link.cids.reset_token().and_then(|_| packet.last_chunk::<16>().copied());
+        let number_at = 1 + self.link.cids.first_local().len();
         let waiting = Waiting { kind: PacketType::OneRtt, packet, number_at, ecn };
         let latest = opened.iter().map(|packet| packet.opened.number).max();
-        match self.unseal(waiting, latest.max(self.acks[Space::Data.index()].largest())) {
+        match self.unseal(waiting, latest.max(self.link.acks[Space::Data.index()].largest())) {
             Ok(packet) => {
                 opened.push(packet);
                 if opened.len() >= OPENED_TOGETHER {
@@ -156,10 +157,10 @@ impl Connection {
 
     fn act_on_all(&mut self, opened: &mut Vec<Authentic>) {
         for packet in opened.drain(..) {
-            if !self.lifecycle.listens() {
+            if !self.life.lifecycle.listens() {
                 continue;
             }
-            if let Err(error) = self.act_on(packet, self.now) {
+            if let Err(error) = self.act_on(packet, self.common.now) {
                 self.fail(error);
             }
         }
@@ -169,13 +170,13 @@ impl Connection {
     pub(crate) fn datagram(&mut self, datagram: Datagram) -> Result<(), TransportError> {
         let Datagram { mut bytes, ecn, .. } = datagram;
         let size = bytes.len();
-        let tail = self.cids.reset_token().and_then(|_| bytes.last_chunk::<16>().copied());
+        let tail = self.link.cids.reset_token().and_then(|_| bytes.last_chunk::<16>().copied());
         let mut first: Option<ConnectionId> = None;
-        while !bytes.is_empty() && self.lifecycle.listens() {
-            let Ok(parsed) = Parsed::parse(&bytes, self.cids.first_local().len()) else {
+        while !bytes.is_empty() && self.life.lifecycle.listens() {
+            let Ok(parsed) = Parsed::parse(&bytes, self.link.cids.first_local().len()) else {
                 break;
             };
-            if !parsed.is_fixed && !self.form.takes_unfixed() {
+            if !parsed.is_fixed && !self.link.form.takes_unfixed() {
                 break;
             }
             let (number_at, end) = (parsed.pn_offset, parsed.end);
@@ -192,7 +193,7 @@ impl Connection {
             };
             // The usual datagram is one packet; then nothing is split.
             let packet = if end == bytes.len() { std::mem::take(&mut bytes) } else { bytes.split_to(end) };
-            let opened = self.packet(Waiting { kind, packet, number_at, ecn }, source, self.now)?;
+            let opened = self.packet(Waiting { kind, packet, number_at, ecn }, source, self.common.now)?;
             if !opened && kind == PacketType::OneRtt {
                 self.may_be_reset(tail);
             }
@@ -213,14 +214,14 @@ impl Connection {
             Header::Initial { version, scid, token, .. } => {
                 // RFC 9000 §14.1: clients pad, or they are not answered. §17.2.2: servers have no tokens to
                 // show.
-                let is_good = if self.side == Side::Client { token.is_empty() } else { size >= 1200 };
+                let is_good = if self.common.side == Side::Client { token.is_empty() } else { size >= 1200 };
                 (is_good && self.may_be_of(version)).then_some((PacketType::Initial, Some(scid)))
             }
             Header::Handshake { version, scid, .. } => {
                 self.may_be_of(version).then_some((PacketType::Handshake, Some(scid)))
             }
             Header::Retry { version, scid, token, tag, .. } => {
-                if version == self.version && self.side == Side::Client {
+                if version == self.common.version && self.common.side == Side::Client {
                     self.on_retry(&bytes[..parsed.end], scid, token, tag);
                 }
                 None
@@ -234,7 +235,7 @@ impl Connection {
                         }
                     }
                     Negotiated::NoCommon => {
-                        self.lifecycle.vanish();
+                        self.life.lifecycle.vanish();
                         self.over(Closed::NoCommonVersion);
                     }
                 }
@@ -242,7 +243,7 @@ impl Connection {
             }
             Header::ZeroRtt { version, scid, .. } => {
                 // RFC 9369 §4.1: early data stays in the version that the client began in.
-                let taken = version == self.handshake.began && self.takes_early(parsed.end);
+                let taken = version == self.life.handshake.began && self.takes_early(parsed.end);
                 taken.then_some((PacketType::ZeroRtt, Some(scid)))
             }
             Header::UnknownVersion { .. } => None,
@@ -251,9 +252,9 @@ impl Connection {
 
     /// RFC 9000 §10.3.1: a datagram that cannot be read may be a stateless reset.
     fn may_be_reset(&mut self, tail: Option<[u8; 16]>) {
-        if let (Some(token), Some(tail)) = (self.cids.reset_token(), tail) {
+        if let (Some(token), Some(tail)) = (self.link.cids.reset_token(), tail) {
             if token.ct_eq(&quickset_wire::ResetToken(tail)) {
-                self.lifecycle.vanish();
+                self.life.lifecycle.vanish();
                 self.over(Closed::Reset);
             }
         }
@@ -266,7 +267,7 @@ impl Connection {
         source: Option<ConnectionId>,
         came: Time,
     ) -> Result<bool, TransportError> {
-        let largest = self.acks[waiting.kind.space().index()].largest();
+        let largest = self.link.acks[waiting.kind.space().index()].largest();
         let packet = match self.unseal(waiting, largest) {
             Ok(packet) => packet,
             Err((waiting, error)) => return self.unopened(waiting, error),
@@ -292,10 +293,13 @@ impl Connection {
     ) -> Result<Authentic, (Waiting, OpenError)> {
         let Waiting { kind, packet, number_at, ecn } = &mut waiting;
         // RFC 9001 §5.7: a server acts on 1-RTT packets only when the handshake is complete.
-        if *kind == PacketType::OneRtt && self.phase == Phase::Handshake && self.side.is_server() {
+        if *kind == PacketType::OneRtt
+            && self.common.phase == Phase::Handshake
+            && self.common.side.is_server()
+        {
             return Err((waiting, OpenError::TooEarly));
         }
-        match self.keys.open((*kind, *number_at), packet, largest, self.now) {
+        match self.link.keys.open((*kind, *number_at), packet, largest, self.common.now) {
             Ok(opened) => Ok(Authentic { kind: *kind, packet: std::mem::take(packet), opened, ecn: *ecn }),
             Err(error) => Err((waiting, error)),
         }
@@ -306,16 +310,16 @@ impl Connection {
         let (kind, size) = (waiting.kind, waiting.packet.len());
         match error {
             OpenError::TooEarly => {
-                if self.early.has_room(kind, size) {
+                if self.link.early.has_room(kind, size) {
                     self.log_buffered(kind, size);
                     // A copy: it must not keep a whole receive buffer alive.
                     waiting.packet = BytesMut::from(&waiting.packet[..]);
-                    self.early.packets.push((self.now, waiting));
+                    self.link.early.packets.push((self.common.now, waiting));
                 }
                 Ok(true)
             }
             OpenError::Dropped => {
-                self.stats.dropped_packets += 1;
+                self.common.stats.dropped_packets += 1;
                 self.log_dropped(Some(kind), size, Why::Unreadable);
                 Ok(false)
             }
@@ -327,28 +331,31 @@ impl Connection {
     fn act_on(&mut self, packet: Authentic, came: Time) -> Result<(), TransportError> {
         let Authentic { kind, mut packet, opened, ecn } = packet;
         let (space, size) = (kind.space(), packet.len());
-        let largest = self.acks[space.index()].largest();
+        let largest = self.link.acks[space.index()].largest();
         // RFC 9001 §9.5: a copy is known only now that it was opened like any other.
-        if self.acks[space.index()].is_duplicate(opened.number) {
-            self.stats.duplicate_packets += 1;
+        if self.link.acks[space.index()].is_duplicate(opened.number) {
+            self.common.stats.duplicate_packets += 1;
             self.log_dropped(Some(kind), size, Why::Duplicate);
             return Ok(());
         }
-        self.lifecycle.on_heard(self.now);
-        self.stats.received_packets += 1;
+        self.life.lifecycle.on_heard(self.common.now);
+        self.common.stats.received_packets += 1;
         let is_newest = largest.is_none_or(|largest| opened.number > largest);
-        if self.candidates.arrival.is_some() {
+        if self.link.candidates.arrival.is_some() {
             self.greet();
-            if is_newest && self.phase < Phase::Confirmed {
+            if is_newest && self.common.phase < Phase::Confirmed {
                 // First, since what the packet says may bring answers.
                 self.arrived_early(kind);
             }
         }
-        if space == Space::Handshake && self.side.is_server() {
+        if space == Space::Handshake && self.common.side.is_server() {
             // RFC 9000 §8.1, §17.2.2.1: only who received our Initial can send this. RFC 9001 §4.9.1.
-            if self.candidates.arrival.is_none() && !self.candidates.strayed && !self.path.is_validated() {
-                self.path.validate();
-                self.outbox.signals.push_back(Signal::Proven);
+            if self.link.candidates.arrival.is_none()
+                && !self.link.candidates.strayed
+                && !self.link.path.is_validated()
+            {
+                self.link.path.validate();
+                self.common.signals.push_back(Signal::Proven);
             }
             self.discard(Space::Initial);
         }
@@ -368,7 +375,7 @@ impl Connection {
         let eliciting = self.frames(kind, &payload)?;
         self.pay_for_work();
         if eliciting {
-            self.lifecycle.on_elicited();
+            self.life.lifecycle.on_elicited();
         }
         if kind == PacketType::OneRtt {
             let receive = self.protect.receive.as_mut();
@@ -380,14 +387,15 @@ impl Connection {
             self.note_early(&payload);
         }
         // RFC 9000 §13.2.5: the wait for keys is a delay of ours, and as such is told.
-        self.acks[space.index()].on_packet(opened.number, came, eliciting, ecn);
-        if self.candidates.arrival.is_some() && is_newest {
+        self.link.acks[space.index()].on_packet(opened.number, came, eliciting, ecn);
+        if self.link.candidates.arrival.is_some() && is_newest {
             self.arrived(kind, &payload);
         }
         if space == Space::Data {
             self.recover()?;
         }
-        if !self.early.packets.is_empty() && matches!(kind, PacketType::Initial | PacketType::Handshake) {
+        if !self.link.early.packets.is_empty() && matches!(kind, PacketType::Initial | PacketType::Handshake)
+        {
             self.retry_early()?;
         }
         Ok(())
@@ -395,10 +403,10 @@ impl Connection {
 
     /// Early data that overtook the hello it goes with.
     fn receive_overtakers(&mut self) {
-        for datagram in std::mem::take(&mut self.early.datagrams) {
-            self.path.on_received(datagram.bytes.len());
-            self.stats.received_datagrams += 1;
-            self.stats.received_bytes += datagram.bytes.len() as u64;
+        for datagram in std::mem::take(&mut self.link.early.datagrams) {
+            self.link.path.on_received(datagram.bytes.len());
+            self.common.stats.received_datagrams += 1;
+            self.common.stats.received_bytes += datagram.bytes.len() as u64;
             if let Err(error) = self.datagram(datagram) {
                 self.fail(error);
             }
@@ -407,37 +415,43 @@ impl Connection {
 
     /// Whether a 0-RTT packet of `size` bytes is looked at. A client gets none (RFC 9000 §17.2.3).
     fn takes_early(&self, size: usize) -> bool {
-        let Some(early) = self.config.early_data.as_ref().filter(|_| self.side.is_server()) else {
+        let Some(early) = self.common.config.early_data.as_ref().filter(|_| self.common.side.is_server())
+        else {
             return false;
         };
-        let held = self.early.taken + (self.early.waiting(true).1 + size) as u64;
-        held <= early.max_bytes && (self.keys.has_early() || !self.keys.has(Space::Handshake))
+        let held = self.link.early.taken + (self.link.early.waiting(true).1 + size) as u64;
+        held <= early.max_bytes && (self.link.keys.has_early() || !self.link.keys.has(Space::Handshake))
     }
 
     /// Counts what came in a 0-RTT packet, and marks the streams that it was for.
     fn note_early(&mut self, payload: &[u8]) {
-        self.early.taken += payload.len() as u64;
+        self.link.early.taken += payload.len() as u64;
         for frame in Frames::new(payload).flatten() {
             if let Frame::Stream { id, .. }
             | Frame::ResetStream { id, .. }
             | Frame::ResetStreamAt { id, .. } = frame
             {
-                self.streams.note_early(id);
+                self.traffic.streams.note_early(id);
             }
         }
     }
 
     /// New keys may open what came before them.
     fn retry_early(&mut self) -> Result<(), TransportError> {
-        if self.keys.has(Space::Handshake) && !self.keys.has_early() {
-            self.early.packets.retain(|(_, w)| w.kind != PacketType::ZeroRtt);
+        if self.link.keys.has(Space::Handshake) && !self.link.keys.has_early() {
+            self.link.early.packets.retain(|(_, w)| w.kind != PacketType::ZeroRtt);
         }
         let readable = |this: &Self, kind: PacketType| {
-            (if kind == PacketType::ZeroRtt { this.keys.has_early() } else { this.keys.has(kind.space()) })
-                && !(kind == PacketType::OneRtt && this.phase == Phase::Handshake && this.side.is_server())
+            (if kind == PacketType::ZeroRtt {
+                this.link.keys.has_early()
+            } else {
+                this.link.keys.has(kind.space())
+            }) && !(kind == PacketType::OneRtt
+                && this.common.phase == Phase::Handshake
+                && this.common.side.is_server())
         };
-        while let Some(at) = self.early.packets.iter().position(|(_, w)| readable(self, w.kind)) {
-            let (came, waiting) = self.early.packets.remove(at);
+        while let Some(at) = self.link.early.packets.iter().position(|(_, w)| readable(self, w.kind)) {
+            let (came, waiting) = self.link.early.packets.remove(at);
             self.packet(waiting, None, came)?;
         }
         Ok(())

@@ -9,6 +9,7 @@ use quickset_wire::frame::{
 
 use super::slots::demand;
 use super::{MAX_TOP_UP, Plan};
+use crate::common::Common;
 use crate::conn::Connection;
 use crate::datagram::Wrote;
 use crate::packet::{Channel, Key, LONGER_HEADER, Token, View, Writer};
@@ -16,6 +17,7 @@ use crate::protect::Alike;
 use crate::protect::policy::Carried;
 use crate::protect::send::Slot;
 use crate::streams::{Turn, Written};
+use crate::traffic::Traffic;
 
 /// What is protected.
 impl Connection {
@@ -24,12 +26,12 @@ impl Connection {
         let mut plan = Plan { repaired: self.protect.repaired, ..Plan::default() };
         if self.protect.send.is_active() {
             self.protect.send.stir();
-            self.protect.send.reached(self.recovery.next_number(Space::Data));
-            let acked = self.recovery.largest_acked(Space::Data).unwrap_or(0);
-            let unacked = self.recovery.next_number(Space::Data) - acked;
+            self.protect.send.reached(self.link.recovery.next_number(Space::Data));
+            let acked = self.link.recovery.largest_acked(Space::Data).unwrap_or(0);
+            let unacked = self.link.recovery.next_number(Space::Data) - acked;
             plan.room = self.room_of(acked + NUMBERS_AHEAD * unacked.max(NUMBERS_AT_LEAST));
-            if let Some(search) = &self.path.search {
-                let more = search.highest().saturating_sub(self.path.mtu);
+            if let Some(search) = &self.link.path.search {
+                let more = search.highest().saturating_sub(self.link.path.mtu);
                 self.protect.send.set_growth(plan.room + more);
             }
         }
@@ -49,15 +51,15 @@ impl Connection {
                 Slot::Repeat(lane) => self.write_repeat(w, lane),
                 Slot::Repair(lane) => self.write_repair(w, lane),
             };
-            self.streams.repair_sent(due.turn, w.len() - before);
+            self.traffic.streams.repair_sent(due.turn, w.len() - before);
             if plan.repaired {
                 return;
             }
-            self.streams.set_repair(due.channel, false);
+            self.traffic.streams.set_repair(due.channel, false);
         }
         let packet = plan.room;
         let mut passed = false;
-        while let Some(turn) = self.streams.next_channel() {
+        while let Some(turn) = self.traffic.streams.next_channel() {
             let before = w.len();
             let joined = self.join(&turn, packet).filter(|(_, limit)| self.may_join(turn.channel, *limit));
             let joined = match joined {
@@ -80,7 +82,7 @@ impl Connection {
             if w.len() == before && turn.channel == Channel::Datagrams && !passed {
                 // It is too long for what is left: others may have that.
                 passed = true;
-                self.streams.pass_datagrams();
+                self.traffic.streams.pass_datagrams();
                 continue;
             }
             // Whoever's turn it is has the next packet: frames of a few bytes are not worth asking.
@@ -90,7 +92,7 @@ impl Connection {
             }
         }
         if passed {
-            self.streams.recall_datagrams();
+            self.traffic.streams.recall_datagrams();
         }
         // Of symbols that the window passed, and of lanes that were left.
         self.drain_orphans();
@@ -99,7 +101,7 @@ impl Connection {
     /// The stream whose turn it is with new data, and what a packet with that joins: a lane, and how many
     /// bytes of it at most.
     pub(super) fn board(&mut self, plan: &Plan) -> Option<(Key, Option<(usize, usize)>)> {
-        let turn = self.streams.next_channel().filter(|turn| !turn.resend)?;
+        let turn = self.traffic.streams.next_channel().filter(|turn| !turn.resend)?;
         if turn.channel == Channel::Datagrams {
             return None;
         }
@@ -113,7 +115,7 @@ impl Connection {
             return known.joined;
         }
         let facts = self.facts();
-        let Self { streams, datagrams, protect, .. } = self;
+        let Self { traffic: Traffic { streams, datagrams, .. }, protect, .. } = self;
         let deadlines = streams.deadlines(turn.channel);
         let outlook = facts.of((streams, datagrams), Some(*turn), &protect.monitor, &deadlines);
         protect.send.join(turn.channel, carried, &outlook, packet)
@@ -122,7 +124,7 @@ impl Connection {
     /// The sooner the end of a message is known to have arrived, or not, the better.
     fn note(&mut self, written: &Written) {
         if written.ends_message {
-            self.asks.ask_immediate();
+            self.link.asks.ask_immediate();
         }
     }
 
@@ -141,16 +143,19 @@ impl Connection {
         let rest = (Batch::MAX_SEGMENTS * view.room) as u64;
         let closing = plan.leads
             && plan.room <= view.room + MAX_TOP_UP
-            && demand(&self.streams, &self.datagrams, channel).remaining().is_some_and(|bytes| bytes <= rest);
+            && demand(&self.traffic.streams, &self.traffic.datagrams, channel)
+                .remaining()
+                .is_some_and(|bytes| bytes <= rest);
         let others = if closing { w.len() } else { 0 };
         let unmarked = channel != Channel::Datagrams && self.protect.send.may_be_unmarked(lane, w.number());
         let limit = view.room.saturating_sub(others);
         let Some(symbol) = w.begin_symbol((session, sid), limit, unmarked) else { return };
         self.write_channel(w, view, channel);
         if let Some(packed) = w.end_symbol(&symbol) {
-            let streams = &self.streams;
+            let streams = &self.traffic.streams;
             let alike = packed.frame.map(|frame| Alike { lane, frame: *frame, bytes: packed.bytes.len() });
-            let may_follow = self.protect.send.pushed(lane, packed, self.now, |frame| streams.piece(frame));
+            let may_follow =
+                self.protect.send.pushed(lane, packed, self.common.now, |frame| streams.piece(frame));
             plan.alike = alike.filter(|_| may_follow);
             plan.closing = closing;
         }
@@ -159,7 +164,7 @@ impl Connection {
     /// False when there is nothing that can be repeated. What does not fit beside an ACK has the next packet.
     fn write_repeat(&mut self, w: &mut Writer<'_>, lane: usize) -> bool {
         let most = self.room_of(w.number());
-        let Self { streams, protect, now, .. } = self;
+        let Self { traffic: Traffic { streams, .. }, protect, common: Common { now, .. }, .. } = self;
         let (session, _) = protect.send.head(lane);
         let Some((sid, symbol)) = protect.send.repeat(lane, |token| streams.wants(token, *now)) else {
             return false;
@@ -206,7 +211,7 @@ impl Connection {
             w.record(Token::Repair { session, serial }, true);
             true
         };
-        let made = self.protect.send.repair(lane, self.now, write);
+        let made = self.protect.send.repair(lane, self.common.now, write);
         if !fits {
             self.protect.send.cancel(lane);
         }
@@ -218,30 +223,30 @@ impl Connection {
 impl Connection {
     /// What a packet that holds nothing else has for frames, whatever its number.
     pub(crate) fn packet_room(&self) -> usize {
-        let early = if self.keys.sends_early() { LONGER_HEADER } else { 0 };
+        let early = if self.link.keys.sends_early() { LONGER_HEADER } else { 0 };
         self.room_behind(4 + early)
     }
 
     /// Data without protection: of streams, and datagrams when it is their turn.
     fn write_plain(&mut self, w: &mut Writer<'_>, view: &View) {
-        let written = self.streams.write_data(w, view, None);
+        let written = self.traffic.streams.write_data(w, view, None);
         self.note(&written);
-        if !self.datagrams.is_empty() {
+        if !self.traffic.datagrams.is_empty() {
             self.write_mixed(w, view);
         }
     }
 
     /// The same from there on. What does not fit beside the rest leaves its place in this packet to others.
     fn write_mixed(&mut self, w: &mut Writer<'_>, view: &View) {
-        while self.streams.is_datagrams_turn() {
+        while self.traffic.streams.is_datagrams_turn() {
             let is_through = self.write_datagrams(w);
             if !is_through {
-                self.streams.pass_datagrams();
+                self.traffic.streams.pass_datagrams();
             }
-            let written = self.streams.write_data(w, view, None);
+            let written = self.traffic.streams.write_data(w, view, None);
             self.note(&written);
             if !is_through {
-                self.streams.recall_datagrams();
+                self.traffic.streams.recall_datagrams();
                 return;
             }
         }
@@ -252,7 +257,7 @@ impl Connection {
         if channel == Channel::Datagrams {
             self.write_datagrams(w);
         } else {
-            let written = self.streams.write_data(w, view, Some(channel));
+            let written = self.traffic.streams.write_data(w, view, Some(channel));
             self.note(&written);
         }
     }
@@ -260,17 +265,18 @@ impl Connection {
     /// Whether a symbol of at most `limit` bytes is of use for what the channel has: datagrams are never
     /// split.
     fn may_join(&mut self, channel: Channel, limit: usize) -> bool {
-        let (now, room) = (self.now, self.packet_room());
-        channel != Channel::Datagrams || self.datagrams.next_size(now, room).is_some_and(|size| size <= limit)
+        let (now, room) = (self.common.now, self.packet_room());
+        channel != Channel::Datagrams
+            || self.traffic.datagrams.next_size(now, room).is_some_and(|size| size <= limit)
     }
 
     /// Datagrams while it is their turn. False when the next one does not fit into what is left of the
     /// packet.
     fn write_datagrams(&mut self, w: &mut Writer<'_>) -> bool {
-        let (now, room) = (self.now, self.packet_room());
-        while self.streams.is_datagrams_turn() {
-            match self.datagrams.write(w, now, room) {
-                Wrote::Frame(size) => self.streams.datagrams_sent(size),
+        let (now, room) = (self.common.now, self.packet_room());
+        while self.traffic.streams.is_datagrams_turn() {
+            match self.traffic.datagrams.write(w, now, room) {
+                Wrote::Frame(size) => self.traffic.streams.datagrams_sent(size),
                 Wrote::NoRoom => return false,
                 Wrote::Nothing => {}
             }

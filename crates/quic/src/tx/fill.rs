@@ -9,22 +9,22 @@ impl Connection {
     /// The frames of a packet, in order, each with its reason.
     pub(super) fn fill(&mut self, space: Space, w: &mut Writer<'_>, permit: Permit, plan: &mut Plan) {
         // What arrived, first: loss detection at the other end waits for it, and it is small.
-        if self.acks[space.index()].write(w, self.now) && space == Space::Data {
+        if self.link.acks[space.index()].write(w, self.common.now) && space == Space::Data {
             if let Some(receive) = &mut self.protect.receive {
                 // FEC-38: beside each ACK while they are news.
-                receive.write_acks(w, self.now, self.recovery.rtt().smoothed());
+                receive.write_acks(w, self.common.now, self.link.recovery.rtt().smoothed());
             }
         }
         if !permit.data && !permit.probe {
             return;
         }
         // The handshake: nothing else goes anywhere before it is through.
-        self.keys.stream(space).write(w, space);
+        self.link.keys.stream(space).write(w, space);
         // RFC 9000 §12.4, table 3: of what 0-RTT packets cannot carry, a client has nothing before the
         // handshake is through.
         if space == Space::Data {
             let mut view = self.view();
-            if self.keys.sends_early() {
+            if self.link.keys.sends_early() {
                 // Who waits for a whole packet waits for one with a long header.
                 view.room = view.room.saturating_sub(LONGER_HEADER);
             }

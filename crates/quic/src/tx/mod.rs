@@ -87,20 +87,20 @@ impl Built {
 impl Connection {
     /// Fills `out` with all that wants to leave and may. False when that is nothing.
     pub(crate) fn transmit(&mut self, out: &mut Batch) -> bool {
-        self.outbox.paced_until = None;
-        out.path = self.path.address;
-        if !self.lifecycle.is_open() {
+        self.link.paced_until = None;
+        out.path = self.link.path.address;
+        if !self.life.lifecycle.is_open() {
             return self.transmit_farewell(out);
         }
-        let segments = if self.config.gso { Batch::MAX_SEGMENTS } else { 1 };
-        self.streams.set_max_frame(self.path.mtu);
+        let segments = if self.common.config.gso { Batch::MAX_SEGMENTS } else { 1 };
+        self.traffic.streams.set_max_frame(self.link.path.mtu);
         let mut plan = self.plan_batch();
-        let control = self.path.congestion.control();
+        let control = self.link.path.congestion.control();
         if control.prompt {
-            self.asks.ask_prompt();
+            self.link.asks.ask_prompt();
         }
-        if self.streams.has_deadlines() {
-            self.outbox.rate = pacing_rate(&control, self.recovery.rtt().smoothed());
+        if self.traffic.streams.has_deadlines() {
+            self.traffic.rate = pacing_rate(&control, self.link.recovery.rtt().smoothed());
         }
         while out.count() < segments
             && (self.train_out(out, &control, &mut plan) || self.datagram_out(out, &control, &mut plan))
@@ -115,23 +115,23 @@ impl Connection {
             return false;
         }
         // Only what is sent has a mark: the next to be asked may be others, who send none.
-        out.ecn = self.path.ecn.mark();
-        self.path.ecn.on_sent(out.count());
+        out.ecn = self.link.path.ecn.mark();
+        self.link.path.ecn.on_sent(out.count());
         true
     }
 
     /// Whether window and pacer let a datagram of `size` bytes leave now. Probes and acknowledgements do not
     /// ask (RFC 9002 §7.5).
     fn may_send(&mut self, size: usize, control: &Control) -> bool {
-        if self.recovery.in_flight() + size as u64 > control.window {
+        if self.link.recovery.in_flight() + size as u64 > control.window {
             return false;
         }
-        let srtt = self.recovery.rtt().smoothed();
+        let srtt = self.link.recovery.rtt().smoothed();
         let asked = (size as u64, self.backlog());
-        match self.path.pacer.allow(self.now, asked, control, srtt) {
+        match self.link.path.pacer.allow(self.common.now, asked, control, srtt) {
             Ok(()) => true,
             Err(at) => {
-                self.outbox.paced_until = Some(at);
+                self.link.paced_until = Some(at);
                 false
             }
         }
@@ -140,27 +140,27 @@ impl Connection {
     /// Bytes that wait to be sent, with what packets have around them: as many as the pacer may be waited for
     /// together.
     fn backlog(&self) -> u64 {
-        let mtu = self.path.mtu as u64;
-        let (_, datagrams) = self.datagrams.backlog();
+        let mtu = self.link.path.mtu as u64;
+        let (_, datagrams) = self.traffic.datagrams.backlog();
         let repair = if self.protect.due.is_some() { mtu } else { 0 };
-        let bytes = self.streams.pressing() + datagrams as u64 + repair;
+        let bytes = self.traffic.streams.pressing() + datagrams as u64 + repair;
         bytes + (bytes / mtu + 1) * MAX_OVERHEAD as u64
     }
 
     /// Adds one datagram. False when there is nothing to send, or no leave.
     fn datagram_out(&mut self, out: &mut Batch, control: &Control, plan: &mut Plan) -> bool {
-        let mut full = if out.is_empty() { self.path.mtu } else { out.segment() };
-        if self.outbox.probes[Space::Data.index()] == 1 {
+        let mut full = if out.is_empty() { self.link.path.mtu } else { out.segment() };
+        if self.link.probes[Space::Data.index()] == 1 {
             full = full.min(self.least_size());
         }
-        let size = full.min(self.path.amplification_budget());
+        let size = full.min(self.link.path.amplification_budget());
         if (size < full && (size < self.least_datagram() || !out.is_empty())) || !out.has_room(size) {
             return false;
         }
         plan.leads = out.is_empty();
         self.plan_slot();
         // Repair of short symbols is short, and in one batch so would be all the data behind it.
-        let is_short = !out.is_empty() && out.segment() + MAX_TOP_UP < self.path.mtu;
+        let is_short = !out.is_empty() && out.segment() + MAX_TOP_UP < self.link.path.mtu;
         if is_short && plan.repaired && self.protect.due.is_none() {
             return false;
         }
@@ -184,9 +184,10 @@ impl Connection {
         }
         // A server that has seen its client's address change within the handshake may send thrice of what
         // comes from there.
-        let is_credit = self.phase == Phase::Handshake && self.outbox.probes[Space::Handshake.index()] > 0;
+        let is_credit =
+            self.common.phase == Phase::Handshake && self.link.probes[Space::Handshake.index()] > 0;
         let padded = (wants[Space::Initial.index()] && self.pads_initial(data))
-            || (self.side.is_client() && is_credit);
+            || (self.common.side.is_client() && is_credit);
         let buffer = out.space(size);
         let (mut used, mut last) = (0, Built::NOTHING);
         for space in Space::ALL {
@@ -196,7 +197,7 @@ impl Connection {
             // The last packet of the datagram brings it up to size.
             let is_last = space.index() == last_space || size - used < 2 * MIN_COALESCED;
             let to = if padded { MIN_INITIAL.saturating_sub(used) } else { 0 };
-            let permit = Permit { data, probe: self.outbox.probes[space.index()] > 0 };
+            let permit = Permit { data, probe: self.link.probes[space.index()] > 0 };
             last =
                 self.packet_out(space, &mut buffer[used..], Terms { permit, pad: Pad { to, is_last } }, plan);
             used += last.len;
@@ -212,10 +213,10 @@ impl Connection {
             let end = out.bytes().len();
             *range = end - last.len..end;
         }
-        self.path.on_sent(used);
-        self.stats.sent_datagrams += 1;
-        self.stats.sent_bytes += used as u64;
-        if self.side.is_client() && wants[Space::Handshake.index()] {
+        self.link.path.on_sent(used);
+        self.common.stats.sent_datagrams += 1;
+        self.common.stats.sent_bytes += used as u64;
+        if self.common.side.is_client() && wants[Space::Handshake.index()] {
             // RFC 9001 §4.9.1: a client's first Handshake packet ends its Initial space.
             self.discard(Space::Initial);
         }
@@ -225,19 +226,19 @@ impl Connection {
     /// Seals what was built.
     fn seal(&mut self, out: &mut Batch) {
         for (range, at) in self.scratch.unsealed.drain(..) {
-            self.keys.seal(&mut out.bytes_mut()[range], &at);
+            self.link.keys.seal(&mut out.bytes_mut()[range], &at);
         }
     }
 
     /// Sees to it that there are keys that one more packet may be sealed with.
     #[inline]
     fn has_fresh_keys(&mut self, out: &mut Batch) -> bool {
-        if !self.keys.nears_limit() {
+        if !self.link.keys.nears_limit() {
             return true;
         }
         // What was built has the phase of the old ones, and counts.
         self.seal(out);
-        match self.keys.before_seal(self.phase == Phase::Confirmed, self.now) {
+        match self.link.keys.before_seal(self.common.phase == Phase::Confirmed, self.common.now) {
             Ok(()) => true,
             Err(error) => {
                 self.fail(error);
@@ -251,13 +252,14 @@ impl Connection {
     /// nothing of the handshake being in flight, no probe timeout would run either (RFC 9002 §6.2.2.1), and
     /// both sides would be silent for ever.
     fn free_handshake(&mut self, control: &Control) {
-        if self.phase == Phase::Confirmed || self.recovery.in_flight() + MIN_INITIAL as u64 <= control.window
+        if self.common.phase == Phase::Confirmed
+            || self.link.recovery.in_flight() + MIN_INITIAL as u64 <= control.window
         {
             return;
         }
         for space in [Space::Initial, Space::Handshake] {
-            if self.keys.has(space) && self.keys.stream(space).want() == Want::Lost {
-                let probes = &mut self.outbox.probes[space.index()];
+            if self.link.keys.has(space) && self.link.keys.stream(space).want() == Want::Lost {
+                let probes = &mut self.link.probes[space.index()];
                 *probes = (*probes).max(1);
             }
         }
@@ -267,43 +269,45 @@ impl Connection {
     fn wants(&mut self, space: Space, data: bool) -> bool {
         let at = space.index();
         let waits = space == Space::Data
-            && self.side.is_client()
-            && self.phase == Phase::Handshake
-            && !self.keys.sends_early();
-        if !self.keys.seals(space) || waits {
+            && self.common.side.is_client()
+            && self.common.phase == Phase::Handshake
+            && !self.link.keys.sends_early();
+        if !self.link.keys.seals(space) || waits {
             return false;
         }
-        if self.outbox.probes[at] > 0 || self.acks[at].want(self.now) > Want::None {
+        if self.link.probes[at] > 0 || self.link.acks[at].want(self.common.now) > Want::None {
             return true;
         }
         if !data {
             return false;
         }
-        let crypto = self.keys.stream(space).want() > Want::None;
+        let crypto = self.link.keys.stream(space).want() > Want::None;
         crypto || (space == Space::Data && self.wants_data())
     }
 
     /// RFC 9000 §14.1: whether a datagram with an Initial packet is brought up to size. A server's that says
     /// no more than that half of a hello came is not: what it may send is for its flight.
     fn pads_initial(&mut self, data: bool) -> bool {
-        self.side.is_client()
-            || self.outbox.probes[Space::Initial.index()] > 0
-            || (data && self.keys.stream(Space::Initial).want() > Want::None)
+        self.common.side.is_client()
+            || self.link.probes[Space::Initial.index()] > 0
+            || (data && self.link.keys.stream(Space::Initial).want() > Want::None)
     }
 
     /// Whether any space has more than acknowledgements to send.
     fn has_data(&mut self) -> bool {
-        let crypto =
-            |this: &mut Self, space| this.keys.has(space) && this.keys.stream(space).want() > Want::None;
-        (self.keys.seals(Space::Data) && self.wants_data())
+        let crypto = |this: &mut Self, space| {
+            this.link.keys.has(space) && this.link.keys.stream(space).want() > Want::None
+        };
+        (self.link.keys.seals(Space::Data) && self.wants_data())
             || Space::ALL.into_iter().any(|space| crypto(self, space))
     }
 
     /// Whether 1-RTT frames other than ACK and CRYPTO wait.
     pub(crate) fn wants_data(&self) -> bool {
-        self.streams.want() > Want::None
-            || (self.streams.has_piggyback() && self.outbox.piggyback_by.is_some_and(|at| at <= self.now))
-            || !self.datagrams.is_empty()
+        self.traffic.streams.want() > Want::None
+            || (self.traffic.streams.has_piggyback()
+                && self.traffic.piggyback_by.is_some_and(|at| at <= self.common.now))
+            || !self.traffic.datagrams.is_empty()
             || self.protect.due.is_some()
             || self.wants_control()
     }
@@ -312,18 +316,19 @@ impl Connection {
     /// that is under way, and else as long as one may (RFC 9000 §13.2.1). Not for one that is due since two
     /// packets came: it would elicit another, of which there would be two then, and so on.
     pub(crate) fn time_piggyback(&mut self) {
-        if !self.streams.has_piggyback() {
-            self.outbox.piggyback_by = None;
-        } else if self.outbox.piggyback_by.is_none() {
-            let acknowledged = self.acks[Space::Data.index()].deadline().map(|(at, _)| at);
-            self.outbox.piggyback_by = acknowledged.or_else(|| Some(self.now + self.config.max_ack_delay));
+        if !self.traffic.streams.has_piggyback() {
+            self.traffic.piggyback_by = None;
+        } else if self.traffic.piggyback_by.is_none() {
+            let acknowledged = self.link.acks[Space::Data.index()].deadline().map(|(at, _)| at);
+            self.traffic.piggyback_by =
+                acknowledged.or_else(|| Some(self.common.now + self.common.config.max_ack_delay));
         }
     }
 
     /// CONNECTION_CLOSE, at each level that the peer may be able to read (RFC 9000 §10.2.3).
     fn transmit_farewell(&mut self, out: &mut Batch) -> bool {
-        let Some((farewell, said)) = self.lifecycle.farewell() else { return false };
-        let size = self.path.mtu.min(self.path.amplification_budget());
+        let Some((farewell, said)) = self.life.lifecycle.farewell() else { return false };
+        let size = self.link.path.mtu.min(self.link.path.amplification_budget());
         if !said.is_empty() {
             if said.len() > size {
                 return false;
@@ -331,24 +336,24 @@ impl Connection {
             out.space(said.len()).copy_from_slice(said);
             let size = said.len();
             self.push(out, size);
-            self.lifecycle.farewell_sent(&[]);
+            self.life.lifecycle.farewell_sent(&[]);
             return true;
         }
         let farewell = farewell.clone();
-        let confirmed = self.phase == Phase::Confirmed;
-        let established = self.phase > Phase::Handshake || self.side.is_server();
+        let confirmed = self.common.phase == Phase::Confirmed;
+        let established = self.common.phase > Phase::Handshake || self.common.side.is_server();
         let buffer = out.space(size);
         let readable = |space| match space {
             Space::Initial | Space::Handshake => !confirmed,
             Space::Data => established,
         };
-        let mut levels = Space::ALL.map(|space| readable(space) && self.keys.has(space));
+        let mut levels = Space::ALL.map(|space| readable(space) && self.link.keys.has(space));
         // A client that has its last flight yet to send: with it the server reads at the level of the
         // application what that says, and needs no other word.
-        let finishes = self.side.is_client()
+        let finishes = self.common.side.is_client()
             && established
-            && self.keys.has(Space::Handshake)
-            && self.keys.stream(Space::Handshake).want() == Want::Data;
+            && self.link.keys.has(Space::Handshake)
+            && self.link.keys.stream(Space::Handshake).want() == Want::Data;
         if finishes {
             // RFC 9001 §4.9.1: as with any first Handshake packet.
             self.discard(Space::Initial);
@@ -366,7 +371,7 @@ impl Connection {
         if used == 0 {
             return false;
         }
-        self.lifecycle.farewell_sent(&buffer[..used]);
+        self.life.lifecycle.farewell_sent(&buffer[..used]);
         self.push(out, used);
         self.let_go();
         true
@@ -375,8 +380,8 @@ impl Connection {
     /// The next `size` bytes of the batch are a datagram.
     fn push(&mut self, out: &mut Batch, size: usize) {
         out.commit(size);
-        self.path.on_sent(size);
-        self.stats.sent_datagrams += 1;
-        self.stats.sent_bytes += size as u64;
+        self.link.path.on_sent(size);
+        self.common.stats.sent_datagrams += 1;
+        self.common.stats.sent_bytes += size as u64;
     }
 }

@@ -46,19 +46,19 @@ impl Connection {
         let state = self.departs(len, in_flight);
         self.log_sent(&made.at, made.payload(), len);
         if is_sealed {
-            self.keys.seal(made.bytes, &made.at);
+            self.link.keys.seal(made.bytes, &made.at);
         } else {
             // Where it lies is known when the datagram is complete.
             self.scratch.unsealed.push((0..len, made.at));
         }
         if eliciting {
-            self.lifecycle.on_eliciting_sent(self.now);
-            self.outbox.probes[space.index()] = self.outbox.probes[space.index()].saturating_sub(1);
-            if space != Space::Data && permit.probe && self.outbox.probes[space.index()] > 0 {
+            self.life.lifecycle.on_eliciting_sent(self.common.now);
+            self.link.probes[space.index()] = self.link.probes[space.index()].saturating_sub(1);
+            if space != Space::Data && permit.probe && self.link.probes[space.index()] > 0 {
                 self.probe_again(space, &made.tokens);
             }
         }
-        let (number, now, marked) = (made.at.number, self.now, self.path.ecn.is_marking());
+        let (number, now, marked) = (made.at.number, self.common.now, self.link.path.ecn.is_marking());
         let packet = SentPacket { number, now, bytes: len as u16, eliciting, in_flight, marked, state };
         self.record(space, packet, &mut made.tokens);
         self.scratch.tokens = made.tokens;
@@ -70,7 +70,7 @@ impl Connection {
     /// sees of a client, which has a CRYPTO frame (RFC 9000 §17.2.2).
     #[cold]
     fn probe_again(&mut self, space: Space, tokens: &[Token]) {
-        let stream = self.keys.stream(space);
+        let stream = self.link.keys.stream(space);
         if stream.want() > Want::None {
             return;
         }
@@ -88,13 +88,13 @@ impl Connection {
             return cc::PacketState::default();
         }
         let bytes = len as u64;
-        self.path.pacer.on_sent(bytes);
-        self.path.congestion.on_sent(&cc::Sent {
-            now: self.now,
+        self.link.path.pacer.on_sent(bytes);
+        self.link.path.congestion.on_sent(&cc::Sent {
+            now: self.common.now,
             bytes,
-            in_flight: self.recovery.in_flight() + bytes,
-            app_limited: self.streams.want() == Want::None
-                && self.datagrams.is_empty()
+            in_flight: self.link.recovery.in_flight() + bytes,
+            app_limited: self.traffic.streams.want() == Want::None
+                && self.traffic.datagrams.is_empty()
                 && !self.protect.send.owes(),
         })
     }
@@ -102,8 +102,8 @@ impl Connection {
     /// Remembers a packet that is about to leave.
     #[inline]
     pub(super) fn record(&mut self, space: Space, packet: SentPacket, tokens: &mut Vec<Token>) {
-        self.recovery.on_sent(space, packet, tokens);
-        self.stats.sent_packets += 1;
+        self.link.recovery.on_sent(space, packet, tokens);
+        self.common.stats.sent_packets += 1;
     }
 
     /// How long the payload becomes: what was written, and PADDING where it must be.
@@ -113,8 +113,8 @@ impl Connection {
         // A segment a little shorter than those before it would end the batch, and one that is shorter than
         // those behind it could be makes them as short. Equal messages, and the last symbols of a transfer,
         // are all that short, from the first of their batch on.
-        let is_followed =
-            packet.space() == Space::Data && (self.streams.want() > Want::None || !self.datagrams.is_empty());
+        let is_followed = packet.space() == Space::Data
+            && (self.traffic.streams.want() > Want::None || !self.traffic.datagrams.is_empty());
         let is_short = plan.closing || plan.even;
         if is_followed && !is_short && room - padded <= MAX_TOP_UP {
             padded = room;
@@ -128,7 +128,7 @@ impl Connection {
     #[inline]
     fn note_filled(&mut self, written: usize, room: usize, is_message: bool) -> bool {
         let filled = if is_message { written } else { usize::MAX };
-        let last = std::mem::replace(&mut self.outbox.filled, filled);
+        let last = std::mem::replace(&mut self.link.filled, filled);
         let is_as_last = last <= written && room <= last + MAX_TOP_UP;
         is_message && is_as_last
     }
@@ -136,25 +136,25 @@ impl Connection {
     /// As much of `buffer` as a packet can be long: the Length of a long header is a varint of two bytes.
     #[inline]
     fn within_length<'a>(&self, space: Space, buffer: &'a mut [u8]) -> &'a mut [u8] {
-        let is_short = space == Space::Data && !self.keys.sends_early();
+        let is_short = space == Space::Data && !self.link.keys.sends_early();
         let most = if is_short { buffer.len() } else { buffer.len().min(MAX_LONG) };
         &mut buffer[..most]
     }
 
     /// What a packet of full size with a short header has for frames behind a number of so many bytes.
     pub(crate) fn room_behind(&self, number_len: usize) -> usize {
-        let header = 1 + self.cids.remote().len() + number_len;
-        self.path.mtu.saturating_sub(header + self.keys.tag_len(Space::Data))
+        let header = 1 + self.link.cids.remote().len() + number_len;
+        self.link.path.mtu.saturating_sub(header + self.link.keys.tag_len(Space::Data))
     }
 
     /// The same of packet `number`, as long as nothing more is acknowledged.
     pub(crate) fn room_of(&self, number: u64) -> usize {
-        self.room_behind(packet_number::encode_len(number, self.recovery.largest_acked(Space::Data)))
+        self.room_behind(packet_number::encode_len(number, self.link.recovery.largest_acked(Space::Data)))
     }
 
     /// Begins the next packet of `space`.
     fn begin<'b>(&mut self, space: Space, buffer: &'b mut [u8]) -> Outgoing<'b> {
-        let dcid = *self.cids.remote();
+        let dcid = *self.link.cids.remote();
         self.begin_to(dcid, space, buffer)
     }
 
@@ -173,12 +173,12 @@ impl Connection {
         space: Space,
         buffer: &'b mut [u8],
     ) -> Outgoing<'b> {
-        let next = self.recovery.next_number(space);
-        let number = if space == Space::Data { self.numbering.choose(next) } else { next };
-        let len = packet_number::encode_len(number, self.recovery.largest_acked(space));
+        let next = self.link.recovery.next_number(space);
+        let number = if space == Space::Data { self.link.numbering.choose(next) } else { next };
+        let len = packet_number::encode_len(number, self.link.recovery.largest_acked(space));
         let header = match space {
-            Space::Data if !self.keys.sends_early() => {
-                Header::Short(ShortHeader { dcid, spin: false, key_phase: self.keys.phase() })
+            Space::Data if !self.link.keys.sends_early() => {
+                Header::Short(ShortHeader { dcid, spin: false, key_phase: self.link.keys.phase() })
             }
             _ => Header::Long(LongHeader {
                 ty: match space {
@@ -187,14 +187,14 @@ impl Connection {
                     Space::Data => PacketType::ZeroRtt,
                 },
                 // RFC 9369 §4.1: early data stays in the version that it began in.
-                version: if space == Space::Data { self.handshake.began } else { self.version },
+                version: if space == Space::Data { self.life.handshake.began } else { self.common.version },
                 dcid,
-                scid: *self.cids.first_local(),
-                token: if space == Space::Initial { &self.handshake.token } else { &[] },
+                scid: *self.link.cids.first_local(),
+                token: if space == Space::Initial { &self.life.handshake.token } else { &[] },
             }),
         };
         let tokens = std::mem::take(&mut self.scratch.tokens);
-        let tag_len = self.keys.tag_len(space);
+        let tag_len = self.link.keys.tag_len(space);
         Outgoing::begin(buffer, &header, Numbered { space, number, len }, tag_len, tokens)
     }
 
@@ -213,19 +213,19 @@ impl Connection {
         let (written, room) = (w.len(), packet.room());
         let mut made = packet.finish(written, room);
         let len = self.sealed(&mut made);
-        self.recovery.on_sent_elsewhere(made.at.number, self.now, len as u16, &mut made.tokens);
+        self.link.recovery.on_sent_elsewhere(made.at.number, self.common.now, len as u16, &mut made.tokens);
         self.scratch.tokens = made.tokens;
         out.path = to.address;
         out.commit(len);
-        self.stats.sent_packets += 1;
-        self.stats.sent_datagrams += 1;
-        self.stats.sent_bytes += len as u64;
+        self.common.stats.sent_packets += 1;
+        self.common.stats.sent_datagrams += 1;
+        self.common.stats.sent_bytes += len as u64;
     }
 
     /// Makes the fixed bit of a packet what the peer may find there.
     #[inline]
     pub(super) fn grease_bit(&mut self, first: &mut u8) {
-        if self.grease.clears(|| self.numbering.bits()) {
+        if self.link.grease.clears(|| self.link.numbering.bits()) {
             clear_fixed_bit(first);
         }
     }
@@ -234,7 +234,7 @@ impl Connection {
     fn sealed(&mut self, made: &mut Made<'_>) -> usize {
         let len = made.bytes.len();
         self.log_sent(&made.at, made.payload(), len);
-        self.keys.seal(made.bytes, &made.at);
+        self.link.keys.seal(made.bytes, &made.at);
         len
     }
 
@@ -251,10 +251,11 @@ impl Connection {
         let mut packet = self.begin(space, buffer);
         let mut w = packet.writer();
         // What arrived was not in vain: the peer may wait for nothing else.
-        self.acks[space.index()].write(&mut w, self.now);
-        let finishes = space == Space::Handshake && self.side.is_client() && self.phase > Phase::Handshake;
-        if finishes && self.keys.stream(space).fits(w.room()) {
-            self.keys.stream(space).write(&mut w, space);
+        self.link.acks[space.index()].write(&mut w, self.common.now);
+        let finishes =
+            space == Space::Handshake && self.common.side.is_client() && self.common.phase > Phase::Handshake;
+        if finishes && self.link.keys.stream(space).fits(w.room()) {
+            self.link.keys.stream(space).write(&mut w, space);
         } else {
             let words = farewell.frame(space == Space::Data, w.room());
             w.put(&words, Token::Nothing);
@@ -266,7 +267,7 @@ impl Connection {
         let len = self.sealed(&mut made);
         let packet = SentPacket {
             number: made.at.number,
-            now: self.now,
+            now: self.common.now,
             bytes: len as u16,
             eliciting: false,
             in_flight: false,

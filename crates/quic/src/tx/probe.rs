@@ -30,23 +30,25 @@ impl Connection {
 
     fn probe_in_use(&mut self, out: &mut Batch) -> bool {
         let goal = Goal {
-            to: Destination { address: self.path.address, id: *self.cids.remote() },
-            budget: self.path.amplification_budget(),
+            to: Destination { address: self.link.path.address, id: *self.link.cids.remote() },
+            budget: self.link.path.amplification_budget(),
             in_use: true,
         };
-        let mut probe = std::mem::take(&mut self.path.probe);
+        let mut probe = std::mem::take(&mut self.link.path.probe);
         let sent = self.probe_out(out, &goal, &mut probe);
-        self.path.probe = probe;
-        self.path.on_sent(sent);
+        self.link.path.probe = probe;
+        self.link.path.on_sent(sent);
         sent > 0
     }
 
     fn probe_candidates(&mut self, out: &mut Batch) -> bool {
-        for at in 0..self.candidates.len() {
-            let candidate = self.candidates.get_mut(at);
-            let Some(id) = candidate.cid.map_or(Some(*self.cids.remote()), |cid| self.cids.lent(cid)) else {
+        for at in 0..self.link.candidates.len() {
+            let candidate = self.link.candidates.get_mut(at);
+            let Some(id) =
+                candidate.cid.map_or(Some(*self.link.cids.remote()), |cid| self.link.cids.lent(cid))
+            else {
                 // The peer retired it: it has another for this path, or none.
-                candidate.cid = self.cids.lend();
+                candidate.cid = self.link.cids.lend();
                 if candidate.cid.is_none() {
                     candidate.probe = Probe::default();
                 }
@@ -59,7 +61,7 @@ impl Connection {
             };
             let mut probe = std::mem::take(&mut candidate.probe);
             let sent = self.probe_out(out, &goal, &mut probe);
-            let candidate = self.candidates.get_mut(at);
+            let candidate = self.link.candidates.get_mut(at);
             candidate.probe = probe;
             candidate.proof.on_sent(sent);
             if sent > 0 {
@@ -71,11 +73,13 @@ impl Connection {
 
     /// Writes what `probe` has to say. Returns the size of the datagram; 0 when that is nothing.
     fn probe_out(&mut self, out: &mut Batch, goal: &Goal, probe: &mut Probe) -> usize {
-        let (answers, challenges) = (probe.answer(self.now).is_some(), probe.wants_challenge(self.now));
+        let (answers, challenges) =
+            (probe.answer(self.common.now).is_some(), probe.wants_challenge(self.common.now));
         if goal.budget < LEAST || !(answers || challenges) {
             return 0;
         }
-        if let Err(error) = self.keys.before_seal(self.phase == Phase::Confirmed, self.now) {
+        if let Err(error) = self.link.keys.before_seal(self.common.phase == Phase::Confirmed, self.common.now)
+        {
             self.fail(error);
             return 0;
         }
@@ -83,7 +87,7 @@ impl Connection {
         let size = MIN_INITIAL.min(goal.budget);
         self.packet_beside(out, goal.to, size, |this, w| {
             this.fill_probe(w, probe, (challenges, size == MIN_INITIAL));
-            if goal.in_use && !this.acks[Space::Data.index()].write(w, this.now) {
+            if goal.in_use && !this.link.acks[Space::Data.index()].write(w, this.common.now) {
                 // RFC 9000 §9.3.3: where the peer asks whether we are still there, a packet that does not
                 // only probe keeps us there.
                 w.put(&Frame::Ping, Token::Nothing);
@@ -94,13 +98,13 @@ impl Connection {
 
     fn fill_probe(&mut self, w: &mut Writer<'_>, probe: &mut Probe, (challenges, full): (bool, bool)) {
         if challenges {
-            let data = self.candidates.draw(|| self.numbering.fork());
+            let data = self.link.candidates.draw(|| self.link.numbering.fork());
             if w.put(&Frame::PathChallenge(data), Token::PathChallenge) {
-                probe.on_challenged(data, self.now, full);
+                probe.on_challenged(data, self.common.now, full);
             }
         }
         let mut answered = false;
-        while let Some(data) = probe.answer(self.now) {
+        while let Some(data) = probe.answer(self.common.now) {
             if !w.put(&Frame::PathResponse(data), Token::Nothing) {
                 break;
             }
@@ -108,7 +112,7 @@ impl Connection {
             answered = true;
         }
         if answered {
-            probe.on_answered(self.now, self.recovery.rtt().smoothed());
+            probe.on_answered(self.common.now, self.link.recovery.rtt().smoothed());
         }
     }
 }

@@ -12,18 +12,19 @@ impl Connection {
     /// RFC 9000 §14.4: PING and PADDING, of which nothing is missed. It is outside of congestion control:
     /// there is one at a time, and it is not lost for anything that congestion control should hear of.
     pub(crate) fn transmit_size(&mut self, out: &mut Batch) -> bool {
-        let Some(size) = self.path.search.as_ref().and_then(|search| search.wants(self.now)) else {
+        let Some(size) = self.link.path.search.as_ref().and_then(|search| search.wants(self.common.now))
+        else {
             return false;
         };
-        if !self.may_search() || !self.lifecycle.is_open() {
+        if !self.may_search() || !self.life.lifecycle.is_open() {
             return false;
         }
-        if !self.ping_out(out, size, Token::MtuProbe { path: self.path.number, size: size as u16 }) {
+        if !self.ping_out(out, size, Token::MtuProbe { path: self.link.path.number, size: size as u16 }) {
             return false;
         }
-        self.stats.mtu.probes += 1;
-        let nudge = self.now + 2 * self.pto();
-        if let Some(search) = &mut self.path.search {
+        self.common.stats.mtu.probes += 1;
+        let nudge = self.common.now + 2 * self.pto();
+        if let Some(search) = &mut self.link.path.search {
             search.on_sent(nudge);
         }
         true
@@ -34,21 +35,24 @@ impl Connection {
     /// It is outside of congestion control, which has every reason to hold it back: few are sent, and they
     /// are small.
     pub(crate) fn transmit_call(&mut self, out: &mut Batch) -> bool {
-        self.liveness.takes_call() && self.lifecycle.is_open() && self.ping_out(out, LEAST, Token::Nothing)
+        self.life.liveness.takes_call()
+            && self.life.lifecycle.is_open()
+            && self.ping_out(out, LEAST, Token::Nothing)
     }
 
     /// A datagram of `size` bytes with nothing but PING and PADDING, which loss detection knows and
     /// congestion control does not. False when it cannot be sealed.
     fn ping_out(&mut self, out: &mut Batch, size: usize, token: Token) -> bool {
-        if let Err(error) = self.keys.before_seal(self.phase == Phase::Confirmed, self.now) {
+        if let Err(error) = self.link.keys.before_seal(self.common.phase == Phase::Confirmed, self.common.now)
+        {
             self.fail(error);
             return false;
         }
-        let to = Destination { address: self.path.address, id: *self.cids.remote() };
+        let to = Destination { address: self.link.path.address, id: *self.link.cids.remote() };
         self.packet_beside(out, to, size, |_, w| {
             w.put(&Frame::Ping, token);
         });
-        self.path.on_sent(size);
+        self.link.path.on_sent(size);
         true
     }
 }

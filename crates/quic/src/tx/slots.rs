@@ -4,6 +4,7 @@
 use quickset_base::Duration;
 use quickset_wire::Space;
 
+use crate::common::Common;
 use crate::conn::Connection;
 use crate::datagram::Datagrams;
 use crate::packet::{Channel, Phase, View};
@@ -13,6 +14,7 @@ use crate::protect::send::{Moment, Outlook, Slot};
 use crate::protect::{Due, Monitor};
 use crate::recovery::Recovery;
 use crate::streams::{ChannelDeadlines, Streams, Turn};
+use crate::traffic::Traffic;
 
 impl Connection {
     /// Finds out whether the next packet is for repair or for repeated symbols: the channel whose turn it is
@@ -20,19 +22,19 @@ impl Connection {
     pub(crate) fn plan_slot(&mut self) {
         self.protect.due = None;
         if !self.protect.send.is_active() {
-            self.streams.forget_repair();
+            self.traffic.streams.forget_repair();
             return;
         }
         // FEC-28: a server that speaks before the client has proved its address repairs nothing. What it
         // would have repaired goes again like anything else that is lost.
-        if !self.path.is_validated() {
-            self.streams.forget_repair();
+        if !self.link.path.is_validated() {
+            self.traffic.streams.forget_repair();
             self.protect.send.give_up_all();
             self.drain_orphans();
             return;
         }
         let quiet = self.protect.send.quiet(self.moment()) > 0;
-        if quiet && !self.streams.awaits_repair() {
+        if quiet && !self.traffic.streams.awaits_repair() {
             return;
         }
         if !quiet {
@@ -41,7 +43,7 @@ impl Connection {
         // A slot may turn out to be for nothing: what was held is not wanted any more.
         for _ in 0..MAX_PLANS {
             let Some(due) = self.next_due() else { return };
-            let Self { streams, protect, now, .. } = self;
+            let Self { traffic: Traffic { streams, .. }, protect, common: Common { now, .. }, .. } = self;
             let stands = match due.slot {
                 Slot::Repeat(lane) => protect.send.repeat(lane, |token| streams.wants(token, *now)).is_some(),
                 Slot::Repair(_) => true,
@@ -54,7 +56,7 @@ impl Connection {
             }
         }
         // Nobody waits for a turn that would be for nothing.
-        self.streams.forget_repair();
+        self.traffic.streams.forget_repair();
     }
 
     /// Asks the policies of all channels with lanes whether anything is to be repaired or repeated now, but
@@ -66,17 +68,18 @@ impl Connection {
         let (mut at, mut is_due) = (0, false);
         self.protect.send.ask();
         while let Some(channel) = self.protect.send.active(at) {
-            if !self.streams.has_channel(channel) {
+            if !self.traffic.streams.has_channel(channel) {
                 // Its stream is over, and nothing of it is wanted any more.
                 self.protect.send.forget(channel);
                 continue;
             }
             at += 1;
-            if self.streams.is_repair_due(channel) {
+            if self.traffic.streams.is_repair_due(channel) {
                 continue;
             }
-            let (facts, turn) = *told.get_or_insert_with(|| (self.facts(), self.streams.next_channel()));
-            let Self { streams, datagrams, protect, .. } = self;
+            let (facts, turn) =
+                *told.get_or_insert_with(|| (self.facts(), self.traffic.streams.next_channel()));
+            let Self { traffic: Traffic { streams, datagrams, .. }, protect, .. } = self;
             let deadlines = streams.deadlines(channel);
             let outlook = facts.of((streams, datagrams), turn, &protect.monitor, &deadlines);
             if protect.send.slot(channel, &outlook).is_some() {
@@ -93,9 +96,10 @@ impl Connection {
     /// and its policy still says so.
     fn next_due(&mut self) -> Option<Due> {
         loop {
-            let turn = self.streams.next_channel().filter(|_| self.streams.awaits_repair())?;
+            let turn =
+                self.traffic.streams.next_channel().filter(|_| self.traffic.streams.awaits_repair())?;
             let channel = turn.channel;
-            if !self.streams.is_repair_due(channel) {
+            if !self.traffic.streams.is_repair_due(channel) {
                 return None;
             }
             // What is owed already is no question for a policy.
@@ -103,14 +107,14 @@ impl Connection {
             if let Some(slot) = owed.or_else(|| self.ask_policy(turn)) {
                 return Some(Due { slot, channel, turn: turn.key });
             }
-            self.streams.set_repair(channel, false);
+            self.traffic.streams.set_repair(channel, false);
         }
     }
 
     /// Asks the policy of the channel whose turn it is.
     fn ask_policy(&mut self, turn: Turn) -> Option<Slot> {
         let facts = self.facts();
-        let Self { streams, datagrams, protect, .. } = self;
+        let Self { traffic: Traffic { streams, datagrams, .. }, protect, .. } = self;
         let deadlines = streams.deadlines(turn.channel);
         let outlook = facts.of((streams, datagrams), Some(turn), &protect.monitor, &deadlines);
         protect.send.slot(turn.channel, &outlook)
@@ -118,12 +122,15 @@ impl Connection {
 
     /// When what policies are told now was so.
     pub(crate) fn moment(&self) -> Moment {
-        Moment { now: self.now, pulse: self.streams.pulse().wrapping_add(self.datagrams.pulse()) }
+        Moment {
+            now: self.common.now,
+            pulse: self.traffic.streams.pulse().wrapping_add(self.traffic.datagrams.pulse()),
+        }
     }
 
     /// What policies are told of the path.
     pub(super) fn facts(&self) -> Facts {
-        Facts::of_path(&self.recovery, &self.path, self)
+        Facts::of_path(&self.link.recovery, &self.link.path, self)
     }
 }
 
@@ -155,7 +162,7 @@ impl Facts {
             cwnd: path.congestion.control().window,
             in_flight: recovery.in_flight(),
             feedback: recovery.largest_acked(Space::Data).is_some(),
-            confirmed: of.side.is_server() || of.phase == Phase::Confirmed,
+            confirmed: of.common.side.is_server() || of.common.phase == Phase::Confirmed,
         }
     }
 

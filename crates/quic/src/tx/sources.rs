@@ -38,9 +38,12 @@ impl From<Want> for Need {
 /// In the order in which they write, before data.
 const BEFORE_DATA: &[Source] = &[
     // The end of the handshake: the peer holds keys and timers until it knows.
-    Source { need: |this| this.confirmation.want().into(), write: |this, w, _| this.confirmation.write(w) },
+    Source {
+        need: |this| this.life.confirmation.want().into(),
+        write: |this, w, _| this.life.confirmation.write(w),
+    },
     // Connection ids: few, and somebody waits for a spare one.
-    Source { need: |this| this.cids.want().into(), write: |this, w, _| this.cids.write(w) },
+    Source { need: |this| this.link.cids.want().into(), write: |this, w, _| this.link.cids.write(w) },
     // What we keep for decoding: whoever sends repair beyond it wastes it.
     Source {
         need: |this| this.protect.receive.as_ref().map_or(Need::Nothing, |receive| receive.want().into()),
@@ -52,9 +55,9 @@ const BEFORE_DATA: &[Source] = &[
     },
     // How often to acknowledge what follows.
     Source {
-        need: |this| if this.asks.is_due() { Need::Along } else { Need::Nothing },
+        need: |this| if this.link.asks.is_due() { Need::Along } else { Need::Nothing },
         write: |this, w, _| {
-            if this.asks.is_due() {
+            if this.link.asks.is_due() {
                 this.write_ask(w);
             }
         },
@@ -62,8 +65,8 @@ const BEFORE_DATA: &[Source] = &[
     // Stream control before stream data: a byte of credit moves a window of data. FS-5, FEC-6: here only, and
     // in 0-RTT packets no room knows the peer's offers.
     Source {
-        need: |this| if this.streams.has_control() { Need::Packet } else { Need::Nothing },
-        write: |this, w, view| this.streams.write_control(w, view),
+        need: |this| if this.traffic.streams.has_control() { Need::Packet } else { Need::Nothing },
+        write: |this, w, view| this.traffic.streams.write_control(w, view),
     },
 ];
 
@@ -71,14 +74,14 @@ const BEFORE_DATA: &[Source] = &[
 const BEHIND_DATA: &[Source] = &[
     // Behind what elicits: the end of a message asks to be acknowledged at once.
     Source {
-        need: |this| if this.asks.wants_immediate() { Need::Along } else { Need::Nothing },
-        write: |this, w, _| this.asks.write_immediate(w),
+        need: |this| if this.link.asks.wants_immediate() { Need::Along } else { Need::Nothing },
+        write: |this, w, _| this.link.asks.write_immediate(w),
     },
     // A keep-alive must be answered, and what else is in its packet may see to that.
     Source {
-        need: |this| if this.lifecycle.wants_ping() { Need::Packet } else { Need::Nothing },
+        need: |this| if this.life.lifecycle.wants_ping() { Need::Packet } else { Need::Nothing },
         write: |this, w, _| {
-            if this.lifecycle.wants_ping() && !w.is_eliciting() {
+            if this.life.lifecycle.wants_ping() && !w.is_eliciting() {
                 w.put(&Frame::Ping, Token::Nothing);
             }
         },

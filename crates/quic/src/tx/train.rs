@@ -9,6 +9,7 @@ use crate::packet::{Key, MAX_OVERHEAD, Made, Packed, Phase, StreamFrame, Token, 
 use crate::protect::send::Slot;
 use crate::protect::{Alike, Due};
 use crate::recovery::SentPacket;
+use crate::traffic::Traffic;
 
 /// The symbols of a train. Their lane is told of those that are alike together.
 #[derive(Debug)]
@@ -56,16 +57,16 @@ impl Connection {
         }
         // At the end of what there is, the first packet says how long those of its batch become.
         let (size, least) = match out.segment() {
-            0 => (self.path.mtu, Batch::MAX_SEGMENTS * self.path.mtu),
+            0 => (self.link.path.mtu, Batch::MAX_SEGMENTS * self.link.path.mtu),
             segment => (segment, segment),
         };
-        if self.streams.want() == Want::None || !out.has_room(size) {
+        if self.traffic.streams.want() == Want::None || !out.has_room(size) {
             return false;
         }
         // Before the pacer is asked: repair that is due is more to wait for, and what it was asked before
         // counts.
         self.plan_slot();
-        if !self.may_send(size, control) || !self.streams.goes_on(least) {
+        if !self.may_send(size, control) || !self.traffic.streams.goes_on(least) {
             return false;
         }
         match self.protect.due {
@@ -77,19 +78,19 @@ impl Connection {
 
     /// As many packets of data as may go before any room has to be asked again, sealed in groups on the way.
     fn data_follows(&mut self, out: &mut Batch, size: usize, control: &Control, plan: &mut Plan) -> bool {
-        let is_short = plan.repaired && size + MAX_TOP_UP < self.path.mtu;
+        let is_short = plan.repaired && size + MAX_TOP_UP < self.link.path.mtu;
         if is_short || size < LEAST {
             return false;
         }
         // Where nothing cuts batches into datagrams, each has one of its own.
-        let mut most = if self.config.gso { u64::MAX } else { 1 };
+        let mut most = if self.common.config.gso { u64::MAX } else { 1 };
         let (stream, mut symbols) = if self.protect.send.is_active() {
             let Some((stream, joined)) = self.board(plan) else { return false };
             // Nothing is due for the next packet, which was found out above, and for those behind it if that
             // was said.
             most = most.min(self.protect.send.quiet(self.moment()).max(1));
             if let Some((lane, _)) = joined {
-                if self.protect.send.may_be_unmarked(lane, self.recovery.next_number(Space::Data)) {
+                if self.protect.send.may_be_unmarked(lane, self.link.recovery.next_number(Space::Data)) {
                     return false;
                 }
                 most = most.min(self.protect.send.may_follow(lane));
@@ -101,7 +102,7 @@ impl Connection {
             });
             (stream, symbols)
         } else {
-            let Some(stream) = self.streams.turn() else { return false };
+            let Some(stream) = self.traffic.streams.turn() else { return false };
             (stream, None)
         };
         let mut n = 0;
@@ -113,7 +114,7 @@ impl Connection {
             n += 1;
             if self.scratch.unsealed.len() >= SEALED_TOGETHER {
                 self.seal(out);
-                if self.keys.nears_limit() {
+                if self.link.keys.nears_limit() {
                     break;
                 }
             }
@@ -129,7 +130,7 @@ impl Connection {
             return false;
         }
         (plan.repaired, plan.closing) = (false, false);
-        self.streams.end_stretch(stream);
+        self.traffic.streams.end_stretch(stream);
         plan.leads = false;
         self.followed(n, n * size as u64);
         true
@@ -138,12 +139,12 @@ impl Connection {
     /// The packet of repair that is due. False when it takes another way, since that may not leave now or is
     /// for more.
     fn repair_follows(&mut self, out: &mut Batch, due: &Due, plan: &mut Plan) -> bool {
-        let (size, next) = (out.segment(), self.recovery.next_number(Space::Data));
+        let (size, next) = (out.segment(), self.link.recovery.next_number(Space::Data));
         let Slot::Repair(lane) = due.slot else { return false };
-        if self.numbering.leaves_out(next) {
+        if self.link.numbering.leaves_out(next) {
             return false;
         }
-        let dcid = *self.cids.remote();
+        let dcid = *self.link.cids.remote();
         let begin = out.bytes().len();
         let mut packet = self.begin_plain(dcid, Space::Data, out.space(size));
         let mut w = packet.writer();
@@ -157,7 +158,7 @@ impl Connection {
         let padded = self.padded(&packet, written, 0, plan);
         self.protect.due = None;
         plan.repaired = true;
-        self.streams.repair_sent(due.turn, written);
+        self.traffic.streams.repair_sent(due.turn, written);
         let made = packet.finish(written, padded);
         let size = self.leaves(made, begin);
         out.commit(size);
@@ -172,11 +173,11 @@ impl Connection {
         {
             self.scratch.followed += n;
         }
-        self.outbox.filled = usize::MAX;
+        self.link.filled = usize::MAX;
         self.drain_orphans();
-        self.lifecycle.on_eliciting_sent(self.now);
-        self.stats.sent_datagrams += n;
-        self.stats.sent_bytes += bytes;
+        self.life.lifecycle.on_eliciting_sent(self.common.now);
+        self.common.stats.sent_datagrams += n;
+        self.common.stats.sent_bytes += bytes;
     }
 
     /// Packets hold nothing but data.
@@ -185,13 +186,13 @@ impl Connection {
         if self.scratch.apart {
             return false;
         }
-        self.phase == Phase::Confirmed
-            && self.path.is_validated()
-            && self.outbox.probes[Space::Data.index()] == 0
-            && !self.acks[Space::Data.index()].has_news()
-            && self.keys.stream(Space::Data).want() == Want::None
+        self.common.phase == Phase::Confirmed
+            && self.link.path.is_validated()
+            && self.link.probes[Space::Data.index()] == 0
+            && !self.link.acks[Space::Data.index()].has_news()
+            && self.link.keys.stream(Space::Data).want() == Want::None
             && !self.has_control()
-            && !self.keys.nears_limit()
+            && !self.link.keys.nears_limit()
     }
 
     /// One of them. False when the next packet is another.
@@ -203,10 +204,10 @@ impl Connection {
         (stream, symbols): (Key, Option<&mut Symbols>),
     ) -> bool {
         // What is drawn for a packet that is not sent would be lost.
-        if self.numbering.leaves_out(self.recovery.next_number(Space::Data)) {
+        if self.link.numbering.leaves_out(self.link.recovery.next_number(Space::Data)) {
             return false;
         }
-        let dcid = *self.cids.remote();
+        let dcid = *self.link.cids.remote();
         let begin = out.bytes().len();
         let mut packet = self.begin_plain(dcid, Space::Data, out.space(size));
         let number = packet.number();
@@ -218,7 +219,8 @@ impl Connection {
             limit = symbols.limit.min(w.room());
         }
         let head = w.len();
-        let of = if w.room() - limit > MAX_TOP_UP { None } else { self.streams.stretch(stream, limit) };
+        let of =
+            if w.room() - limit > MAX_TOP_UP { None } else { self.traffic.streams.stretch(stream, limit) };
         let Some((of, data)) = of else {
             self.scratch.tokens = packet.abandon();
             return false;
@@ -233,12 +235,12 @@ impl Connection {
         tokens.push(Token::Stream { key: of.key, offset: of.offset, len: of.len, fin: false });
         if let Some(symbols) = symbols {
             let symbol = &payload[head..end];
-            let now = self.now;
+            let now = self.common.now;
             if !symbols.takes(&of, symbol.len(), number) {
                 symbols.last = None;
                 self.tell(symbols);
                 let packed = Packed { bytes: symbol, packet: number, unmarked: false, frame: Some(&of) };
-                let Self { streams, protect, .. } = self;
+                let Self { traffic: Traffic { streams, .. }, protect, .. } = self;
                 let may_follow = protect.send.pushed(symbols.lane, packed, now, |frame| streams.piece(frame));
                 let alike = Alike { lane: symbols.lane, frame: of, bytes: symbol.len() };
                 symbols.last = may_follow.then_some(alike);
@@ -260,9 +262,9 @@ impl Connection {
         self.grease_bit(&mut made.bytes[0]);
         let Made { mut tokens, at, .. } = made;
         self.scratch.unsealed.push((begin..begin + size, at));
-        self.path.on_sent(size);
+        self.link.path.on_sent(size);
         let state = self.departs(size, true);
-        let (number, now, marked) = (at.number, self.now, self.path.ecn.is_marking());
+        let (number, now, marked) = (at.number, self.common.now, self.link.path.ecn.is_marking());
         let packet =
             SentPacket { number, now, bytes: size as u16, eliciting: true, in_flight: true, marked, state };
         self.record(Space::Data, packet, &mut tokens);
@@ -275,7 +277,7 @@ impl Connection {
     fn tell(&mut self, symbols: &mut Symbols) {
         if let Some((frame, number)) = symbols.first.take() {
             let all = (std::mem::take(&mut symbols.n), std::mem::take(&mut symbols.bytes));
-            self.protect.send.followed(symbols.lane, &frame, all, (number, self.now));
+            self.protect.send.followed(symbols.lane, &frame, all, (number, self.common.now));
         }
     }
 }

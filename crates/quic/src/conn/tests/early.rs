@@ -72,7 +72,7 @@ fn a_datagram_with_an_initial_packet_is_full_beside_early_data() {
         let mut resumed = resumed();
         let Resumed { client, now, .. } = &mut resumed;
         // As if it had begun with a token of so many bytes.
-        client.handshake.token = vec![7; len];
+        client.life.handshake.token = vec![7; len];
         for _ in 0..3 {
             let Poll::Sleep(Some(at), _) = client.poll(*now, &mut Batch::new()) else {
                 panic!("nothing is due")
@@ -127,7 +127,7 @@ fn lower_limits_for_early_data_that_was_accepted_are_a_violation() {
         let transport = TransportConfig::fixed_mtu(1200);
         let mut params = crate::endpoint::announce(&transport);
         change(&mut params);
-        resumed.client.handshake.remembered = Some(EarlyLimits::of(&params));
+        resumed.client.life.handshake.remembered = Some(EarlyLimits::of(&params));
         let pair = resumed.join();
         let code = match pair.client.closed() {
             Some(Closed::Failed(error)) => Some(error.code),
@@ -202,10 +202,10 @@ fn what_a_client_remembers() {
 fn the_keys_of_early_data_go_in_time() {
     let mut pair = resumed().join();
     assert!(pair.client.is_established() && pair.server.is_established());
-    assert!(!pair.client.keys.has_early());
-    assert!(pair.server.keys.has_early(), "for packets that were overtaken");
+    assert!(!pair.client.link.keys.has_early());
+    assert!(pair.server.link.keys.has_early(), "for packets that were overtaken");
     pair.pass(3 * pair.server.pto() + Duration::from_millis(1));
-    assert!(!pair.server.keys.has_early());
+    assert!(!pair.server.link.keys.has_early());
     assert!(pair.client.closed().is_none() && pair.server.closed().is_none());
 }
 
@@ -214,12 +214,12 @@ fn the_keys_of_early_data_go_in_time() {
 #[test]
 fn early_data_is_acknowledged_behind_the_handshake() {
     let resumed = resumed();
-    let sent = resumed.client.recovery.next_number(Space::Data);
+    let sent = resumed.client.link.recovery.next_number(Space::Data);
     assert!(sent >= 3, "3000 bytes in packets of 1200");
-    assert_eq!(resumed.client.recovery.largest_acked(Space::Data), None);
+    assert_eq!(resumed.client.link.recovery.largest_acked(Space::Data), None);
     let pair = resumed.join();
-    assert!(pair.client.recovery.largest_acked(Space::Data).is_some_and(|largest| largest + 1 >= sent));
-    assert_eq!(pair.client.recovery.in_flight(), 0);
+    assert!(pair.client.link.recovery.largest_acked(Space::Data).is_some_and(|largest| largest + 1 >= sent));
+    assert_eq!(pair.client.link.recovery.in_flight(), 0);
     assert_eq!(pair.client.stats().lost_packets, 0);
 }
 

@@ -84,7 +84,7 @@ fn who_closes_at_once_ends_the_handshake_first() {
 #[test]
 fn a_last_flight_that_is_too_long_is_not_begun_for_a_farewell() {
     let mut pair = met();
-    pair.client.keys.stream(wire::Space::Handshake).push(&[0; 2000]);
+    pair.client.link.keys.stream(wire::Space::Handshake).push(&[0; 2000]);
     pair.client.close(pair.now, 42, b"secret");
     let mut sent = drain(&mut pair.client, pair.now, address(1));
     pair.server.handle(pair.now, Input::Received(&mut sent));
@@ -136,7 +136,7 @@ fn nothing_secret_is_left_of_what_is_over() {
     pair.client.close(pair.now, 0, b"");
     pair.settle();
     for connection in [&pair.client, &pair.server] {
-        assert!(!wire::Space::ALL.into_iter().any(|space| connection.keys.has(space)));
+        assert!(!wire::Space::ALL.into_iter().any(|space| connection.link.keys.has(space)));
         assert!(!connection.session().export(b"label", b"", &mut [0; 32]));
         assert_eq!(connection.session().alpn(), Some(&b"test"[..]));
         assert_eq!((connection.stats().in_flight, connection.stats().key_updates), (0, 1));

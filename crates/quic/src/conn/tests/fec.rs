@@ -84,14 +84,14 @@ fn repair_has_room_behind_a_longer_packet_number() {
     });
     let id = pair.server.open(Dir::Uni).unwrap();
     let number_len = |pair: &Joined| {
-        let recovery = &pair.server.recovery;
+        let recovery = &pair.server.link.recovery;
         let next = recovery.next_number(wire::Space::Data);
         wire::packet_number::encode_len(next, recovery.largest_acked(wire::Space::Data))
     };
     let mut lens = Vec::new();
     for _ in 0..70 {
         let before = pair.server.stats().fec.repairs_sent;
-        pair.server.write(id, &mut Bytes::from(vec![7; 500 * pair.server.path.mtu])).unwrap();
+        pair.server.write(id, &mut Bytes::from(vec![7; 500 * pair.server.link.path.mtu])).unwrap();
         drain(&mut pair.server, pair.now, address(2));
         let repairs = pair.server.stats().fec.repairs_sent - before;
         assert!(repairs >= 10, "{repairs} for over 500 packets, behind numbers of {lens:?} bytes");
@@ -172,7 +172,7 @@ fn repair_that_is_called_off_has_no_turn() {
         write(&mut pair, id, 100_000);
         // As far as the window goes; a repair symbol would be next.
         let mut up = drain(&mut pair.client, pair.now, address(1));
-        waited += u32::from(pair.client.streams.awaits_repair());
+        waited += u32::from(pair.client.traffic.streams.awaits_repair());
         pair.client.set_protection(id, &crate::Protection::None).unwrap();
         pair.server.handle(pair.now, Input::Received(&mut up));
         pair.settle();

@@ -22,7 +22,7 @@ fn takes(grease_quic_bit: bool) -> TransportConfig {
 fn packets(pair: &mut Joined, count: usize, unfixed: impl Fn(usize) -> bool) -> Vec<Datagram> {
     let mut packets = Vec::new();
     for at in 0..count {
-        pair.client.grease = crate::packet::Grease::fixed(unfixed(at));
+        pair.client.link.grease = crate::packet::Grease::fixed(unfixed(at));
         pair.client.ping();
         let mut sent = drain(&mut pair.client, pair.now, address(1));
         assert_eq!(sent.len(), 1);

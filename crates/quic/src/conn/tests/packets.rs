@@ -236,7 +236,7 @@ fn padding_is_in_flight() {
     let begun = begun();
     let sent: usize = begun.hello.iter().map(|datagram| datagram.bytes.len()).sum();
     assert!(sent >= 1200, "the hello alone is shorter");
-    assert_eq!(begun.client.recovery.in_flight(), sent as u64);
+    assert_eq!(begun.client.link.recovery.in_flight(), sent as u64);
 }
 
 /// RFC 9000 §17.2.2.1; RFC 9001 §4.1.2, §4.9.1, §4.9.2: which keys are there at which step.
@@ -244,7 +244,7 @@ fn padding_is_in_flight() {
 fn keys_of_the_handshake_go_in_time() {
     let mut begun = begun();
     let mut server = begun.server();
-    let has = |c: &Connection| [Space::Initial, Space::Handshake].map(|space| c.keys.has(space));
+    let has = |c: &Connection| [Space::Initial, Space::Handshake].map(|space| c.link.keys.has(space));
     assert_eq!((has(&begun.client), has(&server)), ([true, false], [true, true]));
     let now = begun.now;
     let mut flight = drain(&mut server, now, address(2));
@@ -320,7 +320,7 @@ fn the_wait_for_keys_is_told() {
 
     let (mut bytes, mut tokens) = ([0; 100], Vec::<Token>::new());
     let mut w = crate::packet::Writer::new(wire::Writer::new(&mut bytes), &mut tokens);
-    assert!(server.acks[Space::Data.index()].write(&mut w, begun.now));
+    assert!(server.link.acks[Space::Data.index()].write(&mut w, begun.now));
     let Some(Ok(Frame::Ack(ack))) = wire::frame::Frames::new(&bytes).next() else { panic!("no ACK") };
     assert_eq!(ack.delay, 80_000 / 8, "in units of 8 µs");
 }
@@ -488,7 +488,7 @@ fn probes_alone_go_beyond_the_window() {
     let id = pair.client.open(Dir::Uni).unwrap();
     pair.client.write(id, &mut Bytes::from(vec![7; 500_000])).unwrap();
     let flying =
-        |pair: &Joined| (pair.client.recovery.in_flight(), pair.client.path.congestion.control().window);
+        |pair: &Joined| (pair.client.link.recovery.in_flight(), pair.client.link.path.congestion.control().window);
     let (mut full, mut steps) = (0, 0);
     while pair.client.stats().ptos == 0 {
         let (in_flight, window) = flying(&pair);
@@ -501,7 +501,7 @@ fn probes_alone_go_beyond_the_window() {
         drain(&mut pair.client, pair.now, address(1));
     }
     let (in_flight, window) = flying(&pair);
-    let packet = pair.client.path.mtu as u64;
+    let packet = pair.client.link.path.mtu as u64;
     assert!(full + packet > window, "{full} of {window}");
     assert!((window + 1..=window + 2 * packet).contains(&in_flight), "{in_flight} of {window}");
 }

@@ -138,7 +138,7 @@ fn what_is_lost_while_a_path_is_not_proved_is_sent_again() {
         pair.now += Duration::from_millis(20);
         pair.server.handle(pair.now, Input::Received(&mut up));
         let mut down = drain(&mut pair.server, pair.now, address(2));
-        assert!(!pair.server.path.is_validated() && pair.server.path() == elsewhere());
+        assert!(!pair.server.link.path.is_validated() && pair.server.path() == elsewhere());
         pair.client.handle(pair.now, Input::Received(&mut down));
         let mut got = 0;
         while let Ok(crate::Chunk::Data(bytes)) = pair.client.read(id, usize::MAX) {
@@ -156,7 +156,7 @@ fn blocks_begin_anew_where_datagrams_are_smaller() {
     let mtu_discovery = Some(crate::MtuDiscovery::default());
     let mut pair = joined_with(TransportConfig { mtu_discovery, fec, ..TransportConfig::fixed_mtu(1200) });
     exchange(&mut pair, address(1), Duration::from_secs(5));
-    assert!(pair.server.path.mtu > 1400);
+    assert!(pair.server.link.path.mtu > 1400);
     let id = pair.server.open(Dir::Uni).unwrap();
     let write = |pair: &mut Joined, len| {
         assert_eq!(pair.server.write(id, &mut Bytes::from(vec![7; len])), Ok(len));
@@ -168,7 +168,7 @@ fn blocks_begin_anew_where_datagrams_are_smaller() {
     exchange_within(&mut pair, elsewhere(), time, 1200);
     let before = pair.server.stats().fec;
     assert!(before.sources_sent > 20 && before.repairs_sent == 0, "{before:?}");
-    assert!(pair.server.path.is_validated() && pair.server.path.mtu == 1200);
+    assert!(pair.server.link.path.is_validated() && pair.server.link.path.mtu == 1200);
     // A block of a hundred, and not another one.
     write(&mut pair, 130_000);
     exchange_within(&mut pair, elsewhere(), time, 1200);
@@ -275,7 +275,7 @@ fn within_the_handshake(proven: bool) -> (Joined, Vec<Datagram>) {
         pair.server.handle(pair.now, Input::Received(&mut up));
     }
     assert!(!pair.server.is_established());
-    assert_eq!(pair.server.path.is_validated(), proven);
+    assert_eq!(pair.server.link.path.is_validated(), proven);
     let next = drain(&mut pair.client, pair.now, address(1));
     assert!(!next.is_empty());
     (pair, next)
@@ -321,7 +321,7 @@ fn copies_of_a_handshake_from_a_spoofed_address_neither_flood_it_nor_break_it() 
         assert!(pair.server.is_established() && pair.client.is_established());
         exchange(&mut pair, address(1), Duration::from_secs(5));
         assert_eq!(pair.server.path(), address(1), "{proven}");
-        assert!(pair.server.path.is_validated() && pair.client.phase == Phase::Confirmed);
+        assert!(pair.server.link.path.is_validated() && pair.client.common.phase == Phase::Confirmed);
     }
 }
 
@@ -347,8 +347,8 @@ fn the_end_of_the_handshake_from_elsewhere_proves_nothing_of_the_address() {
             assert!(!up.is_empty());
         }
         assert_eq!(pair.server.path(), elsewhere());
-        assert!(!pair.server.path.is_validated());
-        assert!(pair.server.confirmation.want() > Want::None, "HANDSHAKE_DONE");
+        assert!(!pair.server.link.path.is_validated());
+        assert!(pair.server.life.confirmation.want() > Want::None, "HANDSHAKE_DONE");
         let all: usize = sent(&mut pair.server, pair.now).iter().map(|(_, bytes)| bytes.len()).sum();
         assert!(all > 0 && all <= 3 * said + 1200, "{all} for {said}");
         // At home again: no token comes.
@@ -381,7 +381,7 @@ fn the_end_of_the_handshake_from_elsewhere_proves_nothing_of_the_address() {
             pair.client.handle(now, Input::Received(&mut down));
         }
         assert_eq!(pair.server.path(), address(1));
-        assert_eq!(pair.client.phase, Phase::Confirmed);
+        assert_eq!(pair.client.common.phase, Phase::Confirmed);
         assert_eq!(tokens, 0);
     }
 }
@@ -580,13 +580,13 @@ fn a_short_packet_earns_a_short_challenge_and_then_a_full_one() {
     let mut answers = drain(&mut pair.client, pair.now, other_port());
     assert!(answers.iter().any(|answer| answer.bytes.len() == 1200), "RFC 9000 §8.2.2");
     pair.server.handle(pair.now, Input::Received(&mut answers));
-    assert!(!pair.server.path.is_validated() && pair.server.path.amplification_budget() == usize::MAX);
+    assert!(!pair.server.link.path.is_validated() && pair.server.link.path.amplification_budget() == usize::MAX);
     let second = sent(&mut pair.server, pair.now);
     assert!(second.iter().any(|(to, b)| *to == other_port() && b.len() == 1200));
     let mut down = second.iter().map(|(_, b)| datagram(address(2), b)).collect();
     pair.client.handle(pair.now, Input::Received(&mut down));
     exchange(&mut pair, other_port(), Duration::from_millis(50));
-    assert!(pair.server.path.is_validated());
+    assert!(pair.server.link.path.is_validated());
 }
 
 /// RFC 9000 §9.5: a peer that uses the empty id has no other to give, and needs none.
@@ -595,9 +595,9 @@ fn a_peer_without_ids_is_followed_as_well() {
     let mut pair = joined();
     exchange(&mut pair, address(1), Duration::from_millis(100));
     let packet = pair.utter();
-    pair.server.cids.set_remote(ConnectionId::EMPTY);
+    pair.server.link.cids.set_remote(ConnectionId::EMPTY);
     // Were ids used, a number of ours that it did not use before would ask for one of its own.
-    pair.server.candidates.peer_uses = Some(7);
+    pair.server.link.candidates.peer_uses = Some(7);
     pair.give(elsewhere(), &packet);
     assert_eq!(pair.server.path(), elsewhere());
     let asked = sent(&mut pair.server, pair.now);
@@ -610,7 +610,7 @@ fn without_a_spare_id_nobody_is_followed() {
     let mut pair = joined();
     exchange(&mut pair, address(1), Duration::from_millis(100));
     let packet = pair.utter();
-    pair.server.candidates.peer_uses = Some(7);
+    pair.server.link.candidates.peer_uses = Some(7);
     pair.give(elsewhere(), &packet);
     assert_eq!(pair.server.path(), address(1));
     assert!(sent(&mut pair.server, pair.now).iter().all(|(to, _)| *to == address(1)));
@@ -643,7 +643,7 @@ fn nobody_is_sent_to_its_own_host() {
             let mut down = drain(&mut pair.server, now, address(2));
             pair.client.handle(now, Input::Received(&mut down));
         }
-        assert_eq!(pair.client.phase, Phase::Confirmed);
+        assert_eq!(pair.client.common.phase, Phase::Confirmed);
         assert_eq!(goals.contains(&preferred.parse().unwrap()), follows, "{preferred}");
         assert_eq!(goals.is_empty(), !follows, "{preferred}: {goals:?}");
     }

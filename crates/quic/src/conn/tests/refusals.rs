@@ -39,7 +39,7 @@ fn writes(connection: &mut Connection, len: usize) -> StreamId {
 fn a_client_whose_address_is_gone_moves() {
     for obstacle in [Obstacle::Source, Obstacle::Route] {
         let mut pair = joined();
-        pair.client.path.address.local = Some([10, 0, 0, 9].into());
+        pair.client.link.path.address.local = Some([10, 0, 0, 9].into());
         writes(&mut pair.client, 5000);
         let batch = refused(&mut pair.client, pair.now, obstacle);
         assert_eq!(batch.path.local, Some([10, 0, 0, 9].into()));
@@ -54,7 +54,7 @@ fn a_server_whose_address_is_gone_answers_from_another_until_it_is_back() {
     let home = std::net::IpAddr::from([10, 0, 0, 2]);
     let at_home = Path { local: Some(home), ..address(1) };
     let mut pair = joined();
-    pair.server.path.address = at_home;
+    pair.server.link.path.address = at_home;
     writes(&mut pair.server, 5000);
     refused(&mut pair.server, pair.now, Obstacle::Source);
     let again = next(&mut pair.server, pair.now).expect("at once");
@@ -172,7 +172,7 @@ fn what_keeps_alive_is_said_again() {
     assert_eq!(at, pair.now + Duration::from_millis(10));
     pair.client.handle(at, Input::Timer);
     assert!(next(&mut pair.client, at).is_some());
-    assert!(pair.client.recovery.in_flight() > 0, "it asks for an answer");
+    assert!(pair.client.link.recovery.in_flight() > 0, "it asks for an answer");
 }
 
 /// RFC 9000 §13.2.1: the peer waits for it, and nothing else says it.
@@ -189,7 +189,7 @@ fn an_acknowledgement_is_said_again() {
     let again = next(&mut pair.client, at).expect("as soon as the system is asked again");
     let datagram = |bytes: &[u8]| Datagram { path: address(1), ecn: again.ecn, bytes: bytes.into() };
     pair.server.handle(at, Input::Received(&mut again.segments().map(datagram).collect()));
-    assert_eq!(pair.server.recovery.in_flight(), 0, "all of it is acknowledged");
+    assert_eq!(pair.server.link.recovery.in_flight(), 0, "all of it is acknowledged");
 }
 
 /// Whatever is refused when, nothing turns in circles: each sleep is for later.

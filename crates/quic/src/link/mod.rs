@@ -1,0 +1,87 @@
+//! What carries packets to the peer and back: keys, numbers, acknowledgements, loss detection, connection ids
+//! and paths.
+
+mod blockade;
+
+use quickset_base::{Duration, Path as Address, Rng, Time};
+use quickset_wire::{Side, Space};
+
+pub(crate) use blockade::Blockade;
+
+use crate::ack::{Acks, Asks, Merged};
+use crate::cids::Cids;
+use crate::config::TransportConfig;
+use crate::keys::KeyRing;
+use crate::packet::{Grease, Numbering};
+use crate::path::{Candidates, Marking, Path, Search};
+use crate::received::{Early, Form};
+use crate::recovery::{Recovery, assumed_rtt};
+
+/// Owned by the connection.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) keys: KeyRing,
+    pub(crate) acks: [Acks; 3],
+    pub(crate) asks: Asks,
+    pub(crate) merged: [Merged; 3],
+    pub(crate) recovery: Recovery,
+    pub(crate) path: Path,
+    pub(crate) candidates: Candidates,
+    pub(crate) cids: Cids,
+    pub(crate) blockade: Blockade,
+    /// Packets that came before their keys.
+    pub(crate) early: Early,
+    pub(crate) numbering: Numbering,
+    /// What the first bits of packets may be: of those that we get and of those that we send.
+    pub(crate) form: Form,
+    pub(crate) grease: Grease,
+    /// The pacer lets the next packet go then.
+    pub(crate) paced_until: Option<Time>,
+    /// Bytes that the frames of the last packet took.
+    pub(crate) filled: usize,
+    /// Probes owed by space (RFC 9002 §6.2.4).
+    pub(crate) probes: [u8; 3],
+}
+
+/// What a link begins with.
+pub(crate) struct Birth {
+    pub(crate) side: Side,
+    pub(crate) path: Address,
+    /// How long a round trip takes, if that is known.
+    pub(crate) trip: Option<Duration>,
+    pub(crate) keys: KeyRing,
+    pub(crate) cids: Cids,
+    pub(crate) rng: Rng,
+    pub(crate) now: Time,
+}
+
+impl Link {
+    pub(crate) fn new(birth: Birth, config: &TransportConfig) -> Self {
+        let Birth { side, path, trip, keys, cids, rng, now } = birth;
+        let is_ipv6 = path.remote.is_ipv6();
+        let mut path = Path::new(path, usize::from(config.mtu.max(1200)), &config.congestion, now);
+        path.search = config.mtu_discovery.map(|config| Box::new(Search::new(config, is_ipv6)));
+        path.ecn = Marking::new(config.ecn);
+        let rtt = config.initial_rtt.unwrap_or_else(|| assumed_rtt(side, trip));
+        let mut recovery = Recovery::new(side, rtt);
+        recovery.set_handshake_timeout(config.handshake_timeout);
+        Self {
+            keys,
+            acks: Space::ALL.map(|space| Acks::new(space, config.max_ack_delay)),
+            asks: Asks::new(config.acks),
+            merged: Default::default(),
+            recovery,
+            path,
+            candidates: Candidates::new(),
+            cids,
+            blockade: Blockade::default(),
+            early: Early::default(),
+            numbering: Numbering::new(rng),
+            form: Form::new(config.grease_quic_bit),
+            grease: Grease::default(),
+            paced_until: None,
+            filled: 0,
+            probes: [0; 3],
+        }
+    }
+}
