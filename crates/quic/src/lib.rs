@@ -60,6 +60,7 @@ mod endpoint;
 mod error;
 mod event;
 mod keys;
+mod life;
 mod link;
 mod node;
 mod packet;
@@ -69,7 +70,6 @@ mod protect;
 #[cfg(feature = "qlog")]
 pub mod qlog;
 #[cfg(not(feature = "qlog"))]
-#[path = "qlog/off.rs"]
 mod qlog;
 mod received;
 mod recovery;

@@ -1,105 +1,18 @@
-use std::sync::Arc;
-
 use quickset_wire::params::TransportParams;
-use quickset_wire::{ConnectionId, Side, Space, TransportErrorCode as Code, Version};
+use quickset_wire::{ConnectionId, Side, Space, TransportErrorCode as Code};
 
-use super::{Connection, Role, violation};
-use crate::early::{EarlyFate, EarlyLimits};
+use super::{Connection, violation};
 use crate::error::TransportError;
 use crate::event::{Event, Signal};
-use crate::keys::{ClientCrypto, EndpointCrypto, Progress, ServerCrypto};
+use crate::keys::Progress;
+use crate::life::SideState;
 use crate::packet::Phase;
 use crate::validation::{MAX_TOKEN, new_tokens};
-
-/// What the handshake must remember to authenticate the connection ids (RFC 9000 §7.3).
-pub(crate) struct Handshake {
-    /// What we announced.
-    pub(crate) ours: Box<TransportParams>,
-    /// The peer's source id, once its first packet came (the server knows it from the start).
-    pub(crate) peer_cid: Option<ConnectionId>,
-    /// The token of our Initial packets.
-    pub(crate) token: Vec<u8>,
-    /// What became of early data.
-    pub(crate) early: EarlyFate,
-    /// A client's: the limits that its early data keeps to.
-    pub(crate) remembered: Option<EarlyLimits>,
-    /// The version that it began in.
-    pub(crate) began: Version,
-    /// How often the first flight was said again, sooner than a probe timeout would have it.
-    pub(crate) hastened: u8,
-    pub(crate) side: SideState,
-}
-
-/// What only one of the sides needs.
-pub(crate) enum SideState {
-    Client {
-        crypto: Arc<dyn ClientCrypto>,
-        original_dcid: ConnectionId,
-        retry_scid: Option<ConnectionId>,
-        name: String,
-        /// The version that a Version Negotiation packet turned down.
-        refused: Option<Version>,
-    },
-    Server {
-        crypto: Arc<dyn ServerCrypto>,
-        /// The id of the client's first packet, or of its first one behind a Retry.
-        first: ConnectionId,
-        seal: Arc<dyn EndpointCrypto>,
-    },
-}
-
-impl Handshake {
-    pub(crate) fn new(
-        ours: Box<TransportParams>,
-        role: Role,
-        remote_cid: ConnectionId,
-        began: Version,
-    ) -> Self {
-        match role {
-            Role::Client { crypto, token, name } => {
-                let (original_dcid, retry_scid, refused) = (remote_cid, None, None);
-                let side = SideState::Client { crypto, original_dcid, retry_scid, name, refused };
-                Self { token, ..Self::with(ours, None, began, side) }
-            }
-            Role::Server { crypto, first, seal, .. } => {
-                let side = SideState::Server { crypto, first, seal };
-                Self::with(ours, Some(remote_cid), began, side)
-            }
-        }
-    }
-
-    fn with(
-        ours: Box<TransportParams>,
-        peer_cid: Option<ConnectionId>,
-        began: Version,
-        side: SideState,
-    ) -> Self {
-        let (token, early, remembered) = (Vec::new(), EarlyFate::None, None);
-        Self { ours, peer_cid, token, early, remembered, began, hastened: 0, side }
-    }
-
-    /// RFC 9000 §7.3: the ids in the peer's parameters are those that its packets carried.
-    fn authenticate(&self, params: &TransportParams) -> Result<(), TransportError> {
-        let wrong = |what| Err(TransportError::new(Code::TRANSPORT_PARAMETER_ERROR, what));
-        if params.initial_source_connection_id != self.peer_cid {
-            return wrong("initial_source_connection_id is not the id of the handshake");
-        }
-        if let SideState::Client { original_dcid, retry_scid, .. } = &self.side {
-            if params.original_destination_connection_id != Some(*original_dcid) {
-                return wrong("original_destination_connection_id is not the id of our first packet");
-            }
-            if params.retry_source_connection_id != *retry_scid {
-                return wrong("retry_source_connection_id is not the id of the Retry");
-            }
-        }
-        Ok(())
-    }
-}
 
 impl Connection {
     /// What follows from new keys and from the end of the handshake.
     pub(crate) fn on_progress(&mut self, progress: Progress) -> Result<(), TransportError> {
-        self.log_progress(progress);
+        self.common.qlog.progress(self.common.now, progress, &self.link.keys);
         self.follow_early(progress);
         self.link.recovery.has_handshake_keys |= progress.handshake_keys;
         if progress.one_rtt_keys && self.common.side.is_server() {
@@ -144,7 +57,7 @@ impl Connection {
         if self.common.phase < Phase::Confirmed {
             self.common.phase = Phase::Confirmed;
             self.life.lifecycle.confirmed();
-            self.log_confirmed();
+            self.common.qlog.confirmed(self.common.now);
             self.challenge_moved();
             self.link.recovery.confirmed();
             self.discard(Space::Handshake);
@@ -164,7 +77,7 @@ impl Connection {
                 self.fail(error);
             }
             self.link.keys.discard(space);
-            self.log_discarded(space);
+            self.common.qlog.discarded(self.common.now, space);
             self.link.recovery.discard(space, self.common.now);
             self.link.probes[space.index()] = 0;
         }
@@ -205,7 +118,7 @@ impl Connection {
         let before = self.link.path.mtu;
         self.link.path.limit_mtu(mtu);
         self.link.recovery.set_peer(params.max_ack_delay);
-        self.link.acks[Space::Data.index()].offer(self.life.handshake.ours.min_ack_delay);
+        self.link.acks[Space::Data.index()].offer(self.common.ours.min_ack_delay);
         self.link.asks.set_peer(params.min_ack_delay, params.max_ack_delay);
         self.life.lifecycle.set_idle_timeout(self.common.config.idle_timeout, params.max_idle_timeout);
         self.settle_early(&params)?;
@@ -218,7 +131,7 @@ impl Connection {
             self.link.grease.begin();
         }
         self.common.peer = Some(params);
-        self.log_peer(before);
+        self.common.trace_peer((before, self.link.path.mtu));
         Ok(())
     }
 
@@ -238,14 +151,14 @@ impl Connection {
             return;
         }
         *retry_scid = Some(scid);
-        self.life.handshake.token = token.to_vec();
+        self.link.token = token.to_vec();
         self.link.cids.set_remote(scid);
         if !self.link.keys.restart(&**crypto, self.common.version, &scid) {
             return;
         }
         self.link.recovery.restart(self.common.now);
         self.void_early();
-        self.log_retry(&scid, token.len(), packet.len());
+        self.common.qlog.retry(self.common.now, self.common.version, &scid, (token.len(), packet.len()));
         tracing::debug!("the server asks for a proof of our address");
     }
 
@@ -281,14 +194,5 @@ impl Connection {
             self.common.events.push_back(Event::NewToken(token.to_vec()));
         }
         Ok(())
-    }
-}
-
-impl std::fmt::Debug for Handshake {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Handshake")
-            .field("ours", &self.ours)
-            .field("peer_cid", &self.peer_cid)
-            .finish_non_exhaustive()
     }
 }

@@ -12,13 +12,10 @@
 
 mod allowance;
 mod asks;
-mod confirm;
 mod datagrams;
 mod early;
-pub(crate) mod handshake;
+mod handshake;
 mod hasten;
-mod life;
-mod lifecycle;
 mod liveness;
 mod messages;
 mod paths;
@@ -29,12 +26,12 @@ mod size;
 mod start;
 #[cfg(test)]
 mod tests;
+mod trace;
 mod verbs;
 mod versions;
 mod work;
 
 use std::collections::VecDeque;
-use std::ops::Range;
 
 use quickset_base::{Batch, Datagram, Duration, Input, Machine, Poll, Reason, Time};
 use quickset_wire::{ConnectionId, Side, Space, TransportErrorCode as Code};
@@ -45,8 +42,9 @@ use crate::common::Common;
 use crate::error::{Closed, TransportError};
 use crate::event::{Event, Signal};
 use crate::keys::KeyRing;
+use crate::life::{Confirmation, Expired, Farewell, Handshake, Life, Lifecycle, Liveness, Role};
 use crate::link::{Birth, Link};
-use crate::packet::{MAX_OVERHEAD, MIN_INITIAL, Token, Unsealed, View};
+use crate::packet::{MAX_OVERHEAD, MIN_INITIAL, Token, View};
 use crate::path::LEAST;
 use crate::protect::Protect;
 use crate::received::{Authentic, Early};
@@ -55,13 +53,7 @@ use crate::traffic::Traffic;
 use crate::work::Allowance as Work;
 
 pub(crate) use allowance::{Allowance, CONNECTION_COST};
-pub(crate) use confirm::Confirmation;
-pub(crate) use handshake::Handshake;
-pub(crate) use life::Life;
-pub(crate) use lifecycle::{Expired, Farewell, Lifecycle};
-pub(crate) use liveness::Liveness;
 pub use paths::MoveError;
-pub(crate) use start::Role;
 pub use start::Start;
 pub(crate) use versions::{Negotiated, wished};
 pub use work::Carrier;
@@ -96,9 +88,6 @@ pub struct Connection {
 /// Buffers that are used again and again, so that a packet allocates nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
-    pub(crate) tokens: Vec<Token>,
-    /// Packets of the batch that is being built, and where they are in it.
-    pub(crate) unsealed: Vec<(Range<usize>, Unsealed)>,
     /// Packets of a received batch whose frames are yet to act.
     pub(crate) opened: Vec<Authentic>,
     pub(crate) settled: Settled,
@@ -136,23 +125,25 @@ impl Connection {
             account,
             trip,
             early,
-            role,
+            mut role,
         } = start;
         let side = if matches!(role, Role::Client { .. }) { Side::Client } else { Side::Server };
         let protect = Protect::new(config.fec.as_ref(), path.remote.ip(), now);
         let traffic = Traffic::new(side, &config);
-        let mut link = Link::new(
-            Birth {
-                side,
-                path,
-                trip,
-                keys: KeyRing::new(side, session, initial),
-                cids: Cids::new(local_cid, remote_cid),
-                rng,
-                now,
-            },
-            &config,
-        );
+        let token =
+            if let Role::Client { token, .. } = &mut role { std::mem::take(token) } else { Vec::new() };
+        let birth = Birth {
+            side,
+            path,
+            trip,
+            keys: KeyRing::new(side, session, initial),
+            cids: Cids::new(local_cid, remote_cid),
+            rng,
+            version,
+            token,
+            now,
+        };
+        let mut link = Link::new(birth, &config);
         if side.is_client() || matches!(role, Role::Server { validated: true, .. }) {
             link.path.validate();
         }
@@ -161,13 +152,13 @@ impl Connection {
         }
         link.early = Early::with(early);
         let life = Life {
-            handshake: Handshake::new(Box::new(params), role, remote_cid, version),
+            handshake: Handshake::new(role, remote_cid),
             confirmation: Confirmation::default(),
             lifecycle: Lifecycle::new(now, config.keep_alive, config.handshake_timeout),
             liveness: Liveness::new(config.ask_after.filter(|_| side.is_client())),
         };
         let mut this = Self {
-            common: Common::new(side, version, config, now),
+            common: Common::new(side, version, config, params, now),
             link,
             life,
             traffic,
@@ -177,7 +168,9 @@ impl Connection {
             unread: VecDeque::new(),
             scratch: Scratch::default(),
         };
-        this.log_begin();
+        #[cfg(feature = "qlog")]
+        this.common.begin_trace(&this.link.path, &this.link.cids, &this.link.recovery);
+        this.trace_metrics(false);
         this.admit_early();
         this.link.keys.drive()?;
         this.begin_early();
@@ -209,7 +202,7 @@ impl Connection {
     pub(crate) fn over(&mut self, why: Closed) {
         if self.common.stats.closed.is_none() {
             self.collect();
-            self.log_over(&why);
+            self.trace_over(&why);
             self.common.stats.closed = Some(why.clone());
             self.common.events.push_back(Event::Closed(why));
             if let Some(trip) = self.link.recovery.sampled().filter(|_| self.link.path.is_validated()) {
@@ -227,6 +220,7 @@ impl Connection {
     pub(crate) fn let_go(&mut self) {
         self.link.keys.end(self.life.lifecycle.listens());
         self.link.recovery.end();
+        self.link.probes = [0; 3];
         self.link.early = Early::default();
         self.unread = VecDeque::new();
     }
@@ -246,7 +240,7 @@ impl Connection {
         match self.life.lifecycle.on_time(now, pto) {
             Expired::Silence => self.over(self.silence()),
             Expired::Drained => {
-                self.log_drained();
+                self.common.qlog.drained(now);
                 self.common.signals.push_back(Signal::Drained);
             }
             Expired::Nothing => {}
@@ -255,7 +249,6 @@ impl Connection {
             return;
         }
         self.on_liveness();
-        self.on_call();
         self.link.keys.on_time(now, pto);
         self.traffic.streams.on_time(&self.view());
         self.expire_datagrams();
@@ -308,7 +301,7 @@ impl Connection {
             return true;
         }
         if !self.life.lifecycle.is_drained() && self.transmit(out) {
-            self.log_metrics(false);
+            self.trace_metrics(false);
             return true;
         }
         // Behind all that somebody waits for.
@@ -402,7 +395,7 @@ impl Machine for Connection {
         }
         self.settle_allowance();
         let deadline = self.deadline();
-        self.log_rest(deadline.map(|(t, _)| t));
+        self.common.qlog.rest(self.common.now, deadline.map(|(t, _)| t));
         match deadline {
             Some((t, reason)) => Poll::Sleep(Some(t), reason),
             None => Poll::Sleep(None, Reason::Idle),

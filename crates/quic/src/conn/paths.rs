@@ -148,7 +148,7 @@ impl Connection {
             true
         };
         if !is_welcome {
-            self.log_dropped(None, size, Why::Address);
+            self.common.trace_dropped(None, size, Why::Address);
             return false;
         }
         self.common.stats.received_datagrams += 1;
@@ -388,7 +388,7 @@ impl Connection {
             // RFC 9000 §9.2: what does not only probe makes the server follow.
             self.life.lifecycle.ping();
         }
-        self.log_path();
+        self.common.qlog.path(self.common.now, &self.link.path);
         if self.link.path.is_validated() {
             self.tell_moved();
         }

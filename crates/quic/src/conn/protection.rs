@@ -163,7 +163,7 @@ impl Connection {
             self.protect.receive.as_mut().and_then(Receiving::next_recovered)
         {
             any = true;
-            self.log_recovered(session, sid);
+            self.common.qlog.recovered(self.common.now, session, sid);
             // FEC-22: nothing of a packet comes with it: no number to acknowledge, no time, no ECN mark.
             let mut frames = SymbolFrames::new(&symbol);
             let acted = self.symbol_frames(frames.next(), frames, &symbol, true);

@@ -48,7 +48,7 @@ impl Connection {
                 self.common.stats.ptos += 1;
                 self.link.path.ecn.on_silence(self.link.recovery.pto_count());
                 self.watch_silence();
-                self.log_probe(space);
+                self.common.qlog.probe(self.common.now, space);
                 if self.link.probes[Space::Data.index()] > 0 {
                     // FEC-52: probes carry first what waited for repair.
                     self.protect.send.release_all();
@@ -78,7 +78,7 @@ impl Connection {
 
     /// Hands what was settled back to whom it belongs, and tells congestion control.
     fn settle(&mut self, space: Space, settled: &mut Settled, probe: bool) {
-        self.log_lost(space, settled);
+        self.common.qlog.lost(self.common.now, space, settled, &self.link.recovery);
         let mut symbols = (0, 0..0);
         for token in settled.acked.drain(..) {
             match token {
@@ -126,7 +126,7 @@ impl Connection {
         if space == Space::Data && self.link.path.search.is_some() {
             self.watch_size(settled);
         }
-        self.log_metrics(settled.persistent);
+        self.trace_metrics(settled.persistent);
         settled.clear();
     }
 

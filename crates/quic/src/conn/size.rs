@@ -24,7 +24,7 @@ impl Connection {
             // FEC-52, rule 7.
             self.protect.send.release_all();
             self.protect.send.stir();
-            self.log_size(before);
+            self.common.qlog.size(self.common.now, before, &self.link.path);
         }
     }
 
@@ -115,7 +115,7 @@ impl Connection {
         self.protect.send.shrink();
         self.protect.send.stir();
         self.drain_orphans();
-        self.log_size(before);
+        self.common.qlog.size(self.common.now, before, &self.link.path);
     }
 
     /// What carries less than it did is another road (RFC 9000 §9.4), and what was lost of too large

@@ -5,9 +5,9 @@ use quickset_wire::params::TransportParams;
 use quickset_wire::{ConnectionId, Version};
 
 use crate::budget::Account;
-use crate::cids::IssuedCid;
 use crate::config::TransportConfig;
 use crate::keys::{Keys, Session};
+use crate::life::Role;
 
 /// What an endpoint hands to a connection at its birth.
 #[expect(missing_debug_implementations, reason = "holds keys")]
@@ -34,28 +34,4 @@ pub struct Start {
     pub(crate) early: Vec<Datagram>,
     /// Whom we are.
     pub(crate) role: Role,
-}
-
-/// The two beginnings.
-pub(crate) enum Role {
-    Client {
-        /// Derives keys anew after Retry or version negotiation.
-        crypto: Arc<dyn crate::keys::ClientCrypto>,
-        /// An address validation token of an earlier connection.
-        token: Vec<u8>,
-        /// The name of the server.
-        name: String,
-    },
-    Server {
-        /// Derives keys of another version, from the id of the client's first packet.
-        crypto: Arc<dyn crate::keys::ServerCrypto>,
-        first: ConnectionId,
-        /// The client's address is proven (Retry or token).
-        validated: bool,
-        /// Seals tokens for the client's later connections, sent in NEW_TOKEN when the handshake is
-        /// confirmed.
-        seal: Arc<dyn crate::keys::EndpointCrypto>,
-        /// Our id of sequence number 1, for the preferred address.
-        second: Option<IssuedCid>,
-    },
 }

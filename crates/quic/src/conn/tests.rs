@@ -296,7 +296,12 @@ fn a_peer_that_acknowledges_nothing_is_cut_off() {
         let now = pair.now;
         for _ in 0..n {
             let number = pair.server.link.recovery.next_number(wire::Space::Data);
-            pair.server.link.recovery.on_sent_elsewhere(number, now, 40, &mut vec![crate::packet::Token::Nothing]);
+            pair.server.link.recovery.on_sent_elsewhere(
+                number,
+                now,
+                40,
+                &mut vec![crate::packet::Token::Nothing],
+            );
         }
         pair.client.ping();
         let mut ping = drain(&mut pair.client, now, address(1));

@@ -5,10 +5,10 @@ use quickset_wire::params::{TransportParams, VersionInformation};
 use quickset_wire::{Side, Space, TransportErrorCode as Code, Version, Writer};
 
 use super::Connection;
-use super::handshake::SideState;
 use crate::early::EarlyFate;
 use crate::error::TransportError;
 use crate::keys::KeyRing;
+use crate::life::SideState;
 
 /// What a Version Negotiation packet leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ impl Connection {
         };
         let remote = crate::cids::first_id(&mut rng);
         let initial = crypto.initial_keys(version, &remote, Side::Client).ok_or_else(|| unknown(version))?;
-        let ours = &mut *self.life.handshake.ours;
+        let ours = &mut *self.common.ours;
         ours.version_information = Some(VersionInformation::new(version, [version]));
         let mut buffer = [0; TransportParams::MAX_SIZE];
         let mut w = Writer::new(&mut buffer);
@@ -75,11 +75,11 @@ impl Connection {
         *original_dcid = remote;
         *refused = Some(self.common.version);
         // RFC 9369 §5: so with a token.
-        self.life.handshake.token.clear();
+        self.link.token.clear();
         tracing::debug!(from = %self.common.version, to = %version, "the server speaks another version");
         self.common.version = version;
-        self.life.handshake.began = version;
-        self.log_version();
+        self.link.began = version;
+        self.common.trace_version();
         self.link.cids.set_remote(remote);
         self.link.keys = KeyRing::new(Side::Client, session, initial);
         self.link.recovery.restart(self.common.now);
@@ -103,7 +103,7 @@ impl Connection {
         let SideState::Client { crypto, original_dcid, retry_scid, .. } = &self.life.handshake.side else {
             return false;
         };
-        let told = self.life.handshake.ours.version_information;
+        let told = self.common.ours.version_information;
         if !told.is_some_and(|told| told.available().contains(&version)) {
             return false;
         }
@@ -118,8 +118,7 @@ impl Connection {
     /// parameters.
     pub(crate) fn heard_in(&mut self, version: Version) {
         // Once: what is late of the version before turns nothing back.
-        let settled =
-            self.common.version != self.life.handshake.began || self.link.keys.has(Space::Handshake);
+        let settled = self.common.version != self.link.began || self.link.keys.has(Space::Handshake);
         if self.common.side.is_server() || version == self.common.version || settled {
             return;
         }
@@ -146,7 +145,7 @@ impl Connection {
         if self.link.keys.turn(self.common.version) {
             tracing::debug!(from = %self.common.version, to = %version, "the handshake goes on in another version");
             self.common.version = version;
-            self.log_version();
+            self.common.trace_version();
         }
     }
 
@@ -158,15 +157,14 @@ impl Connection {
             SideState::Server { .. } => false,
         };
         let Some(versions) = &params.version_information else {
-            return if refused || self.common.version != self.life.handshake.began {
+            return if refused || self.common.version != self.link.began {
                 wrong("a server that negotiates versions does not tell of them")
             } else {
                 Ok(())
             };
         };
         // A client says it in its first packet.
-        let known =
-            if self.common.side.is_server() { self.life.handshake.began } else { self.common.version };
+        let known = if self.common.side.is_server() { self.link.began } else { self.common.version };
         if versions.chosen != known {
             return wrong("the peer has another version in mind");
         }

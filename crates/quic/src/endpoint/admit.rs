@@ -17,8 +17,9 @@ use super::{ConnectionKey, Dropped, Endpoint, MIN_INITIAL, Response, Route, anno
 use crate::budget::Account;
 use crate::cids::{self, IssuedCid, MIN_FIRST_ID};
 use crate::config::TransportConfig;
-use crate::conn::{CONNECTION_COST, Role, Start, wished};
+use crate::conn::{CONNECTION_COST, Start, wished};
 use crate::keys::{Keys, Session};
+use crate::life::Role;
 use crate::places::Network;
 use crate::validation::{MAX_TOKEN, Presented, Proof, Token};
 

@@ -11,7 +11,8 @@ use quickset_wire::{PacketType, ResetToken, TransportErrorCode as Code};
 
 use super::*;
 use crate::config::TransportConfig;
-use crate::conn::{Role, Start};
+use crate::conn::Start;
+use crate::life::Role;
 use crate::keys::null::{NullClient, NullSecrets, NullServer};
 use crate::keys::{Crypto, EndpointCrypto, Keys};
 

@@ -3,8 +3,10 @@
 
 mod blockade;
 
+use std::ops::Range;
+
 use quickset_base::{Duration, Path as Address, Rng, Time};
-use quickset_wire::{Side, Space};
+use quickset_wire::{Side, Space, Version};
 
 pub(crate) use blockade::Blockade;
 
@@ -12,7 +14,7 @@ use crate::ack::{Acks, Asks, Merged};
 use crate::cids::Cids;
 use crate::config::TransportConfig;
 use crate::keys::KeyRing;
-use crate::packet::{Grease, Numbering};
+use crate::packet::{Grease, Numbering, Token, Unsealed};
 use crate::path::{Candidates, Marking, Path, Search};
 use crate::received::{Early, Form};
 use crate::recovery::{Recovery, assumed_rtt};
@@ -31,6 +33,10 @@ pub(crate) struct Link {
     pub(crate) blockade: Blockade,
     /// Packets that came before their keys.
     pub(crate) early: Early,
+    /// The version that the connection began in, which is that of early data (RFC 9369 §4.1).
+    pub(crate) began: Version,
+    /// The token of our Initial packets.
+    pub(crate) token: Vec<u8>,
     pub(crate) numbering: Numbering,
     /// What the first bits of packets may be: of those that we get and of those that we send.
     pub(crate) form: Form,
@@ -41,6 +47,10 @@ pub(crate) struct Link {
     pub(crate) filled: usize,
     /// Probes owed by space (RFC 9002 §6.2.4).
     pub(crate) probes: [u8; 3],
+    /// Used again and again, so that a packet allocates nothing.
+    pub(crate) tokens: Vec<Token>,
+    /// Packets of the batch that is being built, and where they are in it.
+    pub(crate) unsealed: Vec<(Range<usize>, Unsealed)>,
 }
 
 /// What a link begins with.
@@ -52,12 +62,15 @@ pub(crate) struct Birth {
     pub(crate) keys: KeyRing,
     pub(crate) cids: Cids,
     pub(crate) rng: Rng,
+    pub(crate) version: Version,
+    /// Of an address that was proven to a server before.
+    pub(crate) token: Vec<u8>,
     pub(crate) now: Time,
 }
 
 impl Link {
     pub(crate) fn new(birth: Birth, config: &TransportConfig) -> Self {
-        let Birth { side, path, trip, keys, cids, rng, now } = birth;
+        let Birth { side, path, trip, keys, cids, rng, version, token, now } = birth;
         let is_ipv6 = path.remote.is_ipv6();
         let mut path = Path::new(path, usize::from(config.mtu.max(1200)), &config.congestion, now);
         path.search = config.mtu_discovery.map(|config| Box::new(Search::new(config, is_ipv6)));
@@ -76,12 +89,16 @@ impl Link {
             cids,
             blockade: Blockade::default(),
             early: Early::default(),
+            began: version,
+            token,
             numbering: Numbering::new(rng),
             form: Form::new(config.grease_quic_bit),
             grease: Grease::default(),
             paced_until: None,
             filled: 0,
             probes: [0; 3],
+            tokens: Vec::new(),
+            unsealed: Vec::new(),
         }
     }
 }

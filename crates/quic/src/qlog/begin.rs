@@ -9,126 +9,103 @@ use ::qlog::events::connectivity::{
 use ::qlog::events::quic::{
     RecoveryParametersSet, TransportParametersSet, UnknownTransportParameter, VersionInformation,
 };
-use quickset_base::Path;
+use quickset_base::{Path as Address, Time};
 use quickset_wire::fec::FecDecoder;
 use quickset_wire::{Space, TransportParams, Version, Writer, varint};
 
 use super::frame::hex;
 use super::log::{Log, Qlog};
 use super::metrics::millis;
-use super::{Sinks, Subject};
-use crate::conn::Connection;
-use crate::recovery::thresholds;
+use super::{Beginning, Sinks, Subject, Versions};
+use crate::path::Path;
+use crate::recovery::{Recovery, thresholds};
 
-impl Connection {
-    /// The trace begins, if the configuration has a sink for it.
-    pub(crate) fn log_begin(&mut self) {
-        let ours = &self.life.handshake.ours;
-        // The client learns only from the Retry that its first choice was not the last.
-        let original_dcid = ours.original_destination_connection_id.unwrap_or(*self.link.cids.remote());
-        let subject = Subject { side: self.common.side, original_dcid, now: self.common.now };
-        self.common.qlog =
-            Qlog::begin(self.common.config.qlog.as_deref().map(|sinks| sinks as &dyn Sinks), &subject);
-        if !self.common.qlog.is_on() {
-            return;
-        }
-        let now = self.common.now;
-        let ours = &self.life.handshake.ours;
-        let (local, remote) = (*self.link.cids.first_local(), *self.link.cids.remote());
-        let started = started(&self.link.path.address, (hex(&local), hex(&remote)));
-        let parameters = parameters(TransportOwner::Local, ours);
-        let recovery = self.recovery_parameters();
-        let (versions, mtu) = (self.version_information(), self.link.path.mtu as u16);
-        let Some(log) = self.common.qlog.log() else { return };
-        log.remote_cid = remote;
-        log.event(now, &EventData::ConnectionStarted(started));
-        log.state(now, None, ConnectionState::Attempted);
-        log.event(now, &EventData::VersionInformation(versions));
-        log.event(now, &EventData::TransportParametersSet(parameters));
-        log.event(now, &EventData::RecoveryParametersSet(recovery));
-        log.event(now, &EventData::MtuUpdated(MtuUpdated { old: None, new: mtu, done: Some(true) }));
-        log.new_keys(now, Space::Initial);
-        self.log_metrics(false);
-    }
-
-    /// The connection is of another version than it was.
-    pub(crate) fn log_version(&mut self) {
-        if self.common.qlog.is_on() {
-            let (now, versions) = (self.common.now, self.version_information());
-            if let Some(log) = self.common.qlog.log() {
-                log.event(now, &EventData::VersionInformation(versions));
-            }
-        }
-    }
-
-    /// The version in use, and those that each side takes, as far as they are known.
-    fn version_information(&self) -> VersionInformation {
+impl Versions<'_> {
+    fn told(&self) -> VersionInformation {
         let told = |params: &TransportParams| {
             let versions = params.version_information.as_ref()?;
             Some(versions.available().iter().map(|version| number(*version)).collect())
         };
-        let ours = told(&self.life.handshake.ours);
-        let peers = self.common.peer.as_ref().and_then(told);
+        let ours = told(self.ours);
+        let peers = self.peer.and_then(told);
         let (client_versions, server_versions) =
-            if self.common.side.is_client() { (ours, peers) } else { (peers, ours) };
-        VersionInformation {
-            server_versions,
-            client_versions,
-            chosen_version: Some(number(self.common.version)),
+            if self.side.is_client() { (ours, peers) } else { (peers, ours) };
+        VersionInformation { server_versions, client_versions, chosen_version: Some(number(self.chosen)) }
+    }
+}
+
+impl Qlog {
+    /// The trace begins, if there is a sink for it.
+    pub(crate) fn begin(sinks: Option<&dyn Sinks>, now: Time, beginning: &Beginning<'_>) -> Self {
+        let Beginning { versions, path, cids, recovery } = beginning;
+        let remote = *cids.remote();
+        // The client learns only from the Retry that its first choice was not the last.
+        let original_dcid = versions.ours.original_destination_connection_id.unwrap_or(remote);
+        let mut this = Self::open(sinks, &Subject { side: versions.side, original_dcid, now });
+        if let Some(log) = this.log() {
+            log.remote_cid = remote;
+            let started = started(&path.address, (hex(cids.first_local()), hex(&remote)));
+            log.event(now, &EventData::ConnectionStarted(started));
+            log.state(now, None, ConnectionState::Attempted);
+            log.event(now, &EventData::VersionInformation(versions.told()));
+            let parameters = parameters(TransportOwner::Local, versions.ours);
+            log.event(now, &EventData::TransportParametersSet(parameters));
+            log.event(now, &EventData::RecoveryParametersSet(recovery_parameters(path, recovery)));
+            let mtu = MtuUpdated { old: None, new: path.mtu as u16, done: Some(true) };
+            log.event(now, &EventData::MtuUpdated(mtu));
+            log.new_keys(now, Space::Initial);
+        }
+        this
+    }
+
+    /// The connection is of another version than it was.
+    pub(crate) fn version(&mut self, now: Time, versions: Versions<'_>) {
+        if let Some(log) = self.log() {
+            log.event(now, &EventData::VersionInformation(versions.told()));
         }
     }
 
-    /// The peer's parameters are known; `mtu` is what we took before.
-    pub(crate) fn log_peer(&mut self, mtu: usize) {
-        let now = self.common.now;
-        let (old, new) = (mtu as u16, self.link.path.mtu as u16);
-        if !self.common.qlog.is_on() {
-            return;
-        }
-        let versions = self.version_information();
-        let (Some(log), Some(peer)) = (self.common.qlog.log(), &self.common.peer) else { return };
+    /// The peer's parameters are known; `mtus` are the sizes of datagrams before and behind that.
+    pub(crate) fn peer(&mut self, now: Time, versions: Versions<'_>, mtus: (usize, usize)) {
+        let (Some(log), Some(peer)) = (self.log(), versions.peer) else { return };
         let parameters = parameters(TransportOwner::Remote, peer);
         log.event(now, &EventData::TransportParametersSet(parameters));
         if peer.version_information.is_some() {
-            log.event(now, &EventData::VersionInformation(versions));
+            log.event(now, &EventData::VersionInformation(versions.told()));
         }
+        let (old, new) = (mtus.0 as u16, mtus.1 as u16);
         if old != new {
             log.event(now, &EventData::MtuUpdated(MtuUpdated { old: Some(old), new, done: Some(true) }));
         }
     }
 
     /// The size of datagrams is another than `before`.
-    pub(crate) fn log_size(&mut self, before: usize) {
-        let (now, old, new) = (self.common.now, Some(before as u16), self.link.path.mtu as u16);
-        let done = Some(self.link.path.search.is_none());
-        if let Some(log) = self.common.qlog.log() {
+    pub(crate) fn size(&mut self, now: Time, before: usize, path: &Path) {
+        if let Some(log) = self.log() {
+            let (old, new) = (Some(before as u16), path.mtu as u16);
+            let done = Some(path.search.is_none());
             log.event(now, &EventData::MtuUpdated(MtuUpdated { old, new, done }));
-        }
-    }
-
-    fn recovery_parameters(&self) -> RecoveryParametersSet {
-        let (packets, eighths, granularity, persistent) = thresholds();
-        RecoveryParametersSet {
-            reordering_threshold: Some(packets as u16),
-            time_threshold: Some(eighths as f32 / 8.0),
-            timer_granularity: Some(granularity.as_millis() as u16),
-            initial_rtt: Some(millis(self.link.recovery.rtt().smoothed())),
-            max_datagram_size: Some(self.link.path.mtu as u32),
-            initial_congestion_window: Some(self.link.path.congestion.control().window),
-            minimum_congestion_window: None,
-            loss_reduction_factor: None,
-            persistent_congestion_threshold: Some(persistent),
         }
     }
 }
 
+fn recovery_parameters(path: &Path, recovery: &Recovery) -> RecoveryParametersSet {
+    let (packets, eighths, granularity, persistent) = thresholds();
+    RecoveryParametersSet {
+        reordering_threshold: Some(packets as u16),
+        time_threshold: Some(eighths as f32 / 8.0),
+        timer_granularity: Some(granularity.as_millis() as u16),
+        initial_rtt: Some(millis(recovery.rtt().smoothed())),
+        max_datagram_size: Some(path.mtu as u32),
+        initial_congestion_window: Some(path.congestion.control().window),
+        minimum_congestion_window: None,
+        loss_reduction_factor: None,
+        persistent_congestion_threshold: Some(persistent),
+    }
+}
+
 impl Log {
-    pub(super) fn state(
-        &mut self,
-        now: quickset_base::Time,
-        old: Option<ConnectionState>,
-        new: ConnectionState,
-    ) {
+    pub(super) fn state(&mut self, now: Time, old: Option<ConnectionState>, new: ConnectionState) {
         self.event(now, &EventData::ConnectionStateUpdated(ConnectionStateUpdated { old, new }));
     }
 }
@@ -137,7 +114,7 @@ fn number(version: Version) -> String {
     format!("{:x}", version.0)
 }
 
-fn started(path: &Path, (src_cid, dst_cid): (String, String)) -> ConnectionStarted {
+fn started(path: &Address, (src_cid, dst_cid): (String, String)) -> ConnectionStarted {
     let remote = path.remote.ip();
     let unspecified = match remote {
         IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),

@@ -7,31 +7,13 @@ use ::qlog::events::quic::{
 };
 use ::qlog::events::{EventData, RawInfo};
 use quickset_base::Time;
-use quickset_wire::{ConnectionId, PacketType, Space};
+use quickset_wire::{ConnectionId, PacketType, Space, Version};
 use serde::Serialize;
 
 use super::frame::{self, Logged};
-use super::log::Log;
-use crate::conn::Connection;
-use crate::packet::Unsealed;
-use crate::recovery::Settled;
-
-/// Why a packet is dropped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Why {
-    /// It came from an address that is not the peer's.
-    Address,
-    /// It does not open, or its keys are gone.
-    Unreadable,
-    /// It came twice.
-    Duplicate,
-    /// Its source is not the peer's id.
-    Source,
-    /// There is no memory for what it brings.
-    Unpaid,
-    /// It asks for more work than the peer's packets have earned.
-    Unearned,
-}
+use super::log::{Log, Qlog};
+use super::{Received, Sending, Why};
+use crate::recovery::{Recovery, Settled};
 
 /// The data of packet_sent and packet_received. The crate `qlog` has no place in it for frames that it does
 /// not know.
@@ -47,27 +29,39 @@ struct Packet<'a> {
     trigger: Option<PacketSentTrigger>,
 }
 
-impl Connection {
+impl Qlog {
     /// A packet is about to be sealed; `len` is its size then.
-    #[inline]
-    pub(crate) fn log_sent(&mut self, at: &Unsealed, payload: &[u8], len: usize) {
-        if self.common.qlog.is_on() {
-            self.packet_sent(at, payload, len);
-        }
+    pub(crate) fn sent(&mut self, now: Time, packet: &Sending<'_>, payload: &[u8], len: usize) {
+        let Some(log) = self.log() else { return };
+        let Sending { at, version, remote, local, early, token, updates, probe, ack_delay_exponent } =
+            *packet;
+        let kind = if early && at.space == Space::Data { PacketType::ZeroRtt } else { of(at.space) };
+        let exponent = if at.space == Space::Data { ack_delay_exponent } else { ACK_DELAY_EXPONENT };
+        log.remote_id(now, remote);
+        log.key_update(now, updates, true);
+        let mut header =
+            PacketHeader::with_type(name(kind), Some(at.number), Some(version.0), Some(local), Some(remote));
+        header.token = (kind == PacketType::Initial && token > 0).then(|| frame::token(token));
+        let trigger = probe.then_some(PacketSentTrigger::PtoProbe);
+        log.packet(now, SENT, (header, raw(len, Some(payload.len())), trigger), (payload, exponent));
     }
 
-    /// A packet was opened, and its frames are about to act.
-    #[inline]
-    pub(crate) fn log_received(&mut self, kind: PacketType, number: u64, size: usize, payload: &[u8]) {
-        if self.common.qlog.is_on() {
-            self.packet_received(kind, number, size, payload);
-        }
+    /// A packet was opened, and its frames are about to act; `size` is that of the packet.
+    pub(crate) fn received(&mut self, now: Time, packet: &Received<'_>, payload: &[u8], size: usize) {
+        let Some(log) = self.log() else { return };
+        let Received { kind, number, version, source, updates, peer } = *packet;
+        let long = kind != PacketType::OneRtt;
+        let exponent = peer.filter(|_| !long).map_or(ACK_DELAY_EXPONENT, |peer| peer.ack_delay_exponent);
+        log.key_update(now, updates, false);
+        let (scid, version) = (source.filter(|_| long), long.then_some(version.0));
+        let scid = scid.as_ref().map(AsRef::as_ref);
+        let header = PacketHeader::new(name(kind), Some(number), None, None, None, version, scid, None);
+        log.packet(now, RECEIVED, (header, raw(size, Some(payload.len())), None), (payload, exponent));
     }
 
     /// A packet waits for its keys.
-    pub(crate) fn log_buffered(&mut self, kind: PacketType, size: usize) {
-        let now = self.common.now;
-        if let Some(log) = self.common.qlog.log() {
+    pub(crate) fn buffered(&mut self, now: Time, kind: PacketType, size: usize) {
+        if let Some(log) = self.log() {
             let buffered = PacketBuffered {
                 header: Some(plain(name(kind), None)),
                 raw: Some(raw(size, None)),
@@ -79,9 +73,8 @@ impl Connection {
     }
 
     /// A packet, or a datagram of unknown content, is dropped.
-    pub(crate) fn log_dropped(&mut self, kind: Option<PacketType>, size: usize, why: Why) {
-        let now = self.common.now;
-        if let Some(log) = self.common.qlog.log() {
+    pub(crate) fn dropped(&mut self, now: Time, kind: Option<PacketType>, size: usize, why: Why) {
+        if let Some(log) = self.log() {
             let (trigger, details) = match why {
                 Why::Address => (PacketDroppedTrigger::Rejected, "not from the peer's address"),
                 Why::Unreadable => (PacketDroppedTrigger::DecryptionFailure, ""),
@@ -101,10 +94,15 @@ impl Connection {
         }
     }
 
-    /// A Retry was accepted.
-    pub(crate) fn log_retry(&mut self, scid: &ConnectionId, token: usize, size: usize) {
-        let (now, version) = (self.common.now, self.common.version);
-        if let Some(log) = self.common.qlog.log() {
+    /// A Retry was accepted, with a token of so many bytes, in a packet of so many.
+    pub(crate) fn retry(
+        &mut self,
+        now: Time,
+        version: Version,
+        scid: &ConnectionId,
+        (token, size): (usize, usize),
+    ) {
+        if let Some(log) = self.log() {
             let header = PacketHeader {
                 token: Some(frame::token(token)),
                 ..PacketHeader::new(Kind::Retry, None, None, None, None, Some(version.0), Some(scid), None)
@@ -116,12 +114,11 @@ impl Connection {
     }
 
     /// Packets of `space` were declared lost.
-    pub(crate) fn log_lost(&mut self, space: Space, settled: &Settled) {
+    pub(crate) fn lost(&mut self, now: Time, space: Space, settled: &Settled, recovery: &Recovery) {
         if settled.lost_packets.is_empty() {
             return;
         }
-        let (now, recovery) = (self.common.now, &self.link.recovery);
-        let Some(log) = self.common.qlog.log() else { return };
+        let Some(log) = self.log() else { return };
         for packet in &settled.lost_packets {
             let trigger = recovery.lost_by_time(space, packet.number).map(|by_time| {
                 if by_time {
@@ -136,9 +133,8 @@ impl Connection {
     }
 
     /// A probe timeout.
-    pub(crate) fn log_probe(&mut self, space: Space) {
-        let now = self.common.now;
-        if let Some(log) = self.common.qlog.log() {
+    pub(crate) fn probe(&mut self, now: Time, space: Space) {
+        if let Some(log) = self.log() {
             let expired = LossTimerUpdated {
                 timer_type: Some(TimerType::Pto),
                 packet_number_space: Some(match space {
@@ -151,44 +147,6 @@ impl Connection {
             };
             log.event(now, &EventData::LossTimerUpdated(expired));
         }
-    }
-
-    fn packet_sent(&mut self, at: &Unsealed, payload: &[u8], len: usize) {
-        let early = at.space == Space::Data && self.link.keys.sends_early();
-        let kind = if early { PacketType::ZeroRtt } else { of(at.space) };
-        let (now, version, remote) = (self.common.now, self.common.version, *self.link.cids.remote());
-        let updates = self.link.keys.updates();
-        let probe = self.life.lifecycle.is_open() && self.link.probes[at.space.index()] > 0;
-        let token = if kind == PacketType::Initial { self.life.handshake.token.len() } else { 0 };
-        let scid = *self.link.cids.first_local();
-        let exponent = match at.space {
-            Space::Data => self.life.handshake.ours.ack_delay_exponent,
-            Space::Initial | Space::Handshake => ACK_DELAY_EXPONENT,
-        };
-        let Some(log) = self.common.qlog.log() else { return };
-        log.remote_id(now, &remote);
-        log.key_update(now, updates, true);
-        let mut header =
-            PacketHeader::with_type(name(kind), Some(at.number), Some(version.0), Some(&scid), Some(&remote));
-        header.token = (token > 0).then(|| frame::token(token));
-        let trigger = probe.then_some(PacketSentTrigger::PtoProbe);
-        log.packet(now, SENT, (header, raw(len, Some(payload.len())), trigger), (payload, exponent));
-    }
-
-    fn packet_received(&mut self, kind: PacketType, number: u64, size: usize, payload: &[u8]) {
-        let (now, updates) = (self.common.now, self.link.keys.updates());
-        let long = kind != PacketType::OneRtt;
-        let scid = self.life.handshake.peer_cid.filter(|_| long);
-        let version = long.then_some(self.common.version.0);
-        let exponent = match &self.common.peer {
-            Some(params) if !long => params.ack_delay_exponent,
-            _ => ACK_DELAY_EXPONENT,
-        };
-        let Some(log) = self.common.qlog.log() else { return };
-        log.key_update(now, updates, false);
-        let scid = scid.as_ref().map(AsRef::as_ref);
-        let header = PacketHeader::new(name(kind), Some(number), None, None, None, version, scid, None);
-        log.packet(now, RECEIVED, (header, raw(size, Some(payload.len())), None), (payload, exponent));
     }
 }
 

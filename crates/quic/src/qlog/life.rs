@@ -10,12 +10,14 @@ use quickset_base::Time;
 use quickset_wire::{ConnectionId, Space, TransportErrorCode as Code};
 use serde::Serialize;
 
+use super::Ending;
 use super::frame::{hex, words};
-use super::log::{FLUSH_EVERY, Log};
-use crate::conn::{Connection, Farewell};
+use super::log::{FLUSH_EVERY, Log, Qlog};
 use crate::error::{Closed, TransportError};
-use crate::keys::Progress;
+use crate::keys::{KeyRing, Progress};
+use crate::life::Farewell;
 use crate::packet::Phase;
+use crate::path::Path;
 
 /// The data of path_updated, of which qlog 0.3 has no more than the name.
 #[derive(Serialize)]
@@ -27,15 +29,10 @@ struct PathUpdated {
     validated: bool,
 }
 
-impl Connection {
+impl Qlog {
     /// The handshake made progress.
-    pub(crate) fn log_progress(&mut self, progress: Progress) {
-        if !self.common.qlog.is_on() {
-            return;
-        }
-        let now = self.common.now;
-        let alpn = self.link.keys.session().alpn().map(|name| String::from_utf8_lossy(name).into_owned());
-        let Some(log) = self.common.qlog.log() else { return };
+    pub(crate) fn progress(&mut self, now: Time, progress: Progress, keys: &KeyRing) {
+        let Some(log) = self.log() else { return };
         if progress.handshake_keys {
             log.new_keys(now, Space::Handshake);
         }
@@ -44,24 +41,23 @@ impl Connection {
         }
         if progress.complete {
             log.state(now, Some(ConnectionState::Attempted), ConnectionState::HandshakeCompleted);
+            let alpn = keys.session().alpn().map(|name| String::from_utf8_lossy(name).into_owned());
             let alpn = AlpnInformation { chosen_alpn: alpn, ..AlpnInformation::default() };
             log.event(now, &EventData::AlpnInformation(alpn));
         }
     }
 
     /// The handshake is confirmed.
-    pub(crate) fn log_confirmed(&mut self) {
-        let now = self.common.now;
-        if let Some(log) = self.common.qlog.log() {
+    pub(crate) fn confirmed(&mut self, now: Time) {
+        if let Some(log) = self.log() {
             log.state(now, Some(ConnectionState::HandshakeCompleted), ConnectionState::HandshakeConfirmed);
         }
     }
 
     /// Another path is in use.
-    pub(crate) fn log_path(&mut self) {
-        let (now, address, validated) =
-            (self.common.now, self.link.path.address, self.link.path.is_validated());
-        if let Some(log) = self.common.qlog.log() {
+    pub(crate) fn path(&mut self, now: Time, path: &Path) {
+        let (address, validated) = (path.address, path.is_validated());
+        if let Some(log) = self.log() {
             let updated = PathUpdated {
                 dst_ip: address.remote.ip().to_string(),
                 dst_port: address.remote.port(),
@@ -73,9 +69,8 @@ impl Connection {
     }
 
     /// The keys of `space` are gone.
-    pub(crate) fn log_discarded(&mut self, space: Space) {
-        let now = self.common.now;
-        if let Some(log) = self.common.qlog.log() {
+    pub(crate) fn discarded(&mut self, now: Time, space: Space) {
+        if let Some(log) = self.log() {
             for key_type in key_types(space) {
                 let gone = KeyDiscarded { key_type, key: None, generation: None, trigger: None };
                 log.event(now, &EventData::KeyDiscarded(gone));
@@ -84,30 +79,25 @@ impl Connection {
     }
 
     /// The connection is over.
-    pub(crate) fn log_over(&mut self, why: &Closed) {
-        if !self.common.qlog.is_on() {
-            return;
-        }
-        self.log_fec(true);
-        let (now, closed) = (self.common.now, self.closed_event(why));
-        let state = if self.life.lifecycle.is_drained() {
+    pub(crate) fn over(&mut self, now: Time, ending: Ending<'_>) {
+        let Some(log) = self.log() else { return };
+        log.fec(now, ending.fec, true);
+        let closed = ending.event();
+        let state = if ending.lifecycle.is_drained() {
             ConnectionState::Closed
         } else if closed.owner == Some(TransportOwner::Local) {
             ConnectionState::Closing
         } else {
             ConnectionState::Draining
         };
-        if let Some(log) = self.common.qlog.log() {
-            log.event(now, &EventData::ConnectionClosed(closed));
-            log.state(now, None, state);
-            log.flush(now);
-        }
+        log.event(now, &EventData::ConnectionClosed(closed));
+        log.state(now, None, state);
+        log.flush(now);
     }
 
     /// Nothing more will happen.
-    pub(crate) fn log_drained(&mut self) {
-        let now = self.common.now;
-        if let Some(log) = self.common.qlog.log() {
+    pub(crate) fn drained(&mut self, now: Time) {
+        if let Some(log) = self.log() {
             log.state(now, None, ConnectionState::Closed);
             log.flush(now);
         }
@@ -115,16 +105,17 @@ impl Connection {
 
     /// Nothing is to be done before `until`: whoever sleeps for long leaves nothing in a buffer.
     #[inline]
-    pub(crate) fn log_rest(&mut self, until: Option<Time>) {
-        let now = self.common.now;
-        if let Some(log) = self.common.qlog.log() {
+    pub(crate) fn rest(&mut self, now: Time, until: Option<Time>) {
+        if let Some(log) = self.log() {
             if until.is_none_or(|until| until.since(now) >= FLUSH_EVERY) {
                 log.flush(now);
             }
         }
     }
+}
 
-    fn closed_event(&self, why: &Closed) -> ConnectionClosed {
+impl Ending<'_> {
+    fn event(&self) -> ConnectionClosed {
         let event = |owner, trigger| ConnectionClosed {
             owner: Some(owner),
             connection_code: None,
@@ -146,8 +137,8 @@ impl Connection {
                 if code == 0 { ConnectionClosedTrigger::Clean } else { ConnectionClosedTrigger::Application },
             )
         };
-        match why {
-            Closed::Locally => match self.life.lifecycle.farewell() {
+        match self.why {
+            Closed::Locally => match self.lifecycle.farewell() {
                 Some((Farewell::Application { code, reason }, _)) => {
                     application(*code, reason, TransportOwner::Local)
                 }
@@ -159,7 +150,7 @@ impl Connection {
             Closed::ByPeer(error) => transport(error, TransportOwner::Remote),
             Closed::Failed(error) => transport(error, TransportOwner::Local),
             Closed::Reset => event(TransportOwner::Remote, ConnectionClosedTrigger::StatelessReset),
-            Closed::TimedOut if self.common.phase == Phase::Handshake => {
+            Closed::TimedOut if self.phase == Phase::Handshake => {
                 event(TransportOwner::Local, ConnectionClosedTrigger::HandshakeTimeout)
             }
             Closed::TimedOut => event(TransportOwner::Local, ConnectionClosedTrigger::IdleTimeout),

@@ -60,8 +60,8 @@ impl Qlog {
         Self(None)
     }
 
-    /// Begins a trace, if there is a sink for it.
-    pub(crate) fn begin(sinks: Option<&dyn Sinks>, subject: &Subject) -> Self {
+    /// A trace of nothing so far, if there is a sink for it.
+    pub(super) fn open(sinks: Option<&dyn Sinks>, subject: &Subject) -> Self {
         let Some(output) = sinks.and_then(|sinks| sinks.open(subject)) else { return Self(None) };
         let header = header(subject, &output);
         let mut log = Log {
@@ -88,9 +88,16 @@ impl Qlog {
         self.0.as_deref_mut()
     }
 
+    /// An event of a protocol above.
+    pub(crate) fn above(&mut self, now: Time, name: &'static str, data: &impl Serialize) {
+        if let Some(log) = self.log() {
+            log.named(now, name, data);
+        }
+    }
+
     /// Whether there is a trace.
     #[inline]
-    pub(super) fn is_on(&self) -> bool {
+    pub(crate) fn is_on(&self) -> bool {
         self.0.is_some()
     }
 }

@@ -4,10 +4,10 @@ use ::qlog::events::EventData;
 use ::qlog::events::quic::{CongestionStateUpdated, CongestionStateUpdatedTrigger, MetricsUpdated};
 use quickset_base::{Duration, Time};
 
-use super::log::Log;
+use super::PathState;
+use super::log::{Log, Qlog};
 use crate::Algorithm;
 use crate::cc::pacing_rate;
-use crate::conn::Connection;
 
 /// What the last records told of the path, so that only changes are told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,24 +33,22 @@ struct Rtt {
     var: Duration,
 }
 
-impl Connection {
+impl Qlog {
     /// The path as it stands, where it has changed.
-    #[inline]
-    pub(crate) fn log_metrics(&mut self, persistent: bool) {
-        if self.common.qlog.is_on() {
-            let (now, metrics, ecn) = (self.common.now, self.metrics(), self.link.path.ecn.state());
-            if let Some(log) = self.common.qlog.log() {
-                log.update(now, metrics, persistent);
-                log.path(now, ecn);
-            }
-            self.log_fec(false);
+    pub(crate) fn metrics(&mut self, now: Time, state: &PathState<'_>) {
+        if let Some(log) = self.log() {
+            log.update(now, state.metrics(), state.persistent);
+            log.path(now, state.path.ecn.state());
+            log.fec(now, state.fec, false);
         }
     }
+}
 
+impl PathState<'_> {
     fn metrics(&self) -> Metrics {
-        let (rtt, control) = (self.link.recovery.rtt(), self.link.path.congestion.control());
-        let sampled = self.link.recovery.has_sample();
-        let is_threshold = has_threshold(&self.common.config.congestion);
+        let (rtt, control) = (self.recovery.rtt(), self.path.congestion.control());
+        let sampled = self.recovery.has_sample();
+        let is_threshold = has_threshold(self.algorithm);
         Metrics {
             rtt: sampled.then(|| Rtt {
                 min: rtt.min(),
@@ -58,9 +56,9 @@ impl Connection {
                 latest: rtt.latest(),
                 var: rtt.var(),
             }),
-            pto_count: Some(self.link.recovery.pto_count()),
+            pto_count: Some(self.recovery.pto_count()),
             window: Some(control.window),
-            in_flight: Some(self.link.recovery.in_flight()),
+            in_flight: Some(self.recovery.in_flight()),
             threshold: control.view.bound.filter(|_| is_threshold),
             pacing_rate: Some(pacing_rate(&control, rtt.smoothed()).saturating_mul(8)),
             bandwidth: control.view.bandwidth.map(|bytes| bytes.saturating_mul(8)),

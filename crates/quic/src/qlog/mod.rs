@@ -12,18 +12,35 @@
 //! validation tokens the length, of streams no data; what a peer sends makes a record of bounded size;
 //! whoever fails to take a record gets no other, and the connection goes on.
 
-mod above;
+#[cfg(feature = "qlog")]
 mod begin;
+#[cfg(feature = "qlog")]
 mod extension;
+mod facts;
+#[cfg(feature = "qlog")]
 mod frame;
+#[cfg(feature = "qlog")]
 mod hooks;
+#[cfg(feature = "qlog")]
 mod life;
+#[cfg(feature = "qlog")]
 mod log;
+#[cfg(feature = "qlog")]
 mod metrics;
+#[cfg(feature = "qlog")]
 mod network;
+#[cfg(not(feature = "qlog"))]
+mod off;
+#[cfg(feature = "qlog")]
 mod repair;
 
+#[cfg(feature = "qlog")]
 pub use crate::sinks::{Memory, Output, Sinks, Subject, Written};
 
-pub(crate) use hooks::Why;
+#[cfg(feature = "qlog")]
+pub(crate) use facts::Beginning;
+pub(crate) use facts::{Ending, PathState, Received, Sending, Versions, Why};
+#[cfg(feature = "qlog")]
 pub(crate) use log::Qlog;
+#[cfg(not(feature = "qlog"))]
+pub(crate) use off::Qlog;

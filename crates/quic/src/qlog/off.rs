@@ -2,13 +2,12 @@
 #![expect(clippy::unused_self, clippy::needless_pass_by_ref_mut, reason = "the other half does something")]
 
 use quickset_base::Time;
-use quickset_wire::{ConnectionId, PacketType, Space};
+use quickset_wire::{ConnectionId, PacketType, Space, Version};
 
-use crate::conn::Connection;
-use crate::error::Closed;
-use crate::keys::Progress;
-use crate::packet::Unsealed;
-use crate::recovery::Settled;
+use super::{Ending, PathState, Received, Sending, Versions, Why};
+use crate::keys::{KeyRing, Progress};
+use crate::path::Path;
+use crate::recovery::{Recovery, Settled};
 
 /// No trace.
 #[derive(Clone, Copy, Debug)]
@@ -18,60 +17,53 @@ impl Qlog {
     pub(crate) const fn none() -> Self {
         Self
     }
-}
-
-/// See the other half.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Why {
-    Address,
-    Unreadable,
-    Duplicate,
-    Source,
-    Unpaid,
-    Unearned,
-}
-
-impl Connection {
     #[inline]
-    pub(crate) fn log_begin(&mut self) {
-        let Qlog = self.common.qlog;
+    pub(crate) const fn is_on(self) -> bool {
+        false
     }
     #[inline]
-    pub(crate) fn log_version(&mut self) {}
+    pub(crate) fn version(&mut self, _now: Time, _versions: Versions<'_>) {}
     #[inline]
-    pub(crate) fn log_peer(&mut self, _mtu: usize) {}
+    pub(crate) fn peer(&mut self, _now: Time, _versions: Versions<'_>, _mtus: (usize, usize)) {}
     #[inline]
-    pub(crate) fn log_size(&mut self, _before: usize) {}
+    pub(crate) fn size(&mut self, _now: Time, _before: usize, _path: &Path) {}
     #[inline]
-    pub(crate) fn log_sent(&mut self, _at: &Unsealed, _payload: &[u8], _len: usize) {}
+    pub(crate) fn sent(&mut self, _now: Time, _packet: &Sending<'_>, _payload: &[u8], _len: usize) {}
     #[inline]
-    pub(crate) fn log_received(&mut self, _kind: PacketType, _number: u64, _size: usize, _payload: &[u8]) {}
+    pub(crate) fn received(&mut self, _now: Time, _packet: &Received<'_>, _payload: &[u8], _size: usize) {}
     #[inline]
-    pub(crate) fn log_buffered(&mut self, _kind: PacketType, _size: usize) {}
+    pub(crate) fn buffered(&mut self, _now: Time, _kind: PacketType, _size: usize) {}
     #[inline]
-    pub(crate) fn log_dropped(&mut self, _kind: Option<PacketType>, _size: usize, _why: Why) {}
+    pub(crate) fn dropped(&mut self, _now: Time, _kind: Option<PacketType>, _size: usize, _why: Why) {}
     #[inline]
-    pub(crate) fn log_retry(&mut self, _scid: &ConnectionId, _token: usize, _size: usize) {}
+    pub(crate) fn retry(
+        &mut self,
+        _now: Time,
+        _version: Version,
+        _scid: &ConnectionId,
+        _sizes: (usize, usize),
+    ) {
+    }
     #[inline]
-    pub(crate) fn log_lost(&mut self, _space: Space, _settled: &Settled) {}
+    pub(crate) fn lost(&mut self, _now: Time, _space: Space, _settled: &Settled, _recovery: &Recovery) {}
     #[inline]
-    pub(crate) fn log_probe(&mut self, _space: Space) {}
+    pub(crate) fn probe(&mut self, _now: Time, _space: Space) {}
     #[inline]
-    pub(crate) fn log_metrics(&mut self, _persistent: bool) {}
+    pub(crate) fn metrics(&mut self, _now: Time, _state: &PathState<'_>) {}
     #[inline]
-    pub(crate) fn log_recovered(&mut self, _session: u64, _sid: u64) {}
+    pub(crate) fn recovered(&mut self, _now: Time, _session: u64, _sid: u64) {}
     #[inline]
-    pub(crate) fn log_progress(&mut self, _progress: Progress) {}
+    pub(crate) fn progress(&mut self, _now: Time, _progress: Progress, _keys: &KeyRing) {}
     #[inline]
-    pub(crate) fn log_path(&mut self) {}
+    pub(crate) fn path(&mut self, _now: Time, _path: &Path) {}
     #[inline]
-    pub(crate) fn log_confirmed(&mut self) {}
+    pub(crate) fn confirmed(&mut self, _now: Time) {}
     #[inline]
-    pub(crate) fn log_discarded(&mut self, _space: Space) {}
+    pub(crate) fn discarded(&mut self, _now: Time, _space: Space) {}
     #[inline]
-    pub(crate) fn log_over(&mut self, _why: &Closed) {}
+    pub(crate) fn over(&mut self, _now: Time, _ending: Ending<'_>) {}
     #[inline]
-    pub(crate) fn log_drained(&mut self) {}
+    pub(crate) fn drained(&mut self, _now: Time) {}
     #[inline]
-    pub(crate) fn log_rest(&mut self, _until: Option<Time>) {}
+    pub(crate) fn rest(&mut self, _now: Time, _until: Option<Time>) {}
 }

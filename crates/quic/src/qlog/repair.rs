@@ -4,8 +4,7 @@
 use quickset_base::{Duration, Time};
 use serde::Serialize;
 
-use super::log::Log;
-use crate::conn::Connection;
+use super::log::{Log, Qlog};
 use crate::stats::FecStats;
 
 /// What the last record told, and when.
@@ -42,27 +41,19 @@ struct Recovered {
     sid: u64,
 }
 
-impl Connection {
+impl Qlog {
     /// A symbol was recovered here, and its frames are about to act.
     #[inline]
-    pub(crate) fn log_recovered(&mut self, session: u64, sid: u64) {
-        let now = self.common.now;
-        if let Some(log) = self.common.qlog.log() {
+    pub(crate) fn recovered(&mut self, now: Time, session: u64, sid: u64) {
+        if let Some(log) = self.log() {
             log.named(now, RECOVERED, &Recovered { session, sid });
-        }
-    }
-
-    /// The counters, where they have changed; now and then, or at the `end`.
-    pub(super) fn log_fec(&mut self, end: bool) {
-        let (now, stats) = (self.common.now, self.protect.stats());
-        if let Some(log) = self.common.qlog.log() {
-            log.fec(now, stats, end);
         }
     }
 }
 
 impl Log {
-    fn fec(&mut self, now: Time, stats: FecStats, end: bool) {
+    /// The counters, where they have changed; now and then, or at the `end`.
+    pub(super) fn fec(&mut self, now: Time, stats: FecStats, end: bool) {
         let Told { stats: old, at } = self.fec_told;
         let early = at.is_some_and(|at| now.since(at) < EVERY);
         // The estimate moves with every acknowledgement, and alone is no news.

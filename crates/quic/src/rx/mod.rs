@@ -243,7 +243,7 @@ impl Connection {
             }
             Header::ZeroRtt { version, scid, .. } => {
                 // RFC 9369 §4.1: early data stays in the version that the client began in.
-                let taken = version == self.life.handshake.began && self.takes_early(parsed.end);
+                let taken = version == self.link.began && self.takes_early(parsed.end);
                 taken.then_some((PacketType::ZeroRtt, Some(scid)))
             }
             Header::UnknownVersion { .. } => None,
@@ -273,7 +273,7 @@ impl Connection {
             Err((waiting, error)) => return self.unopened(waiting, error),
         };
         if source.is_some_and(|scid| !self.accept_source(scid)) {
-            self.log_dropped(Some(packet.kind), packet.packet.len(), Why::Source);
+            self.common.trace_dropped(Some(packet.kind), packet.packet.len(), Why::Source);
             return Ok(true);
         }
         if packet.kind == PacketType::Initial {
@@ -311,7 +311,7 @@ impl Connection {
         match error {
             OpenError::TooEarly => {
                 if self.link.early.has_room(kind, size) {
-                    self.log_buffered(kind, size);
+                    self.common.qlog.buffered(self.common.now, kind, size);
                     // A copy: it must not keep a whole receive buffer alive.
                     waiting.packet = BytesMut::from(&waiting.packet[..]);
                     self.link.early.packets.push((self.common.now, waiting));
@@ -320,7 +320,7 @@ impl Connection {
             }
             OpenError::Dropped => {
                 self.common.stats.dropped_packets += 1;
-                self.log_dropped(Some(kind), size, Why::Unreadable);
+                self.common.trace_dropped(Some(kind), size, Why::Unreadable);
                 Ok(false)
             }
             OpenError::Fatal(error) => Err(error),
@@ -335,7 +335,7 @@ impl Connection {
         // RFC 9001 §9.5: a copy is known only now that it was opened like any other.
         if self.link.acks[space.index()].is_duplicate(opened.number) {
             self.common.stats.duplicate_packets += 1;
-            self.log_dropped(Some(kind), size, Why::Duplicate);
+            self.common.trace_dropped(Some(kind), size, Why::Duplicate);
             return Ok(());
         }
         self.life.lifecycle.on_heard(self.common.now);
@@ -364,14 +364,14 @@ impl Connection {
         let payload = packet.freeze();
         if !self.may_keep(&payload) {
             // As if it were lost: it comes again, and to the peer it is congestion.
-            self.log_dropped(Some(kind), size, Why::Unpaid);
+            self.common.trace_dropped(Some(kind), size, Why::Unpaid);
             return Ok(());
         }
         if !self.may_ask(&payload) {
-            self.log_dropped(Some(kind), size, Why::Unearned);
+            self.common.trace_dropped(Some(kind), size, Why::Unearned);
             return Ok(());
         }
-        self.log_received(kind, opened.number, size, &payload);
+        self.trace_received(kind, opened.number, size, &payload);
         let eliciting = self.frames(kind, &payload)?;
         self.pay_for_work();
         if eliciting {

@@ -105,7 +105,7 @@ impl Connection {
         while out.count() < segments
             && (self.train_out(out, &control, &mut plan) || self.datagram_out(out, &control, &mut plan))
         {
-            if self.scratch.unsealed.len() >= SEALED_TOGETHER {
+            if self.link.unsealed.len() >= SEALED_TOGETHER {
                 self.seal(out);
             }
         }
@@ -209,7 +209,7 @@ impl Connection {
             return false;
         }
         out.commit(used);
-        if let (false, Some((range, _))) = (last.is_sealed, self.scratch.unsealed.last_mut()) {
+        if let (false, Some((range, _))) = (last.is_sealed, self.link.unsealed.last_mut()) {
             let end = out.bytes().len();
             *range = end - last.len..end;
         }
@@ -225,7 +225,7 @@ impl Connection {
 
     /// Seals what was built.
     fn seal(&mut self, out: &mut Batch) {
-        for (range, at) in self.scratch.unsealed.drain(..) {
+        for (range, at) in self.link.unsealed.drain(..) {
             self.link.keys.seal(&mut out.bytes_mut()[range], &at);
         }
     }

@@ -4,8 +4,10 @@ use quickset_wire::{ConnectionId, PacketType, Space, packet_number};
 
 use super::{Built, MAX_TOP_UP, Pad, Plan, Terms};
 use crate::cc;
-use crate::conn::{Connection, Farewell};
+use crate::conn::Connection;
+use crate::life::Farewell;
 use crate::packet::{Header, Made, Numbered, Outgoing, Phase, Token, Want, Writer};
+use crate::qlog::Sending;
 use crate::recovery::SentPacket;
 
 /// Where a packet goes: an address, and the id that the peer has there.
@@ -34,7 +36,7 @@ impl Connection {
         let (written, eliciting, is_message) = (w.len(), w.is_eliciting(), w.ends_in_message());
         let pad_to = pad.of(packet.size_with(written), most);
         if written == 0 && pad_to == 0 {
-            self.scratch.tokens = packet.abandon();
+            self.link.tokens = packet.abandon();
             return Built::NOTHING;
         }
         plan.even = self.note_filled(written, packet.room(), is_message) && plan.leads;
@@ -44,12 +46,12 @@ impl Connection {
         let mut made = packet.finish(written, padded);
         let (len, is_sealed) = (made.bytes.len(), made.is_long);
         let state = self.departs(len, in_flight);
-        self.log_sent(&made.at, made.payload(), len);
+        self.trace_sent(&made);
         if is_sealed {
             self.link.keys.seal(made.bytes, &made.at);
         } else {
             // Where it lies is known when the datagram is complete.
-            self.scratch.unsealed.push((0..len, made.at));
+            self.link.unsealed.push((0..len, made.at));
         }
         if eliciting {
             self.life.lifecycle.on_eliciting_sent(self.common.now);
@@ -61,7 +63,7 @@ impl Connection {
         let (number, now, marked) = (made.at.number, self.common.now, self.link.path.ecn.is_marking());
         let packet = SentPacket { number, now, bytes: len as u16, eliciting, in_flight, marked, state };
         self.record(space, packet, &mut made.tokens);
-        self.scratch.tokens = made.tokens;
+        self.link.tokens = made.tokens;
         Built { len, is_sealed }
     }
 
@@ -187,13 +189,13 @@ impl Connection {
                     Space::Data => PacketType::ZeroRtt,
                 },
                 // RFC 9369 §4.1: early data stays in the version that it began in.
-                version: if space == Space::Data { self.life.handshake.began } else { self.common.version },
+                version: if space == Space::Data { self.link.began } else { self.common.version },
                 dcid,
                 scid: *self.link.cids.first_local(),
-                token: if space == Space::Initial { &self.life.handshake.token } else { &[] },
+                token: if space == Space::Initial { &self.link.token } else { &[] },
             }),
         };
-        let tokens = std::mem::take(&mut self.scratch.tokens);
+        let tokens = std::mem::take(&mut self.link.tokens);
         let tag_len = self.link.keys.tag_len(space);
         Outgoing::begin(buffer, &header, Numbered { space, number, len }, tag_len, tokens)
     }
@@ -214,7 +216,7 @@ impl Connection {
         let mut made = packet.finish(written, room);
         let len = self.sealed(&mut made);
         self.link.recovery.on_sent_elsewhere(made.at.number, self.common.now, len as u16, &mut made.tokens);
-        self.scratch.tokens = made.tokens;
+        self.link.tokens = made.tokens;
         out.path = to.address;
         out.commit(len);
         self.common.stats.sent_packets += 1;
@@ -230,10 +232,29 @@ impl Connection {
         }
     }
 
+    /// Tells the trace of a packet that is about to be sealed.
+    #[inline]
+    pub(super) fn trace_sent(&mut self, made: &Made<'_>) {
+        if self.common.qlog.is_on() {
+            let packet = Sending {
+                at: &made.at,
+                version: self.common.version,
+                remote: self.link.cids.remote(),
+                local: self.link.cids.first_local(),
+                early: self.link.keys.sends_early(),
+                token: self.link.token.len(),
+                updates: self.link.keys.updates(),
+                probe: self.link.probes[made.at.space.index()] > 0,
+                ack_delay_exponent: self.common.ours.ack_delay_exponent,
+            };
+            self.common.qlog.sent(self.common.now, &packet, made.payload(), made.bytes.len());
+        }
+    }
+
     /// Seals it. Returns the size of the packet.
     fn sealed(&mut self, made: &mut Made<'_>) -> usize {
         let len = made.bytes.len();
-        self.log_sent(&made.at, made.payload(), len);
+        self.trace_sent(made);
         self.link.keys.seal(made.bytes, &made.at);
         len
     }
@@ -275,7 +296,7 @@ impl Connection {
             state: cc::PacketState::default(),
         };
         self.record(space, packet, &mut made.tokens);
-        self.scratch.tokens = made.tokens;
+        self.link.tokens = made.tokens;
         len
     }
 }

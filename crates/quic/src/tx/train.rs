@@ -112,7 +112,7 @@ impl Connection {
             && self.follow_out(out, size, (stream, symbols.as_mut()))
         {
             n += 1;
-            if self.scratch.unsealed.len() >= SEALED_TOGETHER {
+            if self.link.unsealed.len() >= SEALED_TOGETHER {
                 self.seal(out);
                 if self.link.keys.nears_limit() {
                     break;
@@ -151,7 +151,7 @@ impl Connection {
         let is_made = self.write_repair(&mut w, lane);
         let written = w.len();
         if !is_made || written == 0 {
-            self.scratch.tokens = packet.abandon();
+            self.link.tokens = packet.abandon();
             return false;
         }
         (plan.closing, plan.even) = (false, false);
@@ -222,7 +222,7 @@ impl Connection {
         let of =
             if w.room() - limit > MAX_TOP_UP { None } else { self.traffic.streams.stretch(stream, limit) };
         let Some((of, data)) = of else {
-            self.scratch.tokens = packet.abandon();
+            self.link.tokens = packet.abandon();
             return false;
         };
         stream_header(&mut w, of.id, of.offset, false, Some(data.len()));
@@ -258,17 +258,17 @@ impl Connection {
     #[inline]
     fn leaves(&mut self, made: Made<'_>, begin: usize) -> usize {
         let size = made.bytes.len();
-        self.log_sent(&made.at, made.payload(), size);
+        self.trace_sent(&made);
         self.grease_bit(&mut made.bytes[0]);
         let Made { mut tokens, at, .. } = made;
-        self.scratch.unsealed.push((begin..begin + size, at));
+        self.link.unsealed.push((begin..begin + size, at));
         self.link.path.on_sent(size);
         let state = self.departs(size, true);
         let (number, now, marked) = (at.number, self.common.now, self.link.path.ecn.is_marking());
         let packet =
             SentPacket { number, now, bytes: size as u16, eliciting: true, in_flight: true, marked, state };
         self.record(Space::Data, packet, &mut tokens);
-        self.scratch.tokens = tokens;
+        self.link.tokens = tokens;
         size
     }
 

@@ -72,7 +72,7 @@ fn a_datagram_with_an_initial_packet_is_full_beside_early_data() {
         let mut resumed = resumed();
         let Resumed { client, now, .. } = &mut resumed;
         // As if it had begun with a token of so many bytes.
-        client.life.handshake.token = vec![7; len];
+        client.link.token = vec![7; len];
         for _ in 0..3 {
             let Poll::Sleep(Some(at), _) = client.poll(*now, &mut Batch::new()) else {
                 panic!("nothing is due")

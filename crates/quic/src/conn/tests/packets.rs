@@ -487,8 +487,9 @@ fn probes_alone_go_beyond_the_window() {
     let mut pair = joined();
     let id = pair.client.open(Dir::Uni).unwrap();
     pair.client.write(id, &mut Bytes::from(vec![7; 500_000])).unwrap();
-    let flying =
-        |pair: &Joined| (pair.client.link.recovery.in_flight(), pair.client.link.path.congestion.control().window);
+    let flying = |pair: &Joined| {
+        (pair.client.link.recovery.in_flight(), pair.client.link.path.congestion.control().window)
+    };
     let (mut full, mut steps) = (0, 0);
     while pair.client.stats().ptos == 0 {
         let (in_flight, window) = flying(&pair);

@@ -580,7 +580,9 @@ fn a_short_packet_earns_a_short_challenge_and_then_a_full_one() {
     let mut answers = drain(&mut pair.client, pair.now, other_port());
     assert!(answers.iter().any(|answer| answer.bytes.len() == 1200), "RFC 9000 §8.2.2");
     pair.server.handle(pair.now, Input::Received(&mut answers));
-    assert!(!pair.server.link.path.is_validated() && pair.server.link.path.amplification_budget() == usize::MAX);
+    assert!(
+        !pair.server.link.path.is_validated() && pair.server.link.path.amplification_budget() == usize::MAX
+    );
     let second = sent(&mut pair.server, pair.now);
     assert!(second.iter().any(|(to, b)| *to == other_port() && b.len() == 1200));
     let mut down = second.iter().map(|(_, b)| datagram(address(2), b)).collect();
