@@ -58,7 +58,7 @@ impl Common {
         side: Side,
         version: Version,
         config: Arc<TransportConfig>,
-        ours: TransportParams,
+        ours: Box<TransportParams>,
         now: Time,
     ) -> Self {
         Self {
@@ -67,7 +67,7 @@ impl Common {
             config,
             phase: Phase::Handshake,
             now,
-            ours: Box::new(ours),
+            ours,
             peer: None,
             stats: Stats::default(),
             events: VecDeque::new(),

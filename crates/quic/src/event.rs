@@ -28,7 +28,8 @@ pub enum Event {
     /// An address validation token for a later connection to this server (RFC 9000 §8.1.3).
     NewToken(Vec<u8>),
     /// The connection goes on over another path, which is validated: the peer has another address, or we went
-    /// to another one by [`Connection::migrate`](crate::Connection::migrate), [`Connection::rebound`] or the server's wish.
+    /// to another one by [`Connection::migrate`](crate::Connection::migrate),
+    /// [`Connection::rebound`](crate::Connection::rebound) or the server's wish.
     Moved(Path),
     /// This path that was to be used, or was, does not carry packets both ways; the connection goes on where
     /// it was.
@@ -63,4 +64,25 @@ pub enum Signal {
     ResetToken(Path, ResetToken),
     /// The connection needs no more than its ids: it is closed and drained, and may be dropped.
     Drained,
+}
+
+/// Why [`Connection::migrate`](crate::Connection::migrate) does nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MoveError {
+    /// RFC 9000 §9: the handshake is not confirmed, or the connection is over.
+    #[error("the handshake is not confirmed, or the connection is over")]
+    NotConfirmed,
+    /// Only clients move.
+    #[error("a server does not move")]
+    Server,
+    /// The server takes no clients that move (disable_active_migration).
+    #[error("the server forbids it")]
+    Forbidden,
+    /// The server has given us no connection id to use there, or not yet.
+    #[error("no connection id is left for another path")]
+    NoId,
+    /// One is being tried.
+    #[error("another path is being tried")]
+    UnderWay,
 }

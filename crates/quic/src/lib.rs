@@ -59,6 +59,7 @@ mod early;
 mod endpoint;
 mod error;
 mod event;
+mod guard;
 mod keys;
 mod life;
 mod link;
@@ -94,7 +95,7 @@ pub use budget::{Account, Budget, BudgetUse};
 pub use cc::{Algorithm, AlgorithmError};
 pub use cids::IssuedCid;
 pub use config::{Migration, TransportConfig};
-pub use conn::{Carrier, Connection, MoveError, Start};
+pub use conn::{Carrier, Connection, Start};
 pub use datagram::{
     DatagramConfig, DatagramError, DatagramEvent, DatagramOptions, DatagramOutcome, DatagramTicket, Unsent,
     WhenFull,
@@ -102,7 +103,7 @@ pub use datagram::{
 pub use early::{EarlyData, EarlyFate, EarlyGate, EarlyLimits, Refused};
 pub use endpoint::*;
 pub use error::{Closed, HandshakeFault, TransportError};
-pub use event::{Event, Signal};
+pub use event::{Event, MoveError, Signal};
 #[cfg(any(test, feature = "null"))]
 pub use keys::null;
 pub use keys::{

@@ -111,7 +111,9 @@ impl Token {
 pub(crate) fn new_tokens(
     crypto: &dyn EndpointCrypto,
     rng: &mut Rng,
-    (issued, client, version): (Time, IpAddr, Version),
+    issued: Time,
+    client: IpAddr,
+    version: Version,
 ) -> Vec<Vec<u8>> {
     let token = Token::New { client, issued, version };
     (0..NEW_TOKENS).map(|_| token.seal(crypto, rng)).collect()

@@ -88,8 +88,10 @@ impl Frequency {
     pub(super) fn is_reordered(
         &self,
         number: u64,
-        (largest, reported): (u64, Option<u64>),
-        (received, known): (&RangeSet, u64),
+        largest: u64,
+        reported: Option<u64>,
+        received: &RangeSet,
+        known: u64,
     ) -> bool {
         if self.reordering == 0 {
             return false;

@@ -255,7 +255,7 @@ impl Acks {
         if !self.frequency.is_eager() {
             let largest = self.largest_eliciting.map_or(number, |before| before.max(number));
             let reported = self.written.map(|(_, reported)| reported);
-            return self.frequency.is_reordered(number, (largest, reported), (&self.ranges, self.horizon));
+            return self.frequency.is_reordered(number, largest, reported, &self.ranges, self.horizon);
         }
         let Some(before) = self.largest_eliciting else { return false };
         if number < before {

@@ -51,7 +51,8 @@ impl Pacer {
     pub(crate) fn allow(
         &mut self,
         now: Time,
-        (bytes, backlog): (u64, u64),
+        bytes: u64,
+        backlog: u64,
         control: &Control,
         srtt: Duration,
     ) -> Result<(), Time> {

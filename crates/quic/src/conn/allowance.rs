@@ -15,8 +15,10 @@ use quickset_wire::frame::{Frame, Frames, SymbolFrames};
 use super::Connection;
 use crate::budget::Account;
 use crate::error::TransportError;
+use crate::protect::Protect;
 use crate::protect::receive::Receiving;
 use crate::streams::{STREAM_COST, Streams};
+use crate::traffic::Traffic;
 
 /// The room.
 #[derive(Debug)]
@@ -85,6 +87,65 @@ impl Allowance {
             }
         }
     }
+
+    /// At most so many bytes are held.
+    fn held(&self, traffic: &Traffic, protect: &Protect) -> u64 {
+        let datagrams = traffic.datagrams.held() as u64;
+        traffic.streams.held() + datagrams + protect.send.held() + self.above + self.uncounted
+    }
+
+    fn has_room(&mut self, traffic: &Traffic, protect: &Protect, payload: &[u8]) -> bool {
+        let len = payload.len() as u64;
+        // Whatever is in it fits, or what is in it has to be looked at.
+        let most = len + traffic.streams.openable() * OPENING;
+        if self.held(traffic, protect) + most > self.most {
+            let brings = Bringing::of(payload, &traffic.streams);
+            if !brings.is_nothing() && !self.affords(traffic, protect, len + brings.streams() * OPENING) {
+                return false;
+            }
+        }
+        if traffic.streams.has_messages() || protect.receive.is_some() {
+            self.uncounted += len;
+        }
+        true
+    }
+
+    /// Whether so many bytes more may be held.
+    #[inline]
+    fn affords(&mut self, traffic: &Traffic, protect: &Protect, more: u64) -> bool {
+        if self.held(traffic, protect) + more > self.most {
+            self.recount(traffic, protect);
+        }
+        self.admits(self.held(traffic, protect) + more)
+    }
+
+    /// The application hands over so many bytes, of which at most `buffer` may be unacknowledged.
+    fn ration(&mut self, traffic: &mut Traffic, protect: &Protect, bytes: u64, buffer: u64) {
+        let unacknowledged = traffic.streams.unacknowledged();
+        let others = self.held(traffic, protect) - unacknowledged;
+        // Not more than will be taken at a time, or one large piece would be refused where half of it is
+        // taken.
+        let more = bytes.min(buffer.saturating_sub(unacknowledged));
+        if !self.affords(traffic, protect, more) {
+            // A part of it may fit.
+            self.affords(traffic, protect, more.min(STEP / 4));
+        }
+        traffic.streams.ration(self.most.saturating_sub(others).max(LEAST));
+    }
+
+    /// Counts what nobody keeps count of, when that may be much.
+    fn recount(&mut self, traffic: &Traffic, protect: &Protect) {
+        if self.uncounted >= STEP / 4 {
+            let symbols = protect.receive.as_ref().map_or(0, Receiving::memory);
+            self.uncounted = traffic.streams.held_in_messages() + symbols as u64;
+        }
+    }
+
+    /// Others need what it holds.
+    #[inline]
+    pub(crate) fn is_recalled(&self) -> bool {
+        self.account.as_ref().is_some_and(Account::is_recalled)
+    }
 }
 
 impl Connection {
@@ -103,84 +164,39 @@ impl Connection {
         }
     }
 
-    /// At most so many bytes are held.
-    fn held(&self) -> u64 {
-        let datagrams = self.traffic.datagrams.held() as u64;
-        let symbols = self.protect.send.held();
-        self.traffic.streams.held() + datagrams + symbols + self.allowance.above + self.allowance.uncounted
-    }
-
     /// Whether a packet may act: what it may bring is paid for, or it brings nothing that would be kept.
     #[inline]
     pub(crate) fn may_keep(&mut self, payload: &[u8]) -> bool {
-        !self.allowance.is_bounded() || self.has_room(payload)
-    }
-
-    fn has_room(&mut self, payload: &[u8]) -> bool {
-        let len = payload.len() as u64;
-        // Whatever is in it fits, or what is in it has to be looked at.
-        let most = len + self.traffic.streams.openable() * OPENING;
-        if self.held() + most > self.allowance.most {
-            let brings = Bringing::of(payload, &self.traffic.streams);
-            if !brings.is_nothing() && !self.affords(len + brings.streams() * OPENING) {
-                self.common.stats.unpaid_packets += 1;
-                return false;
-            }
+        let Self { allowance, traffic, protect, common, .. } = self;
+        if !allowance.is_bounded() || allowance.has_room(traffic, protect, payload) {
+            return true;
         }
-        if self.has_uncounted() {
-            self.allowance.uncounted += len;
-        }
-        true
-    }
-
-    /// Whether so many bytes more may be held.
-    #[inline]
-    fn affords(&mut self, more: u64) -> bool {
-        if self.held() + more > self.allowance.most {
-            self.recount();
-        }
-        self.allowance.admits(self.held() + more)
+        common.stats.unpaid_packets += 1;
+        false
     }
 
     /// Before the application hands over so many bytes: what of them is taken is paid for.
     #[inline]
     pub(crate) fn pay_for(&mut self, bytes: usize) {
-        if self.allowance.is_bounded() {
-            self.ration(bytes as u64);
+        let Self { allowance, traffic, protect, common, .. } = self;
+        if allowance.is_bounded() {
+            allowance.ration(traffic, protect, bytes as u64, common.config.send_buffer);
         }
-    }
-
-    fn ration(&mut self, bytes: u64) {
-        let others = self.held() - self.traffic.streams.unacknowledged();
-        // Not more than will be taken at a time, or one large piece would be refused where half of it is
-        // taken.
-        let more =
-            bytes.min(self.common.config.send_buffer.saturating_sub(self.traffic.streams.unacknowledged()));
-        if !self.affords(more) {
-            // A part of it may fit.
-            self.affords(more.min(STEP / 4));
-        }
-        self.traffic.streams.ration(self.allowance.most.saturating_sub(others).max(LEAST));
     }
 
     /// After each turn: gives back what is not needed, and has the account where the peer is.
     #[inline]
     pub(crate) fn settle_allowance(&mut self) {
-        if !self.allowance.is_bounded() {
+        let Self { allowance, traffic, protect, link, .. } = self;
+        if !allowance.is_bounded() {
             return;
         }
-        if self.link.path.is_validated() {
-            self.allowance.move_to(self.link.path.address.remote.ip());
+        if link.path.is_validated() {
+            allowance.move_to(link.path.address.remote.ip());
         }
-        if self.allowance.most > FREE {
-            self.allowance.settle(self.held());
+        if allowance.most > FREE {
+            allowance.settle(allowance.held(traffic, protect));
         }
-    }
-
-    /// Others need what it holds.
-    #[inline]
-    pub(crate) fn is_recalled(&self) -> bool {
-        self.allowance.account.as_ref().is_some_and(Account::is_recalled)
     }
 
     /// It ends, and what it holds is dropped at once.
@@ -189,21 +205,9 @@ impl Connection {
         if self.life.lifecycle.is_open() {
             self.fail(TransportError::new(Code::INTERNAL_ERROR, "others need the memory"));
             self.traffic.streams.let_go();
-            self.recount();
-            let held = self.held();
-            self.allowance.settle(held);
-        }
-    }
-
-    fn has_uncounted(&self) -> bool {
-        self.traffic.streams.has_messages() || self.protect.receive.is_some()
-    }
-
-    /// Counts what nobody keeps count of, when that may be much.
-    fn recount(&mut self) {
-        if self.allowance.uncounted >= STEP / 4 {
-            let symbols = self.protect.receive.as_ref().map_or(0, Receiving::memory);
-            self.allowance.uncounted = self.traffic.streams.held_in_messages() + symbols as u64;
+            let Self { allowance, traffic, protect, .. } = self;
+            allowance.recount(traffic, protect);
+            allowance.settle(allowance.held(traffic, protect));
         }
     }
 }

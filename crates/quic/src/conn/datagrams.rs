@@ -20,7 +20,7 @@ impl Connection {
     /// [protected](Self::set_datagram_protection), it is the longest that is; those up to some 40 bytes
     /// longer are taken all the same, and go unprotected.
     pub fn max_datagram_len(&self) -> Option<usize> {
-        let room = self.packet_room();
+        let room = self.link.packet_room();
         self.traffic
             .datagrams
             .longest(self.protect.send.symbol_room(Channel::Datagrams, room).unwrap_or(room))
@@ -38,7 +38,7 @@ impl Connection {
         how: &DatagramOptions,
     ) -> Result<DatagramTicket, Unsent> {
         self.common.now = now.max(self.common.now);
-        let ticket = self.traffic.datagrams.push(data, how, (self.common.now, self.packet_room()))?;
+        let ticket = self.traffic.datagrams.push(data, how, self.common.now, self.link.packet_room())?;
         self.traffic.streams.set_datagrams(true);
         Ok(ticket)
     }
@@ -88,27 +88,12 @@ impl Connection {
         let screen = Protection::Adaptive(Some(Goal::Screen));
         let protection = if *protection == Protection::Adaptive(None) { &screen } else { protection };
         self.protect.send.set_policy(Channel::Datagrams, protection);
-        self.drain_orphans();
+        self.protect.drain(&mut self.traffic, self.common.now);
     }
 
     /// Datagrams sent so far belong together, a picture or a tick of a game: behind them, repair may be sent
     /// at once. Without protection it changes nothing.
     pub fn flush_datagrams(&mut self) {
         self.traffic.datagrams.flush();
-    }
-}
-
-impl Connection {
-    /// Drops those that are too old.
-    pub(super) fn expire_datagrams(&mut self) {
-        if self.traffic.datagrams.deadline().is_some_and(|(at, _)| at <= self.common.now) {
-            self.traffic.datagrams.on_time(self.common.now);
-            self.review_datagrams();
-        }
-    }
-
-    /// Their place among the streams, or none.
-    pub(crate) fn review_datagrams(&mut self) {
-        self.traffic.streams.set_datagrams(!self.traffic.datagrams.is_empty());
     }
 }

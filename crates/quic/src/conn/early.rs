@@ -42,15 +42,6 @@ impl Connection {
         }
     }
 
-    /// A server that wants no early data, or none of this client, says so before it reads the hello.
-    pub(super) fn admit_early(&mut self) {
-        let client = self.link.path.address;
-        let wanted = self.common.config.early_data.as_ref().is_some_and(|early| early.admits(&client));
-        if self.common.side.is_server() && !wanted {
-            self.link.keys.refuse_early();
-        }
-    }
-
     /// A client with a session to resume may write at once, under the limits that it remembers.
     pub(super) fn begin_early(&mut self) {
         if self.common.side.is_server() || self.common.config.early_data.is_none() {
@@ -134,7 +125,7 @@ impl Connection {
     pub(super) fn void_early(&mut self) {
         if self.life.handshake.early == EarlyFate::Undecided {
             let mut lost = std::mem::take(&mut self.scratch.settled.lost);
-            self.link.recovery.void(Space::Data, &mut lost);
+            self.link.path.recovery.void(Space::Data, &mut lost);
             self.lose(&mut lost, false);
             self.scratch.settled.lost = lost;
         }

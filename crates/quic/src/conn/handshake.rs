@@ -14,7 +14,7 @@ impl Connection {
     pub(crate) fn on_progress(&mut self, progress: Progress) -> Result<(), TransportError> {
         self.common.qlog.progress(self.common.now, progress, &self.link.keys);
         self.follow_early(progress);
-        self.link.recovery.has_handshake_keys |= progress.handshake_keys;
+        self.link.path.recovery.has_handshake_keys |= progress.handshake_keys;
         if progress.one_rtt_keys && self.common.side.is_server() {
             // The client's parameters came with its hello; the server may send 1-RTT data at once.
             self.take_peer_params()?;
@@ -27,7 +27,7 @@ impl Connection {
             self.common.signals.push_back(Signal::Established);
             if self.common.side.is_server() {
                 // RFC 9001 §4.9.3: three probe timeouts for what was overtaken.
-                self.link.keys.end_early_at(self.common.now + 3 * self.pto());
+                self.link.keys.end_early_at(self.common.now + 3 * self.link.pto());
                 // RFC 9001 §4.1.2: for the server, complete is confirmed.
                 let tokens = self.new_tokens();
                 self.life.confirmation.announce(tokens);
@@ -40,13 +40,15 @@ impl Connection {
     /// RFC 9000 §8.1.3. The version is settled: RFC 9369 §5 has tokens be good in that of their connection
     /// alone.
     fn new_tokens(&mut self) -> Vec<Vec<u8>> {
-        let mut rng = self.link.numbering.fork();
+        let mut rng = self.link.path.numbering.fork();
         match &self.life.handshake.side {
             // Whoever is told that an address is proven shows that to be believed: not before it is.
             SideState::Server { seal, .. } if self.link.path.is_validated() => new_tokens(
                 &**seal,
                 &mut rng,
-                (self.common.now, self.link.path.address.remote.ip(), self.common.version),
+                self.common.now,
+                self.link.path.address.remote.ip(),
+                self.common.version,
             ),
             _ => Vec::new(),
         }
@@ -58,10 +60,11 @@ impl Connection {
             self.common.phase = Phase::Confirmed;
             self.life.lifecycle.confirmed();
             self.common.qlog.confirmed(self.common.now);
-            self.challenge_moved();
-            self.link.recovery.confirmed();
+            self.link.challenge_moved(&self.common);
+            self.link.path.recovery.confirmed();
             self.discard(Space::Handshake);
-            self.follow_preferred();
+            let followed = self.link.follow_preferred(&self.common);
+            self.follow_move(followed);
             if self.link.path.search.is_some() {
                 self.link.candidates.stir();
             }
@@ -78,7 +81,7 @@ impl Connection {
             }
             self.link.keys.discard(space);
             self.common.qlog.discarded(self.common.now, space);
-            self.link.recovery.discard(space, self.common.now);
+            self.link.path.recovery.discard(space, self.common.now);
             self.link.probes[space.index()] = 0;
         }
     }
@@ -93,7 +96,7 @@ impl Connection {
         };
         let params = TransportParams::decode(!self.common.side, bytes)
             .map_err(|e| TransportError::new(e.code(), e.to_string()))?;
-        self.life.handshake.authenticate(&params)?;
+        self.life.handshake.authenticate(&params, self.link.peer_cid)?;
         self.check_version(&params)?;
         if let Some(token) = params.stateless_reset_token {
             self.link.cids.set_reset_token(token);
@@ -117,7 +120,7 @@ impl Connection {
         let mtu = usize::try_from(params.max_udp_payload_size).unwrap_or(usize::MAX);
         let before = self.link.path.mtu;
         self.link.path.limit_mtu(mtu);
-        self.link.recovery.set_peer(params.max_ack_delay);
+        self.link.path.recovery.set_peer(params.max_ack_delay);
         self.link.acks[Space::Data.index()].offer(self.common.ours.min_ack_delay);
         self.link.asks.set_peer(params.min_ack_delay, params.max_ack_delay);
         self.life.lifecycle.set_idle_timeout(self.common.config.idle_timeout, params.max_idle_timeout);
@@ -137,7 +140,7 @@ impl Connection {
 
     /// A Retry packet (RFC 9000 §17.2.5): once, before anything else was heard, and authentic.
     pub(crate) fn on_retry(&mut self, packet: &[u8], scid: ConnectionId, token: &[u8], tag: [u8; 16]) {
-        let heard = self.life.handshake.peer_cid.is_some();
+        let heard = self.link.peer_cid.is_some();
         let SideState::Client { crypto, original_dcid, retry_scid, .. } = &mut self.life.handshake.side
         else {
             return;
@@ -156,21 +159,10 @@ impl Connection {
         if !self.link.keys.restart(&**crypto, self.common.version, &scid) {
             return;
         }
-        self.link.recovery.restart(self.common.now);
+        self.link.path.recovery.restart(self.common.now);
         self.void_early();
-        self.common.qlog.retry(self.common.now, self.common.version, &scid, (token.len(), packet.len()));
+        self.common.qlog.retry(self.common.now, self.common.version, &scid, token.len(), packet.len());
         tracing::debug!("the server asks for a proof of our address");
-    }
-
-    /// The source id of a long header: the first one is the peer's choice, all others must equal it
-    /// (RFC 9000 §7.2). False when the packet is to be dropped.
-    pub(crate) fn accept_source(&mut self, scid: ConnectionId) -> bool {
-        if let Some(known) = self.life.handshake.peer_cid {
-            return known == scid;
-        }
-        self.life.handshake.peer_cid = Some(scid);
-        self.link.cids.set_remote(scid);
-        true
     }
 
     pub(crate) fn on_handshake_done(&mut self) -> Result<(), TransportError> {

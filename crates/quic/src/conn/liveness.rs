@@ -9,12 +9,13 @@ use crate::packet::Phase;
 impl Connection {
     /// When to call next.
     pub(super) fn call_due(&self) -> Option<Time> {
-        let since = self.link.recovery.waits_since().filter(|_| self.common.phase == Phase::Confirmed)?;
+        let since =
+            self.link.path.recovery.waits_since().filter(|_| self.common.phase == Phase::Confirmed)?;
         // An address that has proved nothing is asked by challenges, and what may be sent there is for them.
         if self.link.path.amplification_budget() < usize::MAX {
             return None;
         }
-        Some(self.life.call_due(since, self.link.recovery.rtt().min()))
+        Some(self.life.call_due(since, self.link.path.recovery.rtt().min()))
     }
 
     /// When it is time to ask whether the server can still reach us. While an answer is awaited, probe
@@ -23,7 +24,7 @@ impl Connection {
         if self.common.phase != Phase::Confirmed || !self.life.liveness.asks() {
             return None;
         }
-        let (trip, pto) = (self.link.recovery.rtt().min(), self.pto());
+        let (trip, pto) = (self.link.path.recovery.rtt().min(), self.link.pto());
         self.life.vigil_due(self.traffic.streams.progress(), trip, pto)
     }
 
@@ -64,7 +65,7 @@ impl Connection {
             let is_own =
                 repeated == self.repeated() && self.link.acks[Space::Data.index()].is_whole_above(largest);
             let streams = &self.traffic.streams;
-            self.life.liveness.end(self.common.now, (streams.progress(), streams.received()), is_own);
+            self.life.liveness.end(self.common.now, streams.progress(), streams.received(), is_own);
         }
     }
 

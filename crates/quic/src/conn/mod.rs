@@ -1,4 +1,4 @@
-//! The connection: owns the rooms and conducts them; the protocol's logic is in the rooms.
+//! The connection: has four owners of rooms and conducts them; the protocol's logic is in the rooms.
 //!
 //! *In:* batches of datagrams, timers, the application's verbs. *Out:* batches to send, events,
 //! signals to the endpoint, the time of the next timer.
@@ -11,7 +11,6 @@
 //! packet-number space is dropped); after the connection is closed no room is asked for anything.
 
 mod allowance;
-mod asks;
 mod datagrams;
 mod early;
 mod handshake;
@@ -22,7 +21,6 @@ mod paths;
 mod protection;
 mod refused;
 mod settle;
-mod size;
 mod start;
 #[cfg(test)]
 mod tests;
@@ -33,7 +31,7 @@ mod work;
 
 use std::collections::VecDeque;
 
-use quickset_base::{Batch, Datagram, Duration, Input, Machine, Poll, Reason, Time};
+use quickset_base::{Batch, Datagram, Input, Machine, Poll, Reason, Time};
 use quickset_wire::{ConnectionId, Side, Space, TransportErrorCode as Code};
 
 use crate::ack::Acks;
@@ -44,7 +42,7 @@ use crate::event::{Event, Signal};
 use crate::keys::KeyRing;
 use crate::life::{Confirmation, Expired, Farewell, Handshake, Life, Lifecycle, Liveness, Role};
 use crate::link::{Birth, Link};
-use crate::packet::{MAX_OVERHEAD, MIN_INITIAL, Token, View};
+use crate::packet::Token;
 use crate::path::LEAST;
 use crate::protect::Protect;
 use crate::received::{Authentic, Early};
@@ -53,7 +51,6 @@ use crate::traffic::Traffic;
 use crate::work::Allowance as Work;
 
 pub(crate) use allowance::{Allowance, CONNECTION_COST};
-pub use paths::MoveError;
 pub use start::Start;
 pub(crate) use versions::{Negotiated, wished};
 pub use work::Carrier;
@@ -69,7 +66,6 @@ use work::pace;
 /// 4. What of a batch the system does not send is told by [`not_sent`](Self::not_sent) before the next
 ///    `poll`.
 /// 5. After [`Signal::Drained`] the connection is dropped.
-// sizes: rooms and what they share; the trace is of all of them.
 #[derive(Debug)]
 pub struct Connection {
     pub(crate) common: Common,
@@ -158,7 +154,7 @@ impl Connection {
             liveness: Liveness::new(config.ask_after.filter(|_| side.is_client())),
         };
         let mut this = Self {
-            common: Common::new(side, version, config, params, now),
+            common: Common::new(side, version, config, Box::new(params), now),
             link,
             life,
             traffic,
@@ -169,43 +165,29 @@ impl Connection {
             scratch: Scratch::default(),
         };
         #[cfg(feature = "qlog")]
-        this.common.begin_trace(&this.link.path, &this.link.cids, &this.link.recovery);
+        this.common.begin_trace(&this.link.path, &this.link.cids, &this.link.path.recovery);
         this.trace_metrics(false);
-        this.admit_early();
+        this.link.admit_early(&this.common);
         this.link.keys.drive()?;
         this.begin_early();
         Ok(this)
     }
 
-    /// What a room may know of the others.
-    pub(crate) fn view(&self) -> View {
-        let rtt = self.link.recovery.rtt();
-        let idle = self.link.recovery.in_flight() == 0;
-        let one_way = if idle { Duration::ZERO } else { rtt.min() / 2 };
-        let room = self.link.path.mtu.saturating_sub(MAX_OVERHEAD);
-        View { now: self.common.now, room, srtt: rtt.smoothed(), one_way, rate: self.traffic.rate }
-    }
-
-    /// The probe timeout of the application space without back-off.
-    pub(crate) fn pto(&self) -> Duration {
-        self.link.recovery.pto(Space::Data)
-    }
-
     /// The connection cannot go on: the peer is told why, and so is the application.
     pub(crate) fn fail(&mut self, error: TransportError) {
         tracing::debug!(%error, "the connection fails");
-        self.life.lifecycle.close(self.common.now, Farewell::Transport(error.clone()), self.pto());
+        self.life.lifecycle.close(self.common.now, Farewell::Transport(error.clone()), self.link.pto());
         self.over(Closed::Failed(error));
     }
 
     /// Reports the end, once.
     pub(crate) fn over(&mut self, why: Closed) {
         if self.common.stats.closed.is_none() {
-            self.collect();
+            self.traffic.collect(&mut self.common.events);
             self.trace_over(&why);
             self.common.stats.closed = Some(why.clone());
             self.common.events.push_back(Event::Closed(why));
-            if let Some(trip) = self.link.recovery.sampled().filter(|_| self.link.path.is_validated()) {
+            if let Some(trip) = self.link.path.recovery.sampled().filter(|_| self.link.path.is_validated()) {
                 let peer = self.link.path.address.remote.ip();
                 self.common.signals.push_back(Signal::Trip { peer, trip, at: self.common.now });
             }
@@ -219,24 +201,14 @@ impl Connection {
     /// later: a server whose clients come and go would hold a thousand such, each with its secrets.
     pub(crate) fn let_go(&mut self) {
         self.link.keys.end(self.life.lifecycle.listens());
-        self.link.recovery.end();
+        self.link.path.recovery.end();
         self.link.probes = [0; 3];
         self.link.early = Early::default();
         self.unread = VecDeque::new();
     }
 
-    /// Moves the news of the streams to where they are told.
-    fn collect(&mut self) {
-        while let Some(event) = self.traffic.streams.next_event() {
-            self.common.events.push_back(Event::Stream(event));
-        }
-        while let Some(event) = self.traffic.datagrams.next_event() {
-            self.common.events.push_back(Event::Datagram(event));
-        }
-    }
-
     fn on_time(&mut self) {
-        let (now, pto) = (self.common.now, self.pto());
+        let (now, pto) = (self.common.now, self.link.pto());
         match self.life.lifecycle.on_time(now, pto) {
             Expired::Silence => self.over(self.silence()),
             Expired::Drained => {
@@ -250,8 +222,8 @@ impl Connection {
         }
         self.on_liveness();
         self.link.keys.on_time(now, pto);
-        self.traffic.streams.on_time(&self.view());
-        self.expire_datagrams();
+        self.traffic.streams.on_time(&self.link.view(now, self.traffic.rate));
+        self.traffic.expire_datagrams(now);
         self.protect.send.woken(now);
         if let Err(error) = self.recover() {
             self.fail(error);
@@ -263,7 +235,7 @@ impl Connection {
     /// Does what is due, tells what there is to tell, sends what may leave; `None` when all of that is
     /// nothing.
     fn act(&mut self, out: &mut Batch) -> Option<Poll> {
-        if self.is_recalled() {
+        if self.allowance.is_recalled() {
             self.give_way();
         }
         // A driver may be late; what is due is due.
@@ -277,15 +249,16 @@ impl Connection {
         if probes {
             self.on_path_time();
         }
-        self.collect();
+        self.traffic.collect(&mut self.common.events);
         if !self.common.events.is_empty() || !self.common.signals.is_empty() {
             return Some(Poll::Event);
         }
         if held {
             return None;
         }
-        self.time_piggyback();
-        self.link.blockade.begin(Space::ALL.map(|space| self.link.recovery.next_number(space)));
+        let acknowledged = self.link.acks[Space::Data.index()].deadline().map(|(at, _)| at);
+        self.traffic.time_piggyback(acknowledged, self.common.now + self.common.config.max_ack_delay);
+        self.link.blockade.begin(Space::ALL.map(|space| self.link.path.recovery.next_number(space)));
         self.batch_out(out, probes).then(|| {
             self.link.blockade.handed_out();
             Poll::Send
@@ -294,7 +267,9 @@ impl Connection {
 
     /// Makes a batch of what wants to leave and may. False when that is nothing.
     fn batch_out(&mut self, out: &mut Batch, probes: bool) -> bool {
-        if probes && self.transmit_probe(out) {
+        if probes
+            && self.link.transmit_probe(&mut self.common, out).unwrap_or_else(|error| self.cannot(error))
+        {
             return true;
         }
         if self.transmit_call(out) {
@@ -305,12 +280,33 @@ impl Connection {
             return true;
         }
         // Behind all that somebody waits for.
-        probes && self.transmit_size(out)
+        probes
+            && self.life.lifecycle.is_open()
+            && self.link.transmit_size(&mut self.common, out).unwrap_or_else(|error| self.cannot(error))
+    }
+
+    /// A packet that cannot be sealed is the end. False: there is none.
+    #[cold]
+    pub(crate) fn cannot(&mut self, error: TransportError) -> bool {
+        self.fail(error);
+        false
+    }
+
+    /// A call that is due: whether the path is there at all. False when none is.
+    ///
+    /// It is outside of congestion control, which has every reason to hold it back: few are sent, and they
+    /// are small.
+    fn transmit_call(&mut self, out: &mut Batch) -> bool {
+        if !self.life.liveness.takes_call() || !self.life.lifecycle.is_open() {
+            return false;
+        }
+        let called = self.link.ping_out(&mut self.common, out, LEAST, Token::Nothing);
+        called.map_or_else(|error| self.cannot(error), |()| true)
     }
 
     /// When something is due next, and what.
     fn deadline(&self) -> Option<(Time, Reason)> {
-        let pto = self.pto();
+        let pto = self.link.pto();
         let ending = self.life.lifecycle.deadline(pto);
         if !self.life.lifecycle.is_open() {
             return ending;
@@ -319,9 +315,9 @@ impl Connection {
         let rooms = [
             ending,
             self.link.blockade.deadline().map(|t| (t, Reason::Pacing)),
-            self.link.recovery.deadline(self.may_probe()),
+            self.link.path.recovery.deadline(self.link.may_probe()),
             // What may not be sent is not waited for: more has to come first.
-            self.link.acks[Space::Data.index()].deadline().filter(|_| self.may_probe()),
+            self.link.acks[Space::Data.index()].deadline().filter(|_| self.link.may_probe()),
             self.link.paced_until.filter(|_| !held).map(|t| (t, Reason::Pacing)),
             // From then on it waits as all data does.
             self.traffic.piggyback_by.filter(|at| *at > self.common.now).map(|t| (t, Reason::AckDelay)),
@@ -336,17 +332,6 @@ impl Connection {
         rooms.into_iter().flatten().min_by_key(|(t, _)| *t)
     }
 
-    /// RFC 9002 §6.2.2.1: at its amplification limit a server sets no probe timer.
-    pub(crate) fn may_probe(&self) -> bool {
-        !self.link.blockade.is_held() && self.link.path.amplification_budget() >= self.least_datagram()
-    }
-
-    /// What an amplification limit has to leave for anything to be sent. As long as there may be Initial
-    /// packets to be padded, that is a datagram of full size; a new address may be sent little by little.
-    pub(crate) fn least_datagram(&self) -> usize {
-        if self.link.keys.has(Space::Initial) { MIN_INITIAL } else { LEAST }
-    }
-
     /// Invariants of all rooms.
     pub(crate) fn check(&self) {
         if !self.life.lifecycle.is_open() {
@@ -356,10 +341,9 @@ impl Connection {
         self.link.candidates.check();
         self.link.acks.iter().for_each(Acks::check);
         self.link.cids.check();
-        self.traffic.streams.check();
-        self.traffic.datagrams.check();
+        self.traffic.check();
         self.protect.check();
-        self.link.recovery.check();
+        self.link.path.recovery.check();
     }
 
     /// The first of our connection ids, for logs and traces.
@@ -373,7 +357,7 @@ impl Machine for Connection {
         self.common.now = now.max(self.common.now);
         match input {
             Input::Received(datagrams) => {
-                self.come_home(datagrams);
+                self.link.come_home(datagrams);
                 self.receive(datagrams);
             }
             Input::Timer => self.on_time(),

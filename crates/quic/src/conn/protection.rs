@@ -32,7 +32,7 @@ impl Connection {
         let streams = &self.traffic.streams;
         self.protect.send.purge(|channel| streams.has_channel(channel));
         self.protect.send.set_policy(channel, protection);
-        self.drain_orphans();
+        self.protect.drain(&mut self.traffic, self.common.now);
         // Only messages have ends; a stream of bytes is cut as it comes.
         let _ = self.traffic.streams.set_even(id, protection.splits_evenly());
         Ok(())
@@ -58,7 +58,8 @@ impl Connection {
     /// A SOURCE_SYMBOL: its frames act unless they did already.
     pub(crate) fn on_source_symbol(
         &mut self,
-        (session, sid): (u64, u64),
+        session: u64,
+        sid: u64,
         data: &[u8],
         payload: &Bytes,
     ) -> Result<(), TransportError> {
@@ -109,7 +110,7 @@ impl Connection {
             return Err(not_agreed());
         }
         self.protect.send.set_window(epoch, window);
-        self.drain_orphans();
+        self.protect.drain(&mut self.traffic, self.common.now);
         Ok(())
     }
 
@@ -136,14 +137,14 @@ impl Connection {
                     Recovered::Held(held) => tokens.extend(held),
                     Recovered::InFlight(number) => {
                         let session = ack.session as u32;
-                        self.link.recovery.take_symbol(number, (session, sid), &mut tokens);
+                        self.link.path.recovery.take_symbol(number, (session, sid), &mut tokens);
                     }
                 }
             }
         }
         self.protect.send.tidy(ack.session);
         for token in tokens.drain(..) {
-            self.recovered(token);
+            self.traffic.recovered(token, self.common.now);
         }
         self.scratch.recovered = tokens;
         Ok(())
@@ -201,16 +202,6 @@ impl Connection {
             first = frames.next();
         }
         Ok(())
-    }
-}
-
-/// What became of packets.
-impl Connection {
-    /// Tokens that are not held any more are lost.
-    pub(crate) fn drain_orphans(&mut self) {
-        while let Some(token) = self.protect.send.orphan() {
-            self.lost(token);
-        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use quickset_base::{Batch, Datagram, Duration, Time};
+use quickset_base::{Batch, Duration, Time};
 use quickset_wire::Space;
 
 use super::Connection;
@@ -65,7 +65,7 @@ impl Connection {
         let is_size = refusal.obstacle == Obstacle::Size;
         let is_larger = is_size && missing.least > self.link.path.mtu;
         if is_larger {
-            self.on_size_refused(missing.least);
+            self.link.on_size_refused(&self.common, missing.least);
         }
         self.take_back(left);
         if !here || is_larger {
@@ -74,7 +74,10 @@ impl Connection {
             return;
         }
         self.link.blockade.on_refused(self.common.now, refusal);
-        let goes_on = if is_size { self.shrink(missing.least) } else { self.unpin() };
+        let goes_on = if is_size { self.link.shrink(&mut self.common, missing.least) } else { self.unpin() };
+        if is_size && goes_on {
+            self.protect.recode(&mut self.traffic, self.common.now);
+        }
         if !goes_on {
             self.wait_and_see();
         }
@@ -113,20 +116,20 @@ impl Connection {
     /// What was in packets that did not leave waits to be sent again.
     fn take_back(&mut self, left: u64) {
         let mut settled = std::mem::take(&mut self.scratch.settled);
-        let back = self.link.recovery.take_back(&self.link.blockade.first, left, &mut settled.lost);
+        let back = self.link.path.recovery.take_back(&self.link.blockade.first, left, &mut settled.lost);
         self.common.stats.sent_packets -= back.packets;
         for token in &settled.lost {
             match token {
                 // Nothing else would say it before the peer asks.
                 Token::Ack { space, .. } => self.link.acks[space.index()].soon(self.common.now),
-                Token::MtuProbe { .. } => self.on_size_untried(),
+                Token::MtuProbe { .. } => self.link.on_size_untried(),
                 _ => {}
             }
         }
         self.lose(&mut settled.lost, true);
         self.scratch.settled = settled;
         for space in Space::ALL.into_iter().filter(|space| back.eliciting[space.index()]) {
-            if space != Space::Data || self.link.recovery.pto_count() > 0 {
+            if space != Space::Data || self.link.path.recovery.pto_count() > 0 {
                 // A probe passes the window, and what was to be one still does (RFC 9002 §6.2.4, §7.5).
                 let probes = &mut self.link.probes[space.index()];
                 *probes = (*probes).max(1);
@@ -161,21 +164,12 @@ impl Connection {
         }
     }
 
-    /// A server whose address had gone was reached by it again.
-    #[inline]
-    pub(super) fn come_home(&mut self, datagrams: &[Datagram]) {
-        let Some(home) = self.link.blockade.home else { return };
-        if datagrams.iter().any(|datagram| datagram.path.local == Some(home)) {
-            self.link.blockade.home = None;
-            self.link.path.address.local = Some(home);
-        }
-    }
-
     /// Nothing helps now. Perhaps it does in a while.
     fn wait_and_see(&mut self) {
         let Some(refusal) = self.link.blockade.verdict() else { return };
         let is_full = refusal.obstacle == Obstacle::Room;
-        let lasts = self.link.blockade.hold(self.common.now, if is_full { FULL } else { SHUT });
+        let (least, most) = if is_full { FULL } else { SHUT };
+        let lasts = self.link.blockade.hold(self.common.now, least, most);
         if self.is_unheard() && !is_full && lasts >= PATIENCE {
             self.life.lifecycle.vanish();
             self.over(Closed::Unreachable(refusal));

@@ -295,8 +295,8 @@ fn a_peer_that_acknowledges_nothing_is_cut_off() {
         let mut pair = joined();
         let now = pair.now;
         for _ in 0..n {
-            let number = pair.server.link.recovery.next_number(wire::Space::Data);
-            pair.server.link.recovery.on_sent_elsewhere(
+            let number = pair.server.link.path.recovery.next_number(wire::Space::Data);
+            pair.server.link.path.recovery.on_sent_elsewhere(
                 number,
                 now,
                 40,
@@ -317,13 +317,13 @@ fn a_peer_that_acknowledges_nothing_is_cut_off() {
 fn a_number_left_out_is_not_forgotten() {
     let mut pair = joined();
     let skipped = loop {
-        let before = pair.server.link.recovery.next_number(wire::Space::Data);
+        let before = pair.server.link.path.recovery.next_number(wire::Space::Data);
         pair.server.ping();
         pair.settle();
         // A packet takes a number; two are gone when one was left out.
-        let packets = pair.server.link.recovery.next_number(wire::Space::Data) - before;
+        let packets = pair.server.link.path.recovery.next_number(wire::Space::Data) - before;
         assert!(before < 400, "nothing was left out");
-        if packets > 1 && pair.server.link.recovery.first_outstanding(wire::Space::Data) > before {
+        if packets > 1 && pair.server.link.path.recovery.first_outstanding(wire::Space::Data) > before {
             break before;
         }
         pair.pass(Duration::from_millis(30));

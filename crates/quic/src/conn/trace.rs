@@ -13,7 +13,7 @@ impl Connection {
         let Self { common, link, protect, .. } = self;
         if common.qlog.is_on() {
             let (algorithm, fec) = (&common.config.congestion, protect.stats());
-            let (path, recovery) = (&link.path, &link.recovery);
+            let (path, recovery) = (&link.path, &link.path.recovery);
             common.qlog.metrics(common.now, &PathState { path, recovery, algorithm, fec, persistent });
         }
     }
@@ -21,9 +21,9 @@ impl Connection {
     /// A packet of `size` bytes was opened, and its frames are about to act.
     #[inline]
     pub(crate) fn trace_received(&mut self, kind: PacketType, number: u64, size: usize, payload: &Bytes) {
-        let Self { common, link, life, .. } = self;
+        let Self { common, link, .. } = self;
         if common.qlog.is_on() {
-            let (source, updates) = (life.handshake.peer_cid, link.keys.updates());
+            let (source, updates) = (link.peer_cid, link.keys.updates());
             let (version, peer) = (common.version, common.peer.as_ref());
             let packet = Received { kind, number, version, source, updates, peer };
             common.qlog.received(common.now, &packet, payload, size);

@@ -93,7 +93,7 @@ impl Connection {
         self.common.now = now.max(self.common.now);
         if self.life.lifecycle.is_open() {
             let farewell = Farewell::Application { code: sent_as(code), reason: reason.to_vec() };
-            self.life.lifecycle.close(self.common.now, farewell, self.pto());
+            self.life.lifecycle.close(self.common.now, farewell, self.link.pto());
             self.over(Closed::Locally);
         }
     }
@@ -104,7 +104,7 @@ impl Connection {
         self.common.now = now.max(self.common.now);
         if self.life.lifecycle.is_open() {
             let farewell = Farewell::Application { code: 0, reason: Vec::new() };
-            self.life.lifecycle.close(self.common.now, farewell, self.pto());
+            self.life.lifecycle.close(self.common.now, farewell, self.link.pto());
             self.over(Closed::Abandoned);
         }
     }
@@ -122,16 +122,16 @@ impl Connection {
 
     /// What was counted so far.
     pub fn stats(&self) -> Stats {
-        let rtt = self.link.recovery.rtt();
+        let rtt = self.link.path.recovery.rtt();
         let control = self.link.path.congestion.control();
         Stats {
             stream_bytes: self.traffic.streams.sent(),
-            spurious_losses: self.link.recovery.spurious_losses(),
+            spurious_losses: self.link.path.recovery.spurious_losses(),
             key_updates: self.link.keys.updates(),
             rtt: rtt.smoothed(),
             min_rtt: rtt.min(),
             window: control.window,
-            in_flight: self.link.recovery.in_flight(),
+            in_flight: self.link.path.recovery.in_flight(),
             congestion_state: control.view.state,
             pacing_rate: pacing_rate(&control, rtt.smoothed()),
             window_bound: control.view.bound,
@@ -142,7 +142,7 @@ impl Connection {
             mtu: MtuStats { current: self.link.path.mtu, ..self.common.stats.mtu },
             ecn: EcnStats {
                 state: self.link.path.ecn.state(),
-                sent: self.link.recovery.marked(),
+                sent: self.link.path.recovery.marked(),
                 received_ce: self.link.acks.iter().map(Acks::marked).sum(),
                 ..self.common.stats.ecn
             },

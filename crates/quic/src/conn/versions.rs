@@ -32,7 +32,8 @@ impl Connection {
     /// is second.
     pub(crate) fn on_version_negotiation(
         &self,
-        (ours, theirs): (&[u8], &[u8]),
+        ours: &[u8],
+        theirs: &[u8],
         offered: &(impl Iterator<Item = Version> + Clone),
     ) -> Negotiated {
         let SideState::Client { original_dcid, retry_scid, refused, .. } = &self.life.handshake.side else {
@@ -40,7 +41,7 @@ impl Connection {
         };
         // RFC 9000 §6.2: only before anything else was heard, and never when it names what was tried.
         // RFC 9000 §17.2.1: who knows our random id has seen our packet. RFC 9368 §2.1: once.
-        let heard = self.life.handshake.peer_cid.is_some() || retry_scid.is_some() || refused.is_some();
+        let heard = self.link.peer_cid.is_some() || retry_scid.is_some() || refused.is_some();
         let is_ours = ours == &self.link.cids.first_local()[..] && theirs == &original_dcid[..];
         if heard || !is_ours || offered.clone().any(|version| version == self.common.version) {
             return Negotiated::Nothing;
@@ -54,7 +55,7 @@ impl Connection {
     /// The handshake begins again, in `version`: another attempt, with another id (RFC 9368 §2.1). Packet
     /// numbers go on, which no key of before and no peer could tell.
     pub(crate) fn begin_again(&mut self, version: Version) -> Result<(), TransportError> {
-        let mut rng = self.link.numbering.fork();
+        let mut rng = self.link.path.numbering.fork();
         if self.life.handshake.early == EarlyFate::Undecided {
             // RFC 9369 §5: with a ticket of another version nothing can be said early.
             self.reject_early();
@@ -82,7 +83,7 @@ impl Connection {
         self.common.trace_version();
         self.link.cids.set_remote(remote);
         self.link.keys = KeyRing::new(Side::Client, session, initial);
-        self.link.recovery.restart(self.common.now);
+        self.link.path.recovery.restart(self.common.now);
         self.link.keys.drive()?;
         Ok(())
     }
@@ -126,7 +127,7 @@ impl Connection {
             // RFC 9369 §4.1: no early data in the version that was agreed on. What was sent is still good.
             self.link.keys.end_early();
         }
-        self.turn(version);
+        self.link.turn(&mut self.common, version);
     }
 
     /// A server's session has read the hello, and may have chosen a version.
@@ -138,15 +139,7 @@ impl Connection {
         let SideState::Server { crypto, first, .. } = &self.life.handshake.side else { return };
         let Some(keys) = crypto.initial_keys(version, first, Side::Server) else { return };
         self.link.keys.also(version, keys);
-        self.turn(version);
-    }
-
-    fn turn(&mut self, version: Version) {
-        if self.link.keys.turn(self.common.version) {
-            tracing::debug!(from = %self.common.version, to = %version, "the handshake goes on in another version");
-            self.common.version = version;
-            self.common.trace_version();
-        }
+        self.link.turn(&mut self.common, version);
     }
 
     /// The peer's parameters say which version it has in mind, and which it would take (RFC 9368 §4).

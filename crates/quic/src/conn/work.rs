@@ -12,7 +12,6 @@
 //! way that waits.
 
 use quickset_wire::StreamId;
-use quickset_wire::frame::{Frame, Frames};
 
 use super::Connection;
 use crate::work::Allowance;
@@ -47,7 +46,7 @@ impl Connection {
         self.work.earn();
         let is_spent = self.work.is_spent();
         self.common.stats.paced += u64::from(self.traffic.streams.set_paced(is_spent) && is_spent);
-        if is_spent && self.asks_for_work(payload) {
+        if is_spent && self.traffic.asks_for_work(payload) {
             self.common.stats.unpaid_packets += 1;
             return false;
         }
@@ -61,22 +60,6 @@ impl Connection {
         if steps > 0 {
             self.work.pay(steps);
         }
-    }
-
-    /// Whether a packet has frames in it that may have their place to be found, or symbols, in which there
-    /// are such; or of what was dear before.
-    #[cold]
-    fn asks_for_work(&self, payload: &[u8]) -> bool {
-        let asks = |frame: Frame<'_>| match frame {
-            Frame::Fenced { .. }
-            | Frame::Abandon { .. }
-            | Frame::SourceSymbol { .. }
-            | Frame::Repair { .. } => true,
-            Frame::Stream { id, .. } => self.traffic.streams.is_charged(id),
-            Frame::Datagram { .. } => self.traffic.datagrams.is_charged(),
-            _ => false,
-        };
-        Frames::new(payload).flatten().any(asks)
     }
 }
 

@@ -161,7 +161,8 @@ impl Datagrams {
         &mut self,
         data: Bytes,
         how: &DatagramOptions,
-        (now, room): (Time, usize),
+        now: Time,
+        room: usize,
     ) -> Result<DatagramTicket, Unsent> {
         let refuse = |why, data| Err(Unsent { why, data });
         match self.longest(room) {

@@ -26,7 +26,7 @@ fn write(room: &mut Datagrams, now: Time, size: usize, packet: usize) -> (Wrote,
 }
 
 fn push(room: &mut Datagrams, len: usize, how: &DatagramOptions) -> Result<DatagramTicket, Unsent> {
-    room.push(Bytes::from(vec![7; len]), how, (Time::ZERO, 1200))
+    room.push(Bytes::from(vec![7; len]), how, Time::ZERO, 1200)
 }
 
 #[test]
@@ -173,7 +173,7 @@ proptest! {
                     let number = model.pushed;
                     let data = Bytes::from([&number.to_be_bytes()[..], &vec![0; len]].concat());
                     let len = data.len();
-                    let pushed = room.push(data.clone(), &DatagramOptions { deadline, when_full, report }, (now, 500));
+                    let pushed = room.push(data.clone(), &DatagramOptions { deadline, when_full, report }, now, 500);
                     if model.is_full_for(len) && !drop_oldest {
                         prop_assert_eq!(pushed, Err(Unsent { why: DatagramError::Full, data }));
                         model.refused = true;

@@ -157,10 +157,6 @@ impl Endpoint {
     ///
     /// # Errors
     /// See [`ConnectError`]; nothing is kept then.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "whom, where, how and when: a struct would only be unpacked again"
-    )]
     pub fn connect(
         &mut self,
         now: Time,

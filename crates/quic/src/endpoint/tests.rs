@@ -12,9 +12,9 @@ use quickset_wire::{PacketType, ResetToken, TransportErrorCode as Code};
 use super::*;
 use crate::config::TransportConfig;
 use crate::conn::Start;
-use crate::life::Role;
 use crate::keys::null::{NullClient, NullSecrets, NullServer};
 use crate::keys::{Crypto, EndpointCrypto, Keys};
+use crate::life::Role;
 
 const NOW: Time = Time::from_millis(1_000);
 
@@ -71,10 +71,10 @@ fn keys(dcid: &ConnectionId, side: Side) -> Keys {
 
 /// A client's Initial packet of `size` bytes.
 fn hello(dcid: ConnectionId, token: &[u8], size: usize) -> Vec<u8> {
-    hello_with((dcid, token), size, true)
+    hello_with(dcid, token, size, true)
 }
 
-fn hello_with((dcid, token): (ConnectionId, &[u8]), size: usize, fixed: bool) -> Vec<u8> {
+fn hello_with(dcid: ConnectionId, token: &[u8], size: usize, fixed: bool) -> Vec<u8> {
     let header = LongHeader { ty: PacketType::Initial, version: Version::V1, dcid, scid: id(0xcc, 5), token };
     let mut packet = vec![0; size];
     let mut w = Writer::new(&mut packet);
@@ -328,10 +328,10 @@ fn a_fixed_bit_of_0_is_for_connections_and_for_who_offered_it() {
         for _ in 0..2 {
             assert_eq!(routed(&mut endpoint, &unfixed_short(&local)), Some(key));
         }
-        let again = hello_with((id(3, 8), &[]), 1200, false);
+        let again = hello_with(id(3, 8), &[], 1200, false);
         assert_eq!(routed(&mut endpoint, &again), Some(key));
 
-        let stranger = hello_with((id(4, 8), &[]), 1200, false);
+        let stranger = hello_with(id(4, 8), &[], 1200, false);
         let strangers = [unfixed_short(&id(5, 8)), stranger];
         let [stray, first] = strangers.map(|bytes| endpoint.route(NOW, datagram(peer(), &bytes)));
         match (offers, stray, first) {

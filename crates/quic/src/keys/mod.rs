@@ -312,7 +312,8 @@ impl KeyRing {
     /// `largest` the largest number received in the space.
     pub(crate) fn open(
         &mut self,
-        (kind, number_at): (PacketType, usize),
+        kind: PacketType,
+        number_at: usize,
         packet: &mut [u8],
         largest: Option<u64>,
         now: Time,

@@ -34,8 +34,6 @@ pub(crate) enum Role {
 
 /// What the handshake must remember to authenticate the connection ids (RFC 9000 §7.3).
 pub(crate) struct Handshake {
-    /// The peer's source id, once its first packet came (the server knows it from the start).
-    pub(crate) peer_cid: Option<ConnectionId>,
     /// What became of early data.
     pub(crate) early: EarlyFate,
     /// A client's: the limits that its early data keeps to.
@@ -65,22 +63,24 @@ pub(crate) enum SideState {
 
 impl Handshake {
     pub(crate) fn new(role: Role, remote_cid: ConnectionId) -> Self {
-        let (peer_cid, side) = match role {
+        let side = match role {
             Role::Client { crypto, name, .. } => {
                 let (original_dcid, retry_scid, refused) = (remote_cid, None, None);
-                (None, SideState::Client { crypto, original_dcid, retry_scid, name, refused })
+                SideState::Client { crypto, original_dcid, retry_scid, name, refused }
             }
-            Role::Server { crypto, first, seal, .. } => {
-                (Some(remote_cid), SideState::Server { crypto, first, seal })
-            }
+            Role::Server { crypto, first, seal, .. } => SideState::Server { crypto, first, seal },
         };
-        Self { peer_cid, early: EarlyFate::None, remembered: None, hastened: 0, side }
+        Self { early: EarlyFate::None, remembered: None, hastened: 0, side }
     }
 
     /// RFC 9000 §7.3: the ids in the peer's parameters are those that its packets carried.
-    pub(crate) fn authenticate(&self, params: &TransportParams) -> Result<(), TransportError> {
+    pub(crate) fn authenticate(
+        &self,
+        params: &TransportParams,
+        peer_cid: Option<ConnectionId>,
+    ) -> Result<(), TransportError> {
         let wrong = |what| Err(TransportError::new(Code::TRANSPORT_PARAMETER_ERROR, what));
-        if params.initial_source_connection_id != self.peer_cid {
+        if params.initial_source_connection_id != peer_cid {
             return wrong("initial_source_connection_id is not the id of the handshake");
         }
         if let SideState::Client { original_dcid, retry_scid, .. } = &self.side {
@@ -97,6 +97,6 @@ impl Handshake {
 
 impl std::fmt::Debug for Handshake {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Handshake").field("peer_cid", &self.peer_cid).finish_non_exhaustive()
+        f.debug_struct("Handshake").field("early", &self.early).finish_non_exhaustive()
     }
 }

@@ -107,7 +107,7 @@ impl Lifecycle {
 
     /// The smaller of both sides' idle timeouts.
     #[inline]
-    pub(crate) fn idle_timeout(&self) -> Option<Duration> {
+    pub(super) fn idle_timeout(&self) -> Option<Duration> {
         self.idle_timeout
     }
 

@@ -65,7 +65,7 @@ impl Liveness {
 
     /// When to ask next, of a silence that lasts since `heard`, when `progress` bytes of streams had gone
     /// either way; no later than after `most`, a sixth of the idle timeout.
-    fn due(&self, heard: Time, progress: u64, (pto, most): (Duration, Duration)) -> Option<Time> {
+    fn due(&self, heard: Time, progress: u64, pto: Duration, most: Duration) -> Option<Time> {
         if self.idle == Some(heard) {
             return None;
         }
@@ -92,7 +92,7 @@ impl Liveness {
 
     /// Something came in a silence that was asked about, `received` bytes of streams with it by now.
     /// `is_own`: nothing was lost in it, so that nobody but the peer is the reason for it.
-    pub(crate) fn end(&mut self, now: Time, (progress, received): (u64, u64), is_own: bool) {
+    pub(crate) fn end(&mut self, now: Time, progress: u64, received: u64, is_own: bool) {
         let is_over = progress != self.progress;
         if is_over && is_own && received != self.silence.received {
             // One like that is nothing to ask about for a while.
@@ -178,7 +178,7 @@ impl Life {
         let idle = self.lifecycle.idle_timeout().unwrap_or(USUAL_IDLE);
         let pto = pto.min((2 * APART).max(2 * trip));
         let most = (idle / ASKED).max(trip.saturating_mul(PTOS));
-        self.liveness.due(heard, progress, (pto, most))
+        self.liveness.due(heard, progress, pto, most)
     }
 
     /// Asks now.

@@ -93,7 +93,7 @@ impl Blockade {
     }
 
     /// Nothing is tried for a while. Returns how long that has been so.
-    pub(crate) fn hold(&mut self, now: Time, (least, most): (Duration, Duration)) -> Duration {
+    pub(crate) fn hold(&mut self, now: Time, least: Duration, most: Duration) -> Duration {
         let lasts = now.since(self.since);
         self.until = Some(now + (lasts / 8).clamp(least, most));
         lasts

@@ -1,12 +1,19 @@
 //! What carries packets to the peer and back: keys, numbers, acknowledgements, loss detection, connection ids
 //! and paths.
 
+mod asks;
 mod blockade;
+mod moves;
+mod open;
+mod packets;
+mod probe;
+mod size;
+mod urgent;
 
 use std::ops::Range;
 
 use quickset_base::{Duration, Path as Address, Rng, Time};
-use quickset_wire::{Side, Space, Version};
+use quickset_wire::{ConnectionId, Side, Space, Version};
 
 pub(crate) use blockade::Blockade;
 
@@ -14,8 +21,9 @@ use crate::ack::{Acks, Asks, Merged};
 use crate::cids::Cids;
 use crate::config::TransportConfig;
 use crate::keys::KeyRing;
-use crate::packet::{Grease, Numbering, Token, Unsealed};
+use crate::packet::{Grease, MAX_OVERHEAD, Numbering, Token, Unsealed, View};
 use crate::path::{Candidates, Marking, Path, Search};
+use crate::protect::Losses;
 use crate::received::{Early, Form};
 use crate::recovery::{Recovery, assumed_rtt};
 
@@ -26,18 +34,20 @@ pub(crate) struct Link {
     pub(crate) acks: [Acks; 3],
     pub(crate) asks: Asks,
     pub(crate) merged: [Merged; 3],
-    pub(crate) recovery: Recovery,
     pub(crate) path: Path,
     pub(crate) candidates: Candidates,
     pub(crate) cids: Cids,
     pub(crate) blockade: Blockade,
+    /// What a move means for others, until they hear of it.
+    pub(crate) moved: Moved,
     /// Packets that came before their keys.
     pub(crate) early: Early,
     /// The version that the connection began in, which is that of early data (RFC 9369 §4.1).
     pub(crate) began: Version,
+    /// The peer's source id, once its first packet came; a server knows it from the start.
+    pub(crate) peer_cid: Option<ConnectionId>,
     /// The token of our Initial packets.
     pub(crate) token: Vec<u8>,
-    pub(crate) numbering: Numbering,
     /// What the first bits of packets may be: of those that we get and of those that we send.
     pub(crate) form: Form,
     pub(crate) grease: Grease,
@@ -51,6 +61,18 @@ pub(crate) struct Link {
     pub(crate) tokens: Vec<Token>,
     /// Packets of the batch that is being built, and where they are in it.
     pub(crate) unsealed: Vec<(Range<usize>, Unsealed)>,
+}
+
+/// What a move to another path means for others.
+#[derive(Debug, Default)]
+pub(crate) struct Moved {
+    /// There was one.
+    pub(crate) is_under_way: bool,
+    /// Datagrams are smaller there.
+    pub(crate) is_narrow: bool,
+    /// What is known of losses there, where that is not what is known of those here, and the number of the
+    /// path that was left.
+    pub(crate) losses: Option<(Losses, u8)>,
 }
 
 /// What a link begins with.
@@ -72,26 +94,27 @@ impl Link {
     pub(crate) fn new(birth: Birth, config: &TransportConfig) -> Self {
         let Birth { side, path, trip, keys, cids, rng, version, token, now } = birth;
         let is_ipv6 = path.remote.is_ipv6();
-        let mut path = Path::new(path, usize::from(config.mtu.max(1200)), &config.congestion, now);
-        path.search = config.mtu_discovery.map(|config| Box::new(Search::new(config, is_ipv6)));
-        path.ecn = Marking::new(config.ecn);
         let rtt = config.initial_rtt.unwrap_or_else(|| assumed_rtt(side, trip));
         let mut recovery = Recovery::new(side, rtt);
         recovery.set_handshake_timeout(config.handshake_timeout);
+        let (mtu, numbering) = (usize::from(config.mtu.max(1200)), Numbering::new(rng));
+        let mut path = Path::new(path, mtu, &config.congestion, recovery, numbering, now);
+        path.search = config.mtu_discovery.map(|config| Box::new(Search::new(config, is_ipv6)));
+        path.ecn = Marking::new(config.ecn);
         Self {
             keys,
             acks: Space::ALL.map(|space| Acks::new(space, config.max_ack_delay)),
             asks: Asks::new(config.acks),
             merged: Default::default(),
-            recovery,
             path,
             candidates: Candidates::new(),
-            cids,
             blockade: Blockade::default(),
+            moved: Moved::default(),
             early: Early::default(),
             began: version,
+            peer_cid: side.is_server().then(|| *cids.remote()),
+            cids,
             token,
-            numbering: Numbering::new(rng),
             form: Form::new(config.grease_quic_bit),
             grease: Grease::default(),
             paced_until: None,
@@ -100,5 +123,14 @@ impl Link {
             tokens: Vec::new(),
             unsealed: Vec::new(),
         }
+    }
+
+    /// What a room may know of the others.
+    pub(crate) fn view(&self, now: Time, rate: u64) -> View {
+        let rtt = self.path.recovery.rtt();
+        let idle = self.path.recovery.in_flight() == 0;
+        let one_way = if idle { Duration::ZERO } else { rtt.min() / 2 };
+        let room = self.path.mtu.saturating_sub(MAX_OVERHEAD);
+        View { now, room, srtt: rtt.smoothed(), one_way, rate }
     }
 }

@@ -28,3 +28,6 @@ pub(crate) const MAX_OVERHEAD: usize = 48;
 /// What the header of a 0-RTT packet has at most that a short one has not: version, two lengths of ids, an id
 /// of 20 bytes and the length of the packet.
 pub(crate) const LONGER_HEADER: usize = 4 + 2 + 20 + 2;
+
+/// Segments that fall short of those before them by this little are padded: ending the batch would cost more.
+pub(crate) const MAX_TOP_UP: usize = 48;

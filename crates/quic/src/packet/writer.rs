@@ -99,7 +99,8 @@ impl<'a> Writer<'a> {
     #[inline]
     pub(crate) fn begin_symbol(
         &mut self,
-        (session, sid): (u32, u64),
+        session: u32,
+        sid: u64,
         limit: usize,
         unmarked: bool,
     ) -> Option<Symbol> {

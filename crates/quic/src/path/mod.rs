@@ -16,10 +16,14 @@ mod ecn;
 mod probe;
 mod proof;
 mod search;
+#[cfg(test)]
+mod tests;
 
 use quickset_base::{Path as Address, Time};
 
 use crate::cc::{self, Congestion, Pacer};
+use crate::packet::Numbering;
+use crate::recovery::{Recovery, Settled};
 pub(crate) use candidates::{Arrival, Candidate, Candidates, Kept, LEAST, Role, Saved};
 pub(crate) use ecn::Marking;
 pub(crate) use probe::{Patience, Probe};
@@ -42,10 +46,22 @@ pub(crate) struct Path {
     pub(crate) probe: Probe,
     /// Names the path for loss detection.
     pub(crate) number: u8,
+    /// Packets that were sent, losses, round trips. They stay when the connection goes on from another
+    /// address (RFC 9000 §9).
+    pub(crate) recovery: Recovery,
+    /// The numbers of packets.
+    pub(crate) numbering: Numbering,
 }
 
 impl Path {
-    pub(crate) fn new(address: Address, mtu: usize, algorithm: &cc::Algorithm, now: Time) -> Self {
+    pub(crate) fn new(
+        address: Address,
+        mtu: usize,
+        algorithm: &cc::Algorithm,
+        recovery: Recovery,
+        numbering: Numbering,
+        now: Time,
+    ) -> Self {
         Self {
             address,
             mtu,
@@ -56,7 +72,36 @@ impl Path {
             proof: Proof::default(),
             probe: Probe::default(),
             number: 0,
+            recovery,
+            numbering,
         }
+    }
+
+    /// A packet of `len` bytes that counts for congestion control is about to leave.
+    #[inline]
+    pub(crate) fn departs(&mut self, now: Time, len: usize, app_limited: bool) -> cc::PacketState {
+        let bytes = len as u64;
+        self.pacer.on_sent(bytes);
+        let in_flight = self.recovery.in_flight() + bytes;
+        self.congestion.on_sent(&cc::Sent { now, bytes, in_flight, app_limited })
+    }
+
+    /// What was settled, for congestion control: with `ce` new marks of congestion.
+    pub(crate) fn feed(&mut self, now: Time, settled: &Settled, ce: u64) {
+        let rtt = self.recovery.rtt();
+        self.congestion.on_feedback(&cc::Feedback {
+            now,
+            acked: &settled.acked_packets,
+            lost: &settled.lost_packets,
+            prior_in_flight: settled.prior_in_flight,
+            in_flight: self.recovery.in_flight(),
+            rtt: settled.rtt,
+            srtt: rtt.smoothed(),
+            min_rtt: rtt.min(),
+            marked: settled.marked_at.filter(|_| ce > 0),
+            persistent: settled.persistent,
+            spurious: &settled.spurious,
+        });
     }
 
     /// The peer takes no larger UDP payloads than this.

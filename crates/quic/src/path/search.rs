@@ -159,7 +159,7 @@ impl Search {
 
     /// A datagram of `size` bytes was lost. After `pause` the next one may leave: congestion should not have
     /// them all.
-    pub(crate) fn on_lost(&mut self, size: usize, now: Time, (mtu, pause): (usize, Duration)) {
+    pub(crate) fn on_lost(&mut self, size: usize, now: Time, mtu: usize, pause: Duration) {
         if size != self.size || !matches!(self.turn, Turn::Wait(_)) {
             return;
         }
@@ -197,7 +197,7 @@ impl Search {
 
     /// Packets were lost or acknowledged. True when everything says that the path takes no more packets of
     /// `mtu` bytes.
-    pub(crate) fn doubts(&mut self, now: Time, mtu: usize, (acked, lost): (&[Packet], &[Packet])) -> bool {
+    pub(crate) fn doubts(&mut self, now: Time, mtu: usize, acked: &[Packet], lost: &[Packet]) -> bool {
         let lowest = self.lowest() as u64;
         let doubt = &mut self.doubt;
         let large = lost.iter().filter(|packet| packet.bytes > lowest);
@@ -288,7 +288,7 @@ mod tests {
             if size <= real {
                 mtu = search.on_arrived(size, now, mtu);
             } else {
-                search.on_lost(size, now, (mtu, Duration::ZERO));
+                search.on_lost(size, now, mtu, Duration::ZERO);
             }
             search.check(mtu);
         }
@@ -341,7 +341,7 @@ mod tests {
         assert!(search.on_time(at(50), 1200));
         assert!(!search.on_time(at(5000), 1200));
         assert_eq!((search.wants(at(5000)), search.due(1200)), (None, None), "its fate will be known");
-        search.on_lost(1472, at(6000), (1200, Duration::from_millis(10)));
+        search.on_lost(1472, at(6000), 1200, Duration::from_millis(10));
         assert_eq!(search.due(1200), Some(at(6010)));
     }
 
@@ -359,7 +359,7 @@ mod tests {
     fn only_small_packets_getting_through_for_three_round_trips_is_a_black_hole() {
         let mut search = search(1472);
         let mut settled =
-            |now, acked: &[_], lost: &[_]| search.doubts(at(now), 1472, (&packets(acked), &packets(lost)));
+            |now, acked: &[_], lost: &[_]| search.doubts(at(now), 1472, &packets(acked), &packets(lost));
         // What was lost together counts once.
         assert!(!settled(100, &[(9, 60, 50)], &[(1, 1472, 40), (2, 1472, 40)]));
         assert!(!settled(101, &[], &[(3, 1472, 41)]));
@@ -376,17 +376,17 @@ mod tests {
             let lost = packets(&[(n, 1472, now), (n + 1, 1472, now)]);
             // An older arrival says nothing, a later one of the same size all.
             let acked = packets(&[(n + 2, 60, now), (n + 3, 1472, now)]);
-            assert!(!search.doubts(at(now + 50), 1472, (&acked, &lost)));
+            assert!(!search.doubts(at(now + 50), 1472, &acked, &lost));
         }
         let lost = packets(&[(1000, 1472, 5000)]);
         let earlier = packets(&[(999, 1472, 5000)]);
-        assert!(!search.doubts(at(5050), 1472, (&earlier, &lost)));
+        assert!(!search.doubts(at(5050), 1472, &earlier, &lost));
         assert_eq!(search.doubt.rounds, 1);
-        assert!(!search.doubts(at(5060), 1472, (&packets(&[(1001, 1400, 5010)]), &[])));
+        assert!(!search.doubts(at(5060), 1472, &packets(&[(1001, 1400, 5010)]), &[]));
         assert_eq!(search.doubt.rounds, 1, "smaller than what was lost");
-        assert!(!search.doubts(at(5060), 1472, (&packets(&[(1002, 1472, 5010)]), &[])));
+        assert!(!search.doubts(at(5060), 1472, &packets(&[(1002, 1472, 5010)]), &[]));
         assert_eq!(search.doubt.rounds, 0);
         // Of paths that are used at their least nothing is asked.
-        assert!(!search.doubts(at(6000), 1200, (&[], &lost)));
+        assert!(!search.doubts(at(6000), 1200, &[], &lost));
     }
 }

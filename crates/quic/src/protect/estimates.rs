@@ -30,7 +30,7 @@ impl Estimates {
 
     /// What is believed of a path to `peer` after so many packets, those of connections before included. Less
     /// than was known leaves that there.
-    pub(crate) fn put(&self, peer: IpAddr, (belief, events): (&Belief, u64), now: Time) {
+    pub(crate) fn put(&self, peer: IpAddr, belief: &Belief, events: u64, now: Time) {
         let mut peers = self.lock();
         if peers.get(&peer).is_some_and(|known| events < known.events.min(ENOUGH)) {
             return;
@@ -87,7 +87,7 @@ mod tests {
         let (known, begin) = (Estimates::new(), Time::from_millis(5));
         assert_eq!(known.get(peer(1), begin), None);
         let two = Belief::known(0.02, 1.0);
-        known.put(peer(1), (&two, 500), begin);
+        known.put(peer(1), &two, 500, begin);
         assert_eq!(known.get(peer(1), begin), Some((two, 500)));
         assert_eq!(known.get(peer(2), begin), None);
         // As the same belief does within a connection: half of it stands for the path of before after ten
@@ -96,12 +96,12 @@ mod tests {
         let prior = Belief::new().rate();
         assert!((aged - f64::midpoint(two.rate(), prior)).abs() < 1e-9, "{aged}");
         // A few packets do not replace it, more do.
-        known.put(peer(1), (&Belief::known(0.4, 1.0), 499), begin);
+        known.put(peer(1), &Belief::known(0.4, 1.0), 499, begin);
         assert_eq!(known.get(peer(1), begin), Some((two, 500)));
         let clean = Belief::known(0.0, 1.0);
-        known.put(peer(1), (&clean, 9000), begin + Duration::from_secs(60));
+        known.put(peer(1), &clean, 9000, begin + Duration::from_secs(60));
         assert_eq!(known.get(peer(1), begin + Duration::from_secs(60)), Some((clean, 9000)));
-        known.put(peer(1), (&two, 500), begin + Duration::from_secs(61));
+        known.put(peer(1), &two, 500, begin + Duration::from_secs(61));
         assert_eq!(known.get(peer(1), begin + Duration::from_secs(61)), Some((two, 500)));
         assert_eq!(known.get(peer(1), begin + Duration::from_secs(3662)), None);
     }
@@ -110,14 +110,14 @@ mod tests {
     fn the_oldest_of_a_thousand_goes() {
         let (known, belief) = (Estimates::new(), Belief::known(0.01, 1.0));
         for n in 0..1025 {
-            known.put(peer(n), (&belief, 500), Time::from_millis(u64::from(n) + 1));
+            known.put(peer(n), &belief, 500, Time::from_millis(u64::from(n) + 1));
         }
         let now = Time::from_millis(2000);
         let lost: Vec<u32> = (0..1025).filter(|n| known.get(peer(*n), now).is_none()).collect();
         assert_eq!(lost, [0]);
         // Who is known already displaces nobody.
-        known.put(peer(7), (&belief, 500), now);
-        known.put(peer(2000), (&belief, 500), now);
+        known.put(peer(7), &belief, 500, now);
+        known.put(peer(2000), &belief, 500, now);
         let lost: Vec<u32> = (0..1025).filter(|n| known.get(peer(*n), now).is_none()).collect();
         assert_eq!(lost, [0, 1]);
     }

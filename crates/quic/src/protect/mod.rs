@@ -227,7 +227,7 @@ impl Protect {
         }
         self.told = now;
         if let Some((estimates, peer)) = &self.shared {
-            estimates.put(*peer, (self.monitor.belief(), self.monitor.loss().events), now);
+            estimates.put(*peer, self.monitor.belief(), self.monitor.loss().events, now);
         }
     }
 

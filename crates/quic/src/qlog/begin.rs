@@ -44,7 +44,7 @@ impl Qlog {
         let mut this = Self::open(sinks, &Subject { side: versions.side, original_dcid, now });
         if let Some(log) = this.log() {
             log.remote_cid = remote;
-            let started = started(&path.address, (hex(cids.first_local()), hex(&remote)));
+            let started = started(&path.address, hex(cids.first_local()), hex(&remote));
             log.event(now, &EventData::ConnectionStarted(started));
             log.state(now, None, ConnectionState::Attempted);
             log.event(now, &EventData::VersionInformation(versions.told()));
@@ -114,7 +114,7 @@ fn number(version: Version) -> String {
     format!("{:x}", version.0)
 }
 
-fn started(path: &Address, (src_cid, dst_cid): (String, String)) -> ConnectionStarted {
+fn started(path: &Address, src_cid: String, dst_cid: String) -> ConnectionStarted {
     let remote = path.remote.ip();
     let unspecified = match remote {
         IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),

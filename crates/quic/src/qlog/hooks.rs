@@ -100,7 +100,8 @@ impl Qlog {
         now: Time,
         version: Version,
         scid: &ConnectionId,
-        (token, size): (usize, usize),
+        token: usize,
+        size: usize,
     ) {
         if let Some(log) = self.log() {
             let header = PacketHeader {

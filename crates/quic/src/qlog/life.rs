@@ -188,21 +188,22 @@ impl Log {
             } else {
                 KeyUpdateOrRetiredTrigger::RemoteUpdate
             };
-            self.keys(now, Space::Data, (Some(updates as u32), trigger));
+            self.keys(now, Space::Data, Some(updates as u32), &trigger);
         }
     }
 
     /// There are keys for `space`.
     pub(super) fn new_keys(&mut self, now: Time, space: Space) {
         let generation = (space == Space::Data).then_some(0);
-        self.keys(now, space, (generation, KeyUpdateOrRetiredTrigger::Tls));
+        self.keys(now, space, generation, &KeyUpdateOrRetiredTrigger::Tls);
     }
 
     fn keys(
         &mut self,
         now: Time,
         space: Space,
-        (generation, trigger): (Option<u32>, KeyUpdateOrRetiredTrigger),
+        generation: Option<u32>,
+        trigger: &KeyUpdateOrRetiredTrigger,
     ) {
         for key_type in key_types(space) {
             let trigger = Some(trigger.clone());

@@ -1,6 +1,6 @@
 //! Traces of connections for qvis and other viewers: qlog 0.3, as a JSON text sequence (RFC 7464).
 //!
-//! *In:* what `conn`, `rx` and `tx` say of packets, losses, keys and the connection's life, one call at each
+//! *In:* what the owners of a connection say of packets, losses, keys and its life, one call at each
 //! place (`hooks`). *Out:* one record for each event, written whole, to where the configuration's [`Sinks`]
 //! say.
 //!

@@ -41,7 +41,8 @@ impl Qlog {
         _now: Time,
         _version: Version,
         _scid: &ConnectionId,
-        _sizes: (usize, usize),
+        _token: usize,
+        _size: usize,
     ) {
     }
     #[inline]

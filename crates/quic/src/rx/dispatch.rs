@@ -6,6 +6,7 @@ use quickset_wire::{PacketType, Space, TransportErrorCode as Code};
 use crate::conn::{Connection, violation};
 use crate::error::{Closed, TransportError};
 use crate::event::Signal;
+use crate::packet::Phase;
 
 impl Connection {
     /// Acts on the frames of an authentic packet. True when it must be acknowledged.
@@ -82,7 +83,7 @@ impl Connection {
             | Frame::DataBlocked(_)
             | Frame::StreamDataBlocked { .. }
             | Frame::StreamsBlocked { .. } => {
-                let view = self.view();
+                let view = self.link.view(self.common.now, self.traffic.rate);
                 self.traffic.streams.on_frame(frame, payload, &view)
             }
             Frame::Ack(ref ack) => {
@@ -97,7 +98,7 @@ impl Connection {
             Frame::Crypto { offset, data } => self.on_crypto(space, offset, data),
             Frame::NewConnectionId { sequence, retire_prior_to, id, token } => {
                 if self.link.cids.on_new(sequence, retire_prior_to, id, token)? {
-                    self.announce_reset_token();
+                    self.link.announce_reset_token(&mut self.common);
                 }
                 Ok(())
             }
@@ -112,16 +113,18 @@ impl Connection {
                 Ok(())
             }
             Frame::PathChallenge(data) => {
-                self.on_path_challenge(data);
+                self.link.on_path_challenge(&self.common, data);
+                if self.common.phase > Phase::Handshake {
+                    self.life.liveness.found();
+                }
                 Ok(())
             }
             Frame::PathResponse(data) => {
-                self.on_path_response(data);
+                let moved = self.link.on_path_response(&mut self.common, data);
+                self.follow_move(moved);
                 Ok(())
             }
-            Frame::SourceSymbol { session, sid, data } => {
-                self.on_source_symbol((session, sid), data, payload)
-            }
+            Frame::SourceSymbol { session, sid, data } => self.on_source_symbol(session, sid, data, payload),
             Frame::Repair { .. } => self.on_repair(frame),
             Frame::SymbolAck(ref ack) => self.on_symbol_ack(ack),
             Frame::FecWindow { epoch, window } => self.on_fec_window(epoch, window),
@@ -168,17 +171,11 @@ impl Connection {
         }
     }
 
-    pub(crate) fn announce_reset_token(&mut self) {
-        if let Some(token) = self.link.cids.reset_token() {
-            self.common.signals.push_back(Signal::ResetToken(self.link.path.address, token));
-        }
-    }
-
     /// The peer closed the connection (RFC 9000 §10.2.2).
     fn on_farewell(&mut self, why: Closed) -> Result<(), TransportError> {
         // What the peer acknowledged with its last words has arrived: the application hears that first.
         self.act_on_acks()?;
-        let pto = self.pto();
+        let pto = self.link.pto();
         self.life.lifecycle.drain(self.common.now, pto);
         let refused = matches!(&why, Closed::ByPeer(e) if e.code == Code::CONNECTION_REFUSED);
         tracing::debug!(%why, refused, "the peer closed the connection");

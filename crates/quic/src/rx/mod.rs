@@ -9,7 +9,7 @@
 
 mod dispatch;
 
-use bytes::{Buf, BytesMut};
+use bytes::Buf;
 use quickset_base::{Datagram, Time};
 use quickset_wire::frame::{Frame, Frames};
 use quickset_wire::header::{Header, Parsed};
@@ -18,7 +18,7 @@ use quickset_wire::{ConnectionId, PacketType, Side, Space};
 use crate::conn::{Connection, Negotiated, violation};
 use crate::error::{Closed, TransportError};
 use crate::event::Signal;
-use crate::keys::{OpenError, version_of};
+use crate::keys::version_of;
 use crate::packet::Phase;
 use crate::qlog::Why;
 use crate::received::{Authentic, Waiting};
@@ -64,13 +64,13 @@ impl Connection {
     }
 
     fn take(&mut self, datagram: Datagram) {
-        if !self.is_on_path(&datagram) {
+        if !self.link.is_on_path(&datagram) {
             if !self.receive_elsewhere(datagram) {
                 self.common.stats.dropped_packets += 1;
             }
             return;
         }
-        self.count(&datagram);
+        self.link.count(&mut self.common, &datagram);
         if !self.life.lifecycle.listens() {
             self.life.lifecycle.on_unread();
             return;
@@ -93,9 +93,9 @@ impl Connection {
             self.fail(error);
         }
         if self.unread.is_empty() {
-            self.look_at_acks();
+            self.link.look_at_acks(&self.common, self.protect.send.waits());
         }
-        if self.link.recovery.unconfirmed() > MAX_UNCONFIRMED {
+        if self.link.path.recovery.unconfirmed() > MAX_UNCONFIRMED {
             self.fail(violation("acknowledges nothing"));
             return;
         }
@@ -105,20 +105,6 @@ impl Connection {
         }
     }
 
-    /// On the path in use.
-    #[inline]
-    fn count(&mut self, datagram: &Datagram) {
-        self.link.path.on_received(datagram.bytes.len());
-        self.common.stats.received_datagrams += 1;
-        self.common.stats.received_bytes += datagram.bytes.len() as u64;
-    }
-
-    /// Whether a datagram came on the path in use.
-    #[inline]
-    fn is_on_path(&self, datagram: &Datagram) -> bool {
-        self.link.path.takes(&datagram.path) && !self.link.candidates.claims(&datagram.path)
-    }
-
     /// Whether it did and is one packet with a short header, to be opened in the same way whatever those
     /// before it say.
     #[inline]
@@ -126,18 +112,22 @@ impl Connection {
         self.common.phase == Phase::Confirmed
             && self.life.lifecycle.is_open()
             && datagram.bytes.first().is_some_and(|first| self.link.form.is_short(*first))
-            && self.is_on_path(datagram)
+            && self.link.is_on_path(datagram)
     }
 
     /// Opens such a packet, and acts on those in `opened` once they are enough.
     fn take_usual(&mut self, datagram: Datagram, opened: &mut Vec<Authentic>) {
-        self.count(&datagram);
+        self.link.count(&mut self.common, &datagram);
         let Datagram { bytes: packet, ecn, .. } = datagram;
         let tail = self.link.cids.reset_token().and_then(|_| packet.last_chunk::<16>().copied());
         let number_at = 1 + self.link.cids.first_local().len();
         let waiting = Waiting { kind: PacketType::OneRtt, packet, number_at, ecn };
         let latest = opened.iter().map(|packet| packet.opened.number).max();
-        match self.unseal(waiting, latest.max(self.link.acks[Space::Data.index()].largest())) {
+        match self.link.unseal(
+            &mut self.common,
+            waiting,
+            latest.max(self.link.acks[Space::Data.index()].largest()),
+        ) {
             Ok(packet) => {
                 opened.push(packet);
                 if opened.len() >= OPENED_TOGETHER {
@@ -146,7 +136,7 @@ impl Connection {
             }
             Err((waiting, error)) => {
                 self.act_on_all(opened);
-                match self.unopened(waiting, error) {
+                match self.link.unopened(&mut self.common, waiting, error) {
                     Ok(true) => {}
                     Ok(false) => self.may_be_reset(tail),
                     Err(error) => self.fail(error),
@@ -227,7 +217,7 @@ impl Connection {
                 None
             }
             Header::VersionNegotiation { dcid, scid, versions } => {
-                match self.on_version_negotiation((dcid, scid), &versions) {
+                match self.on_version_negotiation(dcid, scid, &versions) {
                     Negotiated::Nothing => {}
                     Negotiated::Again(version) => {
                         if let Err(error) = self.begin_again(version) {
@@ -243,7 +233,7 @@ impl Connection {
             }
             Header::ZeroRtt { version, scid, .. } => {
                 // RFC 9369 §4.1: early data stays in the version that the client began in.
-                let taken = version == self.link.began && self.takes_early(parsed.end);
+                let taken = version == self.link.began && self.link.takes_early(&self.common, parsed.end);
                 taken.then_some((PacketType::ZeroRtt, Some(scid)))
             }
             Header::UnknownVersion { .. } => None,
@@ -268,11 +258,11 @@ impl Connection {
         came: Time,
     ) -> Result<bool, TransportError> {
         let largest = self.link.acks[waiting.kind.space().index()].largest();
-        let packet = match self.unseal(waiting, largest) {
+        let packet = match self.link.unseal(&mut self.common, waiting, largest) {
             Ok(packet) => packet,
-            Err((waiting, error)) => return self.unopened(waiting, error),
+            Err((waiting, error)) => return self.link.unopened(&mut self.common, waiting, error),
         };
-        if source.is_some_and(|scid| !self.accept_source(scid)) {
+        if source.is_some_and(|scid| !self.link.accept_source(scid)) {
             self.common.trace_dropped(Some(packet.kind), packet.packet.len(), Why::Source);
             return Ok(true);
         }
@@ -282,49 +272,6 @@ impl Connection {
             }
         }
         self.act_on(packet, came).map(|()| true)
-    }
-
-    /// Removes the protection; `largest` is the largest number of its space that was opened.
-    #[inline]
-    fn unseal(
-        &mut self,
-        mut waiting: Waiting,
-        largest: Option<u64>,
-    ) -> Result<Authentic, (Waiting, OpenError)> {
-        let Waiting { kind, packet, number_at, ecn } = &mut waiting;
-        // RFC 9001 §5.7: a server acts on 1-RTT packets only when the handshake is complete.
-        if *kind == PacketType::OneRtt
-            && self.common.phase == Phase::Handshake
-            && self.common.side.is_server()
-        {
-            return Err((waiting, OpenError::TooEarly));
-        }
-        match self.link.keys.open((*kind, *number_at), packet, largest, self.common.now) {
-            Ok(opened) => Ok(Authentic { kind: *kind, packet: std::mem::take(packet), opened, ecn: *ecn }),
-            Err(error) => Err((waiting, error)),
-        }
-    }
-
-    /// A packet was not opened. False when it could not be read.
-    fn unopened(&mut self, mut waiting: Waiting, error: OpenError) -> Result<bool, TransportError> {
-        let (kind, size) = (waiting.kind, waiting.packet.len());
-        match error {
-            OpenError::TooEarly => {
-                if self.link.early.has_room(kind, size) {
-                    self.common.qlog.buffered(self.common.now, kind, size);
-                    // A copy: it must not keep a whole receive buffer alive.
-                    waiting.packet = BytesMut::from(&waiting.packet[..]);
-                    self.link.early.packets.push((self.common.now, waiting));
-                }
-                Ok(true)
-            }
-            OpenError::Dropped => {
-                self.common.stats.dropped_packets += 1;
-                self.common.trace_dropped(Some(kind), size, Why::Unreadable);
-                Ok(false)
-            }
-            OpenError::Fatal(error) => Err(error),
-        }
     }
 
     /// Acts on the frames of a packet, which came at `came`.
@@ -342,10 +289,15 @@ impl Connection {
         self.common.stats.received_packets += 1;
         let is_newest = largest.is_none_or(|largest| opened.number > largest);
         if self.link.candidates.arrival.is_some() {
-            self.greet();
+            if let Err(error) = self.link.greet(&self.common) {
+                self.fail(error);
+            }
             if is_newest && self.common.phase < Phase::Confirmed {
                 // First, since what the packet says may bring answers.
-                self.arrived_early(kind);
+                if self.life.lifecycle.is_open() {
+                    let moved = self.link.arrived_early(&mut self.common, kind);
+                    self.follow_move(moved);
+                }
             }
         }
         if space == Space::Handshake && self.common.side.is_server() {
@@ -388,8 +340,9 @@ impl Connection {
         }
         // RFC 9000 §13.2.5: the wait for keys is a delay of ours, and as such is told.
         self.link.acks[space.index()].on_packet(opened.number, came, eliciting, ecn);
-        if self.link.candidates.arrival.is_some() && is_newest {
-            self.arrived(kind, &payload);
+        if self.link.candidates.arrival.is_some() && is_newest && self.life.lifecycle.is_open() {
+            let moved = self.link.arrived(&mut self.common, kind, &payload);
+            self.follow_move(moved);
         }
         if space == Space::Data {
             self.recover()?;
@@ -411,16 +364,6 @@ impl Connection {
                 self.fail(error);
             }
         }
-    }
-
-    /// Whether a 0-RTT packet of `size` bytes is looked at. A client gets none (RFC 9000 §17.2.3).
-    fn takes_early(&self, size: usize) -> bool {
-        let Some(early) = self.common.config.early_data.as_ref().filter(|_| self.common.side.is_server())
-        else {
-            return false;
-        };
-        let held = self.link.early.taken + (self.link.early.waiting(true).1 + size) as u64;
-        held <= early.max_bytes && (self.link.keys.has_early() || !self.link.keys.has(Space::Handshake))
     }
 
     /// Counts what came in a 0-RTT packet, and marks the streams that it was for.

@@ -66,7 +66,7 @@ impl Streams {
 
     fn on_rare(&mut self, frame: &Frame<'_>) -> Result<(), TransportError> {
         match *frame {
-            Frame::ResetStream { id, code, final_size } => self.on_reset(id, code, (final_size, 0)),
+            Frame::ResetStream { id, code, final_size } => self.on_reset(id, code, final_size, 0),
             Frame::ResetStreamAt { id, code, final_size, reliable_size } => {
                 if !self.config.reset_at {
                     // An unknown frame, to those who did not offer it.
@@ -75,7 +75,7 @@ impl Streams {
                         "RESET_STREAM_AT was not offered",
                     ));
                 }
-                self.on_reset(id, code, (final_size, reliable_size))
+                self.on_reset(id, code, final_size, reliable_size)
             }
             Frame::StopSending { id, code } => self.on_stop(id, code),
             Frame::MaxData(max) => {
@@ -135,7 +135,7 @@ impl Streams {
             half.within_credit(end)?;
         }
         if let Some(receiver) = &mut half.messages {
-            let growth = receiver.on_stream(now, (offset, fin), data, payload)?;
+            let growth = receiver.on_stream(now, offset, fin, data, payload)?;
             self.grow(key, growth)?;
             self.received_messages(key);
             return Ok(());
@@ -167,7 +167,8 @@ impl Streams {
         &mut self,
         id: StreamId,
         code: u64,
-        (final_size, reliable): (u64, u64),
+        final_size: u64,
+        reliable: u64,
     ) -> Result<(), TransportError> {
         let Some(key) = self.locate(id, Half::Recv)? else { return Ok(()) };
         let Some(stream) = self.slab.get_mut(key) else { return Ok(()) };

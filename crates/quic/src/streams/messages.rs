@@ -426,13 +426,13 @@ impl RecvHalf {
         // The errors that this could bring are those of the application's records, and told when they are
         // read; what came is within the limits already.
         for (offset, bytes) in self.assembler.drain() {
-            let _ = receiver.on_stream(Time::ZERO, (offset, false), &bytes, &bytes);
+            let _ = receiver.on_stream(Time::ZERO, offset, false, &bytes, &bytes);
         }
         if let Some(size) = self.final_size {
             let _ = match (self.reset, self.reliable) {
                 (Some(_), Some(reliable)) => receiver.on_reset_at(size, reliable),
                 (Some(_), None) => receiver.on_reset(size),
-                (None, _) => receiver.on_stream(Time::ZERO, (size, true), &[], &Bytes::new()),
+                (None, _) => receiver.on_stream(Time::ZERO, size, true, &[], &Bytes::new()),
             };
         }
         // What a reset dropped was consumed then.

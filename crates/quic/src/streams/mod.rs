@@ -51,7 +51,7 @@ pub use event::{
 };
 pub use fenced::{Message, MessageStats, Outcome, Ticket};
 pub(crate) use inbound::Stretch;
-pub(crate) use outbound::{Turn, Written};
+pub(crate) use outbound::Turn;
 
 use crate::packet::{Channel, Key, Want};
 use demand::{Passed, Share, Tally, share};

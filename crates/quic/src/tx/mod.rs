@@ -6,26 +6,22 @@
 //! acknowledgements alone, probes and farewells pass the first two (RFC 9002 §7, §6.2.4); a packet whose
 //! frames were written is sent.
 
-mod data;
 mod fill;
 mod packet;
-mod plan;
-mod probe;
-mod size;
-mod slots;
 mod sources;
 mod train;
 
 use quickset_base::Batch;
 use quickset_wire::Space;
 
-pub(crate) use plan::Plan;
+use crate::guard::{Around, Plan};
 #[cfg(test)]
 pub(crate) use sources::{Need, Source};
 
 use crate::cc::{Control, pacing_rate};
 use crate::conn::Connection;
-use crate::packet::{MAX_OVERHEAD, MIN_INITIAL, Phase, Want};
+use crate::packet::{MAX_OVERHEAD, MAX_TOP_UP, MIN_INITIAL, Phase, Want};
+use crate::protect::Protect;
 
 /// Room below which no further packet is coalesced into a datagram: what a long header, a few frames
 /// and the tag need.
@@ -35,9 +31,6 @@ const MIN_COALESCED: usize = 128;
 /// just put in the caches nearest to the processor, which all steps for one packet after the other do not
 /// fit.
 pub(crate) const SEALED_TOGETHER: usize = 8;
-
-/// Segments that fall short of those before them by this little are padded: ending the batch would cost more.
-pub(crate) const MAX_TOP_UP: usize = 48;
 
 /// What may leave now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +78,12 @@ impl Built {
 }
 
 impl Connection {
+    /// What is protected, and those that it is around.
+    pub(crate) fn around(&mut self) -> (&mut Protect, Around<'_>) {
+        let Self { common, link, traffic, protect, .. } = self;
+        (protect, Around { cx: common, link, traffic })
+    }
+
     /// Fills `out` with all that wants to leave and may. False when that is nothing.
     pub(crate) fn transmit(&mut self, out: &mut Batch) -> bool {
         self.link.paced_until = None;
@@ -94,23 +93,24 @@ impl Connection {
         }
         let segments = if self.common.config.gso { Batch::MAX_SEGMENTS } else { 1 };
         self.traffic.streams.set_max_frame(self.link.path.mtu);
-        let mut plan = self.plan_batch();
+        let (protect, of) = self.around();
+        let mut plan = protect.plan_batch(&of);
         let control = self.link.path.congestion.control();
         if control.prompt {
             self.link.asks.ask_prompt();
         }
         if self.traffic.streams.has_deadlines() {
-            self.traffic.rate = pacing_rate(&control, self.link.recovery.rtt().smoothed());
+            self.traffic.rate = pacing_rate(&control, self.link.path.recovery.rtt().smoothed());
         }
         while out.count() < segments
             && (self.train_out(out, &control, &mut plan) || self.datagram_out(out, &control, &mut plan))
         {
             if self.link.unsealed.len() >= SEALED_TOGETHER {
-                self.seal(out);
+                self.link.seal(out);
             }
         }
         self.protect.repaired = plan.repaired;
-        self.seal(out);
+        self.link.seal(out);
         if out.is_empty() {
             return false;
         }
@@ -123,12 +123,12 @@ impl Connection {
     /// Whether window and pacer let a datagram of `size` bytes leave now. Probes and acknowledgements do not
     /// ask (RFC 9002 §7.5).
     fn may_send(&mut self, size: usize, control: &Control) -> bool {
-        if self.link.recovery.in_flight() + size as u64 > control.window {
+        if self.link.path.recovery.in_flight() + size as u64 > control.window {
             return false;
         }
-        let srtt = self.link.recovery.rtt().smoothed();
-        let asked = (size as u64, self.backlog());
-        match self.link.path.pacer.allow(self.common.now, asked, control, srtt) {
+        let srtt = self.link.path.recovery.rtt().smoothed();
+        let backlog = self.backlog();
+        match self.link.path.pacer.allow(self.common.now, size as u64, backlog, control, srtt) {
             Ok(()) => true,
             Err(at) => {
                 self.link.paced_until = Some(at);
@@ -141,9 +141,8 @@ impl Connection {
     /// together.
     fn backlog(&self) -> u64 {
         let mtu = self.link.path.mtu as u64;
-        let (_, datagrams) = self.traffic.datagrams.backlog();
         let repair = if self.protect.due.is_some() { mtu } else { 0 };
-        let bytes = self.traffic.streams.pressing() + datagrams as u64 + repair;
+        let bytes = self.traffic.backlog() + repair;
         bytes + (bytes / mtu + 1) * MAX_OVERHEAD as u64
     }
 
@@ -151,14 +150,15 @@ impl Connection {
     fn datagram_out(&mut self, out: &mut Batch, control: &Control, plan: &mut Plan) -> bool {
         let mut full = if out.is_empty() { self.link.path.mtu } else { out.segment() };
         if self.link.probes[Space::Data.index()] == 1 {
-            full = full.min(self.least_size());
+            full = full.min(self.link.least_size());
         }
         let size = full.min(self.link.path.amplification_budget());
-        if (size < full && (size < self.least_datagram() || !out.is_empty())) || !out.has_room(size) {
+        if (size < full && (size < self.link.least_datagram() || !out.is_empty())) || !out.has_room(size) {
             return false;
         }
         plan.leads = out.is_empty();
-        self.plan_slot();
+        let (protect, mut of) = self.around();
+        protect.plan_slot(&mut of);
         // Repair of short symbols is short, and in one batch so would be all the data behind it.
         let is_short = !out.is_empty() && out.segment() + MAX_TOP_UP < self.link.path.mtu;
         if is_short && plan.repaired && self.protect.due.is_none() {
@@ -167,7 +167,7 @@ impl Connection {
         // Whoever has nothing to send does not wake up for the pacer.
         let data = self.has_data() && self.may_send(size, control);
         if !data {
-            self.free_handshake(control);
+            self.link.free_handshake(&mut self.common, control);
         }
         let wants = Space::ALL.map(|space| self.wants(space, data));
         let Some(last_space) = wants.iter().rposition(|w| *w) else { return false };
@@ -179,14 +179,16 @@ impl Connection {
             return false;
         }
 
-        if wants[Space::Data.index()] && !self.has_fresh_keys(out) {
-            return false;
+        if wants[Space::Data.index()] {
+            if let Err(error) = self.link.refresh_keys(&mut self.common, out) {
+                return self.cannot(error);
+            }
         }
         // A server that has seen its client's address change within the handshake may send thrice of what
         // comes from there.
         let is_credit =
             self.common.phase == Phase::Handshake && self.link.probes[Space::Handshake.index()] > 0;
-        let padded = (wants[Space::Initial.index()] && self.pads_initial(data))
+        let padded = (wants[Space::Initial.index()] && self.link.pads_initial(&self.common, data))
             || (self.common.side.is_client() && is_credit);
         let buffer = out.space(size);
         let (mut used, mut last) = (0, Built::NOTHING);
@@ -223,48 +225,6 @@ impl Connection {
         true
     }
 
-    /// Seals what was built.
-    fn seal(&mut self, out: &mut Batch) {
-        for (range, at) in self.link.unsealed.drain(..) {
-            self.link.keys.seal(&mut out.bytes_mut()[range], &at);
-        }
-    }
-
-    /// Sees to it that there are keys that one more packet may be sealed with.
-    #[inline]
-    fn has_fresh_keys(&mut self, out: &mut Batch) -> bool {
-        if !self.link.keys.nears_limit() {
-            return true;
-        }
-        // What was built has the phase of the old ones, and counts.
-        self.seal(out);
-        match self.link.keys.before_seal(self.common.phase == Phase::Confirmed, self.common.now) {
-            Ok(()) => true,
-            Err(error) => {
-                self.fail(error);
-                false
-            }
-        }
-    }
-
-    /// Lost handshake bytes that the window keeps back go as a probe does. A server may have filled the
-    /// window with data that the client cannot read before it has these bytes, and so cannot acknowledge;
-    /// nothing of the handshake being in flight, no probe timeout would run either (RFC 9002 §6.2.2.1), and
-    /// both sides would be silent for ever.
-    fn free_handshake(&mut self, control: &Control) {
-        if self.common.phase == Phase::Confirmed
-            || self.link.recovery.in_flight() + MIN_INITIAL as u64 <= control.window
-        {
-            return;
-        }
-        for space in [Space::Initial, Space::Handshake] {
-            if self.link.keys.has(space) && self.link.keys.stream(space).want() == Want::Lost {
-                let probes = &mut self.link.probes[space.index()];
-                *probes = (*probes).max(1);
-            }
-        }
-    }
-
     /// Whether a packet of `space` should be built.
     fn wants(&mut self, space: Space, data: bool) -> bool {
         let at = space.index();
@@ -285,14 +245,6 @@ impl Connection {
         crypto || (space == Space::Data && self.wants_data())
     }
 
-    /// RFC 9000 §14.1: whether a datagram with an Initial packet is brought up to size. A server's that says
-    /// no more than that half of a hello came is not: what it may send is for its flight.
-    fn pads_initial(&mut self, data: bool) -> bool {
-        self.common.side.is_client()
-            || self.link.probes[Space::Initial.index()] > 0
-            || (data && self.link.keys.stream(Space::Initial).want() > Want::None)
-    }
-
     /// Whether any space has more than acknowledgements to send.
     fn has_data(&mut self) -> bool {
         let crypto = |this: &mut Self, space| {
@@ -304,25 +256,7 @@ impl Connection {
 
     /// Whether 1-RTT frames other than ACK and CRYPTO wait.
     pub(crate) fn wants_data(&self) -> bool {
-        self.traffic.streams.want() > Want::None
-            || (self.traffic.streams.has_piggyback()
-                && self.traffic.piggyback_by.is_some_and(|at| at <= self.common.now))
-            || !self.traffic.datagrams.is_empty()
-            || self.protect.due.is_some()
-            || self.wants_control()
-    }
-
-    /// Until when data that goes along with other data waits for that: as long as an acknowledgement does
-    /// that is under way, and else as long as one may (RFC 9000 §13.2.1). Not for one that is due since two
-    /// packets came: it would elicit another, of which there would be two then, and so on.
-    pub(crate) fn time_piggyback(&mut self) {
-        if !self.traffic.streams.has_piggyback() {
-            self.traffic.piggyback_by = None;
-        } else if self.traffic.piggyback_by.is_none() {
-            let acknowledged = self.link.acks[Space::Data.index()].deadline().map(|(at, _)| at);
-            self.traffic.piggyback_by =
-                acknowledged.or_else(|| Some(self.common.now + self.common.config.max_ack_delay));
-        }
+        self.traffic.wants(self.common.now) || self.protect.due.is_some() || self.wants_control()
     }
 
     /// CONNECTION_CLOSE, at each level that the peer may be able to read (RFC 9000 §10.2.3).
@@ -335,7 +269,7 @@ impl Connection {
             }
             out.space(said.len()).copy_from_slice(said);
             let size = said.len();
-            self.push(out, size);
+            self.link.push(&mut self.common, out, size);
             self.life.lifecycle.farewell_sent(&[]);
             return true;
         }
@@ -372,16 +306,8 @@ impl Connection {
             return false;
         }
         self.life.lifecycle.farewell_sent(&buffer[..used]);
-        self.push(out, used);
+        self.link.push(&mut self.common, out, used);
         self.let_go();
         true
-    }
-
-    /// The next `size` bytes of the batch are a datagram.
-    fn push(&mut self, out: &mut Batch, size: usize) {
-        out.commit(size);
-        self.link.path.on_sent(size);
-        self.common.stats.sent_datagrams += 1;
-        self.common.stats.sent_bytes += size as u64;
     }
 }

@@ -58,7 +58,8 @@ const BEFORE_DATA: &[Source] = &[
         need: |this| if this.link.asks.is_due() { Need::Along } else { Need::Nothing },
         write: |this, w, _| {
             if this.link.asks.is_due() {
-                this.write_ask(w);
+                let protected = this.protect.send.waits();
+                this.link.write_ask(&this.common, w, protected);
             }
         },
     },

@@ -2,13 +2,12 @@ use quickset_base::Batch;
 use quickset_wire::frame::{source_symbol_header, stream_header};
 use quickset_wire::{self as wire, Space};
 
-use super::{MAX_TOP_UP, Plan, SEALED_TOGETHER};
+use super::{Plan, SEALED_TOGETHER};
 use crate::cc::Control;
 use crate::conn::Connection;
-use crate::packet::{Key, MAX_OVERHEAD, Made, Packed, Phase, StreamFrame, Token, Want};
+use crate::packet::{Key, MAX_OVERHEAD, MAX_TOP_UP, Packed, Phase, StreamFrame, Token, Want};
 use crate::protect::send::Slot;
 use crate::protect::{Alike, Due};
-use crate::recovery::SentPacket;
 use crate::traffic::Traffic;
 
 /// The symbols of a train. Their lane is told of those that are alike together.
@@ -65,7 +64,8 @@ impl Connection {
         }
         // Before the pacer is asked: repair that is due is more to wait for, and what it was asked before
         // counts.
-        self.plan_slot();
+        let (protect, mut of) = self.around();
+        protect.plan_slot(&mut of);
         if !self.may_send(size, control) || !self.traffic.streams.goes_on(least) {
             return false;
         }
@@ -85,12 +85,13 @@ impl Connection {
         // Where nothing cuts batches into datagrams, each has one of its own.
         let mut most = if self.common.config.gso { u64::MAX } else { 1 };
         let (stream, mut symbols) = if self.protect.send.is_active() {
-            let Some((stream, joined)) = self.board(plan) else { return false };
+            let (protect, mut of) = self.around();
+            let Some((stream, joined)) = protect.board(&mut of, plan) else { return false };
             // Nothing is due for the next packet, which was found out above, and for those behind it if that
             // was said.
-            most = most.min(self.protect.send.quiet(self.moment()).max(1));
+            most = most.min(protect.send.quiet(of.moment()).max(1));
             if let Some((lane, _)) = joined {
-                if self.protect.send.may_be_unmarked(lane, self.link.recovery.next_number(Space::Data)) {
+                if self.protect.send.may_be_unmarked(lane, self.link.path.recovery.next_number(Space::Data)) {
                     return false;
                 }
                 most = most.min(self.protect.send.may_follow(lane));
@@ -109,11 +110,11 @@ impl Connection {
         while n < most
             && out.has_room(size)
             && self.may_send(size, control)
-            && self.follow_out(out, size, (stream, symbols.as_mut()))
+            && self.follow_out(out, size, stream, symbols.as_mut())
         {
             n += 1;
             if self.link.unsealed.len() >= SEALED_TOGETHER {
-                self.seal(out);
+                self.link.seal(out);
                 if self.link.keys.nears_limit() {
                     break;
                 }
@@ -139,16 +140,17 @@ impl Connection {
     /// The packet of repair that is due. False when it takes another way, since that may not leave now or is
     /// for more.
     fn repair_follows(&mut self, out: &mut Batch, due: &Due, plan: &mut Plan) -> bool {
-        let (size, next) = (out.segment(), self.link.recovery.next_number(Space::Data));
+        let (size, next) = (out.segment(), self.link.path.recovery.next_number(Space::Data));
         let Slot::Repair(lane) = due.slot else { return false };
-        if self.link.numbering.leaves_out(next) {
+        if self.link.path.numbering.leaves_out(next) {
             return false;
         }
         let dcid = *self.link.cids.remote();
         let begin = out.bytes().len();
-        let mut packet = self.begin_plain(dcid, Space::Data, out.space(size));
+        let mut packet = self.link.begin_plain(&self.common, dcid, Space::Data, out.space(size));
         let mut w = packet.writer();
-        let is_made = self.write_repair(&mut w, lane);
+        let (protect, of) = self.around();
+        let is_made = protect.write_repair(&of, &mut w, lane);
         let written = w.len();
         if !is_made || written == 0 {
             self.link.tokens = packet.abandon();
@@ -160,7 +162,8 @@ impl Connection {
         plan.repaired = true;
         self.traffic.streams.repair_sent(due.turn, written);
         let made = packet.finish(written, padded);
-        let size = self.leaves(made, begin);
+        let limited = self.is_app_limited();
+        let size = self.link.leaves(&mut self.common, made, begin, limited);
         out.commit(size);
         plan.leads = false;
         self.followed(1, size as u64);
@@ -174,7 +177,7 @@ impl Connection {
             self.scratch.followed += n;
         }
         self.link.filled = usize::MAX;
-        self.drain_orphans();
+        self.protect.drain(&mut self.traffic, self.common.now);
         self.life.lifecycle.on_eliciting_sent(self.common.now);
         self.common.stats.sent_datagrams += n;
         self.common.stats.sent_bytes += bytes;
@@ -201,15 +204,16 @@ impl Connection {
         &mut self,
         out: &mut Batch,
         size: usize,
-        (stream, symbols): (Key, Option<&mut Symbols>),
+        stream: Key,
+        symbols: Option<&mut Symbols>,
     ) -> bool {
         // What is drawn for a packet that is not sent would be lost.
-        if self.link.numbering.leaves_out(self.link.recovery.next_number(Space::Data)) {
+        if self.link.path.numbering.leaves_out(self.link.path.recovery.next_number(Space::Data)) {
             return false;
         }
         let dcid = *self.link.cids.remote();
         let begin = out.bytes().len();
-        let mut packet = self.begin_plain(dcid, Space::Data, out.space(size));
+        let mut packet = self.link.begin_plain(&self.common, dcid, Space::Data, out.space(size));
         let number = packet.number();
         let (payload, tokens) = packet.parts();
         let mut w = wire::Writer::new(payload);
@@ -249,35 +253,18 @@ impl Connection {
         }
         let room = packet.room();
         let made = packet.finish(end, room);
-        let size = self.leaves(made, begin);
+        let limited = self.is_app_limited();
+        let size = self.link.leaves(&mut self.common, made, begin, limited);
         out.commit(size);
         true
-    }
-
-    /// The packet, which begins at this place of its batch, joins those before it. Returns its size.
-    #[inline]
-    fn leaves(&mut self, made: Made<'_>, begin: usize) -> usize {
-        let size = made.bytes.len();
-        self.trace_sent(&made);
-        self.grease_bit(&mut made.bytes[0]);
-        let Made { mut tokens, at, .. } = made;
-        self.link.unsealed.push((begin..begin + size, at));
-        self.link.path.on_sent(size);
-        let state = self.departs(size, true);
-        let (number, now, marked) = (at.number, self.common.now, self.link.path.ecn.is_marking());
-        let packet =
-            SentPacket { number, now, bytes: size as u16, eliciting: true, in_flight: true, marked, state };
-        self.record(Space::Data, packet, &mut tokens);
-        self.link.tokens = tokens;
-        size
     }
 
     /// Tells the lane of symbols what it has not been told.
     #[inline]
     fn tell(&mut self, symbols: &mut Symbols) {
         if let Some((frame, number)) = symbols.first.take() {
-            let all = (std::mem::take(&mut symbols.n), std::mem::take(&mut symbols.bytes));
-            self.protect.send.followed(symbols.lane, &frame, all, (number, self.common.now));
+            let (n, bytes) = (std::mem::take(&mut symbols.n), std::mem::take(&mut symbols.bytes));
+            self.protect.send.followed(symbols.lane, &frame, n, bytes, number, self.common.now);
         }
     }
 }

@@ -192,8 +192,8 @@ impl Bbr {
         self.check_startup_loss(sample);
         self.adapt_short_term();
         let filter = if self.full.reached { AGGREGATION_ROUNDS } else { 1 };
-        let model = (self.bandwidth(), self.window);
-        self.aggregation.update(f.now, sample.acked, model, (self.rounds.count, filter));
+        let bandwidth = self.bandwidth();
+        self.aggregation.update(f.now, sample.acked, bandwidth, self.window, self.rounds.count, filter);
         self.check_full(sample);
         self.check_startup_done();
         self.check_drain_done(f);

@@ -237,8 +237,10 @@ impl Aggregation {
         &mut self,
         now: Time,
         acked: u64,
-        (bandwidth, window): (u64, u64),
-        (round, rounds): (u64, u64),
+        bandwidth: u64,
+        window: u64,
+        round: u64,
+        rounds: u64,
     ) {
         let mut expected = volume(bandwidth, now.since(self.since));
         if self.delivered <= expected {

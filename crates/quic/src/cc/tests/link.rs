@@ -197,7 +197,7 @@ impl World {
                 return;
             }
             let srtt = f.srtt.unwrap_or(Duration::from_millis(333));
-            if let Err(at) = f.pacer.allow(self.now, (MTU, u64::MAX), &control, srtt) {
+            if let Err(at) = f.pacer.allow(self.now, MTU, u64::MAX, &control, srtt) {
                 // Timers tick once a millisecond, and late.
                 let tick = Time::from_millis(at.as_nanos().div_ceil(1_000_000));
                 if f.wakes_at.is_none_or(|wakes| tick < wakes) {

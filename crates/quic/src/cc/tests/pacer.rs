@@ -15,7 +15,7 @@ fn at_rate(bits_per_second: u64) -> Control {
 fn drain(pacer: &mut Pacer, now: Time, control: &Control) -> (u64, Time) {
     let mut bytes = 0;
     loop {
-        match pacer.allow(now, (MTU, MANY), control, RTT) {
+        match pacer.allow(now, MTU, MANY, control, RTT) {
             Ok(()) => {
                 pacer.on_sent(MTU);
                 bytes += MTU;
@@ -81,7 +81,7 @@ fn late_timers_cost_nothing() {
 fn after_a_pause_there_is_no_more_than_an_initial_window() {
     let control = at_rate(1_000_000_000);
     let mut pacer = Pacer::new(MTU, Time::ZERO);
-    pacer.allow(Time::ZERO, (MTU, MANY), &control, RTT).unwrap();
+    pacer.allow(Time::ZERO, MTU, MANY, &control, RTT).unwrap();
     pacer.on_sent(MTU);
     // The application had nothing more, for a second.
     assert_eq!(drain(&mut pacer, Time::from_millis(1000), &control).0, 10 * MTU);
@@ -107,16 +107,16 @@ fn the_last_packets_wait_for_no_others() {
     let mut pacer = Pacer::new(MTU, Time::ZERO);
     drain(&mut pacer, Time::ZERO, &control);
     let due = Time::from_millis(3);
-    assert_eq!(pacer.allow(Time::ZERO, (MTU, 3 * MTU), &control, RTT), Err(due));
+    assert_eq!(pacer.allow(Time::ZERO, MTU, 3 * MTU, &control, RTT), Err(due));
     for left in [3, 2, 1] {
-        assert_eq!(pacer.allow(due, (MTU, left * MTU), &control, RTT), Ok(()));
+        assert_eq!(pacer.allow(due, MTU, left * MTU, &control, RTT), Ok(()));
         pacer.on_sent(MTU);
     }
     // More came in the meantime: a quantum again.
-    assert_eq!(pacer.allow(due, (MTU, MANY), &control, RTT), Err(Time::from_millis(13)));
+    assert_eq!(pacer.allow(due, MTU, MANY, &control, RTT), Err(Time::from_millis(13)));
     // And less: what was promised to others is no reason to wait.
     let soon = Time::from_millis(4);
-    assert_eq!(pacer.allow(soon, (MTU, MTU), &control, RTT), Ok(()));
+    assert_eq!(pacer.allow(soon, MTU, MTU, &control, RTT), Ok(()));
 }
 
 #[test]
@@ -169,10 +169,10 @@ proptest::proptest! {
             for _ in 0..times {
                 let bytes = (mtu * tenths / 10).max(1);
                 let backlog = backlog.max(bytes);
-                if let Err(at) = pacer.allow(now, (bytes, backlog), &control, srtt) {
+                if let Err(at) = pacer.allow(now, bytes, backlog, &control, srtt) {
                     proptest::prop_assert!(at > now, "wakes at once: {pacer:?}");
                     now = at;
-                    proptest::prop_assert_eq!(pacer.allow(now, (bytes, backlog), &control, srtt), Ok(()));
+                    proptest::prop_assert_eq!(pacer.allow(now, bytes, backlog, &control, srtt), Ok(()));
                 }
                 pacer.on_sent(bytes);
                 level = (level - now.since(last).as_secs_f64() * rate as f64).max(0.0) + bytes as f64;

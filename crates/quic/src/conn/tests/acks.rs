@@ -135,10 +135,10 @@ fn a_request_is_obeyed_and_waited_for() {
 #[test]
 fn probe_timeouts_follow_what_was_asked_for() {
     let mut pair = quiet(AckPolicy::default());
-    let with = |pair: &Joined, ms| pair.client.link.recovery.rtt().pto() + Duration::from_millis(ms);
-    assert_eq!(pair.client.pto(), with(&pair, 25));
+    let with = |pair: &Joined, ms| pair.client.link.path.recovery.rtt().pto() + Duration::from_millis(ms);
+    assert_eq!(pair.client.link.pto(), with(&pair, 25));
     // The peer is asked for a shorter delay: a quarter of a few milliseconds, but its min_ack_delay at least.
-    let course = crate::ack::Course { window: 4000, ..pair.client.course() };
+    let course = crate::ack::Course { window: 4000, ..pair.client.link.course(&pair.client.common, false) };
     for _ in 0..4 {
         (0..20).for_each(|_| pair.client.link.asks.heard());
         pair.client.link.asks.end_batch(pair.now, course.srtt);
@@ -147,11 +147,11 @@ fn probe_timeouts_follow_what_was_asked_for() {
     assert!(course.srtt / 4 <= Duration::from_millis(1), "{:?}", course.srtt);
     let batch = pings(&mut pair, 1);
     assert_eq!(pair.client.stats().acks.requests, 1);
-    assert_eq!(pair.client.pto(), with(&pair, 25), "on its way");
+    assert_eq!(pair.client.link.pto(), with(&pair, 25), "on its way");
     answers(&mut pair, batch);
     pair.pass(Duration::from_millis(2));
-    assert_eq!(pair.client.pto(), with(&pair, 1), "it has arrived");
-    assert_eq!(pair.client.link.recovery.deadline(true), None, "nothing is in flight");
+    assert_eq!(pair.client.link.pto(), with(&pair, 1), "it has arrived");
+    assert_eq!(pair.client.link.path.recovery.deadline(true), None, "nothing is in flight");
 }
 
 /// RFC 9002 §6.2.4: a probe timeout MUST send a packet, and may send two where that brings the data sooner.
@@ -169,7 +169,7 @@ fn where_nothing_is_to_be_carried_one_probe_will_do() {
         }
         assert_eq!(drain(&mut pair.client, pair.now, address(1)).len(), 1, "and is lost");
         for timeouts in 1..5 {
-            let (at, reason) = pair.client.link.recovery.deadline(true).expect("something is in flight");
+            let (at, reason) = pair.client.link.path.recovery.deadline(true).expect("something is in flight");
             assert_eq!(reason, Reason::Pto);
             pair.now = at;
             pair.client.handle(at, Input::Timer);
@@ -191,7 +191,7 @@ fn a_mark_on_an_acknowledgement_is_a_sign_of_congestion() {
         let batch = pings(&mut pair, 2);
         assert_eq!(answers(&mut pair, batch), 1);
         assert_eq!(pair.server.stats().ecn.state, crate::EcnState::Capable);
-        let last = pair.server.link.recovery.next_number(quickset_wire::Space::Data) - 1;
+        let last = pair.server.link.path.recovery.next_number(quickset_wire::Space::Data) - 1;
         let mut counts = pair.client.link.acks[2].ecn().unwrap();
         counts.ce += 1;
         let (mut bytes, before) = (vec![0; 100], pair.server.link.path.congestion.control());
@@ -201,7 +201,7 @@ fn a_mark_on_an_acknowledgement_is_a_sign_of_congestion() {
         bytes.truncate(len);
         pair.now += Duration::from_millis(1);
         pair.server.handle(pair.now, Input::Timer);
-        assert_eq!(pair.server.link.recovery.in_flight(), 0);
+        assert_eq!(pair.server.link.path.recovery.in_flight(), 0);
         assert_eq!(pair.inject_raw(PacketType::OneRtt, bytes), None);
         assert_eq!(pair.server.stats().ecn.ce, 1);
         let after = pair.server.link.path.congestion.control();

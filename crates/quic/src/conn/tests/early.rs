@@ -204,7 +204,7 @@ fn the_keys_of_early_data_go_in_time() {
     assert!(pair.client.is_established() && pair.server.is_established());
     assert!(!pair.client.link.keys.has_early());
     assert!(pair.server.link.keys.has_early(), "for packets that were overtaken");
-    pair.pass(3 * pair.server.pto() + Duration::from_millis(1));
+    pair.pass(3 * pair.server.link.pto() + Duration::from_millis(1));
     assert!(!pair.server.link.keys.has_early());
     assert!(pair.client.closed().is_none() && pair.server.closed().is_none());
 }
@@ -214,12 +214,14 @@ fn the_keys_of_early_data_go_in_time() {
 #[test]
 fn early_data_is_acknowledged_behind_the_handshake() {
     let resumed = resumed();
-    let sent = resumed.client.link.recovery.next_number(Space::Data);
+    let sent = resumed.client.link.path.recovery.next_number(Space::Data);
     assert!(sent >= 3, "3000 bytes in packets of 1200");
-    assert_eq!(resumed.client.link.recovery.largest_acked(Space::Data), None);
+    assert_eq!(resumed.client.link.path.recovery.largest_acked(Space::Data), None);
     let pair = resumed.join();
-    assert!(pair.client.link.recovery.largest_acked(Space::Data).is_some_and(|largest| largest + 1 >= sent));
-    assert_eq!(pair.client.link.recovery.in_flight(), 0);
+    assert!(
+        pair.client.link.path.recovery.largest_acked(Space::Data).is_some_and(|largest| largest + 1 >= sent)
+    );
+    assert_eq!(pair.client.link.path.recovery.in_flight(), 0);
     assert_eq!(pair.client.stats().lost_packets, 0);
 }
 

@@ -84,7 +84,7 @@ fn repair_has_room_behind_a_longer_packet_number() {
     });
     let id = pair.server.open(Dir::Uni).unwrap();
     let number_len = |pair: &Joined| {
-        let recovery = &pair.server.link.recovery;
+        let recovery = &pair.server.link.path.recovery;
         let next = recovery.next_number(wire::Space::Data);
         wire::packet_number::encode_len(next, recovery.largest_acked(wire::Space::Data))
     };

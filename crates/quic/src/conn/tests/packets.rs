@@ -236,7 +236,7 @@ fn padding_is_in_flight() {
     let begun = begun();
     let sent: usize = begun.hello.iter().map(|datagram| datagram.bytes.len()).sum();
     assert!(sent >= 1200, "the hello alone is shorter");
-    assert_eq!(begun.client.link.recovery.in_flight(), sent as u64);
+    assert_eq!(begun.client.link.path.recovery.in_flight(), sent as u64);
 }
 
 /// RFC 9000 §17.2.2.1; RFC 9001 §4.1.2, §4.9.1, §4.9.2: which keys are there at which step.
@@ -488,7 +488,7 @@ fn probes_alone_go_beyond_the_window() {
     let id = pair.client.open(Dir::Uni).unwrap();
     pair.client.write(id, &mut Bytes::from(vec![7; 500_000])).unwrap();
     let flying = |pair: &Joined| {
-        (pair.client.link.recovery.in_flight(), pair.client.link.path.congestion.control().window)
+        (pair.client.link.path.recovery.in_flight(), pair.client.link.path.congestion.control().window)
     };
     let (mut full, mut steps) = (0, 0);
     while pair.client.stats().ptos == 0 {

@@ -172,7 +172,7 @@ fn what_keeps_alive_is_said_again() {
     assert_eq!(at, pair.now + Duration::from_millis(10));
     pair.client.handle(at, Input::Timer);
     assert!(next(&mut pair.client, at).is_some());
-    assert!(pair.client.link.recovery.in_flight() > 0, "it asks for an answer");
+    assert!(pair.client.link.path.recovery.in_flight() > 0, "it asks for an answer");
 }
 
 /// RFC 9000 §13.2.1: the peer waits for it, and nothing else says it.
@@ -189,7 +189,7 @@ fn an_acknowledgement_is_said_again() {
     let again = next(&mut pair.client, at).expect("as soon as the system is asked again");
     let datagram = |bytes: &[u8]| Datagram { path: address(1), ecn: again.ecn, bytes: bytes.into() };
     pair.server.handle(at, Input::Received(&mut again.segments().map(datagram).collect()));
-    assert_eq!(pair.server.link.recovery.in_flight(), 0, "all of it is acknowledged");
+    assert_eq!(pair.server.link.path.recovery.in_flight(), 0, "all of it is acknowledged");
 }
 
 /// Whatever is refused when, nothing turns in circles: each sleep is for later.

@@ -31,7 +31,7 @@ fn an_idle_connection_makes_a_packet_for_it() {
     for (source, packets) in [(&PACKET, 1), (&ALONG, 0)] {
         let mut pair = joined_with_source(source);
         pair.client.scratch.owed = 1;
-        let next = |pair: &Joined| pair.client.link.recovery.next_number(Space::Data);
+        let next = |pair: &Joined| pair.client.link.path.recovery.next_number(Space::Data);
         let before = next(&pair);
         drain(&mut pair.client, pair.now, address(1));
         assert_eq!((next(&pair) - before, u64::from(pair.client.scratch.owed)), (packets, 1 - packets));

@@ -75,8 +75,8 @@ fn tokens_of_earlier_connections_spare_the_retry() {
     let mut giver = server(RetryPolicy::Never);
     let (_, start) = accepted(&mut giver, id(1, 8));
     let Role::Server { seal, validated: false, .. } = start.role else { panic!() };
-    let told = (NOW, start.path.remote.ip(), start.version);
-    let new_tokens = new_tokens(&*seal, &mut Rng::new(5), told);
+    let client = start.path.remote.ip();
+    let new_tokens = new_tokens(&*seal, &mut Rng::new(5), NOW, client, start.version);
     assert!(new_tokens.len() > 1 && new_tokens[0] != new_tokens[1]);
     let token = &new_tokens[0];
 

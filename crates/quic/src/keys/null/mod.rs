@@ -125,7 +125,7 @@ impl ClientCrypto for NullClient {
         }
         let tickets = self.tickets.clone();
         let offered = self.alpn.clone();
-        Ok(Box::new(NullSession::client((version, self.hello), server_name, offered, params, tickets)))
+        Ok(Box::new(NullSession::client(version, self.hello, server_name, offered, params, tickets)))
     }
 }
 

@@ -67,7 +67,8 @@ impl NullSession {
     /// A client that offers `offered`, and begins with a hello to the server of that name, of at least `size`
     /// bytes.
     pub(super) fn client(
-        (version, size): (Version, usize),
+        version: Version,
+        size: usize,
         name: &str,
         offered: Vec<Vec<u8>>,
         params: Vec<u8>,

@@ -68,7 +68,8 @@ impl Blame {
     pub(crate) fn observe(
         &mut self,
         now: Time,
-        (acked, lost): (&[Packet], &[Packet]),
+        acked: &[Packet],
+        lost: &[Packet],
         rtt: &RoundTrips,
     ) -> Verdict {
         if now >= self.period_ends {
@@ -181,8 +182,9 @@ mod tests {
                 least: Duration::from_millis(100),
             };
             let packet = [Packet { number: i, sent: Time::ZERO, bytes: 1200, state: PacketState::default() }];
-            let settled: (&[Packet], &[Packet]) = if is_lost { (&[], &packet) } else { (&packet, &[]) };
-            let verdict = blame.observe(Time::ZERO + Duration::from_millis(i), settled, &trips);
+            let (acked, missing): (&[Packet], &[Packet]) =
+                if is_lost { (&[], &packet) } else { (&packet, &[]) };
+            let verdict = blame.observe(Time::ZERO + Duration::from_millis(i), acked, missing, &trips);
             lost += u64::from(is_lost);
             ours += u64::from(is_lost && is_ours(verdict));
         }
@@ -199,8 +201,7 @@ mod tests {
         };
         let packet = [Packet { number: 7, sent: Time::ZERO, bytes: 1200, state: PacketState::default() }];
         let mut blame = Blame::default();
-        let fault =
-            |blame: &mut Blame, at| blame.observe(Time::from_millis(at), (&[], &packet), &trips).fault;
+        let fault = |blame: &mut Blame, at| blame.observe(Time::from_millis(at), &[], &packet, &trips).fault;
         assert_eq!(fault(&mut blame, 999), Fault::Path);
         blame.on_marked(Time::from_millis(1000), trips.smoothed);
         assert_eq!(fault(&mut blame, 1099), Fault::Ours);
@@ -260,8 +261,9 @@ mod tests {
             let trips = RoundTrips { latest: rtt, smoothed, least: Duration::from_millis(100) };
             let packet = [Packet { number: i, sent: Time::ZERO, bytes: 1200, state: PacketState::default() }];
             let is_lost = i % 5500 == 5499;
-            let settled: (&[Packet], &[Packet]) = if is_lost { (&[], &packet) } else { (&packet, &[]) };
-            let verdict = blame.observe(Time::from_millis(i), settled, &trips);
+            let (acked, missing): (&[Packet], &[Packet]) =
+                if is_lost { (&[], &packet) } else { (&packet, &[]) };
+            let verdict = blame.observe(Time::from_millis(i), acked, missing, &trips);
             lost += u64::from(is_lost);
             ours += u64::from(is_lost && is_ours(verdict));
         }

@@ -105,7 +105,8 @@ impl Monitor {
     pub(crate) fn on_settled(
         &mut self,
         now: Time,
-        (acked, lost): (&[Packet], &[Packet]),
+        acked: &[Packet],
+        lost: &[Packet],
         below: u64,
         verdict: Verdict,
     ) {

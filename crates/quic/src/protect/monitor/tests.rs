@@ -24,7 +24,7 @@ fn ms(n: u64) -> Time {
 fn feed(monitor: &mut Monitor, number: &mut u64, now: Time, n: u64, mut lost: impl FnMut() -> bool) {
     let (lost, acked): (Vec<u64>, Vec<u64>) = (*number..*number + n).partition(|_| lost());
     *number += n;
-    monitor.on_settled(now, (&packets(acked), &packets(lost)), *number, PATH);
+    monitor.on_settled(now, &packets(acked), &packets(lost), *number, PATH);
 }
 
 /// Of what is lost, what is drawn anew with each packet makes no more than this; the order in which it is
@@ -59,12 +59,12 @@ fn the_order_is_that_of_numbers() {
     // 20 numbers of which 3, 4 and 13 are lost, five left out, in whatever order they are settled.
     let mut monitor = Monitor::new();
     let now = ms(1);
-    monitor.on_settled(now, (&packets([0, 1, 2, 5, 6]), &[]), 3, PATH);
-    monitor.on_settled(now, (&packets([12, 14]), &packets([3])), 4, PATH);
+    monitor.on_settled(now, &packets([0, 1, 2, 5, 6]), &[], 3, PATH);
+    monitor.on_settled(now, &packets([12, 14]), &packets([3]), 4, PATH);
     assert_eq!(monitor.loss().events, 4);
-    monitor.on_settled(now, (&packets([15, 16]), &packets([4])), 13, PATH);
+    monitor.on_settled(now, &packets([15, 16]), &packets([4]), 13, PATH);
     assert_eq!(monitor.loss().events, 8);
-    monitor.on_settled(now, (&packets([17, 18, 19]), &packets([13])), 20, PATH);
+    monitor.on_settled(now, &packets([17, 18, 19]), &packets([13]), 20, PATH);
     let numbers = [0, 1, 2, 3, 4, 5, 6, 12, 13, 14, 15, 16, 17, 18, 19];
     let wanted = in_order(numbers.map(|number| [3, 4, 13].contains(&number)));
     assert!(is_close(monitor.belief(), &wanted), "{:?}", monitor.loss());
@@ -76,8 +76,8 @@ fn the_order_is_that_of_numbers() {
 fn spurious_losses_were_none() {
     let mut monitor = Monitor::new();
     let now = ms(1);
-    monitor.on_settled(now, (&packets(0..10), &packets([10, 11])), 12, PATH);
-    monitor.on_settled(now, (&packets(12..20), &[]), 20, PATH);
+    monitor.on_settled(now, &packets(0..10), &packets([10, 11]), 12, PATH);
+    monitor.on_settled(now, &packets(12..20), &[], 20, PATH);
     monitor.on_spurious(1);
     let one = in_order((0..20).map(|number| number == 10));
     assert!(is_close(monitor.belief(), &one), "{} {}", monitor.loss().rate, one.rate());
@@ -86,9 +86,9 @@ fn spurious_losses_were_none() {
     assert!(is_close(monitor.belief(), &none), "{} {}", monitor.loss().rate, none.rate());
     assert_eq!(monitor.loss().congested, 0.0);
     // One that waits for its place, and more than there are.
-    monitor.on_settled(now, (&packets([22]), &packets([21])), 20, PATH);
+    monitor.on_settled(now, &packets([22]), &packets([21]), 20, PATH);
     monitor.on_spurious(u64::MAX);
-    monitor.on_settled(now, (&packets([20]), &[]), 23, PATH);
+    monitor.on_settled(now, &packets([20]), &[], 23, PATH);
     assert!(is_close(monitor.belief(), &in_order([false; 23])), "{:?}", monitor.loss());
 }
 
@@ -101,7 +101,7 @@ fn losses_of_a_full_queue_are_none_of_the_paths() {
         let (mut monitor, mut number) = (Monitor::new(), 0);
         for at in 0..20 {
             feed(&mut monitor, &mut number, ms(at), 499, || false);
-            monitor.on_settled(ms(at), (&[], &packets([number])), number + 1, verdict);
+            monitor.on_settled(ms(at), &[], &packets([number]), number + 1, verdict);
             number += 1;
         }
         let rate = monitor.loss().rate;
@@ -110,10 +110,10 @@ fn losses_of_a_full_queue_are_none_of_the_paths() {
             "{rate}"
         );
         let turned = Verdict { top_is_ours: true, ..verdict };
-        monitor.on_settled(ms(20), (&packets([number]), &[]), number + 1, turned);
+        monitor.on_settled(ms(20), &packets([number]), &[], number + 1, turned);
         assert!(monitor.loss().rate <= 1.1 * clean(9000), "{}", monitor.loss().rate);
         // And back again, should it not be so any more.
-        monitor.on_settled(ms(21), (&packets([number + 1]), &[]), number + 2, verdict);
+        monitor.on_settled(ms(21), &packets([number + 1]), &[], number + 2, verdict);
         assert!((monitor.loss().rate - rate).abs() < 0.02 * rate + 1e-6);
     }
 }
@@ -137,7 +137,7 @@ fn the_share_of_full_queues_is_that_of_the_short_window() {
     let (mut monitor, mut number) = (Monitor::new(), 0);
     let lose = |monitor: &mut Monitor, number: &mut u64, at, verdict| {
         feed(monitor, number, ms(at), 99, || false);
-        monitor.on_settled(ms(at), (&[], &packets([*number])), *number + 1, verdict);
+        monitor.on_settled(ms(at), &[], &packets([*number]), *number + 1, verdict);
         *number += 1;
     };
     for at in 0..10 {
@@ -191,7 +191,7 @@ fn trouble_is_believed_at_the_second_loss() {
         for n in [1, 100] {
             sender.run(n, 0.0);
             let number = sender.number;
-            sender.monitor.on_settled(ms(sender.now), (&[], &packets([number])), number + 1, PATH);
+            sender.monitor.on_settled(ms(sender.now), &[], &packets([number]), number + 1, PATH);
             (sender.number, sender.sent) = (number + 1, number + 1);
         }
         let rate = sender.monitor.loss().rate;
@@ -294,7 +294,7 @@ fn whatever_is_lost_memory_is_bounded() {
     assert!((0.3..0.6).contains(&monitor.loss().rate), "{:?}", monitor.loss());
     // Nothing below is ever settled.
     for step in 0..20_000 {
-        monitor.on_settled(ms(600), (&packets([number + 2 * step]), &[]), number, PATH);
+        monitor.on_settled(ms(600), &packets([number + 2 * step]), &[], number, PATH);
     }
     assert!(monitor.pending.len() <= MAX_PENDING + 1);
 }
@@ -316,7 +316,7 @@ proptest! {
             open = kept;
             let (lost, acked): (Vec<u64>, Vec<u64>) = gone.into_iter().partition(|number| fates[*number as usize]);
             let below = open.first().copied().unwrap_or(n as u64);
-            monitor.on_settled(ms(1), (&packets(acked), &packets(lost)), below, PATH);
+            monitor.on_settled(ms(1), &packets(acked), &packets(lost), below, PATH);
         }
         monitor.look();
         let wanted = in_order(fates.iter().copied());

@@ -159,7 +159,7 @@ impl Wait {
     }
 
     /// Until when repair waits for what may come, if it does.
-    fn until(&mut self, now: Time, risk: f64, (price, rtt): (f64, Duration)) -> Option<Time> {
+    fn until(&mut self, now: Time, risk: f64, price: f64, rtt: Duration) -> Option<Time> {
         let (between, last) = (self.between?, self.last?);
         // Nobody waits for longer than the probing of a pause takes.
         let end = last + (2 * between).min(rtt / 8);
@@ -295,7 +295,7 @@ impl Adaptive {
         let n = self.sizing.repairs(view.belief, lane.unprotected, stake);
         if n > 0 && !is_long {
             let risk = self.sizing.risk(view.belief, lane.unprotected);
-            if let Some(end) = self.fences.wait.until(view.now, risk, (stake.price, view.rtt)) {
+            if let Some(end) = self.fences.wait.until(view.now, risk, stake.price, view.rtt) {
                 return Pattern::WakeAt(end);
             }
         }

@@ -199,7 +199,7 @@ mod tests {
     }
 
     /// The same under Gilbert's model: over all ways that n packets can fare.
-    fn gilbert_tail(n: u32, r: u32, (to_bad, to_good): (f64, f64)) -> f64 {
+    fn gilbert_tail(n: u32, r: u32, to_bad: f64, to_good: f64) -> f64 {
         let to_good = to_good.min(1.0 - to_bad);
         let rate = to_bad / (to_bad + to_good);
         let mut tail = 0.0;
@@ -236,7 +236,7 @@ mod tests {
                     let cost = |r: u32| {
                         let failed: f64 = belief
                             .rates()
-                            .map(|(_, to_bad, weight)| weight * gilbert_tail(k + r, r, (to_bad, to_good)))
+                            .map(|(_, to_bad, weight)| weight * gilbert_tail(k + r, r, to_bad, to_good))
                             .sum();
                         failed + price * f64::from(r)
                     };

@@ -117,7 +117,7 @@ impl Receiving {
     ) -> Result<Dispatch, TransportError> {
         let packet = self.packets;
         let session = self.session(number)?;
-        let dispatch = session.source(sid, data, (packet, payload))?;
+        let dispatch = session.source(sid, data, packet, payload)?;
         let has_work = session.has_work();
         self.busy |= has_work;
         self.counts.sources += u64::from(dispatch != Dispatch::No);
@@ -178,7 +178,7 @@ impl Receiving {
         self.counts.repairs += 1;
         let is_affordable = !self.steps.is_spent();
         let session = &mut self.sessions[self.latest].1;
-        session.repair(&header, data, (window, is_affordable))?;
+        session.repair(&header, data, window, is_affordable)?;
         if !is_affordable {
             return Ok(());
         }

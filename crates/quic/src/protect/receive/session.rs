@@ -88,7 +88,8 @@ impl Session {
         &mut self,
         sid: u64,
         data: &[u8],
-        (packet, payload): (u64, &Bytes),
+        packet: u64,
+        payload: &Bytes,
     ) -> Result<Dispatch, TransportError> {
         // FEC-15.
         if self.packet == packet {
@@ -128,7 +129,8 @@ impl Session {
         &mut self,
         header: &RepairHeader,
         data: &[u8],
-        (window, is_affordable): (u64, bool),
+        window: u64,
+        is_affordable: bool,
     ) -> Result<Repair, TransportError> {
         let RepairHeader { first, count, parameter, index, .. } = *header;
         let last = self.scheme.last_sid(first, count, parameter);

@@ -109,7 +109,7 @@ pub(crate) enum Recovered {
 impl Lane {
     /// A lane of a peer that keeps `window` symbols of `size` bytes, and data of packets below number
     /// `early`.
-    pub(super) fn new(session: u32, code: Code, (window, size, early): (u64, usize, u64)) -> Self {
+    pub(super) fn new(session: u32, code: Code, window: u64, size: usize, early: u64) -> Self {
         Self {
             session,
             window,
@@ -228,22 +228,22 @@ impl Lane {
         }
         let is_shared = self.kept.push(sid, packed, piece);
         self.sent.push_back(Sent { number, at: now, state: State::InFlight });
-        self.count((1, bytes as u64), (number, now));
+        self.count(1, bytes as u64, number, now);
         is_shared
     }
 
     /// Symbols are sent, `bytes` bytes in all, each in the next packet from that with `number` on, and each
     /// the frame that follows the one before in its piece; `frame` is the first.
-    pub(super) fn follow(&mut self, frame: &StreamFrame, (n, bytes): (u64, u64), (number, now): (u64, Time)) {
+    pub(super) fn follow(&mut self, frame: &StreamFrame, n: u64, bytes: u64, number: u64, now: Time) {
         self.make_room(n);
         self.kept.extend(self.next(), frame, n);
         let packets = number..number + n;
         self.sent.extend(packets.map(|number| Sent { number, at: now, state: State::InFlight }));
-        self.count((n, bytes), (number + n - 1, now));
+        self.count(n, bytes, number + n - 1, now);
     }
 
     #[inline]
-    fn count(&mut self, (n, bytes): (u64, u64), (latest, now): (u64, Time)) {
+    fn count(&mut self, n: u64, bytes: u64, latest: u64, now: Time) {
         self.latest = Some(latest);
         self.last_source = Some(now);
         self.unprotected += n;

@@ -320,11 +320,13 @@ impl Sending {
         &mut self,
         lane: usize,
         frame: &StreamFrame,
-        (n, bytes): (u64, u64),
-        (number, now): (u64, Time),
+        n: u64,
+        bytes: u64,
+        number: u64,
+        now: Time,
     ) {
         self.quiet.pass(n);
-        self.lanes[lane].follow(frame, (n, bytes), (number, now));
+        self.lanes[lane].follow(frame, n, bytes, number, now);
     }
 
     /// Symbols of a lane that may be told together: the one that they are like is to stay in the window.
@@ -433,7 +435,8 @@ impl Sending {
     /// The packet with symbol `sid` was lost, or is probed for. Gives back tokens that are not held.
     pub(crate) fn lost(
         &mut self,
-        (session, sid): (u32, u64),
+        session: u32,
+        sid: u64,
         tokens: Vec<Token>,
         probe: bool,
     ) -> Option<Vec<Token>> {
@@ -533,7 +536,7 @@ impl Sending {
             return None;
         }
         let session = code.scheme().session(n as u64) as u32;
-        self.lanes.push(Lane::new(session, code, (peer.window, peer.symbol, peer.unmarked)));
+        self.lanes.push(Lane::new(session, code, peer.window, peer.symbol, peer.unmarked));
         Some(n)
     }
 }

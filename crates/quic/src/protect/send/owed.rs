@@ -293,8 +293,8 @@ impl Owed {
                     let planned = n.min(u32::try_from(rest).unwrap_or(u32::MAX));
                     self.span(Cover::run(first, k), Shape::Xor2d { columns, rows_sent }, planned);
                 }
-                Code::ReedSolomon { stride } => self.close_reed_solomon(first, k, (stride, n)),
-                Code::Ldpc => self.close_ldpc(first, k, (n, have)),
+                Code::ReedSolomon { stride } => self.close_reed_solomon(first, k, stride, n),
+                Code::Ldpc => self.close_ldpc(first, k, n, have),
                 Code::Rlc => {}
             }
         }
@@ -302,7 +302,7 @@ impl Owed {
         self.spans.len() > before
     }
 
-    fn close_reed_solomon(&mut self, first: u64, k: u64, (stride, n): (u16, u32)) {
+    fn close_reed_solomon(&mut self, first: u64, k: u64, stride: u16, n: u32) {
         let parts = parts(k, stride);
         for part in 0..parts {
             let terms = (k - part).div_ceil(parts);
@@ -317,7 +317,7 @@ impl Owed {
         }
     }
 
-    fn close_ldpc(&mut self, first: u64, k: u64, (n, have): (u32, &Have<'_>)) {
+    fn close_ldpc(&mut self, first: u64, k: u64, n: u32, have: &Have<'_>) {
         // FEC-32, and no more than the window. There is no LDPC code for a block of one symbol, or less
         // repair: it goes unprotected.
         let n = u64::from(n).max(3).min(have.window);

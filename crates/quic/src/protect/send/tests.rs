@@ -38,7 +38,7 @@ fn packed(bytes: &[u8], packet: u64) -> Packed<'_> {
 
 /// A lane with `k` symbols, the n-th in packet n.
 fn lane(code: Code, k: u64) -> Lane {
-    let mut lane = Lane::new(code.scheme() as u32, code, (1024, 100, 0));
+    let mut lane = Lane::new(code.scheme() as u32, code, 1024, 100, 0);
     for sid in 0..k {
         assert_eq!(push(&mut lane, packed(&[sid as u8; 50], sid), ms(sid)), sid);
     }
@@ -295,7 +295,7 @@ fn no_repair_is_sent_twice_and_each_is_within_bounds() {
         Code::Rlc,
     ];
     for code in codes {
-        let mut lane = Lane::new(8 + code.scheme() as u32, code, (WINDOW, 100, 0));
+        let mut lane = Lane::new(8 + code.scheme() as u32, code, WINDOW, 100, 0);
         let (mut seen, mut first_before) = (std::collections::BTreeSet::new(), 0);
         for round in 0..200u64 {
             for n in 0..round * 7 % 23 {
@@ -357,7 +357,7 @@ mod fates {
                 Just(Code::Xor2d { rows: 4, columns: 5 })],
             steps in prop::collection::vec((0u8..9, any::<u16>()), 1..300),
         ) {
-            let mut lane = Lane::new(8 + code.scheme() as u32, code, (64, 100, 0));
+            let mut lane = Lane::new(8 + code.scheme() as u32, code, 64, 100, 0);
             let (mut now, mut number) = (Time::ZERO, 0);
             // Packets in flight, by number: the symbol, and whether its token is still there.
             let mut packets: Vec<(u64, u64, bool)> = Vec::new();
@@ -509,7 +509,7 @@ fn where_rows_and_columns_cross_none_is_in_vain_alone() {
 /// numbers of those.
 #[test]
 fn unmarked_symbols_are_the_first_and_are_named_by_their_packets() {
-    let mut lane = Lane::new(4, Code::Rlc, (64, 100, 8));
+    let mut lane = Lane::new(4, Code::Rlc, 64, 100, 8);
     let plain = lane.repair_header();
     let in_packet = |lane: &mut Lane, number, unmarked| {
         push(lane, Packed { bytes: &[1; 50], packet: number, unmarked, frame: None }, Time::ZERO)
@@ -529,7 +529,7 @@ fn unmarked_symbols_are_the_first_and_are_named_by_their_packets() {
     assert_eq!(lane.repair_header(), plain - 11, "type, session, and bits of at most 8 bytes");
 
     // Where nothing is kept nothing is named.
-    let mut lane = Lane::new(4, Code::Rlc, (64, 100, 0));
+    let mut lane = Lane::new(4, Code::Rlc, 64, 100, 0);
     assert!(!lane.may_be_unmarked(0));
     assert_eq!(lane.repair_header(), plain - 11);
     in_packet(&mut lane, 0, false);

@@ -154,8 +154,7 @@ impl Extents {
             Some(second) if each => {
                 self.fences.claim(arrival.fence, first.end).map_err(conflict)?;
                 let starts = spans.clone().flatten().skip(1).map(|span| span.start);
-                let run = (second.start, last.start, last.end);
-                self.fences.claim_each(run, &starts).map_err(conflict)?;
+                self.fences.claim_each(second.start, last.start, last.end, &starts).map_err(conflict)?;
             }
             _ => self.fences.claim(arrival.fence, last.end).map_err(conflict)?,
         }

@@ -55,7 +55,9 @@ impl Fences {
     /// are `first` and `last`, are fences; there is none between two of them or between `last` and `reach`.
     pub(super) fn claim_each(
         &mut self,
-        (first, last, reach): (u64, u64, u64),
+        first: u64,
+        last: u64,
+        reach: u64,
         boundaries: &(impl Iterator<Item = u64> + Clone),
     ) -> Result<(), Conflict> {
         let mut key = first;
@@ -166,11 +168,7 @@ mod tests {
     use super::*;
 
     /// The same by looking at all boundaries for each zone.
-    fn agrees(
-        known: &BTreeMap<u64, Zone>,
-        (first, last, reach): (u64, u64, u64),
-        boundaries: &[u64],
-    ) -> bool {
+    fn agrees(known: &BTreeMap<u64, Zone>, first: u64, last: u64, reach: u64, boundaries: &[u64]) -> bool {
         let fits = |key: u64, zone: &Zone| {
             let begins = key < first || boundaries.contains(&key);
             let ends = if zone.last > last { zone.last >= reach } else { boundaries.contains(&zone.last) };
@@ -206,8 +204,8 @@ mod tests {
                         .claim(first, first + rng.below(claimed.get(at + 1).map_or(1, |n| n - first + 1)));
                     continue;
                 }
-                let expected = agrees(&fences.0, (first, last, reach), boundaries);
-                let got = fences.claim_each((first, last, reach), &boundaries.iter().copied());
+                let expected = agrees(&fences.0, first, last, reach, boundaries);
+                let got = fences.claim_each(first, last, reach, &boundaries.iter().copied());
                 assert_eq!(got.is_ok(), expected, "{first} to {last}, {reach}: {boundaries:?} in {fences:?}");
                 if expected { good += 1 } else { bad += 1 }
             }
@@ -223,7 +221,7 @@ mod tests {
         (0..1000).for_each(|n| fences.claim(20 * n, 20 * n + 2).expect("they are apart"));
         let looks = Cell::new(0);
         let boundaries = (0..10_000).map(|n| 2 * n).inspect(|_| looks.set(looks.get() + 1));
-        fences.claim_each((0, 19_998, 20_000), &boundaries).expect("each zone begins at a record");
+        fences.claim_each(0, 19_998, 20_000, &boundaries).expect("each zone begins at a record");
         assert_eq!(fences.len(), 1);
         assert!(looks.get() <= 20_000, "{} records were looked at", looks.get());
     }

@@ -167,7 +167,8 @@ impl Receiver {
     pub(crate) fn on_stream(
         &mut self,
         now: Time,
-        (offset, fin): (u64, bool),
+        offset: u64,
+        fin: bool,
         data: &[u8],
         payload: &Bytes,
     ) -> Result<u64, TransportError> {

@@ -430,15 +430,15 @@ impl Sender {
 
     /// The peer has a frame of `len` bytes from `offset` on.
     pub(crate) fn acked(&mut self, offset: u64, len: u64, fin: bool) {
-        self.arrived((offset, len, fin), false);
+        self.arrived(offset, len, fin, false);
     }
 
     /// The peer did not receive a frame of `len` bytes from `offset` on, but recovered it.
     pub(crate) fn recovered(&mut self, offset: u64, len: u64, fin: bool) {
-        self.arrived((offset, len, fin), true);
+        self.arrived(offset, len, fin, true);
     }
 
-    fn arrived(&mut self, (offset, len, fin): (u64, u64, bool), recovered: bool) {
+    fn arrived(&mut self, offset: u64, len: u64, fin: bool, recovered: bool) {
         if self.ending.reset {
             return;
         }

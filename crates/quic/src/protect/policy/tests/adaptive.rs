@@ -524,7 +524,7 @@ impl Channel {
         }
     }
 
-    fn packet(&mut self, (to_bad, to_good): (f64, f64)) -> bool {
+    fn packet(&mut self, to_bad: f64, to_good: f64) -> bool {
         self.bad = if self.bad { !self.rng.chance(to_good) } else { self.rng.chance(to_bad) };
         self.fates.push((self.number, self.bad));
         self.number += 1;
@@ -533,30 +533,25 @@ impl Channel {
 
     /// A block of 100 every 20 ms; five are a round trip.
     fn run(&mut self, blocks: u64, channel: (f64, f64)) -> Sum {
-        self.run_of(blocks, (100, ms(20), 500), channel)
+        self.run_of(blocks, 100, ms(20), 500, channel)
     }
 
     /// Blocks of `k` that follow one another so soon, of which what is no older than so many packets is not
     /// known yet.
-    fn run_of(
-        &mut self,
-        blocks: u64,
-        (k, between, unknown): (u64, Duration, usize),
-        channel: (f64, f64),
-    ) -> Sum {
+    fn run_of(&mut self, blocks: u64, k: u64, between: Duration, unknown: usize, channel: (f64, f64)) -> Sum {
         let mut sum = Sum::default();
         for _ in 0..blocks {
             (self.scene.loss, self.scene.belief) = (self.monitor.loss(), *self.monitor.belief());
             let mut wrapped = 0;
             for _ in 0..k {
                 wrapped += u64::from(self.scene.send(&mut *self.policy, 1).is_some());
-                self.missing.0 += u64::from(self.packet(channel));
+                self.missing.0 += u64::from(self.packet(channel.0, channel.1));
             }
             self.scene.boundary(Boundary::Fence);
             let pattern = self.scene.ask(&mut *self.policy, Kind::Window);
             let repairs = if let Pattern::Repair { n, .. } = pattern { u64::from(n) } else { 0 };
             for _ in 0..repairs {
-                self.missing.1 += u64::from(!self.packet(channel));
+                self.missing.1 += u64::from(!self.packet(channel.0, channel.1));
             }
             let failed = self.missing.0 > self.missing.1;
             if failed {
@@ -585,7 +580,7 @@ impl Channel {
             if bad { lost.push(packet) } else { acked.push(packet) }
         }
         let below = self.number - self.fates.len() as u64;
-        self.monitor.on_settled(self.scene.now, (&acked, &lost), below, Verdict::default());
+        self.monitor.on_settled(self.scene.now, &acked, &lost, below, Verdict::default());
     }
 }
 
@@ -660,12 +655,11 @@ fn it_begins_and_ends_with_the_losses() {
 /// known then.
 #[test]
 fn a_path_that_turns_bad_makes_few_updates_late() {
-    let small = (20, ms(400), 0);
     let late = |seed| {
         let mut channel = Channel::new(seed);
-        let clean = channel.run_of(1000, small, (0.0, 1.0));
+        let clean = channel.run_of(1000, 20, ms(400), 0, (0.0, 1.0));
         assert!(clean.repairs * 100 <= clean.sources, "seed {seed}: {clean:?}");
-        channel.run_of(300, small, (0.01, 0.99)).failed
+        channel.run_of(300, 20, ms(400), 0, (0.01, 0.99)).failed
     };
     let mut all: Vec<u64> = (0..20).map(late).collect();
     all.sort_unstable();

@@ -379,7 +379,7 @@ fn event() -> impl Strategy<Value = (u64, Event)> {
     (0..70u64, event)
 }
 
-fn happen(scene: &mut Scene, policy: &mut dyn ReliabilityPolicy, (after, event): (u64, Event)) {
+fn happen(scene: &mut Scene, policy: &mut dyn ReliabilityPolicy, after: u64, event: Event) {
     scene.now += ms(after);
     match event {
         Event::Send(n) => {
@@ -400,8 +400,8 @@ proptest! {
     fn ac_rlnc_never_repairs_twice_in_a_round_trip(events in prop::collection::vec(event(), 1..200)) {
         let (mut scene, mut policy) = (Scene::new(), policy("ac-rlnc"));
         let mut last: Option<Time> = None;
-        for event in events {
-            happen(&mut scene, &mut *policy, event);
+        for (after, event) in events {
+            happen(&mut scene, &mut *policy, after, event);
             for _ in 0..3 {
                 match scene.ask(&mut *policy, Kind::Window) {
                     Pattern::Repair { n, .. } => {
@@ -424,8 +424,8 @@ proptest! {
     ) {
         let (mut scene, mut policy) = (Scene::new(), policy("buffer"));
         scene.loss = Loss { to_good: 1.0 / f64::from(to_good), ..independent(f64::from(share) / 128.0) };
-        for event in events {
-            happen(&mut scene, &mut *policy, event);
+        for (after, event) in events {
+            happen(&mut scene, &mut *policy, after, event);
             for _ in 0..50 {
                 let before = scene.lanes[0].repairs_in_flight;
                 if scene.ask(&mut *policy, Kind::Window) == Pattern::No {
@@ -448,10 +448,10 @@ proptest! {
         scene.demand.limited = true;
         // The latest deadline among those protected.
         let mut protected = Time::ZERO;
-        for (event, deadline, next) in events {
-            happen(&mut scene, &mut *policy, event);
+        for ((after, event), deadline, next) in events {
+            happen(&mut scene, &mut *policy, after, event);
             scene.demand.next_message = next.map(|next| scene.now + ms(next));
-            if matches!(event.1, Event::Send(_)) {
+            if matches!(event, Event::Send(_)) {
                 scene.deadlines.0.push(scene.now + ms(deadline));
             }
             // 50 ms of way, 10 of margin: as the algorithm says it, from the other end.

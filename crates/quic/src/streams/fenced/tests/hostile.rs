@@ -145,7 +145,7 @@ fn give(receiver: &mut Receiver, now: Time, frame: &Frame) -> Result<u64, Transp
         Frame::Abandon(offset, len) => receiver.on_abandon(now, *offset, *len),
         Frame::Stream(offset, fin, data) => {
             let payload = Bytes::from(data.clone());
-            receiver.on_stream(now, (*offset, *fin), &payload, &payload)
+            receiver.on_stream(now, *offset, *fin, &payload, &payload)
         }
         Frame::Reset(size) => receiver.on_reset(*size),
     }

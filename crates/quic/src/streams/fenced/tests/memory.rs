@@ -44,7 +44,7 @@ impl Peer {
     fn stream(&mut self, offset: u64, data: &[u8]) -> Result<u64, Code> {
         self.tick();
         let payload = Bytes::copy_from_slice(data);
-        let result = self.receiver.on_stream(self.now, (offset, false), &payload, &payload);
+        let result = self.receiver.on_stream(self.now, offset, false, &payload, &payload);
         self.measure();
         result.map_err(|error| error.code)
     }

@@ -166,7 +166,7 @@ impl Model {
         }
     }
 
-    fn see_sent_records(&mut self, mut offset: u64, data: &[u8], packet: usize, (now, limit): (Time, u64)) {
+    fn see_sent_records(&mut self, mut offset: u64, data: &[u8], packet: usize, now: Time, limit: u64) {
         let mut rest = data;
         while !rest.is_empty() {
             let mut reader = Reader::new(rest);
@@ -474,7 +474,7 @@ impl World {
                     if self.case.mode == Mode::Frames =>
                 {
                     if start {
-                        self.model.see_sent_records(offset, data, room, (self.now, limit));
+                        self.model.see_sent_records(offset, data, room, self.now, limit);
                     } else {
                         self.model.see_sent_part(offset, offset + data.len() as u64);
                     }
@@ -504,7 +504,7 @@ impl World {
                     self.receiver.on_abandon(now, offset, len)
                 }
                 Frame::Stream { offset, fin, data, .. } => {
-                    self.receiver.on_stream(now, (offset, fin), data, bytes)
+                    self.receiver.on_stream(now, offset, fin, data, bytes)
                 }
                 other => panic!("{other:?} does not belong here"),
             };

@@ -45,7 +45,7 @@ fn give(receiver: &mut Receiver, now: Time, what: &Give) -> Result<u64, Transpor
         Abandon(offset, len) => return receiver.on_abandon(now, *offset, *len),
         Stream(offset, data) => {
             let payload = Bytes::from(data.clone());
-            return receiver.on_stream(now, (*offset, fin), &payload, &payload);
+            return receiver.on_stream(now, *offset, fin, &payload, &payload);
         }
         Reset(size) => return receiver.on_reset(*size),
         Fin(_) => unreachable!("one FIN is enough"),
