@@ -30,9 +30,9 @@ pub(crate) struct Options {
     /// Seconds of each run.
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
-    /// The group by which all of them exchange keys.
-    #[arg(long, value_enum, default_value_t = Group::X25519)]
-    group: Group,
+    /// The group by which all of them exchange keys; of several the first, and handshakes are measured with each.
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "GROUP,…", default_values_t = Group::value_variants().to_vec())]
+    group: Vec<Group>,
     /// Let the system choose the cores, instead of one for the server and one for the client.
     #[arg(long)]
     no_pin: bool,
@@ -47,16 +47,24 @@ pub(crate) struct Options {
     missing: Vec<String>,
 }
 
+impl Options {
+    /// Those that a case is measured with.
+    fn groups(&self, case: Case) -> impl Iterator<Item = Group> + use<> {
+        let all = if case == Case::Handshakes { self.group.len() } else { 1 };
+        self.group.clone().into_iter().take(all)
+    }
+}
+
 pub(crate) fn run(options: &Options) -> Result<()> {
     let pins = pins(options.no_pin)?;
-    let mut report = Report::new(pins.is_some(), options.seconds, options.group);
+    let mut report = Report::new(pins.is_some(), options.seconds, options.group[0]);
     let wanted = if options.only.is_empty() { Stack::value_variants() } else { &options.only };
     let (stacks, without): (Vec<Stack>, Vec<Stack>) = wanted.iter().partition(|stack| stack.is_built());
     for &stack in &without {
         report.leave_out(stack, reason(stack, &options.missing));
     }
     let cases = if options.case.is_empty() { Case::value_variants() } else { &options.case };
-    for &case in cases {
+    for (case, group) in cases.iter().flat_map(|case| options.groups(*case).map(|group| (*case, group))) {
         let fitting = stacks.iter().filter(|stack| stack.is_http() == case.is_http());
         let mut series: Vec<Series> = fitting.map(|&stack| Series::new(stack)).collect();
         if series.is_empty() {
@@ -64,7 +72,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         }
         for i in 0..options.runs {
             for one in &mut series {
-                match measure(one.stack, case, options, pins) {
+                match measure(one.stack, case, group, options.seconds, pins) {
                     Ok(run) => {
                         eprintln!("run {} of {}: {}", i + 1, options.runs, run.line(case, one.stack));
                         one.runs.push(run);
@@ -82,7 +90,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
                 }
             }
         }
-        report.add(case, series);
+        report.add(case, group, series);
     }
     if let Some(page) = &options.page {
         std::fs::write(page, report.page()).with_context(|| format!("cannot write {}", page.display()))?;
@@ -122,8 +130,8 @@ pub(crate) fn pins(none: bool) -> Result<Option<[usize; 2]>> {
     })
 }
 
-fn measure(stack: Stack, case: Case, options: &Options, pins: Option<[usize; 2]>) -> Result<Run> {
-    let (name, group, seconds) = (stack.name(), options.group.name(), options.seconds);
+fn measure(stack: Stack, case: Case, group: Group, seconds: f64, pins: Option<[usize; 2]>) -> Result<Run> {
+    let (name, group) = (stack.name(), group.name());
     // Each says itself when nothing moves any more, unless it does not even come to that.
     let limit = cases::patience(case, Duration::try_from_secs_f64(seconds)?) + Duration::from_secs(10);
     let mut server = Process::own(&["serve", &name, "--group", group], pins.map(|p| p[0]), limit)?;

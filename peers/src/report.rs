@@ -45,6 +45,10 @@ pub(crate) struct Report {
 #[derive(Debug, Serialize)]
 struct Table {
     case: Case,
+    group: Group,
+    /// It is another than that of most.
+    #[serde(skip)]
+    is_other: bool,
     stacks: Vec<Row>,
 }
 
@@ -169,7 +173,7 @@ impl Report {
         self.cases.iter().flat_map(|table| &table.stacks).map(|row| row.series.failed).sum()
     }
 
-    pub(crate) fn add(&mut self, case: Case, series: Vec<Series>) {
+    pub(crate) fn add(&mut self, case: Case, group: Group, series: Vec<Series>) {
         let first = &case.columns()[0];
         let whole = |one: &&Series| one.failed == 0;
         let own = case.own();
@@ -190,7 +194,8 @@ impl Report {
                 case.columns().iter().map(|column| median(series.column(column).into_iter())).collect();
             Row { series, medians, ratio }
         });
-        self.cases.push(Table { case, stacks: rows.collect() });
+        let is_other = group != self.group;
+        self.cases.push(Table { case, group, is_other, stacks: rows.collect() });
     }
 }
 
@@ -200,20 +205,25 @@ impl Report {
         let mut page = PAGE.to_owned();
         let _ = write!(
             page,
-            "\nMedians of runs of {} s in turns on one machine ({}, {} cores), datagrams of {} bytes.\n",
-            self.seconds, self.processor, self.cores, self.mtu
+            "\nMedians of runs of {} s in turns on one machine ({}, {} cores), datagrams of {} bytes, AES-128-GCM, keys by {}.\n",
+            self.seconds,
+            self.processor,
+            self.cores,
+            self.mtu,
+            self.group.name()
         );
         for (stack, why) in &self.left_out {
             let _ = writeln!(page, "\nWithout {}: {why}", stack.name());
         }
-        for Table { case, stacks } in &self.cases {
+        for table in &self.cases {
+            let Table { case, stacks, .. } = table;
             let columns = case.columns();
             let names: Vec<&str> = columns.iter().map(|(name, ..)| *name).collect();
             let runs = stacks.iter().map(|row| row.series.runs.len()).max().unwrap_or(0);
             let _ = write!(
                 page,
                 "\n## {}\n\n| {runs} runs each | {} |\n|---|{}\n",
-                capital(case.title()),
+                capital(&table.title()),
                 names.join(" | "),
                 "--:|".repeat(names.len())
             );
@@ -284,10 +294,17 @@ impl Display for Report {
     }
 }
 
+impl Table {
+    fn title(&self) -> String {
+        let by = if self.is_other { format!(", keys by {}", self.group.name()) } else { String::new() };
+        format!("{}{by}", self.case.title())
+    }
+}
+
 impl Display for Table {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let columns = self.case.columns();
-        writeln!(f, "{}: medians", self.case.title())?;
+        writeln!(f, "{}: medians", self.title())?;
         write!(f, "{:<15} {:>4}", "stack", "runs")?;
         columns.iter().try_for_each(|(name, ..)| write!(f, " {name:>15}"))?;
         writeln!(f, " {:>13} {:>13}", "ours/theirs", "by pairs")?;
@@ -344,6 +361,7 @@ mod tests {
         let ours = series(Stack::Quickset, &[15.0, 16.0, 12.0]);
         report.add(
             Case::Bulk,
+            Group::X25519,
             vec![ours, series(Stack::Quinn, &[10.0, 8.0, 12.0]), series(Stack::TcpTls, &[1.0])],
         );
         let rows = &report.cases[0].stacks;
@@ -360,10 +378,26 @@ mod tests {
     }
 
     #[test]
+    fn tables_of_another_group_say_so() {
+        let mut report = Report::new(true, 2.0, Group::X25519);
+        for group in [Group::X25519, Group::X25519MlKem768] {
+            report.add(Case::Handshakes, group, vec![series(Stack::Quickset, &[10.0])]);
+        }
+        let page = report.page();
+        let titles: Vec<&str> = page.lines().filter(|line| line.starts_with("## ")).collect();
+        let [first, second] = titles[..] else { panic!("{page}") };
+        assert_eq!(second, format!("{first}, keys by X25519MLKEM768"));
+    }
+
+    #[test]
     fn runs_that_failed_are_told() {
         let mut report = Report::new(true, 2.0, Group::X25519);
         let broken = |stack, gbit: &[f64]| Series { failed: 1, ..series(stack, gbit) };
-        report.add(Case::Bulk, vec![broken(Stack::Quickset, &[15.0]), broken(Stack::Quinn, &[10.0])]);
+        report.add(
+            Case::Bulk,
+            Group::X25519,
+            vec![broken(Stack::Quickset, &[15.0]), broken(Stack::Quinn, &[10.0])],
+        );
         assert_eq!(report.failed(), 2);
         assert_eq!(report.cases[0].stacks[1].ratio, None, "they may have failed in different turns");
         assert!(report.page().contains("| quinn (1 failed) | 10.00 |"), "{}", report.page());

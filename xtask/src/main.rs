@@ -94,7 +94,7 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "bare",
         arguments: "[STEP…]",
-        about: "the same in a minimal Debian 12 below target/, which has Rust and nothing else (root, an hour, 30 GB)",
+        about: "the same in a minimal Debian 12 below target/, which has Rust and nothing else (root, an hour, 12 GB)",
         run: bare::command,
     },
     Command {
