@@ -44,9 +44,13 @@ pub(crate) struct Args {
     queue: Queue,
     #[arg(long, help = values::controllers(), default_value = "bbr", value_parser = values::congestion)]
     cc: Algorithm,
-    /// How losses are repaired in the mode `partial+fec`, by any of: adaptive, rs:N/K, xor:DEPTH, xor2d:RxC,
-    /// ldpc:N/K, fixed:N, ac-rlnc[:C], tum:B[:TIME], messages, sr; `none` leaves the mode out
-    #[arg(long, value_name = "NAME", default_value = "adaptive:screen", value_parser = values::protection)]
+    #[arg(
+        long,
+        help = values::protections("How losses are repaired in the mode partial+fec", "; none leaves the mode out"),
+        value_name = "NAME",
+        default_value = "adaptive:screen",
+        value_parser = values::protection
+    )]
     fec: Protection,
     /// Seed of the losses and of the desktop
     #[arg(long, default_value_t = 1)]

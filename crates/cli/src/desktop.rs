@@ -135,10 +135,16 @@ struct LinkArgs {
     mtu: Option<u16>,
     #[arg(long, help = values::controllers(), default_value = "bbr", value_parser = values::congestion)]
     cc: Algorithm,
-    /// Repair losses of what this side sends, by any of: none, adaptive, rs:N/K, xor:DEPTH, xor2d:RxC,
-    /// ldpc:N/K, fixed:N, ac-rlnc[:C], tum:B[:TIME], messages[:TIME], sr. Adaptive repairs screens at fences
-    /// and input one by one, as much as the path loses; any other is for the screen
-    #[arg(long, value_name = "NAME", default_value = "adaptive", value_parser = values::protection)]
+    #[arg(
+        long,
+        help = values::protections(
+            "Repair losses of what this side sends",
+            ". Adaptive repairs screens at fences and input one by one, as much as the path loses; any other is for the screen"
+        ),
+        value_name = "NAME",
+        default_value = "adaptive",
+        value_parser = values::protection
+    )]
     fec: Protection,
     #[command(flatten)]
     qlog: QlogArgs,

@@ -103,9 +103,13 @@ struct TransportArgs {
     mtu: u16,
     #[arg(long, help = values::controllers(), default_value = "cubic", value_parser = values::congestion)]
     cc: Algorithm,
-    /// Repair losses of what this side sends, by any of: none, adaptive[:bulk], bulk, buffer[:C], fixed:N,
-    /// ac-rlnc[:C], rs:N/K, ldpc:N/K, xor:DEPTH, xor2d:RxC, tum:B[:TIME], sr
-    #[arg(long, value_name = "NAME", default_value = "none", value_parser = values::protection)]
+    #[arg(
+        long,
+        help = values::protections("Repair losses of what this side sends", ""),
+        value_name = "NAME",
+        default_value = "none",
+        value_parser = values::protection
+    )]
     fec: Protection,
     /// Do not even agree on repair with the other side, to measure what that costs
     #[arg(long, conflicts_with = "fec")]

@@ -147,6 +147,11 @@ pub(crate) fn group(text: &str) -> Result<Group, String> {
 }
 
 /// A protection against loss: `none`, `adaptive`, `rs:105/100`.
+/// The help of an option that names a protection: what it is for, the names, and what else there is to say.
+pub(crate) fn protections(what: &str, more: &str) -> String {
+    format!("{what}, by any of: {}{more}", Protection::FORMS)
+}
+
 pub(crate) fn protection(text: &str) -> Result<Protection, String> {
     text.parse().map_err(|error: ProtectionError| error.to_string())
 }

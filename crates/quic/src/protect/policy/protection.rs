@@ -79,6 +79,10 @@ pub enum Protection {
 }
 
 impl Protection {
+    /// What there is, as text: for messages and help.
+    pub const FORMS: &str = "none, adaptive[:bulk|screen|messages], sr, fixed:N, ac-rlnc[:C], bulk, buffer[:C], \
+         messages[:TIME], rs:N/K[:stride=D], ldpc:N/K, xor:DEPTH, xor2d:ROWSxCOLUMNS or tum:B[:TIME]";
+
     /// The policy, at its start; `None` when nothing is to be protected.
     pub fn policy(&self) -> Option<Box<dyn ReliabilityPolicy>> {
         Some(match *self {
@@ -272,7 +276,7 @@ impl FromStr for Protection {
             }
             ("tum", [burst]) => Self::TumBulk(number(burst)?),
             ("tum", [burst, delay]) => Self::TumIncremental(number(burst)?, span(delay)?),
-            _ if NAMES.contains(&name) => {
+            _ if is_known(name) => {
                 return Err(ProtectionError("it has too few or too many parameters"));
             }
             _ => return Err(ProtectionError("it is none of them")),
@@ -283,11 +287,7 @@ impl FromStr for Protection {
 
 /// Why a text names no protection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{0}; write none, adaptive[:bulk|screen|messages], sr, fixed:N, ac-rlnc[:C], bulk, buffer[:C], \
-     messages[:TIME], rs:N/K[:stride=D], ldpc:N/K, xor:DEPTH, xor2d:ROWSxCOLUMNS or tum:B[:TIME], \
-     like rs:105/100 or tum:3:80ms"
-)]
+#[error("{0}; write {forms}, like rs:105/100 or tum:3:80ms", forms = Protection::FORMS)]
 pub struct ProtectionError(&'static str);
 
 /// A whole number above zero, without sign.
@@ -339,11 +339,12 @@ fn span(text: &str) -> Result<Duration, ProtectionError> {
 const GOALS: [(&str, Goal); 3] =
     [("bulk", Goal::Bulk), ("screen", Goal::Screen), ("messages", Goal::Messages)];
 
-/// All names, for the sake of the error.
-const NAMES: [&str; 13] = [
-    "none", "adaptive", "sr", "fixed", "ac-rlnc", "bulk", "buffer", "messages", "rs", "ldpc", "xor", "xor2d",
-    "tum",
-];
+/// Whether a name is in the list of forms.
+fn is_known(name: &str) -> bool {
+    let forms = Protection::FORMS.split([' ', ',']);
+    forms.filter(|form| *form != "or").any(|form| form.split(['[', ':']).next() == Some(name))
+        && !name.is_empty()
+}
 
 /// Units of time in nanoseconds, falling.
 const UNITS: [(&str, u128); 4] = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];

@@ -41,6 +41,9 @@ fn names_read_back() {
         assert_eq!(value.schemes(), wanted, "{text}");
         assert_eq!(value.policy().is_none(), value == Protection::None);
         assert_eq!(value.splits_evenly(), text.contains("messages"));
+        let (name, _) = text.split_once(':').unwrap_or((text, ""));
+        let shown = Protection::FORMS.split([' ', ',', '[', ':']).any(|word| word == name);
+        assert!(shown, "{name} is not in the list that errors show");
     }
 }
 
@@ -139,5 +142,18 @@ proptest! {
     #[test]
     fn no_text_panics(text in "(rs|tum|messages|xor2d|ac-rlnc|fixed)?:?\\PC{0,12}") {
         let _ = text.parse::<Protection>();
+    }
+}
+
+/// What errors and help show is read, once numbers stand for the parameters.
+#[test]
+fn forms_are_read() {
+    let forms = Protection::FORMS.replace(" or ", ", ");
+    for form in forms.split(", ") {
+        let (shown, _) = form.split_once('[').unwrap_or((form, ""));
+        let numbers = [("N/K", "5/4"), (":N", ":7"), (":B", ":2"), ("DEPTH", "4"), ("ROWSxCOLUMNS", "3x4")];
+        let text = numbers.iter().fold(shown.to_owned(), |text, (name, number)| text.replace(name, number));
+        let read: Protection = text.parse().unwrap_or_else(|error| panic!("{form}: {text}: {error}"));
+        assert_eq!(read.to_string(), text, "{form}");
     }
 }
