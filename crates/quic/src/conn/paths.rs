@@ -72,7 +72,7 @@ impl Connection {
         let Moved { is_under_way, is_narrow, losses } = std::mem::take(&mut self.link.moved);
         if let Some((losses, left)) = losses {
             let (now, peer) = (self.common.now, self.link.path.address.remote.ip());
-            let losses = self.protect.exchange_losses(losses, peer, now);
+            let losses = self.protect.exchange_losses(*losses, peer, now);
             self.link.keep_losses(left, losses);
         }
         if is_under_way {

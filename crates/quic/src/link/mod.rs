@@ -72,7 +72,7 @@ pub(crate) struct Moved {
     pub(crate) is_narrow: bool,
     /// What is known of losses there, where that is not what is known of those here, and the number of the
     /// path that was left.
-    pub(crate) losses: Option<(Losses, u8)>,
+    pub(crate) losses: Option<(Box<Losses>, u8)>,
 }
 
 /// What a link begins with.

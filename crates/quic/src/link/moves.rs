@@ -251,7 +251,7 @@ impl Link {
             let ecn = std::mem::replace(&mut self.path.ecn, saved.ecn);
             let mtu = std::mem::replace(&mut self.path.mtu, saved.mtu);
             let search = std::mem::replace(&mut self.path.search, saved.search);
-            self.moved.losses = Some((saved.losses, left.number));
+            self.moved.losses = Some((Box::new(saved.losses), left.number));
             let saved = Saved { congestion, pacer, rtt, ecn, losses: Losses::default(), mtu, search };
             left.saved = was_validated.then(|| Box::new(saved));
             self.on_other_size();
