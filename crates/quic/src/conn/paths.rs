@@ -15,8 +15,8 @@ use crate::qlog::Why;
 /// What the application says.
 impl Connection {
     /// Tries the path from another address of ours, `None` standing for the system's choice, and goes on
-    /// there when it carries packets both ways: [`Event::Moved`], or else [`Event::NotMoved`]. Meanwhile the
-    /// connection stays where it is. Clients only.
+    /// there when it carries packets both ways: [`Event::Moved`](crate::Event::Moved), or else
+    /// [`Event::NotMoved`](crate::Event::NotMoved). Meanwhile the connection stays where it is. Clients only.
     ///
     /// # Errors
     /// See [`MoveError`].
@@ -41,10 +41,10 @@ impl Connection {
     }
 
     /// The socket under the connection is another one, and what was sent from the old one gets no answer: the
-    /// connection goes on from the new one at once, and tells the server by itself. [`Event::Moved`] says
-    /// that the server has answered. Without a spare connection id, or when the server forbids its clients to
-    /// move, it looks to the server as if a NAT had changed its mind. Before the handshake is confirmed, and
-    /// for a server, nothing happens.
+    /// connection goes on from the new one at once, and tells the server by itself.
+    /// [`Event::Moved`](crate::Event::Moved) says that the server has answered. Without a spare connection
+    /// id, or when the server forbids its clients to move, it looks to the server as if a NAT had changed its
+    /// mind. Before the handshake is confirmed, and for a server, nothing happens.
     pub fn rebound(&mut self, now: Time) {
         self.common.now = now.max(self.common.now);
         self.link.blockade.lift();
