@@ -33,7 +33,7 @@ macro_rules! versions {
     };
 }
 
-/// Held by the connection, and lent to each part for a call.
+/// Held by the connection, and lent to each owner for a call.
 #[derive(Debug)]
 pub(crate) struct Common {
     pub(crate) side: Side,
