@@ -1,5 +1,4 @@
-//! Figures of the whole tree that no single file has: methods of a type, tuples as parameters, names that
-//! several types have.
+//! What no single file shows: names that several types have, methods of a type, tuples as parameters.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +6,39 @@ use syn::visit::{self, Visit};
 
 use crate::source::Source;
 
-/// What was counted, tests left out. Nothing of it is limited yet.
+/// Names that several types may have. Whoever looks for any other name finds one type.
+const SHARED_NAMES: [(&str, &str); 20] = [
+    ("Client", "the client's end of a protocol, of which the crate is"),
+    ("ClientConfig", "what is set of that end"),
+    ("Connection", "a connection of QUIC without I/O, with a driver, and one of HTTP/3"),
+    ("DatagramError", "without I/O, and of the driver, which adds that the connection is over"),
+    ("DatagramOptions", "without I/O, and of the driver, which knows the clock"),
+    ("Datagrams", "of a connection, and of an exchange of HTTP/3"),
+    ("Decoder", "of each erasure code, and of QPACK: the module says of what"),
+    ("Encoder", "as above"),
+    ("Endpoint", "without I/O, with a driver, and with TLS"),
+    ("Error", "of a crate or a module, which are named with it"),
+    ("ErrorQueue", "as Linux has it, and elsewhere"),
+    ("Event", "of QUIC, and of HTTP/3 upon it"),
+    ("Frame", "of QUIC, and of HTTP/3"),
+    ("Qlog", "with the feature of that name, and without"),
+    ("ReadError", "without I/O, and of the driver, which adds that the connection is over"),
+    ("RecvStream", "without I/O, with a driver, and of WebTransport"),
+    ("SendError", "as ReadError"),
+    ("SendStream", "as RecvStream"),
+    ("Server", "as Client"),
+    ("ServerConfig", "as ClientConfig"),
+];
+
+/// What was counted, tests left out.
 #[derive(Default)]
 pub(crate) struct Figures {
     /// By crate and type: methods of its own, not those of traits.
     methods: BTreeMap<(String, String), usize>,
     /// Functions with a tuple among their parameters.
     tuples: usize,
-    /// Structs, enums, unions, traits and type aliases, by name.
-    names: BTreeMap<String, usize>,
+    /// Where structs, enums, unions, traits and type aliases are, by name.
+    names: BTreeMap<String, Vec<String>>,
 }
 
 impl Figures {
@@ -26,7 +49,7 @@ impl Figures {
             // `crates/quic/src/…` is of `quic`, `xtask/src/…` of `xtask`.
             let of = source.path.trim_start_matches("crates/").split('/').next().unwrap_or_default();
             let tests = source.test_lines();
-            Counting { figures: &mut figures, of, tests: &tests }.visit_file(&file);
+            Counting { figures: &mut figures, of, path: &source.path, tests: &tests }.visit_file(&file);
         }
         figures
     }
@@ -36,26 +59,37 @@ impl Figures {
         let mut most: Vec<_> = self.methods.iter().collect();
         most.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
         let most = most.iter().take(5).map(|((of, name), count)| format!("{of}::{name} {count}"));
-        let mut often: Vec<_> = self.names.iter().filter(|(_, count)| **count > 1).collect();
-        often.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
-        let shared = often.len();
-        let often = often.iter().take(5).map(|(name, count)| format!("{name} {count}"));
+        let shared = self.names.values().filter(|places| places.len() > 1).count();
         vec![
             format!("most methods: {}", most.collect::<Vec<_>>().join(", ")),
             format!("functions with a tuple as a parameter: {}", self.tuples),
             format!(
-                "names of types: {}, of which {shared} are of several ({:.0} %), most: {}",
+                "names of types: {}, of which {shared} are of several ({:.1} %)",
                 self.names.len(),
                 100.0 * shared as f64 / self.names.len().max(1) as f64,
-                often.collect::<Vec<_>>().join(", ")
             ),
         ]
+    }
+
+    /// A sentence for each name that several types have without a reason, and for each reason that nobody
+    /// needs any more.
+    pub(crate) fn breaches(&self) -> Vec<String> {
+        let excused = |name: &str| SHARED_NAMES.iter().any(|(shared, _)| *shared == name);
+        let shared = self.names.iter().filter(|(name, places)| places.len() > 1 && !excused(name));
+        let found = shared.map(|(name, places)| {
+            format!("{name} is the name of {} types, in {}: rename all but one", places.len(), places.join(", "))
+        });
+        let is_shared = |name: &str| self.names.get(name).is_some_and(|places| places.len() > 1);
+        let idle = SHARED_NAMES.iter().filter(|(name, _)| !is_shared(name));
+        let idle = idle.map(|(name, _)| format!("{name} is not shared any more: take it out of SHARED_NAMES"));
+        found.chain(idle).collect()
     }
 }
 
 struct Counting<'a> {
     figures: &'a mut Figures,
     of: &'a str,
+    path: &'a str,
     tests: &'a [bool],
 }
 
@@ -66,7 +100,8 @@ impl Counting<'_> {
 
     fn name(&mut self, name: &syn::Ident) {
         if !self.is_test(name.span()) {
-            *self.figures.names.entry(name.to_string()).or_default() += 1;
+            let place = format!("{}:{}", self.path, name.span().start().line);
+            self.figures.names.entry(name.to_string()).or_default().push(place);
         }
     }
 }
@@ -133,9 +168,16 @@ mod tests {
                      #[cfg(test)]\nmod tests {\n    struct Only;\n    fn g(_: (u8, u8)) {}\n}\n";
         let source = |path: &str, text: &str| Source { path: path.to_owned(), text: text.to_owned() };
         let sources = [source("crates/x/src/one.rs", one), source("crates/x/src/other.rs", other)];
-        let lines = Figures::of(sources.iter()).lines();
+        let figures = Figures::of(sources.iter());
+        let lines = figures.lines();
         assert_eq!(lines[0], "most methods: x::Path 3");
         assert_eq!(lines[1], "functions with a tuple as a parameter: 1");
-        assert_eq!(lines[2], "names of types: 2, of which 1 are of several (50 %), most: Path 2");
+        assert_eq!(lines[2], "names of types: 2, of which 1 are of several (50.0 %)");
+        let breaches = figures.breaches();
+        assert_eq!(
+            breaches[0],
+            "Path is the name of 2 types, in crates/x/src/one.rs:1, crates/x/src/other.rs:1: rename all but one"
+        );
+        assert_eq!(breaches.len(), 1 + SHARED_NAMES.len(), "no reason is needed here: {breaches:?}");
     }
 }

@@ -46,13 +46,17 @@ pub(crate) fn command(_args: &[String]) -> Result<()> {
             }
         }
     }
+    let figures = Figures::of(sources.iter().filter(|source| !source.is_test_file()));
+    for breach in figures.breaches() {
+        breaches += 1;
+        println!("{breach}");
+    }
     if breaches > 0 {
         bail!(
             "{breaches} sizes above the limits; cut by ownership of state, or say why with `{EXCEPTION}<reason>`"
         );
     }
     println!("{files} files, the longest has {longest} lines of code without tests");
-    let figures = Figures::of(sources.iter().filter(|source| !source.is_test_file()));
     for line in figures.lines() {
         println!("{line}");
     }
