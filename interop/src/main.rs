@@ -24,34 +24,34 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow, bail, ensure};
 use clap::{Args, Parser, Subcommand};
 
-use crate::adapters::{PEERS, Place};
-use crate::cases::{CASES, Case};
+use crate::adapters::{Folders, PEERS};
+use crate::cases::{CASES, InteropCase};
 use crate::matrix::cases::CASES as RUNNERS;
-use crate::matrix::report::{Finer, Report};
-use crate::matrix::{Outcome, Wanted};
-use crate::stack::Stack;
-use crate::world::Pair;
+use crate::matrix::report::{Finer, MatrixReport};
+use crate::matrix::{CellOutcome, MatrixWanted};
+use crate::stack::InteropStack;
+use crate::world::InteropPair;
 
 /// Interoperation with other stacks, both ways round.
 #[derive(Debug, Parser)]
 #[command(name = "interop", args_conflicts_with_subcommands = true)]
 #[command(after_help = "Example: interop --quick --peer aioquic --case keyupdate")]
-struct Command {
+struct InteropCommand {
     #[command(flatten)]
-    options: Options,
+    options: InteropOptions,
     #[command(subcommand)]
-    role: Option<Part>,
+    role: Option<InteropPart>,
 }
 
 #[derive(Debug, Subcommand)]
-enum Part {
+enum InteropPart {
     /// Play one side of one case.
     #[command(hide = true)]
-    Play(play::Job),
+    Play(play::PlayJob),
 }
 
 #[derive(Args, Debug)]
-struct Options {
+struct InteropOptions {
     /// quinn only, and of the cases those that take little time, with fewer bytes; with --peer or --case,
     /// those.
     #[arg(long)]
@@ -88,9 +88,9 @@ fn main() {
         .with_writer(std::io::stderr)
         .init();
     count_panics();
-    let command = Command::parse();
+    let command = InteropCommand::parse();
     let result = match command.role {
-        Some(Part::Play(job)) => play::play(job).map(|()| 0),
+        Some(InteropPart::Play(job)) => play::play(job).map(|()| 0),
         None if command.options.list => {
             list();
             Ok(0)
@@ -119,7 +119,7 @@ fn list() {
 }
 
 /// True when nothing failed.
-fn run(options: &Options) -> Result<bool> {
+fn run(options: &InteropOptions) -> Result<bool> {
     let known =
         |name: &&String| !CASES.iter().any(|c| c.name == **name) && !RUNNERS.iter().any(|c| c.name == **name);
     if let Some(unknown) = options.cases.iter().find(known) {
@@ -141,7 +141,7 @@ fn run(options: &Options) -> Result<bool> {
     let named = !options.cases.is_empty();
     let cases: Vec<_> =
         RUNNERS.iter().filter(|case| chosen(case.name) && (named || case.short || !options.quick)).collect();
-    let place = Place {
+    let place = Folders {
         programs: PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("programs"),
         python: options.python.clone(),
     };
@@ -149,7 +149,7 @@ fn run(options: &Options) -> Result<bool> {
         Some(peer) => (peer.program)(&place)?,
         None => adapters::quickset::program()?,
     };
-    let wanted = Wanted {
+    let wanted = MatrixWanted {
         ours,
         quick: options.quick,
         seed: options.seed,
@@ -165,7 +165,7 @@ fn run(options: &Options) -> Result<bool> {
         logs: std::path::absolute(options.out.join("logs"))?,
     };
     let cells = if cases.is_empty() { Vec::new() } else { matrix::play(&wanted)? };
-    let report = Report { seed: options.seed, quick: options.quick, cells, finer };
+    let report = MatrixReport { seed: options.seed, quick: options.quick, cells, finer };
     report.write(&cases, &options.out)?;
     println!();
     if !report.cells.is_empty() {
@@ -182,7 +182,7 @@ fn run(options: &Options) -> Result<bool> {
     Ok(report.failures() == 0)
 }
 
-fn tell_failures(options: &Options, report: &Report) {
+fn tell_failures(options: &InteropOptions, report: &MatrixReport) {
     let quick = if options.quick { " --quick" } else { "" };
     for finer in &report.finer {
         if let Some(why) = &finer.failure {
@@ -192,7 +192,7 @@ fn tell_failures(options: &Options, report: &Report) {
         }
     }
     for row in &report.cells {
-        if let Outcome::Fail { .. } = row.outcome {
+        if let CellOutcome::Fail { .. } = row.outcome {
             println!("{}, {}, our {}: {}", row.peer, row.case, row.ours, matrix::report::words(&row.outcome));
             let (peer, case, seed) = (&row.peer, &row.case, options.seed);
             println!("    again: cargo xtask interop{quick} --peer {peer} --case {case} --seed {seed}\n");
@@ -201,14 +201,17 @@ fn tell_failures(options: &Options, report: &Report) {
 }
 
 /// The cases with quinn in this process.
-fn finer(options: &Options, chosen: &dyn Fn(&str) -> bool) -> Vec<Finer> {
-    let ways = [(Stack::Quinn, Stack::Quickset, "server"), (Stack::Quickset, Stack::Quinn, "client")];
+fn finer(options: &InteropOptions, chosen: &dyn Fn(&str) -> bool) -> Vec<Finer> {
+    let ways = [
+        (InteropStack::Quinn, InteropStack::Quickset, "server"),
+        (InteropStack::Quickset, InteropStack::Quinn, "client"),
+    ];
     println!("Finer cases, with quinn in one process\n{:<14} {:<22} our client", "", "our server");
     let mut all = Vec::new();
     for case in CASES.iter().filter(|case| chosen(case.name)) {
         let mut cells = Vec::new();
         for (client, server, ours) in ways {
-            let pair = Pair { client, server, quick: options.quick, seed: options.seed };
+            let pair = InteropPair { client, server, quick: options.quick, seed: options.seed };
             let start = Instant::now();
             let failure = alone(case, pair).err().map(|error| format!("{error:#}"));
             let seconds = start.elapsed().as_secs_f64();
@@ -221,7 +224,7 @@ fn finer(options: &Options, chosen: &dyn Fn(&str) -> bool) -> Vec<Finer> {
 }
 
 /// Runs a case in a runtime of its own, so that nothing of it is left when it is over.
-fn alone(case: &'static Case, pair: Pair) -> Result<()> {
+fn alone(case: &'static InteropCase, pair: InteropPair) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let panics = PANICS.load(Relaxed);
     let limit = if pair.quick { QUICK_LIMIT } else { LIMIT };

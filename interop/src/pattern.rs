@@ -5,13 +5,13 @@ use bytes::{Buf as _, Bytes};
 use quickset_base::Rng;
 
 /// A stream of pseudorandom bytes: the same for the same seed, however it is cut.
-pub(crate) struct Pattern {
+pub(crate) struct StreamPattern {
     rng: Rng,
     block: Bytes,
     taken: u64,
 }
 
-impl Pattern {
+impl StreamPattern {
     pub(crate) fn new(seed: u64) -> Self {
         Self { rng: Rng::new(seed), block: Bytes::new(), taken: 0 }
     }
@@ -64,8 +64,8 @@ mod tests {
 
     #[test]
     fn it_does_not_matter_how_a_stream_is_cut() {
-        let whole = Pattern::new(3).take(200_000);
-        let mut check = Pattern::new(3);
+        let whole = StreamPattern::new(3).take(200_000);
+        let mut check = StreamPattern::new(3);
         whole.chunks(777).for_each(|chunk| check.check(chunk).unwrap());
         assert_eq!(check.position(), 200_000);
         assert_ne!(whole[..BLOCK], whole[BLOCK..2 * BLOCK]);
@@ -73,9 +73,9 @@ mod tests {
 
     #[test]
     fn a_wrong_byte_is_found() {
-        let mut wrong = Pattern::new(3).take(100_000);
+        let mut wrong = StreamPattern::new(3).take(100_000);
         wrong[70_000] ^= 1;
-        assert!(Pattern::new(3).check(&wrong).is_err());
-        assert!(Pattern::new(4).check(&wrong[..100]).is_err());
+        assert!(StreamPattern::new(3).check(&wrong).is_err());
+        assert!(StreamPattern::new(4).check(&wrong[..100]).is_err());
     }
 }

@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
-pub(crate) use self::seen::{Seen, V2};
+pub(crate) use self::seen::{RelaySeen, V2};
 use crate::port::{Arrival, Port};
 
 /// How a path is; the same both ways, unless said.
@@ -31,28 +31,28 @@ pub(crate) struct Road {
 }
 
 /// A running relay. It ends when dropped.
-pub(crate) struct Relay {
+pub(crate) struct InteropRelay {
     addresses: Vec<SocketAddr>,
-    shared: Arc<Shared>,
-    orders: mpsc::Sender<News>,
+    shared: Arc<RelayShared>,
+    orders: mpsc::Sender<RelayNews>,
     task: JoinHandle<()>,
 }
 
-struct Shared {
-    state: Mutex<State>,
+struct RelayShared {
+    state: Mutex<RelayState>,
 }
 
-struct State {
+struct RelayState {
     servers: Vec<SocketAddr>,
     cut: bool,
     spares: bool,
     /// When the first datagram to each server and the last one from it came.
     spans: Vec<Option<(Instant, Instant)>>,
     /// One for each address that a client had, in the order in which they came.
-    seen: Vec<Seen>,
+    seen: Vec<RelaySeen>,
 }
 
-impl Relay {
+impl InteropRelay {
     /// A relay in front of `server`.
     pub(crate) fn start(server: SocketAddr, road: &Road, seed: u64) -> Result<Self> {
         Self::between(&[server], road, seed)
@@ -64,16 +64,17 @@ impl Relay {
         let fronts = servers.iter().map(bind).collect::<Result<Vec<_>>>()?;
         let addresses = fronts.iter().map(|front| front.address()).collect();
         let spans = vec![None; servers.len()];
-        let state = State { servers: servers.to_vec(), cut: false, spares: false, spans, seen: Vec::new() };
-        let shared = Arc::new(Shared { state: Mutex::new(state) });
+        let state =
+            RelayState { servers: servers.to_vec(), cut: false, spares: false, spans, seen: Vec::new() };
+        let shared = Arc::new(RelayShared { state: Mutex::new(state) });
         let (orders, news) = mpsc::channel(1024);
         let reader = |(n, front): (usize, &Arc<Port>)| {
-            tokio::spawn(read(front.clone(), From::Clients(n), orders.clone()))
+            tokio::spawn(read(front.clone(), FromSide::Clients(n), orders.clone()))
         };
         let runner = Runner {
             readers: fronts.iter().enumerate().map(reader).collect(),
             fronts,
-            lanes: [0, 1].map(|direction| Lane::new(road, seed, direction)),
+            lanes: [0, 1].map(|direction| RelayLane::new(road, seed, direction)),
             flows: Vec::new(),
             by_client: BTreeMap::new(),
             waiting: BinaryHeap::new(),
@@ -125,28 +126,28 @@ impl Relay {
     /// From now on the server sees clients at other ports, of `ip`; what it sends to the old ones is lost.
     pub(crate) async fn rebind(&self, ip: IpAddr) {
         // It fails only when the relay has ended.
-        let _ = self.orders.send(News::Rebind(ip)).await;
+        let _ = self.orders.send(RelayNews::Rebind(ip)).await;
     }
 
     /// What went by, of all clients.
-    pub(crate) fn seen(&self) -> Seen {
-        self.flows().iter().fold(Seen::default(), Seen::and)
+    pub(crate) fn seen(&self) -> RelaySeen {
+        self.flows().iter().fold(RelaySeen::default(), RelaySeen::and)
     }
 
     /// What went by, for each address that clients had.
-    pub(crate) fn flows(&self) -> Vec<Seen> {
+    pub(crate) fn flows(&self) -> Vec<RelaySeen> {
         self.shared.lock().seen.clone()
     }
 }
 
-impl Drop for Relay {
+impl Drop for InteropRelay {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl RelayShared {
+    fn lock(&self) -> MutexGuard<'_, RelayState> {
         self.state.lock().expect("nobody panics with it")
     }
 }
@@ -156,13 +157,13 @@ pub(crate) const UP: usize = 0;
 pub(crate) const DOWN: usize = 1;
 
 /// One direction.
-struct Lane {
+struct RelayLane {
     link: Link,
     left: u64,
     after: LinkSpec,
 }
 
-impl Lane {
+impl RelayLane {
     fn new(road: &Road, seed: u64, direction: usize) -> Self {
         let after = road.up.as_ref().filter(|_| direction == UP).unwrap_or(&road.link).clone();
         let (left, first) = road.start.clone().unwrap_or((0, after.clone()));
@@ -179,13 +180,13 @@ impl Lane {
 }
 
 /// What the relay's tasks tell the one that decides.
-enum News {
-    Arrived(From, Vec<Arrival>),
+enum RelayNews {
+    Arrived(FromSide, Vec<Arrival>),
     Rebind(IpAddr),
 }
 
 #[derive(Clone, Copy)]
-enum From {
+enum FromSide {
     /// Of the server with this number.
     Clients(usize),
     /// For the client of the flow with this number.
@@ -193,27 +194,27 @@ enum From {
 }
 
 /// An address of a client.
-struct Flow {
+struct RelayFlow {
     client: SocketAddr,
     server: usize,
     back: Arc<Port>,
     reader: JoinHandle<()>,
 }
 
-type Parcel = Reverse<(Time, u64, usize, usize, u8, Vec<u8>)>;
+type RelayParcel = Reverse<(Time, u64, usize, usize, u8, Vec<u8>)>;
 
 struct Runner {
     fronts: Vec<Arc<Port>>,
     readers: Vec<JoinHandle<()>>,
-    lanes: [Lane; 2],
-    flows: Vec<Flow>,
+    lanes: [RelayLane; 2],
+    flows: Vec<RelayFlow>,
     by_client: BTreeMap<(usize, SocketAddr), usize>,
-    waiting: BinaryHeap<Parcel>,
-    shared: Arc<Shared>,
+    waiting: BinaryHeap<RelayParcel>,
+    shared: Arc<RelayShared>,
     epoch: Instant,
     count: u64,
-    news: mpsc::Receiver<News>,
-    own: mpsc::Sender<News>,
+    news: mpsc::Receiver<RelayNews>,
+    own: mpsc::Sender<RelayNews>,
 }
 
 impl Runner {
@@ -239,20 +240,20 @@ impl Runner {
         }
     }
 
-    fn take(&mut self, news: News) -> Result<()> {
+    fn take(&mut self, news: RelayNews) -> Result<()> {
         match news {
-            News::Arrived(from, arrivals) => {
+            RelayNews::Arrived(from, arrivals) => {
                 for arrival in arrivals {
                     let (direction, flow) = match from {
-                        From::Server(flow) => (DOWN, flow),
-                        From::Clients(server) => (UP, self.flow(server, arrival.from)?),
+                        FromSide::Server(flow) => (DOWN, flow),
+                        FromSide::Clients(server) => (UP, self.flow(server, arrival.from)?),
                     };
                     self.weigh(direction, flow, &arrival);
                 }
             }
-            News::Rebind(ip) => {
+            RelayNews::Rebind(ip) => {
                 for index in 0..self.flows.len() {
-                    let Flow { client, server, ref back, .. } = self.flows[index];
+                    let RelayFlow { client, server, ref back, .. } = self.flows[index];
                     let back = like(back.address().port(), ip)?;
                     self.flows[index] = self.open((server, client), back, index);
                     self.shared.lock().seen[index].rebind();
@@ -277,14 +278,14 @@ impl Runner {
         let flow = self.open((server, client), back, index);
         self.flows.push(flow);
         self.by_client.insert((server, client), index);
-        self.shared.lock().seen.push(Seen::default());
+        self.shared.lock().seen.push(RelaySeen::default());
         Ok(index)
     }
 
-    fn open(&self, (server, client): (usize, SocketAddr), back: Port, index: usize) -> Flow {
+    fn open(&self, (server, client): (usize, SocketAddr), back: Port, index: usize) -> RelayFlow {
         let back = Arc::new(back);
-        let reader = tokio::spawn(read(back.clone(), From::Server(index), self.own.clone()));
-        Flow { client, server, back, reader }
+        let reader = tokio::spawn(read(back.clone(), FromSide::Server(index), self.own.clone()));
+        RelayFlow { client, server, back, reader }
     }
 
     /// Asks the link what becomes of a datagram.
@@ -362,7 +363,7 @@ impl Drop for Runner {
     }
 }
 
-impl Drop for Flow {
+impl Drop for RelayFlow {
     fn drop(&mut self) {
         self.reader.abort();
     }
@@ -382,14 +383,14 @@ fn like(old: u16, ip: IpAddr) -> Result<Port> {
 }
 
 /// Tells what arrives at a port.
-async fn read(port: Arc<Port>, from: From, news: mpsc::Sender<News>) {
+async fn read(port: Arc<Port>, from: FromSide, news: mpsc::Sender<RelayNews>) {
     loop {
         let mut arrivals = Vec::new();
         if let Err(error) = port.receive(&mut arrivals).await {
             eprintln!("the relay: {error:#}");
             tokio::task::yield_now().await;
         }
-        if news.send(News::Arrived(from, arrivals)).await.is_err() {
+        if news.send(RelayNews::Arrived(from, arrivals)).await.is_err() {
             return;
         }
     }

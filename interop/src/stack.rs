@@ -12,19 +12,19 @@ use quickset_net as ours;
 use quickset_quic as sans;
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 
-use crate::tls::{self, Identity, Wishes};
+use crate::tls::{self, InteropIdentity, TlsWishes};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stack {
+pub(crate) enum InteropStack {
     Quinn,
     Quickset,
 }
 
 /// How one side behaves.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Side {
-    pub(crate) stack: Stack,
-    pub(crate) tls: Wishes,
+pub(crate) struct StackSide {
+    pub(crate) stack: InteropStack,
+    pub(crate) tls: TlsWishes,
     /// As a server: every client has to prove its address first.
     pub(crate) retry: bool,
     pub(crate) idle: Duration,
@@ -32,13 +32,13 @@ pub(crate) struct Side {
     pub(crate) draft: bool,
 }
 
-pub(crate) enum Endpoint {
+pub(crate) enum StackEndpoint {
     Quinn(quinn::Endpoint),
     Quickset(ours::Endpoint),
 }
 
 #[derive(Clone)]
-pub(crate) enum Connection {
+pub(crate) enum StackConnection {
     Quinn(quinn::Connection),
     Quickset(ours::Connection),
 }
@@ -55,7 +55,7 @@ pub(crate) enum Receive {
 
 /// Why a connection is over, in words that both stacks share.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Ended {
+pub(crate) enum ConnectionEnded {
     #[error("closed here")]
     Locally,
     #[error("closed by the peer's application with code {0:#x}, {1:?}")]
@@ -82,12 +82,12 @@ pub(crate) enum Broken {
     #[error("stopped by the peer with code {0}")]
     Stopped(u64),
     #[error("the connection is over: {0}")]
-    Connection(Ended),
+    Connection(ConnectionEnded),
     #[error("{0}")]
     Other(String),
 }
 
-impl Ended {
+impl ConnectionEnded {
     /// The code of a transport error, whoever found it.
     pub(crate) fn transport_code(&self) -> Option<u64> {
         match self {
@@ -97,17 +97,17 @@ impl Ended {
     }
 }
 
-impl Endpoint {
-    pub(crate) fn server(side: &Side, identity: &Identity) -> Result<Self> {
+impl StackEndpoint {
+    pub(crate) fn server(side: &StackSide, identity: &InteropIdentity) -> Result<Self> {
         let tls = identity.server(side.tls)?;
         Ok(match side.stack {
-            Stack::Quinn => {
+            InteropStack::Quinn => {
                 let crypto = QuicServerConfig::with_initial(tls, tls::initial_suite()?)?;
                 let mut config = quinn::ServerConfig::with_crypto(Arc::new(crypto));
                 config.transport_config(side.quinn_transport()?);
                 Self::quinn(side, Some(config))?
             }
-            Stack::Quickset => {
+            InteropStack::Quickset => {
                 let retry = if side.retry { sans::RetryPolicy::Always } else { sans::RetryPolicy::Never };
                 let config = sans::ServerConfig {
                     crypto: Arc::new(quickset_tls::Server::new(tls)?),
@@ -123,16 +123,16 @@ impl Endpoint {
         })
     }
 
-    pub(crate) fn client(side: &Side) -> Result<Self> {
+    pub(crate) fn client(side: &StackSide) -> Result<Self> {
         match side.stack {
-            Stack::Quinn => Self::quinn(side, None),
-            Stack::Quickset => Self::quickset(None),
+            InteropStack::Quinn => Self::quinn(side, None),
+            InteropStack::Quickset => Self::quickset(None),
         }
     }
 
     /// Ids of connections and reset tokens are made with the same keys by all endpoints, as by the processes
     /// that follow one another on a server.
-    fn quinn(side: &Side, server: Option<quinn::ServerConfig>) -> Result<Self> {
+    fn quinn(side: &StackSide, server: Option<quinn::ServerConfig>) -> Result<Self> {
         let key = Arc::new(hmac::Key::new(hmac::HMAC_SHA256, SECRET));
         let mut config = quinn::EndpointConfig::new(key);
         config.cid_generator(|| Box::new(quinn_cids()));
@@ -171,10 +171,10 @@ impl Endpoint {
     pub(crate) async fn connect(
         &self,
         to: SocketAddr,
-        side: &Side,
-        trusted: &Identity,
-    ) -> Result<Connection, Ended> {
-        let other = |error: &dyn fmt::Display| Ended::Other(error.to_string());
+        side: &StackSide,
+        trusted: &InteropIdentity,
+    ) -> Result<StackConnection, ConnectionEnded> {
+        let other = |error: &dyn fmt::Display| ConnectionEnded::Other(error.to_string());
         let tls = trusted.client(side.tls).map_err(|e| other(&e))?;
         match self {
             Self::Quinn(endpoint) => {
@@ -186,13 +186,13 @@ impl Endpoint {
                     config.version(DRAFT);
                 }
                 let connecting = endpoint.connect_with(config, to, tls::NAME).map_err(|e| other(&e))?;
-                Ok(Connection::Quinn(connecting.await?))
+                Ok(StackConnection::Quinn(connecting.await?))
             }
             Self::Quickset(endpoint) => {
                 let crypto = quickset_tls::Client::new(tls).map_err(|e| other(&e))?;
                 let config = sans::ClientConfig { crypto: Arc::new(crypto), transport: side.transport() };
                 match endpoint.connect(to, tls::NAME, &config).await {
-                    Ok(connection) => Ok(Connection::Quickset(connection)),
+                    Ok(connection) => Ok(StackConnection::Quickset(connection)),
                     Err(ours::ConnectError::Failed(closed)) => Err(closed.into()),
                     Err(error) => Err(other(&error)),
                 }
@@ -201,18 +201,18 @@ impl Endpoint {
     }
 
     /// The next connection, or why its handshake failed; quickset does not speak of those.
-    pub(crate) async fn accept(&self, side: &Side) -> Option<Result<Connection, Ended>> {
+    pub(crate) async fn accept(&self, side: &StackSide) -> Option<Result<StackConnection, ConnectionEnded>> {
         match self {
             Self::Quinn(endpoint) => loop {
                 let incoming = endpoint.accept().await?;
                 if !side.retry || incoming.remote_address_validated() {
-                    return Some(incoming.await.map(Connection::Quinn).map_err(Ended::from));
+                    return Some(incoming.await.map(StackConnection::Quinn).map_err(ConnectionEnded::from));
                 }
                 if incoming.retry().is_err() {
-                    return Some(Err(Ended::Other("it was retried already".into())));
+                    return Some(Err(ConnectionEnded::Other("it was retried already".into())));
                 }
             },
-            Self::Quickset(endpoint) => endpoint.accept().await.map(|c| Ok(Connection::Quickset(c))),
+            Self::Quickset(endpoint) => endpoint.accept().await.map(|c| Ok(StackConnection::Quickset(c))),
         }
     }
 
@@ -225,7 +225,7 @@ impl Endpoint {
     }
 }
 
-impl Side {
+impl StackSide {
     fn quinn_transport(&self) -> Result<Arc<quinn::TransportConfig>> {
         let mut config = quinn::TransportConfig::default();
         config.max_idle_timeout(Some(self.idle.try_into()?));
@@ -237,15 +237,15 @@ impl Side {
     }
 }
 
-impl Connection {
-    pub(crate) async fn open_bi(&self) -> Result<(Send, Receive), Ended> {
+impl StackConnection {
+    pub(crate) async fn open_bi(&self) -> Result<(Send, Receive), ConnectionEnded> {
         Ok(match self {
             Self::Quinn(c) => c.open_bi().await.map(|(s, r)| (Send::Quinn(s), Receive::Quinn(r)))?,
             Self::Quickset(c) => c.open_bi().await.map(|(s, r)| (Send::Quickset(s), Receive::Quickset(r)))?,
         })
     }
 
-    pub(crate) async fn accept_bi(&self) -> Result<(Send, Receive), Ended> {
+    pub(crate) async fn accept_bi(&self) -> Result<(Send, Receive), ConnectionEnded> {
         Ok(match self {
             Self::Quinn(c) => c.accept_bi().await.map(|(s, r)| (Send::Quinn(s), Receive::Quinn(r)))?,
             Self::Quickset(c) => {
@@ -254,14 +254,14 @@ impl Connection {
         })
     }
 
-    pub(crate) async fn open_uni(&self) -> Result<Send, Ended> {
+    pub(crate) async fn open_uni(&self) -> Result<Send, ConnectionEnded> {
         Ok(match self {
             Self::Quinn(c) => Send::Quinn(c.open_uni().await?),
             Self::Quickset(c) => Send::Quickset(c.open_uni().await?),
         })
     }
 
-    pub(crate) async fn accept_uni(&self) -> Result<Receive, Ended> {
+    pub(crate) async fn accept_uni(&self) -> Result<Receive, ConnectionEnded> {
         Ok(match self {
             Self::Quinn(c) => Receive::Quinn(c.accept_uni().await?),
             Self::Quickset(c) => Receive::Quickset(c.accept_uni().await?),
@@ -275,7 +275,7 @@ impl Connection {
         }
     }
 
-    pub(crate) async fn closed(&self) -> Ended {
+    pub(crate) async fn closed(&self) -> ConnectionEnded {
         match self {
             Self::Quinn(c) => c.closed().await.into(),
             Self::Quickset(c) => c.closed().await.into(),
@@ -402,7 +402,7 @@ impl Receive {
     }
 }
 
-impl fmt::Display for Stack {
+impl fmt::Display for InteropStack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Quinn => "quinn",
@@ -411,7 +411,7 @@ impl fmt::Display for Stack {
     }
 }
 
-impl From<quinn::ConnectionError> for Ended {
+impl From<quinn::ConnectionError> for ConnectionEnded {
     fn from(error: quinn::ConnectionError) -> Self {
         use quinn::ConnectionError as Error;
         match error {
@@ -431,7 +431,7 @@ impl From<quinn::ConnectionError> for Ended {
     }
 }
 
-impl From<ours::Closed> for Ended {
+impl From<ours::Closed> for ConnectionEnded {
     fn from(closed: ours::Closed) -> Self {
         use ours::Closed;
         match closed {

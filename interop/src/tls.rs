@@ -16,7 +16,7 @@ pub(crate) const NAME: &str = "localhost";
 
 /// What both sides want of TLS.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wishes {
+pub(crate) struct TlsWishes {
     pub(crate) protocol: &'static [u8],
     /// ChaCha20 and nothing else.
     pub(crate) chacha: bool,
@@ -27,14 +27,14 @@ pub(crate) struct Wishes {
 }
 
 /// A server's certificate and key.
-pub(crate) struct Identity {
+pub(crate) struct InteropIdentity {
     certificate: CertificateDer<'static>,
     key: Vec<u8>,
     /// SHA-256 of the public key, by which browsers know it.
     pin: Vec<u8>,
 }
 
-impl Identity {
+impl InteropIdentity {
     /// One for `localhost` and for `others` more names, each of which makes it some 30 bytes longer.
     pub(crate) fn new(others: usize) -> Result<Self> {
         let more = (0..others).map(|i| format!("a-rather-long-name-{i}.example"));
@@ -68,7 +68,7 @@ impl Identity {
         self.certificate.len()
     }
 
-    pub(crate) fn server(&self, wishes: Wishes) -> Result<Arc<rustls::ServerConfig>> {
+    pub(crate) fn server(&self, wishes: TlsWishes) -> Result<Arc<rustls::ServerConfig>> {
         let key = PrivatePkcs8KeyDer::from(self.key.clone()).into();
         let mut config = rustls::ServerConfig::builder_with_provider(provider(wishes))
             .with_protocol_versions(&[&TLS13])?
@@ -83,7 +83,7 @@ impl Identity {
     }
 
     /// A client that trusts this identity only.
-    pub(crate) fn client(&self, wishes: Wishes) -> Result<Arc<rustls::ClientConfig>> {
+    pub(crate) fn client(&self, wishes: TlsWishes) -> Result<Arc<rustls::ClientConfig>> {
         let mut roots = RootCertStore::empty();
         roots.add(self.certificate.clone())?;
         let mut config = rustls::ClientConfig::builder_with_provider(provider(wishes))
@@ -141,7 +141,7 @@ pub(crate) fn initial_suite() -> Result<quic::Suite> {
     suite.quic_suite().context("a suite for QUIC")
 }
 
-fn provider(wishes: Wishes) -> Arc<CryptoProvider> {
+fn provider(wishes: TlsWishes) -> Arc<CryptoProvider> {
     let mut provider = default_provider();
     // As quickset has them for applications: a hello of two datagrams, and a share of X25519 for those who
     // know no other.

@@ -5,15 +5,15 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use quickset_sim::LinkSpec;
 
-use crate::relay::{Relay, Road};
-use crate::stack::{Connection, Ended, Endpoint, Side, Stack};
-use crate::tls::{Identity, Wishes};
+use crate::relay::{InteropRelay, Road};
+use crate::stack::{ConnectionEnded, InteropStack, StackConnection, StackEndpoint, StackSide};
+use crate::tls::{InteropIdentity, TlsWishes};
 
 /// Who talks to whom, and how much.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pair {
-    pub(crate) client: Stack,
-    pub(crate) server: Stack,
+pub(crate) struct InteropPair {
+    pub(crate) client: InteropStack,
+    pub(crate) server: InteropStack,
     pub(crate) quick: bool,
     pub(crate) seed: u64,
 }
@@ -22,26 +22,26 @@ pub(crate) struct Pair {
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     pub(crate) road: Road,
-    pub(crate) client: Side,
-    pub(crate) server: Side,
+    pub(crate) client: StackSide,
+    pub(crate) server: StackSide,
     /// Names in the certificate besides the one that counts.
     pub(crate) names: usize,
 }
 
-pub(crate) struct World {
-    pub(crate) client: Endpoint,
-    pub(crate) server: Endpoint,
-    pub(crate) relay: Relay,
-    pub(crate) identity: Identity,
+pub(crate) struct InteropWorld {
+    pub(crate) client: StackEndpoint,
+    pub(crate) server: StackEndpoint,
+    pub(crate) relay: InteropRelay,
+    pub(crate) identity: InteropIdentity,
     pub(crate) setup: Setup,
 }
 
 impl Setup {
     /// A road as [`LinkSpec`] has it in words, and the usual sides.
-    pub(crate) fn on(pair: Pair, road: &str) -> Result<Self> {
-        let side = |stack| Side {
+    pub(crate) fn on(pair: InteropPair, road: &str) -> Result<Self> {
+        let side = |stack| StackSide {
             stack,
-            tls: Wishes { protocol: PROTOCOL, chacha: false, p384: false, early: false },
+            tls: TlsWishes { protocol: PROTOCOL, chacha: false, p384: false, early: false },
             retry: false,
             idle: Duration::from_secs(30),
             draft: false,
@@ -50,27 +50,27 @@ impl Setup {
         Ok(Self { road, client: side(pair.client), server: side(pair.server), names: 0 })
     }
 
-    pub(crate) fn build(self, pair: Pair) -> Result<World> {
-        let identity = Identity::new(self.names)?;
-        let server = Endpoint::server(&self.server, &identity)?;
-        let client = Endpoint::client(&self.client)?;
-        let relay = Relay::start(server.address()?, &self.road, pair.seed)?;
-        Ok(World { client, server, relay, identity, setup: self })
+    pub(crate) fn build(self, pair: InteropPair) -> Result<InteropWorld> {
+        let identity = InteropIdentity::new(self.names)?;
+        let server = StackEndpoint::server(&self.server, &identity)?;
+        let client = StackEndpoint::client(&self.client)?;
+        let relay = InteropRelay::start(server.address()?, &self.road, pair.seed)?;
+        Ok(InteropWorld { client, server, relay, identity, setup: self })
     }
 }
 
-impl World {
+impl InteropWorld {
     /// The client's end and the server's end of a new connection.
-    pub(crate) async fn connect(&self) -> Result<(Connection, Connection)> {
+    pub(crate) async fn connect(&self) -> Result<(StackConnection, StackConnection)> {
         self.connect_by(self.relay.address()).await
     }
 
     /// The same without the relay, by which the server cannot see where the client is.
-    pub(crate) async fn connect_directly(&self) -> Result<(Connection, Connection)> {
+    pub(crate) async fn connect_directly(&self) -> Result<(StackConnection, StackConnection)> {
         self.connect_by(self.server.address()?).await
     }
 
-    async fn connect_by(&self, to: std::net::SocketAddr) -> Result<(Connection, Connection)> {
+    async fn connect_by(&self, to: std::net::SocketAddr) -> Result<(StackConnection, StackConnection)> {
         let accept = async {
             let accepted =
                 self.server.accept(&self.setup.server).await.context("the server takes no connection")?;
@@ -84,15 +84,15 @@ impl World {
     }
 
     /// The client's part of it.
-    pub(crate) async fn try_connect(&self) -> Result<Connection, Ended> {
+    pub(crate) async fn try_connect(&self) -> Result<StackConnection, ConnectionEnded> {
         self.client.connect(self.relay.address(), &self.setup.client, &self.identity).await
     }
 
     /// Closes by the client, and waits until the server has heard of it.
-    pub(crate) async fn part(&self, client: &Connection, server: &Connection) -> Result<()> {
+    pub(crate) async fn part(&self, client: &StackConnection, server: &StackConnection) -> Result<()> {
         self.relay.spare();
         client.close(0, b"");
-        expect("the server's end", &server.closed().await, &Ended::ByApplication(0, Vec::new()))
+        expect("the server's end", &server.closed().await, &ConnectionEnded::ByApplication(0, Vec::new()))
     }
 
     /// RFC 9000 §8.1: no more than three times what came from an address that is not proven.
@@ -104,7 +104,7 @@ impl World {
 }
 
 /// Fails unless a connection ended as it should.
-pub(crate) fn expect(what: &str, found: &Ended, wanted: &Ended) -> Result<()> {
+pub(crate) fn expect(what: &str, found: &ConnectionEnded, wanted: &ConnectionEnded) -> Result<()> {
     if found != wanted {
         bail!("{what}: {found:?} instead of {wanted:?}");
     }

@@ -9,15 +9,15 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use tokio::task::{JoinSet, spawn_local};
 
-use crate::os::{Taken, taken};
-use crate::pattern::{Sum, expected, pieces};
-use crate::stacks::{Answer, Client, Connection, Download, Server};
+use crate::os::{ProcessUsage, taken};
+use crate::pattern::{PatternSum, expected, pieces};
+use crate::stacks::{PeerConnection, StackAnswer, StackClient, StackDownload, StackServer};
 use crate::wire::say;
 
 /// What one run measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Case {
+pub(crate) enum BenchCase {
     /// Bytes from the server, one connection.
     Bulk,
     /// Bytes from the server, ten connections.
@@ -38,7 +38,7 @@ pub(crate) enum Case {
     Http100x1,
 }
 
-impl Case {
+impl BenchCase {
     /// Whether it is for those that speak HTTP; the others are for those that do not.
     pub(crate) fn is_http(self) -> bool {
         matches!(self, Self::Http1x100 | Self::Http100x1)
@@ -47,7 +47,7 @@ impl Case {
 
 /// What the client of one run found.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
-pub(crate) struct Found {
+pub(crate) struct CaseFound {
     pub(crate) seconds: f64,
     /// CPU time of the client within these seconds.
     pub(crate) cpu_s: f64,
@@ -77,31 +77,31 @@ const AT_A_TIME: usize = 50;
 /// freed. Far less than any stack's idle timeout.
 const QUIET: Duration = Duration::from_secs(3);
 
-pub(crate) async fn measure<C: Client>(client: C, case: Case, seconds: f64) -> Result<Found> {
+pub(crate) async fn measure<C: StackClient>(client: C, case: BenchCase, seconds: f64) -> Result<CaseFound> {
     let time = Duration::try_from_secs_f64(seconds)?;
     let all = async {
         match case {
-            Case::Bulk => bulk(&client, 1, time).await,
-            Case::Bulk10 => bulk(&client, 10, time).await,
-            Case::Handshakes => handshakes(client, time).await,
-            Case::Latency1 => requests(&client, 1, time).await,
-            Case::Latency8k => requests(&client, 8 << 10, time).await,
-            Case::Latency32k => requests(&client, 32 << 10, time).await,
-            Case::Idle => idle(client).await,
-            Case::Http1x100 => many(&client, 1, 100, time).await,
-            Case::Http100x1 => many(&client, 100, 1, time).await,
+            BenchCase::Bulk => bulk(&client, 1, time).await,
+            BenchCase::Bulk10 => bulk(&client, 10, time).await,
+            BenchCase::Handshakes => handshakes(client, time).await,
+            BenchCase::Latency1 => requests(&client, 1, time).await,
+            BenchCase::Latency8k => requests(&client, 8 << 10, time).await,
+            BenchCase::Latency32k => requests(&client, 32 << 10, time).await,
+            BenchCase::Idle => idle(client).await,
+            BenchCase::Http1x100 => many(&client, 1, 100, time).await,
+            BenchCase::Http100x1 => many(&client, 100, 1, time).await,
         }
     };
     tokio::time::timeout(patience(case, time), all).await.context("nothing moves any more")?
 }
 
 /// How long a run of so much time may take.
-pub(crate) fn patience(case: Case, time: Duration) -> Duration {
-    if case == Case::Idle { 6 * PATIENCE } else { WARM + time + PATIENCE }
+pub(crate) fn patience(case: BenchCase, time: Duration) -> Duration {
+    if case == BenchCase::Idle { 6 * PATIENCE } else { WARM + time + PATIENCE }
 }
 
 /// Answers all clients until the process ends.
-pub(crate) async fn serve(mut server: impl Server) {
+pub(crate) async fn serve(mut server: impl StackServer) {
     while let Some(mut connection) = server.accept().await {
         spawn_local(async move {
             while let Some((bytes, answer)) = connection.requested().await {
@@ -112,7 +112,7 @@ pub(crate) async fn serve(mut server: impl Server) {
     }
 }
 
-async fn send(mut answer: impl Answer, bytes: u64) -> Result<()> {
+async fn send(mut answer: impl StackAnswer, bytes: u64) -> Result<()> {
     for piece in pieces(bytes) {
         answer.send(piece).await?;
     }
@@ -120,25 +120,25 @@ async fn send(mut answer: impl Answer, bytes: u64) -> Result<()> {
 }
 
 /// The time that counts, which begins with a line for the process that watches.
-pub(crate) struct Span {
+pub(crate) struct TimedSpan {
     wall: Instant,
-    taken: Taken,
+    taken: ProcessUsage,
 }
 
-impl Span {
+impl TimedSpan {
     pub(crate) fn begin() -> Result<Self> {
         say(&"begun")?;
         Ok(Self { wall: Instant::now(), taken: taken() })
     }
 
-    pub(crate) fn end(&self, bytes: u64, mut times: Vec<f64>) -> Found {
+    pub(crate) fn end(&self, bytes: u64, mut times: Vec<f64>) -> CaseFound {
         times.sort_by(f64::total_cmp);
         let quantile = |of: f64| {
             let last = times.len().saturating_sub(1);
             times.get((last as f64 * of).round() as usize).copied().unwrap_or(0.0) * 1e6
         };
         let after = taken();
-        Found {
+        CaseFound {
             seconds: self.wall.elapsed().as_secs_f64(),
             cpu_s: after.cpu_s - self.taken.cpu_s,
             grown: after.resident.saturating_sub(self.taken.resident),
@@ -150,7 +150,7 @@ impl Span {
     }
 }
 
-async fn bulk<C: Client>(client: &C, connections: usize, time: Duration) -> Result<Found> {
+async fn bulk<C: StackClient>(client: &C, connections: usize, time: Duration) -> Result<CaseFound> {
     let (bytes, stop) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(false)));
     let mut downloads = JoinSet::new();
     for _ in 0..connections {
@@ -158,7 +158,7 @@ async fn bulk<C: Client>(client: &C, connections: usize, time: Duration) -> Resu
         let mut download = connection.request(u64::MAX).await?;
         let (bytes, stop) = (bytes.clone(), stop.clone());
         downloads.spawn_local(async move {
-            let mut sum = Sum::default();
+            let mut sum = PatternSum::default();
             while !stop.get() {
                 let before = sum.bytes();
                 if !download.receive(&mut sum).await? {
@@ -172,13 +172,13 @@ async fn bulk<C: Client>(client: &C, connections: usize, time: Duration) -> Resu
         });
     }
     tokio::time::sleep(WARM).await;
-    let (span, before) = (Span::begin()?, bytes.get());
+    let (span, before) = (TimedSpan::begin()?, bytes.get());
     tokio::time::sleep(time).await;
     let found = span.end(bytes.get() - before, Vec::new());
     stop.set(true);
     say(&found)?;
     while let Some(sum) = downloads.join_next().await {
-        let sum: Sum = sum??;
+        let sum: PatternSum = sum??;
         if sum.value() != expected(sum.bytes()) {
             bail!("{} bytes arrived, but not those that were sent", sum.bytes());
         }
@@ -186,7 +186,7 @@ async fn bulk<C: Client>(client: &C, connections: usize, time: Duration) -> Resu
     Ok(found)
 }
 
-async fn handshakes<C: Client>(client: C, time: Duration) -> Result<Found> {
+async fn handshakes<C: StackClient>(client: C, time: Duration) -> Result<CaseFound> {
     let (client, stop) = (Rc::new(client), Rc::new(Cell::new(false)));
     let times = Rc::new(RefCell::new(Vec::new()));
     let mut callers = JoinSet::new();
@@ -203,7 +203,7 @@ async fn handshakes<C: Client>(client: C, time: Duration) -> Result<Found> {
         });
     }
     tokio::time::sleep(WARM).await;
-    let span = Span::begin()?;
+    let span = TimedSpan::begin()?;
     times.borrow_mut().clear();
     tokio::time::sleep(time).await;
     let found = span.end(0, times.take());
@@ -215,7 +215,7 @@ async fn handshakes<C: Client>(client: C, time: Duration) -> Result<Found> {
     Ok(found)
 }
 
-async fn requests<C: Client>(client: &C, bytes: u64, time: Duration) -> Result<Found> {
+async fn requests<C: StackClient>(client: &C, bytes: u64, time: Duration) -> Result<CaseFound> {
     let mut connection = client.connect().await?;
     let (warm, mut times) = (Instant::now(), Vec::new());
     let mut span = None;
@@ -223,11 +223,11 @@ async fn requests<C: Client>(client: &C, bytes: u64, time: Duration) -> Result<F
     loop {
         let begun = Instant::now();
         if span.is_none() && begun - warm > WARM {
-            span = Some(Span::begin()?);
+            span = Some(TimedSpan::begin()?);
             times.clear();
         }
         let mut download = connection.request(bytes).await?;
-        let mut sum = Sum::default();
+        let mut sum = PatternSum::default();
         while download.receive(&mut sum).await? {}
         times.push(begun.elapsed().as_secs_f64());
         if sum.bytes() != bytes || sum.value() != right {
@@ -243,8 +243,13 @@ async fn requests<C: Client>(client: &C, bytes: u64, time: Duration) -> Result<F
 }
 
 /// Answers of 1 kB, so many at a time on each of so many connections.
-async fn many<C: Client>(client: &C, connections: usize, at_a_time: usize, time: Duration) -> Result<Found> {
-    let tally = Rc::new(Answers::default());
+async fn many<C: StackClient>(
+    client: &C,
+    connections: usize,
+    at_a_time: usize,
+    time: Duration,
+) -> Result<CaseFound> {
+    let tally = Rc::new(AnswersSoFar::default());
     let mut callers = JoinSet::new();
     for _ in 0..connections {
         let connection = client.connect().await?;
@@ -252,7 +257,7 @@ async fn many<C: Client>(client: &C, connections: usize, at_a_time: usize, time:
         callers.spawn_local(ask_again(connection, at_a_time, tally));
     }
     tokio::time::sleep(WARM).await;
-    let span = Span::begin()?;
+    let span = TimedSpan::begin()?;
     tally.times.borrow_mut().clear();
     tokio::time::sleep(time).await;
     let times = tally.times.take();
@@ -267,16 +272,16 @@ async fn many<C: Client>(client: &C, connections: usize, at_a_time: usize, time:
 
 /// What has come so far.
 #[derive(Default)]
-struct Answers {
+struct AnswersSoFar {
     times: RefCell<Vec<f64>>,
     is_over: Cell<bool>,
 }
 
 /// Asks so often at a time until it is over, and waits for what it has asked for.
-async fn ask_again<C: Connection + 'static>(
+async fn ask_again<C: PeerConnection + 'static>(
     mut connection: C,
     at_a_time: usize,
-    tally: Rc<Answers>,
+    tally: Rc<AnswersSoFar>,
 ) -> Result<()> {
     let (right, mut asked) = (expected(SMALL), JoinSet::new());
     loop {
@@ -284,7 +289,7 @@ async fn ask_again<C: Connection + 'static>(
             let begun = Instant::now();
             let mut download = connection.request(SMALL).await?;
             asked.spawn_local(async move {
-                let mut sum = Sum::default();
+                let mut sum = PatternSum::default();
                 while download.receive(&mut sum).await? {}
                 if sum.bytes() != SMALL || sum.value() != right {
                     bail!("{} bytes arrived instead of {SMALL}, or others", sum.bytes());
@@ -303,9 +308,9 @@ async fn ask_again<C: Connection + 'static>(
 const SMALL: u64 = 1000;
 
 /// The server's memory is read before the first connection and behind the last, while all of them stand.
-async fn idle<C: Client>(client: C) -> Result<Found> {
+async fn idle<C: StackClient>(client: C) -> Result<CaseFound> {
     let (client, mut held) = (Rc::new(client), Vec::with_capacity(HELD));
-    let span = Span::begin()?;
+    let span = TimedSpan::begin()?;
     // Before its first connection, that is.
     tokio::time::sleep(WARM).await;
     while held.len() < HELD {
@@ -319,10 +324,10 @@ async fn idle<C: Client>(client: C) -> Result<Found> {
         }
     }
     tokio::time::sleep(QUIET).await;
-    let found = Found { count: held.len() as u64, ..span.end(0, Vec::new()) };
+    let found = CaseFound { count: held.len() as u64, ..span.end(0, Vec::new()) };
     say(&found)?;
     // Until the other has looked, and closes our stdin.
     tokio::task::spawn_blocking(|| std::io::copy(&mut std::io::stdin(), &mut std::io::sink())).await??;
-    held.into_iter().for_each(Connection::close);
+    held.into_iter().for_each(PeerConnection::close);
     Ok(found)
 }

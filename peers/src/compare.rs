@@ -9,30 +9,31 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::{Args, ValueEnum as _};
 
-use crate::Stack;
-use crate::cases::{self, Case, Found};
-use crate::os::{self, Taken};
-use crate::report::{Report, Run, Series};
-use crate::tls::Group;
+use crate::PeersStack;
+use crate::cases::{self, BenchCase, CaseFound};
+use crate::os::{self, ProcessUsage};
+use crate::report::{Report, ReportSeries, Run};
+use crate::tls::PeerGroup;
 use crate::wire::Listening;
 
 #[derive(Args, Debug)]
-pub(crate) struct Options {
+pub(crate) struct CompareOptions {
     /// These stacks only.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "STACK,…")]
-    only: Vec<Stack>,
+    only: Vec<PeersStack>,
     /// These cases only.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "CASE,…")]
-    case: Vec<Case>,
+    case: Vec<BenchCase>,
     /// Runs of each stack in each case.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
     /// Seconds of each run.
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
-    /// The group by which all of them exchange keys; of several the first, and handshakes are measured with each.
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "GROUP,…", default_values_t = Group::value_variants().to_vec())]
-    group: Vec<Group>,
+    /// The group by which all of them exchange keys; of several the first, and handshakes are measured with
+    /// each.
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "GROUP,…", default_values_t = PeerGroup::value_variants().to_vec())]
+    group: Vec<PeerGroup>,
     /// Let the system choose the cores, instead of one for the server and one for the client.
     #[arg(long)]
     no_pin: bool,
@@ -47,26 +48,27 @@ pub(crate) struct Options {
     missing: Vec<String>,
 }
 
-impl Options {
+impl CompareOptions {
     /// Those that a case is measured with.
-    fn groups(&self, case: Case) -> impl Iterator<Item = Group> + use<> {
-        let all = if case == Case::Handshakes { self.group.len() } else { 1 };
+    fn groups(&self, case: BenchCase) -> impl Iterator<Item = PeerGroup> + use<> {
+        let all = if case == BenchCase::Handshakes { self.group.len() } else { 1 };
         self.group.clone().into_iter().take(all)
     }
 }
 
-pub(crate) fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &CompareOptions) -> Result<()> {
     let pins = pins(options.no_pin)?;
     let mut report = Report::new(pins.is_some(), options.seconds, options.group[0]);
-    let wanted = if options.only.is_empty() { Stack::value_variants() } else { &options.only };
-    let (stacks, without): (Vec<Stack>, Vec<Stack>) = wanted.iter().partition(|stack| stack.is_built());
+    let wanted = if options.only.is_empty() { PeersStack::value_variants() } else { &options.only };
+    let (stacks, without): (Vec<PeersStack>, Vec<PeersStack>) =
+        wanted.iter().partition(|stack| stack.is_built());
     for &stack in &without {
         report.leave_out(stack, reason(stack, &options.missing));
     }
-    let cases = if options.case.is_empty() { Case::value_variants() } else { &options.case };
+    let cases = if options.case.is_empty() { BenchCase::value_variants() } else { &options.case };
     for (case, group) in cases.iter().flat_map(|case| options.groups(*case).map(|group| (*case, group))) {
         let fitting = stacks.iter().filter(|stack| stack.is_http() == case.is_http());
-        let mut series: Vec<Series> = fitting.map(|&stack| Series::new(stack)).collect();
+        let mut series: Vec<ReportSeries> = fitting.map(|&stack| ReportSeries::new(stack)).collect();
         if series.is_empty() {
             continue;
         }
@@ -108,7 +110,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-fn reason(stack: Stack, missing: &[String]) -> String {
+fn reason(stack: PeersStack, missing: &[String]) -> String {
     let name = stack.name();
     let told = missing.iter().find_map(|one| {
         // Both kinds of s2n-quic are one crate.
@@ -130,7 +132,13 @@ pub(crate) fn pins(none: bool) -> Result<Option<[usize; 2]>> {
     })
 }
 
-fn measure(stack: Stack, case: Case, group: Group, seconds: f64, pins: Option<[usize; 2]>) -> Result<Run> {
+fn measure(
+    stack: PeersStack,
+    case: BenchCase,
+    group: PeerGroup,
+    seconds: f64,
+    pins: Option<[usize; 2]>,
+) -> Result<Run> {
     let (name, group) = (stack.name(), group.name());
     // Each says itself when nothing moves any more, unless it does not even come to that.
     let limit = cases::patience(case, Duration::try_from_secs_f64(seconds)?) + Duration::from_secs(10);
@@ -153,7 +161,7 @@ fn measure(stack: Stack, case: Case, group: Group, seconds: f64, pins: Option<[u
     let mut client = Process::own(&arguments, pins.map(|p| p[1]), limit)?;
     client.line()?;
     let before = server.taken()?;
-    let found: Found = serde_json::from_str(&client.line()?).context("the client's last line")?;
+    let found: CaseFound = serde_json::from_str(&client.line()?).context("the client's last line")?;
     let after = server.taken()?;
     client.end()?;
     server.end()?;
@@ -220,7 +228,7 @@ impl Process {
     }
 
     /// What a server has taken so far.
-    fn taken(&mut self) -> Result<Taken> {
+    fn taken(&mut self) -> Result<ProcessUsage> {
         self.input.as_mut().context("its stdin is closed")?.write_all(b"\n")?;
         serde_json::from_str(&self.line()?).with_context(|| format!("what {} has taken", self.role))
     }

@@ -19,51 +19,51 @@ use anyhow::{Context as _, Result};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde::Serialize;
 
-use crate::cases::{Case, Found};
-use crate::stacks::Server;
-use crate::tls::{Group, Identity, Trusted};
+use crate::cases::{BenchCase, CaseFound};
+use crate::stacks::StackServer;
+use crate::tls::{PeerGroup, PeersIdentity, Trusted};
 use crate::wire::Listening;
 
 /// Throughput, handshakes and latencies of QUIC stacks on loopback.
 #[derive(Debug, Parser)]
 #[command(name = "peers", after_help = "Example: peers compare --only quickset,quinn --case bulk --runs 7")]
-struct Command {
+struct PeersCommand {
     #[command(subcommand)]
-    role: Role,
+    role: PeerRole,
 }
 
 #[derive(Debug, Subcommand)]
-enum Role {
+enum PeerRole {
     /// Measure all stacks, in turns.
-    Compare(compare::Options),
+    Compare(compare::CompareOptions),
     /// Measure `quickset http serve` beside nginx, in turns.
-    Files(files::Options),
+    Files(files::FilesOptions),
     /// Be the clients of one run of these.
-    Fetch(files::Fetch),
+    Fetch(files::PeerFetch),
     /// Serve clients until stdin ends.
-    Serve(Serve),
+    Serve(PeerServeArgs),
     /// Be the client of one run.
-    Measure(Measure),
+    Measure(MeasureArgs),
 }
 
 #[derive(Args, Debug)]
-struct Serve {
-    stack: Stack,
+struct PeerServeArgs {
+    stack: PeersStack,
     /// Where to listen; port 0 picks a free one. The first line on stdout says where, as JSON.
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
     /// How keys are exchanged.
-    #[arg(long, value_enum, default_value_t = Group::X25519)]
-    group: Group,
+    #[arg(long, value_enum, default_value_t = PeerGroup::X25519)]
+    group: PeerGroup,
     /// Run on this core only.
     #[arg(long)]
     core: Option<usize>,
 }
 
 #[derive(Args, Debug)]
-struct Measure {
-    stack: Stack,
-    case: Case,
+struct MeasureArgs {
+    stack: PeersStack,
+    case: BenchCase,
     /// The first line that the server printed.
     #[arg(long)]
     server: String,
@@ -71,8 +71,8 @@ struct Measure {
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
     /// How keys are exchanged.
-    #[arg(long, value_enum, default_value_t = Group::X25519)]
-    group: Group,
+    #[arg(long, value_enum, default_value_t = PeerGroup::X25519)]
+    group: PeerGroup,
     /// Run on this core only.
     #[arg(long)]
     core: Option<usize>,
@@ -81,7 +81,7 @@ struct Measure {
 /// Ours first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-enum Stack {
+enum PeersStack {
     Quickset,
     Quinn,
     Quiche,
@@ -96,7 +96,7 @@ enum Stack {
     QuinnH3,
 }
 
-impl Stack {
+impl PeersStack {
     fn name(self) -> String {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
@@ -117,64 +117,72 @@ impl Stack {
 }
 
 fn main() -> Result<()> {
-    match Command::parse().role {
-        Role::Compare(options) => compare::run(&options),
-        Role::Files(options) => files::run(&options),
-        Role::Fetch(fetch) => alone(fetch.core, fetch.run()),
-        Role::Serve(serve) => alone(serve.core, serve.run()),
-        Role::Measure(measure) => alone(measure.core, measure.run()).map(|_| ()),
+    match PeersCommand::parse().role {
+        PeerRole::Compare(options) => compare::run(&options),
+        PeerRole::Files(options) => files::run(&options),
+        PeerRole::Fetch(fetch) => alone(fetch.core, fetch.run()),
+        PeerRole::Serve(serve) => alone(serve.core, serve.run()),
+        PeerRole::Measure(measure) => alone(measure.core, measure.run()).map(|_| ()),
     }
 }
 
-impl Serve {
+impl PeerServeArgs {
     async fn run(self) -> Result<()> {
-        let identity = Identity::new(self.group)?;
+        let identity = PeersIdentity::new(self.group)?;
         let certificate = identity.certificate.clone();
         let listen = self.listen;
         wire::answer_on_stdin();
         let announce = |address| wire::say(&Listening::new(address, &certificate));
         match self.stack {
-            Stack::Quickset => announced(stacks::quickset::serve(listen, identity)?, announce).await,
-            Stack::Quinn => announced(stacks::quinn::serve(listen, identity)?, announce).await,
-            Stack::TcpTls => announced(stacks::tcp::serve(listen, identity)?, announce).await,
-            Stack::QuicksetH3 => announced(stacks::quickset_h3::serve(listen, identity)?, announce).await,
-            Stack::QuinnH3 => announced(stacks::quinn_h3::serve(listen, identity)?, announce).await,
+            PeersStack::Quickset => announced(stacks::quickset::serve(listen, identity)?, announce).await,
+            PeersStack::Quinn => announced(stacks::quinn::serve(listen, identity)?, announce).await,
+            PeersStack::TcpTls => announced(stacks::tcp::serve(listen, identity)?, announce).await,
+            PeersStack::QuicksetH3 => {
+                announced(stacks::quickset_h3::serve(listen, identity)?, announce).await
+            }
+            PeersStack::QuinnH3 => announced(stacks::quinn_h3::serve(listen, identity)?, announce).await,
             #[cfg(feature = "quiche")]
-            Stack::Quiche => announced(stacks::quiche::serve(listen, &identity)?, announce).await,
+            PeersStack::Quiche => announced(stacks::quiche::serve(listen, &identity)?, announce).await,
             #[cfg(feature = "s2n-quic")]
-            Stack::S2nQuic => announced(stacks::s2n::serve(listen, identity, false)?, announce).await,
+            PeersStack::S2nQuic => announced(stacks::s2n::serve(listen, identity, false)?, announce).await,
             #[cfg(feature = "s2n-quic")]
-            Stack::S2nQuicTuned => announced(stacks::s2n::serve(listen, identity, true)?, announce).await,
+            PeersStack::S2nQuicTuned => {
+                announced(stacks::s2n::serve(listen, identity, true)?, announce).await
+            }
             #[cfg(not(all(feature = "quiche", feature = "s2n-quic")))]
             other => anyhow::bail!("this program was built without {}", other.name()),
         }
     }
 }
 
-async fn announced<S: Server>(server: S, announce: impl FnOnce(SocketAddr) -> Result<()>) -> Result<()> {
+async fn announced<S: StackServer>(server: S, announce: impl FnOnce(SocketAddr) -> Result<()>) -> Result<()> {
     announce(server.address())?;
     cases::serve(server).await;
     Ok(())
 }
 
-impl Measure {
-    async fn run(self) -> Result<Found> {
+impl MeasureArgs {
+    async fn run(self) -> Result<CaseFound> {
         let listening: Listening =
             serde_json::from_str(&self.server).context("--server is not a line that a server printed")?;
         let trusted = Trusted { group: self.group, certificate: listening.trusted()? };
         let (to, case, time) = (listening.address, self.case, self.seconds);
         match self.stack {
-            Stack::Quickset => cases::measure(stacks::quickset::client(to, trusted)?, case, time).await,
-            Stack::Quinn => cases::measure(stacks::quinn::client(to, trusted)?, case, time).await,
-            Stack::TcpTls => cases::measure(stacks::tcp::client(to, trusted)?, case, time).await,
-            Stack::QuicksetH3 => cases::measure(stacks::quickset_h3::client(to, trusted)?, case, time).await,
-            Stack::QuinnH3 => cases::measure(stacks::quinn_h3::client(to, trusted)?, case, time).await,
+            PeersStack::Quickset => cases::measure(stacks::quickset::client(to, trusted)?, case, time).await,
+            PeersStack::Quinn => cases::measure(stacks::quinn::client(to, trusted)?, case, time).await,
+            PeersStack::TcpTls => cases::measure(stacks::tcp::client(to, trusted)?, case, time).await,
+            PeersStack::QuicksetH3 => {
+                cases::measure(stacks::quickset_h3::client(to, trusted)?, case, time).await
+            }
+            PeersStack::QuinnH3 => cases::measure(stacks::quinn_h3::client(to, trusted)?, case, time).await,
             #[cfg(feature = "quiche")]
-            Stack::Quiche => cases::measure(stacks::quiche::client(to, &trusted)?, case, time).await,
+            PeersStack::Quiche => cases::measure(stacks::quiche::client(to, &trusted)?, case, time).await,
             #[cfg(feature = "s2n-quic")]
-            Stack::S2nQuic => cases::measure(stacks::s2n::client(to, trusted, false)?, case, time).await,
+            PeersStack::S2nQuic => cases::measure(stacks::s2n::client(to, trusted, false)?, case, time).await,
             #[cfg(feature = "s2n-quic")]
-            Stack::S2nQuicTuned => cases::measure(stacks::s2n::client(to, trusted, true)?, case, time).await,
+            PeersStack::S2nQuicTuned => {
+                cases::measure(stacks::s2n::client(to, trusted, true)?, case, time).await
+            }
             #[cfg(not(all(feature = "quiche", feature = "s2n-quic")))]
             other => anyhow::bail!("this program was built without {}", other.name()),
         }

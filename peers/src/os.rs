@@ -38,15 +38,15 @@ fn cpu_s_in(file: &str, field: usize) -> Result<f64> {
 
 /// What a process has taken so far.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
-pub(crate) struct Taken {
+pub(crate) struct ProcessUsage {
     pub(crate) cpu_s: f64,
     /// Bytes of memory that are not swapped out.
     pub(crate) resident: u64,
 }
 
 /// This process.
-pub(crate) fn taken() -> Taken {
-    Taken { cpu_s: cpu_time().as_secs_f64(), resident: resident().unwrap_or(0) }
+pub(crate) fn taken() -> ProcessUsage {
+    ProcessUsage { cpu_s: cpu_time().as_secs_f64(), resident: resident().unwrap_or(0) }
 }
 
 fn resident() -> Option<u64> {

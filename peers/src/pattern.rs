@@ -35,19 +35,19 @@ pub(crate) fn pieces(bytes: u64) -> impl Iterator<Item = Bytes> {
 
 /// The sum of a stream of `bytes` of the pattern.
 pub(crate) fn expected(bytes: u64) -> u64 {
-    let mut sum = Sum::default();
+    let mut sum = PatternSum::default();
     pieces(bytes).for_each(|piece| sum.add(&piece));
     sum.value()
 }
 
 /// Sums up a stream, chunk by chunk in order.
 #[derive(Default)]
-pub(crate) struct Sum {
+pub(crate) struct PatternSum {
     sum: u64,
     bytes: u64,
 }
 
-impl Sum {
+impl PatternSum {
     pub(crate) fn add(&mut self, chunk: &[u8]) {
         // The halves are summed apart: neither overflows, and the compiler makes vector code of it.
         let (mut low, mut high) = (0_u64, 0_u64);
@@ -101,7 +101,7 @@ mod tests {
         let stream: Vec<u8> = pieces(100_003).flatten().collect();
         assert_eq!(stream.len(), 100_003);
         for step in [1, 7, 8, 1333, 1460, 65_536, 100_003] {
-            let mut sum = Sum::default();
+            let mut sum = PatternSum::default();
             stream.chunks(step).for_each(|chunk| sum.add(chunk));
             assert_eq!((sum.value(), sum.bytes()), (naive(&stream), 100_003), "chunks of {step}");
         }
@@ -113,7 +113,7 @@ mod tests {
         let mut stream: Vec<u8> = pieces(10_000).flatten().collect();
         for at in [0, 5, 4999, 9999] {
             stream[at] ^= 0x10;
-            let mut sum = Sum::default();
+            let mut sum = PatternSum::default();
             stream.chunks(1001).for_each(|chunk| sum.add(chunk));
             assert_ne!(sum.value(), expected(10_000), "byte {at}");
             stream[at] ^= 0x10;

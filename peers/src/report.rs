@@ -4,16 +4,16 @@ use std::fmt::{self, Display, Formatter, Write as _};
 
 use serde::Serialize;
 
-use crate::Stack;
-use crate::cases::{Case, Found};
+use crate::PeersStack;
+use crate::cases::{BenchCase, CaseFound};
 use crate::stacks::{MTU, WINDOW};
-use crate::tls::Group;
+use crate::tls::PeerGroup;
 
 /// One run: what the client found, and what the server spent meanwhile.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Run {
     #[serde(flatten)]
-    pub(crate) found: Found,
+    pub(crate) found: CaseFound,
     pub(crate) server_cpu_s: f64,
     /// Memory that the server took meanwhile.
     pub(crate) server_bytes: u64,
@@ -21,8 +21,8 @@ pub(crate) struct Run {
 
 /// The runs of one stack in one case.
 #[derive(Debug, Serialize)]
-pub(crate) struct Series {
-    pub(crate) stack: Stack,
+pub(crate) struct ReportSeries {
+    pub(crate) stack: PeersStack,
     pub(crate) runs: Vec<Run>,
     pub(crate) failed: u32,
 }
@@ -32,58 +32,58 @@ pub(crate) struct Report {
     mtu: u16,
     window: u32,
     pinned: bool,
-    group: Group,
+    group: PeerGroup,
     seconds: f64,
     cores: usize,
     /// Tasks that ran or wanted to when it began: what else the machine did.
     load: Option<f64>,
     processor: String,
-    left_out: Vec<(Stack, String)>,
+    left_out: Vec<(PeersStack, String)>,
     cases: Vec<Table>,
 }
 
 #[derive(Debug, Serialize)]
 struct Table {
-    case: Case,
-    group: Group,
+    case: BenchCase,
+    group: PeerGroup,
     /// It is another than that of most.
     #[serde(skip)]
     is_other: bool,
-    stacks: Vec<Row>,
+    stacks: Vec<ReportRow>,
 }
 
 #[derive(Debug, Serialize)]
-struct Row {
+struct ReportRow {
     #[serde(flatten)]
-    series: Series,
+    series: ReportSeries,
     /// Of each column.
     medians: Vec<f64>,
     /// Ours over theirs, of the first column: medians, and the median over pairs of runs.
     ratio: Option<[f64; 2]>,
 }
 
-type Column = (&'static str, usize, fn(&Run) -> f64);
+type ReportColumn = (&'static str, usize, fn(&Run) -> f64);
 
-const BULK: &[Column] = &[
+const BULK: &[ReportColumn] = &[
     ("Gbit/s", 2, |run| run.found.bytes as f64 * 8e-9 / run.found.seconds),
     ("client CPU s/GB", 3, |run| run.found.cpu_s / (run.found.bytes as f64 / 1e9)),
     ("server CPU s/GB", 3, |run| run.server_cpu_s / (run.found.bytes as f64 / 1e9)),
 ];
-const HANDSHAKES: &[Column] = &[
+const HANDSHAKES: &[ReportColumn] = &[
     ("per second", 0, |run| run.found.count as f64 / run.found.seconds),
     ("client CPU µs", 1, |run| run.found.cpu_s * 1e6 / run.found.count as f64),
     ("server CPU µs", 1, |run| run.server_cpu_s * 1e6 / run.found.count as f64),
     ("p50 µs", 0, |run| run.found.p50_us),
     ("p99 µs", 0, |run| run.found.p99_us),
 ];
-const LATENCY: &[Column] = &[
+const LATENCY: &[ReportColumn] = &[
     ("p50 µs", 1, |run| run.found.p50_us),
     ("p99 µs", 1, |run| run.found.p99_us),
     ("client CPU µs", 1, |run| run.found.cpu_s * 1e6 / run.found.count as f64),
     ("server CPU µs", 1, |run| run.server_cpu_s * 1e6 / run.found.count as f64),
 ];
 
-const REQUESTS: &[Column] = &[
+const REQUESTS: &[ReportColumn] = &[
     ("per second", 0, |run| run.found.count as f64 / run.found.seconds),
     ("server CPU µs", 1, |run| run.server_cpu_s * 1e6 / run.found.count as f64),
     ("client CPU µs", 1, |run| run.found.cpu_s * 1e6 / run.found.count as f64),
@@ -91,19 +91,19 @@ const REQUESTS: &[Column] = &[
     ("p99 µs", 0, |run| run.found.p99_us),
 ];
 
-const IDLE: &[Column] = &[
+const IDLE: &[ReportColumn] = &[
     ("server B each", 0, |run| run.server_bytes as f64 / run.found.count as f64),
     ("client B each", 0, |run| run.found.grown as f64 / run.found.count as f64),
     ("connections", 0, |run| run.found.count as f64),
 ];
 
-impl Case {
+impl BenchCase {
     /// Ours of the stacks that are measured.
-    fn own(self) -> Stack {
-        if self.is_http() { Stack::QuicksetH3 } else { Stack::Quickset }
+    fn own(self) -> PeersStack {
+        if self.is_http() { PeersStack::QuicksetH3 } else { PeersStack::Quickset }
     }
 
-    fn columns(self) -> &'static [Column] {
+    fn columns(self) -> &'static [ReportColumn] {
         match self {
             Self::Bulk | Self::Bulk10 => BULK,
             Self::Handshakes => HANDSHAKES,
@@ -130,25 +130,25 @@ impl Case {
 
 impl Run {
     /// For the log while it goes on.
-    pub(crate) fn line(&self, case: Case, stack: Stack) -> String {
+    pub(crate) fn line(&self, case: BenchCase, stack: PeersStack) -> String {
         let figures =
             case.columns().iter().map(|(name, digits, of)| format!("{name} {:.*}", digits, of(self)));
         format!("{:<14} {}", stack.name(), figures.collect::<Vec<_>>().join(", "))
     }
 }
 
-impl Series {
-    pub(crate) fn new(stack: Stack) -> Self {
+impl ReportSeries {
+    pub(crate) fn new(stack: PeersStack) -> Self {
         Self { stack, runs: Vec::new(), failed: 0 }
     }
 
-    fn column(&self, column: &Column) -> Vec<f64> {
+    fn column(&self, column: &ReportColumn) -> Vec<f64> {
         self.runs.iter().map(column.2).collect()
     }
 }
 
 impl Report {
-    pub(crate) fn new(pinned: bool, seconds: f64, group: Group) -> Self {
+    pub(crate) fn new(pinned: bool, seconds: f64, group: PeerGroup) -> Self {
         let load = std::fs::read_to_string("/proc/loadavg").ok();
         Self {
             mtu: MTU,
@@ -164,7 +164,7 @@ impl Report {
         }
     }
 
-    pub(crate) fn leave_out(&mut self, stack: Stack, why: String) {
+    pub(crate) fn leave_out(&mut self, stack: PeersStack, why: String) {
         self.left_out.push((stack, why));
     }
 
@@ -173,9 +173,9 @@ impl Report {
         self.cases.iter().flat_map(|table| &table.stacks).map(|row| row.series.failed).sum()
     }
 
-    pub(crate) fn add(&mut self, case: Case, group: Group, series: Vec<Series>) {
+    pub(crate) fn add(&mut self, case: BenchCase, group: PeerGroup, series: Vec<ReportSeries>) {
         let first = &case.columns()[0];
-        let whole = |one: &&Series| one.failed == 0;
+        let whole = |one: &&ReportSeries| one.failed == 0;
         let own = case.own();
         let ours = series.iter().find(|one| one.stack == own).filter(whole);
         let ours = ours.map(|one| one.column(first));
@@ -192,7 +192,7 @@ impl Report {
                 });
             let medians =
                 case.columns().iter().map(|column| median(series.column(column).into_iter())).collect();
-            Row { series, medians, ratio }
+            ReportRow { series, medians, ratio }
         });
         let is_other = group != self.group;
         self.cases.push(Table { case, group, is_other, stacks: rows.collect() });
@@ -330,9 +330,9 @@ impl Display for Table {
 mod tests {
     use super::*;
 
-    fn series(stack: Stack, gbit: &[f64]) -> Series {
+    fn series(stack: PeersStack, gbit: &[f64]) -> ReportSeries {
         let run = |gbit: &f64| Run {
-            found: Found {
+            found: CaseFound {
                 seconds: 2.0,
                 cpu_s: 1.0,
                 // Over two seconds.
@@ -345,7 +345,7 @@ mod tests {
             server_cpu_s: 2.0,
             server_bytes: 0,
         };
-        Series { stack, runs: gbit.iter().map(run).collect(), failed: 0 }
+        ReportSeries { stack, runs: gbit.iter().map(run).collect(), failed: 0 }
     }
 
     #[test]
@@ -357,12 +357,12 @@ mod tests {
 
     #[test]
     fn both_ratios_are_ours_over_theirs() {
-        let mut report = Report::new(true, 2.0, Group::X25519);
-        let ours = series(Stack::Quickset, &[15.0, 16.0, 12.0]);
+        let mut report = Report::new(true, 2.0, PeerGroup::X25519);
+        let ours = series(PeersStack::Quickset, &[15.0, 16.0, 12.0]);
         report.add(
-            Case::Bulk,
-            Group::X25519,
-            vec![ours, series(Stack::Quinn, &[10.0, 8.0, 12.0]), series(Stack::TcpTls, &[1.0])],
+            BenchCase::Bulk,
+            PeerGroup::X25519,
+            vec![ours, series(PeersStack::Quinn, &[10.0, 8.0, 12.0]), series(PeersStack::TcpTls, &[1.0])],
         );
         let rows = &report.cases[0].stacks;
         let [medians, pairs] = rows[1].ratio.unwrap();
@@ -379,9 +379,9 @@ mod tests {
 
     #[test]
     fn tables_of_another_group_say_so() {
-        let mut report = Report::new(true, 2.0, Group::X25519);
-        for group in [Group::X25519, Group::X25519MlKem768] {
-            report.add(Case::Handshakes, group, vec![series(Stack::Quickset, &[10.0])]);
+        let mut report = Report::new(true, 2.0, PeerGroup::X25519);
+        for group in [PeerGroup::X25519, PeerGroup::X25519MlKem768] {
+            report.add(BenchCase::Handshakes, group, vec![series(PeersStack::Quickset, &[10.0])]);
         }
         let page = report.page();
         let titles: Vec<&str> = page.lines().filter(|line| line.starts_with("## ")).collect();
@@ -391,12 +391,12 @@ mod tests {
 
     #[test]
     fn runs_that_failed_are_told() {
-        let mut report = Report::new(true, 2.0, Group::X25519);
-        let broken = |stack, gbit: &[f64]| Series { failed: 1, ..series(stack, gbit) };
+        let mut report = Report::new(true, 2.0, PeerGroup::X25519);
+        let broken = |stack, gbit: &[f64]| ReportSeries { failed: 1, ..series(stack, gbit) };
         report.add(
-            Case::Bulk,
-            Group::X25519,
-            vec![broken(Stack::Quickset, &[15.0]), broken(Stack::Quinn, &[10.0])],
+            BenchCase::Bulk,
+            PeerGroup::X25519,
+            vec![broken(PeersStack::Quickset, &[15.0]), broken(PeersStack::Quinn, &[10.0])],
         );
         assert_eq!(report.failed(), 2);
         assert_eq!(report.cases[0].stacks[1].ratio, None, "they may have failed in different turns");

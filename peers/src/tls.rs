@@ -19,7 +19,7 @@ pub(crate) const PROTOCOL: &[u8] = b"quickset-peers/1";
 
 /// The one group that all exchange keys by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
-pub(crate) enum Group {
+pub(crate) enum PeerGroup {
     #[value(name = "x25519", alias = "X25519")]
     #[serde(rename = "x25519")]
     X25519,
@@ -28,7 +28,7 @@ pub(crate) enum Group {
     X25519MlKem768,
 }
 
-impl Group {
+impl PeerGroup {
     /// As all TLS libraries have it.
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -39,14 +39,14 @@ impl Group {
 }
 
 /// Who a server is, made anew for each run.
-pub(crate) struct Identity {
-    pub(crate) group: Group,
+pub(crate) struct PeersIdentity {
+    pub(crate) group: PeerGroup,
     pub(crate) certificate: CertificateDer<'static>,
     pub(crate) key: PrivatePkcs8KeyDer<'static>,
 }
 
-impl Identity {
-    pub(crate) fn new(group: Group) -> Result<Self> {
+impl PeersIdentity {
+    pub(crate) fn new(group: PeerGroup) -> Result<Self> {
         let made = rcgen::generate_simple_self_signed([NAME.to_owned()])?;
         Ok(Self { group, certificate: made.cert.der().clone(), key: made.key_pair.serialize_der().into() })
     }
@@ -64,7 +64,7 @@ impl Identity {
 
 /// The server of a client.
 pub(crate) struct Trusted {
-    pub(crate) group: Group,
+    pub(crate) group: PeerGroup,
     pub(crate) certificate: CertificateDer<'static>,
 }
 
@@ -82,11 +82,11 @@ pub(crate) fn client(trusted: Trusted) -> Result<rustls::ClientConfig> {
 }
 
 /// One cipher suite, that which all stacks choose where the processor has AES, and one group.
-fn provider(group: Group) -> Arc<CryptoProvider> {
+fn provider(group: PeerGroup) -> Arc<CryptoProvider> {
     Arc::new(CryptoProvider {
         kx_groups: vec![match group {
-            Group::X25519 => kx_group::X25519,
-            Group::X25519MlKem768 => kx_group::X25519MLKEM768,
+            PeerGroup::X25519 => kx_group::X25519,
+            PeerGroup::X25519MlKem768 => kx_group::X25519MLKEM768,
         }],
         cipher_suites: vec![TLS13_AES_128_GCM_SHA256],
         ..aws_lc_rs::default_provider()

@@ -6,8 +6,8 @@ use std::process::Command;
 use anyhow::{Result, bail};
 
 use crate::dashjs::{self, DashJs};
-use crate::needs::{Need, Sign, ensure};
-use crate::run::{Outcome, cargo, root, run};
+use crate::needs::{Needed, Sign, ensure};
+use crate::run::{StepOutcome, cargo, root, run};
 
 /// Fetches dash.js, and runs the test of crates/abr/tests/dashjs. It prints tables, which docs/abr.md has.
 pub(crate) fn command(args: &[String]) -> Result<()> {
@@ -19,10 +19,10 @@ pub(crate) fn command(args: &[String]) -> Result<()> {
 }
 
 /// The step of `cargo xtask test`.
-pub(crate) fn step() -> Result<Outcome> {
+pub(crate) fn step() -> Result<StepOutcome> {
     match dashjs::fetch() {
-        Ok(dashjs) => compare(&dashjs).map(|()| Outcome::Done),
-        Err(error) => Ok(Outcome::Skipped(format!("dash.js cannot be had: {error:#}"))),
+        Ok(dashjs) => compare(&dashjs).map(|()| StepOutcome::Done),
+        Err(error) => Ok(StepOutcome::Skipped(format!("dash.js cannot be had: {error:#}"))),
     }
 }
 
@@ -51,8 +51,11 @@ fn sources(map: &Path) -> Result<PathBuf> {
     Ok(sources)
 }
 
-pub(crate) const NEEDS: &[Need] =
-    &[Need { sign: Sign::Program("node"), package: "nodejs", why: "abr: dash.js is written in JavaScript" }];
+pub(crate) const NEEDS: &[Needed] = &[Needed {
+    sign: Sign::Program("node"),
+    package: "nodejs",
+    why: "abr: dash.js is written in JavaScript",
+}];
 
 #[cfg(test)]
 mod tests {

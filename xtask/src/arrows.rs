@@ -12,17 +12,17 @@ use crate::source::Source;
 
 /// A crate below `net` reads no clock, opens no socket, draws no entropy and never sleeps.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum World {
+enum CrateWorld {
     /// Time and randomness are arguments; the lints of the root `clippy.toml` hold.
     Virtual,
     /// The real one; the crate's own `clippy.toml` keeps the limits and drops the prohibitions.
     Real,
 }
-use World::{Real, Virtual};
+use CrateWorld::{Real, Virtual};
 
 /// Crate, its world, and what it may depend on among our crates and [`GUARDED`].
 /// The same table, in words, is in ARCHITECTURE.md.
-const ARROWS: &[(&str, World, &[&str])] = &[
+const ARROWS: &[(&str, CrateWorld, &[&str])] = &[
     ("quickset-base", Virtual, &[]),
     ("quickset-wire", Virtual, &["quickset-base"]),
     ("quickset-fec", Virtual, &[]),
@@ -119,7 +119,8 @@ fn check_modules(modules: &Modules) -> Vec<String> {
 const CORE: &str = "crates/quic/src";
 
 /// Module of the core, and which others it names. What names `conn` is a part of the connection, or made of
-/// whole ones: of what a connection owns (`link`, `life`, `traffic`, `protect` with its `guard`) nothing does.
+/// whole ones: of what a connection owns (`link`, `life`, `traffic`, `protect` with its `guard`) nothing
+/// does.
 const MODULES: &[(&str, &[&str])] = &[
     ("ack", &["error", "packet", "stats"]),
     ("budget", &["places"]),

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::needs::{Need, Sign, ensure, is_root};
+use crate::needs::{Needed, Sign, ensure, is_root};
 use crate::run::{output, root, run};
 
 /// Makes the system, clones the commit that is checked out, and runs its tests, or the steps that are named.
@@ -105,8 +105,12 @@ const RUST: &str = "--include=ca-certificates,gcc,libc6-dev";
 
 const CERTIFICATES: &str = "etc/ssl/certs/ca-certificates.crt";
 
-const NEEDS: &[Need] = &[
-    Need { sign: Sign::Program("debootstrap"), package: "debootstrap", why: "bare: a minimal Debian" },
-    Need { sign: Sign::Program("unshare"), package: "util-linux", why: "bare: mounts that nobody else sees" },
-    Need { sign: Sign::Program("git"), package: "git", why: "bare: a clone" },
+const NEEDS: &[Needed] = &[
+    Needed { sign: Sign::Program("debootstrap"), package: "debootstrap", why: "bare: a minimal Debian" },
+    Needed {
+        sign: Sign::Program("unshare"),
+        package: "util-linux",
+        why: "bare: mounts that nobody else sees",
+    },
+    Needed { sign: Sign::Program("git"), package: "git", why: "bare: a clone" },
 ];

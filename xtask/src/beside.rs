@@ -5,9 +5,9 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 
-use crate::needs::{Need, Sign, ensure};
+use crate::needs::{Needed, Sign, ensure};
 use crate::python;
-use crate::run::{Outcome, cargo, cargo_beside, root, run};
+use crate::run::{StepOutcome, cargo, cargo_beside, root, run};
 
 /// Quickset beside other stacks, in figures. Optimized, as it is shipped. What the stacks need is installed;
 /// one that cannot be had is told to the program, which says so.
@@ -20,7 +20,7 @@ pub(crate) fn bench_peers(args: &[String]) -> Result<()> {
     }
     let mut given = [&["compare".to_owned()], args].concat();
     let features =
-        heavy(&Wanted::new(args, "--only"), &mut given, &Build { folder: "peers", how: &["--release"] });
+        heavy(&WantedPeers::new(args, "--only"), &mut given, &Build { folder: "peers", how: &["--release"] });
     program("peers", &["--release", "--features", &features], &given)
 }
 
@@ -50,13 +50,13 @@ fn bench_files(args: &[String]) -> Result<()> {
     program("peers", &["--release"], &given)
 }
 
-const NGINX: &[Need] = &[Need {
+const NGINX: &[Needed] = &[Needed {
     sign: Sign::File(NGINX_PROGRAM),
     package: "nginx-light",
     why: "bench-peers files: another server",
 }];
 
-const CURL: &[Need] = &[Need {
+const CURL: &[Needed] = &[Needed {
     sign: Sign::Program("curl"),
     package: "curl",
     why: "bench-peers files: a client that people have",
@@ -66,7 +66,7 @@ const CURL: &[Need] = &[Need {
 const NGINX_PROGRAM: &str = "/usr/sbin/nginx";
 
 /// The program stands for the library, which comes with none.
-const ISAL: &[Need] = &[Need {
+const ISAL: &[Needed] = &[Needed {
     sign: Sign::Program("igzip"),
     package: "isal libisal-dev",
     why: "bench-peers fec: Intel's library of erasure codes",
@@ -75,12 +75,12 @@ const ISAL: &[Need] = &[Need {
 /// Quickset with other stacks. Not optimized itself, so that the debug assertions of our crates take part.
 /// What the peers need is installed; one that cannot be is told to the program, which reports it.
 pub(crate) fn interop(args: &[String]) -> Result<()> {
-    if let [case] = Wanted::new(args, "--case").named[..] {
+    if let [case] = WantedPeers::new(args, "--case").named[..] {
         if let Some((_, play)) = BY_NAME.iter().find(|(name, _)| *name == case) {
             return play();
         }
     }
-    let wanted = Wanted::new(args, "--peer");
+    let wanted = WantedPeers::new(args, "--peer");
     let mut given = args.to_vec();
     let features = heavy(&wanted, &mut given, &Build { folder: "interop", how: &[] });
     if wanted.has("chromium") {
@@ -149,25 +149,25 @@ fn firefox() -> Result<()> {
     Ok(())
 }
 
-const FIREFOX: &[Need] = &[
-    Need {
+const FIREFOX: &[Needed] = &[
+    Needed {
         sign: Sign::Program("firefox-esr"),
         package: "firefox-esr",
         why: "interop --case firefox: a browser with HTTP/3",
     },
-    Need {
+    Needed {
         sign: Sign::Program("openssl"),
         package: "openssl",
         why: "interop --case firefox: a certificate by a root of its own",
     },
-    Need {
+    Needed {
         sign: Sign::Program("certutil"),
         package: "libnss3-tools",
         why: "interop --case firefox: certificates that it trusts",
     },
 ];
 
-const GO: &[Need] = &[Need {
+const GO: &[Needed] = &[Needed {
     sign: Sign::Program("go"),
     package: "golang",
     why: "interop --case webtransport-go: Go 1.26 or newer",
@@ -180,7 +180,7 @@ fn missing(given: &mut Vec<String>, peer: &str, error: &anyhow::Error) {
 }
 
 /// Which of the stacks that take minutes to build are wanted and can be had here, as features of the program.
-fn heavy(wanted: &Wanted<'_>, given: &mut Vec<String>, build: &Build<'_>) -> String {
+fn heavy(wanted: &WantedPeers<'_>, given: &mut Vec<String>, build: &Build<'_>) -> String {
     let mut heavy = Vec::new();
     if wanted.has("quiche") {
         match ensure(QUICHE) {
@@ -214,12 +214,12 @@ impl Build<'_> {
 }
 
 /// Which peers a run wants: those named by an option, or all unless it is to be quick.
-struct Wanted<'a> {
+struct WantedPeers<'a> {
     named: Vec<&'a str>,
     all: bool,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> WantedPeers<'a> {
     fn new(args: &'a [String], option: &str) -> Self {
         let named: Vec<&str> = args
             .iter()
@@ -240,30 +240,30 @@ impl<'a> Wanted<'a> {
     }
 }
 
-const QUICHE: &[Need] = &[
-    Need { sign: Sign::Program("cmake"), package: "cmake", why: "BoringSSL, of quiche" },
-    Need { sign: Sign::Program("g++"), package: "g++", why: "BoringSSL, of quiche" },
-    Need {
+const QUICHE: &[Needed] = &[
+    Needed { sign: Sign::Program("cmake"), package: "cmake", why: "BoringSSL, of quiche" },
+    Needed { sign: Sign::Program("g++"), package: "g++", why: "BoringSSL, of quiche" },
+    Needed {
         sign: Sign::Program("clang"),
         package: "clang libclang-dev",
         why: "bindings of BoringSSL, of quiche",
     },
 ];
 
-const CHROMIUM: &[Need] =
-    &[Need { sign: Sign::Program("chromium"), package: "chromium", why: "interop: a browser with HTTP/3" }];
+const CHROMIUM: &[Needed] =
+    &[Needed { sign: Sign::Program("chromium"), package: "chromium", why: "interop: a browser with HTTP/3" }];
 
 /// What of it takes less than a minute.
-pub(crate) fn interop_short() -> Result<Outcome> {
+pub(crate) fn interop_short() -> Result<StepOutcome> {
     checks("interop")?;
     interop(&["--quick".to_owned()])?;
-    Ok(Outcome::Done)
+    Ok(StepOutcome::Done)
 }
 
 /// The comparison is measured by nobody here, but it must build and keep its own tests.
-pub(crate) fn peers() -> Result<Outcome> {
+pub(crate) fn peers() -> Result<StepOutcome> {
     checks("peers")?;
-    Ok(Outcome::Done)
+    Ok(StepOutcome::Done)
 }
 
 fn program(folder: &str, how: &[&str], args: &[String]) -> Result<()> {
@@ -297,7 +297,7 @@ mod tests {
     fn peers_that_nobody_asked_for_are_not_installed() {
         let wants_by = |option, args: &[&str], peer| {
             let args: Vec<String> = args.iter().map(|&arg| arg.to_owned()).collect();
-            Wanted::new(&args, option).has(peer)
+            WantedPeers::new(&args, option).has(peer)
         };
         let wants = |args: &[&str], peer| wants_by("--peer", args, peer);
         assert!(wants(&[], "quiche"));

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::needs::{Need, Sign};
+use crate::needs::{Needed, Sign};
 use crate::run::{root, run};
 
 /// What is used of it.
@@ -52,7 +52,7 @@ pub(crate) const VERSION: &str = "5.2.1";
 const PLAYER: &str = "package/dist/modern/umd/dash.all.min.js";
 const MAP: &str = "package/dist/modern/esm/dash.all.debug.js.map";
 
-pub(crate) const NEEDS: &[Need] = &[
-    Need { sign: Sign::Program("npm"), package: "npm", why: "abr, players: npm has dash.js" },
-    Need { sign: Sign::Program("tar"), package: "tar", why: "abr, players: npm's packages are archives" },
+pub(crate) const NEEDS: &[Needed] = &[
+    Needed { sign: Sign::Program("npm"), package: "npm", why: "abr, players: npm has dash.js" },
+    Needed { sign: Sign::Program("tar"), package: "tar", why: "abr, players: npm's packages are archives" },
 ];

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 
-use crate::run::{Outcome, output, root, run};
+use crate::run::{StepOutcome, output, root, run};
 use crate::tools::cargo_with;
 
 /// The step of `cargo xtask test`, for each of the four workspaces. Without a network the advisories are
 /// those that were fetched last, of which the date is told, or none, which is told, too.
-pub(crate) fn step() -> Result<Outcome> {
+pub(crate) fn step() -> Result<StepOutcome> {
     let fetched = fetch()?;
     let database = database();
     let advisories = match (&fetched, &database) {
@@ -47,7 +47,7 @@ pub(crate) fn step() -> Result<Outcome> {
         }
         run(command.args(["bans", "licenses", "sources"]))?;
     }
-    Ok(Outcome::Done)
+    Ok(StepOutcome::Done)
 }
 
 fn cargo_deny() -> Result<Command> {

@@ -4,23 +4,23 @@
 use anyhow::{Context as _, Result, bail};
 
 use crate::players;
-use crate::run::{Outcome, cargo, on_path, run};
+use crate::run::{StepOutcome, cargo, on_path, run};
 
 /// Runs the tests of crates/desktop/tests/e2e with the command as cargo builds it, and the players' shorter
 /// ones.
 pub(crate) fn command(args: &[String]) -> Result<()> {
-    if let Outcome::Skipped(why) = both(args)? {
+    if let StepOutcome::Skipped(why) = both(args)? {
         println!("SKIPPED, {why}");
     }
     Ok(())
 }
 
 /// The step of `cargo xtask test`.
-pub(crate) fn step() -> Result<Outcome> {
+pub(crate) fn step() -> Result<StepOutcome> {
     both(&[])
 }
 
-fn both(args: &[String]) -> Result<Outcome> {
+fn both(args: &[String]) -> Result<StepOutcome> {
     let seconds = match args {
         [] => 10,
         [flag, number] if flag == "--seconds" => {
@@ -43,8 +43,8 @@ fn both(args: &[String]) -> Result<Outcome> {
         .args(["--ignored", "--test-threads=1", "--nocapture"])
         .env("QUICKSET_E2E_SECONDS", seconds.to_string()))?;
     Ok(match players::short()? {
-        Outcome::Done => Outcome::Done,
-        Outcome::Skipped(why) => Outcome::Skipped(format!("its players alone: {why}")),
+        StepOutcome::Done => StepOutcome::Done,
+        StepOutcome::Skipped(why) => StepOutcome::Skipped(format!("its players alone: {why}")),
     })
 }
 

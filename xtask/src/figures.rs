@@ -7,13 +7,12 @@ use syn::visit::{self, Visit};
 use crate::source::Source;
 
 /// Names that several types may have. Whoever looks for any other name finds one type.
-const SHARED_NAMES: [(&str, &str); 20] = [
+const SHARED_NAMES: [(&str, &str); 23] = [
     ("Client", "the client's end of a protocol, of which the crate is"),
     ("ClientConfig", "what is set of that end"),
     ("Connection", "a connection of QUIC without I/O, with a driver, and one of HTTP/3"),
     ("DatagramError", "without I/O, and of the driver, which adds that the connection is over"),
     ("DatagramOptions", "without I/O, and of the driver, which knows the clock"),
-    ("Datagrams", "of a connection, and of an exchange of HTTP/3"),
     ("Decoder", "of each erasure code, and of QPACK: the module says of what"),
     ("Encoder", "as above"),
     ("Endpoint", "without I/O, with a driver, and with TLS"),
@@ -21,13 +20,17 @@ const SHARED_NAMES: [(&str, &str); 20] = [
     ("ErrorQueue", "as Linux has it, and elsewhere"),
     ("Event", "of QUIC, and of HTTP/3 upon it"),
     ("Frame", "of QUIC, and of HTTP/3"),
+    ("Polled", "a socket by its descriptor, and where there are none, by tokio"),
+    ("Priority", "of a class among its siblings, and of an answer (RFC 9218)"),
     ("Qlog", "with the feature of that name, and without"),
     ("ReadError", "without I/O, and of the driver, which adds that the connection is over"),
     ("RecvStream", "without I/O, with a driver, and of WebTransport"),
+    ("Representation", "of a video (DASH), and of a file (RFC 9110 §3.2)"),
     ("SendError", "as ReadError"),
     ("SendStream", "as RecvStream"),
     ("Server", "as Client"),
     ("ServerConfig", "as ClientConfig"),
+    ("WriteError", "as ReadError"),
 ];
 
 /// What was counted, tests left out.
@@ -77,11 +80,16 @@ impl Figures {
         let excused = |name: &str| SHARED_NAMES.iter().any(|(shared, _)| *shared == name);
         let shared = self.names.iter().filter(|(name, places)| places.len() > 1 && !excused(name));
         let found = shared.map(|(name, places)| {
-            format!("{name} is the name of {} types, in {}: rename all but one", places.len(), places.join(", "))
+            format!(
+                "{name} is the name of {} types, in {}: rename all but one",
+                places.len(),
+                places.join(", ")
+            )
         });
         let is_shared = |name: &str| self.names.get(name).is_some_and(|places| places.len() > 1);
         let idle = SHARED_NAMES.iter().filter(|(name, _)| !is_shared(name));
-        let idle = idle.map(|(name, _)| format!("{name} is not shared any more: take it out of SHARED_NAMES"));
+        let idle =
+            idle.map(|(name, _)| format!("{name} is not shared any more: take it out of SHARED_NAMES"));
         found.chain(idle).collect()
     }
 }

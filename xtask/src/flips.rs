@@ -10,7 +10,7 @@ use crate::run::{cargo, output, root, run};
 /// Runs the test of crates/desktop/tests/flips with the command as it is shipped, or another one to compare
 /// with.
 pub(crate) fn command(args: &[String]) -> Result<()> {
-    let plan = Plan::read(args)?;
+    let plan = FlipsPlan::read(args)?;
     let binary = if let Some(binary) = &plan.binary {
         binary.canonicalize().with_context(|| format!("{} is not there", binary.display()))?
     } else {
@@ -21,7 +21,7 @@ pub(crate) fn command(args: &[String]) -> Result<()> {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Plan {
+struct FlipsPlan {
     flips: u32,
     /// The words of a link, as `quickset link` takes them; `None`: that of the test.
     link: Option<String>,
@@ -33,7 +33,7 @@ struct Plan {
     json: bool,
 }
 
-impl Plan {
+impl FlipsPlan {
     fn read(args: &[String]) -> Result<Self> {
         let mut plan = Self {
             flips: 500,
@@ -109,8 +109,8 @@ const ORDERS: &[&str] = &["ordered", "fenced", "latest"];
 mod tests {
     use super::*;
 
-    fn read(words: &[&str]) -> Result<Plan> {
-        Plan::read(&words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>())
+    fn read(words: &[&str]) -> Result<FlipsPlan> {
+        FlipsPlan::read(&words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>())
     }
 
     #[test]
@@ -135,7 +135,7 @@ mod tests {
         let (losses, orders) = (vec!["ge:1%,30%".to_owned()], "latest".to_owned());
         assert_eq!(
             plan.expect("it is right"),
-            Plan { flips: 7, link: None, losses, orders, binary: None, json: true }
+            FlipsPlan { flips: 7, link: None, losses, orders, binary: None, json: true }
         );
     }
 }

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::run::{Outcome, cargo, on_path, root, run};
+use crate::run::{StepOutcome, cargo, on_path, root, run};
 
 /// Runs the test of crates/desktop/tests/flood with the command as it is shipped, or another one to compare
 /// with.
 pub(crate) fn command(args: &[String]) -> Result<()> {
-    let plan = Plan::read(args)?;
+    let plan = FloodPlan::read(args)?;
     if let Some(missing) = missing() {
         bail!("{missing}");
     }
@@ -25,24 +25,24 @@ pub(crate) fn command(args: &[String]) -> Result<()> {
 
 /// The step of `cargo xtask test`: a small flood, which nobody may be kept out by for long. How long it takes
 /// exactly is for a machine that does nothing else.
-pub(crate) fn step() -> Result<Outcome> {
+pub(crate) fn step() -> Result<StepOutcome> {
     if let Some(missing) = missing() {
-        return Ok(Outcome::Skipped(missing));
+        return Ok(StepOutcome::Skipped(missing));
     }
     run(cargo().args(["build", "--locked", "-p", "quickset-cli"]))?;
-    let plan = Plan { rate: 2000, tries: 5, ms: 2900, binary: None };
-    plan.run(&root().join("target/debug/quickset")).map(|()| Outcome::Done)
+    let plan = FloodPlan { rate: 2000, tries: 5, ms: 2900, binary: None };
+    plan.run(&root().join("target/debug/quickset")).map(|()| StepOutcome::Done)
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Plan {
+struct FloodPlan {
     rate: u32,
     tries: u32,
     ms: u32,
     binary: Option<PathBuf>,
 }
 
-impl Plan {
+impl FloodPlan {
     fn read(args: &[String]) -> Result<Self> {
         let mut plan = Self { rate: 50_000, tries: 20, ms: 150, binary: None };
         for pair in args.chunks(2) {
@@ -89,13 +89,13 @@ mod tests {
     #[test]
     fn slips_are_errors() {
         let read =
-            |words: &[&str]| Plan::read(&words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>());
+            |words: &[&str]| FloodPlan::read(&words.iter().map(|&word| word.to_owned()).collect::<Vec<_>>());
         for slip in
             [&["--rate"][..], &["--rate", "0"], &["--tries", "many"], &["--ms", "3000"], &["fast", "1"]]
         {
             assert!(read(slip).is_err(), "{slip:?}");
         }
-        let plan = Plan { rate: 100, tries: 3, ms: 150, binary: Some("a".into()) };
+        let plan = FloodPlan { rate: 100, tries: 3, ms: 150, binary: Some("a".into()) };
         assert_eq!(read(&["--binary", "a", "--tries", "3", "--rate", "100"]).unwrap(), plan);
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use anyhow::{Context as _, Result, bail};
 
 use crate::mutate;
-use crate::run::{Outcome, cargo_beside, output, root, run};
+use crate::run::{StepOutcome, cargo_beside, output, root, run};
 use crate::tools::cargo_with;
 
 /// Inputs per target within `cargo xtask test` beside its corpus.
@@ -51,9 +51,9 @@ pub(crate) fn command(args: &[String]) -> Result<()> {
 ///
 /// It is built as tests are, with their dependencies. What the command has beside, the sanitizer and the
 /// search by what code is reached, takes a compilation of everything with it.
-pub(crate) fn short() -> Result<Outcome> {
+pub(crate) fn short() -> Result<StepOutcome> {
     if !Path::new("fuzz/Cargo.toml").is_file() {
-        return Ok(Outcome::Skipped("there is no folder fuzz/".into()));
+        return Ok(StepOutcome::Skipped("there is no folder fuzz/".into()));
     }
     lint()?;
     let targets = targets_of(&std::fs::read_to_string("fuzz/Cargo.toml")?);
@@ -71,7 +71,7 @@ pub(crate) fn short() -> Result<Outcome> {
         Ok(())
     })?;
     println!("{} targets found nothing in their corpora, nor in {BLIND} inputs beside", targets.len());
-    Ok(Outcome::Done)
+    Ok(StepOutcome::Done)
 }
 
 /// The targets that a manifest has.

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
-use crate::needs::{self, Need, Sign};
+use crate::needs::{self, Needed, Sign};
 use crate::run::{cargo, output, root};
 
 /// A case of `crates/quic/benches/instructions.rs`, and the function of it that is counted.
@@ -29,7 +29,7 @@ const CASES: &[(&str, &str)] = &[
 /// A count that is off by more is a failure, in percent.
 const TOLERANCE: f64 = 2.0;
 
-const NEEDS: &[Need] = &[Need {
+const NEEDS: &[Needed] = &[Needed {
     sign: Sign::Program("valgrind"),
     package: "valgrind",
     why: "instructions: what callgrind counts",

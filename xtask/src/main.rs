@@ -77,171 +77,171 @@ fn print_help() {
     }
 }
 
-struct Command {
+struct XtaskCommand {
     name: &'static str,
     arguments: &'static str,
     about: &'static str,
     run: fn(&[String]) -> Result<()>,
 }
 
-const COMMANDS: &[Command] = &[
-    Command {
+const COMMANDS: &[XtaskCommand] = &[
+    XtaskCommand {
         name: "test",
         arguments: "[STEP…]",
         about: "install what the tests need, then run all steps, or only those named",
         run: test::command,
     },
-    Command {
+    XtaskCommand {
         name: "bare",
         arguments: "[STEP…]",
         about: "the same in a minimal Debian 12 below target/, which has Rust and nothing else (root, an hour, 12 GB)",
         run: bare::command,
     },
-    Command {
+    XtaskCommand {
         name: "dist",
         arguments: "[--profile NAME]",
         about: "build the command as it is handed out, with what debuggers read in a file beside it",
         run: dist::command,
     },
-    Command {
+    XtaskCommand {
         name: "lint",
         arguments: "",
         about: "rustfmt and clippy, warnings are errors",
         run: test::lint,
     },
-    Command {
+    XtaskCommand {
         name: "results",
         arguments: "",
         about: "run what docs/results.md is about, and write that page",
         run: results::command,
     },
-    Command {
+    XtaskCommand {
         name: "picture",
         arguments: "[--binary FILE]",
         about: "run a little of the laboratory, and draw docs/lab.png from its page with Chromium",
         run: picture::command,
     },
-    Command {
+    XtaskCommand {
         name: "package",
         arguments: "",
         about: "what a registry would get, built from nothing but that (some minutes)",
         run: test::packaged,
     },
-    Command {
+    XtaskCommand {
         name: "arrows",
         arguments: "",
         about: "which crate may depend on which (ARCHITECTURE.md)",
         run: arrows::command,
     },
-    Command {
+    XtaskCommand {
         name: "sizes",
         arguments: "",
         about: "lengths of files, structs and argument lists (CONTRIBUTING.md)",
         run: sizes::command,
     },
-    Command {
+    XtaskCommand {
         name: "spec",
         arguments: "[--missing | --page FILE.md]",
         about: "where each requirement of spec/ and of the RFCs is obeyed and where it is tested",
         run: spec::command,
     },
-    Command {
+    XtaskCommand {
         name: "traces",
         arguments: "[NAME…] [--accept | --save DIR | --against DIR]",
         about: "scenes in virtual time, each datagram and event: whether they are what they were, or which differs first and where",
         run: traces::command,
     },
-    Command {
+    XtaskCommand {
         name: "instructions",
         arguments: "[--profile release] [--accept]",
         about: "instructions of a packet sent, received, acknowledged, protected, and of a handshake, beside what they were (valgrind)",
         run: instructions::command,
     },
-    Command {
+    XtaskCommand {
         name: "fuzz",
         arguments: "[TARGET] [--seconds N | --minimise]",
         about: "run one fuzz target, or all, for N seconds each (60), or make their corpora anew",
         run: fuzz::command,
     },
-    Command {
+    XtaskCommand {
         name: "silence",
         arguments: "[--runs 20000]",
         about: "outages, rebindings and losses in virtual time: no connection dies, all go on when their path is back",
         run: endure::silence,
     },
-    Command {
+    XtaskCommand {
         name: "chaos",
         arguments: "[--runs 5]",
         about: "1 GB each way over sockets, through a path that is away for 10 s in every 15 s, loses 5 % and has a NAT that forgets",
         run: endure::chaos,
     },
-    Command {
+    XtaskCommand {
         name: "interop",
         arguments: "[--quick] [--peer NAME] [--case NAME]",
         about: "our stack with others, both ways round, over links that lose and corrupt: a matrix",
         run: beside::interop,
     },
-    Command {
+    XtaskCommand {
         name: "bench-peers",
         arguments: "[--only STACK,…] [--case CASE,…] [--runs 5] [--seconds 2] [--group x25519] [--page FILE] [--json] | fec | files",
         about: "throughput, handshakes, latencies and memory beside other stacks, over loopback; or erasure codes beside others, or `http serve` beside nginx",
         run: beside::bench_peers,
     },
-    Command {
+    XtaskCommand {
         name: "e2e",
         arguments: "[--seconds 10]",
         about: "the desktop gateways between TigerVNC's programs, over a path that loses 1 %, and `players --seconds 20` by HTTP/3",
         run: e2e::command,
     },
-    Command {
+    XtaskCommand {
         name: "players",
         arguments: "[--seconds 60]",
         about: "dash.js in four tabs of Chromium before `http serve`, over a path that loses 0.5 %, by HTTP/3 and HTTP/1.1: a table each",
         run: players::command,
     },
-    Command {
+    XtaskCommand {
         name: "viewers",
         arguments: "[ROW…]",
         about: "the desktop gateways with viewers and servers of others (noVNC, TigerVNC, gtk-vnc, x11vnc, QEMU…): a table",
         run: viewers::command,
     },
-    Command {
+    XtaskCommand {
         name: "flips",
         arguments: "[--flips 500] [--link WORDS] [--loss none] [--loss 1%] [--order fenced,latest] [--binary FILE] [--json]",
         about: "page flips over both desktop gateways, with losses: how long until a viewer has all of a page (12 min)",
         run: flips::command,
     },
-    Command {
+    XtaskCommand {
         name: "flood",
         arguments: "[--rate 50000] [--tries 20] [--ms 150] [--binary FILE]",
         about: "servers under so many first packets a second: how many newcomers get in in time (two cores, nothing beside it)",
         run: flood::command,
     },
-    Command {
+    XtaskCommand {
         name: "siege",
         arguments: "",
         about: "http serve with 200 clients that ask for a hundred large files each and take nothing: memory, descriptors, an honest client",
         run: endure::siege,
     },
-    Command {
+    XtaskCommand {
         name: "abr",
         arguments: "",
         about: "the rules of quickset-abr beside dash.js, which npm has: tables (docs/abr.md)",
         run: abr::command,
     },
-    Command {
+    XtaskCommand {
         name: "python",
         arguments: "",
         about: "the Python package: built, installed below target/, tested",
         run: python::command,
     },
-    Command {
+    XtaskCommand {
         name: "cluster",
         arguments: "",
         about: "the recipes of docs/cluster.md: GNU parallel, Slurm, Ray and Dask give what one process gives",
         run: python::cluster,
     },
-    Command {
+    XtaskCommand {
         name: "msrv",
         arguments: "",
         about: "check the workspace with the oldest supported compiler",

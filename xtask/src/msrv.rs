@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result};
 
 use crate::needs::{apt_update, is_root};
-use crate::run::{Outcome, cargo, on_path, output, root, run};
+use crate::run::{StepOutcome, cargo, on_path, output, root, run};
 
 /// The `rust-version` of the workspace; a test compares them.
 const MSRV: &str = "1.85";
@@ -19,7 +19,7 @@ const PACKAGES: &[&str] =
 
 /// All of the workspace.
 pub(crate) fn command(_args: &[String]) -> Result<()> {
-    if let Outcome::Skipped(reason) = check(&["--workspace"])? {
+    if let StepOutcome::Skipped(reason) = check(&["--workspace"])? {
         println!("skipped: {reason}");
     }
     Ok(())
@@ -27,22 +27,24 @@ pub(crate) fn command(_args: &[String]) -> Result<()> {
 
 /// The step of `cargo xtask test`: what an application builds on. The rest, the laboratory and the command,
 /// has as many dependencies again.
-pub(crate) fn step() -> Result<Outcome> {
+pub(crate) fn step() -> Result<StepOutcome> {
     check(&["--package", "quickset"])
 }
 
-fn check(what: &[&str]) -> Result<Outcome> {
+fn check(what: &[&str]) -> Result<StepOutcome> {
     let folder = root().join("target/msrv");
     let toolchain = folder.join("toolchain");
     let rustc = toolchain.join("usr/bin/rustc");
     if !rustc.is_file() {
         if !on_path("apt-get") || !on_path("dpkg") {
-            return Ok(Outcome::Skipped(format!(
+            return Ok(StepOutcome::Skipped(format!(
                 "Rust {MSRV} is taken from Debian's packages, which are not here"
             )));
         }
         if let Err(error) = unpack(&folder, &toolchain) {
-            return Ok(Outcome::Skipped(format!("Debian has no Rust {MSRV} for this machine: {error:#}")));
+            return Ok(StepOutcome::Skipped(format!(
+                "Debian has no Rust {MSRV} for this machine: {error:#}"
+            )));
         }
     }
     let libraries = libraries(&toolchain)?;
@@ -55,7 +57,7 @@ fn check(what: &[&str]) -> Result<Outcome> {
         .args(what)
         .args(["--locked", "--target-dir"])
         .arg(folder.join("build")))?;
-    Ok(Outcome::Done)
+    Ok(StepOutcome::Done)
 }
 
 fn unpack(folder: &Path, toolchain: &Path) -> Result<()> {

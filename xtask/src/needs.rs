@@ -4,10 +4,10 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Result, bail};
 
-use crate::run::{Outcome, on_path, output, run};
+use crate::run::{StepOutcome, on_path, output, run};
 
 #[derive(Clone, Copy)]
-pub(crate) struct Need {
+pub(crate) struct Needed {
     /// By what it is seen to be there.
     pub(crate) sign: Sign,
     /// The Debian packages that bring it, with blanks between them.
@@ -28,50 +28,50 @@ pub(crate) enum Sign {
 use Sign::{Modules, Program};
 
 /// One line a package. aws-lc-sys needs no cmake: its own builder drives the C compiler.
-const NEEDS: &[Need] = &[
-    Need { sign: Program("cc"), package: "gcc libc6-dev", why: "aws-lc-sys and the linker: a C compiler" },
-    Need { sign: Program("c++"), package: "g++", why: "fuzz: libFuzzer is C++" },
-    Need { sign: Program("make"), package: "make", why: "jemalloc is built by it" },
-    Need { sign: Program("git"), package: "git", why: "reports and packages name the commit" },
-    Need { sign: Program("kill"), package: "procps", why: "servers that are told to end" },
-    Need {
+const NEEDS: &[Needed] = &[
+    Needed { sign: Program("cc"), package: "gcc libc6-dev", why: "aws-lc-sys and the linker: a C compiler" },
+    Needed { sign: Program("c++"), package: "g++", why: "fuzz: libFuzzer is C++" },
+    Needed { sign: Program("make"), package: "make", why: "jemalloc is built by it" },
+    Needed { sign: Program("git"), package: "git", why: "reports and packages name the commit" },
+    Needed { sign: Program("kill"), package: "procps", why: "servers that are told to end" },
+    Needed {
         sign: Program("Xtigervnc"),
         package: "tigervnc-standalone-server",
         why: "e2e: an X server that is a VNC server",
     },
-    Need { sign: Program("xtigervncviewer"), package: "tigervnc-viewer", why: "e2e: an unmodified viewer" },
-    Need { sign: Program("xterm"), package: "xterm", why: "e2e: text that scrolls" },
-    Need { sign: Program("xwud"), package: "x11-apps", why: "e2e: a window with a photograph" },
-    Need { sign: Program("xev"), package: "x11-utils", why: "e2e: keys and clicks as they arrive" },
-    Need {
+    Needed { sign: Program("xtigervncviewer"), package: "tigervnc-viewer", why: "e2e: an unmodified viewer" },
+    Needed { sign: Program("xterm"), package: "xterm", why: "e2e: text that scrolls" },
+    Needed { sign: Program("xwud"), package: "x11-apps", why: "e2e: a window with a photograph" },
+    Needed { sign: Program("xev"), package: "x11-utils", why: "e2e: keys and clicks as they arrive" },
+    Needed {
         sign: Modules("ensurepip, venv"),
         package: "python3 python3-venv",
         why: "python: the package for Python",
     },
-    Need { sign: Program("curl"), package: "curl", why: "http serve: a client of HTTP/1.1 and HTTP/2" },
-    Need {
+    Needed { sign: Program("curl"), package: "curl", why: "http serve: a client of HTTP/1.1 and HTTP/2" },
+    Needed {
         sign: Program("ip"),
         package: "iproute2",
         why: "refusals: interfaces, addresses and routes that come and go",
     },
-    Need { sign: Program("xdotool"), package: "xdotool", why: "e2e: somebody who types and drags" },
-    Need {
+    Needed { sign: Program("xdotool"), package: "xdotool", why: "e2e: somebody who types and drags" },
+    Needed {
         sign: Program("script"),
         package: "bsdutils",
         why: "desktop view: a terminal that asks for a token",
     },
-    Need { sign: Program("setpriv"), package: "util-linux", why: "desktop view: a viewer of another user" },
+    Needed { sign: Program("setpriv"), package: "util-linux", why: "desktop view: a viewer of another user" },
 ];
 
 /// The step of `cargo xtask test`.
-pub(crate) fn step() -> Result<Outcome> {
+pub(crate) fn step() -> Result<StepOutcome> {
     ensure(&[NEEDS, crate::abr::NEEDS, crate::players::NEEDS, crate::dashjs::NEEDS].concat())
-        .map(|()| Outcome::Done)
+        .map(|()| StepOutcome::Done)
 }
 
 /// Installs what is missing, or says how.
-pub(crate) fn ensure(needs: &[Need]) -> Result<()> {
-    let missing: Vec<&Need> = needs.iter().filter(|need| !need.sign.is_there()).collect();
+pub(crate) fn ensure(needs: &[Needed]) -> Result<()> {
+    let missing: Vec<&Needed> = needs.iter().filter(|need| !need.sign.is_there()).collect();
     if missing.is_empty() {
         println!("everything is there: {}", names(needs.iter().map(|need| need.sign.name())));
         return Ok(());

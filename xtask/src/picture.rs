@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::needs::{Need, Sign, ensure, is_root};
+use crate::needs::{Needed, Sign, ensure, is_root};
 use crate::run::{cargo, root, run};
 
 /// Runs the experiment with the command as it is shipped, or another one, and has Chromium draw its page.
@@ -70,8 +70,8 @@ const RUNS: &[&str] = &[
 const HIDDEN: &str =
     "header, section > p, section > details, .modes, .claims, h3:has(+ .claims), .findings li:nth-child(n+5)";
 const SIZE: &str = "--window-size=1200,1150";
-const NEEDS: &[Need] =
-    &[Need { sign: Sign::Program("chromium"), package: "chromium", why: "the page as a browser draws it" }];
+const NEEDS: &[Needed] =
+    &[Needed { sign: Sign::Program("chromium"), package: "chromium", why: "the page as a browser draws it" }];
 
 #[cfg(test)]
 mod tests {

@@ -5,8 +5,8 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail};
 
 use crate::dashjs::{self, DashJs};
-use crate::needs::{Need, Sign, ensure};
-use crate::run::{Outcome, cargo, root, run};
+use crate::needs::{Needed, Sign, ensure};
+use crate::run::{StepOutcome, cargo, root, run};
 
 /// Runs the tests of crates/cli/tests/players, which print a table for each version of HTTP, and leave
 /// pictures.
@@ -29,15 +29,15 @@ pub(crate) fn command(args: &[String]) -> Result<()> {
 }
 
 /// What `cargo xtask e2e` has time for: HTTP/3 alone, and less of it.
-pub(crate) fn short() -> Result<Outcome> {
+pub(crate) fn short() -> Result<StepOutcome> {
     let dashjs = match dashjs::fetch() {
         Ok(dashjs) => dashjs,
-        Err(error) => return Ok(Outcome::Skipped(format!("dash.js cannot be had: {error:#}"))),
+        Err(error) => return Ok(StepOutcome::Skipped(format!("dash.js cannot be had: {error:#}"))),
     };
     if let Err(error) = can_link() {
-        return Ok(Outcome::Skipped(format!("{error:#}")));
+        return Ok(StepOutcome::Skipped(format!("{error:#}")));
     }
-    play(&dashjs, 20, "by_http_3_with_bbr").map(|()| Outcome::Done)
+    play(&dashjs, 20, "by_http_3_with_bbr").map(|()| StepOutcome::Done)
 }
 
 /// Whether this system lets us make the path, in networks of its own.
@@ -65,9 +65,9 @@ fn play(dashjs: &DashJs, seconds: u32, tests: &str) -> Result<()> {
 
 const FOLDER: &str = "target/players";
 
-pub(crate) const NEEDS: &[Need] = &[
-    Need { sign: Sign::Program("chromium"), package: "chromium", why: "players: a browser with HTTP/3" },
-    Need { sign: Sign::Program("ffmpeg"), package: "ffmpeg", why: "players: the video" },
+pub(crate) const NEEDS: &[Needed] = &[
+    Needed { sign: Sign::Program("chromium"), package: "chromium", why: "players: a browser with HTTP/3" },
+    Needed { sign: Sign::Program("ffmpeg"), package: "ffmpeg", why: "players: the video" },
 ];
 
 #[cfg(test)]

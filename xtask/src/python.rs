@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::needs::{self, Need, Sign};
-use crate::run::{Outcome, cargo, cargo_beside, root, run};
+use crate::needs::{self, Needed, Sign};
+use crate::run::{StepOutcome, cargo, cargo_beside, root, run};
 
 /// Builds the package and runs its tests.
 pub(crate) fn command(args: &[String]) -> Result<()> {
@@ -17,7 +17,7 @@ pub(crate) fn command(args: &[String]) -> Result<()> {
     if let Some(reason) = missing() {
         bail!("{reason}");
     }
-    let place = Place::new("test")?;
+    let place = VirtualEnv::new("test")?;
     checks(&place)?;
     place.install()?;
     run(place
@@ -28,10 +28,10 @@ pub(crate) fn command(args: &[String]) -> Result<()> {
 }
 
 /// The step of `cargo xtask test`.
-pub(crate) fn step() -> Result<Outcome> {
+pub(crate) fn step() -> Result<StepOutcome> {
     match missing() {
-        Some(reason) => Ok(Outcome::Skipped(reason)),
-        None => command(&[]).map(|()| Outcome::Done),
+        Some(reason) => Ok(StepOutcome::Skipped(reason)),
+        None => command(&[]).map(|()| StepOutcome::Done),
     }
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn cluster(args: &[String]) -> Result<()> {
         bail!("{reason}");
     }
     needs::ensure(CLUSTER_NEEDS)?;
-    let place = Place::new("cluster")?;
+    let place = VirtualEnv::new("cluster")?;
     // Both are of the same code, and say so by the same name: rows of two builds do not fit together.
     run(cargo().args(["build", "--locked", "-p", "quickset-cli"]))?;
     place.install()?;
@@ -108,12 +108,12 @@ fn slurm(quickset: &Path, dir: &Path, recipe: &str) -> Result<()> {
 }
 
 /// A virtual environment, with what `python/requirements-NAME.txt` says, and a folder for its wheel.
-struct Place {
+struct VirtualEnv {
     environment: PathBuf,
     wheels: PathBuf,
 }
 
-impl Place {
+impl VirtualEnv {
     /// Makes the environment, unless there is one with the same requirements.
     fn new(name: &str) -> Result<Self> {
         let home = root().join("target/python").join(name);
@@ -155,7 +155,7 @@ pub(crate) fn environment(home: &Path, list: &str) -> Result<()> {
 }
 
 /// The same with a Python of this version at least.
-pub(crate) fn environment_of(oldest: Version, home: &Path, list: &str) -> Result<()> {
+pub(crate) fn environment_of(oldest: PythonVersion, home: &Path, list: &str) -> Result<()> {
     let python = interpreter(oldest)?;
     let wanted = std::fs::read_to_string(list).with_context(|| format!("{list} cannot be read"))?;
     let stamp = home.join("requirements.txt");
@@ -176,7 +176,7 @@ fn pip(environment: &Path) -> Command {
 }
 
 /// What the steps fmt and clippy are for the workspace of the root.
-fn checks(place: &Place) -> Result<()> {
+fn checks(place: &VirtualEnv) -> Result<()> {
     run(cargo_beside().args(["fmt", "--check", "--manifest-path", MANIFEST]))?;
     run(cargo_beside()
         .args(["clippy", "--manifest-path", MANIFEST, "--", "-D", "warnings"])
@@ -189,7 +189,7 @@ fn missing() -> Option<String> {
 }
 
 /// The first Python on the PATH that has venv and is of this version at least.
-fn interpreter(oldest: Version) -> Result<&'static str> {
+fn interpreter(oldest: PythonVersion) -> Result<&'static str> {
     let fits = |python: &str| {
         let venv = format!("import ensurepip, sys, venv; sys.exit(sys.version_info < {oldest:?})");
         let fits = Command::new(python).args(["-c", &venv]).stderr(Stdio::null()).status();
@@ -205,10 +205,10 @@ fn interpreter(oldest: Version) -> Result<&'static str> {
 }
 
 /// Major and minor.
-type Version = (u32, u32);
+type PythonVersion = (u32, u32);
 
 /// Of what is ours.
-const OLDEST: Version = (3, 11);
+const OLDEST: PythonVersion = (3, 11);
 const PYTHONS: &[&str] = &["python3", "python3.14", "python3.13", "python3.12"];
 
 const MANIFEST: &str = "python/Cargo.toml";
@@ -216,7 +216,11 @@ const MANIFEST: &str = "python/Cargo.toml";
 const SWEEP: &str = "screen-streaming --set updates=3 --set messages=50 --set loss=5%,1%,0.2% --seeds 1";
 const TABLE: &str = "screen-streaming.csv";
 
-const CLUSTER_NEEDS: &[Need] = &[
-    Need { sign: Sign::Program("parallel"), package: "parallel", why: "cluster: GNU parallel" },
-    Need { sign: Sign::Program("shellcheck"), package: "shellcheck", why: "cluster: the recipes are sound" },
+const CLUSTER_NEEDS: &[Needed] = &[
+    Needed { sign: Sign::Program("parallel"), package: "parallel", why: "cluster: GNU parallel" },
+    Needed {
+        sign: Sign::Program("shellcheck"),
+        package: "shellcheck",
+        why: "cluster: the recipes are sound",
+    },
 ];

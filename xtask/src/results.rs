@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::run::{cargo, output, root, run};
 
 /// A heading with a table: rows of numbers, a column for each alternative.
-struct Table {
+struct FigureTable {
     title: &'static str,
     /// What was done, and where it is from.
     about: &'static str,
@@ -24,19 +24,19 @@ struct Table {
     /// The heading of a column, and the alternative as the report names it. An alternative of another
     /// column's point is in brackets: `[point] alternative` adds to the point of the row.
     columns: &'static [(&'static str, &'static str)],
-    rows: &'static [Row],
+    rows: &'static [FigureRow],
 }
 
-struct Row {
+struct FigureRow {
     words: &'static str,
     /// What the report calls the point.
     point: &'static str,
     metric: &'static str,
-    unit: Unit,
+    unit: FigureUnit,
 }
 
 #[derive(Clone, Copy)]
-enum Unit {
+enum FigureUnit {
     Milliseconds,
     Seconds,
     Percent,
@@ -44,8 +44,8 @@ enum Unit {
     Ratio,
 }
 
-const TABLES: &[Table] = &[
-    Table {
+const TABLES: &[FigureTable] = &[
+    FigureTable {
         title: "A screen that is streamed",
         about: "300 updates of 100 messages, nothing of an update drawn before all of the one before it; 100 Mbit/s, round trips of \
                 100 ms, 0.5 % of the packets lost each way. *Blocked* is how long messages that have arrived wait for others. From \
@@ -66,16 +66,16 @@ const TABLES: &[Table] = &[
             ("fences, adaptive", "partial+adaptive:screen"),
         ],
         rows: &[
-            Row::new("blocked, mean", OURS, "blocking_ms.mean", Unit::Milliseconds),
-            Row::new("blocked, 99th percentile", OURS, "blocking_ms.p99", Unit::Milliseconds),
-            Row::new("blocked, 99.9th percentile", OURS, "blocking_ms.p999", Unit::Milliseconds),
-            Row::new("repair, of the bytes", OURS, "repair_share", Unit::Percent),
-            Row::new("the same without loss", NO_LOSS, "repair_share", Unit::Percent),
-            Row::new("all of it, without loss", NO_LOSS, "completion_s", Unit::Seconds),
-            Row::new("all of it", OURS, "completion_s", Unit::Seconds),
+            FigureRow::new("blocked, mean", OURS, "blocking_ms.mean", FigureUnit::Milliseconds),
+            FigureRow::new("blocked, 99th percentile", OURS, "blocking_ms.p99", FigureUnit::Milliseconds),
+            FigureRow::new("blocked, 99.9th percentile", OURS, "blocking_ms.p999", FigureUnit::Milliseconds),
+            FigureRow::new("repair, of the bytes", OURS, "repair_share", FigureUnit::Percent),
+            FigureRow::new("the same without loss", NO_LOSS, "repair_share", FigureUnit::Percent),
+            FigureRow::new("all of it, without loss", NO_LOSS, "completion_s", FigureUnit::Seconds),
+            FigureRow::new("all of it", OURS, "completion_s", FigureUnit::Seconds),
         ],
     },
-    Table {
+    FigureTable {
         title: "A screen that answers",
         about: "The same screen, each update asked for 300 ms after the one before: from the request to the last of its 100 messages. \
                 The slowest in a thousand are \
@@ -89,12 +89,12 @@ const TABLES: &[Table] = &[
             ("fences, adaptive", "partial+adaptive:screen"),
         ],
         rows: &[
-            Row::new("response, mean", OURS, "response_ms.mean", Unit::Milliseconds),
-            Row::new("response, 99th percentile", OURS, "response_ms.p99", Unit::Milliseconds),
-            Row::new("response, 99.9th percentile", OURS, "response_ms.p999", Unit::Milliseconds),
+            FigureRow::new("response, mean", OURS, "response_ms.mean", FigureUnit::Milliseconds),
+            FigureRow::new("response, 99th percentile", OURS, "response_ms.p99", FigureUnit::Milliseconds),
+            FigureRow::new("response, 99.9th percentile", OURS, "response_ms.p999", FigureUnit::Milliseconds),
         ],
     },
-    Table {
+    FigureTable {
         title: "A screen that answers with little",
         about: "1500 updates of 4 to 60 messages, asked for as above. *Late* are those that took more than one and a half round trips, \
                 the first of a run apart. So many repair symbols follow each update; adaptive repair finds by itself how many are \
@@ -109,37 +109,37 @@ const TABLES: &[Table] = &[
             ("adaptive", "adaptive:screen"),
         ],
         rows: &[
-            Row::new("4 messages, late", "0.5 % loss, 4 messages", "late_share", Unit::Percent),
-            Row::new("12 messages, late", "0.5 % loss, 12 messages", "late_share", Unit::Percent),
-            Row::new("20 messages, late", "0.5 % loss, baseline", "late_share", Unit::Percent),
-            Row::new("60 messages, late", "0.5 % loss, 60 messages", "late_share", Unit::Percent),
-            Row::new(
+            FigureRow::new("4 messages, late", "0.5 % loss, 4 messages", "late_share", FigureUnit::Percent),
+            FigureRow::new("12 messages, late", "0.5 % loss, 12 messages", "late_share", FigureUnit::Percent),
+            FigureRow::new("20 messages, late", "0.5 % loss, baseline", "late_share", FigureUnit::Percent),
+            FigureRow::new("60 messages, late", "0.5 % loss, 60 messages", "late_share", FigureUnit::Percent),
+            FigureRow::new(
                 "4 messages, repair, of the bytes",
                 "0.5 % loss, 4 messages",
                 "repair_share",
-                Unit::Percent,
+                FigureUnit::Percent,
             ),
-            Row::new(
+            FigureRow::new(
                 "12 messages, repair, of the bytes",
                 "0.5 % loss, 12 messages",
                 "repair_share",
-                Unit::Percent,
+                FigureUnit::Percent,
             ),
-            Row::new(
+            FigureRow::new(
                 "20 messages, repair, of the bytes",
                 "0.5 % loss, baseline",
                 "repair_share",
-                Unit::Percent,
+                FigureUnit::Percent,
             ),
-            Row::new(
+            FigureRow::new(
                 "60 messages, repair, of the bytes",
                 "0.5 % loss, 60 messages",
                 "repair_share",
-                Unit::Percent,
+                FigureUnit::Percent,
             ),
         ],
     },
-    Table {
+    FigureTable {
         title: "Messages at a fixed rate",
         about: "32,000 messages at 800 Mbit/s over 1 Gbit/s, round trips of 70 ms, 1 % lost each way, a fence behind each 1600; repair \
                 is sums of rows and columns. From Eghbal and Lu, ICCS 2022, figures 4 to 8.",
@@ -161,12 +161,22 @@ const TABLES: &[Table] = &[
             ("fences, 2D XOR", "partial+xor2d:20x40"),
         ],
         rows: &[
-            Row::new("blocked, mean", "1 % loss, baseline", "blocking_ms.mean", Unit::Milliseconds),
-            Row::new("blocked, 99th percentile", "1 % loss, baseline", "blocking_ms.p99", Unit::Milliseconds),
-            Row::new("repair, of the bytes", "1 % loss, baseline", "repair_share", Unit::Percent),
+            FigureRow::new(
+                "blocked, mean",
+                "1 % loss, baseline",
+                "blocking_ms.mean",
+                FigureUnit::Milliseconds,
+            ),
+            FigureRow::new(
+                "blocked, 99th percentile",
+                "1 % loss, baseline",
+                "blocking_ms.p99",
+                FigureUnit::Milliseconds,
+            ),
+            FigureRow::new("repair, of the bytes", "1 % loss, baseline", "repair_share", FigureUnit::Percent),
         ],
     },
-    Table {
+    FigureTable {
         title: "A video conference",
         about: "Frames of a recorded conference are of use for 250 ms; 8 Mbit/s, 1 % lost each way, by the delay of the link one way. \
                 Each frame is a message that waits for no other. *Told* is who said when its frames are too late, and when the next one \
@@ -188,17 +198,27 @@ const TABLES: &[Table] = &[
             ("repair, told", "[deadlines told to the sender] plain+adaptive:messages"),
         ],
         rows: &[
-            Row::new("in time, 50 ms", "50 ms one way", "on_time", Unit::Percent),
-            Row::new("in time, 100 ms", "baseline", "on_time", Unit::Percent),
-            Row::new("in time, 150 ms", "150 ms one way", "on_time", Unit::Percent),
-            Row::new("in time, 200 ms", "200 ms one way", "on_time", Unit::Percent),
-            Row::new("bytes, to plain, 50 ms", "50 ms one way", "bytes_sent/plain", Unit::Ratio),
-            Row::new("bytes, to plain, 100 ms", "baseline", "bytes_sent/plain", Unit::Ratio),
-            Row::new("bytes, to plain, 150 ms", "150 ms one way", "bytes_sent/plain", Unit::Ratio),
-            Row::new("bytes, to plain, 200 ms", "200 ms one way", "bytes_sent/plain", Unit::Ratio),
+            FigureRow::new("in time, 50 ms", "50 ms one way", "on_time", FigureUnit::Percent),
+            FigureRow::new("in time, 100 ms", "baseline", "on_time", FigureUnit::Percent),
+            FigureRow::new("in time, 150 ms", "150 ms one way", "on_time", FigureUnit::Percent),
+            FigureRow::new("in time, 200 ms", "200 ms one way", "on_time", FigureUnit::Percent),
+            FigureRow::new("bytes, to plain, 50 ms", "50 ms one way", "bytes_sent/plain", FigureUnit::Ratio),
+            FigureRow::new("bytes, to plain, 100 ms", "baseline", "bytes_sent/plain", FigureUnit::Ratio),
+            FigureRow::new(
+                "bytes, to plain, 150 ms",
+                "150 ms one way",
+                "bytes_sent/plain",
+                FigureUnit::Ratio,
+            ),
+            FigureRow::new(
+                "bytes, to plain, 200 ms",
+                "200 ms one way",
+                "bytes_sent/plain",
+                FigureUnit::Ratio,
+            ),
         ],
     },
-    Table {
+    FigureTable {
         title: "Downloads",
         about: "Times of downloads over those of plain QUIC under the same losses: 95 links of 5 to 100 ms, 1 to 30 Mbit/s and 0.1 to 8 % \
                 of loss, five seeds each. FlEC, figures 3 and 4, whose rule AC-RLNC is.",
@@ -206,49 +226,69 @@ const TABLES: &[Table] = &[
         set: &["--set", "fec=none,ac-rlnc,adaptive:bulk"],
         columns: &[("AC-RLNC", "ac-rlnc"), ("adaptive", "adaptive:bulk")],
         rows: &[
-            Row::new(
+            FigureRow::new(
                 "10 kB, median of the links",
                 "10 kB, all 95 points of the design",
                 "dct_ratio.p50",
-                Unit::Ratio,
+                FigureUnit::Ratio,
             ),
-            Row::new(
+            FigureRow::new(
                 "10 kB, 95th percentile",
                 "10 kB, all 95 points of the design",
                 "dct_ratio.p95",
-                Unit::Ratio,
+                FigureUnit::Ratio,
             ),
-            Row::new("40 kB, median", "40 kB, all 95 points of the design", "dct_ratio.p50", Unit::Ratio),
-            Row::new(
+            FigureRow::new(
+                "40 kB, median",
+                "40 kB, all 95 points of the design",
+                "dct_ratio.p50",
+                FigureUnit::Ratio,
+            ),
+            FigureRow::new(
                 "40 kB, 95th percentile",
                 "40 kB, all 95 points of the design",
                 "dct_ratio.p95",
-                Unit::Ratio,
+                FigureUnit::Ratio,
             ),
-            Row::new("100 kB, median", "100 kB, all 95 points of the design", "dct_ratio.p50", Unit::Ratio),
-            Row::new(
+            FigureRow::new(
+                "100 kB, median",
+                "100 kB, all 95 points of the design",
+                "dct_ratio.p50",
+                FigureUnit::Ratio,
+            ),
+            FigureRow::new(
                 "100 kB, 95th percentile",
                 "100 kB, all 95 points of the design",
                 "dct_ratio.p95",
-                Unit::Ratio,
+                FigureUnit::Ratio,
             ),
-            Row::new("1 MB, median", "1 MB, all 95 points of the design", "dct_ratio.p50", Unit::Ratio),
-            Row::new(
+            FigureRow::new(
+                "1 MB, median",
+                "1 MB, all 95 points of the design",
+                "dct_ratio.p50",
+                FigureUnit::Ratio,
+            ),
+            FigureRow::new(
                 "1 MB, 95th percentile",
                 "1 MB, all 95 points of the design",
                 "dct_ratio.p95",
-                Unit::Ratio,
+                FigureUnit::Ratio,
             ),
-            Row::new("10 MB, median", "10 MB, all 95 points of the design", "dct_ratio.p50", Unit::Ratio),
-            Row::new(
+            FigureRow::new(
+                "10 MB, median",
+                "10 MB, all 95 points of the design",
+                "dct_ratio.p50",
+                FigureUnit::Ratio,
+            ),
+            FigureRow::new(
                 "10 MB, 95th percentile",
                 "10 MB, all 95 points of the design",
                 "dct_ratio.p95",
-                Unit::Ratio,
+                FigureUnit::Ratio,
             ),
         ],
     },
-    Table {
+    FigureTable {
         title: "Receivers with small buffers",
         about: "5 MB into receive windows of 150 kB to 3 MB over 95 links: a hole stops the sender until it is filled. Times over those \
                 of plain QUIC, and the part of the links on which repair is faster. FlEC, figure 10, whose rule *buffer* is.",
@@ -256,45 +296,45 @@ const TABLES: &[Table] = &[
         set: &[],
         columns: &[("FlEC’s rule", "buffer"), ("adaptive", "adaptive:bulk")],
         rows: &[
-            Row::new(
+            FigureRow::new(
                 "150 kB, median of the links",
                 "window of 150 kB, all 95 points of the design",
                 "dct_ratio.p50",
-                Unit::Ratio,
+                FigureUnit::Ratio,
             ),
-            Row::new(
+            FigureRow::new(
                 "150 kB, faster on",
                 "window of 150 kB, all 95 points of the design",
                 "dct_ratio.below_one",
-                Unit::Percent,
+                FigureUnit::Percent,
             ),
-            Row::new(
+            FigureRow::new(
                 "400 kB, median",
                 "window of 400 kB, all 95 points of the design",
                 "dct_ratio.p50",
-                Unit::Ratio,
+                FigureUnit::Ratio,
             ),
-            Row::new(
+            FigureRow::new(
                 "400 kB, faster on",
                 "window of 400 kB, all 95 points of the design",
                 "dct_ratio.below_one",
-                Unit::Percent,
+                FigureUnit::Percent,
             ),
-            Row::new(
+            FigureRow::new(
                 "3 MB, median",
                 "window of 3 MB, all 95 points of the design",
                 "dct_ratio.p50",
-                Unit::Ratio,
+                FigureUnit::Ratio,
             ),
-            Row::new(
+            FigureRow::new(
                 "3 MB, faster on",
                 "window of 3 MB, all 95 points of the design",
                 "dct_ratio.below_one",
-                Unit::Percent,
+                FigureUnit::Percent,
             ),
         ],
     },
-    Table {
+    FigureTable {
         title: "HTTP/3 over losses in bursts: answers",
         about: "Answers of 32 kB and 1 MB on a warm connection, 10 Mbit/s, 50 ms one way; so many repair symbols follow the end of each. \
                 *Late* is who took longer than 1.6 round trips. From TUM, IFIP Networking 2025, \
@@ -303,14 +343,29 @@ const TABLES: &[Table] = &[
         set: &["--set", "loss=ge:0.5%,25%,95%,0.5%", "--set", "fec=none,tum:3,tum:5"],
         columns: &[("no repair", "none"), ("three symbols", "tum:3"), ("five symbols", "tum:5")],
         rows: &[
-            Row::new("32 kB, late", "32 kB, baseline", "slow", Unit::Percent),
-            Row::new("32 kB, 99th percentile", "32 kB, baseline", "response_ms.p99", Unit::Milliseconds),
-            Row::new("32 kB, repair, of the bytes", "32 kB, baseline", "repair_share", Unit::Percent),
-            Row::new("1 MB, mean", "1 MB, baseline", "response_ms.mean", Unit::Milliseconds),
-            Row::new("1 MB, repair, of the bytes", "1 MB, baseline", "repair_share", Unit::Percent),
+            FigureRow::new("32 kB, late", "32 kB, baseline", "slow", FigureUnit::Percent),
+            FigureRow::new(
+                "32 kB, 99th percentile",
+                "32 kB, baseline",
+                "response_ms.p99",
+                FigureUnit::Milliseconds,
+            ),
+            FigureRow::new(
+                "32 kB, repair, of the bytes",
+                "32 kB, baseline",
+                "repair_share",
+                FigureUnit::Percent,
+            ),
+            FigureRow::new("1 MB, mean", "1 MB, baseline", "response_ms.mean", FigureUnit::Milliseconds),
+            FigureRow::new(
+                "1 MB, repair, of the bytes",
+                "1 MB, baseline",
+                "repair_share",
+                FigureUnit::Percent,
+            ),
         ],
     },
-    Table {
+    FigureTable {
         title: "HTTP/3 over losses in bursts: a stream",
         about: "5 kB come into being 60 times a second in one answer, over the same link; repair follows each 5 kB. How long each byte \
                 takes until it is read, in order; 50 ms of it are the link. The same paper, figure 5.",
@@ -318,12 +373,12 @@ const TABLES: &[Table] = &[
         set: &["--set", "loss=ge:0.5%,25%,95%,0.5%", "--set", "fec=none,tum:3,tum:5"],
         columns: &[("no repair", "none"), ("three symbols", "tum:3"), ("five symbols", "tum:5")],
         rows: &[
-            Row::new("at most 10 ms late", "baseline", "on_path", Unit::Percent),
-            Row::new("99th percentile", "baseline", "byte_delay_ms.p99", Unit::Milliseconds),
-            Row::new("repair, of the bytes", "baseline", "repair_share", Unit::Percent),
+            FigureRow::new("at most 10 ms late", "baseline", "on_path", FigureUnit::Percent),
+            FigureRow::new("99th percentile", "baseline", "byte_delay_ms.p99", FigureUnit::Milliseconds),
+            FigureRow::new("repair, of the bytes", "baseline", "repair_share", FigureUnit::Percent),
         ],
     },
-    Table {
+    FigureTable {
         title: "A page in a tree of classes",
         about: "Nine resources of a page asked for at once over 10 Mbit/s: by urgencies alone (*flat*), or in a tree of classes with weights \
                 (*tree*). When the largest image is there, and how far finished times and shares are from what arithmetic gives. The same \
@@ -332,9 +387,19 @@ const TABLES: &[Table] = &[
         set: &["--set", "loss=0", "--set", "fec=none"],
         columns: &[("flat", "flat"), ("tree", "tree")],
         rows: &[
-            Row::new("largest image", "without repair, baseline", "paint_s", Unit::Seconds),
-            Row::new("times off by, at most", "without repair, baseline", "off_prediction", Unit::Percent),
-            Row::new("shares off by, at most", "without repair, baseline", "off_share", Unit::Percent),
+            FigureRow::new("largest image", "without repair, baseline", "paint_s", FigureUnit::Seconds),
+            FigureRow::new(
+                "times off by, at most",
+                "without repair, baseline",
+                "off_prediction",
+                FigureUnit::Percent,
+            ),
+            FigureRow::new(
+                "shares off by, at most",
+                "without repair, baseline",
+                "off_share",
+                FigureUnit::Percent,
+            ),
         ],
     },
 ];
@@ -342,8 +407,8 @@ const TABLES: &[Table] = &[
 const OURS: &str = "our own conventions, baseline";
 const NO_LOSS: &str = "our own conventions, no loss";
 
-impl Row {
-    const fn new(words: &'static str, point: &'static str, metric: &'static str, unit: Unit) -> Self {
+impl FigureRow {
+    const fn new(words: &'static str, point: &'static str, metric: &'static str, unit: FigureUnit) -> Self {
         Self { words, point, metric, unit }
     }
 }
@@ -364,7 +429,7 @@ pub(crate) fn command(_args: &[String]) -> Result<()> {
 
 /// The lines of the report on the runs of a table, which are made anew: rows of other commits are no company
 /// for them.
-fn measured(quickset: &Path, dir: &Path, table: &Table) -> Result<Vec<Value>> {
+fn measured(quickset: &Path, dir: &Path, table: &FigureTable) -> Result<Vec<Value>> {
     if dir.exists() {
         std::fs::remove_dir_all(dir).with_context(|| format!("cannot empty {}", dir.display()))?;
     }
@@ -382,7 +447,7 @@ fn measured(quickset: &Path, dir: &Path, table: &Table) -> Result<Vec<Value>> {
     Ok(report["lines"].as_array().cloned().unwrap_or_default())
 }
 
-fn write(page: &mut String, table: &Table, lines: &[Value]) -> Result<()> {
+fn write(page: &mut String, table: &FigureTable, lines: &[Value]) -> Result<()> {
     let _ = writeln!(page, "\n## {}\n\n{}\n", table.title, wrapped(table.about));
     let _ = writeln!(page, "    quickset lab run {}{}\n", table.experiment, shell(table.set));
     let headings: Vec<&str> = table.columns.iter().map(|(heading, _)| *heading).collect();
@@ -413,7 +478,7 @@ fn write(page: &mut String, table: &Table, lines: &[Value]) -> Result<()> {
     Ok(())
 }
 
-fn cell(row: &Row, alternative: &str, lines: &[Value], runs: &mut BTreeSet<u64>) -> String {
+fn cell(row: &FigureRow, alternative: &str, lines: &[Value], runs: &mut BTreeSet<u64>) -> String {
     let (group, alternative) = match alternative.strip_prefix('[').and_then(|rest| rest.split_once("] ")) {
         Some((group, alternative)) => (Some(group), alternative),
         None => (None, alternative),
@@ -428,7 +493,7 @@ fn cell(row: &Row, alternative: &str, lines: &[Value], runs: &mut BTreeSet<u64>)
     row.unit.shown(value)
 }
 
-impl Unit {
+impl FigureUnit {
     fn shown(self, value: f64) -> String {
         match self {
             Self::Milliseconds if value >= 100.0 => format!("{value:.0} ms"),
@@ -482,15 +547,15 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    const TABLE: Table = Table {
+    const TABLE: FigureTable = FigureTable {
         title: "A table",
         about: "words",
         experiment: "an-experiment",
         set: &["--set", "loss=1%"],
         columns: &[("without", "none"), ("with", "[told] rs")],
         rows: &[
-            Row::new("in time", "baseline", "on_time", Unit::Percent),
-            Row::new("repair", "baseline", "share", Unit::Percent),
+            FigureRow::new("in time", "baseline", "on_time", FigureUnit::Percent),
+            FigureRow::new("repair", "baseline", "share", FigureUnit::Percent),
         ],
     };
 

@@ -12,39 +12,39 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::spec::{Places, short};
+use crate::spec::{CitedPlaces, short};
 
 /// By number of the RFC and section.
-pub(crate) type Sections = BTreeMap<(u32, Section), Places>;
+pub(crate) type Sections = BTreeMap<(u32, RfcSection), CitedPlaces>;
 
 /// `13.2.1` or `A.7`; sorts as in the table of contents.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Section(Vec<Part>);
+pub(crate) struct RfcSection(Vec<SectionPart>);
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum Part {
+enum SectionPart {
     Number(u32),
     Appendix(char),
 }
 
-impl Section {
+impl RfcSection {
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let part = |part: &str| match part.parse() {
-            Ok(number) => Some(Part::Number(number)),
-            Err(_) => part.parse().ok().filter(char::is_ascii_uppercase).map(Part::Appendix),
+            Ok(number) => Some(SectionPart::Number(number)),
+            Err(_) => part.parse().ok().filter(char::is_ascii_uppercase).map(SectionPart::Appendix),
         };
         text.split('.').map(part).collect::<Option<_>>().map(Self)
     }
 }
 
-impl std::fmt::Display for Section {
+impl std::fmt::Display for RfcSection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let parts: Vec<String> = self
             .0
             .iter()
             .map(|part| match part {
-                Part::Number(n) => n.to_string(),
-                Part::Appendix(letter) => letter.to_string(),
+                SectionPart::Number(n) => n.to_string(),
+                SectionPart::Appendix(letter) => letter.to_string(),
             })
             .collect();
         f.pad(&parts.join("."))
@@ -52,7 +52,7 @@ impl std::fmt::Display for Section {
 }
 
 /// The sections a comment names: `RFC 9000 §13.2.1`; further ones may follow, until the next document.
-pub(crate) fn cited(comment: &str) -> Vec<(u32, Section)> {
+pub(crate) fn cited(comment: &str) -> Vec<(u32, RfcSection)> {
     let mut all = Vec::new();
     for part in comment.split("RFC ").skip(1) {
         let part =
@@ -61,7 +61,7 @@ pub(crate) fn cited(comment: &str) -> Vec<(u32, Section)> {
         let Ok(rfc) = part[..digits].parse() else { continue };
         for section in part[digits..].split('§').skip(1) {
             let end = section.find(|c: char| c != '.' && !c.is_ascii_alphanumeric()).unwrap_or(section.len());
-            if let Some(section) = Section::parse(section[..end].trim_end_matches('.')) {
+            if let Some(section) = RfcSection::parse(section[..end].trim_end_matches('.')) {
                 all.push((rfc, section));
             }
         }
@@ -90,11 +90,11 @@ pub(crate) fn read(folder: &Path) -> Result<Vec<Rfc>> {
 #[derive(Debug)]
 pub(crate) struct Rfc {
     number: u32,
-    asks: BTreeMap<Section, Ask>,
+    asks: BTreeMap<RfcSection, SectionAsk>,
 }
 
 #[derive(Debug)]
-struct Ask {
+struct SectionAsk {
     words: String,
     exception: Option<String>,
     untested: Option<String>,
@@ -114,7 +114,7 @@ impl Rfc {
                 continue;
             }
             let fields = line.strip_prefix('"').and_then(|l| l.strip_suffix('"')?.split_once("\" = \""));
-            match fields.and_then(|(section, words)| Some((Section::parse(section)?, words))) {
+            match fields.and_then(|(section, words)| Some((RfcSection::parse(section)?, words))) {
                 Some((section, words)) if !words.is_empty() => rfc.enter(table, &section, words)?,
                 _ => bail!("{line:?} is not of the form \"4.1\" = \"words\""),
             }
@@ -122,9 +122,9 @@ impl Rfc {
         Ok(rfc)
     }
 
-    fn enter(&mut self, table: &str, section: &Section, words: &str) -> Result<()> {
+    fn enter(&mut self, table: &str, section: &RfcSection, words: &str) -> Result<()> {
         if table == "sections" {
-            let ask = Ask { words: words.to_owned(), exception: None, untested: None };
+            let ask = SectionAsk { words: words.to_owned(), exception: None, untested: None };
             if self.asks.insert(section.clone(), ask).is_some() {
                 bail!("§{section} stands twice below [sections]");
             }
@@ -147,7 +147,7 @@ impl Rfc {
 
 /// What is asked against what is cited.
 pub(crate) struct Coverage {
-    rows: Vec<(u32, Section, Ask, Places)>,
+    rows: Vec<(u32, RfcSection, SectionAsk, CitedPlaces)>,
 }
 
 impl Coverage {
@@ -171,7 +171,7 @@ impl Coverage {
             if missing && ask.gap(places).is_none() {
                 continue;
             }
-            if let (Some(Gap::Reason), Some(why)) =
+            if let (Some(SectionGap::Reason), Some(why)) =
                 (ask.gap(places), ask.exception.as_ref().or(ask.untested.as_ref()))
             {
                 println!("{rfc} §{section}: there is code and a test, and yet: {why}");
@@ -187,9 +187,9 @@ impl Coverage {
         for (rfc, _, ask, places) in &self.rows {
             let [both, no_code, no_test, untested, excepted, needless] = rfcs.entry(*rfc).or_default();
             *match (ask.gap(places), &ask.exception, &ask.untested) {
-                (Some(Gap::Code), ..) => no_code,
-                (Some(Gap::Test), ..) => no_test,
-                (Some(Gap::Reason), ..) => needless,
+                (Some(SectionGap::Code), ..) => no_code,
+                (Some(SectionGap::Test), ..) => no_test,
+                (Some(SectionGap::Reason), ..) => needless,
                 (None, Some(_), _) => excepted,
                 (None, None, Some(_)) => untested,
                 (None, None, None) => both,
@@ -220,7 +220,7 @@ impl Coverage {
             let link = |places: &[String]| links(places, to_root);
             let (code, tests) = ask.cells(places, link);
             let at = match section.0.first() {
-                Some(Part::Appendix(_)) => "appendix",
+                Some(SectionPart::Appendix(_)) => "appendix",
                 _ => "section",
             };
             let _ = writeln!(
@@ -235,31 +235,31 @@ impl Coverage {
 
 /// What a section lacks.
 #[derive(PartialEq, Debug)]
-enum Gap {
+enum SectionGap {
     Code,
     Test,
     /// None, but there is a reason for one.
     Reason,
 }
 
-impl Ask {
-    fn gap(&self, places: &Places) -> Option<Gap> {
+impl SectionAsk {
+    fn gap(&self, places: &CitedPlaces) -> Option<SectionGap> {
         let both = !places.code.is_empty() && !places.tests.is_empty();
         if both && (self.exception.is_some() || self.untested.is_some()) {
-            Some(Gap::Reason)
+            Some(SectionGap::Reason)
         } else if self.exception.is_some() {
             None
         } else if places.code.is_empty() {
-            Some(Gap::Code)
+            Some(SectionGap::Code)
         } else if places.tests.is_empty() && self.untested.is_none() {
-            Some(Gap::Test)
+            Some(SectionGap::Test)
         } else {
             None
         }
     }
 
     /// Code and tests, as `show` shows places, or the reason why there are none.
-    fn cells(&self, places: &Places, show: impl Fn(&[String]) -> String) -> (String, String) {
+    fn cells(&self, places: &CitedPlaces, show: impl Fn(&[String]) -> String) -> (String, String) {
         let cell = |places: &[String], reason: Option<String>| match reason {
             Some(reason) if places.is_empty() => reason,
             _ => show(places),
@@ -287,13 +287,13 @@ fn links(places: &[String], to_root: &str) -> String {
 mod tests {
     use super::*;
 
-    fn section(text: &str) -> Section {
-        Section::parse(text).expect("the text is a section")
+    fn section(text: &str) -> RfcSection {
+        RfcSection::parse(text).expect("the text is a section")
     }
 
-    fn places(code: &[&str], tests: &[&str]) -> Places {
+    fn places(code: &[&str], tests: &[&str]) -> CitedPlaces {
         let own = |places: &[&str]| places.iter().map(|p| (*p).to_owned()).collect();
-        Places { code: own(code), tests: own(tests) }
+        CitedPlaces { code: own(code), tests: own(tests) }
     }
 
     #[test]
@@ -308,7 +308,7 @@ mod tests {
     fn sections_sort_as_in_the_table_of_contents() {
         assert!(section("2") < section("2.1") && section("2.9") < section("2.10"));
         assert!(section("22") < section("A.1"));
-        assert_eq!(Section::parse("4.x"), None);
+        assert_eq!(RfcSection::parse("4.x"), None);
     }
 
     #[test]
@@ -330,7 +330,15 @@ mod tests {
         let gaps: Vec<_> = coverage.rows.iter().map(|(_, _, ask, places)| ask.gap(places)).collect();
         assert_eq!(
             gaps,
-            [None, Some(Gap::Test), None, None, Some(Gap::Code), Some(Gap::Reason), Some(Gap::Reason)]
+            [
+                None,
+                Some(SectionGap::Test),
+                None,
+                None,
+                Some(SectionGap::Code),
+                Some(SectionGap::Reason),
+                Some(SectionGap::Reason)
+            ]
         );
         assert!(!coverage.is_complete());
         let page = coverage.page("../");

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, bail};
 
 /// How a step ended, if not by failing.
-pub(crate) enum Outcome {
+pub(crate) enum StepOutcome {
     /// It ran.
     Done,
     /// It could not run here; the reason.

@@ -63,14 +63,14 @@ pub(crate) fn command(_args: &[String]) -> Result<()> {
     Ok(())
 }
 
-struct Finding {
+struct SizeFinding {
     line: usize,
     what: String,
     /// The reason given in the source, if there is one.
     excused: Option<String>,
 }
 
-fn check(source: &Source) -> Vec<Finding> {
+fn check(source: &Source) -> Vec<SizeFinding> {
     let tests = source.test_lines();
     let lines: Vec<&str> = source.text.lines().collect();
     let mut items = Items::default();
@@ -78,7 +78,7 @@ fn check(source: &Source) -> Vec<Finding> {
         Ok(file) => items.visit_file(&file),
         Err(error) => {
             let (line, what) = (error.span().start().line, format!("cannot be parsed: {error}"));
-            return vec![Finding { line, what, excused: None }];
+            return vec![SizeFinding { line, what, excused: None }];
         }
     }
     items.found.retain(|f| !tests.get(f.line - 1).copied().unwrap_or(false));
@@ -88,7 +88,7 @@ fn check(source: &Source) -> Vec<Finding> {
     let length = plain_lines(source);
     if length > FILE_LINES {
         let what = format!("{length} lines of code without tests, the limit is {FILE_LINES}");
-        items.found.push(Finding { line: 1, what, excused: reason_at_top(&lines) });
+        items.found.push(SizeFinding { line: 1, what, excused: reason_at_top(&lines) });
     }
     items.found
 }
@@ -138,12 +138,12 @@ fn reason_at_top(lines: &[&str]) -> Option<String> {
 /// Collects what is too large; `excused` is filled in later.
 #[derive(Default)]
 struct Items {
-    found: Vec<Finding>,
+    found: Vec<SizeFinding>,
 }
 
 impl Items {
     fn add(&mut self, at: Span, what: String) {
-        self.found.push(Finding { line: at.start().line, what, excused: None });
+        self.found.push(SizeFinding { line: at.start().line, what, excused: None });
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) fn command(args: &[String]) -> Result<()> {
             citations.read(&source);
         }
     }
-    let report = Report::new(required, exceptions, &citations);
+    let report = SpecReport::new(required, exceptions, &citations);
     let coverage = Coverage::new(rfc::read(&root().join("spec/rfc"))?, &citations.sections);
     if let Some(file) = page {
         if Path::new(file).is_absolute() {
@@ -60,7 +60,7 @@ pub(crate) fn command(args: &[String]) -> Result<()> {
 }
 
 /// The ids of all requirements, and those that are excepted with their reasons.
-fn read_spec(folder: &Path) -> Result<(BTreeSet<Id>, BTreeMap<Id, String>)> {
+fn read_spec(folder: &Path) -> Result<(BTreeSet<RequirementId>, BTreeMap<RequirementId, String>)> {
     let mut required = BTreeSet::new();
     for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
         let path = entry?.path();
@@ -79,15 +79,15 @@ fn read_spec(folder: &Path) -> Result<(BTreeSet<Id>, BTreeMap<Id, String>)> {
 
 /// `FS-12`; sorts by number.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Id(String, u32);
+struct RequirementId(String, u32);
 
-impl std::fmt::Display for Id {
+impl std::fmt::Display for RequirementId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.pad(&format!("{}-{}", self.0, self.1))
     }
 }
 
-impl Id {
+impl RequirementId {
     /// All ids in a text: two or three capital letters, a hyphen, digits, and nothing alphanumeric around.
     fn all_in(text: &str) -> Vec<Self> {
         let bytes = text.as_bytes();
@@ -128,8 +128,8 @@ fn loose(folder: &Path) -> Result<Vec<String>> {
 
 /// The requirements of one specification, and the lines that demand something outside of them. A list item
 /// goes on until the next one, or a blank line.
-fn requirements(text: &str) -> (Vec<Id>, Vec<usize>) {
-    let mut found: Vec<(Id, bool)> = Vec::new();
+fn requirements(text: &str) -> (Vec<RequirementId>, Vec<usize>) {
+    let mut found: Vec<(RequirementId, bool)> = Vec::new();
     let (mut inside, mut introduction, mut loose) = (false, false, Vec::new());
     for (i, line) in text.lines().enumerate() {
         let item = line.trim_start().strip_prefix("* ").or_else(|| line.trim_start().strip_prefix("- "));
@@ -137,7 +137,7 @@ fn requirements(text: &str) -> (Vec<Id>, Vec<usize>) {
             (inside, introduction) = (false, false);
         } else if let Some(bold) = item.map(|i| i.strip_prefix("**").and_then(|b| b.split_once("**"))) {
             inside = false;
-            if let Some(id) = bold.and_then(|(id, _)| Id::all_in(id).pop()) {
+            if let Some(id) = bold.and_then(|(id, _)| RequirementId::all_in(id).pop()) {
                 found.push((id, false));
                 inside = true;
             }
@@ -155,7 +155,7 @@ fn requirements(text: &str) -> (Vec<Id>, Vec<usize>) {
 }
 
 /// Lines `FS-12 = "reason"`; comments and a table header may stand between.
-fn exceptions(text: &str) -> Result<BTreeMap<Id, String>> {
+fn exceptions(text: &str) -> Result<BTreeMap<RequirementId, String>> {
     let mut all = BTreeMap::new();
     for line in text.lines().map(str::trim) {
         if line.is_empty() || line.starts_with(['#', '[']) {
@@ -163,7 +163,7 @@ fn exceptions(text: &str) -> Result<BTreeMap<Id, String>> {
         }
         let (id, reason) = line.split_once('=').unwrap_or_default();
         let reason = reason.trim().strip_prefix('"').and_then(|r| r.strip_suffix('"')).unwrap_or_default();
-        match (Id::all_in(id).pop(), reason.is_empty()) {
+        match (RequirementId::all_in(id).pop(), reason.is_empty()) {
             (Some(id), false) => all.insert(id, reason.to_owned()),
             _ => bail!("spec/exceptions.toml: {line:?} is not of the form FS-12 = \"reason\""),
         };
@@ -173,12 +173,12 @@ fn exceptions(text: &str) -> Result<BTreeMap<Id, String>> {
 
 /// Where something is named: in code, and in tests.
 #[derive(Default, Clone)]
-pub(crate) struct Places {
+pub(crate) struct CitedPlaces {
     pub(crate) code: Vec<String>,
     pub(crate) tests: Vec<String>,
 }
 
-impl Places {
+impl CitedPlaces {
     fn add(&mut self, test: bool, place: String) {
         if test { self.tests.push(place) } else { self.code.push(place) }
     }
@@ -187,7 +187,7 @@ impl Places {
 /// What the comments of the sources name.
 #[derive(Default)]
 struct Citations {
-    ids: BTreeMap<Id, Places>,
+    ids: BTreeMap<RequirementId, CitedPlaces>,
     sections: Sections,
 }
 
@@ -201,7 +201,7 @@ impl Citations {
         for (i, line) in source.text.lines().enumerate() {
             let comment = line.split_once("//").map_or("", |(_, comment)| comment);
             let place = || format!("{}:{}", source.path.trim_start_matches("crates/"), i + 1);
-            for id in Id::all_in(comment) {
+            for id in RequirementId::all_in(comment) {
                 self.ids.entry(id).or_default().add(tests[i], place());
             }
             // What others do in the programs beside us is neither our code nor a test of it.
@@ -217,16 +217,20 @@ impl Citations {
 }
 
 /// The requirements against what was cited.
-struct Report {
-    rows: Vec<(Id, Places, Option<String>)>,
+struct SpecReport {
+    rows: Vec<(RequirementId, CitedPlaces, Option<String>)>,
     /// Cited or excepted under a prefix that has a specification, but not defined there.
-    strangers: Vec<(Id, Vec<String>)>,
+    strangers: Vec<(RequirementId, Vec<String>)>,
 }
 
-impl Report {
-    fn new(required: BTreeSet<Id>, mut excepted: BTreeMap<Id, String>, citations: &Citations) -> Self {
+impl SpecReport {
+    fn new(
+        required: BTreeSet<RequirementId>,
+        mut excepted: BTreeMap<RequirementId, String>,
+        citations: &Citations,
+    ) -> Self {
         let prefixes: BTreeSet<String> = required.iter().map(|id| id.0.clone()).collect();
-        let mut strangers: Vec<(Id, Vec<String>)> = citations
+        let mut strangers: Vec<(RequirementId, Vec<String>)> = citations
             .ids
             .iter()
             .filter(|(id, _)| prefixes.contains(&id.0) && !required.contains(id))
@@ -245,7 +249,7 @@ impl Report {
     }
 
     /// It lacks code or a test without a reason, or has a reason for what it does not lack.
-    fn is_gap(row: &(Id, Places, Option<String>)) -> bool {
+    fn is_gap(row: &(RequirementId, CitedPlaces, Option<String>)) -> bool {
         row.2.is_none() == (row.1.code.is_empty() || row.1.tests.is_empty())
     }
 
@@ -269,7 +273,8 @@ impl Report {
     }
 
     fn summary(&self) -> String {
-        let count = |f: fn(&Places) -> bool| self.rows.iter().filter(|(_, p, r)| r.is_none() && f(p)).count();
+        let count =
+            |f: fn(&CitedPlaces) -> bool| self.rows.iter().filter(|(_, p, r)| r.is_none() && f(p)).count();
         format!(
             "{} requirements: {} without code, {} without a test, {} excepted, {} unknown ids",
             self.rows.len(),

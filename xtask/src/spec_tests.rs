@@ -1,13 +1,13 @@
 use super::*;
 
-fn id(text: &str) -> Id {
-    Id::all_in(text).pop().expect("the text holds an id")
+fn id(text: &str) -> RequirementId {
+    RequirementId::all_in(text).pop().expect("the text holds an id")
 }
 
 #[test]
 fn ids_stand_alone() {
-    assert_eq!(Id::all_in("FS-1, FS-22: see (FEC-3)."), [id("FS-1"), id("FS-22"), id("FEC-3")]);
-    assert!(Id::all_in("SHAKE-8 aFS-1 aFEC-1 FS-1a FS- S-1 X-FS-1 1FEC-2").is_empty());
+    assert_eq!(RequirementId::all_in("FS-1, FS-22: see (FEC-3)."), [id("FS-1"), id("FS-22"), id("FEC-3")]);
+    assert!(RequirementId::all_in("SHAKE-8 aFS-1 aFEC-1 FS-1a FS- S-1 X-FS-1 1FEC-2").is_empty());
     assert!(id("FS-9") < id("FS-10"));
 }
 
@@ -32,8 +32,9 @@ fn a_requirement_needs_code_and_a_test() {
     ));
     let required = [id("FS-1"), id("FS-2"), id("FS-3"), id("FS-4")].into();
     let excepted = [(id("FS-4"), "not ours".to_owned())].into();
-    let report = Report::new(required, excepted, &citations);
-    let gaps: Vec<&Id> = report.rows.iter().filter(|r| Report::is_gap(r)).map(|r| &r.0).collect();
+    let report = SpecReport::new(required, excepted, &citations);
+    let gaps: Vec<&RequirementId> =
+        report.rows.iter().filter(|r| SpecReport::is_gap(r)).map(|r| &r.0).collect();
     assert_eq!(gaps, [&id("FS-2"), &id("FS-3")]);
     assert_eq!(report.strangers, [(id("FS-9"), vec!["x/src/a.rs:7".to_owned()])]);
     assert_eq!(
@@ -50,8 +51,9 @@ fn what_is_there_is_no_exception_and_a_bench_is_no_test() {
     citations.read(&source("crates/x/tests/a.rs", "// FS-1"));
     citations.read(&source("crates/x/benches/a.rs", "// FS-2"));
     let excepted = [(id("FS-1"), "not ours".to_owned())].into();
-    let report = Report::new([id("FS-1"), id("FS-2")].into(), excepted, &citations);
-    let gaps: Vec<&Id> = report.rows.iter().filter(|r| Report::is_gap(r)).map(|r| &r.0).collect();
+    let report = SpecReport::new([id("FS-1"), id("FS-2")].into(), excepted, &citations);
+    let gaps: Vec<&RequirementId> =
+        report.rows.iter().filter(|r| SpecReport::is_gap(r)).map(|r| &r.0).collect();
     assert_eq!(gaps, [&id("FS-1"), &id("FS-2")]);
 }
 

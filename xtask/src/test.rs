@@ -5,39 +5,39 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use crate::run::{Outcome, cargo, run};
+use crate::run::{StepOutcome, cargo, run};
 use crate::{abr, arrows, beside, deny, e2e, flood, fuzz, msrv, needs, python, sizes, spec, traces};
 
-struct Step {
+struct TestStep {
     name: &'static str,
-    run: fn() -> Result<Outcome>,
+    run: fn() -> Result<StepOutcome>,
 }
 
 /// One line a step.
-const STEPS: &[Step] = &[
-    Step { name: "needs", run: needs::step },
-    Step { name: "fmt", run: fmt },
-    Step { name: "arrows", run: || arrows::command(&[]).map(|()| Outcome::Done) },
-    Step { name: "sizes", run: || sizes::command(&[]).map(|()| Outcome::Done) },
-    Step { name: "spec", run: || spec::command(&[]).map(|()| Outcome::Done) },
-    Step { name: "deny", run: deny::step },
-    Step { name: "clippy", run: clippy },
-    Step { name: "traces", run: traces::step },
-    Step { name: "tests", run: tests },
-    Step { name: "parquet", run: parquet },
-    Step { name: "http", run: http },
-    Step { name: "examples", run: examples },
-    Step { name: "no-std", run: no_std },
-    Step { name: "docs", run: docs },
-    Step { name: "package", run: package },
-    Step { name: "msrv", run: msrv::step },
-    Step { name: "fuzz", run: fuzz::short },
-    Step { name: "interop", run: beside::interop_short },
-    Step { name: "peers", run: beside::peers },
-    Step { name: "abr", run: abr::step },
-    Step { name: "python", run: python::step },
-    Step { name: "e2e", run: e2e::step },
-    Step { name: "flood", run: flood::step },
+const STEPS: &[TestStep] = &[
+    TestStep { name: "needs", run: needs::step },
+    TestStep { name: "fmt", run: fmt },
+    TestStep { name: "arrows", run: || arrows::command(&[]).map(|()| StepOutcome::Done) },
+    TestStep { name: "sizes", run: || sizes::command(&[]).map(|()| StepOutcome::Done) },
+    TestStep { name: "spec", run: || spec::command(&[]).map(|()| StepOutcome::Done) },
+    TestStep { name: "deny", run: deny::step },
+    TestStep { name: "clippy", run: clippy },
+    TestStep { name: "traces", run: traces::step },
+    TestStep { name: "tests", run: tests },
+    TestStep { name: "parquet", run: parquet },
+    TestStep { name: "http", run: http },
+    TestStep { name: "examples", run: examples },
+    TestStep { name: "no-std", run: no_std },
+    TestStep { name: "docs", run: docs },
+    TestStep { name: "package", run: package },
+    TestStep { name: "msrv", run: msrv::step },
+    TestStep { name: "fuzz", run: fuzz::short },
+    TestStep { name: "interop", run: beside::interop_short },
+    TestStep { name: "peers", run: beside::peers },
+    TestStep { name: "abr", run: abr::step },
+    TestStep { name: "python", run: python::step },
+    TestStep { name: "e2e", run: e2e::step },
+    TestStep { name: "flood", run: flood::step },
 ];
 
 pub(crate) fn command(names: &[String]) -> Result<()> {
@@ -45,19 +45,19 @@ pub(crate) fn command(names: &[String]) -> Result<()> {
         let known: Vec<&str> = STEPS.iter().map(|s| s.name).collect();
         bail!("there is no step {unknown:?}; the steps are {}", known.join(", "));
     }
-    let chosen: Vec<&Step> =
+    let chosen: Vec<&TestStep> =
         STEPS.iter().filter(|s| names.is_empty() || names.iter().any(|n| n == s.name)).collect();
     let (start, mut passed, mut skipped) = (Instant::now(), Vec::new(), Vec::new());
     for (i, step) in chosen.iter().enumerate() {
         println!("\n=== {} ({} of {})", step.name, i + 1, chosen.len());
         let since = Instant::now();
         match (step.run)() {
-            Ok(Outcome::Done) => {
+            Ok(StepOutcome::Done) => {
                 let took = since.elapsed();
                 println!("--- {}: passed in {}", step.name, spoken(took));
                 passed.push((step.name, took));
             }
-            Ok(Outcome::Skipped(reason)) => {
+            Ok(StepOutcome::Skipped(reason)) => {
                 println!("--- {}: SKIPPED, {reason}", step.name);
                 skipped.push(step.name);
             }
@@ -84,52 +84,52 @@ pub(crate) fn lint(_args: &[String]) -> Result<()> {
     Ok(())
 }
 
-fn fmt() -> Result<Outcome> {
+fn fmt() -> Result<StepOutcome> {
     run(cargo().args(["fmt", "--all", "--check"]))?;
-    Ok(Outcome::Done)
+    Ok(StepOutcome::Done)
 }
 
-fn clippy() -> Result<Outcome> {
+fn clippy() -> Result<StepOutcome> {
     run(cargo().args(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))?;
-    Ok(Outcome::Done)
+    Ok(StepOutcome::Done)
 }
 
-fn tests() -> Result<Outcome> {
+fn tests() -> Result<StepOutcome> {
     // Without a list of targets cargo runs unit tests, tests/, examples' builds and doctests.
     run(cargo().args(["test", "--workspace", "--locked"]))?;
-    Ok(Outcome::Done)
+    Ok(StepOutcome::Done)
 }
 
 /// This feature and the next no default build has.
-fn parquet() -> Result<Outcome> {
+fn parquet() -> Result<StepOutcome> {
     let package = ["--package", "quickset-lab", "--features", "parquet", "--lib", "--locked"];
     run(cargo().arg("clippy").args(package).args(["--", "-D", "warnings"]))?;
     run(cargo().arg("test").args(package).args(["--", "results::"]))?;
-    Ok(Outcome::Done)
+    Ok(StepOutcome::Done)
 }
 
-fn http() -> Result<Outcome> {
+fn http() -> Result<StepOutcome> {
     let features = ["--features", "http", "--locked"];
     run(cargo()
         .args(["clippy", "-p", "quickset", "-p", "quickset-h3"])
         .args(features)
         .args(["--", "-D", "warnings"]))?;
     run(cargo().args(["test", "-p", "quickset-h3", "--lib"]).args(features).args(["--", "http_types::"]))?;
-    Ok(Outcome::Done)
+    Ok(StepOutcome::Done)
 }
 
 /// Crates that need an allocator at most are checked for a processor without a system.
-fn no_std() -> Result<Outcome> {
+fn no_std() -> Result<StepOutcome> {
     let add = std::process::Command::new("rustup").args(["target", "add", BARE_METAL]).output();
     if !add.is_ok_and(|output| output.status.success()) {
-        return Ok(Outcome::Skipped(format!("`rustup target add {BARE_METAL}` did not succeed")));
+        return Ok(StepOutcome::Skipped(format!("`rustup target add {BARE_METAL}` did not succeed")));
     }
     for package in NO_STD {
         let check =
             ["check", "--package", package, "--no-default-features", "--target", BARE_METAL, "--locked"];
         run(cargo().args(check))?;
     }
-    Ok(Outcome::Done)
+    Ok(StepOutcome::Done)
 }
 
 const NO_STD: &[&str] = &["quickset-base", "quickset-wire", "quickset-fec", "quickset-sched"];
@@ -138,11 +138,11 @@ const NO_STD: &[&str] = &["quickset-base", "quickset-wire", "quickset-fec", "qui
 const BARE_METAL: &str = "thumbv7em-none-eabi";
 
 /// What a newcomer copies has to run; each ends by itself.
-fn examples() -> Result<Outcome> {
+fn examples() -> Result<StepOutcome> {
     for (package, example) in EXAMPLES {
         run(cargo().args(["run", "--quiet", "--locked", "--package", package, "--example", example]))?;
     }
-    Ok(Outcome::Done)
+    Ok(StepOutcome::Done)
 }
 
 const EXAMPLES: &[(&str, &str)] = &[
@@ -171,7 +171,7 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
     ("quickset-quic", "shared", "measures, optimized, for minutes"),
 ];
 
-fn docs() -> Result<Outcome> {
+fn docs() -> Result<StepOutcome> {
     // Only libraries: the face and the command share the name `quickset`.
     run(cargo().env("RUSTDOCFLAGS", "-D warnings").args([
         "doc",
@@ -180,13 +180,13 @@ fn docs() -> Result<Outcome> {
         "--no-deps",
         "--locked",
     ]))?;
-    Ok(Outcome::Done)
+    Ok(StepOutcome::Done)
 }
 
 /// What a registry would get can be made: each crate says by which version it has the others.
-fn package() -> Result<Outcome> {
+fn package() -> Result<StepOutcome> {
     run(packages().args(["--quiet", "--no-verify"]))?;
-    Ok(Outcome::Done)
+    Ok(StepOutcome::Done)
 }
 
 /// `cargo xtask package`: the same, and each crate is built from just the files that it would have there.

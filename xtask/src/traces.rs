@@ -2,37 +2,37 @@
 
 use anyhow::{Result, bail};
 
-use crate::run::{Outcome, cargo, root, run};
+use crate::run::{StepOutcome, cargo, root, run};
 
 pub(crate) fn command(args: &[String]) -> Result<()> {
-    let asked = Asked::read(args)?;
+    let asked = TraceCase::read(args)?;
     // The features of the workspace, with which `cargo test` builds the library, too.
     let mut test = cargo();
     test.args(["test", "--workspace", "--test", "traces", "--locked", "--", "--ignored", "--nocapture"]);
     test.env("QUICKSET_TRACES_ONLY", asked.names.join(" "));
     match asked.what {
-        What::Compare => {}
-        What::Accept => drop(test.env("QUICKSET_TRACES_ACCEPT", "1")),
-        What::Save(to) => drop(test.env("QUICKSET_TRACES_SAVE", root().join(to))),
-        What::Against(from) => drop(test.env("QUICKSET_TRACES_AGAINST", root().join(from))),
+        TraceWhat::Compare => {}
+        TraceWhat::Accept => drop(test.env("QUICKSET_TRACES_ACCEPT", "1")),
+        TraceWhat::Save(to) => drop(test.env("QUICKSET_TRACES_SAVE", root().join(to))),
+        TraceWhat::Against(from) => drop(test.env("QUICKSET_TRACES_AGAINST", root().join(from))),
     }
     run(&mut test)
 }
 
 /// The step of `cargo xtask test`.
-pub(crate) fn step() -> Result<Outcome> {
-    command(&[]).map(|()| Outcome::Done)
+pub(crate) fn step() -> Result<StepOutcome> {
+    command(&[]).map(|()| StepOutcome::Done)
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Asked {
+struct TraceCase {
     /// Parts of names; none: all.
     names: Vec<String>,
-    what: What,
+    what: TraceWhat,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum What {
+enum TraceWhat {
     /// With the hashes of the repository.
     Compare,
     Accept,
@@ -40,9 +40,9 @@ enum What {
     Against(String),
 }
 
-impl Asked {
+impl TraceCase {
     fn read(args: &[String]) -> Result<Self> {
-        let mut asked = Self { names: Vec::new(), what: What::Compare };
+        let mut asked = Self { names: Vec::new(), what: TraceWhat::Compare };
         let mut args = args.iter();
         while let Some(arg) = args.next() {
             let mut folder = || match args.next() {
@@ -50,9 +50,9 @@ impl Asked {
                 None => bail!("{arg} needs a folder"),
             };
             let what = match arg.as_str() {
-                "--accept" => What::Accept,
-                "--save" => What::Save(folder()?),
-                "--against" => What::Against(folder()?),
+                "--accept" => TraceWhat::Accept,
+                "--save" => TraceWhat::Save(folder()?),
+                "--against" => TraceWhat::Against(folder()?),
                 option if option.starts_with('-') => {
                     bail!("there is no {option}: [NAME…] [--accept | --save DIR | --against DIR]")
                 }
@@ -61,12 +61,12 @@ impl Asked {
                     continue;
                 }
             };
-            if asked.what != What::Compare {
+            if asked.what != TraceWhat::Compare {
                 bail!("only one of --accept, --save and --against at a time");
             }
             asked.what = what;
         }
-        if asked.what == What::Accept && !asked.names.is_empty() {
+        if asked.what == TraceWhat::Accept && !asked.names.is_empty() {
             bail!("--accept takes no names: all traces are written anew, so that the file is of one commit");
         }
         Ok(asked)
@@ -77,16 +77,19 @@ impl Asked {
 mod tests {
     use super::*;
 
-    fn asked(words: &str) -> Result<Asked> {
-        Asked::read(&words.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    fn asked(words: &str) -> Result<TraceCase> {
+        TraceCase::read(&words.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
     }
 
     #[test]
     fn names_and_one_option() {
         let all = asked("").expect("all are compared");
-        assert_eq!((all.names.len(), all.what), (0, What::Compare));
+        assert_eq!((all.names.len(), all.what), (0, TraceWhat::Compare));
         let some = asked("loss --save old http").expect("names and a folder");
-        assert_eq!((some.names.join(" "), some.what), ("loss http".to_owned(), What::Save("old".into())));
+        assert_eq!(
+            (some.names.join(" "), some.what),
+            ("loss http".to_owned(), TraceWhat::Save("old".into()))
+        );
         for wrong in ["--save", "--against", "--explain x", "--accept --save old", "loss --accept"] {
             assert!(asked(wrong).is_err(), "{wrong}");
         }

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 
-use crate::needs::{Need, Sign, ensure};
+use crate::needs::{Needed, Sign, ensure};
 use crate::run::{cargo, root, run};
 
 /// Runs the tests of crates/desktop/tests/viewers, all rows or those named. It prints a table.
@@ -40,7 +40,7 @@ fn novnc() -> Result<PathBuf> {
     Ok(home.join("node_modules/@novnc/novnc"))
 }
 
-const NEEDS: &[Need] = &[
+const NEEDS: &[Needed] = &[
     program("Xtigervnc", "tigervnc-standalone-server", "an X server that is a VNC server"),
     program("xtigervncviewer", "tigervnc-viewer", "TigerVNC's viewer"),
     program("xterm", "xterm", "text, and a pointer of its own"),
@@ -49,7 +49,7 @@ const NEEDS: &[Need] = &[
     program("setxkbmap", "x11-xkb-utils", "a keyboard with more than ASCII"),
     program("xdotool", "xdotool", "the focus, and where the pointer is"),
     program("xclip", "xclip", "somebody who copies and pastes"),
-    Need {
+    Needed {
         sign: Sign::File("/usr/share/novnc/core/rfb.js"),
         package: "novnc",
         why: "noVNC as Debian has it",
@@ -59,7 +59,7 @@ const NEEDS: &[Need] = &[
     program("npm", "npm", "the newest noVNC"),
     program("gvncviewer", "gvncviewer", "a viewer with gtk-vnc"),
     program("Xtightvnc", "tightvncserver", "TightVNC's server"),
-    Need {
+    Needed {
         sign: Sign::File("/usr/share/fonts/X11/misc/fonts.dir"),
         package: "xfonts-base",
         why: "the fonts of TightVNC's server",
@@ -69,8 +69,8 @@ const NEEDS: &[Need] = &[
     program("qemu-system-x86_64", "qemu-system-x86 seabios", "QEMU's server"),
 ];
 
-const fn program(name: &'static str, package: &'static str, why: &'static str) -> Need {
-    Need { sign: Sign::Program(name), package, why }
+const fn program(name: &'static str, package: &'static str, why: &'static str) -> Needed {
+    Needed { sign: Sign::Program(name), package, why }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use quickset_abr::{Algorithm, Download, Interruption, Ladder, LadderError, State};
+use quickset_abr::{Interruption, Ladder, LadderError, PlayerState, RuleName, SegmentDownload};
 
 const SEGMENT: Duration = Duration::from_secs(4);
 const SEGMENTS: u32 = 75;
@@ -13,13 +13,13 @@ const SEGMENTS: u32 = 75;
 fn main() -> Result<(), LadderError> {
     let ladder = Ladder::new([1_000_000, 5_000_000, 10_000_000, 20_000_000, 30_000_000])?;
     println!("{:<12}{:>10}{:>10}{:>10}", "rule", "Mbit/s", "stalled", "switches");
-    for algorithm in Algorithm::ALL {
+    for algorithm in RuleName::ALL {
         let mut rule = algorithm.start(ladder.clone(), 1);
-        let mut state = State { segment: SEGMENT, ..State::default() };
+        let mut state = PlayerState { segment: SEGMENT, ..PlayerState::default() };
         let (mut played, mut stalled, mut switches) = (0.0, Duration::ZERO, 0);
         for number in 0..SEGMENTS {
             // The buffer drains while time passes; without media it stands still.
-            let mut pass = |state: &mut State, time: Duration| {
+            let mut pass = |state: &mut PlayerState, time: Duration| {
                 state.now += time;
                 let missing = time.saturating_sub(state.buffer);
                 state.buffer = state.buffer.saturating_sub(time);
@@ -47,7 +47,7 @@ fn main() -> Result<(), LadderError> {
             }
             let (quality, bytes, buffer) = (choice.quality, (bits / 8.0) as u64, state.buffer);
             let finished = state.now;
-            rule.arrived(&Download {
+            rule.arrived(&SegmentDownload {
                 quality,
                 bytes,
                 media: SEGMENT,

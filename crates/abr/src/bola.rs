@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-use crate::throughput::Estimate;
-use crate::{Choice, Download, Interruption, Ladder, Reading, Rule, State};
+use crate::throughput::ThroughputEstimate;
+use crate::{Interruption, Ladder, PlayerState, Reading, Rule, SegmentChoice, SegmentDownload};
 
 /// BOLA-E: the quality by how full the buffer is, with a placeholder for media that the buffer would have.
 ///
@@ -20,11 +20,11 @@ use crate::{Choice, Download, Interruption, Ladder, Reading, Rule, State};
 pub struct Bola {
     ladder: Ladder,
     reading: Reading,
-    estimate: Estimate,
+    estimate: ThroughputEstimate,
     /// Of each quality, that of the lowest 0.
     utilities: Vec<f64>,
-    curve: Option<Curve>,
-    phase: Phase,
+    curve: Option<ScoreCurve>,
+    phase: BolaPhase,
     /// Seconds of media that are counted as if they were in the buffer.
     placeholder: f64,
     quality: usize,
@@ -35,7 +35,7 @@ pub struct Bola {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum BolaPhase {
     /// Nobody has asked: what was fetched until then was somebody else's choice.
     Unasked,
     Startup,
@@ -44,7 +44,7 @@ enum Phase {
 
 /// The parameters of the score, in seconds of buffer; they follow from the target.
 #[derive(Clone, Copy, Debug)]
-struct Curve {
+struct ScoreCurve {
     target: Duration,
     /// V of the paper.
     v: f64,
@@ -60,10 +60,10 @@ impl Bola {
         Self {
             ladder,
             reading,
-            estimate: Estimate::default(),
+            estimate: ThroughputEstimate::default(),
             utilities,
             curve: None,
-            phase: Phase::Unasked,
+            phase: BolaPhase::Unasked,
             placeholder: 0.0,
             quality: 0,
             segment: None,
@@ -72,14 +72,14 @@ impl Bola {
     }
 
     /// From what is in the buffer, in seconds, to the quality of the best score; of equal ones the higher.
-    fn best(&self, curve: Curve, buffer: f64) -> usize {
+    fn best(&self, curve: ScoreCurve, buffer: f64) -> usize {
         let score =
             |q: usize| (curve.v * (self.utilities[q] + curve.gamma) - buffer) / self.ladder.bitrate(q) as f64;
         (1..self.ladder.len()).fold(0, |best, q| if score(q) >= score(best) { q } else { best })
     }
 
     /// The level in seconds from which on `quality` scores better than all below it.
-    fn reached(&self, curve: Curve, quality: usize) -> f64 {
+    fn reached(&self, curve: ScoreCurve, quality: usize) -> f64 {
         let (rate, utility) = (self.ladder.bitrate(quality) as f64, self.utilities[quality]);
         let crossing = |lower: usize| {
             let below = self.ladder.bitrate(lower) as f64;
@@ -89,13 +89,13 @@ impl Bola {
     }
 
     /// The level in seconds above which waiting is better than `quality`.
-    fn full(&self, curve: Curve, quality: usize) -> f64 {
+    fn full(&self, curve: ScoreCurve, quality: usize) -> f64 {
         curve.v * (self.utilities[quality] + curve.gamma) + self.slack(curve)
     }
 
     /// dash.js reckons with utilities from 1 up where these levels are found, and from 0 where scores are: by
     /// V seconds the one is higher than the other, so that more is in the buffer before it waits.
-    fn slack(&self, curve: Curve) -> f64 {
+    fn slack(&self, curve: ScoreCurve) -> f64 {
         match self.reading {
             Reading::Dashjs => curve.v,
             Reading::Paper => 0.0,
@@ -104,14 +104,14 @@ impl Bola {
 
     /// The parameters for this target. When it moves, what is counted as buffered moves along the scores, so
     /// that the quality stays.
-    fn curve(&mut self, state: &State) -> Curve {
+    fn curve(&mut self, state: &PlayerState) -> ScoreCurve {
         if let Some(curve) = self.curve.filter(|curve| curve.target == state.buffer_target) {
             return curve;
         }
         let floor = NO_WAIT_BELOW + PER_QUALITY * self.ladder.len() as f64;
         let top = state.buffer_target.as_secs_f64().max(floor);
         let gamma = self.utilities[self.ladder.top()] / (top / NO_WAIT_BELOW - 1.0);
-        let new = Curve { target: state.buffer_target, v: NO_WAIT_BELOW / gamma, gamma };
+        let new = ScoreCurve { target: state.buffer_target, v: NO_WAIT_BELOW / gamma, gamma };
         if let Some(old) = self.curve.replace(new) {
             let buffer = state.buffer.as_secs_f64();
             let moved = (buffer + self.placeholder - NO_WAIT_BELOW) * (new.v / old.v) + NO_WAIT_BELOW;
@@ -120,19 +120,19 @@ impl Bola {
         new
     }
 
-    fn start(&mut self, state: &State, curve: Curve) -> Choice {
+    fn start(&mut self, state: &PlayerState, curve: ScoreCurve) -> SegmentChoice {
         let Some(kbps) = self.estimate.safe_kbps() else {
-            return Choice::now(state.current.min(self.ladder.top()));
+            return SegmentChoice::now(state.current.min(self.ladder.top()));
         };
         self.quality = self.ladder.within(kbps);
         self.placeholder = (self.reached(curve, self.quality) - state.buffer.as_secs_f64()).max(0.0);
         if self.segment.is_some_and(|segment| state.buffer >= segment) {
-            self.phase = Phase::Steady;
+            self.phase = BolaPhase::Steady;
         }
-        Choice::now(self.quality)
+        SegmentChoice::now(self.quality)
     }
 
-    fn steady(&mut self, state: &State, curve: Curve) -> Choice {
+    fn steady(&mut self, state: &PlayerState, curve: ScoreCurve) -> SegmentChoice {
         if let Some(since) = self.idle_since.replace(state.now) {
             self.placeholder += state.now.saturating_sub(since).as_secs_f64();
         }
@@ -148,14 +148,18 @@ impl Bola {
         let wait = (excess - self.placeholder).max(0.0);
         self.placeholder = (self.placeholder - excess).max(0.0);
         // How far a buffer of the top quality is filled is the player's affair.
-        if quality == self.ladder.top() { Choice::now(quality) } else { Choice::after(quality, wait) }
+        if quality == self.ladder.top() {
+            SegmentChoice::now(quality)
+        } else {
+            SegmentChoice::after(quality, wait)
+        }
     }
 }
 
 impl Rule for Bola {
-    fn arrived(&mut self, download: &Download) {
+    fn arrived(&mut self, download: &SegmentDownload) {
         self.estimate.add(download);
-        if self.phase == Phase::Unasked {
+        if self.phase == BolaPhase::Unasked {
             return;
         }
         self.quality = download.quality.min(self.ladder.top());
@@ -173,9 +177,9 @@ impl Rule for Bola {
 
     fn interrupted(&mut self, by: Interruption) {
         match by {
-            Interruption::Stall if self.phase == Phase::Steady => self.placeholder = 0.0,
-            Interruption::Seek if self.phase != Phase::Unasked => {
-                self.phase = Phase::Startup;
+            Interruption::Stall if self.phase == BolaPhase::Steady => self.placeholder = 0.0,
+            Interruption::Seek if self.phase != BolaPhase::Unasked => {
+                self.phase = BolaPhase::Startup;
                 self.placeholder = 0.0;
                 (self.segment, self.idle_since) = (None, None);
             }
@@ -183,17 +187,17 @@ impl Rule for Bola {
         }
     }
 
-    fn choose(&mut self, state: &State) -> Choice {
+    fn choose(&mut self, state: &PlayerState) -> SegmentChoice {
         if self.ladder.len() == 1 {
-            return Choice::now(0);
+            return SegmentChoice::now(0);
         }
         let curve = self.curve(state);
         match self.phase {
-            Phase::Unasked | Phase::Startup => {
-                self.phase = Phase::Startup;
+            BolaPhase::Unasked | BolaPhase::Startup => {
+                self.phase = BolaPhase::Startup;
                 self.start(state, curve)
             }
-            Phase::Steady => self.steady(state, curve),
+            BolaPhase::Steady => self.steady(state, curve),
         }
     }
 }

@@ -10,12 +10,12 @@ fn ladder() -> Ladder {
 }
 
 /// A rule in its steady phase, with a throughput above all qualities and no placeholder.
-fn steady(reading: Reading) -> (Bola, Curve) {
+fn steady(reading: Reading) -> (Bola, ScoreCurve) {
     let mut rule = Bola::new(ladder(), reading);
     rule.choose(&state(0, 0));
     rule.arrived(&download(6, 50_000_000, 1000));
     rule.choose(&state(20, 6));
-    assert_eq!(rule.phase, Phase::Steady);
+    assert_eq!(rule.phase, BolaPhase::Steady);
     rule.interrupted(Interruption::Stall);
     rule.idle_since = None;
     let curve = rule.curve.expect("it was asked");
@@ -77,13 +77,13 @@ fn the_buffer_stays_within_the_bound() {
     let (mut now, mut buffer) = (Duration::from_secs(200), 12.0_f64);
     for _ in 0..500 {
         let level = Duration::from_secs_f64(buffer);
-        let choice = rule.choose(&State { now, buffer: level, ..state(0, rule.quality) });
+        let choice = rule.choose(&PlayerState { now, buffer: level, ..state(0, rule.quality) });
         // The player's own affair at the top; it fills up to the target here.
         let idle = choice.wait.as_secs_f64().max(buffer - rule.full(curve, 6)).max(0.0);
         let requested = now + Duration::from_secs_f64(idle);
         let finished = requested + Duration::from_millis(20);
         buffer -= idle + 0.02;
-        rule.arrived(&Download {
+        rule.arrived(&SegmentDownload {
             quality: choice.quality,
             buffer: Duration::from_secs_f64(buffer),
             requested,
@@ -105,7 +105,7 @@ fn a_fast_start_is_by_throughput() {
     rule.arrived(&download(2, 4_000_000, 1000));
     // 32 Mbit/s, of which 28.8 may be taken; BOLA alone would take the lowest at 2 s.
     assert_eq!(rule.choose(&state(2, 2)).quality, 3);
-    assert_eq!(rule.phase, Phase::Steady);
+    assert_eq!(rule.phase, BolaPhase::Steady);
     let curve = rule.curve.expect("it was asked");
     assert_eq!(rule.best(curve, 2.0), 0);
     assert_eq!(rule.best(curve, 2.0 + rule.placeholder + 1e-9), 3);
@@ -116,7 +116,7 @@ fn a_fast_start_is_by_throughput() {
 #[test]
 fn no_rise_beyond_the_throughput() {
     let (mut rule, _) = steady(Reading::Paper);
-    rule.estimate = Estimate::default();
+    rule.estimate = ThroughputEstimate::default();
     rule.arrived(&download(2, 2_000_000, 1000));
     // 14.4 Mbit/s: the third.
     rule.idle_since = None;
@@ -130,7 +130,7 @@ fn no_rise_beyond_the_throughput() {
 #[test]
 fn too_much_of_a_low_quality_is_waited_out() {
     let (mut rule, curve) = steady(Reading::Paper);
-    rule.estimate = Estimate::default();
+    rule.estimate = ThroughputEstimate::default();
     rule.arrived(&download(0, 200_000, 1000));
     (rule.placeholder, rule.idle_since) = (0.0, None);
     let choice = rule.choose(&state(20, 0));
@@ -139,8 +139,8 @@ fn too_much_of_a_low_quality_is_waited_out() {
     assert!((wait - (20.0 - rule.full(curve, 0))).abs() < 1e-6, "{wait}");
     assert!((wait - 10.0).abs() < 1e-6, "{wait}");
     // Asked again then, it does not wait any more.
-    let later = State { now: Duration::from_secs(111), ..state(10, 0) };
-    assert_eq!(rule.choose(&later), Choice::now(0));
+    let later = PlayerState { now: Duration::from_secs(111), ..state(10, 0) };
+    assert_eq!(rule.choose(&later), SegmentChoice::now(0));
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn the_placeholder_grows_by_idle_time_and_goes_with_a_stall() {
     rule.interrupted(Interruption::Stall);
     assert!(rule.placeholder.abs() < f64::EPSILON);
     rule.interrupted(Interruption::Seek);
-    assert_eq!((rule.phase, rule.segment), (Phase::Startup, None));
+    assert_eq!((rule.phase, rule.segment), (BolaPhase::Startup, None));
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn a_target_that_moves_keeps_the_quality() {
     let (mut rule, old) = steady(Reading::Paper);
     rule.placeholder = 5.0;
     let before = rule.best(old, 12.0 + 5.0);
-    let new = rule.curve(&State { buffer_target: Duration::from_secs(60), ..state(12, 0) });
+    let new = rule.curve(&PlayerState { buffer_target: Duration::from_secs(60), ..state(12, 0) });
     assert!(new.v > old.v);
     assert_eq!(rule.best(new, 12.0 + rule.placeholder), before);
 }

@@ -1,6 +1,8 @@
 use std::time::Duration;
 
-use crate::{Bola, Choice, Download, Interruption, Ladder, Reading, Rule, State, Throughput};
+use crate::{
+    Bola, Interruption, Ladder, PlayerState, Reading, Rule, SegmentChoice, SegmentDownload, Throughput,
+};
 
 /// Throughput while the buffer is low, BOLA once it is high: the one is quick at the start and after seeks,
 /// the other steady.
@@ -27,7 +29,7 @@ impl Dynamic {
 }
 
 impl Rule for Dynamic {
-    fn arrived(&mut self, download: &Download) {
+    fn arrived(&mut self, download: &SegmentDownload) {
         // What was left of the buffer may have been too little in the meantime.
         self.level(download.buffer);
         self.level(download.buffer.saturating_add(download.media));
@@ -41,7 +43,7 @@ impl Rule for Dynamic {
         self.bola.interrupted(by);
     }
 
-    fn choose(&mut self, state: &State) -> Choice {
+    fn choose(&mut self, state: &PlayerState) -> SegmentChoice {
         self.level(state.buffer);
         if self.by_buffer { self.bola.choose(state) } else { self.throughput.choose(state) }
     }
@@ -76,12 +78,16 @@ mod tests {
     fn a_dip_between_two_choices_counts() {
         let mut rule = Dynamic::new(ladder(), Reading::default());
         rule.choose(&state(13, 0));
-        rule.arrived(&Download { buffer: Duration::from_secs(5), ..download(0, 1000, 1000) });
+        rule.arrived(&SegmentDownload { buffer: Duration::from_secs(5), ..download(0, 1000, 1000) });
         rule.choose(&state(7, 0));
         assert!(!rule.by_buffer);
         // A segment that fills the buffer by itself takes it back to BOLA.
         let long = Duration::from_secs(10);
-        rule.arrived(&Download { buffer: Duration::from_secs(5), media: long, ..download(0, 1000, 1000) });
+        rule.arrived(&SegmentDownload {
+            buffer: Duration::from_secs(5),
+            media: long,
+            ..download(0, 1000, 1000)
+        });
         assert!(rule.by_buffer);
         rule.interrupted(Interruption::Seek);
         assert!(!rule.by_buffer);

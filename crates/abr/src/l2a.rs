@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-use crate::throughput::Estimate;
-use crate::{Choice, Download, Interruption, Ladder, Reading, Rule, State};
+use crate::throughput::ThroughputEstimate;
+use crate::{Interruption, Ladder, PlayerState, Reading, Rule, SegmentChoice, SegmentDownload};
 
 /// L2A: learns from segment to segment with which weight each bitrate is to be asked for, without a model of
 /// the network.
@@ -18,8 +18,8 @@ use crate::{Choice, Download, Interruption, Ladder, Reading, Rule, State};
 pub struct L2a {
     ladder: Ladder,
     reading: Reading,
-    estimate: Estimate,
-    phase: Phase,
+    estimate: ThroughputEstimate,
+    phase: L2aPhase,
     weights: Vec<f64>,
     /// Q of the paper.
     multiplier: f64,
@@ -31,7 +31,7 @@ pub struct L2a {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum L2aPhase {
     Unasked,
     Startup,
     Steady,
@@ -44,8 +44,8 @@ impl L2a {
         Self {
             ladder,
             reading,
-            estimate: Estimate::default(),
-            phase: Phase::Unasked,
+            estimate: ThroughputEstimate::default(),
+            phase: L2aPhase::Unasked,
             weights,
             multiplier: 0.0,
             quality: 0,
@@ -54,13 +54,13 @@ impl L2a {
         }
     }
 
-    fn start(&mut self, state: &State) -> usize {
+    fn start(&mut self, state: &PlayerState) -> usize {
         let Some(kbps) = self.estimate.safe_kbps() else {
             return state.current.min(self.ladder.top());
         };
         self.quality = self.ladder.within(kbps);
         if self.segment.is_some() && state.buffer >= TARGET {
-            self.phase = Phase::Steady;
+            self.phase = L2aPhase::Steady;
             self.multiplier = caution();
             self.weights.fill(0.0);
             self.weights[self.quality] = 1.0;
@@ -114,9 +114,9 @@ impl L2a {
 }
 
 impl Rule for L2a {
-    fn arrived(&mut self, download: &Download) {
+    fn arrived(&mut self, download: &SegmentDownload) {
         self.estimate.add(download);
-        if self.phase == Phase::Unasked {
+        if self.phase == L2aPhase::Unasked {
             return;
         }
         self.quality = download.quality.min(self.ladder.top());
@@ -125,29 +125,29 @@ impl Rule for L2a {
     }
 
     fn interrupted(&mut self, by: Interruption) {
-        if by == Interruption::Seek && self.phase == Phase::Steady {
-            self.phase = Phase::Startup;
+        if by == Interruption::Seek && self.phase == L2aPhase::Steady {
+            self.phase = L2aPhase::Startup;
             self.segment = None;
             self.news = true;
         }
     }
 
-    fn choose(&mut self, state: &State) -> Choice {
+    fn choose(&mut self, state: &PlayerState) -> SegmentChoice {
         let quality = match (self.phase, self.segment) {
-            (Phase::Steady, Some(segment)) if self.news => {
+            (L2aPhase::Steady, Some(segment)) if self.news => {
                 self.news = false;
                 self.step(segment.as_secs_f64(), state.rate())
             }
-            (Phase::Steady, _) => self.quality,
-            (Phase::Unasked | Phase::Startup, _) => {
-                self.phase = Phase::Startup;
+            (L2aPhase::Steady, _) => self.quality,
+            (L2aPhase::Unasked | L2aPhase::Startup, _) => {
+                self.phase = L2aPhase::Startup;
                 self.start(state)
             }
         };
-        if self.phase == Phase::Steady {
+        if self.phase == L2aPhase::Steady {
             self.quality = quality;
         }
-        Choice::now(quality)
+        SegmentChoice::now(quality)
     }
 }
 

@@ -15,7 +15,7 @@ fn steady(reading: Reading, throughput: u64) -> L2a {
     rule.choose(&state(0, 0));
     rule.arrived(&download(0, throughput / 8, 1000));
     rule.choose(&state(4, 0));
-    assert_eq!(rule.phase, Phase::Steady);
+    assert_eq!(rule.phase, L2aPhase::Steady);
     rule
 }
 
@@ -53,12 +53,12 @@ fn until_the_target_it_is_by_throughput() {
     rule.arrived(&download(0, 625_000, 1000));
     // 4.5 of 5 Mbit/s.
     assert_eq!(rule.choose(&state(1, 0)).quality, 2);
-    assert_eq!(rule.phase, Phase::Startup);
+    assert_eq!(rule.phase, L2aPhase::Startup);
     assert_eq!(rule.choose(&state(2, 0)).quality, 2);
-    assert_eq!(rule.phase, Phase::Steady);
+    assert_eq!(rule.phase, L2aPhase::Steady);
     rule.interrupted(Interruption::Seek);
     assert_eq!(rule.choose(&state(2, 0)).quality, 2);
-    assert_eq!(rule.phase, Phase::Startup);
+    assert_eq!(rule.phase, L2aPhase::Startup);
 }
 
 /// One step by hand (equations of §4): w = (0, 1, 0, 0), V = 2 s, C = 3 Mbit/s, Q = V_L.

@@ -7,19 +7,19 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use quickset_abr::{Algorithm, Download, Ladder, State};
+//! use quickset_abr::{RuleName, SegmentDownload, Ladder, PlayerState};
 //!
 //! let ladder = Ladder::new([1_000_000, 5_000_000, 10_000_000])?;
-//! let mut rule = "bola".parse::<Algorithm>()?.start(ladder, 1);
+//! let mut rule = "bola".parse::<RuleName>()?.start(ladder, 1);
 //! let segment = Duration::from_secs(4);
 //!
 //! // Nothing is known yet: it stays at the quality that the player begins with.
-//! let mut state = State { segment, ..State::default() };
+//! let mut state = PlayerState { segment, ..PlayerState::default() };
 //! assert_eq!(rule.choose(&state).quality, 0);
 //!
 //! // Half a megabyte in 200 ms: 20 Mbit/s.
 //! let ms = Duration::from_millis;
-//! rule.arrived(&Download {
+//! rule.arrived(&SegmentDownload {
 //!     quality: 0, bytes: 500_000, media: segment, buffer: Duration::ZERO,
 //!     requested: ms(0), first_byte: ms(30), finished: ms(230),
 //! });
@@ -63,7 +63,7 @@ pub use dynamic::Dynamic;
 pub use l2a::L2a;
 pub use ladder::{Ladder, LadderError};
 pub use lolp::LolPlus;
-pub use throughput::{Estimate, Throughput};
+pub use throughput::{Throughput, ThroughputEstimate};
 
 /// Chooses the quality of each segment of one session.
 ///
@@ -73,18 +73,18 @@ pub use throughput::{Estimate, Throughput};
 /// 3. When play-out stops for want of media, or somebody seeks, it calls [`interrupted`](Self::interrupted).
 pub trait Rule: fmt::Debug {
     /// A segment has arrived.
-    fn arrived(&mut self, download: &Download);
+    fn arrived(&mut self, download: &SegmentDownload);
 
     /// Play-out does not go on as it did.
     fn interrupted(&mut self, by: Interruption);
 
     /// The quality for the next segment.
-    fn choose(&mut self, state: &State) -> Choice;
+    fn choose(&mut self, state: &PlayerState) -> SegmentChoice;
 }
 
 /// A segment that was fetched. Times are by the player's clock, which starts anywhere and never goes back.
 #[derive(Clone, Copy, Debug)]
-pub struct Download {
+pub struct SegmentDownload {
     /// Its place on the ladder.
     pub quality: usize,
     /// What came over the network; 0 from a cache.
@@ -101,7 +101,7 @@ pub struct Download {
     pub finished: Duration,
 }
 
-impl Download {
+impl SegmentDownload {
     /// From the first byte to the last one.
     fn transfer(&self) -> Duration {
         self.finished.saturating_sub(self.first_byte)
@@ -110,7 +110,7 @@ impl Download {
 
 /// What a player knows when it asks for a segment.
 #[derive(Clone, Copy, Debug)]
-pub struct State {
+pub struct PlayerState {
     /// The player's clock.
     pub now: Duration,
     /// Media from the position that is played on.
@@ -127,7 +127,7 @@ pub struct State {
     pub rate: f64,
 }
 
-impl Default for State {
+impl Default for PlayerState {
     fn default() -> Self {
         Self {
             now: Duration::ZERO,
@@ -141,7 +141,7 @@ impl Default for State {
     }
 }
 
-impl State {
+impl PlayerState {
     /// Too little to play.
     fn is_empty(&self) -> bool {
         self.buffer <= EMPTY
@@ -166,7 +166,7 @@ pub enum Interruption {
 
 /// What to fetch next, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Choice {
+pub struct SegmentChoice {
     /// A place on the ladder.
     pub quality: usize,
     /// After this time; the rule is asked again then. Zero but for a buffer that is fuller than the quality
@@ -174,7 +174,7 @@ pub struct Choice {
     pub wait: Duration,
 }
 
-impl Choice {
+impl SegmentChoice {
     /// At once.
     pub(crate) fn now(quality: usize) -> Self {
         Self { quality, wait: Duration::ZERO }
@@ -198,7 +198,7 @@ pub enum Reading {
 
 /// The rules by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Algorithm {
+pub enum RuleName {
     /// [`Throughput`], `throughput`.
     Throughput,
     /// [`Bola`], `bola`.
@@ -211,7 +211,7 @@ pub enum Algorithm {
     LolPlus,
 }
 
-impl Algorithm {
+impl RuleName {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::Throughput, Self::Bola, Self::Dynamic, Self::L2a, Self::LolPlus];
 
@@ -239,13 +239,13 @@ impl Algorithm {
     }
 }
 
-impl fmt::Display for Algorithm {
+impl fmt::Display for RuleName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
 }
 
-impl FromStr for Algorithm {
+impl FromStr for RuleName {
     type Err = UnknownAlgorithm;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {

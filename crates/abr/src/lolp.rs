@@ -1,7 +1,7 @@
 use quickset_base::{Rng, Seed};
 
-use crate::throughput::Estimate;
-use crate::{Choice, Download, Interruption, Ladder, Reading, Rule, State};
+use crate::throughput::ThroughputEstimate;
+use crate::{Interruption, Ladder, PlayerState, Reading, Rule, SegmentChoice, SegmentDownload};
 
 /// LoL+: a self-organising map of the qualities, one neuron each, that learns what asking for each has
 /// brought.
@@ -20,17 +20,17 @@ use crate::{Choice, Download, Interruption, Ladder, Reading, Rule, State};
 pub struct LolPlus {
     ladder: Ladder,
     reading: Reading,
-    estimate: Estimate,
-    neurons: Vec<Features>,
+    estimate: ThroughputEstimate,
+    neurons: Vec<SegmentFeatures>,
     /// The length of the vector of bitrates, in bit/s: by it throughputs are made parts of 1.
     scale: f64,
-    weights: Features,
+    weights: SegmentFeatures,
     /// Seconds behind the live edge at the last choice.
     latency: f64,
 }
 
 /// Throughput, latency, stalls, switches.
-type Features = [f64; 4];
+type SegmentFeatures = [f64; 4];
 
 /// What a choice is made from, in bit/s and seconds.
 #[derive(Clone, Copy)]
@@ -46,11 +46,19 @@ impl LolPlus {
     /// For one session over `ladder`. The weights that hold until some are found are drawn from `seed`.
     pub fn new(ladder: Ladder, reading: Reading, seed: impl Into<Seed>) -> Self {
         let scale = ladder.bitrates().iter().map(|&b| (b as f64).powi(2)).sum::<f64>().sqrt();
-        let neurons: Vec<Features> =
+        let neurons: Vec<SegmentFeatures> =
             ladder.bitrates().iter().map(|&b| [b as f64 / scale, 0.0, 0.0, 0.0]).collect();
         let weights =
             first_weights(ladder.len(), ladder.bitrate(ladder.top()) as f64 / scale, &mut Rng::new(seed));
-        Self { ladder, reading, estimate: Estimate::default(), neurons, scale, weights, latency: 0.0 }
+        Self {
+            ladder,
+            reading,
+            estimate: ThroughputEstimate::default(),
+            neurons,
+            scale,
+            weights,
+            latency: 0.0,
+        }
     }
 
     fn next(&mut self, current: usize, now: &Situation) -> usize {
@@ -85,7 +93,7 @@ impl LolPlus {
 
     /// What the distance to a quality is weighed by: one that takes all there is, or the buffer, counts as
     /// far away.
-    fn weights_for(&self, quality: usize, now: &Situation) -> Features {
+    fn weights_for(&self, quality: usize, now: &Situation) -> SegmentFeatures {
         let rate = self.bitrate(quality);
         let mut weights = self.weights;
         if quality > 0 && (rate > now.throughput - HEADROOM || now.next_buffer(rate) < BUFFER_KEPT) {
@@ -96,7 +104,7 @@ impl LolPlus {
 
     /// The weights of the best QoE over all qualities; none when no quality leaves enough in the buffer. QoE
     /// depends on the weights of latency and stalls only: of the others, equally good, it is the first, 0.2.
-    fn best_weights(&self, now: &Situation) -> Option<Features> {
+    fn best_weights(&self, now: &Situation) -> Option<SegmentFeatures> {
         // How far latency may be beyond its target: as much as it has just moved. dash.js forgets the last
         // one.
         let before = match self.reading {
@@ -106,7 +114,7 @@ impl LolPlus {
         if now.latency > LATENCY_TARGET + (now.latency - before).abs() {
             return None;
         }
-        let mut best: Option<(f64, Features)> = None;
+        let mut best: Option<(f64, SegmentFeatures)> = None;
         for quality in 0..self.ladder.len() {
             let rate = self.bitrate(quality);
             let next = now.next_buffer(rate);
@@ -138,7 +146,7 @@ impl LolPlus {
     }
 
     /// Moves `neuron` and those around it towards `seen`.
-    fn learn(&mut self, neuron: usize, seen: &Features) {
+    fn learn(&mut self, neuron: usize, seen: &SegmentFeatures) {
         let at = self.neurons[neuron];
         for other in &mut self.neurons {
             let near =
@@ -167,15 +175,15 @@ impl Situation {
 }
 
 impl Rule for LolPlus {
-    fn arrived(&mut self, download: &Download) {
+    fn arrived(&mut self, download: &SegmentDownload) {
         self.estimate.add(download);
     }
 
     fn interrupted(&mut self, _by: Interruption) {}
 
-    fn choose(&mut self, state: &State) -> Choice {
+    fn choose(&mut self, state: &PlayerState) -> SegmentChoice {
         let current = state.current.min(self.ladder.top());
-        let Some(kbps) = self.estimate.safe_kbps() else { return Choice::now(current) };
+        let Some(kbps) = self.estimate.safe_kbps() else { return SegmentChoice::now(current) };
         let situation = Situation {
             throughput: kbps * 1000.0,
             buffer: state.buffer.as_secs_f64(),
@@ -183,19 +191,19 @@ impl Rule for LolPlus {
             segment: state.segment.as_secs_f64(),
             rate: state.rate(),
         };
-        Choice::now(self.next(current, &situation))
+        SegmentChoice::now(self.next(current, &situation))
     }
 }
 
-fn distance(a: &Features, b: &Features, weights: &Features) -> f64 {
+fn distance(a: &SegmentFeatures, b: &SegmentFeatures, weights: &SegmentFeatures) -> f64 {
     a.iter().zip(b).zip(weights).map(|((a, b), w)| w * (a - b).powi(2)).sum::<f64>().sqrt()
 }
 
 /// The weights that hold until some are found (k-means++ over points by chance): of as many points as there
 /// are qualities, far from each other, the one that is farthest from the least similar.
-fn first_weights(qualities: usize, most: f64, rng: &mut Rng) -> Features {
-    const EQUAL: Features = [1.0; 4];
-    let points: Vec<Features> =
+fn first_weights(qualities: usize, most: f64, rng: &mut Rng) -> SegmentFeatures {
+    const EQUAL: SegmentFeatures = [1.0; 4];
+    let points: Vec<SegmentFeatures> =
         (0..qualities * qualities).map(|_| [rng.unit() * most, rng.unit(), rng.unit(), rng.unit()]).collect();
     let mut centres = vec![points[0]];
     let mut nearest: Vec<f64> = points.iter().map(|p| distance(p, &points[0], &EQUAL)).collect();

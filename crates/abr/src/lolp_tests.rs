@@ -46,7 +46,7 @@ fn the_weights_are_the_best_of_all() {
     }
     for (throughput, buffer) in [(3e6, 4.0), (9e6, 1.0), (0.9e6, 3.0), (40e6, 20.0)] {
         let now = situation(throughput, buffer);
-        let mut best: Option<(f64, Features)> = None;
+        let mut best: Option<(f64, SegmentFeatures)> = None;
         for (quality, rate) in RATES.iter().enumerate() {
             let time = *rate as f64 * 2.0 / throughput;
             let next = if time > 2.0 { buffer - 2.0 } else { buffer + 2.0 - time };
@@ -116,5 +116,5 @@ fn the_rule_asks_by_what_arrived() {
     let mut rule = rule(Reading::Dashjs);
     assert_eq!(rule.choose(&state(10, 2)).quality, 2, "nothing is known");
     rule.arrived(&download(2, 375_000, 1000));
-    assert_eq!(rule.choose(&State { buffer: Duration::from_secs(10), ..state(10, 2) }).quality, 1);
+    assert_eq!(rule.choose(&PlayerState { buffer: Duration::from_secs(10), ..state(10, 2) }).quality, 1);
 }

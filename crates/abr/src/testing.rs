@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use crate::{Download, State};
+use crate::{PlayerState, SegmentDownload};
 
 /// So many bytes in so many milliseconds, for a buffer of 4 s.
-pub(crate) fn download(quality: usize, bytes: u64, ms: u64) -> Download {
+pub(crate) fn download(quality: usize, bytes: u64, ms: u64) -> SegmentDownload {
     let start = Duration::from_secs(100);
-    Download {
+    SegmentDownload {
         quality,
         bytes,
         media: Duration::from_secs(2),
@@ -19,12 +19,12 @@ pub(crate) fn download(quality: usize, bytes: u64, ms: u64) -> Download {
 }
 
 /// So many seconds in the buffer, and the quality in force.
-pub(crate) fn state(buffer: u64, current: usize) -> State {
-    State {
+pub(crate) fn state(buffer: u64, current: usize) -> PlayerState {
+    PlayerState {
         now: Duration::from_secs(101),
         buffer: Duration::from_secs(buffer),
         current,
         segment: Duration::from_secs(2),
-        ..State::default()
+        ..PlayerState::default()
     }
 }

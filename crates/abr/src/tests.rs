@@ -4,11 +4,11 @@ use super::*;
 
 #[test]
 fn names_are_read_back() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in RuleName::ALL {
         assert_eq!(algorithm.to_string().parse(), Ok(algorithm));
         assert_eq!(algorithm.name().to_uppercase().parse(), Ok(algorithm));
     }
-    let error = "bolla".parse::<Algorithm>().expect_err("no such rule").to_string();
+    let error = "bolla".parse::<RuleName>().expect_err("no such rule").to_string();
     assert!(error.contains("bolla") && error.contains("lol+"), "{error}");
 }
 
@@ -23,9 +23,9 @@ fn time() -> impl Strategy<Value = Duration> {
 
 #[derive(Clone, Debug)]
 enum Told {
-    Arrived(Download),
+    Arrived(SegmentDownload),
     Interrupted(Interruption),
-    Asked(State),
+    Asked(PlayerState),
 }
 
 fn told() -> impl Strategy<Value = Told> {
@@ -33,14 +33,14 @@ fn told() -> impl Strategy<Value = Told> {
     let quality = prop_oneof![0..9_usize, Just(usize::MAX)];
     let arrived = (quality.clone(), bytes, [time(), time(), time(), time(), time()]).prop_map(
         |(quality, bytes, [media, buffer, requested, first_byte, finished])| {
-            Told::Arrived(Download { quality, bytes, media, buffer, requested, first_byte, finished })
+            Told::Arrived(SegmentDownload { quality, bytes, media, buffer, requested, first_byte, finished })
         },
     );
     let rate = prop_oneof![Just(1.0), any::<f64>()];
     let times = [time(), time(), time(), time()];
     let asked = (times, quality, proptest::option::of(time()), rate).prop_map(
         |([now, buffer, buffer_target, segment], current, latency, rate)| {
-            Told::Asked(State { now, buffer, buffer_target, current, segment, latency, rate })
+            Told::Asked(PlayerState { now, buffer, buffer_target, current, segment, latency, rate })
         },
     );
     let interrupted = prop_oneof![Just(Interruption::Stall), Just(Interruption::Seek)];
@@ -61,7 +61,7 @@ proptest! {
         }
         let ladder = Ladder::new(bitrates.into_iter().collect::<Vec<_>>()).expect("a set ascends");
         let mut rules: Vec<Box<dyn Rule + Send>> =
-            Algorithm::ALL.iter().map(|a| a.start(ladder.clone(), 1)).collect();
+            RuleName::ALL.iter().map(|a| a.start(ladder.clone(), 1)).collect();
         if paper {
             rules.push(Box::new(Dynamic::new(ladder.clone(), Reading::Paper)));
             rules.push(Box::new(Bola::new(ladder.clone(), Reading::Paper)));

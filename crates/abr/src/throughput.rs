@@ -1,4 +1,4 @@
-use crate::{Choice, Download, Interruption, Ladder, Rule, State};
+use crate::{Interruption, Ladder, PlayerState, Rule, SegmentChoice, SegmentDownload};
 
 /// What the network gives, estimated from what arrived: the smaller of two exponentially weighted averages, a
 /// fast one that follows losses of capacity at once and a slow one that believes in gains after some time.
@@ -7,7 +7,7 @@ use crate::{Choice, Download, Interruption, Ladder, Rule, State};
 /// how long that took. Half lives are 3 and 8 s, of time that runs one and a half times as fast as the
 /// downloads do. This is what dash.js 5 does unless it is told otherwise.
 #[derive(Clone, Debug, Default)]
-pub struct Estimate {
+pub struct ThroughputEstimate {
     fast: f64,
     slow: f64,
     /// Of all samples; both averages start from 0, and what is missing for that is divided out again.
@@ -15,9 +15,9 @@ pub struct Estimate {
     last: Option<f64>,
 }
 
-impl Estimate {
+impl ThroughputEstimate {
     /// Takes in a download. One of no bytes, which a cache had, or of no time says nothing.
-    pub fn add(&mut self, download: &Download) {
+    pub fn add(&mut self, download: &SegmentDownload) {
         let ms = download.transfer().as_secs_f64() * 1000.0;
         if download.bytes == 0 || ms <= 0.0 {
             return;
@@ -56,29 +56,29 @@ impl Estimate {
 #[derive(Clone, Debug)]
 pub struct Throughput {
     ladder: Ladder,
-    estimate: Estimate,
+    estimate: ThroughputEstimate,
 }
 
 impl Throughput {
     /// For one session over `ladder`.
     pub fn new(ladder: Ladder) -> Self {
-        Self { ladder, estimate: Estimate::default() }
+        Self { ladder, estimate: ThroughputEstimate::default() }
     }
 }
 
 impl Rule for Throughput {
-    fn arrived(&mut self, download: &Download) {
+    fn arrived(&mut self, download: &SegmentDownload) {
         self.estimate.add(download);
     }
 
     fn interrupted(&mut self, _by: Interruption) {}
 
-    fn choose(&mut self, state: &State) -> Choice {
+    fn choose(&mut self, state: &PlayerState) -> SegmentChoice {
         match self.estimate.safe_kbps() {
             Some(kbps) if state.latency.is_some() || !state.is_empty() => {
-                Choice::now(self.ladder.within(kbps))
+                SegmentChoice::now(self.ladder.within(kbps))
             }
-            _ => Choice::now(state.current.min(self.ladder.top())),
+            _ => SegmentChoice::now(state.current.min(self.ladder.top())),
         }
     }
 }
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_constant_throughput_is_found_at_once() {
-        let mut estimate = Estimate::default();
+        let mut estimate = ThroughputEstimate::default();
         assert_eq!((estimate.kbps(), estimate.safe_kbps()), (None, None));
         for _ in 0..3 {
             estimate.add(&download(0, 1_250_000, 1000));
@@ -110,7 +110,7 @@ mod tests {
     /// that.
     #[test]
     fn the_smaller_average_counts() {
-        let mut estimate = Estimate::default();
+        let mut estimate = ThroughputEstimate::default();
         estimate.add(&download(0, 1_250_000, 1000));
         estimate.add(&download(0, 250_000, 1000));
         let mean = |half_life: f64| {
@@ -120,7 +120,7 @@ mod tests {
         assert!(mean(3.0) < mean(8.0));
         assert_eq!(estimate.kbps(), Some(mean(3.0).round()));
         // Upwards the slow one is the smaller.
-        let mut estimate = Estimate::default();
+        let mut estimate = ThroughputEstimate::default();
         estimate.add(&download(0, 250_000, 1000));
         estimate.add(&download(0, 1_250_000, 1000));
         let mean = |half_life: f64| {
@@ -136,7 +136,7 @@ mod tests {
         waited.requested = Duration::ZERO;
         waited.first_byte += Duration::from_secs(7);
         waited.finished += Duration::from_secs(7);
-        let mut estimate = Estimate::default();
+        let mut estimate = ThroughputEstimate::default();
         estimate.add(&waited);
         assert_eq!(estimate.kbps(), Some(10_000.0));
     }
@@ -146,16 +146,19 @@ mod tests {
         let mut rule = Throughput::new(Ladder::new([1_000_000, 2_000_000, 3_000_000]).expect("it ascends"));
         rule.arrived(&download(0, 0, 1000));
         rule.arrived(&download(0, 1000, 0));
-        assert_eq!(rule.choose(&state(10, 1)), Choice::now(1));
-        assert_eq!(rule.choose(&state(10, 99)), Choice::now(2));
+        assert_eq!(rule.choose(&state(10, 1)), SegmentChoice::now(1));
+        assert_eq!(rule.choose(&state(10, 99)), SegmentChoice::now(2));
     }
 
     #[test]
     fn an_empty_buffer_keeps_the_quality_on_demand_only() {
         let mut rule = Throughput::new(Ladder::new([1_000_000, 2_000_000, 3_000_000]).expect("it ascends"));
         rule.arrived(&download(0, 1_000_000, 1000));
-        assert_eq!(rule.choose(&state(0, 1)), Choice::now(1));
-        assert_eq!(rule.choose(&State { latency: Some(Duration::ZERO), ..state(0, 1) }), Choice::now(2));
-        assert_eq!(rule.choose(&state(1, 1)), Choice::now(2));
+        assert_eq!(rule.choose(&state(0, 1)), SegmentChoice::now(1));
+        assert_eq!(
+            rule.choose(&PlayerState { latency: Some(Duration::ZERO), ..state(0, 1) }),
+            SegmentChoice::now(2)
+        );
+        assert_eq!(rule.choose(&state(1, 1)), SegmentChoice::now(2));
     }
 }

@@ -44,14 +44,14 @@ impl Ecn {
 
 /// Where a datagram comes from or goes to, as seen from this end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Path {
+pub struct AddressPair {
     /// The other end.
     pub remote: SocketAddr,
     /// Our own address where the system tells it; `None` leaves the choice to the system.
     pub local: Option<IpAddr>,
 }
 
-impl Path {
+impl AddressPair {
     /// A path to `remote`, with the local address left to the system.
     pub const fn to(remote: SocketAddr) -> Self {
         Self { remote, local: None }
@@ -65,7 +65,7 @@ impl Path {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Datagram {
     /// Where it came from, and to which of our addresses.
-    pub path: Path,
+    pub path: AddressPair,
     /// The mark it arrived with.
     pub ecn: Ecn,
     /// The UDP payload.
@@ -77,7 +77,7 @@ pub struct Datagram {
 /// All segments have [`segment`](Self::segment) bytes, the last may be shorter (the contract of UDP GSO).
 pub struct Batch {
     /// Where to.
-    pub path: Path,
+    pub path: AddressPair,
     /// The mark of every segment.
     pub ecn: Ecn,
     /// Not to leave before this time; `None`: at once.
@@ -103,7 +103,7 @@ impl Batch {
     /// An empty batch of up to `segments` segments (at least one), for a driver without GSO.
     pub fn with_limit(segments: usize) -> Self {
         Self {
-            path: Path::NOWHERE,
+            path: AddressPair::NOWHERE,
             ecn: Ecn::NotEct,
             not_before: None,
             segment: 0,
@@ -115,7 +115,7 @@ impl Batch {
 
     /// Forgets the content and keeps the buffer.
     pub fn clear(&mut self) {
-        self.path = Path::NOWHERE;
+        self.path = AddressPair::NOWHERE;
         self.ecn = Ecn::NotEct;
         self.not_before = None;
         self.segment = 0;

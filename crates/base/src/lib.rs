@@ -20,9 +20,9 @@
 //!     }
 //! }
 //!
-//! let (mut alarm, mut out) = (Alarm::default(), Batch::new());
-//! assert_eq!(alarm.poll(Time::ZERO, &mut out), Poll::Sleep(Some(Time::from_millis(1)), Reason::Application));
-//! assert_eq!(alarm.poll(Time::from_millis(1), &mut out), Poll::Event);
+//! let (mut alarm, mut out) = (Alarm::default(), Batch::new()); assert_eq!(alarm.poll(Time::ZERO, &mut out),
+//! Poll::Sleep(Some(Time::from_millis(1)), Reason::Application)); assert_eq!(alarm.poll(Time::from_millis(1),
+//! &mut out), Poll::Event);
 //! ```
 
 #![cfg_attr(not(test), no_std)]
@@ -37,7 +37,7 @@ mod time;
 
 pub use core::time::Duration;
 
-pub use datagram::{Batch, Datagram, Ecn, Path};
+pub use datagram::{AddressPair, Batch, Datagram, Ecn};
 pub use machine::{Input, Machine, Poll, Reason};
 pub use rng::{Rng, Seed};
 pub use time::Time;

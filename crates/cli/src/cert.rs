@@ -12,13 +12,13 @@ use crate::secret;
 /// Make certificates for servers of your own.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE, arg_required_else_help = true)]
-pub(crate) struct Args {
+pub(crate) struct CertArgs {
     #[command(subcommand)]
-    verb: Verb,
+    verb: CertVerb,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum CertVerb {
     /// Make a key and a certificate that it signed itself.
     ///
     /// Writes cert.pem and key.pem (which only you can read) and prints the fingerprint
@@ -37,8 +37,8 @@ enum Verb {
     },
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let Verb::New { names, output, json } = &args.verb;
+pub(crate) fn run(args: &CertArgs) -> anyhow::Result<()> {
+    let CertVerb::New { names, output, json } = &args.verb;
     let identity = Identity::self_signed(names.iter().cloned()).with_context(|| {
         format!("there is no certificate for {}; give host names or addresses", names.join(" "))
     })?;

@@ -6,9 +6,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use quickset::{Algorithm, Protection};
-use quickset_lab::demo::{self, Findings, Mode, Plan, Progress};
+use quickset_lab::demo::{self, DemoConfig, DemoMode, DemoProgress, Findings};
 use quickset_lab::report;
-use quickset_sim::{Loss, Queue, Rate};
+use quickset_sim::{LinkQueue, LossModel, Rate};
 
 use crate::qlog::QlogArgs;
 use crate::say::{self, say};
@@ -22,7 +22,7 @@ use crate::values;
 /// distributions is written at the end. No network, screen or privileges are needed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, verbatim_doc_comment)]
-pub(crate) struct Args {
+pub(crate) struct DemoArgs {
     /// Seconds measured at each pace
     #[arg(long, value_name = "SECONDS", default_value = "16", value_parser = values::seconds)]
     seconds: Duration,
@@ -38,10 +38,10 @@ pub(crate) struct Args {
     rtt: Duration,
     /// What the link loses, each way: a share, or ge:P,R for bursts (Gilbert-Elliott)
     #[arg(long, default_value = "0.5%")]
-    loss: Loss,
+    loss: LossModel,
     /// The link's queue, each way
     #[arg(long, default_value = "9MB", value_parser = values::queue)]
-    queue: Queue,
+    queue: LinkQueue,
     #[arg(long, help = values::controllers(), default_value = "bbr", value_parser = values::congestion)]
     cc: Algorithm,
     #[arg(
@@ -68,9 +68,9 @@ pub(crate) struct Args {
     qlog: QlogArgs,
 }
 
-impl Args {
-    fn plan(&self) -> Plan {
-        Plan {
+impl DemoArgs {
+    fn plan(&self) -> DemoConfig {
+        DemoConfig {
             duration: self.seconds,
             paces: self.pace.clone(),
             rate: self.rate.clone(),
@@ -81,7 +81,7 @@ impl Args {
             congestion: self.cc.clone(),
             protection: self.fec.clone(),
             qlog: self.qlog.qlog.clone(),
-            ..Plan::default()
+            ..DemoConfig::default()
         }
     }
 
@@ -94,7 +94,7 @@ impl Args {
     }
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<()> {
     let plan = args.plan();
     let bar = bar(&plan);
     let findings = crate::block_on(async {
@@ -128,7 +128,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 /// A table that is drawn again in place, above the time that is left. Nothing where stderr is no terminal.
-fn bar(plan: &Plan) -> ProgressBar {
+fn bar(plan: &DemoConfig) -> ProgressBar {
     let style = ProgressStyle::with_template("{msg}\n{wide_bar:.green/dim} {left}")
         .expect("the template is constant");
     let length = plan.length();
@@ -140,7 +140,7 @@ fn bar(plan: &Plan) -> ProgressBar {
     ProgressBar::new(length.as_millis() as u64).with_style(style)
 }
 
-fn show(bar: &ProgressBar, progress: &Progress) {
+fn show(bar: &ProgressBar, progress: &DemoProgress) {
     let mut text = format!("{} updates a second, so far:\n", progress.pace);
     let _ = writeln!(text, "  mode         messages   blocked    p80 ms    p99 ms    max ms");
     for mode in &progress.modes {
@@ -193,7 +193,7 @@ fn table(findings: &Findings) -> String {
         );
     }
     text.push_str("\nblocked: let go more than 1 ms after arriving; gaps: pauses within an update above the round-trip time.\n");
-    let repaired = findings.modes.iter().filter(|row| row.mode == Mode::Repaired);
+    let repaired = findings.modes.iter().filter(|row| row.mode == DemoMode::Repaired);
     let (repair, sent) = repaired.fold((0, 0), |sum, row| (sum.0 + row.repair_bytes, sum.1 + row.sent_bytes));
     if sent > 0 {
         let share = repair as f64 / sent as f64 * 100.0;
@@ -207,7 +207,7 @@ fn table(findings: &Findings) -> String {
 }
 
 /// The command that gives these findings again.
-fn words(args: &Args) -> String {
+fn words(args: &DemoArgs) -> String {
     let paces: Vec<String> = args.pace.iter().map(u32::to_string).collect();
     format!(
         "quickset demo --seconds {} --pace {} --rate {} --rtt {} --loss {} --queue {} --cc {} --fec {} --seed {}",

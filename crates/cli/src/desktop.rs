@@ -6,13 +6,16 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Subcommand;
 use quickset::{Algorithm, Fingerprint, Protection};
-use quickset_desktop::message::{Order, Permissions};
-use quickset_desktop::serve::{Serve, ServeConfig, ServeStats};
-use quickset_desktop::trust::{Authorized, Folder, Gate, Token, load_identity, read_secret};
-use quickset_desktop::view::{
-    Credential, MeetError, Password, ServerTrust, View, ViewConfig, ViewError, ViewNews, ViewStats,
+use quickset_desktop::message::{Permissions, ScreenOrder};
+use quickset_desktop::serve::{ServeConfig, ServeGateway, ServeStats};
+use quickset_desktop::trust::{
+    Authorized, ClientGate, GatewayFolder, OneTimeToken, load_identity, read_secret,
 };
-use quickset_desktop::{Kind, LinkConfig, VncPassword};
+use quickset_desktop::view::{
+    Credential, GatewayPassword, MeetError, ServerTrust, ViewConfig, ViewError, ViewGateway, ViewNews,
+    ViewStats,
+};
+use quickset_desktop::{ItemKind, LinkConfig, VncPassword};
 
 use crate::interrupts::Interrupts;
 use crate::memory::{self, MemoryArgs};
@@ -24,13 +27,13 @@ use crate::values;
 /// Carry a VNC desktop across a lossy path: any VNC server, any viewer.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE, arg_required_else_help = true)]
-pub(crate) struct Args {
+pub(crate) struct DesktopArgs {
     #[command(subcommand)]
-    side: Side,
+    side: DesktopSide,
 }
 
 #[derive(Debug, Subcommand)]
-enum Side {
+enum DesktopSide {
     Serve(ServeArgs),
     View(ViewArgs),
 }
@@ -54,7 +57,7 @@ struct ServeArgs {
     listen: SocketAddr,
     /// How screen updates may overtake each other: ordered, fenced or latest
     #[arg(long, default_value = "fenced")]
-    order: Order,
+    order: ScreenOrder,
     /// Drop keys, pointer and wishes about the size
     #[arg(long)]
     view_only: bool,
@@ -108,7 +111,7 @@ struct ViewArgs {
     token_file: Option<PathBuf>,
     /// The token itself; other users of this machine can read it in the list of processes until it is used
     #[arg(long, group = "credential")]
-    token: Option<Token>,
+    token: Option<OneTimeToken>,
     /// File with the server's password, readable by you alone
     #[arg(long, value_name = "FILE", group = "credential")]
     password_file: Option<PathBuf>,
@@ -163,25 +166,25 @@ impl LinkArgs {
     }
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+pub(crate) fn run(args: &DesktopArgs) -> anyhow::Result<()> {
     match &args.side {
-        Side::Serve(args) => crate::block_on(serve(args)),
-        Side::View(args) => crate::block_on(view(args)),
+        DesktopSide::Serve(args) => crate::block_on(serve(args)),
+        DesktopSide::View(args) => crate::block_on(view(args)),
     }
 }
 
 async fn serve(args: &ServeArgs) -> anyhow::Result<()> {
-    let folder = Folder::standard()?;
+    let folder = GatewayFolder::standard()?;
     let identity = folder.server_identity()?;
     let authorized = match &args.authorized {
         Some(path) => Authorized::at(path),
         None => folder.authorized()?,
     };
     let password = args.password_file.as_deref().map(read_secret).transpose()?;
-    let (gate, token) = Gate::for_server(identity.fingerprint(), authorized, password.as_deref())?;
+    let (gate, token) = ClientGate::for_server(identity.fingerprint(), authorized, password.as_deref())?;
     let metrics = args.metrics.bind().await?;
     let budget = args.memory.budget();
-    let serve = Serve::start(ServeConfig {
+    let serve = ServeGateway::start(ServeConfig {
         vnc: args.vnc.clone(),
         vnc_password: vnc_password(args.vnc_password_file.as_ref())?,
         listen: args.listen,
@@ -225,7 +228,7 @@ async fn serve(args: &ServeArgs) -> anyhow::Result<()> {
 }
 
 async fn view(args: &ViewArgs) -> anyhow::Result<()> {
-    let folder = Folder::standard()?;
+    let folder = GatewayFolder::standard()?;
     let identity = match &args.key {
         Some(path) => load_identity(path)?,
         None => folder.client_identity()?,
@@ -255,7 +258,7 @@ async fn view(args: &ViewArgs) -> anyhow::Result<()> {
         viewer_password: vnc_password(args.viewer_password_file.as_ref())?,
         link: args.link.config()?,
     };
-    let mut view = View::start(config.clone()).await?;
+    let mut view = ViewGateway::start(config.clone()).await?;
     let mut interrupts = Interrupts::new()?;
     say!("listening on {}", view.local_addr())?;
     loop {
@@ -273,7 +276,7 @@ async fn view(args: &ViewArgs) -> anyhow::Result<()> {
         let Some(token) = ask_for_token(&mut interrupts).await else { return Err(denied) };
         (config.credential, config.listen) = (Credential::Token(token), address);
         view = tokio::select! {
-            started = View::start(config.clone()) => started?,
+            started = ViewGateway::start(config.clone()) => started?,
             () = interrupts.next() => return Err(denied),
         };
     }
@@ -293,12 +296,12 @@ fn credential(args: &ViewArgs) -> anyhow::Result<Credential> {
         return Ok(Credential::Token(token.with_context(|| format!("{} holds no token", path.display()))?));
     }
     let password = args.password_file.as_deref().map(read_secret).transpose()?;
-    Ok(password.map_or(Credential::None, |password| Credential::Password(Password(password))))
+    Ok(password.map_or(Credential::None, |password| Credential::Password(GatewayPassword(password))))
 }
 
 /// The token that somebody types; `None` when nobody does, or wants us to stop. It is shown, since it is of
 /// no use once it was used.
-async fn ask_for_token(interrupts: &mut Interrupts) -> Option<Token> {
+async fn ask_for_token(interrupts: &mut Interrupts) -> Option<OneTimeToken> {
     let (tell, told) = tokio::sync::oneshot::channel();
     // Nobody can interrupt a thread that reads; it ends with the program.
     std::thread::spawn(move || {
@@ -324,7 +327,7 @@ async fn ask_for_token(interrupts: &mut Interrupts) -> Option<Token> {
 
 /// Serves viewers until there is no sense in it, or somebody wants to stop.
 async fn watch(
-    mut view: View,
+    mut view: ViewGateway,
     args: &ViewArgs,
     key: Fingerprint,
     interrupts: &mut Interrupts,
@@ -379,7 +382,7 @@ async fn every_second(mut each: impl FnMut()) {
 fn print_clients(stats: &ServeStats) {
     for (client, (connection, screen)) in stats.totals().now {
         let kinds: Vec<String> =
-            Kind::ALL.iter().map(|&kind| format!("{}={}", kind.name(), screen.of(kind).items)).collect();
+            ItemKind::ALL.iter().map(|&kind| format!("{}={}", kind.name(), screen.of(kind).items)).collect();
         note!(
             "client={client} rtt={:.1}ms packets={} lost={} spurious={} repairs={} recovered={} messages={} bytes={} fences={} {}",
             connection.rtt.as_secs_f64() * 1000.0,

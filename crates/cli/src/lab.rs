@@ -14,7 +14,7 @@ use quickset_lab::catalogue;
 use quickset_lab::experiment::Overrides;
 use quickset_lab::plan::Shard;
 use quickset_lab::results::{Row, sort};
-use quickset_lab::run::{Job, Options, Progress, World, jobs, run as run_jobs};
+use quickset_lab::run::{RunJob, RunOptions, RunWorld, SweepProgress, jobs, run as run_jobs};
 
 use crate::interrupts::{INTERRUPTED, Interrupts};
 use crate::say::{note, say};
@@ -22,18 +22,18 @@ use crate::say::{note, say};
 /// Run experiments, simulated or over an emulated link, and hold them against published ones.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE, arg_required_else_help = true)]
-pub(crate) struct Args {
+pub(crate) struct LabArgs {
     #[command(subcommand)]
-    verb: Verb,
+    verb: LabVerb,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
-    List(list::Args),
+enum LabVerb {
+    List(list::ListArgs),
     Run(RunArgs),
-    Plan(plan::Args),
-    Merge(merge::Args),
-    Report(report::Args),
+    Plan(plan::PlanArgs),
+    Merge(merge::MergeArgs),
+    Report(report::ReportArgs),
 }
 
 /// Run experiments and keep what comes of them, a row a run.
@@ -92,7 +92,7 @@ struct Which {
 }
 
 impl Which {
-    fn jobs(&self, name: &str) -> anyhow::Result<Vec<Job>> {
+    fn jobs(&self, name: &str) -> anyhow::Result<Vec<RunJob>> {
         let experiment = catalogue::find(name)?;
         let overrides = Overrides { points: self.points, ..Overrides::parse(&self.set)? };
         let points = experiment.points(&overrides)?;
@@ -100,13 +100,13 @@ impl Which {
     }
 }
 
-pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+pub(crate) fn run(args: LabArgs) -> anyhow::Result<()> {
     match args.verb {
-        Verb::List(args) => list::run(&args),
-        Verb::Run(args) => run_experiments(&args),
-        Verb::Plan(args) => plan::run(&args),
-        Verb::Merge(args) => merge::run(&args),
-        Verb::Report(args) => report::run(&args),
+        LabVerb::List(args) => list::run(&args),
+        LabVerb::Run(args) => run_experiments(&args),
+        LabVerb::Plan(args) => plan::run(&args),
+        LabVerb::Merge(args) => merge::run(&args),
+        LabVerb::Report(args) => report::run(&args),
     }
 }
 
@@ -116,8 +116,8 @@ fn run_experiments(args: &RunArgs) -> anyhow::Result<()> {
         Some(path) => plan::sweeps(path, args.shard)?,
         None => args.names.iter().map(|name| args.which.jobs(name)).collect::<Result<_, _>>()?,
     };
-    let options = Options {
-        world: if args.real { World::Real } else { World::Sim },
+    let options = RunOptions {
+        world: if args.real { RunWorld::Real } else { RunWorld::Sim },
         commit: COMMIT.to_owned(),
         threads: args.jobs.map_or_else(cores, usize::from),
         fresh: args.fresh,
@@ -161,7 +161,7 @@ fn cores() -> usize {
 /// Progress on a terminal, a line at the end elsewhere.
 struct Bar {
     bar: ProgressBar,
-    last: std::cell::Cell<Progress>,
+    last: std::cell::Cell<SweepProgress>,
 }
 
 impl Bar {
@@ -174,7 +174,7 @@ impl Bar {
         Self { bar, last: std::cell::Cell::default() }
     }
 
-    fn show(&self, progress: &Progress) {
+    fn show(&self, progress: &SweepProgress) {
         self.bar.set_length(progress.all as u64);
         if self.bar.position() == 0 {
             self.bar.set_position(progress.resumed as u64);
@@ -192,7 +192,7 @@ impl Bar {
     fn end(&self) {
         let prefix = self.bar.prefix();
         self.bar.finish_and_clear();
-        let Progress { all, done, resumed, played_s, wall_s, slowest, .. } = self.last.get();
+        let SweepProgress { all, done, resumed, played_s, wall_s, slowest, .. } = self.last.get();
         if played_s > 0.0 {
             let (times, slowest) = (played_s / wall_s.max(1e-9), 1.0 / slowest.max(1e-9));
             note!(

@@ -26,7 +26,7 @@ use crate::say::note;
 /// programs with it; what they have left running has no network then.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, verbatim_doc_comment)]
-pub(crate) struct Args {
+pub(crate) struct EmulatedLinkArgs {
     #[command(flatten)]
     links: Box<Links>,
     /// Seed of losses, jitter and damage
@@ -56,7 +56,7 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-pub(crate) fn run(args: &Args) -> ExitCode {
+pub(crate) fn run(args: &EmulatedLinkArgs) -> ExitCode {
     match play(args) {
         Ok(code) => code,
         Err(error) => {
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn play(_args: &Args) -> anyhow::Result<ExitCode> {
+fn play(_args: &EmulatedLinkArgs) -> anyhow::Result<ExitCode> {
     anyhow::bail!(
         "`link` needs Linux, for its network namespaces; in a virtual machine or a container with Linux it runs"
     )
@@ -184,26 +184,26 @@ mod linux {
     use std::process::{self, ExitCode};
 
     use anyhow::Context as _;
-    use quickset_lab::tunnel::programs::{self, Ended, Signals};
-    use quickset_lab::tunnel::{Plan, Side, Tunnel};
-    use quickset_sim::Counts;
+    use quickset_lab::tunnel::programs::{self, ProgramsEnded, Signals};
+    use quickset_lab::tunnel::{Tunnel, TunnelConfig, TunnelSide};
+    use quickset_sim::LinkCounts;
     use quickset_sim::units::{duration_text, size_text};
     use serde_json::json;
 
-    use super::{Args, Links};
+    use super::{EmulatedLinkArgs, Links};
     use crate::say::note;
 
-    pub(super) fn play(args: &Args) -> anyhow::Result<ExitCode> {
+    pub(super) fn play(args: &EmulatedLinkArgs) -> anyhow::Result<ExitCode> {
         if let Some(parent) = args.child_of {
             return Ok(become_program(parent, args));
         }
         // Before there is a second thread: for the signals, and for namespaces without root.
         let signals = Signals::take()?;
         let Links { up, down } = *args.links.clone();
-        let plan = Plan { up, down, seed: args.seed, mtu: args.mtu, enclosed: args.far.is_some() };
+        let plan = TunnelConfig { up, down, seed: args.seed, mtu: args.mtu, enclosed: args.far.is_some() };
         let tunnel = Tunnel::open(&plan)?;
         if !args.quiet {
-            let (near, far) = (tunnel.address(Side::Near), tunnel.address(Side::Far));
+            let (near, far) = (tunnel.address(TunnelSide::Near), tunnel.address(TunnelSide::Far));
             note!("quickset: link from {near} to the host at {far}; up {}; down {}", plan.up, plan.down);
         }
         let mut near = child(&args.command);
@@ -225,14 +225,14 @@ mod linux {
         command
     }
 
-    fn become_program(parent: u32, args: &Args) -> ExitCode {
+    fn become_program(parent: u32, args: &EmulatedLinkArgs) -> ExitCode {
         let error = programs::become_program(parent, &args.command);
         note!("quickset: {} cannot be started: {error}", args.command[0].to_string_lossy());
         ExitCode::from(if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 })
     }
 
     /// The counts for people.
-    fn told(tunnel: &Tunnel, ended: &Ended) -> String {
+    fn told(tunnel: &Tunnel, ended: &ProgramsEnded) -> String {
         let mut text = String::from("quickset: the link has carried\n");
         text.push_str("           packets        bytes      lost   dropped    marked     twice   damaged   peak queue\n");
         for (way, counts) in ["up", "down"].into_iter().zip(tunnel.counts()) {
@@ -281,11 +281,11 @@ mod linux {
     }
 
     /// The counts for machines.
-    fn write(file: &Path, plan: &Plan, tunnel: &Tunnel, ended: &Ended) -> anyhow::Result<()> {
+    fn write(file: &Path, plan: &TunnelConfig, tunnel: &Tunnel, ended: &ProgramsEnded) -> anyhow::Result<()> {
         let [up, down] = tunnel.counts();
         let forwarded = tunnel.forwarded();
         let overruns = tunnel.overruns();
-        let way = |link: &quickset_sim::LinkSpec, counts: &Counts, direction: usize| {
+        let way = |link: &quickset_sim::LinkSpec, counts: &LinkCounts, direction: usize| {
             json!({
                 "link": link.to_string(),
                 "packets": counts.sent,
@@ -305,8 +305,8 @@ mod linux {
         let lateness = tunnel.lateness();
         let ms = |duration: std::time::Duration| duration.as_secs_f64() * 1e3;
         let report = json!({
-            "host": tunnel.address(Side::Far).to_string(),
-            "program": tunnel.address(Side::Near).to_string(),
+            "host": tunnel.address(TunnelSide::Far).to_string(),
+            "program": tunnel.address(TunnelSide::Near).to_string(),
             "seed": plan.seed,
             "mtu": plan.mtu,
             "up": way(&plan.up, &up, 0),
@@ -347,7 +347,7 @@ mod tests {
     #[derive(Debug, Parser)]
     struct Line {
         #[command(flatten)]
-        args: Args,
+        args: EmulatedLinkArgs,
     }
 
     fn links(words: &str) -> [String; 2] {

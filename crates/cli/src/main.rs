@@ -64,14 +64,14 @@ struct Command {
 
 #[derive(Debug, Subcommand)]
 enum Subcommands {
-    Demo(demo::Args),
-    Desktop(desktop::Args),
-    Http(Box<http::Args>),
-    Lab(lab::Args),
-    Link(link::Args),
-    Perf(perf::Args),
-    Play(play::Args),
-    Cert(cert::Args),
+    Demo(demo::DemoArgs),
+    Desktop(desktop::DesktopArgs),
+    Http(Box<http::HttpArgs>),
+    Lab(lab::LabArgs),
+    Link(link::EmulatedLinkArgs),
+    Perf(perf::PerfArgs),
+    Play(play::PlayArgs),
+    Cert(cert::CertArgs),
 }
 
 fn main() -> ExitCode {
@@ -112,7 +112,7 @@ fn log() {
     tracing_subscriber::fmt()
         .fmt_fields(fields.delimited(" "))
         .with_env_filter(filter)
-        .with_writer(|| say::Log)
+        .with_writer(|| say::LogWriter)
         .with_ansi(colours)
         // By `eprintln!`, to where it has just failed.
         .log_internal_errors(false)

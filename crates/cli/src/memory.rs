@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use quickset::Budget;
 
-use crate::metrics::{Kind, Page};
+use crate::metrics::{MetricKind, MetricsPage};
 use crate::values;
 
 /// A bound for all that clients can make a server hold.
@@ -36,20 +36,20 @@ pub(crate) fn return_what_is_free() {
 }
 
 /// Adds what is held, and how often more was wanted than there is.
-pub(crate) fn tell(budget: &Budget, page: &mut Page) {
+pub(crate) fn tell(budget: &Budget, page: &mut MetricsPage) {
     let usage = budget.usage();
     page.value(
         "quickset_memory_budget_bytes",
-        Kind::Gauge,
+        MetricKind::Gauge,
         "What connections may hold together.",
         usage.size,
     );
-    page.value("quickset_memory_held_bytes", Kind::Gauge, "What connections hold.", usage.held);
-    page.value("quickset_memory_peak_bytes", Kind::Gauge, "What connections held at most.", usage.peak);
+    page.value("quickset_memory_held_bytes", MetricKind::Gauge, "What connections hold.", usage.held);
+    page.value("quickset_memory_peak_bytes", MetricKind::Gauge, "What connections held at most.", usage.peak);
     let help = "How often a connection was refused memory.";
-    page.value("quickset_memory_refusals_total", Kind::Counter, help, usage.refusals);
+    page.value("quickset_memory_refusals_total", MetricKind::Counter, help, usage.refusals);
     let help = "Connections that were ended since others needed their memory.";
-    page.value("quickset_memory_recalls_total", Kind::Counter, help, usage.recalls);
+    page.value("quickset_memory_recalls_total", MetricKind::Counter, help, usage.recalls);
 }
 
 /// What a process may use by the files of Linux below `root`: the memory of the machine, and the limits of

@@ -37,34 +37,34 @@ pub(crate) struct MetricsArgs {
 /// Where Prometheus will be answered, if anywhere.
 #[derive(Debug)]
 #[must_use = "nobody is answered"]
-pub(crate) struct Metrics(Option<TcpListener>);
+pub(crate) struct MetricsServer(Option<TcpListener>);
 
 /// What stands on a page.
 #[derive(Debug, Default)]
-pub(crate) struct Page(Vec<Family>);
+pub(crate) struct MetricsPage(Vec<Family>);
 
 /// Values of one name.
 #[derive(Debug)]
 struct Family {
     name: String,
-    kind: Kind,
+    kind: MetricKind,
     help: String,
-    values: Vec<(Labels, Figure)>,
+    values: Vec<(MetricLabels, MetricValue)>,
 }
 
 /// Names and values, by which those of one family are told apart.
-pub(crate) type Labels = Vec<(&'static str, String)>;
+pub(crate) type MetricLabels = Vec<(&'static str, String)>;
 
 /// A value: a number of something, or a measure.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Figure {
+pub(crate) enum MetricValue {
     Count(u64),
     Measure(f64),
 }
 
 /// Whether a value only grows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum MetricKind {
     /// It does, and its name ends in `_total`.
     Counter,
     /// It may fall.
@@ -74,18 +74,18 @@ pub(crate) enum Kind {
 impl MetricsArgs {
     /// Takes the address, if there is one. To be done before anybody hears that the server is there: one that
     /// cannot be watched as it should does not begin.
-    pub(crate) async fn bind(self) -> anyhow::Result<Metrics> {
-        let Some(address) = self.metrics else { return Ok(Metrics(None)) };
+    pub(crate) async fn bind(self) -> anyhow::Result<MetricsServer> {
+        let Some(address) = self.metrics else { return Ok(MetricsServer(None)) };
         let listener = TcpListener::bind(address)
             .await
             .with_context(|| format!("cannot listen on {address}; choose another address with --metrics"))?;
-        Ok(Metrics(Some(listener)))
+        Ok(MetricsServer(Some(listener)))
     }
 }
 
-impl Metrics {
+impl MetricsServer {
     /// Answers in the background. `fill` writes the page each time somebody asks.
-    pub(crate) fn serve(self, fill: impl Fn(&mut Page) + Send + Sync + 'static) -> anyhow::Result<()> {
+    pub(crate) fn serve(self, fill: impl Fn(&mut MetricsPage) + Send + Sync + 'static) -> anyhow::Result<()> {
         let Some(listener) = self.0 else { return Ok(()) };
         note!("quickset: metrics on http://{}/metrics", listener.local_addr()?);
         tokio::spawn(accept(listener, Arc::new(fill)));
@@ -93,26 +93,26 @@ impl Metrics {
     }
 }
 
-impl Page {
+impl MetricsPage {
     /// A value without labels.
-    pub(crate) fn value(&mut self, name: &str, kind: Kind, help: &str, value: impl Into<Figure>) {
-        self.values((name, kind, help), [(Labels::new(), value)]);
+    pub(crate) fn value(&mut self, name: &str, kind: MetricKind, help: &str, value: impl Into<MetricValue>) {
+        self.values((name, kind, help), [(MetricLabels::new(), value)]);
     }
 
     /// Values with labels.
-    pub(crate) fn values<V: Into<Figure>>(
+    pub(crate) fn values<V: Into<MetricValue>>(
         &mut self,
-        (name, kind, help): (&str, Kind, &str),
-        values: impl IntoIterator<Item = (Labels, V)>,
+        (name, kind, help): (&str, MetricKind, &str),
+        values: impl IntoIterator<Item = (MetricLabels, V)>,
     ) {
-        debug_assert_eq!(kind == Kind::Counter, name.ends_with(TOTAL), "{name}");
+        debug_assert_eq!(kind == MetricKind::Counter, name.ends_with(TOTAL), "{name}");
         let values = values.into_iter().map(|(labels, value)| (labels, value.into())).collect();
         self.0.push(Family { name: name.to_owned(), kind, help: help.to_owned(), values });
     }
 
     /// What every server has: its endpoint.
     pub(crate) fn endpoint(&mut self, stats: &EndpointStats) {
-        use Kind::{Counter, Gauge};
+        use MetricKind::{Counter, Gauge};
         let version = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];
         self.values(("quickset_build_info", Gauge, "The version of quickset."), [(version, 1_u64)]);
         let (counters, totals) = (&stats.counters, stats.totals());
@@ -170,7 +170,7 @@ impl Page {
     }
 }
 
-impl Page {
+impl MetricsPage {
     /// As text by the specification of OpenMetrics, which Prometheus reads.
     fn text(self) -> String {
         let (mut registry, mut text) = (Registry::default(), String::new());
@@ -180,22 +180,26 @@ impl Page {
     }
 }
 
-impl Collector for Page {
+impl Collector for MetricsPage {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         for Family { name, kind, help, values } in &self.0 {
             let (name, kind) = match kind {
                 // It is appended.
-                Kind::Counter => (name.trim_end_matches(TOTAL), MetricType::Counter),
-                Kind::Gauge => (name.as_str(), MetricType::Gauge),
+                MetricKind::Counter => (name.trim_end_matches(TOTAL), MetricType::Counter),
+                MetricKind::Gauge => (name.as_str(), MetricType::Gauge),
             };
             let mut family = encoder.encode_descriptor(name, help, None, kind)?;
             for (labels, value) in values {
                 let mut line = family.encode_family(labels)?;
                 match (kind, *value) {
-                    (MetricType::Counter, Figure::Count(value)) => line.encode_counter(&value, NO_EXAMPLE),
-                    (MetricType::Counter, Figure::Measure(value)) => line.encode_counter(&value, NO_EXAMPLE),
-                    (_, Figure::Count(value)) => line.encode_gauge(&value),
-                    (_, Figure::Measure(value)) => line.encode_gauge(&value),
+                    (MetricType::Counter, MetricValue::Count(value)) => {
+                        line.encode_counter(&value, NO_EXAMPLE)
+                    }
+                    (MetricType::Counter, MetricValue::Measure(value)) => {
+                        line.encode_counter(&value, NO_EXAMPLE)
+                    }
+                    (_, MetricValue::Count(value)) => line.encode_gauge(&value),
+                    (_, MetricValue::Measure(value)) => line.encode_gauge(&value),
                 }?;
             }
         }
@@ -203,19 +207,19 @@ impl Collector for Page {
     }
 }
 
-impl From<u64> for Figure {
+impl From<u64> for MetricValue {
     fn from(count: u64) -> Self {
         Self::Count(count)
     }
 }
 
-impl From<usize> for Figure {
+impl From<usize> for MetricValue {
     fn from(count: usize) -> Self {
         Self::Count(count as u64)
     }
 }
 
-impl From<f64> for Figure {
+impl From<f64> for MetricValue {
     fn from(measure: f64) -> Self {
         Self::Measure(measure)
     }
@@ -223,7 +227,7 @@ impl From<f64> for Figure {
 
 /// As many at a time as there are seats. When all are taken the oldest goes: who reads slowly, or asks
 /// nothing, keeps nobody from being answered.
-async fn accept<F: Fn(&mut Page) + Send + Sync + 'static>(listener: TcpListener, fill: Arc<F>) {
+async fn accept<F: Fn(&mut MetricsPage) + Send + Sync + 'static>(listener: TcpListener, fill: Arc<F>) {
     let mut seats = VecDeque::new();
     loop {
         let Ok((stream, _)) = listener.accept().await else {
@@ -249,10 +253,10 @@ async fn accept<F: Fn(&mut Page) + Send + Sync + 'static>(listener: TcpListener,
     }
 }
 
-fn answer<B>(request: &Request<B>, fill: &impl Fn(&mut Page)) -> Response<Text> {
+fn answer<B>(request: &Request<B>, fill: &impl Fn(&mut MetricsPage)) -> Response<ReadyText> {
     let (status, text) = match (request.method(), request.uri().path()) {
         (&(Method::GET | Method::HEAD), "/metrics") => {
-            let mut page = Page::default();
+            let mut page = MetricsPage::default();
             fill(&mut page);
             (StatusCode::OK, page.text())
         }
@@ -261,7 +265,7 @@ fn answer<B>(request: &Request<B>, fill: &impl Fn(&mut Page)) -> Response<Text> 
         }
         _ => (StatusCode::METHOD_NOT_ALLOWED, "This is to be read.\n".to_owned()),
     };
-    let mut response = Response::new(Text(text.into()));
+    let mut response = Response::new(ReadyText(text.into()));
     *response.status_mut() = status;
     let format = HeaderValue::from_static(FORMAT);
     response.headers_mut().insert(CONTENT_TYPE, format);
@@ -269,9 +273,9 @@ fn answer<B>(request: &Request<B>, fill: &impl Fn(&mut Page)) -> Response<Text> 
 }
 
 /// Content that is there already.
-struct Text(bytes::Bytes);
+struct ReadyText(bytes::Bytes);
 
-impl Body for Text {
+impl Body for ReadyText {
     type Data = bytes::Bytes;
     type Error = Infallible;
 
@@ -296,7 +300,7 @@ impl Body for Text {
 const FORMAT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Of what counts nobody is told one case.
-const NO_EXAMPLE: Option<&Exemplar<Labels, u64>> = None;
+const NO_EXAMPLE: Option<&Exemplar<MetricLabels, u64>> = None;
 
 /// What the name of a counter ends with.
 const TOTAL: &str = "_total";
@@ -363,7 +367,7 @@ mod tests {
         stats.live = vec![one(30, 1), one(10, 2), one(20, 3)];
         stats.ended.add(&one(500, 4));
         stats.counters.accepted = 4;
-        let mut page = Page::default();
+        let mut page = MetricsPage::default();
         page.endpoint(&stats);
         let page = page.text();
         let samples = read(&page);
@@ -378,7 +382,7 @@ mod tests {
             assert_eq!(samples.get(name), Some(&value), "{name} in\n{page}");
         }
 
-        let mut page = Page::default();
+        let mut page = MetricsPage::default();
         page.endpoint(&EndpointStats::default());
         assert!(read(&page.text())["quickset_rtt_seconds{quantile=\"0.5\"}"].is_nan(), "there are none");
     }
@@ -390,7 +394,7 @@ mod tests {
         use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let fill = |page: &mut Page| page.value("a", Kind::Gauge, &"A".repeat(100_000), 1_u64);
+        let fill = |page: &mut MetricsPage| page.value("a", MetricKind::Gauge, &"A".repeat(100_000), 1_u64);
         let server = tokio::spawn(accept(listener, Arc::new(fill)));
         let connect = || async { tokio::net::TcpStream::connect(address).await.unwrap() };
         let mut slow = Vec::new();
@@ -431,7 +435,8 @@ mod tests {
     fn only_the_page_is_answered() {
         let ask = |method: Method, path: &str| {
             let request = Request::builder().method(method).uri(path).body(()).unwrap();
-            answer(&request, &|page: &mut Page| page.value("a", Kind::Gauge, "A.", 1_u64)).map(|text| text.0)
+            answer(&request, &|page: &mut MetricsPage| page.value("a", MetricKind::Gauge, "A.", 1_u64))
+                .map(|text| text.0)
         };
         let page = ask(Method::GET, "/metrics?x");
         assert_eq!(

@@ -8,10 +8,10 @@ use anyhow::Context as _;
 use clap::Subcommand;
 use indicatif::{ProgressBar, ProgressStyle};
 use quickset::{
-    AckPolicy, Algorithm, ClientConfig, Closed, ConnectError, Endpoint, Fec, Fingerprint, Group, Identity,
+    AckPolicy, Algorithm, ClientConfig, Closed, ConnectError, Endpoint, Fec, Fingerprint, Identity, KeyGroup,
     Obstacle, Protection, ServerConfig, SocketConfig, TransportConfig, Trust,
 };
-use quickset_lab::perf::{self, Direction, Job, PROTOCOL, PerfError, Speed};
+use quickset_lab::perf::{self, Direction, PROTOCOL, PerfError, PerfJob, Speed};
 
 use crate::interrupts::Interrupts;
 use crate::memory::{self, MemoryArgs};
@@ -23,13 +23,13 @@ use crate::{cert, values};
 /// Measure how fast bytes go from one host to another, and what they cost.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE, arg_required_else_help = true)]
-pub(crate) struct Args {
+pub(crate) struct PerfArgs {
     #[command(subcommand)]
-    side: Side,
+    side: PerfSide,
 }
 
 #[derive(Debug, Subcommand)]
-enum Side {
+enum PerfSide {
     Server(ServerArgs),
     Client(ClientArgs),
 }
@@ -55,7 +55,7 @@ struct ServerArgs {
     #[command(flatten)]
     metrics: MetricsArgs,
     #[command(flatten)]
-    transport: TransportArgs,
+    transport: PerfTransportArgs,
 }
 
 /// Fetch bytes from a server, or send them to it, and compare each of them.
@@ -93,11 +93,11 @@ struct ClientArgs {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = values::duration)]
     timeout: Duration,
     #[command(flatten)]
-    transport: TransportArgs,
+    transport: PerfTransportArgs,
 }
 
 #[derive(Debug, clap::Args)]
-struct TransportArgs {
+struct PerfTransportArgs {
     /// The largest UDP payload sent, in bytes; larger than the path takes loses packets
     #[arg(long, value_name = "BYTES", default_value_t = 1452, value_parser = clap::value_parser!(u16).range(1200..=65507))]
     mtu: u16,
@@ -123,7 +123,7 @@ struct TransportArgs {
     /// How keys are exchanged, the best first, with commas between: X25519MLKEM768, SecP256r1MLKEM768,
     /// x25519, secp256r1 or secp384r1
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = values::group)]
-    groups: Option<Vec<Group>>,
+    groups: Option<Vec<KeyGroup>>,
     /// Hand packets to the system one by one, without segmentation offload
     #[arg(long)]
     no_gso: bool,
@@ -131,7 +131,7 @@ struct TransportArgs {
     qlog: QlogArgs,
 }
 
-impl TransportArgs {
+impl PerfTransportArgs {
     fn config(&self) -> anyhow::Result<TransportConfig> {
         Ok(TransportConfig::fixed_mtu(self.mtu)
             .with_congestion(self.cc.clone())
@@ -152,10 +152,10 @@ impl TransportArgs {
     }
 }
 
-pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+pub(crate) fn run(args: PerfArgs) -> anyhow::Result<()> {
     match args.side {
-        Side::Server(args) => crate::block_on(serve(args)),
-        Side::Client(args) => crate::block_on(fetch(args)),
+        PerfSide::Server(args) => crate::block_on(serve(args)),
+        PerfSide::Client(args) => crate::block_on(fetch(args)),
     }
 }
 
@@ -201,7 +201,7 @@ async fn fetch(args: ClientArgs) -> anyhow::Result<()> {
         Trust::insecure()
     };
     let addresses = resolve(&args.server).await?;
-    let mut job = Job {
+    let mut job = PerfJob {
         address: addresses[0],
         name: host(&args.server).to_owned(),
         connections: usize::from(args.connections),
@@ -222,7 +222,7 @@ async fn fetch(args: ClientArgs) -> anyhow::Result<()> {
 /// Measures with the first address that answers.
 async fn measure_any(
     addresses: &[SocketAddr],
-    job: &mut Job,
+    job: &mut PerfJob,
     config: &ClientConfig,
     socket: &SocketConfig,
 ) -> anyhow::Result<Speed> {
@@ -254,7 +254,7 @@ async fn measure_any(
 }
 
 /// Measures behind a progress bar, which shows nothing where stderr is no terminal.
-async fn with_bar(endpoint: &Endpoint, config: &ClientConfig, job: &Job) -> Result<Speed, PerfError> {
+async fn with_bar(endpoint: &Endpoint, config: &ClientConfig, job: &PerfJob) -> Result<Speed, PerfError> {
     let bytes = Arc::new(AtomicU64::new(0));
     let (bar, style) = match job.bytes {
         Some(all) => (
@@ -378,7 +378,7 @@ mod tests {
         #[derive(Debug, clap::Parser)]
         struct Line {
             #[command(flatten)]
-            transport: TransportArgs,
+            transport: PerfTransportArgs,
         }
         let line = <Line as clap::Parser>::try_parse_from(["perf", "--mtu", "1300"]).expect("arguments");
         let config = line.transport.config().expect("a configuration");
@@ -396,7 +396,7 @@ mod tests {
         let config = ClientConfig::new(trust, &[PROTOCOL]).expect("a name");
         // Nobody can be reached at port 0.
         let dead = SocketAddr::from(([127, 0, 0, 2], 0));
-        let mut job = Job {
+        let mut job = PerfJob {
             address: dead,
             name: "localhost".into(),
             connections: 1,

@@ -45,7 +45,7 @@ pub(crate) fn aside(words: Arguments<'_>) {
 /// wait for a thread that writes them, a few thousand at most; those beyond are counted, which is told once
 /// there is room.
 pub(crate) fn in_background() {
-    if BACKLOG.set(Backlog::default()).is_ok() {
+    if BACKLOG.set(UnwrittenLines::default()).is_ok() {
         let thread = std::thread::Builder::new().name("stderr".to_owned());
         let backlog = || BACKLOG.get().expect("it was set before");
         // Without one the lines are counted and dropped, as where nobody reads.
@@ -61,9 +61,9 @@ pub(crate) fn flush() {
 }
 
 /// Logs go the same way as notes, line by line.
-pub(crate) struct Log;
+pub(crate) struct LogWriter;
 
-impl Write for Log {
+impl Write for LogWriter {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         match BACKLOG.get() {
             Some(backlog) => backlog.put(line.to_vec()),
@@ -79,14 +79,14 @@ impl Write for Log {
 
 /// What waits to be written.
 #[derive(Default)]
-struct Backlog {
-    waiting: Mutex<Waiting>,
+struct UnwrittenLines {
+    waiting: Mutex<WaitingLine>,
     /// There is something to write, or nothing any more.
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct WaitingLine {
     lines: VecDeque<Vec<u8>>,
     bytes: usize,
     /// Lines that there was no room for, since that was told last.
@@ -95,7 +95,7 @@ struct Waiting {
     writes: bool,
 }
 
-impl Backlog {
+impl UnwrittenLines {
     fn put(&self, line: Vec<u8>) {
         let mut waiting = self.lock();
         if waiting.lines.len() >= MAX_LINES || waiting.bytes + line.len() > MAX_BYTES {
@@ -151,12 +151,12 @@ impl Backlog {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, WaitingLine> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Waiting {
+impl WaitingLine {
     /// What is told of lines that were dropped, once.
     fn missing(&mut self) -> Option<Vec<u8>> {
         let dropped = std::mem::take(&mut self.dropped);
@@ -169,7 +169,7 @@ impl Waiting {
     }
 }
 
-static BACKLOG: OnceLock<Backlog> = OnceLock::new();
+static BACKLOG: OnceLock<UnwrittenLines> = OnceLock::new();
 
 /// Lines that wait at most, and their bytes: a path in one may be as long as a head can be.
 const MAX_LINES: usize = 4096;
@@ -235,7 +235,7 @@ mod tests {
     /// Who does not read loses the newest lines, and is told how many; nobody waits for it.
     #[test]
     fn what_nobody_reads_is_bounded_and_counted() {
-        let backlog = Backlog::default();
+        let backlog = UnwrittenLines::default();
         let line = |n: usize| format!("{n}\n").into_bytes();
         (0..MAX_LINES + 7).for_each(|n| backlog.put(line(n)));
         for n in 0..MAX_LINES {
@@ -252,7 +252,7 @@ mod tests {
         assert!(backlog.next().starts_with(b"quickset: warning: 1 line is missing here"));
         assert_eq!(backlog.next(), b"later\n");
 
-        let backlog = Backlog::default();
+        let backlog = UnwrittenLines::default();
         (0..3).for_each(|_| backlog.put(vec![b'x'; MAX_BYTES / 2]));
         let waiting = backlog.lock();
         let held: usize = waiting.lines.iter().map(Vec::len).sum();

@@ -4,10 +4,10 @@ use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::time::Duration;
 
 use quickset::{
-    AckPolicy, AckPolicyError, Algorithm, AlgorithmError, Group, GroupError, Protection, ProtectionError,
+    AckPolicy, AckPolicyError, Algorithm, AlgorithmError, GroupError, KeyGroup, Protection, ProtectionError,
     TransportConfig,
 };
-use quickset_sim::{Queue, units};
+use quickset_sim::{LinkQueue, units};
 
 /// A duration above zero, like `50ms`.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
@@ -106,16 +106,16 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 /// A queue that takes a packet of 1500 bytes, like `9MB`.
-pub(crate) fn queue(text: &str) -> Result<Queue, String> {
-    let queue: Queue = text.parse().map_err(|error: units::UnitError| error.to_string())?;
+pub(crate) fn queue(text: &str) -> Result<LinkQueue, String> {
+    let queue: LinkQueue = text.parse().map_err(|error: units::UnitError| error.to_string())?;
     let room = match &queue {
-        Queue::Bytes(bytes) => *bytes,
-        Queue::Mark(mark) => mark.limit,
-        Queue::Red(red) => red.limit,
-        Queue::CoDel(codel) => codel.limit,
-        Queue::Packets(0) => 0,
+        LinkQueue::Bytes(bytes) => *bytes,
+        LinkQueue::Mark(mark) => mark.limit,
+        LinkQueue::Red(red) => red.limit,
+        LinkQueue::CoDel(codel) => codel.limit,
+        LinkQueue::Packets(0) => 0,
         // One of so long a time takes at least one packet.
-        Queue::Packets(_) | Queue::Time(_) | Queue::Unlimited => u64::MAX,
+        LinkQueue::Packets(_) | LinkQueue::Time(_) | LinkQueue::Unlimited => u64::MAX,
     };
     if room < PACKET {
         return Err(format!("it takes no packet of {PACKET} bytes; write at least {PACKET}B, like 9MB"));
@@ -142,7 +142,7 @@ pub(crate) fn acks(text: &str) -> Result<AckPolicy, String> {
 }
 
 /// A group that keys are exchanged by: `x25519`.
-pub(crate) fn group(text: &str) -> Result<Group, String> {
+pub(crate) fn group(text: &str) -> Result<KeyGroup, String> {
     text.parse().map_err(|error: GroupError| error.to_string())
 }
 

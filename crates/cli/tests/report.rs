@@ -5,8 +5,8 @@
 use std::process::{Command, Output};
 
 use quickset_lab::catalogue;
-use quickset_lab::experiment::Key;
-use quickset_lab::results::{Detail, Journal, Metrics, Row};
+use quickset_lab::experiment::ExperimentKey;
+use quickset_lab::results::{Detail, Journal, Row, RunMetrics};
 use serde_json::Value;
 
 fn quickset(words: &[&str]) -> Output {
@@ -61,12 +61,15 @@ fn runs_that_broke_are_in_the_document() {
     let _ = std::fs::remove_dir_all(&folder);
     let journal = folder.join("screen-streaming.rows");
     let mut journal = Journal::open(&journal, "screen-streaming", "abc", true).unwrap();
-    let mode = Key::find("mode").unwrap();
+    let mode = ExperimentKey::find("mode").unwrap();
     for (order, broken) in [("total", None), ("partial", Some("the peer left"))] {
         let mut params = catalogue::find("screen-streaming").unwrap().base();
         params.set(mode, order).unwrap();
-        let metrics =
-            Metrics { finished: broken.is_none(), broken: broken.map(str::to_owned), ..Metrics::default() };
+        let metrics = RunMetrics {
+            finished: broken.is_none(),
+            broken: broken.map(str::to_owned),
+            ..RunMetrics::default()
+        };
         let (experiment, commit, world) = ("screen-streaming".into(), "abc".into(), "sim".into());
         journal
             .add(Row { experiment, seed: 4, commit, world, params, metrics, detail: Detail::default() })

@@ -11,7 +11,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use quickset_lab::catalogue;
-use quickset_lab::experiment::Figure;
+use quickset_lab::experiment::ReportFigure;
 use serde_json::Value;
 
 const QUICKSET: &str = env!("CARGO_BIN_EXE_quickset");
@@ -108,7 +108,7 @@ fn players_watch_a_server_that_has_a_part_of_a_core() {
         let has_model = row["datapath"] == "adaptive";
         assert_eq!(row["average_bitrate_virtual_mbps"].is_number(), has_model, "{row}");
         assert_eq!(row["average_bitrate_over_virtual"].is_number(), has_model, "{row}");
-        let shown = catalogue::find("dash-real").unwrap().figures.iter().flat_map(Figure::metrics);
+        let shown = catalogue::find("dash-real").unwrap().figures.iter().flat_map(ReportFigure::metrics);
         for metric in shown.filter(|metric| has_model || !metric.contains("virtual")) {
             assert!(row[metric].is_number(), "no {metric} in {row}");
         }

@@ -4,7 +4,7 @@ use quickset_rfb::ClipboardCaps;
 
 /// By what it can do, in the order of what serves it worse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum ClipboardWay {
     /// At once and in Latin-1: it knows nothing else.
     Plain,
     /// At once in UTF-8, if it has no more than so many bytes.
@@ -16,7 +16,7 @@ pub(crate) enum Way {
     Asked,
 }
 
-impl Way {
+impl ClipboardWay {
     /// To one who has the extended clipboard and has said this of it.
     pub(crate) fn of(caps: Option<&ClipboardCaps>) -> Self {
         match caps {
@@ -58,10 +58,10 @@ mod tests {
             provide: true,
             unsolicited_text: 1 << 20,
         };
-        let way = Way::of(Some(&caps));
+        let way = ClipboardWay::of(Some(&caps));
         assert!(!way.gives("plain") && !way.gives("Gr\u{fc}\u{df}e \u{ff}"));
         assert!(way.gives("\u{100}") && way.gives("5 \u{20ac}"));
         assert!(!way.gives(&"\u{20ac}".repeat(1 << 20)), "longer than it takes");
-        assert!(!Way::Plain.gives("5 \u{20ac}"));
+        assert!(!ClipboardWay::Plain.gives("5 \u{20ac}"));
     }
 }

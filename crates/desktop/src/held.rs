@@ -1,6 +1,6 @@
 /// The keys and buttons that somebody holds down, so that they can be let go when that somebody is gone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct HeldInput {
     /// Keysyms with the codes that came along, in the order in which they went down.
     keys: Vec<(u32, Option<u32>)>,
     pointer: Option<Pointer>,
@@ -22,7 +22,7 @@ pub(crate) struct Release {
     pub(crate) pointer: Option<(u16, u16)>,
 }
 
-impl Held {
+impl HeldInput {
     /// A key goes down or up. False when that is not to be passed on: nobody holds so many.
     pub(crate) fn key(&mut self, down: bool, keysym: u32, keycode: Option<u32>) -> bool {
         let known = self.keys.iter().position(|&held| is_same(held, (keysym, keycode)));
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn what_is_down_is_let_go_once() {
-        let mut held = Held::default();
+        let mut held = HeldInput::default();
         assert!(held.key(true, 0x61, Some(0x1e)) && held.key(true, 0xffe1, None));
         assert!(held.key(true, 0x62, None) && held.key(false, 0x62, None));
         held.pointer(1, 5, 6);
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn keys_are_told_apart_by_their_codes() {
         // DT-9: two that have no keysym, and one whose keysym changes with Shift.
-        let mut held = Held::default();
+        let mut held = HeldInput::default();
         assert!(held.key(true, 0, Some(0x70)) && held.key(true, 0, Some(0x79)));
         assert!(held.key(true, 0x61, Some(0x1e)) && held.key(true, 0xffe1, Some(0x2a)));
         assert!(held.key(false, 0x41, Some(0x1e)), "a became A");
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn nobody_holds_more_keys_than_there_are() {
-        let mut held = Held::default();
+        let mut held = HeldInput::default();
         for n in 0..MOST as u32 {
             assert!(held.key(true, n, None));
         }

@@ -1,27 +1,27 @@
 //! VNC across a lossy path: RFB to fenced streams and back.
 //!
-//! Two gateways stand between an unmodified VNC server and unmodified viewers. [`serve::Serve`] is a viewer
-//! of the VNC server and sends what changes as small messages that each fit one packet and wait for no more
-//! than they depend on; [`view::View`] is a VNC server to the viewers at the other end. Between them is QUIC
-//! with fenced streams: `spec/desktop.md`. [`sender::Sender`] and [`receiver::Receiver`] are the two halves
-//! without sockets, [`trust`] is who may look.
+//! Two gateways stand between an unmodified VNC server and unmodified viewers. [`serve::ServeGateway`] is a
+//! viewer of the VNC server and sends what changes as small messages that each fit one packet and wait for no
+//! more than they depend on; [`view::ViewGateway`] is a VNC server to the viewers at the other end. Between
+//! them is QUIC with fenced streams: `spec/desktop.md`. [`sender::ScreenSender`] and
+//! [`receiver::ScreenReceiver`] are the two halves without sockets, [`trust`] is who may look.
 //!
 //! ```no_run
-//! use quickset_desktop::message::{Order, Permissions};
-//! use quickset_desktop::serve::{Serve, ServeConfig};
-//! use quickset_desktop::trust::{Folder, Gate};
+//! use quickset_desktop::message::{ScreenOrder, Permissions};
+//! use quickset_desktop::serve::{ServeGateway, ServeConfig};
+//! use quickset_desktop::trust::{GatewayFolder, ClientGate};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let folder = Folder::standard()?;
+//! let folder = GatewayFolder::standard()?;
 //! let identity = folder.server_identity()?;
-//! let (gate, token) = Gate::for_server(identity.fingerprint(), folder.authorized()?, None)?;
-//! let serve = Serve::start(ServeConfig {
+//! let (gate, token) = ClientGate::for_server(identity.fingerprint(), folder.authorized()?, None)?;
+//! let serve = ServeGateway::start(ServeConfig {
 //!     vnc: "127.0.0.1:5900".into(),
 //!     vnc_password: None,
 //!     listen: "[::]:4433".parse()?,
 //!     identity,
 //!     gate,
-//!     order: Order::Fenced,
+//!     order: ScreenOrder::Fenced,
 //!     permissions: Permissions::ALL,
 //!     max_viewers: 16,
 //!     memory: None,
@@ -53,6 +53,6 @@ pub mod trust;
 pub mod view;
 mod wishes;
 
-pub use codec::Kind;
+pub use codec::ItemKind;
 pub use link::{LinkConfig, LinkError};
-pub use quickset_rfb::Password as VncPassword;
+pub use quickset_rfb::VncPassword;

@@ -7,7 +7,7 @@ use quickset::{
     Priority, Protection, ReceiveError, SendError, Side, TransportConfig,
 };
 
-use crate::message::{Fault, Inbox, Message};
+use crate::message::{MessageFault, RecordInbox, StreamMessage};
 use crate::trust::{Exported, LABEL};
 
 /// How a connection between gateways behaves.
@@ -100,7 +100,7 @@ pub enum LinkError {
     Closed(Closed),
     /// The peer does not speak as it should.
     #[error("the other gateway does not speak as it should: {0}")]
-    Fault(#[from] Fault),
+    Fault(#[from] MessageFault),
     /// A stream that should stay open has ended.
     #[error("the other gateway has ended a stream that should stay open")]
     Ended,
@@ -111,18 +111,18 @@ pub enum LinkError {
 
 /// Messages of one kind, to the peer, in order.
 #[derive(Debug)]
-pub(crate) struct Outbox {
+pub(crate) struct MessageOutbox {
     stream: MessageSender,
 }
 
 /// Messages of one kind, from the peer.
 #[derive(Debug)]
-pub(crate) struct Incoming<M> {
+pub(crate) struct IncomingMessages<M> {
     stream: MessageReceiver,
-    inbox: Inbox<M>,
+    inbox: RecordInbox<M>,
 }
 
-impl Outbox {
+impl MessageOutbox {
     /// A stream of messages that stay in order.
     pub(crate) fn new(mut stream: MessageSender, priority: Priority) -> Self {
         stream.set_ordered(true);
@@ -131,7 +131,7 @@ impl Outbox {
     }
 
     /// Sends a message; waits while the peer does not read.
-    pub(crate) async fn send(&mut self, message: &impl Message) -> Result<(), LinkError> {
+    pub(crate) async fn send(&mut self, message: &impl StreamMessage) -> Result<(), LinkError> {
         for record in message.records() {
             self.stream.send(record).await?;
         }
@@ -139,9 +139,9 @@ impl Outbox {
     }
 }
 
-impl<M: Message> Incoming<M> {
+impl<M: StreamMessage> IncomingMessages<M> {
     pub(crate) fn new(stream: MessageReceiver) -> Self {
-        Self { stream, inbox: Inbox::new() }
+        Self { stream, inbox: RecordInbox::new() }
     }
 
     /// The next message of a kind that is known. Dropping the future loses nothing.
@@ -192,7 +192,7 @@ impl From<ReceiveError> for LinkError {
     fn from(error: ReceiveError) -> Self {
         match error {
             ReceiveError::Closed(closed) => Self::Closed(closed),
-            ReceiveError::Malformed(what) => Self::Fault(Fault::Parts(what)),
+            ReceiveError::Malformed(what) => Self::Fault(MessageFault::Parts(what)),
             _ => Self::Ended,
         }
     }
@@ -200,14 +200,14 @@ impl From<ReceiveError> for LinkError {
 
 /// A channel of `spec/desktop.md` §3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Channel {
+pub(crate) enum DesktopChannel {
     Input,
     Control,
     Screen,
     Clipboard,
 }
 
-impl Channel {
+impl DesktopChannel {
     /// Its place among the others: keys before all, a long text beside the screen, and of that a tenth.
     pub(crate) fn priority(self) -> Priority {
         match self {
@@ -267,8 +267,13 @@ mod tests {
     #[test]
     fn what_a_person_waits_for_goes_first() {
         // DT-47.
-        let [input, control, screen, clipboard] =
-            [Channel::Input, Channel::Control, Channel::Screen, Channel::Clipboard].map(Channel::priority);
+        let [input, control, screen, clipboard] = [
+            DesktopChannel::Input,
+            DesktopChannel::Control,
+            DesktopChannel::Screen,
+            DesktopChannel::Clipboard,
+        ]
+        .map(DesktopChannel::priority);
         assert!(input.urgency < control.urgency && control.urgency < screen.urgency);
         assert_eq!(clipboard.urgency, screen.urgency, "a text is never starved");
         assert!(screen.incremental && clipboard.incremental, "they share");

@@ -1,8 +1,8 @@
 //! What may overtake what: the orders of `spec/desktop.md` §7 as pure rules over rectangles and cells.
 //!
-//! [`Touched`] is what a message writes and reads, for the orders with fences; [`Cells`] are the versions of
-//! the order latest. Both ends keep [`Cells`] of the same grid, so that a sum over some of them says whether
-//! they agree.
+//! [`Touched`] is what a message writes and reads, for the orders with fences; [`CellValues`] are the
+//! versions of the order latest. Both ends keep [`CellValues`] of the same grid, so that a sum over some of
+//! them says whether they agree.
 
 use core::fmt;
 
@@ -52,13 +52,13 @@ impl Touched {
 
 /// A value for each cell of a screen.
 #[derive(Clone)]
-pub(crate) struct Cells<T> {
+pub(crate) struct CellValues<T> {
     width: u16,
     height: u16,
     values: Vec<T>,
 }
 
-impl<T: Copy + Default> Cells<T> {
+impl<T: Copy + Default> CellValues<T> {
     /// For a screen of no pixels.
     pub(crate) fn new() -> Self {
         Self { width: 0, height: 0, values: Vec::new() }
@@ -110,13 +110,13 @@ impl<T: Copy + Default> Cells<T> {
 }
 
 /// Thousands of numbers tell nobody anything.
-impl<T> fmt::Debug for Cells<T> {
+impl<T> fmt::Debug for CellValues<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Cells({}x{})", self.width, self.height)
     }
 }
 
-impl Cells<u64> {
+impl CellValues<u64> {
     /// DT-33: the sum of all versions that a copy depends on.
     pub(crate) fn sum(&self, from: Rect, to: Rect) -> u64 {
         self.needed(from, to).fold(0, |sum, place| mix(sum ^ self.get(place)))
@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn cells_keep_their_values_where_they_stay() {
         // DT-31.
-        let mut cells = Cells::<u64>::new();
+        let mut cells = CellValues::<u64>::new();
         cells.resize(40, 33);
         let places: Vec<_> = cells.meeting(rect(0, 0, 500, 500)).collect();
         assert_eq!(places.len(), 9);
@@ -196,7 +196,7 @@ mod tests {
             cells.set(place, place as u64 + 1);
         }
         cells.resize(80, 20);
-        let values = |cells: &Cells<u64>| -> Vec<u64> {
+        let values = |cells: &CellValues<u64>| -> Vec<u64> {
             cells.meeting(rect(0, 0, 500, 500)).map(|(place, _)| cells.get(place)).collect()
         };
         assert_eq!(values(&cells), [1, 2, 3, 0, 0, 4, 5, 6, 0, 0]);
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn the_sum_covers_sources_and_cut_cells() {
         // DT-33: from and to a 20-pixel square on a screen of 3 x 2 cells.
-        let mut cells = Cells::<u64>::new();
+        let mut cells = CellValues::<u64>::new();
         cells.resize(48, 32);
         let (from, to) = (rect(0, 0, 16, 16), rect(16, 0, 20, 16));
         let sum = cells.sum(from, to);

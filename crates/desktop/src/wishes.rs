@@ -3,12 +3,12 @@ use std::collections::VecDeque;
 /// Wishes for another size that are not answered yet, in order. Every one has to be: some viewers wait for
 /// it.
 #[derive(Debug, Default)]
-pub(crate) struct Wishes {
+pub(crate) struct SizeWishes {
     /// Whose, and for which size.
     under_way: VecDeque<(u64, (u16, u16))>,
 }
 
-impl Wishes {
+impl SizeWishes {
     /// `who` has a wish, which is being told.
     pub(crate) fn add(&mut self, who: u64, size: (u16, u16)) {
         // One that answers nothing is not to be remembered for.
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn each_answer_is_for_the_first_that_waits() {
-        let mut wishes = Wishes::default();
+        let mut wishes = SizeWishes::default();
         for (who, size) in [(1, (10, 10)), (2, (20, 20)), (1, (10, 10))] {
             wishes.add(who, size);
         }
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn one_answer_to_several_is_for_all_up_to_it() {
-        let mut wishes = Wishes::default();
+        let mut wishes = SizeWishes::default();
         for (who, side) in [(1, 10), (2, 20), (1, 30), (3, 40)] {
             wishes.add(who, (side, side));
         }

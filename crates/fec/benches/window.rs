@@ -6,10 +6,10 @@
 #![expect(missing_docs, reason = "criterion's macros make public functions")]
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
-use quickset_fec::online::{Decoder, Limits};
+use quickset_fec::online::{Decoder, DecoderLimits};
 use quickset_fec::{Equation, Symbols, ldpc};
 
-const LIMITS: Limits = Limits { window: 1024, symbol_size: 1500, max_unknowns: 64 };
+const LIMITS: DecoderLimits = DecoderLimits { window: 1024, symbol_size: 1500, max_unknowns: 64 };
 const COUNT: u64 = 1000;
 
 fn sent() -> Symbols {
@@ -87,7 +87,7 @@ fn staircase(c: &mut Criterion) {
     group.bench_function("50 losses", |b| {
         b.iter_batched(
             || {
-                let mut decoder = ldpc::Decoder::new(Limits { window: 2048, ..LIMITS });
+                let mut decoder = ldpc::Decoder::new(DecoderLimits { window: 2048, ..LIMITS });
                 for sid in (0..COUNT).filter(|sid| sid % 20 != 3) {
                     decoder.source(sid, sent.get(sid).expect("it is held")).expect("it is right");
                 }

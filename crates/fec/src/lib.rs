@@ -15,7 +15,7 @@
 //! let [first, second] = &mut repairs;
 //! reed_solomon::encode(&sources, &mut [first, second])?;
 //!
-//! // Two symbols are lost on the way. Repair symbols are told by number.
+//! // Two symbols are lost on the way. RepairOutcome symbols are told by number.
 //! let received = [Some(sources[0]), None, Some(sources[2]), None];
 //! let mut recovered = [[0; 8]; 2];
 //! let [second, fourth] = &mut recovered;
@@ -65,4 +65,4 @@ mod equation;
 mod symbols;
 
 pub use equation::{BadEquation, Coefficients, Equation, MAX_SID};
-pub use symbols::{Missing, NotTaken, Symbols};
+pub use symbols::{MissingSymbol, NotTaken, Symbols};

@@ -31,14 +31,14 @@ pub struct Symbols {
     size: usize,
     window: usize,
     first: u64,
-    entries: VecDeque<Entry>,
+    entries: VecDeque<SymbolEntry>,
     /// A bit for each number that is held, in words of 64 numbers, the first of which has `first`.
     bits: VecDeque<u64>,
     /// No symbol since the window was empty was longer.
     longest: usize,
     held: usize,
     spent: usize,
-    chunks: Vec<Option<Chunk>>,
+    chunks: Vec<Option<SlotChunk>>,
     /// Places in `chunks` where none is.
     vacant: Vec<u32>,
     /// Slots of chunks that no symbol is in.
@@ -63,13 +63,13 @@ pub enum NotTaken {
 
 /// A symbol that a repair symbol should be made of is not held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Missing {
+pub struct MissingSymbol {
     /// Its number.
     pub sid: u64,
 }
 
 #[derive(Clone, Copy)]
-struct Entry {
+struct SymbolEntry {
     slot: u32,
     len: u32,
     mark: bool,
@@ -111,7 +111,7 @@ impl Symbols {
         }
         self.drop_below((sid + 1).saturating_sub(self.window as u64));
         let slot = self.store(data);
-        self.entries.push_back(Entry { slot, len: data.len() as u32, mark });
+        self.entries.push_back(SymbolEntry { slot, len: data.len() as u32, mark });
         self.held_now(sid, data.len());
         Ok(sid)
     }
@@ -146,11 +146,11 @@ impl Symbols {
         }
         self.drop_below((sid + 1).saturating_sub(self.window as u64));
         let slot = self.store(data);
-        let (at, entry) = ((sid - self.first) as usize, Entry { slot, len: data.len() as u32, mark });
+        let (at, entry) = ((sid - self.first) as usize, SymbolEntry { slot, len: data.len() as u32, mark });
         if at < self.entries.len() {
             self.entries[at] = entry;
         } else {
-            self.entries.resize(at, Entry::NONE);
+            self.entries.resize(at, SymbolEntry::NONE);
             self.entries.push_back(entry);
         }
         self.held_now(sid, data.len());
@@ -161,7 +161,7 @@ impl Symbols {
     /// calls.
     pub(crate) fn append_spent(&mut self, len: usize) {
         let sid = self.next();
-        self.entries.push_back(Entry { slot: Entry::SPENT, len: len as u32, mark: false });
+        self.entries.push_back(SymbolEntry { slot: SymbolEntry::SPENT, len: len as u32, mark: false });
         self.spent += 1;
         self.known_now(sid);
         self.longest = self.longest.max(len);
@@ -225,9 +225,9 @@ impl Symbols {
         let (stride, terms) = (stride as usize, terms as usize);
         let mut spent = 0;
         for entry in entries.range_mut(begin..).step_by(stride).take(terms) {
-            if entry.slot < Entry::SPENT {
+            if entry.slot < SymbolEntry::SPENT {
                 vacate(entry.slot, free, chunks);
-                entry.slot = Entry::SPENT;
+                entry.slot = SymbolEntry::SPENT;
                 spent += 1;
             }
         }
@@ -237,7 +237,7 @@ impl Symbols {
 
     /// Whether symbol `sid` is spent.
     pub(crate) fn is_spent(&self, sid: u64) -> bool {
-        self.known(sid).is_some_and(|entry| entry.slot == Entry::SPENT)
+        self.known(sid).is_some_and(|entry| entry.slot == SymbolEntry::SPENT)
     }
 
     /// The first symbol of the equation that is spent.
@@ -310,10 +310,10 @@ impl Symbols {
     }
 
     #[inline]
-    fn dropped(&mut self, entry: Entry) {
-        if entry.slot == Entry::SPENT {
+    fn dropped(&mut self, entry: SymbolEntry) {
+        if entry.slot == SymbolEntry::SPENT {
             self.spent -= 1;
-        } else if entry.slot < Entry::SPENT {
+        } else if entry.slot < SymbolEntry::SPENT {
             vacate(entry.slot, &mut self.free, &mut self.chunks);
             self.held -= 1;
         }
@@ -355,7 +355,7 @@ impl Symbols {
     /// How many symbols below `sid` are held.
     pub(crate) fn held_below(&self, sid: u64) -> usize {
         let numbers = sid.saturating_sub(self.first).min(self.entries.len() as u64);
-        self.entries.range(..numbers as usize).filter(|entry| entry.slot < Entry::SPENT).count()
+        self.entries.range(..numbers as usize).filter(|entry| entry.slot < SymbolEntry::SPENT).count()
     }
 
     /// How many numbers the window is wide.
@@ -371,7 +371,7 @@ impl Symbols {
     /// Bytes of memory that are taken, for symbols held and for ones to come.
     pub fn memory(&self) -> usize {
         self.chunks.iter().flatten().map(|chunk| chunk.bytes.len()).sum::<usize>()
-            + self.entries.capacity() * size_of::<Entry>()
+            + self.entries.capacity() * size_of::<SymbolEntry>()
             + self.bits.capacity() * size_of::<u64>()
             + self.free.capacity() * size_of::<u32>()
     }
@@ -382,17 +382,17 @@ impl Symbols {
     /// # Errors
     ///
     /// If a symbol of the equation is not held; `out` is unchanged then.
-    pub fn combine(&self, equation: &Equation, out: &mut Vec<u8>) -> Result<(), Missing> {
+    pub fn combine(&self, equation: &Equation, out: &mut Vec<u8>) -> Result<(), MissingSymbol> {
         // Before the loop, which it bounds.
         for sid in [equation.first(), equation.last()] {
-            self.len_of(sid).ok_or(Missing { sid })?;
+            self.len_of(sid).ok_or(MissingSymbol { sid })?;
         }
         if let Some(sid) = self.spent_in(equation) {
-            return Err(Missing { sid });
+            return Err(MissingSymbol { sid });
         }
         let mut missing = self.missing(equation.first(), equation.last());
         if let Some(sid) = missing.find(|sid| equation.term(*sid).is_some()) {
-            return Err(Missing { sid });
+            return Err(MissingSymbol { sid });
         }
         out.clear();
         out.resize(lines(self.longest), 0);
@@ -435,14 +435,14 @@ impl Symbols {
     }
 
     /// Of a symbol that is held.
-    fn entry(&self, sid: u64) -> Option<&Entry> {
-        self.known(sid).filter(|entry| entry.slot < Entry::SPENT)
+    fn entry(&self, sid: u64) -> Option<&SymbolEntry> {
+        self.known(sid).filter(|entry| entry.slot < SymbolEntry::SPENT)
     }
 
     /// Of a symbol that is held or spent.
-    fn known(&self, sid: u64) -> Option<&Entry> {
+    fn known(&self, sid: u64) -> Option<&SymbolEntry> {
         let at = sid.checked_sub(self.first)?;
-        self.entries.get(usize::try_from(at).ok()?).filter(|entry| entry.slot != Entry::NONE.slot)
+        self.entries.get(usize::try_from(at).ok()?).filter(|entry| entry.slot != SymbolEntry::NONE.slot)
     }
 
     /// Copies a symbol into a free slot, with zeros up to the end of its last cache line.
@@ -468,7 +468,7 @@ impl Symbols {
     #[cold]
     fn grow(&mut self) {
         let place = self.vacant.pop().unwrap_or(self.chunks.len() as u32);
-        let chunk = Some(Chunk::new(CHUNK * self.slot_len()));
+        let chunk = Some(SlotChunk::new(CHUNK * self.slot_len()));
         match self.chunks.get_mut(place as usize) {
             Some(vacant) => *vacant = chunk,
             None => self.chunks.push(chunk),
@@ -501,14 +501,14 @@ impl Symbols {
 
     /// The symbol of an entry that has one, and the zeros behind it.
     #[inline]
-    fn padded_slot(&self, entry: &Entry) -> &[u8] {
+    fn padded_slot(&self, entry: &SymbolEntry) -> &[u8] {
         let chunk = self.chunks[entry.slot as usize / CHUNK].as_ref().expect("a chunk with a symbol stays");
         let at = chunk.start + entry.slot as usize % CHUNK * self.slot_len();
         &chunk.bytes[at..at + lines(entry.len as usize)]
     }
 
     #[inline]
-    fn chunk_mut(&mut self, slot: u32) -> &mut Chunk {
+    fn chunk_mut(&mut self, slot: u32) -> &mut SlotChunk {
         self.chunks[slot as usize / CHUNK].as_mut().expect("a chunk with a symbol stays")
     }
 }
@@ -524,7 +524,7 @@ impl fmt::Debug for Symbols {
     }
 }
 
-impl Entry {
+impl SymbolEntry {
     const NONE: Self = Self { slot: u32::MAX, len: 0, mark: false };
     /// The slot of symbols whose bytes were forgotten.
     const SPENT: u32 = u32::MAX - 1;
@@ -543,29 +543,29 @@ impl fmt::Display for NotTaken {
 
 impl core::error::Error for NotTaken {}
 
-impl fmt::Display for Missing {
+impl fmt::Display for MissingSymbol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "symbol {} is not held", self.sid)
     }
 }
 
-impl core::error::Error for Missing {}
+impl core::error::Error for MissingSymbol {}
 
 /// No symbol is in a slot any more.
 #[inline]
-fn vacate(slot: u32, free: &mut Vec<u32>, chunks: &mut [Option<Chunk>]) {
+fn vacate(slot: u32, free: &mut Vec<u32>, chunks: &mut [Option<SlotChunk>]) {
     free.push(slot);
     chunks[slot as usize / CHUNK].as_mut().expect("a chunk with a symbol stays").used -= 1;
 }
 
 /// Slots, the first of which begins with a cache line.
-struct Chunk {
+struct SlotChunk {
     bytes: Box<[u8]>,
     start: usize,
     used: u32,
 }
 
-impl Chunk {
+impl SlotChunk {
     fn new(len: usize) -> Self {
         let bytes = vec![0; len + LINE - 1].into_boxed_slice();
         // The offset may be refused by the contract of `align_offset`; only speed would suffer.
@@ -785,9 +785,9 @@ mod tests {
         symbols.insert(2, &[2]).unwrap();
         let mut out = vec![9];
         let equation = Equation::rlc(0, 3, 1).unwrap();
-        assert_eq!(symbols.combine(&equation, &mut out), Err(Missing { sid: 1 }));
+        assert_eq!(symbols.combine(&equation, &mut out), Err(MissingSymbol { sid: 1 }));
         let far = Equation::rlc(0, MAX_SID, 1).unwrap();
-        assert_eq!(symbols.combine(&far, &mut out), Err(Missing { sid: MAX_SID - 1 }));
+        assert_eq!(symbols.combine(&far, &mut out), Err(MissingSymbol { sid: MAX_SID - 1 }));
         assert_eq!(out, [9]);
     }
 }

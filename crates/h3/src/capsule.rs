@@ -15,8 +15,8 @@
 use bytes::{Buf as _, Bytes};
 
 use crate::idle::Idle;
-use crate::varint::{self, Pieces};
-use crate::{Code, Error};
+use crate::varint::{self, VarintPieces};
+use crate::{Error, ErrorCode};
 
 /// An HTTP datagram on the stream (RFC 9297 §3.5).
 pub const DATAGRAM: u64 = 0x00;
@@ -61,14 +61,14 @@ pub fn encode(out: &mut Vec<u8>, kind: u64, value: &[u8]) {
 #[derive(Debug)]
 pub struct CapsuleReader {
     max: u64,
-    state: State,
+    state: CapsuleState,
     /// Capsules that stand for nothing.
     idle: Idle,
 }
 
 #[derive(Debug)]
-enum State {
-    Header(Pieces),
+enum CapsuleState {
+    Header(VarintPieces),
     Skip(u64),
     Whole { kind: u64, len: u64, so_far: Vec<u8> },
 }
@@ -76,7 +76,7 @@ enum State {
 impl CapsuleReader {
     /// A reader for capsules of the types above with values of at most `max` bytes; others are passed over.
     pub fn new(max: u64) -> Self {
-        Self { max, state: State::Header(Pieces::default()), idle: Idle::default() }
+        Self { max, state: CapsuleState::Header(VarintPieces::default()), idle: Idle::default() }
     }
 
     /// Takes bytes from the front of `input` for the next capsule. `None` when more bytes are needed: then
@@ -89,11 +89,11 @@ impl CapsuleReader {
     pub fn next(&mut self, input: &mut Bytes) -> Result<Option<Capsule>, Error> {
         loop {
             match &mut self.state {
-                State::Header(pieces) => {
+                CapsuleState::Header(pieces) => {
                     let Some([kind, len]) = pieces.take(input) else { return Ok(None) };
                     self.state = self.begin(kind, len)?;
                 }
-                State::Skip(left) => {
+                CapsuleState::Skip(left) => {
                     let n = (*left).min(input.len() as u64);
                     *left -= n;
                     input.advance(n as usize);
@@ -101,9 +101,9 @@ impl CapsuleReader {
                     if *left > 0 {
                         return Ok(None);
                     }
-                    self.state = State::Header(Pieces::default());
+                    self.state = CapsuleState::Header(VarintPieces::default());
                 }
-                State::Whole { kind, len, so_far } => {
+                CapsuleState::Whole { kind, len, so_far } => {
                     let missing = *len as usize - so_far.len();
                     if input.len() < missing {
                         so_far.extend_from_slice(input);
@@ -116,7 +116,7 @@ impl CapsuleReader {
                     // that.
                     so_far.shrink_to_fit();
                     let capsule = Capsule { kind: *kind, value: core::mem::take(so_far).into() };
-                    self.state = State::Header(Pieces::default());
+                    self.state = CapsuleState::Header(VarintPieces::default());
                     return Ok(Some(capsule));
                 }
             }
@@ -125,19 +125,19 @@ impl CapsuleReader {
 
     /// Whether the stream may end here (RFC 9297 §3.3: else the message is malformed).
     pub fn is_between_capsules(&self) -> bool {
-        matches!(&self.state, State::Header(pieces) if pieces.is_empty())
+        matches!(&self.state, CapsuleState::Header(pieces) if pieces.is_empty())
     }
 
-    fn begin(&mut self, kind: u64, len: u64) -> Result<State, Error> {
+    fn begin(&mut self, kind: u64, len: u64) -> Result<CapsuleState, Error> {
         let known = matches!(kind, DATAGRAM | WT_CLOSE_SESSION | WT_DRAIN_SESSION)
             || (WT_MAX_DATA..=WT_STREAMS_BLOCKED_UNI).contains(&kind);
         if known && len <= self.max {
-            return Ok(State::Whole { kind, len, so_far: Vec::new() });
+            return Ok(CapsuleState::Whole { kind, len, so_far: Vec::new() });
         }
         if !self.idle.count() || (known && kind != DATAGRAM) {
-            return Err(Error::new(Code::H3_EXCESSIVE_LOAD, "a capsule that is too large, or too many"));
+            return Err(Error::new(ErrorCode::H3_EXCESSIVE_LOAD, "a capsule that is too large, or too many"));
         }
-        Ok(State::Skip(len))
+        Ok(CapsuleState::Skip(len))
     }
 }
 
@@ -147,7 +147,7 @@ mod tests {
 
     use super::*;
 
-    fn read(reader: &mut CapsuleReader, bytes: &[u8]) -> Result<Vec<Capsule>, Code> {
+    fn read(reader: &mut CapsuleReader, bytes: &[u8]) -> Result<Vec<Capsule>, ErrorCode> {
         let mut input = Bytes::copy_from_slice(bytes);
         let mut capsules = Vec::new();
         while let Some(capsule) = reader.next(&mut input).map_err(|e| e.code)? {
@@ -168,7 +168,7 @@ mod tests {
     fn large_capsules_cost_nothing() {
         let mut reader = CapsuleReader::new(3);
         assert_eq!(read(&mut reader, &[0, 4, 1, 2, 3, 4]), Ok(vec![]), "a datagram is lost");
-        assert_eq!(read(&mut reader, &[0x68, 0x43, 4]), Err(Code::H3_EXCESSIVE_LOAD));
+        assert_eq!(read(&mut reader, &[0x68, 0x43, 4]), Err(ErrorCode::H3_EXCESSIVE_LOAD));
         let mut reader = CapsuleReader::new(3);
         assert_eq!(read(&mut reader, &[&[0][..], &[0xff; 8]].concat()), Ok(vec![]));
         assert!(!reader.is_between_capsules());
@@ -180,7 +180,7 @@ mod tests {
         for _ in 0..256 {
             assert_eq!(read(&mut reader, &[0x17, 0].repeat(1024)), Ok(vec![]));
         }
-        assert_eq!(read(&mut reader, &[0x17, 0]), Err(Code::H3_EXCESSIVE_LOAD));
+        assert_eq!(read(&mut reader, &[0x17, 0]), Err(ErrorCode::H3_EXCESSIVE_LOAD));
         // What brings its bytes along may come for ever, and datagrams that are too long are such.
         let mut reader = CapsuleReader::new(3);
         for kind in [0x17, 0] {

@@ -3,9 +3,9 @@ use core::fmt;
 /// An error code of HTTP/3 as RESET_STREAM, STOP_SENDING and CONNECTION_CLOSE carry it, at most 2^62 - 1
 /// (RFC 9114 §8.1, RFC 9204 §6, RFC 9297 §5.2, draft-ietf-webtrans-http3 §9.5).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Code(pub u64);
+pub struct ErrorCode(pub u64);
 
-impl Code {
+impl ErrorCode {
     /// A datagram or capsule that cannot be read.
     pub const H3_DATAGRAM_ERROR: Self = Self(0x33);
     /// No error: the connection or stream is just not needed any more.
@@ -91,7 +91,7 @@ impl Code {
 }
 
 /// The name of the RFC, or the number.
-impl fmt::Display for Code {
+impl fmt::Display for ErrorCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.name() {
             Some(name) => f.write_str(name),
@@ -100,7 +100,7 @@ impl fmt::Display for Code {
     }
 }
 
-impl fmt::Debug for Code {
+impl fmt::Debug for ErrorCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
@@ -111,13 +111,13 @@ impl fmt::Debug for Code {
 #[error("{code}: {reason}")]
 pub struct Error {
     /// For the peer.
-    pub code: Code,
+    pub code: ErrorCode,
     /// What happened, for people.
     pub reason: &'static str,
 }
 
 impl Error {
-    pub(crate) const fn new(code: Code, reason: &'static str) -> Self {
+    pub(crate) const fn new(code: ErrorCode, reason: &'static str) -> Self {
         Self { code, reason }
     }
 }

@@ -1,8 +1,8 @@
 //! Heads and fields as those of the crate `http`, and back: for applications that are written for that. The
 //! feature `http`.
 //!
-//! In: values that may be of a connection of any kind. Out: what HTTP/3 can say of it, or [`Malformed`].
-//! Values are copied.
+//! In: values that may be of a connection of any kind. Out: what HTTP/3 can say of it, or
+//! [`MalformedMessage`]. Values are copied.
 //!
 //! * A request without a scheme is one of `https`, and `host` names its authority where its URI does not
 //!   (RFC 9114 §4.3.1).
@@ -16,7 +16,7 @@ use http::uri::{self, Authority, Uri};
 use http::{Method, StatusCode, Version};
 
 use crate::message::trailers;
-use crate::{Field, Malformed, Request, Response};
+use crate::{Field, MalformedMessage, Request, Response};
 
 /// What an extended CONNECT speaks (RFC 9220), among the extensions of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct Protocol(pub Bytes);
 ///
 /// # Errors
 /// When some are of another kind of connection (`connection`, `transfer-encoding`, …).
-pub fn fields(headers: &HeaderMap) -> Result<Vec<Field>, Malformed> {
+pub fn fields(headers: &HeaderMap) -> Result<Vec<Field>, MalformedMessage> {
     let fields = all(headers);
     trailers(&fields)?;
     Ok(fields)
@@ -36,11 +36,11 @@ pub fn fields(headers: &HeaderMap) -> Result<Vec<Field>, Malformed> {
 ///
 /// # Errors
 /// When a name or a value is none.
-pub fn headers(fields: &[Field]) -> Result<HeaderMap, Malformed> {
+pub fn headers(fields: &[Field]) -> Result<HeaderMap, MalformedMessage> {
     let mut headers = HeaderMap::new();
     for field in fields {
-        let name =
-            HeaderName::from_lowercase(&field.name).map_err(|_| Malformed("a field name that is none"))?;
+        let name = HeaderName::from_lowercase(&field.name)
+            .map_err(|_| MalformedMessage("a field name that is none"))?;
         let mut value = value(&field.value)?;
         value.set_sensitive(field.sensitive);
         if name == header::COOKIE {
@@ -52,7 +52,7 @@ pub fn headers(fields: &[Field]) -> Result<HeaderMap, Malformed> {
             }
         }
         // The map has a limit of its own, of 32,768 names.
-        headers.try_append(name, value).map_err(|_| Malformed("too many fields"))?;
+        headers.try_append(name, value).map_err(|_| MalformedMessage("too many fields"))?;
     }
     Ok(headers)
 }
@@ -62,9 +62,9 @@ pub fn headers(fields: &[Field]) -> Result<HeaderMap, Malformed> {
 /// # Errors
 /// When HTTP/3 has no such request.
 impl<T> TryFrom<&http::Request<T>> for Request {
-    type Error = Malformed;
+    type Error = MalformedMessage;
 
-    fn try_from(from: &http::Request<T>) -> Result<Self, Malformed> {
+    fn try_from(from: &http::Request<T>) -> Result<Self, MalformedMessage> {
         let (uri, bytes) = (from.uri(), |text: &str| Bytes::copy_from_slice(text.as_bytes()));
         let protocol = from.extensions().get::<Protocol>().map(|protocol| protocol.0.clone());
         let mut request = Self {
@@ -93,11 +93,11 @@ impl<T> TryFrom<&http::Request<T>> for Request {
 /// # Errors
 /// When the crate has no such request: a path that is no URI, for example.
 impl TryFrom<&Request> for http::Request<()> {
-    type Error = Malformed;
+    type Error = MalformedMessage;
 
-    fn try_from(from: &Request) -> Result<Self, Malformed> {
+    fn try_from(from: &Request) -> Result<Self, MalformedMessage> {
         from.check()?;
-        let no_uri = Malformed("no URI can be made of :scheme, :authority and :path");
+        let no_uri = MalformedMessage("no URI can be made of :scheme, :authority and :path");
         let mut parts = uri::Parts::default();
         // With a scheme, a URI has an authority.
         let host = || from.field("host").filter(|_| from.scheme.is_some());
@@ -114,7 +114,7 @@ impl TryFrom<&Request> for http::Request<()> {
         let mut request = Self::new(());
         *request.uri_mut() = Uri::from_parts(parts).map_err(|_| no_uri)?;
         *request.method_mut() =
-            Method::from_bytes(&from.method).map_err(|_| Malformed("a :method that is none"))?;
+            Method::from_bytes(&from.method).map_err(|_| MalformedMessage("a :method that is none"))?;
         *request.version_mut() = Version::HTTP_3;
         *request.headers_mut() = headers(&from.fields)?;
         if let Some(protocol) = &from.protocol {
@@ -129,9 +129,9 @@ impl TryFrom<&Request> for http::Request<()> {
 /// # Errors
 /// When HTTP/3 has no such response: one of 101, for example.
 impl<T> TryFrom<&http::Response<T>> for Response {
-    type Error = Malformed;
+    type Error = MalformedMessage;
 
-    fn try_from(from: &http::Response<T>) -> Result<Self, Malformed> {
+    fn try_from(from: &http::Response<T>) -> Result<Self, MalformedMessage> {
         let response = Self { status: from.status().as_u16(), fields: all(from.headers()) };
         response.check()?;
         Ok(response)
@@ -141,13 +141,13 @@ impl<T> TryFrom<&http::Response<T>> for Response {
 /// # Errors
 /// When it is malformed.
 impl TryFrom<&Response> for http::Response<()> {
-    type Error = Malformed;
+    type Error = MalformedMessage;
 
-    fn try_from(from: &Response) -> Result<Self, Malformed> {
+    fn try_from(from: &Response) -> Result<Self, MalformedMessage> {
         from.check()?;
         let mut response = Self::new(());
         *response.status_mut() =
-            StatusCode::from_u16(from.status).map_err(|_| Malformed("a :status that is none"))?;
+            StatusCode::from_u16(from.status).map_err(|_| MalformedMessage("a :status that is none"))?;
         *response.version_mut() = Version::HTTP_3;
         *response.headers_mut() = headers(&from.fields)?;
         Ok(response)
@@ -165,15 +165,15 @@ fn all(headers: &HeaderMap) -> Vec<Field> {
     headers.iter().map(field).collect()
 }
 
-fn value(bytes: &[u8]) -> Result<HeaderValue, Malformed> {
-    HeaderValue::from_bytes(bytes).map_err(|_| Malformed("a field value that is none"))
+fn value(bytes: &[u8]) -> Result<HeaderValue, MalformedMessage> {
+    HeaderValue::from_bytes(bytes).map_err(|_| MalformedMessage("a field value that is none"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn there(request: http::request::Builder) -> Result<Request, Malformed> {
+    fn there(request: http::request::Builder) -> Result<Request, MalformedMessage> {
         Request::try_from(&request.body(()).expect("it is one"))
     }
 
@@ -238,7 +238,7 @@ mod tests {
             assert!(request.is_err(), "{n}: {request:?}");
         }
         let switching = http::Response::builder().status(101).body(()).expect("it is one");
-        assert_eq!(Response::try_from(&switching), Err(Malformed("a status 101")));
+        assert_eq!(Response::try_from(&switching), Err(MalformedMessage("a status 101")));
         let map = HeaderMap::from_iter([(header::UPGRADE, HeaderValue::from_static("h2c"))]);
         assert!(fields(&map).is_err());
     }

@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use quickset_base::Time;
-//! use quickset_h3::{Body, Config, Connection, Event, OnQuic, Request};
+//! use quickset_h3::{BodyRead, Config, Connection, Event, OnQuic, Request};
 //! use quickset_quic::{self as quic, Side};
 //!
 //! /// What a client does whenever its QUIC connection has an event; `h3` is there since it is connected.
@@ -37,7 +37,7 @@
 //!             Event::Readable(id) => id,
 //!             _ => continue,
 //!         };
-//!         while let Ok(Body::Data(data)) = h3.read(&mut t, id, 64 << 10) {
+//!         while let Ok(BodyRead::Data(data)) = h3.read(&mut t, id, 64 << 10) {
 //!             println!("{} bytes", data.len());
 //!         }
 //!     }
@@ -55,10 +55,10 @@
 //! | [`capsule`] | messages on a stream that was a CONNECT | RFC 9297 §3 |
 //! | [`Connection`] | streams and their roles, requests, shutdown, datagrams, WebTransport | RFC 9114 §4 to §6, RFC 9297 §2, draft-ietf-webtrans-http3 |
 //! | [`Transport`] | what is asked of QUIC | RFC 9000 §2 |
-//! | [`Code`], [`Error`] | what is said of errors | RFC 9114 §8.1, RFC 9204 §6, RFC 9297 §5.2 |
+//! | [`ErrorCode`], [`Error`] | what is said of errors | RFC 9114 §8.1, RFC 9204 §6, RFC 9297 §5.2 |
 //!
 //! Errors have the layers of the house: the peer's fault is an [`Error`] that closes the connection, or an
-//! [`Abort`] of one message; the caller's is a [`Refusal`].
+//! [`Abort`] of one message; the caller's is a [`VerbRefusal`].
 //!
 //! # What a peer can make us hold
 //!
@@ -96,11 +96,11 @@ pub mod trace;
 mod transport;
 mod varint;
 
-pub use connection::{Abort, Body, Config, Connection, Event, Refusal, http_code, session_code};
-pub use error::{Code, Error};
+pub use connection::{Abort, BodyRead, Config, Connection, Event, VerbRefusal, http_code, session_code};
+pub use error::{Error, ErrorCode};
 pub use field::Field;
 pub use frame::Settings;
-pub use message::{Malformed, Request, Response};
+pub use message::{MalformedMessage, Request, Response};
 pub use priority::{Priority, Tolerance, UnspeakableClass};
 pub use protocols::UnspeakableProtocol;
 /// Where a [`Priority`] can be, and what it weighs there.

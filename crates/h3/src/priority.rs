@@ -10,7 +10,7 @@ use sfv::{
     BareItem, Decimal, Dictionary, FieldType as _, InnerList, Item, Key, ListEntry, Parameters, Parser,
 };
 
-pub(crate) use self::said::Said;
+pub(crate) use self::said::SaidPriority;
 pub use self::said::Tolerance;
 
 /// How a response is to be scheduled (RFC 9218 §4).
@@ -34,7 +34,7 @@ impl Priority {
     /// of range or of another type are ignored one by one (RFC 9218 §4).
     pub fn parse(value: &[u8]) -> Option<Self> {
         let parameters = Parser::new(value).parse().ok()?;
-        let scheduled = Said::read(&parameters).priority();
+        let scheduled = SaidPriority::read(&parameters).priority();
         Some(Self { urgency: scheduled.urgency, incremental: scheduled.incremental, parameters })
     }
 
@@ -55,12 +55,12 @@ impl Priority {
     /// What the parameters `exp_b` (packets) and `exp_d` (milliseconds) ask for: whole numbers that are not
     /// negative, or ignored one by one. `None` without the first: the second says nothing alone.
     pub fn tolerance(&self) -> Option<Tolerance> {
-        Said::of(self).tolerance()
+        SaidPriority::of(self).tolerance()
     }
 
     /// The weight among its siblings (`exp_w`), a number above 0; 1 unless said otherwise.
     pub fn weight(&self) -> Weight {
-        Said::of(self).weight()
+        SaidPriority::of(self).weight()
     }
 
     /// The same with another weight, to the thousandth.
@@ -74,7 +74,7 @@ impl Priority {
     /// other way round than on the wire. None without them, or when one of them cannot be read: it is below
     /// the connection itself then.
     pub fn classes(&self) -> Vec<Class> {
-        Said::of(self).classes().to_vec()
+        SaidPriority::of(self).classes().to_vec()
     }
 
     /// The same under the last of these classes; with none, below the connection itself.
@@ -112,7 +112,7 @@ impl Priority {
     /// among the parameters.
     #[must_use]
     pub fn or(&self, other: &Self) -> Self {
-        let scheduled = Said::of(self).or(&Said::of(other)).priority();
+        let scheduled = SaidPriority::of(self).or(&SaidPriority::of(other)).priority();
         let mut parameters = other.parameters.clone();
         for (key, value) in &self.parameters {
             if said::is_known(key.as_str(), value) != Some(false) {
@@ -130,7 +130,7 @@ impl Priority {
     /// The value of a Priority field: urgency and incremental, where they are not as by default or were said
     /// so, and the other parameters.
     pub fn value(&self) -> Bytes {
-        let said = Said::of(self);
+        let said = SaidPriority::of(self);
         let mut text = String::new();
         if said.says_urgency() {
             let _ = write!(text, "u={}", self.urgency.min(7));
@@ -166,7 +166,8 @@ pub enum UnspeakableClass {
     /// More than [`Priority::MOST_PARENTS`], one below the other.
     #[error("more than {} classes, one below the other", Priority::MOST_PARENTS)]
     TooDeep,
-    /// A name that is empty, longer than [`Priority::LONGEST_NAME`], or holds anything but printable ASCII.
+    /// A name that is empty, longer than [`Priority::LONGEST_NAME`], or holds anything but printable
+    /// ASCII.
     #[error("a name of a class is 1 to {} characters of ASCII", Priority::LONGEST_NAME)]
     Name,
 }

@@ -16,13 +16,13 @@ use crate::{Field, Transport};
 #[derive(Clone, Copy, Debug)]
 pub enum Traced<'a> {
     /// The settings of one side are known.
-    Settings(Side, &'a Settings),
+    Settings(TraceSide, &'a Settings),
     /// It is known what a stream is for.
-    Stream(Side, StreamId, StreamKind),
+    Stream(TraceSide, StreamId, StreamKind),
     /// A frame is sent.
-    Created(StreamId, Told<'a>),
+    Created(StreamId, TracedFrame<'a>),
     /// A frame came.
-    Parsed(StreamId, Told<'a>),
+    Parsed(StreamId, TracedFrame<'a>),
     /// A request has another priority: what it was, if that is known, and what it is, as a Priority field has
     /// it.
     Priority(StreamId, Option<&'a [u8]>, &'a [u8]),
@@ -30,7 +30,7 @@ pub enum Traced<'a> {
 
 /// Whose doing something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum TraceSide {
     /// Ours.
     Local,
     /// The peer's.
@@ -48,7 +48,7 @@ pub enum StreamKind {
 
 /// A frame, as far as it is told.
 #[derive(Clone, Copy, Debug)]
-pub enum Told<'a> {
+pub enum TracedFrame<'a> {
     /// DATA of so many bytes.
     Data(u64),
     /// HEADERS.
@@ -102,7 +102,7 @@ impl StreamKind {
 pub(crate) mod json {
     use serde_json::{Value, json};
 
-    use super::{Field, Frame, Settings, Side, Told, Traced, is_private};
+    use super::{Field, Frame, Settings, TraceSide, Traced, TracedFrame, is_private};
 
     /// The name of an event, and its data.
     pub(crate) fn event(what: &Traced<'_>) -> (&'static str, Value) {
@@ -128,14 +128,14 @@ pub(crate) mod json {
         }
     }
 
-    fn owner(side: Side) -> &'static str {
+    fn owner(side: TraceSide) -> &'static str {
         match side {
-            Side::Local => "local",
-            Side::Remote => "remote",
+            TraceSide::Local => "local",
+            TraceSide::Remote => "remote",
         }
     }
 
-    fn parameters(side: Side, settings: &Settings) -> Value {
+    fn parameters(side: TraceSide, settings: &Settings) -> Value {
         let mut data = json!({
             "owner": owner(side),
             "max_table_capacity": settings.qpack_max_table_capacity,
@@ -149,10 +149,10 @@ pub(crate) mod json {
         data
     }
 
-    fn frame(told: &Told<'_>) -> Value {
+    fn frame(told: &TracedFrame<'_>) -> Value {
         match told {
-            Told::Data(len) => json!({ "frame_type": "data", "raw": { "payload_length": len } }),
-            Told::Headers(fields) => {
+            TracedFrame::Data(len) => json!({ "frame_type": "data", "raw": { "payload_length": len } }),
+            TracedFrame::Headers(fields) => {
                 let headers: Vec<Value> = fields.iter().take(MAX_FIELDS).map(header).collect();
                 let mut frame = json!({ "frame_type": "headers", "headers": headers });
                 if fields.len() > MAX_FIELDS {
@@ -160,10 +160,10 @@ pub(crate) mod json {
                 }
                 frame
             }
-            Told::Other(Frame::Headers(coded)) => {
+            TracedFrame::Other(Frame::Headers(coded)) => {
                 json!({ "frame_type": "headers", "headers": [], "raw": { "payload_length": coded.len() } })
             }
-            Told::Other(Frame::Settings(settings)) => {
+            TracedFrame::Other(Frame::Settings(settings)) => {
                 let setting = |name: &str, value: u64| json!({ "name": name, "value": value });
                 let mut list = vec![
                     setting("settings_qpack_max_table_capacity", settings.qpack_max_table_capacity),
@@ -176,12 +176,14 @@ pub(crate) mod json {
                 }
                 json!({ "frame_type": "settings", "settings": list })
             }
-            Told::Other(Frame::GoAway(id)) => json!({ "frame_type": "goaway", "id": id }),
-            Told::Other(Frame::CancelPush(id)) => json!({ "frame_type": "cancel_push", "push_id": id }),
-            Told::Other(Frame::MaxPushId(id)) => json!({ "frame_type": "max_push_id", "push_id": id }),
-            Told::Other(Frame::PriorityUpdate(id, value)) => update("request", *id, value),
-            Told::Other(Frame::PushPriorityUpdate(id, value)) => update("push", *id, value),
-            Told::Unknown(kind) => json!({ "frame_type": "unknown", "frame_type_bytes": kind }),
+            TracedFrame::Other(Frame::GoAway(id)) => json!({ "frame_type": "goaway", "id": id }),
+            TracedFrame::Other(Frame::CancelPush(id)) => {
+                json!({ "frame_type": "cancel_push", "push_id": id })
+            }
+            TracedFrame::Other(Frame::MaxPushId(id)) => json!({ "frame_type": "max_push_id", "push_id": id }),
+            TracedFrame::Other(Frame::PriorityUpdate(id, value)) => update("request", *id, value),
+            TracedFrame::Other(Frame::PushPriorityUpdate(id, value)) => update("push", *id, value),
+            TracedFrame::Unknown(kind) => json!({ "frame_type": "unknown", "frame_type_bytes": kind }),
         }
     }
 

@@ -13,12 +13,12 @@ pub(crate) fn put(out: &mut Vec<u8>, value: u64) {
 
 /// Some varints in a row, as they arrive.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Pieces {
+pub(crate) struct VarintPieces {
     bytes: [u8; 16],
     len: usize,
 }
 
-impl Pieces {
+impl VarintPieces {
     /// Takes from `input` until `N` varints are there; `None` when it ends before. `N` is at most two.
     pub(crate) fn take<const N: usize>(&mut self, input: &mut Bytes) -> Option<[u64; N]> {
         // Mostly all of them are there.

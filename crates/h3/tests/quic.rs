@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use quickset_base::{Batch, Duration, Input, Machine, Path, Poll, Rng, Time};
+use quickset_base::{AddressPair, Batch, Duration, Input, Machine, Poll, Rng, Time};
 use quickset_h3::{
-    Body, Code, Config, Connection, Event, OnQuic, Refusal, Request, Response, Transport as _,
+    BodyRead, Config, Connection, ErrorCode, Event, OnQuic, Request, Response, Transport as _, VerbRefusal,
 };
 use quickset_quic::null::{NullClient, NullSecrets, NullServer};
 use quickset_quic::{
     self as quic, ClientConfig, Closed, ConnectionKey, Endpoint, EndpointConfig, Node, RetryPolicy,
     ServerConfig, Side, StreamId, TransportConfig,
 };
-use quickset_sim::{Ended, NodeId, World, address};
+use quickset_sim::{NodeId, RunEnded, World, address};
 
 /// A node whose connection speaks HTTP/3. The client sends each request with content, the server sends it
 /// back.
@@ -120,7 +120,7 @@ impl Peer {
                     self.out.insert(id, content.into());
                     self.send(id);
                 }
-                None | Some(Err(Refusal::Blocked)) => return,
+                None | Some(Err(VerbRefusal::Blocked)) => return,
                 Some(Err(other)) => panic!("{other}"),
             }
         }
@@ -131,7 +131,7 @@ impl Peer {
         while !data.is_empty() {
             match self.verb(|h3, t| h3.send(t, id, &mut data)) {
                 Some(Ok(_)) => {}
-                Some(Err(Refusal::Blocked)) => {
+                Some(Err(VerbRefusal::Blocked)) => {
                     self.out.insert(id, data);
                     return;
                 }
@@ -144,9 +144,9 @@ impl Peer {
     fn read(&mut self, id: StreamId) {
         loop {
             match self.verb(|h3, t| h3.read(t, id, 4096)) {
-                Some(Ok(Body::Data(data))) => self.got.entry(id).or_default().0.extend_from_slice(&data),
-                Some(Ok(Body::Finished)) => break,
-                Some(Ok(Body::Blocked)) => return,
+                Some(Ok(BodyRead::Data(data))) => self.got.entry(id).or_default().0.extend_from_slice(&data),
+                Some(Ok(BodyRead::Finished)) => break,
+                Some(Ok(BodyRead::Blocked)) => return,
                 other => panic!("{other:?}"),
             }
         }
@@ -196,7 +196,10 @@ fn pair(seed: u64, link: &str, transport: TransportConfig) -> (World<Peer>, Node
     };
     let mut client = Peer::new(2 * seed + 1, Side::Client, None);
     let config = ClientConfig { crypto: Arc::new(NullClient::new(&[quickset_h3::ALPN])), transport };
-    client.node.connect(Time::ZERO, &config, Path::to(address(2)), "server").expect("a connection begins");
+    client
+        .node
+        .connect(Time::ZERO, &config, AddressPair::to(address(2)), "server")
+        .expect("a connection begins");
     let mut world = World::new(seed);
     let client = world.add("client", address(1), client);
     let server = world.add("server", address(2), Peer::new(2 * seed + 2, Side::Server, Some(server)));
@@ -227,7 +230,7 @@ fn requests_are_answered_over_a_link_that_loses_packets() {
         world.node_mut(client).todo = contents;
         let limit = world.now() + Duration::from_secs(600);
         let ended = world.run_until(limit, |w| w.node(client).is_done() && !w.node(client).asked.is_empty());
-        assert_eq!(ended, Ok(Ended::Goal), "seed {seed}: {:?}", world.node(client).closed);
+        assert_eq!(ended, Ok(RunEnded::Goal), "seed {seed}: {:?}", world.node(client).closed);
         let peer = world.node(client);
         assert_eq!(peer.asked.len(), 40);
         for (id, content) in &peer.asked {
@@ -255,7 +258,7 @@ fn a_small_exchange_takes_one_packet_each_way() {
         peer.ask();
         let is_answered =
             |w: &mut World<Peer>| w.node(client).asked.len() == asked && w.node(client).is_done();
-        assert_eq!(world.run_until(limit, is_answered), Ok(Ended::Goal));
+        assert_eq!(world.run_until(limit, is_answered), Ok(RunEnded::Goal));
     };
     let sent = |world: &mut World<Peer>| {
         [client, server].map(|peer| {
@@ -277,7 +280,7 @@ fn datagrams_of_a_request_go_there_and_back() {
     let (mut world, client, server) = pair(3, "rate=20mbit delay=20ms", TransportConfig::fixed_mtu(1200));
     let limit = world.now() + Duration::from_secs(60);
     let ended = world.run_until(limit, |w| w.node(client).h3.is_some() && w.node(server).h3.is_some());
-    assert_eq!(ended, Ok(Ended::Goal));
+    assert_eq!(ended, Ok(RunEnded::Goal));
     let request = Request::new("POST", "example.com", "/echo");
     let id = world.node_mut(client).verb(|h3, t| h3.request(t, &request, false)).expect("connected").unwrap();
     // The settings of the server come meanwhile.
@@ -286,7 +289,7 @@ fn datagrams_of_a_request_go_there_and_back() {
         world.node_mut(client).verb(|h3, t| h3.send_datagram(t, id, &[n; 100])).expect("connected").unwrap();
     }
     let ended = world.run_until(limit, |w| w.node(client).datagrams.len() == 10);
-    assert_eq!(ended, Ok(Ended::Goal), "{:?}", world.node(server).datagrams);
+    assert_eq!(ended, Ok(RunEnded::Goal), "{:?}", world.node(server).datagrams);
     for peer in [client, server] {
         let payloads: Vec<_> = (0..10).map(|n| Bytes::from(vec![n; 100])).collect();
         assert_eq!(world.node(peer).datagrams, payloads);
@@ -301,17 +304,17 @@ fn an_error_closes_the_connection_with_its_code() {
     let (mut world, client, server) = pair(7, "rate=20mbit delay=20ms", TransportConfig::fixed_mtu(1200));
     let limit = world.now() + Duration::from_secs(60);
     let ended = world.run_until(limit, |w| w.node(client).h3.is_some() && w.node(server).h3.is_some());
-    assert_eq!(ended, Ok(Ended::Goal));
+    assert_eq!(ended, Ok(RunEnded::Goal));
     let peer = world.node_mut(client);
     peer.verb(|_, t| {
         let id = t.open(quic::Dir::Bi).expect("allowed");
         t.write(id, &mut Bytes::from_static(&[0x02, 0x00])).expect("there is room");
     });
     let ended = world.run_until(limit, |w| w.node(client).closed.is_some());
-    assert_eq!(ended, Ok(Ended::Goal));
-    assert_eq!(world.node(server).broken.map(|e| e.code), Some(Code::H3_FRAME_UNEXPECTED));
+    assert_eq!(ended, Ok(RunEnded::Goal));
+    assert_eq!(world.node(server).broken.map(|e| e.code), Some(ErrorCode::H3_FRAME_UNEXPECTED));
     match &world.node(client).closed {
-        Some(Closed::ByApplication { code, .. }) => assert_eq!(*code, Code::H3_FRAME_UNEXPECTED.0),
+        Some(Closed::ByApplication { code, .. }) => assert_eq!(*code, ErrorCode::H3_FRAME_UNEXPECTED.0),
         other => panic!("{other:?}"),
     }
 }
@@ -328,7 +331,7 @@ fn a_trace_tells_of_requests_and_keeps_secrets() {
     let (mut world, client, server) = pair(5, "rate=20mbit delay=20ms", transport);
     let limit = world.now() + Duration::from_secs(60);
     let ended = world.run_until(limit, |w| w.node(client).h3.is_some() && w.node(server).h3.is_some());
-    assert_eq!(ended, Ok(Ended::Goal));
+    assert_eq!(ended, Ok(RunEnded::Goal));
     let mut request =
         Request::new("POST", "example.com", "/echo").with("authorization", "Basic b3BlbnNlc2FtZQ");
     request.fields.push(Field::new("cookie", format!("id={}", "hidden-".repeat(10))));
@@ -344,7 +347,7 @@ fn a_trace_tells_of_requests_and_keeps_secrets() {
     peer.out.insert(id, Bytes::from_static(b"twelve bytes"));
     peer.send(id);
     let ended = world.run_until(limit, |w| w.node(client).is_done());
-    assert_eq!(ended, Ok(Ended::Goal));
+    assert_eq!(ended, Ok(RunEnded::Goal));
     world.node_mut(server).verb(|h3, t| h3.go_away(t, false));
     world.run(world.now() + Duration::from_millis(200)).expect("it runs");
 

@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use quickset_base::{Batch, Duration, Input, Machine, Path, Poll, Rng, Time};
-use quickset_h3::{Body, Code, Config, Connection, Event, OnQuic, Priority, Refusal, Request, Response};
+use quickset_base::{AddressPair, Batch, Duration, Input, Machine, Poll, Rng, Time};
+use quickset_h3::{
+    BodyRead, Config, Connection, ErrorCode, Event, OnQuic, Priority, Request, Response, VerbRefusal,
+};
 use quickset_quic::null::{NullClient, NullSecrets, NullServer};
 use quickset_quic::{
     self as quic, Algorithm, ClientConfig, ConnectionKey, Endpoint, EndpointConfig, Node, RetryPolicy,
     ServerConfig, Side, StreamId, TransportConfig,
 };
-use quickset_sim::{Ended, LinkSpec, NodeId, World, address};
+use quickset_sim::{LinkSpec, NodeId, RunEnded, World, address};
 
 /// A node that speaks HTTP/3. A server answers each request with the bytes that its path says, a client notes
 /// when bytes come.
@@ -82,7 +84,7 @@ impl Peer {
             let mut data = Bytes::from(vec![7; left.min(16 << 10)]);
             match self.verb(|h3, t| h3.send(t, id, &mut data)) {
                 Ok(sent) => *self.left.get_mut(&id).expect("as before") -= sent,
-                Err(Refusal::Blocked) => return,
+                Err(VerbRefusal::Blocked) => return,
                 // It was given up.
                 Err(_) => break,
             }
@@ -95,8 +97,8 @@ impl Peer {
     fn read(&mut self, id: StreamId) {
         loop {
             match self.verb(|h3, t| h3.read(t, id, usize::MAX)) {
-                Ok(Body::Data(data)) => self.got.push((self.now, id, data.len())),
-                Ok(Body::Finished) => return self.ended.push(id),
+                Ok(BodyRead::Data(data)) => self.got.push((self.now, id, data.len())),
+                Ok(BodyRead::Finished) => return self.ended.push(id),
                 _ => return,
             }
         }
@@ -153,7 +155,7 @@ impl Pair {
         let config = ClientConfig { crypto: Arc::new(NullClient::new(&[quickset_h3::ALPN])), transport };
         client
             .node
-            .connect(Time::ZERO, &config, Path::to(address(2)), "server")
+            .connect(Time::ZERO, &config, AddressPair::to(address(2)), "server")
             .expect("a connection begins");
         let mut world = World::new(1);
         let client = world.add("client", address(1), client);
@@ -163,7 +165,7 @@ impl Pair {
         let limit = world.now() + Duration::from_secs(10);
         let connected =
             world.run_until(limit, |w| w.node(client).h3.is_some() && w.node(server).h3.is_some());
-        assert_eq!(connected, Ok(Ended::Goal));
+        assert_eq!(connected, Ok(RunEnded::Goal));
         Self { world, client, server }
     }
 
@@ -311,14 +313,14 @@ fn what_ends_leaves_its_share_to_its_siblings() {
     assert_eq!(pair.world.node(pair.client).ended, [short]);
     near(pair.shares(600, [&[stays], &[given_up], &[third]]), [1.0 / 3.0; 3], 0.03);
     let client = pair.client;
-    pair.world.node_mut(client).verb(|h3, t| h3.cancel(t, given_up, Code::H3_REQUEST_CANCELLED));
+    pair.world.node_mut(client).verb(|h3, t| h3.cancel(t, given_up, ErrorCode::H3_REQUEST_CANCELLED));
     pair.pass(200);
     near(pair.shares(600, [&[stays], &[given_up], &[third]]), [0.5, 0.0, 0.5], 0.03);
     // Mid-round, again and again.
     for n in 0..40 {
         let passing = pair.ask(&format!(r#"i, exp_w=7, exp_p=("passing";i "p{n}";i)"#));
         pair.pass(57);
-        pair.world.node_mut(client).verb(|h3, t| h3.cancel(t, passing, Code::H3_REQUEST_CANCELLED));
+        pair.world.node_mut(client).verb(|h3, t| h3.cancel(t, passing, ErrorCode::H3_REQUEST_CANCELLED));
     }
     pair.pass(200);
     near(pair.shares(600, [&[stays], &[third]]), [0.5, 0.5], 0.03);

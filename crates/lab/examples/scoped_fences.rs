@@ -10,9 +10,11 @@ use std::error::Error;
 use quickset_base::Duration;
 use quickset_lab::catalogue;
 use quickset_lab::experiment::Overrides;
-use quickset_lab::play::{Arrival, Channel, Group, Piece, Setting, Work, virtually};
+use quickset_lab::play::{
+    MessageArrival, MessageChannel, MessageGroup, MessagePiece, Setting, Work, virtually,
+};
 use quickset_lab::stats::{Percentiles, Samples};
-use quickset_lab::trace::{Update, looped, scene};
+use quickset_lab::trace::{TracedUpdate, looped, scene};
 
 /// The recorded screens, in pixels.
 const SCREEN: [u16; 2] = [1280, 720];
@@ -47,7 +49,7 @@ impl Order {
 /// What is shown, and the part of the screen that somebody looks at.
 struct Desk {
     name: &'static str,
-    updates: Vec<Update>,
+    updates: Vec<TracedUpdate>,
     watched: [u16; 4],
 }
 
@@ -112,8 +114,8 @@ fn desks(length: Duration) -> Vec<Desk> {
 }
 
 /// Both at half their width, in the order of time.
-fn side_by_side(left: Vec<Update>, right: Vec<Update>) -> Vec<Update> {
-    let half = |updates: Vec<Update>, begin: u16| {
+fn side_by_side(left: Vec<TracedUpdate>, right: Vec<TracedUpdate>) -> Vec<TracedUpdate> {
+    let half = |updates: Vec<TracedUpdate>, begin: u16| {
         updates.into_iter().map(move |mut update| {
             for drawn in &mut update.messages {
                 let [x, y, w, h] = drawn.area;
@@ -123,7 +125,7 @@ fn side_by_side(left: Vec<Update>, right: Vec<Update>) -> Vec<Update> {
             update
         })
     };
-    let mut both: Vec<Update> = half(left, 0).chain(half(right, SCREEN[0] / 2)).collect();
+    let mut both: Vec<TracedUpdate> = half(left, 0).chain(half(right, SCREEN[0] / 2)).collect();
     both.sort_by_key(|update| update.at);
     both
 }
@@ -181,18 +183,18 @@ fn setting(desk: &Desk, mode: &str, loss: &str) -> Result<Setting, Box<dyn Error
     Ok(setting)
 }
 
-fn group(update: &Update) -> Group {
-    let piece = |drawn: &quickset_lab::trace::Drawn| Piece {
+fn group(update: &TracedUpdate) -> MessageGroup {
+    let piece = |drawn: &quickset_lab::trace::Drawn| MessagePiece {
         bytes: drawn.bytes,
         deadline: None,
         area: Some(drawn.area),
     };
     let messages = update.messages.iter().map(piece).collect();
-    Group { due: update.at, messages, fence: true, channel: Channel::First }
+    MessageGroup { due: update.at, messages, fence: true, channel: MessageChannel::First }
 }
 
 /// What arrived, in the order of sending.
-fn messages(desk: &Desk, arrivals: &[Arrival]) -> Vec<Message> {
+fn messages(desk: &Desk, arrivals: &[MessageArrival]) -> Vec<Message> {
     let areas: Vec<[u16; 4]> =
         desk.updates.iter().flat_map(|update| update.messages.iter().map(|drawn| drawn.area)).collect();
     let mut arrivals = arrivals.to_vec();

@@ -2,7 +2,7 @@
 
 use quickset_base::Rng;
 
-use crate::play::Resource;
+use crate::play::PageResource;
 
 /// How the requests of a page say what is urgent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,14 +15,14 @@ pub enum Hierarchy {
 
 /// The page of TUM 2025, figure 6: nine resources, all asked for at once. What is seen first is the image
 /// `LCP`.
-pub fn nine(hierarchy: Hierarchy) -> Vec<Resource> {
-    let resource = |(name, kilobytes, flat, tree): &(&str, u64, &str, &str)| Resource {
+pub fn nine(hierarchy: Hierarchy) -> Vec<PageResource> {
+    let resource = |(name, kilobytes, flat, tree): &(&str, u64, &str, &str)| PageResource {
         priority: match hierarchy {
             Hierarchy::Flat => (*flat).to_owned(),
             Hierarchy::Tree => (*tree).to_owned(),
         },
         is_seen: *name == "LCP",
-        ..Resource::new(*name, kilobytes * 1000)
+        ..PageResource::new(*name, kilobytes * 1000)
     };
     NINE.iter().map(resource).collect()
 }
@@ -33,10 +33,10 @@ pub fn nine(hierarchy: Hierarchy) -> Vec<Resource> {
 /// Archive's, 2024). They are asked for in three waves, as in a browser: the document; style sheets, scripts
 /// and half of the images, which it names; and behind the style sheets the fonts, behind the scripts all
 /// others. Urgencies are those of Chromium.
-pub fn usual(number: u64) -> Vec<Resource> {
+pub fn usual(number: u64) -> Vec<PageResource> {
     let mut rng = Rng::new(number ^ PAGE);
-    let mut page: Vec<Resource> = Vec::new();
-    let of = |page: &[Resource], kind: &str| -> Vec<usize> {
+    let mut page: Vec<PageResource> = Vec::new();
+    let of = |page: &[PageResource], kind: &str| -> Vec<usize> {
         (0..page.len()).filter(|n| page[*n].name.starts_with(kind)).collect()
     };
     for kind in KINDS {
@@ -50,11 +50,11 @@ pub fn usual(number: u64) -> Vec<Resource> {
             };
             let is_in_view = kind.name == "image" && n <= IN_VIEW;
             let priority = if is_in_view { "u=2, i" } else { kind.priority };
-            page.push(Resource {
+            page.push(PageResource {
                 priority: priority.to_owned(),
                 after,
                 is_seen: is_in_view || matches!(kind.name, "html" | "css" | "font"),
-                ..Resource::new(format!("{} {n}", kind.name), kind.sizes.draw(&mut rng))
+                ..PageResource::new(format!("{} {n}", kind.name), kind.sizes.draw(&mut rng))
             });
         }
     }
@@ -62,15 +62,15 @@ pub fn usual(number: u64) -> Vec<Resource> {
 }
 
 /// Resources of a kind.
-struct Kind {
+struct ResourceKind {
     name: &'static str,
     count: usize,
-    sizes: Sizes,
+    sizes: ResourceSizes,
     priority: &'static str,
 }
 
 /// Bytes of resources of a kind.
-enum Sizes {
+enum ResourceSizes {
     Always(u64),
     /// From this to that, each as likely.
     Even(u64, u64),
@@ -78,7 +78,7 @@ enum Sizes {
     LogNormal(f64, f64),
 }
 
-impl Sizes {
+impl ResourceSizes {
     fn draw(&self, rng: &mut Rng) -> u64 {
         match *self {
             Self::Always(bytes) => bytes,
@@ -117,13 +117,13 @@ const NINE: [(&str, u64, &str, &str); 9] = [
     ("D", 177, "u=4, i", r#"i, exp_p=("off";u=4;i "img";u=1)"#),
 ];
 
-const KINDS: [Kind; 6] = [
-    Kind { name: "html", count: 1, sizes: Sizes::Always(33_000), priority: "u=0, i" },
-    Kind { name: "css", count: 9, sizes: Sizes::LogNormal(8e3, 60e3), priority: "u=0" },
-    Kind { name: "js", count: 24, sizes: Sizes::LogNormal(20e3, 90e3), priority: "u=1" },
-    Kind { name: "font", count: 5, sizes: Sizes::LogNormal(30e3, 60e3), priority: "u=1" },
-    Kind { name: "image", count: 70, sizes: Sizes::LogNormal(12e3, 180e3), priority: "i" },
-    Kind { name: "rest", count: 41, sizes: Sizes::Even(1000, 5000), priority: "u=4" },
+const KINDS: [ResourceKind; 6] = [
+    ResourceKind { name: "html", count: 1, sizes: ResourceSizes::Always(33_000), priority: "u=0, i" },
+    ResourceKind { name: "css", count: 9, sizes: ResourceSizes::LogNormal(8e3, 60e3), priority: "u=0" },
+    ResourceKind { name: "js", count: 24, sizes: ResourceSizes::LogNormal(20e3, 90e3), priority: "u=1" },
+    ResourceKind { name: "font", count: 5, sizes: ResourceSizes::LogNormal(30e3, 60e3), priority: "u=1" },
+    ResourceKind { name: "image", count: 70, sizes: ResourceSizes::LogNormal(12e3, 180e3), priority: "i" },
+    ResourceKind { name: "rest", count: 41, sizes: ResourceSizes::Even(1000, 5000), priority: "u=4" },
 ];
 
 /// Images in the viewport.
@@ -204,7 +204,7 @@ mod tests {
     /// Over many pages, the medians and ninetieth percentiles are those asked for.
     #[test]
     fn sizes_have_the_distributions_of_their_kinds() {
-        let pages: Vec<Vec<Resource>> = (0..300).map(usual).collect();
+        let pages: Vec<Vec<PageResource>> = (0..300).map(usual).collect();
         for (kind, median, ninetieth) in
             [("css", 8e3, 60e3), ("js", 20e3, 90e3), ("font", 30e3, 60e3), ("image", 12e3, 180e3)]
         {

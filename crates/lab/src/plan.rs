@@ -1,4 +1,4 @@
-//! Sweeps over several machines: a [`Plan`] lists the runs, a [`Shard`] is one machine's share of them.
+//! Sweeps over several machines: a [`SweepPlan`] lists the runs, a [`Shard`] is one machine's share of them.
 //!
 //! *In:* points and seeds, or the file. *Out:* jobs for [`run`](crate::run::run), and a file: a line of JSON
 //! as a header, then a line a job. Every shard keeps its rows in files of its own, so that processes may
@@ -15,16 +15,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
 use crate::catalogue;
-use crate::experiment::{Experiment, Key, Params, Value, ValueError};
-use crate::run::Job;
+use crate::experiment::{Experiment, ExperimentKey, Params, Value, ValueError};
+use crate::run::RunJob;
 
 /// The runs of a sweep.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
+pub struct SweepPlan {
     /// The build that wrote it, which is the one to run it.
     pub commit: String,
     /// The runs.
-    pub jobs: Vec<Job>,
+    pub jobs: Vec<RunJob>,
 }
 
 /// A share of a plan: `2/8` is the second of eight.
@@ -38,7 +38,7 @@ pub struct Shard {
 
 /// The first line of the file.
 #[derive(Debug, Serialize, Deserialize)]
-struct Header {
+struct PlanHeader {
     /// The version of the format.
     #[serde(rename = "quickset-plan")]
     version: u32,
@@ -50,7 +50,7 @@ struct Header {
 /// The others; nothing else may stand there.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Line {
+struct PlanLine {
     experiment: String,
     params: BTreeMap<String, Value>,
     seed: u64,
@@ -123,7 +123,7 @@ pub enum PlanError {
 #[error("`{0}` is no shard: write I/N, like 2/8 for the second of eight")]
 pub struct ShardError(String);
 
-impl Plan {
+impl SweepPlan {
     /// Reads the plan in a file.
     ///
     /// # Errors
@@ -144,7 +144,7 @@ impl Plan {
             let why = |error: ValueError| error.to_string();
             line.parse().map_err(why).map_err(|why| PlanError::Line { path: shown(path), line: n + 2, why })
         };
-        let jobs = lines.enumerate().map(job).collect::<Result<Vec<Job>, _>>()?;
+        let jobs = lines.enumerate().map(job).collect::<Result<Vec<RunJob>, _>>()?;
         if jobs.len() != header.jobs {
             return Err(PlanError::Length { path: shown(path), found: jobs.len(), promised: header.jobs });
         }
@@ -156,7 +156,7 @@ impl Plan {
     /// # Errors
     /// When it cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), PlanError> {
-        let header = Header { version: VERSION, commit: self.commit.clone(), jobs: self.jobs.len() };
+        let header = PlanHeader { version: VERSION, commit: self.commit.clone(), jobs: self.jobs.len() };
         let write = || {
             let mut file = io::BufWriter::new(std::fs::File::create(path)?);
             writeln!(file, "{}", serde_json::to_string(&header)?)?;
@@ -169,13 +169,13 @@ impl Plan {
     }
 
     /// The jobs of a shard. Neighbours in a plan take about equally long, so shards do.
-    pub fn share(&self, shard: Shard) -> Vec<Job> {
+    pub fn share(&self, shard: Shard) -> Vec<RunJob> {
         self.jobs.iter().skip(shard.number as usize - 1).step_by(shard.of as usize).cloned().collect()
     }
 
     /// The jobs by experiment, each in the order of the plan.
-    pub fn sweeps(jobs: Vec<Job>) -> Vec<Vec<Job>> {
-        let mut sweeps: Vec<Vec<Job>> = Vec::new();
+    pub fn sweeps(jobs: Vec<RunJob>) -> Vec<Vec<RunJob>> {
+        let mut sweeps: Vec<Vec<RunJob>> = Vec::new();
         for job in jobs {
             match sweeps.iter_mut().find(|sweep| sweep[0].experiment == job.experiment) {
                 Some(sweep) => sweep.push(job),
@@ -187,11 +187,11 @@ impl Plan {
 }
 
 /// Reads a line of a plan. Every key of the experiment has to be there, with a value that fits.
-impl FromStr for Job {
+impl FromStr for RunJob {
     type Err = ValueError;
 
     fn from_str(line: &str) -> Result<Self, ValueError> {
-        let given: Line = serde_json::from_str(line).map_err(|error| ValueError(error.to_string()))?;
+        let given: PlanLine = serde_json::from_str(line).map_err(|error| ValueError(error.to_string()))?;
         let experiment: &Experiment = catalogue::find(&given.experiment)?;
         let mut params = Params::default();
         for (name, value) in &given.params {
@@ -199,7 +199,7 @@ impl FromStr for Job {
                 return Err(ValueError(format!("{} has no key `{name}`", experiment.name)));
             }
             // As `--set` reads it: 0.5% and 0.005 are one value.
-            params.set(Key::find(name)?, &value.to_string())?;
+            params.set(ExperimentKey::find(name)?, &value.to_string())?;
         }
         if let Some((missing, _)) = experiment.baseline.iter().find(|(key, _)| params.get(key).is_none()) {
             return Err(ValueError(format!("the key `{missing}` is missing")));
@@ -209,7 +209,7 @@ impl FromStr for Job {
 }
 
 /// A line of a plan.
-impl fmt::Display for Job {
+impl fmt::Display for RunJob {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&serde_json::to_string(self).map_err(|_| fmt::Error)?)
     }
@@ -235,7 +235,7 @@ impl fmt::Display for Shard {
     }
 }
 
-fn read_header(line: &str, path: &Path) -> Result<Header, PlanError> {
+fn read_header(line: &str, path: &Path) -> Result<PlanHeader, PlanError> {
     let foreign = || PlanError::Foreign(shown(path));
     let json: Json = serde_json::from_str(line).map_err(|_| foreign())?;
     match json.get("quickset-plan").and_then(Json::as_u64) {
@@ -266,15 +266,15 @@ mod tests {
     use crate::experiment::Overrides;
     use crate::run::jobs;
 
-    fn plan_of(experiments: &[&'static Experiment]) -> Plan {
+    fn plan_of(experiments: &[&'static Experiment]) -> SweepPlan {
         let jobs = experiments.iter().flat_map(|experiment| {
             let points = experiment.points(&Overrides::default()).unwrap();
             jobs(experiment, &points, 2)
         });
-        Plan { commit: "abc".into(), jobs: jobs.collect() }
+        SweepPlan { commit: "abc".into(), jobs: jobs.collect() }
     }
 
-    fn plan() -> Plan {
+    fn plan() -> SweepPlan {
         plan_of(&[catalogue::find("screen-streaming").unwrap()])
     }
 
@@ -289,7 +289,7 @@ mod tests {
         let text = std::fs::read_to_string(&path).unwrap();
         let lines: Vec<String> = text.lines().enumerate().map(|(n, line)| change(n + 1, line)).collect();
         std::fs::write(&path, lines.join("\n")).unwrap();
-        let error = Plan::read(&path, "abc").unwrap_err().to_string();
+        let error = SweepPlan::read(&path, "abc").unwrap_err().to_string();
         std::fs::remove_file(&path).unwrap();
         assert!(error.contains(path.to_str().unwrap()), "{error}");
         error
@@ -300,8 +300,8 @@ mod tests {
         let path = file("whole");
         let plan = plan_of(catalogue::ALL);
         plan.write(&path).unwrap();
-        let read = Plan::read(&path, "abc").unwrap();
-        let other = Plan::read(&path, "def").unwrap_err().to_string();
+        let read = SweepPlan::read(&path, "abc").unwrap();
+        let other = SweepPlan::read(&path, "def").unwrap_err().to_string();
         std::fs::remove_file(&path).unwrap();
         assert_eq!(read, plan);
         assert!(other.contains("the build abc, and this is def"), "{other}");
@@ -332,18 +332,18 @@ mod tests {
     #[test]
     fn a_key_that_is_missing_is_named() {
         let line = plan().jobs[0].to_string().replace("\"rtt_ms\":100,", "");
-        assert_eq!(line.parse::<Job>().unwrap_err().to_string(), "the key `rtt_ms` is missing");
+        assert_eq!(line.parse::<RunJob>().unwrap_err().to_string(), "the key `rtt_ms` is missing");
         let line = plan().jobs[0].to_string().replace("\"seed\"", "\"sed\"");
-        assert!(line.parse::<Job>().unwrap_err().to_string().contains("sed"));
+        assert!(line.parse::<RunJob>().unwrap_err().to_string().contains("sed"));
     }
 
     proptest! {
         #[test]
         fn shards_are_a_partition_of_equal_parts(of in 1u32..40, count in 0usize..300) {
             let screen = catalogue::ALL[0];
-            let template = Job { experiment: screen.name.to_owned(), params: screen.base(), seed: 1 };
-            let jobs = (0..count as u64).map(|seed| Job { seed, ..template.clone() }).collect();
-            let plan = Plan { commit: String::new(), jobs };
+            let template = RunJob { experiment: screen.name.to_owned(), params: screen.base(), seed: 1 };
+            let jobs = (0..count as u64).map(|seed| RunJob { seed, ..template.clone() }).collect();
+            let plan = SweepPlan { commit: String::new(), jobs };
             let mut seen = BTreeSet::new();
             let mut lengths = Vec::new();
             for number in 1..=of {

@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::catalogue;
-use crate::experiment::{Experiment, Key, Params, Timed, TimingError, ValueError, Way};
+use crate::experiment::{Experiment, ExperimentKey, ExperimentWay, Params, Timed, TimingError, ValueError};
 use crate::plan::Shard;
-use crate::play::{PlayError, RealError, Recording, really, recorded, virtually};
+use crate::play::{RealError, Recording, VirtualTimeError, really, recorded, virtually};
 use crate::results::{Detail, Journal, JournalError, Row, identity, journal_name, measure};
 
 /// One run to be done.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Job {
+pub struct RunJob {
     /// The name of the experiment.
     pub experiment: String,
     /// The point.
@@ -24,9 +24,9 @@ pub struct Job {
     pub seed: u64,
 }
 
-impl Job {
+impl RunJob {
     /// What tells the run from all others of its experiment; its row has the same.
-    pub fn identity(&self, world: World) -> String {
+    pub fn identity(&self, world: RunWorld) -> String {
         let is_timed = catalogue::find(&self.experiment).is_ok_and(Experiment::is_timed);
         identity(if is_timed { MACHINE } else { world.name() }, &self.params, self.seed)
     }
@@ -34,7 +34,7 @@ impl Job {
 
 /// Where runs take place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum World {
+pub enum RunWorld {
     /// In virtual time, without cryptography: equal seeds give equal rows.
     #[default]
     Sim,
@@ -44,9 +44,9 @@ pub enum World {
 
 /// How to run. The default is one run at a time in virtual time.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct RunOptions {
     /// Where runs take place.
-    pub world: World,
+    pub world: RunWorld,
     /// What rows say of the build.
     pub commit: String,
     /// Threads, at least one; in the real world runs take turns whatever this says, or they would disturb
@@ -62,7 +62,7 @@ pub struct Options {
 
 /// How far a sweep has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Progress {
+pub struct SweepProgress {
     /// Runs to do, those that were there included.
     pub all: usize,
     /// Runs done, those that were there included.
@@ -93,7 +93,7 @@ pub enum RunError {
     Journal(#[from] JournalError),
     /// A run failed in virtual time.
     #[error("{0}: {1}")]
-    Play(String, PlayError),
+    Play(String, VirtualTimeError),
     /// A run failed in real time.
     #[error("{0}: {1}")]
     Real(String, RealError),
@@ -106,10 +106,10 @@ pub enum RunError {
 }
 
 /// The jobs of an experiment: each point with each seed.
-pub fn jobs(experiment: &Experiment, points: &[Params], seeds: u32) -> Vec<Job> {
+pub fn jobs(experiment: &Experiment, points: &[Params], seeds: u32) -> Vec<RunJob> {
     // Seeds change slowest: a sweep that is stopped early has something of every point.
     let of_seed = |seed: u64| {
-        let job = move |params: &Params| Job {
+        let job = move |params: &Params| RunJob {
             experiment: experiment.name.to_owned(),
             params: params.clone(),
             seed,
@@ -126,11 +126,11 @@ pub fn jobs(experiment: &Experiment, points: &[Params], seeds: u32) -> Vec<Job> 
 /// # Errors
 /// See [`RunError`].
 pub fn run(
-    jobs: &[Job],
+    jobs: &[RunJob],
     dir: &Path,
-    options: &Options,
+    options: &RunOptions,
     stop: &AtomicBool,
-    observer: &mut dyn FnMut(&Progress),
+    observer: &mut dyn FnMut(&SweepProgress),
 ) -> Result<Vec<Row>, RunError> {
     let Some(first) = jobs.first() else { return Ok(Vec::new()) };
     let experiment = catalogue::find(&first.experiment)?;
@@ -139,15 +139,15 @@ pub fn run(
     let wanted: Vec<String> = jobs.iter().map(|job| job.identity(options.world)).collect();
     // A row tells nothing of the packets: to be recorded a run is played once more.
     let is_missing = |identity: &str| options.record.is_some() || !journal.has(identity);
-    let missing: Vec<&Job> =
+    let missing: Vec<&RunJob> =
         jobs.iter().zip(&wanted).filter(|(_, identity)| is_missing(identity)).map(|(job, _)| job).collect();
     let resumed = jobs.len() - missing.len();
-    let mut progress = Progress { all: jobs.len(), done: resumed, resumed, ..Progress::default() };
+    let mut progress = SweepProgress { all: jobs.len(), done: resumed, resumed, ..SweepProgress::default() };
     observer(&progress);
     let result = each(&missing, experiment, options, stop, &mut |news| {
         let row = match news {
-            News::Row(row) => *row,
-            News::UnderWay(seconds) => {
+            ThreadNews::Row(row) => *row,
+            ThreadNews::UnderWay(seconds) => {
                 progress.under_way_s = seconds;
                 observer(&progress);
                 return Ok(());
@@ -172,7 +172,7 @@ pub fn run(
 }
 
 /// What a thread tells.
-enum News {
+enum ThreadNews {
     Row(Box<Row>),
     /// Seconds into a run.
     UnderWay(f64),
@@ -180,13 +180,13 @@ enum News {
 
 /// Plays each job on some thread and hands its row to `take`, in the order in which they end.
 fn each(
-    jobs: &[&Job],
+    jobs: &[&RunJob],
     experiment: &Experiment,
-    options: &Options,
+    options: &RunOptions,
     stop: &AtomicBool,
-    take: &mut dyn FnMut(News) -> Result<(), RunError>,
+    take: &mut dyn FnMut(ThreadNews) -> Result<(), RunError>,
 ) -> Result<(), RunError> {
-    let in_turn = options.world == World::Real || experiment.is_timed();
+    let in_turn = options.world == RunWorld::Real || experiment.is_timed();
     let threads = if in_turn { 1 } else { options.threads.max(1) };
     let next = AtomicUsize::new(0);
     let failed = AtomicBool::new(false);
@@ -199,14 +199,14 @@ fn each(
                     let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
                     let mut observer = |at: Duration| {
                         // Whoever has stopped listening has stopped the threads too.
-                        let _ = sender.send(Ok(News::UnderWay(at.as_secs_f64())));
+                        let _ = sender.send(Ok(ThreadNews::UnderWay(at.as_secs_f64())));
                     };
                     let row = play(experiment, job, options, stop, &mut observer);
                     // A run that was stopped has seen half of it.
-                    if stop.load(Ordering::Relaxed) && options.world == World::Real {
+                    if stop.load(Ordering::Relaxed) && options.world == RunWorld::Real {
                         return;
                     }
-                    if sender.send(row.map(|row| News::Row(Box::new(row)))).is_err() {
+                    if sender.send(row.map(|row| ThreadNews::Row(Box::new(row)))).is_err() {
                         return;
                     }
                 }
@@ -231,12 +231,12 @@ fn each(
 /// See [`RunError`].
 pub fn play(
     experiment: &Experiment,
-    job: &Job,
-    options: &Options,
+    job: &RunJob,
+    options: &RunOptions,
     stop: &AtomicBool,
     observer: &mut dyn FnMut(Duration),
 ) -> Result<Row, RunError> {
-    if let Way::Time(time) = experiment.way {
+    if let ExperimentWay::Time(time) = experiment.way {
         return timed(time, job, options);
     }
     let mut setting = experiment.setting(&job.params)?;
@@ -250,11 +250,11 @@ pub fn play(
     let begun = Instant::now();
     let named = || format!("{} with {} and seed {}", job.experiment, job.params, job.seed);
     let (seen, accuracy) = match options.world {
-        World::Sim => {
+        RunWorld::Sim => {
             let played = recorded(&setting, seed, recording.as_ref());
             (played.map_err(|error| RunError::Play(named(), error))?, None)
         }
-        World::Real => {
+        RunWorld::Real => {
             let played = really(&setting, seed, stop, observer);
             let (seen, accuracy) = played.map_err(|error| RunError::Real(named(), error))?;
             (seen, Some(accuracy))
@@ -265,7 +265,7 @@ pub fn play(
         metrics.emulation.lateness_p99_ms = Some(accuracy.lateness.percentile(0.99).as_secs_f64() * 1e3);
         metrics.emulation.overruns = accuracy.overruns;
     }
-    if options.world == World::Sim {
+    if options.world == RunWorld::Sim {
         metrics.dct_ratio = ratio(experiment, job, metrics.dct_s)?;
     }
     detail.wall_s = begun.elapsed().as_secs_f64();
@@ -281,7 +281,7 @@ pub fn play(
 }
 
 /// Times this machine.
-fn timed(time: Time, job: &Job, options: &Options) -> Result<Row, RunError> {
+fn timed(time: RunTime, job: &RunJob, options: &RunOptions) -> Result<Row, RunError> {
     if options.record.is_some() {
         return Err(
             ValueError(format!("{} sends no packets to record; leave --record out", job.experiment)).into()
@@ -301,15 +301,15 @@ fn timed(time: Time, job: &Job, options: &Options) -> Result<Row, RunError> {
     })
 }
 
-type Time = fn(&Params, u64) -> Timed;
+type RunTime = fn(&Params, u64) -> Timed;
 
 /// How long a download took over what it takes without repair, under the same losses: both are played, so
 /// that a row stands for itself. `None` where there was none, or no repair.
-fn ratio(experiment: &Experiment, job: &Job, dct_s: Option<f64>) -> Result<Option<f64>, RunError> {
+fn ratio(experiment: &Experiment, job: &RunJob, dct_s: Option<f64>) -> Result<Option<f64>, RunError> {
     let protected = job.params.get("fec").is_some_and(|fec| fec.to_string() != "none");
     let Some(dct_s) = dct_s.filter(|_| protected) else { return Ok(None) };
     let mut params = job.params.clone();
-    params.set(Key::find("fec")?, "none")?;
+    params.set(ExperimentKey::find("fec")?, "none")?;
     let setting = experiment.setting(&params)?;
     let named = || format!("{} with {params} and seed {}", job.experiment, job.seed);
     let seen = virtually(&setting, experiment.seed(&params, job.seed))
@@ -319,7 +319,7 @@ fn ratio(experiment: &Experiment, job: &Job, dct_s: Option<f64>) -> Result<Optio
 }
 
 /// The folder of a run within that of recordings; `run.json` in it says which run it is.
-fn folder(job: &Job) -> String {
+fn folder(job: &RunJob) -> String {
     // FNV-1a: the same in every build, which std does not promise of its own hasher.
     let text = job.params.to_string();
     let mark = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -328,7 +328,7 @@ fn folder(job: &Job) -> String {
     format!("{}-seed{}-{:08x}", job.experiment, job.seed, mark >> 32)
 }
 
-impl World {
+impl RunWorld {
     /// What rows say.
     pub const fn name(self) -> &'static str {
         match self {

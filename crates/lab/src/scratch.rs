@@ -10,14 +10,14 @@ use std::sync::{Mutex, PoisonError};
 
 /// Something in the file system that goes when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Scratch {
+pub(crate) struct ScratchFile {
     number: u64,
     path: PathBuf,
 }
 
 /// What it is, and so how it goes.
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum ScratchKind {
     File,
     #[cfg(target_os = "linux")]
     Folder,
@@ -26,19 +26,19 @@ enum Kind {
 }
 
 /// What is there now, of all runs.
-static THERE: Mutex<BTreeMap<u64, (PathBuf, Kind)>> = Mutex::new(BTreeMap::new());
+static THERE: Mutex<BTreeMap<u64, (PathBuf, ScratchKind)>> = Mutex::new(BTreeMap::new());
 
-impl Scratch {
+impl ScratchFile {
     /// The path of a file, which is made by whoever has it.
     pub(crate) fn file() -> Self {
-        Self::named(&std::env::temp_dir(), Kind::File)
+        Self::named(&std::env::temp_dir(), ScratchKind::File)
     }
 
     /// An empty folder that nobody else may look into.
     #[cfg(target_os = "linux")]
     pub(crate) fn folder() -> io::Result<Self> {
         use std::os::unix::fs::DirBuilderExt as _;
-        let folder = Self::named(&std::env::temp_dir(), Kind::Folder);
+        let folder = Self::named(&std::env::temp_dir(), ScratchKind::Folder);
         std::fs::DirBuilder::new().mode(0o700).create(&folder.path)?;
         Ok(folder)
     }
@@ -46,12 +46,12 @@ impl Scratch {
     /// A control group below this one; what still runs in it at its end is killed.
     #[cfg(target_os = "linux")]
     pub(crate) fn group(parent: &Path) -> io::Result<Self> {
-        let group = Self::named(parent, Kind::Group);
+        let group = Self::named(parent, ScratchKind::Group);
         std::fs::create_dir(&group.path)?;
         Ok(group)
     }
 
-    fn named(parent: &Path, kind: Kind) -> Self {
+    fn named(parent: &Path, kind: ScratchKind) -> Self {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = parent.join(format!("quickset-lab-{}-{number}", std::process::id()));
@@ -64,7 +64,7 @@ impl Scratch {
     }
 }
 
-impl Drop for Scratch {
+impl Drop for ScratchFile {
     fn drop(&mut self) {
         let there = THERE.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.number);
         if let Some((path, kind)) = there {
@@ -85,14 +85,14 @@ pub fn clear() {
     std::mem::forget(there);
 }
 
-fn remove(path: &Path, kind: Kind) {
+fn remove(path: &Path, kind: ScratchKind) {
     // It may never have come to be, and who removes temporary files may have been here first.
     let _ = match kind {
-        Kind::File => std::fs::remove_file(path),
+        ScratchKind::File => std::fs::remove_file(path),
         #[cfg(target_os = "linux")]
-        Kind::Folder => std::fs::remove_dir_all(path),
+        ScratchKind::Folder => std::fs::remove_dir_all(path),
         #[cfg(target_os = "linux")]
-        Kind::Group => remove_group(path),
+        ScratchKind::Group => remove_group(path),
     };
 }
 
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn what_is_dropped_is_gone() {
-        let [one, other] = [(); 2].map(|()| Scratch::file());
+        let [one, other] = [(); 2].map(|()| ScratchFile::file());
         assert_ne!(one.path(), other.path());
         std::fs::write(one.path(), "1").unwrap();
         let path = one.path().to_owned();
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn a_folder_goes_with_all_that_is_in_it() {
         use std::os::unix::fs::PermissionsExt as _;
-        let folder = Scratch::folder().unwrap();
+        let folder = ScratchFile::folder().unwrap();
         let path = folder.path().to_owned();
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
         std::fs::create_dir(path.join("a")).unwrap();

@@ -134,7 +134,7 @@ pub struct Percentiles {
 
 /// The mean of independent samples, and how sure it is.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Estimate {
+pub struct MeanEstimate {
     /// The arithmetic mean.
     pub mean: f64,
     /// The 95 % confidence interval reaches so far to either side, by Student's t; `None` for a single
@@ -144,7 +144,7 @@ pub struct Estimate {
     pub count: usize,
 }
 
-impl Estimate {
+impl MeanEstimate {
     /// That of these samples; `None` when there are none.
     pub fn of(samples: &[f64]) -> Option<Self> {
         let count = samples.len();
@@ -258,10 +258,10 @@ mod tests {
     #[test]
     fn an_interval_computed_by_hand() {
         // Mean 3, sum of squares 10, variance 2.5, standard error sqrt(0.5), 4 degrees of freedom.
-        let got = Estimate::of(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
+        let got = MeanEstimate::of(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
         assert!((got.mean - 3.0).abs() < 1e-12);
         assert!((got.half.unwrap() - 2.776 * 0.5f64.sqrt()).abs() < 1e-9);
-        assert_eq!(Estimate::of(&[7.0]).map(|e| (e.mean, e.half, e.count)), Some((7.0, None, 1)));
-        assert_eq!(Estimate::of(&[]), None);
+        assert_eq!(MeanEstimate::of(&[7.0]).map(|e| (e.mean, e.half, e.count)), Some((7.0, None, 1)));
+        assert_eq!(MeanEstimate::of(&[]), None);
     }
 }

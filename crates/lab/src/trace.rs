@@ -7,7 +7,7 @@ pub const SCENES: &[&str] = &["typing", "scroll", "fastscroll", "page", "video_s
 
 /// A frame of a conference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Frame {
+pub struct VideoFrame {
     /// When, counted from the first one.
     pub at: Duration,
     /// Its size.
@@ -16,7 +16,7 @@ pub struct Frame {
 
 /// An update of a screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Update {
+pub struct TracedUpdate {
     /// When, counted from the first one.
     pub at: Duration,
     /// Its messages.
@@ -45,7 +45,7 @@ pub struct TraceError {
 }
 
 /// All frames of the recorded conference.
-pub fn conference() -> Vec<Frame> {
+pub fn conference() -> Vec<VideoFrame> {
     frames(include_str!("../data/tixeo_trace.repr")).expect("a test reads it")
 }
 
@@ -54,7 +54,7 @@ pub fn conference() -> Vec<Frame> {
 ///
 /// # Errors
 /// Names the first line that is not one, or that goes back in time.
-pub fn frames(text: &str) -> Result<Vec<Frame>, TraceError> {
+pub fn frames(text: &str) -> Result<Vec<VideoFrame>, TraceError> {
     let mut all: Vec<(u64, u32)> = Vec::new();
     for (n, line) in lines(text) {
         let wrong = |why| TraceError { line: n, text: line.to_owned(), why };
@@ -69,12 +69,12 @@ pub fn frames(text: &str) -> Result<Vec<Frame>, TraceError> {
         all.push((at, bytes));
     }
     let first = all.first().map_or(0, |(at, _)| *at);
-    let frame = |(at, bytes)| Frame { at: Duration::from_micros(at - first), bytes };
+    let frame = |(at, bytes)| VideoFrame { at: Duration::from_micros(at - first), bytes };
     Ok(all.into_iter().map(frame).collect())
 }
 
 /// One of [`SCENES`].
-pub fn scene(name: &str) -> Option<Vec<Update>> {
+pub fn scene(name: &str) -> Option<Vec<TracedUpdate>> {
     let text = match name {
         "typing" => include_str!("../data/screen/msgs_typing.csv"),
         "scroll" => include_str!("../data/screen/msgs_scroll.csv"),
@@ -91,7 +91,7 @@ pub fn scene(name: &str) -> Option<Vec<Update>> {
 ///
 /// # Errors
 /// Names the first line that is not one, that goes back in time, or that draws nothing.
-pub fn updates(text: &str) -> Result<Vec<Update>, TraceError> {
+pub fn updates(text: &str) -> Result<Vec<TracedUpdate>, TraceError> {
     let mut all: Vec<(u64, u64, Vec<Drawn>)> = Vec::new();
     for (n, line) in lines(text).filter(|(_, line)| *line != HEADER) {
         let wrong = |why| TraceError { line: n, text: line.to_owned(), why };
@@ -118,18 +118,19 @@ pub fn updates(text: &str) -> Result<Vec<Update>, TraceError> {
         }
     }
     let first = all.first().map_or(0, |(at, ..)| *at);
-    let update = |(at, _, messages)| Update { at: Duration::from_micros(at - first), messages };
+    let update = |(at, _, messages)| TracedUpdate { at: Duration::from_micros(at - first), messages };
     Ok(all.into_iter().map(update).collect())
 }
 
 /// The updates over and over, as many as begin within `length`. Between the last of one round and the first
 /// of the next lies the mean time between two.
-pub fn looped(updates: &[Update], length: Duration) -> Vec<Update> {
+pub fn looped(updates: &[TracedUpdate], length: Duration) -> Vec<TracedUpdate> {
     let (Some(last), n) = (updates.last(), updates.len() as u32) else { return Vec::new() };
     // One alone comes once a second.
     let round = if last.at.is_zero() { Duration::from_secs(1) } else { last.at + last.at / (n - 1).max(1) };
     let rounds = (0..).map(|k| round * k).take_while(|begin| *begin < length);
-    let later = |begin: Duration, update: &Update| Update { at: update.at + begin, ..update.clone() };
+    let later =
+        |begin: Duration, update: &TracedUpdate| TracedUpdate { at: update.at + begin, ..update.clone() };
     rounds
         .flat_map(|begin| updates.iter().map(move |update| later(begin, update)))
         .take_while(|update| update.at < length)
@@ -209,7 +210,7 @@ mod tests {
 
     #[test]
     fn a_loop_keeps_the_mean_rate() {
-        let update = |ms| Update { at: Duration::from_millis(ms), messages: Vec::new() };
+        let update = |ms| TracedUpdate { at: Duration::from_millis(ms), messages: Vec::new() };
         let three = [update(0), update(10), update(40)];
         let times: Vec<u64> = looped(&three, Duration::from_millis(121))
             .iter()

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use quickset_lab::catalogue;
 use quickset_lab::experiment::Overrides;
 use quickset_lab::results::{Histogram, Row};
-use quickset_lab::run::{Job, Options, World, play};
+use quickset_lab::run::{RunJob, RunOptions, RunWorld, play};
 
 #[test]
 fn both_worlds_see_the_same() {
@@ -28,19 +28,19 @@ fn both_worlds_see_the_same() {
     assert_eq!(points.len(), 2);
     for params in points {
         let rows = |world| -> Vec<Row> {
-            let options = Options { world, commit: "test".into(), ..Options::default() };
-            let job = |seed| Job { experiment: experiment.name.to_owned(), params: params.clone(), seed };
+            let options = RunOptions { world, commit: "test".into(), ..RunOptions::default() };
+            let job = |seed| RunJob { experiment: experiment.name.to_owned(), params: params.clone(), seed };
             let go_on = AtomicBool::new(false);
             (1..=SEEDS)
                 .map(|seed| play(experiment, &job(seed), &options, &go_on, &mut |_| {}).unwrap())
                 .collect()
         };
-        let simulated = rows(World::Sim);
+        let simulated = rows(RunWorld::Sim);
         // A machine that is busy otherwise is late; one that has nothing else to do and is late has a driver
         // that is wrong.
         let (begun, mut was_quiet) = (Instant::now(), false);
         loop {
-            let (real, is_quiet) = watched(|| rows(World::Real));
+            let (real, is_quiet) = watched(|| rows(RunWorld::Real));
             let wrong = differences(&simulated, &real);
             if wrong.is_empty() {
                 break;

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use quickset::{Algorithm, ClientConfig, Endpoint, Identity, ServerConfig, TransportConfig, Trust};
-use quickset_lab::perf::{self, Direction, Job};
+use quickset_lab::perf::{self, Direction, PerfJob};
 use quickset_lab::relay::Relay;
 
 /// What the path does, and what goes through it.
@@ -85,7 +85,7 @@ impl Chaos {
         let config = ClientConfig::new(trust, &[perf::PROTOCOL]).unwrap().with_transport(transport);
         let client = Endpoint::client().unwrap();
         let (address, name) = (relay.address(), "localhost".to_owned());
-        let job = Job { address, name, connections: 1, direction, bytes: Some(self.bytes), time: None };
+        let job = PerfJob { address, name, connections: 1, direction, bytes: Some(self.bytes), time: None };
         let (begun, bytes) = (Instant::now(), Arc::new(AtomicU64::new(0)));
         let ended = tokio::time::timeout(self.limit, perf::measure(&client, &config, &job, &bytes)).await;
         nat.abort();

@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use quickset_lab::demo::{self, Mode, Plan};
+use quickset_lab::demo::{self, DemoConfig, DemoMode};
 
-fn plan() -> Plan {
-    Plan { duration: Duration::from_secs(1), paces: vec![10], ..Plan::default() }
+fn plan() -> DemoConfig {
+    DemoConfig { duration: Duration::from_secs(1), paces: vec![10], ..DemoConfig::default() }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_mode_delivers_the_whole_picture() {
     let mut told = 0;
     let findings = demo::run(&plan(), |progress| told += progress.modes.len()).await.unwrap();
-    assert_eq!(findings.modes.iter().map(|row| row.mode).collect::<Vec<_>>(), Mode::ALL);
+    assert_eq!(findings.modes.iter().map(|row| row.mode).collect::<Vec<_>>(), DemoMode::ALL);
     for row in &findings.modes {
         assert!(row.picture_equal, "{}: the pictures differ", row.mode);
         assert_eq!(row.messages + row.abandoned, 1000, "{}", row.mode);
@@ -28,13 +28,16 @@ async fn every_mode_delivers_the_whole_picture() {
     assert!(repaired.recovered > 0 && repaired.repair_bytes > 0, "{repaired:?}");
     assert!(repaired.repair_bytes < repaired.sent_bytes / 4, "{repaired:?}");
     assert!(latest.blocking_ms.max < f64::EPSILON, "nothing waits where there are no fences");
-    assert!(told >= Mode::ALL.len());
+    assert!(told >= DemoMode::ALL.len());
 }
 
 #[test]
 fn what_is_not_to_be_repaired_is_not_compared() {
     let modes = |protection: &str| {
-        Plan { protection: protection.parse().unwrap(), ..plan() }.modes().map(Mode::name).collect::<Vec<_>>()
+        DemoConfig { protection: protection.parse().unwrap(), ..plan() }
+            .modes()
+            .map(DemoMode::name)
+            .collect::<Vec<_>>()
     };
     assert_eq!(modes("none"), ["total", "partial", "latest"]);
     assert_eq!(modes("rs:110/100"), ["total", "partial", "partial+fec", "latest"]);
@@ -42,7 +45,7 @@ fn what_is_not_to_be_repaired_is_not_compared() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_link_that_loses_everything_is_an_error_that_says_so() {
-    let plan = Plan { loss: "100%".parse().unwrap(), ..plan() };
+    let plan = DemoConfig { loss: "100%".parse().unwrap(), ..plan() };
     let error = demo::run(&plan, |_| ()).await.unwrap_err();
     assert!(error.to_string().contains("less loss"), "{error}");
 }

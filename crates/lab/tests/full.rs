@@ -8,7 +8,7 @@ use std::path::Path;
 
 use nix::sys::signal::{SigSet, Signal};
 use quickset_lab::catalogue;
-use quickset_lab::results::{Detail, Journal, Metrics, Row, read_journal};
+use quickset_lab::results::{Detail, Journal, Row, RunMetrics, read_journal};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 fn row(seed: u64) -> Row {
@@ -18,7 +18,7 @@ fn row(seed: u64) -> Row {
         commit: "abc".into(),
         world: "sim".into(),
         params: catalogue::find("screen-streaming").unwrap().base(),
-        metrics: Metrics::default(),
+        metrics: RunMetrics::default(),
         detail: Detail::default(),
     }
 }

@@ -7,7 +7,10 @@ use std::time::{Duration, Instant};
 
 use quickset_base::Time;
 use quickset_lab::relay::{Lateness, Relay};
-use quickset_sim::{Counts, Either, LinkSpec, Pace, Point, Sink, Source, Traffic, World, address};
+use quickset_sim::{
+    Either, LinkCounts, LinkSpec, PacketTraffic, Point, TrafficPace, TrafficSink, TrafficSource, World,
+    address,
+};
 
 /// A packet every two milliseconds.
 const GAP: Duration = Duration::from_millis(2);
@@ -17,13 +20,13 @@ const SIZE: usize = 500;
 type Arrivals = Vec<(u64, Duration)>;
 
 /// Through the simulator.
-fn simulated(link: &LinkSpec, seed: u64, packets: u64) -> (Arrivals, Counts) {
+fn simulated(link: &LinkSpec, seed: u64, packets: u64) -> (Arrivals, LinkCounts) {
     let bps = SIZE as u64 * 8 * 1_000_000_000 / GAP.as_nanos() as u64;
     let stop = Some(Time::ZERO + GAP * packets as u32);
-    let traffic = Traffic { stop, ..Traffic::new(address(2), SIZE, Pace::constant(bps)) };
+    let traffic = PacketTraffic { stop, ..PacketTraffic::new(address(2), SIZE, TrafficPace::constant(bps)) };
     let mut world = World::new(seed);
-    world.add("source", address(1), Either::Left(Source::new(traffic, 0)));
-    world.add("sink", address(2), Either::Right(Sink::new(Duration::ZERO)));
+    world.add("source", address(1), Either::Left(TrafficSource::new(traffic, 0)));
+    world.add("sink", address(2), Either::Right(TrafficSink::new(Duration::ZERO)));
     let (up, _) = world.join(address(1), address(2), link.clone(), LinkSpec::default());
     let file = Recording::default();
     world.capture(Point::Arrivals, file.clone()).expect("a vector takes everything");
@@ -32,7 +35,7 @@ fn simulated(link: &LinkSpec, seed: u64, packets: u64) -> (Arrivals, Counts) {
 }
 
 /// Through the relay.
-fn real(link: &LinkSpec, seed: u64, packets: u64) -> (Arrivals, Counts, Lateness) {
+fn real(link: &LinkSpec, seed: u64, packets: u64) -> (Arrivals, LinkCounts, Lateness) {
     let bind = || UdpSocket::bind("127.0.0.1:0").expect("the loopback interface has ports");
     let (server, client) = (bind(), bind());
     let to = server.local_addr().expect("it is bound");
@@ -113,7 +116,7 @@ fn in_time(mut run: impl FnMut() -> Result<(), String>) {
 
 /// The system drops what nobody gets round to reading, and who is not heard of for a second is not waited
 /// for.
-fn complete(packets: u64, got: &Arrivals, counts: Counts) -> Result<(), String> {
+fn complete(packets: u64, got: &Arrivals, counts: LinkCounts) -> Result<(), String> {
     let all = (counts.sent, got.len() as u64) == (packets, counts.passed);
     if all { Ok(()) } else { Err(format!("the system dropped some: {} of {counts:?}", got.len())) }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use quickset::{ClientConfig, Endpoint, Identity, Protection, ServerConfig, Trust};
-use quickset_lab::perf::{self, Direction, Job};
+use quickset_lab::perf::{self, Direction, PerfJob};
 
 /// A server, and a client that trusts it.
 fn pair() -> (Endpoint, Endpoint, ClientConfig) {
@@ -25,9 +25,9 @@ fn protected_pair(protection: &Protection) -> (Endpoint, Endpoint, ClientConfig)
     (server, Endpoint::client().unwrap(), client)
 }
 
-fn job(server: &Endpoint, direction: Direction) -> Job {
+fn job(server: &Endpoint, direction: Direction) -> PerfJob {
     let (address, name) = (server.local_addr(), "localhost".to_owned());
-    Job { address, name, connections: 1, direction, bytes: Some(10_000_000), time: None }
+    PerfJob { address, name, connections: 1, direction, bytes: Some(10_000_000), time: None }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -49,7 +49,7 @@ async fn ten_megabytes_arrive_intact_both_ways() {
 async fn whoever_sends_protects() {
     let (server, client, config) = protected_pair(&Protection::Fixed(10));
     for direction in [Direction::Download, Direction::Upload] {
-        let job = Job { bytes: Some(1_000_000), ..job(&server, direction) };
+        let job = PerfJob { bytes: Some(1_000_000), ..job(&server, direction) };
         let speed = perf::measure(&client, &config, &job, &Arc::default()).await.unwrap();
         let fec = speed.fec;
         assert!(fec.symbols >= 1_000_000 / 1500, "{fec:?}");
@@ -61,7 +61,7 @@ async fn whoever_sends_protects() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn several_connections_share_the_bytes() {
     let (server, client, config) = pair();
-    let job = Job { connections: 3, bytes: Some(1_000_001), ..job(&server, Direction::Download) };
+    let job = PerfJob { connections: 3, bytes: Some(1_000_001), ..job(&server, Direction::Download) };
     let speed = perf::measure(&client, &config, &job, &Arc::default()).await.unwrap();
     assert_eq!((speed.bytes, speed.connections), (1_000_001, 3));
 }
@@ -70,7 +70,7 @@ async fn several_connections_share_the_bytes() {
 async fn time_ends_a_transfer_without_end() {
     let (server, client, config) = pair();
     for direction in [Direction::Download, Direction::Upload] {
-        let job = Job { bytes: None, time: Some(Duration::from_millis(300)), ..job(&server, direction) };
+        let job = PerfJob { bytes: None, time: Some(Duration::from_millis(300)), ..job(&server, direction) };
         let speed = perf::measure(&client, &config, &job, &Arc::default()).await.unwrap();
         assert!(speed.bytes > 0 && speed.seconds >= 0.3, "{speed:?}");
     }

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use quickset_lab::catalogue;
 use quickset_lab::experiment::Overrides;
-use quickset_lab::run::{Job, Options, play};
+use quickset_lab::run::{RunJob, RunOptions, play};
 
 #[test]
 fn a_recorded_run_leaves_packets_and_traces_that_agree_with_its_row() {
@@ -13,9 +13,9 @@ fn a_recorded_run_leaves_packets_and_traces_that_agree_with_its_row() {
     let experiment = catalogue::find("screen-streaming").unwrap();
     let set = ["profile=ours", "mode=partial", "loss=1%", "updates=5", "messages=20"];
     let points = experiment.points(&Overrides::parse(&set.map(str::to_owned)).unwrap()).unwrap();
-    let job = Job { experiment: experiment.name.to_owned(), params: points[0].clone(), seed: 3 };
-    let quiet = Options { commit: "test".into(), threads: 1, ..Options::default() };
-    let recorded = Options { record: Some(dir.clone()), ..quiet.clone() };
+    let job = RunJob { experiment: experiment.name.to_owned(), params: points[0].clone(), seed: 3 };
+    let quiet = RunOptions { commit: "test".into(), threads: 1, ..RunOptions::default() };
+    let recorded = RunOptions { record: Some(dir.clone()), ..quiet.clone() };
     let go_on = AtomicBool::new(false);
     let mut row = play(experiment, &job, &recorded, &go_on, &mut |_| {}).unwrap();
     let mut unrecorded = play(experiment, &job, &quiet, &go_on, &mut |_| {}).unwrap();

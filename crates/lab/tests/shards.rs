@@ -7,12 +7,12 @@ use std::sync::atomic::AtomicBool;
 
 use quickset_lab::catalogue;
 use quickset_lab::experiment::Overrides;
-use quickset_lab::plan::{Plan, Shard};
+use quickset_lab::plan::{Shard, SweepPlan};
 use quickset_lab::results::merge;
-use quickset_lab::run::{Job, Options, Progress, jobs, run};
+use quickset_lab::run::{RunJob, RunOptions, SweepProgress, jobs, run};
 
 /// A plan of two experiments, with an even number of modes: shards get quite different points.
-fn plan() -> Plan {
+fn plan() -> SweepPlan {
     let words =
         ["updates=2", "messages=20", "loss=5%,1%", "rtt_ms=20,100", "fec=none,rs:105/100"].map(str::to_owned);
     let jobs = ["screen-streaming", "screen-interactive"].into_iter().flat_map(|name| {
@@ -20,14 +20,14 @@ fn plan() -> Plan {
         let points = experiment.points(&Overrides::parse(&words).unwrap()).unwrap();
         jobs(experiment, &points, 2)
     });
-    Plan { commit: "abc".to_owned(), jobs: jobs.collect() }
+    SweepPlan { commit: "abc".to_owned(), jobs: jobs.collect() }
 }
 
-fn play(jobs: Vec<Job>, dir: &Path, shard: Option<Shard>) -> usize {
-    let options = Options { commit: "abc".to_owned(), threads: 2, shard, ..Options::default() };
+fn play(jobs: Vec<RunJob>, dir: &Path, shard: Option<Shard>) -> usize {
+    let options = RunOptions { commit: "abc".to_owned(), threads: 2, shard, ..RunOptions::default() };
     let mut resumed = 0;
-    for sweep in Plan::sweeps(jobs) {
-        let mut watch = |progress: &Progress| resumed = progress.resumed.max(resumed);
+    for sweep in SweepPlan::sweeps(jobs) {
+        let mut watch = |progress: &SweepProgress| resumed = progress.resumed.max(resumed);
         run(&sweep, dir, &options, &AtomicBool::new(false), &mut watch).unwrap();
     }
     resumed

@@ -11,11 +11,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use quickset_base::{Ecn, Time};
-use quickset_lab::tunnel::{Plan, Side, Tunnel};
-use quickset_sim::{Fate, Link, LinkSpec, Sent};
+use quickset_lab::tunnel::{Tunnel, TunnelConfig, TunnelSide};
+use quickset_sim::{Fate, Link, LinkSpec, SendResult};
 
 /// Runs a test in a thread of its own, which may change its namespace, on a tunnel.
-fn on(plan: Plan, test: impl FnOnce(&Tunnel) + Send + 'static) {
+fn on(plan: TunnelConfig, test: impl FnOnce(&Tunnel) + Send + 'static) {
     let may = std::fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun");
     if let (Err(error), _) | (Ok(_), Some(error)) = (may, not_root()) {
         eprintln!("SKIPPED: interfaces cannot be made here: {error}");
@@ -38,16 +38,16 @@ fn not_root() -> Option<std::io::Error> {
 /// The reason to give up on a condition.
 const LIMIT: Duration = Duration::from_secs(20);
 
-fn plan(up: &str, down: &str, seed: u64) -> Plan {
-    Plan { up: up.parse().unwrap(), down: down.parse().unwrap(), seed, mtu: 1500, enclosed: false }
+fn plan(up: &str, down: &str, seed: u64) -> TunnelConfig {
+    TunnelConfig { up: up.parse().unwrap(), down: down.parse().unwrap(), seed, mtu: 1500, enclosed: false }
 }
 
-fn enclosed(up: &str, down: &str, seed: u64) -> Plan {
-    Plan { enclosed: true, ..plan(up, down, seed) }
+fn enclosed(up: &str, down: &str, seed: u64) -> TunnelConfig {
+    TunnelConfig { enclosed: true, ..plan(up, down, seed) }
 }
 
 /// A socket on a side of the tunnel.
-fn bound(tunnel: &Tunnel, side: Side) -> UdpSocket {
+fn bound(tunnel: &Tunnel, side: TunnelSide) -> UdpSocket {
     tunnel.enter(side).unwrap();
     let socket = UdpSocket::bind((tunnel.address(side), 0)).unwrap();
     socket.set_read_timeout(Some(LIMIT)).unwrap();
@@ -93,14 +93,14 @@ fn until(holds: impl Fn() -> bool) {
 /// The ordinals that the simulator's link delivers.
 fn passed(spec: &LinkSpec, seed: u64, direction: u64, n: u32) -> Vec<u32> {
     let mut link = Link::new(spec.clone(), seed, direction);
-    let is_lost = |sent| matches!(sent, Sent::Known(Fate::Dropped(_)));
+    let is_lost = |sent| matches!(sent, SendResult::Known(Fate::Dropped(_)));
     (0..n).filter(|n| !is_lost(link.send(Time::from_millis(u64::from(*n)), 100, Ecn::NotEct))).collect()
 }
 
 #[test]
 fn an_echo_takes_twice_the_delay() {
     on(plan("delay=15ms", "delay=25ms", 1), |tunnel| {
-        let (server, client) = (bound(tunnel, Side::Far), bound(tunnel, Side::Near));
+        let (server, client) = (bound(tunnel, TunnelSide::Far), bound(tunnel, TunnelSide::Near));
         let mut buffer = [0; 100];
         for _ in 0..20 {
             let started = Instant::now();
@@ -129,7 +129,7 @@ fn the_losses_are_those_of_the_simulator_in_each_direction() {
         let n = 200;
         let [up, down] = [0, 1].map(|direction| passed(&link, 11, direction, n));
         assert!((100..190).contains(&up.len()) && up != down, "{} of {n} arrive", up.len());
-        let (server, client) = (bound(tunnel, Side::Far), bound(tunnel, Side::Near));
+        let (server, client) = (bound(tunnel, TunnelSide::Far), bound(tunnel, TunnelSide::Near));
         // Namespaces talk to their neighbours when interfaces come up: that must not move the ordinals.
         thread::sleep(Duration::from_millis(100));
         send(&client, server.local_addr().unwrap(), n, 100);
@@ -148,8 +148,8 @@ fn the_losses_are_those_of_the_simulator_in_each_direction() {
 #[test]
 fn tcp_fills_the_rate_and_not_more() {
     on(plan("delay=5ms", "rate=20mbit delay=5ms queue=100kB", 1), |tunnel| {
-        tunnel.enter(Side::Far).unwrap();
-        let listener = TcpListener::bind((tunnel.address(Side::Far), 0)).unwrap();
+        tunnel.enter(TunnelSide::Far).unwrap();
+        let listener = TcpListener::bind((tunnel.address(TunnelSide::Far), 0)).unwrap();
         let address = listener.local_addr().unwrap();
         let server = thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
@@ -157,7 +157,7 @@ fn tcp_fills_the_rate_and_not_more() {
             // Until the client has enough.
             while stream.write_all(&chunk).is_ok() {}
         });
-        tunnel.enter(Side::Near).unwrap();
+        tunnel.enter(TunnelSide::Near).unwrap();
         let mut client = TcpStream::connect(address).unwrap();
         client.set_read_timeout(Some(LIMIT)).unwrap();
         let mut buffer = vec![0; 64 << 10];
@@ -193,7 +193,7 @@ fn tcp_fills_the_rate_and_not_more() {
 fn congestion_marks_pass_and_are_set_by_the_queue() {
     // 1128 bytes last 9 ms at 1 Mbit/s, so a burst stays above the target of CoDel for long.
     on(enclosed("rate=1mbit queue=codel-ecn:1ms,20ms,1MB", "perfect", 1), |tunnel| {
-        let (server, client) = (bound(tunnel, Side::Far), bound(tunnel, Side::Near));
+        let (server, client) = (bound(tunnel, TunnelSide::Far), bound(tunnel, TunnelSide::Near));
         socket2::SockRef::from(&client).set_tos_v4(u32::from(Ecn::Ect0.bits())).unwrap();
         for _ in 0..60 {
             client.send_to(&[1; 1100], server.local_addr().unwrap()).unwrap();
@@ -205,7 +205,7 @@ fn congestion_marks_pass_and_are_set_by_the_queue() {
         }
         let [up, _] = tunnel.counts();
         assert!(up.marked > 0 && up.marked < 60 && up.aqm == 0, "{up:?}");
-        tunnel.enter(Side::Far).unwrap();
+        tunnel.enter(TunnelSide::Far).unwrap();
         assert_eq!(seen("InCEPkts"), up.marked);
         assert_eq!(seen("InECT0Pkts"), 60 - up.marked);
     });
@@ -222,15 +222,15 @@ fn seen(name: &str) -> u64 {
 #[test]
 fn several_are_open_at_once_and_do_not_meet() {
     on(plan("delay=1ms", "delay=1ms", 1), |one| {
-        let first = one.address(Side::Far);
-        let server = bound(one, Side::Far);
+        let first = one.address(TunnelSide::Far);
+        let server = bound(one, TunnelSide::Far);
         // The far thread is where everybody is: another tunnel starts from there.
         let two = Tunnel::open(&plan("delay=1ms", "delay=1ms", 1)).unwrap();
-        assert_ne!(two.address(Side::Far), first);
-        assert_eq!(two.address(Side::Far).octets()[..2], [10, 77]);
-        let client = bound(&two, Side::Near);
+        assert_ne!(two.address(TunnelSide::Far), first);
+        assert_eq!(two.address(TunnelSide::Far).octets()[..2], [10, 77]);
+        let client = bound(&two, TunnelSide::Near);
         // Behind the other link is this host too, at its own addresses, and what is sent there arrives by it.
-        client.send_to(&[0; 4], (two.address(Side::Far), server.local_addr().unwrap().port())).unwrap();
+        client.send_to(&[0; 4], (two.address(TunnelSide::Far), server.local_addr().unwrap().port())).unwrap();
         until(|| two.counts()[0].sent > 0);
         assert_eq!(one.counts()[0].sent, 0);
     });
@@ -239,24 +239,24 @@ fn several_are_open_at_once_and_do_not_meet() {
 #[test]
 fn nothing_is_left_behind() {
     on(plan("perfect", "perfect", 1), |tunnel| {
-        tunnel.enter(Side::Far).unwrap();
-        let address = tunnel.address(Side::Far);
+        tunnel.enter(TunnelSide::Far).unwrap();
+        let address = tunnel.address(TunnelSide::Far);
         let routes = || std::fs::read_to_string("/proc/thread-self/net/fib_trie").unwrap();
         assert!(routes().contains(&address.to_string()));
         drop(UdpSocket::bind((address, 0)).unwrap());
         let inner = Tunnel::open(&enclosed("perfect", "perfect", 1)).unwrap();
         // In its own world it may have the same addresses; it comes and goes there.
-        assert_eq!(inner.address(Side::Far).to_string(), "10.77.0.1");
+        assert_eq!(inner.address(TunnelSide::Far).to_string(), "10.77.0.1");
         drop(inner);
-        tunnel.enter(Side::Far).unwrap();
+        tunnel.enter(TunnelSide::Far).unwrap();
         assert!(routes().contains(&address.to_string()), "the outer one is still there");
     });
     // The test above has dropped its tunnel; others of this process have other addresses.
     let again = |ran: &mut BTreeSet<String>| {
         let (tell, told) = std::sync::mpsc::channel();
         on(plan("perfect", "perfect", 1), move |tunnel| {
-            tunnel.enter(Side::Far).unwrap();
-            tell.send(tunnel.address(Side::Far).to_string()).unwrap();
+            tunnel.enter(TunnelSide::Far).unwrap();
+            tell.send(tunnel.address(TunnelSide::Far).to_string()).unwrap();
         });
         ran.extend(told.try_iter());
     };
@@ -271,21 +271,21 @@ fn nothing_is_left_behind() {
 #[test]
 fn both_protocols_reach_the_other_side_and_nothing_else_does() {
     on(enclosed("delay=1ms", "delay=1ms", 1), |tunnel| {
-        tunnel.enter(Side::Far).unwrap();
-        let far = tunnel.address6(Side::Far);
+        tunnel.enter(TunnelSide::Far).unwrap();
+        let far = tunnel.address6(TunnelSide::Far);
         let Some(far) = far else {
             eprintln!("SKIPPED: this system has no IPv6");
             return;
         };
         let server = UdpSocket::bind((far, 0)).unwrap();
         server.set_read_timeout(Some(LIMIT)).unwrap();
-        tunnel.enter(Side::Near).unwrap();
+        tunnel.enter(TunnelSide::Near).unwrap();
         let client = UdpSocket::bind("[::]:0").unwrap();
         client.send_to(b"six", server.local_addr().unwrap()).unwrap();
         let mut buffer = [0; 16];
         let (len, from) = server.recv_from(&mut buffer).unwrap();
         assert_eq!(&buffer[..len], b"six");
-        assert_eq!(from.ip(), tunnel.address6(Side::Near).unwrap());
+        assert_eq!(from.ip(), tunnel.address6(TunnelSide::Near).unwrap());
         // Elsewhere there is no way on from the far side.
         let outside: SocketAddr = "192.0.2.1:9".parse().unwrap();
         assert!(TcpStream::connect_timeout(&outside, Duration::from_millis(200)).is_err());

@@ -34,21 +34,21 @@ impl CallSizes {
 /// Counts of calls, of which the driver makes them and others ask.
 #[derive(Debug)]
 pub(crate) struct Calls {
-    pub(crate) sent: Counts<{ Batch::MAX_SEGMENTS }>,
-    pub(crate) received: Counts<{ WIDTH * Batch::MAX_SEGMENTS }>,
+    pub(crate) sent: CallCounts<{ Batch::MAX_SEGMENTS }>,
+    pub(crate) received: CallCounts<{ WIDTH * Batch::MAX_SEGMENTS }>,
 }
 
 impl Default for Calls {
     fn default() -> Self {
-        Self { sent: Counts::new(), received: Counts::new() }
+        Self { sent: CallCounts::new(), received: CallCounts::new() }
     }
 }
 
 /// Counts by a number from 1 to `MOST`; what is more counts as that.
 #[derive(Debug)]
-pub(crate) struct Counts<const MOST: usize>(Box<[AtomicU64]>);
+pub(crate) struct CallCounts<const MOST: usize>(Box<[AtomicU64]>);
 
-impl<const MOST: usize> Counts<MOST> {
+impl<const MOST: usize> CallCounts<MOST> {
     fn new() -> Self {
         Self((0..MOST).map(|_| AtomicU64::new(0)).collect())
     }
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn calls_are_counted_by_what_they_carry() {
-        let counts = Counts::<64>::new();
+        let counts = CallCounts::<64>::new();
         assert_eq!(counts.sizes(), CallSizes::default());
         for datagrams in [0, 1, 1, 45, 64, 1000] {
             counts.count(datagrams);

@@ -15,7 +15,7 @@ pub struct EndpointStats {
     /// The endpoint itself.
     pub counters: Counters,
     /// The connections that are no more.
-    pub ended: Totals,
+    pub ended: ConnectionTotals,
     /// Those that there are, those in their handshake and those that say goodbye included, each by itself.
     pub live: Vec<Stats>,
     /// What the calls of the system carried by which the endpoint sent. Those that were refused, and those
@@ -28,7 +28,7 @@ pub struct EndpointStats {
 /// Sums over connections; of what they mean see [`Stats`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Totals {
+pub struct ConnectionTotals {
     /// How many connections these were.
     pub connections: u64,
     /// UDP payloads sent, and their bytes.
@@ -75,19 +75,19 @@ pub struct Totals {
 #[derive(Debug, Default)]
 pub(crate) struct Census {
     live: BTreeMap<ConnectionKey, Weak<Shared>>,
-    ended: Totals,
+    ended: ConnectionTotals,
 }
 
 impl EndpointStats {
     /// What all connections did, those that there are included.
-    pub fn totals(&self) -> Totals {
+    pub fn totals(&self) -> ConnectionTotals {
         let mut totals = self.ended;
         self.live.iter().for_each(|stats| totals.add(stats));
         totals
     }
 }
 
-impl Totals {
+impl ConnectionTotals {
     /// Adds a connection.
     pub fn add(&mut self, stats: &Stats) {
         self.connections += 1;
@@ -126,7 +126,7 @@ impl Census {
 
     /// Those that left, and those that are to be asked: of one moment, so that each connection is in one of
     /// them.
-    pub(crate) fn look(&self) -> (Totals, Vec<Arc<Shared>>) {
+    pub(crate) fn look(&self) -> (ConnectionTotals, Vec<Arc<Shared>>) {
         (self.ended, self.live.values().filter_map(Weak::upgrade).collect())
     }
 }

@@ -6,7 +6,7 @@ use quickset_quic::EarlyFate;
 
 use crate::connection::Connection;
 use crate::error::ConnectError;
-use crate::wakers::Place;
+use crate::wakers::TaskId;
 
 /// A connection that begins: a future of the [`Connection`], once the server has proven who it is.
 ///
@@ -17,12 +17,12 @@ pub struct Connecting {
     /// Empty when it was ready.
     begun: Option<Result<Connection, ConnectError>>,
     /// Among those who wait for the handshake. Nobody needs to leave there: it goes with the connection.
-    place: Place,
+    place: TaskId,
 }
 
 impl Connecting {
     pub(crate) fn new(begun: Result<Connection, ConnectError>) -> Self {
-        Self { begun: Some(begun), place: Place::default() }
+        Self { begun: Some(begun), place: TaskId::default() }
     }
 
     /// The connection at once, to be written to before the server has answered: early data, a round trip

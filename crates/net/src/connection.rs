@@ -15,8 +15,8 @@ use crate::moves::Move;
 use crate::received::MessageReceiver;
 use crate::recv::RecvStream;
 use crate::send::SendStream;
-use crate::shared::{Owner, Shared, State};
-use crate::wakers::{Crowd, Place, Seat};
+use crate::shared::{HandlesOwner, LockedState, Shared};
+use crate::wakers::{Crowd, TaskId, WakerSeat};
 
 /// A QUIC connection. Clones are handles of the same connection.
 ///
@@ -25,12 +25,12 @@ use crate::wakers::{Crowd, Place, Seat};
 /// above it uses for "no error" (HTTP/3: H3_NO_ERROR).
 #[derive(Clone)]
 pub struct Connection {
-    owner: Arc<Owner>,
+    owner: Arc<HandlesOwner>,
 }
 
 impl Connection {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { owner: Arc::new(Owner { shared }) }
+        Self { owner: Arc::new(HandlesOwner { shared }) }
     }
 
     /// Opens a stream that both sides can send on. The call waits until the peer allows one more stream.
@@ -125,7 +125,7 @@ impl Connection {
 
     /// Waits for the end of the connection and returns why it ended.
     pub async fn closed(&self) -> Closed {
-        Seat::new(|| self.shared().lock(), |state| &mut state.phase).wait(|state| state.closed()).await
+        WakerSeat::new(|| self.shared().lock(), |state| &mut state.phase).wait(|state| state.closed()).await
     }
 
     /// Returns why the connection ended; `None` while it is open.
@@ -158,7 +158,9 @@ impl Connection {
     /// # Errors
     /// When the connection is over.
     pub async fn connected(&self) -> Result<(), Closed> {
-        Seat::new(|| self.shared().lock(), |state| &mut state.phase).wait(|state| state.connected()).await
+        WakerSeat::new(|| self.shared().lock(), |state| &mut state.phase)
+            .wait(|state| state.connected())
+            .await
     }
 
     /// Returns whether data sent or read now is early data, since the handshake is not complete. An attacker
@@ -170,7 +172,7 @@ impl Connection {
     /// Waits until it is known whether the server took the early data. Returns false as well if there was no
     /// early data, or if the connection ended first.
     pub async fn accepted_early(&self) -> bool {
-        let seat = Seat::new(|| self.shared().lock(), |state| &mut state.phase);
+        let seat = WakerSeat::new(|| self.shared().lock(), |state| &mut state.phase);
         seat.wait(|state| match state.conn.early_data() {
             EarlyFate::Accepted => Some(true),
             EarlyFate::Rejected => Some(false),
@@ -333,7 +335,7 @@ impl Connection {
         self.shared().nudge();
     }
 
-    pub(crate) fn owner(&self) -> &Arc<Owner> {
+    pub(crate) fn owner(&self) -> &Arc<HandlesOwner> {
         &self.owner
     }
 
@@ -342,7 +344,7 @@ impl Connection {
     }
 
     /// See [`connected`](Self::connected).
-    pub(crate) fn poll_connected(&self, place: &mut Place, cx: &Context<'_>) -> Poll<Result<(), Closed>> {
+    pub(crate) fn poll_connected(&self, place: &mut TaskId, cx: &Context<'_>) -> Poll<Result<(), Closed>> {
         let mut state = self.shared().lock();
         let connected = state.connected();
         let old = if connected.is_none() { state.phase.add(place, cx) } else { None };
@@ -352,13 +354,13 @@ impl Connection {
     }
 
     async fn open(&self, dir: Dir, messages: bool) -> Result<StreamId, Closed> {
-        let seat = Seat::new(|| self.shared().lock(), |state| &mut state.available[dir as usize]);
+        let seat = WakerSeat::new(|| self.shared().lock(), |state| &mut state.available[dir as usize]);
         self.stream(seat, |state| if messages { state.conn.open_messages(dir) } else { state.conn.open(dir) })
             .await
     }
 
     async fn accept(&self, dir: Dir, messages: bool) -> Result<StreamId, Closed> {
-        let seat = Seat::new(|| self.shared().lock(), |state| &mut state.opened[dir as usize]);
+        let seat = WakerSeat::new(|| self.shared().lock(), |state| &mut state.opened[dir as usize]);
         self.stream(seat, |state| {
             let id = state.conn.accept(dir)?;
             if messages {
@@ -376,12 +378,12 @@ impl Connection {
     /// must be a place for it then.
     async fn stream<'a, L, C>(
         &'a self,
-        mut seat: Seat<MutexGuard<'a, State>, L, C>,
-        mut verb: impl FnMut(&mut State) -> Option<StreamId>,
+        mut seat: WakerSeat<MutexGuard<'a, LockedState>, L, C>,
+        mut verb: impl FnMut(&mut LockedState) -> Option<StreamId>,
     ) -> Result<StreamId, Closed>
     where
-        L: Fn() -> MutexGuard<'a, State>,
-        C: for<'g> Fn(&'g mut MutexGuard<'a, State>) -> &'g mut Crowd,
+        L: Fn() -> MutexGuard<'a, LockedState>,
+        C: for<'g> Fn(&'g mut MutexGuard<'a, LockedState>) -> &'g mut Crowd,
     {
         poll_fn(|cx| {
             let stream = seat.poll(cx, |state| match state.closed() {
@@ -397,7 +399,7 @@ impl Connection {
 
 /// The moves of a connection, from [`Connection::moves`] on. This handle keeps the connection open.
 pub struct Moves {
-    owner: Arc<Owner>,
+    owner: Arc<HandlesOwner>,
     seen: u64,
 }
 
@@ -409,7 +411,7 @@ impl Moves {
     /// When the connection is over.
     pub async fn next(&mut self) -> Result<Move, Closed> {
         let Self { owner, seen } = self;
-        Seat::new(|| owner.shared.lock(), |state| &mut state.movers)
+        WakerSeat::new(|| owner.shared.lock(), |state| &mut state.movers)
             .wait(|state| match state.moves.after(seen) {
                 Some(next) => Some(Ok(next)),
                 None => state.closed().map(Err),

@@ -14,9 +14,9 @@ use crate::connection::Connection;
 use crate::error::{DatagramError, TryDatagramError};
 use crate::messages::Deadline;
 use crate::reliability::Reliability;
-use crate::shared::{Owner, State};
-use crate::waiting::Waiting;
-use crate::wakers::Seat;
+use crate::shared::{HandlesOwner, LockedState};
+use crate::waiting::WaitingTasks;
+use crate::wakers::WakerSeat;
 
 /// How a datagram is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct DatagramOptions {
 
 /// A handle of a datagram that was sent. It tells what becomes of the datagram. Dropping it changes nothing.
 pub struct SentDatagram {
-    owner: Arc<Owner>,
+    owner: Arc<HandlesOwner>,
     name: DatagramTicket,
 }
 
@@ -47,7 +47,7 @@ impl Connection {
     /// # Errors
     /// When the peer takes none, or none that is so long, or the connection is over.
     pub async fn send_datagram(&self, data: Bytes) -> Result<(), DatagramError> {
-        let mut seat = Seat::new(|| self.shared().lock(), |state| &mut state.datagrams.writers);
+        let mut seat = WakerSeat::new(|| self.shared().lock(), |state| &mut state.datagrams.writers);
         let (shared, how) = (self.shared(), quic::DatagramOptions::default());
         let sent = poll_fn(|cx| {
             let coop = ready!(tokio::task::coop::poll_proceed(cx));
@@ -95,7 +95,7 @@ impl Connection {
     /// # Errors
     /// When the connection is over and all that came was taken.
     pub async fn read_datagram(&self) -> Result<Bytes, Closed> {
-        let mut seat = Seat::new(|| self.shared().lock(), |state| &mut state.datagrams.readers);
+        let mut seat = WakerSeat::new(|| self.shared().lock(), |state| &mut state.datagrams.readers);
         poll_fn(|cx| {
             let coop = ready!(tokio::task::coop::poll_proceed(cx));
             let read = ready!(seat.poll(cx, |state| match state.conn.next_datagram() {
@@ -159,8 +159,9 @@ impl SentDatagram {
     /// Waits until it is known what became of the datagram. The outcome is also [`DatagramOutcome::Lost`] if
     /// the connection ends first.
     pub async fn outcome(&self) -> DatagramOutcome {
-        let seat = Seat::new(|| self.owner.shared.lock(), |state| state.datagrams.tickets.waiting(self.name));
-        let lost = |state: &State| state.conn.closed().map(|_| DatagramOutcome::Lost);
+        let seat =
+            WakerSeat::new(|| self.owner.shared.lock(), |state| state.datagrams.tickets.waiting(self.name));
+        let lost = |state: &LockedState| state.conn.closed().map(|_| DatagramOutcome::Lost);
         seat.wait(|state| state.datagrams.tickets.outcome(self.name).or_else(|| lost(state))).await
     }
 }
@@ -177,7 +178,7 @@ impl fmt::Debug for SentDatagram {
     }
 }
 
-impl State {
+impl LockedState {
     /// Takes a datagram into the send queue, or says why not.
     fn push_datagram(
         &mut self,
@@ -217,7 +218,7 @@ impl State {
     }
 }
 
-impl Waiting {
+impl WaitingTasks {
     /// The connection is over.
     pub(crate) fn wake_all(&mut self, woken: &mut Vec<Waker>) {
         self.readers.drain_to(woken);

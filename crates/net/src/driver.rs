@@ -9,20 +9,20 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use quickset_base::{self as base, Datagram, Input, Machine, Time};
-use quickset_quic::{self as quic, ConnectionKey, Route, Signal};
+use quickset_quic::{self as quic, ConnectionKey, DatagramRoute, Signal};
 use quinn_udp::RecvMeta;
 use tokio::time::{Instant, Sleep};
 
-use admit::{Asking, admit};
+use admit::{ProofAsking, admit};
 
 use crate::connection::Connection;
 use crate::echoes::Echoes;
 use crate::heavy::Heavy;
 use crate::hub::Hub;
-use crate::line::Farewell;
-use crate::outlet::Outlet;
-use crate::pool::{Pool, datagrams};
-use crate::shared::{News, Shared, State};
+use crate::line::ClosingWords;
+use crate::outlet::DatagramOutlet;
+use crate::pool::{ReceivePool, datagrams};
+use crate::shared::{LockedState, Shared, TurnNews};
 use crate::socket::{self, Socket, WIDTH};
 use crate::timers::Timers;
 
@@ -35,28 +35,28 @@ pub(crate) struct Driver {
     socket: Arc<Socket>,
     /// The socket before, until the one in use has received something.
     former: Option<Arc<Socket>>,
-    inlet: Inlet,
+    inlet: DatagramInlet,
     roster: Roster,
-    outlet: Outlet,
+    outlet: DatagramOutlet,
     echoes: Echoes,
     alarm: Alarm,
-    news: News,
+    news: TurnNews,
     requests: Vec<Arc<Shared>>,
     /// The endpoint is closed.
-    farewell: Option<Farewell>,
+    farewell: Option<ClosingWords>,
 }
 
 /// The way in: buffers that the system fills.
-struct Inlet {
+struct DatagramInlet {
     buffers: [BytesMut; WIDTH],
     metas: [RecvMeta; WIDTH],
-    pool: Pool,
+    pool: ReceivePool,
     /// When something came last.
     heard: Time,
     /// Datagrams in a row for the same connection.
     row: Vec<Datagram>,
     heavy: Heavy,
-    asking: Asking,
+    asking: ProofAsking,
     /// Failures of the socket in a row.
     failures: u32,
     /// When a socket that only fails is asked again.
@@ -95,25 +95,25 @@ enum Drive {
 impl Driver {
     /// Within a tokio runtime with timers only.
     pub(crate) fn new(hub: Arc<Hub>, socket: Socket) -> Self {
-        let mut pool = Pool::default();
+        let mut pool = ReceivePool::default();
         let limit = socket.segments();
         Self {
-            inlet: Inlet {
+            inlet: DatagramInlet {
                 buffers: std::array::from_fn(|_| pool.take()),
                 metas: [RecvMeta::default(); WIDTH],
                 pool,
                 heard: Time::ZERO,
                 row: Vec::new(),
                 heavy: Heavy::default(),
-                asking: Asking::default(),
+                asking: ProofAsking::default(),
                 failures: 0,
                 again: None,
             },
             roster: Roster::default(),
-            outlet: Outlet::new(limit, hub.calls().clone()),
+            outlet: DatagramOutlet::new(limit, hub.calls().clone()),
             echoes: Echoes::default(),
             alarm: Alarm { sleep: Box::pin(tokio::time::sleep_until(Instant::now())), at: None },
-            news: News::default(),
+            news: TurnNews::default(),
             requests: Vec::new(),
             farewell: None,
             socket: Arc::new(socket),
@@ -156,7 +156,7 @@ impl Driver {
             if is_new {
                 self.echoes.begun(&self.socket, &shared);
             }
-            if let Some(Farewell { code, reason }) = self.farewell.as_ref().filter(|_| is_new) {
+            if let Some(ClosingWords { code, reason }) = self.farewell.as_ref().filter(|_| is_new) {
                 // It was begun as the endpoint was closed.
                 shared.lock().close(self.hub.now(), *code, reason);
             }
@@ -185,7 +185,7 @@ impl Driver {
 
     /// Handles what came for one of the handshakes. True when there was something.
     fn shake_hands(&mut self) -> bool {
-        let Inlet { heavy, row, .. } = &mut self.inlet;
+        let DatagramInlet { heavy, row, .. } = &mut self.inlet;
         let Some(key) = heavy.next(row) else { return false };
         if let Some(shared) = self.roster.get(key).cloned() {
             shared.lock().conn.handle(self.hub.now(), Input::Received(row));
@@ -250,7 +250,7 @@ impl Driver {
         self.inlet.heard = now;
         let hub = self.hub.clone();
         let mut router = hub.router();
-        let Inlet { buffers, metas, pool, row, heavy, asking, .. } = &mut self.inlet;
+        let DatagramInlet { buffers, metas, pool, row, heavy, asking, .. } = &mut self.inlet;
         let mut current = None;
         for (buffer, meta) in buffers[..n].iter_mut().zip(&metas[..n]) {
             let (path, ecn) = (socket.path(meta), socket::ecn(meta));
@@ -261,30 +261,32 @@ impl Driver {
             }
             for bytes in datagrams(pool.cut(buffer, meta.len), meta.stride) {
                 let mut route = router.route(now, Datagram { path, ecn, bytes });
-                if let Route::Incoming(incoming) = route {
+                if let DatagramRoute::Incoming(incoming) = route {
                     match admit((&hub, &mut router), (&mut self.roster, asking), (now, incoming)) {
                         Some(admitted) => route = admitted,
                         None => continue,
                     }
                 }
                 match route {
-                    Route::Connection(key, datagram) => {
+                    DatagramRoute::Connection(key, datagram) => {
                         if current != Some(key) {
                             self.roster.deliver(now, current.replace(key), row, heavy);
                         }
                         row.push(datagram);
                     }
-                    Route::Respond(response) => {
+                    DatagramRoute::Respond(response) => {
                         if !socket.send_response(&response.path, &response.bytes) {
                             router.response_refused();
                         }
                     }
-                    Route::Reset(key) => {
+                    DatagramRoute::Reset(key) => {
                         self.roster.deliver(now, current.take(), row, heavy);
                         self.roster.reset(key);
                     }
-                    Route::Incoming(_) => {}
-                    Route::Dropped(reason) => tracing::trace!(%reason, from = %path.remote, "dropped"),
+                    DatagramRoute::Incoming(_) => {}
+                    DatagramRoute::Dropped(reason) => {
+                        tracing::trace!(%reason, from = %path.remote, "dropped")
+                    }
                 }
             }
         }
@@ -495,7 +497,7 @@ impl Roster {
     }
 
     /// Does something to every connection, and has them looked at.
-    fn for_all(&mut self, act: impl Fn(&mut State)) {
+    fn for_all(&mut self, act: impl Fn(&mut LockedState)) {
         for shared in self.slots.iter().flatten() {
             act(&mut shared.lock());
             if shared.enqueue() {
@@ -567,7 +569,7 @@ impl Alarm {
     }
 }
 
-impl News {
+impl TurnNews {
     /// There is something that a connection cannot tell its handles itself.
     fn is_for_endpoint(&self) -> bool {
         self.connected || !self.signals.is_empty() || !self.tokens.is_empty()

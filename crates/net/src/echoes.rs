@@ -16,7 +16,7 @@ use crate::refusal::refusal;
 use crate::shared::Shared;
 use crate::socket::{Socket, canonical};
 #[cfg(target_os = "linux")]
-use by_queue::Queue;
+use by_queue::ErrorQueue;
 #[cfg(not(target_os = "linux"))]
 use nowhere::Queue;
 
@@ -24,7 +24,7 @@ use nowhere::Queue;
 #[derive(Default)]
 pub(crate) struct Echoes {
     dialing: VecDeque<Arc<Shared>>,
-    queue: Option<Queue>,
+    queue: Option<ErrorQueue>,
 }
 
 impl Echoes {
@@ -43,7 +43,7 @@ impl Echoes {
     pub(crate) fn listen(&mut self, socket: &Arc<Socket>) {
         self.queue = None;
         if !self.dialing.is_empty() {
-            let queue = Queue::of(socket);
+            let queue = ErrorQueue::of(socket);
             self.queue = queue.inspect_err(|error| tracing::debug!(%error, "no errors are told")).ok();
         }
     }
@@ -95,14 +95,14 @@ mod by_queue {
     use crate::socket::Socket;
 
     /// The error queue of a socket (IP_RECVERR of ip(7)).
-    pub(super) struct Queue {
+    pub(super) struct ErrorQueue {
         socket: Arc<Socket>,
         fd: Arc<AsyncFd<OwnedFd>>,
         /// Ready when there may be something in it.
         news: Pin<Box<dyn Future<Output = ()> + Send>>,
     }
 
-    impl Queue {
+    impl ErrorQueue {
         /// The socket is asked for errors as long as there is one. Within a tokio runtime only.
         pub(super) fn of(socket: &Arc<Socket>) -> io::Result<Self> {
             // The poller knows a name once.
@@ -158,7 +158,7 @@ mod by_queue {
         }
     }
 
-    impl Drop for Queue {
+    impl Drop for ErrorQueue {
         fn drop(&mut self) {
             if let Err(error) = self.socket.tell_errors(false) {
                 tracing::debug!(%error, "errors are still told");
@@ -197,9 +197,9 @@ mod nowhere {
     use crate::socket::Socket;
 
     /// There is none here.
-    pub(super) struct Queue;
+    pub(super) struct ErrorQueue;
 
-    impl Queue {
+    impl ErrorQueue {
         pub(super) fn of(_socket: &Arc<Socket>) -> io::Result<Self> {
             Err(io::ErrorKind::Unsupported.into())
         }

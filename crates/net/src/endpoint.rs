@@ -14,9 +14,9 @@ use crate::connecting::Connecting;
 use crate::connection::Connection;
 use crate::driver::Driver;
 use crate::hub::Hub;
-use crate::line::Farewell;
+use crate::line::ClosingWords;
 use crate::socket::{Socket, SocketConfig};
-use crate::wakers::Seat;
+use crate::wakers::WakerSeat;
 
 /// A UDP socket with any number of connections. Clones are handles of the same one.
 ///
@@ -159,7 +159,7 @@ impl Endpoint {
     /// is not there to be accepted any more. Dropping the future loses nothing.
     pub async fn accept(&self) -> Option<Connection> {
         let is_server = self.hub.router().is_server();
-        let seat = Seat::new(|| self.hub.lobby(), |lobby| &mut lobby.acceptors);
+        let seat = WakerSeat::new(|| self.hub.lobby(), |lobby| &mut lobby.acceptors);
         seat.wait(|lobby| match lobby.accepted.pop_front() {
             Some(connection) => Some(Some(connection)),
             None => (!lobby.open || !is_server).then_some(None),
@@ -171,10 +171,10 @@ impl Endpoint {
     /// the peers' applications. Nothing is taken or begun any more. [`wait_idle`](Self::wait_idle) tells when
     /// the peers had time to hear of it.
     pub fn close(&self, code: u64, reason: &[u8]) {
-        self.close_all(&Farewell { code: Some(code), reason: Bytes::copy_from_slice(reason) });
+        self.close_all(&ClosingWords { code: Some(code), reason: Bytes::copy_from_slice(reason) });
     }
 
-    fn close_all(&self, farewell: &Farewell) {
+    fn close_all(&self, farewell: &ClosingWords) {
         let (mut woken, accepted) = (Vec::new(), {
             let mut lobby = self.hub.lobby();
             lobby.open = false;
@@ -192,7 +192,7 @@ impl Endpoint {
     /// Waits until no connection is left: each was closed, by either side, and the peer had time to hear of
     /// it.
     pub async fn wait_idle(&self) {
-        let seat = Seat::new(|| self.hub.lobby(), |lobby| &mut lobby.idlers);
+        let seat = WakerSeat::new(|| self.hub.lobby(), |lobby| &mut lobby.idlers);
         seat.wait(|lobby| (lobby.live == 0).then_some(())).await;
     }
 
@@ -201,15 +201,15 @@ impl Endpoint {
     /// True when all ended by themselves. Dropping the future leaves the endpoint open for what it has and
     /// closed for what is new.
     pub async fn shutdown(&self, patience: Duration) -> bool {
-        self.leave(patience, &Farewell { code: None, reason: Bytes::new() }).await
+        self.leave(patience, &ClosingWords { code: None, reason: Bytes::new() }).await
     }
 
     /// The same, and closes the rest with a code and words (at most 256 bytes) for the peers' applications.
     pub async fn shutdown_with(&self, patience: Duration, code: u64, reason: &[u8]) -> bool {
-        self.leave(patience, &Farewell { code: Some(code), reason: Bytes::copy_from_slice(reason) }).await
+        self.leave(patience, &ClosingWords { code: Some(code), reason: Bytes::copy_from_slice(reason) }).await
     }
 
-    async fn leave(&self, patience: Duration, farewell: &Farewell) -> bool {
+    async fn leave(&self, patience: Duration, farewell: &ClosingWords) -> bool {
         let mut woken = Vec::new();
         {
             let mut lobby = self.hub.lobby();

@@ -16,7 +16,7 @@ pub enum ConnectError {
     Family(SocketAddr),
     /// The address, the server's name or the configuration cannot be used.
     #[error(transparent)]
-    Refused(#[from] quic::ConnectError),
+    Refused(#[from] quic::BeginError),
     /// The handshake failed.
     #[error(transparent)]
     Failed(Closed),

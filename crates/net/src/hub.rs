@@ -4,14 +4,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
 
-use quickset_base::{Path, Time};
+use quickset_base::{AddressPair, Time};
 use quickset_quic::{self as quic, ClientConfig, TransportConfig, Version};
 
 use crate::calls::Calls;
 use crate::census::Census;
 use crate::connection::Connection;
 use crate::error::ConnectError;
-use crate::shared::{Line, Shared};
+use crate::shared::{ConnectionLine, Shared};
 use crate::socket::{self, Bound, Socket};
 use crate::wakers::Crowd;
 
@@ -24,7 +24,7 @@ pub(crate) struct Hub {
     /// driver's, and goes with it: whoever keeps a handle of a connection keeps no port.
     bound: Mutex<Bound>,
     router: Mutex<quic::Endpoint>,
-    line: Arc<Line>,
+    line: Arc<ConnectionLine>,
     lobby: Mutex<Lobby>,
     census: Mutex<Census>,
     calls: Arc<Calls>,
@@ -59,7 +59,7 @@ impl Hub {
         Self {
             bound: Mutex::new(bound),
             router: Mutex::new(router),
-            line: Arc::new(Line::new()),
+            line: Arc::new(ConnectionLine::new()),
             lobby: Mutex::new(lobby),
             census: Mutex::default(),
             calls: Arc::default(),
@@ -80,7 +80,7 @@ impl Hub {
     }
 
     /// What connections and handles have of the endpoint.
-    pub(crate) fn line(&self) -> &Arc<Line> {
+    pub(crate) fn line(&self) -> &Arc<ConnectionLine> {
         &self.line
     }
 
@@ -156,7 +156,8 @@ impl Hub {
         config: &ClientConfig,
         token: Vec<u8>,
     ) -> Result<Connection, ConnectError> {
-        let (key, start) = self.router().connect(self.now(), config, Path::to(remote), server_name, token)?;
+        let (key, start) =
+            self.router().connect(self.now(), config, AddressPair::to(remote), server_name, token)?;
         let conn = quic::Connection::new(start).map_err(|error| {
             self.router().signal(key, quic::Signal::Drained);
             ConnectError::Failed(quic::Closed::Failed(error))

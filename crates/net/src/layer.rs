@@ -15,13 +15,13 @@ use quickset_quic::{self as quic, StreamEvent};
 /// It waits for nothing and takes no lock: it is called with the connection locked.
 pub trait Layer: Send + 'static {
     /// Something happened to a stream, or streams.
-    fn on_stream(&mut self, turn: &mut Turn<'_>, event: StreamEvent);
+    fn on_stream(&mut self, turn: &mut LayerTurn<'_>, event: StreamEvent);
 
     /// Datagrams came: [`next_datagram`](quic::Connection::next_datagram).
-    fn on_datagrams(&mut self, turn: &mut Turn<'_>);
+    fn on_datagrams(&mut self, turn: &mut LayerTurn<'_>);
 
     /// The connection is over; what came before can still be read.
-    fn on_closed(&mut self, turn: &mut Turn<'_>);
+    fn on_closed(&mut self, turn: &mut LayerTurn<'_>);
 
     /// The code by which a connection ends that nobody closed with another: its handles are gone, or its
     /// endpoint shuts down.
@@ -32,7 +32,7 @@ pub trait Layer: Send + 'static {
 
 /// What a layer acts on.
 #[derive(Debug)]
-pub struct Turn<'a> {
+pub struct LayerTurn<'a> {
     /// The connection. It is polled after this.
     pub connection: &'a mut quic::Connection,
     /// The time.
@@ -42,12 +42,12 @@ pub struct Turn<'a> {
 }
 
 /// A layer whose type the lock does not know.
-pub(crate) trait Held: Send {
+pub(crate) trait AnyLayer: Send {
     fn layer(&mut self) -> &mut dyn Layer;
     fn any(&mut self) -> &mut dyn Any;
 }
 
-impl<L: Layer> Held for L {
+impl<L: Layer> AnyLayer for L {
     fn layer(&mut self) -> &mut dyn Layer {
         self
     }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use quickset_quic::{Dir, StreamEvent};
 
 use crate::connection::Connection;
-use crate::layer::{Layer, Turn};
-use crate::shared::State;
+use crate::layer::{Layer, LayerTurn};
+use crate::shared::LockedState;
 
 /// A connection with a layer on it. Clones are handles of the same one, and hold the connection as those of
 /// [`Connection`] do.
@@ -29,7 +29,7 @@ impl Connection {
     /// When there is one already.
     pub fn layered<L: Layer>(
         &self,
-        begin: impl FnOnce(&mut Turn<'_>) -> L,
+        begin: impl FnOnce(&mut LayerTurn<'_>) -> L,
     ) -> Result<Layered<L>, LayerTaken> {
         let layered = Layered { connection: self.clone(), layer: PhantomData };
         let mut woken = Vec::new();
@@ -38,7 +38,7 @@ impl Connection {
         if state.layer.is_some() {
             return Err(LayerTaken);
         }
-        let mut turn = Turn { connection: &mut state.conn, now: shared.now(), woken: &mut woken };
+        let mut turn = LayerTurn { connection: &mut state.conn, now: shared.now(), woken: &mut woken };
         let mut layer = begin(&mut turn);
         // What came before it.
         for dir in Dir::ALL {
@@ -66,12 +66,12 @@ impl<L: Layer> Layered<L> {
     }
 
     /// A verb on the layer.
-    pub fn with<T>(&self, verb: impl FnOnce(&mut L, &mut Turn<'_>) -> T) -> T {
+    pub fn with<T>(&self, verb: impl FnOnce(&mut L, &mut LayerTurn<'_>) -> T) -> T {
         let mut woken = Vec::new();
         let shared = self.connection.shared();
         let mut state = shared.lock();
-        let State { conn, layer, .. } = &mut *state;
-        let mut turn = Turn { connection: conn, now: shared.now(), woken: &mut woken };
+        let LockedState { conn, layer, .. } = &mut *state;
+        let mut turn = LayerTurn { connection: conn, now: shared.now(), woken: &mut woken };
         let layer = layer.as_mut().and_then(|held| held.any().downcast_mut());
         let result = verb(layer.expect("the layer came with the handle, and stays"), &mut turn);
         drop(state);
@@ -85,7 +85,7 @@ impl<L: Layer> Layered<L> {
     pub fn poll<T>(
         &self,
         cx: &mut Context<'_>,
-        verb: impl FnOnce(&mut L, &mut Turn<'_>, &Waker) -> Poll<T>,
+        verb: impl FnOnce(&mut L, &mut LayerTurn<'_>, &Waker) -> Poll<T>,
     ) -> Poll<T> {
         let coop = ready!(tokio::task::coop::poll_proceed(cx));
         let result = ready!(self.with(|layer, turn| verb(layer, turn, cx.waker())));

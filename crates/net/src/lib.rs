@@ -93,7 +93,7 @@ mod waiting;
 mod wakers;
 
 pub use calls::CallSizes;
-pub use census::{EndpointStats, Totals};
+pub use census::{ConnectionTotals, EndpointStats};
 pub use connecting::Connecting;
 pub use connection::{Connection, Moves};
 pub use datagrams::{DatagramOptions, SentDatagram};
@@ -102,12 +102,12 @@ pub use error::{
     ConnectError, DatagramError, ExportError, ReadError, ReadToEndError, ReceiveError, SendError,
     TryDatagramError, TrySendError, WriteError,
 };
-pub use layer::{Layer, Turn};
+pub use layer::{Layer, LayerTurn};
 pub use layered::{LayerTaken, Layered};
-pub use messages::{Deadline, MessageSender, Ticket};
+pub use messages::{Deadline, MessageSender, MessageTicket};
 pub use moves::Move;
 pub use outcomes::Outcomes;
-pub use quickset_base::{Path, Time};
+pub use quickset_base::{AddressPair, Time};
 #[cfg(feature = "qlog")]
 pub use quickset_quic::qlog;
 pub use quickset_quic::{
@@ -115,7 +115,7 @@ pub use quickset_quic::{
     MoveError, Outcome, Priority, Protection, ProtectionError, ResetAtError, Side, Stats, StreamId,
     Ticket as TicketId, TransportError, Version, Weight, WhenFull,
 };
-pub use received::{Message, MessageReceiver};
+pub use received::{MessageReceiver, ReceivedMessage};
 pub use recv::RecvStream;
 pub use reliability::Reliability;
 pub use send::SendStream;

@@ -12,7 +12,7 @@ use crate::socket::Socket;
 /// A line to the driver, on which `T`, connections, ask to be polled.
 pub(crate) struct Line<T> {
     pub(crate) clock: Clock,
-    requests: Mutex<Requests<T>>,
+    requests: Mutex<DriverRequests<T>>,
 }
 
 /// The time of an endpoint.
@@ -40,9 +40,9 @@ impl Clock {
 }
 
 /// What handles want of the driver.
-struct Requests<T> {
+struct DriverRequests<T> {
     ready: Vec<T>,
-    close: Option<Farewell>,
+    close: Option<ClosingWords>,
     /// The endpoint goes on with another socket.
     rebound: Option<Socket>,
     /// Set while the driver sleeps or is on its way there.
@@ -53,16 +53,16 @@ struct Requests<T> {
 
 /// What connections are closed with.
 #[derive(Clone)]
-pub(crate) struct Farewell {
+pub(crate) struct ClosingWords {
     /// `None` is, for each, what its protocol calls no error.
     pub(crate) code: Option<u64>,
     pub(crate) reason: Bytes,
 }
 
 /// What handles want of the driver for all connections.
-pub(crate) struct Wishes {
+pub(crate) struct DriverWishes {
     /// They are to be closed.
-    pub(crate) close: Option<Farewell>,
+    pub(crate) close: Option<ClosingWords>,
     /// They go on over this socket.
     pub(crate) rebound: Option<Socket>,
 }
@@ -70,11 +70,12 @@ pub(crate) struct Wishes {
 impl<T> Line<T> {
     /// From now on.
     pub(crate) fn new() -> Self {
-        let requests = Requests { ready: Vec::new(), close: None, rebound: None, driver: None, ended: false };
+        let requests =
+            DriverRequests { ready: Vec::new(), close: None, rebound: None, driver: None, ended: false };
         Self { clock: Clock { started: Instant::now() }, requests: Mutex::new(requests) }
     }
 
-    fn requests(&self) -> MutexGuard<'_, Requests<T>> {
+    fn requests(&self) -> MutexGuard<'_, DriverRequests<T>> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -115,7 +116,7 @@ impl<T> Line<T> {
     }
 
     /// Asks the driver to close all connections, or with `None` to look whether it is still needed.
-    pub(crate) fn wake_driver(&self, close: Option<Farewell>) {
+    pub(crate) fn wake_driver(&self, close: Option<ClosingWords>) {
         let driver = {
             let mut requests = self.requests();
             requests.close = close.or(requests.close.take());
@@ -127,13 +128,13 @@ impl<T> Line<T> {
     }
 
     /// The driver's side: takes what was asked for, and leaves its waker for what comes later.
-    pub(crate) fn take_requests(&self, cx: &Context<'_>, ready: &mut Vec<T>) -> Wishes {
+    pub(crate) fn take_requests(&self, cx: &Context<'_>, ready: &mut Vec<T>) -> DriverWishes {
         let mut requests = self.requests();
         if requests.driver.as_ref().is_none_or(|waker| !waker.will_wake(cx.waker())) {
             requests.driver = Some(cx.waker().clone());
         }
         ready.append(&mut requests.ready);
-        Wishes { close: requests.close.take(), rebound: requests.rebound.take() }
+        DriverWishes { close: requests.close.take(), rebound: requests.rebound.take() }
     }
 
     /// The driver's last word: handles that are still there talk to nobody.

@@ -15,8 +15,8 @@ use crate::error::{SendError, TrySendError, WriteError};
 use crate::line::Clock;
 use crate::outcomes::Outcomes;
 use crate::reliability::Reliability;
-use crate::shared::Owner;
-use crate::wakers::Seat;
+use crate::shared::HandlesOwner;
+use crate::wakers::WakerSeat;
 
 /// Sends messages on a stream. Each message arrives whole. Messages between two [fences](Self::fence) are
 /// delivered in whatever order they arrive, and no message crosses a fence.
@@ -24,15 +24,15 @@ use crate::wakers::Seat;
 /// Dropping the sender finishes the stream like [`finish`](Self::finish), unless it was reset: messages sent
 /// so far are still delivered.
 pub struct MessageSender {
-    owner: Arc<Owner>,
+    owner: Arc<HandlesOwner>,
     id: StreamId,
     /// How long messages without a deadline of their own are of use.
     within: Option<Duration>,
 }
 
 /// A handle of a message that was sent. It tells what becomes of the message. Dropping it changes nothing.
-pub struct Ticket {
-    owner: Arc<Owner>,
+pub struct MessageTicket {
+    owner: Arc<HandlesOwner>,
     id: StreamId,
     name: TicketId,
 }
@@ -54,7 +54,7 @@ struct When {
 }
 
 impl MessageSender {
-    pub(crate) fn new(owner: Arc<Owner>, id: StreamId) -> Self {
+    pub(crate) fn new(owner: Arc<HandlesOwner>, id: StreamId) -> Self {
         owner.shared.lock().hold(id);
         Self { owner, id, within: None }
     }
@@ -78,7 +78,7 @@ impl MessageSender {
     ///
     /// # Errors
     /// See [`SendError`].
-    pub async fn send(&mut self, message: Bytes) -> Result<Ticket, SendError> {
+    pub async fn send(&mut self, message: Bytes) -> Result<MessageTicket, SendError> {
         let deadline = self.within.map(|within| self.owner.shared.now() + within);
         poll_fn(|cx| self.poll_send(cx, &message, When { deadline, next: None })).await
     }
@@ -90,7 +90,7 @@ impl MessageSender {
     ///
     /// # Errors
     /// See [`SendError`].
-    pub async fn send_by(&mut self, message: Bytes, deadline: Deadline) -> Result<Ticket, SendError> {
+    pub async fn send_by(&mut self, message: Bytes, deadline: Deadline) -> Result<MessageTicket, SendError> {
         let deadline = deadline.time(self.owner.shared.line.clock);
         poll_fn(|cx| self.poll_send(cx, &message, When { deadline: Some(deadline), next: None })).await
     }
@@ -106,7 +106,7 @@ impl MessageSender {
         message: Bytes,
         deadline: Deadline,
         next: Instant,
-    ) -> Result<Ticket, SendError> {
+    ) -> Result<MessageTicket, SendError> {
         let clock = self.owner.shared.line.clock;
         let when = When { deadline: Some(deadline.time(clock)), next: Some(clock.time(next)) };
         poll_fn(|cx| self.poll_send(cx, &message, when)).await
@@ -116,7 +116,11 @@ impl MessageSender {
     ///
     /// # Errors
     /// See [`TrySendError`], which returns a message for which there is no room.
-    pub fn try_send(&mut self, message: Bytes, deadline: Option<Deadline>) -> Result<Ticket, TrySendError> {
+    pub fn try_send(
+        &mut self,
+        message: Bytes,
+        deadline: Option<Deadline>,
+    ) -> Result<MessageTicket, TrySendError> {
         let deadline = deadline.or(self.within.map(Deadline::After));
         let deadline = deadline.map(|deadline| deadline.time(self.owner.shared.line.clock));
         match self.take(&message, When { deadline, next: None }, None) {
@@ -252,7 +256,7 @@ impl MessageSender {
         Outcomes::new(self.owner.clone(), self.id)
     }
 
-    /// The same as [`Ticket::supersede`], without the ticket.
+    /// The same as [`MessageTicket::supersede`], without the ticket.
     pub fn supersede(&mut self, ticket: TicketId) -> bool {
         self.owner.supersede(self.id, ticket)
     }
@@ -317,7 +321,7 @@ impl MessageSender {
         cx: &mut Context<'_>,
         message: &Bytes,
         when: When,
-    ) -> Poll<Result<Ticket, SendError>> {
+    ) -> Poll<Result<MessageTicket, SendError>> {
         let coop = ready!(tokio::task::coop::poll_proceed(cx));
         let result = self.take(message, when, Some(cx));
         if result.is_ready() {
@@ -332,7 +336,7 @@ impl MessageSender {
         message: &Bytes,
         when: When,
         cx: Option<&Context<'_>>,
-    ) -> Poll<Result<Ticket, SendError>> {
+    ) -> Poll<Result<MessageTicket, SendError>> {
         let shared = &self.owner.shared;
         let now = shared.now();
         let mut state = shared.lock();
@@ -348,7 +352,7 @@ impl MessageSender {
                 if let Some(slot) = state.streams.get_mut(&self.id) {
                     slot.tickets.hold(ticket);
                 }
-                Ok(Ticket { owner: self.owner.clone(), id: self.id, name: ticket })
+                Ok(MessageTicket { owner: self.owner.clone(), id: self.id, name: ticket })
             }
             Err(quic::SendError::Blocked) => {
                 if let Some(cx) = cx {
@@ -379,12 +383,14 @@ impl Drop for MessageSender {
     }
 }
 
-impl Ticket {
+impl MessageTicket {
     /// Waits until it is known what became of the message. The outcome is also [`Outcome::Abandoned`] if the
     /// connection or the stream ends first. Dropping the future loses nothing.
     pub async fn outcome(&self) -> Outcome {
-        let seat =
-            Seat::new(|| self.owner.shared.lock(), |state| state.slot(self.id).tickets.waiting(self.name));
+        let seat = WakerSeat::new(
+            || self.owner.shared.lock(),
+            |state| state.slot(self.id).tickets.waiting(self.name),
+        );
         seat.wait(|state| {
             let known = state.slot(self.id).tickets.outcome(self.name);
             known.or_else(|| state.closed().map(|_| Outcome::Abandoned))
@@ -404,7 +410,7 @@ impl Ticket {
     }
 }
 
-impl Owner {
+impl HandlesOwner {
     fn supersede(&self, id: StreamId, ticket: TicketId) -> bool {
         let changed = self.shared.lock().conn.supersede(id, ticket);
         self.shared.nudge();
@@ -412,7 +418,7 @@ impl Owner {
     }
 }
 
-impl Drop for Ticket {
+impl Drop for MessageTicket {
     fn drop(&mut self) {
         let mut state = self.owner.shared.lock();
         if let Some(slot) = state.streams.get_mut(&self.id) {
@@ -457,7 +463,7 @@ impl fmt::Debug for MessageSender {
     }
 }
 
-impl fmt::Debug for Ticket {
+impl fmt::Debug for MessageTicket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ticket").field("id", &self.id).field("name", &self.name).finish_non_exhaustive()
     }

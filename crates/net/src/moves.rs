@@ -1,15 +1,15 @@
 use std::collections::VecDeque;
 
-use quickset_base::Path;
+use quickset_base::AddressPair;
 
 /// A move to another path, or the end of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Move {
     /// This is the connection's path now.
-    Done(Path),
+    Done(AddressPair),
     /// This path, which we tried, does not carry packets both ways: the connection stays where it is.
-    Failed(Path),
+    Failed(AddressPair),
 }
 
 /// The last moves of a connection.
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn each_move_is_told_once_and_the_oldest_are_forgotten() {
-        let to = |port: u16| Move::Done(Path::to(SocketAddr::from(([10, 0, 0, 1], port))));
+        let to = |port: u16| Move::Done(AddressPair::to(SocketAddr::from(([10, 0, 0, 1], port))));
         let mut log = MoveLog::default();
         let (mut early, mut late) = (0, 0);
         assert_eq!(log.after(&mut early), None);

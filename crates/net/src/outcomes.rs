@@ -5,36 +5,37 @@ use std::task::{Context, Poll, Waker, ready};
 
 use quickset_quic::{Outcome, StreamId, Ticket as TicketId};
 
-use crate::queue::Queue;
-use crate::shared::{Owner, State};
-use crate::wakers::Place;
+use crate::queue::OutcomeQueue;
+use crate::shared::{HandlesOwner, LockedState};
+use crate::wakers::TaskId;
 
 /// What becomes of all messages of a stream, in the order in which it is learnt: one task for many messages,
-/// where awaiting each [`Ticket`](crate::Ticket) would take a task for each.
+/// where awaiting each [`Ticket`](crate::MessageTicket) would take a task for each.
 ///
 /// It tells of what is settled from [`outcomes`](crate::MessageSender::outcomes) on. Whoever keeps it has to
 /// take what it tells: with 65,536 outcomes that nobody has taken, the stream takes no more messages.
 pub struct Outcomes {
-    owner: Arc<Owner>,
+    owner: Arc<HandlesOwner>,
     id: StreamId,
     /// Where the task waits that asked last.
-    place: Place,
+    place: TaskId,
 }
 
 impl Outcomes {
-    pub(crate) fn new(owner: Arc<Owner>, id: StreamId) -> Self {
+    pub(crate) fn new(owner: Arc<HandlesOwner>, id: StreamId) -> Self {
         {
             let mut state = owner.shared.lock();
             state.hold(id);
             if let Some(slot) = state.streams.get_mut(&id) {
-                slot.outcomes.get_or_insert_with(Queue::default).handles += 1;
+                slot.outcomes.get_or_insert_with(OutcomeQueue::default).handles += 1;
             }
         }
-        Self { owner, id, place: Place::default() }
+        Self { owner, id, place: TaskId::default() }
     }
 
-    /// The next message of which it is known what became of it, by the [id](crate::Ticket::id) of its ticket;
-    /// `None` when the stream or the connection has ended and all is told. Dropping the future loses nothing.
+    /// The next message of which it is known what became of it, by the [id](crate::MessageTicket::id) of its
+    /// ticket; `None` when the stream or the connection has ended and all is told. Dropping the future loses
+    /// nothing.
     pub async fn next(&mut self) -> Option<(TicketId, Outcome)> {
         poll_fn(|cx| {
             let coop = ready!(tokio::task::coop::poll_proceed(cx));
@@ -78,8 +79,8 @@ impl Outcomes {
     }
 }
 
-impl State {
-    fn queue(&mut self, id: StreamId) -> Option<&mut Queue> {
+impl LockedState {
+    fn queue(&mut self, id: StreamId) -> Option<&mut OutcomeQueue> {
         self.streams.get_mut(&id)?.outcomes.as_mut()
     }
 

@@ -7,10 +7,10 @@ use quickset_base::{Batch, Time};
 use crate::calls::Calls;
 use crate::refusal::refusal;
 use crate::shared::Shared;
-use crate::socket::{Socket, Unsent};
+use crate::socket::{Socket, UnsentBatch};
 
 /// The way out: a batch, and whether there is room for it.
-pub(crate) struct Outlet {
+pub(crate) struct DatagramOutlet {
     pub(crate) batch: Batch,
     /// Whose it is, when it waits.
     owner: Option<Arc<Shared>>,
@@ -27,7 +27,7 @@ pub(crate) struct Outlet {
     calls: Arc<Calls>,
 }
 
-impl Outlet {
+impl DatagramOutlet {
     /// For as many segments at a time.
     pub(crate) fn new(limit: usize, calls: Arc<Calls>) -> Self {
         Self {
@@ -92,9 +92,9 @@ impl Outlet {
                 None
             }
             Poll::Ready(Err(unsent)) => Some(unsent),
-            Poll::Pending => (!self.stalled).then(Unsent::without_room),
+            Poll::Pending => (!self.stalled).then(UnsentBatch::without_room),
         };
-        if let Some(Unsent { left, error }) = unsent {
+        if let Some(UnsentBatch { left, error }) = unsent {
             let refusal = refusal(&error, self.batch.path.local.is_some());
             owner.lock().conn.not_sent(now, &self.batch, left, refusal);
         }

@@ -10,7 +10,7 @@ use bytes::BytesMut;
 /// all slices of it are gone, its memory is used again. The pool shrinks to what is in use at a time.
 /// Small messages are copied instead, so that memory is not held by a few bytes.
 #[derive(Debug, Default)]
-pub(crate) struct Pool {
+pub(crate) struct ReceivePool {
     handles: VecDeque<BytesMut>,
     /// Buffers taken since one had to be made.
     calm: u32,
@@ -18,7 +18,7 @@ pub(crate) struct Pool {
     small: BytesMut,
 }
 
-impl Pool {
+impl ReceivePool {
     /// Takes the first `len` bytes out of a buffer that the system filled, and sees to it that it can be
     /// filled again.
     pub(crate) fn cut(&mut self, buffer: &mut BytesMut, len: usize) -> BytesMut {
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn memory_comes_back_when_its_slices_are_gone() {
-        let mut pool = Pool::default();
+        let mut pool = ReceivePool::default();
         let mut buffer = pool.take();
         let at = buffer.as_ptr();
         let slice = buffer.split_to(1472).freeze();
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn small_messages_leave_the_buffer_where_it_is() {
-        let mut pool = Pool::default();
+        let mut pool = ReceivePool::default();
         let mut buffer = pool.take();
         let at = buffer.as_ptr();
         let mut messages = Vec::new();
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_pool_that_rests_keeps_little() {
-        let mut pool = Pool::default();
+        let mut pool = ReceivePool::default();
         let mut many: Vec<_> = (0..100).map(|_| pool.take()).collect();
         let held = many.pop().map(|mut buffer| {
             let slice = buffer.split_to(1000);
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn the_pool_shrinks_to_what_is_in_use() {
-        let mut pool = Pool::default();
+        let mut pool = ReceivePool::default();
         let many: Vec<_> = (0..100).map(|_| pool.take()).collect();
         for buffer in many {
             pool.give(buffer);

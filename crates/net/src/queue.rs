@@ -7,14 +7,14 @@ use crate::wakers::Crowd;
 
 /// Outcomes that nobody has taken yet.
 #[derive(Debug, Default)]
-pub(crate) struct Queue {
+pub(crate) struct OutcomeQueue {
     pub(crate) known: VecDeque<(TicketId, Outcome)>,
     pub(crate) waiting: Crowd,
     /// Handles of it.
     pub(crate) handles: usize,
 }
 
-impl Queue {
+impl OutcomeQueue {
     /// There is room for no more.
     pub(crate) fn is_full(&self) -> bool {
         self.known.len() >= ROOM

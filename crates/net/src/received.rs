@@ -8,20 +8,20 @@ use bytes::Bytes;
 use quickset_quic::{self as quic, StreamId};
 
 use crate::error::ReceiveError;
-use crate::shared::Owner;
+use crate::shared::HandlesOwner;
 
 /// Receives messages from a stream.
 ///
 /// Dropping the receiver before the end asks the peer to send no more, like [`stop`](Self::stop) with code 0.
 pub struct MessageReceiver {
-    owner: Arc<Owner>,
+    owner: Arc<HandlesOwner>,
     id: StreamId,
     ended: bool,
 }
 
 /// A message that was received, and its history.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
+pub struct ReceivedMessage {
     /// The bytes that were sent.
     pub payload: Bytes,
     /// The number of the segment, which is what lies between two fences. Messages of the same segment may
@@ -34,7 +34,7 @@ pub struct Message {
 }
 
 impl MessageReceiver {
-    pub(crate) fn new(owner: Arc<Owner>, id: StreamId) -> Self {
+    pub(crate) fn new(owner: Arc<HandlesOwner>, id: StreamId) -> Self {
         owner.shared.lock().hold(id);
         Self { owner, id, ended: false }
     }
@@ -52,12 +52,12 @@ impl MessageReceiver {
 
     /// Waits for the next message that its fences let pass. It returns `None` after the last message, and
     /// after an error. Dropping the future loses nothing.
-    pub async fn next(&mut self) -> Option<Result<Message, ReceiveError>> {
+    pub async fn next(&mut self) -> Option<Result<ReceivedMessage, ReceiveError>> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
     /// Returns the next message if it is there already. `Some(None)` means that there are no more.
-    pub fn try_next(&mut self) -> Option<Option<Result<Message, ReceiveError>>> {
+    pub fn try_next(&mut self) -> Option<Option<Result<ReceivedMessage, ReceiveError>>> {
         match self.take(None) {
             Poll::Ready(next) => Some(next),
             Poll::Pending => None,
@@ -78,7 +78,7 @@ impl MessageReceiver {
         }
     }
 
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Message, ReceiveError>>> {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<ReceivedMessage, ReceiveError>>> {
         let coop = ready!(tokio::task::coop::poll_proceed(cx));
         let next = self.take(Some(cx));
         if next.is_ready() {
@@ -87,7 +87,7 @@ impl MessageReceiver {
         next
     }
 
-    fn take(&mut self, cx: Option<&Context<'_>>) -> Poll<Option<Result<Message, ReceiveError>>> {
+    fn take(&mut self, cx: Option<&Context<'_>>) -> Poll<Option<Result<ReceivedMessage, ReceiveError>>> {
         if self.ended {
             return Poll::Ready(None);
         }
@@ -99,7 +99,7 @@ impl MessageReceiver {
                 drop(state);
                 shared.nudge();
                 let clock = shared.line.clock;
-                return Poll::Ready(Some(Ok(Message {
+                return Poll::Ready(Some(Ok(ReceivedMessage {
                     payload: message.payload,
                     segment: message.segment,
                     completed: clock.instant(message.completed),
@@ -147,7 +147,7 @@ impl Drop for MessageReceiver {
     }
 }
 
-impl Message {
+impl ReceivedMessage {
     /// Returns how long fences held back the complete message.
     pub fn blocked(&self) -> Duration {
         self.released.saturating_duration_since(self.completed)

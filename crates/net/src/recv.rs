@@ -11,21 +11,21 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::error::{ReadError, ReadToEndError};
 use crate::received::MessageReceiver;
-use crate::shared::Owner;
+use crate::shared::HandlesOwner;
 use crate::unordered::UnorderedStream;
 
 /// The receiving half of a stream.
 ///
 /// Dropping it before its end was read asks the peer to send no more, like [`stop`](Self::stop) with code 0.
 pub struct RecvStream {
-    owner: Arc<Owner>,
+    owner: Arc<HandlesOwner>,
     id: StreamId,
     /// What was found at the end, once it was.
     end: Option<Result<(), ReadError>>,
 }
 
 impl RecvStream {
-    pub(crate) fn new(owner: Arc<Owner>, id: StreamId) -> Self {
+    pub(crate) fn new(owner: Arc<HandlesOwner>, id: StreamId) -> Self {
         owner.shared.lock().hold(id);
         Self { owner, id, end: None }
     }

@@ -2,11 +2,11 @@
 
 use std::io::{self, ErrorKind};
 
-use quickset_quic::{Obstacle, Refusal};
+use quickset_quic::{Obstacle, SystemRefusal};
 
 /// What the system said to a datagram, with its words.
-pub(crate) fn refusal(error: &io::Error, is_pinned: bool) -> Refusal {
-    Refusal { obstacle: obstacle(error, is_pinned), words: error.to_string() }
+pub(crate) fn refusal(error: &io::Error, is_pinned: bool) -> SystemRefusal {
+    SystemRefusal { obstacle: obstacle(error, is_pinned), words: error.to_string() }
 }
 
 /// What stands in the way of a datagram that was to leave from an address of its own, if it `is_pinned`.

@@ -13,21 +13,21 @@ use tokio::io::AsyncWrite;
 
 use crate::error::WriteError;
 use crate::reliability::Reliability;
-use crate::shared::{Owner, State};
-use crate::wakers::Seat;
+use crate::shared::{HandlesOwner, LockedState};
+use crate::wakers::WakerSeat;
 
 /// The sending half of a stream.
 ///
 /// Dropping it finishes the stream like [`finish`](Self::finish), unless it was reset: data written so far is
 /// still delivered. To tell the peer that the data is incomplete, [`reset`](Self::reset) the stream.
 pub struct SendStream {
-    owner: Arc<Owner>,
+    owner: Arc<HandlesOwner>,
     id: StreamId,
     written: u64,
 }
 
 impl SendStream {
-    pub(crate) fn new(owner: Arc<Owner>, id: StreamId) -> Self {
+    pub(crate) fn new(owner: Arc<HandlesOwner>, id: StreamId) -> Self {
         owner.shared.lock().hold(id);
         Self { owner, id, written: 0 }
     }
@@ -262,15 +262,15 @@ impl SendStream {
     }
 }
 
-impl Owner {
+impl HandlesOwner {
     /// Waits until all of a sending half has arrived, or cannot any more.
     pub(crate) async fn finished(&self, id: StreamId) -> Result<(), WriteError> {
-        let seat = Seat::new(|| self.shared.lock(), |state| &mut state.slot(id).fate);
+        let seat = WakerSeat::new(|| self.shared.lock(), |state| &mut state.slot(id).fate);
         seat.wait(|state| state.fate(id)).await
     }
 }
 
-impl State {
+impl LockedState {
     /// What became of a sending half, once that is known.
     fn fate(&mut self, id: StreamId) -> Option<Result<(), WriteError>> {
         let slot = self.slot(id);

@@ -9,24 +9,24 @@ use quickset_quic::{
     StreamId,
 };
 
-use crate::layer::{Held, Turn};
+use crate::layer::{AnyLayer, LayerTurn};
 use crate::line;
 use crate::moves::{Move, MoveLog};
-use crate::queue::Queue;
-use crate::tickets::Tickets;
+use crate::queue::OutcomeQueue;
+use crate::tickets::OutcomeTickets;
 use crate::timers::Timer;
-use crate::waiting::Waiting;
+use crate::waiting::WaitingTasks;
 use crate::wakers::Crowd;
 
 /// The line of connections.
-pub(crate) type Line = line::Line<Arc<Shared>>;
+pub(crate) type ConnectionLine = line::Line<Arc<Shared>>;
 
 /// What all handles of a connection hold: it is closed when the last of them goes.
-pub(crate) struct Owner {
+pub(crate) struct HandlesOwner {
     pub(crate) shared: Arc<Shared>,
 }
 
-impl Drop for Owner {
+impl Drop for HandlesOwner {
     fn drop(&mut self) {
         let shared = &self.shared;
         shared.lock().close(shared.now(), None, b"");
@@ -40,26 +40,26 @@ impl Drop for Owner {
 /// held over a system call, and none is taken while this one is held.
 pub(crate) struct Shared {
     pub(crate) key: ConnectionKey,
-    pub(crate) line: Arc<Line>,
+    pub(crate) line: Arc<ConnectionLine>,
     /// It stands in a ready queue.
     queued: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<LockedState>,
 }
 
 /// What the lock guards.
-pub(crate) struct State {
+pub(crate) struct LockedState {
     pub(crate) conn: quic::Connection,
     pub(crate) timer: Timer,
     /// Streams that the application has handles of.
-    pub(crate) streams: BTreeMap<StreamId, Slot>,
+    pub(crate) streams: BTreeMap<StreamId, StreamSlot>,
     /// Streams of which somebody waits until less of them is unsent.
     draining: BTreeSet<StreamId>,
     /// Tasks that wait for streams of the peer, and for leave to open one.
     pub(crate) opened: [Crowd; 2],
     pub(crate) available: [Crowd; 2],
-    pub(crate) datagrams: Waiting,
+    pub(crate) datagrams: WaitingTasks,
     /// Who owns the streams and datagrams, if not the handles.
-    pub(crate) layer: Option<Box<dyn Held>>,
+    pub(crate) layer: Option<Box<dyn AnyLayer>>,
     /// Tasks that wait for the handshake or for the end.
     pub(crate) phase: Crowd,
     pub(crate) connected: bool,
@@ -74,7 +74,7 @@ pub(crate) struct State {
 
 /// What the handles of a stream wait for and have to be told.
 #[derive(Debug, Default)]
-pub(crate) struct Slot {
+pub(crate) struct StreamSlot {
     /// Handles alive: one for each direction, one for each ticket, and one for the outcomes.
     handles: usize,
     pub(crate) reader: Option<Waker>,
@@ -85,18 +85,18 @@ pub(crate) struct Slot {
     pub(crate) stopped: Option<u64>,
     /// It was reset, and what was promised of it has arrived.
     pub(crate) given_up: bool,
-    pub(crate) tickets: Tickets,
+    pub(crate) tickets: OutcomeTickets,
     /// Of messages, as of the last outcome: the stream may be let go with it.
     pub(crate) stats: MessageStats,
     /// Outcomes for whoever wants all of them; without anybody there is none.
-    pub(crate) outcomes: Option<Queue>,
+    pub(crate) outcomes: Option<OutcomeQueue>,
     /// The task that waits until so many bytes, or less, are unsent.
     drain: Option<(u64, Waker)>,
 }
 
 /// What a turn of the driver has to pass on once no lock is held.
 #[derive(Debug, Default)]
-pub(crate) struct News {
+pub(crate) struct TurnNews {
     pub(crate) wakes: Vec<Waker>,
     pub(crate) signals: Vec<Signal>,
     pub(crate) connected: bool,
@@ -108,18 +108,18 @@ pub(crate) struct News {
 impl Shared {
     pub(crate) fn new(
         key: ConnectionKey,
-        line: Arc<Line>,
+        line: Arc<ConnectionLine>,
         conn: quic::Connection,
         server_name: Option<String>,
     ) -> Self {
-        let state = State {
+        let state = LockedState {
             conn,
             timer: Timer::default(),
             streams: BTreeMap::new(),
             draining: BTreeSet::new(),
             opened: Default::default(),
             available: Default::default(),
-            datagrams: Waiting::default(),
+            datagrams: WaitingTasks::default(),
             layer: None,
             phase: Crowd::default(),
             connected: false,
@@ -139,7 +139,7 @@ impl Shared {
 
     /// The state, alone. A panic of another task in a verb leaves nothing half done that we could mend.
     #[inline]
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, LockedState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -161,7 +161,7 @@ impl Shared {
         if self.enqueue() {
             if let Err(shared) = self.line.ring(self.clone()) {
                 // The driver did not know of one that has just begun.
-                let mut news = News::default();
+                let mut news = TurnNews::default();
                 shared.lock().abandon(self.now(), &mut news);
                 news.wake();
             }
@@ -187,7 +187,7 @@ impl Wake for Bell {
     }
 }
 
-impl State {
+impl LockedState {
     /// Closes the connection, without a code with what its protocol calls no error.
     pub(crate) fn close(&mut self, now: Time, code: Option<u64>, reason: &[u8]) {
         let usual = self.layer.as_mut().map_or(0, |layer| layer.layer().no_error());
@@ -195,7 +195,7 @@ impl State {
     }
 
     /// Nobody drives it any more: its handles hear of it, the peer does not.
-    pub(crate) fn abandon(&mut self, now: Time, news: &mut News) {
+    pub(crate) fn abandon(&mut self, now: Time, news: &mut TurnNews) {
         self.conn.abandon(now);
         self.collect(now, news);
     }
@@ -231,7 +231,7 @@ impl State {
     }
 
     /// That of a stream that there is a handle of.
-    pub(crate) fn slot(&mut self, id: StreamId) -> &mut Slot {
+    pub(crate) fn slot(&mut self, id: StreamId) -> &mut StreamSlot {
         self.streams.get_mut(&id).expect("the stream is held")
     }
 
@@ -283,7 +283,7 @@ impl State {
         loop {
             let slot = self.streams.get_mut(&id);
             // What is not taken stays where it is bounded: then no more messages are.
-            if slot.is_some_and(|slot| slot.outcomes.as_ref().is_some_and(Queue::is_full)) {
+            if slot.is_some_and(|slot| slot.outcomes.as_ref().is_some_and(OutcomeQueue::is_full)) {
                 return;
             }
             let Some((ticket, outcome)) = self.conn.next_outcome(id) else { return };
@@ -297,7 +297,7 @@ impl State {
     }
 
     /// Collects all that the connection has to tell.
-    pub(crate) fn collect(&mut self, now: Time, news: &mut News) {
+    pub(crate) fn collect(&mut self, now: Time, news: &mut TurnNews) {
         while let Some(event) = self.conn.poll_event() {
             let event = if self.layer.is_some() { self.on_layer(now, event, news) } else { Some(event) };
             let Some(event) = event else { continue };
@@ -332,9 +332,9 @@ impl State {
     }
 
     /// Tells the layer, and returns what others are to hear, too.
-    fn on_layer(&mut self, now: Time, event: Event, news: &mut News) -> Option<Event> {
+    fn on_layer(&mut self, now: Time, event: Event, news: &mut TurnNews) -> Option<Event> {
         let Self { conn, layer: Some(layer), .. } = self else { return Some(event) };
-        let (layer, mut turn) = (layer.layer(), Turn { connection: conn, now, woken: &mut news.wakes });
+        let (layer, mut turn) = (layer.layer(), LayerTurn { connection: conn, now, woken: &mut news.wakes });
         match event {
             Event::Stream(event) => layer.on_stream(&mut turn, event),
             Event::Datagram(_) => layer.on_datagrams(&mut turn),
@@ -360,7 +360,7 @@ impl State {
     }
 
     /// A server's connection goes to whoever accepts, once.
-    fn hand_over(&mut self, news: &mut News) {
+    fn hand_over(&mut self, news: &mut TurnNews) {
         news.connected |= self.conn.side() == Side::Server && !std::mem::replace(&mut self.handed, true);
     }
 
@@ -413,7 +413,7 @@ impl State {
     }
 }
 
-impl Slot {
+impl StreamSlot {
     pub(crate) fn sending_over(&mut self, woken: &mut Vec<Waker>) {
         woken.extend(self.writer.take());
         woken.extend(self.drain.take().map(|(_, waker)| waker));
@@ -424,7 +424,7 @@ impl Slot {
     }
 }
 
-impl News {
+impl TurnNews {
     /// Wakes the tasks that have something to do: once a turn, and with no lock held.
     pub(crate) fn wake(&mut self) {
         self.wakes.drain(..).for_each(Waker::wake);

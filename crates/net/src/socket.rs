@@ -5,7 +5,7 @@ use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use std::task::{Poll, ready};
 
 use bytes::BytesMut;
-use quickset_base::{Batch, Ecn, Path};
+use quickset_base::{AddressPair, Batch, Ecn};
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
 use socket2::{Domain, Protocol, Type};
 
@@ -49,14 +49,14 @@ pub(crate) struct Hitch {
 
 /// What of a batch did not leave.
 #[derive(Debug)]
-pub(crate) struct Unsent {
+pub(crate) struct UnsentBatch {
     /// The datagrams that did, a bit each, the first being the lowest.
     pub(crate) left: u64,
     /// What the system said to one that did not.
     pub(crate) error: io::Error,
 }
 
-impl Unsent {
+impl UnsentBatch {
     /// There has been no room for too long.
     pub(crate) fn without_room() -> Self {
         Self { left: 0, error: io::Error::new(io::ErrorKind::WouldBlock, "the socket's buffer is full") }
@@ -186,7 +186,7 @@ impl Socket {
         &self,
         cx: &mut std::task::Context<'_>,
         batch: &Batch,
-    ) -> Poll<Result<(), Unsent>> {
+    ) -> Poll<Result<(), UnsentBatch>> {
         let segment = (batch.count() > 1).then(|| batch.segment());
         let transmit = self.transmit(&batch.path, batch.ecn, batch.bytes(), segment);
         let send = |socket: UdpSockRef<'_>| {
@@ -199,7 +199,7 @@ impl Socket {
             Err(error) if batch.count() > 1 => self.send_one_by_one(batch, &error),
             Err(error) => {
                 self.forgive(&error);
-                Err(Unsent { left: 0, error })
+                Err(UnsentBatch { left: 0, error })
             }
         })
     }
@@ -211,14 +211,14 @@ impl Socket {
 
     /// Sends what no connection is responsible for; when the system does not take it, it is gone, and false
     /// says so.
-    pub(crate) fn send_response(&self, path: &Path, bytes: &[u8]) -> bool {
+    pub(crate) fn send_response(&self, path: &AddressPair, bytes: &[u8]) -> bool {
         let sent = self.send_alone(path, Ecn::NotEct, bytes);
         sent.inspect_err(|error| tracing::trace!(%error, to = %path.remote, "not answered")).is_ok()
     }
 
     /// A batch was refused as a whole, and perhaps only some of it is meant: those that are too large, or
     /// their segmentation, which not every device does.
-    fn send_one_by_one(&self, batch: &Batch, whole: &io::Error) -> Result<(), Unsent> {
+    fn send_one_by_one(&self, batch: &Batch, whole: &io::Error) -> Result<(), UnsentBatch> {
         let (mut left, mut refused) = (0, None);
         for (at, segment) in batch.segments().enumerate() {
             // Most often it is the address, which is the same for all of them.
@@ -237,13 +237,13 @@ impl Socket {
         }
         self.forgive(whole);
         match refused {
-            Some((_, error)) => Err(Unsent { left, error }),
+            Some((_, error)) => Err(UnsentBatch { left, error }),
             None => Ok(()),
         }
     }
 
     /// Sends a datagram by itself.
-    fn send_alone(&self, path: &Path, ecn: Ecn, bytes: &[u8]) -> io::Result<()> {
+    fn send_alone(&self, path: &AddressPair, ecn: Ecn, bytes: &[u8]) -> io::Result<()> {
         let sent = self.try_send(self.io.socket(), &self.transmit(path, ecn, bytes, None));
         sent.inspect_err(|error| self.forgive(error))
     }
@@ -296,7 +296,7 @@ impl Socket {
 
     fn transmit<'a>(
         &self,
-        path: &Path,
+        path: &AddressPair,
         ecn: Ecn,
         contents: &'a [u8],
         segment_size: Option<usize>,
@@ -321,7 +321,7 @@ impl Socket {
     }
 
     /// Where a received message came from, as the rest of the program knows addresses.
-    pub(crate) fn path(&self, meta: &RecvMeta) -> Path {
+    pub(crate) fn path(&self, meta: &RecvMeta) -> AddressPair {
         let remote = canonical(meta.addr);
         // A socket on one address has no choice, and to spell it out costs a control message each way.
         let local = if self.bound.address.ip().is_unspecified() {
@@ -329,7 +329,7 @@ impl Socket {
         } else {
             None
         };
-        Path { remote, local }
+        AddressPair { remote, local }
     }
 }
 
@@ -394,7 +394,7 @@ mod tests {
     use super::*;
     use std::future::poll_fn;
 
-    fn batch(path: Path, ecn: Ecn, segments: u8) -> Batch {
+    fn batch(path: AddressPair, ecn: Ecn, segments: u8) -> Batch {
         let mut batch = Batch::with_limit(usize::from(segments));
         (batch.path, batch.ecn) = (path, ecn);
         for n in 0..segments {
@@ -404,7 +404,7 @@ mod tests {
         batch
     }
 
-    async fn send(socket: &Socket, batch: &Batch) -> Result<(), Unsent> {
+    async fn send(socket: &Socket, batch: &Batch) -> Result<(), UnsentBatch> {
         poll_fn(|cx| socket.poll_send(cx, batch)).await
     }
 
@@ -428,8 +428,8 @@ mod tests {
         Socket::bind(([0, 0, 0, 0], 0).into(), &SocketConfig::default()).unwrap()
     }
 
-    fn to(socket: &Socket) -> Path {
-        Path::to(([127, 0, 0, 1], socket.bound().address.port()).into())
+    fn to(socket: &Socket) -> AddressPair {
+        AddressPair::to(([127, 0, 0, 1], socket.bound().address.port()).into())
     }
 
     /// Everybody can send a datagram that says it is from port 0.
@@ -438,9 +438,9 @@ mod tests {
         let (ours, theirs) = (bind(), bind());
         let before = ours.segments();
         assert!(before > 1, "Linux has offload");
-        let nowhere = Path::to(([127, 0, 0, 1], 0).into());
+        let nowhere = AddressPair::to(([127, 0, 0, 1], 0).into());
         // TEST-NET-1 (RFC 5737) is nobody's, as is an address that this machine had a moment ago.
-        let from_nobody = Path { local: Some([192, 0, 2, 1].into()), ..to(&theirs) };
+        let from_nobody = AddressPair { local: Some([192, 0, 2, 1].into()), ..to(&theirs) };
         for path in [nowhere, from_nobody] {
             ours.send_response(&path, b"nothing");
             for several in [1, 3] {

@@ -7,27 +7,27 @@ use crate::wakers::Crowd;
 
 /// What was sent, the messages of a stream or datagrams, whose outcome somebody may still ask for.
 #[derive(Debug)]
-pub(crate) struct Tickets<K = Ticket, O = Outcome> {
-    open: BTreeMap<K, Fate<O>>,
+pub(crate) struct OutcomeTickets<K = Ticket, O = Outcome> {
+    open: BTreeMap<K, TicketFate<O>>,
 }
 
 #[derive(Debug)]
-struct Fate<O> {
+struct TicketFate<O> {
     known: Option<O>,
     /// Tasks that wait until it is.
     waiting: Crowd,
 }
 
-impl<K, O> Default for Tickets<K, O> {
+impl<K, O> Default for OutcomeTickets<K, O> {
     fn default() -> Self {
         Self { open: BTreeMap::new() }
     }
 }
 
-impl<K: Ord + Copy, O: Copy> Tickets<K, O> {
+impl<K: Ord + Copy, O: Copy> OutcomeTickets<K, O> {
     /// There is a handle of the ticket.
     pub(crate) fn hold(&mut self, ticket: K) {
-        self.open.insert(ticket, Fate { known: None, waiting: Crowd::default() });
+        self.open.insert(ticket, TicketFate { known: None, waiting: Crowd::default() });
     }
 
     /// The handle is gone.

@@ -39,7 +39,7 @@ impl Sinks for QlogDir {
                 let file = BufWriter::with_capacity(BUFFER, file);
                 let reference_time_ms =
                     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |now| now.as_secs_f64() * 1e3);
-                let writer = Box::new(Trace { file, path, warned: self.warned.clone() });
+                let writer = Box::new(TraceFile { file, path, warned: self.warned.clone() });
                 Some(Output { writer, reference_time_ms })
             }
             Err(error) => {
@@ -51,13 +51,13 @@ impl Sinks for QlogDir {
 }
 
 /// One file.
-struct Trace {
+struct TraceFile {
     file: BufWriter<File>,
     path: PathBuf,
     warned: Arc<AtomicBool>,
 }
 
-impl Trace {
+impl TraceFile {
     fn check<T>(&self, result: io::Result<T>) -> io::Result<T> {
         if let Err(error) = &result {
             warn(&self.warned, &self.path, error);
@@ -66,7 +66,7 @@ impl Trace {
     }
 }
 
-impl Write for Trace {
+impl Write for TraceFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.file.write(bytes);
         self.check(written)
@@ -116,7 +116,7 @@ mod tests {
     fn a_full_disk_is_an_error_to_the_connection_alone() {
         let file = File::options().write(true).open("/dev/full").unwrap();
         let file = BufWriter::with_capacity(BUFFER, file);
-        let mut trace = Trace { file, path: "/dev/full".into(), warned: Arc::default() };
+        let mut trace = TraceFile { file, path: "/dev/full".into(), warned: Arc::default() };
         trace.write_all(b"a record").unwrap();
         assert!(trace.flush().is_err());
         assert!(trace.warned.load(Ordering::Relaxed));

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use quickset_quic::{self as quic, Piece, StreamId};
 
 use crate::error::ReadError;
-use crate::shared::Owner;
+use crate::shared::HandlesOwner;
 
 /// The receiving half of a stream whose bytes are read as they come, not in order: see
 /// [`RecvStream::unordered`](crate::RecvStream::unordered).
@@ -15,14 +15,14 @@ use crate::shared::Owner;
 /// Dropping it before its end was read asks the peer to send no more, as if by [`stop`](Self::stop) with code
 /// 0.
 pub struct UnorderedStream {
-    owner: Arc<Owner>,
+    owner: Arc<HandlesOwner>,
     id: StreamId,
     /// What was found at the end, once it was.
     end: Option<Result<(), ReadError>>,
 }
 
 impl UnorderedStream {
-    pub(crate) fn new(owner: Arc<Owner>, id: StreamId) -> Self {
+    pub(crate) fn new(owner: Arc<HandlesOwner>, id: StreamId) -> Self {
         owner.shared.lock().hold(id);
         Self { owner, id, end: None }
     }

@@ -5,7 +5,7 @@ use std::task::{Context, Poll, Waker};
 
 /// Tasks that wait for something, any number of them over its life. All are woken, and those that find
 /// nothing wait again: so a task that was woken and went away meanwhile takes nothing from the others. A task
-/// that waits no more leaves nothing behind: each has a [`Seat`].
+/// that waits no more leaves nothing behind: each has a [`WakerSeat`].
 #[derive(Debug, Default)]
 pub(crate) struct Crowd {
     waiting: BTreeMap<u64, Waker>,
@@ -14,13 +14,13 @@ pub(crate) struct Crowd {
 
 /// The number of a task in a crowd. It is never given again.
 #[derive(Debug, Default)]
-pub(crate) struct Place(Option<u64>);
+pub(crate) struct TaskId(Option<u64>);
 
 impl Crowd {
     /// The task waits at this place. Returns what is to be dropped once no lock is held: a waker may be the
     /// last that holds its task, and the task hold what takes this lock when it is dropped.
     #[must_use]
-    pub(crate) fn add(&mut self, place: &mut Place, cx: &Context<'_>) -> Option<Waker> {
+    pub(crate) fn add(&mut self, place: &mut TaskId, cx: &Context<'_>) -> Option<Waker> {
         let seats = &mut self.seats;
         let number = *place.0.get_or_insert_with(|| {
             *seats += 1;
@@ -38,7 +38,7 @@ impl Crowd {
 
     /// The task at this place waits no more. Returns what is to be dropped once no lock is held.
     #[must_use]
-    pub(crate) fn leave(&mut self, place: &mut Place) -> Option<Waker> {
+    pub(crate) fn leave(&mut self, place: &mut TaskId) -> Option<Waker> {
         self.waiting.remove(&place.0.take()?)
     }
 
@@ -55,25 +55,25 @@ impl Crowd {
 }
 
 /// What a future holds that waits in a crowd behind a lock; with it, its place goes.
-pub(crate) struct Seat<G, L, C>
+pub(crate) struct WakerSeat<G, L, C>
 where
     L: Fn() -> G,
     C: Fn(&mut G) -> &mut Crowd,
 {
     lock: L,
     crowd: C,
-    place: Place,
+    place: TaskId,
     guard: PhantomData<fn() -> G>,
 }
 
-impl<G, L, C> Seat<G, L, C>
+impl<G, L, C> WakerSeat<G, L, C>
 where
     L: Fn() -> G,
     C: Fn(&mut G) -> &mut Crowd,
 {
     /// For the crowd that `crowd` finds in what `lock` guards.
     pub(crate) fn new(lock: L, crowd: C) -> Self {
-        Self { lock, crowd, place: Place::default(), guard: PhantomData }
+        Self { lock, crowd, place: TaskId::default(), guard: PhantomData }
     }
 
     /// Ready with what `look` finds, or the task waits for the next time that the crowd is woken.
@@ -93,7 +93,7 @@ where
     }
 }
 
-impl<G, L, C> Drop for Seat<G, L, C>
+impl<G, L, C> Drop for WakerSeat<G, L, C>
 where
     L: Fn() -> G,
     C: Fn(&mut G) -> &mut Crowd,
@@ -118,7 +118,7 @@ mod tests {
     #[tokio::test]
     async fn who_waits_no_more_leaves_nothing() {
         let list = Mutex::new((Crowd::default(), false));
-        let seat = || Seat::new(|| list.lock().unwrap(), |guard| &mut guard.0);
+        let seat = || WakerSeat::new(|| list.lock().unwrap(), |guard| &mut guard.0);
         let waiting = || Box::pin(seat().wait(|guard| guard.1.then_some(7)));
         let cx = &mut Context::from_waker(Waker::noop());
         let (mut first, mut second) = (waiting(), waiting());
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn who_was_woken_takes_no_place_from_others() {
         let list = Mutex::new((Crowd::default(), ()));
-        let seat = || Seat::new(|| list.lock().unwrap(), |guard| &mut guard.0);
+        let seat = || WakerSeat::new(|| list.lock().unwrap(), |guard| &mut guard.0);
         let cx = &Context::from_waker(Waker::noop());
         let (mut first, mut second) = (seat(), seat());
         assert_eq!(first.poll(cx, |_| None::<()>), Poll::Pending);

@@ -13,7 +13,7 @@ use crate::error::ManifestError;
 use crate::time;
 
 /// A period, a set or a representation, and how segments are addressed there.
-pub(crate) struct Level<'a, 'd> {
+pub(crate) struct AddressLevel<'a, 'd> {
     pub(crate) node: Node<'a, 'd>,
     template: Option<Addressing<'a, 'd>>,
     list: Option<Addressing<'a, 'd>>,
@@ -22,7 +22,7 @@ pub(crate) struct Level<'a, 'd> {
 
 /// A way of addressing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum AddressingMode {
     Template,
     List,
     File,
@@ -37,7 +37,7 @@ pub(crate) struct Addressing<'a, 'd> {
     pub(crate) urls: Vec<Node<'a, 'd>>,
 }
 
-impl<'a, 'd> Level<'a, 'd> {
+impl<'a, 'd> AddressLevel<'a, 'd> {
     pub(crate) fn new(node: Node<'a, 'd>) -> Self {
         let mut level = Self { node, template: None, list: None, file: None };
         for child in elements(node) {
@@ -53,15 +53,17 @@ impl<'a, 'd> Level<'a, 'd> {
     }
 
     /// The way that is said here. §5.3.9.1: there is one.
-    pub(crate) fn way(&self) -> Option<Way> {
-        [Way::Template, Way::List, Way::File].into_iter().find(|way| self.addressing(*way).is_some())
+    pub(crate) fn way(&self) -> Option<AddressingMode> {
+        [AddressingMode::Template, AddressingMode::List, AddressingMode::File]
+            .into_iter()
+            .find(|way| self.addressing(*way).is_some())
     }
 
-    pub(crate) fn addressing(&self, way: Way) -> Option<&Addressing<'a, 'd>> {
+    pub(crate) fn addressing(&self, way: AddressingMode) -> Option<&Addressing<'a, 'd>> {
         match way {
-            Way::Template => self.template.as_ref(),
-            Way::List => self.list.as_ref(),
-            Way::File => self.file.as_ref(),
+            AddressingMode::Template => self.template.as_ref(),
+            AddressingMode::List => self.list.as_ref(),
+            AddressingMode::File => self.file.as_ref(),
         }
     }
 }

@@ -38,7 +38,7 @@ impl Index {
     pub(crate) fn read(bytes: &[u8], at: u64) -> Result<Self, IndexError> {
         let mut rest = bytes;
         loop {
-            let mut header = Reader(rest);
+            let mut header = BoxReader(rest);
             let (size, kind) = (header.number(4)?, header.take(4)?);
             let size = match size {
                 0 => rest.len() as u64,
@@ -61,7 +61,7 @@ impl Index {
 
     /// `behind` is where the box ends in the file: offsets count from there.
     fn content(bytes: &[u8], behind: u64) -> Result<Self, IndexError> {
-        let mut reader = Reader(bytes);
+        let mut reader = BoxReader(bytes);
         let wide = if reader.number(1)? == 0 { 4 } else { 8 };
         // Flags and the stream's number.
         reader.take(7)?;
@@ -116,9 +116,9 @@ impl Index {
     }
 }
 
-struct Reader<'a>(&'a [u8]);
+struct BoxReader<'a>(&'a [u8]);
 
-impl<'a> Reader<'a> {
+impl<'a> BoxReader<'a> {
     fn take(&mut self, bytes: usize) -> Result<&'a [u8], IndexError> {
         let (taken, rest) = self.0.split_at_checked(bytes).ok_or(IndexError::Short)?;
         self.0 = rest;

@@ -8,11 +8,11 @@
 //! use quickset_play::{Elsewhere, Presentation, Url};
 //!
 //! let manifest = r#"<MPD mediaPresentationDuration="PT10S"><Period><AdaptationSet contentType="video">
-//!     <SegmentTemplate media="$RepresentationID$/$Number%03d$.m4s" initialization="$RepresentationID$.mp4" duration="4"/>
-//!     <Representation id="low" bandwidth="1000000"/><Representation id="high" bandwidth="5000000"/>
-//!     </AdaptationSet></Period></MPD>"#;
-//! let url = Url::parse("https://example.org/video/a.mpd")?;
-//! let presentation = Presentation::parse(manifest, &url, Elsewhere::Refused)?;
+//! <SegmentTemplate media="$RepresentationID$/$Number%03d$.m4s" initialization="$RepresentationID$.mp4"
+//! duration="4"/> <Representation id="low" bandwidth="1000000"/><Representation id="high"
+//! bandwidth="5000000"/> </AdaptationSet></Period></MPD>"#; let url =
+//! Url::parse("https://example.org/video/a.mpd")?; let presentation = Presentation::parse(manifest, &url,
+//! Elsewhere::Refused)?;
 //!
 //! let high = &presentation.periods[0].tracks[0].representations[1];
 //! assert_eq!((high.bandwidth(), high.len()), (5_000_000, 3));
@@ -28,7 +28,7 @@
 //!
 //! ```
 //! # use quickset_play::{Elsewhere, Presentation, Url};
-//! use quickset_play::{Action, Config, Player};
+//! use quickset_play::{Action, PlayerConfig, Player};
 //! use std::time::Duration;
 //! # let manifest = r#"<MPD mediaPresentationDuration="PT10S"><Period><AdaptationSet contentType="video">
 //! #     <SegmentTemplate media="$RepresentationID$/$Number%03d$.m4s" duration="4"/>
@@ -37,7 +37,7 @@
 //! # let url = Url::parse("https://example.org/video/a.mpd")?;
 //! # let presentation = Presentation::parse(manifest, &url, Elsewhere::Refused)?;
 //!
-//! let mut player = Player::new(&presentation, Config::default())?;
+//! let mut player = Player::new(&presentation, PlayerConfig::default())?;
 //! let mut now = Duration::ZERO;
 //! loop {
 //!     match player.poll(now) {
@@ -77,8 +77,8 @@ mod url;
 
 pub use error::ManifestError;
 pub use index::IndexError;
-pub use manifest::{Elsewhere, Kind, Period, Presentation, Track};
-pub use player::{Action, Config, PlayError, Player, Report};
-pub use segments::{Representation, Resource, Segment};
+pub use manifest::{Elsewhere, MediaKind, MediaTrack, Period, Presentation};
+pub use player::{Action, PlayError, Player, PlayerConfig, ViewReport};
+pub use segments::{MediaSegment, Representation, Resource};
 pub use template::TemplateError;
 pub use url::{Url, UrlError, without_credentials};

@@ -12,10 +12,11 @@ use std::time::Duration;
 use roxmltree::{Document, Node, ParsingOptions};
 
 use crate::element::{
-    self, Addressing, Level, Way, children, inherited, missing, number, range, shown, text, value,
+    self, AddressLevel, Addressing, AddressingMode, children, inherited, missing, number, range, shown, text,
+    value,
 };
 use crate::error::{MAX_TEXT, ManifestError};
-use crate::segments::{REST, Representation, Resource, Run, Segments, Timeline, Timing};
+use crate::segments::{REST, Representation, Resource, SegmentRun, SegmentTimeline, Segments, Timing};
 use crate::template::Template;
 use crate::time::Timescale;
 use crate::url::Url;
@@ -33,21 +34,21 @@ pub struct Period {
     /// How long it plays.
     pub duration: Duration,
     /// Pictures and sound, in the manifest's order.
-    pub tracks: Vec<Track>,
+    pub tracks: Vec<MediaTrack>,
 }
 
 /// What one media is there in: an adaptation set.
 #[derive(Clone, Debug)]
-pub struct Track {
+pub struct MediaTrack {
     /// What it is.
-    pub kind: Kind,
+    pub kind: MediaKind,
     /// By their bitrate, each of another; at least one. All players of a presentation share them.
     pub representations: Vec<Arc<Representation>>,
 }
 
 /// What a track is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MediaKind {
     /// Pictures.
     Video,
     /// Sound.
@@ -84,7 +85,7 @@ impl Presentation {
         if mpd.attribute("type") == Some("dynamic") {
             return Err(ManifestError::Live);
         }
-        let mut reader = Reader { origin: url, elsewhere, room: ROOM, representations: 0 };
+        let mut reader = ManifestReader { origin: url, elsewhere, room: ROOM, representations: 0 };
         let base = reader.base(url, mpd)?;
         let nodes: Vec<Node<'_, '_>> = children(mpd, "Period").filter(|p| !resolves_to_nothing(*p)).collect();
         let spans = spans(mpd, &nodes)?;
@@ -136,7 +137,7 @@ fn spans(mpd: Node<'_, '_>, periods: &[Node<'_, '_>]) -> Result<Vec<Duration>, M
     Ok(spans)
 }
 
-struct Reader<'a> {
+struct ManifestReader<'a> {
     origin: &'a Url,
     elsewhere: Elsewhere,
     /// Bytes that may still be kept.
@@ -144,7 +145,7 @@ struct Reader<'a> {
     representations: usize,
 }
 
-impl Reader<'_> {
+impl ManifestReader<'_> {
     /// The base that the elements below `node` have (§5.6): of several the first on our own server.
     fn base(&self, above: &Url, node: Node<'_, '_>) -> Result<Url, ManifestError> {
         let mut bases = children(node, "BaseURL").map(|base| above.join(base.text().unwrap_or("").trim()));
@@ -176,22 +177,22 @@ impl Reader<'_> {
         duration: Duration,
     ) -> Result<Period, ManifestError> {
         let base = self.base(base, node)?;
-        let period = Level::new(node);
+        let period = AddressLevel::new(node);
         let mut tracks = Vec::new();
         for set in children(node, "AdaptationSet") {
             let Some(kind) = kind(set).filter(|_| !is_special(set)) else { continue };
             let set_base = self.base(&base, set)?;
-            let above = Level::new(set);
+            let above = AddressLevel::new(set);
             let mut representations = Vec::new();
             for element in children(set, "Representation").filter(|r| !is_special(*r)) {
                 // What it says nothing of it has from its set, or else from its period.
-                let chain = [&Level::new(element), &above, &period];
+                let chain = [&AddressLevel::new(element), &above, &period];
                 representations.push(Arc::new(self.representation(&set_base, chain, duration)?));
             }
             representations.sort_by_key(|r| r.bandwidth);
             representations.dedup_by_key(|r| r.bandwidth);
             if !representations.is_empty() {
-                tracks.push(Track { kind, representations });
+                tracks.push(MediaTrack { kind, representations });
             }
         }
         Ok(Period { duration, tracks })
@@ -200,7 +201,7 @@ impl Reader<'_> {
     fn representation(
         &mut self,
         base: &Url,
-        chain: [&Level<'_, '_>; 3],
+        chain: [&AddressLevel<'_, '_>; 3],
         duration: Duration,
     ) -> Result<Representation, ManifestError> {
         self.representations += 1;
@@ -227,9 +228,9 @@ impl Reader<'_> {
             duration,
         };
         match way {
-            Some(way @ Way::Template) => self.template(&mut representation, &levels(way))?,
-            Some(way @ Way::List) => self.list(&mut representation, &levels(way))?,
-            Some(way @ Way::File) => self.file(&mut representation, &levels(way))?,
+            Some(way @ AddressingMode::Template) => self.template(&mut representation, &levels(way))?,
+            Some(way @ AddressingMode::List) => self.list(&mut representation, &levels(way))?,
+            Some(way @ AddressingMode::File) => self.file(&mut representation, &levels(way))?,
             None => {}
         }
         if matches!(representation.segments, Segments::Whole | Segments::Indexed { .. }) {
@@ -365,16 +366,16 @@ impl Reader<'_> {
         entries: &[Node<'_, '_>],
         scale: Timescale,
         span: Range<u64>,
-    ) -> Result<Timeline, ManifestError> {
+    ) -> Result<SegmentTimeline, ManifestError> {
         let Range { start: offset, end } = span;
         let (mut runs, mut skipped, mut next, mut before) = (Vec::new(), 0_u64, 0_u64, 0_u64);
         let mut entries = entries.iter().copied().peekable();
         while let Some(entry) = entries.next() {
             // Whether it is kept or not: somebody has to read it, for each representation that inherits it.
-            self.keep(size_of::<Run>())?;
+            self.keep(size_of::<SegmentRun>())?;
             let start = number(entry, "t")?.unwrap_or(next);
             let ticks = number(entry, "d")?.ok_or_else(|| missing(entry, "d"))?;
-            if ticks == 0 || runs.last().is_some_and(|last: &Run| start <= last.last_start()) {
+            if ticks == 0 || runs.last().is_some_and(|last: &SegmentRun| start <= last.last_start()) {
                 return Err(ManifestError::Timeline);
             }
             let until = match entries.peek() {
@@ -399,16 +400,16 @@ impl Reader<'_> {
             if early == count {
                 continue;
             }
-            let run = Run { before, start: start + early * ticks, ticks, count: count - early };
+            let run = SegmentRun { before, start: start + early * ticks, ticks, count: count - early };
             // What is left at the end may be short.
-            let is_short = |run: &Run| scale.time(run.ticks) < REST;
+            let is_short = |run: &SegmentRun| scale.time(run.ticks) < REST;
             if (run.count > 1 && is_short(&run)) || runs.last().is_some_and(is_short) {
                 return Err(ManifestError::Short("SegmentTimeline".to_owned()));
             }
             before = before.checked_add(run.count).ok_or(ManifestError::Timeline)?;
             runs.push(run);
         }
-        Ok(Timeline { scale, offset, skipped, runs })
+        Ok(SegmentTimeline { scale, offset, skipped, runs })
     }
 }
 
@@ -438,19 +439,23 @@ impl Timing {
 
 /// What a set is, by what it says or by what its first representation is; none for texts, thumbnails and the
 /// like.
-fn kind(set: Node<'_, '_>) -> Option<Kind> {
+fn kind(set: Node<'_, '_>) -> Option<MediaKind> {
     let first = children(set, "Representation").next();
     let said = |name: &str| set.attribute(name).or_else(|| first.and_then(|r| r.attribute(name)));
     let by = |text: &str| match text.split('/').next() {
-        Some("video") => Some(Kind::Video),
-        Some("audio") => Some(Kind::Audio),
+        Some("video") => Some(MediaKind::Video),
+        Some("audio") => Some(MediaKind::Audio),
         _ => None,
     };
     if let Some(text) = said("contentType").or_else(|| said("mimeType")) {
         return by(text);
     }
     let codec = said("codecs")?.split(['.', ',']).next()?.trim();
-    if VIDEO.contains(&codec) { Some(Kind::Video) } else { AUDIO.contains(&codec).then_some(Kind::Audio) }
+    if VIDEO.contains(&codec) {
+        Some(MediaKind::Video)
+    } else {
+        AUDIO.contains(&codec).then_some(MediaKind::Audio)
+    }
 }
 
 const VIDEO: [&str; 10] = ["avc1", "avc3", "hvc1", "hev1", "dvh1", "dvhe", "vvc1", "av01", "vp09", "vp8"];

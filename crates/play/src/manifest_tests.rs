@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::segments::Segment;
+use crate::segments::MediaSegment;
 use crate::url::UrlError;
 
 fn parse(text: &str) -> Result<Presentation, ManifestError> {
@@ -25,7 +25,7 @@ fn only(set: &str) -> Representation {
 /// Address, first byte, start and duration in ms.
 fn segment(representation: &Representation, n: u64) -> (String, Option<u64>, u64, u64) {
     let segment = representation.segment(n).expect("an address").expect("there is one");
-    let Segment { resource, start, duration } = segment;
+    let MediaSegment { resource, start, duration } = segment;
     let ms = |d: Duration| d.as_millis() as u64;
     (resource.url.target(), resource.range.map(|r| *r.start()), ms(start), ms(duration))
 }
@@ -65,7 +65,7 @@ fn a_manifest_of_ffmpeg() {
     let [period] = &presentation.periods[..] else { panic!("one period") };
     assert_eq!(period.duration, Duration::from_secs(9));
     let [video, audio] = &period.tracks[..] else { panic!("two tracks") };
-    assert_eq!((video.kind, audio.kind), (Kind::Video, Kind::Audio));
+    assert_eq!((video.kind, audio.kind), (MediaKind::Video, MediaKind::Audio));
     let rates: Vec<u64> = video.representations.iter().map(|r| r.bandwidth()).collect();
     assert_eq!(rates, [500_000, 2_000_000]);
     let high = &video.representations[1];

@@ -2,12 +2,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quickset_abr::{Algorithm, Download, Interruption, Ladder, LadderError, Rule, State};
+use quickset_abr::{Interruption, Ladder, LadderError, PlayerState, Rule, RuleName, SegmentDownload};
 use thiserror::Error;
 
 use crate::index::IndexError;
-use crate::manifest::{Kind, Presentation, Track};
-use crate::segments::{Representation, Resource, Segment};
+use crate::manifest::{MediaKind, MediaTrack, Presentation};
+use crate::segments::{MediaSegment, Representation, Resource};
 use crate::url::UrlError;
 
 /// Plays one track of a presentation, the first with pictures or else the first with sound, from its
@@ -23,10 +23,10 @@ use crate::url::UrlError;
 /// 3. After [`Action::Done`] and [`Action::Failed`] nothing happens any more.
 #[derive(Debug)]
 pub struct Player {
-    config: Config,
-    parts: VecDeque<Part>,
+    config: PlayerConfig,
+    parts: VecDeque<PlayedTrack>,
     rule: Box<dyn Rule + Send>,
-    screen: Screen,
+    screen: PlayedScreen,
     /// Where in the first of the parts the next segment begins.
     fetched: Duration,
     /// How much of all of them has been fetched.
@@ -34,22 +34,22 @@ pub struct Player {
     quality: usize,
     /// Whether that is the quality of the next segment: what comes before its segments was fetched for it.
     chosen: bool,
-    last: Option<Download>,
-    request: Option<Request>,
+    last: Option<SegmentDownload>,
+    request: Option<SegmentRequest>,
     not_before: Duration,
     /// How often in a row a fetch failed.
     failures: u32,
     error: Option<PlayError>,
-    report: Report,
+    report: ViewReport,
     /// Bytes of indices that were read.
     indexed: usize,
 }
 
 /// How a [`Player`] plays; unless told as dash.js does.
 #[derive(Clone, Copy, Debug)]
-pub struct Config {
+pub struct PlayerConfig {
     /// By which rule it chooses the quality.
-    pub algorithm: Algorithm,
+    pub algorithm: RuleName,
     /// From which the rule draws what it leaves to chance.
     pub seed: u64,
     /// It begins with the highest quality of at most so many bit/s: 1 Mbit/s.
@@ -68,10 +68,10 @@ pub struct Config {
     pub retries: u32,
 }
 
-impl Default for Config {
+impl Default for PlayerConfig {
     fn default() -> Self {
         Self {
-            algorithm: Algorithm::Dynamic,
+            algorithm: RuleName::Dynamic,
             seed: 0,
             first_bitrate: 1_000_000,
             start_with: Duration::ZERO,
@@ -117,7 +117,7 @@ pub enum PlayError {
 
 /// What a viewer had of it so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Report {
+pub struct ViewReport {
     /// Media that was played.
     pub played: Duration,
     /// Bits of it, by the bitrates that the manifest says.
@@ -136,7 +136,7 @@ pub struct Report {
     pub bytes: u64,
 }
 
-impl Report {
+impl ViewReport {
     /// The mean bitrate of what was played (AB), in bit/s; 0 before anything was.
     pub fn average_bitrate(&self) -> f64 {
         if self.played.is_zero() { 0.0 } else { self.bits / self.played.as_secs_f64() }
@@ -145,7 +145,7 @@ impl Report {
 
 /// The track of a period that is played.
 #[derive(Debug)]
-struct Part {
+struct PlayedTrack {
     ladder: Ladder,
     representations: Vec<Arc<Representation>>,
     /// Of each representation, whether what comes before its segments is there.
@@ -153,15 +153,15 @@ struct Part {
 }
 
 #[derive(Debug)]
-struct Request {
-    what: What,
+struct SegmentRequest {
+    what: RequestWhat,
     address: String,
     requested: Duration,
     first_byte: Option<Duration>,
 }
 
 #[derive(Clone, Debug)]
-enum What {
+enum RequestWhat {
     Index,
     Init,
     Segment { duration: Duration, end: Duration },
@@ -169,17 +169,17 @@ enum What {
 
 impl Player {
     /// A player that has not begun. It is an error when a track has more bitrates than a rule takes.
-    pub fn new(presentation: &Presentation, config: Config) -> Result<Self, LadderError> {
+    pub fn new(presentation: &Presentation, config: PlayerConfig) -> Result<Self, LadderError> {
         let tracks = presentation.periods.iter().filter_map(|period| {
             let of = |kind| period.tracks.iter().find(move |track| track.kind == kind);
-            of(Kind::Video).or_else(|| of(Kind::Audio))
+            of(MediaKind::Video).or_else(|| of(MediaKind::Audio))
         });
-        let parts = tracks.map(Part::new).collect::<Result<VecDeque<_>, _>>()?;
+        let parts = tracks.map(PlayedTrack::new).collect::<Result<VecDeque<_>, _>>()?;
         let first = parts.front().ok_or(LadderError::Empty)?;
         let quality = first.ladder.within(config.first_bitrate as f64 / 1000.0);
         Ok(Self {
             rule: config.algorithm.start(first.ladder.clone(), config.seed),
-            screen: Screen::default(),
+            screen: PlayedScreen::default(),
             fetched: Duration::ZERO,
             total: Duration::ZERO,
             quality,
@@ -189,7 +189,7 @@ impl Player {
             not_before: Duration::ZERO,
             failures: 0,
             error: None,
-            report: Report::default(),
+            report: ViewReport::default(),
             indexed: 0,
             config,
             parts,
@@ -231,7 +231,7 @@ impl Player {
         let Some(part) = self.parts.front_mut() else { return };
         let quality = self.quality;
         match request.what {
-            What::Index => {
+            RequestWhat::Index => {
                 self.indexed = self.indexed.saturating_add(content.len());
                 if self.indexed > MAX_INDICES {
                     self.error = Some(IndexError::TooLong.into());
@@ -241,9 +241,9 @@ impl Player {
                     self.error = Some(error.into());
                 }
             }
-            What::Init => part.begun[quality] = true,
-            What::Segment { duration, end } => {
-                let download = Download {
+            RequestWhat::Init => part.begun[quality] = true,
+            RequestWhat::Segment { duration, end } => {
+                let download = SegmentDownload {
                     quality,
                     bytes,
                     media: duration,
@@ -280,7 +280,7 @@ impl Player {
     }
 
     /// What a viewer had until the last call.
-    pub fn report(&self) -> Report {
+    pub fn report(&self) -> ViewReport {
         self.report
     }
 
@@ -329,12 +329,12 @@ impl Player {
     /// asked anew.
     fn choose(&mut self, now: Duration) -> Option<usize> {
         let part = self.parts.front()?;
-        let state = State {
+        let state = PlayerState {
             now,
             buffer: self.screen.buffer,
             buffer_target: self.config.buffer,
             current: self.quality,
-            segment: self.last.map_or(State::default().segment, |last| last.media),
+            segment: self.last.map_or(PlayerState::default().segment, |last| last.media),
             latency: None,
             rate: 1.0,
         };
@@ -356,22 +356,22 @@ impl Player {
         let Some(part) = self.parts.front() else { return Ok(None) };
         let representation = &part.representations[self.quality];
         let (what, resource) = if let Some(index) = representation.index() {
-            (What::Index, index)
+            (RequestWhat::Index, index)
         } else if let Some(init) = representation.init().filter(|_| !part.begun[self.quality]) {
-            (What::Init, init.clone())
+            (RequestWhat::Init, init.clone())
         } else {
             let segment =
                 representation.at(self.fetched).map(|n| representation.segment(n)).transpose()?.flatten();
-            let Some(Segment { resource, start, duration }) = segment else { return Ok(None) };
+            let Some(MediaSegment { resource, start, duration }) = segment else { return Ok(None) };
             // Of a segment that began before, only the rest is new.
             let end = start.saturating_add(duration);
             let duration = end.saturating_sub(start.max(self.fetched));
-            (What::Segment { duration, end }, resource)
+            (RequestWhat::Segment { duration, end }, resource)
         };
-        self.chosen = !matches!(what, What::Segment { .. });
-        let read = matches!(what, What::Index);
+        self.chosen = !matches!(what, RequestWhat::Segment { .. });
+        let read = matches!(what, RequestWhat::Index);
         let address = resource.url.to_string();
-        self.request = Some(Request { what, address, requested: now, first_byte: None });
+        self.request = Some(SegmentRequest { what, address, requested: now, first_byte: None });
         Ok(Some(Action::Fetch { resource, read }))
     }
 
@@ -417,8 +417,8 @@ impl Player {
     }
 }
 
-impl Part {
-    fn new(track: &Track) -> Result<Self, LadderError> {
+impl PlayedTrack {
+    fn new(track: &MediaTrack) -> Result<Self, LadderError> {
         let representations = track.representations.clone();
         let ladder = Ladder::new(representations.iter().map(|r| r.bandwidth()).collect::<Vec<_>>())?;
         let begun = vec![false; representations.len()];
@@ -434,7 +434,7 @@ impl Part {
 
 /// What is played, and from what.
 #[derive(Debug, Default)]
-struct Screen {
+struct PlayedScreen {
     /// The first time that it heard of, and the last one.
     began: Duration,
     now: Option<Duration>,
@@ -445,9 +445,9 @@ struct Screen {
     playing: bool,
 }
 
-/// What happened on a [`Screen`] in some time.
+/// What happened on a [`PlayedScreen`] in some time.
 #[derive(Default)]
-struct Passed {
+struct ScreenPassed {
     played: Duration,
     bits: f64,
     stood: Duration,
@@ -455,15 +455,15 @@ struct Passed {
     ran_dry: bool,
 }
 
-impl Screen {
-    fn pass(&mut self, now: Duration) -> Passed {
+impl PlayedScreen {
+    fn pass(&mut self, now: Duration) -> ScreenPassed {
         let before = *self.now.get_or_insert_with(|| {
             self.began = now;
             now
         });
         let time = now.saturating_sub(before);
         self.now = Some(before.max(now));
-        let mut passed = Passed::default();
+        let mut passed = ScreenPassed::default();
         if self.playing {
             passed.played = time.min(self.buffer);
             self.buffer -= passed.played;

@@ -26,13 +26,13 @@ fn period(attributes: &str, bitrates: &[u64]) -> String {
     )
 }
 
-fn config(algorithm: Algorithm) -> Config {
-    Config { algorithm, ..Config::default() }
+fn config(algorithm: RuleName) -> PlayerConfig {
+    PlayerConfig { algorithm, ..PlayerConfig::default() }
 }
 
 /// What was fetched, and when it ended.
 struct Played {
-    report: Report,
+    report: ViewReport,
     addresses: Vec<String>,
     end: Duration,
     most: Duration,
@@ -41,7 +41,7 @@ struct Played {
 
 /// Plays over a link of `rate(now)` bit/s. Segments are of the bitrate in their address times four seconds,
 /// all else is of no size.
-fn play(presentation: &Presentation, config: Config, rate: impl Fn(Duration) -> f64) -> Played {
+fn play(presentation: &Presentation, config: PlayerConfig, rate: impl Fn(Duration) -> f64) -> Played {
     let mut player = Player::new(presentation, config).expect("a ladder");
     let (mut now, mut addresses, mut most) = (Duration::ZERO, Vec::new(), Duration::ZERO);
     let mut steps = 0;
@@ -78,10 +78,11 @@ fn play(presentation: &Presentation, config: Config, rate: impl Fn(Duration) -> 
 /// One bitrate over a link of half of it: a segment comes every 8 s and plays 4 of them.
 #[test]
 fn stalls_are_those_of_a_slow_link() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in RuleName::ALL {
         let played = play(&minute(&[1_000_000]), config(algorithm), |_| 500_000.0);
         assert_eq!(played.outcome, Action::Done);
-        let Report { played: media, startup, stalls, stalled, segments, switches, bytes, .. } = played.report;
+        let ViewReport { played: media, startup, stalls, stalled, segments, switches, bytes, .. } =
+            played.report;
         assert_eq!((segments, switches, bytes), (15, 0, 7_500_000));
         assert_eq!((media, startup), (60 * SECOND, Some(8 * SECOND)));
         assert_eq!((stalls, stalled), (14, 14 * 4 * SECOND));
@@ -92,7 +93,7 @@ fn stalls_are_those_of_a_slow_link() {
 
 #[test]
 fn a_fast_link_shows_the_best_and_never_stalls() {
-    for algorithm in Algorithm::ALL {
+    for algorithm in RuleName::ALL {
         let played = play(&minute(&[1_000_000, 2_000_000, 4_000_000]), config(algorithm), |_| 40e6);
         let report = played.report;
         assert_eq!((report.stalls, report.stalled, report.switches), (0, Duration::ZERO, 1), "{algorithm}");
@@ -114,7 +115,7 @@ fn a_fast_link_shows_the_best_and_never_stalls() {
 /// An outage of 60 s after 10: the buffer has 18 s, or a segment more, and what is missing is a stall.
 #[test]
 fn an_outage_is_a_stall() {
-    let config = Config { buffer_at_top: 18 * SECOND, ..config(Algorithm::Throughput) };
+    let config = PlayerConfig { buffer_at_top: 18 * SECOND, ..config(RuleName::Throughput) };
     let outage = |now: Duration| if (10.0..70.0).contains(&now.as_secs_f64()) { 4e6 / 60.0 } else { 40e6 };
     let played = play(&minute(&[1_000_000]), config, outage);
     assert_eq!((played.report.stalls, played.report.played), (1, 60 * SECOND));
@@ -136,7 +137,7 @@ fn periods_are_played_after_each_other() {
         period(r#"duration="PT4S""#, &[1_000_000, 2_000_000]),
         period(r#"duration="PT6S""#, &[3_000_000]),
     ];
-    let played = play(&presentation(&periods.concat()), config(Algorithm::Bola), |_| 100e6);
+    let played = play(&presentation(&periods.concat()), config(RuleName::Bola), |_| 100e6);
     assert_eq!((played.outcome, played.report.played), (Action::Done, 20 * SECOND));
     let media: Vec<&str> =
         played.addresses.iter().map(String::as_str).filter(|a| !a.ends_with("init")).collect();
@@ -161,7 +162,7 @@ fn segments_need_not_be_as_long_in_each_quality() {
     };
     let rows = [row(1_000_000, 4), row(2_000_000, 6)].concat();
     let set = format!(r#"<Period><AdaptationSet contentType="video">{rows}</AdaptationSet></Period>"#);
-    let played = play(&presentation(&set), config(Algorithm::Throughput), |_| 40e6);
+    let played = play(&presentation(&set), config(RuleName::Throughput), |_| 40e6);
     assert_eq!(played.addresses[..3], ["/v/1000000/1", "/v/2000000/1", "/v/2000000/2"]);
     assert_eq!((played.report.played, played.report.segments, played.report.stalls), (60 * SECOND, 11, 0));
     assert!((played.report.average_bitrate() - (4.0 * 1e6 + 56.0 * 2e6) / 60.0).abs() < 1e-3);
@@ -169,7 +170,7 @@ fn segments_need_not_be_as_long_in_each_quality() {
 
 #[test]
 fn the_end_is_no_stall() {
-    let mut player = Player::new(&minute(&[1_000_000]), config(Algorithm::Throughput)).expect("a ladder");
+    let mut player = Player::new(&minute(&[1_000_000]), config(RuleName::Throughput)).expect("a ladder");
     let mut now = Duration::ZERO;
     loop {
         match player.poll(now) {
@@ -186,7 +187,7 @@ fn the_end_is_no_stall() {
 
 #[test]
 fn what_fails_is_tried_again_and_then_given_up() {
-    let config = Config { retries: 2, ..config(Algorithm::Throughput) };
+    let config = PlayerConfig { retries: 2, ..config(RuleName::Throughput) };
     let mut player = Player::new(&minute(&[1_000_000]), config).expect("a ladder");
     let mut now = Duration::ZERO;
     for wait in [500, 1000] {
@@ -219,7 +220,7 @@ fn an_index_comes_before_all_else() {
     for size in [1, 2] {
         sidx.extend([0, 0, size, 0, 0, 0, 0, 30, 0x90, 0, 0, 0]);
     }
-    let mut player = Player::new(&presentation(set), config(Algorithm::Dynamic)).expect("a ladder");
+    let mut player = Player::new(&presentation(set), config(RuleName::Dynamic)).expect("a ladder");
     let mut ranges = Vec::new();
     let mut now = Duration::ZERO;
     loop {
@@ -236,7 +237,7 @@ fn an_index_comes_before_all_else() {
     assert_eq!(ranges, [100..=155, 0..=99, 156..=411, 412..=923]);
     assert_eq!(player.report().played, 60 * SECOND);
 
-    let mut player = Player::new(&presentation(set), config(Algorithm::Dynamic)).expect("a ladder");
+    let mut player = Player::new(&presentation(set), config(RuleName::Dynamic)).expect("a ladder");
     assert!(matches!(player.poll(now), Action::Fetch { read: true, .. }));
     player.arrived(now, 3, b"404");
     assert!(matches!(player.poll(now), Action::Failed(PlayError::Index(_))));
@@ -244,12 +245,12 @@ fn an_index_comes_before_all_else() {
 
 #[test]
 fn it_plays_when_there_is_enough() {
-    let config = Config { start_with: 8 * SECOND, ..config(Algorithm::Throughput) };
+    let config = PlayerConfig { start_with: 8 * SECOND, ..config(RuleName::Throughput) };
     let played = play(&minute(&[1_000_000]), config, |_| 4e6);
     // Two segments of a second each.
     assert_eq!(played.report.startup, Some(2 * SECOND));
     // With more than there is, it plays at the end of the fetching.
-    let config = Config { start_with: 100 * SECOND, ..config };
+    let config = PlayerConfig { start_with: 100 * SECOND, ..config };
     let played = play(&minute(&[1_000_000]), config, |_| 4e6);
     assert_eq!((played.report.startup, played.report.stalls), (Some(15 * SECOND), 0));
 }
@@ -257,7 +258,7 @@ fn it_plays_when_there_is_enough() {
 /// BOLA waits for the buffer to become less, which it does not while nothing is played.
 #[test]
 fn nobody_waits_while_it_stands_still() {
-    let config = Config { start_with: 20 * SECOND, ..config(Algorithm::Bola) };
+    let config = PlayerConfig { start_with: 20 * SECOND, ..config(RuleName::Bola) };
     let played = play(&minute(&[1_000_000, 50_000_000]), config, |_| 2e6);
     assert_eq!((played.outcome, played.report.stalls), (Action::Done, 0));
     // Five segments of 2 s each.
@@ -270,7 +271,7 @@ fn no_more_is_played_than_is_wanted() {
     let half = |bitrate| period(r#"duration="PT28S""#, &[bitrate]);
     let presentation = presentation(&(half(1_000_000) + &half(2_000_000)));
     for (length, segments) in [(0, 1), (1, 1), (8, 2), (9, 3), (30, 8), (56, 14), (1000, 14)] {
-        let config = Config { length: length * SECOND, ..config(Algorithm::Dynamic) };
+        let config = PlayerConfig { length: length * SECOND, ..config(RuleName::Dynamic) };
         let played = play(&presentation, config, |_| 40e6);
         assert_eq!(played.outcome, Action::Done);
         assert_eq!((played.report.segments, played.report.stalls), (segments.into(), 0), "{length}");
@@ -280,11 +281,11 @@ fn no_more_is_played_than_is_wanted() {
 
 #[test]
 fn calls_out_of_turn_do_nothing() {
-    let mut player = Player::new(&minute(&[1_000_000]), Config::default()).expect("a ladder");
+    let mut player = Player::new(&minute(&[1_000_000]), PlayerConfig::default()).expect("a ladder");
     player.first_byte(SECOND);
     player.arrived(SECOND, 100, &[]);
     player.failed(SECOND);
-    assert_eq!(player.report(), Report::default());
+    assert_eq!(player.report(), ViewReport::default());
     assert!(matches!(player.poll(Duration::ZERO), Action::Fetch { .. }), "the clock went back");
 }
 
@@ -292,7 +293,7 @@ fn calls_out_of_turn_do_nothing() {
 #[test]
 fn players_share_what_the_manifest_says() {
     let presentation = minute(&[1_000_000, 2_000_000]);
-    let players = [(); 3].map(|()| Player::new(&presentation, Config::default()).expect("a ladder"));
+    let players = [(); 3].map(|()| Player::new(&presentation, PlayerConfig::default()).expect("a ladder"));
     for shared in &presentation.periods[0].tracks[0].representations {
         assert_eq!(Arc::strong_count(shared), 1 + players.len());
     }
@@ -311,7 +312,7 @@ fn indices_are_bounded_all_together() {
     let mut index = vec![0, 0, 0, 44, b's', b'i', b'd', b'x', 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1];
     index.extend([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 60, 0, 0, 0, 0]);
     index.resize(1 << 20, 0);
-    let mut player = Player::new(&presentation(&set), Config::default()).expect("a ladder");
+    let mut player = Player::new(&presentation(&set), PlayerConfig::default()).expect("a ladder");
     for quality in 0..5 {
         // As if the rule had chosen each of them.
         (player.quality, player.chosen) = (quality, true);
@@ -329,7 +330,7 @@ proptest! {
         times in proptest::collection::vec(prop_oneof![0..20_000_u64, any::<u64>()], 1..200),
         algorithm in 0..5_usize,
     ) {
-        let mut player = Player::new(&minute(&[1_000_000, 2_000_000]), config(Algorithm::ALL[algorithm])).expect("a ladder");
+        let mut player = Player::new(&minute(&[1_000_000, 2_000_000]), config(RuleName::ALL[algorithm])).expect("a ladder");
         let (mut first, mut last) = (None, Duration::ZERO);
         for (n, time) in times.into_iter().map(Duration::from_millis).enumerate() {
             let first = *first.get_or_insert(time);
@@ -356,7 +357,7 @@ proptest! {
         start_with in 0..20_u32,
     ) {
         let presentation = minute(&bitrates.into_iter().collect::<Vec<_>>());
-        let config = Config { start_with: start_with * SECOND, ..config(Algorithm::ALL[algorithm]) };
+        let config = PlayerConfig { start_with: start_with * SECOND, ..config(RuleName::ALL[algorithm]) };
         let rate = |now: Duration| f64::from(rates[now.as_secs() as usize / 5 % rates.len()]);
         let Played { report, addresses, end, most, outcome } = play(&presentation, config, rate);
         prop_assert_eq!(outcome, Action::Done);

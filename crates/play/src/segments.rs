@@ -17,7 +17,7 @@ pub struct Resource {
 
 /// A segment of a representation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Segment {
+pub struct MediaSegment {
     /// What to fetch.
     pub resource: Resource,
     /// When it begins, from the beginning of its period.
@@ -60,22 +60,22 @@ pub(crate) enum Timing {
         offset: u64,
         count: u64,
     },
-    Line(Timeline),
+    Line(SegmentTimeline),
 }
 
 /// Runs of segments that are as long, in order; no run is empty.
 #[derive(Clone, Debug)]
-pub(crate) struct Timeline {
+pub(crate) struct SegmentTimeline {
     pub(crate) scale: Timescale,
     /// The tick at which the period begins.
     pub(crate) offset: u64,
     /// How many segments end before that.
     pub(crate) skipped: u64,
-    pub(crate) runs: Vec<Run>,
+    pub(crate) runs: Vec<SegmentRun>,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Run {
+pub(crate) struct SegmentRun {
     /// How many segments are before.
     pub(crate) before: u64,
     /// Ticks.
@@ -84,7 +84,7 @@ pub(crate) struct Run {
     pub(crate) count: u64,
 }
 
-impl Run {
+impl SegmentRun {
     /// When the last of them begins.
     pub(crate) fn last_start(&self) -> u64 {
         self.start.saturating_add((self.count - 1).saturating_mul(self.ticks))
@@ -157,7 +157,7 @@ impl Representation {
 
     /// Segment `n`, counted from 0. None beyond the last one. An error is an address of which the manifest's
     /// template makes something that is none.
-    pub fn segment(&self, n: u64) -> Result<Option<Segment>, UrlError> {
+    pub fn segment(&self, n: u64) -> Result<Option<MediaSegment>, UrlError> {
         let Some((tick, start, end)) = self.times(n) else { return Ok(None) };
         let mut resource = Resource { url: self.base.clone(), range: None };
         match &self.segments {
@@ -168,7 +168,7 @@ impl Representation {
             Segments::Indexed { read, .. } => resource.range = read.as_ref().and_then(|index| index.range(n)),
             Segments::Whole => {}
         }
-        Ok(Some(Segment { resource, start, duration: end.saturating_sub(start) }))
+        Ok(Some(MediaSegment { resource, start, duration: end.saturating_sub(start) }))
     }
 
     /// What `$Time$` means, when the segment begins and when it ends.

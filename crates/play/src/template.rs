@@ -5,10 +5,10 @@ use crate::url::Url;
 /// The address of each segment of a representation, in one line with places for numbers (ISO/IEC 23009-1
 /// §5.3.9.4.4).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Template(Vec<Part>);
+pub(crate) struct Template(Vec<TemplatePart>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
+enum TemplatePart {
     Text(String),
     /// With at least so many digits.
     Number(usize),
@@ -45,17 +45,23 @@ impl Template {
         while let Some((before, after)) = rest.split_once('$') {
             let (name, after) = after.split_once('$').ok_or_else(|| TemplateError::Open(shown(text)))?;
             literal.push_str(before);
-            match Name::read(name)? {
-                Name::Dollar => literal.push('$'),
-                Name::Id => literal.push_str(id),
-                Name::Bandwidth(width) => literal.push_str(&padded(bandwidth, width)),
-                Name::Number(width) => {
+            match TemplateName::read(name)? {
+                TemplateName::Dollar => literal.push('$'),
+                TemplateName::Id => literal.push_str(id),
+                TemplateName::Bandwidth(width) => literal.push_str(&padded(bandwidth, width)),
+                TemplateName::Number(width) => {
                     length += width.max(DIGITS);
-                    parts.extend([Part::Text(std::mem::take(&mut literal)), Part::Number(width)]);
+                    parts.extend([
+                        TemplatePart::Text(std::mem::take(&mut literal)),
+                        TemplatePart::Number(width),
+                    ]);
                 }
-                Name::Time(width) => {
+                TemplateName::Time(width) => {
                     length += width.max(DIGITS);
-                    parts.extend([Part::Text(std::mem::take(&mut literal)), Part::Time(width)]);
+                    parts.extend([
+                        TemplatePart::Text(std::mem::take(&mut literal)),
+                        TemplatePart::Time(width),
+                    ]);
                 }
             }
             length += before.len() + id.len().min(literal.len());
@@ -68,13 +74,13 @@ impl Template {
         if length + rest.len() > Url::MAX || literal.len() > Url::MAX {
             return Err(TemplateError::TooLong);
         }
-        if let Some(Part::Text(first)) = parts.first() {
+        if let Some(TemplatePart::Text(first)) = parts.first() {
             // All that is between the slashes of the host and the next one is the host.
             if first.split_once("//").is_some_and(|(_, after)| !after.contains('/')) {
                 return Err(TemplateError::Host(shown(text)));
             }
         }
-        parts.push(Part::Text(literal));
+        parts.push(TemplatePart::Text(literal));
         Ok(Self(parts))
     }
 
@@ -85,16 +91,16 @@ impl Template {
 
     /// The address of the segment of this number that begins at `time`.
     pub(crate) fn expand(&self, number: u64, time: u64) -> String {
-        let part = |part: &Part| match part {
-            Part::Text(text) => text.clone(),
-            Part::Number(width) => padded(number, *width),
-            Part::Time(width) => padded(time, *width),
+        let part = |part: &TemplatePart| match part {
+            TemplatePart::Text(text) => text.clone(),
+            TemplatePart::Number(width) => padded(number, *width),
+            TemplatePart::Time(width) => padded(time, *width),
         };
         self.0.iter().map(part).collect()
     }
 }
 
-enum Name {
+enum TemplateName {
     Dollar,
     Id,
     Bandwidth(usize),
@@ -102,7 +108,7 @@ enum Name {
     Time(usize),
 }
 
-impl Name {
+impl TemplateName {
     fn read(text: &str) -> Result<Self, TemplateError> {
         let unknown = || TemplateError::Unknown(shown(text));
         let (name, format) = text.split_once('%').map_or((text, None), |(name, format)| (name, Some(format)));

@@ -10,7 +10,9 @@ mod common;
 
 use common::{Setup, pattern};
 use quickset_base::{Duration, Time};
-use quickset_quic::congestion::{Congestion, Control, Custom, Feedback, PacketState, PathView, Sent};
+use quickset_quic::congestion::{
+    Congestion, CongestionControl, CustomController, Feedback, PacketState, PathView, TransmittedPacket,
+};
 use quickset_quic::{Algorithm, Dir};
 
 /// Holds the queue at 25 ms, in the manner of LEDBAT (RFC 6817 §2.4): the window grows while the queue is
@@ -33,7 +35,7 @@ impl GivesWay {
 }
 
 impl Congestion for GivesWay {
-    fn on_sent(&mut self, _: &Sent) -> PacketState {
+    fn on_sent(&mut self, _: &TransmittedPacket) -> PacketState {
         PacketState::default()
     }
 
@@ -57,14 +59,18 @@ impl Congestion for GivesWay {
         self.mtu = mtu as f64;
     }
 
-    fn control(&self) -> Control {
+    fn control(&self) -> CongestionControl {
         let view = PathView { state: "gives way", ..PathView::default() };
-        Control { window: self.window.max(2.0 * self.mtu) as u64, view, ..Control::default() }
+        CongestionControl {
+            window: self.window.max(2.0 * self.mtu) as u64,
+            view,
+            ..CongestionControl::default()
+        }
     }
 }
 
 fn main() {
-    let mine = Algorithm::Custom(Custom::new("gives-way", |mtu, _| Box::new(GivesWay::new(mtu))));
+    let mine = Algorithm::Custom(CustomController::new("gives-way", |mtu, _| Box::new(GivesWay::new(mtu))));
     let [(slow, short), (fast, long)] = [mine, Algorithm::Cubic].map(|algorithm| {
         let (took, longest) = transfer(&algorithm);
         println!(

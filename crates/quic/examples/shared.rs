@@ -11,7 +11,7 @@ mod common;
 
 use bytes::Bytes;
 use common::{Pair, Setup};
-use quickset_base::{Duration, Path};
+use quickset_base::{AddressPair, Duration};
 use quickset_quic::{Algorithm, ConnectionKey, Dir};
 use quickset_sim::{Rate, address};
 
@@ -92,7 +92,7 @@ impl Run {
             run.pass(Duration::from_millis(500));
             let now = run.pair.world.now();
             let config = setup(algorithm).client_config();
-            let key = run.pair.client_mut().node.connect(now, &config, Path::to(address(2)), "server");
+            let key = run.pair.client_mut().node.connect(now, &config, AddressPair::to(address(2)), "server");
             run.clients.push(key.expect("a connection begins"));
             run.start(at);
         }

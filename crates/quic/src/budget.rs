@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-use crate::places::Network;
+use crate::places::NetworkOwner;
 
 /// Memory for all connections of a process, divided among addresses and among the connections of each. Clones
 /// are the same one: several endpoints, and servers of other protocols beside them, share it.
@@ -20,9 +20,9 @@ use crate::places::Network;
 /// holds much more than others do: its connection ends. And those of an address that hold something leave a
 /// sixty-fourth of all to those of it that come later.
 ///
-/// An address is what [`Network`](crate::places::Network) takes for one. Connections whose peer has not
-/// proven its address are one address together, so that nobody takes the part of somebody else by claiming to
-/// be there.
+/// An address is what [`NetworkOwner`](crate::places::NetworkOwner) takes for one. Connections whose peer has
+/// not proven its address are one address together, so that nobody takes the part of somebody else by
+/// claiming to be there.
 #[derive(Clone, Debug)]
 pub struct Budget(Arc<Mutex<Pot>>);
 
@@ -31,7 +31,7 @@ pub struct Budget(Arc<Mutex<Pot>>);
 #[derive(Debug)]
 pub struct Account {
     budget: Budget,
-    owner: Owner,
+    owner: BudgetOwner,
     number: u64,
     held: u64,
     call: Arc<Recall>,
@@ -56,15 +56,15 @@ pub struct BudgetUse {
 #[derive(Debug)]
 struct Pot {
     usage: BudgetUse,
-    owners: BTreeMap<Owner, Owned>,
+    owners: BTreeMap<BudgetOwner, Owned>,
     /// Accounts that there were.
     numbers: u64,
     /// The one that was recalled last, while it holds something.
-    recalled: Option<(Owner, u64)>,
+    recalled: Option<(BudgetOwner, u64)>,
 }
 
 /// `None`: those that have not proven where they are.
-type Owner = Option<Network>;
+type BudgetOwner = Option<NetworkOwner>;
 
 /// What an address holds, in all and by account.
 #[derive(Debug, Default)]
@@ -89,7 +89,7 @@ impl Budget {
 
     /// An account of somebody at this address, which holds nothing; `None` where the address is not proven.
     pub fn account(&self, address: Option<IpAddr>) -> Account {
-        let (owner, call) = (address.map(Network::of), Arc::<Recall>::default());
+        let (owner, call) = (address.map(NetworkOwner::of), Arc::<Recall>::default());
         let number = {
             let mut pot = self.pot();
             pot.numbers += 1;
@@ -143,7 +143,7 @@ impl Account {
     /// It is somebody's at this address from now on, with what it holds, though that be more than a new one
     /// could take.
     pub fn move_to(&mut self, address: Option<IpAddr>) {
-        let owner = address.map(Network::of);
+        let owner = address.map(NetworkOwner::of);
         if owner == self.owner {
             return;
         }
@@ -190,7 +190,7 @@ impl Recall {
 }
 
 impl Pot {
-    fn take(&mut self, owner: Owner, number: u64, bytes: u64) -> bool {
+    fn take(&mut self, owner: BudgetOwner, number: u64, bytes: u64) -> bool {
         let all = self.usage.held.saturating_add(bytes);
         let left = self.usage.size.checked_sub(all).map(|left| left.saturating_mul(GREED));
         let granted = self.owners.get_mut(&owner).is_some_and(|owned| {
@@ -214,7 +214,7 @@ impl Pot {
         granted
     }
 
-    fn give(&mut self, owner: Owner, number: u64, bytes: u64) {
+    fn give(&mut self, owner: BudgetOwner, number: u64, bytes: u64) {
         self.usage.held -= bytes;
         let Some(owned) = self.owners.get_mut(&owner) else { return };
         owned.held -= bytes;
@@ -223,14 +223,14 @@ impl Pot {
         }
     }
 
-    fn enter(&mut self, owner: Owner, number: u64, entry: (u64, Arc<Recall>)) {
+    fn enter(&mut self, owner: BudgetOwner, number: u64, entry: (u64, Arc<Recall>)) {
         let owned = self.owners.entry(owner).or_default();
         owned.held += entry.0;
         owned.accounts.insert(number, entry);
     }
 
     /// The account is not this owner's any more.
-    fn leave(&mut self, owner: Owner, number: u64) -> Option<(u64, Arc<Recall>)> {
+    fn leave(&mut self, owner: BudgetOwner, number: u64) -> Option<(u64, Arc<Recall>)> {
         self.recalled.take_if(|called| *called == (owner, number));
         let owned = self.owners.get_mut(&owner)?;
         let entry = owned.accounts.remove(&number)?;
@@ -244,7 +244,7 @@ impl Pot {
     /// Recalls an account when little is left for all and one address has much more than others, or little
     /// for the address of `owner` and one of its accounts has much more than its others. One at a time, so
     /// that no more end than have to.
-    fn recall(&mut self, owner: Owner) -> Option<Arc<Recall>> {
+    fn recall(&mut self, owner: BudgetOwner) -> Option<Arc<Recall>> {
         if self.recalled.is_some() {
             return None;
         }
@@ -297,7 +297,7 @@ mod tests {
     }
 
     fn owned(budget: &Budget, address: IpAddr) -> u64 {
-        budget.pot().owners[&Some(Network::of(address))].held
+        budget.pot().owners[&Some(NetworkOwner::of(address))].held
     }
 
     /// Takes small steps until there is no more.

@@ -16,7 +16,7 @@ use crate::packet::Phase;
 use crate::path::Path;
 #[cfg(feature = "qlog")]
 use crate::qlog::{Beginning, Sinks};
-use crate::qlog::{Qlog, Versions, Why};
+use crate::qlog::{Qlog, VersionFacts, Why};
 #[cfg(feature = "qlog")]
 use crate::recovery::Recovery;
 use crate::stats::Stats;
@@ -24,7 +24,7 @@ use crate::stats::Stats;
 /// The versions of `$common`, while its trace is written.
 macro_rules! versions {
     ($common:expr) => {
-        Versions {
+        VersionFacts {
             side: $common.side,
             chosen: $common.version,
             ours: &$common.ours,

@@ -274,7 +274,7 @@ impl Default for Migration {
     }
 }
 
-impl From<&TransportConfig> for streams::Settings {
+impl From<&TransportConfig> for streams::StreamSettings {
     fn from(config: &TransportConfig) -> Self {
         Self {
             max_bidi_streams: config.max_bidi_streams,

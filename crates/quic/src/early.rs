@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use quickset_base::Path;
+use quickset_base::AddressPair;
 use quickset_wire::{Side, TransportParams};
 
 /// Early data, for those who want it: a client may send before the handshake is through, and a server reads
@@ -46,7 +46,7 @@ pub enum Refused {
 
 /// Decides, for each client and before anything of it is read, whether its early data is taken.
 #[derive(Clone)]
-pub struct EarlyGate(Arc<dyn Fn(&Path) -> bool + Send + Sync>);
+pub struct EarlyGate(Arc<dyn Fn(&AddressPair) -> bool + Send + Sync>);
 
 /// How far the early data of a connection has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,7 +72,7 @@ impl EarlyGate {
     /// Early data is taken of those of whom `admits` says so. It is asked in the middle of the endpoint's
     /// work, with its locks held: it answers at once, and from what it has; a handle of the endpoint would
     /// wait for itself.
-    pub fn new(admits: impl Fn(&Path) -> bool + Send + Sync + 'static) -> Self {
+    pub fn new(admits: impl Fn(&AddressPair) -> bool + Send + Sync + 'static) -> Self {
         Self(Arc::new(admits))
     }
 }
@@ -84,7 +84,7 @@ impl fmt::Debug for EarlyGate {
 }
 
 impl EarlyData {
-    pub(crate) fn admits(&self, client: &Path) -> bool {
+    pub(crate) fn admits(&self, client: &AddressPair) -> bool {
         self.gate.as_ref().is_none_or(|gate| gate.0(client))
     }
 }

@@ -3,7 +3,7 @@ use std::fmt;
 
 use quickset_wire::TransportErrorCode;
 
-use crate::refusal::Refusal;
+use crate::refusal::SystemRefusal;
 
 /// A rule of the protocol was broken, by the peer or by what it makes us do. The connection closes with this
 /// code (RFC 9000 §11, §11.1).
@@ -84,13 +84,21 @@ impl fmt::Display for HandshakeFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotPinned { presented, pinned } if pinned.is_empty() => {
-                write!(f, "the server's certificate has the key {}, and no key is pinned; ", Key(presented))?;
+                write!(
+                    f,
+                    "the server's certificate has the key {}, and no key is pinned; ",
+                    KeyHash(presented)
+                )?;
                 f.write_str("pin it if the server says that this is its key")
             }
             Self::NotPinned { presented, pinned } => {
-                write!(f, "the server's certificate is not the pinned one: its key is {}", Key(presented))?;
+                write!(
+                    f,
+                    "the server's certificate is not the pinned one: its key is {}",
+                    KeyHash(presented)
+                )?;
                 for (i, key) in pinned.iter().enumerate() {
-                    write!(f, "{}{}", if i == 0 { ", expected was " } else { " or " }, Key(key))?;
+                    write!(f, "{}{}", if i == 0 { ", expected was " } else { " or " }, KeyHash(key))?;
                 }
                 f.write_str("; ask whoever runs the server for its fingerprint, and pin that")
             }
@@ -113,9 +121,9 @@ impl fmt::Debug for HandshakeFault {
 }
 
 /// A key's hash as fingerprints are written.
-struct Key<'a>(&'a [u8; 32]);
+struct KeyHash<'a>(&'a [u8; 32]);
 
-impl fmt::Display for Key<'_> {
+impl fmt::Display for KeyHash<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("sha256:")?;
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
@@ -155,7 +163,7 @@ pub enum Closed {
     /// Nothing could be sent to the peer any more, for the reason that the system gave. Or the peer's host
     /// answered a handshake by saying that nothing listens there.
     #[error("{0}")]
-    Unreachable(Refusal),
+    Unreachable(SystemRefusal),
     /// The peer speaks none of our versions (RFC 9000 §6.2).
     #[error("the peer speaks no QUIC version that we know")]
     NoCommonVersion,

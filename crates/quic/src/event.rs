@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use quickset_base::{Duration, Path, Time};
+use quickset_base::{AddressPair, Duration, Time};
 use quickset_wire::ResetToken;
 
 use crate::datagram::DatagramEvent;
@@ -30,10 +30,10 @@ pub enum Event {
     /// The connection goes on over another path, which is validated: the peer has another address, or we went
     /// to another one by [`Connection::migrate`](crate::Connection::migrate),
     /// [`Connection::rebound`](crate::Connection::rebound) or the server's wish.
-    Moved(Path),
+    Moved(AddressPair),
     /// This path that was to be used, or was, does not carry packets both ways; the connection goes on where
     /// it was.
-    NotMoved(Path),
+    NotMoved(AddressPair),
     /// The connection is over. It still has to be polled until [`Signal::Drained`].
     Closed(Closed),
 }
@@ -61,7 +61,7 @@ pub enum Signal {
     /// The peer retired the id of this sequence number.
     RetiredCid(u64),
     /// The peer's id and its reset token: a datagram that ends in the token closes the connection.
-    ResetToken(Path, ResetToken),
+    ResetToken(AddressPair, ResetToken),
     /// The connection needs no more than its ids: it is closed and drained, and may be dropped.
     Drained,
 }

@@ -8,7 +8,7 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use quickset_base::{Batch, Input, Machine, Path, Poll, Rng, Time};
+//! use quickset_base::{Batch, Input, Machine, AddressPair, Poll, Rng, Time};
 //! use quickset_quic::null::{NullClient, NullSecrets};
 //! use quickset_quic::{ClientConfig, Dir, Endpoint, EndpointConfig, Event, Node};
 //!
@@ -16,7 +16,7 @@
 //! let config = EndpointConfig { crypto, connection_id_len: 8, resets_per_second: 10 };
 //! let mut node = Node::new(Endpoint::new(config, None, Rng::new(1)));
 //! let client = ClientConfig { crypto: Arc::new(NullClient::new(&[b"hello"])), transport: Arc::default() };
-//! let key = node.connect(Time::ZERO, &client, Path::to("192.0.2.1:443".parse()?), "server")?;
+//! let key = node.connect(Time::ZERO, &client, AddressPair::to("192.0.2.1:443".parse()?), "server")?;
 //!
 //! let (mut now, mut out) = (Time::ZERO, Batch::new());
 //! let closed = loop {
@@ -87,7 +87,10 @@ mod work;
 
 /// Congestion controllers of an application's own: see [`Algorithm::Custom`].
 pub mod congestion {
-    pub use crate::cc::{Congestion, Control, Custom, Feedback, Packet, PacketState, PathView, Sent};
+    pub use crate::cc::{
+        Congestion, CongestionControl, CustomController, Feedback, PacketState, PathView, SettledPacket,
+        TransmittedPacket,
+    };
 }
 
 pub use ack::{AckPolicy, AckPolicyError};
@@ -95,7 +98,7 @@ pub use budget::{Account, Budget, BudgetUse};
 pub use cc::{Algorithm, AlgorithmError};
 pub use cids::IssuedCid;
 pub use config::{Migration, TransportConfig};
-pub use conn::{Carrier, Connection, Start};
+pub use conn::{Carrier, Connection, ConnectionStart};
 pub use datagram::{
     DatagramConfig, DatagramError, DatagramEvent, DatagramOptions, DatagramOutcome, DatagramTicket, Unsent,
     WhenFull,
@@ -107,17 +110,17 @@ pub use event::{Event, MoveError, Signal};
 #[cfg(any(test, feature = "null"))]
 pub use keys::null;
 pub use keys::{
-    ChooseVersion, ClientCrypto, Crypto, EndpointCrypto, HeaderKey, KeyChange, Keys, NextKeys, PacketKey,
-    PacketKeys, Sealing, ServerCrypto, Session,
+    ChooseVersion, ClientCrypto, Crypto, CryptoSession, EndpointCrypto, HeaderKey, KeyChange, Keys, NextKeys,
+    PacketKey, PacketKeys, Sealing, ServerCrypto,
 };
 pub use node::Node;
 pub use path::MtuDiscovery;
-pub use protect::policy::{self, Custom, Goal, Protection, ProtectionError};
+pub use protect::policy::{self, CustomPolicy, Goal, Protection, ProtectionError};
 pub use protect::{Estimates, Fec};
 pub use quickset_sched::{Priority, Weight};
 pub use quickset_wire::{
     ConnectionId, Dir, ResetToken, Scheme, Schemes, Side, StreamId, TransportErrorCode, Version,
 };
-pub use refusal::{Obstacle, Refusal};
+pub use refusal::{Obstacle, SystemRefusal};
 pub use stats::{AckStats, DatagramStats, EcnState, EcnStats, FecStats, MtuStats, Stats};
 pub use streams::*;

@@ -1,12 +1,12 @@
 use std::collections::VecDeque;
 
-use quickset_base::{Batch, Datagram, Input, Machine, Path, Poll, Reason, Time};
+use quickset_base::{AddressPair, Batch, Datagram, Input, Machine, Poll, Reason, Time};
 
 use crate::conn::Connection;
 use crate::endpoint::ClientConfig;
-use crate::endpoint::{Admission, ConnectError, ConnectionKey, Endpoint, Response, Route};
+use crate::endpoint::{Admission, BeginError, ConnectionKey, DatagramRoute, Endpoint, EndpointResponse};
 use crate::event::{Event, Signal};
-use crate::refusal::Refusal;
+use crate::refusal::SystemRefusal;
 
 /// An endpoint with its connections: the whole of QUIC as one [`Machine`], for the simulator and the fuzzers.
 ///
@@ -14,8 +14,8 @@ use crate::refusal::Refusal;
 #[derive(Debug)]
 pub struct Node {
     endpoint: Endpoint,
-    connections: Vec<Slot>,
-    responses: VecDeque<Response>,
+    connections: Vec<ConnectionSlot>,
+    responses: VecDeque<EndpointResponse>,
     events: VecDeque<(ConnectionKey, Event)>,
     inbox: Vec<Datagram>,
     /// Where the next round of polls begins, so that all connections get their turn.
@@ -25,7 +25,7 @@ pub struct Node {
 }
 
 #[derive(Debug)]
-struct Slot {
+struct ConnectionSlot {
     key: ConnectionKey,
     connection: Box<Connection>,
     wake: Wake,
@@ -55,23 +55,27 @@ impl Node {
     /// Begins a connection to the server at `path`.
     ///
     /// # Errors
-    /// See [`ConnectError`].
+    /// See [`BeginError`].
     pub fn connect(
         &mut self,
         now: Time,
         config: &ClientConfig,
-        path: Path,
+        path: AddressPair,
         server_name: &str,
-    ) -> Result<ConnectionKey, ConnectError> {
+    ) -> Result<ConnectionKey, BeginError> {
         let (key, start) = self.endpoint.connect(now, config, path, server_name, Vec::new())?;
         match Connection::new(start) {
             Ok(connection) => {
-                self.connections.push(Slot { key, connection: Box::new(connection), wake: Wake::Now });
+                self.connections.push(ConnectionSlot {
+                    key,
+                    connection: Box::new(connection),
+                    wake: Wake::Now,
+                });
                 Ok(key)
             }
             Err(error) => {
                 self.endpoint.signal(key, Signal::Drained);
-                Err(ConnectError::Crypto(error.to_string()))
+                Err(BeginError::Crypto(error.to_string()))
             }
         }
     }
@@ -95,7 +99,7 @@ impl Node {
 
     /// The system did not take the batch that was returned last, but for datagrams whose bits are set in
     /// `left` ([`Connection::not_sent`]).
-    pub fn not_sent(&mut self, now: Time, batch: &Batch, left: u64, refusal: Refusal) {
+    pub fn not_sent(&mut self, now: Time, batch: &Batch, left: u64, refusal: SystemRefusal) {
         match self.sender.and_then(|key| self.connection(key)) {
             Some(connection) => connection.not_sent(now, batch, left, refusal),
             None => self.endpoint.response_refused(),
@@ -111,12 +115,12 @@ impl Node {
         let mut current = None;
         for datagram in datagrams.drain(..) {
             let mut route = self.endpoint.route(now, datagram);
-            if let Route::Incoming(incoming) = route {
+            if let DatagramRoute::Incoming(incoming) = route {
                 route = match self.endpoint.admission(&incoming) {
                     Admission::Accept => match self.endpoint.accept(now, incoming) {
                         Ok((key, start, datagram)) => {
                             self.born(key, start);
-                            Route::Connection(key, datagram)
+                            DatagramRoute::Connection(key, datagram)
                         }
                         Err(route) => route,
                     },
@@ -135,21 +139,21 @@ impl Node {
                 };
             }
             match route {
-                Route::Connection(key, datagram) => {
+                DatagramRoute::Connection(key, datagram) => {
                     if current != Some(key) {
                         self.deliver(now, current);
                         current = Some(key);
                     }
                     self.inbox.push(datagram);
                 }
-                Route::Respond(response) => self.responses.push_back(response),
-                Route::Reset(key) => {
+                DatagramRoute::Respond(response) => self.responses.push_back(response),
+                DatagramRoute::Reset(key) => {
                     self.deliver(now, current.take());
                     if let Some(connection) = self.connection(key) {
                         connection.on_stateless_reset();
                     }
                 }
-                Route::Incoming(_) | Route::Dropped(_) => {}
+                DatagramRoute::Incoming(_) | DatagramRoute::Dropped(_) => {}
             }
         }
         self.deliver(now, current);
@@ -165,10 +169,14 @@ impl Node {
         }
     }
 
-    fn born(&mut self, key: ConnectionKey, start: crate::Start) {
+    fn born(&mut self, key: ConnectionKey, start: crate::ConnectionStart) {
         match Connection::new(start) {
             Ok(connection) => {
-                self.connections.push(Slot { key, connection: Box::new(connection), wake: Wake::Now });
+                self.connections.push(ConnectionSlot {
+                    key,
+                    connection: Box::new(connection),
+                    wake: Wake::Now,
+                });
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection could not begin");

@@ -27,7 +27,7 @@ pub struct Place(u64);
 /// What counts as one owner of addresses: an address of IPv4, in IPv6 clothes or not, or a network of 64 bits
 /// with IPv6, since whoever has one address of it has all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Network(IpAddr);
+pub struct NetworkOwner(IpAddr);
 
 impl<O: Ord + Clone, H> Places<O, H> {
     /// Nobody is there.
@@ -117,7 +117,7 @@ impl<O: Ord + Clone, H> Default for Places<O, H> {
     }
 }
 
-impl Network {
+impl NetworkOwner {
     /// The one that `address` belongs to.
     pub fn of(address: IpAddr) -> Self {
         Self(match address.to_canonical() {
@@ -133,8 +133,8 @@ mod tests {
 
     use proptest::prelude::*;
 
-    fn network(address: &str) -> Network {
-        Network::of(address.parse().unwrap())
+    fn network(address: &str) -> NetworkOwner {
+        NetworkOwner::of(address.parse().unwrap())
     }
 
     #[test]

@@ -18,9 +18,9 @@ const MAX_EARLY_BYTES: usize = MAX_EARLY * 1500;
 /// (RFC 8999 §5.1), and without the second it is no packet of QUIC, though it were authentic
 /// (RFC 9000 §17.3.1): unless we offered to take such packets (RFC 9287 §3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Form(u8);
+pub(crate) struct ShortHeaderForm(u8);
 
-impl Form {
+impl ShortHeaderForm {
     pub(crate) const fn new(takes_unfixed: bool) -> Self {
         Self(if takes_unfixed { LONG } else { LONG | FIXED })
     }
@@ -44,15 +44,15 @@ const MAX_ZERO_RTT: usize = 10;
 
 /// Packets that came before their keys.
 #[derive(Debug, Default)]
-pub(crate) struct Early {
-    pub(crate) packets: Vec<(Time, Waiting)>,
+pub(crate) struct EarlyPackets {
+    pub(crate) packets: Vec<(Time, WaitingPacket)>,
     /// Those that the endpoint had before the connection began.
     pub(crate) datagrams: Vec<Datagram>,
     /// Bytes of early data that were read.
     pub(crate) taken: u64,
 }
 
-impl Early {
+impl EarlyPackets {
     pub(crate) fn with(datagrams: Vec<Datagram>) -> Self {
         Self { datagrams, ..Self::default() }
     }
@@ -80,7 +80,7 @@ impl Early {
 
 /// One of them.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct WaitingPacket {
     pub(crate) kind: PacketType,
     pub(crate) packet: BytesMut,
     pub(crate) number_at: usize,

@@ -2,7 +2,7 @@ use std::fmt;
 
 /// What the system said to datagrams that it did not take, or that the network sent back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct SystemRefusal {
     /// What stands in the way.
     pub obstacle: Obstacle,
     /// The system's own words.
@@ -44,7 +44,7 @@ impl Obstacle {
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for SystemRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let whose = if self.obstacle == Obstacle::Port {
             "the peer's host refuses"

@@ -38,12 +38,12 @@ pub struct Output {
 /// Keeps traces in memory, for tests and simulations. Clones share what they keep.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
-    traces: Arc<Mutex<Vec<(Subject, Shared)>>>,
+    traces: Arc<Mutex<Vec<(Subject, SharedSink)>>>,
 }
 
 /// A trace in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct WrittenTrace {
     /// Of which connection.
     pub subject: Subject,
     /// The records so far, as a file would hold them.
@@ -57,11 +57,11 @@ impl Memory {
     }
 
     /// The traces so far, in the order in which the connections began.
-    pub fn traces(&self) -> Vec<Written> {
-        let text = |shared: &Shared| String::from_utf8_lossy(&lock(&shared.0)).into_owned();
+    pub fn traces(&self) -> Vec<WrittenTrace> {
+        let text = |shared: &SharedSink| String::from_utf8_lossy(&lock(&shared.0)).into_owned();
         lock(&self.traces)
             .iter()
-            .map(|(subject, shared)| Written { subject: *subject, text: text(shared) })
+            .map(|(subject, shared)| WrittenTrace { subject: *subject, text: text(shared) })
             .collect()
     }
 }
@@ -69,7 +69,7 @@ impl Memory {
 impl Sinks for Memory {
     /// Times of day are those of the simulation, from its beginning.
     fn open(&self, subject: &Subject) -> Option<Output> {
-        let shared = Shared::default();
+        let shared = SharedSink::default();
         lock(&self.traces).push((*subject, shared.clone()));
         let reference_time_ms = subject.now.as_nanos() as f64 / 1e6;
         Some(Output { writer: Box::new(shared), reference_time_ms })
@@ -77,9 +77,9 @@ impl Sinks for Memory {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Shared(Arc<Mutex<Vec<u8>>>);
+struct SharedSink(Arc<Mutex<Vec<u8>>>);
 
-impl Write for Shared {
+impl Write for SharedSink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         lock(&self.0).extend_from_slice(bytes);
         Ok(bytes.len())

@@ -7,9 +7,9 @@ use quickset_wire::Side;
 use quickset_wire::frame::{Frame, Frames};
 
 use crate::config::TransportConfig;
-use crate::datagram::{Datagrams, Wrote};
+use crate::datagram::{DatagramQueues, Wrote};
 use crate::event::Event;
-use crate::packet::{Channel, Token, View, Want, Writer};
+use crate::packet::{Channel, FrameToken, PacketWriter, RoomView, Want};
 use crate::protect::policy::Demand;
 use crate::streams::Streams;
 
@@ -25,7 +25,7 @@ pub(crate) struct PacketRoom {
 #[derive(Debug)]
 pub(crate) struct Traffic {
     pub(crate) streams: Streams,
-    pub(crate) datagrams: Datagrams,
+    pub(crate) datagrams: DatagramQueues,
     /// What goes along with other data waits for it until then.
     pub(crate) piggyback_by: Option<Time>,
     /// Bytes per second that leave, about, when messages with deadlines were last sent.
@@ -36,7 +36,7 @@ impl Traffic {
     pub(crate) fn new(side: Side, config: &TransportConfig) -> Self {
         Self {
             streams: Streams::new(side, &config.into()),
-            datagrams: Datagrams::new(&config.datagrams),
+            datagrams: DatagramQueues::new(&config.datagrams),
             piggyback_by: None,
             rate: 0,
         }
@@ -76,7 +76,7 @@ impl Traffic {
     }
 
     /// Data of streams, and datagrams when it is their turn. True when a message ends in it.
-    pub(crate) fn write(&mut self, w: &mut Writer<'_>, view: &View, of: PacketRoom) -> bool {
+    pub(crate) fn write(&mut self, w: &mut PacketWriter<'_>, view: &RoomView, of: PacketRoom) -> bool {
         let mut ends_message = self.streams.write_data(w, view, None).ends_message;
         if !self.datagrams.is_empty() {
             ends_message |= self.write_mixed(w, view, of);
@@ -85,7 +85,7 @@ impl Traffic {
     }
 
     /// The same from there on. What does not fit beside the rest leaves its place in this packet to others.
-    fn write_mixed(&mut self, w: &mut Writer<'_>, view: &View, of: PacketRoom) -> bool {
+    fn write_mixed(&mut self, w: &mut PacketWriter<'_>, view: &RoomView, of: PacketRoom) -> bool {
         let mut ends_message = false;
         while self.streams.is_datagrams_turn() {
             let is_through = self.write_datagrams(w, of);
@@ -104,8 +104,8 @@ impl Traffic {
     /// Data of one channel, as long as it is its turn. True when a message ends in it.
     pub(crate) fn write_channel(
         &mut self,
-        w: &mut Writer<'_>,
-        view: &View,
+        w: &mut PacketWriter<'_>,
+        view: &RoomView,
         channel: Channel,
         of: PacketRoom,
     ) -> bool {
@@ -125,7 +125,7 @@ impl Traffic {
 
     /// Datagrams while it is their turn. False when the next one does not fit into what is left of the
     /// packet.
-    fn write_datagrams(&mut self, w: &mut Writer<'_>, of: PacketRoom) -> bool {
+    fn write_datagrams(&mut self, w: &mut PacketWriter<'_>, of: PacketRoom) -> bool {
         while self.streams.is_datagrams_turn() {
             match self.datagrams.write(w, of.now, of.room) {
                 Wrote::Frame(size) => self.streams.datagrams_sent(size),
@@ -164,26 +164,26 @@ impl Traffic {
     }
 
     /// A packet with it was acknowledged.
-    pub(crate) fn acked(&mut self, token: Token, now: Time) {
+    pub(crate) fn acked(&mut self, token: FrameToken, now: Time) {
         match token {
-            Token::Datagram { number, reported } => self.datagrams.acked(number, reported),
+            FrameToken::Datagram { number, reported } => self.datagrams.acked(number, reported),
             token => self.streams.acked(token, now),
         }
     }
 
     /// A packet with it was lost.
-    pub(crate) fn lost(&mut self, token: Token, now: Time) {
+    pub(crate) fn lost(&mut self, token: FrameToken, now: Time) {
         match token {
-            Token::Datagram { number, reported } => self.datagrams.lost(number, reported),
+            FrameToken::Datagram { number, reported } => self.datagrams.lost(number, reported),
             token => self.streams.lost(token, now),
         }
     }
 
     /// The peer recovered what a lost packet held: to those whose frames it held that is an arrival (FEC-42),
     /// to nobody else (FEC-49).
-    pub(crate) fn recovered(&mut self, token: Token, now: Time) {
+    pub(crate) fn recovered(&mut self, token: FrameToken, now: Time) {
         match token {
-            Token::Datagram { number, reported } => self.datagrams.recovered(number, reported),
+            FrameToken::Datagram { number, reported } => self.datagrams.recovered(number, reported),
             token => self.streams.recovered(token, now),
         }
     }

@@ -10,7 +10,7 @@ use crate::keys::EndpointCrypto;
 
 /// What an address validation token says (RFC 9000 §8.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Token {
+pub(crate) enum ValidationToken {
     /// From a Retry: for this address and port only, and the ids that the handshake must authenticate.
     Retry { client: SocketAddr, issued: Time, original_dcid: ConnectionId, retry_scid: ConnectionId },
     /// From NEW_TOKEN: for a later connection, from any port.
@@ -19,7 +19,7 @@ pub(crate) enum Token {
 
 /// What a client's token proves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Proof {
+pub(crate) enum TokenProof {
     /// Nothing, and nothing is held against it: absent, or no token of ours.
     None,
     /// It received our Retry, `trip` ago.
@@ -43,7 +43,7 @@ pub(crate) struct Presented {
     pub(crate) lifetime: Duration,
 }
 
-impl Token {
+impl ValidationToken {
     /// The token's bytes.
     pub(crate) fn seal(&self, crypto: &dyn EndpointCrypto, rng: &mut Rng) -> Vec<u8> {
         let mut nonce = Nonce::default();
@@ -115,24 +115,24 @@ pub(crate) fn new_tokens(
     client: IpAddr,
     version: Version,
 ) -> Vec<Vec<u8>> {
-    let token = Token::New { client, issued, version };
+    let token = ValidationToken::New { client, issued, version };
     (0..NEW_TOKENS).map(|_| token.seal(crypto, rng)).collect()
 }
 
 impl Presented {
     /// What `token` proves of the client that presents it. `spent` tells of tokens used before.
-    pub(crate) fn judge(&self, token: &[u8], crypto: &dyn EndpointCrypto, spent: &Replays) -> Proof {
-        let opened = Token::open(token, crypto);
+    pub(crate) fn judge(&self, token: &[u8], crypto: &dyn EndpointCrypto, spent: &Replays) -> TokenProof {
+        let opened = ValidationToken::open(token, crypto);
         let now = self.now + crypto.began();
         match (opened, token.first()) {
-            (Some(Token::Retry { client, issued, original_dcid, retry_scid }), _) => {
+            (Some(ValidationToken::Retry { client, issued, original_dcid, retry_scid }), _) => {
                 let good = same(client, self.client)
                     && retry_scid == self.dcid
                     && is_fresh(now, issued, self.retry_lifetime);
                 let trip = now.since(issued);
-                if good { Proof::Retry { original_dcid, retry_scid, trip } } else { Proof::Bad }
+                if good { TokenProof::Retry { original_dcid, retry_scid, trip } } else { TokenProof::Bad }
             }
-            (Some(Token::New { client, issued, version }), _) => {
+            (Some(ValidationToken::New { client, issued, version }), _) => {
                 // RFC 9000 §8.1.3: one that is not good is as none at all.
                 let nonce = token[1..].first_chunk().copied().unwrap_or_default();
                 // RFC 9369 §5: so is one of another version.
@@ -140,10 +140,10 @@ impl Presented {
                     && version == self.version
                     && is_fresh(now, issued, self.lifetime)
                     && !spent.contains(&nonce);
-                if good { Proof::Before { nonce } } else { Proof::None }
+                if good { TokenProof::Before { nonce } } else { TokenProof::None }
             }
-            (None, Some(&RETRY)) => Proof::Bad,
-            (None, _) => Proof::None,
+            (None, Some(&RETRY)) => TokenProof::Bad,
+            (None, _) => TokenProof::None,
         }
     }
 }

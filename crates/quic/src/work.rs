@@ -3,13 +3,13 @@
 /// Work that packets pay for. Each earns some, which is saved up to a limit; what takes more than there is
 /// goes into debt, so that in the long run no packet costs more than it earns.
 #[derive(Debug)]
-pub(crate) struct Allowance {
+pub(crate) struct WorkAllowance {
     left: i64,
     each: i64,
     most: i64,
 }
 
-impl Allowance {
+impl WorkAllowance {
     /// As much as is ever saved; a packet earns `each`.
     pub(crate) fn new(each: u64, most: u64) -> Self {
         let most = signed(most);
@@ -57,17 +57,17 @@ mod tests {
 
     #[test]
     fn what_is_there_at_first_may_be_less_than_is_saved() {
-        let mut allowance = Allowance::new(10, 25).beginning(5);
+        let mut allowance = WorkAllowance::new(10, 25).beginning(5);
         for left in [5, 15, 25, 25] {
             assert_eq!(allowance.left(), left);
             allowance.earn();
         }
-        assert_eq!(Allowance::new(10, 25).beginning(30).left(), 25);
+        assert_eq!(WorkAllowance::new(10, 25).beginning(30).left(), 25);
     }
 
     #[test]
     fn what_is_owed_is_earned_before_anything_is_spent() {
-        let mut allowance = Allowance::new(10, 25);
+        let mut allowance = WorkAllowance::new(10, 25);
         assert_eq!((allowance.left(), allowance.is_spent()), (25, false));
         allowance.earn();
         assert_eq!(allowance.left(), 25, "no more is saved");

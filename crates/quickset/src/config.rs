@@ -10,11 +10,11 @@ use rustls::server::ServerSessionMemoryCache;
 
 use crate::error::ConfigError;
 use crate::foreign;
-use crate::groups::{Group, Groups};
+use crate::groups::{Groups, KeyGroup};
 use crate::identity::Present;
 use crate::tickets::NoTickets;
 use crate::tls::{ClientTls, SESSIONS, ServerTls};
-use crate::transport::Transport;
+use crate::transport::TransportParts;
 use crate::{Identity, Trust};
 
 /// How an endpoint takes connections.
@@ -24,7 +24,7 @@ pub struct ServerConfig {
     tls: ServerTls,
     alpn: Vec<Vec<u8>>,
     key_log: bool,
-    transport: Transport,
+    transport: TransportParts,
     max_connections: usize,
     retry: RetryPolicy,
     gate: Option<Gate>,
@@ -43,7 +43,7 @@ pub struct ClientConfig {
     early: bool,
     /// `None`: TLS keeps them as it was configured to.
     tickets: Option<Arc<dyn TicketStore>>,
-    transport: Transport,
+    transport: TransportParts,
     quic: quickset_quic::ClientConfig,
 }
 
@@ -203,7 +203,7 @@ impl ServerConfig {
     ///
     /// # Errors
     /// [`ConfigError::NoGroup`]; [`ConfigError::OwnProvider`] behind [`from_rustls`](Self::from_rustls).
-    pub fn with_groups(mut self, groups: &[Group]) -> Result<Self, ConfigError> {
+    pub fn with_groups(mut self, groups: &[KeyGroup]) -> Result<Self, ConfigError> {
         self.tls.set_groups(groups)?;
         Ok(self)
     }
@@ -318,7 +318,7 @@ impl ServerConfig {
             tls,
             alpn: Vec::new(),
             key_log: false,
-            transport: Transport::default(),
+            transport: TransportParts::default(),
             max_connections: 10_000,
             retry: RetryPolicy::WhenBusy(100),
             gate: None,
@@ -405,7 +405,7 @@ impl ClientConfig {
 
     fn over(tls: ClientTls, alpn: Vec<Vec<u8>>, tickets: Option<Arc<dyn TicketStore>>) -> Self {
         let crypto = Arc::new(tls_client(&tls, None, &alpn, false));
-        let transport = Transport::default();
+        let transport = TransportParts::default();
         let quic = quickset_quic::ClientConfig { crypto, transport: transport.merged() };
         let this = Self { tls, identity: None, alpn, key_log: false, early: false, tickets, transport, quic };
         this.renewed()
@@ -458,16 +458,16 @@ impl ClientConfig {
     /// connections to it begin with that group. This call forgets what was learnt of servers.
     ///
     /// ```
-    /// use quickset::{ClientConfig, Group, Trust};
+    /// use quickset::{ClientConfig, KeyGroup, Trust};
     ///
     /// // A hello of one datagram.
-    /// let config = ClientConfig::new(Trust::insecure(), &["echo/1"])?.with_groups(&[Group::X25519])?;
+    /// let config = ClientConfig::new(Trust::insecure(), &["echo/1"])?.with_groups(&[KeyGroup::X25519])?;
     /// # Ok::<_, quickset::ConfigError>(())
     /// ```
     ///
     /// # Errors
     /// [`ConfigError::NoGroup`]; [`ConfigError::OwnProvider`] behind [`from_rustls`](Self::from_rustls).
-    pub fn with_groups(mut self, groups: &[Group]) -> Result<Self, ConfigError> {
+    pub fn with_groups(mut self, groups: &[KeyGroup]) -> Result<Self, ConfigError> {
         self.tls.set_groups(groups)?;
         Ok(self.renewed())
     }

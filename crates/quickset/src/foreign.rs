@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use quickset_tls::ConfigError as Unfit;
+use quickset_tls::TlsConfigError as Unfit;
 use rustls::crypto::CryptoProvider;
 
 use crate::ConfigError;

@@ -13,7 +13,7 @@ use crate::ConfigError;
 /// A text names one as the registry of TLS does, in capitals or not: `X25519MLKEM768`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Group {
+pub enum KeyGroup {
     /// X25519 and ML-KEM-768 together (draft-ietf-tls-ecdhe-mlkem): a recording of today stays secret from a
     /// quantum computer of tomorrow. A client's share of it takes 1216 bytes, so that a hello fills two
     /// datagrams.
@@ -28,7 +28,7 @@ pub enum Group {
     SecP384r1,
 }
 
-impl Group {
+impl KeyGroup {
     const ALL: [Self; 5] =
         [Self::X25519MlKem768, Self::SecP256r1MlKem768, Self::X25519, Self::SecP256r1, Self::SecP384r1];
 
@@ -59,13 +59,13 @@ impl Group {
     }
 }
 
-impl fmt::Display for Group {
+impl fmt::Display for KeyGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl FromStr for Group {
+impl FromStr for KeyGroup {
     type Err = GroupError;
 
     fn from_str(text: &str) -> Result<Self, GroupError> {
@@ -81,15 +81,15 @@ pub struct GroupError(String);
 
 /// Groups in order of preference, at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Groups(Vec<Group>);
+pub(crate) struct Groups(Vec<KeyGroup>);
 
 impl Groups {
-    pub(crate) fn new(groups: &[Group]) -> Result<Self, ConfigError> {
+    pub(crate) fn new(groups: &[KeyGroup]) -> Result<Self, ConfigError> {
         if groups.is_empty() {
             return Err(ConfigError::NoGroup);
         }
         // RFC 8446 §4.2.8: a client has no two shares of one group.
-        let first = |(at, group): (usize, &Group)| (!groups[..at].contains(group)).then_some(*group);
+        let first = |(at, group): (usize, &KeyGroup)| (!groups[..at].contains(group)).then_some(*group);
         Ok(Self(groups.iter().enumerate().filter_map(first).collect()))
     }
 
@@ -105,7 +105,7 @@ impl Default for Groups {
     /// itself, too: neither a server that insists on the one nor one that knows the other alone costs a round
     /// trip (RFC 8446 §4.1.4).
     fn default() -> Self {
-        Self(vec![Group::X25519MlKem768, Group::X25519, Group::SecP256r1, Group::SecP384r1])
+        Self(vec![KeyGroup::X25519MlKem768, KeyGroup::X25519, KeyGroup::SecP256r1, KeyGroup::SecP384r1])
     }
 }
 
@@ -123,21 +123,21 @@ mod tests {
             ("secp256r1", 23),
             ("secp384r1", 24),
         ];
-        assert_eq!(registered.len(), Group::ALL.len());
+        assert_eq!(registered.len(), KeyGroup::ALL.len());
         for (name, number) in registered {
-            let group: Group = name.parse().unwrap();
+            let group: KeyGroup = name.parse().unwrap();
             assert_eq!((group.to_string().as_str(), u16::from(group.rustls())), (name, number));
             assert_eq!(name.to_lowercase().parse(), Ok(group));
             assert_eq!(name.to_uppercase().parse(), Ok(group));
         }
-        let error = "kyber".parse::<Group>().unwrap_err().to_string();
-        assert!(Group::ALL.iter().all(|group| error.contains(group.name())), "{error}");
+        let error = "kyber".parse::<KeyGroup>().unwrap_err().to_string();
+        assert!(KeyGroup::ALL.iter().all(|group| error.contains(group.name())), "{error}");
     }
 
     #[test]
     fn each_group_once_and_at_least_one() {
-        let groups = Groups::new(&[Group::X25519, Group::SecP384r1, Group::X25519]).unwrap();
-        assert_eq!(groups.0, [Group::X25519, Group::SecP384r1]);
+        let groups = Groups::new(&[KeyGroup::X25519, KeyGroup::SecP384r1, KeyGroup::X25519]).unwrap();
+        assert_eq!(groups.0, [KeyGroup::X25519, KeyGroup::SecP384r1]);
         assert_eq!(Groups::new(&[]), Err(ConfigError::NoGroup));
     }
 }

@@ -122,10 +122,10 @@ impl Identity {
 
 /// Who a server proves to be at the moment: handshakes go by what is there when they begin.
 #[derive(Debug)]
-pub(crate) struct Present(RwLock<Shown>);
+pub(crate) struct Present(RwLock<ShownIdentity>);
 
 #[derive(Debug)]
-enum Shown {
+enum ShownIdentity {
     Identity(Identity),
     /// The application chooses for each client.
     Chosen(Arc<dyn ResolvesServerCert>),
@@ -133,30 +133,30 @@ enum Shown {
 
 impl Present {
     pub(crate) fn new(identity: Identity) -> Self {
-        Self(RwLock::new(Shown::Identity(identity)))
+        Self(RwLock::new(ShownIdentity::Identity(identity)))
     }
 
     pub(crate) fn chosen(by: Arc<dyn ResolvesServerCert>) -> Self {
-        Self(RwLock::new(Shown::Chosen(by)))
+        Self(RwLock::new(ShownIdentity::Chosen(by)))
     }
 
     pub(crate) fn get(&self) -> Option<Identity> {
         match &*self.0.read().unwrap_or_else(PoisonError::into_inner) {
-            Shown::Identity(identity) => Some(identity.clone()),
-            Shown::Chosen(_) => None,
+            ShownIdentity::Identity(identity) => Some(identity.clone()),
+            ShownIdentity::Chosen(_) => None,
         }
     }
 
     pub(crate) fn set(&self, identity: Identity) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Shown::Identity(identity);
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = ShownIdentity::Identity(identity);
     }
 }
 
 impl ResolvesServerCert for Present {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let by = match &*self.0.read().unwrap_or_else(PoisonError::into_inner) {
-            Shown::Identity(identity) => return Some(identity.certified.clone()),
-            Shown::Chosen(by) => by.clone(),
+            ShownIdentity::Identity(identity) => return Some(identity.certified.clone()),
+            ShownIdentity::Chosen(by) => by.clone(),
         };
         // Without the lock: it may well set another identity.
         by.resolve(hello)
@@ -164,7 +164,7 @@ impl ResolvesServerCert for Present {
 
     fn only_raw_public_keys(&self) -> bool {
         let shown = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        matches!(&*shown, Shown::Chosen(by) if by.only_raw_public_keys())
+        matches!(&*shown, ShownIdentity::Chosen(by) if by.only_raw_public_keys())
     }
 }
 

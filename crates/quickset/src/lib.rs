@@ -98,16 +98,16 @@ pub use config::{ClientAuth, ClientConfig, ServerConfig};
 pub use endpoint::{Endpoint, Peer};
 pub use error::ConfigError;
 pub use fingerprint::{Fingerprint, ParseFingerprintError};
-pub use groups::{Group, GroupError};
+pub use groups::{GroupError, KeyGroup};
 pub use identity::{Identity, IdentityError};
 pub use quickset_net::{
-    CallSizes, Class, ClassError, Closed, ConnectError, Connecting, Connection, Counters, DatagramError,
-    DatagramOptions, DatagramOutcome, DatagramStats, Deadline, EndpointStats, ExportError, FecStats, Goal,
-    Message, MessageReceiver, MessageSender, MessageStats, Move, MoveError, Moves, Outcome, Outcomes, Path,
-    Priority, Protection, ProtectionError, ReadError, ReadToEndError, ReceiveError, RecvStream, Reliability,
-    ResetAtError, SendError, SendStream, SentDatagram, Side, SocketConfig, Stats, StreamId, Ticket, TicketId,
-    Time, Totals, TransportError, TryDatagramError, TrySendError, UnorderedStream, Weight, WhenFull,
-    WriteError,
+    AddressPair, CallSizes, Class, ClassError, Closed, ConnectError, Connecting, Connection,
+    ConnectionTotals, Counters, DatagramError, DatagramOptions, DatagramOutcome, DatagramStats, Deadline,
+    EndpointStats, ExportError, FecStats, Goal, MessageReceiver, MessageSender, MessageStats, MessageTicket,
+    Move, MoveError, Moves, Outcome, Outcomes, Priority, Protection, ProtectionError, ReadError,
+    ReadToEndError, ReceiveError, ReceivedMessage, RecvStream, Reliability, ResetAtError, SendError,
+    SendStream, SentDatagram, Side, SocketConfig, Stats, StreamId, TicketId, Time, TransportError,
+    TryDatagramError, TrySendError, UnorderedStream, Weight, WhenFull, WriteError,
 };
 #[cfg(feature = "qlog")]
 pub use quickset_net::{QlogDir, qlog};
@@ -118,8 +118,8 @@ pub use quickset_quic::places;
 pub use quickset_quic::{
     Account, AckPolicy, AckPolicyError, AckStats, Admission, Algorithm, AlgorithmError, Budget, BudgetUse,
     DatagramConfig, Dir, EarlyData, EarlyGate, EcnState, EcnStats, Estimates, Fec, Gate, HandshakeFault,
-    Incoming, Migration, MtuDiscovery, MtuStats, Obstacle, Refusal, Refused, RetryPolicy, TransportConfig,
-    TransportErrorCode, Version,
+    Incoming, Migration, MtuDiscovery, MtuStats, Obstacle, Refused, RetryPolicy, SystemRefusal,
+    TransportConfig, TransportErrorCode, Version,
 };
 pub use quickset_tls::{PeerCertificates, SessionTicket, TicketKey, TicketMemory, TicketStore};
 pub use race::Race;
@@ -131,7 +131,7 @@ pub use trust::{Trust, TrustError};
 /// Protocols above a connection that own its streams, as [`h3`] does: see
 /// [`Connection::layered`](crate::Connection::layered).
 pub mod layer {
-    pub use quickset_net::{Layer, LayerTaken, Layered, Turn};
+    pub use quickset_net::{Layer, LayerTaken, LayerTurn, Layered};
 }
 
 /// Congestion controllers of an application's own: how much may be in flight, and how fast it leaves.
@@ -141,8 +141,8 @@ pub mod layer {
 /// one of the window. One belongs to one path. Here is BBR that never takes more than its share:
 ///
 /// ```
-/// use quickset::congestion::{Congestion, Control, Custom, Feedback, PacketState, Sent};
-/// use quickset::{Algorithm, TransportConfig};
+/// use quickset::congestion::{Congestion, CongestionControl, CustomController, Feedback, PacketState,
+/// TransmittedPacket}; use quickset::{Algorithm, TransportConfig};
 ///
 /// #[derive(Debug)]
 /// struct Capped {
@@ -152,7 +152,7 @@ pub mod layer {
 /// }
 ///
 /// impl Congestion for Capped {
-///     fn on_sent(&mut self, sent: &Sent) -> PacketState {
+///     fn on_sent(&mut self, sent: &TransmittedPacket) -> PacketState {
 ///         self.inner.on_sent(sent)
 ///     }
 ///
@@ -164,14 +164,14 @@ pub mod layer {
 ///         self.inner.set_mtu(mtu);
 ///     }
 ///
-///     fn control(&self) -> Control {
+///     fn control(&self) -> CongestionControl {
 ///         let mut control = self.inner.control();
 ///         control.rate = Some(control.rate.map_or(self.most, |rate| rate.min(self.most)));
 ///         control
 ///     }
 /// }
 ///
-/// let capped = Custom::new("capped", |mtu, now| {
+/// let capped = CustomController::new("capped", |mtu, now| {
 ///     Box::new(Capped { inner: Algorithm::Bbr.build(mtu, now), most: 250_000 })
 /// });
 /// let transport = TransportConfig::default().with_congestion(Algorithm::Custom(capped));
@@ -189,8 +189,8 @@ pub mod congestion {
 /// one that adds a repair symbol behind each tenth:
 ///
 /// ```
-/// use quickset::policy::{Carried, Code, CodingView, Lane, Pattern, ReliabilityPolicy};
-/// use quickset::policy::{Custom, Scheme, Schemes};
+/// use quickset::policy::{Carried, RepairCode, CodingView, LaneConfig, Pattern, ReliabilityPolicy};
+/// use quickset::policy::{CustomPolicy, Scheme, Schemes};
 /// use quickset::{Protection, Reliability};
 ///
 /// #[derive(Debug, Default)]
@@ -199,8 +199,8 @@ pub mod congestion {
 /// }
 ///
 /// impl ReliabilityPolicy for EachTenth {
-///     fn protect(&mut self, _: &CodingView<'_>, _: Carried) -> Option<Lane> {
-///         Some(Lane { index: 0, code: Code::Rlc, share: Lane::WHOLE })
+///     fn protect(&mut self, _: &CodingView<'_>, _: Carried) -> Option<LaneConfig> {
+///         Some(LaneConfig { index: 0, code: RepairCode::Rlc, share: LaneConfig::WHOLE })
 ///     }
 ///
 ///     fn fec_pattern(&mut self, view: &CodingView<'_>) -> Pattern {
@@ -219,7 +219,7 @@ pub mod congestion {
 /// }
 ///
 /// let schemes = Schemes::default().with(Scheme::Rlc);
-/// let mine = Protection::Custom(Custom::new(schemes, || Box::new(EachTenth::default())));
+/// let mine = Protection::Custom(CustomPolicy::new(schemes, || Box::new(EachTenth::default())));
 /// let reliability = Reliability::screen().with(mine);
 /// # async fn example(connection: quickset::Connection, reliability: Reliability) -> Result<(), quickset::Closed> {
 /// let screen = connection.open_messages().await?.with(reliability);

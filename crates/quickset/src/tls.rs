@@ -4,7 +4,7 @@ use rustls::crypto::aws_lc_rs::Ticketer;
 use rustls::server::{NoServerSessionStorage, ServerSessionMemoryCache};
 
 use crate::foreign;
-use crate::groups::{Group, Groups};
+use crate::groups::{Groups, KeyGroup};
 use crate::identity::Present;
 use crate::trust::KeyHolder;
 use crate::{ClientAuth, ConfigError, Identity, Trust};
@@ -12,19 +12,19 @@ use crate::{ClientAuth, ConfigError, Identity, Trust};
 /// Where an endpoint's TLS comes from: made of whom it believes and the groups of its key exchange, or a
 /// configuration of rustls.
 #[derive(Clone, Debug)]
-pub(crate) enum Tls<Belief, Rustls> {
+pub(crate) enum EndpointTls<Belief, Rustls> {
     Own(Belief, Groups),
     Foreign(Arc<Rustls>),
 }
 
 /// A server's.
-pub(crate) type ServerTls = Tls<ClientAuth, rustls::ServerConfig>;
+pub(crate) type ServerTls = EndpointTls<ClientAuth, rustls::ServerConfig>;
 
 /// A client's.
-pub(crate) type ClientTls = Tls<Trust, rustls::ClientConfig>;
+pub(crate) type ClientTls = EndpointTls<Trust, rustls::ClientConfig>;
 
-impl<Belief, Rustls> Tls<Belief, Rustls> {
-    pub(crate) fn set_groups(&mut self, groups: &[Group]) -> Result<(), ConfigError> {
+impl<Belief, Rustls> EndpointTls<Belief, Rustls> {
+    pub(crate) fn set_groups(&mut self, groups: &[KeyGroup]) -> Result<(), ConfigError> {
         match self {
             Self::Own(_, ours) => *ours = Groups::new(groups)?,
             Self::Foreign(_) => return Err(ConfigError::OwnProvider),

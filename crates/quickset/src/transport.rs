@@ -5,9 +5,9 @@ use quickset_quic::{Budget, EarlyData, Estimates, Fec, Protection, TransportConf
 /// How connections behave: a whole, and the parts that are said by themselves. These count whichever comes
 /// first.
 #[derive(Clone, Default)]
-pub(crate) struct Transport {
+pub(crate) struct TransportParts {
     whole: TransportConfig,
-    fec: Offer,
+    fec: FecOffer,
     protection: Option<Protection>,
     early: Option<EarlyData>,
     budget: Option<Budget>,
@@ -15,7 +15,7 @@ pub(crate) struct Transport {
 
 /// What of erasure correction is offered.
 #[derive(Clone, Default)]
-enum Offer {
+enum FecOffer {
     /// What the whole says.
     #[default]
     Unsaid,
@@ -23,13 +23,13 @@ enum Offer {
     This(Fec),
 }
 
-impl Transport {
+impl TransportParts {
     pub(crate) fn set_whole(&mut self, whole: TransportConfig) {
         self.whole = whole;
     }
 
     pub(crate) fn set_fec(&mut self, fec: Option<Fec>) {
-        self.fec = fec.map_or(Offer::Nothing, Offer::This);
+        self.fec = fec.map_or(FecOffer::Nothing, FecOffer::This);
     }
 
     pub(crate) fn set_protection(&mut self, protection: Protection) {
@@ -48,12 +48,12 @@ impl Transport {
     pub(crate) fn merged(&self) -> Arc<TransportConfig> {
         let mut all = self.whole.clone();
         match &self.fec {
-            Offer::Unsaid => {}
-            Offer::Nothing => all.fec = None,
-            Offer::This(fec) => all.fec = Some(fec.clone()),
+            FecOffer::Unsaid => {}
+            FecOffer::Nothing => all.fec = None,
+            FecOffer::This(fec) => all.fec = Some(fec.clone()),
         }
         // Who offers nothing, in so many words, has nothing to protect with.
-        let can = !matches!(self.fec, Offer::Nothing);
+        let can = !matches!(self.fec, FecOffer::Nothing);
         if let Some(protection) = self.protection.as_ref().filter(|_| can) {
             all.fec.get_or_insert_default().protection.clone_from(protection);
         }

@@ -21,10 +21,10 @@ use crate::identity::provider;
 ///
 /// In any case the server proves in the handshake that it holds the key of its certificate.
 #[derive(Clone, Debug)]
-pub struct Trust(Kind);
+pub struct Trust(TrustKind);
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum TrustKind {
     Roots(Arc<RootCertStore>),
     Pinned(Vec<Fingerprint>),
     Anybody,
@@ -54,24 +54,24 @@ impl Trust {
             let certificate = certificate.map_err(|_| TrustError::Pem)?;
             store.add(certificate).map_err(TrustError::Unfit)?;
         }
-        if store.is_empty() { Err(TrustError::Pem) } else { Ok(Self(Kind::Roots(Arc::new(store)))) }
+        if store.is_empty() { Err(TrustError::Pem) } else { Ok(Self(TrustKind::Roots(Arc::new(store)))) }
     }
 
     /// Accepts a server that holds the key with this fingerprint, whatever name and dates its certificate
     /// bears.
     pub fn pinned(fingerprint: Fingerprint) -> Self {
-        Self(Kind::Pinned(vec![fingerprint]))
+        Self(TrustKind::Pinned(vec![fingerprint]))
     }
 
     /// Accepts a server that holds one of several keys, for example the present one and the next.
     pub fn pinned_any(fingerprints: impl IntoIterator<Item = Fingerprint>) -> Self {
-        Self(Kind::Pinned(fingerprints.into_iter().collect()))
+        Self(TrustKind::Pinned(fingerprints.into_iter().collect()))
     }
 
     /// Accepts any server: an attacker between the two ends can read and change everything. This is for
     /// tests.
     pub fn insecure() -> Self {
-        Self(Kind::Anybody)
+        Self(TrustKind::Anybody)
     }
 
     /// The client's side of TLS with this trust.
@@ -80,16 +80,16 @@ impl Trust {
             .with_protocol_versions(&[&rustls::version::TLS13])
             .expect("the provider has TLS 1.3");
         match &self.0 {
-            Kind::Roots(roots) => {
+            TrustKind::Roots(roots) => {
                 let verifier = WebPkiServerVerifier::builder_with_provider(roots.clone(), provider())
                     .build()
                     .expect("there are roots, and no revocation lists");
                 builder.with_webpki_verifier(verifier)
             }
-            Kind::Pinned(pins) => {
+            TrustKind::Pinned(pins) => {
                 builder.dangerous().with_custom_certificate_verifier(KeyHolder::new(Some(pins.clone())))
             }
-            Kind::Anybody => builder.dangerous().with_custom_certificate_verifier(KeyHolder::new(None)),
+            TrustKind::Anybody => builder.dangerous().with_custom_certificate_verifier(KeyHolder::new(None)),
         }
     }
 }
@@ -115,16 +115,16 @@ impl KeyHolder {
         Arc::new(Self { pins: None, mandatory, algorithms })
     }
 
-    fn tls12(&self, message: &[u8], cert: &CertificateDer<'_>, dss: &DigitallySignedStruct) -> Proof {
+    fn tls12(&self, message: &[u8], cert: &CertificateDer<'_>, dss: &DigitallySignedStruct) -> TrustProof {
         verify_tls12_signature(message, cert, dss, &self.algorithms)
     }
 
-    fn tls13(&self, message: &[u8], cert: &CertificateDer<'_>, dss: &DigitallySignedStruct) -> Proof {
+    fn tls13(&self, message: &[u8], cert: &CertificateDer<'_>, dss: &DigitallySignedStruct) -> TrustProof {
         verify_tls13_signature(message, cert, dss, &self.algorithms)
     }
 }
 
-type Proof = Result<HandshakeSignatureValid, Error>;
+type TrustProof = Result<HandshakeSignatureValid, Error>;
 
 impl ServerCertVerifier for KeyHolder {
     fn verify_server_cert(
@@ -151,7 +151,7 @@ impl ServerCertVerifier for KeyHolder {
         m: &[u8],
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
-    ) -> Proof {
+    ) -> TrustProof {
         self.tls12(m, cert, dss)
     }
 
@@ -160,7 +160,7 @@ impl ServerCertVerifier for KeyHolder {
         m: &[u8],
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
-    ) -> Proof {
+    ) -> TrustProof {
         self.tls13(m, cert, dss)
     }
 
@@ -193,7 +193,7 @@ impl ClientCertVerifier for KeyHolder {
         m: &[u8],
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
-    ) -> Proof {
+    ) -> TrustProof {
         self.tls12(m, cert, dss)
     }
 
@@ -202,7 +202,7 @@ impl ClientCertVerifier for KeyHolder {
         m: &[u8],
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
-    ) -> Proof {
+    ) -> TrustProof {
         self.tls13(m, cert, dss)
     }
 

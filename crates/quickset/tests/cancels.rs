@@ -7,11 +7,11 @@ mod ends;
 use std::time::Duration;
 
 use bytes::Bytes;
-use quickset::h3::{Abort, Call, Code, HttpError, Malformed, Request, Response, Server};
+use quickset::h3::{Abort, Call, ErrorCode, HttpError, MalformedMessage, Request, Response, Server};
 
 use ends::{ends, everything, soon};
 
-const CANCELLED: HttpError = HttpError::Stopped(Code::H3_REQUEST_CANCELLED.0);
+const CANCELLED: HttpError = HttpError::Stopped(ErrorCode::H3_REQUEST_CANCELLED.0);
 
 fn get() -> Request {
     Request::new("GET", "localhost", "/")
@@ -58,16 +58,16 @@ async fn an_upload_that_is_given_up_and_a_connection_that_ends_are_heard_of() {
     let mut server = Server::new(&theirs, everything()).unwrap();
     let (out, answer) = soon(client.request(&Request::new("PUT", "localhost", "/"))).await.unwrap();
     let call = soon(server.accept()).await.unwrap();
-    out.cancel(Code::H3_REQUEST_CANCELLED);
+    out.cancel(ErrorCode::H3_REQUEST_CANCELLED);
     let why = soon(call.reply.stopped()).await;
     // RFC 9114 §4.1.1: both halves of the stream are given up, and either may be heard of first.
-    let reset = HttpError::Aborted(Abort::Reset(Code::H3_REQUEST_CANCELLED.0));
+    let reset = HttpError::Aborted(Abort::Reset(ErrorCode::H3_REQUEST_CANCELLED.0));
     assert!(why == CANCELLED || why == reset, "{why:?}");
     drop((answer, call));
 
     let _answer = soon(client.ask(&get())).await.unwrap();
     let call = soon(server.accept()).await.unwrap();
-    client.connection().close(Code::H3_NO_ERROR.0, b"");
+    client.connection().close(ErrorCode::H3_NO_ERROR.0, b"");
     assert!(matches!(soon(call.reply.stopped()).await, HttpError::Closed(_)));
 }
 
@@ -77,7 +77,7 @@ async fn who_waits_for_an_answer_hears_that_its_request_was_given_up() {
     let (client, theirs, _endpoint) = ends().await;
     let mut server = Server::new(&theirs, everything()).unwrap();
     let put = Request::new("PUT", "localhost", "/");
-    let cancelled = HttpError::GivenUp(Code::H3_REQUEST_CANCELLED);
+    let cancelled = HttpError::GivenUp(ErrorCode::H3_REQUEST_CANCELLED);
 
     let (out, answer) = soon(client.request(&put)).await.unwrap();
     let asked = tokio::spawn(answer.response());
@@ -93,9 +93,9 @@ async fn who_waits_for_an_answer_hears_that_its_request_was_given_up() {
     let (_, mut content) = soon(answer.response()).await.unwrap();
     let asked = tokio::spawn(async move { content.next().await });
     tokio::task::yield_now().await;
-    out.cancel(Code::H3_REQUEST_CANCELLED);
+    out.cancel(ErrorCode::H3_REQUEST_CANCELLED);
     assert_eq!(soon(asked).await.unwrap(), Err(cancelled));
-    let reset = HttpError::Aborted(Abort::Reset(Code::H3_REQUEST_CANCELLED.0));
+    let reset = HttpError::Aborted(Abort::Reset(ErrorCode::H3_REQUEST_CANCELLED.0));
     assert_eq!(soon(call.content.next()).await, Err(reset));
     drop((call.content, reply));
 
@@ -104,7 +104,7 @@ async fn who_waits_for_an_answer_hears_that_its_request_was_given_up() {
     let asked = tokio::spawn(async move { call.content.next().await });
     tokio::task::yield_now().await;
     call.reply.reject();
-    assert_eq!(soon(asked).await.unwrap(), Err(HttpError::GivenUp(Code::H3_REQUEST_REJECTED)));
+    assert_eq!(soon(asked).await.unwrap(), Err(HttpError::GivenUp(ErrorCode::H3_REQUEST_REJECTED)));
     assert_eq!(soon(answer.response()).await.unwrap_err(), HttpError::Aborted(Abort::Rejected));
 }
 
@@ -113,7 +113,8 @@ async fn who_waits_for_an_answer_hears_that_its_request_was_given_up() {
 async fn who_sends_hears_that_the_exchange_was_given_up_by_who_reads() {
     let (client, theirs, _endpoint) = ends().await;
     let mut server = Server::new(&theirs, everything()).unwrap();
-    let malformed = HttpError::Aborted(Abort::Malformed(Malformed("more content than content-length says")));
+    let malformed =
+        HttpError::Aborted(Abort::Malformed(MalformedMessage("more content than content-length says")));
 
     // The server reads nothing, so that who sends has to wait.
     let (mut out, answer) = soon(client.request(&Request::new("PUT", "localhost", "/"))).await.unwrap();
@@ -147,7 +148,7 @@ async fn content_that_is_not_wanted_ends_no_exchange() {
     let (out, answer) = soon(client.request(&Request::new("PUT", "localhost", "/"))).await.unwrap();
     let Call { content, reply, .. } = soon(server.accept()).await.unwrap();
     drop(content);
-    assert_eq!(soon(out.stopped()).await, HttpError::Stopped(Code::H3_NO_ERROR.0));
+    assert_eq!(soon(out.stopped()).await, HttpError::Stopped(ErrorCode::H3_NO_ERROR.0));
     // RFC 9114 §4.1: the answer counts though its request is incomplete.
     drop(out);
     reply.end(&Response::new(413)).unwrap();
@@ -197,7 +198,7 @@ async fn what_a_server_did_nothing_with_may_be_asked_again() {
     let why = soon(client.ask(&get())).await.unwrap_err();
     assert!(why.is_unprocessed(), "{why}");
 
-    theirs.close(Code::H3_NO_ERROR.0, b"");
+    theirs.close(ErrorCode::H3_NO_ERROR.0, b"");
     soon(client.connection().closed()).await;
     let why = soon(client.ask(&get())).await.unwrap_err();
     assert!(!why.is_unprocessed() && why.to_string().ends_with("(H3_NO_ERROR)"), "{why}");

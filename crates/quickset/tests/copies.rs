@@ -10,7 +10,9 @@ use std::pin::pin;
 use std::task::Poll;
 
 use quickset::h3::webtransport::{Session, SessionError};
-use quickset::h3::{Abort, Call, Client, Code, Content, Field, HttpError, Request, Response, Sender, Server};
+use quickset::h3::{
+    Abort, Call, Client, Content, ContentSender, ErrorCode, Field, HttpError, Request, Response, Server,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use ends::{ends, everything, soon};
@@ -35,9 +37,9 @@ async fn at_once<F: Future>(future: F) -> Option<F::Output> {
 
 /// An exchange: what the client sends and reads, and what the server does.
 struct Both {
-    out: Sender,
+    out: ContentSender,
     content: Content,
-    their_out: Sender,
+    their_out: ContentSender,
     their_content: Content,
     client: Client,
     _server: Server,
@@ -110,11 +112,11 @@ async fn to_shut_down_ends_the_content() {
 async fn content_that_breaks_off_is_an_error_that_says_why() {
     let Both { out, content, mut their_out, mut their_content, .. } = exchange().await;
     their_out.write_all(b"half of ").await.unwrap();
-    out.cancel(Code::H3_REQUEST_CANCELLED);
+    out.cancel(ErrorCode::H3_REQUEST_CANCELLED);
     let mut half = Vec::new();
     let error = soon(AsyncReadExt::read_to_end(&mut their_content, &mut half)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
-    assert_eq!(*http(&error), HttpError::Aborted(Abort::Reset(Code::H3_REQUEST_CANCELLED.0)));
+    assert_eq!(*http(&error), HttpError::Aborted(Abort::Reset(ErrorCode::H3_REQUEST_CANCELLED.0)));
     let again = their_content.read(&mut [0; 9]).await.unwrap_err();
     assert_eq!(again.kind(), ErrorKind::ConnectionReset, "it does not look complete");
 
@@ -126,7 +128,7 @@ async fn content_that_breaks_off_is_an_error_that_says_why() {
         }
     };
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
-    assert_eq!(*http(&error), HttpError::Stopped(Code::H3_REQUEST_CANCELLED.0));
+    assert_eq!(*http(&error), HttpError::Stopped(ErrorCode::H3_REQUEST_CANCELLED.0));
 
     let mut both = exchange().await;
     both.client.connection().close(0x102, b"");

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use quickset::pki_types::pem::PemObject;
 use quickset::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
-use quickset::quic::{Session, Version};
+use quickset::quic::{CryptoSession, Version};
 use quickset::rustls::client::Resumption;
 use quickset::rustls::crypto::CryptoProvider;
 use quickset::rustls::crypto::aws_lc_rs::{Ticketer, cipher_suite, default_provider, sign};
@@ -20,8 +20,8 @@ use quickset::rustls::sign::CertifiedKey;
 use quickset::rustls::version::{TLS12, TLS13};
 use quickset::rustls::{self, RootCertStore, SupportedCipherSuite, Tls13CipherSuite};
 use quickset::{
-    ClientAuth, ClientConfig, Closed, ConfigError, ConnectError, Connection, EarlyData, Endpoint, Group,
-    Identity, Peer, ServerConfig, Trust,
+    ClientAuth, ClientConfig, Closed, ConfigError, ConnectError, Connection, EarlyData, Endpoint, Identity,
+    KeyGroup, Peer, ServerConfig, Trust,
 };
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, KeyPair, KeyUsagePurpose};
 
@@ -314,12 +314,12 @@ fn a_busy_server_resumes_who_was_here_long_ago() {
 
 /// A client whose share, and so the server's, is small beside a certificate.
 fn light(identity: &Identity) -> ClientConfig {
-    pinned(identity).with_groups(&[Group::X25519]).unwrap()
+    pinned(identity).with_groups(&[KeyGroup::X25519]).unwrap()
 }
 
 /// Carries handshake bytes until nobody has more to say, and returns how many were the server's before the
 /// client was done.
-fn shake(near: &mut dyn Session, far: &mut dyn Session) -> usize {
+fn shake(near: &mut dyn CryptoSession, far: &mut dyn CryptoSession) -> usize {
     let mut sent = 0;
     for _ in 0..5 {
         carry(near, far);
@@ -330,7 +330,7 @@ fn shake(near: &mut dyn Session, far: &mut dyn Session) -> usize {
 }
 
 /// What the one has to say, a level at a time, and how many bytes that is.
-fn carry(from: &mut dyn Session, to: &mut dyn Session) -> usize {
+fn carry(from: &mut dyn CryptoSession, to: &mut dyn CryptoSession) -> usize {
     let mut sent = 0;
     loop {
         let mut bytes = Vec::new();

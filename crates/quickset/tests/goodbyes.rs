@@ -7,7 +7,7 @@ mod ends;
 
 use std::time::Duration;
 
-use quickset::h3::{Client, Code, Request, Server};
+use quickset::h3::{Client, ErrorCode, Request, Server};
 use quickset::{ClientConfig, Closed, Connection, Endpoint, Identity, ServerConfig, Trust};
 
 use ends::{ends, everything, soon};
@@ -33,10 +33,10 @@ async fn busy() -> (Client, Connection, Endpoint, Box<dyn std::any::Any>) {
 async fn an_endpoint_that_shuts_down_ends_http_without_error() {
     let (client, _theirs, endpoint, _busy) = busy().await;
     assert!(!soon(endpoint.shutdown(Duration::from_millis(1))).await);
-    assert_eq!(told(client.connection()).await, (Code::H3_NO_ERROR.0, vec![]));
+    assert_eq!(told(client.connection()).await, (ErrorCode::H3_NO_ERROR.0, vec![]));
 
     let (client, _theirs, endpoint, _busy) = busy().await;
-    let code = Code::H3_INTERNAL_ERROR.0;
+    let code = ErrorCode::H3_INTERNAL_ERROR.0;
     assert!(!soon(endpoint.shutdown_with(Duration::from_millis(1), code, b"the power fails")).await);
     assert_eq!(told(client.connection()).await, (code, b"the power fails".to_vec()));
 }
@@ -62,14 +62,14 @@ async fn http_whose_handles_are_gone_ends_without_error() {
     let _server = Server::new(&theirs, everything()).unwrap();
     let _ours = client.connection().clone();
     drop(client);
-    assert_eq!(told(&theirs).await, (Code::H3_NO_ERROR.0, vec![]));
+    assert_eq!(told(&theirs).await, (ErrorCode::H3_NO_ERROR.0, vec![]));
 
     let (client, theirs, _endpoint) = ends().await;
     drop(Server::new(&theirs, everything()).unwrap());
-    assert_eq!(told(client.connection()).await, (Code::H3_NO_ERROR.0, vec![]));
+    assert_eq!(told(client.connection()).await, (ErrorCode::H3_NO_ERROR.0, vec![]));
 
     let (client, theirs, _endpoint) = ends().await;
     let _server = Server::new(&theirs, everything()).unwrap();
     soon(client.shutdown()).await;
-    assert_eq!(told(&theirs).await, (Code::H3_NO_ERROR.0, vec![]));
+    assert_eq!(told(&theirs).await, (ErrorCode::H3_NO_ERROR.0, vec![]));
 }

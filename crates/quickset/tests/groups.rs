@@ -12,7 +12,7 @@ use quickset::rustls::crypto::{CryptoProvider, SupportedKxGroup};
 use quickset::rustls::server::{ClientHello, ResolvesServerCert};
 use quickset::rustls::sign::CertifiedKey;
 use quickset::rustls::{self, NamedGroup, version::TLS13};
-use quickset::{ClientConfig, ConfigError, ConnectError, Endpoint, Group, Identity, ServerConfig, Trust};
+use quickset::{ClientConfig, ConfigError, ConnectError, Endpoint, Identity, KeyGroup, ServerConfig, Trust};
 
 /// A certificate, and what clients offered that were shown it.
 #[derive(Debug)]
@@ -60,8 +60,8 @@ async fn connect(server: &Endpoint, config: &ClientConfig) -> Result<(), Connect
 async fn clients_offer_a_post_quantum_group_first_and_what_they_are_told() {
     let (server, heard) = listening(&[kx_group::X25519MLKEM768, kx_group::X25519, kx_group::SECP384R1]);
     connect(&server, &client()).await.unwrap();
-    connect(&server, &client().with_groups(&[Group::X25519]).unwrap()).await.unwrap();
-    let two = [Group::SecP384r1, Group::X25519MlKem768];
+    connect(&server, &client().with_groups(&[KeyGroup::X25519]).unwrap()).await.unwrap();
+    let two = [KeyGroup::SecP384r1, KeyGroup::X25519MlKem768];
     connect(&server, &client().with_groups(&two).unwrap()).await.unwrap();
     let usual =
         vec![NamedGroup::X25519MLKEM768, NamedGroup::X25519, NamedGroup::secp256r1, NamedGroup::secp384r1];
@@ -71,7 +71,7 @@ async fn clients_offer_a_post_quantum_group_first_and_what_they_are_told() {
 
 #[tokio::test]
 async fn servers_take_what_they_are_told() {
-    let server = |groups: &[Group]| {
+    let server = |groups: &[KeyGroup]| {
         let identity = Identity::self_signed(["localhost"]).unwrap();
         let config = ServerConfig::new(identity, &["test/1"]).unwrap();
         let config = if groups.is_empty() { config } else { config.with_groups(groups).unwrap() };
@@ -79,12 +79,12 @@ async fn servers_take_what_they_are_told() {
     };
     let only = |group| client().with_groups(&[group]).unwrap();
     let all = server(&[]);
-    for group in [Group::X25519MlKem768, Group::X25519, Group::SecP256r1, Group::SecP384r1] {
+    for group in [KeyGroup::X25519MlKem768, KeyGroup::X25519, KeyGroup::SecP256r1, KeyGroup::SecP384r1] {
         connect(&all, &only(group)).await.unwrap();
     }
-    let strict = server(&[Group::X25519MlKem768]);
+    let strict = server(&[KeyGroup::X25519MlKem768]);
     connect(&strict, &client()).await.unwrap();
-    let error = connect(&strict, &only(Group::X25519)).await.unwrap_err();
+    let error = connect(&strict, &only(KeyGroup::X25519)).await.unwrap_err();
     // RFC 8446 §4.1.1: handshake_failure.
     assert!(error.to_string().contains("CRYPTO_ERROR handshake_failure (40)"), "{error}");
 }
@@ -101,5 +101,5 @@ fn what_cannot_be_chosen_is_refused() {
         .with_no_client_auth();
     tls.alpn_protocols = vec![b"a".to_vec()];
     let foreign = ClientConfig::from_rustls(tls).unwrap();
-    assert_eq!(foreign.with_groups(&[Group::X25519]).err(), Some(ConfigError::OwnProvider));
+    assert_eq!(foreign.with_groups(&[KeyGroup::X25519]).err(), Some(ConfigError::OwnProvider));
 }

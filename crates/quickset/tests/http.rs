@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quickset::h3::{
-    self, Abort, Call, Client, Code, Config, Field, HttpError, Priority, Refusal, Request, Response, Server,
+    self, Abort, Call, Client, Config, ErrorCode, Field, HttpError, Priority, Request, Response, Server,
+    VerbRefusal,
 };
 use quickset::{
     ClientConfig, Connection, Endpoint, Identity, Protection, Reliability, ServerConfig, TransportConfig,
@@ -243,7 +244,7 @@ async fn what_is_incomplete_does_not_look_complete() {
     let (_, mut content) = soon(answer.response()).await.unwrap();
     assert_eq!(soon(content.next()).await, Ok(Some("half of ".into())));
     drop(out);
-    let internal = HttpError::Aborted(Abort::Reset(Code::H3_INTERNAL_ERROR.0));
+    let internal = HttpError::Aborted(Abort::Reset(ErrorCode::H3_INTERNAL_ERROR.0));
     assert_eq!(soon(content.next()).await, Err(internal.clone()));
     assert_eq!(content.next().await, Ok(None), "it was told once");
 
@@ -261,7 +262,7 @@ async fn what_is_incomplete_does_not_look_complete() {
     let mut call = soon(server.accept()).await.unwrap();
     assert_eq!(soon(call.content.next()).await, Ok(Some("half of ".into())));
     drop((out, answer));
-    let cancelled = HttpError::Aborted(Abort::Reset(Code::H3_REQUEST_CANCELLED.0));
+    let cancelled = HttpError::Aborted(Abort::Reset(ErrorCode::H3_REQUEST_CANCELLED.0));
     assert_eq!(soon(call.content.next()).await, Err(cancelled));
 }
 
@@ -280,7 +281,7 @@ async fn an_answer_that_nobody_wants_is_not_sent_on() {
             }
         }
     });
-    assert_eq!(error.await, HttpError::Stopped(Code::H3_REQUEST_CANCELLED.0));
+    assert_eq!(error.await, HttpError::Stopped(ErrorCode::H3_REQUEST_CANCELLED.0));
     assert!(theirs.close_reason().is_none());
 }
 
@@ -379,7 +380,7 @@ async fn a_server_that_shuts_down_loses_nothing() {
     })
     .await;
     let late = client.ask(&get("/late")).await.unwrap_err();
-    assert_eq!(late, HttpError::Refused(Refusal::GoingAway));
+    assert_eq!(late, HttpError::Refused(VerbRefusal::GoingAway));
     let sending = tokio::spawn(async move {
         out.send(pattern(0, 1_000_000)).await.unwrap();
         out.finish().unwrap();
@@ -454,5 +455,5 @@ async fn requests_that_nobody_took_are_rejected() {
     let _waits = (second, waiting);
     call.reply.end(&Response::new(200)).unwrap();
     assert_eq!(soon(taken.response()).await.unwrap().0.status, 200);
-    assert_eq!(client.ask(&get("/")).await.unwrap_err(), HttpError::Refused(Refusal::GoingAway));
+    assert_eq!(client.ask(&get("/")).await.unwrap_err(), HttpError::Refused(VerbRefusal::GoingAway));
 }

@@ -6,16 +6,17 @@ mod ends;
 
 use bytes::Bytes;
 use quickset::h3::{
-    Abort, Call, Client, Code, Content, Datagrams, HttpError, Request, Response, Sender, Server,
+    Abort, Call, Client, Content, ContentSender, ErrorCode, ExchangeDatagrams, HttpError, Request, Response,
+    Server,
 };
 
 use ends::{ends, everything, soon};
 
 /// One end of a tunnel.
 struct End {
-    out: Sender,
+    out: ContentSender,
     content: Content,
-    datagrams: Datagrams,
+    datagrams: ExchangeDatagrams,
 }
 
 /// Two of them, and what keeps their connection.
@@ -42,14 +43,14 @@ async fn tunnel(by_client: bool) -> Tunnel {
 }
 
 impl End {
-    fn new(out: Sender, content: Content) -> Self {
+    fn new(out: ContentSender, content: Content) -> Self {
         let datagrams = content.datagrams();
         Self { out, content, datagrams }
     }
 }
 
 /// What becomes of two that wait for datagrams, behind what `act` does meanwhile.
-async fn waiting(datagrams: &Datagrams, act: impl FnOnce()) -> Result<Option<Bytes>, HttpError> {
+async fn waiting(datagrams: &ExchangeDatagrams, act: impl FnOnce()) -> Result<Option<Bytes>, HttpError> {
     let other = datagrams.clone();
     let other = tokio::spawn(async move { other.next().await });
     // It waits by then.
@@ -90,9 +91,9 @@ async fn who_waits_for_datagrams_hears_of_the_end_of_a_stream_that_nobody_reads(
 async fn datagrams_end_with_a_tunnel_that_the_peer_gives_up() {
     for by_client in [false, true] {
         let Tunnel { far, mut near, .. } = tunnel(by_client).await;
-        let reset = HttpError::Aborted(Abort::Reset(Code::H3_CONNECT_ERROR.0));
+        let reset = HttpError::Aborted(Abort::Reset(ErrorCode::H3_CONNECT_ERROR.0));
         let out = far.out;
-        let told = waiting(&near.datagrams, || out.cancel(Code::H3_CONNECT_ERROR)).await;
+        let told = waiting(&near.datagrams, || out.cancel(ErrorCode::H3_CONNECT_ERROR)).await;
         assert_eq!(told, Err(reset.clone()));
         assert_eq!(soon(near.content.next()).await, Err(reset));
     }
@@ -103,8 +104,8 @@ async fn datagrams_end_with_a_tunnel_that_the_peer_gives_up() {
 async fn datagrams_end_with_what_the_reader_of_the_content_was_told() {
     for by_client in [false, true] {
         let Tunnel { far, mut near, .. } = tunnel(by_client).await;
-        let reset = HttpError::Aborted(Abort::Reset(Code::H3_CONNECT_ERROR.0));
-        far.out.cancel(Code::H3_CONNECT_ERROR);
+        let reset = HttpError::Aborted(Abort::Reset(ErrorCode::H3_CONNECT_ERROR.0));
+        far.out.cancel(ErrorCode::H3_CONNECT_ERROR);
         assert_eq!(soon(near.content.next()).await, Err(reset.clone()));
         assert_eq!(soon(near.datagrams.next()).await, Err(reset));
     }
@@ -114,11 +115,11 @@ async fn datagrams_end_with_what_the_reader_of_the_content_was_told() {
 async fn datagrams_end_when_we_want_no_more() {
     for by_client in [false, true] {
         let Tunnel { far: _far, near: End { out: _out, content, datagrams }, .. } = tunnel(by_client).await;
-        assert_eq!(waiting(&datagrams, || content.stop(Code::H3_NO_ERROR)).await, Ok(None));
+        assert_eq!(waiting(&datagrams, || content.stop(ErrorCode::H3_NO_ERROR)).await, Ok(None));
 
         let Tunnel { far: _far, near: End { out, content: _content, datagrams }, .. } =
             tunnel(by_client).await;
-        assert_eq!(waiting(&datagrams, || out.cancel(Code::H3_REQUEST_CANCELLED)).await, Ok(None));
+        assert_eq!(waiting(&datagrams, || out.cancel(ErrorCode::H3_REQUEST_CANCELLED)).await, Ok(None));
 
         let Tunnel { far: _far, near, client, .. } = tunnel(by_client).await;
         let told = waiting(&near.datagrams, || client.connection().close(0x100, b"")).await;

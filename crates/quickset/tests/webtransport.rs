@@ -12,8 +12,10 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use bytes::Bytes;
-use quickset::h3::webtransport::{Ending, Session, SessionError};
-use quickset::h3::{self, Client, Code, Config, HttpError, Priority, Refusal, Request, Response, Server};
+use quickset::h3::webtransport::{Session, SessionEnding, SessionError};
+use quickset::h3::{
+    self, Client, Config, ErrorCode, HttpError, Priority, Request, Response, Server, VerbRefusal,
+};
 use quickset::{Class, ClientConfig, Connection, Endpoint, Identity, ServerConfig, Trust};
 use tokio::net::TcpListener;
 use tokio::process::{Child, Command};
@@ -195,7 +197,7 @@ async fn streams_of_other_priorities_arrive_and_those_of_sessions_that_are_over_
     let ((), urgent, all) = soon(async { tokio::join!(make, make_urgent, take) }).await;
     assert!(all == pattern(3_000_000));
     ends.theirs.close(7, "over");
-    let over = SessionError::Over(Ending { code: 7, reason: "over".into() });
+    let over = SessionError::Over(SessionEnding { code: 7, reason: "over".into() });
     assert_eq!(urgent.set_priority(&priority), Err(over));
 }
 
@@ -221,7 +223,7 @@ async fn streams_of_a_session_that_was_answered_like_any_request_are_refused() {
             tokio::task::yield_now().await;
         }
     });
-    let code = Code::WT_BUFFERED_STREAM_REJECTED.0;
+    let code = ErrorCode::WT_BUFFERED_STREAM_REJECTED.0;
     assert_eq!(refused.await, SessionError::Http(HttpError::Stopped(code)));
     drop((session, out));
 }
@@ -292,7 +294,7 @@ async fn a_session_ends_with_words_for_everybody_who_waits() {
         soon(send.send("hello".into())).await.unwrap();
         let (_back, mut there) = soon(b.accept_bi()).await.unwrap();
         assert_eq!(soon(there.next()).await.unwrap().unwrap(), "hello");
-        let ending = Ending { code: 7, reason: "that was all".into() };
+        let ending = SessionEnding { code: 7, reason: "that was all".into() };
         let waiting = async {
             let (end, bi, uni, datagram, more, drain) = tokio::join!(
                 b.closed(),
@@ -336,10 +338,10 @@ async fn a_session_that_ended_before_anybody_asked_is_over() {
         for _ in 0..20 {
             a.connection().round_trip().await;
         }
-        let over = SessionError::Over(Ending { code: 7, reason: "early".into() });
+        let over = SessionError::Over(SessionEnding { code: 7, reason: "early".into() });
         assert_eq!(soon(b.next_datagram()).await, Err(over.clone()));
         assert_eq!(soon(b.accept_uni()).await.unwrap_err(), over);
-        assert_eq!(soon(b.closed()).await, Ok(Ending { code: 7, reason: "early".into() }));
+        assert_eq!(soon(b.closed()).await, Ok(SessionEnding { code: 7, reason: "early".into() }));
     }
 }
 
@@ -347,10 +349,10 @@ async fn a_session_that_ended_before_anybody_asked_is_over() {
 async fn one_session_at_a_time_and_another_behind_it() {
     let mut ends = session().await;
     let second = soon(ends.client.session(&request())).await;
-    assert_eq!(second.unwrap_err(), HttpError::Refused(Refusal::TooManySessions).into());
+    assert_eq!(second.unwrap_err(), HttpError::Refused(VerbRefusal::TooManySessions).into());
     // Its handles are its end.
     drop(ends.ours);
-    assert_eq!(soon(ends.theirs.closed()).await, Ok(Ending::default()));
+    assert_eq!(soon(ends.theirs.closed()).await, Ok(SessionEnding::default()));
     let again = request();
     let accept = async {
         let call = ends.server.accept().await.unwrap();
@@ -361,7 +363,7 @@ async fn one_session_at_a_time_and_another_behind_it() {
         // Until the end has come back there is one yet.
         loop {
             match client.session(&again).await {
-                Err(SessionError::Http(HttpError::Refused(Refusal::TooManySessions))) => {
+                Err(SessionError::Http(HttpError::Refused(VerbRefusal::TooManySessions))) => {
                     client.connection().round_trip().await;
                 }
                 other => return other,
@@ -389,7 +391,7 @@ async fn who_offers_none_has_no_sessions() {
     let client = Client::new(&ours, config()).unwrap();
     let _server = Server::new(&theirs, Config::default()).unwrap();
     let error = soon(client.session(&request())).await.unwrap_err();
-    assert_eq!(error, HttpError::Refused(Refusal::Unsupported).into());
+    assert_eq!(error, HttpError::Refused(VerbRefusal::Unsupported).into());
     let error = soon(client.session(&Request::new("GET", "localhost", "/"))).await.unwrap_err();
     assert_eq!(error, SessionError::NoSession);
 }
@@ -457,7 +459,7 @@ where
     }
     let mut ended = [soon(endings.recv()).await.unwrap(), soon(endings.recv()).await.unwrap()];
     ended.sort_by(|a, b| a.0.cmp(&b.0));
-    let ending = |code, reason: &str| Ending { code, reason: reason.into() };
+    let ending = |code, reason: &str| SessionEnding { code, reason: reason.into() };
     assert_eq!(ended[0], ("/echo/one".into(), ending(7, "that was all")));
     assert_eq!(ended[1], ("/echo/two".into(), ending(42, "as you say")));
 }

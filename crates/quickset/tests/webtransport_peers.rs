@@ -12,7 +12,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use quickset::bytes::Bytes;
-use quickset::h3::webtransport::Ending;
+use quickset::h3::webtransport::SessionEnding;
 use quickset::h3::{self, Client, Config, Request};
 use quickset::{ClientConfig, Endpoint, Identity, ServerConfig, Trust};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
@@ -50,7 +50,7 @@ async fn its_client_has_sessions_with_our_server() {
     // It closes the connection along with the session, and then the one may overtake what is said of the
     // other.
     let ending = soon(endings.recv()).await;
-    let said = Ending { code: 7, reason: "that was all".into() };
+    let said = SessionEnding { code: 7, reason: "that was all".into() };
     assert!(ending.as_ref().is_none_or(|ending| *ending == said), "{ending:?}");
 }
 
@@ -83,5 +83,8 @@ async fn our_client_has_sessions_with_its_server() {
     session.send_datagram(b"hello").unwrap();
     assert_eq!(soon(session.next_datagram()).await.unwrap(), "hello");
     session.send_datagram(b"end").unwrap();
-    assert_eq!(soon(session.closed()).await.unwrap(), Ending { code: 42, reason: "as you say".into() });
+    assert_eq!(
+        soon(session.closed()).await.unwrap(),
+        SessionEnding { code: 42, reason: "as you say".into() }
+    );
 }

@@ -9,11 +9,11 @@ use miniz_oxide::deflate::compress_to_vec_zlib;
 use miniz_oxide::inflate::TINFLStatus;
 use miniz_oxide::inflate::core::{DecompressorOxide, decompress, inflate_flags as flag};
 
-use crate::inlet::{Fields, Source};
+use crate::inlet::{InletSource, NumberReader};
 
 /// A message of the extended clipboard.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Clipboard {
+pub enum ExtendedClipboard {
     /// What the sender can do.
     Caps(ClipboardCaps),
     /// Please provide these formats.
@@ -42,7 +42,7 @@ impl Formats {
     }
 }
 
-/// What the sender of [`Clipboard::Caps`] can do.
+/// What the sender of [`ExtendedClipboard::Caps`] can do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClipboardCaps {
     /// Formats it takes.
@@ -72,11 +72,11 @@ impl ClipboardCaps {
     };
 }
 
-impl Clipboard {
+impl ExtendedClipboard {
     /// Reads what follows the length. `None` for an action that is not known (yet). Its length is known, so
     /// that what follows can be read whatever is wrong with it: a text is no reason to hang up.
-    pub(crate) fn decode(message: &[u8], max_text: usize) -> Option<Text> {
-        let broken = Text::Broken { bytes: message.len() as u64 };
+    pub(crate) fn decode(message: &[u8], max_text: usize) -> Option<CutTextBody> {
+        let broken = CutTextBody::Broken { bytes: message.len() as u64 };
         let Some((flags, rest)) = message.split_first_chunk() else { return Some(broken) };
         let flags = u32::from_be_bytes(*flags);
         let formats = Formats(flags as u16);
@@ -103,7 +103,7 @@ impl Clipboard {
             PROVIDE => Self::Provide(None),
             _ => return None,
         };
-        Some(Text::Extended(clipboard))
+        Some(CutTextBody::Extended(clipboard))
     }
 
     /// The whole message of type `kind`.
@@ -145,9 +145,9 @@ impl Clipboard {
 
 /// What a cut-text message of either direction held.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Text {
+pub(crate) enum CutTextBody {
     Latin1(String),
-    Extended(Clipboard),
+    Extended(ExtendedClipboard),
     /// Longer than the limit: passed over.
     Dropped {
         bytes: u64,
@@ -163,14 +163,14 @@ pub(crate) enum CutText {
     /// The rest has not come yet.
     Partial,
     /// Whole, and left behind. `None`: nothing that we know.
-    Whole(Option<Text>),
+    Whole(Option<CutTextBody>),
     /// Too long, or not asked for. Only the header is left behind; so many bytes are to be skipped.
     TooLong(usize),
 }
 
 /// Reads a cut-text message, whose type is known. `extended` tells whether the extended clipboard was
 /// offered.
-pub(crate) fn cut_text(source: &mut Source<'_, '_>, max_text: usize, extended: bool) -> CutText {
+pub(crate) fn cut_text(source: &mut InletSource<'_, '_>, max_text: usize, extended: bool) -> CutText {
     let Some(mut head) = source.fields(8) else { return CutText::Partial };
     let length = head.skip(4).i32();
     let length_bytes = length.unsigned_abs() as usize;
@@ -184,11 +184,11 @@ pub(crate) fn cut_text(source: &mut Source<'_, '_>, max_text: usize, extended: b
     let Some(message) = source.peek(8 + length_bytes) else { return CutText::Partial };
     let body = &message[8..];
     let text = if length < 0 {
-        Clipboard::decode(body, max_text)
+        ExtendedClipboard::decode(body, max_text)
     } else {
         // Latin-1 is the first 256 code points. Some senders use CR LF nevertheless.
         let text: String = body.iter().map(|&b| char::from(b)).collect();
-        Some(Text::Latin1(text.replace("\r\n", "\n")))
+        Some(CutTextBody::Latin1(text.replace("\r\n", "\n")))
     };
     source.advance(8 + length_bytes);
     CutText::Whole(text)
@@ -204,22 +204,22 @@ pub(crate) fn put_latin1(kind: u8, text: &str, out: &mut BytesMut) {
 }
 
 /// The text of a Provide whose formats include it: it is the first in the stream.
-fn provided(stream: &[u8], max_text: usize) -> Option<Text> {
+fn provided(stream: &[u8], max_text: usize) -> Option<CutTextBody> {
     // Room for the size, the text with every LF a CR LF, and the final zero.
     let most = max_text * 2 + 5;
     let plain = inflate(stream, most)?;
     let (size, rest) = plain.split_first_chunk::<4>()?;
-    let size = Fields(size).u32() as usize;
+    let size = NumberReader(size).u32() as usize;
     if size > most - 4 {
-        return Some(Text::Dropped { bytes: size as u64 });
+        return Some(CutTextBody::Dropped { bytes: size as u64 });
     }
     let text = rest.get(..size)?;
     let text = text.strip_suffix(&[0]).unwrap_or(text);
     let text = String::from_utf8_lossy(text).replace("\r\n", "\n");
     if text.len() > max_text {
-        return Some(Text::Dropped { bytes: text.len() as u64 });
+        return Some(CutTextBody::Dropped { bytes: text.len() as u64 });
     }
-    Some(Text::Extended(Clipboard::Provide(Some(text))))
+    Some(CutTextBody::Extended(ExtendedClipboard::Provide(Some(text))))
 }
 
 /// The size that the stream begins with, and as many bytes of what follows, unless that would be more than

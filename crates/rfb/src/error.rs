@@ -111,7 +111,7 @@ impl core::fmt::Display for RawRect {
 
 /// The caller asked for something that the other side has not said it can do, or that cannot be said in RFB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum RfbRefusal {
     /// The handshake is not over.
     #[error("the connection is not ready yet")]
     NotReady,

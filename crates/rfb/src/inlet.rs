@@ -4,14 +4,14 @@ use crate::error::RawRect;
 
 /// Holds the beginning of a message until the rest has come.
 #[derive(Debug, Default)]
-pub(crate) struct Inlet {
+pub(crate) struct MessageInlet {
     held: Vec<u8>,
 }
 
-impl Inlet {
+impl MessageInlet {
     /// What is held and what has just come, as one.
-    pub(crate) fn with<'a, 'i>(&'a mut self, input: &'a mut &'i [u8]) -> Source<'a, 'i> {
-        Source { held: &mut self.held, input }
+    pub(crate) fn with<'a, 'i>(&'a mut self, input: &'a mut &'i [u8]) -> InletSource<'a, 'i> {
+        InletSource { held: &mut self.held, input }
     }
 
     /// Bytes reserved.
@@ -25,12 +25,12 @@ impl Inlet {
 /// when it has it whole. What lies whole in the input is never copied. What is held grows only with the bytes
 /// that came, never by a length that was announced.
 #[derive(Debug)]
-pub(crate) struct Source<'a, 'i> {
+pub(crate) struct InletSource<'a, 'i> {
     held: &'a mut Vec<u8>,
     input: &'a mut &'i [u8],
 }
 
-impl Source<'_, '_> {
+impl InletSource<'_, '_> {
     /// The next `n` bytes, when they have come. Otherwise the input is taken over.
     pub(crate) fn peek(&mut self, n: usize) -> Option<&[u8]> {
         if self.held.is_empty() && self.input.len() >= n {
@@ -45,8 +45,8 @@ impl Source<'_, '_> {
     }
 
     /// The next `n` bytes as numbers.
-    pub(crate) fn fields(&mut self, n: usize) -> Option<Fields<'_>> {
-        self.peek(n).map(Fields)
+    pub(crate) fn fields(&mut self, n: usize) -> Option<NumberReader<'_>> {
+        self.peek(n).map(NumberReader)
     }
 
     /// Leaves behind `n` bytes that were just looked at.
@@ -80,9 +80,9 @@ const KEPT: usize = 128 << 10;
 
 /// Reads numbers off the front of a message whose length was checked.
 #[derive(Debug)]
-pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
+pub(crate) struct NumberReader<'a>(pub(crate) &'a [u8]);
 
-impl Fields<'_> {
+impl NumberReader<'_> {
     pub(crate) fn array<const N: usize>(&mut self) -> [u8; N] {
         let (head, rest) = self.0.split_first_chunk().expect("the length of the message was checked");
         self.0 = rest;

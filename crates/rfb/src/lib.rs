@@ -54,19 +54,19 @@ mod server;
 mod tests;
 mod vnc_auth;
 
-pub use client::{Client, ClientConfig, ClientEvent, Extension, ServerInit};
-pub use clipboard::{Clipboard, ClipboardCaps, Formats};
-pub use error::{Error, RawRect, Refusal};
+pub use client::{Client, ClientConfig, ClientEvent, RfbExtension, ServerInit};
+pub use clipboard::{ClipboardCaps, ExtendedClipboard, Formats};
+pub use error::{Error, RawRect, RfbRefusal};
 pub use framebuffer::{Framebuffer, Outside, TooLarge};
 pub use part::Part;
-pub use pixel::{Channel, PixelFormat};
+pub use pixel::{ColourChannel, PixelFormat};
 pub use protocol::{
-    Cursor, Encoding, Fence, Leds, Resize, ResizeReason, ResizeStatus, Screen, SecurityType, Version,
+    Cursor, Encoding, Fence, Leds, Resize, ResizeReason, ResizeStatus, RfbVersion, Screen, SecurityType,
 };
 pub use rect::Rect;
 pub use region::Region;
-pub use server::{Features, PixelCoding, Security, Server, ServerConfig, ServerEvent, Update};
-pub use vnc_auth::Password;
+pub use server::{PixelCoding, Security, Server, ServerConfig, ServerEvent, UpdateWriter, ViewerFeatures};
+pub use vnc_auth::VncPassword;
 
 /// How much the other side may make us hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

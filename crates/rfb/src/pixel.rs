@@ -20,16 +20,16 @@ pub struct PixelFormat {
     /// Pixels hold intensities; otherwise they are indices into a colour map.
     pub true_colour: bool,
     /// Red.
-    pub red: Channel,
+    pub red: ColourChannel,
     /// Green.
-    pub green: Channel,
+    pub green: ColourChannel,
     /// Blue.
-    pub blue: Channel,
+    pub blue: ColourChannel,
 }
 
 /// Where one primary colour is in a pixel: `pixel >> shift & max`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Channel {
+pub struct ColourChannel {
     /// The greatest intensity, 2^n - 1.
     pub max: u16,
     /// Bits to the right of the channel.
@@ -49,9 +49,9 @@ impl PixelFormat {
         depth: 8,
         big_endian: false,
         true_colour: true,
-        red: Channel { max: 7, shift: 5 },
-        green: Channel { max: 7, shift: 2 },
-        blue: Channel { max: 3, shift: 0 },
+        red: ColourChannel { max: 7, shift: 5 },
+        green: ColourChannel { max: 7, shift: 2 },
+        blue: ColourChannel { max: 3, shift: 0 },
     };
 
     /// 32 bits with red at 16, green at 8, blue at 0.
@@ -61,15 +61,15 @@ impl PixelFormat {
             depth: 24,
             big_endian,
             true_colour: true,
-            red: Channel { max: 255, shift: 16 },
-            green: Channel { max: 255, shift: 8 },
-            blue: Channel { max: 255, shift: 0 },
+            red: ColourChannel { max: 255, shift: 16 },
+            green: ColourChannel { max: 255, shift: 8 },
+            blue: ColourChannel { max: 255, shift: 0 },
         }
     }
 
     /// Reads a format without judging it: a server may be native to colour maps, as long as we set another.
     pub fn decode(b: &[u8; Self::SIZE]) -> Self {
-        let channel = |max: usize, shift: usize| Channel {
+        let channel = |max: usize, shift: usize| ColourChannel {
             max: u16::from_be_bytes([b[max], b[max + 1]]),
             shift: b[shift],
         };
@@ -144,26 +144,27 @@ impl PixelFormat {
 
 /// Writes pixels in another format; tables are built once.
 #[derive(Clone, Debug)]
-pub(crate) struct Encoder {
+pub(crate) struct PixelEncoder {
     format: PixelFormat,
     /// Per channel, for each of the 256 intensities, its bits in place. `None`: the pixels are XRGB already.
     tables: Option<Box<[[u32; 256]; 3]>>,
     /// What of a pixel is sent where the encoding leaves out the byte without colour.
-    cpixel: Short,
-    tpixel: Short,
+    cpixel: ShortPixel,
+    tpixel: ShortPixel,
     /// With 32 bits, those that are of no colour are set: some viewers take them for how opaque a pixel is
     /// (noVNC 1.3).
     padding: u32,
 }
 
-impl Encoder {
+impl PixelEncoder {
     /// `format` has passed [`PixelFormat::check`].
     pub(crate) fn new(format: PixelFormat) -> Self {
         let rgb = [format.red, format.green, format.blue];
         let plain = PixelFormat::XRGB;
         let same = format.bits_per_pixel == 32 && rgb == [plain.red, plain.green, plain.blue];
         let tables = (!same).then(|| {
-            let table = |c: Channel| core::array::from_fn(|v| scale(v as u32, 255, c.max.into()) << c.shift);
+            let table =
+                |c: ColourChannel| core::array::from_fn(|v| scale(v as u32, 255, c.max.into()) << c.shift);
             Box::new(rgb.map(table))
         });
         let colours = rgb.iter().fold(0, |all, c| all | u32::from(c.max) << c.shift);
@@ -171,8 +172,8 @@ impl Encoder {
         Self {
             format,
             tables,
-            cpixel: Short::cpixel(&format, colours),
-            tpixel: Short::tpixel(&format),
+            cpixel: ShortPixel::cpixel(&format, colours),
+            tpixel: ShortPixel::tpixel(&format),
             padding,
         }
     }
@@ -191,14 +192,14 @@ impl Encoder {
         self.encode_short(self.tpixel, pixels, out);
     }
 
-    fn encode_short(&self, short: Short, pixels: &[u32], out: &mut BytesMut) {
+    fn encode_short(&self, short: ShortPixel, pixels: &[u32], out: &mut BytesMut) {
         let start = out.len();
         match short {
-            Short::Whole => self.encode(pixels, out),
-            Short::Rgb => put(out, pixels, |p| [(p >> 16) as u8, (p >> 8) as u8, p as u8]),
-            Short::First | Short::Last => {
+            ShortPixel::Whole => self.encode(pixels, out),
+            ShortPixel::Rgb => put(out, pixels, |p| [(p >> 16) as u8, (p >> 8) as u8, p as u8]),
+            ShortPixel::First | ShortPixel::Last => {
                 self.encode(pixels, out);
-                let from = usize::from(short == Short::Last);
+                let from = usize::from(short == ShortPixel::Last);
                 for n in 0..pixels.len() {
                     out.copy_within(start + 4 * n + from..start + 4 * n + from + 3, start + 3 * n);
                 }
@@ -235,7 +236,7 @@ impl Encoder {
 
 /// What is sent of a pixel of 32 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Short {
+enum ShortPixel {
     /// All of it.
     Whole,
     /// Its first three bytes.
@@ -246,7 +247,7 @@ enum Short {
     Rgb,
 }
 
-impl Short {
+impl ShortPixel {
     /// RFC 6143 §7.7.5: of 32 bits with a depth of 24 or less three bytes, when the colours lie in those.
     /// `colours` are the bits that they take.
     fn cpixel(format: &PixelFormat, colours: u32) -> Self {
@@ -286,7 +287,7 @@ pub(crate) fn decode(format: &PixelFormat, bytes: &[u8], out: &mut Vec<u32>) {
         out.extend(bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], 0])));
         return;
     }
-    let channel = |p: u32, c: Channel| scale(p >> c.shift & u32::from(c.max), c.max.into(), 255);
+    let channel = |p: u32, c: ColourChannel| scale(p >> c.shift & u32::from(c.max), c.max.into(), 255);
     out.extend(bytes.chunks_exact(format.bytes_per_pixel()).map(|b| {
         let p = if format.big_endian {
             b.iter().fold(0, |p, &b| p << 8 | u32::from(b))
@@ -307,14 +308,14 @@ mod tests {
     use super::*;
 
     fn rgb(bits_per_pixel: u8, big_endian: bool, channels: [(u16, u8); 3]) -> PixelFormat {
-        let [red, green, blue] = channels.map(|(max, shift)| Channel { max, shift });
+        let [red, green, blue] = channels.map(|(max, shift)| ColourChannel { max, shift });
         PixelFormat { bits_per_pixel, depth: 24, big_endian, true_colour: true, red, green, blue }
     }
 
     fn encoded(format: PixelFormat, pixels: &[u32]) -> Vec<u8> {
         format.check().unwrap();
         let mut out = BytesMut::new();
-        Encoder::new(format).encode(pixels, &mut out);
+        PixelEncoder::new(format).encode(pixels, &mut out);
         out.to_vec()
     }
 

@@ -4,12 +4,12 @@ use core::fmt;
 
 use bytes::{BufMut, BytesMut};
 
-use crate::inlet::{Fields, Source};
+use crate::inlet::{InletSource, NumberReader};
 use crate::{Error, Rect};
 
 /// Protocol versions; RFC 6143 §7.1.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Version {
+pub enum RfbVersion {
     /// 3.3: the server decides on security.
     V33,
     /// 3.7: the client chooses.
@@ -18,7 +18,7 @@ pub enum Version {
     V38,
 }
 
-impl Version {
+impl RfbVersion {
     /// Reads `RFB xxx.yyy\n`. Numbers nobody has published mean the highest published one below them: Apple's
     /// 3.889 and RealVNC's 4 and 5 are 3.8, 3.5 is 3.3 (RFC 6143 §7.1.1).
     pub fn decode(line: &[u8; 12]) -> Result<Self, Error> {
@@ -230,7 +230,7 @@ impl Screen {
     pub(crate) const SIZE: usize = 16;
 
     /// A screen that reaches beyond 65535 is cut there.
-    pub(crate) fn decode(f: &mut Fields<'_>) -> Self {
+    pub(crate) fn decode(f: &mut NumberReader<'_>) -> Self {
         let (id, r) = (f.u32(), f.rect());
         let rect = Rect::sized(u16::MAX, u16::MAX).clip(r.x, r.y, r.width, r.height);
         Self { id, rect, flags: f.u32() }
@@ -387,7 +387,7 @@ impl Fence {
 }
 
 /// A whole Fence of either direction, left behind.
-pub(crate) fn fence(source: &mut Source<'_, '_>) -> Option<(u32, Fence)> {
+pub(crate) fn fence(source: &mut InletSource<'_, '_>) -> Option<(u32, Fence)> {
     let mut fields = source.fields(9)?;
     let flags = fields.skip(4).u32();
     let length = fields.u8();
@@ -449,13 +449,13 @@ mod tests {
 
     #[test]
     fn odd_versions_mean_the_published_one_below() {
-        let of = |line: &[u8; 12]| Version::decode(line);
-        assert_eq!(of(b"RFB 003.003\n"), Ok(Version::V33));
+        let of = |line: &[u8; 12]| RfbVersion::decode(line);
+        assert_eq!(of(b"RFB 003.003\n"), Ok(RfbVersion::V33));
         // RFC 6143 §7.1.1 names 3.5.
-        assert_eq!(of(b"RFB 003.005\n"), Ok(Version::V33));
-        assert_eq!(of(b"RFB 003.007\n"), Ok(Version::V37));
+        assert_eq!(of(b"RFB 003.005\n"), Ok(RfbVersion::V33));
+        assert_eq!(of(b"RFB 003.007\n"), Ok(RfbVersion::V37));
         for odd in [b"RFB 003.008\n", b"RFB 003.889\n", b"RFB 004.000\n", b"RFB 005.000\n"] {
-            assert_eq!(of(odd), Ok(Version::V38));
+            assert_eq!(of(odd), Ok(RfbVersion::V38));
         }
         for bad in [
             b"RFB 003.002\n",
@@ -467,7 +467,7 @@ mod tests {
         ] {
             assert_eq!(of(bad), Err(Error::NotRfb(*bad)));
         }
-        for v in [Version::V33, Version::V37, Version::V38] {
+        for v in [RfbVersion::V33, RfbVersion::V37, RfbVersion::V38] {
             assert_eq!(of(v.line()), Ok(v));
         }
     }

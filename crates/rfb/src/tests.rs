@@ -4,7 +4,8 @@ use proptest::prelude::*;
 use quickset_base::Rng;
 
 use crate::{
-    Client, ClientConfig, ClientEvent, Error, Limits, Password, Security, Server, ServerConfig, ServerEvent,
+    Client, ClientConfig, ClientEvent, Error, Limits, Security, Server, ServerConfig, ServerEvent,
+    VncPassword,
 };
 
 const LIMITS: Limits = Limits { framebuffer_bytes: 1 << 20, text_bytes: 1000 };
@@ -207,7 +208,7 @@ fn every_server_message() -> Vec<u8> {
     bytes.extend(b"\x03\0\0\0\0\0\0\x05hello");
     bytes.extend([3, 0, 0, 0, 0xff, 0xff, 0xff, 0xf8, 0x1f, 0, 0, 1, 0, 0, 0, 0]);
     let mut provide = bytes::BytesMut::new();
-    crate::Clipboard::Provide(Some("text\n".to_owned())).encode(3, &mut provide);
+    crate::ExtendedClipboard::Provide(Some("text\n".to_owned())).encode(3, &mut provide);
     bytes.extend(&provide);
     bytes.extend([3, 0, 0, 0, 0, 0, 4, 0]);
     bytes.extend([b'x'; 1024]);
@@ -321,7 +322,7 @@ fn a_bomb_of_zeros_is_not_inflated() {
 
 #[test]
 fn a_wrong_password_is_an_error_on_both_sides() {
-    let secure = |password: &[u8]| Security::VncAuth(Password::new(password));
+    let secure = |password: &[u8]| Security::VncAuth(VncPassword::new(password));
     let config = ServerConfig {
         security: secure(b"right"),
         name: String::new(),
@@ -331,7 +332,7 @@ fn a_wrong_password_is_an_error_on_both_sides() {
         limits: LIMITS,
     };
     let mut server = Server::new(config, &mut Rng::new(7));
-    let password = Some(Password::new(b"wrong"));
+    let password = Some(VncPassword::new(b"wrong"));
     let mut client = Client::new(ClientConfig { password, ..ClientConfig::default() });
     let mut errors = (None, None);
     for _ in 0..10 {

@@ -5,9 +5,9 @@ use des::cipher::{BlockCipherEncrypt, KeyInit};
 /// A password for VncAuth (RFC 6143 §7.2.2). Only its first eight bytes count: the scheme is weak, and
 /// belongs on a loopback connection or inside TLS.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Password([u8; 8]);
+pub struct VncPassword([u8; 8]);
 
-impl Password {
+impl VncPassword {
     /// Takes the first eight bytes; a shorter password is filled up with zeros.
     pub fn new(password: &[u8]) -> Self {
         let mut key = [0; 8];
@@ -41,7 +41,7 @@ impl Password {
 }
 
 /// Secret.
-impl fmt::Debug for Password {
+impl fmt::Debug for VncPassword {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Password(..)")
     }
@@ -58,7 +58,7 @@ mod tests {
         let challenge = core::array::from_fn(|i| i as u8);
         let answer =
             [0xb8, 0x66, 0x92, 0x41, 0x25, 0xc8, 0xee, 0xbb, 0x9d, 0xeb, 0xc1, 0xdb, 0x61, 0xc5, 0x38, 0xe2];
-        let password = Password::new(b"password");
+        let password = VncPassword::new(b"password");
         assert_eq!(password.answer(&challenge), answer);
         assert!(password.verify(&challenge, &answer));
         for i in 0..16 {
@@ -71,12 +71,12 @@ mod tests {
     #[test]
     fn eight_bytes_count() {
         let challenge = [7; 16];
-        assert_eq!(Password::new(b"password and more"), Password::new(b"password"));
-        assert_eq!(Password::new(b"abc"), Password::new(b"abc\0\0\0\0\0"));
+        assert_eq!(VncPassword::new(b"password and more"), VncPassword::new(b"password"));
+        assert_eq!(VncPassword::new(b"abc"), VncPassword::new(b"abc\0\0\0\0\0"));
         assert_ne!(
-            Password::new(b"passwore").answer(&challenge),
-            Password::new(b"password").answer(&challenge)
+            VncPassword::new(b"passwore").answer(&challenge),
+            VncPassword::new(b"password").answer(&challenge)
         );
-        assert_eq!(format!("{:?}", Password::new(b"abc")), "Password(..)");
+        assert_eq!(format!("{:?}", VncPassword::new(b"abc")), "Password(..)");
     }
 }

@@ -2,9 +2,9 @@
 //! specification. `S:` comes from the server, `C:` is what must go out.
 
 use quickset_rfb::{
-    Client, ClientConfig, ClientEvent as Event, Clipboard, ClipboardCaps, Cursor, Encoding, Error, Extension,
-    Fence, Formats, Leds, Limits, Password, PixelFormat, Rect, Refusal, Resize, ResizeReason, ResizeStatus,
-    Screen, SecurityType, ServerInit, Version,
+    Client, ClientConfig, ClientEvent as Event, ClipboardCaps, Cursor, Encoding, Error, ExtendedClipboard,
+    Fence, Formats, Leds, Limits, PixelFormat, Rect, Resize, ResizeReason, ResizeStatus, RfbExtension,
+    RfbRefusal, RfbVersion, Screen, SecurityType, ServerInit, VncPassword,
 };
 
 /// An event that keeps its pixels.
@@ -90,13 +90,13 @@ fn version_38_without_security() {
     assert_eq!(sent(&mut client), [1]); // C: None
     quiet(&mut client, &[0, 0, 0, 0]); // S: result OK
     assert_eq!(sent(&mut client), [1]); // C: shared
-    assert_eq!(client.request(false, Rect::EMPTY), Err(Refusal::NotReady));
+    assert_eq!(client.request(false, Rect::EMPTY), Err(RfbRefusal::NotReady));
     let init = ServerInit {
         width: 8,
         height: 4,
         format: PixelFormat::XRGB,
         name: "xy".to_owned(),
-        version: Version::V38,
+        version: RfbVersion::V38,
     };
     assert_eq!(one(&mut client, INIT), Event::Ready(init));
     assert_eq!(client.size(), Some((8, 4)));
@@ -119,22 +119,22 @@ fn apples_version_is_38_and_old_ones_differ() {
     let mut client = Client::new(ClientConfig { shared: false, ..ClientConfig::default() });
     quiet(&mut client, b"RFB 003.007\n\x01\x01");
     assert_eq!(sent(&mut client), b"RFB 003.007\n\x01\x00");
-    assert!(matches!(one(&mut client, INIT), Event::Ready(ServerInit { version: Version::V37, .. })));
+    assert!(matches!(one(&mut client, INIT), Event::Ready(ServerInit { version: RfbVersion::V37, .. })));
 
     // 3.3: the server decides with 32 bits, and is not answered.
     let mut client = Client::new(ClientConfig::default());
     quiet(&mut client, b"RFB 003.003\n\0\0\0\x01");
     assert_eq!(sent(&mut client), b"RFB 003.003\n\x01");
-    assert!(matches!(one(&mut client, INIT), Event::Ready(ServerInit { version: Version::V33, .. })));
+    assert!(matches!(one(&mut client, INIT), Event::Ready(ServerInit { version: RfbVersion::V33, .. })));
 }
 
 #[test]
 fn vnc_authentication() {
-    // The answer was computed by openssl: see `Password`.
+    // The answer was computed by openssl: see `VncPassword`.
     let challenge: Vec<u8> = (0..16).collect();
     let answer =
         [0xb8, 0x66, 0x92, 0x41, 0x25, 0xc8, 0xee, 0xbb, 0x9d, 0xeb, 0xc1, 0xdb, 0x61, 0xc5, 0x38, 0xe2];
-    let config = ClientConfig { password: Some(Password::new(b"password")), ..ClientConfig::default() };
+    let config = ClientConfig { password: Some(VncPassword::new(b"password")), ..ClientConfig::default() };
     let greetings: [(&[u8], &[u8]); 3] = [
         (b"RFB 003.008\n\x02\x01\x02", b"RFB 003.008\n\x02"),
         (b"RFB 003.007\n\x01\x02", b"RFB 003.007\n\x02"),
@@ -156,7 +156,7 @@ fn refusals_come_with_their_reasons() {
     let error =
         |config: &ClientConfig, bytes: &[u8]| told(&mut Client::new(config.clone()), bytes).unwrap_err();
     let open = ClientConfig::default();
-    let secret = ClientConfig { password: Some(Password::new(b"x")), ..ClientConfig::default() };
+    let secret = ClientConfig { password: Some(VncPassword::new(b"x")), ..ClientConfig::default() };
     let reason = b"\0\0\0\x04full";
     let refused = Error::Refused("full".to_owned());
     assert_eq!(error(&open, &[b"RFB 003.008\n\0", &reason[..]].concat()), refused);
@@ -225,13 +225,13 @@ fn an_update_with_every_rectangle() {
         Told::Event(Event::Resize(extended)),
         Told::Event(Event::Name("\u{20ac}".to_owned())),
         Told::Event(Event::Leds(Leds { scroll: false, num: true, caps: true })),
-        Told::Event(Event::Supports(Extension::QemuKeys)),
+        Told::Event(Event::Supports(RfbExtension::QemuKeys)),
         Told::Pixels(Rect::new(15, 5, 1, 1).unwrap(), vec![9]),
         Told::Event(Event::UpdateEnd),
     ];
     assert_eq!(told(&mut client, &bytes).unwrap(), expected);
     assert_eq!(client.size(), Some((16, 6)));
-    assert!(client.supports(Extension::SetDesktopSize));
+    assert!(client.supports(RfbExtension::SetDesktopSize));
 }
 
 #[test]
@@ -323,7 +323,7 @@ fn what_is_broken_and_has_a_length_is_passed_over() {
     // S: capabilities of two formats with the size of none. They count, and are answered.
     let caps = told(&mut client, &[3, 0, 0, 0, 0xff, 0xff, 0xff, 0xfc, 0x1f, 0, 0, 3]);
     assert_eq!(caps.map(|told| told.len()), Ok(1));
-    assert!(client.supports(Extension::Clipboard));
+    assert!(client.supports(RfbExtension::Clipboard));
     assert!(sent(&mut client).starts_with(&[6, 0, 0, 0]));
     // S: a fence of 65 bytes, which is one too many, comes back as it was.
     let fence = [&[248, 0, 0, 0, 0x80, 0, 0, 1, 65][..], &[7; 65]].concat();
@@ -349,14 +349,14 @@ fn commands_are_the_tables_of_the_rfc() {
     // Extensions only after the server has shown them.
     let fence = Fence { sync_next: true, payload: vec![1, 2], ..Fence::default() };
     let screens = [Screen { id: 1, rect, flags: 2 }];
-    assert_eq!(client.fence(&fence), Err(Refusal::NotSupported));
-    assert_eq!(client.continuous_updates(Some(rect)), Err(Refusal::NotSupported));
-    assert_eq!(client.set_desktop_size(9, 8, &screens), Err(Refusal::NotSupported));
-    assert_eq!(client.key_code(true, 1, 2), Err(Refusal::NotSupported));
-    assert_eq!(client.clipboard(&Clipboard::Peek), Err(Refusal::NotSupported));
+    assert_eq!(client.fence(&fence), Err(RfbRefusal::NotSupported));
+    assert_eq!(client.continuous_updates(Some(rect)), Err(RfbRefusal::NotSupported));
+    assert_eq!(client.set_desktop_size(9, 8, &screens), Err(RfbRefusal::NotSupported));
+    assert_eq!(client.key_code(true, 1, 2), Err(RfbRefusal::NotSupported));
+    assert_eq!(client.clipboard(&ExtendedClipboard::Peek), Err(RfbRefusal::NotSupported));
     assert_eq!(sent(&mut client), []);
 
-    assert_eq!(one(&mut client, &[150]), Event::Supports(Extension::ContinuousUpdates));
+    assert_eq!(one(&mut client, &[150]), Event::Supports(RfbExtension::ContinuousUpdates));
     client.continuous_updates(Some(rect)).unwrap();
     client.continuous_updates(None).unwrap();
     assert_eq!(sent(&mut client), [150, 1, 0, 1, 0, 2, 3, 4, 0, 5, 150, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
@@ -364,7 +364,7 @@ fn commands_are_the_tables_of_the_rfc() {
 
     // The server's request is answered with its own flags, less the request bit and unknown ones.
     let request = [248, 0, 0, 0, 0x80, 0, 1, 3, 2, 7, 8];
-    assert_eq!(one(&mut client, &request), Event::Supports(Extension::Fence));
+    assert_eq!(one(&mut client, &request), Event::Supports(RfbExtension::Fence));
     assert_eq!(sent(&mut client), [248, 0, 0, 0, 0, 0, 0, 3, 2, 7, 8]);
     quiet(&mut client, &request);
     client.fence(&fence).unwrap();
@@ -372,7 +372,7 @@ fn commands_are_the_tables_of_the_rfc() {
     assert_eq!(one(&mut client, &[248, 0, 0, 0, 0, 0, 0, 4, 2, 1, 2]), Event::Fence(fence));
 
     let update = [0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xfe, 0xfe];
-    assert_eq!(told(&mut client, &update).unwrap()[0], Told::Event(Event::Supports(Extension::QemuKeys)));
+    assert_eq!(told(&mut client, &update).unwrap()[0], Told::Event(Event::Supports(RfbExtension::QemuKeys)));
     client.key_code(false, 0xff53, 0xcd).unwrap();
     assert_eq!(sent(&mut client), [255, 0, 0, 0, 0, 0, 0xff, 0x53, 0, 0, 0, 0xcd]);
 
@@ -390,8 +390,8 @@ fn the_extended_clipboard() {
     // S: caps of text and html; request, peek, notify, provide; 20 MiB and nothing unsolicited.
     let caps = [3, 0, 0, 0, 0xff, 0xff, 0xff, 0xf4, 0x1f, 0, 0, 5, 1, 0x40, 0, 0, 0, 0, 0, 0];
     let theirs = ClipboardCaps { formats: Formats(5), unsolicited_text: 20 << 20, ..ClipboardCaps::OURS };
-    assert_eq!(one(&mut client, &caps), Event::Clipboard(Clipboard::Caps(theirs)));
-    assert!(client.supports(Extension::Clipboard));
+    assert_eq!(one(&mut client, &caps), Event::Clipboard(ExtendedClipboard::Caps(theirs)));
+    assert!(client.supports(RfbExtension::Clipboard));
     // C: ours.
     assert_eq!(sent(&mut client), [6, 0, 0, 0, 0xff, 0xff, 0xff, 0xf8, 0x1f, 0, 0, 1, 0, 0, 0, 0]);
     // Once: the bytes that go out are bounded by those that came.
@@ -399,12 +399,21 @@ fn the_extended_clipboard() {
     assert_eq!(sent(&mut client), []);
 
     let message = |flags: [u8; 4]| [&[3, 0, 0, 0, 0xff, 0xff, 0xff, 0xfc][..], &flags].concat();
-    assert_eq!(one(&mut client, &message([8, 0, 0, 1])), Event::Clipboard(Clipboard::Notify(Formats::TEXT)));
-    assert_eq!(one(&mut client, &message([8, 0, 0, 0])), Event::Clipboard(Clipboard::Notify(Formats::NONE)));
-    assert_eq!(one(&mut client, &message([4, 0, 0, 0])), Event::Clipboard(Clipboard::Peek));
-    assert_eq!(one(&mut client, &message([2, 0, 0, 1])), Event::Clipboard(Clipboard::Request(Formats::TEXT)));
+    assert_eq!(
+        one(&mut client, &message([8, 0, 0, 1])),
+        Event::Clipboard(ExtendedClipboard::Notify(Formats::TEXT))
+    );
+    assert_eq!(
+        one(&mut client, &message([8, 0, 0, 0])),
+        Event::Clipboard(ExtendedClipboard::Notify(Formats::NONE))
+    );
+    assert_eq!(one(&mut client, &message([4, 0, 0, 0])), Event::Clipboard(ExtendedClipboard::Peek));
+    assert_eq!(
+        one(&mut client, &message([2, 0, 0, 1])),
+        Event::Clipboard(ExtendedClipboard::Request(Formats::TEXT))
+    );
     quiet(&mut client, &message([0x20, 0, 0, 1])); // an action of the future
-    client.clipboard(&Clipboard::Request(Formats::TEXT)).unwrap();
+    client.clipboard(&ExtendedClipboard::Request(Formats::TEXT)).unwrap();
     assert_eq!(sent(&mut client), [6, 0, 0, 0, 0xff, 0xff, 0xff, 0xfc, 2, 0, 0, 1]);
 
     // S: provide. A zlib stream with one stored block, by hand: a size of 7, the text, a zero.
@@ -412,7 +421,7 @@ fn the_extended_clipboard() {
     let bytes = provide(&plain);
     assert_eq!(
         one(&mut client, &bytes),
-        Event::Clipboard(Clipboard::Provide(Some("a\n\u{20ac}".to_owned())))
+        Event::Clipboard(ExtendedClipboard::Provide(Some("a\n\u{20ac}".to_owned())))
     );
     let mut broken = bytes.clone();
     broken[20] ^= 1; // the stored length no longer matches its complement

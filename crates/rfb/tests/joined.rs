@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 use quickset_base::Rng;
 use quickset_rfb::{
-    Client, ClientConfig, ClientEvent, Clipboard, Cursor, Extension, Fence, Formats, Framebuffer, Leds,
-    Limits, Password, PixelFormat, Rect, Resize, ResizeReason, ResizeStatus, Screen, Security, Server,
-    ServerConfig, ServerEvent, Update,
+    Client, ClientConfig, ClientEvent, Cursor, ExtendedClipboard, Fence, Formats, Framebuffer, Leds, Limits,
+    PixelFormat, Rect, Resize, ResizeReason, ResizeStatus, RfbExtension, Screen, Security, Server,
+    ServerConfig, ServerEvent, UpdateWriter, VncPassword,
 };
 
 /// A viewer and a server, and what each has heard, with the viewer's picture of the screen.
@@ -133,7 +133,12 @@ fn draw(pair: &mut Pair, screen: &mut Framebuffer, acts: &[Act]) -> Vec<String> 
 }
 
 /// Whether a rectangle was sent.
-fn perform(act: &Act, screen: &mut Framebuffer, update: &mut Update<'_>, told: &mut Vec<String>) -> bool {
+fn perform(
+    act: &Act,
+    screen: &mut Framebuffer,
+    update: &mut UpdateWriter<'_>,
+    told: &mut Vec<String>,
+) -> bool {
     match act {
         Act::Fill(rect, colour) => {
             let rect = screen.bounds().intersection(*rect);
@@ -232,7 +237,7 @@ proptest! {
 
 #[test]
 fn input_and_clipboard_arrive_as_they_were() {
-    let password = Password::new(b"correct horse");
+    let password = VncPassword::new(b"correct horse");
     for seed in 0..20 {
         let config = ClientConfig { password: Some(password.clone()), ..ClientConfig::default() };
         let mut pair = Pair::new(config, Security::VncAuth(password.clone()), Rng::new(seed));
@@ -242,11 +247,11 @@ fn input_and_clipboard_arrive_as_they_were() {
         drop(update);
         pair.run();
         let all = [
-            Extension::Fence,
-            Extension::ContinuousUpdates,
-            Extension::SetDesktopSize,
-            Extension::QemuKeys,
-            Extension::Clipboard,
+            RfbExtension::Fence,
+            RfbExtension::ContinuousUpdates,
+            RfbExtension::SetDesktopSize,
+            RfbExtension::QemuKeys,
+            RfbExtension::Clipboard,
         ];
         assert!(all.into_iter().all(|e| pair.client.supports(e)));
         pair.heard_by_server.clear();
@@ -261,15 +266,15 @@ fn input_and_clipboard_arrive_as_they_were() {
         c.key_code(false, 0xff53, 0xcd).expect("announced");
         c.pointer(0x81, 59, 39).expect("ready");
         c.text("Gr\u{fc}\u{df}e").expect("ready");
-        c.clipboard(&Clipboard::Provide(Some(text.clone()))).expect("announced");
-        c.clipboard(&Clipboard::Notify(Formats(0xffff))).expect("announced");
-        c.clipboard(&Clipboard::Provide(None)).expect("announced");
+        c.clipboard(&ExtendedClipboard::Provide(Some(text.clone()))).expect("announced");
+        c.clipboard(&ExtendedClipboard::Notify(Formats(0xffff))).expect("announced");
+        c.clipboard(&ExtendedClipboard::Provide(None)).expect("announced");
         c.set_desktop_size(5, 5, &screens).expect("announced");
         c.continuous_updates(Some(rect)).expect("announced");
         c.continuous_updates(None).expect("announced");
         c.fence(&fence).expect("announced");
         pair.server.fence(&fence).expect("listed");
-        pair.server.clipboard(&Clipboard::Provide(Some(text.clone()))).expect("listed");
+        pair.server.clipboard(&ExtendedClipboard::Provide(Some(text.clone()))).expect("listed");
         pair.server.text("Gr\u{fc}\u{df}e").expect("ready");
         pair.run();
         let expected = vec![
@@ -277,9 +282,9 @@ fn input_and_clipboard_arrive_as_they_were() {
             ServerEvent::Key { down: false, keysym: 0xff53, keycode: Some(0xcd) },
             ServerEvent::Pointer { buttons: 0x81, x: 59, y: 39 },
             ServerEvent::Text("Gr\u{fc}\u{df}e".to_owned()),
-            ServerEvent::Clipboard(Clipboard::Provide(Some(text.clone()))),
-            ServerEvent::Clipboard(Clipboard::Notify(Formats(0xffff))),
-            ServerEvent::Clipboard(Clipboard::Provide(None)),
+            ServerEvent::Clipboard(ExtendedClipboard::Provide(Some(text.clone()))),
+            ServerEvent::Clipboard(ExtendedClipboard::Notify(Formats(0xffff))),
+            ServerEvent::Clipboard(ExtendedClipboard::Provide(None)),
             ServerEvent::SetDesktopSize { width: 5, height: 5, screens },
             ServerEvent::ContinuousUpdates(Some(rect)),
             ServerEvent::ContinuousUpdates(None),
@@ -287,7 +292,7 @@ fn input_and_clipboard_arrive_as_they_were() {
         ];
         assert_eq!(pair.heard_by_server, expected, "seed {seed}");
         let expected = [
-            format!("{:?}", ClientEvent::Clipboard(Clipboard::Provide(Some(text)))),
+            format!("{:?}", ClientEvent::Clipboard(ExtendedClipboard::Provide(Some(text)))),
             format!("{:?}", ClientEvent::Text("Gr\u{fc}\u{df}e".to_owned())),
             format!("{:?}", ClientEvent::ContinuousUpdatesEnded),
             format!("{:?}", ClientEvent::Fence(fence)),

@@ -3,9 +3,9 @@
 
 use quickset_base::Rng;
 use quickset_rfb::{
-    Clipboard, ClipboardCaps, Cursor, Error, Features, Fence, Formats, Framebuffer, Leds, Limits, Password,
-    PixelCoding, Rect, Refusal, Resize, ResizeReason, ResizeStatus, Screen, Security, Server, ServerConfig,
-    ServerEvent as Event, Version,
+    ClipboardCaps, Cursor, Error, ExtendedClipboard, Fence, Formats, Framebuffer, Leds, Limits, PixelCoding,
+    Rect, Resize, ResizeReason, ResizeStatus, RfbRefusal, RfbVersion, Screen, Security, Server, ServerConfig,
+    ServerEvent as Event, ViewerFeatures, VncPassword,
 };
 
 fn server(security: Security) -> Server {
@@ -47,7 +47,7 @@ fn ready() -> Server {
     let mut server = server(Security::None);
     assert_eq!(
         one(&mut server, b"RFB 003.008\n\x01\x01"),
-        Event::Ready { shared: true, version: Version::V38 }
+        Event::Ready { shared: true, version: RfbVersion::V38 }
     );
     sent(&mut server);
     server
@@ -77,8 +77,8 @@ fn version_38_without_security() {
     assert_eq!(sent(&mut server), [1, 1]); // S: one type, None
     assert_eq!(told(&mut server, &[1]), Ok(vec![]));
     assert_eq!(sent(&mut server), [0, 0, 0, 0]); // S: result
-    assert_eq!(server.bell(), Err(Refusal::NotReady));
-    assert_eq!(one(&mut server, &[0]), Event::Ready { shared: false, version: Version::V38 });
+    assert_eq!(server.bell(), Err(RfbRefusal::NotReady));
+    assert_eq!(one(&mut server, &[0]), Event::Ready { shared: false, version: RfbVersion::V38 });
     assert_eq!(sent(&mut server), INIT);
 }
 
@@ -87,17 +87,17 @@ fn old_viewers() {
     let mut old = server(Security::None);
     assert_eq!(told(&mut old, b"RFB 003.007\n\x01"), Ok(vec![]));
     assert_eq!(sent(&mut old), b"RFB 003.008\n\x01\x01"); // no result before 3.8
-    assert_eq!(one(&mut old, &[1]), Event::Ready { shared: true, version: Version::V37 });
+    assert_eq!(one(&mut old, &[1]), Event::Ready { shared: true, version: RfbVersion::V37 });
 
     let mut old = server(Security::None);
     assert_eq!(told(&mut old, b"RFB 003.005\n"), Ok(vec![]));
     assert_eq!(sent(&mut old), b"RFB 003.008\n\0\0\0\x01");
-    assert_eq!(one(&mut old, &[1]), Event::Ready { shared: true, version: Version::V33 });
+    assert_eq!(one(&mut old, &[1]), Event::Ready { shared: true, version: RfbVersion::V33 });
 }
 
 #[test]
 fn vnc_authentication() {
-    let password = Password::new(b"password");
+    let password = VncPassword::new(b"password");
     let forms: [(&[u8], &[u8], usize); 3] = [
         (b"RFB 003.008\n\x02", b"RFB 003.008\n\x01\x02", 14),
         (b"RFB 003.007\n\x02", b"RFB 003.008\n\x01\x02", 14),
@@ -121,7 +121,7 @@ fn vnc_authentication() {
                 let reason = b"\0\0\0\x01\0\0\0\x0ewrong password";
                 let expected = if greeting.starts_with(b"RFB 003.008") { &reason[..] } else { &reason[..4] };
                 assert_eq!(sent(&mut server), expected);
-                assert_eq!(server.bell(), Err(Refusal::NotReady));
+                assert_eq!(server.bell(), Err(RfbRefusal::NotReady));
             }
         }
     }
@@ -156,7 +156,7 @@ fn who_is_refused_reads_why() {
 
 #[test]
 fn a_type_that_was_not_offered_is_refused() {
-    let mut server = server(Security::VncAuth(Password::new(b"secret")));
+    let mut server = server(Security::VncAuth(VncPassword::new(b"secret")));
     assert_eq!(told(&mut server, b"RFB 003.008\n\x01"), Err(Error::SecurityChoice(1)));
     assert_eq!(sent(&mut server)[14..18], [0, 0, 0, 1]);
 }
@@ -233,7 +233,7 @@ fn extensions_are_announced_once() {
     let mut server = ready();
     let all =
         encodings(&[16, 7, 1, 0, -224, -239, -223, -308, -307, -261, -258, -312, -313, -1_063_131_698, -26]);
-    let features = Features {
+    let features = ViewerFeatures {
         pixels: Some(PixelCoding::Zrle),
         compress_level: None,
         copy_rect: true,
@@ -256,7 +256,7 @@ fn extensions_are_announced_once() {
     ]
     .concat();
     assert_eq!(sent(&mut server), expected);
-    assert_eq!(one(&mut server, &encodings(&[])), Event::Features(Features::default()));
+    assert_eq!(one(&mut server, &encodings(&[])), Event::Features(ViewerFeatures::default()));
     assert_eq!(one(&mut server, &all), Event::Features(features));
     assert_eq!(sent(&mut server), []);
     // QEMU keys are a rectangle of the first update, and only of that.
@@ -309,18 +309,18 @@ fn an_update_with_every_rectangle() {
     // Nothing is sent for nothing, nothing that was not listed, nothing outside.
     let mut update = server.update().unwrap();
     let outside = Rect::new(7, 0, 2, 1).unwrap();
-    assert_eq!(update.raw(outside, &screen), Err(Refusal::Outside(outside)));
-    assert_eq!(update.copy(Rect::sized(2, 1), 7, 0), Err(Refusal::Outside(Rect::sized(2, 1))));
-    assert_eq!(update.copy(outside, 0, 0), Err(Refusal::Outside(outside)));
-    assert_eq!(update.cursor(&Cursor { width: 1, ..cursor.clone() }), Err(Refusal::TooLong));
+    assert_eq!(update.raw(outside, &screen), Err(RfbRefusal::Outside(outside)));
+    assert_eq!(update.copy(Rect::sized(2, 1), 7, 0), Err(RfbRefusal::Outside(Rect::sized(2, 1))));
+    assert_eq!(update.copy(outside, 0, 0), Err(RfbRefusal::Outside(outside)));
+    assert_eq!(update.cursor(&Cursor { width: 1, ..cursor.clone() }), Err(RfbRefusal::TooLong));
     drop(update);
     one(&mut server, &encodings(&[]));
     let mut update = server.update().unwrap();
-    assert_eq!(update.copy(Rect::sized(1, 1), 1, 0), Err(Refusal::NotSupported));
-    assert_eq!(update.cursor(&cursor), Err(Refusal::NotSupported));
-    assert_eq!(update.resize(&resize), Err(Refusal::NotSupported));
-    assert_eq!(update.name("x"), Err(Refusal::NotSupported));
-    assert_eq!(update.leds(Leds::default()), Err(Refusal::NotSupported));
+    assert_eq!(update.copy(Rect::sized(1, 1), 1, 0), Err(RfbRefusal::NotSupported));
+    assert_eq!(update.cursor(&cursor), Err(RfbRefusal::NotSupported));
+    assert_eq!(update.resize(&resize), Err(RfbRefusal::NotSupported));
+    assert_eq!(update.name("x"), Err(RfbRefusal::NotSupported));
+    assert_eq!(update.leds(Leds::default()), Err(RfbRefusal::NotSupported));
     drop(update);
     assert!(server.streamed_update().is_err());
     assert_eq!(sent(&mut server), []);
@@ -433,17 +433,17 @@ fn texts_and_bells() {
     server.bell().unwrap();
     server.text("a\u{e9}\u{20ac}").unwrap();
     assert_eq!(sent(&mut server), [2, 3, 0, 0, 0, 0, 0, 0, 3, b'a', 0xe9, b'?']);
-    assert_eq!(server.clipboard(&Clipboard::Peek), Err(Refusal::NotSupported));
-    assert_eq!(server.fence(&Fence::default()), Err(Refusal::NotSupported));
+    assert_eq!(server.clipboard(&ExtendedClipboard::Peek), Err(RfbRefusal::NotSupported));
+    assert_eq!(server.fence(&Fence::default()), Err(RfbRefusal::NotSupported));
     one(&mut server, &encodings(&[-1_063_131_698, -312]));
     sent(&mut server);
-    server.clipboard(&Clipboard::Notify(Formats::TEXT)).unwrap();
+    server.clipboard(&ExtendedClipboard::Notify(Formats::TEXT)).unwrap();
     assert_eq!(sent(&mut server), [3, 0, 0, 0, 0xff, 0xff, 0xff, 0xfc, 8, 0, 0, 1]);
     server.fence(&Fence { payload: vec![4; 64], ..Fence::default() }).unwrap();
     assert_eq!(sent(&mut server)[..9], [248, 0, 0, 0, 0x80, 0, 0, 0, 64]);
-    assert_eq!(server.fence(&Fence { payload: vec![4; 65], ..Fence::default() }), Err(Refusal::TooLong));
+    assert_eq!(server.fence(&Fence { payload: vec![4; 65], ..Fence::default() }), Err(RfbRefusal::TooLong));
     // V: capabilities of text with 16 MiB.
     let caps = [6, 0, 0, 0, 0xff, 0xff, 0xff, 0xf8, 0x1b, 0, 0, 1, 1, 0, 0, 0];
     let expected = ClipboardCaps { peek: false, unsolicited_text: 16 << 20, ..ClipboardCaps::OURS };
-    assert_eq!(one(&mut server, &caps), Event::Clipboard(Clipboard::Caps(expected)));
+    assert_eq!(one(&mut server, &caps), Event::Clipboard(ExtendedClipboard::Caps(expected)));
 }

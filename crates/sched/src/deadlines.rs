@@ -17,7 +17,7 @@ use core::num::NonZeroU32;
 /// finds. Nothing is allocated once buffers have grown.
 #[derive(Debug)]
 pub struct Deadlines<K> {
-    slots: Vec<Slot<K>>,
+    slots: Vec<DeadlineSlot<K>>,
     /// Slots of messages with a deadline, as a binary heap: no child is due before its parent.
     heap: Vec<u32>,
     /// Those without, in the order in which they came.
@@ -40,7 +40,7 @@ pub struct MessageId {
 
 /// A message that was taken out of [`Deadlines`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Message<K> {
+pub struct DueMessage<K> {
     /// What the caller knows it by.
     pub key: K,
     /// When it is to be there.
@@ -50,8 +50,8 @@ pub struct Message<K> {
 }
 
 #[derive(Debug)]
-struct Slot<K> {
-    message: Option<Message<K>>,
+struct DeadlineSlot<K> {
+    message: Option<DueMessage<K>>,
     generation: NonZeroU32,
     /// The order in which messages came.
     number: u64,
@@ -86,7 +86,7 @@ impl<K> Deadlines<K> {
         let index = self.vacant();
         let last = self.last;
         let slot = &mut self.slots[index as usize];
-        slot.message = Some(Message { key, deadline, size });
+        slot.message = Some(DueMessage { key, deadline, size });
         slot.number = self.numbers;
         (slot.next, slot.prev) = (NIL, NIL);
         let generation = slot.generation;
@@ -136,7 +136,7 @@ impl<K> Deadlines<K> {
     }
 
     /// Takes out one message that cannot arrive in time any more, the one that was due first.
-    pub fn expire(&mut self, now: u64, owd: u64) -> Option<Message<K>> {
+    pub fn expire(&mut self, now: u64, owd: u64) -> Option<DueMessage<K>> {
         let arrival = now.saturating_add(owd);
         let &index = self.heap.first()?;
         if self.due(index).0 >= arrival {
@@ -151,7 +151,7 @@ impl<K> Deadlines<K> {
     }
 
     /// Takes out a message; `None` when it is not there any more.
-    pub fn remove(&mut self, id: MessageId) -> Option<Message<K>> {
+    pub fn remove(&mut self, id: MessageId) -> Option<DueMessage<K>> {
         let slot = self.slots.get_mut(id.slot as usize).filter(|slot| slot.generation == id.generation)?;
         let message = slot.message.take()?;
         let (place, next, prev) = (slot.place as usize, slot.next, slot.prev);
@@ -180,7 +180,7 @@ impl<K> Deadlines<K> {
     }
 
     /// A message that is there.
-    pub fn get(&self, id: MessageId) -> Option<&Message<K>> {
+    pub fn get(&self, id: MessageId) -> Option<&DueMessage<K>> {
         let slot = self.slots.get(id.slot as usize).filter(|slot| slot.generation == id.generation)?;
         slot.message.as_ref()
     }
@@ -206,8 +206,14 @@ impl<K> Deadlines<K> {
             self.free = self.slots[index as usize].next;
             return index;
         }
-        let slot =
-            Slot { message: None, generation: NonZeroU32::MIN, number: 0, place: 0, next: NIL, prev: NIL };
+        let slot = DeadlineSlot {
+            message: None,
+            generation: NonZeroU32::MIN,
+            number: 0,
+            place: 0,
+            next: NIL,
+            prev: NIL,
+        };
         self.slots.push(slot);
         self.slots.len() as u32 - 1
     }

@@ -89,6 +89,6 @@ mod deadlines;
 mod priority;
 mod tree;
 
-pub use deadlines::{Deadlines, Message, MessageId};
+pub use deadlines::{Deadlines, DueMessage, MessageId};
 pub use priority::{Priority, Weight};
 pub use tree::{ClassId, Error, MAX_DEPTH, Tree};

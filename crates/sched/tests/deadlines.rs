@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use proptest::sample::Index;
-use quickset_sched::{Deadlines, Message, MessageId};
+use quickset_sched::{Deadlines, DueMessage, MessageId};
 
 #[test]
 fn closest_deadline_that_can_be_met() {
@@ -21,7 +21,7 @@ fn closest_deadline_that_can_be_met() {
     assert_eq!(name(&messages, next), Some("late"), "129 can be met when it takes 29");
     assert_eq!(messages.expire(100, 29), None);
     assert_eq!(messages.next_expiry(30), Some(99));
-    assert_eq!(messages.expire(100, 30), Some(Message { key: "late", deadline: Some(129), size: 10 }));
+    assert_eq!(messages.expire(100, 30), Some(DueMessage { key: "late", deadline: Some(129), size: 10 }));
     assert_eq!(messages.expire(100, 30), None);
 
     // What is blocked is first as soon as it is not.
@@ -60,13 +60,13 @@ proptest! {
         const OWD: u64 = 10;
         let mut messages = Deadlines::new();
         // In the order in which they came; the key is the place in `ids`.
-        let mut list: Vec<Message<usize>> = Vec::new();
+        let mut list: Vec<DueMessage<usize>> = Vec::new();
         let mut ids: Vec<MessageId> = Vec::new();
         for op in ops {
             match op {
                 Op::Insert(deadline, size) => {
                     let key = ids.len();
-                    list.push(Message { key, deadline, size });
+                    list.push(DueMessage { key, deadline, size });
                     ids.push(messages.insert(key, deadline, size));
                 }
                 Op::Remove(which) if !ids.is_empty() => {

@@ -5,9 +5,12 @@
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use quickset_base::{Duration, Time};
-use quickset_sim::{Cpu, Either, LinkSpec, Pace, Place, Sink, Source, Topology, Traffic, World, address};
+use quickset_sim::{
+    Cpu, Either, LinkSpec, NodePlace, PacketTraffic, Topology, TrafficPace, TrafficSink, TrafficSource,
+    World, address,
+};
 
-type Node = Either<Source, Sink>;
+type Node = Either<TrafficSource, TrafficSink>;
 
 /// Packets of all flows together.
 const PACKETS: u64 = 20_000;
@@ -19,9 +22,9 @@ fn spec(text: &str) -> LinkSpec {
 
 /// A source whose share of the packets takes a second of virtual time.
 fn source(to: std::net::SocketAddr, pairs: u64, seed: u64) -> Node {
-    let pace = Pace::poisson(PACKETS / pairs * SIZE as u64 * 8);
+    let pace = TrafficPace::poisson(PACKETS / pairs * SIZE as u64 * 8);
     let stop = Some(Time::from_millis(1000));
-    Either::Left(Source::new(Traffic { stop, ..Traffic::new(to, SIZE, pace) }, seed))
+    Either::Left(TrafficSource::new(PacketTraffic { stop, ..PacketTraffic::new(to, SIZE, pace) }, seed))
 }
 
 /// Pairs with a link of their own.
@@ -30,7 +33,7 @@ fn single(pairs: u16) -> World<Node> {
     for pair in 0..pairs {
         let (a, b) = (address(2 * pair + 1), address(2 * pair + 2));
         world.add("source", a, source(b, u64::from(pairs), u64::from(pair)));
-        world.add("sink", b, Either::Right(Sink::new(Duration::ZERO)));
+        world.add("sink", b, Either::Right(TrafficSink::new(Duration::ZERO)));
         let link = spec("rate=1gbit delay=20ms queue=1MB");
         world.join(a, b, link.clone(), link);
     }
@@ -40,8 +43,12 @@ fn single(pairs: u16) -> World<Node> {
 /// Pairs that share a bottleneck.
 fn dumbbell(pairs: usize) -> World<Node> {
     let topology = Topology::dumbbell(pairs, spec("rate=1gbit delay=1ms"), spec("rate=1gbit delay=20ms"));
-    let machine = |Place { pair, left, peer, .. }: Place| {
-        if left { source(peer, pairs as u64, pair as u64) } else { Either::Right(Sink::new(Duration::ZERO)) }
+    let machine = |NodePlace { pair, left, peer, .. }: NodePlace| {
+        if left {
+            source(peer, pairs as u64, pair as u64)
+        } else {
+            Either::Right(TrafficSink::new(Duration::ZERO))
+        }
     };
     topology.build(1, machine).0
 }

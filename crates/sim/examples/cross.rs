@@ -7,7 +7,9 @@ use std::fs::File;
 use std::io::BufWriter;
 
 use quickset_base::{Duration, Ecn, Time};
-use quickset_sim::{Cpu, Either, LinkSpec, Pace, Point, Sink, Source, Topology, Traffic};
+use quickset_sim::{
+    Cpu, Either, LinkSpec, PacketTraffic, Point, Topology, TrafficPace, TrafficSink, TrafficSource,
+};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let access: LinkSpec = "rate=1gbit delay=500us overhead=28".parse()?;
@@ -16,20 +18,20 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     topology.pairs[1].right.up = "delay=10ms jitter=2ms reorder=yes overhead=28".parse()?;
     let (on, off) = (Duration::from_millis(50), Duration::from_millis(150));
     let paces = [
-        Pace::constant(10_000_000),
-        Pace::poisson(10_000_000),
-        Pace::OnOff { bps: 80_000_000, on, off, drawn: true },
-        Pace::constant(8_000_000),
+        TrafficPace::constant(10_000_000),
+        TrafficPace::poisson(10_000_000),
+        TrafficPace::OnOff { bps: 80_000_000, on, off, drawn: true },
+        TrafficPace::constant(8_000_000),
     ];
     let (mut world, layout) = topology.build(1, |place| {
         if !place.left {
-            return Either::Right(Sink::new(Duration::from_secs(1)));
+            return Either::Right(TrafficSink::new(Duration::from_secs(1)));
         }
         let stop = Some(Time::from_millis(10_000));
         // Some can be marked.
         let ecn = if place.pair < 2 { Ecn::Ect0 } else { Ecn::NotEct };
-        let traffic = Traffic { stop, ecn, ..Traffic::new(place.peer, 1200, paces[place.pair]) };
-        Either::Left(Source::new(traffic, place.pair as u64))
+        let traffic = PacketTraffic { stop, ecn, ..PacketTraffic::new(place.peer, 1200, paces[place.pair]) };
+        Either::Left(TrafficSource::new(traffic, place.pair as u64))
     });
     // 2 ms a packet: 500 a second, of the 833 that are sent.
     world.cpu(layout.nodes[3].1, Cpu { receive_datagram_ns: 2_000_000, buffer: 50_000, ..Cpu::default() });
@@ -39,8 +41,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     world.run(Time::MAX)?;
     world.finish_captures()?;
     for (left, right) in layout.nodes {
-        let sent = world.node(left).left().map_or(0, Source::sent);
-        let flows = world.node(right).right().into_iter().flat_map(Sink::flows);
+        let sent = world.node(left).left().map_or(0, TrafficSource::sent);
+        let flows = world.node(right).right().into_iter().flat_map(TrafficSink::flows);
         for (from, flow) in flows {
             let (least, mean, most) = (flow.least_delay, flow.mean_delay(), flow.most_delay);
             println!(

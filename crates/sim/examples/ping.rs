@@ -7,7 +7,7 @@
 
 use std::net::SocketAddr;
 
-use quickset_base::{Batch, Input, Machine, Path, Poll, Reason, Time};
+use quickset_base::{AddressPair, Batch, Input, Machine, Poll, Reason, Time};
 use quickset_sim::{LinkSpec, World, address};
 
 /// Keeps packets in flight up to a window; the other side answers every second packet.
@@ -41,7 +41,7 @@ impl Machine for Peer {
     }
 
     fn poll(&mut self, _now: Time, out: &mut Batch) -> Poll {
-        out.path = Path::to(self.to);
+        out.path = AddressPair::to(self.to);
         if self.received / 2 > self.answers {
             self.answers += 1;
             // The number that it has seen sent: what is lost is not sent again, so count it as gone.

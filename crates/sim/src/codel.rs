@@ -3,21 +3,21 @@ use std::collections::VecDeque;
 
 use quickset_base::{Ecn, Time};
 
-use crate::loss::Chance;
+use crate::loss::PacketDecision;
 
 /// A packet that waits in a queue which decides at its head.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Held {
+pub(crate) struct QueuedPacket {
     pub(crate) ordinal: u64,
     pub(crate) since: Time,
     pub(crate) size: u64,
     pub(crate) ecn: Ecn,
     pub(crate) marked: bool,
     // If the loss model has taken it already, it goes on using the queue and the rate.
-    pub(crate) chance: Chance,
+    pub(crate) chance: PacketDecision,
 }
 
-impl Held {
+impl QueuedPacket {
     /// Marks it as having met congestion, if it can be marked; what has met some before stays as it is.
     pub(crate) fn mark(&mut self) -> bool {
         self.marked |= matches!(self.ecn, Ecn::Ect0 | Ecn::Ect1);
@@ -30,26 +30,26 @@ impl Held {
 
 /// The packets that wait, oldest first.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Line {
-    packets: VecDeque<Held>,
+pub(crate) struct CodelQueue {
+    packets: VecDeque<QueuedPacket>,
     bytes: u64,
     largest: u64,
 }
 
-impl Line {
-    pub(crate) fn push(&mut self, packet: Held) {
+impl CodelQueue {
+    pub(crate) fn push(&mut self, packet: QueuedPacket) {
         self.bytes += packet.size;
         self.largest = self.largest.max(packet.size);
         self.packets.push_back(packet);
     }
 
-    pub(crate) fn pop(&mut self) -> Option<Held> {
+    pub(crate) fn pop(&mut self) -> Option<QueuedPacket> {
         let packet = self.packets.pop_front()?;
         self.bytes -= packet.size;
         Some(packet)
     }
 
-    pub(crate) fn first(&self) -> Option<&Held> {
+    pub(crate) fn first(&self) -> Option<&QueuedPacket> {
         self.packets.front()
     }
 
@@ -81,7 +81,7 @@ pub struct CoDel {
 
 /// The state of CoDel between two packets: the variables of RFC 8289 §5.3.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Control {
+pub(crate) struct CodelControl {
     first_above: Option<Time>,
     drop_next: Time,
     count: u32,
@@ -89,16 +89,16 @@ pub(crate) struct Control {
     dropping: bool,
 }
 
-impl Control {
+impl CodelControl {
     /// Takes the next packet that is to be sent from the head of the line, at `now`; what is dropped on
     /// the way goes to `dropped`.
     pub(crate) fn take(
         &mut self,
         codel: &CoDel,
-        line: &mut Line,
+        line: &mut CodelQueue,
         now: Time,
-        mut dropped: impl FnMut(Held),
-    ) -> Option<Held> {
+        mut dropped: impl FnMut(QueuedPacket),
+    ) -> Option<QueuedPacket> {
         let (mut head, mut ok) = self.head(codel, line, now);
         if self.dropping {
             self.dropping = ok;
@@ -138,7 +138,7 @@ impl Control {
     }
 
     /// The next packet, and whether it has been waiting too long for a whole interval.
-    fn head(&mut self, codel: &CoDel, line: &mut Line, now: Time) -> (Option<Held>, bool) {
+    fn head(&mut self, codel: &CoDel, line: &mut CodelQueue, now: Time) -> (Option<QueuedPacket>, bool) {
         let packet = line.pop();
         // RFC 8289 §5.4: with no more than a full packet behind it, the queue does not stand.
         let above = packet

@@ -2,15 +2,15 @@ use core::time::Duration;
 
 use quickset_base::Time;
 
-use crate::events::{Event, Gap};
+use crate::events::{LinkEvent, LinkGap};
 use crate::rate::Rate;
-use crate::ratetrace::{Opportunities, Shape};
+use crate::ratetrace::{Opportunities, RateShape};
 
 /// What a link is like at which time: the description with its events, made ready to be asked.
 #[derive(Clone, Debug)]
-pub(crate) struct Course {
+pub(crate) struct LinkCourse {
     // Each from its time on, the first from zero.
-    settings: Vec<(Time, Settings)>,
+    settings: Vec<(Time, LinkSettings)>,
     dark: Gaps,
     void: Gaps,
     constant: Option<u64>,
@@ -18,7 +18,7 @@ pub(crate) struct Course {
 
 /// What events may change.
 #[derive(Clone, Debug)]
-pub(crate) struct Settings {
+pub(crate) struct LinkSettings {
     pub(crate) rate: Rate,
     pub(crate) delay: Duration,
     pub(crate) mtu: u64,
@@ -26,7 +26,7 @@ pub(crate) struct Settings {
 
 /// How packets leave for a while.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Pace<'a> {
+pub(crate) enum LinkPace<'a> {
     Nothing,
     AtOnce,
     /// Bits per second, above zero.
@@ -34,20 +34,20 @@ pub(crate) enum Pace<'a> {
     Opportunities(&'a Opportunities),
 }
 
-impl Course {
+impl LinkCourse {
     /// Of a link that begins with these settings, and to which this happens.
-    pub(crate) fn new(begin: Settings, events: &[Event]) -> Self {
+    pub(crate) fn new(begin: LinkSettings, events: &[LinkEvent]) -> Self {
         let mut now = begin;
         let (mut changes, mut dark, mut void) = (Vec::new(), Vec::new(), Vec::new());
         for event in events {
             match event {
-                Event::Blackout(gap) => dark.push(*gap),
-                Event::Outage(gap) => void.push(*gap),
-                Event::Handover(gap, change) => {
+                LinkEvent::Blackout(gap) => dark.push(*gap),
+                LinkEvent::Outage(gap) => void.push(*gap),
+                LinkEvent::Handover(gap, change) => {
                     void.push(*gap);
                     changes.push((Time::ZERO + gap.at + gap.length, change));
                 }
-                Event::At(at, change) => changes.push((Time::ZERO + *at, change)),
+                LinkEvent::At(at, change) => changes.push((Time::ZERO + *at, change)),
             }
         }
         // A stable sort: at one time the last one given has the last word.
@@ -77,7 +77,7 @@ impl Course {
         !self.void.is_empty() && self.void.covering(time).is_some()
     }
 
-    pub(crate) fn at(&self, time: Time) -> &Settings {
+    pub(crate) fn at(&self, time: Time) -> &LinkSettings {
         &self.settings[self.index(time)].1
     }
 
@@ -87,26 +87,26 @@ impl Course {
             Rate::Unlimited => None,
             Rate::Constant(bps) => Some(*bps),
             Rate::Trace(trace) => Some(match trace.shape() {
-                Shape::Opportunities(_) => trace.mean_bps(),
-                Shape::Steps(steps) => steps.at(time, &mut 0).0,
+                RateShape::Opportunities(_) => trace.mean_bps(),
+                RateShape::Steps(steps) => steps.at(time, &mut 0).0,
             }),
         }
     }
 
     /// The pace at `time`, and until when it is that for certain (after `time`, unless time has ended).
-    pub(crate) fn pace(&self, time: Time, hint: &mut usize) -> (Pace<'_>, Time) {
+    pub(crate) fn pace(&self, time: Time, hint: &mut usize) -> (LinkPace<'_>, Time) {
         if let Some(end) = self.dark.covering(time) {
-            return (Pace::Nothing, end);
+            return (LinkPace::Nothing, end);
         }
         let index = self.index(time);
         let end = self.settings.get(index + 1).map_or(Time::MAX, |next| next.0).min(self.dark.next(time));
-        let bits = |bps| if bps == 0 { Pace::Nothing } else { Pace::Bits(bps) };
+        let bits = |bps| if bps == 0 { LinkPace::Nothing } else { LinkPace::Bits(bps) };
         match &self.settings[index].1.rate {
-            Rate::Unlimited => (Pace::AtOnce, end),
+            Rate::Unlimited => (LinkPace::AtOnce, end),
             Rate::Constant(bps) => (bits(*bps), end),
             Rate::Trace(trace) => match trace.shape() {
-                Shape::Opportunities(opportunities) => (Pace::Opportunities(opportunities), end),
-                Shape::Steps(steps) => {
+                RateShape::Opportunities(opportunities) => (LinkPace::Opportunities(opportunities), end),
+                RateShape::Steps(steps) => {
                     let (bps, step) = steps.at(time, hint);
                     (bits(bps), end.min(step))
                 }
@@ -124,12 +124,12 @@ impl Course {
 struct Gaps {
     // Beginnings and ends; rising, with time between them.
     once: Vec<(Time, Time)>,
-    every: Vec<Gap>,
+    every: Vec<LinkGap>,
 }
 
 impl Gaps {
-    fn new(gaps: &[Gap]) -> Self {
-        let (every, once): (Vec<Gap>, Vec<Gap>) =
+    fn new(gaps: &[LinkGap]) -> Self {
+        let (every, once): (Vec<LinkGap>, Vec<LinkGap>) =
             gaps.iter().filter(|gap| !gap.length.is_zero()).partition(|gap| gap.every.is_some());
         let mut once: Vec<_> =
             once.iter().map(|gap| (Time::ZERO + gap.at, Time::ZERO + gap.at + gap.length)).collect();
@@ -173,7 +173,7 @@ impl Gaps {
     }
 }
 
-impl Gap {
+impl LinkGap {
     /// When the latest of a periodic gap has begun by `time`.
     fn last_begin(&self, time: Time) -> Option<Time> {
         let first = Time::ZERO + self.at;
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn gaps_are_where_they_are_said_to_be() {
-        let gap = |at, length, every: Option<u64>| Gap {
+        let gap = |at, length, every: Option<u64>| LinkGap {
             at: Duration::from_nanos(at),
             length: Duration::from_nanos(length),
             every: every.map(Duration::from_nanos),

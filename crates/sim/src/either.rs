@@ -3,13 +3,13 @@ use quickset_base::{Batch, Input, Machine, Poll, Time};
 /// A machine of one of two kinds, for worlds whose nodes differ; a third kind is an `Either` of an `Either`.
 ///
 /// ```
-/// use quickset_sim::{Either, LinkSpec, Pace, Sink, Source, Traffic, World, address};
+/// use quickset_sim::{Either, LinkSpec, TrafficPace, TrafficSink, TrafficSource, PacketTraffic, World, address};
 /// # use quickset_base::{Duration, Time};
 /// let mut world = World::new(1);
-/// let pace = Pace::constant(1_000_000);
-/// let traffic = Traffic { stop: Some(Time::from_millis(100)), ..Traffic::new(address(2), 1250, pace) };
-/// world.add("source", address(1), Either::Left(Source::new(traffic, 1)));
-/// let sink = world.add("sink", address(2), Either::Right(Sink::new(Duration::from_millis(10))));
+/// let pace = TrafficPace::constant(1_000_000);
+/// let traffic = PacketTraffic { stop: Some(Time::from_millis(100)), ..PacketTraffic::new(address(2), 1250, pace) };
+/// world.add("source", address(1), Either::Left(TrafficSource::new(traffic, 1)));
+/// let sink = world.add("sink", address(2), Either::Right(TrafficSink::new(Duration::from_millis(10))));
 /// world.join(address(1), address(2), LinkSpec::default(), LinkSpec::default());
 /// world.run(Time::MAX)?;
 /// // A packet of 10,000 bits every 10 ms, from 0 to 90 ms.

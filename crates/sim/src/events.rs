@@ -8,23 +8,23 @@ use crate::units::{self, UnitError};
 ///
 /// Times are those of the link. What is set by several events at one time is as the last of them says.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Event {
+pub enum LinkEvent {
     /// Nothing leaves in the gap; what waits goes on waiting, and what arrives is for the queue to take or
     /// drop. As text `blackout=5s+300ms` or `blackout=5s+300ms,every=10s`.
-    Blackout(Gap),
+    Blackout(LinkGap),
     /// What leaves in the gap is lost: the transmitter sends on, into nothing. As text `outage=5s+300ms`.
-    Outage(Gap),
+    Outage(LinkGap),
     /// An outage, and at its end another link: `handover=10s+80ms:delay=70ms,rate=20mbit`. (Where what
     /// waits shall not be lost, it is a blackout and a change.) Packets keep their order, unless
     /// [`reorder`](crate::LinkSpec::reorder) is permitted: those of the old link may arrive later.
-    Handover(Gap, Change),
+    Handover(LinkGap, Change),
     /// From then on some properties are others: `at=10s:rate=2mbit,delay=70ms,mtu=1280`.
     At(Duration, Change),
 }
 
 /// A time in which a link does not work, and perhaps one in each period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gap {
+pub struct LinkGap {
     /// When it begins.
     pub at: Duration,
     /// How long it is; above zero.
@@ -44,10 +44,10 @@ pub struct Change {
     pub mtu: Option<u32>,
 }
 
-impl Event {
+impl LinkEvent {
     /// The event of the property `key` with this value; `None` if the key is none of an event.
     pub(crate) fn parse(key: &str, value: &str) -> Option<Result<Self, UnitError>> {
-        let gap = || Gap::parse(key, value);
+        let gap = || LinkGap::parse(key, value);
         match key {
             "blackout" => Some(gap().map(Self::Blackout)),
             "outage" => Some(gap().map(Self::Outage)),
@@ -68,7 +68,7 @@ impl Event {
 }
 
 /// As in the text of a link: `key=value`.
-impl fmt::Display for Event {
+impl fmt::Display for LinkEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}=", self.key())?;
         match self {
@@ -79,7 +79,7 @@ impl fmt::Display for Event {
     }
 }
 
-impl Gap {
+impl LinkGap {
     fn parse(key: &str, value: &str) -> Result<Self, UnitError> {
         let fails = |why: &str| {
             let accepted =
@@ -102,7 +102,7 @@ impl Gap {
     }
 }
 
-impl fmt::Display for Gap {
+impl fmt::Display for LinkGap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}+{}", units::duration_text(self.at), units::duration_text(self.length))?;
         self.every.map_or(Ok(()), |every| write!(f, ",every={}", units::duration_text(every)))
@@ -142,19 +142,19 @@ impl fmt::Display for Change {
     }
 }
 
-fn handover(value: &str) -> Result<Event, UnitError> {
+fn handover(value: &str) -> Result<LinkEvent, UnitError> {
     let (gap, change) = split(value, "handover=10s+80ms:delay=70ms,rate=20mbit")?;
-    let gap = Gap::parse("handover", gap)?;
+    let gap = LinkGap::parse("handover", gap)?;
     if gap.every.is_some() {
         let accepted = "handover=TIME+LENGTH:CHANGES for each, like handover=10s+80ms:delay=70ms";
         return Err(UnitError::new(value, "a handover", "it cannot repeat", accepted));
     }
-    Ok(Event::Handover(gap, Change::parse(change)?))
+    Ok(LinkEvent::Handover(gap, Change::parse(change)?))
 }
 
-fn at(value: &str) -> Result<Event, UnitError> {
+fn at(value: &str) -> Result<LinkEvent, UnitError> {
     let (at, change) = split(value, "at=10s:rate=2mbit")?;
-    Ok(Event::At(units::duration(at)?, Change::parse(change)?))
+    Ok(LinkEvent::At(units::duration(at)?, Change::parse(change)?))
 }
 
 fn split<'a>(value: &'a str, accepted: &str) -> Result<(&'a str, &'a str), UnitError> {
@@ -167,9 +167,9 @@ fn split<'a>(value: &'a str, accepted: &str) -> Result<(&'a str, &'a str), UnitE
 mod tests {
     use super::*;
 
-    fn parse(word: &str) -> Result<Event, UnitError> {
+    fn parse(word: &str) -> Result<LinkEvent, UnitError> {
         let (key, value) = word.split_once('=').expect("a key");
-        Event::parse(key, value).expect("an event")
+        LinkEvent::parse(key, value).expect("an event")
     }
 
     #[test]

@@ -5,12 +5,12 @@ use quickset_base::Rng;
 /// What packet n gets depends on the stream and n alone: ordinals nobody asked for are drawn and
 /// dropped, so switching a model on in the middle of a run gives what it would have given from the start.
 #[derive(Clone, Debug)]
-pub(crate) struct Lane<const K: usize> {
+pub(crate) struct RandomLane<const K: usize> {
     rng: Rng,
     next: u64,
 }
 
-impl<const K: usize> Lane<K> {
+impl<const K: usize> RandomLane<K> {
     pub(crate) fn new(rng: Rng) -> Self {
         Self { rng, next: 0 }
     }

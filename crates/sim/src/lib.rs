@@ -7,8 +7,8 @@
 //! a relay in real time can use the same one.
 //!
 //! ```
-//! use quickset_base::{Batch, Duration, Input, Machine, Path, Poll, Reason, Time};
-//! use quickset_sim::{Ended, LinkSpec, World, address};
+//! use quickset_base::{Batch, Duration, Input, Machine, AddressPair, Poll, Reason, Time};
+//! use quickset_sim::{RunEnded, LinkSpec, World, address};
 //!
 //! struct Ping { to: std::net::SocketAddr, balls: u32, returned: u32 }
 //!
@@ -22,7 +22,7 @@
 //!     fn poll(&mut self, _now: Time, out: &mut Batch) -> Poll {
 //!         let Some(balls) = self.balls.checked_sub(1) else { return Poll::Sleep(None, Reason::Idle) };
 //!         self.balls = balls;
-//!         out.path = Path::to(self.to);
+//!         out.path = AddressPair::to(self.to);
 //!         out.space(1250).fill(7);
 //!         out.commit(1250);
 //!         Poll::Send
@@ -35,18 +35,17 @@
 //! let link: LinkSpec = "rate=100mbit delay=50ms queue=9MB".parse()?;
 //! world.join(address(1), address(2), link.clone(), link);
 //! let ended = world.run_until(Time::from_millis(5000), |world| world.node(near).returned == 10)?;
-//! assert_eq!(ended, Ended::Goal);
+//! assert_eq!(ended, RunEnded::Goal);
 //! // Twenty times 50 ms and 10,000 bits at 100 Mbit/s.
 //! assert_eq!(world.now(), Time::ZERO + Duration::from_micros(20 * 50_100));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! Experiments wrap protocol and application into one machine; nodes of several kinds are an [`Either`].
-//! Routes may have several links and share them ([`World::route_through`], [`Topology`]); [`Source`] and
-//! [`Sink`] are other people's traffic, a [`Timeline`] is what happens from outside, a [`Cpu`] is what work
-//! costs a node, and [`World::capture`] writes packets for Wireshark.
-//! [`Scenario`] is `[node, link, node]` with goals for tests, [`seeds`] and [`each_seed`] choose and
-//! report seeds.
+//! Routes may have several links and share them ([`World::route_through`], [`Topology`]); [`TrafficSource`]
+//! and [`TrafficSink`] are other people's traffic, a [`Timeline`] is what happens from outside, a [`Cpu`] is
+//! what work costs a node, and [`World::capture`] writes packets for Wireshark. [`Scenario`] is `[node, link,
+//! node]` with goals for tests, [`seeds`] and [`each_seed`] choose and report seeds.
 
 #![forbid(unsafe_code)]
 
@@ -88,27 +87,27 @@ mod world;
 pub use codel::CoDel;
 pub use cpu::{Cpu, CpuCounts};
 pub use either::Either;
-pub use events::{Change, Event, Gap};
+pub use events::{Change, LinkEvent, LinkGap};
 pub use files::{pinned, recording};
 pub use jitter::Jitter;
-pub use link::{Counts, Damage, Delivery, DropReason, Fate, Link, Sent};
-pub use loss::{Burst, GilbertElliott, Loss};
-pub use marks::Marks;
+pub use link::{DropReason, Fate, FlippedBit, Link, LinkCounts, LinkDelivery, SendResult};
+pub use loss::{Burst, GilbertElliott, LossModel};
+pub use marks::EcnAction;
 pub use network::LinkId;
 pub use ordinals::Ordinals;
-pub use pcap::{Pcap, Point, Seen};
-pub use queue::{Above, Mark, Queue};
+pub use pcap::{CapturedDatagram, Pcap, Point};
+pub use queue::{Above, LinkQueue, ThresholdMark};
 pub use rate::Rate;
 pub use ratetrace::RateTrace;
 pub use recorded::LossTrace;
 pub use red::Red;
 pub use reorder::Reorder;
-pub use scenario::{Failure, Goal, Scenario};
+pub use scenario::{Scenario, ScenarioFailure, ScenarioGoal};
 pub use seeds::{SEED_VARIABLE, each_seed, seeds};
 pub use spec::LinkSpec;
 pub use timed::TimedGilbertElliott;
-pub use timeline::{Happening, Timeline, Way};
-pub use topology::{Duplex, Layout, Pair, Place, Topology};
-pub use trace::{Record, Trace};
-pub use traffic::{Flow, Pace, Sink, Source, Traffic};
-pub use world::{Ended, Livelock, NodeId, Pause, World, address};
+pub use timeline::{Happening, LinkWay, Timeline};
+pub use topology::{Duplex, NodePair, NodePlace, Topology, WorldLayout};
+pub use trace::{Trace, TraceRecord};
+pub use traffic::{PacketTraffic, SinkFlow, TrafficPace, TrafficSink, TrafficSource};
+pub use world::{Livelock, NodeId, Pause, RunEnded, World, address};

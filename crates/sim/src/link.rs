@@ -2,15 +2,15 @@ use std::collections::VecDeque;
 
 use quickset_base::{Ecn, Rng, Seed, Time};
 
-use crate::codel::{Control, Held, Line};
-use crate::course::Course;
+use crate::codel::{CodelControl, CodelQueue, QueuedPacket};
+use crate::course::LinkCourse;
 use crate::jitter::Jitter;
-use crate::lane::{Lane, below, hit};
+use crate::lane::{RandomLane, below, hit};
 use crate::loss::LossProcess;
-use crate::queue::{Above, Backlog, Mark, Queue};
-use crate::red::{Early, Verdict};
+use crate::queue::{Above, LinkQueue, QueueBacklog, ThresholdMark};
+use crate::red::{RedState, RedVerdict};
 use crate::reorder::Reorder;
-use crate::server::Server;
+use crate::server::Transmitter;
 use crate::spec::LinkSpec;
 
 /// One direction of a link: given what is sent when, it tells what arrives when.
@@ -21,7 +21,7 @@ use crate::spec::LinkSpec;
 /// How to use it:
 ///
 /// 1. [`send`](Self::send) each packet when it is sent. Mostly its fate is known at once.
-/// 2. A queue that decides at its head (CoDel) lets it wait: [`Sent::Waits`]. Its fate is told by
+/// 2. A queue that decides at its head (CoDel) lets it wait: [`SendResult::Waits`]. Its fate is told by
 ///    [`poll`](Self::poll), which is to be called at [`due`](Self::due), until it has no more to tell.
 ///    Those that wait get their fates in the order in which they were sent.
 /// 3. The time never goes back from one call to the next. A late poll does no harm but that fates are
@@ -33,25 +33,25 @@ use crate::spec::LinkSpec;
 #[derive(Clone, Debug)]
 pub struct Link {
     spec: LinkSpec,
-    course: Course,
-    server: Server,
-    backlog: Backlog,
+    course: LinkCourse,
+    server: Transmitter,
+    backlog: QueueBacklog,
     // Packets whose fate is open, what decides about them, and the fates not yet told.
-    line: Line,
-    control: Control,
-    early: Early,
+    line: CodelQueue,
+    control: CodelControl,
+    early: RedState,
     told: VecDeque<(u64, Fate)>,
     // After a change, what waits cannot have left before the time of the next call.
     changed: bool,
     floor: Time,
     loss: LossProcess,
-    jitter: Lane<3>,
-    corruption: Lane<4>,
-    duplication: Lane<4>,
-    reordering: Lane<1>,
+    jitter: RandomLane<3>,
+    corruption: RandomLane<4>,
+    duplication: RandomLane<4>,
+    reordering: RandomLane<1>,
     // When the last packet arrives, for links that keep the order.
     last: Time,
-    counts: Counts,
+    counts: LinkCounts,
 }
 
 impl Link {
@@ -65,16 +65,16 @@ impl Link {
         let mut rng = Rng::new(Seed(bytes));
         // The order of the forks is part of what a seed means: add new ones at the end.
         let loss = rng.fork();
-        let (jitter, corruption) = (Lane::new(rng.fork()), Lane::new(rng.fork()));
-        let (duplication, early) = (Lane::new(rng.fork()), Early::new(rng.fork()));
-        let reordering = Lane::new(rng.fork());
+        let (jitter, corruption) = (RandomLane::new(rng.fork()), RandomLane::new(rng.fork()));
+        let (duplication, early) = (RandomLane::new(rng.fork()), RedState::new(rng.fork()));
+        let reordering = RandomLane::new(rng.fork());
         Self {
             course: spec.course(),
             spec,
-            server: Server::default(),
-            backlog: Backlog::default(),
-            line: Line::default(),
-            control: Control::default(),
+            server: Transmitter::default(),
+            backlog: QueueBacklog::default(),
+            line: CodelQueue::default(),
+            control: CodelControl::default(),
             early,
             told: VecDeque::new(),
             changed: false,
@@ -85,12 +85,12 @@ impl Link {
             duplication,
             reordering,
             last: Time::ZERO,
-            counts: Counts::default(),
+            counts: LinkCounts::default(),
         }
     }
 
     /// Sends the next packet: `size` bytes of UDP payload (of whatever the link carries), marked `ecn`.
-    pub fn send(&mut self, now: Time, size: usize, ecn: Ecn) -> Sent {
+    pub fn send(&mut self, now: Time, size: usize, ecn: Ecn) -> SendResult {
         let n = self.counts.sent;
         let size = size as u64 + u64::from(self.spec.overhead);
         self.counts.sent += 1;
@@ -99,22 +99,22 @@ impl Link {
 
         if size > self.course.at(now).mtu {
             self.counts.oversized += 1;
-            return Sent::Known(Fate::Dropped(DropReason::Oversized));
+            return SendResult::Known(Fate::Dropped(DropReason::Oversized));
         }
         let Some(ecn) = self.spec.ecn.pass(ecn) else {
             self.counts.lost += 1;
-            return Sent::Known(Fate::Dropped(DropReason::Loss));
+            return SendResult::Known(Fate::Dropped(DropReason::Loss));
         };
         self.decide(now);
         self.backlog.advance(now);
-        let mut packet = Held { ordinal: n, since: now, size, ecn, marked: false, chance };
+        let mut packet = QueuedPacket { ordinal: n, since: now, size, ecn, marked: false, chance };
         if let Err(why) = self.admit(now, &mut packet) {
-            return Sent::Known(Fate::Dropped(why));
+            return SendResult::Known(Fate::Dropped(why));
         }
         if self.line.len() == 0 && !self.spec.queue.decides_at_head() {
             let fate = self.transmit(now, packet);
             self.count_backlog();
-            return Sent::Known(fate);
+            return SendResult::Known(fate);
         }
         self.line.push(packet);
         self.count_backlog();
@@ -122,9 +122,9 @@ impl Link {
         match self.told.back() {
             Some(&(ordinal, fate)) if ordinal == n => {
                 self.told.pop_back();
-                Sent::Known(fate)
+                SendResult::Known(fate)
             }
-            _ => Sent::Waits(n),
+            _ => SendResult::Waits(n),
         }
     }
 
@@ -134,7 +134,7 @@ impl Link {
         if self.told.is_empty() { self.decision() } else { Some(Time::ZERO) }
     }
 
-    /// The next fate that has become known by `now`, with the ordinal that [`Sent::Waits`] told.
+    /// The next fate that has become known by `now`, with the ordinal that [`SendResult::Waits`] told.
     pub fn poll(&mut self, now: Time) -> Option<(u64, Fate)> {
         if self.told.is_empty() {
             self.decide(now);
@@ -164,7 +164,7 @@ impl Link {
     }
 
     /// What happened so far.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> LinkCounts {
         self.counts
     }
 
@@ -185,23 +185,23 @@ impl Link {
 
     /// Decides whether a packet comes into the queue; it may get a mark.
     #[inline]
-    fn admit(&mut self, now: Time, packet: &mut Held) -> Result<(), DropReason> {
+    fn admit(&mut self, now: Time, packet: &mut QueuedPacket) -> Result<(), DropReason> {
         let queue = &self.spec.queue;
         let queued = self.backlog.bytes() + self.line.bytes();
         let bps = match queue {
-            Queue::Time(_) | Queue::Red(_) => self.course.bps(now),
+            LinkQueue::Time(_) | LinkQueue::Red(_) => self.course.bps(now),
             _ => None,
         };
         let (bytes, packets) = queue.limits(bps);
         // Whatever becomes of it, it is one of the arrivals that the mean is of.
         let verdict = match queue {
-            Queue::Red(red) => {
+            LinkQueue::Red(red) => {
                 let idle = now.since(self.server.idle());
                 self.early.judge(red, packet.ordinal, queued, (idle, bps))
             }
-            _ => Verdict::Pass,
+            _ => RedVerdict::Pass,
         };
-        let is_first = queued == 0 && matches!(queue, Queue::Time(_));
+        let is_first = queued == 0 && matches!(queue, LinkQueue::Time(_));
         let fits = queued.saturating_add(packet.size) <= bytes
             && self.backlog.packets() + (self.line.len() as u64) < packets;
         if !fits && !is_first {
@@ -209,12 +209,12 @@ impl Link {
             return Err(DropReason::Overflow);
         }
         match queue {
-            Queue::Mark(Mark { above: Above::Bytes(most), .. }) if queued > *most => {
+            LinkQueue::Mark(ThresholdMark { above: Above::Bytes(most), .. }) if queued > *most => {
                 packet.mark();
             }
             _ => {}
         }
-        if verdict == Verdict::Drop || (verdict == Verdict::Notify && !packet.mark()) {
+        if verdict == RedVerdict::Drop || (verdict == RedVerdict::Notify && !packet.mark()) {
             self.counts.aqm += 1;
             return Err(DropReason::Aqm);
         }
@@ -243,7 +243,7 @@ impl Link {
             let told = &mut self.told;
             let mut drops = 0;
             let packet = match &self.spec.queue {
-                Queue::CoDel(codel) => self.control.take(codel, &mut self.line, at, |packet| {
+                LinkQueue::CoDel(codel) => self.control.take(codel, &mut self.line, at, |packet| {
                     drops += 1;
                     told.push_back((packet.ordinal, Fate::Dropped(DropReason::Aqm)));
                 }),
@@ -260,9 +260,9 @@ impl Link {
 
     /// Sends a packet that is taken from the queue at `at`.
     #[inline]
-    fn transmit(&mut self, at: Time, mut packet: Held) -> Fate {
+    fn transmit(&mut self, at: Time, mut packet: QueuedPacket) -> Fate {
         let arrival = packet.since.max(self.floor);
-        if let Queue::Mark(Mark { above: Above::Wait(most), .. }) = self.spec.queue {
+        if let LinkQueue::Mark(ThresholdMark { above: Above::Wait(most), .. }) = self.spec.queue {
             if self.server.ready(&self.course, arrival).since(packet.since) > most {
                 packet.mark();
             }
@@ -305,16 +305,16 @@ impl Link {
         if corrupt > 0.0 {
             let [a, flip_a, b, flip_b] = self.corruption.at(n);
             damage =
-                [(a, flip_a), (b, flip_b)].map(|(draw, flip)| hit(draw, corrupt).then_some(Damage(flip)));
+                [(a, flip_a), (b, flip_b)].map(|(draw, flip)| hit(draw, corrupt).then_some(FlippedBit(flip)));
         }
-        let original = Delivery { at: first, ecn, damage: damage[0] };
+        let original = LinkDelivery { at: first, ecn, damage: damage[0] };
         self.counts.passed += 1;
         self.counts.corrupted += u64::from(original.damage.is_some());
         if duplicate > 0.0 {
             let [chance, draws @ ..] = self.duplication.at(n);
             if hit(chance, duplicate) {
                 let at = if reorder == Reorder::Yes { jittered(draws) } else { first };
-                let copy = Delivery { at, ecn, damage: damage[1] };
+                let copy = LinkDelivery { at, ecn, damage: damage[1] };
                 self.counts.duplicated += 1;
                 self.counts.corrupted += u64::from(copy.damage.is_some());
                 return Fate::Duplicated(original, copy);
@@ -327,15 +327,15 @@ impl Link {
 /// What a link says to a packet that is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub enum Sent {
+pub enum SendResult {
     /// Its fate.
     Known(Fate),
     /// It waits, and [`Link::poll`] will tell what becomes of it: of the packet with this ordinal, which
-    /// is [`Counts::sent`] before it was sent.
+    /// is [`LinkCounts::sent`] before it was sent.
     Waits(u64),
 }
 
-impl Sent {
+impl SendResult {
     /// The fate, if it is known.
     pub fn known(self) -> Option<Fate> {
         match self {
@@ -349,17 +349,17 @@ impl Sent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It arrives.
-    Delivered(Delivery),
+    Delivered(LinkDelivery),
     /// It arrives twice: the original and, right behind it or with a jitter of its own where the link
     /// may reorder, a copy.
-    Duplicated(Delivery, Delivery),
+    Duplicated(LinkDelivery, LinkDelivery),
     /// It does not arrive.
     Dropped(DropReason),
 }
 
 impl Fate {
     /// The arrivals: none, one or two, the original first.
-    pub fn deliveries(self) -> impl Iterator<Item = Delivery> {
+    pub fn deliveries(self) -> impl Iterator<Item = LinkDelivery> {
         let (first, second) = match self {
             Self::Delivered(original) => (Some(original), None),
             Self::Duplicated(original, copy) => (Some(original), Some(copy)),
@@ -371,20 +371,20 @@ impl Fate {
 
 /// One arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Delivery {
+pub struct LinkDelivery {
     /// When.
     pub at: Time,
     /// The mark that it arrives with.
     pub ecn: Ecn,
     /// What happened to its bytes on the way.
-    pub damage: Option<Damage>,
+    pub damage: Option<FlippedBit>,
 }
 
 /// Damage to a packet: one flipped bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Damage(pub(crate) u64);
+pub struct FlippedBit(pub(crate) u64);
 
-impl Damage {
+impl FlippedBit {
     /// Flips a bit, each with the same probability; nothing happens to an empty packet.
     pub fn apply(self, bytes: &mut [u8]) {
         let bit = below(self.0, bytes.len() as u64 * 8);
@@ -410,7 +410,7 @@ pub enum DropReason {
 /// What happened on a link: `sent = oversized + overflowed + aqm + lost + passed` and what still
 /// [waits](Link::waiting), and `passed + duplicated` packets arrive sooner or later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct LinkCounts {
     /// Packets sent.
     pub sent: u64,
     /// Their bytes, headers of [`LinkSpec::overhead`] included.

@@ -3,7 +3,7 @@ use core::str::FromStr;
 
 use quickset_base::{Rng, Time};
 
-use crate::lane::{Lane, below, hit};
+use crate::lane::{RandomLane, below, hit};
 use crate::ordinals::Ordinals;
 use crate::recorded::LossTrace;
 use crate::timed::{Stays, TimedGilbertElliott};
@@ -15,7 +15,7 @@ use crate::units::{self, UnitError};
 /// times: protocols that are compared under one seed meet the same losses (common random numbers). The
 /// exception is the chain in time, whose state depends on seed, direction and time alone.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub enum Loss {
+pub enum LossModel {
     /// None.
     #[default]
     None,
@@ -71,7 +71,7 @@ impl GilbertElliott {
 /// Reads `0.5%`, `0.005`, `ge:p,r[,bad,good[,longest]]`, `gilbert:p,r,h` (Gilbert's, where h is the
 /// probability to arrive in the bad state), `get:good,bad,lost_bad,lost_good`, `burst:every,length[,jitter]`,
 /// `list:3,7,10-20`, `recorded:PATH`, or `none`.
-impl FromStr for Loss {
+impl FromStr for LossModel {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Self, UnitError> {
         let plain = text.trim();
@@ -93,7 +93,7 @@ impl FromStr for Loss {
     }
 }
 
-impl fmt::Display for Loss {
+impl fmt::Display for LossModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::None => f.write_str("none"),
@@ -214,26 +214,26 @@ fn loss_error(text: &str, why: &str) -> UnitError {
 
 /// What is decided about a packet when it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Chance {
+pub(crate) enum PacketDecision {
     Kept,
     Lost,
     /// The state of the medium when it leaves decides, with these random bits.
     Later(u64),
 }
 
-impl From<bool> for Chance {
+impl From<bool> for PacketDecision {
     fn from(lost: bool) -> Self {
         if lost { Self::Lost } else { Self::Kept }
     }
 }
 
-/// The random side of [`Loss`]: one decision for each place in the process.
+/// The random side of [`LossModel`]: one decision for each place in the process.
 #[derive(Clone, Debug)]
 pub(crate) struct LossProcess {
-    lane: Lane<2>,
+    lane: RandomLane<2>,
     // Packets that the bad state has lasted; 0 in the good one.
     stay: u32,
-    bursts: Lane<1>,
+    bursts: RandomLane<1>,
     // The block that the last packet was in, and the random number of its burst.
     block: Option<(u64, u64)>,
     stays: Stays,
@@ -242,23 +242,23 @@ pub(crate) struct LossProcess {
 impl LossProcess {
     /// `rng` decides by packet, `more` about regular bursts and by time.
     pub(crate) fn new(rng: Rng, mut more: Rng) -> Self {
-        let (bursts, stays) = (Lane::new(more.fork()), Stays::new(more.fork()));
-        Self { lane: Lane::new(rng), stay: 0, bursts, block: None, stays }
+        let (bursts, stays) = (RandomLane::new(more.fork()), Stays::new(more.fork()));
+        Self { lane: RandomLane::new(rng), stay: 0, bursts, block: None, stays }
     }
 
     /// Decides about packet `ordinal` at `place` in the process, which is the ordinal plus the packets
     /// of others that went by. The ordinal rises from call to call.
-    pub(crate) fn chance(&mut self, loss: &Loss, ordinal: u64, place: u64) -> Chance {
+    pub(crate) fn chance(&mut self, loss: &LossModel, ordinal: u64, place: u64) -> PacketDecision {
         // After a change to fewer others, whom it has met it has met.
         let place = place.max(self.lane.next());
         match loss {
-            Loss::None => Chance::Kept,
-            Loss::Independent(p) => hit(self.lane.at(place)[0], *p).into(),
-            Loss::Timed(_) => Chance::Later(self.lane.at(place)[0]),
-            Loss::Burst(burst) => self.bursts(burst, ordinal).into(),
-            Loss::Listed(ordinals) => ordinals.contains(ordinal).into(),
-            Loss::Recorded(trace) => trace.loses(ordinal).into(),
-            Loss::GilbertElliott(ge) => {
+            LossModel::None => PacketDecision::Kept,
+            LossModel::Independent(p) => hit(self.lane.at(place)[0], *p).into(),
+            LossModel::Timed(_) => PacketDecision::Later(self.lane.at(place)[0]),
+            LossModel::Burst(burst) => self.bursts(burst, ordinal).into(),
+            LossModel::Listed(ordinals) => ordinals.contains(ordinal).into(),
+            LossModel::Recorded(trace) => trace.loses(ordinal).into(),
+            LossModel::GilbertElliott(ge) => {
                 // Others that go by at once, each a step of the chain.
                 while self.lane.next() < place {
                     self.advance(ge);
@@ -269,13 +269,13 @@ impl LossProcess {
     }
 
     /// Decides about a packet that leaves at `time`.
-    pub(crate) fn loses(&mut self, loss: &Loss, chance: Chance, time: Time) -> bool {
+    pub(crate) fn loses(&mut self, loss: &LossModel, chance: PacketDecision, time: Time) -> bool {
         match (chance, loss) {
-            (Chance::Lost, _) => true,
-            (Chance::Later(bits), Loss::Timed(chain)) if time < Time::MAX => {
+            (PacketDecision::Lost, _) => true,
+            (PacketDecision::Later(bits), LossModel::Timed(chain)) if time < Time::MAX => {
                 self.stays.loses(chain, time, bits)
             }
-            (Chance::Kept | Chance::Later(_), _) => false,
+            (PacketDecision::Kept | PacketDecision::Later(_), _) => false,
         }
     }
 
@@ -320,18 +320,21 @@ mod tests {
             "list:3,7,10-20",
             "list:",
         ] {
-            assert_eq!(text.parse::<Loss>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<LossModel>().unwrap().to_string(), text);
         }
-        assert_eq!("0.005".parse::<Loss>(), Ok(Loss::Independent(0.005)));
-        assert_eq!("0".parse::<Loss>(), Ok(Loss::None));
-        assert_eq!("ge:1%,0.5".parse::<Loss>(), Ok(Loss::GilbertElliott(GilbertElliott::simple(0.01, 0.5))));
-        assert_eq!("gilbert:1%,25%,0.5".parse::<Loss>().unwrap().to_string(), "ge:1%,25%,50%,0%");
-        assert_eq!("list:5,4,3,9".parse::<Loss>().unwrap().to_string(), "list:3-5,9");
+        assert_eq!("0.005".parse::<LossModel>(), Ok(LossModel::Independent(0.005)));
+        assert_eq!("0".parse::<LossModel>(), Ok(LossModel::None));
+        assert_eq!(
+            "ge:1%,0.5".parse::<LossModel>(),
+            Ok(LossModel::GilbertElliott(GilbertElliott::simple(0.01, 0.5)))
+        );
+        assert_eq!("gilbert:1%,25%,0.5".parse::<LossModel>().unwrap().to_string(), "ge:1%,25%,50%,0%");
+        assert_eq!("list:5,4,3,9".parse::<LossModel>().unwrap().to_string(), "list:3-5,9");
     }
 
     #[test]
     fn slips_are_explained() {
-        let says = |text: &str| text.parse::<Loss>().unwrap_err().to_string();
+        let says = |text: &str| text.parse::<LossModel>().unwrap_err().to_string();
         assert!(says("lots").starts_with("`lots` is not a loss: "));
         assert!(says("lots").contains("0.5%"));
         assert!(says("ge:1%").contains("two, four or five"));
@@ -352,18 +355,19 @@ mod tests {
 
     #[test]
     fn lists_lose_exactly_what_they_list() {
-        let loss: Loss = "list:3,7,10-20".parse().unwrap();
+        let loss: LossModel = "list:3,7,10-20".parse().unwrap();
         let mut process = LossProcess::new(Rng::new(1), Rng::new(2));
-        let lost: Vec<u64> = (0..30).filter(|&n| process.chance(&loss, n, n) == Chance::Lost).collect();
+        let lost: Vec<u64> =
+            (0..30).filter(|&n| process.chance(&loss, n, n) == PacketDecision::Lost).collect();
         assert_eq!(lost, [3, 7].into_iter().chain(10..=20).collect::<Vec<_>>());
     }
 
     #[test]
     fn regular_bursts_lie_at_the_end_of_their_blocks_or_a_little_before() {
         let lost = |text: &str| -> Vec<u64> {
-            let loss: Loss = text.parse().unwrap();
+            let loss: LossModel = text.parse().unwrap();
             let mut process = LossProcess::new(Rng::new(1), Rng::new(2));
-            (0..10_000).filter(|&n| process.chance(&loss, n, n) == Chance::Lost).collect()
+            (0..10_000).filter(|&n| process.chance(&loss, n, n) == PacketDecision::Lost).collect()
         };
         assert!(lost("burst:10,3").into_iter().eq((0..10_000).filter(|n| n % 10 >= 7)));
         assert!(lost("burst:10,0").is_empty());
@@ -388,7 +392,7 @@ mod tests {
         let mut run = 0;
         let mut runs = Vec::new();
         for n in 0..10_000 {
-            if process.chance(&Loss::GilbertElliott(ge), n, n) == Chance::Lost {
+            if process.chance(&LossModel::GilbertElliott(ge), n, n) == PacketDecision::Lost {
                 run += 1;
             } else if run > 0 {
                 runs.push(run);

@@ -9,7 +9,7 @@ use crate::units::UnitError;
 ///
 /// As text `keep`, `erase`, `drop` and `ect1`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Marks {
+pub enum EcnAction {
     /// It leaves them alone.
     #[default]
     Keep,
@@ -21,7 +21,7 @@ pub enum Marks {
     Ect1,
 }
 
-impl Marks {
+impl EcnAction {
     /// The mark that a packet with this one has behind it; `None`: it is dropped.
     pub(crate) fn pass(self, mark: Ecn) -> Option<Ecn> {
         match (self, mark) {
@@ -34,7 +34,7 @@ impl Marks {
     }
 }
 
-impl fmt::Display for Marks {
+impl fmt::Display for EcnAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Keep => "keep",
@@ -45,7 +45,7 @@ impl fmt::Display for Marks {
     }
 }
 
-impl FromStr for Marks {
+impl FromStr for EcnAction {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Self, UnitError> {
         match text {

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::net::SocketAddr;
 
 use bytes::BytesMut;
-use quickset_base::{Batch, Datagram, Ecn, Path, Time};
+use quickset_base::{AddressPair, Batch, Datagram, Ecn, Time};
 
-use crate::link::{Delivery, Fate, Link, Sent};
-use crate::pcap::{Captures, Point, Seen};
-use crate::pool::Pool;
-use crate::trace::{Record, Trace, hash};
+use crate::link::{Fate, Link, LinkDelivery, SendResult};
+use crate::pcap::{CapturedDatagram, Captures, Point};
+use crate::pool::PacketPool;
+use crate::trace::{Trace, TraceRecord, hash};
 use crate::world::NodeId;
 
 /// A link of a world, in the order in which they were made.
@@ -34,27 +34,27 @@ impl fmt::Display for LinkId {
 pub(crate) struct Network {
     pub(crate) links: Vec<Link>,
     // Of each link: the packets whose fate is open, and when it is asked next.
-    open: Vec<(VecDeque<Open>, Option<Time>)>,
+    open: Vec<(VecDeque<WaitingInLink>, Option<Time>)>,
     // By what the others call an address.
     hosts: BTreeMap<SocketAddr, Host>,
-    routes: Vec<Route>,
+    routes: Vec<LinkRoute>,
     // The links of all routes, one list behind the other.
     hops: Vec<LinkId>,
     // From (node, its own name for the source, destination) to the index of the route.
-    table: BTreeMap<Key, u32>,
+    table: BTreeMap<AgendaKey, u32>,
     // Of each node, as far as any has one: the link that all it sends takes first.
     nics: Vec<Option<LinkId>>,
-    agenda: BinaryHeap<Reverse<Due>>,
+    agenda: BinaryHeap<Reverse<AgendaEntry>>,
     sequence: u64,
     parcels: Parcels,
-    pool: Pool,
+    pool: PacketPool,
     pub(crate) captures: Captures,
     pub(crate) trace: Option<Trace>,
     pub(crate) unrouted: u64,
     pub(crate) stranded: u64,
 }
 
-type Key = (NodeId, SocketAddr, SocketAddr);
+type AgendaKey = (NodeId, SocketAddr, SocketAddr);
 
 /// Who has an address, and what he calls it himself (a NAT may have renamed it).
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +65,7 @@ struct Host {
 
 /// A way from one address to another. Several may share links.
 #[derive(Clone, Copy, Debug)]
-struct Route {
+struct LinkRoute {
     source: NodeId,
     from: SocketAddr,
     node: NodeId,
@@ -90,19 +90,19 @@ struct Leg {
 
 /// An entry of the agenda. At one time, what was entered first comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Due {
+struct AgendaEntry {
     at: Time,
     sequence: u64,
-    what: What,
+    what: AgendaWhat,
 }
 
 /// What may happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum What {
+pub(crate) enum AgendaWhat {
     /// A packet reaches the end of its link.
-    Arrive(Parcel),
+    Arrive(ParcelPlace),
     /// A packet that was to wait leaves its node.
-    Depart(Parcel),
+    Depart(ParcelPlace),
     /// A node asked for a timer; out of date if it has asked for another one since.
     Wake(NodeId),
     /// What a node received and held back is handed over.
@@ -117,7 +117,7 @@ pub(crate) enum What {
 
 /// A packet as it was given to its link.
 #[derive(Clone, Copy, Debug)]
-struct Sending {
+struct PacketSending {
     time: Time,
     ordinal: u64,
     leg: Leg,
@@ -126,14 +126,14 @@ struct Sending {
 
 /// A packet that waits in a link.
 #[derive(Clone, Copy, Debug)]
-struct Open {
-    sending: Sending,
-    parcel: Parcel,
+struct WaitingInLink {
+    sending: PacketSending,
+    parcel: ParcelPlace,
 }
 
 /// The place of a packet that is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Parcel(u32);
+pub(crate) struct ParcelPlace(u32);
 
 impl Network {
     pub(crate) fn add_link(&mut self, link: Link) -> LinkId {
@@ -156,7 +156,7 @@ impl Network {
         let count = u16::try_from(links.len()).expect("a route has fewer than 2^16 links");
         assert!(count > 0, "the route from {from} to {to} has no links");
         self.hops.extend_from_slice(links);
-        let route = Route {
+        let route = LinkRoute {
             source: source.node,
             from,
             node: target.node,
@@ -191,7 +191,7 @@ impl Network {
         for (key, index) in affected {
             self.table.remove(&key);
             let route = self.routes[index as usize];
-            let route = Route { from: renamed(route.from), to: renamed(route.to), ..route };
+            let route = LinkRoute { from: renamed(route.from), to: renamed(route.to), ..route };
             self.replace((key.0, key.1, renamed(key.2)), route);
         }
     }
@@ -215,19 +215,19 @@ impl Network {
         *self.hosts.get(&address).unwrap_or_else(|| panic!("no node has the address {address}"))
     }
 
-    fn entries(&self, which: impl Fn(&Key) -> bool) -> Vec<(Key, u32)> {
+    fn entries(&self, which: impl Fn(&AgendaKey) -> bool) -> Vec<(AgendaKey, u32)> {
         self.table.iter().filter(|(key, _)| which(key)).map(|(key, index)| (*key, *index)).collect()
     }
 
-    fn replace(&mut self, key: Key, route: Route) {
+    fn replace(&mut self, key: AgendaKey, route: LinkRoute) {
         let index = u32::try_from(self.routes.len()).expect("fewer than 2^32 routes");
         self.routes.push(route);
         self.table.insert(key, index);
     }
 
-    pub(crate) fn enter(&mut self, at: Time, what: What) {
+    pub(crate) fn enter(&mut self, at: Time, what: AgendaWhat) {
         self.sequence += 1;
-        self.agenda.push(Reverse(Due { at, sequence: self.sequence, what }));
+        self.agenda.push(Reverse(AgendaEntry { at, sequence: self.sequence, what }));
     }
 
     /// When the next thing happens; nothing ever happens at the end of time.
@@ -236,13 +236,13 @@ impl Network {
     }
 
     /// The next thing, if it is due by `now`.
-    pub(crate) fn next_due(&mut self, now: Time) -> Option<What> {
+    pub(crate) fn next_due(&mut self, now: Time) -> Option<AgendaWhat> {
         self.next_time().filter(|at| *at <= now)?;
         self.agenda.pop().map(|due| due.0.what)
     }
 
     /// The next thing without its packet or time, for those who have to judge it first.
-    pub(crate) fn peek(&self) -> Option<What> {
+    pub(crate) fn peek(&self) -> Option<AgendaWhat> {
         self.agenda.peek().map(|due| due.0.what)
     }
 
@@ -267,28 +267,28 @@ impl Network {
         let leg = self.first_leg(route);
         for bytes in batch.segments() {
             let bytes = self.pool.copy(bytes);
-            let parcel = self.parcels.put(Content { leg, ecn: batch.ecn, bytes });
-            self.enter(leaves, What::Depart(parcel));
+            let parcel = self.parcels.put(PacketContent { leg, ecn: batch.ecn, bytes });
+            self.enter(leaves, AgendaWhat::Depart(parcel));
         }
     }
 
     /// The node that a packet comes from.
-    pub(crate) fn source(&self, parcel: Parcel) -> Option<NodeId> {
+    pub(crate) fn source(&self, parcel: ParcelPlace) -> Option<NodeId> {
         let content = self.parcels.slots[parcel.0 as usize].as_ref()?;
         Some(self.routes[content.leg.route as usize].source)
     }
 
     /// A packet that was to wait goes on its way.
-    pub(crate) fn depart(&mut self, now: Time, parcel: Parcel) {
-        let Content { leg, ecn, bytes } = self.parcels.take(parcel);
+    pub(crate) fn depart(&mut self, now: Time, parcel: ParcelPlace) {
+        let PacketContent { leg, ecn, bytes } = self.parcels.take(parcel);
         self.leave(now, leg.route, ecn, Payload::Owned(bytes));
     }
 
     /// A packet at the end of its link takes the next one, or has arrived: for which node, and what it gets.
-    pub(crate) fn arrive(&mut self, now: Time, parcel: Parcel) -> Option<(NodeId, Datagram)> {
-        let Content { leg, ecn, bytes } = self.parcels.take(parcel);
+    pub(crate) fn arrive(&mut self, now: Time, parcel: ParcelPlace) -> Option<(NodeId, Datagram)> {
+        let PacketContent { leg, ecn, bytes } = self.parcels.take(parcel);
         let route = &self.routes[leg.route as usize];
-        let &Route { from, node, inside, first, count, closed, .. } = route;
+        let &LinkRoute { from, node, inside, first, count, closed, .. } = route;
         if !self.captures.is_empty() {
             let seen = route.seen(ecn, &bytes);
             self.captures.see(now, &[Point::Leaving(leg.link)], seen);
@@ -305,22 +305,22 @@ impl Network {
             self.stranded += 1;
             return None;
         }
-        Some((node, Datagram { path: Path { remote: from, local: Some(inside.ip()) }, ecn, bytes }))
+        Some((node, Datagram { path: AddressPair { remote: from, local: Some(inside.ip()) }, ecn, bytes }))
     }
 
     /// Packets on their way over `link`, by looking at each.
     pub(crate) fn in_flight(&self, link: LinkId) -> u64 {
-        let on_link = |parcel: Parcel| {
+        let on_link = |parcel: ParcelPlace| {
             self.parcels.slots[parcel.0 as usize].as_ref().is_some_and(|content| content.leg.link == link)
         };
         let arrivals = self.agenda.iter().filter_map(|due| match due.0.what {
-            What::Arrive(parcel) => Some(parcel),
-            What::Depart(_)
-            | What::Wake(_)
-            | What::Flush(_)
-            | What::Tell(_)
-            | What::Resume(_)
-            | What::Happen(_) => None,
+            AgendaWhat::Arrive(parcel) => Some(parcel),
+            AgendaWhat::Depart(_)
+            | AgendaWhat::Wake(_)
+            | AgendaWhat::Flush(_)
+            | AgendaWhat::Tell(_)
+            | AgendaWhat::Resume(_)
+            | AgendaWhat::Happen(_) => None,
         });
         (arrivals.filter(|parcel| on_link(*parcel)).count() + self.open[link.index()].0.len()) as u64
     }
@@ -343,13 +343,13 @@ impl Network {
         let (due, asked) = (due.max(now), self.open[id.index()].1);
         if asked.is_none_or(|asked| due < asked) {
             self.open[id.index()].1 = Some(due);
-            self.enter(due, What::Tell(id));
+            self.enter(due, AgendaWhat::Tell(id));
         }
     }
 
     /// The first link of a route: that of the sender's network card, if it has one of its own.
     fn first_leg(&self, route: u32) -> Leg {
-        let Route { source, first, .. } = self.routes[route as usize];
+        let LinkRoute { source, first, .. } = self.routes[route as usize];
         match self.nics.get(source.index()) {
             Some(&Some(link)) => Leg { route, done: 0, link },
             _ => Leg { route, done: 1, link: self.hops[first as usize] },
@@ -371,25 +371,25 @@ impl Network {
             self.captures.see(now, &[Point::Entering(leg.link)], seen);
         }
         let link = &mut self.links[leg.link.index()];
-        let sending = Sending { time: now, ordinal: link.counts().sent, leg, ecn };
+        let sending = PacketSending { time: now, ordinal: link.counts().sent, leg, ecn };
         match link.send(now, payload.bytes().len(), ecn) {
-            Sent::Known(fate) => self.settle(sending, fate, payload),
-            Sent::Waits(_) => {
+            SendResult::Known(fate) => self.settle(sending, fate, payload),
+            SendResult::Waits(_) => {
                 let bytes = payload.owned(&mut self.pool);
-                let parcel = self.parcels.put(Content { leg, ecn, bytes });
-                self.open[leg.link.index()].0.push_back(Open { sending, parcel });
+                let parcel = self.parcels.put(PacketContent { leg, ecn, bytes });
+                self.open[leg.link.index()].0.push_back(WaitingInLink { sending, parcel });
                 self.ask_later(now, leg.link);
             }
         }
     }
 
     /// Records the fate of a packet and lets it arrive accordingly.
-    fn settle(&mut self, sending: Sending, fate: Fate, payload: Payload<'_>) {
-        let Sending { time, ordinal, leg, ecn } = sending;
+    fn settle(&mut self, sending: PacketSending, fate: Fate, payload: Payload<'_>) {
+        let PacketSending { time, ordinal, leg, ecn } = sending;
         if let Some(trace) = &mut self.trace {
             let bytes = payload.bytes();
             let (size, hash) = (bytes.len() as u32, hash(bytes));
-            trace.push(Record { time, link: leg.link, ordinal, size, ecn, hash, fate }, bytes);
+            trace.push(TraceRecord { time, link: leg.link, ordinal, size, ecn, hash, fate }, bytes);
         }
         match fate {
             Fate::Delivered(original) => {
@@ -406,18 +406,18 @@ impl Network {
         }
     }
 
-    fn travel(&mut self, leg: Leg, delivery: Delivery, mut bytes: BytesMut) {
+    fn travel(&mut self, leg: Leg, delivery: LinkDelivery, mut bytes: BytesMut) {
         if let Some(damage) = delivery.damage {
             damage.apply(&mut bytes);
         }
-        let parcel = self.parcels.put(Content { leg, ecn: delivery.ecn, bytes });
-        self.enter(delivery.at, What::Arrive(parcel));
+        let parcel = self.parcels.put(PacketContent { leg, ecn: delivery.ecn, bytes });
+        self.enter(delivery.at, AgendaWhat::Arrive(parcel));
     }
 }
 
-impl Route {
-    fn seen<'a>(&self, ecn: Ecn, payload: &'a [u8]) -> Seen<'a> {
-        Seen { from: self.from, to: self.to, ecn, payload }
+impl LinkRoute {
+    fn seen<'a>(&self, ecn: Ecn, payload: &'a [u8]) -> CapturedDatagram<'a> {
+        CapturedDatagram { from: self.from, to: self.to, ecn, payload }
     }
 }
 
@@ -435,7 +435,7 @@ impl Payload<'_> {
         }
     }
 
-    fn owned(self, pool: &mut Pool) -> BytesMut {
+    fn owned(self, pool: &mut PacketPool) -> BytesMut {
         match self {
             Self::Lent(bytes) => pool.copy(bytes),
             Self::Owned(bytes) => bytes,
@@ -446,29 +446,29 @@ impl Payload<'_> {
 /// The packets under way, in places that are used again.
 #[derive(Debug, Default)]
 struct Parcels {
-    slots: Vec<Option<Content>>,
-    free: Vec<Parcel>,
+    slots: Vec<Option<PacketContent>>,
+    free: Vec<ParcelPlace>,
 }
 
 #[derive(Debug)]
-struct Content {
+struct PacketContent {
     leg: Leg,
     ecn: Ecn,
     bytes: BytesMut,
 }
 
 impl Parcels {
-    fn put(&mut self, content: Content) -> Parcel {
+    fn put(&mut self, content: PacketContent) -> ParcelPlace {
         if let Some(parcel) = self.free.pop() {
             self.slots[parcel.0 as usize] = Some(content);
             return parcel;
         }
-        let parcel = Parcel(u32::try_from(self.slots.len()).expect("fewer than 2^32 packets under way"));
+        let parcel = ParcelPlace(u32::try_from(self.slots.len()).expect("fewer than 2^32 packets under way"));
         self.slots.push(Some(content));
         parcel
     }
 
-    fn take(&mut self, parcel: Parcel) -> Content {
+    fn take(&mut self, parcel: ParcelPlace) -> PacketContent {
         self.free.push(parcel);
         self.slots[parcel.0 as usize].take().expect("a parcel is taken once")
     }

@@ -7,7 +7,7 @@ use crate::cpu::Core;
 
 /// A machine of a world and what is kept for it.
 #[derive(Debug)]
-pub(crate) struct Node<M> {
+pub(crate) struct WorldNode<M> {
     pub(crate) name: String,
     pub(crate) machine: M,
     /// By its own names; what the others call them is the network's business.
@@ -37,7 +37,7 @@ pub(crate) struct Node<M> {
 
 /// What becomes of a datagram that reaches its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Arrival {
+pub(crate) enum DatagramFate {
     /// The node takes it at once.
     Now,
     /// It is the first of those that are held back for a while.
@@ -46,7 +46,7 @@ pub(crate) enum Arrival {
     Later,
 }
 
-impl<M> Node<M> {
+impl<M> WorldNode<M> {
     pub(crate) fn new(name: &str, address: SocketAddr, machine: M) -> Self {
         Self {
             name: name.to_owned(),
@@ -71,30 +71,30 @@ impl<M> Node<M> {
     }
 
     /// Takes a datagram at `now`, if it can.
-    pub(crate) fn accept(&mut self, now: Time, datagram: Datagram) -> Arrival {
+    pub(crate) fn accept(&mut self, now: Time, datagram: Datagram) -> DatagramFate {
         if now < self.asleep_until {
             self.missed += 1;
-            return Arrival::Later;
+            return DatagramFate::Later;
         }
         let first = self.is_empty();
         match &mut self.core {
             None => self.inbox.push(datagram),
             Some(core) => {
                 if !core.accept(datagram) {
-                    return Arrival::Later;
+                    return DatagramFate::Later;
                 }
             }
         }
         self.received += 1;
         if now < self.busy_until {
-            Arrival::Later
+            DatagramFate::Later
         } else if self.coalesce.is_zero() {
-            Arrival::Now
+            DatagramFate::Now
         } else if first {
             self.holding = true;
-            Arrival::Hold
+            DatagramFate::Hold
         } else {
-            Arrival::Later
+            DatagramFate::Later
         }
     }
 
@@ -120,7 +120,7 @@ impl<M> Node<M> {
     }
 }
 
-impl<M: Machine> Node<M> {
+impl<M: Machine> WorldNode<M> {
     /// Gives the machine what it received, or else its timer if that is due. Returns how long it has to
     /// work for it; `None` when there is nothing.
     pub(crate) fn feed(&mut self, now: Time) -> Option<Duration> {

@@ -64,7 +64,7 @@ impl<W: Write> Pcap<W> {
 
     /// Writes a UDP datagram that was seen at `time`. One whose payload fits into no IP packet is skipped
     /// and counted.
-    pub fn write(&mut self, time: Time, seen: Seen<'_>) -> io::Result<()> {
+    pub fn write(&mut self, time: Time, seen: CapturedDatagram<'_>) -> io::Result<()> {
         self.record.clear();
         self.record.extend_from_slice(&[0; 16]);
         if !seen.packet(&mut self.record) {
@@ -103,7 +103,7 @@ impl<W: Write> Pcap<W> {
 
 /// A UDP datagram on the wire.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen<'a> {
+pub struct CapturedDatagram<'a> {
     /// Its source.
     pub from: SocketAddr,
     /// Its destination.
@@ -114,7 +114,7 @@ pub struct Seen<'a> {
     pub payload: &'a [u8],
 }
 
-impl Seen<'_> {
+impl CapturedDatagram<'_> {
     /// Appends the IP packet to `out`; false, and nothing is appended, when it would be too large.
     fn packet(&self, out: &mut Vec<u8>) -> bool {
         let udp_length = self.payload.len() + UDP_HEADER;
@@ -123,7 +123,7 @@ impl Seen<'_> {
         let ip_length = if v4 { udp_length + 20 } else { udp_length };
         let Ok(ip_length) = u16::try_from(ip_length) else { return false };
         // RFC 768, RFC 8200 §8.1: the sum goes over a pseudo-header of addresses, protocol and length.
-        let mut sum = Sum::default();
+        let mut sum = InternetChecksum::default();
         let begin = out.len();
         if let (IpAddr::V4(from), IpAddr::V4(to)) = (self.from.ip(), self.to.ip()) {
             out.extend_from_slice(&[0x45, self.ecn.bits()]);
@@ -132,7 +132,7 @@ impl Seen<'_> {
             out.extend_from_slice(&[0, 0, 0x40, 0, TTL, UDP, 0, 0]);
             out.extend_from_slice(&from.octets());
             out.extend_from_slice(&to.octets());
-            let mut header = Sum::default();
+            let mut header = InternetChecksum::default();
             header.add(&out[begin..]);
             out[begin + 10..begin + 12].copy_from_slice(&header.complement().to_be_bytes());
         } else {
@@ -161,9 +161,9 @@ impl Seen<'_> {
 
 /// The Internet checksum (RFC 1071): a sum of 16-bit words in ones' complement.
 #[derive(Default)]
-struct Sum(u64);
+struct InternetChecksum(u64);
 
-impl Sum {
+impl InternetChecksum {
     /// Adds bytes; only the last ones added may be odd in number.
     fn add(&mut self, bytes: &[u8]) {
         let mut words = bytes.chunks_exact(2);
@@ -216,7 +216,7 @@ impl Captures {
     }
 
     /// Writes down a packet for all whose point is among `points`.
-    pub(crate) fn see(&mut self, now: Time, points: &[Point], seen: Seen<'_>) {
+    pub(crate) fn see(&mut self, now: Time, points: &[Point], seen: CapturedDatagram<'_>) {
         for capture in &mut self.list {
             if capture.failed.is_none() && points.contains(&capture.point) {
                 capture.failed = capture.pcap.write(now, seen).err();

@@ -5,13 +5,13 @@ use bytes::BytesMut;
 /// Buffers for packets under way, cut from slabs that are used again when every packet cut from them
 /// is gone, whoever held it last.
 #[derive(Debug, Default)]
-pub(crate) struct Pool {
+pub(crate) struct PacketPool {
     slab: BytesMut,
     // Used up, oldest first; most likely the first to be free again.
     spent: VecDeque<BytesMut>,
 }
 
-impl Pool {
+impl PacketPool {
     /// An owned copy of `bytes`.
     pub(crate) fn copy(&mut self, bytes: &[u8]) -> BytesMut {
         if self.slab.capacity() < bytes.len() {
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn slabs_are_used_again_and_packets_stay_apart() {
-        let mut pool = Pool::default();
+        let mut pool = PacketPool::default();
         let mut held: VecDeque<(u8, BytesMut)> = VecDeque::new();
         for n in 0..10_000u32 {
             let value = n as u8;
@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_packet_held_for_ever_costs_one_slab() {
-        let mut pool = Pool::default();
+        let mut pool = PacketPool::default();
         let pinned = pool.copy(b"held");
         for _ in 0..10_000 {
             drop(pool.copy(&[1; 1400]));
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn larger_than_a_slab() {
-        let mut pool = Pool::default();
+        let mut pool = PacketPool::default();
         assert_eq!(pool.copy(&vec![7; 100_000]).len(), 100_000);
         assert_eq!(pool.copy(&[8; 10]).len(), 10);
         assert!(pool.copy(&[]).is_empty());

@@ -18,7 +18,7 @@ use crate::units::{self, UnitError};
 /// A further discipline is a variant here and an arm in `Link::admit`; one that decides at the head of
 /// the queue has an arm in `Link::decide` too.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum Queue {
+pub enum LinkQueue {
     /// Everything waits.
     #[default]
     Unlimited,
@@ -30,7 +30,7 @@ pub enum Queue {
     /// recording of opportunities), but one packet finds room in any case. As text `50ms`.
     Time(Duration),
     /// Drop-tail by bytes that marks packets where a queue stands (as DCTCP's switches do).
-    Mark(Mark),
+    Mark(ThresholdMark),
     /// RED: drops or marks arriving packets at random, more of them the longer the queue.
     Red(Red),
     /// CoDel (RFC 8289): keeps the waiting time short by dropping, or marking, at the head.
@@ -39,7 +39,7 @@ pub enum Queue {
 
 /// Marking by a threshold. As text `mark:30kB,9MB` or `mark:1ms,9MB`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark {
+pub struct ThresholdMark {
     /// Beyond it, packets that can be marked (ECT) are marked CE; others pass.
     pub above: Above,
     /// The most bytes that may wait; beyond, arriving packets are dropped.
@@ -55,7 +55,7 @@ pub enum Above {
     Wait(Duration),
 }
 
-impl Queue {
+impl LinkQueue {
     /// The most bytes and packets that may be queued at a rate of `bps` (`None` is no limit).
     pub(crate) fn limits(&self, bps: Option<u64>) -> (u64, u64) {
         match self {
@@ -66,7 +66,7 @@ impl Queue {
                 let bytes = bps.map(|bps| time.as_nanos().saturating_mul(u128::from(bps)) / 8_000_000_000);
                 (bytes.and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(u64::MAX), u64::MAX)
             }
-            Self::Mark(Mark { limit, .. })
+            Self::Mark(ThresholdMark { limit, .. })
             | Self::Red(Red { limit, .. })
             | Self::CoDel(CoDel { limit, .. }) => (*limit, u64::MAX),
         }
@@ -78,7 +78,7 @@ impl Queue {
     }
 }
 
-impl FromStr for Queue {
+impl FromStr for LinkQueue {
     type Err = UnitError;
     fn from_str(text: &str) -> Result<Self, UnitError> {
         let plain = text.trim();
@@ -107,7 +107,7 @@ impl FromStr for Queue {
     }
 }
 
-impl fmt::Display for Queue {
+impl fmt::Display for LinkQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (time, size) = (units::duration_text, units::size_text);
         let dash = |ecn: bool| if ecn { "-ecn" } else { "" };
@@ -116,10 +116,10 @@ impl fmt::Display for Queue {
             Self::Bytes(bytes) => f.write_str(&size(bytes)),
             Self::Packets(packets) => write!(f, "{packets}packets"),
             Self::Time(length) => f.write_str(&time(length)),
-            Self::Mark(Mark { above: Above::Bytes(bytes), limit }) => {
+            Self::Mark(ThresholdMark { above: Above::Bytes(bytes), limit }) => {
                 write!(f, "mark:{},{}", size(bytes), size(limit))
             }
-            Self::Mark(Mark { above: Above::Wait(wait), limit }) => {
+            Self::Mark(ThresholdMark { above: Above::Wait(wait), limit }) => {
                 write!(f, "mark:{},{}", time(wait), size(limit))
             }
             Self::Red(Red { min, max, share, limit, ecn }) => {
@@ -139,7 +139,7 @@ fn bytes(text: &str) -> Result<u64, UnitError> {
 }
 
 /// Reads the queues with a name and values.
-fn managed(text: &str, name: &str, parts: &str) -> Result<Queue, UnitError> {
+fn managed(text: &str, name: &str, parts: &str) -> Result<LinkQueue, UnitError> {
     let fails = |why: &str| {
         let accepted = "codel:TARGET,INTERVAL,LIMIT, mark:THRESHOLD,LIMIT or red:MIN,MAX,SHARE,LIMIT (codel-ecn: \
                         and red-ecn: mark), like codel:5ms,100ms,9MB";
@@ -150,7 +150,7 @@ fn managed(text: &str, name: &str, parts: &str) -> Result<Queue, UnitError> {
     match (name, &parts[..]) {
         ("codel" | "codel-ecn", &[target, interval, limit]) => {
             let [target, interval] = [units::duration(target)?, units::duration(interval)?];
-            Ok(Queue::CoDel(CoDel { target, interval, limit: bytes(limit)?, ecn }))
+            Ok(LinkQueue::CoDel(CoDel { target, interval, limit: bytes(limit)?, ecn }))
         }
         ("mark", &[threshold, limit]) => {
             let above = match (bytes(threshold), units::duration(threshold)) {
@@ -161,14 +161,14 @@ fn managed(text: &str, name: &str, parts: &str) -> Result<Queue, UnitError> {
                 }
                 _ => return Err(fails("its threshold is neither a size nor a duration")),
             };
-            Ok(Queue::Mark(Mark { above, limit: bytes(limit)? }))
+            Ok(LinkQueue::Mark(ThresholdMark { above, limit: bytes(limit)? }))
         }
         ("red" | "red-ecn", &[min, max, share, limit]) => {
             let [min, max, limit] = [bytes(min)?, bytes(max)?, bytes(limit)?];
             if min >= max {
                 return Err(fails("MIN is not below MAX"));
             }
-            Ok(Queue::Red(Red { min, max, share: units::share(share)?, limit, ecn }))
+            Ok(LinkQueue::Red(Red { min, max, share: units::share(share)?, limit, ecn }))
         }
         ("codel" | "codel-ecn" | "mark" | "red" | "red-ecn", _) => {
             Err(fails("the number of values is wrong"))
@@ -179,12 +179,12 @@ fn managed(text: &str, name: &str, parts: &str) -> Result<Queue, UnitError> {
 
 /// The packets that have been admitted and have not left, oldest first.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Backlog {
+pub(crate) struct QueueBacklog {
     leaving: VecDeque<(Time, u64)>,
     bytes: u64,
 }
 
-impl Backlog {
+impl QueueBacklog {
     /// Forgets what has left by `now`.
     pub(crate) fn advance(&mut self, now: Time) {
         while let Some(&(leaves, size)) = self.leaving.front() {
@@ -240,14 +240,14 @@ mod tests {
             "codel:5ms,100ms,9MB",
             "codel-ecn:1ms,20ms,64kB",
         ] {
-            assert_eq!(text.parse::<Queue>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<LinkQueue>().unwrap().to_string(), text);
         }
-        assert_eq!("0".parse(), Ok(Queue::Bytes(0)));
+        assert_eq!("0".parse(), Ok(LinkQueue::Bytes(0)));
     }
 
     #[test]
     fn slips_are_explained() {
-        let says = |text: &str| text.parse::<Queue>().unwrap_err().to_string();
+        let says = |text: &str| text.parse::<LinkQueue>().unwrap_err().to_string();
         assert!(says("many packets").contains("whole number"));
         assert!(says("9 things").contains("`things` is not known"));
         assert!(says("codel:5ms,9MB").contains("the number of values is wrong"));

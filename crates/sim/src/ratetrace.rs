@@ -23,16 +23,16 @@ use crate::units::{self, UnitError};
 /// Time zero is that of the link. What would be on the wire for more than four million steps, gaps and
 /// changes never leaves. A file has at most 64 MiB; an opportunity takes 4 bytes, a step 16.
 #[derive(Clone, PartialEq, Eq)]
-pub struct RateTrace(Arc<Named>);
+pub struct RateTrace(Arc<NamedRates>);
 
 #[derive(Debug, PartialEq, Eq)]
-struct Named {
+struct NamedRates {
     path: String,
-    shape: Shape,
+    shape: RateShape,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Shape {
+pub(crate) enum RateShape {
     Opportunities(Opportunities),
     Steps(Steps),
 }
@@ -55,11 +55,11 @@ impl RateTrace {
             .next()
             .ok_or_else(|| UnitError::of_file(path, None, "it has no line that says something"))?;
         let shape = match line.split_whitespace().count() {
-            1 => Opportunities::parse(path, text).map(Shape::Opportunities)?,
-            2 => Steps::parse(path, text).map(Shape::Steps)?,
+            1 => Opportunities::parse(path, text).map(RateShape::Opportunities)?,
+            2 => Steps::parse(path, text).map(RateShape::Steps)?,
             _ => return Err(UnitError::of_file(path, Some((first, line)), KINDS)),
         };
-        Ok(Self(Arc::new(Named { path: path.to_owned(), shape })))
+        Ok(Self(Arc::new(NamedRates { path: path.to_owned(), shape })))
     }
 
     /// Its name: where it was read, and perhaps the sum that it was to have.
@@ -70,12 +70,12 @@ impl RateTrace {
     /// The mean rate in bits per second: of a period, or the last one for steps that do not repeat.
     pub fn mean_bps(&self) -> u64 {
         match &self.0.shape {
-            Shape::Opportunities(opportunities) => opportunities.mean_bps(),
-            Shape::Steps(steps) => steps.mean_bps(),
+            RateShape::Opportunities(opportunities) => opportunities.mean_bps(),
+            RateShape::Steps(steps) => steps.mean_bps(),
         }
     }
 
-    pub(crate) fn shape(&self) -> &Shape {
+    pub(crate) fn shape(&self) -> &RateShape {
         &self.0.shape
     }
 }
@@ -83,8 +83,8 @@ impl RateTrace {
 impl fmt::Debug for RateTrace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (count, kind) = match &self.0.shape {
-            Shape::Opportunities(opportunities) => (opportunities.at_ms.len(), "opportunities"),
-            Shape::Steps(steps) => (steps.steps.len(), "steps"),
+            RateShape::Opportunities(opportunities) => (opportunities.at_ms.len(), "opportunities"),
+            RateShape::Steps(steps) => (steps.steps.len(), "steps"),
         };
         write!(f, "RateTrace({:?}, {count} {kind})", self.0.path)
     }
@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn steps_are_found_from_anywhere() {
         let trace = RateTrace::parse("", "0 1bit\n1 2bit\n2 3bit\n5 4bit\n6 repeat").unwrap();
-        let Shape::Steps(steps) = trace.shape() else { panic!("steps") };
+        let RateShape::Steps(steps) = trace.shape() else { panic!("steps") };
         let second = |s: u64| Time::from_millis(s * 1000);
         for hint in 0..6 {
             let at = |s| steps.at(second(s), &mut hint.clone());

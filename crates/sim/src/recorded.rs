@@ -16,16 +16,16 @@ use crate::units::UnitError;
 ///
 /// A file has at most 64 MiB; a bit takes a bit, an ordinal or range 16 bytes.
 #[derive(Clone, PartialEq, Eq)]
-pub struct LossTrace(Arc<Named>);
+pub struct LossTrace(Arc<NamedDelays>);
 
 #[derive(PartialEq, Eq)]
-struct Named {
+struct NamedDelays {
     path: String,
-    shape: Shape,
+    shape: RecordedShape,
 }
 
 #[derive(PartialEq, Eq)]
-enum Shape {
+enum RecordedShape {
     Bits { words: Vec<u64>, len: u64 },
     Ordinals { lost: Ordinals, period: Option<u64> },
 }
@@ -50,10 +50,10 @@ impl LossTrace {
         } else {
             ordinals(path, text)?
         };
-        if matches!(shape, Shape::Bits { len: 0, .. }) {
+        if matches!(shape, RecordedShape::Bits { len: 0, .. }) {
             return Err(UnitError::of_file(path, None, "it has no line that says something"));
         }
-        Ok(Self(Arc::new(Named { path: path.to_owned(), shape })))
+        Ok(Self(Arc::new(NamedDelays { path: path.to_owned(), shape })))
     }
 
     /// Its name: where it was read, and perhaps the sum that it was to have.
@@ -64,11 +64,11 @@ impl LossTrace {
     /// Whether packet `n` is lost.
     pub fn loses(&self, n: u64) -> bool {
         match &self.0.shape {
-            Shape::Bits { words, len } => {
+            RecordedShape::Bits { words, len } => {
                 let n = n % len;
                 words[(n / 64) as usize] >> (n % 64) & 1 == 1
             }
-            Shape::Ordinals { lost, period } => lost.contains(period.map_or(n, |period| n % period)),
+            RecordedShape::Ordinals { lost, period } => lost.contains(period.map_or(n, |period| n % period)),
         }
     }
 }
@@ -79,7 +79,7 @@ impl fmt::Debug for LossTrace {
     }
 }
 
-fn bits(text: &str) -> Shape {
+fn bits(text: &str) -> RecordedShape {
     let (mut words, mut len) = (Vec::new(), 0u64);
     for bit in files::lines(text).flat_map(|(_, line)| line.chars()).filter(|c| !c.is_whitespace()) {
         if len % 64 == 0 {
@@ -90,10 +90,10 @@ fn bits(text: &str) -> Shape {
         }
         len += 1;
     }
-    Shape::Bits { words, len }
+    RecordedShape::Bits { words, len }
 }
 
-fn ordinals(path: &str, text: &str) -> Result<Shape, UnitError> {
+fn ordinals(path: &str, text: &str) -> Result<RecordedShape, UnitError> {
     let (mut ranges, mut period) = (Vec::new(), None);
     for (number, line) in files::lines(text) {
         let fails = |why| UnitError::of_file(path, Some((number, line)), why);
@@ -111,7 +111,7 @@ fn ordinals(path: &str, text: &str) -> Result<Shape, UnitError> {
         let range = Ordinals::range(line).ok_or_else(|| fails(ORDINAL))?;
         ranges.push(range);
     }
-    Ok(Shape::Ordinals { lost: Ordinals::from_ranges(ranges), period })
+    Ok(RecordedShape::Ordinals { lost: Ordinals::from_ranges(ranges), period })
 }
 
 const ORDINAL: &str = "an ordinal like 7 or a range like 10-20 is expected, or `COUNT repeat` at the end";

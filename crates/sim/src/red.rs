@@ -2,7 +2,7 @@ use core::time::Duration;
 
 use quickset_base::Rng;
 
-use crate::lane::{Lane, hit};
+use crate::lane::{RandomLane, hit};
 
 /// Random early detection (Floyd and Jacobson 1993), by bytes, in its gentle form: between `min` and `max`
 /// of the mean queue the probability to be dropped rises from zero to `share`, from there to twice `max` up
@@ -25,7 +25,7 @@ pub struct Red {
 
 /// What happens to an arriving packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum RedVerdict {
     Pass,
     /// To be marked if that is possible, else dropped.
     Notify,
@@ -34,16 +34,16 @@ pub(crate) enum Verdict {
 
 /// The state of RED between two packets.
 #[derive(Clone, Debug)]
-pub(crate) struct Early {
-    lane: Lane<1>,
+pub(crate) struct RedState {
+    lane: RandomLane<1>,
     mean: f64,
     // Packets since the last one that was notified.
     since: u64,
 }
 
-impl Early {
+impl RedState {
     pub(crate) fn new(rng: Rng) -> Self {
-        Self { lane: Lane::new(rng), mean: 0.0, since: 0 }
+        Self { lane: RandomLane::new(rng), mean: 0.0, since: 0 }
     }
 
     /// Decides about packet `ordinal`, which finds `queued` bytes, or a link of `bps` that has been idle for
@@ -54,7 +54,7 @@ impl Early {
         ordinal: u64,
         queued: u64,
         idle: (Duration, Option<u64>),
-    ) -> Verdict {
+    ) -> RedVerdict {
         let (idle, bps) = idle;
         if queued > 0 {
             self.mean += WEIGHT * (queued as f64 - self.mean);
@@ -66,11 +66,11 @@ impl Early {
         let (min, max) = (red.min as f64, red.max as f64);
         if self.mean < min {
             self.since = 0;
-            return Verdict::Pass;
+            return RedVerdict::Pass;
         }
         if self.mean >= 2.0 * max {
             self.since = 0;
-            return Verdict::Drop;
+            return RedVerdict::Drop;
         }
         let share = if self.mean < max {
             red.share * (self.mean - min) / (max - min)
@@ -80,10 +80,10 @@ impl Early {
         let spread = share / (1.0 - self.since as f64 * share).max(share);
         self.since += 1;
         if !hit(self.lane.at(ordinal)[0], spread) {
-            return Verdict::Pass;
+            return RedVerdict::Pass;
         }
         self.since = 0;
-        if red.ecn { Verdict::Notify } else { Verdict::Drop }
+        if red.ecn { RedVerdict::Notify } else { RedVerdict::Drop }
     }
 }
 
@@ -112,8 +112,8 @@ mod tests {
 
     /// The share of drops with a queue that stands at `queued`.
     fn drops(queued: u64) -> f64 {
-        let mut mean = Early::new(Rng::new(1));
-        let mut judge = |n| mean.judge(&RED, n, queued, (Duration::ZERO, None)) == Verdict::Drop;
+        let mut mean = RedState::new(Rng::new(1));
+        let mut judge = |n| mean.judge(&RED, n, queued, (Duration::ZERO, None)) == RedVerdict::Drop;
         // 10,000 arrivals bring the mean to within e^-19 of the queue.
         (0..10_000).for_each(|n| {
             judge(n);
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_pause_makes_it_forget() {
-        let mut mean = Early::new(Rng::new(1));
+        let mut mean = RedState::new(Rng::new(1));
         for n in 0..10_000 {
             mean.judge(&RED, n, 15_000, (Duration::ZERO, None));
         }

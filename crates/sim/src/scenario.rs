@@ -6,7 +6,7 @@ use quickset_base::{Machine, Time};
 use crate::seeds::SEED_VARIABLE;
 use crate::spec::LinkSpec;
 use crate::trace::Trace;
-use crate::world::{Ended, Livelock, World, address};
+use crate::world::{Livelock, RunEnded, World, address};
 
 /// Two nodes and what is between them, as data: `[node, link, node]`.
 ///
@@ -24,7 +24,7 @@ pub struct Scenario {
 }
 
 /// What a scenario has to reach: a name for failures, and how to tell.
-pub type Goal<'a, M> = (&'a str, &'a dyn Fn(&World<M>) -> bool);
+pub type ScenarioGoal<'a, M> = (&'a str, &'a dyn Fn(&World<M>) -> bool);
 
 impl Scenario {
     /// Both directions alike, with a minute to reach the goals.
@@ -48,31 +48,31 @@ impl Scenario {
         &self,
         seed: u64,
         nodes: [M; 2],
-        goals: &[Goal<'_, M>],
-    ) -> Result<World<M>, Box<Failure>> {
+        goals: &[ScenarioGoal<'_, M>],
+    ) -> Result<World<M>, Box<ScenarioFailure>> {
         let mut world = self.world(seed, nodes);
         let ended =
             world.run_until(Time::ZERO + self.limit, |world| goals.iter().all(|(_, holds)| holds(world)));
-        if ended == Ok(Ended::Goal) {
+        if ended == Ok(RunEnded::Goal) {
             return Ok(world);
         }
         let missed = goals.iter().filter(|(_, holds)| !holds(&world)).map(|(name, _)| (*name).to_owned());
         let missed = missed.collect();
-        Err(Box::new(Failure { scenario: self.clone(), seed, at: world.now(), ended, missed }))
+        Err(Box::new(ScenarioFailure { scenario: self.clone(), seed, at: world.now(), ended, missed }))
     }
 
-    /// Runs and panics with the [`Failure`], for tests.
+    /// Runs and panics with the [`ScenarioFailure`], for tests.
     ///
     /// # Panics
     /// When a goal was missed.
-    pub fn check<M: Machine>(&self, seed: u64, nodes: [M; 2], goals: &[Goal<'_, M>]) -> World<M> {
+    pub fn check<M: Machine>(&self, seed: u64, nodes: [M; 2], goals: &[ScenarioGoal<'_, M>]) -> World<M> {
         self.run(seed, nodes, goals).unwrap_or_else(|failure| panic!("{failure}"))
     }
 }
 
 /// A scenario that did not reach its goals; its text tells how to see it again.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Failure {
+pub struct ScenarioFailure {
     /// Which.
     pub scenario: Scenario,
     /// The seed of the links.
@@ -80,24 +80,24 @@ pub struct Failure {
     /// When it ended.
     pub at: Time,
     /// How it ended.
-    pub ended: Result<Ended, Livelock>,
+    pub ended: Result<RunEnded, Livelock>,
     /// The names of the goals that did not hold then.
     pub missed: Vec<String>,
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for ScenarioFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { scenario: Scenario { name, up, down, .. }, seed, at, ended, missed } = self;
         let missed = missed.join(", ");
         write!(f, "scenario {name} (up: {up}; down: {down}) missed [{missed}]: ")?;
         match ended {
-            Ok(Ended::Goal) => write!(f, "all goals held at {at}")?,
-            Ok(Ended::Limit) => write!(f, "the time was up at {at}")?,
-            Ok(Ended::Idle) => write!(f, "nothing was left to do at {at}")?,
+            Ok(RunEnded::Goal) => write!(f, "all goals held at {at}")?,
+            Ok(RunEnded::Limit) => write!(f, "the time was up at {at}")?,
+            Ok(RunEnded::Idle) => write!(f, "nothing was left to do at {at}")?,
             Err(livelock) => write!(f, "{livelock}")?,
         }
         write!(f, "; replay it with {SEED_VARIABLE}={seed}")
     }
 }
 
-impl core::error::Error for Failure {}
+impl core::error::Error for ScenarioFailure {}

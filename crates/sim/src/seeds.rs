@@ -21,16 +21,16 @@ pub fn seeds(default: Range<u64>) -> Range<u64> {
 /// Runs `test` with each of the [`seeds`]; when it panics, says which seed it was and how to replay it.
 pub fn each_seed(default: Range<u64>, mut test: impl FnMut(u64)) {
     for seed in seeds(default) {
-        let report = Report(seed);
+        let report = SeedReport(seed);
         test(seed);
         drop(report);
     }
 }
 
 /// Speaks only when dropped by a panic.
-struct Report(u64);
+struct SeedReport(u64);
 
-impl Drop for Report {
+impl Drop for SeedReport {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("with seed {}; replay it with {}={}", self.0, SEED_VARIABLE, self.0);

@@ -2,12 +2,12 @@ use core::time::Duration;
 
 use quickset_base::Time;
 
-use crate::course::{Course, Pace};
+use crate::course::{LinkCourse, LinkPace};
 use crate::ratetrace::{OPPORTUNITY, Opportunities, TUN_HEADER};
 
 /// The transmitter: one packet after the other, first come, first served.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Server {
+pub(crate) struct Transmitter {
     // The last packet has left at free + rest / rate nanoseconds. The rest is carried along, so that
     // rounding never adds up and a saturated link sends at exactly its rate.
     free: Time,
@@ -18,10 +18,10 @@ pub(crate) struct Server {
     hint: usize,
 }
 
-impl Server {
+impl Transmitter {
     /// Takes a packet of `size` bytes that arrives at `arrival`; returns when its last bit has left.
     #[inline]
-    pub(crate) fn serve(&mut self, course: &Course, arrival: Time, size: u64) -> Time {
+    pub(crate) fn serve(&mut self, course: &LinkCourse, arrival: Time, size: u64) -> Time {
         let Some(bps) = course.constant() else { return self.work(course, arrival, size) };
         if self.free < arrival || self.rest >= bps {
             (self.free, self.rest) = (self.free.max(arrival), 0);
@@ -33,7 +33,7 @@ impl Server {
     }
 
     /// When the transmitter takes the next packet, which arrives at `arrival`.
-    pub(crate) fn ready(&self, course: &Course, arrival: Time) -> Time {
+    pub(crate) fn ready(&self, course: &LinkCourse, arrival: Time) -> Time {
         match course.constant() {
             Some(_) => arrival.max(self.idle()),
             None => self.clone().work(course, arrival, 0),
@@ -54,7 +54,7 @@ impl Server {
     }
 
     /// Serves at whatever pace there is, from stretch to stretch of time.
-    fn work(&mut self, course: &Course, arrival: Time, size: u64) -> Time {
+    fn work(&mut self, course: &LinkCourse, arrival: Time, size: u64) -> Time {
         let mut shares = self.left > 0 && self.free > arrival;
         if self.free < arrival {
             (self.free, self.rest) = (arrival, 0);
@@ -67,12 +67,12 @@ impl Server {
             stretches += 1;
             let (pace, end) = course.pace(self.free, &mut self.hint);
             match pace {
-                Pace::Nothing => {}
-                Pace::AtOnce => {
+                LinkPace::Nothing => {}
+                LinkPace::AtOnce => {
                     self.rest = 0;
                     return self.free;
                 }
-                Pace::Bits(bps) => {
+                LinkPace::Bits(bps) => {
                     // After a change by a program the fraction of a nanosecond may be none of this rate.
                     self.rest = if self.rest < bps { self.rest } else { 0 };
                     let work_and_rest = work + u128::from(self.rest);
@@ -84,7 +84,7 @@ impl Server {
                     }
                     work = work_and_rest - stretch;
                 }
-                Pace::Opportunities(opportunities) => {
+                LinkPace::Opportunities(opportunities) => {
                     let need = work.div_ceil(u128::from(BYTE)) as u64 + std::mem::take(&mut header);
                     // Here or in the gap before it, the packet came before the opportunity.
                     let after = if shares { None } else { Some(before(self.free).max(arrival)) };
@@ -144,14 +144,14 @@ mod tests {
         Time::from_nanos(ns)
     }
 
-    fn course(rate: Rate) -> Course {
+    fn course(rate: Rate) -> LinkCourse {
         LinkSpec { rate, ..LinkSpec::default() }.course()
     }
 
     #[test]
     fn rounding_never_adds_up() {
         // 1 byte at 3 bit/s takes 8/3 s; three of them take 8 s to the nanosecond.
-        let mut server = Server::default();
+        let mut server = Transmitter::default();
         let slow = course(Rate::Constant(3));
         assert_eq!(server.serve(&slow, Time::ZERO, 1), at(2_666_666_667));
         assert_eq!(server.serve(&slow, Time::ZERO, 1), at(5_333_333_334));
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn ends_of_the_scale() {
-        let mut server = Server::default();
+        let mut server = Transmitter::default();
         assert_eq!(server.serve(&course(Rate::Unlimited), at(5), 1500), at(5));
         assert_eq!(server.serve(&course(Rate::Constant(1)), Time::ZERO, u64::MAX), Time::MAX);
         server.change();

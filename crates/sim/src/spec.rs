@@ -4,15 +4,15 @@ use core::time::Duration;
 
 use quickset_base::Time;
 
-use crate::course::{Course, Settings};
-use crate::events::Event;
+use crate::course::{LinkCourse, LinkSettings};
+use crate::events::LinkEvent;
 use crate::jitter::Jitter;
-use crate::loss::Loss;
-use crate::marks::Marks;
-use crate::queue::Queue;
+use crate::loss::LossModel;
+use crate::marks::EcnAction;
+use crate::queue::LinkQueue;
 use crate::rate::Rate;
 use crate::reorder::Reorder;
-use crate::server::Server;
+use crate::server::Transmitter;
 use crate::units::{self, UnitError};
 
 /// One direction of a link, as data. The default is perfect: no delay, no limit, no loss.
@@ -28,9 +28,9 @@ pub struct LinkSpec {
     /// Propagation delay, one way.
     pub delay: Duration,
     /// What waits for the transmitter, and what is dropped.
-    pub queue: Queue,
+    pub queue: LinkQueue,
     /// What gets lost on the way.
-    pub loss: Loss,
+    pub loss: LossModel,
     /// Packets of others per second that advance the loss process but take no capacity (a bursty medium
     /// goes on in pauses of ours). With any, losses depend on the times of sending too.
     pub others_pps: u32,
@@ -48,22 +48,23 @@ pub struct LinkSpec {
     /// 48 over IPv6. They count for rate, queue and MTU.
     pub overhead: u32,
     /// What becomes of ECN marks on the way in.
-    pub ecn: Marks,
+    pub ecn: EcnAction,
     /// What is going to happen to it.
-    pub events: Vec<Event>,
+    pub events: Vec<LinkEvent>,
 }
 
 impl LinkSpec {
-    pub(crate) fn course(&self) -> Course {
+    pub(crate) fn course(&self) -> LinkCourse {
         let mtu = self.mtu.map_or(u64::MAX, u64::from);
-        Course::new(Settings { rate: self.rate.clone(), delay: self.delay, mtu }, &self.events)
+        LinkCourse::new(LinkSettings { rate: self.rate.clone(), delay: self.delay, mtu }, &self.events)
     }
 
     /// How long a packet of `size` bytes takes on an idle link without jitter: serialization and
     /// propagation, rounded up to nanoseconds. Where these differ from time to time: at the beginning.
     pub fn latency(&self, size: usize) -> Duration {
         let course = self.course();
-        let leaves = Server::default().serve(&course, Time::ZERO, size as u64 + u64::from(self.overhead));
+        let leaves =
+            Transmitter::default().serve(&course, Time::ZERO, size as u64 + u64::from(self.overhead));
         leaves.since(Time::ZERO).saturating_add(course.at(leaves).delay)
     }
 }
@@ -90,7 +91,7 @@ impl FromStr for LinkSpec {
                 "mtu" => spec.mtu = Some(whole(value)?),
                 "overhead" => spec.overhead = whole(value)?,
                 "ecn" => spec.ecn = value.parse()?,
-                _ => match Event::parse(key, value) {
+                _ => match LinkEvent::parse(key, value) {
                     Some(event) => spec.events.push(event?),
                     None => return Err(link_error(word, "its key is not known")),
                 },

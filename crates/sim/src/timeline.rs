@@ -64,10 +64,10 @@ pub enum Happening {
         /// The one that it has from then on.
         new: SocketAddr,
         /// The ways from and to the new address.
-        ways: Vec<Way>,
+        ways: Vec<LinkWay>,
     },
     /// Packets take another way from then on: [`World::route_through`](crate::World::route_through).
-    Route(Way),
+    Route(LinkWay),
     /// A node is not there for a while: [`World::suspend`](crate::World::suspend).
     Suspend {
         /// Which.
@@ -86,7 +86,7 @@ pub enum Happening {
 
 /// The links between two addresses, one way.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Way {
+pub struct LinkWay {
     /// From where.
     pub from: SocketAddr,
     /// To where.

@@ -13,16 +13,16 @@ use crate::world::{NodeId, World, address};
 /// that the pair spans, and the right access link; those from right to left the same way back.
 ///
 /// ```
-/// use quickset_sim::{Either, LinkSpec, Pace, Sink, Source, Topology, Traffic};
+/// use quickset_sim::{Either, LinkSpec, TrafficPace, TrafficSink, TrafficSource, Topology, PacketTraffic};
 /// # use quickset_base::{Duration, Time};
 /// let access: LinkSpec = "rate=1gbit delay=1ms".parse()?;
 /// let topology = Topology::dumbbell(2, access, "rate=10mbit delay=20ms queue=50kB".parse()?);
-/// let traffic = |to| Traffic::new(to, 1250, Pace::constant(8_000_000));
+/// let traffic = |to| PacketTraffic::new(to, 1250, TrafficPace::constant(8_000_000));
 /// let (mut world, layout) = topology.build(1, |place| {
 ///     if place.left {
-///         Either::Left(Source::new(traffic(place.peer), 1))
+///         Either::Left(TrafficSource::new(traffic(place.peer), 1))
 ///     } else {
-///         Either::Right(Sink::new(Duration::from_secs(1)))
+///         Either::Right(TrafficSink::new(Duration::from_secs(1)))
 ///     }
 /// });
 /// world.run(Time::from_millis(1000))?;
@@ -32,14 +32,14 @@ use crate::world::{NodeId, World, address};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Topology {
     /// The pairs.
-    pub pairs: Vec<Pair>,
+    pub pairs: Vec<NodePair>,
     /// The chain, from left to right.
     pub bottlenecks: Vec<Duplex>,
 }
 
 /// Two nodes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Pair {
+pub struct NodePair {
     /// The access link of the left node, `up` from the node into the network.
     pub left: Duplex,
     /// The access link of the right node, `up` from the network to the node (the direction of all `up`s).
@@ -66,7 +66,7 @@ impl Duplex {
 
 /// The place of a node in a [`Topology`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct NodePlace {
     /// Which pair.
     pub pair: usize,
     /// True for the left node.
@@ -79,7 +79,7 @@ pub struct Place {
 
 /// What is where in the world that was built.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Layout {
+pub struct WorldLayout {
     /// The nodes of each pair, left and right.
     pub nodes: Vec<(NodeId, NodeId)>,
     /// The access links of each pair, left and right, each up and down.
@@ -92,14 +92,14 @@ impl Topology {
     /// `n` pairs over one bottleneck, all links alike in both directions.
     pub fn dumbbell(n: usize, access: LinkSpec, bottleneck: LinkSpec) -> Self {
         let access = Duplex::both(access);
-        let pair = Pair { left: access.clone(), right: access, span: 0..1 };
+        let pair = NodePair { left: access.clone(), right: access, span: 0..1 };
         Self { pairs: vec![pair; n], bottlenecks: vec![Duplex::both(bottleneck)] }
     }
 
     /// A parking lot: pair 0 goes over all of the bottlenecks, and over each of them goes one pair more.
     pub fn parking_lot(access: LinkSpec, bottlenecks: Vec<LinkSpec>) -> Self {
         let access = Duplex::both(access);
-        let pair = |span| Pair { left: access.clone(), right: access.clone(), span };
+        let pair = |span| NodePair { left: access.clone(), right: access.clone(), span };
         let long = pair(0..bottlenecks.len());
         let crossing = (0..bottlenecks.len()).map(|i| pair(i..i + 1));
         Self {
@@ -115,15 +115,19 @@ impl Topology {
     ///
     /// # Panics
     /// When a pair spans bottlenecks that are not there, or there are more than 32,767 pairs.
-    pub fn build<M: Machine>(&self, seed: u64, mut machine: impl FnMut(Place) -> M) -> (World<M>, Layout) {
+    pub fn build<M: Machine>(
+        &self,
+        seed: u64,
+        mut machine: impl FnMut(NodePlace) -> M,
+    ) -> (World<M>, WorldLayout) {
         let mut world = World::new(seed);
-        let mut layout = Layout { nodes: Vec::new(), access: Vec::new(), bottlenecks: Vec::new() };
+        let mut layout = WorldLayout { nodes: Vec::new(), access: Vec::new(), bottlenecks: Vec::new() };
         layout.bottlenecks = self.bottlenecks.iter().map(|duplex| links(&mut world, duplex)).collect();
-        for (pair, Pair { left, right, span }) in self.pairs.iter().enumerate() {
+        for (pair, NodePair { left, right, span }) in self.pairs.iter().enumerate() {
             let number = |n| address(u16::try_from(n).expect("at most 32,767 pairs"));
             let [a, b] = [2 * pair + 1, 2 * pair + 2].map(number);
-            let here = Place { pair, left: true, address: a, peer: b };
-            let there = Place { pair, left: false, address: b, peer: a };
+            let here = NodePlace { pair, left: true, address: a, peer: b };
+            let there = NodePlace { pair, left: false, address: b, peer: a };
             let near = world.add(&format!("left{pair}"), a, machine(here));
             let far = world.add(&format!("right{pair}"), b, machine(there));
             let access = [links(&mut world, left), links(&mut world, right)];

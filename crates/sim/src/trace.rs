@@ -2,7 +2,7 @@ use core::fmt;
 
 use quickset_base::{Ecn, Time};
 
-use crate::link::{Delivery, DropReason, Fate};
+use crate::link::{DropReason, Fate, LinkDelivery};
 use crate::network::LinkId;
 
 /// What was sent when, and what became of it: one record for each packet, in the order in which their fates
@@ -12,15 +12,15 @@ use crate::network::LinkId;
 /// must agree.
 #[derive(Clone, Debug)]
 pub struct Trace {
-    records: Vec<Record>,
+    records: Vec<TraceRecord>,
     payloads: Vec<Vec<u8>>,
-    keep: Keep,
+    keep: TraceKeep,
     count: u64,
-    digest: Sum,
+    digest: TraceChecksum,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Keep {
+enum TraceKeep {
     Nothing,
     Records,
     Payloads,
@@ -29,25 +29,25 @@ enum Keep {
 impl Trace {
     /// A trace that keeps its records, for reading.
     pub const fn full() -> Self {
-        Self::keeping(Keep::Records)
+        Self::keeping(TraceKeep::Records)
     }
 
     /// The same with what the packets carried.
     pub const fn with_payloads() -> Self {
-        Self::keeping(Keep::Payloads)
+        Self::keeping(TraceKeep::Payloads)
     }
 
     /// A trace of constant size that only counts and sums up.
     pub const fn digest_only() -> Self {
-        Self::keeping(Keep::Nothing)
+        Self::keeping(TraceKeep::Nothing)
     }
 
-    const fn keeping(keep: Keep) -> Self {
-        Self { records: Vec::new(), payloads: Vec::new(), keep, count: 0, digest: Sum::new() }
+    const fn keeping(keep: TraceKeep) -> Self {
+        Self { records: Vec::new(), payloads: Vec::new(), keep, count: 0, digest: TraceChecksum::new() }
     }
 
     /// The records, if they were to be kept.
-    pub fn records(&self) -> &[Record] {
+    pub fn records(&self) -> &[TraceRecord] {
         &self.records
     }
 
@@ -66,13 +66,13 @@ impl Trace {
         self.digest.0
     }
 
-    pub(crate) fn push(&mut self, record: Record, payload: &[u8]) {
+    pub(crate) fn push(&mut self, record: TraceRecord, payload: &[u8]) {
         self.count += 1;
         record.digest(&mut self.digest);
-        if self.keep != Keep::Nothing {
+        if self.keep != TraceKeep::Nothing {
             self.records.push(record);
         }
-        if self.keep == Keep::Payloads {
+        if self.keep == TraceKeep::Payloads {
             self.payloads.push(payload.to_vec());
         }
     }
@@ -90,7 +90,7 @@ impl fmt::Display for Trace {
 
 /// One packet on one link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record {
+pub struct TraceRecord {
     /// When it was sent.
     pub time: Time,
     /// On which link.
@@ -107,14 +107,14 @@ pub struct Record {
     pub fate: Fate,
 }
 
-impl Record {
-    fn digest(&self, sum: &mut Sum) {
+impl TraceRecord {
+    fn digest(&self, sum: &mut TraceChecksum) {
         sum.word(self.time.as_nanos());
         sum.word(self.link.index() as u64);
         sum.word(self.ordinal);
         sum.word(u64::from(self.size) << 2 | u64::from(self.ecn.bits()));
         sum.word(self.hash);
-        let mut delivery = |kind: u64, d: Delivery| {
+        let mut delivery = |kind: u64, d: LinkDelivery| {
             sum.word(kind << 3 | u64::from(d.ecn.bits()) << 1 | u64::from(d.damage.is_some()));
             sum.word(d.at.as_nanos());
             sum.word(d.damage.map_or(0, |damage| damage.0));
@@ -132,11 +132,11 @@ impl Record {
 
 /// `0.050000000s link0#17 1200B NotEct 8c5e…: 0.100096000s`, with `+ …` for a copy, `*` behind what is
 /// damaged, and the reason in place of a time for what is dropped.
-impl fmt::Display for Record {
+impl fmt::Display for TraceRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { time, link, ordinal, size, ecn, hash, fate } = self;
         write!(f, "{time} {link}#{ordinal} {size}B {ecn:?} {hash:016x}: ")?;
-        let arrival = |f: &mut fmt::Formatter<'_>, delivery: Delivery| {
+        let arrival = |f: &mut fmt::Formatter<'_>, delivery: LinkDelivery| {
             write!(f, "{}{}", delivery.at, if delivery.damage.is_some() { "*" } else { "" })
         };
         match *fate {
@@ -156,7 +156,7 @@ impl fmt::Display for Record {
 
 /// 64 bits for `bytes`.
 pub(crate) fn hash(bytes: &[u8]) -> u64 {
-    let mut sum = Sum::new();
+    let mut sum = TraceChecksum::new();
     sum.word(bytes.len() as u64);
     let (words, rest) = bytes.split_at(bytes.len() - bytes.len() % 8);
     for word in words.chunks_exact(8) {
@@ -172,9 +172,9 @@ pub(crate) fn hash(bytes: &[u8]) -> u64 {
 /// bits have to spread as far as its low ones (plain FNV-1a leaves the top bit where it is, and two of
 /// them cancel out). It is no defence against those who want it to collide.
 #[derive(Clone, Copy, Debug)]
-struct Sum(u64);
+struct TraceChecksum(u64);
 
-impl Sum {
+impl TraceChecksum {
     const fn new() -> Self {
         Self(0xcbf2_9ce4_8422_2325)
     }

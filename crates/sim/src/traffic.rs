@@ -2,19 +2,19 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use quickset_base::{Batch, Ecn, Input, Machine, Path, Poll, Reason, Rng, Time};
+use quickset_base::{AddressPair, Batch, Ecn, Input, Machine, Poll, Reason, Rng, Time};
 
 use crate::exponential::exponential;
 
 /// Packets that somebody else sends, as data: no protocol, no answer, no mercy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Traffic {
+pub struct PacketTraffic {
     /// Where to.
     pub to: SocketAddr,
-    /// The payload of each packet in bytes; at least [`Traffic::LEAST`].
+    /// The payload of each packet in bytes; at least [`PacketTraffic::LEAST`].
     pub size: usize,
     /// How packets follow one another.
-    pub pace: Pace,
+    pub pace: TrafficPace,
     /// When it begins.
     pub start: Time,
     /// No packet leaves at this time or later.
@@ -23,19 +23,19 @@ pub struct Traffic {
     pub ecn: Ecn,
 }
 
-impl Traffic {
+impl PacketTraffic {
     /// The smallest payload: a number, a time, and a check against damage.
     pub const LEAST: usize = 24;
 
     /// Packets from time zero on, for ever, without marks.
-    pub const fn new(to: SocketAddr, size: usize, pace: Pace) -> Self {
+    pub const fn new(to: SocketAddr, size: usize, pace: TrafficPace) -> Self {
         Self { to, size, pace, start: Time::ZERO, stop: None, ecn: Ecn::NotEct }
     }
 }
 
 /// How packets follow one another. Rates are bits of payload per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pace {
+pub enum TrafficPace {
     /// At equal distances, the first at the start: exactly at the rate, however long it goes on.
     Constant {
         /// While it sends.
@@ -60,7 +60,7 @@ pub enum Pace {
     },
 }
 
-impl Pace {
+impl TrafficPace {
     /// At equal distances.
     pub const fn constant(bps: u64) -> Self {
         Self::Constant { bps }
@@ -78,10 +78,10 @@ impl Pace {
     }
 }
 
-/// A machine that sends [`Traffic`], and forgets what it receives.
+/// A machine that sends [`PacketTraffic`], and forgets what it receives.
 #[derive(Debug)]
-pub struct Source {
-    traffic: Traffic,
+pub struct TrafficSource {
+    traffic: PacketTraffic,
     rng: Rng,
     sent: u64,
     // When the next packet leaves; none after the stop.
@@ -92,10 +92,10 @@ pub struct Source {
     ends: Time,
 }
 
-impl Source {
+impl TrafficSource {
     /// A source; the seed is for paces that draw.
-    pub fn new(traffic: Traffic, seed: u64) -> Self {
-        let traffic = Traffic { size: traffic.size.max(Traffic::LEAST), ..traffic };
+    pub fn new(traffic: PacketTraffic, seed: u64) -> Self {
+        let traffic = PacketTraffic { size: traffic.size.max(PacketTraffic::LEAST), ..traffic };
         let mut source = Self {
             traffic,
             rng: Rng::new(seed),
@@ -106,9 +106,9 @@ impl Source {
             ends: Time::MAX,
         };
         let first = match traffic.pace {
-            Pace::Constant { .. } => traffic.start,
-            Pace::Poisson { bps } => traffic.start + source.gap(bps),
-            Pace::OnOff { on, drawn, .. } => {
+            TrafficPace::Constant { .. } => traffic.start,
+            TrafficPace::Poisson { bps } => traffic.start + source.gap(bps),
+            TrafficPace::OnOff { on, drawn, .. } => {
                 source.ends = traffic.start + source.stretch(on, drawn);
                 traffic.start
             }
@@ -123,7 +123,7 @@ impl Source {
     }
 
     /// What it sends.
-    pub fn traffic(&self) -> &Traffic {
+    pub fn traffic(&self) -> &PacketTraffic {
         &self.traffic
     }
 
@@ -135,9 +135,9 @@ impl Source {
     fn advance(&mut self, sent_at: Time) {
         self.count += 1;
         let after = match self.traffic.pace {
-            Pace::Constant { bps } => self.begun + self.spacing(bps),
-            Pace::Poisson { bps } => sent_at + self.gap(bps),
-            Pace::OnOff { bps, on, off, drawn } => {
+            TrafficPace::Constant { bps } => self.begun + self.spacing(bps),
+            TrafficPace::Poisson { bps } => sent_at + self.gap(bps),
+            TrafficPace::OnOff { bps, on, off, drawn } => {
                 let mut at = self.begun + self.spacing(bps);
                 while at >= self.ends && self.ends < Time::MAX {
                     self.begun = self.ends + self.stretch(off, drawn);
@@ -176,7 +176,7 @@ impl Source {
     }
 }
 
-impl Machine for Source {
+impl Machine for TrafficSource {
     fn handle(&mut self, _now: Time, input: Input<'_>) {
         if let Input::Received(datagrams) = input {
             datagrams.clear();
@@ -188,7 +188,7 @@ impl Machine for Source {
         if at > now {
             return Poll::Sleep(Some(at), Reason::Application);
         }
-        (out.path, out.ecn) = (Path::to(self.traffic.to), self.traffic.ecn);
+        (out.path, out.ecn) = (AddressPair::to(self.traffic.to), self.traffic.ecn);
         let space = out.space(self.traffic.size);
         space.fill(0);
         let words = [self.sent, now.as_nanos(), check(self.sent, now.as_nanos())];
@@ -203,27 +203,27 @@ impl Machine for Source {
     }
 }
 
-/// A machine that counts the [`Traffic`] that it gets, by the address it comes from.
+/// A machine that counts the [`PacketTraffic`] that it gets, by the address it comes from.
 #[derive(Debug)]
-pub struct Sink {
+pub struct TrafficSink {
     interval: Duration,
-    flows: BTreeMap<SocketAddr, Flow>,
+    flows: BTreeMap<SocketAddr, SinkFlow>,
     foreign: u64,
 }
 
-impl Sink {
+impl TrafficSink {
     /// A sink that adds up bytes per `interval` of the time since zero; zero for no such series.
     pub fn new(interval: Duration) -> Self {
         Self { interval, flows: BTreeMap::new(), foreign: 0 }
     }
 
     /// What came from this address.
-    pub fn flow(&self, from: SocketAddr) -> Option<&Flow> {
+    pub fn flow(&self, from: SocketAddr) -> Option<&SinkFlow> {
         self.flows.get(&from)
     }
 
     /// All flows by their addresses.
-    pub fn flows(&self) -> impl Iterator<Item = (SocketAddr, &Flow)> {
+    pub fn flows(&self) -> impl Iterator<Item = (SocketAddr, &SinkFlow)> {
         self.flows.iter().map(|(from, flow)| (*from, flow))
     }
 
@@ -232,13 +232,13 @@ impl Sink {
         self.flows.values().map(|flow| flow.packets).sum()
     }
 
-    /// Datagrams that are no [`Traffic`], or whose number or time arrived damaged.
+    /// Datagrams that are no [`PacketTraffic`], or whose number or time arrived damaged.
     pub fn foreign(&self) -> u64 {
         self.foreign
     }
 }
 
-impl Machine for Sink {
+impl Machine for TrafficSink {
     fn handle(&mut self, now: Time, input: Input<'_>) {
         let Input::Received(datagrams) = input else { return };
         for datagram in datagrams.drain(..) {
@@ -248,7 +248,7 @@ impl Machine for Sink {
                 (Some(number), Some(sent), Some(sum)) if sum == check(number, sent) => {
                     let flow = self.flows.entry(datagram.path.remote).or_default();
                     let arrival =
-                        Arrival { at: now, sent: Time::from_nanos(sent), number, ecn: datagram.ecn };
+                        TrafficArrival { at: now, sent: Time::from_nanos(sent), number, ecn: datagram.ecn };
                     flow.count(arrival, datagram.bytes.len() as u64, self.interval);
                 }
                 _ => self.foreign += 1,
@@ -261,9 +261,9 @@ impl Machine for Sink {
     }
 }
 
-/// What a [`Sink`] got from one address.
+/// What a [`TrafficSink`] got from one address.
 #[derive(Clone, Debug)]
-pub struct Flow {
+pub struct SinkFlow {
     /// Packets, copies included.
     pub packets: u64,
     /// Their payload in bytes.
@@ -291,7 +291,7 @@ pub struct Flow {
     seen: Vec<u64>,
 }
 
-impl Flow {
+impl SinkFlow {
     /// Packets missing among those sent before the last one that came (of those still under way or lost
     /// after that it cannot know).
     pub fn lost(&self) -> u64 {
@@ -304,8 +304,8 @@ impl Flow {
         Duration::from_nanos(nanos as u64)
     }
 
-    fn count(&mut self, arrival: Arrival, bytes: u64, interval: Duration) {
-        let Arrival { at, sent, number, ecn } = arrival;
+    fn count(&mut self, arrival: TrafficArrival, bytes: u64, interval: Duration) {
+        let TrafficArrival { at, sent, number, ecn } = arrival;
         if self.packets == 0 {
             self.first = at;
         }
@@ -353,7 +353,7 @@ impl Flow {
     }
 }
 
-impl Default for Flow {
+impl Default for SinkFlow {
     fn default() -> Self {
         Self {
             packets: 0,
@@ -374,7 +374,7 @@ impl Default for Flow {
 }
 
 #[derive(Clone, Copy)]
-struct Arrival {
+struct TrafficArrival {
     at: Time,
     sent: Time,
     number: u64,

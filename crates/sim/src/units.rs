@@ -10,7 +10,8 @@ use core::time::Duration;
 /// Reads a rate in bits per second: a number with `bit`, `kbit`, `mbit`, `gbit` or `tbit` (decimal,
 /// upper or lower case, an optional `/s`). Above zero.
 pub fn rate(text: &str) -> Result<u64, UnitError> {
-    let kind = Kind { name: "a rate", accepts: "a number with bit, kbit, mbit, gbit or tbit, like 100mbit" };
+    let kind =
+        Quantity { name: "a rate", accepts: "a number with bit, kbit, mbit, gbit or tbit, like 100mbit" };
     let lower = text.trim().to_ascii_lowercase();
     let plain = lower.strip_suffix("/s").unwrap_or(&lower);
     match kind.quantity(text, plain, &RATES, None)? {
@@ -23,7 +24,7 @@ pub fn rate(text: &str) -> Result<u64, UnitError> {
 
 /// Reads a duration: a number with `ns`, `us`, `ms` or `s`, or a bare `0`.
 pub fn duration(text: &str) -> Result<Duration, UnitError> {
-    let kind = Kind { name: "a duration", accepts: "a number with ns, us, ms or s, like 50ms" };
+    let kind = Quantity { name: "a duration", accepts: "a number with ns, us, ms or s, like 50ms" };
     let plain = text.trim();
     if plain == "0" {
         return Ok(Duration::ZERO);
@@ -34,14 +35,14 @@ pub fn duration(text: &str) -> Result<Duration, UnitError> {
 
 /// Reads a bare decimal number of seconds as nanoseconds.
 pub(crate) fn seconds(text: &str) -> Result<u64, UnitError> {
-    let kind = Kind { name: "a time", accepts: "a number of seconds, like 2.5" };
+    let kind = Quantity { name: "a time", accepts: "a number of seconds, like 2.5" };
     kind.quantity(text, text.trim(), &TIMES, Some(1_000_000_000))
 }
 
 /// Reads a size in bytes: a number with `B`, `kB`, `MB`, `GB` (powers of 1000), `KiB`, `MiB`, `GiB`
 /// (powers of 1024), or a bare number of bytes.
 pub fn size(text: &str) -> Result<u64, UnitError> {
-    let kind = Kind { name: "a size", accepts: "a number with B, kB, MB, GB, KiB, MiB or GiB, like 9MB" };
+    let kind = Quantity { name: "a size", accepts: "a number with B, kB, MB, GB, KiB, MiB or GiB, like 9MB" };
     let plain = text.trim();
     // K for kilo is a common slip that means only one thing.
     let plain = plain.strip_suffix("KB").map_or_else(|| plain.to_owned(), |number| format!("{number}kB"));
@@ -64,7 +65,7 @@ pub(crate) fn size_with_unit(
 /// Reads a share, such as a probability of loss: a percentage (`0.5%`) or a fraction (`0.005`), from 0 to 1.
 pub fn share(text: &str) -> Result<f64, UnitError> {
     let kind =
-        Kind { name: "a share", accepts: "0% to 100%, like 0.5%, or a fraction from 0 to 1, like 0.005" };
+        Quantity { name: "a share", accepts: "0% to 100%, like 0.5%, or a fraction from 0 to 1, like 0.005" };
     let plain = text.trim();
     let (number, whole) = match plain.strip_suffix('%') {
         Some(number) => (number.trim_end(), 100.0),
@@ -144,22 +145,28 @@ impl fmt::Display for UnitError {
 impl core::error::Error for UnitError {}
 
 /// A unit's name and its worth in the base unit.
-type Unit = (&'static str, u64);
+type UnitWorth = (&'static str, u64);
 
 /// What is read, for the error sentences.
-struct Kind {
+struct Quantity {
     name: &'static str,
     accepts: &'static str,
 }
 
-impl Kind {
+impl Quantity {
     fn error(&self, text: &str, why: &str) -> UnitError {
         UnitError::new(text, self.name, why, self.accepts)
     }
 
     /// Reads `plain` (`text` made regular) as a decimal number with one of `units`; without a unit it
     /// counts in `bare`, if that is allowed. Below the base unit it rounds to the nearest.
-    fn quantity(&self, text: &str, plain: &str, units: &[Unit], bare: Option<u64>) -> Result<u64, UnitError> {
+    fn quantity(
+        &self,
+        text: &str,
+        plain: &str,
+        units: &[UnitWorth],
+        bare: Option<u64>,
+    ) -> Result<u64, UnitError> {
         let end = plain.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(plain.len());
         let (number, unit) = (&plain[..end], plain[end..].trim());
         if number.is_empty() {
@@ -194,7 +201,7 @@ fn decimal(number: &str, worth: u64) -> Result<u64, &'static str> {
 }
 
 /// `value` in the largest of `units` (powers of 1000, rising) that it reaches, exactly.
-fn quantity_text(value: u64, units: &[Unit]) -> String {
+fn quantity_text(value: u64, units: &[UnitWorth]) -> String {
     let (name, worth) = units.iter().rev().find(|(_, worth)| value >= *worth).unwrap_or(&units[0]);
     let (whole, rest) = (value / worth, value % worth);
     if rest == 0 {
@@ -204,10 +211,10 @@ fn quantity_text(value: u64, units: &[Unit]) -> String {
     format!("{whole}.{}{name}", fraction.trim_end_matches('0'))
 }
 
-const RATES: [Unit; 5] =
+const RATES: [UnitWorth; 5] =
     [("bit", 1), ("kbit", 1_000), ("mbit", 1_000_000), ("gbit", 1_000_000_000), ("tbit", 1_000_000_000_000)];
-const TIMES: [Unit; 4] = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
-const SIZES: [Unit; 7] = [
+const TIMES: [UnitWorth; 4] = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
+const SIZES: [UnitWorth; 7] = [
     ("B", 1),
     ("kB", 1_000),
     ("MB", 1_000_000),
@@ -267,7 +274,7 @@ mod tests {
     /// What a number means without its unit: what everybody means, or nothing.
     #[test]
     fn bare_numbers_are_what_everybody_means_or_refused() {
-        let queue = |text: &str| text.parse::<crate::Queue>().map(|queue| queue.to_string());
+        let queue = |text: &str| text.parse::<crate::LinkQueue>().map(|queue| queue.to_string());
         for bare in ["1", "10", "1500", "2.5"] {
             assert!(rate(bare).unwrap_err().to_string().contains("like 100mbit"), "{bare}");
             assert!(duration(bare).unwrap_err().to_string().contains("like 50ms"), "{bare}");

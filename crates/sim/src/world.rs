@@ -8,10 +8,10 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use quickset_base::{Batch, Machine, Poll, Reason, Time};
 
 use crate::cpu::CpuCounts;
-use crate::link::{Counts, Link};
-use crate::network::{LinkId, Network, What};
-use crate::node::{Arrival, Node};
-use crate::timeline::{Happening, Way};
+use crate::link::{Link, LinkCounts};
+use crate::network::{AgendaWhat, LinkId, Network};
+use crate::node::{DatagramFate, WorldNode};
+use crate::timeline::{Happening, LinkWay};
 
 /// Machines, joined by links, in virtual time.
 ///
@@ -36,7 +36,7 @@ use crate::timeline::{Happening, Way};
 pub struct World<M> {
     seed: u64,
     now: Time,
-    nodes: Vec<Node<M>>,
+    nodes: Vec<WorldNode<M>>,
     // Who has to be polled at this instant.
     ready: VecDeque<NodeId>,
     // True when something happened since the last pause.
@@ -75,7 +75,7 @@ pub enum Pause {
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum RunEnded {
     /// The goal holds.
     Goal,
     /// The time is up.
@@ -134,22 +134,22 @@ impl<M: Machine> World<M> {
         &mut self,
         limit: Time,
         mut goal: impl FnMut(&mut Self) -> bool,
-    ) -> Result<Ended, Livelock> {
+    ) -> Result<RunEnded, Livelock> {
         if goal(self) {
-            return Ok(Ended::Goal);
+            return Ok(RunEnded::Goal);
         }
         loop {
             match self.next(limit)? {
-                Pause::Event(_) | Pause::Quiet if goal(self) => return Ok(Ended::Goal),
+                Pause::Event(_) | Pause::Quiet if goal(self) => return Ok(RunEnded::Goal),
                 Pause::Event(_) | Pause::Quiet => {}
-                Pause::Limit => return Ok(Ended::Limit),
-                Pause::Idle => return Ok(Ended::Idle),
+                Pause::Limit => return Ok(RunEnded::Limit),
+                Pause::Idle => return Ok(RunEnded::Idle),
             }
         }
     }
 
     /// Runs until the limit or the end.
-    pub fn run(&mut self, limit: Time) -> Result<Ended, Livelock> {
+    pub fn run(&mut self, limit: Time) -> Result<RunEnded, Livelock> {
         self.run_until(limit, |_| false)
     }
 
@@ -213,7 +213,7 @@ impl<M> World<M> {
     }
 
     /// What happened on a link.
-    pub fn counts(&self, link: LinkId) -> Counts {
+    pub fn counts(&self, link: LinkId) -> LinkCounts {
         self.network.links[link.index()].counts()
     }
 
@@ -221,7 +221,7 @@ impl<M> World<M> {
     pub fn link_mut(&mut self, link: LinkId) -> &mut Link {
         if self.network.links[link.index()].waiting() > 0 {
             // What waits may go on earlier than was thought.
-            self.network.enter(self.now, What::Tell(link));
+            self.network.enter(self.now, AgendaWhat::Tell(link));
         }
         &mut self.network.links[link.index()]
     }
@@ -253,7 +253,7 @@ impl<M> World<M> {
     /// Removes timers that nobody waits for any more from the head of the agenda, so that they do not
     /// move the time.
     fn drop_old_wakes(&mut self) {
-        while let (Some(at), Some(What::Wake(id))) = (self.network.next_time(), self.network.peek()) {
+        while let (Some(at), Some(AgendaWhat::Wake(id))) = (self.network.next_time(), self.network.peek()) {
             if self.nodes[id.index()].wake.is_some_and(|wake| wake <= at) {
                 return;
             }
@@ -274,7 +274,7 @@ impl<M> World<M> {
         match node.wake {
             Some(wake) if wake > at => {
                 node.scheduled = Some(wake);
-                self.network.enter(wake, What::Wake(id));
+                self.network.enter(wake, AgendaWhat::Wake(id));
                 false
             }
             wake => wake.is_some(),
@@ -287,35 +287,39 @@ impl<M: Machine> World<M> {
     fn collect_due(&mut self) {
         while let Some(what) = self.network.next_due(self.now) {
             match what {
-                What::Arrive(parcel) => {
+                AgendaWhat::Arrive(parcel) => {
                     let Some((id, datagram)) = self.network.arrive(self.now, parcel) else { continue };
                     let node = &mut self.nodes[id.index()];
                     match node.accept(self.now, datagram) {
-                        Arrival::Now => self.mark_ready(id),
-                        Arrival::Hold => self.network.enter(self.now + node.coalesce, What::Flush(id)),
-                        Arrival::Later => {}
+                        DatagramFate::Now => self.mark_ready(id),
+                        DatagramFate::Hold => {
+                            self.network.enter(self.now + node.coalesce, AgendaWhat::Flush(id))
+                        }
+                        DatagramFate::Later => {}
                     }
                 }
-                What::Depart(parcel) => {
+                AgendaWhat::Depart(parcel) => {
                     let source = self.network.source(parcel);
                     match source.map(|id| self.nodes[id.index()].asleep_until) {
-                        Some(wakes) if wakes > self.now => self.network.enter(wakes, What::Depart(parcel)),
+                        Some(wakes) if wakes > self.now => {
+                            self.network.enter(wakes, AgendaWhat::Depart(parcel))
+                        }
                         _ => self.network.depart(self.now, parcel),
                     }
                     self.stirred = true;
                 }
-                What::Tell(link) => self.network.tell(self.now, link),
-                What::Flush(id) => {
+                AgendaWhat::Tell(link) => self.network.tell(self.now, link),
+                AgendaWhat::Flush(id) => {
                     self.nodes[id.index()].holding = false;
                     self.mark_ready(id);
                 }
-                What::Wake(id) => {
+                AgendaWhat::Wake(id) => {
                     if self.wake(id, self.now) {
                         self.mark_ready(id);
                     }
                 }
-                What::Resume(id) => self.mark_ready(id),
-                What::Happen(number) => {
+                AgendaWhat::Resume(id) => self.mark_ready(id),
+                AgendaWhat::Happen(number) => {
                     if let Some(happening) = self.happenings[number as usize].take() {
                         self.happen(happening);
                     }
@@ -329,7 +333,7 @@ impl<M: Machine> World<M> {
         match happening {
             Happening::Rebind { old, new } => self.rebind(old, new),
             Happening::Interface { old, new, ways } => self.change_interface(old, new, &ways),
-            Happening::Route(Way { from, to, links }) => self.route_through(from, to, &links),
+            Happening::Route(LinkWay { from, to, links }) => self.route_through(from, to, &links),
             Happening::Suspend { node, pause } => self.suspend(node, pause),
             Happening::Link { link, spec } => self.link_mut(link).change(spec),
         }
@@ -350,7 +354,7 @@ impl<M: Machine> World<M> {
                 if let Some(work) = node.feed(now) {
                     (node.polling, self.stirred) = (true, true);
                     if node.work(now, work) {
-                        self.network.enter(node.busy_until, What::Resume(id));
+                        self.network.enter(node.busy_until, AgendaWhat::Resume(id));
                         return Ok(false);
                     }
                 }
@@ -367,7 +371,7 @@ impl<M: Machine> World<M> {
                     self.network.send(now, now + work, (id, &node.addresses), &self.batch);
                     self.batch.clear();
                     if node.work(now, work) {
-                        self.network.enter(node.busy_until, What::Resume(id));
+                        self.network.enter(node.busy_until, AgendaWhat::Resume(id));
                         return Ok(false);
                     }
                 }
@@ -387,7 +391,7 @@ impl<M: Machine> World<M> {
         if let Some(wake) = node.wake {
             if node.scheduled.is_none_or(|scheduled| wake < scheduled) {
                 node.scheduled = Some(wake);
-                self.network.enter(wake, What::Wake(id));
+                self.network.enter(wake, AgendaWhat::Wake(id));
             }
         }
         Ok(false)

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use quickset_base::{Duration, Ecn, Time};
-use quickset_sim::{DropReason, Fate, Jitter, Link, LinkSpec, Loss, Reorder, each_seed};
+use quickset_sim::{DropReason, Fate, Jitter, Link, LinkSpec, LossModel, Reorder, each_seed};
 
 fn spec(text: &str) -> LinkSpec {
     text.parse().expect("a link")
@@ -214,7 +214,7 @@ fn a_change_to_fewer_others_goes_on_with_the_losses() {
         link.change(spec(&format!("loss={model}")));
         let lost = (100..40_100u64).filter(|i| {
             send(&mut link, i * 1_000_000, 9)
-                != Fate::Delivered(quickset_sim::Delivery {
+                != Fate::Delivered(quickset_sim::LinkDelivery {
                     at: Time::from_nanos(i * 1_000_000),
                     ecn: Ecn::NotEct,
                     damage: None,
@@ -376,7 +376,7 @@ proptest! {
         packets in prop::collection::vec((0u64..500_000, 1usize..1600), 1..300),
     ) {
         let spec = LinkSpec {
-            loss: Loss::Independent(loss), corrupt, duplicate,
+            loss: LossModel::Independent(loss), corrupt, duplicate,
             reorder: if reorder { Reorder::Yes } else { Reorder::No },
             jitter: Jitter::Uniform(Duration::from_micros(jitter_us)),
             ..spec("rate=30mbit delay=1ms queue=5kB mtu=1500")

@@ -6,10 +6,10 @@ use std::net::SocketAddr;
 
 use common::{Chatter, Flood, Planned, Toy};
 use proptest::prelude::*;
-use quickset_base::{Batch, Duration, Ecn, Input, Machine, Path, Poll, Reason, Rng, Time};
+use quickset_base::{AddressPair, Batch, Duration, Ecn, Input, Machine, Poll, Reason, Rng, Time};
 use quickset_sim::{
-    Ended, Fate, Jitter, LinkId, LinkSpec, Livelock, Loss, NodeId, Pause, Queue, Rate, Reorder, Scenario,
-    Trace, World, address, each_seed,
+    Fate, Jitter, LinkId, LinkQueue, LinkSpec, Livelock, LossModel, NodeId, Pause, Rate, Reorder, RunEnded,
+    Scenario, Trace, World, address, each_seed,
 };
 
 fn spec(text: &str) -> LinkSpec {
@@ -35,7 +35,7 @@ fn a_saturated_link_runs_at_its_rate() {
     {
         let flood = Flood::new(address(2), 100, segments, 1400);
         let (mut world, [_, right], [up, _]) = pair(1, link, flood, Flood::sink(address(1)));
-        assert_eq!(world.run(Time::MAX), Ok(Ended::Idle));
+        assert_eq!(world.run(Time::MAX), Ok(RunEnded::Idle));
         let sink = world.node(right);
         assert_eq!(sink.received, 100 * segments as u64);
         let Rate::Constant(bps) = spec(link).rate else { panic!() };
@@ -52,7 +52,7 @@ fn a_saturated_link_runs_at_its_rate() {
 fn timers_come_at_their_time_and_no_others() {
     let plan = [3, 7, 7, 20].map(|at| Planned::new(ms(at), address(2), 10, 1, at));
     let (mut world, [left, right], _) = pair(1, "delay=1ms", Toy::sending(plan.to_vec()), Toy::default());
-    assert_eq!(world.run(Time::MAX), Ok(Ended::Idle));
+    assert_eq!(world.run(Time::MAX), Ok(RunEnded::Idle));
     assert_eq!(world.node(left).timers, [ms(3), ms(7), ms(20)]);
     assert_eq!(world.node(right).timers, []);
     assert_eq!(world.node(right).batches, [(ms(4), 1), (ms(8), 2), (ms(21), 1)]);
@@ -80,7 +80,7 @@ fn datagrams_tell_where_they_come_from() {
     assert_eq!(world.node(right).numbers(), [7, 8, 9]);
     assert!(got.iter().all(|got| got.bytes.len() == 100 && got.bytes[8..].iter().all(|b| *b == 0)));
     assert!(got.iter().all(|got| got.ecn == Ecn::Ect0));
-    assert_eq!(got[0].path, Path { remote: address(1), local: Some(address(2).ip()) });
+    assert_eq!(got[0].path, AddressPair { remote: address(1), local: Some(address(2).ip()) });
 }
 
 #[test]
@@ -98,24 +98,24 @@ fn receiving_can_be_coalesced() {
 fn the_limit_is_inclusive_and_a_run_goes_on() {
     let plan = vec![Planned::new(ms(5), address(2), 10, 1, 0)];
     let (mut world, [_, right], _) = pair(1, "delay=5ms", Toy::sending(plan), Toy::default());
-    assert_eq!(world.run(ms(4)), Ok(Ended::Limit));
+    assert_eq!(world.run(ms(4)), Ok(RunEnded::Limit));
     assert_eq!(world.now(), ms(4));
-    assert_eq!(world.run_until(ms(10), |world| !world.node(right).got.is_empty()), Ok(Ended::Goal));
-    assert_eq!(world.run(ms(100)), Ok(Ended::Idle));
+    assert_eq!(world.run_until(ms(10), |world| !world.node(right).got.is_empty()), Ok(RunEnded::Goal));
+    assert_eq!(world.run(ms(100)), Ok(RunEnded::Idle));
     assert_eq!(world.now(), ms(10));
 }
 
 #[test]
 fn machines_are_polled_after_they_were_reached_for() {
     let (mut world, [left, right], _) = pair(1, "delay=5ms", Toy::default(), Toy::default());
-    assert_eq!(world.run(ms(10)), Ok(Ended::Idle));
+    assert_eq!(world.run(ms(10)), Ok(RunEnded::Idle));
     world.node_mut(left).plan.push(Planned::new(ms(0), address(2), 10, 1, 4));
     let sent = world.now();
-    assert_eq!(world.run_until(ms(100), |world| world.node(right).got.len() == 1), Ok(Ended::Goal));
+    assert_eq!(world.run_until(ms(100), |world| world.node(right).got.len() == 1), Ok(RunEnded::Goal));
     assert_eq!(world.now(), sent + Duration::from_millis(5));
     // A goal that reaches for machines all the time does not keep the world from going on.
     world.node_mut(left).plan.push(Planned::new(ms(50), address(2), 10, 1, 4));
-    assert_eq!(world.run_until(ms(100), |world| world.node_mut(right).got.len() == 2), Ok(Ended::Goal));
+    assert_eq!(world.run_until(ms(100), |world| world.node_mut(right).got.len() == 2), Ok(RunEnded::Goal));
     assert_eq!(world.now(), ms(55));
 }
 
@@ -124,7 +124,7 @@ fn several_addresses_and_a_shared_link() {
     let mut world = World::new(1);
     let to = |n, number| Planned::new(ms(0), address(n), 1000, 1, number);
     let from = |local, planned: Planned| {
-        let path = Path { local: Some(address(local).ip()), ..planned.path };
+        let path = AddressPair { local: Some(address(local).ip()), ..planned.path };
         Planned { path, ..planned }
     };
     let client = world.add("client", address(1), Toy::sending(vec![to(3, 0), from(2, to(3, 1)), to(4, 2)]));
@@ -137,7 +137,7 @@ fn several_addresses_and_a_shared_link() {
     world.route(address(2), address(4), shared);
     world.run(Time::MAX).unwrap();
     let got: Vec<_> = world.node(server).got.iter().map(|got| (got.at, got.number(), got.path)).collect();
-    let path = |from, to| Path { remote: address(from), local: Some(address(to).ip()) };
+    let path = |from, to| AddressPair { remote: address(from), local: Some(address(to).ip()) };
     // One after the other through one bottleneck; only the second address has a way to address 4.
     assert_eq!(got, [(ms(1), 0, path(1, 3)), (ms(2), 1, path(2, 3)), (ms(3), 2, path(2, 4))]);
 }
@@ -146,7 +146,7 @@ fn several_addresses_and_a_shared_link() {
 fn nowhere_is_counted() {
     let plan = vec![Planned::new(ms(0), address(99), 10, 3, 0)];
     let (mut world, _, _) = pair(1, "perfect", Toy::sending(plan), Toy::default());
-    assert_eq!(world.run(Time::MAX), Ok(Ended::Idle));
+    assert_eq!(world.run(Time::MAX), Ok(RunEnded::Idle));
     assert_eq!(world.unrouted(), 3);
 }
 
@@ -229,7 +229,7 @@ impl Machine for Mad {
         if self.0 {
             return Poll::Sleep(Some(now), Reason::Pto);
         }
-        out.path = Path::to(address(1));
+        out.path = AddressPair::to(address(1));
         out.space(10);
         out.commit(10);
         Poll::Send
@@ -252,7 +252,7 @@ fn a_ball_that_needs_no_time_is_no_hang() {
     let [left, right] = balls();
     let (mut world, _, _) = pair(1, "delay=1us", left, right);
     world.patience(1000);
-    assert_eq!(world.run(ms(100)), Ok(Ended::Limit));
+    assert_eq!(world.run(ms(100)), Ok(RunEnded::Limit));
     let [left, right] = balls();
     let (mut world, _, _) = pair(1, "perfect", left, right);
     world.patience(1000);
@@ -278,7 +278,7 @@ impl Machine for Ball {
             return Poll::Sleep(None, Reason::Idle);
         }
         self.balls -= 1;
-        out.path = Path::to(self.to);
+        out.path = AddressPair::to(self.to);
         out.space(10);
         out.commit(10);
         Poll::Send
@@ -352,15 +352,15 @@ fn scenarios_tell_how_to_see_a_failure_again() {
 fn any_spec() -> impl Strategy<Value = LinkSpec> {
     let rate = prop_oneof![Just(Rate::Unlimited), (10_000u64..1_000_000_000).prop_map(Rate::Constant)];
     let queue = prop_oneof![
-        Just(Queue::Unlimited),
-        (0u64..100_000).prop_map(Queue::Bytes),
-        (0u64..50).prop_map(Queue::Packets),
+        Just(LinkQueue::Unlimited),
+        (0u64..100_000).prop_map(LinkQueue::Bytes),
+        (0u64..50).prop_map(LinkQueue::Packets),
         Just("codel:2ms,20ms,50kB".parse().expect("a queue")),
         Just("codel-ecn:0,1us,50kB".parse().expect("a queue")),
     ];
     let loss = prop_oneof![
-        Just(Loss::None),
-        (0.0..0.5).prop_map(Loss::Independent),
+        Just(LossModel::None),
+        (0.0..0.5).prop_map(LossModel::Independent),
         Just("ge:5%,30%,90%,1%".parse().expect("a loss")),
         Just("list:0,3-5".parse().expect("a loss")),
     ];
@@ -472,7 +472,7 @@ fn timers_that_move_come_exactly_where_they_were_left() {
         let restless = Restless { rng: Rng::new(seed), wanted: Some(ms(1)), rung: 0 };
         let restless = Kind::Restless(Box::new(restless));
         let (mut world, [_, right], _) = pair(seed, "delay=1ms", sender, restless);
-        assert_eq!(world.run(Time::MAX), Ok(Ended::Idle));
+        assert_eq!(world.run(Time::MAX), Ok(RunEnded::Idle));
         let Kind::Restless(restless) = world.node(right) else { panic!("the right one is restless") };
         assert_eq!(restless.wanted, None, "nothing is left to do");
         // Packets come every half millisecond, timers after 1.5 at the mean, seven times in ten.
@@ -491,10 +491,10 @@ fn packets_that_wait_for_their_fate_arrive_when_they_are_served() {
         let text = format!("rate=8mbit delay=5ms queue={queue}");
         let (mut world, [_, right], [up, _]) = pair(1, &text, Toy::sending(plan), Toy::default());
         world.trace(Trace::full());
-        assert_eq!(world.run(Time::from_micros(2_500)), Ok(Ended::Limit));
+        assert_eq!(world.run(Time::from_micros(2_500)), Ok(RunEnded::Limit));
         // Sent at 0, 0.7, 1.4, 2.1 ms, nothing arrived; one way or the other all four are on their way.
         assert_eq!(world.in_flight(up), 4);
-        assert_eq!(world.run(Time::MAX), Ok(Ended::Idle));
+        assert_eq!(world.run(Time::MAX), Ok(RunEnded::Idle));
         let trace = world.take_trace().unwrap();
         assert!(trace.records().iter().map(|record| record.ordinal).eq(0..20));
         world.node(right).got.iter().map(|got| (got.at, got.number())).collect::<Vec<_>>()

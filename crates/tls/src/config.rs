@@ -3,7 +3,7 @@ mod choosing;
 use std::sync::Arc;
 
 use quickset_quic::{
-    ChooseVersion, ClientCrypto, ConnectionId, Crypto, EarlyLimits, Keys, ServerCrypto, Session, Side,
+    ChooseVersion, ClientCrypto, ConnectionId, Crypto, CryptoSession, EarlyLimits, Keys, ServerCrypto, Side,
     Version,
 };
 use rustls::KeyLogFile;
@@ -12,8 +12,8 @@ use rustls::quic;
 
 use crate::derive::Overheard;
 use crate::session::{Following, TlsSession};
-use crate::tickets::{Shelf, Shelves, TicketStore};
-use crate::versions::{Announced, Each, servers};
+use crate::tickets::{Shelves, TicketShelf, TicketStore};
+use crate::versions::{Announced, EachVersion, servers};
 use crate::{keys, retry};
 use choosing::Choosing;
 
@@ -21,22 +21,22 @@ use choosing::Choosing;
 /// and transport parameters, and an application protocol that both speak.
 #[derive(Clone, Debug)]
 pub struct Client {
-    tls: Each<rustls::ClientConfig>,
+    tls: EachVersion<rustls::ClientConfig>,
     /// Where tickets go, if that is known.
-    shelves: Option<[Arc<Shelf>; 2]>,
+    shelves: Option<[Arc<TicketShelf>; 2]>,
     offered: Arc<[Vec<u8>]>,
 }
 
 /// Starts the TLS handshakes of a server.
 #[derive(Clone, Debug)]
 pub struct Server {
-    tls: Each<rustls::ServerConfig>,
+    tls: EachVersion<rustls::ServerConfig>,
     announced: Announced,
 }
 
 /// Why a TLS configuration cannot be used for QUIC.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum ConfigError {
+pub enum TlsConfigError {
     /// RFC 9001 §8.1: QUIC needs an application protocol.
     #[error("no application protocol is configured (alpn_protocols is empty)")]
     NoApplicationProtocol,
@@ -60,19 +60,19 @@ impl Client {
     /// [`with_tickets`](Self::with_tickets).
     ///
     /// # Errors
-    /// See [`ConfigError`].
-    pub fn new(tls: Arc<rustls::ClientConfig>) -> Result<Self, ConfigError> {
+    /// See [`TlsConfigError`].
+    pub fn new(tls: Arc<rustls::ClientConfig>) -> Result<Self, TlsConfigError> {
         if tls.alpn_protocols.is_empty() {
-            return Err(ConfigError::NoApplicationProtocol);
+            return Err(TlsConfigError::NoApplicationProtocol);
         }
         if tls.enable_early_data && tls.alpn_protocols.len() > 1 {
-            return Err(ConfigError::EarlyProtocols);
+            return Err(TlsConfigError::EarlyProtocols);
         }
         // What can be wrong apart from the name is found now and not with the first connection.
         let name = ServerName::from(std::net::IpAddr::from([127, 0, 0, 1]));
         quic::ClientConnection::new(tls.clone(), quic::Version::V1, name, Vec::new())?;
         let offered = tls.alpn_protocols.clone().into();
-        let mut tls = Each([tls.clone(), tls]);
+        let mut tls = EachVersion([tls.clone(), tls]);
         tls.change(|version, tls| {
             if version == Version::V2 {
                 tls.resumption = rustls::client::Resumption::disabled();
@@ -90,7 +90,7 @@ impl Client {
     #[must_use]
     pub fn with_tickets(mut self, store: Arc<dyn TicketStore>, verifier: &[u8]) -> Self {
         let alpn = self.tls.of(Version::V1).alpn_protocols.clone();
-        let shelf = move |version| Shelf::new(store.clone(), version, alpn.clone(), verifier.to_vec());
+        let shelf = move |version| TicketShelf::new(store.clone(), version, alpn.clone(), verifier.to_vec());
         let shelves = [Version::V1, Version::V2].map(|version| Arc::new(shelf(version)));
         self.tls.change(|version, tls| {
             let shelf = shelves[usize::from(version == Version::V2)].clone();
@@ -119,13 +119,13 @@ impl Server {
     /// says, give or take a minute (RFC 8446 §8.3).
     ///
     /// # Errors
-    /// See [`ConfigError`].
-    pub fn new(tls: Arc<rustls::ServerConfig>) -> Result<Self, ConfigError> {
+    /// See [`TlsConfigError`].
+    pub fn new(tls: Arc<rustls::ServerConfig>) -> Result<Self, TlsConfigError> {
         if tls.alpn_protocols.is_empty() {
-            return Err(ConfigError::NoApplicationProtocol);
+            return Err(TlsConfigError::NoApplicationProtocol);
         }
         if tls.max_early_data_size != 0 && (tls.ticketer.enabled() || !tls.session_storage.can_cache()) {
-            return Err(ConfigError::EarlyTickets);
+            return Err(TlsConfigError::EarlyTickets);
         }
         quic::ServerConnection::new(tls.clone(), quic::Version::V1, Vec::new())?;
         let announced = Announced::default();
@@ -172,7 +172,7 @@ impl ClientCrypto for Client {
         version: Version,
         server_name: &str,
         params: Vec<u8>,
-    ) -> Result<Box<dyn Session>, String> {
+    ) -> Result<Box<dyn CryptoSession>, String> {
         let mut tls = self.tls.of(version).clone();
         let following = self.shelves.as_ref().map(|shelves| {
             // The secrets are there for other keys than those that TLS makes, and the tickets are of another
@@ -197,7 +197,7 @@ impl ClientCrypto for Client {
 impl ServerCrypto for Server {
     /// # Panics
     /// For a version without [initial keys](Crypto::initial_keys), which the caller has had.
-    fn start(self: Arc<Self>, version: Version, params: Vec<u8>) -> Box<dyn Session> {
+    fn start(self: Arc<Self>, version: Version, params: Vec<u8>) -> Box<dyn CryptoSession> {
         Box::new(self.begin(version, params))
     }
 
@@ -206,7 +206,7 @@ impl ServerCrypto for Server {
         version: Version,
         params: Vec<u8>,
         choose: ChooseVersion,
-    ) -> Box<dyn Session> {
+    ) -> Box<dyn CryptoSession> {
         Box::new(Choosing::new(self, version, params, choose))
     }
 }

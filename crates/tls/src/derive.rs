@@ -18,7 +18,7 @@ pub(crate) struct Overheard {
 
 /// Which of them: those of both directions for Handshake and for 1-RTT packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Level {
+pub(crate) enum SecretLevel {
     Handshake,
     OneRtt,
 }
@@ -29,9 +29,9 @@ impl Overheard {
     }
 
     /// The client's and the server's secret, once: nothing is kept of them.
-    pub(crate) fn take(&self, level: Level) -> [Vec<u8>; 2] {
+    pub(crate) fn take(&self, level: SecretLevel) -> [Vec<u8>; 2] {
         let mut secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = 2 * usize::from(level == Level::OneRtt);
+        let at = 2 * usize::from(level == SecretLevel::OneRtt);
         [std::mem::take(&mut secrets[at]), std::mem::take(&mut secrets[at + 1])]
     }
 }
@@ -63,7 +63,7 @@ pub(crate) struct Recipe {
     aead: &'static aead::Algorithm,
     header: &'static quic::Algorithm,
     hash: hkdf::Algorithm,
-    labels: &'static Labels,
+    labels: &'static HkdfLabels,
     /// RFC 9001 §6.6: packets sealed, and failed to open.
     limits: (u64, u64),
 }
@@ -104,20 +104,20 @@ impl Recipe {
     fn sealing(&self, secret: &[u8]) -> Option<Sealing> {
         let key = self.expand(secret, self.labels.header, self.header.key_len())?;
         let key = quic::HeaderProtectionKey::new(self.header, &key).ok()?;
-        Some(Sealing { header: Box::new(Header(key)), packet: Box::new(self.packet(secret)?) })
+        Some(Sealing { header: Box::new(HeaderCipher(key)), packet: Box::new(self.packet(secret)?) })
     }
 
-    fn packet(&self, secret: &[u8]) -> Option<Packet> {
+    fn packet(&self, secret: &[u8]) -> Option<PacketCipher> {
         let key = self.expand(secret, self.labels.key, self.aead.key_len())?;
         let iv = self.expand(secret, self.labels.iv, aead::NONCE_LEN)?;
         let key = LessSafeKey::new(UnboundKey::new(self.aead, &key).ok()?);
-        Some(Packet { key, iv: iv.try_into().ok()?, limits: self.limits })
+        Some(PacketCipher { key, iv: iv.try_into().ok()?, limits: self.limits })
     }
 
     /// HKDF-Expand-Label without a context (RFC 8446 §7.1).
     fn expand(&self, secret: &[u8], label: &[u8], len: usize) -> Option<Vec<u8>> {
-        struct Length(usize);
-        impl hkdf::KeyType for Length {
+        struct KeyLength(usize);
+        impl hkdf::KeyType for KeyLength {
             fn len(&self) -> usize {
                 self.0
             }
@@ -130,7 +130,7 @@ impl Recipe {
         let info = [&length[..], &label_len, PREFIX, label, &[0]];
         let mut out = vec![0; len];
         let prk = hkdf::Prk::new_less_safe(self.hash, secret);
-        prk.expand(&info, Length(len)).and_then(|okm| okm.fill(&mut out)).ok()?;
+        prk.expand(&info, KeyLength(len)).and_then(|okm| okm.fill(&mut out)).ok()?;
         Some(out)
     }
 }
@@ -153,13 +153,13 @@ impl NextKeys for Generations {
     }
 }
 
-struct Packet {
+struct PacketCipher {
     key: LessSafeKey,
     iv: [u8; aead::NONCE_LEN],
     limits: (u64, u64),
 }
 
-impl Packet {
+impl PacketCipher {
     /// RFC 9001 §5.3.
     #[inline]
     fn nonce(&self, pn: u64) -> Nonce {
@@ -171,7 +171,7 @@ impl Packet {
     }
 }
 
-impl PacketKey for Packet {
+impl PacketKey for PacketCipher {
     #[inline]
     fn seal(&self, pn: u64, header: &[u8], payload: &mut [u8]) {
         let plain = payload.len().checked_sub(self.tag_len()).expect("the payload has room for the tag");
@@ -198,16 +198,16 @@ impl PacketKey for Packet {
     }
 }
 
-struct Header(quic::HeaderProtectionKey);
+struct HeaderCipher(quic::HeaderProtectionKey);
 
-impl Header {
+impl HeaderCipher {
     #[inline]
     fn mask(&self, sample: &[u8]) -> [u8; 5] {
         self.0.new_mask(sample).expect("the sample has the size of QUIC")
     }
 }
 
-impl HeaderKey for Header {
+impl HeaderKey for HeaderCipher {
     #[inline]
     fn protect(&self, sample: &[u8], first: &mut u8, pn: &mut [u8]) {
         let mask = self.mask(sample);
@@ -241,7 +241,7 @@ fn apply(mask: &[u8], pn: &mut [u8]) {
 }
 
 /// What HKDF-Expand-Label is told.
-struct Labels {
+struct HkdfLabels {
     key: &'static [u8],
     iv: &'static [u8],
     header: &'static [u8],
@@ -249,10 +249,11 @@ struct Labels {
 }
 
 /// RFC 9001 §5.1, §6.1.
-const V1: Labels = Labels { key: b"quic key", iv: b"quic iv", header: b"quic hp", update: b"quic ku" };
+const V1: HkdfLabels =
+    HkdfLabels { key: b"quic key", iv: b"quic iv", header: b"quic hp", update: b"quic ku" };
 /// RFC 9369 §3.3.2.
-const V2: Labels =
-    Labels { key: b"quicv2 key", iv: b"quicv2 iv", header: b"quicv2 hp", update: b"quicv2 ku" };
+const V2: HkdfLabels =
+    HkdfLabels { key: b"quicv2 key", iv: b"quicv2 iv", header: b"quicv2 hp", update: b"quicv2 ku" };
 
 const PREFIX: &[u8] = b"tls13 ";
 

@@ -3,7 +3,7 @@
 
 /// What the bytes so far say.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Look<'a> {
+pub(crate) enum HelloLook<'a> {
     /// The message goes on.
     More,
     /// It is there.
@@ -17,19 +17,19 @@ pub(crate) enum Look<'a> {
     Other,
 }
 
-pub(crate) fn look(bytes: &[u8]) -> Look<'_> {
-    let Some((head, rest)) = bytes.split_first_chunk::<4>() else { return Look::More };
+pub(crate) fn look(bytes: &[u8]) -> HelloLook<'_> {
+    let Some((head, rest)) = bytes.split_first_chunk::<4>() else { return HelloLook::More };
     let len = usize::from(head[1]) << 16 | usize::from(head[2]) << 8 | usize::from(head[3]);
     if head[0] != CLIENT_HELLO || len > MAX_HELLO {
-        return Look::Other;
+        return HelloLook::Other;
     }
     match rest.get(..len) {
-        Some(body) => read(body).unwrap_or(Look::Other),
-        None => Look::More,
+        Some(body) => read(body).unwrap_or(HelloLook::Other),
+        None => HelloLook::More,
     }
 }
 
-fn read(body: &[u8]) -> Option<Look<'_>> {
+fn read(body: &[u8]) -> Option<HelloLook<'_>> {
     let rest = body.get(VERSION_AND_RANDOM..)?;
     let (_session, rest) = counted::<1>(rest)?;
     let (_suites, rest) = counted::<2>(rest)?;
@@ -45,7 +45,7 @@ fn read(body: &[u8]) -> Option<Look<'_>> {
         }
         extensions = rest;
     }
-    Some(Look::Hello { params, resumes })
+    Some(HelloLook::Hello { params, resumes })
 }
 
 /// A length of `N` bytes and as many bytes, and what follows.
@@ -91,7 +91,7 @@ mod tests {
         let of = |extensions: &[(u16, &[u8])]| {
             let bytes = hello(extensions);
             match look(&bytes) {
-                Look::Hello { params, resumes } => (params.map(<[u8]>::to_vec), resumes),
+                HelloLook::Hello { params, resumes } => (params.map(<[u8]>::to_vec), resumes),
                 other => panic!("{other:?}"),
             }
         };
@@ -104,7 +104,7 @@ mod tests {
     fn what_is_cut_short_is_waited_for_and_what_is_wrong_is_not() {
         let whole = hello(&[(0x39, b"params"), (41, b"ticket")]);
         for len in 0..whole.len() {
-            assert_eq!(look(&whole[..len]), Look::More, "{len} bytes");
+            assert_eq!(look(&whole[..len]), HelloLook::More, "{len} bytes");
         }
         let behind = [&whole[..], b"more"].concat();
         assert_eq!(look(&behind), look(&whole));
@@ -116,12 +116,12 @@ mod tests {
                 let _ = look(&wrong);
             }
         }
-        assert_eq!(look(&[2, 0, 0, 0]), Look::Other, "not a hello");
-        assert_eq!(look(&[1, 1, 0, 1]), Look::Other, "nobody waits for so much");
-        assert_eq!(look(&[1, 0, 0, 4, 3, 3, 0, 0]), Look::Other, "too short for one");
+        assert_eq!(look(&[2, 0, 0, 0]), HelloLook::Other, "not a hello");
+        assert_eq!(look(&[1, 1, 0, 1]), HelloLook::Other, "nobody waits for so much");
+        assert_eq!(look(&[1, 0, 0, 4, 3, 3, 0, 0]), HelloLook::Other, "too short for one");
         let mut longer = whole.clone();
         let at = whole.len() - 8;
         longer[at] = 0xff;
-        assert_eq!(look(&longer), Look::Other, "an extension beyond the message");
+        assert_eq!(look(&longer), HelloLook::Other, "an extension beyond the message");
     }
 }

@@ -7,9 +7,9 @@ use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
 use rustls::quic;
 
 /// Seals and opens with a key of rustls.
-pub(crate) struct Packet(pub(crate) Box<dyn quic::PacketKey>);
+pub(crate) struct RustlsPacket(pub(crate) Box<dyn quic::PacketKey>);
 
-impl PacketKey for Packet {
+impl PacketKey for RustlsPacket {
     #[inline]
     fn seal(&self, pn: u64, header: &[u8], payload: &mut [u8]) {
         let plain = payload.len().checked_sub(self.0.tag_len()).expect("the payload has room for the tag");
@@ -38,9 +38,9 @@ impl PacketKey for Packet {
 }
 
 /// Masks headers with a key of rustls.
-pub(crate) struct Header(pub(crate) Box<dyn quic::HeaderProtectionKey>);
+pub(crate) struct RustlsHeader(pub(crate) Box<dyn quic::HeaderProtectionKey>);
 
-impl HeaderKey for Header {
+impl HeaderKey for RustlsHeader {
     #[inline]
     fn protect(&self, sample: &[u8], first: &mut u8, pn: &mut [u8]) {
         self.0.encrypt_in_place(sample, first, pn).expect("the sample and the number have the sizes of QUIC");
@@ -57,12 +57,12 @@ impl HeaderKey for Header {
 }
 
 /// Later generations, from rustls' secrets.
-struct Next(quic::Secrets);
+struct NextSecrets(quic::Secrets);
 
-impl NextKeys for Next {
+impl NextKeys for NextSecrets {
     fn next(&mut self) -> PacketKeys {
         let quic::PacketKeySet { local, remote } = self.0.next_packet_keys();
-        PacketKeys { local: Box::new(Packet(local)), remote: Box::new(Packet(remote)) }
+        PacketKeys { local: Box::new(RustlsPacket(local)), remote: Box::new(RustlsPacket(remote)) }
     }
 }
 
@@ -89,7 +89,7 @@ pub(crate) fn change(change: quic::KeyChange) -> KeyChange {
     match change {
         quic::KeyChange::Handshake { keys: new } => KeyChange::Handshake(keys(new)),
         quic::KeyChange::OneRtt { keys: new, next } => {
-            KeyChange::OneRtt { keys: keys(new), next: Box::new(Next(next)) }
+            KeyChange::OneRtt { keys: keys(new), next: Box::new(NextSecrets(next)) }
         }
     }
 }
@@ -99,5 +99,5 @@ fn keys(keys: quic::Keys) -> Keys {
 }
 
 pub(crate) fn sealing(keys: quic::DirectionalKeys) -> Sealing {
-    Sealing { header: Box::new(Header(keys.header)), packet: Box::new(Packet(keys.packet)) }
+    Sealing { header: Box::new(RustlsHeader(keys.header)), packet: Box::new(RustlsPacket(keys.packet)) }
 }

@@ -45,7 +45,7 @@ mod session;
 mod tickets;
 mod versions;
 
-pub use config::{Client, ConfigError, Server};
+pub use config::{Client, Server, TlsConfigError};
 pub use secrets::EndpointSecrets;
 pub use session::PeerCertificates;
 pub use tickets::{SessionTicket, TicketKey, TicketMemory, TicketStore};

@@ -2,28 +2,28 @@ use std::any::Any;
 use std::sync::Arc;
 
 use quickset_quic::{
-    EarlyFate, HandshakeFault, KeyChange, Sealing, Session, TransportError, TransportErrorCode as Code,
+    CryptoSession, EarlyFate, HandshakeFault, KeyChange, Sealing, TransportError, TransportErrorCode as Code,
     Version,
 };
 use rustls::pki_types::CertificateDer;
 use rustls::{AlertDescription, CertificateError, Error, HandshakeKind, OtherError, quic};
 
-use crate::derive::{Level, Overheard, Recipe};
+use crate::derive::{Overheard, Recipe, SecretLevel};
 use crate::keys;
 use crate::tickets::Shelves;
 
-/// What [`Session::peer_identity`] holds: the peer's certificate chain, its own certificate first.
+/// What [`CryptoSession::peer_identity`] holds: the peer's certificate chain, its own certificate first.
 pub type PeerCertificates = Vec<CertificateDer<'static>>;
 
 /// A rustls connection without records.
 pub(crate) struct TlsSession {
-    tls: Tls,
+    tls: TlsState,
     following: Option<Following>,
     /// The application protocols that a client offers.
     offered: Arc<[Vec<u8>]>,
 }
 
-enum Tls {
+enum TlsState {
     /// Boxed, as it is large, and most of a connection's end is spent without it.
     Live(Box<quic::Connection>),
     Over(Remains),
@@ -37,7 +37,7 @@ struct Remains {
     chain: Option<PeerCertificates>,
 }
 
-impl Tls {
+impl TlsState {
     fn live(&self) -> Option<&quic::Connection> {
         match self {
             Self::Live(tls) => Some(tls),
@@ -93,7 +93,7 @@ impl Following {
 
 impl TlsSession {
     pub(crate) fn new(tls: quic::Connection) -> Self {
-        Self { tls: Tls::Live(Box::new(tls)), following: None, offered: Arc::default() }
+        Self { tls: TlsState::Live(Box::new(tls)), following: None, offered: Arc::default() }
     }
 
     pub(crate) fn offering(mut self, protocols: Arc<[Vec<u8>]>) -> Self {
@@ -110,8 +110,8 @@ impl TlsSession {
     fn keys(&self, change: quic::KeyChange) -> Option<KeyChange> {
         let Some(following) = &self.following else { return Some(keys::change(change)) };
         let level = match change {
-            quic::KeyChange::Handshake { .. } => Level::Handshake,
-            quic::KeyChange::OneRtt { .. } => Level::OneRtt,
+            quic::KeyChange::Handshake { .. } => SecretLevel::Handshake,
+            quic::KeyChange::OneRtt { .. } => SecretLevel::OneRtt,
         };
         // They go, whether they are needed or not.
         let secrets = following.overheard.take(level);
@@ -119,8 +119,8 @@ impl TlsSession {
         let recipe = Recipe::new(self.tls.live()?.negotiated_cipher_suite()?.suite(), version)?;
         let keys = recipe.keys(&secrets)?;
         Some(match level {
-            Level::Handshake => KeyChange::Handshake(keys),
-            Level::OneRtt => KeyChange::OneRtt { keys, next: recipe.next(secrets) },
+            SecretLevel::Handshake => KeyChange::Handshake(keys),
+            SecretLevel::OneRtt => KeyChange::OneRtt { keys, next: recipe.next(secrets) },
         })
     }
 
@@ -160,7 +160,7 @@ impl TlsSession {
     }
 }
 
-impl Session for TlsSession {
+impl CryptoSession for TlsSession {
     // RFC 9001 §4.7: a HelloRetryRequest, when the library asks for one, is a message like any other and no
     // proof of address.
     fn read(&mut self, data: &[u8]) -> Result<(), TransportError> {
@@ -239,7 +239,7 @@ impl Session for TlsSession {
         if self.tls.live().is_none() {
             return;
         }
-        self.tls = Tls::Over(Remains {
+        self.tls = TlsState::Over(Remains {
             alpn: self.tls.alpn().map(<[u8]>::to_vec),
             server_name: self.tls.server_name().map(str::to_owned),
             chain: self.tls.chain().map(<[_]>::to_vec),

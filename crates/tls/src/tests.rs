@@ -2,8 +2,8 @@ use std::io;
 use std::sync::Arc;
 
 use quickset_quic::{
-    ClientCrypto, ConnectionId, EarlyFate, EndpointCrypto, HeaderKey, KeyChange, Keys, PacketKey,
-    ServerCrypto, Session, Side, TransportError, Version,
+    ClientCrypto, ConnectionId, CryptoSession, EarlyFate, EndpointCrypto, HeaderKey, KeyChange, Keys,
+    PacketKey, ServerCrypto, Side, TransportError, Version,
 };
 use rustls::RootCertStore;
 use rustls::crypto::aws_lc_rs::{cipher_suite, default_provider};
@@ -13,7 +13,7 @@ use rustls::server::ServerSessionMemoryCache;
 use rustls::version::TLS13;
 
 use super::*;
-use crate::keys::{Header, Packet};
+use crate::keys::{RustlsHeader, RustlsPacket};
 
 /// RFC 9001 §A.
 const DCID: &str = "8394c8f03e515708";
@@ -171,8 +171,8 @@ fn the_short_header_of_rfc_9001() {
     let key = AeadKey::from(array::<32>("c6d98ff3441c3fe1b2182094f69caa2ed4b716b65488960a7a984979fb23e1c8"));
     let iv = Iv::from(array::<12>("e0459b3474bdd0e44a41c144"));
     let hp = AeadKey::from(array::<32>("25a282b9e82f06f21f488917a4fc8f1b73573685608597d0efcb076b0ab7a7a4"));
-    let packet_key = Packet(suite.quic.packet_key(key, iv));
-    let header_key = Header(suite.quic.header_protection_key(hp));
+    let packet_key = RustlsPacket(suite.quic.packet_key(key, iv));
+    let header_key = RustlsHeader(suite.quic.header_protection_key(hp));
     let packet = seal(&packet_key, &header_key, 654_360_564, "4200bff4", &[1]);
     assert_eq!(packet, hex("4cfe4189655e5cd55c41f69080575d7999c25a5bfb"));
     assert!(
@@ -225,7 +225,7 @@ fn client_tls(alpn: &[&str], trusted: Option<&CertificateDer<'static>>) -> rustl
     tls
 }
 
-type Pair = (Box<dyn Session>, Box<dyn Session>);
+type Pair = (Box<dyn CryptoSession>, Box<dyn CryptoSession>);
 
 fn pair(client: rustls::ClientConfig, server: rustls::ServerConfig, version: Version) -> Pair {
     let client = Arc::new(Client::new(Arc::new(client)).unwrap());
@@ -282,7 +282,7 @@ fn both_sides_agree() {
         assert_eq!(*chain, [certificate]);
         assert!(server.peer_identity().is_none(), "no client certificate was asked for");
 
-        let exported = |session: &dyn Session, context: &[u8]| {
+        let exported = |session: &dyn CryptoSession, context: &[u8]| {
             let mut out = [0; 40];
             session.export(b"label", context, &mut out).then_some(out)
         };
@@ -496,19 +496,19 @@ fn transport_parameters_are_required() {
 #[test]
 fn unfit_configurations_are_found_at_once() {
     let client = client_tls(&[], None);
-    assert_eq!(Client::new(Arc::new(client)).err(), Some(ConfigError::NoApplicationProtocol));
+    assert_eq!(Client::new(Arc::new(client)).err(), Some(TlsConfigError::NoApplicationProtocol));
     let (server, _) = server_tls(&[]);
-    assert_eq!(Server::new(Arc::new(server)).err(), Some(ConfigError::NoApplicationProtocol));
+    assert_eq!(Server::new(Arc::new(server)).err(), Some(TlsConfigError::NoApplicationProtocol));
     let (mut server, _) = server_tls(&["a"]);
     server.max_early_data_size = u32::MAX;
     assert_eq!(Server::new(Arc::new(server.clone())).err(), None);
     server.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
-    assert_eq!(Server::new(Arc::new(server.clone())).err(), Some(ConfigError::EarlyTickets));
+    assert_eq!(Server::new(Arc::new(server.clone())).err(), Some(TlsConfigError::EarlyTickets));
     server.max_early_data_size = 1;
     assert!(Server::new(Arc::new(server)).is_err(), "RFC 9001 §4.6.1");
     let mut client = client_tls(&["a", "b"], None);
     client.enable_early_data = true;
-    assert_eq!(Client::new(Arc::new(client)).err(), Some(ConfigError::EarlyProtocols));
+    assert_eq!(Client::new(Arc::new(client)).err(), Some(TlsConfigError::EarlyProtocols));
 
     let client = Arc::new(Client::new(Arc::new(client_tls(&["a"], None))).unwrap());
     assert!(client.clone().start(Version::V1, "not a name", Vec::new()).is_err());

@@ -43,10 +43,10 @@ pub trait TicketStore: fmt::Debug + Send + Sync {
 
 /// Keeps tickets in memory: of 256 keys, 4 of each. The oldest make room.
 #[derive(Default)]
-pub struct TicketMemory(Mutex<Kept>);
+pub struct TicketMemory(Mutex<KeptTickets>);
 
 #[derive(Default)]
-struct Kept {
+struct KeptTickets {
     tickets: BTreeMap<TicketKey, VecDeque<SessionTicket>>,
     /// The keys, in the order in which they came.
     order: VecDeque<TicketKey>,
@@ -88,7 +88,7 @@ impl fmt::Debug for SessionTicket {
 }
 
 /// A store as rustls wants it, for one configuration.
-pub(crate) struct Shelf {
+pub(crate) struct TicketShelf {
     store: Arc<dyn TicketStore>,
     version: Version,
     alpn: Vec<Vec<u8>>,
@@ -97,7 +97,7 @@ pub(crate) struct Shelf {
     groups: Mutex<BTreeMap<String, NamedGroup>>,
 }
 
-impl Shelf {
+impl TicketShelf {
     pub(crate) fn new(
         store: Arc<dyn TicketStore>,
         version: Version,
@@ -117,7 +117,7 @@ impl Shelf {
     }
 }
 
-impl ClientSessionStore for Shelf {
+impl ClientSessionStore for TicketShelf {
     fn set_kx_hint(&self, server: ServerName<'static>, group: NamedGroup) {
         let mut groups = self.groups();
         let server = server.to_str().into_owned();
@@ -150,12 +150,12 @@ impl ClientSessionStore for Shelf {
 /// Those of a connection: the one that it begins with a ticket of, and the one that it leaves tickets in.
 #[derive(Debug)]
 pub(crate) struct Shelves {
-    each: [Arc<Shelf>; 2],
+    each: [Arc<TicketShelf>; 2],
     is_second: AtomicBool,
 }
 
 impl Shelves {
-    pub(crate) fn new(each: [Arc<Shelf>; 2], version: Version) -> Self {
+    pub(crate) fn new(each: [Arc<TicketShelf>; 2], version: Version) -> Self {
         Self { each, is_second: AtomicBool::new(version == Version::V2) }
     }
 
@@ -164,7 +164,7 @@ impl Shelves {
         self.is_second.store(version == Version::V2, Ordering::Relaxed);
     }
 
-    fn shelf(&self) -> &Shelf {
+    fn shelf(&self) -> &TicketShelf {
         &self.each[usize::from(self.is_second.load(Ordering::Relaxed))]
     }
 }
@@ -195,7 +195,7 @@ impl ClientSessionStore for Shelves {
     }
 }
 
-impl fmt::Debug for Shelf {
+impl fmt::Debug for TicketShelf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shelf").field("store", &self.store).finish_non_exhaustive()
     }

@@ -9,9 +9,9 @@ use rustls::server::{ProducesTickets, StoresServerSessions};
 
 /// One configuration for each version that there are keys for.
 #[derive(Clone, Debug)]
-pub(crate) struct Each<T>(pub(crate) [Arc<T>; 2]);
+pub(crate) struct EachVersion<T>(pub(crate) [Arc<T>; 2]);
 
-impl<T: Clone> Each<T> {
+impl<T: Clone> EachVersion<T> {
     /// That of `version`, of version 1 for those that are not known.
     pub(crate) fn of(&self, version: Version) -> &Arc<T> {
         &self.0[usize::from(version == Version::V2)]
@@ -27,13 +27,14 @@ impl<T: Clone> Each<T> {
 
 /// `tls` for each version, with the same store and the same keys, and none taking what the other gave. Where
 /// early data is taken, nor what was given under limits that are not `announced`.
-pub(crate) fn servers(tls: Arc<ServerConfig>, announced: &Announced) -> Each<ServerConfig> {
-    let mut each = Each([tls.clone(), tls]);
+pub(crate) fn servers(tls: Arc<ServerConfig>, announced: &Announced) -> EachVersion<ServerConfig> {
+    let mut each = EachVersion([tls.clone(), tls]);
     each.change(|version, tls| {
         let mark = if version == Version::V2 { 2 } else { 1 };
         let announced = (tls.max_early_data_size != 0).then(|| announced.clone());
-        tls.session_storage = Arc::new(Sessions { store: tls.session_storage.clone(), mark, announced });
-        tls.ticketer = Arc::new(Tickets(tls.ticketer.clone(), mark));
+        tls.session_storage =
+            Arc::new(VersionedSessions { store: tls.session_storage.clone(), mark, announced });
+        tls.ticketer = Arc::new(MarkedTickets(tls.ticketer.clone(), mark));
     });
     each
 }
@@ -60,13 +61,13 @@ impl Announced {
 /// A store whose keys end in the mark of a version. With early data, what is kept ends in the limits that it
 /// may be written under (RFC 9000 §7.4.1): others that keep their sessions there may have announced more.
 #[derive(Debug)]
-struct Sessions {
+struct VersionedSessions {
     store: Arc<dyn StoresServerSessions>,
     mark: u8,
     announced: Option<Announced>,
 }
 
-impl Sessions {
+impl VersionedSessions {
     fn key(&self, key: &[u8]) -> Vec<u8> {
         [key, &[self.mark]].concat()
     }
@@ -85,7 +86,7 @@ impl Sessions {
     }
 }
 
-impl StoresServerSessions for Sessions {
+impl StoresServerSessions for VersionedSessions {
     fn put(&self, key: Vec<u8>, mut value: Vec<u8>) -> bool {
         if let Some(announced) = &self.announced {
             value.extend(announced.lock().to_bytes());
@@ -108,9 +109,9 @@ impl StoresServerSessions for Sessions {
 
 /// Tickets whose contents end in the mark of a version.
 #[derive(Debug)]
-struct Tickets(Arc<dyn ProducesTickets>, u8);
+struct MarkedTickets(Arc<dyn ProducesTickets>, u8);
 
-impl ProducesTickets for Tickets {
+impl ProducesTickets for MarkedTickets {
     fn enabled(&self) -> bool {
         self.0.enabled()
     }
@@ -153,13 +154,13 @@ mod tests {
 
     #[test]
     fn neither_version_takes_what_the_other_gave() {
-        let (one, two) = (Tickets(Arc::new(Plain), 1), Tickets(Arc::new(Plain), 2));
+        let (one, two) = (MarkedTickets(Arc::new(Plain), 1), MarkedTickets(Arc::new(Plain), 2));
         let ticket = one.encrypt(b"session").unwrap();
         assert_eq!(one.decrypt(&ticket).as_deref(), Some(&b"session"[..]));
         assert_eq!(two.decrypt(&ticket), None);
         assert_eq!(two.decrypt(&[]), None);
         let store = rustls::server::ServerSessionMemoryCache::new(10);
-        let [one, two] = [1, 2].map(|mark| Sessions { store: store.clone(), mark, announced: None });
+        let [one, two] = [1, 2].map(|mark| VersionedSessions { store: store.clone(), mark, announced: None });
         assert!(two.put(vec![7], vec![8]));
         assert_eq!((one.take(&[7]), one.get(&[7])), (None, None));
         assert_eq!((two.get(&[7]), two.take(&[7]), two.take(&[7])), (Some(vec![8]), Some(vec![8]), None));

@@ -9,7 +9,7 @@ mod large;
 
 use std::sync::Arc;
 
-use quickset_base::{Batch, Datagram, Duration, Ecn, Input, Machine, Path, Poll, Rng, Time};
+use quickset_base::{AddressPair, Batch, Datagram, Duration, Ecn, Input, Machine, Poll, Rng, Time};
 use quickset_quic::{
     ClientConfig, Closed, Endpoint, EndpointConfig, Event, Gate, Node, RetryPolicy, ServerConfig,
     TransportConfig,
@@ -95,7 +95,7 @@ impl World {
             crypto: Arc::new(Client::new(Arc::new(tls)).unwrap()),
             transport: Arc::new(TransportConfig::fixed_mtu(1200)),
         };
-        let to = Path::to(ADDRESSES[1].parse().unwrap());
+        let to = AddressPair::to(ADDRESSES[1].parse().unwrap());
         self.nodes[0].connect(self.now, &config, to, "localhost").unwrap();
     }
 
@@ -115,7 +115,7 @@ impl World {
 
     /// Polls one node until it sleeps, and returns what it sent.
     fn turn(&mut self, at: usize) -> Vec<Datagram> {
-        let path = Path::to(ADDRESSES[at].parse().unwrap());
+        let path = AddressPair::to(ADDRESSES[at].parse().unwrap());
         let (mut sent, mut out) = (Vec::new(), Batch::new());
         loop {
             match self.nodes[at].poll(self.now, &mut out) {

@@ -294,9 +294,9 @@ fn two(v: u64) -> u16 {
     0x4000 | v as u16
 }
 
-/// Where an encoder puts its bytes: a [`Writer`], or a [`Count`] that only adds up their number. One
+/// Where an encoder puts its bytes: a [`Writer`], or a [`ByteCount`] that only adds up their number. One
 /// encoder serves both, so that a size and the bytes written cannot differ.
-pub(crate) trait Sink {
+pub(crate) trait EncodeSink {
     fn varint(&mut self, v: u64);
     fn bytes(&mut self, bytes: &[u8]);
     fn zeros(&mut self, n: usize);
@@ -308,7 +308,7 @@ pub(crate) trait Sink {
     }
 }
 
-impl Sink for Writer<'_> {
+impl EncodeSink for Writer<'_> {
     #[inline]
     fn varint(&mut self, v: u64) {
         Writer::varint(self, v);
@@ -326,9 +326,9 @@ impl Sink for Writer<'_> {
 }
 
 /// The bytes that an encoder would write.
-pub(crate) struct Count(pub(crate) usize);
+pub(crate) struct ByteCount(pub(crate) usize);
 
-impl Sink for Count {
+impl EncodeSink for ByteCount {
     #[inline]
     fn varint(&mut self, v: u64) {
         self.0 += varint::size(v);

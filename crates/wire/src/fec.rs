@@ -1,7 +1,7 @@
 //! What both sides of forward erasure correction name alike: schemes, sessions, and what an endpoint can
 //! decode (`spec/fec.md`).
 
-use crate::cursor::Sink;
+use crate::cursor::EncodeSink;
 use crate::{Reader, Truncated, Writer, varint};
 
 /// A way to compute repair symbols. The numbers are those on the wire.
@@ -140,7 +140,7 @@ impl FecDecoder {
         self.emit(w);
     }
 
-    pub(crate) fn emit(&self, out: &mut impl Sink) {
+    pub(crate) fn emit(&self, out: &mut impl EncodeSink) {
         for n in [self.window, self.max_sessions, self.max_symbol_size] {
             out.varint(n);
         }

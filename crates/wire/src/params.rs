@@ -3,7 +3,7 @@
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 use core::time::Duration;
 
-use crate::cursor::{Count, Sink};
+use crate::cursor::{ByteCount, EncodeSink};
 use crate::fec::FecDecoder;
 use crate::frame::MAX_STREAMS;
 use crate::{ConnectionId, Reader, ResetToken, Side, TransportErrorCode, Truncated, Version, Writer, varint};
@@ -110,7 +110,7 @@ impl VersionInformation {
     }
 
     /// RFC 9368 §6.1: with one more that does not exist, so that nobody comes to rely on knowing them all.
-    fn emit(&self, grease: u32, out: &mut impl Sink) {
+    fn emit(&self, grease: u32, out: &mut impl EncodeSink) {
         out.varint(id::VERSION_INFORMATION);
         out.varint(4 * (self.available().len() as u64 + 2));
         for version in [self.chosen].iter().chain(self.available()) {
@@ -243,7 +243,7 @@ impl TransportParams {
 
     /// The bytes that [`encode`](Self::encode) writes.
     pub fn size(&self, by: Side, grease: u64) -> usize {
-        let mut count = Count(0);
+        let mut count = ByteCount(0);
         self.emit(by, grease, &mut count);
         count.0
     }
@@ -312,7 +312,7 @@ impl TransportParams {
         Ok(())
     }
 
-    fn emit(&self, by: Side, grease: u64, out: &mut impl Sink) {
+    fn emit(&self, by: Side, grease: u64, out: &mut impl EncodeSink) {
         let millis = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX).min(varint::MAX);
         let plain = Self::default();
         for (id, value, default) in [
@@ -343,7 +343,7 @@ impl TransportParams {
             }
         }
         if let Some(decoder) = &self.fec_decoder {
-            let mut len = Count(0);
+            let mut len = ByteCount(0);
             decoder.emit(&mut len);
             out.varint(id::FEC_DECODER);
             out.varint(len.0 as u64);
@@ -378,7 +378,7 @@ impl TransportParams {
         parameter(out, 31 * (grease % GREASE_IDS) + 27, &value[..(grease >> 61) as usize]);
     }
 
-    fn emit_server_only(&self, out: &mut impl Sink) {
+    fn emit_server_only(&self, out: &mut impl EncodeSink) {
         if let Some(cid) = &self.original_destination_connection_id {
             parameter(out, id::ORIGINAL_DESTINATION_CONNECTION_ID, cid);
         }
@@ -417,7 +417,7 @@ impl PreferredAddress {
         Ok(Self { ipv4, ipv6, id, token })
     }
 
-    fn emit(&self, out: &mut impl Sink) {
+    fn emit(&self, out: &mut impl EncodeSink) {
         let (ip4, port4) = self.ipv4.map_or((Ipv4Addr::UNSPECIFIED, 0), |a| (*a.ip(), a.port()));
         let (ip6, port6) = self.ipv6.map_or((Ipv6Addr::UNSPECIFIED, 0), |a| (*a.ip(), a.port()));
         out.varint(id::PREFERRED_ADDRESS);
@@ -432,7 +432,7 @@ impl PreferredAddress {
     }
 }
 
-fn parameter(out: &mut impl Sink, id: u64, value: &[u8]) {
+fn parameter(out: &mut impl EncodeSink, id: u64, value: &[u8]) {
     out.varint(id);
     out.varint_bytes(value);
 }

@@ -1,16 +1,16 @@
 use anyhow::bail;
 
-use super::{Peer, on_path, own};
-use crate::play::Role;
+use super::{OtherStack, on_path, own};
+use crate::play::PlayRole;
 
-pub(super) const PEER: Peer = Peer {
+pub(super) const PEER: OtherStack = OtherStack {
     name: "chromium",
     about: "Debian's Chromium, headless",
     h3_only: true,
     browser: true,
     program: |_| if on_path("chromium") { own("chromium") } else { bail!("there is no chromium") },
     lacks: |case, role| match (case, role) {
-        (_, Role::Server) => Some("Chromium is a client"),
+        (_, PlayRole::Server) => Some("Chromium is a client"),
         (
             "handshake"
             | "hello-two-datagrams"

@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
-use crate::play::Role;
+use crate::play::PlayRole;
 
 /// Another stack.
-pub(crate) struct Peer {
+pub(crate) struct OtherStack {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
     /// It speaks HTTP/3 only: then all cases go over it.
@@ -24,19 +24,19 @@ pub(crate) struct Peer {
     /// It loads pages.
     pub(crate) browser: bool,
     /// The program and the arguments that come first, or why there is none.
-    pub(crate) program: fn(&Place) -> Result<Vec<OsString>>,
+    pub(crate) program: fn(&Folders) -> Result<Vec<OsString>>,
     /// Why it cannot play a case in a role.
-    pub(crate) lacks: fn(case: &str, role: Role) -> Option<&'static str>,
+    pub(crate) lacks: fn(case: &str, role: PlayRole) -> Option<&'static str>,
     /// Which fault of its own, that somebody reported, has it stand still in a case and a role now and then.
     /// Such a cell is played again.
-    pub(crate) stalls: fn(case: &str, role: Role) -> Option<&'static str>,
+    pub(crate) stalls: fn(case: &str, role: PlayRole) -> Option<&'static str>,
 }
 
-pub(crate) const PEERS: &[Peer] =
+pub(crate) const PEERS: &[OtherStack] =
     &[quinn::PEER, quiche::PEER, s2n::PEER, aioquic::PEER, curl::PEER, chromium::PEER];
 
 /// Where things are.
-pub(crate) struct Place {
+pub(crate) struct Folders {
     /// Programs that are not built in.
     pub(crate) programs: PathBuf,
     /// A Python with what the programs import.
@@ -49,7 +49,7 @@ pub(crate) fn own(name: &str) -> Result<Vec<OsString>> {
 }
 
 /// A program in Python.
-fn script(place: &Place, name: &str, module: &str) -> Result<Vec<OsString>> {
+fn script(place: &Folders, name: &str, module: &str) -> Result<Vec<OsString>> {
     let Some(python) = &place.python else { anyhow::bail!("no Python with {module}: --python says which") };
     let found = std::process::Command::new(python).args(["-c", &format!("import {module}")]).output();
     if !found.is_ok_and(|output| output.status.success()) {

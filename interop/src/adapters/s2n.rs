@@ -1,9 +1,9 @@
 use anyhow::bail;
 
-use super::{Peer, own};
-use crate::play::Role;
+use super::{OtherStack, own};
+use crate::play::PlayRole;
 
-pub(super) const PEER: Peer = Peer {
+pub(super) const PEER: OtherStack = OtherStack {
     name: "s2n-quic",
     about: "s2n-quic 1 with rustls",
     h3_only: false,
@@ -16,8 +16,8 @@ pub(super) const PEER: Peer = Peer {
         ("http3", _) => Some("s2n-quic comes without HTTP/3"),
         ("resumption", _) => Some("s2n-quic has resumption behind an unstable feature"),
         ("zerortt", _) => Some("s2n-quic has no early data"),
-        ("keyupdate", Role::Client) => Some("s2n-quic begins updates by itself, after many packets"),
-        ("connectionmigration", Role::Client) => Some("a client of s2n-quic does not move"),
+        ("keyupdate", PlayRole::Client) => Some("s2n-quic begins updates by itself, after many packets"),
+        ("connectionmigration", PlayRole::Client) => Some("a client of s2n-quic does not move"),
         _ => None,
     },
     stalls: |_, _| None,

@@ -3,14 +3,14 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::pattern::Pattern;
-use crate::stack::{Connection, Receive, Send};
-use crate::world::{Pair, Setup};
+use crate::pattern::StreamPattern;
+use crate::stack::{Receive, Send, StackConnection};
+use crate::world::{InteropPair, Setup};
 
 /// Short enough that one packet in a hundred lost leaves some speed to loss-based congestion control.
 const LOSSY: &str = "delay=1ms loss=1%";
 
-pub(super) async fn upload(pair: Pair) -> Result<()> {
+pub(super) async fn upload(pair: InteropPair) -> Result<()> {
     let world = Setup::on(pair, LOSSY)?.build(pair)?;
     let (client, server) = world.connect().await?;
     transfer(&client, &server, pair).await?;
@@ -18,7 +18,7 @@ pub(super) async fn upload(pair: Pair) -> Result<()> {
     world.part(&client, &server).await
 }
 
-pub(super) async fn download(pair: Pair) -> Result<()> {
+pub(super) async fn download(pair: InteropPair) -> Result<()> {
     let world = Setup::on(pair, LOSSY)?.build(pair)?;
     let (client, server) = world.connect().await?;
     transfer(&server, &client, pair).await?;
@@ -27,10 +27,10 @@ pub(super) async fn download(pair: Pair) -> Result<()> {
 }
 
 /// One bit is flipped in each hundredth datagram, the handshake's too.
-pub(super) async fn corruption(pair: Pair) -> Result<()> {
+pub(super) async fn corruption(pair: InteropPair) -> Result<()> {
     let world = Setup::on(pair, "delay=1ms corrupt=1%")?.build(pair)?;
     let (client, server) = world.connect().await?;
-    let pair = Pair { quick: true, ..pair };
+    let pair = InteropPair { quick: true, ..pair };
     transfer(&client, &server, pair).await?;
     transfer(&server, &client, pair).await?;
     let corrupted = world.relay.seen().corrupted;
@@ -39,10 +39,10 @@ pub(super) async fn corruption(pair: Pair) -> Result<()> {
 }
 
 /// The client takes another socket in the midst of an upload, and of a download.
-pub(super) async fn rebind(pair: Pair) -> Result<()> {
+pub(super) async fn rebind(pair: InteropPair) -> Result<()> {
     let world = Setup::on(pair, "delay=1ms")?.build(pair)?;
     let (client, server) = world.connect_directly().await?;
-    let pair = Pair { quick: true, ..pair };
+    let pair = InteropPair { quick: true, ..pair };
     for (from, to) in [(&client, &server), (&server, &client)] {
         let before = server.remote_address();
         let mut rebound = false;
@@ -65,21 +65,21 @@ pub(super) async fn rebind(pair: Pair) -> Result<()> {
 }
 
 /// One stream in one direction, every byte compared.
-async fn transfer(from: &Connection, to: &Connection, pair: Pair) -> Result<()> {
+async fn transfer(from: &StackConnection, to: &StackConnection, pair: InteropPair) -> Result<()> {
     transfer_beside(from, to, pair, |_| Ok(())).await
 }
 
 /// The same; `note` is told how many bytes have come.
 async fn transfer_beside(
-    from: &Connection,
-    to: &Connection,
-    pair: Pair,
+    from: &StackConnection,
+    to: &StackConnection,
+    pair: InteropPair,
     mut note: impl FnMut(u64) -> Result<()>,
 ) -> Result<()> {
     let bytes = if pair.quick { 5_000_000 } else { 100_000_000 };
     let send = async {
         let mut stream = from.open_uni().await.context("opening")?;
-        let mut pattern = Pattern::new(pair.seed);
+        let mut pattern = StreamPattern::new(pair.seed);
         while pattern.position() < bytes {
             let left = bytes - pattern.position();
             stream.write(pattern.next(left as usize)).await.context("writing")?;
@@ -89,7 +89,7 @@ async fn transfer_beside(
     };
     let receive = async {
         let mut stream = to.accept_uni().await.context("accepting")?;
-        let mut pattern = Pattern::new(pair.seed);
+        let mut pattern = StreamPattern::new(pair.seed);
         while let Some(chunk) = stream.read().await.context("reading")? {
             pattern.check(&chunk)?;
             note(pattern.position())?;
@@ -102,7 +102,7 @@ async fn transfer_beside(
 }
 
 /// More streams than either side allows at first, of all lengths from none.
-pub(super) async fn streams(pair: Pair) -> Result<()> {
+pub(super) async fn streams(pair: InteropPair) -> Result<()> {
     let world = Setup::on(pair, LOSSY)?.build(pair)?;
     let (client, server) = world.connect().await?;
     let echoes = tokio::spawn({
@@ -128,9 +128,9 @@ pub(super) async fn streams(pair: Pair) -> Result<()> {
     world.part(&client, &server).await
 }
 
-async fn ask(client: Connection, seed: u64, n: u64) -> Result<()> {
+async fn ask(client: StackConnection, seed: u64, n: u64) -> Result<()> {
     let (mut send, mut receive) = client.open_bi().await?;
-    let sent = Pattern::new(seed + n).take(n as usize * 97);
+    let sent = StreamPattern::new(seed + n).take(n as usize * 97);
     let write = async {
         if !sent.is_empty() {
             send.write(sent.clone().into()).await?;
@@ -157,7 +157,7 @@ async fn echo(mut send: Send, mut receive: Receive) -> Result<()> {
     Ok(send.finished().await?)
 }
 
-pub(super) async fn key_updates(pair: Pair) -> Result<()> {
+pub(super) async fn key_updates(pair: InteropPair) -> Result<()> {
     let world = Setup::on(pair, LOSSY)?.build(pair)?;
     let (client, server) = world.connect().await?;
     let over = AtomicBool::new(false);
@@ -175,10 +175,10 @@ pub(super) async fn key_updates(pair: Pair) -> Result<()> {
 }
 
 /// Bytes from one side to the other until it is over.
-async fn flow(from: &Connection, to: &Connection, seed: u64, over: &AtomicBool) -> Result<()> {
+async fn flow(from: &StackConnection, to: &StackConnection, seed: u64, over: &AtomicBool) -> Result<()> {
     let send = async {
         let mut stream = from.open_uni().await?;
-        let mut pattern = Pattern::new(seed);
+        let mut pattern = StreamPattern::new(seed);
         while !over.load(Ordering::Relaxed) {
             stream.write(pattern.next(10_000)).await?;
         }
@@ -187,7 +187,7 @@ async fn flow(from: &Connection, to: &Connection, seed: u64, over: &AtomicBool) 
     };
     let receive = async {
         let mut stream = to.accept_uni().await?;
-        let mut pattern = Pattern::new(seed);
+        let mut pattern = StreamPattern::new(seed);
         while let Some(chunk) = stream.read().await? {
             pattern.check(&chunk)?;
         }
@@ -199,7 +199,7 @@ async fn flow(from: &Connection, to: &Connection, seed: u64, over: &AtomicBool) 
 }
 
 /// Each side begins updates in turn; each must have come to pass before the next.
-async fn take_turns(client: &Connection, server: &Connection) -> Result<()> {
+async fn take_turns(client: &StackConnection, server: &StackConnection) -> Result<()> {
     let (ours, theirs) = if client.stats().is_some() { (client, server) } else { (server, client) };
     let count = || ours.stats().map_or(0, |stats| stats.key_updates);
     for round in 0..ROUNDS {

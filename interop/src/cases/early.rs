@@ -9,17 +9,17 @@ use quickset_net as ours;
 use quickset_quic as sans;
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 
-use crate::stack::Stack;
-use crate::tls::{self, Identity, Wishes};
-use crate::world::{PROTOCOL, Pair};
+use crate::stack::InteropStack;
+use crate::tls::{self, InteropIdentity, TlsWishes};
+use crate::world::{InteropPair, PROTOCOL};
 
-pub(super) async fn run(pair: Pair) -> Result<()> {
-    let wishes = Wishes { protocol: PROTOCOL, chacha: false, p384: false, early: false };
-    let identity = Identity::new(0)?;
+pub(super) async fn run(pair: InteropPair) -> Result<()> {
+    let wishes = TlsWishes { protocol: PROTOCOL, chacha: false, p384: false, early: false };
+    let identity = InteropIdentity::new(0)?;
     let servers = [server(pair.server, &identity, wishes)?, server(pair.server, &identity, wishes)?];
     let mut tls = Arc::unwrap_or_clone(identity.client(wishes)?);
     tls.enable_early_data = true;
-    let client = Client::new(pair.client, Arc::new(tls))?;
+    let client = EarlyClient::new(pair.client, Arc::new(tls))?;
     let question = vec![7; 3000];
     for taken in [true, false] {
         client.ask(servers[0], b"hello", None).await.context("the first connection")?;
@@ -33,12 +33,12 @@ pub(super) async fn run(pair: Pair) -> Result<()> {
 }
 
 /// Sends back what comes, and whether it came early.
-fn server(stack: Stack, identity: &Identity, wishes: Wishes) -> Result<SocketAddr> {
+fn server(stack: InteropStack, identity: &InteropIdentity, wishes: TlsWishes) -> Result<SocketAddr> {
     let mut tls = Arc::unwrap_or_clone(identity.server(wishes)?);
     tls.max_early_data_size = u32::MAX;
     let tls = Arc::new(tls);
     match stack {
-        Stack::Quinn => {
+        InteropStack::Quinn => {
             let crypto = QuicServerConfig::with_initial(tls, tls::initial_suite()?)?;
             let config = quinn::ServerConfig::with_crypto(Arc::new(crypto));
             let endpoint = quinn::Endpoint::server(config, ANY_PORT)?;
@@ -59,7 +59,7 @@ fn server(stack: Stack, identity: &Identity, wishes: Wishes) -> Result<SocketAdd
             });
             Ok(address)
         }
-        Stack::Quickset => {
+        InteropStack::Quickset => {
             let config = sans::ServerConfig {
                 crypto: Arc::new(quickset_tls::Server::new(tls)?),
                 transport: transport(),
@@ -90,19 +90,19 @@ fn server(stack: Stack, identity: &Identity, wishes: Wishes) -> Result<SocketAdd
 }
 
 /// One that keeps its tickets from one connection to the next.
-enum Client {
+enum EarlyClient {
     Quinn(quinn::Endpoint, quinn::ClientConfig),
     Quickset(ours::Endpoint, sans::ClientConfig),
 }
 
-impl Client {
-    fn new(stack: Stack, tls: Arc<rustls::ClientConfig>) -> Result<Self> {
+impl EarlyClient {
+    fn new(stack: InteropStack, tls: Arc<rustls::ClientConfig>) -> Result<Self> {
         Ok(match stack {
-            Stack::Quinn => {
+            InteropStack::Quinn => {
                 let crypto = QuicClientConfig::with_initial(tls, tls::initial_suite()?)?;
                 Self::Quinn(quinn::Endpoint::client(ANY_PORT)?, quinn::ClientConfig::new(Arc::new(crypto)))
             }
-            Stack::Quickset => {
+            InteropStack::Quickset => {
                 let crypto = Arc::new(quickset_tls::Client::new(tls)?);
                 let endpoint =
                     ours::Endpoint::bind(ANY_PORT, &ours::SocketConfig::default(), secrets(), None)?;

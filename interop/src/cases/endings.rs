@@ -2,32 +2,40 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::pattern::Pattern;
-use crate::stack::{Broken, Connection, Ended, Endpoint, Stack};
-use crate::world::{Pair, Setup, expect};
+use crate::pattern::StreamPattern;
+use crate::stack::{Broken, ConnectionEnded, InteropStack, StackConnection, StackEndpoint};
+use crate::world::{InteropPair, Setup, expect};
 
 const ROAD: &str = "delay=5ms";
 
-pub(super) async fn close(pair: Pair) -> Result<()> {
+pub(super) async fn close(pair: InteropPair) -> Result<()> {
     let world = Setup::on(pair, ROAD)?.build(pair)?;
     // The largest code that both interfaces take, and words that are not UTF-8.
     for (code, reason) in [(0, &b""[..]), (0x1234, b"that is all"), (u32::MAX, &[0xff; 40])] {
         let (client, server) = world.connect().await?;
         client.close(code, reason);
-        expect("at the server", &server.closed().await, &Ended::ByApplication(code.into(), reason.to_vec()))?;
-        expect("at the client", &client.closed().await, &Ended::Locally)?;
+        expect(
+            "at the server",
+            &server.closed().await,
+            &ConnectionEnded::ByApplication(code.into(), reason.to_vec()),
+        )?;
+        expect("at the client", &client.closed().await, &ConnectionEnded::Locally)?;
         let (client, server) = world.connect().await?;
         server.close(code, reason);
-        expect("at the client", &client.closed().await, &Ended::ByApplication(code.into(), reason.to_vec()))?;
-        expect("at the server", &server.closed().await, &Ended::Locally)?;
+        expect(
+            "at the client",
+            &client.closed().await,
+            &ConnectionEnded::ByApplication(code.into(), reason.to_vec()),
+        )?;
+        expect("at the server", &server.closed().await, &ConnectionEnded::Locally)?;
     }
     // quinn waits seconds for an answer to a farewell; ours is what is looked at.
-    let ours = if pair.client == Stack::Quickset { &world.client } else { &world.server };
+    let ours = if pair.client == InteropStack::Quickset { &world.client } else { &world.server };
     ours.idle().await;
     Ok(())
 }
 
-pub(super) async fn abandon(pair: Pair) -> Result<()> {
+pub(super) async fn abandon(pair: InteropPair) -> Result<()> {
     let world = Setup::on(pair, ROAD)?.build(pair)?;
     let (client, server) = world.connect().await?;
     give_up(&client, &server, pair.seed).await.context("by the client")?;
@@ -36,9 +44,9 @@ pub(super) async fn abandon(pair: Pair) -> Result<()> {
 }
 
 /// `one` resets what it sends, and stops what the other sends.
-async fn give_up(one: &Connection, other: &Connection, seed: u64) -> Result<()> {
+async fn give_up(one: &StackConnection, other: &StackConnection, seed: u64) -> Result<()> {
     let (mut send, receive) = one.open_bi().await?;
-    send.write(Pattern::new(seed).next(1000)).await?;
+    send.write(StreamPattern::new(seed).next(1000)).await?;
     let (mut back, mut there) = other.accept_bi().await?;
     let first = there.read().await?;
     ensure!(first.is_some(), "nothing came before the reset");
@@ -53,7 +61,7 @@ async fn give_up(one: &Connection, other: &Connection, seed: u64) -> Result<()> 
     ensure!(end == Some(Broken::Reset(42)), "the receiver saw {end:?}");
     receive.stop(43)?;
     // Little is written until then: quinn sends no CONNECTION_CLOSE while its congestion window is full.
-    let end = match back.write(Pattern::new(seed).next(1000)).await {
+    let end = match back.write(StreamPattern::new(seed).next(1000)).await {
         Ok(()) => back.finished().await,
         early => early,
     };
@@ -61,7 +69,7 @@ async fn give_up(one: &Connection, other: &Connection, seed: u64) -> Result<()> 
     Ok(())
 }
 
-pub(super) async fn idle(pair: Pair) -> Result<()> {
+pub(super) async fn idle(pair: InteropPair) -> Result<()> {
     // Each side is the one with the shorter timeout once: the shorter counts for both (RFC 9000 §10.1).
     let both = async |client_idle, server_idle| {
         let mut setup = Setup::on(pair, ROAD)?;
@@ -74,11 +82,12 @@ pub(super) async fn idle(pair: Pair) -> Result<()> {
         settle(&client, &server, pair.seed).await?;
         world.relay.cut();
         let start = Instant::now();
-        let end =
-            async |connection: &Connection| (connection.closed().await, (before.elapsed(), start.elapsed()));
+        let end = async |connection: &StackConnection| {
+            (connection.closed().await, (before.elapsed(), start.elapsed()))
+        };
         let (at_client, at_server) = tokio::join!(end(&client), end(&server));
         for (who, (ended, (since_before, after))) in [("client", at_client), ("server", at_server)] {
-            expect(who, &ended, &Ended::TimedOut)?;
+            expect(who, &ended, &ConnectionEnded::TimedOut)?;
             ensure!(since_before >= SHORT, "the {who} ended after {since_before:?} already");
             // Three probe timeouts are allowed (RFC 9000 §10.1), of a round trip of 10 ms here; the rest is
             // for a busy machine. The longer timeout is far from it.
@@ -91,10 +100,10 @@ pub(super) async fn idle(pair: Pair) -> Result<()> {
 }
 
 /// An exchange that ends with both sides acknowledged.
-async fn settle(client: &Connection, server: &Connection, seed: u64) -> Result<()> {
+async fn settle(client: &StackConnection, server: &StackConnection, seed: u64) -> Result<()> {
     for (from, to) in [(client, server), (server, client)] {
         let mut send = from.open_uni().await?;
-        send.write(Pattern::new(seed).next(100)).await?;
+        send.write(StreamPattern::new(seed).next(100)).await?;
         send.finish()?;
         let mut receive = to.accept_uni().await?;
         let (finished, received) = tokio::join!(send.finished(), receive.read_all(1000));
@@ -104,16 +113,16 @@ async fn settle(client: &Connection, server: &Connection, seed: u64) -> Result<(
     Ok(())
 }
 
-pub(super) async fn reset(pair: Pair) -> Result<()> {
+pub(super) async fn reset(pair: InteropPair) -> Result<()> {
     let world = Setup::on(pair, ROAD)?.build(pair)?;
     let (client, server) = world.connect().await?;
     settle(&client, &server, pair.seed).await?;
     // To the client it is the same server, which has lost its memory but not its keys.
-    let successor = Endpoint::server(&world.setup.server, &world.identity)?;
+    let successor = StackEndpoint::server(&world.setup.server, &world.identity)?;
     world.relay.redirect(successor.address()?);
     let mut send = client.open_uni().await?;
-    send.write(Pattern::new(pair.seed).next(1000)).await?;
-    expect("at the client", &client.closed().await, &Ended::Reset)
+    send.write(StreamPattern::new(pair.seed).next(1000)).await?;
+    expect("at the client", &client.closed().await, &ConnectionEnded::Reset)
 }
 
 const SHORT: Duration = Duration::from_secs(2);

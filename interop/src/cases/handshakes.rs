@@ -2,19 +2,19 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::pattern::Pattern;
-use crate::stack::{Connection, Stack};
-use crate::world::{PROTOCOL, Pair, Setup, World};
+use crate::pattern::StreamPattern;
+use crate::stack::{InteropStack, StackConnection};
+use crate::world::{InteropPair, InteropWorld, PROTOCOL, Setup};
 
 const ROAD: &str = "delay=5ms";
 
-pub(super) async fn plain(pair: Pair) -> Result<()> {
+pub(super) async fn plain(pair: InteropPair) -> Result<()> {
     let world = Setup::on(pair, ROAD)?.build(pair)?;
     greet(&world, pair.seed).await?;
     world.check_amplification()
 }
 
-pub(super) async fn retry(pair: Pair) -> Result<()> {
+pub(super) async fn retry(pair: InteropPair) -> Result<()> {
     let mut setup = Setup::on(pair, ROAD)?;
     setup.server.retry = true;
     let world = setup.build(pair)?;
@@ -24,7 +24,7 @@ pub(super) async fn retry(pair: Pair) -> Result<()> {
     Ok(())
 }
 
-pub(super) async fn large(pair: Pair) -> Result<()> {
+pub(super) async fn large(pair: InteropPair) -> Result<()> {
     let mut setup = Setup::on(pair, ROAD)?;
     setup.names = 400;
     let world = setup.build(pair)?;
@@ -34,11 +34,11 @@ pub(super) async fn large(pair: Pair) -> Result<()> {
     world.check_amplification()
 }
 
-pub(super) async fn lossy(pair: Pair) -> Result<()> {
+pub(super) async fn lossy(pair: InteropPair) -> Result<()> {
     let rounds = if pair.quick { 3 } else { 10 };
     let mut rounds: tokio::task::JoinSet<Result<()>> = (0..rounds)
         .map(|round| async move {
-            let pair = Pair { seed: pair.seed + round, ..pair };
+            let pair = InteropPair { seed: pair.seed + round, ..pair };
             let mut setup = Setup::on(pair, ROAD)?;
             setup.road.start = Some((20, format!("{ROAD} loss=30%").parse()?));
             setup.names = 100;
@@ -55,15 +55,15 @@ pub(super) async fn lossy(pair: Pair) -> Result<()> {
     Ok(())
 }
 
-pub(super) async fn chacha20(pair: Pair) -> Result<()> {
+pub(super) async fn chacha20(pair: InteropPair) -> Result<()> {
     let mut setup = Setup::on(pair, ROAD)?;
     for side in [&mut setup.client, &mut setup.server] {
-        side.tls.chacha = side.stack == Stack::Quinn;
+        side.tls.chacha = side.stack == InteropStack::Quinn;
     }
     greet(&setup.build(pair)?, pair.seed).await
 }
 
-pub(super) async fn no_protocol(pair: Pair) -> Result<()> {
+pub(super) async fn no_protocol(pair: InteropPair) -> Result<()> {
     let mut setup = Setup::on(pair, ROAD)?;
     setup.client.tls.protocol = b"something-else/1";
     let world = setup.build(pair)?;
@@ -89,8 +89,8 @@ pub(super) async fn no_protocol(pair: Pair) -> Result<()> {
 }
 
 /// Waits until a connection to our server has come and gone.
-async fn gone(world: &World) {
-    if world.setup.server.stack == Stack::Quinn {
+async fn gone(world: &InteropWorld) {
+    if world.setup.server.stack == InteropStack::Quinn {
         return std::future::pending().await;
     }
     while world.relay.seen().answered == 0 {
@@ -100,7 +100,7 @@ async fn gone(world: &World) {
 }
 
 /// A connection with all that belongs to one: agreement on the protocol and on keys, an echo, an end.
-async fn greet(world: &World, seed: u64) -> Result<()> {
+async fn greet(world: &InteropWorld, seed: u64) -> Result<()> {
     let (client, server) = world.connect().await?;
     for (who, connection) in [("client", &client), ("server", &server)] {
         ensure!(connection.protocol().as_deref() == Some(PROTOCOL), "the {who} has another protocol");
@@ -112,8 +112,8 @@ async fn greet(world: &World, seed: u64) -> Result<()> {
     world.part(&client, &server).await
 }
 
-async fn echo(from: &Connection, to: &Connection, seed: u64) -> Result<()> {
-    let sent = Pattern::new(seed).take(5000);
+async fn echo(from: &StackConnection, to: &StackConnection, seed: u64) -> Result<()> {
+    let sent = StreamPattern::new(seed).take(5000);
     let there = async {
         let (mut send, mut receive) = from.open_bi().await?;
         send.write(sent.clone().into()).await?;

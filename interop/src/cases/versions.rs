@@ -4,26 +4,26 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use tokio::net::UdpSocket;
 
-use crate::stack::{Ended, Stack};
-use crate::world::{Pair, Setup, expect};
+use crate::stack::{ConnectionEnded, InteropStack};
+use crate::world::{InteropPair, Setup, expect};
 
 /// quinn speaks a draft only, which we do not.
-pub(super) async fn run(pair: Pair) -> Result<()> {
+pub(super) async fn run(pair: InteropPair) -> Result<()> {
     let mut setup = Setup::on(pair, "delay=5ms")?;
     for side in [&mut setup.client, &mut setup.server] {
-        side.draft = side.stack == Stack::Quinn;
+        side.draft = side.stack == InteropStack::Quinn;
     }
     let world = setup.build(pair)?;
     let refused = async {
         let ended = world.try_connect().await.err().context("they connected")?;
-        expect("at the client", &ended, &Ended::NoCommonVersion)
+        expect("at the client", &ended, &ConnectionEnded::NoCommonVersion)
     };
     tokio::select! {
         refused = refused => refused?,
         _ = world.server.accept(&world.setup.server) => anyhow::bail!("the server took the connection"),
     }
     ensure!(world.relay.seen().version_negotiations > 0, "no Version Negotiation packet was seen");
-    if pair.server == Stack::Quickset { by_hand(world.server.address()?).await } else { Ok(()) }
+    if pair.server == InteropStack::Quickset { by_hand(world.server.address()?).await } else { Ok(()) }
 }
 
 /// What comes back for the first flight of a version that there will never be, octet by octet.

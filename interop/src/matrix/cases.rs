@@ -7,10 +7,10 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 
 use super::page;
-use crate::play::Role;
-use crate::relay::{DOWN, Seen, UP, V2};
+use crate::play::PlayRole;
+use crate::relay::{DOWN, RelaySeen, UP, V2};
 
-pub(crate) struct Case {
+pub(crate) struct MatrixCase {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
     /// As `LinkSpec` has it.
@@ -47,10 +47,10 @@ pub(crate) enum Meddling {
 /// What is known when all files have come.
 pub(crate) struct Evidence<'a> {
     /// Which end is ours.
-    pub(crate) ours: Role,
+    pub(crate) ours: PlayRole,
     /// Of all connections, and of each address that a client had.
-    pub(crate) seen: Seen,
-    pub(crate) flows: &'a [Seen],
+    pub(crate) seen: RelaySeen,
+    pub(crate) flows: &'a [RelaySeen],
     /// Bytes of the certificate.
     pub(crate) certificate: u64,
     /// Key updates that ours counted.
@@ -79,7 +79,7 @@ impl Evidence<'_> {
     }
 }
 
-impl Case {
+impl MatrixCase {
     pub(crate) fn limit(&self) -> Duration {
         Duration::from_secs(self.seconds)
     }
@@ -94,7 +94,7 @@ impl Case {
     }
 }
 
-const PLAIN: Case = Case {
+const PLAIN: MatrixCase = MatrixCase {
     name: "",
     about: "",
     road: "delay=15ms",
@@ -109,9 +109,9 @@ const PLAIN: Case = Case {
     short: true,
 };
 
-pub(crate) const CASES: &[Case] = &[
-    Case { name: "handshake", about: "a connection, one file of 1 kB", ..PLAIN },
-    Case {
+pub(crate) const CASES: &[MatrixCase] = &[
+    MatrixCase { name: "handshake", about: "a connection, one file of 1 kB", ..PLAIN },
+    MatrixCase {
         name: "transfer",
         about: "files of 2, 3 and 5 MB at once, 100 Mbit/s",
         road: "rate=100mbit delay=15ms queue=200kB",
@@ -119,7 +119,7 @@ pub(crate) const CASES: &[Case] = &[
         quick: &[(1, 200_000), (1, 300_000), (1, 500_000)],
         ..PLAIN
     },
-    Case {
+    MatrixCase {
         name: "longrtt",
         about: "a round trip of 1.5 s",
         road: "delay=750ms",
@@ -130,7 +130,7 @@ pub(crate) const CASES: &[Case] = &[
         short: false,
         ..PLAIN
     },
-    Case {
+    MatrixCase {
         name: "chacha20",
         about: "ours has ChaCha20-Poly1305 only; 3 MB",
         files: &[(1, 3_000_000)],
@@ -142,7 +142,7 @@ pub(crate) const CASES: &[Case] = &[
         },
         ..PLAIN
     },
-    Case {
+    MatrixCase {
         name: "multiplexing",
         about: "2,000 files of 32 bytes, more than streams are allowed at a time",
         files: &[(2000, 32)],
@@ -150,43 +150,48 @@ pub(crate) const CASES: &[Case] = &[
         seconds: 60,
         ..PLAIN
     },
-    Case { name: "retry", about: "the server makes the client prove its address", judge: retried, ..PLAIN },
-    Case {
+    MatrixCase {
+        name: "retry",
+        about: "the server makes the client prove its address",
+        judge: retried,
+        ..PLAIN
+    },
+    MatrixCase {
         name: "hello-two-datagrams",
         about: "a ClientHello of two datagrams, as with a share of X25519MLKEM768",
         judge: |e| hello(e, [false, false]),
         short: false,
         ..PLAIN
     },
-    Case {
+    MatrixCase {
         name: "hello-first-lost",
         about: "the first of the two is lost",
         up: Some("delay=15ms loss=list:0"),
         judge: |e| hello(e, [true, false]),
         ..PLAIN
     },
-    Case {
+    MatrixCase {
         name: "hello-second-lost",
         about: "the second of the two is lost",
         up: Some("delay=15ms loss=list:1"),
         judge: |e| hello(e, [false, true]),
         ..PLAIN
     },
-    Case {
+    MatrixCase {
         name: "hello-retry",
         about: "a Retry packet answers a ClientHello of two datagrams",
         judge: |e| retried_hello(e, [false, false]),
         short: false,
         ..PLAIN
     },
-    Case {
+    MatrixCase {
         name: "hello-retry-first-lost",
         about: "of the hello behind a Retry packet the first datagram is lost",
         up: Some("delay=15ms loss=list:2"),
         judge: |e| retried_hello(e, [true, false]),
         ..PLAIN
     },
-    Case {
+    MatrixCase {
         name: "hello-retry-second-lost",
         about: "of the hello behind a Retry packet the second datagram is lost",
         up: Some("delay=15ms loss=list:3"),
@@ -194,7 +199,7 @@ pub(crate) const CASES: &[Case] = &[
         short: false,
         ..PLAIN
     },
-    Case {
+    MatrixCase {
         name: "hello-again",
         about: "a HelloRetryRequest: the server knows P-384 only, of which the client sent no share",
         judge: |e| {
@@ -206,7 +211,7 @@ pub(crate) const CASES: &[Case] = &[
         },
         ..PLAIN
     },
-    Case {
+    MatrixCase {
         name: "resumption",
         about: "a second connection without the server's certificate",
         files: &[(2, 5_000)],
@@ -214,7 +219,7 @@ pub(crate) const CASES: &[Case] = &[
         judge: resumed,
         ..PLAIN
     },
-    Case {
+    MatrixCase {
         name: "zerortt",
         about: "a second connection whose 28 requests come as early data",
         // They and a hello of two datagrams fit a first window.
@@ -223,13 +228,13 @@ pub(crate) const CASES: &[Case] = &[
         judge: early,
         ..PLAIN
     },
-    Case {
+    MatrixCase {
         name: "http3",
         about: "HTTP/3: files of 5, 10 and 500 kB",
         files: &[(1, 5_000), (1, 10_000), (1, 500_000)],
         ..PLAIN
     },
-    Case {
+    MatrixCase {
         name: "priorities",
         about: "a page of all kinds of things: a browser's own signals are what our server sends by",
         road: "rate=4mbit delay=15ms queue=100kB",
@@ -239,7 +244,7 @@ pub(crate) const CASES: &[Case] = &[
         page: true,
         ..PLAIN
     },
-    Case {
+    MatrixCase {
         name: "blackhole",
         about: "nothing passes for 2 s in the midst of 5 MB",
         road: "rate=10mbit delay=15ms queue=40kB",
@@ -253,7 +258,7 @@ pub(crate) const CASES: &[Case] = &[
         short: false,
         ..PLAIN
     },
-    Case {
+    MatrixCase {
         name: "keyupdate",
         about: "the client changes keys in the midst of 3 MB",
         road: "rate=20mbit delay=15ms queue=80kB",
@@ -264,7 +269,7 @@ pub(crate) const CASES: &[Case] = &[
         },
         ..PLAIN
     },
-    Case {
+    MatrixCase {
         name: "ecn",
         about: "packets are marked both ways to the end: the marks were validated",
         road: "rate=50mbit delay=15ms queue=100kB",
@@ -279,7 +284,7 @@ pub(crate) const CASES: &[Case] = &[
         },
         ..PLAIN
     },
-    Case {
+    MatrixCase {
         name: "amplificationlimit",
         about: "a certificate of 12 kB while the client's 2nd to 4th datagrams are lost",
         up: Some("delay=15ms loss=list:1-3"),
@@ -294,7 +299,7 @@ pub(crate) const CASES: &[Case] = &[
         },
         ..PLAIN
     },
-    Case {
+    MatrixCase {
         name: "handshakeloss",
         about: "10 connections while 30 % is lost each way",
         road: "delay=15ms loss=30%",
@@ -308,7 +313,7 @@ pub(crate) const CASES: &[Case] = &[
         },
         ..PLAIN
     },
-    Case {
+    MatrixCase {
         name: "transferloss",
         about: "2 MB while 2 % is lost each way",
         road: "rate=10mbit delay=15ms queue=40kB loss=2%",
@@ -318,7 +323,7 @@ pub(crate) const CASES: &[Case] = &[
         judge: lost,
         ..PLAIN
     },
-    Case {
+    MatrixCase {
         name: "handshakecorruption",
         about: "10 connections while a bit flips in 30 % of the datagrams",
         road: "delay=15ms corrupt=30%",
@@ -331,7 +336,7 @@ pub(crate) const CASES: &[Case] = &[
         short: false,
         ..PLAIN
     },
-    Case {
+    MatrixCase {
         name: "transfercorruption",
         about: "2 MB while a bit flips in 2 % of the datagrams",
         road: "rate=10mbit delay=15ms queue=40kB corrupt=2%",
@@ -341,8 +346,8 @@ pub(crate) const CASES: &[Case] = &[
         short: false,
         ..PLAIN
     },
-    Case { name: "ipv6", about: "the same over IPv6", ..PLAIN },
-    Case {
+    MatrixCase { name: "ipv6", about: "the same over IPv6", ..PLAIN },
+    MatrixCase {
         name: "v2",
         about: "begun in version 1, agreed on version 2",
         judge: |e| {
@@ -351,7 +356,7 @@ pub(crate) const CASES: &[Case] = &[
         },
         ..PLAIN
     },
-    Case {
+    MatrixCase {
         name: "rebind-port",
         about: "the client's port changes twice in the midst of 5 MB, unnoticed by it",
         road: "rate=10mbit delay=15ms queue=40kB",
@@ -362,7 +367,7 @@ pub(crate) const CASES: &[Case] = &[
         short: false,
         ..PLAIN
     },
-    Case {
+    MatrixCase {
         name: "rebind-addr",
         about: "the client's address changes twice",
         road: "rate=10mbit delay=15ms queue=40kB",
@@ -373,7 +378,7 @@ pub(crate) const CASES: &[Case] = &[
         short: false,
         ..PLAIN
     },
-    Case {
+    MatrixCase {
         name: "connectionmigration",
         about: "the client moves to another port, or address, by itself in the midst of 3 MB",
         road: "rate=20mbit delay=15ms queue=80kB",
@@ -389,7 +394,7 @@ pub(crate) const CASES: &[Case] = &[
         short: false,
         ..PLAIN
     },
-    Case {
+    MatrixCase {
         name: "goodput",
         about: "10 MB alone over 10 Mbit/s and 30 ms, a queue of 37.5 kB",
         road: "rate=10mbit delay=15ms queue=37500B",
@@ -398,7 +403,7 @@ pub(crate) const CASES: &[Case] = &[
         short: false,
         ..PLAIN
     },
-    Case {
+    MatrixCase {
         name: "crosstraffic",
         about: "the same beside a transfer from quinn to quinn, which begins first",
         road: "rate=10mbit delay=15ms queue=37500B",
@@ -492,7 +497,7 @@ fn rebound(e: &Evidence<'_>) -> Result<()> {
 fn unamplified(e: &Evidence<'_>) -> Result<()> {
     let seen = &e.seen;
     // quinn lets the datagram that reaches the limit be a whole one, whatever is left of it.
-    let grace = if e.ours == Role::Server { 0 } else { 1500 };
+    let grace = if e.ours == PlayRole::Server { 0 } else { 1500 };
     ensure!(seen.beyond <= grace, "the server sent {} bytes for {} received", seen.answered, seen.unproven);
     Ok(())
 }
@@ -502,18 +507,18 @@ mod tests {
     use super::*;
 
     /// What is seen of 5 MB over one connection when nothing else happens.
-    fn plain() -> Seen {
-        let mut seen = Seen::default();
+    fn plain() -> RelaySeen {
+        let mut seen = RelaySeen::default();
         (seen.connections, seen.suite, seen.version) = (1, Some(0x1301), 1);
         (seen.unproven, seen.answered, seen.handshake_bytes) = (1200, 3000, vec![2000]);
         (seen.late_bytes, seen.datagrams) = (60_000, [1000, 4000]);
         seen
     }
 
-    fn judged(name: &str, seen: &Seen, flows: &[Seen], key_updates: u64) -> Result<()> {
+    fn judged(name: &str, seen: &RelaySeen, flows: &[RelaySeen], key_updates: u64) -> Result<()> {
         let case = CASES.iter().find(|case| case.name == name).expect("there is such a case");
         let evidence = Evidence {
-            ours: Role::Server,
+            ours: PlayRole::Server,
             seen: seen.clone(),
             flows,
             certificate: 1500,
@@ -538,12 +543,12 @@ mod tests {
 
     #[test]
     fn each_case_takes_what_is_its_own() {
-        let with = |change: fn(&mut Seen)| {
+        let with = |change: fn(&mut RelaySeen)| {
             let mut seen = plain();
             change(&mut seen);
             seen
         };
-        let passes = |name: &str, seen: &Seen| judged(name, seen, std::slice::from_ref(seen), 0).is_ok();
+        let passes = |name: &str, seen: &RelaySeen| judged(name, seen, std::slice::from_ref(seen), 0).is_ok();
         assert!(passes("chacha20", &with(|s| s.suite = Some(0x1303))));
         assert!(!passes("retry", &with(|s| s.retries = 1)), "a Retry packet that nobody answers");
         assert!(passes("retry", &with(|s| (s.retries, s.proofs) = (1, 1))));
@@ -584,7 +589,7 @@ mod tests {
         assert!(passes("v2", &with(|s| s.version = V2)));
         assert!(passes("rebind-port", &with(|s| (s.rebinds, s.since_rebind) = (2, 1000))));
         assert!(judged("keyupdate", &plain(), &[plain()], 1).is_ok());
-        let to_the_end = |s: &mut Seen| (s.marked, s.last_marked) = (s.datagrams, s.datagrams);
+        let to_the_end = |s: &mut RelaySeen| (s.marked, s.last_marked) = (s.datagrams, s.datagrams);
         assert!(passes("ecn", &with(to_the_end)));
         let mut silent = with(to_the_end);
         silent.last_marked[UP] = 10;
@@ -607,8 +612,8 @@ mod tests {
                 Evidence { ours, seen, flows: &[], certificate, key_updates, files, bytes, seconds, folder };
             unamplified(&evidence).is_ok()
         };
-        assert!(judged(Role::Server, 0) && !judged(Role::Server, 1));
-        assert!(judged(Role::Client, 1252) && !judged(Role::Client, 1501));
+        assert!(judged(PlayRole::Server, 0) && !judged(PlayRole::Server, 1));
+        assert!(judged(PlayRole::Client, 1252) && !judged(PlayRole::Client, 1501));
     }
 
     #[test]
@@ -616,7 +621,7 @@ mod tests {
         let mut seen = plain();
         seen.lost = 5;
         let mut evidence = Evidence {
-            ours: Role::Server,
+            ours: PlayRole::Server,
             seen,
             flows: &[],
             certificate: 1500,

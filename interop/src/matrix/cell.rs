@@ -8,20 +8,20 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 
-use super::cases::{Case, Evidence, Meddling};
-use super::program::Program;
-use super::{Outcome, page};
+use super::cases::{Evidence, MatrixCase, Meddling};
+use super::program::MatrixProgram;
+use super::{CellOutcome, page};
 use crate::adapters;
-use crate::pattern::Pattern;
-use crate::play::Role;
+use crate::pattern::StreamPattern;
+use crate::play::PlayRole;
 use crate::play::chromium::PAGE;
-use crate::relay::{Relay, Road};
-use crate::tls::Identity;
+use crate::relay::{InteropRelay, Road};
+use crate::tls::InteropIdentity;
 
-pub(super) struct Cell {
-    pub(super) case: &'static Case,
+pub(super) struct MatrixCell {
+    pub(super) case: &'static MatrixCase,
     pub(super) peer: &'static str,
-    pub(super) ours: Role,
+    pub(super) ours: PlayRole,
     pub(super) h3: bool,
     pub(super) quick: bool,
     pub(super) seed: u64,
@@ -43,14 +43,14 @@ struct Ground {
 struct NotOver(u64);
 
 /// What came of it.
-struct Played {
+struct CellPlayed {
     seconds: f64,
     figure: Option<String>,
 }
 
-impl Cell {
+impl MatrixCell {
     /// Plays it, in bounded time; what it leaves behind is kept only when it fails.
-    pub(super) fn play(&self) -> Result<Outcome> {
+    pub(super) fn play(&self) -> Result<CellOutcome> {
         let ground = self.ground()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let result = runtime.block_on(self.run(&ground));
@@ -61,17 +61,17 @@ impl Cell {
         Ok(match result {
             Ok(played) => {
                 let _ = std::fs::remove_dir_all(&ground.folder);
-                Outcome::Pass { seconds: played.seconds, figure: played.figure, surprise: false }
+                CellOutcome::Pass { seconds: played.seconds, figure: played.figure, surprise: false }
             }
             Err(error) => {
                 let stalled = error.is::<NotOver>();
-                Outcome::Fail { why: format!("{error:#}"), stalled, logs: Some(ground.folder) }
+                CellOutcome::Fail { why: format!("{error:#}"), stalled, logs: Some(ground.folder) }
             }
         })
     }
 
     fn ground(&self) -> Result<Ground> {
-        let ours = if self.ours == Role::Server { "server" } else { "client" };
+        let ours = if self.ours == PlayRole::Server { "server" } else { "client" };
         let folder = self.logs.join(format!("{}-{}-our-{ours}", self.peer, self.case.name));
         if folder.exists() {
             std::fs::remove_dir_all(&folder)?;
@@ -79,7 +79,7 @@ impl Cell {
         let served = folder.join("served");
         std::fs::create_dir_all(&served)?;
         std::fs::create_dir_all(folder.join("fetched"))?;
-        let identity = Identity::new(self.case.names)?;
+        let identity = InteropIdentity::new(self.case.names)?;
         identity.write(&folder.join("identity"))?;
         let quick = self.quick && !self.case.quick.is_empty();
         let sizes = if quick { self.case.quick } else { self.case.files };
@@ -89,7 +89,7 @@ impl Cell {
         let mut files = Vec::new();
         for (n, size) in sizes.enumerate() {
             let name = format!("{long}file{n}");
-            let content = Pattern::new(self.seed + n as u64).take(size);
+            let content = StreamPattern::new(self.seed + n as u64).take(size);
             std::fs::write(served.join(&name), &content)?;
             files.push((format!("/{name}"), content));
         }
@@ -103,16 +103,19 @@ impl Cell {
         Ok(Ground { folder, files, certificate: identity.len() as u64 })
     }
 
-    async fn run(&self, ground: &Ground) -> Result<Played> {
+    async fn run(&self, ground: &Ground) -> Result<CellPlayed> {
         let ip: IpAddr =
             if self.case.name == "ipv6" { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() };
-        let mut server = self.start(Role::Server, (ip, 0).into(), ground)?;
+        let mut server = self.start(PlayRole::Server, (ip, 0).into(), ground)?;
         let address = server.listening().await?;
-        let beside =
-            if self.case.name == "crosstraffic" { Some(Beside::start(self, ground).await?) } else { None };
+        let beside = if self.case.name == "crosstraffic" {
+            Some(BesideTransfer::start(self, ground).await?)
+        } else {
+            None
+        };
         let servers: Vec<SocketAddr> =
             std::iter::once(address).chain(beside.as_ref().map(|beside| beside.address)).collect();
-        let relay = Relay::between(&servers, &self.road()?, self.seed)?;
+        let relay = InteropRelay::between(&servers, &self.road()?, self.seed)?;
         let mut beside = match beside {
             Some(mut beside) => {
                 beside.fetch(self, ground, relay.addresses()[1])?;
@@ -122,7 +125,7 @@ impl Cell {
             None => None,
         };
         let start = Instant::now();
-        let mut client = self.start(Role::Client, relay.address(), ground)?;
+        let mut client = self.start(PlayRole::Client, relay.address(), ground)?;
         let ended = async {
             tokio::select! {
                 ended = client.ended() => ended,
@@ -154,7 +157,7 @@ impl Cell {
         ground.compare()?;
         beside_ended?;
         self.check_ours(ground, server_ended)?;
-        let ours = if self.ours == Role::Server { &server } else { &client };
+        let ours = if self.ours == PlayRole::Server { &server } else { &client };
         let evidence = Evidence {
             ours: self.ours,
             seen: relay.seen(),
@@ -173,18 +176,18 @@ impl Cell {
         } else {
             evidence.handshake().filter(|_| self.case.is_hello())
         };
-        Ok(Played { seconds, figure })
+        Ok(CellPlayed { seconds, figure })
     }
 
     /// Files that came say nothing about a panic in some task of ours, nor about how our server goes.
     fn check_ours(&self, ground: &Ground, server_ended: Option<i32>) -> Result<()> {
-        let name = if self.ours == Role::Server { "server" } else { "client" };
+        let name = if self.ours == PlayRole::Server { "server" } else { "client" };
         let said = std::fs::read(ground.folder.join(format!("{name}.log")))?;
         if let Some(line) = String::from_utf8_lossy(&said).lines().find(|line| line.contains("panicked at")) {
             return Err(anyhow!("ours panicked: {line}"));
         }
         ensure!(
-            self.ours == Role::Client || server_ended == Some(0),
+            self.ours == PlayRole::Client || server_ended == Some(0),
             "our server ended with {}",
             server_ended.map_or_else(|| "a kill: it did not go".to_owned(), |status| status.to_string())
         );
@@ -196,15 +199,16 @@ impl Cell {
         Ok(Road { link: self.case.road.parse()?, start: None, up })
     }
 
-    fn start(&self, role: Role, address: SocketAddr, ground: &Ground) -> Result<Program> {
+    fn start(&self, role: PlayRole, address: SocketAddr, ground: &Ground) -> Result<MatrixProgram> {
         let program = if role == self.ours { &self.our_program } else { &self.peer_program };
-        let name = if role == Role::Server { "server" } else { "client" };
+        let name = if role == PlayRole::Server { "server" } else { "client" };
         let log = ground.folder.join(format!("{name}.log"));
-        Program::start(program, &self.arguments(role, address, ground, self.h3), &log)
+        MatrixProgram::start(program, &self.arguments(role, address, ground, self.h3), &log)
     }
 
-    fn arguments(&self, role: Role, address: SocketAddr, ground: &Ground, h3: bool) -> Vec<OsString> {
-        let (role, folder) = if role == Role::Server { ("server", "served") } else { ("client", "fetched") };
+    fn arguments(&self, role: PlayRole, address: SocketAddr, ground: &Ground, h3: bool) -> Vec<OsString> {
+        let (role, folder) =
+            if role == PlayRole::Server { ("server", "served") } else { ("client", "fetched") };
         let mut arguments: Vec<OsString> =
             ["--role", role, "--case", self.case.name].map(OsString::from).into();
         arguments.extend(["--address".into(), address.to_string().into()]);
@@ -223,7 +227,7 @@ impl Cell {
     }
 
     /// What happens on the road meanwhile; it has no end of its own.
-    async fn meddle(&self, relay: &Relay) {
+    async fn meddle(&self, relay: &InteropRelay) {
         let pause = async |ms| tokio::time::sleep(Duration::from_millis(ms)).await;
         match self.case.meddling {
             Meddling::None => {}
@@ -263,23 +267,26 @@ impl Ground {
 }
 
 /// A transfer from quinn to quinn on the same road, of three times the bytes.
-struct Beside {
+struct BesideTransfer {
     address: SocketAddr,
-    server: Program,
-    client: Option<Program>,
+    server: MatrixProgram,
+    client: Option<MatrixProgram>,
 }
 
-impl Beside {
-    async fn start(cell: &Cell, ground: &Ground) -> Result<Self> {
-        let arguments = cell.arguments(Role::Server, (Ipv4Addr::LOCALHOST, 0).into(), ground, false);
-        let mut server =
-            Program::start(&adapters::own("quinn")?, &arguments, &ground.folder.join("beside-server.log"))?;
+impl BesideTransfer {
+    async fn start(cell: &MatrixCell, ground: &Ground) -> Result<Self> {
+        let arguments = cell.arguments(PlayRole::Server, (Ipv4Addr::LOCALHOST, 0).into(), ground, false);
+        let mut server = MatrixProgram::start(
+            &adapters::own("quinn")?,
+            &arguments,
+            &ground.folder.join("beside-server.log"),
+        )?;
         let address = server.listening().await.context("the server beside")?;
         Ok(Self { address, server, client: None })
     }
 
-    fn fetch(&mut self, cell: &Cell, ground: &Ground, address: SocketAddr) -> Result<()> {
-        let mut arguments = cell.arguments(Role::Client, address, ground, false);
+    fn fetch(&mut self, cell: &MatrixCell, ground: &Ground, address: SocketAddr) -> Result<()> {
+        let mut arguments = cell.arguments(PlayRole::Client, address, ground, false);
         // Several streams of the same files: it must not end first.
         let paths: Vec<OsString> = ground.files.iter().map(|(path, _)| path.into()).collect();
         (0..2).for_each(|_| arguments.extend(paths.iter().cloned()));
@@ -289,13 +296,13 @@ impl Beside {
             arguments[at + 1] = dir.into();
         }
         let log = ground.folder.join("beside-client.log");
-        self.client = Some(Program::start(&adapters::own("quinn")?, &arguments, &log)?);
+        self.client = Some(MatrixProgram::start(&adapters::own("quinn")?, &arguments, &log)?);
         Ok(())
     }
 
     /// Fails if it broke: then ours was alone.
     async fn end(&mut self) -> Result<()> {
-        let status = self.client.as_mut().and_then(Program::status);
+        let status = self.client.as_mut().and_then(MatrixProgram::status);
         self.client = None;
         self.server.dismiss().await?;
         ensure!(status.is_none_or(|status| status == 0), "the transfer beside ended with {status:?}");
@@ -304,7 +311,7 @@ impl Beside {
 }
 
 /// For whoever reads the logs.
-fn write_seen(relay: &Relay, folder: &Path) -> Result<()> {
+fn write_seen(relay: &InteropRelay, folder: &Path) -> Result<()> {
     let mut text = String::new();
     for (n, flow) in relay.flows().iter().enumerate() {
         writeln!(text, "address {n} of the client: {flow:#?}")?;
@@ -328,18 +335,18 @@ mod tests {
     const SERVES: &str = "echo listening 127.0.0.1:9; cat";
     const FETCHES: &str = r#"while [ "$1" != --dir ]; do shift; done; cp "$2"/../served/* "$2""#;
 
-    fn played(ours: Role, server: &str, client: &str) -> Outcome {
+    fn played(ours: PlayRole, server: &str, client: &str) -> CellOutcome {
         let case = CASES.iter().find(|case| case.name == "handshake").expect("there is such a case");
         let script = |script: &str| ["sh", "-c", script, "sh"].map(OsString::from).to_vec();
         let (mut our_program, mut peer_program) = (script(server), script(client));
-        if ours == Role::Client {
+        if ours == PlayRole::Client {
             std::mem::swap(&mut our_program, &mut peer_program);
         }
         // A folder for each: tests run at a time.
         let at = std::process::id().to_string() + &server.len().to_string() + "-" + &client.len().to_string();
         let logs = std::env::temp_dir().join(format!("quickset-interop-{at}"));
         let (seed, peer) = (1, "shell");
-        let cell = Cell {
+        let cell = MatrixCell {
             case,
             peer,
             ours,
@@ -355,38 +362,38 @@ mod tests {
         outcome
     }
 
-    fn fails(ours: Role, server: &str, client: &str, words: &str) {
+    fn fails(ours: PlayRole, server: &str, client: &str, words: &str) {
         match played(ours, server, client) {
-            Outcome::Fail { why, .. } => assert!(why.contains(words), "{why}"),
+            CellOutcome::Fail { why, .. } => assert!(why.contains(words), "{why}"),
             other => panic!("{server} and {client}: {other:?}"),
         }
     }
 
     #[test]
     fn files_that_came_are_a_pass() {
-        for ours in [Role::Server, Role::Client] {
-            assert!(matches!(played(ours, SERVES, FETCHES), Outcome::Pass { .. }));
+        for ours in [PlayRole::Server, PlayRole::Client] {
+            assert!(matches!(played(ours, SERVES, FETCHES), CellOutcome::Pass { .. }));
         }
     }
 
     #[test]
     fn sides_that_break_fail() {
         let spoiled = format!(r#"{FETCHES}; for file in "$2"/*; do echo >> $file; done"#);
-        fails(Role::Server, SERVES, &spoiled, "other ones");
-        fails(Role::Server, SERVES, "exit 0", "did not come");
+        fails(PlayRole::Server, SERVES, &spoiled, "other ones");
+        fails(PlayRole::Server, SERVES, "exit 0", "did not come");
         // As a program ends whose libraries are missing.
-        fails(Role::Server, SERVES, "exit 127", "the client ended with 127");
-        fails(Role::Client, "exit 127", FETCHES, "the server ended at once");
+        fails(PlayRole::Server, SERVES, "exit 127", "the client ended with 127");
+        fails(PlayRole::Client, "exit 127", FETCHES, "the server ended at once");
         // It stays, so that nobody should wait for its end.
-        fails(Role::Client, "echo listening nowhere; cat", FETCHES, "invalid socket address");
+        fails(PlayRole::Client, "echo listening nowhere; cat", FETCHES, "invalid socket address");
     }
 
     #[test]
     fn what_breaks_behind_the_files_is_seen_of_ours() {
         let panics = format!("{SERVES}; echo \"thread 'main' panicked at src/x.rs:1:1:\" >&2");
-        let (server, client) = (Role::Server, Role::Client);
+        let (server, client) = (PlayRole::Server, PlayRole::Client);
         fails(server, &panics, FETCHES, "ours panicked");
-        assert!(matches!(played(client, &panics, FETCHES), Outcome::Pass { .. }), "theirs is theirs");
+        assert!(matches!(played(client, &panics, FETCHES), CellOutcome::Pass { .. }), "theirs is theirs");
         fails(server, &format!("{SERVES}; exit 3"), FETCHES, "our server ended with 3");
     }
 }

@@ -15,22 +15,22 @@ use std::time::Instant;
 use anyhow::Result;
 use serde::Serialize;
 
-use self::cases::Case;
-use self::cell::Cell;
-use crate::adapters::{Peer, Place, quickset};
-use crate::play::Role;
+use self::cases::MatrixCase;
+use self::cell::MatrixCell;
+use crate::adapters::{Folders, OtherStack, quickset};
+use crate::play::PlayRole;
 
 /// What is wanted of a run.
-pub(crate) struct Wanted {
+pub(crate) struct MatrixWanted {
     /// The program that plays our part.
     pub(crate) ours: Vec<OsString>,
     pub(crate) quick: bool,
     pub(crate) seed: u64,
-    pub(crate) cases: Vec<&'static Case>,
-    pub(crate) peers: Vec<&'static Peer>,
+    pub(crate) cases: Vec<&'static MatrixCase>,
+    pub(crate) peers: Vec<&'static OtherStack>,
     /// Peers that are not there, and why.
     pub(crate) missing: Vec<(String, String)>,
-    pub(crate) place: Place,
+    pub(crate) place: Folders,
     /// Where logs of failures go.
     pub(crate) logs: PathBuf,
 }
@@ -38,7 +38,7 @@ pub(crate) struct Wanted {
 /// How a cell came out.
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "outcome", rename_all = "kebab-case")]
-pub(crate) enum Outcome {
+pub(crate) enum CellOutcome {
     Pass {
         seconds: f64,
         /// What was measured.
@@ -70,17 +70,17 @@ pub(crate) enum Outcome {
 }
 
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Row {
+pub(crate) struct MatrixRow {
     pub(crate) peer: String,
     pub(crate) case: String,
     /// The part that ours played.
     pub(crate) ours: &'static str,
     #[serde(flatten)]
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: CellOutcome,
 }
 
 /// Plays all that is wanted, and says what comes out as it goes.
-pub(crate) fn play(wanted: &Wanted) -> Result<Vec<Row>> {
+pub(crate) fn play(wanted: &MatrixWanted) -> Result<Vec<MatrixRow>> {
     let mut rows = Vec::new();
     for peer in &wanted.peers {
         let program = match wanted.missing.iter().find(|(name, _)| name == peer.name) {
@@ -92,18 +92,18 @@ pub(crate) fn play(wanted: &Wanted) -> Result<Vec<Row>> {
             println!("  not here: {why}");
         }
         for case in &wanted.cases {
-            for role in [Role::Server, Role::Client] {
+            for role in [PlayRole::Server, PlayRole::Client] {
                 let start = Instant::now();
                 let outcome = match &program {
-                    Err(why) => Outcome::Absent { why: why.clone() },
+                    Err(why) => CellOutcome::Absent { why: why.clone() },
                     Ok(program) => one(wanted, peer, case, role, program)?,
                 };
-                let ours = if role == Role::Server { "server" } else { "client" };
-                if !matches!(outcome, Outcome::Absent { .. }) {
+                let ours = if role == PlayRole::Server { "server" } else { "client" };
+                if !matches!(outcome, CellOutcome::Absent { .. }) {
                     let seconds = start.elapsed().as_secs_f64();
                     println!("  {:<24} our {ours} {seconds:>6.1} s  {}", case.name, report::words(&outcome));
                 }
-                rows.push(Row { peer: peer.name.into(), case: case.name.into(), ours, outcome });
+                rows.push(MatrixRow { peer: peer.name.into(), case: case.name.into(), ours, outcome });
             }
         }
     }
@@ -111,25 +111,25 @@ pub(crate) fn play(wanted: &Wanted) -> Result<Vec<Row>> {
 }
 
 fn one(
-    wanted: &Wanted,
-    peer: &Peer,
-    case: &'static Case,
-    ours: Role,
+    wanted: &MatrixWanted,
+    peer: &OtherStack,
+    case: &'static MatrixCase,
+    ours: PlayRole,
     program: &[OsString],
-) -> Result<Outcome> {
-    let theirs = if ours == Role::Server { Role::Client } else { Role::Server };
+) -> Result<CellOutcome> {
+    let theirs = if ours == PlayRole::Server { PlayRole::Client } else { PlayRole::Server };
     if let Some(why) = (peer.lacks)(case.name, theirs) {
-        return Ok(Outcome::PeerLacks { why: why.into() });
+        return Ok(CellOutcome::PeerLacks { why: why.into() });
     }
     if case.page && !peer.browser {
-        return Ok(Outcome::PeerLacks { why: "it loads no pages".into() });
+        return Ok(CellOutcome::PeerLacks { why: "it loads no pages".into() });
     }
     if case.name == "ipv6" {
         if let Err(why) = std::net::UdpSocket::bind((std::net::Ipv6Addr::LOCALHOST, 0)) {
-            return Ok(Outcome::NoNetwork { why: format!("this machine has no IPv6: {why}") });
+            return Ok(CellOutcome::NoNetwork { why: format!("this machine has no IPv6: {why}") });
         }
     }
-    let cell = Cell {
+    let cell = MatrixCell {
         case,
         peer: peer.name,
         ours,
@@ -142,24 +142,24 @@ fn one(
     };
     let outcome = in_turns((peer.stalls)(case.name, theirs), || cell.play())?;
     Ok(match (outcome, quickset::lacks(case.name, ours)) {
-        (Outcome::Fail { .. }, Some(why)) => Outcome::WeLack { why: why.into() },
-        (Outcome::Pass { seconds, figure, .. }, lacked) => {
-            Outcome::Pass { seconds, figure, surprise: lacked.is_some() }
+        (CellOutcome::Fail { .. }, Some(why)) => CellOutcome::WeLack { why: why.into() },
+        (CellOutcome::Pass { seconds, figure, .. }, lacked) => {
+            CellOutcome::Pass { seconds, figure, surprise: lacked.is_some() }
         }
         (other, _) => other,
     })
 }
 
 /// Plays once, and where a known `fault` of the peer's may be why it stood still, again.
-fn in_turns(fault: Option<&str>, mut play: impl FnMut() -> Result<Outcome>) -> Result<Outcome> {
+fn in_turns(fault: Option<&str>, mut play: impl FnMut() -> Result<CellOutcome>) -> Result<CellOutcome> {
     let mut outcome = play()?;
     let Some(fault) = fault else { return Ok(outcome) };
     for turn in 2..=TURNS {
-        if !matches!(outcome, Outcome::Fail { stalled: true, .. }) {
+        if !matches!(outcome, CellOutcome::Fail { stalled: true, .. }) {
             break;
         }
         outcome = play()?;
-        if let Outcome::Pass { figure, .. } = &mut outcome {
+        if let CellOutcome::Pass { figure, .. } = &mut outcome {
             *figure = Some(format!("in turn {turn} ({fault})"));
         }
     }
@@ -173,16 +173,16 @@ const TURNS: u32 = 3;
 mod tests {
     use super::*;
 
-    fn fail(stalled: bool) -> Outcome {
-        Outcome::Fail { why: "why".into(), stalled, logs: None }
+    fn fail(stalled: bool) -> CellOutcome {
+        CellOutcome::Fail { why: "why".into(), stalled, logs: None }
     }
 
-    fn pass() -> Outcome {
-        Outcome::Pass { seconds: 1.0, figure: None, surprise: false }
+    fn pass() -> CellOutcome {
+        CellOutcome::Pass { seconds: 1.0, figure: None, surprise: false }
     }
 
     /// What comes of these, one a turn, and how many turns that took.
-    fn played(fault: Option<&str>, mut turns: Vec<Outcome>) -> (String, usize) {
+    fn played(fault: Option<&str>, mut turns: Vec<CellOutcome>) -> (String, usize) {
         let count = turns.len();
         let outcome = in_turns(fault, || Ok(turns.remove(0))).expect("no turn is an error");
         (report::words(&outcome), count - turns.len())

@@ -13,7 +13,7 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::task::JoinHandle;
 
 /// A running program; killed when dropped.
-pub(super) struct Program {
+pub(super) struct MatrixProgram {
     child: Child,
     /// Its standard input, which waiting for the child would close.
     input: Option<ChildStdin>,
@@ -21,7 +21,7 @@ pub(super) struct Program {
     reader: JoinHandle<()>,
 }
 
-impl Program {
+impl MatrixProgram {
     /// Starts it; what it says on its standard error goes to a file.
     pub(super) fn start(program: &[OsString], arguments: &[OsString], log: &Path) -> Result<Self> {
         let (name, first) = program.split_first().context("an empty command")?;

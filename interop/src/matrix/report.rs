@@ -7,8 +7,8 @@ use std::path::Path;
 use anyhow::Result;
 use serde::Serialize;
 
-use super::cases::Case;
-use super::{Outcome, Row};
+use super::cases::MatrixCase;
+use super::{CellOutcome, MatrixRow};
 
 /// A case with quinn in this process, which the page shows beside.
 #[derive(Clone, Debug, Serialize)]
@@ -20,59 +20,61 @@ pub(crate) struct Finer {
 }
 
 #[derive(Debug, Serialize)]
-pub(crate) struct Report {
+pub(crate) struct MatrixReport {
     pub(crate) seed: u64,
     pub(crate) quick: bool,
-    pub(crate) cells: Vec<Row>,
+    pub(crate) cells: Vec<MatrixRow>,
     pub(crate) finer: Vec<Finer>,
 }
 
 /// One cell in words.
-pub(crate) fn words(outcome: &Outcome) -> String {
+pub(crate) fn words(outcome: &CellOutcome) -> String {
     match outcome {
-        Outcome::Pass { figure: Some(figure), .. } => format!("pass, {figure}"),
-        Outcome::Pass { surprise: true, .. } => "pass; adapters/quickset.rs says that we lack it".into(),
-        Outcome::Pass { .. } => "pass".into(),
-        Outcome::Fail { why, logs, .. } => {
+        CellOutcome::Pass { figure: Some(figure), .. } => format!("pass, {figure}"),
+        CellOutcome::Pass { surprise: true, .. } => "pass; adapters/quickset.rs says that we lack it".into(),
+        CellOutcome::Pass { .. } => "pass".into(),
+        CellOutcome::Fail { why, logs, .. } => {
             let logs =
                 logs.as_ref().map(|logs| format!("\n    logs: {}", logs.display())).unwrap_or_default();
             format!("FAIL: {why}{logs}")
         }
-        Outcome::PeerLacks { why } => format!("the peer lacks it: {why}"),
-        Outcome::WeLack { why } => format!("we lack it: {why}"),
-        Outcome::Absent { why } => format!("no such peer here: {why}"),
-        Outcome::NoNetwork { why } => why.clone(),
+        CellOutcome::PeerLacks { why } => format!("the peer lacks it: {why}"),
+        CellOutcome::WeLack { why } => format!("we lack it: {why}"),
+        CellOutcome::Absent { why } => format!("no such peer here: {why}"),
+        CellOutcome::NoNetwork { why } => why.clone(),
     }
 }
 
-impl Report {
+impl MatrixReport {
     pub(crate) fn failures(&self) -> usize {
-        self.cells.iter().filter(|row| matches!(row.outcome, Outcome::Fail { .. })).count()
+        self.cells.iter().filter(|row| matches!(row.outcome, CellOutcome::Fail { .. })).count()
             + self.finer.iter().filter(|finer| finer.failure.is_some()).count()
     }
 
     /// Of these peers, those that are not here.
     pub(crate) fn absent<'a>(&self, peers: &'a [String]) -> Vec<&'a str> {
         let is_absent = |peer: &&String| {
-            self.cells.iter().any(|row| row.peer == **peer && matches!(row.outcome, Outcome::Absent { .. }))
+            self.cells
+                .iter()
+                .any(|row| row.peer == **peer && matches!(row.outcome, CellOutcome::Absent { .. }))
         };
         peers.iter().filter(is_absent).map(String::as_str).collect()
     }
 
     /// How many cells are of each kind, in words.
     pub(crate) fn counts(&self) -> String {
-        let count = |is: fn(&Outcome) -> bool| self.cells.iter().filter(|row| is(&row.outcome)).count();
+        let count = |is: fn(&CellOutcome) -> bool| self.cells.iter().filter(|row| is(&row.outcome)).count();
         let finer = self.finer.iter().filter(|finer| finer.failure.is_none()).count();
         let mut counts = format!(
             "{} passed, {} failed",
-            finer + count(|o| matches!(o, Outcome::Pass { .. })),
+            finer + count(|o| matches!(o, CellOutcome::Pass { .. })),
             self.failures()
         );
         let rest = [
-            (count(|o| matches!(o, Outcome::PeerLacks { .. })), "lacked by the peer"),
-            (count(|o| matches!(o, Outcome::WeLack { .. })), "lacked by us"),
-            (count(|o| matches!(o, Outcome::Absent { .. })), "of peers that are not here"),
-            (count(|o| matches!(o, Outcome::NoNetwork { .. })), "without a network"),
+            (count(|o| matches!(o, CellOutcome::PeerLacks { .. })), "lacked by the peer"),
+            (count(|o| matches!(o, CellOutcome::WeLack { .. })), "lacked by us"),
+            (count(|o| matches!(o, CellOutcome::Absent { .. })), "of peers that are not here"),
+            (count(|o| matches!(o, CellOutcome::NoNetwork { .. })), "without a network"),
         ];
         for (number, what) in rest.into_iter().filter(|(number, _)| *number > 0) {
             let _ = write!(counts, ", {number} {what}");
@@ -81,7 +83,7 @@ impl Report {
     }
 
     /// Case by peer, for the terminal: `our server / our client`.
-    pub(crate) fn table(&self, cases: &[&Case]) -> String {
+    pub(crate) fn table(&self, cases: &[&MatrixCase]) -> String {
         let peers = self.peers();
         let mut text = format!("{:<24}", "our server/client");
         for peer in &peers {
@@ -107,7 +109,7 @@ impl Report {
     }
 
     /// Leaves `interop.json` and `interop.html` in a folder.
-    pub(crate) fn write(&self, cases: &[&Case], folder: &Path) -> Result<()> {
+    pub(crate) fn write(&self, cases: &[&MatrixCase], folder: &Path) -> Result<()> {
         std::fs::create_dir_all(folder)?;
         std::fs::write(folder.join("interop.json"), serde_json::to_string_pretty(self)?)?;
         Ok(std::fs::write(folder.join("interop.html"), self.page(cases))?)
@@ -123,14 +125,14 @@ impl Report {
         peers
     }
 
-    fn by_place(&self) -> BTreeMap<(&str, &str, &str), &Outcome> {
+    fn by_place(&self) -> BTreeMap<(&str, &str, &str), &CellOutcome> {
         self.cells
             .iter()
             .map(|row| ((row.case.as_str(), row.peer.as_str(), row.ours), &row.outcome))
             .collect()
     }
 
-    fn page(&self, cases: &[&Case]) -> String {
+    fn page(&self, cases: &[&MatrixCase]) -> String {
         let (peers, cells) = (self.peers(), self.by_place());
         let mut page =
             format!("{HEAD}<p>{} Seed {}.</p>\n<table><tr><th>case", escaped(&self.counts()), self.seed);
@@ -148,7 +150,7 @@ impl Report {
                     Some(outcome) => {
                         let (class, long) = (class(outcome), escaped(&words(outcome)));
                         let short = match outcome {
-                            Outcome::Pass { figure: Some(figure), .. } => escaped(figure),
+                            CellOutcome::Pass { figure: Some(figure), .. } => escaped(figure),
                             other => sign(other).to_owned(),
                         };
                         let _ = write!(page, "<td class={class} title=\"{long}\">{short}");
@@ -164,7 +166,7 @@ impl Report {
     }
 
     fn failed(&self, page: &mut String) {
-        let failed = self.cells.iter().filter(|row| matches!(row.outcome, Outcome::Fail { .. }));
+        let failed = self.cells.iter().filter(|row| matches!(row.outcome, CellOutcome::Fail { .. }));
         let lines: Vec<String> = failed
             .map(|row| {
                 let words = escaped(&words(&row.outcome));
@@ -192,24 +194,24 @@ impl Report {
     }
 }
 
-fn sign(outcome: &Outcome) -> &'static str {
+fn sign(outcome: &CellOutcome) -> &'static str {
     match outcome {
-        Outcome::Pass { surprise: false, .. } => "pass",
-        Outcome::Pass { surprise: true, .. } => "pass!",
-        Outcome::Fail { .. } => "FAIL",
-        Outcome::PeerLacks { .. } => "they",
-        Outcome::WeLack { .. } => "we",
-        Outcome::Absent { .. } | Outcome::NoNetwork { .. } => "-",
+        CellOutcome::Pass { surprise: false, .. } => "pass",
+        CellOutcome::Pass { surprise: true, .. } => "pass!",
+        CellOutcome::Fail { .. } => "FAIL",
+        CellOutcome::PeerLacks { .. } => "they",
+        CellOutcome::WeLack { .. } => "we",
+        CellOutcome::Absent { .. } | CellOutcome::NoNetwork { .. } => "-",
     }
 }
 
-fn class(outcome: &Outcome) -> &'static str {
+fn class(outcome: &CellOutcome) -> &'static str {
     match outcome {
-        Outcome::Pass { .. } => "pass",
-        Outcome::Fail { .. } => "fail",
-        Outcome::PeerLacks { .. } => "they",
-        Outcome::WeLack { .. } => "we",
-        Outcome::Absent { .. } | Outcome::NoNetwork { .. } => "absent",
+        CellOutcome::Pass { .. } => "pass",
+        CellOutcome::Fail { .. } => "fail",
+        CellOutcome::PeerLacks { .. } => "they",
+        CellOutcome::WeLack { .. } => "we",
+        CellOutcome::Absent { .. } | CellOutcome::NoNetwork { .. } => "absent",
     }
 }
 
@@ -237,14 +239,14 @@ mod tests {
 
     #[test]
     fn what_peers_say_is_no_markup() {
-        let row = Row {
+        let row = MatrixRow {
             peer: "a<b>".into(),
             case: "handshake".into(),
             ours: "server",
-            outcome: Outcome::Fail { why: "<script>&\"".into(), stalled: false, logs: None },
+            outcome: CellOutcome::Fail { why: "<script>&\"".into(), stalled: false, logs: None },
         };
-        let report = Report { seed: 1, quick: true, cells: vec![row], finer: Vec::new() };
-        let cases: Vec<&Case> =
+        let report = MatrixReport { seed: 1, quick: true, cells: vec![row], finer: Vec::new() };
+        let cases: Vec<&MatrixCase> =
             super::super::cases::CASES.iter().filter(|case| case.name == "handshake").collect();
         let page = report.page(&cases);
         assert!(!page.contains("<script>") && !page.contains("a<b>"));
@@ -256,15 +258,19 @@ mod tests {
 
     #[test]
     fn peers_that_were_asked_for_are_missed() {
-        let row =
-            |peer: &str, outcome| Row { peer: peer.into(), case: "ipv6".into(), ours: "server", outcome };
+        let row = |peer: &str, outcome| MatrixRow {
+            peer: peer.into(),
+            case: "ipv6".into(),
+            ours: "server",
+            outcome,
+        };
         let why = String::new;
         let cells = vec![
-            row("quiche", Outcome::Absent { why: why() }),
-            row("quinn", Outcome::NoNetwork { why: why() }),
-            row("curl", Outcome::PeerLacks { why: why() }),
+            row("quiche", CellOutcome::Absent { why: why() }),
+            row("quinn", CellOutcome::NoNetwork { why: why() }),
+            row("curl", CellOutcome::PeerLacks { why: why() }),
         ];
-        let report = Report { seed: 1, quick: true, cells, finer: Vec::new() };
+        let report = MatrixReport { seed: 1, quick: true, cells, finer: Vec::new() };
         let named = ["quiche", "quinn", "curl"].map(str::to_owned);
         assert_eq!(report.absent(&named), ["quiche"]);
         assert!(report.absent(&[]).is_empty());

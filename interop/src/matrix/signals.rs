@@ -8,31 +8,31 @@ use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
 
 /// RFC 9218 §4: urgency and incremental.
-type Priority = (u8, bool);
+type SignalPriority = (u8, bool);
 
 /// What a browser asked for, by the connection's first id of the server's and the stream.
 #[derive(Debug, Default)]
-pub(super) struct Asked {
-    pub(super) requests: BTreeMap<(String, u64), Request>,
+pub(super) struct AskedSignals {
+    pub(super) requests: BTreeMap<(String, u64), SignalRequest>,
 }
 
 #[derive(Debug)]
-pub(super) struct Request {
+pub(super) struct SignalRequest {
     pub(super) path: String,
     /// By its Priority field, and by each PRIORITY_UPDATE.
-    pub(super) said: Vec<Priority>,
+    pub(super) said: Vec<SignalPriority>,
 }
 
 /// Reads Chromium's log of its network.
-pub(super) fn of_browser(log: &Path) -> Result<Asked> {
+pub(super) fn of_browser(log: &Path) -> Result<AskedSignals> {
     let log: Value = serde_json::from_slice(&std::fs::read(log)?)?;
     let kind =
         |name: &str| log["constants"]["logEventTypes"][name].as_u64().with_context(|| format!("no {name}"));
     let (session, sent) = (kind("QUIC_SESSION")?, kind("HTTP3_HEADERS_SENT")?);
     let update = kind("HTTP3_PRIORITY_UPDATE_SENT")?;
-    let (mut connections, mut asked) = (BTreeMap::new(), Asked::default());
+    let (mut connections, mut asked) = (BTreeMap::new(), AskedSignals::default());
     // An update may be logged ahead of its request.
-    let mut ahead: BTreeMap<(String, u64), Vec<Priority>> = BTreeMap::new();
+    let mut ahead: BTreeMap<(String, u64), Vec<SignalPriority>> = BTreeMap::new();
     for event in log["events"].as_array().context("no events")? {
         let (params, source) = (&event["params"], event["source"]["id"].as_u64());
         let Some(of) = event["type"].as_u64() else { continue };
@@ -50,7 +50,7 @@ pub(super) fn of_browser(log: &Path) -> Result<Asked> {
             let field = |name: &str| header(&params["headers"], name);
             let first = priority(field("priority").as_deref().unwrap_or_default());
             let said = [first].into_iter().chain(ahead.remove(&key).unwrap_or_default()).collect();
-            asked.requests.insert(key, Request { path: field(":path").unwrap_or_default(), said });
+            asked.requests.insert(key, SignalRequest { path: field(":path").unwrap_or_default(), said });
         } else {
             let key = (connection.clone(), params["prioritized_element_id"].as_u64().context("no element")?);
             let said = priority(params["priority_field_value"].as_str().context("no value")?);
@@ -63,7 +63,7 @@ pub(super) fn of_browser(log: &Path) -> Result<Asked> {
     Ok(asked)
 }
 
-impl Asked {
+impl AskedSignals {
     /// The browser told several kinds of things apart.
     pub(super) fn check_variety(&self) -> Result<()> {
         let of = |part: &str| self.requests.values().find(|r| r.path.contains(part)).map(|r| r.said[0].0);
@@ -77,7 +77,7 @@ impl Asked {
 
 /// What a trace shows.
 #[derive(Debug, Default)]
-pub(super) struct Shown {
+pub(super) struct TraceShown {
     /// Packets with something that left while something less urgent waited.
     pub(super) contests: usize,
     /// Answers for which a PRIORITY_UPDATE was used.
@@ -86,7 +86,7 @@ pub(super) struct Shown {
 
 /// Holds the trace of one of our connections against what the browser asked for, and the order of what was
 /// sent against both.
-pub(super) fn compare(asked: &Asked, trace: &Path) -> Result<Shown> {
+pub(super) fn compare(asked: &AskedSignals, trace: &Path) -> Result<TraceShown> {
     let name = trace.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let connection = name.split('_').next().unwrap_or_default();
     let records = records(trace)?;
@@ -107,19 +107,19 @@ pub(super) fn compare(asked: &Asked, trace: &Path) -> Result<Shown> {
         );
     }
     let updated = play.streams.values().filter(|stream| stream.used.len() > 1).count();
-    Ok(Shown { contests: play.contests, updated })
+    Ok(TraceShown { contests: play.contests, updated })
 }
 
 /// A trace as it happened.
 #[derive(Default)]
 struct Play {
-    streams: BTreeMap<u64, Stream>,
+    streams: BTreeMap<u64, SignalStream>,
     contests: usize,
 }
 
 #[derive(Default)]
-struct Stream {
-    used: Vec<Priority>,
+struct SignalStream {
+    used: Vec<SignalPriority>,
     /// The answer is there to be sent, up to its end; so much was.
     is_there: bool,
     end: u64,
@@ -162,7 +162,7 @@ impl Play {
 
     /// New data of a stream: of what else was there nothing may have been more urgent, nor an earlier one of
     /// the same urgency if both go one after the other (RFC 9218 §10).
-    fn sent(&mut self, frame: &Sent) -> Result<()> {
+    fn sent(&mut self, frame: &SentFrame) -> Result<()> {
         let Some(stream) = self.streams.get_mut(&frame.stream).filter(|stream| frame.end > stream.sent)
         else {
             return Ok(());
@@ -194,19 +194,19 @@ impl Play {
 }
 
 /// A STREAM frame that was sent.
-struct Sent {
+struct SentFrame {
     stream: u64,
     end: u64,
 }
 
 /// Those of requests in a packet.
-fn stream_frames(record: &Value) -> Vec<Sent> {
+fn stream_frames(record: &Value) -> Vec<SentFrame> {
     let is_sent = record["name"].as_str() == Some("transport:packet_sent");
     let frames = record["data"]["frames"].as_array().filter(|_| is_sent);
     let of = |frame: &Value| {
         let (stream, offset) = (frame["stream_id"].as_u64()?, frame["offset"].as_u64()?);
         let is_request = frame["frame_type"].as_str() == Some("stream") && stream % 4 == 0;
-        is_request.then_some(Sent { stream, end: offset + frame["length"].as_u64()? })
+        is_request.then_some(SentFrame { stream, end: offset + frame["length"].as_u64()? })
     };
     frames.into_iter().flatten().filter_map(of).collect()
 }
@@ -232,7 +232,7 @@ fn header(headers: &Value, name: &str) -> Option<String> {
 }
 
 /// Of a Priority field, what it may say of urgency and of incremental: browsers write these two and no more.
-fn priority(value: &str) -> Priority {
+fn priority(value: &str) -> SignalPriority {
     let mut read = (3, false);
     for parameter in value.split(',').map(str::trim) {
         match parameter.split_once('=') {

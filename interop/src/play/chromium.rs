@@ -6,7 +6,7 @@ use std::process::Stdio;
 use anyhow::{Context as _, Result, bail, ensure};
 use tokio::process::Command;
 
-use super::{Job, dismissed};
+use super::{PlayJob, dismissed};
 use crate::tls::{NAME, from_base64};
 
 /// The page, for the folder that is served.
@@ -26,7 +26,7 @@ document.body.textContent = lines.join("\n");
 </script></body>
 "#;
 
-pub(super) async fn play(job: Job) -> Result<()> {
+pub(super) async fn play(job: PlayJob) -> Result<()> {
     tokio::select! {
         // What is given up here is killed: nobody else knows of the browser.
         () = dismissed() => bail!("sent away"),
@@ -34,7 +34,7 @@ pub(super) async fn play(job: Job) -> Result<()> {
     }
 }
 
-async fn browse(job: Job) -> Result<()> {
+async fn browse(job: PlayJob) -> Result<()> {
     let pin = std::fs::read_to_string(job.identity.join("pin"))?;
     let profile = job.identity.join("profile");
     if job.is("priorities") {
@@ -63,7 +63,7 @@ async fn browse(job: Job) -> Result<()> {
 }
 
 /// A page with all that belongs to it, and the browser's log of its network.
-async fn load(job: &Job, pin: &str, profile: &Path) -> Result<()> {
+async fn load(job: &PlayJob, pin: &str, profile: &Path) -> Result<()> {
     let seen = job.seen.as_ref().context("--seen is where its log goes")?;
     let log = format!("--log-net-log={}", seen.join("net.json").display());
     let text = visit(job, (pin, profile), "site.html", &[&log]).await?;
@@ -72,7 +72,7 @@ async fn load(job: &Job, pin: &str, profile: &Path) -> Result<()> {
 }
 
 /// What Chromium makes of a page of the server's.
-async fn visit(job: &Job, (pin, profile): (&str, &Path), page: &str, words: &[&str]) -> Result<String> {
+async fn visit(job: &PlayJob, (pin, profile): (&str, &Path), page: &str, words: &[&str]) -> Result<String> {
     // By name: Chromium 156 takes addresses of IPv6 for no origin to force QUIC on, and goes there by TCP.
     let origin = format!("{NAME}:{}", job.address.port());
     let output = Command::new("chromium")

@@ -30,16 +30,16 @@ use anyhow::{Context as _, Result, bail, ensure};
 use bytes::Bytes;
 use clap::{Args, ValueEnum};
 
-use crate::tls::{Identity, Wishes};
+use crate::tls::{InteropIdentity, TlsWishes};
 
 /// One side of one case.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Job {
+pub(crate) struct PlayJob {
     /// The stack.
     #[arg(long)]
     peer: String,
     #[arg(long, value_enum)]
-    role: Role,
+    role: PlayRole,
     /// The case, whose name says what is special.
     #[arg(long)]
     case: String,
@@ -63,13 +63,13 @@ pub(crate) struct Job {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Role {
+pub(crate) enum PlayRole {
     Client,
     Server,
 }
 
 /// Plays it.
-pub(crate) fn play(job: Job) -> Result<()> {
+pub(crate) fn play(job: PlayJob) -> Result<()> {
     let threads = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     match (job.peer.as_str(), job.h3) {
         ("chromium", _) => threads.block_on(chromium::play(job))?,
@@ -87,7 +87,7 @@ pub(crate) fn play(job: Job) -> Result<()> {
     Ok(())
 }
 
-impl Job {
+impl PlayJob {
     fn is(&self, case: &str) -> bool {
         self.case == case
     }
@@ -97,14 +97,14 @@ impl Job {
         self.is("retry") || self.case.starts_with("hello-retry")
     }
 
-    fn identity(&self) -> Result<Identity> {
-        Identity::read(&self.identity)
+    fn identity(&self) -> Result<InteropIdentity> {
+        InteropIdentity::read(&self.identity)
     }
 
-    fn wishes(&self) -> Wishes {
+    fn wishes(&self) -> TlsWishes {
         let protocol: &[u8] = if self.h3 { b"h3" } else { HQ };
-        let p384 = self.is("hello-again") && self.role == Role::Server;
-        Wishes { protocol, chacha: self.is("chacha20"), p384, early: self.is("zerortt") }
+        let p384 = self.is("hello-again") && self.role == PlayRole::Server;
+        TlsWishes { protocol, chacha: self.is("chacha20"), p384, early: self.is("zerortt") }
     }
 
     /// What is fetched over each connection, one after the other.

@@ -12,27 +12,27 @@ use quickset_base::Ecn;
 
 use self::app::App;
 use super::quickset::any_port;
-use super::{HQ, Job, Role, dismissed, listening};
+use super::{HQ, PlayJob, PlayRole, dismissed, listening};
 use crate::port::{Arrival, Port};
 use crate::tls;
 
-pub(super) async fn play(job: Job) -> Result<()> {
+pub(super) async fn play(job: PlayJob) -> Result<()> {
     match job.role {
-        Role::Server => {
+        PlayRole::Server => {
             tokio::select! {
                 ended = serve(&job) => ended?,
                 () = dismissed() => {}
             }
         }
-        Role::Client => fetch(&job).await?,
+        PlayRole::Client => fetch(&job).await?,
     }
     Ok(())
 }
 
-fn config(job: &Job) -> Result<Config> {
+fn config(job: &PlayJob) -> Result<Config> {
     let mut config = Config::new(quiche::PROTOCOL_VERSION)?;
     let path = |name: &str| job.identity.join(name).to_string_lossy().into_owned();
-    if job.role == Role::Server {
+    if job.role == PlayRole::Server {
         config.load_cert_chain_from_pem_file(&path("cert.pem"))?;
         config.load_priv_key_from_pem_file(&path("key.pem"))?;
     } else {
@@ -40,7 +40,7 @@ fn config(job: &Job) -> Result<Config> {
         config.verify_peer(true);
     }
     config.set_application_protos(&[if job.h3 { b"h3" } else { HQ }])?;
-    let is_last_resort = job.is("hello-again") && job.role == Role::Server;
+    let is_last_resort = job.is("hello-again") && job.role == PlayRole::Server;
     config.set_curves_list(if is_last_resort { "P-384" } else { "X25519MLKEM768:X25519:P-256:P-384" })?;
     config.set_max_idle_timeout(30_000);
     config.set_max_recv_udp_payload_size(1472);
@@ -100,7 +100,7 @@ fn spare(connection: &mut Connection) {
     }
 }
 
-async fn fetch(job: &Job) -> Result<()> {
+async fn fetch(job: &PlayJob) -> Result<()> {
     let mut config = config(job)?;
     let mut session: Option<Vec<u8>> = None;
     for paths in job.connections() {
@@ -150,16 +150,16 @@ async fn fetch(job: &Job) -> Result<()> {
     Ok(())
 }
 
-struct Served<'a> {
+struct QuicheServed<'a> {
     connection: Connection,
     app: App<'a>,
 }
 
-async fn serve(job: &Job) -> Result<()> {
+async fn serve(job: &PlayJob) -> Result<()> {
     let mut config = config(job)?;
     let port = Port::bind(job.address)?;
     listening(port.address());
-    let mut all: BTreeMap<u64, Served<'_>> = BTreeMap::new();
+    let mut all: BTreeMap<u64, QuicheServed<'_>> = BTreeMap::new();
     let mut ids: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
     let (mut arrivals, mut count) = (Vec::new(), 0);
     loop {
@@ -178,7 +178,7 @@ async fn serve(job: &Job) -> Result<()> {
                     Some(connection) => {
                         count += 1;
                         ids.insert(header.dcid.to_vec(), count);
-                        all.insert(count, Served { connection, app: App::server(job) });
+                        all.insert(count, QuicheServed { connection, app: App::server(job) });
                         count
                     }
                     None => continue,
@@ -210,7 +210,7 @@ async fn serve(job: &Job) -> Result<()> {
 
 /// A new connection, or an answer that it is not yet to be.
 async fn admit(
-    job: &Job,
+    job: &PlayJob,
     port: &Port,
     header: &quiche::Header<'_>,
     arrival: &Arrival,

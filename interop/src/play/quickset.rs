@@ -11,20 +11,20 @@ use quickset_quic::{
 };
 use tokio::task::JoinSet;
 
-use super::{Job, MAX_FILE, MAX_REQUEST, Role, dismissed, listening, note, request};
+use super::{MAX_FILE, MAX_REQUEST, PlayJob, PlayRole, dismissed, listening, note, request};
 use crate::tls;
 
-pub(super) async fn play(job: Job) -> Result<()> {
+pub(super) async fn play(job: PlayJob) -> Result<()> {
     let job = Arc::new(job);
     match job.role {
-        Role::Server => serve(job).await?,
-        Role::Client => fetch(job).await?,
+        PlayRole::Server => serve(job).await?,
+        PlayRole::Client => fetch(job).await?,
     }
     Ok(())
 }
 
 /// What both ways of ours are set up with.
-pub(super) fn server_config(job: &Job) -> Result<ServerConfig> {
+pub(super) fn server_config(job: &PlayJob) -> Result<ServerConfig> {
     let tls = job.identity()?.server(job.wishes())?;
     Ok(ServerConfig {
         crypto: Arc::new(quickset_tls::Server::new(tls)?),
@@ -37,7 +37,7 @@ pub(super) fn server_config(job: &Job) -> Result<ServerConfig> {
     })
 }
 
-pub(super) fn client_config(job: &Job) -> Result<ClientConfig> {
+pub(super) fn client_config(job: &PlayJob) -> Result<ClientConfig> {
     let tls = job.identity()?.client(job.wishes())?;
     let tickets = Arc::new(quickset_tls::TicketMemory::default());
     let crypto = quickset_tls::Client::new(tls)?.with_tickets(tickets, b"");
@@ -52,7 +52,7 @@ pub(super) fn endpoint_config() -> EndpointConfig {
     }
 }
 
-fn transport(job: &Job) -> Result<Arc<TransportConfig>> {
+fn transport(job: &PlayJob) -> Result<Arc<TransportConfig>> {
     let likes_2 = job.is("v2");
     let traces = job.seen.as_ref().map(QlogDir::new).transpose()?;
     Ok(Arc::new(
@@ -72,7 +72,7 @@ fn transport(job: &Job) -> Result<Arc<TransportConfig>> {
     ))
 }
 
-async fn serve(job: Arc<Job>) -> Result<()> {
+async fn serve(job: Arc<PlayJob>) -> Result<()> {
     let config = server_config(&job)?;
     let endpoint = Endpoint::bind(job.address, &SocketConfig::default(), endpoint_config(), Some(config))?;
     listening(endpoint.local_addr());
@@ -91,7 +91,7 @@ async fn serve(job: Arc<Job>) -> Result<()> {
     Ok(())
 }
 
-async fn answer_all(job: Arc<Job>, connection: Connection) {
+async fn answer_all(job: Arc<PlayJob>, connection: Connection) {
     while let Ok((send, receive)) = connection.accept_bi().await {
         let job = job.clone();
         tokio::spawn(async move {
@@ -104,7 +104,7 @@ async fn answer_all(job: Arc<Job>, connection: Connection) {
     tell(&connection);
 }
 
-async fn answer(job: &Job, mut send: SendStream, mut receive: RecvStream) -> Result<()> {
+async fn answer(job: &PlayJob, mut send: SendStream, mut receive: RecvStream) -> Result<()> {
     let file = job.requested(&receive.read_to_end(MAX_REQUEST).await?)?;
     if !file.is_empty() {
         send.write_chunk(file).await?;
@@ -113,7 +113,7 @@ async fn answer(job: &Job, mut send: SendStream, mut receive: RecvStream) -> Res
     Ok(send.finished().await?)
 }
 
-async fn fetch(job: Arc<Job>) -> Result<()> {
+async fn fetch(job: Arc<PlayJob>) -> Result<()> {
     // Whoever moves to another address has to have more than one.
     let from = if job.is("connectionmigration") { all_addresses(job.address) } else { any_port(job.address) };
     let endpoint = Endpoint::bind(from, &SocketConfig::default(), endpoint_config(), None)?;
@@ -141,7 +141,7 @@ async fn fetch(job: Arc<Job>) -> Result<()> {
     Ok(())
 }
 
-async fn fetch_one(job: Arc<Job>, connection: Connection, path: String) -> Result<()> {
+async fn fetch_one(job: Arc<PlayJob>, connection: Connection, path: String) -> Result<()> {
     let (mut send, mut receive) = connection.open_bi().await?;
     send.write_chunk(request(&path)).await?;
     send.finish()?;
@@ -150,7 +150,7 @@ async fn fetch_one(job: Arc<Job>, connection: Connection, path: String) -> Resul
 }
 
 /// What a client does besides, once, as soon as it may be.
-async fn meddle(job: Arc<Job>, connection: Connection) {
+async fn meddle(job: Arc<PlayJob>, connection: Connection) {
     let done = || match job.case.as_str() {
         "keyupdate" => connection.update_keys(),
         "connectionmigration" => connection.migrate(Some(Ipv4Addr::new(127, 0, 0, 2).into())).is_ok(),

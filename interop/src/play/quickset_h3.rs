@@ -10,17 +10,17 @@ use quickset_h3::{Body, Config, Connection, Event, OnQuic, Refusal, Request, Res
 use quickset_quic::{self as quic, ConnectionKey, Endpoint, Node, Side, StreamId};
 
 use super::quickset::{any_port, client_config, endpoint_config, server_config};
-use super::{Job, Role, dismissed, listening, note};
+use super::{PlayJob, PlayRole, dismissed, listening, note};
 use crate::port::{Arrival, Port};
 use crate::tls;
 
-pub(super) async fn play(job: Job) -> Result<()> {
+pub(super) async fn play(job: PlayJob) -> Result<()> {
     match job.role {
-        Role::Server => {
+        PlayRole::Server => {
             let port = Port::bind(job.address)?;
             listening(port.address());
             let server = Some(server_config(&job)?);
-            let mut site = Site::new(&job, Side::Server, server)?;
+            let mut site = InteropSite::new(&job, Side::Server, server)?;
             tokio::select! {
                 ended = site.drive(&port) => ended?,
                 () = dismissed() => {}
@@ -28,10 +28,10 @@ pub(super) async fn play(job: Job) -> Result<()> {
             site.close();
             let _ = tokio::time::timeout(Duration::from_millis(100), site.drive(&port)).await;
         }
-        Role::Client => {
+        PlayRole::Client => {
             let port = Port::bind(any_port(job.address))?;
             let config = client_config(&job)?;
-            let mut site = Site::new(&job, Side::Client, None)?;
+            let mut site = InteropSite::new(&job, Side::Client, None)?;
             for paths in job.connections() {
                 site.todo = paths;
                 let now = site.now();
@@ -47,8 +47,8 @@ pub(super) async fn play(job: Job) -> Result<()> {
 }
 
 /// A node whose connections speak HTTP/3.
-struct Site<'a> {
-    job: &'a Job,
+struct InteropSite<'a> {
+    job: &'a PlayJob,
     node: Node,
     side: Side,
     epoch: Instant,
@@ -62,8 +62,8 @@ struct Site<'a> {
     closing: bool,
 }
 
-impl<'a> Site<'a> {
-    fn new(job: &'a Job, side: Side, server: Option<quic::ServerConfig>) -> Result<Self> {
+impl<'a> InteropSite<'a> {
+    fn new(job: &'a PlayJob, side: Side, server: Option<quic::ServerConfig>) -> Result<Self> {
         let mut seed = [0; 32];
         rustls::crypto::aws_lc_rs::default_provider()
             .secure_random

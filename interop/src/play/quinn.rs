@@ -9,19 +9,19 @@ use quinn::{Connection, Endpoint};
 use tokio::task::JoinSet;
 
 use super::quickset::any_port;
-use super::{Job, MAX_FILE, MAX_REQUEST, Role, dismissed, listening, request};
+use super::{MAX_FILE, MAX_REQUEST, PlayJob, PlayRole, dismissed, listening, request};
 use crate::tls;
 
-pub(super) async fn play(job: Job) -> Result<()> {
+pub(super) async fn play(job: PlayJob) -> Result<()> {
     let job = Arc::new(job);
     match job.role {
-        Role::Server => serve(job).await?,
-        Role::Client => fetch(job).await?,
+        PlayRole::Server => serve(job).await?,
+        PlayRole::Client => fetch(job).await?,
     }
     Ok(())
 }
 
-pub(super) fn server(job: &Job) -> Result<Endpoint> {
+pub(super) fn server(job: &PlayJob) -> Result<Endpoint> {
     let tls = job.identity()?.server(job.wishes())?;
     let crypto = QuicServerConfig::with_initial(tls, tls::initial_suite()?)?;
     let config = quinn::ServerConfig::with_crypto(Arc::new(crypto));
@@ -31,7 +31,7 @@ pub(super) fn server(job: &Job) -> Result<Endpoint> {
 }
 
 /// The next connection whose client has proven its address, where the case wants that.
-pub(super) async fn accept(job: &Job, endpoint: &Endpoint) -> Option<quinn::Connecting> {
+pub(super) async fn accept(job: &PlayJob, endpoint: &Endpoint) -> Option<quinn::Connecting> {
     loop {
         let incoming = endpoint.accept().await?;
         if job.retries() && !incoming.remote_address_validated() {
@@ -45,7 +45,7 @@ pub(super) async fn accept(job: &Job, endpoint: &Endpoint) -> Option<quinn::Conn
     }
 }
 
-pub(super) fn client(job: &Job) -> Result<Endpoint> {
+pub(super) fn client(job: &PlayJob) -> Result<Endpoint> {
     let tls = job.identity()?.client(job.wishes())?;
     let crypto = QuicClientConfig::with_initial(tls, tls::initial_suite()?)?;
     let mut endpoint = Endpoint::client(any_port(job.address))?;
@@ -53,7 +53,7 @@ pub(super) fn client(job: &Job) -> Result<Endpoint> {
     Ok(endpoint)
 }
 
-async fn serve(job: Arc<Job>) -> Result<()> {
+async fn serve(job: Arc<PlayJob>) -> Result<()> {
     let endpoint = server(&job)?;
     let accepting = async {
         while let Some(connecting) = accept(&job, &endpoint).await {
@@ -67,7 +67,7 @@ async fn serve(job: Arc<Job>) -> Result<()> {
     Ok(())
 }
 
-async fn answer_all(job: Arc<Job>, connecting: quinn::Connecting) {
+async fn answer_all(job: Arc<PlayJob>, connecting: quinn::Connecting) {
     // Of a server these are streams of the client, which may send before its handshake is complete.
     let connection = match connecting.into_0rtt() {
         Ok((connection, _)) => connection,
@@ -87,7 +87,7 @@ async fn answer_all(job: Arc<Job>, connecting: quinn::Connecting) {
     eprintln!("over: {}", connection.closed().await);
 }
 
-async fn answer(job: &Job, mut send: quinn::SendStream, mut receive: quinn::RecvStream) -> Result<()> {
+async fn answer(job: &PlayJob, mut send: quinn::SendStream, mut receive: quinn::RecvStream) -> Result<()> {
     let file = job.requested(&receive.read_to_end(MAX_REQUEST).await?)?;
     send.write_chunk(file).await?;
     send.finish()?;
@@ -95,7 +95,7 @@ async fn answer(job: &Job, mut send: quinn::SendStream, mut receive: quinn::Recv
     Ok(())
 }
 
-async fn fetch(job: Arc<Job>) -> Result<()> {
+async fn fetch(job: Arc<PlayJob>) -> Result<()> {
     let endpoint = client(&job)?;
     for (n, paths) in job.connections().into_iter().enumerate() {
         let connecting = endpoint.connect(job.address, tls::NAME)?;
@@ -121,7 +121,7 @@ async fn fetch(job: Arc<Job>) -> Result<()> {
 }
 
 /// What a client does besides.
-async fn meddle(job: Arc<Job>, endpoint: Endpoint, connection: Connection) -> Result<()> {
+async fn meddle(job: Arc<PlayJob>, endpoint: Endpoint, connection: Connection) -> Result<()> {
     tokio::time::sleep(Duration::from_millis(300)).await;
     match job.case.as_str() {
         "keyupdate" => connection.force_key_update(),
@@ -131,7 +131,7 @@ async fn meddle(job: Arc<Job>, endpoint: Endpoint, connection: Connection) -> Re
     Ok(())
 }
 
-async fn fetch_one(job: Arc<Job>, connection: Connection, path: String) -> Result<()> {
+async fn fetch_one(job: Arc<PlayJob>, connection: Connection, path: String) -> Result<()> {
     let (mut send, mut receive) = connection.open_bi().await?;
     send.write_chunk(request(&path)).await?;
     send.finish()?;

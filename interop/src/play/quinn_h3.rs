@@ -10,19 +10,19 @@ use http::{Request, Response, StatusCode};
 use tokio::task::JoinSet;
 
 use super::quinn::{accept, client, server};
-use super::{Job, Role, dismissed};
+use super::{PlayJob, PlayRole, dismissed};
 use crate::tls;
 
-pub(super) async fn play(job: Job) -> Result<()> {
+pub(super) async fn play(job: PlayJob) -> Result<()> {
     let job = Arc::new(job);
     match job.role {
-        Role::Server => serve(job).await?,
-        Role::Client => fetch(job).await?,
+        PlayRole::Server => serve(job).await?,
+        PlayRole::Client => fetch(job).await?,
     }
     Ok(())
 }
 
-async fn serve(job: Arc<Job>) -> Result<()> {
+async fn serve(job: Arc<PlayJob>) -> Result<()> {
     let endpoint = server(&job)?;
     let accepting = async {
         while let Some(connecting) = accept(&job, &endpoint).await {
@@ -41,7 +41,7 @@ async fn serve(job: Arc<Job>) -> Result<()> {
     Ok(())
 }
 
-async fn answer_all(job: Arc<Job>, connecting: quinn::Connecting) -> Result<()> {
+async fn answer_all(job: Arc<PlayJob>, connecting: quinn::Connecting) -> Result<()> {
     let connection = h3_quinn::Connection::new(connecting.await?);
     let mut connection = h3::server::Connection::<_, Bytes>::new(connection).await?;
     while let Some(resolver) = connection.accept().await? {
@@ -60,7 +60,7 @@ async fn answer_all(job: Arc<Job>, connecting: quinn::Connecting) -> Result<()> 
 }
 
 async fn answer(
-    job: &Job,
+    job: &PlayJob,
     request: &Request<()>,
     mut stream: RequestStream<h3_quinn::BidiStream<Bytes>, Bytes>,
 ) -> Result<()> {
@@ -74,7 +74,7 @@ async fn answer(
     Ok(())
 }
 
-async fn fetch(job: Arc<Job>) -> Result<()> {
+async fn fetch(job: Arc<PlayJob>) -> Result<()> {
     let endpoint = client(&job)?;
     for paths in job.connections() {
         let connection = endpoint.connect(job.address, tls::NAME)?.await.context("connecting")?;
@@ -95,9 +95,9 @@ async fn fetch(job: Arc<Job>) -> Result<()> {
     Ok(())
 }
 
-type Requests = h3::client::SendRequest<h3_quinn::OpenStreams, Bytes>;
+type H3Requests = h3::client::SendRequest<h3_quinn::OpenStreams, Bytes>;
 
-async fn fetch_one(job: Arc<Job>, mut requests: Requests, path: String) -> Result<()> {
+async fn fetch_one(job: Arc<PlayJob>, mut requests: H3Requests, path: String) -> Result<()> {
     let request = Request::get(format!("https://{}{path}", tls::NAME)).body(())?;
     let mut stream = requests.send_request(request).await?;
     stream.finish().await?;

@@ -13,19 +13,19 @@ use s2n_quic::{Client, Connection, Server};
 use tokio::task::JoinSet;
 
 use super::quickset::any_port;
-use super::{Job, MAX_FILE, MAX_REQUEST, Role, dismissed, listening, request};
+use super::{MAX_FILE, MAX_REQUEST, PlayJob, PlayRole, dismissed, listening, request};
 use crate::tls;
 
-pub(super) async fn play(job: Job) -> Result<()> {
+pub(super) async fn play(job: PlayJob) -> Result<()> {
     let job = Arc::new(job);
     match job.role {
-        Role::Server => serve(job).await?,
-        Role::Client => fetch(job).await?,
+        PlayRole::Server => serve(job).await?,
+        PlayRole::Client => fetch(job).await?,
     }
     Ok(())
 }
 
-async fn serve(job: Arc<Job>) -> Result<()> {
+async fn serve(job: Arc<PlayJob>) -> Result<()> {
     let tls = provider::Server::from(job.identity()?.server(job.wishes())?);
     // With none allowed under way, each handshake has to prove its address.
     let limits = endpoint_limits::Default::builder();
@@ -49,7 +49,7 @@ async fn serve(job: Arc<Job>) -> Result<()> {
     Ok(())
 }
 
-async fn answer_all(job: Arc<Job>, mut connection: Connection) {
+async fn answer_all(job: Arc<PlayJob>, mut connection: Connection) {
     while let Ok(Some(stream)) = connection.accept_bidirectional_stream().await {
         let job = job.clone();
         tokio::spawn(async move {
@@ -60,7 +60,7 @@ async fn answer_all(job: Arc<Job>, mut connection: Connection) {
     }
 }
 
-async fn answer(job: &Job, mut stream: BidirectionalStream) -> Result<()> {
+async fn answer(job: &PlayJob, mut stream: BidirectionalStream) -> Result<()> {
     let file = job.requested(&read(&mut stream, MAX_REQUEST).await?)?;
     stream.send(file).await?;
     Ok(stream.close().await?)
@@ -75,7 +75,7 @@ async fn read(stream: &mut BidirectionalStream, limit: usize) -> Result<Bytes> {
     Ok(all.into())
 }
 
-async fn fetch(job: Arc<Job>) -> Result<()> {
+async fn fetch(job: Arc<PlayJob>) -> Result<()> {
     let tls = provider::Client::from(job.identity()?.client(job.wishes())?);
     let client = Client::builder()
         .with_tls(tls)?
@@ -100,7 +100,7 @@ async fn fetch(job: Arc<Job>) -> Result<()> {
     Ok(())
 }
 
-async fn fetch_one(job: Arc<Job>, mut connection: Handle, path: String) -> Result<()> {
+async fn fetch_one(job: Arc<PlayJob>, mut connection: Handle, path: String) -> Result<()> {
     let mut stream = connection.open_bidirectional_stream().await?;
     stream.send(request(&path)).await?;
     stream.finish()?;

@@ -12,7 +12,7 @@ use self::hello::Initials;
 
 /// What the relay saw go by.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct RelaySeen {
     pub(crate) retries: u64,
     /// Initial packets of the client with the token of a Retry packet.
     pub(crate) proofs: u64,
@@ -66,7 +66,7 @@ pub(crate) struct Seen {
     begun: Option<Time>,
 }
 
-impl Seen {
+impl RelaySeen {
     /// Sums.
     pub(crate) fn and(mut self, other: &Self) -> Self {
         self.retries += other.retries;
@@ -119,10 +119,10 @@ impl Seen {
     /// A datagram came from the client, which is lost or goes on.
     pub(super) fn begin(&mut self, now: Time, datagram: &[u8], is_lost: bool) {
         let begun = *self.begun.get_or_insert(now);
-        if self.handshake.is_none() && Packets(datagram).any(|(kind, _)| kind == Kind::OneRtt) {
+        if self.handshake.is_none() && Packets(datagram).any(|(kind, _)| kind == PacketKind::OneRtt) {
             self.handshake = Some(now.since(begun));
         }
-        if let Some(head) = Head::of(datagram).filter(|head| head.kind == Kind::Initial) {
+        if let Some(head) = LongHead::of(datagram).filter(|head| head.kind == PacketKind::Initial) {
             self.proofs += u64::from(self.tokens.contains(head.token));
             if self.ids.iter().all(|id| id != head.source) {
                 self.connections += 1;
@@ -141,17 +141,17 @@ impl Seen {
             self.moved = true;
             self.proven = true;
         }
-        let kinds: Vec<(Kind, usize)> = Packets(datagram).collect();
+        let kinds: Vec<(PacketKind, usize)> = Packets(datagram).collect();
         for (kind, len) in &kinds {
             match kind {
-                Kind::ZeroRtt => self.early_bytes += *len as u64,
-                Kind::OneRtt => self.late_bytes += *len as u64,
+                PacketKind::ZeroRtt => self.early_bytes += *len as u64,
+                PacketKind::OneRtt => self.late_bytes += *len as u64,
                 _ => {}
             }
         }
         if !self.proven {
             self.unproven += datagram.len() as u64;
-            self.proven = kinds.iter().any(|(kind, _)| *kind == Kind::Handshake);
+            self.proven = kinds.iter().any(|(kind, _)| *kind == PacketKind::Handshake);
         }
     }
 
@@ -166,14 +166,14 @@ impl Seen {
         }
         for (kind, len) in Packets(datagram) {
             match kind {
-                Kind::Retry => {
+                PacketKind::Retry => {
                     self.retries += 1;
-                    let token = Head::of(datagram).map(|head| head.token.to_vec());
+                    let token = LongHead::of(datagram).map(|head| head.token.to_vec());
                     self.tokens.extend(token.filter(|token| !token.is_empty()));
                 }
-                Kind::Handshake => {
+                PacketKind::Handshake => {
                     // RFC 9000 §12.2: all packets of a datagram go to the same id.
-                    let to = Head::of(datagram).map(|head| head.destination);
+                    let to = LongHead::of(datagram).map(|head| head.destination);
                     let of =
                         self.ids.iter().zip(&mut self.handshake_bytes).find(|(id, _)| Some(&id[..]) == to);
                     if let Some((_, bytes)) = of {
@@ -203,7 +203,7 @@ impl Seen {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum PacketKind {
     Initial,
     ZeroRtt,
     Handshake,
@@ -217,35 +217,36 @@ enum Kind {
 struct Packets<'a>(&'a [u8]);
 
 impl Iterator for Packets<'_> {
-    type Item = (Kind, usize);
+    type Item = (PacketKind, usize);
 
     fn next(&mut self) -> Option<Self::Item> {
         let first = *self.0.first()?;
         let all = self.0.len();
         if first & 0x80 == 0 {
             // Some fill a datagram up with zeroes behind its packets.
-            let kind = if self.0.iter().all(|byte| *byte == 0) { Kind::Unknown } else { Kind::OneRtt };
+            let kind =
+                if self.0.iter().all(|byte| *byte == 0) { PacketKind::Unknown } else { PacketKind::OneRtt };
             self.0 = &[];
             return Some((kind, all));
         }
-        let (kind, rest) = long_packet(self.0).unwrap_or((Kind::Unknown, &[]));
+        let (kind, rest) = long_packet(self.0).unwrap_or((PacketKind::Unknown, &[]));
         self.0 = rest;
         Some((kind, all - rest.len()))
     }
 }
 
 /// The type of the long-header packet in front, and what lies behind it.
-fn long_packet(datagram: &[u8]) -> Option<(Kind, &[u8])> {
-    let head = Head::of(datagram)?;
-    if head.kind == Kind::Retry {
+fn long_packet(datagram: &[u8]) -> Option<(PacketKind, &[u8])> {
+    let head = LongHead::of(datagram)?;
+    if head.kind == PacketKind::Retry {
         return Some((head.kind, &[]));
     }
     Some((head.kind, head.rest.get(head.len..)?))
 }
 
 /// What a long header says in the clear.
-struct Head<'a> {
-    kind: Kind,
+struct LongHead<'a> {
+    kind: PacketKind,
     version: u32,
     destination: &'a [u8],
     source: &'a [u8],
@@ -256,7 +257,7 @@ struct Head<'a> {
     len: usize,
 }
 
-impl<'a> Head<'a> {
+impl<'a> LongHead<'a> {
     /// Of the packet in front; none if it has no long header, or one of a Version Negotiation.
     fn of(datagram: &'a [u8]) -> Option<Self> {
         let (first, rest) = datagram.split_first().filter(|(first, _)| **first & 0x80 != 0)?;
@@ -265,8 +266,8 @@ impl<'a> Head<'a> {
         let kind = match version {
             0 => return None,
             // RFC 9369 §3.2: each type one further.
-            V2 => [Kind::Retry, Kind::Initial, Kind::ZeroRtt, Kind::Handshake][bits],
-            _ => [Kind::Initial, Kind::ZeroRtt, Kind::Handshake, Kind::Retry][bits],
+            V2 => [PacketKind::Retry, PacketKind::Initial, PacketKind::ZeroRtt, PacketKind::Handshake][bits],
+            _ => [PacketKind::Initial, PacketKind::ZeroRtt, PacketKind::Handshake, PacketKind::Retry][bits],
         };
         let mut ids: [&[u8]; 2] = [&[]; 2];
         for id in &mut ids {
@@ -274,13 +275,13 @@ impl<'a> Head<'a> {
             (*id, rest) = after.split_at_checked(usize::from(*len))?;
         }
         let [destination, source] = ids;
-        if kind == Kind::Retry {
+        if kind == PacketKind::Retry {
             // RFC 9000 §17.2.5: the tag behind the token has 16 bytes.
             let token = &rest[..rest.len().checked_sub(16)?];
             return Some(Self { kind, version, destination, source, token, rest: &[], len: 0 });
         }
         let mut token: &[u8] = &[];
-        if kind == Kind::Initial {
+        if kind == PacketKind::Initial {
             let (len, after) = varint(rest)?;
             (token, rest) = after.split_at_checked(len)?;
         }
@@ -309,36 +310,36 @@ mod tests {
         [&[0xc0 | kind << 4][..], &version.to_be_bytes(), &[8], &[1; 8], &[8], &[2; 8], tail].concat()
     }
 
-    fn kinds(datagram: &[u8]) -> Vec<Kind> {
+    fn kinds(datagram: &[u8]) -> Vec<PacketKind> {
         Packets(datagram).map(|(kind, _)| kind).collect()
     }
 
     #[test]
     fn zeroes_behind_a_packet_are_none() {
         let initial = long(1, 0, &[0, 0x40, 3, 7, 7, 7]);
-        assert_eq!(kinds(&[&initial[..], &[0x40, 7, 7]].concat()), [Kind::Initial, Kind::OneRtt]);
-        assert_eq!(kinds(&[&initial[..], &[0; 40]].concat()), [Kind::Initial, Kind::Unknown]);
+        assert_eq!(kinds(&[&initial[..], &[0x40, 7, 7]].concat()), [PacketKind::Initial, PacketKind::OneRtt]);
+        assert_eq!(kinds(&[&initial[..], &[0; 40]].concat()), [PacketKind::Initial, PacketKind::Unknown]);
     }
 
     #[test]
     fn packets_that_share_a_datagram_are_told_apart() {
         let initial = long(1, 0, &[2, 9, 9, 0x40, 3, 7, 7, 7]);
         let handshake = long(1, 2, &[1, 7]);
-        assert_eq!(kinds(&initial), [Kind::Initial]);
+        assert_eq!(kinds(&initial), [PacketKind::Initial]);
         let both = [initial.clone(), handshake.clone()].concat();
         assert_eq!(
             Packets(&both).collect::<Vec<_>>(),
-            [(Kind::Initial, initial.len()), (Kind::Handshake, handshake.len())]
+            [(PacketKind::Initial, initial.len()), (PacketKind::Handshake, handshake.len())]
         );
-        assert_eq!(kinds(&[&initial[..], &[0x40; 30]].concat()), [Kind::Initial, Kind::OneRtt]);
-        assert_eq!(kinds(&handshake[..20]), [Kind::Unknown]);
-        assert_eq!(kinds(&long(1, 3, &[5; 30])), [Kind::Retry]);
-        assert_eq!(kinds(&long(1, 1, &[1, 7])), [Kind::ZeroRtt]);
+        assert_eq!(kinds(&[&initial[..], &[0x40; 30]].concat()), [PacketKind::Initial, PacketKind::OneRtt]);
+        assert_eq!(kinds(&handshake[..20]), [PacketKind::Unknown]);
+        assert_eq!(kinds(&long(1, 3, &[5; 30])), [PacketKind::Retry]);
+        assert_eq!(kinds(&long(1, 1, &[1, 7])), [PacketKind::ZeroRtt]);
         // RFC 9369 §3.2.
-        assert_eq!(kinds(&long(V2, 1, &[0, 1, 7])), [Kind::Initial]);
-        assert_eq!(kinds(&long(V2, 2, &[1, 7])), [Kind::ZeroRtt]);
-        assert_eq!(kinds(&long(V2, 3, &[1, 7])), [Kind::Handshake]);
-        assert_eq!(kinds(&long(V2, 0, &[5; 30])), [Kind::Retry]);
+        assert_eq!(kinds(&long(V2, 1, &[0, 1, 7])), [PacketKind::Initial]);
+        assert_eq!(kinds(&long(V2, 2, &[1, 7])), [PacketKind::ZeroRtt]);
+        assert_eq!(kinds(&long(V2, 3, &[1, 7])), [PacketKind::Handshake]);
+        assert_eq!(kinds(&long(V2, 0, &[5; 30])), [PacketKind::Retry]);
     }
 
     #[test]
@@ -352,7 +353,7 @@ mod tests {
 
     #[test]
     fn connections_are_told_apart_by_the_ids_of_clients() {
-        let mut seen = Seen::default();
+        let mut seen = RelaySeen::default();
         let initial = long(1, 0, &[2, 9, 9, 0x40, 3, 7, 7, 7]);
         let mut other = initial.clone();
         other[15] = 5;
@@ -370,7 +371,7 @@ mod tests {
 
     #[test]
     fn a_token_is_proof_when_it_came_in_a_retry() {
-        let mut seen = Seen::default();
+        let mut seen = RelaySeen::default();
         let with_token = long(1, 0, &[2, 9, 8, 0x40, 3, 7, 7, 7]);
         seen.begin(Time::ZERO, &with_token, false);
         seen.answer(&long(1, 3, &[&[9, 8][..], &[5; 16]].concat()));
@@ -383,7 +384,7 @@ mod tests {
 
     #[test]
     fn three_times_is_the_limit() {
-        let mut seen = Seen::default();
+        let mut seen = RelaySeen::default();
         seen.ask(&[0xc0; 1200]);
         (0..3).for_each(|_| seen.answer(&[0xc0; 1200]));
         assert_eq!(seen.beyond, 0);
@@ -392,7 +393,7 @@ mod tests {
         seen.ask(&[0xc0; 1200]);
         assert_eq!(seen.beyond, 1, "that it may now does not undo it");
         // A client that moves is no handshake.
-        let mut seen = Seen::default();
+        let mut seen = RelaySeen::default();
         seen.ask(&[0x40; 50]);
         seen.answer(&[0x40; 1200]);
         assert!(seen.moved && seen.beyond == 0);

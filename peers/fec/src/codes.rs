@@ -9,10 +9,10 @@ use raptorq::{
 use reed_solomon_erasure::galois_8::ReedSolomon;
 use reed_solomon_simd::{ReedSolomonDecoder, ReedSolomonEncoder};
 
-use crate::{Block, LOST, REPAIRS, SIZE, SOURCES};
+use crate::{FecBlock, LOST, REPAIRS, SIZE, SOURCES};
 
 /// An erasure code with a block of its own.
-pub(crate) trait Code {
+pub(crate) trait BlockCode {
     fn name(&self) -> String;
     /// Computes the repair symbols.
     fn encode(&mut self);
@@ -22,7 +22,7 @@ pub(crate) trait Code {
     fn recovered(&self, lost: usize) -> &[u8];
 }
 
-pub(crate) fn all(block: &Block) -> Result<Vec<Box<dyn Code + '_>>> {
+pub(crate) fn all(block: &FecBlock) -> Result<Vec<Box<dyn BlockCode + '_>>> {
     Ok(vec![
         #[cfg(isal)]
         Box::new(crate::isal::Isal::new(block)),
@@ -41,7 +41,7 @@ struct Quickset<'a> {
 }
 
 impl<'a> Quickset<'a> {
-    fn new(block: &'a Block) -> Self {
+    fn new(block: &'a FecBlock) -> Self {
         let sources = block.symbols();
         let mut received: Vec<_> = sources.iter().copied().map(Some).collect();
         for j in LOST {
@@ -56,7 +56,7 @@ impl<'a> Quickset<'a> {
     }
 }
 
-impl Code for Quickset<'_> {
+impl BlockCode for Quickset<'_> {
     fn name(&self) -> String {
         format!("quickset-fec ({})", Kernel::best().name())
     }
@@ -88,7 +88,7 @@ impl EachSlice for Vec<Vec<u8>> {
 }
 
 struct Simd<'a> {
-    block: &'a Block,
+    block: &'a FecBlock,
     encoder: ReedSolomonEncoder,
     decoder: ReedSolomonDecoder,
     repairs: Vec<Vec<u8>>,
@@ -96,7 +96,7 @@ struct Simd<'a> {
 }
 
 impl<'a> Simd<'a> {
-    fn new(block: &'a Block) -> Result<Self> {
+    fn new(block: &'a FecBlock) -> Result<Self> {
         Ok(Self {
             block,
             encoder: ReedSolomonEncoder::new(SOURCES, REPAIRS, SIZE)?,
@@ -107,7 +107,7 @@ impl<'a> Simd<'a> {
     }
 }
 
-impl Code for Simd<'_> {
+impl BlockCode for Simd<'_> {
     fn name(&self) -> String {
         "reed-solomon-simd 3".into()
     }
@@ -146,7 +146,7 @@ struct Erasure<'a> {
 }
 
 impl<'a> Erasure<'a> {
-    fn new(block: &'a Block) -> Result<Self> {
+    fn new(block: &'a FecBlock) -> Result<Self> {
         let sources = block.symbols();
         let shards = sources.iter().map(|s| Some(s.to_vec())).chain(vec![None; REPAIRS]).collect();
         let code = ReedSolomon::new(SOURCES, REPAIRS)?;
@@ -154,7 +154,7 @@ impl<'a> Erasure<'a> {
     }
 }
 
-impl Code for Erasure<'_> {
+impl BlockCode for Erasure<'_> {
     fn name(&self) -> String {
         "reed-solomon-erasure 6, simd-accel".into()
     }
@@ -188,7 +188,7 @@ struct RaptorQ {
 }
 
 impl RaptorQ {
-    fn new(block: &Block) -> Self {
+    fn new(block: &FecBlock) -> Self {
         let data: Vec<u8> = block.symbols().concat();
         let config = ObjectTransmissionInformation::new(data.len() as u64, SIZE as u16, 1, 1, 4);
         let plan = SourceBlockEncodingPlan::generate(SOURCES as u16);
@@ -197,7 +197,7 @@ impl RaptorQ {
     }
 }
 
-impl Code for RaptorQ {
+impl BlockCode for RaptorQ {
     fn name(&self) -> String {
         "raptorq 2, plan made beforehand".into()
     }

@@ -15,7 +15,7 @@ use clap::Parser;
 /// Erasure codes side by side.
 #[derive(Debug, Parser)]
 #[command(name = "peers-fec")]
-struct Options {
+struct FecOptions {
     /// Turns of each code, for encoding and for decoding.
     #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..))]
     turns: u32,
@@ -36,12 +36,12 @@ const LOST: [usize; REPAIRS] = [3, 17, 40, 41, 88];
 const TURN: Duration = Duration::from_micros(300);
 
 /// Symbols in slots of whole cache lines, as a sender or a receiver keeps them.
-pub(crate) struct Block {
+pub(crate) struct FecBlock {
     bytes: Vec<u8>,
     first: usize,
 }
 
-impl Block {
+impl FecBlock {
     fn new() -> Self {
         let slot = SIZE.next_multiple_of(64);
         let mut bytes = vec![0; SOURCES * slot + 64];
@@ -65,8 +65,8 @@ impl Block {
 }
 
 fn main() -> Result<()> {
-    let options = Options::parse();
-    let block = Block::new();
+    let options = FecOptions::parse();
+    let block = FecBlock::new();
     let mut codes = codes::all(&block)?;
     codes.retain(|code| options.code.as_deref().is_none_or(|only| code.name().starts_with(only)));
     for code in &mut codes {

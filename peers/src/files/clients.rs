@@ -17,16 +17,16 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::{Case, Way, processes};
-use crate::cases::{PATIENCE, Span, WARM};
-use crate::pattern::{Sum, expected};
-use crate::tls::{self, Group, NAME, Trusted};
+use super::{FileCase, FileWay, processes};
+use crate::cases::{PATIENCE, TimedSpan, WARM};
+use crate::pattern::{PatternSum, expected};
+use crate::tls::{self, NAME, PeerGroup, Trusted};
 use crate::wire::{Listening, say};
 
 #[derive(Args, Debug)]
-pub(crate) struct Fetch {
-    way: Way,
-    case: Case,
+pub(crate) struct PeerFetch {
+    way: FileWay,
+    case: FileCase,
     /// Where the server is, and whom to trust, as JSON.
     #[arg(long)]
     server: String,
@@ -43,7 +43,7 @@ pub(crate) struct Fetch {
 
 /// What has come so far.
 #[derive(Default)]
-struct Tally {
+struct FetchTally {
     bytes: Cell<u64>,
     times: RefCell<Vec<f64>>,
     is_over: Cell<bool>,
@@ -52,12 +52,12 @@ struct Tally {
 }
 
 /// A connection that fetches one file again and again.
-enum Caller {
+enum FileCaller {
     H3 { client: h3::Client },
     H1 { stream: Box<TlsStream<TcpStream>>, buffer: Vec<u8> },
 }
 
-impl Fetch {
+impl PeerFetch {
     pub(crate) async fn run(self) -> Result<()> {
         let time = Duration::try_from_secs_f64(self.seconds)?;
         if let Some(program) = &self.program {
@@ -71,25 +71,27 @@ impl Fetch {
 
     async fn fetch(self, time: Duration) -> Result<()> {
         let listening: Listening = serde_json::from_str(&self.server).context("--server is no such line")?;
-        let trusted = || anyhow::Ok(Trusted { group: Group::X25519, certificate: listening.trusted()? });
+        let trusted = || anyhow::Ok(Trusted { group: PeerGroup::X25519, certificate: listening.trusted()? });
         let endpoint = quickset::Endpoint::client()?;
-        let (tally, mut callers) =
-            (Rc::new(Tally { right: expected(self.case.size()), ..Tally::default() }), JoinSet::new());
+        let (tally, mut callers) = (
+            Rc::new(FetchTally { right: expected(self.case.size()), ..FetchTally::default() }),
+            JoinSet::new(),
+        );
         for _ in 0..self.case.clients() {
             let mut tls = tls::client(trusted()?)?;
             let mut caller = match self.way {
-                Way::QuicksetH3 => {
+                FileWay::QuicksetH3 => {
                     tls.alpn_protocols = vec![h3::ALPN.into()];
                     let mut config = quickset::ClientConfig::from_rustls(tls)?;
                     if self.case.ack().is_some() {
                         config = config.with_transport(to_the_packet());
                     }
                     let connection = endpoint.connect(listening.address, NAME, &config).await?;
-                    Caller::H3 { client: h3::Client::new(&connection, h3::Config::default())? }
+                    FileCaller::H3 { client: h3::Client::new(&connection, h3::Config::default())? }
                 }
-                Way::QuicksetH1 | Way::NginxH1 => {
+                FileWay::QuicksetH1 | FileWay::NginxH1 => {
                     tls.alpn_protocols = vec![b"http/1.1".to_vec()];
-                    Caller::by_tcp(listening.address, tls).await?
+                    FileCaller::by_tcp(listening.address, tls).await?
                 }
             };
             let (tally, case) = (tally.clone(), self.case);
@@ -101,7 +103,7 @@ impl Fetch {
             });
         }
         tokio::time::sleep(WARM).await;
-        let (span, before) = (Span::begin()?, tally.bytes.get());
+        let (span, before) = (TimedSpan::begin()?, tally.bytes.get());
         tally.times.borrow_mut().clear();
         tokio::time::sleep(time).await;
         let found = span.end(tally.bytes.get() - before, tally.times.take());
@@ -114,7 +116,7 @@ impl Fetch {
     }
 }
 
-impl Caller {
+impl FileCaller {
     async fn by_tcp(server: SocketAddr, tls: rustls::ClientConfig) -> Result<Self> {
         let tcp = TcpStream::connect(server).await?;
         tcp.set_nodelay(true)?;
@@ -123,8 +125,8 @@ impl Caller {
     }
 
     /// The file once, unless the time is over in the middle of it.
-    async fn fetch(&mut self, case: Case, tally: &Tally) -> Result<()> {
-        let (begun, mut sum) = (Instant::now(), Sum::default());
+    async fn fetch(&mut self, case: FileCase, tally: &FetchTally) -> Result<()> {
+        let (begun, mut sum) = (Instant::now(), PatternSum::default());
         let mut take = |part: &[u8]| {
             sum.add(part);
             tally.bytes.set(tally.bytes.get() + part.len() as u64);

@@ -16,13 +16,13 @@ use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use crate::cases::{Found, PATIENCE, WARM};
+use crate::cases::{CaseFound, PATIENCE, WARM};
 use crate::compare::{Process, pins};
-pub(crate) use clients::Fetch;
-use servers::{Folder, Server};
+pub(crate) use clients::PeerFetch;
+use servers::{FileServer, ServedFolder};
 
 #[derive(Args, Debug)]
-pub(crate) struct Options {
+pub(crate) struct FilesOptions {
     /// The program `quickset`.
     #[arg(long, value_name = "FILE")]
     quickset: PathBuf,
@@ -34,7 +34,7 @@ pub(crate) struct Options {
     curl: Option<PathBuf>,
     /// These cases only.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "CASE,…")]
-    case: Vec<Case>,
+    case: Vec<FileCase>,
     /// Runs of each server in each case.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
@@ -51,7 +51,7 @@ pub(crate) struct Options {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Case {
+pub(crate) enum FileCase {
     /// A file of 1 kB, a hundred clients, each on a connection of its own, one request at a time.
     FilesSmall,
     /// A file of 256 MiB, ten clients.
@@ -69,13 +69,13 @@ pub(crate) enum Case {
 /// Who serves, and by which protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Way {
+pub(crate) enum FileWay {
     QuicksetH3,
     QuicksetH1,
     NginxH1,
 }
 
-impl Case {
+impl FileCase {
     fn path(self) -> &'static str {
         match self {
             Self::FilesSmall => "/small.txt",
@@ -109,21 +109,21 @@ impl Case {
     }
 
     /// Whether it says something of this way.
-    fn is_of(self, way: Way, options: &Options) -> bool {
+    fn is_of(self, way: FileWay, options: &FilesOptions) -> bool {
         let is_here = match way {
-            Way::NginxH1 => options.nginx.is_some(),
-            Way::QuicksetH3 | Way::QuicksetH1 => true,
+            FileWay::NginxH1 => options.nginx.is_some(),
+            FileWay::QuicksetH3 | FileWay::QuicksetH1 => true,
         };
         // Of TCP the system acknowledges; nginx is there to be compared with.
-        let is_other = way != Way::QuicksetH1 || self.ack().is_none();
+        let is_other = way != FileWay::QuicksetH1 || self.ack().is_none();
         is_here && is_other && (self != Self::FilesProcesses || self.client(way, options).is_some())
     }
 
     /// The program that fetches, where it is a process.
-    fn client(self, way: Way, options: &Options) -> Option<&Path> {
+    fn client(self, way: FileWay, options: &FilesOptions) -> Option<&Path> {
         match (self, way) {
-            (Self::FilesProcesses, Way::QuicksetH3) => Some(&options.quickset),
-            (Self::FilesProcesses, Way::QuicksetH1 | Way::NginxH1) => options.curl.as_deref(),
+            (Self::FilesProcesses, FileWay::QuicksetH3) => Some(&options.quickset),
+            (Self::FilesProcesses, FileWay::QuicksetH1 | FileWay::NginxH1) => options.curl.as_deref(),
             _ => None,
         }
     }
@@ -135,42 +135,42 @@ fn name(value: &impl ValueEnum) -> String {
 
 /// What one run found.
 #[derive(Clone, Copy, Debug, Serialize)]
-struct Run {
+struct FileRun {
     #[serde(flatten)]
-    found: Found,
+    found: CaseFound,
     server_cpu_s: f64,
 }
 
 #[derive(Debug, Serialize)]
-struct Series {
-    way: Way,
-    runs: Vec<Run>,
+struct FileSeries {
+    way: FileWay,
+    runs: Vec<FileRun>,
     failed: u32,
 }
 
-type Column = (&'static str, usize, fn(&Run) -> f64);
+type FileColumn = (&'static str, usize, fn(&FileRun) -> f64);
 
-const SMALL: &[Column] = &[
+const SMALL: &[FileColumn] = &[
     ("per second", 0, |run| run.found.count as f64 / run.found.seconds),
     ("server CPU µs", 1, |run| run.server_cpu_s * 1e6 / run.found.count as f64),
     ("client CPU µs", 1, |run| run.found.cpu_s * 1e6 / run.found.count as f64),
     ("p99 µs", 0, |run| run.found.p99_us),
 ];
-const LARGE: &[Column] = &[
+const LARGE: &[FileColumn] = &[
     ("Gbit/s", 2, |run| run.found.bytes as f64 * 8e-9 / run.found.seconds),
     ("server CPU s/GB", 3, |run| run.server_cpu_s / (run.found.bytes as f64 / 1e9)),
     ("client CPU s/GB", 3, |run| run.found.cpu_s / (run.found.bytes as f64 / 1e9)),
 ];
 
-pub(crate) fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &FilesOptions) -> Result<()> {
     let pins = pins(options.no_pin)?;
-    let folder = Folder::new(&[Case::FilesSmall, Case::FilesLarge])?;
-    let cases = if options.case.is_empty() { Case::value_variants() } else { &options.case };
+    let folder = ServedFolder::new(&[FileCase::FilesSmall, FileCase::FilesLarge])?;
+    let cases = if options.case.is_empty() { FileCase::value_variants() } else { &options.case };
     let (mut tables, mut failed) = (Vec::new(), 0);
     for &case in cases {
-        let series = |way: &Way| Series { way: *way, runs: Vec::new(), failed: 0 };
-        let ways = Way::value_variants().iter().filter(|way| case.is_of(**way, options));
-        let mut all: Vec<Series> = ways.map(series).collect();
+        let series = |way: &FileWay| FileSeries { way: *way, runs: Vec::new(), failed: 0 };
+        let ways = FileWay::value_variants().iter().filter(|way| case.is_of(**way, options));
+        let mut all: Vec<FileSeries> = ways.map(series).collect();
         for turn in 0..options.runs {
             for one in &mut all {
                 match measure(options, &folder, case, one.way, pins) {
@@ -202,16 +202,16 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 }
 
 fn measure(
-    options: &Options,
-    folder: &Folder,
-    case: Case,
-    way: Way,
+    options: &FilesOptions,
+    folder: &ServedFolder,
+    case: FileCase,
+    way: FileWay,
     pins: Option<[usize; 2]>,
-) -> Result<Run> {
+) -> Result<FileRun> {
     let core = pins.map(|pins| pins[0]);
     let server = match (way, &options.nginx) {
-        (Way::NginxH1, Some(nginx)) => Server::nginx(nginx, folder, core)?,
-        _ => Server::quickset(&options.quickset, folder, core, case.ack())?,
+        (FileWay::NginxH1, Some(nginx)) => FileServer::nginx(nginx, folder, core)?,
+        _ => FileServer::quickset(&options.quickset, folder, core, case.ack())?,
     };
     let (address, seconds) = (server.address.to_string(), options.seconds.to_string());
     let listening = serde_json::to_string(&folder.listening(server.address))?;
@@ -227,18 +227,18 @@ fn measure(
     let mut clients = Process::own(&arguments, pins.map(|pins| pins[1]), limit)?;
     clients.line()?;
     let before = server.cpu_s()?;
-    let found: Found = serde_json::from_str(&clients.line()?)?;
+    let found: CaseFound = serde_json::from_str(&clients.line()?)?;
     let server_cpu_s = server.cpu_s()? - before;
     clients.end()?;
     ensure!(found.count > 0 || found.bytes > 0, "nothing came from {address}");
-    Ok(Run { found, server_cpu_s })
+    Ok(FileRun { found, server_cpu_s })
 }
 
 /// Medians, and the median over turns of what each is to nginx.
-fn print(case: Case, all: &[Series]) {
-    let columns = if case == Case::FilesSmall { SMALL } else { LARGE };
-    let of = |one: &Series, column: &Column| -> Vec<f64> { one.runs.iter().map(column.2).collect() };
-    let base = all.iter().find(|one| one.way == Way::NginxH1).filter(|one| one.failed == 0);
+fn print(case: FileCase, all: &[FileSeries]) {
+    let columns = if case == FileCase::FilesSmall { SMALL } else { LARGE };
+    let of = |one: &FileSeries, column: &FileColumn| -> Vec<f64> { one.runs.iter().map(column.2).collect() };
+    let base = all.iter().find(|one| one.way == FileWay::NginxH1).filter(|one| one.failed == 0);
     print!("{}: {} clients, medians\n{:<13} {:>4}", name(&case), case.clients(), "server", "runs");
     for (name, ..) in columns {
         print!(" {name:>15}");

@@ -7,16 +7,22 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use quickset::Fingerprint;
 
-use super::{Case, Way};
-use crate::cases::{Found, Span};
+use super::{FileCase, FileWay};
+use crate::cases::{CaseFound, TimedSpan};
 use crate::os;
 use crate::wire::{Listening, say};
 
 /// Has as many processes at a time as the case has clients, again and again until the time is over and all
 /// have ended.
-pub(super) fn fetch(way: Way, case: Case, program: &Path, server: &Listening, time: Duration) -> Result<()> {
+pub(super) fn fetch(
+    way: FileWay,
+    case: FileCase,
+    program: &Path,
+    server: &Listening,
+    time: Duration,
+) -> Result<()> {
     let (began, own) = (Instant::now(), os::cpu_s_of_children()?);
-    let (span, mut times) = (Span::begin()?, Vec::new());
+    let (span, mut times) = (TimedSpan::begin()?, Vec::new());
     while began.elapsed() < time {
         let begun = Instant::now();
         let children = (0..case.clients()).map(|_| start(way, case, program, server));
@@ -29,19 +35,19 @@ pub(super) fn fetch(way: Way, case: Case, program: &Path, server: &Listening, ti
         }
     }
     let found = span.end(case.size() * times.len() as u64, times);
-    say(&Found { cpu_s: found.cpu_s + os::cpu_s_of_children()? - own, ..found })
+    say(&CaseFound { cpu_s: found.cpu_s + os::cpu_s_of_children()? - own, ..found })
 }
 
-fn start(way: Way, case: Case, program: &Path, server: &Listening) -> Result<Child> {
+fn start(way: FileWay, case: FileCase, program: &Path, server: &Listening) -> Result<Child> {
     let url = format!("https://{}{}", server.address, case.path());
     let mut command = Command::new(program);
     match way {
-        Way::QuicksetH3 => {
+        FileWay::QuicksetH3 => {
             let pin = Fingerprint::of(&server.trusted()?).context("the certificate has no key")?;
             command.args(["http", "get", "--json", "--pin", &pin.to_string()]);
         }
         // It knows no fingerprints of certificates.
-        Way::QuicksetH1 | Way::NginxH1 => {
+        FileWay::QuicksetH1 | FileWay::NginxH1 => {
             command.args(["--silent", "--show-error", "--insecure", "--http1.1", "--tls13-ciphers"]);
             command.args([
                 "TLS_AES_128_GCM_SHA256",
@@ -57,14 +63,14 @@ fn start(way: Way, case: Case, program: &Path, server: &Listening) -> Result<Chi
 }
 
 /// How many bytes the process says have come.
-fn fetched(way: Way, said: &[u8]) -> Result<u64> {
+fn fetched(way: FileWay, said: &[u8]) -> Result<u64> {
     let said = std::str::from_utf8(said)?;
     match way {
-        Way::QuicksetH3 => {
+        FileWay::QuicksetH3 => {
             let rows: serde_json::Value = serde_json::from_str(said)?;
             rows[0]["bytes"].as_u64().with_context(|| format!("http get says {said:?}"))
         }
-        Way::QuicksetH1 | Way::NginxH1 => said.parse().with_context(|| format!("curl says {said:?}")),
+        FileWay::QuicksetH1 | FileWay::NginxH1 => said.parse().with_context(|| format!("curl says {said:?}")),
     }
 }
 
@@ -75,10 +81,10 @@ mod tests {
     #[test]
     fn what_came_is_read_of_what_clients_say() {
         let rows = br#"[{"url": "https://a/b", "status": 200, "bytes": 12, "error": null}]"#;
-        assert_eq!(fetched(Way::QuicksetH3, rows).unwrap(), 12);
-        assert_eq!(fetched(Way::NginxH1, b"268435456").unwrap(), 268_435_456);
+        assert_eq!(fetched(FileWay::QuicksetH3, rows).unwrap(), 12);
+        assert_eq!(fetched(FileWay::NginxH1, b"268435456").unwrap(), 268_435_456);
         for (way, said) in
-            [(Way::QuicksetH3, &b"[]"[..]), (Way::QuicksetH3, b""), (Way::NginxH1, b"curl: (7)")]
+            [(FileWay::QuicksetH3, &b"[]"[..]), (FileWay::QuicksetH3, b""), (FileWay::NginxH1, b"curl: (7)")]
         {
             assert!(fetched(way, said).is_err());
         }

@@ -12,20 +12,20 @@ use anyhow::{Context as _, Result, bail};
 use rustls::pki_types::CertificateDer;
 use tempfile::TempDir;
 
-use super::Case;
+use super::FileCase;
 use crate::os;
 use crate::pattern::pieces;
 use crate::tls::NAME;
 use crate::wire::Listening;
 
 /// What is served, and the certificate and key of all servers.
-pub(super) struct Folder {
+pub(super) struct ServedFolder {
     home: TempDir,
     certificate: CertificateDer<'static>,
 }
 
-impl Folder {
-    pub(super) fn new(cases: &[Case]) -> Result<Self> {
+impl ServedFolder {
+    pub(super) fn new(cases: &[FileCase]) -> Result<Self> {
         let home = tempfile::tempdir()?;
         let site = home.path().join("site");
         std::fs::create_dir(&site)?;
@@ -49,16 +49,16 @@ impl Folder {
 }
 
 /// One that runs; ended if dropped.
-pub(super) struct Server {
+pub(super) struct FileServer {
     child: Child,
     pub(super) address: SocketAddr,
 }
 
-impl Server {
+impl FileServer {
     /// As it comes, but that its clients acknowledge so many packets at a time where that is said.
     pub(super) fn quickset(
         program: &Path,
-        folder: &Folder,
+        folder: &ServedFolder,
         core: Option<usize>,
         ack: Option<u64>,
     ) -> Result<Self> {
@@ -82,7 +82,7 @@ impl Server {
 
     /// With what its manual says of speed: one worker for its core, files kept open, no log. Over TLS by a
     /// library it reads files by itself; `sendfile` counts where the kernel does TLS.
-    pub(super) fn nginx(program: &Path, folder: &Folder, core: Option<usize>) -> Result<Self> {
+    pub(super) fn nginx(program: &Path, folder: &ServedFolder, core: Option<usize>) -> Result<Self> {
         let home = folder.home.path();
         // It cannot be told to find a port and say which.
         let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
@@ -111,7 +111,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for FileServer {
     fn drop(&mut self) {
         // It may have ended already; then there is nothing to kill.
         let _ = self.child.kill();

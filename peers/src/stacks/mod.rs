@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use anyhow::Result;
 use bytes::Bytes;
 
-use crate::pattern::Sum;
+use crate::pattern::PatternSum;
 
 /// The UDP payload of every data packet, all stacks: an Ethernet frame of 1500 bytes.
 pub(crate) const MTU: u16 = 1472;
@@ -31,22 +31,22 @@ pub(crate) const SOCKET_BUFFER: usize = 4 << 20;
 pub(crate) const CHUNKS: usize = 32;
 
 /// One that waits for connections.
-pub(crate) trait Server {
-    type Connection: Connection + 'static;
+pub(crate) trait StackServer {
+    type Connection: PeerConnection + 'static;
     fn address(&self) -> SocketAddr;
     async fn accept(&mut self) -> Option<Self::Connection>;
 }
 
 /// One that makes connections.
-pub(crate) trait Client: 'static {
-    type Connection: Connection + 'static;
+pub(crate) trait StackClient: 'static {
+    type Connection: PeerConnection + 'static;
     /// A connection whose handshake is through, as far as this side knows.
     async fn connect(&self) -> Result<Self::Connection>;
 }
 
-pub(crate) trait Connection {
-    type Answer: Answer + 'static;
-    type Download: Download;
+pub(crate) trait PeerConnection {
+    type Answer: StackAnswer + 'static;
+    type Download: StackDownload;
     /// Asks for so many bytes, on a stream of their own where there are streams.
     async fn request(&mut self, bytes: u64) -> Result<Self::Download>;
     /// The next request of the client; none once the connection is over.
@@ -55,15 +55,15 @@ pub(crate) trait Connection {
 }
 
 /// The way of the bytes that were asked for.
-pub(crate) trait Answer {
+pub(crate) trait StackAnswer {
     async fn send(&mut self, piece: Bytes) -> Result<()>;
     async fn end(self) -> Result<()>;
 }
 
 /// Their other end.
-pub(crate) trait Download {
+pub(crate) trait StackDownload {
     /// Adds what has come, at least a byte; false at the end.
-    async fn receive(&mut self, sum: &mut Sum) -> Result<bool>;
+    async fn receive(&mut self, sum: &mut PatternSum) -> Result<bool>;
 }
 
 /// Where so many bytes are, for stacks that speak HTTP.

@@ -16,34 +16,36 @@ use tokio::io::Interest;
 use tokio::net::UdpSocket;
 use tokio::sync::{Notify, mpsc};
 
-use super::{Answer, Client, Connection, Download, MTU, SOCKET_BUFFER, Server, WINDOW};
-use crate::pattern::Sum;
-use crate::tls::{self, Group, Identity, Trusted};
+use super::{
+    MTU, PeerConnection, SOCKET_BUFFER, StackAnswer, StackClient, StackDownload, StackServer, WINDOW,
+};
+use crate::pattern::PatternSum;
+use crate::tls::{self, PeerGroup, PeersIdentity, Trusted};
 
-type Id = [u8; 16];
+type QuicheId = [u8; 16];
 
 /// What the driver and the handles share.
-struct Shared {
-    state: RefCell<State>,
+struct QuicheShared {
+    state: RefCell<QuicheState>,
     /// A handle did something that may have to be sent.
     work: Notify,
     /// Where new connections of a server go.
-    accepted: mpsc::UnboundedSender<Line>,
+    accepted: mpsc::UnboundedSender<QuicheLine>,
 }
 
-struct State {
+struct QuicheState {
     config: Config,
     address: SocketAddr,
-    connections: BTreeMap<Id, One>,
+    connections: BTreeMap<QuicheId, QuicheStream>,
     /// Those with something to send, perhaps.
-    stirred: BTreeSet<Id>,
+    stirred: BTreeSet<QuicheId>,
     /// By the ids that clients drew: more of their first flight may bear these.
-    drawn: BTreeMap<Vec<u8>, Id>,
+    drawn: BTreeMap<Vec<u8>, QuicheId>,
     serial: u64,
     server: bool,
 }
 
-struct One {
+struct QuicheStream {
     quic: quiche::Connection,
     /// Something came.
     news: Rc<Notify>,
@@ -52,9 +54,9 @@ struct One {
 }
 
 /// A handle of a connection.
-pub(crate) struct Line {
-    shared: Rc<Shared>,
-    id: Id,
+pub(crate) struct QuicheLine {
+    shared: Rc<QuicheShared>,
+    id: QuicheId,
     news: Rc<Notify>,
     /// The next stream of either side: a client opens them, a server awaits them in order.
     next: u64,
@@ -62,10 +64,10 @@ pub(crate) struct Line {
 
 pub(crate) struct Listener {
     address: SocketAddr,
-    accepted: mpsc::UnboundedReceiver<Line>,
+    accepted: mpsc::UnboundedReceiver<QuicheLine>,
 }
 
-pub(crate) fn serve(listen: SocketAddr, identity: &Identity) -> Result<Listener> {
+pub(crate) fn serve(listen: SocketAddr, identity: &PeersIdentity) -> Result<Listener> {
     let mut config = config(identity.group)?;
     let certificate = Pem::new("CERTIFICATE", &identity.certificate)?;
     let key = Pem::new("PRIVATE KEY", identity.key.secret_pkcs8_der())?;
@@ -76,20 +78,20 @@ pub(crate) fn serve(listen: SocketAddr, identity: &Identity) -> Result<Listener>
     Ok(Listener { address, accepted })
 }
 
-impl Server for Listener {
-    type Connection = Line;
+impl StackServer for Listener {
+    type Connection = QuicheLine;
 
     fn address(&self) -> SocketAddr {
         self.address
     }
 
-    async fn accept(&mut self) -> Option<Line> {
+    async fn accept(&mut self) -> Option<QuicheLine> {
         self.accepted.recv().await
     }
 }
 
 pub(crate) struct Caller {
-    shared: Rc<Shared>,
+    shared: Rc<QuicheShared>,
     server: SocketAddr,
 }
 
@@ -101,23 +103,23 @@ pub(crate) fn client(server: SocketAddr, trusted: &Trusted) -> Result<Caller> {
     Ok(Caller { shared, server })
 }
 
-impl Client for Caller {
-    type Connection = Line;
+impl StackClient for Caller {
+    type Connection = QuicheLine;
 
-    async fn connect(&self) -> Result<Line> {
+    async fn connect(&self) -> Result<QuicheLine> {
         let line = {
             let mut state = self.shared.state.borrow_mut();
             let (id, local) = (state.fresh_id(), state.address);
             let source = ConnectionId::from_ref(&id);
             let quic = quiche::connect(Some(tls::NAME), &source, local, self.server, &mut state.config)?;
-            Line { shared: self.shared.clone(), id, news: state.add(id, quic, Vec::new()), next: 0 }
+            QuicheLine { shared: self.shared.clone(), id, news: state.add(id, quic, Vec::new()), next: 0 }
         };
         line.until(|quic| Ok(quic.is_established().then_some(()))).await?;
         Ok(line)
     }
 }
 
-impl Line {
+impl QuicheLine {
     /// Waits until `verb` has a result, and lets what it did be sent.
     async fn until<T>(
         &self,
@@ -143,7 +145,7 @@ impl Line {
     }
 }
 
-impl Connection for Line {
+impl PeerConnection for QuicheLine {
     type Answer = Upstream;
     type Download = Downstream;
 
@@ -186,11 +188,11 @@ impl Connection for Line {
 }
 
 pub(crate) struct Upstream {
-    line: Line,
+    line: QuicheLine,
     id: u64,
 }
 
-impl Answer for Upstream {
+impl StackAnswer for Upstream {
     async fn send(&mut self, piece: Bytes) -> Result<()> {
         let (id, mut at) = (self.id, 0);
         self.line
@@ -213,13 +215,13 @@ impl Answer for Upstream {
 }
 
 pub(crate) struct Downstream {
-    line: Line,
+    line: QuicheLine,
     id: u64,
     buffer: Vec<u8>,
 }
 
-impl Download for Downstream {
-    async fn receive(&mut self, sum: &mut Sum) -> Result<bool> {
+impl StackDownload for Downstream {
+    async fn receive(&mut self, sum: &mut PatternSum) -> Result<bool> {
         let (id, buffer) = (self.id, &mut self.buffer);
         self.line
             .until(|quic| match quic.stream_recv(id, buffer) {
@@ -234,8 +236,8 @@ impl Download for Downstream {
     }
 }
 
-impl State {
-    fn fresh_id(&mut self) -> Id {
+impl QuicheState {
+    fn fresh_id(&mut self) -> QuicheId {
         // Unique is enough here; nobody guesses them on loopback.
         self.serial += 1;
         let mut id = [u8::from(self.server); 16];
@@ -243,17 +245,18 @@ impl State {
         id
     }
 
-    fn add(&mut self, id: Id, quic: quiche::Connection, drawn: Vec<u8>) -> Rc<Notify> {
+    fn add(&mut self, id: QuicheId, quic: quiche::Connection, drawn: Vec<u8>) -> Rc<Notify> {
         let news = Rc::new(Notify::new());
-        self.connections.insert(id, One { quic, news: news.clone(), drawn, closed: false });
+        self.connections.insert(id, QuicheStream { quic, news: news.clone(), drawn, closed: false });
         self.stirred.insert(id);
         news
     }
 
     /// Gives a datagram to its connection; a new one is returned.
-    fn take(&mut self, datagram: &mut [u8], from: SocketAddr) -> Option<(Id, Rc<Notify>)> {
+    fn take(&mut self, datagram: &mut [u8], from: SocketAddr) -> Option<(QuicheId, Rc<Notify>)> {
         let header = quiche::Header::from_slice(datagram, 16).ok()?;
-        let own = Id::try_from(header.dcid.as_ref()).ok().filter(|id| self.connections.contains_key(id));
+        let own =
+            QuicheId::try_from(header.dcid.as_ref()).ok().filter(|id| self.connections.contains_key(id));
         let known = own.or_else(|| self.drawn.get(header.dcid.as_ref()).copied());
         let (id, new) = match known {
             Some(id) => (id, None),
@@ -278,7 +281,7 @@ fn start(
     address: SocketAddr,
     config: Config,
     server: bool,
-) -> Result<(Rc<Shared>, mpsc::UnboundedReceiver<Line>)> {
+) -> Result<(Rc<QuicheShared>, mpsc::UnboundedReceiver<QuicheLine>)> {
     let socket = std::net::UdpSocket::bind(address)?;
     socket.set_nonblocking(true)?;
     let plain = socket2::SockRef::from(&socket);
@@ -287,7 +290,7 @@ fn start(
     let offload = UdpSocketState::new(UdpSockRef::from(&socket))?;
     let socket = UdpSocket::from_std(socket)?;
     let (sender, accepted) = mpsc::unbounded_channel();
-    let state = State {
+    let state = QuicheState {
         config,
         address: socket.local_addr()?,
         connections: BTreeMap::new(),
@@ -296,8 +299,8 @@ fn start(
         serial: 0,
         server,
     };
-    let shared = Rc::new(Shared { state: RefCell::new(state), work: Notify::new(), accepted: sender });
-    let driver = Driver { shared: shared.clone(), socket, offload };
+    let shared = Rc::new(QuicheShared { state: RefCell::new(state), work: Notify::new(), accepted: sender });
+    let driver = QuicheDriver { shared: shared.clone(), socket, offload };
     tokio::task::spawn_local(async move {
         if let Err(error) = driver.drive().await {
             eprintln!("quiche's driver: {error:#}");
@@ -307,13 +310,13 @@ fn start(
     Ok((shared, accepted))
 }
 
-struct Driver {
-    shared: Rc<Shared>,
+struct QuicheDriver {
+    shared: Rc<QuicheShared>,
     socket: UdpSocket,
     offload: UdpSocketState,
 }
 
-impl Driver {
+impl QuicheDriver {
     async fn drive(self) -> Result<()> {
         let mut buffers = vec![vec![0; 64 << 10]; BATCH_SIZE];
         let mut out = vec![0; usize::from(MTU) * self.offload.max_gso_segments().min(44)];
@@ -340,7 +343,7 @@ impl Driver {
 
     fn on_time(&self) {
         let (now, mut state) = (Instant::now(), self.shared.state.borrow_mut());
-        let State { connections, stirred, .. } = &mut *state;
+        let QuicheState { connections, stirred, .. } = &mut *state;
         for (id, one) in connections {
             if one.quic.timeout_instant().is_some_and(|at| at <= now) {
                 one.quic.on_timeout();
@@ -365,7 +368,7 @@ impl Driver {
         for (meta, buffer) in metas[..n].iter().zip(buffers) {
             for datagram in buffer[..meta.len].chunks_mut(meta.stride.max(1)) {
                 if let Some((id, news)) = state.take(datagram, meta.addr) {
-                    let line = Line { shared: self.shared.clone(), id, news, next: 0 };
+                    let line = QuicheLine { shared: self.shared.clone(), id, news, next: 0 };
                     // Nobody accepts any more: then it is not answered.
                     let _ = self.shared.accepted.send(line);
                 }
@@ -403,7 +406,7 @@ impl Driver {
                 }
             }
             let mut state = self.shared.state.borrow_mut();
-            let over = |one: &One| one.closed || one.quic.is_draining() || one.quic.is_closed();
+            let over = |one: &QuicheStream| one.closed || one.quic.is_draining() || one.quic.is_closed();
             if state.connections.get(&id).is_some_and(over) {
                 if let Some(one) = state.connections.remove(&id) {
                     state.drawn.remove(&one.drawn);
@@ -415,7 +418,7 @@ impl Driver {
     }
 
     /// Length, length of each but the last, and where to.
-    fn fill(&self, id: Id, out: &mut [u8]) -> Option<(usize, usize, SocketAddr)> {
+    fn fill(&self, id: QuicheId, out: &mut [u8]) -> Option<(usize, usize, SocketAddr)> {
         let mut state = self.shared.state.borrow_mut();
         let quic = &mut state.connections.get_mut(&id)?.quic;
         let (mut len, mut segment, mut to) = (0, 0, None);
@@ -435,7 +438,7 @@ impl Driver {
     }
 }
 
-fn config(group: Group) -> Result<Config> {
+fn config(group: PeerGroup) -> Result<Config> {
     let window = u64::from(WINDOW);
     let mut config = Config::new(quiche::PROTOCOL_VERSION)?;
     config.set_application_protos(&[tls::PROTOCOL])?;

@@ -10,13 +10,15 @@ use quickset_net::{self as net, Endpoint, RecvStream, SendStream, SocketConfig};
 use quickset_quic::{ClientConfig, EndpointConfig, RetryPolicy, ServerConfig, TransportConfig};
 use quickset_tls::EndpointSecrets;
 
-use super::{Answer, CHUNKS, Client, Connection, Download, MTU, SOCKET_BUFFER, Server, WINDOW};
-use crate::pattern::Sum;
-use crate::tls::{self, Identity, Trusted};
+use super::{
+    CHUNKS, MTU, PeerConnection, SOCKET_BUFFER, StackAnswer, StackClient, StackDownload, StackServer, WINDOW,
+};
+use crate::pattern::PatternSum;
+use crate::tls::{self, PeersIdentity, Trusted};
 
 pub(crate) struct Listener(Endpoint);
 
-pub(crate) fn serve(listen: SocketAddr, identity: Identity) -> Result<Listener> {
+pub(crate) fn serve(listen: SocketAddr, identity: PeersIdentity) -> Result<Listener> {
     let config = ServerConfig {
         crypto: Arc::new(quickset_tls::Server::new(Arc::new(identity.server()?))?),
         transport: transport(),
@@ -29,7 +31,7 @@ pub(crate) fn serve(listen: SocketAddr, identity: Identity) -> Result<Listener> 
     Ok(Listener(bind(listen, Some(config))?))
 }
 
-impl Server for Listener {
+impl StackServer for Listener {
     type Connection = net::Connection;
 
     fn address(&self) -> SocketAddr {
@@ -53,7 +55,7 @@ pub(crate) fn client(server: SocketAddr, trusted: Trusted) -> Result<Caller> {
     Ok(Caller { endpoint, config: ClientConfig { crypto, transport: transport() }, server })
 }
 
-impl Client for Caller {
+impl StackClient for Caller {
     type Connection = net::Connection;
 
     async fn connect(&self) -> Result<net::Connection> {
@@ -61,7 +63,7 @@ impl Client for Caller {
     }
 }
 
-impl Connection for net::Connection {
+impl PeerConnection for net::Connection {
     type Answer = SendStream;
     type Download = RecvStream;
 
@@ -83,7 +85,7 @@ impl Connection for net::Connection {
     }
 }
 
-impl Answer for SendStream {
+impl StackAnswer for SendStream {
     async fn send(&mut self, piece: Bytes) -> Result<()> {
         Ok(self.write_chunk(piece).await?)
     }
@@ -93,8 +95,8 @@ impl Answer for SendStream {
     }
 }
 
-impl Download for RecvStream {
-    async fn receive(&mut self, sum: &mut Sum) -> Result<bool> {
+impl StackDownload for RecvStream {
+    async fn receive(&mut self, sum: &mut PatternSum) -> Result<bool> {
         let mut chunks: [Bytes; CHUNKS] = Default::default();
         let n = self.read_chunks(&mut chunks).await?;
         chunks[..n].iter().for_each(|chunk| sum.add(chunk));

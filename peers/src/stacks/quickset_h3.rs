@@ -7,20 +7,22 @@ use bytes::Bytes;
 use quickset::h3::{self, Content, Reply, Request, Response, Sender};
 use quickset::{ClientConfig, Endpoint, ServerConfig, SocketConfig};
 
-use super::{Answer, Client, Connection, Download, SOCKET_BUFFER, Server, bytes_of, path_of};
-use crate::pattern::Sum;
-use crate::tls::{self, Identity, Trusted};
+use super::{
+    PeerConnection, SOCKET_BUFFER, StackAnswer, StackClient, StackDownload, StackServer, bytes_of, path_of,
+};
+use crate::pattern::PatternSum;
+use crate::tls::{self, PeersIdentity, Trusted};
 
 pub(crate) struct Listener(Endpoint);
 
-pub(crate) fn serve(listen: SocketAddr, identity: Identity) -> Result<Listener> {
+pub(crate) fn serve(listen: SocketAddr, identity: PeersIdentity) -> Result<Listener> {
     let mut tls = identity.server()?;
     tls.alpn_protocols = vec![h3::ALPN.into()];
     let config = ServerConfig::from_rustls(tls)?.with_transport(super::quickset::settings());
     Ok(Listener(Endpoint::bind(listen, &socket(), Some(&config))?))
 }
 
-impl Server for Listener {
+impl StackServer for Listener {
     type Connection = Visit;
 
     fn address(&self) -> SocketAddr {
@@ -50,7 +52,7 @@ pub(crate) fn client(server: SocketAddr, trusted: Trusted) -> Result<Caller> {
     Ok(Caller { endpoint: Endpoint::bind((server.ip(), 0).into(), &socket(), None)?, config, server })
 }
 
-impl Client for Caller {
+impl StackClient for Caller {
     type Connection = Visit;
 
     async fn connect(&self) -> Result<Visit> {
@@ -65,7 +67,7 @@ pub(crate) enum Visit {
     Client(h3::Client),
 }
 
-impl Connection for Visit {
+impl PeerConnection for Visit {
     type Answer = Upstream;
     type Download = Downstream;
 
@@ -100,7 +102,7 @@ pub(crate) struct Upstream {
     bytes: u64,
 }
 
-impl Answer for Upstream {
+impl StackAnswer for Upstream {
     async fn send(&mut self, piece: Bytes) -> Result<()> {
         if let Some(reply) = self.reply.take() {
             let head = Response::new(200).with("content-length", self.bytes.to_string());
@@ -126,8 +128,8 @@ pub(crate) enum Downstream {
     Over,
 }
 
-impl Download for Downstream {
-    async fn receive(&mut self, sum: &mut Sum) -> Result<bool> {
+impl StackDownload for Downstream {
+    async fn receive(&mut self, sum: &mut PatternSum) -> Result<bool> {
         if let Self::Asked(_) = self {
             let Self::Asked(answer) = std::mem::replace(self, Self::Over) else { return Ok(false) };
             let (response, content) = answer.response().await?;

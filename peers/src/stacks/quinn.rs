@@ -14,16 +14,18 @@ use quinn::{
     TransportConfig,
 };
 
-use super::{Answer, CHUNKS, Client, Connection, Download, MTU, SOCKET_BUFFER, Server, WINDOW};
-use crate::pattern::Sum;
-use crate::tls::{self, Identity, Trusted};
+use super::{
+    CHUNKS, MTU, PeerConnection, SOCKET_BUFFER, StackAnswer, StackClient, StackDownload, StackServer, WINDOW,
+};
+use crate::pattern::PatternSum;
+use crate::tls::{self, PeersIdentity, Trusted};
 
 pub(crate) struct Listener {
     endpoint: Endpoint,
     address: SocketAddr,
 }
 
-pub(crate) fn serve(listen: SocketAddr, identity: Identity) -> Result<Listener> {
+pub(crate) fn serve(listen: SocketAddr, identity: PeersIdentity) -> Result<Listener> {
     Listener::new(listen, identity.server()?)
 }
 
@@ -36,7 +38,7 @@ impl Listener {
     }
 }
 
-impl Server for Listener {
+impl StackServer for Listener {
     type Connection = quinn::Connection;
 
     fn address(&self) -> SocketAddr {
@@ -72,7 +74,7 @@ impl Caller {
     }
 }
 
-impl Client for Caller {
+impl StackClient for Caller {
     type Connection = quinn::Connection;
 
     async fn connect(&self) -> Result<quinn::Connection> {
@@ -80,7 +82,7 @@ impl Client for Caller {
     }
 }
 
-impl Connection for quinn::Connection {
+impl PeerConnection for quinn::Connection {
     type Answer = SendStream;
     type Download = RecvStream;
 
@@ -102,7 +104,7 @@ impl Connection for quinn::Connection {
     }
 }
 
-impl Answer for SendStream {
+impl StackAnswer for SendStream {
     async fn send(&mut self, piece: Bytes) -> Result<()> {
         Ok(self.write_chunk(piece).await?)
     }
@@ -112,8 +114,8 @@ impl Answer for SendStream {
     }
 }
 
-impl Download for RecvStream {
-    async fn receive(&mut self, sum: &mut Sum) -> Result<bool> {
+impl StackDownload for RecvStream {
+    async fn receive(&mut self, sum: &mut PatternSum) -> Result<bool> {
         let mut chunks: [Bytes; CHUNKS] = Default::default();
         let Some(n) = self.read_chunks(&mut chunks).await? else { return Ok(false) };
         chunks[..n].iter().for_each(|chunk| sum.add(chunk));

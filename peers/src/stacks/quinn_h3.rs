@@ -9,21 +9,21 @@ use h3::client::SendRequest;
 use tokio::task::spawn_local;
 
 use super::quinn::{Caller as QuicCaller, Listener as QuicListener};
-use super::{Answer, Client, Connection, Download, Server, bytes_of, path_of};
-use crate::pattern::Sum;
-use crate::tls::{self, Identity, Trusted};
+use super::{PeerConnection, StackAnswer, StackClient, StackDownload, StackServer, bytes_of, path_of};
+use crate::pattern::PatternSum;
+use crate::tls::{self, PeersIdentity, Trusted};
 
 type Serving = h3::server::Connection<h3_quinn::Connection, Bytes>;
 
 pub(crate) struct Listener(QuicListener);
 
-pub(crate) fn serve(listen: SocketAddr, identity: Identity) -> Result<Listener> {
+pub(crate) fn serve(listen: SocketAddr, identity: PeersIdentity) -> Result<Listener> {
     let mut tls = identity.server()?;
     tls.alpn_protocols = vec![ALPN.into()];
     Ok(Listener(QuicListener::new(listen, tls)?))
 }
 
-impl Server for Listener {
+impl StackServer for Listener {
     type Connection = Visit;
 
     fn address(&self) -> SocketAddr {
@@ -43,7 +43,7 @@ pub(crate) fn client(server: SocketAddr, trusted: Trusted) -> Result<Caller> {
     Ok(Caller(QuicCaller::new(server, tls)?))
 }
 
-impl Client for Caller {
+impl StackClient for Caller {
     type Connection = Visit;
 
     async fn connect(&self) -> Result<Visit> {
@@ -66,7 +66,7 @@ pub(crate) enum Visit {
     },
 }
 
-impl Connection for Visit {
+impl PeerConnection for Visit {
     type Answer = Upstream;
     type Download = Downstream;
 
@@ -105,7 +105,7 @@ pub(crate) struct Upstream {
     is_begun: bool,
 }
 
-impl Answer for Upstream {
+impl StackAnswer for Upstream {
     async fn send(&mut self, piece: Bytes) -> Result<()> {
         if !std::mem::replace(&mut self.is_begun, true) {
             let head = http::Response::builder().header("content-length", self.bytes).body(())?;
@@ -124,8 +124,8 @@ pub(crate) struct Downstream {
     is_begun: bool,
 }
 
-impl Download for Downstream {
-    async fn receive(&mut self, sum: &mut Sum) -> Result<bool> {
+impl StackDownload for Downstream {
+    async fn receive(&mut self, sum: &mut PatternSum) -> Result<bool> {
         if !std::mem::replace(&mut self.is_begun, true) {
             let head = self.stream.recv_response().await?;
             ensure!(head.status() == 200, "the answer is {}", head.status());

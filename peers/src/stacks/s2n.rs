@@ -13,16 +13,18 @@ use s2n_quic::provider::{io, limits::Limits, tls::rustls as provider};
 use s2n_quic::stream::{ReceiveStream, SendStream};
 use s2n_quic::{self as s2n};
 
-use super::{Answer, CHUNKS, Client, Connection, Download, MTU, SOCKET_BUFFER, Server, WINDOW};
-use crate::pattern::Sum;
-use crate::tls::{self, Identity, Trusted};
+use super::{
+    CHUNKS, MTU, PeerConnection, SOCKET_BUFFER, StackAnswer, StackClient, StackDownload, StackServer, WINDOW,
+};
+use crate::pattern::PatternSum;
+use crate::tls::{self, PeersIdentity, Trusted};
 
 pub(crate) struct Listener {
     server: s2n::Server,
     address: SocketAddr,
 }
 
-pub(crate) fn serve(listen: SocketAddr, identity: Identity, tuned: bool) -> Result<Listener> {
+pub(crate) fn serve(listen: SocketAddr, identity: PeersIdentity, tuned: bool) -> Result<Listener> {
     let builder = s2n::Server::builder()
         .with_tls(provider::Server::from(identity.server()?))?
         .with_io(socket(listen, tuned)?)?;
@@ -31,7 +33,7 @@ pub(crate) fn serve(listen: SocketAddr, identity: Identity, tuned: bool) -> Resu
     Ok(Listener { address: server.local_addr()?, server })
 }
 
-impl Server for Listener {
+impl StackServer for Listener {
     type Connection = s2n::Connection;
 
     fn address(&self) -> SocketAddr {
@@ -56,7 +58,7 @@ pub(crate) fn client(server: SocketAddr, trusted: Trusted, tuned: bool) -> Resul
     Ok(Caller { client: builder.map_err(|error| anyhow!("{error}"))?, server })
 }
 
-impl Client for Caller {
+impl StackClient for Caller {
     type Connection = s2n::Connection;
 
     async fn connect(&self) -> Result<s2n::Connection> {
@@ -65,7 +67,7 @@ impl Client for Caller {
     }
 }
 
-impl Connection for s2n::Connection {
+impl PeerConnection for s2n::Connection {
     type Answer = SendStream;
     type Download = ReceiveStream;
 
@@ -90,7 +92,7 @@ impl Connection for s2n::Connection {
     }
 }
 
-impl Answer for SendStream {
+impl StackAnswer for SendStream {
     async fn send(&mut self, piece: Bytes) -> Result<()> {
         Ok(SendStream::send(self, piece).await?)
     }
@@ -100,8 +102,8 @@ impl Answer for SendStream {
     }
 }
 
-impl Download for ReceiveStream {
-    async fn receive(&mut self, sum: &mut Sum) -> Result<bool> {
+impl StackDownload for ReceiveStream {
+    async fn receive(&mut self, sum: &mut PatternSum) -> Result<bool> {
         let mut chunks: [Bytes; CHUNKS] = Default::default();
         let (n, open) = self.receive_vectored(&mut chunks).await?;
         chunks[..n].iter().for_each(|chunk| sum.add(chunk));

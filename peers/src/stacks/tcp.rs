@@ -11,24 +11,24 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, OwnedMutexGuard, mpsc};
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 
-use super::{Answer, Client, Connection, Download, Server};
-use crate::pattern::Sum;
-use crate::tls::{self, Identity, Trusted};
+use super::{PeerConnection, StackAnswer, StackClient, StackDownload, StackServer};
+use crate::pattern::PatternSum;
+use crate::tls::{self, PeersIdentity, Trusted};
 
 /// Bytes taken from the socket at a time: rustls by itself asks for 4 kB.
 const READ: usize = 256 << 10;
 
-type Stream = TlsStream<BufReader<TcpStream>>;
+type TlsStream = TlsStream<BufReader<TcpStream>>;
 
 /// A connection, locked by the request under way.
-pub(crate) struct Line(Arc<Mutex<Stream>>);
+pub(crate) struct TcpLine(Arc<Mutex<TlsStream>>);
 
 pub(crate) struct Listener {
     address: SocketAddr,
-    shaken: mpsc::UnboundedReceiver<Line>,
+    shaken: mpsc::UnboundedReceiver<TcpLine>,
 }
 
-pub(crate) fn serve(listen: SocketAddr, identity: Identity) -> Result<Listener> {
+pub(crate) fn serve(listen: SocketAddr, identity: PeersIdentity) -> Result<Listener> {
     let acceptor = TlsAcceptor::from(Arc::new(identity.server()?));
     let socket = std::net::TcpListener::bind(listen)?;
     socket.set_nonblocking(true)?;
@@ -42,7 +42,7 @@ pub(crate) fn serve(listen: SocketAddr, identity: Identity) -> Result<Listener> 
                 // A client that leaves in its handshake is none.
                 let _ = tcp.set_nodelay(true);
                 if let Ok(stream) = acceptor.accept(BufReader::with_capacity(READ, tcp)).await {
-                    let _ = sender.send(Line::new(stream.into()));
+                    let _ = sender.send(TcpLine::new(stream.into()));
                 }
             });
         }
@@ -50,14 +50,14 @@ pub(crate) fn serve(listen: SocketAddr, identity: Identity) -> Result<Listener> 
     Ok(Listener { address, shaken })
 }
 
-impl Server for Listener {
-    type Connection = Line;
+impl StackServer for Listener {
+    type Connection = TcpLine;
 
     fn address(&self) -> SocketAddr {
         self.address
     }
 
-    async fn accept(&mut self) -> Option<Line> {
+    async fn accept(&mut self) -> Option<TcpLine> {
         self.shaken.recv().await
     }
 }
@@ -71,25 +71,25 @@ pub(crate) fn client(server: SocketAddr, trusted: Trusted) -> Result<Caller> {
     Ok(Caller { connector: TlsConnector::from(Arc::new(tls::client(trusted)?)), server })
 }
 
-impl Client for Caller {
-    type Connection = Line;
+impl StackClient for Caller {
+    type Connection = TcpLine;
 
-    async fn connect(&self) -> Result<Line> {
+    async fn connect(&self) -> Result<TcpLine> {
         let tcp = TcpStream::connect(self.server).await?;
         tcp.set_nodelay(true)?;
         let name = ServerName::try_from(tls::NAME)?;
         let stream = self.connector.connect(name, BufReader::with_capacity(READ, tcp)).await?;
-        Ok(Line::new(stream.into()))
+        Ok(TcpLine::new(stream.into()))
     }
 }
 
-impl Line {
-    fn new(stream: Stream) -> Self {
+impl TcpLine {
+    fn new(stream: TlsStream) -> Self {
         Self(Arc::new(Mutex::new(stream)))
     }
 }
 
-impl Connection for Line {
+impl PeerConnection for TcpLine {
     type Answer = Upstream;
     type Download = Downstream;
 
@@ -109,9 +109,9 @@ impl Connection for Line {
     fn close(self) {}
 }
 
-pub(crate) struct Upstream(OwnedMutexGuard<Stream>);
+pub(crate) struct Upstream(OwnedMutexGuard<TlsStream>);
 
-impl Answer for Upstream {
+impl StackAnswer for Upstream {
     async fn send(&mut self, piece: Bytes) -> Result<()> {
         self.0.write_all(&piece).await?;
         Ok(())
@@ -123,13 +123,13 @@ impl Answer for Upstream {
 }
 
 pub(crate) struct Downstream {
-    stream: OwnedMutexGuard<Stream>,
+    stream: OwnedMutexGuard<TlsStream>,
     left: u64,
     buffer: Vec<u8>,
 }
 
-impl Download for Downstream {
-    async fn receive(&mut self, sum: &mut Sum) -> Result<bool> {
+impl StackDownload for Downstream {
+    async fn receive(&mut self, sum: &mut PatternSum) -> Result<bool> {
         if self.left == 0 {
             return Ok(false);
         }

@@ -13,7 +13,7 @@ use std::fs::File;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use quickset_abr::{Algorithm, Bola, Dynamic, L2a, Ladder, LolPlus, Reading, Rule, Throughput};
+use quickset_abr::{Bola, Dynamic, L2a, Ladder, LolPlus, Reading, Rule, RuleName, Throughput};
 use quickset_base::Rng;
 use serde_json::Value;
 
@@ -27,9 +27,9 @@ fn decisions_are_those_of_dash_js() {
         let readings = [Reading::Dashjs, Reading::Paper];
         let [ours, papers] = readings.map(|reading| {
             // The throughput rule has no paper to differ from.
-            let all = Algorithm::ALL
+            let all = RuleName::ALL
                 .into_iter()
-                .filter(|a| reading == Reading::Dashjs || *a != Algorithm::Throughput);
+                .filter(|a| reading == Reading::Dashjs || *a != RuleName::Throughput);
             let threads = all.map(|algorithm| scope.spawn(move || compare(algorithm, reading)));
             threads.collect::<Vec<_>>()
         });
@@ -53,14 +53,14 @@ fn decisions_are_those_of_dash_js() {
         }
     }
     for Tally { algorithm, decisions, same, .. } in &ours {
-        let least = if matches!(algorithm, Algorithm::L2a | Algorithm::LolPlus) { 97 } else { 99 };
+        let least = if matches!(algorithm, RuleName::L2a | RuleName::LolPlus) { 97 } else { 99 };
         assert!(*decisions >= 10_000, "{algorithm} made {decisions} decisions");
         assert!(same * 100 >= decisions * least, "{algorithm}: {same} of {decisions} are the same");
     }
 }
 
 struct Tally {
-    algorithm: Algorithm,
+    algorithm: RuleName,
     decisions: usize,
     /// The same quality, and the same with the same wait.
     quality: usize,
@@ -82,7 +82,7 @@ impl Tally {
     }
 }
 
-fn compare(algorithm: Algorithm, reading: Reading) -> Tally {
+fn compare(algorithm: RuleName, reading: Reading) -> Tally {
     let (mut events, mut played) = (String::new(), Vec::new());
     for (bitrates, segment) in LADDERS {
         let ladder = Ladder::new(*bitrates).expect("it ascends");
@@ -137,13 +137,13 @@ fn compare(algorithm: Algorithm, reading: Reading) -> Tally {
     tally
 }
 
-fn rule(algorithm: Algorithm, ladder: Ladder, reading: Reading) -> Box<dyn Rule> {
+fn rule(algorithm: RuleName, ladder: Ladder, reading: Reading) -> Box<dyn Rule> {
     match algorithm {
-        Algorithm::Throughput => Box::new(Throughput::new(ladder)),
-        Algorithm::Bola => Box::new(Bola::new(ladder, reading)),
-        Algorithm::Dynamic => Box::new(Dynamic::new(ladder, reading)),
-        Algorithm::L2a => Box::new(L2a::new(ladder, reading)),
-        Algorithm::LolPlus => Box::new(LolPlus::new(ladder, reading, 1)),
+        RuleName::Throughput => Box::new(Throughput::new(ladder)),
+        RuleName::Bola => Box::new(Bola::new(ladder, reading)),
+        RuleName::Dynamic => Box::new(Dynamic::new(ladder, reading)),
+        RuleName::L2a => Box::new(L2a::new(ladder, reading)),
+        RuleName::LolPlus => Box::new(LolPlus::new(ladder, reading, 1)),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use quickset_abr::{Algorithm, Choice, Download, Interruption, Ladder, Rule, State};
+use quickset_abr::{Interruption, Ladder, PlayerState, Rule, RuleName, SegmentChoice, SegmentDownload};
 use quickset_base::Rng;
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::trace::Trace;
 
 /// One session: what is played, over which network.
 pub(crate) struct Session<'a> {
-    pub(crate) algorithm: Algorithm,
+    pub(crate) algorithm: RuleName,
     pub(crate) ladder: &'a Ladder,
     /// How long a segment plays, in ms.
     pub(crate) segment: u64,
@@ -27,8 +27,8 @@ pub(crate) struct Session<'a> {
 
 /// A question, and the rule's answer.
 pub(crate) struct Decision {
-    pub(crate) state: State,
-    pub(crate) choice: Choice,
+    pub(crate) state: PlayerState,
+    pub(crate) choice: SegmentChoice,
 }
 
 struct Player<'a> {
@@ -107,7 +107,7 @@ impl Player<'_> {
         let finished = self.session.trace.finish(first_byte, bytes);
         self.pass(finished - requested);
         let ms = Duration::from_millis;
-        self.rule.arrived(&Download {
+        self.rule.arrived(&SegmentDownload {
             quality,
             bytes,
             media: ms(media),
@@ -124,10 +124,10 @@ impl Player<'_> {
         self.playing = true;
     }
 
-    fn ask(&mut self) -> Choice {
+    fn ask(&mut self) -> SegmentChoice {
         let rate = if self.session.restless && self.rng.unit() < 0.1 { 1.05 } else { 1.0 };
         let latency = self.session.live.then_some(self.behind);
-        let state = State {
+        let state = PlayerState {
             now: Duration::from_millis(self.now),
             buffer: Duration::from_millis(self.buffer),
             buffer_target: Duration::from_millis(self.target()),

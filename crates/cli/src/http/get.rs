@@ -17,14 +17,14 @@ use quickset::h3::{self, Priority};
 use quickset::{ClientConfig, Endpoint, Protection};
 use tokio::sync::watch;
 
-use super::url::Url;
+use super::url::H3Url;
 use super::{TransportArgs, reach};
 use crate::interrupts::Interrupts;
 use crate::say::{self, named, note, plain, say};
 use crate::trust::TrustArgs;
 use crate::{cert, values};
-use ask::{Ask, AskArgs, Data};
-use row::Row;
+use ask::{AskArgs, RequestData, UrlAsk};
+use row::FetchRow;
 use trip::Trip;
 
 /// Fetch files by HTTP/3, or ask for something else.
@@ -35,10 +35,10 @@ use trip::Trip;
 /// by itself only if the server did nothing with it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE, verbatim_doc_comment)]
-pub(super) struct Args {
+pub(super) struct GetArgs {
     /// What to fetch, as https://HOST[:PORT]/PATH
     #[arg(required = true, value_name = "URL")]
-    urls: Vec<Url>,
+    urls: Vec<H3Url>,
     /// A folder for the files, each named by the end of its path, decoded; the names are told
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
@@ -86,7 +86,7 @@ pub(super) struct Args {
     transport: TransportArgs,
 }
 
-pub(super) async fn run(args: Args) -> anyhow::Result<()> {
+pub(super) async fn run(args: GetArgs) -> anyhow::Result<()> {
     anyhow::ensure!(
         matches!(args.priority.len(), 0 | 1) || args.priority.len() == args.urls.len(),
         "{} priorities for {} URLs; give one for all, or one for each",
@@ -132,11 +132,11 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
         say!("{}", serde_json::to_string_pretty(&rows)?)?;
     } else {
         if args.output.is_some() {
-            rows.iter().filter_map(Row::head).try_for_each(|head| say::text(format_args!("{head}")))?;
+            rows.iter().filter_map(FetchRow::head).try_for_each(|head| say::text(format_args!("{head}")))?;
         }
         rows.iter().filter_map(|row| row.file.as_deref()).for_each(|file| note!("wrote {}", named(file)));
     }
-    let failed: Vec<&Row> = rows.iter().filter(|row| row.error.is_some()).collect();
+    let failed: Vec<&FetchRow> = rows.iter().filter(|row| row.error.is_some()).collect();
     for row in &failed {
         // Some of the words may be the server's.
         note!("{}: {}", row.url, plain(row.error.as_deref().unwrap_or_default()));
@@ -145,12 +145,12 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-impl Args {
+impl GetArgs {
     /// What to ask, if that goes with all else.
-    fn ask(&self) -> anyhow::Result<Ask> {
+    fn ask(&self) -> anyhow::Result<UrlAsk> {
         let ask = self.ask.ask()?;
         anyhow::ensure!(
-            ask.data != Some(Data::Input) || self.urls.len() == 1,
+            ask.data != Some(RequestData::Input) || self.urls.len() == 1,
             "standard input comes once, and {} URLs are asked; name a file with --data @FILE",
             self.urls.len()
         );

@@ -14,15 +14,15 @@ use crate::values;
 /// Serve files by HTTP/3, HTTP/2 and HTTP/1.1, or fetch them by HTTP/3.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE, arg_required_else_help = true)]
-pub(crate) struct Args {
+pub(crate) struct HttpArgs {
     #[command(subcommand)]
-    side: Side,
+    side: HttpSide,
 }
 
 #[derive(Debug, Subcommand)]
-enum Side {
-    Serve(serve::Args),
-    Get(get::Args),
+enum HttpSide {
+    Serve(serve::HttpServeArgs),
+    Get(get::GetArgs),
 }
 
 /// How connections behave.
@@ -53,10 +53,10 @@ impl TransportArgs {
     }
 }
 
-pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+pub(crate) fn run(args: HttpArgs) -> anyhow::Result<()> {
     match args.side {
-        Side::Serve(args) => crate::block_on(serve::run(args)),
-        Side::Get(args) => crate::block_on(get::run(args)),
+        HttpSide::Serve(args) => crate::block_on(serve::run(args)),
+        HttpSide::Get(args) => crate::block_on(get::run(args)),
     }
 }
 

@@ -24,7 +24,7 @@ struct Beat {
 
 /// How long nothing may move.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+pub(super) struct PulseLimits {
     /// Without an answer under way: between requests, and for the head of the next.
     pub(super) idle: Duration,
     /// With one under way.
@@ -66,7 +66,7 @@ impl Pulse {
     }
 
     /// Waits until nothing has moved for too long. Dropping the future loses nothing.
-    pub(super) async fn still(&self, limits: Limits) -> Still {
+    pub(super) async fn still(&self, limits: PulseLimits) -> Still {
         loop {
             let (until, still) = {
                 let beat = self.beat.lock().unwrap_or_else(PoisonError::into_inner);

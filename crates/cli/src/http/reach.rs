@@ -8,22 +8,26 @@ use quickset::h3::{self, Client};
 use quickset::{ClientConfig, Closed, ConnectError, Connection, Endpoint, Obstacle, Race};
 use tokio::net::TcpStream;
 
-use super::url::Url;
+use super::url::H3Url;
 
 /// The server of a URL, by HTTP/3.
-pub(crate) async fn connect(endpoint: &Endpoint, config: &ClientConfig, url: &Url) -> anyhow::Result<Client> {
+pub(crate) async fn connect(
+    endpoint: &Endpoint,
+    config: &ClientConfig,
+    url: &H3Url,
+) -> anyhow::Result<Client> {
     let connection = first_of(endpoint, config, &addresses(url).await?, url.name()).await;
     let connection = connection.with_context(|| format!("no connection to {}", url.authority))?;
     Ok(Client::new(&connection, h3::Config::default())?)
 }
 
 /// The same by TCP, to speak to it whatever is agreed.
-pub(crate) async fn dial(url: &Url) -> anyhow::Result<TcpStream> {
+pub(crate) async fn dial(url: &H3Url) -> anyhow::Result<TcpStream> {
     let socket = first_dialled(&addresses(url).await?).await;
     socket.with_context(|| format!("no connection to {}", url.authority))
 }
 
-async fn addresses(url: &Url) -> anyhow::Result<Vec<SocketAddr>> {
+async fn addresses(url: &H3Url) -> anyhow::Result<Vec<SocketAddr>> {
     let found = tokio::net::lookup_host((&*url.host, url.port)).await;
     Ok(found.with_context(|| format!("{} cannot be found; check its name", url.host))?.collect())
 }

@@ -3,7 +3,7 @@ use std::str::FromStr;
 
 /// The URL of something to fetch by HTTP/3.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Url {
+pub(crate) struct H3Url {
     /// The whole of it, as it was given.
     pub(crate) text: String,
     /// Host and port as they were given, but for a zone: `:authority`.
@@ -15,14 +15,14 @@ pub(crate) struct Url {
     pub(crate) path: String,
 }
 
-impl Url {
+impl H3Url {
     /// What the server is called: the host without a zone, which is where we are.
     pub(crate) fn name(&self) -> &str {
         self.host.split('%').next().unwrap_or_default()
     }
 }
 
-impl FromStr for Url {
+impl FromStr for H3Url {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -102,7 +102,7 @@ mod tests {
             ("https://127.0.0.1:1/%2e%2e", "127.0.0.1", 1, "/%2e%2e"),
         ];
         for (text, host, port, path) in table {
-            let url: Result<Url, String> = text.parse();
+            let url: Result<H3Url, String> = text.parse();
             let url = url.expect(text);
             assert_eq!((&*url.host, url.port, &*url.path), (host, port, path), "{text}");
         }
@@ -118,7 +118,7 @@ mod tests {
             ("https://[2001:db8::7]:1/a", "2001:db8::7", "[2001:db8::7]:1"),
         ];
         for (text, host, authority) in table {
-            let url: Url = text.parse().expect(text);
+            let url: H3Url = text.parse().expect(text);
             assert_eq!((&*url.host, &*url.authority), (host, authority), "{text}");
             assert_eq!(url.name(), host.split('%').next().unwrap(), "{text}");
         }
@@ -147,7 +147,7 @@ mod tests {
             "https://a%62/",
         ];
         for text in table {
-            assert!(text.parse::<Url>().is_err(), "{text}");
+            assert!(text.parse::<H3Url>().is_err(), "{text}");
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::say::{self, say};
 /// List the experiments, or show one with its keys and figures.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
-pub(crate) struct Args {
+pub(crate) struct ListArgs {
     /// Show this one
     name: Option<String>,
     /// Print one JSON document
@@ -16,7 +16,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+pub(super) fn run(args: &ListArgs) -> anyhow::Result<()> {
     if let Some(name) = &args.name {
         let outline = catalogue::find(name)?.outline()?;
         if args.json {

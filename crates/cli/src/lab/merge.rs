@@ -10,7 +10,7 @@ use crate::say::note;
 /// of different builds are not mixed, and rows that contradict each other are an error.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE, verbatim_doc_comment)]
-pub(crate) struct Args {
+pub(crate) struct MergeArgs {
     /// Directories of results
     #[arg(required = true, value_name = "DIR")]
     from: Vec<PathBuf>,
@@ -19,7 +19,7 @@ pub(crate) struct Args {
     output: PathBuf,
 }
 
-pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+pub(super) fn run(args: &MergeArgs) -> anyhow::Result<()> {
     for sheet in merge(&args.from, &args.output)? {
         note!("{}: {} runs", sheet.experiment, sheet.rows.len());
     }

@@ -1,8 +1,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
-use quickset_lab::plan::{Plan, Shard};
-use quickset_lab::run::Job;
+use quickset_lab::plan::{Shard, SweepPlan};
+use quickset_lab::run::RunJob;
 
 use super::{COMMIT, Which};
 use crate::say::note;
@@ -13,7 +13,7 @@ use crate::say::note;
 /// have. All of them need the same build. docs/cluster.md has recipes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE, verbatim_doc_comment)]
-pub(crate) struct Args {
+pub(crate) struct PlanArgs {
     /// The experiments
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
@@ -24,20 +24,20 @@ pub(crate) struct Args {
     output: PathBuf,
 }
 
-pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+pub(super) fn run(args: &PlanArgs) -> anyhow::Result<()> {
     let mut jobs = Vec::new();
     for name in &args.names {
         jobs.extend(args.which.jobs(name)?);
     }
-    let plan = Plan { commit: COMMIT.to_owned(), jobs };
+    let plan = SweepPlan { commit: COMMIT.to_owned(), jobs };
     plan.write(&args.output)?;
     note!("{}: {} runs", args.output.display(), plan.jobs.len());
     Ok(())
 }
 
 /// The runs of a plan, or of a shard of it, by experiment.
-pub(super) fn sweeps(path: &Path, shard: Option<Shard>) -> anyhow::Result<Vec<Vec<Job>>> {
-    let plan = Plan::read(path, COMMIT)?;
+pub(super) fn sweeps(path: &Path, shard: Option<Shard>) -> anyhow::Result<Vec<Vec<RunJob>>> {
+    let plan = SweepPlan::read(path, COMMIT)?;
     let jobs = match shard {
         Some(shard) => plan.share(shard),
         None => plan.jobs,
@@ -49,7 +49,7 @@ pub(super) fn sweeps(path: &Path, shard: Option<Shard>) -> anyhow::Result<Vec<Ve
             None => bail!("{} has no runs", path.display()),
         }
     }
-    Ok(Plan::sweeps(jobs))
+    Ok(SweepPlan::sweeps(jobs))
 }
 
 const EXAMPLE: &str = "\

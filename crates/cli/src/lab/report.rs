@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use quickset_lab::report::experiments::{Results, html};
+use quickset_lab::report::experiments::{ResultsFolder, html};
 use serde_json::json;
 
 use crate::say::{note, say};
@@ -13,7 +13,7 @@ use crate::say::{note, say};
 /// where that was run, and the commands that make all of it again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE, verbatim_doc_comment)]
-pub(crate) struct Args {
+pub(crate) struct ReportArgs {
     /// The directory of results
     #[arg(value_name = "DIR", default_value = "results")]
     dir: PathBuf,
@@ -29,8 +29,8 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(super) fn run(args: &Args) -> anyhow::Result<()> {
-    let results = Results::read(&args.dir)?;
+pub(super) fn run(args: &ReportArgs) -> anyhow::Result<()> {
+    let results = ResultsFolder::read(&args.dir)?;
     let warnings = [results.warnings.clone(), results.unfinished()].concat();
     for warning in &warnings {
         note!("quickset: {warning}");

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use quickset_play::{Resource, Url};
 
-use super::link::{Body, Head, Link, Via};
+use super::link::{AnswerHead, PlayBody, ServerLink, Via};
 
 /// Fetches for one player, over one connection with each server.
 pub(super) struct Fetcher {
@@ -15,7 +15,7 @@ pub(super) struct Fetcher {
     /// Whether redirections may lead to other servers.
     elsewhere: bool,
     /// With whom; the one used last is at the end.
-    links: Vec<(String, Link)>,
+    links: Vec<(String, ServerLink)>,
 }
 
 /// What came.
@@ -33,7 +33,7 @@ pub(super) struct Fetched {
 
 /// What becomes of content.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Keep {
+pub(super) enum ContentKeep {
     /// It is counted.
     Nothing,
     /// It is kept, and more of it than this is an error.
@@ -47,7 +47,7 @@ impl Fetcher {
 
     /// All of a resource. What went wrong takes the connection with it, unless it is the server's answer that
     /// is no success.
-    pub(super) async fn fetch(&mut self, resource: &Resource, keep: Keep) -> anyhow::Result<Fetched> {
+    pub(super) async fn fetch(&mut self, resource: &Resource, keep: ContentKeep) -> anyhow::Result<Fetched> {
         let patience = self.patience;
         // A link in use belongs to the future, and goes with it.
         match tokio::time::timeout(patience, self.follow(resource.clone(), keep)).await {
@@ -67,7 +67,7 @@ impl Fetcher {
         }
     }
 
-    async fn follow(&mut self, mut resource: Resource, keep: Keep) -> anyhow::Result<Fetched> {
+    async fn follow(&mut self, mut resource: Resource, keep: ContentKeep) -> anyhow::Result<Fetched> {
         for _ in 0..=REDIRECTIONS {
             let (link, head, body) = self.ask(&resource).await?;
             let Some(location) = moved(&head) else {
@@ -94,7 +94,7 @@ impl Fetcher {
     }
 
     /// The head of the answer, on the connection there is, or else on a new one.
-    async fn ask(&mut self, resource: &Resource) -> anyhow::Result<(Link, Head, Body)> {
+    async fn ask(&mut self, resource: &Resource) -> anyhow::Result<(ServerLink, AnswerHead, PlayBody)> {
         let at = self.links.iter().position(|(authority, _)| authority == resource.url.authority());
         if let Some(at) = at {
             let (_, mut link) = self.links.remove(at);
@@ -109,7 +109,7 @@ impl Fetcher {
         Ok((link, head, body))
     }
 
-    fn keep_link(&mut self, url: &Url, link: Link) {
+    fn keep_link(&mut self, url: &Url, link: ServerLink) {
         if self.links.len() >= MAX_LINKS {
             self.links.remove(0);
         }
@@ -118,13 +118,13 @@ impl Fetcher {
 }
 
 /// Where it is instead.
-fn moved(head: &Head) -> Option<&str> {
+fn moved(head: &AnswerHead) -> Option<&str> {
     // RFC 9110 §15.4: those with which a client goes on by itself.
     head.location.as_deref().filter(|_| matches!(head.status, 301 | 302 | 303 | 307 | 308))
 }
 
 /// Whether this is the answer to that.
-fn check(resource: &Resource, head: &Head) -> anyhow::Result<()> {
+fn check(resource: &Resource, head: &AnswerHead) -> anyhow::Result<()> {
     match (&resource.range, head.status) {
         (None, 200) => Ok(()),
         (Some(_), 200) => {
@@ -150,14 +150,18 @@ fn check(resource: &Resource, head: &Head) -> anyhow::Result<()> {
 }
 
 /// How much content there is, when it began, and the content where it is kept.
-async fn take(mut body: Body, head: &Head, keep: Keep) -> anyhow::Result<(u64, Instant, Vec<u8>)> {
+async fn take(
+    mut body: PlayBody,
+    head: &AnswerHead,
+    keep: ContentKeep,
+) -> anyhow::Result<(u64, Instant, Vec<u8>)> {
     let told = head.length.or(head.range.map(|(first, last)| (last - first).saturating_add(1)));
     let (mut bytes, mut first_byte, mut content) = (0_u64, None, Vec::new());
     while let Some(data) = body.next().await.context("it broke off")? {
         first_byte.get_or_insert_with(Instant::now);
         bytes += data.len() as u64;
         anyhow::ensure!(told.is_none_or(|told| bytes <= told), "more comes than the server said");
-        if let Keep::UpTo(most) = keep {
+        if let ContentKeep::UpTo(most) = keep {
             anyhow::ensure!(
                 bytes <= most as u64,
                 "it is longer than {most} bytes, which is all that is read"
@@ -186,8 +190,8 @@ mod tests {
         Resource { url: Url::parse("https://a/b").unwrap(), range }
     }
 
-    fn head(status: u16, length: Option<u64>, range: Option<(u64, u64)>) -> Head {
-        Head { status, length, range, location: None }
+    fn head(status: u16, length: Option<u64>, range: Option<(u64, u64)>) -> AnswerHead {
+        AnswerHead { status, length, range, location: None }
     }
 
     #[test]
@@ -214,7 +218,7 @@ mod tests {
 
     #[test]
     fn only_answers_that_lead_on_are_followed() {
-        let to = |status| Head { location: Some("/x".to_owned()), ..head(status, None, None) };
+        let to = |status| AnswerHead { location: Some("/x".to_owned()), ..head(status, None, None) };
         for status in [301, 302, 303, 307, 308] {
             assert_eq!(moved(&to(status)), Some("/x"));
             assert_eq!(moved(&head(status, None, None)), None);

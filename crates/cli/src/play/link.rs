@@ -25,7 +25,7 @@ use crate::http::{reach, url};
 
 /// A version of HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Version {
+pub(super) enum HttpVersion {
     /// HTTP/1.1 over TLS and TCP
     #[value(name = "1")]
     One,
@@ -37,7 +37,7 @@ pub(super) enum Version {
     Three,
 }
 
-impl Version {
+impl HttpVersion {
     /// As it is written.
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -59,22 +59,24 @@ impl Version {
 /// How servers are reached.
 pub(super) enum Via {
     Quic(Endpoint, Arc<ClientConfig>),
-    Tcp(Arc<Tls>, Version),
+    Tcp(Arc<Tls>, HttpVersion),
 }
 
 impl Via {
     /// A way of its own for each player: with HTTP/3 a socket, as browsers have it.
-    pub(super) fn new(version: Version, config: &Arc<ClientConfig>) -> anyhow::Result<Self> {
+    pub(super) fn new(version: HttpVersion, config: &Arc<ClientConfig>) -> anyhow::Result<Self> {
         Ok(match version {
-            Version::Three => Self::Quic(Endpoint::client().context("no socket can be had")?, config.clone()),
-            Version::One | Version::Two => Self::Tcp(config.tls(&[version.alpn()]), version),
+            HttpVersion::Three => {
+                Self::Quic(Endpoint::client().context("no socket can be had")?, config.clone())
+            }
+            HttpVersion::One | HttpVersion::Two => Self::Tcp(config.tls(&[version.alpn()]), version),
         })
     }
 
     /// A connection with the server of this address.
-    pub(super) async fn connect(&self, to: &Url) -> anyhow::Result<Link> {
+    pub(super) async fn connect(&self, to: &Url) -> anyhow::Result<ServerLink> {
         anyhow::ensure!(to.is_secure(), "{to} is not https://, and nothing else is fetched");
-        let to: url::Url =
+        let to: url::H3Url =
             to.to_string().parse().map_err(|fault| anyhow::anyhow!("{to} is not fetched: {fault}"))?;
         let authority = to.authority.clone();
         match self {
@@ -82,7 +84,7 @@ impl Via {
                 let client = reach::connect(endpoint, config, &to).await.map_err(|error| {
                     anyhow::anyhow!("{error:#}; is HTTP/3 spoken there? --http 2 and --http 1 go by TCP")
                 })?;
-                Ok(Link {
+                Ok(ServerLink {
                     authority,
                     wire: Wire::Three(client),
                     _tasks: Arc::default(),
@@ -100,18 +102,18 @@ impl Via {
                 // HTTP/1.1.
                 let agreed = stream.get_ref().1.alpn_protocol();
                 anyhow::ensure!(
-                    *version == Version::One || agreed == Some(version.alpn().as_bytes()),
+                    *version == HttpVersion::One || agreed == Some(version.alpn().as_bytes()),
                     "{}",
                     silent(&authority, *version)
                 );
-                Link::over(authority, *version, stream).await
+                ServerLink::over(authority, *version, stream).await
             }
         }
     }
 }
 
 /// Why there is no TLS, with what to do.
-fn refused(authority: &str, version: Version, error: io::Error) -> anyhow::Error {
+fn refused(authority: &str, version: HttpVersion, error: io::Error) -> anyhow::Error {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
     match cause {
         Some(rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol)) => {
@@ -131,12 +133,12 @@ fn refused(authority: &str, version: Version, error: io::Error) -> anyhow::Error
     }
 }
 
-fn silent(authority: &str, version: Version) -> String {
+fn silent(authority: &str, version: HttpVersion) -> String {
     format!("{authority} does not speak {}; choose another version with --http", version.name())
 }
 
 /// A connection with a server.
-pub(super) struct Link {
+pub(super) struct ServerLink {
     /// Host and port, as requests name them.
     authority: String,
     wire: Wire,
@@ -177,8 +179,8 @@ enum Wire {
     Three(h3::Client),
 }
 
-impl Link {
-    async fn over<S>(authority: String, version: Version, stream: S) -> anyhow::Result<Self>
+impl ServerLink {
+    async fn over<S>(authority: String, version: HttpVersion, stream: S) -> anyhow::Result<Self>
     where
         S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
     {
@@ -186,7 +188,7 @@ impl Link {
         meter.may_read(UNTAKEN);
         let stream = TokioIo::new(Metered { stream, meter: meter.clone() });
         // What goes wrong with a connection the request on it tells.
-        let wire = if version == Version::One {
+        let wire = if version == HttpVersion::One {
             let (sender, connection) = http1::handshake(stream).await?;
             tasks.spawn(async move { drop(connection.await) });
             Wire::One(sender)
@@ -200,7 +202,7 @@ impl Link {
     }
 
     /// Asks for something of this server, and waits for the head of the answer.
-    pub(super) async fn ask(&mut self, resource: &Resource) -> anyhow::Result<(Head, Body)> {
+    pub(super) async fn ask(&mut self, resource: &Resource) -> anyhow::Result<(AnswerHead, PlayBody)> {
         let range = resource.range.as_ref().map(|range| format!("bytes={}-{}", range.start(), range.end()));
         let target = resource.url.target();
         let request = hyper::Request::get(match &self.wire {
@@ -216,7 +218,7 @@ impl Link {
                 let request = range.into_iter().fold(request, |request, range| request.with("range", range));
                 let (response, content) = client.fetch(&request).await?;
                 let field = |name| response.field(name).map(|value| &value[..]);
-                return Ok((Head::read(response.status, field), Body::Quic(content)));
+                return Ok((AnswerHead::read(response.status, field), PlayBody::Quic(content)));
             }
             Wire::One(sender) => {
                 self.meter.may_read(UNTAKEN);
@@ -231,16 +233,16 @@ impl Link {
             }
         };
         let field = |name| answer.headers().get(name).map(hyper::header::HeaderValue::as_bytes);
-        let head = Head::read(answer.status().as_u16(), field);
+        let head = AnswerHead::read(answer.status().as_u16(), field);
         self.meter.may_read(UNTAKEN);
         let version = answer.version();
-        Ok((head, Body::Tcp(answer.into_body(), version, self.meter.clone())))
+        Ok((head, PlayBody::Tcp(answer.into_body(), version, self.meter.clone())))
     }
 }
 
 /// What of the head of an answer matters here.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Head {
+pub(super) struct AnswerHead {
     pub(super) status: u16,
     /// Content-Length.
     pub(super) length: Option<u64>,
@@ -249,7 +251,7 @@ pub(super) struct Head {
     pub(super) location: Option<String>,
 }
 
-impl Head {
+impl AnswerHead {
     fn read<'a>(status: u16, field: impl Fn(&'static str) -> Option<&'a [u8]>) -> Self {
         let text = |name| field(name).and_then(|value| std::str::from_utf8(value).ok());
         Self {
@@ -272,12 +274,12 @@ fn range(value: &str) -> Option<(u64, u64)> {
 }
 
 /// Content of an answer on its way.
-pub(super) enum Body {
+pub(super) enum PlayBody {
     Quic(Content),
     Tcp(Incoming, hyper::Version, Meter),
 }
 
-impl Body {
+impl PlayBody {
     /// The next part of it, which is never empty; none at its end.
     pub(super) async fn next(&mut self) -> anyhow::Result<Option<Bytes>> {
         match self {
@@ -338,7 +340,7 @@ mod tests {
     #[test]
     fn the_whole_has_no_range() {
         let field = |name| (name == "content-range").then_some(&b"bytes 0-9/10"[..]);
-        assert_eq!(Head::read(206, field).range, Some((0, 9)));
-        assert_eq!(Head::read(200, field).range, None);
+        assert_eq!(AnswerHead::read(206, field).range, Some((0, 9)));
+        assert_eq!(AnswerHead::read(200, field).range, None);
     }
 }

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use quickset::{AckPolicy, ClientConfig, TransportConfig, h3};
-use quickset_abr::Algorithm;
+use quickset_abr::RuleName;
 use quickset_lab::perf::processor_time;
-use quickset_play::{Config, Elsewhere, Player, Presentation, Resource, Url};
+use quickset_play::{Elsewhere, Player, PlayerConfig, Presentation, Resource, Url};
 use quickset_sim::units;
 use serde::Serialize;
 use tokio::task::JoinSet;
@@ -23,10 +23,10 @@ use crate::interrupts::Interrupts;
 use crate::say::{self, note, say};
 use crate::trust::TrustArgs;
 use crate::values;
-use fetch::{Fetcher, Keep};
-use link::{Version, Via};
-use table::{Board, Row, Sum};
-use viewer::Viewer;
+use fetch::{ContentKeep, Fetcher};
+use link::{HttpVersion, Via};
+use table::{Board, PlayerRow, TableSum};
+use viewer::PlayViewer;
 
 /// Play a DASH presentation as many players at a time would, and tell what their viewers see.
 ///
@@ -36,18 +36,18 @@ use viewer::Viewer;
 /// pictures is played, or else the first with sound.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE, verbatim_doc_comment)]
-pub(crate) struct Args {
+pub(crate) struct PlayArgs {
     /// The manifest (MPD), as https://HOST[:PORT]/PATH
-    url: url::Url,
+    url: url::H3Url,
     /// Players at a time
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     players: u16,
     /// By which rule they choose bitrates: throughput, bola, dynamic, l2a or lol+
-    #[arg(long, value_name = "RULE", default_value_t = Algorithm::Dynamic)]
-    abr: Algorithm,
+    #[arg(long, value_name = "RULE", default_value_t = RuleName::Dynamic)]
+    abr: RuleName,
     /// The version of HTTP
     #[arg(long, value_name = "VERSION", default_value = "3")]
-    http: Version,
+    http: HttpVersion,
     /// With so much in its buffer a player fetches nothing [default: 18, and 30 in the highest bitrate, as
     /// dash.js]
     #[arg(long, value_name = "SECONDS", value_parser = values::seconds)]
@@ -80,20 +80,20 @@ pub(crate) struct Args {
 
 /// What is printed as JSON.
 #[derive(Debug, Serialize)]
-struct Results<'a> {
+struct PlayOutput<'a> {
     url: &'a str,
     http: &'static str,
     abr: &'static str,
     seed: u64,
-    players: &'a [Row],
-    sum: &'a Sum,
+    players: &'a [PlayerRow],
+    sum: &'a TableSum,
 }
 
-pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+pub(crate) fn run(args: &PlayArgs) -> anyhow::Result<()> {
     crate::block_on(play(args))
 }
 
-async fn play(args: &Args) -> anyhow::Result<()> {
+async fn play(args: &PlayArgs) -> anyhow::Result<()> {
     enough_descriptors(args.players, descriptors::take_all())?;
     let config = ClientConfig::new(args.trust.trust()?, &[h3::ALPN])?.with_transport(args.transport());
     let config = Arc::new(config.with_key_log());
@@ -111,11 +111,11 @@ async fn play(args: &Args) -> anyhow::Result<()> {
     for (place, (player, fetcher)) in players.into_iter().zip(fetchers).enumerate() {
         let start = args.stagger.mul_f64(place as f64 / f64::from(args.players));
         let (board, failure) = (board.clone(), None);
-        let viewer = Viewer { place, player, fetcher, began, board, failure, failures: 0 };
+        let viewer = PlayViewer { place, player, fetcher, began, board, failure, failures: 0 };
         viewers.spawn(viewer.play(start));
     }
     let spent = || processor_time().zip(cpu).map(|(now, then)| now.saturating_sub(then));
-    let sum = |rows: &[Row]| Sum::of(rows, began.elapsed(), spent());
+    let sum = |rows: &[PlayerRow]| TableSum::of(rows, began.elapsed(), spent());
     let mut interrupts = Interrupts::new()?;
     let (closing, is_stopped) = watch(&mut viewers, &board, &sum, &mut interrupts).await?;
 
@@ -125,7 +125,7 @@ async fn play(args: &Args) -> anyhow::Result<()> {
     interrupts.end_the_program(is_stopped);
     if args.json {
         let (url, http, abr) = (&*args.url.text, args.http.name(), args.abr.name());
-        let results = Results { url, http, abr, seed: args.seed, players: &rows, sum: &sum };
+        let results = PlayOutput { url, http, abr, seed: args.seed, players: &rows, sum: &sum };
         say!("{}", serde_json::to_string_pretty(&results)?)?;
     } else {
         say::text(format_args!("{}", table::table(&rows, &sum, usize::MAX)))?;
@@ -151,13 +151,13 @@ fn enough_descriptors(players: u16, there_are: usize) -> anyhow::Result<()> {
 }
 
 /// What there is to play.
-async fn presentation(args: &Args, config: &Arc<ClientConfig>) -> anyhow::Result<Presentation> {
+async fn presentation(args: &PlayArgs, config: &Arc<ClientConfig>) -> anyhow::Result<Presentation> {
     let given = &args.url;
     let url = Url::parse(&given.text)?;
     let mut fetcher = args.fetcher(config)?;
     let resource = Resource { url, range: None };
     let unread = || format!("the manifest {} cannot be had", given.text);
-    let fetched = fetcher.fetch(&resource, Keep::UpTo(MAX_MANIFEST)).await.with_context(unread)?;
+    let fetched = fetcher.fetch(&resource, ContentKeep::UpTo(MAX_MANIFEST)).await.with_context(unread)?;
     fetcher.close().await;
     let text = String::from_utf8(fetched.content)
         .ok()
@@ -176,7 +176,7 @@ async fn presentation(args: &Args, config: &Arc<ClientConfig>) -> anyhow::Result
 async fn watch(
     viewers: &mut JoinSet<Fetcher>,
     board: &Board,
-    sum: &impl Fn(&[Row]) -> Sum,
+    sum: &impl Fn(&[PlayerRow]) -> TableSum,
     interrupts: &mut Interrupts,
 ) -> anyhow::Result<(JoinSet<()>, bool)> {
     let mut closing = JoinSet::new();
@@ -205,7 +205,7 @@ async fn watch(
     Ok((closing, is_stopped))
 }
 
-impl Args {
+impl PlayArgs {
     fn transport(&self) -> TransportConfig {
         TransportConfig::default().with_acks(self.ack)
     }
@@ -215,9 +215,9 @@ impl Args {
     }
 
     /// How one of the players plays.
-    fn player(&self, n: u16) -> Config {
-        let usual = Config::default();
-        Config {
+    fn player(&self, n: u16) -> PlayerConfig {
+        let usual = PlayerConfig::default();
+        PlayerConfig {
             algorithm: self.abr,
             seed: self.seed.wrapping_add(n.into()),
             buffer: self.buffer.unwrap_or(usual.buffer),

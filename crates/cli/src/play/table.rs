@@ -11,12 +11,12 @@ use crate::say::plain;
 
 /// All players, each with a row that it writes.
 #[derive(Debug)]
-pub(super) struct Board(Mutex<Vec<Row>>);
+pub(super) struct Board(Mutex<Vec<PlayerRow>>);
 
 /// What a player is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum State {
+pub(super) enum PlayerStatus {
     Waiting,
     Playing,
     Done,
@@ -26,10 +26,10 @@ pub(super) enum State {
 
 /// What a viewer of one player saw. A Mbit is a million bits.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Row {
+pub(super) struct PlayerRow {
     /// Counted from 1.
     player: usize,
-    pub(super) state: State,
+    pub(super) state: PlayerStatus,
     /// AB: the mean over what was played, by the bitrates of the manifest.
     average_bitrate_mbps: f64,
     /// RT: how long it stood still after the first picture.
@@ -49,11 +49,11 @@ pub(super) struct Row {
     pub(super) error: Option<String>,
 }
 
-impl Row {
+impl PlayerRow {
     fn waiting(place: usize) -> Self {
         Self {
             player: place + 1,
-            state: State::Waiting,
+            state: PlayerStatus::Waiting,
             average_bitrate_mbps: 0.0,
             rebuffering_s: 0.0,
             stalls: 0,
@@ -68,7 +68,7 @@ impl Row {
         }
     }
 
-    pub(super) fn of(place: usize, state: State, player: &Player, failed_fetches: u64) -> Self {
+    pub(super) fn of(place: usize, state: PlayerStatus, player: &Player, failed_fetches: u64) -> Self {
         let report = player.report();
         Self {
             state,
@@ -89,23 +89,23 @@ impl Row {
 
 impl Board {
     pub(super) fn new(players: usize) -> Self {
-        Self(Mutex::new((0..players).map(Row::waiting).collect()))
+        Self(Mutex::new((0..players).map(PlayerRow::waiting).collect()))
     }
 
-    pub(super) fn set(&self, row: Row) {
+    pub(super) fn set(&self, row: PlayerRow) {
         let mut rows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let place = row.player - 1;
         rows[place] = row;
     }
 
-    pub(super) fn rows(&self) -> Vec<Row> {
+    pub(super) fn rows(&self) -> Vec<PlayerRow> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
 /// What all of them saw, and what that took.
 #[derive(Debug, Serialize)]
-pub(super) struct Sum {
+pub(super) struct TableSum {
     players: usize,
     done: usize,
     failed: usize,
@@ -130,18 +130,18 @@ pub(super) struct Sum {
     cpu_s: Option<f64>,
 }
 
-impl Sum {
-    pub(super) fn of(rows: &[Row], time: Duration, cpu: Option<Duration>) -> Self {
+impl TableSum {
+    pub(super) fn of(rows: &[PlayerRow], time: Duration, cpu: Option<Duration>) -> Self {
         let count = |state| rows.iter().filter(|row| row.state == state).count();
-        let total = |field: fn(&Row) -> f64| rows.iter().map(field).sum::<f64>();
+        let total = |field: fn(&PlayerRow) -> f64| rows.iter().map(field).sum::<f64>();
         let played = total(|row| row.played_s);
         let bits = total(|row| row.average_bitrate_mbps * row.played_s);
         let startups: Vec<f64> = rows.iter().filter_map(|row| row.startup_s).collect();
         let bytes = rows.iter().map(|row| row.bytes).sum::<u64>();
         Self {
             players: rows.len(),
-            done: count(State::Done),
-            failed: count(State::Failed),
+            done: count(PlayerStatus::Done),
+            failed: count(PlayerStatus::Failed),
             average_bitrate_mbps: rounded(share(bits, played)),
             rebuffering_s: rounded(total(|row| row.rebuffering_s)),
             stalls: rows.iter().map(|row| u64::from(row.stalls)).sum(),
@@ -162,7 +162,7 @@ impl Sum {
 
 /// The rows of a table, the first `most` of them, and below them the sum. What failed is told elsewhere, in
 /// whole sentences.
-pub(super) fn table(rows: &[Row], sum: &Sum, most: usize) -> String {
+pub(super) fn table(rows: &[PlayerRow], sum: &TableSum, most: usize) -> String {
     let mut text = format!(
         "{:>7} {:>9} {:>10} {:>7} {:>12} {:>9} {:>9} {:>10} {:>9} {:>9}  state\n",
         "player",
@@ -178,10 +178,10 @@ pub(super) fn table(rows: &[Row], sum: &Sum, most: usize) -> String {
     );
     for row in rows.iter().take(most) {
         let state = match row.state {
-            State::Waiting => "waiting",
-            State::Playing => "playing",
-            State::Done => "done",
-            State::Failed => "FAILED",
+            PlayerStatus::Waiting => "waiting",
+            PlayerStatus::Playing => "playing",
+            PlayerStatus::Done => "done",
+            PlayerStatus::Failed => "FAILED",
         };
         let _ = writeln!(
             text,
@@ -227,7 +227,7 @@ pub(super) fn table(rows: &[Row], sum: &Sum, most: usize) -> String {
 }
 
 /// Why players could not go on, each reason once, with how many it is of.
-pub(super) fn reasons(rows: &[Row]) -> Vec<String> {
+pub(super) fn reasons(rows: &[PlayerRow]) -> Vec<String> {
     let mut reasons: Vec<(String, usize, usize)> = Vec::new();
     for row in rows {
         let Some(error) = &row.error else { continue };
@@ -265,9 +265,9 @@ fn rounded(value: f64) -> f64 {
 mod tests {
     use super::*;
 
-    fn rows() -> Vec<Row> {
-        let long = Row {
-            state: State::Done,
+    fn rows() -> Vec<PlayerRow> {
+        let long = PlayerRow {
+            state: PlayerStatus::Done,
             average_bitrate_mbps: 4.0,
             startup_s: Some(0.25),
             rebuffering_s: 1.5,
@@ -276,27 +276,35 @@ mod tests {
             segments: 8,
             switches: 3,
             played_s: 30.0,
-            ..Row::waiting(0)
+            ..PlayerRow::waiting(0)
         };
-        let short = Row {
-            state: State::Failed,
+        let short = PlayerRow {
+            state: PlayerStatus::Failed,
             average_bitrate_mbps: 1.0,
             startup_s: Some(0.75),
             bytes: 1_250_000,
             played_s: 10.0,
             failed_fetches: 4,
             error: Some("it is gone".to_owned()),
-            ..Row::waiting(1)
+            ..PlayerRow::waiting(1)
         };
-        let same = Row { error: Some("it is gone".to_owned()), state: State::Failed, ..Row::waiting(2) };
-        let other = Row { error: Some("\u{1b}[2J".to_owned()), state: State::Failed, ..Row::waiting(3) };
-        vec![long, short, same, other, Row::waiting(4)]
+        let same = PlayerRow {
+            error: Some("it is gone".to_owned()),
+            state: PlayerStatus::Failed,
+            ..PlayerRow::waiting(2)
+        };
+        let other = PlayerRow {
+            error: Some("\u{1b}[2J".to_owned()),
+            state: PlayerStatus::Failed,
+            ..PlayerRow::waiting(3)
+        };
+        vec![long, short, same, other, PlayerRow::waiting(4)]
     }
 
     /// Who played longer weighs more, and who did not begin has no start.
     #[test]
     fn the_sum_is_over_what_was_played() {
-        let sum = Sum::of(&rows(), Duration::from_secs(40), Some(Duration::from_millis(1230)));
+        let sum = TableSum::of(&rows(), Duration::from_secs(40), Some(Duration::from_millis(1230)));
         assert_eq!((sum.players, sum.done, sum.failed), (5, 1, 3));
         assert!((sum.average_bitrate_mbps - (4.0 * 30.0 + 1.0 * 10.0) / 40.0).abs() < 1e-9);
         assert_eq!((sum.startup_mean_s, sum.startup_max_s), (Some(0.5), Some(0.75)));
@@ -304,13 +312,13 @@ mod tests {
         assert_eq!(sum.bytes, 16_250_000);
         assert!((sum.throughput_mbps - 3.25).abs() < 1e-9);
         assert_eq!(sum.cpu_s, Some(1.23));
-        let none = Sum::of(&[], Duration::ZERO, None);
+        let none = TableSum::of(&[], Duration::ZERO, None);
         assert_eq!((none.average_bitrate_mbps, none.throughput_mbps, none.startup_mean_s), (0.0, 0.0, None));
     }
 
     #[test]
     fn a_table_has_a_row_a_player_below_its_columns() {
-        let sum = Sum::of(&rows(), Duration::from_secs(40), None);
+        let sum = TableSum::of(&rows(), Duration::from_secs(40), None);
         let text = table(&rows(), &sum, 2);
         let lines: Vec<&str> = text.lines().collect();
         let words = |line: usize| lines[line].split_whitespace().collect::<Vec<_>>();
@@ -340,7 +348,7 @@ mod tests {
         let row = serde_json::to_value(&rows()[1]).unwrap();
         assert_eq!(row["player"], 2);
         assert_eq!((&row["state"], &row["error"]), (&"failed".into(), &"it is gone".into()));
-        let sum = serde_json::to_value(Sum::of(&rows(), Duration::from_secs(40), None)).unwrap();
+        let sum = serde_json::to_value(TableSum::of(&rows(), Duration::from_secs(40), None)).unwrap();
         for name in ["average_bitrate_mbps", "rebuffering_s", "startup_mean_s", "switches", "bytes", "cpu_s"]
         {
             assert!(sum.get(name).is_some(), "{name}");

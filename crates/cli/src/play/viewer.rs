@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use quickset_play::{Action, PlayError, Player, Resource};
 
-use super::fetch::{Fetched, Fetcher, Keep};
-use super::table::{Board, Row, State};
+use super::fetch::{ContentKeep, Fetched, Fetcher};
+use super::table::{Board, PlayerRow, PlayerStatus};
 
 /// A player, and who fetches for it.
-pub(super) struct Viewer {
+pub(super) struct PlayViewer {
     /// Its place on the board.
     pub(super) place: usize,
     pub(super) player: Player,
@@ -22,7 +22,7 @@ pub(super) struct Viewer {
     pub(super) failures: u64,
 }
 
-impl Viewer {
+impl PlayViewer {
     /// Plays from `start` on to the end, and tells the board how it goes. What fetched for it is left to be
     /// closed.
     pub(super) async fn play(mut self, start: Duration) -> Fetcher {
@@ -32,15 +32,15 @@ impl Viewer {
                 Action::Fetch { resource, read } => {
                     self.fetch(&resource, read).await;
                     // Whoever fetches all the time never sleeps.
-                    self.tell(State::Playing, None);
+                    self.tell(PlayerStatus::Playing, None);
                 }
                 Action::Sleep(until) => {
-                    self.tell(State::Playing, None);
+                    self.tell(PlayerStatus::Playing, None);
                     let left = until.map_or(TICK, |until| until.saturating_sub(self.began.elapsed()));
                     tokio::time::sleep(left.min(TICK)).await;
                 }
                 Action::Done => {
-                    self.tell(State::Done, None);
+                    self.tell(PlayerStatus::Done, None);
                     break;
                 }
                 Action::Failed(error) => {
@@ -48,7 +48,7 @@ impl Viewer {
                         (PlayError::Fetch(_), Some(failure)) => format!("{error}: {failure}"),
                         _ => error.to_string(),
                     };
-                    self.tell(State::Failed, Some(why));
+                    self.tell(PlayerStatus::Failed, Some(why));
                     break;
                 }
             }
@@ -60,8 +60,11 @@ impl Viewer {
         // A player reads no more than it asked for.
         let asked =
             resource.range.as_ref().map_or(0, |range| (range.end() - range.start()).saturating_add(1));
-        let keep =
-            if read { Keep::UpTo(usize::try_from(asked).unwrap_or(usize::MAX)) } else { Keep::Nothing };
+        let keep = if read {
+            ContentKeep::UpTo(usize::try_from(asked).unwrap_or(usize::MAX))
+        } else {
+            ContentKeep::Nothing
+        };
         let Self { place, player, fetcher, began, board, failures, .. } = self;
         let mut fetch = std::pin::pin!(fetcher.fetch(resource, keep));
         let fetched = loop {
@@ -70,7 +73,7 @@ impl Viewer {
                 // What is in the buffer is played meanwhile.
                 () = tokio::time::sleep(TICK) => {
                     player.poll(began.elapsed());
-                    board.set(Row::of(*place, State::Playing, player, *failures));
+                    board.set(PlayerRow::of(*place, PlayerStatus::Playing, player, *failures));
                 }
             }
         };
@@ -87,8 +90,8 @@ impl Viewer {
         }
     }
 
-    fn tell(&self, state: State, error: Option<String>) {
-        let mut row = Row::of(self.place, state, &self.player, self.failures);
+    fn tell(&self, state: PlayerStatus, error: Option<String>) {
+        let mut row = PlayerRow::of(self.place, state, &self.player, self.failures);
         row.error = error;
         self.board.set(row);
     }

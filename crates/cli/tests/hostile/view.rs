@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quickset::{ClientAuth, Connection, Endpoint, Fec, Identity, ServerConfig, TransportConfig};
-use quickset_desktop::message::{ALPN, FromServer, Message as _, Order, Permissions, Welcome, code};
+use quickset_desktop::message::{
+    ALPN, FromServer, Permissions, ScreenOrder, StreamMessage as _, Welcome, code,
+};
 use tokio::sync::oneshot;
 
 use crate::run::{Ended, folder, run};
@@ -101,7 +103,7 @@ async fn serve(connection: Connection, deed: Deed) -> Option<()> {
         _ => {}
     }
     let (permissions, name) = (Permissions::ALL, "hostile".into());
-    let welcome = Welcome { features: 0, order: Order::Fenced, permissions, name };
+    let welcome = Welcome { features: 0, order: ScreenOrder::Fenced, permissions, name };
     for record in FromServer::Welcome(welcome).records() {
         control.send(record).await.ok()?;
     }

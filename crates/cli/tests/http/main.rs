@@ -239,7 +239,7 @@ async fn who_takes_nothing_of_an_answer_loses_the_connection() {
         () = alive => unreachable!(),
         () = tokio::time::sleep(Duration::from_secs(20)) => panic!("it may go on"),
     };
-    let code = h3::Code::H3_EXCESSIVE_LOAD.0;
+    let code = h3::ErrorCode::H3_EXCESSIVE_LOAD.0;
     assert!(matches!(closed, Closed::ByApplication { code: c, .. } if c == code), "{closed}");
 }
 

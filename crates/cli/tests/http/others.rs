@@ -82,7 +82,7 @@ async fn talk(connection: Connection, answer: fn(&Request) -> Answer) {
             }
             Answer::This(response, content) => (response, content),
             Answer::Goodbye => {
-                connection.close(h3::Code::H3_NO_ERROR.0, WORDS);
+                connection.close(h3::ErrorCode::H3_NO_ERROR.0, WORDS);
                 continue;
             }
             Answer::Silence => {

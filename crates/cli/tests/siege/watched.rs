@@ -120,7 +120,7 @@ impl Honest {
             let (response, mut content) = client.fetch(&request).await.unwrap();
             assert_eq!(response.status, 200);
             assert_eq!(content.read_to_end(ANSWER + 1).await.unwrap().len(), ANSWER);
-            connection.close(h3::Code::H3_NO_ERROR.0, b"");
+            connection.close(h3::ErrorCode::H3_NO_ERROR.0, b"");
         };
         tokio::time::timeout(Duration::from_secs(30), fetched).await.expect("an answer in time");
         begun.elapsed()

@@ -2,14 +2,14 @@ use core::fmt;
 
 use quickset_rfb::Rect;
 
-use super::jpeg::Painter;
+use super::jpeg::JpegPainter;
 use super::squeeze::Expander;
-use super::{Kind, MAX_COLOURS, MAX_PIXELS, MIN_JPEG_SIDE, palette, planes};
-use crate::message::{Fault, Fields};
+use super::{ItemKind, MAX_COLOURS, MAX_PIXELS, MIN_JPEG_SIDE, palette, planes};
+use crate::message::{FieldReader, MessageFault};
 
 /// Pixels of a rectangle, as they are on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Coded<'a> {
+pub(crate) enum CodedPixels<'a> {
     Solid(u32),
     Palette { count: usize, packed: &'a [u8] },
     PaletteZstd { count: usize, frame: &'a [u8] },
@@ -18,93 +18,93 @@ pub(crate) enum Coded<'a> {
     Jpeg { quality: u8, scan: &'a [u8] },
 }
 
-impl<'a> Coded<'a> {
+impl<'a> CodedPixels<'a> {
     /// Reads what follows the rectangle. `kind` is neither of size nor copy.
-    pub(crate) fn read(kind: Kind, rect: Rect, f: &mut Fields<'a>) -> Result<Self, Fault> {
+    pub(crate) fn read(kind: ItemKind, rect: Rect, f: &mut FieldReader<'a>) -> Result<Self, MessageFault> {
         // DT-16: one colour costs nothing to decode.
-        if kind != Kind::Solid && rect.area() > MAX_PIXELS {
-            return Err(Fault::Value { what: "the pixels of a rectangle", value: rect.area() as u64 });
+        if kind != ItemKind::Solid && rect.area() > MAX_PIXELS {
+            return Err(MessageFault::Value { what: "the pixels of a rectangle", value: rect.area() as u64 });
         }
         Ok(match kind {
-            Kind::Palette => {
+            ItemKind::Palette => {
                 let count = count(f)?;
                 Self::Palette { count, packed: f.take(palette::packed_len(count, rect.area()))? }
             }
-            Kind::PaletteZstd => Self::PaletteZstd { count: count(f)?, frame: block(f)? },
-            Kind::Rgb => Self::Rgb(f.take(3 * rect.area())?),
-            Kind::RgbZstd => Self::RgbZstd(block(f)?),
-            Kind::Jpeg => {
+            ItemKind::PaletteZstd => Self::PaletteZstd { count: count(f)?, frame: block(f)? },
+            ItemKind::Rgb => Self::Rgb(f.take(3 * rect.area())?),
+            ItemKind::RgbZstd => Self::RgbZstd(block(f)?),
+            ItemKind::Jpeg => {
                 let quality = f.u8()?;
                 // DT-22, DT-24.
                 if !(1..=100).contains(&quality) {
-                    return Err(Fault::Value { what: "the quality of a JPEG", value: quality.into() });
+                    return Err(MessageFault::Value { what: "the quality of a JPEG", value: quality.into() });
                 }
                 let side = rect.width().min(rect.height());
                 if side < MIN_JPEG_SIDE {
-                    return Err(Fault::Value { what: "a side of a JPEG", value: side.into() });
+                    return Err(MessageFault::Value { what: "a side of a JPEG", value: side.into() });
                 }
                 Self::Jpeg { quality, scan: block(f)? }
             }
-            Kind::Solid | Kind::Size | Kind::Copy => Self::Solid(f.colour()?),
+            ItemKind::Solid | ItemKind::Size | ItemKind::Copy => Self::Solid(f.colour()?),
         })
     }
 }
 
 /// A length and as many bytes.
-fn block<'a>(f: &mut Fields<'a>) -> Result<&'a [u8], Fault> {
+fn block<'a>(f: &mut FieldReader<'a>) -> Result<&'a [u8], MessageFault> {
     let length = f.length("the length of coded pixels", usize::MAX)?;
     f.take(length)
 }
 
 /// DT-22: the number of colours.
-fn count(f: &mut Fields<'_>) -> Result<usize, Fault> {
+fn count(f: &mut FieldReader<'_>) -> Result<usize, MessageFault> {
     match usize::from(f.u8()?) + 1 {
         count @ 2..=MAX_COLOURS => Ok(count),
-        count => Err(Fault::Value { what: "the number of colours", value: count as u64 }),
+        count => Err(MessageFault::Value { what: "the number of colours", value: count as u64 }),
     }
 }
 
 /// Decodes rectangles.
-pub(crate) struct Decoder {
+pub(crate) struct RectangleDecoder {
     expander: Expander,
-    painter: Painter,
+    painter: JpegPainter,
     pixels: Vec<u32>,
 }
 
 /// Buffers tell nobody anything.
-impl fmt::Debug for Decoder {
+impl fmt::Debug for RectangleDecoder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Decoder")
     }
 }
 
-impl Decoder {
+impl RectangleDecoder {
     pub(crate) fn new() -> Self {
-        Self { expander: Expander::new(), painter: Painter::default(), pixels: Vec::new() }
+        Self { expander: Expander::new(), painter: JpegPainter::default(), pixels: Vec::new() }
     }
 
     /// As many pixels as `rect` has. The error says what is wrong.
-    pub(crate) fn decode(&mut self, rect: Rect, coded: Coded<'_>) -> Result<&[u32], &'static str> {
+    pub(crate) fn decode(&mut self, rect: Rect, coded: CodedPixels<'_>) -> Result<&[u32], &'static str> {
         let (area, out) = (rect.area(), &mut self.pixels);
         out.clear();
         match coded {
-            Coded::Solid(colour) => out.resize(area, colour),
-            Coded::Palette { count, packed } => {
+            CodedPixels::Solid(colour) => out.resize(area, colour),
+            CodedPixels::Palette { count, packed } => {
                 palette::unpack(packed, count, area, out).ok_or("an index is beyond the palette")?;
             }
-            Coded::PaletteZstd { count, frame } => {
+            CodedPixels::PaletteZstd { count, frame } => {
                 let spread = self.expander.expand(frame, 3 * count + area);
                 let spread = spread.ok_or("squeezed indices are not as many as pixels")?;
                 palette::gather(spread, count, out).ok_or("an index is beyond the palette")?;
             }
-            Coded::Rgb(bytes) => {
+            CodedPixels::Rgb(bytes) => {
                 out.extend(bytes.chunks_exact(3).map(|p| u32::from_be_bytes([0, p[0], p[1], p[2]])));
             }
-            Coded::RgbZstd(frame) => {
+            CodedPixels::RgbZstd(frame) => {
                 let planes = self.expander.expand(frame, 3 * area);
                 planes::join(planes.ok_or("squeezed planes are not as large")?, rect.width().into(), out);
             }
-            Coded::Jpeg { quality, scan } => {
+            CodedPixels::Jpeg { quality, scan } => {
                 self.painter.paint(scan, rect, quality, out).ok_or("not the scan of a JPEG")?;
             }
         }

@@ -3,15 +3,15 @@ use core::fmt;
 use quickset_rfb::{Framebuffer, Outside, Rect};
 
 use super::jpeg::Scanner;
-use super::palette::Palette;
+use super::palette::RectanglePalette;
 use super::squeeze::Squeezer;
-use super::{Kind, MAX_PIXELS, MIN_JPEG_SIDE, begin, planes};
-use crate::message::Put;
+use super::{ItemKind, MAX_PIXELS, MIN_JPEG_SIDE, begin, planes};
+use crate::message::PutFields;
 
 /// Encodes rectangles, and chooses how.
-pub(crate) struct Encoder {
+pub(crate) struct RectangleEncoder {
     quality: u8,
-    palette: Palette,
+    palette: RectanglePalette,
     squeezer: Squeezer,
     scanner: Scanner,
     content: Vec<u8>,
@@ -19,24 +19,24 @@ pub(crate) struct Encoder {
 
 /// Whether pixels may change a little on their way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Loss {
+pub(crate) enum PixelLoss {
     Allowed,
     None,
 }
 
 /// Buffers tell nobody anything.
-impl fmt::Debug for Encoder {
+impl fmt::Debug for RectangleEncoder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Encoder(quality {})", self.quality)
     }
 }
 
-impl Encoder {
+impl RectangleEncoder {
     /// With this quality of JPEG, 1 to 100.
     pub(crate) fn new(quality: u8) -> Self {
         Self {
             quality: quality.clamp(1, 100),
-            palette: Palette::new(),
+            palette: RectanglePalette::new(),
             squeezer: Squeezer::new(),
             scanner: Scanner::default(),
             content: Vec::new(),
@@ -49,9 +49,9 @@ impl Encoder {
         &mut self,
         screen: &Framebuffer,
         rect: Rect,
-        loss: Loss,
+        loss: PixelLoss,
         out: &mut Vec<u8>,
-    ) -> Result<Kind, Outside> {
+    ) -> Result<ItemKind, Outside> {
         debug_assert!((1..=MAX_PIXELS).contains(&rect.area()), "{rect}");
         let (few, start) = (self.palette.count(screen.rows(rect)?), out.len());
         let mut kind = None;
@@ -65,17 +65,17 @@ impl Encoder {
             kind = Some(found);
         }
         let large = rect.width().min(rect.height()) >= MIN_JPEG_SIDE && (!few || kind.is_some());
-        if loss == Loss::Allowed && large {
+        if loss == PixelLoss::Allowed && large {
             let scan = self.scanner.scan(screen, rect, self.quality)?;
             // Lossless is worth twice the bytes. At the highest quality noise is shorter as it is.
             let most = if kind.is_some() { (out.len() - start) / 2 } else { 3 * rect.area() };
             if scan.len() + 3 < most {
                 out.truncate(start);
-                begin(out, Kind::Jpeg, rect);
+                begin(out, ItemKind::Jpeg, rect);
                 out.put_u8(self.quality);
                 out.put_varint(scan.len() as u64);
                 out.put(scan);
-                return Ok(Kind::Jpeg);
+                return Ok(ItemKind::Jpeg);
             }
         }
         match kind {
@@ -85,26 +85,26 @@ impl Encoder {
     }
 
     /// Many colours: predicted planes, or pixels as they are.
-    fn lossless(&mut self, screen: &Framebuffer, rect: Rect, out: &mut Vec<u8>) -> Result<Kind, Outside> {
+    fn lossless(&mut self, screen: &Framebuffer, rect: Rect, out: &mut Vec<u8>) -> Result<ItemKind, Outside> {
         self.content.clear();
         planes::split(screen, rect, &mut self.content)?;
         let frame = self.squeezer.squeeze(&self.content);
         if frame.len() + 2 < 3 * rect.area() {
-            begin(out, Kind::RgbZstd, rect);
+            begin(out, ItemKind::RgbZstd, rect);
             out.put_varint(frame.len() as u64);
             out.put(frame);
-            return Ok(Kind::RgbZstd);
+            return Ok(ItemKind::RgbZstd);
         }
-        begin(out, Kind::Rgb, rect);
+        begin(out, ItemKind::Rgb, rect);
         screen.rows(rect)?.flatten().for_each(|&pixel| out.put_colour(pixel));
-        Ok(Kind::Rgb)
+        Ok(ItemKind::Rgb)
     }
 
-    fn few_colours(&mut self, rect: Rect, out: &mut Vec<u8>) -> Kind {
+    fn few_colours(&mut self, rect: Rect, out: &mut Vec<u8>) -> ItemKind {
         let palette = &self.palette;
         if let [colour] = *palette.colours() {
             solid(rect, colour, out);
-            return Kind::Solid;
+            return ItemKind::Solid;
         }
         let colours = palette.colours().len() as u8;
         let packed = palette.packed_len();
@@ -114,23 +114,23 @@ impl Encoder {
             palette.spread(&mut self.content);
             let frame = self.squeezer.squeeze(&self.content);
             if frame.len() + 2 < packed {
-                begin(out, Kind::PaletteZstd, rect);
+                begin(out, ItemKind::PaletteZstd, rect);
                 out.put_u8(colours - 1);
                 out.put_varint(frame.len() as u64);
                 out.put(frame);
-                return Kind::PaletteZstd;
+                return ItemKind::PaletteZstd;
             }
         }
-        begin(out, Kind::Palette, rect);
+        begin(out, ItemKind::Palette, rect);
         out.put_u8(colours - 1);
         palette.pack(out);
-        Kind::Palette
+        ItemKind::Palette
     }
 }
 
 /// Appends the item that paints `rect` in one colour.
 pub(super) fn solid(rect: Rect, colour: u32, out: &mut Vec<u8>) {
-    begin(out, Kind::Solid, rect);
+    begin(out, ItemKind::Solid, rect);
     out.put_colour(colour);
 }
 

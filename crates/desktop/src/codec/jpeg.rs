@@ -54,12 +54,12 @@ fn scan_of(file: &[u8]) -> &[u8] {
 
 /// Buffers of the decoder.
 #[derive(Default)]
-pub(super) struct Painter {
+pub(super) struct JpegPainter {
     file: Vec<u8>,
     pixels: Vec<u8>,
 }
 
-impl Painter {
+impl JpegPainter {
     /// The pixels of a scan.
     pub(super) fn paint(&mut self, scan: &[u8], rect: Rect, quality: u8, out: &mut Vec<u32>) -> Option<()> {
         // DT-23: a marker inside could bring tables and dimensions of its own.

@@ -1,7 +1,7 @@
 //! Pixels of a rectangle to bytes and back, each rectangle for itself.
 //!
-//! *In:* a rectangle of a [`Framebuffer`]; or a [`Coded`] off the wire. *Out:* the body of an item, in the
-//! form that is likely the shortest; or pixels. Up to 96 colours go as a palette and indices, squeezed by
+//! *In:* a rectangle of a [`Framebuffer`]; or a [`CodedPixels`] off the wire. *Out:* the body of an item, in
+//! the form that is likely the shortest; or pixels. Up to 96 colours go as a palette and indices, squeezed by
 //! Zstandard where that helps; more go as JPEG, or without loss as predicted planes. Invariants: a decoder
 //! holds nothing between two rectangles, and never more of one than its pixels need; no header of a JPEG
 //! comes off the wire. Buffers are reused: nothing is allocated for each pixel or row.
@@ -20,14 +20,14 @@ mod tests;
 
 use quickset_rfb::Rect;
 
-pub(crate) use decode::{Coded, Decoder};
-pub(crate) use encode::{Encoder, Loss};
+pub(crate) use decode::{CodedPixels, RectangleDecoder};
+pub(crate) use encode::{PixelLoss, RectangleEncoder};
 
-use crate::message::Put;
+use crate::message::PutFields;
 
 /// The kinds of items; `spec/desktop.md` §5.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum ItemKind {
     /// A new size of the screen.
     Size,
     /// One colour.
@@ -46,7 +46,7 @@ pub enum Kind {
     Copy,
 }
 
-impl Kind {
+impl ItemKind {
     /// All, in the order of their numbers on the wire.
     pub const ALL: [Self; 8] = [
         Self::Size,
@@ -75,7 +75,7 @@ impl Kind {
 }
 
 /// Writes what the body of an item of pixels begins with.
-fn begin(out: &mut Vec<u8>, kind: Kind, rect: Rect) {
+fn begin(out: &mut Vec<u8>, kind: ItemKind, rect: Rect) {
     out.put_u8(kind as u8);
     out.put_rect(rect);
 }

@@ -1,17 +1,17 @@
 //! Colours and indices.
 
 use super::MAX_COLOURS;
-use crate::message::{Fields, Put};
+use crate::message::{FieldReader, PutFields};
 
 /// The colours of a rectangle, in the order of their first use, and the index of each pixel.
-pub(super) struct Palette {
+pub(super) struct RectanglePalette {
     /// Open addressing: a colour and its index in one slot.
     slots: Box<[(u32, u8); SLOTS]>,
     colours: Vec<u32>,
     indices: Vec<u8>,
 }
 
-impl Palette {
+impl RectanglePalette {
     pub(super) fn new() -> Self {
         Self { slots: Box::new([(FREE, 0); SLOTS]), colours: Vec::new(), indices: Vec::new() }
     }
@@ -95,12 +95,12 @@ fn bits(colours: usize) -> usize {
     }
 }
 
-/// How many bytes [`Palette::pack`] has made of `colours` and `area` pixels.
+/// How many bytes [`RectanglePalette::pack`] has made of `colours` and `area` pixels.
 pub(super) fn packed_len(colours: usize, area: usize) -> usize {
     3 * colours + (area * bits(colours)).div_ceil(8)
 }
 
-/// Reads what [`Palette::pack`] has written; as many bytes as [`packed_len`] says.
+/// Reads what [`RectanglePalette::pack`] has written; as many bytes as [`packed_len`] says.
 pub(super) fn unpack(packed: &[u8], count: usize, area: usize, out: &mut Vec<u32>) -> Option<()> {
     let bits = bits(count);
     let (colours, indices) = packed.split_at_checked(3 * count)?;
@@ -113,7 +113,7 @@ pub(super) fn unpack(packed: &[u8], count: usize, area: usize, out: &mut Vec<u32
     pixels.take(area).try_for_each(|index| colours.get(index, out))
 }
 
-/// Reads what [`Palette::spread`] has written.
+/// Reads what [`RectanglePalette::spread`] has written.
 pub(super) fn gather(spread: &[u8], count: usize, out: &mut Vec<u32>) -> Option<()> {
     let (colours, indices) = spread.split_at_checked(3 * count)?;
     let colours = Colours::read(colours);
@@ -125,7 +125,7 @@ struct Colours([u32; MAX_COLOURS], usize);
 impl Colours {
     fn read(bytes: &[u8]) -> Self {
         let mut colours = [0; MAX_COLOURS];
-        let mut fields = Fields::new(bytes, "a palette");
+        let mut fields = FieldReader::new(bytes, "a palette");
         let mut count = 0;
         while let (Some(place), Ok(colour)) = (colours.get_mut(count), fields.colour()) {
             *place = colour;

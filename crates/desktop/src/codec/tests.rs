@@ -3,7 +3,7 @@ use quickset_base::Rng;
 use quickset_rfb::{Framebuffer, Rect};
 
 use super::*;
-use crate::message::Fields;
+use crate::message::FieldReader;
 
 /// Draws pixels with about `colours` different ones, or with 0 of them noise.
 fn screen(width: u16, height: u16, colours: u64, rng: &mut Rng) -> Framebuffer {
@@ -41,22 +41,22 @@ fn rng_noise(x: u16, y: u16) -> f64 {
     f64::from((u32::from(x) * 7919 + u32::from(y) * 104_729) % 9) - 4.0
 }
 
-fn read(item: &[u8]) -> (Kind, Rect, Coded<'_>) {
-    let mut f = Fields::new(item, "an item");
-    let kind = Kind::ALL[f.u8().unwrap() as usize];
+fn read(item: &[u8]) -> (ItemKind, Rect, CodedPixels<'_>) {
+    let mut f = FieldReader::new(item, "an item");
+    let kind = ItemKind::ALL[f.u8().unwrap() as usize];
     let rect = f.rect().unwrap();
-    let coded = Coded::read(kind, rect, &mut f).unwrap();
+    let coded = CodedPixels::read(kind, rect, &mut f).unwrap();
     assert!(f.is_empty());
     (kind, rect, coded)
 }
 
 /// Encodes a rectangle and decodes it again.
-fn through(fb: &Framebuffer, rect: Rect, loss: Loss) -> (Kind, usize, Vec<u32>) {
+fn through(fb: &Framebuffer, rect: Rect, loss: PixelLoss) -> (ItemKind, usize, Vec<u32>) {
     let mut item = Vec::new();
-    let kind = Encoder::new(80).encode(fb, rect, loss, &mut item).unwrap();
+    let kind = RectangleEncoder::new(80).encode(fb, rect, loss, &mut item).unwrap();
     let (read_kind, read_rect, coded) = read(&item);
     assert_eq!((read_kind, read_rect), (kind, rect));
-    (kind, item.len(), Decoder::new().decode(rect, coded).unwrap().to_vec())
+    (kind, item.len(), RectangleDecoder::new().decode(rect, coded).unwrap().to_vec())
 }
 
 fn pixels(fb: &Framebuffer, rect: Rect) -> Vec<u32> {
@@ -81,19 +81,19 @@ fn each_kind_is_chosen_where_it_belongs() {
         let fb = screen(64, 64, colours, rng);
         through(&fb, Rect::new(0, 0, side, side).unwrap(), loss).0
     };
-    assert_eq!(of(1, 64, Loss::Allowed, &mut rng), Kind::Solid);
-    assert_eq!(of(2, 8, Loss::Allowed, &mut rng), Kind::Palette);
+    assert_eq!(of(1, 64, PixelLoss::Allowed, &mut rng), ItemKind::Solid);
+    assert_eq!(of(2, 8, PixelLoss::Allowed, &mut rng), ItemKind::Palette);
     // Random bits cannot be squeezed.
-    assert_eq!(of(2, 64, Loss::Allowed, &mut rng), Kind::Palette);
-    assert_eq!(of(20, 64, Loss::Allowed, &mut rng), Kind::PaletteZstd);
-    assert_eq!(of(0, 64, Loss::Allowed, &mut rng), Kind::Jpeg);
-    assert_eq!(of(0, 64, Loss::None, &mut rng), Kind::Rgb);
+    assert_eq!(of(2, 64, PixelLoss::Allowed, &mut rng), ItemKind::Palette);
+    assert_eq!(of(20, 64, PixelLoss::Allowed, &mut rng), ItemKind::PaletteZstd);
+    assert_eq!(of(0, 64, PixelLoss::Allowed, &mut rng), ItemKind::Jpeg);
+    assert_eq!(of(0, 64, PixelLoss::None, &mut rng), ItemKind::Rgb);
     let fb = picture(64, 64, &mut rng);
     let rect = fb.bounds();
-    assert_eq!(through(&fb, rect, Loss::None).0, Kind::RgbZstd);
+    assert_eq!(through(&fb, rect, PixelLoss::None).0, ItemKind::RgbZstd);
     // DT-24.
     let thin = Rect::new(0, 0, 64, 7).unwrap();
-    assert_eq!(through(&fb, thin, Loss::Allowed).0, Kind::RgbZstd);
+    assert_eq!(through(&fb, thin, PixelLoss::Allowed).0, ItemKind::RgbZstd);
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn a_palette_is_packed_as_specified() {
     let (b, w) = (0, 0xff_ffff);
     fb.put(fb.bounds(), &[b, w, b, w, w, b, w, b]).unwrap();
     let mut item = Vec::new();
-    Encoder::new(80).encode(&fb, fb.bounds(), Loss::Allowed, &mut item).unwrap();
+    RectangleEncoder::new(80).encode(&fb, fb.bounds(), PixelLoss::Allowed, &mut item).unwrap();
     assert_eq!(item, [0x02, 0, 0, 4, 2, 1, 0, 0, 0, 0xff, 0xff, 0xff, 0b0101_1010]);
 }
 
@@ -114,7 +114,7 @@ fn lossless_kinds_are_exact() {
         let fb = screen(70, 50, colours, &mut rng);
         for rect in [(0, 0, 70, 50), (3, 5, 1, 1), (7, 0, 1, 50), (0, 9, 70, 1), (13, 11, 37, 29)] {
             let rect = Rect::new(rect.0, rect.1, rect.2, rect.3).unwrap();
-            let (_, len, back) = through(&fb, rect, Loss::None);
+            let (_, len, back) = through(&fb, rect, PixelLoss::None);
             assert_eq!(back, pixels(&fb, rect), "{colours} colours, {rect}");
             assert!(len <= 3 * rect.area() + 11, "never longer than as it is: {len}, {rect}");
         }
@@ -128,9 +128,9 @@ fn jpeg_is_close_in_every_size() {
     let fb = picture(320, 240, &mut rng);
     for (width, height) in (8..50).map(|n| (n, 57 - n)).chain([(8, 8), (256, 256 - 16), (320, 8), (9, 240)]) {
         let rect = Rect::new(0, 0, width, height).unwrap();
-        let (kind, _, back) = through(&fb, rect, Loss::Allowed);
+        let (kind, _, back) = through(&fb, rect, PixelLoss::Allowed);
         let quality = psnr(&back, &pixels(&fb, rect));
-        assert!(kind != Kind::Jpeg || quality > 30.0, "{rect}: {quality:.1} dB");
+        assert!(kind != ItemKind::Jpeg || quality > 30.0, "{rect}: {quality:.1} dB");
     }
 }
 
@@ -172,25 +172,25 @@ fn the_tables_are_those_of_the_annex() {
 fn hostile_bodies_are_refused() {
     let read = |kind, rect: (u16, u16), body: &[u8]| {
         let rect = Rect::sized(rect.0, rect.1);
-        let mut f = Fields::new(body, "an item");
-        let coded = Coded::read(kind, rect, &mut f).ok()?;
-        Decoder::new().decode(rect, coded).ok().map(<[u32]>::to_vec)
+        let mut f = FieldReader::new(body, "an item");
+        let coded = CodedPixels::read(kind, rect, &mut f).ok()?;
+        RectangleDecoder::new().decode(rect, coded).ok().map(<[u32]>::to_vec)
     };
     // DT-16.
-    assert!(read(Kind::Rgb, (257, 256), &vec![0; 3 * 257 * 256]).is_none());
-    assert!(read(Kind::Rgb, (256, 256), &vec![0; 3 * 256 * 256]).is_some());
+    assert!(read(ItemKind::Rgb, (257, 256), &vec![0; 3 * 257 * 256]).is_none());
+    assert!(read(ItemKind::Rgb, (256, 256), &vec![0; 3 * 256 * 256]).is_some());
     // DT-22: an index beyond the colours, too many colours, too few.
     let three = [2, 0, 0, 0, 1, 1, 1, 2, 2, 2];
-    assert!(read(Kind::Palette, (2, 1), &[&three[..], &[0b1000_0000]].concat()).is_some());
-    assert!(read(Kind::Palette, (2, 1), &[&three[..], &[0b1100_0000]].concat()).is_none());
-    assert!(read(Kind::Palette, (1, 1), &[vec![96], vec![0; 300]].concat()).is_none());
-    assert!(read(Kind::Palette, (1, 1), &[0; 4]).is_none());
-    assert!(read(Kind::Jpeg, (8, 8), &[0, 1, 0]).is_none());
-    assert!(read(Kind::Jpeg, (8, 8), &[101, 1, 0]).is_none());
+    assert!(read(ItemKind::Palette, (2, 1), &[&three[..], &[0b1000_0000]].concat()).is_some());
+    assert!(read(ItemKind::Palette, (2, 1), &[&three[..], &[0b1100_0000]].concat()).is_none());
+    assert!(read(ItemKind::Palette, (1, 1), &[vec![96], vec![0; 300]].concat()).is_none());
+    assert!(read(ItemKind::Palette, (1, 1), &[0; 4]).is_none());
+    assert!(read(ItemKind::Jpeg, (8, 8), &[0, 1, 0]).is_none());
+    assert!(read(ItemKind::Jpeg, (8, 8), &[101, 1, 0]).is_none());
     // DT-24.
-    assert!(read(Kind::Jpeg, (7, 8), &[80, 1, 0]).is_none());
+    assert!(read(ItemKind::Jpeg, (7, 8), &[80, 1, 0]).is_none());
     // A length beyond what is there.
-    assert!(read(Kind::RgbZstd, (8, 8), &[0xff; 8]).is_none());
+    assert!(read(ItemKind::RgbZstd, (8, 8), &[0xff; 8]).is_none());
 }
 
 #[test]
@@ -210,11 +210,12 @@ fn frames_that_expand_to_anything_else_are_refused() {
 fn markers_inside_a_scan_are_refused() {
     // DT-23: dimensions of 65535 x 65535 in a second header, tables, a restart, an end.
     let rect = Rect::sized(16, 16);
-    let (mut decoder, huge) = (Decoder::new(), [0xff, 0xc0, 0, 11, 8, 0xff, 0xff, 0xff, 0xff, 1, 1, 0x11, 0]);
+    let (mut decoder, huge) =
+        (RectangleDecoder::new(), [0xff, 0xc0, 0, 11, 8, 0xff, 0xff, 0xff, 0xff, 1, 1, 0x11, 0]);
     for scan in
         [&huge[..], &[0xff, 0xc4, 0, 2], &[1, 2, 0xff, 0xd0, 3], &[0xff, 0xd9], &[7, 0xff], &[0xff, 0xff, 0]]
     {
-        assert!(decoder.decode(rect, Coded::Jpeg { quality: 80, scan }).is_err(), "{scan:02x?}");
+        assert!(decoder.decode(rect, CodedPixels::Jpeg { quality: 80, scan }).is_err(), "{scan:02x?}");
     }
 }
 
@@ -226,19 +227,19 @@ proptest! {
     ) {
         let mut rng = Rng::new(seed);
         let fb = screen(40, 30, colours, &mut rng);
-        let loss = if lossless { Loss::None } else { Loss::Allowed };
+        let loss = if lossless { PixelLoss::None } else { PixelLoss::Allowed };
         let mut item = Vec::new();
-        Encoder::new(80).encode(&fb, fb.bounds(), loss, &mut item).unwrap();
+        RectangleEncoder::new(80).encode(&fb, fb.bounds(), loss, &mut item).unwrap();
         for (at, byte) in changes {
             let at = at.index(item.len());
             item[at] = byte;
         }
-        let mut f = Fields::new(&item, "an item");
-        let kind = Kind::ALL[f.u8().unwrap() as usize % 8];
+        let mut f = FieldReader::new(&item, "an item");
+        let kind = ItemKind::ALL[f.u8().unwrap() as usize % 8];
         if let Ok(rect) = f.rect() {
             let rect = Rect::sized(4096, 4096).intersection(rect);
-            if let Ok(coded) = Coded::read(kind, rect, &mut f) {
-                if let Ok(pixels) = Decoder::new().decode(rect, coded) {
+            if let Ok(coded) = CodedPixels::read(kind, rect, &mut f) {
+                if let Ok(pixels) = RectangleDecoder::new().decode(rect, coded) {
                     prop_assert_eq!(pixels.len(), rect.area());
                 }
             }
@@ -249,8 +250,8 @@ proptest! {
     fn random_scans_are_decoded_or_refused(scan in prop::collection::vec(any::<u8>(), 0..400), w in 8u16..80, h in 8u16..80) {
         let scan: Vec<u8> = scan.into_iter().flat_map(|b| if b == 0xff { vec![b, 0] } else { vec![b] }).collect();
         let rect = Rect::sized(w, h);
-        let mut decoder = Decoder::new();
-        if let Ok(pixels) = decoder.decode(rect, Coded::Jpeg { quality: 80, scan: &scan }) {
+        let mut decoder = RectangleDecoder::new();
+        if let Ok(pixels) = decoder.decode(rect, CodedPixels::Jpeg { quality: 80, scan: &scan }) {
             prop_assert_eq!(pixels.len(), rect.area());
         }
     }

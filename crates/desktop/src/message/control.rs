@@ -3,10 +3,10 @@ use core::str::FromStr;
 
 use quickset_rfb::{Cursor, Leds, Rect, ResizeReason, ResizeStatus, Screen};
 
-use super::fields::{Fields, Put};
-use super::input::Clipboard;
-use super::parts::Message;
-use super::{Fault, MAX_NAME, VERSION};
+use super::fields::{FieldReader, PutFields};
+use super::input::ClipboardMessage;
+use super::parts::StreamMessage;
+use super::{MAX_NAME, MessageFault, VERSION};
 use crate::trust::SecretKind;
 
 /// What a client says on the control stream.
@@ -52,9 +52,9 @@ pub enum FromServer {
     /// The client may come in.
     Welcome(Welcome),
     /// How far the screen has been sent.
-    Mark(Mark),
+    Mark(ScreenMark),
     /// The screens that make up the framebuffer, or why a wish was not granted.
-    Layout(Layout),
+    Layout(ScreenLayout),
     /// The shape of the pointer.
     Cursor(Cursor),
     /// The name of the desktop; what is longer than 4096 bytes is cut.
@@ -64,7 +64,7 @@ pub enum FromServer {
     /// A beep.
     Bell,
     /// The clipboard.
-    Clipboard(Clipboard),
+    Clipboard(ClipboardMessage),
     /// To be answered by [`FromClient::Pong`].
     Ping(u64),
     /// The answer to [`FromClient::Ping`].
@@ -78,14 +78,14 @@ pub struct Hello {
     /// is an offer is not said here.
     pub features: u64,
     /// A secret that it knows, and its share of an exchange about it.
-    pub offer: Option<Offer>,
+    pub offer: Option<ClientOffer>,
     /// It shows a proof as versions of before do, on which guesses could be tried.
     pub is_older: bool,
 }
 
 /// What a client knows besides its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Offer {
+pub struct ClientOffer {
     /// Of what kind it is.
     pub of: SecretKind,
     /// The client's share of the exchange.
@@ -98,7 +98,7 @@ pub struct Welcome {
     /// Bits of what the server understands beyond version 1; none is defined.
     pub features: u64,
     /// How screen messages may overtake each other.
-    pub order: Order,
+    pub order: ScreenOrder,
     /// What the client may do.
     pub permissions: Permissions,
     /// The name of the desktop.
@@ -107,7 +107,7 @@ pub struct Welcome {
 
 /// How much reordering the screen is to bear; `spec/desktop.md` §7.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Order {
+pub enum ScreenOrder {
     /// None: each message waits for all before it.
     Ordered,
     /// Within an update messages overtake each other where it makes no difference.
@@ -139,7 +139,7 @@ pub struct Refresh {
 
 /// How far the screen has been sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Mark {
+pub struct ScreenMark {
     /// The epoch of those items.
     pub epoch: u64,
     /// The number of the next item: all below have been sent.
@@ -150,7 +150,7 @@ pub struct Mark {
 
 /// RFB's ExtendedDesktopSize, apart from its effect on the framebuffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Layout {
+pub struct ScreenLayout {
     /// Who asked.
     pub reason: ResizeReason,
     /// How it went.
@@ -163,7 +163,7 @@ pub struct Layout {
     pub screens: Vec<Screen>,
 }
 
-impl Message for FromClient {
+impl StreamMessage for FromClient {
     /// A wish that cannot be read is not answered either; whoever has it waits in vain.
     fn is_aside(_: u8) -> bool {
         false
@@ -205,8 +205,8 @@ impl Message for FromClient {
         }
     }
 
-    fn decode(message: &[u8]) -> Result<Option<Self>, Fault> {
-        let mut f = Fields::new(message, "a control message");
+    fn decode(message: &[u8]) -> Result<Option<Self>, MessageFault> {
+        let mut f = FieldReader::new(message, "a control message");
         Ok(Some(match f.u8()? {
             HELLO => {
                 let (features, proof) = greeting(&mut f)?;
@@ -227,9 +227,9 @@ impl Message for FromClient {
     }
 }
 
-impl Message for FromServer {
+impl StreamMessage for FromServer {
     fn is_aside(kind: u8) -> bool {
-        matches!(kind, CURSOR | NAME | LEDS | BELL) || Clipboard::is_one(kind)
+        matches!(kind, CURSOR | NAME | LEDS | BELL) || ClipboardMessage::is_one(kind)
     }
 
     fn encode(&self, out: &mut Vec<u8>) {
@@ -277,24 +277,24 @@ impl Message for FromServer {
         }
     }
 
-    fn decode(message: &[u8]) -> Result<Option<Self>, Fault> {
-        let mut f = Fields::new(message, "a control message");
+    fn decode(message: &[u8]) -> Result<Option<Self>, MessageFault> {
+        let mut f = FieldReader::new(message, "a control message");
         Ok(Some(match f.u8()? {
             SHARE => Self::Share { share: f.array()?, proof: f.array()? },
             WELCOME => {
                 let (features, _) = greeting(&mut f)?;
-                let (order, permissions) = (Order::decode(f.u8()?)?, Permissions::decode(f.u8()?));
+                let (order, permissions) = (ScreenOrder::decode(f.u8()?)?, Permissions::decode(f.u8()?));
                 Self::Welcome(Welcome { features, order, permissions, name: f.text(MAX_NAME)? })
             }
             MARK => {
                 let (epoch, items) = (f.varint()?, f.varint()?);
                 let sum = if f.u8()? == 0 { None } else { Some(f.u32()?) };
-                Self::Mark(Mark { epoch, items, sum })
+                Self::Mark(ScreenMark { epoch, items, sum })
             }
             LAYOUT => {
                 let (reason, status) = (reason(f.u8()?), status(f.u8()?));
                 let (width, height, screens) = screens(&mut f)?;
-                Self::Layout(Layout { reason, status, width, height, screens })
+                Self::Layout(ScreenLayout { reason, status, width, height, screens })
             }
             CURSOR => Self::Cursor(cursor(&mut f)?),
             NAME => Self::Name(f.text(MAX_NAME)?),
@@ -305,24 +305,24 @@ impl Message for FromServer {
             BELL => Self::Bell,
             PING => Self::Ping(f.u64()?),
             PONG => Self::Pong(f.u64()?),
-            kind => return Ok(Clipboard::read(kind, &mut f)?.map(Self::Clipboard)),
+            kind => return Ok(ClipboardMessage::read(kind, &mut f)?.map(Self::Clipboard)),
         }))
     }
 }
 
-impl Order {
-    fn decode(n: u8) -> Result<Self, Fault> {
+impl ScreenOrder {
+    fn decode(n: u8) -> Result<Self, MessageFault> {
         match n {
             0 => Ok(Self::Ordered),
             1 => Ok(Self::Fenced),
             2 => Ok(Self::Latest),
-            n => Err(Fault::Value { what: "the order", value: n.into() }),
+            n => Err(MessageFault::Value { what: "the order", value: n.into() }),
         }
     }
 }
 
 /// As on the command line.
-impl fmt::Display for Order {
+impl fmt::Display for ScreenOrder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Ordered => "ordered",
@@ -337,7 +337,7 @@ impl fmt::Display for Order {
 #[error("the order is one of ordered, fenced and latest")]
 pub struct ParseOrderError;
 
-impl FromStr for Order {
+impl FromStr for ScreenOrder {
     type Err = ParseOrderError;
 
     fn from_str(text: &str) -> Result<Self, ParseOrderError> {
@@ -371,35 +371,35 @@ fn put_greeting(out: &mut Vec<u8>, features: u64, is_older: bool) {
     out.put(proof);
 }
 
-fn greeting(f: &mut Fields<'_>) -> Result<(u64, Option<[u8; 32]>), Fault> {
+fn greeting(f: &mut FieldReader<'_>) -> Result<(u64, Option<[u8; 32]>), MessageFault> {
     // DT-43: what follows may have another form in another version.
     match f.varint()? {
         VERSION => {}
-        other => return Err(Fault::Version(other)),
+        other => return Err(MessageFault::Version(other)),
     }
     Ok((f.varint()?, proof(f)?))
 }
 
-fn proof(f: &mut Fields<'_>) -> Result<Option<[u8; 32]>, Fault> {
+fn proof(f: &mut FieldReader<'_>) -> Result<Option<[u8; 32]>, MessageFault> {
     match f.length("the length of a proof", 32)? {
         0 => Ok(None),
         32 => f.array().map(Some),
-        other => Err(Fault::Value { what: "the length of a proof", value: other as u64 }),
+        other => Err(MessageFault::Value { what: "the length of a proof", value: other as u64 }),
     }
 }
 
-fn offer(f: &mut Fields<'_>) -> Result<Offer, Fault> {
+fn offer(f: &mut FieldReader<'_>) -> Result<ClientOffer, MessageFault> {
     match f.u8()? {
         SPAKE2 => {}
         // DT-54.
-        other => return Err(Fault::Exchange(other)),
+        other => return Err(MessageFault::Exchange(other)),
     }
     let of = match f.u8()? {
         1 => SecretKind::Password,
         2 => SecretKind::Token,
-        other => return Err(Fault::Value { what: "the kind of a secret", value: other.into() }),
+        other => return Err(MessageFault::Value { what: "the kind of a secret", value: other.into() }),
     };
-    Ok(Offer { of, share: f.array()? })
+    Ok(ClientOffer { of, share: f.array()? })
 }
 
 fn secret_code(of: SecretKind) -> u8 {
@@ -429,7 +429,7 @@ fn put_screens(out: &mut Vec<u8>, width: u16, height: u16, screens: &[Screen]) {
     }
 }
 
-fn screens(f: &mut Fields<'_>) -> Result<(u16, u16, Vec<Screen>), Fault> {
+fn screens(f: &mut FieldReader<'_>) -> Result<(u16, u16, Vec<Screen>), MessageFault> {
     let (width, height) = (f.side("width")?, f.side("height")?);
     let mut screens = Vec::new();
     for _ in 0..f.u8()? {
@@ -437,7 +437,7 @@ fn screens(f: &mut Fields<'_>) -> Result<(u16, u16, Vec<Screen>), Fault> {
         let (x, y) = (f.u16()?, f.u16()?);
         let rect = Rect::new(x, y, f.u16()?, f.u16()?);
         let rect =
-            rect.ok_or(Fault::Value { what: "a screen beyond 65535, with the id", value: id.into() })?;
+            rect.ok_or(MessageFault::Value { what: "a screen beyond 65535, with the id", value: id.into() })?;
         screens.push(Screen { id, rect, flags: f.u32()? });
     }
     Ok((width, height, screens))
@@ -453,16 +453,16 @@ fn put_cursor(out: &mut Vec<u8>, cursor: &Cursor) {
     out.put(&cursor.mask);
 }
 
-fn cursor(f: &mut Fields<'_>) -> Result<Cursor, Fault> {
+fn cursor(f: &mut FieldReader<'_>) -> Result<Cursor, MessageFault> {
     let (hot_x, hot_y) = (f.side("a hot spot")?, f.side("a hot spot")?);
     let (width, height) = (f.side("width")?, f.side("height")?);
     // DT-11.
     for (side, hot) in [(width, hot_x), (height, hot_y)] {
         if side > Cursor::MAX_SIDE {
-            return Err(Fault::Value { what: "a side of a cursor", value: side.into() });
+            return Err(MessageFault::Value { what: "a side of a cursor", value: side.into() });
         }
         if hot >= side.max(1) {
-            return Err(Fault::Value { what: "a hot spot", value: hot.into() });
+            return Err(MessageFault::Value { what: "a hot spot", value: hot.into() });
         }
     }
     let area = width as usize * height as usize;

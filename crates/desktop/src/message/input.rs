@@ -1,10 +1,10 @@
-use super::fields::{Fields, Put};
-use super::parts::Message;
-use super::{Fault, MAX_TEXT};
+use super::fields::{FieldReader, PutFields};
+use super::parts::StreamMessage;
+use super::{MAX_TEXT, MessageFault};
 
 /// What a person does, in order: messages of the input stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Input {
+pub enum PersonInput {
     /// A key.
     Key {
         /// Or up.
@@ -24,10 +24,10 @@ pub enum Input {
         y: u16,
     },
     /// The client's clipboard: here, so that a paste comes after what it pastes.
-    Clipboard(Clipboard),
+    Clipboard(ClipboardMessage),
 }
 
-impl Input {
+impl PersonInput {
     /// DT-10: this one need not be sent when `next` follows it at once: mere motion of the pointer.
     pub fn yields_to(&self, next: &Self) -> bool {
         match (self, next) {
@@ -39,7 +39,7 @@ impl Input {
 
 /// The clipboard, in either direction. Texts have LF at the end of lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Clipboard {
+pub enum ClipboardMessage {
     /// A text was copied and can be asked for.
     Offer,
     /// Somebody pastes.
@@ -48,7 +48,7 @@ pub enum Clipboard {
     Paste(String),
 }
 
-impl Clipboard {
+impl ClipboardMessage {
     pub(super) fn put(&self, out: &mut Vec<u8>) {
         match self {
             Self::Offer => out.put_u8(OFFER),
@@ -64,7 +64,7 @@ impl Clipboard {
         matches!(kind, OFFER | ASK | PASTE)
     }
 
-    pub(super) fn read(kind: u8, f: &mut Fields<'_>) -> Result<Option<Self>, Fault> {
+    pub(super) fn read(kind: u8, f: &mut FieldReader<'_>) -> Result<Option<Self>, MessageFault> {
         Ok(Some(match kind {
             OFFER => Self::Offer,
             ASK => Self::Ask,
@@ -75,7 +75,7 @@ impl Clipboard {
 }
 
 /// The server's, on its stream.
-impl Message for Clipboard {
+impl StreamMessage for ClipboardMessage {
     fn is_aside(kind: u8) -> bool {
         Self::is_one(kind)
     }
@@ -84,16 +84,16 @@ impl Message for Clipboard {
         self.put(out);
     }
 
-    fn decode(message: &[u8]) -> Result<Option<Self>, Fault> {
-        let mut f = Fields::new(message, "a message of the clipboard");
+    fn decode(message: &[u8]) -> Result<Option<Self>, MessageFault> {
+        let mut f = FieldReader::new(message, "a message of the clipboard");
         let kind = f.u8()?;
         Self::read(kind, &mut f)
     }
 }
 
-impl Message for Input {
+impl StreamMessage for PersonInput {
     fn is_aside(kind: u8) -> bool {
-        Clipboard::is_one(kind)
+        ClipboardMessage::is_one(kind)
     }
 
     fn encode(&self, out: &mut Vec<u8>) {
@@ -116,8 +116,8 @@ impl Message for Input {
         }
     }
 
-    fn decode(message: &[u8]) -> Result<Option<Self>, Fault> {
-        let mut f = Fields::new(message, "an input message");
+    fn decode(message: &[u8]) -> Result<Option<Self>, MessageFault> {
+        let mut f = FieldReader::new(message, "an input message");
         Ok(Some(match f.u8()? {
             KEY => {
                 let flags = f.u8()?;
@@ -126,7 +126,7 @@ impl Message for Input {
                 Self::Key { down: flags & 1 != 0, keysym, keycode }
             }
             POINTER => Self::Pointer { buttons: f.u8()?, x: f.u16()?, y: f.u16()? },
-            kind => return Ok(Clipboard::read(kind, &mut f)?.map(Self::Clipboard)),
+            kind => return Ok(ClipboardMessage::read(kind, &mut f)?.map(Self::Clipboard)),
         }))
     }
 }

@@ -1,8 +1,8 @@
 //! What the two gateways say to each other, apart from the screen: control and input messages.
 //!
-//! *In:* records of the control and the input stream ([`Inbox`]). *Out:* messages, and records for them
-//! ([`Message::records`]). Invariants: what is held of a message in parts is bounded; kinds that are not
-//! known are passed over; no length off the wire is allocated before as many bytes are there. Source:
+//! *In:* records of the control and the input stream ([`RecordInbox`]). *Out:* messages, and records for them
+//! ([`StreamMessage::records`]). Invariants: what is held of a message in parts is bounded; kinds that are
+//! not known are passed over; no length off the wire is allocated before as many bytes are there. Source:
 //! `spec/desktop.md` §4.
 
 mod control;
@@ -13,16 +13,17 @@ mod parts;
 mod tests;
 
 pub use control::{
-    FromClient, FromServer, Hello, Layout, Mark, Offer, Order, ParseOrderError, Permissions, Refresh, Welcome,
+    ClientOffer, FromClient, FromServer, Hello, ParseOrderError, Permissions, Refresh, ScreenLayout,
+    ScreenMark, ScreenOrder, Welcome,
 };
-pub(crate) use fields::{Fields, Put};
-pub use input::{Clipboard, Input};
-pub use parts::{Inbox, Message};
+pub(crate) use fields::{FieldReader, PutFields};
+pub use input::{ClipboardMessage, PersonInput};
+pub use parts::{RecordInbox, StreamMessage};
 
 /// What is wrong with bytes of the peer. The connection is closed with [`code::PROTOCOL`], apart from the two
-/// cases that have codes of their own: [`Fault::code`].
+/// cases that have codes of their own: [`MessageFault::code`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum MessageFault {
     /// A message ends before its last field.
     #[error("{0} ends too early")]
     Short(&'static str),
@@ -67,7 +68,7 @@ pub enum Fault {
     },
 }
 
-impl Fault {
+impl MessageFault {
     /// The code to close the connection with.
     pub fn code(&self) -> u64 {
         match self {

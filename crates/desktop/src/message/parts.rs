@@ -3,10 +3,10 @@ use core::marker::PhantomData;
 
 use bytes::Bytes;
 
-use super::Fault;
+use super::MessageFault;
 
 /// A message of one direction of a stream.
-pub trait Message: Sized {
+pub trait StreamMessage: Sized {
     /// Appends kind and body to `out`.
     fn encode(&self, out: &mut Vec<u8>);
 
@@ -15,7 +15,7 @@ pub trait Message: Sized {
     ///
     /// # Errors
     /// What is wrong with it.
-    fn decode(message: &[u8]) -> Result<Option<Self>, Fault>;
+    fn decode(message: &[u8]) -> Result<Option<Self>, MessageFault>;
 
     /// Nothing else depends on messages of this kind: one that cannot be read is passed over (DT-52).
     fn is_aside(kind: u8) -> bool;
@@ -37,14 +37,14 @@ pub trait Message: Sized {
 }
 
 /// Joins records to messages.
-pub struct Inbox<M> {
+pub struct RecordInbox<M> {
     pieces: Vec<u8>,
     /// Of those of a message that is too long, what they were together; they are not held.
     passed_over: usize,
     message: PhantomData<fn() -> M>,
 }
 
-impl<M: Message> Inbox<M> {
+impl<M: StreamMessage> RecordInbox<M> {
     /// Nothing has come.
     pub const fn new() -> Self {
         Self { pieces: Vec::new(), passed_over: 0, message: PhantomData }
@@ -54,26 +54,26 @@ impl<M: Message> Inbox<M> {
     ///
     /// # Errors
     /// What is wrong with it. Nothing that follows on the stream can be relied upon.
-    pub fn receive(&mut self, record: &[u8]) -> Result<Option<M>, Fault> {
+    pub fn receive(&mut self, record: &[u8]) -> Result<Option<M>, MessageFault> {
         // DT-5.
         if record.len() > MAX_RECORD {
-            return Err(Fault::Long(record.len()));
+            return Err(MessageFault::Long(record.len()));
         }
-        let Some((&kind, piece)) = record.split_first() else { return Err(Fault::Short("a message")) };
+        let Some((&kind, piece)) = record.split_first() else { return Err(MessageFault::Short("a message")) };
         if kind != PART && kind != END {
             // DT-7.
             let interrupts = !self.pieces.is_empty();
-            return if interrupts { Err(Fault::Parts("parts are interrupted")) } else { read(record) };
+            return if interrupts { Err(MessageFault::Parts("parts are interrupted")) } else { read(record) };
         }
         // DT-7: a part brings something, so that the number of parts is bounded too.
         let length = self.pieces.len() + piece.len();
         if piece.is_empty() {
-            return Err(Fault::Parts("a part has no piece"));
+            return Err(MessageFault::Parts("a part has no piece"));
         }
         if length > MAX_MESSAGE || self.passed_over > 0 {
             // DT-52.
             if !self.pieces.first().is_some_and(|&kind| M::is_aside(kind)) {
-                return Err(Fault::Long(length));
+                return Err(MessageFault::Long(length));
             }
             self.passed_over += piece.len();
         } else {
@@ -87,14 +87,14 @@ impl<M: Message> Inbox<M> {
             return Ok(None);
         }
         match message[0] {
-            PART | END => Err(Fault::Parts("parts make up a part")),
+            PART | END => Err(MessageFault::Parts("parts make up a part")),
             _ => read(&message),
         }
     }
 }
 
 /// A message; nothing for one that is passed over.
-fn read<M: Message>(message: &[u8]) -> Result<Option<M>, Fault> {
+fn read<M: StreamMessage>(message: &[u8]) -> Result<Option<M>, MessageFault> {
     match M::decode(message) {
         // DT-52.
         Err(_) if message.first().is_some_and(|&kind| M::is_aside(kind)) => Ok(None),
@@ -102,13 +102,13 @@ fn read<M: Message>(message: &[u8]) -> Result<Option<M>, Fault> {
     }
 }
 
-impl<M: Message> Default for Inbox<M> {
+impl<M: StreamMessage> Default for RecordInbox<M> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<M> fmt::Debug for Inbox<M> {
+impl<M> fmt::Debug for RecordInbox<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Inbox")
             .field("held", &self.pieces.len())

@@ -8,8 +8,8 @@ fn hex(text: &str) -> Vec<u8> {
     text.split_whitespace().map(|b| u8::from_str_radix(b, 16).unwrap()).collect()
 }
 
-fn through<M: Message + PartialEq + core::fmt::Debug>(message: &M) {
-    let mut inbox = Inbox::new();
+fn through<M: StreamMessage + PartialEq + core::fmt::Debug>(message: &M) {
+    let mut inbox = RecordInbox::new();
     let records = message.records();
     for (i, record) in records.iter().enumerate() {
         assert!(record.len() <= 16385);
@@ -23,7 +23,7 @@ fn through<M: Message + PartialEq + core::fmt::Debug>(message: &M) {
     }
 }
 
-fn rebuilt<M: Message>(message: &M) -> Vec<u8> {
+fn rebuilt<M: StreamMessage>(message: &M) -> Vec<u8> {
     let mut out = Vec::new();
     message.encode(&mut out);
     // DT-44: fields that a later version appends are ignored.
@@ -39,9 +39,9 @@ fn cursor(width: u16, height: u16) -> Cursor {
 
 #[test]
 fn examples_of_the_specification() {
-    let key = Input::Key { down: true, keysym: 0x61, keycode: Some(0x1e) };
+    let key = PersonInput::Key { down: true, keysym: 0x61, keycode: Some(0x1e) };
     assert_eq!(key.records(), [hex("20 03 00 00 00 61 00 00 00 1e")]);
-    let pointer = Input::Pointer { buttons: 1, x: 100, y: 200 };
+    let pointer = PersonInput::Pointer { buttons: 1, x: 100, y: 200 };
     assert_eq!(pointer.records(), [hex("21 01 00 64 00 c8")]);
 }
 
@@ -51,7 +51,7 @@ fn every_message_comes_back() {
     let client = [
         FromClient::Hello(Hello {
             features: 5,
-            offer: Some(Offer { of: SecretKind::Token, share: [7; 33] }),
+            offer: Some(ClientOffer { of: SecretKind::Token, share: [7; 33] }),
             is_older: false,
         }),
         FromClient::Hello(Hello::default()),
@@ -69,13 +69,13 @@ fn every_message_comes_back() {
         FromServer::Share { share: [1; 33], proof: [2; 32] },
         FromServer::Welcome(Welcome {
             features: 0,
-            order: Order::Latest,
+            order: ScreenOrder::Latest,
             permissions: Permissions { clipboard: false, ..Permissions::ALL },
             name: "décor:1".into(),
         }),
-        FromServer::Mark(Mark { epoch: 3, items: 1 << 31, sum: Some(0xdead_beef) }),
-        FromServer::Mark(Mark { epoch: 1, items: 1, sum: None }),
-        FromServer::Layout(Layout {
+        FromServer::Mark(ScreenMark { epoch: 3, items: 1 << 31, sum: Some(0xdead_beef) }),
+        FromServer::Mark(ScreenMark { epoch: 1, items: 1, sum: None }),
+        FromServer::Layout(ScreenLayout {
             reason: ResizeReason::OtherClient,
             status: ResizeStatus::Other(9),
             width: 640,
@@ -89,16 +89,16 @@ fn every_message_comes_back() {
         FromServer::Name("x".into()),
         FromServer::Leds(Leds { scroll: true, num: false, caps: true }),
         FromServer::Bell,
-        FromServer::Clipboard(Clipboard::Offer),
-        FromServer::Clipboard(Clipboard::Paste("ä".repeat(MAX_TEXT / 2))),
+        FromServer::Clipboard(ClipboardMessage::Offer),
+        FromServer::Clipboard(ClipboardMessage::Paste("ä".repeat(MAX_TEXT / 2))),
         FromServer::Ping(0),
         FromServer::Pong(8),
     ];
     server.iter().for_each(through);
     let input = [
-        Input::Key { down: false, keysym: 0xffe1, keycode: None },
-        Input::Clipboard(Clipboard::Ask),
-        Input::Clipboard(Clipboard::Paste(String::new())),
+        PersonInput::Key { down: false, keysym: 0xffe1, keycode: None },
+        PersonInput::Clipboard(ClipboardMessage::Ask),
+        PersonInput::Clipboard(ClipboardMessage::Paste(String::new())),
     ];
     input.iter().for_each(through);
 }
@@ -106,8 +106,8 @@ fn every_message_comes_back() {
 #[test]
 fn only_motion_is_left_out() {
     // DT-10.
-    let pointer = |buttons, x| Input::Pointer { buttons, x, y: 0 };
-    let key = Input::Key { down: true, keysym: 1, keycode: None };
+    let pointer = |buttons, x| PersonInput::Pointer { buttons, x, y: 0 };
+    let key = PersonInput::Key { down: true, keysym: 1, keycode: None };
     assert!(pointer(1, 0).yields_to(&pointer(1, 9)));
     assert!(!pointer(1, 0).yields_to(&pointer(0, 0)));
     assert!(!pointer(1, 0).yields_to(&key) && !key.yields_to(&key) && !key.yields_to(&pointer(1, 0)));
@@ -120,7 +120,7 @@ fn unknown_kinds_are_passed_over_and_known_ones_are_checked() {
     assert_eq!(FromServer::decode(&[0x02]), Ok(None));
     // DT-43.
     let fault = FromClient::decode(&[0x02, 2]).unwrap_err();
-    assert_eq!((fault.code(), fault), (code::VERSION, Fault::Version(2)));
+    assert_eq!((fault.code(), fault), (code::VERSION, MessageFault::Version(2)));
     // DT-6, DT-11, DT-12.
     let bad = [
         hex("02 01 00 05 00 00 00 00 00"),
@@ -145,7 +145,7 @@ fn unknown_kinds_are_passed_over_and_known_ones_are_checked() {
 fn parts_are_bounded_and_not_interrupted() {
     // DT-5, DT-7.
     let receive = |records: &[&[u8]]| {
-        let mut inbox = Inbox::<FromServer>::new();
+        let mut inbox = RecordInbox::<FromServer>::new();
         let (last, first) = records.split_last().unwrap();
         first.iter().try_for_each(|record| inbox.receive(record).map(|read| assert_eq!(read, None)))?;
         inbox.receive(last)
@@ -157,7 +157,7 @@ fn parts_are_bounded_and_not_interrupted() {
     assert!(receive(&[&[0, 0x0a], &[0x0c]]).is_err());
     assert!(receive(&[&[0, 0], &[1, 1]]).is_err());
     assert!(receive(&[&vec![0x77; 65537]]).is_err());
-    let mut inbox = Inbox::<FromServer>::new();
+    let mut inbox = RecordInbox::<FromServer>::new();
     let part = vec![0; 50_001];
     let accepted = (0..100).take_while(|_| inbox.receive(&part).is_ok()).count();
     assert_eq!(accepted, 32);
@@ -181,13 +181,13 @@ fn what_nothing_depends_on_is_passed_over_when_it_is_broken() {
         long,
     ];
     for broken in broken {
-        let mut inbox = Inbox::<FromServer>::new();
+        let mut inbox = RecordInbox::<FromServer>::new();
         assert!(FromServer::decode(&broken).is_err());
         assert_eq!(inbox.receive(&broken), Ok(None), "{broken:02x?}");
         assert_eq!(inbox.receive(&[0x0c]), Ok(Some(FromServer::Bell)));
     }
     // A text of 3 MB is held as far as one may be long.
-    let mut inbox = Inbox::<Input>::new();
+    let mut inbox = RecordInbox::<PersonInput>::new();
     assert_eq!(inbox.receive(&[0, 0x0f, 0x80, 0x2d, 0xc6, 0xc0]), Ok(None));
     for _ in 0..60 {
         assert_eq!(inbox.receive(&vec![0; 50_001]), Ok(None));
@@ -195,11 +195,11 @@ fn what_nothing_depends_on_is_passed_over_when_it_is_broken() {
     assert!(format!("{inbox:?}").contains("held: 15"), "{inbox:?}");
     assert!(inbox.receive(&[0x21, 1, 0, 9, 0, 8]).is_err(), "DT-7: parts are not interrupted");
     assert_eq!(inbox.receive(&[1, 0]), Ok(None));
-    let pointer = Input::Pointer { buttons: 1, x: 9, y: 8 };
+    let pointer = PersonInput::Pointer { buttons: 1, x: 9, y: 8 };
     assert_eq!(inbox.receive(&[0x21, 1, 0, 9, 0, 8]), Ok(Some(pointer)));
     // What others depend on is not.
-    assert!(Inbox::<FromServer>::new().receive(&[0x07, 1]).is_err());
-    assert!(Inbox::<Input>::new().receive(&[0x21, 1]).is_err());
+    assert!(RecordInbox::<FromServer>::new().receive(&[0x07, 1]).is_err());
+    assert!(RecordInbox::<PersonInput>::new().receive(&[0x21, 1]).is_err());
 }
 
 #[test]
@@ -215,10 +215,10 @@ fn varints_are_those_of_the_rfc() {
         let mut out = Vec::new();
         out.put_varint(n);
         assert_eq!(out, hex(bytes));
-        assert_eq!(Fields::new(&out, "").varint(), Ok(n));
+        assert_eq!(FieldReader::new(&out, "").varint(), Ok(n));
     }
-    assert_eq!(Fields::new(&hex("40 25"), "").varint(), Ok(37));
-    assert!(Fields::new(&hex("9d 7f 3e"), "").varint().is_err());
+    assert_eq!(FieldReader::new(&hex("40 25"), "").varint(), Ok(37));
+    assert!(FieldReader::new(&hex("9d 7f 3e"), "").varint().is_err());
 }
 
 proptest! {
@@ -235,6 +235,6 @@ proptest! {
                 }
             )*};
         }
-        check!(FromClient, FromServer, Input);
+        check!(FromClient, FromServer, PersonInput);
     }
 }

@@ -1,9 +1,9 @@
 //! The heart of the client's gateway: screen messages become a screen.
 //!
-//! *In:* screen messages as their stream delivers them ([`Receiver::receive`]), and marks. *Out:* the screen,
-//! what of it has changed, and what to tell the server ([`Receiver::control`]). Invariants: nothing is drawn
-//! outside the screen; what one message can make us decode, draw or hold is bounded; in the order latest a
-//! cell never goes back to an older item. After a fault nothing more is to be given.
+//! *In:* screen messages as their stream delivers them ([`ScreenReceiver::receive`]), and marks. *Out:* the
+//! screen, what of it has changed, and what to tell the server ([`ScreenReceiver::control`]). Invariants:
+//! nothing is drawn outside the screen; what one message can make us decode, draw or hold is bounded; in the
+//! order latest a cell never goes back to an older item. After a fault nothing more is to be given.
 //!
 //! Source: `spec/desktop.md` §5 to §9.
 
@@ -16,17 +16,17 @@ use std::collections::VecDeque;
 use quickset_base::{Duration, Time};
 use quickset_rfb::{Framebuffer, Rect, Region};
 
-use self::watch::{Position, Watch};
-use crate::codec::{Coded, Decoder, Kind};
-use crate::message::{Fault, Fields, FromClient, Mark, Order, Refresh};
-use crate::order::{Cells, is_whole_cells};
+use self::watch::{MarkWatch, Position};
+use crate::codec::{CodedPixels, ItemKind, RectangleDecoder};
+use crate::message::{FieldReader, FromClient, MessageFault, Refresh, ScreenMark, ScreenOrder};
+use crate::order::{CellValues, is_whole_cells};
 use crate::sender::bundle::{MAX_DECODED, max_written};
 
 /// How to receive a screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiverConfig {
     /// The server's, from its WELCOME.
-    pub order: Order,
+    pub order: ScreenOrder,
     /// The largest screen, in bytes; four a pixel.
     pub max_bytes: usize,
     /// How long a mark may be unmet before a refresh is asked for.
@@ -36,7 +36,7 @@ pub struct ReceiverConfig {
 impl Default for ReceiverConfig {
     /// Fenced, up to 256 MiB, 3 s.
     fn default() -> Self {
-        Self { order: Order::Fenced, max_bytes: 256 << 20, patience: Duration::from_secs(3) }
+        Self { order: ScreenOrder::Fenced, max_bytes: 256 << 20, patience: Duration::from_secs(3) }
     }
 }
 
@@ -49,20 +49,20 @@ impl Default for ReceiverConfig {
 /// 3. Show what [`changes`](Self::changes) says.
 /// 4. With a new connection, [`reconnected`](Self::reconnected).
 #[derive(Debug)]
-pub struct Receiver {
+pub struct ScreenReceiver {
     config: ReceiverConfig,
     screen: Framebuffer,
     changes: Changes,
     epoch: u64,
     /// The number after the highest of this connection's items.
     next: u64,
-    versions: Cells<u64>,
-    decoder: Decoder,
+    versions: CellValues<u64>,
+    decoder: RectangleDecoder,
     scratch: Vec<u32>,
     unable: VecDeque<u64>,
     /// More copies than can be reported: the whole screen is wanted.
     overflow: bool,
-    watch: Watch,
+    watch: MarkWatch,
     stats: ReceiverStats,
 }
 
@@ -90,7 +90,7 @@ pub struct ReceiverStats {
     pub refreshes: u64,
 }
 
-impl Receiver {
+impl ScreenReceiver {
     /// A receiver whose screen has no pixels until the first message.
     pub fn new(config: ReceiverConfig) -> Self {
         Self {
@@ -99,12 +99,12 @@ impl Receiver {
             changes: Changes::default(),
             epoch: 0,
             next: 0,
-            versions: Cells::new(),
-            decoder: Decoder::new(),
+            versions: CellValues::new(),
+            decoder: RectangleDecoder::new(),
             scratch: Vec::new(),
             unable: VecDeque::new(),
             overflow: false,
-            watch: Watch::new(config.patience),
+            watch: MarkWatch::new(config.patience),
             stats: ReceiverStats::default(),
         }
     }
@@ -126,34 +126,34 @@ impl Receiver {
 
     /// There is a new connection, with this order: epochs and items count from 1 again (`spec/desktop.md`
     /// §9). The screen stays until it is drawn anew.
-    pub fn reconnected(&mut self, order: Order) {
+    pub fn reconnected(&mut self, order: ScreenOrder) {
         self.config.order = order;
         (self.epoch, self.next) = (0, 0);
         self.versions.fill(0);
         self.unable.clear();
         self.overflow = false;
-        self.watch = Watch::new(self.config.patience);
+        self.watch = MarkWatch::new(self.config.patience);
     }
 
     /// A message of the screen stream.
     ///
     /// # Errors
-    /// What is wrong with it; [`Fault::code`] is what to close the connection with. Items before the wrong
-    /// one have been drawn.
-    pub fn receive(&mut self, message: &[u8]) -> Result<(), Fault> {
+    /// What is wrong with it; [`MessageFault::code`] is what to close the connection with. Items before the
+    /// wrong one have been drawn.
+    pub fn receive(&mut self, message: &[u8]) -> Result<(), MessageFault> {
         // DT-5.
         if message.len() > MAX_MESSAGE {
-            return Err(Fault::Long(message.len()));
+            return Err(MessageFault::Long(message.len()));
         }
         self.stats.messages += 1;
         self.stats.bytes += message.len() as u64;
-        let mut fields = Fields::new(message, "a screen message");
+        let mut fields = FieldReader::new(message, "a screen message");
         let (epoch, first) = (fields.varint()?, fields.varint()?);
         // DT-14.
         if fields.is_empty() {
-            return Err(Fault::Item { item: first, what: "a message has no item" });
+            return Err(MessageFault::Item { item: first, what: "a message has no item" });
         }
-        if fields.rest().first() == Some(&(Kind::Size as u8)) {
+        if fields.rest().first() == Some(&(ItemKind::Size as u8)) {
             return self.size(epoch, first, &mut fields);
         }
         // DT-19.
@@ -161,7 +161,7 @@ impl Receiver {
             self.stats.stale += 1;
             return Ok(());
         }
-        let mut limits = Limits { decode: MAX_DECODED, write: max_written(self.screen.bounds()) };
+        let mut limits = MessageLimits { decode: MAX_DECODED, write: max_written(self.screen.bounds()) };
         let mut item = first;
         while !fields.is_empty() {
             self.item(item, &mut fields, &mut limits)?;
@@ -174,7 +174,7 @@ impl Receiver {
     }
 
     /// How far the server has sent.
-    pub fn mark(&mut self, now: Time, mark: Mark) {
+    pub fn mark(&mut self, now: Time, mark: ScreenMark) {
         let position = self.position();
         self.watch.mark(now, mark, position);
     }
@@ -204,17 +204,17 @@ impl Receiver {
     }
 
     /// DT-17.
-    fn size(&mut self, epoch: u64, item: u64, fields: &mut Fields<'_>) -> Result<(), Fault> {
+    fn size(&mut self, epoch: u64, item: u64, fields: &mut FieldReader<'_>) -> Result<(), MessageFault> {
         fields.u8()?;
         let (width, height) = (fields.varint()?, fields.varint()?);
         if !fields.is_empty() {
-            return Err(Fault::Item { item, what: "a size is not alone" });
+            return Err(MessageFault::Item { item, what: "a size is not alone" });
         }
         if epoch <= self.epoch {
-            return Err(Fault::Item { item, what: "a size does not begin an epoch" });
+            return Err(MessageFault::Item { item, what: "a size does not begin an epoch" });
         }
         // DT-20.
-        let too_large = Fault::TooLarge { width, height };
+        let too_large = MessageFault::TooLarge { width, height };
         let (Ok(w), Ok(h)) = (u16::try_from(width), u16::try_from(height)) else { return Err(too_large) };
         self.screen.resize(w, h).map_err(|_| too_large)?;
         self.versions.resize(w, h);
@@ -225,11 +225,17 @@ impl Receiver {
         Ok(())
     }
 
-    fn item(&mut self, item: u64, fields: &mut Fields<'_>, limits: &mut Limits) -> Result<(), Fault> {
-        let fault = |what| Fault::Item { item, what };
+    fn item(
+        &mut self,
+        item: u64,
+        fields: &mut FieldReader<'_>,
+        limits: &mut MessageLimits,
+    ) -> Result<(), MessageFault> {
+        let fault = |what| MessageFault::Item { item, what };
         // DT-42.
-        let kind = Kind::ALL.get(usize::from(fields.u8()?)).copied().ok_or(fault("its kind is not known"))?;
-        if kind == Kind::Size {
+        let kind =
+            ItemKind::ALL.get(usize::from(fields.u8()?)).copied().ok_or(fault("its kind is not known"))?;
+        if kind == ItemKind::Size {
             return Err(fault("a size is not alone"));
         }
         let rect = fields.rect()?;
@@ -238,13 +244,13 @@ impl Receiver {
             return Err(fault("its rectangle is empty or not inside the screen"));
         }
         // DT-16.
-        let decode = if matches!(kind, Kind::Solid | Kind::Copy) { 0 } else { rect.area() };
+        let decode = if matches!(kind, ItemKind::Solid | ItemKind::Copy) { 0 } else { rect.area() };
         limits.take(decode, rect.area()).ok_or(fault("its message has too many pixels"))?;
-        if kind == Kind::Copy {
+        if kind == ItemKind::Copy {
             return self.copy(item, rect, fields);
         }
-        let coded = Coded::read(kind, rect, fields)?;
-        if self.config.order == Order::Latest {
+        let coded = CodedPixels::read(kind, rect, fields)?;
+        if self.config.order == ScreenOrder::Latest {
             // DT-30.
             if !is_whole_cells(rect, self.screen.bounds()) {
                 return Err(fault("its rectangle cuts cells"));
@@ -252,7 +258,7 @@ impl Receiver {
             return self.newest(item, rect, coded);
         }
         match coded {
-            Coded::Solid(colour) => self.screen.fill(rect, colour),
+            CodedPixels::Solid(colour) => self.screen.fill(rect, colour),
             coded => self.screen.put(rect, self.decoder.decode(rect, coded).map_err(fault)?),
         }
         .map_err(|_| fault("it is not inside the screen"))?;
@@ -261,11 +267,11 @@ impl Receiver {
     }
 
     /// DT-31: the cells that are older.
-    fn newest(&mut self, item: u64, rect: Rect, coded: Coded<'_>) -> Result<(), Fault> {
-        let fault = |what| Fault::Item { item, what };
+    fn newest(&mut self, item: u64, rect: Rect, coded: CodedPixels<'_>) -> Result<(), MessageFault> {
+        let fault = |what| MessageFault::Item { item, what };
         let pixels = match coded {
             // All cells of it look the same.
-            Coded::Solid(colour) => {
+            CodedPixels::Solid(colour) => {
                 self.scratch.clear();
                 self.scratch.resize(CELL_AREA, colour);
                 None
@@ -290,13 +296,13 @@ impl Receiver {
         Ok(())
     }
 
-    fn copy(&mut self, item: u64, to: Rect, fields: &mut Fields<'_>) -> Result<(), Fault> {
-        let outside = Fault::Item { item, what: "its source is not inside the screen" };
+    fn copy(&mut self, item: u64, to: Rect, fields: &mut FieldReader<'_>) -> Result<(), MessageFault> {
+        let outside = MessageFault::Item { item, what: "its source is not inside the screen" };
         let (x, y) = (fields.side("a source")?, fields.side("a source")?);
         // DT-15.
         let from = to.moved_to(x, y).filter(|&from| self.screen.bounds().contains(from));
         let from = from.ok_or(outside.clone())?;
-        if self.config.order == Order::Latest {
+        if self.config.order == ScreenOrder::Latest {
             // DT-33.
             if fields.u64()? != self.versions.sum(from, to) {
                 self.report(item);
@@ -345,12 +351,12 @@ impl Receiver {
 }
 
 /// DT-16: what is left to one message.
-struct Limits {
+struct MessageLimits {
     decode: usize,
     write: usize,
 }
 
-impl Limits {
+impl MessageLimits {
     fn take(&mut self, decode: usize, write: usize) -> Option<()> {
         self.decode = self.decode.checked_sub(decode)?;
         self.write = self.write.checked_sub(write)?;

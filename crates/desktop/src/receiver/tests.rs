@@ -1,10 +1,10 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::message::{Put, code};
+use crate::message::{PutFields, code};
 
-fn receiver(order: Order) -> Receiver {
-    Receiver::new(ReceiverConfig { order, max_bytes: 1 << 20, ..ReceiverConfig::default() })
+fn receiver(order: ScreenOrder) -> ScreenReceiver {
+    ScreenReceiver::new(ReceiverConfig { order, max_bytes: 1 << 20, ..ReceiverConfig::default() })
 }
 
 /// A message with these items.
@@ -44,7 +44,7 @@ fn copy(to: (u16, u16, u16, u16), x: u16, y: u16, versions: Option<u64>) -> Vec<
 }
 
 /// A receiver of a screen of 64 x 48, which is item 1.
-fn ready(order: Order) -> Receiver {
+fn ready(order: ScreenOrder) -> ScreenReceiver {
     let mut r = receiver(order);
     r.receive(&message(1, 1, &[&size(64, 48)])).unwrap();
     r
@@ -55,13 +55,13 @@ fn the_examples_of_the_specification_are_drawn() {
     let hex = |text: &str| -> Vec<u8> {
         text.split_whitespace().map(|b| u8::from_str_radix(b, 16).unwrap()).collect()
     };
-    let mut r = receiver(Order::Fenced);
+    let mut r = receiver(ScreenOrder::Fenced);
     r.receive(&hex("01 01 00 45 00 42 d0")).unwrap_err();
-    let mut r2 = Receiver::new(ReceiverConfig::default());
+    let mut r2 = ScreenReceiver::new(ReceiverConfig::default());
     r2.receive(&hex("01 01 00 45 00 42 d0")).unwrap();
     assert!(r2.changes().resized);
     r2.receive(&hex("01 02 01 00 00 45 00 42 d0 ff ff ff 01 10 20 10 10 00 00 00")).unwrap();
-    let pixel = |r: &Receiver, x, y| r.screen().pixel(x, y).unwrap();
+    let pixel = |r: &ScreenReceiver, x, y| r.screen().pixel(x, y).unwrap();
     assert_eq!([pixel(&r2, 16, 32), pixel(&r2, 31, 47), pixel(&r2, 32, 47)], [0, 0, 0xff_ffff]);
     r2.receive(&hex("01 04 02 00 00 04 02 01 00 00 00 ff ff ff 5a")).unwrap();
     let row = |y| [0, 1, 2, 3].map(|x| pixel(&r2, x, y) & 1);
@@ -81,40 +81,44 @@ fn what_must_not_be_is_refused() {
         fault.code()
     };
     let whole = solid((0, 0, 64, 48), 1);
-    let cases: [(Order, u64, Vec<Vec<u8>>); 15] = [
+    let cases: [(ScreenOrder, u64, Vec<Vec<u8>>); 15] = [
         // DT-14.
-        (Order::Fenced, 1, vec![]),
+        (ScreenOrder::Fenced, 1, vec![]),
         // DT-15: beyond an edge, empty, a source outside.
-        (Order::Fenced, 1, vec![solid((1, 0, 64, 48), 1)]),
-        (Order::Fenced, 1, vec![solid((0, 40, 4, 9), 1)]),
-        (Order::Fenced, 1, vec![solid((3, 3, 0, 4), 1)]),
-        (Order::Fenced, 1, vec![copy((0, 0, 60, 40), 5, 0, None)]),
-        (Order::Fenced, 1, vec![vec![7, 0, 0, 4, 4, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0]]),
+        (ScreenOrder::Fenced, 1, vec![solid((1, 0, 64, 48), 1)]),
+        (ScreenOrder::Fenced, 1, vec![solid((0, 40, 4, 9), 1)]),
+        (ScreenOrder::Fenced, 1, vec![solid((3, 3, 0, 4), 1)]),
+        (ScreenOrder::Fenced, 1, vec![copy((0, 0, 60, 40), 5, 0, None)]),
+        (
+            ScreenOrder::Fenced,
+            1,
+            vec![vec![7, 0, 0, 4, 4, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0]],
+        ),
         // DT-17: not alone, in an epoch that was.
-        (Order::Fenced, 2, vec![size(9, 9), solid((0, 0, 1, 1), 1)]),
-        (Order::Fenced, 1, vec![size(9, 9)]),
-        (Order::Fenced, 0, vec![size(9, 9)]),
+        (ScreenOrder::Fenced, 2, vec![size(9, 9), solid((0, 0, 1, 1), 1)]),
+        (ScreenOrder::Fenced, 1, vec![size(9, 9)]),
+        (ScreenOrder::Fenced, 0, vec![size(9, 9)]),
         // DT-42.
-        (Order::Fenced, 1, vec![vec![8, 0, 0, 1, 1, 0]]),
+        (ScreenOrder::Fenced, 1, vec![vec![8, 0, 0, 1, 1, 0]]),
         // An item that ends too early, or has nothing but a kind.
-        (Order::Fenced, 1, vec![whole[..7].to_vec()]),
-        (Order::Fenced, 1, vec![vec![1]]),
+        (ScreenOrder::Fenced, 1, vec![whole[..7].to_vec()]),
+        (ScreenOrder::Fenced, 1, vec![vec![1]]),
         // DT-30.
-        (Order::Latest, 1, vec![solid((0, 0, 15, 16), 1)]),
-        (Order::Latest, 1, vec![solid((8, 0, 16, 16), 1)]),
+        (ScreenOrder::Latest, 1, vec![solid((0, 0, 15, 16), 1)]),
+        (ScreenOrder::Latest, 1, vec![solid((8, 0, 16, 16), 1)]),
         // DT-33: without versions.
-        (Order::Latest, 1, vec![copy((0, 0, 16, 16), 16, 0, None)]),
+        (ScreenOrder::Latest, 1, vec![copy((0, 0, 16, 16), 16, 0, None)]),
     ];
     for (order, epoch, items) in cases {
         let items: Vec<&[u8]> = items.iter().map(Vec::as_slice).collect();
         assert_eq!(refused(order, epoch, &items), code::PROTOCOL, "{items:02x?}");
     }
     // DT-5.
-    assert!(ready(Order::Fenced).receive(&vec![1; 16385]).is_err());
+    assert!(ready(ScreenOrder::Fenced).receive(&vec![1; 16385]).is_err());
     // DT-20.
-    let fault = ready(Order::Fenced).receive(&message(2, 2, &[&size(600, 600)])).unwrap_err();
+    let fault = ready(ScreenOrder::Fenced).receive(&message(2, 2, &[&size(600, 600)])).unwrap_err();
     assert_eq!(fault.code(), code::TOO_LARGE);
-    assert!(ready(Order::Fenced).receive(&message(2, 2, &[&size(16385, 1)])).is_err());
+    assert!(ready(ScreenOrder::Fenced).receive(&message(2, 2, &[&size(16385, 1)])).is_err());
 }
 
 #[test]
@@ -123,7 +127,7 @@ fn what_one_message_draws_is_bounded() {
     let whole = solid((0, 0, 64, 48), 1);
     let fill = |n: usize| {
         let items: Vec<&[u8]> = (0..n).map(|_| whole.as_slice()).collect();
-        ready(Order::Fenced).receive(&message(1, 2, &items))
+        ready(ScreenOrder::Fenced).receive(&message(1, 2, &items))
     };
     let most = (262_144 + 4 * 3072) / 3072;
     assert_eq!(fill(most), Ok(()));
@@ -134,7 +138,7 @@ fn what_one_message_draws_is_bounded() {
     palette.extend([1, 0, 0, 0, 1, 1, 1]);
     palette.extend([0; 384]);
     let decode = |n: usize| {
-        let mut r = ready(Order::Fenced);
+        let mut r = ready(ScreenOrder::Fenced);
         let items: Vec<&[u8]> = (0..n).map(|_| palette.as_slice()).collect();
         r.receive(&message(1, 2, &items))
     };
@@ -144,7 +148,7 @@ fn what_one_message_draws_is_bounded() {
 #[test]
 fn another_epoch_is_passed_over() {
     // DT-19.
-    let mut r = ready(Order::Fenced);
+    let mut r = ready(ScreenOrder::Fenced);
     r.receive(&message(2, 2, &[&solid((0, 0, 64, 48), 5)])).unwrap();
     assert_eq!((r.screen().pixel(0, 0), r.stats().stale), (Some(0), 1));
     r.receive(&message(2, 3, &[&size(64, 48)])).unwrap();
@@ -155,7 +159,7 @@ fn another_epoch_is_passed_over() {
 #[test]
 fn newer_cells_stay() {
     // DT-31: item 9 came before item 5, and only where they do not overlap is 5 drawn.
-    let mut r = ready(Order::Latest);
+    let mut r = ready(ScreenOrder::Latest);
     r.receive(&message(1, 9, &[&solid((16, 0, 48, 16), 9)])).unwrap();
     r.receive(&message(1, 5, &[&solid((0, 0, 32, 48), 5)])).unwrap();
     let at = |x, y| r.screen().pixel(x, y).unwrap();
@@ -166,12 +170,12 @@ fn newer_cells_stay() {
 fn copies_are_carried_out_exactly_or_not_at_all() {
     // DT-33, DT-34. Items 2 and 3 fill the left and right half; a copy of 20 columns to the right cuts cells.
     let start = || {
-        let mut r = ready(Order::Latest);
+        let mut r = ready(ScreenOrder::Latest);
         r.receive(&message(1, 2, &[&solid((0, 0, 32, 48), 2), &solid((32, 0, 32, 48), 3)])).unwrap();
         let sum = r.versions.sum(Rect::sized(20, 48), Rect::new(32, 0, 20, 48).unwrap());
         (r, copy((32, 0, 20, 48), 0, 0, Some(sum)))
     };
-    let at = |r: &Receiver, x, y| r.screen().pixel(x, y).unwrap();
+    let at = |r: &ScreenReceiver, x, y| r.screen().pixel(x, y).unwrap();
 
     let (mut r, item) = start();
     r.receive(&message(1, 4, &[&item])).unwrap();
@@ -197,7 +201,7 @@ fn copies_are_carried_out_exactly_or_not_at_all() {
 
 #[test]
 fn refusals_are_bounded() {
-    let mut r = ready(Order::Latest);
+    let mut r = ready(ScreenOrder::Latest);
     let wrong = copy((0, 0, 16, 16), 16, 0, Some(7));
     for item in 0..300 {
         r.receive(&message(1, 2 + item, &[&wrong])).unwrap();
@@ -215,19 +219,19 @@ fn refusals_are_bounded() {
 fn marks_that_are_not_met_end_in_ever_rarer_refreshes() {
     // DT-37, DT-38, DT-39.
     let second = Time::from_millis(1000);
-    let mut r = ready(Order::Fenced);
+    let mut r = ready(ScreenOrder::Fenced);
     let after = |s: u64| Time::from_millis(1000 * s);
-    r.mark(second, Mark { epoch: 1, items: 2, sum: Some(r.screen().crc32()) });
+    r.mark(second, ScreenMark { epoch: 1, items: 2, sum: Some(r.screen().crc32()) });
     assert_eq!((r.control(second), r.next_deadline()), (None, None), "all is well");
-    r.mark(second, Mark { epoch: 1, items: 5, sum: None });
+    r.mark(second, ScreenMark { epoch: 1, items: 5, sum: None });
     let asked: Vec<u64> = (1..120)
         .filter(|&s| matches!(r.control(after(s)), Some(FromClient::Refresh(Refresh { restart: true, .. }))))
         .collect();
     // After 3 s, then 6, 12, 24, 48 later.
     assert_eq!(asked, [4, 10, 22, 46, 94]);
     // The sum alone is wrong: pixels, on the same stream.
-    let mut r = ready(Order::Fenced);
-    r.mark(second, Mark { epoch: 1, items: 2, sum: Some(1) });
+    let mut r = ready(ScreenOrder::Fenced);
+    r.mark(second, ScreenMark { epoch: 1, items: 2, sum: Some(1) });
     assert_eq!(r.control(after(3)), None);
     let whole = Rect::sized(64, 48);
     assert_eq!(r.control(after(4)), Some(FromClient::Refresh(Refresh { restart: false, rect: whole })));
@@ -238,9 +242,9 @@ fn marks_that_are_not_met_end_in_ever_rarer_refreshes() {
 fn a_mark_that_is_not_met_ends_in_a_refresh_though_one_before_it_was() {
     // DT-37: of every mark.
     let at = Time::from_millis;
-    let mut r = ready(Order::Fenced);
+    let mut r = ready(ScreenOrder::Fenced);
     for (ms, items) in [(1000, 4), (1500, 6), (2000, 9)] {
-        r.mark(at(ms), Mark { epoch: 1, items, sum: (items == 9).then_some(1) });
+        r.mark(at(ms), ScreenMark { epoch: 1, items, sum: (items == 9).then_some(1) });
         assert_eq!(r.control(at(ms)), None);
     }
     // Items 2 to 4 come, and nothing after them.
@@ -256,7 +260,7 @@ fn a_mark_that_is_not_met_ends_in_a_refresh_though_one_before_it_was() {
     assert!(r.next_deadline().unwrap() > at(4501));
     // However many marks a server sends, and the answer is the same.
     for items in 10..100_000 {
-        r.mark(at(4600), Mark { epoch: 1, items, sum: None });
+        r.mark(at(4600), ScreenMark { epoch: 1, items, sum: None });
     }
     r.receive(&[2, 1, 0, 32, 32]).unwrap();
     assert_eq!((r.control(at(4600)), r.next_deadline()), (None, None), "a new epoch is beyond all marks");
@@ -267,7 +271,7 @@ proptest! {
     fn any_message_is_drawn_or_refused(
         bytes in prop::collection::vec(any::<u8>(), 0..200), kind in 0u8..9, latest: bool,
     ) {
-        let mut r = ready(if latest { Order::Latest } else { Order::Fenced });
+        let mut r = ready(if latest { ScreenOrder::Latest } else { ScreenOrder::Fenced });
         let _ = r.receive(&bytes);
         let _ = r.receive(&[&[1, 7, kind][..], &bytes].concat());
         prop_assert!(r.screen().bounds().area() * 4 <= 1 << 20);

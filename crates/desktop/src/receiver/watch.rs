@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use quickset_base::{Duration, Time};
 
-use crate::message::Mark;
+use crate::message::ScreenMark;
 
 /// How far a screen has come; an epoch counts more than any number of items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,13 +15,13 @@ pub(super) struct Position {
 
 /// Marks that are not met.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct MarkWatch {
     patience: Duration,
     /// Those that are not reached, and since when, each further on than the one before: that the oldest was
     /// reached says nothing of the others.
     unmet: VecDeque<(Position, Time)>,
     /// The newest checksum.
-    sum: Option<Sum>,
+    sum: Option<WatchSum>,
     /// No refresh is asked for before.
     not_before: Time,
     /// How long to wait after the next.
@@ -29,7 +29,7 @@ pub(super) struct Watch {
 }
 
 #[derive(Debug)]
-struct Sum {
+struct WatchSum {
     position: Position,
     crc: u32,
     since: Time,
@@ -37,7 +37,7 @@ struct Sum {
     wrong: bool,
 }
 
-impl Watch {
+impl MarkWatch {
     pub(super) fn new(patience: Duration) -> Self {
         Self { patience, unmet: VecDeque::new(), sum: None, not_before: Time::ZERO, pause: patience * 2 }
     }
@@ -52,7 +52,7 @@ impl Watch {
         }
     }
 
-    pub(super) fn mark(&mut self, now: Time, mark: Mark, here: Position) {
+    pub(super) fn mark(&mut self, now: Time, mark: ScreenMark, here: Position) {
         let position = Position { epoch: mark.epoch, items: mark.items };
         if self.unmet.back().map_or(here, |&(last, _)| last) < position {
             if self.unmet.len() == MOST_UNMET {
@@ -61,7 +61,7 @@ impl Watch {
             self.unmet.push_back((position, now));
         }
         if let Some(crc) = mark.sum {
-            self.sum = Some(Sum { position, crc, since: now, wrong: false });
+            self.sum = Some(WatchSum { position, crc, since: now, wrong: false });
         }
     }
 

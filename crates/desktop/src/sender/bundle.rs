@@ -4,14 +4,14 @@ use bytes::Bytes;
 use quickset_rfb::Rect;
 
 use super::damage::Copy;
-use crate::codec::Kind;
-use crate::message::Put;
+use crate::codec::ItemKind;
+use crate::message::PutFields;
 use crate::order::Touched;
 
 /// An encoded item.
 #[derive(Debug)]
-pub(super) struct Item {
-    pub(super) kind: Kind,
+pub(super) struct EncodedItem {
+    pub(super) kind: ItemKind,
     pub(super) bytes: Vec<u8>,
     pub(super) writes: Rect,
     pub(super) reads: Option<Rect>,
@@ -19,7 +19,7 @@ pub(super) struct Item {
 
 /// Items of one message.
 #[derive(Debug)]
-pub(super) struct Bundle {
+pub(super) struct ItemBundle {
     bytes: Vec<u8>,
     header: usize,
     budget: usize,
@@ -35,7 +35,7 @@ pub(super) struct Bundle {
     pub(super) ends_update: bool,
 }
 
-impl Bundle {
+impl ItemBundle {
     pub(super) fn new(budget: usize, epoch: u64, next: u64, bounds: Rect) -> Self {
         let mut bytes = Vec::with_capacity(budget);
         bytes.put_varint(epoch);
@@ -74,13 +74,13 @@ impl Bundle {
         self.budget - MAX_HEADER
     }
 
-    pub(super) fn admits(&self, item: &Item) -> bool {
+    pub(super) fn admits(&self, item: &EncodedItem) -> bool {
         let (decoded, written) = item.weight();
         self.is_empty()
             || item.bytes.len() <= self.room() && decoded <= self.decode_left && written <= self.write_left
     }
 
-    pub(super) fn push(&mut self, item: &Item) {
+    pub(super) fn push(&mut self, item: &EncodedItem) {
         let (decoded, written) = item.weight();
         self.decode_left = self.decode_left.saturating_sub(decoded);
         self.write_left = self.write_left.saturating_sub(written);
@@ -98,25 +98,25 @@ impl Bundle {
     }
 }
 
-impl Item {
+impl EncodedItem {
     /// Pixels to decode, and to write.
     fn weight(&self) -> (usize, usize) {
         let area = self.writes.area();
-        (if matches!(self.kind, Kind::Solid | Kind::Copy | Kind::Size) { 0 } else { area }, area)
+        (if matches!(self.kind, ItemKind::Solid | ItemKind::Copy | ItemKind::Size) { 0 } else { area }, area)
     }
 }
 
 /// A copy, with the sum of versions in the order latest.
-pub(super) fn copy(copy: Copy, versions: Option<u64>) -> Item {
+pub(super) fn copy(copy: Copy, versions: Option<u64>) -> EncodedItem {
     let mut bytes = Vec::with_capacity(32);
-    bytes.put_u8(Kind::Copy as u8);
+    bytes.put_u8(ItemKind::Copy as u8);
     bytes.put_rect(copy.to);
     bytes.put_varint(copy.x.into());
     bytes.put_varint(copy.y.into());
     if let Some(versions) = versions {
         bytes.put_u64(versions);
     }
-    Item { kind: Kind::Copy, bytes, writes: copy.to, reads: Some(copy.from()) }
+    EncodedItem { kind: ItemKind::Copy, bytes, writes: copy.to, reads: Some(copy.from()) }
 }
 
 /// The message that begins an epoch.
@@ -124,7 +124,7 @@ pub(super) fn size(epoch: u64, item: u64, width: u16, height: u16) -> Bytes {
     let mut bytes = Vec::with_capacity(32);
     bytes.put_varint(epoch);
     bytes.put_varint(item);
-    bytes.put_u8(Kind::Size as u8);
+    bytes.put_u8(ItemKind::Size as u8);
     bytes.put_varint(width.into());
     bytes.put_varint(height.into());
     bytes.into()

@@ -2,22 +2,22 @@
 
 use quickset_rfb::Rect;
 
-use crate::codec::{Loss, MAX_PIXELS};
-use crate::order::{CELL, Cells, whole_cells};
+use crate::codec::{MAX_PIXELS, PixelLoss};
+use crate::order::{CELL, CellValues, whole_cells};
 
 /// What pixels took when they were sent last, cell by cell: screens are much the same from one update to the
 /// next.
 #[derive(Debug)]
-pub(super) struct Sizes {
+pub(super) struct CellSizes {
     /// Bytes for 256 pixels, times 16; 0 is not known.
-    cells: Cells<u16>,
+    cells: CellValues<u16>,
     /// The same for all that was sent lately, lossless pieces apart: a guess for cells that are new.
     likely: [u32; 2],
 }
 
-impl Sizes {
+impl CellSizes {
     pub(super) fn new() -> Self {
-        Self { cells: Cells::new(), likely: [FIRST_GUESS; 2] }
+        Self { cells: CellValues::new(), likely: [FIRST_GUESS; 2] }
     }
 
     pub(super) fn resize(&mut self, width: u16, height: u16) {
@@ -25,11 +25,11 @@ impl Sizes {
     }
 
     /// The upper left part of `rect` that is likely to take `room` bytes, cut at multiples of 16.
-    pub(super) fn cut(&self, rect: Rect, room: usize, loss: Loss) -> Rect {
+    pub(super) fn cut(&self, rect: Rect, room: usize, loss: PixelLoss) -> Rect {
         let corner = Rect::between(rect.left(), rect.top(), rect.left() + 1, rect.top() + 1);
         let known = match loss {
-            Loss::Allowed => self.cells.meeting(corner).map(|(place, _)| self.cells.get(place)).next(),
-            Loss::None => None,
+            PixelLoss::Allowed => self.cells.meeting(corner).map(|(place, _)| self.cells.get(place)).next(),
+            PixelLoss::None => None,
         };
         let each = known.filter(|&n| n > 0).map_or(self.likely[loss as usize], u32::from).max(1) as usize;
         // Nine tenths of what would fit: one that is too long costs more than room that is left.
@@ -68,7 +68,7 @@ impl Sizes {
 
     /// Bytes that the pixels of these cells are likely to take.
     fn takes(&self, area: Rect) -> usize {
-        let likely = self.likely[Loss::Allowed as usize];
+        let likely = self.likely[PixelLoss::Allowed as usize];
         let known = self.cells.meeting(area).map(|(place, _)| match self.cells.get(place) {
             0 => likely as usize,
             known => known.into(),
@@ -77,11 +77,11 @@ impl Sizes {
     }
 
     /// `piece` took so many bytes.
-    pub(super) fn learn(&mut self, piece: Rect, bytes: usize, loss: Loss) {
+    pub(super) fn learn(&mut self, piece: Rect, bytes: usize, loss: PixelLoss) {
         let each = (bytes * 256 * 16 / piece.area().max(1)).clamp(1, u16::MAX.into()) as u32;
         let likely = &mut self.likely[loss as usize];
         *likely = (*likely * 7 + each).div_ceil(8);
-        if loss == Loss::Allowed {
+        if loss == PixelLoss::Allowed {
             for (place, _) in self.cells.meeting(piece) {
                 self.cells.set(place, each as u16);
             }

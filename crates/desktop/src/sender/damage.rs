@@ -10,7 +10,7 @@ use crate::order::CELL;
 
 /// Areas and copies that are to be sent.
 #[derive(Debug)]
-pub(super) struct Damage {
+pub(super) struct ScreenDamage {
     /// Where the client's screen differs from the shadow as it will be after the copies.
     dirty: Region,
     /// What of it belongs to the update that is being sent.
@@ -60,7 +60,7 @@ impl Copy {
     }
 }
 
-impl Damage {
+impl ScreenDamage {
     pub(super) fn new() -> Self {
         Self {
             dirty: Region::new(),

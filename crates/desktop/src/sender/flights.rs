@@ -5,19 +5,19 @@ use std::ops::RangeInclusive;
 
 use quickset_rfb::Rect;
 
-use crate::order::{Cells, whole_cells};
+use crate::order::{CellValues, whole_cells};
 
 /// Messages under way, and versions of cells.
 #[derive(Debug)]
-pub(super) struct Flights {
+pub(super) struct ScreenFlights {
     /// The number of the item that was sent last for each cell.
-    versions: Cells<u64>,
+    versions: CellValues<u64>,
     /// Cells of which the client does not have that version.
-    doubt: Cells<bool>,
+    doubt: CellValues<bool>,
     /// By their first items.
-    under_way: BTreeMap<u64, Flight>,
+    under_way: BTreeMap<u64, ScreenFlight>,
     /// Of the message being filled.
-    filling: Vec<Sent>,
+    filling: Vec<SentMessage>,
     /// Copies that the client may be unable to carry out, oldest first.
     copies: VecDeque<Copied>,
     superseded: Vec<u64>,
@@ -26,8 +26,8 @@ pub(super) struct Flights {
 }
 
 #[derive(Debug)]
-struct Flight {
-    sent: Vec<Sent>,
+struct ScreenFlight {
+    sent: Vec<SentMessage>,
     size: bool,
     /// Cells whose newest version it carries.
     newest: usize,
@@ -36,7 +36,7 @@ struct Flight {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Sent {
+struct SentMessage {
     item: u64,
     rect: Rect,
 }
@@ -45,7 +45,7 @@ struct Sent {
 /// order.
 #[derive(Debug)]
 struct Copied {
-    sent: Sent,
+    sent: SentMessage,
     needs: Vec<RangeInclusive<u64>>,
 }
 
@@ -59,11 +59,11 @@ pub(super) enum Landing {
     MissingSize,
 }
 
-impl Flights {
+impl ScreenFlights {
     pub(super) fn new() -> Self {
         Self {
-            versions: Cells::new(),
-            doubt: Cells::new(),
+            versions: CellValues::new(),
+            doubt: CellValues::new(),
             under_way: BTreeMap::new(),
             filling: Vec::new(),
             copies: VecDeque::new(),
@@ -97,9 +97,9 @@ impl Flights {
             if self.copies.len() == MAX_COPIES {
                 self.copies.pop_front();
             }
-            self.copies.push_back(Copied { sent: Sent { item, rect: writes }, needs });
+            self.copies.push_back(Copied { sent: SentMessage { item, rect: writes }, needs });
         }
-        let sent = Sent { item, rect: writes };
+        let sent = SentMessage { item, rect: writes };
         for (place, _) in self.versions.meeting(writes) {
             let before = self.versions.get(place);
             self.versions.set(place, item);
@@ -117,19 +117,20 @@ impl Flights {
     /// The message is complete: items `id..end`.
     pub(super) fn closed(&mut self, id: u64, end: u64, latest: bool) {
         let sent = core::mem::take(&mut self.filling);
-        let newest = |s: &Sent| {
+        let newest = |s: &SentMessage| {
             self.versions.meeting(s.rect).filter(|&(place, _)| self.versions.get(place) == s.item).count()
         };
         let newest = sent.iter().map(newest).sum();
         debug_assert!(!latest || sent.len() as u64 == end - id);
-        let is_copy = |s: &Sent| self.copies.binary_search_by_key(&s.item, |copy| copy.sent.item).is_ok();
+        let is_copy =
+            |s: &SentMessage| self.copies.binary_search_by_key(&s.item, |copy| copy.sent.item).is_ok();
         let needed = sent.iter().any(is_copy);
-        self.under_way.insert(id, Flight { sent, size: false, newest, needed });
+        self.under_way.insert(id, ScreenFlight { sent, size: false, newest, needed });
     }
 
     /// A message with a size is complete.
     pub(super) fn size(&mut self, id: u64) {
-        self.under_way.insert(id, Flight { sent: Vec::new(), size: true, newest: 0, needed: true });
+        self.under_way.insert(id, ScreenFlight { sent: Vec::new(), size: true, newest: 0, needed: true });
     }
 
     /// The fate of a message is known.
@@ -154,11 +155,11 @@ impl Flights {
     /// The client does not have these items, nor will it carry out the copies that build on them (DT-51): the
     /// cells to send. Else each of those copies would be refused a round trip later, when others build on it
     /// in turn: after one loss a window that is scrolled without a pause would stand still.
-    fn lose_all(&mut self, mut lost: Vec<Sent>) -> Vec<Rect> {
+    fn lose_all(&mut self, mut lost: Vec<SentMessage>) -> Vec<Rect> {
         self.last_loss = lost.iter().map(|sent| sent.item).max().max(self.last_loss);
         let first = lost.iter().map(|sent| sent.item).min().unwrap_or(u64::MAX);
         for copy in self.copies.iter().filter(|copy| copy.sent.item > first) {
-            let builds_on = |sent: &Sent| copy.needs.iter().any(|items| items.contains(&sent.item));
+            let builds_on = |sent: &SentMessage| copy.needs.iter().any(|items| items.contains(&sent.item));
             if lost.iter().any(builds_on) {
                 lost.push(copy.sent);
             }
@@ -167,7 +168,7 @@ impl Flights {
     }
 
     /// The client does not have these: cells of which this item is the newest that was sent.
-    fn lose(&mut self, sent: Sent) -> Vec<Rect> {
+    fn lose(&mut self, sent: SentMessage) -> Vec<Rect> {
         let mut cells = Vec::new();
         for (place, cell) in self.versions.meeting(sent.rect) {
             if self.versions.get(place) == sent.item {
@@ -250,7 +251,7 @@ impl Flights {
     }
 }
 
-impl Flight {
+impl ScreenFlight {
     fn holds(&self, item: u64) -> bool {
         self.sent.last().is_some_and(|sent| item <= sent.item)
     }

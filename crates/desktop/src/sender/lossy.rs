@@ -3,13 +3,13 @@
 use quickset_base::{Duration, Time};
 use quickset_rfb::{Rect, Region};
 
-use crate::codec::Kind;
-use crate::order::Cells;
+use crate::codec::ItemKind;
+use crate::order::CellValues;
 
 /// Cells that were sent with loss, and when.
 #[derive(Debug)]
 pub(super) struct Lossy {
-    cells: Cells<Option<Time>>,
+    cells: CellValues<Option<Time>>,
     /// How long a cell rests.
     rest: Duration,
     bounds: Rect,
@@ -21,7 +21,7 @@ pub(super) struct Lossy {
 
 impl Lossy {
     pub(super) fn new(rest: Duration) -> Self {
-        Self { cells: Cells::new(), rest, bounds: Rect::EMPTY, due: None, rested: Region::new() }
+        Self { cells: CellValues::new(), rest, bounds: Rect::EMPTY, due: None, rested: Region::new() }
     }
 
     pub(super) fn resize(&mut self, width: u16, height: u16) {
@@ -31,8 +31,8 @@ impl Lossy {
     }
 
     /// An item with these pixels goes out.
-    pub(super) fn encoded(&mut self, now: Time, piece: Rect, kind: Kind) {
-        let lossy = kind == Kind::Jpeg;
+    pub(super) fn encoded(&mut self, now: Time, piece: Rect, kind: ItemKind) {
+        let lossy = kind == ItemKind::Jpeg;
         for (place, cell) in self.cells.meeting(piece) {
             if lossy {
                 self.cells.set(place, Some(now));

@@ -3,16 +3,16 @@
 use quickset_base::{Duration, Time};
 use quickset_rfb::Framebuffer;
 
-use crate::message::Mark;
+use crate::message::ScreenMark;
 
 /// The last mark.
 #[derive(Debug, Default)]
-pub(super) struct Marks {
-    last: Option<Mark>,
+pub(super) struct ScreenMarks {
+    last: Option<ScreenMark>,
     at: Time,
 }
 
-impl Marks {
+impl ScreenMarks {
     /// The mark that is due; with `rest` nothing is left to send.
     pub(super) fn due(
         &mut self,
@@ -20,7 +20,7 @@ impl Marks {
         epoch: u64,
         items: u64,
         rest: Option<&Framebuffer>,
-    ) -> Option<Mark> {
+    ) -> Option<ScreenMark> {
         let seen = self.last.filter(|last| (last.epoch, last.items) == (epoch, items));
         // DT-36.
         let due = match rest {
@@ -30,7 +30,7 @@ impl Marks {
         if !due {
             return None;
         }
-        let mark = Mark { epoch, items, sum: rest.map(Framebuffer::crc32) };
+        let mark = ScreenMark { epoch, items, sum: rest.map(Framebuffer::crc32) };
         (self.last, self.at) = (Some(mark), now);
         Some(mark)
     }

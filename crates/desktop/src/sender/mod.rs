@@ -1,13 +1,13 @@
 //! The heart of the server's gateway: what an RFB server draws becomes screen messages.
 //!
-//! *In:* events of an RFB client ([`Sender::rfb`]); what became of messages; the client's refreshes. *Out:*
-//! screen messages and fences ([`Sender::poll`]), and marks ([`Sender::control`]). What has changed is kept
-//! as an area of a shadow screen and encoded when the transport has room, so nothing is ever queued that is
-//! not the newest.
+//! *In:* events of an RFB client ([`ScreenSender::rfb`]); what became of messages; the client's refreshes.
+//! *Out:* screen messages and fences ([`ScreenSender::poll`]), and marks ([`ScreenSender::control`]). What
+//! has changed is kept as an area of a shadow screen and encoded when the transport has room, so nothing is
+//! ever queued that is not the newest.
 //!
 //! Invariant: the client's screen, once all that was handed out has arrived, equals the shadow outside
-//! `Damage::dirty`, as it was before the queued copies; that is why copies go first. Where a cell is lossy it
-//! equals nearly. A message never is longer than the budget.
+//! `ScreenDamage::dirty`, as it was before the queued copies; that is why copies go first. Where a cell is
+//! lossy it equals nearly. A message never is longer than the budget.
 //!
 //! Source: `spec/desktop.md` §5 to §8.
 
@@ -28,25 +28,25 @@ use bytes::Bytes;
 use quickset_base::{Duration, Time};
 use quickset_rfb::{ClientEvent, Framebuffer, Outside, Rect, ResizeStatus, TooLarge};
 
-pub use self::stats::{Count, SenderStats};
-pub use crate::codec::Kind;
+pub use self::stats::{ItemCount, SenderStats};
+pub use crate::codec::ItemKind;
 
-use self::bundle::{Bundle, Item};
-use self::cut::Sizes;
-use self::damage::{Copy, Damage};
-use self::flights::Flights;
+use self::bundle::{EncodedItem, ItemBundle};
+use self::cut::CellSizes;
+use self::damage::{Copy, ScreenDamage};
+use self::flights::ScreenFlights;
 use self::lossy::Lossy;
-use self::marks::Marks;
+use self::marks::ScreenMarks;
 use self::near::{Focus, Near};
-use crate::codec::{Encoder, Loss};
-use crate::message::{FromServer, Layout, Order, Refresh};
+use crate::codec::{PixelLoss, RectangleEncoder};
+use crate::message::{FromServer, Refresh, ScreenLayout, ScreenOrder};
 use crate::order::{Touched, whole_cells};
 
 /// How to send a screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SenderConfig {
     /// How messages may overtake each other.
-    pub order: Order,
+    pub order: ScreenOrder,
     /// The longest message, in bytes, so that it fits one packet; at least 1000, at most 16384.
     pub budget: usize,
     /// Quality of JPEG, 1 to 100.
@@ -61,7 +61,7 @@ impl Default for SenderConfig {
     /// Fenced; messages of 1150 bytes; quality 80; lossless after 300 ms; up to 256 MiB.
     fn default() -> Self {
         Self {
-            order: Order::Fenced,
+            order: ScreenOrder::Fenced,
             budget: 1150,
             quality: 80,
             rest: Duration::from_millis(300),
@@ -84,20 +84,20 @@ impl Default for SenderConfig {
 /// 5. [`point`](Self::point) may be told at any time, or never.
 /// 6. Poll again after each of these, and at [`next_deadline`](Self::next_deadline).
 #[derive(Debug)]
-pub struct Sender {
+pub struct ScreenSender {
     config: SenderConfig,
     shadow: Framebuffer,
-    damage: Damage,
+    damage: ScreenDamage,
     lossy: Lossy,
-    flights: Flights,
-    marks: Marks,
-    encoder: Encoder,
-    sizes: Sizes,
+    flights: ScreenFlights,
+    marks: ScreenMarks,
+    encoder: RectangleEncoder,
+    sizes: CellSizes,
     near: Near,
     /// Encoded, but the last message was full.
-    spare: Option<Item>,
+    spare: Option<EncodedItem>,
     /// Handed out next: a message with the fences around it.
-    ready: VecDeque<Outgoing>,
+    ready: VecDeque<ScreenItem>,
     /// What was sent since the last fence.
     segment: Touched,
     /// SIZE is to be sent.
@@ -110,10 +110,10 @@ pub struct Sender {
 
 /// For the screen stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outgoing {
+pub enum ScreenItem {
     /// A message.
     Message {
-        /// Names it for [`Sender::outcome`].
+        /// Names it for [`ScreenSender::outcome`].
         id: u64,
         /// One record.
         payload: Bytes,
@@ -137,7 +137,7 @@ pub enum Misfit {
     TooLarge(#[from] TooLarge),
 }
 
-impl Sender {
+impl ScreenSender {
     /// A sender whose screen has no pixels until [`rfb`](Self::rfb) tells the size.
     pub fn new(config: SenderConfig) -> Self {
         let config = SenderConfig { budget: config.budget.clamp(LEAST_BUDGET, MOST_BUDGET), ..config };
@@ -145,12 +145,12 @@ impl Sender {
         Self {
             config,
             shadow,
-            damage: Damage::new(),
+            damage: ScreenDamage::new(),
             lossy: Lossy::new(config.rest),
-            flights: Flights::new(),
-            marks: Marks::default(),
-            encoder: Encoder::new(config.quality),
-            sizes: Sizes::new(),
+            flights: ScreenFlights::new(),
+            marks: ScreenMarks::default(),
+            encoder: RectangleEncoder::new(config.quality),
+            sizes: CellSizes::new(),
             near: Near::default(),
             spare: None,
             ready: VecDeque::new(),
@@ -180,7 +180,7 @@ impl Sender {
             return;
         }
         // It may be too long now, and is encoded anew.
-        let most = Bundle::new(self.config.budget, self.epoch, self.next, self.shadow.bounds()).most();
+        let most = ItemBundle::new(self.config.budget, self.epoch, self.next, self.shadow.bounds()).most();
         if let Some(spare) = self.spare.take_if(|spare| spare.bytes.len() > most) {
             self.damage.refresh(spare.writes);
         }
@@ -219,7 +219,7 @@ impl Sender {
                 if resize.status == ResizeStatus::Done {
                     self.resize(resize.width, resize.height)?;
                 }
-                Some(FromServer::Layout(Layout {
+                Some(FromServer::Layout(ScreenLayout {
                     reason: resize.reason,
                     status: resize.status,
                     width: resize.width,
@@ -250,12 +250,12 @@ impl Sender {
 
     /// What to hand to the screen stream next, if there is anything and `room` bytes are enough for it. Asked
     /// with less room than the budget it encodes nothing.
-    pub fn poll(&mut self, now: Time, room: usize) -> Option<Outgoing> {
+    pub fn poll(&mut self, now: Time, room: usize) -> Option<ScreenItem> {
         if self.ready.is_empty() && room >= self.config.budget && self.flights.has_room() {
             self.build(now);
         }
         match self.ready.front()? {
-            Outgoing::Message { payload, .. } if payload.len() > room => None,
+            ScreenItem::Message { payload, .. } if payload.len() > room => None,
             _ => self.ready.pop_front(),
         }
     }
@@ -268,7 +268,7 @@ impl Sender {
 
     /// The message `id` has arrived, or will not.
     pub fn outcome(&mut self, id: u64, arrived: bool) {
-        let latest = self.config.order == Order::Latest;
+        let latest = self.config.order == ScreenOrder::Latest;
         match self.flights.landed(id, arrived) {
             flights::Landing::Fine => {}
             flights::Landing::Missing(cells) if latest => self.damage.missing(&cells),
@@ -367,7 +367,7 @@ impl Sender {
     /// The client has, or will have, exactly the screen: nothing is left to send.
     pub fn is_at_rest(&self) -> bool {
         let quiet = self.ready.is_empty() && self.spare.is_none() && !self.size_due && self.epoch > 0;
-        let landed = self.config.order != Order::Latest || self.flights.is_empty();
+        let landed = self.config.order != ScreenOrder::Latest || self.flights.is_empty();
         quiet && landed && self.damage.is_nothing() && self.lossy.is_nothing()
     }
 
@@ -376,7 +376,7 @@ impl Sender {
         if self.size_due {
             return self.build_size();
         }
-        let mut bundle = Bundle::new(self.config.budget, self.epoch, self.next, self.shadow.bounds());
+        let mut bundle = ItemBundle::new(self.config.budget, self.epoch, self.next, self.shadow.bounds());
         // Encoded before any copy that waits: it goes first, or the copy would read what was not there yet.
         if let Some(spare) = self.spare.take() {
             self.push(&mut bundle, &spare);
@@ -395,17 +395,17 @@ impl Sender {
         let (width, height) = (self.shadow.width(), self.shadow.height());
         let payload = bundle::size(self.epoch, self.next, width, height);
         self.stats.message(payload.len());
-        self.stats.item(Kind::Size, payload.len(), 0);
+        self.stats.item(ItemKind::Size, payload.len(), 0);
         self.flights.size(self.next);
-        self.ready.push_back(Outgoing::Message { id: self.next, payload, keep: true });
+        self.ready.push_back(ScreenItem::Message { id: self.next, payload, keep: true });
         self.next += 1;
-        self.ready.push_back(Outgoing::Fence);
+        self.ready.push_back(ScreenItem::Fence);
         self.segment.clear();
     }
 
     /// Copies that wait. False when there is no more room.
-    fn add_copies(&mut self, now: Time, bundle: &mut Bundle) -> bool {
-        let latest = self.config.order == Order::Latest;
+    fn add_copies(&mut self, now: Time, bundle: &mut ItemBundle) -> bool {
+        let latest = self.config.order == ScreenOrder::Latest;
         while let Some(copy) = self.damage.next_copy(now) {
             if latest && self.flights.are_fragile(self.next) && copy.is_tall() {
                 self.damage.cut_copy();
@@ -429,13 +429,13 @@ impl Sender {
     }
 
     /// Pixels of this update. False when there is no more room, or more to come.
-    fn add_pixels(&mut self, now: Time, bundle: &mut Bundle) -> bool {
-        let fenced = self.config.order == Order::Fenced;
+    fn add_pixels(&mut self, now: Time, bundle: &mut ItemBundle) -> bool {
+        let fenced = self.config.order == ScreenOrder::Fenced;
         self.damage.begin(now);
         let focus = self.focus(now, bundle);
         let conflicts = |segment: &Touched, rect| fenced && segment.conflicts(rect, None);
         while let Some(rect) = self.damage.next_rect(now, focus, |rect| conflicts(&self.segment, rect)) {
-            if !self.add_piece(now, bundle, rect, Loss::Allowed) {
+            if !self.add_piece(now, bundle, rect, PixelLoss::Allowed) {
                 return false;
             }
         }
@@ -446,7 +446,7 @@ impl Sender {
 
     /// What the message is to begin with, or to go on with: what a person looks at, as far as others do not
     /// wait for too long.
-    fn focus(&mut self, now: Time, bundle: &Bundle) -> Focus {
+    fn focus(&mut self, now: Time, bundle: &ItemBundle) -> Focus {
         let Some(pointer) = self.near.pointer().filter(|_| !self.damage.is_nothing()) else {
             return Focus::NOWHERE;
         };
@@ -460,24 +460,24 @@ impl Sender {
     }
 
     /// DT-26: lossy areas at rest, when nothing else is to be sent.
-    fn add_lossless(&mut self, now: Time, bundle: &mut Bundle) {
+    fn add_lossless(&mut self, now: Time, bundle: &mut ItemBundle) {
         if !self.damage.is_nothing() {
             return;
         }
         while let Some(rect) = self.lossy.next_rect(now) {
-            if !self.add_piece(now, bundle, rect, Loss::None) {
+            if !self.add_piece(now, bundle, rect, PixelLoss::None) {
                 return;
             }
         }
     }
 
     /// Adds a part of `rect` at its upper left. False when there is no more room.
-    fn add_piece(&mut self, now: Time, bundle: &mut Bundle, rect: Rect, loss: Loss) -> bool {
+    fn add_piece(&mut self, now: Time, bundle: &mut ItemBundle, rect: Rect, loss: PixelLoss) -> bool {
         let room = bundle.room();
         if room < LEAST_ROOM {
             return false;
         }
-        let latest = self.config.order == Order::Latest;
+        let latest = self.config.order == ScreenOrder::Latest;
         let bounds = self.shadow.bounds();
         let rect = if latest { whole_cells(rect, bounds) } else { rect };
         let mut piece = self.sizes.cut(rect, room, loss);
@@ -491,7 +491,7 @@ impl Sender {
             let kind = kind.expect("what is dirty lies inside the screen");
             self.sizes.learn(piece, bytes.len(), loss);
             if bytes.len() <= bundle.most() {
-                break Item { kind, bytes, writes: piece, reads: None };
+                break EncodedItem { kind, bytes, writes: piece, reads: None };
             }
             self.stats.retries += 1;
             piece = cut::half(piece);
@@ -507,8 +507,8 @@ impl Sender {
     }
 
     /// DT-28: a message that need not wait for a fence is not made to by another item.
-    fn admits(&self, bundle: &Bundle, item: &Item) -> bool {
-        let fenced = self.config.order == Order::Fenced;
+    fn admits(&self, bundle: &ItemBundle, item: &EncodedItem) -> bool {
+        let fenced = self.config.order == ScreenOrder::Fenced;
         let harmless = !fenced
             || bundle.is_empty()
             || bundle.conflicts
@@ -516,10 +516,10 @@ impl Sender {
         harmless && bundle.admits(item)
     }
 
-    fn push(&mut self, bundle: &mut Bundle, item: &Item) {
+    fn push(&mut self, bundle: &mut ItemBundle, item: &EncodedItem) {
         let number = bundle.next();
         self.stats.item(item.kind, item.bytes.len(), item.writes.area());
-        if self.config.order == Order::Latest {
+        if self.config.order == ScreenOrder::Latest {
             self.flights.sent(number, item.writes, item.reads);
         }
         bundle.conflicts |= self.segment.conflicts(item.writes, item.reads);
@@ -527,36 +527,36 @@ impl Sender {
     }
 
     /// The message is as full as it gets: with the fences it needs it is ready.
-    fn close(&mut self, bundle: Bundle) {
+    fn close(&mut self, bundle: ItemBundle) {
         let (order, ends_update) = (self.config.order, bundle.ends_update);
         if !bundle.is_empty() {
-            if order == Order::Fenced && bundle.conflicts {
+            if order == ScreenOrder::Fenced && bundle.conflicts {
                 self.fence();
             }
             let id = self.next;
             self.next = bundle.next();
             // In the order latest it only matters that there is something to fence off.
-            if order != Order::Latest || self.segment.is_nothing() {
+            if order != ScreenOrder::Latest || self.segment.is_nothing() {
                 self.segment.add_all(&bundle.touched);
             }
             let payload = bundle.finish();
             self.stats.message(payload.len());
-            self.flights.closed(id, self.next, order == Order::Latest);
-            self.ready.push_back(Outgoing::Message { id, payload, keep: order != Order::Latest });
+            self.flights.closed(id, self.next, order == ScreenOrder::Latest);
+            self.ready.push_back(ScreenItem::Message { id, payload, keep: order != ScreenOrder::Latest });
         }
         match order {
             // DT-27.
-            Order::Ordered => self.fence(),
-            Order::Fenced if ends_update => self.fence(),
-            Order::Latest if ends_update => self.ready.push_back(Outgoing::Flush),
-            Order::Fenced | Order::Latest => {}
+            ScreenOrder::Ordered => self.fence(),
+            ScreenOrder::Fenced if ends_update => self.fence(),
+            ScreenOrder::Latest if ends_update => self.ready.push_back(ScreenItem::Flush),
+            ScreenOrder::Fenced | ScreenOrder::Latest => {}
         }
     }
 
     /// A fence, unless nothing was sent since the last.
     fn fence(&mut self) {
         if !self.segment.is_nothing() {
-            self.ready.push_back(Outgoing::Fence);
+            self.ready.push_back(ScreenItem::Fence);
             self.stats.fences += 1;
             self.segment.clear();
         }

@@ -1,6 +1,6 @@
 //! What was sent, by kind.
 
-use crate::codec::Kind;
+use crate::codec::ItemKind;
 
 /// Counts since the beginning.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,12 +15,12 @@ pub struct SenderStats {
     pub fences: u64,
     /// Pieces that were encoded, did not fit a message, and were halved.
     pub retries: u64,
-    kinds: [Count; Kind::ALL.len()],
+    kinds: [ItemCount; ItemKind::ALL.len()],
 }
 
 /// Items of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Count {
+pub struct ItemCount {
     /// How many.
     pub items: u64,
     /// Their bytes.
@@ -31,7 +31,7 @@ pub struct Count {
 
 impl SenderStats {
     /// Items of one kind.
-    pub fn of(&self, kind: Kind) -> Count {
+    pub fn of(&self, kind: ItemKind) -> ItemCount {
         self.kinds[kind as usize]
     }
 
@@ -41,7 +41,7 @@ impl SenderStats {
         self.longest = self.longest.max(bytes);
     }
 
-    pub(super) fn item(&mut self, kind: Kind, bytes: usize, pixels: usize) {
+    pub(super) fn item(&mut self, kind: ItemKind, bytes: usize, pixels: usize) {
         let count = &mut self.kinds[kind as usize];
         count.items += 1;
         count.bytes += bytes as u64;

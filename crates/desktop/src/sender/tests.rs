@@ -2,34 +2,34 @@ use quickset_base::Rng;
 use quickset_rfb::{Resize, ResizeReason};
 
 use crate::message::FromClient;
-use crate::receiver::{Receiver, ReceiverConfig};
+use crate::receiver::{ReceiverConfig, ScreenReceiver};
 
 use super::*;
 
 const T0: Time = Time::from_millis(1000);
 
-fn sender(order: Order) -> Sender {
-    let mut s = Sender::new(SenderConfig { order, ..SenderConfig::default() });
+fn sender(order: ScreenOrder) -> ScreenSender {
+    let mut s = ScreenSender::new(SenderConfig { order, ..SenderConfig::default() });
     resize(&mut s, 640, 480);
     drain(&mut s, T0);
     s
 }
 
-fn resize(s: &mut Sender, width: u16, height: u16) {
+fn resize(s: &mut ScreenSender, width: u16, height: u16) {
     let (reason, status) = (ResizeReason::Server, ResizeStatus::Done);
     let resize = Resize { width, height, reason, status, screens: Vec::new() };
     s.rfb(T0, &ClientEvent::Resize(resize)).unwrap();
 }
 
-fn put(s: &mut Sender, now: Time, rect: Rect, colour: impl FnMut(usize) -> u32) {
+fn put(s: &mut ScreenSender, now: Time, rect: Rect, colour: impl FnMut(usize) -> u32) {
     let pixels: Vec<u32> = (0..rect.area()).map(colour).collect();
     s.rfb(now, &ClientEvent::Pixels { rect, pixels: &pixels }).unwrap();
 }
 
-fn drain(s: &mut Sender, now: Time) -> Vec<Outgoing> {
+fn drain(s: &mut ScreenSender, now: Time) -> Vec<ScreenItem> {
     let all: Vec<_> = core::iter::from_fn(|| s.poll(now, usize::MAX)).collect();
     for outgoing in &all {
-        if let Outgoing::Message { id, .. } = outgoing {
+        if let ScreenItem::Message { id, .. } = outgoing {
             s.outcome(*id, true);
         }
     }
@@ -41,11 +41,11 @@ fn rect(x: u16, y: u16, w: u16, h: u16) -> Rect {
 }
 
 /// M for a message, F for a fence, a line for the end of an update that nothing waits for.
-fn shape(all: &[Outgoing]) -> String {
-    let letter = |o: &Outgoing| match o {
-        Outgoing::Fence => 'F',
-        Outgoing::Flush => '|',
-        Outgoing::Message { .. } => 'M',
+fn shape(all: &[ScreenItem]) -> String {
+    let letter = |o: &ScreenItem| match o {
+        ScreenItem::Fence => 'F',
+        ScreenItem::Flush => '|',
+        ScreenItem::Message { .. } => 'M',
     };
     all.iter().map(letter).collect()
 }
@@ -53,17 +53,17 @@ fn shape(all: &[Outgoing]) -> String {
 #[test]
 fn an_epoch_stands_between_fences() {
     // DT-17, DT-18.
-    for order in [Order::Ordered, Order::Fenced, Order::Latest] {
+    for order in [ScreenOrder::Ordered, ScreenOrder::Fenced, ScreenOrder::Latest] {
         let mut s = sender(order);
         put(&mut s, T0, rect(0, 0, 16, 16), |_| 5);
         s.rfb(T0, &ClientEvent::UpdateEnd).unwrap();
         let first = s.poll(T0, usize::MAX);
-        assert!(matches!(first, Some(Outgoing::Message { .. })));
+        assert!(matches!(first, Some(ScreenItem::Message { .. })));
         resize(&mut s, 300, 200);
         let mut rest = drain(&mut s, T0);
-        rest.retain(|outgoing| *outgoing != Outgoing::Flush);
+        rest.retain(|outgoing| *outgoing != ScreenItem::Flush);
         assert_eq!(shape(&rest), "FMF", "{order}");
-        let Outgoing::Message { payload, keep, .. } = &rest[1] else { panic!() };
+        let ScreenItem::Message { payload, keep, .. } = &rest[1] else { panic!() };
         assert!(keep, "it must arrive in every order");
         assert_eq!(payload[..], [2, 3, 0, 0x41, 0x2c, 0x40, 0xc8]);
     }
@@ -72,19 +72,19 @@ fn an_epoch_stands_between_fences() {
 #[test]
 fn a_scroll_is_a_copy_and_a_strip_in_one_message() {
     // DT-28: in one message nothing needs a fence.
-    let mut s = sender(Order::Fenced);
+    let mut s = sender(ScreenOrder::Fenced);
     s.rfb(T0, &ClientEvent::Copy { rect: rect(0, 0, 640, 464), x: 0, y: 16 }).unwrap();
     put(&mut s, T0, rect(0, 464, 640, 16), |_| 7);
     assert_eq!(s.poll(T0, usize::MAX), None, "the server is in the middle of its update");
     s.rfb(T0, &ClientEvent::UpdateEnd).unwrap();
     assert_eq!(shape(&drain(&mut s, T0)), "MF");
-    assert_eq!((s.stats().of(Kind::Copy).items, s.stats().of(Kind::Solid).items), (1, 1));
+    assert_eq!((s.stats().of(ItemKind::Copy).items, s.stats().of(ItemKind::Solid).items), (1, 1));
 }
 
 #[test]
 fn what_overwrites_a_source_waits_for_a_fence_and_the_rest_does_not() {
     // DT-28: noise of many messages, first where the copy is not, then over its source.
-    let mut s = sender(Order::Fenced);
+    let mut s = sender(ScreenOrder::Fenced);
     s.rfb(T0, &ClientEvent::Copy { rect: rect(0, 0, 200, 200), x: 300, y: 0 }).unwrap();
     let mut rng = Rng::new(1);
     for x in [300, 0] {
@@ -108,19 +108,19 @@ fn each_message_has_its_fence_in_the_order_ordered_and_none_in_latest() {
         s.rfb(T0, &ClientEvent::UpdateEnd).unwrap();
         drain(&mut s, T0)
     };
-    assert!(shape(&noise(Order::Ordered)).strip_prefix("MFMFMF").is_some());
-    let latest = noise(Order::Latest);
+    assert!(shape(&noise(ScreenOrder::Ordered)).strip_prefix("MFMFMF").is_some());
+    let latest = noise(ScreenOrder::Latest);
     // Its end is told to who repairs, and nobody waits for it.
     let messages = shape(&latest).strip_suffix('|').unwrap().len();
     assert_eq!(
-        latest.iter().filter(|o| matches!(o, Outgoing::Message { keep: false, .. })).count(),
+        latest.iter().filter(|o| matches!(o, ScreenItem::Message { keep: false, .. })).count(),
         messages
     );
 }
 
 #[test]
 fn nothing_is_encoded_without_room_and_only_the_newest_is_sent() {
-    let mut s = sender(Order::Fenced);
+    let mut s = sender(ScreenOrder::Fenced);
     for colour in 0..50 {
         put(&mut s, T0, rect(0, 0, 640, 480), |_| colour);
         s.rfb(T0, &ClientEvent::UpdateEnd).unwrap();
@@ -129,31 +129,31 @@ fn nothing_is_encoded_without_room_and_only_the_newest_is_sent() {
     let before = s.stats().clone();
     drain(&mut s, T0);
     assert_eq!(s.stats().messages - before.messages, 1);
-    assert_eq!(s.stats().of(Kind::Solid).pixels, 640 * 480);
+    assert_eq!(s.stats().of(ItemKind::Solid).pixels, 640 * 480);
 }
 
 #[test]
 fn lossy_areas_at_rest_are_sent_again_without_loss() {
     // DT-26, DT-36.
-    let (mut s, mut rng) = (sender(Order::Fenced), Rng::new(3));
+    let (mut s, mut rng) = (sender(ScreenOrder::Fenced), Rng::new(3));
     let at = |ms| T0 + Duration::from_millis(ms);
-    let mut film = |s: &mut Sender, ms| {
+    let mut film = |s: &mut ScreenSender, ms| {
         put(s, at(ms), rect(64, 64, 128, 128), |i| (i as u32 * 257 + rng.below(9) as u32) & 0xff_ffff);
         s.rfb(at(ms), &ClientEvent::UpdateEnd).unwrap();
         drain(s, at(ms));
     };
     film(&mut s, 0);
     film(&mut s, 200);
-    assert!(s.stats().of(Kind::Jpeg).items > 0 && s.stats().of(Kind::RgbZstd).items == 0);
+    assert!(s.stats().of(ItemKind::Jpeg).items > 0 && s.stats().of(ItemKind::RgbZstd).items == 0);
     assert!(!s.is_at_rest());
     let Some(FromServer::Mark(mark)) = s.control(at(201)) else { panic!("a mark within a second") };
     assert_eq!(mark.sum, None);
     assert_eq!(shape(&drain(&mut s, at(499))), "", "the second picture has not rested");
     assert!(s.next_deadline().is_some_and(|due| due <= at(500)));
-    let jpegs = s.stats().of(Kind::Jpeg).items;
+    let jpegs = s.stats().of(ItemKind::Jpeg).items;
     drain(&mut s, at(500));
-    assert_eq!(s.stats().of(Kind::Jpeg).items, jpegs);
-    assert!(s.stats().of(Kind::RgbZstd).pixels >= 128 * 128 && s.is_at_rest());
+    assert_eq!(s.stats().of(ItemKind::Jpeg).items, jpegs);
+    assert!(s.stats().of(ItemKind::RgbZstd).pixels >= 128 * 128 && s.is_at_rest());
     let sum = s.screen().crc32();
     assert!(matches!(s.control(at(501)), Some(FromServer::Mark(m)) if m.sum == Some(sum)));
     assert_eq!((s.control(at(5000)), s.next_deadline()), (None, None));
@@ -162,20 +162,20 @@ fn lossy_areas_at_rest_are_sent_again_without_loss() {
 #[test]
 fn an_abandoned_message_is_encoded_anew_where_nothing_newer_was_sent() {
     // DT-32.
-    let mut s = sender(Order::Latest);
-    let update = |s: &mut Sender, r, colour| {
+    let mut s = sender(ScreenOrder::Latest);
+    let update = |s: &mut ScreenSender, r, colour| {
         put(s, T0, r, |_| colour);
         s.rfb(T0, &ClientEvent::UpdateEnd).unwrap();
-        let Some(Outgoing::Message { id, .. }) = s.poll(T0, usize::MAX) else { panic!() };
+        let Some(ScreenItem::Message { id, .. }) = s.poll(T0, usize::MAX) else { panic!() };
         assert_eq!(shape(&drain(s, T0)), "|");
         id
     };
     let lost = update(&mut s, rect(0, 0, 64, 16), 1);
     let newer = update(&mut s, rect(16, 0, 32, 16), 2);
-    let before = s.stats().of(Kind::Solid).pixels;
+    let before = s.stats().of(ItemKind::Solid).pixels;
     s.outcome(lost, false);
     drain(&mut s, T0);
-    assert_eq!(s.stats().of(Kind::Solid).pixels - before, 2 * 256, "the cells at both ends");
+    assert_eq!(s.stats().of(ItemKind::Solid).pixels - before, 2 * 256, "the cells at both ends");
     // Those that newer ones cover altogether are named.
     let covered = update(&mut s, rect(0, 0, 32, 32), 3);
     update(&mut s, rect(0, 0, 64, 64), 4);
@@ -187,18 +187,18 @@ fn an_abandoned_message_is_encoded_anew_where_nothing_newer_was_sent() {
 #[test]
 fn a_refused_copy_becomes_pixels() {
     // DT-35.
-    let mut s = sender(Order::Latest);
+    let mut s = sender(ScreenOrder::Latest);
     s.rfb(T0, &ClientEvent::Copy { rect: rect(0, 0, 64, 64), x: 100, y: 100 }).unwrap();
     s.rfb(T0, &ClientEvent::UpdateEnd).unwrap();
     drain(&mut s, T0);
-    assert_eq!(s.stats().of(Kind::Copy).items, 1);
+    assert_eq!(s.stats().of(ItemKind::Copy).items, 1);
     s.unable(2);
     drain(&mut s, T0);
-    assert_eq!(s.stats().of(Kind::Solid).pixels, 64 * 64);
+    assert_eq!(s.stats().of(ItemKind::Solid).pixels, 64 * 64);
     // Of an item that was no copy, or long ago: everything. Of the future: nothing.
     s.unable(1);
     drain(&mut s, T0);
-    assert_eq!(s.stats().of(Kind::Solid).pixels, 64 * 64 + 640 * 480);
+    assert_eq!(s.stats().of(ItemKind::Solid).pixels, 64 * 64 + 640 * 480);
     s.unable(1000);
     assert!(drain(&mut s, T0).is_empty());
 }
@@ -206,21 +206,23 @@ fn a_refused_copy_becomes_pixels() {
 #[test]
 fn a_refresh_sends_what_was_asked_for_and_a_restart_everything() {
     // DT-29, DT-40.
-    let mut s = sender(Order::Fenced);
+    let mut s = sender(ScreenOrder::Fenced);
     s.refresh(&Refresh { restart: false, rect: rect(600, 400, 100, 100) });
     drain(&mut s, T0);
-    assert_eq!(s.stats().of(Kind::Solid).pixels, 40 * 80);
+    assert_eq!(s.stats().of(ItemKind::Solid).pixels, 40 * 80);
     s.refresh(&Refresh { restart: true, rect: Rect::EMPTY });
-    let Some(Outgoing::Message { payload, .. }) = s.poll(T0, usize::MAX) else { panic!("SIZE comes first") };
+    let Some(ScreenItem::Message { payload, .. }) = s.poll(T0, usize::MAX) else {
+        panic!("SIZE comes first")
+    };
     assert_eq!((payload[0], payload[2]), (2, 0));
     drain(&mut s, T0);
-    assert_eq!(s.stats().of(Kind::Solid).pixels, 40 * 80 + 640 * 480);
+    assert_eq!(s.stats().of(ItemKind::Solid).pixels, 40 * 80 + 640 * 480);
     // A message that will not arrive although it should: the same.
     put(&mut s, T0, rect(0, 0, 16, 16), |_| 1);
     s.rfb(T0, &ClientEvent::UpdateEnd).unwrap();
-    let Some(Outgoing::Message { id, .. }) = s.poll(T0, usize::MAX) else { panic!() };
+    let Some(ScreenItem::Message { id, .. }) = s.poll(T0, usize::MAX) else { panic!() };
     s.outcome(id, false);
-    let pixels = |s: &Sender| Kind::ALL.map(|kind| s.stats().of(kind).pixels).iter().sum::<u64>();
+    let pixels = |s: &ScreenSender| ItemKind::ALL.map(|kind| s.stats().of(kind).pixels).iter().sum::<u64>();
     let before = pixels(&s);
     drain(&mut s, T0);
     assert_eq!(pixels(&s) - before, 640 * 480);
@@ -228,16 +230,16 @@ fn a_refresh_sends_what_was_asked_for_and_a_restart_everything() {
 
 /// A sender whose messages a client draws at once.
 struct Shown {
-    sender: Sender,
-    client: Receiver,
+    sender: ScreenSender,
+    client: ScreenReceiver,
     rng: Rng,
 }
 
 impl Shown {
-    fn new(order: Order) -> Self {
+    fn new(order: ScreenOrder) -> Self {
         let mut shown = Self {
-            sender: Sender::new(SenderConfig { order, ..SenderConfig::default() }),
-            client: Receiver::new(ReceiverConfig { order, ..ReceiverConfig::default() }),
+            sender: ScreenSender::new(SenderConfig { order, ..SenderConfig::default() }),
+            client: ScreenReceiver::new(ReceiverConfig { order, ..ReceiverConfig::default() }),
             rng: Rng::new(11),
         };
         resize(&mut shown.sender, 640, 480);
@@ -260,8 +262,8 @@ impl Shown {
         loop {
             match self.sender.poll(now, usize::MAX) {
                 None => return false,
-                Some(Outgoing::Fence | Outgoing::Flush) => {}
-                Some(Outgoing::Message { id, payload, .. }) => {
+                Some(ScreenItem::Fence | ScreenItem::Flush) => {}
+                Some(ScreenItem::Message { id, payload, .. }) => {
                     self.client.receive(&payload).unwrap();
                     self.sender.outcome(id, true);
                     return true;
@@ -287,7 +289,7 @@ impl Shown {
     }
 }
 
-const ORDERS: [Order; 3] = [Order::Ordered, Order::Fenced, Order::Latest];
+const ORDERS: [ScreenOrder; 3] = [ScreenOrder::Ordered, ScreenOrder::Fenced, ScreenOrder::Latest];
 
 #[test]
 fn what_is_near_the_pointer_goes_first() {
@@ -383,15 +385,15 @@ fn what_is_drawn_near_the_pointer_all_the_time_does_not_starve_the_rest() {
 #[test]
 fn the_lossless_refresh_comes_after_everything_else() {
     // DT-26.
-    let mut shown = Shown::new(Order::Fenced);
+    let mut shown = Shown::new(ScreenOrder::Fenced);
     shown.sender.point(100, 100);
     let film: Vec<u32> =
         (0..128 * 128).map(|i: u32| (i * 257 + shown.rng.below(9) as u32) & 0xff_ffff).collect();
     put(&mut shown.sender, T0, rect(64, 64, 128, 128), |i| film[i]);
     shown.end(T0);
     while shown.step(T0) {}
-    assert!(shown.sender.stats().of(Kind::Jpeg).items > 0 && !shown.has(rect(64, 64, 128, 128)));
-    let lossless = |shown: &Shown| shown.sender.stats().of(Kind::RgbZstd).items;
+    assert!(shown.sender.stats().of(ItemKind::Jpeg).items > 0 && !shown.has(rect(64, 64, 128, 128)));
+    let lossless = |shown: &Shown| shown.sender.stats().of(ItemKind::RgbZstd).items;
     let at = |n: u64| T0 + Duration::from_millis(400 + n);
     for n in 0..200 {
         // Far from the pointer, and always something left when a message is full.
@@ -411,7 +413,7 @@ fn the_lossless_refresh_comes_after_everything_else() {
 /// Milliseconds until a client 50 ms away has what was drawn at (40, 40) 200 ms after a change of the whole
 /// screen, at 2 Mbit/s with so many bytes waiting in front.
 fn in_virtual_time(pointer: Option<(u16, u16)>, queue: usize) -> u64 {
-    let mut shown = Shown::new(Order::Fenced);
+    let mut shown = Shown::new(ScreenOrder::Fenced);
     if let Some((x, y)) = pointer {
         shown.sender.point(x, y);
     }
@@ -427,7 +429,7 @@ fn in_virtual_time(pointer: Option<(u16, u16)>, queue: usize) -> u64 {
         }
         let mut bytes: usize = waiting.iter().map(Bytes::len).sum();
         while let Some(outgoing) = shown.sender.poll(now, queue.saturating_sub(bytes)) {
-            if let Outgoing::Message { id, payload, .. } = outgoing {
+            if let ScreenItem::Message { id, payload, .. } = outgoing {
                 bytes += payload.len();
                 waiting.push_back(payload);
                 shown.sender.outcome(id, true);
@@ -458,12 +460,12 @@ fn at_2_mbit_what_is_near_comes_soon() {
 
 #[test]
 fn what_was_encoded_for_larger_packets_is_encoded_anew() {
-    let mut client = Receiver::new(ReceiverConfig::default());
+    let mut client = ScreenReceiver::new(ReceiverConfig::default());
     client.receive(&super::bundle::size(1, 1, 640, 480)).unwrap();
-    let (mut s, mut rng) = (sender(Order::Fenced), Rng::new(6));
+    let (mut s, mut rng) = (sender(ScreenOrder::Fenced), Rng::new(6));
     s.set_budget(8922);
     let mut receive = |outgoing| {
-        let Outgoing::Message { id, payload, .. } = outgoing else { return (0, None) };
+        let ScreenItem::Message { id, payload, .. } = outgoing else { return (0, None) };
         client.receive(&payload).unwrap();
         (payload.len(), Some(id))
     };
@@ -522,14 +524,15 @@ struct Scrolled {
 fn scrolled(loss: Option<u64>) -> Scrolled {
     const WAY: Duration = Duration::from_millis(50);
     let mut rng = Rng::new(3);
-    let mut s = sender(Order::Latest);
-    let mut client = Receiver::new(ReceiverConfig { order: Order::Latest, ..ReceiverConfig::default() });
+    let mut s = sender(ScreenOrder::Latest);
+    let mut client =
+        ScreenReceiver::new(ReceiverConfig { order: ScreenOrder::Latest, ..ReceiverConfig::default() });
     client.receive(&super::bundle::size(1, 1, 640, 480)).unwrap();
     let text = |rng: &mut Rng| if rng.below(4) == 0 { rng.below(8) as u32 * 0x0020_2020 } else { 0 };
     put(&mut s, T0, rect(0, 0, 640, 480), |_| text(&mut rng));
     s.rfb(T0, &ClientEvent::UpdateEnd).unwrap();
     for outgoing in drain(&mut s, T0) {
-        let Outgoing::Message { payload, .. } = outgoing else { continue };
+        let ScreenItem::Message { payload, .. } = outgoing else { continue };
         client.receive(&payload).unwrap();
     }
     let (screen, mut lost_messages) = (s.stats().bytes, 0);
@@ -544,7 +547,7 @@ fn scrolled(loss: Option<u64>) -> Scrolled {
             s.rfb(now, &ClientEvent::UpdateEnd).unwrap();
         }
         while let Some(outgoing) = s.poll(now, usize::MAX) {
-            let Outgoing::Message { id, payload, .. } = outgoing else { continue };
+            let ScreenItem::Message { id, payload, .. } = outgoing else { continue };
             let lost = loss.is_some_and(|loss| s.stats().messages % loss == loss / 2);
             lost_messages += u64::from(lost);
             there.push_back((now + WAY, (id, payload, lost)));
@@ -571,7 +574,7 @@ fn scrolled(loss: Option<u64>) -> Scrolled {
         now += Duration::from_millis(1);
         if now > end && client.screen() == s.screen() {
             let stats = s.stats();
-            let (copies, refused) = (stats.of(Kind::Copy).items, client.stats().unable);
+            let (copies, refused) = (stats.of(ItemKind::Copy).items, client.stats().unable);
             return Scrolled { lost: lost_messages, copies, refused, bytes: stats.bytes - screen, screen };
         }
         assert!(now < end + Duration::from_secs(5), "the client never has all");

@@ -3,15 +3,17 @@ use std::time::{Duration, Instant};
 use quickset::{Connection, Peer};
 use tokio::time::timeout;
 
-use crate::link::{Channel, Incoming, LinkError, Outbox, exported};
-use crate::message::{CLIPBOARD, FromClient, FromServer, Hello, Offer, Order, Permissions, Welcome, code};
-use crate::trust::{Answer, Credentials, Denial, Gate, Proof};
+use crate::link::{DesktopChannel, IncomingMessages, LinkError, MessageOutbox, exported};
+use crate::message::{
+    CLIPBOARD, ClientOffer, FromClient, FromServer, Hello, Permissions, ScreenOrder, Welcome, code,
+};
+use crate::trust::{ClientGate, Denial, ProvenKey, SecretProof, ServerShare};
 
 /// A client that may look.
 #[derive(Debug)]
 pub(crate) struct Admitted {
-    pub(crate) control: Incoming<FromClient>,
-    pub(crate) control_out: Outbox,
+    pub(crate) control: IncomingMessages<FromClient>,
+    pub(crate) control_out: MessageOutbox,
     /// It takes the clipboard on a stream of its own.
     pub(crate) takes_texts: bool,
 }
@@ -29,16 +31,16 @@ pub(crate) enum Turned {
 
 /// What a client is told when it comes in.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Terms {
-    pub(crate) order: Order,
+pub(crate) struct ClientTerms {
+    pub(crate) order: ScreenOrder,
     pub(crate) permissions: Permissions,
 }
 
 /// Hears the client's credential and lets it in, or closes the connection.
 pub(crate) async fn admit(
     connection: &Connection,
-    gate: &Gate,
-    terms: Terms,
+    gate: &ClientGate,
+    terms: ClientTerms,
     name: &str,
 ) -> Result<Admitted, Turned> {
     let result = hear(connection, gate, terms, name).await;
@@ -57,22 +59,27 @@ pub(crate) async fn admit(
     result
 }
 
-async fn hear(connection: &Connection, gate: &Gate, terms: Terms, name: &str) -> Result<Admitted, Turned> {
+async fn hear(
+    connection: &Connection,
+    gate: &ClientGate,
+    terms: ClientTerms,
+    name: &str,
+) -> Result<Admitted, Turned> {
     let greeting = async {
         // DT-1: the first bidirectional stream is control, and HELLO its first message.
         let (out, incoming) = connection.accept_messages_bi().await.map_err(LinkError::Closed)?;
-        let mut control = Incoming::new(incoming);
+        let mut control = IncomingMessages::new(incoming);
         let FromClient::Hello(hello) = control.next().await? else { return Err(LinkError::Ended) };
-        Ok((Outbox::new(out, Channel::Control.priority()), control, hello))
+        Ok((MessageOutbox::new(out, DesktopChannel::Control.priority()), control, hello))
     };
     let greeting = timeout(PATIENCE, greeting).await.unwrap_or(Err(LinkError::Silent));
     let (mut control_out, mut control, hello): (_, _, Hello) = greeting?;
     let key = Peer::of(connection).fingerprint().ok_or(Turned::NoKey)?;
     let address = connection.remote_address().ip();
-    let client = Credentials { address, key, exported: exported(connection)? };
+    let client = ProvenKey { address, key, exported: exported(connection)? };
     let judged = match hello.offer {
         // DT-53.
-        Some(Offer { of, share }) => match gate.challenge(Instant::now(), client, of, &share) {
+        Some(ClientOffer { of, share }) => match gate.challenge(Instant::now(), client, of, &share) {
             Ok(challenge) => {
                 let proof = prove(&challenge.answer, &mut control_out, &mut control).await?;
                 gate.settle(&challenge, proof.as_ref())
@@ -99,13 +106,13 @@ async fn hear(connection: &Connection, gate: &Gate, terms: Terms, name: &str) ->
 
 /// Shows the client that its secret is known here, and hears what it says to that.
 async fn prove(
-    answer: &Answer,
-    out: &mut Outbox,
-    control: &mut Incoming<FromClient>,
-) -> Result<Option<Proof>, LinkError> {
+    answer: &ServerShare,
+    out: &mut MessageOutbox,
+    control: &mut IncomingMessages<FromClient>,
+) -> Result<Option<SecretProof>, LinkError> {
     out.send(&FromServer::Share { share: answer.share, proof: answer.proof.to_bytes() }).await?;
     match timeout(PATIENCE, control.next()).await.unwrap_or(Err(LinkError::Silent))? {
-        FromClient::Proof(proof) => Ok(proof.map(Proof::from_bytes)),
+        FromClient::Proof(proof) => Ok(proof.map(SecretProof::from_bytes)),
         _ => Err(LinkError::Ended),
     }
 }

@@ -22,24 +22,24 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quickset::places::Network;
+use quickset::places::NetworkOwner;
 use quickset::{
     Budget, ClientAuth, Connection, Endpoint, Fingerprint, Identity, Peer, Protection, ServerConfig, Side,
     SocketConfig,
 };
-use quickset_rfb::Password as VncPassword;
+use quickset_rfb::VncPassword;
 use tokio::sync::mpsc;
 
-pub use session::{ServeStats, Totals};
+pub use session::{ClientTotals, ServeStats};
 pub use vnc::VncError;
 
 use crate::link::LinkConfig;
-use crate::message::{ALPN, Order, Permissions, code};
-use crate::trust::Gate;
-use door::Terms;
-use row::{Row, Spot, Yields};
-use session::Session;
-use stage::Stage;
+use crate::message::{ALPN, Permissions, ScreenOrder, code};
+use crate::trust::ClientGate;
+use door::ClientTerms;
+use row::{PlaceRow, TakenPlace, Yields};
+use session::ClientSession;
+use stage::ServerScreen;
 use vnc::Vnc;
 
 /// What a server's gateway is to do.
@@ -54,9 +54,9 @@ pub struct ServeConfig {
     /// Who we are.
     pub identity: Identity,
     /// Who may come in.
-    pub gate: Gate,
+    pub gate: ClientGate,
     /// How much reordering the screen is to bear.
-    pub order: Order,
+    pub order: ScreenOrder,
     /// What clients may do.
     pub permissions: Permissions,
     /// Viewers at a time: so many with an authorised key, and so many that a password or token lets in.
@@ -69,15 +69,15 @@ pub struct ServeConfig {
 
 /// A server's gateway that takes clients.
 #[derive(Debug)]
-pub struct Serve {
+pub struct ServeGateway {
     endpoint: Endpoint,
     fingerprint: Fingerprint,
-    gate: Arc<Gate>,
+    gate: Arc<ClientGate>,
     max_viewers: usize,
-    terms: Terms,
-    stage: Stage,
+    terms: ClientTerms,
+    stage: ServerScreen,
     vnc: Vnc,
-    commands: mpsc::Sender<vnc::Command>,
+    commands: mpsc::Sender<vnc::VncCommand>,
     stats: ServeStats,
     /// The longest screen message.
     /// Of the screen.
@@ -103,7 +103,7 @@ pub enum ServeError {
     Closed,
 }
 
-impl Serve {
+impl ServeGateway {
     /// Begins to listen for clients.
     ///
     /// # Errors
@@ -128,10 +128,10 @@ impl Serve {
         let listen = |error| ServeError::Listen { address: config.listen, error };
         let endpoint =
             Endpoint::bind(config.listen, &SocketConfig::default(), Some(&server)).map_err(listen)?;
-        let stage = Stage::new(quickset_rfb::Limits::default().framebuffer_bytes);
+        let stage = ServerScreen::new(quickset_rfb::Limits::default().framebuffer_bytes);
         let (commands, incoming) = mpsc::channel(COMMANDS);
         let vnc = Vnc::new(config.vnc, config.vnc_password, incoming, stage.clone());
-        let terms = Terms { order: config.order, permissions: config.permissions };
+        let terms = ClientTerms { order: config.order, permissions: config.permissions };
         let (gate, max_viewers) = (Arc::new(config.gate), config.max_viewers);
         let stats = ServeStats::default();
         let protection = config.link.screen();
@@ -171,7 +171,7 @@ impl Serve {
     pub async fn run_until<T>(self, stop: impl Future<Output = T>) -> Result<T, ServeError> {
         let Self { endpoint, gate, max_viewers, terms, stage, vnc, commands, stats, protection, .. } = self;
         let (ends, house) = (endpoint.clone(), House::new(gate, max_viewers));
-        let shared = Shared { terms, stage, commands, stats, protection };
+        let shared = ServeShared { terms, stage, commands, stats, protection };
         let result = tokio::select! {
             error = vnc.run() => Err(ServeError::from(error)),
             error = take_clients(endpoint, house, shared) => Err(error),
@@ -189,16 +189,16 @@ impl Serve {
 
 /// What all sessions have in common.
 #[derive(Clone, Debug)]
-struct Shared {
-    terms: Terms,
-    stage: Stage,
-    commands: mpsc::Sender<vnc::Command>,
+struct ServeShared {
+    terms: ClientTerms,
+    stage: ServerScreen,
+    commands: mpsc::Sender<vnc::VncCommand>,
     stats: ServeStats,
     protection: Protection,
 }
 
 /// Serves each client in a task of its own; when this is dropped, they end.
-async fn take_clients(endpoint: Endpoint, house: House, shared: Shared) -> ServeError {
+async fn take_clients(endpoint: Endpoint, house: House, shared: ServeShared) -> ServeError {
     let mut sessions = tokio::task::JoinSet::new();
     let house = Arc::new(house);
     loop {
@@ -221,33 +221,33 @@ async fn take_clients(endpoint: Endpoint, house: House, shared: Shared) -> Serve
 /// The door, and the places on both sides of it.
 #[derive(Debug)]
 struct House {
-    gate: Arc<Gate>,
+    gate: Arc<ClientGate>,
     /// For those with an authorised key.
-    known: Clients<Fingerprint>,
+    known: ClientPlaces<Fingerprint>,
     /// For the others, whom nobody knows before they have shown something.
-    strangers: Clients<Network>,
+    strangers: ClientPlaces<NetworkOwner>,
 }
 
 /// Clients of one kind, and their places.
 #[derive(Debug)]
-struct Clients<O> {
+struct ClientPlaces<O> {
     /// At the door.
-    waiting: Arc<Row<O>>,
+    waiting: Arc<PlaceRow<O>>,
     /// Those that look.
-    viewers: Arc<Row<Fingerprint>>,
+    viewers: Arc<PlaceRow<Fingerprint>>,
 }
 
 impl House {
-    fn new(gate: Arc<Gate>, max_viewers: usize) -> Self {
-        Self { gate, known: Clients::new(max_viewers), strangers: Clients::new(max_viewers) }
+    fn new(gate: Arc<ClientGate>, max_viewers: usize) -> Self {
+        Self { gate, known: ClientPlaces::new(max_viewers), strangers: ClientPlaces::new(max_viewers) }
     }
 
     /// Hears a client, and serves it if it may look.
-    async fn receive(&self, connection: &Connection, shared: Shared) {
+    async fn receive(&self, connection: &Connection, shared: ServeShared) {
         let Some(key) = Peer::of(connection).fingerprint() else {
             return connection.close(code::DENIED, door::NO_KEY);
         };
-        let network = Network::of(connection.remote_address().ip());
+        let network = NetworkOwner::of(connection.remote_address().ip());
         let name = shared.stage.title();
         let heard = door::admit(connection, &self.gate, shared.terms, &name);
         let (admitted, viewers) = if self.gate.knows(key) {
@@ -264,7 +264,7 @@ impl House {
             return connection.close(code::BUSY, b"no more viewers");
         };
         let error = tokio::select! {
-            error = Session::new(connection.clone(), admitted, &shared).run() => error,
+            error = ClientSession::new(connection.clone(), admitted, &shared).run() => error,
             () = place.lost() => {
                 connection.close(code::BUSY, b"no more viewers: a newer one has taken the place");
                 tracing::info!(from = %connection.remote_address(), "a client made room for another");
@@ -276,18 +276,18 @@ impl House {
     }
 }
 
-impl<O: Ord + Clone> Clients<O> {
+impl<O: Ord + Clone> ClientPlaces<O> {
     fn new(viewers: usize) -> Self {
         let waiting = at_the_door(viewers);
         Self {
-            waiting: Row::new(waiting, waiting / 4, Yields::Oldest),
-            viewers: Row::new(viewers, viewers, Yields::Own),
+            waiting: PlaceRow::new(waiting, waiting / 4, Yields::Oldest),
+            viewers: PlaceRow::new(viewers, viewers, Yields::Own),
         }
     }
 }
 
 /// What comes of a visit while there is a place for it.
-async fn wait<T, O: Ord + Clone>(visit: impl Future<Output = T>, place: Option<Spot<O>>) -> Option<T> {
+async fn wait<T, O: Ord + Clone>(visit: impl Future<Output = T>, place: Option<TakenPlace<O>>) -> Option<T> {
     let mut place = place?;
     tokio::select! {
         came = visit => Some(came),

@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 /// A few places of one kind, shared among owners: who comes takes one, if need be that of another, who hears
 /// of it.
 #[derive(Debug)]
-pub(crate) struct Row<O> {
+pub(crate) struct PlaceRow<O> {
     places: Mutex<Places<O, oneshot::Sender<()>>>,
     most: usize,
     most_of_one: usize,
@@ -25,20 +25,20 @@ pub(crate) enum Yields {
 
 /// A place that was taken. Dropping it makes room for another.
 #[derive(Debug)]
-pub(crate) struct Spot<O: Ord + Clone> {
-    row: Arc<Row<O>>,
+pub(crate) struct TakenPlace<O: Ord + Clone> {
+    row: Arc<PlaceRow<O>>,
     place: Place,
     lost: oneshot::Receiver<()>,
 }
 
-impl<O: Ord + Clone> Row<O> {
+impl<O: Ord + Clone> PlaceRow<O> {
     /// For so many, and so many of one owner.
     pub(crate) fn new(most: usize, most_of_one: usize, yields: Yields) -> Arc<Self> {
         Arc::new(Self { places: Mutex::default(), most, most_of_one, yields })
     }
 
     /// A place for one of `owner`, if anybody makes room.
-    pub(crate) fn take(self: &Arc<Self>, owner: O) -> Option<Spot<O>> {
+    pub(crate) fn take(self: &Arc<Self>, owner: O) -> Option<TakenPlace<O>> {
         let mut places = self.lock();
         let other = if places.of(&owner) >= self.most_of_one {
             Some(places.oldest_of(&owner)?)
@@ -57,7 +57,7 @@ impl<O: Ord + Clone> Row<O> {
         let (tell, lost) = oneshot::channel();
         let place = places.take(owner, tell);
         drop(places);
-        Some(Spot { row: self.clone(), place, lost })
+        Some(TakenPlace { row: self.clone(), place, lost })
     }
 
     fn lock(&self) -> MutexGuard<'_, Places<O, oneshot::Sender<()>>> {
@@ -65,7 +65,7 @@ impl<O: Ord + Clone> Row<O> {
     }
 }
 
-impl<O: Ord + Clone> Spot<O> {
+impl<O: Ord + Clone> TakenPlace<O> {
     /// Waits until another has taken it. Dropping the future loses nothing.
     pub(crate) async fn lost(&mut self) {
         // The sender is with the place, and goes without a word only with the spot.
@@ -73,7 +73,7 @@ impl<O: Ord + Clone> Spot<O> {
     }
 }
 
-impl<O: Ord + Clone> Drop for Spot<O> {
+impl<O: Ord + Clone> Drop for TakenPlace<O> {
     fn drop(&mut self) {
         self.row.lock().leave(self.place);
     }
@@ -83,13 +83,13 @@ impl<O: Ord + Clone> Drop for Spot<O> {
 mod tests {
     use super::*;
 
-    fn is_lost<O: Ord + Clone>(spot: &mut Spot<O>) -> bool {
+    fn is_lost<O: Ord + Clone>(spot: &mut TakenPlace<O>) -> bool {
         spot.lost.try_recv().is_ok()
     }
 
     #[test]
     fn who_waits_at_the_door_makes_room_for_the_next() {
-        let row = Row::new(4, 2, Yields::Oldest);
+        let row = PlaceRow::new(4, 2, Yields::Oldest);
         let mut many: Vec<_> = (0..3).map(|_| row.take("a").unwrap()).collect();
         assert!(is_lost(&mut many[0]) && !is_lost(&mut many[1]), "two of one");
         let mut others = ["b", "c"].map(|owner| row.take(owner).unwrap());
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn who_looks_makes_room_for_its_own_and_for_who_has_less() {
-        let row = Row::new(3, 3, Yields::Own);
+        let row = PlaceRow::new(3, 3, Yields::Own);
         let mut first = ["a", "a", "a"].map(|owner| row.take(owner).unwrap());
         let mut other = row.take("b").unwrap();
         assert_eq!(first.each_mut().map(is_lost), [true, false, false]);

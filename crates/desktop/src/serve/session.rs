@@ -9,34 +9,34 @@ use quickset::{
 use tokio::sync::mpsc;
 use tokio::time::sleep;
 
-use super::Shared;
+use super::ServeShared;
 use super::door::Admitted;
-use super::stage::Seat;
-use super::vnc::Command;
-use crate::held::Held;
-use crate::link::{Channel, Incoming, LinkError, Outbox};
-use crate::message::{Clipboard, FromClient, FromServer, Input, Permissions, code};
-use crate::sender::{Outgoing, Sender, SenderConfig, SenderStats};
+use super::stage::ClientSeat;
+use super::vnc::VncCommand;
+use crate::held::HeldInput;
+use crate::link::{DesktopChannel, IncomingMessages, LinkError, MessageOutbox};
+use crate::message::{ClipboardMessage, FromClient, FromServer, Permissions, PersonInput, code};
+use crate::sender::{ScreenItem, ScreenSender, SenderConfig, SenderStats};
 
 /// A client that looks.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct ClientSession {
     connection: Connection,
-    control: Incoming<FromClient>,
-    control_out: Outbox,
-    seat: Seat,
+    control: IncomingMessages<FromClient>,
+    control_out: MessageOutbox,
+    seat: ClientSeat,
     permissions: Permissions,
     /// The client takes the clipboard on a stream of its own.
     takes_texts: bool,
-    commands: mpsc::Sender<Command>,
+    commands: mpsc::Sender<VncCommand>,
     stats: ServeStats,
     protection: Protection,
     /// A new screen stream is wanted.
     restart: Arc<tokio::sync::Notify>,
 }
 
-impl Session {
-    pub(super) fn new(connection: Connection, admitted: Admitted, shared: &Shared) -> Self {
+impl ClientSession {
+    pub(super) fn new(connection: Connection, admitted: Admitted, shared: &ServeShared) -> Self {
         let budget = budget(&connection.stats());
         let config = SenderConfig { order: shared.terms.order, budget, ..SenderConfig::default() };
         Self {
@@ -82,7 +82,7 @@ impl Session {
             &mut control,
             &seat,
             permissions,
-            Answers { commands: &commands, replies, restart: &restart },
+            ControlAnswers { commands: &commands, replies, restart: &restart },
         );
         tokio::select! {
             error = tell(&mut control_out, &seat, to_reply) => error,
@@ -95,18 +95,18 @@ impl Session {
 }
 
 /// Where a client's control messages lead to.
-struct Answers<'a> {
-    commands: &'a mpsc::Sender<Command>,
+struct ControlAnswers<'a> {
+    commands: &'a mpsc::Sender<VncCommand>,
     replies: mpsc::Sender<FromServer>,
     restart: &'a tokio::sync::Notify,
 }
 
 /// Control messages of the client.
 async fn listen(
-    control: &mut Incoming<FromClient>,
-    seat: &Seat,
+    control: &mut IncomingMessages<FromClient>,
+    seat: &ClientSeat,
     permissions: Permissions,
-    to: Answers<'_>,
+    to: ControlAnswers<'_>,
 ) -> LinkError {
     loop {
         let message = match control.next().await {
@@ -129,7 +129,7 @@ async fn listen(
             FromClient::Wish { width, height, screens } => {
                 // DT-8.
                 if permissions.wish {
-                    let wish = Command::Wish { client: seat.id(), width, height, screens };
+                    let wish = VncCommand::Wish { client: seat.id(), width, height, screens };
                     if to.commands.send(wish).await.is_err() {
                         return LinkError::Ended;
                     }
@@ -147,13 +147,13 @@ async fn listen(
 }
 
 /// DT-46: the clipboard on a stream of its own, so that a long text holds up neither the pointer nor marks.
-async fn give_texts(connection: &Connection, seat: &Seat, permissions: Permissions) -> LinkError {
+async fn give_texts(connection: &Connection, seat: &ClientSeat, permissions: Permissions) -> LinkError {
     // What the client says of its own comes with the keys.
     let stream = match connection.open_messages_bi().await {
         Ok((stream, _)) => stream.with(Protection::None),
         Err(closed) => return LinkError::Closed(closed),
     };
-    let mut out = Outbox::new(stream, Channel::Clipboard.priority());
+    let mut out = MessageOutbox::new(stream, DesktopChannel::Clipboard.priority());
     loop {
         for text in next_texts(seat, permissions).await {
             if let Err(error) = out.send(&text).await {
@@ -164,7 +164,7 @@ async fn give_texts(connection: &Connection, seat: &Seat, permissions: Permissio
 }
 
 /// To a client that knows of no such stream, with everything else.
-async fn pass_texts(seat: &Seat, permissions: Permissions, to: mpsc::Sender<FromServer>) -> LinkError {
+async fn pass_texts(seat: &ClientSeat, permissions: Permissions, to: mpsc::Sender<FromServer>) -> LinkError {
     loop {
         for text in next_texts(seat, permissions).await {
             if to.send(FromServer::Clipboard(text)).await.is_err() {
@@ -175,7 +175,7 @@ async fn pass_texts(seat: &Seat, permissions: Permissions, to: mpsc::Sender<From
 }
 
 /// News of the clipboard, as far as that is allowed (DT-8).
-async fn next_texts(seat: &Seat, permissions: Permissions) -> Vec<Clipboard> {
+async fn next_texts(seat: &ClientSeat, permissions: Permissions) -> Vec<ClipboardMessage> {
     loop {
         let texts = seat.texts();
         if permissions.clipboard && !texts.is_empty() {
@@ -186,7 +186,11 @@ async fn next_texts(seat: &Seat, permissions: Permissions) -> Vec<Clipboard> {
 }
 
 /// Control messages for the client.
-async fn tell(out: &mut Outbox, seat: &Seat, mut replies: mpsc::Receiver<FromServer>) -> LinkError {
+async fn tell(
+    out: &mut MessageOutbox,
+    seat: &ClientSeat,
+    mut replies: mpsc::Receiver<FromServer>,
+) -> LinkError {
     loop {
         let (mut messages, now) = (seat.news(), seat.now());
         let (mark, due) = {
@@ -222,16 +226,16 @@ async fn tell(out: &mut Outbox, seat: &Seat, mut replies: mpsc::Receiver<FromSer
 /// What the client does, in order, as far as it may.
 async fn take_input(
     connection: &Connection,
-    seat: &Seat,
+    seat: &ClientSeat,
     permissions: Permissions,
-    commands: &mpsc::Sender<Command>,
+    commands: &mpsc::Sender<VncCommand>,
 ) -> LinkError {
     let stream = match connection.accept_messages().await {
         Ok(stream) => stream,
         Err(closed) => return LinkError::Closed(closed),
     };
-    let mut input = Incoming::new(stream);
-    let mut hands = Hands { held: Held::default(), commands: commands.clone() };
+    let mut input = IncomingMessages::new(stream);
+    let mut hands = Hands { held: HeldInput::default(), commands: commands.clone() };
     loop {
         let input = match input.next().await {
             Ok(input) => input,
@@ -239,27 +243,27 @@ async fn take_input(
         };
         // DT-8: whatever the client claims.
         let command = match input {
-            Input::Key { .. } | Input::Pointer { .. } if !permissions.input => continue,
-            Input::Clipboard(_) if !permissions.clipboard => continue,
-            Input::Key { down, keysym, keycode } if !hands.held.key(down, keysym, keycode) => continue,
-            Input::Pointer { buttons, x, y } => {
+            PersonInput::Key { .. } | PersonInput::Pointer { .. } if !permissions.input => continue,
+            PersonInput::Clipboard(_) if !permissions.clipboard => continue,
+            PersonInput::Key { down, keysym, keycode } if !hands.held.key(down, keysym, keycode) => continue,
+            PersonInput::Pointer { buttons, x, y } => {
                 hands.held.pointer(buttons, x, y);
                 // DT-48: whoever points there looks there.
                 seat.sender().point(x, y);
-                Command::Input(input)
+                VncCommand::Input(input)
             }
-            Input::Key { .. } => Command::Input(input),
-            Input::Clipboard(Clipboard::Offer) => {
+            PersonInput::Key { .. } => VncCommand::Input(input),
+            PersonInput::Clipboard(ClipboardMessage::Offer) => {
                 seat.copied();
-                Command::Offer
+                VncCommand::Offer
             }
-            Input::Clipboard(Clipboard::Ask) => {
+            PersonInput::Clipboard(ClipboardMessage::Ask) => {
                 seat.wants_text();
-                Command::Ask
+                VncCommand::Ask
             }
-            Input::Clipboard(Clipboard::Paste(text)) => {
+            PersonInput::Clipboard(ClipboardMessage::Paste(text)) => {
                 seat.copied();
-                Command::Paste(text)
+                VncCommand::Paste(text)
             }
         };
         if commands.send(command).await.is_err() {
@@ -270,23 +274,26 @@ async fn take_input(
 
 /// What a client holds down; let go when it is gone, however that happened (DT-9).
 struct Hands {
-    held: Held,
-    commands: mpsc::Sender<Command>,
+    held: HeldInput,
+    commands: mpsc::Sender<VncCommand>,
 }
 
 impl Drop for Hands {
     fn drop(&mut self) {
         let release = self.held.release();
-        let keys =
-            release.keys.into_iter().map(|(keysym, keycode)| Input::Key { down: false, keysym, keycode });
-        let pointer = release.pointer.map(|(x, y)| Input::Pointer { buttons: 0, x, y });
-        let all: Vec<Input> = keys.chain(pointer).collect();
+        let keys = release.keys.into_iter().map(|(keysym, keycode)| PersonInput::Key {
+            down: false,
+            keysym,
+            keycode,
+        });
+        let pointer = release.pointer.map(|(x, y)| PersonInput::Pointer { buttons: 0, x, y });
+        let all: Vec<PersonInput> = keys.chain(pointer).collect();
         let commands = self.commands.clone();
         // Behind what is under way already. Without a runtime the VNC connection is gone too.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 for input in all {
-                    if commands.send(Command::Input(input)).await.is_err() {
+                    if commands.send(VncCommand::Input(input)).await.is_err() {
                         return;
                     }
                 }
@@ -298,7 +305,7 @@ impl Drop for Hands {
 /// Shows the screen: encodes what has changed whenever the connection has room.
 async fn show(
     connection: &Connection,
-    seat: &Seat,
+    seat: &ClientSeat,
     restart: &tokio::sync::Notify,
     protection: Protection,
 ) -> LinkError {
@@ -307,10 +314,10 @@ async fn show(
             Ok(stream) => stream.with(protection.clone()),
             Err(closed) => return LinkError::Closed(closed),
         };
-        stream.set_priority(Channel::Screen.priority());
+        stream.set_priority(DesktopChannel::Screen.priority());
         let outcomes = stream.outcomes();
         let mut screen =
-            Screen { connection, seat, stream, outcomes, flying: Flying::default(), rests: false };
+            ScreenStream { connection, seat, stream, outcomes, flying: Flying::default(), rests: false };
         tokio::select! {
             error = screen.run() => return error,
             // DT-4. Nothing of the new epoch may go to the old stream, and no outcome of the old one to the
@@ -323,9 +330,9 @@ async fn show(
 }
 
 /// One screen stream.
-struct Screen<'a> {
+struct ScreenStream<'a> {
     connection: &'a Connection,
-    seat: &'a Seat,
+    seat: &'a ClientSeat,
     stream: MessageSender,
     outcomes: Outcomes,
     flying: Flying,
@@ -342,7 +349,7 @@ struct Flying {
     bytes: usize,
 }
 
-impl Screen<'_> {
+impl ScreenStream<'_> {
     async fn run(&mut self) -> LinkError {
         loop {
             let low = match self.fill() {
@@ -403,15 +410,15 @@ impl Screen<'_> {
             let outgoing = self.seat.sender().poll(now, left);
             let (id, payload, keep) = match outgoing {
                 None => break None,
-                Some(Outgoing::Fence) => {
+                Some(ScreenItem::Fence) => {
                     self.stream.fence();
                     continue;
                 }
-                Some(Outgoing::Flush) => {
+                Some(ScreenItem::Flush) => {
                     self.stream.flush();
                     continue;
                 }
-                Some(Outgoing::Message { id, payload, keep }) => (id, payload, keep),
+                Some(ScreenItem::Message { id, payload, keep }) => (id, payload, keep),
             };
             // One that may get lost is of no use a round trip later: by then it is encoded anew.
             let deadline = (!keep).then_some(Deadline::After(patience));
@@ -485,18 +492,18 @@ impl Flying {
 
 /// What all clients of a gateway were sent. Clones are handles of the same one.
 #[derive(Clone, Debug, Default)]
-pub struct ServeStats(Arc<Mutex<Clients>>);
+pub struct ServeStats(Arc<Mutex<ClientCensus>>);
 
 /// Who looks now, to be asked when somebody wants to know: nobody is woken up to count.
 #[derive(Debug, Default)]
-struct Clients {
+struct ClientCensus {
     ever: u64,
-    now: BTreeMap<u64, (Connection, Arc<Mutex<Sender>>)>,
+    now: BTreeMap<u64, (Connection, Arc<Mutex<ScreenSender>>)>,
 }
 
 /// The sums.
 #[derive(Clone, Debug, Default)]
-pub struct Totals {
+pub struct ClientTotals {
     /// Clients that look now.
     pub clients: usize,
     /// Clients that ever looked.
@@ -506,37 +513,37 @@ pub struct Totals {
 }
 
 /// A client's line in the statistics.
-struct Entry {
+struct ClientEntry {
     stats: ServeStats,
     id: u64,
 }
 
 impl ServeStats {
     /// As of now.
-    pub fn totals(&self) -> Totals {
+    pub fn totals(&self) -> ClientTotals {
         let clients = self.lock();
-        let line = |(connection, sender): &(Connection, Arc<Mutex<Sender>>)| {
+        let line = |(connection, sender): &(Connection, Arc<Mutex<ScreenSender>>)| {
             let sender = sender.lock().unwrap_or_else(PoisonError::into_inner);
             (connection.stats(), sender.stats().clone())
         };
         let now: BTreeMap<_, _> = clients.now.iter().map(|(&id, client)| (id, line(client))).collect();
-        Totals { clients: now.len(), ever: clients.ever, now }
+        ClientTotals { clients: now.len(), ever: clients.ever, now }
     }
 
-    fn enter(&self, connection: &Connection, seat: &Seat) -> Entry {
+    fn enter(&self, connection: &Connection, seat: &ClientSeat) -> ClientEntry {
         let mut clients = self.lock();
         clients.ever += 1;
         let id = clients.ever;
         clients.now.insert(id, (connection.clone(), seat.share()));
-        Entry { stats: self.clone(), id }
+        ClientEntry { stats: self.clone(), id }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Clients> {
+    fn lock(&self) -> MutexGuard<'_, ClientCensus> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Entry {
+impl Drop for ClientEntry {
     fn drop(&mut self) {
         self.stats.lock().now.remove(&self.id);
     }

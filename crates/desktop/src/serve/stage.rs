@@ -5,27 +5,27 @@ use std::time::Instant;
 use quickset_base::Time;
 use quickset_rfb::{
     ClientEvent, Cursor, Framebuffer, Leds, PixelFormat, Rect, Resize, ResizeReason, ResizeStatus,
-    ServerInit, Version,
+    RfbVersion, ServerInit,
 };
 use tokio::sync::Notify;
 
-use crate::message::{Clipboard, FromServer, Layout};
-use crate::sender::{Sender, SenderConfig};
-use crate::wishes::Wishes;
+use crate::message::{ClipboardMessage, FromServer, ScreenLayout};
+use crate::sender::{ScreenSender, SenderConfig};
+use crate::wishes::SizeWishes;
 
 /// What the VNC server shows, and who watches. Clones are handles of the same one.
 ///
-/// It outlives connections to the VNC server: the last picture stays. Each client has a [`Sender`] of its
-/// own, which knows what that client has not been sent yet, and some flags for what goes on the control
+/// It outlives connections to the VNC server: the last picture stays. Each client has a [`ScreenSender`] of
+/// its own, which knows what that client has not been sent yet, and some flags for what goes on the control
 /// stream: nothing that grows while a client does not read.
 #[derive(Clone, Debug)]
-pub(crate) struct Stage {
-    state: Arc<Mutex<State>>,
+pub(crate) struct ServerScreen {
+    state: Arc<Mutex<ServerScreenState>>,
     started: Instant,
 }
 
 #[derive(Debug)]
-struct State {
+struct ServerScreenState {
     screen: Framebuffer,
     /// There has been a VNC server.
     begun: bool,
@@ -36,19 +36,19 @@ struct State {
     name: String,
     cursor: Option<Cursor>,
     leds: Option<Leds>,
-    layout: Option<Layout>,
-    clients: BTreeMap<u64, Slot>,
+    layout: Option<ScreenLayout>,
+    clients: BTreeMap<u64, ClientSlot>,
     next: u64,
     /// What clients wish of the VNC server.
-    wishes: Wishes,
+    wishes: SizeWishes,
     /// Who has copied a text.
     copier: Option<u64>,
 }
 
 #[derive(Debug)]
-struct Slot {
-    sender: Arc<Mutex<Sender>>,
-    news: News,
+struct ClientSlot {
+    sender: Arc<Mutex<ScreenSender>>,
+    news: ClientNews,
     wants_text: bool,
     texts: Texts,
     told: Arc<Notify>,
@@ -58,7 +58,7 @@ struct Slot {
 
 /// What a client has not been told on the control stream yet.
 #[derive(Debug, Default)]
-struct News {
+struct ClientNews {
     name: bool,
     cursor: bool,
     leds: bool,
@@ -68,22 +68,22 @@ struct News {
 
 /// Sizes that a client has not been told, and answers to its wishes.
 #[derive(Debug, Default)]
-struct Layouts(VecDeque<Layout>);
+struct Layouts(VecDeque<ScreenLayout>);
 
 /// What a client has not been told of the clipboard.
 #[derive(Debug, Default)]
 struct Texts {
     /// The newest.
-    clipboard: Option<Clipboard>,
+    clipboard: Option<ClipboardMessage>,
     ask: bool,
 }
 
 /// A client's place in front of the stage, empty again when dropped.
 #[derive(Debug)]
-pub(crate) struct Seat {
-    stage: Stage,
+pub(crate) struct ClientSeat {
+    stage: ServerScreen,
     id: u64,
-    sender: Arc<Mutex<Sender>>,
+    sender: Arc<Mutex<ScreenSender>>,
     /// There is something for the control stream.
     pub(crate) told: Arc<Notify>,
     /// There is something for the screen stream.
@@ -92,9 +92,9 @@ pub(crate) struct Seat {
     pub(crate) copied: Arc<Notify>,
 }
 
-impl Stage {
+impl ServerScreen {
     pub(crate) fn new(max_bytes: usize) -> Self {
-        let state = State {
+        let state = ServerScreenState {
             screen: Framebuffer::new(0, 0, max_bytes).expect("nothing fits everywhere"),
             begun: false,
             there: false,
@@ -105,7 +105,7 @@ impl Stage {
             layout: None,
             clients: BTreeMap::new(),
             next: 0,
-            wishes: Wishes::default(),
+            wishes: SizeWishes::default(),
             copier: None,
         };
         Self { state: Arc::new(Mutex::new(state)), started: Instant::now() }
@@ -122,10 +122,10 @@ impl Stage {
     }
 
     /// A client sits down: everything is news to it.
-    pub(crate) fn sit(&self, config: SenderConfig) -> Seat {
+    pub(crate) fn sit(&self, config: SenderConfig) -> ClientSeat {
         let now = self.now();
         let mut state = self.lock();
-        let mut sender = Sender::new(config);
+        let mut sender = ScreenSender::new(config);
         if state.begun {
             let screen = &state.screen;
             let pixels = ClientEvent::Pixels { rect: screen.bounds(), pixels: screen.pixels() };
@@ -135,17 +135,17 @@ impl Stage {
         }
         let id = state.next;
         state.next += 1;
-        let news = News {
+        let news = ClientNews {
             // It may have changed since the client was told.
             name: true,
             cursor: state.cursor.is_some(),
             leds: state.leds.is_some(),
             layouts: Layouts(state.layout.clone().into_iter().collect()),
-            ..News::default()
+            ..ClientNews::default()
         };
         let [told, drawn, copied] = [(); 3].map(|()| Arc::new(Notify::new()));
         let sender = Arc::new(Mutex::new(sender));
-        let slot = Slot {
+        let slot = ClientSlot {
             sender: sender.clone(),
             news,
             wants_text: false,
@@ -156,7 +156,7 @@ impl Stage {
         };
         state.clients.insert(id, slot);
         told.notify_one();
-        Seat { stage: self.clone(), id, sender, told, drawn, copied }
+        ClientSeat { stage: self.clone(), id, sender, told, drawn, copied }
     }
 
     /// The VNC server is there.
@@ -224,7 +224,7 @@ impl Stage {
         };
         let Resize { width, height, reason, status, screens } = resize.clone();
         state.each_sender(self.now(), &ClientEvent::Resize(resize));
-        let layout = Layout { reason: ResizeReason::Server, status, width, height, screens };
+        let layout = ScreenLayout { reason: ResizeReason::Server, status, width, height, screens };
         if status == ResizeStatus::Done {
             state.layout = Some(layout.clone());
         }
@@ -236,11 +236,11 @@ impl Stage {
             // One for each of its wishes.
             let answers = askers.iter().filter(|asker| *asker == id).count();
             for _ in 0..answers {
-                slot.news.layouts.push(Layout { reason: ResizeReason::ThisClient, ..layout.clone() });
+                slot.news.layouts.push(ScreenLayout { reason: ResizeReason::ThisClient, ..layout.clone() });
             }
             // That a wish was not granted is for the one who had it.
             if status == ResizeStatus::Done && answers == 0 {
-                slot.news.layouts.push(Layout { reason: others, ..layout.clone() });
+                slot.news.layouts.push(ScreenLayout { reason: others, ..layout.clone() });
             }
             slot.told.notify_one();
             slot.drawn.notify_one();
@@ -285,7 +285,7 @@ impl Stage {
         let mut state = self.lock();
         state.copier = None;
         for slot in state.clients.values_mut() {
-            slot.copy(|texts| texts.clipboard = Some(Clipboard::Offer));
+            slot.copy(|texts| texts.clipboard = Some(ClipboardMessage::Offer));
         }
     }
 
@@ -294,7 +294,7 @@ impl Stage {
         let mut state = self.lock();
         for slot in state.clients.values_mut().filter(|slot| slot.wants_text) {
             slot.wants_text = false;
-            slot.copy(|texts| texts.clipboard = Some(Clipboard::Paste(text.to_owned())));
+            slot.copy(|texts| texts.clipboard = Some(ClipboardMessage::Paste(text.to_owned())));
         }
     }
 
@@ -303,7 +303,7 @@ impl Stage {
         let mut state = self.lock();
         state.copier = None;
         for slot in state.clients.values_mut() {
-            slot.copy(|texts| texts.clipboard = Some(Clipboard::Paste(text.to_owned())));
+            slot.copy(|texts| texts.clipboard = Some(ClipboardMessage::Paste(text.to_owned())));
         }
     }
 
@@ -316,12 +316,12 @@ impl Stage {
         true
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ServerScreenState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl ServerScreenState {
     fn title(&self) -> String {
         if self.there {
             return self.name.clone();
@@ -336,7 +336,7 @@ impl State {
         }
     }
 
-    fn tell(&mut self, what: impl Fn(&mut News)) {
+    fn tell(&mut self, what: impl Fn(&mut ClientNews)) {
         for slot in self.clients.values_mut() {
             what(&mut slot.news);
             slot.told.notify_one();
@@ -346,7 +346,7 @@ impl State {
     fn prohibit(&mut self, client: u64) {
         let Some(slot) = self.clients.get_mut(&client) else { return };
         let (reason, status) = (ResizeReason::ThisClient, ResizeStatus::Prohibited);
-        slot.news.layouts.push(Layout { reason, status, width: 0, height: 0, screens: Vec::new() });
+        slot.news.layouts.push(ScreenLayout { reason, status, width: 0, height: 0, screens: Vec::new() });
         slot.told.notify_one();
     }
 
@@ -367,7 +367,7 @@ impl State {
 impl Layouts {
     /// A size takes the place of one before it that was not told; answers are told each, as many as a client
     /// that reads leaves waiting.
-    fn push(&mut self, layout: Layout) {
+    fn push(&mut self, layout: ScreenLayout) {
         if self.0.back().is_some_and(|last| last.reason != ResizeReason::ThisClient) {
             self.0.pop_back();
         }
@@ -378,21 +378,21 @@ impl Layouts {
     }
 }
 
-impl Slot {
+impl ClientSlot {
     fn copy(&mut self, what: impl FnOnce(&mut Texts)) {
         what(&mut self.texts);
         self.copied.notify_one();
     }
 }
 
-impl Seat {
+impl ClientSeat {
     /// The client's sender. Not to be held for long: the VNC server waits meanwhile.
-    pub(crate) fn sender(&self) -> MutexGuard<'_, Sender> {
+    pub(crate) fn sender(&self) -> MutexGuard<'_, ScreenSender> {
         self.sender.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The client's sender, for whoever counts.
-    pub(crate) fn share(&self) -> Arc<Mutex<Sender>> {
+    pub(crate) fn share(&self) -> Arc<Mutex<ScreenSender>> {
         self.sender.clone()
     }
 
@@ -419,11 +419,11 @@ impl Seat {
     }
 
     /// Takes what is to be told of the clipboard.
-    pub(crate) fn texts(&self) -> Vec<Clipboard> {
+    pub(crate) fn texts(&self) -> Vec<ClipboardMessage> {
         let mut state = self.stage.lock();
         let Some(slot) = state.clients.get_mut(&self.id) else { return Vec::new() };
         let texts = std::mem::take(&mut slot.texts);
-        texts.clipboard.into_iter().chain(texts.ask.then_some(Clipboard::Ask)).collect()
+        texts.clipboard.into_iter().chain(texts.ask.then_some(ClipboardMessage::Ask)).collect()
     }
 
     /// This client has copied a text.
@@ -444,13 +444,13 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for ClientSeat {
     fn drop(&mut self) {
         self.stage.lock().clients.remove(&self.id);
     }
 }
 
-fn draw(sender: &mut Sender, now: Time, event: &ClientEvent<'_>) {
+fn draw(sender: &mut ScreenSender, now: Time, event: &ClientEvent<'_>) {
     // What goes on the control stream comes from the stage, which knows who had which wish.
     if let Err(error) = sender.rfb(now, event) {
         tracing::error!(%error, "the sender does not follow the screen");
@@ -463,7 +463,7 @@ fn ready(screen: &Framebuffer, name: &str) -> ClientEvent<'static> {
         height: screen.height(),
         format: PixelFormat::XRGB,
         name: name.to_owned(),
-        version: Version::V38,
+        version: RfbVersion::V38,
     })
 }
 

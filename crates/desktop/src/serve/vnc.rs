@@ -5,26 +5,26 @@ use std::time::Duration;
 use bytes::Buf as _;
 use quickset::Race;
 use quickset_rfb::{
-    Client, ClientConfig, ClientEvent, Clipboard as Extended, ClipboardCaps, Error, Extension, Formats,
-    Password, Refusal, Screen, SecurityType,
+    Client, ClientConfig, ClientEvent, ClipboardCaps, Error, ExtendedClipboard as Extended, Formats,
+    RfbExtension, RfbRefusal, Screen, SecurityType, VncPassword,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::stage::Stage;
+use super::stage::ServerScreen;
 use crate::backoff::Backoff;
-use crate::clip::Way;
+use crate::clip::ClipboardWay;
 use crate::local;
-use crate::message::Input;
+use crate::message::PersonInput;
 use crate::place;
 
 /// What viewers want of the VNC server, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Command {
+pub(crate) enum VncCommand {
     /// A key or the pointer.
-    Input(Input),
+    Input(PersonInput),
     /// A viewer has copied a text, to be asked for.
     Offer,
     /// A viewer pastes: the server's text, please.
@@ -39,9 +39,9 @@ pub(crate) enum Command {
 #[derive(Debug)]
 pub(crate) struct Vnc {
     target: String,
-    password: Option<Password>,
-    commands: mpsc::Receiver<Command>,
-    stage: Stage,
+    password: Option<VncPassword>,
+    commands: mpsc::Receiver<VncCommand>,
+    stage: ServerScreen,
     /// How long it may take for its first word, and for the handshake.
     patience: (Duration, Duration),
 }
@@ -124,9 +124,9 @@ impl VncError {
 impl Vnc {
     pub(crate) fn new(
         target: String,
-        password: Option<Password>,
-        commands: mpsc::Receiver<Command>,
-        stage: Stage,
+        password: Option<VncPassword>,
+        commands: mpsc::Receiver<VncCommand>,
+        stage: ServerScreen,
     ) -> Self {
         Self { target, password, commands, stage, patience: (GREETING, HANDSHAKE) }
     }
@@ -147,7 +147,7 @@ impl Vnc {
             // What viewers do meanwhile is for nobody, and wishes want an answer.
             let drain = async {
                 while let Some(command) = self.commands.recv().await {
-                    if let Command::Wish { client, .. } = command {
+                    if let VncCommand::Wish { client, .. } = command {
                         self.stage.prohibited(client);
                     }
                 }
@@ -177,10 +177,10 @@ impl Vnc {
             return io_error(error);
         }
         let config = ClientConfig { password: self.password.clone(), ..ClientConfig::default() };
-        let mut session = Session {
+        let mut session = VncSession {
             rfb: Client::new(config),
             stage: &self.stage,
-            clip: Clip::default(),
+            clip: VncClipboard::default(),
             continuous: false,
             asked: None,
         };
@@ -230,10 +230,10 @@ impl Vnc {
 }
 
 /// A connection with its state.
-struct Session<'a> {
+struct VncSession<'a> {
     rfb: Client,
-    stage: &'a Stage,
-    clip: Clip,
+    stage: &'a ServerScreen,
+    clip: VncClipboard,
     continuous: bool,
     /// The size for which updates were asked.
     asked: Option<(u16, u16)>,
@@ -241,7 +241,7 @@ struct Session<'a> {
 
 /// The clipboards, as the VNC server sees them.
 #[derive(Debug, Default)]
-struct Clip {
+struct VncClipboard {
     /// A viewer's text, if it has come.
     theirs: Option<String>,
     /// The VNC server waits for it.
@@ -256,7 +256,7 @@ struct Clip {
     caps: Option<ClipboardCaps>,
 }
 
-impl Session<'_> {
+impl VncSession<'_> {
     /// Takes in what has come, for a moment: 16 bytes are enough for another size of the screen or a copy of
     /// all of it, and a read has thousands of them. True when there is more.
     fn feed(&mut self, input: &mut &[u8]) -> Result<bool, Error> {
@@ -301,7 +301,7 @@ impl Session<'_> {
                 ClientEvent::TextBroken { bytes } => {
                     tracing::warn!(bytes, "the VNC server's text cannot be unpacked");
                 }
-                ClientEvent::Supports(Extension::ContinuousUpdates) => self.ask_all(),
+                ClientEvent::Supports(RfbExtension::ContinuousUpdates) => self.ask_all(),
                 ClientEvent::ContinuousUpdatesEnded => self.continuous = false,
                 ClientEvent::Fence(_) | ClientEvent::Supports(_) | ClientEvent::Colours { .. } => {}
             }
@@ -314,7 +314,7 @@ impl Session<'_> {
         let Some((width, height)) = self.rfb.size() else { return };
         let all = quickset_rfb::Rect::sized(width, height);
         self.asked = Some((width, height));
-        if self.rfb.supports(Extension::ContinuousUpdates) {
+        if self.rfb.supports(RfbExtension::ContinuousUpdates) {
             refused(self.rfb.continuous_updates(Some(all)));
             self.continuous = true;
         }
@@ -367,20 +367,22 @@ impl Session<'_> {
         }
     }
 
-    fn command(&mut self, command: Command) {
-        let extended = self.rfb.supports(Extension::Clipboard);
-        let way = if extended { Way::of(self.clip.caps.as_ref()) } else { Way::Plain };
+    fn command(&mut self, command: VncCommand) {
+        let extended = self.rfb.supports(RfbExtension::Clipboard);
+        let way = if extended { ClipboardWay::of(self.clip.caps.as_ref()) } else { ClipboardWay::Plain };
         match command {
-            Command::Input(Input::Key { down, keysym, keycode }) => {
-                let coded = keycode.filter(|_| self.rfb.supports(Extension::QemuKeys));
+            VncCommand::Input(PersonInput::Key { down, keysym, keycode }) => {
+                let coded = keycode.filter(|_| self.rfb.supports(RfbExtension::QemuKeys));
                 refused(match coded {
                     Some(code) => self.rfb.key_code(down, keysym, code),
                     None => self.rfb.key(down, keysym),
                 });
             }
-            Command::Input(Input::Pointer { buttons, x, y }) => refused(self.rfb.pointer(buttons, x, y)),
-            Command::Input(Input::Clipboard(_)) => {}
-            Command::Offer => {
+            VncCommand::Input(PersonInput::Pointer { buttons, x, y }) => {
+                refused(self.rfb.pointer(buttons, x, y))
+            }
+            VncCommand::Input(PersonInput::Clipboard(_)) => {}
+            VncCommand::Offer => {
                 self.clip.theirs = None;
                 if way.wants_text() {
                     // It cannot ask, and gets every text.
@@ -390,18 +392,18 @@ impl Session<'_> {
                     refused(self.rfb.clipboard(&Extended::Notify(Formats::TEXT)));
                 }
             }
-            Command::Ask => {
+            VncCommand::Ask => {
                 if self.clip.offered {
                     self.clip.requests += 1;
                     refused(self.rfb.clipboard(&Extended::Request(Formats::TEXT)));
                 }
             }
-            Command::Paste(text) => {
+            VncCommand::Paste(text) => {
                 let wanted = std::mem::take(&mut self.clip.wanted);
                 refused(match way {
-                    Way::Asked if !wanted => self.rfb.clipboard(&Extended::Notify(Formats::TEXT)),
-                    Way::Asked => self.rfb.clipboard(&Extended::Provide(Some(text.clone()))),
-                    Way::Given { .. } | Way::Plain => self.rfb.text(&text),
+                    ClipboardWay::Asked if !wanted => self.rfb.clipboard(&Extended::Notify(Formats::TEXT)),
+                    ClipboardWay::Asked => self.rfb.clipboard(&Extended::Provide(Some(text.clone()))),
+                    ClipboardWay::Given { .. } | ClipboardWay::Plain => self.rfb.text(&text),
                 });
                 // Behind the other, for a server that takes what it says it takes.
                 if way.gives(&text) {
@@ -409,7 +411,7 @@ impl Session<'_> {
                 }
                 self.clip.theirs = Some(text);
             }
-            Command::Wish { client, width, height, screens } => {
+            VncCommand::Wish { client, width, height, screens } => {
                 match self.rfb.set_desktop_size(width, height, &screens) {
                     Ok(()) => self.stage.wished(client, (width, height)),
                     Err(_) => self.stage.prohibited(client),
@@ -420,7 +422,7 @@ impl Session<'_> {
 }
 
 /// What the VNC server cannot be told is left out.
-fn refused(result: Result<(), Refusal>) {
+fn refused(result: Result<(), RfbRefusal>) {
     if let Err(refusal) = result {
         tracing::debug!(%refusal, "the VNC server is not told");
     }
@@ -451,7 +453,7 @@ mod tests {
     use super::*;
 
     /// Both say what they have to say, until neither does; how many texts the server was given.
-    fn talk(session: &mut Session<'_>, server: &mut Server) -> usize {
+    fn talk(session: &mut VncSession<'_>, server: &mut Server) -> usize {
         let mut given = 0;
         loop {
             let heard = server.output().split();
@@ -470,17 +472,17 @@ mod tests {
     }
 
     /// A connection, and the VNC server at its other end.
-    fn join(stage: &Stage) -> (Session<'_>, Server) {
+    fn join(stage: &ServerScreen) -> (VncSession<'_>, Server) {
         let (security, name, limits) = (Security::None, "test".into(), Limits::default());
         let config = ServerConfig { security, name, width: 8, height: 8, is_local: true, limits };
-        let (rfb, clip) = (Client::new(ClientConfig::default()), Clip::default());
-        let session = Session { rfb, stage, clip, continuous: false, asked: None };
+        let (rfb, clip) = (Client::new(ClientConfig::default()), VncClipboard::default());
+        let session = VncSession { rfb, stage, clip, continuous: false, asked: None };
         (session, Server::new(config, &mut Rng::new(1)))
     }
 
     #[test]
     fn others_have_their_turn_whatever_a_few_bytes_ask_for() {
-        let stage = Stage::new(1 << 27);
+        let stage = ServerScreen::new(1 << 27);
         let (mut session, mut server) = join(&stage);
         talk(&mut session, &mut server);
         for n in 0..60 {
@@ -501,10 +503,10 @@ mod tests {
 
     #[test]
     fn however_often_it_is_asked_for_a_text_is_given_once() {
-        let stage = Stage::new(1 << 10);
+        let stage = ServerScreen::new(1 << 10);
         let (mut session, mut server) = join(&stage);
         talk(&mut session, &mut server);
-        session.command(Command::Paste("a text".into()));
+        session.command(VncCommand::Paste("a text".into()));
         assert_eq!(talk(&mut session, &mut server), 0, "nobody pastes yet");
         for _ in 0..2 {
             for _ in 0..100 {
@@ -529,7 +531,7 @@ mod tests {
                 let _ = socket.read_to_end(&mut heard).await;
             });
             let (_commands, incoming) = mpsc::channel(1);
-            let mut vnc = Vnc::new(target.clone(), None, incoming, Stage::new(0));
+            let mut vnc = Vnc::new(target.clone(), None, incoming, ServerScreen::new(0));
             vnc.patience = (Duration::from_millis(200), Duration::from_millis(400));
             let error = timeout(Duration::from_secs(20), vnc.session(&mut None)).await.expect("it ends");
             assert!(error.to_string().contains(told) && error.to_string().contains(&target), "{error}");

@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use quickset::Fingerprint;
 
 use super::FileError;
-use super::files::{Closed, append, read};
+use super::files::{ClosedTo, append, read};
 
 /// The clients that may come in: a file with lines `sha256:… comment`, and comments after `#`.
 ///
@@ -53,7 +53,7 @@ impl Authorized {
     }
 
     fn keys(&self) -> Result<Vec<Fingerprint>, FileError> {
-        let text = read(&self.path, Closed::Unchanged)?.unwrap_or_default();
+        let text = read(&self.path, ClosedTo::Unchanged)?.unwrap_or_default();
         let mut keys = Vec::new();
         for (i, line) in text.lines().enumerate() {
             let line = line.split('#').next().unwrap_or_default();

@@ -9,7 +9,7 @@ use super::{Authorized, KnownServers};
 
 /// The folder of the gateway's own files, readable by its user alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Folder(PathBuf);
+pub struct GatewayFolder(PathBuf);
 
 /// Why a file cannot be used. Says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -52,7 +52,7 @@ pub enum FileError {
     Make(#[from] quickset::IdentityError),
 }
 
-impl Folder {
+impl GatewayFolder {
     /// `$XDG_DATA_HOME/quickset`, or `~/.local/share/quickset`.
     ///
     /// # Errors
@@ -115,7 +115,7 @@ impl Folder {
         builder.create(&self.0).map_err(|error| io_error("make the folder", &self.0, error))?;
         // Keys in a folder that others can write to could be replaced.
         let meta = fs::metadata(&self.0).map_err(|error| io_error("look at", &self.0, error))?;
-        Closed::Unchanged.check(&self.0, &meta)
+        ClosedTo::Unchanged.check(&self.0, &meta)
     }
 }
 
@@ -141,7 +141,7 @@ pub(super) fn identity(path: &Path) -> Result<Identity, FileError> {
 /// # Errors
 /// See [`FileError`].
 pub(super) fn read_identity(path: &Path) -> Result<Option<Identity>, FileError> {
-    let Some(text) = read(path, Closed::Secret)? else { return Ok(None) };
+    let Some(text) = read(path, ClosedTo::Secret)? else { return Ok(None) };
     let identity = Identity::from_pem(&text, &text).map_err(|error| FileError::Content {
         path: path.into(),
         line: None,
@@ -163,7 +163,7 @@ pub fn load_identity(path: &Path) -> Result<Identity, FileError> {
 /// # Errors
 /// See [`FileError`].
 pub fn read_secret(path: &Path) -> Result<String, FileError> {
-    let text = read(path, Closed::Secret)?;
+    let text = read(path, ClosedTo::Secret)?;
     let text = text.ok_or_else(|| io_error("read", path, io::ErrorKind::NotFound.into()))?;
     match text.lines().next() {
         Some(line) if !line.is_empty() => Ok(line.to_owned()),
@@ -184,11 +184,11 @@ pub fn read_secret(path: &Path) -> Result<String, FileError> {
 pub fn check_secret(path: &Path, file: &File) -> Result<(), FileError> {
     // Of the file that is open, not of whatever has that name by now.
     let meta = file.metadata().map_err(|error| io_error("look at", path, error))?;
-    Closed::Secret.check(path, &meta)
+    ClosedTo::Secret.check(path, &meta)
 }
 
 /// The text of a file, which must be closed so; `None` when it is missing.
-pub(super) fn read(path: &Path, closed: Closed) -> Result<Option<String>, FileError> {
+pub(super) fn read(path: &Path, closed: ClosedTo) -> Result<Option<String>, FileError> {
     let file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other.map_err(|error| io_error("open", path, error))?,
@@ -262,14 +262,14 @@ fn create(path: &Path, content: &[u8]) -> Result<bool, FileError> {
 
 /// To whom a file is closed, or a folder.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Closed {
+pub(super) enum ClosedTo {
     /// Nobody else reads or changes it; see [`check_secret`].
     Secret,
     /// Nobody else changes it.
     Unchanged,
 }
 
-impl Closed {
+impl ClosedTo {
     #[cfg(unix)]
     fn check(self, path: &Path, meta: &fs::Metadata) -> Result<(), FileError> {
         use std::os::unix::fs::MetadataExt as _;

@@ -6,23 +6,26 @@ use std::time::{Duration, Instant};
 use quickset::Fingerprint;
 
 use super::secret::Exported;
-use super::{Answer, Authorized, Expected, FileError, Proof, Secret, SecretKind, Share, Token, Tries};
+use super::{
+    Authorized, Expected, FileError, OneTimeToken, Secret, SecretKind, SecretProof, ServerShare, Spake2Share,
+    Tries,
+};
 
 /// Lets clients in, or not.
-pub struct Gate {
+pub struct ClientGate {
     authorized: Authorized,
     password: Option<Secret>,
-    state: Mutex<State>,
+    state: Mutex<GateState>,
 }
 
-struct State {
+struct GateState {
     token: Option<Secret>,
     tries: Tries,
 }
 
 /// A client whose key TLS has proved.
 #[derive(Clone, Copy, Debug)]
-pub struct Credentials {
+pub struct ProvenKey {
     /// Where it comes from.
     pub address: IpAddr,
     /// The key it holds.
@@ -33,11 +36,11 @@ pub struct Credentials {
 
 /// A client that says that it knows a secret, and has been answered.
 #[derive(Debug)]
-pub struct Challenge {
+pub struct SecretChallenge {
     /// For the client.
-    pub answer: Answer,
+    pub answer: ServerShare,
     expected: Expected,
-    client: Credentials,
+    client: ProvenKey,
     of: SecretKind,
 }
 
@@ -86,10 +89,10 @@ impl Denial {
     }
 }
 
-impl Gate {
+impl ClientGate {
     /// A gate for clients with an authorised key, who know the password, or who are the first with the token.
     pub fn new(authorized: Authorized, password: Option<Secret>, token: Option<Secret>) -> Self {
-        let state = Mutex::new(State { token, tries: Tries::default() });
+        let state = Mutex::new(GateState { token, tries: Tries::default() });
         Self { authorized, password, state }
     }
 
@@ -102,8 +105,8 @@ impl Gate {
         server: Fingerprint,
         authorized: Authorized,
         password: Option<&str>,
-    ) -> Result<(Self, Option<Token>), FileError> {
-        let token = (password.is_none() && authorized.is_empty()?).then(Token::random);
+    ) -> Result<(Self, Option<OneTimeToken>), FileError> {
+        let token = (password.is_none() && authorized.is_empty()?).then(OneTimeToken::random);
         let secret = token.as_ref().map(|token| Secret::token(token, server));
         let password = password.map(|password| Secret::password(password, server));
         Ok((Self::new(authorized, password, secret), token))
@@ -113,7 +116,7 @@ impl Gate {
     ///
     /// # Errors
     /// See [`Denial`].
-    pub fn judge(&self, client: &Credentials) -> Result<By, Denial> {
+    pub fn judge(&self, client: &ProvenKey) -> Result<By, Denial> {
         if self.authorized.contains(client.key)? { Ok(By::Key) } else { Err(Denial::UnknownKey) }
     }
 
@@ -125,10 +128,10 @@ impl Gate {
     pub fn challenge(
         &self,
         now: Instant,
-        client: Credentials,
+        client: ProvenKey,
         of: SecretKind,
-        share: &Share,
-    ) -> Result<Challenge, Denial> {
+        share: &Spake2Share,
+    ) -> Result<SecretChallenge, Denial> {
         let known = self.authorized.contains(client.key)?;
         let mut state = self.lock();
         let secret = match (state.tries.begin(now, client.address), of) {
@@ -143,15 +146,15 @@ impl Gate {
         let nobody = Secret::unknown();
         let secret = secret.unwrap_or(nobody);
         let (answer, expected) = secret.answer(share, &client.exported).ok_or(Denial::NoShare)?;
-        Ok(Challenge { answer, expected, client, of })
+        Ok(SecretChallenge { answer, expected, client, of })
     }
 
     /// Judges a client that was answered, by its proof if it has one.
     ///
     /// # Errors
     /// See [`Denial`].
-    pub fn settle(&self, challenge: &Challenge, proof: Option<&Proof>) -> Result<By, Denial> {
-        let Challenge { expected, client, of, .. } = challenge;
+    pub fn settle(&self, challenge: &SecretChallenge, proof: Option<&SecretProof>) -> Result<By, Denial> {
+        let SecretChallenge { expected, client, of, .. } = challenge;
         if !proof.is_some_and(|proof| expected.is(proof, &client.exported)) {
             return self.without_secret(client);
         }
@@ -173,13 +176,13 @@ impl Gate {
         Ok(by)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, GateState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Judges a client whose secret is none of ours. The token of an earlier connection, shown again by its
     /// owner, does no harm.
-    fn without_secret(&self, client: &Credentials) -> Result<By, Denial> {
+    fn without_secret(&self, client: &ProvenKey) -> Result<By, Denial> {
         self.judge(client).map_err(|denial| match denial {
             Denial::UnknownKey => Denial::WrongSecret,
             other => other,
@@ -197,7 +200,7 @@ impl Gate {
     }
 }
 
-impl fmt::Debug for Gate {
+impl fmt::Debug for ClientGate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Gate").field("authorized", &self.authorized).finish_non_exhaustive()
     }

@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 use quickset::Fingerprint;
 
 use super::FileError;
-use super::files::{Closed, append, read};
+use super::files::{ClosedTo, append, read};
 
 /// The servers that were seen before: a file with lines `HOST:PORT sha256:…`, and comments after `#`.
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ pub struct Known {
 
 /// What to think of a server by its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ServerVerdict {
     /// It has the key that it had.
     Same,
     /// It was never seen: the key has just been written down.
@@ -61,7 +61,7 @@ impl KnownServers {
     /// Also when a line cannot be read: it might be the one about this server.
     pub fn look_up(&self, server: &str) -> Result<Option<Known>, FileError> {
         let server = normal(server);
-        let text = read(&self.path, Closed::Unchanged)?.unwrap_or_default();
+        let text = read(&self.path, ClosedTo::Unchanged)?.unwrap_or_default();
         let mut found: Option<Known> = None;
         for (i, line) in text.lines().enumerate() {
             let line = line.split('#').next().unwrap_or_default().trim();
@@ -99,13 +99,13 @@ impl KnownServers {
     ///
     /// # Errors
     /// See [`look_up`](Self::look_up); or the key cannot be written down.
-    pub fn judge(&self, server: &str, now: Fingerprint) -> Result<Verdict, FileError> {
+    pub fn judge(&self, server: &str, now: Fingerprint) -> Result<ServerVerdict, FileError> {
         let Some(known) = self.look_up(server)? else {
             append(&self.path, &format!("{} {now}", normal(server)))?;
             // Another process may have written down another key in the same moment.
             return match self.look_up(server)? {
-                Some(known) if known.fingerprint == now => Ok(Verdict::New),
-                Some(known) => Ok(Verdict::Changed(self.changed(server, &known, now))),
+                Some(known) if known.fingerprint == now => Ok(ServerVerdict::New),
+                Some(known) => Ok(ServerVerdict::Changed(self.changed(server, &known, now))),
                 None => Err(FileError::Content {
                     path: self.path.clone(),
                     line: None,
@@ -114,9 +114,9 @@ impl KnownServers {
             };
         };
         if known.fingerprint == now {
-            return Ok(Verdict::Same);
+            return Ok(ServerVerdict::Same);
         }
-        Ok(Verdict::Changed(self.changed(server, &known, now)))
+        Ok(ServerVerdict::Changed(self.changed(server, &known, now)))
     }
 
     /// Where they are written down.

@@ -1,7 +1,8 @@
 //! Who may look, and at whom: keys, known servers, authorised clients, passwords, tokens.
 //!
-//! *In:* files in a [`Folder`] or named by the user, fingerprints that TLS has proved, proofs of clients.
-//! *Out:* an identity, a [`Verdict`] on a server, by what a client comes in ([`By`]) or a [`Denial`].
+//! *In:* files in a [`GatewayFolder`] or named by the user, fingerprints that TLS has proved, proofs of
+//! clients. *Out:* an identity, a [`ServerVerdict`] on a server, by what a client comes in ([`By`]) or a
+//! [`Denial`].
 //!
 //! Invariants: a server is never trusted silently once its key differs from the known one; a secret is never
 //! sent, nor anything on which guesses could be tried: who poses as the other end can try one guess in each
@@ -19,10 +20,11 @@ mod tests;
 mod tries;
 
 pub use authorized::Authorized;
-pub use files::{FileError, Folder, check_secret, load_identity, read_secret};
-pub use gate::{By, Challenge, Credentials, Denial, Gate};
-pub use known::{Changed, Known, KnownServers, Verdict};
+pub use files::{FileError, GatewayFolder, check_secret, load_identity, read_secret};
+pub use gate::{By, ClientGate, Denial, ProvenKey, SecretChallenge};
+pub use known::{Changed, Known, KnownServers, ServerVerdict};
 pub use secret::{
-    Answer, Asking, Expected, Exported, LABEL, ParseTokenError, Proof, Secret, SecretKind, Share, Token,
+    ClientAsking, Expected, Exported, LABEL, OneTimeToken, ParseTokenError, Secret, SecretKind, SecretProof,
+    ServerShare, Spake2Share,
 };
 pub use tries::Tries;

@@ -23,18 +23,18 @@ pub enum SecretKind {
 }
 
 /// What one end adds to a SPAKE2 exchange. It tells nothing of the secret.
-pub type Share = [u8; 33];
+pub type Spake2Share = [u8; 33];
 
 /// A client's side of an exchange that waits for the server's.
-pub struct Asking(Spake2<Ed25519Group>);
+pub struct ClientAsking(Spake2<Ed25519Group>);
 
 /// What a server answers a client's share with.
 #[derive(Clone, Copy, Debug)]
-pub struct Answer {
+pub struct ServerShare {
     /// Its own.
-    pub share: Share,
+    pub share: Spake2Share,
     /// That it knows the secret.
-    pub proof: Proof,
+    pub proof: SecretProof,
 }
 
 /// What proves that the client knows the secret, too.
@@ -42,17 +42,17 @@ pub struct Expected(hmac::Key);
 
 /// A token for one use, of 125 random bits, written in groups of five letters and digits.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Token(String);
+pub struct OneTimeToken(String);
 
 /// The proof that one end of a TLS connection has the key that both have if they know the same [`Secret`]: a
 /// MAC over key material that only the two ends of just this connection have (RFC 8446 §7.5). Somebody in
 /// between has other key material on each side.
 #[derive(Clone, Copy)]
-pub struct Proof([u8; Proof::SIZE]);
+pub struct SecretProof([u8; SecretProof::SIZE]);
 
 /// Who proves: each role's proof differs, so that none can be handed back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
+enum ProofRole {
     /// The viewer's gateway.
     Client,
     /// The VNC server's gateway.
@@ -71,7 +71,7 @@ impl Secret {
     }
 
     /// A token, which cannot be guessed anyway.
-    pub fn token(token: &Token, server: Fingerprint) -> Self {
+    pub fn token(token: &OneTimeToken, server: Fingerprint) -> Self {
         Self::stretch(token.0.as_bytes(), server, 1)
     }
 
@@ -84,18 +84,18 @@ impl Secret {
 
     /// Begins an exchange as a client. Whoever answers learns whether one guess is right, and nothing to try
     /// others on.
-    pub fn ask(&self) -> (Asking, Share) {
+    pub fn ask(&self) -> (ClientAsking, Spake2Share) {
         let (state, share) = Spake2::start_a(&Password::new(self.0), &client(), &server());
-        (Asking(state), share.try_into().expect("a side and a point"))
+        (ClientAsking(state), share.try_into().expect("a side and a point"))
     }
 
     /// Answers a client's share as a server, on the connection with this key material. `None` when it is not
     /// one.
-    pub fn answer(&self, share: &Share, exported: &Exported) -> Option<(Answer, Expected)> {
+    pub fn answer(&self, share: &Spake2Share, exported: &Exported) -> Option<(ServerShare, Expected)> {
         let (state, ours) = Spake2::<Ed25519Group>::start_b(&Password::new(self.0), &client(), &server());
         let key = confirming(state, share)?;
-        let proof = Proof::new(&key, Role::Server, exported);
-        Some((Answer { share: ours.try_into().expect("a side and a point"), proof }, Expected(key)))
+        let proof = SecretProof::new(&key, ProofRole::Server, exported);
+        Some((ServerShare { share: ours.try_into().expect("a side and a point"), proof }, Expected(key)))
     }
 
     fn stretch(secret: &[u8], server: Fingerprint, work: u32) -> Self {
@@ -107,24 +107,27 @@ impl Secret {
     }
 }
 
-impl Asking {
+impl ClientAsking {
     /// The client's proof, if the server has shown its own. Who has not is shown none: it would be an answer
     /// to one more guess.
-    pub fn hear(self, answer: &Answer, exported: &Exported) -> Option<Proof> {
+    pub fn hear(self, answer: &ServerShare, exported: &Exported) -> Option<SecretProof> {
         let key = confirming(self.0, &answer.share)?;
-        answer.proof.is_of(&key, Role::Server, exported).then(|| Proof::new(&key, Role::Client, exported))
+        answer
+            .proof
+            .is_of(&key, ProofRole::Server, exported)
+            .then(|| SecretProof::new(&key, ProofRole::Client, exported))
     }
 }
 
 impl Expected {
     /// Whether the client's proof is right. Takes the same time wherever it is wrong.
-    pub fn is(&self, proof: &Proof, exported: &Exported) -> bool {
-        proof.is_of(&self.0, Role::Client, exported)
+    pub fn is(&self, proof: &SecretProof, exported: &Exported) -> bool {
+        proof.is_of(&self.0, ProofRole::Client, exported)
     }
 }
 
 /// The key that both ends have when their secrets are the same.
-fn confirming(state: Spake2<Ed25519Group>, share: &Share) -> Option<hmac::Key> {
+fn confirming(state: Spake2<Ed25519Group>, share: &Spake2Share) -> Option<hmac::Key> {
     let key = state.finish(share).ok()?;
     Some(hmac::Key::new(hmac::HMAC_SHA256, &key))
 }
@@ -137,7 +140,7 @@ fn server() -> Identity {
     Identity::new(b"quickset-desktop server")
 }
 
-impl Token {
+impl OneTimeToken {
     /// A new one.
     pub fn random() -> Self {
         let mut bytes = [0; GROUPS * GROUP];
@@ -158,7 +161,7 @@ impl Token {
     }
 }
 
-impl FromStr for Token {
+impl FromStr for OneTimeToken {
     type Err = ParseTokenError;
 
     /// Whatever its case, with spaces or dashes or without.
@@ -183,7 +186,7 @@ impl FromStr for Token {
     }
 }
 
-impl Proof {
+impl SecretProof {
     /// Bytes of a proof.
     pub const SIZE: usize = 32;
 
@@ -197,12 +200,12 @@ impl Proof {
         self.0
     }
 
-    fn new(key: &hmac::Key, role: Role, exported: &Exported) -> Self {
+    fn new(key: &hmac::Key, role: ProofRole, exported: &Exported) -> Self {
         let tag = hmac::sign(key, &message(role, exported));
         Self(tag.as_ref().try_into().expect("SHA-256 has 32 bytes"))
     }
 
-    fn is_of(&self, key: &hmac::Key, role: Role, exported: &Exported) -> bool {
+    fn is_of(&self, key: &hmac::Key, role: ProofRole, exported: &Exported) -> bool {
         hmac::verify(key, &message(role, exported), &self.0).is_ok()
     }
 }
@@ -213,7 +216,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-impl fmt::Debug for Asking {
+impl fmt::Debug for ClientAsking {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Asking(..)")
     }
@@ -225,23 +228,23 @@ impl fmt::Debug for Expected {
     }
 }
 
-impl fmt::Debug for Token {
+impl fmt::Debug for OneTimeToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token(..)")
     }
 }
 
-impl fmt::Debug for Proof {
+impl fmt::Debug for SecretProof {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Proof(..)")
     }
 }
 
-fn message(role: Role, exported: &Exported) -> [u8; 33] {
+fn message(role: ProofRole, exported: &Exported) -> [u8; 33] {
     let mut message = [0; 33];
     message[0] = match role {
-        Role::Client => b'c',
-        Role::Server => b's',
+        ProofRole::Client => b'c',
+        ProofRole::Server => b's',
     };
     message[1..].copy_from_slice(exported);
     message

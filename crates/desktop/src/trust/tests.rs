@@ -31,8 +31,8 @@ impl Scratch {
         path
     }
 
-    fn folder(&self) -> Folder {
-        Folder::at(self.0.join("quickset"))
+    fn folder(&self) -> GatewayFolder {
+        GatewayFolder::at(self.0.join("quickset"))
     }
 }
 
@@ -129,10 +129,12 @@ fn a_server_is_trusted_on_first_use_and_never_again_with_another_key() {
     let known = KnownServers::at(scratch.file("known", "# mine\nother:1 sha256:bad-but-a-comment # not\n"));
     assert!(known.look_up("host:4433").is_err(), "a line that cannot be read may be the one");
     let known = KnownServers::at(scratch.0.join("known2"));
-    assert_eq!(known.judge("Host:4433", key(1)).unwrap(), Verdict::New);
-    assert_eq!(known.judge("host:4433", key(1)).unwrap(), Verdict::Same);
-    assert_eq!(known.judge("host:4434", key(2)).unwrap(), Verdict::New, "another port, another server");
-    let Verdict::Changed(changed) = known.judge("HOST:4433", key(3)).unwrap() else { panic!("it changed") };
+    assert_eq!(known.judge("Host:4433", key(1)).unwrap(), ServerVerdict::New);
+    assert_eq!(known.judge("host:4433", key(1)).unwrap(), ServerVerdict::Same);
+    assert_eq!(known.judge("host:4434", key(2)).unwrap(), ServerVerdict::New, "another port, another server");
+    let ServerVerdict::Changed(changed) = known.judge("HOST:4433", key(3)).unwrap() else {
+        panic!("it changed")
+    };
     let text = changed.to_string();
     for part in ["CHANGED", &key(1).to_string(), &key(3).to_string(), "line 1", "known2", "between you"] {
         assert!(text.contains(part), "{part} is not in:\n{text}");
@@ -148,7 +150,7 @@ fn known_servers_that_contradict_each_other_are_an_error() {
     let known = KnownServers::at(&path);
     assert_eq!(known.look_up("a:1").unwrap(), Some(Known { fingerprint: key(1), line: 1 }));
     // The last line has no end: what follows gets a line of its own.
-    assert_eq!(known.judge("b:1", key(2)).unwrap(), Verdict::New);
+    assert_eq!(known.judge("b:1", key(2)).unwrap(), ServerVerdict::New);
     assert_eq!(known.look_up("b:1").unwrap().unwrap().line, 5);
     fs::write(&path, format!("a:1 {}\na:1 {}\n", key(1), key(2))).unwrap();
     let error = known.look_up("a:1").unwrap_err().to_string();
@@ -215,7 +217,7 @@ fn exchange(ours: &Secret, theirs: &Secret, ends: [Exported; 2]) -> (bool, bool)
 
 #[test]
 fn both_ends_find_that_they_know_the_same_or_neither_does() {
-    let token = Token::random();
+    let token = OneTimeToken::random();
     let secret = Secret::token(&token, key(1));
     assert_eq!(exchange(&secret, &Secret::token(&token, key(1)), [[7; 32]; 2]), (true, true));
     assert_eq!(exchange(&secret, &secret, [[7; 32], [8; 32]]), (false, false), "somebody is in between");
@@ -224,7 +226,10 @@ fn both_ends_find_that_they_know_the_same_or_neither_does() {
         (false, false),
         "another server"
     );
-    assert_eq!(exchange(&secret, &Secret::token(&Token::random(), key(1)), [[7; 32]; 2]), (false, false));
+    assert_eq!(
+        exchange(&secret, &Secret::token(&OneTimeToken::random(), key(1)), [[7; 32]; 2]),
+        (false, false)
+    );
     let password = |text: &str| Secret::password(text, key(1));
     assert_eq!(exchange(&password("correct horse"), &password("correct horse"), [[0; 32]; 2]), (true, true));
     assert_eq!(
@@ -235,7 +240,7 @@ fn both_ends_find_that_they_know_the_same_or_neither_does() {
 
 #[test]
 fn proofs_are_of_one_exchange_and_of_one_end() {
-    let (secret, exported) = (Secret::token(&Token::random(), key(1)), [7; 32]);
+    let (secret, exported) = (Secret::token(&OneTimeToken::random(), key(1)), [7; 32]);
     let ((asking, share), (other, _)) = (secret.ask(), secret.ask());
     let (answer, expected) = secret.answer(&share, &exported).unwrap();
     assert!(!expected.is(&answer.proof, &exported), "handed back");
@@ -246,7 +251,7 @@ fn proofs_are_of_one_exchange_and_of_one_end() {
     let mut wrong = proof.to_bytes();
     for i in 0..wrong.len() {
         wrong[i] ^= 1;
-        assert!(!expected.is(&Proof::from_bytes(wrong), &exported), "byte {i}");
+        assert!(!expected.is(&SecretProof::from_bytes(wrong), &exported), "byte {i}");
         wrong[i] ^= 1;
     }
     // A share that is handed back has the other side's mark, and one that is changed is no point or leads
@@ -275,41 +280,41 @@ fn an_impostor_has_one_guess_and_is_shown_nothing_when_it_is_wrong() {
 
 #[test]
 fn tokens_are_read_as_people_write_them() {
-    let token = Token::random();
+    let token = OneTimeToken::random();
     let text = token.reveal().to_owned();
     assert_eq!((text.len(), text.matches('-').count()), (29, 4));
-    assert!(text.parse::<Token>().unwrap() == token);
-    assert!(text.to_uppercase().replace('-', " ").parse::<Token>().unwrap() == token);
-    let read = "OIL00-00000-00000-00000-00000".parse::<Token>().unwrap();
+    assert!(text.parse::<OneTimeToken>().unwrap() == token);
+    assert!(text.to_uppercase().replace('-', " ").parse::<OneTimeToken>().unwrap() == token);
+    let read = "OIL00-00000-00000-00000-00000".parse::<OneTimeToken>().unwrap();
     assert_eq!(read.reveal(), "01100-00000-00000-00000-00000");
     for bad in ["", "abc", &text[..28], &format!("{text}0"), "u0000-00000-00000-00000-00000", "é"] {
-        assert!(bad.parse::<Token>().is_err(), "{bad}");
+        assert!(bad.parse::<OneTimeToken>().is_err(), "{bad}");
     }
-    assert_ne!(Token::random().reveal(), Token::random().reveal());
+    assert_ne!(OneTimeToken::random().reveal(), OneTimeToken::random().reveal());
 }
 
 #[test]
 fn secrets_are_in_no_debug_output() {
     let scratch = Scratch::new();
-    let token = Token::random();
+    let token = OneTimeToken::random();
     let secret = Secret::token(&token, key(1));
     let (asking, share) = secret.ask();
     let (answer, expected) = secret.answer(&share, &[1; 32]).unwrap();
-    let gate = Gate::new(Authorized::at(scratch.0.join("a")), Some(secret.clone()), None);
+    let gate = ClientGate::new(Authorized::at(scratch.0.join("a")), Some(secret.clone()), None);
     let text = format!("{token:?} {secret:?} {asking:?} {expected:?} {:?} {gate:?}", answer.proof);
     assert!(text.starts_with("Token(..) Secret(..) Asking(..) Expected(..) Proof(..) Gate"), "{text}");
     assert!(!text.contains(token.reveal()) && !text.contains(&format!("{:?}", answer.proof.to_bytes())));
 }
 
-fn from(address: &str, key: Fingerprint) -> Credentials {
-    Credentials { address: address.parse().unwrap(), key, exported: [3; 32] }
+fn from(address: &str, key: Fingerprint) -> ProvenKey {
+    ProvenKey { address: address.parse().unwrap(), key, exported: [3; 32] }
 }
 
 /// How a client fares that has a secret.
 fn shows(
-    gate: &Gate,
+    gate: &ClientGate,
     now: Instant,
-    client: Credentials,
+    client: ProvenKey,
     of: SecretKind,
     secret: &Secret,
 ) -> Result<By, Denial> {
@@ -326,7 +331,7 @@ fn shows(
 fn a_token_lets_one_client_in_and_from_then_on_its_key_does() {
     let scratch = Scratch::new();
     let authorized = Authorized::at(scratch.0.join("authorized"));
-    let (gate, token) = Gate::for_server(key(9), authorized.clone(), None).unwrap();
+    let (gate, token) = ClientGate::for_server(key(9), authorized.clone(), None).unwrap();
     let secret = Secret::token(&token.expect("nobody else could come in"), key(9));
     let now = Instant::now();
     assert!(matches!(gate.judge(&from("1.1.1.1", key(1))), Err(Denial::UnknownKey)));
@@ -336,14 +341,14 @@ fn a_token_lets_one_client_in_and_from_then_on_its_key_does() {
     assert!(matches!(second, Err(Denial::WrongSecret)), "{second:?}");
     assert_eq!(gate.judge(&from("1.1.1.1", key(1))).unwrap(), By::Key);
     assert_eq!(shows(&gate, now, from("1.1.1.1", key(1)), SecretKind::Token, &secret).unwrap(), By::Key);
-    let (_, token) = Gate::for_server(key(9), authorized, None).unwrap();
+    let (_, token) = ClientGate::for_server(key(9), authorized, None).unwrap();
     assert!(token.is_none(), "the key is there after a restart");
 }
 
 #[test]
 fn of_many_with_the_same_token_one_comes_in() {
     let scratch = Scratch::new();
-    let (gate, token) = Gate::for_server(key(9), Authorized::at(scratch.0.join("a")), None).unwrap();
+    let (gate, token) = ClientGate::for_server(key(9), Authorized::at(scratch.0.join("a")), None).unwrap();
     let secret = Secret::token(&token.unwrap(), key(9));
     let now = Instant::now();
     let came: usize = std::thread::scope(|scope| {
@@ -365,7 +370,7 @@ fn of_many_with_the_same_token_one_comes_in() {
 #[test]
 fn a_client_whose_token_was_used_by_itself_meanwhile_comes_in_by_its_key() {
     let scratch = Scratch::new();
-    let (gate, token) = Gate::for_server(key(9), Authorized::at(scratch.0.join("a")), None).unwrap();
+    let (gate, token) = ClientGate::for_server(key(9), Authorized::at(scratch.0.join("a")), None).unwrap();
     let (secret, now) = (Secret::token(&token.unwrap(), key(9)), Instant::now());
     let client = from("1.1.1.1", key(1));
     let (asking, share) = secret.ask();
@@ -379,7 +384,7 @@ fn a_client_whose_token_was_used_by_itself_meanwhile_comes_in_by_its_key() {
 fn a_token_survives_when_the_key_cannot_be_written_down() {
     let scratch = Scratch::new();
     let path = scratch.0.join("no-such-folder/authorized");
-    let (gate, token) = Gate::for_server(key(9), Authorized::at(&path), None).unwrap();
+    let (gate, token) = ClientGate::for_server(key(9), Authorized::at(&path), None).unwrap();
     let secret = Secret::token(&token.unwrap(), key(9));
     let judged = || shows(&gate, Instant::now(), from("1.1.1.1", key(1)), SecretKind::Token, &secret);
     assert!(matches!(judged(), Err(Denial::File(_))));
@@ -392,9 +397,9 @@ fn wrong_passwords_wait_longer_and_longer_but_keys_never() {
     let scratch = Scratch::new();
     let authorized = Authorized::at(scratch.0.join("authorized"));
     authorized.add(key(1), "laptop").unwrap();
-    let right = Secret::token(&Token::random(), key(9));
-    let wrong = Secret::token(&Token::random(), key(9));
-    let gate = Gate::new(authorized, Some(right.clone()), None);
+    let right = Secret::token(&OneTimeToken::random(), key(9));
+    let wrong = Secret::token(&OneTimeToken::random(), key(9));
+    let gate = ClientGate::new(authorized, Some(right.clone()), None);
     let judged =
         |now, address, n, secret| shows(&gate, now, from(address, key(n)), SecretKind::Password, secret);
     let mut now = Instant::now();

@@ -7,8 +7,8 @@ use quickset_rfb::{
 use tokio::sync::Notify;
 
 use super::inputs::{Act, Inputs};
-use crate::message::{Clipboard, Input};
-use crate::wishes::Wishes;
+use crate::message::{ClipboardMessage, PersonInput};
+use crate::wishes::SizeWishes;
 
 /// The desktop as viewers are shown it, and who watches.
 ///
@@ -16,15 +16,15 @@ use crate::wishes::Wishes;
 /// been told yet: an area and some flags, never pixels or messages, so that one that does not read costs
 /// nothing more.
 #[derive(Debug)]
-pub(crate) struct Desk {
-    state: Mutex<State>,
+pub(crate) struct ViewerScreen {
+    state: Mutex<ViewerScreenState>,
     /// There is a first picture, or a blank one in its place.
     begun: Notify,
     pub(crate) inputs: Inputs,
 }
 
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct ViewerScreenState {
     pub(crate) screen: Framebuffer,
     pub(crate) name: String,
     /// The same without what there is to say of the connection.
@@ -39,18 +39,18 @@ pub(crate) struct State {
     /// The size that goes with it: the screen has it already, or will soon.
     agreed: Option<(u16, u16)>,
     begun: bool,
-    viewers: BTreeMap<u64, Slot>,
+    viewers: BTreeMap<u64, ViewerSlot>,
     next: u64,
     /// What viewers wish of the server, and whether they may.
-    wishes: Wishes,
+    wishes: SizeWishes,
     may_wish: bool,
     /// Who has copied a text.
     copier: Option<u64>,
 }
 
 #[derive(Debug)]
-struct Slot {
-    news: News,
+struct ViewerSlot {
+    news: ViewerNews,
     wake: Arc<Notify>,
     wants_text: bool,
     /// It is shown where the pointer is.
@@ -59,26 +59,26 @@ struct Slot {
 
 /// What a viewer has not been told yet.
 #[derive(Debug, Default)]
-pub(crate) struct News {
+pub(crate) struct ViewerNews {
     pub(crate) dirty: Region,
     pub(crate) size: bool,
-    pub(crate) answers: Answers,
+    pub(crate) answers: SizeAnswers,
     pub(crate) cursor: bool,
     pub(crate) name: bool,
     pub(crate) leds: bool,
     pub(crate) bell: bool,
-    pub(crate) clipboard: Option<Clip>,
+    pub(crate) clipboard: Option<ClipboardNews>,
     /// The server pastes what this viewer has copied.
     pub(crate) asked: bool,
 }
 
 /// What became of a viewer's wishes for another size, in their order.
 #[derive(Debug, Default)]
-pub(crate) struct Answers(VecDeque<ResizeStatus>);
+pub(crate) struct SizeAnswers(VecDeque<ResizeStatus>);
 
 /// News of the server's clipboard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Clip {
+pub(crate) enum ClipboardNews {
     /// There is a text, to be asked for.
     Offered,
     /// The text is there.
@@ -90,16 +90,16 @@ pub(crate) enum Clip {
 
 /// A viewer's place at the desk, empty again when dropped.
 #[derive(Debug)]
-pub(crate) struct Seat {
-    desk: Arc<Desk>,
+pub(crate) struct ViewerSeat {
+    desk: Arc<ViewerScreen>,
     id: u64,
     pub(crate) wake: Arc<Notify>,
 }
 
-impl Desk {
+impl ViewerScreen {
     pub(crate) fn new(max_bytes: usize) -> Self {
         let screen = Framebuffer::new(0, 0, max_bytes).expect("nothing fits everywhere");
-        let state = State {
+        let state = ViewerScreenState {
             screen,
             name: String::new(),
             server_name: String::new(),
@@ -112,14 +112,14 @@ impl Desk {
             begun: false,
             viewers: BTreeMap::new(),
             next: 0,
-            wishes: Wishes::default(),
+            wishes: SizeWishes::default(),
             may_wish: false,
             copier: None,
         };
         Self { state: Mutex::new(state), begun: Notify::new(), inputs: Inputs::default() }
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, ViewerScreenState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -149,14 +149,16 @@ impl Desk {
     }
 
     /// A viewer sits down: everything is news to it.
-    pub(crate) fn sit(self: &Arc<Self>) -> Seat {
+    pub(crate) fn sit(self: &Arc<Self>) -> ViewerSeat {
         let mut state = self.lock();
         let id = state.next;
         state.next += 1;
         let wake = Arc::new(Notify::new());
-        let news = News { cursor: true, leds: true, ..News::default() };
-        state.viewers.insert(id, Slot { news, wake: wake.clone(), wants_text: false, follows_pointer: true });
-        Seat { desk: self.clone(), id, wake }
+        let news = ViewerNews { cursor: true, leds: true, ..ViewerNews::default() };
+        state
+            .viewers
+            .insert(id, ViewerSlot { news, wake: wake.clone(), wants_text: false, follows_pointer: true });
+        ViewerSeat { desk: self.clone(), id, wake }
     }
 
     /// The screen has another size. What is in both stays.
@@ -263,7 +265,7 @@ impl Desk {
     pub(crate) fn text_offered(&self) {
         let mut state = self.lock();
         (state.text, state.copier) = (None, None);
-        state.tell(|news| news.clipboard = Some(Clip::Offered));
+        state.tell(|news| news.clipboard = Some(ClipboardNews::Offered));
     }
 
     /// The server's text, asked for or not.
@@ -272,7 +274,7 @@ impl Desk {
         state.text = Some(text.into());
         for slot in state.viewers.values_mut() {
             let wanted = std::mem::take(&mut slot.wants_text);
-            slot.news.clipboard = Some(Clip::Here { wanted });
+            slot.news.clipboard = Some(ClipboardNews::Here { wanted });
             slot.wake.notify_one();
         }
     }
@@ -284,7 +286,7 @@ impl Desk {
         let Some(slot) = copier.and_then(|id| state.viewers.get_mut(&id)) else {
             drop(state);
             // Whoever waits for it must not wait for ever.
-            self.inputs.push(Act::Input(Input::Clipboard(Clipboard::Paste(String::new()))));
+            self.inputs.push(Act::Input(PersonInput::Clipboard(ClipboardMessage::Paste(String::new()))));
             return;
         };
         slot.news.asked = true;
@@ -292,7 +294,7 @@ impl Desk {
     }
 }
 
-impl State {
+impl ViewerScreenState {
     /// The size and screens as a viewer is told.
     pub(crate) fn resize_for(&self, reason: ResizeReason, status: ResizeStatus) -> Resize {
         let (width, height) = (self.screen.width(), self.screen.height());
@@ -328,7 +330,7 @@ impl State {
         }
     }
 
-    fn tell(&mut self, what: impl Fn(&mut News)) {
+    fn tell(&mut self, what: impl Fn(&mut ViewerNews)) {
         for slot in self.viewers.values_mut() {
             what(&mut slot.news);
             slot.wake.notify_one();
@@ -336,9 +338,9 @@ impl State {
     }
 }
 
-impl Seat {
+impl ViewerSeat {
     /// Looks at the desk and at what this viewer has not been told.
-    pub(crate) fn look<T>(&self, at: impl FnOnce(&mut State, &mut News) -> T) -> T {
+    pub(crate) fn look<T>(&self, at: impl FnOnce(&mut ViewerScreenState, &mut ViewerNews) -> T) -> T {
         let mut state = self.desk.lock();
         let slot = state.viewers.get_mut(&self.id).expect("the seat is taken until it is dropped");
         let mut news = std::mem::take(&mut slot.news);
@@ -362,13 +364,13 @@ impl Seat {
                 }
                 return sent;
             }
-            Act::Input(Input::Clipboard(Clipboard::Ask)) => {
+            Act::Input(PersonInput::Clipboard(ClipboardMessage::Ask)) => {
                 if let Some(slot) = state.viewers.get_mut(&self.id) {
                     slot.wants_text = true;
                 }
             }
-            Act::Input(Input::Clipboard(_)) => state.copier = Some(self.id),
-            Act::Input(Input::Pointer { x, y, .. }) => state.set_pointer(*x, *y),
+            Act::Input(PersonInput::Clipboard(_)) => state.copier = Some(self.id),
+            Act::Input(PersonInput::Pointer { x, y, .. }) => state.set_pointer(*x, *y),
             Act::Input(_) => {}
         }
         drop(state);
@@ -392,13 +394,13 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for ViewerSeat {
     fn drop(&mut self) {
         self.desk.lock().viewers.remove(&self.id);
     }
 }
 
-impl Answers {
+impl SizeAnswers {
     /// One more, for a viewer that may not read.
     pub(crate) fn push(&mut self, status: ResizeStatus) {
         if self.0.len() == MOST_ANSWERS {
@@ -408,7 +410,7 @@ impl Answers {
     }
 
     /// Takes the next that can be told: one that is granted waits until the screen is as agreed.
-    pub(crate) fn next(&mut self, desk: &State) -> Option<ResizeStatus> {
+    pub(crate) fn next(&mut self, desk: &ViewerScreenState) -> Option<ResizeStatus> {
         let first = *self.0.front()?;
         (first != ResizeStatus::Done || desk.has_settled()).then(|| self.0.pop_front())?
     }

@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use quickset_rfb::Screen;
 use tokio::sync::Notify;
 
-use crate::message::{Clipboard, Input};
+use crate::message::{ClipboardMessage, PersonInput};
 
 /// What viewers do, on its way to the server: bounded, in order, and gone when there is no server.
 ///
@@ -12,7 +12,7 @@ use crate::message::{Clipboard, Input};
 /// a minute later.
 #[derive(Debug, Default)]
 pub(crate) struct Inputs {
-    state: Mutex<State>,
+    state: Mutex<InputsState>,
     /// Something can be taken.
     ready: Notify,
     /// Something was taken.
@@ -20,7 +20,7 @@ pub(crate) struct Inputs {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct InputsState {
     queue: VecDeque<Act>,
     bytes: usize,
     open: bool,
@@ -30,7 +30,7 @@ struct State {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
     /// For the input stream.
-    Input(Input),
+    Input(PersonInput),
     /// Another size of the desktop, for the control stream.
     Wish { width: u16, height: u16, screens: Vec<Screen> },
 }
@@ -103,7 +103,7 @@ impl Inputs {
         Some(act)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, InputsState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -112,7 +112,7 @@ impl Act {
     /// Bytes held, about.
     fn weight(&self) -> usize {
         let more = match self {
-            Self::Input(Input::Clipboard(Clipboard::Paste(text))) => text.len(),
+            Self::Input(PersonInput::Clipboard(ClipboardMessage::Paste(text))) => text.len(),
             Self::Input(_) => 0,
             Self::Wish { screens, .. } => size_of_val(screens.as_slice()),
         };
@@ -128,11 +128,11 @@ mod tests {
     use super::*;
 
     fn pointer(buttons: u8, x: u16) -> Act {
-        Act::Input(Input::Pointer { buttons, x, y: 0 })
+        Act::Input(PersonInput::Pointer { buttons, x, y: 0 })
     }
 
     fn key(down: bool) -> Act {
-        Act::Input(Input::Key { down, keysym: 0x61, keycode: None })
+        Act::Input(PersonInput::Key { down, keysym: 0x61, keycode: None })
     }
 
     #[test]
@@ -175,9 +175,9 @@ mod tests {
         let inputs = Inputs::default();
         inputs.set_open(true);
         inputs.room().await;
-        inputs.push(Act::Input(Input::Clipboard(Clipboard::Paste("x".repeat(MOST)))));
+        inputs.push(Act::Input(PersonInput::Clipboard(ClipboardMessage::Paste("x".repeat(MOST)))));
         assert!(inputs.is_full());
         let (act, ()) = tokio::join!(inputs.next(), inputs.room());
-        assert!(matches!(act, Act::Input(Input::Clipboard(_))));
+        assert!(matches!(act, Act::Input(PersonInput::Clipboard(_))));
     }
 }

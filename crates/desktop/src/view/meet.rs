@@ -7,11 +7,12 @@ use quickset::{
 };
 use tokio::time::timeout;
 
-use crate::link::{Channel, Incoming, LinkConfig, LinkError, Outbox, exported};
-use crate::message::{ALPN, CLIPBOARD, FromClient, FromServer, Hello, Offer, Welcome, code};
+use crate::link::{DesktopChannel, IncomingMessages, LinkConfig, LinkError, MessageOutbox, exported};
+use crate::message::{ALPN, CLIPBOARD, ClientOffer, FromClient, FromServer, Hello, Welcome, code};
 use crate::place;
 use crate::trust::{
-    Answer, Changed, FileError, Known, KnownServers, Proof, Secret, SecretKind, Token, Verdict,
+    Changed, FileError, Known, KnownServers, OneTimeToken, Secret, SecretKind, SecretProof, ServerShare,
+    ServerVerdict,
 };
 
 /// Whom a viewer's gateway believes to be the server.
@@ -32,21 +33,21 @@ pub enum Credential {
     #[default]
     None,
     /// What the server printed when it started; of use once, from then on the key does.
-    Token(Token),
+    Token(OneTimeToken),
     /// What the server's owner has chosen.
-    Password(Password),
+    Password(GatewayPassword),
 }
 
 /// A password, in no `Debug`.
 #[derive(Clone)]
-pub struct Password(pub String);
+pub struct GatewayPassword(pub String);
 
 /// A server that let us in.
 #[derive(Debug)]
 pub(crate) struct Met {
     pub(crate) connection: Connection,
-    pub(crate) control: Incoming<FromServer>,
-    pub(crate) control_out: Outbox,
+    pub(crate) control: IncomingMessages<FromServer>,
+    pub(crate) control_out: MessageOutbox,
     pub(crate) welcome: Welcome,
 }
 
@@ -156,13 +157,13 @@ impl Meeting {
         let (out, incoming) =
             stream.map_err(|_| LinkError::Silent)?.map_err(|closed| denied(LinkError::Closed(closed)))?;
         let (mut control_out, mut control) =
-            (Outbox::new(out, Channel::Control.priority()), Incoming::new(incoming));
+            (MessageOutbox::new(out, DesktopChannel::Control.priority()), IncomingMessages::new(incoming));
         let exported = exported(&connection).map_err(denied)?;
         let secret = self.secret_for(now).await;
         let (asking, offer) = secret
             .map(|(of, secret)| {
                 let (asking, share) = secret.ask();
-                (asking, Offer { of, share })
+                (asking, ClientOffer { of, share })
             })
             .unzip();
         let offers = offer.is_some();
@@ -173,10 +174,10 @@ impl Meeting {
         let mut proved = offers.then_some(false);
         // DT-53.
         if let (Some(asking), Ok(FromServer::Share { share, proof })) = (asking, &answer) {
-            let theirs = Answer { share: *share, proof: Proof::from_bytes(*proof) };
+            let theirs = ServerShare { share: *share, proof: SecretProof::from_bytes(*proof) };
             let ours = asking.hear(&theirs, &exported);
             proved = Some(ours.is_some());
-            control_out.send(&FromClient::Proof(ours.map(Proof::to_bytes))).await.map_err(denied)?;
+            control_out.send(&FromClient::Proof(ours.map(SecretProof::to_bytes))).await.map_err(denied)?;
             answer = timeout(PATIENCE, control.next()).await.unwrap_or(Err(LinkError::Silent));
         } else if let (true, Err(LinkError::Closed(Closed::ByApplication { code: code::DENIED, .. }))) =
             (offers, &answer)
@@ -316,7 +317,7 @@ impl Meeting {
             if first && proved == Some(false) {
                 return Err(MeetError::NotProved);
             }
-            if let Verdict::Changed(changed) = servers.judge(&self.server, now)? {
+            if let ServerVerdict::Changed(changed) = servers.judge(&self.server, now)? {
                 return Err(MeetError::Changed(Box::new(changed)));
             }
             if first {
@@ -356,7 +357,7 @@ impl MeetError {
     }
 }
 
-impl std::fmt::Debug for Password {
+impl std::fmt::Debug for GatewayPassword {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Password(..)")
     }

@@ -27,19 +27,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quickset::Identity;
-use quickset_rfb::{Limits, Password as VncPassword, Security};
+use quickset_rfb::{Limits, Security, VncPassword};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, mpsc};
 
-pub use meet::{Credential, MeetError, Password, ServerTrust};
+pub use meet::{Credential, GatewayPassword, MeetError, ServerTrust};
 pub use uplink::{ViewNews, ViewStats, ViewTotals};
 
 use crate::link::LinkConfig;
 use crate::message::code;
-use desk::Desk;
+use desk::ViewerScreen;
 use meet::Meeting;
 use uplink::Uplink;
-use viewer::Viewer;
+use viewer::LocalViewer;
 
 /// What a viewer's gateway is to do.
 #[derive(Clone, Debug)]
@@ -64,10 +64,10 @@ pub struct ViewConfig {
 
 /// A viewer's gateway that takes viewers.
 #[derive(Debug)]
-pub struct View {
+pub struct ViewGateway {
     listener: TcpListener,
     address: SocketAddr,
-    desk: Arc<Desk>,
+    desk: Arc<ViewerScreen>,
     uplink: Uplink,
     news: Option<mpsc::Receiver<ViewNews>>,
     security: Security,
@@ -97,7 +97,7 @@ pub enum ViewError {
     Meet(#[from] MeetError),
 }
 
-impl View {
+impl ViewGateway {
     /// Begins to listen for viewers.
     ///
     /// # Errors
@@ -112,7 +112,7 @@ impl View {
         let listen = |error| ViewError::Listen { address: config.listen, error };
         let listener = TcpListener::bind(config.listen).await.map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
-        let desk = Arc::new(Desk::new(Limits::default().framebuffer_bytes));
+        let desk = Arc::new(ViewerScreen::new(Limits::default().framebuffer_bytes));
         let meeting =
             Meeting::new(config.server, config.trust, config.credential, config.identity, config.link)
                 .map_err(ViewError::Socket)?;
@@ -164,7 +164,7 @@ impl View {
 }
 
 /// Serves each viewer in a task of its own; when this is dropped, they end.
-async fn take_viewers(listener: TcpListener, desk: Arc<Desk>, security: Security) -> Infallible {
+async fn take_viewers(listener: TcpListener, desk: Arc<ViewerScreen>, security: Security) -> Infallible {
     let mut viewers = tokio::task::JoinSet::new();
     let places = Arc::new(Semaphore::new(MOST_VIEWERS));
     loop {
@@ -189,7 +189,7 @@ async fn take_viewers(listener: TcpListener, desk: Arc<Desk>, security: Security
         };
         let (desk, security) = (desk.clone(), security.clone());
         viewers.spawn(async move {
-            if let Err(error) = Viewer::serve(socket, desk, security).await {
+            if let Err(error) = LocalViewer::serve(socket, desk, security).await {
                 tracing::info!(%error, "a viewer is gone");
             }
             drop(place);

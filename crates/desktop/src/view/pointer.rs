@@ -1,6 +1,6 @@
 use quickset_rfb::{Cursor, Framebuffer, Rect};
 
-use super::desk::State;
+use super::desk::ViewerScreenState;
 
 /// Where the pointer is painted on the screen of a viewer that cannot be told its shape (RFC 6143 §7.8.1:
 /// without the pseudo-encoding it is up to the server to draw it).
@@ -13,7 +13,7 @@ pub(super) struct Painted {
 impl Painted {
     /// Puts the pointer where it is now, or nowhere when it is not `wanted`: what is to be drawn again for
     /// that, which is where it was and where it is.
-    pub(super) fn follow(&mut self, desk: &State, wanted: bool, other_shape: bool) -> [Rect; 2] {
+    pub(super) fn follow(&mut self, desk: &ViewerScreenState, wanted: bool, other_shape: bool) -> [Rect; 2] {
         let at = desk.pointer.filter(|_| wanted && desk.cursor.is_some());
         if at == self.at && !(other_shape && wanted) {
             return [Rect::EMPTY; 2];
@@ -24,8 +24,8 @@ impl Painted {
     }
 
     /// The screen as this viewer sees it.
-    pub(super) fn paint<'a>(&self, desk: &'a mut State) -> Shown<'a> {
-        let State { screen, cursor, .. } = desk;
+    pub(super) fn paint<'a>(&self, desk: &'a mut ViewerScreenState) -> PointerScreen<'a> {
+        let ViewerScreenState { screen, cursor, .. } = desk;
         let area = self.area.intersection(screen.bounds());
         let mut below = Vec::new();
         if let (Some((x, y)), Some(cursor)) = (self.at, cursor) {
@@ -33,20 +33,20 @@ impl Painted {
                 screen.draw(cursor, x, y);
             }
         }
-        Shown { screen, area, below }
+        PointerScreen { screen, area, below }
     }
 }
 
 /// A screen with the pointer on it, or without. When this is dropped the screen is as it was, for everybody
 /// else.
 #[derive(Debug)]
-pub(super) struct Shown<'a> {
+pub(super) struct PointerScreen<'a> {
     pub(super) screen: &'a mut Framebuffer,
     area: Rect,
     below: Vec<u32>,
 }
 
-impl Drop for Shown<'_> {
+impl Drop for PointerScreen<'_> {
     fn drop(&mut self) {
         if !self.below.is_empty() {
             let put = self.screen.put(self.area, &self.below);

@@ -1,13 +1,13 @@
 use std::sync::Arc;
 
 use quickset_rfb::{
-    Clipboard as Extended, Cursor, Features, Formats, Leds, Part, Rect, Refusal, Region, Resize,
-    ResizeReason, ResizeStatus, Server,
+    Cursor, ExtendedClipboard as Extended, Formats, Leds, Part, Rect, Region, Resize, ResizeReason,
+    ResizeStatus, RfbRefusal, Server, ViewerFeatures,
 };
 
-use super::desk::{Clip, News, State};
-use super::pointer::Shown;
-use crate::clip::Way;
+use super::desk::{ClipboardNews, ViewerNews, ViewerScreenState};
+use super::pointer::PointerScreen;
+use crate::clip::ClipboardWay;
 
 /// What a viewer is told at one time, as it was when the desk was looked at.
 ///
@@ -18,7 +18,7 @@ pub(super) struct Telling {
     bell: bool,
     /// The server pastes what this viewer has copied.
     asked: bool,
-    text: Option<Text>,
+    text: Option<ClipboardText>,
     resizes: Vec<Resize>,
     cursor: Option<Cursor>,
     name: Option<String>,
@@ -32,7 +32,7 @@ pub(super) struct Telling {
 
 /// News of the server's clipboard, as this viewer gets them.
 #[derive(Debug)]
-enum Text {
+enum ClipboardText {
     Notify,
     Provide(Arc<str>),
     Plain(Arc<str>),
@@ -45,25 +45,39 @@ impl Telling {
     }
 
     /// Takes what needs no update: a beep, and news of the clipboard. True when the text has to be asked for.
-    pub(super) fn take_aside(&mut self, desk: &State, news: &mut News, way: Way) -> bool {
+    pub(super) fn take_aside(
+        &mut self,
+        desk: &ViewerScreenState,
+        news: &mut ViewerNews,
+        way: ClipboardWay,
+    ) -> bool {
         self.bell = std::mem::take(&mut news.bell);
         self.asked = std::mem::take(&mut news.asked);
         self.text = match (news.clipboard.take(), &desk.text) {
-            (Some(Clip::Offered), _) if way.wants_text() => return true,
-            (Some(Clip::Offered | Clip::Here { wanted: false }), _) if way == Way::Asked => {
-                Some(Text::Notify)
+            (Some(ClipboardNews::Offered), _) if way.wants_text() => return true,
+            (Some(ClipboardNews::Offered | ClipboardNews::Here { wanted: false }), _)
+                if way == ClipboardWay::Asked =>
+            {
+                Some(ClipboardText::Notify)
             }
-            (Some(Clip::Here { .. }), Some(text)) if way == Way::Asked || way.gives(text) => {
-                Some(Text::Provide(text.clone()))
+            (Some(ClipboardNews::Here { .. }), Some(text))
+                if way == ClipboardWay::Asked || way.gives(text) =>
+            {
+                Some(ClipboardText::Provide(text.clone()))
             }
-            (Some(Clip::Here { .. }), Some(text)) => Some(Text::Plain(text.clone())),
+            (Some(ClipboardNews::Here { .. }), Some(text)) => Some(ClipboardText::Plain(text.clone())),
             _ => None,
         };
         false
     }
 
     /// Takes everything but pixels that goes in updates. True when there was something.
-    pub(super) fn take_shape(&mut self, desk: &State, news: &mut News, features: Features) -> bool {
+    pub(super) fn take_shape(
+        &mut self,
+        desk: &ViewerScreenState,
+        news: &mut ViewerNews,
+        features: ViewerFeatures,
+    ) -> bool {
         if features.extended_desktop_size || features.desktop_size {
             while let Some(status) = news.answers.next(desk) {
                 // With a refusal the size does not count.
@@ -88,7 +102,12 @@ impl Telling {
     }
 
     /// Copies what is dirty in `area`. True when there was something.
-    pub(super) fn take_pixels(&mut self, shown: &Shown<'_>, news: &mut News, area: Rect) -> bool {
+    pub(super) fn take_pixels(
+        &mut self,
+        shown: &PointerScreen<'_>,
+        news: &mut ViewerNews,
+        area: Rect,
+    ) -> bool {
         let mut now = news.dirty.take();
         let bounds = area.intersection(shown.screen.bounds());
         if !bounds.contains(now.bounding()) {
@@ -115,11 +134,11 @@ impl Telling {
             refused(rfb.clipboard(&Extended::Request(Formats::TEXT)));
         }
         match text {
-            Some(Text::Notify) => refused(rfb.clipboard(&Extended::Notify(Formats::TEXT))),
-            Some(Text::Provide(text)) => {
+            Some(ClipboardText::Notify) => refused(rfb.clipboard(&Extended::Notify(Formats::TEXT))),
+            Some(ClipboardText::Provide(text)) => {
                 refused(rfb.clipboard(&Extended::Provide(Some(text.to_string()))));
             }
-            Some(Text::Plain(text)) => refused(rfb.text(&text)),
+            Some(ClipboardText::Plain(text)) => refused(rfb.text(&text)),
             None => {}
         }
         for resize in &resizes {
@@ -138,7 +157,7 @@ impl Telling {
                 let part = Part::new(rect, here).expect("as many were read");
                 match update.part(part) {
                     // A viewer that cannot be told of another size sees the part that fits.
-                    Err(Refusal::Outside(_)) => {}
+                    Err(RfbRefusal::Outside(_)) => {}
                     other => refused(other),
                 }
             }
@@ -149,7 +168,7 @@ impl Telling {
 }
 
 /// What viewers cannot be told is left out.
-pub(super) fn refused(result: Result<(), Refusal>) {
+pub(super) fn refused(result: Result<(), RfbRefusal>) {
     if let Err(refusal) = result {
         tracing::debug!(%refusal, "a viewer is not told");
     }

@@ -3,20 +3,20 @@
 use std::sync::Arc;
 
 use quickset_rfb::{
-    Client, ClientConfig, ClientEvent, Clipboard as Extended, Cursor, Encoding, Formats, Framebuffer, Leds,
-    PixelFormat, Rect, Region, Resize, ResizeReason, ResizeStatus, Screen, Security,
+    Client, ClientConfig, ClientEvent, Cursor, Encoding, ExtendedClipboard as Extended, Formats, Framebuffer,
+    Leds, PixelFormat, Rect, Region, Resize, ResizeReason, ResizeStatus, Screen, Security,
 };
 
-use super::desk::Desk;
+use super::desk::ViewerScreen;
 use super::inputs::Act;
-use super::viewer::Viewer;
-use crate::message::{Clipboard, Input};
+use super::viewer::LocalViewer;
+use crate::message::{ClipboardMessage, PersonInput};
 
 const MIB: usize = 1 << 20;
 
 /// A viewer with a screen of its own.
 struct Person {
-    viewer: Viewer,
+    viewer: LocalViewer,
     rfb: Client,
     screen: Framebuffer,
     updates: usize,
@@ -28,9 +28,9 @@ struct Person {
 }
 
 impl Person {
-    fn new(desk: &Arc<Desk>, config: ClientConfig) -> Self {
+    fn new(desk: &Arc<ViewerScreen>, config: ClientConfig) -> Self {
         let mut person = Self {
-            viewer: Viewer::new(desk, Security::None, true),
+            viewer: LocalViewer::new(desk, Security::None, true),
             rfb: Client::new(config),
             screen: Framebuffer::new(0, 0, 64 * MIB).unwrap(),
             updates: 0,
@@ -45,7 +45,7 @@ impl Person {
     }
 
     /// With everything, or with the encodings given.
-    fn with(desk: &Arc<Desk>, encodings: &[Encoding]) -> Self {
+    fn with(desk: &Arc<ViewerScreen>, encodings: &[Encoding]) -> Self {
         Self::new(desk, ClientConfig { encodings: encodings.to_vec(), ..ClientConfig::default() })
     }
 
@@ -99,8 +99,8 @@ impl Person {
     }
 }
 
-fn desk(width: u16, height: u16) -> Arc<Desk> {
-    let desk = Arc::new(Desk::new(64 * MIB));
+fn desk(width: u16, height: u16) -> Arc<ViewerScreen> {
+    let desk = Arc::new(ViewerScreen::new(64 * MIB));
     desk.set_name("desk");
     desk.resize(width, height).unwrap();
     desk.set_may_wish(true);
@@ -109,7 +109,7 @@ fn desk(width: u16, height: u16) -> Arc<Desk> {
 }
 
 /// Paints a rectangle, as the link does.
-fn paint(desk: &Desk, rect: Rect, colour: u32) {
+fn paint(desk: &ViewerScreen, rect: Rect, colour: u32) {
     let mut from = desk.lock().screen.clone();
     from.fill(rect, colour).unwrap();
     let mut region = Region::new();
@@ -121,7 +121,7 @@ fn rect(x: u16, y: u16, w: u16, h: u16) -> Rect {
     Rect::new(x, y, w, h).unwrap()
 }
 
-fn taken(desk: &Desk) -> Vec<Act> {
+fn taken(desk: &ViewerScreen) -> Vec<Act> {
     use std::future::Future as _;
     let mut acts = Vec::new();
     let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
@@ -247,7 +247,7 @@ async fn who_talks_nonsense_and_does_not_read_is_left_and_lets_go_of_its_keys() 
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut viewer = tokio::net::TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
     let (socket, _) = listener.accept().await.unwrap();
-    let served = tokio::spawn(Viewer::serve(socket, desk.clone(), Security::None));
+    let served = tokio::spawn(LocalViewer::serve(socket, desk.clone(), Security::None));
     // Version, None, shared, a request for 36 MB, and Shift.
     viewer.write_all(b"RFB 003.008\n\x01\x01").await.unwrap();
     viewer.write_all(&[3, 0, 0, 0, 0, 0, 0x0b, 0xb8, 0x0b, 0xb8]).await.unwrap();
@@ -256,7 +256,7 @@ async fn who_talks_nonsense_and_does_not_read_is_left_and_lets_go_of_its_keys() 
     viewer.write_all(&[4, 1, 0, 0, 0, 0, 0xff, 0xe1, 0xee]).await.unwrap();
     let gone = tokio::time::timeout(std::time::Duration::from_secs(20), served).await;
     assert!(gone.expect("it is left").unwrap().is_err());
-    let key = |down| Act::Input(Input::Key { down, keysym: 0xffe1, keycode: None });
+    let key = |down| Act::Input(PersonInput::Key { down, keysym: 0xffe1, keycode: None });
     assert_eq!(taken(&desk), [key(true), key(false)]);
 }
 
@@ -289,7 +289,7 @@ fn another_size_is_told_to_those_who_can_be_told() {
 fn pixels_leave_in_the_format_of_the_viewer() {
     let desk = desk(16, 16);
     paint(&desk, rect(0, 0, 16, 16), 0x00ff_0080);
-    let channel = |max, shift| quickset_rfb::Channel { max, shift };
+    let channel = |max, shift| quickset_rfb::ColourChannel { max, shift };
     let (red, green, blue) = (channel(31, 11), channel(63, 5), channel(31, 0));
     let format =
         PixelFormat { bits_per_pixel: 16, depth: 16, big_endian: true, true_colour: true, red, green, blue };
@@ -326,7 +326,7 @@ fn cross(colour: u32) -> Cursor {
 }
 
 /// The desk's screen with that pointer at (`x`, `y`), pixel by pixel.
-fn pointed(desk: &Desk, colour: u32, (x, y): (i32, i32)) -> Framebuffer {
+fn pointed(desk: &ViewerScreen, colour: u32, (x, y): (i32, i32)) -> Framebuffer {
     let mut screen = desk.lock().screen.clone();
     for (n, dx, dy) in [(1, 0, -1), (3, -1, 0), (4, 0, 0), (5, 1, 0)] {
         if let (Ok(x), Ok(y)) = (u16::try_from(x + dx), u16::try_from(y + dy)) {
@@ -361,7 +361,7 @@ fn who_has_no_pointer_of_its_own_sees_it_on_the_screen() {
     desk.set_cursor(cross(0x0011_2200));
     all(None, 0);
     let seat = desk.sit();
-    let point = |x: u16, y: u16| seat.act(Act::Input(Input::Pointer { buttons: 0, x, y }));
+    let point = |x: u16, y: u16| seat.act(Act::Input(PersonInput::Pointer { buttons: 0, x, y }));
     // In the middle, over where it was, in and beyond each corner.
     for (x, y) in [(20, 20), (21, 20), (0, 0), (63, 47), (64, 48), (63, 0), (0, 47), (5000, 65535), (30, 9)] {
         point(x, y);
@@ -444,8 +444,8 @@ fn keys_and_clicks_stay_in_order_and_are_let_go_when_the_viewer_is_gone() {
     person.rfb.key(false, 0x61).unwrap();
     person.rfb.key(true, 0xffe1).unwrap();
     person.speak();
-    let pointer = |buttons, x| Act::Input(Input::Pointer { buttons, x, y: 0 });
-    let key = |down, keysym| Act::Input(Input::Key { down, keysym, keycode: None });
+    let pointer = |buttons, x| Act::Input(PersonInput::Pointer { buttons, x, y: 0 });
+    let key = |down, keysym| Act::Input(PersonInput::Key { down, keysym, keycode: None });
     let all =
         [pointer(0, 2), pointer(1, 3), pointer(0, 3), key(true, 0x61), key(false, 0x61), key(true, 0xffe1)];
     assert_eq!(taken(&desk), all);
@@ -453,9 +453,9 @@ fn keys_and_clicks_stay_in_order_and_are_let_go_when_the_viewer_is_gone() {
     person.speak();
     person.viewer.let_go();
     let gone = [
-        Act::Input(Input::Pointer { buttons: 2, x: 9, y: 9 }),
+        Act::Input(PersonInput::Pointer { buttons: 2, x: 9, y: 9 }),
         key(false, 0xffe1),
-        Act::Input(Input::Pointer { buttons: 0, x: 9, y: 9 }),
+        Act::Input(PersonInput::Pointer { buttons: 0, x: 9, y: 9 }),
     ];
     assert_eq!(taken(&desk), gone);
 }
@@ -463,7 +463,7 @@ fn keys_and_clicks_stay_in_order_and_are_let_go_when_the_viewer_is_gone() {
 #[test]
 fn texts_go_both_ways_with_the_extended_clipboard() {
     let desk = desk(16, 16);
-    let clipboard = |c| Act::Input(Input::Clipboard(c));
+    let clipboard = |c| Act::Input(PersonInput::Clipboard(c));
     let mut person = Person::new(&desk, ClientConfig::default());
     person.request(false);
     person.talk();
@@ -476,7 +476,7 @@ fn texts_go_both_ways_with_the_extended_clipboard() {
     assert!(taken(&desk).is_empty(), "nobody pastes yet");
     person.rfb.clipboard(&Extended::Request(Formats::TEXT)).unwrap();
     person.talk();
-    assert_eq!(taken(&desk), [clipboard(Clipboard::Ask)]);
+    assert_eq!(taken(&desk), [clipboard(ClipboardMessage::Ask)]);
     desk.text_came("grüße ☺");
     person.talk();
     assert_eq!(person.clipboard.last(), Some(&Extended::Provide(Some("grüße ☺".into()))));
@@ -487,16 +487,16 @@ fn texts_go_both_ways_with_the_extended_clipboard() {
     // To the server.
     person.rfb.clipboard(&Extended::Notify(Formats::TEXT)).unwrap();
     person.talk();
-    assert_eq!(taken(&desk), [clipboard(Clipboard::Offer)]);
+    assert_eq!(taken(&desk), [clipboard(ClipboardMessage::Offer)]);
     desk.text_asked();
     person.talk();
     assert_eq!(person.clipboard.last(), Some(&Extended::Request(Formats::TEXT)));
     person.rfb.clipboard(&Extended::Provide(Some("ja".into()))).unwrap();
     person.talk();
-    assert_eq!(taken(&desk), [clipboard(Clipboard::Paste("ja".into()))]);
+    assert_eq!(taken(&desk), [clipboard(ClipboardMessage::Paste("ja".into()))]);
     drop(person);
     desk.text_asked();
-    assert_eq!(taken(&desk), [clipboard(Clipboard::Paste(String::new()))], "nobody waits for ever");
+    assert_eq!(taken(&desk), [clipboard(ClipboardMessage::Paste(String::new()))], "nobody waits for ever");
 }
 
 /// By the extended clipboard's text, a viewer that lists it and says nothing of it takes texts unasked.
@@ -530,7 +530,7 @@ fn a_text_comes_as_the_viewer_takes_it() {
         taken(&desk);
         desk.text_offered();
         person.listen();
-        let asked = taken(&desk) == [Act::Input(Input::Clipboard(Clipboard::Ask))];
+        let asked = taken(&desk) == [Act::Input(PersonInput::Clipboard(ClipboardMessage::Ask))];
         assert_eq!(asked, !matches!(comes, Comes::WhenAsked), "{n}");
         desk.text_came("h世");
         person.listen();
@@ -571,13 +571,13 @@ fn viewers_of_the_old_kind_get_every_text() {
     let mut person = Person::with(&desk, &[Encoding::Raw]);
     desk.text_offered();
     person.talk();
-    assert_eq!(taken(&desk), [Act::Input(Input::Clipboard(Clipboard::Ask))]);
+    assert_eq!(taken(&desk), [Act::Input(PersonInput::Clipboard(ClipboardMessage::Ask))]);
     desk.text_came("hello");
     person.talk();
     assert_eq!(person.said, ["text hello"]);
     person.rfb.text("back").unwrap();
     person.talk();
-    assert_eq!(taken(&desk), [Act::Input(Input::Clipboard(Clipboard::Paste("back".into())))]);
+    assert_eq!(taken(&desk), [Act::Input(PersonInput::Clipboard(ClipboardMessage::Paste("back".into())))]);
 }
 
 #[test]
@@ -639,7 +639,7 @@ fn what_a_viewer_is_told_is_as_it_was_when_the_desk_was_looked_at() {
     for (is_local, encoding) in encodings.into_iter().flat_map(|e| [(false, e), (true, e)]) {
         let desk = desk(200, 100);
         let mut person = Person::with(&desk, &[encoding, Encoding::ExtendedDesktopSize]);
-        person.viewer = Viewer::new(&desk, Security::None, is_local);
+        person.viewer = LocalViewer::new(&desk, Security::None, is_local);
         person.rfb = Client::new(ClientConfig { encodings: vec![encoding], ..ClientConfig::default() });
         person.talk();
         person.request(false);

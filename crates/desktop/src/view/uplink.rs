@@ -7,20 +7,20 @@ use quickset_rfb::Resize;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, sleep_until, timeout};
 
-use super::desk::Desk;
+use super::desk::ViewerScreen;
 use super::inputs::Act;
 use super::meet::{MeetError, Meeting, Met};
 use crate::backoff::Backoff;
-use crate::link::{Channel, Incoming, LinkError, Outbox};
-use crate::message::{Clipboard, FromClient, FromServer, Layout, code};
-use crate::receiver::{Receiver, ReceiverConfig, ReceiverStats};
+use crate::link::{DesktopChannel, IncomingMessages, LinkError, MessageOutbox};
+use crate::message::{ClipboardMessage, FromClient, FromServer, ScreenLayout, code};
+use crate::receiver::{ReceiverConfig, ReceiverStats, ScreenReceiver};
 
 /// Keeps the session with the server up, and draws what it sends.
 #[derive(Debug)]
 pub(super) struct Uplink {
     meeting: Meeting,
-    desk: Arc<Desk>,
-    receiver: Receiver,
+    desk: Arc<ViewerScreen>,
+    receiver: ScreenReceiver,
     stats: ViewStats,
     told: mpsc::Sender<ViewNews>,
     started: Instant,
@@ -52,11 +52,11 @@ pub enum ViewNews {
 
 /// What a viewer's gateway counts. Clones are handles of the same one.
 #[derive(Clone, Debug, Default)]
-pub struct ViewStats(Arc<Mutex<Counted>>);
+pub struct ViewStats(Arc<Mutex<UplinkCounted>>);
 
 /// What is counted, and whom to ask for the rest when somebody wants to know: nobody is woken up to count.
 #[derive(Debug, Default)]
-struct Counted {
+struct UplinkCounted {
     totals: ViewTotals,
     connection: Option<Connection>,
 }
@@ -97,7 +97,7 @@ impl ViewStats {
         Live(self.clone())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Counted> {
+    fn lock(&self) -> MutexGuard<'_, UplinkCounted> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -117,8 +117,8 @@ impl Drop for Live {
 
 impl Uplink {
     /// Tells `told` of sessions, as far as it is taken from there.
-    pub(super) fn new(meeting: Meeting, desk: Arc<Desk>, told: mpsc::Sender<ViewNews>) -> Self {
-        let receiver = Receiver::new(ReceiverConfig::default());
+    pub(super) fn new(meeting: Meeting, desk: Arc<ViewerScreen>, told: mpsc::Sender<ViewNews>) -> Self {
+        let receiver = ScreenReceiver::new(ReceiverConfig::default());
         Self { meeting, desk, receiver, stats: ViewStats::default(), told, started: Instant::now() }
     }
 
@@ -173,7 +173,7 @@ impl Uplink {
         self.desk.set_name(&welcome.name);
         let opened = timeout(Duration::from_secs(10), connection.open_messages()).await;
         let mut input_out = match opened {
-            Ok(Ok(stream)) => Outbox::new(stream, Channel::Input.priority()),
+            Ok(Ok(stream)) => MessageOutbox::new(stream, DesktopChannel::Input.priority()),
             Ok(Err(closed)) => return LinkError::Closed(closed),
             Err(_) => return LinkError::Silent,
         };
@@ -195,7 +195,11 @@ impl Uplink {
 }
 
 /// What viewers do goes to the server, in order.
-async fn pass_input(desk: &Desk, out: &mut Outbox, to_server: mpsc::Sender<FromClient>) -> LinkError {
+async fn pass_input(
+    desk: &ViewerScreen,
+    out: &mut MessageOutbox,
+    to_server: mpsc::Sender<FromClient>,
+) -> LinkError {
     loop {
         let sent = match desk.inputs.next().await {
             Act::Input(input) => out.send(&input).await,
@@ -210,7 +214,7 @@ async fn pass_input(desk: &Desk, out: &mut Outbox, to_server: mpsc::Sender<FromC
     }
 }
 
-async fn pass_control(out: &mut Outbox, mut messages: mpsc::Receiver<FromClient>) -> LinkError {
+async fn pass_control(out: &mut MessageOutbox, mut messages: mpsc::Receiver<FromClient>) -> LinkError {
     while let Some(message) = messages.recv().await {
         if let Err(error) = out.send(&message).await {
             return error;
@@ -229,12 +233,12 @@ struct Drawing<'a> {
 }
 
 /// What happens in a session.
-enum Event {
+enum UplinkEvent {
     Control(Result<FromServer, LinkError>),
     Stream(MessageReceiver),
-    Text(Result<Clipboard, LinkError>),
+    Text(Result<ClipboardMessage, LinkError>),
     TextStream(MessageReceiver),
-    Message(Option<Result<quickset::Message, ReceiveError>>),
+    Message(Option<Result<quickset::ReceivedMessage, ReceiveError>>),
     /// The batch is to be shown.
     Show,
     /// There is no picture yet.
@@ -245,62 +249,62 @@ enum Event {
 }
 
 impl Drawing<'_> {
-    async fn run(&mut self, control: &mut Incoming<FromServer>) -> LinkError {
+    async fn run(&mut self, control: &mut IncomingMessages<FromServer>) -> LinkError {
         let mut stream: Option<MessageReceiver> = None;
-        let mut texts: Option<Incoming<Clipboard>> = None;
+        let mut texts: Option<IncomingMessages<ClipboardMessage>> = None;
         // When the batch that has begun becomes an update.
         let mut show_at: Option<tokio::time::Instant> = None;
         loop {
             let wait = self.wait();
             let event = tokio::select! {
-                message = control.next() => Event::Control(message),
+                message = control.next() => UplinkEvent::Control(message),
                 opened = self.connection.accept_messages() => match opened {
-                    Ok(stream) => Event::Stream(stream),
-                    Err(closed) => Event::Closed(LinkError::Closed(closed)),
+                    Ok(stream) => UplinkEvent::Stream(stream),
+                    Err(closed) => UplinkEvent::Closed(LinkError::Closed(closed)),
                 },
                 opened = self.connection.accept_messages_bi(), if texts.is_none() => match opened {
                     // What we have to say of the clipboard goes with the keys.
-                    Ok((_, stream)) => Event::TextStream(stream),
-                    Err(closed) => Event::Closed(LinkError::Closed(closed)),
+                    Ok((_, stream)) => UplinkEvent::TextStream(stream),
+                    Err(closed) => UplinkEvent::Closed(LinkError::Closed(closed)),
                 },
-                message = next_of(&mut stream) => Event::Message(message),
-                text = next_text(&mut texts) => Event::Text(text),
-                () = until(show_at) => Event::Show,
-                () = until(self.tell_by) => Event::Late,
-                () = sleep(wait) => Event::Time,
+                message = next_of(&mut stream) => UplinkEvent::Message(message),
+                text = next_text(&mut texts) => UplinkEvent::Text(text),
+                () = until(show_at) => UplinkEvent::Show,
+                () = until(self.tell_by) => UplinkEvent::Late,
+                () = sleep(wait) => UplinkEvent::Time,
             };
             let begun = Instant::now();
             let done = match event {
-                Event::Control(Ok(message)) => self.on_control(message).await,
-                Event::Control(Err(error)) | Event::Closed(error) => Err(error),
-                Event::Stream(new) => {
+                UplinkEvent::Control(Ok(message)) => self.on_control(message).await,
+                UplinkEvent::Control(Err(error)) | UplinkEvent::Closed(error) => Err(error),
+                UplinkEvent::Stream(new) => {
                     // DT-4: what was not read of the old one is forgotten.
                     stream = Some(new);
                     Ok(())
                 }
-                Event::TextStream(new) => {
-                    texts = Some(Incoming::new(new));
+                UplinkEvent::TextStream(new) => {
+                    texts = Some(IncomingMessages::new(new));
                     Ok(())
                 }
-                Event::Text(text) => text.map(|text| self.on_text(&text)),
-                Event::Message(Some(Ok(message))) => {
+                UplinkEvent::Text(text) => text.map(|text| self.on_text(&text)),
+                UplinkEvent::Message(Some(Ok(message))) => {
                     show_at.get_or_insert_with(|| tokio::time::Instant::now() + BATCH);
                     self.draw(&message, stream.as_mut())
                 }
-                Event::Message(None | Some(Err(ReceiveError::Reset(code::RESTART)))) => {
+                UplinkEvent::Message(None | Some(Err(ReceiveError::Reset(code::RESTART)))) => {
                     stream = None;
                     Ok(())
                 }
-                Event::Message(Some(Err(error))) => Err(error.into()),
-                Event::Show => {
+                UplinkEvent::Message(Some(Err(error))) => Err(error.into()),
+                UplinkEvent::Show => {
                     show_at = None;
                     self.show()
                 }
-                Event::Late => {
+                UplinkEvent::Late => {
                     self.tell_once(None);
                     Ok(())
                 }
-                Event::Time => Ok(()),
+                UplinkEvent::Time => Ok(()),
             };
             let done = match done {
                 Ok(()) => self.report().await,
@@ -322,7 +326,7 @@ impl Drawing<'_> {
     /// size of the screen, or to paint all of it.
     fn draw(
         &mut self,
-        first: &quickset::Message,
+        first: &quickset::ReceivedMessage,
         stream: Option<&mut MessageReceiver>,
     ) -> Result<(), LinkError> {
         let mut held = u64::from(!first.blocked().is_zero());
@@ -358,7 +362,7 @@ impl Drawing<'_> {
         if changes.resized {
             let (width, height) = (screen.width(), screen.height());
             let too_large =
-                |_| crate::message::Fault::TooLarge { width: width.into(), height: height.into() };
+                |_| crate::message::MessageFault::TooLarge { width: width.into(), height: height.into() };
             desk.resize(width, height).map_err(too_large)?;
             size = Some((width, height));
         }
@@ -387,7 +391,7 @@ impl Drawing<'_> {
                 let now = self.now();
                 self.uplink.receiver.mark(now, mark);
             }
-            FromServer::Layout(Layout { reason, status, width, height, screens }) => {
+            FromServer::Layout(ScreenLayout { reason, status, width, height, screens }) => {
                 desk.set_layout(&Resize { width, height, reason, status, screens });
             }
             FromServer::Cursor(cursor) => desk.set_cursor(cursor),
@@ -403,12 +407,12 @@ impl Drawing<'_> {
         Ok(())
     }
 
-    fn on_text(&self, clipboard: &Clipboard) {
+    fn on_text(&self, clipboard: &ClipboardMessage) {
         let desk = &self.uplink.desk;
         match clipboard {
-            Clipboard::Offer => desk.text_offered(),
-            Clipboard::Ask => desk.text_asked(),
-            Clipboard::Paste(text) => desk.text_came(text),
+            ClipboardMessage::Offer => desk.text_offered(),
+            ClipboardMessage::Ask => desk.text_asked(),
+            ClipboardMessage::Paste(text) => desk.text_came(text),
         }
     }
 
@@ -433,7 +437,9 @@ impl Drawing<'_> {
 }
 
 /// The next message of the stream; without one, never.
-async fn next_of(stream: &mut Option<MessageReceiver>) -> Option<Result<quickset::Message, ReceiveError>> {
+async fn next_of(
+    stream: &mut Option<MessageReceiver>,
+) -> Option<Result<quickset::ReceivedMessage, ReceiveError>> {
     match stream {
         Some(stream) => stream.next().await,
         None => std::future::pending().await,
@@ -441,7 +447,9 @@ async fn next_of(stream: &mut Option<MessageReceiver>) -> Option<Result<quickset
 }
 
 /// The next of the server's clipboard; without its stream, never.
-async fn next_text(texts: &mut Option<Incoming<Clipboard>>) -> Result<Clipboard, LinkError> {
+async fn next_text(
+    texts: &mut Option<IncomingMessages<ClipboardMessage>>,
+) -> Result<ClipboardMessage, LinkError> {
     match texts {
         Some(texts) => texts.next().await,
         None => std::future::pending().await,

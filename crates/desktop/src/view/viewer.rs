@@ -5,33 +5,33 @@ use std::time::Duration;
 use bytes::Buf as _;
 use quickset_base::Rng;
 use quickset_rfb::{
-    Clipboard as Extended, ClipboardCaps, Error, Features, Fence, Formats, Limits, Rect, ResizeStatus,
-    Security, Server, ServerConfig, ServerEvent,
+    ClipboardCaps, Error, ExtendedClipboard as Extended, Fence, Formats, Limits, Rect, ResizeStatus,
+    Security, Server, ServerConfig, ServerEvent, ViewerFeatures,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::desk::{Clip, Desk, Seat};
+use super::desk::{ClipboardNews, ViewerScreen, ViewerSeat};
 use super::inputs::Act;
 use super::owner;
 use super::pointer::Painted;
 use super::telling::{Telling, refused};
-use crate::clip::Way;
-use crate::held::Held;
+use crate::clip::ClipboardWay;
+use crate::held::HeldInput;
 use crate::local;
-use crate::message::{Clipboard, Input};
+use crate::message::{ClipboardMessage, PersonInput};
 
 /// An unmodified viewer on a local connection.
 ///
-/// At most one update is on its way to it: what changes meanwhile is an area at the [`Desk`]. A viewer that
-/// knows RFB's fences says with its answers when it has drawn one.
+/// At most one update is on its way to it: what changes meanwhile is an area at the [`ViewerScreen`]. A
+/// viewer that knows RFB's fences says with its answers when it has drawn one.
 #[derive(Debug)]
-pub(crate) struct Viewer {
+pub(crate) struct LocalViewer {
     rfb: Server,
-    seat: Seat,
-    held: Held,
-    features: Features,
+    seat: ViewerSeat,
+    held: HeldInput,
+    features: ViewerFeatures,
     /// The pointer on its screen, unless it draws that itself.
     painted: Painted,
     /// It waits for an update of this area.
@@ -56,7 +56,7 @@ pub(crate) struct Viewer {
 
 /// Why a viewer is gone.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Gone {
+pub(crate) enum ViewerGone {
     #[error("the connection to the viewer failed: {0}")]
     Io(#[from] io::Error),
     #[error("the viewer does not speak RFB as it should: {0}")]
@@ -65,13 +65,13 @@ pub(crate) enum Gone {
     Silent,
 }
 
-impl Viewer {
+impl LocalViewer {
     /// Serves a viewer until it leaves.
     pub(crate) async fn serve(
         mut socket: TcpStream,
-        desk: Arc<Desk>,
+        desk: Arc<ViewerScreen>,
         security: Security,
-    ) -> Result<(), Gone> {
+    ) -> Result<(), ViewerGone> {
         local::prepare(&socket)?;
         // Viewers give up on who does not greet, and people on who shows nothing.
         if timeout(GREET_AFTER, desk.begun()).await.is_err() {
@@ -86,7 +86,7 @@ impl Viewer {
         result
     }
 
-    pub(crate) fn new(desk: &Arc<Desk>, security: Security, is_local: bool) -> Self {
+    pub(crate) fn new(desk: &Arc<ViewerScreen>, security: Security, is_local: bool) -> Self {
         let seat = desk.sit();
         let mut rng = Rng::new(rand_seed());
         let asks = matches!(security, Security::VncAuth(_));
@@ -101,8 +101,8 @@ impl Viewer {
         Self {
             rfb: Server::new(config, &mut rng),
             seat,
-            held: Held::default(),
-            features: Features::default(),
+            held: HeldInput::default(),
+            features: ViewerFeatures::default(),
             painted: Painted::default(),
             request: None,
             full: false,
@@ -116,7 +116,7 @@ impl Viewer {
         }
     }
 
-    async fn run(&mut self, socket: &mut TcpStream) -> Result<(), Gone> {
+    async fn run(&mut self, socket: &mut TcpStream) -> Result<(), ViewerGone> {
         let (mut from, mut to) = socket.split();
         let mut input = vec![0; 16 << 10];
         let wake = self.seat.wake.clone();
@@ -130,7 +130,7 @@ impl Viewer {
             // A version is there at once; a password takes as long as somebody types.
             let patience = if self.asks && heard >= VERSION { PASSWORD } else { HANDSHAKE };
             tokio::select! {
-                () = sleep_until(start + patience), if !self.ready => return Err(Gone::Silent),
+                () = sleep_until(start + patience), if !self.ready => return Err(ViewerGone::Silent),
                 read = from.read(&mut input), if waiting < MOST_WAITING && !full => {
                     match read? {
                         0 => return Ok(()),
@@ -194,14 +194,14 @@ impl Viewer {
             }
             ServerEvent::Key { down, keysym, keycode } => {
                 if self.held.key(down, keysym, keycode) {
-                    self.input(Input::Key { down, keysym, keycode });
+                    self.input(PersonInput::Key { down, keysym, keycode });
                 }
             }
             ServerEvent::Pointer { buttons, x, y } => {
                 self.held.pointer(buttons, x, y);
-                self.input(Input::Pointer { buttons, x, y });
+                self.input(PersonInput::Pointer { buttons, x, y });
             }
-            ServerEvent::Text(text) => self.clipboard(Clipboard::Paste(text)),
+            ServerEvent::Text(text) => self.clipboard(ClipboardMessage::Paste(text)),
             ServerEvent::Clipboard(message) => self.on_clipboard(message),
             ServerEvent::TextDropped { bytes } => tracing::warn!(bytes, "a viewer's text is too long"),
             ServerEvent::TextBroken { bytes } => {
@@ -220,7 +220,7 @@ impl Viewer {
         }
     }
 
-    fn on_features(&mut self, features: Features) {
+    fn on_features(&mut self, features: ViewerFeatures) {
         let before = std::mem::replace(&mut self.features, features);
         self.seat.set_follows_pointer(!features.cursor);
         self.seat.look(|_, news| {
@@ -234,8 +234,8 @@ impl Viewer {
     fn on_clipboard(&mut self, message: Extended) {
         match message {
             Extended::Caps(caps) => self.caps = Some(caps),
-            Extended::Notify(formats) if formats.text() => self.clipboard(Clipboard::Offer),
-            Extended::Provide(text) => self.clipboard(Clipboard::Paste(text.unwrap_or_default())),
+            Extended::Notify(formats) if formats.text() => self.clipboard(ClipboardMessage::Offer),
+            Extended::Provide(text) => self.clipboard(ClipboardMessage::Paste(text.unwrap_or_default())),
             Extended::Request(formats) if formats.text() => {
                 self.asked = true;
                 // Twelve bytes ask for a megabyte: it is given once, when what was told before has been
@@ -243,12 +243,12 @@ impl Viewer {
                 let here = self.seat.look(|desk, news| {
                     let here = desk.text.is_some();
                     if here {
-                        news.clipboard = Some(Clip::Here { wanted: true });
+                        news.clipboard = Some(ClipboardNews::Here { wanted: true });
                     }
                     here
                 });
                 if !here {
-                    self.clipboard(Clipboard::Ask);
+                    self.clipboard(ClipboardMessage::Ask);
                 }
             }
             Extended::Notify(_) | Extended::Request(_) => {}
@@ -260,19 +260,19 @@ impl Viewer {
     }
 
     /// How it gets texts.
-    fn way(&self) -> Way {
+    fn way(&self) -> ClipboardWay {
         match (self.features.extended_clipboard, self.asked) {
-            (false, _) => Way::Plain,
-            (true, true) => Way::Asked,
-            (true, false) => Way::of(self.caps.as_ref()),
+            (false, _) => ClipboardWay::Plain,
+            (true, true) => ClipboardWay::Asked,
+            (true, false) => ClipboardWay::of(self.caps.as_ref()),
         }
     }
 
-    fn clipboard(&mut self, clipboard: Clipboard) {
-        self.input(Input::Clipboard(clipboard));
+    fn clipboard(&mut self, clipboard: ClipboardMessage) {
+        self.input(PersonInput::Clipboard(clipboard));
     }
 
-    fn input(&mut self, input: Input) {
+    fn input(&mut self, input: PersonInput) {
         // Without a server it is gone, as it should be.
         self.seat.act(Act::Input(input));
     }
@@ -315,7 +315,7 @@ impl Viewer {
             told || drawn || *full
         });
         if ask {
-            self.clipboard(Clipboard::Ask);
+            self.clipboard(ClipboardMessage::Ask);
         }
         Some(telling)
     }
@@ -342,10 +342,10 @@ impl Viewer {
     pub(crate) fn let_go(&mut self) {
         let release = self.held.release();
         for (keysym, keycode) in release.keys {
-            self.input(Input::Key { down: false, keysym, keycode });
+            self.input(PersonInput::Key { down: false, keysym, keycode });
         }
         if let Some((x, y)) = release.pointer {
-            self.input(Input::Pointer { buttons: 0, x, y });
+            self.input(PersonInput::Pointer { buttons: 0, x, y });
         }
     }
 

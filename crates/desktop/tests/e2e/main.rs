@@ -332,8 +332,11 @@ impl Scene {
 /// What has not happened yet, and should.
 fn missing(counts: &BTreeMap<String, u64>) -> String {
     let count = |name: &str| counts.get(name).copied().unwrap_or(0);
-    let mut missing: Vec<&str> =
-        quickset_desktop::Kind::ALL.iter().map(|kind| kind.name()).filter(|name| count(name) == 0).collect();
+    let mut missing: Vec<&str> = quickset_desktop::ItemKind::ALL
+        .iter()
+        .map(|kind| kind.name())
+        .filter(|name| count(name) == 0)
+        .collect();
     // Packets are as large as the path takes, so that there are not many.
     if count("lost").saturating_sub(count("spurious")) < 8 {
         missing.push("8 losses");

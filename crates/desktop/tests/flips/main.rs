@@ -28,8 +28,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use quickset_desktop::message::Order;
-use quickset_sim::{LinkSpec, Loss};
+use quickset_desktop::message::ScreenOrder;
+use quickset_sim::{LinkSpec, LossModel};
 
 use far::Desktop;
 use pages::Book;
@@ -44,14 +44,14 @@ struct Plan {
     /// The link, each way, but for what it loses.
     link: String,
     flips: usize,
-    losses: Vec<Loss>,
-    orders: Vec<Order>,
+    losses: Vec<LossModel>,
+    orders: Vec<ScreenOrder>,
 }
 
 /// What was seen with one loss in one order.
 struct Row {
-    order: Order,
-    loss: Loss,
+    order: ScreenOrder,
+    loss: LossModel,
     /// Sorted.
     times: Vec<Duration>,
     counts: Counts,
@@ -112,7 +112,7 @@ impl Plan {
     }
 
     /// All orders with one loss, at the same time and in turns.
-    async fn measure(&self, loss: &Loss) -> Vec<Row> {
+    async fn measure(&self, loss: &LossModel) -> Vec<Row> {
         let book = Arc::new(Book::new());
         let link: LinkSpec = format!("{} loss={loss}", self.link).parse().unwrap();
         let mut running = Vec::new();
@@ -134,7 +134,12 @@ impl Plan {
 }
 
 impl Row {
-    async fn measure(mut desktop: Desktop, book: &Book, flips: usize, (order, loss): (Order, Loss)) -> Self {
+    async fn measure(
+        mut desktop: Desktop,
+        book: &Book,
+        flips: usize,
+        (order, loss): (ScreenOrder, LossModel),
+    ) -> Self {
         let mut times = Vec::with_capacity(flips);
         let mut before = None;
         let mut next = tokio::time::Instant::now();

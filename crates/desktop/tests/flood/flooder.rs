@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use quickset::quic::{Connection, ConnectionId, Endpoint, EndpointConfig, EndpointCrypto, ResetToken};
 use quickset::{ClientConfig, Trust};
-use quickset_base::{Batch, Machine as _, Path, Poll, Rng, Time};
+use quickset_base::{AddressPair, Batch, Machine as _, Poll, Rng, Time};
 
 /// A flood that is under way, of this test in another process.
 pub(crate) struct Flood(Option<(Child, BufReader<ChildStdout>)>);
@@ -99,7 +99,7 @@ fn hellos() -> Vec<Vec<u8>> {
     let endpoint =
         EndpointConfig { crypto: std::sync::Arc::new(NoSecrets), connection_id_len: 8, resets_per_second: 0 };
     let mut endpoint = Endpoint::new(endpoint, None, Rng::new(5));
-    let to = Path::to(([127, 0, 0, 1], 1).into());
+    let to = AddressPair::to(([127, 0, 0, 1], 1).into());
     let mut batch = Batch::with_limit(1);
     (0..HELLOS)
         .map(|_| {

@@ -26,8 +26,8 @@ use std::time::{Duration, Instant};
 use quickset::h3::{Client, Config, Request};
 use quickset::{ClientConfig, Endpoint, Trust};
 use quickset_desktop::LinkConfig;
-use quickset_desktop::trust::Folder;
-use quickset_desktop::view::{Credential, ServerTrust, View, ViewConfig};
+use quickset_desktop::trust::GatewayFolder;
+use quickset_desktop::view::{Credential, ServerTrust, ViewConfig, ViewGateway};
 
 use flooder::Flood;
 use person::Person;
@@ -130,7 +130,7 @@ impl Plan {
     async fn desktop(&self, limit: usize) -> Vec<String> {
         let (home, vnc) = (Home::new(), Vnc::start(64, 48).await);
         vnc.fill(quickset_rfb::Rect::new(3, 5, 20, 20).unwrap(), 0x00ff_8000);
-        let folder = Folder::at(home.0.join("client"));
+        let folder = GatewayFolder::at(home.0.join("client"));
         let key = folder.client_identity().unwrap().fingerprint();
         let authorised = home.0.join("authorised");
         quickset_desktop::trust::Authorized::at(&authorised).add(key, "viewer").unwrap();
@@ -140,7 +140,7 @@ impl Plan {
         let mut server = Program::start(&mut command);
         let at = server.prints("where it listens", listening).await;
         let picture = async |_| {
-            let view = View::start(ViewConfig {
+            let view = ViewGateway::start(ViewConfig {
                 server: at.to_string(),
                 listen: "127.0.0.1:0".parse().unwrap(),
                 trust: ServerTrust::Anybody,

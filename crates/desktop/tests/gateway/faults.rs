@@ -1,9 +1,9 @@
 //! Servers, gateways and viewers that die, stall or talk nonsense.
 
-use quickset_desktop::message::{Order, Permissions};
+use quickset_desktop::message::{Permissions, ScreenOrder};
 use quickset_desktop::serve::ServeError;
 use quickset_desktop::view::{Credential, ViewNews};
-use quickset_rfb::{Extension, Password, Rect, ResizeStatus, Security, ServerEvent};
+use quickset_rfb::{Rect, ResizeStatus, RfbExtension, Security, ServerEvent, VncPassword};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -91,7 +91,7 @@ async fn a_vnc_server_that_draws_outside_is_left_and_tried_again() {
 
 #[tokio::test]
 async fn an_update_that_takes_long_is_shown_in_parts() {
-    for order in [Order::Fenced, Order::Latest] {
+    for order in [ScreenOrder::Fenced, ScreenOrder::Latest] {
         let home = Home::new();
         let vnc = Vnc::start(64, 48).await;
         let (_far, near) = join(&home, vnc.address, Setting { order, ..Setting::default() }).await;
@@ -234,9 +234,9 @@ async fn limits_of_ours_are_told_to_viewers_and_end_no_more_than_they_must() {
 #[tokio::test]
 async fn a_wrong_vnc_password_is_final() {
     let home = Home::new();
-    let security = Security::VncAuth(Password::new(b"right"));
+    let security = Security::VncAuth(VncPassword::new(b"right"));
     let vnc = Vnc::start_on("127.0.0.1:0".parse().unwrap(), 8, 8, security).await;
-    let setting = Setting { vnc_password: Some(Password::new(b"wrong")), ..Setting::default() };
+    let setting = Setting { vnc_password: Some(VncPassword::new(b"wrong")), ..Setting::default() };
     let mut far = Far::start(&home, vnc.address, setting);
     let error = far.end().await;
     assert!(matches!(&error, ServeError::Vnc(error) if error.is_final()), "{error}");
@@ -245,7 +245,7 @@ async fn a_wrong_vnc_password_is_final() {
     assert!(matches!(&error, ServeError::Vnc(error) if error.is_final()), "{error}");
     let words = error.to_string();
     assert!(words.contains("wants a password") && words.contains("--vnc-password-file"), "{words}");
-    let setting = Setting { vnc_password: Some(Password::new(b"right")), ..Setting::default() };
+    let setting = Setting { vnc_password: Some(VncPassword::new(b"right")), ..Setting::default() };
     let (_far, near) = join(&home, vnc.address, setting).await;
     Person::sit(near.address).await.sees(&vnc).await;
 }
@@ -341,7 +341,7 @@ async fn every_wish_for_another_size_is_answered() {
     vnc.tell(Draw::Resize(66, 48));
     for person in [&mut person, &mut other] {
         person.until("the size", |p| p.screen.width() == 66).await;
-        person.until("word of it", |p| p.rfb.supports(Extension::SetDesktopSize)).await;
+        person.until("word of it", |p| p.rfb.supports(RfbExtension::SetDesktopSize)).await;
     }
     // In quick succession, of two viewers.
     for (width, others) in [(80, false), (90, false), (100, true), (110, false)] {
@@ -383,7 +383,7 @@ async fn a_wish_that_may_not_be_is_answered_too() {
     let (_far, near) = join(&home, vnc.address, Setting { permissions, ..Setting::default() }).await;
     let mut person = Person::sit(near.address).await;
     person.sees(&vnc).await;
-    person.until("word of it", |p| p.rfb.supports(Extension::SetDesktopSize)).await;
+    person.until("word of it", |p| p.rfb.supports(RfbExtension::SetDesktopSize)).await;
     for n in 1..=2 {
         person.rfb.set_desktop_size(80, 40, &[]).unwrap();
         person.until("an answer", |p| p.answers.len() == n).await;
@@ -411,7 +411,7 @@ async fn view_only_and_no_clipboard_hold_at_the_server() {
         let is_input = |e: &ServerEvent| matches!(e, ServerEvent::Key { .. } | ServerEvent::Pointer { .. });
         let is_text = |e: &ServerEvent| match e {
             ServerEvent::Text(_) => true,
-            ServerEvent::Clipboard(c) => !matches!(c, quickset_rfb::Clipboard::Caps(_)),
+            ServerEvent::Clipboard(c) => !matches!(c, quickset_rfb::ExtendedClipboard::Caps(_)),
             _ => false,
         };
         if input {

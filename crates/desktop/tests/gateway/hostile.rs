@@ -8,8 +8,8 @@ use quickset::{
     ClientAuth, Connection, Endpoint, Identity, MessageReceiver, MessageSender, ServerConfig, SocketConfig,
 };
 use quickset_desktop::LinkConfig;
-use quickset_desktop::message::{ALPN, FromServer, Message as _, Order, Permissions, Welcome};
-use quickset_desktop::view::{Credential, ServerTrust, View, ViewConfig};
+use quickset_desktop::message::{ALPN, FromServer, Permissions, ScreenOrder, StreamMessage as _, Welcome};
+use quickset_desktop::view::{Credential, ServerTrust, ViewConfig, ViewGateway};
 
 use super::scene::Home;
 
@@ -41,7 +41,7 @@ impl Hostile {
         self.endpoint.local_addr()
     }
 
-    async fn guest(&self, order: Order) -> Guest {
+    async fn guest(&self, order: ScreenOrder) -> Guest {
         let come = async {
             let connection = self.endpoint.accept().await.unwrap();
             let (mut control, mut incoming) = connection.accept_messages_bi().await.unwrap();
@@ -59,7 +59,7 @@ impl Hostile {
     }
 }
 
-async fn view(home: &Home, server: SocketAddr) -> View {
+async fn view(home: &Home, server: SocketAddr) -> ViewGateway {
     let config = ViewConfig {
         server: server.to_string(),
         listen: "127.0.0.1:0".parse().unwrap(),
@@ -69,7 +69,7 @@ async fn view(home: &Home, server: SocketAddr) -> View {
         viewer_password: None,
         link: LinkConfig::default(),
     };
-    View::start(config).await.unwrap()
+    ViewGateway::start(config).await.unwrap()
 }
 
 #[tokio::test]
@@ -83,7 +83,7 @@ async fn a_gateway_that_asks_for_much_work_with_few_bytes_can_be_left() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(view.run_until(stopped)).map(drop)
     });
-    let mut guest = hostile.guest(Order::Fenced).await;
+    let mut guest = hostile.guest(ScreenOrder::Fenced).await;
     // 4096x4096, and four times all of it in one message, with a second less than a second apart.
     let wide = [0x50, 0x00];
     let size = [&[1, 1, 0][..], &wide, &wide].concat();

@@ -2,8 +2,8 @@ use std::net::SocketAddr;
 
 use bytes::Buf as _;
 use quickset_rfb::{
-    Client, ClientConfig, ClientEvent, Clipboard, Cursor, Error, Extension, Framebuffer, ResizeReason,
-    ResizeStatus,
+    Client, ClientConfig, ClientEvent, Cursor, Error, ExtendedClipboard, Framebuffer, ResizeReason,
+    ResizeStatus, RfbExtension,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -15,7 +15,7 @@ pub(crate) struct Person {
     pub(crate) screen: Framebuffer,
     pub(crate) name: String,
     pub(crate) texts: Vec<String>,
-    pub(crate) clipboard: Vec<Clipboard>,
+    pub(crate) clipboard: Vec<ExtendedClipboard>,
     pub(crate) bells: usize,
     /// Answers to its wishes for another size.
     pub(crate) answers: Vec<(ResizeStatus, u16, u16)>,
@@ -95,7 +95,7 @@ impl Person {
                         all = true;
                     }
                 }
-                ClientEvent::Supports(Extension::ContinuousUpdates) => {
+                ClientEvent::Supports(RfbExtension::ContinuousUpdates) => {
                     self.continuous = true;
                     all = true;
                 }

@@ -1,6 +1,6 @@
 //! What viewers see is what the server shows; what they do arrives, in order.
 
-use quickset_desktop::message::Order;
+use quickset_desktop::message::ScreenOrder;
 use quickset_desktop::view::Credential;
 use quickset_rfb::{ClientConfig, Encoding, Rect, ServerEvent};
 
@@ -12,7 +12,7 @@ fn rect(x: u16, y: u16, w: u16, h: u16) -> Rect {
     Rect::new(x, y, w, h).unwrap()
 }
 
-async fn the_same_picture_in_order(order: Order) {
+async fn the_same_picture_in_order(order: ScreenOrder) {
     let home = Home::new();
     let vnc = Vnc::start(320, 240).await;
     let (far, near) = join(&home, vnc.address, Setting { order, ..Setting::default() }).await;
@@ -57,17 +57,17 @@ async fn the_same_picture_in_order(order: Order) {
 
 #[tokio::test]
 async fn the_same_picture_ordered() {
-    the_same_picture_in_order(Order::Ordered).await;
+    the_same_picture_in_order(ScreenOrder::Ordered).await;
 }
 
 #[tokio::test]
 async fn the_same_picture_fenced() {
-    the_same_picture_in_order(Order::Fenced).await;
+    the_same_picture_in_order(ScreenOrder::Fenced).await;
 }
 
 #[tokio::test]
 async fn the_same_picture_latest() {
-    the_same_picture_in_order(Order::Latest).await;
+    the_same_picture_in_order(ScreenOrder::Latest).await;
 }
 
 #[tokio::test]
@@ -115,12 +115,12 @@ async fn another_size_a_beep_and_texts_get_through() {
     vnc.fill(rect(0, 0, 1, 1), 1);
     person.until("the beep", |p| p.bells == 1).await;
     // The viewer has the extended clipboard and asks for the text by it.
-    person.rfb.clipboard(&quickset_rfb::Clipboard::Request(quickset_rfb::Formats::TEXT)).unwrap();
+    person.rfb.clipboard(&quickset_rfb::ExtendedClipboard::Request(quickset_rfb::Formats::TEXT)).unwrap();
     person.rfb.text("to the server").unwrap();
     person.until("sent", |_| true).await;
     vnc.until("the text", |v| {
         v.events().iter().any(|e| {
-            matches!(e, ServerEvent::Clipboard(quickset_rfb::Clipboard::Notify(_)))
+            matches!(e, ServerEvent::Clipboard(quickset_rfb::ExtendedClipboard::Notify(_)))
                 || matches!(e, ServerEvent::Text(text) if text == "to the server")
         })
     })
@@ -130,7 +130,7 @@ async fn another_size_a_beep_and_texts_get_through() {
 /// Some VNC servers give texts that nobody has asked for, whatever they are told.
 #[tokio::test]
 async fn a_text_that_comes_unasked_is_the_servers_text() {
-    use quickset_rfb::{Clipboard, Formats};
+    use quickset_rfb::{ExtendedClipboard, Formats};
     let home = Home::new();
     let vnc = Vnc::start(64, 48).await;
     let (_far, near) = join(&home, vnc.address, Setting::default()).await;
@@ -140,16 +140,18 @@ async fn a_text_that_comes_unasked_is_the_servers_text() {
     vnc.tell(Draw::Give("first".into()));
     person
         .until("a text, or word of it", |p| {
-            !p.texts.is_empty() || !matches!(p.clipboard.last(), None | Some(Clipboard::Caps(_)))
+            !p.texts.is_empty() || !matches!(p.clipboard.last(), None | Some(ExtendedClipboard::Caps(_)))
         })
         .await;
     for text in ["h世", "another"] {
         person.clipboard.clear();
         vnc.tell(Draw::Give(text.into()));
-        person.until("word of it", |p| p.clipboard.last() == Some(&Clipboard::Notify(Formats::TEXT))).await;
-        person.rfb.clipboard(&Clipboard::Request(Formats::TEXT)).unwrap();
         person
-            .until("the text", |p| p.clipboard.last() == Some(&Clipboard::Provide(Some(text.into()))))
+            .until("word of it", |p| p.clipboard.last() == Some(&ExtendedClipboard::Notify(Formats::TEXT)))
+            .await;
+        person.rfb.clipboard(&ExtendedClipboard::Request(Formats::TEXT)).unwrap();
+        person
+            .until("the text", |p| p.clipboard.last() == Some(&ExtendedClipboard::Provide(Some(text.into()))))
             .await;
     }
 }

@@ -4,10 +4,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use quickset_desktop::LinkConfig;
-use quickset_desktop::message::{Order, Permissions};
-use quickset_desktop::serve::{Serve, ServeConfig, ServeError, ServeStats};
-use quickset_desktop::trust::{Authorized, Folder, Gate, KnownServers, Token};
-use quickset_desktop::view::{Credential, ServerTrust, View, ViewConfig, ViewError, ViewNews, ViewStats};
+use quickset_desktop::message::{Permissions, ScreenOrder};
+use quickset_desktop::serve::{ServeConfig, ServeError, ServeGateway, ServeStats};
+use quickset_desktop::trust::{Authorized, ClientGate, GatewayFolder, KnownServers, OneTimeToken};
+use quickset_desktop::view::{
+    Credential, ServerTrust, ViewConfig, ViewError, ViewGateway, ViewNews, ViewStats,
+};
 use quickset_lab::relay::Relay;
 use quickset_sim::LinkSpec;
 use tokio::task::JoinHandle;
@@ -28,13 +30,13 @@ impl Home {
         Self(path)
     }
 
-    pub(crate) fn server(&self) -> Folder {
-        Folder::at(self.0.join("server"))
+    pub(crate) fn server(&self) -> GatewayFolder {
+        GatewayFolder::at(self.0.join("server"))
     }
 
     /// Another person's.
-    pub(crate) fn client(&self, name: &str) -> Folder {
-        Folder::at(self.0.join(name))
+    pub(crate) fn client(&self, name: &str) -> GatewayFolder {
+        GatewayFolder::at(self.0.join(name))
     }
 }
 
@@ -46,18 +48,18 @@ impl Drop for Home {
 
 /// How a server's gateway is to be.
 pub(crate) struct Setting {
-    pub(crate) order: Order,
+    pub(crate) order: ScreenOrder,
     pub(crate) permissions: Permissions,
     pub(crate) password: Option<&'static str>,
     pub(crate) listen: SocketAddr,
-    pub(crate) vnc_password: Option<quickset_rfb::Password>,
+    pub(crate) vnc_password: Option<quickset_rfb::VncPassword>,
     pub(crate) max_viewers: usize,
 }
 
 impl Default for Setting {
     fn default() -> Self {
         Self {
-            order: Order::Fenced,
+            order: ScreenOrder::Fenced,
             permissions: Permissions::ALL,
             password: None,
             listen: "127.0.0.1:0".parse().unwrap(),
@@ -70,7 +72,7 @@ impl Default for Setting {
 /// A server's gateway in a task.
 pub(crate) struct Far {
     pub(crate) address: SocketAddr,
-    pub(crate) token: Option<Token>,
+    pub(crate) token: Option<OneTimeToken>,
     pub(crate) authorized: Authorized,
     pub(crate) stats: ServeStats,
     task: JoinHandle<ServeError>,
@@ -98,8 +100,8 @@ impl Far {
         let identity = folder.server_identity().unwrap();
         let authorized = folder.authorized().unwrap();
         let (gate, token) =
-            Gate::for_server(identity.fingerprint(), authorized.clone(), setting.password).unwrap();
-        let serve = Serve::start(ServeConfig {
+            ClientGate::for_server(identity.fingerprint(), authorized.clone(), setting.password).unwrap();
+        let serve = ServeGateway::start(ServeConfig {
             vnc: vnc.to_string(),
             vnc_password: setting.vnc_password,
             listen: setting.listen,
@@ -140,18 +142,18 @@ pub(crate) struct Near {
 
 impl Near {
     /// With the key of `folder`, which knows servers too.
-    pub(crate) async fn start(folder: &Folder, server: SocketAddr, credential: Credential) -> Self {
+    pub(crate) async fn start(folder: &GatewayFolder, server: SocketAddr, credential: Credential) -> Self {
         let trust = ServerTrust::Known(folder.known_servers().unwrap());
         Self::trusting(folder, server, credential, trust).await
     }
 
     pub(crate) async fn trusting(
-        folder: &Folder,
+        folder: &GatewayFolder,
         server: SocketAddr,
         credential: Credential,
         trust: ServerTrust,
     ) -> Self {
-        let mut view = View::start(ViewConfig {
+        let mut view = ViewGateway::start(ViewConfig {
             server: server.to_string(),
             listen: "127.0.0.1:0".parse().unwrap(),
             trust,
@@ -221,6 +223,6 @@ pub(crate) async fn join_over(
 }
 
 /// The servers that a folder knows.
-pub(crate) fn known(folder: &Folder) -> KnownServers {
+pub(crate) fn known(folder: &GatewayFolder) -> KnownServers {
     folder.known_servers().unwrap()
 }

@@ -2,8 +2,8 @@
 
 use quickset::{ClientAuth, Endpoint, Identity, ServerConfig};
 use quickset_desktop::message::{ALPN, code};
-use quickset_desktop::trust::Token;
-use quickset_desktop::view::{Credential, MeetError, Password, ServerTrust, ViewError};
+use quickset_desktop::trust::OneTimeToken;
+use quickset_desktop::view::{Credential, GatewayPassword, MeetError, ServerTrust, ViewError};
 
 use super::person::Person;
 use super::scene::{Far, Home, Near, Setting, known};
@@ -17,7 +17,7 @@ async fn refused(near: &mut Near) -> MeetError {
 }
 
 fn password(text: &str) -> Credential {
-    Credential::Password(Password(text.into()))
+    Credential::Password(GatewayPassword(text.into()))
 }
 
 #[tokio::test]
@@ -30,7 +30,7 @@ async fn a_token_is_dead_after_its_first_use_and_the_key_stays() {
     let mut stranger = Near::start(&home.client("stranger"), far.address, Credential::None).await;
     let error = refused(&mut stranger).await.to_string();
     assert!(error.contains("does not know this key"), "{error}");
-    let wrong = Credential::Token(Token::random());
+    let wrong = Credential::Token(OneTimeToken::random());
     let mut guesser = Near::start(&home.client("guesser"), far.address, wrong).await;
     assert!(refused(&mut guesser).await.to_string().contains("wrong"));
     let near = Near::start(&first, far.address, Credential::Token(token.clone())).await;

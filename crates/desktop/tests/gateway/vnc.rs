@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use bytes::Buf as _;
 use quickset_base::Rng;
 use quickset_rfb::{
-    Clipboard, Cursor, Framebuffer, Rect, Resize, ResizeReason, ResizeStatus, Security, Server, ServerConfig,
-    ServerEvent,
+    Cursor, ExtendedClipboard, Framebuffer, Rect, Resize, ResizeReason, ResizeStatus, Security, Server,
+    ServerConfig, ServerEvent,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -257,7 +257,7 @@ impl Connection<'_> {
                     self.rfb.update().unwrap().cursor(&cursor).unwrap();
                 }
                 Order::Text(text) => self.rfb.text(&text).unwrap(),
-                Order::Give(text) => self.rfb.clipboard(&Clipboard::Provide(Some(text))).unwrap(),
+                Order::Give(text) => self.rfb.clipboard(&ExtendedClipboard::Provide(Some(text))).unwrap(),
                 Order::Bell => self.rfb.bell().unwrap(),
                 Order::Bytes(bytes) => self.rfb.output().extend_from_slice(&bytes),
             }

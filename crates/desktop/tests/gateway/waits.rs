@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::person::Person;
 use super::scene::{Far, Home, Near, Setting, join_over};
 use super::vnc::{Order as Draw, Vnc};
-use quickset_desktop::message::Order;
+use quickset_desktop::message::ScreenOrder;
 use quickset_lab::relay::Relay;
 
 /// A desk behind the link, with somebody at it.
@@ -23,7 +23,7 @@ struct Scene {
 }
 
 impl Scene {
-    async fn set(order: Order) -> Self {
+    async fn set(order: ScreenOrder) -> Self {
         let home = Home::new();
         let vnc = Vnc::start(WIDTH, HEIGHT).await;
         let setting = Setting { order, ..Setting::default() };
@@ -90,7 +90,7 @@ fn median(mut all: Vec<Duration>) -> Duration {
 }
 
 /// What is drawn at the pointer while the whole screen is being sent, and what of that lies there.
-async fn near_the_pointer(order: Order) {
+async fn near_the_pointer(order: ScreenOrder) {
     let mut scene = Scene::set(order).await;
     let (mut drawn, mut part, mut whole) = (Vec::new(), Vec::new(), Vec::new());
     let last = rect(WIDTH - 16, HEIGHT - 16, 16, 16);
@@ -126,17 +126,17 @@ async fn near_the_pointer(order: Order) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_near_the_pointer_comes_first_fenced() {
-    near_the_pointer(Order::Fenced).await;
+    near_the_pointer(ScreenOrder::Fenced).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_near_the_pointer_comes_first_latest() {
-    near_the_pointer(Order::Latest).await;
+    near_the_pointer(ScreenOrder::Latest).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_long_text_does_not_hold_up_the_pointer() {
-    let mut scene = Scene::set(Order::Fenced).await;
+    let mut scene = Scene::set(ScreenOrder::Fenced).await;
     scene.vnc.tell(Draw::Text("x".repeat(1 << 20)));
     let from = Instant::now();
     let mut waits = Vec::new();
@@ -162,7 +162,7 @@ async fn a_long_text_does_not_hold_up_the_pointer() {
 async fn a_long_text_and_the_refresh_share_the_link() {
     // DT-26, DT-47: the picture is exact long before the text is there, which takes four seconds of the link,
     // and the text comes.
-    let mut scene = Scene::set(Order::Fenced).await;
+    let mut scene = Scene::set(ScreenOrder::Fenced).await;
     let film = scene.films[0][..200 * 200].to_vec();
     scene.vnc.tell(Draw::Text("x".repeat(1 << 20)));
     scene.vnc.tell(Draw::Put(rect(300, 300, 200, 200), film));

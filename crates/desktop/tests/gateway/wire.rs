@@ -7,10 +7,11 @@ use quickset::{
     ClientConfig, Closed, Connection, Endpoint, Fingerprint, MessageReceiver, MessageSender, Trust,
 };
 use quickset_desktop::message::{
-    ALPN, CLIPBOARD, Clipboard, FromClient, FromServer, Hello, Inbox, Message as _, Offer, Order, code,
+    ALPN, CLIPBOARD, ClientOffer, ClipboardMessage, FromClient, FromServer, Hello, RecordInbox, ScreenOrder,
+    StreamMessage as _, code,
 };
-use quickset_desktop::trust::{Secret, SecretKind, Token};
-use quickset_desktop::view::{Credential, Password};
+use quickset_desktop::trust::{OneTimeToken, Secret, SecretKind};
+use quickset_desktop::view::{Credential, GatewayPassword};
 
 use super::scene::{Far, Home, Near, Setting};
 use super::vnc::{Order as Draw, Vnc};
@@ -20,7 +21,7 @@ struct Bare {
     connection: Connection,
     out: MessageSender,
     incoming: MessageReceiver,
-    inbox: Inbox<FromServer>,
+    inbox: RecordInbox<FromServer>,
     _endpoint: Endpoint,
 }
 
@@ -41,7 +42,7 @@ impl Bare {
         let connection = endpoint.connect(far.address, "localhost", &config).await.unwrap();
         let (mut out, incoming) = connection.open_messages_bi().await.unwrap();
         out.set_ordered(true);
-        Self { connection, out, incoming, inbox: Inbox::new(), _endpoint: endpoint }
+        Self { connection, out, incoming, inbox: RecordInbox::new(), _endpoint: endpoint }
     }
 
     async fn say(&mut self, message: &FromClient) {
@@ -100,7 +101,7 @@ async fn whoever_does_not_begin_with_hello_is_sent_away() {
 async fn nothing_is_said_before_the_welcome_and_strangers_hear_nothing() {
     // DT-2.
     let (home, vnc) = (Home::new(), Vnc::start(16, 16).await);
-    let far = Far::start(&home, vnc.address, Setting { order: Order::Latest, ..Setting::default() });
+    let far = Far::start(&home, vnc.address, Setting { order: ScreenOrder::Latest, ..Setting::default() });
     let mut stranger = Bare::connect(&home, &far, false).await;
     stranger.say(&hello()).await;
     assert_eq!(stranger.hear().await, None);
@@ -111,7 +112,7 @@ async fn nothing_is_said_before_the_welcome_and_strangers_hear_nothing() {
     assert!(early.is_err(), "no screen before it was let in");
     bare.say(&hello()).await;
     let Some(FromServer::Welcome(welcome)) = bare.hear().await else { panic!("the first is WELCOME") };
-    assert_eq!(welcome.order, Order::Latest);
+    assert_eq!(welcome.order, ScreenOrder::Latest);
     assert!(bare.connection.accept_messages().await.is_ok(), "the screen");
 }
 
@@ -169,7 +170,7 @@ async fn each_kind_of_viewers_has_places_of_its_own() {
     let (home, vnc) = (Home::new(), Vnc::start(16, 16).await);
     let setting = Setting { password: Some("correct horse"), max_viewers: 1, ..Setting::default() };
     let far = Far::start(&home, vnc.address, setting);
-    let password = Credential::Password(Password("correct horse".into()));
+    let password = Credential::Password(GatewayPassword("correct horse".into()));
     let mut by_password = Near::start(&home.client("guest"), far.address, password).await;
     by_password.met(&far).await;
     let mut viewer = Bare::connect(&home, &far, true).await;
@@ -185,8 +186,8 @@ async fn each_kind_of_viewers_has_places_of_its_own() {
 /// Tries a wrong secret, and hears the code and the words of the server.
 async fn guess(home: &Home, far: &Far) -> (u64, String) {
     let mut bare = Bare::connect(home, far, false).await;
-    let (_, share) = Secret::token(&Token::random(), Fingerprint([0; 32])).ask();
-    let offer = Some(Offer { of: SecretKind::Password, share });
+    let (_, share) = Secret::token(&OneTimeToken::random(), Fingerprint([0; 32])).ask();
+    let offer = Some(ClientOffer { of: SecretKind::Password, share });
     bare.say(&FromClient::Hello(Hello { offer, ..Hello::default() })).await;
     // Whoever has to wait is not answered.
     if let Some(FromServer::Share { .. }) = bare.hear().await {
@@ -240,7 +241,7 @@ async fn whoever_has_to_wait_waits_and_comes_in() {
         }
     };
     assert!(said.contains("too many"), "{said}");
-    let password = Credential::Password(Password("right".into()));
+    let password = Credential::Password(GatewayPassword("right".into()));
     let mut near = Near::start(&home.client("a"), far.address, password.clone()).await;
     near.met(&far).await;
     // Nothing is held against the address any more: three more are free.
@@ -291,7 +292,7 @@ async fn a_ping_is_answered_with_its_number() {
 async fn a_screen_that_has_come_to_rest_is_told_with_its_sum() {
     // DT-36: in the order latest that is known only when the client has answered.
     let (home, vnc) = (Home::new(), Vnc::start(64, 48).await);
-    let far = Far::start(&home, vnc.address, Setting { order: Order::Latest, ..Setting::default() });
+    let far = Far::start(&home, vnc.address, Setting { order: ScreenOrder::Latest, ..Setting::default() });
     let mut bare = Bare::connect(&home, &far, true).await;
     bare.say(&hello()).await;
     let mut screen = bare.connection.accept_messages().await.unwrap();
@@ -322,7 +323,7 @@ async fn a_restart_brings_another_screen_stream_and_ends_the_old_one() {
     let mut bare = Bare::connect(&home, &far, true).await;
     bare.say(&hello()).await;
     let mut first = bare.connection.accept_messages().await.unwrap();
-    let epoch = |message: &quickset::Message| message.payload[0];
+    let epoch = |message: &quickset::ReceivedMessage| message.payload[0];
     assert_eq!(epoch(&first.next().await.unwrap().unwrap()), 1);
     let rect = quickset_rfb::Rect::EMPTY;
     bare.say(&FromClient::Refresh(quickset_desktop::message::Refresh { restart: true, rect })).await;
@@ -359,7 +360,7 @@ async fn the_clipboard_has_a_stream_of_its_own_for_whoever_takes_it() {
     vnc.tell(Draw::Text(text.clone()));
     let (_, mut texts) =
         tokio::time::timeout(crate::LIMIT, new.connection.accept_messages_bi()).await.unwrap().unwrap();
-    let mut inbox = Inbox::<Clipboard>::new();
+    let mut inbox = RecordInbox::<ClipboardMessage>::new();
     let came = async {
         loop {
             let record = texts.next().await.unwrap().unwrap();
@@ -369,10 +370,10 @@ async fn the_clipboard_has_a_stream_of_its_own_for_whoever_takes_it() {
         }
     };
     let came = tokio::time::timeout(crate::LIMIT, came).await.expect("the text");
-    assert_eq!(came, Clipboard::Paste(text.clone()));
+    assert_eq!(came, ClipboardMessage::Paste(text.clone()));
     loop {
         if let FromServer::Clipboard(came) = old.hear().await.expect("the connection stays") {
-            break assert_eq!(came, Clipboard::Paste(text));
+            break assert_eq!(came, ClipboardMessage::Paste(text));
         }
     }
     // Nothing of it was said to the new one on the control stream, which goes on.

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use quickset_base::{Duration, Rng, Time};
-use quickset_desktop::message::{FromClient, FromServer, Mark, Order};
-use quickset_desktop::receiver::{Receiver, ReceiverConfig};
-use quickset_desktop::sender::{Outgoing, Sender, SenderConfig};
+use quickset_desktop::message::{FromClient, FromServer, ScreenMark, ScreenOrder};
+use quickset_desktop::receiver::{ReceiverConfig, ScreenReceiver};
+use quickset_desktop::sender::{ScreenItem, ScreenSender, SenderConfig};
 
 use crate::scene::Event;
 
@@ -38,11 +38,11 @@ impl Channel {
         Self { rng, loss, under_way: Vec::new(), segment: 0, withhold: false, corrupt: None, digest: 0 }
     }
 
-    fn push(&mut self, outgoing: Outgoing) {
+    fn push(&mut self, outgoing: ScreenItem) {
         match outgoing {
-            Outgoing::Fence => self.segment += 1,
-            Outgoing::Flush => {}
-            Outgoing::Message { id, payload, keep } => {
+            ScreenItem::Fence => self.segment += 1,
+            ScreenItem::Flush => {}
+            ScreenItem::Message { id, payload, keep } => {
                 self.digest = payload
                     .iter()
                     .fold(self.digest ^ id, |sum, &b| (sum ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
@@ -67,15 +67,15 @@ impl Channel {
 
 /// Two gateways and a channel.
 pub(crate) struct Pair {
-    pub(crate) sender: Sender,
-    pub(crate) receiver: Receiver,
+    pub(crate) sender: ScreenSender,
+    pub(crate) receiver: ScreenReceiver,
     pub(crate) channel: Channel,
     pub(crate) restarts: usize,
-    order: Order,
+    order: ScreenOrder,
     budget: usize,
     budget_before: usize,
     now: Time,
-    marks: Vec<Mark>,
+    marks: Vec<ScreenMark>,
     /// What the client has said and the server has not heard.
     answers: VecDeque<FromClient>,
     /// How likely an answer stays on its way.
@@ -86,8 +86,8 @@ impl Pair {
     pub(crate) fn new(config: SenderConfig, channel: Channel) -> Self {
         let order = config.order;
         Self {
-            sender: Sender::new(config),
-            receiver: Receiver::new(ReceiverConfig { order, ..ReceiverConfig::default() }),
+            sender: ScreenSender::new(config),
+            receiver: ScreenReceiver::new(ReceiverConfig { order, ..ReceiverConfig::default() }),
             channel,
             restarts: 0,
             order,
@@ -124,17 +124,17 @@ impl Pair {
             // Less room than a message may take: nothing is encoded for it.
             let room = if self.channel.rng.chance(0.1) { 900 } else { usize::MAX };
             let Some(outgoing) = self.sender.poll(self.now, room) else { break };
-            if let Outgoing::Message { payload, keep, .. } = &outgoing {
+            if let ScreenItem::Message { payload, keep, .. } = &outgoing {
                 // A message that was ready is as long as it was to be then.
                 let most = std::mem::replace(&mut self.budget_before, self.budget).max(self.budget);
                 assert!(payload.len() <= most.min(room), "a message of {}", payload.len());
-                assert!(*keep || self.order == Order::Latest);
+                assert!(*keep || self.order == ScreenOrder::Latest);
                 sent += 1;
             }
             self.channel.push(outgoing);
         }
         while let Some(id) = self.sender.superseded() {
-            assert_eq!(self.order, Order::Latest);
+            assert_eq!(self.order, ScreenOrder::Latest);
             // Most are given up, if they are still here.
             let at = self.channel.under_way.iter().position(|flight| flight.id == id);
             if let Some(at) = at.filter(|_| self.channel.rng.chance(0.8)) {
@@ -208,7 +208,7 @@ impl Pair {
 
     /// A new connection: the server's gateway starts afresh, the client's keeps its screen.
     pub(crate) fn reconnect(&mut self, config: SenderConfig, whole: &[Event]) {
-        self.sender = Sender::new(config);
+        self.sender = ScreenSender::new(config);
         self.channel.under_way.clear();
         self.marks.clear();
         self.answers.clear();

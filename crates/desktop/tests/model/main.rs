@@ -8,12 +8,12 @@ mod scene;
 
 use channel::{Channel, Pair};
 use quickset_base::{Duration, Rng};
-use quickset_desktop::message::{FromClient, Order, Refresh};
-use quickset_desktop::sender::{Kind, SenderConfig};
+use quickset_desktop::message::{FromClient, Refresh, ScreenOrder};
+use quickset_desktop::sender::{ItemKind, SenderConfig};
 use quickset_rfb::Rect;
 use scene::Scene;
 
-const ORDERS: [Order; 3] = [Order::Ordered, Order::Fenced, Order::Latest];
+const ORDERS: [ScreenOrder; 3] = [ScreenOrder::Ordered, ScreenOrder::Fenced, ScreenOrder::Latest];
 
 fn seeds(count: u64) -> Vec<u64> {
     let number = |name| std::env::var(name).ok().map(|n| n.parse::<u64>().unwrap());
@@ -22,7 +22,7 @@ fn seeds(count: u64) -> Vec<u64> {
 }
 
 /// Draws for a while, then comes to rest; the pair and the scene are asserted equal.
-fn run(order: Order, seed: u64, steps: usize, loss: f64) -> Pair {
+fn run(order: ScreenOrder, seed: u64, steps: usize, loss: f64) -> Pair {
     let mut rng = Rng::new(seed);
     let (width, height) = (64 + rng.below(150) as u16, 48 + rng.below(120) as u16);
     let mut scene = Scene::new(width, height, rng.fork());
@@ -75,17 +75,17 @@ fn run(order: Order, seed: u64, steps: usize, loss: f64) -> Pair {
 fn screens_are_equal_at_rest() {
     // DT-19, DT-25, DT-27, DT-28, DT-29, DT-31, DT-32, DT-34, DT-35, DT-48.
     for order in ORDERS {
-        let mut used = [0; Kind::ALL.len()];
+        let mut used = [0; ItemKind::ALL.len()];
         for seed in seeds(60) {
             let loss = [0.0, 0.05, 0.3][seed as usize % 3];
             let pair = run(order, seed, 120, loss);
-            for kind in Kind::ALL {
+            for kind in ItemKind::ALL {
                 used[kind as usize] += pair.sender.stats().of(kind).items;
             }
         }
-        let unused: Vec<_> = Kind::ALL.into_iter().filter(|&kind| used[kind as usize] == 0).collect();
+        let unused: Vec<_> = ItemKind::ALL.into_iter().filter(|&kind| used[kind as usize] == 0).collect();
         // Noise that cannot be squeezed is rare.
-        assert!(unused.iter().all(|kind| *kind == Kind::Rgb), "order {order}: {unused:?} never used");
+        assert!(unused.iter().all(|kind| *kind == ItemKind::Rgb), "order {order}: {unused:?} never used");
     }
 }
 
@@ -164,7 +164,7 @@ fn one_wrong_pixel_is_noticed_and_mended() {
 #[test]
 fn a_message_withheld_for_ever_ends_in_a_new_stream() {
     // DT-4, DT-37, DT-39, DT-40.
-    for order in [Order::Ordered, Order::Fenced] {
+    for order in [ScreenOrder::Ordered, ScreenOrder::Fenced] {
         let mut scene = Scene::new(200, 160, Rng::new(9));
         let config = SenderConfig { order, ..SenderConfig::default() };
         let mut pair = Pair::new(config, Channel::new(Rng::new(10), 0.0));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use quickset_rfb::{Clipboard, Cursor, Formats, Framebuffer, Rect};
+use quickset_rfb::{Cursor, ExtendedClipboard, Formats, Framebuffer, Rect};
 
 use super::LIMIT;
 use super::gateways::Folder;
@@ -164,17 +164,17 @@ pub(crate) fn differ_in_shape(there: &Shape, here: &Shape) -> Option<String> {
 
 /// Asks for the text that the server's side has told of by the extended clipboard.
 pub(crate) fn answer(person: &mut Person) {
-    let told = |message: &Clipboard| matches!(message, Clipboard::Notify(_));
+    let told = |message: &ExtendedClipboard| matches!(message, ExtendedClipboard::Notify(_));
     if person.clipboard.iter().any(told) {
         person.clipboard.retain(|message| !told(message));
-        person.rfb.clipboard(&Clipboard::Request(Formats::TEXT)).unwrap();
+        person.rfb.clipboard(&ExtendedClipboard::Request(Formats::TEXT)).unwrap();
     }
 }
 
 /// All texts that came, in either way of the protocol.
 pub(crate) fn heard(person: &Person) -> Vec<String> {
     let given = person.clipboard.iter().filter_map(|message| match message {
-        Clipboard::Provide(text) => text.clone(),
+        ExtendedClipboard::Provide(text) => text.clone(),
         _ => None,
     });
     person.texts.iter().cloned().chain(given).collect()

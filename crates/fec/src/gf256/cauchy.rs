@@ -47,11 +47,11 @@ pub(super) struct Twiddles {
 }
 
 /// Rows of one group: its number, and the sums of those of its rows that are wanted, by y.
-pub(super) struct Rows<'a> {
+pub(super) struct GroupRows<'a> {
     pub(super) group: usize,
     /// Where this is how.
     pub(super) fours: Option<Fours>,
-    pub(super) sums: [Option<Sum<'a>>; POINTS],
+    pub(super) sums: [Option<CauchySum<'a>>; POINTS],
     /// If it is not empty, what would be written is multiplied with this matrix first: as many rows and
     /// columns as sums.
     pub(super) then: &'a [u8],
@@ -77,14 +77,14 @@ pub(crate) struct Heads<'a> {
 /// Bytes of a head at most.
 pub(crate) const MAX_HEAD: usize = 16;
 
-pub(super) struct Sum<'a> {
+pub(super) struct CauchySum<'a> {
     pub(super) sum: &'a mut [u8],
-    pub(super) base: One<'a>,
+    pub(super) base: SumBase<'a>,
 }
 
 /// [`Base`] of one sum.
 #[derive(Clone, Copy)]
-pub(super) enum One<'a> {
+pub(super) enum SumBase<'a> {
     Sum,
     Zero,
     Other(&'a [u8]),
@@ -117,7 +117,7 @@ pub(super) fn add(kernel: Kernel, sums: &mut [&mut [u8]], rows: &[u8], columns: 
     // Mostly they are the first few, and nothing need be allocated.
     if let Some(mut only) = only_group(kernel, rows, &columns).map(|rows| [rows]) {
         for (i, (sum, &row)) in sums.iter_mut().zip(rows).enumerate() {
-            only[0].sums[place(row).1] = Some(Sum { sum, base: columns.one(i) });
+            only[0].sums[place(row).1] = Some(CauchySum { sum, base: columns.one(i) });
         }
         add_groups(kernel, &mut only, columns);
     } else {
@@ -158,7 +158,7 @@ pub(super) fn add_then(
     }
     only[0].then = &then[..matrix.len()];
     for (i, (sum, &row)) in sums.iter_mut().zip(rows).enumerate() {
-        only[0].sums[place(row).1] = Some(Sum { sum, base: columns.one(i) });
+        only[0].sums[place(row).1] = Some(CauchySum { sum, base: columns.one(i) });
     }
     kernel.transform(columns, &mut only);
     true
@@ -186,14 +186,14 @@ pub(super) fn add_split(
     for (i, (sum, &row)) in sums.iter_mut().zip(rows).enumerate() {
         let (at, (first, sum)) = (place(row).1, sum.split_at_mut(heads.len));
         of_heads.sums[at] = Some(first);
-        only[0].sums[at] = Some(Sum { sum, base: columns.one(i) });
+        only[0].sums[at] = Some(CauchySum { sum, base: columns.one(i) });
     }
     only[0].heads = Some(of_heads);
     kernel.transform(columns, &mut only);
 }
 
 /// The group of all rows, without sums, if it is one, no row comes twice, and a transform is faster.
-fn only_group<'a>(kernel: Kernel, rows: &[u8], columns: &Columns<'_>) -> Option<Rows<'a>> {
+fn only_group<'a>(kernel: Kernel, rows: &[u8], columns: &Columns<'_>) -> Option<GroupRows<'a>> {
     let group = place(*rows.first()?).0;
     let mut seen = 0_u8;
     let is_one = rows.iter().all(|&row| {
@@ -207,7 +207,7 @@ fn only_group<'a>(kernel: Kernel, rows: &[u8], columns: &Columns<'_>) -> Option<
     }
     let fours = Fours::new(group, seen, columns);
     let is_worth = fours.is_some() || is_worth(rows.len(), columns.sources.len());
-    is_worth.then_some(Rows { group, fours, sums: [const { None }; POINTS], then: &[], heads: None })
+    is_worth.then_some(GroupRows { group, fours, sums: [const { None }; POINTS], then: &[], heads: None })
 }
 
 /// Rows of any groups.
@@ -218,10 +218,10 @@ fn add_any(kernel: Kernel, sums: &mut [&mut [u8]], rows: &[u8], columns: Columns
     }
     let worth = |group: usize| kernel.has_transform() && is_worth(wanted[group], columns.sources.len());
 
-    let mut groups: Vec<Rows<'_>> = Vec::new();
+    let mut groups: Vec<GroupRows<'_>> = Vec::new();
     let (mut plain, mut plain_rows) = (Vec::new(), Vec::new());
     for (i, (sum, &row)) in sums.iter_mut().zip(rows).enumerate() {
-        let sum = Sum { sum, base: columns.one(i) };
+        let sum = CauchySum { sum, base: columns.one(i) };
         let (group, at) = place(row);
         if !worth(group) {
             plain.push(sum);
@@ -230,7 +230,7 @@ fn add_any(kernel: Kernel, sums: &mut [&mut [u8]], rows: &[u8], columns: Columns
         }
         let known = groups.iter().position(|g| g.group == group);
         let index = known.unwrap_or_else(|| {
-            groups.push(Rows { group, fours: None, sums: Default::default(), then: &[], heads: None });
+            groups.push(GroupRows { group, fours: None, sums: Default::default(), then: &[], heads: None });
             groups.len() - 1
         });
         let slot = &mut groups[index].sums[at];
@@ -251,7 +251,7 @@ fn add_any(kernel: Kernel, sums: &mut [&mut [u8]], rows: &[u8], columns: Columns
     }
 }
 
-impl Rows<'_> {
+impl GroupRows<'_> {
     /// Whether some of the sources are of the same group.
     fn meets(&self, columns: &Columns<'_>) -> bool {
         columns.group + columns.sources.len().div_ceil(POINTS) > self.group
@@ -304,11 +304,11 @@ impl<'a> Columns<'a> {
         may_repeat.then(|| self.shortest - bytes..self.shortest)
     }
 
-    fn one(&self, i: usize) -> One<'a> {
+    fn one(&self, i: usize) -> SumBase<'a> {
         match self.base {
-            Base::Sums => One::Sum,
-            Base::Zero => One::Zero,
-            Base::Others(others) => One::Other(others[i]),
+            Base::Sums => SumBase::Sum,
+            Base::Zero => SumBase::Zero,
+            Base::Others(others) => SumBase::Other(others[i]),
         }
     }
 
@@ -339,20 +339,20 @@ impl<'a> Heads<'a> {
     }
 }
 
-impl One<'_> {
+impl SumBase<'_> {
     /// Whether there are so many bytes to add to.
     pub(super) fn holds(self, len: usize) -> bool {
         !matches!(self, Self::Other(other) if other.len() < len)
     }
 }
 
-impl<'a> Sum<'a> {
+impl<'a> CauchySum<'a> {
     /// The sum, its first bytes made what the product is to be added to.
     fn begun(self, longest: usize) -> &'a mut [u8] {
         match self.base {
-            One::Sum => {}
-            One::Zero => self.sum[..longest].fill(0),
-            One::Other(other) => self.sum[..longest].copy_from_slice(&other[..longest]),
+            SumBase::Sum => {}
+            SumBase::Zero => self.sum[..longest].fill(0),
+            SumBase::Other(other) => self.sum[..longest].copy_from_slice(&other[..longest]),
         }
         self.sum
     }
@@ -368,7 +368,7 @@ fn add_plainly(kernel: Kernel, sums: &mut [&mut [u8]], rows: &[u8], columns: Col
     kernel.combine(sums, &matrix, columns.sources);
 }
 
-fn add_groups(kernel: Kernel, groups: &mut [Rows<'_>], columns: Columns<'_>) {
+fn add_groups(kernel: Kernel, groups: &mut [GroupRows<'_>], columns: Columns<'_>) {
     kernel.transform(columns, groups);
 
     // Where rows and sources are of the same group there is no weight: with 225 sources and more.

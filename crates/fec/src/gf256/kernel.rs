@@ -6,19 +6,19 @@ use core::fmt;
 #[cfg(vectors)]
 use std::sync::OnceLock;
 
-use super::cauchy::{self, Base, Columns, Heads, Rows};
+use super::cauchy::{self, Base, Columns, GroupRows, Heads};
 use super::scalar;
 #[cfg(vectors)]
-use super::x86::{self, Machine as _};
+use super::x86::{self, Processor as _};
 use crate::rlc;
 
 /// A way to multiply and add byte slices, which this machine supports. All compute the same.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Kernel(Kind);
+pub struct Kernel(KernelKind);
 
 /// All but `Scalar` exist only as results of a detection, which is what makes calling them sound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
+enum KernelKind {
     #[cfg(all(vectors, wide))]
     Gfni512,
     #[cfg(all(vectors, wide))]
@@ -30,7 +30,7 @@ enum Kind {
     Scalar,
 }
 
-impl Kind {
+impl KernelKind {
     /// The fastest first.
     const ALL: &[Self] = &[
         #[cfg(all(vectors, wide))]
@@ -61,7 +61,7 @@ impl Kind {
 
 impl Kernel {
     /// The one without vector instructions, which every machine has.
-    pub const SCALAR: Self = Self(Kind::Scalar);
+    pub const SCALAR: Self = Self(KernelKind::Scalar);
 
     /// The fastest of this machine. It is looked for once; later calls cost a load.
     pub fn best() -> Self {
@@ -76,21 +76,21 @@ impl Kernel {
 
     /// All of this machine, the fastest first, the scalar one last.
     pub fn available() -> impl Iterator<Item = Self> {
-        Kind::ALL.iter().copied().filter(|kind| kind.detected()).map(Self)
+        KernelKind::ALL.iter().copied().filter(|kind| kind.detected()).map(Self)
     }
 
     /// What it needs of the machine, as `gfni+avx512`.
     pub fn name(self) -> &'static str {
         match self.0 {
             #[cfg(all(vectors, wide))]
-            Kind::Gfni512 => "gfni+avx512",
+            KernelKind::Gfni512 => "gfni+avx512",
             #[cfg(all(vectors, wide))]
-            Kind::Gfni256 => "gfni+avx2",
+            KernelKind::Gfni256 => "gfni+avx2",
             #[cfg(vectors)]
-            Kind::Avx2 => "avx2",
+            KernelKind::Avx2 => "avx2",
             #[cfg(vectors)]
-            Kind::Ssse3 => "ssse3",
-            Kind::Scalar => "scalar",
+            KernelKind::Ssse3 => "ssse3",
+            KernelKind::Scalar => "scalar",
         }
     }
 
@@ -138,17 +138,17 @@ impl Kernel {
         match self.0 {
             #[cfg(all(vectors, wide))]
             // SAFETY: the kind exists, so it was detected; that is the longest.
-            Kind::Gfni512 => unsafe { x86::combine::<x86::Gfni512>(dsts, coefficients, srcs, longest) },
+            KernelKind::Gfni512 => unsafe { x86::combine::<x86::Gfni512>(dsts, coefficients, srcs, longest) },
             #[cfg(all(vectors, wide))]
             // SAFETY: the kind exists, so it was detected; that is the longest.
-            Kind::Gfni256 => unsafe { x86::combine::<x86::Gfni256>(dsts, coefficients, srcs, longest) },
+            KernelKind::Gfni256 => unsafe { x86::combine::<x86::Gfni256>(dsts, coefficients, srcs, longest) },
             #[cfg(vectors)]
             // SAFETY: the kind exists, so it was detected; that is the longest.
-            Kind::Avx2 => unsafe { x86::combine::<x86::Avx2>(dsts, coefficients, srcs, longest) },
+            KernelKind::Avx2 => unsafe { x86::combine::<x86::Avx2>(dsts, coefficients, srcs, longest) },
             #[cfg(vectors)]
             // SAFETY: the kind exists, so it was detected; that is the longest.
-            Kind::Ssse3 => unsafe { x86::combine::<x86::Ssse3>(dsts, coefficients, srcs, longest) },
-            Kind::Scalar => scalar::combine(dsts, coefficients, srcs),
+            KernelKind::Ssse3 => unsafe { x86::combine::<x86::Ssse3>(dsts, coefficients, srcs, longest) },
+            KernelKind::Scalar => scalar::combine(dsts, coefficients, srcs),
         }
     }
 
@@ -162,17 +162,17 @@ impl Kernel {
         match self.0 {
             #[cfg(all(vectors, wide))]
             // SAFETY: the kind exists, so it was detected; that is the longest.
-            Kind::Gfni512 => unsafe { x86::sum::<x86::Gfni512>(dst, srcs, longest) },
+            KernelKind::Gfni512 => unsafe { x86::sum::<x86::Gfni512>(dst, srcs, longest) },
             #[cfg(all(vectors, wide))]
             // SAFETY: the kind exists, so it was detected; that is the longest.
-            Kind::Gfni256 => unsafe { x86::sum::<x86::Gfni256>(dst, srcs, longest) },
+            KernelKind::Gfni256 => unsafe { x86::sum::<x86::Gfni256>(dst, srcs, longest) },
             #[cfg(vectors)]
             // SAFETY: the kind exists, so it was detected; that is the longest.
-            Kind::Avx2 => unsafe { x86::sum::<x86::Avx2>(dst, srcs, longest) },
+            KernelKind::Avx2 => unsafe { x86::sum::<x86::Avx2>(dst, srcs, longest) },
             #[cfg(vectors)]
             // SAFETY: the kind exists, so it was detected; that is the longest.
-            Kind::Ssse3 => unsafe { x86::sum::<x86::Ssse3>(dst, srcs, longest) },
-            Kind::Scalar => srcs.iter().for_each(|src| scalar::mul_add(dst, 1, src)),
+            KernelKind::Ssse3 => unsafe { x86::sum::<x86::Ssse3>(dst, srcs, longest) },
+            KernelKind::Scalar => srcs.iter().for_each(|src| scalar::mul_add(dst, 1, src)),
         }
     }
 
@@ -224,21 +224,21 @@ impl Kernel {
     }
 
     /// The part of [`cauchy`](Self::cauchy) that is done by a transform.
-    pub(super) fn transform(self, columns: Columns<'_>, rows: &mut [Rows<'_>]) {
+    pub(super) fn transform(self, columns: Columns<'_>, rows: &mut [GroupRows<'_>]) {
         match self.0 {
             #[cfg(all(vectors, wide))]
             // SAFETY: the kind exists, so it was detected.
-            Kind::Gfni512 => unsafe { x86::cauchy::<x86::Gfni512>(columns, rows) },
+            KernelKind::Gfni512 => unsafe { x86::cauchy::<x86::Gfni512>(columns, rows) },
             #[cfg(all(vectors, wide))]
             // SAFETY: the kind exists, so it was detected.
-            Kind::Gfni256 => unsafe { x86::cauchy::<x86::Gfni256>(columns, rows) },
+            KernelKind::Gfni256 => unsafe { x86::cauchy::<x86::Gfni256>(columns, rows) },
             #[cfg(vectors)]
             // SAFETY: the kind exists, so it was detected.
-            Kind::Avx2 => unsafe { x86::cauchy::<x86::Avx2>(columns, rows) },
+            KernelKind::Avx2 => unsafe { x86::cauchy::<x86::Avx2>(columns, rows) },
             #[cfg(vectors)]
             // SAFETY: the kind exists, so it was detected.
-            Kind::Ssse3 => unsafe { x86::cauchy::<x86::Ssse3>(columns, rows) },
-            Kind::Scalar => unreachable!("it has no transform"),
+            KernelKind::Ssse3 => unsafe { x86::cauchy::<x86::Ssse3>(columns, rows) },
+            KernelKind::Scalar => unreachable!("it has no transform"),
         }
     }
 
@@ -248,7 +248,7 @@ impl Kernel {
         match self.0 {
             #[cfg(all(vectors, wide))]
             // SAFETY: the kind exists, so it was detected.
-            Kind::Gfni512 => unsafe { x86::hashes(seed, first, out) },
+            KernelKind::Gfni512 => unsafe { x86::hashes(seed, first, out) },
             _ => out.iter_mut().zip(first..).for_each(|(out, sid)| *out = rlc::coefficient(seed, sid)),
         }
     }

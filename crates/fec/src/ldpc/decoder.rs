@@ -6,10 +6,10 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use super::Block;
-use super::job::{Data, Job, Step, padded};
-use super::system::System;
+use super::job::{JobData, JobStep, SumJob, padded};
+use super::system::LdpcSystem;
 use crate::equation::MAX_SID;
-use crate::online::{Cost, Fault, Limits, Repair, Source};
+use crate::online::{Cost, DecoderLimits, RepairOutcome, SenderFault, SourceOutcome};
 use crate::symbols::{NotTaken, Symbols, trimmed};
 
 /// A window of symbols, and the blocks in it of which repair symbols came.
@@ -20,14 +20,14 @@ use crate::symbols::{NotTaken, Symbols, trimmed};
 ///
 /// ```
 /// use quickset_fec::ldpc::{Block, Decoder};
-/// use quickset_fec::{Symbols, online::Limits};
+/// use quickset_fec::{Symbols, online::DecoderLimits};
 ///
 /// let mut sent = Symbols::new(100, 10);
 /// (0..20_u8).try_for_each(|i| sent.push(&[i; 10]).map(|_| ()))?;
 /// let block = Block::new(0, 20, 10)?;
 /// let repairs = block.encode(&sent)?;
 ///
-/// let mut decoder = Decoder::new(Limits { window: 100, symbol_size: 10, max_unknowns: 64 });
+/// let mut decoder = Decoder::new(DecoderLimits { window: 100, symbol_size: 10, max_unknowns: 64 });
 /// for sid in (0..20).filter(|sid| *sid != 7) {
 ///     decoder.source(sid, sent.get(sid).expect("it is held"))?;
 /// }
@@ -42,7 +42,7 @@ use crate::symbols::{NotTaken, Symbols, trimmed};
 /// ```
 pub struct Decoder {
     pub(super) symbols: Symbols,
-    blocks: BTreeMap<u64, State>,
+    blocks: BTreeMap<u64, OpenBlock>,
     /// The first symbols of blocks that have jobs.
     busy: BTreeSet<u64>,
     recovered: VecDeque<u64>,
@@ -54,24 +54,24 @@ pub struct Decoder {
 }
 
 /// A block whose first repair symbol came.
-struct State {
+struct OpenBlock {
     block: Block,
     /// Bytes of each of its repair symbols.
     len: usize,
     /// `None` when nothing is missing, or it was given up.
-    open: Option<Box<Open>>,
+    open: Option<Box<UnsolvedBlock>>,
 }
 
-struct Open {
-    system: System,
+struct UnsolvedBlock {
+    system: LdpcSystem,
     repairs: BTreeMap<u32, Vec<u8>>,
-    jobs: VecDeque<Job>,
+    jobs: VecDeque<SumJob>,
 }
 
 impl Decoder {
     /// Nothing has come yet. Memory is taken as symbols come. `max_unknowns` limits elimination: where more
     /// source symbols of a block are missing, those are recovered that single checks give.
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: DecoderLimits) -> Self {
         Self {
             symbols: Symbols::new(limits.window, limits.symbol_size),
             blocks: BTreeMap::new(),
@@ -86,27 +86,27 @@ impl Decoder {
     }
 
     /// Takes source symbol `sid`. The largest number seen moves the window.
-    pub fn source(&mut self, sid: u64, data: &[u8]) -> Result<Source, Fault> {
+    pub fn source(&mut self, sid: u64, data: &[u8]) -> Result<SourceOutcome, SenderFault> {
         if data.len() > self.symbols.size() {
-            return Err(Fault::TooLong);
+            return Err(SenderFault::TooLong);
         }
         let data = trimmed(data);
         if sid > MAX_SID {
-            return Err(Fault::Range);
+            return Err(SenderFault::Range);
         }
         if sid < self.low {
-            return Ok(Source::Below);
+            return Ok(SourceOutcome::Below);
         }
         if self.is_held(sid) {
             return match self.symbols.get(sid) {
-                Some(held) if held != data => Err(Fault::Mismatch),
-                _ if self.symbols.is_marked(sid) => Ok(Source::Recovered),
-                _ => Ok(Source::Duplicate),
+                Some(held) if held != data => Err(SenderFault::Mismatch),
+                _ if self.symbols.is_marked(sid) => Ok(SourceOutcome::Recovered),
+                _ => Ok(SourceOutcome::Duplicate),
             };
         }
         let around = self.blocks.range(..=sid).next_back().filter(|(_, state)| sid <= state.block.last());
         if around.is_some_and(|(_, state)| data.len() > state.len) {
-            return Err(Fault::Short);
+            return Err(SenderFault::Short);
         }
         let around = around.map(|(&first, _)| first);
         self.advance(sid);
@@ -117,39 +117,39 @@ impl Decoder {
             });
         }
         self.stay_small();
-        Ok(Source::New)
+        Ok(SourceOutcome::New)
     }
 
     /// Takes repair symbol `index` of a block. The last symbol of the block counts as seen, and moves the
     /// window.
-    pub fn repair(&mut self, block: &Block, index: u64, data: &[u8]) -> Result<Repair, Fault> {
+    pub fn repair(&mut self, block: &Block, index: u64, data: &[u8]) -> Result<RepairOutcome, SenderFault> {
         if data.len() > self.symbols.size() {
-            return Err(Fault::TooLong);
+            return Err(SenderFault::TooLong);
         }
         if index >= block.repairs() {
-            return Err(Fault::Range);
+            return Err(SenderFault::Range);
         }
         if block.last() - block.first() >= self.window || block.repairs() > self.window {
-            return Ok(Repair::Old);
+            return Ok(RepairOutcome::Old);
         }
         self.advance(block.last());
         if block.first() < self.low {
-            return Ok(Repair::Old);
+            return Ok(RepairOutcome::Old);
         }
         if !self.open(block, data.len())? {
-            return Ok(Repair::TooMany);
+            return Ok(RepairOutcome::TooMany);
         }
-        let (index, mut outcome) = (index as u32, Repair::Redundant);
+        let (index, mut outcome) = (index as u32, RepairOutcome::Redundant);
         let full = self.taken() >= self.slots();
         self.change(block.first(), |open| {
             if open.repairs.contains_key(&index) || open.system.missing() == 0 {
                 return;
             }
             if full {
-                outcome = Repair::TooMany;
+                outcome = RepairOutcome::TooMany;
                 return;
             }
-            outcome = Repair::Taken;
+            outcome = RepairOutcome::Taken;
             open.repairs.insert(index, padded(data));
             open.system.repair(index);
         });
@@ -189,7 +189,7 @@ impl Decoder {
                 self.finish(first);
                 continue;
             };
-            let sink = Sink { first, symbols: &mut self.symbols, recovered: &mut self.recovered };
+            let sink = MissingSink { first, symbols: &mut self.symbols, recovered: &mut self.recovered };
             spent += open.work(job, sink, budget - spent);
         }
         self.cost.bytes += spent as u64;
@@ -241,18 +241,18 @@ impl Decoder {
         let open = self.blocks.values().filter_map(|state| state.open.as_ref());
         let stored = open.map(|open| {
             open.repairs.values().map(Vec::len).sum::<usize>()
-                + open.jobs.iter().map(Job::memory).sum::<usize>()
+                + open.jobs.iter().map(SumJob::memory).sum::<usize>()
         });
         self.symbols.memory() + stored.sum::<usize>()
     }
 
     /// Whether there is room for the block, which is made if it is new.
-    fn open(&mut self, block: &Block, len: usize) -> Result<bool, Fault> {
+    fn open(&mut self, block: &Block, len: usize) -> Result<bool, SenderFault> {
         if let Some(state) = self.blocks.get(&block.first()) {
             return match (state.block == *block, state.len == len) {
                 (true, true) => Ok(true),
-                (true, false) => Err(Fault::Uneven),
-                (false, _) => Err(Fault::Overlap),
+                (true, false) => Err(SenderFault::Uneven),
+                (false, _) => Err(SenderFault::Overlap),
             };
         }
         let before = self.blocks.range(..block.first()).next_back();
@@ -260,15 +260,15 @@ impl Decoder {
         if before.is_some_and(|(_, other)| other.block.last() >= block.first())
             || behind.is_some_and(|(&first, _)| first <= block.last())
         {
-            return Err(Fault::Overlap);
+            return Err(SenderFault::Overlap);
         }
         let mut missing = BTreeSet::new();
         for sid in block.first()..=block.last() {
             match self.symbols.len_of(sid) {
-                Some(held) if held > len => return Err(Fault::Short),
+                Some(held) if held > len => return Err(SenderFault::Short),
                 // Of a complete block that left the window with its first symbols: without its bytes sums
                 // would be wrong.
-                Some(_) if self.symbols.is_spent(sid) => return Err(Fault::Overlap),
+                Some(_) if self.symbols.is_spent(sid) => return Err(SenderFault::Overlap),
                 Some(_) => {}
                 None => drop(missing.insert((sid - block.first()) as u32)),
             }
@@ -279,15 +279,15 @@ impl Decoder {
         }
         self.cost.row_operations += OPENING * u64::from(block.sources + block.repairs);
         let open = (!missing.is_empty()).then(|| {
-            let system = System::new(block.matrix(), block.repairs, missing);
-            Box::new(Open { system, repairs: BTreeMap::new(), jobs: VecDeque::new() })
+            let system = LdpcSystem::new(block.matrix(), block.repairs, missing);
+            Box::new(UnsolvedBlock { system, repairs: BTreeMap::new(), jobs: VecDeque::new() })
         });
-        self.blocks.insert(block.first(), State { block: *block, len, open });
+        self.blocks.insert(block.first(), OpenBlock { block: *block, len, open });
         Ok(true)
     }
 
     /// Changes what is known of a block, and finds what that determines.
-    fn change(&mut self, first: u64, change: impl FnOnce(&mut Open)) {
+    fn change(&mut self, first: u64, change: impl FnOnce(&mut UnsolvedBlock)) {
         let Some(open) = self.blocks.get_mut(&first).and_then(|state| state.open.as_mut()) else { return };
         let before = open.system.operations();
         change(open);
@@ -313,7 +313,7 @@ impl Decoder {
     fn taken(&self) -> usize {
         let open = self.blocks.values().filter_map(|state| state.open.as_ref());
         let stored = open.map(|open| {
-            let solved = open.jobs.iter().map(Job::solves).sum::<usize>();
+            let solved = open.jobs.iter().map(SumJob::solves).sum::<usize>();
             open.repairs.len() + open.system.missing() + solved
         });
         self.symbols.held() + stored.sum::<usize>()
@@ -352,13 +352,13 @@ impl Decoder {
 }
 
 /// Where missing symbols of a block go.
-struct Sink<'a> {
+struct MissingSink<'a> {
     first: u64,
     symbols: &'a mut Symbols,
     recovered: &'a mut VecDeque<u64>,
 }
 
-impl Sink<'_> {
+impl MissingSink<'_> {
     fn put(&mut self, source: u32, out: &[u8]) {
         let sid = self.first + u64::from(source);
         // It may have come in the meantime.
@@ -370,19 +370,19 @@ impl Sink<'_> {
     }
 }
 
-impl Open {
+impl UnsolvedBlock {
     /// One step of a job, which goes back to the front if there is more to do. Returns how many bytes it
     /// took.
-    fn work(&mut self, mut job: Job, mut sink: Sink<'_>, budget: usize) -> usize {
+    fn work(&mut self, mut job: SumJob, mut sink: MissingSink<'_>, budget: usize) -> usize {
         let (matrix, repairs) = (&self.system.matrix, &self.repairs);
         let bytes =
-            match job.step(&Data { first: sink.first, matrix, repairs, symbols: sink.symbols }, budget) {
-                Step::More(bytes) => bytes,
-                Step::Solved(bytes, source, out) => {
+            match job.step(&JobData { first: sink.first, matrix, repairs, symbols: sink.symbols }, budget) {
+                JobStep::More(bytes) => bytes,
+                JobStep::Solved(bytes, source, out) => {
                     sink.put(source, &out);
                     bytes
                 }
-                Step::Finished => return 0,
+                JobStep::Finished => return 0,
             };
         self.jobs.push_front(job);
         bytes

@@ -10,11 +10,11 @@ use crate::online::SOUGHT;
 use crate::symbols::{Symbols, lines};
 
 /// Sums of some segments, and sums of these sums, which are missing symbols.
-pub(super) struct Job {
+pub(super) struct SumJob {
     /// Source symbols, ascending, that were missing when it was made: they are left out, for the sums of sums
     /// do not need them, though they may have come since.
     missing: Vec<u32>,
-    segments: Vec<Segment>,
+    segments: Vec<RowSegment>,
     sums: Vec<Vec<u8>>,
     /// How many source symbols of the last of `sums` have been dealt with.
     cursor: usize,
@@ -24,13 +24,13 @@ pub(super) struct Job {
 
 /// Rows of the matrix, from one behind a repair symbol that came to the next that came.
 #[derive(Clone, Copy)]
-pub(super) struct Segment {
+pub(super) struct RowSegment {
     pub(super) begin: u32,
     pub(super) end: u32,
 }
 
 /// What a job works on.
-pub(super) struct Data<'a> {
+pub(super) struct JobData<'a> {
     pub(super) first: u64,
     pub(super) matrix: &'a Matrix,
     pub(super) repairs: &'a BTreeMap<u32, Vec<u8>>,
@@ -38,7 +38,7 @@ pub(super) struct Data<'a> {
 }
 
 /// How far a step went.
-pub(super) enum Step {
+pub(super) enum JobStep {
     /// So many bytes were added, and there is more to do.
     More(usize),
     /// So many bytes were added, and this is missing symbol `.1`.
@@ -46,32 +46,32 @@ pub(super) enum Step {
     Finished,
 }
 
-impl Job {
-    pub(super) fn new(missing: Vec<u32>, segments: Vec<Segment>, solves: Vec<(u32, u64)>) -> Self {
+impl SumJob {
+    pub(super) fn new(missing: Vec<u32>, segments: Vec<RowSegment>, solves: Vec<(u32, u64)>) -> Self {
         Self { missing, segments, sums: Vec::new(), cursor: 0, solves }
     }
 
     /// Adds about `budget` bytes.
-    pub(super) fn step(&mut self, data: &Data<'_>, budget: usize) -> Step {
+    pub(super) fn step(&mut self, data: &JobData<'_>, budget: usize) -> JobStep {
         if let Some(segment) = self.sums.len().checked_sub(1).map(|last| self.segments[last]) {
             let sources = data.matrix.rows(segment.begin, segment.end);
             if self.cursor < sources.len() {
-                return Step::More(self.add(sources, data, budget));
+                return JobStep::More(self.add(sources, data, budget));
             }
         }
         if self.sums.len() < self.segments.len() {
-            return Step::More(self.begin(data));
+            return JobStep::More(self.begin(data));
         }
-        let Some((source, which)) = self.solves.pop() else { return Step::Finished };
+        let Some((source, which)) = self.solves.pop() else { return JobStep::Finished };
         let sums: Vec<&[u8]> =
             (0..).zip(&self.sums).filter(|(at, _)| which >> at & 1 == 1).map(|(_, sum)| &sum[..]).collect();
         let mut out = vec![0; sums.first().map_or(0, |sum| sum.len())];
         Kernel::best().sum(&mut out, &sums);
-        Step::Solved(out.len() * sums.len(), source, out)
+        JobStep::Solved(out.len() * sums.len(), source, out)
     }
 
     /// The next segment: the repair symbols at its ends.
-    fn begin(&mut self, data: &Data<'_>) -> usize {
+    fn begin(&mut self, data: &JobData<'_>) -> usize {
         let segment = self.segments[self.sums.len()];
         let before = segment.begin.checked_sub(1).and_then(|before| data.repairs.get(&before));
         let mut sum = data.repairs.get(&segment.end).cloned().unwrap_or_default();
@@ -85,7 +85,7 @@ impl Job {
     }
 
     /// Some source symbols of the last segment.
-    fn add(&mut self, sources: &[u32], data: &Data<'_>, budget: usize) -> usize {
+    fn add(&mut self, sources: &[u32], data: &JobData<'_>, budget: usize) -> usize {
         let Some(sum) = self.sums.last_mut() else { return 0 };
         let most = (budget / sum.len().max(SOUGHT)).clamp(1, TOGETHER);
         let part = &sources[self.cursor..sources.len().min(self.cursor + most)];

@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 
 use crate::equation::{BadEquation, MAX_SID};
 use crate::gf256::Kernel;
-use crate::symbols::{Missing, Symbols, lines};
+use crate::symbols::{MissingSymbol, Symbols, lines};
 use matrix::Matrix;
 
 pub use decoder::Decoder;
@@ -68,10 +68,10 @@ impl Block {
     /// # Errors
     ///
     /// If a symbol of the block is not held.
-    pub fn encode(&self, symbols: &Symbols) -> Result<Vec<Vec<u8>>, Missing> {
+    pub fn encode(&self, symbols: &Symbols) -> Result<Vec<Vec<u8>>, MissingSymbol> {
         let mut longest = 0;
         for sid in self.first..=self.last() {
-            longest = longest.max(symbols.len_of(sid).ok_or(Missing { sid })?);
+            longest = longest.max(symbols.len_of(sid).ok_or(MissingSymbol { sid })?);
         }
         let (kernel, matrix) = (Kernel::best(), self.matrix());
         let mut out: Vec<Vec<u8>> = Vec::with_capacity(self.repairs as usize);

@@ -10,14 +10,14 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::job::{Job, Segment};
+use super::job::{RowSegment, SumJob};
 use super::matrix::Matrix;
 
-pub(super) struct System {
+pub(super) struct LdpcSystem {
     pub(super) matrix: Matrix,
-    rows: Vec<Sum>,
+    rows: Vec<SymbolSum>,
     /// By their last row, which is a repair symbol that came.
-    segments: BTreeMap<u32, Sum>,
+    segments: BTreeMap<u32, SymbolSum>,
     /// Source symbols that did not come and are not determined.
     missing: BTreeSet<u32>,
     /// Segments that may have one missing symbol.
@@ -27,16 +27,16 @@ pub(super) struct System {
 
 /// Missing source symbols of some rows.
 #[derive(Clone, Copy, Default)]
-struct Sum {
+struct SymbolSum {
     /// How many; one that is in two rows counts twice.
     count: u32,
     /// The XOR of their numbers: where there is one, it.
     which: u32,
 }
 
-impl System {
+impl LdpcSystem {
     pub(super) fn new(matrix: Matrix, rows: u32, missing: BTreeSet<u32>) -> Self {
-        let mut sums = vec![Sum::default(); rows as usize];
+        let mut sums = vec![SymbolSum::default(); rows as usize];
         for &source in &missing {
             for &row in matrix.column(source) {
                 sums[row as usize].add(source);
@@ -98,12 +98,12 @@ impl System {
 
     /// All missing symbols that are determined, as jobs in an order in which they can be done. Where more
     /// than `limit` are missing after peeling, only what peeling gives.
-    pub(super) fn determine(&mut self, limit: usize) -> Vec<Job> {
+    pub(super) fn determine(&mut self, limit: usize) -> Vec<SumJob> {
         let mut jobs = Vec::new();
         while let Some(end) = self.ready.pop() {
             let Some(sum) = self.segments.get(&end).filter(|sum| sum.count == 1) else { continue };
             let source = sum.which;
-            jobs.push(Job::new(vec![source], vec![self.segment(end)], vec![(source, 1)]));
+            jobs.push(SumJob::new(vec![source], vec![self.segment(end)], vec![(source, 1)]));
             self.known(source);
         }
         if (1..=limit.min(64)).contains(&self.missing.len()) {
@@ -113,7 +113,7 @@ impl System {
     }
 
     /// Gaussian elimination over GF(2), in which a row is a word of missing symbols.
-    fn eliminate(&mut self) -> Option<Job> {
+    fn eliminate(&mut self) -> Option<SumJob> {
         let unknown: Vec<u32> = self.missing.iter().copied().collect();
         let ends: Vec<u32> = self.segments.keys().copied().collect();
         let mut ones: Vec<(u32, u64)> = Vec::with_capacity(3 * unknown.len());
@@ -125,11 +125,11 @@ impl System {
         }
         self.operations += (ends.len() + SORTED * ones.len()) as u64;
         ones.sort_unstable_by_key(|(end, _)| *end);
-        let mut basis: Vec<Row> = Vec::new();
+        let mut basis: Vec<SegmentRow> = Vec::new();
         let mut used = Vec::new();
         for ones in ones.chunk_by(|(one, _), (other, _)| one == other) {
             let (end, word) = (ones[0].0, ones.iter().fold(0, |word, (_, bit)| word ^ bit));
-            let mut row = Row { word, sum: 0, pivot: 0 };
+            let mut row = SegmentRow { word, sum: 0, pivot: 0 };
             self.operations += basis.len() as u64;
             for other in basis.iter().filter(|other| word & other.pivot != 0) {
                 row.add(other);
@@ -158,11 +158,11 @@ impl System {
             self.known(*source);
         }
         let segments = used.into_iter().map(|end| self.segment(end)).collect();
-        Some(Job::new(unknown, segments, solves))
+        Some(SumJob::new(unknown, segments, solves))
     }
 
-    fn segment(&self, end: u32) -> Segment {
-        Segment { begin: self.begin(end), end }
+    fn segment(&self, end: u32) -> RowSegment {
+        RowSegment { begin: self.begin(end), end }
     }
 
     /// The first row of the segment that row `end` is in, if that is its last.
@@ -170,16 +170,16 @@ impl System {
         self.segments.range(..end).next_back().map_or(0, |(before, _)| before + 1)
     }
 
-    fn sum(&mut self, from: u32, to: u32) -> Sum {
+    fn sum(&mut self, from: u32, to: u32) -> SymbolSum {
         self.operations += u64::from(to - from) + 1;
-        self.rows[from as usize..=to as usize].iter().fold(Sum::default(), |sum, row| Sum {
+        self.rows[from as usize..=to as usize].iter().fold(SymbolSum::default(), |sum, row| SymbolSum {
             count: sum.count + row.count,
             which: sum.which ^ row.which,
         })
     }
 }
 
-impl Sum {
+impl SymbolSum {
     fn add(&mut self, source: u32) {
         self.count += 1;
         self.which ^= source;
@@ -196,7 +196,7 @@ impl Sum {
 }
 
 /// A sum of segments.
-struct Row {
+struct SegmentRow {
     /// Missing symbols, by place.
     word: u64,
     /// Segments, by place. There are at most as many in use as missing symbols.
@@ -205,7 +205,7 @@ struct Row {
     pivot: u64,
 }
 
-impl Row {
+impl SegmentRow {
     fn add(&mut self, other: &Self) {
         self.word ^= other.word;
         self.sum ^= other.sum;

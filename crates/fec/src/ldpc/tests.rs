@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::online::{Fault, Limits, Repair, Source};
+use crate::online::{DecoderLimits, RepairOutcome, SenderFault, SourceOutcome};
 use crate::symbols::trimmed;
 
 const SIZE: usize = 70;
@@ -26,7 +26,7 @@ fn sent(block: &Block) -> (Symbols, Vec<Vec<u8>>) {
 }
 
 fn decoder(window: usize, max_unknowns: usize) -> Decoder {
-    Decoder::new(Limits { window, symbol_size: SIZE, max_unknowns })
+    Decoder::new(DecoderLimits { window, symbol_size: SIZE, max_unknowns })
 }
 
 fn drain(decoder: &mut Decoder, budget: usize) -> Vec<u64> {
@@ -137,7 +137,7 @@ proptest! {
                 if repair {
                     let index = which % m;
                     let outcome = decoder.repair(&block, index, &repairs[index as usize]).unwrap();
-                    prop_assert!(outcome == Repair::Taken || outcome == Repair::Redundant);
+                    prop_assert!(outcome == RepairOutcome::Taken || outcome == RepairOutcome::Redundant);
                 } else {
                     let sid = first + which % k;
                     decoder.source(sid, symbols.get(sid).unwrap()).unwrap();
@@ -234,22 +234,22 @@ fn faults_are_told() {
     let mut decoder = decoder(100, 64);
     let block = Block::new(10, 10, 5).unwrap();
     decoder.source(11, &[1; 20]).unwrap();
-    assert_eq!(decoder.repair(&block, 0, &[1; 19]), Err(Fault::Short));
-    assert_eq!(decoder.repair(&block, 5, &[1; 20]), Err(Fault::Range));
-    assert_eq!(decoder.repair(&block, 0, &[1; SIZE + 1]), Err(Fault::TooLong));
-    assert_eq!(decoder.repair(&block, 0, &[1; 20]), Ok(Repair::Taken));
-    assert_eq!(decoder.repair(&block, 0, &[1; 20]), Ok(Repair::Redundant));
-    assert_eq!(decoder.repair(&block, 1, &[1; 21]), Err(Fault::Uneven));
-    assert_eq!(decoder.source(12, &[1; 21]), Err(Fault::Short));
-    assert_eq!(decoder.source(20, &[1; 21]), Ok(Source::New));
+    assert_eq!(decoder.repair(&block, 0, &[1; 19]), Err(SenderFault::Short));
+    assert_eq!(decoder.repair(&block, 5, &[1; 20]), Err(SenderFault::Range));
+    assert_eq!(decoder.repair(&block, 0, &[1; SIZE + 1]), Err(SenderFault::TooLong));
+    assert_eq!(decoder.repair(&block, 0, &[1; 20]), Ok(RepairOutcome::Taken));
+    assert_eq!(decoder.repair(&block, 0, &[1; 20]), Ok(RepairOutcome::Redundant));
+    assert_eq!(decoder.repair(&block, 1, &[1; 21]), Err(SenderFault::Uneven));
+    assert_eq!(decoder.source(12, &[1; 21]), Err(SenderFault::Short));
+    assert_eq!(decoder.source(20, &[1; 21]), Ok(SourceOutcome::New));
     for (first, count, repairs) in [(10, 10, 6), (10, 11, 5), (9, 2, 3), (19, 2, 3), (0, 90, 5), (15, 2, 3)] {
         let other = Block::new(first, count, repairs).unwrap();
-        assert_eq!(decoder.repair(&other, 0, &[1; 20]), Err(Fault::Overlap), "{other:?}");
+        assert_eq!(decoder.repair(&other, 0, &[1; 20]), Err(SenderFault::Overlap), "{other:?}");
     }
-    assert_eq!(decoder.repair(&Block::new(20, 2, 3).unwrap(), 0, &[1; 30]), Ok(Repair::Taken));
-    assert_eq!(decoder.repair(&Block::new(0, 101, 5).unwrap(), 0, &[1; 20]), Ok(Repair::Old));
-    assert_eq!(decoder.source(111, &[1]), Ok(Source::New));
-    assert_eq!(decoder.repair(&block, 2, &[1; 20]), Ok(Repair::Old));
+    assert_eq!(decoder.repair(&Block::new(20, 2, 3).unwrap(), 0, &[1; 30]), Ok(RepairOutcome::Taken));
+    assert_eq!(decoder.repair(&Block::new(0, 101, 5).unwrap(), 0, &[1; 20]), Ok(RepairOutcome::Old));
+    assert_eq!(decoder.source(111, &[1]), Ok(SourceOutcome::New));
+    assert_eq!(decoder.repair(&block, 2, &[1; 20]), Ok(RepairOutcome::Old));
 }
 
 #[test]
@@ -263,7 +263,7 @@ fn a_window_of_two_blocks_holds_a_block_that_is_mostly_lost() {
     }
     let mut recovered = 0;
     for (index, repair) in (0..).zip(&repairs) {
-        assert_ne!(decoder.repair(&block, index, repair), Ok(Repair::TooMany));
+        assert_ne!(decoder.repair(&block, index, repair), Ok(RepairOutcome::TooMany));
         recovered += drain(&mut decoder, 10_000).len();
         assert!(decoder.memory() <= (800 * 9 / 8 + 8 + 64) * 128, "{}", decoder.memory());
     }
@@ -278,43 +278,43 @@ fn a_complete_block_is_forgotten_but_not_that_it_came() {
     let blocks = [0, 300].map(|first| Block::new(first, 300, 60).unwrap());
     let repairs = blocks.map(|block| sent(&block).1);
     for sid in (0..600).filter(|sid| *sid != 350) {
-        assert_eq!(decoder.source(sid, &truth(sid)), Ok(Source::New));
+        assert_eq!(decoder.source(sid, &truth(sid)), Ok(SourceOutcome::New));
     }
     let all = decoder.memory();
-    assert_eq!(decoder.repair(&blocks[0], 0, &repairs[0][0]), Ok(Repair::Redundant));
+    assert_eq!(decoder.repair(&blocks[0], 0, &repairs[0][0]), Ok(RepairOutcome::Redundant));
     assert_eq!(decoder.symbols.held(), 299);
     let longer = vec![1; truth(7).len() + 1];
-    assert_eq!(decoder.source(7, &truth(7)), Ok(Source::Duplicate));
+    assert_eq!(decoder.source(7, &truth(7)), Ok(SourceOutcome::Duplicate));
     // What it was is not known any more.
-    assert_eq!(decoder.source(7, &longer), Ok(Source::Duplicate));
-    assert_eq!(decoder.repair(&blocks[0], 1, &repairs[0][1]), Ok(Repair::Redundant));
+    assert_eq!(decoder.source(7, &longer), Ok(SourceOutcome::Duplicate));
+    assert_eq!(decoder.repair(&blocks[0], 1, &repairs[0][1]), Ok(RepairOutcome::Redundant));
     assert_eq!(
         decoder.repair(&blocks[0], 2, &vec![1; repairs[0][0].len() - 1]),
-        Err(Fault::Uneven),
+        Err(SenderFault::Uneven),
         "how long its repair symbols are is known"
     );
     // The other is not complete, and becomes so; what was recovered is told before it is forgotten.
     let mut index = 0;
     while !decoder.is_held(350) {
         let told = decoder.repair(&blocks[1], index, &repairs[1][index as usize]);
-        assert!(matches!(told, Ok(Repair::Taken)), "{told:?}");
+        assert!(matches!(told, Ok(RepairOutcome::Taken)), "{told:?}");
         while decoder.has_work() {
             decoder.work(1 << 20);
         }
         index += 1;
     }
-    assert_eq!(decoder.repair(&blocks[1], index, &repairs[1][index as usize]), Ok(Repair::Redundant));
+    assert_eq!(decoder.repair(&blocks[1], index, &repairs[1][index as usize]), Ok(RepairOutcome::Redundant));
     assert_eq!(decoder.symbols.held(), 300);
     assert_eq!(taken(&mut decoder), [350]);
     index += 1;
-    assert_eq!(decoder.repair(&blocks[1], index, &repairs[1][index as usize]), Ok(Repair::Redundant));
-    assert_eq!((decoder.symbols.held(), decoder.source(350, &truth(350))), (0, Ok(Source::Recovered)));
+    assert_eq!(decoder.repair(&blocks[1], index, &repairs[1][index as usize]), Ok(RepairOutcome::Redundant));
+    assert_eq!((decoder.symbols.held(), decoder.source(350, &truth(350))), (0, Ok(SourceOutcome::Recovered)));
     for other in [Block::new(299, 20, 5).unwrap(), Block::new(0, 300, 61).unwrap()] {
-        assert_eq!(decoder.repair(&other, 0, &repairs[0][0]), Err(Fault::Overlap));
+        assert_eq!(decoder.repair(&other, 0, &repairs[0][0]), Err(SenderFault::Overlap));
     }
     // The places are used again.
     for sid in 600..1100 {
-        assert_eq!(decoder.source(sid, &truth(sid)), Ok(Source::New));
+        assert_eq!(decoder.source(sid, &truth(sid)), Ok(SourceOutcome::New));
     }
     assert!(decoder.memory() < all + 16_384, "{} after {all}", decoder.memory());
 }
@@ -325,13 +325,13 @@ fn a_block_overlaps_one_that_was_forgotten_and_has_left_the_window() {
     let mut decoder = decoder(30, 64);
     let (gone, other) = (Block::new(0, 6, 3).unwrap(), Block::new(2, 11, 4).unwrap());
     for sid in (0..29).filter(|sid| ![6, 9].contains(sid)) {
-        assert_eq!(decoder.source(sid, &truth(sid)), Ok(Source::New));
+        assert_eq!(decoder.source(sid, &truth(sid)), Ok(SourceOutcome::New));
     }
-    assert_eq!(decoder.source(6, &truth(6)), Ok(Source::New));
-    assert_eq!(decoder.repair(&gone, 0, &sent(&gone).1[0]), Ok(Repair::Redundant));
-    assert_eq!(decoder.source(31, &truth(31)), Ok(Source::New));
+    assert_eq!(decoder.source(6, &truth(6)), Ok(SourceOutcome::New));
+    assert_eq!(decoder.repair(&gone, 0, &sent(&gone).1[0]), Ok(RepairOutcome::Redundant));
+    assert_eq!(decoder.source(31, &truth(31)), Ok(SourceOutcome::New));
     assert_eq!(decoder.low(), 2);
-    assert_eq!(decoder.repair(&other, 0, &sent(&other).1[0]), Err(Fault::Overlap));
+    assert_eq!(decoder.repair(&other, 0, &sent(&other).1[0]), Err(SenderFault::Overlap));
     assert_eq!(taken(&mut decoder), [], "9 cannot be found");
 }
 

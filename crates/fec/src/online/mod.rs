@@ -5,8 +5,8 @@
 //! in [`Decoder::work`], in portions that the caller chooses; only what leads to a missing symbol is done,
 //! and that in one pass over the data for many repair symbols.
 //!
-//! Nothing that comes makes it panic, take memory beyond [`Limits`], or do more than a bounded amount of work
-//! per repair symbol (see [`Cost`]).
+//! Nothing that comes makes it panic, take memory beyond [`DecoderLimits`], or do more than a bounded amount
+//! of work per repair symbol (see [`Cost`]).
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -16,7 +16,7 @@ use crate::equation::{Equation, MAX_SID};
 use crate::symbols::{NotTaken, Symbols, trimmed};
 pub(crate) use stored::SOUGHT;
 use stored::Stored;
-use system::System;
+use system::OnlineSystem;
 
 mod stored;
 mod system;
@@ -28,7 +28,7 @@ mod system;
 /// 3. Take what was recovered from [`next_recovered`](Self::next_recovered), before giving more.
 ///
 /// ```
-/// use quickset_fec::online::{Decoder, Limits, Repair};
+/// use quickset_fec::online::{Decoder, DecoderLimits, RepairOutcome};
 /// use quickset_fec::{Equation, Symbols};
 ///
 /// let mut sent = Symbols::new(100, 10);
@@ -36,11 +36,11 @@ mod system;
 /// let (mut repair, equation) = (Vec::new(), Equation::rlc(0, 4, 1)?);
 /// sent.combine(&equation, &mut repair)?;
 ///
-/// let mut decoder = Decoder::new(Limits { window: 100, symbol_size: 10, max_unknowns: 64 });
+/// let mut decoder = Decoder::new(DecoderLimits { window: 100, symbol_size: 10, max_unknowns: 64 });
 /// for sid in [0, 1, 3] {
 ///     decoder.source(sid, sent.get(sid).expect("it is held"))?;
 /// }
-/// assert_eq!(decoder.repair(&equation, &repair)?, Repair::Taken);
+/// assert_eq!(decoder.repair(&equation, &repair)?, RepairOutcome::Taken);
 /// while decoder.has_work() {
 ///     decoder.work(65_536);
 /// }
@@ -49,7 +49,7 @@ mod system;
 /// ```
 pub struct Decoder {
     symbols: Symbols,
-    system: System,
+    system: OnlineSystem,
     stored: Stored,
     recovered: VecDeque<u64>,
     window: u64,
@@ -62,7 +62,7 @@ pub struct Decoder {
 
 /// What a decoder holds at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct DecoderLimits {
     /// Numbers in the window: a symbol this far below the largest number seen is forgotten.
     pub window: usize,
     /// Bytes of a symbol.
@@ -74,7 +74,7 @@ pub struct Limits {
 
 /// What became of a source symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum SourceOutcome {
     /// It was missing.
     New,
     /// It came before.
@@ -87,7 +87,7 @@ pub enum Source {
 
 /// What became of a repair symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Repair {
+pub enum RepairOutcome {
     /// It is used.
     Taken,
     /// It says nothing that is not known.
@@ -100,7 +100,7 @@ pub enum Repair {
 
 /// What an honest sender does not do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum SenderFault {
     /// A symbol came twice, with different bytes; zeros at the end do not count.
     Mismatch,
     /// A symbol or repair symbol is longer than the limit.
@@ -130,10 +130,10 @@ pub struct Cost {
 
 impl Decoder {
     /// Nothing has come yet. Memory is taken as symbols come.
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: DecoderLimits) -> Self {
         Self {
             symbols: Symbols::new(limits.window, limits.symbol_size),
-            system: System::new(limits.max_unknowns),
+            system: OnlineSystem::new(limits.max_unknowns),
             stored: Stored::new(limits.symbol_size),
             recovered: VecDeque::new(),
             window: limits.window.max(1) as u64,
@@ -145,9 +145,9 @@ impl Decoder {
 
     /// Takes source symbol `sid`. The largest number seen moves the window, however far: what the window
     /// leaves is the sender's loss.
-    pub fn source(&mut self, sid: u64, data: &[u8]) -> Result<Source, Fault> {
+    pub fn source(&mut self, sid: u64, data: &[u8]) -> Result<SourceOutcome, SenderFault> {
         if data.len() > self.symbols.size() {
-            return Err(Fault::TooLong);
+            return Err(SenderFault::TooLong);
         }
         // Whether its last zeros are its own is not known of a symbol that is recovered, so of none.
         let data = trimmed(data);
@@ -156,20 +156,20 @@ impl Decoder {
             return self.follow(sid, data);
         }
         if sid > MAX_SID {
-            return Err(Fault::Range);
+            return Err(SenderFault::Range);
         }
         if sid < self.low {
-            return Ok(Source::Below);
+            return Ok(SourceOutcome::Below);
         }
         if self.is_held(sid) {
             return match self.symbols.get(sid) {
-                Some(held) if held != data => Err(Fault::Mismatch),
-                _ if self.symbols.is_marked(sid) => Ok(Source::Recovered),
-                _ => Ok(Source::Duplicate),
+                Some(held) if held != data => Err(SenderFault::Mismatch),
+                _ if self.symbols.is_marked(sid) => Ok(SourceOutcome::Recovered),
+                _ => Ok(SourceOutcome::Duplicate),
             };
         }
         if self.stored.is_too_short_for(sid, data.len()) {
-            return Err(Fault::Short);
+            return Err(SenderFault::Short);
         }
         self.advance(sid);
         self.settle();
@@ -178,36 +178,36 @@ impl Decoder {
         if let Some(column) = self.system.column(sid) {
             self.stored.free(self.system.known(column));
         }
-        Ok(Source::New)
+        Ok(SourceOutcome::New)
     }
 
     /// Takes the symbol behind all those that are known to exist.
     #[inline]
-    fn follow(&mut self, sid: u64, data: &[u8]) -> Result<Source, Fault> {
+    fn follow(&mut self, sid: u64, data: &[u8]) -> Result<SourceOutcome, SenderFault> {
         if sid > MAX_SID {
-            return Err(Fault::Range);
+            return Err(SenderFault::Range);
         }
         self.advance(sid);
         self.settle();
         self.hold(sid, data, false);
-        Ok(Source::New)
+        Ok(SourceOutcome::New)
     }
 
     /// Takes a repair symbol. Its last symbol counts as seen, and moves the window.
-    pub fn repair(&mut self, equation: &Equation, data: &[u8]) -> Result<Repair, Fault> {
+    pub fn repair(&mut self, equation: &Equation, data: &[u8]) -> Result<RepairOutcome, SenderFault> {
         if data.len() > self.symbols.size() {
-            return Err(Fault::TooLong);
+            return Err(SenderFault::TooLong);
         }
         if equation.last() - equation.first() >= self.window {
-            return Ok(Repair::Old);
+            return Ok(RepairOutcome::Old);
         }
         self.advance(equation.last());
         if equation.first() < self.low {
-            return Ok(Repair::Old);
+            return Ok(RepairOutcome::Old);
         }
         self.settle();
         if self.is_too_short(equation, data.len()) {
-            return Err(Fault::Short);
+            return Err(SenderFault::Short);
         }
         let mut missing = Vec::with_capacity(system::COLUMNS);
         for sid in self.symbols.missing(equation.first(), equation.last()) {
@@ -215,32 +215,32 @@ impl Decoder {
                 continue;
             }
             if missing.len() >= system::COLUMNS {
-                return Ok(Repair::TooMany);
+                return Ok(RepairOutcome::TooMany);
             }
             missing.push(sid);
         }
         let unopened = self.system.unopened(&missing);
         if unopened > self.system.room() {
-            return Ok(Repair::TooMany);
+            return Ok(RepairOutcome::TooMany);
         }
         // Not of a block for itself, as somebody said.
         if !missing.is_empty() && self.symbols.spent_in(equation).is_some() {
-            return Ok(Repair::TooMany);
+            return Ok(RepairOutcome::TooMany);
         }
         let Some(place) = self.stored.vacant(self.window) else {
-            return Ok(Repair::TooMany);
+            return Ok(RepairOutcome::TooMany);
         };
         // Before anything is computed: the repair symbols that come too many behind losses say nothing new.
         if missing.is_empty() || (unopened == 0 && self.system.is_full()) {
-            return Ok(Repair::Redundant);
+            return Ok(RepairOutcome::Redundant);
         }
         let coefficient = |sid| equation.term(sid).map_or(0, |term| equation.coefficient(term));
         let terms: Vec<(u64, u8)> = missing.into_iter().map(|sid| (sid, coefficient(sid))).collect();
         if !self.system.add(&terms, place) {
-            return Ok(Repair::Redundant);
+            return Ok(RepairOutcome::Redundant);
         }
         self.stored.keep(place, equation, data);
-        Ok(Repair::Taken)
+        Ok(RepairOutcome::Taken)
     }
 
     /// Says that repair symbols over any symbol of `equation` will be over all of them and no others: the
@@ -285,14 +285,14 @@ impl Decoder {
         &mut self,
         first: u64,
         symbols: impl IntoIterator<Item = impl AsRef<[u8]>>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), SenderFault> {
         let follows = self.following() == Some(first);
         let mut outcome = Ok(());
         for (sid, data) in (first..).zip(symbols) {
             let data = data.as_ref();
             outcome = match () {
-                () if data.len() > self.symbols.size() => Err(Fault::TooLong),
-                () if sid > MAX_SID => Err(Fault::Range),
+                () if data.len() > self.symbols.size() => Err(SenderFault::TooLong),
+                () if sid > MAX_SID => Err(SenderFault::Range),
                 () if follows => {
                     self.symbols.append_spent(trimmed(data).len());
                     Ok(())
@@ -508,7 +508,7 @@ impl fmt::Debug for Decoder {
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for SenderFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Mismatch => "a symbol came again with other bytes",
@@ -521,7 +521,7 @@ impl fmt::Display for Fault {
     }
 }
 
-impl core::error::Error for Fault {}
+impl core::error::Error for SenderFault {}
 
 /// Missing symbols that are computed together: as many sums as fit the registers, and one more pass or two.
 const SOLVED: usize = 16;

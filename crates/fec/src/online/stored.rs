@@ -16,7 +16,7 @@ use crate::symbols::{Symbols, lines};
 
 /// Repair symbols by place.
 pub(super) struct Stored {
-    slots: Vec<Option<Repair>>,
+    slots: Vec<Option<StoredRepair>>,
     /// Bytes of each payload: all as long as the longest symbol can be.
     len: usize,
     /// How many even a small window may have.
@@ -25,7 +25,7 @@ pub(super) struct Stored {
     bytes: u64,
 }
 
-struct Repair {
+struct StoredRepair {
     equation: Equation,
     /// Bytes that came.
     len: usize,
@@ -66,7 +66,7 @@ impl Stored {
         let mut sum = Vec::with_capacity(self.len);
         sum.extend_from_slice(data);
         sum.resize(self.len, 0);
-        let repair = Repair {
+        let repair = StoredRepair {
             equation: *equation,
             len: data.len(),
             sum,
@@ -205,7 +205,8 @@ impl Stored {
 
         let last = near.iter().map(|(.., last)| *last).max().unwrap_or(first).min(end - 1);
         let mut sids = Vec::with_capacity(most);
-        let mut run = Run { first, stride, steps: Vec::with_capacity(most), missing: Vec::new(), end: 0 };
+        let mut run =
+            StrideRun { first, stride, steps: Vec::with_capacity(most), missing: Vec::new(), end: 0 };
         while first + run.end * stride <= last && sids.len() < most {
             let sid = first + run.end * stride;
             if symbols.len_of(sid).is_some() {
@@ -235,18 +236,18 @@ impl Stored {
         }
     }
 
-    fn repairs(&self, places: u128) -> impl Iterator<Item = (usize, &Repair)> {
+    fn repairs(&self, places: u128) -> impl Iterator<Item = (usize, &StoredRepair)> {
         self.slots.iter().enumerate().filter_map(move |(place, slot)| {
             slot.as_ref().filter(|_| places >> place & 1 == 1).map(|repair| (place, repair))
         })
     }
 
-    fn select_slots(&mut self, places: u128) -> impl Iterator<Item = (usize, &mut Option<Repair>)> {
+    fn select_slots(&mut self, places: u128) -> impl Iterator<Item = (usize, &mut Option<StoredRepair>)> {
         self.slots.iter_mut().enumerate().filter(move |(place, _)| places >> place & 1 == 1)
     }
 }
 
-impl Repair {
+impl StoredRepair {
     /// The number of the first symbol that was not dealt with, which may be beyond the last.
     fn next(&self) -> u64 {
         self.equation.sid(self.cursor)
@@ -309,11 +310,11 @@ struct Pass {
     /// The symbols to subtract, ascending.
     sids: Vec<u64>,
     /// How they lie; `None` if they are late ones.
-    run: Option<Run>,
+    run: Option<StrideRun>,
 }
 
 /// Numbers that are a stride apart.
-struct Run {
+struct StrideRun {
     first: u64,
     stride: u64,
     /// How many strides each symbol is from the first.

@@ -12,8 +12,8 @@ use crate::gf256::{self, Kernel};
 use crate::symbols::bits;
 
 /// Columns and stored repair symbols are told by their places, and rows are in no order.
-pub(super) struct System {
-    rows: Vec<Row>,
+pub(super) struct OnlineSystem {
+    rows: Vec<EquationRow>,
     /// The columns in use, by the numbers of their symbols, ascending.
     columns: Vec<(u64, usize)>,
     sids: [u64; COLUMNS],
@@ -23,17 +23,17 @@ pub(super) struct System {
     operations: u64,
 }
 
-struct Row {
+struct EquationRow {
     /// Coefficients of the columns, then of the stored repair symbols.
     vector: [u8; COLUMNS + STORED],
     /// Which columns have a coefficient that is not 0.
     mask: u64,
     pivot: usize,
-    /// Its pivot has been computed; it waits for [`System::settle`].
+    /// Its pivot has been computed; it waits for [`OnlineSystem::settle`].
     done: bool,
 }
 
-impl System {
+impl OnlineSystem {
     pub(super) fn new(limit: usize) -> Self {
         Self {
             rows: Vec::new(),
@@ -88,7 +88,7 @@ impl System {
     /// What it says of the columns is found first. Most of what a row has is of which stored repair symbols
     /// it is the sum, and that is of interest only if it says something new.
     pub(super) fn add(&mut self, terms: &[(u64, u8)], place: usize) -> bool {
-        let mut row = Row { vector: [0; COLUMNS + STORED], mask: 0, pivot: 0, done: false };
+        let mut row = EquationRow { vector: [0; COLUMNS + STORED], mask: 0, pivot: 0, done: false };
         row.vector[COLUMNS + place] = 1;
         let mut at = 0;
         for &(sid, coefficient) in terms {
@@ -100,7 +100,7 @@ impl System {
             row.vector[column] = coefficient;
         }
         // Pivots are 0 in each other's rows: all can be removed at once.
-        let removed: Vec<&Row> = self.live().filter(|other| row.vector[other.pivot] != 0).collect();
+        let removed: Vec<&EquationRow> = self.live().filter(|other| row.vector[other.pivot] != 0).collect();
         let factors: Vec<u8> = removed.iter().map(|other| row.vector[other.pivot]).collect();
         let operations = removed.len() as u64;
         let (says, sum) = row.vector.split_at_mut(COLUMNS);
@@ -124,8 +124,8 @@ impl System {
     }
 
     /// A row that is ready: its pivot's column and symbol.
-    pub(super) fn ready(&self) -> impl Iterator<Item = Ready<'_>> {
-        self.live().filter(|row| row.mask.is_power_of_two()).map(|row| Ready {
+    pub(super) fn ready(&self) -> impl Iterator<Item = SolvedSymbol<'_>> {
+        self.live().filter(|row| row.mask.is_power_of_two()).map(|row| SolvedSymbol {
             column: row.pivot,
             sid: self.sids[row.pivot],
             sum: row.sum(),
@@ -227,21 +227,22 @@ impl System {
     }
 
     /// Rids all rows of one of the stored repair symbols that `row` is a sum of.
-    fn release(&mut self, row: &Row) {
+    fn release(&mut self, row: &EquationRow) {
         let place = row.sum().iter().position(|&c| c != 0).expect("a row is a sum of something");
         self.eliminate(row, COLUMNS + place);
     }
 
     /// Subtracts from each row as much of `row` as makes the element at `at` zero. Rows that are done only
     /// follow in their sums.
-    fn eliminate(&mut self, row: &Row, at: usize) {
+    fn eliminate(&mut self, row: &EquationRow, at: usize) {
         let Some(inverse) = gf256::inv(row.vector[at]) else { return };
-        let mut changed: Vec<&mut Row> = self.rows.iter_mut().filter(|other| other.vector[at] != 0).collect();
+        let mut changed: Vec<&mut EquationRow> =
+            self.rows.iter_mut().filter(|other| other.vector[at] != 0).collect();
         let factors: Vec<u8> = changed.iter().map(|other| gf256::mul(other.vector[at], inverse)).collect();
         let mut vectors: Vec<&mut [u8]> = changed.iter_mut().map(|other| &mut other.vector[..]).collect();
         self.kernel.scatter(&mut vectors, &factors, &row.vector);
         self.operations += factors.len() as u64;
-        changed.into_iter().for_each(Row::scan);
+        changed.into_iter().for_each(EquationRow::scan);
     }
 
     fn clear(&mut self, columns: u64) {
@@ -273,7 +274,7 @@ impl System {
         self.sids[column]
     }
 
-    fn live(&self) -> impl Iterator<Item = &Row> {
+    fn live(&self) -> impl Iterator<Item = &EquationRow> {
         self.rows.iter().filter(|row| !row.done)
     }
 
@@ -285,14 +286,14 @@ impl System {
 }
 
 /// A missing symbol that can be computed.
-pub(super) struct Ready<'a> {
+pub(super) struct SolvedSymbol<'a> {
     pub(super) column: usize,
     pub(super) sid: u64,
     /// By what to multiply the stored repair symbols, by place.
     pub(super) sum: &'a [u8],
 }
 
-impl Row {
+impl EquationRow {
     fn sum(&self) -> &[u8] {
         &self.vector[COLUMNS..]
     }

@@ -94,7 +94,7 @@ fn payload(equation: &Equation) -> Vec<u8> {
 const SIZE: usize = 96;
 
 fn decoder(window: usize) -> Decoder {
-    Decoder::new(Limits { window, symbol_size: SIZE, max_unknowns: 64 })
+    Decoder::new(DecoderLimits { window, symbol_size: SIZE, max_unknowns: 64 })
 }
 
 fn drain(decoder: &mut Decoder, budget: usize) -> Vec<u64> {
@@ -185,22 +185,22 @@ fn give(decoder: &mut Decoder, model: &mut Model, equation: &Equation, limit: us
     let open = model.solve().1;
     let unknowns = open.len() + missing.iter().filter(|&sid| !open.contains(sid)).count();
     match outcome {
-        Repair::Old => {
+        RepairOutcome::Old => {
             assert!(equation.first() < decoder.low() || equation.last() - equation.first() >= decoder.window);
         }
-        Repair::TooMany => {
+        RepairOutcome::TooMany => {
             assert!(
                 unknowns > limit || decoder.stored.vacant(decoder.window).is_none(),
                 "{unknowns} of {limit}"
             );
         }
-        Repair::Taken | Repair::Redundant => {
+        RepairOutcome::Taken | RepairOutcome::Redundant => {
             assert!(unknowns <= limit);
             let before = model.rank();
             model
                 .equations
                 .push((0..equation.terms()).map(|t| (equation.sid(t), equation.coefficient(t))).collect());
-            assert_eq!(model.rank() > before, outcome == Repair::Taken);
+            assert_eq!(model.rank() > before, outcome == RepairOutcome::Taken);
         }
     }
 }
@@ -252,7 +252,7 @@ proptest! {
     /// every repair symbol is judged as its rank says.
     #[test]
     fn recovers_what_rank_theory_says(ops in prop::collection::vec(op(), 1..120), limit in 3..64_usize) {
-        let mut decoder = Decoder::new(Limits { window: 48, symbol_size: SIZE, max_unknowns: limit });
+        let mut decoder = Decoder::new(DecoderLimits { window: 48, symbol_size: SIZE, max_unknowns: limit });
         decoder.stored.least = 128;
         let mut model = Model::default();
         let mut front = 0;
@@ -261,7 +261,7 @@ proptest! {
                 Op::Source { ahead, behind } => {
                     front += ahead;
                     let sid = u64::saturating_sub(front, behind);
-                    if decoder.source(sid, &truth(sid)).unwrap() == Source::New {
+                    if decoder.source(sid, &truth(sid)).unwrap() == SourceOutcome::New {
                         model.known.insert(sid);
                     }
                 }
@@ -369,25 +369,25 @@ const STORED_LEN: usize = 128;
 fn what_comes_twice_or_late_or_from_outside_does_no_harm() {
     let mut decoder = decoder(50);
     for sid in (0..40).filter(|sid| sid % 10 != 3) {
-        assert_eq!(decoder.source(sid, &truth(sid)), Ok(Source::New));
-        assert_eq!(decoder.source(sid, &truth(sid)), Ok(Source::Duplicate));
+        assert_eq!(decoder.source(sid, &truth(sid)), Ok(SourceOutcome::New));
+        assert_eq!(decoder.source(sid, &truth(sid)), Ok(SourceOutcome::Duplicate));
     }
     let equations: Vec<_> = (0..4).map(|seed| Equation::rlc(0, 40, seed).unwrap()).collect();
     for equation in &equations[..3] {
-        assert_eq!(decoder.repair(equation, &payload(equation)), Ok(Repair::Taken));
-        assert_eq!(decoder.repair(equation, &payload(equation)), Ok(Repair::Redundant));
+        assert_eq!(decoder.repair(equation, &payload(equation)), Ok(RepairOutcome::Taken));
+        assert_eq!(decoder.repair(equation, &payload(equation)), Ok(RepairOutcome::Redundant));
         assert!(!decoder.has_work());
     }
-    assert_eq!(decoder.repair(&equations[3], &payload(&equations[3])), Ok(Repair::Taken));
+    assert_eq!(decoder.repair(&equations[3], &payload(&equations[3])), Ok(RepairOutcome::Taken));
     assert_eq!(drain(&mut decoder, usize::MAX).len(), 4);
-    assert_eq!(decoder.repair(&equations[0], &payload(&equations[0])), Ok(Repair::Redundant));
-    assert_eq!(decoder.source(3, &truth(3)), Ok(Source::Recovered));
-    assert_eq!(decoder.source(59, &truth(59)), Ok(Source::New));
+    assert_eq!(decoder.repair(&equations[0], &payload(&equations[0])), Ok(RepairOutcome::Redundant));
+    assert_eq!(decoder.source(3, &truth(3)), Ok(SourceOutcome::Recovered));
+    assert_eq!(decoder.source(59, &truth(59)), Ok(SourceOutcome::New));
     assert_eq!((decoder.low(), decoder.largest()), (10, Some(59)));
-    assert_eq!(decoder.source(9, &truth(9)), Ok(Source::Below));
-    assert_eq!(decoder.repair(&equations[0], &payload(&equations[0])), Ok(Repair::Old));
+    assert_eq!(decoder.source(9, &truth(9)), Ok(SourceOutcome::Below));
+    assert_eq!(decoder.repair(&equations[0], &payload(&equations[0])), Ok(RepairOutcome::Old));
     let wide = Equation::rlc(59, 51, 0).unwrap();
-    assert_eq!(decoder.repair(&wide, &[1; SIZE]), Ok(Repair::Old));
+    assert_eq!(decoder.repair(&wide, &[1; SIZE]), Ok(RepairOutcome::Old));
     assert_eq!(decoder.largest(), Some(59));
 }
 
@@ -395,33 +395,33 @@ fn what_comes_twice_or_late_or_from_outside_does_no_harm() {
 fn faults_are_told() {
     let mut decoder = decoder(50);
     decoder.source(0, &[1, 2, 0]).unwrap();
-    assert_eq!(decoder.source(0, &[1, 2]), Ok(Source::Duplicate));
-    assert_eq!(decoder.source(0, &[1, 3]), Err(Fault::Mismatch));
-    assert_eq!(decoder.source(0, &[1, 2, 0, 1]), Err(Fault::Mismatch));
-    assert_eq!(decoder.source(1, &[0; SIZE + 1]), Err(Fault::TooLong));
-    assert_eq!(decoder.source(MAX_SID + 1, &[0]), Err(Fault::Range));
+    assert_eq!(decoder.source(0, &[1, 2]), Ok(SourceOutcome::Duplicate));
+    assert_eq!(decoder.source(0, &[1, 3]), Err(SenderFault::Mismatch));
+    assert_eq!(decoder.source(0, &[1, 2, 0, 1]), Err(SenderFault::Mismatch));
+    assert_eq!(decoder.source(1, &[0; SIZE + 1]), Err(SenderFault::TooLong));
+    assert_eq!(decoder.source(MAX_SID + 1, &[0]), Err(SenderFault::Range));
     let equation = Equation::xor(0, 3, 1, 0).unwrap();
-    assert_eq!(decoder.repair(&equation, &[0; SIZE + 1]), Err(Fault::TooLong));
-    assert_eq!(decoder.repair(&equation, &[1]), Err(Fault::Short));
+    assert_eq!(decoder.repair(&equation, &[0; SIZE + 1]), Err(SenderFault::TooLong));
+    assert_eq!(decoder.repair(&equation, &[1]), Err(SenderFault::Short));
     assert_eq!(
         decoder.repair(&Equation::xor(0, 1, 1, 0).unwrap(), &[1, 2]),
-        Ok(Repair::Redundant),
+        Ok(RepairOutcome::Redundant),
         "but for zeros"
     );
-    assert_eq!(decoder.repair(&equation, &[1, 2, 3]), Ok(Repair::Taken));
+    assert_eq!(decoder.repair(&equation, &[1, 2, 3]), Ok(RepairOutcome::Taken));
     // The repair symbol was there first.
-    assert_eq!(decoder.source(1, &[1, 2, 3, 4]), Err(Fault::Short));
-    assert_eq!(decoder.source(1, &[1, 2, 3]), Ok(Source::New));
+    assert_eq!(decoder.source(1, &[1, 2, 3, 4]), Err(SenderFault::Short));
+    assert_eq!(decoder.source(1, &[1, 2, 3]), Ok(SourceOutcome::New));
 }
 
 #[test]
 fn a_far_number_costs_the_sender_the_window_and_nobody_memory() {
     let mut decoder = decoder(1000);
-    (0..1000).for_each(|sid| assert_eq!(decoder.source(sid, &truth(sid)), Ok(Source::New)));
+    (0..1000).for_each(|sid| assert_eq!(decoder.source(sid, &truth(sid)), Ok(SourceOutcome::New)));
     let before = decoder.memory();
-    assert_eq!(decoder.source(MAX_SID, &[1]), Ok(Source::New));
+    assert_eq!(decoder.source(MAX_SID, &[1]), Ok(SourceOutcome::New));
     assert_eq!((decoder.low(), decoder.is_held(999)), (MAX_SID - 999, false));
-    assert_eq!(decoder.repair(&Equation::rlc(MAX_SID, 1, 0).unwrap(), &[1]), Ok(Repair::Redundant));
+    assert_eq!(decoder.repair(&Equation::rlc(MAX_SID, 1, 0).unwrap(), &[1]), Ok(RepairOutcome::Redundant));
     // The list of free slots.
     assert!(decoder.memory() <= before + 8 * 1024, "{}", decoder.memory());
 }
@@ -434,12 +434,12 @@ fn symbols_leave_the_window_before_what_needs_them() {
     for sid in (0..64).filter(|sid| *sid != 61 && *sid != 62) {
         decoder.source(sid, &truth(sid)).unwrap();
     }
-    assert_eq!(decoder.repair(&first, &payload(&first)), Ok(Repair::Taken));
+    assert_eq!(decoder.repair(&first, &payload(&first)), Ok(RepairOutcome::Taken));
     for sid in 64..139 {
         decoder.source(sid, &truth(sid)).unwrap();
     }
     assert_eq!(decoder.low(), 59);
-    assert_eq!(decoder.repair(&second, &payload(&second)), Ok(Repair::Taken));
+    assert_eq!(decoder.repair(&second, &payload(&second)), Ok(RepairOutcome::Taken));
     assert_eq!(drain(&mut decoder, 1), [61, 62]);
 }
 
@@ -475,19 +475,19 @@ fn the_worst_case_stays_within_the_stated_cost() {
                 continue;
             }
             // What was recovered is of no sense, so this may be a fault.
-            came += u64::from(decoder.source(sid, &[sid as u8 | 1; SIZE]) == Ok(Source::New));
+            came += u64::from(decoder.source(sid, &[sid as u8 | 1; SIZE]) == Ok(SourceOutcome::New));
         }
         for seed in 0..80 {
             let first = base + 60 + seed % 7;
             let equation = Equation::rlc(first, 732 - seed % 11, seed + round).unwrap();
             came += 1;
-            if decoder.repair(&equation, &[seed as u8; SIZE]) == Ok(Repair::Taken) {
+            if decoder.repair(&equation, &[seed as u8; SIZE]) == Ok(RepairOutcome::Taken) {
                 terms += equation.terms() + 4 * 64;
             }
             if seed % 16 == 3 {
                 decoder.work(20_000);
                 // Not what the repair symbols say: this decoder cannot know.
-                if decoder.source(base / 13 * 13 + 13 * (8 + seed), &[7; SIZE]) == Ok(Source::New) {
+                if decoder.source(base / 13 * 13 + 13 * (8 + seed), &[7; SIZE]) == Ok(SourceOutcome::New) {
                     came += 1;
                 }
             }
@@ -510,13 +510,13 @@ fn the_worst_case_stays_within_the_stated_cost() {
 fn random_squares_are_rarely_deficient() {
     let (rounds, mut deficient) = (8_000_u64, 0);
     for round in 0..rounds {
-        let mut decoder = Decoder::new(Limits { window: 16, symbol_size: 1, max_unknowns: 8 });
+        let mut decoder = Decoder::new(DecoderLimits { window: 16, symbol_size: 1, max_unknowns: 8 });
         let first = round * 16;
         let outcomes = (0..6).map(|i| {
             let equation = Equation::rlc(first, 6, round * 6 + i).unwrap();
             decoder.repair(&equation, &[1]).unwrap()
         });
-        deficient += u64::from(outcomes.filter(|o| *o == Repair::Redundant).count() > 0);
+        deficient += u64::from(outcomes.filter(|o| *o == RepairOutcome::Redundant).count() > 0);
     }
     // 31 expected, standard deviation 6.
     assert!((11..58).contains(&deficient), "{deficient} of {rounds}");

@@ -61,7 +61,7 @@ impl core::error::Error for Error {}
 
 /// A part of an interleaved block: symbols `first`, `first + stride`, ..., `count` of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct BlockPart {
     /// Its first symbol.
     pub first: usize,
     /// From one symbol to the next.
@@ -70,7 +70,7 @@ pub struct Part {
     pub count: usize,
 }
 
-impl Part {
+impl BlockPart {
     /// The numbers of its symbols.
     pub fn symbols(self) -> impl Iterator<Item = usize> {
         (0..self.count).map(move |t| self.first + t * self.stride)
@@ -79,9 +79,9 @@ impl Part {
 
 /// Cuts a block of `k` symbols into the fewest parts of at most `limit` >= 1, interleaved, so that a burst of
 /// losses is shared by all of them. Their sizes differ by one at most.
-pub fn parts(k: usize, limit: usize) -> impl Iterator<Item = Part> {
+pub fn parts(k: usize, limit: usize) -> impl Iterator<Item = BlockPart> {
     let stride = k.div_ceil(limit.max(1));
-    (0..stride).map(move |first| Part { first, stride, count: (k - first).div_ceil(stride) })
+    (0..stride).map(move |first| BlockPart { first, stride, count: (k - first).div_ceil(stride) })
 }
 
 /// Repair symbols for `k` sources at a rate of `n0` symbols in all for `k0` sources (105/100), rounded up: at

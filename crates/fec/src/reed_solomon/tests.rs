@@ -134,9 +134,9 @@ proptest! {
 
     #[test]
     fn parts_hold_each_symbol_once_and_share_bursts(k in 0..3000_usize, limit in 1..300_usize) {
-        let parts: Vec<Part> = parts(k, limit).collect();
+        let parts: Vec<BlockPart> = parts(k, limit).collect();
         prop_assert_eq!(parts.len(), k.div_ceil(limit));
-        let mut all: Vec<usize> = parts.iter().copied().flat_map(Part::symbols).collect();
+        let mut all: Vec<usize> = parts.iter().copied().flat_map(BlockPart::symbols).collect();
         all.sort_unstable();
         prop_assert_eq!(all, (0..k).collect::<Vec<_>>());
         let counts = parts.iter().map(|p| p.count);

@@ -3,7 +3,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::fmt;
 
-use super::Layout;
+use super::XorLayout;
 use crate::gf256::Kernel;
 
 /// Collects the symbols of one block, in any order, and recovers each source as soon as a repair symbol lacks
@@ -13,16 +13,16 @@ use crate::gf256::Kernel;
 /// once. Symbols that come twice, or after they were recovered, change nothing.
 #[derive(Clone, Debug)]
 pub struct Decoder {
-    layout: Layout,
+    layout: XorLayout,
     sources: Vec<Option<Vec<u8>>>,
     missing: usize,
     /// By number: what came, less the sources that are here. Those of no more use are gone.
-    sums: BTreeMap<usize, Sum>,
+    sums: BTreeMap<usize, XorSum>,
     recovered: VecDeque<usize>,
 }
 
 #[derive(Clone, Debug)]
-struct Sum {
+struct XorSum {
     bytes: Vec<u8>,
     missing: usize,
 }
@@ -50,7 +50,7 @@ impl core::error::Error for Error {}
 
 impl Decoder {
     /// For a block of `count` source symbols.
-    pub fn new(layout: Layout, count: usize) -> Self {
+    pub fn new(layout: XorLayout, count: usize) -> Self {
         let sources = vec![None; count];
         Self { layout, sources, missing: count, sums: BTreeMap::new(), recovered: VecDeque::new() }
     }
@@ -87,7 +87,7 @@ impl Decoder {
         }
         let mut bytes = symbol.to_vec();
         Kernel::best().sum(&mut bytes, &here);
-        self.sums.insert(index, Sum { bytes, missing });
+        self.sums.insert(index, XorSum { bytes, missing });
         self.peel(vec![index]);
         Ok(true)
     }

@@ -1,19 +1,19 @@
 use alloc::vec::Vec;
 
-use super::Layout;
+use super::XorLayout;
 use crate::gf256::Kernel;
 
 /// Repair symbols that accumulate while the block grows: each source is added as it is sent and not kept.
 #[derive(Clone, Debug)]
 pub struct Encoder {
-    layout: Layout,
+    layout: XorLayout,
     sums: Vec<Vec<u8>>,
     count: usize,
 }
 
 impl Encoder {
     /// An empty block.
-    pub fn new(layout: Layout) -> Self {
+    pub fn new(layout: XorLayout) -> Self {
         Self { layout, sums: Vec::new(), count: 0 }
     }
 
@@ -42,7 +42,7 @@ impl Encoder {
         self.sums.get(index).map_or(&[], Vec::as_slice)
     }
 
-    /// All repair symbols, by number; see [`Layout::repairs`].
+    /// All repair symbols, by number; see [`XorLayout::repairs`].
     pub fn repairs(&self) -> impl Iterator<Item = &[u8]> {
         (0..self.layout.repairs(self.count)).map(|index| self.repair(index))
     }
@@ -55,7 +55,7 @@ impl Encoder {
 }
 
 /// Writes repair symbol `index` of a block that is there as a whole into `repair`, in one pass.
-pub fn encode(layout: Layout, sources: &[&[u8]], index: usize, repair: &mut Vec<u8>) {
+pub fn encode(layout: XorLayout, sources: &[&[u8]], index: usize, repair: &mut Vec<u8>) {
     let terms: Vec<&[u8]> = layout.terms(sources.len(), index).map(|j| sources[j]).collect();
     repair.clear();
     repair.resize(terms.iter().map(|s| s.len()).max().unwrap_or_default(), 0);

@@ -3,11 +3,11 @@
 //! It is the cheapest of codes, and its repair symbols need no number of sources beforehand: a block may grow
 //! while repair symbols of what it had go out. What it repairs depends on where the losses are:
 //!
-//! * [`Layout::Interleaved`]: repair symbol i is the sum of the sources j with j mod depth = i. One loss in
-//!   each class is repaired, so any burst of up to `depth` losses.
-//! * [`Layout::Grid`]: sources fill rows of `columns` symbols, the last row perhaps in part. Repair symbols
-//!   are sums of columns, then of rows. A row or column with one loss is repaired, which may leave one loss
-//!   in another, and so on (iterative decoding); four losses at the corners of a rectangle stay.
+//! * [`XorLayout::Interleaved`]: repair symbol i is the sum of the sources j with j mod depth = i. One loss
+//!   in each class is repaired, so any burst of up to `depth` losses.
+//! * [`XorLayout::Grid`]: sources fill rows of `columns` symbols, the last row perhaps in part. Repair
+//!   symbols are sums of columns, then of rows. A row or column with one loss is repaired, which may leave
+//!   one loss in another, and so on (iterative decoding); four losses at the corners of a rectangle stay.
 
 mod decoder;
 mod encoder;
@@ -17,7 +17,7 @@ pub use encoder::{Encoder, encode};
 
 /// Which sources a repair symbol is the sum of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Layout {
+pub enum XorLayout {
     /// Classes of every `depth`-th source; 0 counts as 1.
     Interleaved {
         /// Number of classes, and of repair symbols.
@@ -30,7 +30,7 @@ pub enum Layout {
     },
 }
 
-impl Layout {
+impl XorLayout {
     /// How many repair symbols `count` sources have. Where there are fewer sources than classes or columns,
     /// those without a source count too, as sums of nothing.
     pub fn repairs(self, count: usize) -> usize {

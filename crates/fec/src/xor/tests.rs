@@ -7,15 +7,15 @@ use proptest::sample::Index;
 use super::*;
 
 /// Whether source `j` is in repair symbol `index`, from the words of the specification.
-fn is_in(layout: Layout, j: usize, index: usize) -> bool {
+fn is_in(layout: XorLayout, j: usize, index: usize) -> bool {
     match layout {
-        Layout::Interleaved { depth } => j % depth == index,
-        Layout::Grid { columns } if index < columns => j % columns == index,
-        Layout::Grid { columns } => j / columns == index - columns,
+        XorLayout::Interleaved { depth } => j % depth == index,
+        XorLayout::Grid { columns } if index < columns => j % columns == index,
+        XorLayout::Grid { columns } => j / columns == index - columns,
     }
 }
 
-fn naive_repair(layout: Layout, sources: &[Vec<u8>], index: usize) -> Vec<u8> {
+fn naive_repair(layout: XorLayout, sources: &[Vec<u8>], index: usize) -> Vec<u8> {
     let terms = || sources.iter().enumerate().filter(|(j, _)| is_in(layout, *j, index)).map(|s| s.1);
     let mut repair = vec![0; terms().map(Vec::len).max().unwrap_or_default()];
     for source in terms() {
@@ -26,7 +26,7 @@ fn naive_repair(layout: Layout, sources: &[Vec<u8>], index: usize) -> Vec<u8> {
 
 /// What peeling recovers: again and again, a repair symbol that came and has one missing source.
 fn peeled(
-    layout: Layout,
+    layout: XorLayout,
     count: usize,
     lost: &BTreeSet<usize>,
     repairs: &BTreeSet<usize>,
@@ -51,10 +51,10 @@ fn padded(symbol: &[u8], len: usize) -> Vec<u8> {
     symbol
 }
 
-fn layout() -> impl Strategy<Value = Layout> {
+fn layout() -> impl Strategy<Value = XorLayout> {
     prop_oneof![
-        (1..12_usize).prop_map(|depth| Layout::Interleaved { depth }),
-        (1..9_usize).prop_map(|columns| Layout::Grid { columns }),
+        (1..12_usize).prop_map(|depth| XorLayout::Interleaved { depth }),
+        (1..9_usize).prop_map(|columns| XorLayout::Grid { columns }),
     ]
 }
 
@@ -117,7 +117,7 @@ proptest! {
     }
 }
 
-fn after_losses(layout: Layout, count: usize, lost: &[usize]) -> Vec<usize> {
+fn after_losses(layout: XorLayout, count: usize, lost: &[usize]) -> Vec<usize> {
     let sources: Vec<Vec<u8>> = (0..count).map(|j| vec![j as u8, 1, 2]).collect();
     let mut decoder = Decoder::new(layout, count);
     for (j, source) in sources.iter().enumerate().filter(|(j, _)| !lost.contains(j)) {
@@ -131,7 +131,7 @@ fn after_losses(layout: Layout, count: usize, lost: &[usize]) -> Vec<usize> {
 
 #[test]
 fn a_burst_as_long_as_the_depth_is_repaired() {
-    let layout = Layout::Interleaved { depth: 7 };
+    let layout = XorLayout::Interleaved { depth: 7 };
     assert!(after_losses(layout, 50, &[20, 21, 22, 23, 24, 25, 26]).is_empty());
     assert_eq!(after_losses(layout, 50, &[20, 21, 22, 23, 24, 25, 26, 27]), [20, 27]);
 }
@@ -139,7 +139,7 @@ fn a_burst_as_long_as_the_depth_is_repaired() {
 /// A grid of 5 columns, its last row of 2.
 #[test]
 fn rectangles_stay_and_what_hangs_on_them_does_not() {
-    let layout = Layout::Grid { columns: 5 };
+    let layout = XorLayout::Grid { columns: 5 };
     assert_eq!(after_losses(layout, 22, &[6, 8, 16, 18]), [6, 8, 16, 18]);
     assert_eq!(after_losses(layout, 22, &[6, 8, 16, 18, 0, 21]), [6, 8, 16, 18]);
     assert!(after_losses(layout, 22, &[6, 8, 16]).is_empty());
@@ -150,7 +150,7 @@ fn rectangles_stay_and_what_hangs_on_them_does_not() {
 
 #[test]
 fn symbols_of_no_block_are_errors() {
-    let layout = Layout::Grid { columns: 3 };
+    let layout = XorLayout::Grid { columns: 3 };
     let mut decoder = Decoder::new(layout, 4);
     assert_eq!(decoder.source(4, &[1]), Err(Error::Index));
     assert_eq!(decoder.repair(5, &[1]), Err(Error::Index));
@@ -161,8 +161,8 @@ fn symbols_of_no_block_are_errors() {
     assert_eq!(decoder.repair(4, &[1]), Ok(true), "a row of one, which is source 3");
     assert_eq!(decoder.get(3), Some(&[1][..]));
     assert_eq!(decoder.source(3, &[1, 2, 3]), Ok(false), "too late to object");
-    assert_eq!(Decoder::new(Layout::Interleaved { depth: 0 }, 2).repair(1, &[]), Err(Error::Index));
-    assert_eq!(Layout::Grid { columns: 0 }.terms(3, usize::MAX).count(), 0);
-    assert_eq!(Layout::Grid { columns: usize::MAX }.repairs(3), usize::MAX);
-    assert_eq!(Layout::Grid { columns: usize::MAX }.terms(3, usize::MAX).count(), 3);
+    assert_eq!(Decoder::new(XorLayout::Interleaved { depth: 0 }, 2).repair(1, &[]), Err(Error::Index));
+    assert_eq!(XorLayout::Grid { columns: 0 }.terms(3, usize::MAX).count(), 0);
+    assert_eq!(XorLayout::Grid { columns: usize::MAX }.repairs(3), usize::MAX);
+    assert_eq!(XorLayout::Grid { columns: usize::MAX }.terms(3, usize::MAX).count(), 3);
 }

@@ -4,20 +4,20 @@
 use quickset_quic::{Dir, StreamId};
 use quickset_wire::Reader;
 
-use super::{Connection, Event, Fault};
+use super::{Connection, Event, ExchangeFault};
 use crate::capsule;
-use crate::{Code, Malformed, Settings, Transport, varint};
+use crate::{ErrorCode, MalformedMessage, Settings, Transport, varint};
 
 /// What a session has used of what its peer allows, and what that is, where it said more than at the start.
 #[derive(Debug, Default)]
-pub(super) struct Credit {
-    bi: Count,
-    uni: Count,
-    data: Count,
+pub(super) struct SessionCredit {
+    bi: CreditCount,
+    uni: CreditCount,
+    data: CreditCount,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Count {
+struct CreditCount {
     used: u64,
     /// By the last capsule; 0 where there was none.
     granted: u64,
@@ -29,22 +29,22 @@ struct Count {
 
 /// What may be used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum What {
+enum CreditKind {
     Streams(Dir),
     Data,
 }
 
-impl Credit {
-    fn count(&mut self, what: What) -> &mut Count {
+impl SessionCredit {
+    fn count(&mut self, what: CreditKind) -> &mut CreditCount {
         match what {
-            What::Streams(Dir::Bi) => &mut self.bi,
-            What::Streams(Dir::Uni) => &mut self.uni,
-            What::Data => &mut self.data,
+            CreditKind::Streams(Dir::Bi) => &mut self.bi,
+            CreditKind::Streams(Dir::Uni) => &mut self.uni,
+            CreditKind::Data => &mut self.data,
         }
     }
 }
 
-impl What {
+impl CreditKind {
     const fn initial(self, peer: &Settings) -> u64 {
         match self {
             Self::Streams(Dir::Bi) => peer.wt_initial_max_streams_bidi,
@@ -65,31 +65,31 @@ impl What {
 impl Connection {
     /// Whether one more stream may be opened; the peer is told when it may not.
     pub(super) fn may_open(&mut self, t: &mut dyn Transport, session: StreamId, dir: Dir) -> bool {
-        self.left(t, session, What::Streams(dir)) > 0
+        self.left(t, session, CreditKind::Streams(dir)) > 0
     }
 
     /// A stream was opened.
     pub(super) fn opened(&mut self, session: StreamId, dir: Dir) {
-        self.use_up(session, What::Streams(dir), 1);
+        self.use_up(session, CreditKind::Streams(dir), 1);
     }
 
     /// Bytes that may be sent on the streams of a session; the peer is told when there are none.
     pub(super) fn data_credit(&mut self, t: &mut dyn Transport, session: StreamId) -> u64 {
-        self.left(t, session, What::Data)
+        self.left(t, session, CreditKind::Data)
     }
 
     /// Bytes are sent.
     pub(super) fn spent(&mut self, session: StreamId, bytes: usize) {
-        self.use_up(session, What::Data, bytes as u64);
+        self.use_up(session, CreditKind::Data, bytes as u64);
     }
 
-    fn use_up(&mut self, session: StreamId, what: What, n: u64) {
+    fn use_up(&mut self, session: StreamId, what: CreditKind, n: u64) {
         if let Some(credit) = self.sessions.credit(session) {
             credit.count(what).used += n;
         }
     }
 
-    fn left(&mut self, t: &mut dyn Transport, session: StreamId, what: What) -> u64 {
+    fn left(&mut self, t: &mut dyn Transport, session: StreamId, what: CreditKind) -> u64 {
         // §5.1: only where both sides want it. We do.
         if !self.peer.controls_sessions() {
             return u64::MAX;
@@ -114,21 +114,30 @@ impl Connection {
     }
 
     /// A capsule of flow control.
-    pub(super) fn credit_capsule(&mut self, session: StreamId, kind: u64, value: &[u8]) -> Result<(), Fault> {
-        let wrong =
-            |why| Err(Fault::Stream(Code::WT_FLOW_CONTROL_ERROR, super::Abort::Malformed(Malformed(why))));
+    pub(super) fn credit_capsule(
+        &mut self,
+        session: StreamId,
+        kind: u64,
+        value: &[u8],
+    ) -> Result<(), ExchangeFault> {
+        let wrong = |why| {
+            Err(ExchangeFault::Stream(
+                ErrorCode::WT_FLOW_CONTROL_ERROR,
+                super::Abort::Malformed(MalformedMessage(why)),
+            ))
+        };
         let mut r = Reader::new(value);
         let Some(limit) = r.varint().ok().filter(|_| r.is_empty()) else {
-            return Err(Malformed("a capsule of flow control that is no number").into());
+            return Err(MalformedMessage("a capsule of flow control that is no number").into());
         };
         let streams = !matches!(kind, capsule::WT_MAX_DATA | capsule::WT_DATA_BLOCKED);
         if streams && limit > MAX_STREAMS {
             return wrong("more streams than there can be");
         }
         let what = match kind {
-            capsule::WT_MAX_DATA => What::Data,
-            capsule::WT_MAX_STREAMS_BIDI => What::Streams(Dir::Bi),
-            capsule::WT_MAX_STREAMS_UNI => What::Streams(Dir::Uni),
+            capsule::WT_MAX_DATA => CreditKind::Data,
+            capsule::WT_MAX_STREAMS_BIDI => CreditKind::Streams(Dir::Bi),
+            capsule::WT_MAX_STREAMS_UNI => CreditKind::Streams(Dir::Uni),
             // We hold up nobody.
             _ => return Ok(()),
         };
@@ -144,9 +153,9 @@ impl Connection {
         // Else each capsule would be an event, for an application that takes none as well.
         let was_refused = core::mem::take(&mut count.refused);
         match what {
-            What::Streams(dir) if was_refused => self.events.push_back(Event::Available(dir)),
-            What::Streams(_) => {}
-            What::Data => {
+            CreditKind::Streams(dir) if was_refused => self.events.push_back(Event::Available(dir)),
+            CreditKind::Streams(_) => {}
+            CreditKind::Data => {
                 for id in self.sessions.refused_in(session) {
                     self.events.push_back(Event::Writable(id));
                 }

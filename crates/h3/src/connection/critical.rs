@@ -1,22 +1,22 @@
 use quickset_quic::{Dir, StreamId};
 
-use super::outlet::Outlet;
+use super::outlet::StreamOutlet;
 use crate::frame::{Frame, Settings, stream};
-use crate::trace::{Side, StreamKind, Told, Traced, tell};
-use crate::{Code, Error, Transport, varint};
+use crate::trace::{StreamKind, TraceSide, Traced, TracedFrame, tell};
+use crate::{Error, ErrorCode, Transport, varint};
 
 /// Our three streams without which the connection cannot be (RFC 9114 §6.2.1, RFC 9204 §4.2).
 #[derive(Debug)]
 pub(super) struct Critical {
-    lanes: [Lane; 3],
+    lanes: [CriticalStream; 3],
     /// What is said first, for the trace.
     settings: Frame,
 }
 
 #[derive(Debug, Default)]
-struct Lane {
+struct CriticalStream {
     id: Option<StreamId>,
-    out: Outlet,
+    out: StreamOutlet,
 }
 
 impl Critical {
@@ -25,7 +25,7 @@ impl Critical {
         let mut lanes = KINDS.map(|kind| {
             let mut header = Vec::new();
             varint::put(&mut header, kind);
-            (Lane::default(), header)
+            (CriticalStream::default(), header)
         });
         let settings = Frame::Settings(*settings);
         settings.encode(&mut lanes[0].1);
@@ -64,7 +64,7 @@ impl Critical {
         self.lanes[2].out.push(instructions);
         // RFC 9204 §7.3: who does not take what it makes us say.
         if self.lanes[2].out.queued() > MAX_ANSWERS {
-            return Err(Error::new(Code::H3_EXCESSIVE_LOAD, "the decoder stream is not read"));
+            return Err(Error::new(ErrorCode::H3_EXCESSIVE_LOAD, "the decoder stream is not read"));
         }
         Ok(())
     }
@@ -91,9 +91,9 @@ impl Critical {
                         // RFC 9204 §2.1.4: until an encoder hears of it, it compresses a little less.
                         t.set_piggyback(id);
                     }
-                    tell(t, || Traced::Stream(Side::Local, id, StreamKind::Uni(kind)));
+                    tell(t, || Traced::Stream(TraceSide::Local, id, StreamKind::Uni(kind)));
                     if kind == stream::CONTROL {
-                        tell(t, || Traced::Created(id, Told::Other(&self.settings)));
+                        tell(t, || Traced::Created(id, TracedFrame::Other(&self.settings)));
                     }
                 }
             }

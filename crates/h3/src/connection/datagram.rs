@@ -4,9 +4,9 @@ use bytes::{Buf as _, Bytes};
 use quickset_quic::{Carrier, StreamId};
 use quickset_wire::Reader;
 
-use super::exchange::{Exchange, Phase};
-use super::{Abort, Connection, Event, Refusal, price};
-use crate::{Code, Error, Transport, varint};
+use super::exchange::{Exchange, MessagePhase};
+use super::{Abort, Connection, Event, VerbRefusal, price};
+use crate::{Error, ErrorCode, Transport, varint};
 
 impl Connection {
     /// A datagram of QUIC came.
@@ -22,29 +22,30 @@ impl Connection {
     /// Sends a datagram of a request, or of a session. It may be lost.
     ///
     /// # Errors
-    /// [`Refusal::UnknownStream`] when what we send has ended (RFC 9297 §2.1); [`Refusal::Unsupported`] when
-    /// the peer takes none, or has not said so yet; [`Refusal::TooLarge`] when it does not fit.
+    /// [`VerbRefusal::UnknownStream`] when what we send has ended (RFC 9297 §2.1);
+    /// [`VerbRefusal::Unsupported`] when the peer takes none, or has not said so yet;
+    /// [`VerbRefusal::TooLarge`] when it does not fit.
     pub fn send_datagram(
         &mut self,
         t: &mut dyn Transport,
         id: StreamId,
         payload: &[u8],
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), VerbRefusal> {
         self.alive()?;
-        let exchange = self.exchanges.get(&id).ok_or(Refusal::UnknownStream)?;
-        if exchange.sends == Phase::Ended {
-            return Err(Refusal::UnknownStream);
+        let exchange = self.exchanges.get(&id).ok_or(VerbRefusal::UnknownStream)?;
+        if exchange.sends == MessagePhase::Ended {
+            return Err(VerbRefusal::UnknownStream);
         }
         // RFC 9297 §2.1.1: not until both have said so.
         if !(self.ours.h3_datagram && self.peer.h3_datagram) {
-            return Err(Refusal::Unsupported);
+            return Err(VerbRefusal::Unsupported);
         }
-        let max = t.max_datagram().ok_or(Refusal::Unsupported)?;
+        let max = t.max_datagram().ok_or(VerbRefusal::Unsupported)?;
         let mut data = Vec::with_capacity(payload.len() + 8);
         varint::put(&mut data, id.0 / 4);
         data.extend_from_slice(payload);
         if data.len() > max {
-            return Err(Refusal::TooLarge);
+            return Err(VerbRefusal::TooLarge);
         }
         t.send_datagram(data.into());
         Ok(())
@@ -55,16 +56,16 @@ impl Connection {
     /// can come any more.
     ///
     /// # Errors
-    /// [`Refusal::Aborted`] when the peer gave its half up; [`Refusal::UnknownStream`] when the exchange is
-    /// over.
-    pub fn listen(&mut self, t: &mut dyn Transport, id: StreamId) -> Result<bool, Refusal> {
+    /// [`VerbRefusal::Aborted`] when the peer gave its half up; [`VerbRefusal::UnknownStream`] when the
+    /// exchange is over.
+    pub fn listen(&mut self, t: &mut dyn Transport, id: StreamId) -> Result<bool, VerbRefusal> {
         self.alive()?;
-        let inflow = &mut self.exchanges.get_mut(&id).ok_or(Refusal::UnknownStream)?.inflow;
+        let inflow = &mut self.exchanges.get_mut(&id).ok_or(VerbRefusal::UnknownStream)?.inflow;
         inflow.listening = true;
         self.hear(t, id);
-        let exchange = self.exchanges.get_mut(&id).ok_or(Refusal::UnknownStream)?;
+        let exchange = self.exchanges.get_mut(&id).ok_or(VerbRefusal::UnknownStream)?;
         if let Some(code) = exchange.inflow.given_up {
-            return Err(Refusal::Aborted(Abort::by_code(code)));
+            return Err(VerbRefusal::Aborted(Abort::by_code(code)));
         }
         Ok(!exchange.is_deaf())
     }
@@ -74,7 +75,8 @@ impl Connection {
     pub(super) fn hear(&mut self, t: &mut dyn Transport, id: StreamId) {
         let Some(Exchange { inflow, closing, .. }) = self.exchanges.get_mut(&id) else { return };
         // A head is read as it comes, and so are a session's capsules, and their end.
-        let is_read = matches!(inflow.phase, Phase::Head | Phase::Ended) || self.sessions.is_open(id);
+        let is_read =
+            matches!(inflow.phase, MessagePhase::Head | MessagePhase::Ended) || self.sessions.is_open(id);
         if !inflow.listening || is_read || closing.is_some() {
             return;
         }
@@ -98,7 +100,7 @@ impl Connection {
     }
 
     fn datagram(&mut self, mut data: Bytes) -> Result<(), Error> {
-        let wrong = |reason| Error::new(Code::H3_DATAGRAM_ERROR, reason);
+        let wrong = |reason| Error::new(ErrorCode::H3_DATAGRAM_ERROR, reason);
         let mut r = Reader::new(&data);
         let quarter = r.varint().map_err(|_| wrong("a datagram without a Quarter Stream ID"))?;
         // RFC 9297 §2.1: four times it is a stream id.

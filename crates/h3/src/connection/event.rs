@@ -1,7 +1,7 @@
 use bytes::Bytes;
 use quickset_quic::{Dir, StreamId};
 
-use crate::{Code, Error, Field, Malformed, Priority, Request, Response, Settings};
+use crate::{Error, ErrorCode, Field, MalformedMessage, Priority, Request, Response, Settings};
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq)]
@@ -99,14 +99,14 @@ pub enum Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Abort {
     /// The peer gave it up with this code.
-    #[error("given up by the peer with code {}", Code(*.0))]
+    #[error("given up by the peer with code {}", ErrorCode(*.0))]
     Reset(u64),
     /// The peer did nothing with the request: it may be sent again, on another connection.
     #[error("not processed by the server; make the request again on another connection")]
     Rejected,
     /// It broke the rules of HTTP.
     #[error(transparent)]
-    Malformed(Malformed),
+    Malformed(MalformedMessage),
     /// Its fields are larger than we take, or its interim responses too many or too large together.
     #[error("a field section that is too large")]
     TooLarge,
@@ -115,13 +115,13 @@ pub enum Abort {
 impl Abort {
     /// What a reset with this code says.
     pub(super) fn by_code(code: u64) -> Self {
-        if code == Code::H3_REQUEST_REJECTED.0 { Self::Rejected } else { Self::Reset(code) }
+        if code == ErrorCode::H3_REQUEST_REJECTED.0 { Self::Rejected } else { Self::Reset(code) }
     }
 }
 
 /// What [`read`](super::Connection::read) gives.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Body {
+pub enum BodyRead {
     /// The next bytes of content, never none.
     Data(Bytes),
     /// The trailers; the end follows.
@@ -134,7 +134,7 @@ pub enum Body {
 
 /// Why a verb did nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum VerbRefusal {
     /// No room: for data until [`Event::Writable`], for a request or a stream until [`Event::Available`].
     #[error("no room")]
     Blocked,
@@ -146,7 +146,7 @@ pub enum Refusal {
     OutOfOrder,
     /// The message breaks a rule of HTTP.
     #[error(transparent)]
-    Malformed(#[from] Malformed),
+    Malformed(#[from] MalformedMessage),
     /// The field section is larger than the peer takes.
     #[error("the field section is larger than the peer takes")]
     TooLarge,

@@ -1,23 +1,23 @@
 use bytes::Bytes;
 use quickset_quic::{Chunk, Protection, ReadError, Side, StreamId};
 
-use super::Fault;
-use super::outlet::Outlet;
-use super::waiting::Held;
-use crate::frame::{FrameReader, Item, Place};
-use crate::message::Length;
-use crate::priority::Said;
-use crate::trace::{Told, Traced, tell};
-use crate::{Code, Error, Field, Request, Transport};
+use super::ExchangeFault;
+use super::outlet::StreamOutlet;
+use super::waiting::HeldBytes;
+use crate::frame::{FrameReader, StreamItem, StreamPlace};
+use crate::message::ContentLength;
+use crate::priority::SaidPriority;
+use crate::trace::{Traced, TracedFrame, tell};
+use crate::{Error, ErrorCode, Field, Request, Transport};
 
 /// A request and its response, on their stream.
 #[derive(Debug)]
 pub(super) struct Exchange {
     pub(super) inflow: Inflow,
-    pub(super) out: Outlet,
+    pub(super) out: StreamOutlet,
     /// What may be sent next.
-    pub(super) sends: Phase,
-    pub(super) kind: Kind,
+    pub(super) sends: MessagePhase,
+    pub(super) kind: RequestKind,
     /// The application knows of it.
     pub(super) told: bool,
     /// The peer wanted no answer before its request came, with this code.
@@ -27,8 +27,8 @@ pub(super) struct Exchange {
     pub(super) interim_size: u64,
     /// A session that we closed: the peer's end is waited for, behind at most these bytes.
     pub(super) closing: Option<usize>,
-    pub(super) wishes: Wishes,
-    pub(super) held: Held,
+    pub(super) wishes: SendWishes,
+    pub(super) held: HeldBytes,
     /// Nothing of what was sent waits in the transport any more: it arrived, or is not wanted.
     pub(super) sent_whole: bool,
     /// It hangs under a class.
@@ -39,20 +39,20 @@ pub(super) struct Exchange {
 
 /// How a message is to be sent.
 #[derive(Debug, Default)]
-pub(super) struct Wishes {
+pub(super) struct SendWishes {
     /// What the server says of it in the response.
-    pub(super) own: Said,
+    pub(super) own: SaidPriority,
     /// What the client said last.
-    pub(super) asked: Said,
+    pub(super) asked: SaidPriority,
     /// What such a response is otherwise.
-    pub(super) usual: Said,
+    pub(super) usual: SaidPriority,
     /// What the application said since the client's last word.
-    pub(super) passing: Option<Said>,
+    pub(super) passing: Option<SaidPriority>,
 }
 
 /// What the request asks for, as far as it changes the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum RequestKind {
     Plain,
     /// The response has no content.
     Head,
@@ -64,7 +64,7 @@ pub(super) enum Kind {
 
 /// How far a message is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Phase {
+pub(super) enum MessagePhase {
     Head,
     Content,
     /// Behind the trailers.
@@ -77,30 +77,30 @@ impl Exchange {
     pub(super) fn new(side: Side, max_section: u64, webtransport: bool) -> Self {
         Self {
             inflow: Inflow {
-                reader: FrameReader::new(Place::Request, side, max_section, webtransport),
+                reader: FrameReader::new(StreamPlace::Request, side, max_section, webtransport),
                 input: Bytes::new(),
                 behind: None,
                 fin: false,
-                phase: Phase::Head,
+                phase: MessagePhase::Head,
                 waiting: false,
                 given_up: None,
-                length: Length::default(),
+                length: ContentLength::default(),
                 trailers: None,
                 wanted: false,
                 tunnel: false,
                 listening: false,
                 silent: false,
             },
-            out: Outlet::default(),
-            sends: Phase::Head,
-            kind: Kind::Plain,
+            out: StreamOutlet::default(),
+            sends: MessagePhase::Head,
+            kind: RequestKind::Plain,
             told: side.is_client(),
             unwanted: None,
             interim: 0,
             interim_size: 0,
             closing: None,
-            wishes: Wishes::default(),
-            held: Held::default(),
+            wishes: SendWishes::default(),
+            held: HeldBytes::default(),
             sent_whole: false,
             classed: false,
             protection: Protection::None,
@@ -109,22 +109,22 @@ impl Exchange {
 
     /// RFC 9297 §2.1: datagrams behind the end of the peer's half are dropped.
     pub(super) fn is_deaf(&self) -> bool {
-        self.inflow.phase == Phase::Ended || self.inflow.silent || self.closing.is_some()
+        self.inflow.phase == MessagePhase::Ended || self.inflow.silent || self.closing.is_some()
     }
 
     /// The final response has not come to us, a client, or was not sent by us.
     pub(super) fn awaits_response(&self, side: Side) -> bool {
         let response = if side.is_client() { self.inflow.phase } else { self.sends };
-        response == Phase::Head
+        response == MessagePhase::Head
     }
 
     /// Both directions are over.
     pub(super) fn is_over(&self) -> bool {
-        self.inflow.phase == Phase::Ended && self.out.is_over()
+        self.inflow.phase == MessagePhase::Ended && self.out.is_over()
     }
 }
 
-impl Kind {
+impl RequestKind {
     /// `sessions` says which protocols are those of WebTransport.
     pub(super) fn of(request: &Request, sessions: &[&[u8]]) -> Self {
         match (&request.method[..], request.protocol.as_deref()) {
@@ -143,14 +143,14 @@ pub(super) struct Inflow {
     /// What was read and not yet looked at.
     pub(super) input: Bytes,
     /// What came behind content that was joined, and is told when that was read.
-    behind: Option<Box<Result<Next, Fault>>>,
+    behind: Option<Box<Result<NextFrame, ExchangeFault>>>,
     pub(super) fin: bool,
-    pub(super) phase: Phase,
+    pub(super) phase: MessagePhase,
     /// A field section waits for the table.
     pub(super) waiting: bool,
     /// The peer gave the stream up, with this code.
     pub(super) given_up: Option<u64>,
-    pub(super) length: Length,
+    pub(super) length: ContentLength,
     pub(super) trailers: Option<Vec<Field>>,
     /// The application waits for more.
     pub(super) wanted: bool,
@@ -164,8 +164,8 @@ pub(super) struct Inflow {
 
 /// What comes next.
 #[derive(Debug)]
-pub(super) enum Next {
-    Item(Item),
+pub(super) enum NextFrame {
+    Item(StreamItem),
     Blocked,
     End,
     Reset(u64),
@@ -208,7 +208,7 @@ impl Inflow {
         t: &mut dyn Transport,
         id: StreamId,
         max: usize,
-    ) -> Result<Next, Fault> {
+    ) -> Result<NextFrame, ExchangeFault> {
         if let Some(next) = self.behind.take() {
             return *next;
         }
@@ -216,74 +216,79 @@ impl Inflow {
         let mut small = Vec::new();
         loop {
             let next = match self.next(t, id, max) {
-                Ok(Next::Item(Item::DataHeader(n))) if self.phase == Phase::Content => {
-                    tell(t, || Traced::Parsed(id, Told::Data(n)));
+                Ok(NextFrame::Item(StreamItem::DataHeader(n))) if self.phase == MessagePhase::Content => {
+                    tell(t, || Traced::Parsed(id, TracedFrame::Data(n)));
                     match self.length.add(n) {
                         Ok(()) if small.is_empty() => continue,
                         Ok(()) => {
                             let room = most - small.len();
                             self.reader.append_data(&mut self.input, room, &mut small);
-                            Ok(Next::Item(Item::Data(Bytes::new())))
+                            Ok(NextFrame::Item(StreamItem::Data(Bytes::new())))
                         }
                         Err(malformed) => Err(malformed.into()),
                     }
                 }
-                Ok(Next::Item(Item::Unknown(kind))) => {
-                    tell(t, || Traced::Parsed(id, Told::Unknown(kind)));
+                Ok(NextFrame::Item(StreamItem::Unknown(kind))) => {
+                    tell(t, || Traced::Parsed(id, TracedFrame::Unknown(kind)));
                     continue;
                 }
-                next => next.map_err(Fault::from),
+                next => next.map_err(ExchangeFault::from),
             };
             match next {
-                Ok(Next::Item(Item::Data(data))) => {
+                Ok(NextFrame::Item(StreamItem::Data(data))) => {
                     let is_last = small.len() + data.len() >= most || !self.reader.has_data(&self.input);
                     if is_last && small.is_empty() {
-                        return Ok(Next::Item(Item::Data(data)));
+                        return Ok(NextFrame::Item(StreamItem::Data(data)));
                     }
                     small.reserve(most.min(data.len() + self.input.len()));
                     small.extend_from_slice(&data);
                     if is_last {
-                        return Ok(Next::Item(Item::Data(small.into())));
+                        return Ok(NextFrame::Item(StreamItem::Data(small.into())));
                     }
                 }
                 next if small.is_empty() => return next,
                 // It is read first, and may be all that anybody wants.
                 next => {
-                    if !matches!(next, Ok(Next::Blocked)) {
+                    if !matches!(next, Ok(NextFrame::Blocked)) {
                         self.behind = Some(Box::new(next));
                     }
-                    return Ok(Next::Item(Item::Data(small.into())));
+                    return Ok(NextFrame::Item(StreamItem::Data(small.into())));
                 }
             }
         }
     }
 
     /// What comes next, of content at most `max` bytes.
-    pub(super) fn next(&mut self, t: &mut dyn Transport, id: StreamId, max: usize) -> Result<Next, Error> {
+    pub(super) fn next(
+        &mut self,
+        t: &mut dyn Transport,
+        id: StreamId,
+        max: usize,
+    ) -> Result<NextFrame, Error> {
         if let Some(code) = self.given_up {
-            return Ok(Next::Reset(code));
+            return Ok(NextFrame::Reset(code));
         }
         loop {
             if let Some(item) = self.reader.next(&mut self.input, max)? {
-                return Ok(Next::Item(item));
+                return Ok(NextFrame::Item(item));
             }
             if self.fin {
                 // RFC 9114 §7.1: a stream does not end inside a frame.
                 return if self.reader.is_between_frames() {
-                    Ok(Next::End)
+                    Ok(NextFrame::End)
                 } else {
-                    Err(Error::new(Code::H3_FRAME_ERROR, "a stream that ends inside a frame"))
+                    Err(Error::new(ErrorCode::H3_FRAME_ERROR, "a stream that ends inside a frame"))
                 };
             }
             match t.read(id, READ) {
                 Ok(Chunk::Data(bytes)) => self.input = bytes,
-                Ok(Chunk::Blocked) => return Ok(Next::Blocked),
+                Ok(Chunk::Blocked) => return Ok(NextFrame::Blocked),
                 Ok(Chunk::Finished) => self.fin = true,
                 Err(ReadError::Reset(code)) => {
                     self.given_up = Some(code);
-                    return Ok(Next::Reset(code));
+                    return Ok(NextFrame::Reset(code));
                 }
-                Err(_) => return Ok(Next::Reset(Code::H3_INTERNAL_ERROR.0)),
+                Err(_) => return Ok(NextFrame::Reset(ErrorCode::H3_INTERNAL_ERROR.0)),
             }
         }
     }

@@ -7,15 +7,15 @@ use quickset_quic::{Carrier, Chunk, Dir, Side, StreamId};
 
 use super::exchange::READ;
 use super::{Abort, Connection, Event, price};
-use crate::frame::{Frame, FrameReader, Item, Place, Settings, stream};
-use crate::trace::{Side as Owner, StreamKind, Told, Traced, tell};
-use crate::varint::Pieces;
-use crate::{Code, Error, Priority, Transport};
+use crate::frame::{Frame, FrameReader, Settings, StreamItem, StreamPlace, stream};
+use crate::trace::{StreamKind, TraceSide as Owner, Traced, TracedFrame, tell};
+use crate::varint::VarintPieces;
+use crate::{Error, ErrorCode, Priority, Transport};
 
 /// The peer's unidirectional streams that are read here.
 #[derive(Debug, Default)]
 pub(super) struct Inlets {
-    streams: BTreeMap<StreamId, Inlet>,
+    streams: BTreeMap<StreamId, StreamInlet>,
     /// Which of the three kinds that come once have come.
     seen: [bool; 3],
     /// What the client last said of pushes, of which we make none.
@@ -23,17 +23,17 @@ pub(super) struct Inlets {
 }
 
 #[derive(Debug)]
-enum Inlet {
+enum StreamInlet {
     /// The type has not come.
-    New(Pieces),
+    New(VarintPieces),
     /// A stream of WebTransport, whose session has not come.
-    Session(Pieces),
+    Session(VarintPieces),
     Control(Box<FrameReader>),
     Encoder,
     Decoder,
 }
 
-impl Inlet {
+impl StreamInlet {
     fn is_critical(&self) -> bool {
         matches!(self, Self::Control(_) | Self::Encoder | Self::Decoder)
     }
@@ -48,10 +48,10 @@ impl Connection {
         while let Some(id) = t.accept(Dir::Uni) {
             if self.inlets.streams.len() >= most {
                 t.charge(Carrier::Stream(id), price::REFUSED);
-                t.stop(id, Code::H3_EXCESSIVE_LOAD.0);
+                t.stop(id, ErrorCode::H3_EXCESSIVE_LOAD.0);
                 continue;
             }
-            self.inlets.streams.insert(id, Inlet::New(Pieces::default()));
+            self.inlets.streams.insert(id, StreamInlet::New(VarintPieces::default()));
             self.inlet_readable(t, id)?;
         }
         Ok(())
@@ -64,7 +64,10 @@ impl Connection {
                 Ok(Chunk::Blocked) => return Ok(()),
                 // RFC 9114 §6.2: others may end as they like, even before their type.
                 Ok(Chunk::Finished) | Err(_) if inlet.is_critical() => {
-                    return Err(Error::new(Code::H3_CLOSED_CRITICAL_STREAM, "a critical stream was closed"));
+                    return Err(Error::new(
+                        ErrorCode::H3_CLOSED_CRITICAL_STREAM,
+                        "a critical stream was closed",
+                    ));
                 }
                 Ok(Chunk::Finished) | Err(_) => drop(self.inlets.streams.remove(&id)),
             }
@@ -75,27 +78,29 @@ impl Connection {
     fn inlet_data(&mut self, t: &mut dyn Transport, id: StreamId, mut bytes: Bytes) -> Result<(), Error> {
         while let Some(inlet) = self.inlets.streams.get_mut(&id) {
             match inlet {
-                Inlet::New(pieces) => {
+                StreamInlet::New(pieces) => {
                     let Some([kind]) = pieces.take(&mut bytes) else { return Ok(()) };
                     self.inlet_kind(t, id, kind)?;
                 }
-                Inlet::Session(pieces) => {
+                StreamInlet::Session(pieces) => {
                     let Some([session]) = pieces.take(&mut bytes) else { return Ok(()) };
                     self.inlets.streams.remove(&id);
                     return self.session_stream(t, (id, session), bytes);
                 }
-                Inlet::Control(reader) => {
+                StreamInlet::Control(reader) => {
                     let Some(item) = reader.next(&mut bytes, READ)? else { return Ok(()) };
                     match item {
-                        Item::Frame(frame) => {
-                            tell(t, || Traced::Parsed(id, Told::Other(&frame)));
+                        StreamItem::Frame(frame) => {
+                            tell(t, || Traced::Parsed(id, TracedFrame::Other(&frame)));
                             self.control(t, id, frame)?;
                         }
-                        Item::Unknown(kind) => tell(t, || Traced::Parsed(id, Told::Unknown(kind))),
+                        StreamItem::Unknown(kind) => {
+                            tell(t, || Traced::Parsed(id, TracedFrame::Unknown(kind)))
+                        }
                         _ => {}
                     }
                 }
-                Inlet::Encoder => {
+                StreamInlet::Encoder => {
                     self.decoder.on_instructions(&bytes)?;
                     self.charge_instructions(t, id);
                     while let Some(unblocked) = self.decoder.unblocked() {
@@ -104,7 +109,7 @@ impl Connection {
                     }
                     return Ok(());
                 }
-                Inlet::Decoder => return self.encoder.on_instructions(&bytes),
+                StreamInlet::Decoder => return self.encoder.on_instructions(&bytes),
             }
         }
         Ok(())
@@ -117,7 +122,7 @@ impl Connection {
             if core::mem::replace(seen, true) {
                 // RFC 9114 §6.2.1, RFC 9204 §4.2.
                 return Err(Error::new(
-                    Code::H3_STREAM_CREATION_ERROR,
+                    ErrorCode::H3_STREAM_CREATION_ERROR,
                     "a critical stream for the second time",
                 ));
             }
@@ -126,8 +131,8 @@ impl Connection {
         let inlet = match kind {
             stream::CONTROL => {
                 twice(&mut self.inlets.seen[0])?;
-                Inlet::Control(Box::new(FrameReader::new(
-                    Place::Control,
+                StreamInlet::Control(Box::new(FrameReader::new(
+                    StreamPlace::Control,
                     self.side,
                     0,
                     self.ours.takes_sessions(),
@@ -135,22 +140,26 @@ impl Connection {
             }
             stream::QPACK_ENCODER => {
                 twice(&mut self.inlets.seen[1])?;
-                Inlet::Encoder
+                StreamInlet::Encoder
             }
             stream::QPACK_DECODER => {
                 twice(&mut self.inlets.seen[2])?;
-                Inlet::Decoder
+                StreamInlet::Decoder
             }
             // RFC 9114 §6.2.2: only servers push, and ours was never allowed to (§4.6).
             stream::PUSH if self.side.is_server() => {
-                return Err(Error::new(Code::H3_STREAM_CREATION_ERROR, "a push stream of a client"));
+                return Err(Error::new(ErrorCode::H3_STREAM_CREATION_ERROR, "a push stream of a client"));
             }
-            stream::PUSH => return Err(Error::new(Code::H3_ID_ERROR, "a push stream without MAX_PUSH_ID")),
-            stream::WEBTRANSPORT if self.ours.takes_sessions() => Inlet::Session(Pieces::default()),
+            stream::PUSH => {
+                return Err(Error::new(ErrorCode::H3_ID_ERROR, "a push stream without MAX_PUSH_ID"));
+            }
+            stream::WEBTRANSPORT if self.ours.takes_sessions() => {
+                StreamInlet::Session(VarintPieces::default())
+            }
             _ => {
                 // RFC 9114 §6.2, §6.2.3: no error of the connection.
                 t.charge(Carrier::Stream(id), price::REFUSED);
-                t.stop(id, Code::H3_STREAM_CREATION_ERROR.0);
+                t.stop(id, ErrorCode::H3_STREAM_CREATION_ERROR.0);
                 self.inlets.streams.remove(&id);
                 return Ok(());
             }
@@ -160,7 +169,7 @@ impl Connection {
     }
 
     fn control(&mut self, t: &mut dyn Transport, on: StreamId, frame: Frame) -> Result<(), Error> {
-        let id_error = |reason| Err(Error::new(Code::H3_ID_ERROR, reason));
+        let id_error = |reason| Err(Error::new(ErrorCode::H3_ID_ERROR, reason));
         match frame {
             Frame::Settings(settings) => {
                 tell(t, || Traced::Settings(Owner::Remote, &settings));
@@ -194,13 +203,13 @@ impl Connection {
             // RFC 9204 §3.2.3.
             if table != 0 && table != settings.qpack_max_table_capacity {
                 return Err(Error::new(
-                    Code::QPACK_DECODER_STREAM_ERROR,
+                    ErrorCode::QPACK_DECODER_STREAM_ERROR,
                     "a table of another size than remembered",
                 ));
             }
             // RFC 9114 §7.2.4.2.
             if !settings.admit(&before) {
-                return Err(Error::new(Code::H3_SETTINGS_ERROR, "less than what was remembered"));
+                return Err(Error::new(ErrorCode::H3_SETTINGS_ERROR, "less than what was remembered"));
             }
         }
         self.peer = settings;
@@ -222,7 +231,7 @@ impl Connection {
             .filter(|id| id.initiator() == Side::Client && self.shutdown.is_rejected(*id))
             .collect();
         for id in rejected {
-            self.abort(t, id, Code::H3_REQUEST_CANCELLED);
+            self.abort(t, id, ErrorCode::H3_REQUEST_CANCELLED);
             self.events.push_back(Event::Aborted { id, why: Abort::Rejected });
         }
     }
@@ -231,7 +240,7 @@ impl Connection {
     fn priority_update(&mut self, t: &mut dyn Transport, id: StreamId, value: &[u8]) -> Result<usize, Error> {
         let is_request = id.initiator() == Side::Client && id.dir() == Dir::Bi;
         if !is_request || t.peer_bidi_limit().is_some_and(|limit| id.index() >= limit) {
-            return Err(Error::new(Code::H3_ID_ERROR, "PRIORITY_UPDATE for no request that may be"));
+            return Err(Error::new(ErrorCode::H3_ID_ERROR, "PRIORITY_UPDATE for no request that may be"));
         }
         match self.exchanges.get(&id) {
             Some(exchange) if exchange.told => {
@@ -266,7 +275,7 @@ impl Inlets {
     /// RFC 9114 §7.2.7: never less than before.
     fn max_push_id(&mut self, id: u64) -> Result<(), Error> {
         if self.max_push.is_some_and(|before| id < before) {
-            return Err(Error::new(Code::H3_ID_ERROR, "MAX_PUSH_ID that is less than before"));
+            return Err(Error::new(ErrorCode::H3_ID_ERROR, "MAX_PUSH_ID that is less than before"));
         }
         self.max_push = Some(id);
         Ok(())

@@ -42,17 +42,17 @@ pub use self::codes::{http_code, session_code};
 pub use self::config::Config;
 use self::critical::Critical;
 use self::datagram::Queued;
-pub use self::event::{Abort, Body, Event, Refusal};
-use self::exchange::{Exchange, Phase, Wishes};
+pub use self::event::{Abort, BodyRead, Event, VerbRefusal};
+use self::exchange::{Exchange, MessagePhase, SendWishes};
 use self::inlet::Inlets;
-use self::session::Sessions;
+use self::session::EstablishedSessions;
 use self::shutdown::Shutdown;
 use self::waiting::Waiting;
 use crate::frame::{Frame, Settings};
 use crate::idle::Idle;
 use crate::qpack::{Decoder, Encoder};
-use crate::trace::{Side as Owner, StreamKind, Told, Traced, tell};
-use crate::{Code, Error, Priority, Transport};
+use crate::trace::{StreamKind, TraceSide as Owner, Traced, TracedFrame, tell};
+use crate::{Error, ErrorCode, Priority, Transport};
 
 /// HTTP/3 on one QUIC connection.
 // sizes: what all exchanges have in common, and the two tables of QPACK.
@@ -71,7 +71,7 @@ pub struct Connection {
     decoder: Decoder,
     exchanges: BTreeMap<StreamId, Exchange>,
     waiting: Waiting,
-    sessions: Sessions,
+    sessions: EstablishedSessions,
     shutdown: Shutdown,
     /// Priorities of requests that have not come, by stream.
     early_priorities: BTreeMap<StreamId, Bytes>,
@@ -84,7 +84,7 @@ pub struct Connection {
     /// its mind.
     priorities: BTreeMap<StreamId, Priority>,
     /// What a server says of responses that are over and have not arrived; one for each stream there may be.
-    lingering: BTreeMap<StreamId, Wishes>,
+    lingering: BTreeMap<StreamId, SendWishes>,
     /// Requests that were none, against those that were.
     malformed: Idle,
     /// Responses more urgent than this are repaired so.
@@ -94,20 +94,20 @@ pub struct Connection {
 
 /// What ends a message, or the connection.
 #[derive(Clone, Copy, Debug)]
-enum Fault {
-    Stream(Code, Abort),
+enum ExchangeFault {
+    Stream(ErrorCode, Abort),
     Connection(Error),
 }
 
-impl From<Error> for Fault {
+impl From<Error> for ExchangeFault {
     fn from(error: Error) -> Self {
         Self::Connection(error)
     }
 }
 
-impl From<crate::Malformed> for Fault {
-    fn from(malformed: crate::Malformed) -> Self {
-        Self::Stream(Code::H3_MESSAGE_ERROR, Abort::Malformed(malformed))
+impl From<crate::MalformedMessage> for ExchangeFault {
+    fn from(malformed: crate::MalformedMessage) -> Self {
+        Self::Stream(ErrorCode::H3_MESSAGE_ERROR, Abort::Malformed(malformed))
     }
 }
 
@@ -134,7 +134,7 @@ impl Connection {
             decoder: Decoder::new(config.table, config.max_blocked, config.max_field_section),
             exchanges: BTreeMap::new(),
             waiting: Waiting::default(),
-            sessions: Sessions::default(),
+            sessions: EstablishedSessions::default(),
             shutdown: Shutdown::default(),
             early_priorities: BTreeMap::new(),
             early_datagrams: VecDeque::new(),
@@ -229,14 +229,14 @@ impl Connection {
             if self.side.is_client() && !self.ours.takes_sessions() {
                 // RFC 9114 §6.1: servers open none.
                 return Err(Error::new(
-                    Code::H3_STREAM_CREATION_ERROR,
+                    ErrorCode::H3_STREAM_CREATION_ERROR,
                     "a bidirectional stream of the server",
                 ));
             }
             let webtransport = self.ours.takes_sessions();
             // A stream of WebTransport is no new request: then the head tells.
             if self.side.is_server() && !self.shutdown.admit(id) && !webtransport {
-                self.refuse(t, id, Code::H3_REQUEST_REJECTED);
+                self.refuse(t, id, ErrorCode::H3_REQUEST_REJECTED);
                 continue;
             }
             tell(t, || Traced::Stream(Owner::Remote, id, StreamKind::Request));
@@ -251,13 +251,13 @@ impl Connection {
     /// Says something on the control stream.
     fn say(&mut self, t: &mut dyn Transport, frame: &Frame) {
         if let Some(id) = self.critical.control() {
-            tell(t, || Traced::Created(id, Told::Other(frame)));
+            tell(t, || Traced::Created(id, TracedFrame::Other(frame)));
         }
         self.critical.send(frame);
     }
 
     /// A stream of which nothing was read, and nothing will be.
-    fn refuse(&mut self, t: &mut dyn Transport, id: StreamId, code: Code) {
+    fn refuse(&mut self, t: &mut dyn Transport, id: StreamId, code: ErrorCode) {
         t.charge(Carrier::Stream(id), price::REFUSED);
         t.reset(id, code.0);
         t.stop(id, code.0);
@@ -297,7 +297,7 @@ impl Connection {
     fn stopped(&mut self, t: &mut dyn Transport, id: StreamId, code: u64) -> Result<(), Error> {
         // RFC 9114 §6.2.1, RFC 9204 §4.2: nobody may ask that.
         if self.critical.has(id) {
-            return Err(Error::new(Code::H3_CLOSED_CRITICAL_STREAM, "a critical stream was stopped"));
+            return Err(Error::new(ErrorCode::H3_CLOSED_CRITICAL_STREAM, "a critical stream was stopped"));
         }
         self.sent_whole(id);
         self.charge_classes(t, id);
@@ -305,14 +305,14 @@ impl Connection {
             self.session_stopped(id, code);
         } else if let Some(exchange) = self.exchanges.get_mut(&id) {
             exchange.out.end();
-            exchange.sends = Phase::Ended;
+            exchange.sends = MessagePhase::Ended;
             if exchange.told {
                 self.events.push_back(Event::Stopped { id, code });
             } else {
                 exchange.unwanted = Some(code);
             }
             if self.sessions.is_open(id) {
-                self.abort(t, id, Code::WT_SESSION_GONE);
+                self.abort(t, id, ErrorCode::WT_SESSION_GONE);
             }
             self.tidy(id);
         }
@@ -336,7 +336,7 @@ impl Connection {
                 self.exchanges.clear();
                 self.waiting = Waiting::default();
                 self.inlets = Inlets::default();
-                self.sessions = Sessions::default();
+                self.sessions = EstablishedSessions::default();
                 self.early_priorities.clear();
                 self.early_datagrams.clear();
                 self.priorities.clear();
@@ -358,14 +358,14 @@ impl Connection {
     }
 
     /// Gives a stream up, in both directions.
-    fn abort(&mut self, t: &mut dyn Transport, id: StreamId, code: Code) {
+    fn abort(&mut self, t: &mut dyn Transport, id: StreamId, code: ErrorCode) {
         self.hush(id);
         let Some(exchange) = self.forget(id) else { return };
         self.forget_priorities(id);
         if !exchange.out.is_over() {
             t.reset(id, code.0);
         }
-        if exchange.inflow.phase != Phase::Ended {
+        if exchange.inflow.phase != MessagePhase::Ended {
             t.stop(id, code.0);
             self.decoder.cancel(id.0);
         }

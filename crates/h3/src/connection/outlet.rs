@@ -7,7 +7,7 @@ use crate::Transport;
 
 /// The sending half of a stream, with what the transport had no room for.
 #[derive(Debug, Default)]
-pub(super) struct Outlet {
+pub(super) struct StreamOutlet {
     queue: VecDeque<Bytes>,
     bytes: usize,
     /// Somebody waits for what is queued.
@@ -20,7 +20,7 @@ pub(super) struct Outlet {
     pub(super) refused: bool,
 }
 
-impl Outlet {
+impl StreamOutlet {
     /// Queues bytes.
     pub(super) fn push(&mut self, bytes: impl Into<Bytes>) {
         let bytes = bytes.into();

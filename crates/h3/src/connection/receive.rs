@@ -4,47 +4,47 @@ use bytes::Bytes;
 use quickset_quic::{Carrier, Side, StreamId};
 
 use super::drafts::session_protocols;
-use super::exchange::{Kind, Next, Phase, READ};
-use super::{Abort, Body, Connection, Event, Fault, Refusal, price};
-use crate::frame::{Frame, Item};
-use crate::message::{Length, trailers};
-use crate::qpack::Section;
-use crate::trace::{Told, Traced, tell};
-use crate::{Code, Error, Field, Malformed, Priority, Request, Response, Transport};
+use super::exchange::{MessagePhase, NextFrame, READ, RequestKind};
+use super::{Abort, BodyRead, Connection, Event, ExchangeFault, VerbRefusal, price};
+use crate::frame::{Frame, StreamItem};
+use crate::message::{ContentLength, trailers};
+use crate::qpack::DecodedSection;
+use crate::trace::{Traced, TracedFrame, tell};
+use crate::{Error, ErrorCode, Field, MalformedMessage, Priority, Request, Response, Transport};
 
 impl Connection {
     /// The next content of a request or response, at most `max` bytes (and at least 1). After
-    /// [`Body::Blocked`] there will be an [`Event::Readable`], and before the response, that.
+    /// [`BodyRead::Blocked`] there will be an [`Event::Readable`], and before the response, that.
     ///
     /// # Errors
-    /// [`Refusal::Aborted`] when the message ended before its end, once; then, and when it was read, there is
-    /// no such stream.
-    pub fn read(&mut self, t: &mut dyn Transport, id: StreamId, max: usize) -> Result<Body, Refusal> {
+    /// [`VerbRefusal::Aborted`] when the message ended before its end, once; then, and when it was read,
+    /// there is no such stream.
+    pub fn read(&mut self, t: &mut dyn Transport, id: StreamId, max: usize) -> Result<BodyRead, VerbRefusal> {
         if self.closed.is_some() {
-            return Err(Refusal::Closed);
+            return Err(VerbRefusal::Closed);
         }
         let content = self.content(t, id, max.max(1));
         self.note_parts(id);
         let (result, outcome) = match content {
             Ok(body) => (Ok(body), Ok(())),
-            Err(Fault::Stream(code, why)) => {
+            Err(ExchangeFault::Stream(code, why)) => {
                 self.read_fault(t, id, code, why);
-                (Err(Refusal::Aborted(why)), Ok(()))
+                (Err(VerbRefusal::Aborted(why)), Ok(()))
             }
-            Err(Fault::Connection(error)) => (Err(Refusal::Closed), Err(error)),
+            Err(ExchangeFault::Connection(error)) => (Err(VerbRefusal::Closed), Err(error)),
         };
         self.settle(t, outcome);
-        result?.ok_or(Refusal::UnknownStream)
+        result?.ok_or(VerbRefusal::UnknownStream)
     }
 
     /// Wants no more of a request or response. A server that answered without all of the request says
     /// H3_NO_ERROR.
-    pub fn stop(&mut self, t: &mut dyn Transport, id: StreamId, code: Code) {
+    pub fn stop(&mut self, t: &mut dyn Transport, id: StreamId, code: ErrorCode) {
         if let Some(exchange) = self.exchanges.get_mut(&id) {
-            if exchange.inflow.phase != Phase::Ended {
+            if exchange.inflow.phase != MessagePhase::Ended {
                 // RFC 9204 §2.2.2.2: of what came whole and was read nothing is abandoned.
                 let is_abandoned = !exchange.inflow.is_read(t, id);
-                exchange.inflow.phase = Phase::Ended;
+                exchange.inflow.phase = MessagePhase::Ended;
                 if is_abandoned {
                     t.stop(id, code.0);
                     self.decoder.cancel(id.0);
@@ -58,10 +58,10 @@ impl Connection {
 
     /// A message that ended early while it was read. What a server still sends is its own affair when the
     /// client gave up only its request.
-    fn read_fault(&mut self, t: &mut dyn Transport, id: StreamId, code: Code, why: Abort) {
+    fn read_fault(&mut self, t: &mut dyn Transport, id: StreamId, code: ErrorCode, why: Abort) {
         match (why, self.exchanges.get_mut(&id)) {
             (Abort::Reset(_), Some(exchange)) if self.side.is_server() => {
-                exchange.inflow.phase = Phase::Ended;
+                exchange.inflow.phase = MessagePhase::Ended;
                 self.decoder.cancel(id.0);
                 self.hush(id);
                 self.tidy(id);
@@ -70,83 +70,103 @@ impl Connection {
         }
     }
 
-    fn content(&mut self, t: &mut dyn Transport, id: StreamId, max: usize) -> Result<Option<Body>, Fault> {
+    fn content(
+        &mut self,
+        t: &mut dyn Transport,
+        id: StreamId,
+        max: usize,
+    ) -> Result<Option<BodyRead>, ExchangeFault> {
         loop {
             let Some(exchange) = self.exchanges.get_mut(&id) else { return Ok(None) };
             let inflow = &mut exchange.inflow;
-            if inflow.phase == Phase::Ended || exchange.closing.is_some() || self.sessions.is_open(id) {
+            if inflow.phase == MessagePhase::Ended || exchange.closing.is_some() || self.sessions.is_open(id)
+            {
                 return Ok(None);
             }
             if let Some(fields) = inflow.trailers.take() {
-                return Ok(Some(Body::Trailers(fields)));
+                return Ok(Some(BodyRead::Trailers(fields)));
             }
-            if inflow.phase == Phase::Head || inflow.waiting {
+            if inflow.phase == MessagePhase::Head || inflow.waiting {
                 // A head is told as such.
-                inflow.wanted = inflow.phase != Phase::Head;
-                return Ok(Some(Body::Blocked));
+                inflow.wanted = inflow.phase != MessagePhase::Head;
+                return Ok(Some(BodyRead::Blocked));
             }
             match inflow.next_content(t, id, max)? {
-                Next::Item(Item::Data(data)) => return Ok(Some(Body::Data(data))),
-                Next::Item(item) => self.item(t, id, item)?,
-                Next::Blocked => {
+                NextFrame::Item(StreamItem::Data(data)) => return Ok(Some(BodyRead::Data(data))),
+                NextFrame::Item(item) => self.item(t, id, item)?,
+                NextFrame::Blocked => {
                     inflow.wanted = true;
-                    return Ok(Some(Body::Blocked));
+                    return Ok(Some(BodyRead::Blocked));
                 }
-                Next::End => {
+                NextFrame::End => {
                     inflow.length.end()?;
-                    inflow.phase = Phase::Ended;
+                    inflow.phase = MessagePhase::Ended;
                     self.hush(id);
                     self.tidy(id);
-                    return Ok(Some(Body::Finished));
+                    return Ok(Some(BodyRead::Finished));
                 }
-                Next::Reset(code) => return Err(reset(code)),
+                NextFrame::Reset(code) => return Err(reset(code)),
             }
         }
     }
 
     /// What is not payload, behind the head.
-    pub(super) fn item(&mut self, t: &mut dyn Transport, id: StreamId, item: Item) -> Result<(), Fault> {
+    pub(super) fn item(
+        &mut self,
+        t: &mut dyn Transport,
+        id: StreamId,
+        item: StreamItem,
+    ) -> Result<(), ExchangeFault> {
         let Some(exchange) = self.exchanges.get_mut(&id) else { return Ok(()) };
         let inflow = &mut exchange.inflow;
         match item {
             // RFC 9114 §4.1: nothing follows the trailers.
-            Item::DataHeader(_) | Item::Frame(_) | Item::Oversized if inflow.phase == Phase::Trailed => {
+            StreamItem::DataHeader(_) | StreamItem::Frame(_) | StreamItem::Oversized
+                if inflow.phase == MessagePhase::Trailed =>
+            {
                 Err(unexpected("a frame behind the trailers").into())
             }
-            Item::DataHeader(n) => {
-                tell(t, || Traced::Parsed(id, Told::Data(n)));
+            StreamItem::DataHeader(n) => {
+                tell(t, || Traced::Parsed(id, TracedFrame::Data(n)));
                 Ok(inflow.length.add(n)?)
             }
             // RFC 9114 §4.4: only DATA in a tunnel.
-            Item::Frame(_) | Item::Oversized if inflow.tunnel => {
+            StreamItem::Frame(_) | StreamItem::Oversized if inflow.tunnel => {
                 Err(unexpected("a frame other than DATA in a tunnel").into())
             }
-            Item::Frame(Frame::Headers(coded)) => {
+            StreamItem::Frame(Frame::Headers(coded)) => {
                 let section = self.decoder.section(id.0, &coded)?;
                 self.trailers(t, id, section)
             }
-            Item::Oversized => Err(too_large()),
-            Item::Frame(_) | Item::Session(_) => Err(unexpected("a frame where it may not be").into()),
-            Item::Unknown(kind) => {
-                tell(t, || Traced::Parsed(id, Told::Unknown(kind)));
+            StreamItem::Oversized => Err(too_large()),
+            StreamItem::Frame(_) | StreamItem::Session(_) => {
+                Err(unexpected("a frame where it may not be").into())
+            }
+            StreamItem::Unknown(kind) => {
+                tell(t, || Traced::Parsed(id, TracedFrame::Unknown(kind)));
                 Ok(())
             }
-            Item::Data(_) => Ok(()),
+            StreamItem::Data(_) => Ok(()),
         }
     }
 
-    fn trailers(&mut self, t: &mut dyn Transport, id: StreamId, section: Section) -> Result<(), Fault> {
+    fn trailers(
+        &mut self,
+        t: &mut dyn Transport,
+        id: StreamId,
+        section: DecodedSection,
+    ) -> Result<(), ExchangeFault> {
         let Some(exchange) = self.exchanges.get_mut(&id) else { return Ok(()) };
         let inflow = &mut exchange.inflow;
-        inflow.waiting = section == Section::Blocked;
+        inflow.waiting = section == DecodedSection::Blocked;
         match section {
-            Section::Blocked => {}
-            Section::TooLarge => return Err(too_large()),
-            Section::Fields(fields) => {
-                tell(t, || Traced::Parsed(id, Told::Headers(&fields)));
+            DecodedSection::Blocked => {}
+            DecodedSection::TooLarge => return Err(too_large()),
+            DecodedSection::Fields(fields) => {
+                tell(t, || Traced::Parsed(id, TracedFrame::Headers(&fields)));
                 trailers(&fields)?;
                 inflow.trailers = Some(fields);
-                inflow.phase = Phase::Trailed;
+                inflow.phase = MessagePhase::Trailed;
             }
         }
         Ok(())
@@ -157,10 +177,10 @@ impl Connection {
         &mut self,
         t: &mut dyn Transport,
         id: StreamId,
-        section: Section,
+        section: DecodedSection,
     ) -> Result<(), Error> {
         let Some(exchange) = self.exchanges.get_mut(&id) else { return Ok(()) };
-        if exchange.inflow.phase == Phase::Head {
+        if exchange.inflow.phase == MessagePhase::Head {
             let result = self.head_section(t, id, section);
             self.head_fault(t, id, result)?;
             return self.pump(t, id);
@@ -185,36 +205,39 @@ impl Connection {
     fn pump_on(&mut self, t: &mut dyn Transport, id: StreamId) -> Result<(), Error> {
         loop {
             let Some(exchange) = self.exchanges.get_mut(&id) else { return Ok(()) };
-            if exchange.inflow.phase == Phase::Content && self.sessions.is_open(id) {
+            if exchange.inflow.phase == MessagePhase::Content && self.sessions.is_open(id) {
                 return self.pump_session(t, id);
             }
-            if exchange.inflow.phase == Phase::Content && exchange.closing.is_some() {
+            if exchange.inflow.phase == MessagePhase::Content && exchange.closing.is_some() {
                 return self.pump_closing(t, id);
             }
-            if exchange.inflow.phase != Phase::Head || exchange.inflow.waiting {
+            if exchange.inflow.phase != MessagePhase::Head || exchange.inflow.waiting {
                 return Ok(());
             }
             let result = match exchange.inflow.next(t, id, READ)? {
-                Next::Item(Item::Session(session)) => return self.session_signal(t, id, session),
+                NextFrame::Item(StreamItem::Session(session)) => return self.session_signal(t, id, session),
                 // draft-ietf-webtrans-http3 §4.3: servers open no others.
-                Next::Item(_) if id.initiator() == Side::Server => {
+                NextFrame::Item(_) if id.initiator() == Side::Server => {
                     return Err(Error::new(
-                        Code::H3_STREAM_CREATION_ERROR,
+                        ErrorCode::H3_STREAM_CREATION_ERROR,
                         "a bidirectional stream of the server",
                     ));
                 }
-                Next::Item(item) => self.head_item(t, id, item),
-                Next::Blocked => return Ok(()),
-                Next::End => {
+                NextFrame::Item(item) => self.head_item(t, id, item),
+                NextFrame::Blocked => return Ok(()),
+                NextFrame::End => {
                     // RFC 9114 §4.1: without a whole request there is nothing to answer.
                     let code = if self.side.is_server() {
-                        Code::H3_REQUEST_INCOMPLETE
+                        ErrorCode::H3_REQUEST_INCOMPLETE
                     } else {
-                        Code::H3_MESSAGE_ERROR
+                        ErrorCode::H3_MESSAGE_ERROR
                     };
-                    Err(Fault::Stream(code, Abort::Malformed(Malformed("a stream that ends without a head"))))
+                    Err(ExchangeFault::Stream(
+                        code,
+                        Abort::Malformed(MalformedMessage("a stream that ends without a head")),
+                    ))
                 }
-                Next::Reset(code) => Err(reset(code)),
+                NextFrame::Reset(code) => Err(reset(code)),
             };
             self.head_fault(t, id, result)?;
         }
@@ -225,19 +248,19 @@ impl Connection {
         &mut self,
         t: &mut dyn Transport,
         id: StreamId,
-        result: Result<(), Fault>,
+        result: Result<(), ExchangeFault>,
     ) -> Result<(), Error> {
         let (code, why) = match result {
             Ok(()) => return Ok(()),
-            Err(Fault::Connection(error)) => return Err(error),
-            Err(Fault::Stream(code, why)) => (code, why),
+            Err(ExchangeFault::Connection(error)) => return Err(error),
+            Err(ExchangeFault::Stream(code, why)) => (code, why),
         };
         let Some(exchange) = self.exchanges.get_mut(&id) else { return Ok(()) };
         let told = exchange.told;
-        if why == Abort::TooLarge && !told && exchange.sends == Phase::Head {
+        if why == Abort::TooLarge && !told && exchange.sends == MessagePhase::Head {
             // RFC 9114 §10.5.1, RFC 6585 §5: a client can be told.
-            exchange.inflow.phase = Phase::Ended;
-            t.stop(id, Code::H3_NO_ERROR.0);
+            exchange.inflow.phase = MessagePhase::Ended;
+            t.stop(id, ErrorCode::H3_NO_ERROR.0);
             self.decoder.cancel(id.0);
             let _ = self.send_head(t, id, &Response::new(431).section());
             self.end(t, id);
@@ -245,7 +268,7 @@ impl Connection {
         }
         if matches!(why, Abort::Malformed(_)) && !self.malformed.count_rare() {
             // RFC 9114 §10.5: each costs what a request does, and is none.
-            return Err(Error::new(Code::H3_EXCESSIVE_LOAD, "too many malformed messages"));
+            return Err(Error::new(ErrorCode::H3_EXCESSIVE_LOAD, "too many malformed messages"));
         }
         if matches!(why, Abort::Malformed(_) | Abort::Rejected) {
             t.charge(Carrier::Stream(id), price::UNANSWERED);
@@ -257,12 +280,17 @@ impl Connection {
         Ok(())
     }
 
-    fn head_item(&mut self, t: &mut dyn Transport, id: StreamId, item: Item) -> Result<(), Fault> {
+    fn head_item(
+        &mut self,
+        t: &mut dyn Transport,
+        id: StreamId,
+        item: StreamItem,
+    ) -> Result<(), ExchangeFault> {
         match item {
-            Item::Frame(Frame::Headers(coded)) => self.head(t, id, &coded),
-            Item::Oversized => Err(too_large()),
-            Item::Unknown(kind) => {
-                tell(t, || Traced::Parsed(id, Told::Unknown(kind)));
+            StreamItem::Frame(Frame::Headers(coded)) => self.head(t, id, &coded),
+            StreamItem::Oversized => Err(too_large()),
+            StreamItem::Unknown(kind) => {
+                tell(t, || Traced::Parsed(id, TracedFrame::Unknown(kind)));
                 Ok(())
             }
             // RFC 9114 §4.1: HEADERS come first.
@@ -274,43 +302,48 @@ impl Connection {
         &mut self,
         t: &mut dyn Transport,
         id: StreamId,
-        section: Section,
-    ) -> Result<(), Fault> {
+        section: DecodedSection,
+    ) -> Result<(), ExchangeFault> {
         let Some(exchange) = self.exchanges.get_mut(&id) else { return Ok(()) };
-        exchange.inflow.waiting = section == Section::Blocked;
-        if let Section::Fields(fields) = &section {
-            tell(t, || Traced::Parsed(id, Told::Headers(fields)));
+        exchange.inflow.waiting = section == DecodedSection::Blocked;
+        if let DecodedSection::Fields(fields) = &section {
+            tell(t, || Traced::Parsed(id, TracedFrame::Headers(fields)));
         }
         match section {
-            Section::Blocked => Ok(()),
-            Section::TooLarge => Err(too_large()),
-            Section::Fields(fields) if self.side.is_server() => self.request_head(t, id, fields),
-            Section::Fields(fields) => self.response_head(t, id, fields),
+            DecodedSection::Blocked => Ok(()),
+            DecodedSection::TooLarge => Err(too_large()),
+            DecodedSection::Fields(fields) if self.side.is_server() => self.request_head(t, id, fields),
+            DecodedSection::Fields(fields) => self.response_head(t, id, fields),
         }
     }
 
-    fn request_head(&mut self, t: &mut dyn Transport, id: StreamId, fields: Vec<Field>) -> Result<(), Fault> {
+    fn request_head(
+        &mut self,
+        t: &mut dyn Transport,
+        id: StreamId,
+        fields: Vec<Field>,
+    ) -> Result<(), ExchangeFault> {
         let Some(exchange) = self.exchanges.get_mut(&id) else { return Ok(()) };
         // RFC 9114 §5.2.
         if self.shutdown.is_refused(id) {
-            return Err(Fault::Stream(Code::H3_REQUEST_REJECTED, Abort::Rejected));
+            return Err(ExchangeFault::Stream(ErrorCode::H3_REQUEST_REJECTED, Abort::Rejected));
         }
         let size = fields.iter().map(Field::size).sum();
         let request = Request::from_section(fields)?;
         // RFC 9220 §3: only when we said that we understand it.
         if request.protocol.is_some() && !self.ours.enable_connect_protocol {
-            return Err(Malformed("an extended CONNECT that was not offered").into());
+            return Err(MalformedMessage("an extended CONNECT that was not offered").into());
         }
         exchange.kind =
-            Kind::of(&request, session_protocols(&self.ours, self.has_settings.then_some(&self.peer)));
-        if exchange.kind == Kind::Session {
+            RequestKind::of(&request, session_protocols(&self.ours, self.has_settings.then_some(&self.peer)));
+        if exchange.kind == RequestKind::Session {
             self.admit_session(id)?;
         } else {
             // Streams that came before it, and wait for a session.
             self.drop_session(t, id);
         }
         let Some(exchange) = self.exchanges.get_mut(&id) else { return Ok(()) };
-        exchange.inflow.phase = Phase::Content;
+        exchange.inflow.phase = MessagePhase::Content;
         exchange.inflow.length = content_length(exchange.kind, &request.fields);
         exchange.told = true;
         self.malformed.pay_rare();
@@ -341,7 +374,7 @@ impl Connection {
         t: &mut dyn Transport,
         id: StreamId,
         fields: Vec<Field>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ExchangeFault> {
         let Some(exchange) = self.exchanges.get_mut(&id) else { return Ok(()) };
         let size: u64 = fields.iter().map(Field::size).sum();
         let response = Response::from_section(fields)?;
@@ -351,48 +384,49 @@ impl Connection {
             // RFC 9114 §10.5.1: all that the application may not have taken is no more than one section may
             // be.
             if exchange.interim > MAX_INTERIM || exchange.interim_size > self.config.max_field_section {
-                return Err(Fault::Stream(Code::H3_EXCESSIVE_LOAD, Abort::TooLarge));
+                return Err(ExchangeFault::Stream(ErrorCode::H3_EXCESSIVE_LOAD, Abort::TooLarge));
             }
             self.events.push_back(Event::Interim { id, response });
             return Ok(());
         }
-        exchange.inflow.phase = Phase::Content;
-        let tunnel = matches!(exchange.kind, Kind::Connect | Kind::Session) && response.is_success();
+        exchange.inflow.phase = MessagePhase::Content;
+        let tunnel =
+            matches!(exchange.kind, RequestKind::Connect | RequestKind::Session) && response.is_success();
         exchange.inflow.tunnel = tunnel;
         exchange.inflow.length = match (exchange.kind, response.status) {
             // RFC 9110 §6.4.1, §9.3.6: what follows is no content, whichever 2xx it is.
-            _ if tunnel => Length::default(),
+            _ if tunnel => ContentLength::default(),
             // RFC 9110 §6.4.1: no content, whatever is said of it.
-            (Kind::Head, _) | (_, 204 | 304) => Length::none(),
-            _ => Length::of(&response.fields),
+            (RequestKind::Head, _) | (_, 204 | 304) => ContentLength::none(),
+            _ => ContentLength::of(&response.fields),
         };
         let kind = exchange.kind;
         self.events.push_back(Event::Response { id, response });
-        if kind == Kind::Session {
+        if kind == RequestKind::Session {
             self.answered(t, id, tunnel);
         }
         Ok(())
     }
 }
 
-fn content_length(kind: Kind, fields: &[Field]) -> Length {
+fn content_length(kind: RequestKind, fields: &[Field]) -> ContentLength {
     match kind {
         // What follows is not content (RFC 9110 §9.3.6).
-        Kind::Connect | Kind::Session => Length::default(),
-        Kind::Plain | Kind::Head => Length::of(fields),
+        RequestKind::Connect | RequestKind::Session => ContentLength::default(),
+        RequestKind::Plain | RequestKind::Head => ContentLength::of(fields),
     }
 }
 
-fn reset(code: u64) -> Fault {
-    Fault::Stream(Code::H3_REQUEST_CANCELLED, Abort::by_code(code))
+fn reset(code: u64) -> ExchangeFault {
+    ExchangeFault::Stream(ErrorCode::H3_REQUEST_CANCELLED, Abort::by_code(code))
 }
 
-fn too_large() -> Fault {
-    Fault::Stream(Code::H3_REQUEST_CANCELLED, Abort::TooLarge)
+fn too_large() -> ExchangeFault {
+    ExchangeFault::Stream(ErrorCode::H3_REQUEST_CANCELLED, Abort::TooLarge)
 }
 
 pub(super) const fn unexpected(reason: &'static str) -> Error {
-    Error::new(Code::H3_FRAME_UNEXPECTED, reason)
+    Error::new(ErrorCode::H3_FRAME_UNEXPECTED, reason)
 }
 
 /// Interim responses to a request at most: six bytes each may be, and an event is many times that.

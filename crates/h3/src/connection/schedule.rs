@@ -2,9 +2,9 @@
 
 use quickset_quic::{self as quic, Class, Dir, Side, StreamId};
 
-use super::exchange::{Exchange, Kind, Wishes};
-use super::{Connection, Refusal};
-use crate::priority::Said;
+use super::exchange::{Exchange, RequestKind, SendWishes};
+use super::{Connection, VerbRefusal};
+use crate::priority::SaidPriority;
 use crate::{Priority, Response, Transport};
 
 impl Connection {
@@ -19,10 +19,10 @@ impl Connection {
         t: &mut dyn Transport,
         id: StreamId,
         priority: &Priority,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), VerbRefusal> {
         self.alive()?;
-        let exchange = self.exchanges.get_mut(&id).ok_or(Refusal::UnknownStream)?;
-        exchange.wishes.passing = Some(Said::of(priority));
+        let exchange = self.exchanges.get_mut(&id).ok_or(VerbRefusal::UnknownStream)?;
+        exchange.wishes.passing = Some(SaidPriority::of(priority));
         self.apply(t, id);
         Ok(())
     }
@@ -37,11 +37,11 @@ impl Connection {
         t: &mut dyn Transport,
         id: StreamId,
         priority: &Priority,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), VerbRefusal> {
         self.alive()?;
-        let exchange = self.exchanges.get_mut(&id).ok_or(Refusal::UnknownStream)?;
+        let exchange = self.exchanges.get_mut(&id).ok_or(VerbRefusal::UnknownStream)?;
         let before = exchange.wishes.in_force();
-        exchange.wishes.usual = Said::of(priority);
+        exchange.wishes.usual = SaidPriority::of(priority);
         self.apply_change(t, id, &before);
         self.care(t, id);
         Ok(())
@@ -58,10 +58,10 @@ impl Connection {
         t: &mut dyn Transport,
         id: StreamId,
         priority: &Priority,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), VerbRefusal> {
         self.alive()?;
-        let (_, said) = self.sessions.said(id).ok_or(Refusal::UnknownStream)?;
-        *said = Some(Said::of(priority));
+        let (_, said) = self.sessions.said(id).ok_or(VerbRefusal::UnknownStream)?;
+        *said = Some(SaidPriority::of(priority));
         self.place(t, id);
         Ok(())
     }
@@ -79,7 +79,7 @@ impl Connection {
         let class = Class { name: format!("\u{2}{}", session.0), priority: exchange.priority() };
         let mut path = exchange.wishes.in_force().classes().to_vec();
         path.push(class);
-        path.extend_from_slice(said.as_ref().map_or(&[], Said::classes));
+        path.extend_from_slice(said.as_ref().map_or(&[], SaidPriority::classes));
         // As it is from the start of any stream.
         let priority = said.map_or(quic::Priority::weighted(1.0), |said| said.priority());
         t.set_priority(id, priority);
@@ -90,7 +90,7 @@ impl Connection {
     /// own words. How many classes it named.
     pub(super) fn obey(&mut self, t: &mut dyn Transport, id: StreamId, priority: &Priority) -> usize {
         let Some(exchange) = self.exchanges.get_mut(&id) else { return 0 };
-        let said = Said::of(priority);
+        let said = SaidPriority::of(priority);
         // HP-2, RFC 9218 §7: all of what was said before is replaced.
         exchange.wishes.asked = if self.side.is_server() { said.by_client() } else { said };
         exchange.wishes.passing = None;
@@ -108,9 +108,9 @@ impl Connection {
             return;
         };
         let before = exchange.wishes.in_force();
-        exchange.wishes.own = Said::of(&Priority::of(&response.fields));
+        exchange.wishes.own = SaidPriority::of(&Priority::of(&response.fields));
         if let Some(usual) = usual {
-            exchange.wishes.usual = std::mem::take(&mut exchange.wishes.usual).or(&Said::of(usual));
+            exchange.wishes.usual = std::mem::take(&mut exchange.wishes.usual).or(&SaidPriority::of(usual));
         }
         self.apply_change(t, id, &before);
         self.care(t, id);
@@ -119,7 +119,7 @@ impl Connection {
     /// The client says it of what was handed over whole, and waits in the transport. How many classes it
     /// named.
     pub(super) fn reschedule(&mut self, t: &mut dyn Transport, id: StreamId, priority: &Priority) -> usize {
-        let asked = Said::of(priority).by_client();
+        let asked = SaidPriority::of(priority).by_client();
         let said = self.lingering.get(&id).map_or_else(|| asked.clone(), |wishes| wishes.of(&asked));
         t.set_priority(id, said.priority());
         t.set_class(id, said.classes());
@@ -129,8 +129,8 @@ impl Connection {
     /// What the server says of a response outlasts the exchange, until all of it has arrived; that may be so
     /// before the request has ended.
     pub(super) fn linger(&mut self, id: StreamId, exchange: Exchange) {
-        let Wishes { own, usual, .. } = &exchange.wishes;
-        let says = *own != Said::default() || *usual != Said::default();
+        let SendWishes { own, usual, .. } = &exchange.wishes;
+        let says = *own != SaidPriority::default() || *usual != SaidPriority::default();
         if self.side.is_server() && says && !exchange.sent_whole {
             self.lingering.insert(id, exchange.wishes);
         }
@@ -175,7 +175,7 @@ impl Connection {
 
     /// What holds of a response where something else did `before`. HP-8: what a request said of its classes
     /// is not said again by that, since a later one may have said something else of them.
-    fn apply_change(&mut self, t: &mut dyn Transport, id: StreamId, before: &Said) {
+    fn apply_change(&mut self, t: &mut dyn Transport, id: StreamId, before: &SaidPriority) {
         let Some(exchange) = self.exchanges.get_mut(&id) else { return };
         let said = exchange.wishes.in_force();
         if said.classes() != before.classes() {
@@ -201,24 +201,24 @@ impl Exchange {
         let mut priority = self.wishes.in_force().priority();
         // RFC 9218 §10, §11: a tunnel shares the way with others as urgent. It has no end that anybody waits
         // for, and who is behind it would wait for ever.
-        priority.incremental |= matches!(self.kind, Kind::Connect | Kind::Session);
+        priority.incremental |= matches!(self.kind, RequestKind::Connect | RequestKind::Session);
         priority
     }
 }
 
-impl Wishes {
+impl SendWishes {
     /// What the response is sent by: the application's word of just now, or what lasts.
-    fn in_force(&self) -> Said {
+    fn in_force(&self) -> SaidPriority {
         self.passing.clone().unwrap_or_else(|| self.lasting())
     }
 
     /// HP-10, HP-11, RFC 9218 §8: the server's word before the client's, and that before what is usual; each
     /// parameter by itself.
-    pub(super) fn lasting(&self) -> Said {
+    pub(super) fn lasting(&self) -> SaidPriority {
         self.of(&self.asked)
     }
 
-    fn of(&self, asked: &Said) -> Said {
+    fn of(&self, asked: &SaidPriority) -> SaidPriority {
         self.own.clone().or(asked).or(&self.usual)
     }
 }

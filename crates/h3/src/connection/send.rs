@@ -4,20 +4,20 @@ use bytes::Bytes;
 use quickset_quic::{Dir, StreamId};
 
 use super::drafts::SESSION_PROTOCOLS;
-use super::exchange::{Exchange, Kind, Phase};
-use super::{Connection, Refusal};
+use super::exchange::{Exchange, MessagePhase, RequestKind};
+use super::{Connection, VerbRefusal};
 use crate::frame::{Frame, data_header, headers};
 use crate::message::trailers;
-use crate::trace::{Side as Owner, StreamKind, Told, Traced, tell};
-use crate::{Code, Field, Priority, Request, Response, Transport};
+use crate::trace::{StreamKind, TraceSide as Owner, Traced, TracedFrame, tell};
+use crate::{ErrorCode, Field, Priority, Request, Response, Transport};
 
 impl Connection {
     /// Makes a request; with `end` it has no content. The answer is an [`Event::Response`], or
     /// [`Event::Aborted`](super::Event::Aborted).
     ///
     /// # Errors
-    /// [`Refusal::Blocked`] until [`Event::Available`](super::Event::Available) when the peer takes no more
-    /// requests for now; others for a request that cannot be made.
+    /// [`VerbRefusal::Blocked`] until [`Event::Available`](super::Event::Available) when the peer takes no
+    /// more requests for now; others for a request that cannot be made.
     ///
     /// [`Event::Response`]: super::Event::Response
     pub fn request(
@@ -25,29 +25,29 @@ impl Connection {
         t: &mut dyn Transport,
         request: &Request,
         end: bool,
-    ) -> Result<StreamId, Refusal> {
+    ) -> Result<StreamId, VerbRefusal> {
         self.alive()?;
         if self.side.is_server() {
-            return Err(Refusal::OutOfOrder);
+            return Err(VerbRefusal::OutOfOrder);
         }
         // RFC 9114 §5.2.
         if self.shutdown.is_going() {
-            return Err(Refusal::GoingAway);
+            return Err(VerbRefusal::GoingAway);
         }
         request.check()?;
         // RFC 9220 §3: not before the server has said so.
         if request.protocol.is_some() && !self.peer.enable_connect_protocol {
-            return Err(Refusal::Unsupported);
+            return Err(VerbRefusal::Unsupported);
         }
-        let kind = Kind::of(request, &SESSION_PROTOCOLS);
-        let section = if kind == Kind::Session {
+        let kind = RequestKind::of(request, &SESSION_PROTOCOLS);
+        let section = if kind == RequestKind::Session {
             self.may_begin_session()?;
             self.session_request(request).section()
         } else {
             request.section()
         };
         self.fits(&section)?;
-        let id = t.open(Dir::Bi).ok_or(Refusal::Blocked)?;
+        let id = t.open(Dir::Bi).ok_or(VerbRefusal::Blocked)?;
         let mut exchange =
             Exchange::new(self.side, self.config.max_field_section, self.ours.takes_sessions());
         exchange.kind = kind;
@@ -56,7 +56,7 @@ impl Connection {
         self.exchanges.insert(id, exchange);
         self.obey(t, id, &priority);
         self.send_head(t, id, &section)?;
-        self.sends(id, Phase::Content);
+        self.sends(id, MessagePhase::Content);
         if end {
             self.end(t, id);
         }
@@ -78,14 +78,14 @@ impl Connection {
         id: StreamId,
         response: &Response,
         end: bool,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), VerbRefusal> {
         self.alive()?;
-        let exchange = self.exchanges.get(&id).ok_or(Refusal::UnknownStream)?;
-        if self.side.is_client() || !exchange.told || exchange.sends != Phase::Head {
-            return Err(Refusal::OutOfOrder);
+        let exchange = self.exchanges.get(&id).ok_or(VerbRefusal::UnknownStream)?;
+        if self.side.is_client() || !exchange.told || exchange.sends != MessagePhase::Head {
+            return Err(VerbRefusal::OutOfOrder);
         }
         if response.is_interim() && end {
-            return Err(Refusal::OutOfOrder);
+            return Err(VerbRefusal::OutOfOrder);
         }
         response.check()?;
         let kind = exchange.kind;
@@ -94,13 +94,13 @@ impl Connection {
         self.send_head(t, id, &section)?;
         if !response.is_interim() {
             self.rank(t, id, response);
-            let tunnel = matches!(kind, Kind::Connect | Kind::Session) && response.is_success();
-            let bare = !tunnel && (kind == Kind::Head || matches!(response.status, 204 | 304));
-            self.sends(id, if bare { Phase::Trailed } else { Phase::Content });
+            let tunnel = matches!(kind, RequestKind::Connect | RequestKind::Session) && response.is_success();
+            let bare = !tunnel && (kind == RequestKind::Head || matches!(response.status, 204 | 304));
+            self.sends(id, if bare { MessagePhase::Trailed } else { MessagePhase::Content });
             if let Some(exchange) = self.exchanges.get_mut(&id) {
                 exchange.inflow.tunnel = tunnel;
             }
-            if kind == Kind::Session {
+            if kind == RequestKind::Session {
                 self.answered(t, id, tunnel && !end);
             }
         }
@@ -116,21 +116,26 @@ impl Connection {
     /// Sends content from the front of `data`, and returns how many bytes of it: all, up to a megabyte.
     ///
     /// # Errors
-    /// [`Refusal::Blocked`] until [`Event::Writable`](super::Event::Writable) when there is no room.
-    pub fn send(&mut self, t: &mut dyn Transport, id: StreamId, data: &mut Bytes) -> Result<usize, Refusal> {
+    /// [`VerbRefusal::Blocked`] until [`Event::Writable`](super::Event::Writable) when there is no room.
+    pub fn send(
+        &mut self,
+        t: &mut dyn Transport,
+        id: StreamId,
+        data: &mut Bytes,
+    ) -> Result<usize, VerbRefusal> {
         self.alive()?;
-        let exchange = self.exchanges.get_mut(&id).ok_or(Refusal::UnknownStream)?;
-        if exchange.sends != Phase::Content || self.sessions.is_open(id) {
-            return Err(Refusal::OutOfOrder);
+        let exchange = self.exchanges.get_mut(&id).ok_or(VerbRefusal::UnknownStream)?;
+        if exchange.sends != MessagePhase::Content || self.sessions.is_open(id) {
+            return Err(VerbRefusal::OutOfOrder);
         }
         // Whole frames only: the length is said before the payload.
         if !exchange.out.flush(t, id) {
             exchange.out.refused = true;
-            return Err(Refusal::Blocked);
+            return Err(VerbRefusal::Blocked);
         }
         let n = data.len().min(MAX_DATA);
         if n > 0 {
-            tell(t, || Traced::Created(id, Told::Data(n as u64)));
+            tell(t, || Traced::Created(id, TracedFrame::Data(n as u64)));
             exchange.out.push(data_header(n as u64));
             exchange.out.push(data.split_to(n));
             exchange.out.flush(t, id);
@@ -144,11 +149,11 @@ impl Connection {
     ///
     /// # Errors
     /// When the message has ended, or has no content yet.
-    pub fn send_room(&mut self, t: &mut dyn Transport, id: StreamId) -> Result<u64, Refusal> {
+    pub fn send_room(&mut self, t: &mut dyn Transport, id: StreamId) -> Result<u64, VerbRefusal> {
         self.alive()?;
-        let exchange = self.exchanges.get_mut(&id).ok_or(Refusal::UnknownStream)?;
-        if exchange.sends != Phase::Content {
-            return Err(Refusal::OutOfOrder);
+        let exchange = self.exchanges.get_mut(&id).ok_or(VerbRefusal::UnknownStream)?;
+        if exchange.sends != MessagePhase::Content {
+            return Err(VerbRefusal::OutOfOrder);
         }
         // A stream that is over tells so by an event.
         let room = if exchange.out.flush(t, id) { t.send_room(id).unwrap_or(0) } else { 0 };
@@ -162,11 +167,11 @@ impl Connection {
     ///
     /// # Errors
     /// When the message has ended.
-    pub fn flush(&mut self, t: &mut dyn Transport, id: StreamId) -> Result<(), Refusal> {
+    pub fn flush(&mut self, t: &mut dyn Transport, id: StreamId) -> Result<(), VerbRefusal> {
         self.alive()?;
-        let exchange = self.exchanges.get_mut(&id).ok_or(Refusal::UnknownStream)?;
-        if exchange.sends == Phase::Ended {
-            return Err(Refusal::OutOfOrder);
+        let exchange = self.exchanges.get_mut(&id).ok_or(VerbRefusal::UnknownStream)?;
+        if exchange.sends == MessagePhase::Ended {
+            return Err(VerbRefusal::OutOfOrder);
         }
         exchange.out.mark();
         exchange.out.flush(t, id);
@@ -182,13 +187,14 @@ impl Connection {
         t: &mut dyn Transport,
         id: StreamId,
         fields: &[Field],
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), VerbRefusal> {
         self.alive()?;
-        let exchange = self.exchanges.get(&id).ok_or(Refusal::UnknownStream)?;
+        let exchange = self.exchanges.get(&id).ok_or(VerbRefusal::UnknownStream)?;
         // RFC 9114 §4.4: nothing but DATA behind a CONNECT, which the server may have accepted already.
-        let connects = self.side.is_client() && matches!(exchange.kind, Kind::Connect | Kind::Session);
-        if exchange.sends != Phase::Content || exchange.inflow.tunnel || connects {
-            return Err(Refusal::OutOfOrder);
+        let connects =
+            self.side.is_client() && matches!(exchange.kind, RequestKind::Connect | RequestKind::Session);
+        if exchange.sends != MessagePhase::Content || exchange.inflow.tunnel || connects {
+            return Err(VerbRefusal::OutOfOrder);
         }
         trailers(fields)?;
         self.fits(fields)?;
@@ -202,11 +208,11 @@ impl Connection {
     ///
     /// # Errors
     /// Before its head, or when it has ended.
-    pub fn finish(&mut self, t: &mut dyn Transport, id: StreamId) -> Result<(), Refusal> {
+    pub fn finish(&mut self, t: &mut dyn Transport, id: StreamId) -> Result<(), VerbRefusal> {
         self.alive()?;
-        let exchange = self.exchanges.get(&id).ok_or(Refusal::UnknownStream)?;
-        if !matches!(exchange.sends, Phase::Content | Phase::Trailed) {
-            return Err(Refusal::OutOfOrder);
+        let exchange = self.exchanges.get(&id).ok_or(VerbRefusal::UnknownStream)?;
+        if !matches!(exchange.sends, MessagePhase::Content | MessagePhase::Trailed) {
+            return Err(VerbRefusal::OutOfOrder);
         }
         if self.sessions.is_open(id) {
             self.end_session(t, id, 0, Bytes::new());
@@ -220,7 +226,7 @@ impl Connection {
 
     /// Gives up a request, in both directions: H3_REQUEST_CANCELLED, or H3_REQUEST_REJECTED by a server that
     /// did nothing with it (RFC 9114 §4.1.1).
-    pub fn cancel(&mut self, t: &mut dyn Transport, id: StreamId, code: Code) {
+    pub fn cancel(&mut self, t: &mut dyn Transport, id: StreamId, code: ErrorCode) {
         self.abort(t, id, code);
         self.settle(t, Ok(()));
     }
@@ -234,12 +240,12 @@ impl Connection {
         t: &mut dyn Transport,
         id: StreamId,
         priority: &Priority,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), VerbRefusal> {
         self.alive()?;
-        self.exchanges.get(&id).filter(|_| self.side.is_client()).ok_or(Refusal::UnknownStream)?;
+        self.exchanges.get(&id).filter(|_| self.side.is_client()).ok_or(VerbRefusal::UnknownStream)?;
         let value = priority.value();
         if value.len() > MAX_PRIORITY {
-            return Err(Refusal::TooLarge);
+            return Err(VerbRefusal::TooLarge);
         }
         self.obey(t, id, priority);
         tell(t, || Traced::Priority(id, None, &value));
@@ -248,15 +254,15 @@ impl Connection {
         Ok(())
     }
 
-    pub(super) fn alive(&self) -> Result<(), Refusal> {
-        if self.closed.is_some() { Err(Refusal::Closed) } else { Ok(()) }
+    pub(super) fn alive(&self) -> Result<(), VerbRefusal> {
+        if self.closed.is_some() { Err(VerbRefusal::Closed) } else { Ok(()) }
     }
 
     /// RFC 9114 §4.2.2: not more than the peer takes.
-    fn fits(&self, section: &[Field]) -> Result<(), Refusal> {
+    fn fits(&self, section: &[Field]) -> Result<(), VerbRefusal> {
         let size: u64 = section.iter().map(Field::size).sum();
         if self.peer.max_field_section_size.is_some_and(|max| size > max) {
-            Err(Refusal::TooLarge)
+            Err(VerbRefusal::TooLarge)
         } else {
             Ok(())
         }
@@ -268,8 +274,8 @@ impl Connection {
         t: &mut dyn Transport,
         id: StreamId,
         section: &[Field],
-    ) -> Result<(), Refusal> {
-        let exchange = self.exchanges.get_mut(&id).ok_or(Refusal::UnknownStream)?;
+    ) -> Result<(), VerbRefusal> {
+        let exchange = self.exchanges.get_mut(&id).ok_or(VerbRefusal::UnknownStream)?;
         self.encoder.set_credit(self.critical.encoder_credit(t).unwrap_or(u64::MAX));
         let coded = self.encoder.encode(id.0, section);
         // The instructions first, so that the section need not wait for them.
@@ -277,13 +283,13 @@ impl Connection {
             self.critical.encoder(self.encoder.take_instructions());
         }
         self.critical.flush(t);
-        tell(t, || Traced::Created(id, Told::Headers(section)));
+        tell(t, || Traced::Created(id, TracedFrame::Headers(section)));
         exchange.out.push(headers(&coded));
         exchange.out.flush(t, id);
         Ok(())
     }
 
-    fn sends(&mut self, id: StreamId, phase: Phase) {
+    fn sends(&mut self, id: StreamId, phase: MessagePhase) {
         if let Some(exchange) = self.exchanges.get_mut(&id) {
             exchange.sends = phase;
         }
@@ -292,7 +298,7 @@ impl Connection {
     /// Ends the sending half behind what is queued.
     pub(super) fn end(&mut self, t: &mut dyn Transport, id: StreamId) {
         if let Some(exchange) = self.exchanges.get_mut(&id) {
-            exchange.sends = Phase::Ended;
+            exchange.sends = MessagePhase::Ended;
             exchange.out.finish();
             exchange.out.flush(t, id);
         }

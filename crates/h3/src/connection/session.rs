@@ -7,34 +7,34 @@ use quickset_quic::{Carrier, Chunk, Dir, ReadError, Side, StreamId};
 use quickset_wire::Reader;
 
 use super::codes::http_code;
-use super::credit::Credit;
+use super::credit::SessionCredit;
 use super::drafts::{header_len, put_header};
-use super::exchange::{Exchange, Kind, Next, Phase, READ};
-use super::outlet::Outlet;
+use super::exchange::{Exchange, MessagePhase, NextFrame, READ, RequestKind};
+use super::outlet::StreamOutlet;
 use super::receive::EMPTY;
 use super::schedule::is_sent_on;
-use super::{Abort, Connection, Event, Fault, Refusal, price};
+use super::{Abort, Connection, Event, ExchangeFault, VerbRefusal, price};
 use crate::capsule::{self, Capsule, CapsuleReader};
-use crate::frame::Item;
-use crate::priority::Said;
-use crate::{Code, Error, Malformed, Transport};
+use crate::frame::StreamItem;
+use crate::priority::SaidPriority;
+use crate::{Error, ErrorCode, MalformedMessage, Transport};
 
 /// Sessions that are established, and their streams.
 #[derive(Debug, Default)]
-pub(super) struct Sessions {
-    open: BTreeMap<StreamId, Session>,
+pub(super) struct EstablishedSessions {
+    open: BTreeMap<StreamId, SessionState>,
     streams: BTreeMap<StreamId, SessionStream>,
     /// Somebody waits for a unidirectional stream.
     refused: bool,
 }
 
 #[derive(Debug)]
-struct Session {
+struct SessionState {
     capsules: CapsuleReader,
     /// It was asked to end, and the application told.
     draining: bool,
     /// What it may open and send.
-    credit: Credit,
+    credit: SessionCredit,
 }
 
 #[derive(Debug)]
@@ -47,12 +47,12 @@ struct SessionStream {
     /// Reading is over, or there is nothing to read.
     read: bool,
     wanted: bool,
-    out: Outlet,
+    out: StreamOutlet,
     /// What it is among the streams of its session, if the application said so.
-    said: Option<Said>,
+    said: Option<SaidPriority>,
 }
 
-impl Sessions {
+impl EstablishedSessions {
     pub(super) fn is_open(&self, session: StreamId) -> bool {
         self.open.contains_key(&session)
     }
@@ -72,7 +72,7 @@ impl Sessions {
     }
 
     /// What the application said of a stream that it knows, which can be said anew.
-    pub(super) fn said(&mut self, id: StreamId) -> Option<(StreamId, &mut Option<Said>)> {
+    pub(super) fn said(&mut self, id: StreamId) -> Option<(StreamId, &mut Option<SaidPriority>)> {
         let stream = self.streams.get_mut(&id).filter(|stream| stream.told)?;
         Some((stream.session, &mut stream.said))
     }
@@ -83,7 +83,7 @@ impl Sessions {
         self.streams.iter().rev().find(|(id, s)| is(id, s)).map(|(id, _)| *id)
     }
 
-    pub(super) fn credit(&mut self, session: StreamId) -> Option<&mut Credit> {
+    pub(super) fn credit(&mut self, session: StreamId) -> Option<&mut SessionCredit> {
         self.open.get_mut(&session).map(|open| &mut open.credit)
     }
 
@@ -111,33 +111,33 @@ impl Sessions {
 impl Connection {
     /// Whether a request is for a session, and could begin one.
     pub fn is_session(&self, id: StreamId) -> bool {
-        self.exchanges.get(&id).is_some_and(|exchange| exchange.kind == Kind::Session)
+        self.exchanges.get(&id).is_some_and(|exchange| exchange.kind == RequestKind::Session)
     }
 
     /// Opens a stream of a session.
     ///
     /// # Errors
-    /// [`Refusal::Blocked`] until [`Event::Available`] when the peer allows no more such streams for now.
+    /// [`VerbRefusal::Blocked`] until [`Event::Available`] when the peer allows no more such streams for now.
     pub fn open_session_stream(
         &mut self,
         t: &mut dyn Transport,
         session: StreamId,
         dir: Dir,
-    ) -> Result<StreamId, Refusal> {
+    ) -> Result<StreamId, VerbRefusal> {
         self.alive()?;
         if !self.sessions.is_open(session) {
-            return Err(Refusal::UnknownStream);
+            return Err(VerbRefusal::UnknownStream);
         }
         if !self.may_open(t, session, dir) {
-            return Err(Refusal::Blocked);
+            return Err(VerbRefusal::Blocked);
         }
         let Some(id) = t.open(dir) else {
             self.sessions.refused |= dir == Dir::Uni;
-            return Err(Refusal::Blocked);
+            return Err(VerbRefusal::Blocked);
         };
         let mut header = Vec::new();
         put_header(&mut header, dir, session);
-        let mut out = Outlet::default();
+        let mut out = StreamOutlet::default();
         out.push(header);
         out.flush(t, id);
         let read = dir == Dir::Uni;
@@ -153,16 +153,20 @@ impl Connection {
     /// [`Event::Readable`].
     ///
     /// # Errors
-    /// [`Refusal::Aborted`] when the peer gave it up; see [`session_code`](super::session_code).
+    /// [`VerbRefusal::Aborted`] when the peer gave it up; see [`session_code`](super::session_code).
     pub fn session_read(
         &mut self,
         t: &mut dyn Transport,
         id: StreamId,
         max: usize,
-    ) -> Result<Chunk, Refusal> {
+    ) -> Result<Chunk, VerbRefusal> {
         self.alive()?;
-        let stream =
-            self.sessions.streams.get_mut(&id).filter(|s| s.told && !s.read).ok_or(Refusal::UnknownStream)?;
+        let stream = self
+            .sessions
+            .streams
+            .get_mut(&id)
+            .filter(|s| s.told && !s.read)
+            .ok_or(VerbRefusal::UnknownStream)?;
         if !stream.input.is_empty() {
             let n = stream.input.len().min(max.max(1));
             return Ok(Chunk::Data(stream.input.split_to(n)));
@@ -177,37 +181,37 @@ impl Connection {
             }
         }
         result.map_err(|error| match error {
-            ReadError::Reset(code) => Refusal::Aborted(Abort::Reset(code)),
-            _ => Refusal::UnknownStream,
+            ReadError::Reset(code) => VerbRefusal::Aborted(Abort::Reset(code)),
+            _ => VerbRefusal::UnknownStream,
         })
     }
 
     /// Sends bytes from the front of `data` on a session's stream, and returns how many.
     ///
     /// # Errors
-    /// [`Refusal::Blocked`] until [`Event::Writable`] when there is no room.
+    /// [`VerbRefusal::Blocked`] until [`Event::Writable`] when there is no room.
     pub fn session_write(
         &mut self,
         t: &mut dyn Transport,
         id: StreamId,
         data: &mut Bytes,
-    ) -> Result<usize, Refusal> {
+    ) -> Result<usize, VerbRefusal> {
         self.alive()?;
-        let stream = self.sessions.streams.get_mut(&id).ok_or(Refusal::UnknownStream)?;
+        let stream = self.sessions.streams.get_mut(&id).ok_or(VerbRefusal::UnknownStream)?;
         if !stream.told || stream.out.is_finishing() {
-            return Err(Refusal::UnknownStream);
+            return Err(VerbRefusal::UnknownStream);
         }
         if !stream.out.flush(t, id) {
             stream.out.refused = true;
-            return Err(Refusal::Blocked);
+            return Err(VerbRefusal::Blocked);
         }
         let session = stream.session;
         let credit = usize::try_from(self.data_credit(t, session)).unwrap_or(usize::MAX);
-        let Some(stream) = self.sessions.streams.get_mut(&id) else { return Err(Refusal::UnknownStream) };
+        let Some(stream) = self.sessions.streams.get_mut(&id) else { return Err(VerbRefusal::UnknownStream) };
         let n = data.len().min(credit);
         if n == 0 && !data.is_empty() {
             stream.out.refused = true;
-            return Err(Refusal::Blocked);
+            return Err(VerbRefusal::Blocked);
         }
         stream.out.push(data.split_to(n));
         stream.out.flush(t, id);
@@ -219,8 +223,8 @@ impl Connection {
     ///
     /// # Errors
     /// When there is no such stream.
-    pub fn session_finish(&mut self, t: &mut dyn Transport, id: StreamId) -> Result<(), Refusal> {
-        let stream = self.sessions.streams.get_mut(&id).ok_or(Refusal::UnknownStream)?;
+    pub fn session_finish(&mut self, t: &mut dyn Transport, id: StreamId) -> Result<(), VerbRefusal> {
+        let stream = self.sessions.streams.get_mut(&id).ok_or(VerbRefusal::UnknownStream)?;
         stream.out.finish();
         stream.out.flush(t, id);
         self.sessions.tidy(id);
@@ -252,10 +256,10 @@ impl Connection {
         let Some(stream) = self.sessions.streams.remove(&id) else { return };
         t.charge(Carrier::Stream(id), price::REFUSED);
         if !stream.out.is_over() {
-            t.reset(id, Code::WT_BUFFERED_STREAM_REJECTED.0);
+            t.reset(id, ErrorCode::WT_BUFFERED_STREAM_REJECTED.0);
         }
         if !stream.read {
-            t.stop(id, Code::WT_BUFFERED_STREAM_REJECTED.0);
+            t.stop(id, ErrorCode::WT_BUFFERED_STREAM_REJECTED.0);
         }
     }
 
@@ -269,10 +273,10 @@ impl Connection {
         session: StreamId,
         code: u32,
         reason: &str,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), VerbRefusal> {
         self.alive()?;
         if !self.sessions.is_open(session) {
-            return Err(Refusal::UnknownStream);
+            return Err(VerbRefusal::UnknownStream);
         }
         let end = (0..=reason.len().min(MAX_REASON)).rev().find(|&n| reason.is_char_boundary(n)).unwrap_or(0);
         let value = [&code.to_be_bytes()[..], &reason.as_bytes()[..end]].concat();
@@ -287,10 +291,10 @@ impl Connection {
     ///
     /// # Errors
     /// When there is no such session.
-    pub fn drain_session(&mut self, t: &mut dyn Transport, session: StreamId) -> Result<(), Refusal> {
+    pub fn drain_session(&mut self, t: &mut dyn Transport, session: StreamId) -> Result<(), VerbRefusal> {
         self.alive()?;
         if !self.sessions.is_open(session) {
-            return Err(Refusal::UnknownStream);
+            return Err(VerbRefusal::UnknownStream);
         }
         self.send_capsule(t, session, capsule::WT_DRAIN_SESSION, &[]);
         Ok(())
@@ -306,15 +310,15 @@ impl Connection {
     }
 
     /// A client may begin a session.
-    pub(super) fn may_begin_session(&self) -> Result<(), Refusal> {
+    pub(super) fn may_begin_session(&self) -> Result<(), VerbRefusal> {
         // draft-ietf-webtrans-http3 §3.1: both sides have said so, datagrams among it.
         let (ours, peer) = (&self.ours, &self.peer);
         if !ours.takes_sessions() || !peer.takes_sessions() || !peer.h3_datagram {
-            return Err(Refusal::Unsupported);
+            return Err(VerbRefusal::Unsupported);
         }
         // §5.1: one at a time without flow control between sessions.
-        if self.exchanges.values().any(|e| e.kind == Kind::Session) {
-            return Err(Refusal::TooManySessions);
+        if self.exchanges.values().any(|e| e.kind == RequestKind::Session) {
+            return Err(VerbRefusal::TooManySessions);
         }
         Ok(())
     }
@@ -330,15 +334,16 @@ impl Connection {
     }
 
     /// A server got the request for a session.
-    pub(super) fn admit_session(&mut self, id: StreamId) -> Result<(), Fault> {
+    pub(super) fn admit_session(&mut self, id: StreamId) -> Result<(), ExchangeFault> {
         if self.has_settings && !self.peer.h3_datagram {
-            return Err(Malformed("a session without datagrams").into());
+            return Err(MalformedMessage("a session without datagrams").into());
         }
         // §5.2: beyond the limit the stream is rejected, and the connection lives.
-        let is_other =
-            |other: StreamId, e: &Exchange| other != id && e.kind == Kind::Session && e.closing.is_none();
+        let is_other = |other: StreamId, e: &Exchange| {
+            other != id && e.kind == RequestKind::Session && e.closing.is_none()
+        };
         if self.exchanges.iter().any(|(other, e)| is_other(*other, e)) {
-            return Err(Fault::Stream(Code::H3_REQUEST_REJECTED, Abort::Rejected));
+            return Err(ExchangeFault::Stream(ErrorCode::H3_REQUEST_REJECTED, Abort::Rejected));
         }
         Ok(())
     }
@@ -350,7 +355,11 @@ impl Connection {
         }
         self.sessions.open.insert(
             session,
-            Session { capsules: CapsuleReader::new(MAX_CAPSULE), draining: false, credit: Credit::default() },
+            SessionState {
+                capsules: CapsuleReader::new(MAX_CAPSULE),
+                draining: false,
+                credit: SessionCredit::default(),
+            },
         );
         for id in self.sessions.of(session) {
             if let Some(stream) = self.sessions.streams.get_mut(&id) {
@@ -369,7 +378,10 @@ impl Connection {
         session: u64,
     ) -> Result<(), Error> {
         if id.initiator() == self.side {
-            return Err(Error::new(Code::H3_FRAME_ERROR, "a stream of WebTransport in answer to a request"));
+            return Err(Error::new(
+                ErrorCode::H3_FRAME_ERROR,
+                "a stream of WebTransport in answer to a request",
+            ));
         }
         let Some(exchange) = self.forget(id) else { return Ok(()) };
         self.session_stream(t, (id, session), exchange.inflow.input)
@@ -385,21 +397,22 @@ impl Connection {
         let session = StreamId(session);
         // draft-ietf-webtrans-http3 §4: the stream of a request.
         if session.initiator() != Side::Client || session.dir() != Dir::Bi {
-            return Err(Error::new(Code::H3_ID_ERROR, "a session that is no request"));
+            return Err(Error::new(ErrorCode::H3_ID_ERROR, "a session that is no request"));
         }
         let told = self.sessions.is_open(session);
         if !told {
             // Once it was answered it is open, or was declined, or is over, though its exchange may go on for
             // a while.
-            let asks = |e: &Exchange| e.awaits_response(self.side) && (e.kind == Kind::Session || !e.told);
+            let asks =
+                |e: &Exchange| e.awaits_response(self.side) && (e.kind == RequestKind::Session || !e.told);
             let asked = self.exchanges.get(&session).is_some_and(asks);
             let may_come = asked || (self.side.is_server() && !self.shutdown.has_seen(session));
             let held = self.sessions.streams.values().filter(|s| !s.told).count();
             // §4.6: bounded; §6: of sessions that are over, none.
             let code = match (may_come, held < MAX_HELD) {
                 (true, true) => None,
-                (true, false) => Some(Code::WT_BUFFERED_STREAM_REJECTED),
-                (false, _) => Some(Code::WT_SESSION_GONE),
+                (true, false) => Some(ErrorCode::WT_BUFFERED_STREAM_REJECTED),
+                (false, _) => Some(ErrorCode::WT_SESSION_GONE),
             };
             if let Some(code) = code {
                 t.charge(Carrier::Stream(id), price::REFUSED);
@@ -408,7 +421,7 @@ impl Connection {
                 return Ok(());
             }
         }
-        let mut out = Outlet::default();
+        let mut out = StreamOutlet::default();
         if id.dir() == Dir::Uni {
             out.end();
         }
@@ -456,30 +469,30 @@ impl Connection {
                 return Ok(());
             }
             let result = match exchange.inflow.next(t, id, READ)? {
-                Next::Item(Item::Data(data)) => self.capsules(t, id, data),
-                Next::Item(item) => self.item(t, id, item),
-                Next::Blocked => return Ok(()),
+                NextFrame::Item(StreamItem::Data(data)) => self.capsules(t, id, data),
+                NextFrame::Item(item) => self.item(t, id, item),
+                NextFrame::Blocked => return Ok(()),
                 // RFC 9297 §3.3: a stream does not end inside a capsule.
-                Next::End if !self.sessions.may_end(id) => {
-                    Err(Malformed("a session that ends inside a capsule").into())
+                NextFrame::End if !self.sessions.may_end(id) => {
+                    Err(MalformedMessage("a session that ends inside a capsule").into())
                 }
-                Next::End => {
-                    exchange.inflow.phase = Phase::Ended;
+                NextFrame::End => {
+                    exchange.inflow.phase = MessagePhase::Ended;
                     self.hush(id);
                     // §6: as if it were closed with code 0.
                     self.end_session(t, id, 0, EMPTY);
                     self.end(t, id);
                     return Ok(());
                 }
-                Next::Reset(_) => {
-                    self.abort(t, id, Code::WT_SESSION_GONE);
+                NextFrame::Reset(_) => {
+                    self.abort(t, id, ErrorCode::WT_SESSION_GONE);
                     return Ok(());
                 }
             };
             match result {
                 Ok(()) => {}
-                Err(Fault::Connection(error)) => return Err(error),
-                Err(Fault::Stream(code, _)) => self.abort(t, id, code),
+                Err(ExchangeFault::Connection(error)) => return Err(error),
+                Err(ExchangeFault::Stream(code, _)) => self.abort(t, id, code),
             }
         }
     }
@@ -500,29 +513,35 @@ impl Connection {
         loop {
             let Some(exchange) = self.exchanges.get_mut(&id) else { return Ok(()) };
             let size = match exchange.inflow.next(t, id, READ)? {
-                Next::Item(Item::Data(data)) => data.len(),
-                Next::Item(_) => LATE_FRAME,
-                Next::Blocked => return Ok(()),
-                Next::End | Next::Reset(_) => {
-                    exchange.inflow.phase = Phase::Ended;
+                NextFrame::Item(StreamItem::Data(data)) => data.len(),
+                NextFrame::Item(_) => LATE_FRAME,
+                NextFrame::Blocked => return Ok(()),
+                NextFrame::End | NextFrame::Reset(_) => {
+                    exchange.inflow.phase = MessagePhase::Ended;
                     self.tidy(id);
                     return Ok(());
                 }
             };
             exchange.closing = exchange.closing.and_then(|left| left.checked_sub(size));
             if exchange.closing.is_none() {
-                exchange.inflow.phase = Phase::Ended;
-                t.stop(id, Code::WT_SESSION_GONE.0);
+                exchange.inflow.phase = MessagePhase::Ended;
+                t.stop(id, ErrorCode::WT_SESSION_GONE.0);
                 self.tidy(id);
                 return Ok(());
             }
         }
     }
 
-    fn capsules(&mut self, t: &mut dyn Transport, session: StreamId, mut data: Bytes) -> Result<(), Fault> {
+    fn capsules(
+        &mut self,
+        t: &mut dyn Transport,
+        session: StreamId,
+        mut data: Bytes,
+    ) -> Result<(), ExchangeFault> {
         while let Some(open) = self.sessions.open.get_mut(&session) {
             // What is wrong with a session does not end the connection.
-            let next = open.capsules.next(&mut data).map_err(|e| Fault::Stream(e.code, Abort::TooLarge))?;
+            let next =
+                open.capsules.next(&mut data).map_err(|e| ExchangeFault::Stream(e.code, Abort::TooLarge))?;
             let Some(Capsule { kind, value }) = next else { return Ok(()) };
             match kind {
                 capsule::DATAGRAM => {
@@ -536,8 +555,11 @@ impl Connection {
                 }
                 // §5.4.
                 capsule::WT_MAX_STREAM_DATA | capsule::WT_STREAM_DATA_BLOCKED => {
-                    let why = Malformed("a capsule of flow control that streams of HTTP/3 have not");
-                    return Err(Fault::Stream(Code::WT_FLOW_CONTROL_ERROR, Abort::Malformed(why)));
+                    let why = MalformedMessage("a capsule of flow control that streams of HTTP/3 have not");
+                    return Err(ExchangeFault::Stream(
+                        ErrorCode::WT_FLOW_CONTROL_ERROR,
+                        Abort::Malformed(why),
+                    ));
                 }
                 capsule::WT_MAX_DATA..=capsule::WT_STREAMS_BLOCKED_UNI => {
                     self.credit_capsule(session, kind, &value)?;
@@ -546,15 +568,16 @@ impl Connection {
                     let mut r = Reader::new(&value);
                     let code = r.u32().ok().filter(|_| value.len() <= 4 + MAX_REASON);
                     let is_text = value.get(4..).is_some_and(|text| core::str::from_utf8(text).is_ok());
-                    let code =
-                        code.filter(|_| is_text).ok_or(Malformed("a WT_CLOSE_SESSION that is none"))?;
+                    let code = code
+                        .filter(|_| is_text)
+                        .ok_or(MalformedMessage("a WT_CLOSE_SESSION that is none"))?;
                     // §6: nothing may follow.
                     if !data.is_empty() {
-                        return Err(Malformed("bytes behind WT_CLOSE_SESSION").into());
+                        return Err(MalformedMessage("bytes behind WT_CLOSE_SESSION").into());
                     }
                     self.end_session(t, session, code, value.slice(4..));
                     self.end(t, session);
-                    self.stop(t, session, Code::WT_SESSION_GONE);
+                    self.stop(t, session, ErrorCode::WT_SESSION_GONE);
                 }
             }
         }
@@ -575,10 +598,10 @@ impl Connection {
         for id in self.sessions.of(session) {
             if let Some(stream) = self.sessions.streams.remove(&id) {
                 if !stream.out.is_over() {
-                    t.reset_behind(id, Code::WT_SESSION_GONE.0, header_len(id, session, self.side));
+                    t.reset_behind(id, ErrorCode::WT_SESSION_GONE.0, header_len(id, session, self.side));
                 }
                 if !stream.read {
-                    t.stop(id, Code::WT_SESSION_GONE.0);
+                    t.stop(id, ErrorCode::WT_SESSION_GONE.0);
                 }
             }
         }

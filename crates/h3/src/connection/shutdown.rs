@@ -1,6 +1,6 @@
 use quickset_quic::{Dir, Side, StreamId};
 
-use crate::{Code, Error};
+use crate::{Error, ErrorCode};
 
 /// Who said goodbye, and from which request on (RFC 9114 §5.2).
 #[derive(Debug, Default)]
@@ -49,11 +49,11 @@ impl Shutdown {
     pub(super) fn receive(&mut self, side: Side, id: u64) -> Result<bool, Error> {
         // RFC 9114 §7.2.6: from servers, the id of a client's bidirectional stream.
         if side.is_client() && id % 4 != 0 {
-            return Err(Error::new(Code::H3_ID_ERROR, "GOAWAY with a stream that holds no request"));
+            return Err(Error::new(ErrorCode::H3_ID_ERROR, "GOAWAY with a stream that holds no request"));
         }
         // RFC 9114 §5.2.
         if self.received.is_some_and(|before| id > before) {
-            return Err(Error::new(Code::H3_ID_ERROR, "GOAWAY with a larger id than before"));
+            return Err(Error::new(ErrorCode::H3_ID_ERROR, "GOAWAY with a larger id than before"));
         }
         Ok(self.received.replace(id).is_none())
     }

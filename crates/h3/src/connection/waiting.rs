@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use quickset_quic::StreamId;
 
-use super::{Connection, Exchange, Fault};
+use super::{Connection, Exchange, ExchangeFault};
 use crate::{Error, Transport};
 
 /// Bytes that are held, and who waits.
@@ -23,7 +23,7 @@ pub(super) struct Waiting {
 
 /// The part of an exchange in them.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(super) struct HeldBytes {
     parts: u64,
     head: u64,
     /// The head as it came.
@@ -109,13 +109,23 @@ impl Connection {
         self.config.max_waiting.is_some_and(|most| self.waiting.heads >= most)
     }
 
-    fn decode_head(&mut self, t: &mut dyn Transport, id: StreamId, coded: &Bytes) -> Result<(), Fault> {
+    fn decode_head(
+        &mut self,
+        t: &mut dyn Transport,
+        id: StreamId,
+        coded: &Bytes,
+    ) -> Result<(), ExchangeFault> {
         let section = self.decoder.section(id.0, coded)?;
         self.head_section(t, id, section)
     }
 
     /// A head came.
-    pub(super) fn head(&mut self, t: &mut dyn Transport, id: StreamId, coded: &Bytes) -> Result<(), Fault> {
+    pub(super) fn head(
+        &mut self,
+        t: &mut dyn Transport,
+        id: StreamId,
+        coded: &Bytes,
+    ) -> Result<(), ExchangeFault> {
         if self.side.is_server() && self.defer(id, coded) {
             return Ok(());
         }

@@ -1,8 +1,9 @@
 //! The frames of HTTP/3 (RFC 9114 §7), with PRIORITY_UPDATE (RFC 9218 §7) and the signal of WebTransport's
 //! streams.
 //!
-//! In: the bytes of a stream in any cut, to a [`FrameReader`] that knows which stream it is. Out: [`Item`]s.
-//! Payload of DATA passes through in the pieces in which it came; other frames are whole, and bounded.
+//! In: the bytes of a stream in any cut, to a [`FrameReader`] that knows which stream it is. Out:
+//! [`StreamItem`]s. Payload of DATA passes through in the pieces in which it came; other frames are whole,
+//! and bounded.
 
 mod reader;
 mod settings;
@@ -10,7 +11,7 @@ mod settings;
 use bytes::Bytes;
 use quickset_wire::varint::size;
 
-pub use reader::{FrameReader, Item, Place};
+pub use reader::{FrameReader, StreamItem, StreamPlace};
 pub use settings::Settings;
 
 use crate::varint;

@@ -3,20 +3,20 @@ use quickset_wire::{Reader, Side};
 
 use super::{Frame, Settings, kind};
 use crate::idle::Idle;
-use crate::varint::Pieces;
-use crate::{Code, Error};
+use crate::varint::VarintPieces;
+use crate::{Error, ErrorCode};
 
 /// Takes the frames of one stream apart, in whatever pieces its bytes come.
 #[derive(Debug)]
 pub struct FrameReader {
-    place: Place,
+    place: StreamPlace,
     /// Who reads.
     side: Side,
     /// The largest encoded field section that is taken, in bytes.
     max_section: u64,
     /// Streams of WebTransport are understood.
     webtransport: bool,
-    state: State,
+    state: FrameReaderState,
     /// A frame was begun.
     begun: bool,
     /// Frames that stand for nothing.
@@ -25,7 +25,7 @@ pub struct FrameReader {
 
 /// Which stream it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum StreamPlace {
     /// The peer's control stream.
     Control,
     /// A request stream.
@@ -34,7 +34,7 @@ pub enum Place {
 
 /// What the bytes of a stream are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Item {
+pub enum StreamItem {
     /// A DATA frame begins, with so many bytes of payload.
     DataHeader(u64),
     /// The next bytes of it, never none.
@@ -50,8 +50,8 @@ pub enum Item {
 }
 
 #[derive(Debug)]
-enum State {
-    Header(Pieces),
+enum FrameReaderState {
+    Header(VarintPieces),
     /// Of DATA, so many bytes are to come.
     Data(u64),
     Skip(u64),
@@ -65,8 +65,8 @@ enum State {
 impl FrameReader {
     /// A reader at the beginning of a stream, of which `side` is the receiver. HEADERS frames have at most
     /// `max_section` bytes. `webtransport` says that streams may begin with the signal of WebTransport.
-    pub fn new(place: Place, side: Side, max_section: u64, webtransport: bool) -> Self {
-        let state = State::Header(Pieces::default());
+    pub fn new(place: StreamPlace, side: Side, max_section: u64, webtransport: bool) -> Self {
+        let state = FrameReaderState::Header(VarintPieces::default());
         Self { place, side, max_section, webtransport, state, begun: false, idle: Idle::default() }
     }
 
@@ -75,10 +75,10 @@ impl FrameReader {
     ///
     /// # Errors
     /// The connection cannot go on: a frame that may not be here, that cannot be read, or is too large.
-    pub fn next(&mut self, input: &mut Bytes, max: usize) -> Result<Option<Item>, Error> {
+    pub fn next(&mut self, input: &mut Bytes, max: usize) -> Result<Option<StreamItem>, Error> {
         loop {
             match &mut self.state {
-                State::Header(pieces) => {
+                FrameReaderState::Header(pieces) => {
                     let Some([kind, len]) = pieces.take(input) else { return Ok(None) };
                     let (state, item) = self.begin(kind, len)?;
                     self.begun = true;
@@ -87,15 +87,17 @@ impl FrameReader {
                         return Ok(item);
                     }
                 }
-                State::Data(0) | State::Skip(0) => self.state = State::Header(Pieces::default()),
-                State::Data(left) => {
+                FrameReaderState::Data(0) | FrameReaderState::Skip(0) => {
+                    self.state = FrameReaderState::Header(VarintPieces::default())
+                }
+                FrameReaderState::Data(left) => {
                     let n = (*left).min(input.len().min(max) as u64);
                     *left -= n;
                     let bytes = input.split_to(n as usize);
                     self.idle.pay(bytes.len());
-                    return Ok((!bytes.is_empty()).then_some(Item::Data(bytes)));
+                    return Ok((!bytes.is_empty()).then_some(StreamItem::Data(bytes)));
                 }
-                State::Skip(left) => {
+                FrameReaderState::Skip(left) => {
                     let n = (*left).min(input.len() as u64);
                     *left -= n;
                     input.advance(n as usize);
@@ -104,7 +106,7 @@ impl FrameReader {
                         return Ok(None);
                     }
                 }
-                State::Whole { kind, len, so_far } => {
+                FrameReaderState::Whole { kind, len, so_far } => {
                     let missing = *len as usize - so_far.len();
                     if input.len() < missing {
                         so_far.extend_from_slice(input);
@@ -120,8 +122,8 @@ impl FrameReader {
                     };
                     self.idle.pay(payload.len());
                     let frame = decode(*kind, payload)?;
-                    self.state = State::Header(Pieces::default());
-                    return Ok(Some(Item::Frame(frame)));
+                    self.state = FrameReaderState::Header(VarintPieces::default());
+                    return Ok(Some(StreamItem::Frame(frame)));
                 }
             }
         }
@@ -129,7 +131,7 @@ impl FrameReader {
 
     /// Takes what is there of the payload of a DATA frame that has begun, at most `max` bytes.
     pub(crate) fn append_data(&mut self, input: &mut Bytes, max: usize, out: &mut Vec<u8>) {
-        let State::Data(left) = &mut self.state else { return };
+        let FrameReaderState::Data(left) = &mut self.state else { return };
         let n = (*left).min(input.len().min(max) as u64);
         *left -= n;
         out.extend_from_slice(&input[..n as usize]);
@@ -141,9 +143,9 @@ impl FrameReader {
     /// that frame.
     pub(crate) fn has_data(&self, input: &[u8]) -> bool {
         let is_between = match &self.state {
-            State::Header(pieces) => pieces.is_empty(),
-            State::Data(left) => *left == 0,
-            State::Skip(_) | State::Whole { .. } => false,
+            FrameReaderState::Header(pieces) => pieces.is_empty(),
+            FrameReaderState::Data(left) => *left == 0,
+            FrameReaderState::Skip(_) | FrameReaderState::Whole { .. } => false,
         };
         let mut r = Reader::new(input);
         while let (true, Ok(kind), Ok(len)) = (is_between, r.varint(), r.varint()) {
@@ -158,33 +160,37 @@ impl FrameReader {
 
     /// Bytes held of a frame of which more is to come.
     pub fn held(&self) -> usize {
-        if let State::Whole { so_far, .. } = &self.state { so_far.len() } else { 0 }
+        if let FrameReaderState::Whole { so_far, .. } = &self.state { so_far.len() } else { 0 }
     }
 
     /// Whether the stream may end here (RFC 9114 §7.1): not inside a frame.
     pub fn is_between_frames(&self) -> bool {
         match &self.state {
-            State::Header(pieces) => pieces.is_empty(),
-            State::Data(left) | State::Skip(left) => *left == 0,
-            State::Whole { .. } => false,
+            FrameReaderState::Header(pieces) => pieces.is_empty(),
+            FrameReaderState::Data(left) | FrameReaderState::Skip(left) => *left == 0,
+            FrameReaderState::Whole { .. } => false,
         }
     }
 
     /// A frame begins: may it, and what is done with its payload?
-    fn begin(&mut self, kind: u64, len: u64) -> Result<(State, Option<Item>), Error> {
+    fn begin(&mut self, kind: u64, len: u64) -> Result<(FrameReaderState, Option<StreamItem>), Error> {
         self.may_be(kind)?;
-        let whole = State::Whole { kind, len, so_far: Vec::new() };
+        let whole = FrameReaderState::Whole { kind, len, so_far: Vec::new() };
         let (most, least) = match kind {
             kind::DATA => {
                 if len == 0 {
                     bearable(self.idle.count())?;
                 }
-                return Ok((State::Data(len), Some(Item::DataHeader(len))));
+                return Ok((FrameReaderState::Data(len), Some(StreamItem::DataHeader(len))));
             }
-            kind::HEADERS if len > self.max_section => return Ok((State::Skip(len), Some(Item::Oversized))),
+            kind::HEADERS if len > self.max_section => {
+                return Ok((FrameReaderState::Skip(len), Some(StreamItem::Oversized)));
+            }
             kind::HEADERS => return Ok((whole, None)),
             // What stands where the length of a frame would is the session.
-            kind::WT_STREAM if self.webtransport => return Ok((State::Skip(0), Some(Item::Session(len)))),
+            kind::WT_STREAM if self.webtransport => {
+                return Ok((FrameReaderState::Skip(0), Some(StreamItem::Session(len))));
+            }
             kind::SETTINGS => (MAX_SETTINGS, 0),
             kind::CANCEL_PUSH | kind::GOAWAY | kind::MAX_PUSH_ID => {
                 bearable(self.idle.count_rare())?;
@@ -194,25 +200,25 @@ impl FrameReader {
             _ => {
                 // RFC 9114 §9: what is unknown is ignored.
                 bearable(self.idle.count())?;
-                return Ok((State::Skip(len), Some(Item::Unknown(kind))));
+                return Ok((FrameReaderState::Skip(len), Some(StreamItem::Unknown(kind))));
             }
         };
         if len < least || (len > most && most == 8) {
-            return Err(Error::new(Code::H3_FRAME_ERROR, "a frame of one number that is none"));
+            return Err(Error::new(ErrorCode::H3_FRAME_ERROR, "a frame of one number that is none"));
         }
         if len > most {
-            return Err(Error::new(Code::H3_EXCESSIVE_LOAD, "a frame that is too large"));
+            return Err(Error::new(ErrorCode::H3_EXCESSIVE_LOAD, "a frame that is too large"));
         }
         Ok((whole, None))
     }
 
     fn may_be(&self, kind: u64) -> Result<(), Error> {
-        let unexpected = |reason| Err(Error::new(Code::H3_FRAME_UNEXPECTED, reason));
-        let control = self.place == Place::Control;
+        let unexpected = |reason| Err(Error::new(ErrorCode::H3_FRAME_UNEXPECTED, reason));
+        let control = self.place == StreamPlace::Control;
         // RFC 9114 §6.2.1: whatever else comes first.
         if control && !self.begun && kind != kind::SETTINGS {
             return Err(Error::new(
-                Code::H3_MISSING_SETTINGS,
+                ErrorCode::H3_MISSING_SETTINGS,
                 "the control stream does not begin with SETTINGS",
             ));
         }
@@ -225,7 +231,7 @@ impl FrameReader {
                 unexpected("PUSH_PROMISE where none can be")
             }
             // RFC 9114 §7.2.5: no push id was ever allowed.
-            kind::PUSH_PROMISE => Err(Error::new(Code::H3_ID_ERROR, "PUSH_PROMISE without MAX_PUSH_ID")),
+            kind::PUSH_PROMISE => Err(Error::new(ErrorCode::H3_ID_ERROR, "PUSH_PROMISE without MAX_PUSH_ID")),
             kind::MAX_PUSH_ID if self.side.is_client() => unexpected("MAX_PUSH_ID from a server"),
             // RFC 9218 §7.2.
             kind::PRIORITY_UPDATE | kind::PUSH_PRIORITY_UPDATE if self.side.is_client() => {
@@ -243,7 +249,7 @@ impl FrameReader {
             }
             // draft-ietf-webtrans-http3 §4.3: as the first bytes of a request stream only.
             kind::WT_STREAM if self.webtransport && (control || self.begun) => {
-                Err(Error::new(Code::H3_FRAME_ERROR, "a stream of WebTransport that begins late"))
+                Err(Error::new(ErrorCode::H3_FRAME_ERROR, "a stream of WebTransport that begins late"))
             }
             // RFC 9114 §7.2.8, §11.2.1: PRIORITY, PING, WINDOW_UPDATE and CONTINUATION of HTTP/2.
             0x02 | 0x06 | 0x08 | 0x09 => unexpected("a frame of HTTP/2"),
@@ -254,13 +260,13 @@ impl FrameReader {
 
 /// RFC 9114 §10.5: what stands for nothing costs time all the same.
 fn bearable(is_bearable: bool) -> Result<(), Error> {
-    let excessive = || Error::new(Code::H3_EXCESSIVE_LOAD, "too many frames that stand for nothing");
+    let excessive = || Error::new(ErrorCode::H3_EXCESSIVE_LOAD, "too many frames that stand for nothing");
     is_bearable.then_some(()).ok_or_else(excessive)
 }
 
 /// RFC 9114 §7.1: exactly the fields of the frame, neither more nor less.
 fn decode(kind: u64, payload: Bytes) -> Result<Frame, Error> {
-    let malformed = |_| Error::new(Code::H3_FRAME_ERROR, "a frame that cannot be read");
+    let malformed = |_| Error::new(ErrorCode::H3_FRAME_ERROR, "a frame that cannot be read");
     if kind == kind::HEADERS {
         return Ok(Frame::Headers(payload));
     }
@@ -274,7 +280,7 @@ fn decode(kind: u64, payload: Bytes) -> Result<Frame, Error> {
         if value.is_empty() {
             Ok(frame(id))
         } else {
-            Err(Error::new(Code::H3_FRAME_ERROR, "a frame that is too long"))
+            Err(Error::new(ErrorCode::H3_FRAME_ERROR, "a frame that is too long"))
         }
     };
     match kind {

@@ -2,7 +2,7 @@ use std::collections::BTreeSet;
 
 use quickset_wire::Reader;
 
-use crate::{Code, Error, varint};
+use crate::{Error, ErrorCode, varint};
 
 /// What a SETTINGS frame says; what it leaves out is as in [`Settings::default`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,7 +80,7 @@ impl Settings {
         let mut seen = BTreeSet::new();
         while !r.is_empty() {
             let (Ok(id), Ok(value)) = (r.varint(), r.varint()) else {
-                return Err(Error::new(Code::H3_FRAME_ERROR, "SETTINGS end inside a setting"));
+                return Err(Error::new(ErrorCode::H3_FRAME_ERROR, "SETTINGS end inside a setting"));
             };
             // RFC 9114 §7.2.4: each at most once. The set is bounded by the frame.
             if !seen.insert(id) {
@@ -176,7 +176,7 @@ fn flag(value: u64) -> Result<bool, Error> {
 }
 
 const fn wrong(reason: &'static str) -> Error {
-    Error::new(Code::H3_SETTINGS_ERROR, reason)
+    Error::new(ErrorCode::H3_SETTINGS_ERROR, reason)
 }
 
 /// Identifiers.

@@ -5,7 +5,7 @@ mod rules;
 
 use bytes::Bytes;
 
-pub(crate) use length::Length;
+pub(crate) use length::ContentLength;
 pub(crate) use rules::trailers;
 
 use crate::{Field, Priority};
@@ -39,7 +39,7 @@ pub struct Response {
 /// Why a message is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("malformed message: {0}")]
-pub struct Malformed(pub &'static str);
+pub struct MalformedMessage(pub &'static str);
 
 impl Request {
     /// A request of `https` without fields.
@@ -116,7 +116,7 @@ impl Request {
     ///
     /// # Errors
     /// When it is no request.
-    pub fn from_section(section: Vec<Field>) -> Result<Self, Malformed> {
+    pub fn from_section(section: Vec<Field>) -> Result<Self, MalformedMessage> {
         let mut request = Self::default();
         let mut method = None;
         let fields = rules::split(section, |name, value| {
@@ -126,15 +126,15 @@ impl Request {
                 b":authority" => &mut request.authority,
                 b":path" => &mut request.path,
                 b":protocol" => &mut request.protocol,
-                _ => return Err(Malformed("a pseudo-header field that requests have not")),
+                _ => return Err(MalformedMessage("a pseudo-header field that requests have not")),
             };
             if slot.replace(value).is_some() {
-                return Err(Malformed("a pseudo-header field twice"));
+                return Err(MalformedMessage("a pseudo-header field twice"));
             }
             Ok(())
         })?;
         request.fields = fields;
-        request.method = method.ok_or(Malformed("no :method"))?;
+        request.method = method.ok_or(MalformedMessage("no :method"))?;
         request.check()?;
         Ok(request)
     }
@@ -143,7 +143,7 @@ impl Request {
     ///
     /// # Errors
     /// When it is not.
-    pub fn check(&self) -> Result<(), Malformed> {
+    pub fn check(&self) -> Result<(), MalformedMessage> {
         rules::request(self)
     }
 }
@@ -193,22 +193,22 @@ impl Response {
     ///
     /// # Errors
     /// When it is no response.
-    pub fn from_section(section: Vec<Field>) -> Result<Self, Malformed> {
+    pub fn from_section(section: Vec<Field>) -> Result<Self, MalformedMessage> {
         let mut status = None;
         let fields = rules::split(section, |name, value| match (name, &status) {
             (b":status", None) => {
                 status = Some(value);
                 Ok(())
             }
-            (b":status", Some(_)) => Err(Malformed("a pseudo-header field twice")),
-            _ => Err(Malformed("a pseudo-header field that responses have not")),
+            (b":status", Some(_)) => Err(MalformedMessage("a pseudo-header field twice")),
+            _ => Err(MalformedMessage("a pseudo-header field that responses have not")),
         })?;
         let status = match status.as_deref() {
-            None => return Err(Malformed("no :status")),
+            None => return Err(MalformedMessage("no :status")),
             Some(&[a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9']) => {
                 [a, b, c].into_iter().fold(0, |n, digit| n * 10 + u16::from(digit - b'0'))
             }
-            Some(_) => return Err(Malformed("a :status that is none")),
+            Some(_) => return Err(MalformedMessage("a :status that is none")),
         };
         let response = Self { status, fields };
         response.check()?;
@@ -219,7 +219,7 @@ impl Response {
     ///
     /// # Errors
     /// When it is not.
-    pub fn check(&self) -> Result<(), Malformed> {
+    pub fn check(&self) -> Result<(), MalformedMessage> {
         rules::response(self)
     }
 }

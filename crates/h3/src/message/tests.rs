@@ -7,20 +7,20 @@ fn section(lines: &[(&'static str, &'static str)]) -> Vec<Field> {
 const GET: [(&str, &str); 4] =
     [(":method", "GET"), (":scheme", "https"), (":authority", "example.com"), (":path", "/")];
 
-fn get_with(more: &[(&'static str, &'static str)]) -> Result<Request, Malformed> {
+fn get_with(more: &[(&'static str, &'static str)]) -> Result<Request, MalformedMessage> {
     Request::from_section(section(&[&GET, more].concat()))
 }
 
-fn request(lines: &[(&'static str, &'static str)]) -> Result<Request, Malformed> {
+fn request(lines: &[(&'static str, &'static str)]) -> Result<Request, MalformedMessage> {
     Request::from_section(section(lines))
 }
 
-fn response(lines: &[(&'static str, &'static str)]) -> Result<Response, Malformed> {
+fn response(lines: &[(&'static str, &'static str)]) -> Result<Response, MalformedMessage> {
     Response::from_section(section(lines))
 }
 
 /// The request with one pseudo-header field changed, or removed.
-fn get_but(name: &'static str, value: Option<&'static str>) -> Result<Request, Malformed> {
+fn get_but(name: &'static str, value: Option<&'static str>) -> Result<Request, MalformedMessage> {
     let lines =
         GET.into_iter().filter_map(|(n, v)| if n == name { value.map(|v| (n, v)) } else { Some((n, v)) });
     request(&lines.collect::<Vec<_>>())
@@ -194,15 +194,15 @@ fn a_content_length_is_one_number() {
 /// RFC 9114 §4.1.2.
 #[test]
 fn content_is_as_long_as_it_says() {
-    let mut length = Length::of(&section(&[("content-length", "5")]));
+    let mut length = ContentLength::of(&section(&[("content-length", "5")]));
     assert_eq!(length.add(3), Ok(()));
     assert!(length.end().is_err());
     assert_eq!(length.add(2), Ok(()));
     assert_eq!(length.end(), Ok(()));
     assert!(length.add(1).is_err());
-    assert_eq!(Length::none().end(), Ok(()));
-    assert!(Length::none().add(1).is_err());
-    let mut any = Length::of(&[]);
+    assert_eq!(ContentLength::none().end(), Ok(()));
+    assert!(ContentLength::none().add(1).is_err());
+    let mut any = ContentLength::of(&[]);
     assert_eq!(any.add(u64::MAX), Ok(()));
     assert_eq!(any.add(u64::MAX), Ok(()));
     assert_eq!(any.end(), Ok(()));

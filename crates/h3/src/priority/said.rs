@@ -8,7 +8,7 @@ use super::{DEFAULT, Priority};
 
 /// Each parameter, if it is there; what is malformed or out of range is not (RFC 9218 §4).
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Said {
+pub(crate) struct SaidPriority {
     urgency: Option<u8>,
     incremental: Option<bool>,
     weight: Option<Weight>,
@@ -18,7 +18,7 @@ pub(crate) struct Said {
     delay: Option<Duration>,
 }
 
-impl Said {
+impl SaidPriority {
     /// The two that a priority has beside its parameters count as they are there.
     pub(crate) fn of(priority: &Priority) -> Self {
         let read = Self::read(&priority.parameters);

@@ -3,20 +3,20 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::prim::{Cursor, Stop, Text, put_int};
+use super::prim::{FieldCursor, Stop, WireString, put_int};
 use super::statics;
-use super::table::{Entry, OVERHEAD, Table};
-use crate::{Code, Error, Field};
+use super::table::{DynamicTable, OVERHEAD, TableEntry};
+use crate::{Error, ErrorCode, Field};
 
 /// The receiving end of field sections.
 #[derive(Debug)]
 pub struct Decoder {
-    table: Table,
+    table: DynamicTable,
     max_capacity: u64,
     max_blocked: u64,
     max_section: u64,
     /// Sections that are ahead of the table, by stream.
-    blocked: BTreeMap<u64, Waiting>,
+    blocked: BTreeMap<u64, WaitingSection>,
     /// An instruction that is cut short.
     partial: Vec<u8>,
     /// Entries that the encoder knows to have arrived.
@@ -27,14 +27,14 @@ pub struct Decoder {
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct WaitingSection {
     required: u64,
     coded: Vec<u8>,
 }
 
 /// What becomes of an encoded field section.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Section {
+pub enum DecodedSection {
     /// The field lines in order.
     Fields(Vec<Field>),
     /// It was read, and is larger than allowed, or has more than 512 lines: they were not kept.
@@ -49,7 +49,7 @@ impl Decoder {
     /// than name and value for each line).
     pub fn new(max_capacity: u64, max_blocked: u64, max_section: u64) -> Self {
         Self {
-            table: Table::default(),
+            table: DynamicTable::default(),
             max_capacity,
             max_blocked,
             max_section,
@@ -66,9 +66,9 @@ impl Decoder {
     ///
     /// # Errors
     /// QPACK_DECOMPRESSION_FAILED.
-    pub fn section(&mut self, stream: u64, coded: &[u8]) -> Result<Section, Error> {
+    pub fn section(&mut self, stream: u64, coded: &[u8]) -> Result<DecodedSection, Error> {
         debug_assert!(!self.blocked.contains_key(&stream), "a second section on a stream that waits");
-        let encoded = Cursor::new(coded).int(8).map_err(|_| failed("no Required Insert Count"))?;
+        let encoded = FieldCursor::new(coded).int(8).map_err(|_| failed("no Required Insert Count"))?;
         let required = self.required(encoded)?;
         if required <= self.table.inserted() {
             return self.decode(stream, required, coded);
@@ -78,8 +78,8 @@ impl Decoder {
             return Err(failed("more blocked streams than allowed"));
         }
         // A copy: it must not keep a whole received buffer alive.
-        self.blocked.insert(stream, Waiting { required, coded: coded.into() });
-        Ok(Section::Blocked)
+        self.blocked.insert(stream, WaitingSection { required, coded: coded.into() });
+        Ok(DecodedSection::Blocked)
     }
 
     /// The next section whose wait is over, and its stream. To be called until there is none after
@@ -87,7 +87,7 @@ impl Decoder {
     ///
     /// # Errors
     /// QPACK_DECOMPRESSION_FAILED.
-    pub fn unblocked(&mut self) -> Option<Result<(u64, Section), Error>> {
+    pub fn unblocked(&mut self) -> Option<Result<(u64, DecodedSection), Error>> {
         let inserted = self.table.inserted();
         let (&stream, _) = self.blocked.iter().find(|(_, waiting)| waiting.required <= inserted)?;
         let waiting = self.blocked.remove(&stream)?;
@@ -114,14 +114,17 @@ impl Decoder {
             partial.extend_from_slice(bytes);
         }
         let input = if joined { &partial[..] } else { bytes };
-        let mut cursor = Cursor::new(input);
+        let mut cursor = FieldCursor::new(input);
         let mut done = 0;
         while !cursor.is_empty() {
             match self.obey(&mut cursor) {
                 Ok(()) => done = input.len() - cursor.remaining(),
                 Err(Stop::More) => break,
                 Err(Stop::Bad) => {
-                    return Err(Error::new(Code::QPACK_ENCODER_STREAM_ERROR, "a bad encoder instruction"));
+                    return Err(Error::new(
+                        ErrorCode::QPACK_ENCODER_STREAM_ERROR,
+                        "a bad encoder instruction",
+                    ));
                 }
             }
         }
@@ -159,7 +162,7 @@ impl Decoder {
     }
 
     /// RFC 9204 §4.3: one instruction of the encoder.
-    fn obey(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Stop> {
+    fn obey(&mut self, cursor: &mut FieldCursor<'_>) -> Result<(), Stop> {
         // A string that is longer is too large for the table (RFC 9204 §3.2.2), whatever it belongs to.
         let max = self.table.capacity().saturating_sub(OVERHEAD) as usize;
         let first = cursor.peek()?;
@@ -174,13 +177,13 @@ impl Decoder {
             } else {
                 self.table.newest(index).ok_or(Stop::Bad)?.name.clone()
             };
-            Entry { name, value }
+            TableEntry { name, value }
         } else if first & 0x40 != 0 {
             // RFC 9204 §4.3.3.
             let (name, value) = (cursor.string(5, max)?, cursor.string(7, max)?);
             // Each of its own: entries that take the name must not keep the value, which would outlive its
             // entry.
-            Entry { name: own(name)?, value: own(value)? }
+            TableEntry { name: own(name)?, value: own(value)? }
         } else if first & 0x20 != 0 {
             let capacity = cursor.int(5)?;
             // RFC 9204 §4.3.1: never above the setting.
@@ -199,7 +202,7 @@ impl Decoder {
         self.insert(entry)
     }
 
-    fn insert(&mut self, entry: impl Into<Arc<Entry>>) -> Result<(), Stop> {
+    fn insert(&mut self, entry: impl Into<Arc<TableEntry>>) -> Result<(), Stop> {
         // RFC 9204 §3.2.2: an entry that does not fit an empty table is an error.
         if self.table.insert(entry) { Ok(()) } else { Err(Stop::Bad) }
     }
@@ -223,8 +226,8 @@ impl Decoder {
         if required == 0 { Err(wrong) } else { Ok(required) }
     }
 
-    fn decode(&mut self, stream: u64, required: u64, coded: &[u8]) -> Result<Section, Error> {
-        let mut cursor = Cursor::new(coded);
+    fn decode(&mut self, stream: u64, required: u64, coded: &[u8]) -> Result<DecodedSection, Error> {
+        let mut cursor = FieldCursor::new(coded);
         let mut lines = Lines::new(&self.table, required, self.max_section);
         lines.read(&mut cursor).map_err(|_| failed("a field section that cannot be read"))?;
         let section = lines.finish();
@@ -239,7 +242,7 @@ impl Decoder {
 
 /// The field lines of one section.
 struct Lines<'a> {
-    table: &'a Table,
+    table: &'a DynamicTable,
     required: u64,
     base: u64,
     max: u64,
@@ -254,7 +257,7 @@ struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    fn new(table: &'a Table, required: u64, max: u64) -> Self {
+    fn new(table: &'a DynamicTable, required: u64, max: u64) -> Self {
         Self {
             table,
             required,
@@ -267,7 +270,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    fn read(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Stop> {
+    fn read(&mut self, cursor: &mut FieldCursor<'_>) -> Result<(), Stop> {
         cursor.int(8)?;
         let negative = cursor.peek()? & 0x80 != 0;
         let delta = cursor.int(7)?;
@@ -300,7 +303,7 @@ impl<'a> Lines<'a> {
 
     /// RFC 9204 §4.5.2 to §4.5.6: the representations, by their first bits.
     #[inline]
-    fn line(&mut self, cursor: &mut Cursor<'_>) -> Result<Field, Stop> {
+    fn line(&mut self, cursor: &mut FieldCursor<'_>) -> Result<Field, Stop> {
         let first = cursor.peek()?;
         Ok(match first.leading_zeros() {
             0 => {
@@ -337,22 +340,22 @@ impl<'a> Lines<'a> {
     }
 
     /// A string. It is bounded by the bytes of the section: no symbol has fewer than five bits.
-    fn literal(&mut self, cursor: &mut Cursor<'_>, prefix: u32, of: usize) -> Result<(), Stop> {
+    fn literal(&mut self, cursor: &mut FieldCursor<'_>, prefix: u32, of: usize) -> Result<(), Stop> {
         let len = cursor.string(prefix, usize::MAX)?.append(&mut self.text)?;
         self.literals.push((2 * self.read.len() + of, len));
         Ok(())
     }
 
-    fn before_base(&self, relative: u64) -> Result<&Entry, Stop> {
+    fn before_base(&self, relative: u64) -> Result<&TableEntry, Stop> {
         self.entry(self.base.checked_sub(relative).and_then(|i| i.checked_sub(1)).ok_or(Stop::Bad)?)
     }
 
-    fn behind_base(&self, index: u64) -> Result<&Entry, Stop> {
+    fn behind_base(&self, index: u64) -> Result<&TableEntry, Stop> {
         self.entry(self.base + index)
     }
 
     /// RFC 9204 §2.2.3: neither dropped nor beyond what was declared.
-    fn entry(&self, index: u64) -> Result<&Entry, Stop> {
+    fn entry(&self, index: u64) -> Result<&TableEntry, Stop> {
         if index < self.required {
             self.table.get(index).map(|entry| &**entry).ok_or(Stop::Bad)
         } else {
@@ -360,9 +363,9 @@ impl<'a> Lines<'a> {
         }
     }
 
-    fn finish(self) -> Section {
+    fn finish(self) -> DecodedSection {
         if self.size > self.max {
-            return Section::TooLarge;
+            return DecodedSection::TooLarge;
         }
         let (mut fields, mut text) = (self.read, Bytes::from(self.text));
         for (at, len) in self.literals {
@@ -370,12 +373,12 @@ impl<'a> Lines<'a> {
             let part = if at % 2 == NAME { &mut field.name } else { &mut field.value };
             *part = text.split_to(len);
         }
-        Section::Fields(fields)
+        DecodedSection::Fields(fields)
     }
 }
 
 /// A text with no room beside it.
-fn own(text: Text<'_>) -> Result<Bytes, Stop> {
+fn own(text: WireString<'_>) -> Result<Bytes, Stop> {
     let mut bytes = Vec::new();
     text.append(&mut bytes)?;
     Ok(bytes.into_boxed_slice().into())
@@ -385,7 +388,7 @@ fn fixed(text: &'static str) -> Bytes {
     Bytes::from_static(text.as_bytes())
 }
 
-fn whole(entry: &Entry) -> Field {
+fn whole(entry: &TableEntry) -> Field {
     Field { name: entry.name.clone(), value: entry.value.clone(), sensitive: false }
 }
 
@@ -401,5 +404,5 @@ const NAME: usize = 0;
 const VALUE: usize = 1;
 
 const fn failed(reason: &'static str) -> Error {
-    Error::new(Code::QPACK_DECOMPRESSION_FAILED, reason)
+    Error::new(ErrorCode::QPACK_DECOMPRESSION_FAILED, reason)
 }

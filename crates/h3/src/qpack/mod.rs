@@ -13,7 +13,7 @@
 //!
 //! ```
 //! use quickset_h3::Field;
-//! use quickset_h3::qpack::{Decoder, Encoder, Section};
+//! use quickset_h3::qpack::{Decoder, Encoder, DecodedSection};
 //!
 //! let mut decoder = Decoder::new(4096, 16, 16 << 10);
 //! let mut encoder = Encoder::new(4096);
@@ -21,9 +21,9 @@
 //!
 //! let fields = [Field::new(":method", "GET"), Field::new("user-agent", "quickset")];
 //! let section = encoder.encode(0, &fields);
-//! assert_eq!(decoder.section(0, &section)?, Section::Blocked);
+//! assert_eq!(decoder.section(0, &section)?, DecodedSection::Blocked);
 //! decoder.on_instructions(&encoder.take_instructions())?;
-//! assert_eq!(decoder.unblocked().unwrap()?, (0, Section::Fields(fields.to_vec())));
+//! assert_eq!(decoder.unblocked().unwrap()?, (0, DecodedSection::Fields(fields.to_vec())));
 //!
 //! encoder.on_instructions(&decoder.take_instructions())?;
 //! assert_eq!(encoder.encode(4, &fields).len(), 4, "two bytes of prefix and one for each field");
@@ -37,7 +37,7 @@ mod prim;
 mod statics;
 mod table;
 
-pub use decoder::{Decoder, Section};
+pub use decoder::{DecodedSection, Decoder};
 pub use encoder::Encoder;
 
 #[cfg(test)]

@@ -16,11 +16,11 @@ pub(super) const MAX_INT: u64 = (1 << 62) - 1;
 
 /// Reads from a slice, front to back.
 #[derive(Clone, Debug)]
-pub(super) struct Cursor<'a> {
+pub(super) struct FieldCursor<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Cursor<'a> {
+impl<'a> FieldCursor<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
@@ -69,7 +69,7 @@ impl<'a> Cursor<'a> {
 
     /// A string (RFC 9204 §4.1.2) whose length has a prefix of `prefix` bits behind the bit for Huffman. It
     /// is no longer than `max` when it is decoded, and bad as soon as its length shows that it must be.
-    pub(super) fn string(&mut self, prefix: u32, max: usize) -> Result<Text<'a>, Stop> {
+    pub(super) fn string(&mut self, prefix: u32, max: usize) -> Result<WireString<'a>, Stop> {
         let coded = self.peek()? >> prefix & 1 == 1;
         let n = self.int(prefix)?;
         // No symbol has more than 30 bits, so fewer bytes than this are too long even when coded.
@@ -79,19 +79,19 @@ impl<'a> Cursor<'a> {
         }
         let (bytes, rest) = self.rest.split_at_checked(n as usize).ok_or(Stop::More)?;
         self.rest = rest;
-        Ok(Text { bytes, coded, max })
+        Ok(WireString { bytes, coded, max })
     }
 }
 
 /// A string as it stands on the wire.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Text<'a> {
+pub(super) struct WireString<'a> {
     bytes: &'a [u8],
     coded: bool,
     max: usize,
 }
 
-impl Text<'_> {
+impl WireString<'_> {
     /// Decodes it behind what is in `out`, and says how long it is.
     pub(super) fn append(&self, out: &mut Vec<u8>) -> Result<usize, Stop> {
         let before = out.len();
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     fn int(bytes: &[u8], prefix: u32) -> Result<u64, Stop> {
-        Cursor::new(bytes).int(prefix)
+        FieldCursor::new(bytes).int(prefix)
     }
 
     /// RFC 7541 §C.1.
@@ -179,10 +179,10 @@ mod tests {
 
     #[test]
     fn a_string_that_must_be_too_long_is_bad_before_it_is_there() {
-        assert_eq!(Cursor::new(&[0x0b]).string(7, 10).err(), Some(Stop::Bad));
-        assert_eq!(Cursor::new(&[0x0a]).string(7, 10).err(), Some(Stop::More));
-        assert_eq!(Cursor::new(&[0xa7]).string(7, 10).err(), Some(Stop::Bad));
-        assert_eq!(Cursor::new(&[0xa6]).string(7, 10).err(), Some(Stop::More));
+        assert_eq!(FieldCursor::new(&[0x0b]).string(7, 10).err(), Some(Stop::Bad));
+        assert_eq!(FieldCursor::new(&[0x0a]).string(7, 10).err(), Some(Stop::More));
+        assert_eq!(FieldCursor::new(&[0xa7]).string(7, 10).err(), Some(Stop::Bad));
+        assert_eq!(FieldCursor::new(&[0xa6]).string(7, 10).err(), Some(Stop::More));
     }
 
     proptest! {
@@ -201,7 +201,7 @@ mod tests {
         fn strings_round_trip(text: Vec<u8>, prefix in 2..=7_u32) {
             let mut out = Vec::new();
             put_string(&mut out, 0, prefix, &text);
-            let mut cursor = Cursor::new(&out);
+            let mut cursor = FieldCursor::new(&out);
             let mut read = Vec::new();
             prop_assert_eq!(cursor.string(prefix, text.len()).and_then(|t| t.append(&mut read)), Ok(text.len()));
             prop_assert!(cursor.is_empty());

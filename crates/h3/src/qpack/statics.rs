@@ -7,7 +7,7 @@ pub(super) fn get(index: u64) -> Option<(&'static str, &'static str)> {
 
 /// Where a field line, or at least its name, is in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum StaticMatch {
     /// The whole line.
     Line(u64),
     /// The name, with another value.
@@ -16,18 +16,18 @@ pub(super) enum Found {
 }
 
 /// The best that the table has for a field line, at its lowest index.
-pub(super) fn find(name: &[u8], value: &[u8]) -> Found {
-    let Some(&[from, to]) = OF_LEN.get(name.len()) else { return Found::Nothing };
+pub(super) fn find(name: &[u8], value: &[u8]) -> StaticMatch {
+    let Some(&[from, to]) = OF_LEN.get(name.len()) else { return StaticMatch::Nothing };
     let of_len = &BY_NAME[from as usize..to as usize];
     let is_before = |&i: &u8| TABLE[i as usize].0.as_bytes() < name;
     let mut same = of_len[of_len.partition_point(is_before)..]
         .iter()
         .take_while(|&&i| TABLE[i as usize].0.as_bytes() == name)
         .peekable();
-    let Some(&&first) = same.peek() else { return Found::Nothing };
+    let Some(&&first) = same.peek() else { return StaticMatch::Nothing };
     match same.find(|&&i| TABLE[i as usize].1.as_bytes() == value) {
-        Some(&i) => Found::Line(i.into()),
-        None => Found::Name(first.into()),
+        Some(&i) => StaticMatch::Line(i.into()),
+        None => StaticMatch::Name(first.into()),
     }
 }
 
@@ -192,19 +192,23 @@ mod tests {
     #[test]
     fn every_line_is_found_where_it_is() {
         for (i, (name, value)) in TABLE.iter().enumerate() {
-            assert_eq!(find(name.as_bytes(), value.as_bytes()), Found::Line(i as u64), "{name}: {value}");
+            assert_eq!(
+                find(name.as_bytes(), value.as_bytes()),
+                StaticMatch::Line(i as u64),
+                "{name}: {value}"
+            );
         }
     }
 
     #[test]
     fn a_name_is_found_at_its_lowest_index() {
-        assert_eq!(find(b":status", b"418"), Found::Name(24));
-        assert_eq!(find(b"access-control-allow-headers", b"x"), Found::Name(33));
-        assert_eq!(find(b"x-frame-options", b""), Found::Name(97));
-        assert_eq!(find(b":authority", b"example.com"), Found::Name(0));
-        assert_eq!(find(b"te", b"trailers"), Found::Nothing);
-        assert_eq!(find(b"", b""), Found::Nothing);
-        assert_eq!(find(b"zz", b""), Found::Nothing);
+        assert_eq!(find(b":status", b"418"), StaticMatch::Name(24));
+        assert_eq!(find(b"access-control-allow-headers", b"x"), StaticMatch::Name(33));
+        assert_eq!(find(b"x-frame-options", b""), StaticMatch::Name(97));
+        assert_eq!(find(b":authority", b"example.com"), StaticMatch::Name(0));
+        assert_eq!(find(b"te", b"trailers"), StaticMatch::Nothing);
+        assert_eq!(find(b"", b""), StaticMatch::Nothing);
+        assert_eq!(find(b"zz", b""), StaticMatch::Nothing);
     }
 
     #[test]

@@ -8,12 +8,12 @@ pub(super) const OVERHEAD: u64 = 32;
 
 /// A field line of the dynamic table.
 #[derive(Clone, Debug)]
-pub(super) struct Entry {
+pub(super) struct TableEntry {
     pub(super) name: Bytes,
     pub(super) value: Bytes,
 }
 
-impl Entry {
+impl TableEntry {
     /// RFC 9204 §3.2.1.
     pub(super) fn size(&self) -> u64 {
         entry_size(&self.name, &self.value)
@@ -26,15 +26,15 @@ pub(super) fn entry_size(name: &[u8], value: &[u8]) -> u64 {
 
 /// The dynamic table, first in, first out (RFC 9204 §3.2). Indices are absolute: the first entry ever is 0.
 #[derive(Debug, Default)]
-pub(super) struct Table {
+pub(super) struct DynamicTable {
     /// Shared, as a duplicate is the same once more.
-    entries: VecDeque<Arc<Entry>>,
+    entries: VecDeque<Arc<TableEntry>>,
     inserted: u64,
     size: u64,
     capacity: u64,
 }
 
-impl Table {
+impl DynamicTable {
     /// Entries ever inserted: the absolute index of the next one.
     pub(super) fn inserted(&self) -> u64 {
         self.inserted
@@ -54,23 +54,23 @@ impl Table {
         self.capacity - self.size
     }
 
-    pub(super) fn get(&self, index: u64) -> Option<&Arc<Entry>> {
+    pub(super) fn get(&self, index: u64) -> Option<&Arc<TableEntry>> {
         let at = index.checked_sub(self.dropped())?;
         self.entries.get(usize::try_from(at).ok()?)
     }
 
     /// The entry `relative` before the newest (RFC 9204 §3.2.5, encoder instructions).
-    pub(super) fn newest(&self, relative: u64) -> Option<&Arc<Entry>> {
+    pub(super) fn newest(&self, relative: u64) -> Option<&Arc<TableEntry>> {
         self.get(self.inserted.checked_sub(relative)?.checked_sub(1)?)
     }
 
     /// Entries from the oldest to the newest.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Entry> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &TableEntry> {
         self.entries.iter().map(|entry| &**entry)
     }
 
     /// Drops the oldest entry.
-    pub(super) fn pop(&mut self) -> Option<Arc<Entry>> {
+    pub(super) fn pop(&mut self) -> Option<Arc<TableEntry>> {
         let entry = self.entries.pop_front()?;
         self.size -= entry.size();
         Some(entry)
@@ -85,7 +85,7 @@ impl Table {
     }
 
     /// Makes room and adds an entry. False, and nothing happens, when it is larger than the table.
-    pub(super) fn insert(&mut self, entry: impl Into<Arc<Entry>>) -> bool {
+    pub(super) fn insert(&mut self, entry: impl Into<Arc<TableEntry>>) -> bool {
         let entry = entry.into();
         let size = entry.size();
         if size > self.capacity {

@@ -8,21 +8,21 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::table::{Entry, Table};
+use super::table::{DynamicTable, TableEntry};
 use super::*;
-use crate::{Code, Error, Field};
+use crate::{Error, ErrorCode, Field};
 
 fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> = text.bytes().filter(|b| !b.is_ascii_whitespace()).collect();
     digits.chunks(2).map(|d| u8::from_str_radix(std::str::from_utf8(d).unwrap(), 16).unwrap()).collect()
 }
 
-fn decode(decoder: &mut Decoder, stream: u64, section: &str) -> Result<Section, Error> {
+fn decode(decoder: &mut Decoder, stream: u64, section: &str) -> Result<DecodedSection, Error> {
     decoder.section(stream, &hex(section))
 }
 
-fn fields(lines: &[(&'static str, &'static str)]) -> Section {
-    Section::Fields(lines.iter().map(|&(name, value)| Field::new(name, value)).collect())
+fn fields(lines: &[(&'static str, &'static str)]) -> DecodedSection {
+    DecodedSection::Fields(lines.iter().map(|&(name, value)| Field::new(name, value)).collect())
 }
 
 /// A decoder with what appendix B.2 to B.5 have put into its table.
@@ -50,7 +50,11 @@ mod the_example_of_the_rfc {
     #[test]
     fn b2_dynamic_table() {
         let mut decoder = Decoder::new(220, 16, 4096);
-        assert_eq!(decode(&mut decoder, 4, "0381 10 11"), Ok(Section::Blocked), "it is ahead of its table");
+        assert_eq!(
+            decode(&mut decoder, 4, "0381 10 11"),
+            Ok(DecodedSection::Blocked),
+            "it is ahead of its table"
+        );
         decoder
             .on_instructions(&hex(
                 "3fbd01 c00f 7777 772e 6578 616d 706c 652e 636f 6d c10c 2f73 616d 706c 652f 7061 7468",
@@ -78,7 +82,7 @@ mod the_example_of_the_rfc {
         let mut decoder = appendix_b();
         decoder.on_instructions(&hex("4a63 7573 746f 6d2d 6b65 790c 6375 7374 6f6d 2d76 616c 7565")).unwrap();
         decoder.take_instructions();
-        assert_eq!(decode(&mut decoder, 8, "0500 80 c1 81"), Ok(Section::Blocked));
+        assert_eq!(decode(&mut decoder, 8, "0500 80 c1 81"), Ok(DecodedSection::Blocked));
         decoder.cancel(8);
         assert_eq!(decoder.take_instructions(), hex("48"));
         decoder.on_instructions(&hex("02")).unwrap();
@@ -105,7 +109,7 @@ mod the_example_of_the_rfc {
         // Required Insert Count 5, Base 5.
         assert_eq!(decode(&mut decoder, 0, "0600 80 81 82 83"), Ok(expected));
         let error = decode(&mut decoder, 0, "0600 84").unwrap_err();
-        assert_eq!(error.code, Code::QPACK_DECOMPRESSION_FAILED, "the first entry was dropped");
+        assert_eq!(error.code, ErrorCode::QPACK_DECOMPRESSION_FAILED, "the first entry was dropped");
     }
 }
 
@@ -114,7 +118,7 @@ mod sections {
 
     fn refused(section: &str) {
         let error = decode(&mut appendix_b(), 0, section).expect_err(section);
-        assert_eq!(error.code, Code::QPACK_DECOMPRESSION_FAILED, "{section}");
+        assert_eq!(error.code, ErrorCode::QPACK_DECOMPRESSION_FAILED, "{section}");
     }
 
     /// RFC 9204 §2.2.3.
@@ -173,10 +177,10 @@ mod sections {
     #[test]
     fn more_blocked_streams_than_allowed_is_an_error() {
         let mut decoder = Decoder::new(220, 2, 4096);
-        assert_eq!(decode(&mut decoder, 0, "0200 80"), Ok(Section::Blocked));
-        assert_eq!(decode(&mut decoder, 4, "0200 80"), Ok(Section::Blocked));
+        assert_eq!(decode(&mut decoder, 0, "0200 80"), Ok(DecodedSection::Blocked));
+        assert_eq!(decode(&mut decoder, 4, "0200 80"), Ok(DecodedSection::Blocked));
         let error = decode(&mut decoder, 8, "0200 80").unwrap_err();
-        assert_eq!(error.code, Code::QPACK_DECOMPRESSION_FAILED);
+        assert_eq!(error.code, ErrorCode::QPACK_DECOMPRESSION_FAILED);
     }
 
     #[test]
@@ -187,7 +191,7 @@ mod sections {
             decode(&mut decoder, 0, "0200 80 80"),
             Ok(fields(&[(":authority", "www.example.com"); 2]))
         );
-        assert_eq!(decode(&mut decoder, 4, "0200 80 80 c1"), Ok(Section::TooLarge));
+        assert_eq!(decode(&mut decoder, 4, "0200 80 80 c1"), Ok(DecodedSection::TooLarge));
         assert_eq!(decoder.take_instructions(), hex("80 84"), "it was decoded all the same");
         assert!(decode(&mut decoder, 8, "0200 80 80 81").is_err(), "errors behind the limit are errors");
     }
@@ -197,26 +201,26 @@ mod sections {
     fn a_section_of_too_many_lines_is_read_and_not_kept() {
         let mut decoder = Decoder::new(220, 16, 64 << 10);
         let section = |lines, last: &[u8]| [&[0, 0][..], &vec![0xd1; lines], last].concat();
-        let Ok(Section::Fields(fields)) = decoder.section(0, &section(512, &[])) else {
+        let Ok(DecodedSection::Fields(fields)) = decoder.section(0, &section(512, &[])) else {
             panic!("it is not too long")
         };
         assert_eq!(fields, vec![Field::new(":method", "GET"); 512]);
-        assert_eq!(decoder.section(0, &section(513, &[])), Ok(Section::TooLarge));
+        assert_eq!(decoder.section(0, &section(513, &[])), Ok(DecodedSection::TooLarge));
         // One of the static table's that there is not, behind the limit.
         let error = decoder.section(0, &section(600, &[0xff, 0x24])).expect_err("an index without a line");
-        assert_eq!(error.code, Code::QPACK_DECOMPRESSION_FAILED);
+        assert_eq!(error.code, ErrorCode::QPACK_DECOMPRESSION_FAILED);
     }
 
     /// RFC 9204 §4.5.4, §4.5.6, §7.1.3.
     #[test]
     fn the_never_indexed_bit_comes_out() {
         for section in ["0000 70 0161", "0000 37 03 61757468 6f72697a6174 0161"] {
-            let Ok(Section::Fields(read)) = decode(&mut appendix_b(), 0, section) else {
+            let Ok(DecodedSection::Fields(read)) = decode(&mut appendix_b(), 0, section) else {
                 panic!("{section}")
             };
             assert!(read[0].sensitive, "{section}");
         }
-        let Ok(Section::Fields(read)) = decode(&mut appendix_b(), 0, "0280 08 0161") else { panic!() };
+        let Ok(DecodedSection::Fields(read)) = decode(&mut appendix_b(), 0, "0280 08 0161") else { panic!() };
         assert_eq!((&read[0].name[..], read[0].sensitive), (&b":authority"[..], true));
     }
 }
@@ -226,7 +230,7 @@ mod encoder_instructions {
 
     fn refused(instructions: &str) {
         let error = appendix_b().on_instructions(&hex(instructions)).expect_err(instructions);
-        assert_eq!(error.code, Code::QPACK_ENCODER_STREAM_ERROR, "{instructions}");
+        assert_eq!(error.code, ErrorCode::QPACK_ENCODER_STREAM_ERROR, "{instructions}");
     }
 
     /// RFC 9204 §4.3.1.
@@ -280,9 +284,11 @@ mod encoder_instructions {
     /// copy.
     #[test]
     fn duplicates_share_what_they_say() {
-        let mut table = Table::default();
+        let mut table = DynamicTable::default();
         table.set_capacity(4096);
-        assert!(table.insert(Entry { name: Bytes::from_static(b"a"), value: Bytes::from(vec![7; 100]) }));
+        assert!(
+            table.insert(TableEntry { name: Bytes::from_static(b"a"), value: Bytes::from(vec![7; 100]) })
+        );
         let first = table.newest(0).expect("an entry").clone();
         for _ in 0..100 {
             assert!(table.insert(table.newest(0).expect("an entry").clone()));
@@ -314,7 +320,7 @@ mod decoder_instructions {
 
     fn refused(encoder: &mut Encoder, instructions: &str) {
         let error = encoder.on_instructions(&hex(instructions)).expect_err(instructions);
-        assert_eq!(error.code, Code::QPACK_DECODER_STREAM_ERROR, "{instructions}");
+        assert_eq!(error.code, ErrorCode::QPACK_DECODER_STREAM_ERROR, "{instructions}");
     }
 
     /// RFC 9204 §4.4.1.
@@ -395,7 +401,7 @@ mod encoder {
         for line in &mut lines {
             line.sensitive = true;
         }
-        assert_eq!(read, Section::Fields(lines));
+        assert_eq!(read, DecodedSection::Fields(lines));
     }
 
     #[test]
@@ -406,7 +412,7 @@ mod encoder {
         let lines = [Field::new("server", "quickset"), Field::new("x-custom", "1")];
         for stream in [0, 4] {
             let section = encoder.encode(stream, &lines);
-            assert_eq!(decoder.section(stream, &section), Ok(Section::Fields(lines.to_vec())));
+            assert_eq!(decoder.section(stream, &section), Ok(DecodedSection::Fields(lines.to_vec())));
         }
         decoder.on_instructions(&encoder.take_instructions()).unwrap();
         encoder.on_instructions(&decoder.take_instructions()).unwrap();
@@ -422,7 +428,8 @@ mod encoder {
         for stream in 0..5 {
             let lines = [Field::new("x-custom", format!("{stream}"))];
             blocked += u32::from(
-                decoder.section(stream * 4, &encoder.encode(stream * 4, &lines)) == Ok(Section::Blocked),
+                decoder.section(stream * 4, &encoder.encode(stream * 4, &lines))
+                    == Ok(DecodedSection::Blocked),
             );
         }
         assert_eq!(blocked, 2);
@@ -495,7 +502,7 @@ mod encoder {
             let section = encoder.encode(n * 4, &lines);
             long += section.len();
             decoder.on_instructions(&encoder.take_instructions()).unwrap();
-            assert_eq!(decoder.section(n * 4, &section), Ok(Section::Fields(lines.to_vec())));
+            assert_eq!(decoder.section(n * 4, &section), Ok(DecodedSection::Fields(lines.to_vec())));
             encoder.on_instructions(&decoder.take_instructions()).unwrap();
         }
         // Literals of both would be 2 + 8 + 13 + 6 + 3 at least.
@@ -509,7 +516,7 @@ mod encoder {
 fn sections_of_another_encoder_are_decoded() {
     let text = include_str!("../../tests/data/qpack.txt");
     let (mut decoder, mut sections, mut dynamic) = (Decoder::new(0, 0, 0), 0, 0);
-    let mut waiting: BTreeMap<u64, Section> = BTreeMap::new();
+    let mut waiting: BTreeMap<u64, DecodedSection> = BTreeMap::new();
     let mut expected: BTreeMap<u64, Vec<Field>> = BTreeMap::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let words: Vec<&str> = line.split(' ').collect();
@@ -529,7 +536,7 @@ fn sections_of_another_encoder_are_decoded() {
                 let stream = stream.parse().unwrap();
                 dynamic += u32::from(!bytes.starts_with("00"));
                 match decode(&mut decoder, stream, bytes).unwrap() {
-                    Section::Blocked => {}
+                    DecodedSection::Blocked => {}
                     section => drop(waiting.insert(stream, section)),
                 }
             }
@@ -539,7 +546,7 @@ fn sections_of_another_encoder_are_decoded() {
             }
             ["read", stream] => {
                 let stream = stream.parse().unwrap();
-                let Some(Section::Fields(mut read)) = waiting.remove(&stream) else {
+                let Some(DecodedSection::Fields(mut read)) = waiting.remove(&stream) else {
                     panic!("stream {stream} waits")
                 };
                 for field in &mut read {

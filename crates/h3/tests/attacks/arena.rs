@@ -5,8 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use quickset_base::{Batch, Datagram, Duration, Input, Machine, Path, Poll, Reason, Rng, Time};
-use quickset_h3::{self as h3, Body, Config, OnQuic, Request, Response};
+use quickset_base::{AddressPair, Batch, Datagram, Duration, Input, Machine, Poll, Reason, Rng, Time};
+use quickset_h3::{self as h3, BodyRead, Config, OnQuic, Request, Response};
 use quickset_quic::null::{NullClient, NullSecrets, NullServer};
 use quickset_quic::{
     Chunk, ClientConfig, Closed, ConnectionKey, Dir, Endpoint, EndpointConfig, Event, Node, ReadError,
@@ -326,7 +326,7 @@ impl Arena {
         let mut node = setup.node(9, None);
         let crypto = Arc::new(NullClient::new(&[self.setup.alpn()]));
         let config = ClientConfig { crypto, transport: Arc::default() };
-        let (now, path) = (self.world.now(), Path::to(address(1)));
+        let (now, path) = (self.world.now(), AddressPair::to(address(1)));
         let keys =
             (0..clients).map(|_| node.connect(now, &config, path, "server").expect("it begins")).collect();
         let crowd = self.world.add("crowd", address(4), Actor::Crowd(Box::new(node)));
@@ -583,13 +583,13 @@ impl Server {
                         if !is_all && h3.send(&mut t, id, &mut content).is_ok() {
                             let _ = h3.finish(&mut t, id);
                         }
-                        while let Ok(Body::Data(_)) = h3.read(&mut t, id, 64 << 10) {
+                        while let Ok(BodyRead::Data(_)) = h3.read(&mut t, id, 64 << 10) {
                             self.pieces += 1;
                         }
                     }
                 }
                 h3::Event::Readable(id) if !self.lazy => {
-                    while let Ok(Body::Data(_)) = h3.read(&mut t, id, 64 << 10) {
+                    while let Ok(BodyRead::Data(_)) = h3.read(&mut t, id, 64 << 10) {
                         self.pieces += 1;
                     }
                     while let Ok(Chunk::Data(_)) = h3.session_read(&mut t, id, 64 << 10) {
@@ -684,7 +684,8 @@ impl Honest {
         let mut node = setup.node(seed, None);
         let crypto = Arc::new(NullClient::new(&[setup.alpn()]));
         let config = ClientConfig { crypto, transport: Arc::default() };
-        let key = node.connect(now, &config, Path::to(address(1)), "server").expect("a connection begins");
+        let key =
+            node.connect(now, &config, AddressPair::to(address(1)), "server").expect("a connection begins");
         Self {
             node,
             key,
@@ -754,8 +755,8 @@ impl Honest {
             if let h3::Event::Response { id, .. } | h3::Event::Readable(id) = event {
                 while let Ok(body) = h3.read(&mut t, id, 64 << 10) {
                     match body {
-                        Body::Blocked => break,
-                        Body::Finished => {
+                        BodyRead::Blocked => break,
+                        BodyRead::Finished => {
                             done = true;
                             break;
                         }

@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use quickset_base::{Duration, Rng};
-use quickset_h3::{Code, capsule};
+use quickset_h3::{ErrorCode, capsule};
 use quickset_quic::StreamId;
 use quickset_wire::frame::Frame;
 use quickset_wire::{ConnectionId, Dir, FecDecoder, ResetToken, Schemes, Side, Writer};
@@ -836,7 +836,7 @@ fn malformed_requests_come_to_an_end() {
                 next += 1;
             }
         });
-        let end = if honest { None } else { Some(Err(Code::H3_EXCESSIVE_LOAD.0)) };
+        let end = if honest { None } else { Some(Err(ErrorCode::H3_EXCESSIVE_LOAD.0)) };
         assert_eq!(arena.hostile().closed, end, "{next} requests");
         assert!(next > if honest { 2100 } else { 1024 }, "{next} requests");
         arena.assert_served();

@@ -2,7 +2,7 @@
 //! (RFC 9204 §7).
 
 use quickset_base::Duration;
-use quickset_h3::Code;
+use quickset_h3::ErrorCode;
 use quickset_h3::qpack::Decoder;
 use quickset_wire::Dir;
 use quickset_wire::frame::Frame;
@@ -109,7 +109,7 @@ fn sections_that_wait_are_bounded() {
         }
     });
     assert!(most < 17 * 70_000, "{most} bytes held");
-    assert_eq!(arena.hostile().closed, Some(Err(Code::QPACK_DECOMPRESSION_FAILED.0)));
+    assert_eq!(arena.hostile().closed, Some(Err(ErrorCode::QPACK_DECOMPRESSION_FAILED.0)));
     arena.pass(Duration::from_secs(1));
     assert!(arena.grown() < 20_000, "{} bytes are left", arena.grown());
     arena.assert_served();
@@ -130,8 +130,12 @@ fn sections_that_wait_and_are_reset_make_room() {
         next += 1;
         hostile.write(id, &bytes, false);
         hostile.say(&[
-            Frame::ResetStream { id, code: Code::H3_REQUEST_CANCELLED.0, final_size: bytes.len() as u64 },
-            Frame::StopSending { id, code: Code::H3_REQUEST_CANCELLED.0 },
+            Frame::ResetStream {
+                id,
+                code: ErrorCode::H3_REQUEST_CANCELLED.0,
+                final_size: bytes.len() as u64,
+            },
+            Frame::StopSending { id, code: ErrorCode::H3_REQUEST_CANCELLED.0 },
         ]);
     });
     assert_eq!(arena.hostile().closed, None, "who gave up is waiting no more ({next})");

@@ -7,9 +7,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use quickset_base::{Batch, Datagram, Input, Machine, Path, Poll, Reason, Rng, Time};
+use quickset_base::{AddressPair, Batch, Datagram, Input, Machine, Poll, Reason, Rng, Time};
 use quickset_quic::null::NullClient;
-use quickset_quic::{ClientCrypto as _, Crypto as _, KeyChange, Keys, NextKeys, Session};
+use quickset_quic::{ClientCrypto as _, Crypto as _, CryptoSession, KeyChange, Keys, NextKeys};
 use quickset_wire::frame::{self, Frame, Frames};
 use quickset_wire::header::{self, Header, LongHeader, Parsed, ShortHeader};
 use quickset_wire::{
@@ -20,7 +20,7 @@ use quickset_wire::{
 /// One attacker's connection, and all that it knows.
 pub(crate) struct Hostile {
     crypto: Arc<NullClient>,
-    session: Box<dyn Session>,
+    session: Box<dyn CryptoSession>,
     server: SocketAddr,
     /// What its datagrams leave from; `None`: its first address.
     pub(crate) from: Option<IpAddr>,
@@ -435,7 +435,7 @@ impl Hostile {
         self.drive(Space::Initial);
     }
 
-    fn hello_of(crypto: &Arc<NullClient>, scid: ConnectionId) -> Box<dyn Session> {
+    fn hello_of(crypto: &Arc<NullClient>, scid: ConnectionId) -> Box<dyn CryptoSession> {
         let params =
             TransportParams { initial_source_connection_id: Some(scid), ..TransportParams::default() };
         let mut bytes = vec![0; TransportParams::MAX_SIZE];
@@ -508,7 +508,7 @@ impl Machine for Hostile {
 
     fn poll(&mut self, _now: Time, out: &mut Batch) -> Poll {
         let Some((from, bytes)) = self.out.pop_front() else { return Poll::Sleep(None, Reason::Idle) };
-        out.path = Path { remote: self.server, local: from };
+        out.path = AddressPair { remote: self.server, local: from };
         out.space(bytes.len()).copy_from_slice(&bytes);
         out.commit(bytes.len());
         self.sent_datagrams += 1;

@@ -5,7 +5,7 @@
 //! it in more packets.
 
 use quickset_base::Duration;
-use quickset_h3::{Code, capsule};
+use quickset_h3::{ErrorCode, capsule};
 use quickset_quic::StreamId;
 use quickset_wire::Dir;
 use quickset_wire::frame::Frame;
@@ -226,7 +226,7 @@ fn ask(hostile: &mut Hostile, bytes: &'static [u8], whole: bool) -> Vec<StreamId
 }
 
 fn give_up(hostile: &mut Hostile, ids: &[StreamId], whole: bool) {
-    let code = Code::H3_REQUEST_CANCELLED.0;
+    let code = ErrorCode::H3_REQUEST_CANCELLED.0;
     let frames = ids.iter().flat_map(|&id| {
         let reset = Frame::ResetStream { id, code, final_size: request().len() as u64 };
         let stop = Frame::StopSending { id, code };

@@ -2,7 +2,7 @@
 //! (RFC 9114 §10.5).
 
 use quickset_base::Duration;
-use quickset_h3::Code;
+use quickset_h3::ErrorCode;
 use quickset_wire::frame::Frame;
 use quickset_wire::{Dir, Side, StreamId, Writer};
 
@@ -96,8 +96,8 @@ fn rapid_resets_hold_no_more_than_the_streams_there_may_be() {
                 let len = bytes.len() as u64;
                 hostile.say(&[
                     Frame::Stream { id, offset: 0, fin: false, data: &bytes },
-                    Frame::ResetStream { id, code: Code::H3_REQUEST_CANCELLED.0, final_size: len },
-                    Frame::StopSending { id, code: Code::H3_REQUEST_CANCELLED.0 },
+                    Frame::ResetStream { id, code: ErrorCode::H3_REQUEST_CANCELLED.0, final_size: len },
+                    Frame::StopSending { id, code: ErrorCode::H3_REQUEST_CANCELLED.0 },
                 ]);
             }
         });
@@ -176,14 +176,14 @@ fn floods_on_the_control_stream_hold_nothing() {
     let mut empty = || frame(0x21, &[]).repeat(300);
     let mut goaway = || frame(GOAWAY, &[0]).repeat(300);
     let mut same_push = || frame(MAX_PUSH_ID, &[0]).repeat(300);
-    let cases: [(&str, Say<'_>, isize, Option<Code>); 6] = [
-        ("GOAWAY", &mut goaway, 80_000, Some(Code::H3_EXCESSIVE_LOAD)),
-        ("MAX_PUSH_ID, the same", &mut same_push, 80_000, Some(Code::H3_EXCESSIVE_LOAD)),
+    let cases: [(&str, Say<'_>, isize, Option<ErrorCode>); 6] = [
+        ("GOAWAY", &mut goaway, 80_000, Some(ErrorCode::H3_EXCESSIVE_LOAD)),
+        ("MAX_PUSH_ID, the same", &mut same_push, 80_000, Some(ErrorCode::H3_EXCESSIVE_LOAD)),
         ("MAX_PUSH_ID", &mut max_push, 80_000, None),
         // As many as are kept, of a kilobyte.
         ("PRIORITY_UPDATE", &mut priority, 60 * 1_500 + 80_000, None),
         ("unknown frames", &mut unknown, 80_000, None),
-        ("empty unknown frames", &mut empty, 80_000, Some(Code::H3_EXCESSIVE_LOAD)),
+        ("empty unknown frames", &mut empty, 80_000, Some(ErrorCode::H3_EXCESSIVE_LOAD)),
     ];
     for (what, bytes, limit, end) in cases {
         let mut arena = speaking(&Setup::http());
@@ -258,9 +258,9 @@ fn settings_are_bounded_in_number_and_size() {
         })
         .collect();
     let cases = [
-        ("twice", [frame(SETTINGS, &[]), frame(SETTINGS, &[])].concat(), Code::H3_FRAME_UNEXPECTED),
-        ("too long", frame(SETTINGS, &many), Code::H3_EXCESSIVE_LOAD),
-        ("announced as endless", head(SETTINGS, 1 << 60), Code::H3_EXCESSIVE_LOAD),
+        ("twice", [frame(SETTINGS, &[]), frame(SETTINGS, &[])].concat(), ErrorCode::H3_FRAME_UNEXPECTED),
+        ("too long", frame(SETTINGS, &many), ErrorCode::H3_EXCESSIVE_LOAD),
+        ("announced as endless", head(SETTINGS, 1 << 60), ErrorCode::H3_EXCESSIVE_LOAD),
     ];
     for (what, bytes, code) in cases {
         let mut arena = Setup::http().attacked();

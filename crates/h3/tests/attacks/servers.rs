@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use quickset_base::{Batch, Duration, Input, Machine, Path, Poll, Rng, Time};
-use quickset_h3::{self as h3, Abort, Body, Code, Config, OnQuic, Request};
+use quickset_base::{AddressPair, Batch, Duration, Input, Machine, Poll, Rng, Time};
+use quickset_h3::{self as h3, Abort, BodyRead, Config, ErrorCode, OnQuic, Request};
 use quickset_quic::null::{NullClient, NullSecrets, NullServer};
 use quickset_quic::{
     ClientConfig, Closed, ConnectionKey, Dir, Endpoint, EndpointConfig, Event, Node, RetryPolicy,
     ServerConfig, StreamEvent, StreamId,
 };
-use quickset_sim::{Ended, LinkSpec, NodeId, World, address};
+use quickset_sim::{LinkSpec, NodeId, RunEnded, World, address};
 
 use crate::memory;
 use crate::requests::{frame, head};
@@ -85,7 +85,8 @@ impl Stage {
         let mut node = endpoint(3, None);
         let crypto = Arc::new(NullClient::new(&[h3::ALPN]));
         let config = ClientConfig { crypto, transport: Arc::default() };
-        let key = node.connect(Time::ZERO, &config, Path::to(address(1)), "server").expect("it begins");
+        let key =
+            node.connect(Time::ZERO, &config, AddressPair::to(address(1)), "server").expect("it begins");
         let client =
             Client { node, key, h3: None, reads, held: 0, heads: 0, content: 0, aborted: None, closed: None };
         let mut world = World::new(1);
@@ -103,7 +104,7 @@ impl Stage {
             let next = self.world.now() + Duration::from_millis(50);
             let ended = self.world.run(next).expect("the world goes on");
             most = most.max(self.client().held);
-            if ended == Ended::Idle {
+            if ended == RunEnded::Idle {
                 // Both have forgotten each other.
                 break;
             }
@@ -259,9 +260,9 @@ fn read(h3: &mut h3::Connection, t: &mut OnQuic<'_>, id: StreamId) -> (u64, Opti
     let mut content = 0;
     loop {
         match h3.read(t, id, 16 << 10) {
-            Ok(Body::Data(data)) => content += data.len() as u64,
-            Ok(Body::Trailers(_)) => {}
-            Err(h3::Refusal::Aborted(why)) => return (content, Some(why)),
+            Ok(BodyRead::Data(data)) => content += data.len() as u64,
+            Ok(BodyRead::Trailers(_)) => {}
+            Err(h3::VerbRefusal::Aborted(why)) => return (content, Some(why)),
             Ok(_) | Err(_) => return (content, None),
         }
     }
@@ -277,7 +278,7 @@ enum End {
     /// The request ends, and nothing else.
     Request(fn(Abort) -> bool),
     /// The connection, by the client.
-    Connection(Code),
+    Connection(ErrorCode),
     /// Nothing: it goes on.
     Nothing,
 }
@@ -296,7 +297,7 @@ fn whatever_a_server_says_the_client_holds_little_and_says_why_it_stops() {
         (
             "fields that cannot be",
             endless([head(1, 60_000), vec![0, 0]].concat(), vec![0xff; 1000]),
-            End::Connection(Code::QPACK_DECOMPRESSION_FAILED),
+            End::Connection(ErrorCode::QPACK_DECOMPRESSION_FAILED),
         ),
         // Of 41 bytes each, as RFC 9114 §4.2.2 counts them.
         (
@@ -309,24 +310,24 @@ fn whatever_a_server_says_the_client_holds_little_and_says_why_it_stops() {
             answer([five.clone(), frame(0, &[7; 6])].concat()),
             End::Request(malformed),
         ),
-        ("no head", answer(frame(0, &[7; 6])), End::Connection(Code::H3_FRAME_UNEXPECTED)),
+        ("no head", answer(frame(0, &[7; 6])), End::Connection(ErrorCode::H3_FRAME_UNEXPECTED)),
         ("content without end", endless(response(OK, &[]), frame(0, &[7; 1000])), End::Nothing),
         (
             "nothing, without end",
             endless(response(OK, &[]), frame(0, &[]).repeat(500)),
-            End::Connection(Code::H3_EXCESSIVE_LOAD),
+            End::Connection(ErrorCode::H3_EXCESSIVE_LOAD),
         ),
         (
             "unknown frames",
             endless(Vec::new(), frame(0x21, &[]).repeat(500)),
-            End::Connection(Code::H3_EXCESSIVE_LOAD),
+            End::Connection(ErrorCode::H3_EXCESSIVE_LOAD),
         ),
         (
             "trailers twice",
             answer([response(OK, &[]), section(), section()].concat()),
-            End::Connection(Code::H3_FRAME_UNEXPECTED),
+            End::Connection(ErrorCode::H3_FRAME_UNEXPECTED),
         ),
-        ("a promise", answer(frame(5, &[0, 0, 0])), End::Connection(Code::H3_ID_ERROR)),
+        ("a promise", answer(frame(5, &[0, 0, 0])), End::Connection(ErrorCode::H3_ID_ERROR)),
         (
             "a reset",
             Script { answer: five, reset: Some(0x107), ..Script::default() },
@@ -334,7 +335,7 @@ fn whatever_a_server_says_the_client_holds_little_and_says_why_it_stops() {
         ),
         (
             "a refusal",
-            Script { answer: Vec::new(), reset: Some(Code::H3_REQUEST_REJECTED.0), ..Script::default() },
+            Script { answer: Vec::new(), reset: Some(ErrorCode::H3_REQUEST_REJECTED.0), ..Script::default() },
             End::Request(|why| why == Abort::Rejected),
         ),
     ];
@@ -347,16 +348,16 @@ fn what_a_server_may_not_say_of_the_connection_ends_it() {
     let goaway = |id: u8| frame(7, &[id]);
     let cases = [
         ("GOAWAY", control(goaway(0)), End::Request(|why| why == Abort::Rejected)),
-        ("GOAWAY upwards", control([goaway(4), goaway(8)].concat()), End::Connection(Code::H3_ID_ERROR)),
+        ("GOAWAY upwards", control([goaway(4), goaway(8)].concat()), End::Connection(ErrorCode::H3_ID_ERROR)),
         (
             "GOAWAY again and again",
             control(goaway(40).repeat(2000)),
-            End::Connection(Code::H3_EXCESSIVE_LOAD),
+            End::Connection(ErrorCode::H3_EXCESSIVE_LOAD),
         ),
-        ("SETTINGS twice", control(frame(4, &[])), End::Connection(Code::H3_FRAME_UNEXPECTED)),
-        ("MAX_PUSH_ID", control(frame(0xd, &[0])), End::Connection(Code::H3_FRAME_UNEXPECTED)),
-        ("a cancelled push", control(frame(3, &[0])), End::Connection(Code::H3_ID_ERROR)),
-        ("a priority", control(frame(0xf_0700, &[0])), End::Connection(Code::H3_FRAME_UNEXPECTED)),
+        ("SETTINGS twice", control(frame(4, &[])), End::Connection(ErrorCode::H3_FRAME_UNEXPECTED)),
+        ("MAX_PUSH_ID", control(frame(0xd, &[0])), End::Connection(ErrorCode::H3_FRAME_UNEXPECTED)),
+        ("a cancelled push", control(frame(3, &[0])), End::Connection(ErrorCode::H3_ID_ERROR)),
+        ("a priority", control(frame(0xf_0700, &[0])), End::Connection(ErrorCode::H3_FRAME_UNEXPECTED)),
         ("unknown streams", Script { streams: 500, ..Script::default() }, End::Nothing),
     ];
     assert_ends(cases);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use quickset_h3::{Body, Config, Event, Field, Request, Response, Transport as _};
+use quickset_h3::{BodyRead, Config, Event, Field, Request, Response, Transport as _};
 use quickset_quic::{Side, StreamId};
 
 use crate::net::Raw;
@@ -103,13 +103,13 @@ fn open(raw: &mut Raw, id: StreamId) {
 fn read(raw: &mut Raw, id: StreamId, heard: &mut Heard) {
     loop {
         match raw.ours.h3.read(&mut raw.ours.t, id, 50) {
-            Ok(Body::Data(data)) => heard.content.extend_from_slice(&data),
-            Ok(Body::Trailers(fields)) => heard.sections.push(lines(&[], &fields)),
-            Ok(Body::Finished) => {
+            Ok(BodyRead::Data(data)) => heard.content.extend_from_slice(&data),
+            Ok(BodyRead::Trailers(fields)) => heard.sections.push(lines(&[], &fields)),
+            Ok(BodyRead::Finished) => {
                 heard.over = true;
                 return;
             }
-            Ok(Body::Blocked) => return,
+            Ok(BodyRead::Blocked) => return,
             Err(other) => panic!("{other:?}"),
         }
     }

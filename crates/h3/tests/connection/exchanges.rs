@@ -1,7 +1,9 @@
 //! Requests and responses between a client and a server, both ours.
 
 use bytes::Bytes;
-use quickset_h3::{Abort, Body, Code, Config, Event, Field, Refusal, Request, Response, Transport as _};
+use quickset_h3::{
+    Abort, BodyRead, Config, ErrorCode, Event, Field, Request, Response, Transport as _, VerbRefusal,
+};
 use quickset_quic::{Dir, Side, StreamId};
 
 use crate::net::{GET, Pair, Peer, Raw, frame, headers, net};
@@ -10,7 +12,7 @@ fn get() -> Request {
     Request::new("GET", "example.com", "/")
 }
 
-fn read(peer: &mut Peer, id: StreamId) -> Result<Body, Refusal> {
+fn read(peer: &mut Peer, id: StreamId) -> Result<BodyRead, VerbRefusal> {
     peer.h3.read(&mut peer.t, id, 1000)
 }
 
@@ -34,16 +36,16 @@ fn answer(pair: &mut Pair, id: StreamId, response: &Response, end: bool) -> Vec<
 fn a_request_is_answered() {
     let mut pair = Pair::new(&Config::default());
     let id = ask(&mut pair, &get().with("user-agent", "quickset"), true);
-    assert_eq!(read(&mut pair.server, id), Ok(Body::Finished));
+    assert_eq!(read(&mut pair.server, id), Ok(BodyRead::Finished));
     let response = Response::new(200).with("content-length", "5");
     assert_eq!(answer(&mut pair, id, &response, false), [Event::Response { id, response }]);
     let mut data = Bytes::from("hello");
     assert_eq!(pair.server.h3.send(&mut pair.server.t, id, &mut data), Ok(5));
     pair.server.h3.finish(&mut pair.server.t, id).unwrap();
     pair.run();
-    assert_eq!(read(&mut pair.client, id), Ok(Body::Data(Bytes::from("hello"))));
-    assert_eq!(read(&mut pair.client, id), Ok(Body::Finished));
-    assert_eq!(read(&mut pair.client, id), Err(Refusal::UnknownStream));
+    assert_eq!(read(&mut pair.client, id), Ok(BodyRead::Data(Bytes::from("hello"))));
+    assert_eq!(read(&mut pair.client, id), Ok(BodyRead::Finished));
+    assert_eq!(read(&mut pair.client, id), Err(VerbRefusal::UnknownStream));
     assert!(pair.client.h3.is_idle() && pair.server.h3.is_idle());
 }
 
@@ -56,40 +58,43 @@ fn interim_responses_come_before_the_final_one() {
     assert_eq!(answer(&mut pair, id, &early, false).len(), 1, "any number of them");
     assert!(matches!(answer(&mut pair, id, &Response::new(200), true)[..], [Event::Response { .. }]));
     let again = pair.server.h3.respond(&mut pair.server.t, id, &Response::new(200), true);
-    assert_eq!(again, Err(Refusal::OutOfOrder), "and nothing behind it");
+    assert_eq!(again, Err(VerbRefusal::OutOfOrder), "and nothing behind it");
 }
 
 #[test]
 fn trailers_come_behind_the_content() {
     let mut pair = Pair::new(&Config::default());
     let id = ask(&mut pair, &Request::new("POST", "example.com", "/"), false);
-    assert_eq!(read(&mut pair.server, id), Ok(Body::Blocked));
+    assert_eq!(read(&mut pair.server, id), Ok(BodyRead::Blocked));
     pair.client.h3.send(&mut pair.client.t, id, &mut Bytes::from("data")).unwrap();
     let fields = [Field::new("x-checksum", "1234")];
     pair.client.h3.send_trailers(&mut pair.client.t, id, &fields).unwrap();
     assert_eq!(pair.run().1, [Event::Readable(id)], "told once");
-    assert_eq!(read(&mut pair.server, id), Ok(Body::Data(Bytes::from("data"))));
-    assert_eq!(read(&mut pair.server, id), Ok(Body::Trailers(fields.to_vec())));
-    assert_eq!(read(&mut pair.server, id), Ok(Body::Finished));
+    assert_eq!(read(&mut pair.server, id), Ok(BodyRead::Data(Bytes::from("data"))));
+    assert_eq!(read(&mut pair.server, id), Ok(BodyRead::Trailers(fields.to_vec())));
+    assert_eq!(read(&mut pair.server, id), Ok(BodyRead::Finished));
     let more = pair.client.h3.send(&mut pair.client.t, id, &mut Bytes::from("x"));
-    assert_eq!(more, Err(Refusal::OutOfOrder));
+    assert_eq!(more, Err(VerbRefusal::OutOfOrder));
 }
 
 #[test]
 fn what_is_malformed_is_not_sent() {
     let mut pair = Pair::new(&Config::default());
     let bad = get().with("Upper", "x");
-    assert!(matches!(pair.client.h3.request(&mut pair.client.t, &bad, true), Err(Refusal::Malformed(_))));
+    assert!(matches!(pair.client.h3.request(&mut pair.client.t, &bad, true), Err(VerbRefusal::Malformed(_))));
     let id = ask(&mut pair, &get(), true);
     let respond = |pair: &mut Pair, response: &Response| {
         pair.server.h3.respond(&mut pair.server.t, id, response, false)
     };
-    assert!(matches!(respond(&mut pair, &Response::new(101)), Err(Refusal::Malformed(_))));
-    assert!(matches!(respond(&mut pair, &Response::new(200).with("x", "\n")), Err(Refusal::Malformed(_))));
+    assert!(matches!(respond(&mut pair, &Response::new(101)), Err(VerbRefusal::Malformed(_))));
+    assert!(matches!(
+        respond(&mut pair, &Response::new(200).with("x", "\n")),
+        Err(VerbRefusal::Malformed(_))
+    ));
     respond(&mut pair, &Response::new(200)).unwrap();
     let trailers = [Field::new(":status", "200")];
     let result = pair.server.h3.send_trailers(&mut pair.server.t, id, &trailers);
-    assert!(matches!(result, Err(Refusal::Malformed(_))));
+    assert!(matches!(result, Err(VerbRefusal::Malformed(_))));
 }
 
 /// RFC 9114 §4.2.2.
@@ -97,7 +102,7 @@ fn what_is_malformed_is_not_sent() {
 fn a_section_larger_than_the_peer_takes_is_not_sent() {
     let mut pair = Pair::new(&Config { max_field_section: 500, ..Config::default() });
     let large = get().with("x", "y".repeat(400));
-    assert_eq!(pair.client.h3.request(&mut pair.client.t, &large, true), Err(Refusal::TooLarge));
+    assert_eq!(pair.client.h3.request(&mut pair.client.t, &large, true), Err(VerbRefusal::TooLarge));
     ask(&mut pair, &get().with("x", "y".repeat(100)), true);
 }
 
@@ -107,10 +112,10 @@ fn a_response_without_content_gets_none() {
     let id = ask(&mut pair, &Request::new("HEAD", "example.com", "/"), true);
     answer(&mut pair, id, &Response::new(200).with("content-length", "5"), false);
     let sent = pair.server.h3.send(&mut pair.server.t, id, &mut Bytes::from("hello"));
-    assert_eq!(sent, Err(Refusal::OutOfOrder));
+    assert_eq!(sent, Err(VerbRefusal::OutOfOrder));
     pair.server.h3.finish(&mut pair.server.t, id).unwrap();
     pair.run();
-    assert_eq!(read(&mut pair.client, id), Ok(Body::Finished));
+    assert_eq!(read(&mut pair.client, id), Ok(BodyRead::Finished));
 }
 
 #[test]
@@ -128,10 +133,10 @@ fn a_tunnel_carries_data_both_ways() {
             };
             from.h3.send(&mut from.t, id, &mut Bytes::from(text)).unwrap();
             to.turn();
-            assert_eq!(read(to, id), Ok(Body::Data(Bytes::from(text))), "{status}");
+            assert_eq!(read(to, id), Ok(BodyRead::Data(Bytes::from(text))), "{status}");
         }
         let trailers = pair.client.h3.send_trailers(&mut pair.client.t, id, &[]);
-        assert_eq!(trailers, Err(Refusal::OutOfOrder), "only DATA");
+        assert_eq!(trailers, Err(VerbRefusal::OutOfOrder), "only DATA");
     }
 }
 
@@ -140,7 +145,7 @@ fn a_tunnel_carries_data_both_ways() {
 fn extended_connect_waits_for_the_servers_word() {
     let websocket = Request::extended("websocket", "example.com", "/chat");
     let mut pair = Pair::new(&Config::default());
-    assert_eq!(pair.client.h3.request(&mut pair.client.t, &websocket, false), Err(Refusal::Unsupported));
+    assert_eq!(pair.client.h3.request(&mut pair.client.t, &websocket, false), Err(VerbRefusal::Unsupported));
     let mut pair = Pair::new(&Config { extended_connect: true, ..Config::default() });
     ask(&mut pair, &websocket, false);
 }
@@ -151,7 +156,7 @@ fn a_request_waits_for_a_stream() {
     net.borrow_mut().limit(Side::Client, Dir::Bi, 1);
     let mut pair = Pair::on(net, &Config::default());
     ask(&mut pair, &get(), true);
-    assert_eq!(pair.client.h3.request(&mut pair.client.t, &get(), true), Err(Refusal::Blocked));
+    assert_eq!(pair.client.h3.request(&mut pair.client.t, &get(), true), Err(VerbRefusal::Blocked));
     pair.net.borrow_mut().limit(Side::Client, Dir::Bi, 2);
     assert_eq!(pair.run().0, [Event::Available(Dir::Bi)]);
     ask(&mut pair, &get(), true);
@@ -169,14 +174,14 @@ fn sending_waits_for_room() {
         Ok(1000),
         "what is announced is taken"
     );
-    assert_eq!(pair.client.h3.send(&mut pair.client.t, id, &mut Bytes::from("x")), Err(Refusal::Blocked));
+    assert_eq!(pair.client.h3.send(&mut pair.client.t, id, &mut Bytes::from("x")), Err(VerbRefusal::Blocked));
     pair.client.h3.finish(&mut pair.client.t, id).unwrap();
     let (mut got, mut writable) = (0, 0);
     loop {
         match read(&mut pair.server, id) {
-            Ok(Body::Data(data)) => got += data.len(),
-            Ok(Body::Finished) => break,
-            Ok(Body::Blocked) => {
+            Ok(BodyRead::Data(data)) => got += data.len(),
+            Ok(BodyRead::Finished) => break,
+            Ok(BodyRead::Blocked) => {
                 writable += pair.run().0.iter().filter(|e| **e == Event::Writable(id)).count();
             }
             other => panic!("{other:?}"),
@@ -190,10 +195,10 @@ fn sending_waits_for_room() {
 fn a_cancelled_request_is_given_up_on_both_sides() {
     let mut pair = Pair::new(&Config::default());
     let id = ask(&mut pair, &get(), false);
-    pair.client.h3.cancel(&mut pair.client.t, id, Code::H3_REQUEST_CANCELLED);
+    pair.client.h3.cancel(&mut pair.client.t, id, ErrorCode::H3_REQUEST_CANCELLED);
     let (_, told) = pair.run();
     assert!(told.contains(&Event::Stopped { id, code: 0x10c }), "the response is not wanted");
-    assert_eq!(read(&mut pair.server, id), Err(Refusal::Aborted(Abort::Reset(0x10c))));
+    assert_eq!(read(&mut pair.server, id), Err(VerbRefusal::Aborted(Abort::Reset(0x10c))));
     assert!(pair.client.h3.is_idle() && pair.server.h3.is_idle());
 }
 
@@ -201,7 +206,7 @@ fn a_cancelled_request_is_given_up_on_both_sides() {
 fn a_rejected_request_may_be_sent_again() {
     let mut pair = Pair::new(&Config::default());
     let id = ask(&mut pair, &get(), true);
-    pair.server.h3.cancel(&mut pair.server.t, id, Code::H3_REQUEST_REJECTED);
+    pair.server.h3.cancel(&mut pair.server.t, id, ErrorCode::H3_REQUEST_REJECTED);
     assert_eq!(pair.run().0, [Event::Aborted { id, why: Abort::Rejected }]);
 }
 
@@ -209,13 +214,13 @@ fn a_rejected_request_may_be_sent_again() {
 fn a_server_may_answer_without_the_rest_of_the_request() {
     let mut pair = Pair::new(&Config::default());
     let id = ask(&mut pair, &Request::new("POST", "example.com", "/"), false);
-    pair.server.h3.stop(&mut pair.server.t, id, Code::H3_NO_ERROR);
+    pair.server.h3.stop(&mut pair.server.t, id, ErrorCode::H3_NO_ERROR);
     let told = answer(&mut pair, id, &Response::new(413), true);
     assert_eq!(
         told,
         [Event::Stopped { id, code: 0x100 }, Event::Response { id, response: Response::new(413) }]
     );
-    assert_eq!(read(&mut pair.client, id), Ok(Body::Finished));
+    assert_eq!(read(&mut pair.client, id), Ok(BodyRead::Finished));
     assert!(pair.client.h3.is_idle() && pair.server.h3.is_idle());
 }
 
@@ -238,7 +243,7 @@ fn a_reset_request_can_be_answered() {
     let id = ask(&mut pair, &Request::new("POST", "example.com", "/"), false);
     pair.client.t.reset(id, 0x10c);
     pair.run();
-    assert_eq!(read(&mut pair.server, id), Err(Refusal::Aborted(Abort::Reset(0x10c))));
+    assert_eq!(read(&mut pair.server, id), Err(VerbRefusal::Aborted(Abort::Reset(0x10c))));
     assert!(matches!(answer(&mut pair, id, &Response::new(400), true)[..], [Event::Response { .. }]));
 }
 
@@ -256,12 +261,12 @@ fn a_goodbye_loses_nothing() {
         server.iter().any(|e| matches!(e, Event::Request { id, .. } if *id == second)),
         "served all the same"
     );
-    assert_eq!(pair.client.h3.request(&mut pair.client.t, &get(), true), Err(Refusal::GoingAway));
+    assert_eq!(pair.client.h3.request(&mut pair.client.t, &get(), true), Err(VerbRefusal::GoingAway));
     pair.server.h3.go_away(&mut pair.server.t, false);
     assert_eq!(pair.run().0, [], "it was told");
     for id in [first, second] {
         answer(&mut pair, id, &Response::new(200), true);
-        assert_eq!(read(&mut pair.client, id), Ok(Body::Finished));
+        assert_eq!(read(&mut pair.client, id), Ok(BodyRead::Finished));
     }
     assert!(pair.client.h3.is_idle());
 }
@@ -296,7 +301,7 @@ fn a_client_says_goodbye_too() {
     let mut pair = Pair::new(&Config::default());
     pair.client.h3.go_away(&mut pair.client.t, false);
     assert_eq!(pair.run().1, [Event::GoAway]);
-    assert_eq!(pair.client.h3.request(&mut pair.client.t, &get(), true), Err(Refusal::GoingAway));
+    assert_eq!(pair.client.h3.request(&mut pair.client.t, &get(), true), Err(VerbRefusal::GoingAway));
 }
 
 /// RFC 9297 §2.1.
@@ -311,7 +316,7 @@ fn datagrams_belong_to_requests() {
     assert_eq!(client, [Event::Datagram { id, payload: Bytes::new() }]);
     assert_eq!(server, [Event::Datagram { id, payload: Bytes::from("late is lost") }]);
     let too_large = pair.client.h3.send_datagram(&mut pair.client.t, id, &[0; 1200]);
-    assert_eq!(too_large, Err(Refusal::TooLarge));
+    assert_eq!(too_large, Err(VerbRefusal::TooLarge));
 }
 
 /// RFC 9297 §2.1: behind the end of the peer's half they are dropped; who waits for them hears of the end
@@ -332,34 +337,34 @@ fn datagrams_end_with_the_half_that_they_come_with() {
     let late = pair.net.borrow_mut().next_datagram(Side::Server).unwrap();
     pair.client.h3.finish(&mut pair.client.t, id).unwrap();
     let refused = pair.client.h3.send_datagram(&mut pair.client.t, id, b"x");
-    assert_eq!(refused, Err(Refusal::UnknownStream));
+    assert_eq!(refused, Err(VerbRefusal::UnknownStream));
     assert_eq!(pair.run().1, [Event::Silent(id)]);
     pair.server.h3.handle_datagram(&mut pair.server.t, late);
     assert_eq!(pair.run().1, []);
     assert_eq!(listen(&mut pair, id), Ok(false));
-    assert_eq!(read(&mut pair.server, id), Ok(Body::Data(Bytes::from("unread"))));
-    assert_eq!(read(&mut pair.server, id), Ok(Body::Finished));
+    assert_eq!(read(&mut pair.server, id), Ok(BodyRead::Data(Bytes::from("unread"))));
+    assert_eq!(read(&mut pair.server, id), Ok(BodyRead::Finished));
     assert_eq!(listen(&mut pair, id), Ok(false));
 
     // Given up by the client; not wanted by the server; given up by the server.
     let id = ask(&mut pair, &get(), false);
     assert_eq!(listen(&mut pair, id), Ok(true));
-    pair.client.h3.cancel(&mut pair.client.t, id, Code::H3_REQUEST_CANCELLED);
+    pair.client.h3.cancel(&mut pair.client.t, id, ErrorCode::H3_REQUEST_CANCELLED);
     assert!(pair.run().1.contains(&Event::Silent(id)));
-    let reset = Refusal::Aborted(Abort::Reset(Code::H3_REQUEST_CANCELLED.0));
+    let reset = VerbRefusal::Aborted(Abort::Reset(ErrorCode::H3_REQUEST_CANCELLED.0));
     assert_eq!(listen(&mut pair, id), Err(reset));
     assert_eq!(read(&mut pair.server, id), Err(reset));
     let id = ask(&mut pair, &get(), false);
     assert_eq!(listen(&mut pair, id), Ok(true));
     pair.client.h3.send_datagram(&mut pair.client.t, id, b"behind").unwrap();
-    pair.server.h3.stop(&mut pair.server.t, id, Code::H3_NO_ERROR);
+    pair.server.h3.stop(&mut pair.server.t, id, ErrorCode::H3_NO_ERROR);
     assert_eq!(pair.run().1, [Event::Silent(id)]);
     assert_eq!(listen(&mut pair, id), Ok(false));
     let id = ask(&mut pair, &get(), false);
     assert_eq!(listen(&mut pair, id), Ok(true));
-    pair.server.h3.cancel(&mut pair.server.t, id, Code::H3_INTERNAL_ERROR);
+    pair.server.h3.cancel(&mut pair.server.t, id, ErrorCode::H3_INTERNAL_ERROR);
     assert_eq!(pair.run().1, [Event::Silent(id)]);
-    assert_eq!(listen(&mut pair, id), Err(Refusal::UnknownStream));
+    assert_eq!(listen(&mut pair, id), Err(VerbRefusal::UnknownStream));
 }
 
 #[test]
@@ -390,7 +395,7 @@ fn datagrams_that_come_before_their_request_wait() {
 fn datagrams_are_for_those_who_said_so() {
     let mut pair = Pair::new(&Config::default());
     let id = ask(&mut pair, &get(), false);
-    assert_eq!(pair.client.h3.send_datagram(&mut pair.client.t, id, b"x"), Err(Refusal::Unsupported));
+    assert_eq!(pair.client.h3.send_datagram(&mut pair.client.t, id, b"x"), Err(VerbRefusal::Unsupported));
 }
 
 #[test]
@@ -399,11 +404,11 @@ fn after_an_error_nothing_goes() {
     let id = ask(&mut pair, &get(), false);
     pair.client.t.write(id, &mut Bytes::from_static(&[2, 0])).unwrap();
     pair.run();
-    assert_eq!(read(&mut pair.server, id), Err(Refusal::Closed));
+    assert_eq!(read(&mut pair.server, id), Err(VerbRefusal::Closed));
     assert_eq!(pair.net.borrow().closed, Some((Side::Server, 0x105)));
-    assert!(matches!(pair.run().1[..], [Event::Closed(e)] if e.code == Code::H3_FRAME_UNEXPECTED));
+    assert!(matches!(pair.run().1[..], [Event::Closed(e)] if e.code == ErrorCode::H3_FRAME_UNEXPECTED));
     let respond = pair.server.h3.respond(&mut pair.server.t, id, &Response::new(200), true);
-    assert_eq!(respond, Err(Refusal::Closed));
+    assert_eq!(respond, Err(VerbRefusal::Closed));
 }
 
 /// RFC 9204 §2.1.2: a section that is ahead of the table waits for it, and so does what is behind it on its
@@ -420,17 +425,17 @@ fn what_is_ahead_of_the_table_waits() {
         matches!(&events[..], [Event::Request { request, .. }] if request.authority.as_deref() == Some(b"a")),
         "{events:?}"
     );
-    assert_eq!(read(&mut raw.ours, id), Ok(Body::Data(Bytes::from("hello"))));
+    assert_eq!(read(&mut raw.ours, id), Ok(BodyRead::Data(Bytes::from("hello"))));
     // Trailers, too.
-    assert_eq!(read(&mut raw.ours, id), Ok(Body::Blocked));
+    assert_eq!(read(&mut raw.ours, id), Ok(BodyRead::Blocked));
     assert_eq!(raw.write(id, &frame(1, &[3, 0, 0x80])), [Event::Readable(id)]);
-    assert_eq!(read(&mut raw.ours, id), Ok(Body::Blocked));
+    assert_eq!(read(&mut raw.ours, id), Ok(BodyRead::Blocked));
     raw.finish(id);
-    assert_eq!(read(&mut raw.ours, id), Ok(Body::Blocked), "the end is behind them");
+    assert_eq!(read(&mut raw.ours, id), Ok(BodyRead::Blocked), "the end is behind them");
     let events = raw.write(encoder, &[0x41, b'x', 1, b'y']);
     assert_eq!(events, [Event::Readable(id)]);
-    assert_eq!(read(&mut raw.ours, id), Ok(Body::Trailers(vec![Field::new("x", "y")])));
-    assert_eq!(read(&mut raw.ours, id), Ok(Body::Finished));
+    assert_eq!(read(&mut raw.ours, id), Ok(BodyRead::Trailers(vec![Field::new("x", "y")])));
+    assert_eq!(read(&mut raw.ours, id), Ok(BodyRead::Finished));
     // What the encoder is told: two sections of stream 0.
     let decoder = std::iter::from_fn(|| raw.t.accept(Dir::Uni)).nth(2).expect("our decoder stream");
     assert_eq!(raw.sent(decoder), [0x03, 0x80, 0x80]);
@@ -442,7 +447,7 @@ fn what_waits_and_is_malformed_is_given_up() {
     let encoder = raw.uni(&[0x02]);
     let (id, _) = raw.bi(&frame(1, &[2, 0, 0x80]));
     assert_eq!(raw.write(encoder, &[0x3f, 0xe1, 0x1f, 0xc0, 1, b'a']), [], "no method");
-    assert_eq!(raw.given_up(id).0, Some(Code::H3_MESSAGE_ERROR));
+    assert_eq!(raw.given_up(id).0, Some(ErrorCode::H3_MESSAGE_ERROR));
     raw.lives();
 }
 
@@ -452,7 +457,7 @@ fn a_stream_that_waits_and_is_given_up_is_cancelled_in_the_table() {
     let mut raw = Raw::new(Side::Server);
     let encoder = raw.uni(&[0x02]);
     let (id, _) = raw.bi(&frame(1, &[2, 0, 0x80]));
-    raw.ours.h3.cancel(&mut raw.ours.t, id, Code::H3_REQUEST_REJECTED);
+    raw.ours.h3.cancel(&mut raw.ours.t, id, ErrorCode::H3_REQUEST_REJECTED);
     assert_eq!(raw.write(encoder, &[0x3f, 0xe1, 0x1f, 0xc0, 1, b'a']), []);
     let decoder = std::iter::from_fn(|| raw.t.accept(Dir::Uni)).nth(2).expect("our decoder stream");
     assert_eq!(raw.sent(decoder), [0x03, 0x40, 0x01], "Stream Cancellation, then an increment");
@@ -468,14 +473,14 @@ fn a_stream_that_ended_and_was_read_is_not_cancelled_in_the_table() {
             raw.write(id, data);
         }
         raw.finish(id);
-        raw.ours.h3.stop(&mut raw.ours.t, id, Code::H3_NO_ERROR);
+        raw.ours.h3.stop(&mut raw.ours.t, id, ErrorCode::H3_NO_ERROR);
         let decoder = std::iter::from_fn(|| raw.t.accept(Dir::Uni)).nth(2).expect("our decoder stream");
         assert_eq!(raw.sent(decoder), [vec![0x03], told].concat());
     }
     // Whose end has not come is given up.
     let mut raw = Raw::new(Side::Server);
     let (id, _) = raw.bi(&headers(&GET));
-    raw.ours.h3.stop(&mut raw.ours.t, id, Code::H3_NO_ERROR);
+    raw.ours.h3.stop(&mut raw.ours.t, id, ErrorCode::H3_NO_ERROR);
     let decoder = std::iter::from_fn(|| raw.t.accept(Dir::Uni)).nth(2).expect("our decoder stream");
     assert_eq!(raw.sent(decoder), [0x03, 0x40]);
 }
@@ -486,5 +491,5 @@ fn a_connect_has_no_trailers() {
     let mut pair = Pair::new(&Config::default());
     let Peer { h3, t } = &mut pair.client;
     let id = h3.request(t, &Request::connect("example.com:1"), false).unwrap();
-    assert_eq!(h3.send_trailers(t, id, &[Field::new("x", "1")]), Err(Refusal::OutOfOrder));
+    assert_eq!(h3.send_trailers(t, id, &[Field::new("x", "1")]), Err(VerbRefusal::OutOfOrder));
 }

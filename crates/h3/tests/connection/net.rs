@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use quickset_base::Rng;
-use quickset_h3::{Code, Config, Connection, Event, Transport};
+use quickset_h3::{Config, Connection, ErrorCode, Event, Transport};
 use quickset_quic::{
     Chunk, Class, Dir, FinishError, Priority, Protection, ReadError, Side, StreamEvent, StreamId, Weight,
     WriteError,
@@ -450,10 +450,10 @@ impl Raw {
 
     /// The code with which ours closed the connection.
     #[track_caller]
-    pub(crate) fn closed(&self) -> Code {
+    pub(crate) fn closed(&self) -> ErrorCode {
         let (side, code) = self.net.borrow().closed.expect("the connection is closed");
         assert_eq!(side, self.ours.t.side);
-        Code(code)
+        ErrorCode(code)
     }
 
     #[track_caller]
@@ -462,10 +462,10 @@ impl Raw {
     }
 
     /// The codes with which ours gave up both directions of a stream.
-    pub(crate) fn given_up(&self, id: StreamId) -> (Option<Code>, Option<Code>) {
+    pub(crate) fn given_up(&self, id: StreamId) -> (Option<ErrorCode>, Option<ErrorCode>) {
         let net = self.net.borrow();
         let side = self.ours.t.side;
-        (net.reset_code(id, side).map(Code), net.stop_code(id, !side).map(Code))
+        (net.reset_code(id, side).map(ErrorCode), net.stop_code(id, !side).map(ErrorCode))
     }
 }
 

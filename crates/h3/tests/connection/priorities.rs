@@ -3,7 +3,9 @@
 use bytes::Bytes;
 use quickset_base::Duration;
 use quickset_h3::sfv::ListEntry;
-use quickset_h3::{Body, Code, Config, Event, Priority, Request, Response, Transport as _, UnspeakableClass};
+use quickset_h3::{
+    BodyRead, Config, ErrorCode, Event, Priority, Request, Response, Transport as _, UnspeakableClass,
+};
 use quickset_quic::{Class, Protection, Side, StreamEvent, StreamId, Weight};
 
 use crate::net::{GET, Pair, Raw, headers};
@@ -127,7 +129,7 @@ fn early_updates_are_bounded() {
 fn updates_for_requests_that_are_over_are_ignored() {
     let mut raw = Raw::new(Side::Server);
     let (id, _) = raw.bi(&headers(&GET));
-    raw.ours.h3.cancel(&mut raw.ours.t, id, Code::H3_REQUEST_REJECTED);
+    raw.ours.h3.cancel(&mut raw.ours.t, id, ErrorCode::H3_REQUEST_REJECTED);
     assert_eq!(raw.write(raw.control, &update(0, "u=0")), []);
     raw.lives();
 }
@@ -138,7 +140,7 @@ fn an_update_reaches_what_waits_to_be_sent() {
     let mut raw = Raw::new(Side::Server);
     let (id, _) = raw.bi(&headers(&GET));
     raw.finish(id);
-    assert_eq!(raw.ours.h3.read(&mut raw.ours.t, id, 100), Ok(Body::Finished));
+    assert_eq!(raw.ours.h3.read(&mut raw.ours.t, id, 100), Ok(BodyRead::Finished));
     raw.ours.h3.respond(&mut raw.ours.t, id, &Response::new(200), true).unwrap();
     assert_eq!(raw.write(raw.control, &update(id.0 as u8, "u=0, i")), [], "to the application it is over");
     assert_eq!(priority(&raw, id), Some((0, true)));
@@ -151,7 +153,7 @@ fn what_the_response_says_outlasts_its_exchange() {
     let mut raw = Raw::new(Side::Server);
     let (id, _) = raw.bi(&headers(&GET));
     raw.finish(id);
-    assert_eq!(raw.ours.h3.read(&mut raw.ours.t, id, 100), Ok(Body::Finished));
+    assert_eq!(raw.ours.h3.read(&mut raw.ours.t, id, 100), Ok(BodyRead::Finished));
     let response = Response::new(200).with("priority", "u=1, exp_p=(\"own\")");
     raw.ours.h3.respond(&mut raw.ours.t, id, &response, true).unwrap();
     told_classes(&raw);
@@ -165,7 +167,8 @@ fn what_the_response_says_outlasts_its_exchange() {
 /// Whichever comes first, the end of the request or that of the response, nothing is kept behind both.
 #[test]
 fn what_the_response_says_goes_with_the_later_of_both_ends() {
-    for event in [StreamEvent::Finished, |id| StreamEvent::Stopped { id, code: Code::H3_REQUEST_CANCELLED.0 }]
+    for event in
+        [StreamEvent::Finished, |id| StreamEvent::Stopped { id, code: ErrorCode::H3_REQUEST_CANCELLED.0 }]
     {
         for is_finished_first in [false, true] {
             let mut raw = Raw::new(Side::Server);
@@ -176,7 +179,7 @@ fn what_the_response_says_goes_with_the_later_of_both_ends() {
                 raw.ours.h3.handle(&mut raw.ours.t, event(id));
             }
             raw.finish(id);
-            assert_eq!(raw.ours.h3.read(&mut raw.ours.t, id, 100), Ok(Body::Finished));
+            assert_eq!(raw.ours.h3.read(&mut raw.ours.t, id, 100), Ok(BodyRead::Finished));
             if !is_finished_first {
                 raw.ours.h3.handle(&mut raw.ours.t, StreamEvent::Stopped { id, code: 0 });
             }
@@ -193,7 +196,7 @@ fn an_update_goes_with_its_stream_when_no_request_comes() {
     let mut raw = Raw::with(Side::Server, config, &[]);
     raw.write(raw.control, &update(0, "u=0"));
     let (id, _) = raw.bi(&[]);
-    raw.reset(id, Code::H3_REQUEST_CANCELLED.0);
+    raw.reset(id, ErrorCode::H3_REQUEST_CANCELLED.0);
     raw.write(raw.control, &update(4, "u=1"));
     let (id, _) = raw.bi(&headers(&GET));
     assert_eq!(urgency(&raw, id), Some(1));
@@ -205,12 +208,12 @@ fn an_update_for_no_request_is_h3_id_error() {
     for id in [1, 2, 3] {
         let mut raw = Raw::new(Side::Server);
         raw.write(raw.control, &update(id, "u=0"));
-        assert_eq!(raw.closed(), Code::H3_ID_ERROR);
+        assert_eq!(raw.closed(), ErrorCode::H3_ID_ERROR);
     }
     // For a push that was not promised.
     let mut raw = Raw::new(Side::Server);
     raw.write(raw.control, &[0x80, 0x0f, 7, 1, 1, 0]);
-    assert_eq!(raw.closed(), Code::H3_ID_ERROR);
+    assert_eq!(raw.closed(), ErrorCode::H3_ID_ERROR);
 }
 
 #[test]
@@ -221,7 +224,7 @@ fn an_update_beyond_the_streams_allowed_is_h3_id_error() {
     raw.write(raw.control, &update(4, "u=0"));
     raw.lives();
     raw.write(raw.control, &update(8, "u=0"));
-    assert_eq!(raw.closed(), Code::H3_ID_ERROR);
+    assert_eq!(raw.closed(), ErrorCode::H3_ID_ERROR);
 }
 
 /// RFC 9218 §7.
@@ -229,7 +232,7 @@ fn an_update_beyond_the_streams_allowed_is_h3_id_error() {
 fn an_update_of_a_server_is_h3_frame_unexpected() {
     let mut raw = Raw::new(Side::Client);
     raw.write(raw.control, &update(0, "u=0"));
-    assert_eq!(raw.closed(), Code::H3_FRAME_UNEXPECTED);
+    assert_eq!(raw.closed(), ErrorCode::H3_FRAME_UNEXPECTED);
 }
 
 #[test]
@@ -322,7 +325,7 @@ fn what_is_flushed_is_told_of_when_it_is_there() {
     assert_eq!(pair.net.borrow().flushed, [], "a part of it waits for room");
     pair.run();
     let mut got = 0;
-    while let Ok(quickset_h3::Body::Data(data)) = pair.client.h3.read(&mut pair.client.t, id, 10_000) {
+    while let Ok(quickset_h3::BodyRead::Data(data)) = pair.client.h3.read(&mut pair.client.t, id, 10_000) {
         got += data.len();
         pair.run();
     }
@@ -408,7 +411,7 @@ fn clients_send_by_what_they_say() {
     let long = vec![Class::new("\\".repeat(64), 1.0); 16];
     let priority = Priority::default().with_classes(&long).unwrap();
     let refused = pair.client.h3.prioritise(&mut pair.client.t, id, &priority);
-    assert_eq!(refused, Err(quickset_h3::Refusal::TooLarge));
+    assert_eq!(refused, Err(quickset_h3::VerbRefusal::TooLarge));
 }
 
 // HP-13
@@ -430,7 +433,7 @@ fn classes_of_the_server_are_not_those_that_the_client_names() {
     let (late, _) = raw.bi(&headers(&GET));
     raw.finish(late);
     let read = raw.ours.h3.read(&mut raw.ours.t, late, 1);
-    assert_eq!(read, Ok(Body::Finished));
+    assert_eq!(read, Ok(BodyRead::Finished));
     raw.ours.h3.respond(&mut raw.ours.t, late, &Response::new(204), true).unwrap();
     for id in [usual, late] {
         raw.write(raw.control, &update(id.0 as u8, said[0].1));

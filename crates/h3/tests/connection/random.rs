@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use proptest::prelude::*;
 use quickset_base::Rng;
-use quickset_h3::{Body, Code, Config, Event, Field, Refusal, Request, Response, Transport as _};
+use quickset_h3::{
+    BodyRead, Config, ErrorCode, Event, Field, Request, Response, Transport as _, VerbRefusal,
+};
 use quickset_quic::{Dir, Side, StreamId};
 
 use crate::net::{Pair, Peer, Raw, frame, headers, net};
@@ -58,7 +60,7 @@ fn send(peer: &mut Peer, id: StreamId, message: &mut Message) {
     }
     match peer.h3.send(&mut peer.t, id, &mut rest) {
         Ok(n) => message.sent += n,
-        Err(Refusal::Blocked) => {}
+        Err(VerbRefusal::Blocked) => {}
         Err(other) => panic!("{other:?}"),
     }
 }
@@ -66,10 +68,10 @@ fn send(peer: &mut Peer, id: StreamId, message: &mut Message) {
 fn receive(peer: &mut Peer, id: StreamId, message: &mut Message, max: usize) {
     while !message.over {
         match peer.h3.read(&mut peer.t, id, max) {
-            Ok(Body::Data(data)) => message.got.extend_from_slice(&data),
-            Ok(Body::Trailers(fields)) => message.trailers = Some(fields),
-            Ok(Body::Finished) => message.over = true,
-            Ok(Body::Blocked) => return,
+            Ok(BodyRead::Data(data)) => message.got.extend_from_slice(&data),
+            Ok(BodyRead::Trailers(fields)) => message.trailers = Some(fields),
+            Ok(BodyRead::Finished) => message.over = true,
+            Ok(BodyRead::Blocked) => return,
             Err(other) => panic!("{other:?}"),
         }
     }
@@ -309,7 +311,7 @@ fn act(raw: &mut Raw, ids: &mut Vec<StreamId>, step: &Step) {
         }
         Step::Cancel(n) => {
             h3.session_stop(t, id(n), 1);
-            h3.cancel(t, id(n), Code::H3_REQUEST_CANCELLED);
+            h3.cancel(t, id(n), ErrorCode::H3_REQUEST_CANCELLED);
         }
         Step::Session(n, uni) => {
             let dir = if *uni { Dir::Uni } else { Dir::Bi };
@@ -318,7 +320,7 @@ fn act(raw: &mut Raw, ids: &mut Vec<StreamId>, step: &Step) {
         Step::Close(n) => {
             let _ = h3.close_session(t, id(n), 1, "over");
             let _ = h3.finish(t, id(n));
-            h3.stop(t, id(n), Code::H3_NO_ERROR);
+            h3.stop(t, id(n), ErrorCode::H3_NO_ERROR);
         }
         Step::GoAway(soon) => h3.go_away(t, *soon),
     }

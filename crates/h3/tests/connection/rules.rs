@@ -1,6 +1,6 @@
 //! One test for each rule whose breach is an error, named by the rule.
 
-use quickset_h3::{Abort, Code, Config, Event, Field, Settings};
+use quickset_h3::{Abort, Config, ErrorCode, Event, Field, Settings};
 use quickset_quic::{Dir, Side};
 
 use crate::net::{GET, Raw, frame, headers};
@@ -19,7 +19,7 @@ fn requested() -> (Raw, quickset_quic::StreamId) {
 
 /// What became of a request that is no connection's end.
 #[track_caller]
-fn given_up(bytes: &[u8], fin: bool) -> Code {
+fn given_up(bytes: &[u8], fin: bool) -> ErrorCode {
     let mut raw = Raw::new(Server);
     let (id, mut events) = raw.bi(bytes);
     if fin {
@@ -63,7 +63,7 @@ mod streams {
     fn a_control_stream_that_does_not_begin_with_settings_is_h3_missing_settings() {
         let mut raw = Raw::silent(Server, Config::default());
         raw.uni(&[0x00, 0x07, 1, 0]);
-        assert_eq!(raw.closed(), Code::H3_MISSING_SETTINGS);
+        assert_eq!(raw.closed(), ErrorCode::H3_MISSING_SETTINGS);
     }
 
     /// RFC 9114 §7.2.4.
@@ -71,7 +71,7 @@ mod streams {
     fn a_second_settings_frame_is_h3_frame_unexpected() {
         let mut raw = Raw::new(Server);
         raw.write(raw.control, &[4, 0]);
-        assert_eq!(raw.closed(), Code::H3_FRAME_UNEXPECTED);
+        assert_eq!(raw.closed(), ErrorCode::H3_FRAME_UNEXPECTED);
     }
 
     /// RFC 9204 §4.2.
@@ -81,7 +81,7 @@ mod streams {
             let mut raw = Raw::new(Server);
             raw.uni(&[kind]);
             raw.uni(&[kind]);
-            assert_eq!(raw.closed(), Code::H3_STREAM_CREATION_ERROR, "{kind}");
+            assert_eq!(raw.closed(), ErrorCode::H3_STREAM_CREATION_ERROR, "{kind}");
         }
     }
 
@@ -92,11 +92,11 @@ mod streams {
             let mut raw = Raw::silent(Server, Config::default());
             let id = raw.uni(&[kind]);
             raw.finish(id);
-            assert_eq!(raw.closed(), Code::H3_CLOSED_CRITICAL_STREAM, "{kind} finished");
+            assert_eq!(raw.closed(), ErrorCode::H3_CLOSED_CRITICAL_STREAM, "{kind} finished");
             let mut raw = Raw::silent(Server, Config::default());
             let id = raw.uni(&[kind]);
             raw.reset(id, 0x100);
-            assert_eq!(raw.closed(), Code::H3_CLOSED_CRITICAL_STREAM, "{kind} reset");
+            assert_eq!(raw.closed(), ErrorCode::H3_CLOSED_CRITICAL_STREAM, "{kind} reset");
         }
     }
 
@@ -107,7 +107,7 @@ mod streams {
             let ids: Vec<_> = std::iter::from_fn(|| raw.t.accept(Dir::Uni)).collect();
             raw.t.stop(ids[n], 0x100);
             raw.ours.turn();
-            assert_eq!(raw.closed(), Code::H3_CLOSED_CRITICAL_STREAM);
+            assert_eq!(raw.closed(), ErrorCode::H3_CLOSED_CRITICAL_STREAM);
         }
     }
 
@@ -128,7 +128,7 @@ mod streams {
         let mut raw = Raw::new(Server);
         for bytes in [&[0x21, 1, 2, 3][..], &[0x40, 0x54, 0], &[0xff; 9]] {
             let id = raw.uni(bytes);
-            assert_eq!(raw.given_up(id).1, Some(Code::H3_STREAM_CREATION_ERROR));
+            assert_eq!(raw.given_up(id).1, Some(ErrorCode::H3_STREAM_CREATION_ERROR));
         }
         raw.lives();
     }
@@ -141,7 +141,7 @@ mod streams {
             assert_eq!(raw.given_up(id).1, None);
         }
         let id = raw.uni(&[0x40]);
-        assert_eq!(raw.given_up(id).1, Some(Code::H3_EXCESSIVE_LOAD));
+        assert_eq!(raw.given_up(id).1, Some(ErrorCode::H3_EXCESSIVE_LOAD));
         raw.lives();
     }
 
@@ -151,7 +151,7 @@ mod streams {
         let mut raw = Raw::new(Client);
         raw.t.open(Dir::Bi);
         raw.ours.turn();
-        assert_eq!(raw.closed(), Code::H3_STREAM_CREATION_ERROR);
+        assert_eq!(raw.closed(), ErrorCode::H3_STREAM_CREATION_ERROR);
     }
 
     /// RFC 9114 §6.2.2.
@@ -159,7 +159,7 @@ mod streams {
     fn a_push_stream_of_a_client_is_h3_stream_creation_error() {
         let mut raw = Raw::new(Server);
         raw.uni(&[0x01]);
-        assert_eq!(raw.closed(), Code::H3_STREAM_CREATION_ERROR);
+        assert_eq!(raw.closed(), ErrorCode::H3_STREAM_CREATION_ERROR);
     }
 
     /// RFC 9114 §4.6.
@@ -167,14 +167,14 @@ mod streams {
     fn a_push_stream_without_max_push_id_is_h3_id_error() {
         let mut raw = Raw::new(Client);
         raw.uni(&[0x01, 0]);
-        assert_eq!(raw.closed(), Code::H3_ID_ERROR);
+        assert_eq!(raw.closed(), ErrorCode::H3_ID_ERROR);
     }
 }
 
 mod control {
     use super::*;
 
-    fn closes(side: Side, frame: &[u8]) -> Code {
+    fn closes(side: Side, frame: &[u8]) -> ErrorCode {
         let mut raw = Raw::new(side);
         raw.write(raw.control, frame);
         raw.closed()
@@ -184,7 +184,7 @@ mod control {
     #[test]
     fn settings_twice_or_of_http2_are_h3_settings_error() {
         for settings in [&[6, 1, 6, 1][..], &[2, 0], &[3, 0], &[4, 0], &[5, 0], &[8, 2], &[0x33, 2]] {
-            assert_eq!(Raw::with(Server, Config::default(), settings).closed(), Code::H3_SETTINGS_ERROR);
+            assert_eq!(Raw::with(Server, Config::default(), settings).closed(), ErrorCode::H3_SETTINGS_ERROR);
         }
     }
 
@@ -209,11 +209,11 @@ mod control {
         let config = Config { remembered: Some(remembered), ..Config::default() };
         assert_eq!(
             Raw::with(Client, config.clone(), &[6, 49, 1, 0x40, 64]).closed(),
-            Code::H3_SETTINGS_ERROR
+            ErrorCode::H3_SETTINGS_ERROR
         );
         assert_eq!(
             Raw::with(Client, config.clone(), &[6, 50, 1, 32]).closed(),
-            Code::QPACK_DECODER_STREAM_ERROR
+            ErrorCode::QPACK_DECODER_STREAM_ERROR
         );
         Raw::with(Client, config, &[6, 50, 1, 0x40, 64]).lives();
     }
@@ -221,22 +221,22 @@ mod control {
     /// RFC 9114 §7.2.1, §7.2.2.
     #[test]
     fn requests_do_not_belong_on_the_control_stream() {
-        assert_eq!(closes(Server, &frame(0, b"x")), Code::H3_FRAME_UNEXPECTED);
-        assert_eq!(closes(Server, &headers(&GET)), Code::H3_FRAME_UNEXPECTED);
+        assert_eq!(closes(Server, &frame(0, b"x")), ErrorCode::H3_FRAME_UNEXPECTED);
+        assert_eq!(closes(Server, &headers(&GET)), ErrorCode::H3_FRAME_UNEXPECTED);
     }
 
     /// RFC 9114 §7.2.6.
     #[test]
     fn a_goaway_with_another_kind_of_stream_is_h3_id_error() {
         for id in [1, 2, 3, 5] {
-            assert_eq!(closes(Client, &[7, 1, id]), Code::H3_ID_ERROR);
+            assert_eq!(closes(Client, &[7, 1, id]), ErrorCode::H3_ID_ERROR);
         }
     }
 
     #[test]
     fn a_goaway_that_grows_is_h3_id_error() {
         for side in [Client, Server] {
-            assert_eq!(closes(side, &[7, 1, 4, 7, 1, 4, 7, 1, 0, 7, 1, 4]), Code::H3_ID_ERROR);
+            assert_eq!(closes(side, &[7, 1, 4, 7, 1, 4, 7, 1, 0, 7, 1, 4]), ErrorCode::H3_ID_ERROR);
         }
         let mut raw = Raw::new(Server);
         raw.write(raw.control, &[7, 1, 3, 7, 1, 3, 7, 1, 1]);
@@ -246,31 +246,31 @@ mod control {
     /// RFC 9114 §7.2.3.
     #[test]
     fn a_cancel_push_is_h3_id_error() {
-        assert_eq!(closes(Server, &[3, 1, 0]), Code::H3_ID_ERROR);
-        assert_eq!(closes(Client, &[3, 1, 0]), Code::H3_ID_ERROR);
+        assert_eq!(closes(Server, &[3, 1, 0]), ErrorCode::H3_ID_ERROR);
+        assert_eq!(closes(Client, &[3, 1, 0]), ErrorCode::H3_ID_ERROR);
     }
 
     /// RFC 9114 §7.2.7.
     #[test]
     fn a_max_push_id_that_shrinks_is_h3_id_error() {
-        assert_eq!(closes(Server, &[0x0d, 1, 4, 0x0d, 1, 4, 0x0d, 1, 3]), Code::H3_ID_ERROR);
+        assert_eq!(closes(Server, &[0x0d, 1, 4, 0x0d, 1, 4, 0x0d, 1, 3]), ErrorCode::H3_ID_ERROR);
     }
 
     #[test]
     fn a_max_push_id_of_a_server_is_h3_frame_unexpected() {
-        assert_eq!(closes(Client, &[0x0d, 1, 4]), Code::H3_FRAME_UNEXPECTED);
+        assert_eq!(closes(Client, &[0x0d, 1, 4]), ErrorCode::H3_FRAME_UNEXPECTED);
     }
 
     #[test]
     fn a_frame_that_is_too_long_is_h3_frame_error() {
-        assert_eq!(closes(Server, &[7, 2, 0, 0]), Code::H3_FRAME_ERROR);
+        assert_eq!(closes(Server, &[7, 2, 0, 0]), ErrorCode::H3_FRAME_ERROR);
     }
 
     /// RFC 9114 §7.2.8.
     #[test]
     fn frames_of_http2_are_h3_frame_unexpected() {
         for kind in [2, 6, 8, 9] {
-            assert_eq!(closes(Server, &[kind, 0]), Code::H3_FRAME_UNEXPECTED);
+            assert_eq!(closes(Server, &[kind, 0]), ErrorCode::H3_FRAME_UNEXPECTED);
         }
     }
 
@@ -279,20 +279,20 @@ mod control {
     fn qpack_streams_are_checked() {
         let mut raw = Raw::new(Server);
         raw.uni(&[0x02, 0x3f, 0xe2, 0x1f]); // capacity 4097
-        assert_eq!(raw.closed(), Code::QPACK_ENCODER_STREAM_ERROR);
+        assert_eq!(raw.closed(), ErrorCode::QPACK_ENCODER_STREAM_ERROR);
         let mut raw = Raw::new(Server);
         raw.uni(&[0x03, 0x01]); // an increment without an insertion
-        assert_eq!(raw.closed(), Code::QPACK_DECODER_STREAM_ERROR);
+        assert_eq!(raw.closed(), ErrorCode::QPACK_DECODER_STREAM_ERROR);
     }
 }
 
 mod requests {
     use super::*;
 
-    fn closes(bytes: &[u8]) -> Code {
+    fn closes(bytes: &[u8]) -> ErrorCode {
         let mut raw = Raw::new(Server);
         let (id, _) = raw.bi(bytes);
-        while let Ok(quickset_h3::Body::Data(_) | quickset_h3::Body::Trailers(_)) =
+        while let Ok(quickset_h3::BodyRead::Data(_) | quickset_h3::BodyRead::Trailers(_)) =
             raw.ours.h3.read(&mut raw.ours.t, id, 100)
         {}
         raw.closed()
@@ -300,30 +300,30 @@ mod requests {
 
     #[test]
     fn data_before_headers_is_h3_frame_unexpected() {
-        assert_eq!(closes(&frame(0, b"x")), Code::H3_FRAME_UNEXPECTED);
-        assert_eq!(closes(&frame(0, b"")), Code::H3_FRAME_UNEXPECTED, "of no bytes, too");
+        assert_eq!(closes(&frame(0, b"x")), ErrorCode::H3_FRAME_UNEXPECTED);
+        assert_eq!(closes(&frame(0, b"")), ErrorCode::H3_FRAME_UNEXPECTED, "of no bytes, too");
     }
 
     #[test]
     fn frames_behind_trailers_are_h3_frame_unexpected() {
         let begun = [headers(&GET), frame(0, b"x"), headers(&[("x", "1")])].concat();
-        assert_eq!(closes(&[&begun[..], &frame(0, b"x")].concat()), Code::H3_FRAME_UNEXPECTED);
-        assert_eq!(closes(&[&begun[..], &headers(&[("x", "1")])].concat()), Code::H3_FRAME_UNEXPECTED);
+        assert_eq!(closes(&[&begun[..], &frame(0, b"x")].concat()), ErrorCode::H3_FRAME_UNEXPECTED);
+        assert_eq!(closes(&[&begun[..], &headers(&[("x", "1")])].concat()), ErrorCode::H3_FRAME_UNEXPECTED);
     }
 
     /// RFC 9114 §7.2.3, §7.2.4, §7.2.6, §7.2.7.
     #[test]
     fn frames_of_the_control_stream_are_h3_frame_unexpected() {
         for kind in [3, 4, 7, 13] {
-            assert_eq!(closes(&frame(kind, &[0])), Code::H3_FRAME_UNEXPECTED);
-            assert_eq!(closes(&[headers(&GET), frame(kind, &[0])].concat()), Code::H3_FRAME_UNEXPECTED);
+            assert_eq!(closes(&frame(kind, &[0])), ErrorCode::H3_FRAME_UNEXPECTED);
+            assert_eq!(closes(&[headers(&GET), frame(kind, &[0])].concat()), ErrorCode::H3_FRAME_UNEXPECTED);
         }
     }
 
     /// RFC 9114 §7.2.5.
     #[test]
     fn a_push_promise_of_a_client_is_h3_frame_unexpected() {
-        assert_eq!(closes(&frame(5, &[0, 0, 0])), Code::H3_FRAME_UNEXPECTED);
+        assert_eq!(closes(&frame(5, &[0, 0, 0])), ErrorCode::H3_FRAME_UNEXPECTED);
     }
 
     /// RFC 9114 §4.6, §7.2.5.
@@ -331,7 +331,7 @@ mod requests {
     fn a_push_promise_without_max_push_id_is_h3_id_error() {
         let (mut raw, id) = requested();
         raw.write(id, &frame(5, &[0, 0, 0]));
-        assert_eq!(raw.closed(), Code::H3_ID_ERROR);
+        assert_eq!(raw.closed(), ErrorCode::H3_ID_ERROR);
     }
 
     #[test]
@@ -339,16 +339,16 @@ mod requests {
         let mut raw = Raw::new(Server);
         let (id, _) = raw.bi(&[1, 9, 0]);
         raw.finish(id);
-        assert_eq!(raw.closed(), Code::H3_FRAME_ERROR);
+        assert_eq!(raw.closed(), ErrorCode::H3_FRAME_ERROR);
     }
 
     /// RFC 9204 §6.
     #[test]
     fn a_section_that_cannot_be_decoded_is_qpack_decompression_failed() {
-        assert_eq!(closes(&frame(1, &[0, 0, 0x80])), Code::QPACK_DECOMPRESSION_FAILED);
+        assert_eq!(closes(&frame(1, &[0, 0, 0x80])), ErrorCode::QPACK_DECOMPRESSION_FAILED);
         assert_eq!(
             closes(&[headers(&GET), frame(1, &[0, 0, 0xff])].concat()),
-            Code::QPACK_DECOMPRESSION_FAILED,
+            ErrorCode::QPACK_DECOMPRESSION_FAILED,
             "in trailers"
         );
     }
@@ -361,13 +361,13 @@ mod requests {
         }
         raw.lives();
         raw.bi(&frame(1, &[2, 0, 0x80]));
-        assert_eq!(raw.closed(), Code::QPACK_DECOMPRESSION_FAILED);
+        assert_eq!(raw.closed(), ErrorCode::QPACK_DECOMPRESSION_FAILED);
     }
 
     #[test]
     fn a_stream_that_ends_without_a_request_is_h3_request_incomplete() {
-        assert_eq!(given_up(&[], true), Code::H3_REQUEST_INCOMPLETE);
-        assert_eq!(given_up(&[0x21, 0], true), Code::H3_REQUEST_INCOMPLETE);
+        assert_eq!(given_up(&[], true), ErrorCode::H3_REQUEST_INCOMPLETE);
+        assert_eq!(given_up(&[0x21, 0], true), ErrorCode::H3_REQUEST_INCOMPLETE);
     }
 
     /// RFC 9114 §4.1.2.
@@ -385,7 +385,7 @@ mod requests {
             with(("content-length", "x")),
             headers(&[&[("accept", "*/*")], &GET[..]].concat()),
         ] {
-            assert_eq!(given_up(&bytes, false), Code::H3_MESSAGE_ERROR);
+            assert_eq!(given_up(&bytes, false), ErrorCode::H3_MESSAGE_ERROR);
         }
     }
 
@@ -399,7 +399,7 @@ mod requests {
             (":authority", "a"),
             (":path", "/"),
         ];
-        assert_eq!(given_up(&headers(&lines), false), Code::H3_MESSAGE_ERROR);
+        assert_eq!(given_up(&headers(&lines), false), ErrorCode::H3_MESSAGE_ERROR);
         let mut raw = Raw::with(Server, Config { extended_connect: true, ..Config::default() }, &[]);
         let (_, events) = raw.bi(&headers(&lines));
         assert!(
@@ -415,10 +415,10 @@ mod requests {
         }
         loop {
             match raw.ours.h3.read(&mut raw.ours.t, id, 100) {
-                Ok(quickset_h3::Body::Data(_)) => {}
-                Err(quickset_h3::Refusal::Aborted(why)) => {
+                Ok(quickset_h3::BodyRead::Data(_)) => {}
+                Err(quickset_h3::VerbRefusal::Aborted(why)) => {
                     raw.lives();
-                    assert_eq!(raw.given_up(id).0, Some(Code::H3_MESSAGE_ERROR));
+                    assert_eq!(raw.given_up(id).0, Some(ErrorCode::H3_MESSAGE_ERROR));
                     return why;
                 }
                 other => panic!("{other:?}"),
@@ -456,8 +456,11 @@ mod requests {
             let sent = raw.sent(id);
             let mut decoder = quickset_h3::qpack::Decoder::new(0, 0, 1000);
             let section = decoder.section(0, &sent[2..]).unwrap();
-            assert_eq!(section, quickset_h3::qpack::Section::Fields(vec![Field::new(":status", "431")]));
-            assert_eq!(raw.given_up(id), (None, Some(Code::H3_NO_ERROR)));
+            assert_eq!(
+                section,
+                quickset_h3::qpack::DecodedSection::Fields(vec![Field::new(":status", "431")])
+            );
+            assert_eq!(raw.given_up(id), (None, Some(ErrorCode::H3_NO_ERROR)));
             assert!(raw.ours.h3.is_idle(), "nothing is kept");
         }
     }
@@ -485,7 +488,7 @@ mod responses {
         {
             let (mut raw, id) = requested();
             raw.write(id, &headers(lines));
-            assert_eq!(raw.given_up(id).1, Some(Code::H3_MESSAGE_ERROR));
+            assert_eq!(raw.given_up(id).1, Some(ErrorCode::H3_MESSAGE_ERROR));
             assert!(matches!(why(&headers(lines), false), Abort::Malformed(_)));
         }
     }
@@ -507,7 +510,7 @@ mod responses {
     fn data_behind_an_interim_response_is_h3_frame_unexpected() {
         let (mut raw, id) = requested();
         raw.write(id, &[headers(&[(":status", "103")]), frame(0, b"x")].concat());
-        assert_eq!(raw.closed(), Code::H3_FRAME_UNEXPECTED);
+        assert_eq!(raw.closed(), ErrorCode::H3_FRAME_UNEXPECTED);
     }
 
     #[test]
@@ -518,7 +521,7 @@ mod responses {
         let id = raw.ours.h3.request(&mut raw.ours.t, &request, true).unwrap();
         let events = raw.write(id, &headers(&[(":status", "200"), ("x", &"y".repeat(90))]));
         assert_eq!(events, [Event::Aborted { id, why: Abort::TooLarge }]);
-        assert_eq!(raw.given_up(id).1, Some(Code::H3_REQUEST_CANCELLED));
+        assert_eq!(raw.given_up(id).1, Some(ErrorCode::H3_REQUEST_CANCELLED));
     }
 
     #[test]
@@ -544,9 +547,12 @@ mod responses {
             };
             assert_eq!(
                 read(&headers(&[(":status", status), ("content-length", "5")])),
-                Ok(quickset_h3::Body::Blocked)
+                Ok(quickset_h3::BodyRead::Blocked)
             );
-            assert!(matches!(read(&frame(0, b"x")), Err(quickset_h3::Refusal::Aborted(Abort::Malformed(_)))));
+            assert!(matches!(
+                read(&frame(0, b"x")),
+                Err(quickset_h3::VerbRefusal::Aborted(Abort::Malformed(_)))
+            ));
         }
     }
 
@@ -558,7 +564,7 @@ mod responses {
         raw.ours.h3.respond(&mut raw.ours.t, id, &quickset_h3::Response::new(200), false).unwrap();
         raw.write(id, &headers(&[("x", "1")]));
         let _ = raw.ours.h3.read(&mut raw.ours.t, id, 100);
-        assert_eq!(raw.closed(), Code::H3_FRAME_UNEXPECTED);
+        assert_eq!(raw.closed(), ErrorCode::H3_FRAME_UNEXPECTED);
     }
 
     /// RFC 9114 §4.4.
@@ -570,7 +576,7 @@ mod responses {
         raw.write(id, &headers(&[(":status", "200")]));
         raw.write(id, &headers(&[("x", "1")]));
         let _ = raw.ours.h3.read(&mut raw.ours.t, id, 100);
-        assert_eq!(raw.closed(), Code::H3_FRAME_UNEXPECTED);
+        assert_eq!(raw.closed(), ErrorCode::H3_FRAME_UNEXPECTED);
     }
 }
 
@@ -585,7 +591,7 @@ mod floods {
         assert_eq!(raw.write(id, &interim.repeat(64)).len(), 64);
         let events = raw.write(id, &interim);
         assert_eq!(events, [Event::Aborted { id, why: Abort::TooLarge }]);
-        assert_eq!(raw.given_up(id).1, Some(Code::H3_EXCESSIVE_LOAD));
+        assert_eq!(raw.given_up(id).1, Some(ErrorCode::H3_EXCESSIVE_LOAD));
     }
 
     /// RFC 9114 §10.5.1: in bytes, too; a line of the static table is one on the wire and seventy when it is
@@ -627,7 +633,7 @@ mod floods {
             n += 1;
             assert!(n < 64 << 10, "the answers are kept");
         }
-        assert_eq!(raw.closed(), Code::H3_EXCESSIVE_LOAD);
+        assert_eq!(raw.closed(), ErrorCode::H3_EXCESSIVE_LOAD);
     }
 
     #[test]
@@ -660,7 +666,7 @@ mod datagrams {
             let mut raw = Raw::new(Server);
             raw.t.send_datagram(bytes.to_vec().into());
             raw.ours.turn();
-            assert_eq!(raw.closed(), Code::H3_DATAGRAM_ERROR, "{bytes:?}");
+            assert_eq!(raw.closed(), ErrorCode::H3_DATAGRAM_ERROR, "{bytes:?}");
         }
     }
 }

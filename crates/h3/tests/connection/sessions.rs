@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use quickset_h3::{
-    Abort, Code, Config, Event, Priority, Refusal, Request, Response, Transport as _, http_code, session_code,
+    Abort, Config, ErrorCode, Event, Priority, Request, Response, Transport as _, VerbRefusal, http_code,
+    session_code,
 };
 use quickset_quic::{Chunk, Class, Dir, Side, StreamId};
 
@@ -76,7 +77,7 @@ fn a_protocol_that_was_not_offered_ends_the_session_on_the_wire() {
     pair.server.h3.respond(&mut pair.server.t, id, &response, false).expect("it may be");
     assert_eq!(pair.run().0, [Event::Response { id, response: response.clone() }]);
     assert_eq!(response.protocol().as_deref(), Some("chat/1"));
-    pair.client.h3.cancel(&mut pair.client.t, id, Code::WT_ALPN_ERROR);
+    pair.client.h3.cancel(&mut pair.client.t, id, ErrorCode::WT_ALPN_ERROR);
     {
         let net = pair.client.t.net.borrow();
         assert_eq!(net.reset_code(id, Side::Client), Some(0x0817_b3dd));
@@ -180,7 +181,7 @@ fn streams_of_a_session_share_what_it_gets() {
     let [of_session] = &path[..] else { panic!("{path:?}") };
     assert_eq!(of_session.priority, quickset_quic::Priority::weighted(1.0).urgency(2));
     let none = raw.ours.h3.schedule_session_stream(&mut raw.ours.t, session, &priority);
-    assert_eq!(none, Err(Refusal::UnknownStream));
+    assert_eq!(none, Err(VerbRefusal::UnknownStream));
 }
 
 #[test]
@@ -192,7 +193,7 @@ fn who_waits_for_a_stream_of_either_kind_is_told() {
         let client = &mut pair.client;
         let mut open = || client.h3.open_session_stream(&mut client.t, session, dir);
         while open().is_ok() {}
-        assert_eq!(open(), Err(Refusal::Blocked));
+        assert_eq!(open(), Err(VerbRefusal::Blocked));
         pair.net.borrow_mut().limit(Side::Client, dir, 5);
         let (told, _) = pair.run();
         assert_eq!(told, [Event::Available(dir)], "{dir:?}");
@@ -386,10 +387,10 @@ fn a_client_asks_in_the_words_of_the_servers_draft() {
     }
     // Nothing of it.
     let mut raw = Raw::with(Side::Client, config(), &[8, 1, 0x33, 1]);
-    assert_eq!(raw.ours.h3.request(&mut raw.ours.t, &request(), false), Err(Refusal::Unsupported));
+    assert_eq!(raw.ours.h3.request(&mut raw.ours.t, &request(), false), Err(VerbRefusal::Unsupported));
     // draft-ietf-webtrans-http3-16 §3.1.
     let raw = Raw::with(Side::Client, config(), &[0xac, 0x7c, 0xf0, 0x00, 2]);
-    assert_eq!(raw.closed(), Code::H3_SETTINGS_ERROR);
+    assert_eq!(raw.closed(), ErrorCode::H3_SETTINGS_ERROR);
 }
 
 /// draft-ietf-webtrans-http3 §4.7: GOAWAY is a wish that sessions end.
@@ -419,7 +420,7 @@ fn the_header_of_a_stream_outlives_its_reset() {
                 raw.ours.h3.session_reset(&mut raw.ours.t, id, 7);
             }
         }
-        let code = if ended { Code::WT_SESSION_GONE.0 } else { http_code(7) };
+        let code = if ended { ErrorCode::WT_SESSION_GONE.0 } else { http_code(7) };
         for (id, reliable) in [(theirs, 0), (ours[0], 3), (ours[1], 3)] {
             let net = raw.net.borrow();
             assert_eq!(net.reset_code(id, Side::Server), Some(code), "{id:?}");
@@ -455,16 +456,16 @@ fn no_more_streams_are_opened_than_the_peer_allows() {
         let (mut raw, session) = limited();
         let open = |raw: &mut Raw| raw.ours.h3.open_session_stream(&mut raw.ours.t, session, dir);
         let first = open(&mut raw).unwrap();
-        assert_eq!(open(&mut raw), Err(Refusal::Blocked));
-        assert_eq!(open(&mut raw), Err(Refusal::Blocked));
+        assert_eq!(open(&mut raw), Err(VerbRefusal::Blocked));
+        assert_eq!(open(&mut raw), Err(VerbRefusal::Blocked));
         assert_eq!(raw.sent(session), said(blocked, 1), "once for each limit");
         // Closed streams count, too.
         raw.ours.h3.session_finish(&mut raw.ours.t, first).unwrap();
-        assert_eq!(open(&mut raw), Err(Refusal::Blocked));
+        assert_eq!(open(&mut raw), Err(VerbRefusal::Blocked));
         let events = raw.write(session, &capsule(max, 2));
         assert_eq!(events, [Event::Available(dir)]);
         open(&mut raw).unwrap();
-        assert_eq!(open(&mut raw), Err(Refusal::Blocked));
+        assert_eq!(open(&mut raw), Err(VerbRefusal::Blocked));
         assert_eq!(raw.sent(session), said(blocked, 2));
     }
 }
@@ -479,12 +480,12 @@ fn no_more_bytes_are_sent_than_the_peer_allows() {
     assert_eq!(raw.ours.h3.session_write(&mut raw.ours.t, ours[0], &mut data), Ok(7));
     let mut data = Bytes::from("789abc");
     assert_eq!(raw.ours.h3.session_write(&mut raw.ours.t, ours[1], &mut data), Ok(3));
-    assert_eq!(raw.ours.h3.session_write(&mut raw.ours.t, ours[1], &mut data), Err(Refusal::Blocked));
-    assert_eq!(raw.ours.h3.session_write(&mut raw.ours.t, ours[1], &mut data), Err(Refusal::Blocked));
+    assert_eq!(raw.ours.h3.session_write(&mut raw.ours.t, ours[1], &mut data), Err(VerbRefusal::Blocked));
+    assert_eq!(raw.ours.h3.session_write(&mut raw.ours.t, ours[1], &mut data), Err(VerbRefusal::Blocked));
     assert_eq!(raw.sent(session), said(0x41, 10));
     assert_eq!(raw.write(session, &capsule(0x3d, 12)), [Event::Writable(ours[1])]);
     assert_eq!(raw.ours.h3.session_write(&mut raw.ours.t, ours[1], &mut data), Ok(2));
-    assert_eq!(raw.ours.h3.session_write(&mut raw.ours.t, ours[1], &mut data), Err(Refusal::Blocked));
+    assert_eq!(raw.ours.h3.session_write(&mut raw.ours.t, ours[1], &mut data), Err(VerbRefusal::Blocked));
     assert_eq!((&data[..], raw.sent(session)), (&b"c"[..], said(0x41, 12)));
     assert_eq!(raw.sent(ours[1])[3..], *b"789ab");
 }
@@ -494,7 +495,7 @@ fn no_more_bytes_are_sent_than_the_peer_allows() {
 fn limits_that_cannot_be_end_the_session() {
     let many = |kind| frame(0, &[0x99, 0x0b, 0x4d, kind, 8, 0xd0, 0, 0, 0, 0, 0, 0, 1]);
     let short = frame(0, &[0x99, 0x0b, 0x4d, 0x3d, 1, 0x40]);
-    let flow = Code::WT_FLOW_CONTROL_ERROR;
+    let flow = ErrorCode::WT_FLOW_CONTROL_ERROR;
     for (bytes, code) in [
         (capsule(0x3d, 10), flow),
         (capsule(0x3f, 1), flow),
@@ -503,7 +504,7 @@ fn limits_that_cannot_be_end_the_session() {
         (many(0x40), flow),
         (many(0x43), flow),
         (many(0x44), flow),
-        (short, Code::H3_MESSAGE_ERROR),
+        (short, ErrorCode::H3_MESSAGE_ERROR),
     ] {
         let (mut raw, session) = limited();
         raw.write(session, &bytes);
@@ -528,7 +529,7 @@ fn flow_control_of_sessions_is_passed_over_and_that_of_streams_is_an_error() {
     ] {
         let (mut raw, session) = raw_session();
         let events = raw.write(session, &frame(0, &[0x99, 0x0b, 0x4d, kind, 2, 0x40, 0x64]));
-        let expected = is_error.then_some(Code::WT_FLOW_CONTROL_ERROR.0);
+        let expected = is_error.then_some(ErrorCode::WT_FLOW_CONTROL_ERROR.0);
         assert_eq!(raw.net.borrow().reset_code(session, Side::Server), expected, "{kind:#x}: {events:?}");
         let ended = Event::SessionClosed { session, code: 0, reason: Bytes::new() };
         assert_eq!(events.contains(&ended), is_error, "{kind:#x}: {events:?}");
@@ -543,7 +544,7 @@ fn words_of_an_end_are_text() {
     let events = raw.write(session, &frame(0, &[0x68, 0x43, 6, 0, 0, 0, 7, 0xff, 0xfe]));
     assert_eq!(
         raw.net.borrow().reset_code(session, Side::Server),
-        Some(Code::H3_MESSAGE_ERROR.0),
+        Some(ErrorCode::H3_MESSAGE_ERROR.0),
         "{events:?}"
     );
 }
@@ -568,7 +569,7 @@ fn a_session_ends_with_its_stream() {
 fn bytes_behind_the_close_are_h3_message_error() {
     let (mut raw, session) = raw_session();
     raw.write(session, &frame(0, &[0x68, 0x43, 4, 0, 0, 0, 1, 0]));
-    assert_eq!(raw.given_up(session).0, Some(Code::H3_MESSAGE_ERROR));
+    assert_eq!(raw.given_up(session).0, Some(ErrorCode::H3_MESSAGE_ERROR));
     raw.lives();
 }
 
@@ -582,7 +583,7 @@ fn an_end_within_a_capsule_is_h3_message_error() {
         assert_eq!(raw.given_up(session).0, None, "more may come");
         let events = raw.finish(session);
         assert!(matches!(events[..], [Event::SessionClosed { .. }]), "{events:?}");
-        assert_eq!(raw.given_up(session).0, Some(Code::H3_MESSAGE_ERROR), "{cut}");
+        assert_eq!(raw.given_up(session).0, Some(ErrorCode::H3_MESSAGE_ERROR), "{cut}");
         raw.lives();
     }
 }
@@ -594,7 +595,7 @@ fn a_close_that_is_too_long_or_short_is_h3_message_error() {
     {
         let (mut raw, session) = raw_session();
         raw.write(session, &frame(0, &capsule));
-        assert_eq!(raw.given_up(session).0, Some(Code::H3_MESSAGE_ERROR));
+        assert_eq!(raw.given_up(session).0, Some(ErrorCode::H3_MESSAGE_ERROR));
         raw.lives();
     }
 }
@@ -626,7 +627,7 @@ fn streams_that_wait_are_bounded() {
         assert_eq!(raw.given_up(id), (None, None));
     }
     let (id, _) = raw.bi(&[0x40, 0x41, 0]);
-    assert_eq!(raw.given_up(id).0, Some(Code::WT_BUFFERED_STREAM_REJECTED));
+    assert_eq!(raw.given_up(id).0, Some(ErrorCode::WT_BUFFERED_STREAM_REJECTED));
     raw.lives();
 }
 
@@ -649,14 +650,14 @@ fn streams_of_sessions_that_are_over_are_given_up() {
     let (mut raw, session) = raw_session();
     raw.finish(session);
     let (id, _) = raw.bi(&[0x40, 0x41, 0]);
-    assert_eq!(raw.given_up(id), (Some(Code::WT_SESSION_GONE), Some(Code::WT_SESSION_GONE)));
+    assert_eq!(raw.given_up(id), (Some(ErrorCode::WT_SESSION_GONE), Some(ErrorCode::WT_SESSION_GONE)));
 }
 
 /// They would wait for it to begin for as long as the connection lives, and take the places of those that it
 /// may.
 #[test]
 fn streams_that_come_behind_the_end_of_their_session_are_given_up() {
-    let gone = Some(Code::WT_SESSION_GONE);
+    let gone = Some(ErrorCode::WT_SESSION_GONE);
     for closed in [true, false] {
         let mut raw = Raw::with(Side::Server, config(), &SETTINGS);
         let (session, _) = raw.bi(&headers(&CONNECT));
@@ -685,7 +686,7 @@ fn streams_that_wait_for_a_session_that_is_refused_are_given_up() {
     let (connect, _) = raw.bi(&headers(&CONNECT));
     let (id, _) = raw.bi(&[0x40, 0x41, 0]);
     raw.ours.h3.respond(&mut raw.ours.t, connect, &Response::new(404), true).unwrap();
-    assert_eq!(raw.given_up(id).0, Some(Code::WT_SESSION_GONE));
+    assert_eq!(raw.given_up(id).0, Some(ErrorCode::WT_SESSION_GONE));
 }
 
 /// They would keep their places for as long as the connection lives.
@@ -696,7 +697,7 @@ fn streams_that_wait_for_a_request_that_is_no_session_are_given_up() {
     let (id, _) = raw.bi(&[0x40, 0x41, 0]);
     assert_eq!(raw.given_up(id), (None, None));
     raw.write(request, &headers(&GET));
-    assert_eq!(raw.given_up(id).0, Some(Code::WT_SESSION_GONE));
+    assert_eq!(raw.given_up(id).0, Some(ErrorCode::WT_SESSION_GONE));
     raw.lives();
 }
 
@@ -705,10 +706,10 @@ fn a_session_that_is_no_request_is_h3_id_error() {
     for session in [1, 2, 3] {
         let mut raw = Raw::with(Side::Server, config(), &SETTINGS);
         raw.bi(&[0x40, 0x41, session]);
-        assert_eq!(raw.closed(), Code::H3_ID_ERROR);
+        assert_eq!(raw.closed(), ErrorCode::H3_ID_ERROR);
         let mut raw = Raw::with(Side::Server, config(), &SETTINGS);
         raw.uni(&[0x40, 0x54, session]);
-        assert_eq!(raw.closed(), Code::H3_ID_ERROR);
+        assert_eq!(raw.closed(), ErrorCode::H3_ID_ERROR);
     }
 }
 
@@ -717,14 +718,14 @@ fn a_session_that_is_no_request_is_h3_id_error() {
 fn the_signal_behind_the_first_bytes_is_h3_frame_error() {
     let mut raw = Raw::with(Side::Server, config(), &SETTINGS);
     raw.bi(&[0x21, 0, 0x40, 0x41, 0]);
-    assert_eq!(raw.closed(), Code::H3_FRAME_ERROR);
+    assert_eq!(raw.closed(), ErrorCode::H3_FRAME_ERROR);
 }
 
 #[test]
 fn a_stream_of_the_server_without_the_signal_is_h3_stream_creation_error() {
     let mut raw = Raw::with(Side::Client, config(), &SETTINGS);
     raw.bi(&headers(&[(":status", "200")]));
-    assert_eq!(raw.closed(), Code::H3_STREAM_CREATION_ERROR);
+    assert_eq!(raw.closed(), ErrorCode::H3_STREAM_CREATION_ERROR);
 }
 
 #[test]
@@ -732,17 +733,20 @@ fn the_signal_in_a_response_is_h3_frame_error() {
     let mut raw = Raw::with(Side::Client, config(), &SETTINGS);
     let id = raw.ours.h3.request(&mut raw.ours.t, &request(), false).unwrap();
     raw.write(id, &[0x40, 0x41, 0]);
-    assert_eq!(raw.closed(), Code::H3_FRAME_ERROR);
+    assert_eq!(raw.closed(), ErrorCode::H3_FRAME_ERROR);
 }
 
 /// draft-ietf-webtrans-http3 §5.1, §5.2.
 #[test]
 fn one_session_at_a_time() {
     let (mut pair, _) = session();
-    assert_eq!(pair.client.h3.request(&mut pair.client.t, &request(), false), Err(Refusal::TooManySessions));
+    assert_eq!(
+        pair.client.h3.request(&mut pair.client.t, &request(), false),
+        Err(VerbRefusal::TooManySessions)
+    );
     let (mut raw, _) = raw_session();
     let (id, events) = raw.bi(&headers(&CONNECT));
-    assert_eq!((events.len(), raw.given_up(id).0), (0, Some(Code::H3_REQUEST_REJECTED)));
+    assert_eq!((events.len(), raw.given_up(id).0), (0, Some(ErrorCode::H3_REQUEST_REJECTED)));
     raw.lives();
 }
 
@@ -751,11 +755,11 @@ fn without_datagrams_there_are_no_sessions() {
     let net = net(1);
     net.borrow_mut().takes_datagrams = false;
     let mut pair = Pair::on(net, &config());
-    assert_eq!(pair.client.h3.request(&mut pair.client.t, &request(), false), Err(Refusal::Unsupported));
+    assert_eq!(pair.client.h3.request(&mut pair.client.t, &request(), false), Err(VerbRefusal::Unsupported));
     // A client that asks all the same, without having said that it takes datagrams.
     let mut raw = Raw::with(Side::Server, config(), &[]);
     let (id, _) = raw.bi(&headers(&CONNECT));
-    assert_eq!(raw.given_up(id).0, Some(Code::H3_MESSAGE_ERROR));
+    assert_eq!(raw.given_up(id).0, Some(ErrorCode::H3_MESSAGE_ERROR));
 }
 
 /// draft-ietf-webtrans-http3 §4.4: the ends of the range, and the numbers that are left out.
@@ -778,5 +782,5 @@ fn codes_are_mapped_as_the_draft_says() {
     let (_, told) = pair.run();
     assert_eq!(told, [Event::Stopped { id, code: http_code(6) }]);
     let read = pair.server.h3.session_read(&mut pair.server.t, id, 9);
-    assert_eq!(read, Err(Refusal::Aborted(Abort::Reset(http_code(5)))));
+    assert_eq!(read, Err(VerbRefusal::Aborted(Abort::Reset(http_code(5)))));
 }

@@ -46,7 +46,7 @@ fn heads_that_nobody_takes_wait_as_they_came() {
     assert_eq!(took(&mut raw, ids[2]), []);
     raw.lives();
     for id in [ids[0], ids[1], ids[2], ids[4]] {
-        raw.ours.h3.cancel(&mut raw.ours.t, id, quickset_h3::Code::H3_REQUEST_REJECTED);
+        raw.ours.h3.cancel(&mut raw.ours.t, id, quickset_h3::ErrorCode::H3_REQUEST_REJECTED);
     }
     assert_eq!(raw.ours.h3.held(), 0);
 }

@@ -1,6 +1,6 @@
 //! Handshakes, and the ends of connections.
 
-use quickset_base::{Duration, Path};
+use quickset_base::{AddressPair, Duration};
 use quickset_quic::{Dir, EarlyData, RetryPolicy, Version};
 use quickset_sim::address;
 
@@ -155,7 +155,7 @@ pub(crate) const SCENES: &[Scene] = &[
         play.pass(200);
         play.upload(Dir::Bi, 40_000);
         let (now, config) = (play.pair.world.now(), play.setup.client_config());
-        let other = play.pair.client_mut().node.connect(now, &config, Path::to(address(2)), "other");
+        let other = play.pair.client_mut().node.connect(now, &config, AddressPair::to(address(2)), "other");
         let other = other.expect("a connection begins");
         play.delivered(1);
         play.pair.client_mut().send(other, Dir::Uni, vec![1; 10_000]);

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use quickset_base::Duration;
 use quickset_quic::{Dir, Migration, MtuDiscovery};
-use quickset_sim::{Cpu, LinkSpec, Way, address};
+use quickset_sim::{Cpu, LinkSpec, LinkWay, address};
 
 use crate::mix::{FEW, PROTECTIONS, Scene, Script};
 use crate::play::Play;
@@ -61,8 +61,8 @@ pub(crate) const SCENES: &[Scene] = &[
         let world = &mut play.pair.world;
         let (up, down) = (world.add_link(spec.clone()), world.add_link(spec));
         let ways = [
-            Way { from: address(5), to: address(2), links: vec![up] },
-            Way { from: address(2), to: address(5), links: vec![down] },
+            LinkWay { from: address(5), to: address(2), links: vec![up] },
+            LinkWay { from: address(2), to: address(5), links: vec![down] },
         ];
         world.change_interface(address(1), address(5), &ways);
         let now = world.now();

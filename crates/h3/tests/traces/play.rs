@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use quickset_base::{Duration, Path};
+use quickset_base::{AddressPair, Duration};
 use quickset_quic::null::{NullClient, NullServer};
 use quickset_quic::{
     ClientConfig, Connection, ConnectionKey, DatagramEvent, DatagramOptions, Dir, Event, ServerConfig,
@@ -135,7 +135,7 @@ impl Play {
     /// The client begins another connection, which is the one that verbs are for then.
     pub(crate) fn connect(&mut self) {
         let (now, client) = (self.pair.world.now(), self.client.clone());
-        let key = self.pair.client_mut().node.connect(now, &client, Path::to(address(2)), "server");
+        let key = self.pair.client_mut().node.connect(now, &client, AddressPair::to(address(2)), "server");
         self.pair.key = key.expect("a connection begins");
     }
 

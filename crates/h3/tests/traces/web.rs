@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use quickset_base::{Batch, Duration, Input, Machine, Path, Poll, Rng, Time};
+use quickset_base::{AddressPair, Batch, Duration, Input, Machine, Poll, Rng, Time};
 use quickset_h3::{
-    ALPN, Body, Code, Config, Connection, Event, OnQuic, Priority, Refusal, Request, Response,
+    ALPN, BodyRead, Config, Connection, ErrorCode, Event, OnQuic, Priority, Request, Response, VerbRefusal,
 };
 use quickset_quic::null::{NullClient, NullSecrets, NullServer};
 use quickset_quic::{
@@ -61,7 +61,7 @@ pub(crate) const SCENES: &[Scene] = &[
         ids.extend((0..5).map(|_| web.get(60_000, "i")));
         web.pass(60);
         for id in &ids[..4] {
-            web.client().verb(|h3, t| h3.cancel(t, *id, Code::H3_REQUEST_CANCELLED));
+            web.client().verb(|h3, t| h3.cancel(t, *id, ErrorCode::H3_REQUEST_CANCELLED));
         }
         web.pass(50);
         web.server().verb(|h3, t| h3.go_away(t, false));
@@ -115,7 +115,9 @@ impl Web {
         };
         let config = ClientConfig { crypto: Arc::new(NullClient::new(&[ALPN])), ..setup.client_config() };
         let mut near = Peer::new(2 * setup.seed + 1, Side::Client, None);
-        near.node.connect(Time::ZERO, &config, Path::to(address(2)), "server").expect("a connection begins");
+        near.node
+            .connect(Time::ZERO, &config, AddressPair::to(address(2)), "server")
+            .expect("a connection begins");
         let mut world = World::new(setup.seed);
         let client = world.add("client", address(1), near);
         let server =
@@ -360,7 +362,7 @@ impl Peer {
         while !data.is_empty() {
             match self.verb(|h3, t| h3.send(t, id, &mut data)) {
                 Ok(_) => {}
-                Err(Refusal::Blocked) => {
+                Err(VerbRefusal::Blocked) => {
                     self.out.insert(id, data);
                     return;
                 }
@@ -378,8 +380,8 @@ impl Peer {
         let mut bytes = Vec::new();
         let is_over = loop {
             match self.verb(|h3, t| h3.read(t, id, 16 << 10)) {
-                Ok(Body::Data(data)) => bytes.extend_from_slice(&data),
-                Ok(Body::Finished) => break true,
+                Ok(BodyRead::Data(data)) => bytes.extend_from_slice(&data),
+                Ok(BodyRead::Finished) => break true,
                 _ => break false,
             }
         };

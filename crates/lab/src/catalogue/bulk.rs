@@ -3,7 +3,7 @@
 use quickset_quic::Protection;
 
 use super::link;
-use crate::experiment::{Experiment, Figure, Params, ValueError, Varied, Way};
+use crate::experiment::{Experiment, ExperimentWay, Params, ReportFigure, ValueError, Varied};
 use crate::play::{Setting, Work};
 
 /// Files of five sizes.
@@ -36,11 +36,11 @@ pub(super) static BULK: Experiment = Experiment {
     },
     seeds: 5,
     figures: &[
-        Figure::Runs { metric: "dct_ratio", curves: "fec" },
-        Figure::Runs { metric: "dct_s/ac-rlnc", curves: "fec" },
-        Figure::Runs { metric: "dct_over_ideal", curves: "fec" },
-        Figure::Scatter { x: "loss", y: "dct_ratio", colours: "fec" },
-        Figure::Scatter { x: "bytes_sent", y: "dct_s", colours: "fec" },
+        ReportFigure::Runs { metric: "dct_ratio", curves: "fec" },
+        ReportFigure::Runs { metric: "dct_s/ac-rlnc", curves: "fec" },
+        ReportFigure::Runs { metric: "dct_over_ideal", curves: "fec" },
+        ReportFigure::Scatter { x: "loss", y: "dct_ratio", colours: "fec" },
+        ReportFigure::Scatter { x: "bytes_sent", y: "dct_s", colours: "fec" },
     ],
     published: &[],
     claims: &[
@@ -52,7 +52,7 @@ pub(super) static BULK: Experiment = Experiment {
     ],
     unmeasured: &[],
     notes: &[],
-    way: Way::Play(download),
+    way: ExperimentWay::Play(download),
 };
 
 /// One download, with the receive window of the key `rwin`.

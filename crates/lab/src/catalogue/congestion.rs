@@ -2,11 +2,11 @@
 
 use quickset::Algorithm;
 use quickset_base::Duration;
-use quickset_sim::Pace;
+use quickset_sim::TrafficPace;
 
 use super::link;
-use crate::experiment::{Experiment, Figure, Params, ValueError, Varied, Way};
-use crate::play::{Cross, Flow, Setting, Work};
+use crate::experiment::{Experiment, ExperimentWay, Params, ReportFigure, ValueError, Varied};
+use crate::play::{Cross, PlayFlow, Setting, Work};
 
 /// Who may share the link.
 pub const FLOWS: &[&str] = &[
@@ -62,21 +62,21 @@ pub(super) static CONGESTION: Experiment = Experiment {
     ]),
     seeds: 3,
     figures: &[
-        Figure::Boxes { metric: "utilisation", over: "loss", colours: "flows" },
-        Figure::Boxes { metric: "queue_ms.p95", over: "queue", colours: "flows" },
-        Figure::Boxes { metric: "fairness", over: "queue", colours: "flows" },
-        Figure::Boxes { metric: "first_share", over: "queue", colours: "flows" },
-        Figure::Boxes { metric: "fair_after_s", over: "queue", colours: "flows" },
-        Figure::Boxes { metric: "overflowed", over: "queue", colours: "flows" },
-        Figure::Series { series: "share", curves: "flow" },
-        Figure::Series { series: "goodput", curves: "flow" },
-        Figure::Series { series: "queue", curves: "flow" },
+        ReportFigure::Boxes { metric: "utilisation", over: "loss", colours: "flows" },
+        ReportFigure::Boxes { metric: "queue_ms.p95", over: "queue", colours: "flows" },
+        ReportFigure::Boxes { metric: "fairness", over: "queue", colours: "flows" },
+        ReportFigure::Boxes { metric: "first_share", over: "queue", colours: "flows" },
+        ReportFigure::Boxes { metric: "fair_after_s", over: "queue", colours: "flows" },
+        ReportFigure::Boxes { metric: "overflowed", over: "queue", colours: "flows" },
+        ReportFigure::Series { series: "share", curves: "flow" },
+        ReportFigure::Series { series: "goodput", curves: "flow" },
+        ReportFigure::Series { series: "queue", curves: "flow" },
     ],
     published: &[],
     claims: &[],
     unmeasured: &[],
     notes: &[],
-    way: Way::Play(setting),
+    way: ExperimentWay::Play(setting),
 };
 
 fn setting(params: &Params) -> Result<Setting, ValueError> {
@@ -88,7 +88,7 @@ fn setting(params: &Params) -> Result<Setting, ValueError> {
         // Two of a kind have numbers.
         let twin = names.iter().filter(|other| *other == name).count() > 1;
         let called = if twin { format!("{name} {}", n + 1) } else { (*name).to_owned() };
-        let mut flow = Flow::new(&called, algorithm, Work::Bytes(None));
+        let mut flow = PlayFlow::new(&called, algorithm, Work::Bytes(None));
         flow.start = LATER * n as u32;
         link::plain(&mut flow.transport);
         flows.push(flow);
@@ -105,9 +105,9 @@ fn cross(params: &Params) -> Result<Vec<Cross>, ValueError> {
     let second = Duration::from_secs(1);
     let pace = match params.text("cross").as_str() {
         _ if bps == 0 => return Ok(Vec::new()),
-        "constant" => Pace::constant(bps),
-        "poisson" => Pace::poisson(bps),
-        "bursts" => Pace::OnOff { bps: 2 * bps, on: second, off: second, drawn: true },
+        "constant" => TrafficPace::constant(bps),
+        "poisson" => TrafficPace::poisson(bps),
+        "bursts" => TrafficPace::OnOff { bps: 2 * bps, on: second, off: second, drawn: true },
         _ => return Ok(Vec::new()),
     };
     Ok(vec![Cross { bytes: PACKET, pace }])

@@ -3,11 +3,13 @@
 
 use quickset::{AckPolicy, TransportConfig};
 use quickset_base::Duration;
-use quickset_sim::{Cpu, LinkSpec, Loss, Queue, Rate};
+use quickset_sim::{Cpu, LinkQueue, LinkSpec, LossModel, Rate};
 
 use super::link;
-use crate::experiment::{Experiment, Figure, HTTP1, Params, Published, ValueError, Varied, Way};
-use crate::play::{Flow, Setting, Watch, Work};
+use crate::experiment::{
+    Experiment, ExperimentWay, HTTP1, Params, Published, ReportFigure, ValueError, Varied,
+};
+use crate::play::{PlayFlow, Setting, VideoWatch, Work};
 
 /// On a network that is never the bottleneck.
 pub(super) static DASH: Experiment = Experiment {
@@ -72,7 +74,7 @@ pub(super) static DASH: Experiment = Experiment {
     ],
     unmeasured: UNMEASURED,
     notes: &[OTHERS],
-    way: Way::Play(setting),
+    way: ExperimentWay::Play(setting),
 };
 
 /// Where the network is one, too.
@@ -114,17 +116,17 @@ pub(super) static DASH_POOR: Experiment = Experiment {
         ),
     ],
     notes: &[],
-    way: Way::Play(setting),
+    way: ExperimentWay::Play(setting),
 };
 
-const FIGURES: &[Figure] = &[
-    Figure::Lines { metric: "average_bitrate_mbps", over: "players", curves: "datapath" },
-    Figure::Lines { metric: "rebuffering_s", over: "players", curves: "datapath" },
-    Figure::Boxes { metric: "average_bitrate_mbps", over: "abr", colours: "datapath" },
-    Figure::Boxes { metric: "rebuffering_s", over: "abr", colours: "datapath" },
-    Figure::Lines { metric: "startup_s", over: "players", curves: "datapath" },
-    Figure::Lines { metric: "switches", over: "players", curves: "datapath" },
-    Figure::Lines { metric: "processor_share", over: "players", curves: "datapath" },
+const FIGURES: &[ReportFigure] = &[
+    ReportFigure::Lines { metric: "average_bitrate_mbps", over: "players", curves: "datapath" },
+    ReportFigure::Lines { metric: "rebuffering_s", over: "players", curves: "datapath" },
+    ReportFigure::Boxes { metric: "average_bitrate_mbps", over: "abr", colours: "datapath" },
+    ReportFigure::Boxes { metric: "rebuffering_s", over: "abr", colours: "datapath" },
+    ReportFigure::Lines { metric: "startup_s", over: "players", curves: "datapath" },
+    ReportFigure::Lines { metric: "switches", over: "players", curves: "datapath" },
+    ReportFigure::Lines { metric: "processor_share", over: "players", curves: "datapath" },
 ];
 
 const UNMEASURED: &[(&str, &str)] = &[
@@ -156,16 +158,16 @@ fn setting(params: &Params) -> Result<Setting, ValueError> {
     let scale = params.whole("scale")?;
     let seconds = |key: &str| Ok(Duration::from_secs_f64(params.number(key)?));
     let rule = params.text("abr").parse();
-    let watch = Watch {
+    let watch = VideoWatch {
         rule: rule.map_err(|error: quickset_abr::UnknownAlgorithm| ValueError(error.to_string()))?,
         ladder: LADDER.to_vec(),
         segment: seconds("segment_s")?,
         length: seconds("seconds")?,
         scale,
     };
-    let mut flow = Flow::new("player", link::congestion(params)?, Work::Watch(watch.clone()));
+    let mut flow = PlayFlow::new("player", link::congestion(params)?, Work::Watch(watch.clone()));
     transport(&mut flow.transport, &params.text("datapath"), scale as u32);
-    let flows = (0..players).map(|n| Flow {
+    let flows = (0..players).map(|n| PlayFlow {
         name: format!("player {}", n + 1),
         start: watch.segment * n as u32 / players as u32,
         ..flow.clone()
@@ -194,8 +196,8 @@ fn transport(transport: &mut TransportConfig, datapath: &str, scale: u32) {
 
 /// A link on which everything takes so many times as long.
 fn dilated(link: LinkSpec, scale: u32) -> Result<LinkSpec, ValueError> {
-    let is_counted = matches!(link.queue, Queue::Unlimited | Queue::Bytes(_) | Queue::Packets(_));
-    if !is_counted || matches!(link.loss, Loss::Timed(_)) {
+    let is_counted = matches!(link.queue, LinkQueue::Unlimited | LinkQueue::Bytes(_) | LinkQueue::Packets(_));
+    if !is_counted || matches!(link.loss, LossModel::Timed(_)) {
         return Err(ValueError(
             "a queue or a loss model that goes by time does not fit: write a queue like 4MB, and a share of losses".to_owned(),
         ));

@@ -1,6 +1,6 @@
 //! The video of `dash`, in real time: programs in processes of their own, and HTTP/1.1 beside HTTP/3.
 
-use crate::experiment::{Experiment, Figure, Published, Varied, Way};
+use crate::experiment::{Experiment, ExperimentWay, Published, ReportFigure, Varied};
 use crate::timing;
 
 /// Before a server that has a part of a core.
@@ -37,17 +37,17 @@ pub(super) static DASH_REAL: Experiment = Experiment {
     varied: Varied::OneByOne(&[("loss", "0")]),
     seeds: 1,
     figures: &[
-        Figure::Lines { metric: "average_bitrate_mbps", over: "players", curves: "datapath" },
-        Figure::Lines { metric: "rebuffering_s", over: "players", curves: "datapath" },
-        Figure::Boxes { metric: "average_bitrate_mbps", over: "abr", colours: "datapath" },
-        Figure::Boxes { metric: "rebuffering_s", over: "abr", colours: "datapath" },
-        Figure::Lines { metric: "startup_s", over: "players", curves: "datapath" },
-        Figure::Lines { metric: "server_s_per_gb", over: "players", curves: "datapath" },
-        Figure::Lines { metric: "processor_share", over: "players", curves: "datapath" },
-        Figure::Lines { metric: "load_share", over: "players", curves: "datapath" },
-        Figure::Lines { metric: "average_bitrate_virtual_mbps", over: "players", curves: "datapath" },
-        Figure::Lines { metric: "average_bitrate_over_virtual", over: "players", curves: "datapath" },
-        Figure::Lines { metric: "rebuffering_virtual_s", over: "players", curves: "datapath" },
+        ReportFigure::Lines { metric: "average_bitrate_mbps", over: "players", curves: "datapath" },
+        ReportFigure::Lines { metric: "rebuffering_s", over: "players", curves: "datapath" },
+        ReportFigure::Boxes { metric: "average_bitrate_mbps", over: "abr", colours: "datapath" },
+        ReportFigure::Boxes { metric: "rebuffering_s", over: "abr", colours: "datapath" },
+        ReportFigure::Lines { metric: "startup_s", over: "players", curves: "datapath" },
+        ReportFigure::Lines { metric: "server_s_per_gb", over: "players", curves: "datapath" },
+        ReportFigure::Lines { metric: "processor_share", over: "players", curves: "datapath" },
+        ReportFigure::Lines { metric: "load_share", over: "players", curves: "datapath" },
+        ReportFigure::Lines { metric: "average_bitrate_virtual_mbps", over: "players", curves: "datapath" },
+        ReportFigure::Lines { metric: "average_bitrate_over_virtual", over: "players", curves: "datapath" },
+        ReportFigure::Lines { metric: "rebuffering_virtual_s", over: "players", curves: "datapath" },
     ],
     published: &[
         Published { figure: "8", at: "datapath=merging", metric: "average_bitrate_mbps", value: 41.24 },
@@ -80,5 +80,5 @@ pub(super) static DASH_REAL: Experiment = Experiment {
         "The poor network takes a scale of 1, since what a connection gets where packets are lost does not shrink with the video: --set rtt_ms=20 --set loss=0.5% --set scale=1 --set abr=l2a \
             --set players=20,100. The emulated link carries each packet through this process's kin: look at how late it was, at the end of this page.",
     ],
-    way: Way::Time(timing::video),
+    way: ExperimentWay::Time(timing::video),
 };

@@ -4,8 +4,8 @@ use quickset::Algorithm;
 use quickset_base::Duration;
 
 use super::link;
-use crate::experiment::{Experiment, Figure, Params, ValueError, Varied, Way};
-use crate::play::{Flow, Setting, Work};
+use crate::experiment::{Experiment, ExperimentWay, Params, ReportFigure, ValueError, Varied};
+use crate::play::{PlayFlow, Setting, Work};
 
 /// Who else may use the link.
 pub const RIVALS: &[&str] = &["none", "cubic", "bbr"];
@@ -43,17 +43,17 @@ pub(super) static NO_HARM: Experiment = Experiment {
     varied: Varied::OneByOne(&[("loss", "0,1%"), ("cc", "cubic,bbr")]),
     seeds: 5,
     figures: &[
-        Figure::Boxes { metric: "utilisation", over: "queue", colours: "fec" },
-        Figure::Boxes { metric: "first_share", over: "queue", colours: "fec" },
-        Figure::Boxes { metric: "repair_share_late", over: "queue", colours: "fec" },
-        Figure::Boxes { metric: "overflowed", over: "queue", colours: "fec" },
-        Figure::Distribution { metric: "blocking_ms", curves: "fec", logarithmic: false },
+        ReportFigure::Boxes { metric: "utilisation", over: "queue", colours: "fec" },
+        ReportFigure::Boxes { metric: "first_share", over: "queue", colours: "fec" },
+        ReportFigure::Boxes { metric: "repair_share_late", over: "queue", colours: "fec" },
+        ReportFigure::Boxes { metric: "overflowed", over: "queue", colours: "fec" },
+        ReportFigure::Distribution { metric: "blocking_ms", curves: "fec", logarithmic: false },
     ],
     published: &[],
     claims: &[],
     unmeasured: &[],
     notes: &[],
-    way: Way::Play(setting),
+    way: ExperimentWay::Play(setting),
 };
 
 fn setting(params: &Params) -> Result<Setting, ValueError> {
@@ -62,13 +62,13 @@ fn setting(params: &Params) -> Result<Setting, ValueError> {
     // More than the link can carry.
     let updates = params.number("rate_mbit")? * 1e6 * seconds / 8.0 / (messages * bytes) as f64;
     let plan = link::updates(params, updates.ceil() as u64 + 1, Duration::ZERO, None)?;
-    let mut flow = Flow::new("screen", link::congestion(params)?, Work::Messages(plan));
+    let mut flow = PlayFlow::new("screen", link::congestion(params)?, Work::Messages(plan));
     link::protect(&mut flow, params)?;
     let mut flows = vec![flow];
     let rival = params.text("rival");
     if rival != "none" {
         let algorithm: Algorithm = rival.parse().map_err(|error| ValueError(format!("{error}")))?;
-        let mut flow = Flow::new("rival", algorithm, Work::Bytes(None));
+        let mut flow = PlayFlow::new("rival", algorithm, Work::Bytes(None));
         link::plain(&mut flow.transport);
         flows.push(flow);
     }

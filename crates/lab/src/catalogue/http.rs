@@ -3,9 +3,9 @@
 use quickset_base::Duration;
 
 use super::link;
-use crate::experiment::{Experiment, Figure, Params, Published, ValueError, Varied, Way};
+use crate::experiment::{Experiment, ExperimentWay, Params, Published, ReportFigure, ValueError, Varied};
 use crate::pages::{Hierarchy, nine, usual};
-use crate::play::{Drip, Resource, Setting};
+use crate::play::{Drip, PageResource, Setting};
 
 /// One transfer after the other.
 pub(super) static BULK: Experiment = Experiment {
@@ -35,10 +35,10 @@ pub(super) static BULK: Experiment = Experiment {
     varied: Varied::OneByOne(&[("loss", "ge:0.5%,25%,95%,0.5%;0;1%")]),
     seeds: 20,
     figures: &[
-        Figure::Distribution { metric: "response_ms", curves: "fec", logarithmic: false },
-        Figure::Distribution { metric: "response_ms", curves: "fec", logarithmic: true },
-        Figure::Boxes { metric: "slow", over: "size", colours: "fec" },
-        Figure::Boxes { metric: "repair_share", over: "size", colours: "fec" },
+        ReportFigure::Distribution { metric: "response_ms", curves: "fec", logarithmic: false },
+        ReportFigure::Distribution { metric: "response_ms", curves: "fec", logarithmic: true },
+        ReportFigure::Boxes { metric: "slow", over: "size", colours: "fec" },
+        ReportFigure::Boxes { metric: "repair_share", over: "size", colours: "fec" },
     ],
     // With repair half of each.
     published: &[
@@ -53,7 +53,7 @@ pub(super) static BULK: Experiment = Experiment {
     )],
     unmeasured: &[],
     notes: &[],
-    way: Way::Play(bulk),
+    way: ExperimentWay::Play(bulk),
 };
 
 /// A stream of chunks.
@@ -83,11 +83,11 @@ pub(super) static STREAM: Experiment = Experiment {
     varied: Varied::OneByOne(&[("loss", "ge:0.5%,25%,95%,0.5%;0;1%"), ("cc", "bbr,fixed:9.5mbit")]),
     seeds: 20,
     figures: &[
-        Figure::Distribution { metric: "byte_delay_ms", curves: "fec", logarithmic: false },
-        Figure::Distribution { metric: "byte_delay_ms", curves: "fec", logarithmic: true },
-        Figure::Boxes { metric: "on_path", over: "loss", colours: "fec" },
-        Figure::Boxes { metric: "on_path", over: "cc", colours: "fec" },
-        Figure::Boxes { metric: "repair_share", over: "loss", colours: "fec" },
+        ReportFigure::Distribution { metric: "byte_delay_ms", curves: "fec", logarithmic: false },
+        ReportFigure::Distribution { metric: "byte_delay_ms", curves: "fec", logarithmic: true },
+        ReportFigure::Boxes { metric: "on_path", over: "loss", colours: "fec" },
+        ReportFigure::Boxes { metric: "on_path", over: "cc", colours: "fec" },
+        ReportFigure::Boxes { metric: "repair_share", over: "loss", colours: "fec" },
     ],
     published: &[
         Published { figure: "5", at: "fec=none", metric: "on_path", value: 0.991 },
@@ -100,7 +100,7 @@ pub(super) static STREAM: Experiment = Experiment {
     )],
     unmeasured: &[],
     notes: &[],
-    way: Way::Play(stream),
+    way: ExperimentWay::Play(stream),
 };
 
 /// The page of the paper.
@@ -129,10 +129,10 @@ pub(super) static PAGE: Experiment = Experiment {
     varied: Varied::OneByOne(&[("loss", "0,0.5%"), ("cc", "bbr,cubic")]),
     seeds: 5,
     figures: &[
-        Figure::Series { series: "goodput", curves: "flow" },
-        Figure::Boxes { metric: "paint_s", over: "loss", colours: "priorities" },
-        Figure::Boxes { metric: "off_prediction", over: "cc", colours: "fec" },
-        Figure::Boxes { metric: "off_share", over: "cc", colours: "fec" },
+        ReportFigure::Series { series: "goodput", curves: "flow" },
+        ReportFigure::Boxes { metric: "paint_s", over: "loss", colours: "priorities" },
+        ReportFigure::Boxes { metric: "off_prediction", over: "cc", colours: "fec" },
+        ReportFigure::Boxes { metric: "off_share", over: "cc", colours: "fec" },
     ],
     published: &[],
     claims: &[
@@ -144,7 +144,7 @@ pub(super) static PAGE: Experiment = Experiment {
     ],
     unmeasured: &[],
     notes: &[FLUID],
-    way: Way::Play(page),
+    way: ExperimentWay::Play(page),
 };
 
 /// A usual page.
@@ -177,16 +177,16 @@ pub(super) static PAGE_REAL: Experiment = Experiment {
     ]),
     seeds: 20,
     figures: &[
-        Figure::Boxes { metric: "paint_s", over: "loss", colours: "fec" },
-        Figure::Boxes { metric: "completion_s", over: "loss", colours: "fec" },
-        Figure::Distribution { metric: "response_ms", curves: "fec", logarithmic: false },
-        Figure::Boxes { metric: "repair_share", over: "loss", colours: "fec" },
+        ReportFigure::Boxes { metric: "paint_s", over: "loss", colours: "fec" },
+        ReportFigure::Boxes { metric: "completion_s", over: "loss", colours: "fec" },
+        ReportFigure::Distribution { metric: "response_ms", curves: "fec", logarithmic: false },
+        ReportFigure::Boxes { metric: "repair_share", over: "loss", colours: "fec" },
     ],
     published: &[],
     claims: &[],
     unmeasured: &[],
     notes: &[],
-    way: Way::Play(page_real),
+    way: ExperimentWay::Play(page_real),
 };
 
 const FLUID: &str = "No numbers are read off the curves of figure 6. Its parts are held against a model instead: bytes as a fluid, at the payload’s \
@@ -196,16 +196,16 @@ const FLUID: &str = "No numbers are read off the curves of figure 6. Its parts a
 fn bulk(params: &Params) -> Result<Setting, ValueError> {
     let bytes = params.number("size")? as u64;
     let transfers = params.whole("transfers")?;
-    let transfer = |n: u64| Resource {
+    let transfer = |n: u64| PageResource {
         after: n.checked_sub(1).map(|before| before as usize).into_iter().collect(),
         warm_up: n == 0,
-        ..Resource::new(n.to_string(), bytes)
+        ..PageResource::new(n.to_string(), bytes)
     };
     setting(params, (0..=transfers).map(transfer).collect(), EVERYTHING)
 }
 
 fn stream(params: &Params) -> Result<Setting, ValueError> {
-    let mut stream = Resource::new("stream", params.number("size")? as u64);
+    let mut stream = PageResource::new("stream", params.number("size")? as u64);
     stream.drip = Some(CHUNKS);
     setting(params, vec![stream], EVERYTHING)
 }
@@ -220,7 +220,7 @@ fn page_real(params: &Params) -> Result<Setting, ValueError> {
 }
 
 /// A browser alone on the link; what is more urgent than `below` is repaired.
-fn setting(params: &Params, resources: Vec<Resource>, below: u8) -> Result<Setting, ValueError> {
+fn setting(params: &Params, resources: Vec<PageResource>, below: u8) -> Result<Setting, ValueError> {
     let bytes = resources.iter().map(|resource| resource.bytes).sum();
     let drips =
         resources.iter().filter_map(|resource| Some(resource.drip?.due(resource.bytes))).sum::<Duration>();
@@ -247,21 +247,21 @@ mod tests {
     use quickset_base::Duration;
 
     use crate::catalogue::find;
-    use crate::experiment::Key;
+    use crate::experiment::ExperimentKey;
     use crate::play::{FlowSeen, Setting, Work, virtually};
-    use crate::results::{Metrics, measure};
+    use crate::results::{RunMetrics, measure};
 
     fn setting(name: &str, words: &str) -> Setting {
         let experiment = find(name).unwrap();
         let mut params = experiment.base();
         for word in words.split_whitespace() {
             let (key, value) = word.split_once('=').unwrap();
-            params.set(Key::find(key).unwrap(), value).unwrap();
+            params.set(ExperimentKey::find(key).unwrap(), value).unwrap();
         }
         experiment.setting(&params).unwrap()
     }
 
-    fn played(name: &str, words: &str) -> (Setting, FlowSeen, Metrics) {
+    fn played(name: &str, words: &str) -> (Setting, FlowSeen, RunMetrics) {
         let setting = setting(name, words);
         let mut seen = virtually(&setting, 1).unwrap();
         let (metrics, _) = measure(&setting, &seen);
@@ -343,7 +343,7 @@ mod tests {
     /// and the image that is seen first before its siblings, and before it would be there without.
     #[test]
     fn the_tree_comes_as_predicted() {
-        let end = |metrics: &Metrics, name: &str| {
+        let end = |metrics: &RunMetrics, name: &str| {
             metrics.loads.resources.iter().find(|load| load.name == name).unwrap().completion
         };
         let (_, _, flat) = played("http-page", "");

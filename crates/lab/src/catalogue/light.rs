@@ -3,8 +3,8 @@
 use quickset_base::Duration;
 
 use super::link;
-use crate::experiment::{Experiment, Figure, Params, Published, ValueError, Varied, Way};
-use crate::play::{Flow, Setting, Work};
+use crate::experiment::{Experiment, ExperimentWay, Params, Published, ReportFigure, ValueError, Varied};
+use crate::play::{PlayFlow, Setting, Work};
 use crate::timing;
 
 /// What acknowledgements cost a processor.
@@ -38,8 +38,8 @@ pub(super) static THROUGHPUT: Experiment = Experiment {
     varied: Varied::OneByOne(&[("connections", "10")]),
     seeds: 5,
     figures: &[
-        Figure::Boxes { metric: "goodput_bps", over: "gso", colours: "ack" },
-        Figure::Boxes { metric: "cpu_s_per_gb", over: "gso", colours: "ack" },
+        ReportFigure::Boxes { metric: "goodput_bps", over: "gso", colours: "ack" },
+        ReportFigure::Boxes { metric: "cpu_s_per_gb", over: "gso", colours: "ack" },
     ],
     published: &[
         Published { figure: "plain", at: "gso=no ack=2:fixed:single", metric: "goodput_bps", value: 1.79e9 },
@@ -82,7 +82,7 @@ pub(super) static THROUGHPUT: Experiment = Experiment {
         "HTTP/1.1 is hyper over rustls, as `quickset http serve` has it, and what it sends is in memory, as with QUIC: over the loopback \
         interface TCP hands pages over in pieces of up to 64 kB that are never packets, and neither end pays for a network card.",
     ],
-    way: Way::Time(timing::transfer),
+    way: ExperimentWay::Time(timing::transfer),
 };
 
 /// What a server's processor does.
@@ -120,7 +120,7 @@ pub(super) static PROFILE: Experiment = Experiment {
     varied: Varied::OneByOne(&[("offered_gbit", "unlimited,2,4,6")]),
     seeds: 3,
     figures: &[
-        Figure::Parts {
+        ReportFigure::Parts {
             metrics: &[
                 "spent_sending",
                 "spent_receiving",
@@ -132,9 +132,9 @@ pub(super) static PROFILE: Experiment = Experiment {
             ],
             over: "ack",
         },
-        Figure::Distribution { metric: "packets_per_send", curves: "ack", logarithmic: false },
-        Figure::Distribution { metric: "packets_per_read", curves: "ack", logarithmic: false },
-        Figure::Boxes { metric: "goodput_bps", over: "gso", colours: "ack" },
+        ReportFigure::Distribution { metric: "packets_per_send", curves: "ack", logarithmic: false },
+        ReportFigure::Distribution { metric: "packets_per_read", curves: "ack", logarithmic: false },
+        ReportFigure::Boxes { metric: "goodput_bps", over: "gso", colours: "ack" },
     ],
     published: &[
         Published { figure: "2", at: "gso=no ack=2:fixed:single", metric: "spent_sending", value: 0.4824 },
@@ -191,7 +191,7 @@ pub(super) static PROFILE: Experiment = Experiment {
         4 Gbit/s have no counterpart; full are here reads of eight datagrams or more. What is offered beyond what this machine can \
         do is not sent: the goodput says how much was.",
     ],
-    way: Way::Time(timing::profile),
+    way: ExperimentWay::Time(timing::profile),
 };
 
 /// What rare acknowledgements cost where the network is the bottleneck.
@@ -222,11 +222,16 @@ pub(super) static THROUGHPUT_POOR: Experiment = Experiment {
     varied: Varied::OneByOne(&[("rtt_ms", "5,20,50,100"), ("cc", "cubic,bbr")]),
     seeds: 3,
     figures: &[
-        Figure::Heat { metric: "goodput_bps/100:fixed:merged", x: "rate_mbit", y: "rtt_ms", panels: "ack" },
-        Figure::Boxes { metric: "goodput_bps", over: "rate_mbit", colours: "ack" },
-        Figure::Boxes { metric: "utilisation", over: "rtt_ms", colours: "ack" },
-        Figure::Boxes { metric: "utilisation", over: "loss", colours: "ack" },
-        Figure::Boxes { metric: "overflowed", over: "queue", colours: "ack" },
+        ReportFigure::Heat {
+            metric: "goodput_bps/100:fixed:merged",
+            x: "rate_mbit",
+            y: "rtt_ms",
+            panels: "ack",
+        },
+        ReportFigure::Boxes { metric: "goodput_bps", over: "rate_mbit", colours: "ack" },
+        ReportFigure::Boxes { metric: "utilisation", over: "rtt_ms", colours: "ack" },
+        ReportFigure::Boxes { metric: "utilisation", over: "loss", colours: "ack" },
+        ReportFigure::Boxes { metric: "overflowed", over: "queue", colours: "ack" },
     ],
     published: &[
         Published {
@@ -263,7 +268,7 @@ pub(super) static THROUGHPUT_POOR: Experiment = Experiment {
         trip, and loses nothing. With BBR, whose window such losses leave alone, the gain is 1.26 with the small buffer (940 Mbit/s to 744) \
         and none with the large one. (--set rate_mbit=1000 --set rtt_ms=5 --set loss=0.5% --set cc=cubic,bbr.)",
     ],
-    way: Way::Play(endless),
+    way: ExperimentWay::Play(endless),
 };
 
 /// What they cost a sender that can hold little.
@@ -291,8 +296,8 @@ pub(super) static WINDOW: Experiment = Experiment {
     varied: Varied::OneByOne(&[("loss", "0")]),
     seeds: 3,
     figures: &[
-        Figure::Lines { metric: "utilisation", over: "send_buffer", curves: "ack" },
-        Figure::Lines { metric: "goodput_bps", over: "send_buffer", curves: "ack" },
+        ReportFigure::Lines { metric: "utilisation", over: "send_buffer", curves: "ack" },
+        ReportFigure::Lines { metric: "goodput_bps", over: "send_buffer", curves: "ack" },
     ],
     published: &[],
     claims: &[(
@@ -301,12 +306,12 @@ pub(super) static WINDOW: Experiment = Experiment {
     )],
     unmeasured: &[],
     notes: &[],
-    way: Way::Play(endless),
+    way: ExperimentWay::Play(endless),
 };
 
 /// A download that goes on until the run ends, of a receiver that takes all.
 fn endless(params: &Params) -> Result<Setting, ValueError> {
-    let mut flow = Flow::new("download", link::congestion(params)?, Work::Bytes(None));
+    let mut flow = PlayFlow::new("download", link::congestion(params)?, Work::Bytes(None));
     link::plain(&mut flow.transport);
     link::windows(&mut flow.transport, None);
     flow.transport.acks = link::acks(params)?;

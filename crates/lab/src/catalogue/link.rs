@@ -4,10 +4,13 @@ use quickset::{AckPolicy, AckPolicyError, Algorithm, TransportConfig};
 use quickset_base::Duration;
 use quickset_h3::{Priority, Tolerance};
 use quickset_quic::{Fec, Protection};
-use quickset_sim::{Burst, GilbertElliott, LinkSpec, Loss, Queue, Rate, TimedGilbertElliott};
+use quickset_sim::{Burst, GilbertElliott, LinkQueue, LinkSpec, LossModel, Rate, TimedGilbertElliott};
 
 use crate::experiment::{FLEC, NONE, Params, Value, ValueError, products};
-use crate::play::{Channel, Flow, Group, Messages, Order, Piece, Resource, Schedule, Visit, Work};
+use crate::play::{
+    MessageChannel, MessageGroup, MessageOrder, MessagePiece, MessageStream, PageResource, PageVisit,
+    PlayFlow, Schedule, Work,
+};
 
 /// One direction of the link, with `loss_scale` times the loss.
 pub(super) fn spec(params: &Params, loss_scale: f64) -> Result<LinkSpec, ValueError> {
@@ -35,12 +38,12 @@ pub(crate) fn acks(params: &Params) -> Result<AckPolicy, ValueError> {
 }
 
 /// How messages wait for one another.
-pub(super) fn order(params: &Params) -> Order {
+pub(super) fn order(params: &Params) -> MessageOrder {
     match params.text("mode").as_str() {
-        "total" => Order::Total,
-        "latest" => Order::Latest,
-        "plain" => Order::Plain,
-        _ => Order::Partial,
+        "total" => MessageOrder::Total,
+        "latest" => MessageOrder::Latest,
+        "plain" => MessageOrder::Plain,
+        _ => MessageOrder::Partial,
     }
 }
 
@@ -51,16 +54,16 @@ pub(super) fn updates(
     count: u64,
     every: Duration,
     interactive: Option<Duration>,
-) -> Result<Messages, ValueError> {
-    let piece = Piece { bytes: params.whole("message_bytes")? as u32, deadline: None, area: None };
+) -> Result<MessageStream, ValueError> {
+    let piece = MessagePiece { bytes: params.whole("message_bytes")? as u32, deadline: None, area: None };
     let messages = vec![piece; params.whole("messages")? as usize];
-    let group = |n: u64| Group {
+    let group = |n: u64| MessageGroup {
         due: every * n as u32,
         messages: messages.clone(),
         fence: true,
-        channel: Channel::First,
+        channel: MessageChannel::First,
     };
-    Ok(Messages {
+    Ok(MessageStream {
         order: order(params),
         groups: (0..count).map(group).collect(),
         tell_deadlines: false,
@@ -77,8 +80,8 @@ pub(super) fn patience(params: &Params, bytes: u64) -> Result<Duration, ValueErr
 }
 
 /// A flow of the FlEC paper: its packets, and BBR unless something else is asked for.
-pub(super) fn flec_flow(name: &str, params: &Params, work: Work) -> Result<Flow, ValueError> {
-    let mut flow = Flow::new(name, congestion(params)?, work);
+pub(super) fn flec_flow(name: &str, params: &Params, work: Work) -> Result<PlayFlow, ValueError> {
+    let mut flow = PlayFlow::new(name, congestion(params)?, work);
     flow.transport.mtu = 1350;
     if matches!(flow.work, Work::Bytes(_)) {
         plain(&mut flow.transport);
@@ -89,7 +92,7 @@ pub(super) fn flec_flow(name: &str, params: &Params, work: Work) -> Result<Flow,
 
 /// What protects a flow against loss. Both ends offer to decode, also where nothing is protected: handshakes
 /// of equal length meet the same losses, since these go by the number of the packet.
-pub(super) fn protect(flow: &mut Flow, params: &Params) -> Result<(), ValueError> {
+pub(super) fn protect(flow: &mut PlayFlow, params: &Params) -> Result<(), ValueError> {
     flow.protection = protection(params)?;
     flow.transport.fec = Some(
         Fec::default()
@@ -107,9 +110,9 @@ pub(super) fn protect(flow: &mut Flow, params: &Params) -> Result<(), ValueError
 pub(super) fn visit_flow(
     name: &str,
     params: &Params,
-    mut resources: Vec<Resource>,
+    mut resources: Vec<PageResource>,
     below: u8,
-) -> Result<Flow, ValueError> {
+) -> Result<PlayFlow, ValueError> {
     let protection = protection(params)?;
     // A server does not do everything that it is asked for.
     let most = quickset_h3::Config::default().max_burst;
@@ -129,7 +132,7 @@ pub(super) fn visit_flow(
             resource.priority = format!("{}{comma}{asked}", resource.priority);
         }
     }
-    let mut flow = Flow::new(name, congestion(params)?, Work::Visit(Visit { resources, repair }));
+    let mut flow = PlayFlow::new(name, congestion(params)?, Work::Visit(PageVisit { resources, repair }));
     plain(&mut flow.transport);
     windows(&mut flow.transport, None);
     flow.transport.send_buffer = 2 << 20;
@@ -191,52 +194,54 @@ pub(super) fn mean_mbit(params: &Params) -> Result<f64, ValueError> {
     }
 }
 
-fn queue(params: &Params, one_way_s: f64) -> Result<Queue, ValueError> {
+fn queue(params: &Params, one_way_s: f64) -> Result<LinkQueue, ValueError> {
     let mbit = mean_mbit(params)?;
     match params.text("queue").as_str() {
         FLEC => {
             // FlEC, ToN 2022: 1.5 times the bandwidth-delay product in packets of 1200 bytes, a megabit being
             // 2^20 bits.
             let packets = 1.5 * mbit / 8.0 * 1_048_576.0 * one_way_s * 2.0 / 1200.0;
-            Ok(Queue::Packets((packets as u64).max(1)))
+            Ok(LinkQueue::Packets((packets as u64).max(1)))
         }
         text => match products(text) {
             // A packet must find room.
-            Some(n) => Ok(Queue::Bytes(((n * mbit * 1e6 / 8.0 * one_way_s * 2.0).round() as u64).max(1500))),
+            Some(n) => {
+                Ok(LinkQueue::Bytes(((n * mbit * 1e6 / 8.0 * one_way_s * 2.0).round() as u64).max(1500)))
+            }
             None => text.parse().map_err(|error| ValueError(format!("{error}"))),
         },
     }
 }
 
-fn loss(params: &Params, scale: f64) -> Result<Loss, ValueError> {
+fn loss(params: &Params, scale: f64) -> Result<LossModel, ValueError> {
     if params.get("ge_p").is_some() {
         let to_bad = params.number("ge_p")?;
         // FlEC, ToN 2022, figure 11: a burst goes on with 67 %, over 5 packets at most.
         let bursts = GilbertElliott { longest: Some(5), ..GilbertElliott::simple(to_bad, 0.33) };
-        return Ok(if to_bad > 0.0 { Loss::GilbertElliott(bursts) } else { Loss::None });
+        return Ok(if to_bad > 0.0 { LossModel::GilbertElliott(bursts) } else { LossModel::None });
     }
     match params.get("loss") {
-        Some(Value::Number(share)) if *share > 0.0 => Ok(Loss::Independent(share * scale)),
+        Some(Value::Number(share)) if *share > 0.0 => Ok(LossModel::Independent(share * scale)),
         Some(Value::Text(model)) => match model.parse().map_err(|error| ValueError(format!("{error}")))? {
             // Bursts as long as ever, and as many fewer.
-            Loss::GilbertElliott(bursts) => Ok(Loss::GilbertElliott(GilbertElliott {
+            LossModel::GilbertElliott(bursts) => Ok(LossModel::GilbertElliott(GilbertElliott {
                 to_bad: bursts.to_bad * scale,
                 good: bursts.good * scale,
                 ..bursts
             })),
-            Loss::Timed(bursts) => Ok(Loss::Timed(TimedGilbertElliott {
+            LossModel::Timed(bursts) => Ok(LossModel::Timed(TimedGilbertElliott {
                 good: bursts.good.div_f64(scale),
                 good_loss: bursts.good_loss * scale,
                 ..bursts
             })),
-            Loss::Burst(bursts) => {
+            LossModel::Burst(bursts) => {
                 let every = (bursts.every as f64 / scale).round() as u64;
-                Ok(Loss::Burst(Burst { every, ..bursts }))
+                Ok(LossModel::Burst(Burst { every, ..bursts }))
             }
             // Nobody can say which of them would be left.
             loss => Ok(loss),
         },
-        _ => Ok(Loss::None),
+        _ => Ok(LossModel::None),
     }
 }
 

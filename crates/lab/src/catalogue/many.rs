@@ -3,8 +3,8 @@
 use quickset_base::Duration;
 
 use super::link;
-use crate::experiment::{Experiment, Figure, Params, ValueError, Varied, Way};
-use crate::play::{Flow, Setting, Work};
+use crate::experiment::{Experiment, ExperimentWay, Params, ReportFigure, ValueError, Varied};
+use crate::play::{PlayFlow, Setting, Work};
 
 /// Users who all wait for one link.
 pub(super) static SCREENS_MANY: Experiment = Experiment {
@@ -42,20 +42,20 @@ pub(super) static SCREENS_MANY: Experiment = Experiment {
     varied: Varied::OneByOne(&[("loss", "0,1%"), ("queue", "0.25bdp,0.5bdp,1bdp,4bdp")]),
     seeds: 5,
     figures: &[
-        Figure::Boxes { metric: "response_ms.p50", over: "desktops", colours: "fec" },
-        Figure::Boxes { metric: "response_ms.p99", over: "desktops", colours: "fec" },
-        Figure::Boxes { metric: "blocking_ms.p99", over: "desktops", colours: "fec" },
-        Figure::Boxes { metric: "goodput_bps", over: "desktops", colours: "fec" },
-        Figure::Boxes { metric: "fairness", over: "desktops", colours: "fec" },
-        Figure::Boxes { metric: "repair_share", over: "desktops", colours: "fec" },
-        Figure::Boxes { metric: "overflowed", over: "desktops", colours: "fec" },
-        Figure::Distribution { metric: "response_ms", curves: "fec", logarithmic: true },
+        ReportFigure::Boxes { metric: "response_ms.p50", over: "desktops", colours: "fec" },
+        ReportFigure::Boxes { metric: "response_ms.p99", over: "desktops", colours: "fec" },
+        ReportFigure::Boxes { metric: "blocking_ms.p99", over: "desktops", colours: "fec" },
+        ReportFigure::Boxes { metric: "goodput_bps", over: "desktops", colours: "fec" },
+        ReportFigure::Boxes { metric: "fairness", over: "desktops", colours: "fec" },
+        ReportFigure::Boxes { metric: "repair_share", over: "desktops", colours: "fec" },
+        ReportFigure::Boxes { metric: "overflowed", over: "desktops", colours: "fec" },
+        ReportFigure::Distribution { metric: "response_ms", curves: "fec", logarithmic: true },
     ],
     published: &[],
     claims: &[],
     unmeasured: &[],
     notes: &[OVERFLOW],
-    way: Way::Play(setting),
+    way: ExperimentWay::Play(setting),
 };
 
 /// Numbers of runs are of five seeds: `--set queue=0.25bdp,1bdp --set desktops=1,8,16 --set cc=cubic`.
@@ -75,8 +75,11 @@ fn setting(params: &Params) -> Result<Setting, ValueError> {
     let desktops = params.whole("desktops")?;
     let mut flows = Vec::new();
     for n in 0..desktops {
-        let mut flow =
-            Flow::new(&format!("desktop {}", n + 1), link::congestion(params)?, Work::Messages(plan.clone()));
+        let mut flow = PlayFlow::new(
+            &format!("desktop {}", n + 1),
+            link::congestion(params)?,
+            Work::Messages(plan.clone()),
+        );
         flow.start = APART * n as u32;
         link::protect(&mut flow, params)?;
         flows.push(flow);

@@ -6,9 +6,9 @@ use quickset_base::Duration;
 use quickset_sim::recording;
 
 use super::link;
-use crate::experiment::{CONFERENCE, Experiment, Figure, Params, ValueError, Varied, Way};
-use crate::play::{Channel, Group, Messages, Piece, Schedule, Setting, Work};
-use crate::trace::{Frame, conference, frames};
+use crate::experiment::{CONFERENCE, Experiment, ExperimentWay, Params, ReportFigure, ValueError, Varied};
+use crate::play::{MessageChannel, MessageGroup, MessagePiece, MessageStream, Schedule, Setting, Work};
+use crate::trace::{VideoFrame, conference, frames};
 
 /// Along the delay.
 pub(super) static MESSAGES: Experiment = Experiment {
@@ -40,12 +40,12 @@ pub(super) static MESSAGES: Experiment = Experiment {
     ]),
     seeds: 20,
     figures: &[
-        Figure::Boxes { metric: "on_time", over: "owd_ms", colours: "mode" },
-        Figure::Lines { metric: "delivery_ms.p95", over: "owd_ms", curves: "mode" },
-        Figure::Lines { metric: "delivery_ms.p98", over: "owd_ms", curves: "mode" },
-        Figure::Lines { metric: "delivery_ms.p99", over: "owd_ms", curves: "mode" },
-        Figure::Lines { metric: "bytes_sent/plain", over: "owd_ms", curves: "mode" },
-        Figure::Distribution { metric: "delivery_ms", curves: "mode", logarithmic: false },
+        ReportFigure::Boxes { metric: "on_time", over: "owd_ms", colours: "mode" },
+        ReportFigure::Lines { metric: "delivery_ms.p95", over: "owd_ms", curves: "mode" },
+        ReportFigure::Lines { metric: "delivery_ms.p98", over: "owd_ms", curves: "mode" },
+        ReportFigure::Lines { metric: "delivery_ms.p99", over: "owd_ms", curves: "mode" },
+        ReportFigure::Lines { metric: "bytes_sent/plain", over: "owd_ms", curves: "mode" },
+        ReportFigure::Distribution { metric: "delivery_ms", curves: "mode", logarithmic: false },
     ],
     published: &[],
     claims: &[
@@ -64,7 +64,7 @@ pub(super) static MESSAGES: Experiment = Experiment {
     ],
     unmeasured: &[],
     notes: &[COUNTED],
-    way: Way::Play(setting),
+    way: ExperimentWay::Play(setting),
 };
 
 /// Over the space of links.
@@ -81,15 +81,15 @@ pub(super) static MESSAGES_DESIGN: Experiment = Experiment {
     },
     seeds: 1,
     figures: &[
-        Figure::Runs { metric: "on_time/plain", curves: "mode" },
-        Figure::Runs { metric: "on_time", curves: "mode" },
-        Figure::Scatter { x: "owd_ms", y: "on_time", colours: "mode" },
+        ReportFigure::Runs { metric: "on_time/plain", curves: "mode" },
+        ReportFigure::Runs { metric: "on_time", curves: "mode" },
+        ReportFigure::Scatter { x: "owd_ms", y: "on_time", colours: "mode" },
     ],
     published: &[],
     claims: &[("17", "FlEC never delivers fewer messages in time than plain QUIC.")],
     unmeasured: &[],
     notes: &[COUNTED],
-    way: Way::Play(setting),
+    way: ExperimentWay::Play(setting),
 };
 
 const COUNTED: &str = "The numbers of the paper’s figures are counted from the order in which its text speaks of them, and may be off by one: what is \
@@ -99,27 +99,30 @@ fn setting(params: &Params) -> Result<Setting, ValueError> {
     let deadline = Duration::from_secs_f64(params.number("deadline_ms")? / 1e3);
     let mut frames = recorded(params)?;
     frames.truncate(params.whole("messages")? as usize);
-    let group = |frame: &Frame, deadline, channel| Group {
+    let group = |frame: &VideoFrame, deadline, channel| MessageGroup {
         due: frame.at,
-        messages: vec![Piece { bytes: frame.bytes, deadline: Some(deadline), area: None }],
+        messages: vec![MessagePiece { bytes: frame.bytes, deadline: Some(deadline), area: None }],
         fence: false,
         channel,
     };
     let length = frames.last().map_or(Duration::ZERO, |frame| frame.at);
-    let mut groups: Vec<Group> = frames.iter().map(|frame| group(frame, deadline, Channel::First)).collect();
+    let mut groups: Vec<MessageGroup> =
+        frames.iter().map(|frame| group(frame, deadline, MessageChannel::First)).collect();
     let sound = match params.text("traffic").as_str() {
-        "video+audio" => Some(Channel::First),
-        "video/audio" => Some(Channel::Urgent),
+        "video+audio" => Some(MessageChannel::First),
+        "video/audio" => Some(MessageChannel::Urgent),
         _ => None,
     };
     if let Some(channel) = sound {
         let way = Duration::from_secs_f64(params.number("owd_ms")? / 1e3);
         let times = (0u32..).map(|n| AUDIO_EVERY * n).take_while(|at| *at <= length);
-        groups.extend(times.map(|at| group(&Frame { at, bytes: AUDIO_BYTES }, way + AUDIO_SLACK, channel)));
+        groups.extend(
+            times.map(|at| group(&VideoFrame { at, bytes: AUDIO_BYTES }, way + AUDIO_SLACK, channel)),
+        );
         groups.sort_by_key(|group| group.due);
     }
     let bytes = groups.iter().flat_map(|group| &group.messages).map(|piece| u64::from(piece.bytes)).sum();
-    let plan = Messages {
+    let plan = MessageStream {
         order: link::order(params),
         groups,
         tell_deadlines: params.text("api") == "yes",
@@ -136,7 +139,7 @@ fn setting(params: &Params) -> Result<Setting, ValueError> {
     Ok(Setting::new(spec, vec![flow], limit))
 }
 
-fn recorded(params: &Params) -> Result<Vec<Frame>, ValueError> {
+fn recorded(params: &Params) -> Result<Vec<VideoFrame>, ValueError> {
     let path = params.text("trace");
     if path == CONFERENCE {
         return Ok(conference());

@@ -3,9 +3,11 @@
 use quickset_base::Duration;
 
 use super::link;
-use crate::experiment::{Experiment, Figure, Params, ValueError, Varied, Way};
-use crate::play::{Channel, Flow, Group, Messages, Piece, Schedule, Setting, Work};
-use crate::trace::{Drawn, Update, looped, scene};
+use crate::experiment::{Experiment, ExperimentWay, Params, ReportFigure, ValueError, Varied};
+use crate::play::{
+    MessageChannel, MessageGroup, MessagePiece, MessageStream, PlayFlow, Schedule, Setting, Work,
+};
+use crate::trace::{Drawn, TracedUpdate, looped, scene};
 
 /// Five scenes of a real VNC server.
 pub(super) static SCREEN_TRACES: Experiment = Experiment {
@@ -46,15 +48,15 @@ pub(super) static SCREEN_TRACES: Experiment = Experiment {
     ]),
     seeds: 5,
     figures: &[
-        Figure::Distribution { metric: "delivery_ms", curves: "mode", logarithmic: true },
-        Figure::Distribution { metric: "blocking_ms", curves: "mode", logarithmic: false },
-        Figure::Boxes { metric: "delivery_ms.p99", over: "loss", colours: "mode" },
+        ReportFigure::Distribution { metric: "delivery_ms", curves: "mode", logarithmic: true },
+        ReportFigure::Distribution { metric: "blocking_ms", curves: "mode", logarithmic: false },
+        ReportFigure::Boxes { metric: "delivery_ms.p99", over: "loss", colours: "mode" },
     ],
     published: &[],
     claims: &[],
     unmeasured: &[],
     notes: &[],
-    way: Way::Play(setting),
+    way: ExperimentWay::Play(setting),
 };
 
 fn setting(params: &Params) -> Result<Setting, ValueError> {
@@ -63,22 +65,22 @@ fn setting(params: &Params) -> Result<Setting, ValueError> {
     let length = Duration::from_secs_f64(params.number("seconds")?);
     let updates = looped(&updates, length);
     let bytes = updates.iter().flat_map(|update| &update.messages).map(|drawn| u64::from(drawn.bytes)).sum();
-    let plan = Messages {
+    let plan = MessageStream {
         order: link::order(params),
         groups: updates.iter().map(group).collect(),
         tell_deadlines: false,
         schedule: Schedule::default(),
         interactive: None,
     };
-    let mut flow = Flow::new("screen", link::congestion(params)?, Work::Messages(plan));
+    let mut flow = PlayFlow::new("screen", link::congestion(params)?, Work::Messages(plan));
     let spec = link::spec(params, 1.0)?;
     let limit = length + link::patience(params, bytes)?;
     link::protect(&mut flow, params)?;
     Ok(Setting::new(spec, vec![flow], limit))
 }
 
-fn group(update: &Update) -> Group {
-    let piece = |drawn: &Drawn| Piece { bytes: drawn.bytes, deadline: None, area: Some(drawn.area) };
+fn group(update: &TracedUpdate) -> MessageGroup {
+    let piece = |drawn: &Drawn| MessagePiece { bytes: drawn.bytes, deadline: None, area: Some(drawn.area) };
     let messages = update.messages.iter().map(piece).collect();
-    Group { due: update.at, messages, fence: true, channel: Channel::First }
+    MessageGroup { due: update.at, messages, fence: true, channel: MessageChannel::First }
 }

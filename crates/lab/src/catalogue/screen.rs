@@ -3,8 +3,8 @@
 use quickset_base::Duration;
 
 use super::link;
-use crate::experiment::{Experiment, Figure, Params, Published, ValueError, Varied, Way};
-use crate::play::{Flow, Setting, Work};
+use crate::experiment::{Experiment, ExperimentWay, Params, Published, ReportFigure, ValueError, Varied};
+use crate::play::{PlayFlow, Setting, Work};
 
 /// Updates come by themselves.
 pub(super) static STREAMING: Experiment = Experiment {
@@ -17,9 +17,9 @@ pub(super) static STREAMING: Experiment = Experiment {
     varied: VARIED,
     seeds: 20,
     figures: &[
-        Figure::Distribution { metric: "blocking_ms", curves: "mode", logarithmic: false },
-        Figure::Distribution { metric: "inter_delivery_ms", curves: "mode", logarithmic: true },
-        Figure::Series { series: "gaps", curves: "mode" },
+        ReportFigure::Distribution { metric: "blocking_ms", curves: "mode", logarithmic: false },
+        ReportFigure::Distribution { metric: "inter_delivery_ms", curves: "mode", logarithmic: true },
+        ReportFigure::Series { series: "gaps", curves: "mode" },
     ],
     published: STREAMING_PUBLISHED,
     claims: &[
@@ -28,7 +28,7 @@ pub(super) static STREAMING: Experiment = Experiment {
     ],
     unmeasured: &[],
     notes: &[PACE, CUBIC],
-    way: Way::Play(|params| setting(params, None)),
+    way: ExperimentWay::Play(|params| setting(params, None)),
 };
 
 /// Each update is asked for.
@@ -42,9 +42,9 @@ pub(super) static INTERACTIVE: Experiment = Experiment {
     varied: VARIED,
     seeds: 20,
     figures: &[
-        Figure::Distribution { metric: "inter_delivery_ms", curves: "mode", logarithmic: true },
-        Figure::Distribution { metric: "response_ms", curves: "mode", logarithmic: false },
-        Figure::Series { series: "gaps", curves: "mode" },
+        ReportFigure::Distribution { metric: "inter_delivery_ms", curves: "mode", logarithmic: true },
+        ReportFigure::Distribution { metric: "response_ms", curves: "mode", logarithmic: false },
+        ReportFigure::Series { series: "gaps", curves: "mode" },
     ],
     published: INTERACTIVE_PUBLISHED,
     claims: &[
@@ -56,7 +56,7 @@ pub(super) static INTERACTIVE: Experiment = Experiment {
     ],
     unmeasured: &[],
     notes: &[HALF, CUBIC_ASKED],
-    way: Way::Play(|params| setting(params, Some(THINK))),
+    way: ExperimentWay::Play(|params| setting(params, Some(THINK))),
 };
 
 /// Losses in bursts.
@@ -87,17 +87,17 @@ pub(super) static BURSTS: Experiment = Experiment {
     ]),
     seeds: 20,
     figures: &[
-        Figure::Distribution { metric: "blocking_ms", curves: "mode", logarithmic: false },
-        Figure::Boxes { metric: "blocking_ms.p99", over: "loss", colours: "mode" },
-        Figure::Boxes { metric: "failed_blocks", over: "loss", colours: "mode" },
-        Figure::Boxes { metric: "failed_blocks", over: "messages", colours: "mode" },
-        Figure::Boxes { metric: "repair_share", over: "loss", colours: "mode" },
+        ReportFigure::Distribution { metric: "blocking_ms", curves: "mode", logarithmic: false },
+        ReportFigure::Boxes { metric: "blocking_ms.p99", over: "loss", colours: "mode" },
+        ReportFigure::Boxes { metric: "failed_blocks", over: "loss", colours: "mode" },
+        ReportFigure::Boxes { metric: "failed_blocks", over: "messages", colours: "mode" },
+        ReportFigure::Boxes { metric: "repair_share", over: "loss", colours: "mode" },
     ],
     published: &[],
     claims: &[],
     unmeasured: &[],
     notes: &[],
-    way: Way::Play(|params| setting(params, None)),
+    way: ExperimentWay::Play(|params| setting(params, None)),
 };
 
 /// Updates of a few messages.
@@ -114,15 +114,15 @@ pub(super) static SMALL: Experiment = Experiment {
     varied: Varied::OneByOne(&[("messages", "4,8,12,20,28,60")]),
     seeds: 5,
     figures: &[
-        Figure::Boxes { metric: "late_share", over: "messages", colours: "fec" },
-        Figure::Boxes { metric: "repair_share_late", over: "messages", colours: "fec" },
-        Figure::Distribution { metric: "response_ms", curves: "fec", logarithmic: false },
+        ReportFigure::Boxes { metric: "late_share", over: "messages", colours: "fec" },
+        ReportFigure::Boxes { metric: "repair_share_late", over: "messages", colours: "fec" },
+        ReportFigure::Distribution { metric: "response_ms", curves: "fec", logarithmic: false },
     ],
     published: &[],
     claims: &[],
     unmeasured: &[],
     notes: &[],
-    way: Way::Play(|params| setting(params, Some(THINK))),
+    way: ExperimentWay::Play(|params| setting(params, Some(THINK))),
 };
 
 fn setting(params: &Params, interactive: Option<Duration>) -> Result<Setting, ValueError> {
@@ -145,7 +145,7 @@ fn setting(params: &Params, interactive: Option<Duration>) -> Result<Setting, Va
         + Duration::from_secs_f64(
             updates as f64 * if interactive.is_some() { params.number("rtt_ms")? * 8e-3 } else { 0.0 },
         );
-    let mut flow = Flow::new("screen", link::congestion(params)?, Work::Messages(messages));
+    let mut flow = PlayFlow::new("screen", link::congestion(params)?, Work::Messages(messages));
     link::protect(&mut flow, params)?;
     Ok(Setting::new(spec, vec![flow], limit))
 }

@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 
 use quickset_base::Duration;
-use quickset_sim::{Loss, Queue, Rate};
+use quickset_sim::{LinkQueue, LossModel, Rate};
 
 use super::{ALL, find};
-use crate::experiment::{Experiment, Figure, Key, Overrides, Params, Varied};
-use crate::play::{Arrival, Order, Seen, Setting, Work, virtually};
+use crate::experiment::{Experiment, ExperimentKey, Overrides, Params, ReportFigure, Varied};
+use crate::play::{MessageArrival, MessageOrder, RunSeen, Setting, Work, virtually};
 use crate::results::{Row, measure};
-use crate::run::{Job, Options, World, play};
+use crate::run::{RunJob, RunOptions, RunWorld, play};
 
 /// All that are played, and not timed.
 fn played() -> impl Iterator<Item = &'static Experiment> {
@@ -71,12 +71,12 @@ fn smallest(experiment: &Experiment) -> Overrides {
     Overrides { set, points: None }
 }
 
-fn options() -> Options {
-    Options { world: World::Sim, commit: "test".into(), threads: 1, ..Options::default() }
+fn options() -> RunOptions {
+    RunOptions { world: RunWorld::Sim, commit: "test".into(), threads: 1, ..RunOptions::default() }
 }
 
 fn row(experiment: &Experiment, params: &Params, seed: u64) -> Row {
-    let job = Job { experiment: experiment.name.into(), params: params.clone(), seed };
+    let job = RunJob { experiment: experiment.name.into(), params: params.clone(), seed };
     play(experiment, &job, &options(), &AtomicBool::new(false), &mut |_| ()).unwrap()
 }
 
@@ -112,7 +112,7 @@ fn tables_say_what_can_be_read() {
                     );
                     // In the key's unit: a share of 8 is not 8 %.
                     for end in [least, most] {
-                        Key::find(key).unwrap().read(&end.to_string()).unwrap();
+                        ExperimentKey::find(key).unwrap().read(&end.to_string()).unwrap();
                     }
                 }
             }
@@ -121,10 +121,12 @@ fn tables_say_what_can_be_read() {
             let key = figure.compared();
             assert!(experiment.has(key) || key == "flow", "{}: a figure by {key}", experiment.name);
             let along = match *figure {
-                Figure::Boxes { over, .. } | Figure::Lines { over, .. } | Figure::Parts { over, .. } => {
+                ReportFigure::Boxes { over, .. }
+                | ReportFigure::Lines { over, .. }
+                | ReportFigure::Parts { over, .. } => {
                     vec![over]
                 }
-                Figure::Heat { x, y, .. } => vec![x, y],
+                ReportFigure::Heat { x, y, .. } => vec![x, y],
                 _ => Vec::new(),
             };
             assert!(along.iter().all(|key| experiment.has(key)), "{}: along {along:?}", experiment.name);
@@ -157,7 +159,7 @@ fn every_point_is_a_setting() {
                     assert!(flow.transport.fenced_streams.unwrap() >= largest, "{params}");
                 }
             }
-            seen.insert(format!("{:?}", setting.up.loss == Loss::None));
+            seen.insert(format!("{:?}", setting.up.loss == LossModel::None));
         }
         let design = matches!(experiment.varied, Varied::Space { .. });
         assert!(design || seen.contains("true"), "{} has no point without loss", experiment.name);
@@ -175,7 +177,7 @@ fn designs_stay_in_their_ranges() {
         let mut shares = Vec::new();
         for params in &points {
             match experiment.setting(params).unwrap().down.loss {
-                Loss::Independent(share) => shares.push(share),
+                LossModel::Independent(share) => shares.push(share),
                 other => panic!("{params}: {other}"),
             }
         }
@@ -226,7 +228,7 @@ fn published_numbers_are_about_points_that_are_run() {
             for word in published.at.split_whitespace() {
                 let (key, value) = word.split_once('=').unwrap_or_else(|| panic!("{word}"));
                 assert!(experiment.has(key), "{}: {key}", experiment.name);
-                at.set(Key::find(key).unwrap(), value).unwrap();
+                at.set(ExperimentKey::find(key).unwrap(), value).unwrap();
             }
             assert!(
                 points.contains(&at),
@@ -292,7 +294,7 @@ fn a_blast_that_is_slowed_down_takes_what_its_window_gives() {
     };
     for cc in ["cubic", "newreno"] {
         let [total, partial] = ["total", "partial"].map(|mode| waits(mode, cc).metrics);
-        let mean = |metrics: &crate::results::Metrics| metrics.times.blocking_ms.unwrap().mean;
+        let mean = |metrics: &crate::results::RunMetrics| metrics.times.blocking_ms.unwrap().mean;
         assert!(mean(&total) > 1.0 && mean(&partial) < mean(&total) / 10.0, "{cc}: {total:?}, {partial:?}");
     }
 }
@@ -301,10 +303,13 @@ fn a_blast_that_is_slowed_down_takes_what_its_window_gives() {
 fn queues_are_what_papers_say() {
     // FlEC: floor(1.5 · Mbit/s / 8 · 2^20 · 2·OWD s / 1200): 10 Mbit/s, 50 ms: 1.5 · 1.25 · 1048576 · 0.1 /
     // 1200 = 163.84.
-    assert_eq!(setting("bulk", "owd_ms=50 rate_mbit=10 loss=1% size=1MB").down.queue, Queue::Packets(163));
+    assert_eq!(
+        setting("bulk", "owd_ms=50 rate_mbit=10 loss=1% size=1MB").down.queue,
+        LinkQueue::Packets(163)
+    );
     // 20 Mbit/s for 100 ms are 250 kB.
-    assert_eq!(setting("congestion", "flows=bbr queue=0.25bdp loss=0").down.queue, Queue::Bytes(62_500));
-    assert_eq!(setting("congestion", "flows=bbr queue=4bdp loss=0").down.queue, Queue::Bytes(1_000_000));
+    assert_eq!(setting("congestion", "flows=bbr queue=0.25bdp loss=0").down.queue, LinkQueue::Bytes(62_500));
+    assert_eq!(setting("congestion", "flows=bbr queue=4bdp loss=0").down.queue, LinkQueue::Bytes(1_000_000));
 }
 
 /// The arithmetic of a window: it lets through itself once a round trip at best. Credit comes when half of it
@@ -338,18 +343,18 @@ fn every_experiment_plays_and_gives_what_its_figures_show() {
             for figure in experiment.figures {
                 match *figure {
                     // The system's packets are not counted by us.
-                    Figure::Distribution { .. }
+                    ReportFigure::Distribution { .. }
                         if params.get("ack").is_some() && params.text("ack") == "http1" => {}
-                    Figure::Distribution { metric, .. } => {
+                    ReportFigure::Distribution { metric, .. } => {
                         assert!(row.detail.histograms.contains_key(metric), "{params}: no {metric}");
                     }
-                    Figure::Runs { metric: "dct_ratio", .. }
-                    | Figure::Boxes { metric: "dct_ratio", .. }
-                    | Figure::Scatter { y: "dct_ratio", .. } => {
+                    ReportFigure::Runs { metric: "dct_ratio", .. }
+                    | ReportFigure::Boxes { metric: "dct_ratio", .. }
+                    | ReportFigure::Scatter { y: "dct_ratio", .. } => {
                         let protected = params.text("fec") != "none";
                         assert_eq!(row.number("dct_ratio").is_some(), protected, "{params}");
                     }
-                    Figure::Boxes { metric: "repair_share" | "repair_share_late", .. } => {
+                    ReportFigure::Boxes { metric: "repair_share" | "repair_share_late", .. } => {
                         assert_eq!(
                             row.number("repair_share").is_some(),
                             params.text("fec") != "none",
@@ -358,14 +363,14 @@ fn every_experiment_plays_and_gives_what_its_figures_show() {
                     }
                     // Who is alone shares nothing, what is long is never fast, and a run of a millisecond has
                     // no samples.
-                    Figure::Parts { .. }
-                    | Figure::Boxes { metric: "fair_after_s" | "off_share" | "slow", .. }
-                    | Figure::Series { series: "share", .. } => {}
-                    Figure::Scatter { .. }
-                    | Figure::Runs { .. }
-                    | Figure::Boxes { .. }
-                    | Figure::Lines { .. }
-                    | Figure::Heat { .. } => {
+                    ReportFigure::Parts { .. }
+                    | ReportFigure::Boxes { metric: "fair_after_s" | "off_share" | "slow", .. }
+                    | ReportFigure::Series { series: "share", .. } => {}
+                    ReportFigure::Scatter { .. }
+                    | ReportFigure::Runs { .. }
+                    | ReportFigure::Boxes { .. }
+                    | ReportFigure::Lines { .. }
+                    | ReportFigure::Heat { .. } => {
                         for metric in figure.metrics() {
                             // What is over that of another alternative is of two rows, and what a report
                             // computes of none.
@@ -374,7 +379,7 @@ fn every_experiment_plays_and_gives_what_its_figures_show() {
                             assert!(there, "{params}: no {metric}");
                         }
                     }
-                    Figure::Series { series, curves } => {
+                    ReportFigure::Series { series, curves } => {
                         let prefix = if curves == "flow" { format!("{series}/") } else { series.to_owned() };
                         assert!(
                             row.detail.series.keys().any(|name| name.starts_with(&prefix)),
@@ -414,8 +419,8 @@ fn equal_seeds_give_equal_rows() {
 /// When messages could go, by the definition of the order and nothing else: `must[i]` are those that message
 /// i waits for.
 fn released(
-    arrivals: &BTreeMap<u32, Arrival>,
-    must: impl Fn(&Arrival, &Arrival) -> bool,
+    arrivals: &BTreeMap<u32, MessageArrival>,
+    must: impl Fn(&MessageArrival, &MessageArrival) -> bool,
 ) -> BTreeMap<u32, Duration> {
     let mut at = BTreeMap::new();
     for (index, message) in arrivals {
@@ -434,13 +439,13 @@ fn messages_wait_for_just_those_that_they_must() {
                 setting("fence-udt", "messages=300 fence_every=25 loss=5% rtt_ms=40 mode=partial");
             if let Work::Messages(messages) = &mut setting.flows[0].work {
                 messages.order = match mode {
-                    "total" => Order::Total,
-                    "partial" => Order::Partial,
-                    _ => Order::Plain,
+                    "total" => MessageOrder::Total,
+                    "partial" => MessageOrder::Partial,
+                    _ => MessageOrder::Plain,
                 };
             }
             let seen = virtually(&setting, seed).unwrap();
-            let arrivals: BTreeMap<u32, Arrival> =
+            let arrivals: BTreeMap<u32, MessageArrival> =
                 seen.flows[0].arrivals.iter().map(|a| (a.index, *a)).collect();
             assert_eq!(arrivals.len(), 300, "every message, once");
             let expected = match mode {
@@ -477,7 +482,7 @@ fn messages_wait_for_just_those_that_they_must() {
 fn on_time_counts_every_message_that_was_to_come() {
     let mut setting = setting("messages", "messages=4 mode=plain api=no owd_ms=100 loss=0");
     let ms = Duration::from_millis;
-    let mut seen = Seen::default();
+    let mut seen = RunSeen::default();
     seen.flows.push(crate::play::FlowSeen::default());
     let flow = &mut seen.flows[0];
     flow.groups = (0..4)
@@ -486,7 +491,7 @@ fn on_time_counts_every_message_that_was_to_come() {
     // In time, at the last moment, a microsecond late; the fourth never.
     let came = [(0, ms(1100)), (2, ms(1370)), (1, ms(1310) + Duration::from_micros(1))];
     for (n, released) in came {
-        flow.arrivals.push(Arrival { group: n, index: n, bytes: 100, completed: released, released });
+        flow.arrivals.push(MessageArrival { group: n, index: n, bytes: 100, completed: released, released });
     }
     let on_time = |setting: &Setting| measure(setting, &seen).0.promptness.on_time.unwrap();
     assert_eq!(on_time(&setting).to_bits(), 0.5_f64.to_bits());
@@ -526,7 +531,7 @@ fn desktops_share_a_link() {
         row(experiment, &params, 1).metrics
     };
     let (one, many) = (play(1), play(16));
-    let median = |metrics: &crate::results::Metrics| metrics.times.response_ms.unwrap().p50;
+    let median = |metrics: &crate::results::RunMetrics| metrics.times.response_ms.unwrap().p50;
     // 50 messages of 1400 bytes with headers of 3 to 6 % at 20 Mbit/s, behind 50 ms.
     let wire = 50.0 * 1400.0 * 8.0 / 20e3;
     assert!((50.0 + wire * 1.03..50.0 + wire * 1.1).contains(&median(&one)), "{one:?}");

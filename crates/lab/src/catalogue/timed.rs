@@ -1,7 +1,7 @@
 //! What codes and decisions cost this machine: TUM (IFIP Networking 2025), figure 2, FlEC (ToN 2022), section
 //! 6, and our own.
 
-use crate::experiment::{Experiment, Figure, Published, Varied, Way};
+use crate::experiment::{Experiment, ExperimentWay, Published, ReportFigure, Varied};
 use crate::timing;
 
 /// Codes alone.
@@ -22,9 +22,9 @@ pub(super) static CODEC: Experiment = Experiment {
     varied: Varied::OneByOne(&[("symbols", "100,250,500,750,1000,1250,1500,1750,2000")]),
     seeds: 5,
     figures: &[
-        Figure::Lines { metric: "encode_ms", over: "symbols", curves: "codec" },
-        Figure::Lines { metric: "decode_ms", over: "symbols", curves: "codec" },
-        Figure::Lines { metric: "excess", over: "symbols", curves: "codec" },
+        ReportFigure::Lines { metric: "encode_ms", over: "symbols", curves: "codec" },
+        ReportFigure::Lines { metric: "decode_ms", over: "symbols", curves: "codec" },
+        ReportFigure::Lines { metric: "excess", over: "symbols", curves: "codec" },
     ],
     // Of one repair symbol the paper says that it takes less than this.
     published: &[
@@ -35,7 +35,7 @@ pub(super) static CODEC: Experiment = Experiment {
     claims: &[],
     unmeasured: &[],
     notes: &[],
-    way: Way::Time(timing::codec),
+    way: ExperimentWay::Time(timing::codec),
 };
 
 /// A connection with them.
@@ -54,8 +54,8 @@ pub(super) static PERF_FEC: Experiment = Experiment {
     varied: Varied::OneByOne(&[("size", "1GB")]),
     seeds: 5,
     figures: &[
-        Figure::Boxes { metric: "goodput_bps", over: "size", colours: "fec" },
-        Figure::Boxes { metric: "cpu_s_per_gb", over: "size", colours: "fec" },
+        ReportFigure::Boxes { metric: "goodput_bps", over: "size", colours: "fec" },
+        ReportFigure::Boxes { metric: "cpu_s_per_gb", over: "size", colours: "fec" },
     ],
     published: &[
         Published { figure: "text", at: "fec=none", metric: "goodput_bps", value: 650e6 },
@@ -65,7 +65,7 @@ pub(super) static PERF_FEC: Experiment = Experiment {
     claims: &[],
     unmeasured: &[],
     notes: &[],
-    way: Way::Time(timing::transfer),
+    way: ExperimentWay::Time(timing::transfer),
 };
 
 /// What `dash` makes its server's processor of.
@@ -83,17 +83,17 @@ pub(super) static DATAPATH: Experiment = Experiment {
     varied: Varied::OneByOne(&[("size", "30MB")]),
     seeds: 5,
     figures: &[
-        Figure::Boxes { metric: "send_batch_ns", over: "size", colours: "datapath" },
-        Figure::Boxes { metric: "send_datagram_ns", over: "size", colours: "datapath" },
-        Figure::Boxes { metric: "receive_batch_ns", over: "size", colours: "datapath" },
-        Figure::Boxes { metric: "receive_datagram_ns", over: "size", colours: "datapath" },
-        Figure::Boxes { metric: "byte_ps", over: "size", colours: "datapath" },
+        ReportFigure::Boxes { metric: "send_batch_ns", over: "size", colours: "datapath" },
+        ReportFigure::Boxes { metric: "send_datagram_ns", over: "size", colours: "datapath" },
+        ReportFigure::Boxes { metric: "receive_batch_ns", over: "size", colours: "datapath" },
+        ReportFigure::Boxes { metric: "receive_datagram_ns", over: "size", colours: "datapath" },
+        ReportFigure::Boxes { metric: "byte_ps", over: "size", colours: "datapath" },
     ],
     published: &[],
     claims: &[],
     unmeasured: &[],
     notes: &[],
-    way: Way::Time(timing::datapath),
+    way: ExperimentWay::Time(timing::datapath),
 };
 
 /// The scheduler alone.
@@ -109,10 +109,10 @@ pub(super) static SCHED_SCALE: Experiment = Experiment {
     crossed: &[("depth", "1,2,4,8")],
     varied: Varied::OneByOne(&[("leaves", "10,1000,100000")]),
     seeds: 5,
-    figures: &[Figure::Boxes { metric: "decisions_per_s", over: "leaves", colours: "depth" }],
+    figures: &[ReportFigure::Boxes { metric: "decisions_per_s", over: "leaves", colours: "depth" }],
     published: &[],
     claims: &[],
     unmeasured: &[],
     notes: &[],
-    way: Way::Time(timing::decisions),
+    way: ExperimentWay::Time(timing::decisions),
 };

@@ -1,8 +1,10 @@
 //! Fences over a protocol with a fixed rate: Eghbal and Lu, ICCS 2022, figures 4 to 8.
 
 use super::link;
-use crate::experiment::{Experiment, Figure, Params, Published, ValueError, Varied, Way};
-use crate::play::{Channel, Flow, Group, Messages, Piece, Schedule, Setting, Work};
+use crate::experiment::{Experiment, ExperimentWay, Params, Published, ReportFigure, ValueError, Varied};
+use crate::play::{
+    MessageChannel, MessageGroup, MessagePiece, MessageStream, PlayFlow, Schedule, Setting, Work,
+};
 
 /// A file in messages at 800 Mbit/s, whatever gets lost.
 pub(super) static FENCE_UDT: Experiment = Experiment {
@@ -42,8 +44,8 @@ pub(super) static FENCE_UDT: Experiment = Experiment {
     ]),
     seeds: 20,
     figures: &[
-        Figure::Distribution { metric: "blocking_ms", curves: "mode", logarithmic: false },
-        Figure::Series { series: "blocking", curves: "mode" },
+        ReportFigure::Distribution { metric: "blocking_ms", curves: "mode", logarithmic: false },
+        ReportFigure::Series { series: "blocking", curves: "mode" },
     ],
     published: PUBLISHED,
     claims: &[
@@ -58,7 +60,7 @@ pub(super) static FENCE_UDT: Experiment = Experiment {
     ],
     unmeasured: &[],
     notes: &[SLOWED],
-    way: Way::Play(setting),
+    way: ExperimentWay::Play(setting),
 };
 
 /// RFC 9438 §4.3; numbers of runs are of all seeds: `--set loss=0.5% --set fec=none --set
@@ -75,21 +77,21 @@ const SLOWED: &str = "With CUBIC and NewReno, losses that no queue causes leave 
 
 fn setting(params: &Params) -> Result<Setting, ValueError> {
     let (messages, every) = (params.whole("messages")?, params.whole("fence_every")?);
-    let piece = Piece { bytes: params.whole("message_bytes")? as u32, deadline: None, area: None };
-    let group = |begin: u64| Group {
+    let piece = MessagePiece { bytes: params.whole("message_bytes")? as u32, deadline: None, area: None };
+    let group = |begin: u64| MessageGroup {
         due: quickset_base::Duration::ZERO,
         messages: vec![piece; every.min(messages - begin) as usize],
         fence: true,
-        channel: Channel::First,
+        channel: MessageChannel::First,
     };
-    let plan = Messages {
+    let plan = MessageStream {
         order: link::order(params),
         groups: (0..messages).step_by(every as usize).map(group).collect(),
         tell_deadlines: false,
         schedule: Schedule::default(),
         interactive: None,
     };
-    let mut flow = Flow::new("blast", link::congestion(params)?, Work::Messages(plan));
+    let mut flow = PlayFlow::new("blast", link::congestion(params)?, Work::Messages(plan));
     // A blast: nothing but its rate holds the sender back.
     link::windows(&mut flow.transport, None);
     flow.transport.send_buffer = 64 << 20;

@@ -1,7 +1,7 @@
 //! Downloads into a small receive window: FlEC (IEEE/ACM ToN 2022), figures 6 to 11.
 
 use super::bulk::download;
-use crate::experiment::{Experiment, Figure, Published, Varied, Way};
+use crate::experiment::{Experiment, ExperimentWay, Published, ReportFigure, Varied};
 
 /// Little loss.
 pub(super) static RWIN_LOW: Experiment = Experiment {
@@ -32,7 +32,7 @@ pub(super) static RWIN_LOW: Experiment = Experiment {
     )],
     unmeasured: &[],
     notes: &[],
-    way: Way::Play(download),
+    way: ExperimentWay::Play(download),
 };
 
 /// Much loss.
@@ -61,7 +61,7 @@ pub(super) static RWIN_HIGH: Experiment = Experiment {
     claims: &[("7", "The gains grow with the loss, and are greatest where the window is small.")],
     unmeasured: &[],
     notes: &[],
-    way: Way::Play(download),
+    way: ExperimentWay::Play(download),
 };
 
 /// What the time costs in bytes.
@@ -86,8 +86,8 @@ pub(super) static RWIN_SCATTER: Experiment = Experiment {
     varied: Varied::OneByOne(&[("loss", "0,0.5%,2%")]),
     seeds: 95,
     figures: &[
-        Figure::Scatter { x: "bytes_sent", y: "dct_s", colours: "fec" },
-        Figure::Scatter { x: "bytes_sent", y: "dct_s", colours: "loss" },
+        ReportFigure::Scatter { x: "bytes_sent", y: "dct_s", colours: "fec" },
+        ReportFigure::Scatter { x: "bytes_sent", y: "dct_s", colours: "loss" },
     ],
     published: &[],
     claims: &[(
@@ -96,7 +96,7 @@ pub(super) static RWIN_SCATTER: Experiment = Experiment {
     )],
     unmeasured: &[],
     notes: &[],
-    way: Way::Play(download),
+    way: ExperimentWay::Play(download),
 };
 
 /// Over the whole space of links.
@@ -141,7 +141,7 @@ pub(super) static RWIN_DESIGN: Experiment = Experiment {
     )],
     unmeasured: &[],
     notes: &[],
-    way: Way::Play(download),
+    way: ExperimentWay::Play(download),
 };
 
 /// The same with losses in bursts.
@@ -173,7 +173,7 @@ pub(super) static RWIN_BURSTY: Experiment = Experiment {
     claims: &[("11", "Repair still improves most points when losses come in bursts of up to five packets.")],
     unmeasured: &[],
     notes: &[],
-    way: Way::Play(download),
+    way: ExperimentWay::Play(download),
 };
 
 const ABOUT: &str = "A receiver that can hold little makes loss expensive: behind a lost packet the window fills, the sender \
@@ -189,14 +189,14 @@ const DESIGN_WINDOWS: &str = "150kB,250kB,400kB,700kB,3MB";
 
 const PROTECTIONS: &str = "none,buffer,adaptive:bulk";
 
-const BOXES: &[Figure] = &[
-    Figure::Boxes { metric: "dct_s", over: "rwin", colours: "fec" },
-    Figure::Boxes { metric: "dct_ratio", over: "rwin", colours: "fec" },
-    Figure::Boxes { metric: "bytes_sent", over: "rwin", colours: "fec" },
+const BOXES: &[ReportFigure] = &[
+    ReportFigure::Boxes { metric: "dct_s", over: "rwin", colours: "fec" },
+    ReportFigure::Boxes { metric: "dct_ratio", over: "rwin", colours: "fec" },
+    ReportFigure::Boxes { metric: "bytes_sent", over: "rwin", colours: "fec" },
 ];
 
-const DESIGN_FIGURES: &[Figure] = &[
-    Figure::Runs { metric: "dct_ratio", curves: "fec" },
-    Figure::Scatter { x: "bdp_over_window", y: "dct_ratio", colours: "fec" },
-    Figure::Runs { metric: "dct_over_ideal", curves: "fec" },
+const DESIGN_FIGURES: &[ReportFigure] = &[
+    ReportFigure::Runs { metric: "dct_ratio", curves: "fec" },
+    ReportFigure::Scatter { x: "bdp_over_window", y: "dct_ratio", colours: "fec" },
+    ReportFigure::Runs { metric: "dct_over_ideal", curves: "fec" },
 ];

@@ -6,24 +6,24 @@ use std::time::Instant;
 
 use quickset::qlog::Sinks;
 use quickset::{
-    ClientConfig, Connection, Endpoint, Identity, MessageReceiver, MessageSender, Protection, QlogDir,
-    ServerConfig, SocketConfig, Stats, Ticket, TransportConfig, Trust,
+    ClientConfig, Connection, Endpoint, Identity, MessageReceiver, MessageSender, MessageTicket, Protection,
+    QlogDir, ServerConfig, SocketConfig, Stats, TransportConfig, Trust,
 };
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::tally::Tally;
-use super::{DemoError, Glimpse, Mode, Plan, Row};
+use super::tally::ReceiverTally;
+use super::{DemoConfig, DemoError, DemoMode, DemoRow, Glimpse};
 use crate::relay::{Lateness, Relay};
-use crate::screen::{CELL, COLUMNS, Header, Picture, ROWS, Update};
+use crate::screen::{CELL, COLUMNS, DesktopUpdate, Picture, ROWS, TileHeader};
 
 /// A mode under way: a server that shows the desktop, a link, and a client that draws it.
-pub(crate) struct Lane {
-    mode: Mode,
+pub(crate) struct DemoLane {
+    mode: DemoMode,
     relay: Relay,
     shots: Option<mpsc::UnboundedSender<Arc<Shot>>>,
-    seen: Arc<Mutex<Seen>>,
-    sending: JoinHandle<Result<Sent, DemoError>>,
+    seen: Arc<Mutex<ReceiverSeen>>,
+    sending: JoinHandle<Result<SenderTally, DemoError>>,
     receiving: JoinHandle<Result<(), DemoError>>,
     // The endpoints live as long as the lane.
     _endpoints: [Endpoint; 2],
@@ -33,27 +33,31 @@ pub(crate) struct Lane {
 #[derive(Debug)]
 pub(crate) struct Shot {
     pub(crate) due: Instant,
-    pub(crate) update: Update,
+    pub(crate) update: DesktopUpdate,
 }
 
 /// What a sender did.
-struct Sent {
+struct SenderTally {
     /// Messages of the measured updates.
     messages: u64,
     stats: Stats,
 }
 
 /// What the receiver has.
-struct Seen {
-    tally: Tally,
+struct ReceiverSeen {
+    tally: ReceiverTally,
     picture: Picture,
     /// When each update was due.
     due: Vec<Instant>,
 }
 
-impl Lane {
+impl DemoLane {
     /// Connects through a link of its own.
-    pub(crate) async fn start(plan: &Plan, mode: Mode, measured: Range<u32>) -> Result<Self, DemoError> {
+    pub(crate) async fn start(
+        plan: &DemoConfig,
+        mode: DemoMode,
+        measured: Range<u32>,
+    ) -> Result<Self, DemoError> {
         let folder = |dir: &PathBuf| {
             QlogDir::new(dir.join(mode.name())).map_err(|error| DemoError::Traces { dir: dir.clone(), error })
         };
@@ -75,10 +79,10 @@ impl Lane {
             server.accept().await.ok_or(DemoError::from(quickset::Closed::TimedOut))
         },)?;
 
-        let protection = if mode == Mode::Repaired { plan.protection.clone() } else { Protection::None };
+        let protection = if mode == DemoMode::Repaired { plan.protection.clone() } else { Protection::None };
         let (shots, queue) = mpsc::unbounded_channel();
-        let tally = Tally::new(measured.clone(), plan.rtt);
-        let seen = Arc::new(Mutex::new(Seen { tally, picture: Picture::new(), due: Vec::new() }));
+        let tally = ReceiverTally::new(measured.clone(), plan.rtt);
+        let seen = Arc::new(Mutex::new(ReceiverSeen { tally, picture: Picture::new(), due: Vec::new() }));
         let sending = tokio::spawn(send(far, (mode, protection), queue, measured));
         let receiving = tokio::spawn(receive(near, mode, seen.clone()));
         let shots = Some(shots);
@@ -95,14 +99,14 @@ impl Lane {
     }
 
     /// Waits until everything has arrived, and compares the picture with the `desktop`'s.
-    pub(crate) async fn finish(&mut self, desktop: &[u8]) -> Result<Row, DemoError> {
+    pub(crate) async fn finish(&mut self, desktop: &[u8]) -> Result<DemoRow, DemoError> {
         self.shots = None;
         // Together, so that the failure of one side is told and not what it does to the other.
         let (sent, ()) = tokio::try_join!(join(&mut self.sending), join(&mut self.receiving))?;
         let seen = lock(&self.seen);
         let [_, down] = self.relay.counts();
         let row = seen.tally.row(self.mode);
-        Ok(Row {
+        Ok(DemoRow {
             abandoned: sent.messages - row.messages,
             sent_bytes: sent.stats.sent_bytes,
             repair_bytes: sent.stats.fec.repair_bytes,
@@ -135,7 +139,7 @@ impl Lane {
 }
 
 /// A lane that is given up leaves no tasks behind.
-impl Drop for Lane {
+impl Drop for DemoLane {
     fn drop(&mut self) {
         self.sending.abort();
         self.receiving.abort();
@@ -145,22 +149,22 @@ impl Drop for Lane {
 /// Sends updates as they come.
 async fn send(
     connection: Connection,
-    (mode, protection): (Mode, Protection),
+    (mode, protection): (DemoMode, Protection),
     mut shots: mpsc::UnboundedReceiver<Arc<Shot>>,
     measured: Range<u32>,
-) -> Result<Sent, DemoError> {
+) -> Result<SenderTally, DemoError> {
     let mut sender = connection.open_messages().await?.with(protection);
-    sender.set_ordered(mode == Mode::Total);
-    let mut outdated = Outdated::new();
+    sender.set_ordered(mode == DemoMode::Total);
+    let mut outdated = OutdatedCells::new();
     let mut messages = 0;
     while let Some(shot) = shots.recv().await {
         for (header, message) in &shot.update.messages {
             let ticket = sender.send(message.clone()).await?;
-            if mode == Mode::Latest {
+            if mode == DemoMode::Latest {
                 outdated.by(header, ticket);
             }
         }
-        if matches!(mode, Mode::Partial | Mode::Repaired) {
+        if matches!(mode, DemoMode::Partial | DemoMode::Repaired) {
             sender.fence();
         }
         if measured.contains(&shot.update.number) {
@@ -170,7 +174,7 @@ async fn send(
     finish(&mut sender).await?;
     // The client closes once it has read everything.
     connection.closed().await;
-    Ok(Sent { messages, stats: connection.stats() })
+    Ok(SenderTally { messages, stats: connection.stats() })
 }
 
 async fn finish(sender: &mut MessageSender) -> Result<(), DemoError> {
@@ -182,15 +186,21 @@ async fn finish(sender: &mut MessageSender) -> Result<(), DemoError> {
     }
 }
 
-async fn receive(connection: Connection, mode: Mode, seen: Arc<Mutex<Seen>>) -> Result<(), DemoError> {
+async fn receive(
+    connection: Connection,
+    mode: DemoMode,
+    seen: Arc<Mutex<ReceiverSeen>>,
+) -> Result<(), DemoError> {
     let mut receiver: MessageReceiver = connection.accept_messages().await?;
     while let Some(message) = receiver.next().await {
         let message = message?;
         let mut seen = lock(&seen);
         let header = match mode {
             // Only order makes this right: it would show if a fence let something through.
-            Mode::Total | Mode::Partial | Mode::Repaired => seen.picture.draw(&message.payload)?,
-            Mode::Latest => seen.picture.draw_newest(&message.payload)?,
+            DemoMode::Total | DemoMode::Partial | DemoMode::Repaired => {
+                seen.picture.draw(&message.payload)?
+            }
+            DemoMode::Latest => seen.picture.draw_newest(&message.payload)?,
         };
         if let Some(due) = seen.due.get(header.update as usize).copied() {
             seen.tally.add(&header, &message, due);
@@ -201,21 +211,21 @@ async fn receive(connection: Connection, mode: Mode, seen: Arc<Mutex<Seen>>) -> 
 }
 
 /// Knows which message shows each cell, and gives those up that show none any more.
-struct Outdated {
+struct OutdatedCells {
     /// The message that shows a cell, by its number.
     shown: Vec<Option<u64>>,
     /// Messages that show something: their tickets and how many cells.
-    alive: BTreeMap<u64, (Ticket, usize)>,
+    alive: BTreeMap<u64, (MessageTicket, usize)>,
     next: u64,
 }
 
-impl Outdated {
+impl OutdatedCells {
     fn new() -> Self {
         Self { shown: vec![None; COLUMNS * ROWS], alive: BTreeMap::new(), next: 0 }
     }
 
     /// A new message covers the cells of `header`.
-    fn by(&mut self, header: &Header, ticket: Ticket) {
+    fn by(&mut self, header: &TileHeader, ticket: MessageTicket) {
         let [x, y, w, h] = [header.x, header.y, header.w, header.h].map(|n| usize::from(n) / CELL);
         for cell in (y..y + h).flat_map(|row| (x..x + w).map(move |column| row * COLUMNS + column)) {
             if let Some(old) = self.shown[cell].replace(self.next) {
@@ -241,7 +251,7 @@ async fn join<T>(task: &mut JoinHandle<Result<T, DemoError>>) -> Result<T, DemoE
     task.await?
 }
 
-fn lock(seen: &Mutex<Seen>) -> MutexGuard<'_, Seen> {
+fn lock(seen: &Mutex<ReceiverSeen>) -> MutexGuard<'_, ReceiverSeen> {
     seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

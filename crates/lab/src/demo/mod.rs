@@ -1,8 +1,9 @@
 //! The delivery modes side by side: one moving desktop, sent at the same time through one lossy link for each
 //! mode, over real QUIC connections with TLS on real sockets.
 //!
-//! *In:* a [`Plan`]. *Out:* [`Findings`], a [`Row`] for each mode and pace. All modes of a pace run at once
-//! and get the same messages at the same moments; their links are equal and lose the same packets by ordinal.
+//! *In:* a [`DemoConfig`]. *Out:* [`Findings`], a [`DemoRow`] for each mode and pace. All modes of a pace run
+//! at once and get the same messages at the same moments; their links are equal and lose the same packets by
+//! ordinal.
 //!
 //! What is measured, for each message of the updates behind the warm-up (fence papers, 2022 and 2025):
 //! *blocking* is the time from a message being complete at the receiver to fences letting it go;
@@ -20,19 +21,19 @@ use quickset::{
     Algorithm, ConfigError, ConnectError, Goal, IdentityError, Protection, ReceiveError, SendError,
 };
 use quickset_base::Duration;
-use quickset_sim::{LinkSpec, Loss, Queue, Rate};
+use quickset_sim::{LinkQueue, LinkSpec, LossModel, Rate};
 use serde::Serialize;
 use tokio::sync::mpsc;
 
-use crate::screen::{Desktop, Update};
+use crate::screen::{Desktop, DesktopUpdate};
 use crate::stats::{Percentiles, Sorted};
-use lane::{Lane, Shot};
+use lane::{DemoLane, Shot};
 pub use tally::Glimpse;
 
 /// How messages wait for one another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(into = "&'static str")]
-pub enum Mode {
+pub enum DemoMode {
     /// All in the order of sending: a fence after each message, as an ordinary stream would have it.
     Total,
     /// In any order within an update, and no update before the one before it is complete: a fence after each.
@@ -43,7 +44,7 @@ pub enum Mode {
     Latest,
 }
 
-impl Mode {
+impl DemoMode {
     /// All modes, from the most order to the least.
     pub const ALL: [Self; 4] = [Self::Total, Self::Partial, Self::Repaired, Self::Latest];
 
@@ -58,15 +59,15 @@ impl Mode {
     }
 }
 
-impl From<Mode> for &'static str {
-    fn from(mode: Mode) -> Self {
+impl From<DemoMode> for &'static str {
+    fn from(mode: DemoMode) -> Self {
         mode.name()
     }
 }
 
 /// What to run.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct DemoConfig {
     /// How long is measured at each pace, the warm-up not included.
     pub duration: Duration,
     /// Updates a second; each pace is a run of its own.
@@ -76,22 +77,22 @@ pub struct Plan {
     /// The round-trip time without queues: twice the link's delay.
     pub rtt: Duration,
     /// What the link loses, each way.
-    pub loss: Loss,
+    pub loss: LossModel,
     /// The link's queue, each way.
-    pub queue: Queue,
+    pub queue: LinkQueue,
     /// The seed of the link and of the desktop.
     pub seed: u64,
     /// Who controls congestion.
     pub congestion: Algorithm,
     /// The largest UDP payload, in bytes.
     pub mtu: u16,
-    /// How losses are repaired in the mode [`Repaired`](Mode::Repaired), which runs only if they are.
+    /// How losses are repaired in the mode [`Repaired`](DemoMode::Repaired), which runs only if they are.
     pub protection: Protection,
     /// Where traces of the connections go, a folder for each mode in it; `None`: nowhere.
     pub qlog: Option<PathBuf>,
 }
 
-impl Default for Plan {
+impl Default for DemoConfig {
     /// The baseline of the 2025 paper, at the full rate of loss each way.
     fn default() -> Self {
         Self {
@@ -99,8 +100,8 @@ impl Default for Plan {
             paces: vec![10, 30],
             rate: Rate::mbit(100),
             rtt: Duration::from_millis(100),
-            loss: Loss::Independent(0.005),
-            queue: Queue::Bytes(9_000_000),
+            loss: LossModel::Independent(0.005),
+            queue: LinkQueue::Bytes(9_000_000),
             seed: 1,
             congestion: Algorithm::Bbr,
             // What is left of 1500 bytes behind the headers of IPv4 and UDP.
@@ -111,11 +112,11 @@ impl Default for Plan {
     }
 }
 
-impl Plan {
+impl DemoConfig {
     /// The modes that run.
-    pub fn modes(&self) -> impl Iterator<Item = Mode> + use<> {
+    pub fn modes(&self) -> impl Iterator<Item = DemoMode> + use<> {
         let repairs = self.protection != Protection::None;
-        Mode::ALL.into_iter().filter(move |mode| repairs || *mode != Mode::Repaired)
+        DemoMode::ALL.into_iter().filter(move |mode| repairs || *mode != DemoMode::Repaired)
     }
 
     /// How long updates are sent at each pace before they are measured, ten round trips and a second at
@@ -145,7 +146,7 @@ impl Plan {
 
 /// The conditions of a run, for reports.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Conditions {
+pub struct DemoConditions {
     /// The rate each way, as text with its unit.
     pub rate: String,
     /// The round-trip time in milliseconds.
@@ -175,9 +176,9 @@ pub struct Conditions {
 
 /// What came of a mode at a pace.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
+pub struct DemoRow {
     /// The mode.
-    pub mode: Mode,
+    pub mode: DemoMode,
     /// The pace.
     pub updates_per_s: u32,
     /// Messages measured.
@@ -218,9 +219,9 @@ pub struct Row {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Findings {
     /// The conditions.
-    pub link: Conditions,
+    pub link: DemoConditions,
     /// A row for each pace and mode, in the order of the plan.
-    pub modes: Vec<Row>,
+    pub modes: Vec<DemoRow>,
     /// The desktop as it looked in the end, as a PNG file.
     #[serde(skip)]
     pub picture: Vec<u8>,
@@ -228,7 +229,7 @@ pub struct Findings {
 
 /// How far a run has come.
 #[derive(Clone, Debug)]
-pub struct Progress {
+pub struct DemoProgress {
     /// The pace under way.
     pub pace: u32,
     /// Time since the run began.
@@ -288,13 +289,13 @@ pub enum DemoError {
 ///
 /// # Errors
 /// See [`DemoError`].
-pub async fn run(plan: &Plan, mut observer: impl FnMut(&Progress)) -> Result<Findings, DemoError> {
+pub async fn run(plan: &DemoConfig, mut observer: impl FnMut(&DemoProgress)) -> Result<Findings, DemoError> {
     let started = Instant::now();
     let mut findings = Findings { link: conditions(plan), modes: Vec::new(), picture: Vec::new() };
     for pace in &plan.paces {
-        let mut tell = |lanes: &[Lane]| {
-            let modes = lanes.iter().map(Lane::glimpse).collect();
-            observer(&Progress { pace: *pace, elapsed: started.elapsed(), modes });
+        let mut tell = |lanes: &[DemoLane]| {
+            let modes = lanes.iter().map(DemoLane::glimpse).collect();
+            observer(&DemoProgress { pace: *pace, elapsed: started.elapsed(), modes });
         };
         run_pace(plan, *pace, &mut findings, &mut tell).await?;
     }
@@ -302,16 +303,16 @@ pub async fn run(plan: &Plan, mut observer: impl FnMut(&Progress)) -> Result<Fin
 }
 
 async fn run_pace(
-    plan: &Plan,
+    plan: &DemoConfig,
     pace: u32,
     findings: &mut Findings,
-    tell: &mut impl FnMut(&[Lane]),
+    tell: &mut impl FnMut(&[DemoLane]),
 ) -> Result<(), DemoError> {
     let warm_up = updates(pace, plan.warm_up());
     let measured = warm_up..warm_up + updates(pace, plan.duration);
     let mut lanes = Vec::new();
     for mode in plan.modes() {
-        lanes.push(Lane::start(plan, mode, measured.clone()).await?);
+        lanes.push(DemoLane::start(plan, mode, measured.clone()).await?);
     }
     let (mut updates, desktop) = animate(plan.seed, measured.end);
     let mut ticks = tokio::time::interval(Duration::from_secs(1) / pace);
@@ -334,7 +335,7 @@ async fn run_pace(
         let end = lane.finish(desktop.pixels());
         let row =
             tokio::time::timeout_at(deadline, end).await.map_err(|_| DemoError::Unfinished(patience))??;
-        findings.modes.push(Row { updates_per_s: pace, ..row });
+        findings.modes.push(DemoRow { updates_per_s: pace, ..row });
         let lateness = lane.lateness().percentile(0.99).as_secs_f64() * 1e3;
         findings.link.lateness_p99_ms = findings.link.lateness_p99_ms.max(lateness);
         findings.link.overruns = findings.link.overruns.zip(lane.overruns()).map(|(a, b)| a + b);
@@ -346,7 +347,7 @@ async fn run_pace(
 
 /// A thread that draws `count` updates, a few of them ahead of time, and what is still missing then. It ends
 /// with the desktop.
-fn animate(seed: u64, count: u32) -> (mpsc::Receiver<Update>, tokio::task::JoinHandle<Desktop>) {
+fn animate(seed: u64, count: u32) -> (mpsc::Receiver<DesktopUpdate>, tokio::task::JoinHandle<Desktop>) {
     let (sender, receiver) = mpsc::channel(4);
     let desktop = tokio::task::spawn_blocking(move || {
         let mut desktop = Desktop::new(seed);
@@ -370,8 +371,8 @@ fn updates(pace: u32, time: Duration) -> u32 {
     (time.as_secs_f64() * f64::from(pace)).round().max(1.0) as u32
 }
 
-fn conditions(plan: &Plan) -> Conditions {
-    Conditions {
+fn conditions(plan: &DemoConfig) -> DemoConditions {
+    DemoConditions {
         rate: plan.rate.to_string(),
         rtt_ms: plan.rtt.as_secs_f64() * 1e3,
         loss: plan.loss.to_string(),
@@ -387,7 +388,7 @@ fn conditions(plan: &Plan) -> Conditions {
     }
 }
 
-impl std::fmt::Display for Mode {
+impl std::fmt::Display for DemoMode {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.pad(self.name())
     }

@@ -1,16 +1,16 @@
 use std::ops::Range;
 use std::time::Instant;
 
-use quickset::Message;
+use quickset::ReceivedMessage;
 use quickset_base::Duration;
 
-use super::{Mode, Row};
-use crate::screen::Header;
+use super::{DemoMode, DemoRow};
+use crate::screen::TileHeader;
 use crate::stats::{Percentiles, Samples};
 
 /// What a receiver has measured so far.
 #[derive(Clone, Debug)]
-pub(crate) struct Tally {
+pub(crate) struct ReceiverTally {
     measured: Range<u32>,
     rtt: Duration,
     blocking: Samples,
@@ -25,7 +25,7 @@ pub(crate) struct Tally {
 #[derive(Clone, Debug)]
 pub struct Glimpse {
     /// The mode.
-    pub mode: Mode,
+    pub mode: DemoMode,
     /// Messages measured.
     pub messages: usize,
     /// The share of them that fences held for more than a millisecond.
@@ -36,7 +36,7 @@ pub struct Glimpse {
     pub over_rtt: u64,
 }
 
-impl Tally {
+impl ReceiverTally {
     pub(crate) fn new(measured: Range<u32>, rtt: Duration) -> Self {
         Self {
             measured,
@@ -50,7 +50,7 @@ impl Tally {
     }
 
     /// A message came out; its update was `due` at the sender.
-    pub(crate) fn add(&mut self, header: &Header, message: &Message, due: Instant) {
+    pub(crate) fn add(&mut self, header: &TileHeader, message: &ReceivedMessage, due: Instant) {
         if !self.measured.contains(&header.update) {
             return;
         }
@@ -64,7 +64,7 @@ impl Tally {
         self.last = Some((message.released, header.update));
     }
 
-    pub(crate) fn glimpse(&self, mode: Mode) -> Glimpse {
+    pub(crate) fn glimpse(&self, mode: DemoMode) -> Glimpse {
         Glimpse {
             mode,
             messages: self.blocking.len(),
@@ -75,9 +75,9 @@ impl Tally {
     }
 
     /// The measures as a row; what others know is left at nothing.
-    pub(crate) fn row(&self, mode: Mode) -> Row {
+    pub(crate) fn row(&self, mode: DemoMode) -> DemoRow {
         let (blocking, inter_delivery) = (self.blocking.sorted(), self.inter_delivery.sorted());
-        Row {
+        DemoRow {
             mode,
             updates_per_s: 0,
             messages: self.blocking.len() as u64,
@@ -116,13 +116,13 @@ mod tests {
     fn times_are_taken_as_defined() {
         let start = Instant::now();
         let at = |ms: u64| start + Duration::from_millis(ms);
-        let mut tally = Tally::new(1..3, Duration::from_millis(100));
+        let mut tally = ReceiverTally::new(1..3, Duration::from_millis(100));
         // Update, complete at, let go at.
         let messages =
             [(0, 5, 90), (1, 100, 100), (1, 101, 251), (2, 300, 450), (2, 301, 450), (3, 500, 500)];
         for (update, completed, released) in messages {
-            let header = Header { epoch: 0, update, x: 0, y: 0, w: 16, h: 16 };
-            let message = Message {
+            let header = TileHeader { epoch: 0, update, x: 0, y: 0, w: 16, h: 16 };
+            let message = ReceivedMessage {
                 payload: Bytes::new(),
                 segment: 0,
                 completed: at(completed),
@@ -130,7 +130,7 @@ mod tests {
             };
             tally.add(&header, &message, at(u64::from(update) * 50));
         }
-        let row = tally.row(Mode::Total);
+        let row = tally.row(DemoMode::Total);
         assert_eq!(row.messages, 4, "updates 1 and 2");
         assert_eq!(row.blocking.values(), [0.0, 149.0, 150.0, 150.0]);
         assert!((row.blocked_share - 0.75).abs() < 1e-12);

@@ -1,23 +1,23 @@
 use quickset::{AckPolicy, Algorithm};
 use quickset_quic::Protection;
-use quickset_sim::{Loss, Queue, pinned, units};
+use quickset_sim::{LinkQueue, LossModel, pinned, units};
 
 use super::Value;
 
 /// A parameter of experiments.
 #[derive(Debug)]
-pub struct Key {
+pub struct ExperimentKey {
     /// The name, as in `--set NAME=VALUE`.
     pub name: &'static str,
     /// What its values look like.
-    pub kind: Kind,
+    pub kind: ValueKind,
     /// What it is.
     pub about: &'static str,
 }
 
 /// What the values of a key look like.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Kind {
+pub enum ValueKind {
     /// A number in this range.
     Number(f64, f64),
     /// A whole number in this range.
@@ -50,109 +50,125 @@ pub enum Kind {
 pub struct ValueError(pub(crate) String);
 
 /// All keys, in the order of reports.
-pub const KEYS: &[Key] = &[
+pub const KEYS: &[ExperimentKey] = &[
     key(
         "profile",
-        Kind::Word(&["ours", "as-published"]),
+        ValueKind::Word(&["ours", "as-published"]),
         "whose conventions: as-published halves the loss each way (but for lists and recordings of losses) and, where a screen is \
             streamed and pace is max, sends 20 updates a second",
     ),
-    key("mode", Kind::Word(&["total", "partial", "latest", "plain"]), "which messages wait for which"),
-    key("fec", Kind::Protection, "how data is protected against loss, at both ends"),
-    key("scene", Kind::Word(crate::trace::SCENES), "the recorded screen"),
-    key("flows", Kind::Word(crate::catalogue::FLOWS), "who shares the link"),
-    key("desktops", Kind::Whole(1, 64), "how many desktops share the link"),
-    key("rival", Kind::Word(crate::catalogue::RIVALS), "whose plain flow shares the link"),
-    key("cross", Kind::Word(crate::catalogue::CROSS), "who else sends over the link, towards clients"),
-    key("cross_share", Kind::Number(0.0, 1.0), "the share of the link's rate that they take on average"),
-    key("cc", Kind::Congestion, "the congestion controller"),
+    key("mode", ValueKind::Word(&["total", "partial", "latest", "plain"]), "which messages wait for which"),
+    key("fec", ValueKind::Protection, "how data is protected against loss, at both ends"),
+    key("scene", ValueKind::Word(crate::trace::SCENES), "the recorded screen"),
+    key("flows", ValueKind::Word(crate::catalogue::FLOWS), "who shares the link"),
+    key("desktops", ValueKind::Whole(1, 64), "how many desktops share the link"),
+    key("rival", ValueKind::Word(crate::catalogue::RIVALS), "whose plain flow shares the link"),
+    key("cross", ValueKind::Word(crate::catalogue::CROSS), "who else sends over the link, towards clients"),
+    key("cross_share", ValueKind::Number(0.0, 1.0), "the share of the link's rate that they take on average"),
+    key("cc", ValueKind::Congestion, "the congestion controller"),
     key(
         "ack",
-        Kind::AcksOr(HTTP1),
+        ValueKind::AcksOr(HTTP1),
         "after how many packets clients acknowledge, whether that adapts, and by batch or by datagram; http1 is TCP instead",
     ),
-    key("loss", Kind::Loss, "what the link loses, each way"),
+    key("loss", ValueKind::Loss, "what the link loses, each way"),
     key(
         "others_mbit",
-        Kind::Number(0.0, 100_000.0),
+        ValueKind::Number(0.0, 100_000.0),
         "packets of others that advance the losses and take nothing, each way",
     ),
-    key("ge_p", Kind::Number(0.0, 1.0), "how often a burst of losses begins: its share of packets, each way"),
-    key("rtt_ms", Kind::Number(0.0, 10_000.0), "round-trip time without queues"),
-    key("owd_ms", Kind::Number(0.0, 5_000.0), "one-way delay without queues"),
-    key("rate_mbit", Kind::Number(0.01, 100_000.0), "the link's rate, each way"),
-    key("rate_trace", Kind::FileOr(NONE), "a recorded rate, as mahimahi writes it, instead of rate_mbit"),
-    key("queue", Kind::Queue, "the link's queue, each way"),
-    key("rwin", Kind::SizeOr("unlimited"), "the receive window"),
-    key("send_buffer", Kind::SizeOr("unlimited"), "bytes that a sender keeps until they are acknowledged"),
-    key("fec_window", Kind::Whole(1, 1 << 20), "symbols that a receiver keeps for decoding"),
-    key("pace", Kind::NumberOr("max"), "updates a second"),
-    key("updates", Kind::Whole(1, 100_000), "updates"),
-    key("messages", Kind::Whole(1, 1_000_000), "messages, in all or for each update"),
-    key("message_bytes", Kind::Whole(16, 1_000_000), "bytes of a message"),
-    key("fence_every", Kind::Whole(1, 1_000_000), "messages between two fences"),
-    key("deadline_ms", Kind::Number(1.0, 60_000.0), "when a message is too late"),
-    key("api", Kind::Word(&["yes", "no"]), "whether the sender is told of deadlines"),
+    key(
+        "ge_p",
+        ValueKind::Number(0.0, 1.0),
+        "how often a burst of losses begins: its share of packets, each way",
+    ),
+    key("rtt_ms", ValueKind::Number(0.0, 10_000.0), "round-trip time without queues"),
+    key("owd_ms", ValueKind::Number(0.0, 5_000.0), "one-way delay without queues"),
+    key("rate_mbit", ValueKind::Number(0.01, 100_000.0), "the link's rate, each way"),
+    key(
+        "rate_trace",
+        ValueKind::FileOr(NONE),
+        "a recorded rate, as mahimahi writes it, instead of rate_mbit",
+    ),
+    key("queue", ValueKind::Queue, "the link's queue, each way"),
+    key("rwin", ValueKind::SizeOr("unlimited"), "the receive window"),
+    key(
+        "send_buffer",
+        ValueKind::SizeOr("unlimited"),
+        "bytes that a sender keeps until they are acknowledged",
+    ),
+    key("fec_window", ValueKind::Whole(1, 1 << 20), "symbols that a receiver keeps for decoding"),
+    key("pace", ValueKind::NumberOr("max"), "updates a second"),
+    key("updates", ValueKind::Whole(1, 100_000), "updates"),
+    key("messages", ValueKind::Whole(1, 1_000_000), "messages, in all or for each update"),
+    key("message_bytes", ValueKind::Whole(16, 1_000_000), "bytes of a message"),
+    key("fence_every", ValueKind::Whole(1, 1_000_000), "messages between two fences"),
+    key("deadline_ms", ValueKind::Number(1.0, 60_000.0), "when a message is too late"),
+    key("api", ValueKind::Word(&["yes", "no"]), "whether the sender is told of deadlines"),
     key(
         "schedule",
-        Kind::Word(&["edf", "fifo", "round-robin"]),
+        ValueKind::Word(&["edf", "fifo", "round-robin"]),
         "which message goes first: by deadline, as they come, or a stream for each in turns",
     ),
     key(
         "traffic",
-        Kind::Word(&["video", "video+audio", "video/audio"]),
+        ValueKind::Word(&["video", "video+audio", "video/audio"]),
         "frames alone, with sound in the same channel, or with sound in one of its own",
     ),
-    key("trace", Kind::FileOr(CONFERENCE), "recorded frames: lines of a time in microseconds and a size"),
-    key("size", Kind::SizeOr("unlimited"), "bytes to fetch"),
-    key("transfers", Kind::Whole(1, 100_000), "resources fetched one after the other"),
-    key("priorities", Kind::Word(&["flat", "tree"]), "by urgency alone, or by classes with weights"),
-    key("page", Kind::Whole(1, 1_000_000), "which page: each number has sizes of its own"),
-    key("connections", Kind::Whole(1, 1000), "clients that fetch at once"),
-    key("players", Kind::Whole(1, 1000), "players that watch at once"),
+    key(
+        "trace",
+        ValueKind::FileOr(CONFERENCE),
+        "recorded frames: lines of a time in microseconds and a size",
+    ),
+    key("size", ValueKind::SizeOr("unlimited"), "bytes to fetch"),
+    key("transfers", ValueKind::Whole(1, 100_000), "resources fetched one after the other"),
+    key("priorities", ValueKind::Word(&["flat", "tree"]), "by urgency alone, or by classes with weights"),
+    key("page", ValueKind::Whole(1, 1_000_000), "which page: each number has sizes of its own"),
+    key("connections", ValueKind::Whole(1, 1000), "clients that fetch at once"),
+    key("players", ValueKind::Whole(1, 1000), "players that watch at once"),
     key(
         "abr",
-        Kind::Word(&["dynamic", "bola", "throughput", "l2a", "lol+"]),
+        ValueKind::Word(&["dynamic", "bola", "throughput", "l2a", "lol+"]),
         "the rule by which players choose bitrates",
     ),
-    key("segment_s", Kind::Number(0.1, 60.0), "how long a segment of the video plays"),
+    key("segment_s", ValueKind::Number(0.1, 60.0), "how long a segment of the video plays"),
     key(
         "datapath",
-        Kind::Word(&[HTTP1, "plain", "gso", "merging", "adaptive"]),
+        ValueKind::Word(&[HTTP1, "plain", "gso", "merging", "adaptive"]),
         "what an HTTP/3 server does to send more, each with what is before it; http1 is HTTP/1.1 over TCP instead",
     ),
     key(
         "quota",
-        Kind::NumberOr("published"),
+        ValueKind::NumberOr("published"),
         "the part of one core that the server gets, 0.1 to 1; published is what lets plain HTTP/3 carry 1.79 Gbit/s over the scale",
     ),
     key(
         "processor",
-        Kind::Number(0.001, 1000.0),
+        ValueKind::Number(0.001, 1000.0),
         "how many times slower the server's core is than the one whose work was measured",
     ),
     key(
         "scale",
-        Kind::Whole(1, 200),
+        ValueKind::Whole(1, 200),
         "how many bytes of the video one on the wire stands for, and in virtual time how many times slower the network is",
     ),
-    key("gso", Kind::Word(&["yes", "no"]), "whether many packets are handed to the system at once"),
-    key("source", Kind::Word(&["memory", "file"]), "where the server has from what it sends"),
-    key("offered_gbit", Kind::NumberOr("unlimited"), "how much the server's application offers, Gbit/s"),
-    key("codec", Kind::Word(&["rlc", "rs", "raptorq"]), "the code that is timed"),
-    key("symbols", Kind::Whole(1, 10_000), "source symbols"),
-    key("symbol_bytes", Kind::Whole(1, 65_000), "bytes of a symbol"),
-    key("losses", Kind::Whole(1, 64), "how many of them are lost"),
-    key("leaves", Kind::Whole(1, 1_000_000), "streams with something to send"),
-    key("depth", Kind::Whole(1, 16), "steps from the connection to each of them"),
-    key("seconds", Kind::Number(0.1, 3600.0), "how long it goes on"),
+    key("gso", ValueKind::Word(&["yes", "no"]), "whether many packets are handed to the system at once"),
+    key("source", ValueKind::Word(&["memory", "file"]), "where the server has from what it sends"),
+    key("offered_gbit", ValueKind::NumberOr("unlimited"), "how much the server's application offers, Gbit/s"),
+    key("codec", ValueKind::Word(&["rlc", "rs", "raptorq"]), "the code that is timed"),
+    key("symbols", ValueKind::Whole(1, 10_000), "source symbols"),
+    key("symbol_bytes", ValueKind::Whole(1, 65_000), "bytes of a symbol"),
+    key("losses", ValueKind::Whole(1, 64), "how many of them are lost"),
+    key("leaves", ValueKind::Whole(1, 1_000_000), "streams with something to send"),
+    key("depth", ValueKind::Whole(1, 16), "steps from the connection to each of them"),
+    key("seconds", ValueKind::Number(0.1, 3600.0), "how long it goes on"),
 ];
 
-const fn key(name: &'static str, kind: Kind, about: &'static str) -> Key {
-    Key { name, kind, about }
+const fn key(name: &'static str, kind: ValueKind, about: &'static str) -> ExperimentKey {
+    ExperimentKey { name, kind, about }
 }
 
-impl Key {
+impl ExperimentKey {
     /// The key of that name.
     ///
     /// # Errors
@@ -174,65 +190,65 @@ impl Key {
         let text = text.trim();
         let wrong = |why: &str| ValueError(format!("`{}={text}` does not fit: {why}", self.name));
         match self.kind {
-            Kind::Number(least, most) => match text.parse::<f64>() {
+            ValueKind::Number(least, most) => match text.parse::<f64>() {
                 // -0 is 0, as a row has it.
                 Ok(n) if (least..=most).contains(&n) => Ok(Value::Number(n + 0.0)),
                 _ => Err(wrong(&format!("write a number from {least} to {most}"))),
             },
-            Kind::Whole(least, most) => match text.parse::<u64>() {
+            ValueKind::Whole(least, most) => match text.parse::<u64>() {
                 Ok(n) if (least..=most).contains(&n) => Ok(Value::Number(n as f64)),
                 _ => Err(wrong(&format!("write a whole number from {least} to {most}"))),
             },
-            Kind::NumberOr(word) if text == word => Ok(Value::Text(text.to_owned())),
-            Kind::NumberOr(word) => match text.parse::<f64>() {
+            ValueKind::NumberOr(word) if text == word => Ok(Value::Text(text.to_owned())),
+            ValueKind::NumberOr(word) => match text.parse::<f64>() {
                 // Times that are sums of its reciprocal stay far from the end of time.
                 Ok(n) if (1e-3..=1e6).contains(&n) => Ok(Value::Number(n)),
                 _ => Err(wrong(&format!("write a number from 0.001 to 1000000, or `{word}`"))),
             },
-            Kind::SizeOr(word) if text == word => Ok(Value::Text(text.to_owned())),
-            Kind::SizeOr(word) => match units::size(text) {
+            ValueKind::SizeOr(word) if text == word => Ok(Value::Text(text.to_owned())),
+            ValueKind::SizeOr(word) => match units::size(text) {
                 Ok(n) if n > 0 => Ok(Value::Number(n as f64)),
                 _ => Err(wrong(&format!("write a size above 0 like 150kB, or `{word}`"))),
             },
-            Kind::FileOr(word) if text == word => Ok(Value::Text(text.to_owned())),
-            Kind::FileOr(word) if text.is_empty() => {
+            ValueKind::FileOr(word) if text == word => Ok(Value::Text(text.to_owned())),
+            ValueKind::FileOr(word) if text.is_empty() => {
                 Err(wrong(&format!("write the path of a file, or `{word}`")))
             }
             // The same path may name another recording tomorrow, and rows of both are not of one run.
-            Kind::FileOr(_) => Ok(Value::Text(pinned(text).map_err(|error| wrong(&error.to_string()))?)),
-            Kind::Word(words) if words.contains(&text) => Ok(Value::Text(text.to_owned())),
-            Kind::Word(words) => Err(wrong(&nearest(text, words.iter().copied()))),
-            Kind::Loss => match text.parse::<Loss>() {
-                Ok(Loss::None) => Ok(Value::Number(0.0)),
-                Ok(Loss::Independent(share)) => Ok(Value::Number(share)),
-                Ok(Loss::Recorded(trace)) => {
+            ValueKind::FileOr(_) => Ok(Value::Text(pinned(text).map_err(|error| wrong(&error.to_string()))?)),
+            ValueKind::Word(words) if words.contains(&text) => Ok(Value::Text(text.to_owned())),
+            ValueKind::Word(words) => Err(wrong(&nearest(text, words.iter().copied()))),
+            ValueKind::Loss => match text.parse::<LossModel>() {
+                Ok(LossModel::None) => Ok(Value::Number(0.0)),
+                Ok(LossModel::Independent(share)) => Ok(Value::Number(share)),
+                Ok(LossModel::Recorded(trace)) => {
                     let name = pinned(trace.path()).map_err(|error| wrong(&error.to_string()))?;
                     Ok(Value::Text(format!("recorded:{name}")))
                 }
                 Ok(loss) => Ok(Value::Text(loss.to_string())),
                 Err(error) => Err(wrong(&error.to_string())),
             },
-            Kind::Queue if text == FLEC => Ok(Value::Text(text.to_owned())),
-            Kind::Queue => match products(text) {
+            ValueKind::Queue if text == FLEC => Ok(Value::Text(text.to_owned())),
+            ValueKind::Queue => match products(text) {
                 Some(n) if n > 0.0 && n <= 1e4 => Ok(Value::Text(format!("{n}{BDP}"))),
                 Some(_) => Err(wrong(&format!("write a number above 0 before `{BDP}`"))),
                 None => {
-                    let queue: Queue = text.parse().map_err(|error| {
+                    let queue: LinkQueue = text.parse().map_err(|error| {
                         wrong(&format!("{error}, or 2{BDP} for so many bandwidth-delay products, or {FLEC}"))
                     })?;
                     Ok(Value::Text(queue.to_string()))
                 }
             },
-            Kind::Congestion => {
+            ValueKind::Congestion => {
                 let algorithm: Algorithm = text.parse().map_err(|error| wrong(&format!("{error}")))?;
                 Ok(Value::Text(algorithm.to_string()))
             }
-            Kind::Protection => {
+            ValueKind::Protection => {
                 let protection: Protection = text.parse().map_err(|error| wrong(&format!("{error}")))?;
                 Ok(Value::Text(protection.to_string()))
             }
-            Kind::AcksOr(word) if text == word => Ok(Value::Text(text.to_owned())),
-            Kind::AcksOr(_) => {
+            ValueKind::AcksOr(word) if text == word => Ok(Value::Text(text.to_owned())),
+            ValueKind::AcksOr(_) => {
                 let policy: AckPolicy = text.parse().map_err(|error| wrong(&format!("{error}")))?;
                 Ok(Value::Text(policy.to_string()))
             }
@@ -272,7 +288,7 @@ mod tests {
     use super::*;
 
     fn read(name: &str, text: &str) -> Result<Value, String> {
-        Key::find(name).unwrap().read(text).map_err(|error| error.to_string())
+        ExperimentKey::find(name).unwrap().read(text).map_err(|error| error.to_string())
     }
 
     #[test]
@@ -320,8 +336,8 @@ mod tests {
 
     #[test]
     fn slips_name_the_nearest() {
-        assert!(Key::find("los").unwrap_err().to_string().contains("did you mean `loss`?"));
-        assert!(Key::find("zzz").unwrap_err().to_string().contains("there are profile, mode"));
+        assert!(ExperimentKey::find("los").unwrap_err().to_string().contains("did you mean `loss`?"));
+        assert!(ExperimentKey::find("zzz").unwrap_err().to_string().contains("there are profile, mode"));
         assert!(read("mode", "partical").unwrap_err().contains("did you mean `partial`?"));
         assert!(read("rtt_ms", "100ms").unwrap_err().contains("write a number from 0 to 10000"));
         assert!(read("pace", "-3").unwrap_err().contains("or `max`"));

@@ -1,8 +1,8 @@
 //! Experiments as data: what is varied, what is measured, what was published.
 //!
 //! An [`Experiment`] is one table. Its [`Params`] are a baseline, every point of a run differs from it in
-//! some keys, and its [`Way`] turns a point into a [`Setting`]: links, flows and their work, which is played
-//! in virtual time or over real sockets; or it times this machine.
+//! some keys, and its [`ExperimentWay`] turns a point into a [`Setting`]: links, flows and their work, which
+//! is played in virtual time or over real sockets; or it times this machine.
 
 mod keys;
 mod outline;
@@ -10,9 +10,9 @@ mod params;
 mod points;
 
 use crate::play::Setting;
-use crate::results::{Detail, Metrics};
+use crate::results::{Detail, RunMetrics};
 pub(crate) use keys::{CONFERENCE, FLEC, HTTP1, NONE, nearest, products};
-pub use keys::{KEYS, Key, Kind, ValueError};
+pub use keys::{ExperimentKey, KEYS, ValueError, ValueKind};
 pub use outline::{Outline, OutlineKey, Values};
 pub use params::{Params, Value};
 pub use points::{Overrides, PointsError};
@@ -37,7 +37,7 @@ pub struct Experiment {
     /// Runs of each point, with seeds 1, 2, …, unless told.
     pub seeds: u32,
     /// The figures of its report.
-    pub figures: &'static [Figure],
+    pub figures: &'static [ReportFigure],
     /// What others have published, as numbers.
     pub published: &'static [Published],
     /// What others have published, in words: the figure, and what is to be seen in it.
@@ -49,12 +49,12 @@ pub struct Experiment {
     /// more each.
     pub notes: &'static [&'static str],
     /// What a point means.
-    pub way: Way,
+    pub way: ExperimentWay,
 }
 
 /// How a run of an experiment takes place.
 #[derive(Clone, Copy, Debug)]
-pub enum Way {
+pub enum ExperimentWay {
     /// A point means links, flows and their work, which are played: in virtual time equal seeds give equal
     /// rows.
     Play(fn(&Params) -> Result<Setting, ValueError>),
@@ -63,7 +63,7 @@ pub enum Way {
 }
 
 /// What was measured by timing, with the distributions of it.
-pub type Timed = Result<(Metrics, Detail), TimingError>;
+pub type Timed = Result<(RunMetrics, Detail), TimingError>;
 
 /// Why nothing was timed: one sentence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -87,7 +87,7 @@ pub enum Varied {
 /// A figure of a report, as data. A metric with an alternative behind a slash, like `bytes_sent/plain`, is
 /// over that of the run of this alternative with the same losses.
 #[derive(Clone, Copy, Debug)]
-pub enum Figure {
+pub enum ReportFigure {
     /// Cumulative distributions of a metric with a histogram (`blocking_ms`, …): a curve for each value of
     /// `curves`, a panel for each point.
     Distribution {
@@ -161,7 +161,7 @@ pub enum Figure {
     },
 }
 
-impl Figure {
+impl ReportFigure {
     /// The measures and keys that it shows numbers of.
     pub fn metrics(&self) -> Vec<&'static str> {
         match *self {
@@ -212,7 +212,7 @@ impl Experiment {
     pub fn base(&self) -> Params {
         let mut params = Params::default();
         for (key, value) in self.baseline {
-            params.set(Key::find(key).expect("a known key"), value).expect("a fitting value");
+            params.set(ExperimentKey::find(key).expect("a known key"), value).expect("a fitting value");
         }
         params
     }
@@ -238,8 +238,8 @@ impl Experiment {
     /// When a value does not fit, and for an experiment that times this machine instead.
     pub fn setting(&self, params: &Params) -> Result<Setting, ValueError> {
         match self.way {
-            Way::Play(setting) => setting(params),
-            Way::Time(_) => {
+            ExperimentWay::Play(setting) => setting(params),
+            ExperimentWay::Time(_) => {
                 Err(ValueError(format!("{} times this machine; it has no links and no flows", self.name)))
             }
         }
@@ -247,7 +247,7 @@ impl Experiment {
 
     /// True when runs are timings of this machine: their rows differ from run to run.
     pub fn is_timed(&self) -> bool {
-        matches!(self.way, Way::Time(_))
+        matches!(self.way, ExperimentWay::Time(_))
     }
 
     /// True when the experiment has this key.

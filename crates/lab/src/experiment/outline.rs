@@ -1,7 +1,7 @@
 use quickset_sim::Rate;
 use serde::Serialize;
 
-use super::{Experiment, Figure, Key, Kind, Overrides, Params, ValueError, Varied};
+use super::{Experiment, ExperimentKey, Overrides, Params, ReportFigure, ValueError, ValueKind, Varied};
 use crate::play::{Setting, Work};
 
 /// An experiment as data for listings: what can be set, what is varied, how many runs that makes.
@@ -88,7 +88,7 @@ impl Experiment {
             (seconds, last) = (seconds + each, Some((point, each)));
         }
         let keys = self.baseline.iter().map(|(name, baseline)| {
-            let key = Key::find(name)?;
+            let key = ExperimentKey::find(name)?;
             Ok(OutlineKey { name: key.name, baseline, accepts: key.kind.accepts(), about: key.about })
         });
         let values = |(key, values): &(&'static str, &str)| Values { key, values: (*values).to_owned() };
@@ -116,13 +116,13 @@ impl Experiment {
             runs: points.len() * self.seeds as usize,
             estimated_s: seconds * f64::from(self.seeds),
             is_timed: self.is_timed(),
-            figures: self.figures.iter().map(Figure::words).collect(),
+            figures: self.figures.iter().map(ReportFigure::words).collect(),
             published: self.published.len(),
         })
     }
 }
 
-impl Figure {
+impl ReportFigure {
     fn words(&self) -> String {
         match self {
             Self::Distribution { metric, curves, .. } => format!("distribution of {metric}, by {curves}"),
@@ -137,7 +137,7 @@ impl Figure {
     }
 }
 
-impl Kind {
+impl ValueKind {
     /// What can be written.
     pub fn accepts(&self) -> String {
         match self {

@@ -4,7 +4,7 @@ use std::fmt;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{KEYS, Key, ValueError};
+use super::{ExperimentKey, KEYS, ValueError};
 
 /// The value of a key.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -26,13 +26,13 @@ impl Params {
     ///
     /// # Errors
     /// When the value does not fit the key.
-    pub fn set(&mut self, key: &Key, text: &str) -> Result<(), ValueError> {
+    pub fn set(&mut self, key: &ExperimentKey, text: &str) -> Result<(), ValueError> {
         self.put(key, key.read(text)?);
         Ok(())
     }
 
     /// Sets a key.
-    pub fn put(&mut self, key: &Key, value: Value) {
+    pub fn put(&mut self, key: &ExperimentKey, value: Value) {
         self.0.insert(key.name.to_owned(), value);
     }
 
@@ -143,7 +143,7 @@ mod tests {
     fn a_row_is_read_as_it_was_written() {
         let mut params = Params::default();
         for (name, value) in [("loss", "1.23%"), ("mode", "total"), ("updates", "300"), ("owd_ms", "27.61")] {
-            params.set(Key::find(name).unwrap(), value).unwrap();
+            params.set(ExperimentKey::find(name).unwrap(), value).unwrap();
         }
         let mut row = Row {
             experiment: "screen-streaming".to_owned(),
@@ -151,7 +151,7 @@ mod tests {
             commit: "0".to_owned(),
             world: "sim".to_owned(),
             params,
-            metrics: crate::results::Metrics::default(),
+            metrics: crate::results::RunMetrics::default(),
             detail: crate::results::Detail::default(),
         };
         row.metrics.finished = true;

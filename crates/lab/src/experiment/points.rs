@@ -1,5 +1,5 @@
 use super::keys::nearest;
-use super::{Experiment, Key, Params, Value, ValueError, Varied};
+use super::{Experiment, ExperimentKey, Params, Value, ValueError, Varied};
 use crate::design::space_filling;
 
 /// What the user wants otherwise.
@@ -42,7 +42,7 @@ impl Experiment {
     /// # Errors
     /// When a key or value is not known, naming the nearest one.
     pub fn points(&self, overrides: &Overrides) -> Result<Vec<Params>, PointsError> {
-        let mut sets: Vec<(&'static Key, Vec<Value>)> = Vec::new();
+        let mut sets: Vec<(&'static ExperimentKey, Vec<Value>)> = Vec::new();
         for (name, texts) in &overrides.set {
             let (key, scale) = self.key(name)?;
             let at = sets.iter().position(|(other, _)| other.name == key.name).unwrap_or(sets.len());
@@ -62,7 +62,7 @@ impl Experiment {
 
         let mut points = self.varied_points(overrides.points, &is_set)?;
         for (name, texts) in self.crossed {
-            let key = Key::find(name)?;
+            let key = ExperimentKey::find(name)?;
             if !is_set(name) {
                 let values = split(key, texts).iter().map(|text| key.read(text)).collect::<Result<_, _>>()?;
                 sets.push((key, values));
@@ -103,7 +103,7 @@ impl Experiment {
                     return Ok(points);
                 }
                 for (name, texts) in keys {
-                    let key = Key::find(name)?;
+                    let key = ExperimentKey::find(name)?;
                     for text in split(key, texts) {
                         let mut point = base.clone();
                         point.set(key, &text)?;
@@ -126,7 +126,7 @@ impl Experiment {
                     for ((name, least, most), share) in free.iter().zip(place) {
                         // Four digits tell points apart, and can be read.
                         let value = least + share * (most - least);
-                        point.put(Key::find(name)?, Value::Number(significant(value)));
+                        point.put(ExperimentKey::find(name)?, Value::Number(significant(value)));
                     }
                     all.push(point);
                 }
@@ -137,14 +137,14 @@ impl Experiment {
 
     /// A key that this experiment has, and by how much values are to be multiplied when it has it in another
     /// unit.
-    fn key(&self, name: &str) -> Result<(&'static Key, f64), PointsError> {
+    fn key(&self, name: &str) -> Result<(&'static ExperimentKey, f64), PointsError> {
         let (name, scale) = match name {
             "owd_ms" if !self.has("owd_ms") => ("rtt_ms", 2.0),
             "rtt_ms" if !self.has("rtt_ms") => ("owd_ms", 0.5),
             name => (name, 1.0),
         };
         if self.has(name) {
-            return Ok((Key::find(name)?, scale));
+            return Ok((ExperimentKey::find(name)?, scale));
         }
         let names = self.baseline.iter().map(|(name, _)| *name);
         Err(ValueError(format!("{} has no key `{name}`; {}", self.name, nearest(name, names))))
@@ -153,7 +153,7 @@ impl Experiment {
 
 /// Several values: at semicolons if there are any; else the whole if it is one value (`ge:0.5%,25%`), else at
 /// commas.
-fn split(key: &Key, texts: &str) -> Vec<String> {
+fn split(key: &ExperimentKey, texts: &str) -> Vec<String> {
     let at = if texts.contains(';') {
         ';'
     } else if key.read(texts).is_ok() {
@@ -166,7 +166,7 @@ fn split(key: &Key, texts: &str) -> Vec<String> {
 
 /// What is wrong with values of which a part does not fit: one model with commas (`burst:5,6`) is not
 /// several.
-fn slip(key: &Key, texts: &str, of_part: ValueError) -> ValueError {
+fn slip(key: &ExperimentKey, texts: &str, of_part: ValueError) -> ValueError {
     let is_model = texts.contains(':') && texts.contains(',') && !texts.contains(';');
     match key.read(texts).err().filter(|_| is_model) {
         Some(of_whole) => ValueError(format!(

@@ -10,12 +10,12 @@ use quickset::{
 use quickset_base::Duration;
 
 use super::cost::processor_time;
-use super::pattern::{Check, Pattern};
-use super::{Direction, Repaired, Report, Request, Speed};
+use super::pattern::{BytePattern, PatternCheck};
+use super::{Direction, PerfReport, PerfRequest, Repaired, Speed};
 
 /// What to measure.
 #[derive(Clone, Debug)]
-pub struct Job {
+pub struct PerfJob {
     /// The server.
     pub address: SocketAddr,
     /// Its name.
@@ -64,7 +64,7 @@ pub enum PerfError {
 pub async fn measure(
     endpoint: &Endpoint,
     config: &ClientConfig,
-    job: &Job,
+    job: &PerfJob,
     bytes: &Arc<AtomicU64>,
 ) -> Result<Speed, PerfError> {
     let n = job.connections.max(1);
@@ -72,11 +72,12 @@ pub async fn measure(
     for _ in 0..n {
         connections.push(endpoint.connect(job.address, &job.name, config).await?);
     }
-    let start = Start::now();
+    let start = PerfStart::now();
     let mut transfers = tokio::task::JoinSet::new();
     for (i, connection) in connections.iter().enumerate() {
         let share = job.bytes.map(|all| share(all, n, i));
-        let transfer = Transfer { share, until: job.time.map(|time| start.at + time), bytes: bytes.clone() };
+        let transfer =
+            PerfTransfer { share, until: job.time.map(|time| start.at + time), bytes: bytes.clone() };
         let (connection, direction) = (connection.clone(), job.direction);
         transfers.spawn(async move {
             match direction {
@@ -117,12 +118,12 @@ pub(super) fn share(all: u64, n: usize, i: usize) -> u64 {
 }
 
 /// What is measured from.
-pub(super) struct Start {
+pub(super) struct PerfStart {
     at: Instant,
     cpu: Option<Duration>,
 }
 
-impl Start {
+impl PerfStart {
     pub(super) fn now() -> Self {
         Self { at: Instant::now(), cpu: processor_time() }
     }
@@ -147,22 +148,22 @@ impl Start {
 }
 
 /// A connection's part.
-struct Transfer {
+struct PerfTransfer {
     /// Bytes to transfer; `None` is without end.
     share: Option<u64>,
     until: Option<Instant>,
     bytes: Arc<AtomicU64>,
 }
 
-impl Transfer {
+impl PerfTransfer {
     async fn download(&self, connection: &Connection) -> Result<u64, PerfError> {
         if self.share == Some(0) {
             return Ok(0);
         }
         let (mut send, mut receive) = connection.open_bi().await?;
-        send.write_all(&Request::Download(self.share.unwrap_or(0)).encode()).await?;
+        send.write_all(&PerfRequest::Download(self.share.unwrap_or(0)).encode()).await?;
         send.finish()?;
-        let mut check = Check::new(Pattern::new());
+        let mut check = PatternCheck::new(BytePattern::new());
         let end = tokio::time::sleep_until(self.until.unwrap_or_else(far_away).into());
         tokio::pin!(end);
         let mut chunks = [const { bytes::Bytes::new() }; 32];
@@ -187,7 +188,7 @@ impl Transfer {
 
     async fn upload(&self, connection: &Connection) -> Result<u64, PerfError> {
         let (mut send, mut receive) = connection.open_bi().await?;
-        send.write_all(&Request::Upload(self.share.unwrap_or(0)).encode()).await?;
+        send.write_all(&PerfRequest::Upload(self.share.unwrap_or(0)).encode()).await?;
         let sent = self.send(&mut send).await?;
         send.finish()?;
         let intact = answer(&mut receive).await?;
@@ -196,7 +197,7 @@ impl Transfer {
     }
 
     async fn send(&self, send: &mut SendStream) -> Result<u64, WriteError> {
-        let pattern = Pattern::new();
+        let pattern = BytePattern::new();
         let (mut offset, end) = (0, self.share.unwrap_or(u64::MAX));
         while offset < end && self.until.is_none_or(|until| Instant::now() < until) {
             let chunk = pattern.at(offset, end - offset);
@@ -208,9 +209,9 @@ impl Transfer {
     }
 }
 
-async fn report(connection: &Connection) -> Result<Report, PerfError> {
+async fn report(connection: &Connection) -> Result<PerfReport, PerfError> {
     let (mut send, mut receive) = connection.open_bi().await?;
-    send.write_all(&Request::Report.encode()).await?;
+    send.write_all(&PerfRequest::Report.encode()).await?;
     send.finish()?;
     serde_json::from_slice(&answer(&mut receive).await?).map_err(|_| PerfError::Answer)
 }

@@ -19,16 +19,16 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Sleep;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
-use super::client::{PerfError, Start, share};
-use super::pattern::{Check, Pattern};
-use super::source::{Reader, Source};
+use super::client::{PerfError, PerfStart, share};
+use super::pattern::{BytePattern, PatternCheck};
+use super::source::{PatternReader, PatternSource};
 use super::{Direction, Speed};
 
 /// The application protocol.
 pub const HTTP1: &str = "http/1.1";
 
 /// Answers every client of a listener, `GET /N` with N bytes of the source, until it fails.
-pub async fn serve_http1(listener: TcpListener, tls: Arc<rustls::ServerConfig>, source: Source) {
+pub async fn serve_http1(listener: TcpListener, tls: Arc<rustls::ServerConfig>, source: PatternSource) {
     let acceptor = TlsAcceptor::from(tls);
     while let Ok((stream, _)) = listener.accept().await {
         tokio::spawn(attend(stream, acceptor.clone(), source.clone()));
@@ -36,7 +36,7 @@ pub async fn serve_http1(listener: TcpListener, tls: Arc<rustls::ServerConfig>, 
 }
 
 /// Serves a client until it has enough. One that gives up in the middle is no concern of a server.
-async fn attend(stream: TcpStream, acceptor: TlsAcceptor, source: Source) {
+async fn attend(stream: TcpStream, acceptor: TlsAcceptor, source: PatternSource) {
     // What can be sent together is handed over together.
     let _ = stream.set_nodelay(true);
     let Ok(stream) = acceptor.accept(stream).await else { return };
@@ -47,9 +47,9 @@ async fn attend(stream: TcpStream, acceptor: TlsAcceptor, source: Source) {
     let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 
-fn answer(path: &str, source: &Source) -> io::Result<Response<Content>> {
+fn answer(path: &str, source: &PatternSource) -> io::Result<Response<SourceContent>> {
     let asked = path.strip_prefix('/').and_then(|bytes| bytes.parse().ok());
-    let content = Content { reader: source.read(asked.unwrap_or(0))?, waits: None };
+    let content = SourceContent { reader: source.read(asked.unwrap_or(0))?, waits: None };
     let mut response = Response::new(content);
     if asked.is_none() {
         *response.status_mut() = StatusCode::NOT_FOUND;
@@ -58,13 +58,13 @@ fn answer(path: &str, source: &Source) -> io::Result<Response<Content>> {
 }
 
 /// What a source has, as far as it was asked for.
-struct Content {
-    reader: Reader,
+struct SourceContent {
+    reader: PatternReader,
     /// Until the next is due.
     waits: Option<Pin<Box<Sleep>>>,
 }
 
-impl Body for Content {
+impl Body for SourceContent {
     type Data = Bytes;
     type Error = io::Error;
 
@@ -113,7 +113,7 @@ pub async fn measure_http1(
         let stream = connector.connect(server.clone(), BufReader::with_capacity(READ, stream)).await?;
         streams.push(BufReader::with_capacity(RECORDS, stream));
     }
-    let start = Start::now();
+    let start = PerfStart::now();
     let mut transfers = tokio::task::JoinSet::new();
     for (i, mut stream) in streams.into_iter().enumerate() {
         let (share, name) = (share(bytes, n, i), name.to_owned());
@@ -146,7 +146,7 @@ async fn receive(stream: &mut (impl AsyncBufRead + Unpin)) -> Result<u64, PerfEr
         }
     }
     let stream = head.into_inner();
-    let mut check = Check::new(Pattern::new());
+    let mut check = PatternCheck::new(BytePattern::new());
     loop {
         let before = check.received();
         let bytes = stream.fill_buf().await?;

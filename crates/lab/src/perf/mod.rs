@@ -1,6 +1,6 @@
 //! How fast bytes go from one end to the other, and what they cost: `quickset-perf/1`.
 //!
-//! *In:* on the server's side an endpoint to [`serve`]; on the client's a [`Job`] to [`measure`]. *Out:*
+//! *In:* on the server's side an endpoint to [`serve`]; on the client's a [`PerfJob`] to [`measure`]. *Out:*
 //! [`Speed`].
 //!
 //! The protocol: a client opens a bidirectional stream and begins it with 9 bytes: what it wants (0 download,
@@ -23,13 +23,13 @@ mod source;
 use quickset::FecStats;
 use serde::{Deserialize, Serialize};
 
-pub use client::{Job, PerfError, measure};
+pub use client::{PerfError, PerfJob, measure};
 pub use cost::processor_time;
 #[cfg(target_os = "linux")]
 pub(crate) use cost::{processor_time_of, processor_time_of_children};
 pub use http1::{HTTP1, measure_http1, serve_http1};
 pub use server::{serve, serve_from};
-pub use source::{Source, write_pattern};
+pub use source::{PatternSource, write_pattern};
 
 /// The application protocol.
 pub const PROTOCOL: &str = "quickset-perf/1";
@@ -110,7 +110,7 @@ impl From<FecStats> for Repaired {
 
 /// What the server tells about itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Report {
+struct PerfReport {
     cpu_s: Option<f64>,
     packets: u64,
     lost: u64,
@@ -119,13 +119,13 @@ struct Report {
 
 /// What a stream is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Request {
+enum PerfRequest {
     Download(u64),
     Upload(u64),
     Report,
 }
 
-impl Request {
+impl PerfRequest {
     const SIZE: usize = 9;
 
     fn encode(self) -> [u8; Self::SIZE] {
@@ -157,10 +157,10 @@ mod tests {
 
     #[test]
     fn requests_have_their_layout() {
-        assert_eq!(Request::Upload(0x0102).encode(), [1, 0, 0, 0, 0, 0, 0, 1, 2]);
-        for request in [Request::Download(0), Request::Upload(u64::MAX), Request::Report] {
-            assert_eq!(Request::decode(&request.encode()), Some(request));
+        assert_eq!(PerfRequest::Upload(0x0102).encode(), [1, 0, 0, 0, 0, 0, 0, 1, 2]);
+        for request in [PerfRequest::Download(0), PerfRequest::Upload(u64::MAX), PerfRequest::Report] {
+            assert_eq!(PerfRequest::decode(&request.encode()), Some(request));
         }
-        assert_eq!(Request::decode(&[3; 9]), None);
+        assert_eq!(PerfRequest::decode(&[3; 9]), None);
     }
 }

@@ -4,16 +4,16 @@ use quickset_base::Rng;
 /// The bytes that are transferred: pseudo-random, and again from the start after a prime number of them, so
 /// that no packet or buffer that goes astray looks like another.
 #[derive(Clone, Debug)]
-pub(crate) struct Pattern(Bytes);
+pub(crate) struct BytePattern(Bytes);
 
 /// Compares received bytes with the pattern.
 #[derive(Debug)]
-pub(crate) struct Check {
-    pattern: Pattern,
+pub(crate) struct PatternCheck {
+    pattern: BytePattern,
     received: u64,
 }
 
-impl Pattern {
+impl BytePattern {
     pub(crate) fn new() -> Self {
         let mut bytes = vec![0; PERIOD];
         Rng::new(1).fill(&mut bytes);
@@ -28,8 +28,8 @@ impl Pattern {
     }
 }
 
-impl Check {
-    pub(crate) fn new(pattern: Pattern) -> Self {
+impl PatternCheck {
+    pub(crate) fn new(pattern: BytePattern) -> Self {
         Self { pattern, received: 0 }
     }
 
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn any_split_is_the_same_pattern_and_damage_is_seen() {
-        let pattern = Pattern::new();
+        let pattern = BytePattern::new();
         let (mut sent, mut offset) = (Vec::new(), 0);
         while offset < 600_000 {
             let chunk = pattern.at(offset, 100_000.min(600_000 - offset));
@@ -69,14 +69,14 @@ mod tests {
             sent.extend_from_slice(&chunk);
         }
         assert_eq!(sent.len(), 600_000);
-        let mut check = Check::new(pattern.clone());
+        let mut check = PatternCheck::new(pattern.clone());
         assert!(sent.chunks(77_777).all(|chunk| check.take(chunk)));
         assert_eq!(check.received(), 600_000);
 
         sent[PERIOD + 5] ^= 1;
-        let mut check = Check::new(pattern.clone());
+        let mut check = PatternCheck::new(pattern.clone());
         assert!(!check.take(&sent));
-        let mut check = Check::new(pattern);
+        let mut check = PatternCheck::new(pattern);
         assert!(check.take(&sent[..1000]) && !check.take(&sent[2000..]), "a gap");
     }
 }

@@ -6,33 +6,33 @@ use std::time::Instant;
 use bytes::{Bytes, BytesMut};
 use quickset_base::Duration;
 
-use super::pattern::Pattern;
+use super::pattern::BytePattern;
 
 /// Where a server has the bytes from that it sends: always the same pattern, in memory unless told.
 #[derive(Clone, Debug)]
-pub struct Source {
-    pattern: Pattern,
+pub struct PatternSource {
+    pattern: BytePattern,
     file: Option<PathBuf>,
     rate: Option<f64>,
 }
 
 /// The bytes of one answer, from the first on.
 #[derive(Debug)]
-pub(super) struct Reader {
-    source: Source,
+pub(super) struct PatternReader {
+    source: PatternSource,
     file: Option<File>,
     offset: u64,
     end: u64,
     begun: Instant,
 }
 
-impl Default for Source {
+impl Default for PatternSource {
     fn default() -> Self {
-        Self { pattern: Pattern::new(), file: None, rate: None }
+        Self { pattern: BytePattern::new(), file: None, rate: None }
     }
 }
 
-impl Source {
+impl PatternSource {
     /// They are read from this file, which [`write_pattern`] wrote, for each answer anew and from its start
     /// again at its end.
     #[must_use]
@@ -47,13 +47,13 @@ impl Source {
     }
 
     /// An answer of so many bytes.
-    pub(super) fn read(&self, bytes: u64) -> io::Result<Reader> {
+    pub(super) fn read(&self, bytes: u64) -> io::Result<PatternReader> {
         let file = self.file.as_ref().map(File::open).transpose()?;
-        Ok(Reader { source: self.clone(), file, offset: 0, end: bytes, begun: Instant::now() })
+        Ok(PatternReader { source: self.clone(), file, offset: 0, end: bytes, begun: Instant::now() })
     }
 }
 
-impl Reader {
+impl PatternReader {
     /// How many are left.
     pub(super) fn left(&self) -> u64 {
         self.end - self.offset
@@ -94,13 +94,13 @@ impl Reader {
     }
 }
 
-/// Writes a file for [`Source::with_file`]: the pattern a few times over, 16 MB.
+/// Writes a file for [`PatternSource::with_file`]: the pattern a few times over, 16 MB.
 ///
 /// # Errors
 /// Those of the file system.
 pub fn write_pattern(path: &Path) -> io::Result<()> {
     let mut file = File::create_new(path)?;
-    let pattern = Pattern::new();
+    let pattern = BytePattern::new();
     let whole = pattern.at(0, u64::MAX);
     (0..COPIES).try_for_each(|_| file.write_all(&whole))
 }
@@ -111,7 +111,7 @@ const COPIES: u32 = 64;
 
 #[cfg(test)]
 mod tests {
-    use super::super::pattern::Check;
+    use super::super::pattern::PatternCheck;
     use super::*;
 
     /// Whether it is read from memory or from a file, beyond the file's end, too.
@@ -120,21 +120,21 @@ mod tests {
         let path = std::env::temp_dir().join(format!("quickset-source-{}", std::process::id()));
         write_pattern(&path).unwrap();
         let long = std::fs::metadata(&path).unwrap().len() + 100_000;
-        for source in [Source::default(), Source::default().with_file(&path)] {
+        for source in [PatternSource::default(), PatternSource::default().with_file(&path)] {
             let mut reader = source.read(long).unwrap();
-            let mut check = Check::new(Pattern::new());
+            let mut check = PatternCheck::new(BytePattern::new());
             while reader.left() > 0 {
                 assert!(check.take(&reader.next().unwrap()), "{source:?}");
             }
             assert_eq!(check.received(), long);
         }
         std::fs::remove_file(&path).unwrap();
-        assert!(Source::default().with_file(&path).read(1).is_err());
+        assert!(PatternSource::default().with_file(&path).read(1).is_err());
     }
 
     #[test]
     fn what_is_offered_at_a_rate_is_due_by_it() {
-        let mut reader = Source::default().with_rate(1e6).read(1 << 20).unwrap();
+        let mut reader = PatternSource::default().with_rate(1e6).read(1 << 20).unwrap();
         assert_eq!(reader.due(), None);
         let first = reader.next().unwrap().len() as f64;
         let due = reader.due().expect("it is not due yet");

@@ -1,6 +1,6 @@
 //! Playing a [`Setting`]: links, flows and their work, and what was seen of it.
 //!
-//! *In:* a setting and a seed. *Out:* [`Seen`]. The two ends of a flow are machines (`Actor`), each a QUIC
+//! *In:* a setting and a seed. *Out:* [`RunSeen`]. The two ends of a flow are machines (`Actor`), each a QUIC
 //! node with a small application on top. [`virtually`] puts them into a simulated world, [`really`] gives
 //! each a socket and a thread, with TLS, and the same link as a relay between them. It is the same
 //! application, so the two differ in nothing but time, cryptography and the system.
@@ -14,13 +14,13 @@ mod virtual_time;
 use quickset::{Algorithm, TransportConfig};
 use quickset_base::Duration;
 use quickset_quic::Protection;
-use quickset_sim::{Cpu, LinkSpec, Pace};
+use quickset_sim::{Cpu, LinkSpec, TrafficPace};
 
 pub use actor::CredentialsError;
 pub use real::{Accuracy, RealError, really};
 pub use recording::Recording;
-pub use seen::{Arrival, FlowSeen, GroupSeen, Look, Progress, ResourceSeen, Seen};
-pub use virtual_time::{PlayError, recorded, virtually};
+pub use seen::{FlowProgress, FlowSeen, GroupSeen, MessageArrival, ResourceSeen, RunSeen, ServerLook};
+pub use virtual_time::{VirtualTimeError, recorded, virtually};
 
 /// One run, as data.
 #[derive(Clone, Debug)]
@@ -30,11 +30,11 @@ pub struct Setting {
     /// From servers to clients; all flows share both links.
     pub down: LinkSpec,
     /// Who uses them.
-    pub flows: Vec<Flow>,
+    pub flows: Vec<PlayFlow>,
     /// Packets of others beside them, towards clients. In virtual time only.
     pub cross: Vec<Cross>,
     /// What work takes of the processor of the server, which is one and the same for all flows then, and they
-    /// all [`Watch`] what it has. `None`: each flow has a server of its own, which works in no time. In
+    /// all [`VideoWatch`] what it has. `None`: each flow has a server of its own, which works in no time. In
     /// virtual time only; in reality all work takes the time that it takes.
     pub processor: Option<Cpu>,
     /// The run ends here at the latest.
@@ -43,7 +43,7 @@ pub struct Setting {
 
 /// A client that asks a server, mostly one of its own, for something.
 #[derive(Clone, Debug)]
-pub struct Flow {
+pub struct PlayFlow {
     /// What reports call it.
     pub name: String,
     /// When the client connects.
@@ -51,7 +51,7 @@ pub struct Flow {
     /// The configuration of both ends.
     pub transport: TransportConfig,
     /// What protects requests and answers against loss, a stream each, if the configuration offers it. Of a
-    /// [`Visit`] the requests alone.
+    /// [`PageVisit`] the requests alone.
     pub protection: Protection,
     /// What it asks for.
     pub work: Work,
@@ -63,7 +63,7 @@ pub struct Cross {
     /// UDP payload of each.
     pub bytes: u32,
     /// How they follow one another.
-    pub pace: Pace,
+    pub pace: TrafficPace,
 }
 
 /// What a client asks for.
@@ -72,18 +72,18 @@ pub enum Work {
     /// So many bytes on one stream; `None`: as many as go through until the run ends.
     Bytes(Option<u64>),
     /// Messages on one stream.
-    Messages(Messages),
+    Messages(MessageStream),
     /// Resources by HTTP/3, a request each.
-    Visit(Visit),
+    Visit(PageVisit),
     /// A video by HTTP/3, segment by segment.
-    Watch(Watch),
+    Watch(VideoWatch),
 }
 
 /// A video that a player watches to its end.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Watch {
+pub struct VideoWatch {
     /// The rule by which the player chooses bitrates.
-    pub rule: quickset_abr::Algorithm,
+    pub rule: quickset_abr::RuleName,
     /// The bitrates that there are, in bit/s.
     pub ladder: Vec<u64>,
     /// How long a segment plays. The last one may be shorter.
@@ -94,7 +94,7 @@ pub struct Watch {
     pub scale: u64,
 }
 
-impl Watch {
+impl VideoWatch {
     /// Bytes on the wire of the segment of this number, the first being 1, at this bitrate.
     pub(crate) fn bytes(&self, bitrate: u64, number: u64) -> Option<u64> {
         let begin = u32::try_from(number.checked_sub(1)?).ok()?;
@@ -107,16 +107,16 @@ impl Watch {
 
 /// Resources that a browser asks for on one connection.
 #[derive(Clone, Debug)]
-pub struct Visit {
+pub struct PageVisit {
     /// All of them, in the order in which they are asked for when several can be.
-    pub resources: Vec<Resource>,
+    pub resources: Vec<PageResource>,
     /// What repairs answers that are more urgent than this, where their requests say nothing of it (`exp_b`).
     pub repair: (u8, Protection),
 }
 
 /// What a request is for.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Resource {
+pub struct PageResource {
     /// What reports call it.
     pub name: String,
     /// The bytes of its content.
@@ -142,7 +142,7 @@ pub struct Drip {
     pub per_second: u32,
 }
 
-impl Resource {
+impl PageResource {
     /// Some bytes, asked for at once and without a priority.
     pub fn new(name: impl Into<String>, bytes: u64) -> Self {
         Self {
@@ -159,11 +159,11 @@ impl Resource {
 
 /// A stream of messages.
 #[derive(Clone, Debug)]
-pub struct Messages {
+pub struct MessageStream {
     /// How they wait for one another.
-    pub order: Order,
+    pub order: MessageOrder,
     /// The groups, in order. All rows of a screen update are a group.
-    pub groups: Vec<Group>,
+    pub groups: Vec<MessageGroup>,
     /// The sender is told of deadlines, and gives up what has missed its own. Without, it sends everything.
     pub tell_deadlines: bool,
     /// Which of those that wait goes first.
@@ -175,10 +175,10 @@ pub struct Messages {
 
 /// How messages wait for one another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum MessageOrder {
     /// All in the order of sending.
     Total,
-    /// None crosses a fence; [`Group::fence`] says where they are.
+    /// None crosses a fence; [`MessageGroup::fence`] says where they are.
     Partial,
     /// No fences; what newer messages cover is not sent, nor sent again.
     Latest,
@@ -200,20 +200,20 @@ pub enum Schedule {
 
 /// Messages that are sent at one time.
 #[derive(Clone, Debug)]
-pub struct Group {
+pub struct MessageGroup {
     /// When, counted from the first request's arrival at the server.
     pub due: Duration,
     /// What.
-    pub messages: Vec<Piece>,
+    pub messages: Vec<MessagePiece>,
     /// Whether a fence follows, in partial order.
     pub fence: bool,
     /// Which of two channels takes them; the second is more urgent.
-    pub channel: Channel,
+    pub channel: MessageChannel,
 }
 
 /// A channel of messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Channel {
+pub enum MessageChannel {
     /// The one that all have.
     #[default]
     First,
@@ -223,7 +223,7 @@ pub enum Channel {
 
 /// A message to be sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Piece {
+pub struct MessagePiece {
     /// Its length, 8 at least.
     pub bytes: u32,
     /// Counted from when its group is due.
@@ -235,12 +235,12 @@ pub struct Piece {
 
 impl Setting {
     /// Flows that have a link to themselves, which is the same both ways.
-    pub fn new(link: LinkSpec, flows: Vec<Flow>, limit: Duration) -> Self {
+    pub fn new(link: LinkSpec, flows: Vec<PlayFlow>, limit: Duration) -> Self {
         Self { up: link.clone(), down: link, flows, cross: Vec::new(), processor: None, limit }
     }
 }
 
-impl Flow {
+impl PlayFlow {
     /// A flow from the start of the run, with room for its largest message, and without forward erasure
     /// correction.
     pub fn new(name: &str, congestion: Algorithm, work: Work) -> Self {

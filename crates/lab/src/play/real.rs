@@ -6,11 +6,11 @@ use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use bytes::BytesMut;
-use quickset_base::{Batch, Datagram, Duration, Ecn, Input, Machine as _, Path, Poll, Time};
+use quickset_base::{AddressPair, Batch, Datagram, Duration, Ecn, Input, Machine as _, Poll, Time};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::actor::{self, Actor, Credentials, CredentialsError};
-use super::{FlowSeen, Seen, Setting};
+use super::actor::{self, Actor, CredentialsError, FlowCredentials};
+use super::{FlowSeen, RunSeen, Setting};
 use crate::relay::{Lateness, Relay, kernel};
 
 /// Why a run in real time came to no end.
@@ -54,11 +54,11 @@ pub fn really(
     seed: u64,
     stop: &AtomicBool,
     observer: &mut dyn FnMut(Duration),
-) -> Result<(Seen, Accuracy), RealError> {
+) -> Result<(RunSeen, Accuracy), RealError> {
     if !setting.cross.is_empty() {
         return Err(RealError::Cross);
     }
-    let credentials = Credentials::tls(seed)?;
+    let credentials = FlowCredentials::tls(seed)?;
     let mut servers: Vec<(SocketAddr, UdpSocket)> = Vec::new();
     // One that all flows share has one socket.
     let count = if setting.processor.is_some() { 1 } else { setting.flows.len() };
@@ -105,23 +105,23 @@ pub fn really(
     let [up, down] = relay.counts();
     let dropped = [relay.overruns(), dropped_there, dropped_here];
     let accuracy = Accuracy { lateness: relay.lateness(), overruns: dropped.into_iter().sum() };
-    Ok((Seen { flows, up, down, processor: None, ended }, accuracy))
+    Ok((RunSeen { flows, up, down, processor: None, ended }, accuracy))
 }
 
 /// An actor that has come to its end, and how many datagrams for it the system has dropped, where that tells.
-type Done = (Actor, Option<u64>);
+type ActorDone = (Actor, Option<u64>);
 
 /// Actors under way, each with a thread of its own. Dropped, they end.
 #[derive(Default)]
 struct Threads {
     stop: std::sync::Arc<AtomicBool>,
-    all: Vec<JoinHandle<io::Result<Done>>>,
+    all: Vec<JoinHandle<io::Result<ActorDone>>>,
 }
 
 impl Threads {
     fn start(&mut self, actor: Actor, socket: UdpSocket, started: Instant) -> io::Result<()> {
         let stop = self.stop.clone();
-        let driver = Driver {
+        let driver = ActorDriver {
             actor,
             socket,
             started,
@@ -142,9 +142,10 @@ impl Threads {
     /// The actors, and what the system has dropped of theirs.
     fn end(&mut self) -> io::Result<(Vec<Actor>, Option<u64>)> {
         self.stop.store(true, Ordering::Relaxed);
-        let join =
-            |thread: JoinHandle<io::Result<Done>>| thread.join().unwrap_or_else(|panic| resume_unwind(panic));
-        let done = self.all.drain(..).map(join).collect::<io::Result<Vec<Done>>>()?;
+        let join = |thread: JoinHandle<io::Result<ActorDone>>| {
+            thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+        };
+        let done = self.all.drain(..).map(join).collect::<io::Result<Vec<ActorDone>>>()?;
         let (actors, dropped): (Vec<Actor>, Vec<Option<u64>>) = done.into_iter().unzip();
         Ok((actors, dropped.into_iter().sum()))
     }
@@ -160,7 +161,7 @@ impl Drop for Threads {
 }
 
 /// Drives an actor over a socket.
-struct Driver {
+struct ActorDriver {
     actor: Actor,
     socket: UdpSocket,
     started: Instant,
@@ -169,9 +170,9 @@ struct Driver {
     buffer: Vec<u8>,
 }
 
-impl Driver {
+impl ActorDriver {
     /// Until the actor is done, or is told to stop.
-    fn run(mut self, stop: &AtomicBool) -> io::Result<Done> {
+    fn run(mut self, stop: &AtomicBool) -> io::Result<ActorDone> {
         while !self.actor.is_done() && !stop.load(Ordering::Relaxed) {
             let wake = self.send()?;
             if self.actor.is_done() {
@@ -232,7 +233,7 @@ impl Driver {
             match self.socket.recv_from(&mut self.buffer) {
                 Ok((length, remote)) => {
                     let bytes = BytesMut::from(&self.buffer[..length]);
-                    self.inbox.push(Datagram { path: Path::to(remote), ecn: Ecn::NotEct, bytes });
+                    self.inbox.push(Datagram { path: AddressPair::to(remote), ecn: Ecn::NotEct, bytes });
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if is_passing(&error) => {}
@@ -293,7 +294,7 @@ mod tests {
         for _ in 0..100 {
             other.send_to(&[0; 1000], end.local_addr().unwrap()).unwrap();
         }
-        let credentials = Credentials::tls(1).unwrap();
+        let credentials = FlowCredentials::tls(1).unwrap();
         let client = actor::near(&setting.flows[0], &credentials, 1, 0, other.local_addr().unwrap());
         let mut threads = Threads::default();
         threads.start(client, end, Instant::now()).unwrap();

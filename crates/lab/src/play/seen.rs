@@ -1,17 +1,17 @@
 use quickset_base::Duration;
-use quickset_play::Report;
+use quickset_play::ViewReport;
 use quickset_quic::Stats;
-use quickset_sim::{Counts, CpuCounts};
+use quickset_sim::{CpuCounts, LinkCounts};
 
 /// What was seen of a run. Times count from the start of the run.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
+pub struct RunSeen {
     /// Each flow, in the order of the setting.
     pub flows: Vec<FlowSeen>,
     /// Packets towards servers.
-    pub up: Counts,
+    pub up: LinkCounts,
     /// Packets towards clients.
-    pub down: Counts,
+    pub down: LinkCounts,
     /// What the server's processor did, if its work takes time.
     pub processor: Option<CpuCounts>,
     /// When it ended.
@@ -26,19 +26,19 @@ pub struct FlowSeen {
     /// When the handshake was complete at the client.
     pub connected: Option<Duration>,
     /// Messages at the client, in the order in which they were let go.
-    pub arrivals: Vec<Arrival>,
+    pub arrivals: Vec<MessageArrival>,
     /// Each group, as far as it came.
     pub groups: Vec<GroupSeen>,
     /// Each resource, as far as it came.
     pub resources: Vec<ResourceSeen>,
     /// What a viewer had of a video.
-    pub watched: Option<Report>,
+    pub watched: Option<ViewReport>,
     /// Bytes delivered to the client's application, payload alone.
     pub delivered: u64,
     /// How they grew.
-    pub progress: Vec<Progress>,
+    pub progress: Vec<FlowProgress>,
     /// What the server's congestion controller was at, for bytes on a stream.
-    pub looks: Vec<Look>,
+    pub looks: Vec<ServerLook>,
     /// When the client had everything that was to come.
     pub finished: Option<Duration>,
     /// Messages that the server gave up, outdated or too late.
@@ -55,7 +55,7 @@ pub struct FlowSeen {
 
 /// A message at the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arrival {
+pub struct MessageArrival {
     /// The group it belongs to.
     pub group: u32,
     /// Its place in the order of sending, over all groups.
@@ -87,14 +87,14 @@ pub struct ResourceSeen {
     /// When the server began to answer.
     pub begun: Option<Duration>,
     /// How its content came, read by read.
-    pub progress: Vec<Progress>,
+    pub progress: Vec<FlowProgress>,
     /// When the client had all of it.
     pub complete: Option<Duration>,
 }
 
 /// A look at a flow on its way, taken a few times in a round trip.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Progress {
+pub struct FlowProgress {
     /// When.
     pub at: Duration,
     /// Payload bytes that the client's application had.
@@ -103,7 +103,7 @@ pub struct Progress {
 
 /// A look at a server that sends bytes, taken every so often.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Look {
+pub struct ServerLook {
     /// When.
     pub at: Duration,
     /// The smoothed round-trip time.

@@ -1,12 +1,14 @@
 use quickset_base::{Duration, Time};
-use quickset_sim::{Either, LinkId, Livelock, NodeId, Point, Sink, Source, Traffic, World, address};
+use quickset_sim::{
+    Either, LinkId, Livelock, NodeId, PacketTraffic, Point, TrafficSink, TrafficSource, World, address,
+};
 
-use super::actor::{self, Actor, Credentials};
-use super::{Cross, FlowSeen, Recording, Seen, Setting};
+use super::actor::{self, Actor, FlowCredentials};
+use super::{Cross, FlowSeen, Recording, RunSeen, Setting};
 
 /// Why a run came to no end in virtual time.
 #[derive(Debug, thiserror::Error)]
-pub enum PlayError {
+pub enum VirtualTimeError {
     /// An error of ours.
     #[error("the simulation stands still: {0}")]
     Livelock(#[from] Livelock),
@@ -19,21 +21,25 @@ pub enum PlayError {
 ///
 /// # Errors
 /// When a machine never sleeps.
-pub fn virtually(setting: &Setting, seed: u64) -> Result<Seen, PlayError> {
+pub fn virtually(setting: &Setting, seed: u64) -> Result<RunSeen, VirtualTimeError> {
     recorded(setting, seed, None)
 }
 
 /// As [`virtually`], with captures of the packets at both ends of each flow.
 ///
 /// # Errors
-/// See [`PlayError`].
-pub fn recorded(setting: &Setting, seed: u64, recording: Option<&Recording>) -> Result<Seen, PlayError> {
+/// See [`VirtualTimeError`].
+pub fn recorded(
+    setting: &Setting,
+    seed: u64,
+    recording: Option<&Recording>,
+) -> Result<RunSeen, VirtualTimeError> {
     let mut world = World::new(seed);
     let links = (world.add_link(setting.up.clone()), world.add_link(setting.down.clone()));
-    let credentials = Credentials::null(seed);
+    let credentials = FlowCredentials::null(seed);
     let origin = setting.processor.map(|processor| {
         let origin = actor::origin(&setting.flows, &credentials, seed);
-        let id = world.add("origin", ORIGIN, Node::Left(origin));
+        let id = world.add("origin", ORIGIN, FlowNode::Left(origin));
         world.cpu(id, processor);
         id
     });
@@ -42,9 +48,9 @@ pub fn recorded(setting: &Setting, seed: u64, recording: Option<&Recording>) -> 
         let [near, own] = [2 * n + 1, 2 * n + 2].map(|n| address(u16::try_from(n).unwrap_or(u16::MAX)));
         let far = if origin.is_some() { ORIGIN } else { own };
         let client = actor::near(flow, &credentials, seed, n as u64, far);
-        let client = world.add(&flow.name, near, Node::Left(client));
+        let client = world.add(&flow.name, near, FlowNode::Left(client));
         let server = origin.unwrap_or_else(|| {
-            world.add(&flow.name, far, Node::Left(actor::far(flow, &credentials, seed, n as u64)))
+            world.add(&flow.name, far, FlowNode::Left(actor::far(flow, &credentials, seed, n as u64)))
         });
         world.route(near, far, links.0);
         world.route(far, near, links.1);
@@ -70,7 +76,7 @@ pub fn recorded(setting: &Setting, seed: u64, recording: Option<&Recording>) -> 
     let flows = pairs.into_iter().enumerate().map(|(n, (near, far))| {
         let mut seen = FlowSeen::default();
         for end in [far, near] {
-            if let Node::Left(actor) = world.node_mut(end) {
+            if let FlowNode::Left(actor) = world.node_mut(end) {
                 actor.tell(n, &mut seen);
             }
         }
@@ -78,20 +84,20 @@ pub fn recorded(setting: &Setting, seed: u64, recording: Option<&Recording>) -> 
     });
     let flows = flows.collect();
     let processor = origin.map(|origin| world.cpu_counts(origin));
-    Ok(Seen { flows, up: world.counts(links.0), down: world.counts(links.1), processor, ended })
+    Ok(RunSeen { flows, up: world.counts(links.0), down: world.counts(links.1), processor, ended })
 }
 
 /// The ends of flows, and those of others.
-type Node = Either<Actor, Either<Source, Sink>>;
+type FlowNode = Either<Actor, Either<TrafficSource, TrafficSink>>;
 
 /// Lets others send over `link`, the n-th of them.
-fn add_cross(world: &mut World<Node>, link: LinkId, (seed, n): (u64, u16), cross: &Cross) {
+fn add_cross(world: &mut World<FlowNode>, link: LinkId, (seed, n): (u64, u16), cross: &Cross) {
     let [near, far] = [2 * n, 2 * n + 1].map(|n| address(FIRST_CROSS + n));
-    let traffic = Traffic::new(near, (cross.bytes as usize).max(Traffic::LEAST), cross.pace);
+    let traffic = PacketTraffic::new(near, (cross.bytes as usize).max(PacketTraffic::LEAST), cross.pace);
     // Of their own seed, so that they come at the same times whoever they meet.
-    let source = Source::new(traffic, seed ^ CROSS.wrapping_mul(u64::from(n) + 1));
+    let source = TrafficSource::new(traffic, seed ^ CROSS.wrapping_mul(u64::from(n) + 1));
     world.add("others", far, Either::Right(Either::Left(source)));
-    world.add("others", near, Either::Right(Either::Right(Sink::new(Duration::from_secs(1)))));
+    world.add("others", near, Either::Right(Either::Right(TrafficSink::new(Duration::from_secs(1)))));
     world.route(far, near, link);
 }
 

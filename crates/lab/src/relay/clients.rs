@@ -13,7 +13,7 @@ use super::{socket, spawn};
 /// The client side of a relay: reads what clients send, and gives each of them a socket of its own towards
 /// the server.
 #[derive(Debug)]
-pub(crate) struct Clients {
+pub(crate) struct RelayClients {
     front: Arc<UdpSocket>,
     server: SocketAddr,
     courier: Arc<Courier>,
@@ -24,7 +24,7 @@ pub(crate) struct Clients {
     readers: Vec<JoinHandle<()>>,
 }
 
-impl Clients {
+impl RelayClients {
     pub(crate) fn new(
         front: Arc<UdpSocket>,
         server: SocketAddr,

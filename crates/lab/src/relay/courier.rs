@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use quickset_base::{Duration, Ecn, Time};
-use quickset_sim::{Counts, Fate, Link, Sent};
+use quickset_sim::{Fate, Link, LinkCounts, SendResult};
 
 /// Holds packets until their time has come, and hands them on.
 ///
@@ -16,16 +16,16 @@ use quickset_sim::{Counts, Fate, Link, Sent};
 pub(crate) struct Courier {
     started: Instant,
     stopped: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<CourierState>,
     earlier: Condvar,
 }
 
 #[derive(Debug)]
-struct State {
+struct CourierState {
     links: [Link; 2],
     /// Packets that wait in each link for their fate, oldest first.
     open: [VecDeque<(Vec<u8>, Exit)>; 2],
-    waiting: BinaryHeap<Parcel>,
+    waiting: BinaryHeap<CourierParcel>,
     /// Parcels so far: those that are due at the same time leave in the order of their coming.
     taken: u64,
     /// Those of them that have left, taken by the system or not.
@@ -55,7 +55,7 @@ pub(crate) trait PacketSink: std::fmt::Debug + Send + Sync {
 }
 
 #[derive(Debug)]
-struct Parcel {
+struct CourierParcel {
     due: Time,
     order: u64,
     direction: usize,
@@ -65,7 +65,7 @@ struct Parcel {
 
 impl Courier {
     pub(crate) fn new(links: [Link; 2]) -> Self {
-        let state = State {
+        let state = CourierState {
             links,
             open: [const { VecDeque::new() }; 2],
             waiting: BinaryHeap::new(),
@@ -87,8 +87,8 @@ impl Courier {
         let next = state.next();
         state.tell(now);
         match state.links[direction].send(now, bytes.len(), ecn) {
-            Sent::Known(fate) => state.settle(direction, fate, bytes, exit),
-            Sent::Waits(_) => state.open[direction].push_back((bytes.to_vec(), exit.clone())),
+            SendResult::Known(fate) => state.settle(direction, fate, bytes, exit),
+            SendResult::Waits(_) => state.open[direction].push_back((bytes.to_vec(), exit.clone())),
         }
         let is_first = state.next() != next;
         drop(state);
@@ -155,7 +155,7 @@ impl Courier {
         self.lock().ports.clone()
     }
 
-    pub(crate) fn counts(&self) -> [Counts; 2] {
+    pub(crate) fn counts(&self) -> [LinkCounts; 2] {
         let state = self.lock();
         [state.links[0].counts(), state.links[1].counts()]
     }
@@ -177,12 +177,12 @@ impl Courier {
         Time::ZERO + self.started.elapsed()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, CourierState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl CourierState {
     /// When the next packet leaves, or a link knows more about those that wait in it.
     fn next(&self) -> Option<Time> {
         let parcel = self.waiting.peek().map(|parcel| parcel.due);
@@ -209,7 +209,13 @@ impl State {
             }
             let order = self.taken;
             self.taken += 1;
-            self.waiting.push(Parcel { due: delivery.at, order, direction, bytes, exit: exit.clone() });
+            self.waiting.push(CourierParcel {
+                due: delivery.at,
+                order,
+                direction,
+                bytes,
+                exit: exit.clone(),
+            });
         }
     }
 }
@@ -236,25 +242,25 @@ impl Exit {
 }
 
 /// The heap gives the greatest first: that is the one due next.
-impl Ord for Parcel {
+impl Ord for CourierParcel {
     fn cmp(&self, other: &Self) -> Compare {
         (other.due, other.order).cmp(&(self.due, self.order))
     }
 }
 
-impl PartialOrd for Parcel {
+impl PartialOrd for CourierParcel {
     fn partial_cmp(&self, other: &Self) -> Option<Compare> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Parcel {
+impl PartialEq for CourierParcel {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Compare::Equal
     }
 }
 
-impl Eq for Parcel {}
+impl Eq for CourierParcel {}
 
 /// How much later than the model says packets left: counts in steps of [`Lateness::STEP`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -19,9 +19,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
-use quickset_sim::{Counts, Link, LinkSpec};
+use quickset_sim::{Link, LinkCounts, LinkSpec};
 
-use clients::Clients;
+use clients::RelayClients;
 use courier::Courier;
 pub use courier::Lateness;
 
@@ -66,7 +66,7 @@ impl Relay {
             let address = front.local_addr()?;
             courier.listen_on(address);
             relay.addresses.push(address);
-            let clients = Clients::new(front, *server, (courier.clone(), bindings.clone()));
+            let clients = RelayClients::new(front, *server, (courier.clone(), bindings.clone()));
             relay.threads.push(spawn("relay-clients", move || clients.run())?);
         }
         relay.threads.push(spawn("relay-courier", move || courier.run())?);
@@ -93,7 +93,7 @@ impl Relay {
     }
 
     /// What happened up and down.
-    pub fn counts(&self) -> [Counts; 2] {
+    pub fn counts(&self) -> [LinkCounts; 2] {
         self.courier.counts()
     }
 

@@ -3,7 +3,7 @@ use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use quickset_base::{Ecn, Time};
-use quickset_sim::{Fate, Link, LinkSpec, Sent};
+use quickset_sim::{Fate, Link, LinkSpec, SendResult};
 
 use super::Relay;
 
@@ -88,7 +88,7 @@ fn lost(spec: &LinkSpec, seed: u64, direction: u64, n: u32) -> BTreeSet<u32> {
     (0..n)
         .filter(|n| {
             let at = Time::from_millis(u64::from(*n));
-            matches!(link.send(at, 100, Ecn::NotEct), Sent::Known(Fate::Dropped(_)))
+            matches!(link.send(at, 100, Ecn::NotEct), SendResult::Known(Fate::Dropped(_)))
         })
         .collect()
 }

@@ -4,9 +4,9 @@ mod words;
 
 use std::fmt::Write as _;
 
-use super::chart::{Chart, Curve, Mark, Scale, Shape, WIDE, shares};
+use super::chart::{Chart, ChartCurve, ChartMark, ChartShape, Scale, WIDE, shares};
 use super::text::{base64, escaped, number, percent, size};
-use crate::demo::{Findings, Mode, Row};
+use crate::demo::{DemoMode, DemoRow, Findings};
 use words::verdict;
 
 /// The page. `command` is what to type to get the same findings.
@@ -62,22 +62,22 @@ fn modes(page: &mut String, findings: &Findings) {
     page.push_str("<section class=cards>");
     for mode in modes_of(findings) {
         let (title, text) = match mode {
-            Mode::Total => (
+            DemoMode::Total => (
                 "Total order",
                 "Every message waits for all those before it, as on a TCP connection or an ordinary QUIC stream. A \
                  lost packet stops everything behind it until it has been sent again.",
             ),
-            Mode::Partial => (
+            DemoMode::Partial => (
                 "Partial order",
                 "A fence after each update. Within an update messages are drawn in whatever order they arrive; \
                  the next update waits until the one before it is complete.",
             ),
-            Mode::Repaired => (
+            DemoMode::Repaired => (
                 "Partial order, repaired",
                 "The same fences. Behind each go repair symbols, as many as the losses of the path ask for: what is lost \
                  of an update is computed from them, and nobody waits a round trip for it.",
             ),
-            Mode::Latest => (
+            DemoMode::Latest => (
                 "Latest",
                 "No fences. Each part of the screen keeps the newest pixels that have come. What newer messages have \
                  covered meanwhile is not sent again.",
@@ -92,7 +92,7 @@ fn modes(page: &mut String, findings: &Findings) {
 }
 
 fn pace_section(page: &mut String, findings: &Findings, pace: u32) {
-    let rows: Vec<&Row> = findings.modes.iter().filter(|row| row.updates_per_s == pace).collect();
+    let rows: Vec<&DemoRow> = findings.modes.iter().filter(|row| row.updates_per_s == pace).collect();
     let rtt = findings.link.rtt_ms;
     let _ = write!(page, "<section><h2>{pace} updates a second</h2><p>{}</p>", verdict(&rows, rtt));
     page.push_str("<div class=tiles>");
@@ -110,11 +110,11 @@ fn pace_section(page: &mut String, findings: &Findings, pace: u32) {
     }
     page.push_str("</div><div class=charts>");
     let longest = rows.iter().map(|row| row.blocking_ms.p999).fold(rtt * 1.2, f64::max);
-    let curves = |values: fn(&Row) -> &[f64]| {
-        let curve = |row: &&Row| Curve {
+    let curves = |values: fn(&DemoRow) -> &[f64]| {
+        let curve = |row: &&DemoRow| ChartCurve {
             class: row.mode.name().to_owned(),
-            shape: Shape::Steps(shares(values(row))),
-            ..Curve::default()
+            shape: ChartShape::Steps(shares(values(row))),
+            ..ChartCurve::default()
         };
         rows.iter().map(curve).collect::<Vec<_>>()
     };
@@ -124,7 +124,7 @@ fn pace_section(page: &mut String, findings: &Findings, pace: u32) {
         y_label: "share of messages".to_owned(),
         x: Scale::linear(longest),
         y: Scale::Share,
-        marks: vec![Mark::Along(rtt, "one round trip".to_owned())],
+        marks: vec![ChartMark::Along(rtt, "one round trip".to_owned())],
         frame: WIDE,
         curves: curves(|row| row.blocking.values()),
     };
@@ -140,8 +140,8 @@ fn pace_section(page: &mut String, findings: &Findings, pace: u32) {
     page.push_str("</div></section>");
 }
 
-fn repair(row: &Row) -> String {
-    if row.mode != Mode::Repaired {
+fn repair(row: &DemoRow) -> String {
+    if row.mode != DemoMode::Repaired {
         return String::new();
     }
     let share = row.repair_bytes as f64 / row.sent_bytes.max(1) as f64;
@@ -181,7 +181,7 @@ fn table(page: &mut String, findings: &Findings) {
             row.recovered.to_string(),
             number(row.repair_bytes as f64 / 1e3),
         ];
-        let first = if row.mode == Mode::ALL[0] { " class=first" } else { "" };
+        let first = if row.mode == DemoMode::ALL[0] { " class=first" } else { "" };
         let _ = write!(
             page,
             "<tr{first}><td>{}<th class={mode}><i></i>{mode}",
@@ -244,8 +244,8 @@ fn method(page: &mut String, findings: &Findings, command: &str) {
 }
 
 /// The modes that ran.
-fn modes_of(findings: &Findings) -> impl Iterator<Item = Mode> {
-    Mode::ALL.into_iter().filter(|mode| findings.modes.iter().any(|row| row.mode == *mode))
+fn modes_of(findings: &Findings) -> impl Iterator<Item = DemoMode> {
+    DemoMode::ALL.into_iter().filter(|mode| findings.modes.iter().any(|row| row.mode == *mode))
 }
 
 /// Each pace once, in the order of the findings.

@@ -84,17 +84,17 @@ const MOST_STRETCHES: usize = 200;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::play::Arrival;
+    use crate::play::MessageArrival;
 
-    fn arrival(index: u32, group: u32, completed_ms: u64, released_ms: u64) -> Arrival {
+    fn arrival(index: u32, group: u32, completed_ms: u64, released_ms: u64) -> MessageArrival {
         let [completed, released] = [completed_ms, released_ms].map(Duration::from_millis);
-        Arrival { group, index, bytes: 1400, completed, released }
+        MessageArrival { group, index, bytes: 1400, completed, released }
     }
 
     /// Ten arrive, the first of them late: the others wait, each a millisecond less than the one before.
     #[test]
     fn what_waits_for_one_message_is_a_line() {
-        let mut arrivals: Vec<Arrival> =
+        let mut arrivals: Vec<MessageArrival> =
             (0..10).map(|n| arrival(n, 0, if n == 0 { 100 } else { u64::from(n) }, 100)).collect();
         arrivals.reverse();
         let flow = FlowSeen { arrivals, ..FlowSeen::default() };
@@ -126,7 +126,7 @@ mod tests {
     fn no_pause_over_a_round_trip_is_left_out() {
         // A message each millisecond but for three pauses close together.
         let mut at = 0;
-        let arrivals: Vec<Arrival> = (0..40_000u32)
+        let arrivals: Vec<MessageArrival> = (0..40_000u32)
             .map(|n| {
                 at += if [7, 8, 20].contains(&n) { 120 } else { 1 };
                 arrival(n, u32::from(n >= 30_000), at, at)

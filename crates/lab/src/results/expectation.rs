@@ -1,9 +1,9 @@
 use std::collections::BTreeMap;
 
 use quickset_quic::Protection;
-use quickset_sim::{GilbertElliott, Loss};
+use quickset_sim::{GilbertElliott, LossModel};
 
-use crate::play::{Flow, Messages, Order, Seen, Setting, Work};
+use crate::play::{MessageOrder, MessageStream, PlayFlow, RunSeen, Setting, Work};
 
 /// How many blocks chance alone would leave undecoded: the number of blocks times the chance that more of a
 /// block are lost than it has repair symbols. Of independent losses it is the binomial tail, of bursts the
@@ -11,7 +11,7 @@ use crate::play::{Flow, Messages, Order, Seen, Setting, Work};
 ///
 /// `None` where a group of messages is not a block of known size: other codes, other orders, packets that
 /// carry several messages or parts of one.
-pub(super) fn failed_blocks(setting: &Setting, seen: &Seen) -> Option<f64> {
+pub(super) fn failed_blocks(setting: &Setting, seen: &RunSeen) -> Option<f64> {
     expected(setting, seen, fails)
 }
 
@@ -19,16 +19,16 @@ pub(super) fn failed_blocks(setting: &Setting, seen: &Seen) -> Option<f64> {
 /// symbols as those of Reed-Solomon have.
 ///
 /// `None` as for [`failed_blocks`], and for other codes: these are not blocks of so many repair symbols.
-pub(super) fn failed_blocks_of_raptorq(setting: &Setting, seen: &Seen) -> Option<f64> {
+pub(super) fn failed_blocks_of_raptorq(setting: &Setting, seen: &RunSeen) -> Option<f64> {
     expected(setting, seen, raptorq_fails)
 }
 
 /// The chance that a block of so many cannot be decoded.
-type Chance = fn(&Protection, u64, Channel) -> Option<f64>;
+type BlockFailure = fn(&Protection, u64, LossChain) -> Option<f64>;
 
 /// The sum over all flows.
-fn expected(setting: &Setting, seen: &Seen, fails: Chance) -> Option<f64> {
-    let channel = Channel::of(&setting.down.loss)?;
+fn expected(setting: &Setting, seen: &RunSeen, fails: BlockFailure) -> Option<f64> {
+    let channel = LossChain::of(&setting.down.loss)?;
     let mut expected = None;
     for (flow, seen) in setting.flows.iter().zip(&seen.flows) {
         if flow.protection == Protection::None {
@@ -42,11 +42,16 @@ fn expected(setting: &Setting, seen: &Seen, fails: Chance) -> Option<f64> {
 }
 
 /// The mean over groups of the chance that one fails.
-fn mean_chance(flow: &Flow, messages: &Messages, channel: Channel, fails: Chance) -> Option<f64> {
+fn mean_chance(
+    flow: &PlayFlow,
+    messages: &MessageStream,
+    channel: LossChain,
+    fails: BlockFailure,
+) -> Option<f64> {
     let is_packet = |bytes: u32| bytes <= u32::from(flow.transport.mtu).saturating_sub(HEADERS);
     let is_alone = |bytes: u32| 2 * bytes > u32::from(flow.transport.mtu);
     let mut pieces = messages.groups.iter().flat_map(|group| &group.messages);
-    if messages.order != Order::Partial
+    if messages.order != MessageOrder::Partial
         || !pieces.all(|piece| is_packet(piece.bytes) && is_alone(piece.bytes))
     {
         return None;
@@ -63,7 +68,7 @@ fn mean_chance(flow: &Flow, messages: &Messages, channel: Channel, fails: Chance
 }
 
 /// The chance that a block of `k` cannot be decoded.
-fn fails(protection: &Protection, k: u64, channel: Channel) -> Option<f64> {
+fn fails(protection: &Protection, k: u64, channel: LossChain) -> Option<f64> {
     let (parts, repairs) = match *protection {
         Protection::ReedSolomon { n0, k0, stride } => {
             let parts = u64::from(stride).max(k.div_ceil(MOST)).clamp(1, k.max(1));
@@ -89,7 +94,7 @@ fn fails(protection: &Protection, k: u64, channel: Channel) -> Option<f64> {
 }
 
 /// The chance that a block of `k` cannot be decoded at most, were it one of RaptorQ.
-fn raptorq_fails(protection: &Protection, k: u64, channel: Channel) -> Option<f64> {
+fn raptorq_fails(protection: &Protection, k: u64, channel: LossChain) -> Option<f64> {
     let Protection::ReedSolomon { n0, k0, .. } = *protection else { return None };
     let r = repairs(n0, k0, k);
     let lost = channel.losses(r, k + r);
@@ -113,19 +118,19 @@ fn repairs(n0: u32, k0: u32, k: u64) -> u64 {
 
 /// The chain by which packets are lost, of which independent losses are a case.
 #[derive(Clone, Copy, Debug)]
-struct Channel {
+struct LossChain {
     to_bad: f64,
     to_good: f64,
     /// Loss in the good state, and in the bad one.
     loss: [f64; 2],
 }
 
-impl Channel {
-    fn of(loss: &Loss) -> Option<Self> {
+impl LossChain {
+    fn of(loss: &LossModel) -> Option<Self> {
         match loss {
-            Loss::None => Some(Self { to_bad: 0.0, to_good: 1.0, loss: [0.0; 2] }),
-            Loss::Independent(share) => Some(Self { to_bad: 0.0, to_good: 1.0, loss: [*share; 2] }),
-            Loss::GilbertElliott(GilbertElliott { to_bad, to_good, bad, good, longest: None }) => {
+            LossModel::None => Some(Self { to_bad: 0.0, to_good: 1.0, loss: [0.0; 2] }),
+            LossModel::Independent(share) => Some(Self { to_bad: 0.0, to_good: 1.0, loss: [*share; 2] }),
+            LossModel::GilbertElliott(GilbertElliott { to_bad, to_good, bad, good, longest: None }) => {
                 Some(Self { to_bad: *to_bad, to_good: *to_good, loss: [*good, *bad] })
             }
             _ => None,
@@ -189,7 +194,7 @@ mod tests {
     #[test]
     fn independent_losses_give_the_binomial_tail() {
         for (share, n0) in [(0.005, 105), (0.01, 105), (0.01, 110), (0.05, 103)] {
-            let channel = Channel::of(&Loss::Independent(share)).unwrap();
+            let channel = LossChain::of(&LossModel::Independent(share)).unwrap();
             let block = Protection::ReedSolomon { n0, k0: 100, stride: 1 };
             let got = fails(&block, 100, channel).unwrap();
             let expected = binomial_tail(u64::from(n0 - 100), u64::from(n0), share);
@@ -202,7 +207,7 @@ mod tests {
 
     #[test]
     fn parts_fail_by_themselves() {
-        let channel = Channel::of(&Loss::Independent(0.02)).unwrap();
+        let channel = LossChain::of(&LossModel::Independent(0.02)).unwrap();
         let part = binomial_tail(1, 26, 0.02);
         let expected = 1.0 - (1.0 - part).powi(4);
         for code in [Protection::ReedSolomon { n0: 104, k0: 100, stride: 4 }, Protection::Xor(4)] {
@@ -215,7 +220,7 @@ mod tests {
     #[test]
     fn bursts_give_the_tail_of_their_chain() {
         let (p, r) = (0.1, 0.4);
-        let channel = Channel::of(&Loss::GilbertElliott(GilbertElliott::simple(p, r))).unwrap();
+        let channel = LossChain::of(&LossModel::GilbertElliott(GilbertElliott::simple(p, r))).unwrap();
         let (bad, good) = (p / (p + r), r / (p + r));
         let two_or_more = bad * (1.0 - r) * (1.0 - r)      // bad bad bad
             + bad * (1.0 - r) * r                          // bad bad good
@@ -230,12 +235,12 @@ mod tests {
     #[test]
     fn raptorq_fails_a_little_more_often_than_an_ideal_code() {
         let code = Protection::ReedSolomon { n0: 3, k0: 2, stride: 1 };
-        let channel = Channel::of(&Loss::Independent(0.1)).unwrap();
+        let channel = LossChain::of(&LossModel::Independent(0.1)).unwrap();
         let got = raptorq_fails(&code, 2, channel).unwrap();
         assert!((got - (0.028 + 0.243 * 0.01)).abs() < 1e-12, "{got}");
         // Cut into parts, Reed-Solomon is worse than one block of either.
         let cut = Protection::ReedSolomon { n0: 110, k0: 100, stride: 4 };
-        let channel = Channel::of(&Loss::Independent(0.02)).unwrap();
+        let channel = LossChain::of(&LossModel::Independent(0.02)).unwrap();
         let [ideal, cut_fails] = [
             fails(&Protection::ReedSolomon { n0: 110, k0: 100, stride: 1 }, 100, channel).unwrap(),
             fails(&cut, 100, channel).unwrap(),

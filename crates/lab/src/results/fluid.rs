@@ -2,15 +2,15 @@
 
 use quickset_h3::Priority;
 
-use crate::play::Resource;
+use crate::play::PageResource;
 
 /// For each resource, how many bytes of all have come when its last one does. All are asked for at once, and
 /// at each step of the tree of classes (`spec/priorities.md`) the most urgent have it all: the first of what
 /// is of use only as a whole, or else the others by weight.
 ///
 /// It is written for this, and shares nothing with what schedules.
-pub(crate) fn bytes_before_end(resources: &[Resource]) -> Vec<f64> {
-    let page = Page::of(resources);
+pub(crate) fn bytes_before_end(resources: &[PageResource]) -> Vec<f64> {
+    let page = FluidPage::of(resources);
     let mut left: Vec<f64> = resources.iter().map(|resource| resource.bytes as f64).collect();
     let mut ends = vec![0.0; resources.len()];
     let mut sent = 0.0;
@@ -32,8 +32,8 @@ pub(crate) fn bytes_before_end(resources: &[Resource]) -> Vec<f64> {
 
 /// The children of the connection that share it at first: for each resource the number of the child that it
 /// is below and the child's part of what they get together; `None` for what has to wait.
-pub(crate) fn first_shares(resources: &[Resource]) -> Vec<Option<(usize, f64)>> {
-    let page = Page::of(resources);
+pub(crate) fn first_shares(resources: &[PageResource]) -> Vec<Option<(usize, f64)>> {
+    let page = FluidPage::of(resources);
     let all = vec![1.0; resources.len()];
     let chosen = page.chosen(ROOT, &all);
     let sum: f64 = chosen.iter().map(|child| page.nodes[*child].weight).sum();
@@ -47,11 +47,11 @@ pub(crate) fn first_shares(resources: &[Resource]) -> Vec<Option<(usize, f64)>> 
 }
 
 /// Classes and resources, in the order of requests; the first is the connection.
-struct Page {
-    nodes: Vec<Node>,
+struct FluidPage {
+    nodes: Vec<FluidNode>,
 }
 
-struct Node {
+struct FluidNode {
     name: String,
     parent: usize,
     urgency: u8,
@@ -60,9 +60,9 @@ struct Node {
     resource: Option<usize>,
 }
 
-impl Page {
-    fn of(resources: &[Resource]) -> Self {
-        let connection = Node {
+impl FluidPage {
+    fn of(resources: &[PageResource]) -> Self {
+        let connection = FluidNode {
             name: String::new(),
             parent: usize::MAX,
             urgency: 0,
@@ -75,10 +75,11 @@ impl Page {
             let said = Priority::parse(resource.priority.as_bytes()).unwrap_or_default();
             let mut parent = ROOT;
             for class in said.classes() {
-                let known =
-                    |node: &Node| node.parent == parent && node.resource.is_none() && node.name == class.name;
+                let known = |node: &FluidNode| {
+                    node.parent == parent && node.resource.is_none() && node.name == class.name
+                };
                 let at = page.nodes.iter().position(known).unwrap_or(page.nodes.len());
-                let node = Node {
+                let node = FluidNode {
                     name: class.name,
                     parent,
                     urgency: class.priority.urgency,
@@ -94,7 +95,7 @@ impl Page {
                 }
                 parent = at;
             }
-            page.nodes.push(Node {
+            page.nodes.push(FluidNode {
                 name: resource.name.clone(),
                 parent,
                 urgency: said.urgency,
@@ -152,8 +153,8 @@ mod tests {
     use super::*;
     use crate::pages::{Hierarchy, nine};
 
-    fn resource(bytes: u64, priority: &str) -> Resource {
-        Resource { priority: priority.to_owned(), ..Resource::new("r", bytes) }
+    fn resource(bytes: u64, priority: &str) -> PageResource {
+        PageResource { priority: priority.to_owned(), ..PageResource::new("r", bytes) }
     }
 
     /// The times of the design at 5 Mbit/s.

@@ -2,12 +2,12 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::journal::{EXTENSION, Header, Hold, io_error, make_directory, read_whole, shown};
+use super::journal::{EXTENSION, Hold, JournalHeader, io_error, make_directory, read_whole, shown};
 use super::{JournalError, Row, journal_name, order, write_csv};
 
 /// The rows of an experiment, in the order of tables, from whichever journals they came.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Sheet {
+pub struct JoinedRows {
     /// The experiment.
     pub experiment: String,
     /// The commit of all rows.
@@ -61,8 +61,8 @@ pub enum JoinError {
 /// # Errors
 /// When a journal cannot be read, when rows contradict each other or come from different builds, and when a
 /// directory has no journals at all.
-pub fn read_results(dirs: &[impl AsRef<Path>]) -> Result<Vec<Sheet>, JoinError> {
-    let mut parts: BTreeMap<String, Part> = BTreeMap::new();
+pub fn read_results(dirs: &[impl AsRef<Path>]) -> Result<Vec<JoinedRows>, JoinError> {
+    let mut parts: BTreeMap<String, JoinedPart> = BTreeMap::new();
     for dir in dirs.iter().map(AsRef::as_ref) {
         let paths = journals(dir)?;
         if paths.is_empty() {
@@ -71,7 +71,8 @@ pub fn read_results(dirs: &[impl AsRef<Path>]) -> Result<Vec<Sheet>, JoinError> 
         for path in paths {
             // A shard that is just beginning has no header yet.
             let Some((header, rows)) = read_whole(&path)? else { continue };
-            let part = parts.entry(header.experiment.clone()).or_insert_with(|| Part::new(&path, &header));
+            let part =
+                parts.entry(header.experiment.clone()).or_insert_with(|| JoinedPart::new(&path, &header));
             // The header is the first line.
             part.add(&path, &header, 2, rows)?;
         }
@@ -84,7 +85,7 @@ pub fn read_results(dirs: &[impl AsRef<Path>]) -> Result<Vec<Sheet>, JoinError> 
 ///
 /// # Errors
 /// As [`read_results`], and when `out` cannot be written.
-pub fn merge(dirs: &[impl AsRef<Path>], out: &Path) -> Result<Vec<Sheet>, JoinError> {
+pub fn merge(dirs: &[impl AsRef<Path>], out: &Path) -> Result<Vec<JoinedRows>, JoinError> {
     let mut all: Vec<&Path> = dirs.iter().map(AsRef::as_ref).collect();
     let holds = hold(out, |_| true)?;
     if out.is_dir() && !journals(out)?.is_empty() {
@@ -99,12 +100,12 @@ pub fn merge(dirs: &[impl AsRef<Path>], out: &Path) -> Result<Vec<Sheet>, JoinEr
 ///
 /// # Errors
 /// As [`merge`].
-pub fn keep_rows(rows: Vec<Row>, out: &Path) -> Result<Vec<Sheet>, JoinError> {
-    let mut parts: BTreeMap<String, Part> = BTreeMap::new();
+pub fn keep_rows(rows: Vec<Row>, out: &Path) -> Result<Vec<JoinedRows>, JoinError> {
+    let mut parts: BTreeMap<String, JoinedPart> = BTreeMap::new();
     let given = Path::new("the rows given");
     for (n, row) in rows.into_iter().enumerate() {
-        let header = Header::new(&row.experiment, &row.commit);
-        let part = parts.entry(row.experiment.clone()).or_insert_with(|| Part::new(given, &header));
+        let header = JournalHeader::new(&row.experiment, &row.commit);
+        let part = parts.entry(row.experiment.clone()).or_insert_with(|| JoinedPart::new(given, &header));
         part.add(given, &header, n + 1, vec![row])?;
     }
     let holds = hold(out, |experiment| parts.contains_key(experiment))?;
@@ -115,7 +116,8 @@ pub fn keep_rows(rows: Vec<Row>, out: &Path) -> Result<Vec<Sheet>, JoinError> {
             part.add(&path, &header, 2, rows)?;
         }
     }
-    let sheets: Vec<Sheet> = parts.into_iter().map(|(experiment, part)| part.sheet(experiment)).collect();
+    let sheets: Vec<JoinedRows> =
+        parts.into_iter().map(|(experiment, part)| part.sheet(experiment)).collect();
     write(&sheets, out, holds)?;
     Ok(sheets)
 }
@@ -133,7 +135,7 @@ fn hold(dir: &Path, wanted: impl Fn(&str) -> bool) -> Result<BTreeMap<PathBuf, H
 }
 
 /// Writes journals and tables into a directory, in place of those that are there.
-fn write(sheets: &[Sheet], dir: &Path, mut holds: BTreeMap<PathBuf, Hold>) -> Result<(), JournalError> {
+fn write(sheets: &[JoinedRows], dir: &Path, mut holds: BTreeMap<PathBuf, Hold>) -> Result<(), JournalError> {
     for sheet in sheets {
         let path = dir.join(journal_name(&sheet.experiment, None));
         let hold = match holds.remove(&path) {
@@ -144,7 +146,7 @@ fn write(sheets: &[Sheet], dir: &Path, mut holds: BTreeMap<PathBuf, Hold>) -> Re
                 .ok_or_else(|| JournalError::Busy(shown(&path)))?,
         };
         // Until the tables are there as well: another's, of more rows, would be lost under these.
-        let _hold = hold.write(&Header::new(&sheet.experiment, &sheet.commit), &sheet.rows)?;
+        let _hold = hold.write(&JournalHeader::new(&sheet.experiment, &sheet.commit), &sheet.rows)?;
         write_tables(&sheet.rows, dir)?;
     }
     Ok(())
@@ -198,7 +200,7 @@ fn journals(dir: &Path) -> Result<Vec<PathBuf>, JournalError> {
 }
 
 /// What is known of an experiment so far.
-struct Part {
+struct JoinedPart {
     /// The first journal of it, and its commit.
     first: PathBuf,
     commit: String,
@@ -206,15 +208,15 @@ struct Part {
     rows: BTreeMap<String, (Row, PathBuf, usize)>,
 }
 
-impl Part {
-    fn new(path: &Path, header: &Header) -> Self {
+impl JoinedPart {
+    fn new(path: &Path, header: &JournalHeader) -> Self {
         Self { first: path.to_owned(), commit: header.commit.clone(), rows: BTreeMap::new() }
     }
 
     fn add(
         &mut self,
         path: &Path,
-        header: &Header,
+        header: &JournalHeader,
         first_line: usize,
         rows: Vec<Row>,
     ) -> Result<(), JoinError> {
@@ -246,10 +248,10 @@ impl Part {
         Ok(())
     }
 
-    fn sheet(self, experiment: String) -> Sheet {
+    fn sheet(self, experiment: String) -> JoinedRows {
         let mut rows: Vec<Row> = self.rows.into_values().map(|(row, ..)| row).collect();
         order::sort(&mut rows);
-        Sheet { experiment, commit: self.commit, rows }
+        JoinedRows { experiment, commit: self.commit, rows }
     }
 }
 
@@ -265,7 +267,7 @@ mod tests {
     use super::*;
     use crate::catalogue;
     use crate::experiment::Value;
-    use crate::results::{Detail, Journal, Metrics};
+    use crate::results::{Detail, Journal, RunMetrics};
 
     /// An empty directory that goes away again.
     struct Folder(PathBuf);
@@ -296,7 +298,7 @@ mod tests {
     }
 
     fn row(seed: u64) -> Row {
-        let metrics = Metrics { completion_s: Some(0.1 + seed as f64), ..Metrics::default() };
+        let metrics = RunMetrics { completion_s: Some(0.1 + seed as f64), ..RunMetrics::default() };
         Row {
             experiment: "screen-streaming".into(),
             seed,
@@ -308,7 +310,7 @@ mod tests {
         }
     }
 
-    fn seeds(sheets: &[Sheet]) -> Vec<u64> {
+    fn seeds(sheets: &[JoinedRows]) -> Vec<u64> {
         sheets.iter().flat_map(|sheet| sheet.rows.iter().map(|row| row.seed)).collect()
     }
 
@@ -358,7 +360,8 @@ mod tests {
     #[test]
     fn rows_that_contradict_each_other_are_both_named() {
         let folder = Folder::new("conflict");
-        let wrong = Row { metrics: Metrics { completion_s: Some(7.0), ..Metrics::default() }, ..row(2) };
+        let wrong =
+            Row { metrics: RunMetrics { completion_s: Some(7.0), ..RunMetrics::default() }, ..row(2) };
         folder.journal("a.rows", "abc", &[row(1), row(2)]);
         folder.journal("b.rows", "abc", std::slice::from_ref(&wrong));
         let error = read_results(&[&folder.0]).unwrap_err().to_string();
@@ -415,7 +418,7 @@ mod tests {
 
     #[test]
     fn tables_are_in_the_order_of_keys_and_of_numbers() {
-        let key = |name: &str| crate::experiment::Key::find(name).unwrap();
+        let key = |name: &str| crate::experiment::ExperimentKey::find(name).unwrap();
         let with = |name: &str, value: Value, seed: u64| {
             let mut row = row(seed);
             row.params.put(key(name), value);

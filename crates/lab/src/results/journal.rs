@@ -28,7 +28,7 @@ pub(super) struct Hold {
 
 /// The first line of a journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Header {
+pub(super) struct JournalHeader {
     /// The version of the format.
     #[serde(rename = "quickset-lab")]
     version: u32,
@@ -114,7 +114,7 @@ impl Journal {
         match header {
             None => {
                 hold.cut(0)?;
-                end = hold.append(0, &Header::new(experiment, commit))?;
+                end = hold.append(0, &JournalHeader::new(experiment, commit))?;
             }
             Some(header) if header.experiment != experiment => {
                 return Err(JournalError::Experiment { path: shown(path), found: header.experiment });
@@ -217,7 +217,7 @@ impl Hold {
 
     /// Writes a journal as a whole: what was there before stays until all of it is written. Nobody else can
     /// write the new one either as long as what is returned is there.
-    pub(super) fn write(self, header: &Header, rows: &[Row]) -> Result<Self, JournalError> {
+    pub(super) fn write(self, header: &JournalHeader, rows: &[Row]) -> Result<Self, JournalError> {
         let new = self.path.with_extension(format!("{EXTENSION}.new"));
         let write = || {
             let file = File::create(&new).map_err(io_error(&self.path, "written"))?;
@@ -270,7 +270,7 @@ pub fn read_journal(path: &Path) -> Result<Vec<Row>, JournalError> {
 }
 
 /// The header and the rows of a journal; nothing of one that was only just begun.
-pub(super) fn read_whole(path: &Path) -> Result<Option<(Header, Vec<Row>)>, JournalError> {
+pub(super) fn read_whole(path: &Path) -> Result<Option<(JournalHeader, Vec<Row>)>, JournalError> {
     let mut file = File::open(path).map_err(io_error(path, "opened"))?;
     let (header, rows, _) = read(&mut file, path)?;
     Ok(header.map(|header| (header, rows)))
@@ -281,7 +281,7 @@ pub(super) fn make_directory(dir: &Path) -> Result<(), JournalError> {
     std::fs::create_dir_all(dir).map_err(io_error(dir, "made"))
 }
 
-impl Header {
+impl JournalHeader {
     pub(super) fn new(experiment: &str, commit: &str) -> Self {
         Self { version: VERSION, experiment: experiment.to_owned(), commit: commit.to_owned() }
     }
@@ -322,7 +322,7 @@ fn lock(_: &File, _: &Path) -> Result<(), JournalError> {
 }
 
 /// The header, the rows, and where the last whole line ends.
-fn read(file: &mut File, path: &Path) -> Result<(Option<Header>, Vec<Row>, u64), JournalError> {
+fn read(file: &mut File, path: &Path) -> Result<(Option<JournalHeader>, Vec<Row>, u64), JournalError> {
     let mut reader = BufReader::new(file);
     let Some(header) = first_line(&mut reader, path)? else { return Ok((None, Vec::new(), 0)) };
     let header = header?;
@@ -351,7 +351,7 @@ fn read(file: &mut File, path: &Path) -> Result<(Option<Header>, Vec<Row>, u64),
 fn first_line(
     reader: &mut impl io::BufRead,
     path: &Path,
-) -> Result<Option<Result<Header, JournalError>>, JournalError> {
+) -> Result<Option<Result<JournalHeader, JournalError>>, JournalError> {
     let mut line = Vec::new();
     reader.take(LONGEST_HEADER).read_until(b'\n', &mut line).map_err(io_error(path, "read"))?;
     let is_whole = line.last() == Some(&b'\n');
@@ -363,7 +363,7 @@ fn first_line(
     })
 }
 
-fn read_header(line: &[u8], path: &Path) -> Result<Header, JournalError> {
+fn read_header(line: &[u8], path: &Path) -> Result<JournalHeader, JournalError> {
     let json: serde_json::Value =
         serde_json::from_slice(line).map_err(|_| JournalError::Foreign(shown(path)))?;
     let version = json.get("quickset-lab").and_then(serde_json::Value::as_u64);
@@ -406,7 +406,7 @@ pub(super) const EXTENSION: &str = "rows";
 mod tests {
     use super::*;
     use crate::catalogue;
-    use crate::results::{Detail, Metrics};
+    use crate::results::{Detail, RunMetrics};
 
     fn row(seed: u64) -> Row {
         Row {
@@ -415,7 +415,7 @@ mod tests {
             commit: "abc".into(),
             world: "sim".into(),
             params: catalogue::find("screen-streaming").unwrap().base(),
-            metrics: Metrics::default(),
+            metrics: RunMetrics::default(),
             detail: Detail::default(),
         }
     }
@@ -439,7 +439,7 @@ mod tests {
             );
             assert!(error.contains("-o"), "{error}");
         }
-        let header = Header::new("screen-streaming", "abc");
+        let header = JournalHeader::new("screen-streaming", "abc");
         let error = Hold::take(&path).unwrap_err().to_string();
         assert!(error.contains("another run writes"), "{error}");
         assert_eq!(seeds(), [1]);

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fluid;
 use super::measure::{Yardstick, ms};
-use crate::play::{Flow, FlowSeen, ResourceSeen, Setting, Visit, Work};
+use crate::play::{FlowSeen, PageVisit, PlayFlow, ResourceSeen, Setting, Work};
 use crate::stats::Samples;
 
 /// Measures of what a browser asked for. Times count from the client's first packet.
@@ -40,12 +40,12 @@ pub struct Loads {
     pub off_share: Option<f64>,
     /// The same, one by one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub resources: Vec<Load>,
+    pub resources: Vec<ResourceLoad>,
 }
 
 /// A resource. Times are in seconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Load {
+pub struct ResourceLoad {
     /// Its name.
     pub name: String,
     /// When it was asked for.
@@ -61,7 +61,7 @@ pub struct Load {
 }
 
 /// The measures of a flow.
-pub(super) fn loads(setting: &Setting, flow: &Flow, visit: &Visit, seen: &FlowSeen) -> Loads {
+pub(super) fn loads(setting: &Setting, flow: &PlayFlow, visit: &PageVisit, seen: &FlowSeen) -> Loads {
     let yardstick = Yardstick::of(setting);
     let is_page =
         visit.resources.len() > 1 && visit.resources.iter().all(|resource| resource.after.is_empty());
@@ -80,7 +80,7 @@ pub(super) fn loads(setting: &Setting, flow: &Flow, visit: &Visit, seen: &FlowSe
         let share = (mtu - HEADERS) / (mtu + f64::from(setting.down.overhead));
         loads.resources = listed(visit, seen, rate as f64 / 8.0 * share);
         if loads.resources.len() == visit.resources.len() {
-            let off = |load: &Load| (load.completion / load.predicted - 1.0).abs();
+            let off = |load: &ResourceLoad| (load.completion / load.predicted - 1.0).abs();
             loads.off_prediction = loads.resources.iter().map(off).max_by(f64::total_cmp);
             loads.in_order = Some(is_in_order(&loads.resources));
             loads.off_share = off_share(visit, seen);
@@ -91,7 +91,7 @@ pub(super) fn loads(setting: &Setting, flow: &Flow, visit: &Visit, seen: &FlowSe
 
 /// Milliseconds that answers took which were asked for in turn, where all of them could have taken less than
 /// [`SLOW`] round trips.
-fn in_turn(flow: &Flow, visit: &Visit, seen: &FlowSeen, yardstick: Yardstick) -> Option<Samples> {
+fn in_turn(flow: &PlayFlow, visit: &PageVisit, seen: &FlowSeen, yardstick: Yardstick) -> Option<Samples> {
     let rtt = yardstick.rtt.as_secs_f64();
     let mtu = f64::from(flow.transport.mtu);
     let least = |bytes: u64| {
@@ -106,14 +106,14 @@ fn in_turn(flow: &Flow, visit: &Visit, seen: &FlowSeen, yardstick: Yardstick) ->
 }
 
 /// Milliseconds from each request to the end of its answer.
-pub(super) fn response_ms(visit: &Visit, seen: &FlowSeen) -> Samples {
+pub(super) fn response_ms(visit: &PageVisit, seen: &FlowSeen) -> Samples {
     let all = visit.resources.iter().zip(&seen.resources).filter(|(resource, _)| !resource.warm_up);
     let took = |seen: &ResourceSeen| Some(seen.complete?.saturating_sub(seen.requested?));
     all.filter_map(|(_, seen)| took(seen)).map(|took| took.as_secs_f64() * 1e3).collect()
 }
 
 /// Milliseconds from a byte coming into being at the server to its being read, one of a hundred bytes.
-pub(super) fn byte_delay_ms(visit: &Visit, seen: &FlowSeen) -> Samples {
+pub(super) fn byte_delay_ms(visit: &PageVisit, seen: &FlowSeen) -> Samples {
     let mut samples = Samples::default();
     for (resource, seen) in visit.resources.iter().zip(&seen.resources) {
         let (Some(drip), Some(begun)) = (resource.drip, seen.begun) else { continue };
@@ -129,26 +129,26 @@ pub(super) fn byte_delay_ms(visit: &Visit, seen: &FlowSeen) -> Samples {
     samples
 }
 
-fn on_path(setting: &Setting, visit: &Visit, seen: &FlowSeen) -> Option<f64> {
+fn on_path(setting: &Setting, visit: &PageVisit, seen: &FlowSeen) -> Option<f64> {
     let delays = byte_delay_ms(visit, seen);
     let limit = (setting.down.delay + TOLERANCE).as_secs_f64() * 1e3;
     (!delays.is_empty()).then(|| 1.0 - delays.share_above(limit))
 }
 
 /// When the last of what is seen first was there; `None` if it never was, or nothing is.
-fn paint(visit: &Visit, seen: &FlowSeen) -> Option<Duration> {
+fn paint(visit: &PageVisit, seen: &FlowSeen) -> Option<Duration> {
     let all = visit.resources.iter().zip(&seen.resources).filter(|(resource, _)| resource.is_seen);
     let ends: Option<Vec<Duration>> = all.map(|(_, seen)| seen.complete).collect();
     ends?.into_iter().max()
 }
 
 /// The resources that were complete.
-fn listed(visit: &Visit, seen: &FlowSeen, bytes_per_s: f64) -> Vec<Load> {
+fn listed(visit: &PageVisit, seen: &FlowSeen, bytes_per_s: f64) -> Vec<ResourceLoad> {
     let first = |seen: &ResourceSeen| seen.progress.first().map(|read| read.at);
     let Some(first_of_all) = seen.resources.iter().filter_map(first).min() else { return Vec::new() };
     let before = fluid::bytes_before_end(&visit.resources);
-    let load = |((resource, got), bytes): ((&crate::play::Resource, &ResourceSeen), f64)| {
-        Some(Load {
+    let load = |((resource, got), bytes): ((&crate::play::PageResource, &ResourceSeen), f64)| {
+        Some(ResourceLoad {
             name: resource.name.clone(),
             start: since(seen.started, got.requested?),
             first_byte: since(seen.started, first(got)?),
@@ -174,7 +174,7 @@ fn bins(seen: &ResourceSeen, started: Duration) -> Vec<f64> {
 }
 
 /// The series `goodput/NAME` of each resource.
-pub(super) fn series(loads: &[Load]) -> impl Iterator<Item = (String, Vec<(f64, f64)>)> {
+pub(super) fn series(loads: &[ResourceLoad]) -> impl Iterator<Item = (String, Vec<(f64, f64)>)> {
     loads.iter().map(|load| {
         let point = |(n, mbit): (usize, &f64)| ((n as f64 + 0.5) * BIN.as_secs_f64(), *mbit);
         // Before its first byte there is nothing to see.
@@ -184,14 +184,14 @@ pub(super) fn series(loads: &[Load]) -> impl Iterator<Item = (String, Vec<(f64, 
 }
 
 /// Whether no resource was complete before one that was predicted for an earlier time.
-fn is_in_order(loads: &[Load]) -> bool {
+fn is_in_order(loads: &[ResourceLoad]) -> bool {
     loads.iter().all(|one| {
         loads.iter().all(|other| one.predicted >= other.predicted || one.completion <= other.completion)
     })
 }
 
 /// See [`Loads::off_share`]; `None` when nobody shares, or not for so long.
-fn off_share(visit: &Visit, seen: &FlowSeen) -> Option<f64> {
+fn off_share(visit: &PageVisit, seen: &FlowSeen) -> Option<f64> {
     let mut sharing: BTreeMap<usize, (f64, Vec<&ResourceSeen>)> = BTreeMap::new();
     for (share, seen) in fluid::first_shares(&visit.resources).into_iter().zip(&seen.resources) {
         let Some((child, part)) = share else { continue };
@@ -227,7 +227,7 @@ fn read_by(seen: &ResourceSeen, at: Duration) -> u64 {
 pub(super) fn visits<'a>(
     setting: &'a Setting,
     seen: &'a [FlowSeen],
-) -> impl Iterator<Item = (&'a Flow, &'a Visit, &'a FlowSeen)> {
+) -> impl Iterator<Item = (&'a PlayFlow, &'a PageVisit, &'a FlowSeen)> {
     setting.flows.iter().zip(seen).filter_map(|(flow, seen)| match &flow.work {
         Work::Visit(visit) => Some((flow, visit, seen)),
         _ => None,

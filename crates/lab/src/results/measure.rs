@@ -4,9 +4,10 @@ use quickset_sim::Rate;
 
 use super::sharing::{self, delivered_by};
 use super::{
-    Counted, Detail, Histogram, Metrics, Promptness, Repair, Times, courses, expectation, loads, viewing,
+    CountedPackets, Detail, Histogram, Promptness, RepairShare, RunMetrics, Times, courses, expectation,
+    loads, viewing,
 };
-use crate::play::{FlowSeen, Seen, Setting, Work};
+use crate::play::{FlowSeen, RunSeen, Setting, Work};
 use crate::stats::{Percentiles, Samples};
 
 /// What measures need to know of a setting.
@@ -30,11 +31,11 @@ impl Yardstick {
 }
 
 /// The measures of a run.
-pub fn measure(setting: &Setting, seen: &Seen) -> (Metrics, Detail) {
+pub fn measure(setting: &Setting, seen: &RunSeen) -> (RunMetrics, Detail) {
     let yardstick = Yardstick::of(setting);
     let mut detail = Detail { length_s: seen.ended.as_secs_f64(), ..Detail::default() };
     let times = times(setting, seen, &mut detail);
-    let mut metrics = Metrics {
+    let mut metrics = RunMetrics {
         times,
         counted: counted(setting, seen, yardstick),
         finished: seen.flows.iter().all(|flow| flow.finished.is_some()),
@@ -46,7 +47,7 @@ pub fn measure(setting: &Setting, seen: &Seen) -> (Metrics, Detail) {
         },
         repair: repair(setting, seen),
         viewing: viewing::viewing(seen),
-        ..Metrics::default()
+        ..RunMetrics::default()
     };
     if let ([flow], [work]) = (&seen.flows[..], &setting.flows[..]) {
         alone(&mut metrics, flow, &work.work, yardstick);
@@ -89,7 +90,7 @@ fn is_endless(setting: &Setting, work: &Work) -> bool {
 }
 
 /// A flow alone: completion, and how far from the ideal.
-fn alone(metrics: &mut Metrics, flow: &FlowSeen, work: &Work, yardstick: Yardstick) {
+fn alone(metrics: &mut RunMetrics, flow: &FlowSeen, work: &Work, yardstick: Yardstick) {
     let Some(end) = flow.finished else { return };
     let took = end.saturating_sub(flow.started).as_secs_f64();
     metrics.completion_s = Some(took);
@@ -131,11 +132,11 @@ fn queueing(flow: &FlowSeen, rtt: Duration) -> Vec<(f64, f64)> {
     looks.map(|look| (look.at.as_secs_f64(), ms(look.rtt.saturating_sub(rtt)))).collect()
 }
 
-fn counted(setting: &Setting, seen: &Seen, yardstick: Yardstick) -> Counted {
+fn counted(setting: &Setting, seen: &RunSeen, yardstick: Yardstick) -> CountedPackets {
     let sum = |of: fn(&FlowSeen) -> u64| seen.flows.iter().map(of).sum();
     let unrecovered =
         if is_protected(setting) { sum(unrecovered) } else { seen.down.lost + seen.down.overflowed };
-    Counted {
+    CountedPackets {
         messages_delivered: sum(|flow| flow.arrivals.len() as u64),
         abandoned: sum(|flow| flow.abandoned),
         over_rtt: seen.flows.iter().map(|flow| over_rtt(flow, yardstick.rtt)).sum(),
@@ -168,9 +169,9 @@ fn is_protected(setting: &Setting) -> bool {
 }
 
 /// What repair costs, where there may be some.
-fn repair(setting: &Setting, seen: &Seen) -> Repair {
+fn repair(setting: &Setting, seen: &RunSeen) -> RepairShare {
     if !is_protected(setting) {
-        return Repair::default();
+        return RepairShare::default();
     }
     let share = |repair: u64, all: u64| (all > 0).then(|| repair as f64 / all as f64);
     let (mut whole, mut late) = ([0; 2], [0; 2]);
@@ -185,7 +186,7 @@ fn repair(setting: &Setting, seen: &Seen) -> Repair {
             late[n] += now[n] - early[n];
         }
     }
-    Repair {
+    RepairShare {
         repair_share: share(whole[0], whole[1]),
         repair_share_late: share(late[0], late[1]),
         failed_blocks_expected: expectation::failed_blocks(setting, seen),
@@ -195,7 +196,7 @@ fn repair(setting: &Setting, seen: &Seen) -> Repair {
 
 /// Of the updates that were asked for behind the first `settled` messages, but the first, those that took
 /// more than one and a half round trips, or never came.
-fn late_share(setting: &Setting, seen: &Seen, settled: u64) -> Option<f64> {
+fn late_share(setting: &Setting, seen: &RunSeen, settled: u64) -> Option<f64> {
     let rtt = setting.up.delay + setting.down.delay;
     let (mut late, mut all) = (0u64, 0u64);
     for (flow, seen) in setting.flows.iter().zip(&seen.flows) {
@@ -222,7 +223,7 @@ fn over_rtt(flow: &FlowSeen, rtt: Duration) -> u64 {
     gaps.filter(|pair| pair[1].released.saturating_sub(pair[0].released) > rtt).count() as u64
 }
 
-fn times(setting: &Setting, seen: &Seen, detail: &mut Detail) -> Times {
+fn times(setting: &Setting, seen: &RunSeen, detail: &mut Detail) -> Times {
     let mut samples: [Samples; 6] = Default::default();
     let [blocking, inter_delivery, response, delivery, byte_delay, queue] = &mut samples;
     for (_, visit, seen) in loads::visits(setting, &seen.flows) {
@@ -270,7 +271,7 @@ fn times(setting: &Setting, seen: &Seen, detail: &mut Detail) -> Times {
 }
 
 /// Of all messages with a deadline, those let go before it.
-fn on_time(setting: &Setting, seen: &Seen) -> Option<f64> {
+fn on_time(setting: &Setting, seen: &RunSeen) -> Option<f64> {
     let (mut all, mut good) = (0u64, 0u64);
     for (flow, seen) in setting.flows.iter().zip(&seen.flows) {
         let Work::Messages(messages) = &flow.work else { continue };

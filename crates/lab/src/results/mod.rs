@@ -27,15 +27,15 @@ pub(crate) use flat::flat;
 pub use flat::{columns, write_csv};
 pub use histogram::Histogram;
 pub(crate) use join::same;
-pub use join::{JoinError, Sheet, keep_rows, merge, read_results, write_tables};
+pub use join::{JoinError, JoinedRows, keep_rows, merge, read_results, write_tables};
 pub use journal::{Journal, JournalError, VERSION, journal_name, read_journal};
-pub use loads::{Load, Loads};
+pub use loads::{Loads, ResourceLoad};
 pub use measure::{Yardstick, measure};
 pub use order::sort;
 pub(crate) use row::identity;
 pub use row::{
-    Carried, Costs, Counted, Detail, Emulation, Metrics, Promptness, Repair, Row, Served, SpentOn, Times,
-    Timings,
+    CallsCarried, Costs, CountedPackets, Detail, Emulation, Promptness, RepairShare, Row, RunMetrics,
+    ServedShare, SpentOn, Times, Timings,
 };
-pub use table::{Cells, Column, table};
+pub use table::{Cells, TableColumn, table};
 pub use viewing::Viewing;

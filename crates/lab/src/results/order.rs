@@ -1,7 +1,7 @@
 use std::cmp::Ordering;
 
 use super::Row;
-use crate::experiment::{KEYS, Key, Kind, Value};
+use crate::experiment::{ExperimentKey, KEYS, Value, ValueKind};
 
 /// Brings rows into the order of tables: by experiment and world, then by their parameters in the order of
 /// [`KEYS`], then by seed. It depends on nothing but the rows, so that sweeps that were run in another order,
@@ -16,17 +16,17 @@ pub fn sort(rows: &mut [Row]) {
 }
 
 fn points(a: &Row, b: &Row) -> Ordering {
-    let order = |key: &Key| compare(key.kind, a.params.get(key.name), b.params.get(key.name));
+    let order = |key: &ExperimentKey| compare(key.kind, a.params.get(key.name), b.params.get(key.name));
     KEYS.iter().map(order).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
 }
 
 /// Numbers by size and before words; words as the key lists them, else by the alphabet.
-fn compare(kind: Kind, a: Option<&Value>, b: Option<&Value>) -> Ordering {
+fn compare(kind: ValueKind, a: Option<&Value>, b: Option<&Value>) -> Ordering {
     match (a, b) {
         (Some(Value::Number(a)), Some(Value::Number(b))) => a.total_cmp(b),
         (Some(Value::Text(a)), Some(Value::Text(b))) => {
             let place = |text: &str| match kind {
-                Kind::Word(words) => words.iter().position(|word| *word == text),
+                ValueKind::Word(words) => words.iter().position(|word| *word == text),
                 _ => None,
             };
             place(a).cmp(&place(b)).then_with(|| a.cmp(b))

@@ -11,7 +11,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{Type, TypePtr};
 
-use super::{Cells, Column, Row, VERSION, table};
+use super::{Cells, Row, TableColumn, VERSION, table};
 
 /// Writes rows of one experiment as a Parquet file: the columns of [`table`], all of them optional, and in
 /// the file's metadata `quickset.experiment`, `quickset.commit`, `quickset.version` and `quickset.format`.
@@ -59,7 +59,7 @@ fn write(rows: &[Row], file: File) -> Result<()> {
     Ok(())
 }
 
-fn field(column: &Column) -> Result<TypePtr> {
+fn field(column: &TableColumn) -> Result<TypePtr> {
     let (physical, logical) = match column.cells {
         Cells::Text(_) => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
         Cells::Whole(_) => (Physical::INT64, None),
@@ -90,7 +90,7 @@ mod tests {
 
     use super::*;
     use crate::catalogue;
-    use crate::results::{Detail, Histogram, Metrics};
+    use crate::results::{Detail, Histogram, RunMetrics};
 
     #[test]
     fn what_is_written_is_read_with_its_types() {
@@ -100,7 +100,7 @@ mod tests {
             commit: "abc".into(),
             world: "sim".into(),
             params: catalogue::find("screen-streaming").unwrap().base(),
-            metrics: Metrics { completion_s: (seed == 2).then_some(0.1 + 0.2), ..Metrics::default() },
+            metrics: RunMetrics { completion_s: (seed == 2).then_some(0.1 + 0.2), ..RunMetrics::default() },
             detail: Detail {
                 histograms: [("blocking_ms".to_owned(), Histogram::of_sorted(&[0.0]))].into(),
                 ..Detail::default()

@@ -23,7 +23,7 @@ pub struct Row {
     pub params: Params,
     /// The measures, one member each.
     #[serde(flatten)]
-    pub metrics: Metrics,
+    pub metrics: RunMetrics,
     /// What figures are drawn from.
     #[serde(default)]
     pub detail: Detail,
@@ -31,13 +31,13 @@ pub struct Row {
 
 /// Measures of a run. What a run does not have is left out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Metrics {
+pub struct RunMetrics {
     /// Distributions of times.
     #[serde(flatten)]
     pub times: Times,
     /// Counts and totals.
     #[serde(flatten)]
-    pub counted: Counted,
+    pub counted: CountedPackets,
     /// Whether everything arrived before the run's limit.
     pub finished: bool,
     /// Why the connection broke, if it did.
@@ -92,7 +92,7 @@ pub struct Metrics {
     pub viewing: Viewing,
     /// What repair is of all that servers sent, where they may send some.
     #[serde(flatten)]
-    pub repair: Repair,
+    pub repair: RepairShare,
     /// What this machine took, in experiments that time it.
     #[serde(flatten)]
     pub timings: Timings,
@@ -150,16 +150,16 @@ pub struct Timings {
     pub spent: SpentOn,
     /// How much the server's calls of the system carried.
     #[serde(flatten)]
-    pub carried: Carried,
+    pub carried: CallsCarried,
     /// What a server in a process of its own had of a core and took of it, and the same in virtual time.
     #[serde(flatten)]
-    pub served: Served,
+    pub served: ServedShare,
 }
 
 /// What a server in a process of its own had of a core, what that took and carried, and what is seen in
 /// virtual time instead.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Served {
+pub struct ServedShare {
     /// The part of one core that the system gave it at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_share: Option<f64>,
@@ -235,7 +235,7 @@ pub struct SpentOn {
 
 /// How much the calls of the system of a server carried that speaks QUIC.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Carried {
+pub struct CallsCarried {
     /// Packets of a call that sends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets_per_send: Option<Percentiles>,
@@ -261,7 +261,7 @@ pub struct Carried {
 
 /// What repair is of all that servers sent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Repair {
+pub struct RepairShare {
     /// `repair_bytes` over `bytes_sent`, where forward erasure correction was offered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repair_share: Option<f64>,
@@ -305,7 +305,7 @@ pub struct Times {
 
 /// Counts and totals. Packets and bytes are those from servers to clients.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Counted {
+pub struct CountedPackets {
     /// Messages let go.
     pub messages_delivered: u64,
     /// Messages that the sender gave up: outdated, or too late.

@@ -1,13 +1,13 @@
 //! How flows share a link.
 
 use quickset_base::Duration;
-use quickset_sim::Pace;
+use quickset_sim::TrafficPace;
 
-use super::{Metrics, Yardstick};
-use crate::play::{FlowSeen, Seen, Setting};
+use super::{RunMetrics, Yardstick};
+use crate::play::{FlowSeen, RunSeen, Setting};
 
 /// How flows that go on for the whole run share in its second half, and when they first did.
-pub(super) fn shared(metrics: &mut Metrics, setting: &Setting, seen: &Seen, yardstick: Yardstick) {
+pub(super) fn shared(metrics: &mut RunMetrics, setting: &Setting, seen: &RunSeen, yardstick: Yardstick) {
     let (from, to) = (seen.ended / 2, seen.ended);
     let seconds = to.saturating_sub(from).as_secs_f64();
     if seconds <= 0.0 {
@@ -41,10 +41,10 @@ pub(super) fn shared(metrics: &mut Metrics, setting: &Setting, seen: &Seen, yard
 }
 
 /// Bits of payload a second in the long run.
-fn mean_bps(pace: Pace) -> f64 {
+fn mean_bps(pace: TrafficPace) -> f64 {
     match pace {
-        Pace::Constant { bps } | Pace::Poisson { bps } => bps as f64,
-        Pace::OnOff { bps, on, off, .. } => {
+        TrafficPace::Constant { bps } | TrafficPace::Poisson { bps } => bps as f64,
+        TrafficPace::OnOff { bps, on, off, .. } => {
             bps as f64 * on.as_secs_f64() / (on + off).as_secs_f64().max(1e-9)
         }
     }
@@ -52,7 +52,7 @@ fn mean_bps(pace: Pace) -> f64 {
 
 /// From the start of the last flow to the first ten seconds in which each gets what it would get of equal
 /// parts, or a tenth more or less.
-fn fair_after(setting: &Setting, seen: &Seen) -> Option<Duration> {
+fn fair_after(setting: &Setting, seen: &RunSeen) -> Option<Duration> {
     let count = seen.flows.len();
     let last = setting.flows.iter().map(|flow| flow.start).max().filter(|_| count > 1)?;
     let starts = (0..).map(|step| last + STEP * step).take_while(|from| *from + WINDOW <= seen.ended);
@@ -67,7 +67,7 @@ fn fair_after(setting: &Setting, seen: &Seen) -> Option<Duration> {
 
 /// Each flow's part of what all got, in per cent, in windows of ten seconds one after the other: at their
 /// ends.
-pub(super) fn series(setting: &Setting, seen: &Seen) -> Vec<(String, Vec<(f64, f64)>)> {
+pub(super) fn series(setting: &Setting, seen: &RunSeen) -> Vec<(String, Vec<(f64, f64)>)> {
     if seen.flows.len() < 2 {
         return Vec::new();
     }
@@ -85,7 +85,7 @@ pub(super) fn series(setting: &Setting, seen: &Seen) -> Vec<(String, Vec<(f64, f
 }
 
 /// Each flow's part of what all got in a stretch of time; `None` when nobody got anything.
-fn shares(seen: &Seen, from: Duration, to: Duration) -> Option<Vec<f64>> {
+fn shares(seen: &RunSeen, from: Duration, to: Duration) -> Option<Vec<f64>> {
     let got: Vec<u64> =
         seen.flows.iter().map(|flow| delivered_by(flow, to) - delivered_by(flow, from)).collect();
     let all: u64 = got.iter().sum();
@@ -111,20 +111,20 @@ mod tests {
     use quickset_sim::LinkSpec;
 
     use super::*;
-    use crate::play::{Flow, Progress, Work};
+    use crate::play::{FlowProgress, PlayFlow, Work};
 
     /// Two flows, the second from the tenth second on, that get so many bytes in each second.
-    fn played(seconds: u64, got: fn(u64) -> [u64; 2]) -> (Setting, Seen) {
-        let mut flows = vec![Flow::new("a", Algorithm::Bbr, Work::Bytes(None)); 2];
+    fn played(seconds: u64, got: fn(u64) -> [u64; 2]) -> (Setting, RunSeen) {
+        let mut flows = vec![PlayFlow::new("a", Algorithm::Bbr, Work::Bytes(None)); 2];
         (flows[1].name, flows[1].start) = ("b".to_owned(), Duration::from_secs(10));
         let (link, limit) = (LinkSpec::default(), Duration::from_secs(seconds));
         let setting = Setting::new(link, flows, limit);
-        let mut seen = Seen { ended: limit, flows: vec![FlowSeen::default(); 2], ..Seen::default() };
+        let mut seen = RunSeen { ended: limit, flows: vec![FlowSeen::default(); 2], ..RunSeen::default() };
         for second in 0..seconds {
             for (flow, bytes) in seen.flows.iter_mut().zip(got(second)) {
                 flow.delivered += bytes;
                 flow.progress
-                    .push(Progress { at: Duration::from_secs(second + 1), delivered: flow.delivered });
+                    .push(FlowProgress { at: Duration::from_secs(second + 1), delivered: flow.delivered });
             }
         }
         (setting, seen)

@@ -4,11 +4,11 @@ use serde_json::Value as Json;
 
 use super::flat::flat;
 use super::{Row, columns};
-use crate::experiment::{Key, Kind};
+use crate::experiment::{ExperimentKey, ValueKind};
 
 /// A column of a table, with a cell for each row; `None` where a row does not have it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Column {
+pub struct TableColumn {
     /// The name, as in CSV.
     pub name: String,
     /// The cells.
@@ -32,18 +32,18 @@ pub enum Cells {
 ///
 /// The type of a parameter is that of its key, so that tables of several sweeps fit together. Only a key that
 /// takes numbers and words (`loss`, `rwin`, `pace`) is a column of text where a row has a word.
-pub fn table(rows: &[Row]) -> Vec<Column> {
+pub fn table(rows: &[Row]) -> Vec<TableColumn> {
     let flat: Vec<BTreeMap<String, Json>> =
         rows.iter().map(|row| flat(&row.bare()).into_iter().collect()).collect();
     let column = |name: String| {
         let cells: Vec<Option<&Json>> =
             flat.iter().map(|row| row.get(&name).filter(|cell| !cell.is_null())).collect();
         let cells = typed(&name, &cells);
-        Column { name, cells }
+        TableColumn { name, cells }
     };
-    let mut table: Vec<Column> = columns(rows).into_iter().map(column).collect();
+    let mut table: Vec<TableColumn> = columns(rows).into_iter().map(column).collect();
     let histograms = |row: &Row| serde_json::to_string(&row.detail.histograms).ok();
-    table.push(Column {
+    table.push(TableColumn {
         name: HISTOGRAMS.to_owned(),
         cells: Cells::Text(rows.iter().map(histograms).collect()),
     });
@@ -58,9 +58,9 @@ fn typed(name: &str, cells: &[Option<&Json>]) -> Cells {
     };
     let text = || cells.iter().map(|cell| cell.map(plain)).collect();
     let first = cells.iter().flatten().next();
-    match Key::find(name).map(|key| key.kind) {
+    match ExperimentKey::find(name).map(|key| key.kind) {
         Ok(_) if cells.iter().flatten().any(|cell| !cell.is_number()) => Cells::Text(text()),
-        Ok(Kind::Whole(..) | Kind::SizeOr(_)) => Cells::Whole(whole()),
+        Ok(ValueKind::Whole(..) | ValueKind::SizeOr(_)) => Cells::Whole(whole()),
         Ok(_) => Cells::Number(numbers()),
         Err(_) => match first {
             Some(Json::Bool(_)) => {
@@ -89,11 +89,11 @@ mod tests {
     use super::*;
     use crate::catalogue;
     use crate::experiment::Value;
-    use crate::results::{Detail, Histogram, Metrics};
+    use crate::results::{Detail, Histogram, RunMetrics};
 
     fn row(seed: u64, loss: Value) -> Row {
         let mut params = catalogue::find("screen-streaming").unwrap().base();
-        params.put(Key::find("loss").unwrap(), loss);
+        params.put(ExperimentKey::find("loss").unwrap(), loss);
         let detail = Detail {
             histograms: [("blocking_ms".to_owned(), Histogram::of_sorted(&[0.0, 1.0]))].into(),
             ..Detail::default()
@@ -104,7 +104,7 @@ mod tests {
             commit: "abc".into(),
             world: "sim".into(),
             params,
-            metrics: Metrics { completion_s: (seed == 1).then_some(2.0), ..Metrics::default() },
+            metrics: RunMetrics { completion_s: (seed == 1).then_some(2.0), ..RunMetrics::default() },
             detail,
         }
     }

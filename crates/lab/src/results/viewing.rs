@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::play::Seen;
+use crate::play::RunSeen;
 
 /// Measures of players that watch a video.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -28,11 +28,12 @@ pub struct Viewing {
 }
 
 /// The measures of a run.
-pub(super) fn viewing(seen: &Seen) -> Viewing {
+pub(super) fn viewing(seen: &RunSeen) -> Viewing {
     let reports: Vec<_> = seen.flows.iter().filter_map(|flow| flow.watched).collect();
     let mean =
         |values: &[f64]| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
-    let of = |value: fn(&quickset_play::Report) -> f64| mean(&reports.iter().map(value).collect::<Vec<_>>());
+    let of =
+        |value: fn(&quickset_play::ViewReport) -> f64| mean(&reports.iter().map(value).collect::<Vec<_>>());
     let played: f64 = reports.iter().map(|report| report.played.as_secs_f64()).sum();
     let bits: f64 = reports.iter().map(|report| report.average_bitrate() * report.played.as_secs_f64()).sum();
     let startups: Vec<f64> =

@@ -1,7 +1,7 @@
 use bytes::Bytes;
 
 use super::scenes::Scenes;
-use super::tile::{Header, MAX_MESSAGE, Tile, bits};
+use super::tile::{MAX_MESSAGE, ScreenTile, TileHeader, bits};
 use super::{CELL, COLUMNS, HEIGHT, ROWS, WIDTH};
 
 /// Messages of an update at most. What changed beyond that waits for the next one.
@@ -23,16 +23,16 @@ pub struct Desktop {
 
 /// One update.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Update {
+pub struct DesktopUpdate {
     /// Counted from 0.
     pub number: u32,
     /// The messages, each with its rectangle.
-    pub messages: Vec<(Header, Bytes)>,
+    pub messages: Vec<(TileHeader, Bytes)>,
 }
 
 /// What is known of a cell that changed: enough to tell how long a tile gets, without coding it.
 #[derive(Clone, Copy, Debug)]
-struct Content {
+struct CellContent {
     colours: [u128; 2],
     /// Runs of one colour, each row of the cell for itself.
     runs: usize,
@@ -52,14 +52,14 @@ impl Desktop {
     }
 
     /// Moves everything on and returns what changed, in at most [`MESSAGES`] messages.
-    pub fn update(&mut self) -> Update {
+    pub fn update(&mut self) -> DesktopUpdate {
         self.scenes.advance();
         self.scenes.draw(&mut self.shown);
         self.send()
     }
 
     /// Without moving on, what was not sent so far; an update without messages when all was.
-    pub fn settle(&mut self) -> Update {
+    pub fn settle(&mut self) -> DesktopUpdate {
         self.send()
     }
 
@@ -68,9 +68,9 @@ impl Desktop {
         &self.shown
     }
 
-    fn send(&mut self) -> Update {
+    fn send(&mut self) -> DesktopUpdate {
         let mut changed = self.changes();
-        let mut update = Update { number: self.update, messages: Vec::new() };
+        let mut update = DesktopUpdate { number: self.update, messages: Vec::new() };
         self.update += 1;
         let first = self.row;
         'screen: for row in (0..ROWS).map(|row| (first + row) % ROWS) {
@@ -90,7 +90,7 @@ impl Desktop {
     }
 
     /// The content of each cell that changed since it was last sent.
-    fn changes(&self) -> Vec<Option<Content>> {
+    fn changes(&self) -> Vec<Option<CellContent>> {
         let cells = (0..ROWS).flat_map(|row| (0..COLUMNS).map(move |column| (row, column)));
         cells.map(|(row, column)| self.has_changed(row, column).then(|| self.content(row, column))).collect()
     }
@@ -100,8 +100,8 @@ impl Desktop {
             || lines(row, column).any(|at| self.shown[at..at + CELL] != self.sent[at..at + CELL])
     }
 
-    fn content(&self, row: usize, column: usize) -> Content {
-        let mut content = Content { colours: [0; 2], runs: 0 };
+    fn content(&self, row: usize, column: usize) -> CellContent {
+        let mut content = CellContent { colours: [0; 2], runs: 0 };
         for at in lines(row, column) {
             let line = &self.shown[at..at + CELL];
             content.runs += 1 + line.windows(2).filter(|pair| pair[0] != pair[1]).count();
@@ -113,7 +113,12 @@ impl Desktop {
     }
 
     /// The cells from (column, row) on as a message, which counts as sent.
-    fn cut(&mut self, update: u32, (column, row): (usize, usize), (w, h): (usize, usize)) -> (Header, Bytes) {
+    fn cut(
+        &mut self,
+        update: u32,
+        (column, row): (usize, usize),
+        (w, h): (usize, usize),
+    ) -> (TileHeader, Bytes) {
         for line in row..row + h {
             self.known[line * COLUMNS + column..][..w].fill(true);
         }
@@ -124,14 +129,14 @@ impl Desktop {
             pixels.extend_from_slice(&self.shown[at..at + w]);
             self.sent[at..at + w].copy_from_slice(&self.shown[at..at + w]);
         }
-        let header = Header { epoch: 0, update, x: x as u16, y: y as u16, w: w as u16, h: h as u16 };
-        let message = Tile { header, pixels }.encode();
+        let header = TileHeader { epoch: 0, update, x: x as u16, y: y as u16, w: w as u16, h: h as u16 };
+        let message = ScreenTile { header, pixels }.encode();
         debug_assert!(message.len() <= MAX_MESSAGE, "a tile of {} bytes", message.len());
         (header, message.into())
     }
 }
 
-impl Content {
+impl CellContent {
     fn join(self, other: Self) -> Self {
         let [a, b] = self.colours;
         let [c, d] = other.colours;
@@ -147,14 +152,14 @@ impl Content {
             0..=16 => 1 + colours + self.runs.min(pixels * bits(colours) / 8),
             _ => pixels,
         };
-        Header::SIZE + coded
+        TileHeader::SIZE + coded
     }
 }
 
 /// Takes a rectangle of changed cells, as wide and then as high as fits into a message.
-fn grow(changed: &mut [Option<Content>], row: usize, column: usize) -> (usize, usize) {
+fn grow(changed: &mut [Option<CellContent>], row: usize, column: usize) -> (usize, usize) {
     let (mut w, mut h) = (0, 1);
-    let mut all = Content { colours: [0; 2], runs: 0 };
+    let mut all = CellContent { colours: [0; 2], runs: 0 };
     while column + w < COLUMNS {
         let Some(more) = changed[row * COLUMNS + column + w] else { break };
         let joined = all.join(more);
@@ -182,4 +187,4 @@ fn lines(row: usize, column: usize) -> impl Iterator<Item = usize> {
 
 const _: () = assert!(WIDTH % CELL == 0 && HEIGHT % CELL == 0);
 // A cell of any content fits.
-const _: () = assert!(Header::SIZE + CELL * CELL <= MAX_MESSAGE);
+const _: () = assert!(TileHeader::SIZE + CELL * CELL <= MAX_MESSAGE);

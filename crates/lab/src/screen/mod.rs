@@ -19,10 +19,10 @@ mod picture;
 mod scenes;
 mod tile;
 
-pub use desktop::{Desktop, MESSAGES, Update};
+pub use desktop::{Desktop, DesktopUpdate, MESSAGES};
 pub use palette::rgb;
 pub use picture::Picture;
-pub use tile::{Header, MAX_MESSAGE, Tile, TileError};
+pub use tile::{MAX_MESSAGE, ScreenTile, TileError, TileHeader};
 
 /// The width of the desktop in pixels.
 pub const WIDTH: usize = 1280;

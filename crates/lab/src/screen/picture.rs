@@ -1,4 +1,4 @@
-use super::tile::{Header, Tile, TileError};
+use super::tile::{ScreenTile, TileError, TileHeader};
 use super::{CELL, COLUMNS, HEIGHT, ROWS, WIDTH, rgb};
 
 /// What a receiver has drawn so far: a palette index for each pixel.
@@ -19,7 +19,7 @@ impl Picture {
     ///
     /// # Errors
     /// When the message is damaged; nothing is drawn then.
-    pub fn draw(&mut self, message: &[u8]) -> Result<Header, TileError> {
+    pub fn draw(&mut self, message: &[u8]) -> Result<TileHeader, TileError> {
         self.apply(message, |_, _| true)
     }
 
@@ -27,7 +27,7 @@ impl Picture {
     ///
     /// # Errors
     /// When the message is damaged; nothing is drawn then.
-    pub fn draw_newest(&mut self, message: &[u8]) -> Result<Header, TileError> {
+    pub fn draw_newest(&mut self, message: &[u8]) -> Result<TileHeader, TileError> {
         self.apply(message, |shown, update| shown <= update)
     }
 
@@ -41,9 +41,9 @@ impl Picture {
         png(&self.pixels)
     }
 
-    fn apply(&mut self, message: &[u8], wins: impl Fn(u32, u32) -> bool) -> Result<Header, TileError> {
-        let tile = Tile::decode(message)?;
-        let Header { update, x, y, w, h, .. } = tile.header;
+    fn apply(&mut self, message: &[u8], wins: impl Fn(u32, u32) -> bool) -> Result<TileHeader, TileError> {
+        let tile = ScreenTile::decode(message)?;
+        let TileHeader { update, x, y, w, h, .. } = tile.header;
         let [x, y, w, h] = [x, y, w, h].map(usize::from);
         let update = update.saturating_add(1);
         for row in (0..h).step_by(CELL) {

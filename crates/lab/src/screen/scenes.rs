@@ -18,15 +18,15 @@ pub(crate) struct Scenes {
     rng: Rng,
     wallpaper: Vec<u8>,
     /// Lines of the editor with their colours; the first one is partly out of sight.
-    code: VecDeque<Line>,
-    log: VecDeque<Line>,
+    code: VecDeque<TextLine>,
+    log: VecDeque<TextLine>,
 }
 
-type Line = Vec<(String, u8)>;
+type TextLine = Vec<(String, u8)>;
 
 /// A rectangle on the screen, in pixels.
 #[derive(Clone, Copy, Debug)]
-struct Area {
+struct ScreenArea {
     x: usize,
     y: usize,
     w: usize,
@@ -77,7 +77,7 @@ impl Scenes {
 
     fn editor(&self, screen: &mut [u8]) {
         let offset = (self.frame % (LEADING as u32 / SCROLL) * SCROLL) as i32;
-        fill(screen, Area { w: 40, ..EDITOR }, SHADE);
+        fill(screen, ScreenArea { w: 40, ..EDITOR }, SHADE);
         for (row, line) in self.code.iter().enumerate() {
             let number = self.frame as usize / (LEADING / SCROLL as usize) + row + 1;
             // The first line leaves at the upper edge.
@@ -87,17 +87,17 @@ impl Scenes {
         }
     }
 
-    fn note_area(&self) -> Area {
+    fn note_area(&self) -> ScreenArea {
         let (across, down) = (wave(self.frame * 5), wave(self.frame * 7 + 64));
         let x = (470 + across * 5) as usize;
         let y = (460 + down * 2) as usize;
-        Area { x, y, w: 190, h: 72 }
+        ScreenArea { x, y, w: 190, h: 72 }
     }
 
     fn panel(&self, screen: &mut [u8]) {
-        let bar = Area { x: 0, y: 0, w: WIDTH, h: 26 };
+        let bar = ScreenArea { x: 0, y: 0, w: WIDTH, h: 26 };
         fill(screen, bar, PANEL);
-        fill(screen, Area { y: 26, h: 1, ..bar }, EDGE);
+        fill(screen, ScreenArea { y: 26, h: 1, ..bar }, EDGE);
         text(
             screen,
             bar,
@@ -113,10 +113,10 @@ impl Scenes {
 }
 
 /// A frame with a title around `area`.
-fn window(screen: &mut [u8], area: Area, title: &str, background: u8) {
-    let Area { x, y, w, h } = area;
-    fill(screen, Area { x: x - 2, y: y - BAR - 2, w: w + 4, h: h + BAR + 4 }, EDGE);
-    let bar = Area { x: x - 1, y: y - BAR - 1, w: w + 2, h: BAR };
+fn window(screen: &mut [u8], area: ScreenArea, title: &str, background: u8) {
+    let ScreenArea { x, y, w, h } = area;
+    fill(screen, ScreenArea { x: x - 2, y: y - BAR - 2, w: w + 4, h: h + BAR + 4 }, EDGE);
+    let bar = ScreenArea { x: x - 1, y: y - BAR - 1, w: w + 2, h: BAR };
     fill(screen, bar, TITLE);
     for (i, colour) in [RED, AMBER, GREEN].into_iter().enumerate() {
         disc(screen, (bar.x + 12 + 15 * i, bar.y + BAR / 2), colour);
@@ -125,7 +125,7 @@ fn window(screen: &mut [u8], area: Area, title: &str, background: u8) {
     fill(screen, area, background);
 }
 
-fn fill(screen: &mut [u8], area: Area, colour: u8) {
+fn fill(screen: &mut [u8], area: ScreenArea, colour: u8) {
     for y in area.y..(area.y + area.h).min(HEIGHT) {
         screen[y * WIDTH + area.x..y * WIDTH + (area.x + area.w).min(WIDTH)].fill(colour);
     }
@@ -138,7 +138,7 @@ fn disc(screen: &mut [u8], (x, y): (usize, usize), colour: u8) {
 }
 
 /// Words in colours, from (x, y) of `area` on, cut at its edges.
-fn text(screen: &mut [u8], area: Area, (mut x, y): (usize, i32), words: &[(String, u8)]) {
+fn text(screen: &mut [u8], area: ScreenArea, (mut x, y): (usize, i32), words: &[(String, u8)]) {
     for (c, colour) in words.iter().flat_map(|(word, colour)| word.chars().map(move |c| (c, *colour))) {
         if x + ADVANCE > area.w {
             return;
@@ -157,7 +157,7 @@ fn text(screen: &mut [u8], area: Area, (mut x, y): (usize, i32), words: &[(Strin
 }
 
 /// Hills at sunset over water, with the grain of a film: a picture that no code makes small.
-fn film(screen: &mut [u8], area: Area, frame: u32) {
+fn film(screen: &mut [u8], area: ScreenArea, frame: u32) {
     let mut grain = 0x9e37_79b9 ^ frame.wrapping_mul(0x85eb_ca6b);
     let shore = area.h * 2 / 3;
     let ridges: Vec<[i32; 3]> = (0..area.w as u32).map(|x| ridge(x, frame)).collect();
@@ -223,7 +223,7 @@ fn wave(step: u32) -> i32 {
     if step < 128 { arc } else { -arc }
 }
 
-fn code_line(rng: &mut Rng) -> Line {
+fn code_line(rng: &mut Rng) -> TextLine {
     const KEYWORDS: [&str; 8] = ["let", "match", "for", "if", "return", "fn", "while", "impl"];
     const NAMES: [&str; 12] = [
         "fence", "offset", "record", "segment", "window", "packet", "held", "lost", "credit", "queue",
@@ -247,7 +247,7 @@ fn code_line(rng: &mut Rng) -> Line {
     line
 }
 
-fn log_line(rng: &mut Rng, frame: u32) -> Line {
+fn log_line(rng: &mut Rng, frame: u32) -> TextLine {
     let lost = rng.below(12) == 0;
     let packet = u64::from(frame) * 25 + rng.below(25);
     vec![
@@ -265,6 +265,6 @@ fn log_line(rng: &mut Rng, frame: u32) -> Line {
 const SCROLL: u32 = 2;
 /// The height of a title bar.
 const BAR: usize = 20;
-const EDITOR: Area = Area { x: 56, y: 74, w: 500, h: 456 };
-const CINEMA: Area = Area { x: 810, y: 78, w: 400, h: 225 };
-const SHELL: Area = Area { x: 700, y: 384, w: 440, h: 268 };
+const EDITOR: ScreenArea = ScreenArea { x: 56, y: 74, w: 500, h: 456 };
+const CINEMA: ScreenArea = ScreenArea { x: 810, y: 78, w: 400, h: 225 };
+const SHELL: ScreenArea = ScreenArea { x: 700, y: 384, w: 440, h: 268 };

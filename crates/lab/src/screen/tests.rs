@@ -1,13 +1,13 @@
 use proptest::prelude::*;
 
-use super::tile::{MAX_MESSAGE, Tile};
+use super::tile::{MAX_MESSAGE, ScreenTile};
 use super::*;
 
 const UPDATES: u32 = 12;
 
-fn updates(seed: u64) -> (Desktop, Vec<Update>) {
+fn updates(seed: u64) -> (Desktop, Vec<DesktopUpdate>) {
     let mut desktop = Desktop::new(seed);
-    let mut all: Vec<Update> = (0..UPDATES).map(|_| desktop.update()).collect();
+    let mut all: Vec<DesktopUpdate> = (0..UPDATES).map(|_| desktop.update()).collect();
     loop {
         let rest = desktop.settle();
         if rest.messages.is_empty() {
@@ -66,10 +66,10 @@ fn equal_seeds_give_equal_updates_and_others_do_not() {
 }
 
 prop_compose! {
-    fn tiles()(w in 1..5u16, h in 1..4u16, x in 0..70u16, y in 0..40u16, colours in 1..40u8, seed: u64) -> Tile {
+    fn tiles()(w in 1..5u16, h in 1..4u16, x in 0..70u16, y in 0..40u16, colours in 1..40u8, seed: u64) -> ScreenTile {
         let mut rng = quickset_base::Rng::new(seed);
         let cell = CELL as u16;
-        let header = Header { epoch: 0, update: seed as u32, x: x * cell, y: y * cell, w: w * cell, h: h * cell };
+        let header = TileHeader { epoch: 0, update: seed as u32, x: x * cell, y: y * cell, w: w * cell, h: h * cell };
         let area = usize::from(header.w) * usize::from(header.h);
         // Long runs and short ones.
         let mut colour = 0;
@@ -79,14 +79,14 @@ prop_compose! {
             }
             colour
         });
-        Tile { header, pixels: pixels.collect() }
+        ScreenTile { header, pixels: pixels.collect() }
     }
 }
 
 proptest! {
     #[test]
     fn tiles_come_out_as_they_went_in(tile in tiles()) {
-        prop_assert_eq!(Tile::decode(&tile.encode()), Ok(tile));
+        prop_assert_eq!(ScreenTile::decode(&tile.encode()), Ok(tile));
     }
 
     #[test]
@@ -104,15 +104,15 @@ proptest! {
 
 #[test]
 fn what_is_wrong_with_a_message_is_told() {
-    let header = Header { epoch: 0, update: 0, x: 0, y: 0, w: 16, h: 16 };
-    let good = Tile { header, pixels: vec![7; 256] }.encode();
+    let header = TileHeader { epoch: 0, update: 0, x: 0, y: 0, w: 16, h: 16 };
+    let good = ScreenTile { header, pixels: vec![7; 256] }.encode();
     assert_eq!(good.len(), 15);
     let with = |at: usize, byte: u8| {
         let mut bad = good.clone();
         bad[at] = byte;
-        Tile::decode(&bad)
+        ScreenTile::decode(&bad)
     };
-    assert_eq!(Tile::decode(&good[..14]), Err(TileError::Short));
+    assert_eq!(ScreenTile::decode(&good[..14]), Err(TileError::Short));
     assert_eq!(with(13, 4), Err(TileError::Codec));
     assert_eq!(with(10, 8), Err(TileError::Rectangle), "half a cell");
     assert_eq!(with(10, 0), Err(TileError::Rectangle), "empty");
@@ -121,5 +121,5 @@ fn what_is_wrong_with_a_message_is_told() {
     let mut runs = good[..13].to_vec();
     runs.extend_from_slice(&[1, 1, 9]);
     runs.extend_from_slice(&[0xf0; 17]);
-    assert_eq!(Tile::decode(&runs), Err(TileError::Long));
+    assert_eq!(ScreenTile::decode(&runs), Err(TileError::Long));
 }

@@ -5,7 +5,7 @@ pub const MAX_MESSAGE: usize = 1150;
 
 /// What a message says of its rectangle. All but the update are multiples of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Header {
+pub struct TileHeader {
     /// Counts the sizes that the screen has had; always 0 here.
     pub epoch: u8,
     /// The update, counted from 0.
@@ -22,9 +22,9 @@ pub struct Header {
 
 /// A rectangle with its pixels.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tile {
+pub struct ScreenTile {
     /// Where, and of which update.
-    pub header: Header,
+    pub header: TileHeader,
     /// Palette indices row by row.
     pub pixels: Vec<u8>,
 }
@@ -59,7 +59,7 @@ enum Codec {
     Plain = 3,
 }
 
-impl Tile {
+impl ScreenTile {
     /// The shortest coding as a message.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(MAX_MESSAGE);
@@ -102,7 +102,7 @@ impl Tile {
     /// # Errors
     /// See [`TileError`]. The memory used is that of a screen at most.
     pub fn decode(message: &[u8]) -> Result<Self, TileError> {
-        let (header, codec, rest) = Header::read(message)?;
+        let (header, codec, rest) = TileHeader::read(message)?;
         let area = usize::from(header.w) * usize::from(header.h);
         let pixels = match codec {
             Codec::Solid => vec![*exactly(rest, 1)?.first().ok_or(TileError::Short)?; area],
@@ -141,7 +141,7 @@ impl Tile {
     }
 }
 
-impl Header {
+impl TileHeader {
     /// Bytes of a header, the coding included.
     pub(crate) const SIZE: usize = 14;
 

@@ -2,7 +2,7 @@
 //! more repair symbols than losses that takes.
 
 use quickset_base::Rng;
-use quickset_fec::online::{Decoder, Limits};
+use quickset_fec::online::{Decoder, DecoderLimits};
 use quickset_fec::{Equation, Symbols, reed_solomon};
 use raptorq::{
     EncodingPacket, ObjectTransmissionInformation, SourceBlockDecoder, SourceBlockEncoder,
@@ -14,7 +14,7 @@ use crate::results::Timings;
 
 /// A random linear code over one window of all symbols; every other one of the first is lost.
 pub(super) fn window(symbols: &[Vec<u8>], losses: usize, rng: &mut Rng) -> Option<Timings> {
-    let sent = Window::of(symbols)?;
+    let sent = CodeWindow::of(symbols)?;
     let mut out = Vec::new();
     let equation = Equation::rlc(0, symbols.len() as u64, 7).ok()?;
     let encode_ms = median_ms(|| (), |()| sent.symbols.combine(&equation, &mut out).is_ok())?;
@@ -25,7 +25,7 @@ pub(super) fn window(symbols: &[Vec<u8>], losses: usize, rng: &mut Rng) -> Optio
         decoder.is_some_and(|decoder| sent.needs(decoder, &repairs, losses).is_some())
     })?;
     let few = shortened(symbols);
-    let sent = Window::of(&few)?;
+    let sent = CodeWindow::of(&few)?;
     let excess = mean_excess(symbols.len(), losses, rng, |lost, trial| {
         sent.needs(sent.received(lost)?, &sent.repairs(losses, trial)?, losses)
     })?;
@@ -38,13 +38,13 @@ pub(super) fn window(symbols: &[Vec<u8>], losses: usize, rng: &mut Rng) -> Optio
 }
 
 /// What a random linear code goes over.
-struct Window<'a> {
+struct CodeWindow<'a> {
     sources: &'a [Vec<u8>],
     symbols: Symbols,
     size: usize,
 }
 
-impl<'a> Window<'a> {
+impl<'a> CodeWindow<'a> {
     fn of(sources: &'a [Vec<u8>]) -> Option<Self> {
         let size = sources.first()?.len();
         let mut symbols = Symbols::new(sources.len(), size);
@@ -72,7 +72,7 @@ impl<'a> Window<'a> {
         // A decoder stores repair symbols up to an eighth of its window.
         let window = self.sources.len().max(1024);
         let mut decoder =
-            Decoder::new(Limits { window, symbol_size: self.size, max_unknowns: lost.len().max(1) });
+            Decoder::new(DecoderLimits { window, symbol_size: self.size, max_unknowns: lost.len().max(1) });
         let mut lost = lost.iter().peekable();
         for (sid, symbol) in self.sources.iter().enumerate() {
             if lost.next_if_eq(&&sid).is_none() {
@@ -291,7 +291,7 @@ mod tests {
     #[test]
     fn a_window_needs_little_more_than_was_lost() {
         let symbols: Vec<Vec<u8>> = (0..100_u8).map(|n| vec![n; FEW]).collect();
-        let (sent, mut rng) = (Window::of(&symbols).unwrap(), Rng::new(1));
+        let (sent, mut rng) = (CodeWindow::of(&symbols).unwrap(), Rng::new(1));
         let rounds = 0..20;
         let mean = rounds.clone().map(|round| {
             let of_round = mean_excess(symbols.len(), 5, &mut rng, |lost, trial| {

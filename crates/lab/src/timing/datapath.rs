@@ -11,13 +11,13 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Instant;
 
 use quickset::AckPolicy;
-use quickset_base::{Batch, Datagram, Duration, Ecn, Input, Machine as _, Path, Poll, Time};
+use quickset_base::{AddressPair, Batch, Datagram, Duration, Ecn, Input, Machine as _, Poll, Time};
 
 use super::transfer::MTU;
 use crate::experiment::{HTTP1, Params, Timed, TimingError};
-use crate::play::actor::{Actor, Credentials, far, near};
-use crate::play::{Flow, Work};
-use crate::results::{Costs, Detail, Metrics, Timings};
+use crate::play::actor::{Actor, FlowCredentials, far, near};
+use crate::play::{PlayFlow, Work};
+use crate::results::{Costs, Detail, RunMetrics, Timings};
 
 /// Times a server's work.
 ///
@@ -31,10 +31,10 @@ pub(crate) fn datapath(params: &Params, seed: u64) -> Timed {
         ));
     }
     let size = params.whole("size").map_err(|error| wrong(&error))?;
-    let credentials = Credentials::tls(seed).map_err(|error| wrong(&error))?;
+    let credentials = FlowCredentials::tls(seed).map_err(|error| wrong(&error))?;
     let least = |mtu, gso, acks| {
         let flow = flow(size, mtu, gso, acks);
-        let runs = (0..REPETITIONS).map(|n| Transfer::new(&flow, &credentials, seed + n).run());
+        let runs = (0..REPETITIONS).map(|n| DatapathTransfer::new(&flow, &credentials, seed + n).run());
         // Whatever else the machine does makes it more.
         runs.min_by(|one, other| one.ns.total_cmp(&other.ns)).unwrap_or_default()
     };
@@ -46,7 +46,7 @@ pub(crate) fn datapath(params: &Params, seed: u64) -> Timed {
         &least(MTU, false, rarely),
         &least(MTU, true, often),
     );
-    let system = System::measure().map_err(|error| wrong(&error))?;
+    let system = SystemCosts::measure().map_err(|error| wrong(&error))?;
     let costs = Costs {
         send_batch_ns: Some(quic.batch + system.send_call),
         send_datagram_ns: Some(quic.datagram + system.send_segment),
@@ -55,13 +55,13 @@ pub(crate) fn datapath(params: &Params, seed: u64) -> Timed {
         byte_ps: Some(quic.byte * 1e3),
     };
     let timings = Timings { costs, ..Timings::default() };
-    Ok((Metrics { timings, finished: true, ..Metrics::default() }, Detail::default()))
+    Ok((RunMetrics { timings, finished: true, ..RunMetrics::default() }, Detail::default()))
 }
 
 /// A download that nothing but the processor holds up.
-fn flow(size: u64, mtu: u16, gso: bool, acks: AckPolicy) -> Flow {
+fn flow(size: u64, mtu: u16, gso: bool, acks: AckPolicy) -> PlayFlow {
     let unlimited = "fixed:1000gbit".parse().expect("it is a rate");
-    let mut flow = Flow::new("transfer", unlimited, Work::Bytes(Some(size)));
+    let mut flow = PlayFlow::new("transfer", unlimited, Work::Bytes(Some(size)));
     let transport = &mut flow.transport;
     (transport.mtu, transport.gso, transport.acks) = (mtu, gso, acks);
     (transport.fenced_streams, transport.send_buffer) = (None, 1 << 20);
@@ -79,7 +79,7 @@ struct Worked {
 }
 
 /// A transfer without sockets, in a time of its own.
-struct Transfer {
+struct DatapathTransfer {
     client: Actor,
     server: Actor,
     now: Time,
@@ -89,8 +89,8 @@ struct Transfer {
     worked: Worked,
 }
 
-impl Transfer {
-    fn new(flow: &Flow, credentials: &Credentials, seed: u64) -> Self {
+impl DatapathTransfer {
+    fn new(flow: &PlayFlow, credentials: &FlowCredentials, seed: u64) -> Self {
         Self {
             client: near(flow, credentials, seed, 0, FAR),
             server: far(flow, credentials, seed, 0),
@@ -164,7 +164,7 @@ impl Transfer {
 
 /// Moves what is to be sent to the other side.
 fn take(batch: &mut Batch, to: &mut Vec<Datagram>) {
-    let path = Path::to(FAR);
+    let path = AddressPair::to(FAR);
     let datagram = |bytes: &[u8]| Datagram { path, ecn: Ecn::NotEct, bytes: bytes.into() };
     to.extend(batch.segments().map(datagram));
     batch.clear();
@@ -197,14 +197,14 @@ impl Quic {
 
 /// What the system takes, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
-struct System {
+struct SystemCosts {
     send_call: f64,
     send_segment: f64,
     receive_call: f64,
     receive_datagram: f64,
 }
 
-impl System {
+impl SystemCosts {
     fn measure() -> io::Result<Self> {
         let (near, far) = (socket()?, socket()?);
         let (to, mut buffer) = (far.local_addr()?, vec![0; usize::from(u16::MAX)]);
@@ -313,7 +313,7 @@ mod tests {
     /// one.
     #[test]
     fn a_transfer_without_sockets_is_counted() {
-        let credentials = Credentials::tls(1).unwrap();
+        let credentials = FlowCredentials::tls(1).unwrap();
         for (gso, every, merging) in [(true, 2, true), (true, 2, false), (false, 100, true)] {
             let flow = flow(
                 1_000_000,
@@ -321,7 +321,7 @@ mod tests {
                 gso,
                 AckPolicy::default().with_merging(merging).with_every(every).with_adaptive(false),
             );
-            let worked = Transfer::new(&flow, &credentials, 1).run();
+            let worked = DatapathTransfer::new(&flow, &credentials, 1).run();
             let datagrams = 1e6 / (f64::from(MTU) - 36.0);
             assert!((datagrams..datagrams * 1.05 + 20.0).contains(&worked.datagrams), "{worked:?}");
             assert!(worked.ns > 0.0 && (gso || worked.batches >= worked.datagrams), "{worked:?}");

@@ -23,7 +23,7 @@ pub(crate) use transfer::{profile, transfer};
 pub(crate) use video::video;
 
 use crate::experiment::{Params, Timed, TimingError};
-use crate::results::{Detail, Metrics, Timings};
+use crate::results::{Detail, RunMetrics, Timings};
 
 /// Times a code: one repair symbol, and the recovery of what was lost early.
 ///
@@ -51,7 +51,7 @@ pub(crate) fn codec(params: &Params, seed: u64) -> Timed {
     };
     let timings =
         timings.ok_or_else(|| TimingError("what was lost did not come back as it was".to_owned()))?;
-    Ok((Metrics { timings, finished: true, ..Metrics::default() }, Detail::default()))
+    Ok((RunMetrics { timings, finished: true, ..RunMetrics::default() }, Detail::default()))
 }
 
 /// The median over repetitions of what `work` takes, without what prepares it; `None` once it does not
@@ -102,7 +102,7 @@ pub(crate) fn decisions(params: &Params, seed: u64) -> Timed {
     );
     let ms = ms.ok_or_else(|| TimingError("nobody's turn came".to_owned()))?;
     let timings = Timings { decisions_per_s: Some(DECISIONS as f64 * 1e3 / ms), ..Timings::default() };
-    Ok((Metrics { timings, finished: true, ..Metrics::default() }, Detail::default()))
+    Ok((RunMetrics { timings, finished: true, ..RunMetrics::default() }, Detail::default()))
 }
 
 /// Leaves `depth` steps below the root, in branches of about equal size; those whose turns follow each other

@@ -12,11 +12,11 @@ use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 
 #[cfg(target_os = "linux")]
-use super::watch::{Part, Watch};
+use super::watch::{CpuPart, ThreadWatch};
 use crate::experiment::{HTTP1, Params, Timed, TimingError, Value};
-use crate::perf::{self, Direction, Source, Speed};
-use crate::results::{Carried, Counted, Detail, Histogram, Metrics, SpentOn, Timings};
-use crate::scratch::Scratch;
+use crate::perf::{self, Direction, PatternSource, Speed};
+use crate::results::{CallsCarried, CountedPackets, Detail, Histogram, RunMetrics, SpentOn, Timings};
+use crate::scratch::ScratchFile;
 use crate::stats::{Samples, Sorted};
 
 /// Times a transfer over loopback, with a thread for each end.
@@ -36,19 +36,19 @@ pub(crate) fn profile(params: &Params, _: u64) -> Timed {
 }
 
 fn transferred(params: &Params, is_watched: bool) -> Timed {
-    let load = Load::of(params, is_watched)?;
+    let load = TransferLoad::of(params, is_watched)?;
     let is_http1 = params.get("ack").is_some_and(|ack| *ack == Value::Text(HTTP1.to_owned()));
     let (speed, seen) = if is_http1 { by_http1(&load)? } else { by_quic(params, &load)? };
     let (carried, histograms) = if is_watched { seen.carried() } else { Default::default() };
-    let metrics = Metrics {
+    let metrics = RunMetrics {
         finished: true,
         completion_s: Some(speed.seconds),
         goodput_bps: Some(speed.bits_per_second),
-        counted: Counted {
+        counted: CountedPackets {
             bytes_useful: speed.bytes,
             repair_bytes: speed.fec.repair_bytes,
             retransmitted: speed.lost,
-            ..Counted::default()
+            ..CountedPackets::default()
         },
         timings: Timings {
             cpu_s_per_gb: speed.cpu_s_per_gb_client,
@@ -56,22 +56,22 @@ fn transferred(params: &Params, is_watched: bool) -> Timed {
             carried,
             ..Timings::default()
         },
-        ..Metrics::default()
+        ..RunMetrics::default()
     };
     Ok((metrics, Detail { histograms, ..Detail::default() }))
 }
 
 /// What is asked of a server.
-struct Load {
+struct TransferLoad {
     connections: usize,
     bytes: u64,
-    source: Source,
+    source: PatternSource,
     /// The file that the source reads.
-    _file: Option<Scratch>,
+    _file: Option<ScratchFile>,
     is_watched: bool,
 }
 
-impl Load {
+impl TransferLoad {
     fn of(params: &Params, is_watched: bool) -> Result<Self, TimingError> {
         let connections = match params.get("connections") {
             Some(_) => params.whole("connections").map_err(|error| TimingError(error.to_string()))? as usize,
@@ -81,8 +81,8 @@ impl Load {
         let bytes =
             bytes.ok_or_else(|| TimingError("what is timed has an end; set size to a number".to_owned()))?;
         let is_file = params.get("source").is_some_and(|source| *source == Value::Text("file".to_owned()));
-        let file = is_file.then(Scratch::file);
-        let mut source = Source::default();
+        let file = is_file.then(ScratchFile::file);
+        let mut source = PatternSource::default();
         if let Some(file) = &file {
             perf::write_pattern(file.path()).map_err(broken)?;
             source = source.with_file(file.path());
@@ -96,15 +96,15 @@ impl Load {
 
 /// What was seen at the server.
 #[derive(Default)]
-struct Seen {
+struct ServerSeen {
     spent: Option<SpentOn>,
     sent: CallSizes,
     received: CallSizes,
 }
 
-impl Seen {
+impl ServerSeen {
     /// How much calls carried, if there were any, and the distributions of that.
-    fn carried(&self) -> (Carried, BTreeMap<String, Histogram>) {
+    fn carried(&self) -> (CallsCarried, BTreeMap<String, Histogram>) {
         let mut histograms = BTreeMap::new();
         let mut each = |name: &str, sizes: &CallSizes| {
             let all = sizes.iter().flat_map(|(size, calls)| std::iter::repeat_n(size as f64, calls as usize));
@@ -119,7 +119,7 @@ impl Seen {
         let received = each("packets_per_read", &self.received);
         let over = |bytes: f64| sent.as_ref().map(|sent| 1.0 - sent.share_up_to(bytes / f64::from(MTU)));
         let up_to = |datagrams: f64| received.as_ref().map(|received| received.share_up_to(datagrams));
-        let carried = Carried {
+        let carried = CallsCarried {
             packets_per_send: sent.as_ref().map(Sorted::percentiles),
             packets_per_read: received.as_ref().map(Sorted::percentiles),
             sends_over_10kb: over(10e3),
@@ -132,7 +132,7 @@ impl Seen {
     }
 }
 
-fn by_quic(params: &Params, load: &Load) -> Result<(Speed, Seen), TimingError> {
+fn by_quic(params: &Params, load: &TransferLoad) -> Result<(Speed, ServerSeen), TimingError> {
     let transport = transport(params)?;
     let (server, client) = ends(perf::PROTOCOL)?;
     let socket = SocketConfig { segmentation_offload: transport.gso, ..SocketConfig::default() };
@@ -140,7 +140,7 @@ fn by_quic(params: &Params, load: &Load) -> Result<(Speed, Seen), TimingError> {
     let [far, near] = [runtime()?, runtime()?];
     let endpoint =
         far.block_on(async { Endpoint::bind(ANYWHERE, &socket, Some(&server)) }).map_err(broken)?;
-    let job = perf::Job {
+    let job = perf::PerfJob {
         address: endpoint.local_addr(),
         name: NAME.to_owned(),
         connections: load.connections,
@@ -156,10 +156,10 @@ fn by_quic(params: &Params, load: &Load) -> Result<(Speed, Seen), TimingError> {
         })
     });
     let stats = endpoint.stats();
-    Ok((speed?, Seen { spent, sent: stats.sent, received: stats.received }))
+    Ok((speed?, ServerSeen { spent, sent: stats.sent, received: stats.received }))
 }
 
-fn by_http1(load: &Load) -> Result<(Speed, Seen), TimingError> {
+fn by_http1(load: &TransferLoad) -> Result<(Speed, ServerSeen), TimingError> {
     let (server, client) = ends(perf::HTTP1)?;
     let [far, near] = [runtime()?, runtime()?];
     let listener = far.block_on(TcpListener::bind(ANYWHERE)).map_err(broken)?;
@@ -170,7 +170,7 @@ fn by_http1(load: &Load) -> Result<(Speed, Seen), TimingError> {
         let measured = perf::measure_http1((address, NAME), tls, load.connections, load.bytes);
         near.block_on(measured).map_err(broken)
     });
-    Ok((speed?, Seen { spent, ..Seen::default() }))
+    Ok((speed?, ServerSeen { spent, ..ServerSeen::default() }))
 }
 
 /// A server that a client trusts.
@@ -212,19 +212,19 @@ fn beside<T>(
 /// Does something, and tells what this thread spent its time on, where the system permits it to be seen.
 #[cfg(target_os = "linux")]
 fn watched(work: impl FnOnce()) -> Option<SpentOn> {
-    let watch = Watch::begin();
+    let watch = ThreadWatch::begin();
     work();
     let spent = watch.ok()?.end()?;
     let share = |part| Some(spent.share(part));
     Some(SpentOn {
-        spent_sending: share(Part::Sending),
-        spent_receiving: share(Part::Receiving),
-        spent_acks: share(Part::Acks),
-        spent_headers: share(Part::Headers),
-        spent_payload: share(Part::Payload),
-        spent_crypto: Some(spent.share(Part::Headers) + spent.share(Part::Payload)),
-        spent_file: share(Part::File),
-        spent_rest: share(Part::Rest),
+        spent_sending: share(CpuPart::Sending),
+        spent_receiving: share(CpuPart::Receiving),
+        spent_acks: share(CpuPart::Acks),
+        spent_headers: share(CpuPart::Headers),
+        spent_payload: share(CpuPart::Payload),
+        spent_crypto: Some(spent.share(CpuPart::Headers) + spent.share(CpuPart::Payload)),
+        spent_file: share(CpuPart::File),
+        spent_rest: share(CpuPart::Rest),
     })
 }
 
@@ -300,7 +300,7 @@ mod tests {
             let carried = &metrics.timings.carried;
             let names: Vec<&str> = detail.histograms.keys().map(String::as_str).collect();
             if ack == "http1" {
-                assert_eq!((carried, names), (&Carried::default(), vec![]));
+                assert_eq!((carried, names), (&CallsCarried::default(), vec![]));
             } else {
                 assert_eq!(names, ["packets_per_read", "packets_per_send"], "{ack}");
                 let mean = carried.packets_per_send.unwrap().mean;
@@ -308,7 +308,7 @@ mod tests {
                 assert!(packets >= 40e6 / f64::from(MTU), "{ack}: {packets}");
             }
             #[cfg(target_os = "linux")]
-            if Watch::may_begin() {
+            if ThreadWatch::may_begin() {
                 let spent = &metrics.timings.spent;
                 let parts = [
                     spent.spent_sending,

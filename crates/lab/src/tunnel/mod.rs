@@ -4,7 +4,7 @@
 //! side, each when and if the link delivers it, with the congestion marks of its queue. The near side is a
 //! network namespace of its own, whose only way out is the link. The far side is the namespace of whoever
 //! [opens](Tunnel::open) the tunnel, where it is one more interface and nothing else changes; or, when it is
-//! to be [enclosed](Plan::enclosed), a second new namespace, for which no privileges are needed.
+//! to be [enclosed](TunnelConfig::enclosed), a second new namespace, for which no privileges are needed.
 //! [`programs`] runs programs on both sides.
 //!
 //! Invariants: no packet leaves before its time; which packets the loss model takes depends on (seed,
@@ -25,7 +25,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use quickset_sim::{Counts, Link, LinkSpec};
+use quickset_sim::{Link, LinkCounts, LinkSpec};
 use thread_priority::{
     RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy,
     thread_native_id,
@@ -35,11 +35,11 @@ use crate::relay::Lateness;
 use crate::relay::courier::{Courier, Exit};
 pub(crate) use device::Device;
 use namespace::Namespace;
-use place::Place;
+use place::TunnelAddresses;
 
 /// What to open.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct TunnelConfig {
     /// The link from the near side to the far one.
     pub up: LinkSpec,
     /// The way back.
@@ -54,7 +54,7 @@ pub struct Plan {
 
 /// One of the two ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum TunnelSide {
     /// Behind the link: direction 0, up, begins here.
     Near,
     /// Where the servers are.
@@ -64,16 +64,16 @@ pub enum Side {
 /// An open tunnel; it closes when dropped.
 #[derive(Debug)]
 pub struct Tunnel {
-    place: Place,
-    near: End,
-    far: End,
+    place: TunnelAddresses,
+    near: TunnelEnd,
+    far: TunnelEnd,
     v6: bool,
     courier: Arc<Courier>,
     threads: Vec<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
-struct End {
+struct TunnelEnd {
     device: Arc<Device>,
     namespace: Namespace,
 }
@@ -84,7 +84,7 @@ impl Tunnel {
     /// # Errors
     /// A sentence about what this system does not allow, and what would help. The thread may have changed its
     /// namespace then. An enclosed tunnel without privileges can only be opened by a process of one thread.
-    pub fn open(plan: &Plan) -> Result<Self, TunnelError> {
+    pub fn open(plan: &TunnelConfig) -> Result<Self, TunnelError> {
         let system = |what| move |source| TunnelError::System { what, source };
         let place = if plan.enclosed {
             let fresh = Namespace::fresh().or_else(|error| match error {
@@ -93,18 +93,18 @@ impl Tunnel {
             });
             fresh?;
             device::start_loopback().map_err(system("the far loopback interface does not start"))?;
-            Place::first()
+            TunnelAddresses::first()
         } else if nix::unistd::Uid::effective().is_root() {
-            Place::find()
+            TunnelAddresses::find()
                 .map_err(system("no addresses for the link can be chosen"))?
                 .ok_or(TunnelError::Full)?
         } else {
             return Err(TunnelError::Unprivileged);
         };
-        let far = End { device: Arc::new(Device::open()?), namespace: Namespace::current()? };
+        let far = TunnelEnd { device: Arc::new(Device::open()?), namespace: Namespace::current()? };
         let namespace = Namespace::fresh()?;
         device::start_loopback().map_err(system("the near loopback interface does not start"))?;
-        let near = End { device: Arc::new(Device::open()?), namespace };
+        let near = TunnelEnd { device: Arc::new(Device::open()?), namespace };
 
         for (end, host) in [(&far, FAR), (&near, NEAR)] {
             end.device
@@ -123,7 +123,7 @@ impl Tunnel {
         Ok(tunnel)
     }
 
-    fn start_v6(place: &Place, near: &End, far: &End) -> io::Result<()> {
+    fn start_v6(place: &TunnelAddresses, near: &TunnelEnd, far: &TunnelEnd) -> io::Result<()> {
         for (end, host) in [(far, FAR), (near, NEAR)] {
             end.device.add(place.v6(host).into(), 64)?;
         }
@@ -146,22 +146,22 @@ impl Tunnel {
     ///
     /// # Errors
     /// When the system does not let it.
-    pub fn enter(&self, side: Side) -> io::Result<()> {
+    pub fn enter(&self, side: TunnelSide) -> io::Result<()> {
         self.end(side).namespace.enter()
     }
 
     /// The address of a side, of IPv4.
-    pub fn address(&self, side: Side) -> Ipv4Addr {
+    pub fn address(&self, side: TunnelSide) -> Ipv4Addr {
         self.place.v4(host(side))
     }
 
     /// The address of a side, of IPv6 where there is any.
-    pub fn address6(&self, side: Side) -> Option<Ipv6Addr> {
+    pub fn address6(&self, side: TunnelSide) -> Option<Ipv6Addr> {
         self.v6.then(|| self.place.v6(host(side)))
     }
 
     /// What happened up and down.
-    pub fn counts(&self) -> [Counts; 2] {
+    pub fn counts(&self) -> [LinkCounts; 2] {
         self.courier.counts()
     }
 
@@ -186,10 +186,10 @@ impl Tunnel {
         Some([self.near.device.overruns().ok()?, self.far.device.overruns().ok()?])
     }
 
-    fn end(&self, side: Side) -> &End {
+    fn end(&self, side: TunnelSide) -> &TunnelEnd {
         match side {
-            Side::Near => &self.near,
-            Side::Far => &self.far,
+            TunnelSide::Near => &self.near,
+            TunnelSide::Far => &self.far,
         }
     }
 }
@@ -282,10 +282,10 @@ fn be_prompt() {
     let _ = set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, round_robin);
 }
 
-fn host(side: Side) -> u8 {
+fn host(side: TunnelSide) -> u8 {
     match side {
-        Side::Near => NEAR,
-        Side::Far => FAR,
+        TunnelSide::Near => NEAR,
+        TunnelSide::Far => FAR,
     }
 }
 

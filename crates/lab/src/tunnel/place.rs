@@ -6,14 +6,14 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 /// The addresses of a tunnel: 10.77.N.0/24 and fd77:0:0:N::/64, where the host is 1 and the program 2.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct TunnelAddresses {
     number: u8,
     /// As long as this is bound no other tunnel takes the number. Such names are per network namespace, and
     /// the system frees them when a process ends in whatever way.
     _claim: Option<UnixDatagram>,
 }
 
-impl Place {
+impl TunnelAddresses {
     /// The first that is free in the namespace of the calling thread; none when all are in use.
     pub(crate) fn find() -> io::Result<Option<Self>> {
         let taken = networks(&fs::read_to_string("/proc/thread-self/net/route")?);
@@ -78,12 +78,12 @@ mod tests {
 
     #[test]
     fn two_never_have_the_same_place() {
-        let [one, two] = [(); 2].map(|()| Place::find().unwrap().unwrap());
+        let [one, two] = [(); 2].map(|()| TunnelAddresses::find().unwrap().unwrap());
         assert_ne!(one.number, two.number);
         // There are 256, whoever else runs links at this moment: what is let go is free again.
         for _ in 0..300 {
-            assert_ne!(Place::find().unwrap().unwrap().number, two.number);
+            assert_ne!(TunnelAddresses::find().unwrap().unwrap().number, two.number);
         }
-        assert_eq!(Place::first().v6(2).to_string(), "fd77::2");
+        assert_eq!(TunnelAddresses::first().v6(2).to_string(), "fd77::2");
     }
 }

@@ -15,7 +15,7 @@ use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::sys::signalfd::{SfdFlags, SignalFd, siginfo};
 use nix::unistd::{Pid, getppid};
 
-use super::{Side, Tunnel};
+use super::{Tunnel, TunnelSide};
 
 /// The signals of this process, which are read from now on instead of ending it.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl Signals {
 
 /// How running programs ended.
 #[derive(Debug)]
-pub struct Ended {
+pub struct ProgramsEnded {
     /// The near program's status.
     pub near: ExitStatus,
     /// The far program's, if it ended before the near one.
@@ -89,14 +89,14 @@ pub fn run(
     signals: &Signals,
     near: &mut Command,
     far: Option<&mut Command>,
-) -> Result<Ended, ProgramError> {
+) -> Result<ProgramsEnded, ProgramError> {
     let (mut far, was_ready) = match far {
         Some(command) => {
-            tunnel.enter(Side::Far)?;
+            tunnel.enter(TunnelSide::Far)?;
             command.stdin(Stdio::null()).stdout(io::stderr()).process_group(0);
-            let mut far = Group(environment(command, tunnel).spawn()?);
+            let mut far = ProcessGroup(environment(command, tunnel).spawn()?);
             let ready = far.wait_until_it_listens(signals);
-            tunnel.enter(Side::Near)?;
+            tunnel.enter(TunnelSide::Near)?;
             (Some(far), ready?)
         }
         None => (None, true),
@@ -108,7 +108,7 @@ pub fn run(
         Some(far) => far.0.try_wait()?,
         None => None,
     };
-    Ok(Ended { near, far, was_ready })
+    Ok(ProgramsEnded { near, far, was_ready })
 }
 
 /// Becomes this program, which is killed when the thread of `parent` that started us is gone. Returns only if
@@ -146,8 +146,8 @@ pub const HOST_VARIABLE: &str = "QUICKSET_LINK_HOST";
 pub const HOST6_VARIABLE: &str = "QUICKSET_LINK_HOST6";
 
 fn environment<'a>(command: &'a mut Command, tunnel: &Tunnel) -> &'a mut Command {
-    command.env(HOST_VARIABLE, tunnel.address(Side::Far).to_string());
-    if let Some(host) = tunnel.address6(Side::Far) {
+    command.env(HOST_VARIABLE, tunnel.address(TunnelSide::Far).to_string());
+    if let Some(host) = tunnel.address6(TunnelSide::Far) {
         command.env(HOST6_VARIABLE, IpAddr::from(host).to_string());
     }
     command
@@ -182,9 +182,9 @@ fn linger(tunnel: &Tunnel, signals: &Signals) -> io::Result<()> {
 }
 
 /// A program with a process group of its own, which ends with this.
-struct Group(Child);
+struct ProcessGroup(Child);
 
-impl Group {
+impl ProcessGroup {
     /// Returns whether it listens: false if it does not after a while.
     fn wait_until_it_listens(&mut self, signals: &Signals) -> Result<bool, ProgramError> {
         let until = Instant::now() + START;
@@ -203,7 +203,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         let group = id(&self.0);
         let until = Instant::now() + PARTING;
@@ -337,7 +337,7 @@ mod tests {
         let script = "(trap '' TERM; echo ready; exec sleep 60) & echo $!; exec sleep 60";
         let mut command = Command::new("sh");
         command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
-        let mut group = Group(command.spawn().unwrap());
+        let mut group = ProcessGroup(command.spawn().unwrap());
         let out = io::BufReader::new(group.0.stdout.take().unwrap());
         let lines: Vec<String> = io::BufRead::lines(out).take(2).map(Result::unwrap).collect();
         let stubborn = lines.iter().find_map(|line| line.parse::<u32>().ok()).unwrap();

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use quickset_base::Time;
-use quickset_quic::{self as quic, Admission, Incoming, Route, Side, Signal};
+use quickset_quic::{self as quic, Admission, DatagramRoute, Incoming, Side, Signal};
 
 use super::Roster;
 use crate::hub::Hub;
@@ -14,14 +14,14 @@ use crate::shared::Shared;
 /// of those that are in. So not all of it is answered then: whoever is new may have to say hello again, and
 /// whoever has a token, or is in, is heard.
 #[derive(Debug, Default)]
-pub(super) struct Asking {
+pub(super) struct ProofAsking {
     /// Turns in a row that left something behind in the socket.
     behind: u32,
     /// Who was asked in this turn.
     asked: u32,
 }
 
-impl Asking {
+impl ProofAsking {
     /// A turn has received: all that there was, or not.
     pub(super) fn received(&mut self, all: bool) {
         self.behind = if all { 0 } else { self.behind.saturating_add(1) };
@@ -38,17 +38,17 @@ impl Asking {
 /// Decides about a client. `None` when all is done, else where its datagram goes.
 pub(super) fn admit(
     (hub, router): (&Arc<Hub>, &mut quic::Endpoint),
-    (roster, asking): (&mut Roster, &mut Asking),
+    (roster, asking): (&mut Roster, &mut ProofAsking),
     (now, incoming): (Time, Incoming),
-) -> Option<Route> {
+) -> Option<DatagramRoute> {
     let admission = if hub.lobby().open { router.admission(&incoming) } else { Admission::Refuse };
     let (key, start, datagram) = match admission {
         Admission::Accept => match router.accept(now, incoming) {
             Ok(born) => born,
             Err(route) => return Some(route),
         },
-        Admission::Retry if asking.may() => return router.retry(now, incoming).map(Route::Respond),
-        Admission::Refuse => return router.refuse(incoming).map(Route::Respond),
+        Admission::Retry if asking.may() => return router.retry(now, incoming).map(DatagramRoute::Respond),
+        Admission::Refuse => return router.refuse(incoming).map(DatagramRoute::Respond),
         Admission::Retry | Admission::Ignore => {
             router.ignore(incoming);
             return None;
@@ -62,7 +62,7 @@ pub(super) fn admit(
             hub.census().enter(&shared);
             shared.heed_recalls();
             roster.welcome(&shared);
-            Some(Route::Connection(key, datagram))
+            Some(DatagramRoute::Connection(key, datagram))
         }
         Err(error) => {
             tracing::warn!(%error, "a connection could not begin");
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn not_all_are_asked_only_while_the_socket_is_never_empty() {
-        let mut asking = Asking::default();
+        let mut asking = ProofAsking::default();
         let mut asked = |all| {
             let asked = (0..64).filter(|_| asking.may()).count();
             asking.received(all);

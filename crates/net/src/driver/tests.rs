@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Wake;
 
-use quickset_base::{Batch, Path, Rng, Seed};
+use quickset_base::{AddressPair, Batch, Rng, Seed};
 use quickset_quic::null::{NullClient, NullSecrets, NullServer};
 use quickset_quic::{ClientConfig, EndpointConfig, RetryPolicy, ServerConfig};
 
@@ -23,7 +23,7 @@ fn router(server: Option<ServerConfig>, seed: u8) -> quic::Endpoint {
 fn hello(to: SocketAddr, seed: u8) -> Vec<u8> {
     let crypto = Arc::new(NullClient::new(&[b"test"]));
     let config = ClientConfig { crypto, transport: Arc::default() };
-    let begun = router(None, seed).connect(Time::ZERO, &config, Path::to(to), "localhost", Vec::new());
+    let begun = router(None, seed).connect(Time::ZERO, &config, AddressPair::to(to), "localhost", Vec::new());
     let mut client = quic::Connection::new(begun.unwrap().1).unwrap();
     let mut batch = Batch::with_limit(1);
     while !matches!(client.poll(Time::ZERO, &mut batch), base::Poll::Send) {}
@@ -101,7 +101,7 @@ async fn what_begins_when_the_driver_has_ended_fails() {
 async fn what_begins_as_an_endpoint_closes_is_closed_too() {
     let (mut driver, address) = driver();
     let hub = driver.hub.clone();
-    hub.line().wake_driver(Some(Farewell { code: Some(7), reason: bytes::Bytes::new() }));
+    hub.line().wake_driver(Some(ClosingWords { code: Some(7), reason: bytes::Bytes::new() }));
     let config = ClientConfig { crypto: Arc::new(NullClient::new(&[b"test"])), transport: Arc::default() };
     let late = poll_fn(|cx| {
         assert!(driver.turn(cx).is_pending());
@@ -284,7 +284,7 @@ fn beginners(driver: &mut Driver, address: SocketAddr, count: usize) -> Vec<Conn
 }
 
 fn deliver(driver: &mut Driver, connection: &Connection, len: usize) {
-    let path = Path::to(([127, 0, 0, 1], 1).into());
+    let path = AddressPair::to(([127, 0, 0, 1], 1).into());
     let mut row = vec![Datagram { path, ecn: base::Ecn::default(), bytes: bytes::BytesMut::zeroed(len) }];
     driver.roster.deliver(Time::ZERO, Some(connection.shared().key), &mut row, &mut driver.inlet.heavy);
     assert!(row.is_empty());

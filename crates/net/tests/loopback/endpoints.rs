@@ -5,7 +5,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use quickset_net::{Closed, ConnectError, Connection, Endpoint, ExportError, SocketConfig, Stats, Totals};
+use quickset_net::{
+    Closed, ConnectError, Connection, ConnectionTotals, Endpoint, ExportError, SocketConfig, Stats,
+};
 use quickset_quic::{RetryPolicy, ServerConfig, TransportConfig, Version};
 
 use crate::ends::{
@@ -75,7 +77,7 @@ async fn an_endpoint_tells_what_its_connections_did() {
     let (server, client) = (server(server_config(TransportConfig::fixed_mtu(1200))), client());
     let config = client_config(TransportConfig::fixed_mtu(1200));
     let mut past = server.stats().totals();
-    assert_eq!((past, server.stats().live), (Totals::default(), vec![]));
+    assert_eq!((past, server.stats().live), (ConnectionTotals::default(), vec![]));
     for n in 1..=3u64 {
         let ours = soon(client.connect(server.local_addr(), "localhost", &config)).await.unwrap();
         let theirs = soon(server.accept()).await.unwrap();
@@ -88,7 +90,7 @@ async fn an_endpoint_tells_what_its_connections_did() {
         let now = server.stats();
         assert_eq!((now.ended.connections, now.live.len(), now.totals().connections), (n - 1, 1, n));
         assert!(now.totals().received_bytes - past.received_bytes > 100_000);
-        let others = |all: Totals, one: &Stats| all.sent_packets - one.sent_packets;
+        let others = |all: ConnectionTotals, one: &Stats| all.sent_packets - one.sent_packets;
         assert_eq!(others(now.totals(), &now.live[0]), past.sent_packets);
         ours.close(0, b"");
         soon(theirs.closed()).await;

@@ -5,15 +5,15 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use quickset_base::{Batch, Datagram, Duration, Input, Machine, Path, Poll, Rng, Time};
+use quickset_base::{AddressPair, Batch, Datagram, Duration, Input, Machine, Poll, Rng, Time};
 use quickset_quic::null::{NullClient, NullSecrets, NullServer};
 use quickset_quic::{
-    Algorithm, Chunk, ClientConfig, Connection, Dir, Endpoint, EndpointConfig, RetryPolicy, Route,
+    Algorithm, Chunk, ClientConfig, Connection, DatagramRoute, Dir, Endpoint, EndpointConfig, RetryPolicy,
     ServerConfig, StreamId, TransportConfig,
 };
 
-fn address(n: u8) -> Path {
-    Path::to(SocketAddr::from(([10, 0, 0, n], 4433)))
+fn address(n: u8) -> AddressPair {
+    AddressPair::to(SocketAddr::from(([10, 0, 0, n], 4433)))
 }
 
 /// A client with a stream to a server, and a wire on which nothing is lost and that takes no time.
@@ -63,7 +63,7 @@ impl Pair {
         let mut out = Batch::new();
         while client.poll(now, &mut out) != Poll::Send {}
         let hello = Datagram { path: address(1), ecn: out.ecn, bytes: out.bytes().into() };
-        let Route::Incoming(incoming) = far.route(now, hello) else { panic!("no incoming") };
+        let DatagramRoute::Incoming(incoming) = far.route(now, hello) else { panic!("no incoming") };
         let Ok((_, start, first)) = far.accept(now, incoming) else { panic!("not accepted") };
         let mut server = Connection::new(start).expect("begins");
         server.handle(now, Input::Received(&mut vec![first]));
@@ -134,7 +134,13 @@ impl Pair {
     }
 }
 
-fn send(from: &mut Connection, now: Time, path: Path, out: &mut Batch, inbox: &mut Vec<Datagram>) -> usize {
+fn send(
+    from: &mut Connection,
+    now: Time,
+    path: AddressPair,
+    out: &mut Batch,
+    inbox: &mut Vec<Datagram>,
+) -> usize {
     loop {
         match from.poll(now, out) {
             Poll::Send => {

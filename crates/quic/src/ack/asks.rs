@@ -3,7 +3,7 @@ use quickset_wire::frame::Frame;
 
 use super::AckPolicy;
 use crate::packet;
-use crate::packet::Token;
+use crate::packet::FrameToken;
 use crate::stats::AckStats;
 
 /// What the peer is asked for: when to acknowledge what we send.
@@ -13,7 +13,7 @@ use crate::stats::AckStats;
 pub(crate) struct Asks {
     policy: AckPolicy,
     // What the peer's parameters allow to ask for; `None`: nothing.
-    peer: Option<Peer>,
+    peer: Option<PeerAsks>,
     // An IMMEDIATE_ACK is to be sent.
     immediate: bool,
     // An ACK_FREQUENCY is.
@@ -43,7 +43,7 @@ struct Delays {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Peer {
+struct PeerAsks {
     min_ack_delay: Duration,
     max_ack_delay: Duration,
 }
@@ -57,7 +57,7 @@ struct Wish {
 
 /// What requests depend on.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Course {
+pub(crate) struct AskFacts {
     pub(crate) now: Time,
     pub(crate) srtt: Duration,
     /// The congestion window, in packets.
@@ -68,7 +68,7 @@ pub(crate) struct Course {
     pub(crate) protected: bool,
 }
 
-impl Course {
+impl AskFacts {
     /// Packets for an acknowledgement at most.
     fn most(&self) -> u64 {
         let few = self.window / 4;
@@ -103,7 +103,7 @@ impl Asks {
 
     /// The peer's parameters are known. Requests wait for the first [`end_batch`](Self::end_batch).
     pub(crate) fn set_peer(&mut self, least: Option<Duration>, most: Duration) {
-        self.peer = least.map(|min_ack_delay| Peer { min_ack_delay, max_ack_delay: most });
+        self.peer = least.map(|min_ack_delay| PeerAsks { min_ack_delay, max_ack_delay: most });
         self.delays.known = most;
     }
 
@@ -127,7 +127,7 @@ impl Asks {
     }
 
     /// At most once a round trip: are there too many acknowledgements, or too few?
-    pub(crate) fn look(&mut self, course: &Course) {
+    pub(crate) fn look(&mut self, course: &AskFacts) {
         let (frames, batches) = std::mem::take(&mut self.tally);
         self.since = course.now;
         // Of requests one is in flight at a time.
@@ -145,7 +145,7 @@ impl Asks {
 
     /// Another path is in use, with another window and other round trips: what was asked for does not hold
     /// there (draft-ietf-quic-ack-frequency §8.4).
-    pub(crate) fn moved(&mut self, course: &Course) {
+    pub(crate) fn moved(&mut self, course: &AskFacts) {
         if let Some((_, delay)) = self.delays.flying.take() {
             self.delays.doubtful = self.delays.doubtful.max(delay);
         }
@@ -174,8 +174,8 @@ impl Asks {
     /// Writes IMMEDIATE_ACK beside frames that elicit an acknowledgement; it never makes a packet of its own.
     /// It is not sent again when it is lost (draft-ietf-quic-ack-frequency §5).
     #[inline]
-    pub(crate) fn write_immediate(&mut self, w: &mut packet::Writer<'_>) {
-        if self.immediate && w.is_eliciting() && w.put(&Frame::ImmediateAck, Token::Nothing) {
+    pub(crate) fn write_immediate(&mut self, w: &mut packet::PacketWriter<'_>) {
+        if self.immediate && w.is_eliciting() && w.put(&Frame::ImmediateAck, FrameToken::Nothing) {
             self.immediate = false;
         }
     }
@@ -194,14 +194,14 @@ impl Asks {
 
     /// Writes it, as it is wished for by now. True when [`max_ack_delay`](Self::max_ack_delay) may have
     /// changed.
-    pub(crate) fn write(&mut self, w: &mut packet::Writer<'_>, course: &Course) -> bool {
+    pub(crate) fn write(&mut self, w: &mut packet::PacketWriter<'_>, course: &AskFacts) -> bool {
         self.wish_for(course);
         let Wish { every, delay, reordering } = self.wish;
         let sequence = self.next;
         let max_delay_us = u64::try_from(delay.as_micros()).unwrap_or(u64::MAX);
         // draft-ietf-quic-ack-frequency §4: the threshold is how many may come without an answer.
         let frame = Frame::AckFrequency { sequence, threshold: every - 1, max_delay_us, reordering };
-        if !w.put(&frame, Token::AckFrequency { sequence }) {
+        if !w.put(&frame, FrameToken::AckFrequency { sequence }) {
             return false;
         }
         self.next += 1;
@@ -252,7 +252,7 @@ impl Asks {
     }
 
     /// Asks anew if what is asked for has become another thing.
-    fn wish_for(&mut self, course: &Course) {
+    fn wish_for(&mut self, course: &AskFacts) {
         let Some(peer) = self.peer else { return };
         let delay = if self.policy.adaptive {
             // A quarter of a round trip: four acknowledgements in each at least, whatever else.

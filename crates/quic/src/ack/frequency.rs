@@ -22,7 +22,7 @@ pub(super) struct Frequency {
 
 /// An ACK_FREQUENCY frame.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Request {
+pub(super) struct FrequencyRequest {
     pub(super) sequence: u64,
     pub(super) threshold: u64,
     pub(super) max_delay_us: u64,
@@ -54,7 +54,7 @@ impl Frequency {
     }
 
     /// The peer asks. True when that changes what we do.
-    pub(super) fn ask(&mut self, request: Request) -> Result<bool, TransportError> {
+    pub(super) fn ask(&mut self, request: FrequencyRequest) -> Result<bool, TransportError> {
         self.agreed()?;
         let delay = Duration::from_micros(request.max_delay_us);
         if delay < self.min_delay() || delay >= MAX_ACK_DELAY_LIMIT {

@@ -22,16 +22,16 @@ use quickset_base::{Duration, Ecn, Reason, Time};
 use quickset_wire::Space;
 use quickset_wire::frame::{self, EcnCounts, Frame};
 
-pub(crate) use asks::{Asks, Course};
+pub(crate) use asks::{AskFacts, Asks};
 pub(crate) use merged::Merged;
 pub use policy::{AckPolicy, AckPolicyError};
 pub(crate) use ranges::RangeSet;
 
-use frequency::{Frequency, Request};
+use frequency::{Frequency, FrequencyRequest};
 
 use crate::error::TransportError;
 use crate::packet;
-use crate::packet::{Token, Want};
+use crate::packet::{FrameToken, Want};
 
 /// What one packet number space has received and not yet settled: RFC 9000 §13.2.6 keeps acknowledgements to
 /// the space, and so to the keys, of their packets.
@@ -95,7 +95,7 @@ impl Acks {
     pub(crate) fn on_frame(&mut self, frame: &Frame<'_>, now: Time) -> Result<(), TransportError> {
         self.frequency.agreed()?;
         if let Frame::AckFrequency { sequence, threshold, max_delay_us, reordering } = *frame {
-            let request = Request { sequence, threshold, max_delay_us, reordering };
+            let request = FrequencyRequest { sequence, threshold, max_delay_us, reordering };
             if self.frequency.ask(request)? {
                 self.deadline = self.deadline.map(|at| at.min(now + self.frequency.max_delay));
             }
@@ -191,7 +191,7 @@ impl Acks {
 
     /// Writes an ACK frame if there is news, wanted or not: beside other frames it costs little
     /// (RFC 9000 §13.2.1). False when there is none, or no room.
-    pub(crate) fn write(&mut self, w: &mut packet::Writer<'_>, now: Time) -> bool {
+    pub(crate) fn write(&mut self, w: &mut packet::PacketWriter<'_>, now: Time) -> bool {
         let Some((largest, received)) = self.largest else { return false };
         if self.pending == 0 && !self.urged {
             return false;
@@ -202,7 +202,7 @@ impl Acks {
         if frame::ack(w.bytes(), &self.ranges, delay, self.ecn) == 0 {
             return false;
         }
-        w.record(Token::Ack { space: self.space, largest }, false);
+        w.record(FrameToken::Ack { space: self.space, largest }, false);
         self.pending = 0;
         self.unreported = u64::MAX;
         self.immediate = false;
@@ -218,7 +218,7 @@ impl Acks {
         if due || self.unconfirmed >= PING_AT_LAST {
             self.unconfirmed = 0;
             if !w.is_eliciting() {
-                w.put(&Frame::Ping, Token::Nothing);
+                w.put(&Frame::Ping, FrameToken::Nothing);
             }
         }
         true

@@ -21,12 +21,12 @@ fn acks() -> Acks {
 }
 
 /// What `write` produced: ranges newest first, delay, marks, tokens, and whether it elicits.
-type Written = (Vec<(u64, u64)>, u64, Option<EcnCounts>, Vec<Token>, bool);
+type Written = (Vec<(u64, u64)>, u64, Option<EcnCounts>, Vec<FrameToken>, bool);
 
 fn write(acks: &mut Acks, now: Time, room: usize) -> Option<Written> {
     let mut bytes = vec![0; room];
     let mut tokens = Vec::new();
-    let mut w = packet::Writer::new(wire::Writer::new(&mut bytes), &mut tokens);
+    let mut w = packet::PacketWriter::new(wire::Writer::new(&mut bytes), &mut tokens);
     if !acks.write(&mut w, now) {
         assert_eq!(w.len(), 0);
         return None;
@@ -54,7 +54,7 @@ fn a_batch_is_answered_once() {
     let (ranges, delay, ecn, tokens, eliciting) = write(&mut a, us(1801), 1200).unwrap();
     // 801 µs in units of 8.
     assert_eq!((ranges, delay, ecn, eliciting), (vec![(0, 59)], 100, None, false));
-    assert_eq!(tokens, [Token::Ack { space: Space::Data, largest: 59 }]);
+    assert_eq!(tokens, [FrameToken::Ack { space: Space::Data, largest: 59 }]);
     assert_eq!((a.want(us(9_000_000)), a.deadline()), (Want::None, None));
     assert!(write(&mut a, us(2000), 1200).is_none(), "no news");
 }
@@ -132,7 +132,7 @@ fn marks_are_counted_by_kind_and_space() {
     other.on_packet(0, Time::from_millis(1), true, Ecn::NotEct);
     let told = |acks: &mut Acks| {
         let (mut bytes, mut tokens) = ([0; 100], Vec::new());
-        let mut w = packet::Writer::new(wire::Writer::new(&mut bytes), &mut tokens);
+        let mut w = packet::PacketWriter::new(wire::Writer::new(&mut bytes), &mut tokens);
         assert!(acks.write(&mut w, Time::from_millis(1)));
         match Frames::new(&bytes).next() {
             Some(Ok(Frame::Ack(ack))) => ack.ecn,

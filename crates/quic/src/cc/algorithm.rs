@@ -7,7 +7,7 @@ use super::Congestion;
 use super::bbr::Bbr;
 use super::classic::Classic;
 use super::cubic::Cubic;
-use super::custom::Custom;
+use super::custom::CustomController;
 use super::fixed::Fixed;
 use super::newreno::NewReno;
 
@@ -30,7 +30,7 @@ pub enum Algorithm {
     /// own.
     Fixed(u64),
     /// A controller of your own. Its text is its name, which does not read back.
-    Custom(Custom),
+    Custom(CustomController),
 }
 
 impl Algorithm {

@@ -2,8 +2,10 @@ use std::fmt;
 
 use quickset_base::{Duration, Time};
 
-use super::hystart::{HyStart, Stage};
-use super::{Congestion, Control, Feedback, PacketState, PathView, Sent, initial_window};
+use super::hystart::{HyStart, HystartStage};
+use super::{
+    Congestion, CongestionControl, Feedback, PacketState, PathView, TransmittedPacket, initial_window,
+};
 
 /// A window that doubles until the path is full, and is cut once for each round trip with a loss or a mark:
 /// what NewReno and CUBIC have in common (RFC 9002 §7, appendix B). How it grows from there is up to `A`.
@@ -33,7 +35,7 @@ pub(crate) struct Classic<A> {
     usage: Usage,
     // When the last feedback came.
     heard: Time,
-    undo: Option<Undo<A>>,
+    undo: Option<ClassicUndo<A>>,
 }
 
 /// How a window grows between congestion events.
@@ -107,14 +109,14 @@ impl<A: Avoidance> Classic<A> {
         let stage = match &mut self.start {
             // RFC 9406 §4.3: only the first slow start.
             Some(start) if self.threshold == u64::MAX => start.on_ack(f.now, newest.sent, f.rtt),
-            _ => Stage::Standard,
+            _ => HystartStage::Standard,
         };
         let bytes: u64 = f.acked.iter().filter(|p| !self.in_recovery(p.sent)).map(|p| p.bytes).sum();
         if bytes == 0 {
             return;
         }
         self.recovering = false;
-        if stage == Stage::Over {
+        if stage == HystartStage::Over {
             self.start = None;
             self.threshold = self.window;
             self.avoidance.begin(None);
@@ -134,7 +136,7 @@ impl<A: Avoidance> Classic<A> {
     }
 
     /// Slow start (RFC 9002 §7.3.1); returns the bytes beyond its end.
-    fn double(&mut self, bytes: u64, stage: Stage) -> u64 {
+    fn double(&mut self, bytes: u64, stage: HystartStage) -> u64 {
         // A window that was never filled proves nothing about a larger one (RFC 9002 §7.8).
         if 2 * self.usage.peak() < self.window {
             return 0;
@@ -152,7 +154,7 @@ impl<A: Avoidance> Classic<A> {
         // once more: its least size would be the end of slow start, and a path of 20 Mbit/s would take ten
         // seconds to be filled again.
         if !self.in_recovery(at) && at > self.slump {
-            self.undo = Some(Undo {
+            self.undo = Some(ClassicUndo {
                 window: self.window,
                 threshold: self.threshold,
                 avoidance: self.avoidance,
@@ -223,7 +225,7 @@ impl<A: Avoidance> Classic<A> {
 
 impl<A: Avoidance> Congestion for Classic<A> {
     #[inline]
-    fn on_sent(&mut self, sent: &Sent) -> PacketState {
+    fn on_sent(&mut self, sent: &TransmittedPacket) -> PacketState {
         self.usage.now = self.usage.now.max(sent.in_flight);
         if sent.in_flight <= sent.bytes {
             // Since the last feedback nothing was in flight.
@@ -256,9 +258,9 @@ impl<A: Avoidance> Congestion for Classic<A> {
         self.window = self.window.max(self.least());
     }
 
-    fn control(&self) -> Control {
+    fn control(&self) -> CongestionControl {
         let slow_start = self.is_slow_start() && !self.is_cautious();
-        Control { window: self.window, rate: None, slow_start, prompt: false, view: self.view() }
+        CongestionControl { window: self.window, rate: None, slow_start, prompt: false, view: self.view() }
     }
 }
 
@@ -287,7 +289,7 @@ impl Usage {
 
 /// What to return to when a congestion event proves to be none.
 #[derive(Clone, Copy, Debug)]
-struct Undo<A> {
+struct ClassicUndo<A> {
     window: u64,
     threshold: u64,
     avoidance: A,

@@ -3,22 +3,22 @@ use std::sync::Arc;
 
 use quickset_base::Time;
 
-use super::{Congestion, Control, Feedback, PacketState, Sent};
+use super::{Congestion, CongestionControl, Feedback, PacketState, TransmittedPacket};
 
-/// A congestion controller of the application's own: what [`Algorithm::Custom`](super::Algorithm::Custom)
-/// holds.
+/// A congestion controller of the application's own: what
+/// [`Algorithm::Custom`](super::Algorithm::Custom) holds.
 ///
 /// What the controller allows is bounded where a mistake in it would stop a connection for good: the window
 /// is no smaller than two packets (RFC 9002 §7.2), and the rate no smaller than a byte a second.
 #[derive(Clone)]
-pub struct Custom {
+pub struct CustomController {
     name: Arc<str>,
-    make: Arc<Make>,
+    make: Arc<MakeController>,
 }
 
-type Make = dyn Fn(u64, Time) -> Box<dyn Congestion> + Send + Sync;
+type MakeController = dyn Fn(u64, Time) -> Box<dyn Congestion> + Send + Sync;
 
-impl Custom {
+impl CustomController {
     /// `make` builds the controller of one path, for UDP payloads of so many bytes, at this time. It is
     /// called for each path that a connection comes to use. `name` is what logs call it.
     pub fn new(name: &str, make: impl Fn(u64, Time) -> Box<dyn Congestion> + Send + Sync + 'static) -> Self {
@@ -35,15 +35,15 @@ impl Custom {
 }
 
 /// Clones of one are equal.
-impl PartialEq for Custom {
+impl PartialEq for CustomController {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.make, &other.make)
     }
 }
 
-impl Eq for Custom {}
+impl Eq for CustomController {}
 
-impl fmt::Debug for Custom {
+impl fmt::Debug for CustomController {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Custom").field(&self.name).finish()
     }
@@ -57,7 +57,7 @@ struct Bounded {
 }
 
 impl Congestion for Bounded {
-    fn on_sent(&mut self, sent: &Sent) -> PacketState {
+    fn on_sent(&mut self, sent: &TransmittedPacket) -> PacketState {
         self.inner.on_sent(sent)
     }
 
@@ -70,9 +70,9 @@ impl Congestion for Bounded {
         self.inner.set_mtu(mtu);
     }
 
-    fn control(&self) -> Control {
+    fn control(&self) -> CongestionControl {
         let control = self.inner.control();
-        Control {
+        CongestionControl {
             window: control.window.max(self.least),
             rate: control.rate.map(|rate| rate.max(1)),
             ..control
@@ -91,7 +91,7 @@ mod tests {
     struct Nothing;
 
     impl Congestion for Nothing {
-        fn on_sent(&mut self, _: &Sent) -> PacketState {
+        fn on_sent(&mut self, _: &TransmittedPacket) -> PacketState {
             PacketState::default()
         }
 
@@ -99,14 +99,14 @@ mod tests {
 
         fn set_mtu(&mut self, _: u64) {}
 
-        fn control(&self) -> Control {
-            Control { window: 0, rate: Some(0), ..Control::default() }
+        fn control(&self) -> CongestionControl {
+            CongestionControl { window: 0, rate: Some(0), ..CongestionControl::default() }
         }
     }
 
     #[test]
     fn two_packets_may_always_be_in_flight() {
-        let mine = Custom::new("nothing", |_, _| Box::new(Nothing));
+        let mine = CustomController::new("nothing", |_, _| Box::new(Nothing));
         let mut controller = mine.build(1200, Time::ZERO);
         assert_eq!((controller.control().window, controller.control().rate), (2400, Some(1)));
         controller.set_mtu(1452);

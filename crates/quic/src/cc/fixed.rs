@@ -1,6 +1,6 @@
 use quickset_base::Duration;
 
-use super::{Congestion, Control, Feedback, PacketState, PathView, Sent};
+use super::{Congestion, CongestionControl, Feedback, PacketState, PathView, TransmittedPacket};
 
 /// A fixed rate, whatever happens. The window is only there so that a dead path does not collect packets
 /// without end: twice what the rate puts in flight over the longest round trip seen.
@@ -23,7 +23,7 @@ impl Fixed {
 }
 
 impl Congestion for Fixed {
-    fn on_sent(&mut self, _sent: &Sent) -> PacketState {
+    fn on_sent(&mut self, _sent: &TransmittedPacket) -> PacketState {
         PacketState::default()
     }
 
@@ -37,10 +37,10 @@ impl Congestion for Fixed {
         self.least_window = BATCH * mtu;
     }
 
-    fn control(&self) -> Control {
+    fn control(&self) -> CongestionControl {
         let longest = self.longest_rtt.as_nanos();
         let window = 2 * u128::from(self.bytes_per_second) * longest / 1_000_000_000;
-        Control {
+        CongestionControl {
             window: u64::try_from(window).unwrap_or(u64::MAX).max(self.least_window),
             rate: Some(self.bytes_per_second),
             slow_start: false,

@@ -19,7 +19,7 @@ pub(crate) struct HyStart {
 
 /// How slow start goes on with an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum HystartStage {
     /// By as much as was acknowledged.
     Standard,
     /// By a quarter of it.
@@ -28,7 +28,7 @@ pub(crate) enum Stage {
     Over,
 }
 
-impl Stage {
+impl HystartStage {
     /// By how much the window grows when so many bytes were acknowledged.
     pub(crate) fn of(self, bytes: u64) -> u64 {
         match self {
@@ -59,7 +59,7 @@ impl HyStart {
 
     /// An acknowledgement, of which the newest packet left at `newest_sent`, with a sample of the round trip
     /// if it brought one.
-    pub(crate) fn on_ack(&mut self, now: Time, newest_sent: Time, rtt: Option<Duration>) -> Stage {
+    pub(crate) fn on_ack(&mut self, now: Time, newest_sent: Time, rtt: Option<Duration>) -> HystartStage {
         if newest_sent >= self.round {
             self.round = now;
             self.last = self.current.take();
@@ -67,7 +67,7 @@ impl HyStart {
             if let Some(cautious) = &mut self.cautious {
                 cautious.rounds += 1;
                 if cautious.rounds >= CSS_ROUNDS {
-                    return Stage::Over;
+                    return HystartStage::Over;
                 }
             }
         }
@@ -76,7 +76,7 @@ impl HyStart {
             self.samples += 1;
             self.judge();
         }
-        if self.cautious.is_some() { Stage::Conservative } else { Stage::Standard }
+        if self.cautious.is_some() { HystartStage::Conservative } else { HystartStage::Standard }
     }
 
     fn judge(&mut self) {

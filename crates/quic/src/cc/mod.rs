@@ -1,7 +1,7 @@
 //! Congestion control: how much may be in flight, and how fast it may leave.
 //!
 //! *In:* what was sent, and one [`Feedback`] for each batch of acknowledgements or losses.
-//! *Out:* [`Control`]: window, pacing rate, burst. The controllers know neither frames nor streams;
+//! *Out:* [`CongestionControl`]: window, pacing rate, burst. The controllers know neither frames nor streams;
 //! a packet whose frames forward erasure correction recovered is lost here all the same (RFC 9265).
 //!
 //! [`classic`] is the frame of the controllers that a loss tells of congestion (RFC 9002 §7, RFC 9406):
@@ -29,13 +29,13 @@ use std::fmt;
 use quickset_base::{Duration, Time};
 
 pub use algorithm::{Algorithm, AlgorithmError};
-pub use custom::Custom;
+pub use custom::CustomController;
 pub(crate) use pacer::{Pacer, pacing_rate};
 
 /// A congestion controller. One belongs to one path.
 pub trait Congestion: Send + fmt::Debug {
     /// A packet in flight was sent; `state` is stored with it and comes back in [`Feedback`].
-    fn on_sent(&mut self, sent: &Sent) -> PacketState;
+    fn on_sent(&mut self, sent: &TransmittedPacket) -> PacketState;
 
     /// Acknowledgements or losses, all those of one received batch or of one timer together.
     fn on_feedback(&mut self, feedback: &Feedback<'_>);
@@ -44,13 +44,13 @@ pub trait Congestion: Send + fmt::Debug {
     fn set_mtu(&mut self, mtu: u64);
 
     /// What now holds.
-    fn control(&self) -> Control;
+    fn control(&self) -> CongestionControl;
 }
 
 /// A packet that just left.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub struct Sent {
+pub struct TransmittedPacket {
     /// When.
     pub now: Time,
     /// Its size, all of the UDP payload that is its own.
@@ -81,7 +81,7 @@ pub struct PacketState {
 
 /// A packet that was acknowledged or declared lost.
 #[derive(Clone, Copy, Debug)]
-pub struct Packet {
+pub struct SettledPacket {
     /// Its number in the application space's order, or in its own space during the handshake.
     pub number: u64,
     /// When it left.
@@ -99,9 +99,9 @@ pub struct Feedback<'a> {
     /// When.
     pub now: Time,
     /// Newly acknowledged packets that were in flight, oldest first.
-    pub acked: &'a [Packet],
+    pub acked: &'a [SettledPacket],
     /// Packets newly declared lost, oldest first.
-    pub lost: &'a [Packet],
+    pub lost: &'a [SettledPacket],
     /// Bytes in flight before this feedback.
     pub prior_in_flight: u64,
     /// Bytes in flight now.
@@ -125,7 +125,7 @@ pub struct Feedback<'a> {
 
 /// What a controller allows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Control {
+pub struct CongestionControl {
     /// Bytes that may be in flight.
     pub window: u64,
     /// Bytes per second; `None` leaves the rate to the pacer's rule (RFC 9002 §7.7: a little more than

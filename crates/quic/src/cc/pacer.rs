@@ -1,6 +1,6 @@
 use quickset_base::{Batch, Duration, Time};
 
-use super::{Control, initial_window};
+use super::{CongestionControl, initial_window};
 
 /// Spreads packets over time: a bucket that fills at the sending rate and is emptied by what leaves.
 ///
@@ -53,7 +53,7 @@ impl Pacer {
         now: Time,
         bytes: u64,
         backlog: u64,
-        control: &Control,
+        control: &CongestionControl,
         srtt: Duration,
     ) -> Result<(), Time> {
         // The next datagram of a batch: no time has passed.
@@ -123,7 +123,7 @@ impl Pacer {
 //
 // RFC 9002 §7.7: a little faster than a window per round trip, so that the window and not the pacer limits;
 // twice as fast when the window doubles in that time.
-pub(crate) fn pacing_rate(control: &Control, srtt: Duration) -> u64 {
+pub(crate) fn pacing_rate(control: &CongestionControl, srtt: Duration) -> u64 {
     if let Some(rate) = control.rate {
         return rate.max(1);
     }

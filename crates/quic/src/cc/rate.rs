@@ -1,6 +1,6 @@
 use quickset_base::{Duration, Time};
 
-use super::{Feedback, Packet, PacketState, Sent};
+use super::{Feedback, PacketState, SettledPacket, TransmittedPacket};
 
 /// Delivery rate samples (draft-ietf-ccwg-bbr §4.1): how fast the network delivered between the time a
 /// packet left and the time it was acknowledged.
@@ -20,21 +20,21 @@ pub(crate) struct Sampler {
     limited_until: Option<u64>,
     // When the last packet left, if there was nothing more to send behind it.
     rests: Option<Time>,
-    flight: Flight,
+    flight: RateFlight,
 }
 
 /// What left since the pipe was empty.
 #[derive(Clone, Copy, Debug)]
-struct Flight {
+struct RateFlight {
     began: Time,
     // Bytes delivered in all by then, and what was in flight still: it is taken for delivered.
     before: u64,
     // The first packets of it that were acknowledged.
-    head: Option<Head>,
+    head: Option<RateHead>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Head {
+struct RateHead {
     sent: Time,
     acked: Time,
     // Bytes delivered in all when it was acknowledged.
@@ -71,7 +71,7 @@ impl Sampler {
             lost: 0,
             limited_until: None,
             rests: None,
-            flight: Flight { began: now, before: 0, head: None },
+            flight: RateFlight { began: now, before: 0, head: None },
         }
     }
 
@@ -90,7 +90,7 @@ impl Sampler {
     /// Whether a flight begins with this packet: nothing else is in flight, or nothing left for half of the
     /// least round trip because there was nothing to send.
     #[inline]
-    pub(crate) fn begins(&self, sent: &Sent, min_rtt: Option<Duration>) -> bool {
+    pub(crate) fn begins(&self, sent: &TransmittedPacket, min_rtt: Option<Duration>) -> bool {
         let rested = self.rests.zip(min_rtt).is_some_and(|(since, rtt)| sent.now.since(since) >= rtt / 2);
         rested || sent.in_flight <= sent.bytes
     }
@@ -103,12 +103,12 @@ impl Sampler {
 
     /// A packet leaves; a flight with it when it [`begins`](Self::begins) one.
     #[inline]
-    pub(crate) fn on_sent(&mut self, sent: &Sent, begins: bool) -> PacketState {
+    pub(crate) fn on_sent(&mut self, sent: &TransmittedPacket, begins: bool) -> PacketState {
         if begins {
             self.first_sent = sent.now;
             self.delivered_at = sent.now;
             let before = self.delivered + sent.in_flight.saturating_sub(sent.bytes);
-            self.flight = Flight { began: sent.now, before, head: None };
+            self.flight = RateFlight { began: sent.now, before, head: None };
         }
         self.rests = sent.app_limited.then_some(sent.now);
         PacketState {
@@ -137,7 +137,7 @@ impl Sampler {
         self.delivered += acked;
         let flight = &mut self.flight;
         if let (None, Some(head)) = (flight.head, f.acked.last().filter(|head| head.sent >= flight.began)) {
-            flight.head = Some(Head { sent: head.sent, acked: f.now, delivered: self.delivered });
+            flight.head = Some(RateHead { sent: head.sent, acked: f.now, delivered: self.delivered });
         }
         // Nothing of a flight is delivered with what left before it.
         if flight.head.is_some() || self.delivered > flight.before {
@@ -150,7 +150,7 @@ impl Sampler {
     }
 
     /// A packet was lost.
-    pub(crate) fn on_lost(&mut self, packet: &Packet) {
+    pub(crate) fn on_lost(&mut self, packet: &SettledPacket) {
         self.lost += packet.bytes;
     }
 
@@ -186,7 +186,7 @@ impl Sampler {
     /// path of 11 Mbit/s, however fast that is, and its messages are paced over half a round trip for ever.
     /// Here, too, the slower of sending and acknowledging counts, and one burst of the pacer less than was
     /// delivered.
-    fn train_rate(&self, newest: &Packet, now: Time) -> u64 {
+    fn train_rate(&self, newest: &SettledPacket, now: Time) -> u64 {
         let is_first = newest.state.delivered == self.flight.before && newest.sent >= self.flight.began;
         let Some(head) = self.flight.head.filter(|_| is_first) else { return 0 };
         let delivered = self.delivered.saturating_sub(head.delivered);

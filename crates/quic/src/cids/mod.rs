@@ -14,7 +14,7 @@ use quickset_wire::{ConnectionId, ResetToken, TransportErrorCode as Code};
 
 use crate::TransportError;
 use crate::ack::RangeSet;
-use crate::packet::{Token, Want, Writer};
+use crate::packet::{FrameToken, PacketWriter, Want};
 
 /// A connection id of ours with its sequence number and reset token.
 #[derive(Clone, Copy, Debug)]
@@ -50,18 +50,18 @@ pub(crate) struct Cids {
 #[derive(Debug)]
 struct Local {
     cid: IssuedCid,
-    state: Delivery,
+    state: FrameDelivery,
 }
 
 #[derive(Debug)]
 struct Retiring {
     sequence: u64,
-    state: Delivery,
+    state: FrameDelivery,
 }
 
 /// Where a frame that must arrive stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Delivery {
+enum FrameDelivery {
     ToSend,
     Lost,
     InFlight,
@@ -74,9 +74,9 @@ struct Remote {
     active: u64,
     id: ConnectionId,
     token: Option<ResetToken>,
-    spare: Vec<Spare>,
+    spare: Vec<SpareId>,
     /// In use on paths beside the one that `id` is for.
-    lent: Vec<Spare>,
+    lent: Vec<SpareId>,
     /// Ids below this were retired by the peer's wish.
     retired_below: u64,
     /// Sequence numbers that were told, those that were retired since among them.
@@ -84,7 +84,7 @@ struct Remote {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Spare {
+struct SpareId {
     sequence: u64,
     id: ConnectionId,
     /// That of a client's first id is never told.
@@ -98,7 +98,7 @@ impl Cids {
         told.insert(0);
         let first = Local {
             cid: IssuedCid { sequence: 0, id: local, token: ResetToken([0; 16]) },
-            state: Delivery::Done,
+            state: FrameDelivery::Done,
         };
         Self {
             first: local,
@@ -163,14 +163,14 @@ impl Cids {
         for cid in cids {
             self.requested = self.requested.saturating_sub(1);
             self.newest = self.newest.max(cid.sequence);
-            self.local.push(Local { cid, state: Delivery::ToSend });
+            self.local.push(Local { cid, state: FrameDelivery::ToSend });
         }
     }
 
     /// The peer learnt of this id in our transport parameters (preferred_address).
     pub(crate) fn add_told(&mut self, cid: IssuedCid) {
         self.newest = self.newest.max(cid.sequence);
-        self.local.push(Local { cid, state: Delivery::Done });
+        self.local.push(Local { cid, state: FrameDelivery::Done });
     }
 
     /// The number of the id of ours that a packet with a short header is addressed to.
@@ -206,7 +206,7 @@ impl Cids {
         self.remote.active = lent.sequence;
         self.remote.id = lent.id;
         self.remote.token = lent.token;
-        self.remote.lent.push(Spare { sequence: old, id, token });
+        self.remote.lent.push(SpareId { sequence: old, id, token });
         Some(old)
     }
 
@@ -264,7 +264,7 @@ impl Cids {
                 self.retire(sequence)?;
             }
         } else if is_news {
-            self.remote.spare.push(Spare { sequence, id, token: Some(token) });
+            self.remote.spare.push(SpareId { sequence, id, token: Some(token) });
         }
         let changed = self.remote.active < self.remote.retired_below && self.switch()?;
         // RFC 9000 §5.1.1: ids beyond the limit after retirement.
@@ -289,7 +289,7 @@ impl Cids {
     }
 
     /// The oldest of the spare ids.
-    fn take_spare(&mut self) -> Option<Spare> {
+    fn take_spare(&mut self) -> Option<SpareId> {
         let oldest = (0..self.remote.spare.len()).min_by_key(|i| self.remote.spare[*i].sequence)?;
         Some(self.remote.spare.swap_remove(oldest))
     }
@@ -304,7 +304,7 @@ impl Cids {
                 "connection ids retired faster than we can say so",
             ));
         }
-        self.retiring.push_back(Retiring { sequence, state: Delivery::ToSend });
+        self.retiring.push_back(Retiring { sequence, state: FrameDelivery::ToSend });
         Ok(())
     }
 
@@ -324,39 +324,39 @@ impl Cids {
     /// What there is to send.
     pub(crate) fn want(&self) -> Want {
         let states = self.local.iter().map(|l| l.state).chain(self.retiring.iter().map(|r| r.state));
-        states.map(Delivery::want).max().unwrap_or_default()
+        states.map(FrameDelivery::want).max().unwrap_or_default()
     }
 
     /// Writes NEW_CONNECTION_ID and RETIRE_CONNECTION_ID frames.
-    pub(crate) fn write(&mut self, w: &mut Writer<'_>) {
+    pub(crate) fn write(&mut self, w: &mut PacketWriter<'_>) {
         for retiring in self.retiring.iter_mut().filter(|r| r.state.want() > Want::None) {
             let sequence = retiring.sequence;
-            if !w.put(&Frame::RetireConnectionId { sequence }, Token::RetireConnectionId { sequence }) {
+            if !w.put(&Frame::RetireConnectionId { sequence }, FrameToken::RetireConnectionId { sequence }) {
                 return;
             }
-            retiring.state = Delivery::InFlight;
+            retiring.state = FrameDelivery::InFlight;
         }
         for local in self.local.iter_mut().filter(|l| l.state.want() > Want::None) {
             let IssuedCid { sequence, id, token } = local.cid;
             let frame = Frame::NewConnectionId { sequence, retire_prior_to: 0, id, token };
-            if !w.put(&frame, Token::NewConnectionId { sequence }) {
+            if !w.put(&frame, FrameToken::NewConnectionId { sequence }) {
                 return;
             }
-            local.state = Delivery::InFlight;
+            local.state = FrameDelivery::InFlight;
         }
     }
 
     /// The peer has our id.
     pub(crate) fn new_acked(&mut self, sequence: u64) {
-        self.set_local(sequence, Delivery::Done);
+        self.set_local(sequence, FrameDelivery::Done);
     }
 
     /// Our id did not arrive; it is sent again unless it was retired since.
     pub(crate) fn new_lost(&mut self, sequence: u64) {
-        self.set_local(sequence, Delivery::Lost);
+        self.set_local(sequence, FrameDelivery::Lost);
     }
 
-    fn set_local(&mut self, sequence: u64, state: Delivery) {
+    fn set_local(&mut self, sequence: u64, state: FrameDelivery) {
         if let Some(local) = self.local.iter_mut().find(|l| l.cid.sequence == sequence) {
             local.state = state;
         }
@@ -370,7 +370,7 @@ impl Cids {
     /// The retirement did not arrive.
     pub(crate) fn retire_lost(&mut self, sequence: u64) {
         if let Some(retiring) = self.retiring.iter_mut().find(|r| r.sequence == sequence) {
-            retiring.state = Delivery::Lost;
+            retiring.state = FrameDelivery::Lost;
         }
     }
 
@@ -382,7 +382,7 @@ impl Cids {
     }
 }
 
-impl Delivery {
+impl FrameDelivery {
     fn want(self) -> Want {
         match self {
             Self::ToSend => Want::Data,

@@ -16,13 +16,13 @@ use super::Connection;
 use crate::budget::Account;
 use crate::error::TransportError;
 use crate::protect::Protect;
-use crate::protect::receive::Receiving;
+use crate::protect::receive::ProtectReceiving;
 use crate::streams::{STREAM_COST, Streams};
 use crate::traffic::Traffic;
 
 /// The room.
 #[derive(Debug)]
-pub(crate) struct Allowance {
+pub(crate) struct MemoryAllowance {
     account: Option<Account>,
     /// Where the peer has proven to be.
     address: Option<IpAddr>,
@@ -34,7 +34,7 @@ pub(crate) struct Allowance {
     uncounted: u64,
 }
 
-impl Allowance {
+impl MemoryAllowance {
     /// Without an account, whatever the limits of the connection allow. One has [`CONNECTION_COST`] in it.
     pub(crate) fn new(account: Option<Account>) -> Self {
         let most = if account.is_some() { FREE } else { u64::MAX };
@@ -136,7 +136,7 @@ impl Allowance {
     /// Counts what nobody keeps count of, when that may be much.
     fn recount(&mut self, traffic: &Traffic, protect: &Protect) {
         if self.uncounted >= STEP / 4 {
-            let symbols = protect.receive.as_ref().map_or(0, Receiving::memory);
+            let symbols = protect.receive.as_ref().map_or(0, ProtectReceiving::memory);
             self.uncounted = traffic.streams.held_in_messages() + symbols as u64;
         }
     }

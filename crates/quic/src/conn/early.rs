@@ -6,7 +6,7 @@ use super::{Connection, violation};
 use crate::early::{EarlyFate, EarlyLimits, Refused, remembered};
 use crate::error::TransportError;
 use crate::event::Event;
-use crate::keys::Progress;
+use crate::keys::HandshakeProgress;
 use crate::packet::Phase;
 use crate::streams::ReadError;
 
@@ -62,7 +62,7 @@ impl Connection {
     }
 
     /// What the handshake says of early data on its way.
-    pub(super) fn follow_early(&mut self, progress: Progress) {
+    pub(super) fn follow_early(&mut self, progress: HandshakeProgress) {
         if progress.early_keys {
             self.life.handshake.early = EarlyFate::Accepted;
             self.common.events.push_back(Event::EarlyData { accepted: true });

@@ -4,14 +4,14 @@ use quickset_wire::{ConnectionId, Side, Space, TransportErrorCode as Code};
 use super::{Connection, violation};
 use crate::error::TransportError;
 use crate::event::{Event, Signal};
-use crate::keys::Progress;
+use crate::keys::HandshakeProgress;
 use crate::life::SideState;
 use crate::packet::Phase;
 use crate::validation::{MAX_TOKEN, new_tokens};
 
 impl Connection {
     /// What follows from new keys and from the end of the handshake.
-    pub(crate) fn on_progress(&mut self, progress: Progress) -> Result<(), TransportError> {
+    pub(crate) fn on_progress(&mut self, progress: HandshakeProgress) -> Result<(), TransportError> {
         self.common.qlog.progress(self.common.now, progress, &self.link.keys);
         self.follow_early(progress);
         self.link.path.recovery.has_handshake_keys |= progress.handshake_keys;

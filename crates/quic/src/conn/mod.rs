@@ -40,25 +40,27 @@ use crate::common::Common;
 use crate::error::{Closed, TransportError};
 use crate::event::{Event, Signal};
 use crate::keys::KeyRing;
-use crate::life::{Confirmation, Expired, Farewell, Handshake, Life, Lifecycle, Liveness, Role};
-use crate::link::{Birth, Link};
-use crate::packet::Token;
+use crate::life::{
+    CloseFrame, Confirmation, Expired, HandshakeRole, HandshakeState, Life, Lifecycle, Liveness,
+};
+use crate::link::{Birth, PacketLink};
+use crate::packet::FrameToken;
 use crate::path::LEAST;
 use crate::protect::Protect;
-use crate::received::{Authentic, Early};
-use crate::recovery::Settled;
+use crate::received::{Authentic, EarlyPackets};
+use crate::recovery::SettledPackets;
 use crate::traffic::Traffic;
-use crate::work::Allowance as Work;
+use crate::work::WorkAllowance as Work;
 
-pub(crate) use allowance::{Allowance, CONNECTION_COST};
-pub use start::Start;
+pub(crate) use allowance::{CONNECTION_COST, MemoryAllowance};
+pub use start::ConnectionStart;
 pub(crate) use versions::{Negotiated, wished};
 pub use work::Carrier;
 use work::pace;
 
 /// One QUIC connection, without a socket or a clock.
 ///
-/// 1. [`Endpoint`](crate::Endpoint) makes a [`Start`], and [`new`](Self::new) a connection of it.
+/// 1. [`Endpoint`](crate::Endpoint) makes a [`ConnectionStart`], and [`new`](Self::new) a connection of it.
 /// 2. Datagrams that the endpoint routes here are given to [`Machine::handle`], a batch at a time.
 /// 3. After each `handle`, and after verbs, [`Machine::poll`] is called until it sleeps. On
 ///    [`Poll::Event`], [`poll_event`](Self::poll_event) is called until it is empty, and so is
@@ -69,26 +71,26 @@ use work::pace;
 #[derive(Debug)]
 pub struct Connection {
     pub(crate) common: Common,
-    pub(crate) link: Link,
+    pub(crate) link: PacketLink,
     pub(crate) life: Life,
     pub(crate) traffic: Traffic,
     pub(crate) protect: Protect,
-    pub(crate) allowance: Allowance,
+    pub(crate) allowance: MemoryAllowance,
     /// What packets have earned of the work that some frames are.
     pub(crate) work: Work,
     /// Datagrams of a batch that act one by one.
     pub(crate) unread: VecDeque<Datagram>,
-    pub(crate) scratch: Scratch,
+    pub(crate) scratch: ScratchBuffers,
 }
 
 /// Buffers that are used again and again, so that a packet allocates nothing.
 #[derive(Debug, Default)]
-pub(crate) struct Scratch {
+pub(crate) struct ScratchBuffers {
     /// Packets of a received batch whose frames are yet to act.
     pub(crate) opened: Vec<Authentic>,
-    pub(crate) settled: Settled,
+    pub(crate) settled: SettledPackets,
     /// What a SYMBOL_ACK settles, and the tokens of one lost symbol.
-    pub(crate) recovered: Vec<Token>,
+    pub(crate) recovered: Vec<FrameToken>,
     /// Packets that were built as those before them, and whether none is to be.
     #[cfg(test)]
     pub(crate) followed: u64,
@@ -96,7 +98,7 @@ pub(crate) struct Scratch {
     pub(crate) apart: bool,
     /// A source of control frames more, and how many it owes.
     #[cfg(test)]
-    pub(crate) another: Option<&'static crate::tx::Source>,
+    pub(crate) another: Option<&'static crate::tx::ControlSource>,
     #[cfg(test)]
     pub(crate) owed: u32,
 }
@@ -106,8 +108,8 @@ impl Connection {
     ///
     /// # Errors
     /// When the handshake cannot even begin.
-    pub fn new(start: Start) -> Result<Self, TransportError> {
-        let Start {
+    pub fn new(start: ConnectionStart) -> Result<Self, TransportError> {
+        let ConnectionStart {
             now,
             rng,
             path,
@@ -123,11 +125,14 @@ impl Connection {
             early,
             mut role,
         } = start;
-        let side = if matches!(role, Role::Client { .. }) { Side::Client } else { Side::Server };
+        let side = if matches!(role, HandshakeRole::Client { .. }) { Side::Client } else { Side::Server };
         let protect = Protect::new(config.fec.as_ref(), path.remote.ip(), now);
         let traffic = Traffic::new(side, &config);
-        let token =
-            if let Role::Client { token, .. } = &mut role { std::mem::take(token) } else { Vec::new() };
+        let token = if let HandshakeRole::Client { token, .. } = &mut role {
+            std::mem::take(token)
+        } else {
+            Vec::new()
+        };
         let birth = Birth {
             side,
             path,
@@ -139,16 +144,16 @@ impl Connection {
             token,
             now,
         };
-        let mut link = Link::new(birth, &config);
-        if side.is_client() || matches!(role, Role::Server { validated: true, .. }) {
+        let mut link = PacketLink::new(birth, &config);
+        if side.is_client() || matches!(role, HandshakeRole::Server { validated: true, .. }) {
             link.path.validate();
         }
-        if let Role::Server { second: Some(second), .. } = role {
+        if let HandshakeRole::Server { second: Some(second), .. } = role {
             link.cids.add_told(second);
         }
-        link.early = Early::with(early);
+        link.early = EarlyPackets::with(early);
         let life = Life {
-            handshake: Handshake::new(role, remote_cid),
+            handshake: HandshakeState::new(role, remote_cid),
             confirmation: Confirmation::default(),
             lifecycle: Lifecycle::new(now, config.keep_alive, config.handshake_timeout),
             liveness: Liveness::new(config.ask_after.filter(|_| side.is_client())),
@@ -159,10 +164,10 @@ impl Connection {
             life,
             traffic,
             protect,
-            allowance: Allowance::new(account),
+            allowance: MemoryAllowance::new(account),
             work: pace(),
             unread: VecDeque::new(),
-            scratch: Scratch::default(),
+            scratch: ScratchBuffers::default(),
         };
         #[cfg(feature = "qlog")]
         this.common.begin_trace(&this.link.path, &this.link.cids, &this.link.path.recovery);
@@ -176,7 +181,7 @@ impl Connection {
     /// The connection cannot go on: the peer is told why, and so is the application.
     pub(crate) fn fail(&mut self, error: TransportError) {
         tracing::debug!(%error, "the connection fails");
-        self.life.lifecycle.close(self.common.now, Farewell::Transport(error.clone()), self.link.pto());
+        self.life.lifecycle.close(self.common.now, CloseFrame::Transport(error.clone()), self.link.pto());
         self.over(Closed::Failed(error));
     }
 
@@ -203,7 +208,7 @@ impl Connection {
         self.link.keys.end(self.life.lifecycle.listens());
         self.link.path.recovery.end();
         self.link.probes = [0; 3];
-        self.link.early = Early::default();
+        self.link.early = EarlyPackets::default();
         self.unread = VecDeque::new();
     }
 
@@ -300,7 +305,7 @@ impl Connection {
         if !self.life.liveness.takes_call() || !self.life.lifecycle.is_open() {
             return false;
         }
-        let called = self.link.ping_out(&mut self.common, out, LEAST, Token::Nothing);
+        let called = self.link.ping_out(&mut self.common, out, LEAST, FrameToken::Nothing);
         called.map_or_else(|error| self.cannot(error), |()| true)
     }
 

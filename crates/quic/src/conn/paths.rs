@@ -2,14 +2,14 @@
 
 use std::net::IpAddr;
 
-use quickset_base::{Datagram, Path as Address, Time};
+use quickset_base::{AddressPair as Address, Datagram, Time};
 
 use super::Connection;
 use crate::error::TransportError;
 use crate::event::MoveError;
 use crate::link::Moved;
 use crate::packet::Phase;
-use crate::path::{Arrival, Candidate, Proof, Role};
+use crate::path::{AddressProof, Candidate, CandidateArrival, CandidateRole};
 use crate::qlog::Why;
 
 /// What the application says.
@@ -56,9 +56,9 @@ impl Connection {
         }
         let address = Address::to(self.link.path.address.remote);
         let candidate = Candidate {
-            proof: Proof::chosen(),
+            proof: AddressProof::chosen(),
             cid: self.link.cids.lend(),
-            ..self.link.candidate(&self.common, address, Role::Ours)
+            ..self.link.candidate(&self.common, address, CandidateRole::Ours)
         };
         let moved = self.link.go_on_from(&mut self.common, candidate);
         self.follow_move(moved);
@@ -132,7 +132,7 @@ impl Connection {
             } else {
                 self.link.candidates.peer_uses
             };
-            self.link.candidates.arrival = Some(Arrival { address, size, to, is_known: false });
+            self.link.candidates.arrival = Some(CandidateArrival { address, size, to, is_known: false });
         } else {
             self.link.path.on_received(size);
         }

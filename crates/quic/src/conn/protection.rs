@@ -8,8 +8,8 @@ use quickset_wire::{Space, StreamId, TransportErrorCode as Code};
 use super::Connection;
 use crate::error::TransportError;
 use crate::protect::policy::Protection;
-use crate::protect::receive::{Dispatch, Receiving};
-use crate::protect::send::Recovered;
+use crate::protect::receive::{Dispatch, ProtectReceiving};
+use crate::protect::send::RecoveredTokens;
 use crate::protect::{MAX_WINDOW, Protect};
 use crate::streams::{Stretch, UnknownStream};
 
@@ -133,9 +133,9 @@ impl Connection {
             for sid in sids.take(self.protect.heeded) {
                 self.protect.heeded -= 1;
                 match self.protect.send.recovered(ack.session, sid) {
-                    Recovered::Known => {}
-                    Recovered::Held(held) => tokens.extend(held),
-                    Recovered::InFlight(number) => {
+                    RecoveredTokens::Known => {}
+                    RecoveredTokens::Held(held) => tokens.extend(held),
+                    RecoveredTokens::InFlight(number) => {
                         let session = ack.session as u32;
                         self.link.path.recovery.take_symbol(number, (session, sid), &mut tokens);
                     }
@@ -161,7 +161,7 @@ impl Connection {
         receive.work();
         let mut any = false;
         while let Some((session, sid, symbol)) =
-            self.protect.receive.as_mut().and_then(Receiving::next_recovered)
+            self.protect.receive.as_mut().and_then(ProtectReceiving::next_recovered)
         {
             any = true;
             self.common.qlog.recovered(self.common.now, session, sid);

@@ -7,19 +7,19 @@ use quickset_wire::Space;
 
 use super::Connection;
 use crate::error::Closed;
-use crate::packet::{Phase, Token};
-use crate::refusal::{Obstacle, Refusal};
+use crate::packet::{FrameToken, Phase};
+use crate::refusal::{Obstacle, SystemRefusal};
 
 /// Of a batch.
 #[derive(Clone, Copy, Debug)]
-struct Missing {
+struct MissingDatagrams {
     datagrams: u64,
     bytes: u64,
     /// The smallest.
     least: usize,
 }
 
-impl Missing {
+impl MissingDatagrams {
     fn of(batch: &Batch, left: u64) -> Self {
         let mut missing = Self { datagrams: 0, bytes: 0, least: usize::MAX };
         for (at, segment) in batch.segments().enumerate().filter(|(at, _)| left >> at & 1 == 0) {
@@ -42,9 +42,9 @@ impl Connection {
     /// room, 1 ms and 50 ms). It was not lost by the network, and congestion control, round trips and probe
     /// timeouts do not hear of it. A handshake of which nothing has left for half a second ends with
     /// [`Closed::Unreachable`]; a connection does when the idle timeout passes so.
-    pub fn not_sent(&mut self, now: Time, batch: &Batch, left: u64, refusal: Refusal) {
+    pub fn not_sent(&mut self, now: Time, batch: &Batch, left: u64, refusal: SystemRefusal) {
         self.common.now = now.max(self.common.now);
-        let missing = Missing::of(batch, left);
+        let missing = MissingDatagrams::of(batch, left);
         if missing.datagrams == 0 {
             return;
         }
@@ -90,7 +90,13 @@ impl Connection {
     // RFC 9000 §14.2.1: anybody can say so, who has not seen the id that the packet was for must not be
     // believed; and what is told later is no end of a connection. That the packet was too large is no news
     // either: it has the least size that QUIC has.
-    pub fn undelivered(&mut self, now: Time, remote: SocketAddr, quoted: &[u8], refusal: Refusal) -> bool {
+    pub fn undelivered(
+        &mut self,
+        now: Time,
+        remote: SocketAddr,
+        quoted: &[u8],
+        refusal: SystemRefusal,
+    ) -> bool {
         self.common.now = now.max(self.common.now);
         let id = self.link.cids.remote();
         let is_ours = quoted.first().is_some_and(|first| first & 0x80 != 0)
@@ -121,8 +127,8 @@ impl Connection {
         for token in &settled.lost {
             match token {
                 // Nothing else would say it before the peer asks.
-                Token::Ack { space, .. } => self.link.acks[space.index()].soon(self.common.now),
-                Token::MtuProbe { .. } => self.link.on_size_untried(),
+                FrameToken::Ack { space, .. } => self.link.acks[space.index()].soon(self.common.now),
+                FrameToken::MtuProbe { .. } => self.link.on_size_untried(),
                 _ => {}
             }
         }

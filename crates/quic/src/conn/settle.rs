@@ -2,9 +2,9 @@ use quickset_wire::Space;
 
 use super::Connection;
 use crate::error::TransportError;
-use crate::packet::Token;
+use crate::packet::FrameToken;
 use crate::protect::RoundTrips;
-use crate::recovery::{Outcome, Settled};
+use crate::recovery::{SettledPackets, TimerOutcome};
 
 impl Connection {
     /// The acknowledgements of a received batch, merged, act last and once.
@@ -33,9 +33,9 @@ impl Connection {
         let mut settled = std::mem::take(&mut self.scratch.settled);
         let may_probe = self.link.may_probe();
         let (space, probe) = match self.link.path.recovery.on_time(self.common.now, may_probe, &mut settled) {
-            Outcome::Nothing => (Space::Data, false),
-            Outcome::Lost(space) => (space, false),
-            Outcome::Probe(space) => {
+            TimerOutcome::Nothing => (Space::Data, false),
+            TimerOutcome::Lost(space) => (space, false),
+            TimerOutcome::Probe(space) => {
                 // RFC 9002 §6.2.4: two probes, of what is oldest, or else of anything. With nothing to carry
                 // one will do: of two PINGs a path that takes no two packets at a time would drop one for
                 // ever, and each is a reason for two more.
@@ -62,16 +62,16 @@ impl Connection {
     }
 
     /// Hands what was settled back to whom it belongs, and tells congestion control.
-    fn settle(&mut self, space: Space, settled: &mut Settled, probe: bool) {
+    fn settle(&mut self, space: Space, settled: &mut SettledPackets, probe: bool) {
         self.common.qlog.lost(self.common.now, space, settled, &self.link.path.recovery);
         let mut symbols = (0, 0..0);
         for token in settled.acked.drain(..) {
             match token {
                 // Most arrive in the order in which they were sent.
-                Token::Symbol { session, sid, .. } if (session, sid) == (symbols.0, symbols.1.end) => {
+                FrameToken::Symbol { session, sid, .. } if (session, sid) == (symbols.0, symbols.1.end) => {
                     symbols.1.end += 1;
                 }
-                Token::Symbol { session, sid, .. } => {
+                FrameToken::Symbol { session, sid, .. } => {
                     let (session, sids) = std::mem::replace(&mut symbols, (session, sid..sid + 1));
                     self.protect.send.acked(session, sids);
                 }
@@ -106,7 +106,7 @@ impl Connection {
 
     /// What the losses of the path are measured by: all packets of the application's space whose fate is
     /// known.
-    fn observe(&mut self, settled: &Settled) {
+    fn observe(&mut self, settled: &SettledPackets) {
         let rtt = self.link.path.recovery.rtt();
         let trips = RoundTrips { latest: rtt.adjusted(), smoothed: rtt.smoothed(), least: rtt.min() };
         let below = self.link.path.recovery.first_outstanding(Space::Data);
@@ -119,55 +119,55 @@ impl Connection {
         self.protect.share(self.common.now);
     }
 
-    fn acked(&mut self, token: Token) {
+    fn acked(&mut self, token: FrameToken) {
         match token {
-            Token::Nothing | Token::PathChallenge | Token::Crypto { .. } => {}
-            Token::MtuProbe { path, size } => {
+            FrameToken::Nothing | FrameToken::PathChallenge | FrameToken::Crypto { .. } => {}
+            FrameToken::MtuProbe { path, size } => {
                 if self.link.on_size_arrived(&mut self.common, path, size) {
                     // FEC-52, rule 7.
                     self.protect.send.release_all();
                     self.protect.send.stir();
                 }
             }
-            Token::Symbol { session, sid, .. } => self.protect.send.acked(session, sid..sid + 1),
-            Token::Repair { session, serial } => self.protect.send.repair_settled(session, serial, true),
-            Token::SymbolAck { session, epoch, first } => {
+            FrameToken::Symbol { session, sid, .. } => self.protect.send.acked(session, sid..sid + 1),
+            FrameToken::Repair { session, serial } => self.protect.send.repair_settled(session, serial, true),
+            FrameToken::SymbolAck { session, epoch, first } => {
                 if let Some(receive) = &mut self.protect.receive {
                     receive.acked(session, epoch, first);
                 }
             }
-            Token::FecWindow { epoch } => {
+            FrameToken::FecWindow { epoch } => {
                 if let Some(receive) = &mut self.protect.receive {
                     receive.window_acked(epoch);
                 }
             }
-            Token::Ack { space, largest } => self.link.acks[space.index()].acked(largest),
-            Token::AckFrequency { sequence } => self.link.ask_acked(sequence),
-            Token::Stream { .. }
-            | Token::Fenced { .. }
-            | Token::Abandon { .. }
-            | Token::ResetStream { .. }
-            | Token::StopSending { .. }
-            | Token::MaxData { .. }
-            | Token::MaxStreamData { .. }
-            | Token::MaxStreams { .. }
-            | Token::DataBlocked { .. }
-            | Token::StreamDataBlocked { .. }
-            | Token::StreamsBlocked { .. }
-            | Token::Datagram { .. } => self.traffic.acked(token, self.common.now),
-            Token::NewConnectionId { sequence } => self.link.cids.new_acked(sequence),
-            Token::RetireConnectionId { sequence } => self.link.cids.retire_acked(sequence),
-            Token::NewToken { number } => self.life.confirmation.token_acked(number),
-            Token::HandshakeDone => self.life.confirmation.done_acked(),
+            FrameToken::Ack { space, largest } => self.link.acks[space.index()].acked(largest),
+            FrameToken::AckFrequency { sequence } => self.link.ask_acked(sequence),
+            FrameToken::Stream { .. }
+            | FrameToken::Fenced { .. }
+            | FrameToken::Abandon { .. }
+            | FrameToken::ResetStream { .. }
+            | FrameToken::StopSending { .. }
+            | FrameToken::MaxData { .. }
+            | FrameToken::MaxStreamData { .. }
+            | FrameToken::MaxStreams { .. }
+            | FrameToken::DataBlocked { .. }
+            | FrameToken::StreamDataBlocked { .. }
+            | FrameToken::StreamsBlocked { .. }
+            | FrameToken::Datagram { .. } => self.traffic.acked(token, self.common.now),
+            FrameToken::NewConnectionId { sequence } => self.link.cids.new_acked(sequence),
+            FrameToken::RetireConnectionId { sequence } => self.link.cids.retire_acked(sequence),
+            FrameToken::NewToken { number } => self.life.confirmation.token_acked(number),
+            FrameToken::HandshakeDone => self.life.confirmation.done_acked(),
         }
     }
 
     /// What lost packets held, or what probes take from packets that may yet arrive. A source symbol keeps
     /// its tokens for as long as it may be recovered.
-    pub(super) fn lose(&mut self, tokens: &mut Vec<Token>, probe: bool) {
+    pub(super) fn lose(&mut self, tokens: &mut Vec<FrameToken>, probe: bool) {
         let mut tokens = tokens.drain(..);
         while let Some(token) = tokens.next() {
-            let Token::Symbol { session, sid, n } = token else {
+            let FrameToken::Symbol { session, sid, n } = token else {
                 self.lost(token);
                 continue;
             };
@@ -180,40 +180,42 @@ impl Connection {
         self.protect.drain(&mut self.traffic, self.common.now);
     }
 
-    pub(super) fn lost(&mut self, token: Token) {
+    pub(super) fn lost(&mut self, token: FrameToken) {
         match token {
             // An ACK is not repeated: the next one says all that it said (RFC 9000 §13.2.1), and so does a
             // SYMBOL_ACK.
-            Token::Nothing
-            | Token::Ack { .. }
-            | Token::PathChallenge
-            | Token::SymbolAck { .. }
-            | Token::Symbol { .. } => {}
-            Token::MtuProbe { path, size } => self.link.on_size_lost(&mut self.common, path, size),
-            Token::Repair { session, serial } => self.protect.send.repair_settled(session, serial, false),
-            Token::FecWindow { epoch } => {
+            FrameToken::Nothing
+            | FrameToken::Ack { .. }
+            | FrameToken::PathChallenge
+            | FrameToken::SymbolAck { .. }
+            | FrameToken::Symbol { .. } => {}
+            FrameToken::MtuProbe { path, size } => self.link.on_size_lost(&mut self.common, path, size),
+            FrameToken::Repair { session, serial } => {
+                self.protect.send.repair_settled(session, serial, false)
+            }
+            FrameToken::FecWindow { epoch } => {
                 if let Some(receive) = &mut self.protect.receive {
                     receive.window_lost(epoch);
                 }
             }
-            Token::Crypto { space, offset, len } => self.link.keys.stream(space).lost(offset, len),
-            Token::AckFrequency { sequence } => self.link.asks.lost(sequence),
-            Token::Stream { .. }
-            | Token::Fenced { .. }
-            | Token::Abandon { .. }
-            | Token::ResetStream { .. }
-            | Token::StopSending { .. }
-            | Token::MaxData { .. }
-            | Token::MaxStreamData { .. }
-            | Token::MaxStreams { .. }
-            | Token::DataBlocked { .. }
-            | Token::StreamDataBlocked { .. }
-            | Token::StreamsBlocked { .. }
-            | Token::Datagram { .. } => self.traffic.lost(token, self.common.now),
-            Token::NewConnectionId { sequence } => self.link.cids.new_lost(sequence),
-            Token::RetireConnectionId { sequence } => self.link.cids.retire_lost(sequence),
-            Token::NewToken { number } => self.life.confirmation.token_lost(number),
-            Token::HandshakeDone => self.life.confirmation.done_lost(),
+            FrameToken::Crypto { space, offset, len } => self.link.keys.stream(space).lost(offset, len),
+            FrameToken::AckFrequency { sequence } => self.link.asks.lost(sequence),
+            FrameToken::Stream { .. }
+            | FrameToken::Fenced { .. }
+            | FrameToken::Abandon { .. }
+            | FrameToken::ResetStream { .. }
+            | FrameToken::StopSending { .. }
+            | FrameToken::MaxData { .. }
+            | FrameToken::MaxStreamData { .. }
+            | FrameToken::MaxStreams { .. }
+            | FrameToken::DataBlocked { .. }
+            | FrameToken::StreamDataBlocked { .. }
+            | FrameToken::StreamsBlocked { .. }
+            | FrameToken::Datagram { .. } => self.traffic.lost(token, self.common.now),
+            FrameToken::NewConnectionId { sequence } => self.link.cids.new_lost(sequence),
+            FrameToken::RetireConnectionId { sequence } => self.link.cids.retire_lost(sequence),
+            FrameToken::NewToken { number } => self.life.confirmation.token_lost(number),
+            FrameToken::HandshakeDone => self.life.confirmation.done_lost(),
         }
     }
 }

@@ -1,23 +1,23 @@
 use std::sync::Arc;
 
-use quickset_base::{Datagram, Duration, Path, Rng, Time};
+use quickset_base::{AddressPair, Datagram, Duration, Rng, Time};
 use quickset_wire::params::TransportParams;
 use quickset_wire::{ConnectionId, Version};
 
 use crate::budget::Account;
 use crate::config::TransportConfig;
-use crate::keys::{Keys, Session};
-use crate::life::Role;
+use crate::keys::{CryptoSession, Keys};
+use crate::life::HandshakeRole;
 
 /// What an endpoint hands to a connection at its birth.
 #[expect(missing_debug_implementations, reason = "holds keys")]
-pub struct Start {
+pub struct ConnectionStart {
     pub(crate) now: Time,
     pub(crate) rng: Rng,
-    pub(crate) path: Path,
+    pub(crate) path: AddressPair,
     pub(crate) version: Version,
     pub(crate) config: Arc<TransportConfig>,
-    pub(crate) session: Box<dyn Session>,
+    pub(crate) session: Box<dyn CryptoSession>,
     /// Initial keys, from the destination id of the client's first packet (after Retry: of the Retry).
     pub(crate) initial: Keys,
     /// What we announced, with `initial_source_connection_id` and its companions.
@@ -33,5 +33,5 @@ pub struct Start {
     /// Early data that overtook the hello.
     pub(crate) early: Vec<Datagram>,
     /// Whom we are.
-    pub(crate) role: Role,
+    pub(crate) role: HandshakeRole,
 }

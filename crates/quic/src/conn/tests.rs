@@ -13,7 +13,7 @@ mod trains;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use quickset_base::{Batch, Datagram, Duration, Input, Machine, Path, Poll, Rng, Time};
+use quickset_base::{AddressPair, Batch, Datagram, Duration, Input, Machine, Poll, Rng, Time};
 use quickset_wire::frame::Frame;
 use quickset_wire::{
     self as wire, ConnectionId, Dir, PacketType, ResetToken, StreamId, TransportErrorCode as Code,
@@ -26,7 +26,7 @@ mod versions;
 use super::{Connection, Event};
 use crate::keys::null::{NullClient, NullSecrets, NullServer};
 use crate::{
-    Admission, ClientConfig, Closed, Endpoint, EndpointConfig, RetryPolicy, Route, ServerConfig,
+    Admission, ClientConfig, Closed, DatagramRoute, Endpoint, EndpointConfig, RetryPolicy, ServerConfig,
     TransportConfig,
 };
 
@@ -37,8 +37,8 @@ struct Joined {
     server: Connection,
 }
 
-fn address(n: u8) -> Path {
-    Path::to(std::net::SocketAddr::from(([10, 0, 0, n], 4433)))
+fn address(n: u8) -> AddressPair {
+    AddressPair::to(std::net::SocketAddr::from(([10, 0, 0, n], 4433)))
 }
 
 fn joined() -> Joined {
@@ -82,7 +82,7 @@ fn begun(of_client: TransportConfig, of_server: TransportConfig, certificate: us
     let (_, start) = near.connect(now, &config, address(2), "server", Vec::new()).unwrap();
     let mut client = Connection::new(start).unwrap();
     let mut hello = drain(&mut client, now, address(1));
-    let Route::Incoming(incoming) = far.route(now, hello.remove(0)) else { panic!("no incoming") };
+    let DatagramRoute::Incoming(incoming) = far.route(now, hello.remove(0)) else { panic!("no incoming") };
     assert_eq!(far.admission(&incoming), Admission::Accept);
     let Ok((_, start, first)) = far.accept(now, incoming) else { panic!("not accepted") };
     let mut server = Connection::new(start).unwrap();
@@ -92,7 +92,7 @@ fn begun(of_client: TransportConfig, of_server: TransportConfig, certificate: us
 }
 
 /// All that a connection sends now, as it arrives from `from`; events and signals are dropped.
-fn drain(connection: &mut Connection, now: Time, from: Path) -> Vec<Datagram> {
+fn drain(connection: &mut Connection, now: Time, from: AddressPair) -> Vec<Datagram> {
     let mut out = Batch::new();
     let mut sent = Vec::new();
     loop {
@@ -300,7 +300,7 @@ fn a_peer_that_acknowledges_nothing_is_cut_off() {
                 number,
                 now,
                 40,
-                &mut vec![crate::packet::Token::Nothing],
+                &mut vec![crate::packet::FrameToken::Nothing],
             );
         }
         pair.client.ping();

@@ -3,7 +3,7 @@ use quickset_wire::PacketType;
 
 use super::Connection;
 use crate::error::Closed;
-use crate::qlog::{Ending, PathState, Received};
+use crate::qlog::{EndingFacts, PathState, Received};
 
 /// What the trace is told of several parts together.
 impl Connection {
@@ -34,7 +34,7 @@ impl Connection {
     pub(crate) fn trace_over(&mut self, why: &Closed) {
         let Self { common, life, protect, .. } = self;
         let (phase, lifecycle, fec) = (common.phase, &life.lifecycle, protect.stats());
-        common.qlog.over(common.now, Ending { why, lifecycle, phase, fec });
+        common.qlog.over(common.now, EndingFacts { why, lifecycle, phase, fec });
     }
 }
 

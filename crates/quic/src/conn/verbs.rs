@@ -1,15 +1,15 @@
 use bytes::Bytes;
-use quickset_base::{Path, Time};
+use quickset_base::{AddressPair, Time};
 use quickset_sched::Priority;
 use quickset_wire::{Dir, Side, StreamId, varint};
 
-use super::{Connection, Farewell};
+use super::{CloseFrame, Connection};
 use crate::ack::Acks;
 use crate::cc::pacing_rate;
 use crate::cids::IssuedCid;
 use crate::error::Closed;
 use crate::event::{Event, Signal};
-use crate::keys::Session;
+use crate::keys::CryptoSession;
 use crate::packet::Phase;
 use crate::stats::{EcnStats, MtuStats, Stats};
 use crate::streams::{
@@ -56,12 +56,12 @@ impl Connection {
     }
 
     /// Where the peer is.
-    pub fn path(&self) -> Path {
+    pub fn path(&self) -> AddressPair {
         self.link.path.address
     }
 
     /// The handshake: the protocol agreed on, the peer's identity, exported keys.
-    pub fn session(&self) -> &dyn Session {
+    pub fn session(&self) -> &dyn CryptoSession {
         self.link.keys.session()
     }
 
@@ -92,7 +92,7 @@ impl Connection {
     pub fn close(&mut self, now: Time, code: u64, reason: &[u8]) {
         self.common.now = now.max(self.common.now);
         if self.life.lifecycle.is_open() {
-            let farewell = Farewell::Application { code: sent_as(code), reason: reason.to_vec() };
+            let farewell = CloseFrame::Application { code: sent_as(code), reason: reason.to_vec() };
             self.life.lifecycle.close(self.common.now, farewell, self.link.pto());
             self.over(Closed::Locally);
         }
@@ -103,7 +103,7 @@ impl Connection {
     pub fn abandon(&mut self, now: Time) {
         self.common.now = now.max(self.common.now);
         if self.life.lifecycle.is_open() {
-            let farewell = Farewell::Application { code: 0, reason: Vec::new() };
+            let farewell = CloseFrame::Application { code: 0, reason: Vec::new() };
             self.life.lifecycle.close(self.common.now, farewell, self.link.pto());
             self.over(Closed::Abandoned);
         }

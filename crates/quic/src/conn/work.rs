@@ -14,7 +14,7 @@
 use quickset_wire::StreamId;
 
 use super::Connection;
-use crate::work::Allowance;
+use crate::work::WorkAllowance;
 
 /// What came with more to do than its bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,8 +64,8 @@ impl Connection {
 }
 
 /// What a connection begins with.
-pub(super) fn pace() -> Allowance {
-    Allowance::new(STEPS, SAVED).beginning(FIRST)
+pub(super) fn pace() -> WorkAllowance {
+    WorkAllowance::new(STEPS, SAVED).beginning(FIRST)
 }
 
 /// Steps, of a tenth of a microsecond, that a packet pays for: with all else that it costs, it comes to less

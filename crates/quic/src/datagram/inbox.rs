@@ -4,14 +4,14 @@ use bytes::Bytes;
 
 /// Datagrams that wait for the application, bounded in bytes and number: the oldest make room.
 #[derive(Debug)]
-pub(super) struct Inbox {
+pub(super) struct DatagramInbox {
     waiting: VecDeque<Bytes>,
     bytes: usize,
     most_bytes: usize,
     most: usize,
 }
 
-impl Inbox {
+impl DatagramInbox {
     pub(super) fn new(most_bytes: usize, most: usize) -> Self {
         Self { waiting: VecDeque::new(), bytes: 0, most_bytes, most: most.max(1) }
     }

@@ -24,11 +24,11 @@ use quickset_wire::{TransportErrorCode as Code, TransportParams, varint};
 pub use event::{
     DatagramError, DatagramEvent, DatagramOptions, DatagramOutcome, DatagramTicket, Unsent, WhenFull,
 };
-use inbox::Inbox;
-use outbox::{Outbox, Waiting};
+use inbox::DatagramInbox;
+use outbox::{DatagramOutbox, QueuedDatagram};
 
 use crate::error::TransportError;
-use crate::packet::{Token, Writer};
+use crate::packet::{FrameToken, PacketWriter};
 use crate::protect::policy::{Boundary, Demand};
 use crate::stats::DatagramStats;
 
@@ -74,13 +74,13 @@ impl Default for DatagramConfig {
 
 /// All datagrams of a connection.
 #[derive(Debug)]
-pub(crate) struct Datagrams {
+pub(crate) struct DatagramQueues {
     /// What we announced.
     max_frame: u64,
     /// What the peer did, 0 for nothing.
     peer_max_frame: u64,
-    outbox: Outbox,
-    inbox: Inbox,
+    outbox: DatagramOutbox,
+    inbox: DatagramInbox,
     /// What to tell the application, as bits of [`told`].
     events: u8,
     /// It waits for Received, for Writable.
@@ -96,7 +96,7 @@ pub(crate) struct Datagrams {
     stats: DatagramStats,
 }
 
-/// What [`Datagrams::write`] did.
+/// What [`DatagramQueues::write`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wrote {
     /// A frame of so many bytes.
@@ -107,13 +107,13 @@ pub(crate) enum Wrote {
     NoRoom,
 }
 
-impl Datagrams {
+impl DatagramQueues {
     pub(crate) fn new(config: &DatagramConfig) -> Self {
         Self {
             max_frame: config.max_frame_size.min(varint::MAX),
             peer_max_frame: 0,
-            outbox: Outbox::new(config.send_bytes, config.send_count),
-            inbox: Inbox::new(config.receive_bytes, config.receive_count),
+            outbox: DatagramOutbox::new(config.send_bytes, config.send_count),
+            inbox: DatagramInbox::new(config.receive_bytes, config.receive_count),
             events: 0,
             waiting: true,
             refused: false,
@@ -216,16 +216,18 @@ impl Datagrams {
     }
 
     /// Writes the next datagram, if it fits; `room` is what an empty packet has for frames.
-    pub(crate) fn write(&mut self, w: &mut Writer<'_>, now: Time, room: usize) -> Wrote {
+    pub(crate) fn write(&mut self, w: &mut PacketWriter<'_>, now: Time, room: usize) -> Wrote {
         let Some(size) = self.next_size(now, room) else { return Wrote::Nothing };
         if size > w.room() {
             return Wrote::NoRoom;
         }
-        let Some(Waiting { ticket, data, reported, .. }) = self.outbox.pop() else { return Wrote::Nothing };
+        let Some(QueuedDatagram { ticket, data, reported, .. }) = self.outbox.pop() else {
+            return Wrote::Nothing;
+        };
         datagram_header(w.bytes(), data.len());
         w.bytes().bytes(&data);
         // RFC 9221 §5.2: it elicits an acknowledgement.
-        w.record(Token::Datagram { number: ticket.0, reported }, true);
+        w.record(FrameToken::Datagram { number: ticket.0, reported }, true);
         self.stats.sent += 1;
         self.stats.sent_bytes += data.len() as u64;
         self.left(now);
@@ -365,7 +367,7 @@ impl Datagrams {
     }
 
     /// One leaves the queue unsent.
-    fn dropped(&mut self, gone: &Waiting, why: DatagramOutcome, now: Time) {
+    fn dropped(&mut self, gone: &QueuedDatagram, why: DatagramOutcome, now: Time) {
         match why {
             DatagramOutcome::Expired => self.stats.expired += 1,
             DatagramOutcome::Displaced => self.stats.displaced += 1,

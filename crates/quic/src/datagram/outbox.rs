@@ -8,8 +8,8 @@ use super::{DatagramOutcome, DatagramTicket};
 /// Datagrams that wait to be sent, first come first served, bounded in bytes and number; and what became of
 /// those that do not wait any more.
 #[derive(Debug)]
-pub(super) struct Outbox {
-    waiting: VecDeque<Waiting>,
+pub(super) struct DatagramOutbox {
+    waiting: VecDeque<QueuedDatagram>,
     bytes: usize,
     most_bytes: usize,
     most: usize,
@@ -24,14 +24,14 @@ pub(super) struct Outbox {
 
 /// One of them.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(super) struct QueuedDatagram {
     pub(super) ticket: DatagramTicket,
     pub(super) data: Bytes,
     pub(super) deadline: Option<Time>,
     pub(super) reported: bool,
 }
 
-impl Outbox {
+impl DatagramOutbox {
     pub(super) fn new(most_bytes: usize, most: usize) -> Self {
         Self {
             waiting: VecDeque::new(),
@@ -73,7 +73,7 @@ impl Outbox {
         self.next += 1;
         self.bytes += data.len();
         self.soonest = [self.soonest, deadline].into_iter().flatten().min();
-        self.waiting.push_back(Waiting { ticket, data, deadline, reported });
+        self.waiting.push_back(QueuedDatagram { ticket, data, deadline, reported });
         ticket
     }
 
@@ -81,7 +81,7 @@ impl Outbox {
         self.waiting.front().map(|front| front.data.len())
     }
 
-    pub(super) fn pop(&mut self) -> Option<Waiting> {
+    pub(super) fn pop(&mut self) -> Option<QueuedDatagram> {
         let front = self.waiting.pop_front()?;
         self.bytes -= front.data.len();
         if self.waiting.is_empty() {
@@ -97,8 +97,8 @@ impl Outbox {
     }
 
     /// Takes out what is too old.
-    pub(super) fn expire(&mut self, now: Time) -> Vec<Waiting> {
-        let is_old = |one: &Waiting| one.deadline.is_some_and(|at| at <= now);
+    pub(super) fn expire(&mut self, now: Time) -> Vec<QueuedDatagram> {
+        let is_old = |one: &QueuedDatagram| one.deadline.is_some_and(|at| at <= now);
         let (mut gone, mut kept) = (Vec::new(), VecDeque::with_capacity(self.waiting.len()));
         for one in self.waiting.drain(..) {
             if is_old(&one) { gone.push(one) } else { kept.push_back(one) }

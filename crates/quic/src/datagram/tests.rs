@@ -7,15 +7,20 @@ use quickset_wire::frame::{Frame, Frames};
 
 use super::*;
 
-fn room(config: &DatagramConfig, peer: u64) -> Datagrams {
-    let mut room = Datagrams::new(config);
+fn room(config: &DatagramConfig, peer: u64) -> DatagramQueues {
+    let mut room = DatagramQueues::new(config);
     room.set_peer(&TransportParams { max_datagram_frame_size: peer, ..TransportParams::default() });
     room
 }
 
-fn write(room: &mut Datagrams, now: Time, size: usize, packet: usize) -> (Wrote, Vec<Vec<u8>>, Vec<Token>) {
+fn write(
+    room: &mut DatagramQueues,
+    now: Time,
+    size: usize,
+    packet: usize,
+) -> (Wrote, Vec<Vec<u8>>, Vec<FrameToken>) {
     let (mut buffer, mut tokens) = (vec![0; size], Vec::new());
-    let mut w = Writer::new(wire::Writer::new(&mut buffer), &mut tokens);
+    let mut w = PacketWriter::new(wire::Writer::new(&mut buffer), &mut tokens);
     let wrote = room.write(&mut w, now, packet);
     let len = w.len();
     let data = Frames::new(&buffer[..len]).map(|frame| match frame.expect("a good frame") {
@@ -25,7 +30,7 @@ fn write(room: &mut Datagrams, now: Time, size: usize, packet: usize) -> (Wrote,
     (wrote, data.collect(), tokens)
 }
 
-fn push(room: &mut Datagrams, len: usize, how: &DatagramOptions) -> Result<DatagramTicket, Unsent> {
+fn push(room: &mut DatagramQueues, len: usize, how: &DatagramOptions) -> Result<DatagramTicket, Unsent> {
     room.push(Bytes::from(vec![7; len]), how, Time::ZERO, 1200)
 }
 
@@ -202,7 +207,7 @@ proptest! {
                             } else {
                                 prop_assert_eq!(wrote, Wrote::Frame(frame));
                                 prop_assert_eq!((&data[0][..8], data[0].len()), (&number.to_be_bytes()[..], len));
-                                prop_assert_eq!(tokens, [Token::Datagram { number, reported }]);
+                                prop_assert_eq!(tokens, [FrameToken::Datagram { number, reported }]);
                                 model.queue.pop_front();
                                 model.flight.push((number, reported));
                             }

@@ -2,7 +2,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use quickset_base::{Datagram, Path, Time};
+use quickset_base::{AddressPair, Datagram, Time};
 use quickset_wire::frame::Frame;
 use quickset_wire::header::{self, LongHeader, Parsed};
 use quickset_wire::params::{PreferredAddress, VersionInformation};
@@ -11,17 +11,17 @@ use quickset_wire::{
     packet_number,
 };
 
-use super::guests::Room;
+use super::guests::GuestRoom;
 use super::{ClientConfig, RetryPolicy, ServerConfig};
-use super::{ConnectionKey, Dropped, Endpoint, MIN_INITIAL, Response, Route, announce};
+use super::{ConnectionKey, DatagramRoute, Dropped, Endpoint, EndpointResponse, MIN_INITIAL, announce};
 use crate::budget::Account;
 use crate::cids::{self, IssuedCid, MIN_FIRST_ID};
 use crate::config::TransportConfig;
-use crate::conn::{CONNECTION_COST, Start, wished};
-use crate::keys::{Keys, Session};
-use crate::life::Role;
-use crate::places::Network;
-use crate::validation::{MAX_TOKEN, Presented, Proof, Token};
+use crate::conn::{CONNECTION_COST, ConnectionStart, wished};
+use crate::keys::{CryptoSession, Keys};
+use crate::life::HandshakeRole;
+use crate::places::NetworkOwner;
+use crate::validation::{MAX_TOKEN, Presented, TokenProof, ValidationToken};
 
 /// A client that would like to connect: its first packet, not yet decrypted.
 pub struct Incoming(Box<First>);
@@ -33,7 +33,7 @@ pub(super) struct First {
     version: Version,
     dcid: ConnectionId,
     scid: ConnectionId,
-    proof: Proof,
+    proof: TokenProof,
 }
 
 /// What the configuration wants done with an [`Incoming`].
@@ -54,13 +54,13 @@ pub enum Admission {
 ///
 /// Clones are the same one.
 #[derive(Clone)]
-pub struct Gate(Arc<Decision>);
+pub struct Gate(Arc<GateDecision>);
 
-type Decision = dyn Fn(&Incoming, Admission) -> Admission + Send + Sync;
+type GateDecision = dyn Fn(&Incoming, Admission) -> Admission + Send + Sync;
 
 /// Why no connection could be begun.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ConnectError {
+pub enum BeginError {
     /// Nothing can be sent to port 0 or to the unspecified address.
     #[error("{0} is not an address that can be connected to")]
     Address(std::net::SocketAddr),
@@ -77,7 +77,7 @@ pub enum ConnectError {
 
 impl Incoming {
     /// Where it came from.
-    pub fn path(&self) -> Path {
+    pub fn path(&self) -> AddressPair {
         self.0.datagram.as_ref().expect("taken only by the verbs that consume it").path
     }
 
@@ -88,12 +88,12 @@ impl Incoming {
 
     /// True when the client has proven its address, by Retry or by a token of an earlier connection.
     pub fn is_validated(&self) -> bool {
-        matches!(self.0.proof, Proof::Retry { .. } | Proof::Before { .. })
+        matches!(self.0.proof, TokenProof::Retry { .. } | TokenProof::Before { .. })
     }
 
     /// True when it may be answered with Retry (RFC 9000 §8.1.2: no second one).
     pub fn may_retry(&self) -> bool {
-        !matches!(self.0.proof, Proof::Retry { .. } | Proof::Bad)
+        !matches!(self.0.proof, TokenProof::Retry { .. } | TokenProof::Bad)
     }
 
     fn bytes(&self) -> &[u8] {
@@ -131,7 +131,7 @@ impl fmt::Debug for Gate {
 
 impl First {
     pub(super) const fn new(version: Version, dcid: ConnectionId, scid: ConnectionId) -> Self {
-        Self { datagram: None, came: Time::ZERO, version, dcid, scid, proof: Proof::None }
+        Self { datagram: None, came: Time::ZERO, version, dcid, scid, proof: TokenProof::None }
     }
 
     pub(super) fn with(mut self, datagram: Datagram) -> Incoming {
@@ -156,32 +156,32 @@ impl Endpoint {
     /// connection of [the version that this one begins in](crate::TransportConfig::begins_in), or empty.
     ///
     /// # Errors
-    /// See [`ConnectError`]; nothing is kept then.
+    /// See [`BeginError`]; nothing is kept then.
     pub fn connect(
         &mut self,
         now: Time,
         config: &ClientConfig,
-        path: Path,
+        path: AddressPair,
         server_name: &str,
         token: Vec<u8>,
-    ) -> Result<(ConnectionKey, Start), ConnectError> {
+    ) -> Result<(ConnectionKey, ConnectionStart), BeginError> {
         if path.remote.port() == 0 || path.remote.ip().is_unspecified() {
-            return Err(ConnectError::Address(path.remote));
+            return Err(BeginError::Address(path.remote));
         }
-        let account = pay(&config.transport, Some(path.remote.ip())).map_err(|_| ConnectError::Memory)?;
+        let account = pay(&config.transport, Some(path.remote.ip())).map_err(|_| BeginError::Memory)?;
         let key = self.registry.add(None);
         let local_cid = self.issue(key).map(|issued| issued.id);
-        let begun = local_cid.ok_or(ConnectError::Full).and_then(|id| self.begin(config, id, server_name));
+        let begun = local_cid.ok_or(BeginError::Full).and_then(|id| self.begin(config, id, server_name));
         match begun {
             Ok(Begun { version, session, initial, params, local_cid, remote_cid }) => {
                 self.counters.connected += 1;
                 // What no Initial packet has room for is shown to nobody.
                 let token = if token.len() > MAX_TOKEN { Vec::new() } else { token };
                 let name = server_name.to_owned();
-                let role = Role::Client { crypto: config.crypto.clone(), token, name };
+                let role = HandshakeRole::Client { crypto: config.crypto.clone(), token, name };
                 let (rng, config) = (self.rng.fork(), config.transport.clone());
                 let trip = self.trips.to(path.remote.ip(), now);
-                let start = Start {
+                let start = ConnectionStart {
                     now,
                     rng,
                     path,
@@ -209,7 +209,7 @@ impl Endpoint {
     /// What the configuration wants done with `incoming`, as things stand, and its gate.
     pub fn admission(&self, incoming: &Incoming) -> Admission {
         let Some(server) = &self.server else { return Admission::Refuse };
-        let load = Load {
+        let load = ServerLoad {
             room: self.room(incoming),
             unproven: self.guests.unproven(),
             forged: !self.forgeries.has(incoming.0.came),
@@ -221,9 +221,9 @@ impl Endpoint {
     }
 
     /// Whether there is room for it.
-    fn room(&self, incoming: &Incoming) -> Room {
-        let Some(server) = &self.server else { return Room::None };
-        let network = Network::of(incoming.path().remote.ip());
+    fn room(&self, incoming: &Incoming) -> GuestRoom {
+        let Some(server) = &self.server else { return GuestRoom::None };
+        let network = NetworkOwner::of(incoming.path().remote.ip());
         self.guests.room(incoming.0.came, network, incoming.is_validated(), server.config.max_connections)
     }
 
@@ -237,34 +237,36 @@ impl Endpoint {
         &mut self,
         now: Time,
         mut incoming: Incoming,
-    ) -> Result<(ConnectionKey, Start, Datagram), Route> {
+    ) -> Result<(ConnectionKey, ConnectionStart, Datagram), DatagramRoute> {
         if let Some(key) = self.registry.route_long(&incoming.0.dcid) {
             // A hello in two datagrams, or one sent twice, that came in one batch.
             return Err(incoming
                 .0
                 .datagram
-                .map_or(Route::Dropped(Dropped::Unknown), |d| Route::Connection(key, d)));
+                .map_or(DatagramRoute::Dropped(Dropped::Unknown), |d| DatagramRoute::Connection(key, d)));
         }
-        if let Proof::Before { nonce } = incoming.0.proof {
+        if let TokenProof::Before { nonce } = incoming.0.proof {
             // Another connection may have spent the token since the packet was judged.
             if self.replays.contains(&nonce) {
-                incoming.0.proof = Proof::None;
+                incoming.0.proof = TokenProof::None;
             }
         }
         let room = match (self.room(&incoming), incoming.0.proof) {
-            (Room::None, _) | (_, Proof::Bad) => {
-                return Err(self.refuse(incoming).map_or(Route::Dropped(Dropped::Busy), Route::Respond));
+            (GuestRoom::None, _) | (_, TokenProof::Bad) => {
+                return Err(self
+                    .refuse(incoming)
+                    .map_or(DatagramRoute::Dropped(Dropped::Busy), DatagramRoute::Respond));
             }
-            (Room::Later, _) => return Err(Route::Dropped(Dropped::Busy)),
+            (GuestRoom::Later, _) => return Err(DatagramRoute::Dropped(Dropped::Busy)),
             (room, _) => room,
         };
         // Before anything is kept, the packet has to be one that opens: noise of 1200 bytes costs a
         // decryption and no memory.
         let Some(keys) = self.keys(&incoming).filter(|keys| is_authentic(keys, incoming.bytes())) else {
             self.forgeries.take(now);
-            return Err(Route::Dropped(Dropped::Forged));
+            return Err(DatagramRoute::Dropped(Dropped::Forged));
         };
-        if let Room::Of(other) = room {
+        if let GuestRoom::Of(other) = room {
             self.displace(other);
         }
         self.born(now, incoming, keys)
@@ -272,7 +274,7 @@ impl Endpoint {
 
     /// Turns the client away: CONNECTION_REFUSED, or INVALID_TOKEN when that is why. `None` when there is
     /// no key to say it with, or when many were turned away that may not be where they say.
-    pub fn refuse(&mut self, incoming: Incoming) -> Option<Response> {
+    pub fn refuse(&mut self, incoming: Incoming) -> Option<EndpointResponse> {
         self.decided(&incoming);
         // RFC 9000 §21.1.1.1: what is sent to addresses that may be forged, and the work for it, has a limit.
         if !incoming.is_validated() && !self.refusals.take(incoming.0.came) {
@@ -281,7 +283,7 @@ impl Endpoint {
         }
         let keys = self.keys(&incoming)?;
         let (code, reason): (_, &[u8]) = match incoming.0.proof {
-            Proof::Bad => (Code::INVALID_TOKEN, b"the token of the Retry is not good"),
+            TokenProof::Bad => (Code::INVALID_TOKEN, b"the token of the Retry is not good"),
             _ => (Code::CONNECTION_REFUSED, b"no connections are taken now"),
         };
         let First { datagram, version, dcid, scid, .. } = *incoming.0;
@@ -289,7 +291,7 @@ impl Endpoint {
         // RFC 9000 §7.2: the source id is ours to choose; the client's choice saves it a surprise.
         let header = LongHeader { ty: PacketType::Initial, version, dcid: scid, scid: dcid, token: &[] };
         let close = Frame::ConnectionClose { code, frame_type: 0, reason };
-        Some(Response { path: datagram?.path, bytes: initial(&keys, &header, &close) })
+        Some(EndpointResponse { path: datagram?.path, bytes: initial(&keys, &header, &close) })
     }
 
     /// Leaves the client without an answer; it tries again until it gives up.
@@ -301,14 +303,15 @@ impl Endpoint {
 
     /// Asks the client to prove its address (RFC 9000 §8.1.2, §17.2.5.1). `None` when it cannot be asked: it
     /// has been before ([`Incoming::may_retry`]).
-    pub fn retry(&mut self, now: Time, incoming: Incoming) -> Option<Response> {
+    pub fn retry(&mut self, now: Time, incoming: Incoming) -> Option<EndpointResponse> {
         self.decided(&incoming);
         let server = self.server.as_ref().filter(|_| incoming.may_retry())?;
         let First { datagram, version, dcid, scid, .. } = *incoming.0;
         let path = datagram?.path;
         // RFC 9000 §7.2: the client's next packet is a first one for us, whose id has 8 bytes at least.
         let retry_scid = cids::random(self.config.connection_id_len.max(MIN_FIRST_ID), &mut self.rng);
-        let token = Token::Retry { client: path.remote, issued: now, original_dcid: dcid, retry_scid };
+        let token =
+            ValidationToken::Retry { client: path.remote, issued: now, original_dcid: dcid, retry_scid };
         let token = token.seal(&*self.config.crypto, &mut self.rng);
         let mut buffer = [0; MIN_INITIAL];
         let mut w = Writer::new(&mut buffer);
@@ -316,7 +319,7 @@ impl Endpoint {
         let tag = server.config.crypto.retry_tag(version, &dcid, w.written())?;
         w.bytes(&tag);
         self.counters.retries += 1;
-        Some(Response { path, bytes: w.written().to_vec() })
+        Some(EndpointResponse { path, bytes: w.written().to_vec() })
     }
 
     /// What was decided about a client is for the rest of its hello, too.
@@ -351,12 +354,7 @@ impl Endpoint {
         Ok(First { came: now, proof, ..first })
     }
 
-    fn begin(
-        &mut self,
-        config: &ClientConfig,
-        local: ConnectionId,
-        name: &str,
-    ) -> Result<Begun, ConnectError> {
+    fn begin(&mut self, config: &ClientConfig, local: ConnectionId, name: &str) -> Result<Begun, BeginError> {
         // RFC 9000 §7.2: unpredictable, of 8 bytes at least.
         let remote_cid = cids::first_id(&mut self.rng);
         let keys = |version: Version| {
@@ -365,7 +363,7 @@ impl Endpoint {
         let spoken = &config.transport.versions;
         let begun = config.transport.beginnings().find_map(keys);
         let (version, initial) =
-            begun.ok_or_else(|| ConnectError::Crypto("no keys for any QUIC version configured".into()))?;
+            begun.ok_or_else(|| BeginError::Crypto("no keys for any QUIC version configured".into()))?;
         // RFC 9368 §2.3: a server may go on in any that is named here.
         let named =
             spoken.iter().copied().filter(|v| *v == version || (config.crypto.follows() && v.is_known()));
@@ -375,7 +373,7 @@ impl Endpoint {
             ..announce(&config.transport)
         };
         let encoded = self.encode(&params, Side::Client);
-        let session = config.crypto.clone().start(version, name, encoded).map_err(ConnectError::Crypto)?;
+        let session = config.crypto.clone().start(version, name, encoded).map_err(BeginError::Crypto)?;
         Ok(Begun { version, session, initial, params, local_cid: local, remote_cid })
     }
 
@@ -384,31 +382,37 @@ impl Endpoint {
         now: Time,
         incoming: Incoming,
         initial: Keys,
-    ) -> Result<(ConnectionKey, Start, Datagram), Route> {
+    ) -> Result<(ConnectionKey, ConnectionStart, Datagram), DatagramRoute> {
         let path = incoming.path();
         // Who may be anywhere takes nothing from those who are there.
         let proven = incoming.is_validated().then(|| path.remote.ip());
         let account = self.server.as_ref().map(|server| pay(&server.config.transport, proven));
         let Ok(account) = account.transpose().map(Option::flatten) else {
-            return Err(self.refuse(incoming).map_or(Route::Dropped(Dropped::NotAServer), Route::Respond));
+            return Err(self
+                .refuse(incoming)
+                .map_or(DatagramRoute::Dropped(Dropped::NotAServer), DatagramRoute::Respond));
         };
         let key = self.registry.add(Some(incoming.0.dcid));
         let (Some(local), Some(server)) = (self.issue(key), &self.server) else {
             self.registry.remove(key);
-            return Err(self.refuse(incoming).map_or(Route::Dropped(Dropped::Busy), Route::Respond));
+            return Err(self
+                .refuse(incoming)
+                .map_or(DatagramRoute::Dropped(Dropped::Busy), DatagramRoute::Respond));
         };
         let (crypto, transport) = (server.config.crypto.clone(), server.config.transport.clone());
         let versions = server.versions.clone();
         let First { datagram, version, dcid, scid, proof, .. } = *incoming.0;
         // RFC 9002 §6.2.2. A Retry and its answer took as long as a challenge and its answer do.
         let trip = match proof {
-            Proof::Retry { trip, .. } => Some(trip),
-            Proof::Before { .. } | Proof::None | Proof::Bad => self.trips.to(path.remote.ip(), now),
+            TokenProof::Retry { trip, .. } => Some(trip),
+            TokenProof::Before { .. } | TokenProof::None | TokenProof::Bad => {
+                self.trips.to(path.remote.ip(), now)
+            }
         };
         let (original_dcid, retry_scid, validated) = match proof {
-            Proof::Retry { original_dcid, retry_scid, .. } => (original_dcid, Some(retry_scid), true),
-            Proof::Before { nonce } => (dcid, None, self.replays.spend(nonce)),
-            Proof::None | Proof::Bad => (dcid, None, false),
+            TokenProof::Retry { original_dcid, retry_scid, .. } => (original_dcid, Some(retry_scid), true),
+            TokenProof::Before { nonce } => (dcid, None, self.replays.spend(nonce)),
+            TokenProof::None | TokenProof::Bad => (dcid, None, false),
         };
         let migration = transport.migration;
         let wanted = migration.preferred_v4.is_some() || migration.preferred_v6.is_some();
@@ -441,9 +445,9 @@ impl Endpoint {
         } else {
             crypto.clone().start(version, encoded)
         };
-        self.guests.enter(now, key, Network::of(path.remote.ip()), validated);
+        self.guests.enter(now, key, NetworkOwner::of(path.remote.ip()), validated);
         self.counters.accepted += 1;
-        let start = Start {
+        let start = ConnectionStart {
             now,
             rng: self.rng.fork(),
             path,
@@ -457,7 +461,13 @@ impl Endpoint {
             account,
             trip,
             early: self.overtakers.take(now, &dcid, path.remote),
-            role: Role::Server { crypto, first: dcid, validated, seal: self.config.crypto.clone(), second },
+            role: HandshakeRole::Server {
+                crypto,
+                first: dcid,
+                validated,
+                seal: self.config.crypto.clone(),
+                second,
+            },
         };
         Ok((key, start, datagram.expect("an incoming packet has its datagram until it is consumed")))
     }
@@ -493,7 +503,7 @@ fn encoded_as(params: &TransportParams, by: Side, grease: u64) -> Vec<u8> {
 /// What a client's handshake begins with.
 struct Begun {
     version: Version,
-    session: Box<dyn Session>,
+    session: Box<dyn CryptoSession>,
     initial: Keys,
     params: TransportParams,
     local_cid: ConnectionId,
@@ -502,9 +512,9 @@ struct Begun {
 
 /// How busy a server is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Load {
+pub(super) struct ServerLoad {
     /// For this client.
-    pub(super) room: Room,
+    pub(super) room: GuestRoom,
     /// Handshakes of clients that have not proved their address.
     pub(super) unproven: usize,
     /// Many first packets of late did not open.
@@ -512,22 +522,22 @@ pub(super) struct Load {
 }
 
 /// All of the policy.
-pub(super) fn decide(proof: Proof, load: Load, config: &ServerConfig) -> Admission {
+pub(super) fn decide(proof: TokenProof, load: ServerLoad, config: &ServerConfig) -> Admission {
     let most_unproven = (config.max_connections / UNPROVEN).max(1);
     let wary = match config.retry {
         RetryPolicy::Never => false,
         RetryPolicy::WhenBusy(limit) => {
-            load.room == Room::None || load.forged || load.unproven >= limit.min(most_unproven)
+            load.room == GuestRoom::None || load.forged || load.unproven >= limit.min(most_unproven)
         }
         RetryPolicy::Always => true,
     };
     match (proof, load.room) {
-        (Proof::Bad, _) => Admission::Refuse,
+        (TokenProof::Bad, _) => Admission::Refuse,
         // RFC 9000 §8.1.3: also a token of an earlier connection spares the round trip of a Retry.
-        (Proof::None, _) if wary => Admission::Retry,
-        (_, Room::Free | Room::Of(_)) => Admission::Accept,
-        (_, Room::Later) => Admission::Ignore,
-        (_, Room::None) => Admission::Refuse,
+        (TokenProof::None, _) if wary => Admission::Retry,
+        (_, GuestRoom::Free | GuestRoom::Of(_)) => Admission::Accept,
+        (_, GuestRoom::Later) => Admission::Ignore,
+        (_, GuestRoom::None) => Admission::Refuse,
     }
 }
 

@@ -4,7 +4,7 @@ use quickset_wire::TransportParams;
 
 use crate::cids;
 use crate::config::TransportConfig;
-use crate::datagram::Datagrams;
+use crate::datagram::DatagramQueues;
 use crate::protect::Protect;
 use crate::streams::Streams;
 
@@ -22,7 +22,7 @@ pub(crate) fn announce(config: &TransportConfig) -> TransportParams {
     };
     // Credit is the affair of those who count it.
     Streams::offer(&config.into(), &mut params);
-    Datagrams::offer(&config.datagrams, &mut params);
+    DatagramQueues::offer(&config.datagrams, &mut params);
     params.fec_decoder = Protect::offer(config.fec.as_ref());
     params.fec_unmarked = Protect::keeps(config.fec.as_ref());
     params

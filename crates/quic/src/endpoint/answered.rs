@@ -10,12 +10,12 @@ use quickset_wire::ConnectionId;
 /// remembered is decided about again, which does no harm.
 #[derive(Debug, Default)]
 pub(super) struct Answered {
-    clients: [Option<Client>; PLACES],
+    clients: [Option<AnsweredClient>; PLACES],
     next: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Client {
+struct AnsweredClient {
     dcid: ConnectionId,
     address: SocketAddr,
     at: Time,
@@ -24,13 +24,13 @@ struct Client {
 impl Answered {
     /// The hello for `dcid` that came from `address` is through.
     pub(super) fn note(&mut self, dcid: ConnectionId, address: SocketAddr, at: Time) {
-        self.clients[self.next] = Some(Client { dcid, address, at });
+        self.clients[self.next] = Some(AnsweredClient { dcid, address, at });
         self.next = (self.next + 1) % PLACES;
     }
 
     /// Whether what came now is another part of such a hello.
     pub(super) fn has(&self, dcid: &ConnectionId, address: SocketAddr, now: Time) -> bool {
-        let is_it = |client: &Client| {
+        let is_it = |client: &AnsweredClient| {
             client.dcid == *dcid && client.address == address && now.since(client.at) < TOGETHER
         };
         self.clients.iter().flatten().any(is_it)

@@ -9,12 +9,12 @@ use quickset_wire::ConnectionId;
 /// Anybody can send such, from any address: the oldest make room, and what nobody comes for is forgotten.
 #[derive(Debug, Default)]
 pub(super) struct Overtakers {
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<EarlyDatagrams>,
     bytes: usize,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct EarlyDatagrams {
     /// The id that the hello will bear as well.
     dcid: ConnectionId,
     came: Time,
@@ -34,7 +34,7 @@ impl Overtakers {
         }
         let datagram = Datagram { bytes: datagram.bytes[..].into(), ..*datagram };
         self.bytes += datagram.bytes.len();
-        self.waiting.push_back(Waiting { dcid, came: now, datagram });
+        self.waiting.push_back(EarlyDatagrams { dcid, came: now, datagram });
         while self.waiting.len() > MAX_HELD || self.bytes > MAX_BYTES {
             self.drop_first();
         }
@@ -89,14 +89,14 @@ const PATIENCE: Duration = Duration::from_millis(500);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use quickset_base::{Ecn, Path};
+    use quickset_base::{AddressPair, Ecn};
 
     fn id(n: u64) -> ConnectionId {
         ConnectionId::new(&n.to_be_bytes()).unwrap()
     }
 
     fn datagram(from: u8, len: usize) -> Datagram {
-        let path = Path::to(SocketAddr::from(([10, 0, 0, from], 4433)));
+        let path = AddressPair::to(SocketAddr::from(([10, 0, 0, from], 4433)));
         Datagram { path, ecn: Ecn::NotEct, bytes: vec![from; len].as_slice().into() }
     }
 

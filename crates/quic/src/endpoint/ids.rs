@@ -28,22 +28,22 @@ pub(super) struct Registry {
     ours: HashMap<ConnectionId, ConnectionKey>,
     /// Ids that clients address a server with before they know one of ours; only in long headers.
     firsts: HashMap<ConnectionId, ConnectionKey>,
-    slots: Vec<Slot>,
+    slots: Vec<IdSlot>,
     free: Vec<u32>,
     /// Where the last packet with a short header went: batches come from one peer.
     last: Option<(ConnectionId, ConnectionKey)>,
 }
 
 #[derive(Debug)]
-struct Slot {
+struct IdSlot {
     generation: u32,
-    entry: Option<Entry>,
+    entry: Option<ConnectionEntry>,
 }
 
 /// What is known of one connection.
 #[derive(Debug)]
-struct Entry {
-    ids: Vec<Issued>,
+struct ConnectionEntry {
+    ids: Vec<IssuedId>,
     next_sequence: u64,
     /// For a server: the id of the client's first packet. It stays until the end, since a late duplicate of
     /// that packet must not begin another connection.
@@ -52,7 +52,7 @@ struct Entry {
 
 /// An id of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Issued {
+pub(super) struct IssuedId {
     pub(super) sequence: u64,
     pub(super) id: ConnectionId,
 }
@@ -81,12 +81,12 @@ impl Registry {
     /// A place for a new connection; `first` is the id that a client addresses it with, for a server.
     pub(super) fn add(&mut self, first: Option<ConnectionId>) -> ConnectionKey {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot { generation: 0, entry: None });
+            self.slots.push(IdSlot { generation: 0, entry: None });
             u32::try_from(self.slots.len() - 1).expect("connections are counted by 32 bits")
         });
         let slot = &mut self.slots[index as usize];
         let key = ConnectionKey { index, generation: slot.generation };
-        slot.entry = Some(Entry { ids: Vec::new(), next_sequence: 0, first });
+        slot.entry = Some(ConnectionEntry { ids: Vec::new(), next_sequence: 0, first });
         if let Some(first) = first {
             self.firsts.insert(first, key);
         }
@@ -94,13 +94,13 @@ impl Registry {
     }
 
     /// A fresh id of `len` bytes; `None` when the connection is gone, has enough, or no id is free.
-    pub(super) fn issue(&mut self, key: ConnectionKey, len: usize, rng: &mut Rng) -> Option<Issued> {
+    pub(super) fn issue(&mut self, key: ConnectionKey, len: usize, rng: &mut Rng) -> Option<IssuedId> {
         if self.entry(key)?.ids.len() >= MAX_IDS {
             return None;
         }
         let id = (0..DRAWS).map(|_| cids::random(len, rng)).find(|id| !self.ours.contains_key(id))?;
         let entry = self.entry(key)?;
-        let issued = Issued { sequence: entry.next_sequence, id };
+        let issued = IssuedId { sequence: entry.next_sequence, id };
         entry.next_sequence += 1;
         entry.ids.push(issued);
         self.ours.insert(id, key);
@@ -141,7 +141,7 @@ impl Registry {
         self.slots.get(key.index()).is_some_and(|s| s.generation == key.generation && s.entry.is_some())
     }
 
-    fn entry(&mut self, key: ConnectionKey) -> Option<&mut Entry> {
+    fn entry(&mut self, key: ConnectionKey) -> Option<&mut ConnectionEntry> {
         let slot = self.slots.get_mut(key.index())?;
         if slot.generation == key.generation { slot.entry.as_mut() } else { None }
     }

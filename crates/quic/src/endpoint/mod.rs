@@ -1,8 +1,8 @@
 //! The endpoint: which connection is a datagram for, and what becomes of those that are for none.
 //!
-//! *In:* datagrams, the signals of connections, the verbs `connect`, `accept`, `refuse`, `retry`.
-//! *Out:* a [`Route`] for each datagram, the birth of connections ([`Start`]), and the few packets that
-//! no connection sends: Version Negotiation, Retry, refusals, stateless resets.
+//! *In:* datagrams, the signals of connections, the verbs `connect`, `accept`, `refuse`, `retry`. *Out:* a
+//! [`DatagramRoute`] for each datagram, the birth of connections ([`ConnectionStart`]), and the few packets
+//! that no connection sends: Version Negotiation, Retry, refusals, stateless resets.
 //!
 //! It owns no connection, only what belongs to connection ids. Of a datagram it reads the first header;
 //! the packets coalesced behind it are the connection's affair (RFC 9000 §12.2).
@@ -24,12 +24,12 @@ mod trips;
 
 use std::fmt;
 
-use quickset_base::{Datagram, Path, Rng, Time};
+use quickset_base::{AddressPair, Datagram, Rng, Time};
 use quickset_wire::header::{self, Header, HeaderError, Parsed};
 use quickset_wire::{ConnectionId, Side, Version, Writer};
 
 use admit::First;
-pub use admit::{Admission, ConnectError, Gate, Incoming};
+pub use admit::{Admission, BeginError, Gate, Incoming};
 pub(crate) use announce::announce;
 pub use config::{ClientConfig, EndpointConfig, RetryPolicy, ServerConfig};
 pub use ids::ConnectionKey;
@@ -42,14 +42,14 @@ use answered::Answered;
 use bucket::Bucket;
 use early::Overtakers;
 use guests::Guests;
-use ids::{Issued, Registry};
+use ids::{IssuedId, Registry};
 use reset::{Detector, Limiter};
 use trips::Trips;
 
 /// Demultiplexes the datagrams of a socket onto connections, and decides about new ones.
 ///
 /// 1. [`route`](Self::route) is called for each received datagram; what it returns is acted on.
-/// 2. [`Route::Incoming`] is answered by one of [`accept`](Self::accept), [`retry`](Self::retry),
+/// 2. [`DatagramRoute::Incoming`] is answered by one of [`accept`](Self::accept), [`retry`](Self::retry),
 ///    [`refuse`](Self::refuse), or dropped; [`admission`](Self::admission) says what the configuration wants.
 /// 3. Every signal of a connection is handed to [`signal`](Self::signal), and the connection ids that this
 ///    returns go back to the connection.
@@ -58,7 +58,7 @@ use trips::Trips;
 ///    ([`Connection::make_room`](crate::Connection::make_room)).
 pub struct Endpoint {
     config: EndpointConfig,
-    server: Option<Server>,
+    server: Option<ServerSide>,
     rng: Rng,
     registry: Registry,
     guests: Guests,
@@ -77,7 +77,7 @@ pub struct Endpoint {
 }
 
 /// What only a server has.
-struct Server {
+struct ServerSide {
     config: ServerConfig,
     /// Those that both `wire` and the TLS side know, the best first.
     versions: Vec<Version>,
@@ -85,13 +85,13 @@ struct Server {
 
 /// What becomes of a datagram.
 #[derive(Debug)]
-pub enum Route {
+pub enum DatagramRoute {
     /// It is for this connection.
     Connection(ConnectionKey, Datagram),
     /// A client would like to connect.
     Incoming(Incoming),
     /// This is to be sent.
-    Respond(Response),
+    Respond(EndpointResponse),
     /// The peer of this connection does not know it any more (RFC 9000 §10.3): a stateless reset.
     Reset(ConnectionKey),
     /// Nothing.
@@ -100,9 +100,9 @@ pub enum Route {
 
 /// A datagram that the endpoint itself sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Response {
+pub struct EndpointResponse {
     /// Where to.
-    pub path: Path,
+    pub path: AddressPair,
     /// The UDP payload.
     pub bytes: Vec<u8>,
 }
@@ -183,7 +183,7 @@ impl Endpoint {
                 |v: &Version| config.crypto.initial_keys(*v, &ConnectionId::EMPTY, Side::Server).is_some();
             let mut versions: Vec<_> = config.transport.versions.iter().copied().filter(known).collect();
             versions.truncate(MAX_VERSIONS);
-            Server { config, versions }
+            ServerSide { config, versions }
         });
         let limiter = Limiter::new(config.resets_per_second);
         Self {
@@ -206,12 +206,12 @@ impl Endpoint {
 
     /// Where `datagram` belongs.
     #[inline]
-    pub fn route(&mut self, now: Time, datagram: Datagram) -> Route {
+    pub fn route(&mut self, now: Time, datagram: Datagram) -> DatagramRoute {
         if let Some(key) = self.registry.same_as_last(&datagram.bytes) {
-            return Route::Connection(key, datagram);
+            return DatagramRoute::Connection(key, datagram);
         }
         let route = self.look_up(now, datagram);
-        if matches!(route, Route::Dropped(_)) {
+        if matches!(route, DatagramRoute::Dropped(_)) {
             self.counters.dropped += 1;
         }
         route
@@ -282,45 +282,45 @@ impl Endpoint {
 
     /// RFC 9000 §5.2, §5.2.1: what is for no connection and begins none is dropped, or answered as by a
     /// stranger.
-    fn look_up(&mut self, now: Time, datagram: Datagram) -> Route {
+    fn look_up(&mut self, now: Time, datagram: Datagram) -> DatagramRoute {
         let parsed = match Parsed::parse(&datagram.bytes, self.config.connection_id_len) {
             Ok(parsed) => parsed,
-            Err(error) => return Route::Dropped(error.into()),
+            Err(error) => return DatagramRoute::Dropped(error.into()),
         };
         if !parsed.is_fixed && !self.takes_unfixed(&parsed.header) {
-            return Route::Dropped(Dropped::FixedBit);
+            return DatagramRoute::Dropped(Dropped::FixedBit);
         }
         match parsed.header {
             Header::Short { dcid } => match self.registry.route_short(&dcid) {
-                Some(key) => Route::Connection(key, datagram),
+                Some(key) => DatagramRoute::Connection(key, datagram),
                 None => self.stray(now, &datagram, &dcid),
             },
             Header::Initial { version, dcid, scid, token } => match self.registry.route_long(&dcid) {
-                Some(key) => Route::Connection(key, datagram),
+                Some(key) => DatagramRoute::Connection(key, datagram),
                 None if !self.speaks(version) => self.negotiate(&datagram, &dcid, &scid),
                 None => match self.judge(now, &datagram, First::new(version, dcid, scid), token) {
-                    Ok(first) => Route::Incoming(first.with(datagram)),
-                    Err(dropped) => Route::Dropped(dropped),
+                    Ok(first) => DatagramRoute::Incoming(first.with(datagram)),
+                    Err(dropped) => DatagramRoute::Dropped(dropped),
                 },
             },
             Header::ZeroRtt { version, dcid, .. } => match self.registry.route_long(&dcid) {
-                Some(key) => Route::Connection(key, datagram),
+                Some(key) => DatagramRoute::Connection(key, datagram),
                 None if self.takes_early(version, &dcid) => {
                     self.overtakers.keep(now, dcid, &datagram);
-                    Route::Dropped(Dropped::Early)
+                    DatagramRoute::Dropped(Dropped::Early)
                 }
-                None => Route::Dropped(Dropped::Unknown),
+                None => DatagramRoute::Dropped(Dropped::Unknown),
             },
             Header::Handshake { dcid, .. } | Header::Retry { dcid, .. } => {
                 match self.registry.route_long(&dcid) {
-                    Some(key) => Route::Connection(key, datagram),
-                    None => Route::Dropped(Dropped::Unknown),
+                    Some(key) => DatagramRoute::Connection(key, datagram),
+                    None => DatagramRoute::Dropped(Dropped::Unknown),
                 }
             }
             Header::VersionNegotiation { dcid, .. } => {
                 match ConnectionId::new(dcid).and_then(|dcid| self.registry.route_long(&dcid)) {
-                    Some(key) => Route::Connection(key, datagram),
-                    None => Route::Dropped(Dropped::Unknown),
+                    Some(key) => DatagramRoute::Connection(key, datagram),
+                    None => DatagramRoute::Dropped(Dropped::Unknown),
                 }
             }
             Header::UnknownVersion { dcid, scid, .. } => self.negotiate(&datagram, dcid, scid),
@@ -347,44 +347,47 @@ impl Endpoint {
     }
 
     /// RFC 9000 §6.1: a version that we do not speak is answered with those that we do.
-    fn negotiate(&mut self, datagram: &Datagram, dcid: &[u8], scid: &[u8]) -> Route {
-        let Some(server) = &self.server else { return Route::Dropped(Dropped::NotAServer) };
+    fn negotiate(&mut self, datagram: &Datagram, dcid: &[u8], scid: &[u8]) -> DatagramRoute {
+        let Some(server) = &self.server else { return DatagramRoute::Dropped(Dropped::NotAServer) };
         // RFC 9000 §6.1, §14.1: smaller datagrams start no connection in any version that we speak. This also
         // bounds the answer, of at most 530 bytes, by what it answers.
         if datagram.bytes.len() < MIN_INITIAL {
-            return Route::Dropped(Dropped::TooShort);
+            return DatagramRoute::Dropped(Dropped::TooShort);
         }
         let mut buffer = [0; MAX_NEGOTIATION];
         let mut w = Writer::new(&mut buffer);
         let grease = (self.rng.next() >> 32) as u32;
         header::version_negotiation(&mut w, scid, dcid, &server.versions, grease);
         self.counters.version_negotiations += 1;
-        Route::Respond(Response { path: datagram.path, bytes: w.written().to_vec() })
+        DatagramRoute::Respond(EndpointResponse { path: datagram.path, bytes: w.written().to_vec() })
     }
 
     /// A packet with a short header for no connection of ours: a stateless reset of the peer's, or a peer
     /// that has not heard that we forgot the connection.
-    fn stray(&mut self, now: Time, datagram: &Datagram, dcid: &ConnectionId) -> Route {
+    fn stray(&mut self, now: Time, datagram: &Datagram, dcid: &ConnectionId) -> DatagramRoute {
         if let Some(key) = self.detector.find(datagram.path.remote, &datagram.bytes) {
             self.counters.resets_received += 1;
-            return Route::Reset(key);
+            return DatagramRoute::Reset(key);
         }
         let Some(len) = reset::size(datagram.bytes.len(), &mut self.rng) else {
-            return Route::Dropped(Dropped::TooShort);
+            return DatagramRoute::Dropped(Dropped::TooShort);
         };
         if self.limiter.is_ours(&datagram.bytes) || !self.limiter.take(now) {
-            return Route::Dropped(Dropped::NoReset);
+            return DatagramRoute::Dropped(Dropped::NoReset);
         }
         // RFC 9000 §21.11: not of an id that is alive, or its connection had the packet.
         let token = self.config.crypto.reset_token(dcid);
         self.limiter.remember(token);
         self.counters.resets_sent += 1;
-        Route::Respond(Response { path: datagram.path, bytes: reset::write(len, &token, &mut self.rng) })
+        DatagramRoute::Respond(EndpointResponse {
+            path: datagram.path,
+            bytes: reset::write(len, &token, &mut self.rng),
+        })
     }
 
     /// A fresh id for `key`.
     fn issue(&mut self, key: ConnectionKey) -> Option<IssuedCid> {
-        let Issued { sequence, id } =
+        let IssuedId { sequence, id } =
             self.registry.issue(key, self.config.connection_id_len, &mut self.rng)?;
         Some(IssuedCid { sequence, id, token: self.config.crypto.reset_token(&id) })
     }

@@ -11,10 +11,10 @@ use quickset_wire::{PacketType, ResetToken, TransportErrorCode as Code};
 
 use super::*;
 use crate::config::TransportConfig;
-use crate::conn::Start;
+use crate::conn::ConnectionStart;
 use crate::keys::null::{NullClient, NullSecrets, NullServer};
 use crate::keys::{Crypto, EndpointCrypto, Keys};
-use crate::life::Role;
+use crate::life::HandshakeRole;
 
 const NOW: Time = Time::from_millis(1_000);
 
@@ -49,15 +49,15 @@ fn client_config() -> ClientConfig {
     }
 }
 
-fn at(address: &str) -> Path {
-    Path::to(address.parse::<SocketAddr>().unwrap())
+fn at(address: &str) -> AddressPair {
+    AddressPair::to(address.parse::<SocketAddr>().unwrap())
 }
 
-fn peer() -> Path {
+fn peer() -> AddressPair {
     at("192.0.2.1:4433")
 }
 
-fn datagram(path: Path, bytes: &[u8]) -> Datagram {
+fn datagram(path: AddressPair, bytes: &[u8]) -> Datagram {
     Datagram { path, ecn: Ecn::NotEct, bytes: BytesMut::from(bytes) }
 }
 
@@ -99,7 +99,7 @@ fn hello_with(dcid: ConnectionId, token: &[u8], size: usize, fixed: bool) -> Vec
 }
 
 /// The code of a refusal sealed for the client that wrote `dcid`.
-fn refusal(response: &Response, dcid: &ConnectionId) -> Code {
+fn refusal(response: &EndpointResponse, dcid: &ConnectionId) -> Code {
     let mut packet = response.bytes.clone();
     let parsed = Parsed::parse(&response.bytes, 8).unwrap();
     assert!(matches!(parsed.header, Header::Initial { dcid, .. } if dcid == id(0xcc, 5)));
@@ -117,14 +117,14 @@ fn refusal(response: &Response, dcid: &ConnectionId) -> Code {
     }
 }
 
-fn incoming(endpoint: &mut Endpoint, now: Time, path: Path, bytes: &[u8]) -> Incoming {
+fn incoming(endpoint: &mut Endpoint, now: Time, path: AddressPair, bytes: &[u8]) -> Incoming {
     match endpoint.route(now, datagram(path, bytes)) {
-        Route::Incoming(incoming) => incoming,
+        DatagramRoute::Incoming(incoming) => incoming,
         other => panic!("{other:?}"),
     }
 }
 
-fn accepted(endpoint: &mut Endpoint, dcid: ConnectionId) -> (ConnectionKey, Start) {
+fn accepted(endpoint: &mut Endpoint, dcid: ConnectionId) -> (ConnectionKey, ConnectionStart) {
     let incoming = incoming(endpoint, NOW, peer(), &hello(dcid, &[], 1200));
     let (key, start, first) = endpoint.accept(NOW, incoming).unwrap();
     assert_eq!(first.bytes.len(), 1200);
@@ -139,7 +139,7 @@ fn short(dcid: &[u8], size: usize) -> Vec<u8> {
 
 fn routed(endpoint: &mut Endpoint, bytes: &[u8]) -> Option<ConnectionKey> {
     match endpoint.route(NOW, datagram(peer(), bytes)) {
-        Route::Connection(key, same) => {
+        DatagramRoute::Connection(key, same) => {
             assert_eq!(same.bytes, bytes, "handed on as it came");
             Some(key)
         }
@@ -157,7 +157,7 @@ fn unknown_versions_are_told_of_ours() {
     bytes.extend_from_slice(&scid);
     bytes.resize(1200, 0);
     let mut endpoint = server(RetryPolicy::Never);
-    let Route::Respond(response) = endpoint.route(NOW, datagram(peer(), &bytes)) else { panic!() };
+    let DatagramRoute::Respond(response) = endpoint.route(NOW, datagram(peer(), &bytes)) else { panic!() };
     assert_eq!(response.path, peer());
     let Header::VersionNegotiation { dcid: to, scid: from, versions } =
         Parsed::parse(&response.bytes, 8).unwrap().header
@@ -168,15 +168,20 @@ fn unknown_versions_are_told_of_ours() {
     let versions: Vec<_> = versions.collect();
     assert!(versions.contains(&Version::V1) && versions.iter().any(|v| v.is_reserved()), "{versions:?}");
     // RFC 9000 §6.1: nothing in answer to less than a first packet.
-    let Route::Dropped(Dropped::TooShort) = endpoint.route(NOW, datagram(peer(), &bytes[..1199])) else {
+    let DatagramRoute::Dropped(Dropped::TooShort) = endpoint.route(NOW, datagram(peer(), &bytes[..1199]))
+    else {
         panic!()
     };
     // Nor to Version Negotiation, nor by a client.
     let mut answer = response.bytes;
     let whole = answer.len() + 4 * 250;
     answer.resize(whole, 0);
-    let Route::Dropped(Dropped::Unknown) = endpoint.route(NOW, datagram(peer(), &answer)) else { panic!() };
-    let Route::Dropped(Dropped::NotAServer) = client().route(NOW, datagram(peer(), &bytes)) else { panic!() };
+    let DatagramRoute::Dropped(Dropped::Unknown) = endpoint.route(NOW, datagram(peer(), &answer)) else {
+        panic!()
+    };
+    let DatagramRoute::Dropped(Dropped::NotAServer) = client().route(NOW, datagram(peer(), &bytes)) else {
+        panic!()
+    };
     assert_eq!(endpoint.counters().version_negotiations, 1);
 }
 
@@ -185,12 +190,12 @@ fn unknown_versions_are_told_of_ours() {
 fn short_first_packets_are_dropped() {
     let mut endpoint = server(RetryPolicy::Never);
     for bytes in [hello(id(1, 8), &[], 1199), hello(id(1, 7), &[], 1300)] {
-        let Route::Dropped(Dropped::TooShort) = endpoint.route(NOW, datagram(peer(), &bytes)) else {
+        let DatagramRoute::Dropped(Dropped::TooShort) = endpoint.route(NOW, datagram(peer(), &bytes)) else {
             panic!()
         };
     }
     let route = client().route(NOW, datagram(peer(), &hello(id(1, 8), &[], 1200)));
-    assert!(matches!(route, Route::Dropped(Dropped::NotAServer)));
+    assert!(matches!(route, DatagramRoute::Dropped(Dropped::NotAServer)));
 }
 
 /// RFC 9000 §5.2.
@@ -200,7 +205,7 @@ fn noise_costs_no_memory() {
     let mut bytes = hello(id(1, 8), &[], 1200);
     bytes[700] ^= 1;
     let noise = incoming(&mut endpoint, NOW, peer(), &bytes);
-    let Err(Route::Dropped(Dropped::Forged)) = endpoint.accept(NOW, noise) else { panic!() };
+    let Err(DatagramRoute::Dropped(Dropped::Forged)) = endpoint.accept(NOW, noise) else { panic!() };
     assert_eq!(endpoint.connections(), 0);
 }
 
@@ -210,7 +215,7 @@ fn two_first_packets_in_one_batch_are_one_connection() {
     let both = [1200, 1250].map(|size| incoming(&mut endpoint, NOW, peer(), &hello(id(1, 8), &[], size)));
     let [first, second] = both;
     let (key, ..) = endpoint.accept(NOW, first).unwrap();
-    let Err(Route::Connection(same, datagram)) = endpoint.accept(NOW, second) else { panic!() };
+    let Err(DatagramRoute::Connection(same, datagram)) = endpoint.accept(NOW, second) else { panic!() };
     assert_eq!((same, datagram.bytes.len()), (key, 1250));
 }
 
@@ -223,7 +228,7 @@ fn a_client_drops_what_matches_no_connection() {
     let negotiation = [&[0x80, 0, 0, 0, 0, 8][..], &[5; 8], &[0], &[0, 0, 0, 1]].concat();
     for bytes in [hello(id(5, 8), &[], 1200), long(0xd0), long(0xe0), unknown_version, negotiation] {
         let route = endpoint.route(NOW, datagram(peer(), &bytes));
-        assert!(matches!(route, Route::Dropped(_)), "{route:?}");
+        assert!(matches!(route, DatagramRoute::Dropped(_)), "{route:?}");
     }
     assert_eq!((endpoint.connections(), endpoint.counters().dropped), (0, 5));
 }
@@ -288,7 +293,7 @@ fn a_forgotten_connection_is_reset() {
     let mut endpoint = server(RetryPolicy::Never);
     let cid = id(5, 8);
     for size in [22, 30, 43, 44, 100, 1200] {
-        let Route::Respond(reset) = endpoint.route(NOW, datagram(peer(), &short(&cid, size))) else {
+        let DatagramRoute::Respond(reset) = endpoint.route(NOW, datagram(peer(), &short(&cid, size))) else {
             panic!("{size}")
         };
         assert!(reset.bytes.len() < size && reset.bytes.len() >= 21, "RFC 9000 §10.3.3");
@@ -297,13 +302,15 @@ fn a_forgotten_connection_is_reset() {
         }
         assert_eq!(reset.bytes[0] & 0xc0, 0x40, "looks like a short header");
         assert_eq!(reset.bytes[reset.bytes.len() - 16..], NullSecrets(7).reset_token(&cid).0);
-        let Route::Dropped(Dropped::NoReset) = endpoint.route(NOW, datagram(peer(), &reset.bytes)) else {
+        let DatagramRoute::Dropped(Dropped::NoReset) = endpoint.route(NOW, datagram(peer(), &reset.bytes))
+        else {
             // 21 bytes coming back are too short for an answer.
             assert!(reset.bytes.len() < 22);
             continue;
         };
     }
-    let Route::Dropped(Dropped::TooShort) = endpoint.route(NOW, datagram(peer(), &short(&cid, 21))) else {
+    let DatagramRoute::Dropped(Dropped::TooShort) = endpoint.route(NOW, datagram(peer(), &short(&cid, 21)))
+    else {
         panic!()
     };
 }
@@ -335,16 +342,18 @@ fn a_fixed_bit_of_0_is_for_connections_and_for_who_offered_it() {
         let strangers = [unfixed_short(&id(5, 8)), stranger];
         let [stray, first] = strangers.map(|bytes| endpoint.route(NOW, datagram(peer(), &bytes)));
         match (offers, stray, first) {
-            (true, Route::Respond(_), Route::Incoming(incoming)) => {
+            (true, DatagramRoute::Respond(_), DatagramRoute::Incoming(incoming)) => {
                 endpoint.accept(NOW, incoming).expect("the packet is authentic");
             }
-            (false, Route::Dropped(Dropped::FixedBit), Route::Dropped(Dropped::FixedBit)) => {}
+            (false, DatagramRoute::Dropped(Dropped::FixedBit), DatagramRoute::Dropped(Dropped::FixedBit)) => {
+            }
             (_, stray, first) => panic!("offers: {offers}, {stray:?}, {first:?}"),
         }
     }
     // A client's endpoint has offered nothing to those who are no connection of its.
     let mut near = client();
-    let Route::Dropped(Dropped::FixedBit) = near.route(NOW, datagram(peer(), &unfixed_short(&id(5, 8))))
+    let DatagramRoute::Dropped(Dropped::FixedBit) =
+        near.route(NOW, datagram(peer(), &unfixed_short(&id(5, 8))))
     else {
         panic!("taken for a packet")
     };
@@ -355,7 +364,7 @@ fn resets_are_limited() {
     let mut endpoint = server(RetryPolicy::Never);
     let mut burst = |now: Time| {
         let mut answered = || endpoint.route(now, datagram(peer(), &short(&[5; 8], 60)));
-        (0..100).filter(|_| matches!(answered(), Route::Respond(_))).count()
+        (0..100).filter(|_| matches!(answered(), DatagramRoute::Respond(_))).count()
     };
     assert_eq!(burst(NOW), 10);
     assert_eq!(burst(NOW + Duration::from_millis(50)), 0);
@@ -373,8 +382,8 @@ fn resets_of_resets_come_to_an_end() {
     let mut bytes = short(&[5; 8], 1400);
     for turn in 0..200 {
         match ends[turn % 2].route(NOW, datagram(peer(), &bytes)) {
-            Route::Respond(response) => bytes = response.bytes,
-            Route::Dropped(_) => return,
+            DatagramRoute::Respond(response) => bytes = response.bytes,
+            DatagramRoute::Dropped(_) => return,
             other => panic!("{other:?}"),
         }
     }
@@ -387,7 +396,7 @@ fn a_reset_of_the_peer_is_recognised() {
     let (key, _) = endpoint.connect(NOW, &client_config(), peer(), "server", Vec::new()).unwrap();
     let tokens = [ResetToken([9; 16]), ResetToken([8; 16])];
     let reset = |token: &ResetToken| [&[0x55; 30][..], &token.0].concat();
-    let comes = |endpoint: &mut Endpoint, path: Path, token: &ResetToken| matches!(endpoint.route(NOW, datagram(path, &reset(token))), Route::Reset(k) if k == key);
+    let comes = |endpoint: &mut Endpoint, path: AddressPair, token: &ResetToken| matches!(endpoint.route(NOW, datagram(path, &reset(token))), DatagramRoute::Reset(k) if k == key);
     assert!(!comes(&mut endpoint, peer(), &tokens[0]));
     endpoint.signal(key, Signal::ResetToken(peer(), tokens[0]));
     assert!(comes(&mut endpoint, peer(), &tokens[0]));
@@ -405,15 +414,16 @@ fn a_reset_of_the_peer_is_recognised() {
 fn connections_begin_or_leave_nothing() {
     let mut endpoint = client();
     let config = client_config();
-    let mut connect =
-        |path: Path, name: &str| endpoint.connect(NOW, &config, path, name, vec![4]).map(|(_, start)| start);
-    assert!(matches!(connect(at("192.0.2.1:0"), "server"), Err(ConnectError::Address(_))));
-    assert!(matches!(connect(at("0.0.0.0:443"), "server"), Err(ConnectError::Address(_))));
-    assert!(matches!(connect(peer(), ""), Err(ConnectError::Crypto(_))));
+    let mut connect = |path: AddressPair, name: &str| {
+        endpoint.connect(NOW, &config, path, name, vec![4]).map(|(_, start)| start)
+    };
+    assert!(matches!(connect(at("192.0.2.1:0"), "server"), Err(BeginError::Address(_))));
+    assert!(matches!(connect(at("0.0.0.0:443"), "server"), Err(BeginError::Address(_))));
+    assert!(matches!(connect(peer(), ""), Err(BeginError::Crypto(_))));
     let start = connect(peer(), "server").unwrap();
     assert!(start.remote_cid.len() >= 8 && start.local_cid.len() == 8);
     assert_eq!(start.params.initial_source_connection_id, Some(start.local_cid));
-    assert!(matches!(start.role, Role::Client { token, .. } if token == [4]));
+    assert!(matches!(start.role, HandshakeRole::Client { token, .. } if token == [4]));
     assert_eq!(endpoint.connections(), 1);
 
     let narrow = EndpointConfig { connection_id_len: 1, ..self::config() };
@@ -470,10 +480,10 @@ fn whatever_arrives_is_answered_with_less() {
                 }
             }
             let response = match endpoint.route(NOW, datagram(peer(), &bytes)) {
-                Route::Respond(response) => Some(response),
-                Route::Incoming(incoming) => match endpoint.admission(&incoming) {
+                DatagramRoute::Respond(response) => Some(response),
+                DatagramRoute::Incoming(incoming) => match endpoint.admission(&incoming) {
                     Admission::Accept => match endpoint.accept(NOW, incoming) {
-                        Err(Route::Respond(response)) => Some(response),
+                        Err(DatagramRoute::Respond(response)) => Some(response),
                         _ => None,
                     },
                     Admission::Retry => endpoint.retry(NOW, incoming),

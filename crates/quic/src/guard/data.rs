@@ -7,17 +7,17 @@ use quickset_wire::frame::{
     Frame, RepairHeader, repair_header, repair_header_size, source_symbol_header, source_symbol_header_size,
 };
 
-use super::{Around, Plan};
-use crate::packet::{Channel, Key, MAX_TOP_UP, Token, View, Writer};
+use super::{Around, BatchPlan};
+use crate::packet::{Channel, FrameToken, MAX_TOP_UP, PacketWriter, RoomView, StreamKey};
 use crate::protect::policy::Carried;
-use crate::protect::send::Slot;
+use crate::protect::send::WindowSlot;
 use crate::protect::{Alike, Protect};
-use crate::streams::Turn;
+use crate::streams::StreamTurn;
 
 impl Protect {
     /// A batch begins: what is planned of its packets.
-    pub(crate) fn plan_batch(&mut self, of: &Around<'_>) -> Plan {
-        let mut plan = Plan { repaired: self.repaired, ..Plan::default() };
+    pub(crate) fn plan_batch(&mut self, of: &Around<'_>) -> BatchPlan {
+        let mut plan = BatchPlan { repaired: self.repaired, ..BatchPlan::default() };
         if self.send.is_active() {
             self.send.stir();
             self.send.reached(of.link.path.recovery.next_number(Space::Data));
@@ -38,9 +38,9 @@ impl Protect {
     pub(crate) fn write_data(
         &mut self,
         of: &mut Around<'_>,
-        w: &mut Writer<'_>,
-        view: &View,
-        plan: &mut Plan,
+        w: &mut PacketWriter<'_>,
+        view: &RoomView,
+        plan: &mut BatchPlan,
     ) -> bool {
         (plan.repaired, plan.closing) = (false, false);
         let at = of.packet_room();
@@ -50,8 +50,8 @@ impl Protect {
         if let Some(due) = self.due.take() {
             let before = w.len();
             plan.repaired = match due.slot {
-                Slot::Repeat(lane) => self.write_repeat(of, w, lane),
-                Slot::Repair(lane) => self.write_repair(of, w, lane),
+                WindowSlot::Repeat(lane) => self.write_repeat(of, w, lane),
+                WindowSlot::Repair(lane) => self.write_repair(of, w, lane),
             };
             of.traffic.streams.repair_sent(due.turn, w.len() - before);
             if plan.repaired {
@@ -78,7 +78,7 @@ impl Protect {
                 joined => joined,
             };
             if let Some((lane, limit)) = joined {
-                let view = View { room: limit, ..*view };
+                let view = RoomView { room: limit, ..*view };
                 ends_message |= self.write_symbol(of, w, turn.channel, lane, &view, plan);
             } else {
                 ends_message |= of.traffic.write_channel(w, view, turn.channel, at);
@@ -109,8 +109,8 @@ impl Protect {
     pub(crate) fn board(
         &mut self,
         of: &mut Around<'_>,
-        plan: &Plan,
-    ) -> Option<(Key, Option<(usize, usize)>)> {
+        plan: &BatchPlan,
+    ) -> Option<(StreamKey, Option<(usize, usize)>)> {
         let turn = of.traffic.streams.next_channel().filter(|turn| !turn.resend)?;
         if turn.channel == Channel::Datagrams {
             return None;
@@ -119,7 +119,7 @@ impl Protect {
     }
 
     /// The lane that data of the channel whose turn it is joins, and how many bytes its symbol may have.
-    fn join(&mut self, of: &mut Around<'_>, turn: &Turn, packet: usize) -> Option<(usize, usize)> {
+    fn join(&mut self, of: &mut Around<'_>, turn: &StreamTurn, packet: usize) -> Option<(usize, usize)> {
         let carried = Carried { resend: turn.resend };
         if let Some(known) = self.send.known(turn.channel, carried, of.moment(), packet) {
             return known.joined;
@@ -134,11 +134,11 @@ impl Protect {
     fn write_symbol(
         &mut self,
         of: &mut Around<'_>,
-        w: &mut Writer<'_>,
+        w: &mut PacketWriter<'_>,
         channel: Channel,
         lane: usize,
-        view: &View,
-        plan: &mut Plan,
+        view: &RoomView,
+        plan: &mut BatchPlan,
     ) -> bool {
         let (session, sid) = self.send.head(lane);
         // For the longer header of repair a packet with nothing but a symbol is a few bytes short. In the
@@ -166,7 +166,7 @@ impl Protect {
     }
 
     /// False when there is nothing that can be repeated. What does not fit beside an ACK has the next packet.
-    fn write_repeat(&mut self, of: &mut Around<'_>, w: &mut Writer<'_>, lane: usize) -> bool {
+    fn write_repeat(&mut self, of: &mut Around<'_>, w: &mut PacketWriter<'_>, lane: usize) -> bool {
         let most = of.link.room_of(w.number());
         let (streams, now) = (&of.traffic.streams, of.cx.now);
         let (session, _) = self.send.head(lane);
@@ -186,7 +186,7 @@ impl Protect {
         source_symbol_header(w.bytes(), session.into(), sid, len);
         symbol.write(w.bytes().space(len));
         let tokens = self.send.repeated(lane, sid, w.number(), now);
-        w.record(Token::Symbol { session, sid, n: tokens.len() as u16 }, true);
+        w.record(FrameToken::Symbol { session, sid, n: tokens.len() as u16 }, true);
         for token in tokens {
             w.record(token, true);
         }
@@ -194,7 +194,7 @@ impl Protect {
     }
 
     /// False when nothing is to be repaired any more. What does not fit beside an ACK has the next packet.
-    pub(crate) fn write_repair(&mut self, of: &Around<'_>, w: &mut Writer<'_>, lane: usize) -> bool {
+    pub(crate) fn write_repair(&mut self, of: &Around<'_>, w: &mut PacketWriter<'_>, lane: usize) -> bool {
         let (session, _) = self.send.head(lane);
         let most = of.link.room_of(w.number());
         let mut fits = true;
@@ -212,7 +212,7 @@ impl Protect {
             repair_header(w.bytes(), header, data.len());
             w.bytes().bytes(data);
             // FEC-50: a packet with it is in flight like any other.
-            w.record(Token::Repair { session, serial }, true);
+            w.record(FrameToken::Repair { session, serial }, true);
             true
         };
         let made = self.send.repair(lane, of.cx.now, write);

@@ -11,15 +11,15 @@ mod slots;
 use quickset_base::Time;
 
 use crate::common::Common;
-use crate::link::Link;
+use crate::link::PacketLink;
 use crate::protect::Protect;
 use crate::traffic::Traffic;
-pub(crate) use plan::Plan;
+pub(crate) use plan::BatchPlan;
 
 /// What is protected, and what there is to know of the path that it takes.
 pub(crate) struct Around<'a> {
     pub(crate) cx: &'a Common,
-    pub(crate) link: &'a Link,
+    pub(crate) link: &'a PacketLink,
     pub(crate) traffic: &'a mut Traffic,
 }
 

@@ -2,7 +2,7 @@ use crate::protect::Alike;
 
 /// What one call of `transmit` knows of the packets of its batch.
 #[derive(Debug, Default)]
-pub(crate) struct Plan {
+pub(crate) struct BatchPlan {
     /// What a packet has for a repair symbol with its header, where data is protected.
     pub(crate) room: usize,
     /// The last symbol, if others may be like it.

@@ -6,11 +6,11 @@ use quickset_wire::Space;
 
 use super::Around;
 use crate::common::Common;
-use crate::link::Link;
-use crate::packet::{Phase, View};
-use crate::protect::send::{Moment, Outlook, Slot};
-use crate::protect::{Due, Monitor, Protect};
-use crate::streams::{ChannelDeadlines, Turn};
+use crate::link::PacketLink;
+use crate::packet::{Phase, RoomView};
+use crate::protect::send::{Moment, Outlook, WindowSlot};
+use crate::protect::{DuePacket, Monitor, Protect};
+use crate::streams::{ChannelDeadlines, StreamTurn};
 use crate::traffic::{PacketRoom, Traffic};
 
 impl Protect {
@@ -42,8 +42,10 @@ impl Protect {
             let Some(due) = self.next_due(of) else { return };
             let (streams, now) = (&of.traffic.streams, of.cx.now);
             let stands = match due.slot {
-                Slot::Repeat(lane) => self.send.repeat(lane, |token| streams.wants(token, now)).is_some(),
-                Slot::Repair(_) => true,
+                WindowSlot::Repeat(lane) => {
+                    self.send.repeat(lane, |token| streams.wants(token, now)).is_some()
+                }
+                WindowSlot::Repair(_) => true,
             };
             // FEC-53: somebody has to give up what is not wanted any more, whatever else is.
             self.drain(of.traffic, of.cx.now);
@@ -89,7 +91,7 @@ impl Protect {
 
     /// What the next packet is for, if it is the turn of a channel with something to be repaired or repeated,
     /// and its policy still says so.
-    fn next_due(&mut self, of: &mut Around<'_>) -> Option<Due> {
+    fn next_due(&mut self, of: &mut Around<'_>) -> Option<DuePacket> {
         loop {
             let turn = of.traffic.streams.next_channel().filter(|_| of.traffic.streams.awaits_repair())?;
             let channel = turn.channel;
@@ -99,14 +101,14 @@ impl Protect {
             // What is owed already is no question for a policy.
             let owed = self.send.owed(channel);
             if let Some(slot) = owed.or_else(|| self.ask_policy(of, turn)) {
-                return Some(Due { slot, channel, turn: turn.key });
+                return Some(DuePacket { slot, channel, turn: turn.key });
             }
             of.traffic.streams.set_repair(channel, false);
         }
     }
 
     /// Asks the policy of the channel whose turn it is.
-    fn ask_policy(&mut self, of: &mut Around<'_>, turn: Turn) -> Option<Slot> {
+    fn ask_policy(&mut self, of: &mut Around<'_>, turn: StreamTurn) -> Option<WindowSlot> {
         let facts = of.facts();
         let deadlines = of.traffic.streams.deadlines(turn.channel);
         let outlook = facts.of(of.traffic, Some(turn), &self.monitor, &deadlines);
@@ -134,7 +136,7 @@ impl Around<'_> {
 /// What the policies of all channels are told alike.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Facts {
-    view: View,
+    view: RoomView,
     rtt: Duration,
     min_rtt: Duration,
     rtt_var: Duration,
@@ -147,7 +149,7 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    fn of_path(cx: &Common, link: &Link, view: View) -> Self {
+    fn of_path(cx: &Common, link: &PacketLink, view: RoomView) -> Self {
         let (recovery, rtt) = (&link.path.recovery, link.path.recovery.rtt());
         Self {
             view,
@@ -166,7 +168,7 @@ impl Facts {
     pub(super) fn of<'a>(
         &self,
         traffic: &Traffic,
-        turn: Option<Turn>,
+        turn: Option<StreamTurn>,
         monitor: &'a Monitor,
         deadlines: &'a ChannelDeadlines<'_>,
     ) -> Outlook<'a> {

@@ -5,7 +5,7 @@ use quickset_wire::frame::{crypto_header, crypto_header_size};
 use quickset_wire::{Space, TransportErrorCode as Code};
 
 use crate::TransportError;
-use crate::packet::{Token, Want, Writer};
+use crate::packet::{FrameToken, PacketWriter, Want};
 
 /// Handshake bytes that may be received ahead of a gap (RFC 9000 §7.5 asks for 4096 at least).
 const MAX_AHEAD: u64 = 64 << 10;
@@ -118,7 +118,7 @@ impl CryptoStream {
     }
 
     /// Writes CRYPTO frames, lost bytes first.
-    pub(crate) fn write(&mut self, w: &mut Writer<'_>, space: Space) {
+    pub(crate) fn write(&mut self, w: &mut PacketWriter<'_>, space: Space) {
         loop {
             let (range, lost) = match self.lost.last() {
                 Some(range) => (range.clone(), true),
@@ -132,7 +132,7 @@ impl CryptoStream {
             }
             crypto_header(w.bytes(), offset, fits);
             w.bytes().bytes(&self.outgoing[range.start..range.start + fits]);
-            w.record(Token::Crypto { space, offset, len: fits as u32 }, true);
+            w.record(FrameToken::Crypto { space, offset, len: fits as u32 }, true);
             if !lost {
                 self.next += fits;
             } else if fits == range.len() {
@@ -200,7 +200,7 @@ mod tests {
         stream.push(&[7; 100]);
         let send = |stream: &mut CryptoStream, size: usize| {
             let (mut buffer, mut tokens) = (vec![0; size], Vec::new());
-            let mut w = Writer::new(wire::Writer::new(&mut buffer), &mut tokens);
+            let mut w = PacketWriter::new(wire::Writer::new(&mut buffer), &mut tokens);
             stream.write(&mut w, Space::Initial);
             let len = w.len();
             Frames::new(&buffer[..len])

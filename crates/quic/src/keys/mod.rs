@@ -22,8 +22,8 @@ use quickset_wire::{
 pub(crate) use crypto::CryptoStream;
 use one_rtt::OneRtt;
 pub use session::{
-    ChooseVersion, ClientCrypto, Crypto, EndpointCrypto, HeaderKey, KeyChange, Keys, NextKeys, PacketKey,
-    PacketKeys, Sealing, ServerCrypto, Session,
+    ChooseVersion, ClientCrypto, Crypto, CryptoSession, EndpointCrypto, HeaderKey, KeyChange, Keys, NextKeys,
+    PacketKey, PacketKeys, Sealing, ServerCrypto,
 };
 
 use crate::TransportError;
@@ -32,13 +32,13 @@ use crate::packet::Unsealed;
 /// The cryptographic side of a connection.
 pub(crate) struct KeyRing {
     side: Side,
-    session: Box<dyn Session>,
+    session: Box<dyn CryptoSession>,
     initial: Option<Keys>,
     /// Those of Initial packets in another version: that in which a client began, or one in which its server
     /// may go on.
     other: Option<(Version, Keys)>,
     handshake: Option<Keys>,
-    early: Option<Early>,
+    early: Option<EarlyKeys>,
     one_rtt: Option<OneRtt>,
     streams: [CryptoStream; 3],
     /// The level that the session writes at.
@@ -51,7 +51,7 @@ pub(crate) struct KeyRing {
 }
 
 /// 0-RTT keys: a client seals with them, a server opens. One direction needs no others (RFC 9001 §5.6).
-struct Early {
+struct EarlyKeys {
     sealing: Sealing,
     /// A server's: when they go.
     until: Option<Time>,
@@ -59,7 +59,7 @@ struct Early {
 
 /// What progress the handshake made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Progress {
+pub(crate) struct HandshakeProgress {
     pub(crate) handshake_keys: bool,
     /// A server's: early data is taken.
     pub(crate) early_keys: bool,
@@ -88,7 +88,7 @@ pub(crate) enum OpenError {
 }
 
 impl KeyRing {
-    pub(crate) fn new(side: Side, session: Box<dyn Session>, initial: Keys) -> Self {
+    pub(crate) fn new(side: Side, session: Box<dyn CryptoSession>, initial: Keys) -> Self {
         Self {
             side,
             session,
@@ -106,7 +106,7 @@ impl KeyRing {
         }
     }
 
-    pub(crate) fn session(&self) -> &dyn Session {
+    pub(crate) fn session(&self) -> &dyn CryptoSession {
         &*self.session
     }
 
@@ -172,7 +172,7 @@ impl KeyRing {
 
     /// A client's: makes use of the session's 0-RTT keys, if it has any.
     pub(crate) fn begin_early(&mut self) -> bool {
-        self.early = self.session.early_keys().map(|sealing| Early { sealing, until: None });
+        self.early = self.session.early_keys().map(|sealing| EarlyKeys { sealing, until: None });
         self.early.is_some()
     }
 
@@ -229,7 +229,7 @@ impl KeyRing {
         space: Space,
         offset: u64,
         data: &[u8],
-    ) -> Result<Progress, TransportError> {
+    ) -> Result<HandshakeProgress, TransportError> {
         let mut inbox = std::mem::take(&mut self.inbox);
         inbox.clear();
         let is_former = space < self.reading();
@@ -243,7 +243,7 @@ impl KeyRing {
                 ));
             }
             if inbox.is_empty() {
-                return Ok(Progress::default());
+                return Ok(HandshakeProgress::default());
             }
             self.session.read(&inbox)?;
             self.drive()
@@ -264,8 +264,8 @@ impl KeyRing {
     }
 
     /// Collects what the session wants to send.
-    pub(crate) fn drive(&mut self) -> Result<Progress, TransportError> {
-        let mut progress = Progress::default();
+    pub(crate) fn drive(&mut self) -> Result<HandshakeProgress, TransportError> {
+        let mut progress = HandshakeProgress::default();
         let mut out = Vec::new();
         loop {
             out.clear();

@@ -9,7 +9,7 @@ use quickset_wire::{ConnectionId, ResetToken, Side, Version};
 use crate::{EarlyFate, HandshakeFault, TransportError};
 
 /// A handshake in progress, and the connection's cryptographic identity afterwards.
-pub trait Session: Send {
+pub trait CryptoSession: Send {
     /// Takes handshake bytes, in order, from the CRYPTO frames of the level that is being read.
     ///
     /// # Errors
@@ -172,8 +172,8 @@ pub trait Crypto: Send + Sync {
 
 /// Starts client handshakes.
 pub trait ClientCrypto: Crypto {
-    /// Whether handshakes go on in another version where the server wants that ([`Session::follow`]), so that
-    /// servers may be told of others.
+    /// Whether handshakes go on in another version where the server wants that ([`CryptoSession::follow`]),
+    /// so that servers may be told of others.
     fn follows(&self) -> bool {
         false
     }
@@ -187,13 +187,13 @@ pub trait ClientCrypto: Crypto {
         version: Version,
         server_name: &str,
         params: Vec<u8>,
-    ) -> Result<Box<dyn Session>, String>;
+    ) -> Result<Box<dyn CryptoSession>, String>;
 }
 
 /// Starts server handshakes.
 pub trait ServerCrypto: Crypto {
     /// A handshake with a client, announcing `params` (encoded transport parameters).
-    fn start(self: Arc<Self>, version: Version, params: Vec<u8>) -> Box<dyn Session>;
+    fn start(self: Arc<Self>, version: Version, params: Vec<u8>) -> Box<dyn CryptoSession>;
 
     /// The same with a client that may be answered in another version, where `choose` wants that and the
     /// handshake can be made so. One that resumes a session never is: what was given in one version is good
@@ -203,7 +203,7 @@ pub trait ServerCrypto: Crypto {
         version: Version,
         params: Vec<u8>,
         choose: ChooseVersion,
-    ) -> Box<dyn Session> {
+    ) -> Box<dyn CryptoSession> {
         drop(choose);
         self.start(version, params)
     }

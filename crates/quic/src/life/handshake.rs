@@ -9,7 +9,7 @@ use crate::error::TransportError;
 use crate::keys::{ClientCrypto, EndpointCrypto, ServerCrypto};
 
 /// The two beginnings.
-pub(crate) enum Role {
+pub(crate) enum HandshakeRole {
     Client {
         /// Derives keys anew after Retry or version negotiation.
         crypto: Arc<dyn ClientCrypto>,
@@ -33,7 +33,7 @@ pub(crate) enum Role {
 }
 
 /// What the handshake must remember to authenticate the connection ids (RFC 9000 §7.3).
-pub(crate) struct Handshake {
+pub(crate) struct HandshakeState {
     /// What became of early data.
     pub(crate) early: EarlyFate,
     /// A client's: the limits that its early data keeps to.
@@ -61,14 +61,14 @@ pub(crate) enum SideState {
     },
 }
 
-impl Handshake {
-    pub(crate) fn new(role: Role, remote_cid: ConnectionId) -> Self {
+impl HandshakeState {
+    pub(crate) fn new(role: HandshakeRole, remote_cid: ConnectionId) -> Self {
         let side = match role {
-            Role::Client { crypto, name, .. } => {
+            HandshakeRole::Client { crypto, name, .. } => {
                 let (original_dcid, retry_scid, refused) = (remote_cid, None, None);
                 SideState::Client { crypto, original_dcid, retry_scid, name, refused }
             }
-            Role::Server { crypto, first, seal, .. } => SideState::Server { crypto, first, seal },
+            HandshakeRole::Server { crypto, first, seal, .. } => SideState::Server { crypto, first, seal },
         };
         Self { early: EarlyFate::None, remembered: None, hastened: 0, side }
     }
@@ -95,7 +95,7 @@ impl Handshake {
     }
 }
 
-impl std::fmt::Debug for Handshake {
+impl std::fmt::Debug for HandshakeState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Handshake").field("early", &self.early).finish_non_exhaustive()
     }

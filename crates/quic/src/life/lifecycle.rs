@@ -7,7 +7,7 @@ use crate::TransportError;
 /// How a connection lives and dies: idle timeout, keep-alive, closing and draining (RFC 9000 §10).
 #[derive(Debug)]
 pub(crate) struct Lifecycle {
-    state: State,
+    state: LifecycleState,
     idle_timeout: Option<Duration>,
     keep_alive: Option<Duration>,
     /// RFC 9000 §21.6: nobody holds a connection by never finishing its handshake.
@@ -25,7 +25,7 @@ pub(crate) struct Lifecycle {
 }
 
 #[derive(Debug)]
-enum State {
+enum LifecycleState {
     Open,
     Closing(Closing),
     Draining { until: Time },
@@ -34,7 +34,7 @@ enum State {
 
 #[derive(Debug)]
 struct Closing {
-    farewell: Farewell,
+    farewell: CloseFrame,
     /// The datagram that it left in, once it has: said again as it was, there is no need for keys
     /// (RFC 9000 §10.2.1).
     said: Vec<u8>,
@@ -47,7 +47,7 @@ struct Closing {
 
 /// What CONNECTION_CLOSE says.
 #[derive(Clone, Debug)]
-pub(crate) enum Farewell {
+pub(crate) enum CloseFrame {
     Transport(TransportError),
     Application { code: u64, reason: Vec<u8> },
 }
@@ -65,7 +65,7 @@ pub(crate) enum Expired {
 impl Lifecycle {
     pub(crate) fn new(now: Time, keep_alive: Option<Duration>, handshake_timeout: Duration) -> Self {
         Self {
-            state: State::Open,
+            state: LifecycleState::Open,
             idle_timeout: None,
             keep_alive,
             handshake_until: Some(now + handshake_timeout),
@@ -79,21 +79,21 @@ impl Lifecycle {
     }
 
     pub(crate) fn is_open(&self) -> bool {
-        matches!(self.state, State::Open)
+        matches!(self.state, LifecycleState::Open)
     }
 
     /// What comes is read: until we have said farewell, or the peer has. RFC 9000 §10.2.1: from then on it
     /// matters only that something comes.
     pub(crate) fn listens(&self) -> bool {
         match &self.state {
-            State::Open => true,
-            State::Closing(closing) => closing.said.is_empty(),
-            State::Draining { .. } | State::Drained => false,
+            LifecycleState::Open => true,
+            LifecycleState::Closing(closing) => closing.said.is_empty(),
+            LifecycleState::Draining { .. } | LifecycleState::Drained => false,
         }
     }
 
     pub(crate) fn is_drained(&self) -> bool {
-        matches!(self.state, State::Drained)
+        matches!(self.state, LifecycleState::Drained)
     }
 
     /// RFC 9000 §10.1: the smaller of both sides' timeouts, zero standing for none.
@@ -142,7 +142,7 @@ impl Lifecycle {
 
     /// A datagram came that is not read any more.
     pub(crate) fn on_unread(&mut self) {
-        if let State::Closing(closing) = &mut self.state {
+        if let LifecycleState::Closing(closing) = &mut self.state {
             closing.heard += 1;
             if closing.heard >= closing.patience {
                 closing.heard = 0;
@@ -195,12 +195,12 @@ impl Lifecycle {
     }
 
     /// Says farewell and stays for three PTOs to repeat it.
-    pub(crate) fn close(&mut self, now: Time, farewell: Farewell, pto: Duration) {
+    pub(crate) fn close(&mut self, now: Time, farewell: CloseFrame, pto: Duration) {
         if self.is_open() {
             let until = now + self.grace(pto);
             self.state = {
                 let said = Vec::new();
-                State::Closing(Closing { farewell, said, until, due: true, heard: 0, patience: 1 })
+                LifecycleState::Closing(Closing { farewell, said, until, due: true, heard: 0, patience: 1 })
             };
         }
     }
@@ -208,29 +208,29 @@ impl Lifecycle {
     /// The peer said farewell: nothing more is sent (RFC 9000 §10.2.2).
     pub(crate) fn drain(&mut self, now: Time, pto: Duration) {
         let until = match &self.state {
-            State::Open => now + self.grace(pto),
-            State::Closing(closing) => closing.until,
-            State::Draining { .. } | State::Drained => return,
+            LifecycleState::Open => now + self.grace(pto),
+            LifecycleState::Closing(closing) => closing.until,
+            LifecycleState::Draining { .. } | LifecycleState::Drained => return,
         };
-        self.state = State::Draining { until };
+        self.state = LifecycleState::Draining { until };
     }
 
     /// Gone at once, without a word.
     pub(crate) fn vanish(&mut self) {
-        self.state = State::Drained;
+        self.state = LifecycleState::Drained;
     }
 
     /// The farewell, when it is due, and the datagram that it was in before.
-    pub(crate) fn farewell(&self) -> Option<(&Farewell, &[u8])> {
+    pub(crate) fn farewell(&self) -> Option<(&CloseFrame, &[u8])> {
         match &self.state {
-            State::Closing(closing) if closing.due => Some((&closing.farewell, &closing.said)),
+            LifecycleState::Closing(closing) if closing.due => Some((&closing.farewell, &closing.said)),
             _ => None,
         }
     }
 
     /// It leaves in this datagram; or again in that in which it left before.
     pub(crate) fn farewell_sent(&mut self, datagram: &[u8]) {
-        if let State::Closing(closing) = &mut self.state {
+        if let LifecycleState::Closing(closing) = &mut self.state {
             closing.due = false;
             if closing.said.is_empty() {
                 closing.said = datagram.to_vec();
@@ -240,16 +240,16 @@ impl Lifecycle {
 
     pub(crate) fn deadline(&self, pto: Duration) -> Option<(Time, Reason)> {
         match &self.state {
-            State::Open => {
+            LifecycleState::Open => {
                 let idle = self.idle_at(pto).map(|t| (t, Reason::IdleTimeout));
                 let handshake = self.handshake_at(pto).map(|t| (t, Reason::Handshake));
                 let keep_alive = self.keep_alive_at().map(|t| (t, Reason::KeepAlive));
                 [idle, handshake, keep_alive].into_iter().flatten().min_by_key(|(t, _)| *t)
             }
-            State::Closing(Closing { until, .. }) | State::Draining { until } => {
+            LifecycleState::Closing(Closing { until, .. }) | LifecycleState::Draining { until } => {
                 Some((*until, Reason::Close))
             }
-            State::Drained => None,
+            LifecycleState::Drained => None,
         }
     }
 
@@ -287,10 +287,10 @@ impl Lifecycle {
 
     pub(crate) fn on_time(&mut self, now: Time, pto: Duration) -> Expired {
         match &self.state {
-            State::Open => {
+            LifecycleState::Open => {
                 let silent = self.idle_at(pto).is_some_and(|t| t <= now);
                 if silent || self.handshake_at(pto).is_some_and(|t| t <= now) {
-                    self.state = State::Drained;
+                    self.state = LifecycleState::Drained;
                     return Expired::Silence;
                 }
                 if self.keep_alive_at().is_some_and(|t| t <= now) {
@@ -298,8 +298,10 @@ impl Lifecycle {
                 }
                 Expired::Nothing
             }
-            State::Closing(Closing { until, .. }) | State::Draining { until } if *until <= now => {
-                self.state = State::Drained;
+            LifecycleState::Closing(Closing { until, .. }) | LifecycleState::Draining { until }
+                if *until <= now =>
+            {
+                self.state = LifecycleState::Drained;
                 Expired::Drained
             }
             _ => Expired::Nothing,
@@ -307,7 +309,7 @@ impl Lifecycle {
     }
 }
 
-impl Farewell {
+impl CloseFrame {
     /// The frame, as far as `encrypted` allows: the application's words are for 1-RTT packets only
     /// (RFC 9000 §10.2.3).
     pub(crate) fn frame(&self, one_rtt: bool, room: usize) -> Frame<'_> {
@@ -389,7 +391,7 @@ mod tests {
             "as RFC 9000 §10.1 says"
         );
         assert_eq!(life.deadline(day), Some((at(90_000), Reason::IdleTimeout)));
-        life.close(at(0), Farewell::Application { code: 1, reason: vec![] }, day);
+        life.close(at(0), CloseFrame::Application { code: 1, reason: vec![] }, day);
         assert_eq!(life.deadline(day), Some((at(90_000), Reason::Close)));
         let mut life = open();
         life.drain(at(0), day);
@@ -425,7 +427,7 @@ mod tests {
     #[test]
     fn a_farewell_is_repeated_ever_less_often() {
         let mut life = open();
-        life.close(at(0), Farewell::Application { code: 1, reason: vec![] }, PTO);
+        life.close(at(0), CloseFrame::Application { code: 1, reason: vec![] }, PTO);
         let mut answers = Vec::new();
         for n in 0..40 {
             if life.farewell().is_some() {
@@ -454,7 +456,7 @@ mod tests {
     /// RFC 9000 §10.2.3.
     #[test]
     fn the_applications_words_stay_out_of_the_handshake() {
-        let bye = Farewell::Application { code: 7, reason: b"secret".to_vec() };
+        let bye = CloseFrame::Application { code: 7, reason: b"secret".to_vec() };
         assert!(matches!(bye.frame(false, 1000), Frame::ConnectionClose { reason: b"", .. }));
         assert!(matches!(bye.frame(true, 1000), Frame::ApplicationClose { code: 7, reason: b"secret" }));
         assert!(matches!(bye.frame(true, 21), Frame::ApplicationClose { code: 7, reason: b"se" }));

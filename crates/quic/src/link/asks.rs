@@ -1,11 +1,11 @@
 //! How often the peer is asked to acknowledge.
 
-use super::Link;
-use crate::ack::Course;
+use super::PacketLink;
+use crate::ack::AskFacts;
 use crate::common::Common;
-use crate::packet::Writer;
+use crate::packet::PacketWriter;
 
-impl Link {
+impl PacketLink {
     /// A received batch is through.
     #[inline]
     pub(crate) fn look_at_acks(&mut self, cx: &Common, protected: bool) {
@@ -16,8 +16,8 @@ impl Link {
     }
 
     /// What requests depend on.
-    pub(crate) fn course(&self, cx: &Common, protected: bool) -> Course {
-        Course {
+    pub(crate) fn course(&self, cx: &Common, protected: bool) -> AskFacts {
+        AskFacts {
             now: cx.now,
             srtt: self.path.recovery.rtt().smoothed(),
             window: self.path.congestion.control().window / self.path.mtu as u64,
@@ -28,7 +28,7 @@ impl Link {
 
     /// ACK_FREQUENCY. Its parameter holds for no other connection, so it never goes into early data
     /// (draft-ietf-quic-ack-frequency §3).
-    pub(crate) fn write_ask(&mut self, cx: &Common, w: &mut Writer<'_>, protected: bool) {
+    pub(crate) fn write_ask(&mut self, cx: &Common, w: &mut PacketWriter<'_>, protected: bool) {
         if self.keys.sends_early() {
             return;
         }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use quickset_base::{Duration, Time};
 
-use crate::refusal::{Obstacle, Refusal};
+use crate::refusal::{Obstacle, SystemRefusal};
 
 /// What the system takes nothing for, and until when it is not asked again.
 ///
@@ -18,7 +18,7 @@ pub(crate) struct Blockade {
     /// A batch was handed out of which nothing was heard.
     tried: bool,
     /// What was said last, as long as nothing has left since.
-    refusal: Option<Box<Refusal>>,
+    refusal: Option<Box<SystemRefusal>>,
     since: Time,
     /// Nothing is tried before.
     until: Option<Time>,
@@ -79,11 +79,11 @@ impl Blockade {
     }
 
     /// What stands in the way, if something does.
-    pub(crate) fn verdict(&self) -> Option<Refusal> {
+    pub(crate) fn verdict(&self) -> Option<SystemRefusal> {
         self.refusal.as_deref().cloned()
     }
 
-    pub(crate) fn on_refused(&mut self, now: Time, refusal: Refusal) {
+    pub(crate) fn on_refused(&mut self, now: Time, refusal: SystemRefusal) {
         self.tried = false;
         if self.refusal.is_none() {
             tracing::debug!(said = %refusal.words, "the system refuses to send");

@@ -12,7 +12,7 @@ mod urgent;
 
 use std::ops::Range;
 
-use quickset_base::{Duration, Path as Address, Rng, Time};
+use quickset_base::{AddressPair as Address, Duration, Rng, Time};
 use quickset_wire::{ConnectionId, Side, Space, Version};
 
 pub(crate) use blockade::Blockade;
@@ -21,15 +21,15 @@ use crate::ack::{Acks, Asks, Merged};
 use crate::cids::Cids;
 use crate::config::TransportConfig;
 use crate::keys::KeyRing;
-use crate::packet::{Grease, MAX_OVERHEAD, Numbering, Token, Unsealed, View};
+use crate::packet::{FrameToken, Grease, MAX_OVERHEAD, Numbering, RoomView, Unsealed};
 use crate::path::{Candidates, Marking, Path, Search};
 use crate::protect::Losses;
-use crate::received::{Early, Form};
+use crate::received::{EarlyPackets, ShortHeaderForm};
 use crate::recovery::{Recovery, assumed_rtt};
 
 /// Owned by the connection.
 #[derive(Debug)]
-pub(crate) struct Link {
+pub(crate) struct PacketLink {
     pub(crate) keys: KeyRing,
     pub(crate) acks: [Acks; 3],
     pub(crate) asks: Asks,
@@ -41,7 +41,7 @@ pub(crate) struct Link {
     /// What a move means for others, until they hear of it.
     pub(crate) moved: Moved,
     /// Packets that came before their keys.
-    pub(crate) early: Early,
+    pub(crate) early: EarlyPackets,
     /// The version that the connection began in, which is that of early data (RFC 9369 §4.1).
     pub(crate) began: Version,
     /// The peer's source id, once its first packet came; a server knows it from the start.
@@ -49,7 +49,7 @@ pub(crate) struct Link {
     /// The token of our Initial packets.
     pub(crate) token: Vec<u8>,
     /// What the first bits of packets may be: of those that we get and of those that we send.
-    pub(crate) form: Form,
+    pub(crate) form: ShortHeaderForm,
     pub(crate) grease: Grease,
     /// The pacer lets the next packet go then.
     pub(crate) paced_until: Option<Time>,
@@ -58,7 +58,7 @@ pub(crate) struct Link {
     /// Probes owed by space (RFC 9002 §6.2.4).
     pub(crate) probes: [u8; 3],
     /// Used again and again, so that a packet allocates nothing.
-    pub(crate) tokens: Vec<Token>,
+    pub(crate) tokens: Vec<FrameToken>,
     /// Packets of the batch that is being built, and where they are in it.
     pub(crate) unsealed: Vec<(Range<usize>, Unsealed)>,
 }
@@ -90,7 +90,7 @@ pub(crate) struct Birth {
     pub(crate) now: Time,
 }
 
-impl Link {
+impl PacketLink {
     pub(crate) fn new(birth: Birth, config: &TransportConfig) -> Self {
         let Birth { side, path, trip, keys, cids, rng, version, token, now } = birth;
         let is_ipv6 = path.remote.is_ipv6();
@@ -110,12 +110,12 @@ impl Link {
             candidates: Candidates::new(),
             blockade: Blockade::default(),
             moved: Moved::default(),
-            early: Early::default(),
+            early: EarlyPackets::default(),
             began: version,
             peer_cid: side.is_server().then(|| *cids.remote()),
             cids,
             token,
-            form: Form::new(config.grease_quic_bit),
+            form: ShortHeaderForm::new(config.grease_quic_bit),
             grease: Grease::default(),
             paced_until: None,
             filled: 0,
@@ -126,11 +126,11 @@ impl Link {
     }
 
     /// What a room may know of the others.
-    pub(crate) fn view(&self, now: Time, rate: u64) -> View {
+    pub(crate) fn view(&self, now: Time, rate: u64) -> RoomView {
         let rtt = self.path.recovery.rtt();
         let idle = self.path.recovery.in_flight() == 0;
         let one_way = if idle { Duration::ZERO } else { rtt.min() / 2 };
         let room = self.path.mtu.saturating_sub(MAX_OVERHEAD);
-        View { now, room, srtt: rtt.smoothed(), one_way, rate }
+        RoomView { now, room, srtt: rtt.smoothed(), one_way, rate }
     }
 }

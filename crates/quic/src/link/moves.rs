@@ -3,28 +3,31 @@
 use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
-use quickset_base::{Datagram, Duration, Path as Address, Time};
+use quickset_base::{AddressPair as Address, Datagram, Duration, Time};
 use quickset_wire::frame::Frames;
 use quickset_wire::{PacketType, Space};
 
-use super::Link;
+use super::PacketLink;
 use super::size::first_size;
 use crate::common::Common;
 use crate::error::TransportError;
 use crate::event::{Event, MoveError, Signal};
 use crate::packet::{MIN_INITIAL, Phase};
-use crate::path::{Arrival, Candidate, Kept, LEAST, Marking, Patience, Probe, Proof, Role, Saved};
+use crate::path::{
+    AddressProof, Candidate, CandidateArrival, CandidateRole, KeptId, LEAST, Marking, PathProbe,
+    ProbePatience, Saved,
+};
 use crate::protect::Losses;
 use crate::recovery::{Rtt, UNKNOWN_RTT};
 
-impl Link {
+impl PacketLink {
     /// Challenges a path that we would like to use.
     pub(crate) fn try_path(
         &mut self,
         cx: &Common,
         address: Address,
     ) -> Result<Result<(), MoveError>, TransportError> {
-        if self.candidates.position(|candidate| candidate.role == Role::Ours).is_some() {
+        if self.candidates.position(|candidate| candidate.role == CandidateRole::Ours).is_some() {
             return Ok(Err(MoveError::UnderWay));
         }
         // RFC 9000 §9.5: no id on two paths.
@@ -33,10 +36,10 @@ impl Link {
             return Ok(Err(MoveError::NoId));
         }
         let mut candidate = Candidate {
-            proof: Proof::chosen(),
+            proof: AddressProof::chosen(),
             cid,
             until: Time::MAX,
-            ..self.candidate(cx, address, Role::Ours)
+            ..self.candidate(cx, address, CandidateRole::Ours)
         };
         candidate.probe.begin(cx.now, self.patience(cx));
         self.add_candidate(candidate)?;
@@ -72,12 +75,13 @@ impl Link {
         if std::mem::replace(&mut arrival.is_known, true) {
             return Ok(());
         }
-        let Arrival { address, size, to, .. } = *arrival;
+        let CandidateArrival { address, size, to, .. } = *arrival;
         let at = if let Some(at) = self.candidates.find(&address) {
             at
         } else {
             let Ok(cid) = self.id_for(to) else { return Ok(()) };
-            let mut candidate = Candidate { cid, peer_uses: to, ..self.candidate(cx, address, Role::Seen) };
+            let mut candidate =
+                Candidate { cid, peer_uses: to, ..self.candidate(cx, address, CandidateRole::Seen) };
             if cx.phase == Phase::Confirmed {
                 candidate.probe.begin(cx.now, self.patience(cx));
             }
@@ -195,7 +199,7 @@ impl Link {
             let candidate = self.candidates.get_mut(at);
             let Some(proven) = candidate.probe.on_response(data) else { continue };
             candidate.proof.prove(proven.full);
-            let is_goal = proven.full && candidate.role == Role::Ours;
+            let is_goal = proven.full && candidate.role == CandidateRole::Ours;
             if !proven.full {
                 candidate.probe.begin(cx.now, patience);
             }
@@ -224,7 +228,7 @@ impl Link {
         }
         let like = self.path.is_like(&candidate.address)
             && candidate.saved.is_none()
-            && candidate.role != Role::Ours;
+            && candidate.role != CandidateRole::Ours;
         let (saved, number) = (candidate.saved.take(), candidate.number);
         let saved = if like {
             None
@@ -236,7 +240,7 @@ impl Link {
         let was_validated = self.path.is_validated();
         let mut left = Candidate {
             address: self.path.address,
-            role: if was_validated { Role::Fallback } else { Role::Seen },
+            role: if was_validated { CandidateRole::Fallback } else { CandidateRole::Seen },
             cid: self.exchange_ids(candidate.cid),
             peer_uses: std::mem::replace(&mut self.candidates.peer_uses, candidate.peer_uses),
             proof: std::mem::replace(&mut self.path.proof, candidate.proof),
@@ -281,11 +285,13 @@ impl Link {
         &mut self,
         cx: &mut Common,
         mut left: Candidate,
-        patience: Patience,
+        patience: ProbePatience,
     ) -> Result<(), TransportError> {
-        if left.role == Role::Fallback {
-            for candidate in self.candidates.iter_mut().filter(|candidate| candidate.role == Role::Fallback) {
-                candidate.role = Role::Seen;
+        if left.role == CandidateRole::Fallback {
+            for candidate in
+                self.candidates.iter_mut().filter(|candidate| candidate.role == CandidateRole::Fallback)
+            {
+                candidate.role = CandidateRole::Seen;
             }
             if cx.side.is_server() && cx.phase == Phase::Confirmed {
                 // RFC 9000 §9.3.3: if the peer is still there, it says so, and is followed back.
@@ -316,9 +322,10 @@ impl Link {
     fn on_path_failed(&mut self, cx: &mut Common) -> Result<(), TransportError> {
         self.path.probe.end();
         let failed = self.path.address;
-        let last = self.candidates.position(|candidate| candidate.role == Role::Fallback);
+        let last = self.candidates.position(|candidate| candidate.role == CandidateRole::Fallback);
         // Of a server whose client was followed within the handshake, the one that has answered since.
-        let answered = |candidate: &Candidate| candidate.role == Role::Seen && candidate.proof.is_validated();
+        let answered =
+            |candidate: &Candidate| candidate.role == CandidateRole::Seen && candidate.proof.is_validated();
         let seen = || self.candidates.position(answered).filter(|_| cx.side.is_server());
         if let Some(at) = last.or_else(seen) {
             self.move_to(cx, at)?;
@@ -365,8 +372,8 @@ impl Link {
     pub(crate) fn forget(&mut self, candidate: &Candidate) -> Result<(), TransportError> {
         let Some(cid) = candidate.cid else { return Ok(()) };
         let old = match candidate.peer_uses {
-            Some(peer_uses) if candidate.role == Role::Seen && !candidate.proof.is_validated() => {
-                self.candidates.kept.replace(Kept { peer_uses, cid }).map(|kept| kept.cid)
+            Some(peer_uses) if candidate.role == CandidateRole::Seen && !candidate.proof.is_validated() => {
+                self.candidates.kept.replace(KeptId { peer_uses, cid }).map(|kept| kept.cid)
             }
             _ => Some(cid),
         };
@@ -390,14 +397,14 @@ impl Link {
     }
 
     /// A candidate of which nothing is known, but that it is.
-    pub(crate) fn candidate(&mut self, cx: &Common, address: Address, role: Role) -> Candidate {
+    pub(crate) fn candidate(&mut self, cx: &Common, address: Address, role: CandidateRole) -> Candidate {
         Candidate {
             address,
             role,
             cid: None,
             peer_uses: None,
-            proof: Proof::default(),
-            probe: Probe::default(),
+            proof: AddressProof::default(),
+            probe: PathProbe::default(),
             number: self.candidates.number(),
             saved: None,
             until: cx.now,
@@ -410,19 +417,21 @@ impl Link {
     // repeated by the probe timeout that we know: §8.2.1 would have us wait as a first Initial packet does,
     // which is a second in which the connection stands still. Eight challenges with doubled waits are no
     // load.
-    pub(crate) fn patience(&self, cx: &Common) -> Patience {
+    pub(crate) fn patience(&self, cx: &Common) -> ProbePatience {
         let known = self.pto();
         let unknown =
             Rtt::new(cx.config.initial_rtt.unwrap_or(UNKNOWN_RTT)).pto() + self.path.recovery.max_ack_delay();
-        Patience { wait: known, all: 3 * known.max(unknown) }
+        ProbePatience { wait: known, all: 3 * known.max(unknown) }
     }
 
     /// Goes on over a path without waiting for an answer from there, and not back.
     pub(crate) fn go_on_from(&mut self, cx: &mut Common, candidate: Candidate) -> Result<(), TransportError> {
         self.add_candidate(candidate)?;
         self.move_to(cx, self.candidates.len() - 1)?;
-        for candidate in self.candidates.iter_mut().filter(|candidate| candidate.role == Role::Fallback) {
-            candidate.role = Role::Gone;
+        for candidate in
+            self.candidates.iter_mut().filter(|candidate| candidate.role == CandidateRole::Fallback)
+        {
+            candidate.role = CandidateRole::Gone;
         }
         Ok(())
     }
@@ -488,11 +497,11 @@ impl Link {
             if failed {
                 candidate.probe.end();
             }
-            let over = candidate.until <= now && (candidate.role != Role::Fallback || settled);
-            if over || (failed && matches!(candidate.role, Role::Seen | Role::Ours)) {
+            let over = candidate.until <= now && (candidate.role != CandidateRole::Fallback || settled);
+            if over || (failed && matches!(candidate.role, CandidateRole::Seen | CandidateRole::Ours)) {
                 let candidate = self.candidates.remove(at);
                 self.forget(&candidate)?;
-                if candidate.role == Role::Ours {
+                if candidate.role == CandidateRole::Ours {
                     cx.stats.failed_moves += 1;
                     cx.events.push_back(Event::NotMoved(candidate.address));
                 }

@@ -3,24 +3,24 @@
 use bytes::BytesMut;
 use quickset_wire::{ConnectionId, PacketType, Space, Version};
 
-use super::Link;
+use super::PacketLink;
 use crate::common::Common;
 use crate::error::TransportError;
 use crate::keys::OpenError;
 use crate::packet::Phase;
 use crate::qlog::Why;
-use crate::received::{Authentic, Waiting};
+use crate::received::{Authentic, WaitingPacket};
 
-impl Link {
+impl PacketLink {
     /// Removes the protection; `largest` is the largest number of its space that was opened.
     #[inline]
     pub(crate) fn unseal(
         &mut self,
         cx: &mut Common,
-        mut waiting: Waiting,
+        mut waiting: WaitingPacket,
         largest: Option<u64>,
-    ) -> Result<Authentic, (Waiting, OpenError)> {
-        let Waiting { kind, packet, number_at, ecn } = &mut waiting;
+    ) -> Result<Authentic, (WaitingPacket, OpenError)> {
+        let WaitingPacket { kind, packet, number_at, ecn } = &mut waiting;
         // RFC 9001 §5.7: a server acts on 1-RTT packets only when the handshake is complete.
         if *kind == PacketType::OneRtt && cx.phase == Phase::Handshake && cx.side.is_server() {
             return Err((waiting, OpenError::TooEarly));
@@ -35,7 +35,7 @@ impl Link {
     pub(crate) fn unopened(
         &mut self,
         cx: &mut Common,
-        mut waiting: Waiting,
+        mut waiting: WaitingPacket,
         error: OpenError,
     ) -> Result<bool, TransportError> {
         let (kind, size) = (waiting.kind, waiting.packet.len());

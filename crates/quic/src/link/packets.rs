@@ -1,16 +1,17 @@
 //! Packets: begun with the next number and the right header, traced, sealed, remembered.
 
-use quickset_base::{Batch, Path as Address};
+use quickset_base::{AddressPair as Address, Batch};
 use quickset_wire::header::{LongHeader, ShortHeader, clear_fixed_bit};
 use quickset_wire::{ConnectionId, PacketType, Space, packet_number};
 
-use super::Link;
+use super::PacketLink;
 use crate::common::Common;
 use crate::error::TransportError;
 use crate::packet::{
-    Header, LONGER_HEADER, MAX_TOP_UP, Made, Numbered, Outgoing, Phase, Token, Want, Writer,
+    FrameToken, LONGER_HEADER, MAX_TOP_UP, MadePacket, Numbered, OutgoingHeader, OutgoingPacket,
+    PacketWriter, Phase, Want,
 };
-use crate::qlog::Sending;
+use crate::qlog::SendingFacts;
 use crate::recovery::SentPacket;
 
 /// Where a packet goes: an address, and the id that the peer has there.
@@ -20,9 +21,14 @@ pub(crate) struct Destination {
     pub(crate) id: ConnectionId,
 }
 
-impl Link {
+impl PacketLink {
     /// Begins the next packet of `space`.
-    pub(crate) fn begin<'b>(&mut self, cx: &Common, space: Space, buffer: &'b mut [u8]) -> Outgoing<'b> {
+    pub(crate) fn begin<'b>(
+        &mut self,
+        cx: &Common,
+        space: Space,
+        buffer: &'b mut [u8],
+    ) -> OutgoingPacket<'b> {
         let dcid = *self.cids.remote();
         self.begin_to(cx, dcid, space, buffer)
     }
@@ -34,7 +40,7 @@ impl Link {
         dcid: ConnectionId,
         space: Space,
         buffer: &'b mut [u8],
-    ) -> Outgoing<'b> {
+    ) -> OutgoingPacket<'b> {
         let mut packet = self.begin_plain(cx, dcid, space, buffer);
         self.grease_bit(packet.first_byte());
         packet
@@ -48,15 +54,15 @@ impl Link {
         dcid: ConnectionId,
         space: Space,
         buffer: &'b mut [u8],
-    ) -> Outgoing<'b> {
+    ) -> OutgoingPacket<'b> {
         let next = self.path.recovery.next_number(space);
         let number = if space == Space::Data { self.path.numbering.choose(next) } else { next };
         let len = packet_number::encode_len(number, self.path.recovery.largest_acked(space));
         let header = match space {
             Space::Data if !self.keys.sends_early() => {
-                Header::Short(ShortHeader { dcid, spin: false, key_phase: self.keys.phase() })
+                OutgoingHeader::Short(ShortHeader { dcid, spin: false, key_phase: self.keys.phase() })
             }
-            _ => Header::Long(LongHeader {
+            _ => OutgoingHeader::Long(LongHeader {
                 ty: match space {
                     Space::Initial => PacketType::Initial,
                     Space::Handshake => PacketType::Handshake,
@@ -71,7 +77,7 @@ impl Link {
         };
         let tokens = std::mem::take(&mut self.tokens);
         let tag_len = self.keys.tag_len(space);
-        Outgoing::begin(buffer, &header, Numbered { space, number, len }, tag_len, tokens)
+        OutgoingPacket::begin(buffer, &header, Numbered { space, number, len }, tag_len, tokens)
     }
 
     /// As much of `buffer` as a packet can be long: the Length of a long header is a varint of two bytes.
@@ -111,13 +117,13 @@ impl Link {
     /// carry: the handshake waits for just that, and a server may be strict about the first packet that it
     /// sees of a client, which has a CRYPTO frame (RFC 9000 §17.2.2).
     #[cold]
-    pub(crate) fn probe_again(&mut self, space: Space, tokens: &[Token]) {
+    pub(crate) fn probe_again(&mut self, space: Space, tokens: &[FrameToken]) {
         let stream = self.keys.stream(space);
         if stream.want() > Want::None {
             return;
         }
         for token in tokens {
-            if let Token::Crypto { offset, len, .. } = *token {
+            if let FrameToken::Crypto { offset, len, .. } = *token {
                 stream.lost(offset, len);
             }
         }
@@ -142,7 +148,7 @@ impl Link {
         out: &mut Batch,
         to: Destination,
         size: usize,
-        fill: impl FnOnce(&mut Self, &mut Common, &mut Writer<'_>),
+        fill: impl FnOnce(&mut Self, &mut Common, &mut PacketWriter<'_>),
     ) {
         let mut packet = self.begin_to(cx, to.id, Space::Data, out.space(size));
         let mut w = packet.writer();
@@ -166,7 +172,7 @@ impl Link {
         cx: &mut Common,
         space: Space,
         packet: SentPacket,
-        tokens: &mut Vec<Token>,
+        tokens: &mut Vec<FrameToken>,
     ) {
         self.path.recovery.on_sent(space, packet, tokens);
         cx.stats.sent_packets += 1;
@@ -174,9 +180,9 @@ impl Link {
 
     /// Tells the trace of a packet that is about to be sealed.
     #[inline]
-    pub(crate) fn trace_sent(&mut self, cx: &mut Common, made: &Made<'_>) {
+    pub(crate) fn trace_sent(&mut self, cx: &mut Common, made: &MadePacket<'_>) {
         if cx.qlog.is_on() {
-            let packet = Sending {
+            let packet = SendingFacts {
                 at: &made.at,
                 version: cx.version,
                 remote: self.cids.remote(),
@@ -192,7 +198,7 @@ impl Link {
     }
 
     /// Seals it. Returns the size of the packet.
-    pub(crate) fn sealed(&mut self, cx: &mut Common, made: &mut Made<'_>) -> usize {
+    pub(crate) fn sealed(&mut self, cx: &mut Common, made: &mut MadePacket<'_>) -> usize {
         let len = made.bytes.len();
         self.trace_sent(cx, made);
         self.keys.seal(made.bytes, &made.at);
@@ -211,14 +217,14 @@ impl Link {
     pub(crate) fn leaves(
         &mut self,
         cx: &mut Common,
-        made: Made<'_>,
+        made: MadePacket<'_>,
         begin: usize,
         app_limited: bool,
     ) -> usize {
         let size = made.bytes.len();
         self.trace_sent(cx, &made);
         self.grease_bit(&mut made.bytes[0]);
-        let Made { mut tokens, at, .. } = made;
+        let MadePacket { mut tokens, at, .. } = made;
         self.unsealed.push((begin..begin + size, at));
         self.path.on_sent(size);
         let state = self.path.departs(cx.now, size, app_limited);

@@ -4,26 +4,26 @@ use quickset_base::Batch;
 use quickset_wire::Space;
 use quickset_wire::frame::Frame;
 
-use super::Link;
+use super::PacketLink;
 use super::packets::Destination;
 use crate::common::Common;
 use crate::error::TransportError;
-use crate::packet::{MIN_INITIAL, Phase, Token, Writer};
-use crate::path::{LEAST, Probe};
+use crate::packet::{FrameToken, MIN_INITIAL, PacketWriter, Phase};
+use crate::path::{LEAST, PathProbe};
 
 /// Where a probe goes.
 #[derive(Clone, Copy, Debug)]
-struct Goal {
+struct ProbeTarget {
     to: Destination,
     /// Bytes that may be sent there.
     budget: usize,
     in_use: bool,
 }
 
-impl Link {
+impl PacketLink {
     /// A datagram with challenges and answers for one path that has some. False when there is none.
     ///
-    /// They are outside of congestion control, which knows the path in use only: [`Probe`] bounds them.
+    /// They are outside of congestion control, which knows the path in use only: [`PathProbe`] bounds them.
     pub(crate) fn transmit_probe(
         &mut self,
         cx: &mut Common,
@@ -38,7 +38,7 @@ impl Link {
     }
 
     fn probe_in_use(&mut self, cx: &mut Common, out: &mut Batch) -> Result<bool, TransportError> {
-        let goal = Goal {
+        let goal = ProbeTarget {
             to: Destination { address: self.path.address, id: *self.cids.remote() },
             budget: self.path.amplification_budget(),
             in_use: true,
@@ -58,11 +58,11 @@ impl Link {
                 // The peer retired it: it has another for this path, or none.
                 candidate.cid = self.cids.lend();
                 if candidate.cid.is_none() {
-                    candidate.probe = Probe::default();
+                    candidate.probe = PathProbe::default();
                 }
                 continue;
             };
-            let goal = Goal {
+            let goal = ProbeTarget {
                 to: Destination { address: candidate.address, id },
                 budget: candidate.proof.budget(),
                 in_use: false,
@@ -86,8 +86,8 @@ impl Link {
         &mut self,
         cx: &mut Common,
         out: &mut Batch,
-        goal: &Goal,
-        probe: &mut Probe,
+        goal: &ProbeTarget,
+        probe: &mut PathProbe,
     ) -> Result<usize, TransportError> {
         let (answers, challenges) = (probe.answer(cx.now).is_some(), probe.wants_challenge(cx.now));
         if goal.budget < LEAST || !(answers || challenges) {
@@ -101,7 +101,7 @@ impl Link {
             if goal.in_use && !this.acks[Space::Data.index()].write(w, cx.now) {
                 // RFC 9000 §9.3.3: where the peer asks whether we are still there, a packet that does not
                 // only probe keeps us there.
-                w.put(&Frame::Ping, Token::Nothing);
+                w.put(&Frame::Ping, FrameToken::Nothing);
             }
         });
         Ok(size)
@@ -110,20 +110,20 @@ impl Link {
     fn fill_probe(
         &mut self,
         cx: &Common,
-        w: &mut Writer<'_>,
-        probe: &mut Probe,
+        w: &mut PacketWriter<'_>,
+        probe: &mut PathProbe,
         challenges: bool,
         full: bool,
     ) {
         if challenges {
             let data = self.candidates.draw(|| self.path.numbering.fork());
-            if w.put(&Frame::PathChallenge(data), Token::PathChallenge) {
+            if w.put(&Frame::PathChallenge(data), FrameToken::PathChallenge) {
                 probe.on_challenged(data, cx.now, full);
             }
         }
         let mut answered = false;
         while let Some(data) = probe.answer(cx.now) {
-            if !w.put(&Frame::PathResponse(data), Token::Nothing) {
+            if !w.put(&Frame::PathResponse(data), FrameToken::Nothing) {
                 break;
             }
             probe.answer_written();

@@ -4,16 +4,16 @@ use quickset_base::{Batch, Time};
 use quickset_wire::Space;
 use quickset_wire::frame::Frame;
 
-use super::Link;
+use super::PacketLink;
 use super::packets::Destination;
 use crate::cc::Pacer;
 use crate::common::Common;
 use crate::error::TransportError;
-use crate::packet::{MIN_INITIAL, Phase, Token};
+use crate::packet::{FrameToken, MIN_INITIAL, Phase};
 use crate::path::Search;
-use crate::recovery::Settled;
+use crate::recovery::SettledPackets;
 
-impl Link {
+impl PacketLink {
     /// A datagram that tried this size arrived. True when those that follow are larger.
     pub(crate) fn on_size_arrived(&mut self, cx: &mut Common, path: u8, size: u16) -> bool {
         let Some(search) = self.path.search.as_mut().filter(|_| path == self.path.number) else {
@@ -42,7 +42,7 @@ impl Link {
     }
 
     /// Packets were settled: do large ones still get through? True when those that follow are smaller.
-    pub(crate) fn watch_size(&mut self, cx: &mut Common, settled: &Settled) -> bool {
+    pub(crate) fn watch_size(&mut self, cx: &mut Common, settled: &SettledPackets) -> bool {
         let (now, mtu) = (cx.now, self.path.mtu);
         let Some(search) = &mut self.path.search else { return false };
         search.doubts(now, mtu, &settled.acked_packets, &settled.lost_packets) && self.fall(cx)
@@ -174,7 +174,7 @@ impl Link {
         if !self.may_search(cx) {
             return Ok(false);
         }
-        self.ping_out(cx, out, size, Token::MtuProbe { path: self.path.number, size: size as u16 })?;
+        self.ping_out(cx, out, size, FrameToken::MtuProbe { path: self.path.number, size: size as u16 })?;
         cx.stats.mtu.probes += 1;
         let nudge = cx.now + 2 * self.pto();
         if let Some(search) = &mut self.path.search {
@@ -190,7 +190,7 @@ impl Link {
         cx: &mut Common,
         out: &mut Batch,
         size: usize,
-        token: Token,
+        token: FrameToken,
     ) -> Result<(), TransportError> {
         self.keys.before_seal(cx.phase == Phase::Confirmed, cx.now)?;
         let to = Destination { address: self.path.address, id: *self.cids.remote() };

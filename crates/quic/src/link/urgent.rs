@@ -2,15 +2,15 @@
 
 use quickset_wire::Space;
 
-use super::Link;
-use crate::cc::Control;
+use super::PacketLink;
+use crate::cc::CongestionControl;
 use crate::common::Common;
-use crate::packet::{MIN_INITIAL, Phase, Token, Want};
+use crate::packet::{FrameToken, MIN_INITIAL, Phase, Want};
 
-impl Link {
+impl PacketLink {
     /// RFC 9002 §6.2.4: what is in flight at later levels goes along. A client's request that was lost with
     /// its Finished would else wait until the handshake is confirmed.
-    pub(crate) fn probe_beside(&mut self, cx: &mut Common, space: Space, lost: &mut Vec<Token>) {
+    pub(crate) fn probe_beside(&mut self, cx: &mut Common, space: Space, lost: &mut Vec<FrameToken>) {
         for other in Space::ALL.into_iter().skip(space.index() + 1) {
             if self.keys.seals(other) && self.path.recovery.probe_tokens(other, lost) {
                 let probes = &mut self.probes[other.index()];
@@ -28,7 +28,7 @@ impl Link {
     /// window with data that the client cannot read before it has these bytes, and so cannot acknowledge;
     /// nothing of the handshake being in flight, no probe timeout would run either (RFC 9002 §6.2.2.1), and
     /// both sides would be silent for ever.
-    pub(crate) fn free_handshake(&mut self, cx: &mut Common, control: &Control) {
+    pub(crate) fn free_handshake(&mut self, cx: &mut Common, control: &CongestionControl) {
         if cx.phase == Phase::Confirmed
             || self.path.recovery.in_flight() + MIN_INITIAL as u64 <= control.window
         {

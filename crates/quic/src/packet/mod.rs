@@ -12,10 +12,10 @@ mod writer;
 
 pub(crate) use grease::Grease;
 pub(crate) use numbering::Numbering;
-pub(crate) use outgoing::{Header, Made, Numbered, Outgoing, Unsealed};
-pub(crate) use token::{Channel, Key, Token};
-pub(crate) use want::{Phase, View, Want};
-pub(crate) use writer::{Packed, StreamFrame, Writer};
+pub(crate) use outgoing::{MadePacket, Numbered, OutgoingHeader, OutgoingPacket, Unsealed};
+pub(crate) use token::{Channel, FrameToken, StreamKey};
+pub(crate) use want::{Phase, RoomView, Want};
+pub(crate) use writer::{Packed, PacketWriter, StreamFrame};
 
 /// A client's Initial datagrams, and all datagrams with eliciting Initial packets, have at least this
 /// many bytes (RFC 9000 §14.1).

@@ -1,15 +1,15 @@
 use quickset_wire::header::{LongHeader, ShortHeader, long_header, short_header};
 use quickset_wire::{self as wire, Space};
 
-use super::{Token, Writer};
+use super::{FrameToken, PacketWriter};
 
 /// A packet that is being made in its place. All that leaves is made by this: [`begin`](Self::begin) writes
 /// the header, a [`writer`](Self::writer) the frames, and [`finish`](Self::finish) the padding and the
 /// length.
 #[derive(Debug)]
-pub(crate) struct Outgoing<'b> {
+pub(crate) struct OutgoingPacket<'b> {
     buffer: &'b mut [u8],
-    tokens: Vec<Token>,
+    tokens: Vec<FrameToken>,
     at: Unsealed,
     /// Where the Length field of a long header stands.
     length_at: Option<usize>,
@@ -19,10 +19,10 @@ pub(crate) struct Outgoing<'b> {
 
 /// A packet that is complete, but for being sealed, and what it holds.
 #[derive(Debug)]
-pub(crate) struct Made<'b> {
+pub(crate) struct MadePacket<'b> {
     /// From its first byte to the end of its tag.
     pub(crate) bytes: &'b mut [u8],
-    pub(crate) tokens: Vec<Token>,
+    pub(crate) tokens: Vec<FrameToken>,
     pub(crate) at: Unsealed,
     /// Of a long header, as packets are that share their datagram with others.
     pub(crate) is_long: bool,
@@ -32,7 +32,7 @@ pub(crate) struct Made<'b> {
 
 /// What the header of a packet says beside its number.
 #[derive(Debug)]
-pub(crate) enum Header<'a> {
+pub(crate) enum OutgoingHeader<'a> {
     Short(ShortHeader),
     Long(LongHeader<'a>),
 }
@@ -55,25 +55,25 @@ pub(crate) struct Unsealed {
     pub(crate) number_len: usize,
 }
 
-impl<'b> Outgoing<'b> {
+impl<'b> OutgoingPacket<'b> {
     /// Writes the header at the start of `buffer`, which the packet may fill, its tag of `tag_len` bytes
     /// included. What is in it is recorded behind `tokens`.
     #[inline]
     pub(crate) fn begin(
         buffer: &'b mut [u8],
-        header: &Header<'_>,
+        header: &OutgoingHeader<'_>,
         numbered: Numbered,
         tag_len: usize,
-        tokens: Vec<Token>,
+        tokens: Vec<FrameToken>,
     ) -> Self {
         let Numbered { space, number, len: number_len } = numbered;
         let mut w = wire::Writer::new(buffer);
         let length_at = match header {
-            Header::Short(header) => {
+            OutgoingHeader::Short(header) => {
                 short_header(&mut w, header, number, number_len);
                 None
             }
-            Header::Long(header) => Some(long_header(&mut w, header, number, number_len)),
+            OutgoingHeader::Long(header) => Some(long_header(&mut w, header, number, number_len)),
         };
         let payload_at = w.len();
         let at = Unsealed { space, number, number_at: payload_at - number_len, number_len };
@@ -121,27 +121,27 @@ impl<'b> Outgoing<'b> {
 
     /// Writes frames from the beginning of the payload on.
     #[inline]
-    pub(crate) fn writer(&mut self) -> Writer<'_> {
+    pub(crate) fn writer(&mut self) -> PacketWriter<'_> {
         let number = self.at.number;
         let (payload, tokens) = self.parts();
-        Writer::new(wire::Writer::new(payload), tokens).numbered(number)
+        PacketWriter::new(wire::Writer::new(payload), tokens).numbered(number)
     }
 
     /// The payload, and what is recorded of it, for who writes many that are alike.
     #[inline]
-    pub(crate) fn parts(&mut self) -> (&mut [u8], &mut Vec<Token>) {
+    pub(crate) fn parts(&mut self) -> (&mut [u8], &mut Vec<FrameToken>) {
         let end = self.buffer.len() - self.tag_len;
         (&mut self.buffer[self.payload_at..end], &mut self.tokens)
     }
 
     /// Gives the packet up. What was recorded of it is of no meaning.
-    pub(crate) fn abandon(self) -> Vec<Token> {
+    pub(crate) fn abandon(self) -> Vec<FrameToken> {
         self.tokens
     }
 
     /// Ends the packet: of its payload `written` bytes are frames, and those up to `len` are PADDING.
     #[inline]
-    pub(crate) fn finish(self, written: usize, len: usize) -> Made<'b> {
+    pub(crate) fn finish(self, written: usize, len: usize) -> MadePacket<'b> {
         let Self { buffer, tokens, at, length_at, payload_at, tag_len } = self;
         buffer[payload_at + written..payload_at + len].fill(0);
         if let Some(length_at) = length_at {
@@ -149,11 +149,11 @@ impl<'b> Outgoing<'b> {
             wire::Writer::new(&mut buffer[length_at..length_at + 2]).varint2(length as u64);
         }
         let bytes = &mut buffer[..payload_at + len + tag_len];
-        Made { bytes, tokens, at, is_long: length_at.is_some(), payload_at, tag_len }
+        MadePacket { bytes, tokens, at, is_long: length_at.is_some(), payload_at, tag_len }
     }
 }
 
-impl Made<'_> {
+impl MadePacket<'_> {
     /// Frames and PADDING.
     #[inline]
     pub(crate) fn payload(&self) -> &[u8] {

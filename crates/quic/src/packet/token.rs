@@ -6,7 +6,7 @@ use quickset_wire::{Dir, Space};
 /// exhaustive match. A new frame adds a variant here, and the compiler lists the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::enum_variant_names, reason = "NEW_TOKEN is what RFC 9000 calls it")]
-pub(crate) enum Token {
+pub(crate) enum FrameToken {
     /// Nothing to tell anybody: PING, PADDING with a purpose, or a token that was taken already.
     Nothing,
     /// An ACK frame that reported everything up to `largest` (RFC 9000 §13.2.4).
@@ -16,25 +16,25 @@ pub(crate) enum Token {
     /// Handshake bytes.
     Crypto { space: Space, offset: u64, len: u32 },
     /// Bytes of a stream, as STREAM frames; `fin` when the frame ended it.
-    Stream { key: Key, offset: u64, len: u32, fin: bool },
+    Stream { key: StreamKey, offset: u64, len: u32, fin: bool },
     /// Bytes of a fenced stream.
-    Fenced { key: Key, offset: u64, len: u32, fin: bool },
+    Fenced { key: StreamKey, offset: u64, len: u32, fin: bool },
     /// Records given up. The range is looked up by its offset.
-    Abandon { key: Key, offset: u64 },
+    Abandon { key: StreamKey, offset: u64 },
     /// RESET_STREAM of a stream's sending half; RESET_STREAM_AT when bytes are to arrive all the same.
-    ResetStream { key: Key, reliable: u64 },
+    ResetStream { key: StreamKey, reliable: u64 },
     /// STOP_SENDING of a stream's receiving half.
-    StopSending { key: Key },
+    StopSending { key: StreamKey },
     /// Connection credit, the limit as sent.
     MaxData { max: u64 },
     /// Stream credit, the limit as sent.
-    MaxStreamData { key: Key, max: u64 },
+    MaxStreamData { key: StreamKey, max: u64 },
     /// Leave to open streams, the limit as sent.
     MaxStreams { dir: Dir, max: u64 },
     /// We are blocked by connection credit.
     DataBlocked { limit: u64 },
     /// We are blocked by stream credit.
-    StreamDataBlocked { key: Key, limit: u64 },
+    StreamDataBlocked { key: StreamKey, limit: u64 },
     /// We may not open more streams.
     StreamsBlocked { dir: Dir, limit: u64 },
     /// A connection id of ours.
@@ -61,11 +61,11 @@ pub(crate) enum Token {
     Datagram { number: u64, reported: bool },
 }
 
-const _: () = assert!(size_of::<Token>() <= 24, "tokens are kept for each frame in flight");
+const _: () = assert!(size_of::<FrameToken>() <= 24, "tokens are kept for each frame in flight");
 
 /// Names a stream in its slab: an index, and a generation that tells an old use of the slot from a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Key {
+pub(crate) struct StreamKey {
     pub(crate) index: u32,
     pub(crate) generation: u32,
 }
@@ -76,7 +76,7 @@ pub(crate) enum Channel {
     /// All streams without a channel of their own.
     Connection,
     /// One stream.
-    Stream(Key),
+    Stream(StreamKey),
     /// All datagrams.
     Datagrams,
 }

@@ -27,7 +27,7 @@ pub(crate) enum Phase {
 
 /// A snapshot of what a room may know of the others.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct View {
+pub(crate) struct RoomView {
     pub(crate) now: Time,
     /// Bytes of frames that fit where the next ones go if nothing else is there: into a packet, or into a
     /// source symbol, which may hold less. Nobody waits for more than this.

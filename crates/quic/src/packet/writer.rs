@@ -2,16 +2,16 @@ use quickset_wire as wire;
 use quickset_wire::StreamId;
 use quickset_wire::frame::{Frame, source_symbol_header, source_symbol_header_size};
 
-use super::{Key, Token};
+use super::{FrameToken, StreamKey};
 
 /// The payload of one packet while it is being filled: bytes, and the tokens that say what they are.
 ///
-/// Rooms ask for [`room`](Self::room), write whole frames and record one [`Token`] for each frame
+/// Rooms ask for [`room`](Self::room), write whole frames and record one [`FrameToken`] for each frame
 /// that must be known lost or acknowledged. A frame that does not fit is not written at all.
 #[derive(Debug)]
-pub(crate) struct Writer<'a> {
+pub(crate) struct PacketWriter<'a> {
     bytes: wire::Writer<'a>,
-    tokens: &'a mut Vec<Token>,
+    tokens: &'a mut Vec<FrameToken>,
     eliciting: bool,
     /// The number of the packet.
     number: u64,
@@ -21,12 +21,12 @@ pub(crate) struct Writer<'a> {
     shares: bool,
     /// Its last STREAM frame.
     shared: Option<StreamFrame>,
-    head: Head,
+    head: SymbolHead,
 }
 
 /// A source symbol that is being written.
 #[derive(Debug)]
-pub(crate) struct Symbol {
+pub(crate) struct WrittenSymbol {
     session: u32,
     sid: u64,
     begin: usize,
@@ -36,7 +36,7 @@ pub(crate) struct Symbol {
 
 /// The header of the symbol that is being written.
 #[derive(Clone, Copy, Debug)]
-enum Head {
+enum SymbolHead {
     /// It is written, with its length at this place.
     At(usize),
     /// It is left out if the symbol is one STREAM frame; if not, there are so many bytes for what comes
@@ -59,7 +59,7 @@ pub(crate) struct Packed<'a> {
 /// A STREAM frame with a length and without FIN, whose data lies in one piece of the stream's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StreamFrame {
-    pub(crate) key: Key,
+    pub(crate) key: StreamKey,
     pub(crate) id: StreamId,
     pub(crate) offset: u64,
     pub(crate) len: u32,
@@ -67,9 +67,9 @@ pub(crate) struct StreamFrame {
     pub(crate) piece: u64,
 }
 
-impl<'a> Writer<'a> {
+impl<'a> PacketWriter<'a> {
     /// Fills `bytes`, recording tokens behind those already in `tokens`.
-    pub(crate) fn new(bytes: wire::Writer<'a>, tokens: &'a mut Vec<Token>) -> Self {
+    pub(crate) fn new(bytes: wire::Writer<'a>, tokens: &'a mut Vec<FrameToken>) -> Self {
         Self {
             bytes,
             tokens,
@@ -78,7 +78,7 @@ impl<'a> Writer<'a> {
             reserved: 0,
             shares: false,
             shared: None,
-            head: Head::At(0),
+            head: SymbolHead::At(0),
         }
     }
 
@@ -103,32 +103,33 @@ impl<'a> Writer<'a> {
         sid: u64,
         limit: usize,
         unmarked: bool,
-    ) -> Option<Symbol> {
+    ) -> Option<WrittenSymbol> {
         let header = source_symbol_header_size(session.into(), sid);
         if self.room() <= header {
             return None;
         }
         let (begin, token, was_eliciting) = (self.len(), self.tokens.len(), self.eliciting);
         // FEC-66: the first of the packet. STREAM frames are what streams and their messages are sent as.
-        let is_stream = |token: &Token| matches!(token, Token::Stream { .. } | Token::Fenced { .. });
+        let is_stream =
+            |token: &FrameToken| matches!(token, FrameToken::Stream { .. } | FrameToken::Fenced { .. });
         self.head = if unmarked && !self.tokens.iter().any(is_stream) {
-            Head::Open { session, sid, limit }
+            SymbolHead::Open { session, sid, limit }
         } else {
-            Head::At(source_symbol_header(&mut self.bytes, session.into(), sid, 0))
+            SymbolHead::At(source_symbol_header(&mut self.bytes, session.into(), sid, 0))
         };
-        self.tokens.push(Token::Symbol { session, sid, n: 0 });
+        self.tokens.push(FrameToken::Symbol { session, sid, n: 0 });
         self.reserved = self.bytes.room().saturating_sub(limit);
         (self.shares, self.shared) = (true, None);
-        Some(Symbol { session, sid, begin, token, was_eliciting })
+        Some(WrittenSymbol { session, sid, begin, token, was_eliciting })
     }
 
     /// What comes is no STREAM frame, or may be more than one: a symbol that has no header yet needs it.
     #[inline]
     pub(crate) fn mark(&mut self) {
-        if let Head::Open { session, sid, limit } = self.head {
+        if let SymbolHead::Open { session, sid, limit } = self.head {
             // Behind a frame there is no room.
             if self.room() > source_symbol_header_size(session.into(), sid) {
-                self.head = Head::At(source_symbol_header(&mut self.bytes, session.into(), sid, 0));
+                self.head = SymbolHead::At(source_symbol_header(&mut self.bytes, session.into(), sid, 0));
                 self.reserved = self.bytes.room().saturating_sub(limit);
             } else {
                 self.reserved = usize::MAX;
@@ -138,13 +139,13 @@ impl<'a> Writer<'a> {
 
     /// Ends it. `None` when nothing was written, and it is none.
     #[inline]
-    pub(crate) fn end_symbol(&mut self, symbol: &Symbol) -> Option<Packed<'_>> {
-        let Symbol { session, sid, begin, token, was_eliciting } = *symbol;
+    pub(crate) fn end_symbol(&mut self, symbol: &WrittenSymbol) -> Option<Packed<'_>> {
+        let WrittenSymbol { session, sid, begin, token, was_eliciting } = *symbol;
         self.reserved = 0;
         self.shares = false;
-        let (data, length_at) = match std::mem::replace(&mut self.head, Head::At(0)) {
-            Head::At(length_at) => (length_at + 2, Some(length_at)),
-            Head::Open { .. } => (begin, None),
+        let (data, length_at) = match std::mem::replace(&mut self.head, SymbolHead::At(0)) {
+            SymbolHead::At(length_at) => (length_at + 2, Some(length_at)),
+            SymbolHead::Open { .. } => (begin, None),
         };
         if self.len() == data {
             self.bytes.truncate(begin);
@@ -156,12 +157,12 @@ impl<'a> Writer<'a> {
         if let Some(length_at) = length_at {
             self.bytes.patch_varint2(length_at, len as u64);
         }
-        self.tokens[token] = Token::Symbol { session, sid, n: (self.tokens.len() - token - 1) as u16 };
+        self.tokens[token] = FrameToken::Symbol { session, sid, n: (self.tokens.len() - token - 1) as u16 };
         self.eliciting = true;
         // With another frame beside it the data is not the end of the symbol, or not all of it.
         let frame = self.shared.as_ref().filter(|_| self.tokens.len() == token + 2);
         let unmarked = length_at.is_none();
-        debug_assert!(!unmarked || matches!(self.tokens[token + 1..], [Token::Stream { .. }]));
+        debug_assert!(!unmarked || matches!(self.tokens[token + 1..], [FrameToken::Stream { .. }]));
         Some(Packed { bytes: &self.bytes.written()[data..], packet: self.number, unmarked, frame })
     }
 
@@ -180,7 +181,7 @@ impl<'a> Writer<'a> {
     /// Whether the last frame is of a message or a datagram, which are as long as their application made
     /// them.
     pub(crate) fn ends_in_message(&self) -> bool {
-        matches!(self.tokens.last(), Some(Token::Fenced { .. } | Token::Datagram { .. }))
+        matches!(self.tokens.last(), Some(FrameToken::Fenced { .. } | FrameToken::Datagram { .. }))
     }
 
     /// Bytes that still fit.
@@ -201,13 +202,13 @@ impl<'a> Writer<'a> {
     }
 
     /// Writes `frame` and records `token`; false, with nothing written, when there is no room.
-    pub(crate) fn put(&mut self, frame: &Frame<'_>, token: Token) -> bool {
+    pub(crate) fn put(&mut self, frame: &Frame<'_>, token: FrameToken) -> bool {
         if frame.size() > self.room() {
             return false;
         }
         frame.encode(&mut self.bytes);
         self.eliciting |= frame.is_ack_eliciting();
-        if token != Token::Nothing {
+        if token != FrameToken::Nothing {
             self.tokens.push(token);
         }
         true
@@ -222,10 +223,10 @@ impl<'a> Writer<'a> {
 
     /// Records a frame written by [`bytes`](Self::bytes).
     #[inline]
-    pub(crate) fn record(&mut self, token: Token, eliciting: bool) {
+    pub(crate) fn record(&mut self, token: FrameToken, eliciting: bool) {
         self.eliciting |= eliciting;
         self.tokens.push(token);
-        if let Head::Open { .. } = self.head {
+        if let SymbolHead::Open { .. } = self.head {
             self.reserved = usize::MAX;
         }
     }

@@ -1,6 +1,6 @@
-use quickset_base::{Path as Address, Rng, Time};
+use quickset_base::{AddressPair as Address, Rng, Time};
 
-use super::{Marking, Probe, Proof, Search};
+use super::{AddressProof, Marking, PathProbe, Search};
 use crate::cc::{Congestion, Pacer};
 use crate::protect::Losses;
 use crate::recovery::Rtt;
@@ -13,7 +13,7 @@ use crate::recovery::Rtt;
 pub(crate) struct Candidates {
     others: Vec<Candidate>,
     /// The datagram that is being read, when it did not come on the path in use.
-    pub(crate) arrival: Option<Arrival>,
+    pub(crate) arrival: Option<CandidateArrival>,
     /// When something is to be done; not later than that. The end of time: never.
     due: Time,
     /// Until then the peer is not believed to have moved before it has answered a challenge.
@@ -21,7 +21,7 @@ pub(crate) struct Candidates {
     /// The number of our id that the peer uses on the path in use; `None` when that is not known.
     pub(crate) peer_uses: Option<u64>,
     /// Of the last path that could not be validated.
-    pub(crate) kept: Option<Kept>,
+    pub(crate) kept: Option<KeptId>,
     /// The path that the application was told of last.
     pub(crate) told: u8,
     /// The server's preferred address is in use.
@@ -37,13 +37,13 @@ pub(crate) struct Candidates {
 #[derive(Debug)]
 pub(crate) struct Candidate {
     pub(crate) address: Address,
-    pub(crate) role: Role,
+    pub(crate) role: CandidateRole,
     /// The peer's id that is ours to use there; `None`: the one of the path in use.
     pub(crate) cid: Option<u64>,
     /// The number of our id that the peer used there.
     pub(crate) peer_uses: Option<u64>,
-    pub(crate) proof: Proof,
-    pub(crate) probe: Probe,
+    pub(crate) proof: AddressProof,
+    pub(crate) probe: PathProbe,
     /// Names the path for loss detection.
     pub(crate) number: u8,
     /// What was known of a path that was in use.
@@ -56,7 +56,7 @@ pub(crate) struct Candidate {
 /// the peer is seen next, we would run out of them as long as nothing that we send arrives, the word of what
 /// we retired included.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Kept {
+pub(crate) struct KeptId {
     /// The number of our id that the peer used there.
     pub(crate) peer_uses: u64,
     /// The number of the peer's.
@@ -65,7 +65,7 @@ pub(crate) struct Kept {
 
 /// Why a path is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
+pub(crate) enum CandidateRole {
     /// The peer sent from there.
     Seen,
     /// We want to go there.
@@ -90,7 +90,7 @@ pub(crate) struct Saved {
 
 /// A datagram from elsewhere.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Arrival {
+pub(crate) struct CandidateArrival {
     pub(crate) address: Address,
     pub(crate) size: usize,
     /// The number of our id that it was sent to.
@@ -118,7 +118,8 @@ impl Candidates {
 
     /// The path that a datagram came on, if it is one of these.
     pub(crate) fn find(&self, from: &Address) -> Option<usize> {
-        let same = |candidate: &Candidate| candidate.role != Role::Gone && takes(&candidate.address, from);
+        let same =
+            |candidate: &Candidate| candidate.role != CandidateRole::Gone && takes(&candidate.address, from);
         self.others.iter().position(same)
     }
 
@@ -171,8 +172,8 @@ impl Candidates {
         let oldest = || {
             self.others
                 .iter()
-                .position(|w| w.role == Role::Seen)
-                .or_else(|| self.position(|w| w.role == Role::Gone))
+                .position(|w| w.role == CandidateRole::Seen)
+                .or_else(|| self.position(|w| w.role == CandidateRole::Gone))
         };
         let evicted = if full { oldest() } else { None }.map(|at| self.others.remove(at));
         self.others.push(candidate);
@@ -226,7 +227,7 @@ impl Candidates {
     /// long as it may have to be left again.
     pub(crate) fn rest(&mut self, in_use: Option<Time>, settled: bool) {
         let of = |candidate: &Candidate| {
-            let until = (candidate.role != Role::Fallback || settled).then_some(candidate.until);
+            let until = (candidate.role != CandidateRole::Fallback || settled).then_some(candidate.until);
             until.into_iter().chain(candidate.probe.due(candidate.proof.budget() >= LEAST)).min()
         };
         self.due = self.others.iter().filter_map(of).chain(in_use).min().unwrap_or(Time::MAX);

@@ -1,9 +1,9 @@
 //! The network paths: who is at the other end, what it may be sent, and the congestion state.
 //!
 //! *In:* received bytes, PATH_CHALLENGE and PATH_RESPONSE, congestion feedback. *Out:* the amplification
-//! budget, challenges and answers, window and pacing. One path is in use, [`Path`]; beside it [`Candidates`]
-//! has those that are being validated and the one to go back to. Who moves when is for [`conn`](crate::conn)
-//! to say.
+//! budget, challenges and answers, window and pacing. One path is in use, [`Path`]; beside it
+//! [`Candidates`] has those that are being validated and the one to go back to. Who moves when is for
+//! [`conn`](crate::conn) to say.
 //!
 //! Invariants: to an address that has not answered at most three times the bytes it sent are sent
 //! (RFC 9000 §8.1, §9.3); paths, challenges and answers are bounded, whoever asks; a path begins with a
@@ -19,15 +19,15 @@ mod search;
 #[cfg(test)]
 mod tests;
 
-use quickset_base::{Path as Address, Time};
+use quickset_base::{AddressPair as Address, Time};
 
 use crate::cc::{self, Congestion, Pacer};
 use crate::packet::Numbering;
-use crate::recovery::{Recovery, Settled};
-pub(crate) use candidates::{Arrival, Candidate, Candidates, Kept, LEAST, Role, Saved};
+use crate::recovery::{Recovery, SettledPackets};
+pub(crate) use candidates::{Candidate, CandidateArrival, CandidateRole, Candidates, KeptId, LEAST, Saved};
 pub(crate) use ecn::Marking;
-pub(crate) use probe::{Patience, Probe};
-pub(crate) use proof::Proof;
+pub(crate) use probe::{PathProbe, ProbePatience};
+pub(crate) use proof::AddressProof;
 pub use search::MtuDiscovery;
 pub(crate) use search::Search;
 
@@ -42,8 +42,8 @@ pub(crate) struct Path {
     pub(crate) congestion: Box<dyn Congestion>,
     pub(crate) pacer: Pacer,
     pub(crate) ecn: Marking,
-    pub(crate) proof: Proof,
-    pub(crate) probe: Probe,
+    pub(crate) proof: AddressProof,
+    pub(crate) probe: PathProbe,
     /// Names the path for loss detection.
     pub(crate) number: u8,
     /// Packets that were sent, losses, round trips. They stay when the connection goes on from another
@@ -69,8 +69,8 @@ impl Path {
             congestion: algorithm.build(mtu as u64, now),
             pacer: Pacer::new(mtu as u64, now),
             ecn: Marking::new(false),
-            proof: Proof::default(),
-            probe: Probe::default(),
+            proof: AddressProof::default(),
+            probe: PathProbe::default(),
             number: 0,
             recovery,
             numbering,
@@ -83,11 +83,11 @@ impl Path {
         let bytes = len as u64;
         self.pacer.on_sent(bytes);
         let in_flight = self.recovery.in_flight() + bytes;
-        self.congestion.on_sent(&cc::Sent { now, bytes, in_flight, app_limited })
+        self.congestion.on_sent(&cc::TransmittedPacket { now, bytes, in_flight, app_limited })
     }
 
     /// What was settled, for congestion control: with `ce` new marks of congestion.
-    pub(crate) fn feed(&mut self, now: Time, settled: &Settled, ce: u64) {
+    pub(crate) fn feed(&mut self, now: Time, settled: &SettledPackets, ce: u64) {
         let rtt = self.recovery.rtt();
         self.congestion.on_feedback(&cc::Feedback {
             now,

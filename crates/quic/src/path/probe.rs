@@ -8,24 +8,24 @@ use quickset_base::{Duration, Time};
 /// Of a flood of challenges a few are answered in each round trip and the rest forgotten: the peer repeats
 /// what it wants to know. Our own challenges are repeated with doubled waits, each with data of its own.
 #[derive(Debug, Default)]
-pub(crate) struct Probe {
+pub(crate) struct PathProbe {
     answers: VecDeque<[u8; 8]>,
     /// The next answer leaves no earlier.
     answer_at: Time,
-    check: Option<Box<Check>>,
+    check: Option<Box<PathCheck>>,
 }
 
 /// A validation of ours that is under way.
 #[derive(Debug)]
-struct Check {
-    challenges: Vec<Challenge>,
+struct PathCheck {
+    challenges: Vec<SentChallenge>,
     next: Time,
     wait: Duration,
     until: Time,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Challenge {
+struct SentChallenge {
     data: [u8; 8],
     sent: Time,
     full: bool,
@@ -42,12 +42,12 @@ pub(crate) struct Proven {
 
 /// How long a validation waits: for an answer before it asks again at first, and in all.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience {
+pub(crate) struct ProbePatience {
     pub(crate) wait: Duration,
     pub(crate) all: Duration,
 }
 
-impl Probe {
+impl PathProbe {
     /// PATH_CHALLENGE: the oldest unanswered is forgotten under a flood.
     pub(crate) fn on_challenge(&mut self, data: [u8; 8]) {
         if self.answers.len() == MAX_ANSWERS {
@@ -73,9 +73,9 @@ impl Probe {
     }
 
     /// Begins to challenge, at once. What was under way is over.
-    pub(crate) fn begin(&mut self, now: Time, patience: Patience) {
-        let Patience { wait, all } = patience;
-        self.check = Some(Box::new(Check { challenges: Vec::new(), next: now, wait, until: now + all }));
+    pub(crate) fn begin(&mut self, now: Time, patience: ProbePatience) {
+        let ProbePatience { wait, all } = patience;
+        self.check = Some(Box::new(PathCheck { challenges: Vec::new(), next: now, wait, until: now + all }));
     }
 
     /// Whether a challenge of ours waits for its answer, or to be sent.
@@ -91,7 +91,7 @@ impl Probe {
     /// A challenge left, in a datagram of 1200 bytes if `full`.
     pub(crate) fn on_challenged(&mut self, data: [u8; 8], now: Time, full: bool) {
         let Some(check) = &mut self.check else { return };
-        check.challenges.push(Challenge { data, sent: now, full });
+        check.challenges.push(SentChallenge { data, sent: now, full });
         check.next = if check.challenges.len() < MAX_CHALLENGES { now + check.wait } else { Time::MAX };
         check.wait *= 2;
     }
@@ -148,9 +148,9 @@ mod tests {
     /// RFC 9000 §8.2.4.
     #[test]
     fn challenges_are_repeated_with_doubled_waits_until_time_is_up() {
-        let mut probe = Probe::default();
+        let mut probe = PathProbe::default();
         let ms = Duration::from_millis;
-        probe.begin(at(0), Patience { wait: ms(100), all: ms(1000) });
+        probe.begin(at(0), ProbePatience { wait: ms(100), all: ms(1000) });
         let mut sent = Vec::new();
         for now in 0..1000 {
             if probe.wants_challenge(at(now)) {
@@ -166,9 +166,9 @@ mod tests {
     /// RFC 9000 §8.2.3, §19.17, §19.18.
     #[test]
     fn any_challenge_may_be_answered_and_only_ours() {
-        let mut probe = Probe::default();
+        let mut probe = PathProbe::default();
         let ms = Duration::from_millis;
-        probe.begin(at(0), Patience { wait: ms(100), all: ms(1000) });
+        probe.begin(at(0), ProbePatience { wait: ms(100), all: ms(1000) });
         probe.on_challenged([1; 8], at(0), false);
         probe.on_challenged([2; 8], at(100), true);
         assert_eq!(probe.on_response([3; 8]), None);
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn answers_are_few_and_far_between() {
-        let mut probe = Probe::default();
+        let mut probe = PathProbe::default();
         let mut written = 0;
         for now in 0..80 {
             for n in 0..100 {

@@ -1,6 +1,6 @@
 /// What an address has proved, and what it may be sent.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Proof {
+pub(crate) struct AddressProof {
     /// It answered, or is our own choice: it may be sent anything.
     proven: bool,
     /// Packets of 1200 bytes are known to get there and back.
@@ -9,7 +9,7 @@ pub(crate) struct Proof {
     sent: u64,
 }
 
-impl Proof {
+impl AddressProof {
     /// Of an address that we chose to send to: nobody made us.
     pub(crate) fn chosen() -> Self {
         Self { proven: true, ..Self::default() }

@@ -1,6 +1,6 @@
 use quickset_base::{Duration, Time};
 
-use crate::cc::Packet;
+use crate::cc::SettledPacket;
 
 /// The search for the largest UDP payload of a path (RFC 8899, RFC 9000 §14.3). It sends datagrams that may
 /// be lost, and goes back when a size turns out to be too large. Sizes are those of UDP payloads, in bytes.
@@ -51,13 +51,13 @@ pub(crate) struct Search {
     size: usize,
     /// Datagrams of that size that were lost.
     lost: u32,
-    turn: Turn,
+    turn: SearchTurn,
     doubt: Doubt,
 }
 
 /// What is to be done next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
+enum SearchTurn {
     /// A datagram is sent then.
     Try(Time),
     /// One is under way. Something else should be by then, and is not asked for twice.
@@ -87,7 +87,7 @@ impl Search {
             ceiling: highest,
             size: highest,
             lost: 0,
-            turn: Turn::Try(Time::ZERO),
+            turn: SearchTurn::Try(Time::ZERO),
             doubt: Doubt::default(),
         }
     }
@@ -112,36 +112,36 @@ impl Search {
     /// When there is something to do, the path taking `mtu` bytes.
     pub(crate) fn due(&self, mtu: usize) -> Option<Time> {
         let at = match self.turn {
-            Turn::Try(at) | Turn::Wait(at) => at,
-            Turn::Rest(at) if self.highest >= mtu + STEP => at,
-            Turn::Rest(_) => return None,
+            SearchTurn::Try(at) | SearchTurn::Wait(at) => at,
+            SearchTurn::Rest(at) if self.highest >= mtu + STEP => at,
+            SearchTurn::Rest(_) => return None,
         };
         (at < Time::MAX).then_some(at)
     }
 
     /// The size to be tried now.
     pub(crate) fn wants(&self, now: Time) -> Option<usize> {
-        matches!(self.turn, Turn::Try(at) if at <= now).then_some(self.size)
+        matches!(self.turn, SearchTurn::Try(at) if at <= now).then_some(self.size)
     }
 
     /// A datagram of that size left. Until `nudge` other packets should show whether it was lost.
     pub(crate) fn on_sent(&mut self, nudge: Time) {
-        self.turn = Turn::Wait(nudge);
+        self.turn = SearchTurn::Wait(nudge);
     }
 
     /// The time has come, perhaps. True when the peer should be made to acknowledge something.
     pub(crate) fn on_time(&mut self, now: Time, mtu: usize) -> bool {
         match self.turn {
-            Turn::Wait(at) if at <= now => {
-                self.turn = Turn::Wait(Time::MAX);
+            SearchTurn::Wait(at) if at <= now => {
+                self.turn = SearchTurn::Wait(Time::MAX);
                 true
             }
-            Turn::Rest(at) if at <= now => {
+            SearchTurn::Rest(at) if at <= now => {
                 self.begin(now, mtu);
                 false
             }
             // What there is to be found must be worth it.
-            Turn::Try(at) if at <= now && self.ceiling < mtu + STEP => {
+            SearchTurn::Try(at) if at <= now && self.ceiling < mtu + STEP => {
                 self.plan(now, mtu);
                 false
             }
@@ -160,12 +160,12 @@ impl Search {
     /// A datagram of `size` bytes was lost. After `pause` the next one may leave: congestion should not have
     /// them all.
     pub(crate) fn on_lost(&mut self, size: usize, now: Time, mtu: usize, pause: Duration) {
-        if size != self.size || !matches!(self.turn, Turn::Wait(_)) {
+        if size != self.size || !matches!(self.turn, SearchTurn::Wait(_)) {
             return;
         }
         self.lost += 1;
         if self.lost < MAX_PROBES {
-            self.turn = Turn::Try(now + pause);
+            self.turn = SearchTurn::Try(now + pause);
         } else {
             self.ceiling = size - 1;
             self.plan(now, mtu);
@@ -175,7 +175,7 @@ impl Search {
     /// The system does not let datagrams of `size` bytes leave. That is sure, and costs nothing to find out.
     pub(crate) fn on_refused(&mut self, size: usize, now: Time, mtu: usize) {
         self.ceiling = self.ceiling.min(size - 1).max(mtu);
-        let waits = matches!(self.turn, Turn::Wait(_)) && self.size <= self.ceiling;
+        let waits = matches!(self.turn, SearchTurn::Wait(_)) && self.size <= self.ceiling;
         if !waits {
             self.plan(now, mtu);
         }
@@ -190,14 +190,20 @@ impl Search {
 
     /// What tried a size says nothing of it.
     pub(crate) fn untried(&mut self) {
-        if let Turn::Wait(_) = self.turn {
-            self.turn = Turn::Try(Time::ZERO);
+        if let SearchTurn::Wait(_) = self.turn {
+            self.turn = SearchTurn::Try(Time::ZERO);
         }
     }
 
     /// Packets were lost or acknowledged. True when everything says that the path takes no more packets of
     /// `mtu` bytes.
-    pub(crate) fn doubts(&mut self, now: Time, mtu: usize, acked: &[Packet], lost: &[Packet]) -> bool {
+    pub(crate) fn doubts(
+        &mut self,
+        now: Time,
+        mtu: usize,
+        acked: &[SettledPacket],
+        lost: &[SettledPacket],
+    ) -> bool {
         let lowest = self.lowest() as u64;
         let doubt = &mut self.doubt;
         let large = lost.iter().filter(|packet| packet.bytes > lowest);
@@ -221,16 +227,16 @@ impl Search {
     pub(crate) fn fall(&mut self, mtu: usize, at: Time) {
         self.ceiling = mtu.min(self.highest);
         (self.size, self.lost) = (self.ceiling, 0);
-        self.turn = Turn::Try(at);
+        self.turn = SearchTurn::Try(at);
         self.doubt = Doubt::default();
     }
 
     fn begin(&mut self, now: Time, mtu: usize) {
         self.ceiling = self.highest;
         (self.size, self.lost) = (self.highest, 0);
-        self.turn = Turn::Try(now);
+        self.turn = SearchTurn::Try(now);
         if self.highest < mtu + STEP {
-            self.turn = Turn::Rest(Time::MAX);
+            self.turn = SearchTurn::Rest(Time::MAX);
         }
     }
 
@@ -239,11 +245,11 @@ impl Search {
         self.lost = 0;
         if self.ceiling < mtu + STEP {
             // RFC 8899 §5.1.1: the path may be another one some day.
-            self.turn = Turn::Rest(now + self.config.interval);
+            self.turn = SearchTurn::Rest(now + self.config.interval);
             return;
         }
         self.size = (mtu + self.ceiling).div_ceil(2);
-        self.turn = Turn::Try(now);
+        self.turn = SearchTurn::Try(now);
     }
 
     pub(crate) fn check(&self, mtu: usize) {
@@ -345,8 +351,8 @@ mod tests {
         assert_eq!(search.due(1200), Some(at(6010)));
     }
 
-    fn packets(of: &[(u64, u64, u64)]) -> Vec<Packet> {
-        let one = |&(number, bytes, sent): &(u64, u64, u64)| Packet {
+    fn packets(of: &[(u64, u64, u64)]) -> Vec<SettledPacket> {
+        let one = |&(number, bytes, sent): &(u64, u64, u64)| SettledPacket {
             number,
             sent: at(sent),
             bytes,

@@ -52,7 +52,7 @@ fn settle(path: &mut Path, numbers: &[u64], ect0: Option<u64>, now: Time) {
     let mut merged = Merged::default();
     let Some(Ok(Frame::Ack(frame))) = Frames::new(w.written()).next() else { panic!() };
     merged.add(&frame, Duration::ZERO);
-    let mut settled = Settled::default();
+    let mut settled = SettledPackets::default();
     path.recovery.on_ack(Space::Data, &merged, now, &mut settled).unwrap();
     let ce = path.ecn.on_settled(&settled.marked, settled.alive);
     path.feed(now, &settled, ce);
@@ -85,7 +85,7 @@ fn numbers_losses_windows_and_marks_are_a_paths_own() {
     // A silence of the one does not back the other off.
     send(&mut far, START + Duration::from_millis(200));
     let (at, _) = far.recovery.deadline(true).unwrap();
-    far.recovery.on_time(at, true, &mut Settled::default());
+    far.recovery.on_time(at, true, &mut SettledPackets::default());
     assert_eq!((near.recovery.pto_count(), far.recovery.pto_count()), (0, 1));
     assert_eq!(near.recovery.deadline(true), None, "nothing of its is under way");
 }

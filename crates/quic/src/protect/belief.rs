@@ -26,12 +26,12 @@ pub struct Belief {
     /// Of each rate of the grid; they sum to 1.
     weights: [f64; RATES],
     /// Runs of losses, and losses in them, of late.
-    bursts: Bursts,
+    bursts: LossBursts,
 }
 
 /// How losses followed one another, of late: a few dozen runs, however long ago.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Bursts {
+struct LossBursts {
     runs: u64,
     lost: u64,
 }
@@ -39,7 +39,7 @@ struct Bursts {
 impl Belief {
     /// Of a path of which nothing is known.
     pub(crate) fn new() -> Self {
-        Self { weights: PRIOR, bursts: Bursts::default() }
+        Self { weights: PRIOR, bursts: LossBursts::default() }
     }
 
     /// Of a path of which p and r are known, for those who test policies: `to_bad` between the rates of the
@@ -54,7 +54,7 @@ impl Belief {
         // Weighs more than the guess.
         let lost = 1_000_000;
         let runs = (to_good.clamp(0.0, 1.0) * (lost as f64 + PRIOR_LOSSES) - PRIOR_LOSSES).round().max(0.0);
-        Self { weights, bursts: Bursts { runs: runs as u64, lost } }
+        Self { weights, bursts: LossBursts { runs: runs as u64, lost } }
     }
 
     /// `n` packets arrived that followed ones that had.
@@ -101,7 +101,7 @@ impl Belief {
 
     /// r: how often an arrival follows a loss. 1 until a run of several losses was seen.
     pub fn to_good(&self) -> f64 {
-        let Bursts { runs, lost } = self.bursts;
+        let LossBursts { runs, lost } = self.bursts;
         (runs as f64 + PRIOR_LOSSES) / (lost as f64 + PRIOR_LOSSES)
     }
 
@@ -131,7 +131,7 @@ impl Belief {
     }
 }
 
-impl Bursts {
+impl LossBursts {
     fn begin(&mut self) {
         if self.runs == MAX_BURSTS {
             *self = Self { runs: self.runs / 2, lost: self.lost / 2 };

@@ -12,11 +12,11 @@ use super::belief::Belief;
 /// Addresses of at most 1024 peers, for an hour each. All connections that share one are driven by one clock.
 #[derive(Debug, Default)]
 pub struct Estimates {
-    peers: Mutex<BTreeMap<IpAddr, Estimate>>,
+    peers: Mutex<BTreeMap<IpAddr, LossEstimate>>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Estimate {
+struct LossEstimate {
     belief: Belief,
     events: u64,
     at: Time,
@@ -39,7 +39,7 @@ impl Estimates {
             let oldest = peers.iter().min_by_key(|(_, known)| known.at).map(|(peer, _)| *peer);
             oldest.and_then(|oldest| peers.remove(&oldest));
         }
-        peers.insert(peer, Estimate { belief: *belief, events, at: now });
+        peers.insert(peer, LossEstimate { belief: *belief, events, at: now });
     }
 
     /// What is known of the way to `peer`, and from how many packets.
@@ -56,7 +56,7 @@ impl Estimates {
     }
 
     /// A thread that panicked left whole entries behind.
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<IpAddr, Estimate>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<IpAddr, LossEstimate>> {
         self.peers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -29,12 +29,12 @@ use quickset_wire::{FecDecoder, Schemes};
 
 pub use estimates::Estimates;
 #[cfg(test)]
-pub(crate) use monitor::Verdict;
+pub(crate) use monitor::BlameVerdict;
 pub(crate) use monitor::{Blame, Monitor, RoundTrips};
-use receive::{Offer, Receiving};
-use send::{Decoder, Sending, Slot};
+use receive::{DecoderOffer, ProtectReceiving};
+use send::{PeerDecoder, ProtectSending, WindowSlot};
 
-use crate::packet::{Channel, Key, StreamFrame};
+use crate::packet::{Channel, StreamFrame, StreamKey};
 use crate::stats::FecStats;
 
 /// What a connection does with forward erasure correction.
@@ -87,15 +87,15 @@ impl Default for Fec {
 /// The room.
 #[derive(Debug)]
 pub(crate) struct Protect {
-    pub(crate) send: Sending,
+    pub(crate) send: ProtectSending,
     /// `None` without an offer of ours, or once it is known that the peer made none.
-    pub(crate) receive: Option<Receiving>,
+    pub(crate) receive: Option<ProtectReceiving>,
     pub(crate) monitor: Monitor,
     pub(crate) blame: Blame,
     /// So many SIDs more are looked at if SYMBOL_ACKs of this packet name them.
     pub(crate) heeded: usize,
     /// What the next packet is for, when not for new data.
-    pub(crate) due: Option<Due>,
+    pub(crate) due: Option<DuePacket>,
     /// The last packet was for repair, or a repeat.
     pub(crate) repaired: bool,
     /// Where other connections to this peer look, and when they were told last.
@@ -105,11 +105,11 @@ pub(crate) struct Protect {
 
 /// A packet that is not for new data.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Due {
-    pub(crate) slot: Slot,
+pub(crate) struct DuePacket {
+    pub(crate) slot: WindowSlot,
     pub(crate) channel: Channel,
     /// In whose turn it goes.
-    pub(crate) turn: Key,
+    pub(crate) turn: StreamKey,
 }
 
 /// A symbol that was not copied: its lane may be told of those like it, each the next frame of the same
@@ -143,7 +143,7 @@ impl Protect {
     /// Of these settings, with what is remembered of the peer.
     pub(crate) fn new(fec: Option<&Fec>, peer: IpAddr, now: Time) -> Self {
         let receive = fec.map(|fec| {
-            Receiving::new(Offer {
+            ProtectReceiving::new(DecoderOffer {
                 window: fec.window.min(MAX_WINDOW),
                 sessions: fec.sessions,
                 // No datagram brings more.
@@ -152,7 +152,7 @@ impl Protect {
                 unmarked: Self::keeps(Some(fec)),
             })
         });
-        let mut send = Sending::default();
+        let mut send = ProtectSending::default();
         if let Some(fec) = fec {
             send.set_policy(Channel::Connection, &fec.protection);
         }
@@ -198,7 +198,7 @@ impl Protect {
             return;
         };
         receive.agree();
-        self.send.set_peer(Decoder {
+        self.send.set_peer(PeerDecoder {
             window: offer.window,
             sessions: offer.max_sessions,
             symbol: usize::try_from(offer.max_symbol_size).unwrap_or(usize::MAX),
@@ -233,14 +233,14 @@ impl Protect {
 
     /// When something is due though nothing happens.
     pub(crate) fn deadline(&self) -> Option<(Time, Reason)> {
-        let work = self.receive.as_ref().is_some_and(Receiving::has_work).then_some(Time::ZERO);
+        let work = self.receive.as_ref().is_some_and(ProtectReceiving::has_work).then_some(Time::ZERO);
         [work, self.send.wake()].into_iter().flatten().min().map(|at| (at, Reason::Repair))
     }
 
     /// What was counted.
     pub(crate) fn stats(&self) -> FecStats {
         let sent = self.send.counts();
-        let received = self.receive.as_ref().map(Receiving::counts).unwrap_or_default();
+        let received = self.receive.as_ref().map(ProtectReceiving::counts).unwrap_or_default();
         FecStats {
             sources_sent: sent.sources,
             repeats_sent: sent.repeats,

@@ -9,18 +9,18 @@ use ::qlog::events::connectivity::{
 use ::qlog::events::quic::{
     RecoveryParametersSet, TransportParametersSet, UnknownTransportParameter, VersionInformation,
 };
-use quickset_base::{Path as Address, Time};
+use quickset_base::{AddressPair as Address, Time};
 use quickset_wire::fec::FecDecoder;
 use quickset_wire::{Space, TransportParams, Version, Writer, varint};
 
 use super::frame::hex;
-use super::log::{Log, Qlog};
+use super::log::{Qlog, QlogWriter};
 use super::metrics::millis;
-use super::{Beginning, Sinks, Subject, Versions};
+use super::{Beginning, Sinks, Subject, VersionFacts};
 use crate::path::Path;
 use crate::recovery::{Recovery, thresholds};
 
-impl Versions<'_> {
+impl VersionFacts<'_> {
     fn told(&self) -> VersionInformation {
         let told = |params: &TransportParams| {
             let versions = params.version_information.as_ref()?;
@@ -59,14 +59,14 @@ impl Qlog {
     }
 
     /// The connection is of another version than it was.
-    pub(crate) fn version(&mut self, now: Time, versions: Versions<'_>) {
+    pub(crate) fn version(&mut self, now: Time, versions: VersionFacts<'_>) {
         if let Some(log) = self.log() {
             log.event(now, &EventData::VersionInformation(versions.told()));
         }
     }
 
     /// The peer's parameters are known; `mtus` are the sizes of datagrams before and behind that.
-    pub(crate) fn peer(&mut self, now: Time, versions: Versions<'_>, mtus: (usize, usize)) {
+    pub(crate) fn peer(&mut self, now: Time, versions: VersionFacts<'_>, mtus: (usize, usize)) {
         let (Some(log), Some(peer)) = (self.log(), versions.peer) else { return };
         let parameters = parameters(TransportOwner::Remote, peer);
         log.event(now, &EventData::TransportParametersSet(parameters));
@@ -104,7 +104,7 @@ fn recovery_parameters(path: &Path, recovery: &Recovery) -> RecoveryParametersSe
     }
 }
 
-impl Log {
+impl QlogWriter {
     pub(super) fn state(&mut self, now: Time, old: Option<ConnectionState>, new: ConnectionState) {
         self.event(now, &EventData::ConnectionStateUpdated(ConnectionStateUpdated { old, new }));
     }

@@ -6,20 +6,20 @@ use serde::Serialize;
 /// A frame of `spec/fenced-streams.md`, `spec/fec.md` or draft-ietf-quic-ack-frequency: unknown to viewers,
 /// which show its fields as they are.
 #[derive(Serialize)]
-pub(super) struct Extension {
+pub(super) struct TracedExtension {
     frame_type: &'static str,
     raw_frame_type: u64,
     #[serde(rename = "extension")]
     name: &'static str,
     #[serde(flatten)]
-    fields: Fields,
+    fields: ExtensionFields,
     raw: RawInfo,
 }
 
 /// What only frames of this kind have.
 #[derive(Serialize)]
 #[serde(untagged)]
-pub(super) enum Fields {
+pub(super) enum ExtensionFields {
     None {},
     Fenced { stream_id: u64, offset: u64, length: u64, distance: u64, start: bool, each: bool, fin: bool },
     Abandon { stream_id: u64, offset: u64, length: u64 },
@@ -32,9 +32,14 @@ pub(super) enum Fields {
     Unmarked { session: u64, packets: u64 },
 }
 
-impl Extension {
+impl TracedExtension {
     /// `frame` under this name, with `payload` bytes of data.
-    pub(super) fn new(frame: &Frame<'_>, name: &'static str, fields: Fields, payload: usize) -> Self {
+    pub(super) fn new(
+        frame: &Frame<'_>,
+        name: &'static str,
+        fields: ExtensionFields,
+        payload: usize,
+    ) -> Self {
         let raw = RawInfo {
             length: Some(frame.size() as u64),
             payload_length: Some(payload as u64),
@@ -44,7 +49,7 @@ impl Extension {
     }
 }
 
-impl Fields {
+impl ExtensionFields {
     pub(super) fn reset(id: StreamId, error_code: u64, final_size: u64, reliable_size: u64) -> Self {
         Self::Reset { stream_id: id.0, error_code, final_size, reliable_size }
     }

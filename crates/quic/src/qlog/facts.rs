@@ -31,7 +31,7 @@ pub(crate) enum Why {
 
 /// The header of a packet that is sent, and why it is.
 #[derive(Clone, Copy)]
-pub(crate) struct Sending<'a> {
+pub(crate) struct SendingFacts<'a> {
     pub(crate) at: &'a Unsealed,
     pub(crate) version: Version,
     pub(crate) remote: &'a ConnectionId,
@@ -63,7 +63,7 @@ pub(crate) struct Received<'a> {
 
 /// What a trace begins with.
 pub(crate) struct Beginning<'a> {
-    pub(crate) versions: Versions<'a>,
+    pub(crate) versions: VersionFacts<'a>,
     pub(crate) path: &'a Path,
     pub(crate) cids: &'a Cids,
     pub(crate) recovery: &'a Recovery,
@@ -71,7 +71,7 @@ pub(crate) struct Beginning<'a> {
 
 /// The version in use, and what each side announced, as far as that is known.
 #[derive(Clone, Copy)]
-pub(crate) struct Versions<'a> {
+pub(crate) struct VersionFacts<'a> {
     pub(crate) side: Side,
     pub(crate) chosen: Version,
     pub(crate) ours: &'a TransportParams,
@@ -80,7 +80,7 @@ pub(crate) struct Versions<'a> {
 
 /// How a connection ends.
 #[derive(Clone, Copy)]
-pub(crate) struct Ending<'a> {
+pub(crate) struct EndingFacts<'a> {
     pub(crate) why: &'a Closed,
     pub(crate) lifecycle: &'a Lifecycle,
     pub(crate) phase: Phase,

@@ -4,14 +4,14 @@ use quickset_wire::frame::{Ack, Frame, Frames};
 use quickset_wire::{Dir, StreamId};
 use serde::Serialize;
 
-use super::extension::{Extension, Fields};
+use super::extension::{ExtensionFields, TracedExtension};
 
 /// A frame in a record.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(super) enum Logged {
     Known(QuicFrame),
-    Extension(Extension),
+    Extension(TracedExtension),
 }
 
 /// Puts the frames of `payload` into `out`, as far as they can be read and up to [`MAX_FRAMES`]. Returns how
@@ -56,7 +56,7 @@ fn logged(frame: &Frame<'_>, ack_delay_exponent: u8) -> Logged {
         Frame::Ack(ref ack) => acknowledgement(ack, ack_delay_exponent),
         Frame::ResetStream { id, code, final_size } => reset(id, code, final_size),
         Frame::ResetStreamAt { id, code, final_size, reliable_size } => {
-            let fields = Fields::reset(id, code, final_size, reliable_size);
+            let fields = ExtensionFields::reset(id, code, final_size, reliable_size);
             return extension(frame, "reset_stream_at", fields, 0);
         }
         Frame::StopSending { id, code } => stop(id, code),
@@ -100,36 +100,38 @@ fn logged(frame: &Frame<'_>, ack_delay_exponent: u8) -> Logged {
         Frame::Datagram { data, .. } => QuicFrame::Datagram { length: data.len() as u64, raw: None },
         Frame::Fenced { id, offset, distance, start, each, fin, data } => {
             let (stream_id, length) = (id.0, data.len() as u64);
-            let fields = Fields::Fenced { stream_id, offset, length, distance, start, each, fin };
+            let fields = ExtensionFields::Fenced { stream_id, offset, length, distance, start, each, fin };
             return extension(frame, "fenced", fields, data.len());
         }
         Frame::Abandon { id, offset, len } => {
-            return extension(frame, "abandon", Fields::abandon(id, offset, len), 0);
+            return extension(frame, "abandon", ExtensionFields::abandon(id, offset, len), 0);
         }
-        Frame::ImmediateAck => return extension(frame, "immediate_ack", Fields::None {}, 0),
+        Frame::ImmediateAck => return extension(frame, "immediate_ack", ExtensionFields::None {}, 0),
         Frame::AckFrequency { sequence, threshold, max_delay_us, reordering } => {
-            let fields = Fields::Frequency { sequence, threshold, max_delay_us, reordering };
+            let fields = ExtensionFields::Frequency { sequence, threshold, max_delay_us, reordering };
             return extension(frame, "ack_frequency", fields, 0);
         }
         Frame::SourceSymbol { session, sid, data } => {
-            return extension(frame, "source_symbol", Fields::Symbol { session, sid }, data.len());
+            return extension(frame, "source_symbol", ExtensionFields::Symbol { session, sid }, data.len());
         }
         Frame::Repair { session, first, count, parameter, index, data } => {
-            let fields = Fields::Repair { session, first, count, parameter, index };
+            let fields = ExtensionFields::Repair { session, first, count, parameter, index };
             return extension(frame, "repair", fields, data.len());
         }
-        Frame::SymbolAck(ref ack) => return extension(frame, "symbol_ack", Fields::recovered(ack), 0),
+        Frame::SymbolAck(ref ack) => {
+            return extension(frame, "symbol_ack", ExtensionFields::recovered(ack), 0);
+        }
         Frame::FecWindow { epoch, window } => {
-            return extension(frame, "fec_window", Fields::Window { epoch, window }, 0);
+            return extension(frame, "fec_window", ExtensionFields::Window { epoch, window }, 0);
         }
         Frame::Unmarked { session, packets } => {
-            return extension(frame, "unmarked", Fields::Unmarked { session, packets }, 0);
+            return extension(frame, "unmarked", ExtensionFields::Unmarked { session, packets }, 0);
         }
     })
 }
 
-fn extension(frame: &Frame<'_>, name: &'static str, fields: Fields, payload: usize) -> Logged {
-    Logged::Extension(Extension::new(frame, name, fields, payload))
+fn extension(frame: &Frame<'_>, name: &'static str, fields: ExtensionFields, payload: usize) -> Logged {
+    Logged::Extension(TracedExtension::new(frame, name, fields, payload))
 }
 
 fn reset(id: StreamId, error_code: u64, final_size: u64) -> QuicFrame {

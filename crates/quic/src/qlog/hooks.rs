@@ -11,14 +11,14 @@ use quickset_wire::{ConnectionId, PacketType, Space, Version};
 use serde::Serialize;
 
 use super::frame::{self, Logged};
-use super::log::{Log, Qlog};
-use super::{Received, Sending, Why};
-use crate::recovery::{Recovery, Settled};
+use super::log::{Qlog, QlogWriter};
+use super::{Received, SendingFacts, Why};
+use crate::recovery::{Recovery, SettledPackets};
 
 /// The data of packet_sent and packet_received. The crate `qlog` has no place in it for frames that it does
 /// not know.
 #[derive(Serialize)]
-struct Packet<'a> {
+struct TracedPacket<'a> {
     header: PacketHeader,
     raw: RawInfo,
     frames: &'a [Logged],
@@ -31,9 +31,9 @@ struct Packet<'a> {
 
 impl Qlog {
     /// A packet is about to be sealed; `len` is its size then.
-    pub(crate) fn sent(&mut self, now: Time, packet: &Sending<'_>, payload: &[u8], len: usize) {
+    pub(crate) fn sent(&mut self, now: Time, packet: &SendingFacts<'_>, payload: &[u8], len: usize) {
         let Some(log) = self.log() else { return };
-        let Sending { at, version, remote, local, early, token, updates, probe, ack_delay_exponent } =
+        let SendingFacts { at, version, remote, local, early, token, updates, probe, ack_delay_exponent } =
             *packet;
         let kind = if early && at.space == Space::Data { PacketType::ZeroRtt } else { of(at.space) };
         let exponent = if at.space == Space::Data { ack_delay_exponent } else { ACK_DELAY_EXPONENT };
@@ -109,13 +109,13 @@ impl Qlog {
                 ..PacketHeader::new(Kind::Retry, None, None, None, None, Some(version.0), Some(scid), None)
             };
             let packet =
-                Packet { header, raw: raw(size, None), frames: &[], frames_omitted: 0, trigger: None };
+                TracedPacket { header, raw: raw(size, None), frames: &[], frames_omitted: 0, trigger: None };
             log.named(now, RECEIVED, &packet);
         }
     }
 
     /// Packets of `space` were declared lost.
-    pub(crate) fn lost(&mut self, now: Time, space: Space, settled: &Settled, recovery: &Recovery) {
+    pub(crate) fn lost(&mut self, now: Time, space: Space, settled: &SettledPackets, recovery: &Recovery) {
         if settled.lost_packets.is_empty() {
             return;
         }
@@ -151,7 +151,7 @@ impl Qlog {
     }
 }
 
-impl Log {
+impl QlogWriter {
     fn packet(
         &mut self,
         now: Time,
@@ -161,7 +161,7 @@ impl Log {
     ) {
         let mut frames = std::mem::take(&mut self.frames);
         let frames_omitted = frame::collect(payload, ack_delay_exponent, &mut frames);
-        self.named(now, name, &Packet { header, raw, frames: &frames, frames_omitted, trigger });
+        self.named(now, name, &TracedPacket { header, raw, frames: &frames, frames_omitted, trigger });
         frames.clear();
         self.frames = frames;
     }

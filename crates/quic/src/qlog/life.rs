@@ -10,12 +10,12 @@ use quickset_base::Time;
 use quickset_wire::{ConnectionId, Space, TransportErrorCode as Code};
 use serde::Serialize;
 
-use super::Ending;
+use super::EndingFacts;
 use super::frame::{hex, words};
-use super::log::{FLUSH_EVERY, Log, Qlog};
+use super::log::{FLUSH_EVERY, Qlog, QlogWriter};
 use crate::error::{Closed, TransportError};
-use crate::keys::{KeyRing, Progress};
-use crate::life::Farewell;
+use crate::keys::{HandshakeProgress, KeyRing};
+use crate::life::CloseFrame;
 use crate::packet::Phase;
 use crate::path::Path;
 
@@ -31,7 +31,7 @@ struct PathUpdated {
 
 impl Qlog {
     /// The handshake made progress.
-    pub(crate) fn progress(&mut self, now: Time, progress: Progress, keys: &KeyRing) {
+    pub(crate) fn progress(&mut self, now: Time, progress: HandshakeProgress, keys: &KeyRing) {
         let Some(log) = self.log() else { return };
         if progress.handshake_keys {
             log.new_keys(now, Space::Handshake);
@@ -79,7 +79,7 @@ impl Qlog {
     }
 
     /// The connection is over.
-    pub(crate) fn over(&mut self, now: Time, ending: Ending<'_>) {
+    pub(crate) fn over(&mut self, now: Time, ending: EndingFacts<'_>) {
         let Some(log) = self.log() else { return };
         log.fec(now, ending.fec, true);
         let closed = ending.event();
@@ -114,7 +114,7 @@ impl Qlog {
     }
 }
 
-impl Ending<'_> {
+impl EndingFacts<'_> {
     fn event(&self) -> ConnectionClosed {
         let event = |owner, trigger| ConnectionClosed {
             owner: Some(owner),
@@ -139,10 +139,10 @@ impl Ending<'_> {
         };
         match self.why {
             Closed::Locally => match self.lifecycle.farewell() {
-                Some((Farewell::Application { code, reason }, _)) => {
+                Some((CloseFrame::Application { code, reason }, _)) => {
                     application(*code, reason, TransportOwner::Local)
                 }
-                Some((Farewell::Transport(error), _)) => transport(error, TransportOwner::Local),
+                Some((CloseFrame::Transport(error), _)) => transport(error, TransportOwner::Local),
                 None => event(TransportOwner::Local, ConnectionClosedTrigger::Clean),
             },
             Closed::Abandoned => event(TransportOwner::Local, ConnectionClosedTrigger::Error),
@@ -163,7 +163,7 @@ impl Ending<'_> {
     }
 }
 
-impl Log {
+impl QlogWriter {
     /// The peer is addressed by `id`; told when it is another than before.
     #[inline]
     pub(super) fn remote_id(&mut self, now: Time, id: &ConnectionId) {

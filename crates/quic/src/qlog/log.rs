@@ -8,16 +8,16 @@ use quickset_wire::{ConnectionId, Side};
 use serde::Serialize;
 
 use super::frame::Logged;
-use super::metrics::Metrics;
-use super::repair::Told;
+use super::metrics::TracedMetrics;
+use super::repair::RepairTold;
 use super::{Output, Sinks, Subject};
 use crate::stats::EcnState;
 
 /// The trace of a connection, if it leaves one.
-pub(crate) struct Qlog(Option<Box<Log>>);
+pub(crate) struct Qlog(Option<Box<QlogWriter>>);
 
 /// A trace that is being written.
-pub(super) struct Log {
+pub(super) struct QlogWriter {
     out: Box<dyn Write + Send>,
     started: Time,
     flushed: Time,
@@ -28,8 +28,8 @@ pub(super) struct Log {
     record: Vec<u8>,
     /// The frames of the packet at hand; here so that the memory is used again.
     pub(super) frames: Vec<Logged>,
-    pub(super) metrics: Metrics,
-    pub(super) fec_told: Told,
+    pub(super) metrics: TracedMetrics,
+    pub(super) fec_told: RepairTold,
     /// The id of the peer's that was told last, and how many key updates were.
     pub(super) remote_cid: ConnectionId,
     pub(super) key_updates: u64,
@@ -40,7 +40,7 @@ pub(super) struct Log {
 /// An event of the standard. Times are in milliseconds, as a double: after 16 s a float would not tell
 /// microseconds apart.
 #[derive(Serialize)]
-struct Record<'a> {
+struct QlogRecord<'a> {
     time: f64,
     #[serde(flatten)]
     data: &'a EventData,
@@ -48,7 +48,7 @@ struct Record<'a> {
 
 /// An event whose data the crate `qlog` cannot express.
 #[derive(Serialize)]
-struct Named<'a, D> {
+struct NamedEvent<'a, D> {
     time: f64,
     name: &'static str,
     data: &'a D,
@@ -64,7 +64,7 @@ impl Qlog {
     pub(super) fn open(sinks: Option<&dyn Sinks>, subject: &Subject) -> Self {
         let Some(output) = sinks.and_then(|sinks| sinks.open(subject)) else { return Self(None) };
         let header = header(subject, &output);
-        let mut log = Log {
+        let mut log = QlogWriter {
             out: output.writer,
             started: subject.now,
             flushed: subject.now,
@@ -72,8 +72,8 @@ impl Qlog {
             broken: false,
             record: Vec::new(),
             frames: Vec::new(),
-            metrics: Metrics::default(),
-            fec_told: Told::default(),
+            metrics: TracedMetrics::default(),
+            fec_told: RepairTold::default(),
             remote_cid: ConnectionId::EMPTY,
             key_updates: 0,
             ecn: EcnState::Off,
@@ -84,7 +84,7 @@ impl Qlog {
 
     /// The trace, if there is one. One branch where there is none.
     #[inline]
-    pub(super) fn log(&mut self) -> Option<&mut Log> {
+    pub(super) fn log(&mut self) -> Option<&mut QlogWriter> {
         self.0.as_deref_mut()
     }
 
@@ -102,17 +102,17 @@ impl Qlog {
     }
 }
 
-impl Log {
+impl QlogWriter {
     /// Writes an event of the standard.
     pub(super) fn event(&mut self, now: Time, data: &EventData) {
         let time = self.time(now);
-        self.write(&Record { time, data }, now);
+        self.write(&QlogRecord { time, data }, now);
     }
 
     /// Writes an event that the standard names.
     pub(super) fn named(&mut self, now: Time, name: &'static str, data: &impl Serialize) {
         let time = self.time(now);
-        self.write(&Named { time, name, data }, now);
+        self.write(&NamedEvent { time, name, data }, now);
     }
 
     /// Hands on what a writer may have kept back.

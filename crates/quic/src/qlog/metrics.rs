@@ -5,14 +5,14 @@ use ::qlog::events::quic::{CongestionStateUpdated, CongestionStateUpdatedTrigger
 use quickset_base::{Duration, Time};
 
 use super::PathState;
-use super::log::{Log, Qlog};
+use super::log::{Qlog, QlogWriter};
 use crate::Algorithm;
 use crate::cc::pacing_rate;
 
 /// What the last records told of the path, so that only changes are told.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Metrics {
-    rtt: Option<Rtt>,
+pub(super) struct TracedMetrics {
+    rtt: Option<TracedRtt>,
     pto_count: Option<u32>,
     window: Option<u64>,
     in_flight: Option<u64>,
@@ -26,7 +26,7 @@ pub(super) struct Metrics {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Rtt {
+struct TracedRtt {
     min: Duration,
     smoothed: Duration,
     latest: Duration,
@@ -45,12 +45,12 @@ impl Qlog {
 }
 
 impl PathState<'_> {
-    fn metrics(&self) -> Metrics {
+    fn metrics(&self) -> TracedMetrics {
         let (rtt, control) = (self.recovery.rtt(), self.path.congestion.control());
         let sampled = self.recovery.has_sample();
         let is_threshold = has_threshold(self.algorithm);
-        Metrics {
-            rtt: sampled.then(|| Rtt {
+        TracedMetrics {
+            rtt: sampled.then(|| TracedRtt {
                 min: rtt.min(),
                 smoothed: rtt.smoothed(),
                 latest: rtt.latest(),
@@ -68,8 +68,8 @@ impl PathState<'_> {
     }
 }
 
-impl Log {
-    fn update(&mut self, now: Time, new: Metrics, persistent: bool) {
+impl QlogWriter {
+    fn update(&mut self, now: Time, new: TracedMetrics, persistent: bool) {
         let old = std::mem::replace(&mut self.metrics, new);
         if new == old {
             return;
@@ -82,14 +82,14 @@ impl Log {
             };
             self.event(now, &EventData::CongestionStateUpdated(state));
         }
-        if new != (Metrics { state: new.state, ..old }) {
+        if new != (TracedMetrics { state: new.state, ..old }) {
             self.event(now, &EventData::MetricsUpdated(changes(&new, &old)));
         }
     }
 }
 
-fn changes(new: &Metrics, old: &Metrics) -> MetricsUpdated {
-    let rtt = |part: fn(&Rtt) -> Duration| {
+fn changes(new: &TracedMetrics, old: &TracedMetrics) -> MetricsUpdated {
+    let rtt = |part: fn(&TracedRtt) -> Duration| {
         changed(new.rtt.as_ref().map(part), old.rtt.as_ref().map(part)).map(millis)
     };
     let mut more = BTreeMap::new();

@@ -35,11 +35,11 @@ mod off;
 mod repair;
 
 #[cfg(feature = "qlog")]
-pub use crate::sinks::{Memory, Output, Sinks, Subject, Written};
+pub use crate::sinks::{Memory, Output, Sinks, Subject, WrittenTrace};
 
 #[cfg(feature = "qlog")]
 pub(crate) use facts::Beginning;
-pub(crate) use facts::{Ending, PathState, Received, Sending, Versions, Why};
+pub(crate) use facts::{EndingFacts, PathState, Received, SendingFacts, VersionFacts, Why};
 #[cfg(feature = "qlog")]
 pub(crate) use log::Qlog;
 #[cfg(not(feature = "qlog"))]

@@ -1,7 +1,7 @@
 use quickset_base::Time;
 use serde::Serialize;
 
-use super::log::Log;
+use super::log::QlogWriter;
 use crate::stats::EcnState;
 
 /// In the words of ecn_state_updated, which is of a later draft than the one that viewers load.
@@ -12,7 +12,7 @@ struct EcnUpdated {
     new: &'static str,
 }
 
-impl Log {
+impl QlogWriter {
     /// What is known of the path in use; told when it is something else than before.
     #[inline]
     pub(super) fn path(&mut self, now: Time, ecn: EcnState) {

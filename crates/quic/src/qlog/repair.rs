@@ -4,12 +4,12 @@
 use quickset_base::{Duration, Time};
 use serde::Serialize;
 
-use super::log::{Log, Qlog};
+use super::log::{Qlog, QlogWriter};
 use crate::stats::FecStats;
 
 /// What the last record told, and when.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Told {
+pub(super) struct RepairTold {
     stats: FecStats,
     at: Option<Time>,
 }
@@ -36,7 +36,7 @@ struct Updated {
 }
 
 #[derive(Serialize)]
-struct Recovered {
+struct RecoveredFacts {
     session: u64,
     sid: u64,
 }
@@ -46,21 +46,21 @@ impl Qlog {
     #[inline]
     pub(crate) fn recovered(&mut self, now: Time, session: u64, sid: u64) {
         if let Some(log) = self.log() {
-            log.named(now, RECOVERED, &Recovered { session, sid });
+            log.named(now, RECOVERED, &RecoveredFacts { session, sid });
         }
     }
 }
 
-impl Log {
+impl QlogWriter {
     /// The counters, where they have changed; now and then, or at the `end`.
     pub(super) fn fec(&mut self, now: Time, stats: FecStats, end: bool) {
-        let Told { stats: old, at } = self.fec_told;
+        let RepairTold { stats: old, at } = self.fec_told;
         let early = at.is_some_and(|at| now.since(at) < EVERY);
         // The estimate moves with every acknowledgement, and alone is no news.
         if (early && !end) || stats == (FecStats { loss_ppm: stats.loss_ppm, ..old }) {
             return;
         }
-        self.fec_told = Told { stats, at: Some(now) };
+        self.fec_told = RepairTold { stats, at: Some(now) };
         self.named(now, UPDATED, &updated(&stats, &old));
     }
 }

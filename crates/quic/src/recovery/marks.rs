@@ -3,7 +3,7 @@ use quickset_wire::frame::EcnCounts;
 /// The ECN marks of one packet number space: how many packets left with one, and how many the peer has
 /// counted (RFC 9000 §13.4.2.1, RFC 9002 §8.3).
 #[derive(Debug, Default)]
-pub(crate) struct Marks {
+pub(crate) struct EcnMarks {
     sent: u64,
     seen: EcnCounts,
 }
@@ -21,7 +21,7 @@ pub(crate) struct Marked {
     pub(crate) wrong: bool,
 }
 
-impl Marks {
+impl EcnMarks {
     /// A packet left with ECT(0).
     #[inline]
     pub(crate) fn on_sent(&mut self) {
@@ -73,7 +73,7 @@ mod tests {
     /// Ten marked packets; acknowledgements of so many of them with these counts. Returns the marks, and
     /// where the counts first were wrong.
     fn run(acks: &[(u64, Option<EcnCounts>)]) -> (u64, Option<usize>) {
-        let mut marks = Marks::default();
+        let mut marks = EcnMarks::default();
         (0..10).for_each(|_| marks.on_sent());
         let (mut ce, mut wrong) = (0, None);
         for (at, (acked, counts)) in acks.iter().enumerate() {

@@ -1,8 +1,8 @@
 //! Loss detection (RFC 9002): what was sent, what became of it, how long a round trip takes.
 //!
 //! *In:* each sent packet with the tokens of its frames; the acknowledgements of a received batch,
-//! [merged](crate::ack::Merged); timers. *Out:* [`Settled`]: tokens acknowledged or lost, for `conn` to hand
-//! back to the rooms, and the packets that congestion control hears of. No stream is ever named here.
+//! [merged](crate::ack::Merged); timers. *Out:* [`SettledPackets`]: tokens acknowledged or lost, for `conn`
+//! to hand back to the rooms, and the packets that congestion control hears of. No stream is ever named here.
 //!
 //! Invariants: each token leaves exactly once, acknowledged or lost, until its space is discarded; the bytes
 //! in flight are those of outstanding packets; work per acknowledgement is in proportion to what it newly
@@ -33,11 +33,11 @@ pub(crate) use told::thresholds;
 use crate::ack::Merged;
 use crate::cc;
 use crate::error::TransportError;
-use crate::packet::Token;
+use crate::packet::FrameToken;
 use late::{Late, Lost};
-use marks::Marks;
+use marks::EcnMarks;
 use outage::Outage;
-use sent::{Place, Ring};
+use sent::{PacketRing, RingPlace};
 use streak::Streak;
 
 /// The loss detection of a connection, over its three packet number spaces.
@@ -70,10 +70,10 @@ pub(crate) struct Recovery {
 /// One packet number space: losses are found in each for itself (RFC 9002 §3).
 #[derive(Debug, Default)]
 struct Numbers {
-    sent: Ring,
+    sent: PacketRing,
     late: Late,
     streak: Streak,
-    marks: Marks,
+    marks: EcnMarks,
     largest_acked: Option<u64>,
     // When the last packet left that elicits.
     last_eliciting: Time,
@@ -84,15 +84,15 @@ struct Numbers {
 
 /// What became of packets: a buffer that `conn` drains and uses again.
 #[derive(Debug, Default)]
-pub(crate) struct Settled {
+pub(crate) struct SettledPackets {
     /// What arrived.
-    pub(crate) acked: Vec<Token>,
+    pub(crate) acked: Vec<FrameToken>,
     /// What did not, or is to be sent again as a probe.
-    pub(crate) lost: Vec<Token>,
+    pub(crate) lost: Vec<FrameToken>,
     /// Acknowledged packets that were in flight, oldest first.
-    pub(crate) acked_packets: Vec<cc::Packet>,
+    pub(crate) acked_packets: Vec<cc::SettledPacket>,
     /// Lost packets that were in flight, oldest first.
-    pub(crate) lost_packets: Vec<cc::Packet>,
+    pub(crate) lost_packets: Vec<cc::SettledPacket>,
     /// Bytes in flight before.
     pub(crate) prior_in_flight: u64,
     /// A sample of the round-trip time.
@@ -109,7 +109,7 @@ pub(crate) struct Settled {
     pub(crate) alive: bool,
 }
 
-impl Settled {
+impl SettledPackets {
     /// True when congestion control has something to hear.
     pub(crate) fn has_feedback(&self) -> bool {
         !self.acked_packets.is_empty() || !self.lost_packets.is_empty() || !self.spurious.is_empty()
@@ -133,7 +133,7 @@ impl Settled {
 
 /// What a timer brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum TimerOutcome {
     /// It was early.
     Nothing,
     /// Packets of this space were declared lost.
@@ -207,7 +207,7 @@ impl Recovery {
     /// Takes out the tokens of a symbol, named by session and SID, in packet `number` of the application's
     /// space, which is in flight: the peer has what they stand for. The packet stays, and is acknowledged or
     /// lost in time.
-    pub(crate) fn take_symbol(&mut self, number: u64, symbol: (u32, u64), tokens: &mut Vec<Token>) {
+    pub(crate) fn take_symbol(&mut self, number: u64, symbol: (u32, u64), tokens: &mut Vec<FrameToken>) {
         self.spaces[Space::Data.index()].sent.take_symbol(number, symbol, tokens);
     }
 
@@ -243,7 +243,7 @@ impl Recovery {
     /// at least [`next_number`](Self::next_number); numbers left out on purpose (RFC 9000 §21.4) must not be
     /// acknowledged.
     #[inline]
-    pub(crate) fn on_sent(&mut self, space: Space, packet: SentPacket, tokens: &mut Vec<Token>) {
+    pub(crate) fn on_sent(&mut self, space: Space, packet: SentPacket, tokens: &mut Vec<FrameToken>) {
         let numbers = &mut self.spaces[space.index()];
         debug_assert!(!numbers.discarded, "a packet of a space that is gone");
         numbers.sent.push(&packet, tokens);
@@ -261,7 +261,13 @@ impl Recovery {
 
     /// A 1-RTT packet left on a path that is not in use, or outside of congestion control. It is acknowledged
     /// or lost like any, and counts for nothing: it has timers of its own.
-    pub(crate) fn on_sent_elsewhere(&mut self, number: u64, now: Time, bytes: u16, tokens: &mut Vec<Token>) {
+    pub(crate) fn on_sent_elsewhere(
+        &mut self,
+        number: u64,
+        now: Time,
+        bytes: u16,
+        tokens: &mut Vec<FrameToken>,
+    ) {
         let state = cc::PacketState::default();
         let packet =
             SentPacket { number, now, bytes, eliciting: false, in_flight: false, marked: false, state };
@@ -303,7 +309,7 @@ impl Recovery {
         space: Space,
         ack: &Merged,
         now: Time,
-        out: &mut Settled,
+        out: &mut SettledPackets,
     ) -> Result<(), TransportError> {
         let Some(largest) = ack.largest() else { return Ok(()) };
         let numbers = &mut self.spaces[space.index()];
@@ -348,30 +354,30 @@ impl Recovery {
     }
 
     /// The time has come (RFC 9002 §A.9), or perhaps not.
-    pub(crate) fn on_time(&mut self, now: Time, may_probe: bool, out: &mut Settled) -> Outcome {
+    pub(crate) fn on_time(&mut self, now: Time, may_probe: bool, out: &mut SettledPackets) -> TimerOutcome {
         if let Some((time, space)) = self.loss_time() {
             if time > now {
-                return Outcome::Nothing;
+                return TimerOutcome::Nothing;
             }
             out.prior_in_flight = self.in_flight;
             self.detect_lost(space, now, out);
             self.spaces[space.index()].sent.trim();
-            return Outcome::Lost(space);
+            return TimerOutcome::Lost(space);
         }
         match self.pto_time() {
             Some((time, space)) if may_probe && time <= now => {
                 self.pto_count += 1;
                 self.touched = now;
-                Outcome::Probe(space)
+                TimerOutcome::Probe(space)
             }
-            _ => Outcome::Nothing,
+            _ => TimerOutcome::Nothing,
         }
     }
 
     /// Takes the tokens of the oldest packet of `space` that still holds any, for a probe to carry anew: to
     /// their rooms they are lost. The packet stays, for what its acknowledgement tells of the path.
     /// False when there is none, and new data or a PING must do (RFC 9002 §6.2.4).
-    pub(crate) fn probe_tokens(&mut self, space: Space, lost: &mut Vec<Token>) -> bool {
+    pub(crate) fn probe_tokens(&mut self, space: Space, lost: &mut Vec<FrameToken>) -> bool {
         self.spaces[space.index()].sent.take_oldest(lost)
     }
 
@@ -391,7 +397,7 @@ impl Recovery {
 
     /// Every packet of `space` is lost for a reason that is not congestion: 0-RTT that was rejected
     /// (RFC 9001 §4.6.2), or came before a Retry (RFC 9000 §17.2.5.3).
-    pub(crate) fn void(&mut self, space: Space, lost: &mut Vec<Token>) {
+    pub(crate) fn void(&mut self, space: Space, lost: &mut Vec<FrameToken>) {
         self.in_flight -= self.forget(space, Some(lost));
     }
 
@@ -399,7 +405,7 @@ impl Recovery {
     /// numbers go on (RFC 9000 §17.2.5.3, RFC 9002 §6.3). What that answer took is a better guess than none.
     pub(crate) fn restart(&mut self, now: Time) {
         let sent = &self.spaces[Space::Initial.index()].sent;
-        if let Place::Outstanding(first) = sent.place(sent.base()) {
+        if let RingPlace::Outstanding(first) = sent.place(sent.base()) {
             self.assume_rtt(now.since(first).clamp(rtt::LEAST_GUESS, UNKNOWN_RTT));
         }
         self.in_flight -= self.forget(Space::Initial, None);
@@ -415,7 +421,7 @@ impl Recovery {
         debug_assert_eq!(counted, self.in_flight, "bytes in flight");
     }
 
-    fn forget(&mut self, space: Space, lost: Option<&mut Vec<Token>>) -> u64 {
+    fn forget(&mut self, space: Space, lost: Option<&mut Vec<FrameToken>>) -> u64 {
         let numbers = &mut self.spaces[space.index()];
         numbers.late.clear();
         numbers.streak.reset();
@@ -428,7 +434,7 @@ impl Recovery {
         &mut self,
         space: Space,
         ack: &Merged,
-        out: &mut Settled,
+        out: &mut SettledPackets,
     ) -> Result<Option<Newest>, TransportError> {
         let numbers = &mut self.spaces[space.index()];
         let base = numbers.sent.base();
@@ -440,13 +446,13 @@ impl Recovery {
             let mut at = (*range.start()).max(base);
             while at <= *range.end() {
                 let sent = match numbers.sent.place(at) {
-                    Place::SettledUntil(next) => {
+                    RingPlace::SettledUntil(next) => {
                         at = next;
                         continue;
                     }
                     // RFC 9000 §21.4: only who acknowledges blindly names a number that was left out.
-                    Place::Skipped => return Err(never_sent()),
-                    Place::Outstanding(sent) => sent,
+                    RingPlace::Skipped => return Err(never_sent()),
+                    RingPlace::Outstanding(sent) => sent,
                 };
                 let gone = numbers.sent.settle(at, &mut out.acked);
                 any_eliciting |= gone.eliciting;
@@ -474,7 +480,7 @@ impl Recovery {
 
     /// Packets that were declared lost and are acknowledged: the thresholds were too small for this path, and
     /// grow within bounds (RFC 9002 §6.1.1, §6.1.2).
-    fn find_late(&mut self, space: Space, ack: &Merged, now: Time, out: &mut Settled) {
+    fn find_late(&mut self, space: Space, ack: &Merged, now: Time, out: &mut SettledPackets) {
         let forgotten_after = 3 * self.rtt.pto();
         let late = &mut self.spaces[space.index()].late;
         late.expire(now, forgotten_after);
@@ -515,7 +521,7 @@ impl Recovery {
     }
 
     /// Declares lost what is old enough by either threshold (RFC 9002 §6.1, §A.10).
-    fn detect_lost(&mut self, space: Space, now: Time, out: &mut Settled) {
+    fn detect_lost(&mut self, space: Space, now: Time, out: &mut SettledPackets) {
         let delay = self.rtt.loss_delay(self.time_threshold);
         let period = self.persistent_period();
         let numbers = &mut self.spaces[space.index()];
@@ -524,16 +530,16 @@ impl Recovery {
         let mut at = numbers.sent.base();
         while at < largest && at < numbers.sent.next() {
             let sent = match numbers.sent.place(at) {
-                Place::SettledUntil(next) => {
+                RingPlace::SettledUntil(next) => {
                     numbers.streak.on_acked(at);
                     at = next;
                     continue;
                 }
-                Place::Skipped => {
+                RingPlace::Skipped => {
                     at += 1;
                     continue;
                 }
-                Place::Outstanding(sent) => sent,
+                RingPlace::Outstanding(sent) => sent,
             };
             let behind = largest - at;
             let too_far = behind >= self.packet_threshold;

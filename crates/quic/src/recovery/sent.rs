@@ -4,7 +4,7 @@ use std::ops::Range;
 use quickset_base::Time;
 
 use crate::cc::{self, PacketState};
-use crate::packet::Token;
+use crate::packet::FrameToken;
 
 /// The sent packets of one packet number space that are not settled, with what they held.
 ///
@@ -12,11 +12,11 @@ use crate::packet::Token;
 /// tokens: a packet knows where its own begin. Nothing is allocated per packet. Runs of acknowledged packets
 /// inside the ring know their length at both ends, so that nobody walks over them twice.
 #[derive(Debug, Default)]
-pub(crate) struct Ring {
-    packets: VecDeque<Packet>,
+pub(crate) struct PacketRing {
+    packets: VecDeque<UnsettledPacket>,
     // The number of the first packet of the ring; the next number to be sent when it is empty.
     base: u64,
-    tokens: VecDeque<Token>,
+    tokens: VecDeque<FrameToken>,
     // How many tokens were dropped off the front, modulo 2^32.
     token_base: u32,
     outstanding: usize,
@@ -35,14 +35,14 @@ pub(crate) struct Ring {
 }
 
 #[derive(Debug)]
-struct Packet {
+struct UnsettledPacket {
     sent: Time,
     state: PacketState,
     // Where its tokens begin, counted from the first token ever, modulo 2^32.
     tokens: u32,
     token_count: u16,
     bytes: u16,
-    fate: Fate,
+    fate: UnsettledFate,
     eliciting: bool,
     in_flight: bool,
     marked: bool,
@@ -54,14 +54,14 @@ struct Packet {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum UnsettledFate {
     Outstanding,
     Settled,
     /// The number was left out: no honest peer acknowledges it (RFC 9000 §21.4).
     Skipped,
 }
 
-impl Packet {
+impl UnsettledPacket {
     /// A number that is left out before `sent`.
     #[inline]
     fn skipped(sent: &SentPacket, first_token: u32) -> Self {
@@ -71,7 +71,7 @@ impl Packet {
             tokens: first_token,
             token_count: 0,
             bytes: sent.bytes,
-            fate: Fate::Skipped,
+            fate: UnsettledFate::Skipped,
             eliciting: false,
             in_flight: false,
             marked: false,
@@ -99,8 +99,8 @@ pub(crate) struct SentPacket {
 
 /// What is known of a packet that leaves the ring.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Gone {
-    pub(crate) packet: cc::Packet,
+pub(crate) struct GonePacket {
+    pub(crate) packet: cc::SettledPacket,
     pub(crate) eliciting: bool,
     /// On the path in use.
     pub(crate) in_flight: bool,
@@ -112,7 +112,7 @@ pub(crate) struct Gone {
 
 /// What stands at a place of the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum RingPlace {
     /// A packet in flight or, if it elicits nothing, on its way; sent then.
     Outstanding(Time),
     /// A run of settled packets that ends before this number.
@@ -120,7 +120,7 @@ pub(crate) enum Place {
     Skipped,
 }
 
-impl Ring {
+impl PacketRing {
     /// The first number that is outstanding, or the next to be sent.
     #[inline]
     pub(crate) fn base(&self) -> u64 {
@@ -154,7 +154,7 @@ impl Ring {
     ///
     /// # Panics
     /// When the number was used: that would reuse a nonce.
-    pub(crate) fn push(&mut self, sent: &SentPacket, tokens: &mut Vec<Token>) {
+    pub(crate) fn push(&mut self, sent: &SentPacket, tokens: &mut Vec<FrameToken>) {
         assert!(sent.number >= self.next(), "packet number {} was used", sent.number);
         if self.packets.is_empty() {
             (self.base..sent.number).for_each(|n| self.remember(n));
@@ -162,17 +162,17 @@ impl Ring {
         }
         let first_token = self.token_base.wrapping_add(self.tokens.len() as u32);
         while self.next() < sent.number {
-            self.packets.push_back(Packet::skipped(sent, first_token));
+            self.packets.push_back(UnsettledPacket::skipped(sent, first_token));
         }
-        self.packets.push_back(Packet {
-            fate: Fate::Outstanding,
+        self.packets.push_back(UnsettledPacket {
+            fate: UnsettledFate::Outstanding,
             // A frame takes at least a byte.
             token_count: tokens.len() as u16,
             eliciting: sent.eliciting,
             in_flight: sent.in_flight,
             marked: sent.marked,
             path: self.path,
-            ..Packet::skipped(sent, first_token)
+            ..UnsettledPacket::skipped(sent, first_token)
         });
         // Two or three, for which `extend` is much ado.
         for token in tokens.drain(..) {
@@ -204,25 +204,25 @@ impl Ring {
 
     /// What stands at `number`, which is in the ring.
     #[inline]
-    pub(crate) fn place(&self, number: u64) -> Place {
+    pub(crate) fn place(&self, number: u64) -> RingPlace {
         let packet = &self.packets[self.index(number)];
         match packet.fate {
-            Fate::Outstanding => Place::Outstanding(packet.sent),
-            Fate::Settled => Place::SettledUntil(number + packet.run_up as u64),
-            Fate::Skipped => Place::Skipped,
+            UnsettledFate::Outstanding => RingPlace::Outstanding(packet.sent),
+            UnsettledFate::Settled => RingPlace::SettledUntil(number + packet.run_up as u64),
+            UnsettledFate::Skipped => RingPlace::Skipped,
         }
     }
 
-    /// Settles an outstanding packet and hands out its tokens, [`Token::Nothing`] in place of those that were
-    /// taken.
-    pub(crate) fn settle(&mut self, number: u64, tokens: &mut Vec<Token>) -> Gone {
+    /// Settles an outstanding packet and hands out its tokens, [`FrameToken::Nothing`] in place of those that
+    /// were taken.
+    pub(crate) fn settle(&mut self, number: u64, tokens: &mut Vec<FrameToken>) -> GonePacket {
         let at = self.index(number);
         let below = at.checked_sub(1).map_or(0, |i| self.settled(i, |p| p.run_down));
         let above = if at + 1 < self.packets.len() { self.settled(at + 1, |p| p.run_up) } else { 0 };
         let range = self.take_range(at);
         let packet = &mut self.packets[at];
-        debug_assert_eq!(packet.fate, Fate::Outstanding);
-        packet.fate = Fate::Settled;
+        debug_assert_eq!(packet.fate, UnsettledFate::Outstanding);
+        packet.fate = UnsettledFate::Settled;
         if packet.in_flight {
             let bytes = u64::from(packet.bytes);
             if packet.path == self.path {
@@ -237,8 +237,13 @@ impl Ring {
         packet.run_up = 1 + above;
         packet.run_down = 1 + below;
         packet.token_count = 0;
-        let gone = Gone {
-            packet: cc::Packet { number, sent: packet.sent, bytes: packet.bytes as u64, state: packet.state },
+        let gone = GonePacket {
+            packet: cc::SettledPacket {
+                number,
+                sent: packet.sent,
+                bytes: packet.bytes as u64,
+                state: packet.state,
+            },
             eliciting: packet.eliciting,
             in_flight: packet.in_flight && packet.path == self.path,
             is_own: packet.path == self.path,
@@ -265,9 +270,9 @@ impl Ring {
     pub(crate) fn trim(&mut self) {
         while let Some(front) = self.packets.front() {
             let n = match front.fate {
-                Fate::Outstanding => break,
-                Fate::Settled => front.run_up as usize,
-                Fate::Skipped => {
+                UnsettledFate::Outstanding => break,
+                UnsettledFate::Settled => front.run_up as usize,
+                UnsettledFate::Skipped => {
                     self.remember(self.base);
                     1
                 }
@@ -283,15 +288,14 @@ impl Ring {
 
     /// Takes the tokens of the oldest packet that elicits and still has any; the packet stays. False if there
     /// is none. What is never sent again stays too: of a datagram it is not known yet whether it arrived.
-    pub(crate) fn take_oldest(&mut self, tokens: &mut Vec<Token>) -> bool {
-        let has_more = |p: &Packet| {
+    pub(crate) fn take_oldest(&mut self, tokens: &mut Vec<FrameToken>) -> bool {
+        let has_more = |p: &UnsettledPacket| {
             let start = p.tokens.wrapping_sub(self.token_base) as usize;
             (start..start + p.token_count as usize).any(|i| !self.stays(i))
         };
-        let oldest = self
-            .packets
-            .iter()
-            .position(|p| p.fate == Fate::Outstanding && p.eliciting && p.token_count > 0 && has_more(p));
+        let oldest = self.packets.iter().position(|p| {
+            p.fate == UnsettledFate::Outstanding && p.eliciting && p.token_count > 0 && has_more(p)
+        });
         let Some(at) = oldest else { return false };
         let range = self.take_range(at);
         let mut any_stays = false;
@@ -299,8 +303,8 @@ impl Ring {
             if self.stays(i) {
                 any_stays = true;
             } else {
-                let token = std::mem::replace(&mut self.tokens[i], Token::Nothing);
-                tokens.extend((token != Token::Nothing).then_some(token));
+                let token = std::mem::replace(&mut self.tokens[i], FrameToken::Nothing);
+                tokens.extend((token != FrameToken::Nothing).then_some(token));
             }
         }
         if !any_stays {
@@ -311,41 +315,42 @@ impl Ring {
 
     /// Whether a probe leaves a token where it is: a datagram's, and that of a symbol of datagrams.
     fn stays(&self, at: usize) -> bool {
-        let is_datagram = |at: usize| matches!(self.tokens.get(at), Some(Token::Datagram { .. }));
-        let holds = matches!(self.tokens[at], Token::Symbol { n: 1.., .. }) && is_datagram(at + 1);
+        let is_datagram = |at: usize| matches!(self.tokens.get(at), Some(FrameToken::Datagram { .. }));
+        let holds = matches!(self.tokens[at], FrameToken::Symbol { n: 1.., .. }) && is_datagram(at + 1);
         holds || is_datagram(at)
     }
 
     /// Takes what a symbol, named by session and SID, in packet `number` held; its own token stays, and says
     /// that nothing is left.
-    pub(crate) fn take_symbol(&mut self, number: u64, symbol: (u32, u64), tokens: &mut Vec<Token>) {
+    pub(crate) fn take_symbol(&mut self, number: u64, symbol: (u32, u64), tokens: &mut Vec<FrameToken>) {
         let at = number.checked_sub(self.base).and_then(|at| usize::try_from(at).ok());
-        let Some(at) = at.filter(|at| self.packets.get(*at).is_some_and(|p| p.fate == Fate::Outstanding))
+        let Some(at) =
+            at.filter(|at| self.packets.get(*at).is_some_and(|p| p.fate == UnsettledFate::Outstanding))
         else {
             return;
         };
         let mut range = self.take_range(at);
         let found = range.find(
-            |i| matches!(self.tokens[*i], Token::Symbol { session, sid, .. } if (session, sid) == symbol),
+            |i| matches!(self.tokens[*i], FrameToken::Symbol { session, sid, .. } if (session, sid) == symbol),
         );
         let Some(at) = found else { return };
-        let Token::Symbol { n, .. } = &mut self.tokens[at] else { return };
+        let FrameToken::Symbol { n, .. } = &mut self.tokens[at] else { return };
         let held = usize::from(std::mem::take(n));
         for token in self.tokens.range_mut(at + 1..at + 1 + held) {
-            tokens.push(std::mem::replace(token, Token::Nothing));
+            tokens.push(std::mem::replace(token, FrameToken::Nothing));
         }
     }
 
     /// Empties the ring and returns the bytes that were in flight. `tokens` takes what the packets held.
-    pub(crate) fn clear(&mut self, tokens: Option<&mut Vec<Token>>) -> u64 {
-        let open = |p: &&Packet| p.fate == Fate::Outstanding;
+    pub(crate) fn clear(&mut self, tokens: Option<&mut Vec<FrameToken>>) -> u64 {
+        let open = |p: &&UnsettledPacket| p.fate == UnsettledFate::Outstanding;
         let bytes = std::mem::take(&mut self.in_flight);
         self.elsewhere.clear();
         if let Some(out) = tokens {
             for packet in self.packets.iter().filter(open) {
                 let start = packet.tokens.wrapping_sub(self.token_base) as usize;
                 let range = start..start + packet.token_count as usize;
-                out.extend(self.tokens.range(range).filter(|t| **t != Token::Nothing));
+                out.extend(self.tokens.range(range).filter(|t| **t != FrameToken::Nothing));
             }
         }
         self.base = self.next();
@@ -359,7 +364,8 @@ impl Ring {
 
     /// Bytes in flight on the path in use, counted anew.
     pub(crate) fn count_in_flight(&self) -> u64 {
-        let is_open = |p: &&Packet| p.fate == Fate::Outstanding && p.in_flight && p.path == self.path;
+        let is_open =
+            |p: &&UnsettledPacket| p.fate == UnsettledFate::Outstanding && p.in_flight && p.path == self.path;
         let open = self.packets.iter().filter(is_open);
         #[cfg(test)]
         self.walked.set(self.walked.get() + self.packets.len());
@@ -374,13 +380,15 @@ impl Ring {
 
     /// Debug invariants.
     pub(crate) fn check(&self) {
-        debug_assert!(self.packets.front().is_none_or(|p| p.fate == Fate::Outstanding));
-        let open = self.packets.iter().filter(|p| p.fate == Fate::Outstanding);
+        debug_assert!(self.packets.front().is_none_or(|p| p.fate == UnsettledFate::Outstanding));
+        let open = self.packets.iter().filter(|p| p.fate == UnsettledFate::Outstanding);
         debug_assert_eq!(open.clone().count(), self.outstanding);
         debug_assert_eq!(open.filter(|p| p.eliciting).count(), self.eliciting);
         debug_assert_eq!(self.count_in_flight(), self.in_flight, "bytes in flight here");
         let on = |path| {
-            self.packets.iter().filter(move |p| p.fate == Fate::Outstanding && p.in_flight && p.path == path)
+            self.packets
+                .iter()
+                .filter(move |p| p.fate == UnsettledFate::Outstanding && p.in_flight && p.path == path)
         };
         debug_assert!(
             self.elsewhere
@@ -401,9 +409,9 @@ impl Ring {
         (number - self.base) as usize
     }
 
-    fn settled(&self, at: usize, run: impl Fn(&Packet) -> u32) -> u32 {
+    fn settled(&self, at: usize, run: impl Fn(&UnsettledPacket) -> u32) -> u32 {
         let packet = &self.packets[at];
-        if packet.fate == Fate::Settled { run(packet) } else { 0 }
+        if packet.fate == UnsettledFate::Settled { run(packet) } else { 0 }
     }
 
     fn take_range(&self, at: usize) -> Range<usize> {
@@ -428,4 +436,4 @@ const ELSEWHERE: u8 = u8::MAX;
 /// acknowledgement of an older one comes late by hundreds of packets.
 const REMEMBERED: usize = 4;
 
-const _: () = assert!(size_of::<Packet>() <= 88, "a packet in flight");
+const _: () = assert!(size_of::<UnsettledPacket>() <= 88, "a packet in flight");

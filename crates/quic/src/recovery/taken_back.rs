@@ -1,8 +1,8 @@
 use quickset_wire::Space;
 
 use super::Recovery;
-use super::sent::Place;
-use crate::packet::Token;
+use super::sent::RingPlace;
+use crate::packet::FrameToken;
 
 /// Packets that never left.
 #[derive(Clone, Copy, Debug, Default)]
@@ -16,7 +16,7 @@ impl Recovery {
     /// The last packets, from these numbers on by space, did not leave, but for those in the datagrams whose
     /// bits are set in `left`: they were never in flight. Their tokens go back to their rooms as lost ones,
     /// and nobody else hears of it.
-    pub(crate) fn take_back(&mut self, first: &[u64; 3], left: u64, lost: &mut Vec<Token>) -> TakenBack {
+    pub(crate) fn take_back(&mut self, first: &[u64; 3], left: u64, lost: &mut Vec<FrameToken>) -> TakenBack {
         let mut back = TakenBack::default();
         // Which of several in a datagram belong together is not known. What is sent twice does no harm.
         let is_mixed = [Space::Initial, Space::Handshake].map(Space::index).iter().any(|at| {
@@ -31,12 +31,12 @@ impl Recovery {
             let mut datagram = at - first[space];
             while at < numbers.sent.next() {
                 let (is_open, n) = match numbers.sent.place(at) {
-                    Place::Skipped => {
+                    RingPlace::Skipped => {
                         at += 1;
                         continue;
                     }
-                    Place::SettledUntil(next) => (false, next - at),
-                    Place::Outstanding(_) => (true, 1),
+                    RingPlace::SettledUntil(next) => (false, next - at),
+                    RingPlace::Outstanding(_) => (true, 1),
                 };
                 if is_open && is_gone(datagram) {
                     let gone = numbers.sent.settle(at, lost);
@@ -74,15 +74,15 @@ mod tests {
                 marked: false,
                 state: cc::PacketState::default(),
             };
-            let mut tokens = vec![Token::Crypto { space: *space, offset: *number, len: 1 }];
+            let mut tokens = vec![FrameToken::Crypto { space: *space, offset: *number, len: 1 }];
             recovery.on_sent(*space, packet, &mut tokens);
         }
         recovery
     }
 
-    fn offsets(tokens: &[Token]) -> Vec<u64> {
-        let of = |token: &Token| match token {
-            Token::Crypto { offset, .. } => *offset,
+    fn offsets(tokens: &[FrameToken]) -> Vec<u64> {
+        let of = |token: &FrameToken| match token {
+            FrameToken::Crypto { offset, .. } => *offset,
             other => panic!("{other:?}"),
         };
         tokens.iter().map(of).collect()

@@ -23,7 +23,7 @@ fn recovery(side: Side) -> Recovery {
     recovery
 }
 
-fn send(r: &mut Recovery, space: Space, number: u64, now: Time, tokens: &[Token]) {
+fn send(r: &mut Recovery, space: Space, number: u64, now: Time, tokens: &[FrameToken]) {
     let packet = SentPacket {
         number,
         now,
@@ -50,19 +50,19 @@ fn merged(ranges: &[(u64, u64)], delay: Duration) -> Merged {
     merged
 }
 
-fn ack(r: &mut Recovery, space: Space, ranges: &[(u64, u64)], now: Time) -> Settled {
-    let mut out = Settled::default();
+fn ack(r: &mut Recovery, space: Space, ranges: &[(u64, u64)], now: Time) -> SettledPackets {
+    let mut out = SettledPackets::default();
     r.on_ack(space, &merged(ranges, Duration::ZERO), now, &mut out).unwrap();
     r.check();
     out
 }
 
-fn numbers(packets: &[cc::Packet]) -> Vec<u64> {
+fn numbers(packets: &[cc::SettledPacket]) -> Vec<u64> {
     packets.iter().map(|p| p.number).collect()
 }
 
-fn token(n: u64) -> Token {
-    Token::MaxData { max: n }
+fn token(n: u64) -> FrameToken {
+    FrameToken::MaxData { max: n }
 }
 
 /// Samples by hand, in milliseconds: (sample, delay believed) -> (smoothed, variation, minimum) in
@@ -101,7 +101,7 @@ fn the_peers_delay_counts_as_far_as_it_promised() {
     send(&mut r, Space::Data, 0, ms(0), &[]);
     ack(&mut r, Space::Data, &[(0, 0)], ms(100));
     send(&mut r, Space::Data, 1, ms(200), &[]);
-    let mut out = Settled::default();
+    let mut out = SettledPackets::default();
     r.on_ack(Space::Data, &merged(&[(1, 1)], 80 * MS), ms(400), &mut out).unwrap();
     // 200 - 25, not 200 - 80.
     assert_eq!(r.rtt().smoothed(), Duration::from_micros(109_375));
@@ -124,12 +124,12 @@ fn a_packet_is_lost_three_behind_or_after_nine_eighths_of_a_round_trip() {
     // RFC 9002 §6.1.2: 2 left at 2 ms; 9/8 of 100 ms later it is lost.
     let due = Time::from_micros(114_500);
     assert_eq!(r.deadline(true), Some((due, Reason::LossTime)));
-    let mut out = Settled::default();
-    assert_eq!(r.on_time(due - Duration::from_nanos(1), true, &mut out), Outcome::Nothing);
-    assert_eq!(r.on_time(due, true, &mut out), Outcome::Lost(Space::Data));
+    let mut out = SettledPackets::default();
+    assert_eq!(r.on_time(due - Duration::from_nanos(1), true, &mut out), TimerOutcome::Nothing);
+    assert_eq!(r.on_time(due, true, &mut out), TimerOutcome::Lost(Space::Data));
     assert_eq!(out.lost, [token(2)]);
     assert_eq!(r.deadline(true), Some((due + MS, Reason::LossTime)));
-    let mut out = Settled::default();
+    let mut out = SettledPackets::default();
     r.on_time(due + MS, false, &mut out);
     assert_eq!((out.lost, r.in_flight(), r.deadline(true)), (vec![token(3)], 0, None));
 }
@@ -208,12 +208,12 @@ fn probe_timeouts_back_off_and_start_anew() {
     assert_eq!(r.pto(Space::Data), 325 * MS);
     assert_eq!(r.pto(Space::Handshake), 300 * MS);
     send(&mut r, Space::Data, 1, ms(200), &[token(1)]);
-    send(&mut r, Space::Data, 2, ms(210), &[token(2), Token::Nothing]);
+    send(&mut r, Space::Data, 2, ms(210), &[token(2), FrameToken::Nothing]);
     assert_eq!(r.deadline(true), Some((ms(535), Reason::Pto)));
     assert_eq!(r.deadline(false), None, "RFC 9002 §6.2.2.1: not at the amplification limit");
-    let mut out = Settled::default();
-    assert_eq!(r.on_time(ms(535), false, &mut out), Outcome::Nothing);
-    assert_eq!(r.on_time(ms(535), true, &mut out), Outcome::Probe(Space::Data));
+    let mut out = SettledPackets::default();
+    assert_eq!(r.on_time(ms(535), false, &mut out), TimerOutcome::Nothing);
+    assert_eq!(r.on_time(ms(535), true, &mut out), TimerOutcome::Probe(Space::Data));
     assert!(!out.has_feedback(), "a timeout is no loss (RFC 9002 §6.2)");
     assert_eq!(r.deadline(true), Some((ms(210 + 650), Reason::Pto)));
     // What was oldest is given back, once; the packets stay.
@@ -240,7 +240,7 @@ fn probe(r: &mut Recovery, times: usize) -> Time {
     let mut now = Time::ZERO;
     for _ in 0..times {
         (now, _) = r.deadline(true).expect("something is in flight");
-        assert_eq!(r.on_time(now, true, &mut Settled::default()), Outcome::Probe(Space::Data));
+        assert_eq!(r.on_time(now, true, &mut SettledPackets::default()), TimerOutcome::Probe(Space::Data));
         let number = r.next_number(Space::Data);
         send(r, Space::Data, number, now, &[]);
     }
@@ -282,7 +282,7 @@ fn probes_of_a_handshake_are_an_eighth_of_its_time_apart_at_most() {
     let mut times = Vec::new();
     for number in 1..8 {
         let (now, _) = r.deadline(true).unwrap();
-        assert_eq!(r.on_time(now, true, &mut Settled::default()), Outcome::Probe(Space::Initial));
+        assert_eq!(r.on_time(now, true, &mut SettledPackets::default()), TimerOutcome::Probe(Space::Initial));
         send(&mut r, Space::Initial, number, now, &[]);
         times.push(now.as_nanos() / 1_000_000);
     }
@@ -300,8 +300,8 @@ fn a_client_probes_until_the_handshake_is_confirmed() {
     ack(&mut r, Space::Initial, &[(0, 0)], ms(60));
     // Nothing in flight: 60 + 4·30 from the last news, in Initial as there are no other keys.
     assert_eq!(r.deadline(true), Some((ms(60 + 180), Reason::Pto)));
-    let mut out = Settled::default();
-    assert_eq!(r.on_time(ms(240), true, &mut out), Outcome::Probe(Space::Initial));
+    let mut out = SettledPackets::default();
+    assert_eq!(r.on_time(ms(240), true, &mut out), TimerOutcome::Probe(Space::Initial));
     // An acknowledgement of an Initial does not end the back-off.
     send(&mut r, Space::Initial, 1, ms(240), &[]);
     ack(&mut r, Space::Initial, &[(1, 1)], ms(300));
@@ -309,10 +309,10 @@ fn a_client_probes_until_the_handshake_is_confirmed() {
     assert_eq!(r.deadline(true), Some((ms(300) + doubled, Reason::Pto)));
     // Once it can, in Handshake: that proves its address.
     r.has_handshake_keys = true;
-    assert_eq!(r.on_time(ms(300) + doubled, true, &mut out), Outcome::Probe(Space::Handshake));
+    assert_eq!(r.on_time(ms(300) + doubled, true, &mut out), TimerOutcome::Probe(Space::Handshake));
     r.discard(Space::Initial, ms(310));
     assert_eq!(r.deadline(true), Some((ms(310) + r.pto(Space::Handshake), Reason::Pto)));
-    assert_eq!(r.on_time(ms(1000), true, &mut out), Outcome::Probe(Space::Handshake));
+    assert_eq!(r.on_time(ms(1000), true, &mut out), TimerOutcome::Probe(Space::Handshake));
     send(&mut r, Space::Handshake, 0, ms(1000), &[]);
     ack(&mut r, Space::Handshake, &[(0, 0)], ms(1060));
     // The server has heard us, but a NAT may have given us another address since; and 1-RTT packets wait for
@@ -333,7 +333,8 @@ fn acknowledgements_out_of_nothing_are_violations() {
         let mut r2 = recovery(Side::Client);
         send(&mut r2, Space::Data, 0, ms(0), &[]);
         send(&mut r2, Space::Data, 2, ms(0), &[]);
-        let error = r2.on_ack(Space::Data, &merged(&ranges, MS), ms(9), &mut Settled::default()).unwrap_err();
+        let error =
+            r2.on_ack(Space::Data, &merged(&ranges, MS), ms(9), &mut SettledPackets::default()).unwrap_err();
         assert_eq!(error.code, TransportErrorCode::PROTOCOL_VIOLATION, "{ranges:?}");
         r2.check();
     }
@@ -400,9 +401,9 @@ fn nobody_walks_over_acknowledged_packets_twice() {
     }
     let ring = &r.spaces[Space::Data.index()].sent;
     assert_eq!(ring.base(), 0);
-    assert_eq!(ring.place(49), Place::Outstanding(ms(1)));
-    assert_eq!(ring.place(50), Place::SettledUntil(500));
-    assert_eq!(ring.place(500), Place::Outstanding(ms(1)));
+    assert_eq!(ring.place(49), RingPlace::Outstanding(ms(1)));
+    assert_eq!(ring.place(50), RingPlace::SettledUntil(500));
+    assert_eq!(ring.place(500), RingPlace::Outstanding(ms(1)));
     ack(&mut r, Space::Data, &[(0, 49)], ms(3));
     assert_eq!(r.spaces[Space::Data.index()].sent.base(), 500, "and dropped as one");
 }
@@ -474,9 +475,9 @@ struct Model {
 }
 
 impl Model {
-    fn come_back(&mut self, tokens: &[Token]) {
+    fn come_back(&mut self, tokens: &[FrameToken]) {
         for token in tokens {
-            let Token::MaxData { max } = *token else { panic!("{token:?} was never sent") };
+            let FrameToken::MaxData { max } = *token else { panic!("{token:?} was never sent") };
             assert!(max < self.given && self.returned.insert(max), "token {max} came back twice");
             for (_, _, held) in self.open.values_mut() {
                 held.remove(&max);
@@ -484,7 +485,7 @@ impl Model {
         }
     }
 
-    fn settle(&mut self, out: &Settled, acked: &BTreeSet<u64>) {
+    fn settle(&mut self, out: &SettledPackets, acked: &BTreeSet<u64>) {
         let newly: Vec<u64> = acked.iter().copied().filter(|n| self.open.contains_key(n)).collect();
         let in_flight: Vec<u64> = newly.iter().copied().filter(|n| self.open[n].0).collect();
         assert_eq!(numbers(&out.acked_packets), in_flight);
@@ -493,9 +494,9 @@ impl Model {
             .acked
             .iter()
             .map(|t| {
-                matches!(t, Token::MaxData { max } if *max < u64::MAX)
+                matches!(t, FrameToken::MaxData { max } if *max < u64::MAX)
                     .then(|| {
-                        let Token::MaxData { max } = *t else { unreachable!() };
+                        let FrameToken::MaxData { max } = *t else { unreachable!() };
                         max
                     })
                     .unwrap()
@@ -533,7 +534,7 @@ proptest! {
         let mut now = Time::from_millis(1);
         let space = Space::Data;
         for step in steps {
-            let mut out = Settled::default();
+            let mut out = SettledPackets::default();
             match step {
                 Step::Send { tokens, eliciting, skip } => {
                     let number = r.next_number(space) + u64::from(skip);
@@ -571,7 +572,7 @@ proptest! {
                 Step::Timer => {
                     if let Some((at, _)) = r.deadline(true) {
                         now = now.max(at);
-                        prop_assert!(r.on_time(now, true, &mut out) != Outcome::Nothing);
+                        prop_assert!(r.on_time(now, true, &mut out) != TimerOutcome::Nothing);
                         model.settle(&out, &BTreeSet::new());
                     }
                 }
@@ -585,7 +586,7 @@ proptest! {
             prop_assert_eq!(r.in_flight(), expected);
         }
         // In the end everything is acknowledged or lost.
-        let mut out = Settled::default();
+        let mut out = SettledPackets::default();
         r.void(space, &mut out.lost);
         model.come_back(&out.lost);
         prop_assert_eq!(model.returned.len() as u64, model.given);

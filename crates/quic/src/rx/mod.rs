@@ -4,7 +4,7 @@
 //! the batch; packets that came before their keys are kept for a while.
 //!
 //! Invariants: nothing of a packet acts before the packet is authentic; a packet number acts once; at most as
-//! many packets wait for keys as [`Early`](crate::received::Early) says. Frames that forward erasure
+//! many packets wait for keys as [`Early`](crate::received::EarlyPackets) says. Frames that forward erasure
 //! correction recovers enter at `dispatch` too.
 
 mod dispatch;
@@ -21,7 +21,7 @@ use crate::event::Signal;
 use crate::keys::version_of;
 use crate::packet::Phase;
 use crate::qlog::Why;
-use crate::received::{Authentic, Waiting};
+use crate::received::{Authentic, WaitingPacket};
 
 /// Packets that are opened before their frames act: see [`SEALED_TOGETHER`](crate::tx::SEALED_TOGETHER).
 pub(crate) const OPENED_TOGETHER: usize = 8;
@@ -121,7 +121,7 @@ impl Connection {
         let Datagram { bytes: packet, ecn, .. } = datagram;
         let tail = self.link.cids.reset_token().and_then(|_| packet.last_chunk::<16>().copied());
         let number_at = 1 + self.link.cids.first_local().len();
-        let waiting = Waiting { kind: PacketType::OneRtt, packet, number_at, ecn };
+        let waiting = WaitingPacket { kind: PacketType::OneRtt, packet, number_at, ecn };
         let latest = opened.iter().map(|packet| packet.opened.number).max();
         match self.link.unseal(
             &mut self.common,
@@ -183,7 +183,8 @@ impl Connection {
             };
             // The usual datagram is one packet; then nothing is split.
             let packet = if end == bytes.len() { std::mem::take(&mut bytes) } else { bytes.split_to(end) };
-            let opened = self.packet(Waiting { kind, packet, number_at, ecn }, source, self.common.now)?;
+            let opened =
+                self.packet(WaitingPacket { kind, packet, number_at, ecn }, source, self.common.now)?;
             if !opened && kind == PacketType::OneRtt {
                 self.may_be_reset(tail);
             }
@@ -253,7 +254,7 @@ impl Connection {
     /// Opens a packet, which came at `came`, and acts on its frames. False when it could not be read.
     fn packet(
         &mut self,
-        waiting: Waiting,
+        waiting: WaitingPacket,
         source: Option<ConnectionId>,
         came: Time,
     ) -> Result<bool, TransportError> {

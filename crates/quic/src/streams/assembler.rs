@@ -25,14 +25,14 @@ pub(super) struct Assembler {
     /// What came above `next`.
     early: Ranges,
     /// The bytes of `early`, by offset / [`BLOCK`].
-    blocks: BTreeMap<u64, Block>,
+    blocks: BTreeMap<u64, StretchBlock>,
     /// Bytes are read wherever they lie, and these above `next` were.
     taken: Option<Box<Ranges>>,
 }
 
 /// Memory for the stretch of a stream from `base` to the end of the block.
 #[derive(Debug)]
-struct Block {
+struct StretchBlock {
     base: u64,
     bytes: BytesMut,
 }
@@ -264,10 +264,10 @@ impl Assembler {
         while !rest.is_empty() {
             let number = at / BLOCK;
             let end = (number + 1) * BLOCK;
-            let block = self
-                .blocks
-                .entry(number)
-                .or_insert_with(|| Block { base: number * BLOCK, bytes: BytesMut::zeroed(BLOCK as usize) });
+            let block = self.blocks.entry(number).or_insert_with(|| StretchBlock {
+                base: number * BLOCK,
+                bytes: BytesMut::zeroed(BLOCK as usize),
+            });
             let n = rest.len().min((end - at) as usize);
             let (now, later) = rest.split_at(n);
             block.bytes[(at - block.base) as usize..][..n].copy_from_slice(now);

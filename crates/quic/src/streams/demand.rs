@@ -10,23 +10,23 @@ use super::event::SendState;
 use super::fenced::Ticket;
 use super::send::SendHalf;
 use super::{Stream, Streams, UnknownStream};
-use crate::packet::{Channel, Key};
-use crate::protect::policy::{Boundary, Deadlines, Demand};
+use crate::packet::{Channel, StreamKey};
+use crate::protect::policy::{Boundary, Demand, OpenDeadlines};
 
 /// The sums over all streams without a channel of their own, and what is ordered by time, over all streams.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
-    passed: Passed,
+pub(super) struct DemandTally {
+    passed: PassedBoundaries,
     /// Bytes to send, for the first time or again.
     left: u64,
     /// Those of all streams that may send, with a channel of their own or without.
     pressing: u64,
-    /// Streams by each bit of their [`Share`].
+    /// Streams by each bit of their [`DemandShare`].
     counts: [usize; BITS],
     /// When streams will have their next message. Those with a channel of their own are not among them.
-    next: BTreeSet<(Time, Key)>,
+    next: BTreeSet<(Time, StreamKey)>,
     /// Deadlines of messages that are not done with, by channel.
-    due: BTreeSet<(Channel, Time, Key, Ticket)>,
+    due: BTreeSet<(Channel, Time, StreamKey, Ticket)>,
     /// Counts what sending may change of any channel's [`Demand`], but its remaining bytes.
     pulse: u64,
     pub(super) crowding: Crowding,
@@ -92,14 +92,14 @@ const CONFIDENT: f64 = 1.645;
 
 /// Boundaries behind what was sent.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Passed {
+pub(super) struct PassedBoundaries {
     count: u64,
     last: Option<(Boundary, Time)>,
 }
 
 /// What a stream adds to the sums of its channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Share {
+pub(super) struct DemandShare {
     left: u64,
     /// Bits of [`share`].
     bits: u8,
@@ -107,7 +107,7 @@ pub(super) struct Share {
 
 /// Where a stream's boundaries lie that are not passed yet.
 #[derive(Debug, Default)]
-pub(super) struct Marks {
+pub(super) struct BoundaryMarks {
     /// Flushes, as offsets, or numbers of messages: what lies before was written when they were asked for.
     flushes: VecDeque<u64>,
     /// The last of them, passed or not: another one at the same place is the same.
@@ -192,9 +192,9 @@ impl Streams {
         stream.own = own.then(Box::default);
         let after = stream.channel();
         if own {
-            self.tally.change(stream.share, Share::default());
+            self.tally.change(stream.share, DemandShare::default());
         } else {
-            self.tally.change(Share::default(), stream.share);
+            self.tally.change(DemandShare::default(), stream.share);
         }
         let Some(half) = &mut stream.send else { return Ok(Channel::Stream(key)) };
         if let Some(at) = half.marks.next {
@@ -244,7 +244,7 @@ impl Streams {
     }
 
     /// A message with a deadline begins, or ends.
-    pub(super) fn promise(&mut self, key: Key, deadline: Option<Time>, ticket: Ticket, is_open: bool) {
+    pub(super) fn promise(&mut self, key: StreamKey, deadline: Option<Time>, ticket: Ticket, is_open: bool) {
         let (Some(deadline), Some(stream)) = (deadline, self.slab.get(key)) else { return };
         let entry = (stream.channel(), deadline, key, ticket);
         if is_open {
@@ -255,7 +255,7 @@ impl Streams {
     }
 
     /// Counts the boundaries of a stream that what was sent has passed.
-    pub(super) fn cross(&mut self, key: Key, now: Time) {
+    pub(super) fn cross(&mut self, key: StreamKey, now: Time) {
         let Some(stream) = self.slab.get_mut(key) else { return };
         let Some(half) = &mut stream.send else { return };
         if let Some((n, kind)) = half.crossed() {
@@ -268,12 +268,12 @@ impl Streams {
 
     /// The sums are those that one gets by counting.
     pub(super) fn check_tally(&self) {
-        let mut tally = Tally::default();
+        let mut tally = DemandTally::default();
         for (key, stream) in self.slab.iter() {
             let Some(half) = &stream.send else { continue };
-            tally.press(Share::default(), stream.share);
+            tally.press(DemandShare::default(), stream.share);
             if stream.own.is_none() {
-                tally.change(Share::default(), stream.share);
+                tally.change(DemandShare::default(), stream.share);
                 tally.next.extend(half.marks.next.map(|at| (at, key)));
             }
             assert_eq!(stream.share.left, half.left(), "{stream:?}");
@@ -286,10 +286,10 @@ impl Streams {
     }
 }
 
-impl Tally {
+impl DemandTally {
     /// A stream's share becomes another.
     #[inline]
-    pub(super) fn change(&mut self, before: Share, after: Share) {
+    pub(super) fn change(&mut self, before: DemandShare, after: DemandShare) {
         self.left = self.left - before.left + after.left;
         let changed = before.bits ^ after.bits;
         if changed == 0 {
@@ -302,7 +302,7 @@ impl Tally {
 
     /// The same, of a stream of any channel.
     #[inline]
-    pub(super) fn press(&mut self, before: Share, after: Share) {
+    pub(super) fn press(&mut self, before: DemandShare, after: DemandShare) {
         self.pressing = self.pressing - before.pressing() + after.pressing();
     }
 
@@ -313,7 +313,7 @@ impl Tally {
     }
 
     /// A stream said when its next message comes, or that does not hold any more.
-    pub(super) fn announce(&mut self, next: (Time, Key), is_open: bool) {
+    pub(super) fn announce(&mut self, next: (Time, StreamKey), is_open: bool) {
         if is_open {
             self.next.insert(next);
         } else {
@@ -322,20 +322,20 @@ impl Tally {
     }
 
     /// A message is done with.
-    pub(super) fn fulfil(&mut self, channel: Channel, deadline: Time, key: Key, ticket: Ticket) {
+    pub(super) fn fulfil(&mut self, channel: Channel, deadline: Time, key: StreamKey, ticket: Ticket) {
         self.due.remove(&(channel, deadline, key, ticket));
         self.beat();
     }
 
     /// All shares as one.
-    fn share(&self) -> Share {
+    fn share(&self) -> DemandShare {
         let bits =
             self.counts.iter().enumerate().filter(|(_, n)| **n > 0).fold(0, |bits, (bit, _)| bits | 1 << bit);
-        Share { left: self.left, bits }
+        DemandShare { left: self.left, bits }
     }
 }
 
-impl Share {
+impl DemandShare {
     /// Whether more differs than the bytes that are left.
     #[inline]
     pub(super) fn differs(self, other: Self) -> bool {
@@ -432,7 +432,7 @@ impl SendHalf {
     }
 }
 
-impl Marks {
+impl BoundaryMarks {
     /// Where the first flush lies that is not passed yet.
     #[inline]
     pub(super) fn first_flush(&self) -> Option<u64> {
@@ -448,7 +448,7 @@ impl Marks {
 /// Deadlines of one channel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChannelDeadlines<'a> {
-    due: &'a BTreeSet<(Channel, Time, Key, Ticket)>,
+    due: &'a BTreeSet<(Channel, Time, StreamKey, Ticket)>,
     channel: Channel,
 }
 
@@ -459,15 +459,15 @@ impl ChannelDeadlines<'_> {
     }
 }
 
-impl Deadlines for ChannelDeadlines<'_> {
+impl OpenDeadlines for ChannelDeadlines<'_> {
     fn next_after(&self, t: Time) -> Option<Time> {
-        let from = (self.channel, t, Key { index: 0, generation: 0 }, Ticket::FIRST);
+        let from = (self.channel, t, StreamKey { index: 0, generation: 0 }, Ticket::FIRST);
         let next = self.due.range(from..).next()?;
         (next.0 == self.channel).then_some(next.1)
     }
 
     fn last(&self) -> Option<Time> {
-        let to = (self.channel, Time::MAX, Key { index: u32::MAX, generation: u32::MAX }, Ticket::LAST);
+        let to = (self.channel, Time::MAX, StreamKey { index: u32::MAX, generation: u32::MAX }, Ticket::LAST);
         let last = self.due.range(..=to).next_back()?;
         (last.0 == self.channel).then_some(last.1)
     }

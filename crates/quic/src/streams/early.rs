@@ -2,7 +2,7 @@
 
 use quickset_wire::{StreamId, TransportParams};
 
-use super::flow::Credit;
+use super::flow::SendCredit;
 use super::numbers::Ours;
 use super::{Streams, told};
 
@@ -17,9 +17,9 @@ impl Streams {
     /// Nothing that was sent has arrived or will, and no limit of the peer's holds any more. What was written
     /// waits to be sent for the first time, once [`set_peer`](Self::set_peer) tells the limits that do hold.
     pub(crate) fn rewind(&mut self) {
-        self.credit = Credit::default();
+        self.credit = SendCredit::default();
         self.sent = 0;
-        self.ours.iter_mut().for_each(|ours| ours.credit = Credit::default());
+        self.ours.iter_mut().for_each(|ours| ours.credit = SendCredit::default());
         let mut keys = Vec::new();
         for (key, stream) in self.slab.iter_mut() {
             if let Some(half) = &mut stream.send {

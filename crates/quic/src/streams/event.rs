@@ -80,11 +80,11 @@ pub enum SendError {
     UnknownStream,
 }
 
-impl From<fenced::SendError> for SendError {
-    fn from(error: fenced::SendError) -> Self {
+impl From<fenced::QueueError> for SendError {
+    fn from(error: fenced::QueueError) -> Self {
         match error {
-            fenced::SendError::TooLong { max } => Self::TooLong { max },
-            fenced::SendError::Finished | fenced::SendError::Reset => Self::Ended,
+            fenced::QueueError::TooLong { max } => Self::TooLong { max },
+            fenced::QueueError::Finished | fenced::QueueError::Reset => Self::Ended,
         }
     }
 }

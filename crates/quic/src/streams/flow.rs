@@ -9,7 +9,7 @@ use quickset_wire::varint;
 /// half of the window took less than two round trips, the peer may well be waiting for us, and the window
 /// doubles: a window of twice the data that the application takes per round trip never stalls a sender.
 #[derive(Clone, Debug)]
-pub(super) struct Window {
+pub(super) struct ReceiveWindow {
     size: u64,
     max_size: u64,
     /// So much is always to be allowed: who sends may wait until it is (FS-18).
@@ -21,7 +21,7 @@ pub(super) struct Window {
     consumed_then: u64,
 }
 
-impl Window {
+impl ReceiveWindow {
     /// A window of `size` bytes that may grow to `max_size`; the peer knows of the first `size`.
     pub(super) fn new(size: u64, max_size: u64) -> Self {
         let size = size.min(varint::MAX);
@@ -118,13 +118,13 @@ impl Window {
 
 /// What the peer allows us to send, and whether it was told that this is not enough.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Credit {
+pub(super) struct SendCredit {
     limit: u64,
     /// The limit that was last reported by a BLOCKED frame, plus one; 0: none.
     reported: u64,
 }
 
-impl Credit {
+impl SendCredit {
     pub(super) fn new(limit: u64) -> Self {
         Self { limit, reported: 0 }
     }
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn an_eighth_of_a_window_makes_credit_due() {
-        let mut window = Window::new(1000, 1000);
+        let mut window = ReceiveWindow::new(1000, 1000);
         window.consume(124);
         assert!(!window.is_due());
         window.consume(1);
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_fast_reader_doubles_the_window_and_a_slow_one_does_not() {
-        let mut window = Window::new(1000, 3000);
+        let mut window = ReceiveWindow::new(1000, 3000);
         window.arrived(Time::ZERO);
         window.consume(500);
         // 199 ms is less than two round trips of 100 ms: 500 + 2·1000.
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn limits_end_where_varints_end() {
-        let mut window = Window::new(u64::MAX, u64::MAX);
+        let mut window = ReceiveWindow::new(u64::MAX, u64::MAX);
         assert_eq!(window.limit(), (1 << 62) - 1);
         window.consume(1 << 61);
         assert!(!window.is_due(), "no credit beyond 2^62 - 1");

@@ -8,7 +8,7 @@ use quickset_wire::{Dir, StreamId, TransportErrorCode as Code, varint};
 use super::work::steps_to_give_up;
 use super::{SendState, Streams, due, news, owes, told};
 use crate::TransportError;
-use crate::packet::{Key, View};
+use crate::packet::{RoomView, StreamKey};
 
 impl Streams {
     /// Acts on a frame about streams or their credit; `payload` is the packet's, in which data lies.
@@ -20,7 +20,7 @@ impl Streams {
         &mut self,
         frame: &Frame<'_>,
         payload: &Bytes,
-        view: &View,
+        view: &RoomView,
     ) -> Result<(), TransportError> {
         let result = match *frame {
             Frame::Stream { id, offset, fin, data } => {
@@ -88,7 +88,7 @@ impl Streams {
                 Ok(())
             }
             // Our windows follow what the application reads; a peer that is blocked changes nothing in that.
-            Frame::StreamDataBlocked { id, .. } => self.locate(id, Half::Recv).map(|_| ()),
+            Frame::StreamDataBlocked { id, .. } => self.locate(id, StreamHalf::Recv).map(|_| ()),
             Frame::DataBlocked(_) => Ok(()),
             Frame::StreamsBlocked { dir, limit } => {
                 // RFC 9000 §4.6: streams that the peer opened and has said nothing on are not known here. So
@@ -115,7 +115,7 @@ impl Streams {
         if end > varint::MAX {
             return Err(TransportError::new(Code::FRAME_ENCODING_ERROR, "stream data beyond 2^62 - 1"));
         }
-        let Some(key) = self.locate(id, Half::Recv)? else { return Ok(()) };
+        let Some(key) = self.locate(id, StreamHalf::Recv)? else { return Ok(()) };
         let Some(stream) = self.slab.get_mut(key) else { return Ok(()) };
         let Some(half) = &mut stream.recv else { return Ok(()) };
         if !half.plain {
@@ -170,7 +170,7 @@ impl Streams {
         final_size: u64,
         reliable: u64,
     ) -> Result<(), TransportError> {
-        let Some(key) = self.locate(id, Half::Recv)? else { return Ok(()) };
+        let Some(key) = self.locate(id, StreamHalf::Recv)? else { return Ok(()) };
         let Some(stream) = self.slab.get_mut(key) else { return Ok(()) };
         let Some(half) = &mut stream.recv else { return Ok(()) };
         let growth = half.admit(final_size, true)?;
@@ -223,7 +223,7 @@ impl Streams {
     }
 
     fn on_stop(&mut self, id: StreamId, code: u64) -> Result<(), TransportError> {
-        let Some(key) = self.locate(id, Half::Send)? else { return Ok(()) };
+        let Some(key) = self.locate(id, StreamHalf::Send)? else { return Ok(()) };
         let Some(stream) = self.slab.get_mut(key) else { return Ok(()) };
         let Some(half) = &mut stream.send else { return Ok(()) };
         if half.state == SendState::Reset {
@@ -250,7 +250,7 @@ impl Streams {
     }
 
     fn on_max_stream_data(&mut self, id: StreamId, max: u64) -> Result<(), TransportError> {
-        let Some(key) = self.locate(id, Half::Send)? else { return Ok(()) };
+        let Some(key) = self.locate(id, StreamHalf::Send)? else { return Ok(()) };
         let Some(stream) = self.slab.get_mut(key) else { return Ok(()) };
         if stream.send.as_mut().is_some_and(|half| half.raise(max)) {
             self.refresh(key);
@@ -262,10 +262,14 @@ impl Streams {
     /// The slot of a stream that a frame names, which opens it if it is the peer's to open. `None` when the
     /// stream is over: frames may come late.
     #[inline]
-    pub(super) fn locate(&mut self, id: StreamId, half: Half) -> Result<Option<Key>, TransportError> {
+    pub(super) fn locate(
+        &mut self,
+        id: StreamId,
+        half: StreamHalf,
+    ) -> Result<Option<StreamKey>, TransportError> {
         let ours = id.initiator() == self.side;
         // RFC 9000 §3.3, §19.4 to §19.13: frames for the half that a unidirectional stream does not have.
-        if id.dir() == Dir::Uni && ours == (half == Half::Recv) {
+        if id.dir() == Dir::Uni && ours == (half == StreamHalf::Recv) {
             return Err(TransportError::new(Code::STREAM_STATE_ERROR, "the stream has no such half"));
         }
         let key = self.slab.key(id);
@@ -290,7 +294,7 @@ impl Streams {
     }
 
     #[cold]
-    fn locate_unknown(&mut self, id: StreamId, ours: bool) -> Result<Option<Key>, TransportError> {
+    fn locate_unknown(&mut self, id: StreamId, ours: bool) -> Result<Option<StreamKey>, TransportError> {
         let (dir, index) = (id.dir() as usize, id.index());
         if ours {
             return if index < self.ours[dir].opened() {
@@ -328,7 +332,7 @@ pub(crate) struct Stretch<'a> {
 
 /// Which half a frame is about.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Half {
+pub(super) enum StreamHalf {
     Send,
     Recv,
 }

@@ -7,13 +7,15 @@ use quickset_wire::frame::Frame;
 use quickset_wire::{Dir, StreamId, TransportErrorCode as Code, varint};
 
 use super::event::{ReadError, SendError, SendState, UnknownStream};
-use super::fenced::{Fault, Fenced, Message, MessageStats, Mode, Outcome, Receiver, Sender, Ticket};
-use super::inbound::Half;
+use super::fenced::{
+    Fenced, Message, MessageStats, Outcome, RecordFault, RecordMode, RecordReceiver, RecordSender, Ticket,
+};
+use super::inbound::StreamHalf;
 use super::recv::RecvHalf;
 use super::work::steps_among;
 use super::{RECORD_PREFIX, Stream, Streams, owes, told};
 use crate::TransportError;
-use crate::packet::{Key, View, Want};
+use crate::packet::{RoomView, StreamKey, Want};
 
 /// The application's verbs.
 impl Streams {
@@ -36,7 +38,7 @@ impl Streams {
             return Err(UnknownStream);
         }
         if let Some(half) = stream.send.as_mut().filter(|half| half.is_unused()) {
-            let mut sender = Sender::new(key, id, mode, longest);
+            let mut sender = RecordSender::new(key, id, mode, longest);
             sender.set_max(half.credit.limit());
             half.messages = Some(Box::new(sender));
         }
@@ -159,8 +161,8 @@ impl Streams {
         let end = match (reset, receiver.fault()) {
             (Some(code), _) => ReadError::Reset(code),
             // The stream goes on; the application will stop it, with a code of its own.
-            (None, Some(Fault::TooLong)) => return Err(ReadError::TooLong),
-            (None, Some(Fault::Truncated)) => ReadError::Truncated,
+            (None, Some(RecordFault::TooLong)) => return Err(ReadError::TooLong),
+            (None, Some(RecordFault::Truncated)) => ReadError::Truncated,
             (None, None) if receiver.is_finished() => ReadError::Finished,
             (None, None) => {
                 half.waiting = true;
@@ -201,7 +203,7 @@ impl Streams {
     }
 
     /// Drops what is too late.
-    pub(crate) fn on_time(&mut self, view: &View) {
+    pub(crate) fn on_time(&mut self, view: &RoomView) {
         while let Some(&(at, key)) = self.deadlines.first() {
             if at > view.now {
                 return;
@@ -223,7 +225,7 @@ impl Streams {
     }
 
     /// Notes what a stream carries, as far as it is known (FS-39).
-    pub(super) fn note_bytes(&mut self, key: Key, bytes: bool) {
+    pub(super) fn note_bytes(&mut self, key: StreamKey, bytes: bool) {
         let Some(stream) = self.slab.get_mut(key) else { return };
         if stream.id.initiator() == self.side || stream.bytes == bytes {
             return;
@@ -247,7 +249,7 @@ impl Streams {
             return Err(TransportError::new(Code::FRAME_ENCODING_ERROR, "fenced streams were not agreed on"));
         }
         // FS-10: direction, existence and number, as for STREAM frames.
-        let Some(key) = self.locate(id, Half::Recv)? else { return Ok(()) };
+        let Some(key) = self.locate(id, StreamHalf::Recv)? else { return Ok(()) };
         let Some(half) = self.slab.get_mut(key).and_then(|stream| stream.recv.as_mut()) else {
             return Ok(());
         };
@@ -289,7 +291,7 @@ impl Streams {
     }
 
     /// Counts what arrived on a stream against the connection's credit.
-    pub(super) fn grow(&mut self, key: Key, growth: u64) -> Result<(), TransportError> {
+    pub(super) fn grow(&mut self, key: StreamKey, growth: u64) -> Result<(), TransportError> {
         if self.received + growth > self.window.limit() {
             return Err(TransportError::new(Code::FLOW_CONTROL_ERROR, "more than the connection's credit"));
         }
@@ -301,7 +303,7 @@ impl Streams {
     }
 
     /// What comes for a half that nobody reads: it counts, and is consumed at once.
-    pub(super) fn dropped(&mut self, key: Key, end: u64, fin: bool) -> Result<(), TransportError> {
+    pub(super) fn dropped(&mut self, key: StreamKey, end: u64, fin: bool) -> Result<(), TransportError> {
         let Some(half) = self.slab.get_mut(key).and_then(|stream| stream.recv.as_mut()) else {
             return Ok(());
         };
@@ -317,7 +319,7 @@ impl Streams {
     }
 
     /// After something arrived on a half of messages: the end, news for the application, credit.
-    pub(super) fn received_messages(&mut self, key: Key) {
+    pub(super) fn received_messages(&mut self, key: StreamKey) {
         let Some(stream) = self.slab.get_mut(key) else { return };
         let Some(half) = &mut stream.recv else { return };
         let Some(receiver) = &half.messages else { return };
@@ -331,7 +333,7 @@ impl Streams {
     }
 
     /// Passes on the credit of a half of messages, to the connection and to the peer.
-    fn credit_messages(&mut self, key: Key) {
+    fn credit_messages(&mut self, key: StreamKey) {
         let Some(stream) = self.slab.get_mut(key) else { return };
         let Some(half) = &mut stream.recv else { return };
         let Some(receiver) = &mut half.messages else { return };
@@ -345,7 +347,7 @@ impl Streams {
 
     /// After anything happened to a sending half: the queues, and with messages their outcomes and deadlines,
     /// room, the end.
-    pub(super) fn review(&mut self, key: Key) {
+    pub(super) fn review(&mut self, key: StreamKey) {
         let Some(stream) = self.slab.get_mut(key) else { return };
         let channel = stream.channel();
         let Some(half) = &mut stream.send else { return };
@@ -398,7 +400,7 @@ impl Streams {
     }
 
     /// Of a half of messages that was given up behind one of them.
-    fn go_on_with_reset(&mut self, key: Key) {
+    fn go_on_with_reset(&mut self, key: StreamKey) {
         self.tell_reset(key);
         if let Some(half) = self.slab.get_mut(key).and_then(|stream| stream.send.as_mut()) {
             half.end_reset();
@@ -406,7 +408,7 @@ impl Streams {
         }
     }
 
-    fn sender(&mut self, id: StreamId) -> Option<(Key, &mut Sender)> {
+    fn sender(&mut self, id: StreamId) -> Option<(StreamKey, &mut RecordSender)> {
         let (key, stream) = self.slab.by_id_mut(id)?;
         Some((key, stream.send.as_mut()?.messages.as_mut()?))
     }
@@ -422,7 +424,7 @@ impl Stream {
 impl RecvHalf {
     /// Carries messages from now on; what came in STREAM frames until now is records.
     fn become_messages(&mut self, max_record: u64) {
-        let mut receiver = Receiver::new(max_record, self.window.size());
+        let mut receiver = RecordReceiver::new(max_record, self.window.size());
         // The errors that this could bring are those of the application's records, and told when they are
         // read; what came is within the limits already.
         for (offset, bytes) in self.assembler.drain() {
@@ -475,8 +477,8 @@ impl Records {
     }
 
     /// How we send records, for all data of a stream (FS-21), and the longest.
-    pub(super) fn sending(self) -> (Mode, u64) {
-        let mode = if self.agreed() { Mode::Frames } else { Mode::Plain };
+    pub(super) fn sending(self) -> (RecordMode, u64) {
+        let mode = if self.agreed() { RecordMode::Frames } else { RecordMode::Plain };
         // FS-2, FS-8: no peer that takes messages takes only shorter ones.
         let unknown = if self.careful { LEAST_RECORD } else { DEFAULT_RECORD };
         (mode, self.theirs.unwrap_or(unknown).min(varint::MAX - RECORD_PREFIX))

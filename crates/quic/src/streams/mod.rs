@@ -51,29 +51,29 @@ pub use event::{
 };
 pub use fenced::{Message, MessageStats, Outcome, Ticket};
 pub(crate) use inbound::Stretch;
-pub(crate) use outbound::Turn;
+pub(crate) use outbound::StreamTurn;
 
-use crate::packet::{Channel, Key, Want};
-use demand::{Passed, Share, Tally, share};
-use flow::{Credit, Window};
+use crate::packet::{Channel, StreamKey, Want};
+use demand::{DemandShare, DemandTally, PassedBoundaries, share};
+use flow::{ReceiveWindow, SendCredit};
 use messages::Records;
 use numbers::{Ours, Theirs};
 use recv::RecvHalf;
 use send::SendHalf;
-pub(crate) use settings::Settings;
+pub(crate) use settings::StreamSettings;
 use slab::Slab;
 pub(crate) use store::STREAM_COST;
-use store::Store;
+use store::StreamBytes;
 pub use turns::{Class, ClassError};
 use turns::{Turns, has};
-use work::Owed;
+use work::OwedWork;
 
 /// All streams of a connection.
 // sizes: what all streams have in common.
 #[derive(Debug)]
 pub(crate) struct Streams {
     side: Side,
-    config: Config,
+    config: StreamsConfig,
     records: Records,
     /// What the peer allows on a stream from the start.
     initial: Initial,
@@ -81,38 +81,38 @@ pub(crate) struct Streams {
     ours: [Ours; 2],
     theirs: [Theirs; 2],
     /// What the peer allows on all streams together, and how much of it is used.
-    credit: Credit,
+    credit: SendCredit,
     sent: u64,
     /// What we allow on all streams together, and how much of it is used.
-    window: Window,
+    window: ReceiveWindow,
     received: u64,
     /// Who has something to send, and who is next.
     turns: Turns,
     /// Who wrote a symbol of the connection's own channel last.
-    recent: Key,
+    recent: StreamKey,
     /// What they hold to be sent.
-    store: Store,
+    store: StreamBytes,
     /// Streams of messages whose next record is longer than what is left of the connection's credit.
-    starving: Vec<Key>,
+    starving: Vec<StreamKey>,
     /// When messages become too late, by stream.
-    deadlines: BTreeSet<(Time, Key)>,
+    deadlines: BTreeSet<(Time, StreamKey)>,
     /// Streams with bits in `control`.
-    control: VecDeque<Key>,
+    control: VecDeque<StreamKey>,
     /// Frames about the connection that are due, as bits of [`due`].
     due: u8,
     /// Streams with bits in `events`.
-    events: VecDeque<Key>,
+    events: VecDeque<StreamKey>,
     /// Events about the connection, as bits of [`news`].
     news: u8,
     /// What reliability policies are told.
-    tally: Tally,
+    tally: DemandTally,
     /// What the peer's frames took beyond what is usual.
-    owed: Owed,
+    owed: OwedWork,
 }
 
 /// What of the configuration concerns streams.
 #[derive(Clone, Copy, Debug)]
-struct Config {
+struct StreamsConfig {
     stream_window: u64,
     max_stream_window: u64,
     send_buffer: u64,
@@ -136,7 +136,7 @@ struct Initial {
 #[derive(Debug)]
 struct Stream {
     id: StreamId,
-    key: Key,
+    key: StreamKey,
     /// Its leaf in [`Turns`], if it sends, and what it has to send: bits of [`has`].
     class: Option<ClassId>,
     has: u8,
@@ -147,9 +147,9 @@ struct Stream {
     /// What is new of it goes along with whatever leaves.
     piggyback: bool,
     /// It has a channel of its own, and this is what it has passed as one.
-    own: Option<Box<Passed>>,
+    own: Option<Box<PassedBoundaries>>,
     /// What it adds to the sums of its channel.
-    share: Share,
+    share: DemandShare,
     /// It stands in `Streams::events`.
     listed: bool,
     /// It stands in `Streams::starving`.
@@ -169,11 +169,11 @@ struct Stream {
 
 impl Streams {
     /// No streams yet. Nothing may be opened or sent before [`set_peer`](Self::set_peer).
-    pub(crate) fn new(side: Side, settings: &Settings) -> Self {
+    pub(crate) fn new(side: Side, settings: &StreamSettings) -> Self {
         let (stream_window, connection_window) = settings.first_windows();
         Self {
             side,
-            config: Config {
+            config: StreamsConfig {
                 stream_window,
                 max_stream_window: settings.max_stream_window,
                 // Nothing would ever be taken.
@@ -187,27 +187,27 @@ impl Streams {
             ours: Default::default(),
             theirs: [settings.max_bidi_streams, settings.max_uni_streams]
                 .map(|most| Theirs::new(most, settings.max_fenced())),
-            credit: Credit::default(),
+            credit: SendCredit::default(),
             sent: 0,
-            window: Window::new(connection_window, settings.max_connection_window)
+            window: ReceiveWindow::new(connection_window, settings.max_connection_window)
                 .holding(settings.least_window()),
             received: 0,
             turns: Turns::new(settings.max_classes),
-            recent: Key { index: u32::MAX, generation: 0 },
-            store: Store::new(settings),
+            recent: StreamKey { index: u32::MAX, generation: 0 },
+            store: StreamBytes::new(settings),
             starving: Vec::new(),
             deadlines: BTreeSet::new(),
             control: VecDeque::new(),
             due: 0,
             events: VecDeque::new(),
             news: 0,
-            tally: Tally::default(),
-            owed: Owed::default(),
+            tally: DemandTally::default(),
+            owed: OwedWork::default(),
         }
     }
 
     /// Writes our limits into what is announced to the peer.
-    pub(crate) fn offer(settings: &Settings, params: &mut TransportParams) {
+    pub(crate) fn offer(settings: &StreamSettings, params: &mut TransportParams) {
         let (stream, connection) = settings.first_windows();
         params.initial_max_data = connection;
         params.initial_max_stream_data_bidi_local = stream;
@@ -332,11 +332,11 @@ impl Streams {
     }
 
     /// Makes the slot of a stream.
-    fn create(&mut self, id: StreamId) -> Key {
+    fn create(&mut self, id: StreamId) -> StreamKey {
         let ours = id.initiator() == self.side;
         let bidi = id.dir() == Dir::Bi;
         let limit = self.initial.of(self.side, id);
-        let window = Window::new(self.config.stream_window, self.config.max_stream_window);
+        let window = ReceiveWindow::new(self.config.stream_window, self.config.max_stream_window);
         let (slab, turns) = (&mut self.slab, &mut self.turns);
         slab.insert(id, |key| Stream {
             id,
@@ -347,7 +347,7 @@ impl Streams {
             bytes: false,
             piggyback: false,
             own: None,
-            share: Share::default(),
+            share: DemandShare::default(),
             listed: false,
             starving: false,
             crowded: false,
@@ -368,7 +368,7 @@ impl Streams {
     }
 
     /// Notes what a stream has to send now.
-    fn refresh(&mut self, key: Key) {
+    fn refresh(&mut self, key: StreamKey) {
         let Some(stream) = self.slab.get_mut(key) else { return };
         let credit = self.credit.limit() - self.sent;
         let (owes, fresh) = stream.wants(credit);
@@ -398,7 +398,7 @@ impl Streams {
         }
         stream.change(has, &mut self.turns);
         if let Some(half) = &stream.send {
-            let before = std::mem::replace(&mut stream.share, Share::of(half, bits));
+            let before = std::mem::replace(&mut stream.share, DemandShare::of(half, bits));
             if stream.share.differs(before) {
                 self.tally.beat();
             }
@@ -444,7 +444,7 @@ impl Streams {
     }
 
     /// Frees the slot of a stream that is over and of which all was told.
-    fn settle(&mut self, key: Key) {
+    fn settle(&mut self, key: StreamKey) {
         let Some(stream) = self.slab.get_mut(key) else { return };
         if stream.accepted && stream.send.as_mut().is_some_and(SendHalf::announces_reset) {
             stream.tell(told::RESET, &mut self.events);
@@ -460,9 +460,9 @@ impl Streams {
         if let Some(at) = stream.deadline {
             self.deadlines.remove(&(at, key));
         }
-        self.tally.press(stream.share, Share::default());
+        self.tally.press(stream.share, DemandShare::default());
         if stream.own.is_none() {
-            self.tally.change(stream.share, Share::default());
+            self.tally.change(stream.share, DemandShare::default());
         }
         self.tally.beat();
         self.slab.remove(id);
@@ -477,7 +477,7 @@ impl Streams {
 impl Stream {
     /// Tells the application, once it knows the stream.
     #[inline]
-    fn tell(&mut self, event: u8, list: &mut VecDeque<Key>) {
+    fn tell(&mut self, event: u8, list: &mut VecDeque<StreamKey>) {
         self.events |= event;
         if self.accepted && !self.listed {
             self.listed = true;
@@ -487,7 +487,7 @@ impl Stream {
 
     /// A frame about the stream is due.
     #[inline]
-    fn owe(&mut self, frame: u8, list: &mut VecDeque<Key>) {
+    fn owe(&mut self, frame: u8, list: &mut VecDeque<StreamKey>) {
         if self.control == 0 {
             list.push_back(self.key);
         }

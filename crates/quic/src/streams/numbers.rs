@@ -1,6 +1,6 @@
 use quickset_wire::frame::MAX_STREAMS;
 
-use super::flow::Credit;
+use super::flow::SendCredit;
 
 /// The streams of one direction that we open.
 #[derive(Debug, Default)]
@@ -8,7 +8,7 @@ pub(super) struct Ours {
     opened: u64,
     /// Those that were given up as the peer took no early data lie below.
     dropped: u64,
-    pub(super) credit: Credit,
+    pub(super) credit: SendCredit,
     /// `open` failed since the last Available.
     pub(super) refused: bool,
 }

@@ -5,25 +5,25 @@ use quickset_base::Time;
 use quickset_wire::frame::{Frame, stream_header, stream_header_size};
 use quickset_wire::{Dir, StreamId, varint};
 
-use super::fenced::Sender;
+use super::fenced::RecordSender;
 use super::send::SendHalf;
 use super::turns::has;
 use super::{SendState, Stream, Streams, due, owes, told};
-use crate::packet::{Channel, Key, StreamFrame, Token, View, Writer};
+use crate::packet::{Channel, FrameToken, PacketWriter, RoomView, StreamFrame, StreamKey};
 
 /// Whose data goes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Turn {
+pub(crate) struct StreamTurn {
     pub(crate) channel: Channel,
     /// The stream; of datagrams, or of repair that no stream stands for, what does among streams.
-    pub(crate) key: Key,
+    pub(crate) key: StreamKey,
     /// It begins with what was sent before and lost, or gives up what was lost.
     pub(crate) resend: bool,
 }
 
 /// What was written into a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Written {
+pub(crate) struct WrittenStream {
     /// Bytes of frames.
     pub(crate) bytes: usize,
     /// Among them is the last of a message of a stream that [splits evenly](Streams::set_even): the sooner it
@@ -34,7 +34,7 @@ pub(crate) struct Written {
 impl Streams {
     /// Writes what keeps others going: resets, requests to stop, credit, and that we are blocked.
     #[inline]
-    pub(crate) fn write_control(&mut self, w: &mut Writer<'_>, view: &View) {
+    pub(crate) fn write_control(&mut self, w: &mut PacketWriter<'_>, view: &RoomView) {
         if self.due != 0 {
             self.write_due(w, view);
         }
@@ -50,10 +50,10 @@ impl Streams {
     /// the packet is too little, or the messages came too late and were dropped.
     pub(crate) fn write_data(
         &mut self,
-        w: &mut Writer<'_>,
-        view: &View,
+        w: &mut PacketWriter<'_>,
+        view: &RoomView,
         channel: Option<Channel>,
-    ) -> Written {
+    ) -> WrittenStream {
         let (empty, mut ends_message) = (w.len(), false);
         loop {
             let credit = self.credit.limit() - self.sent;
@@ -98,7 +98,7 @@ impl Streams {
             // All channels are limited now.
             self.tally.beat();
         }
-        Written { bytes: w.len() - empty, ends_message }
+        WrittenStream { bytes: w.len() - empty, ends_message }
     }
 
     /// Whether there is data that goes along with whatever leaves, and could leave.
@@ -109,15 +109,15 @@ impl Streams {
 
     /// Whose data [`write_data`](Self::write_data) would write next.
     #[inline]
-    pub(crate) fn next_channel(&mut self) -> Option<Turn> {
+    pub(crate) fn next_channel(&mut self) -> Option<StreamTurn> {
         let key = self.turns.next(self.credit.limit() - self.sent)?;
         let Some(stream) = self.slab.get(key) else {
             let (channel, _) = self.turns.outsider(key)?;
-            return Some(Turn { channel, key, resend: false });
+            return Some(StreamTurn { channel, key, resend: false });
         };
         // A bare FIN needs no credit either, but nothing of it was lost.
         let resend = stream.has & has::OWED != 0 && stream.send.as_ref().is_some_and(SendHalf::is_behind);
-        Some(Turn { channel: stream.channel(), key, resend })
+        Some(StreamTurn { channel: stream.channel(), key, resend })
     }
 
     /// The piece of a stream's buffer that a frame was just taken from.
@@ -140,25 +140,29 @@ impl Streams {
     /// While a token is kept, its data is neither lost nor acknowledged here: it is not sent a second time,
     /// and a message that becomes too late meanwhile is given up when the token comes back, as if it was lost
     /// only then.
-    pub(crate) fn wants(&self, token: Token, now: Time) -> bool {
+    pub(crate) fn wants(&self, token: FrameToken, now: Time) -> bool {
         let half = |key| self.slab.get(key).and_then(|stream| stream.send.as_ref());
         let sender = |key| half(key).and_then(|half| half.messages.as_ref());
         match token {
-            Token::Stream { key, offset, len, fin } => half(key).is_some_and(|h| h.wants(offset, len, fin)),
-            Token::Fenced { key, offset, len, fin } => {
+            FrameToken::Stream { key, offset, len, fin } => {
+                half(key).is_some_and(|h| h.wants(offset, len, fin))
+            }
+            FrameToken::Fenced { key, offset, len, fin } => {
                 sender(key).is_some_and(|sender| sender.wants(offset, len as u64, fin, now))
             }
-            Token::Abandon { key, offset } => sender(key).is_some_and(|sender| sender.abandons(offset)),
-            Token::ResetStream { key, reliable } => half(key).is_some_and(|half| half.owes_reset(reliable)),
+            FrameToken::Abandon { key, offset } => sender(key).is_some_and(|sender| sender.abandons(offset)),
+            FrameToken::ResetStream { key, reliable } => {
+                half(key).is_some_and(|half| half.owes_reset(reliable))
+            }
             // No symbol holds it: it is written afresh, as it is then.
             _ => false,
         }
     }
 
     /// What a token stands for was lost with its packet, and recovered by the peer from repair symbols.
-    pub(crate) fn recovered(&mut self, token: Token, now: Time) {
+    pub(crate) fn recovered(&mut self, token: FrameToken, now: Time) {
         match token {
-            Token::Fenced { key, offset, len, fin } => {
+            FrameToken::Fenced { key, offset, len, fin } => {
                 self.with_sender(key, now, |sender| sender.recovered(offset, len as u64, fin));
             }
             _ => self.acked(token, now),
@@ -167,19 +171,19 @@ impl Streams {
 
     /// A packet with this token has arrived.
     #[inline]
-    pub(crate) fn acked(&mut self, token: Token, now: Time) {
+    pub(crate) fn acked(&mut self, token: FrameToken, now: Time) {
         match token {
-            Token::Stream { key, offset, len, fin } => self.data_acked(key, offset, len, fin),
-            Token::ResetStream { key, reliable } => {
+            FrameToken::Stream { key, offset, len, fin } => self.data_acked(key, offset, len, fin),
+            FrameToken::ResetStream { key, reliable } => {
                 if let Some(half) = self.slab.get_mut(key).and_then(|stream| stream.send.as_mut()) {
                     half.reset_acked(reliable);
                     self.settle(key);
                 }
             }
-            Token::Fenced { key, offset, len, fin } => {
+            FrameToken::Fenced { key, offset, len, fin } => {
                 self.with_sender(key, now, |sender| sender.acked(offset, len as u64, fin));
             }
-            Token::Abandon { key, offset } => {
+            FrameToken::Abandon { key, offset } => {
                 self.with_sender(key, now, |sender| sender.abandon_acked(offset));
             }
             // Credit and requests for it are done with when they arrive.
@@ -188,40 +192,42 @@ impl Streams {
     }
 
     /// A packet with this token was lost. RFC 9000 §13.3: what is still true and still matters is sent again.
-    pub(crate) fn lost(&mut self, token: Token, now: Time) {
+    pub(crate) fn lost(&mut self, token: FrameToken, now: Time) {
         match token {
-            Token::Stream { key, offset, len, fin } => {
+            FrameToken::Stream { key, offset, len, fin } => {
                 let Some(half) = self.slab.get_mut(key).and_then(|stream| stream.send.as_mut()) else {
                     return;
                 };
                 half.lost(offset, len, fin);
                 self.refresh(key);
             }
-            Token::Fenced { key, offset, len, fin } => {
+            FrameToken::Fenced { key, offset, len, fin } => {
                 self.with_sender(key, now, |sender| sender.lost(offset, len as u64, fin, now));
             }
-            Token::Abandon { key, offset } => {
+            FrameToken::Abandon { key, offset } => {
                 self.with_sender(key, now, |sender| sender.abandon_lost(offset));
             }
-            Token::ResetStream { key, reliable } => self.repeat(key, owes::RESET, |stream| {
+            FrameToken::ResetStream { key, reliable } => self.repeat(key, owes::RESET, |stream| {
                 stream.send.as_ref().is_some_and(|half| half.owes_reset(reliable))
             }),
-            Token::StopSending { key } => self.repeat(key, owes::STOP, |stream| {
+            FrameToken::StopSending { key } => self.repeat(key, owes::STOP, |stream| {
                 stream.recv.as_ref().is_some_and(|half| half.final_size.is_none())
             }),
             // A smaller limit than the latest is superseded.
-            Token::MaxStreamData { key, max } => self.repeat(key, owes::MAX_DATA, |stream| {
+            FrameToken::MaxStreamData { key, max } => self.repeat(key, owes::MAX_DATA, |stream| {
                 stream.recv.as_ref().is_some_and(|half| half.window.limit() == max)
             }),
-            Token::StreamDataBlocked { key, limit } => self.repeat(key, owes::BLOCKED, |stream| {
+            FrameToken::StreamDataBlocked { key, limit } => self.repeat(key, owes::BLOCKED, |stream| {
                 stream.send.as_mut().is_some_and(|half| half.credit.report_lost(limit))
             }),
-            Token::MaxData { max } if max == self.window.limit() => self.due |= due::MAX_DATA,
-            Token::MaxStreams { dir, max } if max == self.theirs[dir as usize].advertised() => {
+            FrameToken::MaxData { max } if max == self.window.limit() => self.due |= due::MAX_DATA,
+            FrameToken::MaxStreams { dir, max } if max == self.theirs[dir as usize].advertised() => {
                 self.due |= due::MAX_STREAMS << dir as u8;
             }
-            Token::DataBlocked { limit } if self.credit.report_lost(limit) => self.note_blocked(),
-            Token::StreamsBlocked { dir, limit } if self.ours[dir as usize].credit.report_lost(limit) => {
+            FrameToken::DataBlocked { limit } if self.credit.report_lost(limit) => self.note_blocked(),
+            FrameToken::StreamsBlocked { dir, limit }
+                if self.ours[dir as usize].credit.report_lost(limit) =>
+            {
                 self.due |= due::STREAMS_BLOCKED << dir as u8;
             }
             // Not of streams, or superseded.
@@ -243,32 +249,32 @@ impl Streams {
     }
 
     /// Frames about the connection's credit and numbers of streams.
-    fn write_due(&mut self, w: &mut Writer<'_>, view: &View) {
+    fn write_due(&mut self, w: &mut PacketWriter<'_>, view: &RoomView) {
         if self.take_due(due::MAX_DATA, w) {
             let max = self.window.advance(view.now, view.srtt);
-            w.put(&Frame::MaxData(max), Token::MaxData { max });
+            w.put(&Frame::MaxData(max), FrameToken::MaxData { max });
         }
         if self.take_due(due::DATA_BLOCKED, w) && self.is_blocked() {
             let limit = self.credit.limit();
             self.credit.report();
-            w.put(&Frame::DataBlocked(limit), Token::DataBlocked { limit });
+            w.put(&Frame::DataBlocked(limit), FrameToken::DataBlocked { limit });
         }
         for dir in Dir::ALL {
             if self.take_due(due::MAX_STREAMS << dir as u8, w) {
                 let max = self.theirs[dir as usize].advance();
-                w.put(&Frame::MaxStreams { dir, max }, Token::MaxStreams { dir, max });
+                w.put(&Frame::MaxStreams { dir, max }, FrameToken::MaxStreams { dir, max });
             }
             let ours = self.ours[dir as usize].opened();
             let limit = self.ours[dir as usize].credit.limit();
             if self.take_due(due::STREAMS_BLOCKED << dir as u8, w) && ours >= limit {
                 self.ours[dir as usize].credit.report();
-                w.put(&Frame::StreamsBlocked { dir, limit }, Token::StreamsBlocked { dir, limit });
+                w.put(&Frame::StreamsBlocked { dir, limit }, FrameToken::StreamsBlocked { dir, limit });
             }
         }
     }
 
     /// Whether this frame is due and has room; it is not due any more then.
-    fn take_due(&mut self, bit: u8, w: &Writer<'_>) -> bool {
+    fn take_due(&mut self, bit: u8, w: &PacketWriter<'_>) -> bool {
         let now = self.due & bit != 0 && w.room() >= CONTROL_ROOM;
         if now {
             self.due &= !bit;
@@ -277,7 +283,7 @@ impl Streams {
     }
 
     /// Frames about single streams.
-    fn write_due_of_streams(&mut self, w: &mut Writer<'_>, view: &View) {
+    fn write_due_of_streams(&mut self, w: &mut PacketWriter<'_>, view: &RoomView) {
         while let Some(&key) = self.control.front() {
             if let Some(stream) = self.slab.get_mut(key) {
                 while stream.control != 0 {
@@ -294,7 +300,7 @@ impl Streams {
     }
 
     #[inline]
-    fn data_acked(&mut self, key: Key, offset: u64, len: u32, fin: bool) {
+    fn data_acked(&mut self, key: StreamKey, offset: u64, len: u32, fin: bool) {
         let Some(stream) = self.slab.get_mut(key) else { return };
         let Some(half) = &mut stream.send else { return };
         let owed = half.owes();
@@ -319,7 +325,7 @@ impl Streams {
     }
 
     /// Tells a sender of messages what became of a packet.
-    fn with_sender(&mut self, key: Key, now: Time, tell: impl FnOnce(&mut Sender)) {
+    fn with_sender(&mut self, key: StreamKey, now: Time, tell: impl FnOnce(&mut RecordSender)) {
         let half = self.slab.get_mut(key).and_then(|stream| stream.send.as_mut());
         if let Some(sender) = half.and_then(|half| half.messages.as_mut()) {
             sender.set_now(now);
@@ -330,7 +336,7 @@ impl Streams {
     }
 
     /// Owes the reset of a half that was given up, once all that has to arrive was sent.
-    pub(super) fn tell_reset(&mut self, key: Key) {
+    pub(super) fn tell_reset(&mut self, key: StreamKey) {
         let Some(stream) = self.slab.get_mut(key) else { return };
         if stream.send.as_mut().is_some_and(SendHalf::tell_reset) {
             stream.owe(owes::RESET, &mut self.control);
@@ -338,7 +344,7 @@ impl Streams {
     }
 
     /// Owes a frame again, when it still is true.
-    fn repeat(&mut self, key: Key, frame: u8, is_true: impl FnOnce(&mut Stream) -> bool) {
+    fn repeat(&mut self, key: StreamKey, frame: u8, is_true: impl FnOnce(&mut Stream) -> bool) {
         let Some(stream) = self.slab.get_mut(key) else { return };
         if is_true(stream) {
             stream.owe(frame, &mut self.control);
@@ -348,7 +354,7 @@ impl Streams {
 
 impl Stream {
     /// Writes one frame; there is room.
-    fn write_control(&mut self, bit: u8, w: &mut Writer<'_>, view: &View) {
+    fn write_control(&mut self, bit: u8, w: &mut PacketWriter<'_>, view: &RoomView) {
         let (id, key) = (self.id, self.key);
         match (bit, &mut self.send, &mut self.recv) {
             (owes::RESET, Some(half), _) if half.owes_reset(half.reset.reliable) => {
@@ -357,21 +363,21 @@ impl Stream {
                     0 => Frame::ResetStream { id, code, final_size },
                     reliable_size => Frame::ResetStreamAt { id, code, final_size, reliable_size },
                 };
-                w.put(&frame, Token::ResetStream { key, reliable });
+                w.put(&frame, FrameToken::ResetStream { key, reliable });
             }
             (owes::BLOCKED, Some(half), _) if half.is_starved() => {
                 let limit = half.credit.limit();
                 half.credit.report();
-                w.put(&Frame::StreamDataBlocked { id, limit }, Token::StreamDataBlocked { key, limit });
+                w.put(&Frame::StreamDataBlocked { id, limit }, FrameToken::StreamDataBlocked { key, limit });
             }
             (owes::STOP, _, Some(half)) if half.final_size.is_none() => {
                 let code = half.stopped.unwrap_or(0);
-                w.put(&Frame::StopSending { id, code }, Token::StopSending { key });
+                w.put(&Frame::StopSending { id, code }, FrameToken::StopSending { key });
             }
             // RFC 9000 §19.10: of no use once the final size is known.
             (owes::MAX_DATA, _, Some(half)) if half.final_size.is_none() && half.stopped.is_none() => {
                 let max = half.advance(view.now, view.srtt);
-                w.put(&Frame::MaxStreamData { id, max }, Token::MaxStreamData { key, max });
+                w.put(&Frame::MaxStreamData { id, max }, FrameToken::MaxStreamData { key, max });
             }
             _ => {}
         }
@@ -381,7 +387,7 @@ impl Stream {
 impl SendHalf {
     /// Writes one STREAM frame, if it fits and is worth it. Returns the new bytes in it.
     #[inline]
-    fn write(&mut self, id: StreamId, key: Key, w: &mut Writer<'_>, credit: u64) -> u64 {
+    fn write(&mut self, id: StreamId, key: StreamKey, w: &mut PacketWriter<'_>, credit: u64) -> u64 {
         let (offset, most, new) = match self.buffer.lost_range() {
             Some(range) => (range.start, range.end - range.start, false),
             None => (self.buffer.next(), self.sendable().min(credit), true),
@@ -408,7 +414,7 @@ impl SendHalf {
         if fin {
             self.fin_due = false;
         }
-        w.record(Token::Stream { key, offset, len: n as u32, fin }, true);
+        w.record(FrameToken::Stream { key, offset, len: n as u32, fin }, true);
         if new { n as u64 } else { 0 }
     }
 }

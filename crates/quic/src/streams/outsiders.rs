@@ -4,8 +4,8 @@ use quickset_sched::{ClassId, Priority};
 use quickset_wire::StreamId;
 
 use super::turns::has;
-use super::{Class, ClassError, Streams, Turn, UnknownStream};
-use crate::packet::{Channel, Key};
+use super::{Class, ClassError, StreamTurn, Streams, UnknownStream};
+use crate::packet::{Channel, StreamKey};
 
 /// Datagrams.
 impl Streams {
@@ -111,7 +111,7 @@ impl Streams {
 
     /// Whether somebody else has something to send, whose turn it is, that a channel's repair would not go
     /// before.
-    pub(crate) fn others_wait(&self, channel: Channel, turn: Option<Turn>) -> bool {
+    pub(crate) fn others_wait(&self, channel: Channel, turn: Option<StreamTurn>) -> bool {
         let Some(turn) = turn.filter(|turn| turn.channel != channel) else { return false };
         let mine = match channel {
             Channel::Stream(key) => self.leaf(key),
@@ -121,7 +121,7 @@ impl Streams {
         !mine.zip(self.leaf(turn.key)).is_some_and(|(mine, theirs)| self.turns.is_more_urgent(mine, theirs))
     }
 
-    fn leaf(&self, key: Key) -> Option<ClassId> {
+    fn leaf(&self, key: StreamKey) -> Option<ClassId> {
         let stream = self.slab.get(key).and_then(|stream| stream.class);
         stream.or_else(|| self.turns.outsider(key).map(|(_, class)| class))
     }
@@ -135,7 +135,7 @@ impl Streams {
     }
 
     /// A packet of repair was sent in somebody's turn, of so many bytes.
-    pub(crate) fn repair_sent(&mut self, key: Key, bytes: usize) {
+    pub(crate) fn repair_sent(&mut self, key: StreamKey, bytes: usize) {
         if let Some(class) = self.leaf(key) {
             self.turns.sent(class, bytes, self.credit.limit() - self.sent);
         }

@@ -4,8 +4,8 @@ use quickset_wire::TransportErrorCode as Code;
 
 use super::assembler::Assembler;
 use super::event::RecvState;
-use super::fenced::Receiver;
-use super::flow::Window;
+use super::fenced::RecordReceiver;
+use super::flow::ReceiveWindow;
 use crate::TransportError;
 
 /// The receiving half of a stream (RFC 9000 §3.2).
@@ -13,12 +13,12 @@ use crate::TransportError;
 pub(super) struct RecvHalf {
     pub(super) assembler: Assembler,
     /// Takes the place of `assembler` on a stream of messages.
-    pub(super) messages: Option<Box<Receiver>>,
+    pub(super) messages: Option<Box<RecordReceiver>>,
     /// A STREAM frame came.
     pub(super) plain: bool,
     /// Something came as early data.
     pub(super) early: bool,
-    pub(super) window: Window,
+    pub(super) window: ReceiveWindow,
     /// The offset behind the highest byte that came, or the final size of a reset.
     pub(super) highest: u64,
     pub(super) final_size: Option<u64>,
@@ -37,7 +37,7 @@ pub(super) struct RecvHalf {
 }
 
 impl RecvHalf {
-    pub(super) fn new(window: Window) -> Self {
+    pub(super) fn new(window: ReceiveWindow) -> Self {
         Self {
             assembler: Assembler::default(),
             messages: None,

@@ -1,9 +1,9 @@
 use std::collections::VecDeque;
 
-use super::demand::Marks;
+use super::demand::BoundaryMarks;
 use super::event::{SendState, WriteError};
-use super::fenced::{Outcome, Sender, Ticket};
-use super::flow::Credit;
+use super::fenced::{Outcome, RecordSender, Ticket};
+use super::flow::SendCredit;
 use super::send_buffer::SendBuffer;
 use crate::packet::Want;
 
@@ -12,11 +12,11 @@ use crate::packet::Want;
 pub(super) struct SendHalf {
     pub(super) buffer: SendBuffer,
     /// Takes the place of `buffer` on a stream of messages.
-    pub(super) messages: Option<Box<Sender>>,
+    pub(super) messages: Option<Box<RecordSender>>,
     /// What the application does not know yet of its messages.
     pub(super) outcomes: VecDeque<(Ticket, Outcome)>,
     /// The stream's own credit (MAX_STREAM_DATA).
-    pub(super) credit: Credit,
+    pub(super) credit: SendCredit,
     pub(super) state: SendState,
     /// FIN was asked for, and is not on its way.
     pub(super) fin_due: bool,
@@ -26,7 +26,7 @@ pub(super) struct SendHalf {
     pub(super) reset: Reset,
     /// A write was refused since the last Writable.
     pub(super) refused: bool,
-    pub(super) marks: Marks,
+    pub(super) marks: BoundaryMarks,
 }
 
 /// What became of a half that was given up.
@@ -50,14 +50,14 @@ impl SendHalf {
             buffer: SendBuffer::default(),
             messages: None,
             outcomes: VecDeque::new(),
-            credit: Credit::new(limit),
+            credit: SendCredit::new(limit),
             state: SendState::Open,
             fin_due: false,
             fin_acked: false,
             stopped: None,
             reset: Reset::default(),
             refused: false,
-            marks: Marks::default(),
+            marks: BoundaryMarks::default(),
         }
     }
 
@@ -207,7 +207,7 @@ impl SendHalf {
 
     /// Nothing that was sent counts; it is to be sent anew, when there is credit.
     pub(super) fn rewind(&mut self) {
-        self.credit = Credit::default();
+        self.credit = SendCredit::default();
         self.fin_due = self.state == SendState::Finishing && self.messages.is_none();
         if self.is_sending() {
             self.buffer.rewind(self.buffer.end());

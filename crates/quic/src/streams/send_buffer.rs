@@ -12,7 +12,7 @@ use super::ranges::Ranges;
 #[derive(Debug, Default)]
 pub(super) struct SendBuffer {
     /// The pieces from the one with byte `base` on.
-    pieces: VecDeque<Piece>,
+    pieces: VecDeque<SendPiece>,
     /// Small writes behind the last piece, gathered until they are sent.
     tail: BytesMut,
     /// All below is acknowledged.
@@ -30,12 +30,12 @@ pub(super) struct SendBuffer {
 }
 
 #[derive(Debug)]
-struct Piece {
+struct SendPiece {
     offset: u64,
     bytes: Bytes,
 }
 
-impl Piece {
+impl SendPiece {
     #[inline]
     fn end(&self) -> u64 {
         self.offset + self.bytes.len() as u64
@@ -98,7 +98,7 @@ impl SendBuffer {
             self.tail.extend_from_slice(&bytes);
         } else {
             self.flush();
-            self.pieces.push_back(Piece { offset: self.end, bytes });
+            self.pieces.push_back(SendPiece { offset: self.end, bytes });
         }
         self.end += len;
     }
@@ -246,7 +246,7 @@ impl SendBuffer {
     fn flush(&mut self) {
         if !self.tail.is_empty() {
             let bytes = self.tail.split().freeze();
-            self.pieces.push_back(Piece { offset: self.end - bytes.len() as u64, bytes });
+            self.pieces.push_back(SendPiece { offset: self.end - bytes.len() as u64, bytes });
         }
     }
 }

@@ -4,7 +4,7 @@ use super::RECORD_PREFIX;
 
 /// What is set of streams; [`TransportConfig`](crate::TransportConfig) says what each is.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Settings {
+pub(crate) struct StreamSettings {
     pub(crate) max_bidi_streams: u64,
     pub(crate) max_uni_streams: u64,
     pub(crate) stream_window: u64,
@@ -18,7 +18,7 @@ pub(crate) struct Settings {
     pub(crate) reset_stream_at: bool,
 }
 
-impl Settings {
+impl StreamSettings {
     /// The receive windows at the start, of a stream and of the connection.
     pub(super) fn first_windows(&self) -> (u64, u64) {
         let least = self.least_window();

@@ -3,19 +3,19 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use quickset_wire::StreamId;
 
-use crate::packet::Key;
+use crate::packet::StreamKey;
 
 /// Streams by slab index and by id. A slot that is used again has another generation, so that tokens of
 /// its former owner find nothing.
 #[derive(Debug)]
 pub(super) struct Slab<T> {
-    slots: Vec<Slot<T>>,
+    slots: Vec<SlabSlot<T>>,
     free: Vec<u32>,
-    by_id: HashMap<u64, Key, BuildHasherDefault<IdHasher>>,
+    by_id: HashMap<u64, StreamKey, BuildHasherDefault<IdHasher>>,
 }
 
 #[derive(Debug)]
-struct Slot<T> {
+struct SlabSlot<T> {
     generation: u32,
     value: Option<T>,
 }
@@ -31,45 +31,45 @@ impl<T> Slab<T> {
     }
 
     #[inline]
-    pub(super) fn key(&self, id: StreamId) -> Option<Key> {
+    pub(super) fn key(&self, id: StreamId) -> Option<StreamKey> {
         self.by_id.get(&id.0).copied()
     }
 
     #[inline]
-    pub(super) fn get(&self, key: Key) -> Option<&T> {
+    pub(super) fn get(&self, key: StreamKey) -> Option<&T> {
         let slot = self.slots.get(key.index as usize)?;
         if slot.generation == key.generation { slot.value.as_ref() } else { None }
     }
 
     #[inline]
-    pub(super) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+    pub(super) fn get_mut(&mut self, key: StreamKey) -> Option<&mut T> {
         let slot = self.slots.get_mut(key.index as usize)?;
         if slot.generation == key.generation { slot.value.as_mut() } else { None }
     }
 
     #[inline]
-    pub(super) fn by_id_mut(&mut self, id: StreamId) -> Option<(Key, &mut T)> {
+    pub(super) fn by_id_mut(&mut self, id: StreamId) -> Option<(StreamKey, &mut T)> {
         let key = self.key(id)?;
         Some((key, self.get_mut(key)?))
     }
 
     /// Gives `id` a slot; `make` is told the key.
-    pub(super) fn insert(&mut self, id: StreamId, make: impl FnOnce(Key) -> T) -> Key {
+    pub(super) fn insert(&mut self, id: StreamId, make: impl FnOnce(StreamKey) -> T) -> StreamKey {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot { generation: 0, value: None });
+            self.slots.push(SlabSlot { generation: 0, value: None });
             (self.slots.len() - 1) as u32
         });
         let slot = &mut self.slots[index as usize];
-        let key = Key { index, generation: slot.generation };
+        let key = StreamKey { index, generation: slot.generation };
         slot.value = Some(make(key));
         self.by_id.insert(id.0, key);
         key
     }
 
     /// A key that no stream will have.
-    pub(super) fn reserve(&mut self) -> Key {
-        self.slots.push(Slot { generation: 0, value: None });
-        Key { index: (self.slots.len() - 1) as u32, generation: 0 }
+    pub(super) fn reserve(&mut self) -> StreamKey {
+        self.slots.push(SlabSlot { generation: 0, value: None });
+        StreamKey { index: (self.slots.len() - 1) as u32, generation: 0 }
     }
 
     pub(super) fn remove(&mut self, id: StreamId) -> Option<T> {
@@ -81,16 +81,16 @@ impl<T> Slab<T> {
     }
 
     /// All streams by slab index, which is the same order in every run.
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (Key, &mut T)> {
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (StreamKey, &mut T)> {
         self.slots.iter_mut().enumerate().filter_map(|(index, slot)| {
-            let key = Key { index: index as u32, generation: slot.generation };
+            let key = StreamKey { index: index as u32, generation: slot.generation };
             slot.value.as_mut().map(|value| (key, value))
         })
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Key, &T)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (StreamKey, &T)> {
         self.slots.iter().enumerate().filter_map(|(index, slot)| {
-            let key = Key { index: index as u32, generation: slot.generation };
+            let key = StreamKey { index: index as u32, generation: slot.generation };
             slot.value.as_ref().map(|value| (key, value))
         })
     }

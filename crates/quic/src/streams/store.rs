@@ -6,12 +6,12 @@
 //! nothing is taken do not keep the others from going on.
 
 use super::send::SendHalf;
-use super::{SendState, Settings, StreamId, Streams, WriteError, told};
-use crate::packet::Key;
+use super::{SendState, StreamId, StreamSettings, Streams, WriteError, told};
+use crate::packet::StreamKey;
 
 /// The sum, and who waits for it to become less.
 #[derive(Debug)]
-pub(super) struct Store {
+pub(super) struct StreamBytes {
     most: u64,
     /// What the budget has for them, no less than [`LEAST`].
     ration: u64,
@@ -19,11 +19,11 @@ pub(super) struct Store {
     reach: u64,
     held: u64,
     /// Streams that were refused bytes for the sake of the others.
-    crowded: Vec<Key>,
+    crowded: Vec<StreamKey>,
 }
 
-impl Store {
-    pub(super) fn new(settings: &Settings) -> Self {
+impl StreamBytes {
+    pub(super) fn new(settings: &StreamSettings) -> Self {
         // One stream alone has all of its buffer.
         let most = settings.connection_send_buffer.max(settings.send_buffer);
         Self { most, ration: u64::MAX, reach: u64::MAX, held: 0, crowded: Vec::new() }
@@ -69,7 +69,7 @@ impl Store {
 
 impl super::Stream {
     /// It was refused bytes, or would be, for the sake of the others.
-    pub(super) fn wait_for_room(&mut self, store: &mut Store) {
+    pub(super) fn wait_for_room(&mut self, store: &mut StreamBytes) {
         if !std::mem::replace(&mut self.crowded, true) {
             store.crowded.push(self.key);
         }
@@ -106,7 +106,7 @@ impl Streams {
     }
 
     /// A stream has more credit: who waits for that is told.
-    pub(super) fn tell_credit(&mut self, key: Key) {
+    pub(super) fn tell_credit(&mut self, key: StreamKey) {
         let Some(stream) = self.slab.get_mut(key) else { return };
         let Some(half) = &mut stream.send else { return };
         let is_open = half.messages.is_none() && half.state == SendState::Open;

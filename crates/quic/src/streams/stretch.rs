@@ -5,14 +5,14 @@ use quickset_wire::frame::stream_header_size;
 use super::Streams;
 use super::event::SendState;
 use super::outbound::{RUNT, fit};
-use crate::packet::{Channel, Key, StreamFrame};
+use crate::packet::{Channel, StreamFrame, StreamKey};
 
 impl Streams {
     /// The next bytes of a stream, as many as fill `room` as a STREAM frame without FIN, if it is its turn,
     /// they lie in one piece of its buffer, and there are more behind them that may be sent. They are sent
     /// then; [`end_stretch`](Self::end_stretch) is called behind the last of several.
     #[inline]
-    pub(crate) fn stretch(&mut self, key: Key, room: usize) -> Option<(StreamFrame, &[u8])> {
+    pub(crate) fn stretch(&mut self, key: StreamKey, room: usize) -> Option<(StreamFrame, &[u8])> {
         let credit = self.credit.limit() - self.sent;
         let stream = self.slab.get_mut(key)?;
         let (id, class, half) = (stream.id, stream.class?, stream.send.as_mut()?);
@@ -46,14 +46,14 @@ impl Streams {
 
     /// Whose turn it is while there is credit of the connection.
     #[inline]
-    pub(crate) fn turn(&mut self) -> Option<Key> {
+    pub(crate) fn turn(&mut self) -> Option<StreamKey> {
         let credit = self.credit.limit() - self.sent;
         if credit > 0 { self.turns.next(credit) } else { None }
     }
 
     /// Notes what the stream has left, and whose turn it is now: a turn begins when that before it ends,
     /// whoever comes until the next packet.
-    pub(crate) fn end_stretch(&mut self, key: Key) {
+    pub(crate) fn end_stretch(&mut self, key: StreamKey) {
         self.refresh(key);
         if self.slab.get(key).is_some_and(|stream| stream.channel() == Channel::Connection) {
             self.recent = key;

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use quickset_sched::{ClassId, MAX_DEPTH, Priority, Tree};
 
-use crate::packet::{Channel, Key};
+use crate::packet::{Channel, StreamKey};
 
 /// A class of streams: one step of the way from the connection to a stream, or to other classes.
 ///
@@ -58,7 +58,7 @@ pub enum ClassError {
 /// The leaves, and what they have to send.
 #[derive(Debug)]
 pub(super) struct Turns {
-    tree: Tree<Key>,
+    tree: Tree<StreamKey>,
     max_frame: usize,
     /// Streams that owe something that needs no credit of the connection.
     owed: usize,
@@ -68,7 +68,7 @@ pub(super) struct Turns {
     piggyback: usize,
     /// Leaves with something that needs no credit of the connection, in the order in which they go when there
     /// is none.
-    free: BTreeSet<(u8, Key)>,
+    free: BTreeSet<(u8, StreamKey)>,
     datagrams: Option<Outsider>,
     /// For repair of the connection's own channel.
     spare: Option<Outsider>,
@@ -76,20 +76,20 @@ pub(super) struct Turns {
     repairs: Vec<Channel>,
     /// Datagrams let others fill the packet.
     passed: bool,
-    named: Named,
+    named: NamedClasses,
 }
 
 /// A leaf that is no stream's.
 #[derive(Clone, Copy, Debug)]
 struct Outsider {
-    key: Key,
+    key: StreamKey,
     class: ClassId,
     has: u8,
 }
 
 /// Classes by name.
 #[derive(Debug)]
-struct Named {
+struct NamedClasses {
     by_name: BTreeMap<(ClassId, String), ClassId>,
     names: BTreeMap<ClassId, String>,
     most: usize,
@@ -127,18 +127,18 @@ impl Turns {
             spare: None,
             repairs: Vec::new(),
             passed: false,
-            named: Named { by_name: BTreeMap::new(), names: BTreeMap::new(), most: max_classes },
+            named: NamedClasses { by_name: BTreeMap::new(), names: BTreeMap::new(), most: max_classes },
         }
     }
 
     /// A leaf with nothing to send, of urgency 3, that takes turns.
-    pub(super) fn add(&mut self, key: Key) -> ClassId {
+    pub(super) fn add(&mut self, key: StreamKey) -> ClassId {
         let root = self.tree.root();
         self.tree.insert_leaf(root, Priority::weighted(1.0), key).expect("there is room below the root")
     }
 
     /// A stream is over, which had `has` to send.
-    pub(super) fn remove(&mut self, key: Key, class: ClassId, has: u8) {
+    pub(super) fn remove(&mut self, key: StreamKey, class: ClassId, has: u8) {
         self.repairs.retain(|channel| *channel != Channel::Stream(key));
         self.change(key, class, has, 0);
         let parent = self.tree.parent(class);
@@ -148,7 +148,7 @@ impl Turns {
 
     /// What a leaf has to send becomes something else.
     #[inline]
-    pub(super) fn change(&mut self, key: Key, class: ClassId, before: u8, after: u8) {
+    pub(super) fn change(&mut self, key: StreamKey, class: ClassId, before: u8, after: u8) {
         if before == after {
             return;
         }
@@ -164,7 +164,7 @@ impl Turns {
         }
     }
 
-    fn change_free(&mut self, key: Key, class: ClassId, before: u8, after: u8) {
+    fn change_free(&mut self, key: StreamKey, class: ClassId, before: u8, after: u8) {
         let priority = self.tree.priority(class).unwrap_or_default();
         let [before, after] = [before, after].map(|has| place_of(priority, has));
         if before == after {
@@ -179,7 +179,7 @@ impl Turns {
     }
 
     /// Changes what a leaf is among its siblings; it has `has` to send.
-    pub(super) fn set_priority(&mut self, key: Key, class: ClassId, has: u8, priority: Priority) {
+    pub(super) fn set_priority(&mut self, key: StreamKey, class: ClassId, has: u8, priority: Priority) {
         let Some(old) = self.tree.priority(class) else { return };
         if let Some(place) = place_of(old, has) {
             self.free.remove(&(place, key));
@@ -205,7 +205,7 @@ impl Turns {
 
     /// Whose turn it is with so much credit of the connection.
     #[inline]
-    pub(super) fn next(&mut self, credit: u64) -> Option<Key> {
+    pub(super) fn next(&mut self, credit: u64) -> Option<StreamKey> {
         if credit == 0 {
             return self.next_free();
         }
@@ -216,7 +216,7 @@ impl Turns {
     /// Whose turn it is when all credit of the connection is used: by urgency, and for the rest in no
     /// particular order.
     #[cold]
-    fn next_free(&self) -> Option<Key> {
+    fn next_free(&self) -> Option<StreamKey> {
         let passed = self.datagrams.filter(|_| self.passed).map(|datagrams| datagrams.key);
         self.free.iter().map(|(_, key)| *key).find(|key| Some(*key) != passed)
     }
@@ -248,7 +248,7 @@ impl Turns {
     }
 
     /// The leaf of who is no stream.
-    pub(super) fn outsider(&self, key: Key) -> Option<(Channel, ClassId)> {
+    pub(super) fn outsider(&self, key: StreamKey) -> Option<(Channel, ClassId)> {
         let is = |outsider: &Option<Outsider>| outsider.filter(|outsider| outsider.key == key);
         let datagrams = is(&self.datagrams).map(|outsider| (Channel::Datagrams, outsider.class));
         datagrams.or_else(|| is(&self.spare).map(|outsider| (Channel::Connection, outsider.class)))
@@ -282,7 +282,7 @@ impl Turns {
     }
 
     /// Makes their leaf.
-    pub(super) fn add_datagrams(&mut self, key: Key) {
+    pub(super) fn add_datagrams(&mut self, key: StreamKey) {
         self.datagrams = Some(Outsider { key, class: self.add(key), has: 0 });
     }
 
@@ -369,7 +369,7 @@ impl Turns {
         self.spare.is_some()
     }
 
-    pub(super) fn add_spare(&mut self, key: Key) {
+    pub(super) fn add_spare(&mut self, key: StreamKey) {
         self.spare = Some(Outsider { key, class: self.add(key), has: 0 });
     }
 
@@ -469,7 +469,7 @@ impl Turns {
 /// Verification.
 impl Turns {
     /// Whether what is known of a leaf is so.
-    pub(super) fn check(&self, key: Key, class: ClassId, has: u8) {
+    pub(super) fn check(&self, key: StreamKey, class: ClassId, has: u8) {
         assert_eq!(self.tree.key(class), Some(&key));
         assert_eq!(self.tree.is_backlogged(class), has != 0);
         let place = place_of(self.tree.priority(class).expect("a leaf"), has);
@@ -501,7 +501,7 @@ impl Turns {
     }
 }
 
-impl Named {
+impl NamedClasses {
     fn get(&self, parent: ClassId, name: &str) -> Option<ClassId> {
         self.by_name.get(&(parent, name.to_owned())).copied()
     }

@@ -9,7 +9,7 @@ use super::event::{
     WriteError,
 };
 use super::{Streams, Ticket, due, news, owes, told};
-use crate::packet::Key;
+use crate::packet::StreamKey;
 
 impl Streams {
     /// Opens a stream, or `None` when the peer allows no more; [`StreamEvent::Available`] tells when.
@@ -338,7 +338,7 @@ impl Streams {
     }
 
     /// The application knows the end of the receiving half.
-    pub(super) fn was_read(&mut self, key: Key) {
+    pub(super) fn was_read(&mut self, key: StreamKey) {
         if let Some(stream) = self.slab.get_mut(key) {
             stream.events &= !(told::READABLE | told::MESSAGE);
         }

@@ -6,7 +6,7 @@ use super::Streams;
 
 /// Of the peer.
 #[derive(Debug, Default)]
-pub(super) struct Owed {
+pub(super) struct OwedWork {
     /// Steps that nobody has asked for yet.
     pub(super) steps: u64,
     /// It has but a few new streams, until it has paid.

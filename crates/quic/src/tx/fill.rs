@@ -1,13 +1,19 @@
 use quickset_wire::Space;
 use quickset_wire::frame::Frame;
 
-use super::{Permit, Plan};
+use super::{BatchPlan, Permit};
 use crate::conn::Connection;
-use crate::packet::{LONGER_HEADER, Token, Writer};
+use crate::packet::{FrameToken, LONGER_HEADER, PacketWriter};
 
 impl Connection {
     /// The frames of a packet, in order, each with its reason.
-    pub(super) fn fill(&mut self, space: Space, w: &mut Writer<'_>, permit: Permit, plan: &mut Plan) {
+    pub(super) fn fill(
+        &mut self,
+        space: Space,
+        w: &mut PacketWriter<'_>,
+        permit: Permit,
+        plan: &mut BatchPlan,
+    ) {
         // What arrived, first: loss detection at the other end waits for it, and it is small.
         if self.link.acks[space.index()].write(w, self.common.now) && space == Space::Data {
             if let Some(receive) = &mut self.protect.receive {
@@ -42,7 +48,7 @@ impl Connection {
         let waits = space == Space::Data && plan.repaired && !(permit.probe && self.link.is_least());
         // A probe must be answered (RFC 9002 §6.2.4).
         if permit.probe && !waits && !w.is_eliciting() {
-            w.put(&Frame::Ping, Token::Nothing);
+            w.put(&Frame::Ping, FrameToken::Nothing);
         }
     }
 }

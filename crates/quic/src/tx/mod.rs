@@ -14,11 +14,11 @@ mod train;
 use quickset_base::Batch;
 use quickset_wire::Space;
 
-use crate::guard::{Around, Plan};
+use crate::guard::{Around, BatchPlan};
 #[cfg(test)]
-pub(crate) use sources::{Need, Source};
+pub(crate) use sources::{ControlSource, SendUrgency};
 
-use crate::cc::{Control, pacing_rate};
+use crate::cc::{CongestionControl, pacing_rate};
 use crate::conn::Connection;
 use crate::packet::{MAX_OVERHEAD, MAX_TOP_UP, MIN_INITIAL, Phase, Want};
 use crate::protect::Protect;
@@ -60,7 +60,7 @@ impl Pad {
 
 /// What a packet may hold, and how long it has to become.
 #[derive(Clone, Copy, Debug)]
-struct Terms {
+struct PacketTerms {
     permit: Permit,
     pad: Pad,
 }
@@ -122,7 +122,7 @@ impl Connection {
 
     /// Whether window and pacer let a datagram of `size` bytes leave now. Probes and acknowledgements do not
     /// ask (RFC 9002 §7.5).
-    fn may_send(&mut self, size: usize, control: &Control) -> bool {
+    fn may_send(&mut self, size: usize, control: &CongestionControl) -> bool {
         if self.link.path.recovery.in_flight() + size as u64 > control.window {
             return false;
         }
@@ -147,7 +147,7 @@ impl Connection {
     }
 
     /// Adds one datagram. False when there is nothing to send, or no leave.
-    fn datagram_out(&mut self, out: &mut Batch, control: &Control, plan: &mut Plan) -> bool {
+    fn datagram_out(&mut self, out: &mut Batch, control: &CongestionControl, plan: &mut BatchPlan) -> bool {
         let mut full = if out.is_empty() { self.link.path.mtu } else { out.segment() };
         if self.link.probes[Space::Data.index()] == 1 {
             full = full.min(self.link.least_size());
@@ -200,8 +200,12 @@ impl Connection {
             let is_last = space.index() == last_space || size - used < 2 * MIN_COALESCED;
             let to = if padded { MIN_INITIAL.saturating_sub(used) } else { 0 };
             let permit = Permit { data, probe: self.link.probes[space.index()] > 0 };
-            last =
-                self.packet_out(space, &mut buffer[used..], Terms { permit, pad: Pad { to, is_last } }, plan);
+            last = self.packet_out(
+                space,
+                &mut buffer[used..],
+                PacketTerms { permit, pad: Pad { to, is_last } },
+                plan,
+            );
             used += last.len;
             if padded && is_last {
                 break;

@@ -1,10 +1,10 @@
 use quickset_wire::Space;
 
-use super::{Built, Pad, Plan, Terms};
+use super::{BatchPlan, Built, PacketTerms, Pad};
 use crate::cc;
 use crate::conn::Connection;
-use crate::life::Farewell;
-use crate::packet::{MAX_TOP_UP, Outgoing, Phase, Token};
+use crate::life::CloseFrame;
+use crate::packet::{FrameToken, MAX_TOP_UP, OutgoingPacket, Phase};
 use crate::recovery::SentPacket;
 
 impl Connection {
@@ -14,10 +14,10 @@ impl Connection {
         &mut self,
         space: Space,
         buffer: &mut [u8],
-        terms: Terms,
-        plan: &mut Plan,
+        terms: PacketTerms,
+        plan: &mut BatchPlan,
     ) -> Built {
-        let Terms { permit, pad } = terms;
+        let PacketTerms { permit, pad } = terms;
         let buffer = self.link.within_length(space, buffer);
         let most = buffer.len();
         let mut packet = self.link.begin(&self.common, space, buffer);
@@ -69,7 +69,13 @@ impl Connection {
     }
 
     /// How long the payload becomes: what was written, and PADDING where it must be.
-    pub(super) fn padded(&self, packet: &Outgoing<'_>, written: usize, pad_to: usize, plan: &Plan) -> usize {
+    pub(super) fn padded(
+        &self,
+        packet: &OutgoingPacket<'_>,
+        written: usize,
+        pad_to: usize,
+        plan: &BatchPlan,
+    ) -> usize {
         let room = packet.room();
         let mut padded = written.max(packet.least()).max(packet.payload_of(pad_to)).min(room);
         // A segment a little shorter than those before it would end the batch, and one that is shorter than
@@ -88,7 +94,7 @@ impl Connection {
         &mut self,
         space: Space,
         buffer: &mut [u8],
-        farewell: &Farewell,
+        farewell: &CloseFrame,
         pad: Pad,
     ) -> usize {
         let buffer = self.link.within_length(space, buffer);
@@ -103,11 +109,11 @@ impl Connection {
             self.link.keys.stream(space).write(&mut w, space);
         } else {
             let words = farewell.frame(space == Space::Data, w.room());
-            w.put(&words, Token::Nothing);
+            w.put(&words, FrameToken::Nothing);
         }
         let written = w.len();
         let pad_to = pad.of(packet.size_with(written), most);
-        let padded = self.padded(&packet, written, pad_to, &Plan::default());
+        let padded = self.padded(&packet, written, pad_to, &BatchPlan::default());
         let mut made = packet.finish(written, padded);
         let len = self.link.sealed(&mut self.common, &mut made);
         let packet = SentPacket {

@@ -2,17 +2,17 @@ use quickset_base::Batch;
 use quickset_wire::frame::{source_symbol_header, stream_header};
 use quickset_wire::{self as wire, Space};
 
-use super::{Plan, SEALED_TOGETHER};
-use crate::cc::Control;
+use super::{BatchPlan, SEALED_TOGETHER};
+use crate::cc::CongestionControl;
 use crate::conn::Connection;
-use crate::packet::{Key, MAX_OVERHEAD, MAX_TOP_UP, Packed, Phase, StreamFrame, Token, Want};
-use crate::protect::send::Slot;
-use crate::protect::{Alike, Due};
+use crate::packet::{FrameToken, MAX_OVERHEAD, MAX_TOP_UP, Packed, Phase, StreamFrame, StreamKey, Want};
+use crate::protect::send::WindowSlot;
+use crate::protect::{Alike, DuePacket};
 use crate::traffic::Traffic;
 
 /// The symbols of a train. Their lane is told of those that are alike together.
 #[derive(Debug)]
-struct Symbols {
+struct TrainSymbols {
     lane: usize,
     session: u32,
     /// The next SID.
@@ -28,7 +28,7 @@ struct Symbols {
     bytes: u64,
 }
 
-impl Symbols {
+impl TrainSymbols {
     /// Whether a symbol in packet `number` is like the last one, and so to be told with others.
     #[inline]
     fn takes(&mut self, frame: &StreamFrame, bytes: usize, number: u64) -> bool {
@@ -50,7 +50,12 @@ impl Connection {
     /// [`datagram_out`](Self::datagram_out) would one by one. What that asks every room for each packet is
     /// asked once for all of them here: while a batch is built, nothing changes it but what the packets
     /// themselves hold.
-    pub(super) fn train_out(&mut self, out: &mut Batch, control: &Control, plan: &mut Plan) -> bool {
+    pub(super) fn train_out(
+        &mut self,
+        out: &mut Batch,
+        control: &CongestionControl,
+        plan: &mut BatchPlan,
+    ) -> bool {
         if !self.has_only_data() {
             return false;
         }
@@ -77,7 +82,13 @@ impl Connection {
     }
 
     /// As many packets of data as may go before any room has to be asked again, sealed in groups on the way.
-    fn data_follows(&mut self, out: &mut Batch, size: usize, control: &Control, plan: &mut Plan) -> bool {
+    fn data_follows(
+        &mut self,
+        out: &mut Batch,
+        size: usize,
+        control: &CongestionControl,
+        plan: &mut BatchPlan,
+    ) -> bool {
         let is_short = plan.repaired && size + MAX_TOP_UP < self.link.path.mtu;
         if is_short || size < LEAST {
             return false;
@@ -99,7 +110,7 @@ impl Connection {
             let symbols = joined.map(|(lane, limit)| {
                 let last = plan.alike.filter(|alike| alike.lane == lane);
                 let (session, sid) = self.protect.send.head(lane);
-                Symbols { lane, session, sid, limit, last, first: None, n: 0, bytes: 0 }
+                TrainSymbols { lane, session, sid, limit, last, first: None, n: 0, bytes: 0 }
             });
             (stream, symbols)
         } else {
@@ -139,9 +150,9 @@ impl Connection {
 
     /// The packet of repair that is due. False when it takes another way, since that may not leave now or is
     /// for more.
-    fn repair_follows(&mut self, out: &mut Batch, due: &Due, plan: &mut Plan) -> bool {
+    fn repair_follows(&mut self, out: &mut Batch, due: &DuePacket, plan: &mut BatchPlan) -> bool {
         let (size, next) = (out.segment(), self.link.path.recovery.next_number(Space::Data));
-        let Slot::Repair(lane) = due.slot else { return false };
+        let WindowSlot::Repair(lane) = due.slot else { return false };
         if self.link.path.numbering.leaves_out(next) {
             return false;
         }
@@ -204,8 +215,8 @@ impl Connection {
         &mut self,
         out: &mut Batch,
         size: usize,
-        stream: Key,
-        symbols: Option<&mut Symbols>,
+        stream: StreamKey,
+        symbols: Option<&mut TrainSymbols>,
     ) -> bool {
         // What is drawn for a packet that is not sent would be lost.
         if self.link.path.numbering.leaves_out(self.link.path.recovery.next_number(Space::Data)) {
@@ -234,9 +245,9 @@ impl Connection {
         let end = w.len();
         if let Some(symbols) = &symbols {
             w.patch_varint2(length_at, (end - head) as u64);
-            tokens.push(Token::Symbol { session: symbols.session, sid: symbols.sid, n: 1 });
+            tokens.push(FrameToken::Symbol { session: symbols.session, sid: symbols.sid, n: 1 });
         }
-        tokens.push(Token::Stream { key: of.key, offset: of.offset, len: of.len, fin: false });
+        tokens.push(FrameToken::Stream { key: of.key, offset: of.offset, len: of.len, fin: false });
         if let Some(symbols) = symbols {
             let symbol = &payload[head..end];
             let now = self.common.now;
@@ -261,7 +272,7 @@ impl Connection {
 
     /// Tells the lane of symbols what it has not been told.
     #[inline]
-    fn tell(&mut self, symbols: &mut Symbols) {
+    fn tell(&mut self, symbols: &mut TrainSymbols) {
         if let Some((frame, number)) = symbols.first.take() {
             let (n, bytes) = (std::mem::take(&mut symbols.n), std::mem::take(&mut symbols.bytes));
             self.protect.send.followed(symbols.lane, &frame, n, bytes, number, self.common.now);

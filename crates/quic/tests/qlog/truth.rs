@@ -109,7 +109,7 @@ fn counts_agree_with_the_counters_and_with_the_wire() {
         let sent: u64 = seen.wire.records().iter().map(|r| u64::from(r.size)).sum();
         assert_eq!(bytes, sent, "seed {seed}: bytes in packets and on the wire");
         assert!(seen.client.lost_packets > 0, "seed {seed}: nothing was lost");
-        let lost = |r: &&quickset_sim::Record| matches!(r.fate, Fate::Dropped(_));
+        let lost = |r: &&quickset_sim::TraceRecord| matches!(r.fate, Fate::Dropped(_));
         assert!(seen.wire.records().iter().filter(lost).count() > 0, "seed {seed}");
     }
     assert!(time_and_order.iter().all(|n| *n > 0), "both thresholds condemn packets: {time_and_order:?}");

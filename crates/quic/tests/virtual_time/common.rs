@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use quickset_base::{Batch, Duration, Input, Machine, Path, Poll, Rng, Time};
+use quickset_base::{AddressPair, Batch, Duration, Input, Machine, Poll, Rng, Time};
 use quickset_quic::null::{NullClient, NullSecrets, NullServer};
 use quickset_quic::{
     Chunk, ClientConfig, Closed, Connection, ConnectionKey, Dir, Endpoint, EndpointConfig, Event, Node,
-    Obstacle, Refusal, RetryPolicy, ServerConfig, StreamEvent, StreamId, TransportConfig, WriteError,
+    Obstacle, RetryPolicy, ServerConfig, StreamEvent, StreamId, SystemRefusal, TransportConfig, WriteError,
 };
 use quickset_sim::{LinkId, LinkSpec, NodeId, World, address};
 
@@ -51,7 +51,7 @@ pub(crate) struct System {
 
 impl System {
     /// The datagrams that leave, a bit each, and what it says to the others.
-    fn judge(&mut self, batch: &Batch) -> Option<(u64, Refusal)> {
+    fn judge(&mut self, batch: &Batch) -> Option<(u64, SystemRefusal)> {
         self.asked += 1;
         let is_full = self.full_every.is_some_and(|n| self.asked % n == 0);
         let obstacle = self.says.or(is_full.then_some(Obstacle::Room));
@@ -62,7 +62,7 @@ impl System {
         }
         self.refused += 1;
         let obstacle = obstacle.unwrap_or(Obstacle::Size);
-        Some((left, Refusal { obstacle, words: "the system's words".to_owned() }))
+        Some((left, SystemRefusal { obstacle, words: "the system's words".to_owned() }))
     }
 }
 
@@ -284,7 +284,7 @@ impl Setup {
         let server = Peer::new(2 * self.seed + 2, Some(server));
         let key = client
             .node
-            .connect(Time::ZERO, config, Path::to(address(2)), "server")
+            .connect(Time::ZERO, config, AddressPair::to(address(2)), "server")
             .expect("a connection begins");
         let client = world.add("client", address(1), client);
         let server = world.add("server", address(2), server);
@@ -333,7 +333,7 @@ impl Pair {
             .unwrap_or_else(|e| panic!("seed {}: {e}", self.world.seed()));
         assert_eq!(
             ended,
-            quickset_sim::Ended::Goal,
+            quickset_sim::RunEnded::Goal,
             "seed {}: not {what} at {}; {:?}; closed: {:?} {:?}",
             self.world.seed(),
             self.world.now(),

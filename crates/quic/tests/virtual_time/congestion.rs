@@ -2,7 +2,9 @@
 
 use crate::common::{Pair, Setup, pattern};
 use quickset_base::Duration;
-use quickset_quic::congestion::{Congestion, Control, Custom, Feedback, PacketState, Sent};
+use quickset_quic::congestion::{
+    Congestion, CongestionControl, CustomController, Feedback, PacketState, TransmittedPacket,
+};
 use quickset_quic::{Algorithm, Dir, Stats, StreamId};
 
 const CLASSIC: [Algorithm; 2] = [Algorithm::NewReno, Algorithm::Cubic];
@@ -29,7 +31,7 @@ fn stats(pair: &mut Pair) -> Stats {
 /// packet.
 #[test]
 fn a_controller_of_ones_own_is_used_like_the_others() {
-    let mine = Custom::new("mine", |mtu, now| Algorithm::NewReno.build(mtu, now));
+    let mine = CustomController::new("mine", |mtu, now| Algorithm::NewReno.build(mtu, now));
     let played = [Algorithm::NewReno, Algorithm::Custom(mine)].map(|algorithm| {
         let (mut pair, id) = begun(7, "rate=50mbit delay=20ms queue=100kB loss=0.3%", &algorithm, 4_000_000);
         let server = pair.server_key();
@@ -47,7 +49,7 @@ fn a_controller_that_allows_everything_or_nothing_does_no_harm() {
     struct Always(u64);
 
     impl Congestion for Always {
-        fn on_sent(&mut self, _: &Sent) -> PacketState {
+        fn on_sent(&mut self, _: &TransmittedPacket) -> PacketState {
             PacketState::default()
         }
 
@@ -55,15 +57,15 @@ fn a_controller_that_allows_everything_or_nothing_does_no_harm() {
 
         fn set_mtu(&mut self, _: u64) {}
 
-        fn control(&self) -> Control {
+        fn control(&self) -> CongestionControl {
             // By a byte a second it would take for ever.
             let rate = (self.0 > 0).then_some(self.0);
-            Control { window: self.0, rate, ..Control::default() }
+            CongestionControl { window: self.0, rate, ..CongestionControl::default() }
         }
     }
 
     for always in [0, u64::MAX] {
-        let mine = Algorithm::Custom(Custom::new("always", move |_, _| Box::new(Always(always))));
+        let mine = Algorithm::Custom(CustomController::new("always", move |_, _| Box::new(Always(always))));
         let (mut pair, id) = begun(3, "rate=100mbit delay=5ms queue=1MB", &mine, 200_000);
         let server = pair.server_key();
         pair.until("received", |pair| pair.server().finished.contains(&(server, id)));

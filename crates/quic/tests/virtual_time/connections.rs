@@ -2,7 +2,7 @@
 
 use crate::common::{Setup, pattern};
 use bytes::Bytes;
-use quickset_base::{Duration, Path, Time};
+use quickset_base::{AddressPair, Duration, Time};
 use quickset_quic::{Closed, Dir, Event, ReadError, RetryPolicy, StreamEvent};
 use quickset_sim::address;
 
@@ -95,7 +95,7 @@ fn a_full_server_refuses_and_says_so() {
     let second = pair
         .client_mut()
         .node
-        .connect(now, &setup.client_config(), Path::to(address(2)), "server")
+        .connect(now, &setup.client_config(), AddressPair::to(address(2)), "server")
         .expect("a connection begins");
     pair.until("refused", |p| p.client().closed.iter().any(|(key, _)| *key == second));
     let (_, why) = &pair.client().closed[0];
@@ -257,7 +257,7 @@ fn many_connections_share_an_endpoint() {
         let now = pair.world.now();
         pair.client_mut()
             .node
-            .connect(now, &setup.client_config(), Path::to(address(2)), "server")
+            .connect(now, &setup.client_config(), AddressPair::to(address(2)), "server")
             .expect("a connection begins");
     }
     pair.until("connected", |p| p.client().connected.len() == 200 && p.server().connected.len() == 200);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use quickset_base::{Batch, Datagram, Duration, Input, Machine, Path, Poll, Time};
+use quickset_base::{AddressPair, Batch, Datagram, Duration, Input, Machine, Poll, Time};
 use quickset_quic::null::{NullClient, NullServer};
 use quickset_quic::{
     ClientConfig, Closed, ConnectionKey, DatagramOptions, DatagramOutcome, Dir, EarlyData, EarlyFate,
@@ -62,7 +62,7 @@ impl Early {
         self.pair
             .client_mut()
             .node
-            .connect(now, &config, Path::to(address(2)), "server")
+            .connect(now, &config, AddressPair::to(address(2)), "server")
             .expect("a connection begins")
     }
 
@@ -485,7 +485,7 @@ fn drain(peer: &mut Peer, now: Time, from: u16) -> Vec<Datagram> {
     loop {
         match peer.poll(now, &mut out) {
             Poll::Send => {
-                let path = Path::to(address(from));
+                let path = AddressPair::to(address(from));
                 sent.extend(out.segments().map(|s| Datagram { path, ecn: out.ecn, bytes: s.into() }));
                 out.clear();
             }
@@ -553,7 +553,7 @@ fn the_same_ticket_in_two_flights_is_taken_once() {
     // From elsewhere, and before the true one.
     let mut stolen = copy(&flight);
     for datagram in &mut stolen {
-        datagram.path = Path::to(address(3));
+        datagram.path = AddressPair::to(address(3));
     }
     early.pair.server_mut().handle(now, Input::Received(&mut stolen));
     drain(early.pair.server_mut(), now, 2);

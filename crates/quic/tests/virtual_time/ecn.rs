@@ -2,7 +2,7 @@
 
 use quickset_base::Duration;
 use quickset_quic::{Algorithm, Dir, EcnState, EcnStats, Stats};
-use quickset_sim::{Counts, address};
+use quickset_sim::{LinkCounts, address};
 
 use crate::common::{Pair, Setup, pattern};
 
@@ -28,7 +28,7 @@ fn stats(pair: &mut Pair) -> Stats {
 }
 
 /// The way to the server.
-fn up(pair: &Pair) -> Counts {
+fn up(pair: &Pair) -> LinkCounts {
     pair.world.counts(pair.up)
 }
 

@@ -4,7 +4,7 @@
 use crate::common::{Pair, Setup, pattern};
 use quickset_base::{Duration, Rng};
 use quickset_quic::{AckPolicy, Algorithm, Dir, MtuDiscovery};
-use quickset_sim::Ended;
+use quickset_sim::RunEnded;
 
 const ALGORITHMS: [Algorithm; 4] =
     [Algorithm::Bbr, Algorithm::Cubic, Algorithm::NewReno, Algorithm::Fixed(50_000)];
@@ -20,7 +20,7 @@ fn within(pair: &mut Pair, what: &str, about: &str, limit: Duration, both: impl 
         assert!(pair.world.now() < end, "not {what} within {limit:?}: {about}");
         let step = pair.world.now() + limit / 200;
         let ended = pair.world.run_until(step, |_| false).unwrap_or_else(|e| panic!("{about}: {e}"));
-        assert_ne!(ended, Ended::Goal);
+        assert_ne!(ended, RunEnded::Goal);
     }
 }
 

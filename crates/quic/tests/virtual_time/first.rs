@@ -1,7 +1,7 @@
 //! First flights of which nothing arrives, and what is known of round trips before there is a sample
 //! (RFC 9002 §6.2.2).
 
-use quickset_base::{Duration, Path, Time};
+use quickset_base::{AddressPair, Duration, Time};
 use quickset_quic::{ConnectionKey, Dir, RetryPolicy, Version};
 use quickset_sim::address;
 
@@ -99,8 +99,11 @@ fn again(pair: &mut Pair, setup: &Setup, outage: Option<(Duration, Duration)>) -
     pair.client_mut().connected.clear();
     pair.server_mut().connected.clear();
     let config = setup.client_config();
-    let key =
-        pair.client_mut().node.connect(now, &config, Path::to(address(2)), "server").expect("it begins");
+    let key = pair
+        .client_mut()
+        .node
+        .connect(now, &config, AddressPair::to(address(2)), "server")
+        .expect("it begins");
     pair.pass(Duration::ZERO);
     (key, now)
 }

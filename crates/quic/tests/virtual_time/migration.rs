@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use quickset_base::{Duration, Time};
 use quickset_quic::{ConnectionKey, Dir, Event, Fec, Migration, MoveError, RetryPolicy, StreamId};
-use quickset_sim::{LinkSpec, Way, address};
+use quickset_sim::{LinkSpec, LinkWay, address};
 
 use crate::common::{Pair, Setup, pattern};
 
@@ -133,8 +133,8 @@ fn change_network(pair: &mut Pair, new: u16, link: &str) {
     let spec: LinkSpec = link.parse().expect("a link");
     let (up, down) = (pair.world.add_link(spec.clone()), pair.world.add_link(spec));
     let ways = [
-        Way { from: address(new), to: address(2), links: vec![up] },
-        Way { from: address(2), to: address(new), links: vec![down] },
+        LinkWay { from: address(new), to: address(2), links: vec![up] },
+        LinkWay { from: address(2), to: address(new), links: vec![down] },
     ];
     pair.world.change_interface(address(1), address(new), &ways);
     let (key, now) = (pair.key, pair.world.now());

@@ -2,7 +2,7 @@
 
 use quickset_base::Duration;
 use quickset_quic::{Dir, Fec, MtuDiscovery, Stats};
-use quickset_sim::{LinkSpec, Way, address};
+use quickset_sim::{LinkSpec, LinkWay, address};
 
 use crate::common::{Pair, Setup, pattern};
 
@@ -170,8 +170,8 @@ fn another_path_is_another_size() {
         let spec: LinkSpec = format!("{LINK} {far}").parse().expect("a link");
         let (up, down) = (pair.world.add_link(spec.clone()), pair.world.add_link(spec));
         let ways = [
-            Way { from: address(9), to: address(2), links: vec![up] },
-            Way { from: address(2), to: address(9), links: vec![down] },
+            LinkWay { from: address(9), to: address(2), links: vec![up] },
+            LinkWay { from: address(2), to: address(9), links: vec![down] },
         ];
         pair.world.change_interface(address(1), address(9), &ways);
         let (key, now) = (pair.key, pair.world.now());

@@ -4,13 +4,13 @@ use std::error::Error;
 
 use quickset::Connection;
 use quickset::bytes::Bytes;
-use quickset::h3::webtransport::{Ending, RecvStream, SendStream, Session, SessionError};
+use quickset::h3::webtransport::{RecvStream, SendStream, Session, SessionEnding, SessionError};
 use quickset::h3::{Config, HttpError, Response, Server};
 
 /// Serves the sessions of a connection until it ends, and tells of each how it ended.
 pub(crate) async fn serve(
     connection: &Connection,
-    mut ended: impl FnMut(&str, &Ending),
+    mut ended: impl FnMut(&str, &SessionEnding),
 ) -> Result<(), Box<dyn Error + Send + Sync>> {
     let mut http = Server::new(connection, Config { webtransport: 1, ..Config::default() })?;
     while let Some(call) = http.accept().await {

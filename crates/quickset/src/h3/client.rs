@@ -2,18 +2,18 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
-use quickset_h3::{Config, Priority, Refusal, Request, Response, Settings};
+use quickset_h3::{Config, Priority, Request, Response, Settings, VerbRefusal};
 use quickset_net::{Connection, LayerTaken};
 
-use super::http::{Exchange, Http, Link, or_wait};
-use super::{Content, HttpError, Sender};
+use super::http::{ExchangeHandle, Http, HttpLink, or_wait};
+use super::{Content, ContentSender, HttpError};
 
 /// A client on a connection. Clones are handles of the same client.
 ///
 /// The connection ends with the last handle of the client and of its requests.
 #[derive(Clone, Debug)]
 pub struct Client {
-    link: Arc<Link>,
+    link: Arc<HttpLink>,
 }
 
 /// The answer to a request, which is to be waited for. Dropping it tells the server that the answer is not
@@ -22,7 +22,7 @@ pub struct Client {
 pub struct Answer {
     /// Its end is the answer's.
     content: Content,
-    exchange: Arc<Exchange>,
+    exchange: Arc<ExchangeHandle>,
 }
 
 impl Client {
@@ -41,10 +41,10 @@ impl Client {
     ///
     /// # Errors
     /// When the request breaks a rule, the server takes no new ones, or the connection is over.
-    pub async fn request(&self, request: &Request) -> Result<(Sender, Answer), HttpError> {
+    pub async fn request(&self, request: &Request) -> Result<(ContentSender, Answer), HttpError> {
         let exchange = self.open(request, false).await?;
         let answer = Answer::new(exchange.clone());
-        Ok((Sender::new(exchange), answer))
+        Ok((ContentSender::new(exchange), answer))
     }
 
     /// Makes a request without content.
@@ -97,7 +97,7 @@ impl Client {
         self.link.layered.connection()
     }
 
-    pub(super) async fn open(&self, request: &Request, end: bool) -> Result<Arc<Exchange>, HttpError> {
+    pub(super) async fn open(&self, request: &Request, end: bool) -> Result<Arc<ExchangeHandle>, HttpError> {
         let id = poll_fn(|cx| {
             self.link.layered.poll(cx, |http, turn, waker| {
                 if let Some(over) = http.over(turn) {
@@ -108,7 +108,7 @@ impl Client {
                         http.made(id);
                         Poll::Ready(Ok(id))
                     }
-                    Err(Refusal::Blocked) => {
+                    Err(VerbRefusal::Blocked) => {
                         http.await_available(waker);
                         Poll::Pending
                     }
@@ -117,12 +117,12 @@ impl Client {
             })
         })
         .await?;
-        Ok(Arc::new(Exchange { link: self.link.clone(), id }))
+        Ok(Arc::new(ExchangeHandle { link: self.link.clone(), id }))
     }
 }
 
 impl Answer {
-    fn new(exchange: Arc<Exchange>) -> Self {
+    fn new(exchange: Arc<ExchangeHandle>) -> Self {
         Self { content: Content::new(exchange.clone()), exchange }
     }
 

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
-use quickset_h3::{Abort, Body, Code, Field, Priority, Refusal};
-use quickset_net::Turn;
+use quickset_h3::{Abort, BodyRead, ErrorCode, Field, Priority, VerbRefusal};
+use quickset_net::LayerTurn;
 use quickset_quic::StreamId;
 use tokio::io::{AsyncRead, ReadBuf};
 
-use super::http::{Exchange, Http};
-use super::{Datagrams, HttpError};
+use super::http::{ExchangeHandle, Http};
+use super::{ExchangeDatagrams, HttpError};
 
 /// The content of a request or response, to be read as it arrives.
 ///
@@ -21,7 +21,7 @@ use super::{Datagrams, HttpError};
 /// `tokio::io::copy(&mut content, …)`, and then [`trailers`](Self::trailers).
 #[derive(Debug)]
 pub struct Content {
-    exchange: Arc<Exchange>,
+    exchange: Arc<ExchangeHandle>,
     /// Read and not given out.
     ahead: Ahead,
     /// It came to its end, one way or the other.
@@ -40,7 +40,7 @@ struct Ahead {
 }
 
 impl Content {
-    pub(super) fn new(exchange: Arc<Exchange>) -> Self {
+    pub(super) fn new(exchange: Arc<ExchangeHandle>) -> Self {
         Self { exchange, ahead: Ahead::default(), ended: false, failed: None }
     }
 
@@ -61,7 +61,7 @@ impl Content {
         }
         let Self { exchange, ahead, ended, failed } = self;
         if ahead.is_empty() {
-            let read = |http: &mut Http, turn: &mut Turn<'_>, waker: &Waker| {
+            let read = |http: &mut Http, turn: &mut LayerTurn<'_>, waker: &Waker| {
                 http.read(turn, exchange.id, ahead, waker)
             };
             ready!(exchange.link.layered.poll(cx, read));
@@ -95,11 +95,11 @@ impl Content {
     }
 
     /// Returns the datagrams of this exchange (RFC 9297), which can be taken and sent beside the content.
-    pub fn datagrams(&self) -> Datagrams {
-        Datagrams::new(self.exchange.clone())
+    pub fn datagrams(&self) -> ExchangeDatagrams {
+        ExchangeDatagrams::new(self.exchange.clone())
     }
 
-    /// See [`Datagrams::next`].
+    /// See [`ExchangeDatagrams::next`].
     ///
     /// # Errors
     /// When the exchange or the connection broke off.
@@ -116,16 +116,16 @@ impl Content {
     }
 
     /// Asks the peer to send no more of it, with this code.
-    pub fn stop(mut self, code: Code) {
+    pub fn stop(mut self, code: ErrorCode) {
         self.give_up(code);
     }
 
-    fn give_up(&mut self, code: Code) {
+    fn give_up(&mut self, code: ErrorCode) {
         if !std::mem::replace(&mut self.ended, true) {
             // When the exchange is over, so is its content.
             let _ = self.exchange.verb(|machine, t, id| {
                 machine.stop(t, id, code);
-                Ok::<_, Refusal>(())
+                Ok::<_, VerbRefusal>(())
             });
         }
     }
@@ -148,20 +148,20 @@ impl Ahead {
 
 impl Http {
     /// What is there, a little of it, behind what is read ahead, of which there is none.
-    fn read(&mut self, turn: &mut Turn<'_>, id: StreamId, ahead: &mut Ahead, waker: &Waker) -> Poll<()> {
+    fn read(&mut self, turn: &mut LayerTurn<'_>, id: StreamId, ahead: &mut Ahead, waker: &Waker) -> Poll<()> {
         // This may find the end, with which datagrams end.
         self.take_datagrams(turn);
         let mut room = CHUNK;
         while room > 0 && ahead.chunks.len() < CHUNKS && ahead.end.is_none() {
             match self.verb(turn, |machine, t| machine.read(t, id, room)) {
-                Ok(Body::Data(data)) => {
+                Ok(BodyRead::Data(data)) => {
                     room -= data.len();
                     ahead.chunks.push_back(data);
                 }
-                Ok(Body::Trailers(fields)) => ahead.trailers = fields,
-                Ok(Body::Finished) => ahead.end = Some(Ok(())),
-                Ok(Body::Blocked) if !ahead.chunks.is_empty() => break,
-                Ok(Body::Blocked) => {
+                Ok(BodyRead::Trailers(fields)) => ahead.trailers = fields,
+                Ok(BodyRead::Finished) => ahead.end = Some(Ok(())),
+                Ok(BodyRead::Blocked) if !ahead.chunks.is_empty() => break,
+                Ok(BodyRead::Blocked) => {
                     let Some(over) = self.over(turn) else {
                         self.slot(id).reader = Some(waker.clone());
                         return Poll::Pending;
@@ -169,7 +169,7 @@ impl Http {
                     ahead.end = Some(Err(over));
                 }
                 Err(refusal) => {
-                    if let Refusal::Aborted(why) = refusal {
+                    if let VerbRefusal::Aborted(why) = refusal {
                         self.broke_off(turn, id, why);
                     }
                     ahead.end = Some(Err(self.refused(turn, Some(id), refusal)));
@@ -181,7 +181,7 @@ impl Http {
 
     /// Content broke off. Who sends the other way hears of it here, since the machine tells only who reads; a
     /// server may go on with its answer to a request that was given up.
-    fn broke_off(&mut self, turn: &mut Turn<'_>, id: StreamId, why: Abort) {
+    fn broke_off(&mut self, turn: &mut LayerTurn<'_>, id: StreamId, why: Abort) {
         let goes_on = turn.connection.side().is_server() && matches!(why, Abort::Reset(_));
         self.on_slot(id, turn, |slot, woken| {
             slot.broken = Some(why);
@@ -216,7 +216,7 @@ impl Drop for Content {
     fn drop(&mut self) {
         // RFC 9114 §4.1: a server that answers without all of the request finds nothing wrong with it.
         let is_server = self.exchange.link.layered.connection().side().is_server();
-        self.give_up(if is_server { Code::H3_NO_ERROR } else { Code::H3_REQUEST_CANCELLED });
+        self.give_up(if is_server { ErrorCode::H3_NO_ERROR } else { ErrorCode::H3_REQUEST_CANCELLED });
     }
 }
 

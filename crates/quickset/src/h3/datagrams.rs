@@ -3,23 +3,24 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use bytes::Bytes;
-use quickset_h3::{Refusal, Transport as _};
-use quickset_net::Turn;
+use quickset_h3::{Transport as _, VerbRefusal};
+use quickset_net::LayerTurn;
 use quickset_quic::StreamId;
 
 use super::HttpError;
-use super::http::{Exchange, Http, OnQuic, wait};
+use super::http::{ExchangeHandle, Http, OnQuic, wait};
 
 /// The datagrams of an exchange (RFC 9297), both ways, beside its content: of a tunnel (extended CONNECT),
 /// for example. Clones are handles of the same ones.
 ///
-/// [`Content`](super::Content) and [`Sender`](super::Sender) give it, and stay what the exchange lives by:
-/// datagrams come until the peer's content ends or ours to read is dropped, and can be sent until
-/// [`Sender`](super::Sender) is through. A handle keeps the connection from ending, and not the exchange.
+/// [`Content`](super::Content) and [`Sender`](super::ContentSender) give it, and stay what the exchange lives
+/// by: datagrams come until the peer's content ends or ours to read is dropped, and can be sent until
+/// [`Sender`](super::ContentSender) is through. A handle keeps the connection from ending, and not the
+/// exchange.
 ///
 /// ```
-/// # use quickset::h3::{Content, HttpError, Sender};
-/// # async fn f(mut content: Content, out: Sender) -> Result<(), HttpError> {
+/// # use quickset::h3::{Content, HttpError, ContentSender};
+/// # async fn f(mut content: Content, out: ContentSender) -> Result<(), HttpError> {
 /// let datagrams = out.datagrams();
 /// loop {
 ///     tokio::select! {
@@ -35,12 +36,12 @@ use super::http::{Exchange, Http, OnQuic, wait};
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Datagrams {
-    exchange: Arc<Exchange>,
+pub struct ExchangeDatagrams {
+    exchange: Arc<ExchangeHandle>,
 }
 
-impl Datagrams {
-    pub(super) fn new(exchange: Arc<Exchange>) -> Self {
+impl ExchangeDatagrams {
+    pub(super) fn new(exchange: Arc<ExchangeHandle>) -> Self {
         Self { exchange }
     }
 
@@ -72,7 +73,7 @@ impl Datagrams {
     }
 }
 
-impl Exchange {
+impl ExchangeHandle {
     pub(super) async fn next_datagram(&self) -> Result<Option<Bytes>, HttpError> {
         poll_fn(|cx| self.link.layered.poll(cx, |http, turn, waker| http.next_datagram(turn, self.id, waker)))
             .await
@@ -100,7 +101,7 @@ impl Exchange {
 impl Http {
     fn next_datagram(
         &mut self,
-        turn: &mut Turn<'_>,
+        turn: &mut LayerTurn<'_>,
         id: StreamId,
         waker: &Waker,
     ) -> Poll<Result<Option<Bytes>, HttpError>> {
@@ -121,8 +122,8 @@ impl Http {
                 return Poll::Pending;
             }
             // The exchange is over, and was not broken off by the peer.
-            (Ok(false), _) | (Err(Refusal::UnknownStream), None) => Ok(None),
-            (Err(Refusal::UnknownStream), Some(why)) => Err(HttpError::Aborted(why)),
+            (Ok(false), _) | (Err(VerbRefusal::UnknownStream), None) => Ok(None),
+            (Err(VerbRefusal::UnknownStream), Some(why)) => Err(HttpError::Aborted(why)),
             (Err(refusal), _) => Err(self.refused(turn, Some(id), refusal)),
         })
     }

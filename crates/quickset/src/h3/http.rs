@@ -8,21 +8,23 @@ use std::task::{Poll, Waker};
 
 use bytes::Bytes;
 pub(super) use quickset_h3::OnQuic;
-use quickset_h3::{Abort, Code, Config, Connection as Machine, Event, Priority, Refusal, Request, Response};
-use quickset_net::{Connection, Layer, LayerTaken, Layered, Turn};
+use quickset_h3::{
+    Abort, Config, Connection as Machine, ErrorCode, Event, Priority, Request, Response, VerbRefusal,
+};
+use quickset_net::{Connection, Layer, LayerTaken, LayerTurn, Layered};
 use quickset_quic::{Protection, SendState, StreamEvent, StreamId};
 
 use super::HttpError;
-use super::webtransport::Room;
+use super::webtransport::SessionRoom;
 
 /// HTTP/3 on a connection, as its lock guards it.
 pub(super) struct Http {
     machine: Machine,
     /// Bytes of datagrams of an exchange that are kept for its reader at most.
     datagram_bytes: usize,
-    pub(super) slots: BTreeMap<StreamId, Slot>,
+    pub(super) slots: BTreeMap<StreamId, ExchangeSlot>,
     /// Sessions of WebTransport, by the stream of their request.
-    pub(super) rooms: BTreeMap<StreamId, Room>,
+    pub(super) rooms: BTreeMap<StreamId, SessionRoom>,
     /// Requests that nobody took yet: as many as QUIC lets the client have open.
     incoming: VecDeque<(StreamId, Request, Priority)>,
     /// Exchanges whose last byte the peer has not acknowledged.
@@ -39,13 +41,13 @@ pub(super) struct Http {
 
 /// What the handles of an exchange wait for and have to be told.
 #[derive(Debug, Default)]
-pub(super) struct Slot {
+pub(super) struct ExchangeSlot {
     pub(super) response: Option<Response>,
     /// The machine takes no more than some dozen of them.
     pub(super) interim: VecDeque<Response>,
     pub(super) aborted: Option<Abort>,
     /// Another handle gave the exchange up, with this code.
-    given_up: Option<Code>,
+    given_up: Option<ErrorCode>,
     pub(super) stopped: Option<u64>,
     /// What the client thinks now, until the server has asked.
     pub(super) priority: Option<Priority>,
@@ -62,18 +64,18 @@ pub(super) struct Slot {
 }
 
 /// What all handles of an HTTP/3 connection hold: with the last of them the connection ends.
-pub(super) struct Link {
+pub(super) struct HttpLink {
     pub(super) layered: Layered<Http>,
 }
 
 /// What all handles of an exchange hold.
-pub(super) struct Exchange {
-    pub(super) link: Arc<Link>,
+pub(super) struct ExchangeHandle {
+    pub(super) link: Arc<HttpLink>,
     pub(super) id: StreamId,
 }
 
 impl Http {
-    pub(super) fn begin(connection: &Connection, config: Config) -> Result<Arc<Link>, LayerTaken> {
+    pub(super) fn begin(connection: &Connection, config: Config) -> Result<Arc<HttpLink>, LayerTaken> {
         let side = connection.side();
         let datagram_bytes = config.max_datagram_bytes;
         let layered = connection.layered(|turn| Self {
@@ -89,13 +91,13 @@ impl Http {
             going: false,
             fault: None,
         })?;
-        Ok(Arc::new(Link { layered }))
+        Ok(Arc::new(HttpLink { layered }))
     }
 
     /// A verb of the machine. What it leads to is told.
     pub(super) fn verb<T>(
         &mut self,
-        turn: &mut Turn<'_>,
+        turn: &mut LayerTurn<'_>,
         verb: impl FnOnce(&mut Machine, &mut OnQuic<'_>) -> T,
     ) -> T {
         let result = verb(&mut self.machine, &mut on_quic(turn));
@@ -105,25 +107,32 @@ impl Http {
 
     /// Why nothing more happens on this connection, if so. Without a goodbye nobody knows what became of a
     /// request (RFC 9114 §5.4): that is not called rejected.
-    pub(super) fn over(&self, turn: &Turn<'_>) -> Option<HttpError> {
+    pub(super) fn over(&self, turn: &LayerTurn<'_>) -> Option<HttpError> {
         let fault = self.fault.map(HttpError::Protocol);
         fault.or_else(|| turn.connection.closed().cloned().map(HttpError::Closed))
     }
 
     /// The words for what the machine refused.
-    pub(super) fn refused(&self, turn: &Turn<'_>, id: Option<StreamId>, refusal: Refusal) -> HttpError {
+    pub(super) fn refused(
+        &self,
+        turn: &LayerTurn<'_>,
+        id: Option<StreamId>,
+        refusal: VerbRefusal,
+    ) -> HttpError {
         let slot = id.and_then(|id| self.slots.get(&id));
         let stopped = slot.and_then(|slot| slot.stopped);
-        match (refusal, slot.and_then(Slot::ended), stopped) {
-            (Refusal::Aborted(why), ..) => HttpError::Aborted(why),
-            (Refusal::Closed, ..) => self.over(turn).unwrap_or(HttpError::Refused(refusal)),
+        match (refusal, slot.and_then(ExchangeSlot::ended), stopped) {
+            (VerbRefusal::Aborted(why), ..) => HttpError::Aborted(why),
+            (VerbRefusal::Closed, ..) => self.over(turn).unwrap_or(HttpError::Refused(refusal)),
             (_, Some(ended), _) => ended,
-            (Refusal::OutOfOrder | Refusal::UnknownStream, None, Some(code)) => HttpError::Stopped(code),
+            (VerbRefusal::OutOfOrder | VerbRefusal::UnknownStream, None, Some(code)) => {
+                HttpError::Stopped(code)
+            }
             _ => self.over(turn).unwrap_or(HttpError::Refused(refusal)),
         }
     }
 
-    pub(super) fn slot(&mut self, id: StreamId) -> &mut Slot {
+    pub(super) fn slot(&mut self, id: StreamId) -> &mut ExchangeSlot {
         self.slots.entry(id).or_default()
     }
 
@@ -138,7 +147,10 @@ impl Http {
     }
 
     /// The next request that was not given up meanwhile.
-    pub(super) fn next_incoming(&mut self, turn: &mut Turn<'_>) -> Option<(StreamId, Request, Priority)> {
+    pub(super) fn next_incoming(
+        &mut self,
+        turn: &mut LayerTurn<'_>,
+    ) -> Option<(StreamId, Request, Priority)> {
         let incoming = self.incoming.pop_front();
         if let Some((id, ..)) = &incoming {
             self.verb(turn, |machine, t| machine.took(t, *id));
@@ -158,17 +170,17 @@ impl Http {
 
     /// Nobody takes requests any more. RFC 9114 §4.1.1: nothing was done with these, so that they may be made
     /// again.
-    pub(super) fn reject_incoming(&mut self, turn: &mut Turn<'_>) {
+    pub(super) fn reject_incoming(&mut self, turn: &mut LayerTurn<'_>) {
         self.verb(turn, |machine, t| machine.go_away(t, false));
         for (id, ..) in std::mem::take(&mut self.incoming) {
             self.undelivered.remove(&id);
             self.slots.remove(&id);
-            self.verb(turn, |machine, t| machine.cancel(t, id, Code::H3_REQUEST_REJECTED));
+            self.verb(turn, |machine, t| machine.cancel(t, id, ErrorCode::H3_REQUEST_REJECTED));
         }
     }
 
     /// Gives an exchange up, in both directions.
-    fn cancel(&mut self, turn: &mut Turn<'_>, id: StreamId, code: Code) {
+    fn cancel(&mut self, turn: &mut LayerTurn<'_>, id: StreamId, code: ErrorCode) {
         self.undelivered.remove(&id);
         self.verb(turn, |machine, t| machine.cancel(t, id, code));
         // The machine does not tell of what it was told.
@@ -191,7 +203,7 @@ impl Http {
     }
 
     /// No exchange is under way, and all that was sent has arrived.
-    fn is_idle(&mut self, turn: &Turn<'_>) -> bool {
+    fn is_idle(&mut self, turn: &LayerTurn<'_>) -> bool {
         let is_sent = |id: &StreamId| {
             matches!(turn.connection.send_state(*id), Some(SendState::Open | SendState::Finishing))
         };
@@ -202,7 +214,7 @@ impl Http {
     }
 
     /// Passes on what the machine has to tell.
-    fn tell(&mut self, turn: &mut Turn<'_>) {
+    fn tell(&mut self, turn: &mut LayerTurn<'_>) {
         while let Some(event) = self.machine.poll_event() {
             self.on_event(turn, event);
         }
@@ -212,7 +224,7 @@ impl Http {
         }
     }
 
-    fn on_event(&mut self, turn: &mut Turn<'_>, event: Event) {
+    fn on_event(&mut self, turn: &mut LayerTurn<'_>, event: Event) {
         match event {
             Event::Settings(_) => turn.woken.append(&mut self.watchers),
             Event::Request { id, request, priority } => {
@@ -273,7 +285,7 @@ impl Http {
         }
     }
 
-    fn on_datagram(&mut self, turn: &mut Turn<'_>, id: StreamId, payload: Bytes) {
+    fn on_datagram(&mut self, turn: &mut LayerTurn<'_>, id: StreamId, payload: Bytes) {
         let max_bytes = self.datagram_bytes;
         self.on_slot(id, turn, |slot, woken| {
             keep(&mut slot.datagrams, payload, max_bytes);
@@ -285,7 +297,7 @@ impl Http {
     }
 
     /// What came is told before what ends the exchange that it belongs to.
-    pub(super) fn take_datagrams(&mut self, turn: &mut Turn<'_>) {
+    pub(super) fn take_datagrams(&mut self, turn: &mut LayerTurn<'_>) {
         while let Some(data) = turn.connection.next_datagram() {
             self.machine.handle_datagram(&mut on_quic(turn), data);
         }
@@ -295,15 +307,15 @@ impl Http {
     pub(super) fn on_slot(
         &mut self,
         id: StreamId,
-        turn: &mut Turn<'_>,
-        act: impl FnOnce(&mut Slot, &mut Vec<Waker>),
+        turn: &mut LayerTurn<'_>,
+        act: impl FnOnce(&mut ExchangeSlot, &mut Vec<Waker>),
     ) {
         if let Some(slot) = self.slots.get_mut(&id) {
             act(slot, turn.woken);
         }
     }
 
-    fn wake_all(&mut self, turn: &mut Turn<'_>) {
+    fn wake_all(&mut self, turn: &mut LayerTurn<'_>) {
         for list in [&mut self.acceptors, &mut self.available, &mut self.watchers] {
             turn.woken.append(list);
         }
@@ -313,7 +325,7 @@ impl Http {
 }
 
 impl Layer for Http {
-    fn on_stream(&mut self, turn: &mut Turn<'_>, event: StreamEvent) {
+    fn on_stream(&mut self, turn: &mut LayerTurn<'_>, event: StreamEvent) {
         if let StreamEvent::Finished(id) | StreamEvent::Stopped { id, .. } | StreamEvent::ResetArrived(id) =
             event
         {
@@ -327,22 +339,22 @@ impl Layer for Http {
         self.tell(turn);
     }
 
-    fn on_datagrams(&mut self, turn: &mut Turn<'_>) {
+    fn on_datagrams(&mut self, turn: &mut LayerTurn<'_>) {
         self.take_datagrams(turn);
     }
 
-    fn on_closed(&mut self, turn: &mut Turn<'_>) {
+    fn on_closed(&mut self, turn: &mut LayerTurn<'_>) {
         self.tell(turn);
         self.wake_all(turn);
     }
 
     fn no_error(&self) -> u64 {
         // RFC 9114 §8.1.
-        Code::H3_NO_ERROR.0
+        ErrorCode::H3_NO_ERROR.0
     }
 }
 
-impl Slot {
+impl ExchangeSlot {
     /// Why nothing more comes of the exchange, if it did not come to its end.
     pub(super) fn ended(&self) -> Option<HttpError> {
         let given_up = || self.given_up.map(HttpError::GivenUp);
@@ -358,10 +370,10 @@ impl Slot {
     }
 }
 
-impl Link {
+impl HttpLink {
     pub(super) fn close(&self) {
         // RFC 9114 §5.2.
-        self.layered.connection().close(Code::H3_NO_ERROR.0, b"");
+        self.layered.connection().close(ErrorCode::H3_NO_ERROR.0, b"");
     }
 
     /// Says goodbye and waits for the exchanges under way, and for what was sent to arrive. Ends the
@@ -388,11 +400,11 @@ impl Link {
     }
 }
 
-impl Exchange {
+impl ExchangeHandle {
     /// A verb of the machine, on this exchange.
     pub(super) fn verb<T>(
         &self,
-        verb: impl FnOnce(&mut Machine, &mut OnQuic<'_>, StreamId) -> Result<T, Refusal>,
+        verb: impl FnOnce(&mut Machine, &mut OnQuic<'_>, StreamId) -> Result<T, VerbRefusal>,
     ) -> Result<T, HttpError> {
         self.link.layered.with(|http, turn| {
             if let Some(over) = http.over(turn) {
@@ -410,13 +422,13 @@ impl Exchange {
     }
 
     /// Gives the exchange up, in both directions. Its other handles hear of it.
-    pub(super) fn cancel(&self, code: Code) {
+    pub(super) fn cancel(&self, code: ErrorCode) {
         self.link.layered.with(|http, turn| http.cancel(turn, self.id, code));
     }
 
     /// What is sent stays incomplete: the exchange is given up, unless the peer knows of that. RFC 9114 §4.1:
     /// who wants no more of a request may answer it all the same, and the answer counts.
-    pub(super) fn leave_incomplete(&self, code: Code) {
+    pub(super) fn leave_incomplete(&self, code: ErrorCode) {
         self.link.layered.with(|http, turn| {
             if http.slots.get(&self.id).is_none_or(|slot| slot.stopped.is_none()) {
                 http.cancel(turn, self.id, code);
@@ -427,7 +439,7 @@ impl Exchange {
     /// Waits for something of the exchange's slot, which `take` finds or leaves a waker for.
     pub(super) async fn wait<T>(
         &self,
-        mut take: impl FnMut(&mut Slot, &Waker) -> Poll<T>,
+        mut take: impl FnMut(&mut ExchangeSlot, &Waker) -> Poll<T>,
     ) -> Result<T, HttpError> {
         poll_fn(|cx| {
             self.link.layered.poll(cx, |http, turn, waker| {
@@ -445,31 +457,31 @@ impl Exchange {
     }
 }
 
-impl Drop for Exchange {
+impl Drop for ExchangeHandle {
     fn drop(&mut self) {
         self.link.layered.with(|http, _| http.slots.remove(&self.id));
     }
 }
 
-impl Drop for Link {
+impl Drop for HttpLink {
     fn drop(&mut self) {
         self.close();
     }
 }
 
-impl fmt::Debug for Link {
+impl fmt::Debug for HttpLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Link").field("connection", self.layered.connection()).finish()
     }
 }
 
-impl fmt::Debug for Exchange {
+impl fmt::Debug for ExchangeHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Exchange").field("id", &self.id).finish_non_exhaustive()
     }
 }
 
-fn on_quic<'a>(turn: &'a mut Turn<'_>) -> OnQuic<'a> {
+fn on_quic<'a>(turn: &'a mut LayerTurn<'_>) -> OnQuic<'a> {
     OnQuic { connection: turn.connection, now: turn.now }
 }
 

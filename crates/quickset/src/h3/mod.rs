@@ -1,10 +1,10 @@
 //! HTTP/3 for applications: requests and responses to await, on a [`Connection`](crate::Connection).
 //!
 //! A [`Server`] takes requests, a [`Client`] makes them, any number at a time. Heads are values ([`Request`],
-//! [`Response`]); content is a stream in either direction ([`Content`], [`Sender`]). Little is read ahead of
-//! the application, and little is kept behind it: who reads slowly is sent to slowly. Both are readers and
-//! writers for tokio, too. What a tunnel sends beside them are [`Datagrams`]. Sessions with pages in browsers
-//! are in [`webtransport`].
+//! [`Response`]); content is a stream in either direction ([`Content`], [`ContentSender`]). Little is read
+//! ahead of the application, and little is kept behind it: who reads slowly is sent to slowly. Both are
+//! readers and writers for tokio, too. What a tunnel sends beside them are [`ExchangeDatagrams`]. Sessions
+//! with pages in browsers are in [`webtransport`].
 //!
 //! ```
 //! use quickset::h3::{self, Request, Response};
@@ -76,15 +76,15 @@ use tokio::io::ReadBuf;
 #[cfg(feature = "http")]
 pub use quickset_h3::http_types;
 pub use quickset_h3::{
-    Abort, Code, Config, Error as ProtocolError, Field, Malformed, Priority, Refusal, Request, Response,
-    Settings, Tolerance, UnspeakableClass, UnspeakableProtocol, sfv,
+    Abort, Config, Error as ProtocolError, ErrorCode, Field, MalformedMessage, Priority, Request, Response,
+    Settings, Tolerance, UnspeakableClass, UnspeakableProtocol, VerbRefusal, sfv,
 };
 pub use quickset_net::LayerTaken;
 
 pub use self::client::{Answer, Client};
 pub use self::content::Content;
-pub use self::datagrams::Datagrams;
-pub use self::sender::Sender;
+pub use self::datagrams::ExchangeDatagrams;
+pub use self::sender::ContentSender;
 pub use self::server::{Call, Reply, Server};
 
 /// What HTTP/3 is called in the TLS handshake (RFC 9114 §3.1).
@@ -106,13 +106,13 @@ pub enum HttpError {
     Aborted(Abort),
     /// Another handle gave the exchange up with this code: who sent its content, or was to answer.
     #[error("given up on this side with code {0}")]
-    GivenUp(Code),
+    GivenUp(ErrorCode),
     /// The peer wants no more of what is sent, with its code; H3_NO_ERROR is no reproach.
-    #[error("the peer wants no more of it (code {})", Code(*.0))]
+    #[error("the peer wants no more of it (code {})", ErrorCode(*.0))]
     Stopped(u64),
     /// It cannot be done so, or not now.
     #[error(transparent)]
-    Refused(Refusal),
+    Refused(VerbRefusal),
     /// There is more content than these bytes.
     #[error("more than {0} bytes")]
     TooLong(usize),
@@ -147,7 +147,7 @@ fn read_into<E: Into<io::Error>>(
 /// The code of HTTP that a connection was closed with, in words.
 fn named(closed: &Closed) -> String {
     match closed {
-        Closed::ByApplication { code, .. } => format!(" ({})", Code(*code)),
+        Closed::ByApplication { code, .. } => format!(" ({})", ErrorCode(*code)),
         _ => String::new(),
     }
 }
@@ -160,7 +160,7 @@ impl HttpError {
     /// whether it was processed. Then only a request that does no harm when it is made twice may be repeated
     /// (GET, PUT; RFC 9110 §9.2.2). If [`Client::request`] or [`Client::ask`] failed, there was no request.
     pub fn is_unprocessed(&self) -> bool {
-        matches!(self, Self::Aborted(Abort::Rejected) | Self::Refused(Refusal::GoingAway))
+        matches!(self, Self::Aborted(Abort::Rejected) | Self::Refused(VerbRefusal::GoingAway))
     }
 
     fn kind(&self) -> io::ErrorKind {
@@ -172,8 +172,8 @@ impl HttpError {
             }
             Self::Aborted(Abort::Reset(_) | Abort::Rejected) | Self::Stopped(_) => ErrorKind::ConnectionReset,
             // The message has ended, or has no content.
-            Self::Refused(Refusal::OutOfOrder | Refusal::UnknownStream) => ErrorKind::BrokenPipe,
-            Self::GivenUp(_) | Self::Refused(Refusal::Closed) => ErrorKind::ConnectionAborted,
+            Self::Refused(VerbRefusal::OutOfOrder | VerbRefusal::UnknownStream) => ErrorKind::BrokenPipe,
+            Self::GivenUp(_) | Self::Refused(VerbRefusal::Closed) => ErrorKind::ConnectionAborted,
             Self::Refused(_) | Self::TooLong(_) => ErrorKind::Other,
         }
     }

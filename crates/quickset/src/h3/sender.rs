@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Buf as _, Bytes};
-use quickset_h3::{Code, Field, Priority, Refusal};
+use quickset_h3::{ErrorCode, Field, Priority, VerbRefusal};
 use quickset_net::Reliability;
 use tokio::io::AsyncWrite;
 
-use super::http::{Exchange, or_wait, wait};
-use super::{Datagrams, HttpError};
+use super::http::{ExchangeHandle, or_wait, wait};
+use super::{ExchangeDatagrams, HttpError};
 
 /// Sends the content of a message, behind its head.
 ///
@@ -19,13 +19,13 @@ use super::{Datagrams, HttpError};
 /// more of the content, the other direction goes on: an answer may still arrive. It is also a writer of
 /// tokio: use `tokio::io::copy(…, &mut sender)`, and then end the message.
 #[derive(Debug)]
-pub struct Sender {
-    exchange: Arc<Exchange>,
+pub struct ContentSender {
+    exchange: Arc<ExchangeHandle>,
     pub(super) ended: bool,
 }
 
-impl Sender {
-    pub(super) fn new(exchange: Arc<Exchange>) -> Self {
+impl ContentSender {
+    pub(super) fn new(exchange: Arc<ExchangeHandle>) -> Self {
         Self { exchange, ended: false }
     }
 
@@ -72,7 +72,7 @@ impl Sender {
                 machine.send(t, exchange.id, &mut part(len.min(CHUNK)))
             });
             match sent {
-                Err(Refusal::Blocked) => {
+                Err(VerbRefusal::Blocked) => {
                     http.slot(exchange.id).writer = Some(waker.clone());
                     Poll::Pending
                 }
@@ -138,17 +138,17 @@ impl Sender {
     }
 
     /// Gives up the exchange in both directions, with a code for the peer.
-    pub fn cancel(mut self, code: Code) {
+    pub fn cancel(mut self, code: ErrorCode) {
         self.ended = true;
         self.exchange.cancel(code);
     }
 
     /// Returns the datagrams of this exchange (RFC 9297), which can be taken and sent beside the content.
-    pub fn datagrams(&self) -> Datagrams {
-        Datagrams::new(self.exchange.clone())
+    pub fn datagrams(&self) -> ExchangeDatagrams {
+        ExchangeDatagrams::new(self.exchange.clone())
     }
 
-    /// See [`Datagrams::send`].
+    /// See [`ExchangeDatagrams::send`].
     ///
     /// # Errors
     /// When the peer takes none, or none so long, or what we send is over.
@@ -215,11 +215,11 @@ impl Sender {
     }
 }
 
-/// Bytes that are taken are sent. To flush is [`Sender::flush`] and never waits; to shut down is
-/// [`Sender::finish`], which ends the message and does not wait for it to arrive. Without that
-/// [`Sender::trailers`] can end it. Dropping a future that writes loses nothing beyond what that says of
-/// itself.
-impl AsyncWrite for Sender {
+/// Bytes that are taken are sent. To flush is [`ContentSender::flush`] and never waits; to shut down is
+/// [`ContentSender::finish`], which ends the message and does not wait for it to arrive. Without that
+/// [`ContentSender::trailers`] can end it. Dropping a future that writes loses nothing beyond what that says
+/// of itself.
+impl AsyncWrite for ContentSender {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
         if self.ended {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
@@ -243,11 +243,11 @@ impl AsyncWrite for Sender {
     }
 }
 
-impl Drop for Sender {
+impl Drop for ContentSender {
     fn drop(&mut self) {
         if !self.ended {
             let is_server = self.exchange.link.layered.connection().side().is_server();
-            let code = if is_server { Code::H3_INTERNAL_ERROR } else { Code::H3_REQUEST_CANCELLED };
+            let code = if is_server { ErrorCode::H3_INTERNAL_ERROR } else { ErrorCode::H3_REQUEST_CANCELLED };
             self.exchange.leave_incomplete(code);
         }
     }

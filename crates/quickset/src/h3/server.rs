@@ -2,11 +2,11 @@ use std::future::{Future as _, poll_fn};
 use std::sync::Arc;
 use std::task::Poll;
 
-use quickset_h3::{Code, Config, Priority, Request, Response};
+use quickset_h3::{Config, ErrorCode, Priority, Request, Response};
 use quickset_net::{Connection, LayerTaken, Reliability};
 
-use super::http::{Exchange, Http, Link};
-use super::{Content, HttpError, Sender};
+use super::http::{ExchangeHandle, Http, HttpLink};
+use super::{Content, ContentSender, HttpError};
 
 /// A server on a connection of a client.
 ///
@@ -14,7 +14,7 @@ use super::{Content, HttpError, Sender};
 /// of them. [`shutdown`](Self::shutdown) ends it in a way that loses no request.
 #[derive(Debug)]
 pub struct Server {
-    link: Arc<Link>,
+    link: Arc<HttpLink>,
 }
 
 /// A request and what is needed to answer it.
@@ -36,8 +36,8 @@ pub struct Call {
 /// The answer to a request, which is still to be given. Dropping it fails the request with H3_INTERNAL_ERROR.
 #[derive(Debug)]
 pub struct Reply {
-    pub(super) sender: Sender,
-    pub(super) exchange: Arc<Exchange>,
+    pub(super) sender: ContentSender,
+    pub(super) exchange: Arc<ExchangeHandle>,
 }
 
 impl Server {
@@ -56,7 +56,7 @@ impl Server {
     /// The urgency is that of the response if it says one, and otherwise the client's last word. An answer
     /// whose priority asks for repair, or for none (`exp_b` and `exp_d`, see [`Priority::tolerance`]), has
     /// what it asks for, up to [`Config::max_burst`]. Without this call only answers are repaired that ask
-    /// for it by these parameters or by [`Sender::set_reliability`], unless the connection repairs
+    /// for it by these parameters or by [`ContentSender::set_reliability`], unless the connection repairs
     /// everything.
     pub fn repair_urgent(&self, below: u8, reliability: &Reliability) {
         let protection = reliability.protection();
@@ -80,9 +80,9 @@ impl Server {
             })
         })
         .await?;
-        let exchange = Arc::new(Exchange { link: self.link.clone(), id });
+        let exchange = Arc::new(ExchangeHandle { link: self.link.clone(), id });
         let content = Content::new(exchange.clone());
-        let reply = Reply { sender: Sender::new(exchange.clone()), exchange };
+        let reply = Reply { sender: ContentSender::new(exchange.clone()), exchange };
         Some(Call { request, priority, content, reply })
     }
 
@@ -131,7 +131,7 @@ impl Reply {
     /// When it is none, or the exchange or the connection is over.
     pub fn interim(&self, response: &Response) -> Result<(), HttpError> {
         if !response.is_interim() {
-            return Err(HttpError::Refused(quickset_h3::Refusal::OutOfOrder));
+            return Err(HttpError::Refused(quickset_h3::VerbRefusal::OutOfOrder));
         }
         self.exchange.verb(|machine, t, id| machine.respond(t, id, response, false))
     }
@@ -140,9 +140,9 @@ impl Reply {
     ///
     /// # Errors
     /// When it breaks a rule, or the exchange or the connection is over.
-    pub fn respond(self, response: &Response) -> Result<Sender, HttpError> {
+    pub fn respond(self, response: &Response) -> Result<ContentSender, HttpError> {
         if response.is_interim() {
-            return Err(HttpError::Refused(quickset_h3::Refusal::OutOfOrder));
+            return Err(HttpError::Refused(quickset_h3::VerbRefusal::OutOfOrder));
         }
         self.exchange.verb(|machine, t, id| machine.respond(t, id, response, false))?;
         Ok(self.sender)
@@ -158,10 +158,10 @@ impl Reply {
 
     /// Says that nothing was done with the request, so that the client may make it again.
     pub fn reject(self) {
-        self.sender.cancel(Code::H3_REQUEST_REJECTED);
+        self.sender.cancel(ErrorCode::H3_REQUEST_REJECTED);
     }
 
-    /// See [`Sender::set_reliability`].
+    /// See [`ContentSender::set_reliability`].
     pub fn set_reliability(&self, reliability: &Reliability) {
         self.sender.set_reliability(reliability);
     }
@@ -173,12 +173,12 @@ impl Reply {
         let _ = self.exchange.verb(|machine, t, id| machine.presume(t, id, priority));
     }
 
-    /// Waits until the client no longer wants an answer, and returns why; see [`Sender::stopped`].
+    /// Waits until the client no longer wants an answer, and returns why; see [`ContentSender::stopped`].
     pub async fn stopped(&self) -> HttpError {
         self.sender.stopped().await
     }
 
-    /// See [`Sender::priority_changed`].
+    /// See [`ContentSender::priority_changed`].
     ///
     /// # Errors
     /// As there.

@@ -12,19 +12,19 @@ mod session;
 
 use bytes::BytesMut;
 
-use self::handshake::Handshake;
-use self::session::Session;
-use crate::inlet::Inlet;
+use self::handshake::ClientHandshake;
+use self::session::RfbClientSession;
+use crate::inlet::MessageInlet;
 use crate::{
-    Clipboard, Cursor, Encoding, Error, Fence, Leds, Limits, Password, PixelFormat, Rect, Refusal, Resize,
-    Version,
+    Cursor, Encoding, Error, ExtendedClipboard, Fence, Leds, Limits, PixelFormat, Rect, Resize, RfbRefusal,
+    RfbVersion, VncPassword,
 };
 
 /// How to talk to a server.
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
     /// For VncAuth. With a password VncAuth is preferred, without one None is the only choice.
-    pub password: Option<Password>,
+    pub password: Option<VncPassword>,
     /// Leaves other viewers connected.
     pub shared: bool,
     /// What the server may use, best first. What we could not read is left out: Hextile, Tight, ZRLE, and
@@ -70,16 +70,16 @@ impl Default for ClientConfig {
 #[derive(Debug)]
 pub struct Client {
     config: ClientConfig,
-    pub(crate) inlet: Inlet,
+    pub(crate) inlet: MessageInlet,
     out: BytesMut,
-    phase: Phase,
+    phase: ClientPhase,
     error: Option<Error>,
 }
 
 #[derive(Debug)]
-enum Phase {
-    Handshake(Handshake),
-    Session(Box<Session>),
+enum ClientPhase {
+    Handshake(ClientHandshake),
+    Session(Box<RfbClientSession>),
 }
 
 /// What a server says.
@@ -120,7 +120,7 @@ pub enum ClientEvent<'a> {
     /// Somebody copied this text; in Latin-1 on the wire.
     Text(String),
     /// A message of the extended clipboard. Our capabilities have been sent when it is the server's.
-    Clipboard(Clipboard),
+    Clipboard(ExtendedClipboard),
     /// A text was longer than [`Limits::text_bytes`] and was passed over.
     TextDropped {
         /// As announced: of the text, or of the message with it.
@@ -136,7 +136,7 @@ pub enum ClientEvent<'a> {
     /// The server has ended continuous updates as asked: now there is an update per request.
     ContinuousUpdatesEnded,
     /// For the first time the server shows that it has an extension.
-    Supports(Extension),
+    Supports(RfbExtension),
     /// Entries of a colour map, red, green and blue of 65535; of no use with true colour.
     Colours {
         /// The first entry.
@@ -158,12 +158,12 @@ pub struct ServerInit {
     /// The name of the desktop.
     pub name: String,
     /// The version spoken.
-    pub version: Version,
+    pub version: RfbVersion,
 }
 
 /// What a server may have beyond RFC 6143.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Extension {
+pub enum RfbExtension {
     /// [`Client::fence`] works.
     Fence,
     /// [`Client::continuous_updates`] works.
@@ -179,8 +179,8 @@ pub enum Extension {
 impl Client {
     /// A connection that has just been opened. The server speaks first.
     pub fn new(config: ClientConfig) -> Self {
-        let phase = Phase::Handshake(Handshake::default());
-        Self { config, inlet: Inlet::default(), out: BytesMut::new(), phase, error: None }
+        let phase = ClientPhase::Handshake(ClientHandshake::default());
+        Self { config, inlet: MessageInlet::default(), out: BytesMut::new(), phase, error: None }
     }
 
     /// Reads until something has happened; `None` when all of `input` is used up.
@@ -193,17 +193,17 @@ impl Client {
         }
         let rect = loop {
             match self.step(input) {
-                Ok(Step::Again) => {}
-                Ok(Step::Starved) => return Ok(None),
-                Ok(Step::Event(event)) => return Ok(Some(event)),
-                Ok(Step::Pixels(rect)) => break rect,
+                Ok(ClientStep::Again) => {}
+                Ok(ClientStep::Starved) => return Ok(None),
+                Ok(ClientStep::Event(event)) => return Ok(Some(event)),
+                Ok(ClientStep::Pixels(rect)) => break rect,
                 Err(error) => {
                     self.error = Some(error.clone());
                     return Err(error);
                 }
             }
         };
-        let Phase::Session(session) = &self.phase else { return Ok(None) };
+        let ClientPhase::Session(session) = &self.phase else { return Ok(None) };
         Ok(Some(ClientEvent::Pixels { rect, pixels: session.pixels() }))
     }
 
@@ -214,42 +214,46 @@ impl Client {
 
     /// The framebuffer's columns and rows; `None` before [`ClientEvent::Ready`].
     pub fn size(&self) -> Option<(u16, u16)> {
-        self.session().ok().map(Session::size)
+        self.session().ok().map(RfbClientSession::size)
     }
 
     /// The server has shown that it has `extension`.
-    pub fn supports(&self, extension: Extension) -> bool {
+    pub fn supports(&self, extension: RfbExtension) -> bool {
         self.session().is_ok_and(|s| s.supports(extension))
     }
 
-    fn step(&mut self, input: &mut &[u8]) -> Result<Step, Error> {
+    fn step(&mut self, input: &mut &[u8]) -> Result<ClientStep, Error> {
         let mut source = self.inlet.with(input);
         match &mut self.phase {
-            Phase::Handshake(handshake) => {
+            ClientPhase::Handshake(handshake) => {
                 let step = handshake.step(&self.config, &mut source, &mut self.out)?;
-                if let Step::Event(ClientEvent::Ready(init)) = &step {
-                    self.phase = Phase::Session(Box::new(Session::new(&self.config, init, handshake.left)));
+                if let ClientStep::Event(ClientEvent::Ready(init)) = &step {
+                    self.phase = ClientPhase::Session(Box::new(RfbClientSession::new(
+                        &self.config,
+                        init,
+                        handshake.left,
+                    )));
                     self.set_format();
                     let encodings = self.config.encodings.clone();
                     self.put_encodings(&encodings);
                 }
                 Ok(step)
             }
-            Phase::Session(session) => session.step(&mut source, &mut self.out),
+            ClientPhase::Session(session) => session.step(&mut source, &mut self.out),
         }
     }
 
-    fn session(&self) -> Result<&Session, Refusal> {
+    fn session(&self) -> Result<&RfbClientSession, RfbRefusal> {
         match &self.phase {
-            Phase::Session(session) if self.error.is_none() => Ok(session),
-            _ => Err(Refusal::NotReady),
+            ClientPhase::Session(session) if self.error.is_none() => Ok(session),
+            _ => Err(RfbRefusal::NotReady),
         }
     }
 }
 
 /// What one look at the input has led to.
 #[derive(Debug)]
-enum Step {
+enum ClientStep {
     /// The rest of a message has not come yet.
     Starved,
     /// A step further, and nothing to tell.

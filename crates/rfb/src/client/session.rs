@@ -2,33 +2,33 @@
 
 use bytes::BytesMut;
 
-use super::{ClientConfig, ClientEvent, Extension, ServerInit, Step};
-use crate::clipboard::{CutText, Text, cut_text};
+use super::{ClientConfig, ClientEvent, ClientStep, RfbExtension, ServerInit};
+use crate::clipboard::{CutText, CutTextBody, cut_text};
 use crate::error::RawRect;
-use crate::inlet::Source;
+use crate::inlet::InletSource;
 use crate::protocol::{
     CONTINUOUS_UPDATES, CUT_TEXT, FENCE, FENCE_REQUEST, MAX_STRING, SERVER_BELL, SERVER_COLOURS,
     SERVER_CUT_TEXT, SERVER_UPDATE, fence,
 };
 use crate::{
-    Clipboard, ClipboardCaps, Cursor, Encoding, Error, Leds, Limits, PixelFormat, Rect, Resize, ResizeReason,
-    ResizeStatus, Screen, pixel,
+    ClipboardCaps, Cursor, Encoding, Error, ExtendedClipboard, Leds, Limits, PixelFormat, Rect, Resize,
+    ResizeReason, ResizeStatus, Screen, pixel,
 };
 
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct RfbClientSession {
     limits: Limits,
     format: PixelFormat,
     width: u16,
     height: u16,
-    state: State,
-    supported: Vec<Extension>,
-    /// Of the last [`Step::Pixels`].
+    state: ClientState,
+    supported: Vec<RfbExtension>,
+    /// Of the last [`ClientStep::Pixels`].
     pixels: Vec<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum State {
+enum ClientState {
     /// Between messages.
     Idle,
     /// In an update that has so many rectangles left.
@@ -36,12 +36,12 @@ enum State {
     /// In a Raw rectangle of which this is still to come.
     Raw(Rect, u32),
     /// In something that is passed over.
-    Skip { left: u64, then: Then },
+    Skip { left: u64, then: AfterSkip },
 }
 
 /// What comes behind something that is passed over.
 #[derive(Clone, Copy, Debug)]
-enum Then {
+enum AfterSkip {
     /// Between messages, and it is told that it was a text of so many bytes.
     Dropped { bytes: u64 },
     /// In an update that has so many rectangles left.
@@ -50,7 +50,7 @@ enum Then {
     Idle,
 }
 
-impl Session {
+impl RfbClientSession {
     /// Behind ServerInit, of whose name so many bytes are still to come.
     pub(super) fn new(config: &ClientConfig, init: &ServerInit, left: u64) -> Self {
         Self {
@@ -58,22 +58,26 @@ impl Session {
             format: if config.format.check().is_ok() { config.format } else { PixelFormat::XRGB },
             width: init.width,
             height: init.height,
-            state: State::Skip { left, then: Then::Idle },
+            state: ClientState::Skip { left, then: AfterSkip::Idle },
             supported: Vec::new(),
             pixels: Vec::new(),
         }
     }
 
-    pub(super) fn step(&mut self, source: &mut Source<'_, '_>, out: &mut BytesMut) -> Result<Step, Error> {
+    pub(super) fn step(
+        &mut self,
+        source: &mut InletSource<'_, '_>,
+        out: &mut BytesMut,
+    ) -> Result<ClientStep, Error> {
         match self.state {
-            State::Idle => self.message(source, out),
-            State::Update(0) => {
-                self.state = State::Idle;
-                Ok(Step::Event(ClientEvent::UpdateEnd))
+            ClientState::Idle => self.message(source, out),
+            ClientState::Update(0) => {
+                self.state = ClientState::Idle;
+                Ok(ClientStep::Event(ClientEvent::UpdateEnd))
             }
-            State::Update(left) => self.rectangle(source, left),
-            State::Raw(rect, left) => Ok(self.raw(source, rect, left)),
-            State::Skip { left, then } => Ok(self.skip(source, left, then)),
+            ClientState::Update(left) => self.rectangle(source, left),
+            ClientState::Raw(rect, left) => Ok(self.raw(source, rect, left)),
+            ClientState::Skip { left, then } => Ok(self.skip(source, left, then)),
         }
     }
 
@@ -89,12 +93,12 @@ impl Session {
         self.format
     }
 
-    pub(super) fn supports(&self, extension: Extension) -> bool {
+    pub(super) fn supports(&self, extension: RfbExtension) -> bool {
         self.supported.contains(&extension)
     }
 
     /// True the first time.
-    fn learn(&mut self, extension: Extension) -> bool {
+    fn learn(&mut self, extension: RfbExtension) -> bool {
         let new = !self.supports(extension);
         if new {
             self.supported.push(extension);
@@ -102,108 +106,111 @@ impl Session {
         new
     }
 
-    fn message(&mut self, source: &mut Source<'_, '_>, out: &mut BytesMut) -> Result<Step, Error> {
-        let Some(kind) = source.fields(1).map(|mut f| f.u8()) else { return Ok(Step::Starved) };
+    fn message(&mut self, source: &mut InletSource<'_, '_>, out: &mut BytesMut) -> Result<ClientStep, Error> {
+        let Some(kind) = source.fields(1).map(|mut f| f.u8()) else { return Ok(ClientStep::Starved) };
         match kind {
             SERVER_UPDATE => {
-                let Some(mut fields) = source.fields(4) else { return Ok(Step::Starved) };
-                self.state = State::Update(fields.skip(2).u16().into());
+                let Some(mut fields) = source.fields(4) else { return Ok(ClientStep::Starved) };
+                self.state = ClientState::Update(fields.skip(2).u16().into());
                 source.advance(4);
-                Ok(Step::Again)
+                Ok(ClientStep::Again)
             }
-            SERVER_COLOURS => Ok(colours(source).map_or(Step::Starved, Step::Event)),
+            SERVER_COLOURS => Ok(colours(source).map_or(ClientStep::Starved, ClientStep::Event)),
             SERVER_BELL => {
                 source.advance(1);
-                Ok(Step::Event(ClientEvent::Bell))
+                Ok(ClientStep::Event(ClientEvent::Bell))
             }
             SERVER_CUT_TEXT => Ok(self.cut_text(source, out)),
             CONTINUOUS_UPDATES => {
                 source.advance(1);
                 // The first one, before anything was enabled, says that the extension is there.
-                let event = if self.learn(Extension::ContinuousUpdates) {
-                    ClientEvent::Supports(Extension::ContinuousUpdates)
+                let event = if self.learn(RfbExtension::ContinuousUpdates) {
+                    ClientEvent::Supports(RfbExtension::ContinuousUpdates)
                 } else {
                     ClientEvent::ContinuousUpdatesEnded
                 };
-                Ok(Step::Event(event))
+                Ok(ClientStep::Event(event))
             }
             FENCE => Ok(self.fence(source, out)),
             other => Err(Error::MessageType(other)),
         }
     }
 
-    fn skip(&mut self, source: &mut Source<'_, '_>, left: u64, then: Then) -> Step {
+    fn skip(&mut self, source: &mut InletSource<'_, '_>, left: u64, then: AfterSkip) -> ClientStep {
         let left = left - source.skip(usize::try_from(left).unwrap_or(usize::MAX)) as u64;
         if left > 0 {
-            self.state = State::Skip { left, then };
-            return Step::Starved;
+            self.state = ClientState::Skip { left, then };
+            return ClientStep::Starved;
         }
         self.state = match then {
-            Then::Update(rectangles) => State::Update(rectangles),
-            Then::Idle | Then::Dropped { .. } => State::Idle,
+            AfterSkip::Update(rectangles) => ClientState::Update(rectangles),
+            AfterSkip::Idle | AfterSkip::Dropped { .. } => ClientState::Idle,
         };
         match then {
-            Then::Dropped { bytes } => Step::Event(ClientEvent::TextDropped { bytes }),
-            Then::Update(_) | Then::Idle => Step::Again,
+            AfterSkip::Dropped { bytes } => ClientStep::Event(ClientEvent::TextDropped { bytes }),
+            AfterSkip::Update(_) | AfterSkip::Idle => ClientStep::Again,
         }
     }
 
-    fn cut_text(&mut self, source: &mut Source<'_, '_>, out: &mut BytesMut) -> Step {
+    fn cut_text(&mut self, source: &mut InletSource<'_, '_>, out: &mut BytesMut) -> ClientStep {
         let text = match cut_text(source, self.limits.text_bytes, true) {
-            CutText::Partial => return Step::Starved,
+            CutText::Partial => return ClientStep::Starved,
             CutText::TooLong(left) => {
                 let bytes = left as u64;
-                self.state = State::Skip { left: bytes, then: Then::Dropped { bytes } };
-                return Step::Again;
+                self.state = ClientState::Skip { left: bytes, then: AfterSkip::Dropped { bytes } };
+                return ClientStep::Again;
             }
-            CutText::Whole(None) => return Step::Again,
+            CutText::Whole(None) => return ClientStep::Again,
             CutText::Whole(Some(text)) => text,
         };
-        Step::Event(match text {
-            Text::Latin1(text) => ClientEvent::Text(text),
-            Text::Dropped { bytes } => ClientEvent::TextDropped { bytes },
-            Text::Broken { bytes } => ClientEvent::TextBroken { bytes },
-            Text::Extended(clipboard) => {
-                if matches!(clipboard, Clipboard::Caps(_)) && self.learn(Extension::Clipboard) {
-                    Clipboard::Caps(ClipboardCaps::OURS).encode(CUT_TEXT, out);
+        ClientStep::Event(match text {
+            CutTextBody::Latin1(text) => ClientEvent::Text(text),
+            CutTextBody::Dropped { bytes } => ClientEvent::TextDropped { bytes },
+            CutTextBody::Broken { bytes } => ClientEvent::TextBroken { bytes },
+            CutTextBody::Extended(clipboard) => {
+                if matches!(clipboard, ExtendedClipboard::Caps(_)) && self.learn(RfbExtension::Clipboard) {
+                    ExtendedClipboard::Caps(ClipboardCaps::OURS).encode(CUT_TEXT, out);
                 }
                 ClientEvent::Clipboard(clipboard)
             }
         })
     }
 
-    fn fence(&mut self, source: &mut Source<'_, '_>, out: &mut BytesMut) -> Step {
-        let Some((flags, fence)) = fence(source) else { return Step::Starved };
-        let new = self.learn(Extension::Fence);
+    fn fence(&mut self, source: &mut InletSource<'_, '_>, out: &mut BytesMut) -> ClientStep {
+        let Some((flags, fence)) = fence(source) else { return ClientStep::Starved };
+        let new = self.learn(RfbExtension::Fence);
         if flags & FENCE_REQUEST == 0 {
-            return Step::Event(ClientEvent::Fence(fence));
+            return ClientStep::Event(ClientEvent::Fence(fence));
         }
         // What came before has been reported and nothing after it was read: every flag is honoured by
         // answering here.
         fence.encode(false, out);
-        if new { Step::Event(ClientEvent::Supports(Extension::Fence)) } else { Step::Again }
+        if new { ClientStep::Event(ClientEvent::Supports(RfbExtension::Fence)) } else { ClientStep::Again }
     }
 
-    fn rectangle(&mut self, source: &mut Source<'_, '_>, left: u32) -> Result<Step, Error> {
-        let Some(mut fields) = source.fields(12) else { return Ok(Step::Starved) };
+    fn rectangle(&mut self, source: &mut InletSource<'_, '_>, left: u32) -> Result<ClientStep, Error> {
+        let Some(mut fields) = source.fields(12) else { return Ok(ClientStep::Starved) };
         let rect = fields.rect();
         let number = fields.i32();
         let (length, event) = match Encoding::from(number) {
             Encoding::Raw => {
                 let rect = rect.within(self.width, self.height)?;
                 source.advance(12);
-                self.state =
-                    if rect.is_empty() { State::Update(left - 1) } else { State::Raw(rect, left - 1) };
-                return Ok(Step::Again);
+                self.state = if rect.is_empty() {
+                    ClientState::Update(left - 1)
+                } else {
+                    ClientState::Raw(rect, left - 1)
+                };
+                return Ok(ClientStep::Again);
             }
             Encoding::LastRect => {
                 source.advance(12);
-                self.state = State::Update(0);
-                return Ok(Step::Again);
+                self.state = ClientState::Update(0);
+                return Ok(ClientStep::Again);
             }
             Encoding::CopyRect => {
                 let to = rect.within(self.width, self.height)?;
-                let Some(mut fields) = source.fields(16) else { return Ok(Step::Starved) };
+                let Some(mut fields) = source.fields(16) else { return Ok(ClientStep::Starved) };
                 let (x, y) = (fields.skip(12).u16(), fields.u16());
                 RawRect { x, y, ..rect }.within(self.width, self.height)?;
                 (16, (!to.is_empty()).then_some(ClientEvent::Copy { rect: to, x, y }))
@@ -213,11 +220,12 @@ impl Session {
                 if rect.width > Cursor::MAX_SIDE || rect.height > Cursor::MAX_SIDE {
                     // RFC 6143 §7.8.1 has no limit. The last one stays, which points as well.
                     source.advance(12);
-                    self.state = State::Skip { left: colours + mask, then: Then::Update(left - 1) };
-                    return Ok(Step::Again);
+                    self.state =
+                        ClientState::Skip { left: colours + mask, then: AfterSkip::Update(left - 1) };
+                    return Ok(ClientStep::Again);
                 }
                 let (colours, mask) = (colours as usize, mask as usize);
-                let Some(whole) = source.peek(12 + colours + mask) else { return Ok(Step::Starved) };
+                let Some(whole) = source.peek(12 + colours + mask) else { return Ok(ClientStep::Starved) };
                 let cursor = self.cursor(rect, whole[12..].split_at(colours));
                 (12 + colours + mask, Some(ClientEvent::Cursor(cursor)))
             }
@@ -229,26 +237,26 @@ impl Session {
                 (12, Some(ClientEvent::Resize(resize)))
             }
             Encoding::ExtendedDesktopSize => {
-                let Some((length, resize)) = screens(source, rect) else { return Ok(Step::Starved) };
+                let Some((length, resize)) = screens(source, rect) else { return Ok(ClientStep::Starved) };
                 if resize.status == ResizeStatus::Done {
                     self.resize(resize.width, resize.height)?;
                 }
-                self.learn(Extension::SetDesktopSize);
+                self.learn(RfbExtension::SetDesktopSize);
                 (length, Some(ClientEvent::Resize(resize)))
             }
             Encoding::DesktopName => {
-                let Some(name) = Name::read(source, 12) else { return Ok(Step::Starved) };
+                let Some(name) = DesktopName::read(source, 12) else { return Ok(ClientStep::Starved) };
                 source.advance(12 + name.length);
-                self.state = State::Skip { left: name.left, then: Then::Update(left - 1) };
-                return Ok(Step::Event(ClientEvent::Name(name.text)));
+                self.state = ClientState::Skip { left: name.left, then: AfterSkip::Update(left - 1) };
+                return Ok(ClientStep::Event(ClientEvent::Name(name.text)));
             }
             Encoding::LedState => {
-                let Some(mut fields) = source.fields(13) else { return Ok(Step::Starved) };
+                let Some(mut fields) = source.fields(13) else { return Ok(ClientStep::Starved) };
                 (13, Some(ClientEvent::Leds(Leds::decode(fields.skip(12).u8()))))
             }
             Encoding::QemuKeys => {
-                let new = self.learn(Extension::QemuKeys);
-                (12, new.then_some(ClientEvent::Supports(Extension::QemuKeys)))
+                let new = self.learn(RfbExtension::QemuKeys);
+                (12, new.then_some(ClientEvent::Supports(RfbExtension::QemuKeys)))
             }
             // Those were not asked for, or are announcements of a client and never rectangles.
             Encoding::Hextile
@@ -263,23 +271,23 @@ impl Session {
             }
         };
         source.advance(length);
-        self.state = State::Update(left - 1);
-        Ok(event.map_or(Step::Again, Step::Event))
+        self.state = ClientState::Update(left - 1);
+        Ok(event.map_or(ClientStep::Again, ClientStep::Event))
     }
 
     /// The rows that have come, at most [`PIXELS`] at a time.
-    fn raw(&mut self, source: &mut Source<'_, '_>, rect: Rect, left: u32) -> Step {
+    fn raw(&mut self, source: &mut InletSource<'_, '_>, rect: Rect, left: u32) -> ClientStep {
         let row = rect.width() as usize * self.format.bytes_per_pixel();
         let most = (PIXELS / rect.width() as usize).min(rect.height() as usize);
-        let Some(bytes) = source.rows(row, most) else { return Step::Starved };
+        let Some(bytes) = source.rows(row, most) else { return ClientStep::Starved };
         let bytes_len = bytes.len();
         self.pixels.clear();
         pixel::decode(&self.format, bytes, &mut self.pixels);
         source.advance(bytes_len);
         let middle = rect.top() + (bytes_len / row) as u16;
         let rest = Rect::between(rect.left(), middle, rect.right(), rect.bottom());
-        self.state = if rest.is_empty() { State::Update(left) } else { State::Raw(rest, left) };
-        Step::Pixels(Rect::between(rect.left(), rect.top(), rect.right(), middle))
+        self.state = if rest.is_empty() { ClientState::Update(left) } else { ClientState::Raw(rest, left) };
+        ClientStep::Pixels(Rect::between(rect.left(), rect.top(), rect.right(), middle))
     }
 
     /// Bytes of the colours and of the mask.
@@ -305,7 +313,7 @@ impl Session {
     }
 }
 
-fn colours(source: &mut Source<'_, '_>) -> Option<ClientEvent<'static>> {
+fn colours(source: &mut InletSource<'_, '_>) -> Option<ClientEvent<'static>> {
     let mut fields = source.fields(6)?;
     let (first, n) = (fields.skip(2).u16(), fields.u16() as usize);
     let whole = source.peek(6 + 6 * n)?;
@@ -315,7 +323,7 @@ fn colours(source: &mut Source<'_, '_>) -> Option<ClientEvent<'static>> {
     Some(ClientEvent::Colours { first, colours })
 }
 
-fn screens(source: &mut Source<'_, '_>, rect: RawRect) -> Option<(usize, Resize)> {
+fn screens(source: &mut InletSource<'_, '_>, rect: RawRect) -> Option<(usize, Resize)> {
     let count = source.fields(16)?.skip(12).u8() as usize;
     let length = 16 + count * Screen::SIZE;
     let mut fields = source.fields(length)?;
@@ -329,7 +337,7 @@ fn screens(source: &mut Source<'_, '_>, rect: RawRect) -> Option<(usize, Resize)
 }
 
 /// The name of a desktop, as much of it as anybody reads: RFC 6143 has no limit.
-pub(super) struct Name {
+pub(super) struct DesktopName {
     pub(super) text: String,
     /// Bytes of it that were read, with those that say how many there are.
     pub(super) length: usize,
@@ -337,9 +345,9 @@ pub(super) struct Name {
     pub(super) left: u64,
 }
 
-impl Name {
+impl DesktopName {
     /// Reads it behind `at` other bytes, when it has come.
-    pub(super) fn read(source: &mut Source<'_, '_>, at: usize) -> Option<Self> {
+    pub(super) fn read(source: &mut InletSource<'_, '_>, at: usize) -> Option<Self> {
         let all = source.fields(at + 4)?.skip(at).u32();
         let kept = (all as usize).min(MAX_STRING);
         let whole = source.peek(at + 4 + kept)?;

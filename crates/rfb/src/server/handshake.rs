@@ -2,20 +2,20 @@
 
 use bytes::{BufMut, BytesMut};
 
-use super::{Security, ServerConfig, ServerEvent, Step};
-use crate::inlet::Source;
+use super::{Security, ServerConfig, ServerEvent, ServerStep};
+use crate::inlet::InletSource;
 use crate::protocol::put_string;
-use crate::{Error, PixelFormat, SecurityType, Version};
+use crate::{Error, PixelFormat, RfbVersion, SecurityType};
 
 #[derive(Debug)]
-pub(super) struct Handshake {
-    stage: Stage,
-    version: Version,
+pub(super) struct ServerHandshake {
+    stage: ServerStage,
+    version: RfbVersion,
     challenge: [u8; 16],
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Stage {
+enum ServerStage {
     Version,
     /// Which of the types offered.
     Choice,
@@ -24,55 +24,55 @@ enum Stage {
     Init,
 }
 
-impl Handshake {
+impl ServerHandshake {
     pub(super) fn new(challenge: [u8; 16]) -> Self {
-        Self { stage: Stage::Version, version: Version::V38, challenge }
+        Self { stage: ServerStage::Version, version: RfbVersion::V38, challenge }
     }
 
     pub(super) fn step(
         &mut self,
         config: &ServerConfig,
-        source: &mut Source<'_, '_>,
+        source: &mut InletSource<'_, '_>,
         out: &mut BytesMut,
-    ) -> Result<Step, Error> {
+    ) -> Result<ServerStep, Error> {
         let length = match self.stage {
-            Stage::Version => 12,
-            Stage::Answer => 16,
-            Stage::Choice | Stage::Init => 1,
+            ServerStage::Version => 12,
+            ServerStage::Answer => 16,
+            ServerStage::Choice | ServerStage::Init => 1,
         };
-        let Some(mut fields) = source.fields(length) else { return Ok(Step::Starved) };
+        let Some(mut fields) = source.fields(length) else { return Ok(ServerStep::Starved) };
         match self.stage {
-            Stage::Version => {
+            ServerStage::Version => {
                 let line = fields.array();
                 self.version(&line, config, out)?;
             }
-            Stage::Choice => {
+            ServerStage::Choice => {
                 let choice = fields.u8();
                 self.choice(choice, config, out)?;
             }
-            Stage::Answer => {
+            ServerStage::Answer => {
                 let answer = fields.array();
                 self.answer(&answer, config, out)?;
             }
-            Stage::Init => {
+            ServerStage::Init => {
                 let shared = fields.u8() != 0;
                 source.advance(length);
                 out.put_u16(config.width);
                 out.put_u16(config.height);
                 out.put_slice(&PixelFormat::XRGB.encode());
                 put_string(out, &config.name);
-                return Ok(Step::Event(ServerEvent::Ready { shared, version: self.version }));
+                return Ok(ServerStep::Event(ServerEvent::Ready { shared, version: self.version }));
             }
         }
         source.advance(length);
-        Ok(Step::Again)
+        Ok(ServerStep::Again)
     }
 
     fn version(&mut self, line: &[u8; 12], config: &ServerConfig, out: &mut BytesMut) -> Result<(), Error> {
-        self.version = Version::decode(line)?;
+        self.version = RfbVersion::decode(line)?;
         if let Security::Refuse(reason) = &config.security {
             // RFC 6143 §7.1.2, and appendix A for 3.3: no type, and the reason.
-            if self.version == Version::V33 {
+            if self.version == RfbVersion::V33 {
                 out.put_u32(0);
             } else {
                 out.put_u8(0);
@@ -81,12 +81,12 @@ impl Handshake {
             return Err(Error::TurnedAway(reason.clone()));
         }
         let security = u8::from(offered(&config.security));
-        if self.version == Version::V33 {
+        if self.version == RfbVersion::V33 {
             out.put_u32(security.into());
             self.go(config, out);
         } else {
             out.put_slice(&[1, security]);
-            self.stage = Stage::Choice;
+            self.stage = ServerStage::Choice;
         }
         Ok(())
     }
@@ -104,14 +104,14 @@ impl Handshake {
         self.stage = match config.security {
             Security::VncAuth(_) => {
                 out.put_slice(&self.challenge);
-                Stage::Answer
+                ServerStage::Answer
             }
             Security::None | Security::Refuse(_) => {
                 // RFC 6143 §7.2.1 and appendix A: before 3.8 there is no result after None.
-                if self.version == Version::V38 {
+                if self.version == RfbVersion::V38 {
                     out.put_u32(0);
                 }
-                Stage::Init
+                ServerStage::Init
             }
         };
     }
@@ -127,14 +127,14 @@ impl Handshake {
             return Err(Error::Authentication("wrong password".to_owned()));
         }
         out.put_u32(0);
-        self.stage = Stage::Init;
+        self.stage = ServerStage::Init;
         Ok(())
     }
 
     /// A failed SecurityResult; only 3.8 says why.
     fn fail(&self, reason: &str, out: &mut BytesMut) {
         out.put_u32(1);
-        if self.version == Version::V38 {
+        if self.version == RfbVersion::V38 {
             put_string(out, reason);
         }
     }

@@ -14,15 +14,17 @@ mod update;
 use bytes::{BufMut, BytesMut};
 use quickset_base::Rng;
 
-pub use self::session::{Features, PixelCoding};
-pub use self::update::Update;
+pub use self::session::{PixelCoding, ViewerFeatures};
+pub use self::update::UpdateWriter;
 
-use self::handshake::Handshake;
-use self::session::Session;
+use self::handshake::ServerHandshake;
+use self::session::ServerSession;
 use crate::clipboard::put_latin1;
-use crate::inlet::Inlet;
+use crate::inlet::MessageInlet;
 use crate::protocol::{MAX_TEXT, SERVER_BELL, SERVER_CUT_TEXT};
-use crate::{Clipboard, Error, Fence, Limits, Password, PixelFormat, Rect, Refusal, Screen, Version};
+use crate::{
+    Error, ExtendedClipboard, Fence, Limits, PixelFormat, Rect, RfbRefusal, RfbVersion, Screen, VncPassword,
+};
 
 /// What a viewer is told, and asked for.
 #[derive(Clone, Debug)]
@@ -48,7 +50,7 @@ pub enum Security {
     /// Not at all.
     None,
     /// By DES challenge.
-    VncAuth(Password),
+    VncAuth(VncPassword),
     /// Whatever it knows, it is told this and refused.
     Refuse(String),
 }
@@ -66,16 +68,16 @@ pub enum Security {
 #[derive(Debug)]
 pub struct Server {
     config: ServerConfig,
-    pub(crate) inlet: Inlet,
+    pub(crate) inlet: MessageInlet,
     out: BytesMut,
-    phase: Phase,
+    phase: ServerPhase,
     error: Option<Error>,
 }
 
 #[derive(Debug)]
-enum Phase {
-    Handshake(Handshake),
-    Session(Box<Session>),
+enum ServerPhase {
+    Handshake(ServerHandshake),
+    Session(Box<ServerSession>),
 }
 
 /// What a viewer says.
@@ -86,12 +88,12 @@ pub enum ServerEvent {
         /// Other viewers may stay.
         shared: bool,
         /// The version spoken.
-        version: Version,
+        version: RfbVersion,
     },
     /// From now on pixels leave in this format. A viewer that changes it late asks for all of them again.
     Format(PixelFormat),
     /// What the viewer has listed; extensions were announced to it.
-    Features(Features),
+    Features(ViewerFeatures),
     /// Wants an update.
     Request {
         /// Only what has changed.
@@ -122,7 +124,7 @@ pub enum ServerEvent {
     /// Somebody copied this text; in Latin-1 on the wire.
     Text(String),
     /// A message of the extended clipboard.
-    Clipboard(Clipboard),
+    Clipboard(ExtendedClipboard),
     /// A text was longer than [`Limits::text_bytes`] and was passed over.
     TextDropped {
         /// As announced: of the text, or of the message with it.
@@ -135,7 +137,7 @@ pub enum ServerEvent {
     },
     /// The viewer answers our fence, or with an empty payload the one that announced the extension.
     Fence(Fence),
-    /// Wants another size; to be answered by [`Update::resize`], whatever comes of it.
+    /// Wants another size; to be answered by [`UpdateWriter::resize`], whatever comes of it.
     SetDesktopSize {
         /// Columns.
         width: u16,
@@ -152,9 +154,9 @@ impl Server {
     pub fn new(config: ServerConfig, rng: &mut Rng) -> Self {
         let mut challenge = [0; 16];
         rng.fill(&mut challenge);
-        let phase = Phase::Handshake(Handshake::new(challenge));
-        let out = BytesMut::from(&Version::V38.line()[..]);
-        Self { config, inlet: Inlet::default(), out, phase, error: None }
+        let phase = ServerPhase::Handshake(ServerHandshake::new(challenge));
+        let out = BytesMut::from(&RfbVersion::V38.line()[..]);
+        Self { config, inlet: MessageInlet::default(), out, phase, error: None }
     }
 
     /// Reads until something has happened; `None` when all of `input` is used up.
@@ -167,9 +169,9 @@ impl Server {
         }
         loop {
             match self.step(input) {
-                Ok(Step::Again) => {}
-                Ok(Step::Starved) => return Ok(None),
-                Ok(Step::Event(event)) => return Ok(Some(event)),
+                Ok(ServerStep::Again) => {}
+                Ok(ServerStep::Starved) => return Ok(None),
+                Ok(ServerStep::Event(event)) => return Ok(Some(event)),
                 Err(error) => {
                     self.error = Some(error.clone());
                     return Err(error);
@@ -184,32 +186,32 @@ impl Server {
     }
 
     /// What the viewer has listed; nothing before it did.
-    pub fn features(&self) -> Features {
-        self.session().map(Session::features).unwrap_or_default()
+    pub fn features(&self) -> ViewerFeatures {
+        self.session().map(ServerSession::features).unwrap_or_default()
     }
 
     /// The format in which pixels leave.
     pub fn format(&self) -> PixelFormat {
-        self.session().map_or(PixelFormat::XRGB, Session::format)
+        self.session().map_or(PixelFormat::XRGB, ServerSession::format)
     }
 
     /// An update, complete when it is dropped. One without rectangles is not sent.
-    pub fn update(&mut self) -> Result<Update<'_>, Refusal> {
+    pub fn update(&mut self) -> Result<UpdateWriter<'_>, RfbRefusal> {
         let (session, out) = self.ready()?;
-        Ok(Update::counted(session, out))
+        Ok(UpdateWriter::counted(session, out))
     }
 
     /// An update that can be sent while it is being made; the viewer must know LastRect.
-    pub fn streamed_update(&mut self) -> Result<Update<'_>, Refusal> {
+    pub fn streamed_update(&mut self) -> Result<UpdateWriter<'_>, RfbRefusal> {
         let (session, out) = self.ready()?;
         if !session.features().last_rect {
-            return Err(Refusal::NotSupported);
+            return Err(RfbRefusal::NotSupported);
         }
-        Ok(Update::streamed(session, out))
+        Ok(UpdateWriter::streamed(session, out))
     }
 
     /// Sounds a beep.
-    pub fn bell(&mut self) -> Result<(), Refusal> {
+    pub fn bell(&mut self) -> Result<(), RfbRefusal> {
         let (_, out) = self.ready()?;
         out.put_u8(SERVER_BELL);
         Ok(())
@@ -217,73 +219,73 @@ impl Server {
 
     /// Somebody copied this text. What Latin-1 lacks becomes a question mark: prefer the extended
     /// [`clipboard`](Self::clipboard).
-    pub fn text(&mut self, text: &str) -> Result<(), Refusal> {
+    pub fn text(&mut self, text: &str) -> Result<(), RfbRefusal> {
         let (_, out) = self.ready()?;
         if text.len() > MAX_TEXT {
-            return Err(Refusal::TooLong);
+            return Err(RfbRefusal::TooLong);
         }
         put_latin1(SERVER_CUT_TEXT, text, out);
         Ok(())
     }
 
     /// A message of the extended clipboard.
-    pub fn clipboard(&mut self, message: &Clipboard) -> Result<(), Refusal> {
+    pub fn clipboard(&mut self, message: &ExtendedClipboard) -> Result<(), RfbRefusal> {
         let (session, out) = self.ready()?;
         if !session.features().extended_clipboard {
-            return Err(Refusal::NotSupported);
+            return Err(RfbRefusal::NotSupported);
         }
-        if matches!(message, Clipboard::Provide(Some(text)) if text.len() > MAX_TEXT) {
-            return Err(Refusal::TooLong);
+        if matches!(message, ExtendedClipboard::Provide(Some(text)) if text.len() > MAX_TEXT) {
+            return Err(RfbRefusal::TooLong);
         }
         message.encode(SERVER_CUT_TEXT, out);
         Ok(())
     }
 
     /// Sends a fence to be answered.
-    pub fn fence(&mut self, fence: &Fence) -> Result<(), Refusal> {
+    pub fn fence(&mut self, fence: &Fence) -> Result<(), RfbRefusal> {
         let (session, out) = self.ready()?;
         if !session.features().fence {
-            return Err(Refusal::NotSupported);
+            return Err(RfbRefusal::NotSupported);
         }
         if fence.payload.len() > Fence::MAX_PAYLOAD {
-            return Err(Refusal::TooLong);
+            return Err(RfbRefusal::TooLong);
         }
         fence.encode(true, out);
         Ok(())
     }
 
-    fn step(&mut self, input: &mut &[u8]) -> Result<Step, Error> {
+    fn step(&mut self, input: &mut &[u8]) -> Result<ServerStep, Error> {
         let mut source = self.inlet.with(input);
         match &mut self.phase {
-            Phase::Handshake(handshake) => {
+            ServerPhase::Handshake(handshake) => {
                 let step = handshake.step(&self.config, &mut source, &mut self.out)?;
-                if matches!(step, Step::Event(ServerEvent::Ready { .. })) {
-                    self.phase = Phase::Session(Box::new(Session::new(&self.config)));
+                if matches!(step, ServerStep::Event(ServerEvent::Ready { .. })) {
+                    self.phase = ServerPhase::Session(Box::new(ServerSession::new(&self.config)));
                 }
                 Ok(step)
             }
-            Phase::Session(session) => session.step(&mut source, &mut self.out),
+            ServerPhase::Session(session) => session.step(&mut source, &mut self.out),
         }
     }
 
-    fn session(&self) -> Result<&Session, Refusal> {
+    fn session(&self) -> Result<&ServerSession, RfbRefusal> {
         match &self.phase {
-            Phase::Session(session) if self.error.is_none() => Ok(session),
-            _ => Err(Refusal::NotReady),
+            ServerPhase::Session(session) if self.error.is_none() => Ok(session),
+            _ => Err(RfbRefusal::NotReady),
         }
     }
 
-    fn ready(&mut self) -> Result<(&mut Session, &mut BytesMut), Refusal> {
+    fn ready(&mut self) -> Result<(&mut ServerSession, &mut BytesMut), RfbRefusal> {
         match &mut self.phase {
-            Phase::Session(session) if self.error.is_none() => Ok((session, &mut self.out)),
-            _ => Err(Refusal::NotReady),
+            ServerPhase::Session(session) if self.error.is_none() => Ok((session, &mut self.out)),
+            _ => Err(RfbRefusal::NotReady),
         }
     }
 }
 
 /// What one look at the input has led to.
 #[derive(Debug)]
-enum Step {
+enum ServerStep {
     /// The rest of a message has not come yet.
     Starved,
     /// A step further, and nothing to tell.

@@ -2,19 +2,21 @@
 
 use bytes::{BufMut, BytesMut};
 
-use super::paint::{Manner, Painter};
-use super::{ServerConfig, ServerEvent, Step};
-use crate::clipboard::{CutText, Text, cut_text};
-use crate::inlet::Source;
+use super::paint::{Manner, RfbPainter};
+use super::{ServerConfig, ServerEvent, ServerStep};
+use crate::clipboard::{CutText, CutTextBody, cut_text};
+use crate::inlet::InletSource;
 use crate::protocol::{
     CONTINUOUS_UPDATES, CUT_TEXT, FENCE, FENCE_REQUEST, KEY, POINTER, QEMU, REQUEST, SERVER_CUT_TEXT,
     SET_DESKTOP_SIZE, SET_ENCODINGS, SET_PIXEL_FORMAT, fence,
 };
-use crate::{Clipboard, ClipboardCaps, Encoding, Error, Fence, Limits, PixelFormat, Rect, Screen, pixel};
+use crate::{
+    ClipboardCaps, Encoding, Error, ExtendedClipboard, Fence, Limits, PixelFormat, Rect, Screen, pixel,
+};
 
 /// What a viewer has listed in SetEncodings. Raw is always understood.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Features {
+pub struct ViewerFeatures {
     /// Of the encodings of pixels that we write, the one that it lists first. `None`: it lists none.
     pub pixels: Option<PixelCoding>,
     /// The last [`Encoding::CompressLevel`].
@@ -29,7 +31,7 @@ pub struct Features {
     pub desktop_size: bool,
     /// [`Encoding::ExtendedDesktopSize`].
     pub extended_desktop_size: bool,
-    /// [`Encoding::DesktopName`].
+    /// [`Encoding::Name`].
     pub desktop_name: bool,
     /// [`Encoding::LedState`].
     pub led_state: bool,
@@ -39,7 +41,7 @@ pub struct Features {
     pub fence: bool,
     /// [`Encoding::ContinuousUpdates`].
     pub continuous_updates: bool,
-    /// [`Encoding::ExtendedClipboard`].
+    /// [`Encoding::Clipboard`].
     pub extended_clipboard: bool,
 }
 
@@ -67,7 +69,7 @@ impl From<PixelCoding> for Encoding {
     }
 }
 
-impl Features {
+impl ViewerFeatures {
     fn add(&mut self, encoding: Encoding) {
         // RFC 6143 §7.5.2: the order is that of the viewer's preference.
         let mut prefers = |coding| self.pixels = self.pixels.or(Some(coding));
@@ -95,52 +97,52 @@ impl Features {
 }
 
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct ServerSession {
     limits: Limits,
     pub(super) width: u16,
     pub(super) height: u16,
-    pub(super) encoder: pixel::Encoder,
+    pub(super) encoder: pixel::PixelEncoder,
     /// Once pixels were sent in any encoding but Raw.
-    pub(super) painter: Option<Box<Painter>>,
+    pub(super) painter: Option<Box<RfbPainter>>,
     is_local: bool,
-    features: Features,
+    features: ViewerFeatures,
     /// Which extensions the viewer knows that we have: each is announced once.
-    announced: Features,
+    announced: ViewerFeatures,
     /// The next update says that we take QEMU key events.
     pub(super) announce_qemu_keys: bool,
     /// The next update comes behind a colour map.
     pub(super) colours_due: bool,
-    state: State,
+    state: ServerState,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum State {
+enum ServerState {
     /// Between messages.
     Idle,
     /// In a SetEncodings that has so many left: up to 65535, and none is kept.
-    Encodings(u16, Features),
+    Encodings(u16, ViewerFeatures),
     /// In a text that is too long.
     Skip { left: usize, bytes: u64 },
 }
 
-impl Session {
+impl ServerSession {
     pub(super) fn new(config: &ServerConfig) -> Self {
         Self {
             limits: config.limits,
             width: config.width,
             height: config.height,
-            encoder: pixel::Encoder::new(PixelFormat::XRGB),
+            encoder: pixel::PixelEncoder::new(PixelFormat::XRGB),
             painter: None,
             is_local: config.is_local,
-            features: Features::default(),
-            announced: Features::default(),
+            features: ViewerFeatures::default(),
+            announced: ViewerFeatures::default(),
             announce_qemu_keys: false,
             colours_due: false,
-            state: State::Idle,
+            state: ServerState::Idle,
         }
     }
 
-    pub(super) fn features(&self) -> Features {
+    pub(super) fn features(&self) -> ViewerFeatures {
         self.features
     }
 
@@ -159,30 +161,34 @@ impl Session {
         Rect::sized(self.width, self.height)
     }
 
-    pub(super) fn step(&mut self, source: &mut Source<'_, '_>, out: &mut BytesMut) -> Result<Step, Error> {
+    pub(super) fn step(
+        &mut self,
+        source: &mut InletSource<'_, '_>,
+        out: &mut BytesMut,
+    ) -> Result<ServerStep, Error> {
         match self.state {
-            State::Idle => self.message(source, out),
-            State::Encodings(0, features) => {
-                self.state = State::Idle;
+            ServerState::Idle => self.message(source, out),
+            ServerState::Encodings(0, features) => {
+                self.state = ServerState::Idle;
                 self.features = features;
                 self.announce(out);
-                Ok(Step::Event(ServerEvent::Features(features)))
+                Ok(ServerStep::Event(ServerEvent::Features(features)))
             }
-            State::Encodings(left, mut features) => {
-                let Some(mut fields) = source.fields(4) else { return Ok(Step::Starved) };
+            ServerState::Encodings(left, mut features) => {
+                let Some(mut fields) = source.fields(4) else { return Ok(ServerStep::Starved) };
                 features.add(fields.i32().into());
                 source.advance(4);
-                self.state = State::Encodings(left - 1, features);
-                Ok(Step::Again)
+                self.state = ServerState::Encodings(left - 1, features);
+                Ok(ServerStep::Again)
             }
-            State::Skip { left, bytes } => {
+            ServerState::Skip { left, bytes } => {
                 let left = left - source.skip(left);
                 if left > 0 {
-                    self.state = State::Skip { left, bytes };
-                    return Ok(Step::Starved);
+                    self.state = ServerState::Skip { left, bytes };
+                    return Ok(ServerStep::Starved);
                 }
-                self.state = State::Idle;
-                Ok(Step::Event(ServerEvent::TextDropped { bytes }))
+                self.state = ServerState::Idle;
+                Ok(ServerStep::Event(ServerEvent::TextDropped { bytes }))
             }
         }
     }
@@ -197,7 +203,7 @@ impl Session {
             out.put_u8(CONTINUOUS_UPDATES);
         }
         if now.extended_clipboard && !before.extended_clipboard {
-            Clipboard::Caps(ClipboardCaps::OURS).encode(SERVER_CUT_TEXT, out);
+            ExtendedClipboard::Caps(ClipboardCaps::OURS).encode(SERVER_CUT_TEXT, out);
         }
         // This one is a rectangle, and goes with the first of an update.
         self.announce_qemu_keys |= now.qemu_keys && !before.qemu_keys;
@@ -207,8 +213,8 @@ impl Session {
         self.announced.qemu_keys |= now.qemu_keys;
     }
 
-    fn message(&mut self, source: &mut Source<'_, '_>, out: &mut BytesMut) -> Result<Step, Error> {
-        let Some(kind) = source.fields(1).map(|mut f| f.u8()) else { return Ok(Step::Starved) };
+    fn message(&mut self, source: &mut InletSource<'_, '_>, out: &mut BytesMut) -> Result<ServerStep, Error> {
+        let Some(kind) = source.fields(1).map(|mut f| f.u8()) else { return Ok(ServerStep::Starved) };
         let length = match kind {
             SET_PIXEL_FORMAT => 20,
             SET_ENCODINGS => 4,
@@ -217,11 +223,13 @@ impl Session {
             POINTER => 6,
             CUT_TEXT => return Ok(self.cut_text(source)),
             FENCE => return Ok(viewer_fence(source, out)),
-            SET_DESKTOP_SIZE => return Ok(set_desktop_size(source).map_or(Step::Starved, Step::Event)),
+            SET_DESKTOP_SIZE => {
+                return Ok(set_desktop_size(source).map_or(ServerStep::Starved, ServerStep::Event));
+            }
             QEMU => return qemu(source),
             other => return Err(Error::MessageType(other)),
         };
-        let Some(mut fields) = source.fields(length) else { return Ok(Step::Starved) };
+        let Some(mut fields) = source.fields(length) else { return Ok(ServerStep::Starved) };
         fields.skip(1);
         let event = match kind {
             SET_PIXEL_FORMAT => {
@@ -233,13 +241,13 @@ impl Session {
                     format = PixelFormat::RGB332;
                 }
                 format.check()?;
-                self.encoder = pixel::Encoder::new(format);
+                self.encoder = pixel::PixelEncoder::new(format);
                 ServerEvent::Format(format)
             }
             SET_ENCODINGS => {
-                self.state = State::Encodings(fields.skip(1).u16(), Features::default());
+                self.state = ServerState::Encodings(fields.skip(1).u16(), ViewerFeatures::default());
                 source.advance(length);
-                return Ok(Step::Again);
+                return Ok(ServerStep::Again);
             }
             KEY => {
                 let down = fields.u8() != 0;
@@ -260,40 +268,40 @@ impl Session {
             }
         };
         source.advance(length);
-        Ok(Step::Event(event))
+        Ok(ServerStep::Event(event))
     }
 
-    fn cut_text(&mut self, source: &mut Source<'_, '_>) -> Step {
+    fn cut_text(&mut self, source: &mut InletSource<'_, '_>) -> ServerStep {
         let offered = self.announced.extended_clipboard;
         match cut_text(source, self.limits.text_bytes, offered) {
-            CutText::Partial => Step::Starved,
+            CutText::Partial => ServerStep::Starved,
             CutText::TooLong(left) => {
-                self.state = State::Skip { left, bytes: left as u64 };
-                Step::Again
+                self.state = ServerState::Skip { left, bytes: left as u64 };
+                ServerStep::Again
             }
-            CutText::Whole(None) => Step::Again,
-            CutText::Whole(Some(text)) => Step::Event(match text {
-                Text::Latin1(text) => ServerEvent::Text(text),
-                Text::Dropped { bytes } => ServerEvent::TextDropped { bytes },
-                Text::Broken { bytes } => ServerEvent::TextBroken { bytes },
-                Text::Extended(clipboard) => ServerEvent::Clipboard(clipboard),
+            CutText::Whole(None) => ServerStep::Again,
+            CutText::Whole(Some(text)) => ServerStep::Event(match text {
+                CutTextBody::Latin1(text) => ServerEvent::Text(text),
+                CutTextBody::Dropped { bytes } => ServerEvent::TextDropped { bytes },
+                CutTextBody::Broken { bytes } => ServerEvent::TextBroken { bytes },
+                CutTextBody::Extended(clipboard) => ServerEvent::Clipboard(clipboard),
             }),
         }
     }
 }
 
-fn viewer_fence(source: &mut Source<'_, '_>, out: &mut BytesMut) -> Step {
-    let Some((flags, fence)) = fence(source) else { return Step::Starved };
+fn viewer_fence(source: &mut InletSource<'_, '_>, out: &mut BytesMut) -> ServerStep {
+    let Some((flags, fence)) = fence(source) else { return ServerStep::Starved };
     if flags & FENCE_REQUEST == 0 {
-        return Step::Event(ServerEvent::Fence(fence));
+        return ServerStep::Event(ServerEvent::Fence(fence));
     }
     // What came before has been reported and nothing after it was read: every flag is honoured by answering
     // here.
     fence.encode(false, out);
-    Step::Again
+    ServerStep::Again
 }
 
-fn set_desktop_size(source: &mut Source<'_, '_>) -> Option<ServerEvent> {
+fn set_desktop_size(source: &mut InletSource<'_, '_>) -> Option<ServerEvent> {
     let mut fields = source.fields(8)?;
     let (width, height) = (fields.skip(2).u16(), fields.u16());
     let count = fields.u8() as usize;
@@ -305,25 +313,25 @@ fn set_desktop_size(source: &mut Source<'_, '_>) -> Option<ServerEvent> {
     Some(ServerEvent::SetDesktopSize { width, height, screens })
 }
 
-fn qemu(source: &mut Source<'_, '_>) -> Result<Step, Error> {
-    let Some(mut fields) = source.fields(2) else { return Ok(Step::Starved) };
+fn qemu(source: &mut InletSource<'_, '_>) -> Result<ServerStep, Error> {
+    let Some(mut fields) = source.fields(2) else { return Ok(ServerStep::Starved) };
     let kind = fields.skip(1).u8();
     if kind == QEMU_AUDIO {
-        return Ok(qemu_audio(source).map_or(Step::Starved, |()| Step::Again));
+        return Ok(qemu_audio(source).map_or(ServerStep::Starved, |()| ServerStep::Again));
     }
     if kind != 0 {
         return Err(Error::QemuMessage(kind));
     }
-    let Some(mut fields) = source.fields(12) else { return Ok(Step::Starved) };
+    let Some(mut fields) = source.fields(12) else { return Ok(ServerStep::Starved) };
     let down = fields.skip(2).u16() != 0;
     let (keysym, keycode) = (fields.u32(), Some(fields.u32()));
     source.advance(12);
-    Ok(Step::Event(ServerEvent::Key { down, keysym, keycode }))
+    Ok(ServerStep::Event(ServerEvent::Key { down, keysym, keycode }))
 }
 
 /// A viewer asks for sound, which nobody has offered: it gets none. Its format comes with the third
 /// operation.
-fn qemu_audio(source: &mut Source<'_, '_>) -> Option<()> {
+fn qemu_audio(source: &mut InletSource<'_, '_>) -> Option<()> {
     let operation = source.fields(4)?.skip(2).u16();
     let length = if operation == 2 { 10 } else { 4 };
     source.peek(length)?;

@@ -7,7 +7,7 @@ mod picture;
 use picture::Picture;
 use proptest::prelude::*;
 use quickset_base::Rng;
-use quickset_rfb::{Channel, Framebuffer, Limits, PixelFormat, Rect, Security, Server, ServerConfig};
+use quickset_rfb::{ColourChannel, Framebuffer, Limits, PixelFormat, Rect, Security, Server, ServerConfig};
 
 /// A viewer behind its handshake, with what it sees.
 struct Viewer {
@@ -52,7 +52,7 @@ impl Viewer {
         for (y, row) in (rect.top()..).zip(screen.rows(rect).unwrap()) {
             for (x, &colour) in (rect.left()..).zip(row) {
                 // The nearest value, halves up.
-                let part = |c: Channel, shift: u32| {
+                let part = |c: ColourChannel, shift: u32| {
                     (((colour >> shift & 255) * u32::from(c.max) * 2 + 255) / 510) << c.shift
                 };
                 let wanted = part(format.red, 16) | part(format.green, 8) | part(format.blue, 0);
@@ -73,7 +73,7 @@ const HEXTILE: i32 = 5;
 const RAW: i32 = 0;
 
 fn format(bits: u8, depth: u8, big_endian: bool, channels: [(u16, u8); 3]) -> PixelFormat {
-    let [red, green, blue] = channels.map(|(max, shift)| Channel { max, shift });
+    let [red, green, blue] = channels.map(|(max, shift)| ColourChannel { max, shift });
     PixelFormat { bits_per_pixel: bits, depth, big_endian, true_colour: true, red, green, blue }
 }
 

@@ -24,7 +24,7 @@ pub struct ClassId {
 
 /// A class, leaf or branch.
 #[derive(Debug)]
-pub(super) struct Node<K> {
+pub(super) struct ClassNode<K> {
     /// Bytes that a leaf may send in this round; a debt when negative.
     pub(super) balance: f64,
     /// The visit of its parent's level in which it had its turn, or that it came too late for.
@@ -54,7 +54,7 @@ pub(super) struct Node<K> {
     pub(super) active: bool,
 }
 
-impl<K> Node<K> {
+impl<K> ClassNode<K> {
     pub(super) fn is_leaf(&self) -> bool {
         self.branch == NIL
     }
@@ -100,8 +100,8 @@ pub(super) struct Branch {
     pub(super) occupied: u16,
     /// Where each level lies: 0 for `level`, n + 1 for `more[n]`, [`NOWHERE`] until a child was active in it.
     places: [u8; LEVELS],
-    more: Box<[Level]>,
-    level: Level,
+    more: Box<[UrgencyLevel]>,
+    level: UrgencyLevel,
 }
 
 const NOWHERE: u8 = u8::MAX;
@@ -117,7 +117,7 @@ impl Branch {
             occupied: 0,
             places: [NOWHERE; LEVELS],
             more: Box::new([]),
-            level: Level::EMPTY,
+            level: UrgencyLevel::EMPTY,
         }
     }
 
@@ -127,19 +127,19 @@ impl Branch {
     }
 
     /// The best one that has an active child.
-    pub(super) fn best_level(&self) -> Option<&Level> {
+    pub(super) fn best_level(&self) -> Option<&UrgencyLevel> {
         (self.occupied != 0).then(|| self.level(self.best()))
     }
 
     /// Any level, if a child has been active in it.
     #[cfg(test)]
-    pub(super) fn find_level(&self, level: usize) -> Option<&Level> {
+    pub(super) fn find_level(&self, level: usize) -> Option<&UrgencyLevel> {
         (self.places[level] != NOWHERE).then(|| self.level(level))
     }
 
     /// Of a level that a child has been active in.
     #[inline]
-    pub(super) fn level(&self, level: usize) -> &Level {
+    pub(super) fn level(&self, level: usize) -> &UrgencyLevel {
         match self.places[level] {
             0 => &self.level,
             place => &self.more[usize::from(place) - 1],
@@ -147,7 +147,7 @@ impl Branch {
     }
 
     #[inline]
-    pub(super) fn level_mut(&mut self, level: usize) -> &mut Level {
+    pub(super) fn level_mut(&mut self, level: usize) -> &mut UrgencyLevel {
         match self.places[level] {
             0 => &mut self.level,
             place => &mut self.more[usize::from(place) - 1],
@@ -155,14 +155,14 @@ impl Branch {
     }
 
     /// Of any level.
-    pub(super) fn level_or_new(&mut self, level: usize) -> &mut Level {
+    pub(super) fn level_or_new(&mut self, level: usize) -> &mut UrgencyLevel {
         if self.places[level] == NOWHERE {
             let has_first = self.places.iter().any(|place| *place != NOWHERE);
             self.places[level] = if has_first { self.more.len() as u8 + 1 } else { 0 };
             if has_first {
                 let mut more = core::mem::take(&mut self.more).into_vec();
                 more.reserve_exact(1);
-                more.push(Level::EMPTY);
+                more.push(UrgencyLevel::EMPTY);
                 self.more = more.into_boxed_slice();
             }
         }
@@ -192,7 +192,7 @@ impl Branch {
 /// what it has still to give, and goes on later. So nobody is served twice or passed over because others were
 /// interrupted.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Level {
+pub(super) struct UrgencyLevel {
     /// 0 when there is none.
     pub(super) visit: u64,
     /// fq: bytes for each millionth of weight, fixed for the visit.
@@ -214,7 +214,7 @@ pub(super) struct Level {
     pub(super) current: u32,
 }
 
-impl Level {
+impl UrgencyLevel {
     pub(super) const EMPTY: Self = Self {
         visit: 0,
         per_weight: 0.0,
@@ -246,7 +246,7 @@ impl Level {
 /// Both slabs.
 #[derive(Debug)]
 pub(super) struct Arena<K> {
-    nodes: Vec<Node<K>>,
+    nodes: Vec<ClassNode<K>>,
     branches: Vec<Branch>,
     /// Free slots, linked by `next`.
     free: u32,
@@ -288,7 +288,7 @@ impl<K> Arena<K> {
         };
         self.live += 1;
         self.numbers += 1;
-        let mut node = Node {
+        let mut node = ClassNode {
             balance: 0.0,
             stamp: 0,
             left: 0,
@@ -356,12 +356,12 @@ impl<K> Arena<K> {
     }
 
     #[inline]
-    pub(super) fn node(&self, index: u32) -> &Node<K> {
+    pub(super) fn node(&self, index: u32) -> &ClassNode<K> {
         &self.nodes[index as usize]
     }
 
     #[inline]
-    pub(super) fn node_mut(&mut self, index: u32) -> &mut Node<K> {
+    pub(super) fn node_mut(&mut self, index: u32) -> &mut ClassNode<K> {
         &mut self.nodes[index as usize]
     }
 
@@ -378,13 +378,13 @@ impl<K> Arena<K> {
 
     /// The branch of a class, and all classes.
     #[inline]
-    pub(super) fn branch_and_nodes(&mut self, index: u32) -> (&mut Branch, &mut [Node<K>]) {
+    pub(super) fn branch_and_nodes(&mut self, index: u32) -> (&mut Branch, &mut [ClassNode<K>]) {
         (&mut self.branches[self.nodes[index as usize].branch as usize], &mut self.nodes)
     }
 
     /// The level of its parent in which a class is.
     #[inline]
-    pub(super) fn level_of(&mut self, index: u32) -> &mut Level {
+    pub(super) fn level_of(&mut self, index: u32) -> &mut UrgencyLevel {
         let node = &self.nodes[index as usize];
         let level = node.level();
         let parent = self.nodes[node.parent as usize].branch;

@@ -10,7 +10,7 @@ use super::Tree;
 use super::arena::{ClassId, NIL, ROOT};
 
 /// What comes of looking at a branch.
-enum Step {
+enum BranchStep {
     Serve(u32),
     Down(u32),
     /// It has nothing to give in this visit of its parent.
@@ -30,12 +30,12 @@ impl<K> Tree<K> {
         self.decisions += 1;
         loop {
             match self.step(at, interrupted, over) {
-                Step::Serve(leaf) => {
+                BranchStep::Serve(leaf) => {
                     (self.at, self.current) = (at, leaf);
                     return Some(self.arena.id(leaf));
                 }
-                Step::Down(child) => (at, over) = (child, false),
-                Step::Up => (at, over) = (self.arena.node(at).parent, true),
+                BranchStep::Down(child) => (at, over) = (child, false),
+                BranchStep::Up => (at, over) = (self.arena.node(at).parent, true),
             }
         }
     }
@@ -53,7 +53,7 @@ impl<K> Tree<K> {
     }
 
     /// Whose turn it is at a branch; `over` when that of the child who has it has ended.
-    fn step(&mut self, at: u32, interrupted: bool, mut over: bool) -> Step {
+    fn step(&mut self, at: u32, interrupted: bool, mut over: bool) -> BranchStep {
         loop {
             let (branch, nodes) = self.arena.branch_and_nodes(at);
             let best = branch.best();
@@ -63,10 +63,10 @@ impl<K> Tree<K> {
                     let child = level.current;
                     let node = &nodes[child as usize];
                     if node.is_leaf() && node.balance > 0.0 {
-                        return Step::Serve(child);
+                        return BranchStep::Serve(child);
                     }
                     if !node.is_leaf() && !over {
-                        return Step::Down(child);
+                        return BranchStep::Down(child);
                     }
                     // The next one is the next in the ring.
                     level.current = NIL;
@@ -79,14 +79,14 @@ impl<K> Tree<K> {
                 }
             }
             if !self.open(at, best, interrupted) {
-                return Step::Up;
+                return BranchStep::Up;
             }
             over = false;
         }
     }
 
     /// The next child in a visit; `None` when the visit is over.
-    fn pick(&mut self, at: u32, best: usize) -> Option<Step> {
+    fn pick(&mut self, at: u32, best: usize) -> Option<BranchStep> {
         let (branch, nodes) = self.arena.branch_and_nodes(at);
         let level = branch.level_mut(best);
         let alone = level.first != NIL;
@@ -121,7 +121,7 @@ impl<K> Tree<K> {
                 node.balance += share;
                 if node.balance > 0.0 {
                     level.current = child;
-                    return Some(Step::Serve(child));
+                    return Some(BranchStep::Serve(child));
                 }
             }
             if !alone {
@@ -131,7 +131,7 @@ impl<K> Tree<K> {
         level.current = child;
         let branch = self.arena.branch_mut(child);
         branch.pay(share);
-        Some(Step::Down(child))
+        Some(BranchStep::Down(child))
     }
 
     /// Begins a visit with what a branch has to give; `false` when that is nothing, or there is nobody to

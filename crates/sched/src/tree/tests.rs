@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::arena::{Branch, LEVELS, Level};
+use super::arena::{Branch, LEVELS, UrgencyLevel};
 use super::*;
 use crate::Weight;
 
@@ -36,7 +36,7 @@ impl<K> Tree<K> {
             for level in 0..LEVELS {
                 assert_eq!(
                     branch.occupied >> level & 1 == 0,
-                    branch.find_level(level).is_none_or(Level::is_empty)
+                    branch.find_level(level).is_none_or(UrgencyLevel::is_empty)
                 );
                 linked += self.check_level(at, level);
             }
@@ -110,9 +110,9 @@ impl<K> Tree<K> {
 
 #[test]
 fn a_leaf_is_small() {
-    println!("leaf {}, branch {}", size_of::<arena::Node<u64>>(), size_of::<Branch>());
-    assert!(size_of::<arena::Node<u64>>() <= 96);
-    assert_eq!((size_of::<Branch>(), size_of::<Level>()), (128, 64));
+    println!("leaf {}, branch {}", size_of::<arena::ClassNode<u64>>(), size_of::<Branch>());
+    assert!(size_of::<arena::ClassNode<u64>>() <= 96);
+    assert_eq!((size_of::<Branch>(), size_of::<UrgencyLevel>()), (128, 64));
     assert_eq!(size_of::<Option<ClassId>>(), 8);
 }
 

@@ -9,11 +9,11 @@ use quickset_base::Machine;
 use super::{NodeId, World};
 use crate::cpu::{Core, Cpu};
 use crate::link::Link;
-use crate::network::{LinkId, What};
-use crate::node::Node;
+use crate::network::{AgendaWhat, LinkId};
+use crate::node::WorldNode;
 use crate::pcap::{Pcap, Point};
 use crate::spec::LinkSpec;
-use crate::timeline::{Timeline, Way};
+use crate::timeline::{LinkWay, Timeline};
 use crate::trace::Trace;
 
 impl<M: Machine> World<M> {
@@ -24,7 +24,7 @@ impl<M: Machine> World<M> {
     pub fn add(&mut self, name: &str, address: SocketAddr, machine: M) -> NodeId {
         let id = NodeId(u32::try_from(self.nodes.len()).expect("fewer than 2^32 nodes"));
         self.network.add_host(address, id);
-        self.nodes.push(Node::new(name, address, machine));
+        self.nodes.push(WorldNode::new(name, address, machine));
         self.mark_ready(id);
         id
     }
@@ -109,7 +109,7 @@ impl<M: Machine> World<M> {
     ///
     /// # Panics
     /// When no node is known as `old`, another one as `new`, or a way's ends belong to no node.
-    pub fn change_interface(&mut self, old: SocketAddr, new: SocketAddr, ways: &[Way]) {
+    pub fn change_interface(&mut self, old: SocketAddr, new: SocketAddr, ways: &[LinkWay]) {
         let (id, inside) = self.network.readdress(old, new);
         for address in &mut self.nodes[id.index()].addresses {
             if *address == inside {
@@ -129,7 +129,7 @@ impl<M: Machine> World<M> {
         let sleeper = &mut self.nodes[node.index()];
         sleeper.asleep_until = sleeper.asleep_until.max(until);
         sleeper.busy_until = sleeper.busy_until.max(until);
-        self.network.enter(until, What::Resume(node));
+        self.network.enter(until, AgendaWhat::Resume(node));
     }
 
     /// Lets these things happen at their times, or now if those have passed.
@@ -140,7 +140,7 @@ impl<M: Machine> World<M> {
         for (time, happening) in timeline.into_happenings() {
             let number = u32::try_from(self.happenings.len()).expect("fewer than 2^32 happenings");
             self.happenings.push(Some(happening));
-            self.network.enter(time.max(self.now), What::Happen(number));
+            self.network.enter(time.max(self.now), AgendaWhat::Happen(number));
         }
     }
 

@@ -4,13 +4,13 @@
 
 use std::net::SocketAddr;
 
-use quickset_base::{Batch, Duration, Ecn, Input, Machine, Path, Poll, Reason, Rng, Time};
+use quickset_base::{AddressPair, Batch, Duration, Ecn, Input, Machine, Poll, Reason, Rng, Time};
 
 /// A datagram as it was received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Got {
     pub at: Time,
-    pub path: Path,
+    pub path: AddressPair,
     pub ecn: Ecn,
     pub bytes: Vec<u8>,
 }
@@ -38,7 +38,7 @@ pub struct Toy {
 #[derive(Clone, Debug)]
 pub struct Planned {
     pub at: Time,
-    pub path: Path,
+    pub path: AddressPair,
     pub ecn: Ecn,
     pub not_before: Option<Time>,
     /// Segments of this size…
@@ -50,7 +50,7 @@ pub struct Planned {
 
 impl Planned {
     pub fn new(at: Time, to: SocketAddr, size: usize, count: usize, first: u64) -> Self {
-        Self { at, path: Path::to(to), ecn: Ecn::NotEct, not_before: None, size, count, first }
+        Self { at, path: AddressPair::to(to), ecn: Ecn::NotEct, not_before: None, size, count, first }
     }
 }
 
@@ -137,7 +137,7 @@ impl Machine for Chatter {
             Some(_) => {
                 self.owed.pop();
                 self.sent += 1;
-                out.path = Path::to(self.to);
+                out.path = AddressPair::to(self.to);
                 let size = 20 + self.rng.below(1400) as usize;
                 self.rng.fill(out.space(size));
                 out.commit(size);
@@ -184,7 +184,7 @@ impl Machine for Flood {
             return Poll::Sleep(None, Reason::Idle);
         }
         self.batches -= 1;
-        out.path = Path::to(self.to);
+        out.path = AddressPair::to(self.to);
         for _ in 0..self.count {
             out.space(self.size).fill(1);
             out.commit(self.size);

@@ -1,7 +1,10 @@
 //! Nodes whose work takes time.
 
 use quickset_base::{Batch, Duration, Input, Machine, Poll, Reason, Time};
-use quickset_sim::{Cpu, CpuCounts, Either, Ended, Happening, Pace, Sink, Source, Timeline, Trace, Traffic};
+use quickset_sim::{
+    Cpu, CpuCounts, Either, Happening, PacketTraffic, RunEnded, Timeline, Trace, TrafficPace, TrafficSink,
+    TrafficSource,
+};
 use quickset_sim::{address, each_seed};
 
 use crate::common::{Chatter, Flood, Planned, Toy};
@@ -14,13 +17,15 @@ fn at_once(count: usize) -> Toy {
 #[test]
 fn a_receiver_slower_than_its_link_gets_what_it_can_work_on() {
     // 25 µs a packet: 40,000 a second. The link brings 100,000.
-    let traffic =
-        Traffic { stop: Some(ms(2000)), ..Traffic::new(address(2), 1250, Pace::constant(1_000_000_000)) };
-    let (source, sink) = (Source::new(traffic, 1), Sink::new(Duration::from_millis(100)));
+    let traffic = PacketTraffic {
+        stop: Some(ms(2000)),
+        ..PacketTraffic::new(address(2), 1250, TrafficPace::constant(1_000_000_000))
+    };
+    let (source, sink) = (TrafficSource::new(traffic, 1), TrafficSink::new(Duration::from_millis(100)));
     let (mut world, [_, right], [up, _]) =
         pair(1, "rate=1gbit delay=1ms", Either::Left(source), Either::Right(sink));
     world.cpu(right, Cpu { receive_datagram_ns: 25_000, buffer: 200_000, ..Cpu::default() });
-    assert_eq!(world.run(Time::MAX), Ok(Ended::Idle));
+    assert_eq!(world.run(Time::MAX), Ok(RunEnded::Idle));
     let (counts, flow) =
         (world.cpu_counts(right), world.node(right).right().unwrap().flow(address(1)).unwrap());
     assert_eq!(world.counts(up).passed, 200_000);
@@ -146,7 +151,7 @@ impl Machine for Echo {
             return Poll::Sleep((next < 6).then_some(ms(next)), Reason::Application);
         }
         self.owed -= 1;
-        out.path = quickset_base::Path::to(address(1));
+        out.path = quickset_base::AddressPair::to(address(1));
         out.space(100).fill(0);
         out.commit(100);
         Poll::Send

@@ -1,24 +1,27 @@
 //! Sources and sinks.
 
 use quickset_base::{Duration, Ecn, Time};
-use quickset_sim::{Either, Ended, Flow, Pace, Sink, Source, Traffic, World, address, each_seed};
+use quickset_sim::{
+    Either, PacketTraffic, RunEnded, SinkFlow, TrafficPace, TrafficSink, TrafficSource, World, address,
+    each_seed,
+};
 
 use crate::{ms, pair, us};
 
-type Node = Either<Source, Sink>;
+type Node = Either<TrafficSource, TrafficSink>;
 
 /// What a sink gets from one source over `link`.
-fn through(seed: u64, link: &str, traffic: Traffic, interval: Duration) -> (World<Node>, Flow) {
-    let (source, sink) = (Source::new(traffic, seed), Sink::new(interval));
+fn through(seed: u64, link: &str, traffic: PacketTraffic, interval: Duration) -> (World<Node>, SinkFlow) {
+    let (source, sink) = (TrafficSource::new(traffic, seed), TrafficSink::new(interval));
     let (mut world, [_, right], _) = pair(seed, link, Either::Left(source), Either::Right(sink));
-    assert_eq!(world.run(Time::MAX), Ok(Ended::Idle));
+    assert_eq!(world.run(Time::MAX), Ok(RunEnded::Idle));
     let flow =
         world.node(right).right().expect("it was built so").flow(address(1)).cloned().unwrap_or_default();
     (world, flow)
 }
 
-fn until(stop: Time, pace: Pace) -> Traffic {
-    Traffic { stop: Some(stop), ..Traffic::new(address(2), 1000, pace) }
+fn until(stop: Time, pace: TrafficPace) -> PacketTraffic {
+    PacketTraffic { stop: Some(stop), ..PacketTraffic::new(address(2), 1000, pace) }
 }
 
 fn sent(world: &World<Node>) -> u64 {
@@ -28,7 +31,7 @@ fn sent(world: &World<Node>) -> u64 {
 #[test]
 fn a_constant_rate_is_exact_however_long_it_goes_on() {
     // 8000 bits at 3 Mbit/s: every 2 666 666 2/3 ns. In [5 ms, 1005 ms) that is 375 packets.
-    let traffic = Traffic { start: ms(5), ..until(ms(1005), Pace::constant(3_000_000)) };
+    let traffic = PacketTraffic { start: ms(5), ..until(ms(1005), TrafficPace::constant(3_000_000)) };
     let (world, flow) = through(1, "delay=1ms", traffic, Duration::from_millis(100));
     assert_eq!((sent(&world), flow.packets, flow.bytes), (375, 375, 375_000));
     assert_eq!((flow.first, flow.last), (ms(6), ms(6) + Duration::from_nanos(374 * 8_000_000 / 3)));
@@ -45,7 +48,7 @@ fn a_constant_rate_is_exact_however_long_it_goes_on() {
 fn poisson_counts_vary_as_much_as_their_mean() {
     each_seed(1..6, |seed| {
         // 1000 packets a second for 100 s, counted in 10,000 intervals of 10 ms.
-        let traffic = until(ms(100_000), Pace::poisson(8_000_000));
+        let traffic = until(ms(100_000), TrafficPace::poisson(8_000_000));
         let (world, flow) = through(seed, "perfect", traffic, Duration::from_millis(10));
         let n = sent(&world) as f64;
         assert!((n - 1e5).abs() < 4.0 * 1e5f64.sqrt(), "{n}");
@@ -70,12 +73,12 @@ fn poisson_counts_vary_as_much_as_their_mean() {
 fn bursts_and_silence() {
     // A packet a millisecond in 10 of each 30 ms; 3.3 periods.
     let (on, off) = (Duration::from_millis(10), Duration::from_millis(20));
-    let fixed = Pace::OnOff { bps: 8_000_000, on, off, drawn: false };
+    let fixed = TrafficPace::OnOff { bps: 8_000_000, on, off, drawn: false };
     let (_, flow) = through(1, "perfect", until(ms(99), fixed), Duration::from_millis(10));
     let k = 10_000;
     assert_eq!(flow.series, [k, 0, 0, k, 0, 0, k, 0, 0, 9_000]);
     // Drawn: a third of the time at the mean, and the first packet of each burst is early.
-    let drawn = Pace::OnOff { bps: 8_000_000, on, off, drawn: true };
+    let drawn = TrafficPace::OnOff { bps: 8_000_000, on, off, drawn: true };
     each_seed(1..4, |seed| {
         let (_, flow) = through(seed, "perfect", until(ms(300_000), drawn), Duration::ZERO);
         // Per period of 30 ms: 1 / (1 - exp(-1/10)) = 10.5 packets. Their number and the period's length have
@@ -91,10 +94,10 @@ fn bursts_and_silence() {
 #[test]
 fn degenerate_paces_come_to_an_end() {
     let zero = Duration::ZERO;
-    let onoff = |bps, on, off| Pace::OnOff { bps, on, off, drawn: false };
+    let onoff = |bps, on, off| TrafficPace::OnOff { bps, on, off, drawn: false };
     for (pace, packets) in [
-        (Pace::constant(0), 0),
-        (Pace::poisson(0), 0),
+        (TrafficPace::constant(0), 0),
+        (TrafficPace::poisson(0), 0),
         (onoff(0, zero, zero), 0),
         (onoff(8_000_000, zero, zero), 1),
         (onoff(8_000_000, Duration::MAX, zero), 100),
@@ -105,22 +108,25 @@ fn degenerate_paces_come_to_an_end() {
         assert_eq!(flow.packets, packets, "{pace:?}");
     }
     // Sizes below the least are raised, and nothing is sent before the start.
-    let late = Traffic { size: 0, start: ms(200), ..until(ms(100), Pace::constant(8)) };
+    let late = PacketTraffic { size: 0, start: ms(200), ..until(ms(100), TrafficPace::constant(8)) };
     assert_eq!(through(1, "perfect", late, zero).1.packets, 0);
-    let tiny = Traffic { size: 0, ..until(ms(10), Pace::constant(Traffic::LEAST as u64 * 8_000)) };
-    assert_eq!(through(1, "perfect", tiny, zero).1.bytes, 10 * Traffic::LEAST as u64);
+    let tiny = PacketTraffic {
+        size: 0,
+        ..until(ms(10), TrafficPace::constant(PacketTraffic::LEAST as u64 * 8_000))
+    };
+    assert_eq!(through(1, "perfect", tiny, zero).1.bytes, 10 * PacketTraffic::LEAST as u64);
 }
 
 #[test]
 fn a_sink_sees_what_the_link_did() {
     let rough = "rate=50mbit delay=5ms loss=3% duplicate=2% jitter=1ms reorder=yes";
     each_seed(1..4, |seed| {
-        let traffic = Traffic { ecn: Ecn::Ce, ..until(ms(4000), Pace::constant(16_000_000)) };
+        let traffic = PacketTraffic { ecn: Ecn::Ce, ..until(ms(4000), TrafficPace::constant(16_000_000)) };
         let (mut world, [left, right], [up, _]) = pair(
             seed,
             rough,
-            Either::Left(Source::new(traffic, 1)),
-            Either::Right(Sink::new(Duration::ZERO)),
+            Either::Left(TrafficSource::new(traffic, 1)),
+            Either::Right(TrafficSink::new(Duration::ZERO)),
         );
         world.run(Time::MAX).unwrap();
         let (counts, sink) = (world.counts(up), world.node(right).right().unwrap());
@@ -140,8 +146,9 @@ fn a_sink_sees_what_the_link_did() {
 
 #[test]
 fn damaged_numbers_are_not_believed() {
-    let traffic = Traffic { size: Traffic::LEAST, ..until(ms(1000), Pace::constant(1_000_000)) };
-    let (source, sink) = (Source::new(traffic, 1), Sink::new(Duration::ZERO));
+    let traffic =
+        PacketTraffic { size: PacketTraffic::LEAST, ..until(ms(1000), TrafficPace::constant(1_000_000)) };
+    let (source, sink) = (TrafficSource::new(traffic, 1), TrafficSink::new(Duration::ZERO));
     let link = "corrupt=20%";
     let (mut world, [_, right], [up, _]) = pair(1, link, Either::Left(source), Either::Right(sink));
     world.run(Time::MAX).unwrap();

@@ -2,8 +2,8 @@
 
 use std::net::IpAddr;
 
-use quickset_base::{Duration, Path, Time};
-use quickset_sim::{Ended, Happening, Pause, Timeline, Trace, Way, World, address};
+use quickset_base::{AddressPair, Duration, Time};
+use quickset_sim::{Happening, LinkWay, Pause, RunEnded, Timeline, Trace, World, address};
 
 use crate::common::{Chatter, Planned, Toy};
 use crate::{ms, pair, spec};
@@ -13,7 +13,7 @@ fn every_ten(to: u16, count: u64) -> Vec<Planned> {
 }
 
 fn from(local: IpAddr, planned: &Planned) -> Planned {
-    Planned { path: Path { local: Some(local), ..planned.path }, ..planned.clone() }
+    Planned { path: AddressPair { local: Some(local), ..planned.path }, ..planned.clone() }
 }
 
 #[test]
@@ -26,7 +26,7 @@ fn a_nat_rebinds_and_its_client_notices_nothing() {
     let (mut world, [left, right], _) = pair(1, "delay=4ms", Toy::sending(plan), Toy::sending(back));
     let rebind = |old, new| Happening::Rebind { old: address(old), new: address(new) };
     world.play(Timeline::new().at(ms(35), rebind(101, 102)).at(ms(15), rebind(1, 101)));
-    assert_eq!(world.run(Time::MAX), Ok(Ended::Idle));
+    assert_eq!(world.run(Time::MAX), Ok(RunEnded::Idle));
     assert_eq!(world.happened(), 2);
     let remotes: Vec<_> = world.node(right).got.iter().map(|got| (got.at, got.path.remote)).collect();
     assert_eq!(
@@ -73,12 +73,12 @@ fn a_change_of_interface_takes_other_links() {
     let (mut world, [left, right], [up, down]) = pair(1, "delay=8ms", Toy::sending(plan), Toy::sending(back));
     let fresh = [world.add_link(spec("delay=1ms")), world.add_link(spec("delay=2ms"))];
     let ways = vec![
-        Way { from: address(5), to: address(2), links: vec![fresh[0]] },
-        Way { from: address(2), to: address(5), links: vec![fresh[1]] },
+        LinkWay { from: address(5), to: address(2), links: vec![fresh[0]] },
+        LinkWay { from: address(2), to: address(5), links: vec![fresh[1]] },
     ];
     let interface = Happening::Interface { old: address(1), new: address(5), ways };
     world.play(Timeline::new().at(ms(15), interface));
-    assert_eq!(world.run(Time::MAX), Ok(Ended::Idle));
+    assert_eq!(world.run(Time::MAX), Ok(RunEnded::Idle));
     let got: Vec<_> =
         world.node(right).got.iter().map(|got| (got.at, got.number(), got.path.remote)).collect();
     assert_eq!(
@@ -100,7 +100,7 @@ fn a_suspended_node_gets_nothing_and_its_timers_come_late() {
         pair(1, "delay=1ms", Toy::sending(plan), Toy::sending(every_ten(1, 7)));
     let suspend = Happening::Suspend { node: left, pause: Duration::from_millis(30) };
     world.play(Timeline::new().at(ms(12), suspend));
-    assert_eq!(world.run(Time::MAX), Ok(Ended::Idle));
+    assert_eq!(world.run(Time::MAX), Ok(RunEnded::Idle));
     // From 12 to 42 ms: what arrives at 21, 31 and 41 ms is lost.
     assert_eq!(world.node(left).numbers(), [0, 1, 5, 6]);
     assert_eq!((world.missed(left), world.missed(right)), (3, 0));
@@ -119,7 +119,7 @@ fn what_a_suspended_node_was_to_send_later_waits() {
     world.suspend(left, Duration::from_millis(30));
     // A shorter one on top does not wake it.
     world.suspend(left, Duration::from_millis(15));
-    assert_eq!(world.run(Time::MAX), Ok(Ended::Idle));
+    assert_eq!(world.run(Time::MAX), Ok(RunEnded::Idle));
     assert_eq!(world.node(right).batches, [(ms(41), 2)]);
 }
 
@@ -138,7 +138,7 @@ fn what_has_arrived_waits_in_a_sleeper() {
 fn asleep_for_ever_ends_the_run() {
     let (mut world, [left, right], _) = pair(1, "delay=1ms", Toy::sending(every_ten(2, 3)), Toy::default());
     world.suspend(left, Duration::MAX);
-    assert_eq!(world.run(Time::MAX), Ok(Ended::Idle));
+    assert_eq!(world.run(Time::MAX), Ok(RunEnded::Idle));
     assert!(world.node(right).got.is_empty());
 }
 
@@ -148,7 +148,7 @@ fn links_and_routes_change_at_their_times() {
         pair(1, "delay=2ms", Toy::sending(every_ten(2, 6)), Toy::default());
     let other = world.add_link(spec("delay=7ms"));
     let link = |text| Happening::Link { link: up, spec: spec(text) };
-    let way = Way { from: address(1), to: address(2), links: vec![other, up] };
+    let way = LinkWay { from: address(1), to: address(2), links: vec![other, up] };
     let timeline = Timeline::new()
         // At the very time of a packet: before it. At one time: as written.
         .at(ms(10), link("delay=9ms"))
@@ -158,7 +158,7 @@ fn links_and_routes_change_at_their_times() {
         .at(ms(40), Happening::Route(way));
     assert_eq!(timeline.happenings().len(), 5);
     world.play(timeline);
-    assert_eq!(world.run(Time::MAX), Ok(Ended::Idle));
+    assert_eq!(world.run(Time::MAX), Ok(RunEnded::Idle));
     let got: Vec<_> = world.node(right).got.iter().map(|got| (got.at, got.number())).collect();
     assert_eq!(got, [(ms(2), 0), (ms(13), 1), (ms(32), 3), (ms(49), 4), (ms(59), 5)]);
 }

@@ -2,14 +2,14 @@
 
 use quickset_base::{Duration, Ecn, Time};
 use quickset_sim::{
-    Either, Ended, Fate, Flow, Layout, Link, LinkId, Pace, Place, Sink, Source, Topology, Trace, Traffic,
-    World, address, each_seed,
+    Either, Fate, Link, LinkId, NodePlace, PacketTraffic, RunEnded, SinkFlow, Topology, Trace, TrafficPace,
+    TrafficSink, TrafficSource, World, WorldLayout, address, each_seed,
 };
 
 use crate::common::{Planned, Toy};
 use crate::{ms, spec, us};
 
-type Node = Either<Source, Sink>;
+type Node = Either<TrafficSource, TrafficSink>;
 
 /// A world of two toys with links one behind the other from 1 to 2, and none back.
 fn chain(seed: u64, links: &[&str], plan: Vec<Planned>) -> (World<Toy>, Vec<LinkId>) {
@@ -31,10 +31,10 @@ fn delays_and_transmissions_add_up() {
     let links = ["rate=8mbit delay=2ms", "rate=4mbit delay=3ms", "delay=5ms"];
     let plan = vec![Planned::new(ms(10), address(2), 1000, 2, 0)];
     let (mut world, links) = chain(1, &links, plan);
-    assert_eq!(world.run(ms(13)), Ok(Ended::Limit));
+    assert_eq!(world.run(ms(13)), Ok(RunEnded::Limit));
     // The first has just reached the second link, the second will in a millisecond.
     assert_eq!([0, 1, 2].map(|i| world.in_flight(links[i])), [1, 1, 0]);
-    assert_eq!(world.run(Time::MAX), Ok(Ended::Idle));
+    assert_eq!(world.run(Time::MAX), Ok(RunEnded::Idle));
     let arrivals: Vec<_> = right(&world).got.iter().map(|got| (got.at, got.number())).collect();
     // The slowest link spaces them.
     assert_eq!(arrivals, [(ms(23), 0), (ms(25), 1)]);
@@ -124,18 +124,23 @@ fn packets_stay_on_the_way_that_they_took() {
 }
 
 /// Each left node sends what `traffic` says until `stop`.
-fn flows(topology: &Topology, seed: u64, stop: Time, pace: impl Fn(usize) -> Pace) -> (World<Node>, Layout) {
-    topology.build(seed, |Place { pair, left, peer, .. }| {
+fn flows(
+    topology: &Topology,
+    seed: u64,
+    stop: Time,
+    pace: impl Fn(usize) -> TrafficPace,
+) -> (World<Node>, WorldLayout) {
+    topology.build(seed, |NodePlace { pair, left, peer, .. }| {
         if left {
-            let traffic = Traffic { stop: Some(stop), ..Traffic::new(peer, 1250, pace(pair)) };
-            Either::Left(Source::new(traffic, seed * 100 + pair as u64))
+            let traffic = PacketTraffic { stop: Some(stop), ..PacketTraffic::new(peer, 1250, pace(pair)) };
+            Either::Left(TrafficSource::new(traffic, seed * 100 + pair as u64))
         } else {
-            Either::Right(Sink::new(Duration::from_secs(1)))
+            Either::Right(TrafficSink::new(Duration::from_secs(1)))
         }
     })
 }
 
-fn flow<'a>(world: &'a World<Node>, layout: &Layout, pair: usize) -> &'a Flow {
+fn flow<'a>(world: &'a World<Node>, layout: &WorldLayout, pair: usize) -> &'a SinkFlow {
     let sink = world.node(layout.nodes[pair].1).right().expect("on the right are sinks");
     sink.flow(address(2 * pair as u16 + 1)).expect("something came")
 }
@@ -145,7 +150,7 @@ fn a_bottleneck_with_room_for_all_delays_by_what_is_before() {
     // 3 and 5 Mbit/s through 10: nothing is lost, and a packet of 1 ms finds at most one other before it.
     let topology = Topology::dumbbell(2, spec("delay=1ms"), spec("rate=10mbit delay=20ms queue=50kB"));
     let rates = [3_000_000, 5_000_000];
-    let (mut world, layout) = flows(&topology, 1, ms(3000), |pair| Pace::constant(rates[pair]));
+    let (mut world, layout) = flows(&topology, 1, ms(3000), |pair| TrafficPace::constant(rates[pair]));
     world.run(Time::MAX).unwrap();
     for (pair, rate) in rates.into_iter().enumerate() {
         let flow = flow(&world, &layout, pair);
@@ -160,7 +165,7 @@ fn two_constant_flows_share_a_bottleneck_as_they_offer() {
     // 8 and 4 Mbit/s into 6: what waits is served in the order of arrival, so the shares are 4 and 2.
     let topology = Topology::dumbbell(2, spec("delay=1ms"), spec("rate=6mbit delay=2ms"));
     let rates = [8_000_000, 4_000_000];
-    let (mut world, layout) = flows(&topology, 1, ms(10_000), |pair| Pace::constant(rates[pair]));
+    let (mut world, layout) = flows(&topology, 1, ms(10_000), |pair| TrafficPace::constant(rates[pair]));
     world.run(ms(5004)).unwrap();
     // 5 s after the first bit has reached the far ends, at 600 packets a second.
     let [a, b] = [0, 1].map(|pair| flow(&world, &layout, pair).packets);
@@ -178,7 +183,8 @@ fn a_full_queue_drops_random_flows_alike() {
     let topology = Topology::dumbbell(2, spec("perfect"), spec("rate=8mbit queue=5packets"));
     let rates = [6_000_000, 4_000_000];
     each_seed(1..4, |seed| {
-        let (mut world, layout) = flows(&topology, seed, ms(40_000), |pair| Pace::poisson(rates[pair]));
+        let (mut world, layout) =
+            flows(&topology, seed, ms(40_000), |pair| TrafficPace::poisson(rates[pair]));
         world.run(Time::MAX).unwrap();
         let share = [0, 1].map(|pair| {
             let sent = world.node(layout.nodes[pair].0).left().unwrap().sent() as f64;
@@ -204,7 +210,7 @@ fn a_long_flow_crosses_all_of_a_parking_lot() {
     assert_eq!(topology.pairs.len(), 4);
     // The long flow has 2 Mbit/s, the crossing ones 4 each: no bottleneck has more than it can take.
     let rate = |pair| if pair == 0 { 2_000_000 } else { 4_000_000 };
-    let (mut world, layout) = flows(&topology, 1, ms(2000), |pair| Pace::constant(rate(pair)));
+    let (mut world, layout) = flows(&topology, 1, ms(2000), |pair| TrafficPace::constant(rate(pair)));
     world.run(Time::MAX).unwrap();
     for (i, (up, down)) in layout.bottlenecks.iter().enumerate() {
         // 200 and 400 packets a second.
@@ -229,9 +235,9 @@ fn equal_seeds_give_equal_digests_over_many_hops() {
         let (mut world, _) = flows(&topology, seed, ms(1000), |pair| {
             let (on, off) = (Duration::from_millis(20), Duration::from_millis(10));
             match pair {
-                0 => Pace::poisson(3_000_000),
-                1 => Pace::constant(2_000_000),
-                _ => Pace::OnOff { bps: 4_000_000, on, off, drawn: true },
+                0 => TrafficPace::poisson(3_000_000),
+                1 => TrafficPace::constant(2_000_000),
+                _ => TrafficPace::OnOff { bps: 4_000_000, on, off, drawn: true },
             }
         });
         world.trace(Trace::digest_only());
@@ -250,7 +256,7 @@ fn equal_seeds_give_equal_digests_over_many_hops() {
 fn another_pair_changes_no_losses_of_those_before_it() {
     let losses = |pairs| {
         let topology = Topology::dumbbell(pairs, spec("loss=3%"), spec("loss=1%"));
-        let (mut world, layout) = flows(&topology, 5, ms(1000), |_| Pace::constant(5_000_000));
+        let (mut world, layout) = flows(&topology, 5, ms(1000), |_| TrafficPace::constant(5_000_000));
         world.run(Time::MAX).unwrap();
         layout.access[0].map(|(up, _)| world.counts(up).lost)[0]
     };

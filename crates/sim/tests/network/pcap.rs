@@ -6,7 +6,10 @@ use std::sync::{Arc, Mutex};
 
 use proptest::prelude::*;
 use quickset_base::{Duration, Ecn, Time};
-use quickset_sim::{Either, Pace, Pcap, Point, Seen, Sink, Source, Traffic, World, address};
+use quickset_sim::{
+    CapturedDatagram, Either, PacketTraffic, Pcap, Point, TrafficPace, TrafficSink, TrafficSource, World,
+    address,
+};
 
 use crate::common::{Planned, Toy};
 use crate::{ms, pair, spec, us};
@@ -16,7 +19,7 @@ const HEADER: [u8; 24] = [
     0, 0, 4, 0, 101, 0, 0, 0, // At most 262,144 bytes; LINKTYPE_RAW.
 ];
 
-fn file(packets: &[(Time, Seen<'_>)]) -> Vec<u8> {
+fn file(packets: &[(Time, CapturedDatagram<'_>)]) -> Vec<u8> {
     let mut pcap = Pcap::new(Vec::new()).expect("a vector takes everything");
     for (time, seen) in packets {
         pcap.write(*time, *seen).expect("a vector takes everything");
@@ -27,7 +30,7 @@ fn file(packets: &[(Time, Seen<'_>)]) -> Vec<u8> {
 
 #[test]
 fn ipv4_byte_by_byte() {
-    let seen = Seen { from: address(1), to: address(2), ecn: Ecn::Ect0, payload: b"hello" };
+    let seen = CapturedDatagram { from: address(1), to: address(2), ecn: Ecn::Ect0, payload: b"hello" };
     let written = file(&[(Time::from_nanos(3_000_000_007), seen)]);
     let expected = [
         3, 0, 0, 0, 7, 0, 0, 0, 33, 0, 0, 0, 33, 0, 0, 0, // Seconds, nanoseconds, kept, whole.
@@ -43,7 +46,7 @@ fn ipv4_byte_by_byte() {
 #[test]
 fn ipv6_byte_by_byte() {
     let [from, to] = ["[2001:db8::1]:1", "[2001:db8::2]:2"].map(|text| text.parse().unwrap());
-    let written = file(&[(Time::ZERO, Seen { from, to, ecn: Ecn::Ce, payload: b"ab" })]);
+    let written = file(&[(Time::ZERO, CapturedDatagram { from, to, ecn: Ecn::Ce, payload: b"ab" })]);
     let expected = [
         0, 0, 0, 0, 0, 0, 0, 0, 50, 0, 0, 0, 50, 0, 0, 0, //
         0x60, 0x30, 0, 0, 0, 10, 17, 64, // Version, CE; ten bytes follow the header; UDP, hop limit.
@@ -58,7 +61,8 @@ fn ipv6_byte_by_byte() {
 #[test]
 fn a_sum_of_zero_is_written_as_all_ones() {
     // Without the payload the words add up to 36ca; c935 makes ffff of them.
-    let seen = Seen { from: address(1), to: address(2), ecn: Ecn::NotEct, payload: &[0xc9, 0x35] };
+    let seen =
+        CapturedDatagram { from: address(1), to: address(2), ecn: Ecn::NotEct, payload: &[0xc9, 0x35] };
     let written = file(&[(Time::ZERO, seen)]);
     assert_eq!(written[24 + 16 + 26..], [0xff, 0xff, 0xc9, 0x35]);
 }
@@ -70,7 +74,7 @@ fn what_fits_into_no_packet_is_skipped() {
     let mut pcap = Pcap::with_snap(Vec::new(), 40).unwrap();
     for (from, most) in [(address(1), 65_507), (v6, 65_527)] {
         for size in [most, most + 1] {
-            let seen = Seen { from, to: from, ecn: Ecn::NotEct, payload: &payload[..size] };
+            let seen = CapturedDatagram { from, to: from, ecn: Ecn::NotEct, payload: &payload[..size] };
             pcap.write(Time::MAX, seen).unwrap();
         }
     }
@@ -168,7 +172,7 @@ proptest! {
             }
             other => other,
         };
-        let seen = Seen { from, to, ecn, payload: &payload };
+        let seen = CapturedDatagram { from, to, ecn, payload: &payload };
         let expected = Read { time, from: mapped(from), to: mapped(to), ecn: bits, payload: payload.clone() };
         prop_assert_eq!(read(&file(&[(time, seen)])), [expected]);
     }
@@ -269,9 +273,11 @@ fn marks_and_damages_show_where_they_are() {
 
 #[test]
 fn a_full_buffer_drops_what_the_capture_has_seen() {
-    let traffic =
-        Traffic { stop: Some(ms(10)), ..Traffic::new(address(2), 1000, Pace::constant(80_000_000)) };
-    let (source, sink) = (Source::new(traffic, 1), Sink::new(Duration::ZERO));
+    let traffic = PacketTraffic {
+        stop: Some(ms(10)),
+        ..PacketTraffic::new(address(2), 1000, TrafficPace::constant(80_000_000))
+    };
+    let (source, sink) = (TrafficSource::new(traffic, 1), TrafficSink::new(Duration::ZERO));
     let (mut world, [_, right], _) = pair(1, "delay=1ms", Either::Left(source), Either::Right(sink));
     let cpu = quickset_sim::Cpu { receive_datagram_ns: 1_000_000, buffer: 5_000, ..Default::default() };
     world.cpu(right, cpu);

@@ -12,7 +12,7 @@ mod waiting;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use quickset_base::{Ecn, Time};
-use quickset_sim::{Fate, Link, LinkSpec, Sent};
+use quickset_sim::{Fate, Link, LinkSpec, SendResult};
 
 /// A packet that is to be sent: when, in nanoseconds, how many bytes, marked how.
 type Packet = (u64, usize, Ecn);
@@ -44,11 +44,11 @@ fn carry(link: &mut Link, packets: &[Packet]) -> Vec<Fate> {
             told(link, due);
         }
         match link.send(now, *size, *ecn) {
-            Sent::Known(fate) => {
+            SendResult::Known(fate) => {
                 assert!(fate.deliveries().all(|delivery| delivery.at >= now));
                 known.push((n, fate));
             }
-            Sent::Waits(ordinal) => assert_eq!(ordinal, n as u64),
+            SendResult::Waits(ordinal) => assert_eq!(ordinal, n as u64),
         }
     }
     while let Some(due) = link.due() {

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use quickset_base::{Ecn, Time};
-use quickset_sim::{DropReason, Fate, Link, LinkSpec, Reorder, Sent};
+use quickset_sim::{DropReason, Fate, Link, LinkSpec, Reorder, SendResult};
 
 use crate::{Packet, carry, file, spec};
 
@@ -104,7 +104,7 @@ proptest! {
         let mut lazy = Link::new(spec.clone(), seed, 0);
         let mut later = vec![None; packets.len()];
         for (n, (ns, size, ecn)) in packets.iter().enumerate() {
-            if let Sent::Known(fate) = lazy.send(Time::from_nanos(*ns), *size, *ecn) {
+            if let SendResult::Known(fate) = lazy.send(Time::from_nanos(*ns), *size, *ecn) {
                 later[n] = Some(fate);
             }
         }
@@ -162,7 +162,7 @@ proptest! {
                     fates += 1;
                 }
             }
-            if let Sent::Known(fate) = link.send(now, *size, *ecn) {
+            if let SendResult::Known(fate) = link.send(now, *size, *ecn) {
                 prop_assert!(fate.deliveries().all(|delivery| delivery.at >= now));
                 fates += 1;
             }

@@ -1,21 +1,21 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use quickset_quic::{ChooseVersion, KeyChange, Sealing, Session, TransportError, Version};
+use quickset_quic::{ChooseVersion, CryptoSession, KeyChange, Sealing, TransportError, Version};
 
 use super::Server;
-use crate::hello::{Look, look};
+use crate::hello::{HelloLook, look};
 use crate::session::TlsSession;
 
 /// A server's session that begins when the client's hello is there, in the version that is chosen then: the
 /// TLS library wants to know at once of which version the keys are, and what is announced.
 pub(super) struct Choosing {
-    waiting: Option<Waiting>,
+    waiting: Option<WaitingHello>,
     chosen: Option<Version>,
     begun: Option<TlsSession>,
 }
 
-struct Waiting {
+struct WaitingHello {
     server: Arc<Server>,
     version: Version,
     params: Vec<u8>,
@@ -27,22 +27,22 @@ struct Waiting {
 impl Choosing {
     pub(super) fn new(server: Arc<Server>, version: Version, params: Vec<u8>, choose: ChooseVersion) -> Self {
         let hello = Vec::new();
-        let waiting = Waiting { server, version, params, choose, hello, takes_early: true };
+        let waiting = WaitingHello { server, version, params, choose, hello, takes_early: true };
         Self { waiting: Some(waiting), chosen: None, begun: None }
     }
 }
 
-impl Waiting {
+impl WaitingHello {
     /// `None` while there is more to come.
     fn is_decided(&self) -> bool {
-        look(&self.hello) != Look::More
+        look(&self.hello) != HelloLook::More
     }
 
     /// The session that has yet to read the hello, and the version that was chosen, if it is another one.
     fn begin(self) -> (TlsSession, Option<Version>, Vec<u8>) {
         let params = match look(&self.hello) {
             // RFC 9369 §5: what resumes stays in its version.
-            Look::Hello { params, resumes: false } => params,
+            HelloLook::Hello { params, resumes: false } => params,
             _ => None,
         };
         let chosen = params.and_then(self.choose);
@@ -58,7 +58,7 @@ impl Waiting {
     }
 }
 
-impl Session for Choosing {
+impl CryptoSession for Choosing {
     fn read(&mut self, data: &[u8]) -> Result<(), TransportError> {
         if let Some(session) = &mut self.begun {
             return session.read(data);

@@ -71,7 +71,7 @@ impl Early {
     }
 
     fn connect(&mut self) -> quickset_quic::ConnectionKey {
-        let to = Path::to(ADDRESSES[1].parse().unwrap());
+        let to = AddressPair::to(ADDRESSES[1].parse().unwrap());
         self.world.nodes[0].connect(self.world.now, &self.client, to, "localhost").unwrap()
     }
 
@@ -189,7 +189,7 @@ fn a_recorded_flight_is_good_once() {
     }
     // Two at a time, from two places: one is taken.
     let (_, flight) = early.flight();
-    let elsewhere = Path::to("192.0.2.77:1".parse().unwrap());
+    let elsewhere = AddressPair::to("192.0.2.77:1".parse().unwrap());
     let stolen: Vec<Datagram> =
         flight.iter().map(|d| Datagram { path: elsewhere, ecn: d.ecn, bytes: d.bytes[..].into() }).collect();
     assert!(early.deliver(&stolen));

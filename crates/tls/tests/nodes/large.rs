@@ -68,7 +68,7 @@ fn client(world: &World, groups: &[&'static dyn SupportedKxGroup], versions: &[V
 
 /// Begins a connection and returns its first flight.
 fn begin(world: &mut World, config: &ClientConfig) -> Vec<Datagram> {
-    let to = Path::to(ADDRESSES[1].parse().unwrap());
+    let to = AddressPair::to(ADDRESSES[1].parse().unwrap());
     world.nodes[0].connect(world.now, config, to, "localhost").unwrap();
     world.turn(0)
 }

@@ -4,7 +4,7 @@ use core::ops::RangeInclusive;
 
 use super::decode::{FrameError, Parse};
 use super::kind;
-use crate::cursor::Sink;
+use crate::cursor::EncodeSink;
 use crate::{Reader, Writer, varint};
 
 /// The packets with each mark that the peer has received in a space (RFC 9000 §19.3.2).
@@ -23,7 +23,7 @@ impl EcnCounts {
         varint::size(self.ect0) + varint::size(self.ect1) + varint::size(self.ce)
     }
 
-    fn emit(&self, out: &mut impl Sink) {
+    fn emit(&self, out: &mut impl EncodeSink) {
         out.varint(self.ect0);
         out.varint(self.ect1);
         out.varint(self.ce);
@@ -62,7 +62,7 @@ impl<'a> Ack<'a> {
         Ok(Self { largest, delay, ecn, below })
     }
 
-    pub(super) fn emit(&self, out: &mut impl Sink) {
+    pub(super) fn emit(&self, out: &mut impl EncodeSink) {
         out.varint(self.largest);
         out.varint(self.delay);
         self.below.emit(out);
@@ -133,7 +133,7 @@ impl<'a> Below<'a> {
         self.count
     }
 
-    pub(super) fn emit(&self, out: &mut impl Sink) {
+    pub(super) fn emit(&self, out: &mut impl EncodeSink) {
         out.varint(self.count);
         out.varint(self.first);
         out.bytes(self.pairs);

@@ -1,5 +1,5 @@
 use super::{Frame, kind};
-use crate::cursor::{Count, Sink};
+use crate::cursor::{ByteCount, EncodeSink};
 use crate::{StreamId, Writer, varint};
 
 impl Frame<'_> {
@@ -13,12 +13,12 @@ impl Frame<'_> {
 
     /// The bytes that [`encode`](Self::encode) writes.
     pub fn size(&self) -> usize {
-        let mut count = Count(0);
+        let mut count = ByteCount(0);
         self.emit(&mut count);
         count.0
     }
 
-    fn emit(&self, out: &mut impl Sink) {
+    fn emit(&self, out: &mut impl EncodeSink) {
         // A run of PADDING is as many frames, each its own type.
         if !matches!(self, Self::Padding(_)) {
             out.varint(self.kind());
@@ -93,7 +93,7 @@ impl Frame<'_> {
     }
 }
 
-fn numbers<const N: usize>(out: &mut impl Sink, numbers: [u64; N]) {
+fn numbers<const N: usize>(out: &mut impl EncodeSink, numbers: [u64; N]) {
     for n in numbers {
         out.varint(n);
     }

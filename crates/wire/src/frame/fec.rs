@@ -7,7 +7,7 @@ use core::ops::RangeInclusive;
 use super::ack::{AckRanges, Below, Listed, further_ranges};
 use super::decode::{FrameError, Frames, Parse};
 use super::{Frame, kind};
-use crate::cursor::Sink;
+use crate::cursor::EncodeSink;
 use crate::fec::Scheme;
 use crate::{Reader, StreamId, Writer, varint};
 
@@ -39,7 +39,7 @@ impl<'a> SymbolAck<'a> {
         Ok(Self { session, largest, below })
     }
 
-    pub(super) fn emit(&self, out: &mut impl Sink) {
+    pub(super) fn emit(&self, out: &mut impl EncodeSink) {
         out.varint(self.session);
         out.varint(self.largest);
         self.below.emit(out);

@@ -7,11 +7,11 @@ use bytes::Bytes;
 use quiche::Connection;
 use quiche::h3::{self, Header, NameValue as _};
 
-use crate::play::{Job, Role, request};
+use crate::play::{PlayJob, PlayRole, request};
 use crate::tls;
 
 pub(super) struct App<'a> {
-    job: &'a Job,
+    job: &'a PlayJob,
     h3: Option<h3::Connection>,
     /// A client's paths that are yet to be asked for.
     todo: Vec<String>,
@@ -24,7 +24,7 @@ pub(super) struct App<'a> {
 }
 
 impl<'a> App<'a> {
-    pub(super) fn client(job: &'a Job, todo: Vec<String>) -> Self {
+    pub(super) fn client(job: &'a PlayJob, todo: Vec<String>) -> Self {
         Self {
             job,
             h3: None,
@@ -36,7 +36,7 @@ impl<'a> App<'a> {
         }
     }
 
-    pub(super) fn server(job: &'a Job) -> Self {
+    pub(super) fn server(job: &'a PlayJob) -> Self {
         Self::client(job, Vec::new())
     }
 
@@ -110,7 +110,7 @@ impl<'a> App<'a> {
     /// A stream has come to its end.
     fn arrived(&mut self, id: u64) -> Result<()> {
         let Some((path, content)) = self.inwards.remove(&id) else { return Ok(()) };
-        if self.job.role == Role::Client {
+        if self.job.role == PlayRole::Client {
             return self.job.store(&path, &content);
         }
         self.outwards.insert(id, self.job.requested(&content)?);
@@ -164,7 +164,7 @@ impl<'a> App<'a> {
         list: &[Header],
     ) -> Result<()> {
         let find = |name: &[u8]| list.iter().find(|field| field.name() == name).map(|f| f.value().to_vec());
-        if self.job.role == Role::Client {
+        if self.job.role == PlayRole::Client {
             ensure!(find(b":status").as_deref() == Some(b"200"), "the status is {:?}", find(b":status"));
             return Ok(());
         }

@@ -7,7 +7,7 @@ use std::fmt;
 use rustls::Side;
 use rustls::quic::{Keys, Version};
 
-use super::{Head, Kind, V2, varint};
+use super::{LongHead, PacketKind, V2, varint};
 use crate::tls;
 
 /// What is known of the Initial packets of one client.
@@ -16,15 +16,15 @@ pub(super) struct Initials {
     /// The version of a client's last first packet, the id that it chose for the server, and its own.
     chosen: Option<(u32, Vec<u8>, Vec<u8>)>,
     /// What both have said under these keys.
-    client: Stream,
-    server: Stream,
+    client: CryptoBytes,
+    server: CryptoBytes,
     /// For each datagram that brought a new part of the client's first hello, whether it was lost.
     parts: Vec<bool>,
 }
 
 /// What a server chose (RFC 8446 §4.1.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Choice {
+pub(super) struct ServerChoice {
     pub(super) suite: Option<u16>,
     /// How keys are exchanged (RFC 8446 §4.2.8).
     pub(super) group: Option<u16>,
@@ -36,7 +36,7 @@ pub(super) struct Choice {
 impl Initials {
     /// A client's Initial packet, which is lost on the road or not: that of another connection, or the first
     /// behind a Retry, brings other keys.
-    pub(super) fn asked(&mut self, datagram: &[u8], head: &Head<'_>, is_lost: bool) {
+    pub(super) fn asked(&mut self, datagram: &[u8], head: &LongHead<'_>, is_lost: bool) {
         let known = self.chosen.as_ref().filter(|(_, _, own)| own == head.source);
         // A server's answer changes the id that the client sends to, but not the keys: the client's own
         // packet does not open with the id in it then.
@@ -56,7 +56,9 @@ impl Initials {
 
     /// A datagram of the server.
     pub(super) fn answered(&mut self, datagram: &[u8]) {
-        let Some(head) = Head::of(datagram).filter(|head| head.kind == Kind::Initial) else { return };
+        let Some(head) = LongHead::of(datagram).filter(|head| head.kind == PacketKind::Initial) else {
+            return;
+        };
         let Some((_, id, _)) = &self.chosen else { return };
         if let Some(frames) = opened(datagram, &head, (head.version, id), Side::Client) {
             self.server.take(&frames);
@@ -70,7 +72,7 @@ impl Initials {
     }
 
     /// What the server's hellos say, in their order.
-    pub(super) fn choices(&self) -> Vec<Choice> {
+    pub(super) fn choices(&self) -> Vec<ServerChoice> {
         self.server
             .messages()
             .filter_map(|(kind, body)| (kind == SERVER_HELLO).then(|| choice(&body)))
@@ -80,16 +82,16 @@ impl Initials {
 
 /// What CRYPTO frames brought.
 #[derive(Clone, Default)]
-struct Stream(BTreeMap<u64, Vec<u8>>);
+struct CryptoBytes(BTreeMap<u64, Vec<u8>>);
 
-impl fmt::Debug for Stream {
+impl fmt::Debug for CryptoBytes {
     /// Offsets and lengths.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.0.iter().map(|(offset, bytes)| (offset, bytes.len()))).finish()
     }
 }
 
-impl Stream {
+impl CryptoBytes {
     /// Whether the frames of a packet bring something new.
     fn take(&mut self, frames: &[u8]) -> bool {
         let before = self.0.len();
@@ -132,7 +134,7 @@ impl Stream {
 }
 
 /// The frames of the Initial packet in front of a datagram, as this side reads them.
-fn opened(datagram: &[u8], head: &Head<'_>, (version, id): (u32, &[u8]), side: Side) -> Option<Vec<u8>> {
+fn opened(datagram: &[u8], head: &LongHead<'_>, (version, id): (u32, &[u8]), side: Side) -> Option<Vec<u8>> {
     let version = if version == V2 { Version::V2 } else { Version::V1 };
     let suite = tls::initial_suite().ok()?;
     let keys = Keys::initial(version, suite.suite, suite.quic, id, side).remote;
@@ -186,7 +188,7 @@ fn next(frames: &[u8]) -> Option<(&[u8], Option<(u64, &[u8])>)> {
 }
 
 /// What a ServerHello says, as far as it is there.
-fn choice(hello: &[u8]) -> Choice {
+fn choice(hello: &[u8]) -> ServerChoice {
     let again = hello.get(2..34).is_some_and(|random| random == AGAIN);
     let session = hello.get(34).map_or(0, |len| usize::from(*len));
     let suite = two(hello, 35 + session);
@@ -198,7 +200,7 @@ fn choice(hello: &[u8]) -> Choice {
         }
         at += 4 + usize::from(len);
     }
-    Choice { suite, group, again }
+    ServerChoice { suite, group, again }
 }
 
 fn two(bytes: &[u8], at: usize) -> Option<u16> {
@@ -221,7 +223,7 @@ mod tests {
     use rustls::Side;
     use rustls::quic::{Keys, Version};
 
-    use super::super::Seen;
+    use super::super::RelaySeen;
     use crate::tls;
 
     fn bytes(hex: &str) -> Vec<u8> {
@@ -241,13 +243,13 @@ mod tests {
         );
         let mut asked = bytes("c300000001088394c8f03e5157080000449e");
         asked.extend([0; 1182]);
-        let mut seen = Seen::default();
+        let mut seen = RelaySeen::default();
         seen.answer(&answer);
         assert_eq!(seen.suite, None, "nobody had asked");
         seen.begin(Time::ZERO, &asked, false);
         seen.answer(&answer);
         assert_eq!(seen.suite, Some(0x1301));
-        let mut damaged = Seen::default();
+        let mut damaged = RelaySeen::default();
         damaged.begin(Time::ZERO, &asked, false);
         damaged.answer(&[&answer[..60], &[0], &answer[61..]].concat());
         assert_eq!(damaged.suite, None);
@@ -296,7 +298,7 @@ mod tests {
     fn a_hello_is_as_many_datagrams_as_it_takes_and_one_behind_a_retry_is_another() {
         let hello = message(1, &[7; 1500]);
         let (front, back) = hello.split_at(1100);
-        let mut seen = Seen::default();
+        let mut seen = RelaySeen::default();
         let mut say = |id, number, offset, crypto, is_lost| {
             seen.begin(Time::ZERO, &initial(Side::Client, (id, &id), number, offset, crypto), is_lost);
             seen.hello.iter().map(|lost| if *lost { "-" } else { "+" }).collect::<String>()
@@ -310,7 +312,7 @@ mod tests {
 
     #[test]
     fn the_group_is_that_of_the_last_hello_of_the_server() {
-        let mut seen = Seen::default();
+        let mut seen = RelaySeen::default();
         seen.begin(Time::ZERO, &initial(Side::Client, (FIRST, &FIRST), 0, 0, &message(1, &[7; 200])), false);
         let again = server_hello(&super::AGAIN, 0x18, &[]);
         let hello = server_hello(&[9; 32], 0x11ec, &[5; 200]);

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use bytes::{Bytes, BytesMut};
-use quickset::h3::{Field, Request, Sender};
+use quickset::h3::{ContentSender, Field, Request};
 use quickset_desktop::trust::check_secret;
 use tokio::fs::File;
 use tokio::io::AsyncReadExt as _;
 use tokio::sync::mpsc;
 
 use super::super::pulse::Pulse;
-use super::Url;
+use super::H3Url;
 use crate::say::{named, note};
 use crate::secret;
 
@@ -38,15 +38,15 @@ pub(super) struct AskArgs {
 
 /// A request for any URL.
 #[derive(Clone, Debug)]
-pub(super) struct Ask {
+pub(super) struct UrlAsk {
     pub(super) method: String,
     fields: Vec<Field>,
-    pub(super) data: Option<Data>,
+    pub(super) data: Option<RequestData>,
 }
 
 /// Where the content of a request comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Data {
+pub(super) enum RequestData {
     Text(Bytes),
     File(PathBuf),
     /// Once.
@@ -56,11 +56,11 @@ pub(super) enum Data {
 impl AskArgs {
     /// # Errors
     /// When a field cannot be sent, or its file not be read.
-    pub(super) fn ask(&self) -> anyhow::Result<Ask> {
+    pub(super) fn ask(&self) -> anyhow::Result<UrlAsk> {
         let data = self.data.as_deref().map(|text| match text.strip_prefix('@') {
-            None if text == "-" => Data::Input,
-            Some(file) => Data::File(file.into()),
-            None => Data::Text(Bytes::copy_from_slice(text.as_bytes())),
+            None if text == "-" => RequestData::Input,
+            Some(file) => RequestData::File(file.into()),
+            None => RequestData::Text(Bytes::copy_from_slice(text.as_bytes())),
         });
         let method = match (&self.method, self.head, &data) {
             (Some(method), ..) => method.clone(),
@@ -87,11 +87,11 @@ impl AskArgs {
             }
             fields.push(field);
         }
-        Ok(Ask { method, fields, data })
+        Ok(UrlAsk { method, fields, data })
     }
 }
 
-impl Ask {
+impl UrlAsk {
     pub(super) fn is_head(&self) -> bool {
         self.method == "HEAD"
     }
@@ -111,9 +111,9 @@ impl Ask {
     /// When the content is not to be had.
     pub(super) async fn request(
         &self,
-        url: &Url,
+        url: &H3Url,
         priority: Option<&str>,
-    ) -> anyhow::Result<(Request, Option<Source>)> {
+    ) -> anyhow::Result<(Request, Option<ContentSource>)> {
         let mut request = Request::new(self.method.clone(), url.authority.clone(), url.path.clone());
         let usual =
             [("user-agent", Some(concat!("quickset/", env!("CARGO_PKG_VERSION")))), ("priority", priority)];
@@ -135,7 +135,7 @@ impl Ask {
 
 /// Content on its way.
 #[derive(Debug)]
-pub(super) enum Source {
+pub(super) enum ContentSource {
     Text(Bytes),
     /// So many bytes of it, where that is known.
     File {
@@ -146,20 +146,20 @@ pub(super) enum Source {
     Input(mpsc::Receiver<std::io::Result<Bytes>>),
 }
 
-impl Data {
+impl RequestData {
     /// The content, and how long it is, if that is known.
-    async fn open(&self) -> anyhow::Result<(Source, Option<u64>)> {
+    async fn open(&self) -> anyhow::Result<(ContentSource, Option<u64>)> {
         match self {
-            Self::Text(text) => Ok((Source::Text(text.clone()), Some(text.len() as u64))),
+            Self::Text(text) => Ok((ContentSource::Text(text.clone()), Some(text.len() as u64))),
             Self::File(name) => {
                 let unread = || format!("{} cannot be read", named(name));
                 let file = File::open(name).await.with_context(unread)?;
                 let metadata = file.metadata().await.with_context(unread)?;
                 anyhow::ensure!(!metadata.is_dir(), "{} is a folder; name a file", named(name));
                 let left = metadata.is_file().then_some(metadata.len());
-                Ok((Source::File { file, name: name.clone(), left }, left))
+                Ok((ContentSource::File { file, name: name.clone(), left }, left))
             }
-            Self::Input => Ok((Source::Input(input()), None)),
+            Self::Input => Ok((ContentSource::Input(input()), None)),
         }
     }
 }
@@ -190,13 +190,13 @@ fn input() -> mpsc::Receiver<std::io::Result<Bytes>> {
     received
 }
 
-impl Source {
+impl ContentSource {
     /// Sends all of it, as the server takes it. A server may answer before it has all, and want no more: that
     /// is no error.
     ///
     /// # Errors
     /// When the content cannot be read. The server hears then that this was not all.
-    pub(super) async fn send(mut self, mut out: Sender, pulse: &Pulse) -> anyhow::Result<()> {
+    pub(super) async fn send(mut self, mut out: ContentSender, pulse: &Pulse) -> anyhow::Result<()> {
         loop {
             // What is wrong with the connection the answer tells.
             let Ok(room) = out.room().await else { return Ok(()) };

@@ -12,34 +12,34 @@ use quickset_play::without_credentials;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 
-use super::super::pulse::{Limits, Pulse};
-use super::Url;
-use super::ask::{Ask, Source};
-use super::keep::Keep;
+use super::super::pulse::{Pulse, PulseLimits};
+use super::H3Url;
+use super::ask::{ContentSource, UrlAsk};
+use super::keep::KeepFile;
 use super::print::Printer;
-use super::row::{Row, ms};
+use super::row::{FetchRow, ms};
 use crate::say::named;
 
 /// How a request ended.
-pub(super) enum End {
+pub(super) enum FetchEnd {
     /// As the row says.
-    Known(Row),
+    Known(FetchRow),
     /// The same, and the server did nothing with it.
-    Unprocessed(Row),
+    Unprocessed(FetchRow),
 }
 
 /// One request.
-pub(super) struct Fetch {
+pub(super) struct UrlFetch {
     pub(super) client: Client,
-    pub(super) ask: Ask,
-    pub(super) url: Url,
+    pub(super) ask: UrlAsk,
+    pub(super) url: H3Url,
     pub(super) priority: Option<String>,
-    pub(super) keep: Option<Keep>,
+    pub(super) keep: Option<KeepFile>,
     /// Where the content goes to stdout.
     pub(super) printer: Option<Printer>,
     /// The head is kept, and goes before the content.
     pub(super) include: bool,
-    pub(super) row: Row,
+    pub(super) row: FetchRow,
     pub(super) bar: ProgressBar,
     /// Of all requests on the connection: one may well wait for the others.
     pub(super) pulse: Arc<Pulse>,
@@ -49,8 +49,8 @@ pub(super) struct Fetch {
     pub(super) stop: watch::Receiver<bool>,
 }
 
-impl Fetch {
-    pub(super) async fn run(mut self) -> End {
+impl UrlFetch {
+    pub(super) async fn run(mut self) -> FetchEnd {
         let began = Instant::now();
         let fetched = self.fetch(began).await;
         // What came before something went wrong is somebody's, too.
@@ -61,24 +61,24 @@ impl Fetch {
             // RFC 9114 §4.1.1, §5.2: whatever it asked for, it may be asked for again.
             let is_unprocessed = error.downcast_ref().is_some_and(HttpError::is_unprocessed);
             let mut told = format!("{error:#}");
-            if let Some(part) = self.keep.take().map(Keep::leave) {
+            if let Some(part) = self.keep.take().map(KeepFile::leave) {
                 if let Some(part) = part.await {
                     let _ = write!(told, "; go on with --resume, what came is in {}", named(&part));
                 }
             }
             self.row.error = Some(told);
             if is_unprocessed {
-                return End::Unprocessed(self.row);
+                return FetchEnd::Unprocessed(self.row);
             }
         }
-        End::Known(self.row)
+        FetchEnd::Known(self.row)
     }
 
     async fn fetch(&mut self, began: Instant) -> anyhow::Result<()> {
         self.pulse.moved();
         let (mut request, source) = self.ask.request(&self.url, self.priority.as_deref()).await?;
         // RFC 9110 §13.1.5: the rest if it is the same still, else the whole.
-        if let Some((from, etag)) = self.keep.as_ref().and_then(Keep::rest) {
+        if let Some((from, etag)) = self.keep.as_ref().and_then(KeepFile::rest) {
             request = request.with("range", format!("bytes={from}-")).with("if-range", etag.to_owned());
         }
         let mut upload = Upload(JoinSet::new());
@@ -112,7 +112,7 @@ impl Fetch {
     async fn answer(
         &self,
         request: &Request,
-        source: Option<Source>,
+        source: Option<ContentSource>,
         upload: &mut Upload,
     ) -> anyhow::Result<(Response, Content)> {
         let Some(source) = source else { return self.heard(self.client.fetch(request)).await };
@@ -170,7 +170,7 @@ impl Fetch {
 
     /// What comes of the server. That it lives, as QUIC can tell, is not enough.
     async fn heard<T>(&self, comes: impl Future<Output = Result<T, HttpError>>) -> anyhow::Result<T> {
-        let limits = Limits { idle: self.patience, stall: self.patience };
+        let limits = PulseLimits { idle: self.patience, stall: self.patience };
         let mut stopped = self.stop.clone();
         tokio::select! {
             biased;

@@ -10,13 +10,13 @@ use quickset::h3::Response;
 use tokio::fs::{File, OpenOptions};
 use tokio::io::{AsyncSeekExt as _, AsyncWriteExt as _, BufWriter};
 
-use super::Url;
-use super::name::{Names, behind};
+use super::H3Url;
+use super::name::{FileNames, behind};
 use crate::say::named;
 
 /// A file on its way.
 #[derive(Debug)]
-pub(super) struct Keep {
+pub(super) struct KeepFile {
     name: PathBuf,
     part: PathBuf,
     /// The entity tag of what is in the part.
@@ -26,13 +26,13 @@ pub(super) struct Keep {
     /// Content comes by the packet, and each write goes to another thread.
     file: Option<BufWriter<File>>,
     /// What the server says of the part that it sends, and how long the file is so far.
-    named: Option<Part>,
+    named: Option<ContentRange>,
     len: u64,
 }
 
 /// Where a part lies (RFC 9110 §14.4): it is some of the file, and the file of a length that is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Part {
+struct ContentRange {
     first: u64,
     /// Behind the last byte.
     end: u64,
@@ -40,14 +40,14 @@ struct Part {
 }
 
 /// The names in the folder, which is there, of what comes from each URL: each has some of its own.
-pub(super) fn names(folder: &Path, urls: &[Url]) -> anyhow::Result<Vec<Names>> {
+pub(super) fn names(folder: &Path, urls: &[H3Url]) -> anyhow::Result<Vec<FileNames>> {
     let metadata =
         fs::metadata(folder).with_context(|| format!("nothing can be kept in {}", named(folder)))?;
     anyhow::ensure!(metadata.is_dir(), "{} is no folder; name another with --output", named(folder));
     let mut taken = BTreeSet::new();
     let mut all = Vec::new();
     for url in urls {
-        let names = Names::of(url, folder);
+        let names = FileNames::of(url, folder);
         for name in [names.whole.clone(), behind(&names.stem, PART), behind(&names.stem, TAG)] {
             let shown = named(name.as_ref());
             anyhow::ensure!(taken.insert(name), "two URLs need {shown}; fetch them into two folders");
@@ -59,8 +59,8 @@ pub(super) fn names(folder: &Path, urls: &[Url]) -> anyhow::Result<Vec<Names>> {
     Ok(all)
 }
 
-impl Keep {
-    pub(super) fn new(folder: &Path, names: &Names, resume: bool) -> Self {
+impl KeepFile {
+    pub(super) fn new(folder: &Path, names: &FileNames, resume: bool) -> Self {
         let beside = |suffix: &str| folder.join(behind(&names.stem, suffix));
         let (part, tag) = (beside(PART), beside(TAG));
         let len = fs::metadata(&part).map_or(0, |metadata| metadata.len());
@@ -142,7 +142,7 @@ impl Keep {
             file.flush().await.with_context(|| unwritten(&self.part))?;
         }
         // RFC 9110 §14.2: a server may send less than it was asked for.
-        if let Some(Part { whole, .. }) = self.named.filter(|part| part.whole != self.len) {
+        if let Some(ContentRange { whole, .. }) = self.named.filter(|part| part.whole != self.len) {
             anyhow::bail!("the server ended at {} of {whole} bytes", self.len);
         }
         fs::rename(&self.part, &self.name).with_context(|| unwritten(&self.name))?;
@@ -170,14 +170,14 @@ fn is_strong(etag: &str) -> bool {
 }
 
 /// The part that a response is, if it says so as RFC 9110 §14.4 has it.
-fn part_of(response: &Response) -> Option<Part> {
+fn part_of(response: &Response) -> Option<ContentRange> {
     let mut lines = response.fields.iter().filter(|field| field.name == "content-range");
     let (Some(line), None) = (lines.next(), lines.next()) else { return None };
     let (unit, range) = std::str::from_utf8(&line.value).ok()?.split_once(' ')?;
     let (range, whole) = range.split_once('/')?;
     let (first, last) = range.split_once('-')?;
     let [first, last, whole] = [first, last, whole].map(digits);
-    let part = Part { first: first?, end: last?.checked_add(1)?, whole: whole? };
+    let part = ContentRange { first: first?, end: last?.checked_add(1)?, whole: whole? };
     let is_part = unit.eq_ignore_ascii_case("bytes") && part.first < part.end && part.end <= part.whole;
     is_part.then_some(part)
 }
@@ -202,8 +202,8 @@ mod tests {
     #[test]
     fn parts_are_some_of_a_file_of_known_length() {
         let of = |value: &str| part_of(&Response::new(206).with("content-range", value.to_owned()));
-        assert_eq!(of("bytes 42-1233/1234"), Some(Part { first: 42, end: 1234, whole: 1234 }));
-        assert_eq!(of("Bytes 0-0/2"), Some(Part { first: 0, end: 1, whole: 2 }));
+        assert_eq!(of("bytes 42-1233/1234"), Some(ContentRange { first: 42, end: 1234, whole: 1234 }));
+        assert_eq!(of("Bytes 0-0/2"), Some(ContentRange { first: 0, end: 1, whole: 2 }));
         let wrong = [
             "bytes 42-1233/*",
             "bytes */1234",
@@ -232,7 +232,7 @@ mod tests {
     #[tokio::test]
     async fn a_part_ends_where_it_says() {
         let folder = tempfile::tempdir().unwrap();
-        let names = Names { whole: "file".into(), stem: "file".into() };
+        let names = FileNames { whole: "file".into(), stem: "file".into() };
         for (range, sent, kept, is_whole) in [
             ("bytes 3-5/6", "345", "012345", true),
             ("bytes 3-5/6", "3456", "012345", false),
@@ -242,7 +242,7 @@ mod tests {
         ] {
             fs::write(folder.path().join("file.part"), "0123").unwrap();
             fs::write(folder.path().join("file.part.etag"), "\"a\"").unwrap();
-            let mut keep = Keep::new(folder.path(), &names, true);
+            let mut keep = KeepFile::new(folder.path(), &names, true);
             assert_eq!(keep.rest(), Some((3, "\"a\"")));
             let response = Response::new(206).with("etag", "\"a\"").with("content-range", range);
             assert!(!keep.is_at_odds(&response));

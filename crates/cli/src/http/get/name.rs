@@ -7,22 +7,22 @@ use std::path::Path;
 use aws_lc_rs::digest::{SHA256, digest};
 
 use super::super::site::decoded;
-use super::Url;
+use super::H3Url;
 use super::keep::TAG;
 
 /// The names that a file has in its folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Names {
+pub(super) struct FileNames {
     /// When it is whole.
     pub(super) whole: OsString,
     /// What the others begin with, that it has before: the same unless the system wants them shorter.
     pub(super) stem: OsString,
 }
 
-impl Names {
+impl FileNames {
     /// Those in this folder for what comes from there: the end of its path, decoded. What the system would
     /// not take is left as it stands in the URL, and is cut if it is too long.
-    pub(super) fn of(url: &Url, folder: &Path) -> Self {
+    pub(super) fn of(url: &H3Url, folder: &Path) -> Self {
         let written = OsString::from(written(url));
         let plain = decoded_name(&written).unwrap_or_else(|| written.clone());
         if is_common(&plain) {
@@ -48,7 +48,7 @@ pub(super) fn behind(name: &OsString, suffix: &str) -> OsString {
 }
 
 /// As it stands in the URL, in ASCII.
-fn written(url: &Url) -> String {
+fn written(url: &H3Url) -> String {
     let path = url.path.split('?').next().unwrap_or_default();
     let name = match path.rsplit('/').next().unwrap_or_default() {
         "" | "." | ".." => "index.html",
@@ -137,8 +137,8 @@ const SHORT: usize = 100;
 mod tests {
     use super::*;
 
-    fn named(folder: &Path, path: &str) -> Names {
-        Names::of(&format!("https://a.example{path}").parse().unwrap(), folder)
+    fn named(folder: &Path, path: &str) -> FileNames {
+        FileNames::of(&format!("https://a.example{path}").parse().unwrap(), folder)
     }
 
     #[test]
@@ -163,7 +163,7 @@ mod tests {
         ];
         for (path, name) in table {
             let name = OsString::from(name);
-            assert_eq!(named(folder.path(), path), Names { whole: name.clone(), stem: name }, "{path}");
+            assert_eq!(named(folder.path(), path), FileNames { whole: name.clone(), stem: name }, "{path}");
         }
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left of trying");
     }

@@ -8,12 +8,12 @@ use quickset::Connection;
 use quickset::h3::Response;
 use serde::{Serialize, Serializer};
 
-use super::Url;
+use super::H3Url;
 use crate::say::plain;
 
 /// What became of a URL. Times are in milliseconds; those of the request run from when it was made.
 #[derive(Debug, Serialize)]
-pub(super) struct Row {
+pub(super) struct FetchRow {
     pub(super) url: String,
     /// The versions of HTTP and QUIC that were spoken.
     pub(super) http: Option<&'static str>,
@@ -33,8 +33,8 @@ pub(super) struct Row {
     pub(super) error: Option<String>,
 }
 
-impl Row {
-    pub(super) fn new(url: &Url, handshake_ms: f64) -> Self {
+impl FetchRow {
+    pub(super) fn new(url: &H3Url, handshake_ms: f64) -> Self {
         Self {
             url: url.text.clone(),
             http: None,

@@ -8,24 +8,24 @@ use quickset::{ClientConfig, Endpoint};
 use tokio::sync::{Notify, watch};
 
 use super::super::pulse::Pulse;
-use super::Url;
-use super::ask::{Ask, Data};
-use super::fetch::{End, Fetch, INTERRUPTED};
-use super::keep::Keep;
-use super::name::Names;
+use super::H3Url;
+use super::ask::{RequestData, UrlAsk};
+use super::fetch::{FetchEnd, INTERRUPTED, UrlFetch};
+use super::keep::KeepFile;
+use super::name::FileNames;
 use super::print::Printer;
 use super::reach::connect;
-use super::row::{Row, ms};
-use super::{Args, stroll};
+use super::row::{FetchRow, ms};
+use super::{GetArgs, stroll};
 
 /// What all connections of a run have in common.
 pub(super) struct Trip<'a> {
     pub(super) endpoint: &'a Endpoint,
     pub(super) config: &'a ClientConfig,
-    pub(super) args: &'a Args,
-    pub(super) ask: &'a Ask,
+    pub(super) args: &'a GetArgs,
+    pub(super) ask: &'a UrlAsk,
     /// Of the files, if they are kept.
-    pub(super) names: &'a [Names],
+    pub(super) names: &'a [FileNames],
     pub(super) bar: &'a ProgressBar,
     /// True once somebody wants it to end.
     pub(super) stop: watch::Receiver<bool>,
@@ -34,9 +34,9 @@ pub(super) struct Trip<'a> {
 impl Trip<'_> {
     /// What became of all URLs, in their order. What a server did nothing with is asked for again, on another
     /// connection: it may just have been stopped for a newer one.
-    pub(super) async fn fetch_all(&self) -> Vec<Row> {
+    pub(super) async fn fetch_all(&self) -> Vec<FetchRow> {
         let urls = &self.args.urls;
-        let mut rows: Vec<Option<Row>> = urls.iter().map(|_| None).collect();
+        let mut rows: Vec<Option<FetchRow>> = urls.iter().map(|_| None).collect();
         let mut tries = vec![1; urls.len()];
         // In the order of the URLs, so that stdout has them so, too.
         while let Some(first) = rows.iter().position(Option::is_none) {
@@ -51,11 +51,15 @@ impl Trip<'_> {
                 match end {
                     // RFC 9114 §4.1.1: whatever it is, nobody did anything with it. What came on standard
                     // input comes once.
-                    End::Unprocessed(_) if tries[*n] < TRIES && self.ask.data != Some(Data::Input) => {
+                    FetchEnd::Unprocessed(_)
+                        if tries[*n] < TRIES && self.ask.data != Some(RequestData::Input) =>
+                    {
                         tries[*n] += 1;
                     }
-                    End::Known(row) => rows[*n] = Some(row),
-                    End::Unprocessed(row) => rows[*n] = Some(Row { error: Some(BUSY.to_owned()), ..row }),
+                    FetchEnd::Known(row) => rows[*n] = Some(row),
+                    FetchEnd::Unprocessed(row) => {
+                        rows[*n] = Some(FetchRow { error: Some(BUSY.to_owned()), ..row })
+                    }
                 }
             }
         }
@@ -64,9 +68,9 @@ impl Trip<'_> {
 
     /// What one connection fetches: the URLs of these numbers, all of one server. To stdout it is as many of
     /// them as come one behind the other.
-    async fn fetch(&self, numbers: &[usize]) -> Vec<End> {
+    async fn fetch(&self, numbers: &[usize]) -> Vec<FetchEnd> {
         let Self { endpoint, config, args, ask, names, bar, stop } = self;
-        let urls: Vec<&Url> = numbers.iter().map(|n| &args.urls[*n]).collect();
+        let urls: Vec<&H3Url> = numbers.iter().map(|n| &args.urls[*n]).collect();
         let began = Instant::now();
         let mut stopped = stop.clone();
         let reached = tokio::select! {
@@ -74,12 +78,15 @@ impl Trip<'_> {
             _ = stopped.wait_for(|stop| *stop) => Err(anyhow::anyhow!(INTERRUPTED)),
         };
         let handshake_ms = ms(began);
-        let row = |url: &Url| Row::new(url, handshake_ms);
+        let row = |url: &H3Url| FetchRow::new(url, handshake_ms);
         let client = match reached {
             Ok(client) => client,
             Err(error) => {
                 let error = Some(format!("{error:#}"));
-                return urls.iter().map(|url| End::Known(Row { error: error.clone(), ..row(url) })).collect();
+                return urls
+                    .iter()
+                    .map(|url| FetchEnd::Known(FetchRow { error: error.clone(), ..row(url) }))
+                    .collect();
             }
         };
         let (pulse, comes) = (Arc::new(Pulse::new()), Arc::new(Notify::new()));
@@ -88,8 +95,8 @@ impl Trip<'_> {
         });
         let fetches = numbers.iter().zip(&urls).map(|(n, url)| {
             let keep = args.output.as_deref().zip(names.get(*n));
-            let keep = keep.map(|(folder, names)| Keep::new(folder, names, args.resume));
-            Fetch {
+            let keep = keep.map(|(folder, names)| KeepFile::new(folder, names, args.resume));
+            UrlFetch {
                 client: client.clone(),
                 ask: (*ask).clone(),
                 url: (*url).clone(),
@@ -115,7 +122,7 @@ impl Trip<'_> {
         } else {
             for fetch in fetches {
                 ends.push(fetch.run().await);
-                if let Some(End::Unprocessed(_)) = ends.last() {
+                if let Some(FetchEnd::Unprocessed(_)) = ends.last() {
                     break;
                 }
             }

@@ -5,19 +5,19 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use quickset::places::Network;
+use quickset::places::NetworkOwner;
 use tokio::sync::Notify;
 
 /// Turns for answers, so many for each address, and one for each of its connections in any case: who asks for
 /// much does not keep those from having an answer that happen to be at the same address.
 #[derive(Debug)]
-pub(super) struct Answers {
-    taken: Mutex<BTreeMap<Network, Taken>>,
+pub(super) struct AnswerTurns {
+    taken: Mutex<BTreeMap<NetworkOwner, TakenTurns>>,
     most: usize,
 }
 
 #[derive(Debug, Default)]
-struct Taken {
+struct TakenTurns {
     answers: usize,
     /// Connections that there are, and what they wait for.
     guests: usize,
@@ -26,37 +26,37 @@ struct Taken {
 
 /// A connection that asks for turns.
 #[derive(Debug)]
-pub(super) struct Guest {
-    answers: Arc<Answers>,
-    client: Network,
+pub(super) struct AnswerGuest {
+    answers: Arc<AnswerTurns>,
+    client: NetworkOwner,
     /// Answers that it has.
     own: Arc<AtomicUsize>,
 }
 
 /// An answer's turn: it is under way.
 #[derive(Debug)]
-pub(super) struct Turn {
-    answers: Arc<Answers>,
-    client: Network,
+pub(super) struct AnswerTurn {
+    answers: Arc<AnswerTurns>,
+    client: NetworkOwner,
     own: Arc<AtomicUsize>,
     /// It is the only one of its connection.
     pub(super) is_first: bool,
 }
 
-impl Answers {
+impl AnswerTurns {
     /// So many for each address.
     pub(super) fn new(most: usize) -> Arc<Self> {
         Arc::new(Self { taken: Mutex::default(), most })
     }
 
     /// A connection from there.
-    pub(super) fn guest(self: &Arc<Self>, client: IpAddr) -> Guest {
-        let client = Network::of(client);
+    pub(super) fn guest(self: &Arc<Self>, client: IpAddr) -> AnswerGuest {
+        let client = NetworkOwner::of(client);
         self.lock().entry(client).or_default().guests += 1;
-        Guest { answers: self.clone(), client, own: Arc::default() }
+        AnswerGuest { answers: self.clone(), client, own: Arc::default() }
     }
 
-    fn forget(&self, client: Network, change: impl FnOnce(&mut Taken)) {
+    fn forget(&self, client: NetworkOwner, change: impl FnOnce(&mut TakenTurns)) {
         let mut all = self.lock();
         let Some(taken) = all.get_mut(&client) else { return };
         change(taken);
@@ -66,19 +66,19 @@ impl Answers {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Network, Taken>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<NetworkOwner, TakenTurns>> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Guest {
+impl AnswerGuest {
     /// No answer is under way.
     pub(super) fn is_idle(&self) -> bool {
         self.own.load(Ordering::Relaxed) == 0
     }
 
     /// Waits for a turn. Dropping the future loses nothing.
-    pub(super) async fn turn(&self) -> Turn {
+    pub(super) async fn turn(&self) -> AnswerTurn {
         loop {
             let (left, notified);
             {
@@ -89,7 +89,7 @@ impl Guest {
                     taken.answers += 1;
                     self.own.fetch_add(1, Ordering::Relaxed);
                     let (answers, own) = (self.answers.clone(), self.own.clone());
-                    return Turn { answers, client: self.client, own, is_first };
+                    return AnswerTurn { answers, client: self.client, own, is_first };
                 }
                 // Within the lock: what leaves from here on is heard.
                 left = taken.left.clone();
@@ -100,13 +100,13 @@ impl Guest {
     }
 }
 
-impl Drop for Guest {
+impl Drop for AnswerGuest {
     fn drop(&mut self) {
         self.answers.forget(self.client, |taken| taken.guests -= 1);
     }
 }
 
-impl Drop for Turn {
+impl Drop for AnswerTurn {
     fn drop(&mut self) {
         self.own.fetch_sub(1, Ordering::Relaxed);
         self.answers.forget(self.client, |taken| taken.answers -= 1);
@@ -130,10 +130,10 @@ mod tests {
 
     #[test]
     fn an_address_has_so_many_and_each_connection_one() {
-        let answers = Answers::new(3);
+        let answers = AnswerTurns::new(3);
         let guest = |address: &str| answers.guest(address.parse().unwrap());
         let (greedy, modest, other) = (guest("192.0.2.1"), guest("192.0.2.1"), guest("192.0.2.2"));
-        let mut taken: Vec<Turn> = std::iter::from_fn(|| now(greedy.turn())).collect();
+        let mut taken: Vec<AnswerTurn> = std::iter::from_fn(|| now(greedy.turn())).collect();
         assert_eq!(taken.len(), 3);
         let first = now(modest.turn()).unwrap();
         assert!(first.is_first && now(modest.turn()).is_none(), "one in any case, and no more");
@@ -147,7 +147,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_waits_hears_of_a_turn() {
-        let answers = Answers::new(1);
+        let answers = AnswerTurns::new(1);
         let address = "192.0.2.1".parse().unwrap();
         let guest = answers.guest(address);
         let first = guest.turn().await;

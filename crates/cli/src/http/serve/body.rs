@@ -7,24 +7,24 @@ use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
 use tokio::task::JoinHandle;
 
-use super::super::site::{Content, Readable};
-use super::answers::Turn;
-use super::desk::Entry;
+use super::super::site::{AnswerContent, Readable};
+use super::answers::AnswerTurn;
+use super::desk::LogEntry;
 use super::purse::{Paid, Purse};
 
 /// The content of an answer, read when the connection has room for it. Nothing of it is kept for a client
 /// that takes nothing.
 #[derive(Debug)]
-pub(super) struct Body {
-    source: Source,
+pub(super) struct AnswerBody {
+    source: BodySource,
     left: u64,
-    entry: Entry,
+    entry: LogEntry,
     purse: Arc<Purse>,
-    _seat: (Turn, Option<Paid>),
+    _seat: (AnswerTurn, Option<Paid>),
 }
 
 #[derive(Debug)]
-enum Source {
+enum BodySource {
     Text(Bytes),
     File {
         file: Arc<Readable>,
@@ -34,20 +34,27 @@ enum Source {
     },
 }
 
-impl Body {
-    pub(super) fn new(content: Content, entry: Entry, purse: Arc<Purse>, seat: (Turn, Option<Paid>)) -> Self {
+impl AnswerBody {
+    pub(super) fn new(
+        content: AnswerContent,
+        entry: LogEntry,
+        purse: Arc<Purse>,
+        seat: (AnswerTurn, Option<Paid>),
+    ) -> Self {
         let (source, left) = match content {
-            Content::File { file, from, len } => (Source::File { file, offset: from, reading: None }, len),
-            Content::Text(text) => {
+            AnswerContent::File { file, from, len } => {
+                (BodySource::File { file, offset: from, reading: None }, len)
+            }
+            AnswerContent::Text(text) => {
                 let len = text.len() as u64;
-                (Source::Text(text), len)
+                (BodySource::Text(text), len)
             }
         };
         Self { source, left, entry, purse, _seat: seat }
     }
 }
 
-impl Source {
+impl BodySource {
     /// The next part, of at most `left` bytes, when the connection may hold one.
     fn poll_part(&mut self, cx: &mut Context<'_>, left: u64, purse: &Arc<Purse>) -> Poll<io::Result<Bytes>> {
         let (file, offset, reading) = match self {
@@ -74,7 +81,7 @@ impl Source {
     }
 }
 
-impl hyper::body::Body for Body {
+impl hyper::body::Body for AnswerBody {
     type Data = Bytes;
     type Error = io::Error;
 
@@ -109,7 +116,7 @@ impl hyper::body::Body for Body {
     }
 }
 
-impl Drop for Body {
+impl Drop for AnswerBody {
     fn drop(&mut self) {
         if self.left > 0 && self.entry.failed.is_none() {
             self.entry.failed = Some("the client left, or took nothing".to_owned());

@@ -10,32 +10,32 @@ use bytes::Bytes;
 use quickset::h3::Request;
 use quickset::{Budget, Reliability};
 
-use super::super::pulse::{Limits, Pulse};
-use super::super::site::{Answer, Site, dated};
-use super::answers::Answers;
+use super::super::pulse::{Pulse, PulseLimits};
+use super::super::site::{FileAnswer, FolderSite, dated};
+use super::answers::AnswerTurns;
 use super::ranks::Ranks;
-use crate::metrics::{Kind, Page};
+use crate::metrics::{MetricKind, MetricsPage};
 use crate::say::{note, plain};
 
 /// What all connections share.
 #[derive(Debug)]
-pub(super) struct Desk {
-    pub(super) site: Site,
+pub(super) struct ServeDesk {
+    pub(super) site: FolderSite,
     pub(super) access_log: bool,
-    pub(super) limits: Limits,
+    pub(super) limits: PulseLimits,
     /// How losses of urgent answers by HTTP/3 are repaired.
     pub(super) repair: Reliability,
     /// What the rules say of answers by HTTP/3.
     pub(super) ranks: Ranks,
-    pub(super) counts: Counts,
+    pub(super) counts: AnswerCounts,
     /// What all connections may hold, and how many answers there may be for each address.
     pub(super) budget: Budget,
-    pub(super) answers: Arc<Answers>,
+    pub(super) answers: Arc<AnswerTurns>,
 }
 
 /// What was answered so far. Versions are those of [`VERSIONS`].
 #[derive(Debug, Default)]
-pub(super) struct Counts {
+pub(super) struct AnswerCounts {
     /// Answers by version, and by the first digit of their status.
     answers: [[AtomicU64; 5]; 3],
     /// Bytes of content by version, sent and taken.
@@ -51,12 +51,12 @@ pub(super) struct Asker {
     pub(super) client: SocketAddr,
     /// What it is called, if it proved that.
     pub(super) name: Option<Arc<str>>,
-    pub(super) version: Version,
+    pub(super) version: ServedVersion,
     pub(super) pulse: Arc<Pulse>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Version {
+pub(super) enum ServedVersion {
     /// HTTP/1.0 or HTTP/1.1.
     One,
     Two,
@@ -65,8 +65,8 @@ pub(super) enum Version {
 
 /// An answer under way: what will be in the log of it.
 #[derive(Debug)]
-pub(super) struct Entry {
-    desk: Arc<Desk>,
+pub(super) struct LogEntry {
+    desk: Arc<ServeDesk>,
     asker: Asker,
     method: Bytes,
     path: Bytes,
@@ -80,10 +80,14 @@ pub(super) struct Entry {
     pub(super) failed: Option<String>,
 }
 
-impl Desk {
+impl ServeDesk {
     /// The answer to a request; `None` when there was a panic, which is logged already.
-    pub(super) async fn answer(self: &Arc<Self>, request: Request, asker: &Asker) -> Option<(Answer, Entry)> {
-        let mut entry = Entry::new(self.clone(), asker.clone(), &request);
+    pub(super) async fn answer(
+        self: &Arc<Self>,
+        request: Request,
+        asker: &Asker,
+    ) -> Option<(FileAnswer, LogEntry)> {
+        let mut entry = LogEntry::new(self.clone(), asker.clone(), &request);
         let answer = if let Some(answer) = self.site.answer_at_once(&request) {
             answer
         } else {
@@ -103,35 +107,35 @@ impl Desk {
     }
 
     /// The answer when there is no memory for another one.
-    pub(super) fn turn_away(self: &Arc<Self>, request: &Request, asker: &Asker) -> (Answer, Entry) {
-        let mut entry = Entry::new(self.clone(), asker.clone(), request);
-        let answer = Answer::busy();
+    pub(super) fn turn_away(self: &Arc<Self>, request: &Request, asker: &Asker) -> (FileAnswer, LogEntry) {
+        let mut entry = LogEntry::new(self.clone(), asker.clone(), request);
+        let answer = FileAnswer::busy();
         entry.status = answer.response.status;
         (answer, entry)
     }
 
     /// An answer begins.
-    pub(super) fn entry(self: &Arc<Self>, request: &Request, asker: &Asker) -> Entry {
-        Entry::new(self.clone(), asker.clone(), request)
+    pub(super) fn entry(self: &Arc<Self>, request: &Request, asker: &Asker) -> LogEntry {
+        LogEntry::new(self.clone(), asker.clone(), request)
     }
 }
 
 /// Nothing is put where files are not opened by folders that are open.
 #[cfg(not(unix))]
-impl Desk {
+impl ServeDesk {
     pub(super) async fn put<C>(
         self: &Arc<Self>,
         request: Request,
         asker: &Asker,
         _: &mut C,
         _: &Arc<super::purse::Purse>,
-    ) -> Option<(Answer, Entry)> {
+    ) -> Option<(FileAnswer, LogEntry)> {
         self.answer(request, asker).await
     }
 }
 
-impl Entry {
-    fn new(desk: Arc<Desk>, asker: Asker, request: &Request) -> Self {
+impl LogEntry {
+    fn new(desk: Arc<ServeDesk>, asker: Asker, request: &Request) -> Self {
         asker.pulse.begin();
         desk.counts.active.fetch_add(1, Relaxed);
         let path = request.path.clone().unwrap_or_default();
@@ -156,7 +160,7 @@ impl Entry {
     }
 
     /// This is the answer.
-    pub(super) fn answers(&mut self, answer: &Answer) {
+    pub(super) fn answers(&mut self, answer: &FileAnswer) {
         self.status = answer.response.status;
     }
 
@@ -184,8 +188,8 @@ impl Entry {
     }
 }
 
-impl Counts {
-    pub(super) fn tell(&self, page: &mut Page) {
+impl AnswerCounts {
+    pub(super) fn tell(&self, page: &mut MetricsPage) {
         let version = |at: usize| ("version", VERSIONS[at].to_owned());
         let (name, help) = ("quickset_http_requests_total", "Requests answered.");
         let answers = (0..3).flat_map(|at| (0..5).map(move |class| (at, class)));
@@ -193,19 +197,19 @@ impl Counts {
             let labels = vec![version(at), ("status", format!("{}xx", class + 1))];
             (labels, self.answers[at][class].load(Relaxed))
         });
-        page.values((name, Kind::Counter, help), answers);
+        page.values((name, MetricKind::Counter, help), answers);
         let (name, help) = ("quickset_http_content_bytes_total", "Bytes of content sent.");
         let bytes = (0..3).map(|at| (vec![version(at)], self.bytes[at].load(Relaxed)));
-        page.values((name, Kind::Counter, help), bytes);
+        page.values((name, MetricKind::Counter, help), bytes);
         let (name, help) = ("quickset_http_taken_bytes_total", "Bytes of content of files that clients put.");
         let bytes = (0..3).map(|at| (vec![version(at)], self.taken[at].load(Relaxed)));
-        page.values((name, Kind::Counter, help), bytes);
+        page.values((name, MetricKind::Counter, help), bytes);
         let active = self.active.load(Relaxed);
-        page.value("quickset_http_requests_active", Kind::Gauge, "Answers under way.", active);
+        page.value("quickset_http_requests_active", MetricKind::Gauge, "Answers under way.", active);
     }
 }
 
-impl Drop for Entry {
+impl Drop for LogEntry {
     fn drop(&mut self) {
         self.asker.pulse.end();
         let counts = &self.desk.counts;
@@ -233,7 +237,7 @@ impl Drop for Entry {
     }
 }
 
-impl fmt::Display for Version {
+impl fmt::Display for ServedVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(VERSIONS[*self as usize])
     }

@@ -9,13 +9,13 @@ use crate::say::named;
 
 /// What a server keeps for the next one in its place: 32 bytes in a file.
 #[derive(Debug)]
-pub(super) struct Key {
+pub(super) struct ServerKey {
     pub(super) bytes: [u8; LEN],
     /// Nobody else has it as long as this is open.
     _file: File,
 }
 
-impl Key {
+impl ServerKey {
     /// That of the file, which is made if there is none. One server at a time has it: two would end each
     /// other's connections (RFC 9000 §21.11).
     pub(super) fn read_or_make(path: &Path) -> anyhow::Result<Self> {
@@ -80,21 +80,21 @@ mod tests {
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("key");
-        let first = Key::read_or_make(&path).unwrap();
+        let first = ServerKey::read_or_make(&path).unwrap();
         assert_ne!(first.bytes, [0; LEN]);
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt as _;
             assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-            let said = Key::read_or_make(&path).unwrap_err().to_string();
+            let said = ServerKey::read_or_make(&path).unwrap_err().to_string();
             assert!(said.contains("another server"), "{said}");
         }
         let bytes = first.bytes;
         drop(first);
-        assert_eq!(Key::read_or_make(&path).unwrap().bytes, bytes);
+        assert_eq!(ServerKey::read_or_make(&path).unwrap().bytes, bytes);
         for len in [0, LEN - 1, LEN + 1, 4000] {
             std::fs::write(&path, vec![1; len]).unwrap();
-            let said = Key::read_or_make(&path).unwrap_err().to_string();
+            let said = ServerKey::read_or_make(&path).unwrap_err().to_string();
             assert!(said.contains("32 bytes"), "{len}: {said}");
         }
         #[cfg(unix)]
@@ -102,11 +102,11 @@ mod tests {
             use std::os::unix::fs::PermissionsExt as _;
             std::fs::write(&path, [1; LEN]).unwrap();
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
-            let said = Key::read_or_make(&path).unwrap_err().to_string();
+            let said = ServerKey::read_or_make(&path).unwrap_err().to_string();
             assert!(said.contains("chmod 600"), "{said}");
         }
-        assert!(Key::read_or_make(&folder).is_err());
-        let said = Key::read_or_make(&folder.join("none/key")).unwrap_err().to_string();
+        assert!(ServerKey::read_or_make(&folder).is_err());
+        let said = ServerKey::read_or_make(&folder.join("none/key")).unwrap_err().to_string();
         assert!(said.contains("--endpoint-key"), "{said}");
         std::fs::remove_dir_all(&folder).unwrap();
     }

@@ -28,19 +28,19 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use super::TransportArgs;
-use super::pulse::Limits;
+use super::pulse::PulseLimits;
 #[cfg(unix)]
 use super::site::Most;
-use super::site::{CacheRule, Options, Site};
+use super::site::{CacheRule, FolderSite, SiteOptions};
 use crate::descriptors;
 use crate::interrupts::Interrupts;
 use crate::memory::{self, MemoryArgs};
 use crate::metrics::MetricsArgs;
 use crate::say::{self, named, note, say};
 use crate::{cert, values};
-use answers::Answers;
-use desk::{Counts, Desk};
-use key::Key;
+use answers::AnswerTurns;
+use desk::{AnswerCounts, ServeDesk};
+use key::ServerKey;
 use ranks::Ranks;
 use seats::Seats;
 use tcp::Tcp;
@@ -55,7 +55,7 @@ use tcp::Tcp;
 /// Ctrl-C answers under way are finished; on SIGHUP the certificate is read again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE, verbatim_doc_comment)]
-pub(super) struct Args {
+pub(super) struct HttpServeArgs {
     /// The folder
     #[arg(value_name = "DIR")]
     folder: PathBuf,
@@ -102,7 +102,7 @@ pub(super) struct Args {
     /// one alone
     #[cfg(all(unix, not(target_vendor = "apple")))]
     #[arg(long, value_name = "NAME[:GROUP]")]
-    user: Option<user::Name>,
+    user: Option<user::UserName>,
     #[command(flatten)]
     limits: LimitArgs,
     #[command(flatten)]
@@ -181,7 +181,7 @@ struct LimitArgs {
     max_answers: usize,
 }
 
-pub(super) async fn run(args: Args) -> anyhow::Result<()> {
+pub(super) async fn run(args: HttpServeArgs) -> anyhow::Result<()> {
     // A log that nobody reads is no reason to serve nobody.
     say::in_background();
     let descriptors = take_descriptors();
@@ -203,7 +203,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
         .with_key_log();
     let config = if args.retry { config.with_retry(RetryPolicy::Always) } else { config };
     let config = if args.early_data { config.with_early_data(EarlyData::default()) } else { config };
-    let key = args.endpoint_key.as_deref().map(Key::read_or_make).transpose()?;
+    let key = args.endpoint_key.as_deref().map(ServerKey::read_or_make).transpose()?;
     let config = match &key {
         Some(key) => config.with_reset_key(key.bytes).with_token_key(key.bytes),
         None => config,
@@ -262,7 +262,7 @@ async fn finish(
     };
     // Who comes now is refused at once, and may ask elsewhere.
     let refused = async {
-        endpoint.shutdown_with(PATIENCE, h3::Code::H3_NO_ERROR.0, STOPS).await;
+        endpoint.shutdown_with(PATIENCE, h3::ErrorCode::H3_NO_ERROR.0, STOPS).await;
         std::future::pending::<()>().await;
     };
     tokio::select! {
@@ -272,7 +272,7 @@ async fn finish(
         () = refused => {}
         () = interrupts.next() => {}
     }
-    endpoint.close(h3::Code::H3_NO_ERROR.0, STOPS);
+    endpoint.close(h3::ErrorCode::H3_NO_ERROR.0, STOPS);
     let _ = tokio::time::timeout(Duration::from_secs(1), endpoint.wait_idle()).await;
 }
 
@@ -302,7 +302,7 @@ fn with_handshakes(seats: usize) -> usize {
 }
 
 /// A port of UDP and the same of TCP.
-fn listen(args: &Args, config: &ServerConfig) -> anyhow::Result<(Endpoint, Option<TcpListener>)> {
+fn listen(args: &HttpServeArgs, config: &ServerConfig) -> anyhow::Result<(Endpoint, Option<TcpListener>)> {
     let taken = || format!("cannot listen on {}; choose another address with --listen", args.listen);
     for tries_left in (0..PORTS).rev() {
         let endpoint = Endpoint::bind(args.listen, &args.socket(), Some(config)).with_context(taken)?;
@@ -343,7 +343,7 @@ fn take_descriptors() -> Descriptors {
     Descriptors { files, sockets: (free - files).min(Semaphore::MAX_PERMITS) }
 }
 
-impl Args {
+impl HttpServeArgs {
     fn transport(&self) -> anyhow::Result<TransportConfig> {
         Ok(self.transport.config()?.with_gso(!self.no_gso))
     }
@@ -373,14 +373,14 @@ impl Args {
     }
 
     /// What all connections share.
-    fn desk(&self, descriptors: Descriptors) -> anyhow::Result<Desk> {
-        let options = Options {
+    fn desk(&self, descriptors: Descriptors) -> anyhow::Result<ServeDesk> {
+        let options = SiteOptions {
             listing: self.listing,
             cors: self.cors.clone(),
             cache_rules: self.cache_control.clone(),
         };
         let budget = self.memory.budget();
-        let site = Site::new(&self.folder, descriptors.files, budget.clone(), options)
+        let site = FolderSite::new(&self.folder, descriptors.files, budget.clone(), options)
             .with_context(|| format!("{} cannot be served; name a folder", named(&self.folder)))?;
         #[cfg(unix)]
         let site = match &self.put.put {
@@ -396,15 +396,15 @@ impl Args {
             }
             None => site,
         };
-        Ok(Desk {
+        Ok(ServeDesk {
             site,
             access_log: self.access_log,
-            limits: Limits { idle: self.limits.timeout, stall: self.limits.timeout * 4 },
+            limits: PulseLimits { idle: self.limits.timeout, stall: self.limits.timeout * 4 },
             repair: self.fec.clone().into(),
             ranks: self.priorities.as_deref().map(Ranks::read).transpose()?.unwrap_or_default(),
-            counts: Counts::default(),
+            counts: AnswerCounts::default(),
             budget,
-            answers: Answers::new(self.limits.max_answers),
+            answers: AnswerTurns::new(self.limits.max_answers),
         })
     }
 
@@ -415,7 +415,7 @@ impl Args {
 }
 
 /// Reads the certificate again at each SIGHUP. Without a new one that is in order the old one stays.
-async fn renew(args: &Args, config: &ServerConfig) -> std::io::Result<()> {
+async fn renew(args: &HttpServeArgs, config: &ServerConfig) -> std::io::Result<()> {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};

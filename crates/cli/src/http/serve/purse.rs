@@ -10,10 +10,10 @@ use quickset::{Account, Budget};
 
 /// The account of a connection, which all its answers pay from.
 #[derive(Debug)]
-pub(super) struct Purse(Mutex<Held>);
+pub(super) struct Purse(Mutex<PurseHeld>);
 
 #[derive(Debug)]
-struct Held {
+struct PurseHeld {
     account: Account,
     /// Bytes of content on their way.
     content: usize,
@@ -22,7 +22,7 @@ struct Held {
 }
 
 /// Bytes of content on their way: who drops them gives them back.
-struct Part {
+struct PurseBytes {
     bytes: Bytes,
     purse: Arc<Purse>,
     paid: usize,
@@ -37,7 +37,7 @@ impl Purse {
     /// left for it.
     pub(super) fn new(budget: &Budget, client: IpAddr, cost: u64) -> Option<Arc<Self>> {
         let mut account = budget.account(Some(client));
-        let held = account.take(cost).then(|| Held { account, content: 0, waiting: Vec::new() });
+        let held = account.take(cost).then(|| PurseHeld { account, content: 0, waiting: Vec::new() });
         held.map(|held| Arc::new(Self(Mutex::new(held))))
     }
 
@@ -80,7 +80,7 @@ impl Purse {
             held.content += bytes.len();
             paid
         };
-        Bytes::from_owner(Part { bytes, purse: self.clone(), paid })
+        Bytes::from_owner(PurseBytes { bytes, purse: self.clone(), paid })
     }
 
     /// Waits until others need what the connection holds: it is to end then.
@@ -96,18 +96,18 @@ impl Purse {
         .await;
     }
 
-    fn lock(&self) -> MutexGuard<'_, Held> {
+    fn lock(&self) -> MutexGuard<'_, PurseHeld> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl AsRef<[u8]> for Part {
+impl AsRef<[u8]> for PurseBytes {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-impl Drop for Part {
+impl Drop for PurseBytes {
     fn drop(&mut self) {
         let waiting = {
             let mut held = self.purse.lock();

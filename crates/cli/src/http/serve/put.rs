@@ -9,8 +9,8 @@ use bytes::{Bytes, BytesMut};
 use hyper::body::{Body as _, Incoming};
 use quickset::h3::{self, Request};
 
-use super::super::site::{Answer, Draft, Put, Refusal};
-use super::desk::{Asker, Desk, Entry};
+use super::super::site::{FileAnswer, FileDraft, PutEnd, PutRefusal};
+use super::desk::{Asker, LogEntry, ServeDesk};
 use super::purse::Purse;
 
 /// Content of a request, as it comes.
@@ -42,7 +42,7 @@ impl Brings for Incoming {
     }
 }
 
-impl Desk {
+impl ServeDesk {
     /// Takes the file of a request, and answers; `None` when there was a panic, which is logged already.
     pub(super) async fn put(
         self: &Arc<Self>,
@@ -50,11 +50,11 @@ impl Desk {
         asker: &Asker,
         content: &mut impl Brings,
         purse: &Arc<Purse>,
-    ) -> Option<(Answer, Entry)> {
+    ) -> Option<(FileAnswer, LogEntry)> {
         let mut entry = self.entry(&request, asker);
         let end = match purse.hold(PART as u64) {
             Some(_paid) => self.take(&request, content, &mut entry).await?,
-            None => Put::Busy,
+            None => PutEnd::Busy,
         };
         let desk = self.clone();
         let answer = tokio::task::spawn_blocking(move || desk.site.put(&request, end)).await.ok()?;
@@ -66,20 +66,20 @@ impl Desk {
         self: &Arc<Self>,
         request: &Request,
         content: &mut impl Brings,
-        entry: &mut Entry,
-    ) -> Option<Put> {
+        entry: &mut LogEntry,
+    ) -> Option<PutEnd> {
         let (desk, asked) = (self.clone(), request.clone());
         let begun = tokio::task::spawn_blocking(move || desk.site.begin(&asked)).await.ok()?;
         let mut draft = match begun {
             Ok(draft) => draft,
-            Err(refusal) => return Some(Put::Refused(refusal)),
+            Err(refusal) => return Some(PutEnd::Refused(refusal)),
         };
-        let mut pace = Pace::new(self.limits.stall);
+        let mut pace = PutPace::new(self.limits.stall);
         let mut part = BytesMut::new();
         loop {
             let next = match tokio::time::timeout_at(pace.until.into(), content.next()).await {
-                Err(_) => return Some(Put::Slow),
-                Ok(Err(())) => return Some(Put::Broken),
+                Err(_) => return Some(PutEnd::Slow),
+                Ok(Err(())) => return Some(PutEnd::Broken),
                 Ok(Ok(next)) => next,
             };
             let is_over = next.is_none();
@@ -95,7 +95,7 @@ impl Desk {
             if part.len() >= PART || (is_over && !part.is_empty()) {
                 match written(draft, part.split()).await? {
                     Ok(rest) => draft = rest,
-                    Err(refusal) => return Some(Put::Refused(refusal)),
+                    Err(refusal) => return Some(PutEnd::Refused(refusal)),
                 }
             }
             pace.until += began.elapsed();
@@ -105,29 +105,29 @@ impl Desk {
         }
         let (is_new, file) = match tokio::task::spawn_blocking(move || draft.commit()).await.ok()? {
             Ok(done) => done,
-            Err(refusal) => return Some(Put::Refused(refusal)),
+            Err(refusal) => return Some(PutEnd::Refused(refusal)),
         };
         // Then its tag is one that stays.
         tokio::time::sleep(TICK).await;
-        Some(Put::Done { is_new, file })
+        Some(PutEnd::Done { is_new, file })
     }
 }
 
 /// Writes in the background, and hands the draft back.
-async fn written(mut draft: Draft, part: BytesMut) -> Option<Result<Draft, Refusal>> {
+async fn written(mut draft: FileDraft, part: BytesMut) -> Option<Result<FileDraft, PutRefusal>> {
     let write = move || draft.write(&part).map(|()| draft);
     tokio::task::spawn_blocking(write).await.ok()
 }
 
 /// Who brings a little in some time may go on: a few bytes a minute would hold a file for ever.
-struct Pace {
+struct PutPace {
     time: Duration,
     until: Instant,
     /// Bytes since the time began.
     came: usize,
 }
 
-impl Pace {
+impl PutPace {
     fn new(time: Duration) -> Self {
         Self { time, until: Instant::now() + time, came: 0 }
     }

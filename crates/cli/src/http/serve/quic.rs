@@ -6,24 +6,24 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::Bytes;
-use quickset::h3::{self, Call, HttpError, Request, Sender};
+use quickset::h3::{self, Call, ContentSender, HttpError, Request};
 use quickset::{Connection, Endpoint, Peer};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::super::pulse::{Limits, Pulse, Still};
-use super::super::site::{Answer, Content, Readable};
-use super::answers::Turn;
+use super::super::pulse::{Pulse, PulseLimits, Still};
+use super::super::site::{AnswerContent, FileAnswer, Readable};
+use super::answers::AnswerTurn;
 use super::clients::called;
-use super::desk::{Asker, Desk, Entry, MAX_CONTENT, Version};
+use super::desk::{Asker, LogEntry, MAX_CONTENT, ServeDesk, ServedVersion};
 use super::purse::Purse;
-use super::ranks::Verdict;
+use super::ranks::RankVerdict;
 use super::seats::{Seats, resting};
 
 /// Takes connections until the endpoint is closed.
 pub(super) async fn accept(
     endpoint: &Endpoint,
-    desk: &Arc<Desk>,
+    desk: &Arc<ServeDesk>,
     seats: &Arc<Seats>,
     stop: &watch::Receiver<bool>,
     talks: &mut JoinSet<()>,
@@ -35,7 +35,7 @@ pub(super) async fn accept(
                 let is_early = connection.is_early();
                 let seat = if is_early { seats.take_unproven() } else { seats.take(connection.remote_address().ip()) };
                 let Some(seat) = seat.map(Arc::new) else {
-                    connection.close(h3::Code::H3_EXCESSIVE_LOAD.0, TOO_MANY);
+                    connection.close(h3::ErrorCode::H3_EXCESSIVE_LOAD.0, TOO_MANY);
                     continue;
                 };
                 let talk = talk(connection.clone(), desk.clone(), resting(&seat), stop.clone());
@@ -44,13 +44,13 @@ pub(super) async fn accept(
                         // Who comes through the handshake is there.
                         let proves = || seat.prove(connection.remote_address().ip());
                         if is_early && connection.connected().await.is_ok() && !proves() {
-                            connection.close(h3::Code::H3_EXCESSIVE_LOAD.0, TOO_MANY);
+                            connection.close(h3::ErrorCode::H3_EXCESSIVE_LOAD.0, TOO_MANY);
                         }
                     };
                     let talked = async { tokio::join!(talk, proven) };
                     tokio::select! {
                         _ = talked => {}
-                        () = seat.lost() => connection.close(h3::Code::H3_NO_ERROR.0, MADE_ROOM),
+                        () = seat.lost() => connection.close(h3::ErrorCode::H3_NO_ERROR.0, MADE_ROOM),
                     }
                 });
             }
@@ -60,7 +60,12 @@ pub(super) async fn accept(
 }
 
 /// A connection, until the client or we have enough.
-async fn talk(connection: Connection, desk: Arc<Desk>, pulse: Arc<Pulse>, mut stop: watch::Receiver<bool>) {
+async fn talk(
+    connection: Connection,
+    desk: Arc<ServeDesk>,
+    pulse: Arc<Pulse>,
+    mut stop: watch::Receiver<bool>,
+) {
     let config = h3::Config { max_field_section: MAX_HEAD as u64, ..h3::Config::default() };
     let Ok(mut server) = h3::Server::new(&connection, config) else { return };
     let client = connection.remote_address().ip();
@@ -69,10 +74,14 @@ async fn talk(connection: Connection, desk: Arc<Desk>, pulse: Arc<Pulse>, mut st
     let guest = desk.answers.guest(client);
     server.repair_urgent(URGENT, &desk.repair);
     let name = Peer::of(&connection).certificates().and_then(|chain| chain.first().map(called));
-    let asker =
-        Asker { client: connection.remote_address(), name, version: Version::Three, pulse: pulse.clone() };
-    let visit = Visit { desk: desk.clone(), asker, purse: purse.clone(), connection: connection.clone() };
-    let serve = async |call: Call, turn: Turn| {
+    let asker = Asker {
+        client: connection.remote_address(),
+        name,
+        version: ServedVersion::Three,
+        pulse: pulse.clone(),
+    };
+    let visit = AnswersOf { desk: desk.clone(), asker, purse: purse.clone(), connection: connection.clone() };
+    let serve = async |call: Call, turn: AnswerTurn| {
         // Without memory nothing was done with it: it may be made again.
         let Some(paid) = purse.answer(turn.is_first) else { return call.reply.reject() };
         let answer = answer(visit.clone(), call);
@@ -87,7 +96,7 @@ async fn talk(connection: Connection, desk: Arc<Desk>, pulse: Arc<Pulse>, mut st
     };
     // Without anything under way connections end by QUIC's own idle timeout, unless the client keeps them
     // alive.
-    let limits = Limits { idle: desk.limits.stall, ..desk.limits };
+    let limits = PulseLimits { idle: desk.limits.stall, ..desk.limits };
     let mut uptake = Uptake { connection, pulse, limits, seen: 0 };
     let mut asked = None;
     loop {
@@ -103,11 +112,11 @@ async fn talk(connection: Connection, desk: Arc<Desk>, pulse: Arc<Pulse>, mut st
                 (Some(call), Some(turn)) => (call, turn),
                 _ => return,
             },
-            () = purse.recalled() => return uptake.connection.close(h3::Code::H3_EXCESSIVE_LOAD.0, RECALLED),
+            () = purse.recalled() => return uptake.connection.close(h3::ErrorCode::H3_EXCESSIVE_LOAD.0, RECALLED),
             _ = stop.wait_for(|stop| *stop) => break,
             still = uptake.still() => match still {
                 Still::Idle => break,
-                Still::Stalled => return uptake.connection.close(h3::Code::H3_EXCESSIVE_LOAD.0, STALLED),
+                Still::Stalled => return uptake.connection.close(h3::ErrorCode::H3_EXCESSIVE_LOAD.0, STALLED),
             }
         };
         serve(call, turn).await;
@@ -119,7 +128,7 @@ async fn talk(connection: Connection, desk: Arc<Desk>, pulse: Arc<Pulse>, mut st
     uptake.pulse.moved();
     tokio::select! {
         () = server.shutdown(serve_last) => {}
-        _ = uptake.still() => uptake.connection.close(h3::Code::H3_EXCESSIVE_LOAD.0, STALLED),
+        _ = uptake.still() => uptake.connection.close(h3::ErrorCode::H3_EXCESSIVE_LOAD.0, STALLED),
     }
 }
 
@@ -132,7 +141,7 @@ async fn talk(connection: Connection, desk: Arc<Desk>, pulse: Arc<Pulse>, mut st
 struct Uptake {
     connection: Connection,
     pulse: Arc<Pulse>,
-    limits: Limits,
+    limits: PulseLimits,
     /// Bytes of streams that had left when that was asked last.
     seen: u64,
 }
@@ -154,15 +163,15 @@ impl Uptake {
 
 /// What all answers of a connection need.
 #[derive(Clone)]
-struct Visit {
-    desk: Arc<Desk>,
+struct AnswersOf {
+    desk: Arc<ServeDesk>,
     asker: Asker,
     purse: Arc<Purse>,
     connection: Connection,
 }
 
-async fn answer(visit: Visit, call: Call) {
-    let Visit { desk, asker, purse, connection } = visit;
+async fn answer(visit: AnswersOf, call: Call) {
+    let AnswersOf { desk, asker, purse, connection } = visit;
     let Call { request, reply, mut content, .. } = call;
     let asked = request.clone();
     let answer = if desk.takes(&request) {
@@ -182,12 +191,12 @@ async fn answer(visit: Visit, call: Call) {
         }
         desk.answer(request, &asker).await
     };
-    let Some((Answer { mut response, content }, mut entry)) = answer else {
+    let Some((FileAnswer { mut response, content }, mut entry)) = answer else {
         return;
     };
     match desk.ranks.of(&asked, &response) {
-        Some(Verdict::Own(priority)) => response = response.with_priority(priority),
-        Some(Verdict::Usual(priority)) => reply.presume(priority),
+        Some(RankVerdict::Own(priority)) => response = response.with_priority(priority),
+        Some(RankVerdict::Usual(priority)) => reply.presume(priority),
         None => {}
     }
     let result = match reply.respond(&response) {
@@ -215,25 +224,25 @@ async fn pass_over(content: &mut h3::Content) -> Result<(), HttpError> {
     Ok(())
 }
 
-async fn send(mut out: Sender, content: Content, entry: &mut Entry) -> anyhow::Result<()> {
+async fn send(mut out: ContentSender, content: AnswerContent, entry: &mut LogEntry) -> anyhow::Result<()> {
     match content {
-        Content::Text(text) => send_part(&mut out, text, entry).await?,
-        Content::File { file, from, len } => send_file(&mut out, file, from, len, entry).await?,
+        AnswerContent::Text(text) => send_part(&mut out, text, entry).await?,
+        AnswerContent::File { file, from, len } => send_file(&mut out, file, from, len, entry).await?,
     }
     match out.finish() {
         // It has all it wants.
-        Err(HttpError::Stopped(code)) if code == h3::Code::H3_NO_ERROR.0 => Ok(()),
+        Err(HttpError::Stopped(code)) if code == h3::ErrorCode::H3_NO_ERROR.0 => Ok(()),
         result => Ok(result?),
     }
 }
 
 /// No more is read than leaves soon, so that nothing is held for a client that takes nothing.
 async fn send_file(
-    out: &mut Sender,
+    out: &mut ContentSender,
     file: Arc<Readable>,
     from: u64,
     len: u64,
-    entry: &mut Entry,
+    entry: &mut LogEntry,
 ) -> anyhow::Result<()> {
     let (mut offset, end) = (from, from + len);
     while offset < end {
@@ -259,7 +268,7 @@ async fn read(file: &Arc<Readable>, offset: u64, len: usize, end: u64) -> io::Re
     tokio::task::spawn_blocking(move || file.read(offset, len, end)).await.map_err(io::Error::other)?
 }
 
-async fn send_part(out: &mut Sender, mut part: Bytes, entry: &mut Entry) -> Result<(), HttpError> {
+async fn send_part(out: &mut ContentSender, mut part: Bytes, entry: &mut LogEntry) -> Result<(), HttpError> {
     while !part.is_empty() {
         let n = out.send_some(&mut part).await?;
         entry.sent(n);
@@ -271,8 +280,8 @@ async fn send_part(out: &mut Sender, mut part: Bytes, entry: &mut Entry) -> Resu
 /// nothing, so that the client chooses.
 const URGENT: u8 = 3;
 
-/// Bytes in [`Limits::stall`], which is a minute unless told: 2 kbit/s, and more than control streams have to
-/// say.
+/// Bytes in [`PulseLimits::stall`], which is a minute unless told: 2 kbit/s, and more than control streams
+/// have to say.
 const LEAST: u64 = 16 << 10;
 
 const STALLED: &[u8] = b"nothing of the answers is taken";

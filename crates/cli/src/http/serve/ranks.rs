@@ -29,7 +29,7 @@ struct Ranked {
 
 /// What a server says of an answer.
 #[derive(Debug, PartialEq)]
-pub(super) enum Verdict<'a> {
+pub(super) enum RankVerdict<'a> {
     /// Before what the client says.
     Own(&'a Priority),
     /// Behind it.
@@ -51,11 +51,11 @@ impl Ranks {
             let line = text.lines().nth(number).unwrap_or_default().trim();
             format!("line {}, `{line}`: {}", number + 1, error.message())
         })?;
-        Ok(Self { rules: rule.into_iter().map(Rule::ranked).collect() })
+        Ok(Self { rules: rule.into_iter().map(RankRule::ranked).collect() })
     }
 
     /// What is said of this answer, if anything.
-    pub(super) fn of(&self, request: &Request, response: &Response) -> Option<Verdict<'_>> {
+    pub(super) fn of(&self, request: &Request, response: &Response) -> Option<RankVerdict<'_>> {
         // Most servers have no rules.
         if self.rules.is_empty() {
             return None;
@@ -74,7 +74,7 @@ impl Ranks {
         };
         let rule =
             self.rules.iter().find(|rule| fits(&rule.path, path.as_deref()) && fits(&rule.kind, kind))?;
-        let verdict = if rule.unless_asked { Verdict::Usual } else { Verdict::Own };
+        let verdict = if rule.unless_asked { RankVerdict::Usual } else { RankVerdict::Own };
         Some(verdict(&rule.priority))
     }
 }
@@ -83,19 +83,19 @@ impl Ranks {
 #[serde(deny_unknown_fields)]
 struct File {
     #[serde(default)]
-    rule: Vec<Rule>,
+    rule: Vec<RankRule>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Rule {
+struct RankRule {
     #[serde(default, deserialize_with = "of_path")]
     path: Option<Glob>,
     #[serde(default, rename = "type", deserialize_with = "of_kind")]
     kind: Option<Glob>,
     u: Option<Urgency>,
     i: Option<bool>,
-    exp_w: Option<Weight>,
+    exp_w: Option<RankWeight>,
     exp_b: Option<u32>,
     exp_d: Option<u32>,
     parents: Option<Parents>,
@@ -111,7 +111,7 @@ struct Parent {
     u: Option<Urgency>,
     #[serde(default)]
     i: bool,
-    exp_w: Option<Weight>,
+    exp_w: Option<RankWeight>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -120,7 +120,7 @@ struct Urgency(u8);
 
 #[derive(Clone, Copy, Deserialize)]
 #[serde(try_from = "toml::Value")]
-struct Weight(f64);
+struct RankWeight(f64);
 
 /// Nearest first, as in the field.
 #[derive(Deserialize)]
@@ -143,7 +143,7 @@ fn of_kind<'de, D: Deserializer<'de>>(pattern: D) -> Result<Option<Glob>, D::Err
     if fits { Ok(Some(Glob::from(&*pattern))) } else { Err(D::Error::custom(fault)) }
 }
 
-impl Rule {
+impl RankRule {
     fn ranked(self) -> Ranked {
         let mut said = Vec::new();
         said.extend(self.u.map(|Urgency(u)| format!("u={u}")));
@@ -151,7 +151,7 @@ impl Rule {
         said.extend(self.exp_b.map(|burst| format!("exp_b={burst}")));
         said.extend(self.exp_d.map(|delay| format!("exp_d={delay}")));
         let mut priority = Priority::parse(said.join(", ").as_bytes()).expect("it is a dictionary");
-        if let Some(Weight(weight)) = self.exp_w {
+        if let Some(RankWeight(weight)) = self.exp_w {
             priority = priority.with_weight(weight);
         }
         if let Some(Parents(path)) = self.parents {
@@ -173,7 +173,7 @@ impl TryFrom<i64> for Urgency {
     }
 }
 
-impl TryFrom<toml::Value> for Weight {
+impl TryFrom<toml::Value> for RankWeight {
     type Error = String;
 
     fn try_from(value: toml::Value) -> Result<Self, String> {
@@ -188,7 +188,7 @@ impl TryFrom<Vec<Parent>> for Parents {
 
     fn try_from(parents: Vec<Parent>) -> Result<Self, UnspeakableClass> {
         let class = |parent: Parent| {
-            let weight = parent.exp_w.map_or(1.0, |Weight(weight)| weight);
+            let weight = parent.exp_w.map_or(1.0, |RankWeight(weight)| weight);
             let urgency = parent.u.map_or(3, |Urgency(u)| u);
             let priority = Rank { incremental: parent.i, ..Rank::weighted(weight).urgency(urgency) };
             Class { name: parent.name, priority }

@@ -3,11 +3,11 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use quickset::places::{Network, Place, Places};
+use quickset::places::{NetworkOwner, Place, Places};
 use tokio::sync::Notify;
 
 use super::super::pulse::Pulse;
-use crate::metrics::{Kind, Page};
+use crate::metrics::{MetricKind, MetricsPage};
 
 /// How many connections there are, in all and of each client, and who makes room when there are as many as
 /// may be.
@@ -17,19 +17,19 @@ use crate::metrics::{Kind, Page};
 /// for nothing longest. Who has an answer under way keeps its seat.
 #[derive(Debug)]
 pub(super) struct Seats {
-    taken: Mutex<Taken>,
+    taken: Mutex<TakenSeats>,
     most: usize,
     most_of_one: usize,
 }
 
 #[derive(Debug, Default)]
-struct Taken {
+struct TakenSeats {
     all: usize,
-    by: BTreeMap<Network, usize>,
+    by: BTreeMap<NetworkOwner, usize>,
     /// Seats of nobody, as long as the client has not shown that it is where it seems to be.
     unproven: Places<(), Arc<Sitter>>,
     /// Seats of clients that ask for nothing, from when on.
-    idle: Places<Network, (Instant, Arc<Sitter>)>,
+    idle: Places<NetworkOwner, (Instant, Arc<Sitter>)>,
     /// Who got none, so far, and who made room.
     refused: u64,
     displaced: u64,
@@ -37,7 +37,7 @@ struct Taken {
 
 /// A place for a connection. Dropping it makes room for another.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(super) struct ConnectionSeat {
     seats: Arc<Seats>,
     sitter: Arc<Sitter>,
 }
@@ -54,8 +54,8 @@ struct Sitter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sits {
     Unproven { place: Place, rests: bool },
-    Idle(Network, Place),
-    Busy(Network),
+    Idle(NetworkOwner, Place),
+    Busy(NetworkOwner),
     Lost,
 }
 
@@ -67,8 +67,8 @@ impl Seats {
     }
 
     /// A seat, if there is one left for this client, or another makes room.
-    pub(super) fn take(self: &Arc<Self>, address: IpAddr) -> Option<Seat> {
-        let network = Network::of(address);
+    pub(super) fn take(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionSeat> {
+        let network = NetworkOwner::of(address);
         let mut taken = self.lock();
         let is_right =
             taken.of(network) < self.most_of_one && (taken.all < self.most || taken.make_room(network));
@@ -82,12 +82,12 @@ impl Seats {
         let place = taken.idle.take(network, (Instant::now(), sitter.clone()));
         sitter.sits(Sits::Idle(network, place));
         drop(taken);
-        Some(Seat { seats: self.clone(), sitter })
+        Some(ConnectionSeat { seats: self.clone(), sitter })
     }
 
     /// A seat for somebody who may be anybody, if there is one left: who begins with early data has not shown
     /// that its address is its own, and would take the seats of whoever has that.
-    pub(super) fn take_unproven(self: &Arc<Self>) -> Option<Seat> {
+    pub(super) fn take_unproven(self: &Arc<Self>) -> Option<ConnectionSeat> {
         let mut taken = self.lock();
         if taken.all >= self.most {
             taken.refused += 1;
@@ -98,33 +98,33 @@ impl Seats {
         let place = taken.unproven.take((), sitter.clone());
         sitter.sits(Sits::Unproven { place, rests: true });
         drop(taken);
-        Some(Seat { seats: self.clone(), sitter })
+        Some(ConnectionSeat { seats: self.clone(), sitter })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Taken> {
+    fn lock(&self) -> MutexGuard<'_, TakenSeats> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn tell(&self, page: &mut Page) {
+    pub(super) fn tell(&self, page: &mut MetricsPage) {
         let (all, refused, displaced) = {
             let taken = self.lock();
             (taken.all, taken.refused, taken.displaced)
         };
         page.value(
             "quickset_http_connections",
-            Kind::Gauge,
+            MetricKind::Gauge,
             "Connections of all versions that there are.",
             all,
         );
         let help = "Connections of all versions that were one too many.";
-        page.value("quickset_http_connections_refused_total", Kind::Counter, help, refused);
+        page.value("quickset_http_connections_refused_total", MetricKind::Counter, help, refused);
         let help = "Connections of all versions that made room for others.";
-        page.value("quickset_http_connections_displaced_total", Kind::Counter, help, displaced);
+        page.value("quickset_http_connections_displaced_total", MetricKind::Counter, help, displaced);
     }
 }
 
 /// The pulse of a connection that has this seat, which is told when nothing is asked for any more.
-pub(super) fn resting(seat: &Arc<Seat>) -> Arc<Pulse> {
+pub(super) fn resting(seat: &Arc<ConnectionSeat>) -> Arc<Pulse> {
     // An answer that outlives its connection keeps no seat.
     let seat = Arc::downgrade(seat);
     Arc::new(Pulse::telling(move |rests| {
@@ -134,13 +134,13 @@ pub(super) fn resting(seat: &Arc<Seat>) -> Arc<Pulse> {
     }))
 }
 
-impl Taken {
-    fn of(&self, network: Network) -> usize {
+impl TakenSeats {
+    fn of(&self, network: NetworkOwner) -> usize {
         self.by.get(&network).copied().unwrap_or_default()
     }
 
     /// Somebody leaves for one of `network`, if anybody does.
-    fn make_room(&mut self, network: Network) -> bool {
+    fn make_room(&mut self, network: NetworkOwner) -> bool {
         let sitter = if let Some(place) = self.unproven.oldest() {
             self.unproven.holder(place).cloned()
         } else {
@@ -180,10 +180,10 @@ impl Taken {
     }
 }
 
-impl Seat {
+impl ConnectionSeat {
     /// It is this client's from now on. False when the client has as many as it may have.
     pub(super) fn prove(&self, address: IpAddr) -> bool {
-        let network = Network::of(address);
+        let network = NetworkOwner::of(address);
         let mut taken = self.seats.lock();
         let Sits::Unproven { place, rests } = self.sitter.now() else { return true };
         let of_one = taken.of(network);
@@ -222,7 +222,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for ConnectionSeat {
     fn drop(&mut self) {
         self.seats.lock().leave(&self.sitter);
     }
@@ -250,17 +250,17 @@ const REST: Duration = Duration::from_secs(2);
 mod tests {
     use super::*;
 
-    fn take(seats: &Arc<Seats>, address: &str) -> Option<Seat> {
+    fn take(seats: &Arc<Seats>, address: &str) -> Option<ConnectionSeat> {
         seats.take(address.parse().unwrap())
     }
 
-    fn busy(seats: &Arc<Seats>, address: &str) -> Option<Seat> {
+    fn busy(seats: &Arc<Seats>, address: &str) -> Option<ConnectionSeat> {
         let seat = take(seats, address)?;
         seat.rests(false);
         Some(seat)
     }
 
-    fn is_lost(seat: &Seat) -> bool {
+    fn is_lost(seat: &ConnectionSeat) -> bool {
         seat.sitter.now() == Sits::Lost
     }
 
@@ -316,7 +316,7 @@ mod tests {
     #[test]
     fn nobody_takes_the_seats_of_others_by_their_address() {
         let seats = Seats::new(4, 2);
-        let anybody: Vec<Seat> = (0..4).filter_map(|_| seats.take_unproven()).collect();
+        let anybody: Vec<ConnectionSeat> = (0..4).filter_map(|_| seats.take_unproven()).collect();
         assert!(seats.take_unproven().is_none(), "all are taken");
         let victim = "192.0.2.1".parse().unwrap();
         let first = seats.take(victim).unwrap();

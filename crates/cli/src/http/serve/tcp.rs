@@ -23,13 +23,13 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use super::super::pulse::{Limits, Pulse, Still};
-use super::super::site::Answer;
+use super::super::pulse::{Pulse, PulseLimits, Still};
+use super::super::site::FileAnswer;
 use super::PATIENCE;
-use super::answers::Guest;
-use super::body::Body;
+use super::answers::AnswerGuest;
+use super::body::AnswerBody;
 use super::clients::called;
-use super::desk::{Asker, Desk, MAX_CONTENT, Version};
+use super::desk::{Asker, MAX_CONTENT, ServeDesk, ServedVersion};
 use super::purse::Purse;
 use super::seats::{Seats, resting};
 
@@ -38,7 +38,7 @@ pub(super) struct Tcp {
     pub(super) tls: Arc<rustls::ServerConfig>,
     /// Where else the site is: the value of Alt-Svc.
     pub(super) elsewhere: HeaderValue,
-    pub(super) desk: Arc<Desk>,
+    pub(super) desk: Arc<ServeDesk>,
     pub(super) seats: Arc<Seats>,
     /// Descriptors for connections: with none left, others wait in the system's queue.
     pub(super) sockets: Arc<Semaphore>,
@@ -146,7 +146,7 @@ impl Tcp {
         };
         let Ok(Ok(stream)) = done else { return };
         let is_two = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-        let version = if is_two { Version::Two } else { Version::One };
+        let version = if is_two { ServedVersion::Two } else { ServedVersion::One };
         let chain = stream.get_ref().1.peer_certificates();
         let name = chain.and_then(|chain| chain.first().map(called));
         let asker = Asker { client, name, version, pulse };
@@ -163,7 +163,7 @@ impl Tcp {
         &self,
         stream: TlsStream<TcpStream>,
         asker: Asker,
-        seat: (Arc<Purse>, Arc<Guest>),
+        seat: (Arc<Purse>, Arc<AnswerGuest>),
         stop: watch::Receiver<bool>,
     ) {
         let (desk, elsewhere, of) = (self.desk.clone(), self.elsewhere.clone(), asker.clone());
@@ -172,7 +172,7 @@ impl Tcp {
         });
         let stream = TokioIo::new(stream);
         let limits = self.desk.limits;
-        if asker.version == Version::Two {
+        if asker.version == ServedVersion::Two {
             let mut two = http2::Builder::new(TokioExecutor::new());
             two.max_concurrent_streams(MAX_REQUESTS)
                 .max_header_list_size(MAX_HEAD as u32)
@@ -194,7 +194,7 @@ impl Tcp {
 async fn drive<C: Future>(
     mut connection: Pin<&mut C>,
     pulse: &Pulse,
-    limits: Limits,
+    limits: PulseLimits,
     mut stop: watch::Receiver<bool>,
     goodbye: fn(Pin<&mut C>),
 ) {
@@ -213,17 +213,17 @@ async fn drive<C: Future>(
     pulse.moved();
     tokio::select! {
         _ = connection => {}
-        _ = pulse.still(Limits { idle, ..limits }) => {}
+        _ = pulse.still(PulseLimits { idle, ..limits }) => {}
     }
 }
 
 async fn answer(
-    desk: Arc<Desk>,
+    desk: Arc<ServeDesk>,
     elsewhere: HeaderValue,
     request: http::Request<Incoming>,
     asker: Asker,
-    (purse, guest): (Arc<Purse>, Arc<Guest>),
-) -> Result<http::Response<Body>, io::Error> {
+    (purse, guest): (Arc<Purse>, Arc<AnswerGuest>),
+) -> Result<http::Response<AnswerBody>, io::Error> {
     let (head, mut brought) = request.into_parts();
     // What it holds while it waits counts, too.
     let paid = purse.answer(guest.is_idle());
@@ -235,16 +235,16 @@ async fn answer(
         Some(_) => desk.answer(asked, &asker).await,
         None => Some(desk.turn_away(&asked, &asker)),
     };
-    let Some((Answer { response, content }, entry)) = answer else {
+    let Some((FileAnswer { response, content }, entry)) = answer else {
         return Err(io::Error::other("there was a panic"));
     };
     // RFC 9110 §10.1.1: who waits to be asked for it has sent nothing, and need not when this is the answer.
     // By HTTP/2 nobody is asked.
-    if !(is_put && asker.version == Version::One && head.headers.contains_key(EXPECT)) {
+    if !(is_put && asker.version == ServedVersion::One && head.headers.contains_key(EXPECT)) {
         let most = if is_put { MAX_REFUSED } else { MAX_CONTENT };
         let _ = tokio::time::timeout(PATIENCE_FOR_REST, pass_over(&mut brought, most)).await;
     }
-    let mut out = http::Response::new(Body::new(content, entry, purse, (turn, paid)));
+    let mut out = http::Response::new(AnswerBody::new(content, entry, purse, (turn, paid)));
     *out.status_mut() = http::StatusCode::from_u16(response.status).map_err(io::Error::other)?;
     for field in &response.fields {
         let name = HeaderName::from_bytes(&field.name).map_err(io::Error::other)?;

@@ -9,12 +9,12 @@ use nix::unistd::{Gid, Group, Uid, User, geteuid, getgrouplist, setgid, setgroup
 
 /// Who it becomes: a user, by name or number, and perhaps a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Name {
+pub(super) struct UserName {
     user: String,
     group: Option<String>,
 }
 
-impl FromStr for Name {
+impl FromStr for UserName {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -34,7 +34,7 @@ pub(super) struct Person {
     groups: Vec<Gid>,
 }
 
-impl Name {
+impl UserName {
     /// Looks it up, and whether that can be done at all, before anything is begun.
     ///
     /// # Errors
@@ -108,19 +108,21 @@ mod tests {
 
     #[test]
     fn users_are_named_with_and_without_a_group() {
-        let name =
-            |user: &str, group: Option<&str>| Ok(Name { user: user.into(), group: group.map(Into::into) });
+        let name = |user: &str, group: Option<&str>| {
+            Ok(UserName { user: user.into(), group: group.map(Into::into) })
+        };
         assert_eq!("www-data".parse(), name("www-data", None));
         assert_eq!("www-data:adm".parse(), name("www-data", Some("adm")));
         assert_eq!("1000:1000".parse(), name("1000", Some("1000")));
         for bad in ["", ":", "a:", ":b"] {
-            assert!(bad.parse::<Name>().unwrap_err().contains("NAME:GROUP"), "{bad}");
+            assert!(bad.parse::<UserName>().unwrap_err().contains("NAME:GROUP"), "{bad}");
         }
     }
 
     #[test]
     fn nobody_becomes_whom_the_system_does_not_know() {
-        let person = |text: &str| text.parse::<Name>().unwrap().person().map(drop).unwrap_err().to_string();
+        let person =
+            |text: &str| text.parse::<UserName>().unwrap().person().map(drop).unwrap_err().to_string();
         assert!(person("no-such-user").contains("there is no user no-such-user"));
         assert!(person("0:no-such-group").contains("there is no group no-such-group"));
         assert!(person("0").contains("root stays root"));

@@ -25,20 +25,20 @@ use quickset::h3::{Request, Response};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::beneath::{Beneath, Kind};
-use super::condition::{self, Conditions};
+use super::beneath::{Beneath, EntryKind};
+use super::condition::{self, RequestConditions};
 use super::root::Root;
-use super::version::Version;
-use super::{Answer, field, is_passing, text};
+use super::version::FileVersion;
+use super::{FileAnswer, field, is_passing, text};
 
 /// The folder that files are brought into.
 #[derive(Debug)]
-pub(in super::super) struct Area {
+pub(in super::super) struct PutArea {
     /// Below the root, without links.
     place: PathBuf,
     most: u64,
     total: u64,
-    room: Mutex<Room>,
+    room: Mutex<AreaRoom>,
     /// One file at a time takes its name, so that conditions hold still when it does.
     names: Mutex<()>,
 }
@@ -54,7 +54,7 @@ pub(in super::super) struct Most {
 
 /// What is taken of the folder's room.
 #[derive(Debug)]
-struct Room {
+struct AreaRoom {
     /// By its files, and by those on their way as far as they take more than they replace.
     used: u64,
     /// By those on their way instead of what they replace: both are on the disk for a while.
@@ -76,11 +76,11 @@ struct Old {
 
 /// A file on its way.
 #[derive(Debug)]
-pub(in super::super) struct Draft {
-    area: Arc<Area>,
+pub(in super::super) struct FileDraft {
+    area: Arc<PutArea>,
     folder: OwnedFd,
     name: OsString,
-    asked: Asked,
+    asked: PutConditions,
     file: File,
     /// The name that it has until it is whole, if it has any.
     hidden: Option<OsString>,
@@ -95,7 +95,7 @@ pub(in super::super) struct Draft {
 
 /// On which conditions (RFC 9110 §13.1).
 #[derive(Debug)]
-struct Asked {
+struct PutConditions {
     tags: Option<String>,
     no_tags: Option<String>,
     unmodified_since: Option<String>,
@@ -103,17 +103,17 @@ struct Asked {
 
 /// Why a file is not taken.
 #[derive(Debug)]
-pub(in super::super) struct Refusal {
+pub(in super::super) struct PutRefusal {
     status: u16,
     why: Cow<'static, str>,
 }
 
-impl Refusal {
+impl PutRefusal {
     pub(super) fn new(status: u16, why: impl Into<Cow<'static, str>>) -> Self {
         Self { status, why: why.into() }
     }
 
-    pub(super) fn answer(&self) -> Answer {
+    pub(super) fn answer(&self) -> FileAnswer {
         let response = Response::new(self.status);
         let response = match self.status {
             // RFC 9110 §12.5.3: what would be taken.
@@ -125,7 +125,7 @@ impl Refusal {
     }
 }
 
-impl Area {
+impl PutArea {
     /// The folder, which is in that of the site, and how much is in it.
     ///
     /// # Errors
@@ -141,7 +141,7 @@ impl Area {
             )
         };
         let place = folder.strip_prefix(&root).map_err(|_| outside())?.to_owned();
-        let room = Room { used: size(&folder)?, beside: 0, replaced: BTreeSet::new() };
+        let room = AreaRoom { used: size(&folder)?, beside: 0, replaced: BTreeSet::new() };
         Ok(Self { place, most: most.file, total: most.all, room: Mutex::new(room), names: Mutex::default() })
     }
 
@@ -157,7 +157,7 @@ impl Area {
         root: &Arc<Root>,
         names: &[OsString],
         request: &Request,
-    ) -> Result<Draft, Refusal> {
+    ) -> Result<FileDraft, PutRefusal> {
         let is_itself = names.iter().collect::<PathBuf>() == self.place;
         let Some((name, folders)) = names.split_last().filter(|(name, _)| !name.is_empty() && !is_itself)
         else {
@@ -165,43 +165,43 @@ impl Area {
         };
         // §14.5: whoever means a part does not mean that it is the whole.
         if request.field("content-range").is_some() {
-            return Err(Refusal::new(400, "Files are put whole, not by parts.\n"));
+            return Err(PutRefusal::new(400, "Files are put whole, not by parts.\n"));
         }
         // §8.4: it would be served without that.
         if field(request, "content-encoding")
             .is_some_and(|coding| !coding.trim().eq_ignore_ascii_case("identity"))
         {
-            return Err(Refusal::new(415, "Files are put as they are, not encoded.\n"));
+            return Err(PutRefusal::new(415, "Files are put as they are, not encoded.\n"));
         }
         let declared = field(request, "content-length").and_then(|length| length.trim().parse::<u64>().ok());
         if declared.is_some_and(|length| length > self.most) {
             return Err(self.too_large());
         }
         let folders: PathBuf = folders.iter().collect();
-        let found = Beneath::find(root, &folders).filter(|found| found.kind() == Kind::Folder);
+        let found = Beneath::find(root, &folders).filter(|found| found.kind() == EntryKind::Folder);
         let Some(found) = found else { return Err(conflict("There is no such folder.\n")) };
         if !found.is_in(&self.place) {
-            return Err(Refusal::new(403, "Nothing may be put there.\n"));
+            return Err(PutRefusal::new(403, "Nothing may be put there.\n"));
         }
         let folder = found.folder().map_err(|error| failed(name, &error))?;
-        let asked = Asked::of(request);
+        let asked = PutConditions::of(request);
         let old = asked.check(&folder, name)?;
         let (file, hidden) = made(&folder).map_err(|error| failed(name, &error))?;
         let area = self.clone();
         let (beside, replaces) = old.map_or((0, None), |old| self.claim(old));
         let name = name.clone();
         let mut draft =
-            Draft { area, folder, name, asked, file, hidden, len: 0, reserved: 0, beside, replaces };
+            FileDraft { area, folder, name, asked, file, hidden, len: 0, reserved: 0, beside, replaces };
         // There is no use in beginning what cannot be.
         draft.reserve(declared.unwrap_or_default())?;
         Ok(draft)
     }
 
-    fn too_large(&self) -> Refusal {
-        Refusal::new(413, format!("A file may have {} bytes at most.\n", self.most))
+    fn too_large(&self) -> PutRefusal {
+        PutRefusal::new(413, format!("A file may have {} bytes at most.\n", self.most))
     }
 
-    fn room(&self) -> MutexGuard<'_, Room> {
+    fn room(&self) -> MutexGuard<'_, AreaRoom> {
         self.room.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -230,9 +230,9 @@ impl Area {
     }
 }
 
-impl Draft {
+impl FileDraft {
     /// Adds to it. Waits for the disk.
-    pub(in super::super) fn write(&mut self, data: &[u8]) -> Result<(), Refusal> {
+    pub(in super::super) fn write(&mut self, data: &[u8]) -> Result<(), PutRefusal> {
         let len = self.len + data.len() as u64;
         if len > self.area.most {
             return Err(self.area.too_large());
@@ -245,7 +245,7 @@ impl Draft {
 
     /// All is there: it takes its name, if the conditions still hold, and is on the disk. Whether there was
     /// none of that name before, and the file.
-    pub(in super::super) fn commit(mut self) -> Result<(bool, File), Refusal> {
+    pub(in super::super) fn commit(mut self) -> Result<(bool, File), PutRefusal> {
         // The bytes before the name: after a crash there is the old file or the new one, and none that is
         // empty.
         let file = self.file.sync_all().and_then(|()| self.file.try_clone());
@@ -286,7 +286,7 @@ impl Draft {
     }
 
     /// Takes room for so many bytes in all.
-    fn reserve(&mut self, len: u64) -> Result<(), Refusal> {
+    fn reserve(&mut self, len: u64) -> Result<(), PutRefusal> {
         let (want, counted) = (blocks(len), self.counted());
         if want > self.reserved {
             if !self.area.change(want.saturating_sub(self.beside) - counted, 0) {
@@ -303,7 +303,7 @@ impl Draft {
     }
 }
 
-impl Drop for Draft {
+impl Drop for FileDraft {
     fn drop(&mut self) {
         if let Some(hidden) = &self.hidden {
             let _ = rustix::fs::unlinkat(&self.folder, hidden, AtFlags::empty());
@@ -317,7 +317,7 @@ impl Drop for Draft {
     }
 }
 
-impl Asked {
+impl PutConditions {
     fn of(request: &Request) -> Self {
         let owned = |name| field(request, name).map(Cow::into_owned);
         let [tags, no_tags, unmodified_since] =
@@ -326,26 +326,26 @@ impl Asked {
     }
 
     /// Whether a file may take this name: the one that has it, if there is one.
-    fn check(&self, folder: &OwnedFd, name: &OsStr) -> Result<Option<Old>, Refusal> {
+    fn check(&self, folder: &OwnedFd, name: &OsStr) -> Result<Option<Old>, PutRefusal> {
         let flags = LOOK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let found = match rustix::fs::openat(folder, name, flags, Mode::empty()) {
             Ok(found) => Some(File::from(found).metadata().map_err(|error| failed(name, &error))?),
             Err(Errno::NOENT) => None,
             Err(Errno::LOOP) => return Err(conflict(OTHER)),
             Err(Errno::NAMETOOLONG | Errno::ILSEQ | Errno::INVAL) => {
-                return Err(Refusal::new(400, "The system has no files of this name.\n"));
+                return Err(PutRefusal::new(400, "The system has no files of this name.\n"));
             }
             Err(error) => return Err(failed(name, &error.into())),
         };
         if found.as_ref().is_some_and(|found| !found.is_file()) {
             return Err(conflict(OTHER));
         }
-        let selected = found.as_ref().map(|found| Version::of(found).select(None, SystemTime::now()));
-        let conditions = Conditions {
+        let selected = found.as_ref().map(|found| FileVersion::of(found).select(None, SystemTime::now()));
+        let conditions = RequestConditions {
             if_match: self.tags.as_deref(),
             if_none_match: self.no_tags.as_deref(),
             if_unmodified_since: self.unmodified_since.as_deref(),
-            ..Conditions::default()
+            ..RequestConditions::default()
         };
         if !condition::may_change(&conditions, selected.as_ref()) {
             return Err(precondition_failed());
@@ -444,21 +444,21 @@ fn blocks(len: u64) -> u64 {
     len.max(1).div_ceil(BLOCK).saturating_mul(BLOCK)
 }
 
-fn conflict(why: &'static str) -> Refusal {
-    Refusal::new(409, why)
+fn conflict(why: &'static str) -> PutRefusal {
+    PutRefusal::new(409, why)
 }
 
-fn precondition_failed() -> Refusal {
-    Refusal::new(412, "It is not as you expect.\n")
+fn precondition_failed() -> PutRefusal {
+    PutRefusal::new(412, "It is not as you expect.\n")
 }
 
 /// RFC 4918 §11.5.
-fn full() -> Refusal {
-    Refusal::new(507, "There is no room for it.\n")
+fn full() -> PutRefusal {
+    PutRefusal::new(507, "There is no room for it.\n")
 }
 
 /// What the system refuses.
-fn failed(name: &OsStr, error: &io::Error) -> Refusal {
+fn failed(name: &OsStr, error: &io::Error) -> PutRefusal {
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);
     if matches!(errno, Some(Errno::NOSPC | Errno::DQUOT)) {
         return full();
@@ -466,12 +466,12 @@ fn failed(name: &OsStr, error: &io::Error) -> Refusal {
     tracing::warn!(file = %Path::new(name).display(), %error, "a file cannot be put");
     match errno {
         Some(Errno::ACCESS | Errno::PERM | Errno::ROFS) => {
-            Refusal::new(403, "The server may not write there.\n")
+            PutRefusal::new(403, "The server may not write there.\n")
         }
         _ if is_passing(error) => {
-            Refusal::new(503, "The server cannot write it at the moment. Ask again soon.\n")
+            PutRefusal::new(503, "The server cannot write it at the moment. Ask again soon.\n")
         }
-        _ => Refusal::new(500, "The server cannot write it.\n"),
+        _ => PutRefusal::new(500, "The server cannot write it.\n"),
     }
 }
 
@@ -497,22 +497,26 @@ mod tests {
         Request::new("PUT", "localhost", path)
     }
 
-    fn area(folder: &Path, all: u64) -> Arc<Area> {
+    fn area(folder: &Path, all: u64) -> Arc<PutArea> {
         std::fs::create_dir_all(folder.join("put")).unwrap();
-        Arc::new(Area::new(folder, &folder.join("put"), Most { file: 100_000, all }).unwrap())
+        Arc::new(PutArea::new(folder, &folder.join("put"), Most { file: 100_000, all }).unwrap())
     }
 
-    fn begun(area: &Arc<Area>, folder: &Path) -> Result<Draft, Refusal> {
+    fn begun(area: &Arc<PutArea>, folder: &Path) -> Result<FileDraft, PutRefusal> {
         named(area, folder, "file")
     }
 
-    fn named(area: &Arc<Area>, folder: &Path, name: &str) -> Result<Draft, Refusal> {
+    fn named(area: &Arc<PutArea>, folder: &Path, name: &str) -> Result<FileDraft, PutRefusal> {
         let root = Arc::new(Root::open(folder).unwrap());
         area.begin(&root, &["put".into(), name.into()], &request("/put/file"))
     }
 
     /// A draft of so many blocks.
-    fn draft(area: &Arc<Area>, folder: &Path, (name, count): (&str, u64)) -> Result<Draft, Refusal> {
+    fn draft(
+        area: &Arc<PutArea>,
+        folder: &Path,
+        (name, count): (&str, u64),
+    ) -> Result<FileDraft, PutRefusal> {
         let mut draft = named(area, folder, name)?;
         draft.write(&vec![7; (count * BLOCK) as usize])?;
         Ok(draft)
@@ -624,7 +628,7 @@ mod tests {
         let place = folder.path();
         std::fs::create_dir_all(place.join("put")).unwrap();
         let most = Most { file: 3 * BLOCK, all: 8 * BLOCK };
-        let area = Arc::new(Area::new(place, &place.join("put"), most).unwrap());
+        let area = Arc::new(PutArea::new(place, &place.join("put"), most).unwrap());
         let draft = |name, count| draft(&area, place, (name, count));
         for name in ["a", "b"] {
             draft(name, 3).unwrap().commit().unwrap();

@@ -31,14 +31,14 @@ pub(super) struct Beneath {
 
 /// A name in a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct FolderEntry {
     pub(super) name: OsString,
     /// `None` for a link, and where the system does not say it along.
-    pub(super) kind: Option<Kind>,
+    pub(super) kind: Option<EntryKind>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum EntryKind {
     File,
     Folder,
     Other,
@@ -94,8 +94,8 @@ impl Beneath {
         &self.metadata
     }
 
-    pub(super) fn kind(&self) -> Kind {
-        Kind::from(self.metadata.file_type())
+    pub(super) fn kind(&self) -> EntryKind {
+        EntryKind::from(self.metadata.file_type())
     }
 }
 
@@ -121,17 +121,17 @@ impl Beneath {
     ///
     /// # Errors
     /// Those of the system.
-    pub(super) fn entries(&self) -> io::Result<impl Iterator<Item = Entry>> {
+    pub(super) fn entries(&self) -> io::Result<impl Iterator<Item = FolderEntry>> {
         use rustix::fs::{Dir, FileType};
         use std::os::unix::ffi::OsStringExt as _;
         let entry = |entry: rustix::fs::DirEntry| {
             let kind = match entry.file_type() {
-                FileType::RegularFile => Some(Kind::File),
-                FileType::Directory => Some(Kind::Folder),
+                FileType::RegularFile => Some(EntryKind::File),
+                FileType::Directory => Some(EntryKind::Folder),
                 FileType::Symlink | FileType::Unknown => None,
-                _ => Some(Kind::Other),
+                _ => Some(EntryKind::Other),
             };
-            Entry { name: OsString::from_vec(entry.file_name().to_bytes().to_vec()), kind }
+            FolderEntry { name: OsString::from_vec(entry.file_name().to_bytes().to_vec()), kind }
         };
         let folder = Dir::new(self.opened(OFlags::RDONLY | OFlags::DIRECTORY)?)?;
         let names = folder.filter_map(move |name| name.ok().map(entry));
@@ -205,16 +205,16 @@ impl Beneath {
     ///
     /// # Errors
     /// Those of the system.
-    pub(super) fn entries(&self) -> io::Result<impl Iterator<Item = Entry>> {
+    pub(super) fn entries(&self) -> io::Result<impl Iterator<Item = FolderEntry>> {
         let entry = |entry: std::fs::DirEntry| {
-            let kind = entry.file_type().ok().filter(|kind| !kind.is_symlink()).map(Kind::from);
-            Entry { name: entry.file_name(), kind }
+            let kind = entry.file_type().ok().filter(|kind| !kind.is_symlink()).map(EntryKind::from);
+            FolderEntry { name: entry.file_name(), kind }
         };
         Ok(self.path().read_dir()?.filter_map(move |name| name.ok().map(entry)))
     }
 }
 
-impl From<std::fs::FileType> for Kind {
+impl From<std::fs::FileType> for EntryKind {
     fn from(kind: std::fs::FileType) -> Self {
         match (kind.is_file(), kind.is_dir()) {
             (true, _) => Self::File,
@@ -312,7 +312,10 @@ mod tests {
             there
         };
         let there = all(&root);
-        assert!(there > 15 && Beneath::find(&root, Path::new("")).unwrap().kind() == Kind::Folder, "{there}");
+        assert!(
+            there > 15 && Beneath::find(&root, Path::new("")).unwrap().kind() == EntryKind::Folder,
+            "{there}"
+        );
         // The folder is moved to where its name leads: it is the same, and so is what links within it lead
         // to.
         fs::rename(base.join("root"), base.join("moved/root")).unwrap();
@@ -348,7 +351,7 @@ mod tests {
             at = openat(&at, &name, flags, Mode::empty()).unwrap();
             place.push(&name);
             let found = Beneath::find(&opened, &place).unwrap();
-            assert_eq!((&found.rest, found.kind()), (&place, Kind::Folder), "{n}");
+            assert_eq!((&found.rest, found.kind()), (&place, EntryKind::Folder), "{n}");
         }
         assert!(place.as_os_str().len() > 2 * LONGEST);
         let mode = Mode::RUSR | Mode::WUSR;
@@ -361,8 +364,8 @@ mod tests {
         assert!(Beneath::find(&opened, &place.join("link")).is_none_or(|link| link.open().is_err()));
         let mut names: Vec<_> = Beneath::find(&opened, &place).unwrap().entries().unwrap().collect();
         names.sort_by(|a, b| a.name.cmp(&b.name));
-        let file = Entry { name: "file".into(), kind: Some(Kind::File) };
-        assert_eq!(names, [file, Entry { name: "link".into(), kind: None }]);
+        let file = FolderEntry { name: "file".into(), kind: Some(EntryKind::File) };
+        assert_eq!(names, [file, FolderEntry { name: "link".into(), kind: None }]);
         // The system would not take it away by its path either: from the end on.
         drop(at);
         assert!(std::process::Command::new("rm").arg("-rf").arg(&root).status().unwrap().success());

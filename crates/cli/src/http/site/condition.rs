@@ -2,11 +2,11 @@
 
 use std::time::SystemTime;
 
-use super::range::{self, Asked};
+use super::range::{self, AskedRange};
 
 /// The fields of a request that decide, as text; those that are no text are not there.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Conditions<'a> {
+pub(super) struct RequestConditions<'a> {
     pub(super) is_head: bool,
     pub(super) if_match: Option<&'a str>,
     pub(super) if_none_match: Option<&'a str>,
@@ -36,7 +36,7 @@ pub(super) struct Dates {
 
 /// What to answer a GET or HEAD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum ConditionVerdict {
     /// 200.
     Whole,
     /// 206, with these bytes.
@@ -50,7 +50,7 @@ pub(super) enum Verdict {
 }
 
 /// In the order of RFC 9110 §13.2.2.
-pub(super) fn decide(asked: &Conditions<'_>, found: &Selected) -> Verdict {
+pub(super) fn decide(asked: &RequestConditions<'_>, found: &Selected) -> ConditionVerdict {
     let is_behind = |time: fn(Dates) -> SystemTime, date: &str| {
         Some(time(found.dates?) > httpdate::parse_http_date(date.trim()).ok()?)
     };
@@ -61,7 +61,7 @@ pub(super) fn decide(asked: &Conditions<'_>, found: &Selected) -> Verdict {
         (None, None) => true,
     };
     if !holds {
-        return Verdict::Failed;
+        return ConditionVerdict::Failed;
     }
     let is_known = match (asked.if_none_match, asked.if_modified_since) {
         (Some(tags), _) => lists(tags, &found.etag, false),
@@ -69,25 +69,25 @@ pub(super) fn decide(asked: &Conditions<'_>, found: &Selected) -> Verdict {
         (None, None) => false,
     };
     if is_known {
-        return Verdict::NotModified;
+        return ConditionVerdict::NotModified;
     }
     match asked.range {
         // §14.2: of meaning with GET only.
         Some(range) if !asked.is_head && asked.if_range.is_none_or(|value| is_same(value, found)) => {
             match range::range(range, found.len) {
-                Asked::Ignored => Verdict::Whole,
-                Asked::Part { from, len } => Verdict::Part { from, len },
-                Asked::Unsatisfiable => Verdict::Unsatisfiable,
+                AskedRange::Ignored => ConditionVerdict::Whole,
+                AskedRange::Part { from, len } => ConditionVerdict::Part { from, len },
+                AskedRange::Unsatisfiable => ConditionVerdict::Unsatisfiable,
             }
         }
-        _ => Verdict::Whole,
+        _ => ConditionVerdict::Whole,
     }
 }
 
 /// Whether what is there, or that there is nothing, may be changed by a request on these conditions
 /// (RFC 9110 §13.2.2).
 #[cfg(unix)]
-pub(super) fn may_change(asked: &Conditions<'_>, found: Option<&Selected>) -> bool {
+pub(super) fn may_change(asked: &RequestConditions<'_>, found: Option<&Selected>) -> bool {
     let holds = match (asked.if_match, asked.if_unmodified_since) {
         (Some(tags), _) => found.is_some_and(|found| lists(tags, &found.etag, true)),
         // §13.1.4: what is no date is not asked. What was written within this second has none yet that could
@@ -181,63 +181,69 @@ mod tests {
 
     #[test]
     fn conditions_are_judged_in_their_order() {
-        use Verdict::{Failed, NotModified, Part, Unsatisfiable, Whole};
-        let none = Conditions::default();
+        use ConditionVerdict::{Failed, NotModified, Part, Unsatisfiable, Whole};
+        let none = RequestConditions::default();
         let part = Part { from: 10, len: 10 };
-        let ranged = Conditions { range: Some("bytes=10-19"), ..none };
+        let ranged = RequestConditions { range: Some("bytes=10-19"), ..none };
         let table = [
             (none, Whole),
-            (Conditions { if_match: Some("\"a\""), ..none }, Whole),
-            (Conditions { if_match: Some("*"), ..none }, Whole),
-            (Conditions { if_match: Some("\"b\""), ..none }, Failed),
-            (Conditions { if_match: Some("W/\"a\""), ..none }, Failed),
-            (Conditions { if_none_match: Some("\"a\""), ..none }, NotModified),
-            (Conditions { if_none_match: Some("W/\"a\""), ..none }, NotModified),
-            (Conditions { if_none_match: Some("*"), ..none }, NotModified),
-            (Conditions { if_none_match: Some("\"b\""), ..none }, Whole),
-            (Conditions { if_modified_since: Some(AT), ..none }, NotModified),
-            (Conditions { if_modified_since: Some(BEHIND), ..none }, NotModified),
-            (Conditions { if_modified_since: Some(BEFORE), ..none }, Whole),
-            (Conditions { if_modified_since: Some("yesterday"), ..none }, Whole),
-            (Conditions { if_unmodified_since: Some(AT), ..none }, Whole),
-            (Conditions { if_unmodified_since: Some(BEFORE), ..none }, Failed),
-            (Conditions { if_unmodified_since: Some("yesterday"), ..none }, Whole),
+            (RequestConditions { if_match: Some("\"a\""), ..none }, Whole),
+            (RequestConditions { if_match: Some("*"), ..none }, Whole),
+            (RequestConditions { if_match: Some("\"b\""), ..none }, Failed),
+            (RequestConditions { if_match: Some("W/\"a\""), ..none }, Failed),
+            (RequestConditions { if_none_match: Some("\"a\""), ..none }, NotModified),
+            (RequestConditions { if_none_match: Some("W/\"a\""), ..none }, NotModified),
+            (RequestConditions { if_none_match: Some("*"), ..none }, NotModified),
+            (RequestConditions { if_none_match: Some("\"b\""), ..none }, Whole),
+            (RequestConditions { if_modified_since: Some(AT), ..none }, NotModified),
+            (RequestConditions { if_modified_since: Some(BEHIND), ..none }, NotModified),
+            (RequestConditions { if_modified_since: Some(BEFORE), ..none }, Whole),
+            (RequestConditions { if_modified_since: Some("yesterday"), ..none }, Whole),
+            (RequestConditions { if_unmodified_since: Some(AT), ..none }, Whole),
+            (RequestConditions { if_unmodified_since: Some(BEFORE), ..none }, Failed),
+            (RequestConditions { if_unmodified_since: Some("yesterday"), ..none }, Whole),
             // Tags before dates, both times.
-            (Conditions { if_match: Some("\"a\""), if_unmodified_since: Some(BEFORE), ..none }, Whole),
-            (Conditions { if_none_match: Some("\"b\""), if_modified_since: Some(AT), ..none }, Whole),
+            (RequestConditions { if_match: Some("\"a\""), if_unmodified_since: Some(BEFORE), ..none }, Whole),
+            (RequestConditions { if_none_match: Some("\"b\""), if_modified_since: Some(AT), ..none }, Whole),
             // Both groups are asked, in this order.
-            (Conditions { if_match: Some("\"b\""), if_none_match: Some("\"a\""), ..none }, Failed),
-            (Conditions { if_match: Some("\"a\""), if_none_match: Some("\"a\""), ..none }, NotModified),
+            (RequestConditions { if_match: Some("\"b\""), if_none_match: Some("\"a\""), ..none }, Failed),
+            (
+                RequestConditions { if_match: Some("\"a\""), if_none_match: Some("\"a\""), ..none },
+                NotModified,
+            ),
             (ranged, part),
-            (Conditions { is_head: true, ..ranged }, Whole),
-            (Conditions { range: Some("bytes=100-"), ..none }, Unsatisfiable),
-            (Conditions { if_none_match: Some("\"a\""), ..ranged }, NotModified),
-            (Conditions { if_range: Some("\"a\""), ..ranged }, part),
-            (Conditions { if_range: Some("W/\"a\""), ..ranged }, Whole),
-            (Conditions { if_range: Some("\"b\""), ..ranged }, Whole),
-            (Conditions { if_range: Some(AT), ..ranged }, part),
-            (Conditions { if_range: Some(BEHIND), ..ranged }, Whole),
-            (Conditions { if_range: Some("\"b\""), range: Some("bytes=100-"), ..none }, Whole),
+            (RequestConditions { is_head: true, ..ranged }, Whole),
+            (RequestConditions { range: Some("bytes=100-"), ..none }, Unsatisfiable),
+            (RequestConditions { if_none_match: Some("\"a\""), ..ranged }, NotModified),
+            (RequestConditions { if_range: Some("\"a\""), ..ranged }, part),
+            (RequestConditions { if_range: Some("W/\"a\""), ..ranged }, Whole),
+            (RequestConditions { if_range: Some("\"b\""), ..ranged }, Whole),
+            (RequestConditions { if_range: Some(AT), ..ranged }, part),
+            (RequestConditions { if_range: Some(BEHIND), ..ranged }, Whole),
+            (RequestConditions { if_range: Some("\"b\""), range: Some("bytes=100-"), ..none }, Whole),
         ];
         for (asked, verdict) in table {
             assert_eq!(decide(&asked, &found("\"a\"")), verdict, "{asked:?}");
         }
-        let weak = Conditions { if_range: Some("W/\"a\""), ..ranged };
+        let weak = RequestConditions { if_range: Some("W/\"a\""), ..ranged };
         assert_eq!(decide(&weak, &found("W/\"a\"")), Whole, "a weak tag never makes parts fit");
         let dateless = Selected { dates: None, ..found("\"a\"") };
         for date in [Some(AT), Some(BEFORE)] {
-            assert_eq!(decide(&Conditions { if_modified_since: date, ..none }, &dateless), Whole);
-            assert_eq!(decide(&Conditions { if_unmodified_since: date, ..none }, &dateless), Whole);
-            assert_eq!(decide(&Conditions { if_range: date, ..ranged }, &dateless), Whole);
+            assert_eq!(decide(&RequestConditions { if_modified_since: date, ..none }, &dateless), Whole);
+            assert_eq!(decide(&RequestConditions { if_unmodified_since: date, ..none }, &dateless), Whole);
+            assert_eq!(decide(&RequestConditions { if_range: date, ..ranged }, &dateless), Whole);
         }
         // It came to its place an hour behind its date, and what was there before may have had the same.
         let modified = httpdate::parse_http_date(AT).unwrap();
         let dates = Dates { modified, changed: modified + Duration::from_secs(3600) };
         let copied = Selected { dates: Some(dates), ..found("\"a\"") };
-        assert_eq!(decide(&Conditions { if_modified_since: Some(AT), ..none }, &copied), Whole);
-        assert_eq!(decide(&Conditions { if_unmodified_since: Some(AT), ..none }, &copied), Whole);
-        assert_eq!(decide(&Conditions { if_range: Some(AT), ..ranged }, &copied), Whole);
+        assert_eq!(decide(&RequestConditions { if_modified_since: Some(AT), ..none }, &copied), Whole);
+        assert_eq!(decide(&RequestConditions { if_unmodified_since: Some(AT), ..none }, &copied), Whole);
+        assert_eq!(decide(&RequestConditions { if_range: Some(AT), ..ranged }, &copied), Whole);
         let later = "Sun, 06 Nov 1994 09:49:37 GMT";
-        assert_eq!(decide(&Conditions { if_modified_since: Some(later), ..none }, &copied), NotModified);
+        assert_eq!(
+            decide(&RequestConditions { if_modified_since: Some(later), ..none }, &copied),
+            NotModified
+        );
     }
 }

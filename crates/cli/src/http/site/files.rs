@@ -16,20 +16,20 @@ use quickset::Budget;
 
 use super::beneath::Beneath;
 use super::parts::{Parts, Slice};
-use super::version::Version;
+use super::version::FileVersion;
 
 /// The files that are open.
 #[derive(Debug)]
 pub(in super::super) struct Files {
-    table: Mutex<Table>,
+    table: Mutex<FilesTable>,
     parts: Parts,
     /// So many at most, but for those that are read in this moment.
     most: usize,
 }
 
 #[derive(Debug, Default)]
-struct Table {
-    entries: BTreeMap<Version, Entry>,
+struct FilesTable {
+    entries: BTreeMap<FileVersion, ReadFile>,
     open: usize,
     /// Counts uses.
     clock: u64,
@@ -37,7 +37,7 @@ struct Table {
 
 /// One file that somebody reads.
 #[derive(Debug)]
-struct Entry {
+struct ReadFile {
     readers: usize,
     file: Option<Arc<File>>,
     used: u64,
@@ -48,7 +48,7 @@ struct Entry {
 pub(in super::super) struct Readable {
     files: Arc<Files>,
     place: Beneath,
-    version: Version,
+    version: FileVersion,
     /// No other version can look the same.
     is_settled: bool,
     /// A look at it waits for no network and no other program.
@@ -71,16 +71,16 @@ impl Files {
         now: SystemTime,
     ) -> io::Result<(Readable, Metadata)> {
         // Whoever has it open already knows what it is now: it may have been written to.
-        let known = self.table().known(Version::of(place.metadata()));
+        let known = self.table().known(FileVersion::of(place.metadata()));
         let file = match known {
             Some(file) => file,
             None => Arc::new(place.open()?),
         };
         let metadata = file.metadata()?;
-        let version = Version::of(&metadata);
+        let version = FileVersion::of(&metadata);
         let (is_settled, is_near) = (version.is_settled(now), is_near(&file));
         let mut table = self.table();
-        let entry = table.entries.entry(version).or_insert(Entry { readers: 0, file: None, used: 0 });
+        let entry = table.entries.entry(version).or_insert(ReadFile { readers: 0, file: None, used: 0 });
         entry.readers += 1;
         table.keep(version, &file, self.most);
         Ok((Readable { files: self.clone(), place, version, is_settled, is_near }, metadata))
@@ -92,17 +92,17 @@ impl Files {
         self.parts.tend().await;
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, FilesTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The file as it was found.
-    fn get(&self, place: &Beneath, version: Version) -> io::Result<Arc<File>> {
+    fn get(&self, place: &Beneath, version: FileVersion) -> io::Result<Arc<File>> {
         if let Some(file) = self.table().known(version) {
             return Ok(file);
         }
         let file = Arc::new(place.open()?);
-        if Version::of(&file.metadata()?) != version {
+        if FileVersion::of(&file.metadata()?) != version {
             return Err(io::Error::other("the file was replaced while it was sent"));
         }
         self.table().keep(version, &file, self.most);
@@ -110,9 +110,9 @@ impl Files {
     }
 }
 
-impl Table {
+impl FilesTable {
     /// The file, if it is open.
-    fn known(&mut self, version: Version) -> Option<Arc<File>> {
+    fn known(&mut self, version: FileVersion) -> Option<Arc<File>> {
         let entry = self.entries.get_mut(&version)?;
         self.clock += 1;
         entry.used = self.clock;
@@ -121,7 +121,7 @@ impl Table {
 
     /// Keeps a file open that was used just now, and closes those that were not for the longest time, if
     /// these are too many.
-    fn keep(&mut self, version: Version, file: &Arc<File>, most: usize) {
+    fn keep(&mut self, version: FileVersion, file: &Arc<File>, most: usize) {
         self.clock += 1;
         let Some(entry) = self.entries.get_mut(&version) else { return };
         entry.used = self.clock;
@@ -137,7 +137,7 @@ impl Table {
         }
     }
 
-    fn leave(&mut self, version: Version) {
+    fn leave(&mut self, version: FileVersion) {
         let Some(entry) = self.entries.get_mut(&version) else { return };
         entry.readers -= 1;
         if entry.readers == 0 {
@@ -178,7 +178,7 @@ impl Readable {
     }
 
     fn is_unwritten(&self, file: &File) -> io::Result<bool> {
-        Ok(self.version.has_bytes_of(&Version::of(&file.metadata()?)))
+        Ok(self.version.has_bytes_of(&FileVersion::of(&file.metadata()?)))
     }
 
     /// Bytes of a part that somebody has read, or that is read for all now. `None` where others may not have
@@ -213,7 +213,7 @@ impl Readable {
         // There may be more, or less: then it is another version.
         let content = self.read(0, len as usize, len)?;
         let file = self.files.get(&self.place, self.version)?;
-        let is_same = content.len() as u64 == len && Version::of(&file.metadata()?) == self.version;
+        let is_same = content.len() as u64 == len && FileVersion::of(&file.metadata()?) == self.version;
         Ok(is_same.then_some(content))
     }
 
@@ -224,7 +224,7 @@ impl Readable {
     }
 
     /// What it was when it was found; should it be closed, it is opened again only if it is that.
-    pub(super) fn version(&self) -> Version {
+    pub(super) fn version(&self) -> FileVersion {
         self.version
     }
 

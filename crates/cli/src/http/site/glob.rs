@@ -2,10 +2,10 @@
 
 /// A pattern for a whole text: `*` is any characters but slashes, `**` any at all, `?` one that is no slash.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Glob(Vec<Step>);
+pub(in super::super) struct Glob(Vec<GlobStep>);
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum GlobStep {
     Just(char),
     One,
     /// Any number of characters, among them slashes or not.
@@ -26,9 +26,9 @@ impl Glob {
             let mut next = vec![false; steps.len() + 1];
             for (n, step) in steps.iter().enumerate().filter(|(n, _)| at[*n]) {
                 match step {
-                    Step::Just(just) => next[n + 1] |= *just == c,
-                    Step::One => next[n + 1] |= c != '/',
-                    Step::Any { slashes } => next[n] |= *slashes || c != '/',
+                    GlobStep::Just(just) => next[n + 1] |= *just == c,
+                    GlobStep::One => next[n + 1] |= c != '/',
+                    GlobStep::Any { slashes } => next[n] |= *slashes || c != '/',
                 }
             }
             self.skip(&mut next);
@@ -39,14 +39,14 @@ impl Glob {
 
     /// Whether there is a text that begins with a slash, like paths, and fits.
     pub(in super::super) fn takes_paths(&self) -> bool {
-        let first = self.0.iter().find(|step| !matches!(step, Step::Any { slashes: false }));
-        matches!(first, Some(Step::Just('/') | Step::Any { .. }))
+        let first = self.0.iter().find(|step| !matches!(step, GlobStep::Any { slashes: false }));
+        matches!(first, Some(GlobStep::Just('/') | GlobStep::Any { .. }))
     }
 
     /// Any number may be none.
     fn skip(&self, at: &mut [bool]) {
         for (n, step) in self.0.iter().enumerate() {
-            at[n + 1] |= at[n] && matches!(step, Step::Any { .. });
+            at[n + 1] |= at[n] && matches!(step, GlobStep::Any { .. });
         }
     }
 }
@@ -56,10 +56,10 @@ impl From<&str> for Glob {
         let mut steps = Vec::new();
         for c in pattern.chars() {
             match (c, steps.last_mut()) {
-                ('*', Some(Step::Any { slashes })) => *slashes = true,
-                ('*', _) => steps.push(Step::Any { slashes: false }),
-                ('?', _) => steps.push(Step::One),
-                (just, _) => steps.push(Step::Just(just)),
+                ('*', Some(GlobStep::Any { slashes })) => *slashes = true,
+                ('*', _) => steps.push(GlobStep::Any { slashes: false }),
+                ('?', _) => steps.push(GlobStep::One),
+                (just, _) => steps.push(GlobStep::Just(just)),
             }
         }
         Self(steps)

@@ -18,19 +18,19 @@ use bytes::Bytes;
 use quickset::Budget;
 use quickset::h3::Request;
 
-use super::condition::Conditions;
+use super::condition::RequestConditions;
 use super::representation::Representation;
-use super::reserve::{self, Reserve, Spare};
-use super::version::Version;
-use super::{Answer, Content};
+use super::reserve::{self, Reserve, ReserveSpare};
+use super::version::FileVersion;
+use super::{AnswerContent, FileAnswer};
 
 /// What is kept, for as much of the memory as it may take.
 #[derive(Debug)]
-pub(super) struct Shelf(Mutex<Table>);
+pub(super) struct FileShelf(Mutex<KeptTable>);
 
 #[derive(Debug)]
-struct Table {
-    entries: BTreeMap<Key, Arc<Kept>>,
+struct KeptTable {
+    entries: BTreeMap<KeptKey, Arc<KeptFile>>,
     reserve: Reserve,
     /// When what is too old was taken out last.
     swept: Option<Instant>,
@@ -38,17 +38,17 @@ struct Table {
 
 /// What an answer goes by but for conditions: the path, and the codings that are taken.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Key {
+pub(super) struct KeptKey {
     path: Bytes,
     codings: Option<Bytes>,
 }
 
 /// A file with all that is said of it.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct KeptFile {
     /// By the name by which it is found, of the coding that was chosen.
     pub(super) place: PathBuf,
-    pub(super) version: Version,
+    pub(super) version: FileVersion,
     pub(super) representation: Representation,
     pub(super) content: Bytes,
     pub(super) since: Instant,
@@ -56,7 +56,7 @@ pub(super) struct Kept {
     pub(super) is_renewed: AtomicBool,
 }
 
-impl Key {
+impl KeptKey {
     /// None for what is too long to be kept, or said in several lines.
     pub(super) fn of(request: &Request) -> Option<Self> {
         let path = request.path.as_ref()?;
@@ -80,26 +80,26 @@ impl Key {
     }
 }
 
-impl Kept {
+impl KeptFile {
     /// The answer to what was asked of it.
-    pub(super) fn answer(&self, asked: &Conditions<'_>) -> Answer {
+    pub(super) fn answer(&self, asked: &RequestConditions<'_>) -> FileAnswer {
         self.representation.answer(asked, |from, len| {
             // It is as long as its content.
             let [from, len] = [from, len].map(|n| n as usize);
-            Content::Text(self.content.slice(from..from + len))
+            AnswerContent::Text(self.content.slice(from..from + len))
         })
     }
 }
 
-impl Shelf {
+impl FileShelf {
     pub(super) fn new(budget: Budget) -> Self {
-        let table = Table { entries: BTreeMap::new(), reserve: Reserve::new(budget, MOST), swept: None };
+        let table = KeptTable { entries: BTreeMap::new(), reserve: Reserve::new(budget, MOST), swept: None };
         Self(Mutex::new(table))
     }
 
     /// What is kept for a request, if the file is still that one, by the clock of dates and by that of times
     /// between.
-    pub(super) fn get(&self, key: &Key, now: SystemTime, at: Instant) -> Option<Arc<Kept>> {
+    pub(super) fn get(&self, key: &KeptKey, now: SystemTime, at: Instant) -> Option<Arc<KeptFile>> {
         let kept = {
             let mut table = self.table();
             table.give_back();
@@ -112,12 +112,12 @@ impl Shelf {
         }
         // The clock was set back: then other dates and tags are said.
         let is_same = kept.version.is_settled(now)
-            && kept.place.metadata().is_ok_and(|metadata| Version::of(&metadata) == kept.version);
+            && kept.place.metadata().is_ok_and(|metadata| FileVersion::of(&metadata) == kept.version);
         is_same.then_some(kept)
     }
 
     /// Keeps it, if there is room.
-    pub(super) fn put(&self, key: &Key, kept: Arc<Kept>) {
+    pub(super) fn put(&self, key: &KeptKey, kept: Arc<KeptFile>) {
         let cost = cost(key, &kept);
         let mut table = self.table();
         table.give_back();
@@ -137,20 +137,20 @@ impl Shelf {
         reserve::tend(&self.0).await;
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, KeptTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Table {
-    fn remove(&mut self, key: &Key) {
+impl KeptTable {
+    fn remove(&mut self, key: &KeptKey) {
         if let Some(kept) = self.entries.remove(key) {
             self.reserve.give(cost(key, &kept));
         }
     }
 }
 
-impl Spare for Table {
+impl ReserveSpare for KeptTable {
     fn reserve(&mut self) -> &mut Reserve {
         &mut self.reserve
     }
@@ -177,7 +177,7 @@ impl Spare for Table {
     }
 }
 
-fn cost(key: &Key, kept: &Kept) -> u64 {
+fn cost(key: &KeptKey, kept: &KeptFile) -> u64 {
     (ENTRY + 2 * key.len() + kept.content.len()) as u64
 }
 

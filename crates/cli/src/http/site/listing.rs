@@ -6,25 +6,25 @@ use std::fmt::Write as _;
 
 use quickset::h3::Response;
 
-use super::beneath::{Beneath, Entry, Kind};
-use super::{Answer, Content, not_found, place, push_encoded};
+use super::beneath::{Beneath, EntryKind, FolderEntry};
+use super::{AnswerContent, FileAnswer, not_found, place, push_encoded};
 
 /// What is in a folder, as a page of links; `names` lead to it.
-pub(super) fn page(folder: &Beneath, names: &[OsString]) -> Answer {
+pub(super) fn page(folder: &Beneath, names: &[OsString]) -> FileAnswer {
     let Ok(entries) = folder.entries() else { return not_found() };
     // What would not be found is not shown.
-    let shown = |entry: Entry| {
-        let Entry { mut name, kind } = entry;
+    let shown = |entry: FolderEntry| {
+        let FolderEntry { mut name, kind } = entry;
         if name.as_encoded_bytes().starts_with(b".") || !place::is_plain(&name, false) {
             return None;
         }
         match kind.or_else(|| Some(folder.child(&name)?.kind()))? {
-            Kind::File => Some(name),
-            Kind::Folder => {
+            EntryKind::File => Some(name),
+            EntryKind::Folder => {
                 name.push("/");
                 Some(name)
             }
-            Kind::Other => None,
+            EntryKind::Other => None,
         }
     };
     // The first ones by name, whatever order the system has them in, and no more than these in memory.
@@ -48,7 +48,7 @@ pub(super) fn page(folder: &Beneath, names: &[OsString]) -> Answer {
     let response = Response::new(200)
         .with("content-type", "text/html; charset=utf-8")
         .with("content-length", page.len().to_string());
-    Answer { response, content: Content::Text(page.into()) }
+    FileAnswer { response, content: AnswerContent::Text(page.into()) }
 }
 
 /// A name as text for HTML: what is none stands as U+FFFD, and what would not be seen, or turn the direction

@@ -37,43 +37,43 @@ use quickset::Budget;
 use quickset::h3::{Field, Request, Response};
 
 #[cfg(unix)]
-use area::Area;
+use area::PutArea;
 #[cfg(unix)]
-pub(super) use area::{Draft, Most, Refusal};
-use beneath::{Beneath, Kind};
+pub(super) use area::{FileDraft, Most, PutRefusal};
+use beneath::{Beneath, EntryKind};
 pub(super) use cache_rule::CacheRule;
-use condition::Conditions;
+use condition::RequestConditions;
 use files::Files;
 pub(super) use files::Readable;
 pub(super) use glob::Glob;
-use kept::{Kept, Key, Shelf};
+use kept::{FileShelf, KeptFile, KeptKey};
 pub(super) use place::decoded;
 pub(super) use representation::dated;
 use representation::{Calendar, Representation};
 use root::Root;
 #[cfg(unix)]
-use version::Version;
+use version::FileVersion;
 
 /// A folder to be served.
 #[derive(Clone, Debug)]
-pub(super) struct Site {
+pub(super) struct FolderSite {
     /// Where it is; a link there may lead to another folder from one request to the next, as new versions of
     /// sites are put up.
     name: PathBuf,
     /// The folder to which it led last.
     root: Arc<Mutex<Option<Arc<Root>>>>,
     files: Arc<Files>,
-    shelf: Arc<Shelf>,
+    shelf: Arc<FileShelf>,
     calendar: Arc<Calendar>,
-    options: Options,
+    options: SiteOptions,
     /// Where files may be put, if anywhere.
     #[cfg(unix)]
-    area: Option<Arc<Area>>,
+    area: Option<Arc<PutArea>>,
 }
 
 /// What is served beside files.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Options {
+pub(super) struct SiteOptions {
     /// Folders without an index show what is in them.
     pub(super) listing: bool,
     /// The origin whose scripts may read all of it; `*` is any.
@@ -84,20 +84,20 @@ pub(super) struct Options {
 
 /// The answer to a request.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct FileAnswer {
     pub(super) response: Response,
-    pub(super) content: Content,
+    pub(super) content: AnswerContent,
 }
 
 #[derive(Debug)]
-pub(super) enum Content {
+pub(super) enum AnswerContent {
     /// What is in memory: words of ours, or bytes of a file.
     Text(Bytes),
     /// So many bytes of the file, from there on.
     File { file: Arc<Readable>, from: u64, len: u64 },
 }
 
-impl Answer {
+impl FileAnswer {
     /// There is no memory for more answers: what was asked for may be asked for again.
     pub(super) fn busy() -> Self {
         later("The server has too much to do for you at the moment. Ask again soon.\n")
@@ -105,26 +105,26 @@ impl Answer {
 }
 
 /// A file to serve: where it is below the root, what it is encoded in, and what there is to say of it.
-struct Found {
+struct FoundFile {
     way: PathBuf,
     file: Readable,
     representation: Representation,
 }
 
-impl Site {
+impl FolderSite {
     /// The site of a folder, of which so many files are open at a time at most. What is kept of it is paid
     /// for by the budget.
     ///
     /// # Errors
     /// When there is no such folder.
-    pub(super) fn new(root: &Path, open: usize, budget: Budget, options: Options) -> io::Result<Self> {
+    pub(super) fn new(root: &Path, open: usize, budget: Budget, options: SiteOptions) -> io::Result<Self> {
         let name = std::path::absolute(root)?;
         let root = Arc::new(Root::open(&name)?);
         Ok(Self {
             name,
             root: Arc::new(Mutex::new(Some(root))),
             files: Files::new(open, budget.clone()),
-            shelf: Arc::new(Shelf::new(budget)),
+            shelf: Arc::new(FileShelf::new(budget)),
             calendar: Arc::default(),
             options,
             #[cfg(unix)]
@@ -138,7 +138,7 @@ impl Site {
     /// Those of the system, and when the folder is not below that of the site.
     #[cfg(unix)]
     pub(super) fn with_area(mut self, folder: &Path, most: Most) -> io::Result<Self> {
-        self.area = Some(Arc::new(Area::new(&self.name, folder, most)?));
+        self.area = Some(Arc::new(PutArea::new(&self.name, folder, most)?));
         Ok(self)
     }
 
@@ -156,30 +156,30 @@ impl Site {
 
     /// The answer to a request, if the file is one that was asked for a moment ago, and the same still. Waits
     /// for nothing.
-    pub(super) fn answer_at_once(&self, request: &Request) -> Option<Answer> {
+    pub(super) fn answer_at_once(&self, request: &Request) -> Option<FileAnswer> {
         self.answer_at_once_at(request, SystemTime::now(), Instant::now())
     }
 
-    fn answer_at_once_at(&self, request: &Request, now: SystemTime, at: Instant) -> Option<Answer> {
+    fn answer_at_once_at(&self, request: &Request, now: SystemTime, at: Instant) -> Option<FileAnswer> {
         let is_head = request.method == "HEAD";
         if !(is_head || request.method == "GET") || malformed(request).is_some() {
             return None;
         }
-        let kept = self.shelf.get(&Key::of(request)?, now, at)?;
-        let asked = Asked::of(request);
+        let kept = self.shelf.get(&KeptKey::of(request)?, now, at)?;
+        let asked = AskedFields::of(request);
         let mut answer = kept.answer(&asked.conditions(is_head));
         if is_head {
-            answer.content = Content::Text(Bytes::new());
+            answer.content = AnswerContent::Text(Bytes::new());
         }
         Some(self.dressed(answer, request, now))
     }
 
     /// The answer to a request. Reads the file system: not for a thread that others wait for.
-    pub(super) fn answer(&self, request: &Request) -> Answer {
+    pub(super) fn answer(&self, request: &Request) -> FileAnswer {
         self.answer_at(request, SystemTime::now())
     }
 
-    fn answer_at(&self, request: &Request, now: SystemTime) -> Answer {
+    fn answer_at(&self, request: &Request, now: SystemTime) -> FileAnswer {
         let is_head = request.method == "HEAD";
         let mut answer = match (&request.method[..], malformed(request)) {
             (_, Some(why)) => text(Response::new(400), why),
@@ -188,13 +188,13 @@ impl Site {
             _ => text(Response::new(405).with("allow", self.methods(request)), "This site is to be read.\n"),
         };
         if is_head {
-            answer.content = Content::Text(Bytes::new());
+            answer.content = AnswerContent::Text(Bytes::new());
         }
         self.dressed(answer, request, now)
     }
 
     /// With what all answers say.
-    fn dressed(&self, answer: Answer, request: &Request, now: SystemTime) -> Answer {
+    fn dressed(&self, answer: FileAnswer, request: &Request, now: SystemTime) -> FileAnswer {
         let mut response = answer
             .response
             .with("date", self.calendar.date(now))
@@ -203,7 +203,7 @@ impl Site {
         if let Some(origin) = &self.options.cors {
             response = cors(response, origin, request);
         }
-        Answer { response, content: answer.content }
+        FileAnswer { response, content: answer.content }
     }
 
     /// What may be asked of the place that a request is about.
@@ -216,7 +216,7 @@ impl Site {
         METHODS
     }
 
-    fn get(&self, request: &Request, is_head: bool, now: SystemTime) -> Answer {
+    fn get(&self, request: &Request, is_head: bool, now: SystemTime) -> FileAnswer {
         let path = request.path.as_deref().unwrap_or_default();
         let Some(names) = place::place(path) else { return not_found() };
         let is_folder = names.last().is_some_and(|name| name.is_empty());
@@ -234,17 +234,17 @@ impl Site {
             Err(_) => return not_found(),
         };
         let Some(found) = found else {
-            return match Beneath::find(&root, &way).filter(|place| place.kind() == Kind::Folder) {
+            return match Beneath::find(&root, &way).filter(|place| place.kind() == EntryKind::Folder) {
                 Some(_) if !is_folder => moved(path),
                 Some(folder) if self.options.listing => listing::page(&folder, &names),
                 _ => not_found(),
             };
         };
-        let asked = Asked::of(request);
+        let asked = AskedFields::of(request);
         let asked = asked.conditions(is_head);
         match self.keep(request, &found, now) {
             Some(kept) => kept.answer(&asked),
-            None => found.representation.answer(&asked, |from, len| Content::File {
+            None => found.representation.answer(&asked, |from, len| AnswerContent::File {
                 file: Arc::new(found.file),
                 from,
                 len,
@@ -268,8 +268,8 @@ impl Site {
     }
 
     /// Keeps a small file for those who ask for it next.
-    fn keep(&self, request: &Request, found: &Found, now: SystemTime) -> Option<Arc<Kept>> {
-        let (key, version) = (Key::of(request)?, found.file.version());
+    fn keep(&self, request: &Request, found: &FoundFile, now: SystemTime) -> Option<Arc<KeptFile>> {
+        let (key, version) = (KeptKey::of(request)?, found.file.version());
         // While it may still change and look the same, it is read each time.
         let is_small = version.len() <= kept::LARGEST;
         if !is_small || !version.is_settled(now) || !found.file.is_near() {
@@ -277,7 +277,7 @@ impl Site {
         }
         let since = Instant::now();
         let content = found.file.whole(kept::LARGEST).ok()??;
-        let kept = Arc::new(Kept {
+        let kept = Arc::new(KeptFile {
             place: self.name.join(&found.way),
             version,
             representation: found.representation.clone(),
@@ -300,7 +300,7 @@ impl Site {
         way: &Path,
         accepted: Option<&[types::Coding]>,
         now: SystemTime,
-    ) -> io::Result<Option<Found>> {
+    ) -> io::Result<Option<FoundFile>> {
         let Some(plain) = self.open(root, way, now)? else { return Ok(None) };
         let media = types::media_type(way);
         let beside = |coding: &types::Coding| {
@@ -325,7 +325,7 @@ impl Site {
         if let Some(value) = cache_rule::value(&self.options.cache_rules, way) {
             representation.add_cache_control(value);
         }
-        Ok(Some(Found { way: found, file, representation }))
+        Ok(Some(FoundFile { way: found, file, representation }))
     }
 
     /// The file, if it is there.
@@ -335,7 +335,7 @@ impl Site {
     fn open(&self, root: &Arc<Root>, way: &Path, now: SystemTime) -> io::Result<Option<Readable>> {
         let Some(place) = Beneath::find(root, way) else { return Ok(None) };
         // Pipes and devices are not opened: that alone can wait for ever.
-        if place.kind() != Kind::File {
+        if place.kind() != EntryKind::File {
             return Ok(None);
         }
         match self.files.open(place, now) {
@@ -347,9 +347,9 @@ impl Site {
 }
 
 #[cfg(unix)]
-impl Site {
+impl FolderSite {
     /// The area that a request is about, and the names on the way there.
-    fn area_of(&self, request: &Request) -> Option<(&Arc<Area>, Vec<OsString>)> {
+    fn area_of(&self, request: &Request) -> Option<(&Arc<PutArea>, Vec<OsString>)> {
         let names = place::place(request.path.as_deref()?)?;
         self.area.as_ref().filter(|area| area.has(&names)).map(|area| (area, names))
     }
@@ -364,28 +364,28 @@ impl Site {
     }
 
     /// Begins to take the file of such a request, or says why not. For a thread that nobody waits for.
-    pub(super) fn begin(&self, request: &Request) -> Result<Draft, Refusal> {
+    pub(super) fn begin(&self, request: &Request) -> Result<FileDraft, PutRefusal> {
         if let Some(why) = malformed(request) {
-            return Err(Refusal::new(400, why));
+            return Err(PutRefusal::new(400, why));
         }
-        let Some((area, names)) = self.area_of(request) else { return Err(Refusal::new(404, NOTHING)) };
+        let Some((area, names)) = self.area_of(request) else { return Err(PutRefusal::new(404, NOTHING)) };
         let root = self.root().map_err(|error| {
-            if is_passing(&error) { Refusal::new(503, UNREADABLE) } else { Refusal::new(404, NOTHING) }
+            if is_passing(&error) { PutRefusal::new(503, UNREADABLE) } else { PutRefusal::new(404, NOTHING) }
         })?;
         area.begin(&root, &names, request)
     }
 
     /// The answer to such a request, when it is through.
-    pub(super) fn put(&self, request: &Request, end: Put) -> Answer {
+    pub(super) fn put(&self, request: &Request, end: PutEnd) -> FileAnswer {
         let now = SystemTime::now();
         let answer = match end {
-            Put::Refused(refusal) => refusal.answer(),
-            Put::Slow => text(Response::new(408), "The content comes too slowly.\n"),
-            Put::Broken => text(Response::new(400), "The content broke off.\n"),
-            Put::Busy => Answer::busy(),
-            Put::Done { is_new, file } => {
+            PutEnd::Refused(refusal) => refusal.answer(),
+            PutEnd::Slow => text(Response::new(408), "The content comes too slowly.\n"),
+            PutEnd::Broken => text(Response::new(400), "The content broke off.\n"),
+            PutEnd::Busy => FileAnswer::busy(),
+            PutEnd::Done { is_new, file } => {
                 let response = Response::new(if is_new { 201 } else { 204 });
-                let version = file.metadata().map(|metadata| Version::of(&metadata));
+                let version = file.metadata().map(|metadata| FileVersion::of(&metadata));
                 // RFC 9110 §9.3.4: it is kept as it came.
                 bare(match version {
                     Ok(version) if version.rests(now) => {
@@ -404,7 +404,7 @@ impl Site {
 }
 
 #[cfg(not(unix))]
-impl Site {
+impl FolderSite {
     fn is_in_area(&self, _: &[OsString]) -> bool {
         false
     }
@@ -413,8 +413,8 @@ impl Site {
 /// How it ended that a file was put.
 #[cfg(unix)]
 #[derive(Debug)]
-pub(super) enum Put {
-    Refused(Refusal),
+pub(super) enum PutEnd {
+    Refused(PutRefusal),
     /// Too little of it came in its time.
     Slow,
     /// The client has ended it.
@@ -452,18 +452,18 @@ fn is_padded(field: &Field) -> bool {
     is_space(field.value.first()) || is_space(field.value.last())
 }
 
-/// The fields of a request that [`Conditions`] are of.
-struct Asked<'a>([Option<Cow<'a, str>>; 6]);
+/// The fields of a request that [`RequestConditions`] are of.
+struct AskedFields<'a>([Option<Cow<'a, str>>; 6]);
 
-impl<'a> Asked<'a> {
+impl<'a> AskedFields<'a> {
     fn of(request: &'a Request) -> Self {
         Self(CONDITIONS.map(|name| field(request, name)))
     }
 
-    fn conditions(&self, is_head: bool) -> Conditions<'_> {
+    fn conditions(&self, is_head: bool) -> RequestConditions<'_> {
         let [if_match, if_none_match, if_modified_since, if_unmodified_since, if_range, range] =
             self.0.each_ref().map(|value| value.as_deref());
-        Conditions {
+        RequestConditions {
             is_head,
             if_match,
             if_none_match,
@@ -475,29 +475,29 @@ impl<'a> Asked<'a> {
     }
 }
 
-fn bare(response: Response) -> Answer {
-    Answer { response, content: Content::Text(Bytes::new()) }
+fn bare(response: Response) -> FileAnswer {
+    FileAnswer { response, content: AnswerContent::Text(Bytes::new()) }
 }
 
-fn text(response: Response, text: &str) -> Answer {
+fn text(response: Response, text: &str) -> FileAnswer {
     let response = response
         .with("content-type", "text/plain; charset=utf-8")
         .with("content-length", text.len().to_string());
-    Answer { response, content: Content::Text(Bytes::copy_from_slice(text.as_bytes())) }
+    FileAnswer { response, content: AnswerContent::Text(Bytes::copy_from_slice(text.as_bytes())) }
 }
 
-fn not_found() -> Answer {
+fn not_found() -> FileAnswer {
     text(Response::new(404), NOTHING)
 }
 
 /// The file may be there, and be read later: to say that it is gone would make caches forget it.
-fn out_of_reach(file: &Path, error: &io::Error) -> Answer {
+fn out_of_reach(file: &Path, error: &io::Error) -> FileAnswer {
     tracing::warn!(file = %file.display(), %error, "a file cannot be opened");
     later(UNREADABLE)
 }
 
 /// What cannot be answered now.
-fn later(why: &str) -> Answer {
+fn later(why: &str) -> FileAnswer {
     text(Response::new(503).with("retry-after", "5"), why)
 }
 
@@ -509,7 +509,7 @@ fn is_passing(error: &io::Error) -> bool {
 }
 
 /// A folder is asked for by the name of a file.
-fn moved(path: &[u8]) -> Answer {
+fn moved(path: &[u8]) -> FileAnswer {
     // What is asked of the page there goes along.
     let (path, query) = path.split_at(path.iter().position(|b| *b == b'?').unwrap_or(path.len()));
     // It has no empty name, so that it cannot be taken for another host. RFC 9110 §10.2.2: it is a URI, of
@@ -556,7 +556,7 @@ const UNREADABLE: &str = "The server cannot read it at the moment. Ask again soo
 
 const METHODS: &str = "GET, HEAD, OPTIONS";
 
-/// The fields that [`Conditions`] are of.
+/// The fields that [`RequestConditions`] are of.
 const CONDITIONS: [&str; 6] =
     ["if-match", "if-none-match", "if-modified-since", "if-unmodified-since", "if-range", "range"];
 

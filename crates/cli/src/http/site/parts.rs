@@ -11,21 +11,21 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use quickset::Budget;
 
-use super::reserve::{self, Reserve, Spare};
-use super::version::Version;
+use super::reserve::{self, Reserve, ReserveSpare};
+use super::version::FileVersion;
 
 /// The parts that are kept.
 #[derive(Debug)]
-pub(super) struct Parts(Mutex<Table>);
+pub(super) struct Parts(Mutex<PartsTable>);
 
 #[derive(Debug)]
-struct Table {
-    parts: BTreeMap<(Version, u64), Part>,
+struct PartsTable {
+    parts: BTreeMap<(FileVersion, u64), FilePart>,
     reserve: Reserve,
 }
 
 #[derive(Debug)]
-struct Part {
+struct FilePart {
     bytes: Bytes,
     /// When somebody wanted it last.
     used: Instant,
@@ -34,7 +34,7 @@ struct Part {
 /// Where the bytes lie that somebody wants: in which part of the file, and where in that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slice {
-    version: Version,
+    version: FileVersion,
     number: u64,
     /// Bytes of the part.
     pub(super) len: usize,
@@ -44,7 +44,7 @@ pub(super) struct Slice {
 
 impl Slice {
     /// Of up to `len` bytes from `offset` on; `None` where these are not worth to be shared.
-    pub(super) fn of(version: Version, offset: u64, len: usize) -> Option<Self> {
+    pub(super) fn of(version: FileVersion, offset: u64, len: usize) -> Option<Self> {
         let number = offset / LEN;
         let behind = version.len().checked_sub(number * LEN)?.min(LEN) as usize;
         let from = (offset % LEN) as usize;
@@ -58,7 +58,7 @@ impl Slice {
         self.number * LEN
     }
 
-    fn key(&self) -> (Version, u64) {
+    fn key(&self) -> (FileVersion, u64) {
         (self.version, self.number)
     }
 
@@ -69,7 +69,7 @@ impl Slice {
 
 impl Parts {
     pub(super) fn new(budget: Budget) -> Self {
-        let table = Table { parts: BTreeMap::new(), reserve: Reserve::new(budget, MOST) };
+        let table = PartsTable { parts: BTreeMap::new(), reserve: Reserve::new(budget, MOST) };
         Self(Mutex::new(table))
     }
 
@@ -109,7 +109,7 @@ impl Parts {
         let used = Instant::now();
         // Somebody else may have read it meanwhile.
         if table.parts.contains_key(&slice.key()) || table.reserve.take(LEN) {
-            table.parts.insert(slice.key(), Part { bytes: part, used });
+            table.parts.insert(slice.key(), FilePart { bytes: part, used });
         }
         bytes
     }
@@ -120,12 +120,12 @@ impl Parts {
         reserve::tend(&self.0).await;
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, PartsTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Table {
+impl PartsTable {
     /// Takes out the part that was not wanted for the longest time.
     fn oldest(&mut self) -> Option<Bytes> {
         let oldest = *self.parts.iter().min_by_key(|(_, part)| part.used)?.0;
@@ -134,7 +134,7 @@ impl Table {
     }
 }
 
-impl Spare for Table {
+impl ReserveSpare for PartsTable {
     fn reserve(&mut self) -> &mut Reserve {
         &mut self.reserve
     }
@@ -178,7 +178,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = std::fs::File::create(folder.path().join("file")).unwrap();
         file.set_len(4 * LEN).unwrap();
-        let version = Version::of(&file.metadata().unwrap());
+        let version = FileVersion::of(&file.metadata().unwrap());
         let slices = [0, 1, 2].map(|n| Slice::of(version, n * LEN, LEN as usize).unwrap());
         let budget = Budget::new(PART_OF_BUDGET * 3 * LEN);
         let parts = Parts::new(budget.clone());
@@ -207,7 +207,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = std::fs::File::create(folder.path().join("file")).unwrap();
         file.set_len(2 * LEN).unwrap();
-        let version = Version::of(&file.metadata().unwrap());
+        let version = FileVersion::of(&file.metadata().unwrap());
         let slices = [0, 1].map(|n| Slice::of(version, n * LEN, LEN as usize).unwrap());
         let budget = Budget::new(1 << 30);
         let parts = Parts::new(budget.clone());
@@ -239,7 +239,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = std::fs::File::create(folder.path().join("file")).unwrap();
         file.set_len(2 * LEN + LEN / 2 + 7).unwrap();
-        let version = Version::of(&file.metadata().unwrap());
+        let version = FileVersion::of(&file.metadata().unwrap());
         let half = LEN as usize / 2;
         let of = |offset: u64, len: usize| {
             Slice::of(version, offset, len).map(|slice| (slice.number, slice.len, slice.from..slice.to))

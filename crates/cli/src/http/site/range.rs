@@ -2,7 +2,7 @@
 
 /// What a Range field asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum AskedRange {
     /// Nothing that we serve in parts: another unit, several ranges, or no form of the grammar. The field is
     /// ignored (RFC 9110 §14.2 lets us), as it is where there are no bytes at all: players ask for the first
     /// of them.
@@ -19,30 +19,32 @@ pub(super) enum Asked {
 }
 
 /// Reads a Range field for a representation of `len` bytes.
-pub(super) fn range(value: &str, len: u64) -> Asked {
-    let Some((unit, set)) = value.split_once('=') else { return Asked::Ignored };
+pub(super) fn range(value: &str, len: u64) -> AskedRange {
+    let Some((unit, set)) = value.split_once('=') else { return AskedRange::Ignored };
     // RFC 9110 §14.1: units are case-insensitive.
     if len == 0 || !unit.trim().eq_ignore_ascii_case("bytes") {
-        return Asked::Ignored;
+        return AskedRange::Ignored;
     }
     // RFC 9110 §5.6.1: empty elements of a list do not count.
     let mut specs = set.split(',').map(str::trim).filter(|spec| !spec.is_empty());
-    let (Some(spec), None) = (specs.next(), specs.next()) else { return Asked::Ignored };
-    let Some((first, last)) = spec.split_once('-') else { return Asked::Ignored };
+    let (Some(spec), None) = (specs.next(), specs.next()) else { return AskedRange::Ignored };
+    let Some((first, last)) = spec.split_once('-') else { return AskedRange::Ignored };
     match (first, last) {
         ("", suffix) => match number(suffix) {
-            None => Asked::Ignored,
+            None => AskedRange::Ignored,
             // RFC 9110 §14.1.2: a suffix of nothing.
-            Some(0) => Asked::Unsatisfiable,
-            Some(n) => Asked::Part { from: len.saturating_sub(n), len: n.min(len) },
+            Some(0) => AskedRange::Unsatisfiable,
+            Some(n) => AskedRange::Part { from: len.saturating_sub(n), len: n.min(len) },
         },
         (first, last) => {
             let last = if last.is_empty() { Some(u64::MAX) } else { number(last) };
             match (number(first), last) {
-                (Some(first), Some(last)) if first > last => Asked::Ignored,
-                (Some(first), Some(_)) if first >= len => Asked::Unsatisfiable,
-                (Some(first), Some(last)) => Asked::Part { from: first, len: last.min(len - 1) - first + 1 },
-                _ => Asked::Ignored,
+                (Some(first), Some(last)) if first > last => AskedRange::Ignored,
+                (Some(first), Some(_)) if first >= len => AskedRange::Unsatisfiable,
+                (Some(first), Some(last)) => {
+                    AskedRange::Part { from: first, len: last.min(len - 1) - first + 1 }
+                }
+                _ => AskedRange::Ignored,
             }
         }
     }
@@ -61,36 +63,36 @@ mod tests {
     /// RFC 9110 §14.1.2 has the examples of 10,000 bytes.
     #[test]
     fn ranges_are_those_of_the_rfc() {
-        let part = |from, len| Asked::Part { from, len };
+        let part = |from, len| AskedRange::Part { from, len };
         let table = [
             ("bytes=0-499", 10_000, part(0, 500)),
             ("bytes=500-999", 10_000, part(500, 500)),
             ("bytes=-500", 10_000, part(9500, 500)),
             ("bytes=9500-", 10_000, part(9500, 500)),
             ("bytes=0-0", 10_000, part(0, 1)),
-            ("bytes=0-0,-1", 10_000, Asked::Ignored),
-            ("bytes=500-600,601-999", 10_000, Asked::Ignored),
+            ("bytes=0-0,-1", 10_000, AskedRange::Ignored),
+            ("bytes=500-600,601-999", 10_000, AskedRange::Ignored),
             ("BYTES=1-2", 10_000, part(1, 2)),
             ("bytes= 1-2 , ", 10_000, part(1, 2)),
             ("bytes=0-99999999999999999999999", 10, part(0, 10)),
             ("bytes=-99999999999999999999999", 10, part(0, 10)),
             ("bytes=9-9", 10, part(9, 1)),
-            ("bytes=10-", 10, Asked::Unsatisfiable),
-            ("bytes=99999999999999999999999-", 10, Asked::Unsatisfiable),
-            ("bytes=-0", 10, Asked::Unsatisfiable),
-            ("bytes=0-", 0, Asked::Ignored),
-            ("bytes=0-0", 0, Asked::Ignored),
-            ("bytes=5-", 0, Asked::Ignored),
-            ("bytes=-1", 0, Asked::Ignored),
-            ("bytes=-0", 0, Asked::Ignored),
-            ("bytes=5-4", 10, Asked::Ignored),
-            ("bytes=", 10, Asked::Ignored),
-            ("bytes=-", 10, Asked::Ignored),
-            ("bytes=+1-2", 10, Asked::Ignored),
-            ("bytes=a-b", 10, Asked::Ignored),
-            ("bytes=1-2-3", 10, Asked::Ignored),
-            ("lines=1-2", 10, Asked::Ignored),
-            ("1-2", 10, Asked::Ignored),
+            ("bytes=10-", 10, AskedRange::Unsatisfiable),
+            ("bytes=99999999999999999999999-", 10, AskedRange::Unsatisfiable),
+            ("bytes=-0", 10, AskedRange::Unsatisfiable),
+            ("bytes=0-", 0, AskedRange::Ignored),
+            ("bytes=0-0", 0, AskedRange::Ignored),
+            ("bytes=5-", 0, AskedRange::Ignored),
+            ("bytes=-1", 0, AskedRange::Ignored),
+            ("bytes=-0", 0, AskedRange::Ignored),
+            ("bytes=5-4", 10, AskedRange::Ignored),
+            ("bytes=", 10, AskedRange::Ignored),
+            ("bytes=-", 10, AskedRange::Ignored),
+            ("bytes=+1-2", 10, AskedRange::Ignored),
+            ("bytes=a-b", 10, AskedRange::Ignored),
+            ("bytes=1-2-3", 10, AskedRange::Ignored),
+            ("lines=1-2", 10, AskedRange::Ignored),
+            ("1-2", 10, AskedRange::Ignored),
         ];
         for (value, len, asked) in table {
             assert_eq!(range(value, len), asked, "{value} of {len}");

@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use quickset::h3::{Field, Response};
 
-use super::condition::{self, Conditions, Selected, Verdict};
-use super::{Answer, Content, bare, text};
+use super::condition::{self, ConditionVerdict, RequestConditions, Selected};
+use super::{AnswerContent, FileAnswer, bare, text};
 
 /// A file as it is shown: whole, in parts, or not again.
 #[derive(Clone, Debug)]
@@ -41,18 +41,22 @@ impl Representation {
     }
 
     /// The answer to what was asked of it. `content` gives so many bytes from there on.
-    pub(super) fn answer(&self, asked: &Conditions<'_>, content: impl FnOnce(u64, u64) -> Content) -> Answer {
+    pub(super) fn answer(
+        &self,
+        asked: &RequestConditions<'_>,
+        content: impl FnOnce(u64, u64) -> AnswerContent,
+    ) -> FileAnswer {
         let len = self.selected.len;
         let (status, from, n) = match condition::decide(asked, &self.selected) {
             // RFC 9110 §15.4.5: with what a 200 would have said of it.
-            Verdict::NotModified => return bare(self.with_validators(304)),
-            Verdict::Failed => return text(Response::new(412), "It is not as you expect.\n"),
-            Verdict::Unsatisfiable => {
+            ConditionVerdict::NotModified => return bare(self.with_validators(304)),
+            ConditionVerdict::Failed => return text(Response::new(412), "It is not as you expect.\n"),
+            ConditionVerdict::Unsatisfiable => {
                 let response = Response::new(416).with("content-range", format!("bytes */{len}"));
                 return text(response, "None of these bytes is there.\n");
             }
-            Verdict::Whole => (200, 0, len),
-            Verdict::Part { from, len } => (206, from, len),
+            ConditionVerdict::Whole => (200, 0, len),
+            ConditionVerdict::Part { from, len } => (206, from, len),
         };
         let mut response = self
             .with_validators(status)
@@ -65,7 +69,7 @@ impl Representation {
         if status == 206 {
             response = response.with("content-range", format!("bytes {from}-{}/{len}", from + n - 1));
         }
-        Answer { response, content: content(from, n) }
+        FileAnswer { response, content: content(from, n) }
     }
 
     fn with_validators(&self, status: u16) -> Response {

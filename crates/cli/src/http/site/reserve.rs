@@ -49,7 +49,7 @@ impl Reserve {
 }
 
 /// What is kept in a reserve.
-pub(super) trait Spare {
+pub(super) trait ReserveSpare {
     fn reserve(&mut self) -> &mut Reserve;
 
     /// Drops all of it.
@@ -68,7 +68,7 @@ pub(super) trait Spare {
 
 /// Has all of it given back whenever connections need the memory, and what nobody wants any more once in a
 /// while, for as long as this is polled.
-pub(super) async fn tend(spare: &Mutex<impl Spare>) {
+pub(super) async fn tend(spare: &Mutex<impl ReserveSpare>) {
     let lock = || -> MutexGuard<'_, _> { spare.lock().unwrap_or_else(PoisonError::into_inner) };
     let recalled = poll_fn(|cx| {
         let mut spare = lock();

@@ -22,8 +22,8 @@ impl Place {
         Self(path)
     }
 
-    fn site(&self, options: Options) -> Site {
-        Site::new(&self.0.join("root"), 16, Budget::new(BUDGET), options).unwrap()
+    fn site(&self, options: SiteOptions) -> FolderSite {
+        FolderSite::new(&self.0.join("root"), 16, Budget::new(BUDGET), options).unwrap()
     }
 }
 
@@ -34,11 +34,11 @@ impl Drop for Place {
 }
 
 /// Status, head and content, when the file has been at rest for a while.
-fn ask(site: &Site, request: &Request) -> (u16, Response, String) {
+fn ask(site: &FolderSite, request: &Request) -> (u16, Response, String) {
     ask_at(site, request, SystemTime::now() + Duration::from_secs(10))
 }
 
-fn ask_at(site: &Site, request: &Request, now: SystemTime) -> (u16, Response, String) {
+fn ask_at(site: &FolderSite, request: &Request, now: SystemTime) -> (u16, Response, String) {
     let answer = site.answer_at(request, now);
     let is_get = request.method == "GET";
     let (status, response, out) = read(answer);
@@ -48,11 +48,11 @@ fn ask_at(site: &Site, request: &Request, now: SystemTime) -> (u16, Response, St
     (status, response, out)
 }
 
-fn read(Answer { response, content }: Answer) -> (u16, Response, String) {
+fn read(FileAnswer { response, content }: FileAnswer) -> (u16, Response, String) {
     let mut out = String::new();
     match content {
-        Content::Text(text) => out.push_str(std::str::from_utf8(&text).unwrap()),
-        Content::File { file, mut from, len } => {
+        AnswerContent::Text(text) => out.push_str(std::str::from_utf8(&text).unwrap()),
+        AnswerContent::File { file, mut from, len } => {
             let end = from + len;
             while from < end {
                 let part = file.read(from, usize::try_from(end - from).unwrap(), end).unwrap();
@@ -68,7 +68,7 @@ fn read(Answer { response, content }: Answer) -> (u16, Response, String) {
 
 /// What is answered from memory; `None` where the file is to be looked for.
 #[cfg(target_os = "linux")]
-fn ask_at_once(site: &Site, request: &Request, later: Duration) -> Option<(u16, Response, String)> {
+fn ask_at_once(site: &FolderSite, request: &Request, later: Duration) -> Option<(u16, Response, String)> {
     let (now, at) = (SystemTime::now() + Duration::from_secs(10), Instant::now() + later);
     site.answer_at_once_at(request, now, at).map(read)
 }
@@ -87,7 +87,7 @@ fn has(response: &Response, name: &str) -> Option<String> {
 #[test]
 fn files_are_served_whole_in_parts_and_not_again() {
     let place = Place::new("files");
-    let site = place.site(Options::default());
+    let site = place.site(SiteOptions::default());
     let (status, head, content) = ask(&site, &get("/"));
     assert_eq!((status, content.as_str()), (200, "<p>home"));
     assert_eq!(has(&head, "content-type").unwrap(), "text/html; charset=utf-8");
@@ -122,7 +122,7 @@ fn files_are_served_whole_in_parts_and_not_again() {
 #[test]
 fn nothing_outside_the_folder_is_served() {
     let place = Place::new("outside");
-    let site = place.site(Options { listing: true, ..Options::default() });
+    let site = place.site(SiteOptions { listing: true, ..SiteOptions::default() });
     #[cfg(unix)]
     {
         use std::os::unix::fs::symlink;
@@ -154,12 +154,12 @@ fn nothing_outside_the_folder_is_served() {
 #[test]
 fn folders_are_moved_to_and_shown_if_that_is_wanted() {
     let place = Place::new("folders");
-    let site = place.site(Options::default());
+    let site = place.site(SiteOptions::default());
     let (status, head, _) = ask(&site, &get("/sub?x"));
     assert_eq!((status, has(&head, "location").as_deref()), (308, Some("/sub/?x")));
     assert_eq!(ask(&site, &get("/sub/")).0, 404, "unless asked for, nothing is shown");
 
-    let site = place.site(Options { listing: true, ..Options::default() });
+    let site = place.site(SiteOptions { listing: true, ..SiteOptions::default() });
     assert!(ask(&site, &get("/sub/")).2.contains("<a href=\"./one.txt\">one.txt</a>"));
     fs::remove_file(place.0.join("root/index.html")).unwrap();
     let (_, _, page) = ask(&site, &get("/"));
@@ -176,7 +176,7 @@ fn a_long_listing_says_that_it_is_cut() {
     for n in 0..listing::MAX_ENTRIES {
         fs::write(root.join(format!("a{:05}", n * 7919 % 10_000)), "").unwrap();
     }
-    let site = place.site(Options { listing: true, ..Options::default() });
+    let site = place.site(SiteOptions { listing: true, ..SiteOptions::default() });
     let page = ask(&site, &get("/sub/")).2;
     assert!(page.contains("These are the first 10000 of 10001 names."), "{}", &page[page.len() - 100..]);
     let names: Vec<&str> =
@@ -203,7 +203,7 @@ fn what_is_shown_is_there() {
     // What is no file is not opened, and so nothing to be found.
     let _listener = std::os::unix::net::UnixListener::bind(root.join("socket")).unwrap();
     symlink("socket", root.join("link-to-socket")).unwrap();
-    let site = place.site(Options { listing: true, ..Options::default() });
+    let site = place.site(SiteOptions { listing: true, ..SiteOptions::default() });
     let page = ask(&site, &get("/sub/")).2;
     let links: Vec<&str> =
         page.split("href=\"./").skip(1).filter_map(|rest| rest.split('"').next()).collect();
@@ -239,7 +239,7 @@ fn files_are_served_by_any_name() {
     }
     names.sort();
     names.dedup();
-    let site = place.site(Options { listing: true, ..Options::default() });
+    let site = place.site(SiteOptions { listing: true, ..SiteOptions::default() });
     let page = ask(&site, &get("/sub/")).2;
     assert!(page.bytes().all(|b| b == b'\n' || b >= b' '), "it does not act");
     let links: Vec<&str> =
@@ -247,10 +247,10 @@ fn files_are_served_by_any_name() {
     assert_eq!(links.len(), names.len());
     for (link, name) in links.iter().zip(&names) {
         let path = format!("/sub/{link}");
-        let Answer { response, content } = site.answer(&Request::new("GET", "localhost", path.clone()));
+        let FileAnswer { response, content } = site.answer(&Request::new("GET", "localhost", path.clone()));
         let content = match content {
-            Content::File { file, from, len } => file.read(from, len as usize, from + len).unwrap(),
-            Content::Text(content) => content,
+            AnswerContent::File { file, from, len } => file.read(from, len as usize, from + len).unwrap(),
+            AnswerContent::Text(content) => content,
         };
         assert_eq!((response.status, &content[..]), (200, &**name), "{link}");
         let html = name.ends_with(b".html");
@@ -293,7 +293,7 @@ fn a_place_deeper_than_paths_may_be_long_is_served() {
         std::io::Write::write_all(&mut fs::File::from(file), content.as_bytes()).unwrap();
     }
     drop(at);
-    let site = place.site(Options { listing: true, ..Options::default() });
+    let site = place.site(SiteOptions { listing: true, ..SiteOptions::default() });
     let folder = format!("/{name}").repeat(30);
     let ask = |path: String, coding: &'static str| {
         ask(&site, &Request::new("GET", "localhost", path).with("accept-encoding", coding))
@@ -320,7 +320,7 @@ fn a_link_to_the_root_may_be_turned() {
         std::os::unix::fs::symlink(to, &current).unwrap();
     };
     turn("one");
-    let site = Site::new(&current, 16, Budget::new(BUDGET), Options::default()).unwrap();
+    let site = FolderSite::new(&current, 16, Budget::new(BUDGET), SiteOptions::default()).unwrap();
     assert_eq!(ask(&site, &get("/a.txt")).2, "one");
     turn("two");
     assert_eq!(ask(&site, &get("/a.txt")).2, "two");
@@ -334,7 +334,7 @@ fn a_link_to_the_root_may_be_turned() {
 #[test]
 fn files_may_be_of_any_time() {
     let place = Place::new("times");
-    let site = place.site(Options::default());
+    let site = place.site(SiteOptions::default());
     let now = SystemTime::now();
     let seconds = Duration::from_secs;
     let of = |time: SystemTime| {
@@ -370,7 +370,7 @@ fn a_file_of_the_same_time_and_length_is_another_one() {
     let place = Place::new("packaged");
     let root = place.0.join("root");
     for time in [0, 1, 315_532_800, 1_700_000_000].map(|s| SystemTime::UNIX_EPOCH + Duration::from_secs(s)) {
-        let site = place.site(Options::default());
+        let site = place.site(SiteOptions::default());
         for (name, content) in [("app", "one"), ("new", "two")] {
             fs::write(root.join(name), content).unwrap();
             fs::File::options().write(true).open(root.join(name)).unwrap().set_modified(time).unwrap();
@@ -398,7 +398,7 @@ fn a_file_of_the_same_time_and_length_is_another_one() {
 #[test]
 fn a_file_that_was_just_written_has_no_validator_that_fits_the_next() {
     let place = Place::new("twice");
-    let (site, file) = (place.site(Options::default()), place.0.join("root/data.js"));
+    let (site, file) = (place.site(SiteOptions::default()), place.0.join("root/data.js"));
     fs::write(&file, "aaaaaaaaaa").unwrap();
     let (written, get) = (file.metadata().unwrap().modified().unwrap(), get("/data.js"));
     let (_, head, _) = ask_at(&site, &get, written);
@@ -417,7 +417,7 @@ fn a_file_that_was_just_written_has_no_validator_that_fits_the_next() {
 fn ranges_of_nothing_are_nothing() {
     let place = Place::new("nothing");
     fs::write(place.0.join("root/empty"), "").unwrap();
-    let site = place.site(Options::default());
+    let site = place.site(SiteOptions::default());
     for range in ["bytes=-5", "bytes=0-", "bytes=0-0", "bytes=7-"] {
         let (status, head, content) = ask(&site, &get("/empty").with("range", range));
         assert_eq!((status, content.as_str(), has(&head, "content-range")), (200, "", None), "{range}");
@@ -437,7 +437,7 @@ fn the_clock_may_be_at_any_time() {
 #[test]
 fn lines_of_a_field_are_one_list() {
     let place = Place::new("lines");
-    let site = place.site(Options::default());
+    let site = place.site(SiteOptions::default());
     let etag = has(&ask(&site, &get("/data.js")).1, "etag").unwrap();
     let with = |name: &'static str, lines: [&str; 2]| {
         let [first, second] = lines.map(ToOwned::to_owned);
@@ -455,7 +455,8 @@ fn lines_of_a_field_are_one_list() {
 #[test]
 fn other_methods_and_other_origins() {
     let place = Place::new("methods");
-    let site = place.site(Options { cors: Some("https://a.example".to_owned()), ..Options::default() });
+    let site =
+        place.site(SiteOptions { cors: Some("https://a.example".to_owned()), ..SiteOptions::default() });
     let (status, head, _) = ask(&site, &Request::new("POST", "localhost", "/"));
     assert_eq!((status, has(&head, "allow").as_deref()), (405, Some("GET, HEAD, OPTIONS")));
     let (status, head, content) = ask(&site, &Request::new("OPTIONS", "localhost", "/"));
@@ -477,7 +478,7 @@ fn other_methods_and_other_origins() {
     for name in CONDITIONS.into_iter().chain(told) {
         assert!(allowed.split(", ").any(|allowed| allowed == name), "{name}");
     }
-    let open = place.site(Options::default());
+    let open = place.site(SiteOptions::default());
     for name in ["access-control-allow-origin", "timing-allow-origin"] {
         assert_eq!(has(&ask(&open, &get("/")).1, name), None);
     }
@@ -500,7 +501,7 @@ fn caches_are_told_of_files_by_the_first_rule_that_fits() {
     let rules =
         ["/index.html=no-cache", "/sub/*=no-store", "**.js=max-age=31536000, immutable", "/s**=private"];
     let cache_rules = rules.map(|rule| rule.parse().unwrap()).into();
-    let site = place.site(Options { listing: true, cache_rules, ..Options::default() });
+    let site = place.site(SiteOptions { listing: true, cache_rules, ..SiteOptions::default() });
     let etag = has(&ask(&site, &get("/data.js")).1, "etag").unwrap();
     let long = Some("max-age=31536000, immutable");
     for (request, status, said) in [
@@ -529,7 +530,7 @@ fn caches_are_told_of_files_by_the_first_rule_that_fits() {
     }
     #[cfg(target_os = "linux")]
     assert!(ask_at_once(&site, &get("/data.js"), Duration::ZERO).is_some(), "it was kept");
-    assert_eq!(has(&ask(&place.site(Options::default()), &get("/")).1, "cache-control"), None);
+    assert_eq!(has(&ask(&place.site(SiteOptions::default()), &get("/")).1, "cache-control"), None);
 }
 
 /// RFC 9110 §8.8.1: what is answered from memory is what would be read.
@@ -537,7 +538,7 @@ fn caches_are_told_of_files_by_the_first_rule_that_fits() {
 #[test]
 fn what_was_asked_for_a_moment_ago_is_answered_from_memory() {
     let place = Place::new("memory");
-    let site = place.site(Options::default());
+    let site = place.site(SiteOptions::default());
     let etag = has(&ask(&site, &get("/data.js")).1, "etag").unwrap();
     let requests = [
         get("/data.js"),
@@ -606,7 +607,7 @@ fn what_has_changed_is_not_answered_from_memory() {
         let root = place.0.join("root");
         fs::create_dir(root.join("v")).unwrap();
         fs::write(root.join("v/app.js"), "12").unwrap();
-        let site = place.site(Options::default());
+        let site = place.site(SiteOptions::default());
         let request = get("/v/app.js");
         assert_eq!(ask(&site, &request).2, "12");
         // As one that has been at rest: what is written from now on has another time.
@@ -629,7 +630,7 @@ fn what_has_changed_is_not_answered_from_memory() {
 fn a_folder_that_is_a_file_for_a_while_is_seen_as_what_it_is() {
     let place = Place::new("and-back");
     let root = place.0.join("root");
-    let site = place.site(Options::default());
+    let site = place.site(SiteOptions::default());
     let answers = |path: &'static str| {
         let (status, _, content) = ask(&site, &get(path));
         if let Some((again, _, content_again)) = ask_at_once(&site, &get(path), Duration::ZERO) {
@@ -655,7 +656,7 @@ fn a_folder_that_is_a_file_for_a_while_is_seen_as_what_it_is() {
 fn what_is_put_over_a_file_in_memory_is_seen_at_once() {
     let place = Place::new("put-over");
     let sub = place.0.join("root/sub");
-    let site = place.site(Options::default()).with_area(&sub, Most { file: 100, all: 1 << 20 }).unwrap();
+    let site = place.site(SiteOptions::default()).with_area(&sub, Most { file: 100, all: 1 << 20 }).unwrap();
     let request = get("/sub/one.txt");
     for content in ["two", "six", "ten"] {
         let before = ask(&site, &request).2;
@@ -683,7 +684,7 @@ fn a_root_that_is_turned_is_seen_at_once() {
         std::os::unix::fs::symlink(to, &current).unwrap();
     };
     turn("one");
-    let site = Site::new(&current, 16, Budget::new(BUDGET), Options::default()).unwrap();
+    let site = FolderSite::new(&current, 16, Budget::new(BUDGET), SiteOptions::default()).unwrap();
     let at_once = || ask_at_once(&site, &get("/a.txt"), Duration::ZERO).map(|(_, _, content)| content);
     assert_eq!(ask(&site, &get("/a.txt")).2, "one");
     assert_eq!(at_once().as_deref(), Some("one"));
@@ -701,7 +702,7 @@ fn a_root_that_is_turned_is_seen_at_once() {
 fn a_way_that_leads_out_is_left_within_two_seconds() {
     let place = Place::new("led-out");
     let root = place.0.join("root");
-    let site = place.site(Options::default());
+    let site = place.site(SiteOptions::default());
     let request = get("/sub/one.txt");
     assert_eq!(ask(&site, &request).2, "one");
     fs::rename(root.join("sub"), place.0.join("sub")).unwrap();
@@ -720,7 +721,7 @@ fn a_way_that_leads_out_is_left_within_two_seconds() {
 #[test]
 fn a_clock_that_is_set_back_makes_nothing_up() {
     let place = Place::new("set-back");
-    let site = place.site(Options::default());
+    let site = place.site(SiteOptions::default());
     assert_eq!(ask(&site, &get("/data.js")).0, 200);
     let written = place.0.join("root/data.js").metadata().unwrap().modified().unwrap();
     let at_once = |now: SystemTime| site.answer_at_once_at(&get("/data.js"), now, Instant::now()).is_some();
@@ -728,7 +729,7 @@ fn a_clock_that_is_set_back_makes_nothing_up() {
     assert!(at_once(written + seconds(10)) && at_once(written + seconds(1_000_000)));
     assert!(!at_once(written) && !at_once(written - seconds(1_000_000)));
     // Nor is anything kept that may still be mistaken.
-    let other = place.site(Options::default());
+    let other = place.site(SiteOptions::default());
     ask_at(&other, &get("/data.js"), written);
     assert!(ask_at_once(&other, &get("/data.js"), Duration::ZERO).is_none());
 }
@@ -744,7 +745,7 @@ async fn what_is_kept_is_bounded_and_given_back() {
     }
     fs::write(root.join("large"), vec![b'x'; 1 << 20]).unwrap();
     let budget = Budget::new(4 << 20);
-    let site = Site::new(&root, 16, budget.clone(), Options::default()).unwrap();
+    let site = FolderSite::new(&root, 16, budget.clone(), SiteOptions::default()).unwrap();
     let request = |n: usize| Request::new("GET", "localhost", format!("/{n}"));
     for n in 0..100 {
         assert_eq!(ask(&site, &request(n)).0, 200);
@@ -753,7 +754,7 @@ async fn what_is_kept_is_bounded_and_given_back() {
     assert!((15..=26).contains(&kept), "{kept} of 10 kB in 256 KiB");
     assert!((150_000..=256 << 10).contains(&budget.usage().held), "{:?}", budget.usage());
     let large = site.answer_at(&get("/large"), SystemTime::now() + Duration::from_secs(10));
-    assert!(matches!(large.content, Content::File { .. }), "{large:?}");
+    assert!(matches!(large.content, AnswerContent::File { .. }), "{large:?}");
     assert!(ask_at_once(&site, &get("/large"), Duration::ZERO).is_none());
     // The same path written in many ways is many.
     for n in 0..1000 {

@@ -16,7 +16,7 @@ use super::condition::{Dates, Selected};
 
 /// Which file it is, and in which state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Version {
+pub(super) struct FileVersion {
     /// The file system and the file.
     number: (u64, u64),
     len: u64,
@@ -28,7 +28,7 @@ pub(super) struct Version {
     links: u64,
 }
 
-impl Version {
+impl FileVersion {
     #[cfg(unix)]
     pub(super) fn of(metadata: &Metadata) -> Self {
         use std::os::unix::fs::MetadataExt as _;
@@ -154,8 +154,8 @@ mod tests {
 
     const AT: i128 = 1_700_000_000 * SECOND + 123_456_789;
 
-    fn version() -> Version {
-        Version { number: (7, 42), len: 4, modified: AT, changed: AT, links: 1 }
+    fn version() -> FileVersion {
+        FileVersion { number: (7, 42), len: 4, modified: AT, changed: AT, links: 1 }
     }
 
     fn time(nanoseconds: i128) -> SystemTime {
@@ -164,16 +164,16 @@ mod tests {
 
     #[test]
     fn another_version_has_another_tag() {
-        let tag = |version: Version| version.select(None, time(AT + 100 * SECOND)).etag;
+        let tag = |version: FileVersion| version.select(None, time(AT + 100 * SECOND)).etag;
         let same = tag(version());
         assert_eq!(tag(version()), same);
         assert_eq!(same.len(), 34, "{same}");
         for other in [
-            Version { number: (8, 42), ..version() },
-            Version { number: (7, 43), ..version() },
-            Version { len: 5, ..version() },
-            Version { modified: SECOND, ..version() },
-            Version { changed: AT + 1, ..version() },
+            FileVersion { number: (8, 42), ..version() },
+            FileVersion { number: (7, 43), ..version() },
+            FileVersion { len: 5, ..version() },
+            FileVersion { modified: SECOND, ..version() },
+            FileVersion { changed: AT + 1, ..version() },
         ] {
             assert_ne!(tag(other), same, "{other:?}");
         }
@@ -185,14 +185,14 @@ mod tests {
         let before = version();
         for (later, same) in [
             (before, true),
-            (Version { changed: AT + 1, links: 0, ..before }, true),
-            (Version { changed: AT + 1, links: 2, ..before }, true),
+            (FileVersion { changed: AT + 1, links: 0, ..before }, true),
+            (FileVersion { changed: AT + 1, links: 2, ..before }, true),
             // Its time may have been set back.
-            (Version { changed: AT + 1, ..before }, false),
-            (Version { modified: AT + 1, changed: AT + 1, ..before }, false),
-            (Version { modified: AT + 1, changed: AT + 1, links: 0, ..before }, false),
-            (Version { len: 5, changed: AT + 1, links: 0, ..before }, false),
-            (Version { number: (7, 43), ..before }, false),
+            (FileVersion { changed: AT + 1, ..before }, false),
+            (FileVersion { modified: AT + 1, changed: AT + 1, ..before }, false),
+            (FileVersion { modified: AT + 1, changed: AT + 1, links: 0, ..before }, false),
+            (FileVersion { len: 5, changed: AT + 1, links: 0, ..before }, false),
+            (FileVersion { number: (7, 43), ..before }, false),
         ] {
             assert_eq!(before.has_bytes_of(&later), same, "{later:?}");
         }
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn a_tag_within_a_tick_is_of_one_answer() {
         let tag = |changed: i128, later: i128| {
-            let version = Version { changed, ..version() };
+            let version = FileVersion { changed, ..version() };
             version.select(None, time(changed + later)).etag
         };
         let rested = tag(AT, 100 * SECOND);
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn dates_are_of_the_past_and_of_one_version() {
         let modified = |modified: i128, now: i128| {
-            let version = Version { modified, ..version() };
+            let version = FileVersion { modified, ..version() };
             version.select(None, time(now)).dates.map(|dates| dates.modified)
         };
         let (now, second) = (AT + 100 * SECOND, AT.div_euclid(SECOND) * SECOND);
@@ -241,7 +241,7 @@ mod tests {
     fn what_is_said_of_a_settled_version_stays() {
         let offsets = [-SECOND, -1, 0, 1, TICK - 1, TICK, SECOND, LONG_TICK, 3 * SECOND];
         for (modified, changed) in offsets.iter().flat_map(|a| offsets.map(|b| (AT + a, AT + b))) {
-            let version = Version { modified, changed, ..version() };
+            let version = FileVersion { modified, changed, ..version() };
             let said = |now: i128| {
                 let Selected { etag, dates, len } = version.select(None, time(now));
                 (etag, dates, len)

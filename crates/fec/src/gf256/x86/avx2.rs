@@ -7,16 +7,16 @@ use core::arch::x86_64::{
     _mm256_xor_si256,
 };
 
-use super::super::cauchy::{Columns, POINTS, Rows};
+use super::super::cauchy::{Columns, GroupRows, POINTS};
 use super::super::tables::NIBBLES;
 use super::fours::fours;
 use super::transform::transform;
-use super::{Block, Lanes, Machine, rows};
+use super::{Lanes, Processor, ProductBlock, rows};
 
 /// AVX2: 16 registers of 32 bytes.
 pub(in super::super) struct Avx2;
 
-impl Machine for Avx2 {
+impl Processor for Avx2 {
     const ROWS: usize = 4;
 
     fn detected() -> bool {
@@ -24,43 +24,43 @@ impl Machine for Avx2 {
     }
 
     #[target_feature(enable = "avx2")]
-    unsafe fn combine(block: &Block<'_, '_>, dsts: &mut [&mut [u8]]) {
+    unsafe fn combine(block: &ProductBlock<'_, '_>, dsts: &mut [&mut [u8]]) {
         // SAFETY: the machine has been detected, and the driver has checked the lengths.
         unsafe {
             match dsts.len() {
-                1 => rows::<V256, 1, 2, false>(block, dsts),
-                2 => rows::<V256, 2, 2, false>(block, dsts),
-                3 => rows::<V256, 3, 1, false>(block, dsts),
-                _ => rows::<V256, 4, 1, false>(block, dsts),
+                1 => rows::<Avx2Vector, 1, 2, false>(block, dsts),
+                2 => rows::<Avx2Vector, 2, 2, false>(block, dsts),
+                3 => rows::<Avx2Vector, 3, 1, false>(block, dsts),
+                _ => rows::<Avx2Vector, 4, 1, false>(block, dsts),
             }
         }
     }
 
     #[target_feature(enable = "avx2")]
-    unsafe fn sum(block: &Block<'_, '_>, dst: &mut [u8]) {
+    unsafe fn sum(block: &ProductBlock<'_, '_>, dst: &mut [u8]) {
         // SAFETY: the machine has been detected, and the driver has checked the lengths.
-        unsafe { rows::<V256, 1, 4, true>(block, &mut [dst]) }
+        unsafe { rows::<Avx2Vector, 1, 4, true>(block, &mut [dst]) }
     }
 
     #[target_feature(enable = "avx2")]
-    unsafe fn cauchy(columns: Columns<'_>, rows: &mut [Rows<'_>]) {
+    unsafe fn cauchy(columns: Columns<'_>, rows: &mut [GroupRows<'_>]) {
         // SAFETY: the machine has been detected.
         unsafe {
             match rows {
-                [only] if only.fours.is_some() => fours::<V256>(columns, only),
-                [only] if !only.then.is_empty() => transform::<V256, 1, POINTS>(columns, rows),
-                [_] => transform::<V256, 1, 0>(columns, rows),
-                _ => transform::<V256, 2, 0>(columns, rows),
+                [only] if only.fours.is_some() => fours::<Avx2Vector>(columns, only),
+                [only] if !only.then.is_empty() => transform::<Avx2Vector, 1, POINTS>(columns, rows),
+                [_] => transform::<Avx2Vector, 1, 0>(columns, rows),
+                _ => transform::<Avx2Vector, 2, 0>(columns, rows),
             }
         }
     }
 }
 
 #[derive(Clone, Copy)]
-struct V256(__m256i);
+struct Avx2Vector(__m256i);
 
 // SAFETY of all blocks: the caller has the machine and the bytes, as the trait demands.
-impl Lanes for V256 {
+impl Lanes for Avx2Vector {
     /// Products of low and of high halves of a byte, each table twice.
     type Factor = [__m256i; 2];
     type Stored = &'static [[u8; 16]; 2];

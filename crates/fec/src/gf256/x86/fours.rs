@@ -6,10 +6,10 @@
 use alloc::vec::Vec;
 use core::mem::MaybeUninit;
 
-use super::super::cauchy::{Columns, Heads, MAX_HEAD, POINTS, Rows};
+use super::super::cauchy::{Columns, GroupRows, Heads, MAX_HEAD, POINTS};
 use super::super::fours::{FOUR, FOURS, Factors, Fours};
 use super::cache::first_level;
-use super::transform::{Then, add_values, load_all, zeros};
+use super::transform::{SumTransform, add_values, load_all, zeros};
 use super::{Lanes, load_strip};
 
 /// Adds to the destinations of `rows`, which have `fours`, or replaces their bytes up to the longest source;
@@ -19,7 +19,7 @@ use super::{Lanes, load_strip};
 ///
 /// The machine has what `L` is made for.
 #[inline(always)]
-pub(super) unsafe fn fours<L: Lanes>(columns: Columns<'_>, rows: &mut Rows<'_>) {
+pub(super) unsafe fn fours<L: Lanes>(columns: Columns<'_>, rows: &mut GroupRows<'_>) {
     let fours = rows.fours.expect("the caller has looked");
     // SAFETY: passed on from our caller.
     unsafe {
@@ -40,7 +40,7 @@ pub(super) unsafe fn fours<L: Lanes>(columns: Columns<'_>, rows: &mut Rows<'_>) 
 #[inline(always)]
 unsafe fn pass<L: Lanes, const APART: bool, const THEN: usize>(
     columns: Columns<'_>,
-    rows: &mut Rows<'_>,
+    rows: &mut GroupRows<'_>,
     fours: Fours,
 ) {
     let (sources, first) = (columns.sources(), columns.group() * POINTS / FOUR);
@@ -53,7 +53,7 @@ unsafe fn pass<L: Lanes, const APART: bool, const THEN: usize>(
     let mut four = [const { MaybeUninit::uninit() }; FOURS];
     let count = sources.len().div_ceil(FOUR);
     assert!(count <= four.len() && (THEN == 0) == rows.then.is_empty());
-    let then = [Then::<L, THEN>::new(rows)];
+    let then = [SumTransform::<L, THEN>::new(rows)];
     let whole = sources.chunks_exact(FOUR);
     let mut last = [&[][..]; FOUR];
     last[..whole.remainder().len()].copy_from_slice(whole.remainder());
@@ -63,7 +63,7 @@ unsafe fn pass<L: Lanes, const APART: bool, const THEN: usize>(
     }
     let points = Points::<L>::new(fours);
     let heads = rows.heads.take();
-    let rows: &mut [Rows<'_>; 1] = core::array::from_mut(rows);
+    let rows: &mut [GroupRows<'_>; 1] = core::array::from_mut(rows);
     // SAFETY: strips end at or before the shortest source, and the longest and so the destinations; `zeros`
     // are as many as the shortest has bytes. As many fours are written as there are.
     unsafe {

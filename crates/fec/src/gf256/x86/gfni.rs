@@ -12,16 +12,16 @@ use core::arch::x86_64::{
     _mm512_sub_epi64, _mm512_ternarylogic_epi64, _mm512_xor_si512,
 };
 
-use super::super::cauchy::{Columns, POINTS, Rows};
+use super::super::cauchy::{Columns, GroupRows, POINTS};
 use super::super::tables::MATRICES;
 use super::fours::fours;
 use super::transform::transform;
-use super::{Block, Lanes, Machine, row, rows};
+use super::{Lanes, Processor, ProductBlock, row, rows};
 
 /// GFNI with AVX-512: 32 registers of 64 bytes, loads and stores under a mask, XOR of three.
 pub(in super::super) struct Gfni512;
 
-impl Machine for Gfni512 {
+impl Processor for Gfni512 {
     const ROWS: usize = 6;
 
     fn detected() -> bool {
@@ -33,7 +33,7 @@ impl Machine for Gfni512 {
     }
 
     #[target_feature(enable = "gfni,avx512f,avx512bw,bmi2")]
-    unsafe fn combine(block: &Block<'_, '_>, dsts: &mut [&mut [u8]]) {
+    unsafe fn combine(block: &ProductBlock<'_, '_>, dsts: &mut [&mut [u8]]) {
         // SAFETY: the machine has been detected, and the driver has checked the lengths.
         unsafe {
             match dsts.len() {
@@ -48,13 +48,13 @@ impl Machine for Gfni512 {
     }
 
     #[target_feature(enable = "gfni,avx512f,avx512bw,bmi2")]
-    unsafe fn sum(block: &Block<'_, '_>, dst: &mut [u8]) {
+    unsafe fn sum(block: &ProductBlock<'_, '_>, dst: &mut [u8]) {
         // SAFETY: the machine has been detected, and the driver has checked the lengths.
         unsafe { row::<V512, true>(block, dst) }
     }
 
     #[target_feature(enable = "gfni,avx512f,avx512bw,bmi2")]
-    unsafe fn cauchy(columns: Columns<'_>, rows: &mut [Rows<'_>]) {
+    unsafe fn cauchy(columns: Columns<'_>, rows: &mut [GroupRows<'_>]) {
         // SAFETY: the machine has been detected.
         unsafe {
             match rows {
@@ -100,7 +100,7 @@ pub(in super::super) unsafe fn hashes(seed: u64, first: u64, out: &mut [u8]) {
 /// GFNI with AVX2: 16 registers of 32 bytes.
 pub(in super::super) struct Gfni256;
 
-impl Machine for Gfni256 {
+impl Processor for Gfni256 {
     const ROWS: usize = 5;
 
     fn detected() -> bool {
@@ -108,34 +108,34 @@ impl Machine for Gfni256 {
     }
 
     #[target_feature(enable = "gfni,avx2")]
-    unsafe fn combine(block: &Block<'_, '_>, dsts: &mut [&mut [u8]]) {
+    unsafe fn combine(block: &ProductBlock<'_, '_>, dsts: &mut [&mut [u8]]) {
         // SAFETY: the machine has been detected, and the driver has checked the lengths.
         unsafe {
             match dsts.len() {
-                1 => rows::<V256, 1, 4, false>(block, dsts),
-                2 => rows::<V256, 2, 4, false>(block, dsts),
-                3 => rows::<V256, 3, 3, false>(block, dsts),
-                4 => rows::<V256, 4, 2, false>(block, dsts),
-                _ => rows::<V256, 5, 2, false>(block, dsts),
+                1 => rows::<GfniVector, 1, 4, false>(block, dsts),
+                2 => rows::<GfniVector, 2, 4, false>(block, dsts),
+                3 => rows::<GfniVector, 3, 3, false>(block, dsts),
+                4 => rows::<GfniVector, 4, 2, false>(block, dsts),
+                _ => rows::<GfniVector, 5, 2, false>(block, dsts),
             }
         }
     }
 
     #[target_feature(enable = "gfni,avx2")]
-    unsafe fn sum(block: &Block<'_, '_>, dst: &mut [u8]) {
+    unsafe fn sum(block: &ProductBlock<'_, '_>, dst: &mut [u8]) {
         // SAFETY: the machine has been detected, and the driver has checked the lengths.
-        unsafe { rows::<V256, 1, 4, true>(block, &mut [dst]) }
+        unsafe { rows::<GfniVector, 1, 4, true>(block, &mut [dst]) }
     }
 
     #[target_feature(enable = "gfni,avx2")]
-    unsafe fn cauchy(columns: Columns<'_>, rows: &mut [Rows<'_>]) {
+    unsafe fn cauchy(columns: Columns<'_>, rows: &mut [GroupRows<'_>]) {
         // SAFETY: the machine has been detected.
         unsafe {
             match rows {
-                [only] if only.fours.is_some() => fours::<V256>(columns, only),
-                [only] if !only.then.is_empty() => transform::<V256, 1, POINTS>(columns, rows),
-                [_] => transform::<V256, 1, 0>(columns, rows),
-                _ => transform::<V256, 2, 0>(columns, rows),
+                [only] if only.fours.is_some() => fours::<GfniVector>(columns, only),
+                [only] if !only.then.is_empty() => transform::<GfniVector, 1, POINTS>(columns, rows),
+                [_] => transform::<GfniVector, 1, 0>(columns, rows),
+                _ => transform::<GfniVector, 2, 0>(columns, rows),
             }
         }
     }
@@ -219,10 +219,10 @@ impl Lanes for V512 {
 }
 
 #[derive(Clone, Copy)]
-struct V256(__m256i);
+struct GfniVector(__m256i);
 
 // SAFETY of all blocks: the caller has the machine and the bytes, as the trait demands.
-impl Lanes for V256 {
+impl Lanes for GfniVector {
     type Factor = Self;
     type Stored = u64;
 

@@ -24,33 +24,33 @@ pub(super) use avx2::Avx2;
 pub(super) use gfni::{Gfni256, Gfni512, hashes};
 pub(super) use ssse3::Ssse3;
 
-use super::cauchy::{Columns, Rows};
+use super::cauchy::{Columns, GroupRows};
 
 /// A kind of machine: whether this is one, and its entry to the algorithm below.
-pub(super) trait Machine {
+pub(super) trait Processor {
     /// True if this machine has the instructions.
     fn detected() -> bool;
 
-    /// See [`Block`]. At most `ROWS` destinations.
+    /// See [`ProductBlock`]. At most `ROWS` destinations.
     ///
     /// # Safety
     ///
     /// [`detected`](Self::detected) has returned true.
-    unsafe fn combine(block: &Block<'_, '_>, dsts: &mut [&mut [u8]]);
+    unsafe fn combine(block: &ProductBlock<'_, '_>, dsts: &mut [&mut [u8]]);
 
     /// dst += Σ src; the coefficients are not looked at.
     ///
     /// # Safety
     ///
     /// [`detected`](Self::detected) has returned true.
-    unsafe fn sum(block: &Block<'_, '_>, dst: &mut [u8]);
+    unsafe fn sum(block: &ProductBlock<'_, '_>, dst: &mut [u8]);
 
     /// Adds a product with rows of a Cauchy matrix, of one group or of two.
     ///
     /// # Safety
     ///
     /// [`detected`](Self::detected) has returned true.
-    unsafe fn cauchy(columns: Columns<'_>, rows: &mut [Rows<'_>]);
+    unsafe fn cauchy(columns: Columns<'_>, rows: &mut [GroupRows<'_>]);
 
     /// Destinations that one pass over the sources serves.
     const ROWS: usize;
@@ -58,7 +58,7 @@ pub(super) trait Machine {
 
 /// What is added to some destinations: row r of the coefficients, times all sources, to destination r.
 #[derive(Clone, Copy)]
-pub(super) struct Block<'a, 'b> {
+pub(super) struct ProductBlock<'a, 'b> {
     coefficients: &'a [u8],
     srcs: &'a [&'b [u8]],
     longest: usize,
@@ -69,7 +69,7 @@ pub(super) struct Block<'a, 'b> {
 /// # Safety
 ///
 /// `M::detected()` has returned true, and no source is longer than `longest`.
-pub(super) unsafe fn combine<M: Machine>(
+pub(super) unsafe fn combine<M: Processor>(
     dsts: &mut [&mut [u8]],
     coefficients: &[u8],
     srcs: &[&[u8]],
@@ -79,7 +79,7 @@ pub(super) unsafe fn combine<M: Machine>(
     let groups = dsts.len().div_ceil(M::ROWS).max(1);
     let rows = dsts.len().div_ceil(groups).max(1);
     for (dsts, coefficients) in dsts.chunks_mut(rows).zip(coefficients.chunks(rows * srcs.len().max(1))) {
-        let block = Block { coefficients, srcs, longest };
+        let block = ProductBlock { coefficients, srcs, longest };
         block.check(dsts);
         // SAFETY: passed on from our caller.
         unsafe { M::combine(&block, dsts) };
@@ -91,7 +91,7 @@ pub(super) unsafe fn combine<M: Machine>(
 /// # Safety
 ///
 /// `M::detected()` has returned true.
-pub(super) unsafe fn cauchy<M: Machine>(columns: Columns<'_>, rows: &mut [Rows<'_>]) {
+pub(super) unsafe fn cauchy<M: Processor>(columns: Columns<'_>, rows: &mut [GroupRows<'_>]) {
     for rows in rows.chunks_mut(2) {
         // SAFETY: passed on from our caller.
         unsafe { M::cauchy(columns, rows) };
@@ -103,13 +103,13 @@ pub(super) unsafe fn cauchy<M: Machine>(columns: Columns<'_>, rows: &mut [Rows<'
 /// # Safety
 ///
 /// `M::detected()` has returned true, and no source is longer than `longest`.
-pub(super) unsafe fn sum<M: Machine>(dst: &mut [u8], srcs: &[&[u8]], longest: usize) {
+pub(super) unsafe fn sum<M: Processor>(dst: &mut [u8], srcs: &[&[u8]], longest: usize) {
     assert!(dst.len() >= longest);
     // SAFETY: passed on from our caller.
-    unsafe { M::sum(&Block { coefficients: &[], srcs, longest }, dst) };
+    unsafe { M::sum(&ProductBlock { coefficients: &[], srcs, longest }, dst) };
 }
 
-impl Block<'_, '_> {
+impl ProductBlock<'_, '_> {
     /// What `strip` relies on.
     fn check(&self, dsts: &[&mut [u8]]) {
         assert!(dsts.iter().all(|d| d.len() >= self.longest));
@@ -161,7 +161,7 @@ trait Lanes: Copy {
 ///
 /// As for `rows`, of `dst` alone.
 #[inline(always)]
-unsafe fn row<L: Lanes, const ONES: bool>(block: &Block<'_, '_>, dst: &mut [u8]) {
+unsafe fn row<L: Lanes, const ONES: bool>(block: &ProductBlock<'_, '_>, dst: &mut [u8]) {
     let fours = block.srcs.chunks_exact(FOUR);
     let done = block.srcs.len() - fours.remainder().len();
     // SAFETY: passed on from our caller; spans end at or before the longest source, and so within the
@@ -188,7 +188,7 @@ unsafe fn row<L: Lanes, const ONES: bool>(block: &Block<'_, '_>, dst: &mut [u8])
             at += SPAN * L::BYTES;
         }
         let coefficients = if ONES { &[] } else { &block.coefficients[done..] };
-        let rest = Block { coefficients, srcs: &block.srcs[done..], longest: block.longest };
+        let rest = ProductBlock { coefficients, srcs: &block.srcs[done..], longest: block.longest };
         if !rest.srcs.is_empty() {
             rows::<L, 1, 4, ONES>(&rest, &mut [dst]);
         }
@@ -279,7 +279,7 @@ unsafe fn add_to<L: Lanes>(to: *mut u8, sum: L, left: usize) {
 /// The machine has what `L` is made for; `block.check(dsts)` holds, its coefficients apart if `ONES`.
 #[inline(always)]
 unsafe fn rows<L: Lanes, const R: usize, const W: usize, const ONES: bool>(
-    block: &Block<'_, '_>,
+    block: &ProductBlock<'_, '_>,
     dsts: &mut [&mut [u8]],
 ) {
     let mut to = [core::ptr::null_mut(); R];
@@ -309,7 +309,7 @@ unsafe fn rows<L: Lanes, const R: usize, const W: usize, const ONES: bool>(
 /// As for `rows`; `at + bytes` <= `block.longest`.
 #[inline(always)]
 unsafe fn strip<L: Lanes, const R: usize, const W: usize, const ONES: bool>(
-    block: &Block<'_, '_>,
+    block: &ProductBlock<'_, '_>,
     to: [*mut u8; R],
     at: usize,
     bytes: usize,

@@ -5,16 +5,16 @@ use core::arch::x86_64::{
     _mm_srli_epi64, _mm_storeu_si128, _mm_xor_si128,
 };
 
-use super::super::cauchy::{Columns, POINTS, Rows};
+use super::super::cauchy::{Columns, GroupRows, POINTS};
 use super::super::tables::NIBBLES;
 use super::fours::fours;
 use super::transform::transform;
-use super::{Block, Lanes, Machine, rows};
+use super::{Lanes, Processor, ProductBlock, rows};
 
 /// SSSE3: 16 registers of 16 bytes.
 pub(in super::super) struct Ssse3;
 
-impl Machine for Ssse3 {
+impl Processor for Ssse3 {
     const ROWS: usize = 4;
 
     fn detected() -> bool {
@@ -22,7 +22,7 @@ impl Machine for Ssse3 {
     }
 
     #[target_feature(enable = "ssse3")]
-    unsafe fn combine(block: &Block<'_, '_>, dsts: &mut [&mut [u8]]) {
+    unsafe fn combine(block: &ProductBlock<'_, '_>, dsts: &mut [&mut [u8]]) {
         // SAFETY: the machine has been detected, and the driver has checked the lengths.
         unsafe {
             match dsts.len() {
@@ -35,13 +35,13 @@ impl Machine for Ssse3 {
     }
 
     #[target_feature(enable = "ssse3")]
-    unsafe fn sum(block: &Block<'_, '_>, dst: &mut [u8]) {
+    unsafe fn sum(block: &ProductBlock<'_, '_>, dst: &mut [u8]) {
         // SAFETY: the machine has been detected, and the driver has checked the lengths.
         unsafe { rows::<V128, 1, 4, true>(block, &mut [dst]) }
     }
 
     #[target_feature(enable = "ssse3")]
-    unsafe fn cauchy(columns: Columns<'_>, rows: &mut [Rows<'_>]) {
+    unsafe fn cauchy(columns: Columns<'_>, rows: &mut [GroupRows<'_>]) {
         // SAFETY: the machine has been detected.
         unsafe {
             match rows {

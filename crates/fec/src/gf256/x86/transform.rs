@@ -8,7 +8,9 @@ use alloc::vec::Vec;
 use core::mem::MaybeUninit;
 use core::ops::Range;
 
-use super::super::cauchy::{Columns, GROUPS, One, POINTS, Rows, Sum, TWIDDLES, Twiddles, WEIGHTS};
+use super::super::cauchy::{
+    CauchySum, Columns, GROUPS, GroupRows, POINTS, SumBase, TWIDDLES, Twiddles, WEIGHTS,
+};
 use super::{Lanes, load_strip};
 
 /// Adds to all destinations of `rows`, whose number is `G`, or replaces their bytes up to the longest source,
@@ -20,9 +22,9 @@ use super::{Lanes, load_strip};
 #[inline(always)]
 pub(super) unsafe fn transform<L: Lanes, const G: usize, const THEN: usize>(
     columns: Columns<'_>,
-    rows: &mut [Rows<'_>],
+    rows: &mut [GroupRows<'_>],
 ) {
-    let rows: &mut [Rows<'_>; G] = rows.try_into().expect("as many as the caller has counted");
+    let rows: &mut [GroupRows<'_>; G] = rows.try_into().expect("as many as the caller has counted");
     let (sources, first) = (columns.sources(), columns.group());
     let (longest, shortest) = (columns.longest(), columns.shortest());
     let mut sums = rows.iter().flat_map(|r| r.sums.iter().flatten());
@@ -35,7 +37,7 @@ pub(super) unsafe fn transform<L: Lanes, const G: usize, const THEN: usize>(
     assert!(count <= eights.len() && count + first <= TWIDDLES.len());
     let groups = core::array::from_fn(|g| rows[g].group);
     assert!(rows.iter().all(|rows| (THEN == 0) == rows.then.is_empty()));
-    let then = core::array::from_fn(|g| Then::<L, THEN>::new(&rows[g]));
+    let then = core::array::from_fn(|g| SumTransform::<L, THEN>::new(&rows[g]));
     let whole = sources.chunks_exact(POINTS);
     let mut last = [&[][..]; POINTS];
     last[..whole.remainder().len()].copy_from_slice(whole.remainder());
@@ -84,13 +86,13 @@ impl<L: Lanes, const G: usize> Eight<L, G> {
 }
 
 /// The matrix that sums are multiplied with before they are written, at most `N` by `N`; none if that is 0.
-pub(super) struct Then<L: Lanes, const N: usize> {
+pub(super) struct SumTransform<L: Lanes, const N: usize> {
     matrix: [[L::Stored; N]; N],
 }
 
-impl<L: Lanes, const N: usize> Then<L, N> {
+impl<L: Lanes, const N: usize> SumTransform<L, N> {
     #[inline(always)]
-    pub(super) fn new(rows: &Rows<'_>) -> Self {
+    pub(super) fn new(rows: &GroupRows<'_>) -> Self {
         let mut matrix = [[L::stored(0); N]; N];
         if N > 0 {
             let size = rows.sums.iter().flatten().count();
@@ -273,7 +275,7 @@ unsafe fn add_half<L: Lanes, const G: usize>(
 #[inline(always)]
 unsafe fn evaluated<L: Lanes, const G: usize>(
     mut sums: [[L; POINTS]; G],
-    rows: &[Rows<'_>; G],
+    rows: &[GroupRows<'_>; G],
 ) -> [[L; POINTS]; G] {
     for (sums, rows) in sums.iter_mut().zip(rows) {
         // SAFETY: passed on from our caller.
@@ -290,8 +292,8 @@ unsafe fn evaluated<L: Lanes, const G: usize>(
 #[inline(always)]
 pub(super) unsafe fn add_values<L: Lanes, const G: usize, const THEN: usize>(
     values: [[L; POINTS]; G],
-    rows: &mut [Rows<'_>; G],
-    then: &[Then<L, THEN>; G],
+    rows: &mut [GroupRows<'_>; G],
+    then: &[SumTransform<L, THEN>; G],
     span: Range<usize>,
 ) {
     // SAFETY: passed on from our caller.
@@ -300,12 +302,12 @@ pub(super) unsafe fn add_values<L: Lanes, const G: usize, const THEN: usize>(
             if THEN == 0 {
                 // Calls of the two below would cost a thirtieth more.
                 for (mut value, sum) in values.into_iter().zip(&mut rows.sums) {
-                    let Some(Sum { sum, base }) = sum else { continue };
+                    let Some(CauchySum { sum, base }) = sum else { continue };
                     let to = sum.as_mut_ptr().add(span.start);
                     let base = match base {
-                        One::Sum => Some(to.cast_const()),
-                        One::Zero => None,
-                        One::Other(other) => Some(other.as_ptr().add(span.start)),
+                        SumBase::Sum => Some(to.cast_const()),
+                        SumBase::Zero => None,
+                        SumBase::Other(other) => Some(other.as_ptr().add(span.start)),
                     };
                     if span.len() == L::BYTES {
                         if let Some(base) = base {
@@ -340,11 +342,11 @@ pub(super) unsafe fn add_values<L: Lanes, const G: usize, const THEN: usize>(
 ///
 /// As for `add_values`.
 #[inline(always)]
-unsafe fn based<L: Lanes>(value: L, sum: &Sum<'_>, span: &Range<usize>) -> L {
+unsafe fn based<L: Lanes>(value: L, sum: &CauchySum<'_>, span: &Range<usize>) -> L {
     let base = match sum.base {
-        One::Sum => &*sum.sum,
-        One::Zero => return value,
-        One::Other(other) => other,
+        SumBase::Sum => &*sum.sum,
+        SumBase::Zero => return value,
+        SumBase::Other(other) => other,
     };
     // SAFETY: passed on from our caller.
     unsafe {
@@ -360,7 +362,7 @@ unsafe fn based<L: Lanes>(value: L, sum: &Sum<'_>, span: &Range<usize>) -> L {
 ///
 /// As for `add_values`.
 #[inline(always)]
-unsafe fn write<L: Lanes>(value: L, sum: &mut Sum<'_>, span: &Range<usize>) {
+unsafe fn write<L: Lanes>(value: L, sum: &mut CauchySum<'_>, span: &Range<usize>) {
     // SAFETY: passed on from our caller.
     unsafe {
         let to = sum.sum.as_mut_ptr().add(span.start);

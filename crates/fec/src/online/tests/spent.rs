@@ -7,28 +7,31 @@ fn a_complete_block_is_forgotten_but_not_that_it_came() {
     let mut decoder = decoder(1024);
     let block = |first, index| Equation::reed_solomon(first, 200, 1, index).unwrap();
     for sid in (0..400).filter(|sid| *sid != 250) {
-        assert_eq!(decoder.source(sid, &truth(sid)), Ok(Source::New));
+        assert_eq!(decoder.source(sid, &truth(sid)), Ok(SourceOutcome::New));
     }
     let all = decoder.memory();
     for first in [0, 200] {
         let (repair, i) = (block(first, 0), usize::from(first == 200));
-        assert_eq!(decoder.repair(&repair, &payload(&repair)), Ok([Repair::Redundant, Repair::Taken][i]));
+        assert_eq!(
+            decoder.repair(&repair, &payload(&repair)),
+            Ok([RepairOutcome::Redundant, RepairOutcome::Taken][i])
+        );
         decoder.spend(&repair);
     }
     assert_eq!((decoder.symbols.held(), decoder.is_held(7), decoder.is_held(299)), (199, true, true));
-    assert_eq!(decoder.source(7, &truth(7)), Ok(Source::Duplicate));
+    assert_eq!(decoder.source(7, &truth(7)), Ok(SourceOutcome::Duplicate));
     // The other block is not complete, and becomes so.
     assert_eq!(drain(&mut decoder, 1 << 20), [250]);
     let again = block(200, 1);
-    assert_eq!(decoder.repair(&again, &payload(&again)), Ok(Repair::Redundant));
+    assert_eq!(decoder.repair(&again, &payload(&again)), Ok(RepairOutcome::Redundant));
     decoder.spend(&again);
-    assert_eq!((decoder.symbols.held(), decoder.source(250, &truth(250))), (0, Ok(Source::Recovered)));
+    assert_eq!((decoder.symbols.held(), decoder.source(250, &truth(250))), (0, Ok(SourceOutcome::Recovered)));
     // Who mixes a block with another gets nothing of it.
     let mixed = Equation::reed_solomon(390, 20, 1, 0).unwrap();
-    assert_eq!(decoder.repair(&mixed, &payload(&mixed)), Ok(Repair::TooMany));
+    assert_eq!(decoder.repair(&mixed, &payload(&mixed)), Ok(RepairOutcome::TooMany));
     // The places are used again.
     for sid in 400..800 {
-        assert_eq!(decoder.source(sid, &truth(sid)), Ok(Source::New));
+        assert_eq!(decoder.source(sid, &truth(sid)), Ok(SourceOutcome::New));
     }
     assert!(decoder.memory() < all + 16_384, "{} after {all}", decoder.memory());
 }
@@ -43,34 +46,37 @@ fn a_block_that_is_passed_came_and_is_forgotten() {
         let symbols: Vec<Vec<u8>> = (first..first + 30).map(truth).collect();
         assert_eq!(passing.pass(first, &symbols), Ok(()));
         for (sid, symbol) in (first..).zip(&symbols) {
-            assert_eq!(plain.source(sid, symbol), Ok(Source::New));
+            assert_eq!(plain.source(sid, symbol), Ok(SourceOutcome::New));
         }
         assert!(plain.spend(&block(first)));
         assert_eq!((passing.low(), passing.largest()), (plain.low(), plain.largest()));
     }
     assert_eq!((passing.symbols.held(), passing.low()), (0, 120 - 64));
     for decoder in [&mut passing, &mut plain] {
-        for (sid, outcome) in
-            [(20, Source::Below), (55, Source::Below), (56, Source::Duplicate), (119, Source::Duplicate)]
-        {
+        for (sid, outcome) in [
+            (20, SourceOutcome::Below),
+            (55, SourceOutcome::Below),
+            (56, SourceOutcome::Duplicate),
+            (119, SourceOutcome::Duplicate),
+        ] {
             assert_eq!(decoder.source(sid, &truth(sid)), Ok(outcome), "{sid}");
         }
         let repair = block(90);
-        assert_eq!(decoder.repair(&repair, &[1]), Err(Fault::Short));
-        assert_eq!(decoder.repair(&repair, &payload(&repair)), Ok(Repair::Redundant));
+        assert_eq!(decoder.repair(&repair, &[1]), Err(SenderFault::Short));
+        assert_eq!(decoder.repair(&repair, &payload(&repair)), Ok(RepairOutcome::Redundant));
         // With one missing there is a repair symbol that what follows is to be subtracted from.
-        assert_eq!(decoder.source(121, &truth(121)), Ok(Source::New));
+        assert_eq!(decoder.source(121, &truth(121)), Ok(SourceOutcome::New));
         let repair = Equation::reed_solomon(120, 2, 1, 0).unwrap();
-        assert_eq!(decoder.repair(&repair, &payload(&repair)), Ok(Repair::Taken));
+        assert_eq!(decoder.repair(&repair, &payload(&repair)), Ok(RepairOutcome::Taken));
         assert_eq!(decoder.following(), None);
         assert_eq!(drain(decoder, 1 << 20), [120]);
         assert_eq!(decoder.following(), Some(122));
     }
-    assert_eq!(passing.pass(122, [vec![1; SIZE + 1]]), Err(Fault::TooLong));
-    assert_eq!(passing.pass(MAX_SID, [truth(1), truth(2)]), Err(Fault::Range));
+    assert_eq!(passing.pass(122, [vec![1; SIZE + 1]]), Err(SenderFault::TooLong));
+    assert_eq!(passing.pass(MAX_SID, [truth(1), truth(2)]), Err(SenderFault::Range));
     // Not behind all others: as they come.
     assert_eq!(passing.pass(122, [truth(122)]), Ok(()));
-    assert_eq!(passing.source(122, &truth(122)), Ok(Source::Below));
+    assert_eq!(passing.source(122, &truth(122)), Ok(SourceOutcome::Below));
 }
 
 proptest! {

@@ -6,7 +6,7 @@ pub(super) struct Ledger {
     /// The Known Received Count (RFC 9204 §2.1.4): entries that have arrived.
     known: u64,
     /// By stream, in the order in which they were sent.
-    sections: BTreeMap<u64, VecDeque<Sent>>,
+    sections: BTreeMap<u64, VecDeque<SentSection>>,
     /// The largest Required Insert Count of each stream with its stream.
     required: BTreeSet<(u64, u64)>,
     /// References in all.
@@ -14,7 +14,7 @@ pub(super) struct Ledger {
 }
 
 #[derive(Debug)]
-struct Sent {
+struct SentSection {
     required: u64,
     references: Vec<u64>,
 }
@@ -45,7 +45,7 @@ impl Ledger {
     pub(super) fn sent(&mut self, stream: u64, required: u64, references: Vec<u64>) {
         self.references += references.len();
         let before = self.required_of(stream);
-        self.sections.entry(stream).or_default().push_back(Sent { required, references });
+        self.sections.entry(stream).or_default().push_back(SentSection { required, references });
         self.moved(stream, before);
     }
 

@@ -8,16 +8,16 @@ use bytes::Bytes;
 
 use self::ledger::Ledger;
 use self::recent::Recent;
-use self::store::{Hit, Store};
-use super::prim::{Cursor, Stop, put_int, put_string};
-use super::statics::{self, Found};
+use self::store::{EncoderTable, Hit};
+use super::prim::{FieldCursor, Stop, put_int, put_string};
+use super::statics::{self, StaticMatch};
 use super::table::{OVERHEAD, entry_size};
-use crate::{Code, Error, Field};
+use crate::{Error, ErrorCode, Field};
 
 /// The sending end of field sections.
 #[derive(Debug)]
 pub struct Encoder {
-    store: Store,
+    store: EncoderTable,
     ledger: Ledger,
     recent: Recent,
     /// The most of the table that we use, whatever the peer allows.
@@ -36,7 +36,7 @@ impl Encoder {
     /// An encoder that uses at most `limit` bytes of table, and none until [`apply`](Self::apply).
     pub fn new(limit: u64) -> Self {
         Self {
-            store: Store::default(),
+            store: EncoderTable::default(),
             ledger: Ledger::default(),
             recent: Recent::default(),
             limit,
@@ -79,7 +79,7 @@ impl Encoder {
 
     /// Encodes a field section for a stream.
     pub fn encode(&mut self, stream: u64, fields: &[Field]) -> Vec<u8> {
-        let mut draft = Draft {
+        let mut draft = SectionDraft {
             base: self.store.inserted(),
             // RFC 9204 §2.1.2: at most so many streams may come to wait, unless this one does already.
             limit: if self.ledger.may_risk(stream, self.max_blocked) {
@@ -116,14 +116,17 @@ impl Encoder {
     pub fn on_instructions(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let mut input = core::mem::take(&mut self.partial);
         input.extend_from_slice(bytes);
-        let mut cursor = Cursor::new(&input);
+        let mut cursor = FieldCursor::new(&input);
         let mut done = 0;
         while !cursor.is_empty() {
             match self.obey(&mut cursor) {
                 Ok(()) => done = input.len() - cursor.remaining(),
                 Err(Stop::More) => break,
                 Err(Stop::Bad) => {
-                    return Err(Error::new(Code::QPACK_DECODER_STREAM_ERROR, "a bad decoder instruction"));
+                    return Err(Error::new(
+                        ErrorCode::QPACK_DECODER_STREAM_ERROR,
+                        "a bad decoder instruction",
+                    ));
                 }
             }
         }
@@ -144,7 +147,7 @@ impl Encoder {
     }
 
     /// RFC 9204 §4.4: one instruction of the decoder.
-    fn obey(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Stop> {
+    fn obey(&mut self, cursor: &mut FieldCursor<'_>) -> Result<(), Stop> {
         let first = cursor.peek()?;
         if first & 0x80 != 0 {
             // RFC 9204 §4.4.1: for a stream that has nothing to acknowledge it is an error.
@@ -167,9 +170,9 @@ impl Encoder {
         Ok(())
     }
 
-    fn line(&mut self, draft: &mut Draft, field: &Field) {
+    fn line(&mut self, draft: &mut SectionDraft, field: &Field) {
         let found = statics::find(&field.name, &field.value);
-        if let Found::Line(index) = found {
+        if let StaticMatch::Line(index) = found {
             return draft.indexed_static(index);
         }
         let hit = self.store.find(&field.name, &field.value, draft.limit);
@@ -198,9 +201,9 @@ impl Encoder {
     }
 
     /// A line that shows its value, with the best name there is.
-    fn literal(&mut self, draft: &mut Draft, field: &Field, found: Found, hit: &Hit) {
+    fn literal(&mut self, draft: &mut SectionDraft, field: &Field, found: StaticMatch, hit: &Hit) {
         match (found, hit.name) {
-            (Found::Nothing, Some(index)) => {
+            (StaticMatch::Nothing, Some(index)) => {
                 self.store.hold(index);
                 draft.literal_dynamic(index, &field.value);
             }
@@ -208,18 +211,18 @@ impl Encoder {
         }
     }
 
-    fn refer(&mut self, draft: &mut Draft, index: u64) {
+    fn refer(&mut self, draft: &mut SectionDraft, index: u64) {
         self.store.hold(index);
         draft.indexed(index);
     }
 
     /// Adds an entry, and says so on the encoder stream; the new absolute index.
-    fn insert(&mut self, field: &Field, found: Found, name: Option<u64>) -> u64 {
+    fn insert(&mut self, field: &Field, found: StaticMatch, name: Option<u64>) -> u64 {
         let out = &mut self.out;
         match (found, name) {
-            (Found::Name(index) | Found::Line(index), _) => put_int(out, 0xc0, 6, index),
-            (Found::Nothing, Some(index)) => put_int(out, 0x80, 6, self.store.inserted() - 1 - index),
-            (Found::Nothing, None) => put_string(out, 0x40, 5, &field.name),
+            (StaticMatch::Name(index) | StaticMatch::Line(index), _) => put_int(out, 0xc0, 6, index),
+            (StaticMatch::Nothing, Some(index)) => put_int(out, 0x80, 6, self.store.inserted() - 1 - index),
+            (StaticMatch::Nothing, None) => put_string(out, 0x40, 5, &field.name),
         }
         put_string(out, 0, 7, &field.value);
         // Copies: an entry must not keep the whole message alive that it came from.
@@ -238,12 +241,13 @@ impl Encoder {
     /// Whether a line is likely to come again: at once where it costs no other entry and is not of a kind
     /// that changes with each message; else when it comes the second time, or when its name does and is in no
     /// table.
-    fn is_worth(&mut self, field: &Field, found: Found, hit: &Hit) -> bool {
+    fn is_worth(&mut self, field: &Field, found: StaticMatch, hit: &Hit) -> bool {
         let size = entry_size(&field.name, &field.value);
         if size > self.store.capacity() / 4 * 3 {
             return false;
         }
-        let nameless = found == Found::Nothing && hit.any_name.is_none() && self.recent.saw(b"", &field.name);
+        let nameless =
+            found == StaticMatch::Nothing && hit.any_name.is_none() && self.recent.saw(b"", &field.name);
         let again = self.recent.saw(&field.name, &field.value);
         let is_small = size <= self.store.free() || size <= self.store.capacity() / 8;
         again || (nameless && is_small) || (size <= self.store.free() && !VOLATILE.contains(&&field.name[..]))
@@ -251,7 +255,7 @@ impl Encoder {
 }
 
 /// A section under way.
-struct Draft {
+struct SectionDraft {
     base: u64,
     /// Entries from this on cannot be referred to.
     limit: u64,
@@ -260,7 +264,7 @@ struct Draft {
     lines: Vec<u8>,
 }
 
-impl Draft {
+impl SectionDraft {
     /// Entries that may not have arrived can be referred to.
     fn may_wait(&self) -> bool {
         self.limit == u64::MAX
@@ -292,13 +296,15 @@ impl Draft {
 
     /// RFC 9204 §4.5.4, §4.5.6, with the bit that forbids others to index it (§7.1.3) for a secret; `found`
     /// is what the static table has.
-    fn without_table(&mut self, field: &Field, secret: bool, found: Found) {
+    fn without_table(&mut self, field: &Field, secret: bool, found: StaticMatch) {
         match found {
-            Found::Line(index) if !secret => return self.indexed_static(index),
-            Found::Line(index) | Found::Name(index) => {
+            StaticMatch::Line(index) if !secret => return self.indexed_static(index),
+            StaticMatch::Line(index) | StaticMatch::Name(index) => {
                 put_int(&mut self.lines, if secret { 0x70 } else { 0x50 }, 4, index);
             }
-            Found::Nothing => put_string(&mut self.lines, if secret { 0x30 } else { 0x20 }, 3, &field.name),
+            StaticMatch::Nothing => {
+                put_string(&mut self.lines, if secret { 0x30 } else { 0x20 }, 3, &field.name)
+            }
         }
         put_string(&mut self.lines, 0, 7, &field.value);
     }

@@ -2,12 +2,12 @@ use std::collections::{HashMap, VecDeque};
 
 use bytes::Bytes;
 
-use crate::qpack::table::{Entry, Table};
+use crate::qpack::table::{DynamicTable, TableEntry};
 
 /// The encoder's copy of the table, with what is needed to find entries and to know which may be dropped.
 #[derive(Debug, Default)]
-pub(super) struct Store {
-    table: Table,
+pub(super) struct EncoderTable {
+    table: DynamicTable,
     /// Lines in sections under way that refer to each entry, in the order of the table.
     references: VecDeque<u32>,
     /// Absolute indices by name, oldest first.
@@ -29,7 +29,7 @@ pub(super) struct Hit {
     pub(super) any_name: Option<u64>,
 }
 
-impl Store {
+impl EncoderTable {
     pub(super) fn inserted(&self) -> u64 {
         self.table.inserted()
     }
@@ -112,7 +112,7 @@ impl Store {
     /// Adds an entry for which there is room, and returns its index.
     pub(super) fn insert(&mut self, name: Bytes, value: Bytes) -> u64 {
         let index = self.table.inserted();
-        let entry = Entry { name, value };
+        let entry = TableEntry { name, value };
         while self.table.free() < entry.size() {
             self.drop_oldest();
         }

@@ -101,7 +101,7 @@ impl Pair {
                 while let Some(unblocked) = self.decoder.unblocked() {
                     let (id, section) = unblocked.unwrap();
                     let expected = self.blocked.remove(&id).expect("it was blocked");
-                    assert_eq!(section, Section::Fields(expected));
+                    assert_eq!(section, DecodedSection::Fields(expected));
                     self.decoded += 1;
                 }
             }
@@ -132,12 +132,12 @@ impl Pair {
         }
         let Some((coded, lines)) = self.sections.get_mut(&id).and_then(VecDeque::pop_front) else { return };
         match self.decoder.section(id, &coded).unwrap() {
-            Section::Fields(read) => {
+            DecodedSection::Fields(read) => {
                 assert_eq!(read, lines);
                 self.decoded += 1;
             }
-            Section::Blocked => drop(self.blocked.insert(id, lines)),
-            Section::TooLarge => panic!("no limit was set"),
+            DecodedSection::Blocked => drop(self.blocked.insert(id, lines)),
+            DecodedSection::TooLarge => panic!("no limit was set"),
         }
     }
 

@@ -1,10 +1,10 @@
 //! Video to players from a server whose processor is modelled.
 
 use super::*;
-use crate::results::Metrics;
+use crate::results::RunMetrics;
 
 /// One run in virtual time.
-fn watched(words: &str) -> (Setting, Seen, Metrics) {
+fn watched(words: &str) -> (Setting, RunSeen, RunMetrics) {
     let setting = setting("dash", &format!("abr=dynamic {words}"));
     let seen = virtually(&setting, 1).unwrap();
     let (metrics, _) = measure(&setting, &seen);

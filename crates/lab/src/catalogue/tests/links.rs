@@ -1,7 +1,7 @@
 //! What keys make of links, where words stand for more than a number.
 
 use quickset_base::Duration;
-use quickset_sim::{Burst, Loss};
+use quickset_sim::{Burst, LossModel};
 
 use super::*;
 
@@ -31,14 +31,14 @@ fn a_recorded_rate_is_the_rate_of_everything_that_is_counted_by_it() {
     let file = trace.0.display();
     let words = |more: &str| format!("flows=bbr rate_mbit=100 rate_trace={file} rtt_ms=80 loss=0 {more}");
     // 1 Mbit/s for 80 ms are 10 kB.
-    assert_eq!(setting("congestion", &words("queue=1bdp")).down.queue, Queue::Bytes(10_000));
-    assert_eq!(setting("congestion", &words("queue=4bdp")).down.queue, Queue::Bytes(40_000));
+    assert_eq!(setting("congestion", &words("queue=1bdp")).down.queue, LinkQueue::Bytes(10_000));
+    assert_eq!(setting("congestion", &words("queue=4bdp")).down.queue, LinkQueue::Bytes(40_000));
     let cross = setting("congestion", &words("queue=1bdp cross=constant cross_share=0.5")).cross;
     // Half of 1 Mbit/s, of which 1472 of 1500 bytes are payload.
-    assert_eq!(cross[0].pace, quickset_sim::Pace::constant(490_666));
+    assert_eq!(cross[0].pace, quickset_sim::TrafficPace::constant(490_666));
     // FlEC: floor(1.5 · 1 / 8 · 2^20 · 0.4 / 1200) = 65.
     let messages = setting("messages", &format!("mode=plain api=no rate_trace={file} owd_ms=200 loss=0"));
-    assert_eq!(messages.down.queue, Queue::Packets(65));
+    assert_eq!(messages.down.queue, LinkQueue::Packets(65));
 }
 
 /// A recording that ends with nothing has a mean of nothing, and no run waits for ever.
@@ -56,9 +56,9 @@ fn the_profile_of_the_paper_halves_every_loss_that_can_be_halved() {
         setting("screen-streaming", &format!("profile={profile} mode=total loss={model}")).down.loss
     };
     let halved = |model: &str| loss("as-published", model);
-    assert_eq!(halved("1%"), Loss::Independent(0.005));
-    assert_eq!(halved("burst:100,5,20"), Loss::Burst(Burst { every: 200, length: 5, jitter: 20 }));
-    let (Loss::Timed(whole), Loss::Timed(half)) =
+    assert_eq!(halved("1%"), LossModel::Independent(0.005));
+    assert_eq!(halved("burst:100,5,20"), LossModel::Burst(Burst { every: 200, length: 5, jitter: 20 }));
+    let (LossModel::Timed(whole), LossModel::Timed(half)) =
         (loss("ours", "get:990ms,10ms,90%,0.4%"), halved("get:990ms,10ms,90%,0.4%"))
     else {
         panic!("chains in time")

@@ -2,15 +2,15 @@
 
 use std::net::SocketAddr;
 
-use quickset_base::{Path, Time};
+use quickset_base::{AddressPair, Time};
 use quickset_h3::{Config, Connection as Http, Event as HttpEvent, OnQuic};
 use quickset_quic::{ClientConfig, Connection, ConnectionKey, Node, Side, StreamEvent, StreamId};
 
-use super::Credentials;
-use crate::play::Flow;
+use super::FlowCredentials;
+use crate::play::PlayFlow;
 
 /// A connection on which something is asked for.
-pub(super) struct Asking {
+pub(super) struct AskingConnection {
     pub(super) node: Node,
     /// Until it connects.
     config: Option<ClientConfig>,
@@ -20,7 +20,7 @@ pub(super) struct Asking {
 }
 
 /// What came.
-pub(super) enum News {
+pub(super) enum AskingNews {
     /// Content of an answer that succeeded.
     Readable(StreamId),
     /// The server takes requests again.
@@ -29,8 +29,8 @@ pub(super) enum News {
     Failed(String),
 }
 
-impl Asking {
-    pub(super) fn new(flow: &Flow, credentials: &Credentials, seed: u64, server: SocketAddr) -> Self {
+impl AskingConnection {
+    pub(super) fn new(flow: &PlayFlow, credentials: &FlowCredentials, seed: u64, server: SocketAddr) -> Self {
         let (node, config) = credentials.client_node(&flow.transport, seed);
         Self { node, config: Some(config), server, key: None, http: None }
     }
@@ -43,7 +43,7 @@ impl Asking {
     /// Connects, the first time; later calls do nothing.
     pub(super) fn connect(&mut self, now: Time) -> Result<(), String> {
         let Some(config) = self.config.take() else { return Ok(()) };
-        let key = self.node.connect(now, &config, Path::to(self.server), "localhost");
+        let key = self.node.connect(now, &config, AddressPair::to(self.server), "localhost");
         self.key = Some(key.map_err(|error| error.to_string())?);
         Ok(())
     }
@@ -72,16 +72,16 @@ impl Asking {
     }
 
     /// The next news; an event of a stream may bring several.
-    pub(super) fn news(&mut self) -> Option<News> {
+    pub(super) fn news(&mut self) -> Option<AskingNews> {
         loop {
             return Some(match self.http.as_mut()?.poll_event()? {
                 HttpEvent::Response { response, .. } if !response.is_success() => {
-                    News::Failed(format!("an answer has status {}", response.status))
+                    AskingNews::Failed(format!("an answer has status {}", response.status))
                 }
-                HttpEvent::Response { id, .. } | HttpEvent::Readable(id) => News::Readable(id),
-                HttpEvent::Available(_) => News::MayAsk,
-                HttpEvent::Aborted { why, .. } => News::Failed(why.to_string()),
-                HttpEvent::Closed(error) => News::Failed(error.to_string()),
+                HttpEvent::Response { id, .. } | HttpEvent::Readable(id) => AskingNews::Readable(id),
+                HttpEvent::Available(_) => AskingNews::MayAsk,
+                HttpEvent::Aborted { why, .. } => AskingNews::Failed(why.to_string()),
+                HttpEvent::Closed(error) => AskingNews::Failed(error.to_string()),
                 _ => continue,
             });
         }

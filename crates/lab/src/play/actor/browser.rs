@@ -2,19 +2,19 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
 use quickset_base::Time;
-use quickset_h3::{Body, Refusal, Request};
+use quickset_h3::{BodyRead, Request, VerbRefusal};
 use quickset_quic::{Closed, Event, Node, Protection, StreamEvent, StreamId};
 
-use super::asking::{Asking, News};
-use super::{Application, Credentials};
-use crate::play::{Flow, FlowSeen, Progress, ResourceSeen, Visit};
+use super::asking::{AskingConnection, AskingNews};
+use super::{Application, FlowCredentials};
+use crate::play::{FlowProgress, FlowSeen, PageVisit, PlayFlow, ResourceSeen};
 
 /// The end that asks for resources by HTTP/3, and measures.
 pub(crate) struct Browser {
-    asking: Asking,
+    asking: AskingConnection,
     start: Time,
     protection: Protection,
-    visit: Visit,
+    visit: PageVisit,
     /// How many resources each still waits for before it is asked for.
     waits: Vec<usize>,
     /// To be asked for as soon as there is a stream.
@@ -27,8 +27,8 @@ pub(crate) struct Browser {
 
 impl Browser {
     pub(crate) fn new(
-        (flow, visit): (&Flow, &Visit),
-        credentials: &Credentials,
+        (flow, visit): (&PlayFlow, &PageVisit),
+        credentials: &FlowCredentials,
         seed: u64,
         server: SocketAddr,
     ) -> Self {
@@ -36,7 +36,7 @@ impl Browser {
         let ready = (0..waits.len()).filter(|n| waits[*n] == 0).collect();
         let resources = vec![ResourceSeen::default(); waits.len()];
         Self {
-            asking: Asking::new(flow, credentials, seed, server),
+            asking: AskingConnection::new(flow, credentials, seed, server),
             start: Time::ZERO + flow.start,
             protection: flow.protection.clone(),
             missing: waits.len(),
@@ -89,7 +89,7 @@ impl Browser {
                     self.under_way.insert(id, n);
                     self.seen.resources[n].requested = Some(now.since(Time::ZERO));
                 }
-                Some(Err(Refusal::Blocked)) | None => return,
+                Some(Err(VerbRefusal::Blocked)) | None => return,
                 Some(Err(refusal)) => return self.fail(format!("a request could not be made: {refusal}")),
             }
         }
@@ -99,9 +99,9 @@ impl Browser {
         self.asking.handle(now, event);
         while let Some(news) = self.asking.news() {
             match news {
-                News::Readable(id) => self.read(now, id),
-                News::MayAsk => self.ask(now),
-                News::Failed(why) => self.fail(why),
+                AskingNews::Readable(id) => self.read(now, id),
+                AskingNews::MayAsk => self.ask(now),
+                AskingNews::Failed(why) => self.fail(why),
             }
         }
     }
@@ -110,13 +110,13 @@ impl Browser {
         let Some(n) = self.under_way.get(&id).copied() else { return };
         loop {
             match self.asking.verb(now, |http, t| http.read(t, id, usize::MAX)) {
-                Some(Ok(Body::Data(data))) => self.count(now, n, data.len() as u64),
-                Some(Ok(Body::Finished)) => {
+                Some(Ok(BodyRead::Data(data))) => self.count(now, n, data.len() as u64),
+                Some(Ok(BodyRead::Finished)) => {
                     self.under_way.remove(&id);
                     return self.complete(now, n);
                 }
-                Some(Ok(Body::Trailers(_))) => {}
-                Some(Ok(Body::Blocked)) | None => return,
+                Some(Ok(BodyRead::Trailers(_))) => {}
+                Some(Ok(BodyRead::Blocked)) | None => return,
                 Some(Err(refusal)) => return self.fail(refusal.to_string()),
             }
         }
@@ -129,7 +129,7 @@ impl Browser {
         let delivered = resource.progress.last().map_or(0, |last| last.delivered) + bytes;
         match resource.progress.last_mut() {
             Some(last) if last.at == at => last.delivered = delivered,
-            _ => resource.progress.push(Progress { at, delivered }),
+            _ => resource.progress.push(FlowProgress { at, delivered }),
         }
     }
 

@@ -1,23 +1,23 @@
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use quickset_base::{Duration, Path, Time};
+use quickset_base::{AddressPair, Duration, Time};
 use quickset_quic::{
     Chunk, ClientConfig, Closed, Connection, ConnectionKey, Dir, Event, Node, Protection, ReadError,
     StreamEvent, StreamId,
 };
 
-use super::{Application, Credentials, HEADER, REQUEST};
-use crate::play::{Arrival, Channel, Flow, FlowSeen, Progress, Schedule, Work};
+use super::{Application, FlowCredentials, HEADER, REQUEST};
+use crate::play::{FlowProgress, FlowSeen, MessageArrival, MessageChannel, PlayFlow, Schedule, Work};
 
 /// The end that asks, and measures.
-pub(crate) struct Client {
+pub(crate) struct ClientActor {
     node: Node,
     config: Option<ClientConfig>,
     server: SocketAddr,
     start: Time,
     protection: Protection,
-    work: Wanted,
+    work: ClientWanted,
     key: Option<ConnectionKey>,
     requests: Option<StreamId>,
     /// When the next request goes out.
@@ -30,7 +30,7 @@ pub(crate) struct Client {
 
 /// What is to come.
 #[derive(Debug)]
-enum Wanted {
+enum ClientWanted {
     Bytes,
     /// Messages of each group that have not come yet, groups requested, and the pause between requests.
     Messages {
@@ -40,14 +40,14 @@ enum Wanted {
     },
 }
 
-impl Client {
-    pub(crate) fn new(flow: &Flow, credentials: &Credentials, seed: u64, server: SocketAddr) -> Self {
+impl ClientActor {
+    pub(crate) fn new(flow: &PlayFlow, credentials: &FlowCredentials, seed: u64, server: SocketAddr) -> Self {
         let (node, config) = credentials.client_node(&flow.transport, seed);
         let work = match &flow.work {
-            Work::Bytes(_) => Wanted::Bytes,
+            Work::Bytes(_) => ClientWanted::Bytes,
             Work::Visit(_) => unreachable!("a browser asks"),
             Work::Watch(_) => unreachable!("a player asks"),
-            Work::Messages(messages) => Wanted::Messages {
+            Work::Messages(messages) => ClientWanted::Messages {
                 missing: messages.groups.iter().map(|group| group.messages.len() as u32).collect(),
                 requested: 0,
                 interactive: messages.interactive,
@@ -57,12 +57,16 @@ impl Client {
             Work::Messages(plan) if plan.schedule == Schedule::RoundRobin => {
                 plan.groups.iter().map(|group| group.messages.len()).sum()
             }
-            Work::Messages(plan) if plan.groups.iter().any(|group| group.channel != Channel::First) => 2,
+            Work::Messages(plan)
+                if plan.groups.iter().any(|group| group.channel != MessageChannel::First) =>
+            {
+                2
+            }
             _ => 1,
         };
         let groups = match &work {
-            Wanted::Bytes => 0,
-            Wanted::Messages { missing, .. } => missing.len(),
+            ClientWanted::Bytes => 0,
+            ClientWanted::Messages { missing, .. } => missing.len(),
         };
         Self {
             node,
@@ -106,7 +110,7 @@ impl Client {
 
     fn connect(&mut self, now: Time) {
         let Some(config) = self.config.take() else { return };
-        match self.node.connect(now, &config, Path::to(self.server), "localhost") {
+        match self.node.connect(now, &config, AddressPair::to(self.server), "localhost") {
             Ok(key) => self.key = Some(key),
             Err(error) => self.fail(error.to_string()),
         }
@@ -129,7 +133,7 @@ impl Client {
     fn request(&mut self, now: Time) {
         self.next_request = None;
         let mut last = true;
-        if let Wanted::Messages { missing, requested, interactive } = &mut self.work {
+        if let ClientWanted::Messages { missing, requested, interactive } = &mut self.work {
             if interactive.is_some() {
                 if let Some(group) = self.seen.groups.get_mut(*requested) {
                     group.requested = Some(now.since(Time::ZERO));
@@ -175,7 +179,7 @@ impl Client {
             match connection.read(id, usize::MAX) {
                 Ok(Chunk::Data(bytes)) => self.count(now, bytes.len() as u64),
                 Ok(Chunk::Finished) => {
-                    if matches!(self.work, Wanted::Bytes) {
+                    if matches!(self.work, ClientWanted::Bytes) {
                         self.finish(now);
                     }
                     return;
@@ -197,7 +201,7 @@ impl Client {
                     let bytes = message.payload.len() as u32;
                     let [completed, released] =
                         [message.completed, message.released].map(|t| t.since(Time::ZERO));
-                    self.seen.arrivals.push(Arrival { group, index, bytes, completed, released });
+                    self.seen.arrivals.push(MessageArrival { group, index, bytes, completed, released });
                     self.count(now, u64::from(bytes));
                     self.on_message(now, group);
                 }
@@ -215,7 +219,7 @@ impl Client {
     }
 
     fn on_message(&mut self, now: Time, group: u32) {
-        let Wanted::Messages { missing, requested, interactive } = &mut self.work else { return };
+        let ClientWanted::Messages { missing, requested, interactive } = &mut self.work else { return };
         let Some(left) = missing.get_mut(group as usize) else { return };
         *left = left.saturating_sub(1);
         if *left > 0 {
@@ -230,7 +234,7 @@ impl Client {
     fn count(&mut self, now: Time, bytes: u64) {
         self.seen.delivered += bytes;
         let at = now.since(Time::ZERO);
-        let (delivered, new) = (self.seen.delivered, Progress { at, delivered: self.seen.delivered });
+        let (delivered, new) = (self.seen.delivered, FlowProgress { at, delivered: self.seen.delivered });
         match self.seen.progress.last_mut() {
             Some(last) if at < last.at + LOOK_EVERY => last.delivered = delivered,
             _ => self.seen.progress.push(new),
@@ -253,7 +257,7 @@ impl Client {
     }
 }
 
-impl Application for Client {
+impl Application for ClientActor {
     fn node(&mut self) -> &mut Node {
         &mut self.node
     }

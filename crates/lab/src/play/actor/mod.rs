@@ -26,21 +26,21 @@ use quickset_quic::{
 
 use quickset_tls::EndpointSecrets;
 
-use super::{Flow, FlowSeen, Work};
+use super::{FlowSeen, PlayFlow, Work};
 pub(crate) use browser::Browser;
-pub(crate) use client::Client;
+pub(crate) use client::ClientActor;
 pub(crate) use origin::Origin;
-pub(crate) use server::Server;
-pub(crate) use site::Site;
-pub(crate) use viewer::Viewer;
+pub(crate) use server::ServerActor;
+pub(crate) use site::SiteActor;
+pub(crate) use viewer::ViewerActor;
 
 /// One end of a flow.
 pub(crate) enum Actor {
-    Client(Box<Client>),
-    Server(Box<Server>),
+    Client(Box<ClientActor>),
+    Server(Box<ServerActor>),
     Browser(Box<Browser>),
-    Site(Box<Site>),
-    Viewer(Box<Viewer>),
+    Site(Box<SiteActor>),
+    Viewer(Box<ViewerActor>),
     Origin(Box<Origin>),
 }
 
@@ -59,13 +59,13 @@ trait Application {
 
 /// The cryptography of a flow: none in virtual time, TLS in reality.
 #[derive(Clone)]
-pub(crate) struct Credentials {
+pub(crate) struct FlowCredentials {
     pub(crate) client: Arc<dyn ClientCrypto>,
     pub(crate) server: Arc<dyn ServerCrypto>,
     pub(crate) secrets: [Arc<dyn EndpointCrypto>; 2],
 }
 
-impl Credentials {
+impl FlowCredentials {
     /// The null session, with a certificate chain of usual length.
     pub(crate) fn null(seed: u64) -> Self {
         Self {
@@ -199,8 +199,8 @@ impl Machine for Actor {
 
 /// The end of a flow that asks; `index` tells flows of a run apart.
 pub(crate) fn near(
-    flow: &Flow,
-    credentials: &Credentials,
+    flow: &PlayFlow,
+    credentials: &FlowCredentials,
     seed: u64,
     index: u64,
     server: std::net::SocketAddr,
@@ -210,25 +210,29 @@ pub(crate) fn near(
         Work::Visit(visit) => {
             Actor::Browser(Box::new(Browser::new((flow, visit), credentials, seed, server)))
         }
-        Work::Watch(watch) => Actor::Viewer(Box::new(Viewer::new((flow, watch), credentials, seed, server))),
+        Work::Watch(watch) => {
+            Actor::Viewer(Box::new(ViewerActor::new((flow, watch), credentials, seed, server)))
+        }
         Work::Bytes(_) | Work::Messages(_) => {
-            Actor::Client(Box::new(Client::new(flow, credentials, seed, server)))
+            Actor::Client(Box::new(ClientActor::new(flow, credentials, seed, server)))
         }
     }
 }
 
 /// The end of a flow that answers.
-pub(crate) fn far(flow: &Flow, credentials: &Credentials, seed: u64, index: u64) -> Actor {
+pub(crate) fn far(flow: &PlayFlow, credentials: &FlowCredentials, seed: u64, index: u64) -> Actor {
     let seed = own_seed(seed, index) + 1;
     match &flow.work {
-        Work::Visit(visit) => Actor::Site(Box::new(Site::new((flow, visit), credentials, seed))),
+        Work::Visit(visit) => Actor::Site(Box::new(SiteActor::new((flow, visit), credentials, seed))),
         Work::Watch(_) => Actor::Origin(Box::new(Origin::new(std::slice::from_ref(flow), credentials, seed))),
-        Work::Bytes(_) | Work::Messages(_) => Actor::Server(Box::new(Server::new(flow, credentials, seed))),
+        Work::Bytes(_) | Work::Messages(_) => {
+            Actor::Server(Box::new(ServerActor::new(flow, credentials, seed)))
+        }
     }
 }
 
 /// The one end that answers all flows.
-pub(crate) fn origin(flows: &[Flow], credentials: &Credentials, seed: u64) -> Actor {
+pub(crate) fn origin(flows: &[PlayFlow], credentials: &FlowCredentials, seed: u64) -> Actor {
     Actor::Origin(Box::new(Origin::new(flows, credentials, own_seed(seed, 0) + 1)))
 }
 

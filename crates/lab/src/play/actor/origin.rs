@@ -2,24 +2,24 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use quickset_base::Time;
-use quickset_h3::{Body, Config, Connection as Http, Event as HttpEvent, OnQuic, Request, Response};
+use quickset_h3::{BodyRead, Config, Connection as Http, Event as HttpEvent, OnQuic, Request, Response};
 use quickset_quic::{ConnectionKey, Event, Node, Side, Stats, StreamEvent, StreamId};
 
-use super::{Application, Credentials};
-use crate::play::{Flow, FlowSeen, Watch, Work};
+use super::{Application, FlowCredentials};
+use crate::play::{FlowSeen, PlayFlow, VideoWatch, Work};
 
 /// The end that has a video and answers all who watch it by HTTP/3, each on a connection of its own. The
 /// segment of a number at a bitrate is `/BITRATE/NUMBER`.
 pub(crate) struct Origin {
     node: Node,
-    video: Option<Watch>,
-    guests: BTreeMap<ConnectionKey, Guest>,
+    video: Option<VideoWatch>,
+    guests: BTreeMap<ConnectionKey, OriginGuest>,
     /// In the order in which they came.
     came: Vec<ConnectionKey>,
 }
 
 /// A connection with somebody who watches.
-struct Guest {
+struct OriginGuest {
     http: Http,
     /// Bytes that are left to be sent, by stream.
     answers: BTreeMap<StreamId, u64>,
@@ -29,7 +29,7 @@ struct Guest {
 
 impl Origin {
     /// One that has what the first of `flows` watches, which is what all of them do.
-    pub(crate) fn new(flows: &[Flow], credentials: &Credentials, seed: u64) -> Self {
+    pub(crate) fn new(flows: &[PlayFlow], credentials: &FlowCredentials, seed: u64) -> Self {
         let video = flows.iter().find_map(|flow| match &flow.work {
             Work::Watch(watch) => Some(watch.clone()),
             _ => None,
@@ -68,7 +68,7 @@ impl Origin {
         }
         let Some(connection) = self.node.connection(key) else { return };
         let http = Http::new(Side::Server, Config::default(), &mut OnQuic { connection, now });
-        self.guests.insert(key, Guest { http, answers: BTreeMap::new(), stats: None });
+        self.guests.insert(key, OriginGuest { http, answers: BTreeMap::new(), stats: None });
         self.came.push(key);
     }
 
@@ -91,7 +91,7 @@ impl Origin {
 
     /// Requests have no content; their end is to be taken all the same.
     fn read(&mut self, now: Time, key: ConnectionKey, id: StreamId) {
-        while let Some(Ok(Body::Data(_) | Body::Trailers(_))) =
+        while let Some(Ok(BodyRead::Data(_) | BodyRead::Trailers(_))) =
             self.verb(now, key, |http, t| http.read(t, id, 1000))
         {}
     }

@@ -3,23 +3,23 @@
 /// A viewer that draws no pixel older than the one that it shows needs just those of which something is seen:
 /// of every pixel the newest message is never among the covered.
 #[derive(Debug)]
-pub(super) struct Outdated<T> {
+pub(super) struct OutdatedMessages<T> {
     /// Messages in order of age, oldest first, with the parts that can be seen: these never overlap.
-    alive: Vec<(T, Vec<Area>)>,
+    alive: Vec<(T, Vec<CoveredArea>)>,
 }
 
 /// x, y, width, height.
-pub(super) type Area = [u16; 4];
+pub(super) type CoveredArea = [u16; 4];
 
-impl<T> Default for Outdated<T> {
+impl<T> Default for OutdatedMessages<T> {
     fn default() -> Self {
         Self { alive: Vec::new() }
     }
 }
 
-impl<T: Copy + PartialEq> Outdated<T> {
+impl<T: Copy + PartialEq> OutdatedMessages<T> {
     /// A new message draws `area`; returns those that nobody needs any more.
-    pub(super) fn draw(&mut self, area: Area, ticket: T) -> Vec<T> {
+    pub(super) fn draw(&mut self, area: CoveredArea, ticket: T) -> Vec<T> {
         let mut covered = Vec::new();
         self.alive.retain_mut(|(older, parts)| {
             if parts.iter().any(|part| overlap(*part, area)) {
@@ -40,7 +40,7 @@ impl<T: Copy + PartialEq> Outdated<T> {
     }
 }
 
-fn overlap([x, y, w, h]: Area, [ox, oy, ow, oh]: Area) -> bool {
+fn overlap([x, y, w, h]: CoveredArea, [ox, oy, ow, oh]: CoveredArea) -> bool {
     let apart = |from: u16, length: u16, other: u16, its: u16| {
         u32::from(from) + u32::from(length) <= u32::from(other)
             || u32::from(other) + u32::from(its) <= u32::from(from)
@@ -49,7 +49,7 @@ fn overlap([x, y, w, h]: Area, [ox, oy, ow, oh]: Area) -> bool {
 }
 
 /// What is seen of `old` behind `new`: above, below, left and right of it.
-fn rest(old: Area, new: Area) -> impl Iterator<Item = Area> {
+fn rest(old: CoveredArea, new: CoveredArea) -> impl Iterator<Item = CoveredArea> {
     let [left, top, ..] = old.map(u32::from);
     let (right, bottom) = ends(old);
     let ([x, y, ..], (x_end, y_end)) = (new.map(u32::from), ends(new));
@@ -70,7 +70,7 @@ fn rest(old: Area, new: Area) -> impl Iterator<Item = Area> {
 }
 
 /// Where an area ends to the right and below.
-fn ends([x, y, w, h]: Area) -> (u32, u32) {
+fn ends([x, y, w, h]: CoveredArea) -> (u32, u32) {
     (u32::from(x) + u32::from(w), u32::from(y) + u32::from(h))
 }
 
@@ -83,7 +83,7 @@ mod tests {
     proptest! {
         #[test]
         fn covered_are_those_without_a_pixel(areas in prop::collection::vec((0u16..12, 0u16..12, 1u16..8, 1u16..8), 1..40)) {
-            let mut outdated = Outdated::default();
+            let mut outdated = OutdatedMessages::default();
             let mut screen = [[None; 20]; 20];
             let mut given_up = std::collections::BTreeSet::new();
             for (n, (x, y, w, h)) in areas.into_iter().enumerate() {
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn the_corner_of_the_largest_screen_is_no_trap() {
-        let mut outdated = Outdated::default();
+        let mut outdated = OutdatedMessages::default();
         let max = u16::MAX;
         assert!(outdated.draw([max, max, max, max], 1).is_empty());
         assert!(outdated.draw([0, 0, max, max], 2).is_empty());

@@ -5,36 +5,39 @@ use quickset_quic::{
     Ticket, WriteError,
 };
 
-use super::outdated::Outdated;
-use super::{Application, Credentials, HEADER, REQUEST};
-use crate::play::{Channel, Flow, FlowSeen, GroupSeen, Look, Messages, Order, Piece, Schedule, Work};
+use super::outdated::OutdatedMessages;
+use super::{Application, FlowCredentials, HEADER, REQUEST};
+use crate::play::{
+    FlowSeen, GroupSeen, MessageChannel, MessageOrder, MessagePiece, MessageStream, PlayFlow, Schedule,
+    ServerLook, Work,
+};
 
 /// The end that answers.
-pub(crate) struct Server {
+pub(crate) struct ServerActor {
     node: Node,
     key: Option<ConnectionKey>,
     requests: Option<StreamId>,
     request_bytes: usize,
     protection: Protection,
-    answer: Answer,
+    answer: ActorAnswer,
     closed: bool,
     seen: FlowSeen,
 }
 
 #[derive(Debug)]
-enum Answer {
+enum ActorAnswer {
     /// Bytes that are left, and when it is looked at how they fare.
     Bytes {
         left: Option<u64>,
         look: Option<Time>,
     },
-    Messages(Show),
+    Messages(MessageShow),
 }
 
 /// A stream of messages under way.
 #[derive(Debug)]
-struct Show {
-    plan: Messages,
+struct MessageShow {
+    plan: MessageStream,
     protection: Protection,
     /// By channel.
     streams: [Option<StreamId>; 2],
@@ -50,15 +53,15 @@ struct Show {
     blocked: bool,
     finished: bool,
     /// What is out and can be outdated.
-    out: Outdated<Ticket>,
+    out: OutdatedMessages<Ticket>,
 }
 
-impl Server {
-    pub(crate) fn new(flow: &Flow, credentials: &Credentials, seed: u64) -> Self {
+impl ServerActor {
+    pub(crate) fn new(flow: &PlayFlow, credentials: &FlowCredentials, seed: u64) -> Self {
         let answer = match &flow.work {
-            Work::Bytes(size) => Answer::Bytes { left: *size, look: None },
+            Work::Bytes(size) => ActorAnswer::Bytes { left: *size, look: None },
             Work::Visit(_) | Work::Watch(_) => unreachable!("a site answers"),
-            Work::Messages(plan) => Answer::Messages(Show {
+            Work::Messages(plan) => ActorAnswer::Messages(MessageShow {
                 plan: plan.clone(),
                 protection: flow.protection.clone(),
                 streams: [None; 2],
@@ -69,7 +72,7 @@ impl Server {
                 index: 0,
                 blocked: false,
                 finished: false,
-                out: Outdated::default(),
+                out: OutdatedMessages::default(),
             }),
         };
         let groups = match &flow.work {
@@ -124,14 +127,14 @@ impl Server {
             }
             StreamEvent::Readable(id) => self.request_bytes += read(connection, id),
             StreamEvent::Writable(_) | StreamEvent::Available(_) => {
-                if let Answer::Messages(show) = &mut self.answer {
+                if let ActorAnswer::Messages(show) = &mut self.answer {
                     show.blocked = false;
                 }
             }
             StreamEvent::Outcome(id) => {
                 while let Some((ticket, outcome)) = connection.next_outcome(id) {
                     self.seen.abandoned += u64::from(!outcome.is_delivered());
-                    if let Answer::Messages(show) = &mut self.answer {
+                    if let ActorAnswer::Messages(show) = &mut self.answer {
                         show.out.forget(ticket);
                     }
                 }
@@ -153,13 +156,13 @@ impl Server {
 
     /// Notes how the bytes fare.
     fn look(&mut self, now: Time) {
-        if let Answer::Bytes { look, .. } = &mut self.answer {
+        if let ActorAnswer::Bytes { look, .. } = &mut self.answer {
             *look = Some(now + LOOK_EVERY);
         }
         if let Some(connection) = self.key.and_then(|key| self.node.connection(key)) {
             let stats = connection.stats();
             let (rtt, window, in_flight) = (stats.rtt, stats.window, stats.in_flight);
-            self.seen.looks.push(Look { at: now.since(Time::ZERO), rtt, window, in_flight });
+            self.seen.looks.push(ServerLook { at: now.since(Time::ZERO), rtt, window, in_flight });
         }
     }
 
@@ -169,17 +172,17 @@ impl Server {
         let (Some(key), true) = (self.key, asked > 0) else { return };
         let Some(connection) = self.node.connection(key) else { return };
         match (&mut self.answer, self.requests) {
-            (Answer::Bytes { left, look }, Some(id)) => {
+            (ActorAnswer::Bytes { left, look }, Some(id)) => {
                 look.get_or_insert(now);
                 write(connection, id, left);
             }
-            (Answer::Messages(show), _) => show.go_on(now, connection, asked, &mut self.seen.groups),
-            (Answer::Bytes { .. }, None) => {}
+            (ActorAnswer::Messages(show), _) => show.go_on(now, connection, asked, &mut self.seen.groups),
+            (ActorAnswer::Bytes { .. }, None) => {}
         }
     }
 }
 
-impl Show {
+impl MessageShow {
     fn go_on(&mut self, now: Time, connection: &mut Connection, asked: usize, groups: &mut [GroupSeen]) {
         self.began.get_or_insert(now);
         if self.plan.interactive.is_some() {
@@ -199,7 +202,7 @@ impl Show {
                 (self.group, self.place) = (self.group + 1, 0);
                 continue;
             };
-            if self.plan.order == Order::Partial && self.plan.groups[self.group].fence {
+            if self.plan.order == MessageOrder::Partial && self.plan.groups[self.group].fence {
                 connection.fence(id).expect("the stream is not finished");
             } else if self.plan.groups[self.group].fence {
                 // Where no fence says so, repair is told that a group is complete.
@@ -220,16 +223,16 @@ impl Show {
     }
 
     /// The stream of the channel's next message; `None` when there may be no other for now.
-    fn stream(&mut self, connection: &mut Connection, channel: Channel) -> Option<StreamId> {
+    fn stream(&mut self, connection: &mut Connection, channel: MessageChannel) -> Option<StreamId> {
         let stream = &mut self.streams[channel as usize];
         if stream.is_none() {
             let id = connection.open_messages(Dir::Uni)?;
             connection.set_protection(id, &self.protection).expect("the stream was opened just now");
-            let is_ordered = self.plan.order == Order::Total;
+            let is_ordered = self.plan.order == MessageOrder::Total;
             connection.set_ordered(id, is_ordered).expect("the stream was opened just now");
             let first_come = self.plan.schedule == Schedule::FirstCome;
             connection.set_first_come(id, first_come).expect("the stream was opened just now");
-            if channel == Channel::Urgent {
+            if channel == MessageChannel::Urgent {
                 connection.set_urgency(id, URGENT).expect("the stream was opened just now");
             }
             *stream = Some(id);
@@ -249,7 +252,7 @@ impl Show {
             };
             match connection.send(now, id, message, deadline) {
                 Ok(ticket) => {
-                    if let (Order::Latest, Some(area)) = (self.plan.order, piece.area) {
+                    if let (MessageOrder::Latest, Some(area)) = (self.plan.order, piece.area) {
                         for covered in self.out.draw(area, ticket) {
                             connection.supersede(id, covered);
                         }
@@ -275,7 +278,7 @@ impl Show {
     }
 
     /// When the next group of a channel is to be sent, if all is sent when it is due.
-    fn due_in(&self, channel: Channel) -> Option<Time> {
+    fn due_in(&self, channel: MessageChannel) -> Option<Time> {
         if self.plan.interactive.is_some() {
             return self.due();
         }
@@ -296,7 +299,7 @@ impl Show {
 /// Before what has the usual urgency, 3.
 const URGENT: u8 = 2;
 
-impl Application for Server {
+impl Application for ServerActor {
     fn node(&mut self) -> &mut Node {
         &mut self.node
     }
@@ -326,7 +329,7 @@ impl Application for Server {
     }
 
     fn on_time(&mut self, now: Time) {
-        if matches!(self.answer, Answer::Messages(_)) {
+        if matches!(self.answer, ActorAnswer::Messages(_)) {
             self.answer(now);
         } else {
             self.look(now);
@@ -335,8 +338,8 @@ impl Application for Server {
 
     fn deadline(&self) -> Option<Time> {
         match &self.answer {
-            Answer::Messages(show) if !show.blocked && !self.closed => show.due(),
-            Answer::Bytes { look, .. } if !self.closed => *look,
+            ActorAnswer::Messages(show) if !show.blocked && !self.closed => show.due(),
+            ActorAnswer::Bytes { look, .. } if !self.closed => *look,
             _ => None,
         }
     }
@@ -379,7 +382,7 @@ fn write(connection: &mut Connection, id: StreamId, left: &mut Option<u64>) {
     let _ = connection.finish(id);
 }
 
-fn payload(group: u32, index: u32, piece: &Piece) -> Bytes {
+fn payload(group: u32, index: u32, piece: &MessagePiece) -> Bytes {
     let length = (piece.bytes as usize).max(HEADER);
     let mut bytes = BytesMut::with_capacity(length);
     bytes.put_u32(group);

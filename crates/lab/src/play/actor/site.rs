@@ -2,26 +2,26 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use quickset_base::{Duration, Time};
-use quickset_h3::{Body, Config, Connection as Http, Event as HttpEvent, OnQuic, Request, Response};
+use quickset_h3::{BodyRead, Config, Connection as Http, Event as HttpEvent, OnQuic, Request, Response};
 use quickset_quic::{ConnectionKey, Event, Node, Side, StreamEvent, StreamId};
 
-use super::{Application, Credentials, server};
-use crate::play::{Flow, FlowSeen, ResourceSeen, Visit};
+use super::{Application, FlowCredentials, server};
+use crate::play::{FlowSeen, PageVisit, PlayFlow, ResourceSeen};
 
 /// The end that answers requests by HTTP/3. How it repairs answers is HTTP's own business, as in any server.
-pub(crate) struct Site {
+pub(crate) struct SiteActor {
     node: Node,
     key: Option<ConnectionKey>,
     http: Option<Http>,
-    visit: Visit,
-    answers: BTreeMap<StreamId, Answer>,
+    visit: PageVisit,
+    answers: BTreeMap<StreamId, SiteAnswer>,
     closed: bool,
     seen: FlowSeen,
 }
 
 /// An answer under way.
 #[derive(Clone, Copy, Debug)]
-struct Answer {
+struct SiteAnswer {
     resource: usize,
     sent: u64,
     begun: Time,
@@ -30,8 +30,12 @@ struct Answer {
     next: Option<Time>,
 }
 
-impl Site {
-    pub(crate) fn new((flow, visit): (&Flow, &Visit), credentials: &Credentials, seed: u64) -> Self {
+impl SiteActor {
+    pub(crate) fn new(
+        (flow, visit): (&PlayFlow, &PageVisit),
+        credentials: &FlowCredentials,
+        seed: u64,
+    ) -> Self {
         Self {
             node: credentials.server_node(&flow.transport, 1, seed),
             key: None,
@@ -93,7 +97,7 @@ impl Site {
 
     /// Requests have no content; their end is to be taken all the same.
     fn read(&mut self, now: Time, id: StreamId) {
-        while let Some(Ok(Body::Data(_) | Body::Trailers(_))) =
+        while let Some(Ok(BodyRead::Data(_) | BodyRead::Trailers(_))) =
             self.verb(now, |http, t| http.read(t, id, 1000))
         {}
     }
@@ -110,7 +114,7 @@ impl Site {
         let head = Response::new(200).with("content-length", wanted.bytes.to_string());
         let (there, next) = if wanted.drip.is_some() { (0, Some(now)) } else { (wanted.bytes, None) };
         self.seen.resources[resource].begun = Some(now.since(Time::ZERO));
-        self.answers.insert(id, Answer { resource, sent: 0, begun: now, there, next });
+        self.answers.insert(id, SiteAnswer { resource, sent: 0, begun: now, there, next });
         self.verb(now, |http, t| http.respond(t, id, &head, false));
         self.come(now, id);
         self.go_on(now, id);
@@ -152,7 +156,7 @@ impl Site {
     }
 }
 
-impl Application for Site {
+impl Application for SiteActor {
     fn node(&mut self) -> &mut Node {
         &mut self.node
     }

@@ -2,21 +2,21 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 
 use quickset_base::{Duration, Time};
-use quickset_h3::{Body, Refusal, Request};
-use quickset_play::{Action, Config as Playing, Elsewhere, Player, Presentation, Url};
+use quickset_h3::{BodyRead, Request, VerbRefusal};
+use quickset_play::{Action, Elsewhere, Player, PlayerConfig as Playing, Presentation, Url};
 use quickset_quic::{Closed, Event, Node, StreamEvent, StreamId};
 
-use super::asking::{Asking, News};
-use super::{Application, Credentials};
-use crate::play::{Flow, FlowSeen, Watch};
+use super::asking::{AskingConnection, AskingNews};
+use super::{Application, FlowCredentials};
+use crate::play::{FlowSeen, PlayFlow, VideoWatch};
 
 /// The end that watches a video, by a player that fetches it by HTTP/3.
-pub(crate) struct Viewer {
-    asking: Asking,
+pub(crate) struct ViewerActor {
+    asking: AskingConnection,
     start: Time,
-    watch: Watch,
+    watch: VideoWatch,
     player: Player,
-    fetch: Option<Fetch>,
+    fetch: Option<SegmentFetch>,
     /// When the player is to be asked again.
     wake: Option<Time>,
     done: bool,
@@ -24,17 +24,17 @@ pub(crate) struct Viewer {
 }
 
 /// A segment under way.
-struct Fetch {
+struct SegmentFetch {
     path: String,
     /// Once it was asked for.
     stream: Option<StreamId>,
     bytes: u64,
 }
 
-impl Viewer {
+impl ViewerActor {
     pub(crate) fn new(
-        (flow, watch): (&Flow, &Watch),
-        credentials: &Credentials,
+        (flow, watch): (&PlayFlow, &VideoWatch),
+        credentials: &FlowCredentials,
         seed: u64,
         server: SocketAddr,
     ) -> Self {
@@ -43,7 +43,7 @@ impl Viewer {
         let presentation = presentation.expect("the manifest is made to be read");
         let playing = Playing { algorithm: watch.rule, seed, ..Playing::default() };
         Self {
-            asking: Asking::new(flow, credentials, seed, server),
+            asking: AskingConnection::new(flow, credentials, seed, server),
             start: Time::ZERO + flow.start,
             watch: watch.clone(),
             player: Player::new(&presentation, playing).expect("the ladder ascends"),
@@ -79,7 +79,7 @@ impl Viewer {
         self.wake = None;
         match self.player.poll(since_start(now)) {
             Action::Fetch { resource, .. } => {
-                self.fetch = Some(Fetch { path: resource.url.target(), stream: None, bytes: 0 });
+                self.fetch = Some(SegmentFetch { path: resource.url.target(), stream: None, bytes: 0 });
                 self.ask(now);
             }
             Action::Sleep(until) => self.wake = until.map(|until| Time::ZERO + until),
@@ -93,7 +93,7 @@ impl Viewer {
 
     /// Asks for what the player wants, if the server takes a request.
     fn ask(&mut self, now: Time) {
-        let Some(Fetch { path, stream: None, .. }) = &self.fetch else { return };
+        let Some(SegmentFetch { path, stream: None, .. }) = &self.fetch else { return };
         let request = Request::new("GET", "localhost", path.clone());
         match self.asking.verb(now, |http, t| http.request(t, &request, true)) {
             Some(Ok(id)) => {
@@ -101,7 +101,7 @@ impl Viewer {
                     fetch.stream = Some(id);
                 }
             }
-            Some(Err(Refusal::Blocked)) | None => {}
+            Some(Err(VerbRefusal::Blocked)) | None => {}
             Some(Err(refusal)) => self.fail(format!("a request could not be made: {refusal}")),
         }
     }
@@ -110,9 +110,9 @@ impl Viewer {
         self.asking.handle(now, event);
         while let Some(news) = self.asking.news() {
             match news {
-                News::Readable(id) => self.read(now, id),
-                News::MayAsk => self.ask(now),
-                News::Failed(why) => self.fail(why),
+                AskingNews::Readable(id) => self.read(now, id),
+                AskingNews::MayAsk => self.ask(now),
+                AskingNews::Failed(why) => self.fail(why),
             }
         }
     }
@@ -120,16 +120,16 @@ impl Viewer {
     fn read(&mut self, now: Time, id: StreamId) {
         while self.fetch.as_ref().is_some_and(|fetch| fetch.stream == Some(id)) {
             match self.asking.verb(now, |http, t| http.read(t, id, usize::MAX)) {
-                Some(Ok(Body::Data(data))) => {
+                Some(Ok(BodyRead::Data(data))) => {
                     self.player.first_byte(since_start(now));
                     self.seen.delivered += data.len() as u64;
                     if let Some(fetch) = &mut self.fetch {
                         fetch.bytes += data.len() as u64;
                     }
                 }
-                Some(Ok(Body::Finished)) => self.complete(now),
-                Some(Ok(Body::Trailers(_))) => {}
-                Some(Ok(Body::Blocked)) | None => return,
+                Some(Ok(BodyRead::Finished)) => self.complete(now),
+                Some(Ok(BodyRead::Trailers(_))) => {}
+                Some(Ok(BodyRead::Blocked)) | None => return,
                 Some(Err(refusal)) => return self.fail(refusal.to_string()),
             }
         }
@@ -147,7 +147,7 @@ impl Viewer {
     }
 }
 
-impl Application for Viewer {
+impl Application for ViewerActor {
     fn node(&mut self) -> &mut Node {
         &mut self.asking.node
     }
@@ -186,7 +186,7 @@ fn since_start(now: Time) -> Duration {
 }
 
 /// What the player reads of the video.
-fn manifest(watch: &Watch) -> String {
+fn manifest(watch: &VideoWatch) -> String {
     let mut text = format!(
         "<MPD mediaPresentationDuration=\"PT{}S\"><Period><AdaptationSet contentType=\"video\">\
          <SegmentTemplate media=\"$Bandwidth$/$Number$\" timescale=\"1000\" duration=\"{}\"/>",

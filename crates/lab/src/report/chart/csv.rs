@@ -1,15 +1,15 @@
-use super::{Chart, Curve, Scale, Shape};
+use super::{Chart, ChartCurve, ChartShape, Scale};
 
 /// What charts show, each by its name, as CSV (RFC 4180): a line for each point of each curve, after a line
 /// of column names.
 pub(crate) fn csv(charts: &[(String, &Chart)]) -> String {
     let Some((_, first)) = charts.first() else { return String::new() };
     let mut lines = csv::Writer::from_writer(Vec::new());
-    let is_boxes = |curve: &&Curve| matches!(curve.shape, Shape::Boxes(..));
+    let is_boxes = |curve: &&ChartCurve| matches!(curve.shape, ChartShape::Boxes(..));
     let mut header = vec!["panel", "of", first.x_label.as_str()];
     if first.curves.iter().any(|curve| is_boxes(&curve)) {
         header.extend(["5 %", "25 %", "median", "75 %", "95 %"]);
-    } else if first.curves.iter().any(|curve| matches!(curve.shape, Shape::Cells(_))) {
+    } else if first.curves.iter().any(|curve| matches!(curve.shape, ChartShape::Cells(_))) {
         header.extend([first.y_label.as_str(), "value"]);
     } else {
         header.push(&first.y_label);
@@ -31,26 +31,26 @@ pub(crate) fn csv(charts: &[(String, &Chart)]) -> String {
 
 impl Chart {
     /// The points of a curve, each as the cells of a line.
-    fn numbers(&self, curve: &Curve) -> Vec<Vec<String>> {
+    fn numbers(&self, curve: &ChartCurve) -> Vec<Vec<String>> {
         let pair = |(x, y): &(f64, f64)| vec![short(*x), short(*y)];
         let rest = |(x, y): &(f64, f64)| vec![short(*x), short(1.0 - y)];
         match &curve.shape {
-            Shape::Steps(points) => thinned(points).iter().map(pair).collect(),
-            Shape::Tail(points) => thinned(points).iter().map(rest).collect(),
-            Shape::Line(points) | Shape::Dots(points) => points.iter().map(pair).collect(),
-            Shape::Cloud(courses) => courses.iter().flatten().map(pair).collect(),
-            Shape::Boxes(boxes, _) => boxes
+            ChartShape::Steps(points) => thinned(points).iter().map(pair).collect(),
+            ChartShape::Tail(points) => thinned(points).iter().map(rest).collect(),
+            ChartShape::Line(points) | ChartShape::Dots(points) => points.iter().map(pair).collect(),
+            ChartShape::Cloud(courses) => courses.iter().flatten().map(pair).collect(),
+            ChartShape::Boxes(boxes, _) => boxes
                 .iter()
                 .map(|(at, five)| {
                     let numbers = five.iter().map(|value| short(*value));
                     std::iter::once(name(&self.x, *at)).chain(numbers).collect()
                 })
                 .collect(),
-            Shape::Blocks(blocks, _) => {
+            ChartShape::Blocks(blocks, _) => {
                 blocks.iter().map(|(at, [from, to])| vec![name(&self.x, *at), short(to - from)]).collect()
             }
-            Shape::Upright(x) => vec![vec![short(*x)]],
-            Shape::Cells(cells) => cells
+            ChartShape::Upright(x) => vec![vec![short(*x)]],
+            ChartShape::Cells(cells) => cells
                 .iter()
                 .map(|cell| {
                     let [x, y] = [(&self.x, cell.x), (&self.y, cell.y)]

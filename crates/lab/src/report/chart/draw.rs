@@ -1,13 +1,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use super::{Cell, Chart, Curve, Frame, Mark, Scale, Shape};
+use super::{Chart, ChartCurve, ChartFrame, ChartMark, ChartShape, HeatCell, Scale};
 use crate::report::text::{escaped, number};
 
 impl Chart {
     /// The figure; with `keys`, each curve's class is named in its colour.
     pub(crate) fn svg(&self, keys: bool) -> String {
-        let Frame { width, height, .. } = self.frame;
+        let ChartFrame { width, height, .. } = self.frame;
         let mut svg = format!(
             "<svg viewBox='0 0 {width} {height}' role=img aria-label='{}: {}'>",
             escaped(&self.title),
@@ -48,7 +48,7 @@ impl Chart {
     }
 
     fn axes(&self, svg: &mut String) {
-        let Frame { left, right, top, bottom, .. } = self.frame;
+        let ChartFrame { left, right, top, bottom, .. } = self.frame;
         for (tick, label) in self.y.ticks() {
             let y = self.y_of(tick);
             if !matches!(self.y, Scale::Places(_)) {
@@ -89,10 +89,10 @@ impl Chart {
         );
     }
 
-    fn mark(&self, svg: &mut String, mark: &Mark) {
-        let Frame { left, right, top, bottom, .. } = self.frame;
+    fn mark(&self, svg: &mut String, mark: &ChartMark) {
+        let ChartFrame { left, right, top, bottom, .. } = self.frame;
         match mark {
-            Mark::Along(value, meaning) if *value < self.x.end() => {
+            ChartMark::Along(value, meaning) if *value < self.x.end() => {
                 let x = self.x_of(*value);
                 // To the left of the line where there is room.
                 let (at, anchor) =
@@ -105,7 +105,7 @@ impl Chart {
                     escaped(meaning)
                 );
             }
-            Mark::Up(value, meaning) if *value < self.y.end() => {
+            ChartMark::Up(value, meaning) if *value < self.y.end() => {
                 let y = self.y_of(*value);
                 let _ = write!(
                     svg,
@@ -120,19 +120,19 @@ impl Chart {
         }
     }
 
-    fn draw(&self, svg: &mut String, curve: &Curve) {
+    fn draw(&self, svg: &mut String, curve: &ChartCurve) {
         let (kind, path) = match &curve.shape {
-            Shape::Steps(steps) => ("curve", self.steps(0.0, steps.iter().copied())),
-            Shape::Tail(steps) => {
+            ChartShape::Steps(steps) => ("curve", self.steps(0.0, steps.iter().copied())),
+            ChartShape::Tail(steps) => {
                 ("curve", self.steps(1.0, steps.iter().map(|(value, share)| (*value, 1.0 - share))))
             }
-            Shape::Line(points) => ("line", self.line(points)),
-            Shape::Dots(points) => ("dots", self.dots(points)),
-            Shape::Cloud(points) => ("cloud", self.cloud(points)),
-            Shape::Boxes(boxes, width) => ("box", self.boxes(boxes, *width)),
-            Shape::Blocks(blocks, width) => ("block", self.blocks(blocks, *width)),
-            Shape::Upright(value) => ("upright", self.upright(*value)),
-            Shape::Cells(cells) => return self.cells(svg, cells),
+            ChartShape::Line(points) => ("line", self.line(points)),
+            ChartShape::Dots(points) => ("dots", self.dots(points)),
+            ChartShape::Cloud(points) => ("cloud", self.cloud(points)),
+            ChartShape::Boxes(boxes, width) => ("box", self.boxes(boxes, *width)),
+            ChartShape::Blocks(blocks, width) => ("block", self.blocks(blocks, *width)),
+            ChartShape::Upright(value) => ("upright", self.upright(*value)),
+            ChartShape::Cells(cells) => return self.cells(svg, cells),
         };
         let _ = write!(svg, "<path class='{kind} {}' d='{path}'>", curve.class);
         if !curve.hover.is_empty() {
@@ -144,7 +144,7 @@ impl Chart {
     /// Steps to the right, and up or down, ending at the right edge. On an axis of powers of ten nothing lies
     /// below the lowest: a curve that gets there ends, and does not go on as if so much were left.
     pub(super) fn steps(&self, begin: f64, steps: impl Iterator<Item = (f64, f64)>) -> String {
-        let Frame { left, right, fine, .. } = self.frame;
+        let ChartFrame { left, right, fine, .. } = self.frame;
         let mut last = (left, self.y_of(begin));
         let mut path = format!("M{left:.1} {:.1}", last.1);
         for (value, share) in steps {
@@ -233,7 +233,7 @@ impl Chart {
     }
 
     /// Squares that lie edge to edge, each with its value.
-    fn cells(&self, svg: &mut String, cells: &[Cell]) {
+    fn cells(&self, svg: &mut String, cells: &[HeatCell]) {
         for cell in cells {
             let [x, y] = [cell.x, cell.y].map(|place| place as f64);
             let (from, to) = (self.x_of(x), self.x_of(x + 1.0));

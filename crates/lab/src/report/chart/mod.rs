@@ -1,7 +1,7 @@
 //! Figures: what they show as data, and that data as SVG (without scripts) or as CSV.
 //!
-//! *In:* a [`Chart`]: axes, and [`Curve`]s, each of one colour. *Out:* [`Chart::svg`] and [`csv`]. Kinds are
-//! distributions, lines, dots, boxes, stacked blocks and heat maps.
+//! *In:* a [`Chart`]: axes, and [`ChartCurve`]s, each of one colour. *Out:* [`Chart::svg`] and [`csv`]. Kinds
+//! are distributions, lines, dots, boxes, stacked blocks and heat maps.
 
 mod csv;
 mod draw;
@@ -20,26 +20,26 @@ pub(crate) struct Chart {
     pub(crate) y_label: String,
     pub(crate) x: Scale,
     pub(crate) y: Scale,
-    pub(crate) marks: Vec<Mark>,
-    pub(crate) frame: Frame,
-    pub(crate) curves: Vec<Curve>,
+    pub(crate) marks: Vec<ChartMark>,
+    pub(crate) frame: ChartFrame,
+    pub(crate) curves: Vec<ChartCurve>,
 }
 
 /// Something drawn in one colour.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Curve {
+pub(crate) struct ChartCurve {
     /// Its classes for styles.
     pub(crate) class: String,
     /// What legends and tables call it.
     pub(crate) name: String,
     /// What a pointer that rests on it is told.
     pub(crate) hover: String,
-    pub(crate) shape: Shape,
+    pub(crate) shape: ChartShape,
 }
 
 /// What is drawn.
 #[derive(Clone, Debug)]
-pub(crate) enum Shape {
+pub(crate) enum ChartShape {
     /// A cumulative distribution: values in rising order, each with the share of all that are at most as
     /// great.
     Steps(Vec<(f64, f64)>),
@@ -58,10 +58,10 @@ pub(crate) enum Shape {
     /// At a place along a block from here to there, of this width: what is stacked of others lies on these.
     Blocks(Vec<(f64, [f64; 2])>, f64),
     /// Squares of a heat map.
-    Cells(Vec<Cell>),
+    Cells(Vec<HeatCell>),
 }
 
-impl Default for Shape {
+impl Default for ChartShape {
     fn default() -> Self {
         Self::Line(Vec::new())
     }
@@ -69,7 +69,7 @@ impl Default for Shape {
 
 /// A square of a heat map: the n-th place along, and up.
 #[derive(Clone, Debug)]
-pub(crate) struct Cell {
+pub(crate) struct HeatCell {
     pub(crate) x: usize,
     pub(crate) y: usize,
     pub(crate) value: f64,
@@ -79,7 +79,7 @@ pub(crate) struct Cell {
 
 /// A dashed line through a figure at a value, and what it means.
 #[derive(Clone, Debug)]
-pub(crate) enum Mark {
+pub(crate) enum ChartMark {
     /// At a value along.
     Along(f64, String),
     /// At a value up.
@@ -88,7 +88,7 @@ pub(crate) enum Mark {
 
 /// How large a figure is, and what of it is inside its axes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Frame {
+pub(crate) struct ChartFrame {
     width: f64,
     height: f64,
     left: f64,
@@ -100,13 +100,13 @@ pub(crate) struct Frame {
 }
 
 /// Two stand beside each other.
-pub(crate) const WIDE: Frame =
-    Frame { width: 540.0, height: 360.0, left: 62.0, right: 512.0, top: 62.0, bottom: 302.0, fine: 0.1 };
+pub(crate) const WIDE: ChartFrame =
+    ChartFrame { width: 540.0, height: 360.0, left: 62.0, right: 512.0, top: 62.0, bottom: 302.0, fine: 0.1 };
 /// Three stand beside each other.
-pub(crate) const SMALL: Frame =
-    Frame { width: 352.0, height: 268.0, left: 62.0, right: 330.0, top: 58.0, bottom: 214.0, fine: 0.4 };
+pub(crate) const SMALL: ChartFrame =
+    ChartFrame { width: 352.0, height: 268.0, left: 62.0, right: 330.0, top: 58.0, bottom: 214.0, fine: 0.4 };
 
-impl Frame {
+impl ChartFrame {
     /// How wide boxes may be so that `lanes` stand beside each other in each of `places`.
     pub(crate) fn box_width(self, places: usize, lanes: usize) -> f64 {
         ((self.right - self.left) / (places.max(1) * lanes.max(1)) as f64 * 0.6).clamp(1.5, 14.0)

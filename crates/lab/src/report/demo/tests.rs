@@ -1,13 +1,13 @@
-use crate::demo::{Conditions, Findings, Mode, Row};
+use crate::demo::{DemoConditions, DemoMode, DemoRow, Findings};
 use crate::screen::Picture;
 use crate::stats::Samples;
 
 use super::html;
 
-fn row(mode: Mode, pace: u32, blocked_ms: f64) -> Row {
+fn row(mode: DemoMode, pace: u32, blocked_ms: f64) -> DemoRow {
     let blocking = (0..10).map(|i| if i < 7 { 0.0 } else { blocked_ms }).collect::<Samples>().sorted();
     let inter_delivery = (0..10).map(|i| f64::from(i) / 3.0).collect::<Samples>().sorted();
-    Row {
+    DemoRow {
         mode,
         updates_per_s: pace,
         messages: 10,
@@ -18,8 +18,8 @@ fn row(mode: Mode, pace: u32, blocked_ms: f64) -> Row {
         over_rtt: 2,
         delivery_ms: blocking.percentiles(),
         sent_bytes: 1_000_000,
-        repair_bytes: if mode == Mode::Repaired { 25_000 } else { 0 },
-        recovered: u64::from(mode == Mode::Repaired) * 2,
+        repair_bytes: if mode == DemoMode::Repaired { 25_000 } else { 0 },
+        recovered: u64::from(mode == DemoMode::Repaired) * 2,
         lost: 3,
         overflowed: 0,
         picture_equal: true,
@@ -29,7 +29,7 @@ fn row(mode: Mode, pace: u32, blocked_ms: f64) -> Row {
 }
 
 fn findings() -> Findings {
-    let link = Conditions {
+    let link = DemoConditions {
         rate: "100mbit".to_owned(),
         rtt_ms: 100.0,
         loss: "0.5%".to_owned(),
@@ -43,7 +43,7 @@ fn findings() -> Findings {
         lateness_p99_ms: 0.2,
         overruns: Some(0),
     };
-    let rows = [10, 30].into_iter().flat_map(|pace| Mode::ALL.map(|mode| row(mode, pace, 87.5)));
+    let rows = [10, 30].into_iter().flat_map(|pace| DemoMode::ALL.map(|mode| row(mode, pace, 87.5)));
     Findings { link, modes: rows.collect(), picture: Picture::new().png() }
 }
 
@@ -71,7 +71,7 @@ fn the_page_stands_alone_and_holds_all_of_it() {
 #[test]
 fn without_repair_there_is_nothing_said_of_it() {
     let mut findings = findings();
-    findings.modes.retain(|row| row.mode != Mode::Repaired);
+    findings.modes.retain(|row| row.mode != DemoMode::Repaired);
     let page = html(&findings, "quickset demo --fec none");
     assert_eq!(page.matches("<path").count(), 12);
     assert!(page.contains("three ways") && !page.contains("class=partial+fec"));
@@ -84,14 +84,14 @@ fn reasons_are_of_what_was_measured() {
     let told = |total: f64, partial: f64| {
         let mut findings = findings();
         for (pace, part) in [10, 30].into_iter().zip(findings.modes.chunks_mut(4)) {
-            for (mode, ms) in Mode::ALL.into_iter().zip([total, partial, partial, 0.0]) {
+            for (mode, ms) in DemoMode::ALL.into_iter().zip([total, partial, partial, 0.0]) {
                 part.iter_mut().filter(|one| one.mode == mode).for_each(|one| *one = row(mode, pace, ms));
             }
         }
         let page = html(&findings, "quickset demo");
         ["the two come close", "a fence has little to hold"].map(|words| page.matches(words).count())
     };
-    assert_eq!(Mode::ALL[..2], [Mode::Total, Mode::Partial]);
+    assert_eq!(DemoMode::ALL[..2], [DemoMode::Total, DemoMode::Partial]);
     assert_eq!(told(87.5, 80.0), [1, 0]);
     assert_eq!(told(87.5, 5.0), [0, 1]);
     assert_eq!(told(5.0, 87.5), [0, 0]);

@@ -1,12 +1,13 @@
 use std::fmt::Write as _;
 
-use crate::demo::{Mode, Row};
+use crate::demo::{DemoMode, DemoRow};
 use crate::report::text::{number, percent};
 
 /// What the numbers of a pace say, in sentences.
-pub(crate) fn verdict(rows: &[&Row], rtt_ms: f64) -> String {
+pub(crate) fn verdict(rows: &[&DemoRow], rtt_ms: f64) -> String {
     let of = |mode| rows.iter().find(|row| row.mode == mode);
-    let (Some(total), Some(partial), Some(latest)) = (of(Mode::Total), of(Mode::Partial), of(Mode::Latest))
+    let (Some(total), Some(partial), Some(latest)) =
+        (of(DemoMode::Total), of(DemoMode::Partial), of(DemoMode::Latest))
     else {
         return String::new();
     };
@@ -27,7 +28,7 @@ pub(crate) fn verdict(rows: &[&Row], rtt_ms: f64) -> String {
         number(a.p99),
         number(b.p99)
     );
-    if let Some(repaired) = of(Mode::Repaired) {
+    if let Some(repaired) = of(DemoMode::Repaired) {
         let share = repaired.repair_bytes as f64 / repaired.sent_bytes.max(1) as f64;
         let _ = write!(
             text,

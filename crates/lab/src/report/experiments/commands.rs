@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::sheet::Sheet;
+use super::sheet::ReportSheet;
 use super::words::for_set;
-use crate::experiment::{Experiment, Key, Overrides, Params, Value, Varied};
+use crate::experiment::{Experiment, ExperimentKey, Overrides, Params, Value, Varied};
 
 /// The commands that give all rows of a sheet, a line each; the second is true when they give other points
 /// too.
-pub(crate) fn repeat(sheet: &Sheet) -> (Vec<String>, bool) {
+pub(crate) fn repeat(sheet: &ReportSheet) -> (Vec<String>, bool) {
     let (mut commands, mut exact) = (Vec::new(), true);
     for world in &sheet.worlds {
         let rows = || sheet.runs.iter().filter(|run| run.row.world == *world).map(|run| &run.row);
@@ -34,12 +34,12 @@ pub(crate) fn repeat(sheet: &Sheet) -> (Vec<String>, bool) {
 
 /// The commands that add the points without loss which alternatives of `sheet` lack; none when they lack
 /// none.
-pub(crate) fn lossless(sheet: &Sheet) -> Vec<String> {
+pub(crate) fn lossless(sheet: &ReportSheet) -> Vec<String> {
     if !sheet.experiment.has("loss") {
         return Vec::new();
     }
     let filled = sheet.filled();
-    let plan = Plan { filled: &filled, ..Plan::of(sheet) };
+    let plan = ReportPlan { filled: &filled, ..ReportPlan::of(sheet) };
     let base = sheet.experiment.base();
     // What one key varies is one command: several --set multiply.
     let mut by_keys: Vec<(Vec<String>, Vec<Params>)> = Vec::new();
@@ -67,8 +67,8 @@ pub(crate) fn lossless(sheet: &Sheet) -> Vec<String> {
 
 /// Points without loss at which alternatives were not run that were run with it. Of a design that is looked
 /// at as a whole what it fills is as in the baseline.
-fn lacking(sheet: &Sheet, filled: &[&str]) -> Vec<Params> {
-    let Ok(loss) = Key::find("loss") else { return Vec::new() };
+fn lacking(sheet: &ReportSheet, filled: &[&str]) -> Vec<Params> {
+    let Ok(loss) = ExperimentKey::find("loss") else { return Vec::new() };
     let (mut known, mut points) = (BTreeSet::new(), Vec::new());
     for ((spot, alternative, _), cell) in sheet.cells() {
         let is_there = |zero| (0..sheet.worlds.len()).any(|n| sheet.cell(zero, alternative, n).is_some());
@@ -88,8 +88,8 @@ fn lacking(sheet: &Sheet, filled: &[&str]) -> Vec<Params> {
 }
 
 /// Words of `lab run` whose points are these; false when they may be more.
-fn cover(sheet: &Sheet, points: Vec<Params>) -> (Vec<Vec<String>>, bool) {
-    let plan = Plan::of(sheet);
+fn cover(sheet: &ReportSheet, points: Vec<Params>) -> (Vec<Vec<String>>, bool) {
+    let plan = ReportPlan::of(sheet);
     let names = |points: &[Params]| points.iter().map(Params::to_string).collect::<BTreeSet<_>>();
     let (all, here) = (names(plan.planned), names(&points));
     let (commands, exact) = plan.cover(points);
@@ -102,15 +102,15 @@ fn cover(sheet: &Sheet, points: Vec<Params>) -> (Vec<Vec<String>>, bool) {
 
 /// An experiment, and what it runs unless told.
 #[derive(Clone, Copy)]
-struct Plan<'a> {
+struct ReportPlan<'a> {
     experiment: &'static Experiment,
     planned: &'a [Params],
     /// Keys of a design that is looked at as a whole: each of its points counts as the baseline's.
     filled: &'a [&'static str],
 }
 
-impl<'a> Plan<'a> {
-    fn of(sheet: &'a Sheet) -> Self {
+impl<'a> ReportPlan<'a> {
+    fn of(sheet: &'a ReportSheet) -> Self {
         Self { experiment: sheet.experiment, planned: &sheet.planned, filled: &[] }
     }
 
@@ -263,7 +263,7 @@ fn quoted(word: &str) -> String {
 fn as_baseline(point: &mut Params, experiment: &Experiment, filled: &[&str]) {
     let base = experiment.base();
     for name in filled.iter().filter(|name| **name != "loss") {
-        if let (Ok(key), Some(value)) = (Key::find(name), base.get(name)) {
+        if let (Ok(key), Some(value)) = (ExperimentKey::find(name), base.get(name)) {
             point.put(key, value.clone());
         }
     }
@@ -281,7 +281,7 @@ fn values(points: &[Params], key: &str) -> Vec<Value> {
 }
 
 fn set_text(key: &str, value: &Value) -> String {
-    Key::find(key).map_or_else(|_| value.to_string(), |key| for_set(key, value))
+    ExperimentKey::find(key).map_or_else(|_| value.to_string(), |key| for_set(key, value))
 }
 
 /// Values that hold commas themselves are told apart by semicolons.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::sheet::Sheet;
+use super::sheet::ReportSheet;
 use crate::report::text::escaped;
 
 /// Runs of an alternative at a point that ended early, for the same reason.
@@ -25,7 +25,7 @@ pub struct Failed {
 }
 
 /// All of a sheet, in the order of spots.
-pub(crate) fn failed(sheet: &Sheet) -> Vec<Failed> {
+pub(crate) fn failed(sheet: &ReportSheet) -> Vec<Failed> {
     let mut all: Vec<Failed> = Vec::new();
     for ((spot, alternative, world), cell) in sheet.cells() {
         for run in sheet.runs_of(cell).filter(|run| run.is_unfinished()) {
@@ -49,13 +49,13 @@ pub(crate) fn failed(sheet: &Sheet) -> Vec<Failed> {
 }
 
 /// How many there are of how many runs, as a sentence; `None` where all came to their end.
-pub(crate) fn sentence(sheet: &Sheet) -> Option<String> {
+pub(crate) fn sentence(sheet: &ReportSheet) -> Option<String> {
     let count = sheet.runs.iter().filter(|run| run.is_unfinished()).count();
     (count > 0).then(|| format!("{count} of {} runs did not come to their end", sheet.runs.len()))
 }
 
 /// The box of the page.
-pub(crate) fn warning(page: &mut String, sheet: &Sheet) {
+pub(crate) fn warning(page: &mut String, sheet: &ReportSheet) {
     let Some(sentence) = sentence(sheet) else { return };
     let failed = failed(sheet);
     let _ = write!(

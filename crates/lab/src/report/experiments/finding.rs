@@ -1,11 +1,11 @@
 use super::paired::Paired;
-use super::sheet::Sheet;
-use super::words::{self, Better, Measure, metric, with_unit};
-use crate::experiment::Figure;
+use super::sheet::ReportSheet;
+use super::words::{self, Better, ReportMeasure, metric, with_unit};
+use crate::experiment::ReportFigure;
 use crate::report::text::{escaped, number};
 
 /// A sentence or two that were computed, as HTML.
-pub(crate) struct Finding {
+pub(crate) struct ComputedFinding {
     pub(crate) tone: Tone,
     pub(crate) html: String,
 }
@@ -42,7 +42,7 @@ impl Tone {
 }
 
 /// What the rows of a sheet say.
-pub(crate) fn findings(sheet: &Sheet) -> Vec<Finding> {
+pub(crate) fn findings(sheet: &ReportSheet) -> Vec<ComputedFinding> {
     let metrics = main_metrics(sheet);
     let mut all = Vec::new();
     for path in &metrics {
@@ -58,16 +58,16 @@ pub(crate) fn findings(sheet: &Sheet) -> Vec<Finding> {
 }
 
 /// The measures that figures are about; of distributions the mean, which every message has a part in.
-fn main_metrics(sheet: &Sheet) -> Vec<String> {
+fn main_metrics(sheet: &ReportSheet) -> Vec<String> {
     let mut metrics: Vec<String> = Vec::new();
     for figure in sheet.experiment.figures {
         let path = match figure {
-            Figure::Distribution { metric, .. } => format!("{metric}.mean"),
-            Figure::Runs { metric, .. } | Figure::Boxes { metric, .. } | Figure::Lines { metric, .. } => {
-                (*metric).to_owned()
-            }
-            Figure::Scatter { y, .. } => (*y).to_owned(),
-            Figure::Heat { .. } | Figure::Parts { .. } | Figure::Series { .. } => continue,
+            ReportFigure::Distribution { metric, .. } => format!("{metric}.mean"),
+            ReportFigure::Runs { metric, .. }
+            | ReportFigure::Boxes { metric, .. }
+            | ReportFigure::Lines { metric, .. } => (*metric).to_owned(),
+            ReportFigure::Scatter { y, .. } => (*y).to_owned(),
+            ReportFigure::Heat { .. } | ReportFigure::Parts { .. } | ReportFigure::Series { .. } => continue,
         };
         // The mean time between messages is but the length of the run; what is felt of it are the pauses.
         let path = if path == "inter_delivery_ms.mean" { "over_rtt".to_owned() } else { path };
@@ -82,12 +82,12 @@ fn main_metrics(sheet: &Sheet) -> Vec<String> {
 
 /// Every other alternative against the reference, at a spot and over all spots of the context.
 fn against(
-    sheet: &Sheet,
+    sheet: &ReportSheet,
     (context, spots): (&str, &[usize]),
     spot: usize,
     reference: usize,
     path: &str,
-) -> Vec<Finding> {
+) -> Vec<ComputedFinding> {
     let mut all = Vec::new();
     for (world, world_name) in sheet.worlds.iter().enumerate() {
         for challenger in (0..sheet.alternatives.len()).filter(|n| *n != reference) {
@@ -120,7 +120,7 @@ fn against(
                 html += &tail(sheet, spot, world, sides, path);
             }
             html += &elsewhere(sheet, spots, world, sides, path);
-            all.push(Finding { tone, html });
+            all.push(ComputedFinding { tone, html });
         }
     }
     all
@@ -128,12 +128,12 @@ fn against(
 
 /// Where every pair has a run that broke, and there are numbers that somebody might compare.
 fn not_compared(
-    sheet: &Sheet,
+    sheet: &ReportSheet,
     (spot, world): (usize, usize),
     sides: [usize; 2],
     path: &str,
     place: &[&str],
-) -> Option<Finding> {
+) -> Option<ComputedFinding> {
     let (_, count) = sheet.pairs(spot, sides, world, path);
     let has_numbers = |side: usize| {
         let cell = sheet.cell(spot, side, world);
@@ -149,7 +149,7 @@ fn not_compared(
         escaped(&metric(path)),
         left_out(count)
     );
-    Some(Finding { tone: Tone::Plain, html })
+    Some(ComputedFinding { tone: Tone::Plain, html })
 }
 
 fn left_out(pairs: usize) -> String {
@@ -160,7 +160,7 @@ fn left_out(pairs: usize) -> String {
 }
 
 fn tone(paired: &Paired, path: &str) -> Tone {
-    let better = Measure::of(path).map_or(Better::Neither, |measure| measure.better);
+    let better = ReportMeasure::of(path).map_or(Better::Neither, |measure| measure.better);
     match (paired.sign(), better) {
         (_, Better::Neither) => Tone::Plain,
         (0, _) => Tone::Even,
@@ -217,7 +217,13 @@ fn one_place(percent: f64) -> f64 {
 
 /// Of a distribution also the far end, pooled over runs; only of runs that are all in pairs, and met the same
 /// losses.
-fn tail(sheet: &Sheet, spot: usize, world: usize, [reference, challenger]: [usize; 2], path: &str) -> String {
+fn tail(
+    sheet: &ReportSheet,
+    spot: usize,
+    world: usize,
+    [reference, challenger]: [usize; 2],
+    path: &str,
+) -> String {
     let (base, stat) = words::split(path);
     if stat != Some("mean") {
         return String::new();
@@ -237,7 +243,7 @@ fn tail(sheet: &Sheet, spot: usize, world: usize, [reference, challenger]: [usiz
 }
 
 /// At how many of all points it is so.
-fn elsewhere(sheet: &Sheet, spots: &[usize], world: usize, sides: [usize; 2], path: &str) -> String {
+fn elsewhere(sheet: &ReportSheet, spots: &[usize], world: usize, sides: [usize; 2], path: &str) -> String {
     if spots.len() < 2 {
         return String::new();
     }
@@ -276,7 +282,7 @@ fn elsewhere(sheet: &Sheet, spots: &[usize], world: usize, sides: [usize; 2], pa
 }
 
 /// Where nothing is the reference: what each alternative has.
-fn listed(sheet: &Sheet, context: &str, spot: usize, path: &str) -> Vec<Finding> {
+fn listed(sheet: &ReportSheet, context: &str, spot: usize, path: &str) -> Vec<ComputedFinding> {
     let mut all = Vec::new();
     for (world, world_name) in sheet.worlds.iter().enumerate() {
         let mut values: Vec<String> = Vec::new();
@@ -304,13 +310,13 @@ fn listed(sheet: &Sheet, context: &str, spot: usize, path: &str) -> Vec<Finding>
             escaped(&place.join(", ")),
             values.iter().map(|value| value.trim_end()).collect::<Vec<_>>().join("; ")
         );
-        all.push(Finding { tone: Tone::Plain, html });
+        all.push(ComputedFinding { tone: Tone::Plain, html });
     }
     all
 }
 
 /// An alternative as a coloured word.
-pub(crate) fn named(sheet: &Sheet, n: usize) -> String {
+pub(crate) fn named(sheet: &ReportSheet, n: usize) -> String {
     format!("<span class='name {}'>{}</span>", sheet.hue(n), escaped(&sheet.alternative(n)))
 }
 

@@ -2,13 +2,13 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use super::sheet::Sheet;
+use super::sheet::ReportSheet;
 use crate::catalogue;
 use crate::results::{JournalError, Row, read_journal, same};
 
 /// All rows of a results directory, by experiment.
-pub struct Results {
-    pub(crate) sheets: Vec<Sheet>,
+pub struct ResultsFolder {
+    pub(crate) sheets: Vec<ReportSheet>,
     /// Sentences about what could not be used.
     pub warnings: Vec<String>,
 }
@@ -40,7 +40,7 @@ pub enum ReportError {
     Unknown(String),
 }
 
-impl std::fmt::Debug for Results {
+impl std::fmt::Debug for ResultsFolder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let names: Vec<(&str, usize)> =
             self.sheets.iter().map(|sheet| (sheet.experiment.name, sheet.runs.len())).collect();
@@ -49,7 +49,7 @@ impl std::fmt::Debug for Results {
 }
 
 /// A sentence about runs of different builds: what is found of them may be what the builds differ in.
-fn builds(sheet: &Sheet) -> Option<String> {
+fn builds(sheet: &ReportSheet) -> Option<String> {
     let commits: BTreeSet<&str> = sheet.runs.iter().map(|run| run.row.commit.as_str()).collect();
     let all = commits.iter().copied().collect::<Vec<_>>().join(", ");
     let name = sheet.experiment.name;
@@ -78,7 +78,7 @@ fn contradictions(name: &str, rows: &[Row]) -> Option<String> {
     Some(format!("{name}: {what} left out: what counts is the first, in the order of the files’ names."))
 }
 
-impl Results {
+impl ResultsFolder {
     /// Reads every journal (`*.rows`) of a directory. One that cannot be used gives a warning, as long as
     /// another can.
     ///
@@ -132,7 +132,7 @@ impl Results {
         for experiment in catalogue::ALL {
             if let Some(rows) = by_name.remove(experiment.name) {
                 warnings.extend(contradictions(experiment.name, &rows));
-                let sheet = Sheet::new(experiment, rows);
+                let sheet = ReportSheet::new(experiment, rows);
                 warnings.extend(builds(&sheet));
                 sheets.push(sheet);
             }

@@ -4,7 +4,7 @@ use super::words::{LESS, OVER};
 
 /// What to say of a measure.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Measure {
+pub(crate) struct ReportMeasure {
     /// As in rows, without a percentile.
     pub(crate) path: &'static str,
     pub(crate) label: &'static str,
@@ -24,7 +24,7 @@ pub(crate) enum Better {
     Neither,
 }
 
-impl Measure {
+impl ReportMeasure {
     /// Of a path with or without a percentile; a measure that is not known here has its path for a name.
     pub(crate) fn of(path: &str) -> Option<&'static Self> {
         let base = path.split(['.', OVER, LESS]).next().unwrap_or(path);
@@ -38,8 +38,8 @@ const fn measure(
     unit: (&'static str, f64),
     better: Better,
     about: &'static str,
-) -> Measure {
-    Measure { path, label, unit: unit.0, factor: unit.1, better, about }
+) -> ReportMeasure {
+    ReportMeasure { path, label, unit: unit.0, factor: unit.1, better, about }
 }
 
 const MS: (&str, f64) = ("ms", 1.0);
@@ -48,7 +48,7 @@ const COUNT: (&str, f64) = ("", 1.0);
 const PERCENT: (&str, f64) = ("%", 100.0);
 const MEGABYTES: (&str, f64) = ("MB", 1e-6);
 
-const MEASURES: &[Measure] = &[
+const MEASURES: &[ReportMeasure] = &[
     measure(
         "blocking_ms",
         "blocking time",

@@ -1,8 +1,8 @@
 //! The report of experiments: the rows of a results directory as a page.
 //!
-//! *In:* [`Results`]. *Out:* HTML: for each experiment what was done and found, its figures, and its numbers
-//! beside the published ones and those without loss; then how it was measured, and the commands that do it
-//! again. The same numbers as data are [`Results::lines`].
+//! *In:* [`ResultsFolder`]. *Out:* HTML: for each experiment what was done and found, its figures, and its
+//! numbers beside the published ones and those without loss; then how it was measured, and the commands that
+//! do it again. The same numbers as data are [`ResultsFolder::lines`].
 //!
 //! Rows are sorted into *spots* (points that alternatives have in common) and at each spot the *alternatives*
 //! that are compared, mostly modes. Percentiles are those of the histograms of all seeds together; intervals
@@ -28,13 +28,13 @@ use std::fmt::Write as _;
 use super::text::{escaped, number};
 pub use failed::Failed;
 use finding::{Tone, findings, world_words};
-pub use input::{ReportError, Results};
-use sheet::Sheet;
-pub use table::{Line, Number, Printed};
+pub use input::{ReportError, ResultsFolder};
+use sheet::ReportSheet;
+pub use table::{Number, Printed, TableLine};
 
-impl Results {
+impl ResultsFolder {
     /// The numbers of the tables.
-    pub fn lines(&self) -> Vec<Line> {
+    pub fn lines(&self) -> Vec<TableLine> {
         self.sheets.iter().flat_map(table::lines).collect()
     }
 
@@ -45,7 +45,7 @@ impl Results {
 
     /// A sentence for each experiment that has such runs.
     pub fn unfinished(&self) -> Vec<String> {
-        let sentence = |sheet: &Sheet| {
+        let sentence = |sheet: &ReportSheet| {
             let counted = failed::sentence(sheet)?;
             Some(format!("{}: {counted}; comparisons leave them out.", sheet.experiment.name))
         };
@@ -59,11 +59,11 @@ impl Results {
 }
 
 /// The page.
-pub fn html(results: &Results) -> String {
+pub fn html(results: &ResultsFolder) -> String {
     let mut page = String::with_capacity(1 << 20);
     page.push_str(HEAD);
     opening(&mut page, results);
-    let lines: Vec<Vec<Line>> = results.sheets.iter().map(table::lines).collect();
+    let lines: Vec<Vec<TableLine>> = results.sheets.iter().map(table::lines).collect();
     for (sheet, lines) in results.sheets.iter().zip(&lines) {
         section(&mut page, sheet, lines, results.sheets.len() > 1);
     }
@@ -72,7 +72,7 @@ pub fn html(results: &Results) -> String {
     page
 }
 
-fn opening(page: &mut String, results: &Results) {
+fn opening(page: &mut String, results: &ResultsFolder) {
     let title = match results.sheets.as_slice() {
         [sheet] => sheet.experiment.title.to_owned(),
         sheets => format!("{} experiments", sheets.len()),
@@ -94,7 +94,7 @@ fn opening(page: &mut String, results: &Results) {
     }
     if results.sheets.len() > 1 {
         page.push_str("<ul class=contents>");
-        for Sheet { experiment, .. } in &results.sheets {
+        for ReportSheet { experiment, .. } in &results.sheets {
             let _ = write!(
                 page,
                 "<li><a href='#{name}'>{}</a> <code>{name}</code>",
@@ -107,7 +107,7 @@ fn opening(page: &mut String, results: &Results) {
     page.push_str("</header>");
 }
 
-fn section(page: &mut String, sheet: &Sheet, lines: &[Line], is_one_of_many: bool) {
+fn section(page: &mut String, sheet: &ReportSheet, lines: &[TableLine], is_one_of_many: bool) {
     let experiment = sheet.experiment;
     let _ = write!(page, "<section id='{}'>", escaped(experiment.name));
     if is_one_of_many {
@@ -126,7 +126,7 @@ fn section(page: &mut String, sheet: &Sheet, lines: &[Line], is_one_of_many: boo
     let findings = findings(sheet);
     if !findings.is_empty() {
         page.push_str("<h3>What was found</h3>");
-        let told = |page: &mut String, findings: &[finding::Finding]| {
+        let told = |page: &mut String, findings: &[finding::ComputedFinding]| {
             page.push_str("<ul class=findings>");
             for finding in findings {
                 // Numbers stay with their units.
@@ -159,7 +159,7 @@ fn section(page: &mut String, sheet: &Sheet, lines: &[Line], is_one_of_many: boo
 }
 
 /// What was published in words, and apart from it what nothing here can be held against.
-fn claims(page: &mut String, sheet: &Sheet) {
+fn claims(page: &mut String, sheet: &ReportSheet) {
     let experiment = sheet.experiment;
     for (title, claims) in [
         ("What was published", experiment.claims),
@@ -177,7 +177,7 @@ fn claims(page: &mut String, sheet: &Sheet) {
 }
 
 /// Where and why our numbers are others, or what is to be known of those that have none beside them.
-fn notes(page: &mut String, sheet: &Sheet) {
+fn notes(page: &mut String, sheet: &ReportSheet) {
     let experiment = sheet.experiment;
     if experiment.notes.is_empty() {
         return;
@@ -193,7 +193,7 @@ fn notes(page: &mut String, sheet: &Sheet) {
 }
 
 /// The keys of the baseline in words, but for those that are compared.
-fn baseline(sheet: &Sheet) -> String {
+fn baseline(sheet: &ReportSheet) -> String {
     let base = sheet.experiment.base();
     let told = sheet.experiment.baseline.iter().map(|(key, _)| *key).filter(|key| {
         // What is not there need not be told.
@@ -206,7 +206,7 @@ fn baseline(sheet: &Sheet) -> String {
 }
 
 /// What is compared, in a sentence each.
-fn alternatives(page: &mut String, sheet: &Sheet) {
+fn alternatives(page: &mut String, sheet: &ReportSheet) {
     let told = |n: usize| words::alternative(sheet.curves, &sheet.alternatives[n].to_string());
     let told: Vec<(usize, String)> =
         (0..sheet.alternatives.len()).filter_map(|n| Some((n, told(n)?))).collect();
@@ -227,7 +227,7 @@ fn alternatives(page: &mut String, sheet: &Sheet) {
 }
 
 /// Where the column of no loss is empty, how to fill it.
-fn without_loss(page: &mut String, sheet: &Sheet) {
+fn without_loss(page: &mut String, sheet: &ReportSheet) {
     let commands = commands::lossless(sheet);
     if commands.is_empty() {
         return;
@@ -239,7 +239,7 @@ fn without_loss(page: &mut String, sheet: &Sheet) {
     page.push_str("</pre></details>");
 }
 
-fn again(page: &mut String, sheet: &Sheet) {
+fn again(page: &mut String, sheet: &ReportSheet) {
     let commits: BTreeSet<&str> = sheet.runs.iter().map(|run| run.row.commit.as_str()).collect();
     let seeds: BTreeSet<u64> = sheet.runs.iter().map(|run| run.row.seed).collect();
     let (first, last) = (seeds.first().copied().unwrap_or(0), seeds.last().copied().unwrap_or(0));
@@ -276,7 +276,7 @@ fn again(page: &mut String, sheet: &Sheet) {
 }
 
 /// How well the emulated link of the real world kept its times.
-fn accuracy(sheet: &Sheet) -> Vec<(String, String)> {
+fn accuracy(sheet: &ReportSheet) -> Vec<(String, String)> {
     let mut all = Vec::new();
     for world in sheet.worlds.iter().filter(|world| *world != "sim") {
         let of = |path: &str| -> Vec<f64> {
@@ -300,11 +300,11 @@ fn accuracy(sheet: &Sheet) -> Vec<(String, String)> {
     all
 }
 
-fn method(page: &mut String, results: &Results, lines: &[Vec<Line>]) {
+fn method(page: &mut String, results: &ResultsFolder, lines: &[Vec<TableLine>]) {
     page.push_str("<section class=method><h2>What was measured, and how</h2><dl>");
     let mut told = BTreeSet::new();
     for path in lines.iter().flatten().map(|line| &line.metric) {
-        let Some(measure) = words::Measure::of(path) else { continue };
+        let Some(measure) = words::ReportMeasure::of(path) else { continue };
         if told.insert(measure.path) {
             let _ = write!(page, "<dt>{}<dd>{}.", escaped(measure.label), escaped(measure.about));
         }

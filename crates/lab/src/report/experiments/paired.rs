@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use crate::stats::Estimate;
+use crate::stats::MeanEstimate;
 
 /// Runs that differ in one thing alone, compared one by one.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,14 +23,14 @@ pub(crate) struct Paired {
 
 /// A number of two runs that differ in one thing alone.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Pair {
+pub(crate) struct PairedNumber {
     /// All of their parameters but that one.
     pub(crate) point: String,
     pub(crate) reference: f64,
     pub(crate) challenger: f64,
 }
 
-impl Pair {
+impl PairedNumber {
     pub(crate) fn has_ratio(&self) -> bool {
         self.reference > 0.0 && self.challenger > 0.0
     }
@@ -38,22 +38,22 @@ impl Pair {
 
 /// The mean over pairs, and how sure it is. Seeds of a point have more in common than points have: where
 /// there are several points, it is they that are independent, each with the mean of its seeds.
-fn over_points(pairs: &[Pair], of: impl Fn(&Pair) -> f64) -> Option<Estimate> {
+fn over_points(pairs: &[PairedNumber], of: impl Fn(&PairedNumber) -> f64) -> Option<MeanEstimate> {
     let all: Vec<f64> = pairs.iter().map(&of).collect();
     let mut points: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for (pair, value) in pairs.iter().zip(&all) {
         points.entry(&pair.point).or_default().push(*value);
     }
-    let estimate = Estimate::of(&all)?;
+    let estimate = MeanEstimate::of(&all)?;
     if points.len() < 2 {
         return Some(estimate);
     }
-    let means: Vec<f64> = points.values().filter_map(|values| Some(Estimate::of(values)?.mean)).collect();
-    Some(Estimate { half: Estimate::of(&means)?.half, ..estimate })
+    let means: Vec<f64> = points.values().filter_map(|values| Some(MeanEstimate::of(values)?.mean)).collect();
+    Some(MeanEstimate { half: MeanEstimate::of(&means)?.half, ..estimate })
 }
 
 impl Paired {
-    pub(crate) fn of_differences(pairs: &[Pair]) -> Option<Self> {
+    pub(crate) fn of_differences(pairs: &[PairedNumber]) -> Option<Self> {
         let (reference, challenger) = means(pairs)?;
         let difference = over_points(pairs, |pair| pair.challenger - pair.reference)?;
         let of_reference = |value: f64| (reference > 0.0).then_some(value / reference);
@@ -75,7 +75,7 @@ impl Paired {
     }
 
     /// Over points that are far apart, ratios say more than differences: their geometric mean.
-    pub(crate) fn of_ratios(pairs: &[Pair]) -> Option<Self> {
+    pub(crate) fn of_ratios(pairs: &[PairedNumber]) -> Option<Self> {
         let (reference, challenger) = means(pairs)?;
         let logarithms = over_points(pairs, |pair| (pair.challenger / pair.reference).ln())?;
         let more = |logarithm: f64| logarithm.exp() - 1.0;
@@ -102,13 +102,15 @@ impl Paired {
 }
 
 /// Of the references, and of the challengers.
-fn means(pairs: &[Pair]) -> Option<(f64, f64)> {
-    let mean = |of: fn(&Pair) -> f64| Some(Estimate::of(&pairs.iter().map(of).collect::<Vec<_>>())?.mean);
+fn means(pairs: &[PairedNumber]) -> Option<(f64, f64)> {
+    let mean = |of: fn(&PairedNumber) -> f64| {
+        Some(MeanEstimate::of(&pairs.iter().map(of).collect::<Vec<_>>())?.mean)
+    };
     Some((mean(|pair| pair.reference)?, mean(|pair| pair.challenger)?))
 }
 
 /// The sign of a difference whose interval does not hold zero.
-fn shown(difference: Estimate) -> i32 {
+fn shown(difference: MeanEstimate) -> i32 {
     match difference.half {
         Some(half) if difference.mean - half > 0.0 => 1,
         Some(half) if difference.mean + half < 0.0 => -1,

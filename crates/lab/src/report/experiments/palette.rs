@@ -3,17 +3,17 @@
 
 use std::collections::BTreeMap;
 
-use crate::experiment::{Experiment, Figure};
+use crate::experiment::{Experiment, ReportFigure};
 
 /// The classes for styles of all that is told apart by colour on a page, by name.
 #[derive(Debug, Default)]
-pub(crate) struct Palette {
+pub(crate) struct StyleClasses {
     classes: BTreeMap<String, String>,
     /// Classes in the order of legends.
     order: Vec<String>,
 }
 
-impl Palette {
+impl StyleClasses {
     /// Colours for these names, in the order of legends. Orders have the same colour on every page, and so
     /// has what an ordinary transport does, whether it is called `plain` or, where repair is compared,
     /// `none`.
@@ -53,13 +53,13 @@ impl Palette {
 
 /// The keys that figures tell apart by colours, in the order of figures; `flow` for the flows of a run.
 pub(crate) fn keys(experiment: &Experiment) -> impl Iterator<Item = &'static str> {
-    experiment.figures.iter().map(Figure::compared)
+    experiment.figures.iter().map(ReportFigure::compared)
 }
 
 /// The parts of a whole that figures stack, which have colours as well.
 pub(crate) fn parts(experiment: &Experiment) -> impl Iterator<Item = String> {
-    let stacked = experiment.figures.iter().filter(|figure| matches!(figure, Figure::Parts { .. }));
-    stacked.flat_map(Figure::metrics).map(str::to_owned)
+    let stacked = experiment.figures.iter().filter(|figure| matches!(figure, ReportFigure::Parts { .. }));
+    stacked.flat_map(ReportFigure::metrics).map(str::to_owned)
 }
 
 /// What has a colour of its own, under its own name.

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::run::Run;
-use super::sheet::Sheet;
+use super::run::RunNumbers;
+use super::sheet::ReportSheet;
 use super::table::NONE;
 use super::words::{self, metric};
-use crate::experiment::{Key, Published, Value};
+use crate::experiment::{ExperimentKey, Published, Value};
 use crate::report::text::{escaped, number};
 
 /// Whether a published number is of several points together.
@@ -16,7 +16,7 @@ pub(crate) fn is_pooled(published: &Published) -> bool {
 }
 
 /// These numbers beside ours, for each alternative that is measured against plain QUIC.
-pub(crate) fn table(page: &mut String, sheet: &Sheet) {
+pub(crate) fn table(page: &mut String, sheet: &ReportSheet) {
     let all: Vec<&Published> =
         sheet.experiment.published.iter().filter(|published| is_pooled(published)).collect();
     if all.is_empty() {
@@ -71,7 +71,7 @@ fn points(published: &Published, curves: &str) -> String {
 }
 
 /// The number over all points that it is about, each the median of its seeds, and how many these are.
-fn ours(sheet: &Sheet, published: &Published, place: usize) -> Option<(f64, usize)> {
+fn ours(sheet: &ReportSheet, published: &Published, place: usize) -> Option<(f64, usize)> {
     let (path, stat) = words::split(published.metric);
     let mut points: BTreeMap<String, Vec<(f64, f64)>> = BTreeMap::new();
     for run in sheet.runs.iter().filter(|run| is_about(sheet, run, published, place)) {
@@ -100,9 +100,9 @@ fn ours(sheet: &Sheet, published: &Published, place: usize) -> Option<(f64, usiz
     (!chosen.is_empty()).then(|| (chosen.iter().sum::<f64>() / chosen.len() as f64, chosen.len()))
 }
 
-fn is_about(sheet: &Sheet, run: &Run, published: &Published, place: usize) -> bool {
+fn is_about(sheet: &ReportSheet, run: &RunNumbers, published: &Published, place: usize) -> bool {
     let is_here = |(key, values): (&str, &str)| {
-        let Ok(known) = Key::find(key) else { return false };
+        let Ok(known) = ExperimentKey::find(key) else { return false };
         let value: Option<&Value> = run.row.params.get(key);
         values == "*" || values.split(',').any(|text| known.read(text).ok().as_ref() == value)
     };

@@ -2,16 +2,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::words::Beside;
-use crate::experiment::{Experiment, Figure, Params, Value};
+use crate::experiment::{Experiment, Params, ReportFigure, Value};
 use crate::results::Row;
 
 /// One run: its row, and its numbers by path.
-pub(crate) struct Run {
+pub(crate) struct RunNumbers {
     pub(crate) row: Row,
     numbers: BTreeMap<String, f64>,
 }
 
-impl Run {
+impl RunNumbers {
     pub(crate) fn new(row: Row) -> Self {
         let mut numbers = BTreeMap::new();
         let metrics = serde_json::to_value(&row.metrics).unwrap_or_default();
@@ -52,12 +52,12 @@ impl Run {
 }
 
 /// Gives runs the numbers that stand beside those of another alternative, of the run with the same losses.
-pub(crate) fn relate(runs: &mut [Run], curves: &str, experiment: &Experiment) {
-    let figures = experiment.figures.iter().flat_map(Figure::metrics);
+pub(crate) fn relate(runs: &mut [RunNumbers], curves: &str, experiment: &Experiment) {
+    let figures = experiment.figures.iter().flat_map(ReportFigure::metrics);
     let paths: BTreeSet<&str> = figures.chain(experiment.published.iter().map(|one| one.metric)).collect();
     for path in paths {
         let Some(beside) = Beside::of(path) else { continue };
-        let is_other = |run: &Run| {
+        let is_other = |run: &RunNumbers| {
             alternative(curves, &run.row.params).is_some_and(|value| value.to_string() == beside.other)
         };
         let others: BTreeMap<String, f64> = runs

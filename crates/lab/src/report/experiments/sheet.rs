@@ -1,39 +1,39 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use super::paired::{Pair, Paired};
-use super::palette::{self, Palette};
-use super::run::{self, Run, alternative, counts_to, protected};
+use super::paired::{Paired, PairedNumber};
+use super::palette::{self, StyleClasses};
+use super::run::{self, RunNumbers, alternative, counts_to, protected};
 use super::words;
-use crate::experiment::{Experiment, Key, Overrides, Params, Value, Varied};
+use crate::experiment::{Experiment, ExperimentKey, Overrides, Params, Value, Varied};
 use crate::results::{Histogram, Row};
-use crate::stats::{Estimate, Samples};
+use crate::stats::{MeanEstimate, Samples};
 
 /// The rows of an experiment, sorted into what is compared: spots, and at each spot the alternatives.
-pub(crate) struct Sheet {
+pub(crate) struct ReportSheet {
     pub(crate) experiment: &'static Experiment,
-    pub(crate) runs: Vec<Run>,
+    pub(crate) runs: Vec<RunNumbers>,
     /// The key whose values are compared, mostly `mode`. Protection counts to the mode: `partial+rs:105/100`
     /// is one.
     pub(crate) curves: &'static str,
     pub(crate) alternatives: Vec<Value>,
     /// The colours of all that figures compare.
-    palette: Palette,
+    palette: StyleClasses,
     /// Simulated first.
     pub(crate) worlds: Vec<String>,
-    pub(crate) spots: Vec<Spot>,
+    pub(crate) spots: Vec<SheetSpot>,
     /// What the experiment runs unless told.
     pub(crate) planned: Vec<Params>,
     /// By spot, alternative and world.
-    cells: BTreeMap<(usize, usize, usize), Cell>,
+    cells: BTreeMap<(usize, usize, usize), SheetCell>,
 }
 
 /// Parameters that alternatives have in common.
-pub(crate) struct Spot {
+pub(crate) struct SheetSpot {
     /// Crossed keys.
-    pub(crate) context: Part,
+    pub(crate) context: SomeKeys,
     /// All other keys; of a design of many points without those that it fills.
-    pub(crate) point: Part,
+    pub(crate) point: SomeKeys,
     pub(crate) context_label: String,
     pub(crate) label: String,
     /// True where nothing but crossed keys differs from the baseline.
@@ -43,11 +43,11 @@ pub(crate) struct Spot {
 }
 
 /// Some keys with their values, in the order of names.
-pub(crate) type Part = Vec<(String, Value)>;
+pub(crate) type SomeKeys = Vec<(String, Value)>;
 
 /// The runs of an alternative at a spot in a world.
 #[derive(Default)]
-pub(crate) struct Cell {
+pub(crate) struct SheetCell {
     pub(crate) runs: Vec<usize>,
     pub(crate) histograms: BTreeMap<String, Histogram>,
 }
@@ -74,12 +74,12 @@ pub(crate) fn told_half(value: f64, half: Option<f64>) -> Option<f64> {
     half.filter(|half| *half > value.abs() * 1e-9)
 }
 
-impl Sheet {
+impl ReportSheet {
     pub(crate) fn new(experiment: &'static Experiment, rows: Vec<Row>) -> Self {
         let curves = curves(experiment);
         let mut known = BTreeSet::new();
-        let runs: Vec<Run> =
-            rows.into_iter().filter(|row| known.insert(row.identity())).map(Run::new).collect();
+        let runs: Vec<RunNumbers> =
+            rows.into_iter().filter(|row| known.insert(row.identity())).map(RunNumbers::new).collect();
         // The order of the table of the experiment; what is not in it follows as it came.
         let planned = experiment.points(&Overrides::default()).unwrap_or_default();
         let mut worlds: Vec<String> = Vec::new();
@@ -102,10 +102,10 @@ impl Sheet {
             alternatives.push(Value::Text("all".to_owned()));
         }
         let (spots, cells) = (Vec::new(), BTreeMap::new());
-        let palette = Palette::default();
+        let palette = StyleClasses::default();
         let mut sheet =
             Self { experiment, runs, curves, alternatives, palette, worlds, spots, planned, cells };
-        sheet.palette = Palette::of(sheet.coloured());
+        sheet.palette = StyleClasses::of(sheet.coloured());
         run::relate(&mut sheet.runs, sheet.curves, sheet.experiment);
         sheet.sort_into_cells();
         sheet
@@ -114,9 +114,9 @@ impl Sheet {
     fn sort_into_cells(&mut self) {
         let pooled = self.pooled();
         let mut filled: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        let mut spots: Vec<(Part, Part)> = Vec::new();
+        let mut spots: Vec<(SomeKeys, SomeKeys)> = Vec::new();
         let mut places: BTreeMap<String, usize> = BTreeMap::new();
-        let name = |(context, point): &(Part, Part)| format!("{context:?} {point:?}");
+        let name = |(context, point): &(SomeKeys, SomeKeys)| format!("{context:?} {point:?}");
         let split = |params: &Params| split(self.experiment, self.curves, pooled.as_ref(), params);
         let there: BTreeSet<String> = self.runs.iter().map(|run| name(&split(&run.row.params))).collect();
         let all = self.planned.iter().chain(self.runs.iter().map(|run| &run.row.params));
@@ -127,7 +127,7 @@ impl Sheet {
                 spots.push(place);
             }
         }
-        let mut cells: BTreeMap<(usize, usize, usize), Cell> = BTreeMap::new();
+        let mut cells: BTreeMap<(usize, usize, usize), SheetCell> = BTreeMap::new();
         for (n, run) in self.runs.iter().enumerate() {
             let value = alternative(self.curves, &run.row.params);
             let alternative =
@@ -141,7 +141,7 @@ impl Sheet {
             }
             cells.entry(place).or_default().add(n, run);
         }
-        let spots: Vec<Spot> = spots
+        let spots: Vec<SheetSpot> = spots
             .into_iter()
             .map(|spot| {
                 let points = filled.get(&name(&spot)).map_or(0, BTreeSet::len);
@@ -152,7 +152,7 @@ impl Sheet {
     }
 
     /// A spot; of a design that is looked at as a whole, with how many of its points were run here.
-    fn spot(&self, (context, point): (Part, Part), pooled: Option<(&Pooled, usize)>) -> Spot {
+    fn spot(&self, (context, point): (SomeKeys, SomeKeys), pooled: Option<(&Pooled, usize)>) -> SheetSpot {
         let base = self.experiment.base();
         let differing: Vec<String> = point
             .iter()
@@ -185,7 +185,7 @@ impl Sheet {
             .map(|(key, value)| words::setting(key, value))
             .collect::<Vec<_>>()
             .join(", ");
-        Spot { context, point, context_label, label, is_baseline: differing.is_empty(), is_pooled }
+        SheetSpot { context, point, context_label, label, is_baseline: differing.is_empty(), is_pooled }
     }
 
     /// Whether points fill a space, so many that none is looked at by itself.
@@ -202,27 +202,27 @@ impl Sheet {
         (points > FEW).then_some(pooled)
     }
 
-    pub(crate) fn cell(&self, spot: usize, alternative: usize, world: usize) -> Option<&Cell> {
+    pub(crate) fn cell(&self, spot: usize, alternative: usize, world: usize) -> Option<&SheetCell> {
         self.cells.get(&(spot, alternative, world))
     }
 
     /// By spot, alternative and world.
-    pub(crate) fn cells(&self) -> impl Iterator<Item = ((usize, usize, usize), &Cell)> {
+    pub(crate) fn cells(&self) -> impl Iterator<Item = ((usize, usize, usize), &SheetCell)> {
         self.cells.iter().map(|(place, cell)| (*place, cell))
     }
 
-    pub(crate) fn runs_of<'a>(&'a self, cell: &'a Cell) -> impl Iterator<Item = &'a Run> {
+    pub(crate) fn runs_of<'a>(&'a self, cell: &'a SheetCell) -> impl Iterator<Item = &'a RunNumbers> {
         cell.runs.iter().map(|n| &self.runs[*n])
     }
 
     /// A number of a cell; `None` where no run has it.
-    pub(crate) fn measured(&self, cell: &Cell, path: &str) -> Option<Measured> {
+    pub(crate) fn measured(&self, cell: &SheetCell, path: &str) -> Option<Measured> {
         let of_runs: Vec<f64> = self.runs_of(cell).filter_map(|run| run.number(path)).collect();
         let (base, stat) = words::split(path);
         if let (true, Some(stat)) = (of_runs.is_empty(), stat) {
             return self.over_points(cell, base, stat);
         }
-        let estimate = Estimate::of(&of_runs)?;
+        let estimate = MeanEstimate::of(&of_runs)?;
         let pooled = cell.histograms.get(base).filter(|_| of_runs.len() > 1);
         let value = match (pooled, stat) {
             (_, Some("max")) => of_runs.iter().copied().fold(f64::NEG_INFINITY, f64::max),
@@ -236,11 +236,11 @@ impl Sheet {
 
     /// A number of the runs of a cell that came to their end, for comparisons; `None` where there are none.
     /// What broke early has few of everything.
-    pub(crate) fn measured_whole(&self, cell: &Cell, path: &str) -> Option<Measured> {
-        if !self.runs_of(cell).any(Run::is_unfinished) {
+    pub(crate) fn measured_whole(&self, cell: &SheetCell, path: &str) -> Option<Measured> {
+        if !self.runs_of(cell).any(RunNumbers::is_unfinished) {
             return self.measured(cell, path);
         }
-        let mut whole = Cell::default();
+        let mut whole = SheetCell::default();
         for n in cell.runs.iter().filter(|n| !self.runs[**n].is_unfinished()) {
             whole.add(*n, &self.runs[*n]);
         }
@@ -248,7 +248,7 @@ impl Sheet {
     }
 
     /// A statistic of a number over the points of a design, each point being the median of its runs.
-    fn over_points(&self, cell: &Cell, path: &str, stat: &str) -> Option<Measured> {
+    fn over_points(&self, cell: &SheetCell, path: &str, stat: &str) -> Option<Measured> {
         let mut points: BTreeMap<String, Samples> = BTreeMap::new();
         let mut runs = 0;
         for run in self.runs_of(cell) {
@@ -276,7 +276,7 @@ impl Sheet {
     /// everything.
     pub(crate) fn paired(&self, spot: usize, sides: [usize; 2], world: usize, path: &str) -> Option<Paired> {
         let (pairs, left_out) = self.pairs(spot, sides, world, path);
-        let paired = if self.spots[spot].is_pooled && pairs.iter().all(Pair::has_ratio) {
+        let paired = if self.spots[spot].is_pooled && pairs.iter().all(PairedNumber::has_ratio) {
             Paired::of_ratios(&pairs)
         } else {
             Paired::of_differences(&pairs)
@@ -291,8 +291,8 @@ impl Sheet {
         sides: [usize; 2],
         world: usize,
         path: &str,
-    ) -> (Vec<Pair>, usize) {
-        let by_name = |side: usize| -> BTreeMap<String, &Run> {
+    ) -> (Vec<PairedNumber>, usize) {
+        let by_name = |side: usize| -> BTreeMap<String, &RunNumbers> {
             let cell = self.cell(spot, side, world);
             let runs = cell.into_iter().flat_map(|cell| self.runs_of(cell));
             runs.map(|run| (run.twin(self.curves), run)).collect()
@@ -304,7 +304,7 @@ impl Sheet {
         let numbers = whole.iter().filter_map(|(a, b)| {
             let twin = a.twin(self.curves);
             let point = twin.split_once(' ').map_or("", |(_seed, point)| point).to_owned();
-            Some(Pair { point, reference: a.number(path)?, challenger: b.number(path)? })
+            Some(PairedNumber { point, reference: a.number(path)?, challenger: b.number(path)? })
         });
         (numbers.collect(), broken.len())
     }
@@ -339,10 +339,10 @@ impl Sheet {
     /// Of a spot that is as a paper has it, the one by our own conventions.
     pub(crate) fn in_full(&self, spot: usize) -> Option<usize> {
         let here = &self.spots[spot];
-        let profile = |spot: &Spot| {
+        let profile = |spot: &SheetSpot| {
             spot.context.iter().find(|(key, _)| key == "profile").map(|(_, value)| value.to_string())
         };
-        let others = |spot: &Spot| -> Part {
+        let others = |spot: &SheetSpot| -> SomeKeys {
             spot.context.iter().filter(|(key, _)| key != "profile").cloned().collect()
         };
         if profile(here).as_deref() != Some("as-published") {
@@ -428,7 +428,7 @@ impl Sheet {
     }
 
     /// The value of a key in a run; of the key that is compared, with what counts to it.
-    pub(crate) fn value(&self, run: &Run, key: &str) -> Option<Value> {
+    pub(crate) fn value(&self, run: &RunNumbers, key: &str) -> Option<Value> {
         if key == self.curves { alternative(key, &run.row.params) } else { run.row.params.get(key).cloned() }
     }
 
@@ -474,7 +474,7 @@ impl Sheet {
     }
 
     /// The values of crossed keys of a run in words, without those of some keys.
-    pub(crate) fn context_without(&self, run: &Run, keys: &[&str]) -> String {
+    pub(crate) fn context_without(&self, run: &RunNumbers, keys: &[&str]) -> String {
         let crossed = self.experiment.crossed.iter().filter(|(key, values)| {
             let is_told = keys.iter().any(|told| counts_to(told, key));
             !is_told && (*key == "profile" || values.contains([',', ';']))
@@ -486,12 +486,13 @@ impl Sheet {
     /// The runs in which nothing but crossed keys, and these, differs from the baseline. Where a key was set
     /// so that there are none, the baseline has the values that most runs have: what is varied one by one is
     /// not to be mixed.
-    pub(crate) fn baseline_but_for(&self, keys: &[&str]) -> Vec<&Run> {
+    pub(crate) fn baseline_but_for(&self, keys: &[&str]) -> Vec<&RunNumbers> {
         let crossed = |key: &str| self.experiment.crossed.iter().any(|(name, _)| *name == key);
         let all = self.experiment.baseline.iter().map(|(key, _)| *key);
         let others: Vec<&str> = all.filter(|key| !keys.contains(key) && !crossed(key)).collect();
-        let as_in = |base: &Params| -> Vec<&Run> {
-            let is_base = |run: &&Run| others.iter().all(|key| run.row.params.get(key) == base.get(key));
+        let as_in = |base: &Params| -> Vec<&RunNumbers> {
+            let is_base =
+                |run: &&RunNumbers| others.iter().all(|key| run.row.params.get(key) == base.get(key));
             self.runs.iter().filter(is_base).collect()
         };
         let mut base = self.experiment.base();
@@ -499,7 +500,7 @@ impl Sheet {
         if !runs.is_empty() {
             return runs;
         }
-        for key in others.iter().filter_map(|key| Key::find(key).ok()) {
+        for key in others.iter().filter_map(|key| ExperimentKey::find(key).ok()) {
             if let Some(value) = self.commonest(key.name) {
                 base.put(key, value);
             }
@@ -521,7 +522,7 @@ impl Sheet {
     }
 
     /// True for a run of a design, and not beside it.
-    pub(crate) fn is_of_design(&self, run: &Run) -> bool {
+    pub(crate) fn is_of_design(&self, run: &RunNumbers) -> bool {
         match self.experiment.varied {
             Varied::Space { ranges, .. } => {
                 let has_loss = ranges.iter().any(|(key, ..)| *key == "loss");
@@ -547,8 +548,8 @@ impl Pooled {
     }
 }
 
-impl Cell {
-    fn add(&mut self, n: usize, run: &Run) {
+impl SheetCell {
+    fn add(&mut self, n: usize, run: &RunNumbers) {
         self.runs.push(n);
         for (metric, histogram) in &run.row.detail.histograms {
             self.histograms.entry(metric.clone()).or_default().join(histogram);
@@ -556,7 +557,7 @@ impl Cell {
     }
 }
 
-impl Spot {
+impl SheetSpot {
     /// Where it is, in words.
     pub(crate) fn words(&self) -> String {
         let words = [self.context_label.as_str(), self.label.as_str()];
@@ -564,8 +565,13 @@ impl Spot {
     }
 }
 
-fn split(experiment: &Experiment, curves: &str, pooled: Option<&Pooled>, params: &Params) -> (Part, Part) {
-    let (mut context, mut point) = (Part::new(), Part::new());
+fn split(
+    experiment: &Experiment,
+    curves: &str,
+    pooled: Option<&Pooled>,
+    params: &Params,
+) -> (SomeKeys, SomeKeys) {
+    let (mut context, mut point) = (SomeKeys::new(), SomeKeys::new());
     for (key, value) in params.iter().filter(|(key, _)| !counts_to(curves, key)) {
         let is_filled = pooled.is_some_and(|pooled| pooled.keys.contains(&key));
         let part = (key.to_owned(), value.clone());
@@ -578,11 +584,11 @@ fn split(experiment: &Experiment, curves: &str, pooled: Option<&Pooled>, params:
     (context, point)
 }
 
-fn has_no_loss(point: &Part) -> bool {
+fn has_no_loss(point: &SomeKeys) -> bool {
     point.iter().any(|(key, value)| key == "loss" && *value == Value::Number(0.0))
 }
 
-fn without_loss(point: &Part) -> Vec<&(String, Value)> {
+fn without_loss(point: &SomeKeys) -> Vec<&(String, Value)> {
     point.iter().filter(|(key, _)| key != "loss").collect()
 }
 

@@ -5,15 +5,15 @@ use serde::Serialize;
 
 use super::finding::world_words;
 use super::pooled::is_pooled;
-use super::sheet::{Measured, Sheet, Spot, told_half};
+use super::sheet::{Measured, ReportSheet, SheetSpot, told_half};
 use super::words::{self, metric, shown};
-use crate::experiment::{Figure, Key, Params, Published, Value};
+use crate::experiment::{ExperimentKey, Params, Published, ReportFigure, Value};
 use crate::report::text::{escaped, number};
 
 /// A line of the numbers: a measure of an alternative at a spot, beside what was published and what it is
 /// without loss.
 #[derive(Clone, Debug, Serialize)]
-pub struct Line {
+pub struct TableLine {
     /// The experiment.
     pub experiment: String,
     /// The values of crossed keys, and of those that differ from the baseline, in words.
@@ -74,7 +74,7 @@ pub struct Printed {
 }
 
 /// All lines of a sheet, spot by spot.
-pub(crate) fn lines(sheet: &Sheet) -> Vec<Line> {
+pub(crate) fn lines(sheet: &ReportSheet) -> Vec<TableLine> {
     let published = targets(sheet);
     let mut lines = Vec::new();
     for spot in 0..sheet.spots.len() {
@@ -87,7 +87,12 @@ pub(crate) fn lines(sheet: &Sheet) -> Vec<Line> {
     lines
 }
 
-fn line(sheet: &Sheet, (spot, place): (usize, usize), path: &str, published: &[Target]) -> Option<Line> {
+fn line(
+    sheet: &ReportSheet,
+    (spot, place): (usize, usize),
+    path: &str,
+    published: &[Target],
+) -> Option<TableLine> {
     let measured = |spot: usize, place: usize, world: usize| -> Option<Measured> {
         sheet.measured(sheet.cell(spot, place, world)?, path)
     };
@@ -115,7 +120,7 @@ fn line(sheet: &Sheet, (spot, place): (usize, usize), path: &str, published: &[T
     let at_zero = |place: usize| lossless.and_then(|spot| worlds().find_map(|(n, _)| whole(spot, place, n)));
     let reference = sheet.reference().filter(|reference| *reference != place).and_then(at_zero);
     let compared = at_zero(place).zip(reference);
-    Some(Line {
+    Some(TableLine {
         experiment: sheet.experiment.name.to_owned(),
         point: sheet.spots[spot].words(),
         metric: path.to_owned(),
@@ -139,28 +144,33 @@ fn line(sheet: &Sheet, (spot, place): (usize, usize), path: &str, published: &[T
 }
 
 /// The measures of a spot: those of the figures, those published often, and those published just of it.
-fn metrics(sheet: &Sheet, spot: usize, published: &[Target]) -> Vec<String> {
+fn metrics(sheet: &ReportSheet, spot: usize, published: &[Target]) -> Vec<String> {
     let mut paths: Vec<String> = Vec::new();
     for figure in sheet.experiment.figures {
         match figure {
-            Figure::Distribution { metric, .. } => {
+            ReportFigure::Distribution { metric, .. } => {
                 paths.extend(["mean", "p80", "p99", "p999"].map(|stat| format!("{metric}.{stat}")));
             }
-            Figure::Runs { metric: "dct_ratio", .. } => {
+            ReportFigure::Runs { metric: "dct_ratio", .. } => {
                 let stats = ["p50", "p95", words::BELOW_ONE];
                 paths.extend(stats.map(|stat| format!("dct_ratio.{stat}")));
             }
-            Figure::Runs { metric, .. }
-            | Figure::Boxes { metric, .. }
-            | Figure::Lines { metric, .. }
-            | Figure::Heat { metric, .. } => paths.push((*metric).to_owned()),
-            Figure::Scatter { x, y, .. } => {
+            ReportFigure::Runs { metric, .. }
+            | ReportFigure::Boxes { metric, .. }
+            | ReportFigure::Lines { metric, .. }
+            | ReportFigure::Heat { metric, .. } => paths.push((*metric).to_owned()),
+            ReportFigure::Scatter { x, y, .. } => {
                 paths.extend(
-                    [x, y].into_iter().filter(|path| Key::find(path).is_err()).map(|path| (*path).to_owned()),
+                    [x, y]
+                        .into_iter()
+                        .filter(|path| ExperimentKey::find(path).is_err())
+                        .map(|path| (*path).to_owned()),
                 );
             }
-            Figure::Parts { metrics, .. } => paths.extend(metrics.iter().map(|path| (*path).to_owned())),
-            Figure::Series { .. } => {}
+            ReportFigure::Parts { metrics, .. } => {
+                paths.extend(metrics.iter().map(|path| (*path).to_owned()))
+            }
+            ReportFigure::Series { .. } => {}
         }
     }
     // Between messages the typical time is none; the pauses count.
@@ -204,16 +214,16 @@ struct Target {
     named: Vec<&'static str>,
 }
 
-fn targets(sheet: &Sheet) -> Vec<Target> {
+fn targets(sheet: &ReportSheet) -> Vec<Target> {
     let of = |published: &'static Published| -> Option<Target> {
         let mut params = sheet.experiment.base();
         let mut named = Vec::new();
         if sheet.experiment.has("profile") {
-            params.set(Key::find("profile").ok()?, "as-published").ok()?;
+            params.set(ExperimentKey::find("profile").ok()?, "as-published").ok()?;
         }
         for word in published.at.split_whitespace() {
             let (name, text) = word.split_once('=')?;
-            let key = Key::find(name).ok()?;
+            let key = ExperimentKey::find(name).ok()?;
             params.set(key, text).ok()?;
             named.push(key.name);
         }
@@ -225,8 +235,8 @@ fn targets(sheet: &Sheet) -> Vec<Target> {
 
 impl Target {
     /// True when it is about this alternative at this spot. Keys that a design fills are its own matter.
-    fn is(&self, sheet: &Sheet, spot: usize, place: usize) -> bool {
-        let Spot { context, point, .. } = &sheet.spots[spot];
+    fn is(&self, sheet: &ReportSheet, spot: usize, place: usize) -> bool {
+        let SheetSpot { context, point, .. } = &sheet.spots[spot];
         let here = |key: &str| {
             let mut parts = point.iter().chain(context);
             parts.find(|(name, _)| name == key).map(|(_, value)| value)
@@ -240,7 +250,7 @@ impl Target {
 }
 
 /// The lines as tables, folded: who wants a number looks for it, and who does not sees the next thing.
-pub(crate) fn tables(page: &mut String, sheet: &Sheet, lines: &[Line]) {
+pub(crate) fn tables(page: &mut String, sheet: &ReportSheet, lines: &[TableLine]) {
     for (context, spots) in sheet.contexts() {
         if !context.is_empty() {
             let _ = write!(page, "<h4>{}</h4>", escaped(context));
@@ -261,8 +271,8 @@ pub(crate) fn tables(page: &mut String, sheet: &Sheet, lines: &[Line]) {
 }
 
 /// What stands on a fold, with how many published numbers are behind it.
-fn with_published(what: &str, lines: &[Line], spots: &[usize]) -> String {
-    let is_one = |line: &&Line| line.published.is_some() && spots.contains(&line.spot);
+fn with_published(what: &str, lines: &[TableLine], spots: &[usize]) -> String {
+    let is_one = |line: &&TableLine| line.published.is_some() && spots.contains(&line.spot);
     match lines.iter().filter(is_one).count() {
         0 => what.to_owned(),
         1 => format!("{what}, and a published number beside ours"),
@@ -270,11 +280,11 @@ fn with_published(what: &str, lines: &[Line], spots: &[usize]) -> String {
     }
 }
 
-fn table(page: &mut String, sheet: &Sheet, lines: &[Line], spots: &[usize]) {
+fn table(page: &mut String, sheet: &ReportSheet, lines: &[TableLine], spots: &[usize]) {
     let with_paper = !sheet.experiment.published.is_empty();
     let in_full = spots.iter().any(|spot| sheet.in_full(*spot).is_some());
     columns(page, sheet, in_full);
-    let here: Vec<&Line> = lines.iter().filter(|line| spots.contains(&line.spot)).collect();
+    let here: Vec<&TableLine> = lines.iter().filter(|line| spots.contains(&line.spot)).collect();
     for (n, line) in here.iter().enumerate() {
         let before = n.checked_sub(1).map(|n| here[n]);
         let is_point = before.is_none_or(|before| before.spot != line.spot);
@@ -336,7 +346,7 @@ fn table(page: &mut String, sheet: &Sheet, lines: &[Line], spots: &[usize]) {
 }
 
 /// The names of the columns.
-fn columns(page: &mut String, sheet: &Sheet, in_full: bool) {
+fn columns(page: &mut String, sheet: &ReportSheet, in_full: bool) {
     page.push_str(
         "<div class=scroll><table><thead><tr><th class=words>point<th class=words>measure<th class=words>",
     );
@@ -361,7 +371,7 @@ fn columns(page: &mut String, sheet: &Sheet, in_full: bool) {
 }
 
 /// What an alternative costs where nothing is lost.
-fn harm(line: &Line) -> String {
+fn harm(line: &TableLine) -> String {
     match (line.without_loss_more_percent, line.compared) {
         (Some(percent), _) => signed(percent),
         // Of nothing there is no share.

@@ -7,11 +7,13 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::finding::{Tone, findings};
-use super::sheet::Sheet;
-use super::{Line, ReportError, Results, commands, html, table};
+use super::sheet::ReportSheet;
+use super::{ReportError, ResultsFolder, TableLine, commands, html, table};
 use crate::catalogue;
-use crate::experiment::{Experiment, Figure, Key, Overrides, Params, Value, Varied, Way};
-use crate::results::{Detail, Histogram, Journal, Metrics, Row, journal_name};
+use crate::experiment::{
+    Experiment, ExperimentKey, ExperimentWay, Overrides, Params, ReportFigure, Value, Varied,
+};
+use crate::results::{Detail, Histogram, Journal, Row, RunMetrics, journal_name};
 use crate::stats::Samples;
 
 fn streaming() -> &'static Experiment {
@@ -22,7 +24,7 @@ fn params(experiment: &Experiment, set: &str) -> Params {
     let mut params = experiment.base();
     for word in set.split_whitespace() {
         let (key, value) = word.split_once('=').unwrap();
-        params.set(Key::find(key).unwrap(), value).unwrap();
+        params.set(ExperimentKey::find(key).unwrap(), value).unwrap();
     }
     params
 }
@@ -33,7 +35,8 @@ fn row(set: &str, seed: u64, blocking: &[f64], completion_s: f64) -> Row {
 }
 
 fn row_of(experiment: &Experiment, set: &str, seed: u64, blocking: &[f64], completion_s: f64) -> Row {
-    let mut metrics = Metrics { finished: true, completion_s: Some(completion_s), ..Metrics::default() };
+    let mut metrics =
+        RunMetrics { finished: true, completion_s: Some(completion_s), ..RunMetrics::default() };
     let mut detail = Detail { length_s: completion_s, ..Detail::default() };
     if !blocking.is_empty() {
         let sorted = blocking.iter().copied().collect::<Samples>().sorted();
@@ -51,11 +54,11 @@ fn row_of(experiment: &Experiment, set: &str, seed: u64, blocking: &[f64], compl
     }
 }
 
-fn results(rows: Vec<Row>) -> Results {
-    Results::of_rows(rows, Vec::new()).unwrap()
+fn results(rows: Vec<Row>) -> ResultsFolder {
+    ResultsFolder::of_rows(rows, Vec::new()).unwrap()
 }
 
-fn find<'a>(lines: &'a [Line], metric: &str, mode: &str, words: &str) -> &'a Line {
+fn find<'a>(lines: &'a [TableLine], metric: &str, mode: &str, words: &str) -> &'a TableLine {
     let mut found = lines
         .iter()
         .filter(|line| line.metric == metric && line.alternative == mode && line.point.contains(words));
@@ -164,7 +167,7 @@ fn a_finding_needs_an_interval_without_zero() {
         (0..3).flat_map(pair).collect()
     };
     // Differences of -1, -2, -3: -2 ± 4.303 / sqrt(3), of a mean of 12.
-    let sheet = Sheet::new(streaming(), rows([9.0, 10.0, 11.0]));
+    let sheet = ReportSheet::new(streaming(), rows([9.0, 10.0, 11.0]));
     let paired = sheet.paired(0, [0, 1], 0, "blocking_ms.mean").unwrap();
     assert!(near(paired.more.unwrap(), -2.0 / 12.0, 1e-9));
     let half = 4.303 / 3f64.sqrt();
@@ -173,9 +176,9 @@ fn a_finding_needs_an_interval_without_zero() {
     assert_eq!((paired.sign(), findings(&sheet)[0].tone), (0, Tone::Even));
     assert!(findings(&sheet)[0].html.contains("No difference shown"));
     // -3, -3.1, -3.2 is a difference, and the other way round it is a loss that is told as well.
-    let better = findings(&Sheet::new(streaming(), rows([7.0, 8.9, 10.8])));
+    let better = findings(&ReportSheet::new(streaming(), rows([7.0, 8.9, 10.8])));
     assert_eq!(better[0].tone, Tone::Better);
-    let worse = findings(&Sheet::new(streaming(), rows([13.0, 15.1, 17.2])));
+    let worse = findings(&ReportSheet::new(streaming(), rows([13.0, 15.1, 17.2])));
     assert_eq!(worse[0].tone, Tone::Worse);
     assert!(worse[0].html.contains("Worse") && worse[0].html.contains("26 % more"), "{}", worse[0].html);
 }
@@ -199,7 +202,8 @@ fn worlds_stand_beside_each_other() {
 #[test]
 fn failed_runs_are_told() {
     let mut rows = vec![row("mode=total", 1, &[10.0], 4.0), row("mode=total", 2, &[], 0.0)];
-    rows[1].metrics = Metrics { broken: Some("the peer <left> & said \"no\"".into()), ..Metrics::default() };
+    rows[1].metrics =
+        RunMetrics { broken: Some("the peer <left> & said \"no\"".into()), ..RunMetrics::default() };
     let page = html(&results(rows));
     assert!(page.contains("1 of 2 runs did not come to their end"));
     assert!(page.contains("seed 2: the peer &lt;left&gt; &amp; said &quot;no&quot;"));
@@ -215,7 +219,7 @@ fn runs_that_did_not_come_to_their_end_are_in_no_verdict() {
     };
     let total = [pauses("total", 1, 8, true), pauses("total", 2, 9, true), pauses("total", 3, 10, true)];
     let told = |rows: &[Row]| {
-        let sheet = Sheet::new(streaming(), [&total[..], rows].concat());
+        let sheet = ReportSheet::new(streaming(), [&total[..], rows].concat());
         let paired = sheet.paired(0, [0, 1], 0, "over_rtt");
         let all = findings(&sheet);
         let found = all.into_iter().find(|finding| finding.html.contains("pauses over")).unwrap();
@@ -276,7 +280,7 @@ fn runs_that_contradict_each_other_are_told() {
     let results = results(vec![run(1, 4.0, "abc"), run(2, 4.0, "abc"), slower]);
     assert_eq!((results.runs(), results.warnings.len()), (2, 0), "{:?}", results.warnings);
     let rows = vec![run(1, 4.0, "abc"), run(2, 4.0, "abc"), run(1, 7.0, "abc"), run(2, 4.0, "def")];
-    let results = Results::of_rows(rows, Vec::new()).unwrap();
+    let results = ResultsFolder::of_rows(rows, Vec::new()).unwrap();
     assert_eq!(results.runs(), 2);
     assert!(
         results.warnings[0].contains("2 runs are there again with other results"),
@@ -311,7 +315,7 @@ fn the_far_end_is_told_of_pairs_alone() {
     let told = |seeds: u64| {
         let total = (1..=3).map(|seed| run("total", seed));
         let partial = (1..=seeds).map(|seed| run("partial", seed));
-        findings(&Sheet::new(streaming(), total.chain(partial).collect()))[0].html.clone()
+        findings(&ReportSheet::new(streaming(), total.chain(partial).collect()))[0].html.clone()
     };
     assert!(told(3).contains("Four in five"), "{}", told(3));
     assert!(!told(5).contains("Four in five") && told(5).contains("3 pairs"), "{}", told(5));
@@ -323,10 +327,10 @@ fn text_from_journals_is_no_markup() {
     let mut evil = row("mode=total", 1, &[10.0], 4.0);
     evil.commit = "<script>alert(1)</script>".into();
     evil.world = "'><img src=x>".into();
-    evil.params.put(Key::find("queue").unwrap(), Value::Text("<b onclick='x'>".into()));
-    evil.params.put(Key::find("mode").unwrap(), Value::Text("</svg><script>".into()));
+    evil.params.put(ExperimentKey::find("queue").unwrap(), Value::Text("<b onclick='x'>".into()));
+    evil.params.put(ExperimentKey::find("mode").unwrap(), Value::Text("</svg><script>".into()));
     evil.detail.series.insert("goodput/<script>".into(), vec![(0.0, 1.0)]);
-    let results = Results::of_rows(vec![evil], vec!["<script>".into()]).unwrap();
+    let results = ResultsFolder::of_rows(vec![evil], vec!["<script>".into()]).unwrap();
     let page = html(&results);
     for alien in ["<script", "<img", "<b on", "http://", "https://"] {
         assert!(!page.contains(alien), "{alien}");
@@ -337,7 +341,7 @@ fn text_from_journals_is_no_markup() {
 #[test]
 fn what_a_row_lacks_is_a_dash() {
     let mut bare = row("mode=total profile=as-published", 1, &[], 1.0);
-    (bare.metrics, bare.detail) = (Metrics::default(), Detail::default());
+    (bare.metrics, bare.detail) = (RunMetrics::default(), Detail::default());
     let mut odd = row("mode=partial profile=as-published", 1, &[f64::MAX, 0.0], f64::NAN);
     odd.params = Params::default();
     odd.detail.series.insert("blocking".into(), vec![(f64::NAN, f64::INFINITY)]);
@@ -385,15 +389,15 @@ static SPACE: Experiment = Experiment {
     },
     seeds: 1,
     figures: &[
-        Figure::Runs { metric: "completion_s", curves: "mode" },
-        Figure::Scatter { x: "rtt_ms", y: "completion_s", colours: "mode" },
-        Figure::Boxes { metric: "completion_s", over: "rtt_ms", colours: "mode" },
+        ReportFigure::Runs { metric: "completion_s", curves: "mode" },
+        ReportFigure::Scatter { x: "rtt_ms", y: "completion_s", colours: "mode" },
+        ReportFigure::Boxes { metric: "completion_s", over: "rtt_ms", colours: "mode" },
     ],
     published: &[],
     claims: &[("1", "Half the time.")],
     unmeasured: &[("2", "A third on a machine that is not ours.")],
     notes: &[],
-    way: Way::Play(streaming_setting),
+    way: ExperimentWay::Play(streaming_setting),
 };
 
 fn streaming_setting(params: &Params) -> Result<crate::play::Setting, crate::experiment::ValueError> {
@@ -409,7 +413,7 @@ fn a_design_is_looked_at_as_a_whole() {
         let took = if point.text("mode") == "plain" { full } else { full / 2.0 };
         Row { params: point.clone(), ..row_of(&SPACE, "", 1, &[], took) }
     });
-    let sheet = Sheet::new(&SPACE, rows.collect());
+    let sheet = ReportSheet::new(&SPACE, rows.collect());
     assert_eq!(sheet.spots.len(), 1);
     assert_eq!(sheet.spots[0].label, "all 20 points of the design");
     let paired = sheet.paired(0, [0, 1], 0, "completion_s").unwrap();
@@ -444,7 +448,7 @@ fn seeds_of_a_point_are_not_points() {
     let rows: Vec<Row> = rows.collect();
     let count = |ratio: f64| rows.iter().filter(|row| row.metrics.completion_s == Some(ratio)).count();
     assert_eq!((count(1.0), count(0.5), count(0.9)), (100, 50, 50));
-    let sheet = Sheet::new(&SPACE, rows);
+    let sheet = ReportSheet::new(&SPACE, rows);
     let paired = sheet.paired(0, [0, 1], 0, "completion_s").unwrap();
     assert_eq!(paired.pairs, 100);
     // Twenty logarithms, ten at either side of their mean by `d`: variance 20 d² / 19; 19 degrees of freedom.
@@ -465,7 +469,7 @@ fn a_figure_of_very_many_runs_is_of_all_of_them() {
         let set = format!("rtt_ms={} mode=plain loss=1%", 10 + n / 1000);
         row_of(&SPACE, &set, u64::from(n), &[], 1.0 + f64::from(n))
     });
-    let sheet = Sheet::new(&SPACE, rows.collect());
+    let sheet = ReportSheet::new(&SPACE, rows.collect());
     let mut page = String::new();
     super::figures::figures(&mut page, &sheet);
     assert!(page.contains("9000 runs, 4000 of them drawn"));
@@ -489,11 +493,11 @@ fn a_design_counts_its_own_points() {
     let design = SPACE.points(&Overrides::default()).unwrap();
     let lossless = |point: &Params| {
         let mut params = point.clone();
-        params.set(Key::find("loss").unwrap(), "0").unwrap();
+        params.set(ExperimentKey::find("loss").unwrap(), "0").unwrap();
         run(&params)
     };
     let labels = |rows: Vec<Row>| -> Vec<String> {
-        Sheet::new(&SPACE, rows).spots.into_iter().map(|spot| spot.label).collect()
+        ReportSheet::new(&SPACE, rows).spots.into_iter().map(|spot| spot.label).collect()
     };
     let whole: Vec<Row> = design.iter().map(run).chain(design.iter().map(lossless)).collect();
     assert_eq!(labels(whole), ["all 20 points of the design", "no loss"]);
@@ -521,33 +525,33 @@ impl Drop for Folder {
 #[test]
 fn directories_that_cannot_be_used_say_what_to_do() {
     let folder = Folder::new("odd");
-    let error = |name: &str| Results::read(&folder.0.join(name)).unwrap_err();
+    let error = |name: &str| ResultsFolder::read(&folder.0.join(name)).unwrap_err();
     assert!(matches!(error("missing"), ReportError::Empty(_)));
-    assert!(Results::read(&folder.0).unwrap_err().to_string().contains("has no results"));
+    assert!(ResultsFolder::read(&folder.0).unwrap_err().to_string().contains("has no results"));
 
     let journal = folder.0.join(journal_name("screen-streaming", None));
     std::fs::write(&journal, "{\"quickset-lab\":999,\"experiment\":\"screen-streaming\",\"commit\":\"x\"}\n")
         .unwrap();
-    assert!(Results::read(&folder.0).unwrap_err().to_string().contains("format 999"));
+    assert!(ResultsFolder::read(&folder.0).unwrap_err().to_string().contains("format 999"));
     std::fs::write(&journal, "hello\n").unwrap();
-    assert!(Results::read(&folder.0).unwrap_err().to_string().contains("not a journal"));
+    assert!(ResultsFolder::read(&folder.0).unwrap_err().to_string().contains("not a journal"));
     std::fs::remove_file(&journal).unwrap();
 
     let mut kept = Journal::open(&journal, "screen-streaming", "abc", false).unwrap();
-    assert!(Results::read(&folder.0).unwrap_err().to_string().contains("no finished run yet"));
+    assert!(ResultsFolder::read(&folder.0).unwrap_err().to_string().contains("no finished run yet"));
     kept.add(row("mode=total", 1, &[1.0], 1.0)).unwrap();
     // Beside a journal that can be used, one that cannot is a warning; and so is a row of an unknown
     // experiment.
     std::fs::write(folder.0.join("other.rows"), "hello\n").unwrap();
-    let results = Results::read(&folder.0).unwrap();
+    let results = ResultsFolder::read(&folder.0).unwrap();
     assert_eq!((results.runs(), results.warnings.len()), (1, 1));
     assert!(html(&results).contains("not a journal"));
     let mut strange = row("mode=total", 2, &[1.0], 1.0);
     strange.experiment = "screen-streeming".to_owned();
     let results =
-        Results::of_rows(vec![strange.clone(), row("mode=total", 1, &[1.0], 1.0)], Vec::new()).unwrap();
+        ResultsFolder::of_rows(vec![strange.clone(), row("mode=total", 1, &[1.0], 1.0)], Vec::new()).unwrap();
     assert!(results.warnings[0].contains("did you mean `screen-streaming`?"), "{:?}", results.warnings);
-    assert!(matches!(Results::of_rows(vec![strange], Vec::new()), Err(ReportError::Unknown(_))));
+    assert!(matches!(ResultsFolder::of_rows(vec![strange], Vec::new()), Err(ReportError::Unknown(_))));
 }
 
 /// Every tag that must be closed is, in order. Those that HTML lets stand open are closed by what encloses

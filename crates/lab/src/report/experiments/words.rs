@@ -1,9 +1,9 @@
 //! What keys, values and measures are called where people read them.
 
-use quickset_sim::Loss;
+use quickset_sim::LossModel;
 
-pub(crate) use super::measures::{Better, Measure};
-use crate::experiment::{HTTP1, Key, Value};
+pub(crate) use super::measures::{Better, ReportMeasure};
+use crate::experiment::{ExperimentKey, HTTP1, Value};
 use crate::report::text::{number, size};
 
 /// `blocking_ms.p99` as `blocking time, 99 %`.
@@ -13,7 +13,7 @@ pub(crate) fn metric(path: &str) -> String {
         return format!("{} {how} that of {}", metric(beside.metric), beside.other_in_words());
     }
     let (base, stat) = split(path);
-    let label = Measure::of(base).map_or(base, |measure| measure.label);
+    let label = ReportMeasure::of(base).map_or(base, |measure| measure.label);
     match stat {
         None => label.to_owned(),
         Some("mean") => format!("{label}, mean"),
@@ -76,10 +76,10 @@ pub(crate) const WHOLE: &str = "processor time of the server";
 
 /// What a measure or a key is called, without its unit.
 pub(crate) fn name(path: &str) -> String {
-    match Measure::of(path) {
+    match ReportMeasure::of(path) {
         Some(_) => metric(path),
         None if path == "ack" => "packets for an acknowledgement".to_owned(),
-        None => Key::find(path).map_or(path, |key| key.about).to_owned(),
+        None => ExperimentKey::find(path).map_or(path, |key| key.about).to_owned(),
     }
 }
 
@@ -109,13 +109,13 @@ pub(crate) fn factor(path: &str) -> f64 {
         "loss" | "ge_p" | "cross_share" => 100.0,
         "rwin" | "send_buffer" => 1e-3,
         path if is_ratio(path) => 1.0,
-        path => Measure::of(path).map_or(1.0, |measure| measure.factor),
+        path => ReportMeasure::of(path).map_or(1.0, |measure| measure.factor),
     }
 }
 
 /// The unit of a measure; empty for counts and ratios.
 pub(crate) fn unit(path: &str) -> &'static str {
-    Measure::of(path).filter(|_| !is_ratio(path)).map_or("", |measure| measure.unit)
+    ReportMeasure::of(path).filter(|_| !is_ratio(path)).map_or("", |measure| measure.unit)
 }
 
 /// The label of an axis: a measure or a key, with the unit.
@@ -395,7 +395,7 @@ pub(crate) fn on_axis(key: &str, value: &Value) -> String {
 /// Of losses by a chain of two states: the share of packets lost in the long run, and how many packets a
 /// burst has on average.
 fn bursts(model: &str) -> Option<(f64, f64)> {
-    let Ok(Loss::GilbertElliott(chain)) = model.parse() else { return None };
+    let Ok(LossModel::GilbertElliott(chain)) = model.parse() else { return None };
     let in_bad = chain.to_bad / (chain.to_bad + chain.to_good);
     let has_mean = chain.to_good > 0.0 && chain.longest.is_none();
     has_mean.then(|| (in_bad * chain.bad + (1.0 - in_bad) * chain.good, 1.0 / chain.to_good))
@@ -435,7 +435,7 @@ fn shifted(value: f64, by: i32) -> String {
 }
 
 /// A value as `--set` takes it: read again it is the same.
-pub(crate) fn for_set(key: &Key, value: &Value) -> String {
+pub(crate) fn for_set(key: &ExperimentKey, value: &Value) -> String {
     let Value::Number(n) = value else { return value.to_string() };
     let percent = format!("{}%", number_of_percent(*n));
     let tries = match key.name {
@@ -465,7 +465,7 @@ mod tests {
             ("rtt_ms", "27.61", "27.61"),
             ("cc", "cubic", "cubic"),
         ] {
-            let key = Key::find(name).unwrap();
+            let key = ExperimentKey::find(name).unwrap();
             let value = key.read(text).unwrap();
             let again = for_set(key, &value);
             assert_eq!(key.read(&again).unwrap(), value, "{name}={text}: {again}");

@@ -81,7 +81,7 @@ mod tests {
     use quickset_play::{Elsewhere, Presentation, Url};
 
     use super::*;
-    use crate::scratch::Scratch;
+    use crate::scratch::ScratchFile;
 
     fn film() -> Film {
         Film {
@@ -94,7 +94,7 @@ mod tests {
     /// 4 s are three segments of 1.5 s, of which a Mbit/s is 187,500 bytes.
     #[test]
     fn each_segment_has_the_bytes_of_its_bitrate() {
-        let site = Scratch::folder().unwrap();
+        let site = ScratchFile::folder().unwrap();
         film().write(site.path()).unwrap();
         for (bitrate, bytes) in [(1_000_000, 187_500), (2_000_000, 375_000), (8_000_000, 1_500_000)] {
             let folder = site.path().join(bitrate.to_string());
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn players_read_the_manifests() {
-        let site = Scratch::folder().unwrap();
+        let site = ScratchFile::folder().unwrap();
         film().write(site.path()).unwrap();
         let read = |name: &str| {
             let text = fs::read_to_string(site.path().join(name)).unwrap();

@@ -16,11 +16,11 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::catalogue::{self, LADDER};
-use crate::experiment::{HTTP1, Key, Params, Timed, TimingError, Value, ValueError};
+use crate::experiment::{ExperimentKey, HTTP1, Params, Timed, TimingError, Value, ValueError};
 use crate::play::virtually;
-use crate::results::{Counted, Detail, Emulation, Metrics, Served, Timings, Viewing, measure};
+use crate::results::{CountedPackets, Detail, Emulation, RunMetrics, ServedShare, Timings, Viewing, measure};
 use film::Film;
-use programs::{Played, Playing, Stage};
+use programs::{Playing, ProgramFolder, ProgramsPlayed};
 use quota::LEAST_SHARE;
 
 /// Has players watch in real time.
@@ -28,8 +28,8 @@ use quota::LEAST_SHARE;
 /// # Errors
 /// When a value does not fit, the system has no quotas for us, or a program does not run.
 pub(crate) fn video(params: &Params, seed: u64) -> Timed {
-    let show = Show::of(params, seed).map_err(|error| unfit(&error))?;
-    let stage = Stage::new(&show.film())?;
+    let show = VideoPoint::of(params, seed).map_err(|error| unfit(&error))?;
+    let stage = ProgramFolder::new(&show.film())?;
     let part = show.part(&stage)?;
     let mut server = stage.serve(part.share, &show.server(&show.datapath))?;
     let played = stage.play(&mut server, &show.playing())?;
@@ -40,7 +40,7 @@ pub(crate) fn video(params: &Params, seed: u64) -> Timed {
 
 /// A point, read.
 #[derive(Clone, Debug)]
-struct Show {
+struct VideoPoint {
     players: u64,
     rule: String,
     datapath: String,
@@ -57,15 +57,15 @@ struct Show {
 
 /// What the server has of its core, and what plain HTTP/3 carries by that, in Mbit/s of video.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Part {
+struct CpuShare {
     share: f64,
     capacity_mbps: f64,
 }
 
 /// What was found out in this process, by all that it depends on: looking takes seconds.
-static PARTS: Mutex<BTreeMap<String, Part>> = Mutex::new(BTreeMap::new());
+static PARTS: Mutex<BTreeMap<String, CpuShare>> = Mutex::new(BTreeMap::new());
 
-impl Show {
+impl VideoPoint {
     fn of(params: &Params, seed: u64) -> Result<Self, ValueError> {
         let seconds = |key: &str| Ok(Duration::from_secs_f64(params.number(key)?));
         let show = Self {
@@ -139,19 +139,19 @@ impl Show {
     }
 
     /// Finds the part of the core that the server has, and what it carries by that.
-    fn part(&self, stage: &Stage) -> Result<Part, TimingError> {
+    fn part(&self, stage: &ProgramFolder) -> Result<CpuShare, TimingError> {
         let mut parts = PARTS.lock().unwrap_or_else(PoisonError::into_inner);
         let key = format!("{:?} {} {:?} {} {}", self.quota, self.scale, self.segment, self.cc, self.is_far());
         if let Some(part) = parts.get(&key) {
             return Ok(*part);
         }
         let part = if let Some(share) = self.quota {
-            Part { share, capacity_mbps: self.carried(share, self.cost(stage, share)?) }
+            CpuShare { share, capacity_mbps: self.carried(share, self.cost(stage, share)?) }
         } else {
             let first = self.published(self.cost(stage, FIRST_SHARE)?)?;
             // What a byte takes depends on how long the server works at a time.
             let share = self.published(self.cost(stage, first)?)?;
-            Part { share, capacity_mbps: PLAIN_MBPS }
+            CpuShare { share, capacity_mbps: PLAIN_MBPS }
         };
         parts.insert(key, part);
         Ok(part)
@@ -182,7 +182,7 @@ impl Show {
     }
 
     /// The seconds that a byte of plain HTTP/3 takes of the server's core, when many are asked for.
-    fn cost(&self, stage: &Stage, share: f64) -> Result<f64, TimingError> {
+    fn cost(&self, stage: &ProgramFolder, share: f64) -> Result<f64, TimingError> {
         let near = Self { rtt_ms: 0.0, loss: "0".to_owned(), ..self.clone() };
         let mut server = stage.serve(share, &near.server("plain"))?;
         let mut words = strings(&["--players", BULK_PLAYERS, "--stagger", "0s", "--buffer", "3600"]);
@@ -222,21 +222,26 @@ impl Show {
         let network: &[&str] = if self.is_far() { &["rtt_ms", "loss"] } else { &[] };
         for key in ["players", "abr", "datapath", "segment_s", "seconds", "cc"].iter().chain(network) {
             if let Some(value) = params.get(key) {
-                point.put(Key::find(key)?, value.clone());
+                point.put(ExperimentKey::find(key)?, value.clone());
             }
         }
         let processor = point.number("processor")? * PLAIN_MBPS / capacity_mbps;
-        point.put(Key::find("processor")?, Value::Number(processor));
+        point.put(ExperimentKey::find("processor")?, Value::Number(processor));
         Ok((name, point))
     }
 }
 
-fn metrics(show: &Show, part: Part, played: &Played, beside: Option<&Viewing>) -> Metrics {
-    let Played { results, was_cut, load, cores, server, link } = played;
+fn metrics(
+    show: &VideoPoint,
+    part: CpuShare,
+    played: &ProgramsPlayed,
+    beside: Option<&Viewing>,
+) -> RunMetrics {
+    let ProgramsPlayed { results, was_cut, load, cores, server, link } = played;
     let (players, sum) = (&results.players, &results.sum);
     let mean =
         |values: &[f64]| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
-    let of = |value: fn(&programs::Player) -> f64| mean(&players.iter().map(value).collect::<Vec<_>>());
+    let of = |value: fn(&programs::PlayerSeen) -> f64| mean(&players.iter().map(value).collect::<Vec<_>>());
     let startups: Vec<f64> = players.iter().filter_map(|player| player.startup_s).collect();
     let over =
         |time: &Duration, cores: f64| (sum.seconds > 0.0).then(|| time.as_secs_f64() / (sum.seconds * cores));
@@ -249,7 +254,7 @@ fn metrics(show: &Show, part: Part, played: &Played, beside: Option<&Viewing>) -
         processor_share: over(server, part.share),
     };
     let virtual_mbps = beside.and_then(|viewing| viewing.average_bitrate_mbps);
-    let served = Served {
+    let served = ServedShare {
         server_share: Some(part.share),
         capacity_mbps: Some(part.capacity_mbps),
         server_s_per_gb: (sum.bytes > 0).then(|| server.as_secs_f64() / (sum.bytes as f64 * 1e-9)),
@@ -269,17 +274,17 @@ fn metrics(show: &Show, part: Part, played: &Played, beside: Option<&Viewing>) -
             Some(format!("{} of {} players could not play to the end: {first}", failed.len(), players.len()))
         }
     };
-    Metrics {
+    RunMetrics {
         finished: broken.is_none(),
         broken,
-        counted: Counted { bytes_useful: sum.bytes, ..Counted::default() },
+        counted: CountedPackets { bytes_useful: sum.bytes, ..CountedPackets::default() },
         emulation: Emulation {
             lateness_p99_ms: link.map(|(lateness, _)| lateness),
             overruns: link.map(|(_, overruns)| overruns),
         },
         viewing,
         timings: Timings { served, ..Timings::default() },
-        ..Metrics::default()
+        ..RunMetrics::default()
     }
 }
 

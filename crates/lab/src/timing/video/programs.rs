@@ -21,12 +21,12 @@ use super::film::Film;
 use super::quota::Quota;
 use crate::experiment::TimingError;
 use crate::perf::{processor_time_of, processor_time_of_children};
-use crate::scratch::Scratch;
+use crate::scratch::ScratchFile;
 
 /// Where programs run: a folder with the film, and cores.
 #[derive(Debug)]
-pub(super) struct Stage {
-    home: Scratch,
+pub(super) struct ProgramFolder {
+    home: ScratchFile,
     command: PathBuf,
     server: CpuSet,
     players: CpuSet,
@@ -37,8 +37,8 @@ pub(super) struct Stage {
 
 /// `quickset http serve` under a quota.
 #[derive(Debug)]
-pub(super) struct Server {
-    program: Program,
+pub(super) struct ServeProgram {
+    program: RunningProgram,
     port: u16,
     pin: String,
     /// Behind the program: what runs in a group is killed with it.
@@ -61,8 +61,8 @@ pub(super) struct Playing {
 
 /// What came of it.
 #[derive(Debug)]
-pub(super) struct Played {
-    pub(super) results: Results,
+pub(super) struct ProgramsPlayed {
+    pub(super) results: PlayResults,
     /// Whether players were interrupted.
     pub(super) was_cut: bool,
     /// What the players and the link in front of them took of their cores, of which there are so many.
@@ -76,14 +76,14 @@ pub(super) struct Played {
 
 /// What `quickset play --json` prints, as far as it is of use.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Results {
-    pub(super) players: Vec<Player>,
-    pub(super) sum: Sum,
+pub(super) struct PlayResults {
+    pub(super) players: Vec<PlayerSeen>,
+    pub(super) sum: PlayersSum,
 }
 
 /// What one player has seen.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Player {
+pub(super) struct PlayerSeen {
     pub(super) rebuffering_s: f64,
     pub(super) stalls: u32,
     pub(super) startup_s: Option<f64>,
@@ -93,14 +93,14 @@ pub(super) struct Player {
 
 /// What all have.
 #[derive(Clone, Debug, Deserialize)]
-pub(super) struct Sum {
+pub(super) struct PlayersSum {
     pub(super) average_bitrate_mbps: f64,
     pub(super) bytes: u64,
     pub(super) played_s: f64,
     pub(super) seconds: f64,
 }
 
-impl Stage {
+impl ProgramFolder {
     /// With the film to be served. The server's core is the first that this process may use.
     ///
     /// # Errors
@@ -128,7 +128,7 @@ impl Stage {
                 std::env::temp_dir().display()
             ))
         };
-        let home = Scratch::folder().map_err(no_room)?;
+        let home = ScratchFile::folder().map_err(no_room)?;
         let site = home.path().join(SITE);
         fs::create_dir(&site).and_then(|()| film.write(&site)).map_err(no_room)?;
         let command = std::env::current_exe()
@@ -140,7 +140,7 @@ impl Stage {
     ///
     /// # Errors
     /// When it does not, or there are no quotas here.
-    pub(super) fn serve(&self, share: f64, words: &[String]) -> Result<Server, TimingError> {
+    pub(super) fn serve(&self, share: f64, words: &[String]) -> Result<ServeProgram, TimingError> {
         let quota = Quota::new(share).map_err(|error| TimingError(error.to_string()))?;
         let mut arguments: Vec<OsString> = ["http", "serve"].map(OsString::from).to_vec();
         arguments.extend(words.iter().map(OsString::from));
@@ -151,7 +151,7 @@ impl Stage {
         loop {
             let ended = program.ended()?;
             if let Some((port, pin)) = listening(&program.output()) {
-                return Ok(Server { program, port, pin, _quota: quota });
+                return Ok(ServeProgram { program, port, pin, _quota: quota });
             }
             if ended.is_some() || Instant::now() > until {
                 let why = match ended {
@@ -171,12 +171,16 @@ impl Stage {
     ///
     /// # Errors
     /// When the server ends, or the players say nothing.
-    pub(super) fn play(&self, server: &mut Server, playing: &Playing) -> Result<Played, TimingError> {
+    pub(super) fn play(
+        &self,
+        server: &mut ServeProgram,
+        playing: &Playing,
+    ) -> Result<ProgramsPlayed, TimingError> {
         let arguments = self.players(server, playing);
         let (served, waited) = (server.processor_time()?, waited_for()?);
         let mut program = self.start(PLAYERS, &arguments, &self.players)?;
         let until = Instant::now() + playing.limit;
-        let is_enough = |server: &Server| {
+        let is_enough = |server: &ServeProgram| {
             let worked = server.processor_time()?.saturating_sub(served);
             Ok(Instant::now() > until || playing.work.is_some_and(|enough| worked >= enough))
         };
@@ -199,7 +203,7 @@ impl Stage {
                 .unwrap_or_else(|| "; run it again, on a machine that does less besides".to_owned());
             TimingError(format!("the players did not play ({status}){why}"))
         })?;
-        Ok(Played {
+        Ok(ProgramsPlayed {
             results,
             was_cut,
             load: waited_for()?.saturating_sub(waited),
@@ -211,7 +215,7 @@ impl Stage {
 
     /// The words for `quickset play`, behind those of `quickset link` if there is a link. Its program finds
     /// out where the server is.
-    fn players(&self, server: &Server, playing: &Playing) -> Vec<OsString> {
+    fn players(&self, server: &ServeProgram, playing: &Playing) -> Vec<OsString> {
         let url = |host: &str| format!("https://{host}:{}/{}", server.port, playing.manifest);
         let options =
             ["--pin", &server.pin, "--json"].into_iter().chain(playing.words.iter().map(String::as_str));
@@ -231,7 +235,7 @@ impl Stage {
     }
 
     /// Starts this command with these words, on these cores. Its interrupt is not that of the terminal.
-    fn start(&self, name: &str, words: &[OsString], cores: &CpuSet) -> Result<Program, TimingError> {
+    fn start(&self, name: &str, words: &[OsString], cores: &CpuSet) -> Result<RunningProgram, TimingError> {
         let failed =
             |error: &dyn std::fmt::Display| TimingError(format!("`quickset` cannot be started: {error}"));
         let [out, log] = ["out", "log"].map(|kind| self.home.path().join(format!("{name}.{kind}")));
@@ -246,7 +250,7 @@ impl Stage {
         sched_setaffinity(this, cores).map_err(|error| failed(&error))?;
         let child = command.spawn();
         sched_setaffinity(this, &self.all).map_err(|error| failed(&error))?;
-        Ok(Program { child: child.map_err(|error| failed(&error))?, out, log })
+        Ok(RunningProgram { child: child.map_err(|error| failed(&error))?, out, log })
     }
 
     /// What the link says of itself.
@@ -258,7 +262,7 @@ impl Stage {
     }
 }
 
-impl Server {
+impl ServeProgram {
     /// What it has taken of its core so far.
     fn processor_time(&self) -> Result<Duration, TimingError> {
         processor_time_of(self.program.id()).ok_or_else(untold)
@@ -267,14 +271,14 @@ impl Server {
 
 /// A process, which is killed when this is dropped.
 #[derive(Debug)]
-struct Program {
+struct RunningProgram {
     child: Child,
     /// What it prints, and what it says of itself.
     out: PathBuf,
     log: PathBuf,
 }
 
-impl Program {
+impl RunningProgram {
     fn id(&self) -> u32 {
         self.child.id()
     }
@@ -302,7 +306,7 @@ impl Program {
     }
 }
 
-impl Drop for Program {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -311,9 +315,9 @@ impl Drop for Program {
 
 /// Waits until the players end, or it is over; the server goes on meanwhile.
 fn attend(
-    players: &mut Program,
-    server: &mut Server,
-    is_over: impl Fn(&Server) -> Result<bool, TimingError>,
+    players: &mut RunningProgram,
+    server: &mut ServeProgram,
+    is_over: impl Fn(&ServeProgram) -> Result<bool, TimingError>,
 ) -> Result<Option<ExitStatus>, TimingError> {
     loop {
         if let Some(status) = players.ended()? {

@@ -5,11 +5,11 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::scratch::Scratch;
+use crate::scratch::ScratchFile;
 
 /// A group, which is there while this is; what runs in it at its end is killed.
 #[derive(Debug)]
-pub(super) struct Quota(Scratch);
+pub(super) struct Quota(ScratchFile);
 
 /// Why there is none: one sentence with the next step.
 #[derive(Debug, thiserror::Error)]
@@ -31,13 +31,13 @@ pub(super) enum QuotaError {
 
 /// Where groups may be made, and how they are told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Place {
+struct CgroupPlace {
     parent: PathBuf,
-    version: Version,
+    version: CgroupVersion,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Version {
+enum CgroupVersion {
     One,
     Two,
 }
@@ -49,9 +49,9 @@ impl Quota {
     /// See [`QuotaError`].
     pub(super) fn new(share: f64) -> Result<Self, QuotaError> {
         let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-        let place = Place::find(Path::new("/sys/fs/cgroup"), &groups).ok_or(QuotaError::Missing)?;
+        let place = CgroupPlace::find(Path::new("/sys/fs/cgroup"), &groups).ok_or(QuotaError::Missing)?;
         let refused = |error| QuotaError::Refused(place.parent.clone(), error);
-        let group = Scratch::group(&place.parent).map_err(refused)?;
+        let group = ScratchFile::group(&place.parent).map_err(refused)?;
         for (name, value) in place.version.settings(share) {
             fs::write(group.path().join(name), value).map_err(refused)?;
         }
@@ -69,7 +69,7 @@ impl Quota {
     }
 }
 
-impl Version {
+impl CgroupVersion {
     /// Files of a group and what to write to them, in this order: a period that is long comes before what it
     /// holds.
     fn settings(self, share: f64) -> Vec<(&'static str, String)> {
@@ -83,7 +83,7 @@ impl Version {
     }
 }
 
-impl Place {
+impl CgroupPlace {
     /// Looks for one below `root`, where cgroups are mounted, for a process that is in `groups`: lines of
     /// ID:CONTROLLERS:PATH, of version 2 without controllers.
     fn find(root: &Path, groups: &str) -> Option<Self> {
@@ -107,7 +107,7 @@ impl Place {
         let mounts = [root.join("cpu"), root.join(controllers)];
         let groups = mounts.iter().flat_map(|mount| [within(mount, path), mount.clone()]);
         let has_quota = |group: &PathBuf| group.join("cpu.cfs_quota_us").exists();
-        groups.into_iter().find(has_quota).map(|parent| Self { parent, version: Version::One })
+        groups.into_iter().find(has_quota).map(|parent| Self { parent, version: CgroupVersion::One })
     }
 
     /// A group with processes gives none to groups below it, so that it is the nearest one above us that may.
@@ -119,7 +119,7 @@ impl Place {
         mounts.iter().find_map(|mount| {
             let own = within(mount, path);
             let parent = own.ancestors().take_while(|group| group.starts_with(mount)).find(has_processor)?;
-            Some(Self { parent: parent.to_owned(), version: Version::Two })
+            Some(Self { parent: parent.to_owned(), version: CgroupVersion::Two })
         })
     }
 }
@@ -144,8 +144,8 @@ mod tests {
     use super::*;
 
     /// Folders with files, below a root that goes again.
-    fn tree(files: &[(&str, &str)]) -> Scratch {
-        let root = Scratch::folder().unwrap();
+    fn tree(files: &[(&str, &str)]) -> ScratchFile {
+        let root = ScratchFile::folder().unwrap();
         for (name, content) in files {
             let path = root.path().join(name);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -154,9 +154,9 @@ mod tests {
         root
     }
 
-    fn found(files: &[(&str, &str)], groups: &str) -> Option<(String, Version)> {
+    fn found(files: &[(&str, &str)], groups: &str) -> Option<(String, CgroupVersion)> {
         let root = tree(files);
-        let place = Place::find(root.path(), groups)?;
+        let place = CgroupPlace::find(root.path(), groups)?;
         let parent = place.parent.strip_prefix(root.path()).unwrap();
         Some((parent.to_str().unwrap().to_owned(), place.version))
     }
@@ -167,7 +167,7 @@ mod tests {
         let (own, root) =
             (("cpu,cpuacct/a/b/cpu.cfs_quota_us", "-1"), ("cpu,cpuacct/cpu.cfs_quota_us", "-1"));
         let unified = ("unified/c/cgroup.subtree_control", "cpu");
-        let first = |path: &str| Some((path.to_owned(), Version::One));
+        let first = |path: &str| Some((path.to_owned(), CgroupVersion::One));
         assert_eq!(found(&[own, root, unified], groups), first("cpu,cpuacct/a/b"));
         // In a container whose own group is what is mounted.
         assert_eq!(found(&[root], groups), first("cpu,cpuacct"));
@@ -184,7 +184,7 @@ mod tests {
             ("user.slice/cgroup.subtree_control", "cpu memory"),
             ("user.slice/session.scope/cgroup.subtree_control", ""),
         ];
-        let second = |path: &str| Some((path.to_owned(), Version::Two));
+        let second = |path: &str| Some((path.to_owned(), CgroupVersion::Two));
         assert_eq!(found(&files, groups), second("user.slice"));
         assert_eq!(found(&files[..1], groups), second(""));
         assert_eq!(found(&files, "0::/../other\n"), second(""));
@@ -197,8 +197,8 @@ mod tests {
     /// cgroup-v2).
     #[test]
     fn a_share_is_so_much_of_each_period() {
-        let one = Version::One.settings(0.25);
+        let one = CgroupVersion::One.settings(0.25);
         assert_eq!(one, [("cpu.cfs_period_us", "10000".to_owned()), ("cpu.cfs_quota_us", "2500".to_owned())]);
-        assert_eq!(Version::Two.settings(0.123_45), [("cpu.max", "1235 10000".to_owned())]);
+        assert_eq!(CgroupVersion::Two.settings(0.123_45), [("cpu.max", "1235 10000".to_owned())]);
     }
 }

@@ -9,15 +9,15 @@ fn point(words: &str) -> Params {
     first.unwrap()
 }
 
-fn show(words: &str) -> Show {
-    Show::of(&point(&format!("players=20 abr=dynamic datapath=plain {words}")), 3).unwrap()
+fn show(words: &str) -> VideoPoint {
+    VideoPoint::of(&point(&format!("players=20 abr=dynamic datapath=plain {words}")), 3).unwrap()
 }
 
 #[test]
 fn values_that_do_not_fit_say_what_does() {
     let told = |words: &str| {
         let point = point(&format!("players=20 abr=dynamic datapath=plain {words}"));
-        Show::of(&point, 1).unwrap_err().to_string()
+        VideoPoint::of(&point, 1).unwrap_err().to_string()
     };
     assert!(told("quota=0.05").contains("write quota=0.1 to quota=1"));
     assert!(told("quota=2").contains("write quota=0.1 to quota=1"));
@@ -73,16 +73,16 @@ fn the_model_has_what_the_run_has() {
         assert!((beside.number(key).unwrap() - value).abs() < 1e-9, "{key}: {beside}");
     }
     let words = "players=20 abr=l2a datapath=plain scale=1 rtt_ms=20 loss=0.5%";
-    let far = Show::of(&point(words), 1).unwrap();
+    let far = VideoPoint::of(&point(words), 1).unwrap();
     let (name, beside) = far.beside(&point(words), PLAIN_MBPS).unwrap();
     assert_eq!((name, beside.text("loss"), beside.text("abr")), ("dash-poor", "0.005".into(), "l2a".into()));
 }
 
-fn played(players: &str, was_cut: bool) -> Played {
+fn played(players: &str, was_cut: bool) -> ProgramsPlayed {
     let text = format!(
         r#"{{"players": [{players}], "sum": {{"average_bitrate_mbps": 12.5, "bytes": 500000000, "played_s": 80.0, "seconds": 50.0, "cpu_s": 1.0}}}}"#
     );
-    Played {
+    ProgramsPlayed {
         results: serde_json::from_str(&text).unwrap(),
         was_cut,
         load: Duration::from_secs(20),
@@ -97,7 +97,7 @@ fn played(players: &str, was_cut: bool) -> Played {
 fn measures_are_of_the_video_and_of_what_was_there() {
     let two = r#"{"rebuffering_s": 1.0, "stalls": 1, "startup_s": 0.5, "switches": 4, "error": null},
         {"rebuffering_s": 2.0, "stalls": 2, "startup_s": null, "switches": 1, "error": null}"#;
-    let part = Part { share: 0.25, capacity_mbps: 1790.0 };
+    let part = CpuShare { share: 0.25, capacity_mbps: 1790.0 };
     let beside = Viewing { average_bitrate_mbps: Some(50.0), ..Viewing::default() };
     let found = metrics(&show("scale=2"), part, &played(two, false), Some(&beside));
     let viewing = &found.viewing;
@@ -115,7 +115,7 @@ fn measures_are_of_the_video_and_of_what_was_there() {
 fn players_that_fail_or_do_not_end_are_told() {
     let failed =
         r#"{"rebuffering_s": 1.0, "stalls": 1, "startup_s": null, "switches": 0, "error": "it is gone"}"#;
-    let part = Part { share: 0.25, capacity_mbps: 1790.0 };
+    let part = CpuShare { share: 0.25, capacity_mbps: 1790.0 };
     let found = metrics(&show(""), part, &played(failed, false), None);
     assert_eq!(found.broken.as_deref(), Some("1 of 1 players could not play to the end: it is gone"));
     let found = metrics(&show(""), part, &played("", true), None);

@@ -1,9 +1,9 @@
 //! What a thread spends its processor time on, by sampling it (perf_event_open): where it is, a thousand
 //! times a second.
 //!
-//! *In:* a thread that says [`Watch::begin`]. *Out:* [`Spent`]. A sample is the instruction that the thread
-//! was at, or, while the kernel worked for it, the system call that it was in; `parts` says what that belongs
-//! to. It asks for what `kernel.perf_event_paranoid` allows at 1, or root at any value.
+//! *In:* a thread that says [`ThreadWatch::begin`]. *Out:* [`Spent`]. A sample is the instruction that the
+//! thread was at, or, while the kernel worked for it, the system call that it was in; `parts` says what that
+//! belongs to. It asks for what `kernel.perf_event_paranoid` allows at 1, or root at any value.
 
 mod parts;
 
@@ -18,27 +18,27 @@ use perf_event::data::Record;
 use perf_event::events::Software;
 use perf_event::{Builder, SampleFlag, Sampler};
 
-use parts::Names;
-pub(super) use parts::{Part, Spent};
+use parts::SymbolNames;
+pub(super) use parts::{CpuPart, Spent};
 
 /// A thread under observation.
-pub(super) struct Watch {
+pub(super) struct ThreadWatch {
     stop: Arc<AtomicBool>,
-    collector: JoinHandle<Places>,
+    collector: JoinHandle<PlaceCounts>,
 }
 
 /// Where a thread was, and how often.
-type Places = BTreeMap<Place, u64>;
+type PlaceCounts = BTreeMap<CodePlace, u64>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
+struct CodePlace {
     /// The instruction in the program; of a system call the one behind it.
     address: u64,
     /// The kernel was at work.
     is_kernel: bool,
 }
 
-impl Watch {
+impl ThreadWatch {
     /// Watches the thread that calls it, from here on.
     ///
     /// # Errors
@@ -64,7 +64,7 @@ impl Watch {
     pub(super) fn end(self) -> Option<Spent> {
         self.stop.store(true, Ordering::Relaxed);
         let places = self.collector.join().ok()?;
-        let mut names = Names::default();
+        let mut names = SymbolNames::default();
         let mut spent = Spent::default();
         for (place, count) in places {
             spent.add(&names.parts(place.address, place.is_kernel), count);
@@ -87,8 +87,8 @@ fn sampler() -> io::Result<Sampler> {
 }
 
 /// Takes samples out of the buffer that the kernel writes to, until told to stop.
-fn collect(sampler: &mut Sampler, stop: &AtomicBool) -> Places {
-    let mut places = Places::new();
+fn collect(sampler: &mut Sampler, stop: &AtomicBool) -> PlaceCounts {
+    let mut places = PlaceCounts::new();
     loop {
         let is_last = stop.load(Ordering::Relaxed);
         while let Some(record) = sampler.next_record() {
@@ -97,7 +97,7 @@ fn collect(sampler: &mut Sampler, stop: &AtomicBool) -> Places {
             // Before the first place stands whose it is.
             let chain = sample.callchain().unwrap_or_default();
             if let Some(address) = chain.iter().copied().find(|address| *address < MARKERS) {
-                *places.entry(Place { address, is_kernel }).or_default() += 1;
+                *places.entry(CodePlace { address, is_kernel }).or_default() += 1;
             }
         }
         if is_last {
@@ -128,7 +128,7 @@ mod tests {
 
     /// What a thread does for a third of a second; `None` where it may not be watched.
     fn watched(mut work: impl FnMut()) -> Option<Spent> {
-        let watch = match Watch::begin() {
+        let watch = match ThreadWatch::begin() {
             Ok(watch) => watch,
             Err(error) => {
                 eprintln!("nobody may be watched here: {error}");
@@ -148,7 +148,7 @@ mod tests {
         let to = socket.local_addr().unwrap();
         let piece = vec![7; 60_000];
         let Some(spent) = watched(|| drop(socket.send_to(&piece, to))) else { return };
-        assert!(spent.share(Part::Sending) > 0.7, "{spent:?}");
+        assert!(spent.share(CpuPart::Sending) > 0.7, "{spent:?}");
     }
 
     #[test]
@@ -158,12 +158,12 @@ mod tests {
         let file = watched(|| drop(std::fs::read(&path)));
         std::fs::remove_file(&path).unwrap();
         let Some(file) = file else { return };
-        assert!(file.share(Part::File) > 0.3, "{file:?}");
+        assert!(file.share(CpuPart::File) > 0.3, "{file:?}");
     }
 
     #[test]
     fn a_thread_that_waits_spends_nothing() {
-        let Ok(watch) = Watch::begin() else { return };
+        let Ok(watch) = ThreadWatch::begin() else { return };
         std::thread::sleep(Duration::from_millis(200));
         let samples = watch.end().map_or(0, |spent| spent.samples());
         assert!(samples < 50, "{samples} in 200 ms of sleep");

@@ -3,7 +3,7 @@ use std::ffi::c_void;
 
 /// What processor time is spent on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::timing) enum Part {
+pub(in crate::timing) enum CpuPart {
     /// Calls of the system that send, and what prepares them.
     Sending,
     /// The same of those that receive.
@@ -27,7 +27,7 @@ pub(in crate::timing) struct Spent([f64; PARTS]);
 
 impl Spent {
     /// So many samples of a place that belongs to these parts alike.
-    pub(super) fn add(&mut self, parts: &[Part], samples: u64) {
+    pub(super) fn add(&mut self, parts: &[CpuPart], samples: u64) {
         for part in parts {
             self.0[*part as usize] += samples as f64 / parts.len() as f64;
         }
@@ -39,27 +39,27 @@ impl Spent {
     }
 
     /// The share of a part.
-    pub(in crate::timing) fn share(&self, part: Part) -> f64 {
+    pub(in crate::timing) fn share(&self, part: CpuPart) -> f64 {
         self.0[part as usize] / self.0.iter().sum::<f64>().max(1.0)
     }
 }
 
 /// What is at an address: a function, and those that the compiler put it into, the innermost first.
 #[derive(Clone, Debug, Default)]
-struct Frame {
+struct CodeFrame {
     name: String,
     file: String,
 }
 
 /// What addresses are called, from the symbols and the tables of lines in the program and its libraries.
 #[derive(Debug, Default)]
-pub(super) struct Names {
-    known: HashMap<(u64, bool), Vec<Part>>,
+pub(super) struct SymbolNames {
+    known: HashMap<(u64, bool), Vec<CpuPart>>,
 }
 
-impl Names {
+impl SymbolNames {
     /// What somebody does who is at this address.
-    pub(super) fn parts(&mut self, address: u64, is_kernel: bool) -> Vec<Part> {
+    pub(super) fn parts(&mut self, address: u64, is_kernel: bool) -> Vec<CpuPart> {
         let known = self.known.entry((address, is_kernel));
         known
             .or_insert_with(|| {
@@ -70,13 +70,13 @@ impl Names {
     }
 }
 
-fn frames(address: u64, is_kernel: bool) -> Vec<Frame> {
+fn frames(address: u64, is_kernel: bool) -> Vec<CodeFrame> {
     let mut frames = Vec::new();
     // An address is taken for one to return to, of which the call is right before it: so it is behind a
     // system call, and nowhere else.
     let at = if is_kernel { address } else { address + 1 };
     backtrace::resolve(std::ptr::without_provenance_mut::<c_void>(at as usize), |symbol| {
-        frames.push(Frame {
+        frames.push(CodeFrame {
             name: symbol.name().map(|name| format!("{name:#}")).unwrap_or_default(),
             file: symbol.filename().map(|file| file.display().to_string()).unwrap_or_default(),
         });
@@ -85,16 +85,16 @@ fn frames(address: u64, is_kernel: bool) -> Vec<Frame> {
 }
 
 /// What the kernel does for somebody, by the name of the function in the system's library that called it.
-fn of_call(frames: &[Frame]) -> Part {
+fn of_call(frames: &[CodeFrame]) -> CpuPart {
     let named = |names: &[&str]| frames.iter().any(|frame| names.contains(&bare(&frame.name)));
     if named(&["send", "sendto", "sendmsg", "sendmmsg", "writev"]) {
-        Part::Sending
+        CpuPart::Sending
     } else if named(&["recv", "recvfrom", "recvmsg", "recvmmsg"]) {
-        Part::Receiving
+        CpuPart::Receiving
     } else if named(&["read", "pread64", "pread", "readv", "preadv2", "lseek64", "lseek", "open64", "open"]) {
-        Part::File
+        CpuPart::File
     } else {
-        Part::Rest
+        CpuPart::Rest
     }
 }
 
@@ -113,24 +113,24 @@ fn bare(name: &str) -> &str {
 
 /// What code does: the innermost function that says so decides, so that what is made of a standard function
 /// belongs to whoever it was put into.
-fn of_code(frames: &[Frame]) -> Vec<Part> {
-    frames.iter().find_map(of_frame).unwrap_or_else(|| vec![Part::Rest])
+fn of_code(frames: &[CodeFrame]) -> Vec<CpuPart> {
+    frames.iter().find_map(of_frame).unwrap_or_else(|| vec![CpuPart::Rest])
 }
 
-fn of_frame(frame: &Frame) -> Option<Vec<Part>> {
+fn of_frame(frame: &CodeFrame) -> Option<Vec<CpuPart>> {
     let has = |text: &str| frame.name.contains(text);
     // One block of AES is a mask: of the header, or of the tag, of each packet one.
     if has("aes_hw_encrypt") && !has("blocks") {
-        return Some(vec![Part::Headers, Part::Payload]);
+        return Some(vec![CpuPart::Headers, CpuPart::Payload]);
     }
-    let crypto = || if HEADERS.iter().any(|name| has(name)) { Part::Headers } else { Part::Payload };
+    let crypto = || if HEADERS.iter().any(|name| has(name)) { CpuPart::Headers } else { CpuPart::Payload };
     if ASSEMBLY.iter().any(|name| has(name)) {
         return Some(vec![crypto()]);
     }
     let (_, part) = FILES.iter().find(|(file, _)| frame.file.contains(file))?;
     Some(vec![match part {
-        Part::Payload => crypto(),
-        Part::Sending if has("recv") => Part::Receiving,
+        CpuPart::Payload => crypto(),
+        CpuPart::Sending if has("recv") => CpuPart::Receiving,
         part => *part,
     }])
 }
@@ -155,25 +155,25 @@ const ASSEMBLY: &[&str] = &[
 ];
 
 /// Whose code is what: parts of the paths of files.
-const FILES: &[(&str, Part)] = &[
-    ("crates/tls/src/", Part::Payload),
-    ("crates/quic/src/ack/", Part::Acks),
-    ("crates/quic/src/recovery/", Part::Acks),
-    ("crates/quic/src/cc/", Part::Acks),
-    ("crates/quic/src/rx/", Part::Acks),
-    ("crates/quic/src/conn/settle.rs", Part::Acks),
-    ("crates/wire/src/frame/ack.rs", Part::Acks),
-    ("crates/wire/src/frame/decode.rs", Part::Acks),
-    ("crates/net/src/outlet.rs", Part::Sending),
-    ("crates/net/src/socket.rs", Part::Sending),
-    ("/quinn-udp-", Part::Sending),
-    ("/rustls-0.", Part::Payload),
-    ("/tokio-rustls-", Part::Payload),
-    ("/aws-lc-rs-", Part::Payload),
-    ("/aws-lc-sys-", Part::Payload),
+const FILES: &[(&str, CpuPart)] = &[
+    ("crates/tls/src/", CpuPart::Payload),
+    ("crates/quic/src/ack/", CpuPart::Acks),
+    ("crates/quic/src/recovery/", CpuPart::Acks),
+    ("crates/quic/src/cc/", CpuPart::Acks),
+    ("crates/quic/src/rx/", CpuPart::Acks),
+    ("crates/quic/src/conn/settle.rs", CpuPart::Acks),
+    ("crates/wire/src/frame/ack.rs", CpuPart::Acks),
+    ("crates/wire/src/frame/decode.rs", CpuPart::Acks),
+    ("crates/net/src/outlet.rs", CpuPart::Sending),
+    ("crates/net/src/socket.rs", CpuPart::Sending),
+    ("/quinn-udp-", CpuPart::Sending),
+    ("/rustls-0.", CpuPart::Payload),
+    ("/tokio-rustls-", CpuPart::Payload),
+    ("/aws-lc-rs-", CpuPart::Payload),
+    ("/aws-lc-sys-", CpuPart::Payload),
 ];
 
-const PARTS: usize = Part::Rest as usize + 1;
+const PARTS: usize = CpuPart::Rest as usize + 1;
 
 #[cfg(test)]
 mod tests {
@@ -181,8 +181,9 @@ mod tests {
 
     use super::*;
 
-    fn of(frames: &[(&str, &str)]) -> Vec<Part> {
-        let frames = frames.iter().map(|(name, file)| Frame { name: (*name).into(), file: (*file).into() });
+    fn of(frames: &[(&str, &str)]) -> Vec<CpuPart> {
+        let frames =
+            frames.iter().map(|(name, file)| CodeFrame { name: (*name).into(), file: (*file).into() });
         of_code(&frames.collect::<Vec<_>>())
     }
 
@@ -201,51 +202,51 @@ mod tests {
             ("alloc::collections::vec_deque::VecDeque<T,A>::push_back", "/rustc/x/library/alloc/src/vec.rs");
         let sent = ("quickset_quic::recovery::sent::Ring::push", "/x/crates/quic/src/recovery/sent.rs");
         let fill = ("quickset_quic::tx::fill", "/x/crates/quic/src/tx/fill.rs");
-        assert_eq!(of(&[std, sent, fill]), [Part::Acks]);
-        assert_eq!(of(&[std, fill]), [Part::Rest]);
-        assert_eq!(of(&[("__memmove_avx512_unaligned_erms", "")]), [Part::Rest]);
-        assert_eq!(of(&[]), [Part::Rest]);
+        assert_eq!(of(&[std, sent, fill]), [CpuPart::Acks]);
+        assert_eq!(of(&[std, fill]), [CpuPart::Rest]);
+        assert_eq!(of(&[("__memmove_avx512_unaligned_erms", "")]), [CpuPart::Rest]);
+        assert_eq!(of(&[]), [CpuPart::Rest]);
     }
 
     #[test]
     fn headers_are_told_from_payload() {
         let header = "rustls::crypto::aws_lc_rs::quic::HeaderProtectionKey::xor_in_place";
-        assert_eq!(of(&[(header, "/c/rustls-0.23.46/src/crypto/aws_lc_rs/quic.rs")]), [Part::Headers]);
+        assert_eq!(of(&[(header, "/c/rustls-0.23.46/src/crypto/aws_lc_rs/quic.rs")]), [CpuPart::Headers]);
         let seal = "<quickset_tls::keys::Packet as quickset_quic::keys::session::PacketKey>::seal";
-        assert_eq!(of(&[(seal, "/x/crates/tls/src/keys.rs")]), [Part::Payload]);
+        assert_eq!(of(&[(seal, "/x/crates/tls/src/keys.rs")]), [CpuPart::Payload]);
         for name in [
             "aws_lc_0_47_0_aes_gcm_encrypt_avx512",
             "skip_iv_len_12_init_IV",
             "aead_aes_gcm_seal_scatter_impl",
         ] {
-            assert_eq!(of(&[(name, "")]), [Part::Payload], "{name}");
+            assert_eq!(of(&[(name, "")]), [CpuPart::Payload], "{name}");
         }
-        assert_eq!(of(&[("aws_lc_0_47_0_aes_hw_encrypt", "")]), [Part::Headers, Part::Payload]);
-        assert_eq!(of(&[("aws_lc_0_47_0_aes_hw_ctr32_encrypt_blocks", "")]), [Part::Payload]);
+        assert_eq!(of(&[("aws_lc_0_47_0_aes_hw_encrypt", "")]), [CpuPart::Headers, CpuPart::Payload]);
+        assert_eq!(of(&[("aws_lc_0_47_0_aes_hw_ctr32_encrypt_blocks", "")]), [CpuPart::Payload]);
     }
 
     #[test]
     fn system_calls_are_known_by_their_names() {
         for (name, part) in [
-            ("__libc_sendmsg", Part::Sending),
-            ("sendmmsg", Part::Sending),
-            ("__recvmmsg", Part::Receiving),
-            ("recv", Part::Receiving),
-            ("__GI___libc_read", Part::File),
-            ("epoll_wait", Part::Rest),
-            ("send_request", Part::Rest),
+            ("__libc_sendmsg", CpuPart::Sending),
+            ("sendmmsg", CpuPart::Sending),
+            ("__recvmmsg", CpuPart::Receiving),
+            ("recv", CpuPart::Receiving),
+            ("__GI___libc_read", CpuPart::File),
+            ("epoll_wait", CpuPart::Rest),
+            ("send_request", CpuPart::Rest),
         ] {
-            assert_eq!(of_call(&[Frame { name: name.into(), file: String::new() }]), part, "{name}");
+            assert_eq!(of_call(&[CodeFrame { name: name.into(), file: String::new() }]), part, "{name}");
         }
     }
 
     #[test]
     fn shares_are_of_all_samples() {
         let mut spent = Spent::default();
-        spent.add(&[Part::Sending], 6);
-        spent.add(&[Part::Headers, Part::Payload], 2);
+        spent.add(&[CpuPart::Sending], 6);
+        spent.add(&[CpuPart::Headers, CpuPart::Payload], 2);
         assert_eq!(spent.samples(), 8);
-        for (part, share) in [(Part::Sending, 0.75), (Part::Headers, 0.125), (Part::Rest, 0.0)] {
+        for (part, share) in [(CpuPart::Sending, 0.75), (CpuPart::Headers, 0.125), (CpuPart::Rest, 0.0)] {
             assert!((spent.share(part) - share).abs() < 1e-9, "{part:?}");
         }
     }

@@ -16,13 +16,13 @@ fn asks(policy: AckPolicy) -> Asks {
 }
 
 /// A second into the connection, 20 ms of round trips, a window of so many packets.
-fn course(window: u64) -> Course {
+fn course(window: u64) -> AskFacts {
     let srtt = Duration::from_millis(20);
-    Course { now: Time::from_millis(1000), srtt, window, packet_threshold: 3, protected: false }
+    AskFacts { now: Time::from_millis(1000), srtt, window, packet_threshold: 3, protected: false }
 }
 
 /// A round trip with batches of so many ACK frames each; then it is looked at.
-fn round(asks: &mut Asks, batches: &[u32], course: &mut Course) {
+fn round(asks: &mut Asks, batches: &[u32], course: &mut AskFacts) {
     for frames in batches {
         (0..*frames).for_each(|_| asks.heard());
         asks.end_batch(course.now, course.srtt);
@@ -36,17 +36,17 @@ fn round(asks: &mut Asks, batches: &[u32], course: &mut Course) {
 
 /// The request that goes out, if one is due: sequence, threshold, delay in microseconds, reordering
 /// threshold.
-fn written(asks: &mut Asks, course: &Course) -> Option<(u64, u64, u64, u64)> {
+fn written(asks: &mut Asks, course: &AskFacts) -> Option<(u64, u64, u64, u64)> {
     if !asks.is_due() {
         return None;
     }
     let (mut bytes, mut tokens) = (vec![0; 100], Vec::new());
-    let mut w = packet::Writer::new(wire::Writer::new(&mut bytes), &mut tokens);
+    let mut w = packet::PacketWriter::new(wire::Writer::new(&mut bytes), &mut tokens);
     assert!(asks.write(&mut w, course) && w.is_eliciting());
     let len = w.len();
     match Frames::new(&bytes[..len]).next() {
         Some(Ok(Frame::AckFrequency { sequence, threshold, max_delay_us, reordering })) => {
-            assert_eq!(tokens, [Token::AckFrequency { sequence }]);
+            assert_eq!(tokens, [FrameToken::AckFrequency { sequence }]);
             Some((sequence, threshold, max_delay_us, reordering))
         }
         other => panic!("{other:?}"),
@@ -54,7 +54,7 @@ fn written(asks: &mut Asks, course: &Course) -> Option<(u64, u64, u64, u64)> {
 }
 
 /// The same, and it arrives.
-fn agreed(asks: &mut Asks, course: &Course) -> Option<(u64, u64, u64, u64)> {
+fn agreed(asks: &mut Asks, course: &AskFacts) -> Option<(u64, u64, u64, u64)> {
     let request = written(asks, course)?;
     assert!(asks.acked(request.0));
     Some(request)
@@ -64,9 +64,9 @@ fn agreed(asks: &mut Asks, course: &Course) -> Option<(u64, u64, u64, u64)> {
 fn immediate_ack_goes_out_once_beside_data() {
     fn written(a: &mut Asks, data: bool, room: usize) -> bool {
         let (mut bytes, mut tokens) = (vec![0; room], Vec::new());
-        let mut w = packet::Writer::new(wire::Writer::new(&mut bytes), &mut tokens);
+        let mut w = packet::PacketWriter::new(wire::Writer::new(&mut bytes), &mut tokens);
         if data {
-            w.put(&Frame::Ping, Token::Nothing);
+            w.put(&Frame::Ping, FrameToken::Nothing);
         }
         a.write_immediate(&mut w);
         let len = w.len();
@@ -207,7 +207,7 @@ fn news_within_a_millisecond_is_news_in_time() {
     for (millis, protected, every) in
         [(8, true, 100), (64, true, 12), (1000, true, 12), (3, true, 200), (8, false, 200)]
     {
-        let mut course = Course { srtt: Duration::from_millis(millis), protected, ..course(800) };
+        let mut course = AskFacts { srtt: Duration::from_millis(millis), protected, ..course(800) };
         let (mut a, mut asked) = (asks(AckPolicy::default()), None);
         for _ in 0..6 {
             round(&mut a, &[9; 9], &mut course);

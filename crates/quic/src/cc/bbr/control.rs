@@ -2,7 +2,7 @@
 
 use quickset_base::Duration;
 
-use super::{Bbr, LOSS_THRESHOLD, State};
+use super::{Bbr, BbrState, LOSS_THRESHOLD};
 use crate::cc::rate::{Sample, volume};
 use crate::cc::{Feedback, PathView, initial_window};
 
@@ -32,13 +32,13 @@ impl Bbr {
     }
 
     pub(super) fn bound_window(&mut self) {
-        if self.state == State::ProbeRtt {
+        if self.state == BbrState::ProbeRtt {
             self.window = self.window.min(self.probe_rtt_window());
         }
         let cap = match self.state {
-            State::Startup | State::Drain(_) => u64::MAX,
-            State::Down | State::Refill | State::Up => self.long_term,
-            State::Cruise | State::ProbeRtt => self.with_headroom(),
+            BbrState::Startup | BbrState::Drain(_) => u64::MAX,
+            BbrState::Down | BbrState::Refill | BbrState::Up => self.long_term,
+            BbrState::Cruise | BbrState::ProbeRtt => self.with_headroom(),
         };
         self.window = self.window.min(cap.min(self.short.in_flight).max(self.least()));
     }
@@ -73,7 +73,7 @@ impl Bbr {
     // §5.6.4.2: a quantum must fit, whatever the path needs.
     pub(super) fn quantized(&self, in_flight: u64) -> u64 {
         let quantum = volume(self.rate.unwrap_or(0), Duration::from_millis(1)).min(64 << 10);
-        let more = if self.state == State::Up { 2 * self.mtu } else { 0 };
+        let more = if self.state == BbrState::Up { 2 * self.mtu } else { 0 };
         in_flight.max(quantum).max(self.least()) + more
     }
 
@@ -83,7 +83,7 @@ impl Bbr {
     }
 
     pub(super) fn save_window(&mut self) {
-        let modulated = self.short.loss || self.state == State::ProbeRtt;
+        let modulated = self.short.loss || self.state == BbrState::ProbeRtt;
         self.prior_window = if modulated { self.prior_window.max(self.window) } else { self.window };
     }
 
@@ -93,19 +93,21 @@ impl Bbr {
 
     pub(super) fn pacing_gain(&self) -> f64 {
         match self.state {
-            State::Startup => STARTUP_GAIN,
-            State::Drain(_) => 0.5,
-            State::Down => 0.9,
-            State::Cruise | State::Refill | State::ProbeRtt => 1.0,
-            State::Up => 1.25,
+            BbrState::Startup => STARTUP_GAIN,
+            BbrState::Drain(_) => 0.5,
+            BbrState::Down => 0.9,
+            BbrState::Cruise | BbrState::Refill | BbrState::ProbeRtt => 1.0,
+            BbrState::Up => 1.25,
         }
     }
 
     pub(super) fn window_gain(&self) -> f64 {
         match self.state {
-            State::Startup | State::Drain(_) | State::Down | State::Cruise | State::Refill => 2.0,
-            State::Up => 2.25,
-            State::ProbeRtt => PROBE_RTT_GAIN,
+            BbrState::Startup | BbrState::Drain(_) | BbrState::Down | BbrState::Cruise | BbrState::Refill => {
+                2.0
+            }
+            BbrState::Up => 2.25,
+            BbrState::ProbeRtt => PROBE_RTT_GAIN,
         }
     }
 
@@ -134,13 +136,13 @@ impl Bbr {
     pub(super) fn view(&self) -> PathView {
         PathView {
             state: match self.state {
-                State::Startup => "startup",
-                State::Drain(_) => "drain",
-                State::Down => "probe down",
-                State::Cruise => "cruise",
-                State::Refill => "refill",
-                State::Up => "probe up",
-                State::ProbeRtt => "probe rtt",
+                BbrState::Startup => "startup",
+                BbrState::Drain(_) => "drain",
+                BbrState::Down => "probe down",
+                BbrState::Cruise => "cruise",
+                BbrState::Refill => "refill",
+                BbrState::Up => "probe up",
+                BbrState::ProbeRtt => "probe rtt",
             },
             bound: (self.long_term < u64::MAX).then_some(self.long_term),
             bandwidth: Some(self.bandwidth()).filter(|bandwidth| *bandwidth > 0),

@@ -3,12 +3,12 @@
 use quickset_base::Time;
 
 use super::control::HEADROOM;
-use super::{BETA, Bbr, LOSS_THRESHOLD, State, Undo};
-use crate::cc::Packet;
+use super::{BETA, Bbr, BbrState, BbrUndo, LOSS_THRESHOLD};
+use crate::cc::SettledPacket;
 
 impl Bbr {
     // §5.5.10.2.
-    pub(super) fn on_lost(&mut self, packet: &Packet, now: Time) {
+    pub(super) fn on_lost(&mut self, packet: &SettledPacket, now: Time) {
         self.sampler.on_lost(packet);
         let starts_gap = packet.number != self.last_lost + 1;
         self.last_lost = packet.number;
@@ -20,7 +20,7 @@ impl Bbr {
         }
         self.short.note_loss(self.sampler.delivered(), starts_gap);
         if begins {
-            self.undo = Some(Undo {
+            self.undo = Some(BbrUndo {
                 began: now,
                 state: None,
                 bandwidth: self.short.bandwidth,
@@ -41,7 +41,7 @@ impl Bbr {
         }
     }
 
-    fn on_too_high(&mut self, packet: &Packet, lost: u64, now: Time) {
+    fn on_too_high(&mut self, packet: &SettledPacket, lost: u64, now: Time) {
         if !packet.state.app_limited {
             // Where in the packet the threshold was crossed: packets are small, but the sum is exact.
             let before = packet.state.in_flight.saturating_sub(packet.bytes) as f64;
@@ -65,16 +65,16 @@ impl Bbr {
     fn end_probe(&mut self, now: Time) {
         self.probe.too_high = true;
         self.probe.is_sample = false;
-        if self.state == State::Up {
+        if self.state == BbrState::Up {
             if let Some(undo) = &mut self.undo {
-                undo.state = Some(State::Up);
+                undo.state = Some(BbrState::Up);
             }
             self.start_down(now);
         }
     }
 
     // See the module's departures. Without a packet that was in flight nothing says how much was.
-    pub(super) fn on_marked(&mut self, packet: Option<&Packet>, now: Time) {
+    pub(super) fn on_marked(&mut self, packet: Option<&SettledPacket>, now: Time) {
         if !self.short.loss {
             self.save_window();
         }
@@ -106,14 +106,16 @@ impl Bbr {
         self.short.loss = false;
         self.full.restart(0);
         match (state, self.state) {
-            (Some(State::Startup), now) if now != State::Startup => {
+            (Some(BbrState::Startup), now) if now != BbrState::Startup => {
                 // From ProbeRTT it goes back there in time.
                 self.full.reached = false;
-                if now != State::ProbeRtt {
-                    self.state = State::Startup;
+                if now != BbrState::ProbeRtt {
+                    self.state = BbrState::Startup;
                 }
             }
-            (Some(State::Up), now) if now != State::Up && now != State::ProbeRtt => self.start_refill(),
+            (Some(BbrState::Up), now) if now != BbrState::Up && now != BbrState::ProbeRtt => {
+                self.start_refill()
+            }
             _ => {}
         }
     }

@@ -54,7 +54,7 @@ mod tests;
 use quickset_base::{Duration, Rng, Time};
 
 use super::rate::{Sample, Sampler, per_second};
-use super::{Congestion, Control, Feedback, PacketState, Sent, initial_window};
+use super::{Congestion, CongestionControl, Feedback, PacketState, TransmittedPacket, initial_window};
 use control::STARTUP_GAIN;
 use model::{Aggregation, FullPipe, MaxBandwidth, MinRtt, Rounds, ShortTerm};
 
@@ -63,7 +63,7 @@ use model::{Aggregation, FullPipe, MaxBandwidth, MinRtt, Rounds, ShortTerm};
 pub(crate) struct Bbr {
     mtu: u64,
     rng: Rng,
-    state: State,
+    state: BbrState,
     sampler: Sampler,
     rounds: Rounds,
     max_bandwidth: MaxBandwidth,
@@ -73,9 +73,9 @@ pub(crate) struct Bbr {
     // Bytes in flight that the path took without excess loss; `u64::MAX` when nothing is known.
     long_term: u64,
     aggregation: Aggregation,
-    probe: Probe,
+    probe: BandwidthProbe,
     probe_rtt: ProbeRtt,
-    undo: Option<Undo>,
+    undo: Option<BbrUndo>,
     idle_restart: bool,
     // The last round in which the window was full.
     window_limited: Option<u64>,
@@ -87,7 +87,7 @@ pub(crate) struct Bbr {
 
 /// §5.3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum BbrState {
     Startup,
     /// Since this round.
     Drain(u64),
@@ -100,7 +100,7 @@ enum State {
 
 /// What probing for bandwidth remembers from one phase to the next (§5.3.3).
 #[derive(Debug)]
-struct Probe {
+struct BandwidthProbe {
     phase: AckPhase,
     // Losses now are an answer to the last probe, and were not reacted to.
     is_sample: bool,
@@ -135,9 +135,9 @@ struct ProbeRtt {
 
 /// What to return to when losses prove to be none (§5.5.11).
 #[derive(Debug)]
-struct Undo {
+struct BbrUndo {
     began: Time,
-    state: Option<State>,
+    state: Option<BbrState>,
     bandwidth: u64,
     in_flight: u64,
     long_term: u64,
@@ -150,7 +150,7 @@ impl Bbr {
             mtu,
             // Only so that flows do not probe in step; nobody gains by guessing it.
             rng: Rng::new(now.as_nanos()),
-            state: State::Startup,
+            state: BbrState::Startup,
             sampler: Sampler::new(now),
             rounds: Rounds::default(),
             max_bandwidth: MaxBandwidth::default(),
@@ -159,7 +159,7 @@ impl Bbr {
             short: ShortTerm::new(),
             long_term: u64::MAX,
             aggregation: Aggregation::new(now),
-            probe: Probe {
+            probe: BandwidthProbe {
                 phase: AckPhase::None,
                 is_sample: false,
                 began: now,
@@ -235,28 +235,28 @@ impl Bbr {
 
     // §5.3.1.3: so many gaps and so much loss in a round are a full buffer.
     fn check_startup_loss(&mut self, sample: &Sample) {
-        if self.state != State::Startup || self.full.reached || !self.short.round_start {
+        if self.state != BbrState::Startup || self.full.reached || !self.short.round_start {
             return;
         }
         let is_lossy = self.short.gaps >= STARTUP_GAPS && self.is_too_high(sample);
         if self.short.marked || (is_lossy && !sample.app_limited) {
             self.full.reached = true;
             if let Some(undo) = &mut self.undo {
-                undo.state = Some(State::Startup);
+                undo.state = Some(BbrState::Startup);
             }
             self.long_term = self.in_flight_for_bdp().max(self.short.latest_delivered);
         }
     }
 
     fn check_startup_done(&mut self) {
-        if self.state == State::Startup && self.full.reached {
-            self.state = State::Drain(self.rounds.count);
+        if self.state == BbrState::Startup && self.full.reached {
+            self.state = BbrState::Drain(self.rounds.count);
         }
     }
 
     // §5.3.2.
     fn check_drain_done(&mut self, f: &Feedback<'_>) {
-        if let State::Drain(since) = self.state {
+        if let BbrState::Drain(since) = self.state {
             if f.in_flight <= self.in_flight_for(1.0) || self.rounds.count > since + 3 {
                 self.start_down(f.now);
             }
@@ -269,27 +269,27 @@ impl Bbr {
             return;
         }
         match self.state {
-            State::Down => {
+            BbrState::Down => {
                 if !self.start_refill_in_time(f.now) && self.is_time_to_cruise(f) {
-                    self.state = State::Cruise;
+                    self.state = BbrState::Cruise;
                 }
             }
-            State::Cruise => {
+            BbrState::Cruise => {
                 self.start_refill_in_time(f.now);
             }
-            State::Refill => {
+            BbrState::Refill => {
                 if self.rounds.start {
                     self.probe.is_sample = true;
                     self.start_up(sample);
                 }
             }
-            State::Up => {
+            BbrState::Up => {
                 if self.is_time_to_go_down(f, sample) {
                     self.probe.too_high = false;
                     self.start_down(f.now);
                 }
             }
-            State::Startup | State::Drain(_) | State::ProbeRtt => {}
+            BbrState::Startup | BbrState::Drain(_) | BbrState::ProbeRtt => {}
         }
     }
 
@@ -313,7 +313,7 @@ impl Bbr {
         }
         if !self.is_too_high(sample) && self.long_term != u64::MAX {
             self.long_term = self.long_term.max(sample.in_flight);
-            if self.state == State::Up {
+            if self.state == BbrState::Up {
                 self.raise_long_term(sample);
             }
         }
@@ -348,7 +348,7 @@ impl Bbr {
         self.probe.began = now;
         self.probe.phase = AckPhase::Stopping;
         self.rounds.begin(self.sampler.delivered());
-        self.state = State::Down;
+        self.state = BbrState::Down;
     }
 
     fn start_refill_in_time(&mut self, now: Time) -> bool {
@@ -368,7 +368,7 @@ impl Bbr {
         self.probe.precautionary = false;
         self.probe.phase = AckPhase::Refilling;
         self.rounds.begin(self.sampler.delivered());
-        self.state = State::Refill;
+        self.state = BbrState::Refill;
     }
 
     fn start_up(&mut self, sample: &Sample) {
@@ -377,7 +377,7 @@ impl Bbr {
         self.full.restart(sample.rate);
         self.probe.from = self.max_bandwidth.get();
         self.probe.from_round = self.rounds.count;
-        self.state = State::Up;
+        self.state = BbrState::Up;
         self.raise_slope();
     }
 
@@ -408,14 +408,14 @@ impl Bbr {
     }
 
     fn check_probe_rtt(&mut self, f: &Feedback<'_>, sample: &Sample) {
-        if self.state != State::ProbeRtt && self.min_rtt.expired && !self.idle_restart {
+        if self.state != BbrState::ProbeRtt && self.min_rtt.expired && !self.idle_restart {
             self.save_window();
-            self.state = State::ProbeRtt;
+            self.state = BbrState::ProbeRtt;
             self.probe_rtt.until = None;
             self.probe.phase = AckPhase::Stopping;
             self.rounds.begin(self.sampler.delivered());
         }
-        if self.state == State::ProbeRtt {
+        if self.state == BbrState::ProbeRtt {
             // Samples of so little in flight tell nothing of the rate.
             self.sampler.limit(f.in_flight);
             match self.probe_rtt.until {
@@ -447,9 +447,9 @@ impl Bbr {
         self.short.unbound();
         if self.full.reached {
             self.start_down(now);
-            self.state = State::Cruise;
+            self.state = BbrState::Cruise;
         } else {
-            self.state = State::Startup;
+            self.state = BbrState::Startup;
         }
     }
 
@@ -459,25 +459,25 @@ impl Bbr {
         self.aggregation.restart(now);
         if self.is_in_probe_bw() {
             self.set_rate(1.0);
-        } else if self.state == State::ProbeRtt {
+        } else if self.state == BbrState::ProbeRtt {
             self.check_probe_rtt_done(now);
         }
     }
 
     /// A flight begins in Startup: see the module's departures.
     fn hasten(&mut self) {
-        if let (State::Startup, Some(rtt)) = (self.state, self.min_rtt.value) {
+        if let (BbrState::Startup, Some(rtt)) = (self.state, self.min_rtt.value) {
             let nominal = (STARTUP_GAIN * per_second(self.window, rtt) as f64) as u64;
             self.rate = self.rate.map(|rate| rate.max(nominal));
         }
     }
 
     fn is_in_probe_bw(&self) -> bool {
-        matches!(self.state, State::Down | State::Cruise | State::Refill | State::Up)
+        matches!(self.state, BbrState::Down | BbrState::Cruise | BbrState::Refill | BbrState::Up)
     }
 
     fn is_probing_bandwidth(&self) -> bool {
-        matches!(self.state, State::Startup | State::Refill | State::Up)
+        matches!(self.state, BbrState::Startup | BbrState::Refill | BbrState::Up)
     }
 
     fn is_window_limited(&self) -> bool {
@@ -486,7 +486,7 @@ impl Bbr {
 }
 
 impl Congestion for Bbr {
-    fn on_sent(&mut self, sent: &Sent) -> PacketState {
+    fn on_sent(&mut self, sent: &TransmittedPacket) -> PacketState {
         // An empty pipe is idleness, no window is so small; and so is a pause.
         let begins = self.sampler.begins(sent, self.min_rtt.value);
         if begins {
@@ -539,19 +539,19 @@ impl Congestion for Bbr {
 
     fn set_mtu(&mut self, mtu: u64) {
         // RFC 9002 §7.2: what nothing was learnt from is counted anew.
-        if self.state == State::Startup && self.window == initial_window(self.mtu) {
+        if self.state == BbrState::Startup && self.window == initial_window(self.mtu) {
             self.window = initial_window(mtu);
         }
         self.mtu = mtu;
         self.window = self.window.max(self.least());
     }
 
-    fn control(&self) -> Control {
-        Control {
+    fn control(&self) -> CongestionControl {
+        CongestionControl {
             window: self.window,
             rate: self.rate,
-            slow_start: self.state == State::Startup,
-            prompt: self.state == State::ProbeRtt,
+            slow_start: self.state == BbrState::Startup,
+            prompt: self.state == BbrState::ProbeRtt,
             view: self.view(),
         }
     }

@@ -4,7 +4,7 @@ use super::control::PACING_MARGIN;
 use super::model::{FILTER, PROBE_RTT_INTERVAL};
 use super::*;
 use crate::cc::Algorithm;
-use crate::cc::Packet;
+use crate::cc::SettledPacket;
 use crate::cc::tests::link::{Link, MTU, Report, World};
 
 const FAR: Link =
@@ -193,7 +193,7 @@ fn a_probe_ends_in_vain_only_when_the_path_holds_it() {
         let now = Time::from_millis(1000);
         let mut bbr = Bbr::new(1200, Time::from_millis(1));
         bbr.min_rtt.update(now, Duration::from_millis(20));
-        bbr.state = State::Up;
+        bbr.state = BbrState::Up;
         (bbr.probe.from, bbr.probe.from_round) = (1_000_000, 0);
         bbr.rounds.count = 10;
         // The path holds 20 kB; 30 are in flight, and a queue of half a round trip stands.
@@ -316,7 +316,7 @@ fn larger_packets_fit_into_the_window_of_probe_rtt() {
     let now = Time::from_millis(1);
     for larger in [1472, 9000] {
         let mut bbr = Bbr::new(1200, now);
-        bbr.state = State::ProbeRtt;
+        bbr.state = BbrState::ProbeRtt;
         bbr.min_rtt.update(now, Duration::from_millis(1));
         bbr.bound_window();
         bbr.set_mtu(larger);
@@ -330,16 +330,17 @@ fn spurious_losses_are_undone() {
     let now = Time::from_millis(1);
     let mut bbr = Bbr::new(MTU, now);
     bbr.full.reached = true;
-    bbr.state = State::Up;
+    bbr.state = BbrState::Up;
     let state = PacketState { in_flight: 100 * MTU, ..PacketState::default() };
-    let lost: Vec<Packet> = (0..6).map(|number| Packet { number, sent: now, bytes: MTU, state }).collect();
+    let lost: Vec<SettledPacket> =
+        (0..6).map(|number| SettledPacket { number, sent: now, bytes: MTU, state }).collect();
     bbr.probe.is_sample = true;
     for packet in &lost {
         bbr.on_lost(packet, now);
     }
     // The fifth of a hundred crosses 2 + 2·√2: back from its 99 predecessors by (4 - 1.98) / 0.98, to 96.9;
     // and of that 0.85.
-    assert_eq!(bbr.state, State::Down);
+    assert_eq!(bbr.state, BbrState::Down);
     assert_eq!(bbr.long_term / MTU, 82);
     bbr.short.adapt(1_000_000, 100 * MTU, BETA);
     assert_eq!((bbr.short.bandwidth, bbr.short.in_flight), (700_000, 70 * MTU));
@@ -349,7 +350,7 @@ fn spurious_losses_are_undone() {
     assert_eq!(bbr.short.bandwidth, 700_000, "that was lost before");
     bbr.on_spurious(&[now]);
     assert_eq!((bbr.short.bandwidth, bbr.long_term), (u64::MAX, u64::MAX));
-    assert_eq!(bbr.state, State::Refill, "the probe begins anew");
+    assert_eq!(bbr.state, BbrState::Refill, "the probe begins anew");
 }
 
 /// Small messages over a path that loses a third of them: gaps enough in many rounds, and none made by the
@@ -412,10 +413,15 @@ fn delivery_rates_are_the_slower_of_sending_and_acknowledging() {
         let mut packets = Vec::new();
         for number in 0..count {
             let in_flight = 1000 * (number + 1 + already);
-            let sent = Sent { now: ms(from + gap * number), bytes: 1000, in_flight, app_limited: false };
+            let sent = TransmittedPacket {
+                now: ms(from + gap * number),
+                bytes: 1000,
+                in_flight,
+                app_limited: false,
+            };
             let begins = sampler.begins(&sent, None);
             let state = sampler.on_sent(&sent, begins);
-            packets.push(Packet { number, sent: sent.now, bytes: 1000, state });
+            packets.push(SettledPacket { number, sent: sent.now, bytes: 1000, state });
         }
         let feedback = Feedback {
             now: acked_at,
@@ -446,18 +452,18 @@ fn delivery_rates_are_the_slower_of_sending_and_acknowledging() {
 #[test]
 fn a_spurious_end_of_startup_is_undone_in_probe_rtt() {
     let now = Time::from_millis(1);
-    for (state, after) in [(State::Down, State::Startup), (State::ProbeRtt, State::ProbeRtt)] {
+    for (state, after) in [(BbrState::Down, BbrState::Startup), (BbrState::ProbeRtt, BbrState::ProbeRtt)] {
         let mut bbr = Bbr::new(MTU, now);
-        let lost = Packet { number: 3, sent: now, bytes: MTU, state: PacketState::default() };
+        let lost = SettledPacket { number: 3, sent: now, bytes: MTU, state: PacketState::default() };
         bbr.on_lost(&lost, now);
         (bbr.full.reached, bbr.state) = (true, state);
-        bbr.undo.as_mut().expect("a loss").state = Some(State::Startup);
+        bbr.undo.as_mut().expect("a loss").state = Some(BbrState::Startup);
         bbr.on_spurious(&[now]);
         assert_eq!((bbr.state, bbr.full.reached), (after, false));
-        if after == State::ProbeRtt {
+        if after == BbrState::ProbeRtt {
             bbr.probe_rtt.until = Some(now);
             bbr.check_probe_rtt_done(now + secs(1));
-            assert_eq!(bbr.state, State::Startup);
+            assert_eq!(bbr.state, BbrState::Startup);
         }
     }
 }
@@ -468,7 +474,10 @@ fn what_is_restored_is_the_window_before_the_loss() {
     let ms = Time::from_millis;
     let mut bbr = Bbr::new(MTU, ms(0));
     let lose = |bbr: &mut Bbr, number, at| {
-        bbr.on_lost(&Packet { number, sent: ms(at), bytes: MTU, state: PacketState::default() }, ms(at + 1));
+        bbr.on_lost(
+            &SettledPacket { number, sent: ms(at), bytes: MTU, state: PacketState::default() },
+            ms(at + 1),
+        );
     };
     bbr.window = 100 * MTU;
     lose(&mut bbr, 1, 1);

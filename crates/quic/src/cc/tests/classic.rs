@@ -3,7 +3,7 @@ use quickset_base::{Duration, Rng, Time};
 
 use super::hand::{Also, Hand};
 use super::link::{Link, MTU, World};
-use crate::cc::{Algorithm, Packet, Sent};
+use crate::cc::{Algorithm, SettledPacket, TransmittedPacket};
 
 const BOTH: [(Algorithm, f64); 2] = [(Algorithm::NewReno, 0.5), (Algorithm::Cubic, 0.7)];
 
@@ -81,7 +81,7 @@ fn one_reaction_per_round_trip() {
         let mut hand = Hand::new(&algorithm, 50);
         hand.grow_to(160.0);
         let (window, in_flight) = (hand.packets(), hand.window());
-        let lost = Packet { sent: hand.now, ..hand.packet() };
+        let lost = SettledPacket { sent: hand.now, ..hand.packet() };
         hand.now += hand.rtt;
         hand.feedback(&[], &[lost], in_flight, Also::default());
         hand.now += hand.rtt / 2;
@@ -90,7 +90,7 @@ fn one_reaction_per_round_trip() {
         hand.feedback(&[lost], &[], in_flight - 3 * MTU, Also { ce: 1, ..Also::default() });
         assert!((hand.packets() - kept * window).abs() < 0.01);
         assert_eq!(hand.state(), "recovery");
-        let marked = Packet { sent: hand.now, ..lost };
+        let marked = SettledPacket { sent: hand.now, ..lost };
         hand.now += hand.rtt;
         hand.feedback(&[marked], &[], in_flight / 2, Also { ce: 1, ..Also::default() });
         assert!((hand.packets() - kept * kept * window).abs() < 0.01, "{}", hand.packets());
@@ -143,7 +143,7 @@ fn persistent_congestion_leaves_two_packets() {
         assert_eq!((control.window, control.view.bound), (2 * MTU, Some(threshold)));
         // What is lost of what left before is no news.
         let also = Also { persistent: false, ..Also::default() };
-        let old = Packet { sent: hand.now - hand.rtt, ..hand.packet() };
+        let old = SettledPacket { sent: hand.now - hand.rtt, ..hand.packet() };
         hand.feedback(&[], &[old], 2 * MTU, also);
         assert_eq!((hand.window(), hand.cc.control().view.bound), (2 * MTU, Some(threshold)));
         // Up to where it was cut it doubles again, and what left during the slump counts.
@@ -212,7 +212,7 @@ fn losses_that_were_none_are_undone() {
 
         // With a mark there was congestion, whatever arrives.
         hand.now += Duration::from_nanos(1);
-        let packet = Packet { sent: hand.now, ..hand.packet() };
+        let packet = SettledPacket { sent: hand.now, ..hand.packet() };
         hand.now += hand.rtt;
         hand.feedback(&[packet], &[packet], window, Also { ce: 1, ..Also::default() });
         let cut = hand.window();
@@ -341,12 +341,12 @@ proptest! {
         let mut most = hand.window();
         for step in steps {
             let before = hand.window();
-            let packet = |hand: &Hand, us| Packet { sent: hand.now - Duration::from_micros(us), ..hand.packet() };
+            let packet = |hand: &Hand, us| SettledPacket { sent: hand.now - Duration::from_micros(us), ..hand.packet() };
             match step {
                 Step::Pass(us) => hand.now += Duration::from_micros(us),
                 Step::Send(packets) => {
                     let in_flight = packets * MTU;
-                    hand.cc.on_sent(&Sent { now: hand.now, bytes: MTU, in_flight, app_limited: false });
+                    hand.cc.on_sent(&TransmittedPacket { now: hand.now, bytes: MTU, in_flight, app_limited: false });
                     prop_assert_eq!(hand.window(), before);
                 }
                 Step::Ack { packets, age_us, ce } => {

@@ -2,7 +2,7 @@ use quickset_base::{Duration, Time};
 
 use super::hand::Hand;
 use super::link::{Link, MTU, World};
-use crate::cc::{Algorithm, Sent};
+use crate::cc::{Algorithm, TransmittedPacket};
 
 /// W(t) = 0.4·(t - K)³ + W_max in packets, with K = ∛((W_max - start) / 0.4) (RFC 9438 §4.2).
 fn curve(t: f64, w_max: f64, start: f64) -> f64 {
@@ -241,7 +241,12 @@ fn unused_time_is_no_time_on_the_curve() {
         if idle {
             // The last packet is acknowledged, and the next leaves a minute later.
             hand.now += Duration::from_secs(60);
-            hand.cc.on_sent(&Sent { now: hand.now, bytes: MTU, in_flight: MTU, app_limited: false });
+            hand.cc.on_sent(&TransmittedPacket {
+                now: hand.now,
+                bytes: MTU,
+                in_flight: MTU,
+                app_limited: false,
+            });
         } else {
             let before = hand.packets();
             (0..600).for_each(|_| hand.round_with(100 * MTU, 1));

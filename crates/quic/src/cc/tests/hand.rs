@@ -1,7 +1,7 @@
 use quickset_base::{Duration, Time};
 
 use super::link::MTU;
-use crate::cc::{Algorithm, Congestion, Feedback, Packet, PacketState, Sent};
+use crate::cc::{Algorithm, Congestion, Feedback, PacketState, SettledPacket, TransmittedPacket};
 
 /// A controller fed by hand: a window of packets in each round trip.
 pub(super) struct Hand {
@@ -36,7 +36,13 @@ impl Hand {
         self.cc.control().view.state
     }
 
-    pub(super) fn feedback(&mut self, acked: &[Packet], lost: &[Packet], in_flight: u64, also: Also<'_>) {
+    pub(super) fn feedback(
+        &mut self,
+        acked: &[SettledPacket],
+        lost: &[SettledPacket],
+        in_flight: u64,
+        also: Also<'_>,
+    ) {
         self.cc.on_feedback(&Feedback {
             now: self.now,
             acked,
@@ -53,8 +59,8 @@ impl Hand {
     }
 
     /// A packet that is acknowledged now.
-    pub(super) fn packet(&self) -> Packet {
-        Packet { number: 0, sent: self.now - self.rtt, bytes: MTU, state: PacketState::default() }
+    pub(super) fn packet(&self) -> SettledPacket {
+        SettledPacket { number: 0, sent: self.now - self.rtt, bytes: MTU, state: PacketState::default() }
     }
 
     /// A round trip with `in_flight` of the window in use, acknowledged evenly, `each` packets at a time.
@@ -64,7 +70,7 @@ impl Hand {
         for _ in 0..n / each {
             let in_flight = if full { self.window() } else { in_flight };
             self.now += self.rtt / n as u32 * each as u32;
-            self.cc.on_sent(&Sent { now: self.now, bytes: MTU, in_flight, app_limited: false });
+            self.cc.on_sent(&TransmittedPacket { now: self.now, bytes: MTU, in_flight, app_limited: false });
             let packets = vec![self.packet(); each];
             self.feedback(&packets, &[], in_flight, Also::default());
         }
@@ -76,7 +82,7 @@ impl Hand {
 
     /// So many packets that leave just now are lost, and known to be a round trip later; the time of that.
     pub(super) fn declare(&mut self, packets: usize, persistent: bool) -> Time {
-        let lost = vec![Packet { sent: self.now, ..self.packet() }; packets];
+        let lost = vec![SettledPacket { sent: self.now, ..self.packet() }; packets];
         self.now += self.rtt;
         let also = Also { persistent, ..Also::default() };
         self.feedback(&[], &lost, self.window(), also);
@@ -95,7 +101,7 @@ impl Hand {
         assert_eq!(self.state(), "recovery");
         // What was in flight at the loss is acknowledged without growth.
         let window = self.window();
-        let old = Packet { sent: self.now - self.rtt, ..self.packet() };
+        let old = SettledPacket { sent: self.now - self.rtt, ..self.packet() };
         self.feedback(&[old], &[], window, Also::default());
         assert_eq!(self.window(), window);
         self.now += self.rtt + Duration::from_nanos(1);

@@ -3,7 +3,7 @@ use quickset_base::{Duration, Time};
 use super::link::{Link, MTU, World};
 use crate::cc::classic::{Avoidance, Classic};
 use crate::cc::cubic::Cubic;
-use crate::cc::hystart::{HyStart, Stage};
+use crate::cc::hystart::{HyStart, HystartStage};
 use crate::cc::newreno::NewReno;
 
 /// Rounds of acknowledgements with the round trips they show.
@@ -18,8 +18,8 @@ impl Rounds {
     }
 
     /// A round with samples of a round trip; how slow start goes on after the last.
-    fn round(&mut self, rtts: &[Duration]) -> Stage {
-        let mut stage = Stage::Standard;
+    fn round(&mut self, rtts: &[Duration]) -> HystartStage {
+        let mut stage = HystartStage::Standard;
         let before = self.now;
         self.now += Duration::from_secs(1);
         for (n, rtt) in rtts.iter().enumerate() {
@@ -40,9 +40,11 @@ fn ms(ms: f64) -> Duration {
 #[test]
 fn the_growth_that_ends_slow_start() {
     for (last, grown) in [(20.0, 24.0), (32.0, 36.0), (100.0, 112.5), (128.0, 144.0), (200.0, 216.0)] {
-        for (rtt, expected) in [(ms(grown), Stage::Conservative), (ms(grown - 0.001), Stage::Standard)] {
+        for (rtt, expected) in
+            [(ms(grown), HystartStage::Conservative), (ms(grown - 0.001), HystartStage::Standard)]
+        {
             let mut rounds = Rounds::new();
-            assert_eq!(rounds.round(&[ms(last); 3]), Stage::Standard);
+            assert_eq!(rounds.round(&[ms(last); 3]), HystartStage::Standard);
             assert_eq!(rounds.round(&[rtt; 8]), expected, "{last} {rtt:?}");
         }
     }
@@ -53,14 +55,14 @@ fn the_growth_that_ends_slow_start() {
 fn a_few_slow_packets_are_no_growth() {
     let mut rounds = Rounds::new();
     rounds.round(&[ms(100.0); 10]);
-    assert_eq!(rounds.round(&[ms(200.0); 7]), Stage::Standard, "seven samples");
+    assert_eq!(rounds.round(&[ms(200.0); 7]), HystartStage::Standard, "seven samples");
     // Compared with the round before, not with the least ever.
-    assert_eq!(rounds.round(&[ms(210.0); 8]), Stage::Standard);
+    assert_eq!(rounds.round(&[ms(210.0); 8]), HystartStage::Standard);
     let mut one = [ms(300.0); 20];
     one[3] = ms(211.0);
-    assert_eq!(rounds.round(&one), Stage::Standard);
+    assert_eq!(rounds.round(&one), HystartStage::Standard);
     one[3] = ms(227.0);
-    assert_eq!(rounds.round(&one), Stage::Conservative);
+    assert_eq!(rounds.round(&one), HystartStage::Conservative);
 }
 
 /// RFC 9406 §4.2: a quarter of the growth for five rounds, the one that it begins in included.
@@ -69,11 +71,11 @@ fn five_rounds_of_conservative_slow_start() {
     let mut rounds = Rounds::new();
     rounds.round(&[ms(100.0); 10]);
     for _ in 0..5 {
-        assert_eq!(rounds.round(&[ms(130.0); 10]), Stage::Conservative);
+        assert_eq!(rounds.round(&[ms(130.0); 10]), HystartStage::Conservative);
     }
-    assert_eq!(rounds.round(&[ms(130.0)]), Stage::Over);
-    assert_eq!(Stage::Conservative.of(4000), 1000);
-    assert_eq!((Stage::Standard.of(4000), Stage::Over.of(4000)), (4000, 0));
+    assert_eq!(rounds.round(&[ms(130.0)]), HystartStage::Over);
+    assert_eq!(HystartStage::Conservative.of(4000), 1000);
+    assert_eq!((HystartStage::Standard.of(4000), HystartStage::Over.of(4000)), (4000, 0));
 }
 
 /// RFC 9406 §4.2: a round trip below the one that it began with, and it was chance.
@@ -82,15 +84,15 @@ fn chance_is_taken_back() {
     let mut rounds = Rounds::new();
     rounds.round(&[ms(100.0); 10]);
     rounds.round(&[ms(130.0); 8]);
-    assert_eq!(rounds.round(&[ms(129.0); 7]), Stage::Conservative);
-    assert_eq!(rounds.round(&[ms(130.0); 8]), Stage::Conservative, "not below");
-    assert_eq!(rounds.round(&[ms(129.9); 8]), Stage::Standard);
+    assert_eq!(rounds.round(&[ms(129.0); 7]), HystartStage::Conservative);
+    assert_eq!(rounds.round(&[ms(130.0); 8]), HystartStage::Conservative, "not below");
+    assert_eq!(rounds.round(&[ms(129.9); 8]), HystartStage::Standard);
     // And begins again, with rounds of its own.
-    assert_eq!(rounds.round(&[ms(160.0); 8]), Stage::Conservative);
+    assert_eq!(rounds.round(&[ms(160.0); 8]), HystartStage::Conservative);
     for _ in 0..4 {
-        assert_eq!(rounds.round(&[ms(160.0); 8]), Stage::Conservative);
+        assert_eq!(rounds.round(&[ms(160.0); 8]), HystartStage::Conservative);
     }
-    assert_eq!(rounds.round(&[ms(160.0)]), Stage::Over);
+    assert_eq!(rounds.round(&[ms(160.0)]), HystartStage::Over);
 }
 
 /// 100 Mbit/s, 100 ms and a queue of one volume of 1000 packets. Growth by an eighth shows in packets that

@@ -6,7 +6,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use quickset_base::{Duration, Rng, Time};
 
-use crate::cc::{Algorithm, Congestion, Feedback, Pacer, Packet, Sent};
+use crate::cc::{Algorithm, Congestion, Feedback, Pacer, SettledPacket, TransmittedPacket};
 
 pub(crate) const MTU: u64 = 1250;
 
@@ -48,7 +48,7 @@ struct Flow {
     cc: Box<dyn Congestion>,
     pacer: Pacer,
     // In order of numbers; the flag says acknowledged.
-    sent: VecDeque<Packet>,
+    sent: VecDeque<SettledPacket>,
     next: u64,
     in_flight: u64,
     srtt: Option<Duration>,
@@ -210,11 +210,15 @@ impl World {
             f.in_flight += MTU;
             f.left -= MTU;
             let app_limited = f.left < MTU;
-            let state =
-                f.cc.on_sent(&Sent { now: self.now, bytes: MTU, in_flight: f.in_flight, app_limited });
+            let state = f.cc.on_sent(&TransmittedPacket {
+                now: self.now,
+                bytes: MTU,
+                in_flight: f.in_flight,
+                app_limited,
+            });
             let number = f.next;
             f.next += 1;
-            f.sent.push_back(Packet { number, sent: self.now, bytes: MTU, state });
+            f.sent.push_back(SettledPacket { number, sent: self.now, bytes: MTU, state });
             self.enqueue(flow, number);
         }
     }
@@ -273,7 +277,7 @@ impl World {
         let f = &mut self.flows[flow];
         if f.in_flight > 0 && self.now.since(f.last_ack) >= WATCH {
             let prior_in_flight = f.in_flight;
-            let lost: Vec<Packet> = f.sent.drain(..).collect();
+            let lost: Vec<SettledPacket> = f.sent.drain(..).collect();
             f.lost += f.in_flight;
             f.in_flight = 0;
             f.cc.on_feedback(&Feedback {

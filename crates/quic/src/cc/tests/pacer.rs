@@ -1,18 +1,22 @@
 use quickset_base::{Duration, Time};
 
-use crate::cc::{Control, Pacer};
+use crate::cc::{CongestionControl, Pacer};
 
 const MTU: u64 = 1250;
 const RTT: Duration = Duration::from_millis(100);
 /// Of a sender that has no end.
 const MANY: u64 = u64::MAX;
 
-fn at_rate(bits_per_second: u64) -> Control {
-    Control { window: u64::MAX / 4, rate: Some(bits_per_second / 8), ..Control::default() }
+fn at_rate(bits_per_second: u64) -> CongestionControl {
+    CongestionControl {
+        window: u64::MAX / 4,
+        rate: Some(bits_per_second / 8),
+        ..CongestionControl::default()
+    }
 }
 
 /// Sends as much as may leave now; the bytes and when more may.
-fn drain(pacer: &mut Pacer, now: Time, control: &Control) -> (u64, Time) {
+fn drain(pacer: &mut Pacer, now: Time, control: &CongestionControl) -> (u64, Time) {
     let mut bytes = 0;
     loop {
         match pacer.allow(now, MTU, MANY, control, RTT) {
@@ -46,7 +50,7 @@ fn quanta_follow_the_rate() {
         assert!((0.0..MTU as f64 * 8.0 / rate as f64).contains(&error), "{rate}: {next} against {expected}");
     }
     // A window of eight packets is not waited for: two at a time.
-    let small = Control { window: 8 * MTU, rate: Some(125_000), ..Control::default() };
+    let small = CongestionControl { window: 8 * MTU, rate: Some(125_000), ..CongestionControl::default() };
     let mut pacer = Pacer::new(MTU, Time::ZERO);
     let (_, next) = drain(&mut pacer, Time::ZERO, &small);
     assert_eq!(next, Time::from_millis(20));
@@ -94,7 +98,7 @@ fn after_a_pause_there_is_no_more_than_an_initial_window() {
 fn without_a_rate_the_window_sets_it() {
     // RFC 9002 §7.7: 5/4 of 100 packets in 100 ms, or twice in slow start; ten packets at a time.
     for (slow_start, ms) in [(false, 8), (true, 5)] {
-        let control = Control { window: 100 * MTU, slow_start, ..Control::default() };
+        let control = CongestionControl { window: 100 * MTU, slow_start, ..CongestionControl::default() };
         let mut pacer = Pacer::new(MTU, Time::ZERO);
         assert_eq!(drain(&mut pacer, Time::ZERO, &control).1, Time::from_millis(ms));
     }
@@ -149,7 +153,7 @@ proptest::proptest! {
         backlogs in proptest::collection::vec(0u64..100_000, 1..20),
     ) {
         let rate = 10f64.powf(log_rate) as u64;
-        let control = Control { window: packets * mtu, rate: Some(rate), ..Control::default() };
+        let control = CongestionControl { window: packets * mtu, rate: Some(rate), ..CongestionControl::default() };
         let srtt = Duration::from_millis(50);
         let mut now = Time::from_millis(1);
         let mut pacer = Pacer::new(mtu, now);

@@ -138,7 +138,7 @@ fn probe_timeouts_follow_what_was_asked_for() {
     let with = |pair: &Joined, ms| pair.client.link.path.recovery.rtt().pto() + Duration::from_millis(ms);
     assert_eq!(pair.client.link.pto(), with(&pair, 25));
     // The peer is asked for a shorter delay: a quarter of a few milliseconds, but its min_ack_delay at least.
-    let course = crate::ack::Course { window: 4000, ..pair.client.link.course(&pair.client.common, false) };
+    let course = crate::ack::AskFacts { window: 4000, ..pair.client.link.course(&pair.client.common, false) };
     for _ in 0..4 {
         (0..20).for_each(|_| pair.client.link.asks.heard());
         pair.client.link.asks.end_batch(pair.now, course.srtt);

@@ -57,7 +57,7 @@ fn resumed_with(transport: TransportConfig, len: usize) -> Resumed {
 }
 
 fn accept(far: &mut Endpoint, now: Time, hello: &mut Vec<Datagram>) -> Connection {
-    let Route::Incoming(incoming) = far.route(now, hello.remove(0)) else { panic!("no incoming") };
+    let DatagramRoute::Incoming(incoming) = far.route(now, hello.remove(0)) else { panic!("no incoming") };
     let Ok((_, start, first)) = far.accept(now, incoming) else { panic!("not accepted") };
     let mut server = Connection::new(start).unwrap();
     hello.insert(0, first);

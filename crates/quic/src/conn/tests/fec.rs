@@ -196,8 +196,8 @@ impl crate::policy::ReliabilityPolicy for Share {
         &mut self,
         _: &crate::policy::CodingView<'_>,
         _: crate::policy::Carried,
-    ) -> Option<crate::policy::Lane> {
-        Some(crate::policy::Lane { index: 0, code: crate::policy::Code::Rlc, share: self.0 })
+    ) -> Option<crate::policy::LaneConfig> {
+        Some(crate::policy::LaneConfig { index: 0, code: crate::policy::RepairCode::Rlc, share: self.0 })
     }
 
     fn fec_pattern(&mut self, _: &crate::policy::CodingView<'_>) -> crate::policy::Pattern {
@@ -216,7 +216,7 @@ fn symbols_are_as_short_as_their_policy_says_and_hold_all() {
     let schemes = crate::policy::Schemes::default().with(crate::policy::Scheme::Rlc);
     let mut counts = Vec::new();
     for share in [0, 3, 4, 5, 8, 255] {
-        let custom = crate::policy::Custom::new(schemes, move || Box::new(Share(share)));
+        let custom = crate::policy::CustomPolicy::new(schemes, move || Box::new(Share(share)));
         let mut pair = joined_with(TransportConfig {
             fec: Some(crate::Fec::default()),
             ..TransportConfig::fixed_mtu(1200)

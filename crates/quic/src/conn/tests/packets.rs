@@ -6,9 +6,9 @@ use quickset_wire::{Side, Space, Version};
 
 use super::*;
 use crate::Migration;
-use crate::conn::Start;
+use crate::conn::ConnectionStart;
 use crate::keys::{ClientCrypto, Crypto, Keys, ServerCrypto};
-use crate::packet::Token;
+use crate::packet::FrameToken;
 use crate::validation::MAX_TOKEN;
 
 /// A client whose hello nobody has read yet.
@@ -62,9 +62,9 @@ impl Begun {
     }
 
     /// The same, begun in another way than its endpoint would.
-    fn server_of(&mut self, change: impl FnOnce(&mut Start)) -> Connection {
+    fn server_of(&mut self, change: impl FnOnce(&mut ConnectionStart)) -> Connection {
         let mut hello = self.hello.clone();
-        let Route::Incoming(incoming) = self.far.route(self.now, hello.remove(0)) else {
+        let DatagramRoute::Incoming(incoming) = self.far.route(self.now, hello.remove(0)) else {
             panic!("no incoming")
         };
         let Ok((_, mut start, first)) = self.far.accept(self.now, incoming) else { panic!("not accepted") };
@@ -318,8 +318,8 @@ fn the_wait_for_keys_is_told() {
     server.handle(begun.now, Input::Received(&mut finished));
     assert_eq!(server.accept(Dir::Uni), Some(id));
 
-    let (mut bytes, mut tokens) = ([0; 100], Vec::<Token>::new());
-    let mut w = crate::packet::Writer::new(wire::Writer::new(&mut bytes), &mut tokens);
+    let (mut bytes, mut tokens) = ([0; 100], Vec::<FrameToken>::new());
+    let mut w = crate::packet::PacketWriter::new(wire::Writer::new(&mut bytes), &mut tokens);
     assert!(server.link.acks[Space::Data.index()].write(&mut w, begun.now));
     let Some(Ok(Frame::Ack(ack))) = wire::frame::Frames::new(&bytes).next() else { panic!("no ACK") };
     assert_eq!(ack.delay, 80_000 / 8, "in units of 8 µs");

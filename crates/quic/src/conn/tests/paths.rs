@@ -5,7 +5,7 @@ use super::*;
 use crate::packet::{Phase, Want};
 
 /// What the server sends next, by where it goes: address and size.
-fn sent(connection: &mut Connection, now: Time) -> Vec<(Path, Vec<u8>)> {
+fn sent(connection: &mut Connection, now: Time) -> Vec<(AddressPair, Vec<u8>)> {
     let mut out = Batch::new();
     let mut sent = Vec::new();
     loop {
@@ -23,7 +23,7 @@ fn sent(connection: &mut Connection, now: Time) -> Vec<(Path, Vec<u8>)> {
     }
 }
 
-fn datagram(from: Path, bytes: &[u8]) -> Datagram {
+fn datagram(from: AddressPair, bytes: &[u8]) -> Datagram {
     Datagram { path: from, ecn: quickset_base::Ecn::NotEct, bytes: bytes.into() }
 }
 
@@ -37,27 +37,27 @@ impl Joined {
     }
 
     /// The server gets a datagram from there.
-    fn give(&mut self, from: Path, datagram: &Datagram) {
+    fn give(&mut self, from: AddressPair, datagram: &Datagram) {
         self.server.handle(self.now, Input::Received(&mut vec![Datagram { path: from, ..datagram.clone() }]));
     }
 }
 
-fn elsewhere() -> Path {
-    Path::to(std::net::SocketAddr::from(([10, 9, 9, 9], 999)))
+fn elsewhere() -> AddressPair {
+    AddressPair::to(std::net::SocketAddr::from(([10, 9, 9, 9], 999)))
 }
 
-fn other_port() -> Path {
-    Path::to(std::net::SocketAddr::from(([10, 0, 0, 1], 5555)))
+fn other_port() -> AddressPair {
+    AddressPair::to(std::net::SocketAddr::from(([10, 0, 0, 1], 5555)))
 }
 
 /// Settles, with the server's datagrams to the client's place `home` only; others are lost. Returns the bytes
 /// of those.
-fn exchange(pair: &mut Joined, home: Path, time: Duration) -> usize {
+fn exchange(pair: &mut Joined, home: AddressPair, time: Duration) -> usize {
     exchange_within(pair, home, time, usize::MAX)
 }
 
 /// The same where only datagrams of so many bytes reach the client.
-fn exchange_within(pair: &mut Joined, home: Path, time: Duration, most: usize) -> usize {
+fn exchange_within(pair: &mut Joined, home: AddressPair, time: Duration, most: usize) -> usize {
     let mut astray = 0;
     let until = pair.now + time;
     while pair.now < until {
@@ -482,7 +482,7 @@ fn a_peer_that_is_everywhere_is_remembered_nowhere() {
     exchange(&mut pair, address(1), Duration::from_millis(100));
     let (mut given, mut astray) = (0, 0);
     for n in 0..2000u16 {
-        let from = Path::to(std::net::SocketAddr::from(([10, 7, (n >> 8) as u8, n as u8], 1 + n % 7)));
+        let from = AddressPair::to(std::net::SocketAddr::from(([10, 7, (n >> 8) as u8, n as u8], 1 + n % 7)));
         pair.now += Duration::from_millis(u64::from(n % 3));
         pair.client.ping();
         for packet in drain(&mut pair.client, pair.now, address(1)) {

@@ -1,10 +1,10 @@
 //! What the system does not send, and what the network sends back.
 
 use super::*;
-use crate::{Obstacle, Refusal, Side};
+use crate::{Obstacle, Side, SystemRefusal};
 
-fn refusal(obstacle: Obstacle) -> Refusal {
-    Refusal { obstacle, words: "no".to_owned() }
+fn refusal(obstacle: Obstacle) -> SystemRefusal {
+    SystemRefusal { obstacle, words: "no".to_owned() }
 }
 
 /// The next batch of a connection, of which nothing leaves.
@@ -52,7 +52,7 @@ fn a_client_whose_address_is_gone_moves() {
 #[test]
 fn a_server_whose_address_is_gone_answers_from_another_until_it_is_back() {
     let home = std::net::IpAddr::from([10, 0, 0, 2]);
-    let at_home = Path { local: Some(home), ..address(1) };
+    let at_home = AddressPair { local: Some(home), ..address(1) };
     let mut pair = joined();
     pair.server.link.path.address = at_home;
     writes(&mut pair.server, 5000);

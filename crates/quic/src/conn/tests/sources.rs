@@ -3,24 +3,26 @@
 use quickset_wire::Space;
 
 use super::*;
-use crate::packet::Token;
-use crate::tx::{Need, Source};
+use crate::packet::FrameToken;
+use crate::tx::{ControlSource, SendUrgency};
 
 /// Owes as many PINGs as the test says.
-static PACKET: Source = Source {
-    need: |this| if this.scratch.owed > 0 { Need::Packet } else { Need::Nothing },
+static PACKET: ControlSource = ControlSource {
+    need: |this| if this.scratch.owed > 0 { SendUrgency::Packet } else { SendUrgency::Nothing },
     write: |this, w, _| {
-        if this.scratch.owed > 0 && w.put(&Frame::Ping, Token::Nothing) {
+        if this.scratch.owed > 0 && w.put(&Frame::Ping, FrameToken::Nothing) {
             this.scratch.owed -= 1;
         }
     },
 };
 
 /// The same, but no packet is made for them.
-static ALONG: Source =
-    Source { need: |this| if this.scratch.owed > 0 { Need::Along } else { Need::Nothing }, ..PACKET };
+static ALONG: ControlSource = ControlSource {
+    need: |this| if this.scratch.owed > 0 { SendUrgency::Along } else { SendUrgency::Nothing },
+    ..PACKET
+};
 
-fn joined_with_source(source: &'static Source) -> Joined {
+fn joined_with_source(source: &'static ControlSource) -> Joined {
     let mut pair = joined();
     pair.client.scratch.another = Some(source);
     pair

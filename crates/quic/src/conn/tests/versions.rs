@@ -82,7 +82,7 @@ impl Meeting {
         let mut near = Endpoint::new(near, None, Rng::new(99));
         let (_, start) = near.connect(self.now, &config, address(2), "server", token.to_vec()).unwrap();
         let mut hello = drain(&mut Connection::new(start).unwrap(), self.now, address(1));
-        let Route::Incoming(incoming) = self.far.route(self.now, hello.remove(0)) else {
+        let DatagramRoute::Incoming(incoming) = self.far.route(self.now, hello.remove(0)) else {
             panic!("no incoming")
         };
         incoming.is_validated()
@@ -120,7 +120,7 @@ impl Meeting {
         let mut down = Vec::new();
         for datagram in up {
             match self.far.route(self.now, datagram) {
-                Route::Incoming(incoming) => {
+                DatagramRoute::Incoming(incoming) => {
                     let Ok((_, start, first)) = self.far.accept(self.now, incoming) else {
                         panic!("not taken")
                     };
@@ -128,14 +128,14 @@ impl Meeting {
                     server.handle(self.now, Input::Received(&mut vec![first]));
                     self.server = Some(server);
                 }
-                Route::Respond(response) => {
+                DatagramRoute::Respond(response) => {
                     down.push(Datagram {
                         path: address(2),
                         ecn: quickset_base::Ecn::NotEct,
                         bytes: response.bytes[..].into(),
                     });
                 }
-                Route::Connection(_, datagram) => {
+                DatagramRoute::Connection(_, datagram) => {
                     self.server.as_mut().unwrap().handle(self.now, Input::Received(&mut vec![datagram]));
                 }
                 _ => {}
@@ -315,7 +315,7 @@ fn version_negotiation_that_is_late_or_not_for_us_is_ignored() {
     let mut meeting = Meeting::new(BOTH, BOTH);
     let hello = drain(&mut meeting.client, meeting.now, address(1));
     let forged = Meeting::negotiation(&hello[0], TWO);
-    let Route::Incoming(incoming) = meeting.far.route(meeting.now, hello[0].clone()) else {
+    let DatagramRoute::Incoming(incoming) = meeting.far.route(meeting.now, hello[0].clone()) else {
         panic!("no incoming")
     };
     let Ok((_, start, first)) = meeting.far.accept(meeting.now, incoming) else { panic!("not taken") };

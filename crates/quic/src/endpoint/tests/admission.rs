@@ -3,9 +3,9 @@
 use std::sync::Mutex;
 
 use super::*;
-use crate::endpoint::admit::{Load, decide};
-use crate::endpoint::guests::Room;
-use crate::validation::{Proof, new_tokens};
+use crate::endpoint::admit::{ServerLoad, decide};
+use crate::endpoint::guests::GuestRoom;
+use crate::validation::{TokenProof, new_tokens};
 
 /// The token, the new id and the original one of a Retry that `endpoint` sends at `NOW`.
 fn retried(endpoint: &mut Endpoint) -> (Vec<u8>, ConnectionId, ConnectionId) {
@@ -37,7 +37,7 @@ fn retry_proves_the_address() {
     assert_eq!(start.params.retry_source_connection_id, Some(scid));
     assert_eq!(start.params.initial_source_connection_id, Some(start.local_cid));
     assert_eq!(start.params.stateless_reset_token, Some(NullSecrets(7).reset_token(&start.local_cid)));
-    assert!(matches!(start.role, Role::Server { validated: true, .. }));
+    assert!(matches!(start.role, HandshakeRole::Server { validated: true, .. }));
 }
 
 /// RFC 9000 §8.1.2.
@@ -64,7 +64,7 @@ fn bad_retry_tokens_are_refused() {
     for (now, path, dcid, what) in cases {
         let second = incoming(&mut endpoint, now, path, &hello(dcid, &token, 1200));
         assert_eq!(endpoint.admission(&second), Admission::Refuse, "{what}");
-        let Err(Route::Respond(response)) = endpoint.accept(now, second) else { panic!("{what}") };
+        let Err(DatagramRoute::Respond(response)) = endpoint.accept(now, second) else { panic!("{what}") };
         assert_eq!(refusal(&response, &dcid), Code::INVALID_TOKEN, "{what}");
     }
 }
@@ -74,7 +74,7 @@ fn bad_retry_tokens_are_refused() {
 fn tokens_of_earlier_connections_spare_the_retry() {
     let mut giver = server(RetryPolicy::Never);
     let (_, start) = accepted(&mut giver, id(1, 8));
-    let Role::Server { seal, validated: false, .. } = start.role else { panic!() };
+    let HandshakeRole::Server { seal, validated: false, .. } = start.role else { panic!() };
     let client = start.path.remote.ip();
     let new_tokens = new_tokens(&*seal, &mut Rng::new(5), NOW, client, start.version);
     assert!(new_tokens.len() > 1 && new_tokens[0] != new_tokens[1]);
@@ -90,7 +90,7 @@ fn tokens_of_earlier_connections_spare_the_retry() {
     assert!(present(Time::from_millis(999), "192.0.2.1:4433", 1).is_none(), "before it was made");
     assert!(present(NOW + Duration::from_secs(1_001), "192.0.2.1:4433", 1).is_none(), "late");
     let start = present(NOW + Duration::from_secs(900), "192.0.2.1:9", 1).expect("another port is no matter");
-    assert!(matches!(start.role, Role::Server { validated: true, .. }));
+    assert!(matches!(start.role, HandshakeRole::Server { validated: true, .. }));
     assert!(present(NOW + Duration::from_secs(900), "192.0.2.1:9", 2).is_none(), "RFC 9000 §8.1.4: a replay");
 }
 
@@ -110,30 +110,30 @@ fn a_full_server_refuses() {
 
 #[test]
 fn the_policy_is_a_table() {
-    let retried = Proof::Retry { original_dcid: id(1, 8), retry_scid: id(2, 8), trip: Duration::ZERO };
-    let before = Proof::Before { nonce: [0; 12] };
+    let retried = TokenProof::Retry { original_dcid: id(1, 8), retry_scid: id(2, 8), trip: Duration::ZERO };
+    let before = TokenProof::Before { nonce: [0; 12] };
     let (never, busy, always) = (RetryPolicy::Never, RetryPolicy::WhenBusy(3), RetryPolicy::Always);
     let other = accepted(&mut server(never), id(1, 8)).0;
     for (retry, room, unproven, proof, wanted) in [
-        (never, Room::Free, 99, Proof::None, Admission::Accept),
-        (never, Room::None, 0, Proof::None, Admission::Refuse),
-        (never, Room::None, 0, retried, Admission::Refuse),
-        (never, Room::Free, 0, Proof::Bad, Admission::Refuse),
-        (busy, Room::Free, 2, Proof::None, Admission::Accept),
-        (busy, Room::Free, 3, Proof::None, Admission::Retry),
-        (busy, Room::Free, 3, before, Admission::Accept),
-        (busy, Room::Of(other), 3, before, Admission::Accept),
-        (busy, Room::Later, 0, retried, Admission::Ignore),
+        (never, GuestRoom::Free, 99, TokenProof::None, Admission::Accept),
+        (never, GuestRoom::None, 0, TokenProof::None, Admission::Refuse),
+        (never, GuestRoom::None, 0, retried, Admission::Refuse),
+        (never, GuestRoom::Free, 0, TokenProof::Bad, Admission::Refuse),
+        (busy, GuestRoom::Free, 2, TokenProof::None, Admission::Accept),
+        (busy, GuestRoom::Free, 3, TokenProof::None, Admission::Retry),
+        (busy, GuestRoom::Free, 3, before, Admission::Accept),
+        (busy, GuestRoom::Of(other), 3, before, Admission::Accept),
+        (busy, GuestRoom::Later, 0, retried, Admission::Ignore),
         // Who may be anybody is asked, and told whether there is room once it has answered.
-        (busy, Room::None, 0, Proof::None, Admission::Retry),
-        (busy, Room::None, 0, retried, Admission::Refuse),
-        (always, Room::Free, 0, Proof::None, Admission::Retry),
-        (always, Room::Free, 0, retried, Admission::Accept),
-        (always, Room::Free, 0, Proof::Bad, Admission::Refuse),
+        (busy, GuestRoom::None, 0, TokenProof::None, Admission::Retry),
+        (busy, GuestRoom::None, 0, retried, Admission::Refuse),
+        (always, GuestRoom::Free, 0, TokenProof::None, Admission::Retry),
+        (always, GuestRoom::Free, 0, retried, Admission::Accept),
+        (always, GuestRoom::Free, 0, TokenProof::Bad, Admission::Refuse),
     ] {
         for forged in [false, true] {
-            let load = Load { room, unproven, forged };
-            let asks = forged && retry == busy && proof == Proof::None;
+            let load = ServerLoad { room, unproven, forged };
+            let asks = forged && retry == busy && proof == TokenProof::None;
             let wanted = if asks { Admission::Retry } else { wanted };
             assert_eq!(decide(proof, load, &server_config(retry)), wanted, "{retry:?} {load:?} {proof:?}");
         }
@@ -156,7 +156,7 @@ fn a_quarter_of_the_places_is_for_clients_that_may_be_anywhere() {
 }
 
 /// A client at `path` proves its address by Retry, and comes in if it may.
-fn proven(endpoint: &mut Endpoint, now: Time, path: Path, n: u8) -> Result<ConnectionKey, Admission> {
+fn proven(endpoint: &mut Endpoint, now: Time, path: AddressPair, n: u8) -> Result<ConnectionKey, Admission> {
     let first = incoming(endpoint, now, path, &hello(id(n, 12), &[], 1200));
     let response = endpoint.retry(now, first).unwrap();
     let Header::Retry { scid, token, .. } = Parsed::parse(&response.bytes, 8).unwrap().header else {
@@ -276,7 +276,7 @@ fn noise_is_a_reason_to_ask_for_proof() {
         let first = incoming(&mut endpoint, now, peer(), &bytes);
         let admission = endpoint.admission(&first);
         if admission == Admission::Accept {
-            assert!(matches!(endpoint.accept(now, first), Err(Route::Dropped(Dropped::Forged))));
+            assert!(matches!(endpoint.accept(now, first), Err(DatagramRoute::Dropped(Dropped::Forged))));
         }
         admission
     };

@@ -18,16 +18,16 @@ use std::sync::{Arc, Mutex};
 
 use quickset_wire::{ConnectionId, ResetToken, Side, Version};
 
-use super::{ChooseVersion, ClientCrypto, Crypto, EndpointCrypto, Keys, ServerCrypto, Session};
+use super::{ChooseVersion, ClientCrypto, Crypto, CryptoSession, EndpointCrypto, Keys, ServerCrypto};
 use seal::{TAG, digest, initial_keys, retry_tag};
 use session::NullSession;
-use tickets::{Issued, Kept};
+use tickets::{IssuedTickets, NullTickets};
 
 /// Starts null handshakes of clients.
 #[derive(Clone, Debug)]
 pub struct NullClient {
     alpn: Vec<Vec<u8>>,
-    tickets: Option<Arc<Mutex<Kept>>>,
+    tickets: Option<Arc<Mutex<NullTickets>>>,
     hello: usize,
 }
 
@@ -59,7 +59,7 @@ impl NullClient {
 pub struct NullServer {
     alpn: Vec<Vec<u8>>,
     certificate: usize,
-    issued: Option<Arc<Mutex<Issued>>>,
+    issued: Option<Arc<Mutex<IssuedTickets>>>,
 }
 
 impl NullServer {
@@ -119,7 +119,7 @@ impl ClientCrypto for NullClient {
         version: Version,
         server_name: &str,
         params: Vec<u8>,
-    ) -> Result<Box<dyn Session>, String> {
+    ) -> Result<Box<dyn CryptoSession>, String> {
         if server_name.is_empty() || server_name.len() > 255 {
             return Err("a server name has 1 to 255 bytes".into());
         }
@@ -130,7 +130,7 @@ impl ClientCrypto for NullClient {
 }
 
 impl ServerCrypto for NullServer {
-    fn start(self: Arc<Self>, version: Version, params: Vec<u8>) -> Box<dyn Session> {
+    fn start(self: Arc<Self>, version: Version, params: Vec<u8>) -> Box<dyn CryptoSession> {
         Box::new(self.session(version, params))
     }
 
@@ -139,7 +139,7 @@ impl ServerCrypto for NullServer {
         version: Version,
         params: Vec<u8>,
         choose: ChooseVersion,
-    ) -> Box<dyn Session> {
+    ) -> Box<dyn CryptoSession> {
         Box::new(self.session(version, params).choosing(choose))
     }
 }

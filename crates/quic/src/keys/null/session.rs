@@ -4,15 +4,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use quickset_wire::{Side, TransportErrorCode, Version};
 
 use super::seal::{NullNext, digest, directions, keys, mix, sealing, word};
-use super::tickets::{Grant, Issued, Kept, Ticket};
+use super::tickets::{Grant, IssuedTickets, NullTicket, NullTickets};
 use crate::TransportError;
 use crate::early::{EarlyFate, EarlyLimits};
-use crate::keys::{ChooseVersion, KeyChange, Sealing, Session};
+use crate::keys::{ChooseVersion, CryptoSession, KeyChange, Sealing};
 
 /// One side of a null handshake.
 pub(super) struct NullSession {
     side: Side,
-    stage: Stage,
+    stage: NullStage,
     /// What we offer, or speak.
     offered: Vec<Vec<u8>>,
     params: Vec<u8>,
@@ -37,9 +37,9 @@ pub(super) struct NullSession {
 #[derive(Default)]
 struct Resumption {
     /// A client's: the name of the server, and its tickets.
-    kept: Option<(String, Arc<Mutex<Kept>>)>,
+    kept: Option<(String, Arc<Mutex<NullTickets>>)>,
     /// A server's.
-    issued: Option<Arc<Mutex<Issued>>>,
+    issued: Option<Arc<Mutex<IssuedTickets>>>,
     /// The secret of the 0-RTT keys; a server's if it takes early data.
     secret: Option<u64>,
     fate: EarlyFate,
@@ -48,7 +48,7 @@ struct Resumption {
 
 /// What comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum NullStage {
     /// A hello of the peer's.
     Hello,
     /// We send, in answer to a hello, what precedes Handshake keys.
@@ -72,7 +72,7 @@ impl NullSession {
         name: &str,
         offered: Vec<Vec<u8>>,
         params: Vec<u8>,
-        kept: Option<Arc<Mutex<Kept>>>,
+        kept: Option<Arc<Mutex<NullTickets>>>,
     ) -> Self {
         let mut session = Self::new(Side::Client, version, offered, params);
         let mut body = Vec::with_capacity(size);
@@ -85,7 +85,7 @@ impl NullSession {
         }
         let before = session.transcript;
         session.say(CLIENT_HELLO_KIND, body, size);
-        if let Some(Ticket { secret, params, .. }) = ticket {
+        if let Some(NullTicket { secret, params, .. }) = ticket {
             session.resumption.secret = Some(mix(secret, mix(before, session.transcript)));
             session.resumption.fate = EarlyFate::Undecided;
             session.peer_params = Some(params);
@@ -100,7 +100,7 @@ impl NullSession {
         certificate: usize,
         offered: Vec<Vec<u8>>,
         params: Vec<u8>,
-        issued: Option<Arc<Mutex<Issued>>>,
+        issued: Option<Arc<Mutex<IssuedTickets>>>,
     ) -> Self {
         let resumption = Resumption { issued, ..Resumption::default() };
         Self { certificate, resumption, ..Self::new(Side::Server, version, offered, params) }
@@ -109,7 +109,7 @@ impl NullSession {
     fn new(side: Side, version: Version, offered: Vec<Vec<u8>>, params: Vec<u8>) -> Self {
         Self {
             side,
-            stage: Stage::Hello,
+            stage: NullStage::Hello,
             offered,
             params,
             certificate: 0,
@@ -154,7 +154,7 @@ impl NullSession {
         let before = self.transcript;
         self.transcript = mix(before, word(&digest(0, message, &[])));
         match (self.side, self.stage, kind) {
-            (Side::Server, Stage::Hello, CLIENT_HELLO_KIND) => {
+            (Side::Server, NullStage::Hello, CLIENT_HELLO_KIND) => {
                 let (offers, body) = take_list(body).ok_or_else(malformed)?;
                 let (_name, body) = take(body).ok_or_else(malformed)?;
                 let (params, rest) = take(body).ok_or_else(malformed)?;
@@ -167,12 +167,12 @@ impl NullSession {
                     self.params = params;
                     self.turn(version);
                 }
-                self.stage = Stage::HandshakeKeys;
+                self.stage = NullStage::HandshakeKeys;
                 // What TLS has random bytes for: no two connections have the same keys.
                 self.say(SERVER_HELLO_KIND, digest(0, &self.params, &[]).to_vec(), SERVER_HELLO);
             }
-            (Side::Client, Stage::Hello, SERVER_HELLO_KIND) => self.stage = Stage::HandshakeKeys,
-            (Side::Client, Stage::Finished, FLIGHT_KIND) => {
+            (Side::Client, NullStage::Hello, SERVER_HELLO_KIND) => self.stage = NullStage::HandshakeKeys,
+            (Side::Client, NullStage::Finished, FLIGHT_KIND) => {
                 let (chosen, body) = take_list(body).ok_or_else(malformed)?;
                 let (params, rest) = take(body).ok_or_else(malformed)?;
                 self.peer_params = Some(params.to_vec());
@@ -186,7 +186,7 @@ impl NullSession {
                     return Err(no_protocol());
                 }
             }
-            (_, Stage::Finished, FINISHED_KIND) => {
+            (_, NullStage::Finished, FINISHED_KIND) => {
                 // A client has heard the flight before: without it there are no parameters.
                 if self.peer_params.is_none() {
                     return Err(unexpected());
@@ -196,7 +196,7 @@ impl NullSession {
                 }
                 self.finish();
             }
-            (Side::Client, Stage::Done, TICKET_KIND) => self.keep(body),
+            (Side::Client, NullStage::Done, TICKET_KIND) => self.keep(body),
             _ => return Err(unexpected()),
         }
         Ok(())
@@ -208,12 +208,12 @@ impl NullSession {
             Side::Client => {
                 self.master = Some(mix(self.transcript, MASTER));
                 self.say(FINISHED_KIND, self.transcript.to_be_bytes().to_vec(), FINISHED);
-                self.stage = Stage::Complete;
+                self.stage = NullStage::Complete;
             }
             Side::Server => {
                 let ticket = self.issue();
                 self.say(TICKET_KIND, ticket, TICKET);
-                self.stage = Stage::Done;
+                self.stage = NullStage::Done;
             }
         }
     }
@@ -249,7 +249,7 @@ impl NullSession {
         let id = take(body).and_then(|(id, _)| Some(u64::from_be_bytes(*id.first_chunk()?)));
         let (Some(id), Some((name, kept))) = (id, &self.resumption.kept) else { return };
         let (Some(master), Some(params)) = (self.master, &self.peer_params) else { return };
-        let ticket = Ticket { id, secret: mix(master, TICKET_SECRET), params: params.clone() };
+        let ticket = NullTicket { id, secret: mix(master, TICKET_SECRET), params: params.clone() };
         lock(kept).put(name, ticket);
     }
 
@@ -283,7 +283,7 @@ impl NullSession {
     }
 }
 
-impl Session for NullSession {
+impl CryptoSession for NullSession {
     fn read(&mut self, data: &[u8]) -> Result<(), TransportError> {
         self.incoming.extend_from_slice(data);
         let incoming = std::mem::take(&mut self.incoming);
@@ -300,24 +300,24 @@ impl Session for NullSession {
 
     fn write(&mut self, out: &mut Vec<u8>) -> Option<KeyChange> {
         match self.stage {
-            Stage::HandshakeKeys => {
+            NullStage::HandshakeKeys => {
                 out.append(&mut self.outgoing);
                 let [local, remote] = directions(mix(self.transcript, HANDSHAKE), self.side);
-                self.stage = if self.side.is_client() { Stage::Finished } else { Stage::Flight };
+                self.stage = if self.side.is_client() { NullStage::Finished } else { NullStage::Flight };
                 Some(KeyChange::Handshake(keys(local, remote)))
             }
-            Stage::Flight => {
+            NullStage::Flight => {
                 self.flight();
                 out.append(&mut self.outgoing);
-                self.stage = Stage::Finished;
+                self.stage = NullStage::Finished;
                 self.one_rtt()
             }
-            Stage::Complete => {
+            NullStage::Complete => {
                 out.append(&mut self.outgoing);
-                self.stage = Stage::Done;
+                self.stage = NullStage::Done;
                 self.one_rtt()
             }
-            Stage::Hello | Stage::Finished | Stage::Done => {
+            NullStage::Hello | NullStage::Finished | NullStage::Done => {
                 out.append(&mut self.outgoing);
                 None
             }
@@ -325,7 +325,7 @@ impl Session for NullSession {
     }
 
     fn is_handshaking(&self) -> bool {
-        !matches!(self.stage, Stage::Complete | Stage::Done)
+        !matches!(self.stage, NullStage::Complete | NullStage::Done)
     }
 
     fn peer_params(&self) -> Option<&[u8]> {
@@ -349,7 +349,7 @@ impl Session for NullSession {
     }
 
     fn follow(&mut self, version: Version) -> bool {
-        let may = self.stage == Stage::Hello;
+        let may = self.stage == NullStage::Hello;
         if may {
             self.turn(version);
         }

@@ -6,13 +6,16 @@ use super::seal::initial_keys;
 use super::session::{CLIENT_HELLO, SERVER_HELLO};
 use super::{NullClient, NullSecrets, NullServer};
 use crate::TransportError;
-use crate::keys::{ClientCrypto, EndpointCrypto, KeyChange, PacketKey, ServerCrypto, Session};
+use crate::keys::{ClientCrypto, CryptoSession, EndpointCrypto, KeyChange, PacketKey, ServerCrypto};
 
 /// Carries handshake bytes until nobody has more to say, and returns the keys of both sides as they came.
-fn shake(client: &mut dyn Session, server: &mut dyn Session) -> Result<[Vec<KeyChange>; 2], TransportError> {
+fn shake(
+    client: &mut dyn CryptoSession,
+    server: &mut dyn CryptoSession,
+) -> Result<[Vec<KeyChange>; 2], TransportError> {
     let mut keys = [Vec::new(), Vec::new()];
     for turn in 0..8 {
-        let (from, to): (&mut dyn Session, &mut dyn Session) =
+        let (from, to): (&mut dyn CryptoSession, &mut dyn CryptoSession) =
             if turn % 2 == 0 { (client, server) } else { (server, client) };
         // One level at a time: the receiver must have taken its keys before it reads on.
         let mut bytes = Vec::new();
@@ -25,7 +28,7 @@ fn shake(client: &mut dyn Session, server: &mut dyn Session) -> Result<[Vec<KeyC
     Ok(keys)
 }
 
-fn pair(client: &[&[u8]], server: &[&[u8]]) -> (Box<dyn Session>, Box<dyn Session>) {
+fn pair(client: &[&[u8]], server: &[&[u8]]) -> (Box<dyn CryptoSession>, Box<dyn CryptoSession>) {
     let client = Arc::new(NullClient::new(client)).start(Version::V1, "here", vec![1; 60]).unwrap();
     (client, Arc::new(NullServer::new(server)).start(Version::V1, vec![2; 90]))
 }

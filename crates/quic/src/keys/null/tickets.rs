@@ -6,11 +6,11 @@ use crate::early::EarlyLimits;
 
 /// What a client keeps, by the name of the server.
 #[derive(Debug, Default)]
-pub(super) struct Kept(BTreeMap<String, VecDeque<Ticket>>);
+pub(super) struct NullTickets(BTreeMap<String, VecDeque<NullTicket>>);
 
 /// A client's side of a ticket.
 #[derive(Debug)]
-pub(super) struct Ticket {
+pub(super) struct NullTicket {
     pub(super) id: u64,
     pub(super) secret: u64,
     /// The server's transport parameters.
@@ -19,7 +19,7 @@ pub(super) struct Ticket {
 
 /// What a server keeps of the tickets that it gave, the oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Issued(VecDeque<(u64, Grant)>);
+pub(super) struct IssuedTickets(VecDeque<(u64, Grant)>);
 
 /// A server's side of a ticket.
 #[derive(Debug)]
@@ -29,8 +29,8 @@ pub(super) struct Grant {
     pub(super) limits: EarlyLimits,
 }
 
-impl Kept {
-    pub(super) fn put(&mut self, server: &str, ticket: Ticket) {
+impl NullTickets {
+    pub(super) fn put(&mut self, server: &str, ticket: NullTicket) {
         let tickets = self.0.entry(server.to_owned()).or_default();
         tickets.push_back(ticket);
         if tickets.len() > MAX_KEPT {
@@ -39,12 +39,12 @@ impl Kept {
     }
 
     /// The newest.
-    pub(super) fn take(&mut self, server: &str) -> Option<Ticket> {
+    pub(super) fn take(&mut self, server: &str) -> Option<NullTicket> {
         self.0.get_mut(server)?.pop_back()
     }
 }
 
-impl Issued {
+impl IssuedTickets {
     pub(super) fn put(&mut self, id: u64, grant: Grant) {
         self.0.push_back((id, grant));
         if self.0.len() > MAX_ISSUED {

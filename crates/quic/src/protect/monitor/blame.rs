@@ -1,6 +1,6 @@
 use quickset_base::{Duration, Time};
 
-use crate::cc::Packet;
+use crate::cc::SettledPacket;
 
 /// Whether losses are our own doing: of a queue that somebody filled. Against those repair is futile, since
 /// in a full queue it displaces data.
@@ -17,10 +17,10 @@ pub(crate) struct Blame {
     longest: [Duration; 2],
     period_ends: Time,
     // Runs of losses with the queue at its longest, and otherwise.
-    top: Counts,
-    below: Counts,
+    top: BlameCounts,
+    below: BlameCounts,
     // The last hundred packets or so: those lost, and runs of them.
-    recent: Counts,
+    recent: BlameCounts,
     recent_runs: u64,
     // The packet behind the last that was lost.
     run: u64,
@@ -29,23 +29,23 @@ pub(crate) struct Blame {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Counts {
+struct BlameCounts {
     events: u64,
     lost: u64,
 }
 
 /// Whose doing losses are. Unless told, the path's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Verdict {
+pub(crate) struct BlameVerdict {
     /// Of those that come now.
-    pub(crate) fault: Fault,
+    pub(crate) fault: LossCause,
     /// Whether those with the queue at its longest are ours, the earlier ones too: it shows when there were a
     /// few.
     pub(crate) top_is_ours: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum LossCause {
     /// The path's.
     #[default]
     Path,
@@ -68,10 +68,10 @@ impl Blame {
     pub(crate) fn observe(
         &mut self,
         now: Time,
-        acked: &[Packet],
-        lost: &[Packet],
+        acked: &[SettledPacket],
+        lost: &[SettledPacket],
         rtt: &RoundTrips,
-    ) -> Verdict {
+    ) -> BlameVerdict {
         if now >= self.period_ends {
             self.longest = [Duration::ZERO, self.longest[0]];
             self.period_ends = now + PERIOD;
@@ -99,13 +99,13 @@ impl Blame {
         let is_queue = longest > rtt.least + rtt.least / 8;
         let is_full = is_queue && at_top;
         let fault = if now < self.marked_until || ((is_long || is_full) && self.is_heavy()) {
-            Fault::Ours
+            LossCause::Ours
         } else if is_full {
-            Fault::Top
+            LossCause::Top
         } else {
-            Fault::Path
+            LossCause::Path
         };
-        Verdict { fault, top_is_ours: is_queue && self.is_concentrated() }
+        BlameVerdict { fault, top_is_ours: is_queue && self.is_concentrated() }
     }
 
     /// A queue that can say so says that it is full: what is lost within a round trip is lost there.
@@ -114,7 +114,7 @@ impl Blame {
     }
 
     /// Losses in a row that begin here.
-    fn runs(&mut self, lost: &[Packet]) -> u64 {
+    fn runs(&mut self, lost: &[SettledPacket]) -> u64 {
         let mut runs = 0;
         for packet in lost {
             runs += u64::from(packet.number != self.run);
@@ -138,7 +138,7 @@ impl Blame {
     }
 }
 
-impl Counts {
+impl BlameCounts {
     fn add(&mut self, events: u64, lost: u64) {
         self.events += events;
         self.lost += lost;
@@ -166,8 +166,8 @@ mod tests {
     use super::*;
     use crate::cc::PacketState;
 
-    fn is_ours(verdict: Verdict) -> bool {
-        verdict.fault == Fault::Ours || (verdict.fault == Fault::Top && verdict.top_is_ours)
+    fn is_ours(verdict: BlameVerdict) -> bool {
+        verdict.fault == LossCause::Ours || (verdict.fault == LossCause::Top && verdict.top_is_ours)
     }
 
     /// Feeds packets, one by one and a millisecond apart; tells how many of the losses were put down to us.
@@ -181,8 +181,9 @@ mod tests {
                 smoothed: Duration::from_millis(rtt),
                 least: Duration::from_millis(100),
             };
-            let packet = [Packet { number: i, sent: Time::ZERO, bytes: 1200, state: PacketState::default() }];
-            let (acked, missing): (&[Packet], &[Packet]) =
+            let packet =
+                [SettledPacket { number: i, sent: Time::ZERO, bytes: 1200, state: PacketState::default() }];
+            let (acked, missing): (&[SettledPacket], &[SettledPacket]) =
                 if is_lost { (&[], &packet) } else { (&packet, &[]) };
             let verdict = blame.observe(Time::ZERO + Duration::from_millis(i), acked, missing, &trips);
             lost += u64::from(is_lost);
@@ -199,13 +200,14 @@ mod tests {
             smoothed: Duration::from_millis(100),
             least: Duration::from_millis(100),
         };
-        let packet = [Packet { number: 7, sent: Time::ZERO, bytes: 1200, state: PacketState::default() }];
+        let packet =
+            [SettledPacket { number: 7, sent: Time::ZERO, bytes: 1200, state: PacketState::default() }];
         let mut blame = Blame::default();
         let fault = |blame: &mut Blame, at| blame.observe(Time::from_millis(at), &[], &packet, &trips).fault;
-        assert_eq!(fault(&mut blame, 999), Fault::Path);
+        assert_eq!(fault(&mut blame, 999), LossCause::Path);
         blame.on_marked(Time::from_millis(1000), trips.smoothed);
-        assert_eq!(fault(&mut blame, 1099), Fault::Ours);
-        assert_eq!(fault(&mut blame, 1100), Fault::Path);
+        assert_eq!(fault(&mut blame, 1099), LossCause::Ours);
+        assert_eq!(fault(&mut blame, 1100), LossCause::Path);
     }
 
     #[test]
@@ -259,9 +261,10 @@ mod tests {
             let rtt = Duration::from_micros(if i % 4000 == 3 { 175_000 } else { 100_000 + (i % 5500) * 4 });
             let smoothed = rtt.min(Duration::from_millis(122));
             let trips = RoundTrips { latest: rtt, smoothed, least: Duration::from_millis(100) };
-            let packet = [Packet { number: i, sent: Time::ZERO, bytes: 1200, state: PacketState::default() }];
+            let packet =
+                [SettledPacket { number: i, sent: Time::ZERO, bytes: 1200, state: PacketState::default() }];
             let is_lost = i % 5500 == 5499;
-            let (acked, missing): (&[Packet], &[Packet]) =
+            let (acked, missing): (&[SettledPacket], &[SettledPacket]) =
                 if is_lost { (&[], &packet) } else { (&packet, &[]) };
             let verdict = blame.observe(Time::from_millis(i), acked, missing, &trips);
             lost += u64::from(is_lost);

@@ -1,7 +1,7 @@
 //! The loss monitor of a path: what its packets say of how much it loses, and whose fault that is.
 //!
 //! *In:* what became of all 1-RTT packets in flight; numbers left out and packets that are not in flight are
-//! no events. *Out:* a [`Belief`], and [`Loss`], its means; the same for all policies.
+//! no events. *Out:* a [`Belief`], and [`PathLoss`], its means; the same for all policies.
 //!
 //! Invariants: events enter in the order of packet numbers; work is constant for each batch that only
 //! acknowledges, and in proportion to the losses otherwise; memory is bounded.
@@ -17,10 +17,10 @@ use std::collections::VecDeque;
 use quickset_base::{Duration, Time};
 
 use super::belief::Belief;
-use super::policy::Loss;
-use crate::cc::Packet;
-use blame::Fault;
-pub(crate) use blame::{Blame, RoundTrips, Verdict};
+use super::policy::PathLoss;
+use crate::cc::SettledPacket;
+use blame::LossCause;
+pub(crate) use blame::{Blame, BlameVerdict, RoundTrips};
 use queues::Queues;
 
 /// One belongs to one path.
@@ -32,11 +32,11 @@ pub(crate) struct Monitor {
     /// Arrivals behind arrivals that it was not told yet.
     untold: u64,
     /// How the last packet was lost, if it was.
-    in_run: Option<Kind>,
+    in_run: Option<PacketFate>,
     /// The last runs of losses, as long as they may turn out to be none.
-    runs: VecDeque<Run>,
+    runs: VecDeque<LossRun>,
     /// Settled packets above one that is not, by number.
-    pending: Vec<Span>,
+    pending: Vec<PacketSpan>,
     queues: Queues,
     /// Packets since the path is used, and those that others have seen of it.
     events: u64,
@@ -44,7 +44,7 @@ pub(crate) struct Monitor {
     /// Until when the belief was told of, if it was; and when it will be looked at again.
     told: Option<Time>,
     next: Time,
-    loss: Loss,
+    loss: PathLoss,
 }
 
 /// What is believed of the path if losses with the queue at its longest are its own, and if they are not. Of
@@ -57,7 +57,7 @@ struct Beliefs {
 
 /// What became of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum PacketFate {
     /// It arrived.
     Arrived,
     /// It did not.
@@ -70,16 +70,16 @@ enum Kind {
 
 /// Packets in a row that fared alike.
 #[derive(Clone, Copy, Debug)]
-struct Span {
+struct PacketSpan {
     first: u64,
     count: u32,
-    kind: Kind,
+    kind: PacketFate,
 }
 
 /// Packets that were lost in a row, and what would be believed without them.
 #[derive(Clone, Copy, Debug)]
-struct Run {
-    kind: Kind,
+struct LossRun {
+    kind: PacketFate,
     before: Beliefs,
     at: Time,
     lost: u64,
@@ -105,23 +105,23 @@ impl Monitor {
     pub(crate) fn on_settled(
         &mut self,
         now: Time,
-        acked: &[Packet],
-        lost: &[Packet],
+        acked: &[SettledPacket],
+        lost: &[SettledPacket],
         below: u64,
-        verdict: Verdict,
+        verdict: BlameVerdict,
     ) {
         self.now = now;
         let turned = std::mem::replace(&mut self.top_is_ours, verdict.top_is_ours) != verdict.top_is_ours;
         self.queues.set_time(now);
         let in_order = acked.last().is_none_or(|packet| packet.number < below);
         if lost.is_empty() && self.pending.is_empty() && in_order {
-            self.push(Kind::Arrived, acked.len() as u64);
+            self.push(PacketFate::Arrived, acked.len() as u64);
         } else {
-            self.append(acked, Kind::Arrived);
+            self.append(acked, PacketFate::Arrived);
             let kind = match verdict.fault {
-                Fault::Path => Kind::Lost,
-                Fault::Top => Kind::LostAtTop,
-                Fault::Ours => Kind::Overflowed,
+                LossCause::Path => PacketFate::Lost,
+                LossCause::Top => PacketFate::LostAtTop,
+                LossCause::Ours => PacketFate::Overflowed,
             };
             self.append(lost, kind);
             self.pass(below);
@@ -136,7 +136,7 @@ impl Monitor {
     /// what was overtaken arrives soon.
     pub(crate) fn on_spurious(&mut self, count: u64) {
         for _ in 0..count {
-            let span = self.pending.iter().rposition(|span| span.kind != Kind::Arrived);
+            let span = self.pending.iter().rposition(|span| span.kind != PacketFate::Arrived);
             match span {
                 Some(at) => self.forgive_pending(at),
                 None if !self.runs.is_empty() => self.forgive(),
@@ -149,7 +149,7 @@ impl Monitor {
 
     /// What the path does to packets, on average.
     #[inline]
-    pub(crate) fn loss(&self) -> Loss {
+    pub(crate) fn loss(&self) -> PathLoss {
         self.loss
     }
 
@@ -172,19 +172,19 @@ impl Monitor {
             now: Time::ZERO,
             told: None,
             next: Time::ZERO,
-            loss: Loss { rate: 0.0, to_bad: 0.0, to_good: 1.0, events, congested: 0.0 },
+            loss: PathLoss { rate: 0.0, to_bad: 0.0, to_good: 1.0, events, congested: 0.0 },
         };
         monitor.loss = monitor.measure();
         monitor
     }
 
-    fn append(&mut self, packets: &[Packet], kind: Kind) {
+    fn append(&mut self, packets: &[SettledPacket], kind: PacketFate) {
         for packet in packets {
             match self.pending.last_mut() {
                 Some(span) if span.kind == kind && span.first + u64::from(span.count) == packet.number => {
                     span.count += 1;
                 }
-                _ => self.pending.push(Span { first: packet.number, count: 1, kind }),
+                _ => self.pending.push(PacketSpan { first: packet.number, count: 1, kind }),
             }
         }
     }
@@ -205,14 +205,14 @@ impl Monitor {
     }
 
     /// `count` packets are events, in the order of their numbers.
-    fn push(&mut self, kind: Kind, count: u64) {
+    fn push(&mut self, kind: PacketFate, count: u64) {
         if count == 0 {
             return;
         }
         self.events += count;
-        let is_ours = kind == Kind::Overflowed || (kind == Kind::LostAtTop && self.top_is_ours);
-        self.queues.push(count, if kind == Kind::Arrived { 0 } else { count }, is_ours);
-        if kind == Kind::Arrived {
+        let is_ours = kind == PacketFate::Overflowed || (kind == PacketFate::LostAtTop && self.top_is_ours);
+        self.queues.push(count, if kind == PacketFate::Arrived { 0 } else { count }, is_ours);
+        if kind == PacketFate::Arrived {
             // What follows a loss says how long runs are, which counting them does.
             self.untold += count - u64::from(self.in_run.take().is_some());
             if let Some(run) = self.runs.back_mut() {
@@ -226,7 +226,7 @@ impl Monitor {
             if self.runs.len() == MOST_RUNS {
                 self.runs.pop_front();
             }
-            self.runs.push_back(Run { kind, before: self.beliefs, at: self.now, lost: 0, arrived: 0 });
+            self.runs.push_back(LossRun { kind, before: self.beliefs, at: self.now, lost: 0, arrived: 0 });
         }
         for belief in self.beliefs.told(kind) {
             if begins {
@@ -243,7 +243,8 @@ impl Monitor {
     fn forgive_pending(&mut self, at: usize) {
         let span = &mut self.pending[at];
         span.count -= 1;
-        let last = Span { first: span.first + u64::from(span.count), count: 1, kind: Kind::Arrived };
+        let last =
+            PacketSpan { first: span.first + u64::from(span.count), count: 1, kind: PacketFate::Arrived };
         if span.count == 0 {
             *span = last;
         } else {
@@ -262,7 +263,7 @@ impl Monitor {
             self.beliefs.told(run.kind).for_each(Belief::shorten);
             return;
         }
-        let Run { before, at, arrived, .. } = *run;
+        let LossRun { before, at, arrived, .. } = *run;
         self.runs.pop_back();
         (self.beliefs, self.told, self.in_run) = (before, Some(at), None);
         let behind_loss = self.runs.back_mut().is_some_and(|run| {
@@ -276,7 +277,7 @@ impl Monitor {
     fn tell(&mut self) {
         let arrived = std::mem::take(&mut self.untold);
         let before = self.told.replace(self.now).unwrap_or(self.now);
-        for belief in self.beliefs.told(Kind::Arrived) {
+        for belief in self.beliefs.told(PacketFate::Arrived) {
             belief.arrived(arrived);
             belief.age(self.now.since(before), arrived);
         }
@@ -294,10 +295,10 @@ impl Monitor {
         self.loss = self.measure();
     }
 
-    fn measure(&self) -> Loss {
+    fn measure(&self) -> PathLoss {
         let Self { queues, events, .. } = self;
         let belief = self.belief();
-        Loss {
+        PathLoss {
             rate: belief.rate(),
             to_bad: belief.to_bad(),
             to_good: belief.to_good(),
@@ -309,11 +310,11 @@ impl Monitor {
 
 impl Beliefs {
     /// Those that are told of packets that fared so.
-    fn told(&mut self, kind: Kind) -> impl Iterator<Item = &mut Belief> {
+    fn told(&mut self, kind: PacketFate) -> impl Iterator<Item = &mut Belief> {
         let (all, below_top) = match kind {
-            Kind::Arrived | Kind::Lost => (true, true),
-            Kind::LostAtTop => (true, false),
-            Kind::Overflowed => (false, false),
+            PacketFate::Arrived | PacketFate::Lost => (true, true),
+            PacketFate::LostAtTop => (true, false),
+            PacketFate::Overflowed => (false, false),
         };
         all.then_some(&mut self.all).into_iter().chain(below_top.then_some(&mut self.below_top))
     }

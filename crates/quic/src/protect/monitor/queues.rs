@@ -5,12 +5,12 @@ use quickset_base::Time;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Queues {
     /// The present fifth of a second first.
-    steps: [Step; STEPS],
+    steps: [QueueStep; STEPS],
     ends: Time,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Step {
+struct QueueStep {
     packets: u64,
     lost: u64,
     queued: u64,
@@ -32,7 +32,7 @@ impl Queues {
                 break;
             }
             self.steps.rotate_right(1);
-            self.steps[0] = Step::default();
+            self.steps[0] = QueueStep::default();
         }
     }
 
@@ -55,7 +55,7 @@ impl Queues {
 
     /// Of the losses, if there are any.
     pub(super) fn share(&self) -> f64 {
-        let sum = |of: fn(&Step) -> u64| self.steps.iter().map(of).sum::<u64>();
+        let sum = |of: fn(&QueueStep) -> u64| self.steps.iter().map(of).sum::<u64>();
         match sum(|step| step.lost) {
             0 => 0.0,
             lost => sum(|step| step.queued) as f64 / lost as f64,

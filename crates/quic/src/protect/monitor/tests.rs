@@ -4,15 +4,15 @@ use quickset_base::Rng;
 use super::*;
 use crate::cc::PacketState;
 
-const PATH: Verdict = Verdict { fault: Fault::Path, top_is_ours: false };
-const OURS: Verdict = Verdict { fault: Fault::Ours, top_is_ours: false };
-const TOP: Verdict = Verdict { fault: Fault::Top, top_is_ours: false };
+const PATH: BlameVerdict = BlameVerdict { fault: LossCause::Path, top_is_ours: false };
+const OURS: BlameVerdict = BlameVerdict { fault: LossCause::Ours, top_is_ours: false };
+const TOP: BlameVerdict = BlameVerdict { fault: LossCause::Top, top_is_ours: false };
 
-fn packet(number: u64) -> Packet {
-    Packet { number, sent: Time::ZERO, bytes: 1200, state: PacketState::default() }
+fn packet(number: u64) -> SettledPacket {
+    SettledPacket { number, sent: Time::ZERO, bytes: 1200, state: PacketState::default() }
 }
 
-fn packets(numbers: impl IntoIterator<Item = u64>) -> Vec<Packet> {
+fn packets(numbers: impl IntoIterator<Item = u64>) -> Vec<SettledPacket> {
     numbers.into_iter().map(packet).collect()
 }
 
@@ -109,7 +109,7 @@ fn losses_of_a_full_queue_are_none_of_the_paths() {
             if verdict == TOP { (0.001..0.003).contains(&rate) } else { rate <= 1.1 * clean(9000) },
             "{rate}"
         );
-        let turned = Verdict { top_is_ours: true, ..verdict };
+        let turned = BlameVerdict { top_is_ours: true, ..verdict };
         monitor.on_settled(ms(20), &packets([number]), &[], number + 1, turned);
         assert!(monitor.loss().rate <= 1.1 * clean(9000), "{}", monitor.loss().rate);
         // And back again, should it not be so any more.

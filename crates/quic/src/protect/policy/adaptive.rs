@@ -1,11 +1,11 @@
 use quickset_base::{Duration, Time};
 
-use super::boundary::{Boundaries, Progress};
-use super::buffer::{Held, room};
-use super::bulk::{Due, Tail, before_end, before_last_flight, ends_soon, is_last_flight};
+use super::boundary::{Boundaries, LaneProgress};
+use super::buffer::{BlockedBurst, room};
+use super::bulk::{BurstDue, Tail, before_end, before_last_flight, ends_soon, is_last_flight};
 use super::messages::{Placement, ROOMY};
 use super::sizing::{Sizing, Stake};
-use super::{Boundary, Carried, Code, CodingView, Lane, LaneView, Pattern, ReliabilityPolicy};
+use super::{Boundary, Carried, CodingView, LaneConfig, LaneView, Pattern, ReliabilityPolicy, RepairCode};
 
 /// What a channel is for: all that the adaptive policy is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,22 +38,22 @@ pub(super) struct Adaptive {
     sizing: Sizing,
     placement: Placement,
     tail: Tail,
-    held: Held,
-    blockade: Blockade,
+    held: BlockedBurst,
+    blockade: FlowBlockade,
     spurt: Spurt,
-    fences: Fences,
+    fences: FenceSpans,
     // There is no room for repair of messages.
     crowded: bool,
 }
 
 /// When flow control held data back.
 #[derive(Clone, Copy, Debug, Default)]
-struct Blockade {
+struct FlowBlockade {
     last: Option<Time>,
     asked: Option<Time>,
 }
 
-impl Blockade {
+impl FlowBlockade {
     /// Called with each question. Without a lane none comes during a blockade, but a pause tells of it:
     /// nothing was sent for a quarter of a round trip, though half of the congestion window was free. An
     /// application may pause as well; that costs the wrapping of a few round trips, since repair goes only
@@ -95,18 +95,18 @@ impl Spurt {
 
 /// What lies between fences.
 #[derive(Clone, Copy, Debug, Default)]
-struct Fences {
+struct FenceSpans {
     boundaries: Boundaries,
     windowed: Boundaries,
     // Symbols of the last block.
     usual: u64,
     // Source symbols of the window's lane, in all and up to the last fence.
-    progress: Progress,
+    progress: LaneProgress,
     fenced: u64,
     wait: Wait,
 }
 
-impl Fences {
+impl FenceSpans {
     /// What it costs if repair behind a fence does not suffice. Where the next fence is near, the repair
     /// behind that mends it long before a resend: of a few symbols a part of a round trip is lost then; of a
     /// large update all that is waited for is late, by less, and the next one with it.
@@ -190,10 +190,10 @@ impl Adaptive {
             sizing: Sizing::default(),
             placement: Placement::new(None, ROOMY),
             tail: Tail::default(),
-            held: Held::default(),
-            blockade: Blockade::default(),
+            held: BlockedBurst::default(),
+            blockade: FlowBlockade::default(),
             spurt: Spurt::default(),
-            fences: Fences::default(),
+            fences: FenceSpans::default(),
             crowded: false,
         }
     }
@@ -227,17 +227,17 @@ impl Adaptive {
         // While others that are as urgent have something to send, what was lost goes again among that: nobody
         // waits for the end of one of many things before that of all, and repair would make all of them
         // later.
-        let due = if view.others_wait { Due::No } else { self.tail.due(view, lane) };
+        let due = if view.others_wait { BurstDue::No } else { self.tail.due(view, lane) };
         let stake = Stake { miss: 1.0, price: TRANSFER * price(lane), per: 4, cut: false };
         let n = match due {
-            Due::Now => self.sizing.repairs(view.belief, lane.unprotected, stake),
-            Due::At(time) => return Pattern::WakeAt(time),
-            Due::No if held => {
+            BurstDue::Now => self.sizing.repairs(view.belief, lane.unprotected, stake),
+            BurstDue::At(time) => return Pattern::WakeAt(time),
+            BurstDue::No if held => {
                 self.sizing.repairs(view.belief, lane.unprotected.max(1), stake).min(room(view, lane))
             }
-            Due::No => 0,
+            BurstDue::No => 0,
         };
-        if due == Due::Now {
+        if due == BurstDue::Now {
             self.fences.windowed.observe(view.demand.boundaries, 0);
             self.fences.fenced = sources;
         }
@@ -310,9 +310,9 @@ impl Adaptive {
             return Pattern::No;
         }
         match self.placement.due(view, lane) {
-            Due::No => Pattern::No,
-            Due::At(time) => Pattern::WakeAt(time),
-            Due::Now => {
+            BurstDue::No => Pattern::No,
+            BurstDue::At(time) => Pattern::WakeAt(time),
+            BurstDue::Now => {
                 let is_roomy = view.in_flight <= view.cwnd / 2 && !is_crowded(view, true);
                 let per = if is_roomy && lane.unprotected <= FEW_MESSAGES { 2 } else { 4 };
                 let stake = Stake { miss: 1.0, price: PRICE * price(lane), per, cut: false };
@@ -322,7 +322,7 @@ impl Adaptive {
     }
 
     /// The lane for a symbol between fences.
-    fn fenced_lane(&mut self, view: &CodingView<'_>, carried: Carried) -> Option<Lane> {
+    fn fenced_lane(&mut self, view: &CodingView<'_>, carried: Carried) -> Option<LaneConfig> {
         let (block, window) = (&view.lanes[0], &view.lanes[1]);
         let begun = self.fences.progress.update(window.sources) - self.fences.fenced;
         self.fences.boundaries.observe(view.demand.boundaries, block.open);
@@ -338,7 +338,7 @@ impl Adaptive {
 }
 
 impl ReliabilityPolicy for Adaptive {
-    fn protect(&mut self, view: &CodingView<'_>, carried: Carried) -> Option<Lane> {
+    fn protect(&mut self, view: &CodingView<'_>, carried: Carried) -> Option<LaneConfig> {
         self.blockade.observe(view, true);
         self.spurt.observe(view, true);
         if is_clean(view) || is_futile(view) {
@@ -445,9 +445,10 @@ fn is_ample(view: &CodingView<'_>) -> bool {
 const RELIEF: f64 = 0.125;
 
 /// Whole blocks between fences.
-const BLOCK: Lane = Lane { index: 0, code: Code::ReedSolomon { stride: 1 }, share: Lane::WHOLE };
+const BLOCK: LaneConfig =
+    LaneConfig { index: 0, code: RepairCode::ReedSolomon { stride: 1 }, share: LaneConfig::WHOLE };
 /// Everything else.
-const WINDOW: Lane = Lane { index: 1, code: Code::Rlc, share: Lane::WHOLE };
+const WINDOW: LaneConfig = LaneConfig { index: 1, code: RepairCode::Rlc, share: LaneConfig::WHOLE };
 
 /// Between fences with fewer symbols a block costs more than a window.
 const FEW: u64 = 8;

@@ -1,11 +1,11 @@
 /// Source symbols of a lane since the policy began.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Progress {
+pub(super) struct LaneProgress {
     told: u64,
     total: u64,
 }
 
-impl Progress {
+impl LaneProgress {
     /// The lane counts `sources`, from 0 on since the channel has it: where that is fewer than before, it is
     /// another.
     pub(super) fn update(&mut self, sources: u64) -> u64 {

@@ -1,5 +1,5 @@
 use super::bulk::ends_soon;
-use super::{Carried, CodingView, Lane, LaneView, Pattern, RLC, ReliabilityPolicy, burst};
+use super::{Carried, CodingView, LaneConfig, LaneView, Pattern, RLC, ReliabilityPolicy, burst};
 
 /// Transfers that the receive window holds back (FlEC, algorithm 2): repair goes where flow control lets no
 /// data go, so that one loss does not close the window for a round trip; and, as in the authors' program,
@@ -37,7 +37,7 @@ impl BufferLimited {
 }
 
 impl ReliabilityPolicy for BufferLimited {
-    fn protect(&mut self, view: &CodingView<'_>, _: Carried) -> Option<Lane> {
+    fn protect(&mut self, view: &CodingView<'_>, _: Carried) -> Option<LaneConfig> {
         (self.is_limited(view) || ends_soon(view)).then_some(RLC)
     }
 
@@ -70,11 +70,11 @@ const LOSSES: f64 = 2.0;
 
 /// A burst that goes on while flow control holds data back.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Held {
+pub(super) struct BlockedBurst {
     burst: bool,
 }
 
-impl Held {
+impl BlockedBurst {
     /// It begins with the first unprotected symbol, and ends with the blockade or when everything has
     /// arrived.
     pub(super) fn goes_on(&mut self, view: &CodingView<'_>, lane: &LaneView) -> bool {

@@ -1,4 +1,4 @@
-use super::{Carried, CodingView, Lane, LaneView, Pattern, RLC, ReliabilityPolicy, burst};
+use super::{Carried, CodingView, LaneConfig, LaneView, Pattern, RLC, ReliabilityPolicy, burst};
 
 /// Bulk transfers (FlEC §5.1): losses in the middle are cheap, those of the last flight cost a round trip. So
 /// the last flight alone is protected, and only that is wrapped.
@@ -8,16 +8,16 @@ pub(super) struct Bulk {
 }
 
 impl ReliabilityPolicy for Bulk {
-    fn protect(&mut self, view: &CodingView<'_>, _: Carried) -> Option<Lane> {
+    fn protect(&mut self, view: &CodingView<'_>, _: Carried) -> Option<LaneConfig> {
         ends_soon(view).then_some(RLC)
     }
 
     fn fec_pattern(&mut self, view: &CodingView<'_>) -> Pattern {
         let lane = &view.lanes[0];
         match self.tail.due(view, lane) {
-            Due::No => Pattern::No,
-            Due::At(time) => Pattern::WakeAt(time),
-            Due::Now => Pattern::Repair { lane: 0, n: burst(&view.loss, lane.unprotected) },
+            BurstDue::No => Pattern::No,
+            BurstDue::At(time) => Pattern::WakeAt(time),
+            BurstDue::Now => Pattern::Repair { lane: 0, n: burst(&view.loss, lane.unprotected) },
         }
     }
 
@@ -39,7 +39,7 @@ pub(super) struct Tail {
 
 /// Whether a burst is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Due {
+pub(super) enum BurstDue {
     No,
     At(quickset_base::Time),
     Now,
@@ -48,23 +48,23 @@ pub(super) enum Due {
 impl Tail {
     /// Everything was sent, and an eighth of a round trip went by without another symbol. Says `Now` once for
     /// what was sent.
-    pub(super) fn due(&mut self, view: &CodingView<'_>, lane: &LaneView) -> Due {
+    pub(super) fn due(&mut self, view: &CodingView<'_>, lane: &LaneView) -> BurstDue {
         if view.demand.unsent > 0 || lane.unprotected == 0 || lane.sources == self.answered {
-            return Due::No;
+            return BurstDue::No;
         }
         // A client's request mostly shares a datagram with its Finished, without which the server opens
         // nothing: where one is lost the other is, and the probe brings both (RFC 9002 §6.2.4). Else the end
         // of the handshake comes with the acknowledgement of the request, or without it.
         if !view.confirmed && lane.sources <= 1 {
-            return Due::No;
+            return BurstDue::No;
         }
-        let Some(last) = lane.last_source else { return Due::No };
+        let Some(last) = lane.last_source else { return BurstDue::No };
         let quiet = last + view.rtt / 8;
         if view.now < quiet {
-            return Due::At(quiet);
+            return BurstDue::At(quiet);
         }
         self.answered = lane.sources;
-        Due::Now
+        BurstDue::Now
     }
 }
 

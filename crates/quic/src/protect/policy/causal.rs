@@ -1,6 +1,6 @@
 use quickset_base::Time;
 
-use super::{Carried, CodingView, Lane, Pattern, RLC, ReliabilityPolicy, burst};
+use super::{Carried, CodingView, LaneConfig, Pattern, RLC, ReliabilityPolicy, burst};
 
 /// AC-RLNC (Cohen et al.; FlEC's first example): a burst each round trip for the losses to be expected, and
 /// more whenever the missing degrees of freedom outgrow the added ones.
@@ -19,7 +19,7 @@ impl Causal {
 }
 
 impl ReliabilityPolicy for Causal {
-    fn protect(&mut self, _: &CodingView<'_>, _: Carried) -> Option<Lane> {
+    fn protect(&mut self, _: &CodingView<'_>, _: Carried) -> Option<LaneConfig> {
         Some(RLC)
     }
 

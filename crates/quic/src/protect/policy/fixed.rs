@@ -1,11 +1,11 @@
-use super::boundary::Progress;
-use super::{Carried, CodingView, Lane, Pattern, RLC, ReliabilityPolicy};
+use super::boundary::LaneProgress;
+use super::{Carried, CodingView, LaneConfig, Pattern, RLC, ReliabilityPolicy};
 
 /// A repair symbol over the window after each `interval` source symbols, whatever the path does.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FixedRate {
     interval: u32,
-    progress: Progress,
+    progress: LaneProgress,
     // Source symbols that were answered with repair.
     answered: u64,
 }
@@ -13,12 +13,12 @@ pub(super) struct FixedRate {
 impl FixedRate {
     /// `interval` is at least 1.
     pub(super) fn new(interval: u32) -> Self {
-        Self { interval: interval.max(1), progress: Progress::default(), answered: 0 }
+        Self { interval: interval.max(1), progress: LaneProgress::default(), answered: 0 }
     }
 }
 
 impl ReliabilityPolicy for FixedRate {
-    fn protect(&mut self, view: &CodingView<'_>, _: Carried) -> Option<Lane> {
+    fn protect(&mut self, view: &CodingView<'_>, _: Carried) -> Option<LaneConfig> {
         self.progress.update(view.lanes[0].sources);
         Some(RLC)
     }

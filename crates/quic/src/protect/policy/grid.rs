@@ -1,5 +1,5 @@
 use super::boundary::Boundaries;
-use super::{Carried, Code, CodingView, Lane, Pattern, ReliabilityPolicy};
+use super::{Carried, CodingView, LaneConfig, Pattern, ReliabilityPolicy, RepairCode};
 
 /// Two-dimensional XOR at fences (2022: 20x20, 20x40, 40x40): the sum of each row as it ends, those of the
 /// columns when the fence comes or the block is full.
@@ -20,14 +20,14 @@ impl Grid {
 }
 
 impl ReliabilityPolicy for Grid {
-    fn protect(&mut self, view: &CodingView<'_>, carried: Carried) -> Option<Lane> {
+    fn protect(&mut self, view: &CodingView<'_>, carried: Carried) -> Option<LaneConfig> {
         let lane = &view.lanes[0];
         self.boundaries.observe(view.demand.boundaries, lane.open);
         if carried.resend && lane.open == 0 {
             return None;
         }
-        let code = Code::Xor2d { rows: self.rows, columns: self.columns };
-        Some(Lane { index: 0, code, share: Lane::WHOLE })
+        let code = RepairCode::Xor2d { rows: self.rows, columns: self.columns };
+        Some(LaneConfig { index: 0, code, share: LaneConfig::WHOLE })
     }
 
     fn fec_pattern(&mut self, view: &CodingView<'_>) -> Pattern {

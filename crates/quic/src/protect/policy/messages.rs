@@ -1,17 +1,17 @@
 use quickset_base::{Duration, Time};
 
-use super::bulk::Due;
-use super::{Carried, CodingView, Lane, LaneView, Pattern, RLC, ReliabilityPolicy, burst};
+use super::bulk::BurstDue;
+use super::{Carried, CodingView, LaneConfig, LaneView, Pattern, RLC, ReliabilityPolicy, burst};
 
 /// Messages with deadlines (FlEC, algorithm 4): repair waits for the next message, if that still leaves it
 /// time to arrive before a deadline, since later repair covers more; and is not sent at all when the
 /// acknowledgement comes before.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Messages {
+pub(super) struct MessagePolicy {
     placement: Placement,
 }
 
-impl Messages {
+impl MessagePolicy {
     /// `margin` is ε; `None` measures it.
     pub(super) fn new(margin: Option<Duration>) -> Self {
         // Its repair is as many symbols as a burst of losses is long: where they are shorter, they make up
@@ -20,17 +20,17 @@ impl Messages {
     }
 }
 
-impl ReliabilityPolicy for Messages {
-    fn protect(&mut self, view: &CodingView<'_>, _: Carried) -> Option<Lane> {
+impl ReliabilityPolicy for MessagePolicy {
+    fn protect(&mut self, view: &CodingView<'_>, _: Carried) -> Option<LaneConfig> {
         Some(self.placement.lane(RLC, view))
     }
 
     fn fec_pattern(&mut self, view: &CodingView<'_>) -> Pattern {
         let lane = &view.lanes[0];
         match self.placement.due(view, lane) {
-            Due::No => Pattern::No,
-            Due::At(time) => Pattern::WakeAt(time),
-            Due::Now => Pattern::Repair { lane: 0, n: burst(&view.loss, lane.unprotected) },
+            BurstDue::No => Pattern::No,
+            BurstDue::At(time) => Pattern::WakeAt(time),
+            BurstDue::Now => Pattern::Repair { lane: 0, n: burst(&view.loss, lane.unprotected) },
         }
     }
 
@@ -56,21 +56,21 @@ fn is_last_chance(view: &CodingView<'_>) -> bool {
 pub(super) struct Placement {
     // ε: how long before the latest useful moment repair is sent.
     margin: Option<Duration>,
-    short: Short,
+    short: ShortSymbols,
     // The deadline of the last message that was protected.
     protected: Option<Time>,
-    bursts: Bursts,
+    bursts: BurstGaps,
 }
 
 /// How far apart bursts of repair are.
 #[derive(Clone, Copy, Debug, Default)]
-struct Bursts {
+struct BurstGaps {
     // Bytes of source symbols in all when the last was decided on, and since the one before.
     bytes: u64,
     since: Option<u64>,
 }
 
-impl Bursts {
+impl BurstGaps {
     /// One goes now.
     fn decided(&mut self, lane: &LaneView) {
         *self = Self { bytes: lane.source_bytes, since: Some(lane.source_bytes.saturating_sub(self.bytes)) };
@@ -84,22 +84,22 @@ impl Bursts {
 
 impl Placement {
     /// Symbols are `short` where there is room for that.
-    pub(super) fn new(margin: Option<Duration>, short: Short) -> Self {
-        Self { margin, short, protected: None, bursts: Bursts::default() }
+    pub(super) fn new(margin: Option<Duration>, short: ShortSymbols) -> Self {
+        Self { margin, short, protected: None, bursts: BurstGaps::default() }
     }
 
     /// `lane` for the next symbol. The paper's placement comes with whole packets.
-    pub(super) fn lane(&self, lane: Lane, view: &CodingView<'_>) -> Lane {
+    pub(super) fn lane(&self, lane: LaneConfig, view: &CodingView<'_>) -> LaneConfig {
         let short = if is_tight(view) { TIGHT } else { self.short };
         let are_near = self.bursts.are_near(&view.lanes[usize::from(lane.index)], short.below);
-        let share = if self.margin.is_none() && are_near { short.share } else { Lane::WHOLE };
-        Lane { share, ..lane }
+        let share = if self.margin.is_none() && are_near { short.share } else { LaneConfig::WHOLE };
+        LaneConfig { share, ..lane }
     }
 
     /// Whether repair for the unprotected symbols of `lane` goes now.
-    pub(super) fn due(&mut self, view: &CodingView<'_>, lane: &LaneView) -> Due {
+    pub(super) fn due(&mut self, view: &CodingView<'_>, lane: &LaneView) -> BurstDue {
         if lane.unprotected == 0 {
-            return Due::No;
+            return BurstDue::No;
         }
         let ahead = view.one_way() + self.margin(view);
         let later = self.protected.map_or(Time::ZERO, |deadline| deadline + Duration::from_nanos(1));
@@ -107,18 +107,18 @@ impl Placement {
         // Who does not announce the next message may never send one: infinitely late, and repair goes now.
         if let (Some(next), Some(message)) = (next, view.demand.next_message) {
             if message.max(view.now) + ahead < next {
-                return Due::At(next - ahead);
+                return BurstDue::At(next - ahead);
             }
         }
         // Repair takes no place of data, nor the last tenth of the window.
         let roomy = view.in_flight == 0 || u128::from(view.cwnd) * 10 > u128::from(view.in_flight) * 11;
         if !view.demand.limited || !roomy {
-            return Due::No;
+            return BurstDue::No;
         }
         // All that was sent is covered, the newest message too.
         self.protected = self.protected.max(view.deadlines.last()).max(next);
         self.bursts.decided(lane);
-        Due::Now
+        BurstDue::Now
     }
 
     fn margin(&self, view: &CodingView<'_>) -> Duration {
@@ -139,7 +139,7 @@ fn is_tight(view: &CodingView<'_>) -> bool {
 /// losses; headers are what that costs, and where bursts of repair are farther apart they cost more than it
 /// brings.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Short {
+pub(super) struct ShortSymbols {
     // Where there are fewer bytes between two bursts.
     below: u64,
     // In eighths of a packet.
@@ -147,9 +147,9 @@ pub(super) struct Short {
 }
 
 /// Those of a policy that sends as much repair as they need.
-pub(super) const ROOMY: Short = Short { below: 14_000, share: 5 };
+pub(super) const ROOMY: ShortSymbols = ShortSymbols { below: 14_000, share: 5 };
 /// Those of others, and of all where there is little room.
-const TIGHT: Short = Short { below: 5000, share: 6 };
+const TIGHT: ShortSymbols = ShortSymbols { below: 5000, share: 6 };
 
 /// What round trips take longer than the shortest where packets wait for each other: ten of 1250 bytes at 10
 /// Mbit/s, one at 1.

@@ -31,14 +31,14 @@ use quickset_base::{Duration, Time};
 pub use super::belief::Belief;
 pub use adaptive::Goal;
 pub(super) use block::parts;
-pub use protection::{Custom, Protection, ProtectionError};
+pub use protection::{CustomPolicy, Protection, ProtectionError};
 pub use quickset_wire::{Scheme, Schemes};
 
 /// Decides for one channel what is protected and when repair symbols go out.
 pub trait ReliabilityPolicy: fmt::Debug + Send {
     /// Whether the packet that is about to be filled with this channel's data is a source symbol, and of
     /// which lane. `None` costs nothing, on the wire or here.
-    fn protect(&mut self, view: &CodingView<'_>, carried: Carried) -> Option<Lane>;
+    fn protect(&mut self, view: &CodingView<'_>, carried: Carried) -> Option<LaneConfig>;
 
     /// FlEC's FECPattern(): asked at each free slot of the congestion window before new data of the channel.
     fn fec_pattern(&mut self, view: &CodingView<'_>) -> Pattern;
@@ -68,18 +68,18 @@ pub struct Carried {
 
 /// A session of a channel, one of at most three, and its code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lane {
+pub struct LaneConfig {
     /// The number of the lane, 0 to 2. A lane keeps the code that it was first used with.
     pub index: u8,
     /// The code of its repair symbols.
-    pub code: Code,
+    pub code: RepairCode,
     /// How many eighths of a packet this symbol may fill, from [`LEAST_SHARE`](Self::LEAST_SHARE) to
     /// [`WHOLE`](Self::WHOLE). Repair symbols that cover only such symbols are as short. Short symbols are
     /// cheaper where each repair symbol covers few of them.
     pub share: u8,
 }
 
-impl Lane {
+impl LaneConfig {
     /// A symbol may fill its packet.
     pub const WHOLE: u8 = 8;
     /// No symbol is told to be shorter than that.
@@ -88,7 +88,7 @@ impl Lane {
 
 /// The codes of `spec/fec.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Code {
+pub enum RepairCode {
     /// Interleaved XOR: repair i covers each `depth`-th symbol from the i-th on.
     Xor {
         /// Repair symbols of a block, and the distance of the symbols of each. At least 1.
@@ -113,7 +113,7 @@ pub enum Code {
     Rlc,
 }
 
-impl Code {
+impl RepairCode {
     /// Its scheme on the wire.
     pub fn scheme(self) -> Scheme {
         match self {
@@ -153,7 +153,7 @@ pub struct CodingView<'a> {
     /// The time now.
     pub now: Time,
     /// The loss of packets on the path, on average.
-    pub loss: Loss,
+    pub loss: PathLoss,
     /// The loss of packets on the path, as a distribution of what it may be.
     pub belief: &'a Belief,
     /// The lanes of the channel by index; those not opened are empty.
@@ -161,7 +161,7 @@ pub struct CodingView<'a> {
     /// What the application wants of the channel.
     pub demand: Demand,
     /// Deadlines of the channel's messages.
-    pub deadlines: &'a dyn Deadlines,
+    pub deadlines: &'a dyn OpenDeadlines,
     /// Smoothed round-trip time; its least value; its mean deviation.
     pub rtt: Duration,
     /// See [`rtt`](Self::rtt).
@@ -200,7 +200,7 @@ impl CodingView<'_> {
 }
 
 /// Deadlines of messages that are not known to have arrived.
-pub trait Deadlines: fmt::Debug {
+pub trait OpenDeadlines: fmt::Debug {
     /// The earliest at or after `t`.
     fn next_after(&self, t: Time) -> Option<Time>;
     /// The latest of all.
@@ -210,7 +210,7 @@ pub trait Deadlines: fmt::Debug {
 /// Losses of a path, as measured, but for those of a full queue. With few samples a cautious guess.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Loss {
+pub struct PathLoss {
     /// Share of packets lost: l.
     pub rate: f64,
     /// Gilbert model: chance that a packet is lost after one that arrived (p), and that one arrives after one
@@ -301,7 +301,7 @@ pub enum Boundary {
 /// Repair symbols for `unprotected` symbols, after FlEC: as many as losses are to be expected among them, or
 /// as a burst of losses is long. Rounded, since the paper's ceiling doubles every burst under independent
 /// loss.
-fn burst(loss: &Loss, unprotected: u64) -> u32 {
+fn burst(loss: &PathLoss, unprotected: u64) -> u32 {
     let expected = loss.rate * unprotected as f64;
     let run = if loss.to_good > 0.0 { loss.to_good.recip() } else { 1.0 };
     // The cast saturates.
@@ -312,4 +312,4 @@ fn burst(loss: &Loss, unprotected: u64) -> u32 {
 pub const MAX_LANES: usize = 3;
 
 /// The lane of those policies that have one, a sliding window.
-const RLC: Lane = Lane { index: 0, code: Code::Rlc, share: Lane::WHOLE };
+const RLC: LaneConfig = LaneConfig { index: 0, code: RepairCode::Rlc, share: LaneConfig::WHOLE };

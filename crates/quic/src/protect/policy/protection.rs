@@ -12,15 +12,15 @@ use super::bulk::Bulk;
 use super::causal::Causal;
 use super::fixed::FixedRate;
 use super::grid::Grid;
-use super::messages::Messages;
+use super::messages::MessagePolicy;
 use super::repeat::SelectiveRepeat;
 use super::tum::{TumBulk, TumIncremental};
-use super::{Code, ReliabilityPolicy};
+use super::{ReliabilityPolicy, RepairCode};
 
 /// How a channel is protected against loss.
 ///
 /// As text a name, and its parameters behind colons: `rs:105/100:stride=4`. What is written reads back as the
-/// same value, but for [`Custom`](Self::Custom).
+/// same value, but for [`CustomPolicy`](Self::Custom).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Protection {
     /// `none`: resends only, and no policy at all.
@@ -75,7 +75,7 @@ pub enum Protection {
     /// (repair delay tolerance).
     TumIncremental(u32, Duration),
     /// A policy of the application's own. As text `custom`, which does not read back.
-    Custom(Custom),
+    Custom(CustomPolicy),
 }
 
 impl Protection {
@@ -93,12 +93,12 @@ impl Protection {
             Self::AcRlnc(eagerness) => Box::new(Causal::new(eagerness)),
             Self::Bulk => Box::new(Bulk::default()),
             Self::Buffer(eagerness) => Box::new(BufferLimited::new(eagerness)),
-            Self::Messages(margin) => Box::new(Messages::new(margin)),
+            Self::Messages(margin) => Box::new(MessagePolicy::new(margin)),
             Self::ReedSolomon { n0, k0, stride } => {
-                Box::new(BlockAtFence::new(Code::ReedSolomon { stride: stride.max(1) }, n0, k0))
+                Box::new(BlockAtFence::new(RepairCode::ReedSolomon { stride: stride.max(1) }, n0, k0))
             }
-            Self::Ldpc { n0, k0 } => Box::new(BlockAtFence::new(Code::Ldpc, n0, k0)),
-            Self::Xor(depth) => Box::new(BlockAtFence::new(Code::Xor { depth: depth.max(1) }, 1, 1)),
+            Self::Ldpc { n0, k0 } => Box::new(BlockAtFence::new(RepairCode::Ldpc, n0, k0)),
+            Self::Xor(depth) => Box::new(BlockAtFence::new(RepairCode::Xor { depth: depth.max(1) }, 1, 1)),
             Self::Xor2d { rows, columns } => Box::new(Grid::new(rows, columns)),
             Self::TumBulk(burst) => Box::new(TumBulk::new(burst)),
             Self::TumIncremental(burst, delay) => Box::new(TumIncremental::new(burst, delay)),
@@ -147,8 +147,8 @@ impl Protection {
 /// }
 ///
 /// impl ReliabilityPolicy for Twice {
-///     fn protect(&mut self, view: &CodingView<'_>, _: Carried) -> Option<Lane> {
-///         (view.loss.rate > 0.0).then_some(Lane { index: 0, code: Code::Rlc, share: Lane::WHOLE })
+///     fn protect(&mut self, view: &CodingView<'_>, _: Carried) -> Option<LaneConfig> {
+///         (view.loss.rate > 0.0).then_some(LaneConfig { index: 0, code: RepairCode::Rlc, share: LaneConfig::WHOLE })
 ///     }
 ///
 ///     fn fec_pattern(&mut self, view: &CodingView<'_>) -> Pattern {
@@ -163,18 +163,18 @@ impl Protection {
 /// }
 ///
 /// let schemes = Schemes::default().with(Scheme::Rlc);
-/// let protection = Protection::Custom(Custom::new(schemes, || Box::new(Twice::default())));
+/// let protection = Protection::Custom(CustomPolicy::new(schemes, || Box::new(Twice::default())));
 /// assert!(protection.policy().is_some());
 /// ```
 #[derive(Clone)]
-pub struct Custom {
+pub struct CustomPolicy {
     schemes: Schemes,
-    make: Arc<Make>,
+    make: Arc<MakePolicy>,
 }
 
-type Make = dyn Fn() -> Box<dyn ReliabilityPolicy> + Send + Sync;
+type MakePolicy = dyn Fn() -> Box<dyn ReliabilityPolicy> + Send + Sync;
 
-impl Custom {
+impl CustomPolicy {
     /// `make` builds the policy of one channel; its lanes use no other codes than those of `schemes`.
     pub fn new(
         schemes: Schemes,
@@ -189,13 +189,13 @@ impl Custom {
 }
 
 /// Clones of one are equal.
-impl PartialEq for Custom {
+impl PartialEq for CustomPolicy {
     fn eq(&self, other: &Self) -> bool {
         self.schemes == other.schemes && Arc::ptr_eq(&self.make, &other.make)
     }
 }
 
-impl fmt::Debug for Custom {
+impl fmt::Debug for CustomPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Custom({:p})", Arc::as_ptr(&self.make).cast::<()>())
     }

@@ -1,4 +1,4 @@
-use super::{Carried, CodingView, Lane, Pattern, ReliabilityPolicy};
+use super::{Carried, CodingView, LaneConfig, Pattern, ReliabilityPolicy};
 
 /// Selective repeat: what is lost is sent again, and nothing is coded. What a connection does without
 /// protection.
@@ -6,7 +6,7 @@ use super::{Carried, CodingView, Lane, Pattern, ReliabilityPolicy};
 pub(super) struct SelectiveRepeat;
 
 impl ReliabilityPolicy for SelectiveRepeat {
-    fn protect(&mut self, _: &CodingView<'_>, _: Carried) -> Option<Lane> {
+    fn protect(&mut self, _: &CodingView<'_>, _: Carried) -> Option<LaneConfig> {
         None
     }
 

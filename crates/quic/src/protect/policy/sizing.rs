@@ -105,7 +105,7 @@ impl Sizing {
             let tail = tails.entry(place).or_default();
             if tail.len() as u64 <= r {
                 // Few are asked for, mostly.
-                *tail = failures(&Channel::new(to_bad, to_good, block.1), block.0, (2 * r).max(3));
+                *tail = failures(&SampledChain::new(to_bad, to_good, block.1), block.0, (2 * r).max(3));
             }
             sum += weight * tail[r as usize];
         }
@@ -115,14 +115,14 @@ impl Sizing {
 
 /// A two-state chain, as it is seen by every m-th packet: Gilbert's, when m is 1.
 #[derive(Clone, Copy, Debug)]
-struct Channel {
+struct SampledChain {
     rate: f64,
     // Good to bad, and bad to good.
     to_bad: f64,
     to_good: f64,
 }
 
-impl Channel {
+impl SampledChain {
     fn new(to_bad: f64, to_good: f64, distance: u64) -> Self {
         let rate = share_lost(to_bad, to_good);
         let memory = (1.0 - to_bad - to_good).max(0.0);
@@ -138,7 +138,7 @@ impl Channel {
 ///
 /// Sums the chain's distribution packet by packet, with nothing but additions and products: the same on each
 /// machine.
-fn failures(channel: &Channel, k: u64, most: u64) -> Vec<f64> {
+fn failures(channel: &SampledChain, k: u64, most: u64) -> Vec<f64> {
     // Chances of j losses so far, of which the last packet was none, or one.
     let mut good = vec![0.0; most as usize + 1];
     let mut bad = good.clone();
@@ -160,7 +160,7 @@ fn failures(channel: &Channel, k: u64, most: u64) -> Vec<f64> {
 }
 
 /// One packet more.
-fn step(channel: &Channel, good: &mut [f64], bad: &mut [f64]) {
+fn step(channel: &SampledChain, good: &mut [f64], bad: &mut [f64]) {
     let (stay_good, stay_bad) = (1.0 - channel.to_bad, 1.0 - channel.to_good);
     // Of one loss less; those beyond the end of the table are too many anyway.
     let (mut good_before, mut bad_before) = (0.0, 0.0);
@@ -281,8 +281,8 @@ mod tests {
     #[test]
     fn interleaving_thins_bursts_as_the_chain_does() {
         // Two steps of the chain are one of that which every second packet sees.
-        let one = Channel::new(0.02, 0.25, 1);
-        let two = Channel::new(0.02, 0.25, 2);
+        let one = SampledChain::new(0.02, 0.25, 1);
+        let two = SampledChain::new(0.02, 0.25, 2);
         let to_bad = (1.0 - one.to_bad) * one.to_bad + one.to_bad * (1.0 - one.to_good);
         let to_good = (1.0 - one.to_good) * one.to_good + one.to_good * (1.0 - one.to_bad);
         assert!((two.to_bad - to_bad).abs() < 1e-12 && (two.to_good - to_good).abs() < 1e-12);

@@ -6,8 +6,8 @@ mod windows;
 use quickset_base::{Duration, Time};
 
 use super::{
-    Belief, Boundary, Carried, CodingView, Deadlines, Demand, Lane, LaneView, Loss, MAX_LANES, Pattern,
-    ReliabilityPolicy,
+    Belief, Boundary, Carried, CodingView, Demand, LaneConfig, LaneView, MAX_LANES, OpenDeadlines, PathLoss,
+    Pattern, ReliabilityPolicy,
 };
 
 /// What a policy sees, set up by hand: a path of 100 ms and 1 % independent loss, a window of 100 packets,
@@ -15,7 +15,7 @@ use super::{
 #[derive(Clone, Debug)]
 struct Scene {
     now: Time,
-    loss: Loss,
+    loss: PathLoss,
     belief: Belief,
     lanes: [LaneView; MAX_LANES],
     demand: Demand,
@@ -39,7 +39,7 @@ const SYMBOL: u64 = 1200;
 #[derive(Clone, Debug, Default)]
 struct Dates(Vec<Time>);
 
-impl Deadlines for Dates {
+impl OpenDeadlines for Dates {
     fn next_after(&self, t: Time) -> Option<Time> {
         self.0.iter().copied().filter(|date| *date >= t).min()
     }
@@ -74,7 +74,7 @@ impl Scene {
     /// The path loses so much, in runs that end so soon.
     fn lose(&mut self, rate: f64, to_good: f64) {
         let to_bad = rate * to_good / (1.0 - rate);
-        self.loss = Loss { to_bad, to_good, ..independent(rate) };
+        self.loss = PathLoss { to_bad, to_good, ..independent(rate) };
         self.belief = Belief::known(to_bad, to_good);
     }
 
@@ -108,7 +108,7 @@ impl Scene {
     }
 
     /// Sends `n` source symbols, if the policy wants them in a lane; says in which.
-    fn send(&mut self, policy: &mut dyn ReliabilityPolicy, n: u64) -> Option<Lane> {
+    fn send(&mut self, policy: &mut dyn ReliabilityPolicy, n: u64) -> Option<LaneConfig> {
         let mut joined = None;
         for _ in 0..n {
             joined = policy.protect(&self.view(), Carried { resend: false });
@@ -119,7 +119,7 @@ impl Scene {
             lane.unprotected += 1;
             lane.outstanding += 1;
             lane.sources += 1;
-            lane.source_bytes += SYMBOL * u64::from(share) / u64::from(Lane::WHOLE);
+            lane.source_bytes += SYMBOL * u64::from(share) / u64::from(LaneConfig::WHOLE);
             lane.first_unprotected = lane.first_unprotected.or(Some(now));
             lane.last_source = Some(now);
         }
@@ -179,8 +179,8 @@ fn repair(n: u32) -> Pattern {
     Pattern::Repair { lane: 0, n }
 }
 
-fn independent(rate: f64) -> Loss {
-    Loss { rate, to_bad: rate, to_good: 1.0, events: 5000, congested: 0.0 }
+fn independent(rate: f64) -> PathLoss {
+    PathLoss { rate, to_bad: rate, to_good: 1.0, events: 5000, congested: 0.0 }
 }
 
 fn ms(n: u64) -> Duration {

@@ -1,7 +1,7 @@
 use quickset_base::Duration;
 
 use super::boundary::Boundaries;
-use super::{Carried, CodingView, Lane, Pattern, RLC, ReliabilityPolicy};
+use super::{Carried, CodingView, LaneConfig, Pattern, RLC, ReliabilityPolicy};
 
 /// Burst loss tolerance (TUM 2025, bulk): `b` repair symbols when the send buffer was flushed or the stream
 /// has ended. New data cancels what is left of them, since it shows a loss as well.
@@ -20,7 +20,7 @@ impl TumBulk {
 }
 
 impl ReliabilityPolicy for TumBulk {
-    fn protect(&mut self, view: &CodingView<'_>, _: Carried) -> Option<Lane> {
+    fn protect(&mut self, view: &CodingView<'_>, _: Carried) -> Option<LaneConfig> {
         self.boundaries.observe(view.demand.boundaries, view.lanes[0].unprotected);
         (self.burst > 0).then_some(RLC)
     }
@@ -69,7 +69,7 @@ impl TumIncremental {
 }
 
 impl ReliabilityPolicy for TumIncremental {
-    fn protect(&mut self, view: &CodingView<'_>, _: Carried) -> Option<Lane> {
+    fn protect(&mut self, view: &CodingView<'_>, _: Carried) -> Option<LaneConfig> {
         (self.burst > 0 && !self.is_late(view)).then_some(RLC)
     }
 

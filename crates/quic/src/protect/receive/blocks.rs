@@ -8,14 +8,14 @@ pub(super) struct Blocks {
     /// For each SID from `low` on, one more than the first SID of its block; 0 without one.
     owners: VecDeque<u64>,
     /// By first SID.
-    shapes: BTreeMap<u64, Shape>,
+    shapes: BTreeMap<u64, BlockShape>,
     /// Seeds of the latest repair symbols.
     seeds: VecDeque<u64>,
 }
 
 /// SIDs `first`, `first + stride`, and so on, and what else makes a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shape {
+pub(super) struct BlockShape {
     pub(super) first: u64,
     pub(super) count: u64,
     pub(super) stride: u64,
@@ -25,7 +25,7 @@ pub(super) struct Shape {
 impl Blocks {
     /// Takes note of a block in the window, in which every SID is. False when it is neither equal to nor
     /// disjoint from those that are known; one that `grows` may be part of a longer one.
-    pub(super) fn claim(&mut self, shape: Shape, grows: bool) -> bool {
+    pub(super) fn claim(&mut self, shape: BlockShape, grows: bool) -> bool {
         let known = self.shapes.get(&shape.first);
         match known {
             Some(known) if (known.stride, known.parameter) != (shape.stride, shape.parameter) => {
@@ -61,7 +61,7 @@ impl Blocks {
     }
 
     /// The block without gaps that ends before this SID.
-    pub(super) fn ending_at(&self, sid: u64) -> Option<Shape> {
+    pub(super) fn ending_at(&self, sid: u64) -> Option<BlockShape> {
         let (_, before) = self.shapes.range(..sid).next_back()?;
         (before.stride == 1 && before.first + before.count == sid).then_some(*before)
     }
@@ -100,8 +100,8 @@ const MAX_SEEDS: usize = 128;
 mod tests {
     use super::*;
 
-    fn run(first: u64, count: u64, parameter: u64) -> Shape {
-        Shape { first, count, stride: 1, parameter }
+    fn run(first: u64, count: u64, parameter: u64) -> BlockShape {
+        BlockShape { first, count, stride: 1, parameter }
     }
 
     #[test]
@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn interleaved_blocks_are_disjoint() {
         let mut blocks = Blocks::default();
-        let part = |first, count| Shape { first, count, stride: 3, parameter: 3 };
+        let part = |first, count| BlockShape { first, count, stride: 3, parameter: 3 };
         assert!(blocks.claim(part(0, 4), false));
         assert!(blocks.claim(part(2, 3), false));
         assert!(blocks.claim(part(1, 3), false));

@@ -3,7 +3,7 @@ use quickset_wire::frame::{Frame, Frames, kind};
 
 /// Data of the first packets, any of which may turn out to be a symbol (UNMARKED).
 #[derive(Debug)]
-pub(super) struct Early {
+pub(super) struct EarlyPayloads {
     /// Packets whose data is kept: those with a number below this.
     packets: u64,
     /// By packet number. Nothing is held for what did not come.
@@ -12,7 +12,7 @@ pub(super) struct Early {
     over: bool,
 }
 
-impl Early {
+impl EarlyPayloads {
     pub(super) fn new(packets: u64) -> Self {
         Self { packets, frames: Vec::new(), over: packets == 0 }
     }
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn frames_are_given_once_and_not_for_ever() {
         let frame = |data: u8| [0x0a, 4, 1, data];
-        let mut early = Early::new(4);
+        let mut early = EarlyPayloads::new(4);
         for number in [3, 0, 2] {
             assert!(early.heeds(number));
             early.keep(number, &frame(number as u8), 4);
@@ -102,6 +102,6 @@ mod tests {
         early.keep(8, &frame(8), 4);
         assert_eq!(early.take(0), None, "twice as many packets have come");
         assert!((0..20).all(|number| !early.heeds(number)));
-        assert!(!Early::new(0).heeds(0));
+        assert!(!EarlyPayloads::new(0).heeds(0));
     }
 }

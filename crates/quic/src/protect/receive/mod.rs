@@ -23,37 +23,37 @@ use quickset_wire::frame::{Frame, RepairHeader};
 use quickset_wire::{Scheme, Schemes};
 
 use crate::error::TransportError;
-use crate::packet::{Token, Want, Writer};
-use crate::work::Allowance;
-use early::Early;
-use session::{Price, Session, error};
-use window::Window;
+use crate::packet::{FrameToken, PacketWriter, Want};
+use crate::work::WorkAllowance;
+use early::EarlyPayloads;
+use session::{CodingSession, Price, error};
+use window::SymbolWindow;
 
 /// All sessions of the peer.
 #[derive(Debug)]
-pub(crate) struct Receiving {
-    offer: Offer,
+pub(crate) struct ProtectReceiving {
+    offer: DecoderOffer,
     /// Those that were used, in order, each with its number.
-    sessions: Vec<(u64, Session)>,
+    sessions: Vec<(u64, CodingSession)>,
     /// The place of the one that was used last.
     latest: usize,
-    window: Window,
-    early: Early,
+    window: SymbolWindow,
+    early: EarlyPayloads,
     /// A session may have something to compute.
     busy: bool,
     /// Packets taken so far, to tell the symbols of one from those of the next.
     packets: u64,
     /// Steps for coefficients that packets have paid for.
-    steps: Allowance,
+    steps: WorkAllowance,
     /// Bytes of payload that they have paid for.
-    bytes: Allowance,
+    bytes: WorkAllowance,
     last_ping: Option<Time>,
-    counts: Counts,
+    counts: ReceiveCounts,
 }
 
 /// What we announced.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Offer {
+pub(crate) struct DecoderOffer {
     /// Symbols kept of each session.
     pub(crate) window: u64,
     pub(crate) sessions: u64,
@@ -76,26 +76,26 @@ pub(crate) enum Dispatch {
 
 /// What was counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub(crate) struct ReceiveCounts {
     pub(crate) sources: u64,
     pub(crate) repairs: u64,
     pub(crate) recovered: u64,
 }
 
-impl Receiving {
-    pub(crate) fn new(offer: Offer) -> Self {
+impl ProtectReceiving {
+    pub(crate) fn new(offer: DecoderOffer) -> Self {
         Self {
             offer,
             sessions: Vec::new(),
             latest: 0,
-            window: Window::new(offer.window),
-            early: Early::new(offer.unmarked),
+            window: SymbolWindow::new(offer.window),
+            early: EarlyPayloads::new(offer.unmarked),
             busy: false,
             packets: 1,
-            steps: Allowance::new(STEPS, saved(offer.window)),
-            bytes: Allowance::new(BYTES, BYTES * PACKETS),
+            steps: WorkAllowance::new(STEPS, saved(offer.window)),
+            bytes: WorkAllowance::new(BYTES, BYTES * PACKETS),
             last_ping: None,
-            counts: Counts::default(),
+            counts: ReceiveCounts::default(),
         }
     }
 
@@ -236,13 +236,13 @@ impl Receiving {
 
     /// Tells what was recovered and is news (FEC-38); called when an ACK was written. With a packet that
     /// nobody would acknowledge goes a PING, one in a round trip (FEC-41).
-    pub(crate) fn write_acks(&mut self, w: &mut Writer<'_>, now: Time, rtt: Duration) {
+    pub(crate) fn write_acks(&mut self, w: &mut PacketWriter<'_>, now: Time, rtt: Duration) {
         let mut any = false;
         for (number, session) in self.sessions.iter_mut().filter(|(_, session)| !session.news.is_empty()) {
             any |= session.news.write(w, *number);
         }
         let may_ask = self.last_ping.is_none_or(|at| now.since(at) >= rtt);
-        if any && may_ask && !w.is_eliciting() && w.put(&Frame::Ping, Token::Nothing) {
+        if any && may_ask && !w.is_eliciting() && w.put(&Frame::Ping, FrameToken::Nothing) {
             self.last_ping = Some(now);
         }
     }
@@ -273,7 +273,7 @@ impl Receiving {
     }
 
     /// Sends it (FEC-45).
-    pub(crate) fn write(&mut self, w: &mut Writer<'_>) {
+    pub(crate) fn write(&mut self, w: &mut PacketWriter<'_>) {
         self.window.write(w);
     }
 
@@ -288,13 +288,13 @@ impl Receiving {
     }
 
     /// What was counted.
-    pub(crate) fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self) -> ReceiveCounts {
         self.counts
     }
 
     /// The session of this number; made when it is used first.
     #[inline]
-    fn session(&mut self, number: u64) -> Result<&mut Session, TransportError> {
+    fn session(&mut self, number: u64) -> Result<&mut CodingSession, TransportError> {
         if self.sessions.get(self.latest).is_none_or(|(latest, _)| *latest != number) {
             if let Some((_, before)) = self.sessions.get_mut(self.latest) {
                 // Of one session only: what stays in packets keeps their buffers.
@@ -323,7 +323,7 @@ impl Receiving {
         if n >= self.offer.sessions || self.offer.window == 0 {
             return Err(error("a session beyond those offered"));
         }
-        self.sessions.insert(at, (number, Session::new(scheme, self.window.now(), self.offer.symbol)));
+        self.sessions.insert(at, (number, CodingSession::new(scheme, self.window.now(), self.offer.symbol)));
         Ok(at)
     }
 }

@@ -3,18 +3,18 @@ use std::ops::RangeInclusive;
 
 use quickset_wire::frame::symbol_ack;
 
-use crate::packet::{Token, Writer};
+use crate::packet::{FrameToken, PacketWriter};
 
 /// What was recovered of a session and the encoder may not know (FEC-38).
 #[derive(Debug, Default)]
-pub(super) struct News {
+pub(super) struct RecoveryNews {
     /// SIDs, and before which report they were recovered.
     sids: BTreeMap<u64, u64>,
     /// The number of the next report.
     epoch: u64,
 }
 
-impl News {
+impl RecoveryNews {
     pub(super) fn is_empty(&self) -> bool {
         self.sids.is_empty()
     }
@@ -37,7 +37,7 @@ impl News {
     }
 
     /// Writes a SYMBOL_ACK. False when there is no room.
-    pub(super) fn write(&mut self, w: &mut Writer<'_>, session: u64) -> bool {
+    pub(super) fn write(&mut self, w: &mut PacketWriter<'_>, session: u64) -> bool {
         let mut ranges: Vec<RangeInclusive<u64>> = Vec::new();
         for &sid in self.sids.keys().rev() {
             match ranges.last_mut() {
@@ -52,7 +52,7 @@ impl News {
         let Some(last) = told.checked_sub(1) else { return false };
         // FEC-39: those that were left out have their turn when the newer ones are known to have been told.
         let first = *ranges[last].start();
-        w.record(Token::SymbolAck { session: session as u32, epoch: self.epoch, first }, false);
+        w.record(FrameToken::SymbolAck { session: session as u32, epoch: self.epoch, first }, false);
         self.epoch += 1;
         true
     }
@@ -68,9 +68,9 @@ mod tests {
 
     use super::*;
 
-    fn write(news: &mut News, room: usize) -> (Vec<RangeInclusive<u64>>, Vec<Token>) {
+    fn write(news: &mut RecoveryNews, room: usize) -> (Vec<RangeInclusive<u64>>, Vec<FrameToken>) {
         let (mut bytes, mut tokens) = (vec![0; room], Vec::new());
-        let mut w = Writer::new(wire::Writer::new(&mut bytes), &mut tokens);
+        let mut w = PacketWriter::new(wire::Writer::new(&mut bytes), &mut tokens);
         news.write(&mut w, 12);
         let len = w.len();
         let ranges = match Frames::new(&bytes[..len]).next() {
@@ -83,13 +83,13 @@ mod tests {
 
     #[test]
     fn what_was_recovered_is_told_until_it_is_known_to_have_arrived() {
-        let mut news = News::default();
+        let mut news = RecoveryNews::default();
         for sid in [5, 6, 9] {
             news.recovered(sid);
         }
         let (ranges, tokens) = write(&mut news, 1000);
         assert_eq!(ranges, [9..=9, 5..=6]);
-        assert_eq!(tokens, [Token::SymbolAck { session: 12, epoch: 0, first: 5 }]);
+        assert_eq!(tokens, [FrameToken::SymbolAck { session: 12, epoch: 0, first: 5 }]);
         news.recovered(7);
         assert_eq!(write(&mut news, 1000).0, [9..=9, 5..=7]);
         // The first report arrives: 7 was not in it.
@@ -102,7 +102,7 @@ mod tests {
     /// FEC-38: each is told, though they are more than a report may have.
     #[test]
     fn what_a_report_leaves_out_is_told_when_the_others_are() {
-        let mut news = News::default();
+        let mut news = RecoveryNews::default();
         (0..80).for_each(|i| news.recovered(2 * i));
         let mut told = Vec::new();
         for (epoch, expected) in [(0, 96..=158), (1, 32..=94), (2, 0..=30)] {
@@ -112,7 +112,7 @@ mod tests {
                 (*ranges[0].end(), *ranges[ranges.len() - 1].start()),
                 (*expected.end(), *expected.start())
             );
-            assert_eq!(tokens, [Token::SymbolAck { session: 12, epoch, first: *expected.start() }]);
+            assert_eq!(tokens, [FrameToken::SymbolAck { session: 12, epoch, first: *expected.start() }]);
             told.extend(ranges);
             assert_eq!(write(&mut news, 16).0, [], "no room");
             news.acked(epoch, *expected.start());

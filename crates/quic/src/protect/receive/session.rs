@@ -1,21 +1,21 @@
 use bytes::{Bytes, BytesMut};
-use quickset_fec::online::{self, Limits, Repair, Source};
+use quickset_fec::online::{self, DecoderLimits, RepairOutcome, SourceOutcome};
 use quickset_fec::{BadEquation, Equation, ldpc};
 use quickset_wire::frame::RepairHeader;
 use quickset_wire::{Scheme, TransportErrorCode as Code};
 
 use super::Dispatch;
-use super::blocks::{Blocks, Shape};
+use super::blocks::{BlockShape, Blocks};
 use super::fresh::Fresh;
-use super::news::News;
+use super::news::RecoveryNews;
 use crate::error::TransportError;
 
 /// One coding context of the peer.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(super) struct CodingSession {
     pub(super) scheme: Scheme,
-    pub(super) news: News,
-    decoder: Decoder,
+    pub(super) news: RecoveryNews,
+    decoder: SessionDecoder,
     fresh: Fresh,
     blocks: Blocks,
     /// The packet that the last symbol came in.
@@ -28,7 +28,7 @@ pub(super) struct Session {
     looks: u64,
 }
 
-/// What was computed, as an [`Allowance`](super::allowance::Allowance) has it.
+/// What was computed, as an [`Allowance`](super::allowance::MemoryAllowance) has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Price {
     /// Row operations of LDPC, and what takes as long.
@@ -39,26 +39,26 @@ pub(super) struct Price {
 
 /// Two kinds with the same verbs.
 #[derive(Debug)]
-enum Decoder {
+enum SessionDecoder {
     Linear(Box<online::Decoder>),
     Staircase(Box<ldpc::Decoder>),
 }
 
-impl Session {
+impl CodingSession {
     pub(super) fn new(scheme: Scheme, window: u64, symbol_size: usize) -> Self {
         let window = usize::try_from(window).unwrap_or(usize::MAX);
         // FEC-56, FEC-57: a decoder keeps to the window and an eighth of it, and takes memory as symbols
         // come.
-        let limits = Limits { window, symbol_size, max_unknowns: MAX_UNKNOWNS };
+        let limits = DecoderLimits { window, symbol_size, max_unknowns: MAX_UNKNOWNS };
         let decoder = match scheme {
-            Scheme::Ldpc => Decoder::Staircase(Box::new(ldpc::Decoder::new(limits))),
+            Scheme::Ldpc => SessionDecoder::Staircase(Box::new(ldpc::Decoder::new(limits))),
             Scheme::Xor | Scheme::Grid | Scheme::ReedSolomon | Scheme::Rlc => {
-                Decoder::Linear(Box::new(online::Decoder::new(limits)))
+                SessionDecoder::Linear(Box::new(online::Decoder::new(limits)))
             }
         };
         Self {
             scheme,
-            news: News::default(),
+            news: RecoveryNews::default(),
             decoder,
             fresh: Fresh::new(symbol_size),
             blocks: Blocks::default(),
@@ -72,8 +72,8 @@ impl Session {
     /// What was computed and is not paid for: it is owed once.
     pub(super) fn owes(&mut self) -> Price {
         let cost = match &self.decoder {
-            Decoder::Linear(decoder) => decoder.cost(),
-            Decoder::Staircase(decoder) => decoder.cost(),
+            SessionDecoder::Linear(decoder) => decoder.cost(),
+            SessionDecoder::Staircase(decoder) => decoder.cost(),
         };
         let before = std::mem::replace(&mut self.paid, cost);
         let each = if self.scheme == Scheme::Ldpc { 1 } else { ROW };
@@ -102,22 +102,22 @@ impl Session {
         }
         Ok(match self.take(sid, data)? {
             // FEC-20.
-            Source::New => Dispatch::All,
-            Source::Below => Dispatch::WithoutDatagrams,
-            Source::Duplicate | Source::Recovered => Dispatch::No,
+            SourceOutcome::New => Dispatch::All,
+            SourceOutcome::Below => Dispatch::WithoutDatagrams,
+            SourceOutcome::Duplicate | SourceOutcome::Recovered => Dispatch::No,
         })
     }
 
     /// A symbol that came before it was known to be one. True when that is news.
     pub(super) fn unmarked(&mut self, sid: u64, data: &[u8]) -> Result<bool, TransportError> {
-        Ok(self.take(sid, data)? == Source::New)
+        Ok(self.take(sid, data)? == SourceOutcome::New)
     }
 
-    fn take(&mut self, sid: u64, data: &[u8]) -> Result<Source, TransportError> {
+    fn take(&mut self, sid: u64, data: &[u8]) -> Result<SourceOutcome, TransportError> {
         self.flush();
         let outcome = match &mut self.decoder {
-            Decoder::Linear(decoder) => decoder.source(sid, data),
-            Decoder::Staircase(decoder) => decoder.source(sid, data),
+            SessionDecoder::Linear(decoder) => decoder.source(sid, data),
+            SessionDecoder::Staircase(decoder) => decoder.source(sid, data),
         };
         self.moved();
         outcome.map_err(fault)
@@ -131,7 +131,7 @@ impl Session {
         data: &[u8],
         window: u64,
         is_affordable: bool,
-    ) -> Result<Repair, TransportError> {
+    ) -> Result<RepairOutcome, TransportError> {
         let RepairHeader { first, count, parameter, index, .. } = *header;
         let last = self.scheme.last_sid(first, count, parameter);
         let last = last.ok_or_else(|| error("a repair of no symbols, or beyond the last"))?;
@@ -140,25 +140,25 @@ impl Session {
             return Err(error("a repair over more symbols than were ever offered"));
         }
         let outcome = match &mut self.decoder {
-            Decoder::Linear(decoder) => {
+            SessionDecoder::Linear(decoder) => {
                 let equation = equation(self.scheme, header).map_err(|bad| error_of(bad.to_string()))?;
                 // FEC-58: all that it covers, though it may be the sum of fewer.
                 if last - first >= decoder.window() {
-                    return Ok(Repair::Old);
+                    return Ok(RepairOutcome::Old);
                 }
                 if !is_affordable {
-                    return Ok(Repair::TooMany);
+                    return Ok(RepairOutcome::TooMany);
                 }
                 if parameter == 1 && self.fresh.are(first, count, data.len()) {
-                    decoder.pass(first, self.fresh.whole()).map(|()| Repair::Redundant)
+                    decoder.pass(first, self.fresh.whole()).map(|()| RepairOutcome::Redundant)
                 } else {
                     give(decoder, &mut self.fresh);
                     decoder.seen(last);
                     if first < decoder.low() {
-                        return Ok(Repair::Old);
+                        return Ok(RepairOutcome::Old);
                     }
                     let outcome = decoder.repair(&equation, data);
-                    if outcome == Ok(Repair::TooMany) {
+                    if outcome == Ok(RepairOutcome::TooMany) {
                         // FEC-59: what is missing below was not repaired when it could be, and is sent again,
                         // or of no use to anybody. New losses need its places.
                         decoder.give_up_below(first);
@@ -168,7 +168,7 @@ impl Session {
                     }
                 }
             }
-            Decoder::Staircase(decoder) => {
+            SessionDecoder::Staircase(decoder) => {
                 if parameter > window {
                     return Err(error("more repair symbols than a window has symbols"));
                 }
@@ -178,7 +178,7 @@ impl Session {
                 // A matrix is made for a block, and eliminated with each of its repair symbols, however
                 // short.
                 if !is_affordable {
-                    return Ok(Repair::TooMany);
+                    return Ok(RepairOutcome::TooMany);
                 }
                 decoder.repair(&block, index, data)
             }
@@ -187,7 +187,7 @@ impl Session {
         let outcome = outcome.map_err(fault)?;
         self.longest = self.longest.max(data.len());
         self.moved();
-        if outcome != Repair::Old {
+        if outcome != RepairOutcome::Old {
             self.note(header)?;
         }
         self.spend(header);
@@ -197,7 +197,7 @@ impl Session {
     /// FEC-25: blocks share no symbol, so that those of one that is complete are not needed any more; the
     /// decoder of LDPC knows its blocks itself.
     fn spend(&mut self, header: &RepairHeader) {
-        let Decoder::Linear(decoder) = &mut self.decoder else { return };
+        let SessionDecoder::Linear(decoder) = &mut self.decoder else { return };
         let block = match self.scheme {
             // Most often complete when its first repair symbol comes.
             Scheme::ReedSolomon => equation(self.scheme, header).ok(),
@@ -222,7 +222,7 @@ impl Session {
     /// The decoder takes what it was spared.
     #[inline]
     pub(super) fn flush(&mut self) {
-        if let Decoder::Linear(decoder) = &mut self.decoder {
+        if let SessionDecoder::Linear(decoder) = &mut self.decoder {
             give(decoder, &mut self.fresh);
         }
     }
@@ -230,7 +230,7 @@ impl Session {
     /// Whether it contradicts an earlier one (FEC-25, FEC-33); blocks of LDPC the decoder knows itself.
     fn note(&mut self, header: &RepairHeader) -> Result<(), TransportError> {
         let RepairHeader { first, count, parameter, index, .. } = *header;
-        let shape = |stride| Shape { first, count, stride, parameter };
+        let shape = |stride| BlockShape { first, count, stride, parameter };
         self.blocks.move_to(self.low());
         let stands = match self.scheme {
             Scheme::Xor | Scheme::Grid => self.blocks.claim(shape(1), true),
@@ -247,16 +247,16 @@ impl Session {
 
     pub(super) fn has_work(&self) -> bool {
         match &self.decoder {
-            Decoder::Linear(decoder) => decoder.has_work(),
-            Decoder::Staircase(decoder) => decoder.has_work(),
+            SessionDecoder::Linear(decoder) => decoder.has_work(),
+            SessionDecoder::Staircase(decoder) => decoder.has_work(),
         }
     }
 
     /// Multiplies and adds about `budget` bytes; returns how many it was.
     pub(super) fn work(&mut self, budget: usize) -> usize {
         match &mut self.decoder {
-            Decoder::Linear(decoder) => decoder.work(budget),
-            Decoder::Staircase(decoder) => decoder.work(budget),
+            SessionDecoder::Linear(decoder) => decoder.work(budget),
+            SessionDecoder::Staircase(decoder) => decoder.work(budget),
         }
     }
 
@@ -264,8 +264,8 @@ impl Session {
     /// as the longest repair symbol, and those too many are PADDING.
     pub(super) fn next_recovered(&mut self) -> Option<(u64, Bytes)> {
         let (sid, data) = match &mut self.decoder {
-            Decoder::Linear(decoder) => decoder.next_recovered(),
-            Decoder::Staircase(decoder) => decoder.next_recovered(),
+            SessionDecoder::Linear(decoder) => decoder.next_recovered(),
+            SessionDecoder::Staircase(decoder) => decoder.next_recovered(),
         }?;
         let mut symbol = BytesMut::with_capacity(self.longest.max(data.len()));
         symbol.extend_from_slice(data);
@@ -278,8 +278,8 @@ impl Session {
         self.flush();
         let window = usize::try_from(window.max(1)).unwrap_or(usize::MAX);
         match &mut self.decoder {
-            Decoder::Linear(decoder) => decoder.set_window(window),
-            Decoder::Staircase(decoder) => decoder.set_window(window),
+            SessionDecoder::Linear(decoder) => decoder.set_window(window),
+            SessionDecoder::Staircase(decoder) => decoder.set_window(window),
         }
         self.moved();
     }
@@ -288,8 +288,8 @@ impl Session {
     pub(super) fn memory(&self) -> usize {
         let fresh = self.fresh.memory();
         match &self.decoder {
-            Decoder::Linear(decoder) => decoder.memory() + fresh,
-            Decoder::Staircase(decoder) => decoder.memory() + fresh,
+            SessionDecoder::Linear(decoder) => decoder.memory() + fresh,
+            SessionDecoder::Staircase(decoder) => decoder.memory() + fresh,
         }
     }
 
@@ -297,8 +297,8 @@ impl Session {
     #[cfg(test)]
     pub(super) fn cost(&self) -> online::Cost {
         match &self.decoder {
-            Decoder::Linear(decoder) => decoder.cost(),
-            Decoder::Staircase(decoder) => decoder.cost(),
+            SessionDecoder::Linear(decoder) => decoder.cost(),
+            SessionDecoder::Staircase(decoder) => decoder.cost(),
         }
     }
 
@@ -310,8 +310,8 @@ impl Session {
     /// The least SID in the window.
     fn low(&self) -> u64 {
         match &self.decoder {
-            Decoder::Linear(decoder) => decoder.low(),
-            Decoder::Staircase(decoder) => decoder.low(),
+            SessionDecoder::Linear(decoder) => decoder.low(),
+            SessionDecoder::Staircase(decoder) => decoder.low(),
         }
     }
 }
@@ -321,7 +321,7 @@ impl Session {
 fn give(decoder: &mut online::Decoder, fresh: &mut Fresh) {
     for (sid, symbol) in fresh.end() {
         let taken = decoder.source(sid, &symbol);
-        debug_assert_eq!(taken, Ok(Source::New), "it follows all others, and is short enough");
+        debug_assert_eq!(taken, Ok(SourceOutcome::New), "it follows all others, and is short enough");
     }
 }
 
@@ -345,7 +345,7 @@ fn error_of(why: String) -> TransportError {
     TransportError::new(Code::FEC_ERROR, why)
 }
 
-fn fault(fault: online::Fault) -> TransportError {
+fn fault(fault: online::SenderFault) -> TransportError {
     error_of(fault.to_string())
 }
 

@@ -14,7 +14,7 @@ mod unmarked;
 
 const SIZE: usize = 200;
 
-impl Receiving {
+impl ProtectReceiving {
     /// A SOURCE_SYMBOL in a packet with nothing else.
     fn on_copy(&mut self, session: u64, sid: u64, data: &[u8]) -> Result<Dispatch, TransportError> {
         let payload = Bytes::copy_from_slice(data);
@@ -22,8 +22,8 @@ impl Receiving {
     }
 }
 
-fn receiving(window: u64, sessions: u64) -> Receiving {
-    Receiving::new(Offer { window, sessions, symbol: SIZE, schemes: Schemes::ALL, unmarked: 0 })
+fn receiving(window: u64, sessions: u64) -> ProtectReceiving {
+    ProtectReceiving::new(DecoderOffer { window, sessions, symbol: SIZE, schemes: Schemes::ALL, unmarked: 0 })
 }
 
 /// Symbol `sid` of the peer: PADDING frames with something in them would be another frame, so any bytes will
@@ -56,7 +56,7 @@ fn repair(header: RepairHeader) -> Vec<u8> {
     out
 }
 
-fn give(receiving: &mut Receiving, header: RepairHeader, data: &[u8]) -> Result<(), TransportError> {
+fn give(receiving: &mut ProtectReceiving, header: RepairHeader, data: &[u8]) -> Result<(), TransportError> {
     let RepairHeader { session, first, count, parameter, index } = header;
     let outcome = receiving.on_repair(&Frame::Repair { session, first, count, parameter, index, data });
     receiving.end_packet();
@@ -67,14 +67,14 @@ fn header(session: u64, first: u64, count: u64, parameter: u64, index: u64) -> R
     RepairHeader { session, first, count, parameter, index }
 }
 
-fn source(receiving: &mut Receiving, session: u64, sid: u64) -> Result<Dispatch, TransportError> {
+fn source(receiving: &mut ProtectReceiving, session: u64, sid: u64) -> Result<Dispatch, TransportError> {
     let outcome = receiving.on_copy(session, sid, &symbol(sid));
     receiving.end_packet();
     outcome
 }
 
 /// All that is recovered, each checked and each once.
-fn drain(receiving: &mut Receiving) -> BTreeSet<(u64, u64)> {
+fn drain(receiving: &mut ProtectReceiving) -> BTreeSet<(u64, u64)> {
     while receiving.has_work() {
         receiving.work();
     }
@@ -129,14 +129,14 @@ fn what_an_encoder_must_not_do_is_an_error() {
     source(&mut one, 8 + 2, 0).unwrap();
     refused(source(&mut one, 8 + 4, 0));
     refused(source(&mut receiving(0, 4), 0, 0));
-    let few = Offer {
+    let few = DecoderOffer {
         window: 64,
         sessions: 4,
         symbol: SIZE,
         schemes: Schemes::NONE.with(Scheme::Rlc),
         unmarked: 0,
     };
-    refused(source(&mut Receiving::new(few), 2, 0));
+    refused(source(&mut ProtectReceiving::new(few), 2, 0));
     // 7.
     refused(new().on_copy(0, 0, &[1; SIZE + 1]));
     refused(give(&mut new(), header(4, 0, 1, 0, 0), &[1; SIZE + 1]));
@@ -288,7 +288,7 @@ fn each_symbol_is_dispatched_once() {
     assert_eq!(source(&mut one, 4, 100), Ok(Dispatch::All));
     assert_eq!(source(&mut one, 4, 36), Ok(Dispatch::WithoutDatagrams));
     assert_eq!(source(&mut one, 4, 37), Ok(Dispatch::All));
-    assert_eq!(one.counts(), Counts { sources: 9, repairs: 2, recovered: 1 });
+    assert_eq!(one.counts(), ReceiveCounts { sources: 9, repairs: 2, recovered: 1 });
 }
 
 /// FEC-58, FEC-48: what is outside the present window is ignored, unless it is outside every window ever
@@ -485,11 +485,17 @@ fn the_last_numbers_are_numbers_like_others() {
 #[test]
 fn the_work_of_a_packet_is_bounded() {
     let (window, size) = (1024, 1472);
-    let mut one =
-        Receiving::new(Offer { window, sessions: 1, symbol: size, schemes: Schemes::ALL, unmarked: 0 });
-    let cost = |one: &Receiving| one.sessions.first().map(|(_, session)| session.cost()).unwrap_or_default();
+    let mut one = ProtectReceiving::new(DecoderOffer {
+        window,
+        sessions: 1,
+        symbol: size,
+        schemes: Schemes::ALL,
+        unmarked: 0,
+    });
+    let cost =
+        |one: &ProtectReceiving| one.sessions.first().map(|(_, session)| session.cost()).unwrap_or_default();
     let (mut seed, mut most, mut rows, mut used) = (0, 0, 0, 0);
-    let mut packet = |one: &mut Receiving, sid: Option<u64>, repair: Option<(u64, u64)>| {
+    let mut packet = |one: &mut ProtectReceiving, sid: Option<u64>, repair: Option<(u64, u64)>| {
         let before = cost(one);
         if let Some(sid) = sid {
             // What was recovered is of no sense, so this may be an error.
@@ -535,7 +541,7 @@ fn the_work_of_a_packet_is_bounded() {
 }
 
 /// What all sessions have cost, as packets pay for it.
-fn price(one: &Receiving) -> Price {
+fn price(one: &ProtectReceiving) -> Price {
     one.sessions.iter().fold(Price::default(), |sum, (_, session)| {
         let (cost, each) = (session.cost(), if session.scheme == Scheme::Ldpc { 1 } else { 16 });
         Price { steps: sum.steps + each * cost.row_operations, bytes: sum.bytes + cost.bytes }
@@ -587,7 +593,7 @@ fn the_headers_of_a_packet_cost_little() {
 }
 
 /// Returns how many symbols were recovered.
-fn end_packet(one: &mut Receiving) -> u64 {
+fn end_packet(one: &mut ProtectReceiving) -> u64 {
     one.end_packet();
     one.work();
     std::iter::from_fn(|| one.next_recovered()).count() as u64
@@ -611,8 +617,13 @@ fn honest_repair_is_always_paid_for() {
         (lane(Scheme::Ldpc, 1024, 100, 100), 300),
     ] {
         let what = format!("session {session} of {window}, {block} and {repairs}");
-        let mut one =
-            Receiving::new(Offer { window, sessions: 1, symbol: size, schemes: Schemes::ALL, unmarked: 0 });
+        let mut one = ProtectReceiving::new(DecoderOffer {
+            window,
+            sessions: 1,
+            symbol: size,
+            schemes: Schemes::ALL,
+            unmarked: 0,
+        });
         let (mut sent, mut rng) = (Symbols::new(2 * window as usize, size), Rng::new(session));
         let (mut missing, mut recovered, mut least) = (0, 0, usize::MAX);
         for round in 0..2 * window / block {

@@ -1,10 +1,10 @@
 use quickset_wire::frame::Frame;
 
-use crate::packet::{Token, Want, Writer};
+use crate::packet::{FrameToken, PacketWriter, Want};
 
 /// How many symbols of a session are kept, and whether the encoder knows (FEC_WINDOW).
 #[derive(Debug)]
-pub(super) struct Window {
+pub(super) struct SymbolWindow {
     now: u64,
     /// The largest that was ever offered.
     largest: u64,
@@ -16,7 +16,7 @@ pub(super) struct Window {
     lost: bool,
 }
 
-impl Window {
+impl SymbolWindow {
     pub(super) fn new(window: u64) -> Self {
         Self { now: window, largest: window, agreed: false, epoch: 0, due: false, lost: false }
     }
@@ -58,9 +58,10 @@ impl Window {
         }
     }
 
-    pub(super) fn write(&mut self, w: &mut Writer<'_>) {
+    pub(super) fn write(&mut self, w: &mut PacketWriter<'_>) {
         let (epoch, window) = (self.epoch, self.now);
-        if self.want() > Want::None && w.put(&Frame::FecWindow { epoch, window }, Token::FecWindow { epoch })
+        if self.want() > Want::None
+            && w.put(&Frame::FecWindow { epoch, window }, FrameToken::FecWindow { epoch })
         {
             self.due = false;
             self.lost = false;

@@ -1,12 +1,12 @@
 use quickset_base::Time;
 
 use super::lane::{Lane, Review};
-use super::{Outlook, Slot};
+use super::{Outlook, WindowSlot};
 use crate::protect::policy::{self, LaneView, Pattern, ReliabilityPolicy};
 
 /// A channel with a policy.
 #[derive(Debug)]
-pub(super) struct Coded {
+pub(super) struct CodedChannel {
     pub(super) policy: Box<dyn ReliabilityPolicy>,
     pub(super) lanes: [Option<usize>; policy::MAX_LANES],
     /// When the policy or a release rule wants to be asked again.
@@ -16,15 +16,15 @@ pub(super) struct Coded {
 }
 
 /// What a channel wants now.
-pub(super) struct Decision {
-    pub(super) slot: Option<Slot>,
+pub(super) struct ChannelDecision {
+    pub(super) slot: Option<WindowSlot>,
     /// When to be asked again, whatever happens.
     pub(super) wake: Option<Time>,
     /// For so many packets it will want nothing.
     pub(super) quiet: u64,
 }
 
-impl Coded {
+impl CodedChannel {
     pub(super) fn new(policy: Box<dyn ReliabilityPolicy>) -> Self {
         Self { policy, lanes: Default::default(), wake: None, reviews: Default::default() }
     }
@@ -37,7 +37,7 @@ impl Coded {
     }
 
     /// FlEC, algorithm 1: repair by the pattern; else what a span wants, oldest first; else new data.
-    pub(super) fn decide(&mut self, lanes: &mut [Lane], outlook: &Outlook<'_>) -> Decision {
+    pub(super) fn decide(&mut self, lanes: &mut [Lane], outlook: &Outlook<'_>) -> ChannelDecision {
         let mut view = outlook.view(&self.views(lanes));
         let patience = outlook.patience(self.policy.delay_sensitivity(&view));
         let mut wake: Option<Time> = None;
@@ -62,7 +62,7 @@ impl Coded {
                     if let Some(at) = self.lanes.get(usize::from(lane)).copied().flatten() {
                         lanes[at].plan(n);
                         if lanes[at].owes_repair() {
-                            return Decision::of(Slot::Repair(at), wake);
+                            return ChannelDecision::of(WindowSlot::Repair(at), wake);
                         }
                     }
                 }
@@ -82,12 +82,12 @@ impl Coded {
         for (at, lane) in self.lanes.iter().enumerate() {
             let Some(lane) = *lane else { continue };
             if lanes[lane].owes_repeat() {
-                return Decision::of(Slot::Repeat(lane), wake);
+                return ChannelDecision::of(WindowSlot::Repeat(lane), wake);
             }
             if self.reviews[at].more {
                 lanes[lane].add();
                 if lanes[lane].owes_repair() {
-                    return Decision::of(Slot::Repair(lane), wake);
+                    return ChannelDecision::of(WindowSlot::Repair(lane), wake);
                 }
             }
         }
@@ -96,12 +96,12 @@ impl Coded {
         }
         // Without a symbol under way there is nothing to repair before there is one.
         let least = u64::from(view.lanes.iter().all(|lane| lane.outstanding == 0));
-        Decision { slot: None, wake, quiet: self.policy.quiet_for(&view).max(least) }
+        ChannelDecision { slot: None, wake, quiet: self.policy.quiet_for(&view).max(least) }
     }
 }
 
-impl Decision {
-    fn of(slot: Slot, wake: Option<Time>) -> Self {
+impl ChannelDecision {
+    fn of(slot: WindowSlot, wake: Option<Time>) -> Self {
         Self { slot: Some(slot), wake, quiet: 0 }
     }
 }

@@ -6,22 +6,22 @@ use quickset_wire::frame::{stream_header, stream_header_size};
 use quickset_wire::{StreamId, Writer, varint};
 
 use super::span::Cover;
-use crate::packet::{Key, Packed, StreamFrame};
+use crate::packet::{Packed, StreamFrame, StreamKey};
 
 /// The bytes of a lane's symbols: for repair, and to send a symbol again as it was.
 ///
 /// Mostly copies. What is encoded in one pass may lie where the stream has it: the copy would cost as much as
 /// the packet that it is for, and push what every packet needs out of the caches.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct KeptSymbols {
     /// All symbols, if none is shared.
     copies: Symbols,
     /// Else those that no piece of a stream's buffer has.
     apart: Apart,
     /// And the others, in order.
-    runs: VecDeque<Run>,
+    runs: VecDeque<SymbolRun>,
     /// Where their data is.
-    pieces: VecDeque<Piece>,
+    pieces: VecDeque<BufferPiece>,
     /// The number of the first piece.
     first_piece: u64,
     /// Symbols are encoded in one pass.
@@ -40,7 +40,7 @@ struct Apart {
 
 /// Symbols in a row that are one STREAM frame each, the data of one behind that of the other.
 #[derive(Clone, Copy, Debug)]
-struct Run {
+struct SymbolRun {
     /// Of the first, as are the others.
     sid: u64,
     id: StreamId,
@@ -57,9 +57,9 @@ struct Run {
 
 /// A piece of a stream's buffer.
 #[derive(Debug)]
-struct Piece {
+struct BufferPiece {
     bytes: Bytes,
-    key: Key,
+    key: StreamKey,
     offset: u64,
     /// Of the last symbol in it.
     sid: u64,
@@ -73,7 +73,7 @@ pub(crate) struct Lying<'a> {
     data: &'a [u8],
 }
 
-impl Kept {
+impl KeptSymbols {
     /// None yet, of a peer that keeps `window` of at most `size` bytes. With `shares` they are encoded in one
     /// pass.
     pub(super) fn new(window: u64, size: usize, shares: bool) -> Self {
@@ -104,7 +104,7 @@ impl Kept {
         piece: impl FnOnce(&StreamFrame) -> Option<Bytes>,
     ) -> bool {
         let frame = packed.frame.filter(|frame| self.shares && frame.len >= MIN_SHARED);
-        if let Some((frame, run)) = frame.and_then(|frame| Some((frame, Run::of(sid, frame, 1)?))) {
+        if let Some((frame, run)) = frame.and_then(|frame| Some((frame, SymbolRun::of(sid, frame, 1)?))) {
             if run.frame(sid, &[]).begins(packed.bytes, frame.len) && self.share(run, frame, piece) {
                 return true;
             }
@@ -121,18 +121,18 @@ impl Kept {
     /// The next `n` symbols, from `sid` on, each as long as the one before, which was not copied, and the
     /// next frame of the same piece: `frame` is the first.
     pub(super) fn extend(&mut self, sid: u64, frame: &StreamFrame, n: u64) {
-        let run = Run::of(sid, frame, n);
+        let run = SymbolRun::of(sid, frame, n);
         let shared = run.is_some_and(|run| self.share(run, frame, |_| None));
         debug_assert!(shared, "their piece is kept, and their heads are as long");
     }
 
     /// The bytes of a symbol.
-    pub(super) fn get(&self, sid: u64) -> Option<Symbol<'_>> {
+    pub(super) fn get(&self, sid: u64) -> Option<KeptSymbol<'_>> {
         if !self.shares {
-            return self.copies.get(sid).map(Symbol::Copy);
+            return self.copies.get(sid).map(KeptSymbol::Copy);
         }
-        let lying = self.lying(sid).map(Symbol::Frame);
-        lying.or_else(|| self.apart.get(sid).map(Symbol::Copy))
+        let lying = self.lying(sid).map(KeptSymbol::Frame);
+        lying.or_else(|| self.apart.get(sid).map(KeptSymbol::Copy))
     }
 
     /// Forgets everything below `sid`.
@@ -248,7 +248,7 @@ impl Kept {
     #[inline]
     fn share(
         &mut self,
-        mut run: Run,
+        mut run: SymbolRun,
         frame: &StreamFrame,
         piece: impl FnOnce(&StreamFrame) -> Option<Bytes>,
     ) -> bool {
@@ -257,7 +257,7 @@ impl Kept {
             Some(latest) if latest.key == frame.key && latest.offset == frame.piece => latest.sid = last,
             _ => {
                 let Some(bytes) = piece(frame) else { return false };
-                self.pieces.push_back(Piece { bytes, key: frame.key, offset: frame.piece, sid: last });
+                self.pieces.push_back(BufferPiece { bytes, key: frame.key, offset: frame.piece, sid: last });
             }
         }
         run.piece = self.first_piece + self.pieces.len() as u64 - 1;
@@ -276,7 +276,7 @@ impl Kept {
 
     /// The data of a symbol of a run.
     #[inline]
-    fn data(&self, run: &Run, sid: u64) -> &[u8] {
+    fn data(&self, run: &SymbolRun, sid: u64) -> &[u8] {
         let piece = &self.pieces[(run.piece - self.first_piece) as usize];
         let from = (run.offset_of(sid) - piece.offset) as usize;
         &piece.bytes[from..][..run.len as usize]
@@ -284,7 +284,7 @@ impl Kept {
 
     /// Where it is one of.
     #[inline]
-    fn run(&self, sid: u64) -> Option<&Run> {
+    fn run(&self, sid: u64) -> Option<&SymbolRun> {
         let at = self.runs.partition_point(|run| run.end() <= sid);
         self.runs.get(at).filter(|run| run.sid <= sid)
     }
@@ -321,7 +321,7 @@ impl Apart {
     }
 }
 
-impl Run {
+impl SymbolRun {
     /// Of `n` symbols from `sid` on, of which this is the first; if their heads are equally long. Its piece
     /// is to be told yet.
     #[inline]
@@ -400,12 +400,12 @@ impl Lying<'_> {
 
 /// A symbol as it was sent first.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Symbol<'a> {
+pub(crate) enum KeptSymbol<'a> {
     Copy(&'a [u8]),
     Frame(Lying<'a>),
 }
 
-impl Symbol<'_> {
+impl KeptSymbol<'_> {
     /// A copy of it.
     fn bytes(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.len()];
@@ -472,7 +472,7 @@ mod tests {
         }
     }
 
-    const KEY: Key = Key { index: 0, generation: 0 };
+    const KEY: StreamKey = StreamKey { index: 0, generation: 0 };
 
     fn sent() -> impl Strategy<Value = Sent> {
         let offset =
@@ -489,11 +489,11 @@ mod tests {
         })
     }
 
-    fn fill(kept: &mut Kept, symbols: &[Sent]) {
+    fn fill(kept: &mut KeptSymbols, symbols: &[Sent]) {
         fill_from(kept, 0, symbols);
     }
 
-    fn fill_from(kept: &mut Kept, first: usize, symbols: &[Sent]) {
+    fn fill_from(kept: &mut KeptSymbols, first: usize, symbols: &[Sent]) {
         for (packet, sent) in (first as u64..).zip(symbols) {
             let frame = sent.shared.then_some(&sent.frame);
             let packed = Packed { bytes: &sent.bytes(), packet, unmarked: false, frame };
@@ -520,7 +520,7 @@ mod tests {
             // Each is of a stream of its own.
             let mut symbols = symbols;
             (0..).zip(&mut symbols).for_each(|(index, sent)| sent.frame.key.index = index);
-            let mut kept = Kept::new(1024, 1500, true);
+            let mut kept = KeptSymbols::new(1024, 1500, true);
             fill(&mut kept, &symbols);
             let terms = (symbols.len() as u64).div_ceil(stride);
             let (cover, mut repairs) = (Cover { first: 0, terms, stride }, Vec::new());
@@ -563,7 +563,7 @@ mod tests {
                     Sent { frame: frame(n, len), piece: piece.clone(), shared: n != 7 }
                 })
                 .collect();
-            let mut kept = Kept::new(1024, 1500, true);
+            let mut kept = KeptSymbols::new(1024, 1500, true);
             let mut at = 0;
             while at < 50 {
                 fill_from(&mut kept, at, &symbols[at..=at]);
@@ -620,7 +620,7 @@ mod tests {
     /// Three frames in each piece.
     #[test]
     fn what_is_settled_is_let_go() {
-        let mut kept = Kept::new(1024, 1500, true);
+        let mut kept = KeptSymbols::new(1024, 1500, true);
         let pieces: Vec<Bytes> = (0..3).map(|n| Bytes::from(vec![n; 3000])).collect();
         let symbols: Vec<Sent> = (0..9)
             .map(|sid| {

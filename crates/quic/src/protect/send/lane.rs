@@ -10,15 +10,15 @@ use bytes::Bytes;
 use quickset_base::Time;
 use quickset_fec::Equation;
 
-pub(crate) use counts::Counts;
-pub(super) use review::{Patience, Review};
+pub(crate) use counts::LaneCounts;
+pub(super) use review::{Review, ReviewPatience};
 use unmarked::Unmarked;
 
-use super::flights::Flights;
-use super::kept::{Kept, Symbol};
-use super::owed::{Have, Made, Owed};
-use crate::packet::{Packed, StreamFrame, Token};
-use crate::protect::policy::Code;
+use super::flights::RepairFlights;
+use super::kept::{KeptSymbol, KeptSymbols};
+use super::owed::{Have, MadeSymbol, OwedRepair};
+use crate::packet::{FrameToken, Packed, StreamFrame};
+use crate::protect::policy::RepairCode;
 
 /// One session of ours: source symbols in flight, and what repairs them.
 ///
@@ -37,29 +37,29 @@ pub(super) struct Lane {
     session: u32,
     window: u64,
     size: usize,
-    kept: Kept,
+    kept: KeptSymbols,
     /// One for each SID from `base` on.
-    sent: VecDeque<Sent>,
+    sent: VecDeque<SentSymbol>,
     /// First: all below is acknowledged, recovered or dead.
     base: u64,
     /// So is everything below this, as far as somebody looked.
     settled: u64,
-    owed: Owed,
-    repairs: Flights,
+    owed: OwedRepair,
+    repairs: RepairFlights,
     /// Lost and not repeated: L of the specification, and what was released of it.
-    lost: BTreeMap<u64, Held>,
-    orphans: Vec<Token>,
+    lost: BTreeMap<u64, LostSymbol>,
+    orphans: Vec<FrameToken>,
     /// Everything below is covered by a repair that was sent.
     covered: u64,
     unprotected: u64,
     outstanding: u64,
-    counts: Counts,
+    counts: LaneCounts,
     last_source: Option<Time>,
     /// Released by a probe timeout: nothing goes before it.
     urgent: bool,
     /// A channel has it, and this was counted before that came. What is lost of a lane that nobody has is
     /// held for nobody.
-    taken: Option<Counts>,
+    taken: Option<LaneCounts>,
     /// The packet that the last symbol went into, for the first time or again.
     latest: Option<u64>,
     unmarked: Unmarked,
@@ -67,15 +67,15 @@ pub(super) struct Lane {
 
 /// A symbol of ours.
 #[derive(Clone, Copy, Debug)]
-struct Sent {
+struct SentSymbol {
     /// The packet that carried it last.
     number: u64,
     at: Time,
-    state: State,
+    state: SymbolState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum SymbolState {
     InFlight,
     Lost,
     Acked,
@@ -85,8 +85,8 @@ enum State {
 
 /// A lost symbol.
 #[derive(Debug)]
-struct Held {
-    tokens: Vec<Token>,
+struct LostSymbol {
+    tokens: Vec<FrameToken>,
     /// The peer has it all the same.
     recovered: bool,
     /// It is to be repeated.
@@ -97,38 +97,38 @@ struct Held {
 
 /// Where the tokens of a recovered symbol are.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Recovered {
+pub(crate) enum RecoveredTokens {
     /// They were settled already.
     Known,
     /// In this packet, which is in flight.
     InFlight(u64),
     /// Here.
-    Held(Vec<Token>),
+    Held(Vec<FrameToken>),
 }
 
 impl Lane {
     /// A lane of a peer that keeps `window` symbols of `size` bytes, and data of packets below number
     /// `early`.
-    pub(super) fn new(session: u32, code: Code, window: u64, size: usize, early: u64) -> Self {
+    pub(super) fn new(session: u32, code: RepairCode, window: u64, size: usize, early: u64) -> Self {
         Self {
             session,
             window,
             size,
-            kept: Kept::new(window, size, matches!(code, Code::ReedSolomon { .. })),
+            kept: KeptSymbols::new(window, size, matches!(code, RepairCode::ReedSolomon { .. })),
             sent: VecDeque::new(),
             base: 0,
             settled: 0,
-            owed: Owed::new(code),
-            repairs: Flights::default(),
+            owed: OwedRepair::new(code),
+            repairs: RepairFlights::default(),
             lost: BTreeMap::new(),
             orphans: Vec::new(),
             covered: 0,
             unprotected: 0,
             outstanding: 0,
-            counts: Counts::default(),
+            counts: LaneCounts::default(),
             last_source: None,
             urgent: false,
-            taken: Some(Counts::default()),
+            taken: Some(LaneCounts::default()),
             latest: None,
             unmarked: Unmarked::new(early),
         }
@@ -180,11 +180,11 @@ impl Lane {
     }
 
     #[inline]
-    pub(super) fn code(&self) -> Code {
+    pub(super) fn code(&self) -> RepairCode {
         self.owed.code()
     }
 
-    pub(super) fn counts(&self) -> Counts {
+    pub(super) fn counts(&self) -> LaneCounts {
         self.counts
     }
 
@@ -215,7 +215,7 @@ impl Lane {
         now: Time,
         piece: impl FnOnce(&StreamFrame) -> Option<Bytes>,
     ) -> bool {
-        if let Code::Xor2d { rows, columns } = self.code() {
+        if let RepairCode::Xor2d { rows, columns } = self.code() {
             if self.next() - self.owed.open() >= rows as u64 * columns as u64 {
                 self.close();
             }
@@ -227,7 +227,7 @@ impl Lane {
             self.unmarked.push(number);
         }
         let is_shared = self.kept.push(sid, packed, piece);
-        self.sent.push_back(Sent { number, at: now, state: State::InFlight });
+        self.sent.push_back(SentSymbol { number, at: now, state: SymbolState::InFlight });
         self.count(1, bytes as u64, number, now);
         is_shared
     }
@@ -238,7 +238,7 @@ impl Lane {
         self.make_room(n);
         self.kept.extend(self.next(), frame, n);
         let packets = number..number + n;
-        self.sent.extend(packets.map(|number| Sent { number, at: now, state: State::InFlight }));
+        self.sent.extend(packets.map(|number| SentSymbol { number, at: now, state: SymbolState::InFlight }));
         self.count(n, bytes, number + n - 1, now);
     }
 
@@ -258,8 +258,8 @@ impl Lane {
         let place = |sid: u64| (sid.max(self.base) - self.base).min(self.sent.len() as u64) as usize;
         let (begin, covered, end) = (place(sids.start), place(self.covered), place(sids.end));
         for (at, sent) in (begin..).zip(self.sent.range_mut(begin..end)) {
-            if sent.state == State::InFlight {
-                sent.state = State::Acked;
+            if sent.state == SymbolState::InFlight {
+                sent.state = SymbolState::Acked;
                 self.outstanding -= 1;
                 self.unprotected = self.unprotected.saturating_sub(u64::from(at >= covered));
             }
@@ -268,33 +268,33 @@ impl Lane {
 
     /// The packet that carried symbol `sid` last was lost. Gives the tokens back when nothing will recover
     /// it.
-    pub(super) fn lost(&mut self, sid: u64, tokens: Vec<Token>) -> Option<Vec<Token>> {
+    pub(super) fn lost(&mut self, sid: u64, tokens: Vec<FrameToken>) -> Option<Vec<FrameToken>> {
         let taken = self.is_taken();
         let Some(sent) = self.sent_mut(sid) else { return Some(tokens) };
         match sent.state {
-            State::InFlight if !taken => {
-                sent.state = State::Dead;
+            SymbolState::InFlight if !taken => {
+                sent.state = SymbolState::Dead;
                 self.settled(sid);
                 self.counts.unrecovered += 1;
                 self.tidy();
                 Some(tokens)
             }
-            State::InFlight => {
-                sent.state = State::Lost;
-                self.lost.insert(sid, Held { tokens, recovered: false, released: false, since: None });
+            SymbolState::InFlight => {
+                sent.state = SymbolState::Lost;
+                self.lost.insert(sid, LostSymbol { tokens, recovered: false, released: false, since: None });
                 None
             }
-            State::Recovered => {
+            SymbolState::Recovered => {
                 debug_assert!(tokens.is_empty(), "they were taken when it was recovered");
-                self.lost.insert(sid, Held { tokens, recovered: true, released: false, since: None });
+                self.lost.insert(sid, LostSymbol { tokens, recovered: true, released: false, since: None });
                 None
             }
-            State::Lost | State::Acked | State::Dead => Some(tokens),
+            SymbolState::Lost | SymbolState::Acked | SymbolState::Dead => Some(tokens),
         }
     }
 
     /// A probe takes the tokens of a symbol that may yet arrive: it is repeated before anything else.
-    pub(super) fn probed(&mut self, sid: u64, tokens: Vec<Token>) -> Option<Vec<Token>> {
+    pub(super) fn probed(&mut self, sid: u64, tokens: Vec<FrameToken>) -> Option<Vec<FrameToken>> {
         let back = self.lost(sid, tokens);
         if back.is_none() {
             self.urgent |= self.release(sid);
@@ -303,26 +303,26 @@ impl Lane {
     }
 
     /// The peer recovered symbol `sid`.
-    pub(super) fn recovered(&mut self, sid: u64) -> Recovered {
-        let Some(sent) = self.sent_mut(sid) else { return Recovered::Known };
+    pub(super) fn recovered(&mut self, sid: u64) -> RecoveredTokens {
+        let Some(sent) = self.sent_mut(sid) else { return RecoveredTokens::Known };
         match sent.state {
-            State::InFlight => {
-                sent.state = State::Recovered;
+            SymbolState::InFlight => {
+                sent.state = SymbolState::Recovered;
                 let number = sent.number;
                 self.settled(sid);
                 self.counts.recovered += 1;
-                Recovered::InFlight(number)
+                RecoveredTokens::InFlight(number)
             }
-            State::Lost => {
-                sent.state = State::Recovered;
+            SymbolState::Lost => {
+                sent.state = SymbolState::Recovered;
                 self.settled(sid);
                 self.counts.recovered += 1;
                 let held = self.lost.get_mut(&sid).expect("what is lost is held");
                 held.recovered = true;
                 held.released = false;
-                Recovered::Held(std::mem::take(&mut held.tokens))
+                RecoveredTokens::Held(std::mem::take(&mut held.tokens))
             }
-            State::Acked | State::Recovered | State::Dead => Recovered::Known,
+            SymbolState::Acked | SymbolState::Recovered | SymbolState::Dead => RecoveredTokens::Known,
         }
     }
 
@@ -365,7 +365,7 @@ impl Lane {
 
     /// The next repair symbol that is owed, and its bytes, for which `out` may be used.
     /// [`repair_sent`](Self::repair_sent) says that it was written.
-    pub(super) fn repair<'a>(&'a mut self, out: &'a mut Vec<u8>) -> Option<(Made, &'a [u8])> {
+    pub(super) fn repair<'a>(&'a mut self, out: &'a mut Vec<u8>) -> Option<(MadeSymbol, &'a [u8])> {
         let made = self.owed.make(self.base, self.next())?;
         self.owed.make_all(&made, &mut self.kept);
         if let Some(data) = self.owed.made_before(&made) {
@@ -373,10 +373,10 @@ impl Lane {
         }
         out.clear();
         let equation = match self.code() {
-            Code::Rlc => Equation::rlc(made.first, made.count, made.index),
-            Code::Xor { .. } => Equation::xor(made.first, made.count, made.parameter, made.index),
-            Code::Xor2d { .. } => Equation::xor2d(made.first, made.count, made.parameter, made.index),
-            Code::ReedSolomon { .. } | Code::Ldpc => {
+            RepairCode::Rlc => Equation::rlc(made.first, made.count, made.index),
+            RepairCode::Xor { .. } => Equation::xor(made.first, made.count, made.parameter, made.index),
+            RepairCode::Xor2d { .. } => Equation::xor2d(made.first, made.count, made.parameter, made.index),
+            RepairCode::ReedSolomon { .. } | RepairCode::Ldpc => {
                 Equation::reed_solomon(made.first, made.count, made.parameter, made.index)
             }
         };
@@ -396,7 +396,7 @@ impl Lane {
     }
 
     /// A repair symbol of `bytes` bytes was written.
-    pub(super) fn repair_sent(&mut self, made: &Made, bytes: usize, now: Time) {
+    pub(super) fn repair_sent(&mut self, made: &MadeSymbol, bytes: usize, now: Time) {
         self.owed.sent(made);
         self.cover_below(made.cover.end());
         self.counts.repairs += 1;
@@ -417,7 +417,7 @@ impl Lane {
 
     /// The oldest symbol that is to be repeated. Symbols of which nothing is wanted any more are given up on
     /// the way (FEC-53).
-    pub(super) fn repeat(&mut self, wanted: impl Fn(Token) -> bool) -> Option<u64> {
+    pub(super) fn repeat(&mut self, wanted: impl Fn(FrameToken) -> bool) -> Option<u64> {
         loop {
             let Some((&sid, held)) = self.lost.iter().find(|(_, held)| held.released) else {
                 self.urgent = false;
@@ -432,23 +432,23 @@ impl Lane {
     }
 
     /// A symbol as it was sent first (FEC-54).
-    pub(super) fn symbol(&self, sid: u64) -> Option<Symbol<'_>> {
+    pub(super) fn symbol(&self, sid: u64) -> Option<KeptSymbol<'_>> {
         self.kept.get(sid)
     }
 
     /// Symbol `sid` is sent again in packet `number`; its tokens go with it.
-    pub(super) fn repeated(&mut self, sid: u64, number: u64, now: Time) -> Vec<Token> {
+    pub(super) fn repeated(&mut self, sid: u64, number: u64, now: Time) -> Vec<FrameToken> {
         self.counts.repeats += 1;
         self.latest = Some(number);
         let held = self.lost.remove(&sid);
         if let Some(sent) = self.sent_mut(sid) {
-            *sent = Sent { number, at: now, state: State::InFlight };
+            *sent = SentSymbol { number, at: now, state: SymbolState::InFlight };
         }
         held.map(|held| held.tokens).unwrap_or_default()
     }
 
     /// Tokens of symbols that will not be repeated: to their owners they are lost.
-    pub(super) fn orphan(&mut self) -> Option<Token> {
+    pub(super) fn orphan(&mut self) -> Option<FrameToken> {
         self.orphans.pop()
     }
 
@@ -483,7 +483,10 @@ impl Lane {
     fn pass(&mut self, n: u64) {
         let over = (self.sent.len() as u64 + n).saturating_sub(self.window).min(self.sent.len() as u64);
         for sid in self.base..self.base + over {
-            if matches!(self.sent[(sid - self.base) as usize].state, State::InFlight | State::Lost) {
+            if matches!(
+                self.sent[(sid - self.base) as usize].state,
+                SymbolState::InFlight | SymbolState::Lost
+            ) {
                 self.bury(sid);
             }
         }
@@ -498,7 +501,7 @@ impl Lane {
     /// First moves up to the first symbol that is wanted.
     pub(super) fn tidy(&mut self) {
         let (base, sent) = (self.base, &self.sent);
-        let is_open = |sent: &Sent| matches!(sent.state, State::InFlight | State::Lost);
+        let is_open = |sent: &SentSymbol| matches!(sent.state, SymbolState::InFlight | SymbolState::Lost);
         // What is settled stays so.
         let known = self.settled.max(base) - base;
         let rest = sent.iter().skip(known as usize);
@@ -514,7 +517,7 @@ impl Lane {
             // An idle connection is to cost nothing.
             self.kept.trim();
             self.owed.trim();
-            if self.code() == Code::Rlc {
+            if self.code() == RepairCode::Rlc {
                 self.owed.cancel();
             }
         }
@@ -546,7 +549,7 @@ impl Lane {
         }
         if let Some(sent) = self.sent_mut(sid) {
             // FEC-55: a report of it is ignored from now on (FEC-44), and it is not repeated.
-            sent.state = State::Dead;
+            sent.state = SymbolState::Dead;
             self.settled(sid);
         }
     }
@@ -578,11 +581,15 @@ impl Lane {
         }
         self.covered = end;
         let from = (end.max(self.base) - self.base) as usize;
-        let open = self.sent.iter().skip(from).filter(|s| matches!(s.state, State::InFlight | State::Lost));
+        let open = self
+            .sent
+            .iter()
+            .skip(from)
+            .filter(|s| matches!(s.state, SymbolState::InFlight | SymbolState::Lost));
         self.unprotected = open.count() as u64;
     }
 
-    fn sent_mut(&mut self, sid: u64) -> Option<&mut Sent> {
+    fn sent_mut(&mut self, sid: u64) -> Option<&mut SentSymbol> {
         self.sent.get_mut(usize::try_from(sid.checked_sub(self.base)?).ok()?)
     }
 }

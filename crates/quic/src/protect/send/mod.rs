@@ -2,7 +2,8 @@
 //! them.
 //!
 //! *In:* source symbols as they leave, what became of them, what the peer recovered; free slots of the
-//! congestion window. *Out:* what a slot is for ([`Slot`]), tokens that come back as lost or acknowledged.
+//! congestion window. *Out:* what a slot is for ([`WindowSlot`]), tokens that come back as lost or
+//! acknowledged.
 //!
 //! Invariants: a symbol holds frames of one channel; without a free session a channel goes unprotected;
 //! memory is what the peer's window allows, times the lanes in use.
@@ -28,23 +29,23 @@ use quickset_base::Time;
 use quickset_wire::Schemes;
 use quickset_wire::frame::RepairHeader;
 
-use coded::{Coded, Decision};
-use kept::Symbol;
+use coded::{ChannelDecision, CodedChannel};
+use kept::KeptSymbol;
 use lane::Lane;
-pub(crate) use lane::{Counts, Recovered};
+pub(crate) use lane::{LaneCounts, RecoveredTokens};
 pub(crate) use outlook::Outlook;
-use owed::Made;
+use owed::MadeSymbol;
 use quiet::QuietBudget;
-pub(crate) use quiet::{Answer, Moment};
+pub(crate) use quiet::{Moment, QuietAnswer};
 
-use super::policy::{self, Carried, Code, Protection};
-use crate::packet::{Channel, Packed, StreamFrame, Token};
+use super::policy::{self, Carried, Protection, RepairCode};
+use crate::packet::{Channel, FrameToken, Packed, StreamFrame};
 
 /// All channels and lanes of a connection's sending half.
 #[derive(Debug, Default)]
-pub(crate) struct Sending {
-    peer: Option<Decoder>,
-    channels: BTreeMap<Channel, Coded>,
+pub(crate) struct ProtectSending {
+    peer: Option<PeerDecoder>,
+    channels: BTreeMap<Channel, CodedChannel>,
     /// Those that have lanes: as many as there are sessions at most.
     active: Vec<Channel>,
     lanes: Vec<Lane>,
@@ -58,14 +59,14 @@ pub(crate) struct Sending {
     /// Nothing is due for some symbols more.
     quiet: QuietBudget,
     /// What the last packet joined.
-    answer: Option<Answer>,
+    answer: Option<QuietAnswer>,
     /// First of a lane may move.
     untidy: bool,
 }
 
 /// What the peer can decode.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Decoder {
+pub(crate) struct PeerDecoder {
     /// Symbols that it keeps of each session.
     pub(crate) window: u64,
     pub(crate) sessions: u64,
@@ -78,17 +79,17 @@ pub(crate) struct Decoder {
 
 /// What a free slot of the congestion window is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Slot {
+pub(crate) enum WindowSlot {
     /// The oldest released symbol of a lane, again.
     Repeat(usize),
     /// A repair symbol of a lane.
     Repair(usize),
 }
 
-impl Sending {
+impl ProtectSending {
     /// The peer told what it can decode.
-    pub(crate) fn set_peer(&mut self, peer: Decoder) {
-        self.peer = (peer.window > 0).then_some(Decoder { window: peer.window.min(MAX_WINDOW), ..peer });
+    pub(crate) fn set_peer(&mut self, peer: PeerDecoder) {
+        self.peer = (peer.window > 0).then_some(PeerDecoder { window: peer.window.min(MAX_WINDOW), ..peer });
     }
 
     /// At most so many bytes are kept for repair.
@@ -121,7 +122,7 @@ impl Sending {
             (Some(coded), Some(policy)) => coded.policy = policy,
             (Some(_), None) => self.forget(channel),
             (None, Some(policy)) => {
-                self.channels.insert(channel, Coded::new(policy));
+                self.channels.insert(channel, CodedChannel::new(policy));
             }
             (None, None) => {}
         }
@@ -184,16 +185,16 @@ impl Sending {
 
     /// What a slot is for that `channel` has won, whatever its policy would say: what it said before is to be
     /// done first.
-    pub(crate) fn owed(&self, channel: Channel) -> Option<Slot> {
+    pub(crate) fn owed(&self, channel: Channel) -> Option<WindowSlot> {
         let mut mine = self.channels.get(&channel)?.lanes.iter().flatten().copied();
         if let Some(at) = mine.clone().find(|at| self.lanes[*at].is_urgent()) {
-            return Some(Slot::Repeat(at));
+            return Some(WindowSlot::Repeat(at));
         }
-        mine.find(|at| self.lanes[*at].owes_repair()).map(Slot::Repair)
+        mine.find(|at| self.lanes[*at].owes_repair()).map(WindowSlot::Repair)
     }
 
     /// What a slot is for that `channel` has won, before new data. `None`: new data, or nothing.
-    pub(crate) fn slot(&mut self, channel: Channel, outlook: &Outlook<'_>) -> Option<Slot> {
+    pub(crate) fn slot(&mut self, channel: Channel, outlook: &Outlook<'_>) -> Option<WindowSlot> {
         if let Some(slot) = self.owed(channel) {
             return Some(slot);
         }
@@ -202,7 +203,7 @@ impl Sending {
             self.quiet.limit(0);
             return None;
         }
-        let Decision { slot, wake, quiet } = coded.decide(&mut self.lanes, outlook);
+        let ChannelDecision { slot, wake, quiet } = coded.decide(&mut self.lanes, outlook);
         coded.wake = wake;
         self.quiet.limit(quiet);
         slot
@@ -231,7 +232,7 @@ impl Sending {
         packet: usize,
     ) -> Option<(usize, usize)> {
         let joined = self.lane_for(channel, carried, outlook, packet);
-        self.answer = Some(Answer { now: outlook.now, channel, carried, packet, joined });
+        self.answer = Some(QuietAnswer { now: outlook.now, channel, carried, packet, joined });
         joined
     }
 
@@ -256,7 +257,7 @@ impl Sending {
         let lane = if let Some(lane) = coded.lanes[index] {
             lane
         } else {
-            let peer = Decoder { symbol: peer.symbol.min(packet.max(self.growth)), ..peer };
+            let peer = PeerDecoder { symbol: peer.symbol.min(packet.max(self.growth)), ..peer };
             // Its policy has not been asked about it.
             self.stir();
             let lane = self.open(wanted.code, &peer)?;
@@ -270,9 +271,9 @@ impl Sending {
         // symbol over it.
         let limit = self.lanes[lane].size().min(packet.checked_sub(self.lanes[lane].repair_header())?);
         // Datagrams are as long as they are.
-        let share = if channel == Channel::Datagrams { policy::Lane::WHOLE } else { wanted.share };
-        let share = usize::from(share.clamp(policy::Lane::LEAST_SHARE, policy::Lane::WHOLE));
-        let limit = limit.min(packet * share / usize::from(policy::Lane::WHOLE));
+        let share = if channel == Channel::Datagrams { policy::LaneConfig::WHOLE } else { wanted.share };
+        let share = usize::from(share.clamp(policy::LaneConfig::LEAST_SHARE, policy::LaneConfig::WHOLE));
+        let limit = limit.min(packet * share / usize::from(policy::LaneConfig::WHOLE));
         (limit >= MIN_SYMBOL).then_some((lane, limit))
     }
 
@@ -338,15 +339,15 @@ impl Sending {
     pub(crate) fn repeat(
         &mut self,
         lane: usize,
-        wanted: impl Fn(Token) -> bool,
-    ) -> Option<(u64, Symbol<'_>)> {
+        wanted: impl Fn(FrameToken) -> bool,
+    ) -> Option<(u64, KeptSymbol<'_>)> {
         let lane = &mut self.lanes[lane];
         let sid = lane.repeat(wanted)?;
         Some((sid, lane.symbol(sid).expect("what is in the window is kept")))
     }
 
     /// It was written into packet `number`. Its tokens go there.
-    pub(crate) fn repeated(&mut self, lane: usize, sid: u64, number: u64, now: Time) -> Vec<Token> {
+    pub(crate) fn repeated(&mut self, lane: usize, sid: u64, number: u64, now: Time) -> Vec<FrameToken> {
         self.lanes[lane].repeated(sid, number, now)
     }
 
@@ -393,7 +394,7 @@ impl Sending {
         let (session, serial) = (of.session().into(), of.next_repair());
         let unmarked = of.unmarked();
         let written = of.repair(&mut data).map(|(made, data)| {
-            let Made { first, count, parameter, index, .. } = made;
+            let MadeSymbol { first, count, parameter, index, .. } = made;
             let header = RepairHeader { session, first, count, parameter, index };
             (write(&header, data, serial, unmarked.told_with(first)), made, data.len())
         });
@@ -437,9 +438,9 @@ impl Sending {
         &mut self,
         session: u32,
         sid: u64,
-        tokens: Vec<Token>,
+        tokens: Vec<FrameToken>,
         probe: bool,
-    ) -> Option<Vec<Token>> {
+    ) -> Option<Vec<FrameToken>> {
         match self.lane(session) {
             Some(lane) if probe => lane.probed(sid, tokens),
             Some(lane) => lane.lost(sid, tokens),
@@ -463,9 +464,9 @@ impl Sending {
     }
 
     /// The peer recovered a symbol.
-    pub(crate) fn recovered(&mut self, session: u64, sid: u64) -> Recovered {
+    pub(crate) fn recovered(&mut self, session: u64, sid: u64) -> RecoveredTokens {
         let lane = u32::try_from(session).ok().and_then(|session| self.lane(session));
-        lane.map_or(Recovered::Known, |lane| lane.recovered(sid))
+        lane.map_or(RecoveredTokens::Known, |lane| lane.recovered(sid))
     }
 
     /// SIDs of a session that are not settled: `None` when there is no such session.
@@ -486,7 +487,7 @@ impl Sending {
     }
 
     /// Tokens that their owners must take for lost.
-    pub(crate) fn orphan(&mut self) -> Option<Token> {
+    pub(crate) fn orphan(&mut self) -> Option<FrameToken> {
         self.lanes.iter_mut().find_map(Lane::orphan)
     }
 
@@ -505,8 +506,8 @@ impl Sending {
     }
 
     /// Sums over the lanes.
-    pub(crate) fn counts(&self) -> Counts {
-        self.lanes.iter().fold(Counts::default(), |sum, lane| sum + lane.counts())
+    pub(crate) fn counts(&self) -> LaneCounts {
+        self.lanes.iter().fold(LaneCounts::default(), |sum, lane| sum + lane.counts())
     }
 
     /// Debug invariants.
@@ -519,7 +520,7 @@ impl Sending {
     }
 
     /// A lane for a channel: an idle one of the same code that nobody has, or a new session.
-    fn open(&mut self, code: Code, peer: &Decoder) -> Option<usize> {
+    fn open(&mut self, code: RepairCode, peer: &PeerDecoder) -> Option<usize> {
         // FEC-11, FEC-12: of those that the peer offered, and each n once.
         if !peer.schemes.has(code.scheme()) {
             return None;

@@ -1,16 +1,16 @@
 use quickset_base::{Duration, Time};
 
-use super::lane::Patience;
+use super::lane::ReviewPatience;
 use crate::protect::policy::{self, CodingView, Demand, LaneView};
 
 /// What a channel's policy is told, but for what the lanes know.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outlook<'a> {
     pub(crate) now: Time,
-    pub(crate) loss: policy::Loss,
+    pub(crate) loss: policy::PathLoss,
     pub(crate) belief: &'a policy::Belief,
     pub(crate) demand: Demand,
-    pub(crate) deadlines: &'a dyn policy::Deadlines,
+    pub(crate) deadlines: &'a dyn policy::OpenDeadlines,
     pub(crate) rtt: Duration,
     pub(crate) min_rtt: Duration,
     pub(crate) rtt_var: Duration,
@@ -52,8 +52,8 @@ impl<'a> Outlook<'a> {
         }
     }
 
-    pub(super) fn patience(&self, sensitivity: f64) -> Patience {
+    pub(super) fn patience(&self, sensitivity: f64) -> ReviewPatience {
         let wait = self.rtt + self.rtt / 8 + self.ack_delay;
-        Patience { now: self.now, wait, ahead: self.rtt / 2, rate: self.loss.rate, sensitivity }
+        ReviewPatience { now: self.now, wait, ahead: self.rtt / 2, rate: self.loss.rate, sensitivity }
     }
 }

@@ -2,18 +2,18 @@ use std::collections::VecDeque;
 
 use quickset_fec::ldpc;
 
-use super::kept::Kept;
-use super::span::{Cover, Shape, Span};
-use crate::protect::policy::{Code, parts};
+use super::kept::KeptSymbols;
+use super::span::{Cover, RepairSpan, SpanShape};
+use crate::protect::policy::{RepairCode, parts};
 
 /// What repair is owed: for the window, for the open block, and for the closed ones.
 #[derive(Debug)]
-pub(super) struct Owed {
-    code: Code,
+pub(super) struct OwedRepair {
+    code: RepairCode,
     /// Where the open block begins (block codes).
     open: u64,
     /// Closed blocks that may still need repair, oldest first (block codes).
-    spans: VecDeque<Span>,
+    spans: VecDeque<RepairSpan>,
     /// So many of them are owed repair. There are many, and this is asked for each packet.
     owing: usize,
     /// Repairs that are owed for the window, or for the open block of a 2D code.
@@ -33,29 +33,29 @@ pub(super) struct Have<'a> {
     pub(super) base: u64,
     pub(super) next: u64,
     pub(super) window: u64,
-    pub(super) kept: &'a Kept,
+    pub(super) kept: &'a KeptSymbols,
 }
 
 /// A repair symbol that is ready to be written.
 #[derive(Debug)]
-pub(super) struct Made {
+pub(super) struct MadeSymbol {
     pub(super) first: u64,
     pub(super) count: u64,
     pub(super) parameter: u64,
     pub(super) index: u64,
     pub(super) cover: Cover,
-    from: From,
+    from: OwedFrom,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum From {
+enum OwedFrom {
     Window,
     Row,
     Span(usize),
 }
 
-impl Owed {
-    pub(super) fn new(code: Code) -> Self {
+impl OwedRepair {
+    pub(super) fn new(code: RepairCode) -> Self {
         Self {
             code,
             open: 0,
@@ -69,7 +69,7 @@ impl Owed {
     }
 
     #[inline]
-    pub(super) fn code(&self) -> Code {
+    pub(super) fn code(&self) -> RepairCode {
         self.code
     }
 
@@ -90,12 +90,12 @@ impl Owed {
     pub(super) fn plan(&mut self, n: u32, have: &Have<'_>) -> bool {
         match self.code {
             // All of the window arrived: there is nothing to cover.
-            Code::Rlc if have.base == have.next => false,
-            Code::Rlc => {
+            RepairCode::Rlc if have.base == have.next => false,
+            RepairCode::Rlc => {
                 self.planned = n.min(MAX_BURST);
                 false
             }
-            Code::Xor2d { columns, .. } => {
+            RepairCode::Xor2d { columns, .. } => {
                 let complete = (have.next - self.open) / u64::from(columns);
                 if u64::from(n) > complete.saturating_sub(u64::from(self.rows_sent)) {
                     return self.close_with(n, have);
@@ -103,18 +103,20 @@ impl Owed {
                 self.planned = n;
                 false
             }
-            Code::Xor { .. } | Code::ReedSolomon { .. } | Code::Ldpc => self.close_with(n, have),
+            RepairCode::Xor { .. } | RepairCode::ReedSolomon { .. } | RepairCode::Ldpc => {
+                self.close_with(n, have)
+            }
         }
     }
 
     /// One repair more over a span that wants it.
     pub(super) fn add(&mut self, wants: impl Fn(&Cover) -> bool) {
-        if self.code == Code::Rlc {
+        if self.code == RepairCode::Rlc {
             self.planned = self.planned.max(1);
             return;
         }
         let wanting = self.spans.iter_mut().find(|span| {
-            matches!(span.shape, Shape::ReedSolomon(_))
+            matches!(span.shape, SpanShape::ReedSolomon(_))
                 && span.cover.terms + u64::from(span.next) < 255
                 && wants(&span.cover)
         });
@@ -146,9 +148,9 @@ impl Owed {
     }
 
     /// Which repair comes next, and over what.
-    pub(super) fn make(&self, base: u64, next: u64) -> Option<Made> {
+    pub(super) fn make(&self, base: u64, next: u64) -> Option<MadeSymbol> {
         let mut spans = self.spans.iter();
-        let is_owed = |span: &Span| span.planned > 0;
+        let is_owed = |span: &RepairSpan| span.planned > 0;
         let owed = match self.owing {
             0 => None,
             // Mostly the last.
@@ -161,34 +163,34 @@ impl Owed {
         if self.planned == 0 {
             return None;
         }
-        if let Code::Xor2d { columns, .. } = self.code {
+        if let RepairCode::Xor2d { columns, .. } = self.code {
             let (c, row) = (u64::from(columns), u64::from(self.rows_sent));
             let k = (row + 1) * c;
-            return (next - self.open >= k).then(|| Made {
+            return (next - self.open >= k).then(|| MadeSymbol {
                 first: self.open,
                 count: k,
                 parameter: c,
                 index: c + row,
                 cover: Cover::run(self.open + row * c, c),
-                from: From::Row,
+                from: OwedFrom::Row,
             });
         }
         let (first, count) = (base, next - base);
-        (count > 0).then(|| Made {
+        (count > 0).then(|| MadeSymbol {
             first,
             count,
             parameter: 0,
             index: self.seed,
             cover: Cover::run(first, count),
-            from: From::Window,
+            from: OwedFrom::Window,
         })
     }
 
     /// Makes the first repair symbols of a block together, where that is how they are made.
-    pub(super) fn make_all(&mut self, made: &Made, kept: &mut Kept) {
-        let From::Span(at) = made.from else { return };
+    pub(super) fn make_all(&mut self, made: &MadeSymbol, kept: &mut KeptSymbols) {
+        let OwedFrom::Span(at) = made.from else { return };
         let span = &mut self.spans[at];
-        if let Shape::ReedSolomon(repairs) = &mut span.shape {
+        if let SpanShape::ReedSolomon(repairs) = &mut span.shape {
             if repairs.is_empty() && span.next == 0 {
                 *repairs = std::mem::take(&mut self.spare);
                 kept.encode(&span.cover, span.planned, repairs);
@@ -197,34 +199,34 @@ impl Owed {
     }
 
     /// The bytes of a repair that was made together with the others of its block.
-    pub(super) fn made_before(&self, made: &Made) -> Option<&[u8]> {
-        let From::Span(at) = made.from else { return None };
+    pub(super) fn made_before(&self, made: &MadeSymbol) -> Option<&[u8]> {
+        let OwedFrom::Span(at) = made.from else { return None };
         match &self.spans[at].shape {
-            Shape::Ldpc(repairs) | Shape::ReedSolomon(repairs) => {
+            SpanShape::Ldpc(repairs) | SpanShape::ReedSolomon(repairs) => {
                 repairs.get(made.index as usize).map(Vec::as_slice)
             }
-            Shape::Xor { .. } | Shape::Xor2d { .. } => None,
+            SpanShape::Xor { .. } | SpanShape::Xor2d { .. } => None,
         }
     }
 
     /// It was sent. FEC-27, FEC-33: no seed and no index is used twice.
-    pub(super) fn sent(&mut self, made: &Made) {
+    pub(super) fn sent(&mut self, made: &MadeSymbol) {
         match made.from {
-            From::Window => {
+            OwedFrom::Window => {
                 self.planned -= 1;
                 self.seed += 1;
             }
-            From::Row => {
+            OwedFrom::Row => {
                 self.planned -= 1;
                 self.rows_sent += 1;
             }
-            From::Span(at) => {
+            OwedFrom::Span(at) => {
                 let span = &mut self.spans[at];
                 span.planned -= 1;
                 span.next += 1;
                 if span.planned == 0 {
                     self.owing -= 1;
-                    if let Shape::ReedSolomon(repairs) = &mut span.shape {
+                    if let SpanShape::ReedSolomon(repairs) = &mut span.shape {
                         self.spare = std::mem::take(repairs);
                     }
                 }
@@ -234,7 +236,7 @@ impl Owed {
 
     /// What is protected as one, oldest first, the open block at last.
     pub(super) fn covers(&self, base: u64, next: u64) -> Vec<Cover> {
-        if self.code == Code::Rlc {
+        if self.code == RepairCode::Rlc {
             return vec![Cover::run(base, next - base)];
         }
         let open = Cover::run(self.open, next - self.open);
@@ -266,7 +268,7 @@ impl Owed {
             }
         }
         let first = self.spans.front().map_or(self.open, |span| span.cover.first.min(self.open));
-        (self.code != Code::Rlc).then_some(first)
+        (self.code != RepairCode::Rlc).then_some(first)
     }
 
     /// Symbol `sid` has to be sent again. True when its block is whole no more, and was until now.
@@ -282,20 +284,20 @@ impl Owed {
         if k > 0 {
             match self.code {
                 // FEC-29: as many repair symbols as there are classes.
-                Code::Xor { depth } => {
+                RepairCode::Xor { depth } => {
                     let planned = n.min(u32::from(depth)).min(u32::try_from(k).unwrap_or(u32::MAX));
-                    self.span(Cover::run(first, k), Shape::Xor { depth }, planned);
+                    self.span(Cover::run(first, k), SpanShape::Xor { depth }, planned);
                 }
-                Code::Xor2d { columns, .. } => {
+                RepairCode::Xor2d { columns, .. } => {
                     // FEC-30: what is left of the rows, and the columns.
                     let c = u64::from(columns);
                     let rest = k.div_ceil(c) - u64::from(rows_sent) + c.min(k);
                     let planned = n.min(u32::try_from(rest).unwrap_or(u32::MAX));
-                    self.span(Cover::run(first, k), Shape::Xor2d { columns, rows_sent }, planned);
+                    self.span(Cover::run(first, k), SpanShape::Xor2d { columns, rows_sent }, planned);
                 }
-                Code::ReedSolomon { stride } => self.close_reed_solomon(first, k, stride, n),
-                Code::Ldpc => self.close_ldpc(first, k, n, have),
-                Code::Rlc => {}
+                RepairCode::ReedSolomon { stride } => self.close_reed_solomon(first, k, stride, n),
+                RepairCode::Ldpc => self.close_ldpc(first, k, n, have),
+                RepairCode::Rlc => {}
             }
         }
         self.close(have.next);
@@ -311,7 +313,7 @@ impl Owed {
             let planned = share.min(255 - terms) as u32;
             self.span(
                 Cover { first: first + part, terms, stride: parts },
-                Shape::ReedSolomon(Vec::new()),
+                SpanShape::ReedSolomon(Vec::new()),
                 planned,
             );
         }
@@ -324,11 +326,11 @@ impl Owed {
         let Ok(block) = ldpc::Block::new(first, k, n) else { return };
         let repairs = block.encode(have.kept.copies()).expect("the symbols of the open block are kept");
         let planned = repairs.len() as u32;
-        self.span(Cover::run(first, k), Shape::Ldpc(repairs), planned);
+        self.span(Cover::run(first, k), SpanShape::Ldpc(repairs), planned);
     }
 
-    fn span(&mut self, cover: Cover, shape: Shape, planned: u32) {
-        self.spans.push_back(Span { cover, shape, planned, next: 0, settled: 0, failed: false });
+    fn span(&mut self, cover: Cover, shape: SpanShape, planned: u32) {
+        self.spans.push_back(RepairSpan { cover, shape, planned, next: 0, settled: 0, failed: false });
         self.owing += usize::from(planned > 0);
     }
 
@@ -343,7 +345,7 @@ impl Owed {
     }
 }
 
-impl Span {
+impl RepairSpan {
     /// All of its symbols are settled: what is owed for it is owed no more. What was found settled once is
     /// not looked at again.
     fn is_over(&mut self, first_open: u64, is_open: impl Fn(u64) -> bool) -> bool {
@@ -358,15 +360,15 @@ impl Span {
         true
     }
 
-    fn make(&self, at: usize) -> Made {
+    fn make(&self, at: usize) -> MadeSymbol {
         let Cover { first, terms, stride } = self.cover;
         let i = u64::from(self.next);
         let (parameter, index, cover) = match &self.shape {
-            Shape::Xor { depth } => {
+            SpanShape::Xor { depth } => {
                 let d = *depth as u64;
                 (d, i, Cover { first: first + i, terms: (terms - i).div_ceil(d), stride: d })
             }
-            Shape::Xor2d { columns, rows_sent } => {
+            SpanShape::Xor2d { columns, rows_sent } => {
                 let c = *columns as u64;
                 let row = u64::from(*rows_sent) + i;
                 let rows = terms.div_ceil(c);
@@ -382,10 +384,10 @@ impl Span {
                     )
                 }
             }
-            Shape::ReedSolomon(_) => (stride, i, self.cover),
-            Shape::Ldpc(repairs) => (repairs.len() as u64, i, self.cover),
+            SpanShape::ReedSolomon(_) => (stride, i, self.cover),
+            SpanShape::Ldpc(repairs) => (repairs.len() as u64, i, self.cover),
         };
-        Made { first, count: terms, parameter, index, cover, from: From::Span(at) }
+        MadeSymbol { first, count: terms, parameter, index, cover, from: OwedFrom::Span(at) }
     }
 }
 

@@ -1,6 +1,6 @@
 use quickset_base::Time;
 
-use super::Sending;
+use super::ProtectSending;
 use crate::packet::Channel;
 use crate::protect::policy::Carried;
 
@@ -23,7 +23,7 @@ pub(super) struct QuietBudget {
 
 /// What the data of a channel was told to join.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Answer {
+pub(crate) struct QuietAnswer {
     pub(super) now: Time,
     pub(super) channel: Channel,
     pub(super) carried: Carried,
@@ -63,7 +63,7 @@ impl QuietBudget {
     }
 }
 
-impl Sending {
+impl ProtectSending {
     /// What [`join`](Self::join) would say, if that is known without asking the channel's policy.
     #[inline]
     pub(crate) fn known(
@@ -72,7 +72,7 @@ impl Sending {
         carried: Carried,
         moment: Moment,
         packet: usize,
-    ) -> Option<Answer> {
+    ) -> Option<QuietAnswer> {
         let answer = self.answer.as_ref()?;
         let same = answer.channel == channel && answer.carried == carried && answer.now == moment.now;
         let stands = answer.joined.is_none() || (answer.packet == packet && self.quiet(moment) > 0);

@@ -30,9 +30,9 @@ impl Cover {
 
 /// Symbols of a closed block that are repaired together.
 #[derive(Debug)]
-pub(super) struct Span {
+pub(super) struct RepairSpan {
     pub(super) cover: Cover,
-    pub(super) shape: Shape,
+    pub(super) shape: SpanShape,
     /// Repair symbols that are still to be sent.
     pub(super) planned: u32,
     /// The index of the next one.
@@ -45,7 +45,7 @@ pub(super) struct Span {
 
 /// How the repair symbols of a span are made.
 #[derive(Debug)]
-pub(super) enum Shape {
+pub(super) enum SpanShape {
     /// Interleaved XOR over the whole block.
     Xor { depth: u16 },
     /// Rows were sent as they ended; columns and what is left of the last row remain.
@@ -59,14 +59,14 @@ pub(super) enum Shape {
 
 /// A repair symbol on its way, or what became of it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Repair {
+pub(super) struct SpanRepair {
     pub(super) cover: Cover,
     pub(super) sent: Time,
-    pub(super) fate: Fate,
+    pub(super) fate: RepairFate,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum RepairFate {
     InFlight,
     Acked,
     Lost,

@@ -2,21 +2,21 @@
 
 use quickset_base::{Duration, Time};
 
-use super::lane::{Lane, Patience, Recovered, Review};
-use super::{Decoder, Sending};
-use crate::packet::{Key, Packed, Token};
-use crate::protect::policy::Code;
+use super::lane::{Lane, RecoveredTokens, Review, ReviewPatience};
+use super::{PeerDecoder, ProtectSending};
+use crate::packet::{FrameToken, Packed, StreamKey};
+use crate::protect::policy::RepairCode;
 
 fn ms(n: u64) -> Time {
     Time::ZERO + Duration::from_millis(n)
 }
 
-fn token(offset: u64) -> Token {
-    Token::Stream { key: Key { index: 0, generation: 0 }, offset, len: 1, fin: false }
+fn token(offset: u64) -> FrameToken {
+    FrameToken::Stream { key: StreamKey { index: 0, generation: 0 }, offset, len: 1, fin: false }
 }
 
-fn patience(now: Time) -> Patience {
-    Patience {
+fn patience(now: Time) -> ReviewPatience {
+    ReviewPatience {
         now,
         wait: Duration::from_millis(137),
         ahead: Duration::from_millis(50),
@@ -37,7 +37,7 @@ fn packed(bytes: &[u8], packet: u64) -> Packed<'_> {
 }
 
 /// A lane with `k` symbols, the n-th in packet n.
-fn lane(code: Code, k: u64) -> Lane {
+fn lane(code: RepairCode, k: u64) -> Lane {
     let mut lane = Lane::new(code.scheme() as u32, code, 1024, 100, 0);
     for sid in 0..k {
         assert_eq!(push(&mut lane, packed(&[sid as u8; 50], sid), ms(sid)), sid);
@@ -55,7 +55,7 @@ fn send_repairs(lane: &mut Lane, now: Time) -> Vec<(u64, u64, u64, u64)> {
     sent
 }
 
-const RS: Code = Code::ReedSolomon { stride: 1 };
+const RS: RepairCode = RepairCode::ReedSolomon { stride: 1 };
 
 #[test]
 fn a_block_is_cut_into_interleaved_parts_of_at_most_128() {
@@ -79,7 +79,7 @@ fn a_single_symbol_has_its_repair() {
 #[test]
 fn rows_go_ahead_and_columns_close_the_block() {
     // 2D with 4 columns and 3 rows; ten symbols make two whole rows and half of one.
-    let mut lane = lane(Code::Xor2d { rows: 3, columns: 4 }, 10);
+    let mut lane = lane(RepairCode::Xor2d { rows: 3, columns: 4 }, 10);
     lane.plan(2);
     assert_eq!(
         send_repairs(&mut lane, ms(10)),
@@ -127,7 +127,7 @@ fn what_is_lost_of_a_block_without_repair_is_repeated_at_once() {
 /// FEC-52, rule 3: the repair of class 0 arrived and brought nothing back, so the block is not to be whole.
 #[test]
 fn repair_that_arrived_in_vain_releases_the_span() {
-    let mut lane = lane(Code::Xor { depth: 2 }, 8);
+    let mut lane = lane(RepairCode::Xor { depth: 2 }, 8);
     lane.plan(2);
     send_repairs(&mut lane, ms(8));
     for sid in [2, 3, 4] {
@@ -172,9 +172,9 @@ fn a_recovered_symbol_is_settled_where_its_tokens_are() {
     lane.plan(2);
     send_repairs(&mut lane, ms(10));
     lane.lost(1, vec![token(1)]);
-    assert_eq!(lane.recovered(1), Recovered::Held(vec![token(1)]));
-    assert_eq!(lane.recovered(1), Recovered::Known);
-    assert_eq!(lane.recovered(2), Recovered::InFlight(2), "its packet is not known to be lost");
+    assert_eq!(lane.recovered(1), RecoveredTokens::Held(vec![token(1)]));
+    assert_eq!(lane.recovered(1), RecoveredTokens::Known);
+    assert_eq!(lane.recovered(2), RecoveredTokens::InFlight(2), "its packet is not known to be lost");
     // Its packet is lost later, and holds nothing then.
     assert_eq!(lane.lost(2, vec![]), None);
     let review = lane.review(&patience(ms(20)));
@@ -189,19 +189,19 @@ fn a_recovered_symbol_is_settled_where_its_tokens_are() {
 /// FEC-53, and FEC-44: a report of what is dead is ignored.
 #[test]
 fn what_nobody_wants_any_more_is_given_up_instead_of_repeated() {
-    let mut lane = lane(Code::Rlc, 3);
+    let mut lane = lane(RepairCode::Rlc, 3);
     lane.lost(0, vec![token(0)]);
     lane.lost(1, vec![token(1)]);
     lane.review(&patience(ms(3)));
     assert_eq!(lane.repeat(|t| t == token(1)), Some(1));
     assert_eq!(lane.orphan(), Some(token(0)));
     assert_eq!(lane.orphan(), None);
-    assert_eq!(lane.recovered(0), Recovered::Known, "a dead symbol is not settled twice");
+    assert_eq!(lane.recovered(0), RecoveredTokens::Known, "a dead symbol is not settled twice");
 }
 
 #[test]
 fn the_window_passes_over_symbols_and_they_are_dead() {
-    let mut lane = lane(Code::Rlc, 1024);
+    let mut lane = lane(RepairCode::Rlc, 1024);
     lane.lost(0, vec![token(0)]);
     lane.push(packed(&[7; 50], 1024), ms(2000), |_| None);
     assert_eq!(lane.orphan(), Some(token(0)));
@@ -215,7 +215,7 @@ fn the_window_passes_over_symbols_and_they_are_dead() {
 /// FEC-26: symbol 7 was acknowledged, and is summed all the same.
 #[test]
 fn a_window_repair_covers_first_to_next() {
-    let mut lane = lane(Code::Rlc, 20);
+    let mut lane = lane(RepairCode::Rlc, 20);
     for sid in 0..5 {
         lane.acked(sid..sid + 1);
     }
@@ -232,7 +232,7 @@ fn a_window_repair_covers_first_to_next() {
 
 #[test]
 fn a_probe_repeats_before_anything_else() {
-    let mut lane = lane(Code::Rlc, 4);
+    let mut lane = lane(RepairCode::Rlc, 4);
     lane.plan(1);
     send_repairs(&mut lane, ms(4));
     lane.lost(1, vec![token(1)]);
@@ -273,11 +273,11 @@ fn what_does_not_fit_is_dead() {
     lane.lost(2, vec![token(2)]);
     lane.lost(5, vec![token(5)]);
     lane.give_up();
-    let back: Vec<Token> = std::iter::from_fn(|| lane.orphan()).collect();
+    let back: Vec<FrameToken> = std::iter::from_fn(|| lane.orphan()).collect();
     assert_eq!(back.len(), 2);
     lane.review(&patience(ms(500)));
     assert!(!lane.owes_repeat());
-    assert_eq!(lane.recovered(2), Recovered::Known);
+    assert_eq!(lane.recovered(2), RecoveredTokens::Known);
     lane.check();
 }
 
@@ -287,12 +287,12 @@ fn what_does_not_fit_is_dead() {
 fn no_repair_is_sent_twice_and_each_is_within_bounds() {
     const WINDOW: u64 = 40;
     let codes = [
-        Code::Xor { depth: 4 },
-        Code::Xor2d { rows: 3, columns: 5 },
+        RepairCode::Xor { depth: 4 },
+        RepairCode::Xor2d { rows: 3, columns: 5 },
         RS,
-        Code::ReedSolomon { stride: 3 },
-        Code::Ldpc,
-        Code::Rlc,
+        RepairCode::ReedSolomon { stride: 3 },
+        RepairCode::Ldpc,
+        RepairCode::Rlc,
     ];
     for code in codes {
         let mut lane = Lane::new(8 + code.scheme() as u32, code, WINDOW, 100, 0);
@@ -306,21 +306,21 @@ fn no_repair_is_sent_twice_and_each_is_within_bounds() {
             for repair in send_repairs(&mut lane, ms(round)) {
                 let (first, count, parameter, index) = repair;
                 assert!(seen.insert(repair), "{code:?}: {repair:?} twice");
-                let stride = if matches!(code, Code::ReedSolomon { .. }) { parameter } else { 1 };
+                let stride = if matches!(code, RepairCode::ReedSolomon { .. }) { parameter } else { 1 };
                 let last = first + (count - 1) * stride;
                 assert!(count > 0 && last - first < WINDOW && last < lane.next(), "{code:?}: {repair:?}");
                 match code {
-                    Code::Xor { .. } => assert!(parameter >= 1 && index < parameter.min(count)),
-                    Code::Xor2d { .. } => {
+                    RepairCode::Xor { .. } => assert!(parameter >= 1 && index < parameter.min(count)),
+                    RepairCode::Xor2d { .. } => {
                         let is_column = index < parameter.min(count);
                         let is_row = index >= parameter && (index - parameter) * parameter < count;
                         assert!(parameter >= 1 && (is_column || is_row), "{repair:?}");
                     }
-                    Code::ReedSolomon { .. } => assert!(parameter >= 1 && count + index <= 255),
-                    Code::Ldpc => {
+                    RepairCode::ReedSolomon { .. } => assert!(parameter >= 1 && count + index <= 255),
+                    RepairCode::Ldpc => {
                         assert!(count >= 2 && (3..=WINDOW).contains(&parameter) && index < parameter);
                     }
-                    Code::Rlc => {
+                    RepairCode::Rlc => {
                         assert!(parameter == 0 && first >= first_before, "{repair:?}");
                         first_before = first;
                     }
@@ -336,8 +336,8 @@ fn no_repair_is_sent_twice_and_each_is_within_bounds() {
 #[test]
 fn an_old_window_is_no_news() {
     let schemes = quickset_wire::Schemes::ALL;
-    let mut sending = Sending::default();
-    sending.set_peer(Decoder { window: 100, sessions: 4, symbol: 1200, schemes, unmarked: 0 });
+    let mut sending = ProtectSending::default();
+    sending.set_peer(PeerDecoder { window: 100, sessions: 4, symbol: 1200, schemes, unmarked: 0 });
     for (epoch, window, now) in [(2, 50, 50), (1, 70, 50), (2, 80, 50), (3, 90, 90), (7, 0, 0), (5, 60, 0)] {
         sending.set_window(epoch, window);
         assert_eq!(sending.peer.map(|peer| peer.window), Some(now), "epoch {epoch}");
@@ -353,8 +353,8 @@ mod fates {
     proptest! {
         #[test]
         fn each_token_leaves_once(
-            code in prop_oneof![Just(RS), Just(Code::Rlc), Just(Code::Xor { depth: 4 }),
-                Just(Code::Xor2d { rows: 4, columns: 5 })],
+            code in prop_oneof![Just(RS), Just(RepairCode::Rlc), Just(RepairCode::Xor { depth: 4 }),
+                Just(RepairCode::Xor2d { rows: 4, columns: 5 })],
             steps in prop::collection::vec((0u8..9, any::<u16>()), 1..300),
         ) {
             let mut lane = Lane::new(8 + code.scheme() as u32, code, 64, 100, 0);
@@ -391,9 +391,9 @@ mod fates {
                         if !live.is_empty() {
                             let sid = live.start + u64::from(pick) % (live.end - live.start);
                             match lane.recovered(sid) {
-                                Recovered::Known => {}
-                                Recovered::Held(tokens) => settled.extend(tokens.iter().map(|_| sid)),
-                                Recovered::InFlight(in_packet) => {
+                                RecoveredTokens::Known => {}
+                                RecoveredTokens::Held(tokens) => settled.extend(tokens.iter().map(|_| sid)),
+                                RecoveredTokens::InFlight(in_packet) => {
                                     let packet = packets.iter_mut().find(|(n, s, _)| (*n, *s) == (in_packet, sid));
                                     let packet = packet.expect("the packet is in flight");
                                     prop_assert!(std::mem::take(&mut packet.2), "taken twice");
@@ -428,13 +428,13 @@ mod fates {
                         }
                     }
                 }
-                while let Some(Token::Stream { offset, .. }) = lane.orphan() {
+                while let Some(FrameToken::Stream { offset, .. }) = lane.orphan() {
                     settled.push(offset);
                 }
                 lane.check();
             }
             lane.give_up();
-            while let Some(Token::Stream { offset, .. }) = lane.orphan() {
+            while let Some(FrameToken::Stream { offset, .. }) = lane.orphan() {
                 settled.push(offset);
             }
             settled.extend(packets.iter().filter(|(_, _, there)| *there).map(|(_, sid, _)| *sid));
@@ -448,7 +448,7 @@ mod fates {
 /// FEC-52, rule 5.
 #[test]
 fn repair_without_end_does_not_keep_a_symbol_for_ever() {
-    let mut lane = lane(Code::Rlc, 10);
+    let mut lane = lane(RepairCode::Rlc, 10);
     lane.lost(3, vec![token(3)]);
     let mut released = None;
     for now in 11..400 {
@@ -466,7 +466,7 @@ fn repair_without_end_does_not_keep_a_symbol_for_ever() {
 /// FEC-52, rule 1: rows that arrived in vain do not release what columns of the open block will cover soon.
 #[test]
 fn columns_that_follow_soon_are_waited_for() {
-    let mut lane = lane(Code::Xor2d { rows: 3, columns: 4 }, 8);
+    let mut lane = lane(RepairCode::Xor2d { rows: 3, columns: 4 }, 8);
     lane.plan(2);
     send_repairs(&mut lane, ms(8));
     assert_eq!(lane.lost(0, vec![token(0)]), None);
@@ -486,7 +486,7 @@ fn columns_that_follow_soon_are_waited_for() {
 /// FEC-52, rule 3: what one repair of a grid brings back makes another of use.
 #[test]
 fn where_rows_and_columns_cross_none_is_in_vain_alone() {
-    let mut lane = lane(Code::Xor2d { rows: 2, columns: 4 }, 8);
+    let mut lane = lane(RepairCode::Xor2d { rows: 2, columns: 4 }, 8);
     lane.plan(6);
     send_repairs(&mut lane, ms(8));
     for sid in [0, 1, 4] {
@@ -509,7 +509,7 @@ fn where_rows_and_columns_cross_none_is_in_vain_alone() {
 /// numbers of those.
 #[test]
 fn unmarked_symbols_are_the_first_and_are_named_by_their_packets() {
-    let mut lane = Lane::new(4, Code::Rlc, 64, 100, 8);
+    let mut lane = Lane::new(4, RepairCode::Rlc, 64, 100, 8);
     let plain = lane.repair_header();
     let in_packet = |lane: &mut Lane, number, unmarked| {
         push(lane, Packed { bytes: &[1; 50], packet: number, unmarked, frame: None }, Time::ZERO)
@@ -529,7 +529,7 @@ fn unmarked_symbols_are_the_first_and_are_named_by_their_packets() {
     assert_eq!(lane.repair_header(), plain - 11, "type, session, and bits of at most 8 bytes");
 
     // Where nothing is kept nothing is named.
-    let mut lane = Lane::new(4, Code::Rlc, 64, 100, 0);
+    let mut lane = Lane::new(4, RepairCode::Rlc, 64, 100, 0);
     assert!(!lane.may_be_unmarked(0));
     assert_eq!(lane.repair_header(), plain - 11);
     in_packet(&mut lane, 0, false);

@@ -277,22 +277,22 @@ impl Model {
     }
 
     /// §A.9.
-    fn on_time(&mut self, now: Time) -> (Outcome, Told) {
+    fn on_time(&mut self, now: Time) -> (TimerOutcome, Told) {
         let mut told = Told::default();
         if let Some((time, space)) = self.loss_time() {
             if time > now {
-                return (Outcome::Nothing, told);
+                return (TimerOutcome::Nothing, told);
             }
             told.lost = self.detect(space, now);
-            return (Outcome::Lost(space), told);
+            return (TimerOutcome::Lost(space), told);
         }
         match self.pto() {
             Some((time, space)) if time <= now => {
                 self.pto_count += 1;
                 self.set_at = now;
-                (Outcome::Probe(space), told)
+                (TimerOutcome::Probe(space), told)
             }
-            _ => (Outcome::Nothing, told),
+            _ => (TimerOutcome::Nothing, told),
         }
     }
 
@@ -405,7 +405,7 @@ impl Both {
         assert_eq!(deadline.map(|(time, _)| time), m.deadline(), "{deadline:?}");
     }
 
-    fn told(&mut self, space: Space, out: &Settled, expected: &Told) {
+    fn told(&mut self, space: Space, out: &SettledPackets, expected: &Told) {
         let got = Told {
             acked: numbers(&out.acked_packets),
             lost: numbers(&out.lost_packets),
@@ -473,7 +473,7 @@ impl Both {
         let numbers = &self.model.spaces[space.index()];
         let unsent = all.last().is_some_and(|n| *n >= numbers.next()) && !numbers.discarded;
         let skipped = all.iter().any(|n| numbers.skipped.contains(n));
-        let mut out = Settled::default();
+        let mut out = SettledPackets::default();
         let result = self.r.on_ack(space, &merged, self.now, &mut out);
         if unsent || (skipped && result.is_err()) {
             assert!(result.is_err(), "RFC 9000 §13.1");
@@ -513,11 +513,11 @@ impl Both {
                 let soon = self.now + Duration::from_secs(3600);
                 if let Some((at, _)) = self.r.deadline(true).filter(|(at, _)| *at < soon) {
                     self.now = self.now.max(at + Duration::from_micros(late));
-                    let mut out = Settled::default();
+                    let mut out = SettledPackets::default();
                     let outcome = self.r.on_time(self.now, true, &mut out);
                     let (expected, told) = self.model.on_time(self.now);
                     assert_eq!(outcome, expected);
-                    let (Outcome::Lost(space) | Outcome::Probe(space)) = outcome else {
+                    let (TimerOutcome::Lost(space) | TimerOutcome::Probe(space)) = outcome else {
                         panic!("a timer for nothing");
                     };
                     self.told(space, &out, &told);

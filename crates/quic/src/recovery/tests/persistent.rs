@@ -64,8 +64,8 @@ fn single_losses_of_two_bursts_are_no_persistent_congestion() {
         send(&mut r, Space::Data, first, ms(at), &[]);
         send(&mut r, Space::Data, first + 1, ms(at), &[]);
         ack(&mut r, Space::Data, &[(first + 1, first + 1)], ms(at + 100));
-        let mut out = Settled::default();
-        assert_eq!(r.on_time(ms(at + 200), true, &mut out), Outcome::Lost(Space::Data));
+        let mut out = SettledPackets::default();
+        assert_eq!(r.on_time(ms(at + 200), true, &mut out), TimerOutcome::Lost(Space::Data));
         assert_eq!((numbers(&out.lost_packets), out.persistent), (vec![first], false));
     }
     assert!(r.persistent_period() < Duration::from_secs(59));

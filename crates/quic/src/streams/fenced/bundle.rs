@@ -1,7 +1,7 @@
 use bytes::Bytes;
 use quickset_base::Time;
 
-use super::partial::{Content, Run};
+use super::partial::{CompleteRun, RunContent};
 
 /// Small runs in the order in which they are to be delivered, in few bytes more than their own.
 ///
@@ -9,39 +9,39 @@ use super::partial::{Content, Run};
 /// memory of a receiver when a peer sends records of one byte. So small runs are written down one behind the
 /// other: what they are, how fence and times differ from those of the run before, and their bytes.
 #[derive(Debug, Default)]
-pub(super) struct Bundle {
+pub(super) struct RunBundle {
     bytes: Vec<u8>,
     /// Where the first run that is left begins in `bytes`.
     at: usize,
     /// What the first run that is left is written as a difference to.
-    front: Mark,
+    front: BundleMark,
     /// The same for the next run that is added: the last one.
-    back: Mark,
+    back: BundleMark,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Mark {
+struct BundleMark {
     fence: u64,
     completed: u64,
     released: u64,
 }
 
 /// What stands before the bytes of a run.
-struct Head {
-    mark: Mark,
+struct RunHead {
+    mark: BundleMark,
     kind: u64,
     len: usize,
     extra: u64,
 }
 
-impl Bundle {
+impl RunBundle {
     /// True when the run is small enough to be bundled.
-    pub(super) fn suits(run: &Run) -> bool {
+    pub(super) fn suits(run: &CompleteRun) -> bool {
         run.held_bytes() < SMALL
     }
 
     /// A bundle of one run.
-    pub(super) fn of(run: &Run) -> Self {
+    pub(super) fn of(run: &CompleteRun) -> Self {
         let mut new = Self::default();
         new.push(run);
         new
@@ -72,13 +72,16 @@ impl Bundle {
     }
 
     /// Adds a run behind the others.
-    pub(super) fn push(&mut self, run: &Run) {
-        let next =
-            Mark { fence: run.fence, completed: run.completed.as_nanos(), released: run.released.as_nanos() };
+    pub(super) fn push(&mut self, run: &CompleteRun) {
+        let next = BundleMark {
+            fence: run.fence,
+            completed: run.completed.as_nanos(),
+            released: run.released.as_nanos(),
+        };
         let (kind, data, extra) = match &run.content {
-            Content::Records { data, each: false } => (0, data, None),
-            Content::Records { data, each: true } => (EACH, data, Some(run.offset - run.fence)),
-            Content::Whole { payload, size } => (WHOLE, payload, Some(size - payload.len() as u64)),
+            RunContent::Records { data, each: false } => (0, data, None),
+            RunContent::Records { data, each: true } => (EACH, data, Some(run.offset - run.fence)),
+            RunContent::Whole { payload, size } => (WHOLE, payload, Some(size - payload.len() as u64)),
         };
         // What a fence held is released all at once; what it did not hold, when it was complete.
         let together = if next.released == self.back.released { TOGETHER } else { 0 };
@@ -104,20 +107,20 @@ impl Bundle {
     }
 
     /// Takes the first run.
-    pub(super) fn pop(&mut self) -> Option<Run> {
+    pub(super) fn pop(&mut self) -> Option<CompleteRun> {
         let mut cursor = self.cursor();
-        let Head { mark, kind, len, extra } = cursor.head(self.front)?;
+        let RunHead { mark, kind, len, extra } = cursor.head(self.front)?;
         let at = cursor.at;
         let data = Bytes::copy_from_slice(&self.bytes[at..at + len]);
         self.at = at + len;
         self.front = mark;
         let (offset, content) = match kind {
-            0 => (mark.fence, Content::Records { data, each: false }),
-            EACH => (mark.fence + extra, Content::Records { data, each: true }),
-            _ => (mark.fence, Content::Whole { payload: data, size: len as u64 + extra }),
+            0 => (mark.fence, RunContent::Records { data, each: false }),
+            EACH => (mark.fence + extra, RunContent::Records { data, each: true }),
+            _ => (mark.fence, RunContent::Whole { payload: data, size: len as u64 + extra }),
         };
         let (completed, released) = (Time::from_nanos(mark.completed), Time::from_nanos(mark.released));
-        Some(Run { offset, fence: mark.fence, completed, released, content })
+        Some(CompleteRun { offset, fence: mark.fence, completed, released, content })
     }
 
     /// Takes off the runs whose fences lie above `fence`.
@@ -144,8 +147,8 @@ impl Bundle {
         self.bytes.shrink_to_fit();
     }
 
-    fn cursor(&self) -> Cursor<'_> {
-        Cursor { bytes: &self.bytes, at: self.at }
+    fn cursor(&self) -> BundleCursor<'_> {
+        BundleCursor { bytes: &self.bytes, at: self.at }
     }
 
     #[cfg(test)]
@@ -170,14 +173,14 @@ impl Bundle {
 }
 
 /// Reads what was written.
-struct Cursor<'a> {
+struct BundleCursor<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl Cursor<'_> {
+impl BundleCursor<'_> {
     /// All that stands before the bytes of a run, which follows the one with this mark. `None` at the end.
-    fn head(&mut self, before: Mark) -> Option<Head> {
+    fn head(&mut self, before: BundleMark) -> Option<RunHead> {
         if self.at == self.bytes.len() {
             return None;
         }
@@ -189,7 +192,12 @@ impl Cursor<'_> {
         let released = if said & TOGETHER == 0 { completed + blocked } else { before.released };
         let kind = said & (EACH | WHOLE);
         let extra = if kind == 0 { 0 } else { self.number() };
-        Some(Head { mark: Mark { fence, completed, released }, kind, len: (said >> FLAGS) as usize, extra })
+        Some(RunHead {
+            mark: BundleMark { fence, completed, released },
+            kind,
+            len: (said >> FLAGS) as usize,
+            extra,
+        })
     }
 
     fn number(&mut self) -> u64 {

@@ -4,18 +4,18 @@ use std::ops::Range;
 use bytes::Bytes;
 use quickset_base::Time;
 
-use super::fences::{Conflict, Fences};
-use super::partial::{Content, Extent, Partial, Run};
+use super::fences::{Conflict, StreamFences};
+use super::partial::{CompleteRun, Extent, Partial, RunContent};
 use super::pieces::touches;
-use super::ranges::Ranges;
-use super::record::{Malformed, Span, Spans};
+use super::ranges::RecordRanges;
+use super::record::{MalformedRecord, RecordSpan, Spans};
 use super::recv::fence_error;
 use crate::TransportError;
 use crate::streams::gaps::most_ranges;
 
 /// Data that arrived in one FENCED frame; `data` are a slice of `payload` and not empty.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Arrival<'a> {
+pub(super) struct FrameArrival<'a> {
     pub(super) now: Time,
     pub(super) fence: u64,
     pub(super) offset: u64,
@@ -23,7 +23,7 @@ pub(super) struct Arrival<'a> {
     pub(super) payload: &'a Bytes,
 }
 
-impl Arrival<'_> {
+impl FrameArrival<'_> {
     fn range(&self) -> Range<u64> {
         self.offset..self.offset + self.data.len() as u64
     }
@@ -46,14 +46,14 @@ pub(super) struct Extents {
     /// The lowest missing offset. Unless an open record covers it, it is a record boundary.
     low: u64,
     /// Bytes above `low` that arrived or were abandoned.
-    got: Ranges,
+    got: RecordRanges,
     /// By offset, without overlap. All of a `Done` and of an `Orphan` is in `got` or below `low`.
     known: BTreeMap<u64, Extent>,
-    fences: Fences,
+    fences: StreamFences,
 }
 
 /// How a record of a frame lies among what is known.
-enum Place {
+enum RecordPlace {
     /// All of it arrived before, or was abandoned.
     Done,
     /// None of it is known.
@@ -73,7 +73,13 @@ pub(super) struct Abandoned {
 
 impl Extents {
     pub(super) fn new(max_record: u64) -> Self {
-        Self { max_record, low: 0, got: Ranges::default(), known: BTreeMap::new(), fences: Fences::default() }
+        Self {
+            max_record,
+            low: 0,
+            got: RecordRanges::default(),
+            known: BTreeMap::new(),
+            fences: StreamFences::default(),
+        }
     }
 
     /// The lowest offset whose byte neither arrived nor was abandoned.
@@ -104,7 +110,7 @@ impl Extents {
     pub(super) fn clear(&mut self) {
         self.got.clear();
         self.known.clear();
-        self.fences = Fences::default();
+        self.fences = StreamFences::default();
     }
 
     /// Bytes of memory for data.
@@ -143,9 +149,9 @@ impl Extents {
     /// incomplete records (FS-38).
     pub(super) fn on_records(
         &mut self,
-        arrival: &Arrival<'_>,
+        arrival: &FrameArrival<'_>,
         each: bool,
-        out: &mut Vec<Run>,
+        out: &mut Vec<CompleteRun>,
     ) -> Result<u64, TransportError> {
         let range = arrival.range();
         let spans = Spans::new(arrival.data, arrival.offset, self.max_record);
@@ -176,22 +182,22 @@ impl Extents {
     /// The slow way of [`on_records`](Self::on_records), record by record: something of it is known.
     fn on_known_records(
         &mut self,
-        arrival: &Arrival<'_>,
+        arrival: &FrameArrival<'_>,
         each: bool,
-        out: &mut Vec<Run>,
+        out: &mut Vec<CompleteRun>,
     ) -> Result<u64, TransportError> {
         let end = arrival.range().end;
         let mut moved = 0;
         let mut fresh = arrival.offset..arrival.offset;
         for span in Spans::new(arrival.data, arrival.offset, self.max_record).flatten() {
             let place = self.place(span)?;
-            if matches!(place, Place::Fresh) && span.end <= end {
+            if matches!(place, RecordPlace::Fresh) && span.end <= end {
                 fresh.end = span.end;
                 continue;
             }
             self.complete(arrival, fresh, each, out);
             fresh = span.end..span.end;
-            if !matches!(place, Place::Done) {
+            if !matches!(place, RecordPlace::Done) {
                 moved += self.fill(span, arrival, each, out);
             }
         }
@@ -202,8 +208,8 @@ impl Extents {
     /// A frame without START: bytes inside one record. Returns how many were moved into it.
     pub(super) fn on_piece(
         &mut self,
-        arrival: &Arrival<'_>,
-        out: &mut Vec<Run>,
+        arrival: &FrameArrival<'_>,
+        out: &mut Vec<CompleteRun>,
     ) -> Result<u64, TransportError> {
         let range = arrival.range();
         if arrival.fence == range.start {
@@ -287,19 +293,19 @@ impl Extents {
     }
 
     /// How `record` lies among what is known (FS-62 9 and 10).
-    fn place(&self, record: Span) -> Result<Place, TransportError> {
-        let Span { start, body, end } = record;
+    fn place(&self, record: RecordSpan) -> Result<RecordPlace, TransportError> {
+        let RecordSpan { start, body, end } = record;
         if end <= self.low {
-            return Ok(Place::Done);
+            return Ok(RecordPlace::Done);
         }
         let overlap = || fence_error("a record begins inside another, or reaches over the start of one");
         if let Some((&at, extent)) = self.known.range(..=start).next_back() {
             match extent {
                 Extent::Done { end: done } if start < *done => {
-                    return if end <= *done { Ok(Place::Done) } else { Err(overlap()) };
+                    return if end <= *done { Ok(RecordPlace::Done) } else { Err(overlap()) };
                 }
                 Extent::Open(partial) if start < partial.span().end => {
-                    return if partial.span() == record { Ok(Place::Open) } else { Err(overlap()) };
+                    return if partial.span() == record { Ok(RecordPlace::Open) } else { Err(overlap()) };
                 }
                 Extent::Orphan { .. } if start < extent.span(at).end => return Err(overlap()),
                 Extent::Done { .. } | Extent::Open(_) | Extent::Orphan { .. } => {}
@@ -309,11 +315,11 @@ impl Extents {
         if start < self.low {
             return Err(overlap());
         }
-        let mut place = Place::Fresh;
+        let mut place = RecordPlace::Fresh;
         for (&at, extent) in self.known.range(start + 1..=end) {
             let orphan = matches!(extent, Extent::Orphan { .. });
             match (orphan, at < end) {
-                (true, true) if at >= body && extent.span(at).end <= end => place = Place::Open,
+                (true, true) if at >= body && extent.span(at).end <= end => place = RecordPlace::Open,
                 (true, _) => return Err(stray()),
                 (false, true) => return Err(overlap()),
                 (false, false) => {}
@@ -352,17 +358,23 @@ impl Extents {
     }
 
     /// Hands on the whole records of `range`, of which nothing was known.
-    fn complete(&mut self, arrival: &Arrival<'_>, range: Range<u64>, each: bool, out: &mut Vec<Run>) {
+    fn complete(
+        &mut self,
+        arrival: &FrameArrival<'_>,
+        range: Range<u64>,
+        each: bool,
+        out: &mut Vec<CompleteRun>,
+    ) {
         if range.is_empty() {
             return;
         }
         let data = arrival.payload.slice_ref(arrival.bytes(range.clone()));
-        out.push(Run {
+        out.push(CompleteRun {
             offset: range.start,
             fence: arrival.fence_of(range.start, each),
             completed: arrival.now,
             released: arrival.now,
-            content: Content::Records { data, each },
+            content: RunContent::Records { data, each },
         });
         self.cover(range.clone());
         self.mark_done(range);
@@ -370,7 +382,13 @@ impl Extents {
 
     /// Moves what is new of `record` into its memory, together with what came before its start; hands
     /// it on when that completes it. Returns how many bytes were moved.
-    fn fill(&mut self, record: Span, arrival: &Arrival<'_>, each: bool, out: &mut Vec<Run>) -> u64 {
+    fn fill(
+        &mut self,
+        record: RecordSpan,
+        arrival: &FrameArrival<'_>,
+        each: bool,
+        out: &mut Vec<CompleteRun>,
+    ) -> u64 {
         let mut orphans = Vec::new();
         if !self.known.contains_key(&record.start) {
             while let Some((&start, _)) = self.known.range(record.start..record.end).next() {
@@ -400,12 +418,12 @@ impl Extents {
         self.cover(range);
         if is_complete {
             if let Some(Extent::Open(partial)) = self.known.remove(&record.start) {
-                out.push(Run {
+                out.push(CompleteRun {
                     offset: record.start,
                     fence: partial.fence(),
                     completed: arrival.now,
                     released: arrival.now,
-                    content: Content::Whole {
+                    content: RunContent::Whole {
                         payload: partial.into_payload(),
                         size: record.end - record.start,
                     },
@@ -417,7 +435,7 @@ impl Extents {
     }
 
     /// Keeps what is new of bytes whose record is not known.
-    fn keep_orphan(&mut self, arrival: &Arrival<'_>) {
+    fn keep_orphan(&mut self, arrival: &FrameArrival<'_>) {
         let mut rest = arrival.range();
         while let Some(gap) = self.got.gap(rest.clone()) {
             rest.start = gap.end;
@@ -440,7 +458,7 @@ impl Extents {
     }
 
     /// Makes one of the orphan at `start` and the one that follows it at once, as
-    /// [`Pieces`](super::pieces::Pieces) do.
+    /// [`Pieces`](super::pieces::BytePieces) do.
     fn join_orphans(&mut self, start: u64) {
         let mut pair = self.known.range_mut(start..);
         let (Some((_, Extent::Orphan { data })), Some((&next, Extent::Orphan { data: other }))) =
@@ -521,12 +539,12 @@ impl Extents {
 }
 
 /// The first, second and last record of a frame with START (FS-62 4 and 6).
-fn outline(spans: Spans<'_>) -> Result<(Span, Option<Span>, Span), TransportError> {
+fn outline(spans: Spans<'_>) -> Result<(RecordSpan, Option<RecordSpan>, RecordSpan), TransportError> {
     let (mut first, mut second, mut last) = (None, None, None);
     for span in spans {
         let span = span.map_err(|fault| match fault {
-            Malformed::CutPrefix => fence_error("a frame ends inside the prefix of a record"),
-            Malformed::TooLong => fence_error("a record longer than Max Record Size"),
+            MalformedRecord::CutPrefix => fence_error("a frame ends inside the prefix of a record"),
+            MalformedRecord::TooLong => fence_error("a record longer than Max Record Size"),
         })?;
         if first.is_none() {
             first = Some(span);

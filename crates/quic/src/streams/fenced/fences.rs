@@ -8,7 +8,7 @@ use std::ops::Range;
 /// b. With EACH each record boundary inside is one. Facts that contradict each other are the peer's
 /// fault, in whatever order they came (FS-62 7).
 #[derive(Debug, Default)]
-pub(super) struct Fences(BTreeMap<u64, Zone>);
+pub(super) struct StreamFences(BTreeMap<u64, Zone>);
 
 /// The key of a zone is a fence, `last` is one as well; those between them, if any, are record boundaries
 /// that are not kept, each of an EACH frame, or some of records that are done with; behind `last` there is
@@ -23,7 +23,7 @@ struct Zone {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Conflict;
 
-impl Fences {
+impl StreamFences {
     /// `fence` is one, and there is none strictly between it and `reach`.
     pub(super) fn claim(&mut self, fence: u64, reach: u64) -> Result<(), Conflict> {
         let mut known = false;
@@ -62,7 +62,7 @@ impl Fences {
     ) -> Result<(), Conflict> {
         let mut key = first;
         let mut run = (last, reach);
-        let mut each = Each { first, last, reach, boundaries: boundaries.clone().peekable() };
+        let mut each = EachFences { first, last, reach, boundaries: boundaries.clone().peekable() };
         if let Some((&k, &zone)) = self.0.range(..first).next_back() {
             if zone.last >= first {
                 // Two EACH frames that overlap: one run of fences.
@@ -120,7 +120,7 @@ impl Fences {
 }
 
 /// The exact fences of an EACH frame.
-struct Each<I: Iterator<Item = u64>> {
+struct EachFences<I: Iterator<Item = u64>> {
     first: u64,
     last: u64,
     reach: u64,
@@ -128,7 +128,7 @@ struct Each<I: Iterator<Item = u64>> {
     boundaries: Peekable<I>,
 }
 
-impl<I: Iterator<Item = u64>> Each<I> {
+impl<I: Iterator<Item = u64>> EachFences<I> {
     /// Whether a zone that is known can be true beside them. Zones come in order: a frame may have tens of
     /// thousands of records and lie over a thousand zones, so that who looked through it for each would be
     /// kept busy by a few frames.
@@ -185,7 +185,7 @@ mod tests {
         let mut rng = Rng::new(Seed([5; 32]));
         let (mut good, mut bad) = (0, 0);
         for _ in 0..3000 {
-            let mut fences = Fences::default();
+            let mut fences = StreamFences::default();
             // The fences that there are, so that what is said of them is mostly true.
             let all: Vec<u64> = (0..60).filter(|_| rng.chance(0.4)).collect();
             for _ in 0..12 {
@@ -217,7 +217,7 @@ mod tests {
     /// thousand.
     #[test]
     fn a_frame_over_many_zones_is_gone_through_once() {
-        let mut fences = Fences::default();
+        let mut fences = StreamFences::default();
         (0..1000).for_each(|n| fences.claim(20 * n, 20 * n + 2).expect("they are apart"));
         let looks = Cell::new(0);
         let boundaries = (0..10_000).map(|n| 2 * n).inspect(|_| looks.set(looks.get() + 1));

@@ -2,25 +2,25 @@ use std::collections::{BTreeMap, VecDeque};
 
 use quickset_base::Time;
 
-use super::bundle::{Bundle, FULL};
-use super::partial::Run;
+use super::bundle::{FULL, RunBundle};
+use super::partial::CompleteRun;
 
 /// Complete records behind a fence, by fence and order of completion (FS-31, FS-32).
 ///
 /// The key of an entry is that of its first run. The runs of a bundle may have several fences, but no run
 /// that is elsewhere belongs between two of them.
 #[derive(Debug, Default)]
-pub(super) struct Held {
-    entries: BTreeMap<(u64, u64), Entry>,
+pub(super) struct HeldRecords {
+    entries: BTreeMap<(u64, u64), HeldEntry>,
     completions: u64,
 }
 
 /// Records that can be read, in order.
 #[derive(Debug, Default)]
-pub(super) struct Ready {
-    entries: VecDeque<Entry>,
+pub(super) struct ReadyRecords {
+    entries: VecDeque<HeldEntry>,
     /// The run that is being read.
-    current: Option<Run>,
+    current: Option<CompleteRun>,
     /// Bytes of all of them that connection credit has not counted.
     uncounted: u64,
     /// No record that ends behind this is added.
@@ -28,12 +28,12 @@ pub(super) struct Ready {
 }
 
 #[derive(Debug)]
-enum Entry {
-    Run(Run),
-    Bundle(Bundle),
+enum HeldEntry {
+    Run(CompleteRun),
+    Bundle(RunBundle),
 }
 
-impl Held {
+impl HeldRecords {
     pub(super) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -43,7 +43,7 @@ impl Held {
     /// With fences inside, its first and its last record may share their segments with records of other
     /// frames, and stand on their own. Those between them are segments of one record each; they are
     /// contiguous, so what frees the first of them frees them all.
-    pub(super) fn hold(&mut self, run: Run) {
+    pub(super) fn hold(&mut self, run: CompleteRun) {
         let mut rest = run;
         for fence in rest.fences_inside().into_iter().flatten() {
             let behind = rest.split_off(fence);
@@ -54,17 +54,17 @@ impl Held {
     }
 
     /// Moves what has its fence at or below `low` to `ready`.
-    pub(super) fn release(&mut self, low: u64, now: Time, ready: &mut Ready) {
+    pub(super) fn release(&mut self, low: u64, now: Time, ready: &mut ReadyRecords) {
         while let Some(first) = self.entries.first_entry() {
             if first.key().0 > low {
                 return;
             }
             match first.remove() {
-                Entry::Run(run) => ready.push(Run { released: now, ..run }),
-                Entry::Bundle(mut bundle) => {
+                HeldEntry::Run(run) => ready.push(CompleteRun { released: now, ..run }),
+                HeldEntry::Bundle(mut bundle) => {
                     let above = bundle.split_above(low);
                     while let Some(run) = bundle.pop() {
-                        ready.push(Run { released: now, ..run });
+                        ready.push(CompleteRun { released: now, ..run });
                     }
                     self.keep(above);
                 }
@@ -82,16 +82,16 @@ impl Held {
     }
 
     /// Puts a run without fences inside behind all that have its fence or a lower one.
-    fn insert(&mut self, run: Run) {
+    fn insert(&mut self, run: CompleteRun) {
         self.completions += 1;
         let mut key = (run.fence, self.completions);
         let mut above = None;
         let mut placed = false;
-        if let Some((&before, Entry::Bundle(bundle))) = self.entries.range_mut(..key).next_back() {
+        if let Some((&before, HeldEntry::Bundle(bundle))) = self.entries.range_mut(..key).next_back() {
             if bundle.last_fence() > run.fence {
                 above = Some(bundle.split_above(run.fence));
             }
-            if Bundle::suits(&run) && !bundle.is_full() {
+            if RunBundle::suits(&run) && !bundle.is_full() {
                 bundle.push(&run);
                 key = before;
                 placed = true;
@@ -101,8 +101,9 @@ impl Held {
             self.keep(above);
         }
         if !placed {
-            let small = Bundle::suits(&run);
-            let entry = if small { Entry::Bundle(Bundle::of(&run)) } else { Entry::Run(run.copied()) };
+            let small = RunBundle::suits(&run);
+            let entry =
+                if small { HeldEntry::Bundle(RunBundle::of(&run)) } else { HeldEntry::Run(run.copied()) };
             self.entries.insert(key, entry);
         }
         self.join(key);
@@ -110,9 +111,9 @@ impl Held {
 
     /// Puts back the rest of a bundle from some fence on: all with that fence are in here or behind it, so
     /// nothing was completed before its first run.
-    fn keep(&mut self, rest: Bundle) {
+    fn keep(&mut self, rest: RunBundle) {
         let Some(fence) = rest.first_fence() else { return };
-        self.entries.insert((fence, 0), Entry::Bundle(rest));
+        self.entries.insert((fence, 0), HeldEntry::Bundle(rest));
     }
 
     /// Makes one of neighbours that are small, around an entry that was put in and what was split by that:
@@ -125,7 +126,7 @@ impl Held {
             let mut pair = self.entries.range_mut(key..);
             let (Some((_, entry)), Some((&next, other))) = (pair.next(), pair.next()) else { return };
             at = Some(next);
-            if let (Entry::Bundle(bundle), Entry::Bundle(other)) = (entry, other) {
+            if let (HeldEntry::Bundle(bundle), HeldEntry::Bundle(other)) = (entry, other) {
                 if bundle.size() + other.size() <= FULL {
                     bundle.append(std::mem::take(other));
                     self.entries.remove(&next);
@@ -136,7 +137,7 @@ impl Held {
     }
 
     pub(super) fn held_bytes(&self) -> usize {
-        self.entries.values().map(Entry::held_bytes).sum()
+        self.entries.values().map(HeldEntry::held_bytes).sum()
     }
 
     #[cfg(test)]
@@ -147,30 +148,30 @@ impl Held {
     /// Bytes of memory, about.
     #[cfg(test)]
     pub(super) fn memory(&self) -> usize {
-        let heap: usize = self.entries.values().map(Entry::heap).sum();
+        let heap: usize = self.entries.values().map(HeldEntry::heap).sum();
         // The nodes of a B-tree are at least half full.
-        heap + self.entries.len() * 2 * size_of::<((u64, u64), Entry)>()
+        heap + self.entries.len() * 2 * size_of::<((u64, u64), HeldEntry)>()
     }
 }
 
-impl Ready {
+impl ReadyRecords {
     pub(super) fn is_empty(&self) -> bool {
         self.current.is_none() && self.entries.is_empty()
     }
 
     /// Adds a run behind the others.
-    pub(super) fn push(&mut self, mut run: Run) {
+    pub(super) fn push(&mut self, mut run: CompleteRun) {
         if self.end.is_some_and(|end| !run.keep_until(end)) {
             return;
         }
         self.uncounted += run.uncounted();
-        if !Bundle::suits(&run) {
-            self.entries.push_back(Entry::Run(run.unpinned()));
+        if !RunBundle::suits(&run) {
+            self.entries.push_back(HeldEntry::Run(run.unpinned()));
             return;
         }
         match self.entries.back_mut() {
-            Some(Entry::Bundle(bundle)) if !bundle.is_full() => bundle.push(&run),
-            _ => self.entries.push_back(Entry::Bundle(Bundle::of(&run))),
+            Some(HeldEntry::Bundle(bundle)) if !bundle.is_full() => bundle.push(&run),
+            _ => self.entries.push_back(HeldEntry::Bundle(RunBundle::of(&run))),
         }
     }
 
@@ -180,18 +181,18 @@ impl Ready {
     }
 
     /// The run to read from, until [`done`](Self::done).
-    pub(super) fn first(&mut self) -> Option<&mut Run> {
+    pub(super) fn first(&mut self) -> Option<&mut CompleteRun> {
         if self.current.is_none() {
             self.current = match self.entries.front_mut()? {
-                Entry::Bundle(bundle) => {
+                HeldEntry::Bundle(bundle) => {
                     let run = bundle.pop();
                     if bundle.is_empty() {
                         self.entries.pop_front();
                     }
                     run
                 }
-                Entry::Run(_) => match self.entries.pop_front() {
-                    Some(Entry::Run(run)) => Some(run),
+                HeldEntry::Run(_) => match self.entries.pop_front() {
+                    Some(HeldEntry::Run(run)) => Some(run),
                     _ => None,
                 },
             };
@@ -217,8 +218,8 @@ impl Ready {
     }
 
     pub(super) fn held_bytes(&self) -> usize {
-        let current = self.current.as_ref().map_or(0, Run::held_bytes);
-        current + self.entries.iter().map(Entry::held_bytes).sum::<usize>()
+        let current = self.current.as_ref().map_or(0, CompleteRun::held_bytes);
+        current + self.entries.iter().map(HeldEntry::held_bytes).sum::<usize>()
     }
 
     #[cfg(test)]
@@ -229,15 +230,15 @@ impl Ready {
     /// Bytes of memory, about.
     #[cfg(test)]
     pub(super) fn memory(&self) -> usize {
-        let heap: usize = self.entries.iter().map(Entry::heap).sum();
-        heap + self.entries.capacity() * size_of::<Entry>()
+        let heap: usize = self.entries.iter().map(HeldEntry::heap).sum();
+        heap + self.entries.capacity() * size_of::<HeldEntry>()
     }
 }
 
 /// Room for so many entries is kept when there are none.
 const SPARE: usize = 32;
 
-impl Entry {
+impl HeldEntry {
     fn held_bytes(&self) -> usize {
         match self {
             Self::Run(run) => run.held_bytes(),

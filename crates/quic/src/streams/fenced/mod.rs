@@ -11,9 +11,10 @@
 //! `low`, what lies above it ([`extents`]), and complete records by fence. Fences travel in the frames that
 //! carry the data: a frame tells the last fence before it, and that none lies inside ([`fences`]).
 //!
-//! *In:* messages, fences and deadlines ([`Sender::push`]); FENCED, ABANDON, or STREAM frames without the
-//! extension ([`Receiver`]); what became of packets. *Out:* frames ([`Sender::write`]), messages, one outcome
-//! for each, credit. Bytes are copied once into the packet; whole records leave a received packet uncopied.
+//! *In:* messages, fences and deadlines ([`RecordSender::push`]); FENCED, ABANDON, or STREAM frames without
+//! the extension ([`RecordReceiver`]); what became of packets. *Out:* frames ([`RecordSender::write`]),
+//! messages, one outcome for each, credit. Bytes are copied once into the packet; whole records leave a
+//! received packet uncopied.
 //!
 //! Invariants: offsets are given when a record is first sent, so what is dropped before leaves no trace;
 //! bytes before a fence have smaller offsets than those behind it, so no stream waits for its own credit;
@@ -37,9 +38,9 @@ mod recv;
 mod send;
 
 pub use recv::Message;
-pub(crate) use recv::{Fault, Fenced, Receiver};
+pub(crate) use recv::{Fenced, RecordFault, RecordReceiver};
 pub use send::{MessageStats, Outcome, Ticket};
-pub(crate) use send::{Mode, SendError, Sender};
+pub(crate) use send::{QueueError, RecordMode, RecordSender};
 
 #[cfg(test)]
 mod tests;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use quickset_base::{Duration, Time};
 use quickset_sched::{Deadlines, MessageId};
 
-use super::queue::{Record, State};
+use super::queue::{MessageRecord, MessageState};
 
 /// The messages of one segment of which something is yet to be sent for the first time: of the first that has
 /// any.
@@ -13,7 +13,7 @@ use super::queue::{Record, State};
 /// A stream has it from its first message with a deadline on. What cannot be in time any more, as it seems,
 /// is among those without one.
 #[derive(Debug)]
-pub(super) struct Order {
+pub(super) struct SegmentOrder {
     pub(super) segment: u64,
     /// By ticket.
     due: Deadlines<u64>,
@@ -23,7 +23,7 @@ pub(super) struct Order {
     pub(super) oldest: u64,
 }
 
-impl Order {
+impl SegmentOrder {
     pub(super) fn new(oldest: u64) -> Self {
         Self { segment: 0, due: Deadlines::new(), sizes: BTreeMap::new(), oldest }
     }
@@ -37,19 +37,19 @@ impl Order {
     }
 
     /// Takes in a message of the segment, among those with a deadline if it has one that still counts.
-    pub(super) fn insert(&mut self, record: &mut Record, counts: bool) {
+    pub(super) fn insert(&mut self, record: &mut MessageRecord, counts: bool) {
         let due = record.due().filter(|_| counts).map(Time::as_nanos);
         record.turn = Some(self.due.insert(record.ticket, due, record.size));
-        if record.state == State::Queued {
+        if record.state == MessageState::Queued {
             *self.sizes.entry(record.size).or_default() += 1;
         }
     }
 
     /// Nothing of a message is to be sent for the first time any more.
-    pub(super) fn remove(&mut self, record: &mut Record) {
+    pub(super) fn remove(&mut self, record: &mut MessageRecord) {
         let Some(turn) = record.turn.take() else { return };
         self.due.remove(turn);
-        if record.state == State::Queued {
+        if record.state == MessageState::Queued {
             self.begun(record.size);
         }
     }
@@ -88,7 +88,7 @@ impl Order {
     }
 
     /// It is among those with a deadline.
-    pub(super) fn is_due(&self, record: &Record) -> bool {
+    pub(super) fn is_due(&self, record: &MessageRecord) -> bool {
         record.turn.and_then(|turn| self.due.get(turn)).is_some_and(|message| message.deadline.is_some())
     }
 

@@ -4,29 +4,29 @@ use bytes::Bytes;
 
 use quickset_wire::varint;
 
-use super::pieces::Pieces;
-use super::record::{Span, Spans};
+use super::pieces::BytePieces;
+use super::record::{RecordSpan, Spans};
 
 /// A record of which some bytes are missing.
 #[derive(Debug)]
 pub(super) struct Partial {
-    span: Span,
+    span: RecordSpan,
     fence: u64,
     /// The payload from its first byte on, without a hole.
     head: Vec<u8>,
     /// Pieces of the payload behind the first hole, by stream offset.
-    rest: Pieces,
+    rest: BytePieces,
     /// Bytes that arrived, prefix included.
     arrived: u64,
 }
 
 impl Partial {
     /// Reserves nothing: the length is a number off the wire (FS-64).
-    pub(super) fn new(span: Span, fence: u64) -> Self {
-        Self { span, fence, head: Vec::new(), rest: Pieces::default(), arrived: 0 }
+    pub(super) fn new(span: RecordSpan, fence: u64) -> Self {
+        Self { span, fence, head: Vec::new(), rest: BytePieces::default(), arrived: 0 }
     }
 
-    pub(super) fn span(&self) -> Span {
+    pub(super) fn span(&self) -> RecordSpan {
         self.span
     }
 
@@ -104,7 +104,7 @@ impl Partial {
 
 /// Records that are complete and not read yet.
 #[derive(Debug)]
-pub(super) struct Run {
+pub(super) struct CompleteRun {
     /// Where the first record begins.
     pub(super) offset: u64,
     /// The fence of the first record.
@@ -113,12 +113,12 @@ pub(super) struct Run {
     pub(super) completed: quickset_base::Time,
     /// When the fences let them go.
     pub(super) released: quickset_base::Time,
-    pub(super) content: Content,
+    pub(super) content: RunContent,
 }
 
-/// What a [`Run`] holds.
+/// What a [`CompleteRun`] holds.
 #[derive(Debug)]
-pub(super) enum Content {
+pub(super) enum RunContent {
     /// Whole records with their prefixes, cut out when they are read. `each`: every boundary between
     /// them is a fence.
     Records { data: Bytes, each: bool },
@@ -127,11 +127,11 @@ pub(super) enum Content {
     Whole { payload: Bytes, size: u64 },
 }
 
-impl Run {
+impl CompleteRun {
     pub(super) fn held_bytes(&self) -> usize {
         match &self.content {
-            Content::Records { data, .. } => data.len(),
-            Content::Whole { payload, .. } => payload.len(),
+            RunContent::Records { data, .. } => data.len(),
+            RunContent::Whole { payload, .. } => payload.len(),
         }
     }
 
@@ -139,8 +139,8 @@ impl Run {
     pub(super) fn last_fence_at_most(&self, low: u64) -> bool {
         match &self.content {
             // The bytes of a run are contiguous and there, so `low` is outside: all or none is below it.
-            Content::Records { each: true, .. } => self.offset < low,
-            Content::Records { .. } | Content::Whole { .. } => true,
+            RunContent::Records { each: true, .. } => self.offset < low,
+            RunContent::Records { .. } | RunContent::Whole { .. } => true,
         }
     }
 
@@ -151,7 +151,7 @@ impl Run {
 
     /// The same run, its data copied out of the packet.
     pub(super) fn copied(mut self) -> Self {
-        if let Content::Records { data, .. } = &mut self.content {
+        if let RunContent::Records { data, .. } = &mut self.content {
             *data = Bytes::copy_from_slice(data);
         }
         self
@@ -159,7 +159,7 @@ impl Run {
 
     /// The first fence strictly inside the run, and the last if it is another.
     pub(super) fn fences_inside(&self) -> [Option<u64>; 2] {
-        let Content::Records { data, each: true } = &self.content else { return [None, None] };
+        let RunContent::Records { data, each: true } = &self.content else { return [None, None] };
         let mut starts = Spans::new(data, self.offset, varint::MAX).flatten().skip(1).map(|span| span.start);
         [starts.next(), starts.last()]
     }
@@ -167,10 +167,10 @@ impl Run {
     /// Takes off the records from the fence at `fence` on.
     pub(super) fn split_off(&mut self, fence: u64) -> Self {
         let content = match &mut self.content {
-            Content::Records { data, each } => {
-                Content::Records { data: data.split_off((fence - self.offset) as usize), each: *each }
+            RunContent::Records { data, each } => {
+                RunContent::Records { data: data.split_off((fence - self.offset) as usize), each: *each }
             }
-            Content::Whole { .. } => unreachable!("one record has no fence inside"),
+            RunContent::Whole { .. } => unreachable!("one record has no fence inside"),
         };
         Self { offset: fence, fence, content, completed: self.completed, released: self.released }
     }
@@ -178,21 +178,21 @@ impl Run {
     /// Drops the records that end behind `end`. False when none is left.
     pub(super) fn keep_until(&mut self, end: u64) -> bool {
         match &mut self.content {
-            Content::Records { data, .. } => {
+            RunContent::Records { data, .. } => {
                 let ends = Spans::new(data, self.offset, varint::MAX).flatten().map(|span| span.end);
                 let kept = ends.take_while(|at| *at <= end).last().unwrap_or(self.offset);
                 data.truncate((kept - self.offset) as usize);
                 !data.is_empty()
             }
-            Content::Whole { size, .. } => self.offset + *size <= end,
+            RunContent::Whole { size, .. } => self.offset + *size <= end,
         }
     }
 
     /// Bytes on the stream that connection credit has not counted.
     pub(super) fn uncounted(&self) -> u64 {
         match &self.content {
-            Content::Records { data, .. } => data.len() as u64,
-            Content::Whole { .. } => 0,
+            RunContent::Records { data, .. } => data.len() as u64,
+            RunContent::Whole { .. } => 0,
         }
     }
 }

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 /// Of two pieces that touch, at least one is large: a peer that sends byte by byte, in whatever order, does
 /// not make us keep an entry for each.
 #[derive(Debug, Default)]
-pub(super) struct Pieces(BTreeMap<u64, Vec<u8>>);
+pub(super) struct BytePieces(BTreeMap<u64, Vec<u8>>);
 
-impl Pieces {
+impl BytePieces {
     /// Adds bytes that are not there.
     pub(super) fn put(&mut self, mut offset: u64, data: &[u8]) {
         let before = self.0.range_mut(..offset).next_back();

@@ -3,11 +3,11 @@ use std::ops::Range;
 use bytes::Bytes;
 use quickset_base::Time;
 
-use super::partial::{Content, Partial, Run};
-use super::pieces::Pieces;
-use super::ranges::Ranges;
-use super::record::{Malformed, Span, Spans, read_prefix};
-use super::recv::Fault;
+use super::partial::{CompleteRun, Partial, RunContent};
+use super::pieces::BytePieces;
+use super::ranges::RecordRanges;
+use super::record::{MalformedRecord, RecordSpan, Spans, read_prefix};
+use super::recv::RecordFault;
 
 /// Reads records from the bytes of STREAM frames, in order (FS-66).
 #[derive(Debug)]
@@ -15,9 +15,9 @@ pub(super) struct Plain {
     max_record: u64,
     /// The lowest missing offset; everything below went into records.
     low: u64,
-    got: Ranges,
+    got: RecordRanges,
     /// Bytes above `low`.
-    pieces: Pieces,
+    pieces: BytePieces,
     /// The start of a prefix that is not complete.
     prefix: Vec<u8>,
     open: Option<Box<Partial>>,
@@ -25,7 +25,7 @@ pub(super) struct Plain {
 
 /// Data of one STREAM frame, a slice of `payload`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Piece<'a> {
+pub(super) struct PlainPiece<'a> {
     pub(super) now: Time,
     pub(super) offset: u64,
     pub(super) data: &'a [u8],
@@ -37,8 +37,8 @@ impl Plain {
         Self {
             max_record,
             low: 0,
-            got: Ranges::default(),
-            pieces: Pieces::default(),
+            got: RecordRanges::default(),
+            pieces: BytePieces::default(),
             prefix: Vec::new(),
             open: None,
         }
@@ -87,7 +87,11 @@ impl Plain {
 
     /// Takes data; complete records go to `out`. Returns how many bytes were moved into an incomplete
     /// record.
-    pub(super) fn on_data(&mut self, piece: &Piece<'_>, out: &mut Vec<Run>) -> Result<u64, Fault> {
+    pub(super) fn on_data(
+        &mut self,
+        piece: &PlainPiece<'_>,
+        out: &mut Vec<CompleteRun>,
+    ) -> Result<u64, RecordFault> {
         let range = piece.offset..piece.offset + piece.data.len() as u64;
         let bytes =
             |r: Range<u64>| &piece.data[(r.start - piece.offset) as usize..(r.end - piece.offset) as usize];
@@ -109,7 +113,7 @@ impl Plain {
     }
 
     /// Feeds the pieces that the lowest missing offset has reached.
-    fn feed_kept(&mut self, now: Time, out: &mut Vec<Run>) -> Result<u64, Fault> {
+    fn feed_kept(&mut self, now: Time, out: &mut Vec<CompleteRun>) -> Result<u64, RecordFault> {
         let mut moved = 0;
         while let Some(data) = self.pieces.take(self.low) {
             let data = Bytes::from(data);
@@ -120,7 +124,7 @@ impl Plain {
     }
 
     /// Cuts the next bytes of the stream into records.
-    fn feed(&mut self, now: Time, mut data: Bytes, out: &mut Vec<Run>) -> Result<u64, Fault> {
+    fn feed(&mut self, now: Time, mut data: Bytes, out: &mut Vec<CompleteRun>) -> Result<u64, RecordFault> {
         let mut moved = 0;
         while !data.is_empty() {
             if let Some(open) = &mut self.open {
@@ -142,21 +146,27 @@ impl Plain {
     }
 
     /// Hands on the whole records at the front of `data`.
-    fn take_whole(&mut self, now: Time, data: &mut Bytes, out: &mut Vec<Run>) -> Result<(), Fault> {
+    fn take_whole(
+        &mut self,
+        now: Time,
+        data: &mut Bytes,
+        out: &mut Vec<CompleteRun>,
+    ) -> Result<(), RecordFault> {
         let limit = self.low + data.len() as u64;
         let mut end = self.low;
         for span in Spans::new(data, self.low, self.max_record) {
             match span {
                 Ok(span) if span.end <= limit => end = span.end,
-                Ok(_) | Err(Malformed::CutPrefix) => break,
-                Err(Malformed::TooLong) if end > self.low => break,
-                Err(Malformed::TooLong) => return Err(Fault::TooLong),
+                Ok(_) | Err(MalformedRecord::CutPrefix) => break,
+                Err(MalformedRecord::TooLong) if end > self.low => break,
+                Err(MalformedRecord::TooLong) => return Err(RecordFault::TooLong),
             }
         }
         if end > self.low {
             let whole = data.split_to((end - self.low) as usize);
-            let content = Content::Records { data: whole, each: true };
-            let run = Run { offset: self.low, fence: self.low, completed: now, released: now, content };
+            let content = RunContent::Records { data: whole, each: true };
+            let run =
+                CompleteRun { offset: self.low, fence: self.low, completed: now, released: now, content };
             out.push(run);
             self.low = end;
         }
@@ -164,7 +174,7 @@ impl Plain {
     }
 
     /// Moves a record's prefix out of `data`, or as much of it as is there, and opens the record.
-    fn begin(&mut self, data: &mut Bytes) -> Result<u64, Fault> {
+    fn begin(&mut self, data: &mut Bytes) -> Result<u64, RecordFault> {
         let start = self.low - self.prefix.len() as u64;
         let mut moved = 0;
         while !data.is_empty() {
@@ -173,10 +183,10 @@ impl Plain {
             moved += 1;
             let Some((len, size)) = read_prefix(&self.prefix) else { continue };
             if len > self.max_record {
-                return Err(Fault::TooLong);
+                return Err(RecordFault::TooLong);
             }
             let body = start + size as u64;
-            let mut open = Box::new(Partial::new(Span { start, body, end: body + len }, start));
+            let mut open = Box::new(Partial::new(RecordSpan { start, body, end: body + len }, start));
             open.put(start, &self.prefix);
             self.prefix.clear();
             self.open = Some(open);
@@ -185,11 +195,11 @@ impl Plain {
         Ok(moved)
     }
 
-    fn finish_open(&mut self, now: Time, out: &mut Vec<Run>) {
+    fn finish_open(&mut self, now: Time, out: &mut Vec<CompleteRun>) {
         if let Some(open) = self.open.take_if(|open| open.is_complete()) {
-            let Span { start, end, .. } = open.span();
-            let content = Content::Whole { payload: open.into_payload(), size: end - start };
-            out.push(Run { offset: start, fence: start, completed: now, released: now, content });
+            let RecordSpan { start, end, .. } = open.span();
+            let content = RunContent::Whole { payload: open.into_payload(), size: end - start };
+            out.push(CompleteRun { offset: start, fence: start, completed: now, released: now, content });
         }
     }
 }

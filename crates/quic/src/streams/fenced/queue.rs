@@ -7,12 +7,12 @@ use quickset_base::{Duration, Time};
 use quickset_sched::MessageId;
 use quickset_wire as wire;
 
-use super::ranges::Ranges;
+use super::ranges::RecordRanges;
 use super::record::prefix_size;
 
 /// A message on its way.
 #[derive(Debug)]
-pub(super) struct Record {
+pub(super) struct MessageRecord {
     pub(super) ticket: u64,
     /// Where it begins on the stream; [`UNSENT`] until its first byte is sent (FS-19).
     pub(super) offset: u64,
@@ -26,8 +26,8 @@ pub(super) struct Record {
     /// Bytes on the stream, prefix included; 0 once it was dropped unsent.
     pub(super) size: u64,
     pub(super) prefix: u8,
-    pub(super) state: State,
-    /// Its place in the [`Order`](super::order::Order), while it has one.
+    pub(super) state: MessageState,
+    /// Its place in the [`Order`](super::order::SegmentOrder), while it has one.
     pub(super) turn: Option<MessageId>,
     /// Something of it arrived by recovery alone.
     pub(super) recovered: bool,
@@ -37,7 +37,7 @@ pub(super) struct Record {
 
 /// Section 14 of the specification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum MessageState {
     /// Nothing was sent.
     Queued,
     /// The first byte was sent.
@@ -48,7 +48,7 @@ pub(super) enum State {
     Finished,
 }
 
-impl Record {
+impl MessageRecord {
     pub(super) fn new(payload: Bytes, segment: u64, deadline: Option<Time>) -> Self {
         let prefix = prefix_size(payload.len() as u64);
         Self {
@@ -60,7 +60,7 @@ impl Record {
             size: prefix as u64 + payload.len() as u64,
             payload,
             prefix,
-            state: State::Queued,
+            state: MessageState::Queued,
             turn: None,
             recovered: false,
             missed: false,
@@ -83,7 +83,7 @@ impl Record {
 
     /// Begun and not finished.
     pub(super) fn is_live(&self) -> bool {
-        matches!(self.state, State::Begun | State::Superseded)
+        matches!(self.state, MessageState::Begun | MessageState::Superseded)
     }
 
     /// It would come too late if it left at `now` (FS-54, FS-55).
@@ -106,20 +106,20 @@ impl Record {
 
 /// What the peer has, and what it must get again.
 #[derive(Debug, Default)]
-pub(super) struct Flight {
+pub(super) struct MessageFlight {
     /// Everything below is acknowledged, or given up with the peer's knowledge.
     una: u64,
     /// The same for bytes above `una`.
-    acked: Ranges,
+    acked: RecordRanges,
     /// What to send again.
-    pub(super) lost: Ranges,
+    pub(super) lost: RecordRanges,
     /// ABANDON frames to send, by range.
     pub(super) waiting: BTreeMap<u64, u64>,
     /// ABANDON frames that were sent.
     pub(super) flying: BTreeMap<u64, u64>,
 }
 
-impl Flight {
+impl MessageFlight {
     pub(super) fn una(&self) -> u64 {
         self.una
     }
@@ -199,9 +199,9 @@ impl Flight {
 /// Deadlines by time, of tickets that are unsent, or of which something is lost or not sent yet; others may
 /// be among them.
 #[derive(Debug, Default)]
-pub(super) struct Deadlines(BinaryHeap<Reverse<(Time, u64)>>);
+pub(super) struct TicketDeadlines(BinaryHeap<Reverse<(Time, u64)>>);
 
-impl Deadlines {
+impl TicketDeadlines {
     pub(super) fn push(&mut self, deadline: Time, ticket: u64) {
         if deadline != Time::MAX {
             self.0.push(Reverse((deadline, ticket)));
@@ -237,8 +237,8 @@ impl Deadlines {
 /// All messages that are not done with: first those that were begun, in the order of offsets, then those that
 /// were not, segment by segment. As long as none overtook another, both is the order of their tickets.
 #[derive(Debug, Default)]
-pub(super) struct Ring {
-    records: VecDeque<Record>,
+pub(super) struct MessageRing {
+    records: VecDeque<MessageRecord>,
     /// The place of the first record. Places count like tickets, so that a record lies at its ticket's place
     /// unless it changed places with another.
     first: u64,
@@ -253,8 +253,8 @@ pub(super) struct Ring {
     void: usize,
 }
 
-impl Ring {
-    pub(super) fn push(&mut self, mut record: Record) -> u64 {
+impl MessageRing {
+    pub(super) fn push(&mut self, mut record: MessageRecord) -> u64 {
         let ticket = self.pushed;
         self.pushed += 1;
         record.ticket = ticket;
@@ -321,7 +321,7 @@ impl Ring {
         let begun = self.begun;
         self.records.retain(|record| {
             at += 1;
-            at <= begun || record.state != State::Finished
+            at <= begun || record.state != MessageState::Finished
         });
         self.void = 0;
         self.moved.clear();
@@ -329,7 +329,8 @@ impl Ring {
     }
 
     fn count_void(&mut self) {
-        self.void = self.records.range(self.begun..).filter(|record| record.state == State::Finished).count();
+        self.void =
+            self.records.range(self.begun..).filter(|record| record.state == MessageState::Finished).count();
     }
 
     /// Takes everything for not begun, in the order in which it was pushed.
@@ -343,16 +344,16 @@ impl Ring {
         }
     }
 
-    pub(super) fn get(&self, index: usize) -> &Record {
+    pub(super) fn get(&self, index: usize) -> &MessageRecord {
         &self.records[index]
     }
 
-    pub(super) fn get_mut(&mut self, index: usize) -> &mut Record {
+    pub(super) fn get_mut(&mut self, index: usize) -> &mut MessageRecord {
         &mut self.records[index]
     }
 
     /// The first record that was not begun.
-    pub(super) fn next(&self) -> Option<&Record> {
+    pub(super) fn next(&self) -> Option<&MessageRecord> {
         self.records.get(self.begun)
     }
 
@@ -368,7 +369,7 @@ impl Ring {
     /// Passes over records that were dropped unsent: `position` is where the next one will begin.
     pub(super) fn skip_dropped(&mut self, position: u64, fence: u64) {
         while let Some(record) = self.records.get_mut(self.begun) {
-            if record.state != State::Finished {
+            if record.state != MessageState::Finished {
                 return;
             }
             record.offset = position;
@@ -392,7 +393,7 @@ impl Ring {
     pub(super) fn trim(&mut self, una: u64) {
         while self.begun > 0 {
             match self.records.front() {
-                Some(first) if first.end() <= una && first.state == State::Finished => {}
+                Some(first) if first.end() <= una && first.state == MessageState::Finished => {}
                 _ => return,
             }
             if let Some(record) = self.records.pop_front().filter(|_| !self.moved.is_empty()) {
@@ -415,7 +416,7 @@ impl Ring {
             moved.map(|(record, place)| (record.ticket, place)).collect::<BTreeMap<_, _>>() == self.moved
         );
         let unbegun = self.records.iter().skip(self.begun);
-        assert_eq!(self.void, unbegun.filter(|record| record.state == State::Finished).count());
+        assert_eq!(self.void, unbegun.filter(|record| record.state == MessageState::Finished).count());
         let pairs = || self.records.iter().zip(self.records.iter().skip(1));
         assert!(pairs().all(|(a, b)| a.segment <= b.segment), "FS-26");
         assert!(pairs().take(self.begun.saturating_sub(1)).all(|(a, b)| a.end() <= b.offset));

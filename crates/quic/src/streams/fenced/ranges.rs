@@ -3,13 +3,13 @@ use std::ops::Range;
 
 /// A set of stream offsets as disjoint ranges that do not touch.
 #[derive(Debug, Default)]
-pub(super) struct Ranges {
+pub(super) struct RecordRanges {
     ranges: BTreeMap<u64, u64>,
     /// What they hold together.
     bytes: u64,
 }
 
-impl Ranges {
+impl RecordRanges {
     /// Number of ranges.
     #[inline]
     pub(super) fn len(&self) -> usize {

@@ -17,7 +17,7 @@ pub(super) fn read_prefix(data: &[u8]) -> Option<(u64, u8)> {
 
 /// A record found in the data of a frame, by stream offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Span {
+pub(super) struct RecordSpan {
     /// Where the record begins.
     pub(super) start: u64,
     /// Where its payload begins.
@@ -28,7 +28,7 @@ pub(super) struct Span {
 
 /// Why the data of a frame are not records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Malformed {
+pub(super) enum MalformedRecord {
     /// The data end inside a prefix.
     CutPrefix,
     /// A prefix announces more than is allowed.
@@ -50,7 +50,7 @@ impl<'a> Spans<'a> {
 }
 
 impl Iterator for Spans<'_> {
-    type Item = Result<Span, Malformed>;
+    type Item = Result<RecordSpan, MalformedRecord>;
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
@@ -59,11 +59,11 @@ impl Iterator for Spans<'_> {
         }
         let Some((len, prefix)) = read_prefix(self.data) else {
             self.data = &[];
-            return Some(Err(Malformed::CutPrefix));
+            return Some(Err(MalformedRecord::CutPrefix));
         };
         if len > self.max_record {
             self.data = &[];
-            return Some(Err(Malformed::TooLong));
+            return Some(Err(MalformedRecord::TooLong));
         }
         let start = self.offset;
         let body = start + prefix as u64;
@@ -71,6 +71,6 @@ impl Iterator for Spans<'_> {
         let step = (end - start).min(self.data.len() as u64);
         self.data = &self.data[step as usize..];
         self.offset = end;
-        Some(Ok(Span { start, body, end }))
+        Some(Ok(RecordSpan { start, body, end }))
     }
 }

@@ -2,10 +2,10 @@ use bytes::Bytes;
 use quickset_base::{Duration, Time};
 use quickset_wire::{TransportErrorCode as Code, varint};
 
-use super::extents::{Arrival, Extents};
-use super::held::{Held, Ready};
-use super::partial::{Content, Run};
-use super::plain::{Piece, Plain};
+use super::extents::{Extents, FrameArrival};
+use super::held::{HeldRecords, ReadyRecords};
+use super::partial::{CompleteRun, RunContent};
+use super::plain::{Plain, PlainPiece};
 use super::record::read_prefix;
 use crate::TransportError;
 use crate::streams::gaps::{credited_ranges, most_ranges};
@@ -19,22 +19,22 @@ use crate::streams::gaps::{credited_ranges, most_ranges};
 /// 3. Afterwards [`take_consumed`](Self::take_consumed) is what connection credit may grow by, and
 ///    [`max_stream_data`](Self::max_stream_data) what the peer may be told.
 #[derive(Debug)]
-pub(crate) struct Receiver {
+pub(crate) struct RecordReceiver {
     max_record: u64,
     window: u64,
-    kind: Option<Kind>,
+    kind: Option<RecvKind>,
     extents: Extents,
     plain: Plain,
-    held: Held,
-    ready: Ready,
+    held: HeldRecords,
+    ready: ReadyRecords,
     /// What a frame completed; empty between calls.
-    completed: Vec<Run>,
+    completed: Vec<CompleteRun>,
     highest: u64,
     final_size: Option<u64>,
     reset: bool,
     /// The reliable size of a reset behind which something is missing.
     reliable: Option<u64>,
-    fault: Option<Fault>,
+    fault: Option<RecordFault>,
     /// Bytes read or abandoned (§8 of the specification).
     consumed: u64,
     /// Bytes that connection credit has counted, and those of them that were not taken.
@@ -68,7 +68,7 @@ impl Message {
 /// Why the records of a stream of STREAM frames cannot be read any further: the peer's application is
 /// at fault, not its QUIC (FS-68).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum RecordFault {
     /// A record is longer than we take.
     TooLong,
     /// The stream ended inside a record.
@@ -86,12 +86,12 @@ pub(crate) struct Fenced {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum RecvKind {
     Fenced,
     Plain,
 }
 
-impl Receiver {
+impl RecordReceiver {
     /// A stream that takes records of at most `max_record` bytes of payload, with a receive window of
     /// `window` bytes. Both initial credits are at least `max_record` + 8 (FS-35).
     pub(crate) fn new(max_record: u64, window: u64) -> Self {
@@ -101,8 +101,8 @@ impl Receiver {
             kind: None,
             extents: Extents::new(max_record),
             plain: Plain::new(max_record),
-            held: Held::default(),
-            ready: Ready::default(),
+            held: HeldRecords::default(),
+            ready: ReadyRecords::default(),
             completed: Vec::new(),
             highest: 0,
             final_size: None,
@@ -140,14 +140,14 @@ impl Receiver {
         if (start && data.is_empty()) || (each && !start) {
             return Err(fence_error("START without data, or EACH without START"));
         }
-        let grown = self.arrive(Kind::Fenced, offset, data.len() as u64, fin)?;
+        let grown = self.arrive(RecvKind::Fenced, offset, data.len() as u64, fin)?;
         if self.reset {
             return Ok(grown);
         }
         // FS-63: below the lowest missing offset nothing is remembered, and data are ignored.
         let wanted = self.reliable.is_none_or(|reliable| offset < reliable);
         if wanted && offset + data.len() as u64 > self.extents.low() && !data.is_empty() {
-            let arrival = Arrival { now, fence: offset - distance, offset, data, payload };
+            let arrival = FrameArrival { now, fence: offset - distance, offset, data, payload };
             let mut completed = std::mem::take(&mut self.completed);
             let moved = if start {
                 self.extents.on_records(&arrival, each, &mut completed)
@@ -172,12 +172,12 @@ impl Receiver {
         data: &[u8],
         payload: &Bytes,
     ) -> Result<u64, TransportError> {
-        let grown = self.arrive(Kind::Plain, offset, data.len() as u64, fin)?;
+        let grown = self.arrive(RecvKind::Plain, offset, data.len() as u64, fin)?;
         if self.reset {
             return Ok(grown);
         }
         if self.fault.is_none() && offset + data.len() as u64 > self.plain.low() {
-            let piece = Piece { now, offset, data, payload };
+            let piece = PlainPiece { now, offset, data, payload };
             let mut completed = std::mem::take(&mut self.completed);
             let moved = self.plain.on_data(&piece, &mut completed);
             self.completed = completed;
@@ -193,7 +193,7 @@ impl Receiver {
         }
         self.end_reset();
         if self.final_size == Some(self.plain.low()) && self.plain.is_inside_record() && !self.reset {
-            self.fault = self.fault.or(Some(Fault::Truncated));
+            self.fault = self.fault.or(Some(RecordFault::Truncated));
         }
         if self.fault.is_some() {
             self.discard(self.highest);
@@ -207,7 +207,7 @@ impl Receiver {
         if len == 0 {
             return Err(fence_error("ABANDON of nothing"));
         }
-        let grown = self.arrive(Kind::Fenced, offset, len, false)?;
+        let grown = self.arrive(RecvKind::Fenced, offset, len, false)?;
         if !self.reset {
             let freed = self.extents.on_abandon(offset..offset + len)?;
             self.consumed += freed.consumed;
@@ -254,10 +254,10 @@ impl Receiver {
     /// The next message that fences do not hold.
     pub(crate) fn next(&mut self) -> Option<Message> {
         let run = self.ready.first()?;
-        let Run { completed, released, fence: segment, .. } = *run;
+        let CompleteRun { completed, released, fence: segment, .. } = *run;
         let (payload, size, uncounted, last) = match &mut run.content {
-            Content::Whole { payload, size } => (std::mem::take(payload), *size, 0, true),
-            Content::Records { data, each } => {
+            RunContent::Whole { payload, size } => (std::mem::take(payload), *size, 0, true),
+            RunContent::Records { data, each } => {
                 let (len, prefix) = read_prefix(data).expect("prefixes were read on arrival");
                 let _ = data.split_to(prefix as usize);
                 let payload = data.split_to(len as usize);
@@ -288,7 +288,7 @@ impl Receiver {
     }
 
     /// Why records cannot be read, on a stream of STREAM frames. What came before can be read.
-    pub(crate) fn fault(&self) -> Option<Fault> {
+    pub(crate) fn fault(&self) -> Option<RecordFault> {
         self.fault
     }
 
@@ -329,7 +329,10 @@ impl Receiver {
     #[cfg(test)]
     pub(crate) fn memory(&self) -> usize {
         let complete = self.ready.memory() + self.held.memory();
-        complete + self.extents.memory() + self.plain.memory() + self.completed.capacity() * size_of::<Run>()
+        complete
+            + self.extents.memory()
+            + self.plain.memory()
+            + self.completed.capacity() * size_of::<CompleteRun>()
     }
 
     /// Entries that data are kept in: at most a few for each frame that arrived above a hole.
@@ -351,7 +354,7 @@ impl Receiver {
     }
 
     /// What every frame with bytes of the stream must keep to; returns how far the highest offset grew.
-    fn arrive(&mut self, kind: Kind, offset: u64, len: u64, fin: bool) -> Result<u64, TransportError> {
+    fn arrive(&mut self, kind: RecvKind, offset: u64, len: u64, fin: bool) -> Result<u64, TransportError> {
         // FS-62 12.
         if *self.kind.get_or_insert(kind) != kind {
             return Err(fence_error("FENCED and STREAM frames in one direction of a stream"));
@@ -426,7 +429,7 @@ impl Receiver {
 
     fn low(&self) -> u64 {
         match self.kind {
-            Some(Kind::Plain) => self.plain.low(),
+            Some(RecvKind::Plain) => self.plain.low(),
             _ => self.extents.low(),
         }
     }
@@ -435,7 +438,7 @@ impl Receiver {
     /// FS-40).
     fn update_credit(&mut self) {
         let (low, start, ranges) = match self.kind {
-            Some(Kind::Plain) => (self.plain.low(), self.plain.record_start(), self.plain.ranges()),
+            Some(RecvKind::Plain) => (self.plain.low(), self.plain.record_start(), self.plain.ranges()),
             _ => (self.extents.low(), self.extents.record_start(), self.extents.ranges()),
         };
         if ranges > credited_ranges(self.highest.saturating_sub(low)) || self.reset {

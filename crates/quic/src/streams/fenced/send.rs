@@ -10,11 +10,11 @@ use bytes::Bytes;
 use quickset_base::{Duration, Time};
 use quickset_wire::StreamId;
 
-use self::next::Line;
+use self::next::SendLine;
 pub use self::told::MessageStats;
-use self::told::Told;
-use super::queue::{Deadlines, Flight, Record, Ring, State, UNSENT};
-use crate::packet::{Key, View, Writer};
+use self::told::OutcomesTold;
+use super::queue::{MessageFlight, MessageRecord, MessageRing, MessageState, TicketDeadlines, UNSENT};
+use crate::packet::{PacketWriter, RoomView, StreamKey};
 
 /// The sending half of a stream of records.
 ///
@@ -26,25 +26,25 @@ use crate::packet::{Key, View, Writer};
 /// 3. At [`deadline`](Self::deadline), [`on_time`](Self::on_time) is called.
 /// 4. [`next_outcome`](Self::next_outcome) tells once of each message what became of it (FS-56).
 #[derive(Debug)]
-pub(crate) struct Sender {
-    key: Key,
+pub(crate) struct RecordSender {
+    key: StreamKey,
     id: StreamId,
-    mode: Mode,
+    mode: RecordMode,
     max_record: u64,
-    ring: Ring,
-    flight: Flight,
+    ring: MessageRing,
+    flight: MessageFlight,
     fences: Placed,
-    line: Line,
+    line: SendLine,
     /// Where the next record begins: the end of what was begun.
     position: u64,
     /// The highest offset that credit was used for.
     highest: u64,
     /// The stream's credit.
     max: u64,
-    ending: Ending,
-    deadlines: Deadlines,
+    ending: StreamEnding,
+    deadlines: TicketDeadlines,
     one_way: Duration,
-    told: Told,
+    told: OutcomesTold,
     queued: u64,
     /// Of those, bytes that were never sent, but for what was given up unsent.
     unsent: u64,
@@ -64,7 +64,7 @@ struct Even {
 
 /// How the bytes travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub(crate) enum RecordMode {
     /// In FENCED and ABANDON frames.
     Frames,
     /// In STREAM frames, since the peer did not offer fenced streams: the order is total, and what was begun
@@ -106,7 +106,7 @@ impl Outcome {
 
 /// Why a message was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum SendError {
+pub(crate) enum QueueError {
     /// It is longer than the peer takes.
     #[error("the message is longer than {max} bytes, the most that the peer takes")]
     TooLong {
@@ -137,7 +137,7 @@ struct Placed {
 
 /// How far opening and ending the stream have come.
 #[derive(Debug, Default)]
-struct Ending {
+struct StreamEnding {
     open: bool,
     fin: Fin,
     reset: bool,
@@ -155,25 +155,25 @@ enum Fin {
     Acked,
 }
 
-impl Sender {
+impl RecordSender {
     /// A stream whose peer takes messages of at most `max_record` bytes (FS-8).
-    pub(crate) fn new(key: Key, id: StreamId, mode: Mode, max_record: u64) -> Self {
+    pub(crate) fn new(key: StreamKey, id: StreamId, mode: RecordMode, max_record: u64) -> Self {
         Self {
             key,
             id,
             mode,
             max_record,
-            ring: Ring::default(),
-            flight: Flight::default(),
+            ring: MessageRing::default(),
+            flight: MessageFlight::default(),
             fences: Placed::default(),
-            line: Line::default(),
+            line: SendLine::default(),
             position: 0,
             highest: 0,
             max: 0,
-            ending: Ending::default(),
-            deadlines: Deadlines::default(),
+            ending: StreamEnding::default(),
+            deadlines: TicketDeadlines::default(),
             one_way: Duration::ZERO,
-            told: Told::default(),
+            told: OutcomesTold::default(),
             queued: 0,
             unsent: 0,
             packet: 0,
@@ -184,17 +184,17 @@ impl Sender {
 
     /// Queues a message. With a `deadline` it is dropped, or given up once lost, when it cannot be there in
     /// time.
-    pub(crate) fn push(&mut self, payload: Bytes, deadline: Option<Time>) -> Result<Ticket, SendError> {
+    pub(crate) fn push(&mut self, payload: Bytes, deadline: Option<Time>) -> Result<Ticket, QueueError> {
         if self.ending.reset {
-            return Err(SendError::Reset);
+            return Err(QueueError::Reset);
         }
         if self.ending.fin != Fin::None {
-            return Err(SendError::Finished);
+            return Err(QueueError::Finished);
         }
         if payload.len() as u64 > self.max_record {
-            return Err(SendError::TooLong { max: self.max_record });
+            return Err(QueueError::TooLong { max: self.max_record });
         }
-        let record = Record::new(payload, self.fences.segment, deadline);
+        let record = MessageRecord::new(payload, self.fences.segment, deadline);
         self.queued += record.size;
         self.unsent += record.size;
         self.told.stats.queued += 1;
@@ -268,11 +268,11 @@ impl Sender {
     pub(crate) fn supersede(&mut self, ticket: Ticket) -> bool {
         let Some(index) = self.ring.index(ticket.0) else { return false };
         match self.ring.get(index).state {
-            State::Queued => self.drop_unsent(index),
-            State::Begun if self.mode == Mode::Frames => {
+            MessageState::Queued => self.drop_unsent(index),
+            MessageState::Begun if self.mode == RecordMode::Frames => {
                 self.outdate(index);
             }
-            State::Begun | State::Superseded | State::Finished => return false,
+            MessageState::Begun | MessageState::Superseded | MessageState::Finished => return false,
         }
         self.tidy();
         true
@@ -282,7 +282,7 @@ impl Sender {
     /// others.
     fn outdate(&mut self, index: usize) {
         let record = self.ring.get_mut(index);
-        record.state = State::Superseded;
+        record.state = MessageState::Superseded;
         let (ticket, range) = (record.ticket, record.range());
         if self.flight.lost.touches(range) {
             self.abandon(index);
@@ -314,10 +314,10 @@ impl Sender {
             for index in 0..self.ring.len() {
                 self.give_up(index);
             }
-            self.ring = Ring::default();
-            self.flight = Flight::default();
+            self.ring = MessageRing::default();
+            self.flight = MessageFlight::default();
             self.deadlines.clear();
-            self.line = Line::default();
+            self.line = SendLine::default();
             self.unsent = 0;
         }
         self.highest
@@ -325,23 +325,23 @@ impl Sender {
 
     /// Takes everything for unsent, and has no credit. Nothing may have been acknowledged.
     pub(crate) fn rewind(&mut self) {
-        debug_assert!(self.mode == Mode::Plain, "nothing was agreed on");
+        debug_assert!(self.mode == RecordMode::Plain, "nothing was agreed on");
         debug_assert!(self.ending.cut.is_some() || self.flight.una() == 0, "what was acknowledged was read");
         self.ending.cut = self.ending.cut.map(|_| u64::MAX);
         let in_order = self.line.order.is_some();
-        self.line = Line { first_come: self.line.first_come, ..Line::default() };
+        self.line = SendLine { first_come: self.line.first_come, ..SendLine::default() };
         for index in 0..self.ring.len() {
             let record = self.ring.get_mut(index);
             record.turn = None;
             if record.is_live() {
-                record.state = State::Queued;
+                record.state = MessageState::Queued;
                 self.told.stats.sent -= 1;
                 self.deadlines.push(record.deadline, record.ticket);
             }
             (record.offset, record.fence) = (UNSENT, UNSENT);
         }
         self.ring.rewind();
-        self.flight = Flight::default();
+        self.flight = MessageFlight::default();
         (self.fences.begun, self.fences.at) = (None, 0);
         (self.position, self.highest, self.max) = (0, 0, 0);
         self.unsent = self.queued;
@@ -399,16 +399,18 @@ impl Sender {
             self.deadlines.pop();
             let Some(index) = self.ring.index(ticket) else { continue };
             match self.ring.get(index).state {
-                State::Queued => self.drop_unsent(index),
-                State::Begun | State::Superseded if self.is_wanting(index) => self.abandon(index),
-                State::Begun | State::Superseded | State::Finished => {}
+                MessageState::Queued => self.drop_unsent(index),
+                MessageState::Begun | MessageState::Superseded if self.is_wanting(index) => {
+                    self.abandon(index)
+                }
+                MessageState::Begun | MessageState::Superseded | MessageState::Finished => {}
             }
         }
         self.tidy();
     }
 
     /// Fills a packet with what is wanted; returns how much connection credit was used.
-    pub(crate) fn write(&mut self, w: &mut Writer<'_>, conn_credit: u64, view: &View) -> u64 {
+    pub(crate) fn write(&mut self, w: &mut PacketWriter<'_>, conn_credit: u64, view: &RoomView) -> u64 {
         if self.ending.reset {
             return 0;
         }
@@ -529,16 +531,18 @@ impl Sender {
     }
 
     /// A record is not sent again when something of it is lost at `now`.
-    fn is_given_up(&self, record: &Record, now: Time) -> bool {
-        self.mode == Mode::Frames
-            && (self.give_up_lost || record.state == State::Superseded || record.is_late(now, self.one_way))
+    fn is_given_up(&self, record: &MessageRecord, now: Time) -> bool {
+        self.mode == RecordMode::Frames
+            && (self.give_up_lost
+                || record.state == MessageState::Superseded
+                || record.is_late(now, self.one_way))
     }
 
     /// A begun message that would be given up if it was too late: something of it is lost, or was not sent
     /// yet.
     fn is_wanting(&self, index: usize) -> bool {
         let record = self.ring.get(index);
-        self.mode == Mode::Frames
+        self.mode == RecordMode::Frames
             && (self.flight.lost.touches(record.range()) || self.line.rest_of(record.offset).is_some())
     }
 
@@ -592,9 +596,9 @@ impl Sender {
     /// sent yet.
     fn awaits_deadline(&self, ticket: u64) -> bool {
         self.ring.index(ticket).is_some_and(|index| match self.ring.get(index).state {
-            State::Queued => true,
-            State::Begun | State::Superseded => self.is_wanting(index),
-            State::Finished => false,
+            MessageState::Queued => true,
+            MessageState::Begun | MessageState::Superseded => self.is_wanting(index),
+            MessageState::Finished => false,
         })
     }
 }

@@ -402,7 +402,7 @@ impl World {
         for room in &mut self.rooms {
             let idle = self.rng.chance(0.3);
             let one_way = Duration::from_millis(if idle { 0 } else { 50 });
-            room.on_time(&View { one_way, ..view(self.now) });
+            room.on_time(&RoomView { one_way, ..view(self.now) });
             assert!(room.deadline().is_none_or(|(at, _)| at > self.now));
             room.check();
         }

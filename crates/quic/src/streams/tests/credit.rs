@@ -141,7 +141,7 @@ fn lost_credit_is_sent_again_unless_it_was_raised_since() {
                 .unwrap()
                 .tokens
                 .into_iter()
-                .filter(|token| matches!(token, Token::MaxStreamData { .. })),
+                .filter(|token| matches!(token, FrameToken::MaxStreamData { .. })),
         );
     }
     room.lost(tokens[0], later);

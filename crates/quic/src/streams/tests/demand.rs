@@ -7,8 +7,8 @@ use quickset_wire::frame::Frame;
 use quickset_wire::{Dir, StreamId};
 
 use super::*;
-use crate::packet::{Channel, Key};
-use crate::protect::policy::{Boundary, Deadlines, Demand};
+use crate::packet::{Channel, StreamKey};
+use crate::protect::policy::{Boundary, Demand, OpenDeadlines};
 use crate::streams::{Outcome, UnknownStream};
 
 const ALL: Channel = Channel::Connection;
@@ -29,7 +29,7 @@ fn send(room: &mut Streams, id: StreamId, len: usize, deadline: Option<Time>) ->
 }
 
 /// Sends all there is, at this time.
-fn flow(room: &mut Streams, ms: u64) -> Vec<Token> {
+fn flow(room: &mut Streams, ms: u64) -> Vec<FrameToken> {
     let mut tokens = Vec::new();
     while let Some(sent) = packet(room, 1200, at(ms)) {
         tokens.extend(sent.tokens);
@@ -44,19 +44,19 @@ fn several(room: &mut Streams, id: StreamId, n: usize, len: usize) {
     }
 }
 
-fn lose(room: &mut Streams, tokens: &[Token], ms: u64) {
+fn lose(room: &mut Streams, tokens: &[FrameToken], ms: u64) {
     for token in tokens {
         room.lost(*token, at(ms));
     }
 }
 
-fn acknowledge(room: &mut Streams, tokens: &[Token], ms: u64) {
+fn acknowledge(room: &mut Streams, tokens: &[FrameToken], ms: u64) {
     for token in tokens {
         room.acked(*token, at(ms));
     }
 }
 
-fn key(room: &Streams, id: StreamId) -> Key {
+fn key(room: &Streams, id: StreamId) -> StreamKey {
     room.slab.key(id).unwrap()
 }
 

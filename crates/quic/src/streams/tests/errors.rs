@@ -220,8 +220,8 @@ fn tokens_of_a_former_owner_of_a_slot_change_nothing() {
     let new = rooms[0].open(Dir::Uni).unwrap();
     rooms[0].write(new, &mut Bytes::from_static(b"new data")).unwrap();
     let sent = packet(&mut rooms[0], 1200, Time::ZERO).unwrap();
-    let key = |tokens: &[Token]| match tokens {
-        [Token::Stream { key, .. }] => *key,
+    let key = |tokens: &[FrameToken]| match tokens {
+        [FrameToken::Stream { key, .. }] => *key,
         other => panic!("{other:?}"),
     };
     assert_eq!(key(&old).index, key(&sent.tokens).index, "the slot is used again");

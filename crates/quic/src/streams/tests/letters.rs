@@ -10,7 +10,7 @@ use quickset_wire::{Dir, Side, StreamId, TransportErrorCode as Code};
 
 use super::*;
 use crate::packet::Channel;
-use crate::protect::policy::Deadlines as _;
+use crate::protect::policy::OpenDeadlines as _;
 use crate::streams::{Chunk, Outcome, ReadError, SendError, SendState, StreamEvent};
 
 /// The segment and number of a message stand in its first bytes; the rest follows from the number.
@@ -247,7 +247,7 @@ fn a_stopped_stream_of_messages_reports_each_and_is_let_go() {
     let answer = packet(&mut rooms[0], 1200, Time::ZERO).unwrap();
     let answer: Vec<_> = Frames::new(&answer.payload).map(Result::unwrap).collect();
     assert!(matches!(answer[..], [Frame::ResetStream { code: 3, .. }]), "{answer:?}");
-    rooms[0].lost(Token::ResetStream { key: rooms[0].slab.key(id).unwrap(), reliable: 0 }, Time::ZERO);
+    rooms[0].lost(FrameToken::ResetStream { key: rooms[0].slab.key(id).unwrap(), reliable: 0 }, Time::ZERO);
     exchange(&mut rooms, Time::ZERO);
     assert_eq!(rooms[0].send_state(id), Some(SendState::ResetAcked));
     assert_eq!(rooms[0].send_message(id, letter(0, 9, 9), None), Err(SendError::Stopped(3)));
@@ -347,7 +347,7 @@ fn the_peer_may_open_no_more_fenced_streams_than_can_be_held() {
     let mut room = Streams::new(Side::Client, &(&config).into());
     room.set_peer(&announce(&small(false)));
     let sent = packet(&mut room, 1200, Time::ZERO).unwrap();
-    assert!(sent.tokens.contains(&Token::MaxStreams { dir: Dir::Uni, max: 100 }), "{:?}", sent.tokens);
+    assert!(sent.tokens.contains(&FrameToken::MaxStreams { dir: Dir::Uni, max: 100 }), "{:?}", sent.tokens);
 }
 
 /// FS-39: who would open one more waits, as for any limit of streams, and hears when there is room.

@@ -22,10 +22,10 @@ use super::Streams;
 use crate::TransportError;
 use crate::config::TransportConfig;
 use crate::endpoint::announce;
-use crate::packet::{Channel, Token, View, Writer};
+use crate::packet::{Channel, FrameToken, PacketWriter, RoomView};
 
-fn view(now: Time) -> View {
-    View {
+fn view(now: Time) -> RoomView {
+    RoomView {
         now,
         room: 1152,
         srtt: Duration::from_millis(100),
@@ -38,7 +38,7 @@ fn view(now: Time) -> View {
 #[derive(Clone, Debug)]
 struct Packet {
     payload: Bytes,
-    tokens: Vec<Token>,
+    tokens: Vec<FrameToken>,
 }
 
 /// One packet of up to `size` bytes, or `None` when the room writes nothing.
@@ -49,9 +49,9 @@ fn packet(room: &mut Streams, size: usize, now: Time) -> Option<Packet> {
 /// The same with data of one channel only, if it is its turn.
 fn packet_of(room: &mut Streams, size: usize, now: Time, channel: Option<Channel>) -> Option<Packet> {
     let (mut buffer, mut tokens) = (vec![0; size], Vec::new());
-    let mut w = Writer::new(wire::Writer::new(&mut buffer), &mut tokens);
+    let mut w = PacketWriter::new(wire::Writer::new(&mut buffer), &mut tokens);
     room.write_control(&mut w, &view(now));
-    room.write_data(&mut w, &View { room: size.max(1152), ..view(now) }, channel);
+    room.write_data(&mut w, &RoomView { room: size.max(1152), ..view(now) }, channel);
     let len = w.len();
     buffer.truncate(len);
     (len > 0).then(|| Packet { payload: buffer.into(), tokens })

@@ -4,8 +4,8 @@ use quickset_wire::frame::{Frame, Frames};
 use quickset_wire::{Dir, StreamId};
 
 use super::*;
-use crate::packet::{Channel, Key, Want};
-use crate::streams::outbound::Turn;
+use crate::packet::{Channel, StreamKey, Want};
+use crate::streams::outbound::StreamTurn;
 use crate::streams::{Class, ClassError, UnknownStream};
 
 /// The streams of the data frames in the next `n` packets, with their bytes.
@@ -193,16 +193,16 @@ fn packets_are_filled_to_the_last_byte() {
 }
 
 /// One packet of at most 1200 bytes with data of one channel.
-fn of_channel(room: &mut Streams, channel: Channel) -> Vec<Token> {
+fn of_channel(room: &mut Streams, channel: Channel) -> Vec<FrameToken> {
     let (mut buffer, mut tokens) = (vec![0; 1200], Vec::new());
-    let mut w = Writer::new(wire::Writer::new(&mut buffer), &mut tokens);
+    let mut w = PacketWriter::new(wire::Writer::new(&mut buffer), &mut tokens);
     room.write_data(&mut w, &view(Time::ZERO), Some(channel));
     room.check();
     tokens
 }
 
-fn stream_of(token: &Token) -> Key {
-    let Token::Stream { key, .. } = token else { panic!("{token:?}") };
+fn stream_of(token: &FrameToken) -> StreamKey {
+    let FrameToken::Stream { key, .. } = token else { panic!("{token:?}") };
     *key
 }
 
@@ -213,7 +213,7 @@ fn a_packet_of_a_channel_ends_where_anothers_turn_begins() {
     let keys = [0, 1, 2].map(|n| room.slab.key(ids[n]).unwrap());
     room.own_channel(ids[1], true).unwrap();
     let own = Channel::Stream(keys[1]);
-    let turn = |channel, n: usize| Some(Turn { channel, key: keys[n], resend: false });
+    let turn = |channel, n: usize| Some(StreamTurn { channel, key: keys[n], resend: false });
     assert_eq!(room.next_channel(), turn(Channel::Connection, 0));
     assert_eq!([1, 2].map(|n| room.stretch(keys[n], 100).is_none()), [true; 2]);
     assert_eq!(of_channel(&mut room, own), [], "it is not its turn");
@@ -231,7 +231,7 @@ fn a_packet_of_a_channel_ends_where_anothers_turn_begins() {
     assert_eq!(room.next_channel(), turn(Channel::Connection, 0));
     of_channel(&mut room, Channel::Connection);
     room.lost(second[0], Time::ZERO);
-    let again = Turn { resend: true, ..turn(own, 1).unwrap() };
+    let again = StreamTurn { resend: true, ..turn(own, 1).unwrap() };
     assert_eq!(room.next_channel(), Some(again));
     assert!(room.stretch(keys[1], 100).is_none(), "what was lost is not new");
     room.own_channel(ids[1], false).unwrap();
@@ -251,8 +251,8 @@ fn what_is_kept_back_is_wanted_while_it_is_of_use() {
     let sent: Vec<_> = (0..2).map(|_| packet(&mut room, 1200, now).unwrap().tokens[0]).collect();
     assert!(sent.iter().all(|token| room.wants(*token, now)));
     // The end is wanted for itself: this is all of the second frame but that.
-    let Token::Stream { key, offset, len, fin: true } = sent[1] else { panic!("{sent:?}") };
-    room.acked(Token::Stream { key, offset, len, fin: false }, now);
+    let FrameToken::Stream { key, offset, len, fin: true } = sent[1] else { panic!("{sent:?}") };
+    room.acked(FrameToken::Stream { key, offset, len, fin: false }, now);
     assert!(room.wants(sent[1], now));
     room.acked(sent[1], now);
     assert!(room.wants(sent[0], now) && !room.wants(sent[1], now));
@@ -264,7 +264,7 @@ fn what_is_kept_back_is_wanted_while_it_is_of_use() {
     room.reset(id, 7).unwrap();
     assert!(!room.wants(again, now), "a stream that is given up wants nothing");
     let reset = packet(&mut room, 1200, now).unwrap().tokens[0];
-    assert!(matches!(reset, Token::ResetStream { .. }) && room.wants(reset, now));
+    assert!(matches!(reset, FrameToken::ResetStream { .. }) && room.wants(reset, now));
     room.acked(reset, now);
     assert!(!room.wants(reset, now));
 }
@@ -279,7 +279,7 @@ fn what_was_written_says_whether_a_message_ended() {
     room.send_message(id, Bytes::from(vec![0; 2000]), None).unwrap();
     let mut written = |channel| {
         let (mut buffer, mut tokens) = (vec![0; 1152], Vec::new());
-        let mut w = Writer::new(wire::Writer::new(&mut buffer), &mut tokens);
+        let mut w = PacketWriter::new(wire::Writer::new(&mut buffer), &mut tokens);
         let written = room.write_data(&mut w, &view(Time::ZERO), channel);
         assert_eq!(written.bytes, w.len());
         (written.bytes, written.ends_message)

@@ -68,13 +68,13 @@ use std::fmt;
 use std::io;
 
 use super::HttpError;
-pub(super) use room::Room;
+pub(super) use room::SessionRoom;
 pub use session::Session;
 pub use stream::{RecvStream, SendStream};
 
 /// How a session ended: what its closing side said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ending {
+pub struct SessionEnding {
     /// The application's code; 0 where none was given.
     pub code: u32,
     /// The application's words, of at most 1024 bytes.
@@ -87,7 +87,7 @@ pub struct Ending {
 pub enum SessionError {
     /// The session is over.
     #[error("the session is over ({0})")]
-    Over(Ending),
+    Over(SessionEnding),
     /// The peer gave the stream up because its session is over; how it ended has not come yet.
     #[error("the stream went with its session")]
     Gone,
@@ -116,7 +116,7 @@ pub enum SessionError {
     Http(#[from] HttpError),
 }
 
-impl fmt::Display for Ending {
+impl fmt::Display for SessionEnding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "code {}", self.code)?;
         if self.reason.is_empty() { Ok(()) } else { write!(f, ": {}", self.reason) }

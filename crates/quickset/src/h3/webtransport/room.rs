@@ -4,23 +4,23 @@ use std::collections::{BTreeSet, VecDeque};
 use std::task::Waker;
 
 use bytes::Bytes;
-use quickset_h3::{Abort, Code, Refusal, session_code};
-use quickset_net::Turn;
+use quickset_h3::{Abort, ErrorCode, VerbRefusal, session_code};
+use quickset_net::LayerTurn;
 use quickset_quic::{Dir, StreamId};
 
 use super::super::HttpError;
-use super::super::http::{Http, Slot};
-use super::{Ending, SessionError};
+use super::super::http::{ExchangeSlot, Http};
+use super::{SessionEnding, SessionError};
 
 /// A session's streams, and who waits for what of it.
 #[derive(Debug, Default)]
-pub(in super::super) struct Room {
+pub(in super::super) struct SessionRoom {
     /// The peer's streams that nobody accepted yet: bidirectional ones, and unidirectional ones.
     bi: VecDeque<StreamId>,
     uni: VecDeque<StreamId>,
     /// All streams that have a slot.
     pub(super) streams: BTreeSet<StreamId>,
-    pub(super) ending: Option<Ending>,
+    pub(super) ending: Option<SessionEnding>,
     pub(super) draining: bool,
     /// Who waits for streams, or for the end.
     pub(in super::super) waiting: Vec<Waker>,
@@ -28,7 +28,7 @@ pub(in super::super) struct Room {
     pub(in super::super) listening: Vec<Waker>,
 }
 
-impl Room {
+impl SessionRoom {
     pub(super) fn next(&mut self, dir: Dir) -> Option<StreamId> {
         self.incoming(dir).pop_front()
     }
@@ -50,7 +50,7 @@ impl Room {
 impl Http {
     pub(in super::super) fn on_session_stream(
         &mut self,
-        turn: &mut Turn<'_>,
+        turn: &mut LayerTurn<'_>,
         session: StreamId,
         id: StreamId,
         dir: Dir,
@@ -67,7 +67,7 @@ impl Http {
         self.slot(id);
     }
 
-    pub(in super::super) fn on_session_draining(&mut self, turn: &mut Turn<'_>, session: StreamId) {
+    pub(in super::super) fn on_session_draining(&mut self, turn: &mut LayerTurn<'_>, session: StreamId) {
         if let Some(room) = self.rooms.get_mut(&session) {
             room.draining = true;
             turn.woken.append(&mut room.waiting);
@@ -76,13 +76,13 @@ impl Http {
 
     pub(in super::super) fn on_session_closed(
         &mut self,
-        turn: &mut Turn<'_>,
+        turn: &mut LayerTurn<'_>,
         session: StreamId,
         code: u32,
         reason: &Bytes,
     ) {
         let reason = String::from_utf8_lossy(reason).into_owned();
-        self.end_room(turn, session, Ending { code, reason });
+        self.end_room(turn, session, SessionEnding { code, reason });
     }
 
     /// A session begins: from now on its end is kept for whoever asks.
@@ -91,7 +91,7 @@ impl Http {
     }
 
     /// A session is over: streams that nobody accepted are forgotten, and whoever waits is told.
-    pub(super) fn end_room(&mut self, turn: &mut Turn<'_>, session: StreamId, ending: Ending) {
+    pub(super) fn end_room(&mut self, turn: &mut LayerTurn<'_>, session: StreamId, ending: SessionEnding) {
         let Some(room) = self.rooms.get_mut(&session) else { return };
         room.ending.get_or_insert(ending);
         room.wake(turn.woken);
@@ -108,21 +108,21 @@ impl Http {
     }
 
     /// The last handle of a session is gone.
-    pub(super) fn leave_room(&mut self, turn: &mut Turn<'_>, session: StreamId) {
+    pub(super) fn leave_room(&mut self, turn: &mut LayerTurn<'_>, session: StreamId) {
         let is_over = self.rooms.get(&session).is_some_and(|room| room.ending.is_some());
         if !is_over && self.verb(turn, |machine, t| machine.close_session(t, session, 0, "")).is_err() {
             // It was never one.
             self.undelivered.remove(&session);
-            self.verb(turn, |machine, t| machine.cancel(t, session, Code::H3_REQUEST_CANCELLED));
+            self.verb(turn, |machine, t| machine.cancel(t, session, ErrorCode::H3_REQUEST_CANCELLED));
         }
-        self.end_room(turn, session, Ending::default());
+        self.end_room(turn, session, SessionEnding::default());
         self.rooms.remove(&session);
     }
 
     /// Why a session does nothing any more, if so.
-    pub(super) fn session_over(&self, turn: &Turn<'_>, session: StreamId) -> Option<SessionError> {
+    pub(super) fn session_over(&self, turn: &LayerTurn<'_>, session: StreamId) -> Option<SessionError> {
         let ending = self.rooms.get(&session).and_then(|room| room.ending.clone());
-        let ended = self.slots.get(&session).and_then(Slot::ended);
+        let ended = self.slots.get(&session).and_then(ExchangeSlot::ended);
         ending
             .map(SessionError::Over)
             .or_else(|| ended.map(SessionError::Http))
@@ -132,13 +132,13 @@ impl Http {
     /// The words for what the machine refused of a session, or of its stream `id`.
     pub(super) fn session_refused(
         &self,
-        turn: &Turn<'_>,
+        turn: &LayerTurn<'_>,
         (session, id): (StreamId, StreamId),
-        refusal: Refusal,
+        refusal: VerbRefusal,
     ) -> SessionError {
         let stopped = self.slots.get(&id).and_then(|slot| slot.stopped);
         let (code, below, words): (_, _, fn(u32) -> SessionError) = match (refusal, stopped) {
-            (Refusal::Aborted(Abort::Reset(code)), _) => {
+            (VerbRefusal::Aborted(Abort::Reset(code)), _) => {
                 (code, HttpError::Aborted(Abort::Reset(code)), SessionError::Reset)
             }
             (_, Some(code)) => (code, HttpError::Stopped(code), SessionError::Stopped),
@@ -147,7 +147,7 @@ impl Http {
                 return over.unwrap_or(HttpError::Refused(refusal).into());
             }
         };
-        if code == Code::WT_SESSION_GONE.0 {
+        if code == ErrorCode::WT_SESSION_GONE.0 {
             return self.session_over(turn, session).unwrap_or(SessionError::Gone);
         }
         session_code(code).map_or(SessionError::Http(below), words)

@@ -3,26 +3,26 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use bytes::Bytes;
-use quickset_h3::{Code, Refusal, Request, Response};
-use quickset_net::{Connection, Turn};
+use quickset_h3::{ErrorCode, Request, Response, VerbRefusal};
+use quickset_net::{Connection, LayerTurn};
 use quickset_quic::{Dir, StreamId};
 
-use super::super::http::{Exchange, Http, or_wait, wait};
+use super::super::http::{ExchangeHandle, Http, or_wait, wait};
 use super::super::{Call, Client};
-use super::{Ending, RecvStream, SendStream, SessionError};
+use super::{RecvStream, SendStream, SessionEnding, SessionError};
 
 /// A session of WebTransport, on either side. Clones are handles of the same one.
 ///
 /// With the last handle of it and of its streams it is closed with code 0.
 #[derive(Clone, Debug)]
 pub struct Session {
-    pub(super) held: Arc<Held>,
+    pub(super) held: Arc<SessionShared>,
 }
 
 /// What all handles of a session and of its streams hold.
 #[derive(Debug)]
-pub(super) struct Held {
-    pub(super) exchange: Arc<Exchange>,
+pub(super) struct SessionShared {
+    pub(super) exchange: Arc<ExchangeHandle>,
     request: Request,
     /// The server's choice.
     protocol: Option<String>,
@@ -84,7 +84,7 @@ impl Session {
         self.with(|http, turn, id| {
             match http.verb(turn, |machine, t| machine.send_datagram(t, id, payload)) {
                 Ok(()) => Ok(()),
-                Err(Refusal::TooLarge) => Err(SessionError::TooLarge(max.unwrap_or(0))),
+                Err(VerbRefusal::TooLarge) => Err(SessionError::TooLarge(max.unwrap_or(0))),
                 Err(refusal) => Err(http.session_refused(turn, (id, id), refusal)),
             }
         })
@@ -117,7 +117,7 @@ impl Session {
     pub fn close(&self, code: u32, reason: &str) {
         self.with(|http, turn, id| {
             if http.verb(turn, |machine, t| machine.close_session(t, id, code, reason)).is_ok() {
-                http.end_room(turn, id, Ending { code, reason: reason.into() });
+                http.end_room(turn, id, SessionEnding { code, reason: reason.into() });
             }
         });
     }
@@ -127,10 +127,10 @@ impl Session {
     ///
     /// # Errors
     /// When the connection ended first.
-    pub async fn closed(&self) -> Result<Ending, SessionError> {
+    pub async fn closed(&self) -> Result<SessionEnding, SessionError> {
         let never = self.wait(|http, id, waker| {
             wait(&mut http.rooms.entry(id).or_default().waiting, waker);
-            None::<Ending>
+            None::<SessionEnding>
         });
         match never.await {
             Ok(ending) | Err(SessionError::Over(ending)) => Ok(ending),
@@ -182,7 +182,7 @@ impl Session {
                         http.slot(id);
                         Poll::Ready(Ok(id))
                     }
-                    Err(Refusal::Blocked) => {
+                    Err(VerbRefusal::Blocked) => {
                         http.await_available(waker);
                         Poll::Pending
                     }
@@ -223,7 +223,7 @@ impl Session {
         .await
     }
 
-    fn with<T>(&self, verb: impl FnOnce(&mut Http, &mut Turn<'_>, StreamId) -> T) -> T {
+    fn with<T>(&self, verb: impl FnOnce(&mut Http, &mut LayerTurn<'_>, StreamId) -> T) -> T {
         let id = self.held.exchange.id;
         self.held.exchange.link.layered.with(|http, turn| verb(http, turn, id))
     }
@@ -232,7 +232,7 @@ impl Session {
 impl Call {
     /// Whether this is a request for a session of WebTransport, on a connection that offers them.
     pub fn is_session(&self) -> bool {
-        let Exchange { link, id } = &*self.reply.exchange;
+        let ExchangeHandle { link, id } = &*self.reply.exchange;
         link.layered.with(|http, turn| http.verb(turn, |machine, _| machine.is_session(*id)))
     }
 
@@ -263,7 +263,7 @@ impl Call {
         // From now on the session is what ends it.
         self.reply.sender.ended = true;
         self.content.ended = true;
-        Ok(Session { held: Arc::new(Held { exchange, request: self.request.clone(), protocol }) })
+        Ok(Session { held: Arc::new(SessionShared { exchange, request: self.request.clone(), protocol }) })
     }
 }
 
@@ -282,7 +282,7 @@ impl Client {
         self.settings().await?;
         let exchange = self.open(request, false).await?;
         exchange.link.layered.with(|http, _| http.enter_room(exchange.id));
-        let mut held = Held { exchange, request: request.clone(), protocol: None };
+        let mut held = SessionShared { exchange, request: request.clone(), protocol: None };
         let answer = held.exchange.wait(|slot, waker| or_wait(slot.response.take(), &mut slot.reader, waker));
         let answer = answer.await?;
         if !answer.is_success() {
@@ -293,9 +293,9 @@ impl Client {
             Err(error) => {
                 // draft-ietf-webtrans-http3 §3.3.
                 let id = held.exchange.id;
-                let Exchange { link, .. } = &*held.exchange;
+                let ExchangeHandle { link, .. } = &*held.exchange;
                 link.layered.with(|http, turn| {
-                    http.verb(turn, |machine, t| machine.cancel(t, id, Code::WT_ALPN_ERROR));
+                    http.verb(turn, |machine, t| machine.cancel(t, id, ErrorCode::WT_ALPN_ERROR));
                 });
                 return Err(error);
             }
@@ -304,9 +304,9 @@ impl Client {
     }
 }
 
-impl Drop for Held {
+impl Drop for SessionShared {
     fn drop(&mut self) {
-        let Exchange { link, id } = &*self.exchange;
+        let ExchangeHandle { link, id } = &*self.exchange;
         link.layered.with(|http, turn| http.leave_room(turn, *id));
     }
 }

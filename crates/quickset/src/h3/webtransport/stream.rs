@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf as _, Bytes};
-use quickset_h3::{Priority, Refusal};
+use quickset_h3::{Priority, VerbRefusal};
 use quickset_net::Reliability;
 use quickset_quic::{Chunk, StreamId};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::super::HttpError;
-use super::super::http::{Exchange, Http};
-use super::session::Held;
+use super::super::http::{ExchangeHandle, Http};
+use super::session::SessionShared;
 use super::{Session, SessionError};
 
 /// The sending half of a session's stream.
@@ -21,7 +21,7 @@ use super::{Session, SessionError};
 /// not look complete. It is a writer for tokio, too.
 #[derive(Debug)]
 pub struct SendStream {
-    stream: Arc<Stream>,
+    stream: Arc<StreamShared>,
     ended: bool,
 }
 
@@ -31,7 +31,7 @@ pub struct SendStream {
 /// tokio, too.
 #[derive(Debug)]
 pub struct RecvStream {
-    stream: Arc<Stream>,
+    stream: Arc<StreamShared>,
     ended: bool,
     /// Why, if it broke off.
     failed: Option<SessionError>,
@@ -39,19 +39,19 @@ pub struct RecvStream {
 
 /// What the halves of a stream share.
 #[derive(Debug)]
-struct Stream {
+struct StreamShared {
     // Before `held`: the slot goes before the session does.
-    exchange: Exchange,
-    held: Arc<Held>,
+    exchange: ExchangeHandle,
+    held: Arc<SessionShared>,
 }
 
 impl SendStream {
     pub(super) fn new(session: &Session, id: StreamId) -> Self {
-        Self { stream: Stream::new(session, id), ended: false }
+        Self { stream: StreamShared::new(session, id), ended: false }
     }
 
     pub(super) fn pair(session: &Session, id: StreamId) -> (Self, RecvStream) {
-        let stream = Stream::new(session, id);
+        let stream = StreamShared::new(session, id);
         (Self { stream: stream.clone(), ended: false }, RecvStream { stream, ended: false, failed: None })
     }
 
@@ -78,7 +78,7 @@ impl SendStream {
 
     fn end(&mut self) -> Result<(), SessionError> {
         self.ended = true;
-        let Stream { exchange, held } = &*self.stream;
+        let StreamShared { exchange, held } = &*self.stream;
         exchange.link.layered.with(|http, turn| {
             let result = http.verb(turn, |machine, t| machine.session_finish(t, exchange.id));
             result.map_err(|refusal| http.session_refused(turn, (held.exchange.id, exchange.id), refusal))
@@ -99,7 +99,7 @@ impl SendStream {
     /// # Errors
     /// When the session or the connection is over, or the stream.
     pub fn set_priority(&self, priority: &Priority) -> Result<(), SessionError> {
-        let Stream { exchange, held } = &*self.stream;
+        let StreamShared { exchange, held } = &*self.stream;
         exchange.link.layered.with(|http, turn| {
             let result =
                 http.verb(turn, |machine, t| machine.schedule_session_stream(t, exchange.id, priority));
@@ -123,7 +123,7 @@ impl SendStream {
 
 impl RecvStream {
     pub(super) fn new(session: &Session, id: StreamId) -> Self {
-        Self { stream: Stream::new(session, id), ended: false, failed: None }
+        Self { stream: StreamShared::new(session, id), ended: false, failed: None }
     }
 
     /// The next bytes, never none; `None` behind the last. Dropping the future loses nothing.
@@ -139,7 +139,7 @@ impl RecvStream {
         if self.ended {
             return Poll::Ready(Ok(None));
         }
-        let Stream { exchange, held } = &*self.stream;
+        let StreamShared { exchange, held } = &*self.stream;
         let next = ready!(exchange.link.layered.poll(cx, |http, turn, waker| {
             match http.verb(turn, |machine, t| machine.session_read(t, exchange.id, max)) {
                 Ok(Chunk::Data(data)) => Poll::Ready(Ok(Some(data))),
@@ -190,10 +190,10 @@ impl RecvStream {
     }
 }
 
-impl Stream {
+impl StreamShared {
     fn new(session: &Session, id: StreamId) -> Arc<Self> {
         let held = session.held.clone();
-        Arc::new(Self { exchange: Exchange { link: held.exchange.link.clone(), id }, held })
+        Arc::new(Self { exchange: ExchangeHandle { link: held.exchange.link.clone(), id }, held })
     }
 
     /// Sends some of `len` bytes, of which `part` gives as many as it is told from the front, and returns how
@@ -213,7 +213,7 @@ impl Stream {
                 machine.session_write(t, exchange.id, &mut part(len.min(CHUNK)))
             });
             match sent {
-                Err(Refusal::Blocked) => {
+                Err(VerbRefusal::Blocked) => {
                     http.slot(exchange.id).writer = Some(waker.clone());
                     Poll::Pending
                 }
@@ -225,7 +225,7 @@ impl Stream {
         })
     }
 
-    fn with(&self, verb: impl FnOnce(&mut Http, &mut quickset_net::Turn<'_>, StreamId)) {
+    fn with(&self, verb: impl FnOnce(&mut Http, &mut quickset_net::LayerTurn<'_>, StreamId)) {
         self.exchange.link.layered.with(|http, turn| verb(http, turn, self.exchange.id));
     }
 }
@@ -265,7 +265,7 @@ impl AsyncWrite for SendStream {
     }
 }
 
-impl Drop for Stream {
+impl Drop for StreamShared {
     fn drop(&mut self) {
         let (session, id) = (self.held.exchange.id, self.exchange.id);
         self.exchange.link.layered.with(|http, _| {

@@ -2,25 +2,25 @@
 
 use bytes::{BufMut, BytesMut};
 
-use super::{Content, Piece};
+use super::{RectangleContent, UpdatePiece};
 use crate::{Outside, Part, Rect, pixel};
 
 /// Appends a piece.
 pub(super) fn put(
-    piece: Piece,
+    piece: UpdatePiece,
     screen: Part<'_>,
-    encoder: &pixel::Encoder,
+    encoder: &pixel::PixelEncoder,
     out: &mut BytesMut,
 ) -> Result<(), Outside> {
-    let Piece { rect, content } = piece;
+    let UpdatePiece { rect, content } = piece;
     let mut background = None;
     for top in (rect.top()..rect.bottom()).step_by(TILE.into()) {
         for left in (rect.left()..rect.right()).step_by(TILE.into()) {
-            if let (Content::Solid(_), Some(_)) = (content, background) {
+            if let (RectangleContent::Solid(_), Some(_)) = (content, background) {
                 out.put_u8(0);
                 continue;
             }
-            let tile = Tile::read(rect.clip(left, top, TILE, TILE), screen)?;
+            let tile = HextileTile::read(rect.clip(left, top, TILE, TILE), screen)?;
             tile.put(&mut background, encoder, out);
         }
     }
@@ -28,13 +28,13 @@ pub(super) fn put(
 }
 
 /// Up to 16 by 16 pixels.
-struct Tile {
+struct HextileTile {
     pixels: [u32; AREA],
     width: usize,
     height: usize,
 }
 
-impl Tile {
+impl HextileTile {
     fn read(rect: Rect, screen: Part<'_>) -> Result<Self, Outside> {
         let (width, height) = (rect.width().into(), rect.height().into());
         let mut tile = Self { pixels: [0; AREA], width, height };
@@ -45,7 +45,7 @@ impl Tile {
     }
 
     /// Appends it. `background` is that of the tile before, if there is one that counts.
-    fn put(&self, background: &mut Option<u32>, encoder: &pixel::Encoder, out: &mut BytesMut) {
+    fn put(&self, background: &mut Option<u32>, encoder: &pixel::PixelEncoder, out: &mut BytesMut) {
         let pixels = &self.pixels[..self.width * self.height];
         let ground = self.ground();
         let other = pixels.iter().copied().find(|&p| p != ground);
@@ -96,7 +96,12 @@ impl Tile {
 
     /// Appends what is not `ground` as rectangles of one colour, which is told with each when there is an
     /// encoder for it, and says how many there are; `None` when they are too many.
-    fn put_parts(&self, ground: u32, colours: Option<&pixel::Encoder>, out: &mut BytesMut) -> Option<u8> {
+    fn put_parts(
+        &self,
+        ground: u32,
+        colours: Option<&pixel::PixelEncoder>,
+        out: &mut BytesMut,
+    ) -> Option<u8> {
         let mut rest = self.pixels;
         let mut parts = 0u8;
         for at in 0..self.width * self.height {

@@ -19,19 +19,19 @@ mod zrle;
 
 use bytes::BytesMut;
 
-use self::palette::Palette;
+use self::palette::SmallPalette;
 use self::zlib::Zlib;
 use crate::{Outside, Part, PixelCoding, Rect, pixel};
 
 /// What lasts as long as the connection.
 #[derive(Default)]
-pub(super) struct Painter {
+pub(super) struct RfbPainter {
     /// By what is in them: pixels, two colours, more.
     tight: [Zlib; 3],
     zrle: Zlib,
     /// The colours of a cell, and of the piece that it may belong to.
-    cell: Palette,
-    piece: Palette,
+    cell: SmallPalette,
+    piece: SmallPalette,
     /// Of the rectangle at hand, before it is packed, and after.
     plain: BytesMut,
     packed: Vec<u8>,
@@ -43,19 +43,19 @@ pub(super) struct Manner<'a> {
     pub(super) coding: PixelCoding,
     /// Of zlib, 0 to 9.
     pub(super) level: u8,
-    pub(super) encoder: &'a pixel::Encoder,
+    pub(super) encoder: &'a pixel::PixelEncoder,
 }
 
 /// A rectangle of an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct UpdatePiece {
     pub(super) rect: Rect,
-    pub(super) content: Content,
+    pub(super) content: RectangleContent,
 }
 
 /// What is in a rectangle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Content {
+pub(super) enum RectangleContent {
     /// One colour.
     Solid(u32),
     /// So few colours that their numbers are shorter than they are.
@@ -64,21 +64,21 @@ pub(super) enum Content {
     Many,
 }
 
-impl Painter {
+impl RfbPainter {
     /// Cuts `rect` into pieces, each of which has one kind of content.
     pub(super) fn cut(
         &mut self,
         rect: Rect,
         screen: Part<'_>,
         manner: Manner<'_>,
-    ) -> Result<Vec<Piece>, Outside> {
+    ) -> Result<Vec<UpdatePiece>, Outside> {
         if manner.coding == PixelCoding::Raw || rect.is_empty() {
-            return Ok(vec![Piece { rect, content: Content::Many }]);
+            return Ok(vec![UpdatePiece { rect, content: RectangleContent::Many }]);
         }
         // A rectangle costs a viewer 15 µs, which is what drawing some 4,000 pixels costs: what is cut out
         // for being simple has to have more.
         let columns = if manner.level == 0 { 4 * CELL } else { CELL };
-        let mut pieces: Vec<Piece> = Vec::new();
+        let mut pieces: Vec<UpdatePiece> = Vec::new();
         // Where the pieces of the band above begin.
         let mut above = 0;
         for top in (rect.top()..rect.bottom()).step_by(CELL.into()) {
@@ -92,7 +92,7 @@ impl Painter {
                     }
                     _ => {
                         self.piece.copy(&self.cell);
-                        pieces.push(Piece { rect: cell, content });
+                        pieces.push(UpdatePiece { rect: cell, content });
                     }
                 }
             }
@@ -107,7 +107,7 @@ impl Painter {
     /// Appends the pixels of a piece, behind its header.
     pub(super) fn paint(
         &mut self,
-        piece: Piece,
+        piece: UpdatePiece,
         screen: Part<'_>,
         manner: Manner<'_>,
         out: &mut BytesMut,
@@ -125,42 +125,55 @@ impl Painter {
     }
 
     /// What is in `cell`, and with few colours which.
-    fn look(&mut self, cell: Rect, screen: Part<'_>, manner: Manner<'_>) -> Result<Content, Outside> {
+    fn look(
+        &mut self,
+        cell: Rect,
+        screen: Part<'_>,
+        manner: Manner<'_>,
+    ) -> Result<RectangleContent, Outside> {
         let first = screen.pixel(cell.left(), cell.top()).ok_or(Outside(cell))?;
         // Sixteen at a time: the compiler makes vectors of that.
         let is_solid = |row: &[u32]| row.chunks(16).all(|p| p.iter().fold(0, |d, p| d | (p ^ first)) == 0);
         if screen.rows(cell)?.all(is_solid) {
-            return Ok(Content::Solid(first));
+            return Ok(RectangleContent::Solid(first));
         }
         if manner.level == 0 {
-            return Ok(Content::Many);
+            return Ok(RectangleContent::Many);
         }
         if manner.coding == PixelCoding::Zrle {
             // Its tiles have all that is needed.
-            return Ok(Content::Few);
+            return Ok(RectangleContent::Few);
         }
         self.cell.clear();
         let most = manner.most_colours(cell);
         let few = screen.rows(cell)?.all(|row| self.cell.add(row, most));
-        Ok(if few { Content::Few } else { Content::Many })
+        Ok(if few { RectangleContent::Few } else { RectangleContent::Many })
     }
 
     /// Whether the cell that was looked at goes with the piece to the left of it.
-    fn joins(&mut self, piece: Piece, content: Content, columns: u16, manner: Manner<'_>) -> bool {
+    fn joins(
+        &mut self,
+        piece: UpdatePiece,
+        content: RectangleContent,
+        columns: u16,
+        manner: Manner<'_>,
+    ) -> bool {
         if piece.content != content {
             return false;
         }
         let width = piece.rect.width() + columns;
         match (manner.coding, content) {
             // The community's specification: a rectangle of Tight has 2048 columns at most.
-            (PixelCoding::Tight, Content::Few) => width <= MAX_TIGHT / 2 && self.piece.join(&self.cell),
+            (PixelCoding::Tight, RectangleContent::Few) => {
+                width <= MAX_TIGHT / 2 && self.piece.join(&self.cell)
+            }
             (PixelCoding::Tight, _) => width <= MAX_TIGHT,
             _ => true,
         }
     }
 }
 
-impl std::fmt::Debug for Painter {
+impl std::fmt::Debug for RfbPainter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Painter")
             .field("tight", &self.tight)
@@ -171,10 +184,12 @@ impl std::fmt::Debug for Painter {
 
 impl Manner<'_> {
     /// The encoding of a rectangle with such content.
-    pub(super) fn of(self, content: Content) -> PixelCoding {
+    pub(super) fn of(self, content: RectangleContent) -> PixelCoding {
         match (self.coding, content) {
-            (PixelCoding::Hextile, Content::Many) => PixelCoding::Raw,
-            (PixelCoding::Zrle | PixelCoding::Tight, Content::Many) if self.level == 0 => PixelCoding::Raw,
+            (PixelCoding::Hextile, RectangleContent::Many) => PixelCoding::Raw,
+            (PixelCoding::Zrle | PixelCoding::Tight, RectangleContent::Many) if self.level == 0 => {
+                PixelCoding::Raw
+            }
             (coding, _) => coding,
         }
     }
@@ -185,7 +200,7 @@ impl Manner<'_> {
             // A byte a pixel is no longer than its number, unless that is a bit.
             _ if self.encoder.format().bytes_per_pixel() == 1 => 2,
             PixelCoding::Hextile => hextile::MOST_COLOURS,
-            PixelCoding::Tight | PixelCoding::Zrle | PixelCoding::Raw => Palette::MOST,
+            PixelCoding::Tight | PixelCoding::Zrle | PixelCoding::Raw => SmallPalette::MOST,
         };
         // And no more than what is saved.
         most.min(cell.area() / 4).max(2)
@@ -194,14 +209,14 @@ impl Manner<'_> {
 
 /// Lets the pieces of a band take over those of the band above that continue them, which are left empty. Both
 /// go from left to right.
-fn stack(above: &mut [Piece], band: &mut [Piece], manner: Manner<'_>) {
+fn stack(above: &mut [UpdatePiece], band: &mut [UpdatePiece], manner: Manner<'_>) {
     let mut above = above.iter_mut().peekable();
     for piece in band {
         let column = piece.rect.left();
         while above.next_if(|upper| upper.rect.is_empty() || upper.rect.left() < column).is_some() {}
         let Some(upper) = above.peek_mut() else { return };
         // Of more lines there could be too many colours.
-        let stays = manner.coding == PixelCoding::Tight && piece.content == Content::Few;
+        let stays = manner.coding == PixelCoding::Tight && piece.content == RectangleContent::Few;
         let (columns, upper_columns) =
             ((column, piece.rect.right()), (upper.rect.left(), upper.rect.right()));
         let area = piece.rect.area() + upper.rect.area();

@@ -1,12 +1,12 @@
 /// The colours of some pixels, in the order in which they were met: at most 256.
-pub(super) struct Palette {
+pub(super) struct SmallPalette {
     colours: [u32; Self::MOST],
     len: usize,
     /// Open addressing: the number of a colour plus one, 0 for none.
     slots: [u16; SLOTS],
 }
 
-impl Palette {
+impl SmallPalette {
     /// An index is a byte.
     pub(super) const MOST: usize = 256;
 
@@ -84,7 +84,7 @@ impl Palette {
     }
 }
 
-impl Default for Palette {
+impl Default for SmallPalette {
     fn default() -> Self {
         Self { colours: [0; Self::MOST], len: 0, slots: [0; SLOTS] }
     }

@@ -2,15 +2,15 @@
 
 use bytes::{BufMut, BytesMut};
 
-use super::palette::Palette;
+use super::palette::SmallPalette;
 use super::zlib::Zlib;
-use super::{Content, Manner, Painter, Piece};
+use super::{Manner, RectangleContent, RfbPainter, UpdatePiece};
 use crate::{Outside, Part};
 
-impl Painter {
+impl RfbPainter {
     pub(super) fn tight(
         &mut self,
-        piece: Piece,
+        piece: UpdatePiece,
         screen: Part<'_>,
         manner: Manner<'_>,
         out: &mut BytesMut,
@@ -18,12 +18,12 @@ impl Painter {
         let encoder = manner.encoder;
         self.plain.clear();
         let stream = match piece.content {
-            Content::Solid(colour) => {
+            RectangleContent::Solid(colour) => {
                 out.put_u8(FILL);
                 encoder.tpixels(&[colour], out);
                 return Ok(());
             }
-            Content::Few => {
+            RectangleContent::Few => {
                 self.colours(piece, screen)?;
                 let colours = self.piece.colours();
                 let stream = if colours.len() == 2 { TWO_COLOURS } else { PALETTE };
@@ -34,7 +34,7 @@ impl Painter {
                 }
                 stream
             }
-            Content::Many => {
+            RectangleContent::Many => {
                 out.put_u8((PIXELS as u8) << 4);
                 screen.rows(piece.rect)?.for_each(|row| encoder.tpixels(row, &mut self.plain));
                 PIXELS
@@ -46,16 +46,16 @@ impl Painter {
     }
 
     /// Gathers the colours of `piece`: two, at least, since a palette of one nobody expects.
-    fn colours(&mut self, piece: Piece, screen: Part<'_>) -> Result<(), Outside> {
+    fn colours(&mut self, piece: UpdatePiece, screen: Part<'_>) -> Result<(), Outside> {
         self.piece.clear();
-        let few = screen.rows(piece.rect)?.all(|row| self.piece.add(row, Palette::MOST));
+        let few = screen.rows(piece.rect)?.all(|row| self.piece.add(row, SmallPalette::MOST));
         debug_assert!(few && self.piece.colours().len() >= 2, "{piece:?} was looked at");
         Ok(())
     }
 }
 
 /// Of two colours a bit a pixel, most significant first, each row padded to bytes; of more, a byte.
-fn put_indices(palette: &Palette, row: &[u32], out: &mut BytesMut) {
+fn put_indices(palette: &SmallPalette, row: &[u32], out: &mut BytesMut) {
     if palette.colours().len() > 2 {
         palette.indices(row, |index| out.put_u8(index));
         return;

@@ -2,22 +2,22 @@
 
 use bytes::{BufMut, BytesMut};
 
-use super::{CELL, Content, Manner, Painter, Piece};
+use super::{CELL, Manner, RectangleContent, RfbPainter, UpdatePiece};
 use crate::{Outside, Part, Rect, pixel};
 
-impl Painter {
+impl RfbPainter {
     pub(super) fn zrle(
         &mut self,
-        piece: Piece,
+        piece: UpdatePiece,
         screen: Part<'_>,
         manner: Manner<'_>,
         out: &mut BytesMut,
     ) -> Result<(), Outside> {
-        let Piece { rect, content } = piece;
+        let UpdatePiece { rect, content } = piece;
         self.plain.clear();
         for top in (rect.top()..rect.bottom()).step_by(CELL.into()) {
             for left in (rect.left()..rect.right()).step_by(CELL.into()) {
-                if let Content::Solid(colour) = content {
+                if let RectangleContent::Solid(colour) = content {
                     self.plain.put_u8(1);
                     manner.encoder.cpixels(&[colour], &mut self.plain);
                 } else {
@@ -32,7 +32,12 @@ impl Painter {
         Ok(())
     }
 
-    fn zrle_tile(&mut self, tile: Rect, screen: Part<'_>, encoder: &pixel::Encoder) -> Result<(), Outside> {
+    fn zrle_tile(
+        &mut self,
+        tile: Rect,
+        screen: Part<'_>,
+        encoder: &pixel::PixelEncoder,
+    ) -> Result<(), Outside> {
         let Self { piece: palette, plain, .. } = self;
         palette.clear();
         if !screen.rows(tile)?.all(|row| palette.add(row, MOST_COLOURS)) {

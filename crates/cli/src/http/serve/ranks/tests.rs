@@ -35,8 +35,8 @@ fn verdict(path: &'static str, kind: &'static str) -> Option<(bool, String)> {
     let ranks = Ranks::parse(RULES).unwrap();
     let response = Response::new(200).with("content-type", kind);
     let (own, priority) = match ranks.of(&Request::new("GET", "example.com", path), &response)? {
-        Verdict::Own(priority) => (true, priority),
-        Verdict::Usual(priority) => (false, priority),
+        RankVerdict::Own(priority) => (true, priority),
+        RankVerdict::Usual(priority) => (false, priority),
     };
     Some((own, String::from_utf8(priority.value().to_vec()).unwrap()))
 }

@@ -1,7 +1,7 @@
 //! The figures of a sheet: which panels there are, and how they stand on the page.
 //!
-//! *In:* a [`Sheet`]. *Out:* HTML. Panels are made as data ([`Chart`]) and drawn in one place, so that the
-//! table behind a figure, which it links to, is what was drawn.
+//! *In:* a [`ReportSheet`]. *Out:* HTML. Panels are made as data ([`Chart`]) and drawn in one place, so that
+//! the table behind a figure, which it links to, is what was drawn.
 
 mod runs;
 mod spots;
@@ -9,10 +9,10 @@ mod spots;
 use std::fmt::Write as _;
 
 use super::finding::capital;
-use super::sheet::Sheet;
-use super::words::{self, Better, Measure, axis, metric};
-use crate::experiment::Figure;
-use crate::report::chart::{Chart, Shape, WIDE, csv};
+use super::sheet::ReportSheet;
+use super::words::{self, Better, ReportMeasure, axis, metric};
+use crate::experiment::ReportFigure;
+use crate::report::chart::{Chart, ChartShape, WIDE, csv};
 use crate::report::text::{escaped, in_link};
 
 /// Panels that have crossed keys in common.
@@ -22,20 +22,20 @@ struct Panels {
 }
 
 /// The figures of a sheet, a dozen panels in sight and the others folded.
-pub(crate) fn figures(page: &mut String, sheet: &Sheet) {
+pub(crate) fn figures(page: &mut String, sheet: &ReportSheet) {
     let in_sight = IN_SIGHT / (sheet.experiment.figures.len() * sheet.contexts().len()).max(1);
     for (n, figure) in sheet.experiment.figures.iter().enumerate() {
         let mut drawn = match *figure {
-            Figure::Distribution { metric, logarithmic, .. } => {
+            ReportFigure::Distribution { metric, logarithmic, .. } => {
                 spots::distributions(sheet, metric, logarithmic)
             }
-            Figure::Series { series, curves } => spots::series(sheet, series, curves),
-            Figure::Runs { metric, curves } => runs::distributions(sheet, metric, curves),
-            Figure::Scatter { x, y, colours } => runs::scatter(sheet, x, y, colours),
-            Figure::Boxes { metric, over, colours } => runs::boxes(sheet, metric, over, colours),
-            Figure::Lines { metric, over, curves } => runs::lines(sheet, metric, over, curves),
-            Figure::Parts { metrics, over } => runs::parts(sheet, metrics, over),
-            Figure::Heat { metric, x, y, panels } => runs::heat(sheet, metric, (x, y), panels),
+            ReportFigure::Series { series, curves } => spots::series(sheet, series, curves),
+            ReportFigure::Runs { metric, curves } => runs::distributions(sheet, metric, curves),
+            ReportFigure::Scatter { x, y, colours } => runs::scatter(sheet, x, y, colours),
+            ReportFigure::Boxes { metric, over, colours } => runs::boxes(sheet, metric, over, colours),
+            ReportFigure::Lines { metric, over, curves } => runs::lines(sheet, metric, over, curves),
+            ReportFigure::Parts { metrics, over } => runs::parts(sheet, metrics, over),
+            ReportFigure::Heat { metric, x, y, panels } => runs::heat(sheet, metric, (x, y), panels),
         };
         drawn.retain(|panels| !panels.charts.is_empty());
         if drawn.is_empty() {
@@ -51,8 +51,8 @@ pub(crate) fn figures(page: &mut String, sheet: &Sheet) {
         let _ = write!(page, "{}</p>", table(sheet, n, &drawn));
         // Of courses two are side by side, and of pauses all alternatives.
         let least = match figure {
-            Figure::Series { series: "gaps", .. } => sheet.alternatives.len(),
-            Figure::Series { .. } => 2,
+            ReportFigure::Series { series: "gaps", .. } => sheet.alternatives.len(),
+            ReportFigure::Series { .. } => 2,
             _ => 3,
         };
         arrange(page, figure, drawn, in_sight.max(least));
@@ -60,7 +60,7 @@ pub(crate) fn figures(page: &mut String, sheet: &Sheet) {
     }
 }
 
-fn arrange(page: &mut String, figure: &Figure, mut drawn: Vec<Panels>, in_sight: usize) {
+fn arrange(page: &mut String, figure: &ReportFigure, mut drawn: Vec<Panels>, in_sight: usize) {
     if drawn.iter().all(|panels| panels.charts.len() == 1) {
         // The panels say themselves what they are of.
         let is_one_of_many = drawn.len() > 1;
@@ -71,7 +71,7 @@ fn arrange(page: &mut String, figure: &Figure, mut drawn: Vec<Panels>, in_sight:
         };
         let all: Vec<Chart> = drawn.into_iter().flat_map(named).collect();
         grid(page, &all, in_sight.max(6));
-    } else if matches!(figure, Figure::Boxes { .. }) {
+    } else if matches!(figure, ReportFigure::Boxes { .. }) {
         // Small multiples belong together.
         let folded = drawn.split_off(1);
         contexts(page, &drawn, usize::MAX);
@@ -130,21 +130,21 @@ fn grid(page: &mut String, charts: &[Chart], in_sight: usize) {
     }
 }
 
-fn title(figure: &Figure) -> String {
+fn title(figure: &ReportFigure) -> String {
     match figure {
-        Figure::Distribution { metric: path, .. } => format!("Distribution of the {}", metric(path)),
-        Figure::Runs { metric: path, .. } => format!("Distribution over runs: {}", metric(path)),
-        Figure::Scatter { x, y, colours } => {
+        ReportFigure::Distribution { metric: path, .. } => format!("Distribution of the {}", metric(path)),
+        ReportFigure::Runs { metric: path, .. } => format!("Distribution over runs: {}", metric(path)),
+        ReportFigure::Scatter { x, y, colours } => {
             format!("{} over {}, by {}", metric(y), words::name(x), colours.replace('_', " "))
         }
-        Figure::Boxes { metric: path, over, .. } | Figure::Lines { metric: path, over, .. } => {
+        ReportFigure::Boxes { metric: path, over, .. } | ReportFigure::Lines { metric: path, over, .. } => {
             format!("{} over {}", metric(path), axis(over))
         }
-        Figure::Parts { over, .. } => format!("{} over {}", words::WHOLE, words::name(over)),
-        Figure::Heat { metric: path, x, y, .. } => {
+        ReportFigure::Parts { over, .. } => format!("{} over {}", words::WHOLE, words::name(over)),
+        ReportFigure::Heat { metric: path, x, y, .. } => {
             format!("{} by {} and {}", metric(path), words::name(x), words::name(y))
         }
-        Figure::Series { series, .. } => match *series {
+        ReportFigure::Series { series, .. } => match *series {
             "blocking" => "Blocking time, message by message".to_owned(),
             "gaps" => "Inter-delivery time over time (the first seed)".to_owned(),
             "goodput" => "Goodput over time (the first seed)".to_owned(),
@@ -156,26 +156,26 @@ fn title(figure: &Figure) -> String {
 }
 
 /// What one sees, and what would be good.
-fn reading(figure: &Figure, drawn: &[Panels]) -> String {
-    let good = |path: &str, less: &'static str, more: &'static str| match Measure::of(path) {
+fn reading(figure: &ReportFigure, drawn: &[Panels]) -> String {
+    let good = |path: &str, less: &'static str, more: &'static str| match ReportMeasure::of(path) {
         Some(measure) if measure.better == Better::Less => less,
         Some(measure) if measure.better == Better::More => more,
         _ => "",
     };
     match figure {
-        Figure::Distribution { metric, logarithmic: false, .. } => {
+        ReportFigure::Distribution { metric, logarithmic: false, .. } => {
             let good =
                 good(metric, " The sooner it is at the top, the better.", " The later it rises, the better.");
             format!("At each time a curve is as high as the share of values that are no longer.{good}")
         }
-        Figure::Distribution { metric, logarithmic: true, .. } => {
+        ReportFigure::Distribution { metric, logarithmic: true, .. } => {
             let good = good(metric, " The further down and to the left it falls, the better.", "");
             format!(
                 "At each time a curve is as high as the share of values that are longer: rare ones are far down, and each \
                  line is a tenth of the one above.{good}"
             )
         }
-        Figure::Runs { metric, .. } if words::is_ratio(metric) || *metric == "dct_ratio" => {
+        ReportFigure::Runs { metric, .. } if words::is_ratio(metric) || *metric == "dct_ratio" => {
             let good = good(
                 metric,
                 " What lies left of the line at 1 is a gain.",
@@ -185,21 +185,21 @@ fn reading(figure: &Figure, drawn: &[Panels]) -> String {
                 "A step for each run: a curve is as high as the share of runs with at most so much.{good}"
             )
         }
-        Figure::Runs { metric, .. } => {
+        ReportFigure::Runs { metric, .. } => {
             let good = good(metric, " Further to the left is better.", " Further to the right is better.");
             format!(
                 "A step for each run: a curve is as high as the share of runs with at most so much.{good}"
             )
         }
-        Figure::Scatter { y, .. } => {
+        ReportFigure::Scatter { y, .. } => {
             let good = good(y, " Further down is better.", " Further up is better.");
             format!("A dot for each run.{good}")
         }
-        Figure::Boxes { metric, .. } => {
+        ReportFigure::Boxes { metric, .. } => {
             let good = good(metric, " Further down is better.", " Further up is better.");
             let mut curves = drawn.iter().flat_map(|panels| &panels.charts).flat_map(|chart| &chart.curves);
             // What an ordinary transport has no number of, like repair, has no line.
-            let behind = if curves.any(|curve| matches!(curve.shape, Shape::Line(_))) {
+            let behind = if curves.any(|curve| matches!(curve.shape, ChartShape::Line(_))) {
                 " The line across is the median of what an ordinary transport does, the same in all panels."
             } else {
                 ""
@@ -209,27 +209,27 @@ fn reading(figure: &Figure, drawn: &[Panels]) -> String {
                  percentile.{good}{behind}"
             )
         }
-        Figure::Lines { metric, .. } => {
+        ReportFigure::Lines { metric, .. } => {
             let good = good(metric, " Further down is better.", " Further up is better.");
             format!(
                 "Each dot is the median of the runs there; where several agree, one lies over the others.{good}"
             )
         }
-        Figure::Parts { metrics, .. } => {
-            let told = metrics.iter().filter_map(|path| Measure::of(path));
+        ReportFigure::Parts { metrics, .. } => {
+            let told = metrics.iter().filter_map(|path| ReportMeasure::of(path));
             let told =
                 told.map(|part| format!("{}: {}", part.label, part.about)).collect::<Vec<_>>().join("; ");
             format!(
                 "Each bar is the whole, the mean of the runs there, and its blocks are what it went to. {told}."
             )
         }
-        Figure::Heat { metric, .. } => {
+        ReportFigure::Heat { metric, .. } => {
             let good = good(metric, "less than 1", "more than 1");
             format!(
                 "Each square is the mean of the runs there; the stronger the green, the better ({good}), and red is worse."
             )
         }
-        Figure::Series { series, .. } => of_series(series).to_owned(),
+        ReportFigure::Series { series, .. } => of_series(series).to_owned(),
     }
 }
 
@@ -256,10 +256,10 @@ fn of_series(series: &str) -> &'static str {
 }
 
 /// What is drawn of each colour, in the order of the page.
-fn legend(page: &mut String, sheet: &Sheet, drawn: &[Panels]) {
+fn legend(page: &mut String, sheet: &ReportSheet, drawn: &[Panels]) {
     let curves = || drawn.iter().flat_map(|panels| &panels.charts).flat_map(|chart| &chart.curves);
     let mut named: Vec<(&str, &str)> = Vec::new();
-    for curve in curves().filter(|curve| !matches!(curve.shape, Shape::Cells(_))) {
+    for curve in curves().filter(|curve| !matches!(curve.shape, ChartShape::Cells(_))) {
         let class = curve.class.strip_suffix(REAL).unwrap_or(&curve.class);
         if !named.contains(&(class, &curve.name)) {
             named.push((class, &curve.name));
@@ -279,7 +279,7 @@ fn legend(page: &mut String, sheet: &Sheet, drawn: &[Panels]) {
 }
 
 /// A link to the numbers behind a figure, which are in the link itself: the page is one file.
-fn table(sheet: &Sheet, n: usize, drawn: &[Panels]) -> String {
+fn table(sheet: &ReportSheet, n: usize, drawn: &[Panels]) -> String {
     let most = if drawn.len() > 1 { FOLDED } else { IN_SIGHT + FOLDED };
     let panels = drawn.iter().flat_map(|panels| {
         let named = |chart| (full_title(panels, chart, drawn.len() > 1), chart);

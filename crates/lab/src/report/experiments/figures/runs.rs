@@ -5,15 +5,17 @@ use std::fmt::Write as _;
 
 use super::{Panels, REAL};
 use crate::experiment::Value;
-use crate::report::chart::{Cell, Chart, Curve, Frame, Mark, SMALL, Scale, Shape, WIDE, shares};
+use crate::report::chart::{
+    Chart, ChartCurve, ChartFrame, ChartMark, ChartShape, HeatCell, SMALL, Scale, WIDE, shares,
+};
 use crate::report::experiments::finding::world_words;
-use crate::report::experiments::run::Run;
-use crate::report::experiments::sheet::Sheet;
-use crate::report::experiments::words::{self, Better, Measure, axis};
+use crate::report::experiments::run::RunNumbers;
+use crate::report::experiments::sheet::ReportSheet;
+use crate::report::experiments::words::{self, Better, ReportMeasure, axis};
 use crate::report::text::number;
 
 /// The distribution of a number of each run.
-pub(super) fn distributions(sheet: &Sheet, path: &str, by: &str) -> Vec<Panels> {
+pub(super) fn distributions(sheet: &ReportSheet, path: &str, by: &str) -> Vec<Panels> {
     let factor = words::factor(path);
     each(&grouped(sheet, by, &[]), |group| {
         let (mut curves, mut least, mut most) = (Vec::new(), f64::INFINITY, 0.0f64);
@@ -25,10 +27,10 @@ pub(super) fn distributions(sheet: &Sheet, path: &str, by: &str) -> Vec<Panels> 
             (least, most) = (least.min(*first), most.max(*last));
             let middle = number(values[(values.len() - 1) / 2]);
             let hover = format!("median {middle}, {} runs", values.len());
-            curves.push(lane.curve(&hover, Shape::Steps(shares(&values))));
+            curves.push(lane.curve(&hover, ChartShape::Steps(shares(&values))));
         }
         let is_wide = least > 0.0 && most / least > 30.0;
-        let mark = words::unity(path).map(|meaning| Mark::Along(1.0, meaning));
+        let mark = words::unity(path).map(|meaning| ChartMark::Along(1.0, meaning));
         if mark.is_some() {
             (least, most) = (least.min(1.0), most.max(1.0));
         }
@@ -46,12 +48,12 @@ pub(super) fn distributions(sheet: &Sheet, path: &str, by: &str) -> Vec<Panels> 
 }
 
 /// A dot for each run.
-pub(super) fn scatter(sheet: &Sheet, x: &str, y: &str, by: &str) -> Vec<Panels> {
+pub(super) fn scatter(sheet: &ReportSheet, x: &str, y: &str, by: &str) -> Vec<Panels> {
     let (x_factor, y_factor) = (words::factor(x), words::factor(y));
     each(&grouped(sheet, by, &[]), |group| {
         let (mut curves, mut most, mut least) = (Vec::new(), [0.0f64; 2], [f64::INFINITY; 2]);
         for lane in &group.lanes {
-            let place = |run: &&Run| Some((run.number(x)? * x_factor, run.number(y)? * y_factor));
+            let place = |run: &&RunNumbers| Some((run.number(x)? * x_factor, run.number(y)? * y_factor));
             let points: Vec<(f64, f64)> = lane.runs.iter().filter_map(place).collect();
             if points.is_empty() {
                 continue;
@@ -65,9 +67,9 @@ pub(super) fn scatter(sheet: &Sheet, x: &str, y: &str, by: &str) -> Vec<Panels> 
             if points.len() == MOST_DOTS {
                 let _ = write!(hover, ", {MOST_DOTS} of them drawn");
             }
-            curves.push(lane.curve(&hover, Shape::Dots(points)));
+            curves.push(lane.curve(&hover, ChartShape::Dots(points)));
         }
-        let mark = words::unity(y).map(|meaning| Mark::Up(1.0, meaning));
+        let mark = words::unity(y).map(|meaning| ChartMark::Up(1.0, meaning));
         (!curves.is_empty()).then(|| Chart {
             title: group.title(),
             x_label: axis(x),
@@ -97,14 +99,14 @@ fn dots(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
 
 /// A box for each value of a key. Few stand beside each other; many have a panel for each alternative, with
 /// the medians of what an ordinary transport does in each.
-pub(super) fn boxes(sheet: &Sheet, path: &str, over: &str, by: &str) -> Vec<Panels> {
+pub(super) fn boxes(sheet: &ReportSheet, path: &str, over: &str, by: &str) -> Vec<Panels> {
     grouped(sheet, by, &[over]).iter().map(|group| boxes_of(sheet, path, over, group)).collect()
 }
 
-fn boxes_of(sheet: &Sheet, path: &str, over: &str, group: &Group<'_>) -> Panels {
+fn boxes_of(sheet: &ReportSheet, path: &str, over: &str, group: &RunGroup<'_>) -> Panels {
     let there = group.lanes.iter().flat_map(|lane| &lane.runs).filter_map(|run| run.row.params.get(over));
     let bins = Bins::of(over, &sheet.values(over), &there.collect::<Vec<_>>());
-    let lanes: Vec<(&Lane<'_>, Fives)> = group
+    let lanes: Vec<(&RunLane<'_>, Fives)> = group
         .lanes
         .iter()
         .map(|lane| (lane, fives(lane, path, over, &bins)))
@@ -113,7 +115,7 @@ fn boxes_of(sheet: &Sheet, path: &str, over: &str, group: &Group<'_>) -> Panels 
     let all = || lanes.iter().flat_map(|(_, fives)| fives);
     let lowest = all().map(|(_, five)| five[0]).fold(f64::INFINITY, f64::min);
     let highest = all().map(|(_, five)| five[4]).fold(0.0, f64::max);
-    let chart = |title: String, frame: Frame, curves: Vec<Curve>| Chart {
+    let chart = |title: String, frame: ChartFrame, curves: Vec<ChartCurve>| Chart {
         title,
         x_label: axis(over),
         y_label: axis(path),
@@ -130,9 +132,9 @@ fn boxes_of(sheet: &Sheet, path: &str, over: &str, group: &Group<'_>) -> Panels 
             // Side by side within four fifths of the place.
             let side = 0.1 + 0.8 * (n as f64 + 0.5) / lanes.len() as f64;
             let boxes = fives.iter().map(|(bin, five)| (*bin as f64 + side, *five)).collect();
-            lane.curve("", Shape::Boxes(boxes, width))
+            lane.curve("", ChartShape::Boxes(boxes, width))
         });
-        let curves: Vec<Curve> = curves.collect();
+        let curves: Vec<ChartCurve> = curves.collect();
         panels.charts.extend((!curves.is_empty()).then(|| chart(group.title(), WIDE, curves)));
         return panels;
     }
@@ -143,10 +145,10 @@ fn boxes_of(sheet: &Sheet, path: &str, over: &str, group: &Group<'_>) -> Panels 
         let mut curves = Vec::new();
         if let Some((other, medians)) = reference.filter(|(other, _)| other.full_name != lane.full_name) {
             let points = medians.iter().map(|(bin, five)| (*bin as f64 + 0.5, five[2])).collect();
-            curves.push(other.curve("median", Shape::Line(points)));
+            curves.push(other.curve("median", ChartShape::Line(points)));
         }
         let boxes = fives.iter().map(|(bin, five)| (*bin as f64 + 0.5, *five)).collect();
-        curves.push(lane.curve("", Shape::Boxes(boxes, width)));
+        curves.push(lane.curve("", ChartShape::Boxes(boxes, width)));
         panels.charts.push(chart(lane.full_name.clone(), SMALL, curves));
     }
     panels
@@ -155,7 +157,7 @@ fn boxes_of(sheet: &Sheet, path: &str, over: &str, group: &Group<'_>) -> Panels 
 /// By bin, the percentiles that a box shows.
 type Fives = Vec<(usize, [f64; 5])>;
 
-fn fives(lane: &Lane<'_>, path: &str, over: &str, bins: &Bins) -> Fives {
+fn fives(lane: &RunLane<'_>, path: &str, over: &str, bins: &Bins) -> Fives {
     let factor = words::factor(path);
     let mut values: Vec<Vec<f64>> = vec![Vec::new(); bins.names.len()];
     for run in &lane.runs {
@@ -174,7 +176,7 @@ fn fives(lane: &Lane<'_>, path: &str, over: &str, bins: &Bins) -> Fives {
 }
 
 /// The medians of runs along a key that is a number.
-pub(super) fn lines(sheet: &Sheet, path: &str, over: &str, by: &str) -> Vec<Panels> {
+pub(super) fn lines(sheet: &ReportSheet, path: &str, over: &str, by: &str) -> Vec<Panels> {
     let along = words::factor(over);
     each(&grouped(sheet, by, &[over]), |group| {
         let (mut curves, mut highest, mut furthest, mut nearest) =
@@ -191,11 +193,11 @@ pub(super) fn lines(sheet: &Sheet, path: &str, over: &str, by: &str) -> Vec<Pane
                 (furthest, highest, nearest) = (furthest.max(*x), highest.max(*y), nearest.min(*x));
             }
             if !points.is_empty() {
-                curves.push(lane.curve("", Shape::Dots(points.clone())));
-                curves.push(lane.curve("", Shape::Line(points)));
+                curves.push(lane.curve("", ChartShape::Dots(points.clone())));
+                curves.push(lane.curve("", ChartShape::Line(points)));
             }
         }
-        let mark = words::unity(path).map(|meaning| Mark::Up(1.0, meaning));
+        let mark = words::unity(path).map(|meaning| ChartMark::Up(1.0, meaning));
         (!curves.is_empty()).then(|| Chart {
             title: group.title(),
             x_label: axis(over),
@@ -210,9 +212,9 @@ pub(super) fn lines(sheet: &Sheet, path: &str, over: &str, by: &str) -> Vec<Pane
 }
 
 /// The means of runs at each pair of values of two keys; a panel for each value of a third.
-pub(super) fn heat(sheet: &Sheet, path: &str, (x, y): (&str, &str), by: &str) -> Vec<Panels> {
-    let better = Measure::of(path).map_or(Better::Neither, |measure| measure.better);
-    let panels = |group: &Group<'_>| {
+pub(super) fn heat(sheet: &ReportSheet, path: &str, (x, y): (&str, &str), by: &str) -> Vec<Panels> {
+    let better = ReportMeasure::of(path).map_or(Better::Neither, |measure| measure.better);
+    let panels = |group: &RunGroup<'_>| {
         let charts = group.lanes.iter().filter_map(|lane| {
             let there = |key: &str| {
                 let values = lane.runs.iter().filter_map(|run| run.row.params.get(key));
@@ -222,7 +224,7 @@ pub(super) fn heat(sheet: &Sheet, path: &str, (x, y): (&str, &str), by: &str) ->
             let mut cells = Vec::new();
             for column in 0..columns.names.len() {
                 for row in 0..rows.names.len() {
-                    let is_here = |run: &&&Run| {
+                    let is_here = |run: &&&RunNumbers| {
                         let place = |key: &str, bins: &Bins| bins.place(run.row.params.get(key)?);
                         place(x, &columns) == Some(column) && place(y, &rows) == Some(row)
                     };
@@ -235,7 +237,7 @@ pub(super) fn heat(sheet: &Sheet, path: &str, (x, y): (&str, &str), by: &str) ->
                     let gain = if better == Better::Less { 1.0 / value } else { value };
                     // Twice as good is as green as can be, and half as good as red.
                     let tint = gain.max(f64::MIN_POSITIVE).log2().clamp(-1.0, 1.0);
-                    cells.push(Cell { x: column, y: row, value, tint });
+                    cells.push(HeatCell { x: column, y: row, value, tint });
                 }
             }
             (!cells.is_empty()).then(|| Chart {
@@ -246,7 +248,7 @@ pub(super) fn heat(sheet: &Sheet, path: &str, (x, y): (&str, &str), by: &str) ->
                 y: Scale::Places(rows.names),
                 marks: Vec::new(),
                 frame: SMALL,
-                curves: vec![lane.curve("", Shape::Cells(cells))],
+                curves: vec![lane.curve("", ChartShape::Cells(cells))],
             })
         });
         Panels { context: group.context.clone(), charts: charts.collect() }
@@ -255,14 +257,14 @@ pub(super) fn heat(sheet: &Sheet, path: &str, (x, y): (&str, &str), by: &str) ->
 }
 
 /// A bar for each value of a key, in which the means of parts lie on one another.
-pub(super) fn parts(sheet: &Sheet, paths: &[&str], over: &str) -> Vec<Panels> {
+pub(super) fn parts(sheet: &ReportSheet, paths: &[&str], over: &str) -> Vec<Panels> {
     each(&grouped(sheet, over, &[over]), |group| {
-        let mean = |lane: &Lane<'_>, path: &str| {
+        let mean = |lane: &RunLane<'_>, path: &str| {
             let values: Vec<f64> = lane.runs.iter().filter_map(|run| run.number(path)).collect();
             (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
         };
-        let is_told = |lane: &&Lane<'_>| paths.iter().any(|path| mean(lane, path).is_some());
-        let lanes: Vec<&Lane<'_>> = group.lanes.iter().filter(is_told).collect();
+        let is_told = |lane: &&RunLane<'_>| paths.iter().any(|path| mean(lane, path).is_some());
+        let lanes: Vec<&RunLane<'_>> = group.lanes.iter().filter(is_told).collect();
         let mut reached = vec![0.0; lanes.len()];
         let width = WIDE.box_width(lanes.len(), 1) * BAR;
         let curves = paths.iter().map(|path| {
@@ -271,11 +273,11 @@ pub(super) fn parts(sheet: &Sheet, paths: &[&str], over: &str) -> Vec<Panels> {
                 *reached += mean(lane, path)?;
                 Some((n as f64 + 0.5, [from, *reached]))
             });
-            Curve {
+            ChartCurve {
                 class: sheet.hue_of(path).to_owned(),
                 name: words::metric(path),
                 hover: words::metric(path),
-                shape: Shape::Blocks(stacked.collect(), width),
+                shape: ChartShape::Blocks(stacked.collect(), width),
             }
         });
         let names = lanes.iter().map(|lane| words::on_axis(over, &Value::Text(lane.name.clone())));
@@ -294,8 +296,9 @@ pub(super) fn parts(sheet: &Sheet, paths: &[&str], over: &str) -> Vec<Panels> {
 }
 
 /// A panel of each group.
-fn each(groups: &[Group<'_>], panel: impl Fn(&Group<'_>) -> Option<Chart>) -> Vec<Panels> {
-    let panels = |group| Panels { context: Group::title(group), charts: panel(group).into_iter().collect() };
+fn each(groups: &[RunGroup<'_>], panel: impl Fn(&RunGroup<'_>) -> Option<Chart>) -> Vec<Panels> {
+    let panels =
+        |group| Panels { context: RunGroup::title(group), charts: panel(group).into_iter().collect() };
     groups.iter().map(panels).collect()
 }
 
@@ -355,13 +358,13 @@ impl Bins {
 }
 
 /// Runs that have crossed keys in common, but for the one that colours tell.
-struct Group<'a> {
+struct RunGroup<'a> {
     /// These, in words; nothing where nothing is crossed.
     context: String,
-    lanes: Vec<Lane<'a>>,
+    lanes: Vec<RunLane<'a>>,
 }
 
-impl Group<'_> {
+impl RunGroup<'_> {
     /// What a panel of all of it is called.
     fn title(&self) -> String {
         if self.context.is_empty() {
@@ -373,28 +376,28 @@ impl Group<'_> {
 }
 
 /// Runs of one colour.
-struct Lane<'a> {
+struct RunLane<'a> {
     class: String,
     name: String,
     /// With the world, where there are several.
     full_name: String,
-    runs: Vec<&'a Run>,
+    runs: Vec<&'a RunNumbers>,
 }
 
-impl Lane<'_> {
+impl RunLane<'_> {
     /// Something in its colour; what a pointer is told begins with its name.
-    fn curve(&self, more: &str, shape: Shape) -> Curve {
+    fn curve(&self, more: &str, shape: ChartShape) -> ChartCurve {
         let hover = [self.full_name.as_str(), more];
         let hover = hover.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ");
-        Curve { class: self.class.clone(), name: self.name.clone(), hover, shape }
+        ChartCurve { class: self.class.clone(), name: self.name.clone(), hover, shape }
     }
 }
 
 /// All runs by crossed keys and colour. Along keys, where points differ in these alone, the others are as in
 /// the baseline; so is a run without loss no part of a design.
-fn grouped<'a>(sheet: &'a Sheet, by: &str, over: &[&str]) -> Vec<Group<'a>> {
+fn grouped<'a>(sheet: &'a ReportSheet, by: &str, over: &[&str]) -> Vec<RunGroup<'a>> {
     let keys: Vec<&str> = std::iter::once(by).chain(over.iter().copied()).collect();
-    let mut chosen: Vec<&Run> = if sheet.runs.iter().any(|run| sheet.is_of_design(run)) {
+    let mut chosen: Vec<&RunNumbers> = if sheet.runs.iter().any(|run| sheet.is_of_design(run)) {
         sheet.runs.iter().filter(|run| sheet.is_of_design(run)).collect()
     } else if over.is_empty() {
         sheet.runs.iter().collect()
@@ -404,7 +407,7 @@ fn grouped<'a>(sheet: &'a Sheet, by: &str, over: &[&str]) -> Vec<Group<'a>> {
     if chosen.is_empty() {
         chosen = sheet.runs.iter().collect();
     }
-    let mut groups: Vec<Group<'_>> = Vec::new();
+    let mut groups: Vec<RunGroup<'_>> = Vec::new();
     for value in &sheet.values(by) {
         for (world, world_name) in sheet.worlds.iter().enumerate() {
             let class = format!("{}{}", sheet.hue_of(&value.to_string()), if world > 0 { REAL } else { "" });
@@ -420,13 +423,13 @@ fn grouped<'a>(sheet: &'a Sheet, by: &str, over: &[&str]) -> Vec<Group<'a>> {
                 }
                 let context = sheet.context_without(run, &keys);
                 let at = groups.iter().position(|group| group.context == context).unwrap_or_else(|| {
-                    groups.push(Group { context, lanes: Vec::new() });
+                    groups.push(RunGroup { context, lanes: Vec::new() });
                     groups.len() - 1
                 });
                 let lanes = &mut groups[at].lanes;
                 match lanes.iter().position(|lane| lane.full_name == full_name) {
                     Some(at) => lanes[at].runs.push(run),
-                    None => lanes.push(Lane {
+                    None => lanes.push(RunLane {
                         class: class.clone(),
                         name: name.clone(),
                         full_name: full_name.clone(),

@@ -1,16 +1,16 @@
 //! Panels of single spots: distributions of what happened there, and its course.
 
 use super::{FEW, Panels, REAL};
-use crate::report::chart::{Chart, Curve, Mark, SMALL, Scale, Shape, WIDE};
+use crate::report::chart::{Chart, ChartCurve, ChartMark, ChartShape, SMALL, Scale, WIDE};
 use crate::report::experiments::finding::{capital, world_words};
-use crate::report::experiments::run::Run;
-use crate::report::experiments::sheet::{Sheet, Spot};
+use crate::report::experiments::run::RunNumbers;
+use crate::report::experiments::sheet::{ReportSheet, SheetSpot};
 use crate::report::experiments::words;
 use crate::report::text::number;
 use crate::results::Histogram;
 
 /// An alternative at a spot in a world.
-struct Lane {
+struct SpotLane {
     alternative: usize,
     world: usize,
     class: String,
@@ -19,13 +19,13 @@ struct Lane {
     full_name: String,
 }
 
-impl Lane {
-    fn curve(&self, hover: String, shape: Shape) -> Curve {
-        Curve { class: self.class.clone(), name: self.name.clone(), hover, shape }
+impl SpotLane {
+    fn curve(&self, hover: String, shape: ChartShape) -> ChartCurve {
+        ChartCurve { class: self.class.clone(), name: self.name.clone(), hover, shape }
     }
 }
 
-fn lanes(sheet: &Sheet, spot: usize) -> Vec<Lane> {
+fn lanes(sheet: &ReportSheet, spot: usize) -> Vec<SpotLane> {
     let mut lanes = Vec::new();
     for alternative in 0..sheet.alternatives.len() {
         for (world, world_name) in sheet.worlds.iter().enumerate() {
@@ -40,14 +40,14 @@ fn lanes(sheet: &Sheet, spot: usize) -> Vec<Lane> {
             } else {
                 name.clone()
             };
-            lanes.push(Lane { alternative, world, class, name, full_name });
+            lanes.push(SpotLane { alternative, world, class, name, full_name });
         }
     }
     lanes
 }
 
 /// The distributions of a measure.
-pub(super) fn distributions(sheet: &Sheet, metric: &str, logarithmic: bool) -> Vec<Panels> {
+pub(super) fn distributions(sheet: &ReportSheet, metric: &str, logarithmic: bool) -> Vec<Panels> {
     let panels = |(context, mut spots): (&str, Vec<usize>)| {
         spots.sort_by_key(|spot| is_for_later(sheet, *spot));
         let charts = spots.iter().filter_map(|spot| distribution(sheet, *spot, metric, logarithmic));
@@ -57,12 +57,12 @@ pub(super) fn distributions(sheet: &Sheet, metric: &str, logarithmic: bool) -> V
 }
 
 /// Without loss there is not much to see: not among the first, unless that is what the experiment is about.
-fn is_for_later(sheet: &Sheet, spot: usize) -> bool {
+fn is_for_later(sheet: &ReportSheet, spot: usize) -> bool {
     !sheet.spots[spot].is_baseline && sheet.lossless(spot) == Some(spot)
 }
 
-fn distribution(sheet: &Sheet, spot: usize, path: &str, logarithmic: bool) -> Option<Chart> {
-    let of = |lane: &Lane| -> Option<(&Histogram, usize)> {
+fn distribution(sheet: &ReportSheet, spot: usize, path: &str, logarithmic: bool) -> Option<Chart> {
+    let of = |lane: &SpotLane| -> Option<(&Histogram, usize)> {
         let cell = sheet.cell(spot, lane.alternative, lane.world)?;
         Some((cell.histograms.get(path)?, cell.runs.len()))
     };
@@ -79,7 +79,7 @@ fn distribution(sheet: &Sheet, spot: usize, path: &str, logarithmic: bool) -> Op
         count = count.max(histogram.count());
         shortest = shortest.min(histogram.percentile(0.001));
         let steps = histogram.steps();
-        let shape = if logarithmic { Shape::Tail(steps) } else { Shape::Steps(steps) };
+        let shape = if logarithmic { ChartShape::Tail(steps) } else { ChartShape::Steps(steps) };
         curves.push(lane.curve(hover, shape));
     }
     if curves.is_empty() {
@@ -100,7 +100,7 @@ fn distribution(sheet: &Sheet, spot: usize, path: &str, logarithmic: bool) -> Op
     } else {
         (name, "share that is at most as long")
     };
-    let marks = rtt.map(|rtt| Mark::Along(rtt, "round trip".to_owned()));
+    let marks = rtt.map(|rtt| ChartMark::Along(rtt, "round trip".to_owned()));
     Some(Chart {
         title: panel_title(sheet, spot),
         x_label,
@@ -114,8 +114,8 @@ fn distribution(sheet: &Sheet, spot: usize, path: &str, logarithmic: bool) -> Op
 }
 
 /// The point, with the context in front where there are many.
-fn panel_title(sheet: &Sheet, spot: usize) -> String {
-    let Spot { context_label, label, .. } = &sheet.spots[spot];
+fn panel_title(sheet: &ReportSheet, spot: usize) -> String {
+    let SheetSpot { context_label, label, .. } = &sheet.spots[spot];
     if sheet.contexts().len() > FEW && !context_label.is_empty() {
         format!("{context_label}: {label}")
     } else {
@@ -124,7 +124,7 @@ fn panel_title(sheet: &Sheet, spot: usize) -> String {
 }
 
 /// The round-trip time of a spot, where it is a number.
-fn round_trip(sheet: &Sheet, spot: usize) -> Option<f64> {
+fn round_trip(sheet: &ReportSheet, spot: usize) -> Option<f64> {
     let spot = &sheet.spots[spot];
     let number = |name: &str| {
         let value = spot.point.iter().chain(&spot.context).find(|(key, _)| key == name)?;
@@ -134,7 +134,7 @@ fn round_trip(sheet: &Sheet, spot: usize) -> Option<f64> {
 }
 
 /// The courses of a series.
-pub(super) fn series(sheet: &Sheet, series: &str, by: &str) -> Vec<Panels> {
+pub(super) fn series(sheet: &ReportSheet, series: &str, by: &str) -> Vec<Panels> {
     let panels = |(context, mut spots): (&str, Vec<usize>)| {
         spots.sort_by_key(|spot| is_for_later(sheet, *spot));
         let charts = spots.iter().flat_map(|spot| match (series, by) {
@@ -148,46 +148,51 @@ pub(super) fn series(sheet: &Sheet, series: &str, by: &str) -> Vec<Panels> {
 }
 
 /// The first run of a lane that has such a series, and all of them.
-fn with_series<'a>(sheet: &'a Sheet, spot: usize, lane: &Lane, series: &str) -> Vec<&'a Run> {
+fn with_series<'a>(
+    sheet: &'a ReportSheet,
+    spot: usize,
+    lane: &SpotLane,
+    series: &str,
+) -> Vec<&'a RunNumbers> {
     let cell = sheet.cell(spot, lane.alternative, lane.world);
     let runs = cell.into_iter().flat_map(|cell| sheet.runs_of(cell));
-    let mut runs: Vec<&Run> = runs.filter(|run| run.row.detail.series.contains_key(series)).collect();
+    let mut runs: Vec<&RunNumbers> = runs.filter(|run| run.row.detail.series.contains_key(series)).collect();
     runs.sort_by_key(|run| run.row.seed);
     runs
 }
 
 /// All messages of all seeds.
-fn course(sheet: &Sheet, spot: usize, series: &str) -> Option<Chart> {
+fn course(sheet: &ReportSheet, spot: usize, series: &str) -> Option<Chart> {
     let curves = lanes(sheet, spot).into_iter().filter_map(|lane| {
         let runs = with_series(sheet, spot, &lane, series);
         let courses: Vec<_> = runs.iter().map(|run| run.row.detail.series[series].clone()).collect();
         let hover = format!("{}: {} runs", lane.full_name, runs.len());
-        (!runs.is_empty()).then(|| lane.curve(hover, Shape::Cloud(courses)))
+        (!runs.is_empty()).then(|| lane.curve(hover, ChartShape::Cloud(courses)))
     });
     chart_of_series(panel_title(sheet, spot), series, curves.collect())
 }
 
 /// A panel for each alternative: times between its messages over time; and when all was there, of each.
-fn gaps(sheet: &Sheet, spot: usize) -> Vec<Chart> {
+fn gaps(sheet: &ReportSheet, spot: usize) -> Vec<Chart> {
     let lanes = lanes(sheet, spot);
     let with_run = |lane| Some((lane, *with_series(sheet, spot, lane, "gaps").first()?));
-    let runs: Vec<(&Lane, &Run)> = lanes.iter().filter_map(with_run).collect();
-    let end = |(lane, run): &(&Lane, &Run)| {
+    let runs: Vec<(&SpotLane, &RunNumbers)> = lanes.iter().filter_map(with_run).collect();
+    let end = |(lane, run): &(&SpotLane, &RunNumbers)| {
         let end = run.number("completion_s")?;
         let hover = format!("{}: all was there after {} s", lane.full_name, number(end));
-        Some(lane.curve(hover, Shape::Upright(end)))
+        Some(lane.curve(hover, ChartShape::Upright(end)))
     };
-    let ends: Vec<Curve> = runs.iter().filter_map(end).collect();
-    let all: Vec<Curve> = runs
+    let ends: Vec<ChartCurve> = runs.iter().filter_map(end).collect();
+    let all: Vec<ChartCurve> = runs
         .iter()
-        .map(|(lane, run)| lane.curve(String::new(), Shape::Dots(run.row.detail.series["gaps"].clone())))
+        .map(|(lane, run)| lane.curve(String::new(), ChartShape::Dots(run.row.detail.series["gaps"].clone())))
         .collect();
     // The axes of the whole are those of each.
     let Some(whole) = chart_of_series(String::new(), "gaps", [&all[..], &ends[..]].concat()) else {
         return Vec::new();
     };
-    let mark = round_trip(sheet, spot).map(|rtt| Mark::Up(rtt, "round trip".to_owned()));
-    let panel = |((lane, _), dots): (&(&Lane, &Run), Curve)| Chart {
+    let mark = round_trip(sheet, spot).map(|rtt| ChartMark::Up(rtt, "round trip".to_owned()));
+    let panel = |((lane, _), dots): (&(&SpotLane, &RunNumbers), ChartCurve)| Chart {
         title: format!("{}, {}", lane.full_name, panel_title(sheet, spot)),
         marks: mark.iter().cloned().collect(),
         curves: ends.iter().cloned().chain([dots]).collect(),
@@ -197,7 +202,7 @@ fn gaps(sheet: &Sheet, spot: usize) -> Vec<Chart> {
 }
 
 /// A panel for each alternative, with a line for each of its flows.
-fn of_flows(sheet: &Sheet, spot: usize, series: &str) -> Vec<Chart> {
+fn of_flows(sheet: &ReportSheet, spot: usize, series: &str) -> Vec<Chart> {
     let label = panel_title(sheet, spot);
     let lanes = lanes(sheet, spot);
     let mut panels = Vec::new();
@@ -208,7 +213,7 @@ fn of_flows(sheet: &Sheet, spot: usize, series: &str) -> Vec<Chart> {
             let flow = name.strip_prefix(series)?.strip_prefix('/')?;
             let class = sheet.hue_of(flow).to_owned();
             let (name, hover) = (flow.to_owned(), flow.to_owned());
-            Some(Curve { class, name, hover, shape: Shape::Line(points.clone()) })
+            Some(ChartCurve { class, name, hover, shape: ChartShape::Line(points.clone()) })
         };
         let curves = run.row.detail.series.iter().filter_map(of_flow).collect();
         let title = format!("{}, {label}", capital(&lane.full_name));
@@ -223,12 +228,12 @@ fn of_flows(sheet: &Sheet, spot: usize, series: &str) -> Vec<Chart> {
     panels
 }
 
-fn chart_of_series(title: String, series: &str, curves: Vec<Curve>) -> Option<Chart> {
+fn chart_of_series(title: String, series: &str, curves: Vec<ChartCurve>) -> Option<Chart> {
     let points = || {
         curves.iter().flat_map(|curve| match &curve.shape {
-            Shape::Line(points) | Shape::Dots(points) => points.clone(),
-            Shape::Cloud(courses) => courses.concat(),
-            Shape::Upright(x) => vec![(*x, 0.0)],
+            ChartShape::Line(points) | ChartShape::Dots(points) => points.clone(),
+            ChartShape::Cloud(courses) => courses.concat(),
+            ChartShape::Upright(x) => vec![(*x, 0.0)],
             _ => Vec::new(),
         })
     };

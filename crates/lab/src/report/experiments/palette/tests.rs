@@ -4,9 +4,9 @@ use super::*;
 use crate::catalogue;
 use crate::experiment::{Overrides, Params};
 use crate::play::Work;
-use crate::report::experiments::Results;
+use crate::report::experiments::ResultsFolder;
 use crate::report::experiments::figures::figures;
-use crate::results::{Detail, Metrics, Row};
+use crate::results::{Detail, Row, RunMetrics};
 
 /// A row of each point of an experiment, with the series of each flow.
 fn planned(experiment: &'static Experiment) -> Vec<Row> {
@@ -25,7 +25,7 @@ fn planned(experiment: &'static Experiment) -> Vec<Row> {
                 detail.series.insert(format!("goodput/{name}"), vec![(0.0, 1.0), (1.0, 2.0)]);
             }
         }
-        let metrics = Metrics { finished: true, completion_s: Some(1.0), ..Metrics::default() };
+        let metrics = RunMetrics { finished: true, completion_s: Some(1.0), ..RunMetrics::default() };
         let (name, world) = (experiment.name.to_owned(), "sim".to_owned());
         Row { experiment: name, seed: 1, commit: "abc".to_owned(), world, params, metrics, detail }
     };
@@ -98,7 +98,7 @@ fn no_two_alternatives_of_a_page_share_a_colour() {
     let schemes = colours();
     assert!(schemes.iter().all(|scheme| scheme.len() >= COLOURS + OWN.len()), "{schemes:?}");
     for experiment in catalogue::ALL {
-        let results = Results::of_rows(planned(experiment), Vec::new()).unwrap();
+        let results = ResultsFolder::of_rows(planned(experiment), Vec::new()).unwrap();
         let sheet = &results.sheets[0];
         let names: BTreeSet<String> = sheet.coloured().collect();
         let mut of: BTreeMap<&str, &str> = BTreeMap::new();
@@ -139,7 +139,7 @@ fn no_two_alternatives_of_a_page_share_a_colour() {
 /// What is beyond the colours is told by its line, and still never the same.
 #[test]
 fn very_many_alternatives_are_told_apart() {
-    let palette = Palette::of((0..30).map(|n| n.to_string()).chain(["total".to_owned()]));
+    let palette = StyleClasses::of((0..30).map(|n| n.to_string()).chain(["total".to_owned()]));
     let classes: BTreeSet<String> = (0..30).map(|n| palette.class(&n.to_string()).to_owned()).collect();
     assert_eq!(classes.len(), 30);
     assert_eq!(palette.class("total"), "total");

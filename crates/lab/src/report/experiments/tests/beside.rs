@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::report::experiments::{figures, pooled, words};
-use crate::results::Load;
+use crate::results::ResourceLoad;
 
 /// Three seeds of three alternatives: repair sends 1.2 times the bytes of plain QUIC with the same seed,
 /// whatever these are.
@@ -23,7 +23,7 @@ fn a_ratio_is_to_the_run_with_the_same_losses() {
     let mut broken = run("mode=total", 1, 10);
     broken.metrics.finished = false;
     rows.extend([broken, run("mode=total", 7, 10)]);
-    let sheet = Sheet::new(messages, rows);
+    let sheet = ReportSheet::new(messages, rows);
     let ratios: Vec<Option<f64>> = sheet.runs.iter().map(|run| run.number("bytes_sent/plain")).collect();
     let told = ratios.iter().flatten().map(|ratio| format!("{ratio:.3}")).collect::<Vec<_>>();
     assert_eq!(told, ["1.200"; 3], "{ratios:?}");
@@ -85,7 +85,7 @@ fn numbers_of_a_whole_design_stand_beside_the_published_ones() {
     };
     let rows =
         vec![run(75, "150kB", 0.9), run(150, "150kB", 0.8), run(225, "150kB", 0.7), run(150, "3MB", 1.1)];
-    let sheet = Sheet::new(design, rows);
+    let sheet = ReportSheet::new(design, rows);
     let mut page = String::new();
     pooled::table(&mut page, &sheet);
     let cells: Vec<&str> =
@@ -105,7 +105,7 @@ fn numbers_of_a_whole_design_stand_beside_the_published_ones() {
 fn what_is_not_measured_is_said_apart() {
     let point = SPACE.points(&Overrides::default()).unwrap().remove(0);
     let row = Row { params: point, ..row_of(&SPACE, "", 1, &[], 1.0) };
-    let sheet = Sheet::new(&SPACE, vec![row]);
+    let sheet = ReportSheet::new(&SPACE, vec![row]);
     let mut page = String::new();
     crate::report::experiments::claims(&mut page, &sheet);
     let apart = "<h3>What was published, and is not measured here</h3>";
@@ -149,7 +149,7 @@ fn boxes_of_one_key_do_not_mix_points_of_another() {
     let run = |set: &str, seed: u64| row_of(bursts, &format!("updates=150 {set}"), seed, &[1.0], 5.0);
     let sets = ["", "loss=0", "messages=20", "messages=200"];
     let rows = sets.iter().flat_map(|set| [run(set, 1), run(set, 2)]).collect();
-    let sheet = Sheet::new(bursts, rows);
+    let sheet = ReportSheet::new(bursts, rows);
     let over = |key: &str| -> Vec<String> {
         let runs = sheet.baseline_but_for(&[key, "mode", "fec"]);
         runs.iter()
@@ -173,7 +173,7 @@ fn a_line_that_is_not_drawn_is_not_told() {
         row
     });
     let mut page = String::new();
-    figures::figures(&mut page, &Sheet::new(bursts, rows.collect()));
+    figures::figures(&mut page, &ReportSheet::new(bursts, rows.collect()));
     let of = |title: &str| {
         let figure = page.split("<h3").find(|figure| figure.contains(title)).expect(title);
         figure.contains("The line across")
@@ -189,7 +189,7 @@ fn the_baseline_is_in_sight_though_nothing_is_lost() {
     let run = |set: &str| {
         let mut row = row_of(experiment, set, 1, &[], 3.0);
         for (name, at) in [("HTML", 1.0), ("CSS", 2.0), ("A", 3.0)] {
-            row.metrics.loads.resources.push(Load { name: name.into(), ..Load::default() });
+            row.metrics.loads.resources.push(ResourceLoad { name: name.into(), ..ResourceLoad::default() });
             row.detail.series.insert(format!("goodput/{name}"), vec![(0.0, 1.0), (at, 2.0)]);
         }
         row
@@ -197,7 +197,7 @@ fn the_baseline_is_in_sight_though_nothing_is_lost() {
     let sets = ["priorities=flat", "priorities=tree"];
     let rows = sets.iter().flat_map(|set| [run(set), run(&format!("{set} loss=0.5%"))]).collect();
     let mut page = String::new();
-    figures::figures(&mut page, &Sheet::new(experiment, rows));
+    figures::figures(&mut page, &ReportSheet::new(experiment, rows));
     let place = |words: &str| page.find(words).unwrap_or_else(|| panic!("no {words}"));
     assert!(place(">Flat, baseline<") < place(">Flat, 0.5 % loss<"));
     assert!(place(">HTML</span>") < place(">CSS</span>") && place(">CSS</span>") < place(">A</span>"));

@@ -5,7 +5,7 @@ use crate::report::experiments::figures::figures;
 
 fn page(experiment: &'static Experiment, rows: Vec<Row>) -> String {
     let mut page = String::new();
-    figures(&mut page, &Sheet::new(experiment, rows));
+    figures(&mut page, &ReportSheet::new(experiment, rows));
     well_formed(&page);
     page
 }

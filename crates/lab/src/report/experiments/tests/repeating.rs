@@ -7,14 +7,14 @@ use super::*;
 fn filled(experiment: &'static Experiment, sets: &[&str]) -> Vec<String> {
     let of = |set: &&str| row_of(experiment, set, 1, &[1.0], 1.0);
     let rows: Vec<Row> = sets.iter().map(of).collect();
-    let added = commands::lossless(&Sheet::new(experiment, rows.clone()));
+    let added = commands::lossless(&ReportSheet::new(experiment, rows.clone()));
     let points: Vec<Params> = added.iter().flat_map(|command| points_of(experiment, command)).collect();
     let more = points.iter().map(|point| Row { params: point.clone(), ..rows[0].clone() });
-    let whole = Sheet::new(experiment, rows.iter().cloned().chain(more).collect());
+    let whole = ReportSheet::new(experiment, rows.iter().cloned().chain(more).collect());
     assert_eq!(commands::lossless(&whole), Vec::<String>::new(), "{added:?}");
     let without_loss = |row: &Row| {
         let mut params = row.params.clone();
-        params.set(Key::find("loss").unwrap(), "0").unwrap();
+        params.set(ExperimentKey::find("loss").unwrap(), "0").unwrap();
         params.to_string()
     };
     let names: BTreeSet<String> = points.iter().map(Params::to_string).collect();
@@ -67,10 +67,10 @@ fn a_shell_reads_the_commands_as_they_are_meant() {
     std::fs::create_dir_all(odd.parent().unwrap()).unwrap();
     std::fs::write(&odd, "?1,500\n").unwrap();
     let mut row = row_of(messages, "loss=1%", 1, &[1.0], 1.0);
-    row.params.set(Key::find("trace").unwrap(), odd.to_str().unwrap()).unwrap();
+    row.params.set(ExperimentKey::find("trace").unwrap(), odd.to_str().unwrap()).unwrap();
     let bursts = |loss: &str| Row { params: params(messages, loss), ..row.clone() };
     let rows = vec![row.clone(), bursts("loss=ge:0.5%,25%"), bursts("loss=ge:1%,25%")];
-    let sheet = Sheet::new(messages, rows.clone());
+    let sheet = ReportSheet::new(messages, rows.clone());
     let mut points = BTreeSet::new();
     for command in commands::repeat(&sheet).0 {
         let out = std::process::Command::new("sh")
@@ -112,7 +112,7 @@ fn the_commands_give_the_same_points() {
     ];
     for (points, expected) in cases {
         let rows = points.iter().map(|point| Row { params: point.clone(), ..row("", 1, &[1.0], 1.0) });
-        let sheet = Sheet::new(streaming(), rows.collect());
+        let sheet = ReportSheet::new(streaming(), rows.collect());
         let (told, is_exact) = commands::repeat(&sheet);
         assert!(is_exact, "{told:?}");
         if let Some(expected) = expected {

@@ -10,7 +10,7 @@ fn told(total: [u64; 3], partial: [u64; 3]) -> (Tone, String) {
         row
     };
     let pair = |n: usize| [pauses("total", n, total[n]), pauses("partial", n, partial[n])];
-    let sheet = Sheet::new(streaming(), (0..3).flat_map(pair).collect());
+    let sheet = ReportSheet::new(streaming(), (0..3).flat_map(pair).collect());
     let found = findings(&sheet).into_iter().find(|finding| finding.html.contains("pauses over")).unwrap();
     (found.tone, found.html)
 }
@@ -39,7 +39,7 @@ fn messages_are_held_against_the_same_transport_without_repair() {
         [("mode=total", 0.5), ("mode=plain", 0.9), ("mode=plain fec=messages", 0.99)]
             .map(|(set, share)| run(set, seed, share + seed as f64 * 1e-3))
     };
-    let sheet = Sheet::new(messages, (1..=3).flat_map(of_seed).collect());
+    let sheet = ReportSheet::new(messages, (1..=3).flat_map(of_seed).collect());
     let told: Vec<String> = findings(&sheet).into_iter().map(|finding| finding.html).collect();
     let repair = told.iter().find(|html| html.contains(">plain + messages</span> against")).unwrap();
     assert!(repair.contains("Better") && repair.contains(">plain</span>, baseline"), "{repair}");

@@ -1,12 +1,13 @@
 use quickset_base::Rng;
 
-use super::super::{Code, Goal, Protection};
+use super::super::{Goal, Protection, RepairCode};
 use super::*;
-use crate::cc::{Packet, PacketState};
-use crate::protect::{Monitor, Verdict};
+use crate::cc::{PacketState, SettledPacket};
+use crate::protect::{BlameVerdict, Monitor};
 
-const BLOCK: Lane = Lane { index: 0, code: Code::ReedSolomon { stride: 1 }, share: Lane::WHOLE };
-const WINDOW: Lane = Lane { index: 1, code: Code::Rlc, share: Lane::WHOLE };
+const BLOCK: LaneConfig =
+    LaneConfig { index: 0, code: RepairCode::ReedSolomon { stride: 1 }, share: LaneConfig::WHOLE };
+const WINDOW: LaneConfig = LaneConfig { index: 1, code: RepairCode::Rlc, share: LaneConfig::WHOLE };
 
 fn window_repair(n: u32) -> Pattern {
     Pattern::Repair { lane: 1, n }
@@ -576,11 +577,12 @@ impl Channel {
         let settled = self.fates.len().saturating_sub(unknown);
         let (mut acked, mut lost) = (Vec::new(), Vec::new());
         for (number, bad) in self.fates.drain(..settled) {
-            let packet = Packet { number, sent: Time::ZERO, bytes: 1200, state: PacketState::default() };
+            let packet =
+                SettledPacket { number, sent: Time::ZERO, bytes: 1200, state: PacketState::default() };
             if bad { lost.push(packet) } else { acked.push(packet) }
         }
         let below = self.number - self.fates.len() as u64;
-        self.monitor.on_settled(self.scene.now, &acked, &lost, below, Verdict::default());
+        self.monitor.on_settled(self.scene.now, &acked, &lost, below, BlameVerdict::default());
     }
 }
 

@@ -1,4 +1,4 @@
-use super::super::Code;
+use super::super::RepairCode;
 use super::*;
 
 #[test]
@@ -84,7 +84,11 @@ fn rows_go_as_they_end_and_columns_with_the_fence() {
     let (mut scene, mut policy) = (Scene::new(), policy("xor2d:3x4"));
     assert_eq!(
         scene.send(&mut *policy, 3),
-        Some(Lane { index: 0, code: Code::Xor2d { rows: 3, columns: 4 }, share: Lane::WHOLE })
+        Some(LaneConfig {
+            index: 0,
+            code: RepairCode::Xor2d { rows: 3, columns: 4 },
+            share: LaneConfig::WHOLE
+        })
     );
     assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
     scene.send(&mut *policy, 1);

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use quickset_wire::{Scheme, Schemes};
 
-use super::super::{Custom, Goal, Protection};
+use super::super::{CustomPolicy, Goal, Protection};
 use super::*;
 
 #[test]
@@ -107,12 +107,12 @@ fn slips_are_explained() {
 fn an_application_brings_its_own() {
     let fixed: Protection = "fixed:2".parse().unwrap();
     let schemes = Schemes::default().with(Scheme::Rlc);
-    let custom = Protection::Custom(Custom::new(schemes, move || fixed.policy().unwrap()));
+    let custom = Protection::Custom(CustomPolicy::new(schemes, move || fixed.policy().unwrap()));
     let (mut scene, mut policy) = (Scene::new(), custom.policy().unwrap());
     scene.send(&mut *policy, 2);
     assert_eq!(scene.ask(&mut *policy, Kind::Window), repair(1));
     assert_eq!(custom.clone(), custom);
-    let other = Custom::new(schemes, || "bulk".parse::<Protection>().unwrap().policy().unwrap());
+    let other = CustomPolicy::new(schemes, || "bulk".parse::<Protection>().unwrap().policy().unwrap());
     assert_ne!(Protection::Custom(other), custom);
     assert_eq!((custom.schemes(), custom.to_string().as_str()), (schemes, "custom"));
 }

@@ -1,9 +1,10 @@
 use proptest::prelude::*;
 
-use super::super::{Code, burst};
+use super::super::{RepairCode, burst};
 use super::*;
 
-const WINDOW: Option<Lane> = Some(Lane { index: 0, code: Code::Rlc, share: Lane::WHOLE });
+const WINDOW: Option<LaneConfig> =
+    Some(LaneConfig { index: 0, code: RepairCode::Rlc, share: LaneConfig::WHOLE });
 
 #[test]
 fn a_burst_is_what_is_expected_or_a_run() {
@@ -18,7 +19,7 @@ fn a_burst_is_what_is_expected_or_a_run() {
         (0.0, 1.0, 1000, 1),
         (0.0, 0.0, 0, 1),
     ] {
-        let loss = Loss { to_good, ..independent(rate) };
+        let loss = PathLoss { to_good, ..independent(rate) };
         assert_eq!(burst(&loss, unprotected), n, "{rate} {to_good} {unprotected}");
     }
 }
@@ -82,7 +83,7 @@ fn bulk_protects_the_last_flight_alone() {
     let quiet = scene.now + Duration::from_micros(12_500);
     assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::WakeAt(quiet));
     scene.now = quiet;
-    scene.loss = Loss { to_good: 0.25, ..independent(0.02) };
+    scene.loss = PathLoss { to_good: 0.25, ..independent(0.02) };
     assert_eq!(scene.ask(&mut *policy, Kind::Window), repair(4));
     assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
     // A resend in a symbol of its own is the last flight again.
@@ -248,7 +249,7 @@ fn messages_that_are_not_announced_are_covered_at_once() {
 /// Sends a burst's `n` symbols and asks for its repair: the shares of a packet that the first and the last of
 /// them had.
 fn burst_of(scene: &mut Scene, policy: &mut dyn ReliabilityPolicy, n: u64) -> (u8, u8) {
-    let share = |lane: Option<Lane>| lane.expect("messages are protected").share;
+    let share = |lane: Option<LaneConfig>| lane.expect("messages are protected").share;
     let first = share(scene.send(policy, 1));
     let last = if n > 1 { share(scene.send(policy, n - 1)) } else { first };
     let pattern = scene.ask(policy, Kind::Window);
@@ -423,7 +424,7 @@ proptest! {
         to_good in 1..=4u32,
     ) {
         let (mut scene, mut policy) = (Scene::new(), policy("buffer"));
-        scene.loss = Loss { to_good: 1.0 / f64::from(to_good), ..independent(f64::from(share) / 128.0) };
+        scene.loss = PathLoss { to_good: 1.0 / f64::from(to_good), ..independent(f64::from(share) / 128.0) };
         for (after, event) in events {
             happen(&mut scene, &mut *policy, after, event);
             for _ in 0..50 {

@@ -4,9 +4,9 @@ use super::*;
 
 const LONG: usize = 700;
 
-fn receiving(window: u64) -> Receiving {
-    let offer = Offer { window, sessions: 4, symbol: LONG, schemes: Schemes::ALL, unmarked: 0 };
-    Receiving::new(offer)
+fn receiving(window: u64) -> ProtectReceiving {
+    let offer = DecoderOffer { window, sessions: 4, symbol: LONG, schemes: Schemes::ALL, unmarked: 0 };
+    ProtectReceiving::new(offer)
 }
 
 /// Most of them are long enough to stay; some end with zeros.
@@ -42,7 +42,7 @@ enum Step {
 type Seen = (Option<Dispatch>, Option<Code>, Vec<(u64, u64, Bytes)>);
 
 /// What anybody can see of a step.
-fn take(receiving: &mut Receiving, step: &Step) -> Seen {
+fn take(receiving: &mut ProtectReceiving, step: &Step) -> Seen {
     let (mut dispatch, mut error) = (None, None);
     match *step {
         Step::Source(session, sid) => {

@@ -14,7 +14,7 @@ fn block(scheme: u64, first: u64) -> (std::ops::Range<u64>, Vec<RepairHeader>) {
     (first..first + count, indices.map(|index| header(scheme, first, count, parameter, index)).collect())
 }
 
-fn memory(receiving: &Receiving) -> usize {
+fn memory(receiving: &ProtectReceiving) -> usize {
     receiving.sessions.iter().map(|(_, session)| session.memory()).sum()
 }
 

@@ -12,9 +12,9 @@ fn what_was_recovered_is_news() {
     let over = header(4, 0, 4, 0, 1);
     give(&mut one, over, &repair(over)).unwrap();
     drain(&mut one);
-    let write = |one: &mut Receiving, ms| {
+    let write = |one: &mut ProtectReceiving, ms| {
         let (mut bytes, mut tokens) = ([0; 100], Vec::new());
-        let mut w = Writer::new(quickset_wire::Writer::new(&mut bytes), &mut tokens);
+        let mut w = PacketWriter::new(quickset_wire::Writer::new(&mut bytes), &mut tokens);
         one.write_acks(&mut w, Time::from_millis(ms), Duration::from_millis(50));
         let len = w.len();
         bytes[..len].to_vec()
@@ -33,9 +33,9 @@ fn what_was_recovered_is_news() {
 /// FEC-45, FEC-47.
 #[test]
 fn a_change_of_the_window_is_told_until_it_arrived() {
-    let write = |one: &mut Receiving| {
+    let write = |one: &mut ProtectReceiving| {
         let (mut bytes, mut tokens) = ([0; 100], Vec::new());
-        let mut w = Writer::new(quickset_wire::Writer::new(&mut bytes), &mut tokens);
+        let mut w = PacketWriter::new(quickset_wire::Writer::new(&mut bytes), &mut tokens);
         one.write(&mut w);
         let len = w.len();
         bytes[..len].to_vec()

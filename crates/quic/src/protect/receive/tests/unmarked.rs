@@ -5,9 +5,10 @@ use super::*;
 /// Packets with numbers below this are kept.
 const PACKETS: u64 = 8;
 
-fn keeping() -> Receiving {
-    let offer = Offer { window: 64, sessions: 4, symbol: SIZE, schemes: Schemes::ALL, unmarked: PACKETS };
-    Receiving::new(offer)
+fn keeping() -> ProtectReceiving {
+    let offer =
+        DecoderOffer { window: 64, sessions: 4, symbol: SIZE, schemes: Schemes::ALL, unmarked: PACKETS };
+    ProtectReceiving::new(offer)
 }
 
 /// A STREAM frame on stream 0 with a length.
@@ -34,7 +35,7 @@ fn what_came_unmarked_repairs_what_did_not() {
     for lost in 0..4 {
         for late in [false, true] {
             let mut receiving = keeping();
-            let come = |receiving: &mut Receiving| {
+            let come = |receiving: &mut ProtectReceiving| {
                 for (at, number) in numbers.into_iter().enumerate().filter(|(at, _)| *at != lost) {
                     assert!(receiving.heeds(number));
                     receiving.keep(number, &[&[0x01][..], &frames[at], &frame(9)].concat());

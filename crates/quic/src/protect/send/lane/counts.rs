@@ -2,7 +2,7 @@ use std::ops::Add;
 
 /// What a lane did so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub(crate) struct LaneCounts {
     pub(crate) sources: u64,
     pub(crate) source_bytes: u64,
     pub(crate) repeats: u64,
@@ -17,7 +17,7 @@ pub(crate) struct Counts {
     pub(crate) failed_blocks: u64,
 }
 
-impl Add for Counts {
+impl Add for LaneCounts {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {

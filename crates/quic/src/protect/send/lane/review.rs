@@ -1,12 +1,12 @@
 use quickset_base::{Duration, Time};
 
-use super::{Held, Lane};
-use crate::protect::policy::Code;
-use crate::protect::send::span::{Cover, Fate, Repair};
+use super::{Lane, LostSymbol};
+use crate::protect::policy::RepairCode;
+use crate::protect::send::span::{Cover, RepairFate, SpanRepair};
 
 /// What [`Lane::review`] needs to know.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::protect::send) struct Patience {
+pub(in crate::protect::send) struct ReviewPatience {
     pub(in crate::protect::send) now: Time,
     /// How long after a repair was sent its effect is known at the latest: 9/8 RTT + max_ack_delay.
     pub(in crate::protect::send) wait: Duration,
@@ -31,7 +31,7 @@ pub(in crate::protect::send) struct Review {
 
 impl Lane {
     /// Looks at each span with losses: releases what no repair will help, and says what is to be expected.
-    pub(in crate::protect::send) fn review(&mut self, patience: &Patience) -> Review {
+    pub(in crate::protect::send) fn review(&mut self, patience: &ReviewPatience) -> Review {
         let mut review = Review::default();
         if self.lost.values().all(|held| held.recovered || held.released) {
             return review;
@@ -54,8 +54,14 @@ impl Lane {
         review
     }
 
-    fn review_span(&self, cover: &Cover, patience: &Patience, review: &mut Review, released: &mut Vec<u64>) {
-        let of_span = |(sid, held): &(&u64, &Held)| !held.released && cover.holds(**sid);
+    fn review_span(
+        &self,
+        cover: &Cover,
+        patience: &ReviewPatience,
+        review: &mut Review,
+        released: &mut Vec<u64>,
+    ) {
+        let of_span = |(sid, held): &(&u64, &LostSymbol)| !held.released && cover.holds(**sid);
         let lost: Vec<(u64, bool)> =
             self.lost.iter().filter(of_span).map(|(sid, held)| (*sid, held.recovered)).collect();
         let missing: Vec<u64> =
@@ -71,9 +77,10 @@ impl Lane {
             return;
         }
         let with = |fate| self.repairs.with(fate);
-        let arrived = with(Fate::Acked).filter(|r| lost.iter().any(|(sid, _)| r.cover.holds(*sid))).count();
-        let flying: Vec<&Repair> =
-            with(Fate::InFlight).filter(|r| missing.iter().any(|sid| r.cover.holds(*sid))).collect();
+        let arrived =
+            with(RepairFate::Acked).filter(|r| lost.iter().any(|(sid, _)| r.cover.holds(*sid))).count();
+        let flying: Vec<&SpanRepair> =
+            with(RepairFate::InFlight).filter(|r| missing.iter().any(|sid| r.cover.holds(*sid))).collect();
         let (md, ad) = (lost.len() - (lost.len() - missing.len()).max(arrived).min(lost.len()), flying.len());
         review.md += md as u64;
         review.ad += ad as u64;
@@ -82,11 +89,11 @@ impl Lane {
         let before = released.len();
         let covered = |fate, sid: u64| with(fate).any(|repair| repair.cover.holds(sid));
         // Where rows and columns cross, what one repair brings back may make another of use: none is alone.
-        let crossed = matches!(self.code(), Code::Xor2d { .. });
+        let crossed = matches!(self.code(), RepairCode::Xor2d { .. });
         // FEC-52, rule 3: all repair over it arrived, and nothing was reported.
         let in_vain = |sid: &u64| {
-            let open = covered(Fate::InFlight, *sid) || covered(Fate::Lost, *sid);
-            !open && covered(Fate::Acked, *sid)
+            let open = covered(RepairFate::InFlight, *sid) || covered(RepairFate::Lost, *sid);
+            !open && covered(RepairFate::Acked, *sid)
         };
         match late {
             Some(at) if at > patience.now && (crossed || !missing.iter().any(in_vain)) => {
@@ -112,8 +119,8 @@ impl Lane {
 
     /// The block that `cover` is is open, and at the pace of its symbols its columns follow soon: what its
     /// rows do not bring back, they may.
-    fn ends_soon(&self, cover: &Cover, patience: &Patience) -> bool {
-        let Code::Xor2d { rows, columns } = self.code() else { return false };
+    fn ends_soon(&self, cover: &Cover, patience: &ReviewPatience) -> bool {
+        let RepairCode::Xor2d { rows, columns } = self.code() else { return false };
         let full = (u64::from(rows) * u64::from(columns)).min(self.window);
         let Some(first) = self.sent.get((self.owed.open() - self.base) as usize) else { return false };
         if !self.is_taken() || cover.first != self.owed.open() || cover.terms == 0 {
@@ -126,7 +133,7 @@ impl Lane {
 
     /// FEC-52, rule 5: repair that follows repair covers a symbol for ever, and a resend would have been
     /// there long ago. Releases what has waited that long, and says when the next will have.
-    fn overdue(&self, missing: &[u64], patience: &Patience, released: &mut Vec<u64>) -> Option<Time> {
+    fn overdue(&self, missing: &[u64], patience: &ReviewPatience, released: &mut Vec<u64>) -> Option<Time> {
         let mut next: Option<Time> = None;
         for sid in missing {
             let Some(since) = self.lost.get(sid).and_then(|held| held.since) else { continue };

@@ -2,8 +2,8 @@ use quickset_wire::frame::{Frame, RepairHeader, repair_header_size};
 use quickset_wire::params::MAX_UNMARKED;
 
 use super::Lane;
-use crate::protect::policy::{Code, parts};
-use crate::protect::send::Sending;
+use crate::protect::policy::{RepairCode, parts};
+use crate::protect::send::ProtectSending;
 
 /// The first symbols of a session, which do not say that they are symbols (`spec/fec.md` 6.1).
 #[derive(Clone, Copy, Debug)]
@@ -58,11 +58,11 @@ impl Lane {
             first: self.next() + ahead,
             count: self.window.max(64),
             parameter: match self.code() {
-                Code::Rlc => 0,
-                Code::Xor { depth } => depth.into(),
-                Code::Xor2d { columns, .. } => columns.into(),
-                Code::ReedSolomon { stride } => parts(self.window, stride),
-                Code::Ldpc => self.window,
+                RepairCode::Rlc => 0,
+                RepairCode::Xor { depth } => depth.into(),
+                RepairCode::Xor2d { columns, .. } => columns.into(),
+                RepairCode::ReedSolomon { stride } => parts(self.window, stride),
+                RepairCode::Ldpc => self.window,
             },
             index: (self.owed.seed() + SOON).max(1 << 13),
         };
@@ -72,7 +72,7 @@ impl Lane {
     }
 }
 
-impl Sending {
+impl ProtectSending {
     /// Packets have come to number `next`. Once the peer keeps nothing any more, all symbols say that they
     /// are.
     pub(crate) fn reached(&mut self, next: u64) {

@@ -1,10 +1,10 @@
-use super::{Lane, Review, Sent, State};
-use crate::protect::policy::{Code, LaneView};
+use super::{Lane, Review, SentSymbol, SymbolState};
+use crate::protect::policy::{LaneView, RepairCode};
 
 impl Lane {
     /// What a policy may know.
     pub(in crate::protect::send) fn view(&self, review: &Review) -> LaneView {
-        let open = self.next() - if self.code() == Code::Rlc { self.base } else { self.owed.open() };
+        let open = self.next() - if self.code() == RepairCode::Rlc { self.base } else { self.owed.open() };
         let at = self.covered.max(self.base);
         let before = self.taken.unwrap_or_default();
         LaneView {
@@ -32,11 +32,11 @@ impl Lane {
     pub(in crate::protect::send) fn check(&self) {
         for (sid, held) in &self.lost {
             let sent = &self.sent[(sid - self.base) as usize];
-            let state = if held.recovered { State::Recovered } else { State::Lost };
+            let state = if held.recovered { SymbolState::Recovered } else { SymbolState::Lost };
             debug_assert_eq!(sent.state, state, "what is held is lost");
             debug_assert!(!held.recovered || (held.tokens.is_empty() && !held.released));
         }
-        let open = |sent: &&Sent| matches!(sent.state, State::InFlight | State::Lost);
+        let open = |sent: &&SentSymbol| matches!(sent.state, SymbolState::InFlight | SymbolState::Lost);
         debug_assert_eq!(self.sent.iter().filter(open).count() as u64, self.outstanding);
         self.owed.check();
         debug_assert!(self.sent.len() as u64 <= self.window, "more than the peer keeps");

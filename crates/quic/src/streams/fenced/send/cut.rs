@@ -1,21 +1,21 @@
 //! A reset behind messages that arrive all the same (FS-60).
 
-use super::{Fin, Sender, Ticket};
-use crate::streams::fenced::queue::State;
+use super::{Fin, RecordSender, Ticket};
+use crate::streams::fenced::queue::MessageState;
 
-impl Sender {
+impl RecordSender {
     /// Gives up all messages behind one, but those that were begun before one that is to arrive; no more
     /// follow. All others go on as before.
     pub(crate) fn cut_behind(&mut self, last: Ticket) {
         let unsent = (self.ring.begun..self.ring.len()).map(|index| self.ring.get(index));
-        let behind = unsent.filter(|record| record.state == State::Queued && record.ticket > last.0);
+        let behind = unsent.filter(|record| record.state == MessageState::Queued && record.ticket > last.0);
         for ticket in behind.map(|record| record.ticket).collect::<Vec<_>>() {
             if let Some(index) = self.ring.index(ticket) {
                 self.drop_unsent(index);
             }
         }
         let unsent = self.ring.begun..self.ring.len();
-        let first = if unsent.into_iter().any(|index| self.ring.get(index).state == State::Queued) {
+        let first = if unsent.into_iter().any(|index| self.ring.get(index).state == MessageState::Queued) {
             // What is begun lies before it.
             self.ring.len()
         } else {

@@ -6,15 +6,15 @@ use quickset_wire::frame::{
     FencedHeader, Frame, fenced_header, fenced_header_size, stream_header, stream_header_size,
 };
 
-use super::next::{Next, Rest};
-use super::{Fin, Mode, Sender};
-use crate::packet::{Token, View, Writer};
-use crate::streams::fenced::queue::State;
+use super::next::{NextMessage, Rest};
+use super::{Fin, RecordMode, RecordSender};
+use crate::packet::{FrameToken, PacketWriter, RoomView};
+use crate::streams::fenced::queue::MessageState;
 use crate::streams::fenced::record::prefix_size;
 
 /// The data of one frame: where they lie, and what the header says of them.
 #[derive(Debug)]
-struct Plan {
+struct FramePlan {
     /// The record that they begin in.
     first: usize,
     range: Range<u64>,
@@ -23,12 +23,12 @@ struct Plan {
     fence: u64,
 }
 
-impl Sender {
-    pub(super) fn write_abandons(&mut self, w: &mut Writer<'_>, limit: u64) {
+impl RecordSender {
+    pub(super) fn write_abandons(&mut self, w: &mut PacketWriter<'_>, limit: u64) {
         // FS-44, FS-46: what waits are ranges of whole records.
         while let Some(range) = self.flight.next_abandon(limit) {
             let frame = Frame::Abandon { id: self.id, offset: range.start, len: range.end - range.start };
-            if !w.put(&frame, Token::Abandon { key: self.key, offset: range.start }) {
+            if !w.put(&frame, FrameToken::Abandon { key: self.key, offset: range.start }) {
                 return;
             }
             self.highest = self.highest.max(range.end);
@@ -36,7 +36,7 @@ impl Sender {
         }
     }
 
-    pub(super) fn write_lost(&mut self, w: &mut Writer<'_>) {
+    pub(super) fn write_lost(&mut self, w: &mut PacketWriter<'_>) {
         while let Some(range) = self.flight.lost.first() {
             let Some(plan) = self.plan_resend(range, w.room()) else { return };
             self.flight.lost.remove(plan.range.clone());
@@ -44,13 +44,13 @@ impl Sender {
         }
     }
 
-    pub(super) fn write_new(&mut self, w: &mut Writer<'_>, limit: u64, view: &View) {
+    pub(super) fn write_new(&mut self, w: &mut PacketWriter<'_>, limit: u64, view: &RoomView) {
         while let Some(next) = self.choose(view, limit) {
             // What does not fit the rest of a packet waits for the next one (FS-18); the rest of another may
             // fill this one.
             let (plan, rest) = match next {
-                Next::Rest(at) => (self.plan_rest(at, limit, w.room()), Some(at)),
-                Next::New => match self.plan_new(view, limit, w.room()) {
+                NextMessage::Rest(at) => (self.plan_rest(at, limit, w.room()), Some(at)),
+                NextMessage::New => match self.plan_new(view, limit, w.room()) {
                     None if !self.is_whole() => (self.plan_rest(0, limit, w.room()), Some(0)),
                     plan => (plan, None),
                 },
@@ -66,13 +66,13 @@ impl Sender {
     }
 
     /// A frame without data, to open the stream or to end it.
-    pub(super) fn write_empty(&mut self, w: &mut Writer<'_>, limit: u64) {
+    pub(super) fn write_empty(&mut self, w: &mut PacketWriter<'_>, limit: u64) {
         let fin = matches!(self.ending.fin, Fin::Wanted | Fin::Lost) && self.can_end(limit);
         let open = self.ending.open && self.position == 0;
         if !fin && !open {
             return;
         }
-        let plan = Plan {
+        let plan = FramePlan {
             first: self.ring.begun,
             range: self.position..self.position,
             start: false,
@@ -84,7 +84,7 @@ impl Sender {
         }
     }
 
-    fn write_frame(&mut self, plan: &Plan, w: &mut Writer<'_>) {
+    fn write_frame(&mut self, plan: &FramePlan, w: &mut PacketWriter<'_>) {
         let Range { start: offset, end } = plan.range;
         let len = (end - offset) as usize;
         // FS-58: at the end of the last record only, and `can_end` says that it is the last.
@@ -92,13 +92,13 @@ impl Sender {
             && end == self.position
             && self.can_end(end.max(self.highest));
         match self.mode {
-            Mode::Frames => {
+            RecordMode::Frames => {
                 let distance = offset - plan.fence;
                 let header =
                     FencedHeader { id: self.id, offset, distance, start: plan.start, each: plan.each, fin };
                 fenced_header(w.bytes(), &header, len);
             }
-            Mode::Plain => stream_header(w.bytes(), self.id, offset, fin, Some(len)),
+            RecordMode::Plain => stream_header(w.bytes(), self.id, offset, fin, Some(len)),
         }
         self.even.ended |= self.even.on && self.ends_record(plan);
         let mut index = plan.first;
@@ -109,7 +109,7 @@ impl Sender {
             }
             index += 1;
         }
-        w.record(Token::Fenced { key: self.key, offset, len: len as u32, fin }, true);
+        w.record(FrameToken::Fenced { key: self.key, offset, len: len as u32, fin }, true);
         self.ending.open = false;
         if fin {
             self.ending.fin = Fin::Sent;
@@ -119,19 +119,19 @@ impl Sender {
 
     /// Whole records not begun, and the first part of one that no packet can hold. The next of the ring is
     /// the first.
-    fn plan_new(&mut self, view: &View, limit: u64, room: usize) -> Option<Plan> {
+    fn plan_new(&mut self, view: &RoomView, limit: u64, room: usize) -> Option<FramePlan> {
         let next = self.ring.next()?;
         let offset = self.position;
         let fence = if self.fences.begun == Some(next.segment) { self.fences.at } else { offset };
         // FS-13, FS-14: from the first byte of a record on, whole records, but for the last.
         let mut plan =
-            Plan { first: self.ring.begun, range: offset..offset, start: true, each: false, fence };
+            FramePlan { first: self.ring.begun, range: offset..offset, start: true, each: false, fence };
         let mut count = 0;
         while let Some(record) = self.ring.next() {
             let at = self.position;
             let fenced = self.fences.begun != Some(record.segment);
             // FS-23, FS-24: all boundaries strictly inside a frame are fences, or none is.
-            if count > 1 && fenced != plan.each && self.mode == Mode::Frames {
+            if count > 1 && fenced != plan.each && self.mode == RecordMode::Frames {
                 break;
             }
             let size = record.size;
@@ -150,14 +150,14 @@ impl Sender {
             };
             // FS-17: with a second record only, so never without START.
             if count == 1 {
-                plan.each = fenced && self.mode == Mode::Frames;
+                plan.each = fenced && self.mode == RecordMode::Frames;
             }
             self.begin(end);
             plan.range.end = end;
             count += 1;
             // FS-26: a segment is sent, or dropped, before the next is taken up.
             self.arrange();
-            if end < at + size || self.choose(view, limit) != Some(Next::New) {
+            if end < at + size || self.choose(view, limit) != Some(NextMessage::New) {
                 break;
             }
         }
@@ -165,21 +165,21 @@ impl Sender {
     }
 
     /// The next part of an open record, and of no other (FS-15).
-    fn plan_rest(&self, at: usize, limit: u64, room: usize) -> Option<Plan> {
+    fn plan_rest(&self, at: usize, limit: u64, room: usize) -> Option<FramePlan> {
         let Rest { ticket, next, .. } = *self.line.open.get(at)?;
         let first = self.ring.index(ticket)?;
         let record = self.ring.get(first);
         let end = self.share(next..record.end().min(limit), record.end(), record.fence, room)?;
-        Some(Plan { first, range: next..end, start: false, each: false, fence: record.fence })
+        Some(FramePlan { first, range: next..end, start: false, each: false, fence: record.fence })
     }
 
     /// The first part of what was lost, with the offsets, bytes and fences that it had (FS-20).
-    fn plan_resend(&self, lost: Range<u64>, room: usize) -> Option<Plan> {
+    fn plan_resend(&self, lost: Range<u64>, room: usize) -> Option<FramePlan> {
         let first = self.ring.at(lost.start);
         let record = self.ring.get(first);
         let fence = record.fence;
         let start = record.offset == lost.start;
-        let mut plan = Plan { first, range: lost.start..lost.start, start, each: false, fence };
+        let mut plan = FramePlan { first, range: lost.start..lost.start, start, each: false, fence };
         if !start {
             plan.range.end = self.cut(lost.start..record.end().min(lost.end), fence, room)?;
             return Some(plan);
@@ -193,7 +193,7 @@ impl Sender {
                 continue;
             }
             let fenced = record.fence != before;
-            if count > 1 && fenced != plan.each && self.mode == Mode::Frames {
+            if count > 1 && fenced != plan.each && self.mode == RecordMode::Frames {
                 break;
             }
             let end = record.end().min(whole);
@@ -202,7 +202,7 @@ impl Sender {
                 break;
             }
             if count == 1 {
-                plan.each = fenced && self.mode == Mode::Frames;
+                plan.each = fenced && self.mode == RecordMode::Frames;
             }
             plan.range.end = end;
             before = record.fence;
@@ -264,7 +264,7 @@ impl Sender {
     }
 
     /// A record ends in the frame.
-    fn ends_record(&self, plan: &Plan) -> bool {
+    fn ends_record(&self, plan: &FramePlan) -> bool {
         plan.first < self.ring.begun && {
             let record = self.ring.get(plan.first);
             record.end() > plan.range.start && record.end() <= plan.range.end
@@ -294,7 +294,7 @@ impl Sender {
         }
         record.offset = offset;
         record.fence = self.fences.at;
-        record.state = State::Begun;
+        record.state = MessageState::Begun;
         self.position = record.end();
         let is_open = end < record.end();
         if is_open {
@@ -326,12 +326,12 @@ impl Sender {
     /// Bytes of the header of a frame with `len` bytes.
     fn header_size(&self, offset: u64, distance: u64, len: u64) -> usize {
         match self.mode {
-            Mode::Frames => {
+            RecordMode::Frames => {
                 let (start, each, fin) = (false, false, false);
                 let header = FencedHeader { id: self.id, offset, distance, start, each, fin };
                 fenced_header_size(&header, len as usize)
             }
-            Mode::Plain => stream_header_size(self.id, offset, Some(len as usize)),
+            RecordMode::Plain => stream_header_size(self.id, offset, Some(len as usize)),
         }
     }
 
@@ -344,15 +344,15 @@ impl Sender {
     /// Likewise, where credit goes up to `limit`. FS-65: who takes STREAM frames need not have a window that
     /// holds a record (FS-35), so that what has no credit to its end goes as far as it has.
     fn goes_whole(&self, size: u64, segment: u64, at: u64, limit: u64) -> bool {
-        self.fits_packet(size, segment, at) && (self.mode == Mode::Frames || at + size <= limit)
+        self.fits_packet(size, segment, at) && (self.mode == RecordMode::Frames || at + size <= limit)
     }
 
     /// The least that is sent at first of a record of this size that is split.
     pub(super) fn least(&self, size: u64) -> u64 {
         let prefix = prefix_size(size) as u64;
         match self.mode {
-            Mode::Frames => prefix + (self.packet / 4).min(MIN_CUT),
-            Mode::Plain => size.min(prefix + 1),
+            RecordMode::Frames => prefix + (self.packet / 4).min(MIN_CUT),
+            RecordMode::Plain => size.min(prefix + 1),
         }
     }
 }

@@ -2,20 +2,20 @@
 
 use quickset_base::Duration;
 
-use super::{Fin, Mode, Sender};
-use crate::packet::{View, Want};
-use crate::streams::fenced::order::Order;
-use crate::streams::fenced::queue::{Record, State};
+use super::{Fin, RecordMode, RecordSender};
+use crate::packet::{RoomView, Want};
+use crate::streams::fenced::order::SegmentOrder;
+use crate::streams::fenced::queue::{MessageRecord, MessageState};
 use crate::streams::gaps::credited_ranges;
 
 /// The messages of which a part is yet to be sent for the first time, and who goes first.
 #[derive(Debug, Default)]
-pub(super) struct Line {
+pub(super) struct SendLine {
     /// Begun and not sent to their end, in the order of offsets; all of one segment. All but the last are
     /// holes in what was sent.
     pub(super) open: Vec<Rest>,
     /// With the first message that has a deadline.
-    pub(super) order: Option<Box<Order>>,
+    pub(super) order: Option<Box<SegmentOrder>>,
     /// It never comes to that.
     pub(super) first_come: bool,
 }
@@ -32,21 +32,21 @@ pub(super) struct Rest {
 
 /// What goes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Next {
+pub(super) enum NextMessage {
     /// The rest of an open message, by its place among them.
     Rest(usize),
     /// The next message of the ring.
     New,
 }
 
-impl Line {
+impl SendLine {
     /// The place of the open message that begins at `offset`.
     pub(super) fn rest_of(&self, offset: u64) -> Option<usize> {
         self.open.binary_search_by_key(&offset, |rest| rest.offset).ok()
     }
 }
 
-impl Sender {
+impl RecordSender {
     /// What can be sent with `conn_credit` bytes of connection credit.
     pub(crate) fn want(&self, conn_credit: u64) -> Want {
         if self.ending.reset {
@@ -87,18 +87,18 @@ impl Sender {
     }
 
     /// What goes next with credit up to `limit`. A message that was not begun is the next of the ring then.
-    pub(super) fn choose(&mut self, view: &View, limit: u64) -> Option<Next> {
+    pub(super) fn choose(&mut self, view: &RoomView, limit: u64) -> Option<NextMessage> {
         self.skip_dropped();
         if self.next_need().is_none_or(|need| need > limit || !self.may_grow(need)) {
             return None;
         }
         let Some(mut order) = self.line.order.take() else {
-            return Some(if self.is_whole() { Next::New } else { Next::Rest(0) });
+            return Some(if self.is_whole() { NextMessage::New } else { NextMessage::Rest(0) });
         };
         while let Some(ticket) = order.expire(view.now, self.one_way) {
             match self.ring.index(ticket) {
                 // FS-45: what was not sent to its end by now will not be there in time.
-                Some(index) if self.mode == Mode::Frames && self.ring.get(index).is_live() => {
+                Some(index) if self.mode == RecordMode::Frames && self.ring.get(index).is_live() => {
                     order.remove(self.ring.get_mut(index));
                     self.abandon(index);
                 }
@@ -109,15 +109,15 @@ impl Sender {
         self.line.order = Some(order);
         let index = self.ring.index(ticket?)?;
         let record = self.ring.get(index);
-        if record.state == State::Queued {
+        if record.state == MessageState::Queued {
             self.ring.bring(index);
-            return Some(Next::New);
+            return Some(NextMessage::New);
         }
-        self.line.rest_of(record.offset).map(Next::Rest)
+        self.line.rest_of(record.offset).map(NextMessage::Rest)
     }
 
     /// FS-69: the message that goes next, of those that credit lets go.
-    fn first(&mut self, order: &mut Order, view: &View, limit: u64) -> Option<u64> {
+    fn first(&mut self, order: &mut SegmentOrder, view: &RoomView, limit: u64) -> Option<u64> {
         loop {
             // FS-70: what has no credit is passed over. A long message whose end has none is begun when
             // nothing else can go: from then on it is in the way of all others.
@@ -141,8 +141,8 @@ impl Sender {
     /// before, as fast as packets leave, and if they take as long as they did of late. Those that are not,
     /// when there is more to send than the path takes, would make the next ones late as well, one after the
     /// other. What was begun is in time until it expires: a part of a message is of no use.
-    fn is_in_time(record: &Record, view: &View) -> bool {
-        if record.state != State::Queued {
+    fn is_in_time(record: &MessageRecord, view: &RoomView) -> bool {
+        if record.state != MessageState::Queued {
             return true;
         }
         // Packets leave a little faster than the path takes them, and others share it (RFC 9002 §7.7).
@@ -153,7 +153,7 @@ impl Sender {
     }
 
     /// A message has no deadline any more, as far as the order goes.
-    pub(super) fn put_off(&mut self, order: &mut Order, ticket: u64) {
+    pub(super) fn put_off(&mut self, order: &mut SegmentOrder, ticket: u64) {
         let Some(index) = self.ring.index(ticket) else { return };
         let record = self.ring.get_mut(index);
         order.remove(record);
@@ -164,12 +164,12 @@ impl Sender {
     fn may_go(&self, ticket: u64, limit: u64, whole: bool) -> bool {
         let Some(index) = self.ring.index(ticket) else { return false };
         let record = self.ring.get(index);
-        if record.state != State::Queued {
+        if record.state != MessageState::Queued {
             let rest = self.line.rest_of(record.offset).map(|at| self.line.open[at]);
             return rest.is_some_and(|rest| rest.next < limit && self.may_grow(rest.next + 1));
         }
         // FS-67: what was begun in STREAM frames is in the way of all others. FS-71: only so many holes.
-        let most = if self.mode == Mode::Plain { 1 } else { MAX_OPEN };
+        let most = if self.mode == RecordMode::Plain { 1 } else { MAX_OPEN };
         let size = if whole { record.size } else { self.least_of(record.size, record.segment) };
         self.line.open.len() < most && self.position + size <= limit && self.may_grow(self.position + size)
     }
@@ -198,7 +198,7 @@ impl Sender {
 
     /// The least that is sent at first of a record of this size.
     fn least_of(&self, size: u64, segment: u64) -> u64 {
-        let whole = self.mode == Mode::Frames && self.fits_packet(size, segment, self.position);
+        let whole = self.mode == RecordMode::Frames && self.fits_packet(size, segment, self.position);
         if whole { size } else { self.least(size) }
     }
 
@@ -217,8 +217,8 @@ impl Sender {
                     if record.segment != order.segment {
                         break;
                     }
-                    if record.state == State::Queued {
-                        order.insert(record, record.state != State::Superseded);
+                    if record.state == MessageState::Queued {
+                        order.insert(record, record.state != MessageState::Superseded);
                     }
                 }
             }
@@ -227,7 +227,7 @@ impl Sender {
         while order.oldest < self.ring.pushed() {
             let sent = self.ring.index(order.oldest).map(|index| self.ring.get(index));
             let waits = sent.is_some_and(|record| match record.state {
-                State::Queued => true,
+                MessageState::Queued => true,
                 _ => self.line.open.iter().any(|rest| rest.ticket == record.ticket),
             });
             if waits {
@@ -239,19 +239,19 @@ impl Sender {
 
     /// Goes by deadlines from now on.
     pub(super) fn begin_order(&mut self) {
-        let mut order = Box::new(Order::new(self.begun_whole()));
+        let mut order = Box::new(SegmentOrder::new(self.begun_whole()));
         for rest in &self.line.open {
             if let Some(index) = self.ring.index(rest.ticket) {
                 let record = self.ring.get_mut(index);
                 order.segment = record.segment;
-                order.insert(record, record.state != State::Superseded);
+                order.insert(record, record.state != MessageState::Superseded);
             }
         }
         if !order.is_empty() {
             for index in self.ring.begun..self.ring.len() {
                 let record = self.ring.get_mut(index);
-                if record.segment == order.segment && record.state == State::Queued {
-                    order.insert(record, record.state != State::Superseded);
+                if record.segment == order.segment && record.state == MessageState::Queued {
+                    order.insert(record, record.state != MessageState::Superseded);
                 }
             }
         }

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use quickset_base::Time;
 
 use super::next::{MAX_OPEN, Rest};
-use super::{Fin, Mode, Sender, Ticket};
-use crate::streams::fenced::queue::{Record, State, UNSENT};
+use super::{Fin, RecordMode, RecordSender, Ticket};
+use crate::streams::fenced::queue::{MessageRecord, MessageState, UNSENT};
 
-impl Sender {
+impl RecordSender {
     /// Bytes to send, for the first time or again.
     pub(crate) fn left(&self) -> u64 {
         self.unsent + self.flight.lost.bytes()
@@ -54,7 +54,7 @@ impl Sender {
     pub(crate) fn promised(&self) -> impl Iterator<Item = (Time, Ticket)> + '_ {
         (0..self.ring.len()).filter_map(|index| {
             let record = self.ring.get(index);
-            let open = matches!(record.state, State::Queued | State::Begun);
+            let open = matches!(record.state, MessageState::Queued | MessageState::Begun);
             record.due().filter(|_| open).map(|at| (at, Ticket(self.ring.ticket(index))))
         })
     }
@@ -73,7 +73,7 @@ impl Sender {
     fn check_line(&self) {
         let records = || (0..self.ring.len()).map(|index| self.ring.get(index));
         let open = &self.line.open;
-        let rest = |record: &Record| open.iter().find(|rest| rest.ticket == record.ticket);
+        let rest = |record: &MessageRecord| open.iter().find(|rest| rest.ticket == record.ticket);
         for record in records().filter_map(|record| rest(record).map(|rest| (record, rest))) {
             let (record, Rest { offset, next, .. }) = record;
             assert!(record.is_live() && record.offset == *offset, "{self:?}");
@@ -82,9 +82,9 @@ impl Sender {
         let holes = open.iter().rev().skip(1);
         assert!(holes.clone().all(|rest| rest.next < self.highest), "a hole is within credit: {self:?}");
         assert!(records().all(|record| record.offset == UNSENT || record.end() <= self.position));
-        let waits = |record: &Record| record.state == State::Queued || rest(record).is_some();
+        let waits = |record: &MessageRecord| record.state == MessageState::Queued || rest(record).is_some();
         let first = records().find(|record| waits(record)).map(|record| record.segment);
-        assert!(open.len() <= MAX_OPEN && (self.mode == Mode::Frames || open.len() <= 1));
+        assert!(open.len() <= MAX_OPEN && (self.mode == RecordMode::Frames || open.len() <= 1));
         let Some(order) = &self.line.order else {
             return assert!(open.len() <= 1 && records().all(|record| record.turn.is_none()));
         };
@@ -94,7 +94,7 @@ impl Sender {
             let in_turn = waits(record) && Some(record.segment) == first;
             assert_eq!(record.turn.is_some(), in_turn, "{record:?} of {self:?}");
             waiting += usize::from(in_turn);
-            if in_turn && record.state == State::Queued {
+            if in_turn && record.state == MessageState::Queued {
                 *sizes.entry(record.size).or_insert(0u32) += 1;
             }
         }

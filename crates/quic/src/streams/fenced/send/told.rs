@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use quickset_base::Time;
 
-use super::{Outcome, Sender, Ticket};
-use crate::streams::fenced::queue::State;
+use super::{Outcome, RecordSender, Ticket};
+use crate::streams::fenced::queue::MessageState;
 
 /// What the messages of one stream have come to so far, as far as acknowledgements tell. Cheap to ask for at
 /// any time.
@@ -37,7 +37,7 @@ pub struct MessageStats {
 
 /// A message that was settled.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Settled {
+pub(crate) struct SettledMessage {
     pub(crate) ticket: Ticket,
     pub(crate) outcome: Outcome,
     pub(crate) deadline: Option<Time>,
@@ -49,14 +49,14 @@ pub(crate) struct Settled {
 
 /// What the application is told.
 #[derive(Debug, Default)]
-pub(super) struct Told {
-    outcomes: VecDeque<Settled>,
+pub(super) struct OutcomesTold {
+    outcomes: VecDeque<SettledMessage>,
     pub(super) stats: MessageStats,
     /// When something was last heard or sent.
     pub(super) now: Time,
 }
 
-impl Sender {
+impl RecordSender {
     /// What the messages have come to so far.
     pub(crate) fn stats(&self) -> MessageStats {
         self.told.stats
@@ -68,7 +68,7 @@ impl Sender {
     }
 
     /// What became of a message, once for each.
-    pub(crate) fn next_settled(&mut self) -> Option<Settled> {
+    pub(crate) fn next_settled(&mut self) -> Option<SettledMessage> {
         self.told.outcomes.pop_front()
     }
 
@@ -81,9 +81,9 @@ impl Sender {
     /// With the stream.
     pub(super) fn give_up(&mut self, index: usize) {
         match self.ring.get(index).state {
-            State::Queued => self.finished(index, Outcome::Dropped),
-            State::Begun | State::Superseded => self.finished(index, Outcome::Abandoned),
-            State::Finished => {}
+            MessageState::Queued => self.finished(index, Outcome::Dropped),
+            MessageState::Begun | MessageState::Superseded => self.finished(index, Outcome::Abandoned),
+            MessageState::Finished => {}
         }
     }
 
@@ -97,7 +97,7 @@ impl Sender {
         let is_there = matches!(outcome, Outcome::Delivered | Outcome::Recovered);
         let hit = record.missed || record.recovered;
         let late = if is_there { arrived > record.deadline } else { leaves > record.deadline };
-        self.told.outcomes.push_back(Settled {
+        self.told.outcomes.push_back(SettledMessage {
             ticket: Ticket(record.ticket),
             outcome,
             deadline: record.due(),
@@ -114,7 +114,7 @@ impl Sender {
             Outcome::Dropped => stats.dropped += 1,
             Outcome::Abandoned => stats.abandoned += 1,
         }
-        record.state = State::Finished;
+        record.state = MessageState::Finished;
         record.payload = Bytes::new();
         self.queued -= record.size;
     }

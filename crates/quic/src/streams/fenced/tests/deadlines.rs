@@ -6,8 +6,8 @@ use quickset_wire::frame::{Frame, Frames};
 
 use super::sending::{ROOM, new, outcomes, packet_at, push, push_by, sent, shape};
 use super::{view, write_packet};
-use crate::packet::{View, Want};
-use crate::streams::fenced::{Mode, Outcome, Sender};
+use crate::packet::{RoomView, Want};
+use crate::streams::fenced::{Outcome, RecordMode, RecordSender};
 
 /// Lengths of the messages that begin in a packet, in order. All are whole but the last.
 fn begun(bytes: &[u8]) -> Vec<u64> {
@@ -28,7 +28,7 @@ fn begun(bytes: &[u8]) -> Vec<u64> {
     lens
 }
 
-fn credit(sender: &mut Sender, conn_credit: u64, now_ms: u64) -> (Vec<String>, u64) {
+fn credit(sender: &mut RecordSender, conn_credit: u64, now_ms: u64) -> (Vec<String>, u64) {
     let view = view(Time::from_millis(now_ms), Duration::from_millis(20));
     let (bytes, _, used) = write_packet(sender, ROOM, conn_credit, &view);
     sender.check();
@@ -38,7 +38,7 @@ fn credit(sender: &mut Sender, conn_credit: u64, now_ms: u64) -> (Vec<String>, u
 /// FS-69.
 #[test]
 fn the_closest_deadline_goes_first() {
-    for mode in [Mode::Frames, Mode::Plain] {
+    for mode in [RecordMode::Frames, RecordMode::Plain] {
         let mut sender = new(mode);
         push(&mut sender, 50);
         push_by(&mut sender, 10, 300);
@@ -51,7 +51,7 @@ fn the_closest_deadline_goes_first() {
         sender.check();
     }
     // It is decided anew at each packet.
-    let mut sender = new(Mode::Frames);
+    let mut sender = new(RecordMode::Frames);
     push_by(&mut sender, 1001, 300);
     push_by(&mut sender, 1000, 200);
     assert_eq!(begun(&packet_at(&mut sender, ROOM, 0)), [1000]);
@@ -63,7 +63,7 @@ fn the_closest_deadline_goes_first() {
 /// FS-54, FS-69: only what can still be met counts.
 #[test]
 fn what_cannot_be_in_time_is_dropped_before_its_turn() {
-    let mut sender = new(Mode::Frames);
+    let mut sender = new(RecordMode::Frames);
     let late = push_by(&mut sender, 40, 60);
     push_by(&mut sender, 20, 300);
     // OWD is 10 ms.
@@ -75,20 +75,20 @@ fn what_cannot_be_in_time_is_dropped_before_its_turn() {
 /// What comes too late although nothing of it was lost had no room in time; OWD is 10 ms.
 #[test]
 fn who_was_crowded_out_is_known() {
-    let crowded_out = |sender: &mut Sender| sender.next_settled().map(|settled| settled.crowded_out);
-    let acked_at = |sender: &mut Sender, now_ms: u64| {
+    let crowded_out = |sender: &mut RecordSender| sender.next_settled().map(|settled| settled.crowded_out);
+    let acked_at = |sender: &mut RecordSender, now_ms: u64| {
         sender.set_now(Time::from_millis(now_ms));
         sender.acked(0, 41, false);
     };
     for (acked, crowded) in [(70, false), (71, true)] {
-        let mut sender = new(Mode::Frames);
+        let mut sender = new(RecordMode::Frames);
         push_by(&mut sender, 40, 60);
         packet_at(&mut sender, ROOM, 0);
         acked_at(&mut sender, acked);
         assert_eq!(crowded_out(&mut sender), Some(crowded), "acknowledged at {acked} ms");
     }
     // A loss made it late.
-    let mut sender = new(Mode::Frames);
+    let mut sender = new(RecordMode::Frames);
     push_by(&mut sender, 40, 60);
     packet_at(&mut sender, ROOM, 0);
     sender.lost(0, 41, false, Time::from_millis(40));
@@ -96,7 +96,7 @@ fn who_was_crowded_out_is_known() {
     acked_at(&mut sender, 100);
     assert_eq!(crowded_out(&mut sender), Some(false));
     // So did one that was recovered.
-    let mut sender = new(Mode::Frames);
+    let mut sender = new(RecordMode::Frames);
     push_by(&mut sender, 40, 60);
     packet_at(&mut sender, ROOM, 0);
     sender.set_now(Time::from_millis(100));
@@ -104,12 +104,12 @@ fn who_was_crowded_out_is_known() {
     let settled = sender.next_settled().unwrap();
     assert!(settled.hit && !settled.crowded_out && settled.outcome == Outcome::Recovered);
     // It never left.
-    let mut sender = new(Mode::Frames);
+    let mut sender = new(RecordMode::Frames);
     push_by(&mut sender, 40, 60);
     packet_at(&mut sender, ROOM, 51);
     assert_eq!(crowded_out(&mut sender), Some(true));
     // Nobody waits for it at any time.
-    let mut sender = new(Mode::Frames);
+    let mut sender = new(RecordMode::Frames);
     push(&mut sender, 40);
     packet_at(&mut sender, ROOM, 0);
     acked_at(&mut sender, 10_000);
@@ -118,7 +118,7 @@ fn who_was_crowded_out_is_known() {
 
 #[test]
 fn an_urgent_message_does_not_wait_for_the_rest_of_a_long_one() {
-    let mut sender = new(Mode::Frames);
+    let mut sender = new(RecordMode::Frames);
     let long = push_by(&mut sender, 5000, 300);
     assert_eq!(sent(&mut sender, ROOM), ["S 0/0+1166"]);
     let urgent = push_by(&mut sender, 200, 60);
@@ -144,7 +144,7 @@ fn an_urgent_message_does_not_wait_for_the_rest_of_a_long_one() {
 /// FS-45: what was begun and cannot be sent to its end in time is given up.
 #[test]
 fn what_was_begun_and_is_too_late_is_given_up() {
-    let mut sender = new(Mode::Frames);
+    let mut sender = new(RecordMode::Frames);
     let late = push_by(&mut sender, 5000, 50);
     assert_eq!(sent(&mut sender, ROOM), ["S 0/0+1166"]);
     push_by(&mut sender, 1000, 900);
@@ -167,13 +167,13 @@ fn what_was_begun_and_is_too_late_is_given_up() {
 /// FS-69: the time that its bytes take counts, or one message after the other would be a little late.
 #[test]
 fn what_cannot_all_be_there_in_time_lets_others_go_first() {
-    let mut sender = new(Mode::Frames);
+    let mut sender = new(RecordMode::Frames);
     // At 125 kB/s less a fifth, 50 ms and the way; OWD is 10 ms.
     push_by(&mut sender, 5000, 59);
     push_by(&mut sender, 5001, 61);
     push(&mut sender, 10);
-    let view = View { rate: 125_000, ..view(Time::ZERO, Duration::from_millis(20)) };
-    let next = |sender: &mut Sender| {
+    let view = RoomView { rate: 125_000, ..view(Time::ZERO, Duration::from_millis(20)) };
+    let next = |sender: &mut RecordSender| {
         let packet = write_packet(sender, ROOM, 1 << 20, &view).0;
         sender.check();
         begun(&packet)
@@ -187,10 +187,10 @@ fn what_cannot_all_be_there_in_time_lets_others_go_first() {
     // None that can is left: first come.
     assert_eq!(next(&mut sender), [10, 5000]);
     // Queues count: of 100 ms that a round trip takes now, 10 are those of the way back.
-    let mut sender = new(Mode::Frames);
+    let mut sender = new(RecordMode::Frames);
     push_by(&mut sender, 300, 80);
     push_by(&mut sender, 301, 100);
-    let slow = View { srtt: Duration::from_millis(100), ..view };
+    let slow = RoomView { srtt: Duration::from_millis(100), ..view };
     assert_eq!(begun(&write_packet(&mut sender, ROOM, 1 << 20, &slow).0), [301, 300]);
 }
 
@@ -198,7 +198,7 @@ fn what_cannot_all_be_there_in_time_lets_others_go_first() {
 #[test]
 fn what_has_no_credit_is_passed_over() {
     let short = |max| {
-        let mut sender = Sender::new(super::KEY, super::sending::STREAM, Mode::Frames, 20_000);
+        let mut sender = RecordSender::new(super::KEY, super::sending::STREAM, RecordMode::Frames, 20_000);
         sender.set_max(max);
         sent(&mut sender, ROOM);
         sender
@@ -234,7 +234,7 @@ fn what_has_no_credit_is_passed_over() {
 /// FS-26, FS-71: messages change places between two fences only.
 #[test]
 fn no_message_crosses_a_fence() {
-    let mut sender = new(Mode::Frames);
+    let mut sender = new(RecordMode::Frames);
     push_by(&mut sender, 10, 300);
     push_by(&mut sender, 11, 200);
     sender.fence();
@@ -255,7 +255,7 @@ fn no_message_crosses_a_fence() {
         assert_eq!(frames.len(), 1 + usize::from(n == 2), "{frames:?}");
     }
     // Total order is a fence behind each.
-    let mut sender = new(Mode::Frames);
+    let mut sender = new(RecordMode::Frames);
     sender.set_ordered(true);
     for (len, deadline) in [(10, 300), (11, 200), (12, 100)] {
         push_by(&mut sender, len, deadline);
@@ -268,7 +268,7 @@ fn no_message_crosses_a_fence() {
 /// FS-65, FS-67.
 #[test]
 fn in_stream_frames_what_was_begun_is_sent_to_its_end() {
-    let mut sender = new(Mode::Plain);
+    let mut sender = new(RecordMode::Plain);
     push_by(&mut sender, 2000, 300);
     assert_eq!(sent(&mut sender, ROOM), ["P 0+1169"]);
     push_by(&mut sender, 20, 200);
@@ -281,7 +281,7 @@ fn in_stream_frames_what_was_begun_is_sent_to_its_end() {
 
 #[test]
 fn a_reset_tells_what_was_sent_of_each() {
-    let mut sender = new(Mode::Frames);
+    let mut sender = new(RecordMode::Frames);
     let long = push_by(&mut sender, 5000, 300);
     sent(&mut sender, ROOM);
     let urgent = push_by(&mut sender, 100, 60);
@@ -297,7 +297,7 @@ fn a_reset_tells_what_was_sent_of_each() {
 #[test]
 fn a_reset_behind_one_that_was_overtaken() {
     // What overtook it lies behind it and is cut.
-    let mut sender = new(Mode::Frames);
+    let mut sender = new(RecordMode::Frames);
     let long = push_by(&mut sender, 2000, 300);
     sent(&mut sender, ROOM);
     let urgent = push_by(&mut sender, 100, 60);
@@ -312,7 +312,7 @@ fn a_reset_behind_one_that_was_overtaken() {
     sender.acked(0, 2002, false);
     assert!(sender.is_cut());
     // What overtook it before it was begun lies before it, and arrives.
-    let mut sender = new(Mode::Frames);
+    let mut sender = new(RecordMode::Frames);
     let first = push_by(&mut sender, 300, 300);
     let urgent = push_by(&mut sender, 2000, 60);
     let unsent = push_by(&mut sender, 100, 400);
@@ -329,7 +329,7 @@ fn a_reset_behind_one_that_was_overtaken() {
 
 #[test]
 fn rejected_early_data_goes_by_deadlines_again() {
-    let mut sender = new(Mode::Plain);
+    let mut sender = new(RecordMode::Plain);
     push(&mut sender, 30);
     push(&mut sender, 31);
     let urgent = push_by(&mut sender, 20, 60);
@@ -349,7 +349,7 @@ fn rejected_early_data_goes_by_deadlines_again() {
 /// FS-71: each message that was begun and not sent to its end is a hole.
 #[test]
 fn there_are_only_so_many_holes() {
-    let mut sender = new(Mode::Frames);
+    let mut sender = new(RecordMode::Frames);
     for n in 0..70 {
         push_by(&mut sender, 3000, 1000 - n);
         let frames = sent(&mut sender, ROOM);
@@ -365,7 +365,7 @@ fn there_are_only_so_many_holes() {
 /// FS-72, FS-73: no new bytes while the peer has many ranges, but those that fill holes.
 #[test]
 fn holes_are_filled_while_the_peer_has_many_ranges() {
-    let mut sender = new(Mode::Frames);
+    let mut sender = new(RecordMode::Frames);
     push_by(&mut sender, 3000, 900);
     sent(&mut sender, ROOM);
     for _ in 0..1100 {
@@ -390,7 +390,7 @@ fn holes_are_filled_while_the_peer_has_many_ranges() {
 /// What waits for long keeps nothing of those that overtake it in memory.
 #[test]
 fn what_overtakes_is_forgotten() {
-    let mut sender = new(Mode::Frames);
+    let mut sender = new(RecordMode::Frames);
     push(&mut sender, 1000);
     for n in 0..1000 {
         push_by(&mut sender, 1000, 100 * n + 50);
@@ -411,10 +411,10 @@ fn what_overtakes_is_forgotten() {
 /// with it.
 #[test]
 fn what_is_dropped_behind_who_waits_is_forgotten() {
-    let settings: [fn(&mut Sender); 3] =
-        [|sender| sender.set_ordered(true), |sender| sender.set_first_come(true), Sender::fence];
+    let settings: [fn(&mut RecordSender); 3] =
+        [|sender| sender.set_ordered(true), |sender| sender.set_first_come(true), RecordSender::fence];
     for (setting, set) in settings.iter().enumerate() {
-        for mode in [Mode::Frames, Mode::Plain] {
+        for mode in [RecordMode::Frames, RecordMode::Plain] {
             let mut sender = new(mode);
             let first = push(&mut sender, 1000);
             set(&mut sender);
@@ -449,7 +449,7 @@ fn what_is_dropped_behind_who_waits_is_forgotten() {
 /// Nor does its deadline keep those of others.
 #[test]
 fn deadlines_that_were_met_are_forgotten() {
-    let mut sender = Sender::new(super::KEY, super::sending::STREAM, Mode::Frames, 20_000);
+    let mut sender = RecordSender::new(super::KEY, super::sending::STREAM, RecordMode::Frames, 20_000);
     let first = push_by(&mut sender, 5000, 3_600_000);
     for n in 0..2000 {
         // Credit for the short one alone.
@@ -476,11 +476,12 @@ fn deadlines_that_were_met_are_forgotten() {
 #[test]
 fn the_rest_of_what_seemed_late_from_the_start_is_not_sent_once_it_is() {
     for first_come in [false, true] {
-        let mut sender = new(Mode::Frames);
+        let mut sender = new(RecordMode::Frames);
         sender.set_first_come(first_come);
-        let packet = |sender: &mut Sender, now_ms: u64| {
+        let packet = |sender: &mut RecordSender, now_ms: u64| {
             // 5000 bytes take 62 ms.
-            let view = View { rate: 100_000, ..view(Time::from_millis(now_ms), Duration::from_millis(20)) };
+            let view =
+                RoomView { rate: 100_000, ..view(Time::from_millis(now_ms), Duration::from_millis(20)) };
             let bytes = write_packet(sender, ROOM, u64::MAX >> 2, &view).0;
             sender.check();
             shape(&bytes)

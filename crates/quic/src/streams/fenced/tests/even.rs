@@ -8,43 +8,43 @@ use quickset_wire::frame::{Frame, Frames};
 use quickset_wire::{Dir, Side, StreamId};
 
 use super::{KEY, view, write_packet};
-use crate::packet::{View, Want, Writer};
-use crate::streams::fenced::{Mode, Sender};
+use crate::packet::{PacketWriter, RoomView, Want};
+use crate::streams::fenced::{RecordMode, RecordSender};
 
 const ROOM: usize = 1173;
 
-fn new(mode: Mode) -> Sender {
-    let mut sender = Sender::new(KEY, StreamId::new(Side::Client, Dir::Bi, 0), mode, 1 << 20);
+fn new(mode: RecordMode) -> RecordSender {
+    let mut sender = RecordSender::new(KEY, StreamId::new(Side::Client, Dir::Bi, 0), mode, 1 << 20);
     sender.set_max(1 << 40);
     sender.set_even(true);
     sender
 }
 
-fn push(sender: &mut Sender, len: usize) {
+fn push(sender: &mut RecordSender, len: usize) {
     sender.push(Bytes::from(vec![7; len]), None).unwrap();
 }
 
-fn packet(sender: &mut Sender, room: usize) -> Bytes {
-    let view = View { room, ..view(Time::ZERO, Duration::ZERO) };
+fn packet(sender: &mut RecordSender, room: usize) -> Bytes {
+    let view = RoomView { room, ..view(Time::ZERO, Duration::ZERO) };
     write_packet(sender, room, 1 << 40, &view).0
 }
 
 /// Sizes of the next packets.
-fn packets(sender: &mut Sender, room: usize) -> Vec<usize> {
+fn packets(sender: &mut RecordSender, room: usize) -> Vec<usize> {
     std::iter::from_fn(|| Some(packet(sender, room).len()).filter(|len| *len > 0)).collect()
 }
 
 /// The least number of packets that hold a message of `size` bytes at `offset`, one full one after the other.
-fn least(mode: Mode, offset: u64, fence: u64, size: u64, room: usize) -> usize {
+fn least(mode: RecordMode, offset: u64, fence: u64, size: u64, room: usize) -> usize {
     let varint =
         |n: u64| [1 << 6, 1 << 14, 1 << 30].iter().filter(|limit| n >= **limit).fold(1, |size, _| size * 2);
     let (mut at, mut n) = (offset, 0);
     while at < offset + size {
         let header = match mode {
             // Type 2, stream 1, offset, distance, length 2.
-            Mode::Frames => 5 + varint(at) + varint(at - fence),
+            RecordMode::Frames => 5 + varint(at) + varint(at - fence),
             // Type 1, stream 1, offset if there is one, length 2.
-            Mode::Plain => 4 + if at == 0 { 0 } else { varint(at) },
+            RecordMode::Plain => 4 + if at == 0 { 0 } else { varint(at) },
         };
         at += room as u64 - header;
         n += 1;
@@ -54,7 +54,7 @@ fn least(mode: Mode, offset: u64, fence: u64, size: u64, room: usize) -> usize {
 
 #[test]
 fn equal_and_few() {
-    let mut sender = new(Mode::Frames);
+    let mut sender = new(RecordMode::Frames);
     // 3 packets hold 3 · 1173 - 7 - 2 · 9 = 3494 bytes, so 3000 and a prefix of 2 with 25 of headers are 1009
     // each.
     push(&mut sender, 3000);
@@ -70,7 +70,7 @@ fn equal_and_few() {
 
 #[test]
 fn the_last_byte_is_told() {
-    let mut sender = new(Mode::Frames);
+    let mut sender = new(RecordMode::Frames);
     push(&mut sender, 2000);
     push(&mut sender, 10);
     let ends: Vec<_> = (0..3)
@@ -96,8 +96,8 @@ fn the_last_byte_is_told() {
 /// Credit for less than a part: what there is of it is sent, and the rest is split anew.
 #[test]
 fn credit_cuts_and_the_rest_is_equal_again() {
-    let mut sender = new(Mode::Frames);
-    let mut short = Sender::new(KEY, StreamId(0), Mode::Frames, 1 << 20);
+    let mut sender = new(RecordMode::Frames);
+    let mut short = RecordSender::new(KEY, StreamId(0), RecordMode::Frames, 1 << 20);
     short.set_even(true);
     short.set_max(500);
     for sender in [&mut sender, &mut short] {
@@ -117,12 +117,13 @@ fn credit_cuts_and_the_rest_is_equal_again() {
 /// A packet with less room than a part waits for nobody's sake: the part goes in the next.
 #[test]
 fn a_packet_that_is_filled_already_is_left_out() {
-    let mut sender = new(Mode::Frames);
+    let mut sender = new(RecordMode::Frames);
     push(&mut sender, 2000);
     let mut filled = |room: usize| {
         let (mut bytes, mut tokens) = (vec![0; room], Vec::new());
-        let mut w = Writer::new(wire::Writer::new(&mut bytes), &mut tokens);
-        let credit = sender.write(&mut w, 1 << 20, &View { room: ROOM, ..view(Time::ZERO, Duration::ZERO) });
+        let mut w = PacketWriter::new(wire::Writer::new(&mut bytes), &mut tokens);
+        let credit =
+            sender.write(&mut w, 1 << 20, &RoomView { room: ROOM, ..view(Time::ZERO, Duration::ZERO) });
         (w.len(), credit)
     };
     // 2002 bytes and headers of 7 and 9 are 1009 each.
@@ -136,7 +137,7 @@ fn a_packet_that_is_filled_already_is_left_out() {
 /// A message of `size` bytes behind `before` others goes in as few packets as full ones would be, equal
 /// within a byte. In fewer, where another first one puts off that headers grow by 4 bytes, they may be
 /// unequal by as much.
-fn check_split(before: usize, size: usize, room: usize, mode: Mode) -> Result<(), TestCaseError> {
+fn check_split(before: usize, size: usize, room: usize, mode: RecordMode) -> Result<(), TestCaseError> {
     let mut sender = new(mode);
     let mut offset = 0;
     if before > 0 {
@@ -165,7 +166,7 @@ proptest! {
         room in prop_oneof![Just(ROOM), 150usize..2000],
         plain: bool,
     ) {
-        check_split(before, size, room, if plain { Mode::Plain } else { Mode::Frames })?;
+        check_split(before, size, room, if plain { RecordMode::Plain } else { RecordMode::Frames })?;
     }
 }
 
@@ -173,16 +174,16 @@ proptest! {
 /// begins at 16384, where its header grows by 4 bytes.
 #[test]
 fn equal_where_headers_grow() {
-    check_split(155, 17_380, ROOM, Mode::Frames).unwrap();
+    check_split(155, 17_380, ROOM, RecordMode::Frames).unwrap();
     // Full packets are 98: of 258 bytes, 63 of 256, 34 of 252 and less. Behind a first one of 255 there are
     // 64 of 256, and 32 of 252 hold the rest.
-    check_split(0, 24_699, 265, Mode::Frames).unwrap();
+    check_split(0, 24_699, 265, RecordMode::Frames).unwrap();
 }
 
 /// Every frame can be parsed alone, as others: by the rules of the model, which knows nothing of shares.
 #[test]
 fn the_parts_are_frames_like_others() {
-    let mut sender = new(Mode::Frames);
+    let mut sender = new(RecordMode::Frames);
     push(&mut sender, 5000);
     let mut next = 0;
     for n in 0..5 {

@@ -5,7 +5,7 @@ use quickset_base::{Rng, Time};
 use quickset_wire::TransportErrorCode as Code;
 
 use crate::TransportError;
-use crate::streams::fenced::{Fenced, Receiver};
+use crate::streams::fenced::{Fenced, RecordReceiver};
 
 const MAX_RECORD: u64 = 1200;
 const WINDOW: u64 = 4000;
@@ -136,7 +136,7 @@ fn spoil(rng: &mut Rng, frame: &mut Frame) {
     }
 }
 
-fn give(receiver: &mut Receiver, now: Time, frame: &Frame) -> Result<u64, TransportError> {
+fn give(receiver: &mut RecordReceiver, now: Time, frame: &Frame) -> Result<u64, TransportError> {
     match frame {
         Frame::Fenced(header, data) => {
             let payload = Bytes::from(data.clone());
@@ -163,7 +163,7 @@ enum Peer {
 fn run(seed: u64, peer: Peer) -> (usize, Option<Code>) {
     let mut rng = Rng::new(seed);
     let honest = Honest::draw(&mut rng);
-    let mut receiver = Receiver::new(MAX_RECORD, WINDOW);
+    let mut receiver = RecordReceiver::new(MAX_RECORD, WINDOW);
     let mut near = vec![0];
     let (mut frames, mut grown, mut consumed) = (0, 0, 0);
     for step in 0..300 {
@@ -232,7 +232,7 @@ fn no_sequence_of_frames_makes_it_panic_or_hoard() {
 #[test]
 fn ranges_are_limited() {
     let payload = Bytes::from_static(&[0]);
-    let mut receiver = Receiver::new(65_536, 1 << 20);
+    let mut receiver = RecordReceiver::new(65_536, 1 << 20);
     let before = receiver.max_stream_data();
     // FS-41: twice 512, and two for the whole 2048 bytes that 1026 of them span.
     for n in 1..=1026 {
@@ -251,7 +251,7 @@ fn ranges_are_limited() {
 #[test]
 fn an_announced_length_reserves_nothing() {
     let payload = Bytes::from_static(&[0x80, 0x0f, 0xff, 0xff, 1]);
-    let mut receiver = Receiver::new(1 << 20, 8 << 20);
+    let mut receiver = RecordReceiver::new(1 << 20, 8 << 20);
     let header = Fenced { offset: 0, distance: 0, start: true, each: false, fin: false };
     receiver.on_fenced(Time::ZERO, &header, &payload, &payload).unwrap();
     let header = Fenced { offset: 1 << 19, distance: 1 << 19, start: false, each: false, fin: false };

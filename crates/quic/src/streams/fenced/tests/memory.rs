@@ -5,7 +5,7 @@ use bytes::Bytes;
 use quickset_base::{Duration, Rng, Time};
 use quickset_wire::TransportErrorCode as Code;
 
-use crate::streams::fenced::{Fenced, Receiver};
+use crate::streams::fenced::{Fenced, RecordReceiver};
 
 const WINDOW: u64 = 24 << 10;
 const MAX_RECORD: u64 = 6144;
@@ -14,7 +14,7 @@ const MAX_RECORD: u64 = 6144;
 const MOST: usize = 16;
 
 struct Peer {
-    receiver: Receiver,
+    receiver: RecordReceiver,
     now: Time,
     worst: usize,
     frames: usize,
@@ -22,7 +22,7 @@ struct Peer {
 
 impl Peer {
     fn new() -> Self {
-        Self { receiver: Receiver::new(MAX_RECORD, WINDOW), now: Time::ZERO, worst: 0, frames: 0 }
+        Self { receiver: RecordReceiver::new(MAX_RECORD, WINDOW), now: Time::ZERO, worst: 0, frames: 0 }
     }
 
     /// A frame with START, a millisecond after the last one.

@@ -8,13 +8,13 @@ use quickset_wire::frame::{Frame, Frames};
 use quickset_wire::{Dir, Reader, Side, StreamId, varint};
 
 use super::{KEY, view, write_packet};
-use crate::packet::{Token, Want};
-use crate::streams::fenced::{Fenced, Message, Mode, Outcome, Receiver, Sender, Ticket};
+use crate::packet::{FrameToken, Want};
+use crate::streams::fenced::{Fenced, Message, Outcome, RecordMode, RecordReceiver, RecordSender, Ticket};
 
 /// What a run is like, drawn from its seed.
 #[derive(Debug)]
 struct Case {
-    mode: Mode,
+    mode: RecordMode,
     ordered: bool,
     latest: bool,
     messages: usize,
@@ -46,7 +46,7 @@ impl Case {
         let max_record = [1200, 5000, 20_000][rng.below(3) as usize].max(largest);
         let least = max_record + 8;
         Self {
-            mode: if plain { Mode::Plain } else { Mode::Frames },
+            mode: if plain { RecordMode::Plain } else { RecordMode::Frames },
             ordered: rng.chance(0.3),
             latest: drops && rng.chance(0.3),
             messages: 1 + rng.below(if largest > 1500 { 12 } else { 60 }) as usize,
@@ -341,7 +341,7 @@ impl Model {
 
 struct Flying {
     bytes: Bytes,
-    tokens: Vec<Token>,
+    tokens: Vec<FrameToken>,
     sent: Time,
     arrivals: Vec<Time>,
     /// When the sender learns that it arrived.
@@ -352,8 +352,8 @@ struct World {
     case: Case,
     rng: Rng,
     now: Time,
-    sender: Sender,
-    receiver: Receiver,
+    sender: RecordSender,
+    receiver: RecordReceiver,
     model: Model,
     flying: Vec<Flying>,
     /// Credit on its way to the sender: when, of the stream, of the connection.
@@ -375,8 +375,8 @@ impl World {
     fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let case = Case::draw(&mut rng);
-        let mut sender = Sender::new(KEY, STREAM, case.mode, case.max_record);
-        let receiver = Receiver::new(case.max_record, case.window);
+        let mut sender = RecordSender::new(KEY, STREAM, case.mode, case.max_record);
+        let receiver = RecordReceiver::new(case.max_record, case.window);
         sender.set_max(receiver.max_stream_data());
         sender.set_ordered(case.ordered);
         sender.set_give_up_lost(case.latest);
@@ -471,7 +471,7 @@ impl World {
             match frame.unwrap() {
                 // FS-21: one kind of frames for all data of a direction.
                 Frame::Fenced { offset, distance, start, each, fin, data, .. }
-                    if self.case.mode == Mode::Frames =>
+                    if self.case.mode == RecordMode::Frames =>
                 {
                     if start {
                         self.model.see_sent_records(offset, data, room, self.now, limit);
@@ -481,10 +481,10 @@ impl World {
                     let header = Fenced { offset, distance, start, each, fin };
                     self.model.see_sent_header(&header, data.len() as u64);
                 }
-                Frame::Abandon { offset, len, .. } if self.case.mode == Mode::Frames => {
+                Frame::Abandon { offset, len, .. } if self.case.mode == RecordMode::Frames => {
                     self.model.see_sent_abandon(offset, len, self.now);
                 }
-                Frame::Stream { .. } if self.case.mode == Mode::Plain => {}
+                Frame::Stream { .. } if self.case.mode == RecordMode::Plain => {}
                 other => panic!("{other:?} does not belong here"),
             }
         }
@@ -512,7 +512,7 @@ impl World {
             self.receiver.check();
         }
         assert!(self.received <= self.consumed + self.case.conn_window, "connection credit");
-        if self.case.mode == Mode::Frames {
+        if self.case.mode == RecordMode::Frames {
             // FS-27, FS-28, FS-29, FS-30: what is free can be read at once, and nothing else.
             assert_eq!(self.receiver.is_readable(), !self.model.expected.is_empty());
         }
@@ -521,7 +521,7 @@ impl World {
     fn read(&mut self) {
         while self.receiver.is_readable() && self.rng.chance(self.case.reads) {
             let message = self.receiver.next().unwrap();
-            if self.case.mode == Mode::Frames {
+            if self.case.mode == RecordMode::Frames {
                 // FS-31, FS-32, FS-33, FS-34: in this order, each once, with its fence.
                 let expected = self.model.expected.pop_front().expect("not that early");
                 assert_eq!(message, expected);
@@ -565,18 +565,18 @@ impl World {
             let recovered = acked && self.rng.chance(self.case.recovery);
             for token in packet.tokens {
                 match token {
-                    Token::Fenced { offset, len, fin, .. } if recovered => {
+                    FrameToken::Fenced { offset, len, fin, .. } if recovered => {
                         self.sender.recovered(offset, len as u64, fin);
                     }
-                    Token::Fenced { offset, len, fin, .. } if acked => {
+                    FrameToken::Fenced { offset, len, fin, .. } if acked => {
                         self.sender.acked(offset, len as u64, fin);
                     }
-                    Token::Fenced { offset, len, fin, .. } => {
+                    FrameToken::Fenced { offset, len, fin, .. } => {
                         self.model.lose(offset, len as u64);
                         self.sender.lost(offset, len as u64, fin, now);
                     }
-                    Token::Abandon { offset, .. } if acked => self.sender.abandon_acked(offset),
-                    Token::Abandon { offset, .. } => self.sender.abandon_lost(offset),
+                    FrameToken::Abandon { offset, .. } if acked => self.sender.abandon_acked(offset),
+                    FrameToken::Abandon { offset, .. } => self.sender.abandon_lost(offset),
                     other => panic!("{other:?} is not of this room"),
                 }
             }
@@ -626,7 +626,7 @@ impl World {
             // FS-56.
             assert_eq!(told, None, "more than one outcome");
             let message = &self.model.messages[ticket.0 as usize];
-            if self.case.mode == Mode::Frames {
+            if self.case.mode == RecordMode::Frames {
                 // FS-56.
                 assert_eq!(outcome == Outcome::Dropped, message.at.is_none(), "{message:?}");
             }

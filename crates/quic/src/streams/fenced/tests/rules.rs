@@ -5,7 +5,7 @@ use quickset_base::{Duration, Time};
 use quickset_wire::TransportErrorCode as Code;
 
 use crate::TransportError;
-use crate::streams::fenced::{Fault, Fenced, Message, Receiver};
+use crate::streams::fenced::{Fenced, Message, RecordFault, RecordReceiver};
 
 /// What a test gives to a receiver; `F` is a frame without flags, `S` has START, `E` START and EACH.
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ fn records(lens: &[usize]) -> Vec<u8> {
     lens.iter().flat_map(|&len| record(len)).collect()
 }
 
-fn give(receiver: &mut Receiver, now: Time, what: &Give) -> Result<u64, TransportError> {
+fn give(receiver: &mut RecordReceiver, now: Time, what: &Give) -> Result<u64, TransportError> {
     let (fin, what) = if let Fin(inner) = what { (true, &**inner) } else { (false, what) };
     let (offset, distance, data, start, each) = match what {
         F(offset, fence, data) => (*offset, offset.wrapping_sub(*fence), data, false, false),
@@ -54,8 +54,8 @@ fn give(receiver: &mut Receiver, now: Time, what: &Give) -> Result<u64, Transpor
     receiver.on_fenced(now, &Fenced { offset, distance, start, each, fin }, &payload, &payload)
 }
 
-fn new() -> Receiver {
-    Receiver::new(20_000, 60_000)
+fn new() -> RecordReceiver {
+    RecordReceiver::new(20_000, 60_000)
 }
 
 /// Gives all but the last, which must be fine, and returns what the last one led to.
@@ -69,7 +69,7 @@ fn last_of(gives: &[Give]) -> Result<u64, Code> {
     give(&mut receiver, Time::ZERO, last).map_err(|error| error.code)
 }
 
-fn read_all(receiver: &mut Receiver) -> Vec<Message> {
+fn read_all(receiver: &mut RecordReceiver) -> Vec<Message> {
     std::iter::from_fn(|| receiver.next()).collect()
 }
 
@@ -270,7 +270,7 @@ fn bytes_count_once_as_consumed() {
 #[test]
 fn credit() {
     // FS-36: room for a whole record whatever the window.
-    let mut receiver = Receiver::new(20_000, 1000);
+    let mut receiver = RecordReceiver::new(20_000, 1000);
     assert_eq!(receiver.max_stream_data(), 20_008);
     give(&mut receiver, Time::ZERO, &S(0, 0, part(5000, 0, 2000))).unwrap();
     assert_eq!(receiver.max_stream_data(), 20_008, "s is the start of the open record");
@@ -281,7 +281,7 @@ fn credit() {
         Code::FLOW_CONTROL_ERROR
     );
     // FS-37: reading what is behind a hole gives no credit beyond m + S.
-    let mut receiver = Receiver::new(1200, 4000);
+    let mut receiver = RecordReceiver::new(1200, 4000);
     for n in 0..20 {
         if give(&mut receiver, Time::ZERO, &S(2 + n * 500, 0, record(498))).is_err() {
             break;
@@ -468,8 +468,11 @@ fn records_in_stream_frames() {
         (receiver.fault(), read_all(&mut receiver).len(), receiver.held_bytes())
     };
     let long = [record(2), vec![0x80, 0, 0x4e, 0x21, 1]].concat();
-    assert_eq!(faulty(&[Stream(0, long)]), (Some(Fault::TooLong), 1, 0));
+    assert_eq!(faulty(&[Stream(0, long)]), (Some(RecordFault::TooLong), 1, 0));
     let cut = [record(2), part(9, 0, 5)].concat();
-    assert_eq!(faulty(&[Fin(Box::new(Stream(0, cut)))]), (Some(Fault::Truncated), 1, 0));
-    assert_eq!(faulty(&[Stream(0, vec![0x40]), Fin(Box::new(Stream(1, vec![])))]).0, Some(Fault::Truncated));
+    assert_eq!(faulty(&[Fin(Box::new(Stream(0, cut)))]), (Some(RecordFault::Truncated), 1, 0));
+    assert_eq!(
+        faulty(&[Stream(0, vec![0x40]), Fin(Box::new(Stream(1, vec![])))]).0,
+        Some(RecordFault::Truncated)
+    );
 }

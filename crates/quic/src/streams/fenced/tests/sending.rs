@@ -7,28 +7,28 @@ use quickset_wire::frame::{Frame, Frames};
 use quickset_wire::{Dir, Side, StreamId};
 
 use super::{KEY, view, write_packet};
-use crate::packet::{Token, View, Want, Writer};
-use crate::streams::fenced::{Mode, Outcome, SendError, Sender, Ticket};
+use crate::packet::{FrameToken, PacketWriter, RoomView, Want};
+use crate::streams::fenced::{Outcome, QueueError, RecordMode, RecordSender, Ticket};
 
 pub(super) const STREAM: StreamId = StreamId::new(Side::Client, Dir::Bi, 0);
 /// A datagram of 1200 bytes less a short header of 11 and a tag of 16 (§17).
 pub(super) const ROOM: usize = 1173;
 
-pub(super) fn new(mode: Mode) -> Sender {
-    let mut sender = Sender::new(KEY, STREAM, mode, 20_000);
+pub(super) fn new(mode: RecordMode) -> RecordSender {
+    let mut sender = RecordSender::new(KEY, STREAM, mode, 20_000);
     sender.set_max(1 << 20);
     sender
 }
 
-pub(super) fn push(sender: &mut Sender, len: usize) -> Ticket {
+pub(super) fn push(sender: &mut RecordSender, len: usize) -> Ticket {
     sender.push(Bytes::from(vec![7; len]), None).unwrap()
 }
 
-pub(super) fn push_by(sender: &mut Sender, len: usize, deadline_ms: u64) -> Ticket {
+pub(super) fn push_by(sender: &mut RecordSender, len: usize, deadline_ms: u64) -> Ticket {
     sender.push(Bytes::from(vec![7; len]), Some(Time::from_millis(deadline_ms))).unwrap()
 }
 
-pub(super) fn packet_at(sender: &mut Sender, room: usize, now_ms: u64) -> Bytes {
+pub(super) fn packet_at(sender: &mut RecordSender, room: usize, now_ms: u64) -> Bytes {
     let view = view(Time::from_millis(now_ms), Duration::from_millis(20));
     write_packet(sender, room, u64::MAX >> 2, &view).0
 }
@@ -52,17 +52,17 @@ pub(super) fn shape(bytes: &[u8]) -> Vec<String> {
     Frames::new(bytes).map(|f| frame(f.unwrap())).collect()
 }
 
-pub(super) fn sent(sender: &mut Sender, room: usize) -> Vec<String> {
+pub(super) fn sent(sender: &mut RecordSender, room: usize) -> Vec<String> {
     shape(&packet_at(sender, room, 0))
 }
 
-pub(super) fn outcomes(sender: &mut Sender) -> Vec<(Ticket, Outcome)> {
+pub(super) fn outcomes(sender: &mut RecordSender) -> Vec<(Ticket, Outcome)> {
     std::iter::from_fn(|| sender.next_outcome()).collect()
 }
 
 #[test]
 fn the_worked_example_on_the_wire() {
-    let mut sender = new(Mode::Frames);
+    let mut sender = new(RecordMode::Frames);
     for len in [1150, 1150, 5000] {
         push(&mut sender, len);
     }
@@ -102,7 +102,7 @@ fn the_worked_example_on_the_wire() {
 
 #[test]
 fn the_other_examples_on_the_wire() {
-    let mut sender = new(Mode::Frames);
+    let mut sender = new(RecordMode::Frames);
     sender.set_ordered(true);
     for text in ["a", "bc", "d"] {
         sender.push(Bytes::from(text), None).unwrap();
@@ -115,7 +115,7 @@ fn the_other_examples_on_the_wire() {
     sender.lost(0, 7, false, Time::ZERO);
     let second = packet_at(&mut sender, ROOM, 0);
     assert_eq!(second[..], [0x7f, 0x52, 0, 2, 0, 3, 2, 0x62, 0x63]);
-    let mut sender = Sender::new(KEY, StreamId(2), Mode::Frames, 1200);
+    let mut sender = RecordSender::new(KEY, StreamId(2), RecordMode::Frames, 1200);
     sender.open();
     assert_eq!(sender.want(0), Want::Data);
     assert_eq!(packet_at(&mut sender, ROOM, 0)[..], [0x7f, 0x50, 2, 0, 0, 0]);
@@ -126,7 +126,7 @@ fn the_other_examples_on_the_wire() {
 
 #[test]
 fn frames_between_fences() {
-    let mut sender = new(Mode::Frames);
+    let mut sender = new(RecordMode::Frames);
     // FS-22, FS-23, FS-25: a new frame at each fence, and two fences are one; small frames share a packet.
     for _ in 0..3 {
         push(&mut sender, 9);
@@ -153,14 +153,14 @@ fn frames_between_fences() {
 
 #[test]
 fn what_fits_a_packet_is_not_split() {
-    let mut sender = new(Mode::Frames);
+    let mut sender = new(RecordMode::Frames);
     push(&mut sender, 500);
     push(&mut sender, 700);
     // FS-18: it waits for the next packet.
     assert_eq!(sent(&mut sender, ROOM), ["S 0/0+502"]);
     assert_eq!(sent(&mut sender, ROOM), ["S 502/0+702"]);
     // It waits for credit as well; a long record does not.
-    let mut sender = Sender::new(KEY, STREAM, Mode::Frames, 20_000);
+    let mut sender = RecordSender::new(KEY, STREAM, RecordMode::Frames, 20_000);
     sender.set_max(600);
     push(&mut sender, 700);
     assert!(sent(&mut sender, ROOM).is_empty());
@@ -173,17 +173,17 @@ fn what_fits_a_packet_is_not_split() {
     assert_eq!(sent(&mut sender, ROOM), ["S 702/0+298"]);
     assert_eq!(sender.blocked_at(), Some(1000));
     // Nor does it begin in a packet that is short for once.
-    let mut sender = new(Mode::Frames);
+    let mut sender = new(RecordMode::Frames);
     push(&mut sender, 900);
     let view = view(Time::ZERO, Duration::ZERO);
     let mut tokens = Vec::new();
     for (room, frames) in [(300, 0), (1173, 1)] {
         let mut bytes = vec![0; room];
-        let mut w = Writer::new(wire::Writer::new(&mut bytes), &mut tokens);
+        let mut w = PacketWriter::new(wire::Writer::new(&mut bytes), &mut tokens);
         assert_eq!(sender.write(&mut w, 1 << 20, &view), 902 * frames);
     }
     // FS-16: never inside a prefix.
-    let mut sender = new(Mode::Frames);
+    let mut sender = new(RecordMode::Frames);
     push(&mut sender, 5000);
     for room in 0..30 {
         for frame in sent(&mut sender, room) {
@@ -194,7 +194,7 @@ fn what_fits_a_packet_is_not_split() {
 
 #[test]
 fn abandoned_after_loss_only() {
-    let mut sender = new(Mode::Frames);
+    let mut sender = new(RecordMode::Frames);
     let late = push_by(&mut sender, 300, 50);
     push(&mut sender, 300);
     assert_eq!(sent(&mut sender, ROOM), ["S 0/0+604"]);
@@ -223,7 +223,7 @@ fn abandoned_after_loss_only() {
 
 #[test]
 fn lost_and_too_late_before_its_turn() {
-    let mut sender = new(Mode::Frames);
+    let mut sender = new(RecordMode::Frames);
     let ticket = push_by(&mut sender, 3000, 50);
     sent(&mut sender, ROOM);
     sender.lost(0, 1164, false, Time::from_millis(20));
@@ -240,7 +240,7 @@ fn lost_and_too_late_before_its_turn() {
 /// FS-43, and §8: what has no credit does not hold back what the peer may need to give it.
 #[test]
 fn abandon_keeps_to_credit() {
-    let mut sender = Sender::new(KEY, STREAM, Mode::Frames, 20_000);
+    let mut sender = RecordSender::new(KEY, STREAM, RecordMode::Frames, 20_000);
     sender.set_max(1500);
     push_by(&mut sender, 500, 50);
     push_by(&mut sender, 5000, 50);
@@ -266,7 +266,7 @@ fn abandon_keeps_to_credit() {
 
 #[test]
 fn superseded() {
-    let mut sender = new(Mode::Frames);
+    let mut sender = new(RecordMode::Frames);
     let (first, second) = (push(&mut sender, 100), push(&mut sender, 100));
     assert_eq!(sent(&mut sender, ROOM), ["S 0/0+204"]);
     let third = push(&mut sender, 100);
@@ -290,7 +290,7 @@ fn superseded() {
 
 #[test]
 fn latest_order_gives_up_what_is_lost() {
-    let mut sender = new(Mode::Frames);
+    let mut sender = new(RecordMode::Frames);
     sender.set_give_up_lost(true);
     let first = push(&mut sender, 100);
     let second = push(&mut sender, 100);
@@ -304,7 +304,7 @@ fn latest_order_gives_up_what_is_lost() {
 /// FS-65, FS-67: the same bytes, and nothing of the extension.
 #[test]
 fn plain() {
-    let mut sender = new(Mode::Plain);
+    let mut sender = new(RecordMode::Plain);
     let first = push_by(&mut sender, 9, 50);
     sender.fence();
     push(&mut sender, 9);
@@ -322,30 +322,30 @@ fn plain() {
 
 #[test]
 fn what_is_not_taken() {
-    let mut sender = new(Mode::Frames);
+    let mut sender = new(RecordMode::Frames);
     // FS-8.
-    assert_eq!(sender.push(Bytes::from(vec![0; 20_001]), None), Err(SendError::TooLong { max: 20_000 }));
+    assert_eq!(sender.push(Bytes::from(vec![0; 20_001]), None), Err(QueueError::TooLong { max: 20_000 }));
     let ticket = push(&mut sender, 20_000);
     assert_eq!(sender.queued(), 20_004);
     sent(&mut sender, ROOM);
     sender.finish();
-    assert_eq!(sender.push(Bytes::new(), None), Err(SendError::Finished));
+    assert_eq!(sender.push(Bytes::new(), None), Err(QueueError::Finished));
     let highest = sender.highest();
     assert_eq!(sender.reset(), highest);
     assert_eq!(outcomes(&mut sender), [(ticket, Outcome::Abandoned)]);
-    assert_eq!(sender.push(Bytes::new(), None), Err(SendError::Reset));
+    assert_eq!(sender.push(Bytes::new(), None), Err(QueueError::Reset));
     sender.lost(0, highest, false, Time::ZERO);
     assert_eq!((sender.want(1 << 20), sender.queued(), sender.is_done()), (Want::None, 0, true));
 }
 
 #[test]
 fn tokens_name_what_was_sent() {
-    let mut sender = new(Mode::Frames);
+    let mut sender = new(RecordMode::Frames);
     push(&mut sender, 9);
     sender.finish();
     let view = view(Time::ZERO, Duration::ZERO);
     let (_, tokens, used) = write_packet(&mut sender, ROOM, 100, &view);
-    assert_eq!(tokens, [Token::Fenced { key: KEY, offset: 0, len: 10, fin: true }]);
+    assert_eq!(tokens, [FrameToken::Fenced { key: KEY, offset: 0, len: 10, fin: true }]);
     assert_eq!(used, 10);
     // FIN was lost with its data: both come again in one frame.
     sender.lost(0, 10, true, Time::ZERO);
@@ -361,7 +361,7 @@ fn tokens_name_what_was_sent() {
 /// FS-72: far from the limit of ranges that the peer must enforce (FS-41).
 #[test]
 fn new_bytes_wait_while_the_peer_has_many_holes() {
-    let mut sender = new(Mode::Frames);
+    let mut sender = new(RecordMode::Frames);
     for _ in 0..1100 {
         push(&mut sender, 0);
     }
@@ -379,12 +379,12 @@ fn new_bytes_wait_while_the_peer_has_many_holes() {
 #[test]
 fn a_record_between_two_sizes_of_packets_is_sent_in_either() {
     const SYMBOL: usize = 1000;
-    let limited = |sender: &mut Sender, room: usize| {
-        let view = View { room, ..view(Time::ZERO, Duration::ZERO) };
+    let limited = |sender: &mut RecordSender, room: usize| {
+        let view = RoomView { room, ..view(Time::ZERO, Duration::ZERO) };
         shape(&write_packet(sender, room, 1 << 20, &view).0)
     };
     for rooms in [[ROOM, SYMBOL], [SYMBOL, ROOM], [SYMBOL, SYMBOL], [ROOM, ROOM]] {
-        let mut sender = new(Mode::Frames);
+        let mut sender = new(RecordMode::Frames);
         // The first packet tells what the second is judged by.
         push(&mut sender, 8);
         limited(&mut sender, rooms[0]);
@@ -400,7 +400,7 @@ fn a_record_between_two_sizes_of_packets_is_sent_in_either() {
         }
     }
     // Credit for a part is enough where only a part goes, and credit for all of it comes in any case (FS-36).
-    let mut short = Sender::new(KEY, STREAM, Mode::Frames, 20_000);
+    let mut short = RecordSender::new(KEY, STREAM, RecordMode::Frames, 20_000);
     short.set_max(500);
     push(&mut short, 1100);
     assert_eq!(limited(&mut short, ROOM), Vec::<String>::new(), "it waits for credit");
@@ -412,8 +412,9 @@ fn a_record_between_two_sizes_of_packets_is_sent_in_either() {
 
 #[test]
 fn what_is_kept_back_is_wanted_unless_it_would_be_given_up() {
-    let wants = |sender: &Sender, offset, len, ms| sender.wants(offset, len, false, Time::from_millis(ms));
-    let mut sender = new(Mode::Frames);
+    let wants =
+        |sender: &RecordSender, offset, len, ms| sender.wants(offset, len, false, Time::from_millis(ms));
+    let mut sender = new(RecordMode::Frames);
     push_by(&mut sender, 60, 50);
     let second = push(&mut sender, 60);
     sent(&mut sender, ROOM);
@@ -453,7 +454,7 @@ fn what_is_kept_back_is_wanted_unless_it_would_be_given_up() {
 
 #[test]
 fn recovered_is_what_arrived_by_recovery_alone() {
-    let mut sender = new(Mode::Frames);
+    let mut sender = new(RecordMode::Frames);
     let tickets = [0; 3].map(|_| push(&mut sender, 1000));
     let long = push(&mut sender, 3000);
     while !sent(&mut sender, ROOM).is_empty() {}
