@@ -31,7 +31,7 @@ pub struct ViewerFeatures {
     pub desktop_size: bool,
     /// [`Encoding::ExtendedDesktopSize`].
     pub extended_desktop_size: bool,
-    /// [`Encoding::Name`].
+    /// [`Encoding::DesktopName`].
     pub desktop_name: bool,
     /// [`Encoding::LedState`].
     pub led_state: bool,
@@ -41,7 +41,7 @@ pub struct ViewerFeatures {
     pub fence: bool,
     /// [`Encoding::ContinuousUpdates`].
     pub continuous_updates: bool,
-    /// [`Encoding::Clipboard`].
+    /// [`Encoding::ExtendedClipboard`].
     pub extended_clipboard: bool,
 }
 
