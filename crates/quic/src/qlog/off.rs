@@ -4,10 +4,10 @@
 use quickset_base::Time;
 use quickset_wire::{ConnectionId, PacketType, Space, Version};
 
-use super::{Ending, PathState, Received, Sending, Versions, Why};
-use crate::keys::{KeyRing, Progress};
+use super::{EndingFacts, PathState, Received, SendingFacts, VersionFacts, Why};
+use crate::keys::{HandshakeProgress, KeyRing};
 use crate::path::Path;
-use crate::recovery::{Recovery, Settled};
+use crate::recovery::{Recovery, SettledPackets};
 
 /// No trace.
 #[derive(Clone, Copy, Debug)]
@@ -22,13 +22,13 @@ impl Qlog {
         false
     }
     #[inline]
-    pub(crate) fn version(&mut self, _now: Time, _versions: Versions<'_>) {}
+    pub(crate) fn version(&mut self, _now: Time, _versions: VersionFacts<'_>) {}
     #[inline]
-    pub(crate) fn peer(&mut self, _now: Time, _versions: Versions<'_>, _mtus: (usize, usize)) {}
+    pub(crate) fn peer(&mut self, _now: Time, _versions: VersionFacts<'_>, _mtus: (usize, usize)) {}
     #[inline]
     pub(crate) fn size(&mut self, _now: Time, _before: usize, _path: &Path) {}
     #[inline]
-    pub(crate) fn sent(&mut self, _now: Time, _packet: &Sending<'_>, _payload: &[u8], _len: usize) {}
+    pub(crate) fn sent(&mut self, _now: Time, _packet: &SendingFacts<'_>, _payload: &[u8], _len: usize) {}
     #[inline]
     pub(crate) fn received(&mut self, _now: Time, _packet: &Received<'_>, _payload: &[u8], _size: usize) {}
     #[inline]
@@ -46,7 +46,14 @@ impl Qlog {
     ) {
     }
     #[inline]
-    pub(crate) fn lost(&mut self, _now: Time, _space: Space, _settled: &Settled, _recovery: &Recovery) {}
+    pub(crate) fn lost(
+        &mut self,
+        _now: Time,
+        _space: Space,
+        _settled: &SettledPackets,
+        _recovery: &Recovery,
+    ) {
+    }
     #[inline]
     pub(crate) fn probe(&mut self, _now: Time, _space: Space) {}
     #[inline]
@@ -54,7 +61,7 @@ impl Qlog {
     #[inline]
     pub(crate) fn recovered(&mut self, _now: Time, _session: u64, _sid: u64) {}
     #[inline]
-    pub(crate) fn progress(&mut self, _now: Time, _progress: Progress, _keys: &KeyRing) {}
+    pub(crate) fn progress(&mut self, _now: Time, _progress: HandshakeProgress, _keys: &KeyRing) {}
     #[inline]
     pub(crate) fn path(&mut self, _now: Time, _path: &Path) {}
     #[inline]
@@ -62,7 +69,7 @@ impl Qlog {
     #[inline]
     pub(crate) fn discarded(&mut self, _now: Time, _space: Space) {}
     #[inline]
-    pub(crate) fn over(&mut self, _now: Time, _ending: Ending<'_>) {}
+    pub(crate) fn over(&mut self, _now: Time, _ending: EndingFacts<'_>) {}
     #[inline]
     pub(crate) fn drained(&mut self, _now: Time) {}
     #[inline]
