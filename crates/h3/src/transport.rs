@@ -111,80 +111,80 @@ pub struct OnQuic<'a> {
 
 impl Transport for OnQuic<'_> {
     fn open(&mut self, dir: Dir) -> Option<StreamId> {
-        self.connection.open(dir)
+        self.connection.streams().open(dir)
     }
 
     fn accept(&mut self, dir: Dir) -> Option<StreamId> {
-        self.connection.accept(dir)
+        self.connection.streams().accept(dir)
     }
 
     fn read(&mut self, id: StreamId, max: usize) -> Result<Chunk, ReadError> {
-        self.connection.read(id, max)
+        self.connection.recv_stream(id).read(max)
     }
 
     fn is_complete(&self, id: StreamId) -> bool {
-        self.connection.recv_state(id) == Some(RecvState::Complete)
+        self.connection.stream(id).recv_state() == Some(RecvState::Complete)
     }
 
     fn write(&mut self, id: StreamId, data: &mut Bytes) -> Result<usize, WriteError> {
-        self.connection.write(id, data)
+        self.connection.send_stream(id).write(data)
     }
 
     fn finish(&mut self, id: StreamId) -> Result<(), FinishError> {
-        self.connection.finish(id)
+        self.connection.send_stream(id).finish()
     }
 
     fn reset(&mut self, id: StreamId, code: u64) {
         // An unknown stream is one that is over.
-        let _ = self.connection.reset(id, code);
+        let _ = self.connection.send_stream(id).reset(code);
     }
 
     fn reset_behind(&mut self, id: StreamId, code: u64, reliable: u64) {
-        if reliable == 0 || self.connection.reset_at(id, code, reliable).is_err() {
+        if reliable == 0 || self.connection.send_stream(id).reset_at(code, reliable).is_err() {
             self.reset(id, code);
         }
     }
 
     fn stop(&mut self, id: StreamId, code: u64) {
-        let _ = self.connection.stop(id, code);
+        let _ = self.connection.recv_stream(id).stop(code);
     }
 
     fn set_priority(&mut self, id: StreamId, priority: quic::Priority) {
         // An unknown stream is one that is over.
-        let _ = self.connection.set_priority(id, priority);
+        let _ = self.connection.send_stream(id).set_priority(priority);
     }
 
     fn set_class(&mut self, id: StreamId, path: &[Class]) {
         // HP-6, HP-8: a class is found by the whole way to it, and has the priority that is given here.
-        if self.connection.set_class(id, path).is_err() {
+        if self.connection.send_stream(id).set_class(path).is_err() {
             // HP-9: below the connection. The classes that it leaves may be the room that was missing.
-            let _ = self.connection.set_class(id, &[]);
-            let _ = self.connection.set_class(id, path);
+            let _ = self.connection.send_stream(id).set_class(&[]);
+            let _ = self.connection.send_stream(id).set_class(path);
         }
     }
 
     fn set_critical(&mut self, id: StreamId) {
-        let _ = self.connection.set_critical(id);
+        let _ = self.connection.send_stream(id).set_critical();
     }
 
     fn set_piggyback(&mut self, id: StreamId) {
-        let _ = self.connection.set_piggyback(id);
+        let _ = self.connection.send_stream(id).set_piggyback();
     }
 
     fn flush(&mut self, id: StreamId) {
-        let _ = self.connection.flush(id);
+        let _ = self.connection.send_stream(id).flush();
     }
 
     fn set_protection(&mut self, id: StreamId, protection: &Protection) {
-        let _ = self.connection.set_protection(id, protection);
+        let _ = self.connection.send_stream(id).set_protection(protection);
     }
 
     fn send_credit(&self, id: StreamId) -> Option<u64> {
-        self.connection.send_credit(id)
+        self.connection.stream(id).send_credit()
     }
 
     fn send_room(&mut self, id: StreamId) -> Result<u64, WriteError> {
-        self.connection.send_room(id)
+        self.connection.send_stream(id).room()
     }
 
     fn charge(&mut self, carrier: Carrier, steps: u64) {
@@ -210,7 +210,7 @@ impl Transport for OnQuic<'_> {
     fn send_datagram(&mut self, data: Bytes) {
         // RFC 9297 §2.1: one that is not sent is as good as lost. The newest is worth most.
         let how = DatagramOptions { when_full: WhenFull::DropOldest, ..DatagramOptions::default() };
-        let _ = self.connection.send_datagram(self.now, data, &how);
+        let _ = self.connection.datagrams().send(self.now, data, &how);
     }
 
     #[cfg(feature = "qlog")]

@@ -140,7 +140,7 @@ impl Connection {
     /// # Errors
     /// When nothing hangs under such a class.
     pub fn set_class_priority(&self, path: &[&str], priority: Priority) -> Result<(), ClassError> {
-        let result = self.shared().lock().conn.set_class_priority(path, priority);
+        let result = self.shared().lock().conn.streams().set_class_priority(path, priority);
         self.shared().nudge();
         result
     }
@@ -319,7 +319,7 @@ impl Connection {
     /// A larger number holds at once. A smaller number holds only as streams end, since the peer may still
     /// use those that it was allowed.
     pub fn set_max_streams(&self, dir: Dir, most: u64) {
-        self.shared().lock().conn.set_max_streams(dir, most);
+        self.shared().lock().conn.streams().set_max(dir, most);
         self.shared().nudge();
     }
 
@@ -331,7 +331,7 @@ impl Connection {
     ///
     /// [`max_connection_window`]: quickset_quic::TransportConfig::max_connection_window
     pub fn set_connection_window(&self, bytes: u64) {
-        self.shared().lock().conn.set_connection_window(bytes);
+        self.shared().lock().conn.streams().set_window(bytes);
         self.shared().nudge();
     }
 
@@ -355,18 +355,20 @@ impl Connection {
 
     async fn open(&self, dir: Dir, messages: bool) -> Result<StreamId, Closed> {
         let seat = WakerSeat::new(|| self.shared().lock(), |state| &mut state.available[dir as usize]);
-        self.stream(seat, |state| if messages { state.conn.open_messages(dir) } else { state.conn.open(dir) })
-            .await
+        self.stream(seat, |state| {
+            if messages { state.conn.streams().open_messages(dir) } else { state.conn.streams().open(dir) }
+        })
+        .await
     }
 
     async fn accept(&self, dir: Dir, messages: bool) -> Result<StreamId, Closed> {
         let seat = WakerSeat::new(|| self.shared().lock(), |state| &mut state.opened[dir as usize]);
         self.stream(seat, |state| {
-            let id = state.conn.accept(dir)?;
+            let id = state.conn.streams().accept(dir)?;
             if messages {
                 // Nobody had a handle of it, so that this fails only for a stream that the peer gave up
                 // already; then the handles find its end.
-                let _ = state.conn.as_messages(id);
+                let _ = state.conn.messages(id).begin();
             }
             Some(id)
         })

@@ -86,7 +86,7 @@ impl Connection {
     /// Returns how many datagrams wait to be sent, and how many bytes they have: how far the application is
     /// ahead of the network.
     pub fn unsent_datagrams(&self) -> (usize, usize) {
-        self.shared().lock().conn.unsent_datagrams()
+        self.shared().lock().conn.datagrams().unsent()
     }
 
     /// Waits for the peer's next datagram, in the order of arrival. Datagrams that nobody reads in time are
@@ -98,7 +98,7 @@ impl Connection {
         let mut seat = WakerSeat::new(|| self.shared().lock(), |state| &mut state.datagrams.readers);
         poll_fn(|cx| {
             let coop = ready!(tokio::task::coop::poll_proceed(cx));
-            let read = ready!(seat.poll(cx, |state| match state.conn.next_datagram() {
+            let read = ready!(seat.poll(cx, |state| match state.conn.datagrams().recv() {
                 Some(data) => Some(Ok(data)),
                 None => state.closed().map(Err),
             }));
@@ -110,13 +110,13 @@ impl Connection {
 
     /// Returns the peer's next datagram if it is there already.
     pub fn try_read_datagram(&self) -> Option<Bytes> {
-        self.shared().lock().conn.next_datagram()
+        self.shared().lock().conn.datagrams().recv()
     }
 
     /// Sets the priority of datagrams among streams. All datagrams together take turns like one stream of
     /// this priority; unless told otherwise, one of urgency 3 and weight 1.
     pub fn set_datagram_priority(&self, priority: Priority) {
-        self.shared().lock().conn.set_datagram_priority(priority);
+        self.shared().lock().conn.datagrams().set_priority(priority);
         self.shared().nudge();
     }
 
@@ -126,7 +126,7 @@ impl Connection {
     /// # Errors
     /// When there are too many classes, or too many one below the other. Nothing has changed then.
     pub fn set_datagram_class(&self, path: &[Class]) -> Result<(), ClassError> {
-        let result = self.shared().lock().conn.set_datagram_class(path);
+        let result = self.shared().lock().conn.datagrams().set_class(path);
         self.shared().nudge();
         result
     }
@@ -134,7 +134,7 @@ impl Connection {
     /// Sets how urgent datagrams are: 0 (most) to 7 (least), 3 unless told otherwise. Among streams of the
     /// same urgency they take turns like one stream.
     pub fn set_datagram_urgency(&self, urgency: u8) {
-        self.shared().lock().conn.set_datagram_urgency(urgency);
+        self.shared().lock().conn.datagrams().set_urgency(urgency);
         self.shared().nudge();
     }
 
@@ -143,14 +143,14 @@ impl Connection {
     /// only.
     pub fn set_datagram_reliability(&self, reliability: impl Into<Reliability>) {
         let reliability = reliability.into();
-        self.shared().lock().conn.set_datagram_protection(reliability.protection());
+        self.shared().lock().conn.datagrams().set_protection(reliability.protection());
         self.shared().nudge();
     }
 
     /// Says that the datagrams sent so far belong together, like those of a picture or of a tick of a game,
     /// so that repair may be sent right behind them.
     pub fn flush_datagrams(&self) {
-        self.shared().lock().conn.flush_datagrams();
+        self.shared().lock().conn.datagrams().flush();
         self.shared().nudge();
     }
 }
@@ -189,7 +189,7 @@ impl LockedState {
         if let Some(closed) = self.closed() {
             return Err(DatagramError::Closed(closed).into());
         }
-        match self.conn.send_datagram(now, data, how) {
+        match self.conn.datagrams().send(now, data, how) {
             Ok(ticket) => {
                 if how.report {
                     self.datagrams.tickets.hold(ticket);
@@ -210,7 +210,7 @@ impl LockedState {
             DatagramEvent::Received => self.datagrams.readers.drain_to(woken),
             DatagramEvent::Writable => self.datagrams.writers.drain_to(woken),
             DatagramEvent::Outcome => {
-                while let Some((name, outcome)) = self.conn.next_datagram_outcome() {
+                while let Some((name, outcome)) = self.conn.datagrams().next_outcome() {
                     self.datagrams.tickets.settle(name, outcome, woken);
                 }
             }

@@ -285,7 +285,7 @@ impl Driver {
                     }
                     DatagramRoute::Incoming(_) => {}
                     DatagramRoute::Dropped(reason) => {
-                        tracing::trace!(%reason, from = %path.remote, "dropped")
+                        tracing::trace!(%reason, from = %path.remote, "dropped");
                     }
                 }
             }

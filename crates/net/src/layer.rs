@@ -17,7 +17,7 @@ pub trait Layer: Send + 'static {
     /// Something happened to a stream, or streams.
     fn on_stream(&mut self, turn: &mut LayerTurn<'_>, event: StreamEvent);
 
-    /// Datagrams came: [`next_datagram`](quic::Connection::next_datagram).
+    /// Datagrams came: [`next_datagram`](quic::Datagrams::recv).
     fn on_datagrams(&mut self, turn: &mut LayerTurn<'_>);
 
     /// The connection is over; what came before can still be read.

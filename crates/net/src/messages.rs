@@ -132,20 +132,20 @@ impl MessageSender {
     /// Sets a fence: messages sent after it are delivered after all messages sent before it.
     pub fn fence(&mut self) {
         // On a stream that has ended there is nothing left to fence.
-        let _ = self.owner.shared.lock().conn.fence(self.id);
+        let _ = self.owner.shared.lock().conn.messages(self.id).fence();
         self.owner.shared.nudge();
     }
 
     /// Sets whether every message is followed by a fence. If so, messages are delivered in the order in which
     /// they were sent.
     pub fn set_ordered(&mut self, ordered: bool) {
-        let _ = self.owner.shared.lock().conn.set_ordered(self.id, ordered);
+        let _ = self.owner.shared.lock().conn.messages(self.id).set_ordered(ordered);
         self.owner.shared.nudge();
     }
 
     /// Tells the peer of the stream before there is a message on it.
     pub fn announce(&mut self) {
-        let _ = self.owner.shared.lock().conn.announce(self.id);
+        let _ = self.owner.shared.lock().conn.messages(self.id).announce();
         self.owner.shared.nudge();
     }
 
@@ -154,14 +154,14 @@ impl MessageSender {
     /// If not, a message is abandoned as soon as a part of it is lost. Its outcome tells the sender that
     /// something newer is due. This is the *latest* order of a screen.
     pub fn set_resend(&mut self, resend: bool) {
-        let _ = self.owner.shared.lock().conn.set_resend(self.id, resend);
+        let _ = self.owner.shared.lock().conn.messages(self.id).set_resend(resend);
         self.owner.shared.nudge();
     }
 
     /// Sets the priority of the stream among its siblings; see
     /// [`SendStream::set_priority`](crate::SendStream::set_priority).
     pub fn set_priority(&mut self, priority: Priority) {
-        let _ = self.owner.shared.lock().conn.set_priority(self.id, priority);
+        let _ = self.owner.shared.lock().conn.send_stream(self.id).set_priority(priority);
         self.owner.shared.nudge();
     }
 
@@ -171,7 +171,7 @@ impl MessageSender {
     /// # Errors
     /// As there.
     pub fn set_class(&mut self, path: &[Class]) -> Result<(), ClassError> {
-        let result = self.owner.shared.lock().conn.set_class(self.id, path);
+        let result = self.owner.shared.lock().conn.send_stream(self.id).set_class(path);
         self.owner.shared.nudge();
         result
     }
@@ -179,7 +179,7 @@ impl MessageSender {
     /// Sets how urgent the messages are: 0 (most) to 7 (least), 3 unless told otherwise. Less urgent data
     /// waits for more urgent data.
     pub fn set_urgency(&mut self, urgency: u8) {
-        let _ = self.owner.shared.lock().conn.set_urgency(self.id, urgency);
+        let _ = self.owner.shared.lock().conn.send_stream(self.id).set_urgency(urgency);
         self.owner.shared.nudge();
     }
 
@@ -187,14 +187,14 @@ impl MessageSender {
     /// gain by it too. Without [`has_fec`](crate::Connection::has_fec) it has no effect.
     pub fn set_protection(&mut self, protection: &Protection) {
         // A stream that is through has nothing to protect.
-        let _ = self.owner.shared.lock().conn.set_protection(self.id, protection);
+        let _ = self.owner.shared.lock().conn.send_stream(self.id).set_protection(protection);
         self.owner.shared.nudge();
     }
 
     /// Says that the application now waits for an answer to the messages sent so far, so that protection may
     /// add repair behind them. Each fence says so already.
     pub fn flush(&mut self) {
-        let _ = self.owner.shared.lock().conn.flush(self.id);
+        let _ = self.owner.shared.lock().conn.send_stream(self.id).flush();
         self.owner.shared.nudge();
     }
 
@@ -205,13 +205,13 @@ impl MessageSender {
     pub fn next_message_at(&mut self, at: Option<Instant>) {
         let shared = &self.owner.shared;
         let at = at.map(|at| shared.line.clock.time(at));
-        let _ = shared.lock().conn.next_message_at(self.id, at);
+        let _ = shared.lock().conn.messages(self.id).next_send_at(at);
         shared.nudge();
     }
 
     /// Returns how many bytes of messages wait to be sent, for the first time or again.
     pub fn unsent(&self) -> u64 {
-        self.owner.shared.lock().conn.unsent(self.id).unwrap_or(0)
+        self.owner.shared.lock().conn.stream(self.id).unsent().unwrap_or(0)
     }
 
     /// Waits until at most `bytes` bytes are [unsent](Self::unsent). This is the time to encode what is
@@ -225,7 +225,7 @@ impl MessageSender {
             if let Some(closed) = state.closed() {
                 return Poll::Ready(Err(SendError::Closed(closed)));
             }
-            if state.conn.unsent(self.id).is_none_or(|unsent| unsent <= bytes) {
+            if state.conn.stream(self.id).unsent().is_none_or(|unsent| unsent <= bytes) {
                 return Poll::Ready(Ok(()));
             }
             state.await_drain(self.id, bytes, cx);
@@ -239,7 +239,7 @@ impl MessageSender {
     pub fn stats(&self) -> MessageStats {
         let state = self.owner.shared.lock();
         let kept = || state.streams.get(&self.id).map(|slot| slot.stats);
-        state.conn.message_stats(self.id).or_else(kept).unwrap_or_default()
+        state.conn.stream(self.id).message_stats().or_else(kept).unwrap_or_default()
     }
 
     /// Sets whether messages leave in the order in which they were sent. Deadlines then only say when a
@@ -248,7 +248,7 @@ impl MessageSender {
     /// Call this before the first message with a deadline.
     pub fn set_first_come(&mut self, first_come: bool) {
         // One that is through sends no more messages.
-        let _ = self.owner.shared.lock().conn.set_first_come(self.id, first_come);
+        let _ = self.owner.shared.lock().conn.messages(self.id).set_first_come(first_come);
     }
 
     /// Returns the outcomes of all messages from here on, in the order in which they are learnt.
@@ -271,7 +271,7 @@ impl MessageSender {
         if let Some(closed) = state.closed() {
             return Err(SendError::Closed(closed));
         }
-        let result = match state.conn.finish(self.id) {
+        let result = match state.conn.send_stream(self.id).finish() {
             Ok(()) => Ok(()),
             Err(FinishError::Stopped(code)) => Err(SendError::Stopped(code)),
             Err(FinishError::Ended | FinishError::UnknownStream) => Err(state.ended(self.id).into()),
@@ -295,7 +295,7 @@ impl MessageSender {
         let mut woken = Vec::new();
         let mut state = self.owner.shared.lock();
         // A stream that is through needs no reset.
-        let _ = state.conn.reset(self.id, code);
+        let _ = state.conn.send_stream(self.id).reset(code);
         if let Some(slot) = state.streams.get_mut(&self.id) {
             slot.sending_over(&mut woken);
         }
@@ -311,7 +311,7 @@ impl MessageSender {
     /// # Errors
     /// When the peer takes no such resets, or the stream is through.
     pub fn reset_behind(&mut self, code: u64, last: TicketId) -> Result<(), ResetAtError> {
-        let result = self.owner.shared.lock().conn.reset_behind(self.id, code, last);
+        let result = self.owner.shared.lock().conn.send_stream(self.id).reset_behind(code, last);
         self.owner.shared.nudge();
         result
     }
@@ -343,10 +343,10 @@ impl MessageSender {
         if let Some(closed) = state.closed() {
             return Poll::Ready(Err(SendError::Closed(closed)));
         }
-        let result = match state.conn.send(now, self.id, message.clone(), when.deadline) {
+        let result = match state.conn.messages(self.id).send(now, message.clone(), when.deadline) {
             Ok(ticket) => {
                 if when.next.is_some() {
-                    let _ = state.conn.next_message_at(self.id, when.next);
+                    let _ = state.conn.messages(self.id).next_send_at(when.next);
                 }
                 state.hold(self.id);
                 if let Some(slot) = state.streams.get_mut(&self.id) {
@@ -376,7 +376,7 @@ impl Drop for MessageSender {
     fn drop(&mut self) {
         let mut state = self.owner.shared.lock();
         // One that was finished, reset or stopped is no concern of ours any more.
-        let _ = state.conn.finish(self.id);
+        let _ = state.conn.send_stream(self.id).finish();
         state.release(self.id);
         drop(state);
         self.owner.shared.nudge();
@@ -412,7 +412,7 @@ impl MessageTicket {
 
 impl HandlesOwner {
     fn supersede(&self, id: StreamId, ticket: TicketId) -> bool {
-        let changed = self.shared.lock().conn.supersede(id, ticket);
+        let changed = self.shared.lock().conn.messages(id).supersede(ticket);
         self.shared.nudge();
         changed
     }

@@ -47,7 +47,7 @@ impl MessageReceiver {
     /// Returns whether a part of it came as early data, before the handshake was complete, so that an
     /// attacker may have replayed it. See [`RecvStream::is_early`](crate::RecvStream::is_early).
     pub fn is_early(&self) -> bool {
-        self.owner.shared.lock().conn.came_early(self.id)
+        self.owner.shared.lock().conn.stream(self.id).came_early()
     }
 
     /// Waits for the next message that its fences let pass. It returns `None` after the last message, and
@@ -73,7 +73,7 @@ impl MessageReceiver {
         if !self.ended {
             self.ended = true;
             // A stream that is through needs no stopping.
-            let _ = self.owner.shared.lock().conn.stop(self.id, code);
+            let _ = self.owner.shared.lock().conn.recv_stream(self.id).stop(code);
             self.owner.shared.nudge();
         }
     }
@@ -94,7 +94,7 @@ impl MessageReceiver {
         let shared = &self.owner.shared;
         let now = shared.now();
         let mut state = shared.lock();
-        let error = match state.conn.next_message(now, self.id) {
+        let error = match state.conn.messages(self.id).recv(now) {
             Ok(Some(message)) => {
                 drop(state);
                 shared.nudge();
@@ -118,7 +118,7 @@ impl MessageReceiver {
             Err(quic::ReadError::Reset(code)) => Some(ReceiveError::Reset(code)),
             Err(quic::ReadError::TooLong) => {
                 // RFC 9000 §3.5: what follows cannot be read, so the peer may save its breath.
-                let _ = state.conn.stop(self.id, 0);
+                let _ = state.conn.recv_stream(self.id).stop(0);
                 Some(ReceiveError::Malformed("a message is longer than this side takes"))
             }
             Err(quic::ReadError::Truncated) => {

@@ -41,7 +41,7 @@ impl RecvStream {
     /// If doing something twice would do harm, wait for
     /// [`Connection::connected`](crate::Connection::connected) first, or refuse to do it.
     pub fn is_early(&self) -> bool {
-        self.owner.shared.lock().conn.came_early(self.id)
+        self.owner.shared.lock().conn.stream(self.id).came_early()
     }
 
     /// Waits for the next bytes in order and returns them as they lie in memory: at least 1 byte and at most
@@ -103,7 +103,7 @@ impl RecvStream {
     /// # Errors
     /// When something was read, or its end was.
     pub fn unordered(mut self) -> Result<UnorderedStream, Self> {
-        if self.end.is_some() || self.owner.shared.lock().conn.as_unordered(self.id).is_err() {
+        if self.end.is_some() || self.owner.shared.lock().conn.recv_stream(self.id).as_unordered().is_err() {
             return Err(self);
         }
         let unordered = UnorderedStream::new(self.owner.clone(), self.id);
@@ -121,7 +121,7 @@ impl RecvStream {
     /// there the other half would have to change, too.
     pub fn into_messages(mut self) -> Result<MessageReceiver, Self> {
         let is_fresh = self.end.is_none() && self.id.dir() == Dir::Uni;
-        if !is_fresh || self.owner.shared.lock().conn.as_messages(self.id).is_err() {
+        if !is_fresh || self.owner.shared.lock().conn.messages(self.id).begin().is_err() {
             return Err(self);
         }
         let messages = MessageReceiver::new(self.owner.clone(), self.id);
@@ -139,7 +139,7 @@ impl RecvStream {
         if self.end.is_none() {
             self.end = Some(Ok(()));
             // A stream that is through needs no stopping.
-            let _ = self.owner.shared.lock().conn.stop(self.id, code);
+            let _ = self.owner.shared.lock().conn.recv_stream(self.id).stop(code);
             self.owner.shared.nudge();
         }
     }
@@ -192,7 +192,7 @@ impl RecvStream {
         let shared = &self.owner.shared;
         let mut state = shared.lock();
         while room > 0 {
-            match state.conn.read(self.id, room) {
+            match state.conn.recv_stream(self.id).read(room) {
                 Ok(Chunk::Data(bytes)) => {
                     taken += 1;
                     room = take(bytes);

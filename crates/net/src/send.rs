@@ -104,7 +104,7 @@ impl SendStream {
         if let Some(closed) = state.closed() {
             return Err(WriteError::Closed(closed));
         }
-        let result = match state.conn.finish(self.id) {
+        let result = match state.conn.send_stream(self.id).finish() {
             Ok(()) => Ok(()),
             Err(FinishError::Stopped(code)) => Err(WriteError::Stopped(code)),
             Err(FinishError::Ended | FinishError::UnknownStream) => Err(state.ended(self.id)),
@@ -140,7 +140,7 @@ impl SendStream {
     /// Gives up the stream. Bytes that have not arrived are no longer sent, and the peer is told `code`.
     pub fn reset(&mut self, code: u64) {
         // A stream that is through needs no reset.
-        let _ = self.owner.shared.lock().conn.reset(self.id, code);
+        let _ = self.owner.shared.lock().conn.send_stream(self.id).reset(code);
         self.owner.shared.nudge();
     }
 
@@ -150,7 +150,7 @@ impl SendStream {
     /// # Errors
     /// When the peer takes no such resets, or the stream is through.
     pub fn reset_at(&mut self, code: u64, reliable: u64) -> Result<(), ResetAtError> {
-        let result = self.owner.shared.lock().conn.reset_at(self.id, code, reliable);
+        let result = self.owner.shared.lock().conn.send_stream(self.id).reset_at(code, reliable);
         self.owner.shared.nudge();
         result
     }
@@ -172,7 +172,7 @@ impl SendStream {
     /// ```
     pub fn set_priority(&mut self, priority: Priority) {
         // A stream that is through is nobody's sibling.
-        let _ = self.owner.shared.lock().conn.set_priority(self.id, priority);
+        let _ = self.owner.shared.lock().conn.send_stream(self.id).set_priority(priority);
         self.owner.shared.nudge();
     }
 
@@ -187,7 +187,7 @@ impl SendStream {
     /// When there are too many classes, or too many one below the other, or the stream is through. Nothing
     /// has changed then.
     pub fn set_class(&mut self, path: &[Class]) -> Result<(), ClassError> {
-        let result = self.owner.shared.lock().conn.set_class(self.id, path);
+        let result = self.owner.shared.lock().conn.send_stream(self.id).set_class(path);
         self.owner.shared.nudge();
         result
     }
@@ -196,14 +196,14 @@ impl SendStream {
     /// waits for more urgent data.
     pub fn set_urgency(&mut self, urgency: u8) {
         // A stream that is through has nothing to be urgent about.
-        let _ = self.owner.shared.lock().conn.set_urgency(self.id, urgency);
+        let _ = self.owner.shared.lock().conn.send_stream(self.id).set_urgency(urgency);
         self.owner.shared.nudge();
     }
 
     /// Sends the stream's data before that of every urgency, until the next
     /// [`set_urgency`](Self::set_urgency). This is for data that everything else waits for.
     pub fn set_critical(&mut self) {
-        let _ = self.owner.shared.lock().conn.set_critical(self.id);
+        let _ = self.owner.shared.lock().conn.send_stream(self.id).set_critical();
         self.owner.shared.nudge();
     }
 
@@ -211,7 +211,7 @@ impl SendStream {
     /// urgency take turns. Other streams are sent one after the other, in the order in which they were
     /// opened.
     pub fn set_incremental(&mut self, incremental: bool) {
-        let _ = self.owner.shared.lock().conn.set_incremental(self.id, incremental);
+        let _ = self.owner.shared.lock().conn.send_stream(self.id).set_incremental(incremental);
         self.owner.shared.nudge();
     }
 
@@ -219,14 +219,14 @@ impl SendStream {
     /// [`has_fec`](crate::Connection::has_fec) it has no effect.
     pub fn set_protection(&mut self, protection: &Protection) {
         // A stream that is through has nothing to protect.
-        let _ = self.owner.shared.lock().conn.set_protection(self.id, protection);
+        let _ = self.owner.shared.lock().conn.send_stream(self.id).set_protection(protection);
         self.owner.shared.nudge();
     }
 
     /// Says that the application now waits for an answer to the bytes written so far, so that protection may
     /// add repair behind them. Nothing is sent earlier because of it.
     pub fn flush(&mut self) {
-        let _ = self.owner.shared.lock().conn.flush(self.id);
+        let _ = self.owner.shared.lock().conn.send_stream(self.id).flush();
         self.owner.shared.nudge();
     }
 
@@ -237,7 +237,7 @@ impl SendStream {
         if let Some(closed) = state.closed() {
             return Poll::Ready(Err(WriteError::Closed(closed)));
         }
-        let result = match state.conn.write(self.id, data) {
+        let result = match state.conn.send_stream(self.id).write(data) {
             Ok(n) => Ok(n),
             Err(quic::WriteError::Blocked) => {
                 state.await_room(self.id, cx);
@@ -299,7 +299,7 @@ impl Drop for SendStream {
     fn drop(&mut self) {
         let mut state = self.owner.shared.lock();
         // One that was finished, reset or stopped is no concern of ours any more.
-        let _ = state.conn.finish(self.id);
+        let _ = state.conn.send_stream(self.id).finish();
         state.release(self.id);
         drop(state);
         self.owner.shared.nudge();

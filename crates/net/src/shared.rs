@@ -263,7 +263,9 @@ impl LockedState {
         let Self { conn, streams, draining, .. } = self;
         draining.retain(|id| {
             let Some(slot) = streams.get_mut(id) else { return false };
-            let low = |(bytes, _): &mut (u64, Waker)| conn.unsent(*id).is_none_or(|unsent| unsent <= *bytes);
+            let low = |(bytes, _): &mut (u64, Waker)| {
+                conn.stream(*id).unsent().is_none_or(|unsent| unsent <= *bytes)
+            };
             woken.extend(slot.drain.take_if(low).map(|(_, waker)| waker));
             slot.drain.is_some()
         });
@@ -271,13 +273,13 @@ impl LockedState {
 
     /// Nothing will be sent on the stream any more, or again.
     pub(crate) fn is_through(&self, id: StreamId) -> bool {
-        let state = self.conn.send_state(id);
+        let state = self.conn.stream(id).send_state();
         !matches!(state, Some(SendState::Open | SendState::Finishing)) || self.conn.closed().is_some()
     }
 
     /// Collects outcomes, as long as there is room for them.
     pub(crate) fn settle(&mut self, id: StreamId, woken: &mut Vec<Waker>) {
-        if let (Some(slot), Some(stats)) = (self.streams.get_mut(&id), self.conn.message_stats(id)) {
+        if let (Some(slot), Some(stats)) = (self.streams.get_mut(&id), self.conn.stream(id).message_stats()) {
             slot.stats = stats;
         }
         loop {
@@ -286,7 +288,7 @@ impl LockedState {
             if slot.is_some_and(|slot| slot.outcomes.as_ref().is_some_and(OutcomeQueue::is_full)) {
                 return;
             }
-            let Some((ticket, outcome)) = self.conn.next_outcome(id) else { return };
+            let Some((ticket, outcome)) = self.conn.messages(id).next_outcome() else { return };
             if let Some(slot) = self.streams.get_mut(&id) {
                 slot.tickets.settle(ticket, outcome, woken);
                 if let Some(queue) = &mut slot.outcomes {

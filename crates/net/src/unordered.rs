@@ -50,7 +50,7 @@ impl UnorderedStream {
         if self.end.is_none() {
             self.end = Some(Ok(()));
             // A stream that is through needs no stopping.
-            let _ = self.owner.shared.lock().conn.stop(self.id, code);
+            let _ = self.owner.shared.lock().conn.recv_stream(self.id).stop(code);
             self.owner.shared.nudge();
         }
     }
@@ -66,7 +66,7 @@ impl UnorderedStream {
         let coop = ready!(tokio::task::coop::poll_proceed(cx));
         let shared = &self.owner.shared;
         let mut state = shared.lock();
-        let result = match state.conn.read_unordered(self.id, max) {
+        let result = match state.conn.recv_stream(self.id).read_unordered(max) {
             Ok(Piece::Data { offset, bytes }) => Ok(Some((offset, bytes))),
             Ok(Piece::Blocked) => {
                 if let Some(closed) = state.closed() {

@@ -107,7 +107,7 @@ pub struct TransportConfig {
     /// fenced streams may open no more than this many at once, and up to `max_bidi_streams` and
     /// `max_uni_streams` only as they turn out to carry bytes.
     pub max_fenced_streams: u64,
-    /// How many classes there may be, each counted once ([`set_class`](crate::Connection::set_class)).
+    /// How many classes there may be, each counted once ([`set_class`](crate::SendStream::set_class)).
     pub max_classes: usize,
     /// Forward erasure correction: what we offer, and what protects our streams. `None`: we do not offer it.
     pub fec: Option<Fec>,

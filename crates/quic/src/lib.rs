@@ -98,7 +98,9 @@ pub use budget::{Account, Budget, BudgetUse};
 pub use cc::{Algorithm, AlgorithmError};
 pub use cids::IssuedCid;
 pub use config::{Migration, TransportConfig};
-pub use conn::{Carrier, Connection, ConnectionStart};
+pub use conn::{
+    Carrier, Connection, ConnectionStart, Datagrams, Messages, RecvStream, SendStream, StreamSet, StreamView,
+};
 pub use datagram::{
     DatagramConfig, DatagramError, DatagramEvent, DatagramOptions, DatagramOutcome, DatagramTicket, Unsent,
     WhenFull,

@@ -293,7 +293,7 @@ impl<M: Machine> World<M> {
                     match node.accept(self.now, datagram) {
                         DatagramFate::Now => self.mark_ready(id),
                         DatagramFate::Hold => {
-                            self.network.enter(self.now + node.coalesce, AgendaWhat::Flush(id))
+                            self.network.enter(self.now + node.coalesce, AgendaWhat::Flush(id));
                         }
                         DatagramFate::Later => {}
                     }
@@ -302,7 +302,7 @@ impl<M: Machine> World<M> {
                     let source = self.network.source(parcel);
                     match source.map(|id| self.nodes[id.index()].asleep_until) {
                         Some(wakes) if wakes > self.now => {
-                            self.network.enter(wakes, AgendaWhat::Depart(parcel))
+                            self.network.enter(wakes, AgendaWhat::Depart(parcel));
                         }
                         _ => self.network.depart(self.now, parcel),
                     }

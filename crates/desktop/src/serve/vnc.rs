@@ -379,7 +379,7 @@ impl VncSession<'_> {
                 });
             }
             VncCommand::Input(PersonInput::Pointer { buttons, x, y }) => {
-                refused(self.rfb.pointer(buttons, x, y))
+                refused(self.rfb.pointer(buttons, x, y));
             }
             VncCommand::Input(PersonInput::Clipboard(_)) => {}
             VncCommand::Offer => {

@@ -95,7 +95,7 @@ impl Connection {
                             self.control(t, id, frame)?;
                         }
                         StreamItem::Unknown(kind) => {
-                            tell(t, || Traced::Parsed(id, TracedFrame::Unknown(kind)))
+                            tell(t, || Traced::Parsed(id, TracedFrame::Unknown(kind)));
                         }
                         _ => {}
                     }

@@ -88,7 +88,7 @@ impl FrameReader {
                     }
                 }
                 FrameReaderState::Data(0) | FrameReaderState::Skip(0) => {
-                    self.state = FrameReaderState::Header(VarintPieces::default())
+                    self.state = FrameReaderState::Header(VarintPieces::default());
                 }
                 FrameReaderState::Data(left) => {
                     let n = (*left).min(input.len().min(max) as u64);

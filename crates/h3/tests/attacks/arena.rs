@@ -498,7 +498,7 @@ impl Server {
                 let (Some(h3), Some(connection)) = (self.h3.get_mut(&key), self.node.connection(key)) else {
                     return;
                 };
-                while let Some(data) = connection.next_datagram() {
+                while let Some(data) = connection.datagrams().recv() {
                     h3.handle_datagram(&mut OnQuic { connection, now }, data);
                 }
                 self.answer(now, key);
@@ -510,7 +510,7 @@ impl Server {
     fn on_stream(&mut self, key: ConnectionKey, event: &StreamEvent) {
         match event {
             StreamEvent::Opened(dir) => {
-                while let Some(id) = self.node.connection(key).and_then(|c| c.accept(*dir)) {
+                while let Some(id) = self.node.connection(key).and_then(|c| c.streams().accept(*dir)) {
                     *self.requests.entry(key).or_default() += 1;
                     self.echo(key, id);
                 }
@@ -529,21 +529,21 @@ impl Server {
         }
         loop {
             if let Some(mut data) = self.pending.remove(&(key, id)) {
-                let _ = connection.write(id, &mut data);
-                if !data.is_empty() && connection.send_credit(id).is_some() {
+                let _ = connection.send_stream(id).write(&mut data);
+                if !data.is_empty() && connection.stream(id).send_credit().is_some() {
                     self.pending.insert((key, id), data);
                     return;
                 }
             }
-            match connection.read(id, 64 << 10) {
+            match connection.recv_stream(id).read(64 << 10) {
                 Ok(Chunk::Data(data)) if id.dir() == Dir::Bi => drop(self.pending.insert((key, id), data)),
                 Ok(Chunk::Data(_)) => {}
                 Ok(Chunk::Finished) => {
-                    let _ = connection.finish(id);
+                    let _ = connection.send_stream(id).finish();
                     return;
                 }
                 Err(ReadError::Reset(code)) => {
-                    let _ = connection.reset(id, code);
+                    let _ = connection.send_stream(id).reset(code);
                     return;
                 }
                 Ok(Chunk::Blocked) | Err(_) => return,
@@ -728,9 +728,9 @@ impl Honest {
             let request = Request::new("GET", "example.com", "/");
             h3.request(&mut OnQuic { connection, now }, &request, true).expect("a request is allowed")
         } else {
-            let id = connection.open(Dir::Bi).expect("a stream is allowed");
-            connection.write(id, &mut Bytes::from_static(&[7; 500])).expect("there is room");
-            connection.finish(id).expect("finished once");
+            let id = connection.streams().open(Dir::Bi).expect("a stream is allowed");
+            connection.send_stream(id).write(&mut Bytes::from_static(&[7; 500])).expect("there is room");
+            connection.send_stream(id).finish().expect("finished once");
             id
         };
         self.asked = Some((id, now));
@@ -739,7 +739,7 @@ impl Honest {
     fn read(&mut self, now: Time, id: StreamId) {
         let Some(connection) = self.node.connection(self.key) else { return };
         loop {
-            match connection.read(id, usize::MAX) {
+            match connection.recv_stream(id).read(usize::MAX) {
                 Ok(Chunk::Data(_)) => {}
                 Ok(Chunk::Finished) => return self.answered(now),
                 _ => return,

@@ -138,7 +138,7 @@ impl Server {
                 }
             }
             Event::Stream(StreamEvent::Opened(Dir::Bi)) => {
-                while let Some(id) = self.node.connection(key).and_then(|c| c.accept(Dir::Bi)) {
+                while let Some(id) = self.node.connection(key).and_then(|c| c.streams().accept(Dir::Bi)) {
                     self.pending.insert((key, id), self.script.answer.clone().into());
                     self.answer(key, id);
                 }
@@ -151,8 +151,8 @@ impl Server {
 
     fn open(&mut self, key: ConnectionKey, bytes: Vec<u8>) {
         let Some(connection) = self.node.connection(key) else { return };
-        let Some(id) = connection.open(Dir::Uni) else { return };
-        let _ = connection.write(id, &mut Bytes::from(bytes));
+        let Some(id) = connection.streams().open(Dir::Uni) else { return };
+        let _ = connection.send_stream(id).write(&mut Bytes::from(bytes));
     }
 
     fn answer(&mut self, key: ConnectionKey, id: StreamId) {
@@ -160,7 +160,7 @@ impl Server {
         let Some(connection) = self.node.connection(key) else { return };
         loop {
             let before = data.len();
-            if connection.write(id, &mut data).is_err() {
+            if connection.send_stream(id).write(&mut data).is_err() {
                 return;
             }
             self.said += (before - data.len()) as u64;
@@ -168,7 +168,7 @@ impl Server {
                 break;
             }
             if let Some(code) = self.script.reset {
-                let _ = connection.reset(id, code);
+                let _ = connection.send_stream(id).reset(code);
                 return;
             }
             if self.script.more.is_empty() || self.said > ENOUGH {

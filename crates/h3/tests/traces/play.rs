@@ -127,7 +127,7 @@ impl Play {
     /// The client sends a datagram. What does not fit is not sent.
     pub(crate) fn datagram(&mut self, len: usize, how: &DatagramOptions) {
         let (now, data) = (self.pair.world.now(), self.content(len));
-        if self.client().send_datagram(now, data, how).is_err() {
+        if self.client().datagrams().send(now, data, how).is_err() {
             self.journal.note(now, format_args!("client: the datagram is refused"));
         }
     }
@@ -207,7 +207,7 @@ fn look(world: &mut World<Peer>, node: NodeId, seen: usize, journal: &mut Journa
         };
         match event {
             Event::Stream(StreamEvent::Message(id)) => loop {
-                match connection.next_message(now, *id) {
+                match connection.messages(*id).recv(now) {
                     Ok(Some(m)) => journal.note(
                         now,
                         format_args!(
@@ -224,12 +224,12 @@ fn look(world: &mut World<Peer>, node: NodeId, seen: usize, journal: &mut Journa
                 }
             },
             Event::Stream(StreamEvent::Outcome(id)) => {
-                while let Some((_, outcome)) = connection.next_outcome(*id) {
+                while let Some((_, outcome)) = connection.messages(*id).next_outcome() {
                     journal.note(now, format_args!("{name}: message {}", journal::outcome(outcome)));
                 }
             }
             Event::Datagram(DatagramEvent::Received) => {
-                while let Some(data) = connection.next_datagram() {
+                while let Some(data) = connection.datagrams().recv() {
                     journal.note(
                         now,
                         format_args!("{name}: datagram of {} bytes {:x}", data.len(), Sum::of(&data)),
@@ -237,7 +237,7 @@ fn look(world: &mut World<Peer>, node: NodeId, seen: usize, journal: &mut Journa
                 }
             }
             Event::Datagram(DatagramEvent::Outcome) => {
-                while let Some((_, outcome)) = connection.next_datagram_outcome() {
+                while let Some((_, outcome)) = connection.datagrams().next_outcome() {
                     journal.note(now, format_args!("{name}: datagram {}", journal::fate(outcome)));
                 }
             }

@@ -30,7 +30,7 @@ pub(crate) const SCENES: &[Scene] = &[
             play.connected();
             play.pair.server_mut().echo = true;
             for n in 1..=30 {
-                while play.client().open(Dir::Bi).map(|id| send(play, id, 900)).is_none() {
+                while play.client().streams().open(Dir::Bi).map(|id| send(play, id, 900)).is_none() {
                     play.pass(10);
                 }
                 play.pass(7 * (n % 3));
@@ -64,32 +64,32 @@ pub(crate) const SCENES: &[Scene] = &[
         play.connected();
         let ids: Vec<StreamId> = (0..8).map(|n| play.upload(Dir::Bi, 20_000 + 5000 * n)).collect();
         play.pass(60);
-        play.client().reset(ids[0], 11).expect("it is open");
-        play.client().reset_at(ids[1], 12, 7000).expect("the peer takes it");
-        play.client().stop(ids[2], 13).expect("it is open");
-        play.server().stop(ids[3], 14).expect("it is open");
-        play.server().reset(ids[4], 15).expect("it is open");
+        play.client().send_stream(ids[0]).reset(11).expect("it is open");
+        play.client().send_stream(ids[1]).reset_at(12, 7000).expect("the peer takes it");
+        play.client().recv_stream(ids[2]).stop(13).expect("it is open");
+        play.server().recv_stream(ids[3]).stop(14).expect("it is open");
+        play.server().send_stream(ids[4]).reset(15).expect("it is open");
         play.pass(40);
-        play.client().reset(ids[5], 16).expect("it is open");
-        play.client().stop(ids[5], 17).expect("it is open");
+        play.client().send_stream(ids[5]).reset(16).expect("it is open");
+        play.client().recv_stream(ids[5]).stop(17).expect("it is open");
         play.delivered(4);
         play.pass(500);
     }),
     scene("priorities", SOME, |play| {
         play.connected();
         for n in 0..9u8 {
-            let id = play.client().open(Dir::Uni).expect("it may be opened");
+            let id = play.client().streams().open(Dir::Uni).expect("it may be opened");
             let priority = match n % 3 {
                 0 => Priority::default().urgency(n / 3 + 2),
                 1 => Priority { incremental: true, ..Priority::default() },
                 _ => Priority::weighted(f64::from(n)),
             };
-            play.client().set_priority(id, priority).expect("it is open");
+            play.client().send_stream(id).set_priority(priority).expect("it is open");
             send(play, id, 25_000);
         }
         play.pass(60);
-        let urgent = play.client().open(Dir::Uni).expect("it may be opened");
-        play.client().set_urgency(urgent, 0).expect("it is open");
+        let urgent = play.client().streams().open(Dir::Uni).expect("it may be opened");
+        play.client().send_stream(urgent).set_urgency(0).expect("it is open");
         send(play, urgent, 5000);
         play.delivered(10);
     }),
@@ -105,14 +105,14 @@ pub(crate) const SCENES: &[Scene] = &[
     },
     scene("bursts", PROTECTIONS, |play| {
         play.connected();
-        let id = play.client().open(Dir::Uni).expect("it may be opened");
+        let id = play.client().streams().open(Dir::Uni).expect("it may be opened");
         for _ in 0..12 {
             let mut data = play.content(9000);
-            play.client().write(id, &mut data).expect("there is room");
-            play.client().flush(id).expect("it is open");
+            play.client().send_stream(id).write(&mut data).expect("there is room");
+            play.client().send_stream(id).flush().expect("it is open");
             play.pass(45);
         }
-        play.client().finish(id).expect("it is open");
+        play.client().send_stream(id).finish().expect("it is open");
         play.delivered(1);
     }),
     scene("fences", PROTECTIONS, |play| messages(play, Order::Fences)),
@@ -132,14 +132,14 @@ pub(crate) const SCENES: &[Scene] = &[
     },
     scene("large-messages", SOME, |play| {
         play.connected();
-        let id = play.client().open_messages(Dir::Uni).expect("it may be opened");
+        let id = play.client().streams().open_messages(Dir::Uni).expect("it may be opened");
         for n in 0..6 {
             let (now, data) = (play.pair.world.now(), play.content(4000 + 9000 * (n % 3)));
-            play.client().send(now, id, data, None).expect("there is room");
-            play.client().fence(id).expect("it is open");
+            play.client().messages(id).send(now, data, None).expect("there is room");
+            play.client().messages(id).fence().expect("it is open");
             play.pass(60);
         }
-        play.client().finish(id).expect("it is open");
+        play.client().send_stream(id).finish().expect("it is open");
         play.pass(1000);
     }),
     scene("datagrams", PROTECTIONS, |play| {
@@ -154,7 +154,7 @@ pub(crate) const SCENES: &[Scene] = &[
             };
             play.datagram(100 + 15 * n, &how);
             if n % 5 == 4 {
-                play.client().flush_datagrams();
+                play.client().datagrams().flush();
                 play.pass(20);
             }
         }
@@ -184,19 +184,19 @@ pub(crate) const SCENES: &[Scene] = &[
     scene("everything-at-once", PROTECTIONS, |play| {
         play.connected();
         play.pair.server_mut().echo = true;
-        let screen = play.client().open_messages(Dir::Uni).expect("it may be opened");
+        let screen = play.client().streams().open_messages(Dir::Uni).expect("it may be opened");
         play.upload(Dir::Uni, 120_000);
         play.download(80_000);
         for n in 0..20 {
             let now = play.pair.world.now();
             let data = play.content(1000 + 100 * n);
-            play.client().send(now, screen, data, None).expect("there is room");
-            play.client().fence(screen).expect("it is open");
+            play.client().messages(screen).send(now, data, None).expect("there is room");
+            play.client().messages(screen).fence().expect("it is open");
             play.upload(Dir::Bi, 400);
             play.datagram(300, &DatagramOptions::default());
             play.pass(15);
         }
-        play.client().finish(screen).expect("it is open");
+        play.client().send_stream(screen).finish().expect("it is open");
         play.delivered(21);
     }),
 ];
@@ -215,7 +215,7 @@ fn send(play: &mut Play, id: StreamId, len: usize) {
 
 fn protect_datagrams(play: &mut Play) {
     let protection = play.setup.client.fec.as_ref().expect("it is offered").protection.clone();
-    play.client().set_datagram_protection(&protection);
+    play.client().datagrams().set_protection(&protection);
 }
 
 /// How messages wait for one another.
@@ -231,33 +231,33 @@ enum Order {
 /// Updates of ten messages, one each 33 ms.
 fn messages(play: &mut Play, order: Order) {
     play.connected();
-    let id = play.client().open_messages(Dir::Uni).expect("it may be opened");
-    play.client().set_ordered(id, order == Order::Total).expect("nothing was sent");
-    play.client().set_first_come(id, order == Order::FirstCome).expect("nothing was sent");
+    let id = play.client().streams().open_messages(Dir::Uni).expect("it may be opened");
+    play.client().messages(id).set_ordered(order == Order::Total).expect("nothing was sent");
+    play.client().messages(id).set_first_come(order == Order::FirstCome).expect("nothing was sent");
     let mut before: Vec<Ticket> = Vec::new();
     for update in 0..12 {
         let now = play.pair.world.now();
         let deadline = matches!(order, Order::Deadlines | Order::FirstCome);
         let next = now + Duration::from_millis(33);
-        play.client().next_message_at(id, Some(next)).expect("it is open");
+        play.client().messages(id).next_send_at(Some(next)).expect("it is open");
         let mut tickets = Vec::new();
         for n in 0..10 {
             let data: Bytes = play.content(if n == 0 { 3000 } else { 700 + 60 * n });
             let deadline = deadline.then(|| now + Duration::from_millis(if n % 2 == 0 { 90 } else { 150 }));
             // What there is no room for is not sent.
-            tickets.extend(play.client().send(now, id, data, deadline));
+            tickets.extend(play.client().messages(id).send(now, data, deadline));
         }
         if order == Order::Fences {
-            play.client().fence(id).expect("it is open");
+            play.client().messages(id).fence().expect("it is open");
         }
         if order == Order::Latest && update % 3 != 0 {
             for ticket in before.drain(..) {
-                play.client().supersede(id, ticket);
+                play.client().messages(id).supersede(ticket);
             }
         }
         before = tickets;
         play.pass(33);
     }
-    play.client().finish(id).expect("it is open");
+    play.client().send_stream(id).finish().expect("it is open");
     play.pass(1000);
 }

@@ -279,7 +279,7 @@ impl Peer {
             }
             quic::Event::Stream(event) => self.verb(|h3, t| h3.handle(t, *event)),
             quic::Event::Datagram(_) => {
-                while let Some(data) = self.node.connection(key).and_then(quic::Connection::next_datagram) {
+                while let Some(data) = self.node.connection(key).and_then(|conn| conn.datagrams().recv()) {
                     self.verb(|h3, t| h3.handle_datagram(t, data));
                 }
             }

@@ -81,7 +81,7 @@ impl Pair {
             pair.turn();
         }
         assert!(pair.client.is_established() && pair.server.is_established());
-        pair.stream = pair.client.open(Dir::Uni);
+        pair.stream = pair.client.streams().open(Dir::Uni);
         pair
     }
 
@@ -89,7 +89,7 @@ impl Pair {
     pub(crate) fn write(&mut self) {
         let id = self.stream.expect("a stream");
         // What there is no room for it writes the next time.
-        let _ = self.client.write(id, &mut Bytes::from_static(&DATA));
+        let _ = self.client.send_stream(id).write(&mut Bytes::from_static(&DATA));
     }
 
     /// Both sides send what they have, one batch each.
@@ -115,11 +115,11 @@ impl Pair {
     /// The server has a batch, and reads what is in it.
     pub(crate) fn receive(&mut self) {
         self.server.handle(self.now, Input::Received(&mut self.inbox));
-        while let Some(id) = self.server.accept(Dir::Uni) {
+        while let Some(id) = self.server.streams().accept(Dir::Uni) {
             self.stream = Some(id);
         }
         if let Some(id) = self.stream {
-            while let Ok(Chunk::Data(_)) = self.server.read(id, usize::MAX) {}
+            while let Ok(Chunk::Data(_)) = self.server.recv_stream(id).read(usize::MAX) {}
         }
     }
 

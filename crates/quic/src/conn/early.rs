@@ -18,16 +18,10 @@ impl Connection {
 
     /// True while what is read, or sent, is early data: the handshake is not through, and who sent it may
     /// have sent it before. What was read then does not become safe by the end of the handshake; see
-    /// [`came_early`](Self::came_early).
+    /// [`StreamView::came_early`](super::StreamView::came_early).
     pub fn is_early(&self) -> bool {
         self.common.phase == Phase::Handshake
             && !matches!(self.life.handshake.early, EarlyFate::None | EarlyFate::Rejected)
-    }
-
-    /// True when something of this stream of the peer's came as early data, so that all of it may be a
-    /// replay.
-    pub fn came_early(&self, id: StreamId) -> bool {
-        self.traffic.streams.came_early(id)
     }
 
     /// A stream that was given up with its early data has no end that could be mistaken for the peer's.

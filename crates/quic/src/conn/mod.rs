@@ -11,12 +11,11 @@
 //! packet-number space is dropped); after the connection is closed no room is asked for anything.
 
 mod allowance;
-mod datagrams;
 mod early;
+mod handles;
 mod handshake;
 mod hasten;
 mod liveness;
-mod messages;
 mod paths;
 mod protection;
 mod refused;
@@ -53,6 +52,7 @@ use crate::traffic::Traffic;
 use crate::work::WorkAllowance as Work;
 
 pub(crate) use allowance::{CONNECTION_COST, MemoryAllowance};
+pub use handles::{Datagrams, Messages, RecvStream, SendStream, StreamSet, StreamView};
 pub use start::ConnectionStart;
 pub(crate) use versions::{Negotiated, wished};
 pub use work::Carrier;

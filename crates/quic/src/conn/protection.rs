@@ -3,41 +3,17 @@
 
 use bytes::Bytes;
 use quickset_wire::frame::{Frame, FrameError, LoneSymbol, SymbolAck, SymbolFrames, kind};
-use quickset_wire::{Space, StreamId, TransportErrorCode as Code};
+use quickset_wire::{Space, TransportErrorCode as Code};
 
 use super::Connection;
 use crate::error::TransportError;
-use crate::protect::policy::Protection;
 use crate::protect::receive::{Dispatch, ProtectReceiving};
 use crate::protect::send::RecoveredTokens;
 use crate::protect::{MAX_WINDOW, Protect};
-use crate::streams::{Stretch, UnknownStream};
+use crate::streams::Stretch;
 
 /// What the application says.
 impl Connection {
-    /// How the data of a stream is protected from now on; [`Protection::None`] leaves it to the connection's
-    /// own protection ([`Fec::protection`](crate::Fec::protection)) again. Without forward erasure correction
-    /// at the peer nothing is protected, and everything arrives all the same.
-    ///
-    /// # Errors
-    /// When there is no such stream.
-    pub fn set_protection(&mut self, id: StreamId, protection: &Protection) -> Result<(), UnknownStream> {
-        let own = *protection != Protection::None;
-        let channel = self.traffic.streams.own_channel(id, own)?;
-        if !own {
-            // The stream is of another channel now, in whose turns this one's repair would wait for ever, and
-            // all behind it.
-            self.traffic.streams.set_repair(channel, false);
-        }
-        let streams = &self.traffic.streams;
-        self.protect.send.purge(|channel| streams.has_channel(channel));
-        self.protect.send.set_policy(channel, protection);
-        self.protect.drain(&mut self.traffic, self.common.now);
-        // Only messages have ends; a stream of bytes is cut as it comes.
-        let _ = self.traffic.streams.set_even(id, protection.splits_evenly());
-        Ok(())
-    }
-
     /// From now on so many symbols of each session of the peer are kept for decoding (FEC_WINDOW). Fewer take
     /// less memory, but losses farther back cannot be repaired; 0 asks for no more repair. More than 2^20 is
     /// taken for that.

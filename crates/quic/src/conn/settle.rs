@@ -191,7 +191,7 @@ impl Connection {
             | FrameToken::Symbol { .. } => {}
             FrameToken::MtuProbe { path, size } => self.link.on_size_lost(&mut self.common, path, size),
             FrameToken::Repair { session, serial } => {
-                self.protect.send.repair_settled(session, serial, false)
+                self.protect.send.repair_settled(session, serial, false);
             }
             FrameToken::FecWindow { epoch } => {
                 if let Some(receive) = &mut self.protect.receive {

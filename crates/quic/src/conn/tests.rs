@@ -357,8 +357,8 @@ fn challenges_are_answered_and_a_flood_of_them_is_not_kept() {
 #[test]
 fn altered_replayed_and_cut_datagrams_change_nothing() {
     let mut pair = joined();
-    let id = pair.client.open(Dir::Bi).unwrap();
-    pair.client.write(id, &mut Bytes::from(vec![7; 3000])).unwrap();
+    let id = pair.client.streams().open(Dir::Bi).unwrap();
+    pair.client.send_stream(id).write(&mut Bytes::from(vec![7; 3000])).unwrap();
     let good = drain(&mut pair.client, pair.now, address(1));
     let before = pair.server.stats();
     for datagram in &good {
@@ -381,8 +381,10 @@ fn altered_replayed_and_cut_datagrams_change_nothing() {
     let last = pair.server.stats();
     assert_eq!(last.received_packets, before.received_packets + good.len() as u64);
     assert_eq!(last.duplicate_packets, good.len() as u64);
-    let id = pair.server.accept(Dir::Bi).unwrap();
-    let crate::Chunk::Data(data) = pair.server.read(id, usize::MAX).unwrap() else { panic!("no data") };
+    let id = pair.server.streams().accept(Dir::Bi).unwrap();
+    let crate::Chunk::Data(data) = pair.server.recv_stream(id).read(usize::MAX).unwrap() else {
+        panic!("no data")
+    };
     assert!(data.iter().all(|b| *b == 7));
 }
 
@@ -392,8 +394,8 @@ fn keys_are_updated_by_either_side_and_old_packets_still_open() {
     let mut pair = joined();
     for round in 1..=5u64 {
         pair.pass(Duration::from_millis(30));
-        let id = pair.client.open(Dir::Uni).unwrap();
-        pair.client.write(id, &mut Bytes::from_static(b"before")).unwrap();
+        let id = pair.client.streams().open(Dir::Uni).unwrap();
+        pair.client.send_stream(id).write(&mut Bytes::from_static(b"before")).unwrap();
         let late = drain(&mut pair.client, pair.now, address(1));
         let updater = if round % 2 == 0 { &mut pair.client } else { &mut pair.server };
         assert!(updater.update_keys(pair.now), "round {round}");

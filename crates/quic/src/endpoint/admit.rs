@@ -388,16 +388,12 @@ impl Endpoint {
         let proven = incoming.is_validated().then(|| path.remote.ip());
         let account = self.server.as_ref().map(|server| pay(&server.config.transport, proven));
         let Ok(account) = account.transpose().map(Option::flatten) else {
-            return Err(self
-                .refuse(incoming)
-                .map_or(DatagramRoute::Dropped(Dropped::NotAServer), DatagramRoute::Respond));
+            return Err(self.turn_away(incoming, Dropped::NotAServer));
         };
         let key = self.registry.add(Some(incoming.0.dcid));
         let (Some(local), Some(server)) = (self.issue(key), &self.server) else {
             self.registry.remove(key);
-            return Err(self
-                .refuse(incoming)
-                .map_or(DatagramRoute::Dropped(Dropped::Busy), DatagramRoute::Respond));
+            return Err(self.turn_away(incoming, Dropped::Busy));
         };
         let (crypto, transport) = (server.config.crypto.clone(), server.config.transport.clone());
         let versions = server.versions.clone();
@@ -417,14 +413,8 @@ impl Endpoint {
         let migration = transport.migration;
         let wanted = migration.preferred_v4.is_some() || migration.preferred_v6.is_some();
         let second = if wanted { self.issue(key) } else { None };
-        let preferred = |cid: IssuedCid| PreferredAddress {
-            ipv4: migration.preferred_v4,
-            ipv6: migration.preferred_v6,
-            id: cid.id,
-            token: cid.token,
-        };
         let params = TransportParams {
-            preferred_address: second.map(preferred),
+            preferred_address: second.map(|cid| preferred(&migration, cid)),
             original_destination_connection_id: Some(original_dcid),
             initial_source_connection_id: Some(local.id),
             retry_source_connection_id: retry_scid,
@@ -472,6 +462,11 @@ impl Endpoint {
         Ok((key, start, datagram.expect("an incoming packet has its datagram until it is consumed")))
     }
 
+    /// Refuses a client, or says nothing to one that may not be answered.
+    fn turn_away(&mut self, incoming: Incoming, why: Dropped) -> DatagramRoute {
+        self.refuse(incoming).map_or(DatagramRoute::Dropped(why), DatagramRoute::Respond)
+    }
+
     fn encode(&mut self, params: &TransportParams, by: Side) -> Vec<u8> {
         encoded_as(params, by, self.rng.next())
     }
@@ -508,6 +503,16 @@ struct Begun {
     params: TransportParams,
     local_cid: ConnectionId,
     remote_cid: ConnectionId,
+}
+
+/// Where clients are to go on once they are here, with the id that is for that (RFC 9000 §9.6).
+fn preferred(migration: &crate::Migration, cid: IssuedCid) -> PreferredAddress {
+    PreferredAddress {
+        ipv4: migration.preferred_v4,
+        ipv6: migration.preferred_v6,
+        id: cid.id,
+        token: cid.token,
+    }
 }
 
 /// How busy a server is.

@@ -5,7 +5,6 @@ use quickset_wire::{Dir, Space};
 /// `recovery` stores tokens and reads none of them; `conn` hands each back to its owner by one
 /// exhaustive match. A new frame adds a variant here, and the compiler lists the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::enum_variant_names, reason = "NEW_TOKEN is what RFC 9000 calls it")]
 pub(crate) enum FrameToken {
     /// Nothing to tell anybody: PING, PADDING with a purpose, or a token that was taken already.
     Nothing,

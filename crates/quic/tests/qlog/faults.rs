@@ -95,12 +95,12 @@ fn nothing_is_kept_back_for_long() {
     assert!(before > 0 && buffered == 0, "{buffered} bytes are kept back");
     // Busy for seconds: a byte now and then, no long sleep in between.
     let key = pair.key;
-    let id = pair.client_mut().connection(key).open(Dir::Uni).expect("a stream");
+    let id = pair.client_mut().connection(key).streams().open(Dir::Uni).expect("a stream");
     let mut last = before;
     for _ in 0..4 {
         for _ in 0..110 {
             let mut byte = bytes::Bytes::from_static(b"x");
-            pair.client_mut().connection(key).write(id, &mut byte).expect("room");
+            pair.client_mut().connection(key).send_stream(id).write(&mut byte).expect("room");
             pair.pass(Duration::from_millis(10));
         }
         let (now, _) = safe(&sinks);

@@ -35,11 +35,11 @@ fn busy(seed: u64) -> (Memory, Pair) {
     let (key, now) = (pair.key, pair.world.now());
     let id = pair.client_mut().send(key, Dir::Bi, pattern(100_000));
     let connection = pair.client_mut().connection(key);
-    let messages = connection.open_messages(Dir::Uni).expect("a stream");
+    let messages = connection.streams().open_messages(Dir::Uni).expect("a stream");
     for n in 0..50 {
-        connection.send(now, messages, Bytes::from(vec![n; 700]), None).expect("room");
+        connection.messages(messages).send(now, Bytes::from(vec![n; 700]), None).expect("room");
         if n % 10 == 9 {
-            connection.fence(messages).expect("a stream of messages");
+            connection.messages(messages).fence().expect("a stream of messages");
         }
     }
     pair.until("echoed", |p| p.client().finished.contains(&(key, id)));

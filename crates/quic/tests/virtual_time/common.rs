@@ -96,7 +96,7 @@ impl Peer {
 
     /// Opens a stream that carries `data` and its end.
     pub(crate) fn send(&mut self, key: ConnectionKey, dir: Dir, data: impl Into<Bytes>) -> StreamId {
-        let id = self.connection(key).open(dir).expect("a stream may be opened");
+        let id = self.connection(key).streams().open(dir).expect("a stream may be opened");
         self.send_on(key, id, data.into());
         id
     }
@@ -110,7 +110,7 @@ impl Peer {
         let Some(data) = self.outgoing.get_mut(&(key, id)) else { return };
         let Some(connection) = self.node.connection(key) else { return };
         while !data.is_empty() {
-            match connection.write(id, data) {
+            match connection.send_stream(id).write(data) {
                 Ok(_) => {}
                 Err(WriteError::Blocked) => return,
                 Err(_) => {
@@ -120,7 +120,7 @@ impl Peer {
             }
         }
         self.outgoing.remove(&(key, id));
-        connection.finish(id).expect("finished once");
+        connection.send_stream(id).finish().expect("finished once");
     }
 
     pub(crate) fn read(&mut self, key: ConnectionKey, id: StreamId) {
@@ -129,7 +129,7 @@ impl Peer {
         }
         let Some(connection) = self.node.connection(key) else { return };
         loop {
-            match connection.read(id, usize::MAX) {
+            match connection.recv_stream(id).read(usize::MAX) {
                 Ok(Chunk::Data(bytes)) => {
                     self.received.entry((key, id)).or_default().extend_from_slice(&bytes);
                 }
@@ -151,7 +151,7 @@ impl Peer {
             Event::Connected => self.connected.push(key),
             Event::Closed(why) => self.closed.push((key, why.clone())),
             Event::Stream(StreamEvent::Opened(dir)) => {
-                while let Some(id) = self.connection(key).accept(*dir) {
+                while let Some(id) = self.connection(key).streams().accept(*dir) {
                     self.read(key, id);
                 }
             }

@@ -207,16 +207,16 @@ fn codes_beyond_what_the_wire_can_say_become_the_largest() {
     pair.server_mut().lazy = true;
     let (key, server_key) = (pair.key, pair.server_key());
     let connection = pair.client_mut().connection(key);
-    let id = connection.open(Dir::Bi).expect("a stream");
-    connection.write(id, &mut Bytes::from_static(b"x")).expect("room");
+    let id = connection.streams().open(Dir::Bi).expect("a stream");
+    connection.send_stream(id).write(&mut Bytes::from_static(b"x")).expect("room");
     pair.pass(Duration::from_millis(50));
     let connection = pair.client_mut().connection(key);
-    connection.reset(id, u64::MAX).expect("it is open");
-    connection.stop(id, 1 << 62).expect("it is open");
+    connection.send_stream(id).reset(u64::MAX).expect("it is open");
+    connection.recv_stream(id).stop(1 << 62).expect("it is open");
     pair.until("stopped", |p| {
         p.server().events.contains(&Event::Stream(StreamEvent::Stopped { id, code: LARGEST }))
     });
-    let read = pair.server_mut().connection(server_key).read(id, 100);
+    let read = pair.server_mut().connection(server_key).recv_stream(id).read(100);
     assert_eq!(read, Err(ReadError::Reset(LARGEST)));
     let now = pair.world.now();
     pair.client_mut().connection(key).close(now, u64::MAX, b"bye");
@@ -232,19 +232,19 @@ fn resets_and_stops_carry_their_codes() {
     let (key, server_key) = (pair.key, pair.server_key());
     let (reset, stopped) = {
         let connection = pair.client_mut().connection(key);
-        let reset = connection.open(Dir::Uni).expect("a stream");
-        connection.write(reset, &mut Bytes::from_static(b"half a")).expect("room");
-        let stopped = connection.open(Dir::Uni).expect("a stream");
-        connection.write(stopped, &mut Bytes::from_static(b"too much")).expect("room");
+        let reset = connection.streams().open(Dir::Uni).expect("a stream");
+        connection.send_stream(reset).write(&mut Bytes::from_static(b"half a")).expect("room");
+        let stopped = connection.streams().open(Dir::Uni).expect("a stream");
+        connection.send_stream(stopped).write(&mut Bytes::from_static(b"too much")).expect("room");
         (reset, stopped)
     };
     pair.pass(Duration::from_millis(50));
-    pair.client_mut().connection(key).reset(reset, 7).expect("it is open");
-    pair.server_mut().connection(server_key).stop(stopped, 9).expect("it is open");
+    pair.client_mut().connection(key).send_stream(reset).reset(7).expect("it is open");
+    pair.server_mut().connection(server_key).recv_stream(stopped).stop(9).expect("it is open");
     pair.pass(Duration::from_millis(100));
     let stop = Event::Stream(StreamEvent::Stopped { id: stopped, code: 9 });
     assert!(pair.client().events.contains(&stop), "{:?}", pair.client().events);
-    let read = pair.server_mut().connection(server_key).read(reset, 100);
+    let read = pair.server_mut().connection(server_key).recv_stream(reset).read(100);
     assert_eq!(read, Err(quickset_quic::ReadError::UnknownStream), "the reset was read by the application");
     assert!(pair.server().received.contains_key(&(server_key, reset)));
 }
@@ -289,7 +289,7 @@ fn early_data_does_not_keep_the_handshake_back() {
             pair.pass(Duration::from_millis(5));
             let server = pair.server_mut();
             let Some(key) = server.node.keys().next() else { continue };
-            if server.connection(key).open(Dir::Uni).is_some_and(|id| {
+            if server.connection(key).streams().open(Dir::Uni).is_some_and(|id| {
                 early += u32::from(!server.connection(key).is_established());
                 server.send_on(key, id, pattern(60_000).into());
                 true

@@ -38,19 +38,20 @@ impl Run {
     fn send(&mut self, n: u64, len: usize, how: &DatagramOptions) {
         let (key, now) = (self.pair.key, self.pair.world.now());
         let connection = self.pair.client_mut().connection(key);
-        let ticket = connection.send_datagram(now, numbered(n, len), how).expect("it is taken");
+        let ticket = connection.datagrams().send(now, numbered(n, len), how).expect("it is taken");
         assert_eq!(self.tickets.insert(ticket, n), None, "a ticket names one datagram");
     }
 
     fn pass(&mut self, time: Duration) {
         self.pair.pass(time);
         let (key, at) = (self.pair.key, self.pair.server_key());
-        while let Some(data) = self.pair.server_mut().connection(at).next_datagram() {
+        while let Some(data) = self.pair.server_mut().connection(at).datagrams().recv() {
             let n = u64::from_be_bytes(data[..8].try_into().expect("eight bytes"));
             assert_eq!(data, numbered(n, data.len()), "whole and unchanged");
             self.received.push(n);
         }
-        while let Some((ticket, outcome)) = self.pair.client_mut().connection(key).next_datagram_outcome() {
+        while let Some((ticket, outcome)) = self.pair.client_mut().connection(key).datagrams().next_outcome()
+        {
             let n = self.tickets[&ticket];
             assert_eq!(self.outcomes.insert(n, outcome), None, "each outcome is told once");
         }
@@ -129,11 +130,11 @@ fn a_protected_datagram_is_recovered_and_never_repeated() {
         });
         let mut run = Run::new(setup.connected());
         let key = run.pair.key;
-        run.pair.client_mut().connection(key).set_datagram_protection(&value);
+        run.pair.client_mut().connection(key).datagrams().set_protection(&value);
         for n in 0..2000 {
             run.send(n, 1000, &REPORTED);
             if n % 10 == 9 {
-                run.pair.client_mut().connection(key).flush_datagrams();
+                run.pair.client_mut().connection(key).datagrams().flush();
                 run.pass(Duration::from_millis(100));
             }
         }
@@ -161,7 +162,7 @@ fn the_longest_datagrams_fit_packets_and_symbols() {
         let mut run = Run::new(Setup::new(7, "rate=20mbit delay=5ms queue=1MB").connected());
         let key = run.pair.key;
         let connection = run.pair.client_mut().connection(key);
-        connection.set_datagram_protection(&protection);
+        connection.datagrams().set_protection(&protection);
         let max = connection.max_datagram_len().expect("the peer takes datagrams");
         for n in 0..50 {
             run.send(n, max, &REPORTED);
@@ -172,7 +173,7 @@ fn the_longest_datagrams_fit_packets_and_symbols() {
         if protection == Protection::None {
             // A short header of 1 + 8 + 4 and a tag of 16 bytes; a frame of 1 + 2 and the data.
             assert_eq!(max, 1200 - 29 - 3);
-            let longer = run.pair.client_mut().connection(key).send_datagram(
+            let longer = run.pair.client_mut().connection(key).datagrams().send(
                 quickset_base::Time::ZERO,
                 numbered(0, max + 1),
                 &REPORTED,
@@ -204,7 +205,7 @@ fn datagrams_and_streams_share_what_there_is() {
             loop {
                 let (now, data) = (run.pair.world.now(), numbered(n, 700));
                 let connection = run.pair.client_mut().connection(key);
-                match connection.send_datagram(now, data, &DatagramOptions::default()) {
+                match connection.datagrams().send(now, data, &DatagramOptions::default()) {
                     Ok(_) => n += 1,
                     Err(unsent) => {
                         assert_eq!(unsent.why, DatagramError::Full);
@@ -274,7 +275,7 @@ fn who_offers_none_is_sent_none_and_may_send() {
     let (at, now) = (run.pair.server_key(), run.pair.world.now());
     let server = run.pair.server_mut().connection(at);
     assert_eq!(server.max_datagram_len(), None);
-    let unsent = server.send_datagram(now, numbered(1, 10), &REPORTED).expect_err("it is not taken");
+    let unsent = server.datagrams().send(now, numbered(1, 10), &REPORTED).expect_err("it is not taken");
     assert_eq!((unsent.why, unsent.data), (DatagramError::Unsupported, numbered(1, 10)));
     run.send(3, 10, &REPORTED);
     run.pass(Duration::from_secs(1));

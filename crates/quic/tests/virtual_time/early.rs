@@ -126,7 +126,7 @@ fn early_data_saves_a_round_trip() {
     assert!(took < Duration::from_millis(25), "half a round trip of 40 ms: {took:?}");
     let server_key = early.server_key();
     let server = early.pair.server_mut().connection(server_key);
-    assert!(server.came_early(id) && server.is_early() && !server.is_established());
+    assert!(server.stream(id).came_early() && server.is_early() && !server.is_established());
     early.pair.until("answered", |p| p.client().finished.contains(&(key, id)));
     let took = early.pair.world.now() - begun;
     assert!(took < Duration::from_millis(50), "one round trip: {took:?}");
@@ -140,7 +140,7 @@ fn early_data_saves_a_round_trip() {
     let late = early.pair.client_mut().send(key, Dir::Bi, pattern(10));
     early.pair.until("asked", |p| p.server().finished.len() == 2);
     let server = early.pair.server_mut().connection(server_key);
-    assert!(!server.came_early(late) && !server.is_early());
+    assert!(!server.stream(late).came_early() && !server.is_early());
     assert_eq!(server.early_data(), EarlyFate::Accepted);
     assert_eq!(early.pair.client_mut().connection(key).early_data(), EarlyFate::Accepted);
 }
@@ -196,7 +196,7 @@ fn early_data_goes_again_behind_a_retry() {
     assert!(early.pair.world.now() - begun < Duration::from_millis(65), "a round trip and a half");
     assert_eq!(early.pair.server().node.endpoint().counters().retries, 2);
     let server_key = early.server_key();
-    assert!(early.pair.server_mut().connection(server_key).came_early(id));
+    assert!(early.pair.server_mut().connection(server_key).stream(id).came_early());
     early.pair.until("connected", |p| p.client().connected.contains(&key));
     assert_eq!(early.told(), [true]);
 }
@@ -215,13 +215,14 @@ fn what_is_rejected_goes_again_under_the_limits_that_hold() {
         let (a, b) = (pattern(9000), pattern(1000));
         let first = early.pair.client_mut().send(key, Dir::Uni, a.clone());
         let second = early.pair.client_mut().send(key, Dir::Uni, b.clone());
-        let third = early.pair.client_mut().connection(key).open_messages(Dir::Uni).expect("a stream");
+        let third =
+            early.pair.client_mut().connection(key).streams().open_messages(Dir::Uni).expect("a stream");
         let now = early.pair.world.now();
         let connection = early.pair.client_mut().connection(key);
         for n in 0..5u8 {
-            connection.send(now, third, vec![n; 700].into(), None).expect("room");
+            connection.messages(third).send(now, vec![n; 700].into(), None).expect("room");
         }
-        connection.finish(third).expect("it is open");
+        connection.send_stream(third).finish().expect("it is open");
         early.pair.until("received", |p| p.server().finished.len() == 3);
         let server_key = early.server_key();
         let got = &early.pair.server().received;
@@ -230,7 +231,7 @@ fn what_is_rejected_goes_again_under_the_limits_that_hold() {
         assert!(got[&(server_key, third)] == records, "{window}: each record with its length of two bytes");
         assert_eq!(early.told(), [false]);
         assert!(told(early.pair.server()).is_empty());
-        assert!(!early.pair.server_mut().connection(server_key).came_early(first));
+        assert!(!early.pair.server_mut().connection(server_key).stream(first).came_early());
         assert_eq!(early.pair.client_mut().connection(key).early_data(), EarlyFate::Rejected);
     }
 }
@@ -264,7 +265,7 @@ fn who_wants_to_know_is_told_and_nothing_goes_again() {
     let stopped = Event::Stream(StreamEvent::Stopped { id, code: 77 });
     assert!(early.pair.client().events.contains(&stopped), "{:?}", early.pair.client().events);
     assert_eq!(early.told(), [false]);
-    let read = early.pair.client_mut().connection(key).read(id, 10);
+    let read = early.pair.client_mut().connection(key).recv_stream(id).read(10);
     assert_eq!(read, Err(quickset_quic::ReadError::Reset(77)), "and not as if the answer had ended");
     let server_key = early.server_key();
     assert!(!early.pair.server().received.contains_key(&(server_key, id)), "not a byte");
@@ -297,7 +298,7 @@ fn nobody_gets_early_data_who_did_not_ask_for_it() {
         let config = early.server.clone();
         *early.pair.server_mut() = Peer::new(99, Some(config));
         let key = early.connect();
-        let id = early.pair.client_mut().connection(key).open(Dir::Uni);
+        let id = early.pair.client_mut().connection(key).streams().open(Dir::Uni);
         assert_eq!(id.is_some(), !expected.is_empty(), "{who}");
         if let Some(id) = id {
             early.pair.client_mut().send_on(key, id, pattern(3000).into());
@@ -313,7 +314,7 @@ fn nobody_gets_early_data_who_did_not_ask_for_it() {
         let server_key = early.server_key();
         if let Some(id) = id {
             assert!(early.pair.server().received[&(server_key, id)] == pattern(3000), "{who}");
-            assert!(!early.pair.server_mut().connection(server_key).came_early(id), "{who}");
+            assert!(!early.pair.server_mut().connection(server_key).stream(id).came_early(), "{who}");
         }
     }
 }
@@ -352,36 +353,36 @@ fn offers_of_extensions_are_not_remembered() {
     let now = early.pair.world.now();
     let connection = early.pair.client_mut().connection(key);
     assert!(!connection.has_fenced_streams() && !connection.has_fec());
-    let id = connection.open_messages(Dir::Uni).expect("a stream");
+    let id = connection.streams().open_messages(Dir::Uni).expect("a stream");
     // FS-8: no peer takes less.
-    let longest = connection.send(now, id, vec![1; 1201].into(), None);
+    let longest = connection.messages(id).send(now, vec![1; 1201].into(), None);
     assert_eq!(longest, Err(SendError::TooLong { max: 1200 }));
     for n in 0..6u8 {
-        connection.send(now, id, vec![n; 1000].into(), None).expect("room");
+        connection.messages(id).send(now, vec![n; 1000].into(), None).expect("room");
     }
     early.pair.pass(Duration::from_millis(30));
     let server_key = early.server_key();
     let stats = early.pair.client_mut().connection(key).stats();
     assert_eq!((stats.fec.sources_sent, stats.fec.repairs_sent), (0, 0), "not one symbol");
     let server = early.pair.server_mut().connection(server_key);
-    assert!(server.came_early(id), "STREAM frames are what 0-RTT packets can carry");
+    assert!(server.stream(id).came_early(), "STREAM frames are what 0-RTT packets can carry");
     early.pair.until("connected", |p| p.client().connected.contains(&key));
     let now = early.pair.world.now();
     let connection = early.pair.client_mut().connection(key);
     assert!(connection.has_fenced_streams() && connection.has_fec());
     // What it takes is known now: 5000 bytes.
-    connection.send(now, id, vec![9; 5000].into(), None).expect("room");
-    connection.finish(id).expect("it is open");
+    connection.messages(id).send(now, vec![9; 5000].into(), None).expect("room");
+    connection.send_stream(id).finish().expect("it is open");
     early.pair.until("received", |p| p.server().finished.contains(&(server_key, id)));
     let got = &early.pair.server().received[&(server_key, id)];
     assert_eq!(got.len(), 6 * 1002 + 5002, "read as bytes: records in STREAM frames, to the end");
     // A stream that begins now has fences, and is protected.
     let connection = early.pair.client_mut().connection(key);
-    let fenced = connection.open_messages(Dir::Uni).expect("a stream");
-    connection.set_protection(fenced, &Protection::None).expect("it is open");
+    let fenced = connection.streams().open_messages(Dir::Uni).expect("a stream");
+    connection.send_stream(fenced).set_protection(&Protection::None).expect("it is open");
     let now = early.pair.world.now();
     let connection = early.pair.client_mut().connection(key);
-    connection.send(now, fenced, vec![9; 3000].into(), None).expect("room");
+    connection.messages(fenced).send(now, vec![9; 3000].into(), None).expect("room");
     early.pair.pass(Duration::from_millis(100));
     assert!(early.pair.client_mut().connection(key).stats().fec.sources_sent > 0);
 }
@@ -406,17 +407,17 @@ fn messages_may_be_early() {
     let key = early.connect();
     let now = early.pair.world.now();
     let connection = early.pair.client_mut().connection(key);
-    let id = connection.open_messages(Dir::Uni).expect("a stream");
+    let id = connection.streams().open_messages(Dir::Uni).expect("a stream");
     for n in 0..20u8 {
-        connection.send(now, id, vec![n; 500].into(), None).expect("room");
+        connection.messages(id).send(now, vec![n; 500].into(), None).expect("room");
     }
     early.pair.pass(Duration::from_millis(30));
     let (server_key, now) = (early.server_key(), early.pair.world.now());
     let server = early.pair.server_mut().connection(server_key);
-    server.as_messages(id).expect("nothing was read");
+    server.messages(id).begin().expect("nothing was read");
     assert!(!server.is_established());
     let read = |server: &mut quickset_quic::Connection, now| -> Vec<Bytes> {
-        let next = || server.next_message(now, id).ok().flatten();
+        let next = || server.messages(id).recv(now).ok().flatten();
         std::iter::from_fn(next).map(|message| message.payload).collect()
     };
     let mut got = read(server, now);
@@ -440,21 +441,21 @@ fn datagrams_may_be_early() {
     let report = DatagramOptions { report: true, ..DatagramOptions::default() };
     let sizes = [1, 500, most];
     for len in sizes {
-        client.send_datagram(begun, pattern(len).into(), &report).expect("it is taken");
+        client.datagrams().send(begun, pattern(len).into(), &report).expect("it is taken");
     }
-    assert!(client.send_datagram(begun, pattern(most + 1).into(), &report).is_err());
+    assert!(client.datagrams().send(begun, pattern(most + 1).into(), &report).is_err());
     early.pair.until("there", |p| p.server().node.keys().next().is_some());
     early.pair.pass(Duration::from_millis(1));
     let server_key = early.server_key();
     let server = early.pair.server_mut().connection(server_key);
     assert!(server.is_early() && !server.is_established());
-    let came: Vec<usize> = std::iter::from_fn(|| server.next_datagram()).map(|data| data.len()).collect();
+    let came: Vec<usize> = std::iter::from_fn(|| server.datagrams().recv()).map(|data| data.len()).collect();
     assert_eq!(came, sizes);
     early.pair.pass(Duration::from_millis(100));
     let client = early.pair.client_mut().connection(key);
     assert_eq!(client.early_data(), EarlyFate::Accepted);
     let outcomes: Vec<_> =
-        std::iter::from_fn(|| client.next_datagram_outcome()).map(|(_, what)| what).collect();
+        std::iter::from_fn(|| client.datagrams().next_outcome()).map(|(_, what)| what).collect();
     assert_eq!(outcomes, [DatagramOutcome::Acknowledged; 3]);
     assert!(client.max_datagram_len() > Some(most), "a short header is shorter");
 }
@@ -466,11 +467,11 @@ fn early_messages_of_every_size_leave_at_once() {
         let key = early.connect();
         let now = early.pair.world.now();
         let connection = early.pair.client_mut().connection(key);
-        let id = connection.open_messages(Dir::Uni).expect("a stream");
+        let id = connection.streams().open_messages(Dir::Uni).expect("a stream");
         for _ in 0..4 {
-            connection.send(now, id, vec![1; size].into(), None).expect("room");
+            connection.messages(id).send(now, vec![1; size].into(), None).expect("room");
         }
-        connection.finish(id).expect("it is open");
+        connection.send_stream(id).finish().expect("it is open");
         early.pair.until("received", |p| !p.server().finished.is_empty());
         let took = early.pair.world.now() - now;
         assert!(took < Duration::from_millis(25), "{size}: half a round trip: {took:?}");
@@ -502,10 +503,10 @@ fn copy(datagrams: &[Datagram]) -> Vec<Datagram> {
 /// The first flight of a second connection, as somebody on the path records it, and who it was for.
 fn recorded(early: &mut Early) -> (Time, Vec<Datagram>, StreamId) {
     let key = early.connect();
-    let id = early.pair.client_mut().connection(key).open(Dir::Uni).expect("a stream");
+    let id = early.pair.client_mut().connection(key).streams().open(Dir::Uni).expect("a stream");
     let data = &mut Bytes::from(pattern(2000));
-    early.pair.client_mut().connection(key).write(id, data).expect("room");
-    early.pair.client_mut().connection(key).finish(id).expect("it is open");
+    early.pair.client_mut().connection(key).send_stream(id).write(data).expect("room");
+    early.pair.client_mut().connection(key).send_stream(id).finish().expect("it is open");
     let now = early.pair.world.now();
     (now, drain(early.pair.client_mut(), now, 1), id)
 }

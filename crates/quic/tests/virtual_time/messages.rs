@@ -11,7 +11,7 @@ const LOSSY: &str = "rate=100mbit delay=50ms queue=9MB loss=1%";
 fn collect(pair: &mut crate::common::Pair, id: StreamId) -> Vec<Message> {
     let (key, now) = (pair.server_key(), pair.world.now());
     let connection = pair.server_mut().connection(key);
-    std::iter::from_fn(|| connection.next_message(now, id).ok().flatten()).collect()
+    std::iter::from_fn(|| connection.messages(id).recv(now).ok().flatten()).collect()
 }
 
 fn numbered(update: u32, n: u32, len: usize) -> Bytes {
@@ -30,17 +30,17 @@ fn number(message: &Message) -> (u32, u32) {
 fn screen(setup: &Setup, ordered: bool, fences: bool) -> Vec<Message> {
     let mut pair = setup.connected();
     let key = pair.key;
-    let id = pair.client_mut().connection(key).open_messages(Dir::Uni).expect("a stream");
-    pair.client_mut().connection(key).set_ordered(id, ordered).expect("a message stream");
+    let id = pair.client_mut().connection(key).streams().open_messages(Dir::Uni).expect("a stream");
+    pair.client_mut().connection(key).messages(id).set_ordered(ordered).expect("a message stream");
     let mut got = Vec::new();
     for update in 0..40 {
         let now = pair.world.now();
         let connection = pair.client_mut().connection(key);
         for n in 0..100 {
-            connection.send(now, id, numbered(update, n, 1100), None).expect("room");
+            connection.messages(id).send(now, numbered(update, n, 1100), None).expect("room");
         }
         if fences {
-            connection.fence(id).expect("a message stream");
+            connection.messages(id).fence().expect("a message stream");
         }
         for _ in 0..20 {
             pair.pass(Duration::from_millis(5));
@@ -76,9 +76,13 @@ fn equal_messages_are_not_padded() {
         let mut pair = setup.connected();
         let (key, now) = (pair.key, pair.world.now());
         let before = pair.client_mut().connection(key).stats();
-        let id = pair.client_mut().connection(key).open_messages(Dir::Uni).expect("a stream");
+        let id = pair.client_mut().connection(key).streams().open_messages(Dir::Uni).expect("a stream");
         for n in 0..COUNT {
-            pair.client_mut().connection(key).send(now, id, numbered(0, n, of(n)), None).expect("room");
+            pair.client_mut()
+                .connection(key)
+                .messages(id)
+                .send(now, numbered(0, n, of(n)), None)
+                .expect("room");
         }
         pair.pass(Duration::from_millis(500));
         assert_eq!(collect(&mut pair, id).len(), COUNT as usize);
@@ -135,20 +139,20 @@ fn without_the_extension_messages_arrive_in_order_by_plain_streams() {
         let mut pair = setup.connected();
         let key = pair.key;
         assert!(!pair.client_mut().connection(key).has_fenced_streams());
-        let id = pair.client_mut().connection(key).open_messages(Dir::Uni).expect("a stream");
+        let id = pair.client_mut().connection(key).streams().open_messages(Dir::Uni).expect("a stream");
         let now = pair.world.now();
         for n in 0..300 {
             let connection = pair.client_mut().connection(key);
-            connection.send(now, id, numbered(0, n, 1000), None).expect("room");
+            connection.messages(id).send(now, numbered(0, n, 1000), None).expect("room");
             if n % 50 == 49 {
-                connection.fence(id).expect("a message stream");
+                connection.messages(id).fence().expect("a message stream");
             }
         }
         // The application protocol says that the stream holds messages.
         let server_key = pair.server_key();
         pair.world.node_mut(pair.server).lazy = true;
         pair.until("opened", |p| p.server().events.contains(&Event::Stream(StreamEvent::Opened(Dir::Uni))));
-        pair.server_mut().connection(server_key).as_messages(id).expect("nothing was read");
+        pair.server_mut().connection(server_key).messages(id).begin().expect("nothing was read");
         let mut got = Vec::new();
         for _ in 0..300 {
             pair.pass(Duration::from_millis(10));
@@ -180,8 +184,8 @@ fn messages_sent_before_the_handshake_is_through_go_in_1_rtt_packets() {
                 let peer = if side == 0 { pair.client_mut() } else { pair.server_mut() };
                 let connection = peer.connection(key);
                 let established = connection.is_established();
-                let Some(id) = connection.open_messages(Dir::Uni) else { continue };
-                connection.send(now, id, numbered(0, seed as u32, 3000), None).expect("room");
+                let Some(id) = connection.streams().open_messages(Dir::Uni) else { continue };
+                connection.messages(id).send(now, numbered(0, seed as u32, 3000), None).expect("room");
                 early += usize::from(!established);
                 sent[side] = Some(id);
             }
@@ -196,7 +200,8 @@ fn messages_sent_before_the_handshake_is_through_go_in_1_rtt_packets() {
         let keys = [pair.key, pair.server_key()];
         for side in 0..2 {
             let peer = if side == 0 { pair.client_mut() } else { pair.server_mut() };
-            let outcome = peer.connection(keys[side]).next_outcome(sent[side].expect("a stream was opened"));
+            let outcome =
+                peer.connection(keys[side]).messages(sent[side].expect("a stream was opened")).next_outcome();
             assert_eq!(outcome.map(|o| o.1), Some(Outcome::Delivered), "seed {seed}, side {side}");
         }
     }
@@ -208,7 +213,7 @@ fn a_deadline_abandons_what_comes_too_late_and_says_so() {
     // 2 Mbit/s and twice as much to send: half of it cannot make 200 ms.
     let mut pair = Setup::new(9, "rate=2mbit delay=30ms queue=30kB loss=1%").connected();
     let key = pair.key;
-    let id = pair.client_mut().connection(key).open_messages(Dir::Uni).expect("a stream");
+    let id = pair.client_mut().connection(key).streams().open_messages(Dir::Uni).expect("a stream");
     let mut tickets = Vec::new();
     let mut sent_at = Vec::new();
     let mut got = Vec::new();
@@ -216,7 +221,7 @@ fn a_deadline_abandons_what_comes_too_late_and_says_so() {
         let now = pair.world.now();
         let deadline = Some(now + Duration::from_millis(200));
         let connection = pair.client_mut().connection(key);
-        tickets.push(connection.send(now, id, numbered(0, n, 2000), deadline).expect("room"));
+        tickets.push(connection.messages(id).send(now, numbered(0, n, 2000), deadline).expect("room"));
         sent_at.push(now);
         pair.pass(Duration::from_millis(4));
         got.extend(collect(&mut pair, id));
@@ -227,7 +232,7 @@ fn a_deadline_abandons_what_comes_too_late_and_says_so() {
     }
     let connection = pair.client_mut().connection(key);
     let outcomes: std::collections::BTreeMap<_, _> =
-        std::iter::from_fn(|| connection.next_outcome(id)).collect();
+        std::iter::from_fn(|| connection.messages(id).next_outcome()).collect();
     assert_eq!(outcomes.len(), 500, "each message has its outcome");
     let abandoned = outcomes.values().filter(|o| !o.is_delivered()).count();
     assert!(abandoned > 150 && abandoned < 400, "{abandoned} of 500 abandoned");
@@ -256,11 +261,11 @@ fn messages_are_read_from_a_stream_whose_other_half_was_stopped() {
     pair.server_mut().lazy = true;
     let now = pair.world.now();
     let connection = pair.client_mut().connection(key);
-    let id = connection.open_messages(Dir::Bi).expect("a stream");
-    connection.stop(id, 5).expect("it is open");
-    connection.send(now, id, numbered(0, 7, 100), None).expect("room");
+    let id = connection.streams().open_messages(Dir::Bi).expect("a stream");
+    connection.recv_stream(id).stop(5).expect("it is open");
+    connection.messages(id).send(now, numbered(0, 7, 100), None).expect("room");
     pair.pass(Duration::from_millis(500));
-    pair.server_mut().connection(server_key).as_messages(id).expect("nothing was written to it");
+    pair.server_mut().connection(server_key).messages(id).begin().expect("nothing was written to it");
     let got = collect(&mut pair, id);
     assert_eq!(got.iter().map(number).collect::<Vec<_>>(), [(0, 7)]);
 }
@@ -274,8 +279,8 @@ fn conference(seed: u64, first_come: bool) -> [[u32; 2]; 2] {
     let mut pair = setup.transport(|t| t.congestion = Algorithm::Fixed(2_300_000)).connected();
     let key = pair.key;
     let connection = pair.client_mut().connection(key);
-    let id = connection.open_messages(Dir::Uni).expect("a stream");
-    connection.set_first_come(id, first_come).expect("nothing was sent on it");
+    let id = connection.streams().open_messages(Dir::Uni).expect("a stream");
+    connection.messages(id).set_first_come(first_come).expect("nothing was sent on it");
     let mut due = std::collections::BTreeMap::new();
     let mut seen = [[0; 2]; 2];
     let mut got = Vec::new();
@@ -285,7 +290,7 @@ fn conference(seed: u64, first_come: bool) -> [[u32; 2]; 2] {
         let mut send = |pair: &mut crate::common::Pair, kind: u32, len, ms| {
             let deadline = now + Duration::from_millis(ms);
             let connection = pair.client_mut().connection(key);
-            connection.send(now, id, numbered(kind, n, len), Some(deadline)).expect("room");
+            connection.messages(id).send(now, numbered(kind, n, len), Some(deadline)).expect("room");
             due.insert((kind, n), deadline);
             seen[kind as usize][0] += u32::from(n >= 100);
         };
@@ -305,7 +310,7 @@ fn conference(seed: u64, first_come: bool) -> [[u32; 2]; 2] {
         seen[kind as usize][1] += u32::from(n >= 100 && message.completed <= due[&(kind, n)]);
     }
     let connection = pair.client_mut().connection(key);
-    let stats = connection.message_stats(id).expect("the stream is open");
+    let stats = connection.stream(id).message_stats().expect("the stream is open");
     assert_eq!((stats.queued, stats.queued_bytes), (625, 125 * 20_000 + 500 * 160), "seed {seed}");
     assert_eq!(stats.on_time + stats.late + stats.dropped + stats.abandoned, 625, "seed {seed}: {stats:?}");
     assert_eq!(stats.sent, stats.on_time + stats.late + stats.abandoned, "seed {seed}: {stats:?}");
@@ -333,17 +338,19 @@ fn who_means_no_harm_is_never_paced() {
         let mut pair = setup.transport(|t| t.congestion = Algorithm::Bbr).connected();
         let (key, server_key) = (pair.key, pair.server_key());
         let client = pair.client_mut();
-        let streams: Vec<StreamId> =
-            (0..32).map(|_| client.connection(key).open_messages(Dir::Uni).expect("a stream")).collect();
+        let streams: Vec<StreamId> = (0..32)
+            .map(|_| client.connection(key).streams().open_messages(Dir::Uni).expect("a stream"))
+            .collect();
         let (mut sent, mut got) = (0, 0);
         for turn in 0..1500 {
             let now = pair.world.now();
             for (n, id) in streams.iter().enumerate() {
                 let connection = pair.client_mut().connection(key);
                 // Nobody sends more than there is room for.
-                sent += u32::from(connection.send(now, *id, numbered(turn, 0, 20 + n), None).is_ok());
+                sent +=
+                    u32::from(connection.messages(*id).send(now, numbered(turn, 0, 20 + n), None).is_ok());
                 if turn % 3 == 0 {
-                    connection.fence(*id).expect("a message stream");
+                    connection.messages(*id).fence().expect("a message stream");
                 }
             }
             pair.pass(Duration::from_millis(5));

@@ -31,7 +31,7 @@ fn asked_for(setup: &Setup) -> (Pair, StreamId) {
 /// The server goes on with an answer.
 fn say(pair: &mut Pair, id: StreamId, len: usize) {
     let key = pair.server_key();
-    let written = pair.server_mut().connection(key).write(id, &mut Bytes::from(pattern(len)));
+    let written = pair.server_mut().connection(key).send_stream(id).write(&mut Bytes::from(pattern(len)));
     assert_eq!(written, Ok(len));
 }
 
@@ -202,10 +202,14 @@ fn nothing_is_asked_when_nothing_is_awaited() {
     let (key, server_key) = (pair.key, pair.server_key());
     pair.server_mut().echo = true;
     pair.client_mut().send(key, Dir::Bi, pattern(100_000));
-    let id = pair.server_mut().connection(server_key).open(Dir::Uni).expect("a stream may be opened");
+    let id =
+        pair.server_mut().connection(server_key).streams().open(Dir::Uni).expect("a stream may be opened");
     say(&mut pair, id, 10_000);
-    let open = pair.client_mut().connection(key).open(Dir::Bi).expect("a stream may be opened");
-    assert_eq!(pair.client_mut().connection(key).write(open, &mut Bytes::from_static(b"half")), Ok(4));
+    let open = pair.client_mut().connection(key).streams().open(Dir::Bi).expect("a stream may be opened");
+    assert_eq!(
+        pair.client_mut().connection(key).send_stream(open).write(&mut Bytes::from_static(b"half")),
+        Ok(4)
+    );
     pair.pass(Duration::from_secs(20));
     assert_eq!((asked(&mut pair), pair.client().finished.len()), (0, 1));
     // With more of it the server's stream is one that brings something.
@@ -227,8 +231,12 @@ fn nothing_is_asked_when_nothing_is_awaited() {
     // A server does not ask: it cannot be where its client does not look for it.
     let mut pair = Setup::new(3, LINK).connected();
     let (key, server_key) = (pair.key, pair.server_key());
-    let id = pair.client_mut().connection(key).open(Dir::Uni).expect("a stream may be opened");
-    pair.client_mut().connection(key).write(id, &mut Bytes::from(pattern(50_000))).expect("it fits");
+    let id = pair.client_mut().connection(key).streams().open(Dir::Uni).expect("a stream may be opened");
+    pair.client_mut()
+        .connection(key)
+        .send_stream(id)
+        .write(&mut Bytes::from(pattern(50_000)))
+        .expect("it fits");
     pair.pass(Duration::from_secs(20));
     assert_eq!(pair.server_mut().connection(server_key).stats().asked, 0);
 }

@@ -205,7 +205,7 @@ impl Http {
     /// No exchange is under way, and all that was sent has arrived.
     fn is_idle(&mut self, turn: &LayerTurn<'_>) -> bool {
         let is_sent = |id: &StreamId| {
-            matches!(turn.connection.send_state(*id), Some(SendState::Open | SendState::Finishing))
+            matches!(turn.connection.stream(*id).send_state(), Some(SendState::Open | SendState::Finishing))
         };
         self.machine.is_idle() && {
             self.undelivered.retain(is_sent);
@@ -298,7 +298,7 @@ impl Http {
 
     /// What came is told before what ends the exchange that it belongs to.
     pub(super) fn take_datagrams(&mut self, turn: &mut LayerTurn<'_>) {
-        while let Some(data) = turn.connection.next_datagram() {
+        while let Some(data) = turn.connection.datagrams().recv() {
             self.machine.handle_datagram(&mut on_quic(turn), data);
         }
         self.tell(turn);
@@ -418,7 +418,8 @@ impl ExchangeHandle {
     /// How losses of what we send are repaired from now on.
     pub(super) fn protect(&self, protection: &Protection) {
         // An unknown stream is one that is over.
-        let _ = self.link.layered.with(|_, turn| turn.connection.set_protection(self.id, protection));
+        let _ =
+            self.link.layered.with(|_, turn| turn.connection.send_stream(self.id).set_protection(protection));
     }
 
     /// Gives the exchange up, in both directions. Its other handles hear of it.

@@ -220,8 +220,7 @@ impl RfbClientSession {
                 if rect.width > Cursor::MAX_SIDE || rect.height > Cursor::MAX_SIDE {
                     // RFC 6143 §7.8.1 has no limit. The last one stays, which points as well.
                     source.advance(12);
-                    self.state =
-                        ClientState::Skip { left: colours + mask, then: AfterSkip::Update(left - 1) };
+                    self.pass_over(colours + mask, left - 1);
                     return Ok(ClientStep::Again);
                 }
                 let (colours, mask) = (colours as usize, mask as usize);
@@ -247,7 +246,7 @@ impl RfbClientSession {
             Encoding::DesktopName => {
                 let Some(name) = DesktopName::read(source, 12) else { return Ok(ClientStep::Starved) };
                 source.advance(12 + name.length);
-                self.state = ClientState::Skip { left: name.left, then: AfterSkip::Update(left - 1) };
+                self.pass_over(name.left, left - 1);
                 return Ok(ClientStep::Event(ClientEvent::Name(name.text)));
             }
             Encoding::LedState => {
@@ -273,6 +272,11 @@ impl RfbClientSession {
         source.advance(length);
         self.state = ClientState::Update(left - 1);
         Ok(event.map_or(ClientStep::Again, ClientStep::Event))
+    }
+
+    /// Bytes of an update that are not read, before the rectangles that are left of it.
+    fn pass_over(&mut self, bytes: u64, rectangles: u32) {
+        self.state = ClientState::Skip { left: bytes, then: AfterSkip::Update(rectangles) };
     }
 
     /// The rows that have come, at most [`PIXELS`] at a time.

@@ -87,9 +87,9 @@ impl Early {
     fn flight(&mut self) -> (quickset_quic::ConnectionKey, Vec<Datagram>) {
         let key = self.connect();
         let connection = self.world.nodes[0].connection(key).unwrap();
-        if let Some(id) = connection.open(Dir::Uni) {
-            connection.write(id, &mut vec![7; 3000].into()).unwrap();
-            connection.finish(id).unwrap();
+        if let Some(id) = connection.streams().open(Dir::Uni) {
+            connection.send_stream(id).write(&mut vec![7; 3000].into()).unwrap();
+            connection.send_stream(id).finish().unwrap();
         }
         (key, self.world.turn(0))
     }
@@ -129,8 +129,8 @@ fn a_second_connection_begins_with_data() {
         assert_eq!((told(&early.world, 0), told(&early.world, 1)), (vec![true], vec![true]), "{retry:?}");
         let server = early.world.nodes[1].keys().next().unwrap();
         let connection = early.world.nodes[1].connection(server).unwrap();
-        let id = connection.accept(Dir::Uni).unwrap();
-        assert!(connection.came_early(id));
+        let id = connection.streams().accept(Dir::Uni).unwrap();
+        assert!(connection.stream(id).came_early());
         // RFC 9001 §4.6: with each connection there are new tickets.
         early.forget();
         let (_, flight) = early.flight();
@@ -156,8 +156,8 @@ fn a_large_hello_has_early_data_behind_it() {
         assert_eq!(told(&early.world, 0), [true], "{order:?}");
         let server = early.world.nodes[1].keys().next().unwrap();
         let connection = early.world.nodes[1].connection(server).unwrap();
-        let id = connection.accept(Dir::Uni).unwrap();
-        assert!(connection.came_early(id), "{order:?}");
+        let id = connection.streams().accept(Dir::Uni).unwrap();
+        assert!(connection.stream(id).came_early(), "{order:?}");
     }
 }
 
@@ -222,8 +222,8 @@ fn a_flight_that_was_kept_back_is_stale() {
         // In either case the data is there.
         let server = early.world.nodes[1].keys().next().unwrap();
         let connection = early.world.nodes[1].connection(server).unwrap();
-        let id = connection.accept(Dir::Uni).unwrap();
-        assert_eq!(connection.came_early(id), fresh);
+        let id = connection.streams().accept(Dir::Uni).unwrap();
+        assert_eq!(connection.stream(id).came_early(), fresh);
     }
 }
 

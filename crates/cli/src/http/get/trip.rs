@@ -58,7 +58,7 @@ impl Trip<'_> {
                     }
                     FetchEnd::Known(row) => rows[*n] = Some(row),
                     FetchEnd::Unprocessed(row) => {
-                        rows[*n] = Some(FetchRow { error: Some(BUSY.to_owned()), ..row })
+                        rows[*n] = Some(FetchRow { error: Some(BUSY.to_owned()), ..row });
                     }
                 }
             }

@@ -303,7 +303,7 @@ impl SectionDraft {
                 put_int(&mut self.lines, if secret { 0x70 } else { 0x50 }, 4, index);
             }
             StaticMatch::Nothing => {
-                put_string(&mut self.lines, if secret { 0x30 } else { 0x20 }, 3, &field.name)
+                put_string(&mut self.lines, if secret { 0x30 } else { 0x20 }, 3, &field.name);
             }
         }
         put_string(&mut self.lines, 0, 7, &field.value);

@@ -83,7 +83,10 @@ impl Browser {
                 Some(Ok(id)) => {
                     let protection = self.protection.clone();
                     if let Some(connection) = self.asking.connection() {
-                        connection.set_protection(id, &protection).expect("the stream was opened just now");
+                        connection
+                            .send_stream(id)
+                            .set_protection(&protection)
+                            .expect("the stream was opened just now");
                     }
                     self.ready.pop_front();
                     self.under_way.insert(id, n);

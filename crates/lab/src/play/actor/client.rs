@@ -118,12 +118,12 @@ impl ClientActor {
 
     fn on_connected(&mut self, now: Time) {
         self.seen.connected = Some(now.since(Time::ZERO));
-        let Some(id) = self.connection().and_then(|connection| connection.open(Dir::Bi)) else {
+        let Some(id) = self.connection().and_then(|connection| connection.streams().open(Dir::Bi)) else {
             return self.fail("the server allows no stream".into());
         };
         let protection = self.protection.clone();
         if let Some(connection) = self.connection() {
-            connection.set_protection(id, &protection).expect("the stream was opened just now");
+            connection.send_stream(id).set_protection(&protection).expect("the stream was opened just now");
         }
         self.requests = Some(id);
         self.request(now);
@@ -145,12 +145,12 @@ impl ClientActor {
         let Some(id) = self.requests else { return };
         let Some(connection) = self.connection() else { return };
         let mut request = Bytes::from_static(&[b'?'; REQUEST]);
-        let taken = connection.write(id, &mut request);
+        let taken = connection.send_stream(id).write(&mut request);
         // A request is a message of its own: repair for it goes at once.
-        let _ = connection.flush(id);
+        let _ = connection.send_stream(id).flush();
         if last && taken.is_ok() {
             // The server may have answered the last one and gone; then nobody misses this end.
-            let _ = connection.finish(id);
+            let _ = connection.send_stream(id).finish();
         }
         if let Err(error) = taken {
             self.fail(format!("a request could not be sent: {error}"));
@@ -160,8 +160,10 @@ impl ClientActor {
     fn on_stream(&mut self, now: Time, event: StreamEvent) {
         match event {
             StreamEvent::Opened(Dir::Uni) => {
-                while let Some(id) = self.connection().and_then(|connection| connection.accept(Dir::Uni)) {
-                    let made = self.connection().map(|connection| connection.as_messages(id));
+                while let Some(id) =
+                    self.connection().and_then(|connection| connection.streams().accept(Dir::Uni))
+                {
+                    let made = self.connection().map(|connection| connection.messages(id).begin());
                     if matches!(made, Some(Ok(()))) {
                         self.take_messages(now, id);
                     }
@@ -176,7 +178,7 @@ impl ClientActor {
     fn read(&mut self, now: Time, id: StreamId) {
         loop {
             let Some(connection) = self.connection() else { return };
-            match connection.read(id, usize::MAX) {
+            match connection.recv_stream(id).read(usize::MAX) {
                 Ok(Chunk::Data(bytes)) => self.count(now, bytes.len() as u64),
                 Ok(Chunk::Finished) => {
                     if matches!(self.work, ClientWanted::Bytes) {
@@ -193,7 +195,7 @@ impl ClientActor {
     fn take_messages(&mut self, now: Time, id: StreamId) {
         loop {
             let Some(connection) = self.connection() else { return };
-            match connection.next_message(now, id) {
+            match connection.messages(id).recv(now) {
                 Ok(Some(message)) => {
                     let Some((group, index)) = which(&message.payload) else {
                         return self.fail("a message came out damaged".into());

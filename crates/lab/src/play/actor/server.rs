@@ -117,9 +117,10 @@ impl ServerActor {
         let Some(connection) = self.node.connection(key) else { return };
         match event {
             StreamEvent::Opened(Dir::Bi) => {
-                while let Some(id) = connection.accept(Dir::Bi) {
+                while let Some(id) = connection.streams().accept(Dir::Bi) {
                     connection
-                        .set_protection(id, &self.protection)
+                        .send_stream(id)
+                        .set_protection(&self.protection)
                         .expect("the stream was accepted just now");
                     self.requests = Some(id);
                     self.request_bytes += read(connection, id);
@@ -132,7 +133,7 @@ impl ServerActor {
                 }
             }
             StreamEvent::Outcome(id) => {
-                while let Some((ticket, outcome)) = connection.next_outcome(id) {
+                while let Some((ticket, outcome)) = connection.messages(id).next_outcome() {
                     self.seen.abandoned += u64::from(!outcome.is_delivered());
                     if let ActorAnswer::Messages(show) = &mut self.answer {
                         show.out.forget(ticket);
@@ -203,21 +204,24 @@ impl MessageShow {
                 continue;
             };
             if self.plan.order == MessageOrder::Partial && self.plan.groups[self.group].fence {
-                connection.fence(id).expect("the stream is not finished");
+                connection.messages(id).fence().expect("the stream is not finished");
             } else if self.plan.groups[self.group].fence {
                 // Where no fence says so, repair is told that a group is complete.
-                connection.flush(id).expect("the stream is not finished");
+                connection.send_stream(id).flush().expect("the stream is not finished");
             }
             (self.group, self.place) = (self.group + 1, 0);
             if self.plan.tell_deadlines {
-                connection.next_message_at(id, self.due_in(channel)).expect("the stream is not finished");
+                connection
+                    .messages(id)
+                    .next_send_at(self.due_in(channel))
+                    .expect("the stream is not finished");
             }
         }
         if self.group == self.plan.groups.len() && !self.finished {
             self.finished = true;
             for id in self.streams.into_iter().flatten() {
                 // A stream that the client has stopped needs no end.
-                let _ = connection.finish(id);
+                let _ = connection.send_stream(id).finish();
             }
         }
     }
@@ -226,14 +230,17 @@ impl MessageShow {
     fn stream(&mut self, connection: &mut Connection, channel: MessageChannel) -> Option<StreamId> {
         let stream = &mut self.streams[channel as usize];
         if stream.is_none() {
-            let id = connection.open_messages(Dir::Uni)?;
-            connection.set_protection(id, &self.protection).expect("the stream was opened just now");
+            let id = connection.streams().open_messages(Dir::Uni)?;
+            connection
+                .send_stream(id)
+                .set_protection(&self.protection)
+                .expect("the stream was opened just now");
             let is_ordered = self.plan.order == MessageOrder::Total;
-            connection.set_ordered(id, is_ordered).expect("the stream was opened just now");
+            connection.messages(id).set_ordered(is_ordered).expect("the stream was opened just now");
             let first_come = self.plan.schedule == Schedule::FirstCome;
-            connection.set_first_come(id, first_come).expect("the stream was opened just now");
+            connection.messages(id).set_first_come(first_come).expect("the stream was opened just now");
             if channel == MessageChannel::Urgent {
-                connection.set_urgency(id, URGENT).expect("the stream was opened just now");
+                connection.send_stream(id).set_urgency(URGENT).expect("the stream was opened just now");
             }
             *stream = Some(id);
         }
@@ -250,15 +257,15 @@ impl MessageShow {
                 self.blocked = true;
                 return false;
             };
-            match connection.send(now, id, message, deadline) {
+            match connection.messages(id).send(now, message, deadline) {
                 Ok(ticket) => {
                     if let (MessageOrder::Latest, Some(area)) = (self.plan.order, piece.area) {
                         for covered in self.out.draw(area, ticket) {
-                            connection.supersede(id, covered);
+                            connection.messages(id).supersede(covered);
                         }
                     }
                     if self.plan.schedule == Schedule::RoundRobin {
-                        let _ = connection.finish(id);
+                        let _ = connection.send_stream(id).finish();
                         self.streams[channel as usize] = None;
                     }
                 }
@@ -354,7 +361,7 @@ pub(super) fn early(connection: &Connection) -> Option<Stats> {
 /// The bytes of requests that came.
 fn read(connection: &mut Connection, id: StreamId) -> usize {
     let mut bytes = 0;
-    while let Ok(Chunk::Data(data)) = connection.read(id, usize::MAX) {
+    while let Ok(Chunk::Data(data)) = connection.recv_stream(id).read(usize::MAX) {
         bytes += data.len();
     }
     bytes
@@ -365,7 +372,7 @@ fn write(connection: &mut Connection, id: StreamId, left: &mut Option<u64>) {
         let size =
             left.map_or(CHUNK.len(), |left| CHUNK.len().min(usize::try_from(left).unwrap_or(CHUNK.len())));
         let mut chunk = Bytes::from_static(&CHUNK[..size]);
-        match connection.write(id, &mut chunk) {
+        match connection.send_stream(id).write(&mut chunk) {
             Ok(taken) => {
                 if let Some(left) = left {
                     *left -= taken as u64;
@@ -379,7 +386,7 @@ fn write(connection: &mut Connection, id: StreamId, left: &mut Option<u64>) {
         }
     }
     // Ended already when this is told again.
-    let _ = connection.finish(id);
+    let _ = connection.send_stream(id).finish();
 }
 
 fn payload(group: u32, index: u32, piece: &MessagePiece) -> Bytes {

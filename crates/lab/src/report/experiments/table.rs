@@ -168,7 +168,7 @@ fn metrics(sheet: &ReportSheet, spot: usize, published: &[Target]) -> Vec<String
                 );
             }
             ReportFigure::Parts { metrics, .. } => {
-                paths.extend(metrics.iter().map(|path| (*path).to_owned()))
+                paths.extend(metrics.iter().map(|path| (*path).to_owned()));
             }
             ReportFigure::Series { .. } => {}
         }

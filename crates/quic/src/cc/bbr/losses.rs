@@ -114,7 +114,7 @@ impl Bbr {
                 }
             }
             (Some(BbrState::Up), now) if now != BbrState::Up && now != BbrState::ProbeRtt => {
-                self.start_refill()
+                self.start_refill();
             }
             _ => {}
         }

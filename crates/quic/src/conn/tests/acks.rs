@@ -162,8 +162,8 @@ fn where_nothing_is_to_be_carried_one_probe_will_do() {
     for (data, expected) in [(false, 1), (true, 2)] {
         let mut pair = quiet(AckPolicy::default());
         if data {
-            let id = pair.client.open(Dir::Uni).expect("a stream");
-            pair.client.write(id, &mut Bytes::from_static(&[7; 100])).expect("room");
+            let id = pair.client.streams().open(Dir::Uni).expect("a stream");
+            pair.client.send_stream(id).write(&mut Bytes::from_static(&[7; 100])).expect("room");
         } else {
             pair.client.ping();
         }
@@ -215,18 +215,23 @@ fn what_goes_along_waits_for_other_data_and_no_longer_than_acknowledgements() {
     let delay = TransportConfig::fixed_mtu(1200).max_ack_delay;
     let fresh = || {
         let mut pair = quiet(AckPolicy::default());
-        let along = pair.server.open(Dir::Uni).unwrap();
-        pair.server.set_piggyback(along).unwrap();
+        let along = pair.server.streams().open(Dir::Uni).unwrap();
+        pair.server.send_stream(along).set_piggyback().unwrap();
         (pair, along)
     };
-    let write = |pair: &mut Joined, id| pair.server.write(id, &mut Bytes::from_static(b"?")).unwrap();
+    let write =
+        |pair: &mut Joined, id| pair.server.send_stream(id).write(&mut Bytes::from_static(b"?")).unwrap();
     let sent = |pair: &mut Joined| drain(&mut pair.server, pair.now, address(2)).len();
 
     let (mut pair, along) = fresh();
     write(&mut pair, along);
     assert_eq!(sent(&mut pair), 0);
     pair.pass(delay);
-    assert_eq!(pair.client.accept(Dir::Uni), Some(along), "nothing came that it could go along with");
+    assert_eq!(
+        pair.client.streams().accept(Dir::Uni),
+        Some(along),
+        "nothing came that it could go along with"
+    );
 
     let (mut pair, along) = fresh();
     let batch = pings(&mut pair, 1);
@@ -237,11 +242,11 @@ fn what_goes_along_waits_for_other_data_and_no_longer_than_acknowledgements() {
     let before = pair.server.stats().sent_packets;
     pair.pass(delay / 2);
     assert_eq!(pair.server.stats().sent_packets, before + 1, "both in one packet");
-    assert_eq!(pair.client.accept(Dir::Uni), Some(along));
+    assert_eq!(pair.client.streams().accept(Dir::Uni), Some(along));
 
     let (mut pair, along) = fresh();
     write(&mut pair, along);
-    let other = pair.server.open(Dir::Uni).unwrap();
+    let other = pair.server.streams().open(Dir::Uni).unwrap();
     write(&mut pair, other);
     assert_eq!(sent(&mut pair), 1, "what others wait for takes it along");
     assert!(!pair.server.traffic.streams.has_piggyback());
@@ -254,5 +259,5 @@ fn what_goes_along_waits_for_other_data_and_no_longer_than_acknowledgements() {
     pair.server.handle(pair.now, Input::Received(&mut batch));
     assert_eq!(sent(&mut pair), 1);
     assert!(pair.server.traffic.streams.has_piggyback());
-    assert!(pair.server.set_piggyback(StreamId(77)).is_err());
+    assert!(pair.server.send_stream(StreamId(77)).set_piggyback().is_err());
 }

@@ -42,8 +42,8 @@ fn resumed_with(transport: TransportConfig, len: usize) -> Resumed {
         let (_, start) = near.connect(now, &config, address(2), "server", Vec::new()).unwrap();
         let mut client = Connection::new(start).unwrap();
         if round == 1 {
-            let id = client.open(Dir::Uni).unwrap();
-            client.write(id, &mut Bytes::from(vec![7; len])).unwrap();
+            let id = client.streams().open(Dir::Uni).unwrap();
+            client.send_stream(id).write(&mut Bytes::from(vec![7; len])).unwrap();
             let flight = drain(&mut client, now, address(1));
             return Resumed { now, client, far, flight };
         }
@@ -99,9 +99,9 @@ fn early_data_is_in_packets_that_have_a_length() {
     let longest = resumed.flight.iter().map(|datagram| datagram.bytes.len()).max().unwrap();
     assert!((12_000..60_000).contains(&longest), "{longest}");
     let mut pair = resumed.join();
-    let id = pair.server.accept(Dir::Uni).expect("it was begun early");
+    let id = pair.server.streams().accept(Dir::Uni).expect("it was begun early");
     let mut len = 0;
-    while let Ok(Chunk::Data(bytes)) = pair.server.read(id, usize::MAX) {
+    while let Ok(Chunk::Data(bytes)) = pair.server.recv_stream(id).read(usize::MAX) {
         len += bytes.len();
     }
     assert_eq!((len, pair.client.early_data()), (200_000, EarlyFate::Accepted));

@@ -24,9 +24,9 @@ fn closing_tells_the_peer_and_drains() {
 #[test]
 fn a_farewell_acknowledges_what_came_before_it() {
     let mut pair = joined();
-    let id = pair.client.open(Dir::Uni).unwrap();
-    pair.client.write(id, &mut Bytes::from_static(b"all of it")).unwrap();
-    pair.client.finish(id).unwrap();
+    let id = pair.client.streams().open(Dir::Uni).unwrap();
+    pair.client.send_stream(id).write(&mut Bytes::from_static(b"all of it")).unwrap();
+    pair.client.send_stream(id).finish().unwrap();
     let mut sent = drain(&mut pair.client, pair.now, address(1));
     pair.server.handle(pair.now, Input::Received(&mut sent));
     pair.server.close(pair.now, 0, b"");
@@ -56,13 +56,13 @@ fn met() -> Joined {
 #[test]
 fn the_first_words_leave_with_the_last_flight() {
     let mut pair = met();
-    let id = pair.client.open(Dir::Uni).unwrap();
-    pair.client.write(id, &mut Bytes::from_static(b"at once")).unwrap();
+    let id = pair.client.streams().open(Dir::Uni).unwrap();
+    pair.client.send_stream(id).write(&mut Bytes::from_static(b"at once")).unwrap();
     let mut sent = drain(&mut pair.client, pair.now, address(1));
     assert_eq!(sent.len(), 1);
     pair.server.handle(pair.now, Input::Received(&mut sent));
     assert!(pair.server.is_established());
-    assert_eq!(pair.server.accept(Dir::Uni), Some(id));
+    assert_eq!(pair.server.streams().accept(Dir::Uni), Some(id));
 }
 
 /// RFC 9000 §10.2.3: the server's handshake is through with this datagram, and it hears what the application
@@ -129,8 +129,8 @@ fn nothing_secret_is_left_of_what_is_over() {
     pair.settle();
     pair.pass(Duration::from_millis(30));
     assert!(pair.client.update_keys(pair.now));
-    let id = pair.client.open(Dir::Uni).unwrap();
-    pair.client.write(id, &mut Bytes::from_static(&[7; 5000])).unwrap();
+    let id = pair.client.streams().open(Dir::Uni).unwrap();
+    pair.client.send_stream(id).write(&mut Bytes::from_static(&[7; 5000])).unwrap();
     drop(drain(&mut pair.client, pair.now, address(1)));
     assert!(pair.client.stats().in_flight > 5000);
     pair.client.close(pair.now, 0, b"");

@@ -45,8 +45,8 @@ fn reports_of_a_packet_are_heeded_up_to_a_limit() {
     let congestion = crate::Algorithm::Fixed(100_000_000_000);
     let mut pair =
         joined_with(TransportConfig { fec: Some(fec), congestion, ..TransportConfig::fixed_mtu(1200) });
-    let id = pair.server.open(Dir::Uni).unwrap();
-    pair.server.write(id, &mut Bytes::from(vec![7; 1_000_000])).unwrap();
+    let id = pair.server.streams().open(Dir::Uni).unwrap();
+    pair.server.send_stream(id).write(&mut Bytes::from(vec![7; 1_000_000])).unwrap();
     drain(&mut pair.server, pair.now, address(2));
     let live = pair.server.protect.send.live(4).unwrap();
     assert!(live.start == 0 && live.end > 700, "{live:?}");
@@ -82,7 +82,7 @@ fn repair_has_room_behind_a_longer_packet_number() {
         fec: Some(fec),
         ..TransportConfig::fixed_mtu(1200)
     });
-    let id = pair.server.open(Dir::Uni).unwrap();
+    let id = pair.server.streams().open(Dir::Uni).unwrap();
     let number_len = |pair: &Joined| {
         let recovery = &pair.server.link.path.recovery;
         let next = recovery.next_number(wire::Space::Data);
@@ -91,7 +91,8 @@ fn repair_has_room_behind_a_longer_packet_number() {
     let mut lens = Vec::new();
     for _ in 0..70 {
         let before = pair.server.stats().fec.repairs_sent;
-        pair.server.write(id, &mut Bytes::from(vec![7; 500 * pair.server.link.path.mtu])).unwrap();
+        let mut data = Bytes::from(vec![7; 500 * pair.server.link.path.mtu]);
+        pair.server.send_stream(id).write(&mut data).unwrap();
         drain(&mut pair.server, pair.now, address(2));
         let repairs = pair.server.stats().fec.repairs_sent - before;
         assert!(repairs >= 10, "{repairs} for over 500 packets, behind numbers of {lens:?} bytes");
@@ -149,9 +150,9 @@ fn a_symbol_below_the_window_acts_without_its_datagrams() {
         // The packet ends.
         pair.server.recover().unwrap();
     }
-    let accepted = std::iter::from_fn(|| pair.server.accept(Dir::Uni)).count();
+    let accepted = std::iter::from_fn(|| pair.server.streams().accept(Dir::Uni)).count();
     assert_eq!(accepted, 3, "all streams are there");
-    let datagrams: Vec<_> = std::iter::from_fn(|| pair.server.next_datagram()).collect();
+    let datagrams: Vec<_> = std::iter::from_fn(|| pair.server.datagrams().recv()).collect();
     assert_eq!(datagrams, [&b"a"[..], b"b"]);
 }
 
@@ -163,23 +164,23 @@ fn repair_that_is_called_off_has_no_turn() {
         let first = crate::Protection::Fixed(interval);
         let fec = Some(crate::Fec { protection: second.parse().unwrap(), ..crate::Fec::default() });
         let mut pair = joined_with(TransportConfig { fec, ..TransportConfig::fixed_mtu(1200) });
-        let [id, other] = [(); 2].map(|()| pair.client.open(Dir::Uni).unwrap());
-        pair.client.set_protection(id, &first).unwrap();
+        let [id, other] = [(); 2].map(|()| pair.client.streams().open(Dir::Uni).unwrap());
+        pair.client.send_stream(id).set_protection(&first).unwrap();
         let write = |pair: &mut Joined, id, len| {
             let mut bytes = Bytes::from(vec![7; len]);
-            while pair.client.write(id, &mut bytes).is_ok() && !bytes.is_empty() {}
+            while pair.client.send_stream(id).write(&mut bytes).is_ok() && !bytes.is_empty() {}
         };
         write(&mut pair, id, 100_000);
         // As far as the window goes; a repair symbol would be next.
         let mut up = drain(&mut pair.client, pair.now, address(1));
         waited += u32::from(pair.client.traffic.streams.awaits_repair());
-        pair.client.set_protection(id, &crate::Protection::None).unwrap();
+        pair.client.send_stream(id).set_protection(&crate::Protection::None).unwrap();
         pair.server.handle(pair.now, Input::Received(&mut up));
         pair.settle();
         write(&mut pair, other, 3000);
         pair.settle();
         let mut got = 0;
-        while let Ok(crate::Chunk::Data(bytes)) = pair.server.read(other, usize::MAX) {
+        while let Ok(crate::Chunk::Data(bytes)) = pair.server.recv_stream(other).read(usize::MAX) {
             got += bytes.len();
         }
         assert_eq!(got, 3000, "{first}, then {second}");
@@ -221,9 +222,9 @@ fn symbols_are_as_short_as_their_policy_says_and_hold_all() {
             fec: Some(crate::Fec::default()),
             ..TransportConfig::fixed_mtu(1200)
         });
-        let id = pair.client.open(Dir::Uni).unwrap();
-        pair.client.set_protection(id, &crate::Protection::Custom(custom)).unwrap();
-        pair.client.write(id, &mut Bytes::from(vec![7; 9000])).unwrap();
+        let id = pair.client.streams().open(Dir::Uni).unwrap();
+        pair.client.send_stream(id).set_protection(&crate::Protection::Custom(custom)).unwrap();
+        pair.client.send_stream(id).write(&mut Bytes::from(vec![7; 9000])).unwrap();
         drain(&mut pair.client, pair.now, address(1));
         let of = pair.client.protect.send.counts();
         assert!(
@@ -263,14 +264,14 @@ fn a_window_without_bounds_has_some() {
 fn what_is_outdated_is_given_up_beside_the_first_repeat() {
     let fec = Some(crate::Fec { protection: "fixed:100".parse().unwrap(), ..crate::Fec::default() });
     let mut pair = joined_with(TransportConfig { fec, ..TransportConfig::fixed_mtu(1200) });
-    let id = pair.client.open_messages(Dir::Uni).unwrap();
+    let id = pair.client.streams().open_messages(Dir::Uni).unwrap();
     let late = Some(pair.now + Duration::from_millis(15));
     let deadlines = [late, None, None, None, None, None];
     for (n, deadline) in deadlines.into_iter().enumerate() {
         let message = Bytes::from(vec![n as u8; 1100]);
-        pair.client.send(pair.now, id, message, deadline).unwrap();
+        pair.client.messages(id).send(pair.now, message, deadline).unwrap();
         if n == 1 {
-            pair.client.fence(id).unwrap();
+            pair.client.messages(id).fence().unwrap();
         }
     }
     let mut up = drain(&mut pair.client, pair.now, address(1));
@@ -286,6 +287,6 @@ fn what_is_outdated_is_given_up_beside_the_first_repeat() {
     assert_eq!(pair.client.stats().fec.repeats_sent, 1);
     pair.now += Duration::from_millis(10);
     pair.server.handle(pair.now, Input::Received(&mut up));
-    let got = std::iter::from_fn(|| pair.server.next_message(pair.now, id).unwrap()).count();
+    let got = std::iter::from_fn(|| pair.server.messages(id).recv(pair.now).unwrap()).count();
     assert_eq!(got, 5, "all that is wanted is there, and nothing waits behind the fence");
 }

@@ -308,15 +308,15 @@ fn the_wait_for_keys_is_told() {
     let mut flight = drain(&mut server, begun.now, address(2));
     begun.client.handle(begun.now, Input::Received(&mut flight));
     let mut finished = drain(&mut begun.client, begun.now, address(1));
-    let id = begun.client.open(Dir::Uni).unwrap();
-    begun.client.write(id, &mut Bytes::from_static(b"overtakes")).unwrap();
+    let id = begun.client.streams().open(Dir::Uni).unwrap();
+    begun.client.send_stream(id).write(&mut Bytes::from_static(b"overtakes")).unwrap();
     let mut data = drain(&mut begun.client, begun.now, address(1));
     assert_eq!(data.len(), 1);
     server.handle(begun.now, Input::Received(&mut data));
-    assert_eq!(server.accept(Dir::Uni), None, "the client is not known yet");
+    assert_eq!(server.streams().accept(Dir::Uni), None, "the client is not known yet");
     begun.now += Duration::from_millis(80);
     server.handle(begun.now, Input::Received(&mut finished));
-    assert_eq!(server.accept(Dir::Uni), Some(id));
+    assert_eq!(server.streams().accept(Dir::Uni), Some(id));
 
     let (mut bytes, mut tokens) = ([0; 100], Vec::<FrameToken>::new());
     let mut w = crate::packet::PacketWriter::new(wire::Writer::new(&mut bytes), &mut tokens);
@@ -435,8 +435,8 @@ fn who_was_closed_says_nothing_more() {
     let mut pair = joined();
     pair.client.ping();
     let mut late = drain(&mut pair.client, pair.now, address(1));
-    let id = pair.server.open(Dir::Uni).unwrap();
-    pair.server.write(id, &mut Bytes::from(vec![7; 5000])).unwrap();
+    let id = pair.server.streams().open(Dir::Uni).unwrap();
+    pair.server.send_stream(id).write(&mut Bytes::from(vec![7; 5000])).unwrap();
     pair.client.close(pair.now, 1, b"");
     let mut bye = drain(&mut pair.client, pair.now, address(1));
     pair.server.handle(pair.now, Input::Received(&mut bye));
@@ -485,8 +485,8 @@ fn a_farewell_is_counted() {
 #[test]
 fn probes_alone_go_beyond_the_window() {
     let mut pair = joined();
-    let id = pair.client.open(Dir::Uni).unwrap();
-    pair.client.write(id, &mut Bytes::from(vec![7; 500_000])).unwrap();
+    let id = pair.client.streams().open(Dir::Uni).unwrap();
+    pair.client.send_stream(id).write(&mut Bytes::from(vec![7; 500_000])).unwrap();
     let flying = |pair: &Joined| {
         (pair.client.link.path.recovery.in_flight(), pair.client.link.path.congestion.control().window)
     };

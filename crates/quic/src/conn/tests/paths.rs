@@ -124,16 +124,16 @@ fn what_is_lost_while_a_path_is_not_proved_is_sent_again() {
         let fec = Some(crate::Fec { protection: protection.clone(), ..crate::Fec::default() });
         let mut pair = joined_with(TransportConfig { fec, ..TransportConfig::fixed_mtu(1200) });
         exchange(&mut pair, address(1), Duration::from_millis(100));
-        let id = pair.server.open(Dir::Uni).unwrap();
-        pair.server.write(id, &mut Bytes::from(vec![7; 9000])).unwrap();
-        pair.server.finish(id).unwrap();
+        let id = pair.server.streams().open(Dir::Uni).unwrap();
+        pair.server.send_stream(id).write(&mut Bytes::from(vec![7; 9000])).unwrap();
+        pair.server.send_stream(id).finish().unwrap();
         let mut down = drain(&mut pair.server, pair.now, address(2));
         down.drain(..4);
         pair.now += Duration::from_millis(20);
         pair.client.handle(pair.now, Input::Received(&mut down));
         // It acknowledges from elsewhere, and says enough for as much to be answered.
-        let other = pair.client.open(Dir::Uni).unwrap();
-        pair.client.write(other, &mut Bytes::from(vec![8; 9000])).unwrap();
+        let other = pair.client.streams().open(Dir::Uni).unwrap();
+        pair.client.send_stream(other).write(&mut Bytes::from(vec![8; 9000])).unwrap();
         let mut up = drain(&mut pair.client, pair.now, elsewhere());
         pair.now += Duration::from_millis(20);
         pair.server.handle(pair.now, Input::Received(&mut up));
@@ -141,7 +141,7 @@ fn what_is_lost_while_a_path_is_not_proved_is_sent_again() {
         assert!(!pair.server.link.path.is_validated() && pair.server.path() == elsewhere());
         pair.client.handle(pair.now, Input::Received(&mut down));
         let mut got = 0;
-        while let Ok(crate::Chunk::Data(bytes)) = pair.client.read(id, usize::MAX) {
+        while let Ok(crate::Chunk::Data(bytes)) = pair.client.recv_stream(id).read(usize::MAX) {
             got += bytes.len();
         }
         assert_eq!(got, 9000, "{protection}");
@@ -157,9 +157,9 @@ fn blocks_begin_anew_where_datagrams_are_smaller() {
     let mut pair = joined_with(TransportConfig { mtu_discovery, fec, ..TransportConfig::fixed_mtu(1200) });
     exchange(&mut pair, address(1), Duration::from_secs(5));
     assert!(pair.server.link.path.mtu > 1400);
-    let id = pair.server.open(Dir::Uni).unwrap();
+    let id = pair.server.streams().open(Dir::Uni).unwrap();
     let write = |pair: &mut Joined, len| {
-        assert_eq!(pair.server.write(id, &mut Bytes::from(vec![7; len])), Ok(len));
+        assert_eq!(pair.server.send_stream(id).write(&mut Bytes::from(vec![7; len])), Ok(len));
     };
     write(&mut pair, 40_000);
     exchange(&mut pair, address(1), Duration::from_millis(100));
@@ -199,9 +199,9 @@ fn exchange_silent(pair: &mut Joined, time: Duration) -> usize {
 fn copies_from_a_spoofed_address_neither_flood_it_nor_break_the_connection() {
     let mut pair = joined();
     exchange(&mut pair, address(1), Duration::from_millis(100));
-    let id = pair.client.open(Dir::Uni).unwrap();
-    pair.client.write(id, &mut Bytes::from(vec![7; 200_000])).unwrap();
-    pair.client.finish(id).unwrap();
+    let id = pair.client.streams().open(Dir::Uni).unwrap();
+    pair.client.send_stream(id).write(&mut Bytes::from(vec![7; 200_000])).unwrap();
+    pair.client.send_stream(id).finish().unwrap();
     let (mut astray, mut copied) = (0, 0);
     for _ in 0..2000 {
         pair.now += Duration::from_millis(5);
@@ -226,9 +226,9 @@ fn copies_from_a_spoofed_address_neither_flood_it_nor_break_the_connection() {
         pair.server.check();
     }
     assert!(pair.server.closed().is_none() && pair.client.closed().is_none());
-    let id = pair.server.accept(Dir::Uni).unwrap();
+    let id = pair.server.streams().accept(Dir::Uni).unwrap();
     let mut read = 0;
-    while let Ok(crate::Chunk::Data(data)) = pair.server.read(id, usize::MAX) {
+    while let Ok(crate::Chunk::Data(data)) = pair.server.recv_stream(id).read(usize::MAX) {
         read += data.len();
     }
     assert_eq!(read, 200_000, "all of it arrived, and the client learnt of it");

@@ -29,8 +29,8 @@ fn next(connection: &mut Connection, now: Time) -> Option<Batch> {
 }
 
 fn writes(connection: &mut Connection, len: usize) -> StreamId {
-    let id = connection.open(Dir::Uni).unwrap();
-    connection.write(id, &mut Bytes::from(vec![7; len])).unwrap();
+    let id = connection.streams().open(Dir::Uni).unwrap();
+    connection.send_stream(id).write(&mut Bytes::from(vec![7; len])).unwrap();
     id
 }
 

@@ -44,9 +44,11 @@ fn an_idle_connection_makes_a_packet_for_it() {
 fn beside_a_transfer_it_has_the_next_packet() {
     for source in [&PACKET, &ALONG] {
         let mut pair = joined_with_source(source);
-        let id = pair.client.open(Dir::Uni).unwrap();
+        let id = pair.client.streams().open(Dir::Uni).unwrap();
         let mut out = Batch::new();
-        let write = |pair: &mut Joined| pair.client.write(id, &mut Bytes::from(vec![7; 1 << 20])).unwrap();
+        let write = |pair: &mut Joined| {
+            pair.client.send_stream(id).write(&mut Bytes::from(vec![7; 1 << 20])).unwrap()
+        };
         // The window grows until batches are full.
         write(&mut pair);
         pair.settle();

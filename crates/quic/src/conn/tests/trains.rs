@@ -27,7 +27,7 @@ impl World {
     fn act(&mut self) {
         let Self { rng, pair, streams, .. } = self;
         if streams.len() < 4 && rng.chance(0.2) {
-            streams.extend(pair.client.open(Dir::Uni));
+            streams.extend(pair.client.streams().open(Dir::Uni));
         }
         if streams.is_empty() {
             return;
@@ -35,13 +35,13 @@ impl World {
         let at = rng.below(streams.len() as u64) as usize;
         let id = streams[at];
         match rng.below(20) {
-            0 => drop(pair.client.flush(id)),
+            0 => drop(pair.client.send_stream(id).flush()),
             1 => {
                 let urgency = rng.below(8) as u8;
-                let _ = pair.client.set_priority(id, Priority { urgency, ..Priority::default() });
+                let _ = pair.client.send_stream(id).set_priority(Priority { urgency, ..Priority::default() });
             }
-            2 => drop(pair.client.finish(streams.swap_remove(at))),
-            3 => drop(pair.client.send_datagram(
+            2 => drop(pair.client.send_stream(streams.swap_remove(at)).finish()),
+            3 => drop(pair.client.datagrams().send(
                 pair.now,
                 Bytes::from(vec![3; 300]),
                 &crate::DatagramOptions::default(),
@@ -52,7 +52,8 @@ impl World {
                 let most = [2000, 2000, 2000, 60_000, 60_000, 60_000, 60_000, 60_000, 60_000, 300_000];
                 let most = most[rng.below(most.len() as u64) as usize];
                 let fill = rng.below(256) as u8;
-                let _ = pair.client.write(id, &mut Bytes::from(vec![fill; rng.below(most) as usize]));
+                let _ =
+                    pair.client.send_stream(id).write(&mut Bytes::from(vec![fill; rng.below(most) as usize]));
             }
         }
     }
@@ -64,9 +65,10 @@ impl World {
         pair.now += Duration::from_micros(rng.below(20_000));
         up.retain(|_| !rng.chance(0.03));
         pair.server.handle(pair.now, Input::Received(&mut up));
-        let streams = std::iter::from_fn(|| pair.server.accept(Dir::Uni)).chain(self.streams.iter().copied());
+        let streams =
+            std::iter::from_fn(|| pair.server.streams().accept(Dir::Uni)).chain(self.streams.iter().copied());
         for id in streams.collect::<Vec<_>>() {
-            while let Ok(crate::Chunk::Data(_)) = pair.server.read(id, usize::MAX) {}
+            while let Ok(crate::Chunk::Data(_)) = pair.server.recv_stream(id).read(usize::MAX) {}
         }
         let mut down = drain(&mut pair.server, pair.now, address(2));
         down.retain(|_| !rng.chance(0.1));
@@ -130,17 +132,17 @@ fn a_lane_has_settled_all_that_arrived() {
         let protection = "rs:105/100".parse().unwrap();
         let fec = Some(crate::Fec { window, protection, ..crate::Fec::default() });
         let mut pair = joined_with(TransportConfig { fec, ..TransportConfig::fixed_mtu(1200) });
-        let id = pair.client.open(Dir::Uni).unwrap();
-        pair.client.write(id, &mut Bytes::from(vec![7; 200_000])).unwrap();
-        pair.client.finish(id).unwrap();
+        let id = pair.client.streams().open(Dir::Uni).unwrap();
+        pair.client.send_stream(id).write(&mut Bytes::from(vec![7; 200_000])).unwrap();
+        pair.client.send_stream(id).finish().unwrap();
         let mut read = 0;
         for _ in 0..200 {
             let mut up = drain(&mut pair.client, pair.now, address(1));
             pair.now += Duration::from_millis(5);
             pair.server.handle(pair.now, Input::Received(&mut up));
             pair.server.handle(pair.now, Input::Timer);
-            while pair.server.accept(Dir::Uni).is_some() {}
-            while let Ok(crate::Chunk::Data(data)) = pair.server.read(id, usize::MAX) {
+            while pair.server.streams().accept(Dir::Uni).is_some() {}
+            while let Ok(crate::Chunk::Data(data)) = pair.server.recv_stream(id).read(usize::MAX) {
                 read += data.len();
             }
             let mut down = drain(&mut pair.server, pair.now, address(2));
@@ -162,8 +164,8 @@ fn without_offload_a_batch_is_one_datagram() {
         let mut pair =
             joined_with(TransportConfig { gso, fec: Some(fec), ..TransportConfig::fixed_mtu(1200) });
         pair.settle();
-        let id = pair.client.open(Dir::Uni).unwrap();
-        let _ = pair.client.write(id, &mut Bytes::from(vec![1; 300_000]));
+        let id = pair.client.streams().open(Dir::Uni).unwrap();
+        let _ = pair.client.send_stream(id).write(&mut Bytes::from(vec![1; 300_000]));
         let (mut out, mut most) = (Batch::new(), 0);
         while pair.client.poll(pair.now, &mut out) == Poll::Send {
             most = most.max(out.count());

@@ -401,7 +401,7 @@ impl RecordSender {
             match self.ring.get(index).state {
                 MessageState::Queued => self.drop_unsent(index),
                 MessageState::Begun | MessageState::Superseded if self.is_wanting(index) => {
-                    self.abandon(index)
+                    self.abandon(index);
                 }
                 MessageState::Begun | MessageState::Superseded | MessageState::Finished => {}
             }

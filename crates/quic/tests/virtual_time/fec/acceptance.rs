@@ -111,7 +111,7 @@ fn a_probe_timeout_sends_what_is_held() {
             setup.down = Some(link.parse().expect("a link"));
             let mut pair = setup.connected();
             let (key, at) = (pair.key, pair.server_key());
-            let id = pair.client_mut().connection(key).open_messages(Dir::Uni).expect("a stream");
+            let id = pair.client_mut().connection(key).streams().open_messages(Dir::Uni).expect("a stream");
             if busy {
                 // So that each packet of the client has something to acknowledge.
                 pair.server_mut().send(at, Dir::Uni, pattern(3_000_000));
@@ -121,10 +121,10 @@ fn a_probe_timeout_sends_what_is_held() {
                 let now = pair.world.now();
                 let connection = pair.client_mut().connection(key);
                 for n in 0..10 {
-                    connection.send(now, id, numbered(update, n, 1400), None).expect("room");
+                    connection.messages(id).send(now, numbered(update, n, 1400), None).expect("room");
                 }
-                connection.fence(id).expect("a stream of messages");
-                connection.flush(id).expect("it is open");
+                connection.messages(id).fence().expect("a stream of messages");
+                connection.send_stream(id).flush().expect("it is open");
                 pair.pass(Duration::from_millis(320).saturating_sub(now.since(quickset_base::Time::ZERO)));
                 got.extend(collect(&mut pair, id));
             }
@@ -145,7 +145,7 @@ fn a_probe_timeout_sends_what_is_held() {
 fn collect(pair: &mut Pair, id: StreamId) -> Vec<(u32, u32)> {
     let (at, now) = (pair.server_key(), pair.world.now());
     let connection = pair.server_mut().connection(at);
-    std::iter::from_fn(|| connection.next_message(now, id).ok().flatten()).map(|m| number(&m)).collect()
+    std::iter::from_fn(|| connection.messages(id).recv(now).ok().flatten()).map(|m| number(&m)).collect()
 }
 
 /// A poll for each batch sent or received and for each timer, not for its own sake.

@@ -28,7 +28,7 @@ struct Arrival {
 /// Updates of 100 messages of 1400 bytes, each followed by a fence, ten a second; returns all that arrived.
 fn screen(pair: &mut Pair, updates: u32) -> Vec<Arrival> {
     let key = pair.key;
-    let id = pair.client_mut().connection(key).open_messages(Dir::Uni).expect("a stream");
+    let id = pair.client_mut().connection(key).streams().open_messages(Dir::Uni).expect("a stream");
     let mut got = Vec::new();
     let mut sent = BTreeMap::new();
     for update in 0..updates {
@@ -36,9 +36,9 @@ fn screen(pair: &mut Pair, updates: u32) -> Vec<Arrival> {
         sent.insert(update, now);
         let connection = pair.client_mut().connection(key);
         for n in 0..MESSAGES {
-            connection.send(now, id, numbered(update, n, 1400), None).expect("room");
+            connection.messages(id).send(now, numbered(update, n, 1400), None).expect("room");
         }
-        connection.fence(id).expect("a stream of messages");
+        connection.messages(id).fence().expect("a stream of messages");
         pair.pass(Duration::from_millis(100));
         take(pair, id, &sent, &mut got);
     }
@@ -49,7 +49,7 @@ fn screen(pair: &mut Pair, updates: u32) -> Vec<Arrival> {
 
 fn take(pair: &mut Pair, id: StreamId, sent: &BTreeMap<u32, Time>, got: &mut Vec<Arrival>) {
     let (at, now) = (pair.server_key(), pair.world.now());
-    while let Ok(Some(message)) = pair.server_mut().connection(at).next_message(now, id) {
+    while let Ok(Some(message)) = pair.server_mut().connection(at).messages(id).recv(now) {
         got.push(Arrival { sent: sent[&number(&message).0], message });
     }
 }
@@ -98,11 +98,11 @@ fn full_symbols_get_all_their_repair() {
             let mut pair = setup.transport(|t| t.mtu = mtu).connected();
             let (key, now) = (pair.key, pair.world.now());
             let connection = pair.client_mut().connection(key);
-            let id = connection.open_messages(Dir::Uni).expect("a stream");
+            let id = connection.streams().open_messages(Dir::Uni).expect("a stream");
             for n in 0..120_000 / size {
-                connection.send(now, id, numbered(0, n, size as usize), None).expect("room");
+                connection.messages(id).send(now, numbered(0, n, size as usize), None).expect("room");
             }
-            connection.fence(id).expect("a stream of messages");
+            connection.messages(id).fence().expect("a stream of messages");
             pair.pass(Duration::from_secs(1));
             let (client, _) = stats(&mut pair);
             let k = client.fec.sources_sent;

@@ -23,9 +23,9 @@ fn is_free(pair: &mut Pair, protection: &str, what: &str) {
     pair.pass(Duration::from_secs(5));
     let before = stats(pair).0;
     assert_eq!(before.in_flight, 0, "{what}");
-    let id = pair.client_mut().connection(key).open(Dir::Uni).expect("a stream");
+    let id = pair.client_mut().connection(key).streams().open(Dir::Uni).expect("a stream");
     let value: Protection = protection.parse().expect("a protection");
-    pair.client_mut().connection(key).set_protection(id, &value).expect("it is open");
+    pair.client_mut().connection(key).send_stream(id).set_protection(&value).expect("it is open");
     pair.client_mut().send_on(key, id, pattern(60_000).into());
     pair.until("delivered", |p| p.client().delivered.contains(&(key, id)));
     let after = stats(pair).0.fec;
@@ -41,16 +41,16 @@ fn a_stream_that_is_reset_or_stopped_gives_its_session_back() {
             let what = format!("{protection}, stopped {stops}, seed {seed}");
             let mut pair = lonely(seed);
             let (key, at) = (pair.key, pair.server_key());
-            let id = pair.client_mut().connection(key).open(Dir::Uni).expect("a stream");
+            let id = pair.client_mut().connection(key).streams().open(Dir::Uni).expect("a stream");
             let value: Protection = protection.parse().expect("a protection");
-            pair.client_mut().connection(key).set_protection(id, &value).expect("it is open");
+            pair.client_mut().connection(key).send_stream(id).set_protection(&value).expect("it is open");
             pair.client_mut().send_on(key, id, pattern(400_000).into());
             pair.pass(Duration::from_millis(250));
             assert!(stats(&mut pair).0.lost_packets > 0, "{what}: nothing was held");
             if stops {
-                pair.server_mut().connection(at).stop(id, 7).expect("it is open");
+                pair.server_mut().connection(at).recv_stream(id).stop(7).expect("it is open");
             } else {
-                pair.client_mut().connection(key).reset(id, 7).expect("it is open");
+                pair.client_mut().connection(key).send_stream(id).reset(7).expect("it is open");
             }
             is_free(&mut pair, protection, &what);
         }
@@ -66,25 +66,27 @@ fn messages_that_are_superseded_while_they_are_held_end_once() {
             let mut pair = lonely(seed);
             let (key, at) = (pair.key, pair.server_key());
             let connection = pair.client_mut().connection(key);
-            let id = connection.open_messages(Dir::Uni).expect("a stream");
+            let id = connection.streams().open_messages(Dir::Uni).expect("a stream");
             let value: Protection = protection.parse().expect("a protection");
-            connection.set_protection(id, &value).expect("it is open");
+            connection.send_stream(id).set_protection(&value).expect("it is open");
             let (mut tickets, mut got) = (Vec::new(), Vec::new());
             for update in 0..12 {
                 let now = pair.world.now();
                 let connection = pair.client_mut().connection(key);
                 for n in 0..8 {
-                    tickets.push(connection.send(now, id, numbered(update, n, 1300), None).expect("room"));
+                    tickets.push(
+                        connection.messages(id).send(now, numbered(update, n, 1300), None).expect("room"),
+                    );
                 }
-                connection.fence(id).expect("a stream of messages");
+                connection.messages(id).fence().expect("a stream of messages");
                 // Every other message of the update before the last is outdated.
                 for ticket in tickets.iter().rev().skip(16).take(8).step_by(2) {
-                    connection.supersede(id, *ticket);
+                    connection.messages(id).supersede(*ticket);
                 }
                 pair.pass(Duration::from_millis(35));
                 got.extend(collect(&mut pair, id));
             }
-            pair.client_mut().connection(key).finish(id).expect("finished once");
+            pair.client_mut().connection(key).send_stream(id).finish().expect("finished once");
             pair.pass(Duration::from_secs(5));
             got.extend(collect(&mut pair, id));
             let mut once = got.clone();
@@ -93,7 +95,7 @@ fn messages_that_are_superseded_while_they_are_held_end_once() {
             assert_eq!(once.len(), got.len(), "{what}: a message twice");
             assert!(got.is_sorted_by_key(|m| m.0), "{what}: a message crossed a fence");
             let connection = pair.client_mut().connection(key);
-            let outcomes: Vec<_> = std::iter::from_fn(|| connection.next_outcome(id)).collect();
+            let outcomes: Vec<_> = std::iter::from_fn(|| connection.messages(id).next_outcome()).collect();
             assert_eq!(outcomes.len(), tickets.len(), "{what}: outcomes");
             for (n, ticket) in (0..).zip(&tickets) {
                 let told: Vec<Outcome> =
@@ -112,7 +114,7 @@ fn messages_that_are_superseded_while_they_are_held_end_once() {
 fn collect(pair: &mut Pair, id: StreamId) -> Vec<(u32, u32)> {
     let (at, now) = (pair.server_key(), pair.world.now());
     let connection = pair.server_mut().connection(at);
-    std::iter::from_fn(|| connection.next_message(now, id).ok().flatten()).map(|m| number(&m)).collect()
+    std::iter::from_fn(|| connection.messages(id).recv(now).ok().flatten()).map(|m| number(&m)).collect()
 }
 
 #[test]

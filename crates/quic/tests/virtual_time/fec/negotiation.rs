@@ -182,7 +182,7 @@ fn what_is_protected_before_the_handshake_is_through_goes_in_1_rtt_packets() {
                 let Some(key) = keys[side].filter(|_| sent[side].is_none()) else { continue };
                 let peer = traffic::peer(&mut pair, side);
                 let is_early = !peer.connection(key).is_established();
-                let Some(id) = peer.connection(key).open(Dir::Uni) else { continue };
+                let Some(id) = peer.connection(key).streams().open(Dir::Uni) else { continue };
                 peer.send_on(key, id, pattern(1500).into());
                 early += usize::from(is_early);
                 sent[side] = Some((key, id));

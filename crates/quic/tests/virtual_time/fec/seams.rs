@@ -18,8 +18,8 @@ fn protection(text: &str) -> Protection {
 fn stream(pair: &mut Pair, protection: &str, len: usize) -> StreamId {
     let key = pair.key;
     let connection = pair.client_mut().connection(key);
-    let id = connection.open(Dir::Uni).expect("a stream");
-    connection.set_protection(id, &self::protection(protection)).expect("it is open");
+    let id = connection.streams().open(Dir::Uni).expect("a stream");
+    connection.send_stream(id).set_protection(&self::protection(protection)).expect("it is open");
     pair.client_mut().send_on(key, id, pattern(len).into());
     id
 }
@@ -61,8 +61,8 @@ fn a_protection_that_is_taken_away_takes_no_data_with_it() {
                 pair.pass(Duration::from_millis(35));
                 let text = [other, text][turn % 2];
                 let connection = pair.client_mut().connection(key);
-                if connection.send_state(id).is_some() {
-                    connection.set_protection(id, &protection(text)).expect("it is open");
+                if connection.stream(id).send_state().is_some() {
+                    connection.send_stream(id).set_protection(&protection(text)).expect("it is open");
                 }
             }
             arrived(&mut pair, &BTreeMap::from([(id, len)]));

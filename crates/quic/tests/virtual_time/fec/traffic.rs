@@ -63,7 +63,7 @@ pub(crate) fn run(pair: &mut Pair, load: &Load, protection: Option<&Protection>,
     }
     for side in 0..2 {
         for (_, id) in halves[side].messages.clone() {
-            peer(pair, side).connection(keys[side]).finish(id).expect("finished once");
+            peer(pair, side).connection(keys[side]).send_stream(id).finish().expect("finished once");
         }
     }
     for turn in 0.. {
@@ -119,16 +119,16 @@ pub(crate) fn peer(pair: &mut Pair, side: usize) -> &mut Peer {
 
 fn open(peer: &mut Peer, key: ConnectionKey, data: &[u8], protection: Option<&Protection>) -> Half {
     let connection = peer.connection(key);
-    let bytes = connection.open(Dir::Uni).expect("a stream");
+    let bytes = connection.streams().open(Dir::Uni).expect("a stream");
     let messages: Vec<_> = [Order::Total, Order::Fenced, Order::Deadline]
-        .map(|order| (order, connection.open_messages(Dir::Uni).expect("a stream")))
+        .map(|order| (order, connection.streams().open_messages(Dir::Uni).expect("a stream")))
         .into();
     for (order, id) in &messages {
-        connection.set_ordered(*id, *order == Order::Total).expect("a stream of messages");
+        connection.messages(*id).set_ordered(*order == Order::Total).expect("a stream of messages");
     }
     if let Some(protection) = protection {
         for id in messages.iter().map(|(_, id)| *id).chain([bytes]) {
-            connection.set_protection(id, protection).expect("it is open");
+            connection.send_stream(id).set_protection(protection).expect("it is open");
         }
     }
     peer.send_on(key, bytes, data.to_vec().into());
@@ -140,14 +140,15 @@ fn send(peer: &mut Peer, (key, now): (ConnectionKey, Time), half: &mut Half, loa
         let deadline = (order == Order::Deadline).then_some(now + Duration::from_millis(150));
         let connection = peer.connection(key);
         for n in 0..load.messages {
-            let ticket = connection.send(now, id, numbered(update, n, load.size), deadline).expect("room");
+            let ticket =
+                connection.messages(id).send(now, numbered(update, n, load.size), deadline).expect("room");
             half.tickets.insert((id, ticket), (update, n));
         }
         if order == Order::Fenced {
-            connection.fence(id).expect("a stream of messages");
+            connection.messages(id).fence().expect("a stream of messages");
         }
         if order == Order::Deadline {
-            connection.next_message_at(id, Some(now + load.pause)).expect("a stream of messages");
+            connection.messages(id).next_send_at(Some(now + load.pause)).expect("a stream of messages");
         }
     }
 }
@@ -157,7 +158,7 @@ fn collect(pair: &mut Pair, keys: &[ConnectionKey; 2], halves: &[Half], got: &mu
     for side in 0..2 {
         for (_, id) in &halves[1 - side].messages {
             let connection = peer(pair, side).connection(keys[side]);
-            while let Ok(Some(message)) = connection.next_message(now, *id) {
+            while let Ok(Some(message)) = connection.messages(*id).recv(now) {
                 got[side].messages.entry(*id).or_default().push(number(&message));
             }
         }
@@ -182,7 +183,8 @@ fn check((sender, key): (&mut Peer, ConnectionKey), half: &Half, got: &Got, load
             Order::Deadline => {}
         }
         let connection = sender.connection(key);
-        let outcomes: Vec<(Ticket, Outcome)> = std::iter::from_fn(|| connection.next_outcome(*id)).collect();
+        let outcomes: Vec<(Ticket, Outcome)> =
+            std::iter::from_fn(|| connection.messages(*id).next_outcome()).collect();
         assert_eq!(outcomes.len(), (load.updates * load.messages) as usize, "{what}: {order:?}: outcomes");
         for (ticket, outcome) in outcomes {
             let message = half.tickets[&(*id, ticket)];

@@ -1,24 +1,27 @@
 use bytes::Bytes;
 use quickset_base::Time;
-use quickset_wire::{Dir, StreamId};
+use quickset_wire::StreamId;
 
-use super::Connection;
-use crate::streams::{Message, MessageStats, Outcome, ReadError, SendError, Ticket, UnknownStream};
+use super::super::Connection;
+use crate::streams::{Message, Outcome, ReadError, SendError, Ticket, UnknownStream};
 
-/// Messages: fenced streams (`spec/fenced-streams.md`).
-impl Connection {
-    /// Opens a stream of messages.
-    pub fn open_messages(&mut self, dir: Dir) -> Option<StreamId> {
-        self.traffic.streams.open_messages(dir)
-    }
+/// Sends and receives the messages of a fenced stream (`spec/fenced-streams.md`).
+///
+/// [`Connection::messages`] lends it, whether there is such a stream or not: that the verbs tell.
+#[derive(Debug)]
+pub struct Messages<'a> {
+    pub(super) conn: &'a mut Connection,
+    pub(super) id: StreamId,
+}
 
+impl Messages<'_> {
     /// Reads and writes a stream that the peer opened as messages. Whether it is one is for the application
     /// protocol to know.
     ///
     /// # Errors
     /// When there is no such stream, or bytes of it were read or written already.
-    pub fn as_messages(&mut self, id: StreamId) -> Result<(), UnknownStream> {
-        self.traffic.streams.as_messages(id)
+    pub fn begin(&mut self) -> Result<(), UnknownStream> {
+        self.conn.traffic.streams.as_messages(self.id)
     }
 
     /// Tells the peer of a stream of messages before there is one to send; without this it learns of the
@@ -26,8 +29,8 @@ impl Connection {
     ///
     /// # Errors
     /// When there is no such stream of messages.
-    pub fn announce(&mut self, id: StreamId) -> Result<(), UnknownStream> {
-        self.traffic.streams.announce(id)
+    pub fn announce(&mut self) -> Result<(), UnknownStream> {
+        self.conn.traffic.streams.announce(self.id)
     }
 
     /// Sends a message. A message whose `deadline` cannot be met is dropped before it is sent, or abandoned
@@ -37,32 +40,26 @@ impl Connection {
     ///
     /// # Errors
     /// When it is longer than the peer takes, or the stream has ended.
-    pub fn send(
-        &mut self,
-        now: Time,
-        id: StreamId,
-        message: Bytes,
-        deadline: Option<Time>,
-    ) -> Result<Ticket, SendError> {
-        self.common.now = now.max(self.common.now);
-        self.pay_for(message.len());
-        self.traffic.streams.send_message(id, message, deadline)
+    pub fn send(&mut self, now: Time, message: Bytes, deadline: Option<Time>) -> Result<Ticket, SendError> {
+        self.conn.common.now = now.max(self.conn.common.now);
+        self.conn.pay_for(message.len());
+        self.conn.traffic.streams.send_message(self.id, message, deadline)
     }
 
     /// Messages sent from here on are delivered after all those sent before.
     ///
     /// # Errors
     /// When there is no such stream of messages.
-    pub fn fence(&mut self, id: StreamId) -> Result<(), UnknownStream> {
-        self.traffic.streams.fence(id, self.common.now)
+    pub fn fence(&mut self) -> Result<(), UnknownStream> {
+        self.conn.traffic.streams.fence(self.id, self.conn.common.now)
     }
 
     /// With `ordered`, every message is followed by a fence: delivery in the order of sending.
     ///
     /// # Errors
     /// When there is no such stream of messages.
-    pub fn set_ordered(&mut self, id: StreamId, ordered: bool) -> Result<(), UnknownStream> {
-        self.traffic.streams.set_ordered(id, ordered)
+    pub fn set_ordered(&mut self, ordered: bool) -> Result<(), UnknownStream> {
+        self.conn.traffic.streams.set_ordered(self.id, ordered)
     }
 
     /// Without `resend`, *latest* order: a message of which anything is lost is given up at once, and its
@@ -72,8 +69,8 @@ impl Connection {
     ///
     /// # Errors
     /// When there is no such stream of messages.
-    pub fn set_resend(&mut self, id: StreamId, resend: bool) -> Result<(), UnknownStream> {
-        self.traffic.streams.set_resend(id, resend)
+    pub fn set_resend(&mut self, resend: bool) -> Result<(), UnknownStream> {
+        self.conn.traffic.streams.set_resend(self.id, resend)
     }
 
     /// With `first_come`, messages go in the order of sending, whatever their deadlines: these only say when
@@ -82,14 +79,8 @@ impl Connection {
     ///
     /// # Errors
     /// When there is no such stream of messages.
-    pub fn set_first_come(&mut self, id: StreamId, first_come: bool) -> Result<(), UnknownStream> {
-        self.traffic.streams.set_first_come(id, first_come)
-    }
-
-    /// What the messages sent on a stream have come to so far; `None` when there is no such stream of
-    /// messages, or not any more: with its last event, or outcome, a stream that is over is let go.
-    pub fn message_stats(&self, id: StreamId) -> Option<MessageStats> {
-        self.traffic.streams.message_stats(id)
+    pub fn set_first_come(&mut self, first_come: bool) -> Result<(), UnknownStream> {
+        self.conn.traffic.streams.set_first_come(self.id, first_come)
     }
 
     /// Says when the next message of the stream will be sent, for those who decide whether to protect this
@@ -97,28 +88,28 @@ impl Connection {
     ///
     /// # Errors
     /// When there is no such stream of messages.
-    pub fn next_message_at(&mut self, id: StreamId, at: Option<Time>) -> Result<(), UnknownStream> {
-        self.traffic.streams.next_message_at(id, at)
+    pub fn next_send_at(&mut self, at: Option<Time>) -> Result<(), UnknownStream> {
+        self.conn.traffic.streams.next_message_at(self.id, at)
     }
 
     /// The message is outdated: what was not sent of it is not sent, what is lost is not resent.
-    pub fn supersede(&mut self, id: StreamId, ticket: Ticket) -> bool {
-        self.traffic.streams.supersede(id, ticket, self.common.now)
+    pub fn supersede(&mut self, ticket: Ticket) -> bool {
+        self.conn.traffic.streams.supersede(self.id, ticket, self.conn.common.now)
     }
 
     /// The next message that its fences let go.
     ///
     /// # Errors
     /// When the peer gave the stream up, or there is no such stream of messages.
-    pub fn next_message(&mut self, now: Time, id: StreamId) -> Result<Option<Message>, ReadError> {
-        self.common.now = now.max(self.common.now);
-        self.traffic.streams.next_message(id).map_err(|error| self.refused(id, error))
+    pub fn recv(&mut self, now: Time) -> Result<Option<Message>, ReadError> {
+        self.conn.common.now = now.max(self.conn.common.now);
+        self.conn.traffic.streams.next_message(self.id).map_err(|error| self.conn.refused(self.id, error))
     }
 
     /// What became of a message sent, in the order in which that was learnt. [`Outcome::Recovered`] is
     /// delivered too; [`Outcome::Dropped`] was given up before anything of it was sent,
     /// [`Outcome::Abandoned`] after that.
-    pub fn next_outcome(&mut self, id: StreamId) -> Option<(Ticket, Outcome)> {
-        self.traffic.streams.next_outcome(id)
+    pub fn next_outcome(&mut self) -> Option<(Ticket, Outcome)> {
+        self.conn.traffic.streams.next_outcome(self.id)
     }
 }
