@@ -24,15 +24,16 @@ use quickset::Budget;
 use quickset::h3::{Field, Request, Response};
 use quickset_fuzz::conditions::{self, Representation};
 use quickset_fuzz::tree::{self, Tree};
-use site::{Answer, Content, Options, Site};
+use site::{AnswerContent, FileAnswer, FolderSite, SiteOptions};
 
 fuzz_target!(|input: &[u8]| {
     static TREE: OnceLock<Tree> = OnceLock::new();
     let tree = TREE.get_or_init(|| Tree::new().expect("a folder below target/"));
     let Some((&flags, text)) = input.split_first() else { return };
     let cors = [None, Some("*"), Some("https://other.example"), None][usize::from(flags >> 1 & 3)];
-    let options = Options { listing: flags & 1 == 1, cors: cors.map(str::to_owned), ..Options::default() };
-    let site = Site::new(&tree.root, 2, Budget::new(BUDGET), options).expect("the folder is there");
+    let options =
+        SiteOptions { listing: flags & 1 == 1, cors: cors.map(str::to_owned), ..SiteOptions::default() };
+    let site = FolderSite::new(&tree.root, 2, Budget::new(BUDGET), options).expect("the folder is there");
     let Some(asked) = request(&site, text) else { return };
     let got = Got::from(site.answer(&asked));
     got.is_well_formed(&asked);
@@ -48,7 +49,7 @@ fuzz_target!(|input: &[u8]| {
 });
 
 /// What was asked, as far as it gets through HTTP.
-fn request(site: &Site, text: &[u8]) -> Option<Request> {
+fn request(site: &FolderSite, text: &[u8]) -> Option<Request> {
     let mut lines = text.split(|b| *b == b'\n');
     let (method, path) = halves(lines.next()?, b" ")?;
     let mut request = Request::new(method.to_vec(), "site.example", path.to_vec());
@@ -82,11 +83,11 @@ struct Got {
     content: Vec<u8>,
 }
 
-impl From<Answer> for Got {
-    fn from(answer: Answer) -> Self {
+impl From<FileAnswer> for Got {
+    fn from(answer: FileAnswer) -> Self {
         let content = match answer.content {
-            Content::Text(text) => text.to_vec(),
-            Content::File { file, from, len } => {
+            AnswerContent::Text(text) => text.to_vec(),
+            AnswerContent::File { file, from, len } => {
                 let len = usize::try_from(len).expect("files are small");
                 let mut content = Vec::with_capacity(len);
                 // No more of it is read at a time than others may want, too.
@@ -138,7 +139,7 @@ impl Got {
 }
 
 /// Answers to GET and HEAD.
-fn judge(site: &Site, tree: &Tree, asked: &Request, got: &Got) {
+fn judge(site: &FolderSite, tree: &Tree, asked: &Request, got: &Got) {
     let path = asked.path.as_deref().unwrap_or_default();
     let Some(names) = tree::names(path) else { return assert_eq!(got.head.status, 404, "for no path") };
     if names.len() > LINKS {
@@ -199,7 +200,7 @@ fn assert_part(got: &Got, content: &[u8]) {
 }
 
 /// There is no file for everybody at this place.
-fn not_of_a_file(site: &Site, tree: &Tree, asked: &Request, names: &[Vec<u8>], got: &Got) {
+fn not_of_a_file(site: &FolderSite, tree: &Tree, asked: &Request, names: &[Vec<u8>], got: &Got) {
     assert!(!got.is_of_a_file(), "{} where no file is", got.head.status);
     match got.head.status {
         404 => {}

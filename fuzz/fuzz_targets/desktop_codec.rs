@@ -5,16 +5,16 @@
 
 use libfuzzer_sys::fuzz_target;
 use quickset_base::Time;
-use quickset_desktop::message::{Mark, Order};
-use quickset_desktop::receiver::{Receiver, ReceiverConfig};
+use quickset_desktop::message::{ScreenMark, ScreenOrder};
+use quickset_desktop::receiver::{ReceiverConfig, ScreenReceiver};
 
 const MAX_BYTES: usize = 1 << 20;
 
 fuzz_target!(|input: &[u8]| {
     let Some((&first, mut rest)) = input.split_first() else { return };
-    let order = [Order::Ordered, Order::Fenced, Order::Latest][usize::from(first % 3)];
+    let order = [ScreenOrder::Ordered, ScreenOrder::Fenced, ScreenOrder::Latest][usize::from(first % 3)];
     let mut receiver =
-        Receiver::new(ReceiverConfig { order, max_bytes: MAX_BYTES, ..ReceiverConfig::default() });
+        ScreenReceiver::new(ReceiverConfig { order, max_bytes: MAX_BYTES, ..ReceiverConfig::default() });
     // Item 1 of epoch 1: a size from 8 x 40 to 71 x 103.
     let side = first / 4;
     let size = [1, 1, 0, 0x40, side + 8, 0x40, side + 40];
@@ -29,7 +29,7 @@ fuzz_target!(|input: &[u8]| {
     }
     assert!(receiver.screen().bounds().area() * 4 <= MAX_BYTES);
     assert!(receiver.screen().pixels().iter().all(|pixel| pixel >> 24 == 0));
-    receiver.mark(Time::ZERO, Mark { epoch: 1, items: 2, sum: Some(0) });
+    receiver.mark(Time::ZERO, ScreenMark { epoch: 1, items: 2, sum: Some(0) });
     let answers = std::iter::from_fn(|| receiver.control(Time::from_millis(10_000))).take(1000).count();
     assert!(answers < 1000, "answers are bounded");
 });

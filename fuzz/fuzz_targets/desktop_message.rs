@@ -5,7 +5,7 @@
 use std::fmt::Debug;
 
 use libfuzzer_sys::fuzz_target;
-use quickset_desktop::message::{FromClient, FromServer, Inbox, Input, Message};
+use quickset_desktop::message::{FromClient, FromServer, PersonInput, RecordInbox, StreamMessage};
 
 fuzz_target!(|input: &[u8]| {
     let Some((&[whose, length], records)) = input.split_first_chunk() else { return };
@@ -13,12 +13,12 @@ fuzz_target!(|input: &[u8]| {
     match whose % 3 {
         0 => read::<FromClient>(records),
         1 => read::<FromServer>(records),
-        _ => read::<Input>(records),
+        _ => read::<PersonInput>(records),
     }
 });
 
-fn read<'a, M: Message + PartialEq + Debug>(records: impl Iterator<Item = &'a [u8]>) {
-    let mut inbox = Inbox::<M>::new();
+fn read<'a, M: StreamMessage + PartialEq + Debug>(records: impl Iterator<Item = &'a [u8]>) {
+    let mut inbox = RecordInbox::<M>::new();
     for record in records {
         match inbox.receive(record) {
             Ok(None) => {}
@@ -28,8 +28,8 @@ fn read<'a, M: Message + PartialEq + Debug>(records: impl Iterator<Item = &'a [u
     }
 }
 
-fn round_trip<M: Message + PartialEq + Debug>(message: &M) {
-    let mut inbox = Inbox::<M>::new();
+fn round_trip<M: StreamMessage + PartialEq + Debug>(message: &M) {
+    let mut inbox = RecordInbox::<M>::new();
     let records = message.records();
     let (last, parts) = records.split_last().expect("a message is one record at least");
     for part in parts {

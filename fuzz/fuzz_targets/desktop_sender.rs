@@ -9,16 +9,17 @@ use std::collections::VecDeque;
 
 use libfuzzer_sys::fuzz_target;
 use quickset_base::{Duration, Time};
-use quickset_desktop::message::{FromClient, FromServer, Mark, Order, Refresh};
-use quickset_desktop::receiver::{Receiver, ReceiverConfig};
-use quickset_desktop::sender::{Outgoing, Sender, SenderConfig};
+use quickset_desktop::message::{FromClient, FromServer, Refresh, ScreenMark, ScreenOrder};
+use quickset_desktop::receiver::{ReceiverConfig, ScreenReceiver};
+use quickset_desktop::sender::{ScreenItem, ScreenSender, SenderConfig};
 use quickset_fuzz::Bytes;
 use quickset_rfb::{Client, ClientConfig, ClientEvent, Limits, Rect, Resize, ResizeReason, ResizeStatus};
 
 fuzz_target!(|input: &[u8]| {
     let mut bytes = Bytes(input);
     let flags = bytes.next();
-    let order = [Order::Ordered, Order::Fenced, Order::Latest, Order::Fenced][usize::from(flags & 3)];
+    let order = [ScreenOrder::Ordered, ScreenOrder::Fenced, ScreenOrder::Latest, ScreenOrder::Fenced]
+        [usize::from(flags & 3)];
     let budget = 1000 + 4 * usize::from(bytes.next());
     let rest = Duration::from_millis(if flags & 4 == 0 { 300 } else { 0 });
     let mut world =
@@ -40,14 +41,14 @@ fuzz_target!(|input: &[u8]| {
 /// Two gateways, what is between them, and what is to be shown.
 struct World {
     config: SenderConfig,
-    sender: Sender,
-    receiver: Receiver,
+    sender: ScreenSender,
+    receiver: ScreenReceiver,
     picture: Picture,
     now: Time,
     /// On their way, in the sender's order.
     under_way: Vec<Flight>,
     segment: u64,
-    marks: Vec<Mark>,
+    marks: Vec<ScreenMark>,
     answers: VecDeque<FromClient>,
     /// Answers stay where they are.
     deaf: bool,
@@ -65,8 +66,8 @@ impl World {
         let receiver = ReceiverConfig { order: config.order, max_bytes: MOST, ..ReceiverConfig::default() };
         Self {
             config,
-            sender: Sender::new(config),
-            receiver: Receiver::new(receiver),
+            sender: ScreenSender::new(config),
+            receiver: ScreenReceiver::new(receiver),
             picture: Picture::default(),
             now: Time::from_millis(1),
             under_way: Vec::new(),
@@ -181,18 +182,18 @@ impl World {
         for _ in 0..n {
             match self.sender.poll(self.now, usize::MAX) {
                 None => break,
-                Some(Outgoing::Fence) => self.segment += 1,
-                Some(Outgoing::Flush) => {}
-                Some(Outgoing::Message { id, payload, keep }) => {
+                Some(ScreenItem::Fence) => self.segment += 1,
+                Some(ScreenItem::Flush) => {}
+                Some(ScreenItem::Message { id, payload, keep }) => {
                     assert!(payload.len() <= self.config.budget);
-                    assert!(keep || self.config.order == Order::Latest);
+                    assert!(keep || self.config.order == ScreenOrder::Latest);
                     let segment = self.segment;
                     self.under_way.push(Flight { id, payload: payload.to_vec(), keep, segment });
                 }
             }
         }
         while let Some(id) = self.sender.superseded() {
-            assert_eq!(self.config.order, Order::Latest);
+            assert_eq!(self.config.order, ScreenOrder::Latest);
             // Every other one is too late to be given up.
             let at = self.under_way.iter().position(|flight| flight.id == id && id % 2 == 0);
             if let Some(at) = at {
@@ -263,7 +264,7 @@ impl World {
 
     /// A new connection with the client's gateway, which keeps its screen.
     fn reconnect(&mut self) {
-        self.sender = Sender::new(self.config);
+        self.sender = ScreenSender::new(self.config);
         self.receiver.reconnected(self.config.order);
         self.under_way.clear();
         self.marks.clear();

@@ -6,7 +6,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use quickset_fec::online::{self, Limits};
+use quickset_fec::online::{self, DecoderLimits};
 use quickset_fec::{Equation, MAX_SID, Symbols, ldpc};
 
 const SIZE: usize = 48;
@@ -21,7 +21,7 @@ enum Decoder {
 
 fuzz_target!(|input: &[u8]| {
     let Some((&first, mut rest)) = input.split_first() else { return };
-    let limits = Limits { window: WINDOW, symbol_size: SIZE, max_unknowns: usize::from(first >> 2) };
+    let limits = DecoderLimits { window: WINDOW, symbol_size: SIZE, max_unknowns: usize::from(first >> 2) };
     let mut decoder = match first & 1 {
         0 => Decoder::Linear(online::Decoder::new(limits)),
         _ => Decoder::Staircase(ldpc::Decoder::new(limits)),
@@ -65,7 +65,7 @@ fn source(decoder: &mut Decoder, sid: u64, data: &[u8]) {
         Decoder::Staircase(decoder) => decoder.source(sid, data),
     };
     if let Err(fault) = outcome {
-        assert!(!matches!(fault, online::Fault::Uneven), "no fault of a source symbol");
+        assert!(!matches!(fault, online::SenderFault::Uneven), "no fault of a source symbol");
     }
 }
 

@@ -18,7 +18,8 @@ use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use net::{Pair, Peer, Raw, net};
 use quickset_h3::{
-    Body, Code, Config, Connection, Event, Field, Priority, Refusal, Request, Response, Transport,
+    BodyRead, Config, Connection, ErrorCode, Event, Field, Priority, Request, Response, Transport,
+    VerbRefusal,
 };
 use quickset_quic::{Dir, Side, StreamId};
 
@@ -86,7 +87,7 @@ impl Play {
         let ids: BTreeSet<StreamId> = self.said.keys().map(|(id, _)| *id).collect();
         for id in ids {
             for peer in [&mut self.pair.client, &mut self.pair.server] {
-                peer.h3.cancel(&mut peer.t, id, Code::H3_REQUEST_CANCELLED);
+                peer.h3.cancel(&mut peer.t, id, ErrorCode::H3_REQUEST_CANCELLED);
             }
         }
         self.turns();
@@ -188,19 +189,19 @@ impl Play {
         };
         let Ok(body) = peer.h3.read(&mut peer.t, id, max) else { return };
         let said = self.said.get_mut(&(id, !side)).expect("a stream that there is");
-        assert!(!said.over || body == Body::Finished, "behind the end: {body:?}");
+        assert!(!said.over || body == BodyRead::Finished, "behind the end: {body:?}");
         match body {
-            Body::Data(data) => {
+            BodyRead::Data(data) => {
                 assert!(!data.is_empty() && data.len() <= max);
                 assert!(said.heard + data.len() as u64 <= said.sent, "more than was said");
                 assert!((said.heard..).zip(&data).all(|(i, byte)| i as u8 == *byte));
                 said.heard += data.len() as u64;
             }
-            Body::Trailers(fields) => {
+            BodyRead::Trailers(fields) => {
                 assert_eq!((Some(&fields), said.heard), (said.trailers.as_ref(), said.sent));
             }
-            Body::Blocked => {}
-            Body::Finished => {
+            BodyRead::Blocked => {}
+            BodyRead::Finished => {
                 let whole = said.ended && said.heard == said.sent;
                 assert!(whole || said.session, "{} of {}", said.heard, said.sent);
                 said.over = true;
@@ -246,14 +247,14 @@ fn hostile(mut raw: Raw, mut rest: &[u8]) {
             1 => ids.extend(h3.request(t, &Request::extended("webtransport", "a", "/"), false)),
             2 => drop(h3.respond(t, id, &Response::new(200), arg & 1 == 0)),
             3 | 4 => match h3.read(t, id, usize::from(arg)) {
-                Ok(Body::Data(data)) => assert!(!closed && data.len() <= usize::from(arg).max(1)),
-                Ok(Body::Trailers(fields)) => small(&fields),
+                Ok(BodyRead::Data(data)) => assert!(!closed && data.len() <= usize::from(arg).max(1)),
+                Ok(BodyRead::Trailers(fields)) => small(&fields),
                 Ok(_) => assert!(!closed),
                 Err(_) => {}
             },
             5 => {
                 let sent = h3.send(t, id, &mut Bytes::from_static(b"data"));
-                assert!(!closed || sent == Err(Refusal::Closed));
+                assert!(!closed || sent == Err(VerbRefusal::Closed));
             }
             6 => other(h3, t, id, arg),
             7..10 => session(h3, t, ids[0], id, arg),
@@ -320,8 +321,8 @@ fn small(fields: &[Field]) {
 /// What else may be done to a request.
 fn other(h3: &mut Connection, t: &mut dyn Transport, id: StreamId, arg: u8) {
     match arg % 6 {
-        0 => h3.cancel(t, id, Code::H3_REQUEST_CANCELLED),
-        1 | 2 => h3.stop(t, id, Code::H3_NO_ERROR),
+        0 => h3.cancel(t, id, ErrorCode::H3_REQUEST_CANCELLED),
+        1 | 2 => h3.stop(t, id, ErrorCode::H3_NO_ERROR),
         3 | 4 => drop(h3.flush(t, id)),
         _ => h3.repair_urgent(t, arg & 7, &quickset_quic::Protection::TumBulk(2)),
     }

@@ -9,7 +9,7 @@
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use quickset_h3::Error;
-use quickset_h3::frame::{Frame, FrameReader, Item, Place, Settings, data_header};
+use quickset_h3::frame::{Frame, FrameReader, Settings, StreamItem, StreamPlace, data_header};
 use quickset_quic::Side;
 
 fuzz_target!(|input: &[u8]| {
@@ -19,11 +19,11 @@ fuzz_target!(|input: &[u8]| {
     assert_eq!(whole, read(kind.reader(), stream, 1 + usize::from(piece)));
     for item in &whole.0 {
         match item {
-            Item::Frame(frame) => round_trip(kind, frame),
-            Item::DataHeader(len) => {
+            StreamItem::Frame(frame) => round_trip(kind, frame),
+            StreamItem::DataHeader(len) => {
                 let header = data_header(*len);
                 let (items, end) = read(kind.reader(), &header, header.len());
-                assert_eq!((items, end), (vec![Item::DataHeader(*len)], Ok(*len == 0)));
+                assert_eq!((items, end), (vec![StreamItem::DataHeader(*len)], Ok(*len == 0)));
             }
             _ => {}
         }
@@ -35,8 +35,8 @@ fuzz_target!(|input: &[u8]| {
 struct Kind(u8);
 
 impl Kind {
-    fn place(self) -> Place {
-        if self.0 & 1 == 0 { Place::Control } else { Place::Request }
+    fn place(self) -> StreamPlace {
+        if self.0 & 1 == 0 { StreamPlace::Control } else { StreamPlace::Request }
     }
 
     fn max_section(self) -> u64 {
@@ -50,7 +50,7 @@ impl Kind {
 }
 
 /// The items, payload of DATA joined to what it belongs to, and whether the stream may end behind them.
-fn read(mut reader: FrameReader, stream: &[u8], piece: usize) -> (Vec<Item>, Result<bool, Error>) {
+fn read(mut reader: FrameReader, stream: &[u8], piece: usize) -> (Vec<StreamItem>, Result<bool, Error>) {
     let mut items = Vec::new();
     // Bytes of the DATA frame under way.
     let mut missing = 0;
@@ -59,7 +59,7 @@ fn read(mut reader: FrameReader, stream: &[u8], piece: usize) -> (Vec<Item>, Res
         loop {
             let before = bytes.len();
             match reader.next(&mut bytes, piece.max(1)) {
-                Ok(Some(Item::Data(data))) => {
+                Ok(Some(StreamItem::Data(data))) => {
                     assert!(!data.is_empty() && data.len() <= piece, "as many as were asked for");
                     assert_eq!(before - bytes.len(), data.len());
                     missing -= data.len() as u64;
@@ -67,10 +67,10 @@ fn read(mut reader: FrameReader, stream: &[u8], piece: usize) -> (Vec<Item>, Res
                 }
                 Ok(Some(item)) => {
                     assert_eq!(missing, 0, "{item:?} inside a DATA frame");
-                    if let Item::DataHeader(len) = item {
+                    if let StreamItem::DataHeader(len) = item {
                         missing = len;
                     }
-                    let over = matches!(item, Item::Session(_));
+                    let over = matches!(item, StreamItem::Session(_));
                     items.push(item);
                     // The rest is not made of frames.
                     if over {
@@ -88,10 +88,10 @@ fn read(mut reader: FrameReader, stream: &[u8], piece: usize) -> (Vec<Item>, Res
     (items, Ok(end))
 }
 
-fn join(items: &mut Vec<Item>, data: Bytes) {
+fn join(items: &mut Vec<StreamItem>, data: Bytes) {
     match items.last_mut() {
-        Some(Item::Data(so_far)) => *so_far = [&so_far[..], &data].concat().into(),
-        _ => items.push(Item::Data(data)),
+        Some(StreamItem::Data(so_far)) => *so_far = [&so_far[..], &data].concat().into(),
+        _ => items.push(StreamItem::Data(data)),
     }
 }
 
@@ -103,12 +103,12 @@ fn round_trip(kind: Kind, frame: &Frame) {
     }
     let mut stream = Vec::new();
     let mut expected = Vec::new();
-    if kind.place() == Place::Control && !matches!(frame, Frame::Settings(_)) {
+    if kind.place() == StreamPlace::Control && !matches!(frame, Frame::Settings(_)) {
         let first = Frame::Settings(Settings::default());
         first.encode(&mut stream);
-        expected.push(Item::Frame(first));
+        expected.push(StreamItem::Frame(first));
     }
     frame.encode(&mut stream);
-    expected.push(Item::Frame(frame.clone()));
+    expected.push(StreamItem::Frame(frame.clone()));
     assert_eq!(read(kind.reader(), &stream, stream.len()), (expected, Ok(true)));
 }

@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use quickset_base::Duration;
-use quickset_h3::frame::{Frame, FrameReader, Item, Place, Settings};
+use quickset_h3::frame::{Frame, FrameReader, Settings, StreamItem, StreamPlace};
 use quickset_h3::{Field, Priority, Tolerance, Weight};
 use quickset_quic::{Protection, Side};
 
@@ -118,12 +118,12 @@ fn updated(value: &[u8]) {
         [Frame::Settings(Settings::default()), Frame::PriorityUpdate(8, Bytes::copy_from_slice(value))];
     let mut stream = Vec::new();
     frames.iter().for_each(|frame| frame.encode(&mut stream));
-    let mut reader = FrameReader::new(Place::Control, Side::Server, 0, false);
+    let mut reader = FrameReader::new(StreamPlace::Control, Side::Server, 0, false);
     let mut input = Bytes::from(stream);
-    assert_eq!(reader.next(&mut input, 1), Ok(Some(Item::Frame(frames[0].clone()))));
+    assert_eq!(reader.next(&mut input, 1), Ok(Some(StreamItem::Frame(frames[0].clone()))));
     // With the stream's id, 1024 bytes.
     if value.len() <= 1023 {
-        assert_eq!(reader.next(&mut input, 1), Ok(Some(Item::Frame(frames[1].clone()))));
+        assert_eq!(reader.next(&mut input, 1), Ok(Some(StreamItem::Frame(frames[1].clone()))));
     } else {
         assert!(reader.next(&mut input, 1).is_err());
     }

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use libfuzzer_sys::fuzz_target;
-use quickset_h3::qpack::{Decoder, Encoder, Section};
+use quickset_h3::qpack::{DecodedSection, Decoder, Encoder};
 use quickset_h3::{Error, Field};
 
 fuzz_target!(|input: &[u8]| {
@@ -68,7 +68,7 @@ fn hostile(limits: &Limits, mut input: Input<'_>) {
                     let outcome = whole.section(stream, bytes);
                     assert_eq!(outcome, pieces.section(stream, bytes));
                     match outcome {
-                        Ok(Section::Blocked) => assert!(waiting.insert(stream)),
+                        Ok(DecodedSection::Blocked) => assert!(waiting.insert(stream)),
                         Ok(section) => check(limits, &section),
                         Err(_) => return,
                     }
@@ -105,7 +105,7 @@ fn resume(limits: &Limits, whole: &mut Decoder, pieces: &mut Decoder, waiting: &
             Some(Err(_)) => return false,
             Some(Ok((stream, section))) => {
                 assert!(waiting.remove(&stream), "it did not wait");
-                assert_ne!(section, Section::Blocked);
+                assert_ne!(section, DecodedSection::Blocked);
                 check(limits, &section);
             }
         }
@@ -113,13 +113,13 @@ fn resume(limits: &Limits, whole: &mut Decoder, pieces: &mut Decoder, waiting: &
 }
 
 /// What was decoded is within the limit, and comes back from an encoder of ours without a table.
-fn check(limits: &Limits, section: &Section) {
-    let Section::Fields(fields) = section else { return };
+fn check(limits: &Limits, section: &DecodedSection) {
+    let DecodedSection::Fields(fields) = section else { return };
     let size: u64 = fields.iter().map(Field::size).sum();
     assert!(size <= limits.section, "{size} of {}", limits.section);
     let coded = Encoder::new(0).encode(0, fields);
     match Decoder::new(0, 0, limits.section).section(0, &coded) {
-        Ok(Section::Fields(again)) => same(&again, fields),
+        Ok(DecodedSection::Fields(again)) => same(&again, fields),
         other => panic!("{other:?}"),
     }
 }
@@ -240,11 +240,11 @@ impl Pair {
         assert!(self.blocked.len() as u64 <= self.max_blocked);
     }
 
-    fn arrived(&mut self, stream: u64, section: Section, fields: Vec<Field>) {
+    fn arrived(&mut self, stream: u64, section: DecodedSection, fields: Vec<Field>) {
         match section {
-            Section::Fields(got) => same(&got, &fields),
-            Section::TooLarge => assert!(fields.iter().map(Field::size).sum::<u64>() > self.section),
-            Section::Blocked => drop(self.blocked.insert(stream, fields)),
+            DecodedSection::Fields(got) => same(&got, &fields),
+            DecodedSection::TooLarge => assert!(fields.iter().map(Field::size).sum::<u64>() > self.section),
+            DecodedSection::Blocked => drop(self.blocked.insert(stream, fields)),
         }
     }
 
@@ -256,7 +256,7 @@ impl Pair {
         while let Some(next) = self.decoder.unblocked() {
             let (stream, section) = next.expect("of our encoder");
             let fields = self.blocked.remove(&stream).expect("it waited");
-            assert_ne!(section, Section::Blocked);
+            assert_ne!(section, DecodedSection::Blocked);
             self.arrived(stream, section, fields);
         }
         assert!(self.decoder.inserted() <= self.encoder.inserted());

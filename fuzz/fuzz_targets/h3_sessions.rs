@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use net::{Pair, Peer, net};
-use quickset_h3::{Abort, Code, Config, Event, Refusal, Request, Response, session_code};
+use quickset_h3::{Abort, Config, ErrorCode, Event, Request, Response, VerbRefusal, session_code};
 use quickset_quic::{Chunk, Dir, Side, StreamId};
 
 fuzz_target!(|input: &[u8]| {
@@ -123,8 +123,8 @@ impl Play {
         for id in self.sessions.keys().copied().collect::<BTreeSet<_>>() {
             for side in [Side::Client, Side::Server] {
                 let Peer { t, h3 } = self.peer(side);
-                assert_eq!(h3.open_session_stream(t, id, Dir::Bi), Err(Refusal::UnknownStream));
-                assert_eq!(h3.close_session(t, id, 0, ""), Err(Refusal::UnknownStream));
+                assert_eq!(h3.open_session_stream(t, id, Dir::Bi), Err(VerbRefusal::UnknownStream));
+                assert_eq!(h3.close_session(t, id, 0, ""), Err(VerbRefusal::UnknownStream));
                 assert!(h3.send_datagram(t, id, b"late").is_err());
             }
         }
@@ -269,13 +269,14 @@ impl Play {
                 assert!(half.ended && half.heard == half.sent, "{} of {}", half.heard, half.sent);
                 half.done = true;
             }
-            Err(Refusal::Aborted(Abort::Reset(code))) => {
+            Err(VerbRefusal::Aborted(Abort::Reset(code))) => {
                 half.done = true;
                 // The session is over, or has too many streams before it began.
-                let ours = [Code::WT_SESSION_GONE.0, Code::WT_BUFFERED_STREAM_REJECTED.0].contains(&code);
+                let ours =
+                    [ErrorCode::WT_SESSION_GONE.0, ErrorCode::WT_BUFFERED_STREAM_REJECTED.0].contains(&code);
                 let said = half.reset.is_some() && session_code(code) == half.reset;
-                let lost = is_lost && code == Code::H3_REQUEST_CANCELLED.0;
-                assert!(ours || said || lost, "{} for {:?}", Code(code), half.reset);
+                let lost = is_lost && code == ErrorCode::H3_REQUEST_CANCELLED.0;
+                assert!(ours || said || lost, "{} for {:?}", ErrorCode(code), half.reset);
             }
             Ok(Chunk::Blocked) | Err(_) => {}
         }
@@ -314,7 +315,7 @@ impl Play {
     /// As one gives up any request.
     fn give_up(&mut self, side: Side, id: StreamId) {
         let Peer { t, h3 } = self.peer(side);
-        h3.cancel(t, id, Code::H3_REQUEST_CANCELLED);
+        h3.cancel(t, id, ErrorCode::H3_REQUEST_CANCELLED);
         let Some(session) = self.sessions.get_mut(&id) else { return };
         if !session.of(side).known {
             return;

@@ -10,13 +10,13 @@ mod pool;
 
 use bytes::{Bytes as Shared, BytesMut};
 use libfuzzer_sys::fuzz_target;
-use pool::{Pool, SIZE, datagrams};
+use pool::{ReceivePool, SIZE, datagrams};
 use quickset_fuzz::{Bytes, held};
 
 fuzz_target!(|input: &[u8]| {
     let before = held();
     let mut bytes = Bytes(input);
-    let mut pool = Pool::default();
+    let mut pool = ReceivePool::default();
     let mut buffers: [BytesMut; 4] = std::array::from_fn(|_| pool.take());
     let mut holder = Holder::default();
     for _ in 0..OPERATIONS {
@@ -78,7 +78,7 @@ impl Held {
 
 impl Holder {
     /// The system fills a buffer, as far as it does, and says so.
-    fn receive(&mut self, pool: &mut Pool, buffer: &mut BytesMut, len: usize, stride: usize) {
+    fn receive(&mut self, pool: &mut ReceivePool, buffer: &mut BytesMut, len: usize, stride: usize) {
         assert_eq!(buffer.len(), SIZE, "as much as any message takes");
         self.tag = self.tag.wrapping_add(1);
         buffer[..len].fill(self.tag);

@@ -8,8 +8,8 @@
 use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
-use quickset_abr::Algorithm;
-use quickset_play::{Action, Config, Elsewhere, Player, Presentation, Url};
+use quickset_abr::RuleName;
+use quickset_play::{Action, Elsewhere, Player, PlayerConfig, Presentation, Url};
 
 fuzz_target!(|input: &[u8]| {
     let Some((&[choice], text)) = input.split_first_chunk() else { return };
@@ -41,8 +41,11 @@ fuzz_target!(|input: &[u8]| {
 });
 
 fn play(presentation: &Presentation, choice: u8, index: &[u8]) {
-    let algorithm = Algorithm::ALL[usize::from(choice) % Algorithm::ALL.len()];
-    let Ok(mut player) = Player::new(presentation, Config { algorithm, ..Config::default() }) else { return };
+    let algorithm = RuleName::ALL[usize::from(choice) % RuleName::ALL.len()];
+    let Ok(mut player) = Player::new(presentation, PlayerConfig { algorithm, ..PlayerConfig::default() })
+    else {
+        return;
+    };
     let took = Duration::from_millis(u64::from(choice) * 20);
     let mut now = Duration::ZERO;
     for _ in 0..300 {

@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use libfuzzer_sys::fuzz_target;
-use quickset_base::{Batch, Datagram, Duration, Ecn, Input, Machine, Path, Poll, Rng, Time};
+use quickset_base::{AddressPair, Batch, Datagram, Duration, Ecn, Input, Machine, Poll, Rng, Time};
 use quickset_fuzz::peer::{ALPN, Peer, seal};
 use quickset_fuzz::{Bytes, held};
 use quickset_quic::null::{NullClient, NullSecrets, NullServer};
@@ -99,7 +99,7 @@ impl Arena {
             first: ConnectionId::EMPTY,
         };
         if flags & 16 != 0 {
-            let path = Path::to(address(SERVER));
+            let path = AddressPair::to(address(SERVER));
             arena.node.connect(Time::ZERO, &arena.client.clone(), path, "server").expect("it begins");
         }
         arena.turn();
@@ -230,7 +230,7 @@ impl Arena {
 
     fn receive(&mut self, from: SocketAddr, bytes: Vec<u8>) {
         self.traffic.entry(from).or_default().1 += bytes.len();
-        let path = Path { remote: from, local: None };
+        let path = AddressPair { remote: from, local: None };
         let datagram = Datagram { path, ecn: Ecn::NotEct, bytes: bytes.as_slice().into() };
         self.node.handle(self.now, Input::Received(&mut vec![datagram]));
         self.turn();

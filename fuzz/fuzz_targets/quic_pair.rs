@@ -15,17 +15,17 @@ use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes as Data;
 use libfuzzer_sys::fuzz_target;
-use quickset_base::{Batch, Duration, Input, Machine, Path, Poll, Rng, Time};
+use quickset_base::{AddressPair, Batch, Duration, Input, Machine, Poll, Rng, Time};
 use quickset_fuzz::said::Said;
 use quickset_fuzz::{Bytes, held};
 use quickset_quic::null::{NullClient, NullSecrets, NullServer};
 use quickset_quic::{
     Algorithm, ClientConfig, Closed, Connection, ConnectionKey, DatagramEvent, DatagramOptions,
     DatagramOutcome, DatagramTicket, Dir, EarlyData, EarlyGate, Endpoint, EndpointConfig, Event, Fec,
-    MtuDiscovery, Node, Obstacle, Refusal, Refused, RetryPolicy, ServerConfig, Side, StreamEvent, StreamId,
-    TransportConfig, TransportErrorCode, Version, WhenFull,
+    MtuDiscovery, Node, Obstacle, Refused, RetryPolicy, ServerConfig, Side, StreamEvent, StreamId,
+    SystemRefusal, TransportConfig, TransportErrorCode, Version, WhenFull,
 };
-use quickset_sim::{LinkId, LinkSpec, NodeId, Pause, Way, World, address};
+use quickset_sim::{LinkId, LinkSpec, LinkWay, NodeId, Pause, World, address};
 
 fuzz_target!(|input: &[u8]| {
     let before = held();
@@ -71,7 +71,7 @@ impl Counted {
             return;
         }
         *n -= 1;
-        let refusal = Refusal { obstacle: *obstacle, words: String::new() };
+        let refusal = SystemRefusal { obstacle: *obstacle, words: String::new() };
         let left = *left & ((1u128 << out.count()) - 1) as u64;
         self.node.not_sent(now, out, left, refusal);
         let kept: Vec<Vec<u8>> = out.segments().map(<[u8]>::to_vec).collect();
@@ -214,7 +214,7 @@ impl Play {
         }
         let (now, config) = (self.world.now(), self.client.clone());
         let node = &mut self.world.node_mut(self.nodes[0]).node;
-        let key = node.connect(now, &config, Path::to(address(2)), "server");
+        let key = node.connect(now, &config, AddressPair::to(address(2)), "server");
         self.keys = [Some(key.expect("a connection begins")), None];
         self.said.clear();
         self.posted = [Vec::new(), Vec::new()];
@@ -348,9 +348,9 @@ impl Play {
             _ => {
                 let protection = PROTECTIONS[n % PROTECTIONS.len()].parse().expect("a protection");
                 if arg & 1 == 0 {
-                    let _ = connection.set_protection(id, &protection);
+                    let _ = connection.send_stream(id).set_protection(&protection);
                 } else {
-                    connection.set_datagram_protection(&protection);
+                    connection.datagrams().set_protection(&protection);
                 }
             }
         }
@@ -365,8 +365,8 @@ impl Play {
         let (new, now, at) = (address(10 + self.moves), self.world.now(), usize::from(which) % self.at.len());
         let [up, down] = self.links;
         let ways = |new| {
-            let to = Way { from: new, to: address(2), links: vec![up] };
-            [to, Way { from: address(2), to: new, links: vec![down] }]
+            let to = LinkWay { from: new, to: address(2), links: vec![up] };
+            [to, LinkWay { from: address(2), to: new, links: vec![down] }]
         };
         match arg & 3 {
             0 => {
@@ -405,10 +405,11 @@ impl Play {
         let dir = if arg & 1 == 0 { Dir::Uni } else { Dir::Bi };
         let messages = arg & 2 != 0;
         let Some(connection) = self.connection(side) else { return };
-        let opened = if messages { connection.open_messages(dir) } else { connection.open(dir) };
+        let opened =
+            if messages { connection.streams().open_messages(dir) } else { connection.streams().open(dir) };
         let Some(id) = opened else { return };
         if arg & 4 != 0 {
-            let _ = connection.announce(id);
+            let _ = connection.messages(id).announce();
         }
         self.begin(id, side, messages);
     }
@@ -422,12 +423,12 @@ impl Play {
     }
 
     fn accept(&mut self, side: Side, dir: Dir) {
-        while let Some(id) = self.connection(side).and_then(|connection| connection.accept(dir)) {
+        while let Some(id) = self.connection(side).and_then(|connection| connection.streams().accept(dir)) {
             let said = self.said.get(&(id, !side)).expect("nobody opened it");
             if said.messages {
                 // Who gave a half up before taking the stream has made use of it.
                 let used = said.broken || self.said.get(&(id, side)).is_some_and(|own| own.broken);
-                let taken = self.connection(side).expect("it was there").as_messages(id);
+                let taken = self.connection(side).expect("it was there").messages(id).begin();
                 assert!(taken.is_ok() || used, "nothing was read of it");
             }
             if self.eager {
@@ -443,14 +444,16 @@ impl Play {
             return;
         }
         let mut data = Data::from(said.bytes(n));
-        let Ok(taken) = self.connection(side).expect("it was there").write(id, &mut data) else { return };
+        let Ok(taken) = self.connection(side).expect("it was there").send_stream(id).write(&mut data) else {
+            return;
+        };
         let said = self.said.get_mut(&(id, side)).expect("it was there");
         assert!(!said.messages && !said.finished && data.len() + taken == n);
         said.written += taken as u64;
     }
 
     fn finish(&mut self, side: Side, id: StreamId) {
-        if self.connection(side).is_some_and(|connection| connection.finish(id).is_ok()) {
+        if self.connection(side).is_some_and(|connection| connection.send_stream(id).finish().is_ok()) {
             let said = self.said.get_mut(&(id, side)).expect("nobody opened it");
             assert!(!std::mem::replace(&mut said.finished, true), "ended twice");
         }
@@ -460,13 +463,13 @@ impl Play {
         let Some(connection) = self.connection(side) else { return };
         let code = u64::from(arg);
         if arg & 3 == 0 {
-            if connection.stop(id, code).is_ok() {
+            if connection.recv_stream(id).stop(code).is_ok() {
                 self.said.get_mut(&(id, !side)).expect("nobody opened it").give_up(code);
             }
             return;
         }
         if arg & 3 == 1 {
-            if connection.reset(id, code).is_ok() {
+            if connection.send_stream(id).reset(code).is_ok() {
                 self.said.get_mut(&(id, side)).expect("nobody opened it").give_up(code);
             }
             return;
@@ -476,14 +479,14 @@ impl Play {
         let Some(connection) = self.keys[index(side)].and_then(|key| node.connection(key)) else { return };
         if said.messages {
             let Some(ticket) = said.ticket(usize::from(arg >> 4)) else { return };
-            if connection.reset_behind(id, code, ticket).is_ok() {
+            if connection.send_stream(id).reset_behind(code, ticket).is_ok() {
                 said.codes.insert(code);
                 said.may_drop_behind(ticket);
                 said.reliable = Some(0);
             }
         } else {
             let reliable = u64::from(arg) * 16;
-            if connection.reset_at(id, code, reliable).is_ok() {
+            if connection.send_stream(id).reset_at(code, reliable).is_ok() {
                 said.codes.insert(code);
                 said.reliable = Some(said.reliable.unwrap_or(u64::MAX).min(reliable));
             }
@@ -497,15 +500,15 @@ impl Play {
         let Some(said) = self.said.get_mut(&(id, !side)) else { return };
         let all = max == usize::MAX;
         if said.messages {
-            while said.read_message(connection.next_message(now, id)) && all {}
+            while said.read_message(connection.messages(id).recv(now)) && all {}
             return;
         }
         // Some are read in any order, which is for whoever reads to say.
         if id.0 / 4 % 3 == 1 {
-            let _ = connection.as_unordered(id);
-            while said.read_piece(max, connection.read_unordered(id, max)) && all {}
+            let _ = connection.recv_stream(id).as_unordered();
+            while said.read_piece(max, connection.recv_stream(id).read_unordered(max)) && all {}
         } else {
-            while said.read(max, connection.read(id, max)) && all {}
+            while said.read(max, connection.recv_stream(id).read(max)) && all {}
         }
     }
 
@@ -516,7 +519,7 @@ impl Play {
         let len = payload.len();
         let deadline = (n & 6 == 6).then(|| now + ms(arg));
         let connection = self.connection(side).expect("it was there");
-        let Ok(ticket) = connection.send(now, id, payload.into(), deadline) else { return };
+        let Ok(ticket) = connection.messages(id).send(now, payload.into(), deadline) else { return };
         let said = self.said.get_mut(&(id, side)).expect("it was there");
         assert!(said.messages && !said.finished);
         said.sent(len, ticket, deadline.is_some());
@@ -530,25 +533,25 @@ impl Play {
         let Some(said) = self.said.get_mut(&(id, side)) else { return };
         match arg % 8 {
             0..=2 => {
-                if connection.fence(id).is_ok() {
+                if connection.messages(id).fence().is_ok() {
                     said.fence();
                 }
             }
             3 => {
-                if connection.set_ordered(id, arg & 8 != 0).is_ok() {
+                if connection.messages(id).set_ordered(arg & 8 != 0).is_ok() {
                     said.ordered = arg & 8 != 0;
                 }
             }
             4 => {
-                if connection.set_resend(id, arg & 8 != 0).is_ok() && arg & 8 == 0 {
+                if connection.messages(id).set_resend(arg & 8 != 0).is_ok() && arg & 8 == 0 {
                     said.may_drop_all();
                 }
             }
-            5 => drop(connection.next_message_at(id, Some(now + ms(arg)))),
-            6 => drop(connection.flush(id)),
+            5 => drop(connection.messages(id).next_send_at(Some(now + ms(arg)))),
+            6 => drop(connection.send_stream(id).flush()),
             _ => {
                 let Some(ticket) = said.ticket(usize::from(arg >> 4)) else { return };
-                if connection.supersede(id, ticket) {
+                if connection.messages(id).supersede(ticket) {
                     said.may_drop(ticket);
                 }
             }
@@ -556,7 +559,8 @@ impl Play {
     }
 
     fn outcomes(&mut self, side: Side, id: StreamId) {
-        while let Some((ticket, outcome)) = self.connection(side).and_then(|c| c.next_outcome(id)) {
+        while let Some((ticket, outcome)) = self.connection(side).and_then(|c| c.messages(id).next_outcome())
+        {
             self.said.get_mut(&(id, side)).expect("nobody opened it").outcome(ticket, outcome);
         }
     }
@@ -571,9 +575,9 @@ impl Play {
         };
         let Some(connection) = self.connection(side) else { return };
         if n & 8 != 0 {
-            connection.flush_datagrams();
+            connection.datagrams().flush();
         }
-        if let Ok(ticket) = connection.send_datagram(now, datagram(number, len).into(), &how) {
+        if let Ok(ticket) = connection.datagrams().send(now, datagram(number, len).into(), &how) {
             let ticket = how.report.then_some(ticket);
             self.posted[index(side)].push(Posted { ticket, len, ..Posted::default() });
         }
@@ -581,7 +585,7 @@ impl Play {
 
     /// Takes datagrams, and what became of them.
     fn datagrams(&mut self, side: Side) {
-        while let Some(bytes) = self.connection(side).and_then(Connection::next_datagram) {
+        while let Some(bytes) = self.connection(side).and_then(|conn| conn.datagrams().recv()) {
             let number =
                 bytes.first_chunk().map(|n| u32::from_be_bytes(*n)).expect("nobody sent one so short");
             let posted = self.posted[index(!side)].get_mut(number as usize).expect("nobody sent it");
@@ -589,7 +593,8 @@ impl Play {
             assert!(!std::mem::replace(&mut posted.heard, true), "datagram {number} again");
             assert!(posted.outcome.is_none_or(DatagramOutcome::was_sent), "{number}: {:?}", posted.outcome);
         }
-        while let Some((ticket, outcome)) = self.connection(side).and_then(Connection::next_datagram_outcome)
+        while let Some((ticket, outcome)) =
+            self.connection(side).and_then(|conn| conn.datagrams().next_outcome())
         {
             let all = &mut self.posted[index(side)];
             let posted =
@@ -687,18 +692,20 @@ fn datagram(number: usize, len: usize) -> Vec<u8> {
 /// What an application wants first.
 fn prefer(connection: &mut Connection, id: StreamId, arg: u8) {
     match arg % 8 {
-        0..=2 => drop(connection.set_urgency(id, arg >> 5)),
-        3 => drop(connection.set_critical(id)),
-        4 => drop(connection.set_incremental(id, arg & 8 != 0)),
-        5 => connection.set_datagram_urgency(arg >> 5),
+        0..=2 => drop(connection.send_stream(id).set_urgency(arg >> 5)),
+        3 => drop(connection.send_stream(id).set_critical()),
+        4 => drop(connection.send_stream(id).set_incremental(arg & 8 != 0)),
+        5 => connection.datagrams().set_urgency(arg >> 5),
         6 => match arg >> 3 & 3 {
             0 | 1 => connection.set_fec_window(u64::from(arg >> 4) * 8),
             2 => {
-                connection.set_max_streams(Dir::ALL[usize::from(arg >> 5 & 1)], u64::from(arg >> 6) * 2 + 1);
+                connection
+                    .streams()
+                    .set_max(Dir::ALL[usize::from(arg >> 5 & 1)], u64::from(arg >> 6) * 2 + 1);
             }
-            _ => connection.set_connection_window((u64::from(arg >> 5) + 1) * 1000),
+            _ => connection.streams().set_window((u64::from(arg >> 5) + 1) * 1000),
         },
-        _ => drop(connection.flush(id)),
+        _ => drop(connection.send_stream(id).flush()),
     }
 }
 

@@ -6,14 +6,15 @@
 use libfuzzer_sys::fuzz_target;
 use quickset_base::Rng;
 use quickset_rfb::{
-    Client, ClientConfig, ClientEvent, Framebuffer, Limits, Password, Rect, Refusal, Security, Server,
-    ServerConfig, ServerEvent,
+    Client, ClientConfig, ClientEvent, Framebuffer, Limits, Rect, RfbRefusal, Security, Server, ServerConfig,
+    ServerEvent, VncPassword,
 };
 
 fuzz_target!(|input: &[u8]| {
     let Some((&control, bytes)) = input.split_first() else { return };
     let bytes = if control & 1 == 0 { [GREETING, bytes].concat() } else { bytes.to_vec() };
-    let security = if control & 3 == 3 { Security::VncAuth(Password::new(b"fuzz")) } else { Security::None };
+    let security =
+        if control & 3 == 3 { Security::VncAuth(VncPassword::new(b"fuzz")) } else { Security::None };
     let whole = hear(&mut server(security.clone()), &bytes, bytes.len());
     let pieces = hear(&mut server(security), &bytes, 1 + usize::from(control >> 2));
     assert_eq!(whole, pieces);
@@ -64,7 +65,7 @@ fn update(server: &mut Server, screen: &Framebuffer, rect: Rect) {
     let listed = server.features().copy_rect;
     let mut update = server.update().expect("ready");
     let copied = update.copy(Rect::sized(8, 8), 4, 4);
-    assert_eq!(copied, if listed { Ok(()) } else { Err(Refusal::NotSupported) });
+    assert_eq!(copied, if listed { Ok(()) } else { Err(RfbRefusal::NotSupported) });
     let drawn = update.pixels(rect, screen);
     assert!(drawn.is_ok() || rect.is_empty());
 }

@@ -7,16 +7,16 @@
 #[path = "../../crates/tls/src/hello.rs"]
 mod hello;
 
-use hello::{Look, look};
+use hello::{HelloLook, look};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
     let whole = look(input);
     for cut in 0..input.len().min(300) {
         let part = look(&input[..cut]);
-        assert!(part == Look::More || part == whole, "{part:?} of {cut} bytes, then {whole:?}");
+        assert!(part == HelloLook::More || part == whole, "{part:?} of {cut} bytes, then {whole:?}");
     }
-    if let Look::Hello { params, .. } = whole {
+    if let HelloLook::Hello { params, .. } = whole {
         let expected = values(input);
         assert_eq!(params, expected.iter().rev().find(|(kind, _)| *kind == 0x39).map(|(_, value)| *value));
     }

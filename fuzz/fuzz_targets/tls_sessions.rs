@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use libfuzzer_sys::fuzz_target;
 use quickset::{ClientAuth, ClientConfig, EarlyData, Identity, ServerConfig, Trust};
 use quickset_fuzz::Bytes;
-use quickset_quic::{KeyChange, Keys, PacketKey, Session, Side, Version};
+use quickset_quic::{CryptoSession, KeyChange, Keys, PacketKey, Side, Version};
 
 fuzz_target!(|input: &[u8]| {
     static IDENTITIES: OnceLock<[Identity; 2]> = OnceLock::new();
@@ -69,7 +69,7 @@ struct Talk {
 }
 
 struct End {
-    session: Box<dyn Session>,
+    session: Box<dyn CryptoSession>,
     /// What it said: how much of that at first, and how much before the keys of connections are there.
     said: Vec<u8>,
     first: usize,
@@ -84,7 +84,7 @@ struct End {
 }
 
 impl End {
-    fn new(session: Box<dyn Session>) -> Self {
+    fn new(session: Box<dyn CryptoSession>) -> Self {
         let (said, under_way, heard) = Default::default();
         Self { session, said, first: 0, flight: None, under_way, heard, keys: None, through: None }
     }

@@ -21,7 +21,9 @@ use std::time::Duration;
 use libfuzzer_sys::fuzz_target;
 use quickset::bytes::Bytes as Shared;
 use quickset::h3::webtransport::{RecvStream, SendStream, Session, SessionError};
-use quickset::h3::{self, Client, Code, Config, Content, Priority, Request, Response, Sender, Server};
+use quickset::h3::{
+    self, Client, Config, Content, ContentSender, ErrorCode, Priority, Request, Response, Server,
+};
 use quickset::quic::{Dir, Side};
 use quickset::{Budget, Class, ClientConfig, Connection, DatagramOptions, Endpoint, Identity};
 use quickset::{ServerConfig, TransportConfig, Trust};
@@ -149,7 +151,7 @@ fn request() -> Request {
 #[expect(clippy::large_enum_variant, reason = "there are two of them")]
 enum End {
     Session(Session),
-    Raw(Connection, Option<Sender>, Option<Content>),
+    Raw(Connection, Option<ContentSender>, Option<Content>),
 }
 
 /// A session, of which `liar` has the exchange.
@@ -195,7 +197,7 @@ async fn all_comes_back(client: &Client, server: &mut Server) {
         loop {
             match client.session(&request).await {
                 // Until the end of the other has come back.
-                Err(SessionError::Http(h3::HttpError::Refused(h3::Refusal::TooManySessions))) => {
+                Err(SessionError::Http(h3::HttpError::Refused(h3::VerbRefusal::TooManySessions))) => {
                     client.connection().round_trip().await;
                 }
                 session => return session.expect("it was accepted"),
@@ -772,8 +774,10 @@ impl Play {
             (5, _) => drop(connection.try_send_datagram(said.into(), &DatagramOptions::default())),
             (6, End::Raw(_, Some(sender), _)) => drop(sender.send_datagram(&said)),
             (7, End::Raw(_, sender, content)) => match arg % 8 {
-                0 => drop(sender.take().map(Sender::finish)),
-                1 => sender.take().into_iter().for_each(|sender| sender.cancel(Code(u64::from(op) << 3))),
+                0 => drop(sender.take().map(ContentSender::finish)),
+                1 => {
+                    sender.take().into_iter().for_each(|sender| sender.cancel(ErrorCode(u64::from(op) << 3)))
+                }
                 2 => *content = None,
                 _ => {
                     if let Some(content) = content {

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use quickset_quic::null::{NullClient, NullServer};
-use quickset_quic::{ClientCrypto, KeyChange, Keys, ServerCrypto, Session};
+use quickset_quic::{ClientCrypto, CryptoSession, KeyChange, Keys, ServerCrypto};
 use quickset_wire::frame::{self, Frame, Frames};
 use quickset_wire::header::{self, Header, LongHeader, Parsed, ShortHeader};
 use quickset_wire::{
@@ -37,7 +37,7 @@ impl Cryptos {
 pub struct Peer {
     side: Side,
     cryptos: Cryptos,
-    session: Option<Box<dyn Session>>,
+    session: Option<Box<dyn CryptoSession>>,
     params: fn(&mut TransportParams),
     pub dcid: ConnectionId,
     scid: ConnectionId,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use quickset_base::{Batch, Datagram, Duration, Ecn, Input, Machine, Path, Poll, Rng, Time};
+use quickset_base::{AddressPair, Batch, Datagram, Duration, Ecn, Input, Machine, Poll, Rng, Time};
 use quickset_quic::null::NullSecrets;
 use quickset_quic::{
     Chunk, ClientConfig, Closed, Connection, ConnectionKey, DatagramOptions, Dir, Endpoint, EndpointConfig,
@@ -70,7 +70,7 @@ impl Victim {
         let endpoint = EndpointConfig { crypto, connection_id_len: 8, resets_per_second: 10 };
         let mut node = Node::new(Endpoint::new(endpoint, side.is_server().then_some(server), Rng::new(1)));
         let client = ClientConfig { crypto: cryptos.client.clone(), transport };
-        let path = Path::to(address(2));
+        let path = AddressPair::to(address(2));
         let key = side
             .is_client()
             .then(|| node.connect(Time::ZERO, &client, path, cryptos.name).expect("it begins"));
@@ -98,7 +98,7 @@ impl Victim {
     /// Ours takes what the peer has sent, each datagram for itself, and answers.
     pub fn deliver(&mut self) {
         for bytes in self.peer.take() {
-            let path = Path { remote: self.from, local: None };
+            let path = AddressPair { remote: self.from, local: None };
             let datagram = Datagram { path, ecn: self.ecn, bytes: bytes.as_slice().into() };
             self.node.handle(self.now, Input::Received(&mut vec![datagram]));
             self.turn();
@@ -161,10 +161,10 @@ impl Victim {
             Event::Connected => self.connected = true,
             Event::Stream(StreamEvent::Opened(dir)) => {
                 // Streams in two of three are for messages.
-                while let Some(id) = self.connection().and_then(|c| c.accept(dir)) {
+                while let Some(id) = self.connection().and_then(|c| c.streams().accept(dir)) {
                     self.ids.insert(id);
                     if id.0 / 4 % 3 != 0 {
-                        let _ = self.connection().expect("it was there").as_messages(id);
+                        let _ = self.connection().expect("it was there").messages(id).begin();
                     }
                 }
             }
@@ -182,41 +182,46 @@ impl Victim {
         let data = vec![arg; usize::from(arg) * 20];
         match op % 22 {
             0 => {
-                let opened = c.open(dir);
+                let opened = c.streams().open(dir);
                 self.ids.extend(opened);
             }
             1 => {
-                let opened = c.open_messages(dir);
+                let opened = c.streams().open_messages(dir);
                 self.ids.extend(opened);
             }
-            2 | 3 => drop(c.write(id, &mut data.into())),
+            2 | 3 => drop(c.send_stream(id).write(&mut data.into())),
             4 | 5 => {
-                let _ = c.send(now, id, data.into(), (arg & 1 != 0).then(|| now + Duration::from_millis(30)));
+                let _ = c.messages(id).send(
+                    now,
+                    data.into(),
+                    (arg & 1 != 0).then(|| now + Duration::from_millis(30)),
+                );
             }
-            6 => drop(c.fence(id)),
-            7 => drop(c.finish(id)),
-            8 => drop(c.reset(id, 1)),
-            9 => drop(c.reset_at(id, 1, u64::from(arg))),
-            10 => drop(c.stop(id, 1)),
-            11 => drop(c.send_datagram(
+            6 => drop(c.messages(id).fence()),
+            7 => drop(c.send_stream(id).finish()),
+            8 => drop(c.send_stream(id).reset(1)),
+            9 => drop(c.send_stream(id).reset_at(1, u64::from(arg))),
+            10 => drop(c.recv_stream(id).stop(1)),
+            11 => drop(c.datagrams().send(
                 now,
                 data.into(),
                 &DatagramOptions { report: true, ..Default::default() },
             )),
             12 => drop(c.update_keys(now)),
             13 => {
-                let _ =
-                    c.set_protection(id, &PROTECTIONS[usize::from(arg) % 8].parse().expect("a protection"));
+                let _ = c
+                    .send_stream(id)
+                    .set_protection(&PROTECTIONS[usize::from(arg) % 8].parse().expect("a protection"));
             }
-            14 => {
-                c.set_datagram_protection(&PROTECTIONS[usize::from(arg) % 8].parse().expect("a protection"))
-            }
+            14 => c
+                .datagrams()
+                .set_protection(&PROTECTIONS[usize::from(arg) % 8].parse().expect("a protection")),
             15 => drop(c.migrate(now, None)),
             16 => c.rebound(now),
             17 => c.set_fec_window(u64::from(arg)),
             18 => c.ping(),
-            19 => c.set_max_streams(dir, u64::from(arg >> 1)),
-            20 => c.set_connection_window(u64::from(arg) * 50),
+            19 => c.streams().set_max(dir, u64::from(arg >> 1)),
+            20 => c.streams().set_window(u64::from(arg) * 50),
             _ => self.read(),
         }
         self.turn();
@@ -227,15 +232,15 @@ impl Victim {
         let now = self.now;
         for id in self.ids.clone() {
             let Some(c) = self.connection() else { return };
-            while matches!(c.read(id, 1000), Ok(Chunk::Data(_))) {}
+            while matches!(c.recv_stream(id).read(1000), Ok(Chunk::Data(_))) {}
             if id.0 / 4 % 5 == 3 {
-                let _ = c.as_unordered(id);
-                while matches!(c.read_unordered(id, 1000), Ok(Piece::Data { .. })) {}
+                let _ = c.recv_stream(id).as_unordered();
+                while matches!(c.recv_stream(id).read_unordered(1000), Ok(Piece::Data { .. })) {}
             }
-            while matches!(c.next_message(now, id), Ok(Some(_))) {}
-            while c.next_outcome(id).is_some() {}
-            while c.next_datagram().is_some() {}
-            while c.next_datagram_outcome().is_some() {}
+            while matches!(c.messages(id).recv(now), Ok(Some(_))) {}
+            while c.messages(id).next_outcome().is_some() {}
+            while c.datagrams().recv().is_some() {}
+            while c.datagrams().next_outcome().is_some() {}
         }
     }
 }

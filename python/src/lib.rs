@@ -14,9 +14,9 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use quickset_lab::catalogue;
 use quickset_lab::experiment::{Experiment, KEYS, Overrides};
-use quickset_lab::plan::{Plan, Shard};
+use quickset_lab::plan::{Shard, SweepPlan};
 use quickset_lab::results::{self, Cells, Histogram, JoinError, Row};
-use quickset_lab::run::{Job, World, jobs};
+use quickset_lab::run::{RunJob, RunWorld, jobs};
 use serde_json::{Value as Json, json};
 
 use errors::{OrRaise as _, Raise as _, bad};
@@ -108,30 +108,30 @@ fn plan(
     let experiment = catalogue::find(name).or_raise()?;
     let points = experiment.points(&Overrides { set, points }).or_raise()?;
     let jobs = jobs(experiment, &points, seeds.unwrap_or(experiment.seeds));
-    Ok(jobs.iter().map(Job::to_string).collect())
+    Ok(jobs.iter().map(RunJob::to_string).collect())
 }
 
 /// Writes jobs as a plan.
 #[pyfunction]
 fn write_plan(jobs: Vec<String>, path: PathBuf) -> PyResult<()> {
-    Plan { commit: COMMIT.to_owned(), jobs: read_jobs(&jobs)? }.write(&path).or_raise()
+    SweepPlan { commit: COMMIT.to_owned(), jobs: read_jobs(&jobs)? }.write(&path).or_raise()
 }
 
 /// Reads the jobs of a plan, or of a shard of it.
 #[pyfunction]
 fn read_plan(path: PathBuf, shard: Option<&str>) -> PyResult<Vec<String>> {
-    let plan = Plan::read(&path, COMMIT).or_raise()?;
+    let plan = SweepPlan::read(&path, COMMIT).or_raise()?;
     let jobs = match shard {
         Some(shard) => plan.share(shard.parse::<Shard>().map_err(bad)?),
         None => plan.jobs,
     };
-    Ok(jobs.iter().map(Job::to_string).collect())
+    Ok(jobs.iter().map(RunJob::to_string).collect())
 }
 
 /// Those of the jobs that a directory has no rows of.
 #[pyfunction]
 fn missing(py: Python<'_>, jobs: Vec<String>, out: PathBuf, real: bool) -> PyResult<Vec<String>> {
-    let world = if real { World::Real } else { World::Sim };
+    let world = if real { RunWorld::Real } else { RunWorld::Sim };
     let parsed = read_jobs(&jobs)?;
     let there: BTreeSet<(String, String)> = py.detach(|| {
         let rows = match results::read_results(&[&out]) {
@@ -142,7 +142,7 @@ fn missing(py: Python<'_>, jobs: Vec<String>, out: PathBuf, real: bool) -> PyRes
         };
         Ok(rows.into_iter().map(|row| (row.identity(), row.experiment)).collect())
     })?;
-    let is_missing = |job: &Job| !there.contains(&(job.identity(world), job.experiment.clone()));
+    let is_missing = |job: &RunJob| !there.contains(&(job.identity(world), job.experiment.clone()));
     Ok(jobs.into_iter().zip(&parsed).filter(|(_, job)| is_missing(job)).map(|(line, _)| line).collect())
 }
 
@@ -206,6 +206,6 @@ fn pool(cells: &[String], metric: &str) -> PyResult<Histogram> {
     Ok(pooled)
 }
 
-fn read_jobs(lines: &[String]) -> PyResult<Vec<Job>> {
+fn read_jobs(lines: &[String]) -> PyResult<Vec<RunJob>> {
     lines.iter().map(|line| line.parse().or_raise()).collect()
 }

@@ -8,9 +8,9 @@ use std::time::Duration;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use quickset_lab::catalogue;
-use quickset_lab::plan::Plan;
+use quickset_lab::plan::SweepPlan;
 use quickset_lab::results::{Row, sort};
-use quickset_lab::run::{Job, Options, Progress, RunError, World, play, run as run_jobs};
+use quickset_lab::run::{RunError, RunJob, RunOptions, RunWorld, SweepProgress, play, run as run_jobs};
 
 use crate::errors::OrRaise as _;
 use crate::{COMMIT, Rows, read_jobs};
@@ -28,13 +28,13 @@ pub(crate) fn run(
     how: (Option<usize>, bool),
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Rows> {
-    let sweeps = Plan::sweeps(read_jobs(&jobs)?);
+    let sweeps = SweepPlan::sweeps(read_jobs(&jobs)?);
     let options = options(how.0, how.1);
     let mut rows = Vec::new();
-    let mut before = Progress::default();
+    let mut before = SweepProgress::default();
     let all = jobs.len();
     for sweep in sweeps {
-        let tell = |now: &Progress| match &progress {
+        let tell = |now: &SweepProgress| match &progress {
             Some(progress) => {
                 let whole = add(&before, now);
                 let told = (whole.done, all, whole.resumed, whole.played_s, whole.wall_s);
@@ -53,7 +53,7 @@ pub(crate) fn run(
 /// Plays one job, a line of JSON, and returns its row as another: for whoever spreads jobs over machines.
 #[pyfunction]
 pub(crate) fn run_job(py: Python<'_>, job: &str, real: bool) -> PyResult<String> {
-    let job: Job = job.parse().or_raise()?;
+    let job: RunJob = job.parse().or_raise()?;
     let experiment = catalogue::find(&job.experiment).or_raise()?;
     let stop = AtomicBool::new(false);
     let row: Result<Row, RunError> =
@@ -63,11 +63,11 @@ pub(crate) fn run_job(py: Python<'_>, job: &str, real: bool) -> PyResult<String>
 
 /// The sweep of one experiment, without the interpreter; and how it ended.
 fn one(
-    jobs: &[Job],
+    jobs: &[RunJob],
     out: &std::path::Path,
-    options: &Options,
-    tell: &(dyn Fn(&Progress) -> PyResult<()> + Sync),
-) -> PyResult<(Vec<Row>, Progress)> {
+    options: &RunOptions,
+    tell: &(dyn Fn(&SweepProgress) -> PyResult<()> + Sync),
+) -> PyResult<(Vec<Row>, SweepProgress)> {
     let stop = AtomicBool::new(false);
     let (sender, news) = channel();
     std::thread::scope(|scope| {
@@ -88,11 +88,11 @@ fn one(
 
 /// Passes news on until there is no more; looks for signals between them.
 fn watch(
-    news: &Receiver<Progress>,
+    news: &Receiver<SweepProgress>,
     stop: &AtomicBool,
-    tell: &(dyn Fn(&Progress) -> PyResult<()> + Sync),
-) -> PyResult<Progress> {
-    let mut last = Progress::default();
+    tell: &(dyn Fn(&SweepProgress) -> PyResult<()> + Sync),
+) -> PyResult<SweepProgress> {
+    let mut last = SweepProgress::default();
     let mut result = Ok(());
     loop {
         let heard = match news.recv_timeout(LOOK_FOR_SIGNALS) {
@@ -118,18 +118,18 @@ fn signals() -> PyResult<()> {
     Python::attach(|py| py.check_signals())
 }
 
-fn options(threads: Option<usize>, real: bool) -> Options {
+fn options(threads: Option<usize>, real: bool) -> RunOptions {
     let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-    Options {
-        world: if real { World::Real } else { World::Sim },
+    RunOptions {
+        world: if real { RunWorld::Real } else { RunWorld::Sim },
         commit: COMMIT.to_owned(),
         threads: threads.unwrap_or_else(cores),
-        ..Options::default()
+        ..RunOptions::default()
     }
 }
 
-fn add(before: &Progress, now: &Progress) -> Progress {
-    Progress {
+fn add(before: &SweepProgress, now: &SweepProgress) -> SweepProgress {
+    SweepProgress {
         done: before.done + now.done,
         resumed: before.resumed + now.resumed,
         played_s: before.played_s + now.played_s,

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use bytes::{Bytes, BytesMut};
-use quickset_base::{Batch, Datagram, Input, Machine as _, Path, Poll, Rng, Seed, Time};
-use quickset_h3::{Body, Config, Connection, Event, OnQuic, Refusal, Request, Response};
+use quickset_base::{AddressPair, Batch, Datagram, Input, Machine as _, Poll, Rng, Seed, Time};
+use quickset_h3::{BodyRead, Config, Connection, Event, OnQuic, Request, Response, VerbRefusal};
 use quickset_quic::{self as quic, ConnectionKey, Endpoint, Node, Side, StreamId};
 
 use super::quickset::{any_port, client_config, endpoint_config, server_config};
@@ -35,7 +35,7 @@ pub(super) async fn play(job: PlayJob) -> Result<()> {
             for paths in job.connections() {
                 site.todo = paths;
                 let now = site.now();
-                site.node.connect(now, &config, Path::to(job.address), tls::NAME)?;
+                site.node.connect(now, &config, AddressPair::to(job.address), tls::NAME)?;
                 site.drive(&port).await?;
                 site.close();
                 // The farewell leaves; what the server says to it is not waited for.
@@ -239,7 +239,7 @@ impl<'a> InteropSite<'a> {
                     self.todo.pop();
                     self.files.insert((key, id), (path, Vec::new()));
                 }
-                None | Some(Err(Refusal::Blocked)) => return Ok(()),
+                None | Some(Err(VerbRefusal::Blocked)) => return Ok(()),
                 Some(Err(other)) => bail!("asking for {path}: {other}"),
             }
         }
@@ -251,7 +251,7 @@ impl<'a> InteropSite<'a> {
         while !data.is_empty() {
             match self.verb(key, |h3, t| h3.send(t, id, &mut data)) {
                 Some(Ok(_)) => {}
-                Some(Err(Refusal::Blocked)) => {
+                Some(Err(VerbRefusal::Blocked)) => {
                     self.out.insert((key, id), data);
                     return;
                 }
@@ -268,13 +268,13 @@ impl<'a> InteropSite<'a> {
     fn read(&mut self, key: ConnectionKey, id: StreamId) -> Result<()> {
         loop {
             match self.verb(key, |h3, t| h3.read(t, id, 64 << 10)) {
-                Some(Ok(Body::Data(data))) => {
+                Some(Ok(BodyRead::Data(data))) => {
                     if let Some((_, content)) = self.files.get_mut(&(key, id)) {
                         content.extend_from_slice(&data);
                     }
                 }
-                Some(Ok(Body::Trailers(_))) => {}
-                Some(Ok(Body::Finished)) => break,
+                Some(Ok(BodyRead::Trailers(_))) => {}
+                Some(Ok(BodyRead::Finished)) => break,
                 _ => return Ok(()),
             }
         }
@@ -300,5 +300,9 @@ fn kind(path: &str) -> Option<&'static str> {
 }
 
 fn datagram(arrival: &Arrival) -> Datagram {
-    Datagram { path: Path::to(arrival.from), ecn: arrival.ecn, bytes: BytesMut::from(&arrival.bytes[..]) }
+    Datagram {
+        path: AddressPair::to(arrival.from),
+        ecn: arrival.ecn,
+        bytes: BytesMut::from(&arrival.bytes[..]),
+    }
 }

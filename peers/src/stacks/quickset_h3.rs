@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use anyhow::{Result, ensure};
 use bytes::Bytes;
-use quickset::h3::{self, Content, Reply, Request, Response, Sender};
+use quickset::h3::{self, Content, ContentSender, Reply, Request, Response};
 use quickset::{ClientConfig, Endpoint, ServerConfig, SocketConfig};
 
 use super::{
@@ -90,7 +90,7 @@ impl PeerConnection for Visit {
 
     fn close(self) {
         if let Self::Client(client) = self {
-            client.connection().close(h3::Code::H3_NO_ERROR.0, b"");
+            client.connection().close(h3::ErrorCode::H3_NO_ERROR.0, b"");
         }
     }
 }
@@ -98,7 +98,7 @@ impl PeerConnection for Visit {
 pub(crate) struct Upstream {
     /// Until the head has gone.
     reply: Option<Reply>,
-    sender: Option<Sender>,
+    sender: Option<ContentSender>,
     bytes: u64,
 }
 

@@ -18,10 +18,10 @@ use crate::tls::{self, PeersIdentity, Trusted};
 /// Bytes taken from the socket at a time: rustls by itself asks for 4 kB.
 const READ: usize = 256 << 10;
 
-type TlsStream = TlsStream<BufReader<TcpStream>>;
+type BufferedTls = TlsStream<BufReader<TcpStream>>;
 
 /// A connection, locked by the request under way.
-pub(crate) struct TcpLine(Arc<Mutex<TlsStream>>);
+pub(crate) struct TcpLine(Arc<Mutex<BufferedTls>>);
 
 pub(crate) struct Listener {
     address: SocketAddr,
@@ -84,7 +84,7 @@ impl StackClient for Caller {
 }
 
 impl TcpLine {
-    fn new(stream: TlsStream) -> Self {
+    fn new(stream: BufferedTls) -> Self {
         Self(Arc::new(Mutex::new(stream)))
     }
 }
@@ -109,7 +109,7 @@ impl PeerConnection for TcpLine {
     fn close(self) {}
 }
 
-pub(crate) struct Upstream(OwnedMutexGuard<TlsStream>);
+pub(crate) struct Upstream(OwnedMutexGuard<BufferedTls>);
 
 impl StackAnswer for Upstream {
     async fn send(&mut self, piece: Bytes) -> Result<()> {
@@ -123,7 +123,7 @@ impl StackAnswer for Upstream {
 }
 
 pub(crate) struct Downstream {
-    stream: OwnedMutexGuard<TlsStream>,
+    stream: OwnedMutexGuard<BufferedTls>,
     left: u64,
     buffer: Vec<u8>,
 }

@@ -64,7 +64,8 @@ impl Datagrams<'_> {
         self.set_priority(Priority { critical: false, ..priority.urgency(urgency) });
     }
 
-    /// Hangs all datagrams under the last of these classes, as [`SendStream::set_class`](super::SendStream::set_class) does a stream.
+    /// Hangs all datagrams under the last of these classes, as
+    /// [`SendStream::set_class`](super::SendStream::set_class) does a stream.
     ///
     /// # Errors
     /// As there.

@@ -57,8 +57,8 @@ impl SendStream<'_> {
     /// call, or [`reset`](Self::reset), can only take back a part of the promise, and not change the code.
     ///
     /// # Errors
-    /// When there is no such stream, or it carries messages, or the peer does not [take](Connection::has_reset_at)
-    /// such resets.
+    /// When there is no such stream, or it carries messages, or the peer does not
+    /// [take](Connection::has_reset_at) such resets.
     pub fn reset_at(&mut self, code: u64, reliable: u64) -> Result<(), ResetAtError> {
         self.conn.traffic.streams.reset_at(self.id, sent_as(code), reliable)
     }
@@ -68,8 +68,8 @@ impl SendStream<'_> {
     /// promise back; another call changes nothing.
     ///
     /// # Errors
-    /// When there is no such stream, or it carries bytes, or the peer does not [take](Connection::has_reset_at)
-    /// such resets.
+    /// When there is no such stream, or it carries bytes, or the peer does not
+    /// [take](Connection::has_reset_at) such resets.
     pub fn reset_behind(&mut self, code: u64, last: Ticket) -> Result<(), ResetAtError> {
         self.conn.traffic.streams.reset_behind(self.id, sent_as(code), last)
     }
