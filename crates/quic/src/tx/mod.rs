@@ -77,6 +77,13 @@ impl Built {
     const NOTHING: Self = Self { len: 0, is_sealed: true };
 }
 
+/// Fills one batch: a connection while it does so, and what holds for the whole batch.
+struct Transmission<'a> {
+    conn: &'a mut Connection,
+    control: CongestionControl,
+    plan: BatchPlan,
+}
+
 impl Connection {
     /// What is protected, and those that it is around.
     pub(crate) fn around(&mut self) -> (&mut Protect, Around<'_>) {
@@ -89,12 +96,13 @@ impl Connection {
         self.link.paced_until = None;
         out.path = self.link.path.address;
         if !self.life.lifecycle.is_open() {
-            return self.transmit_farewell(out);
+            let control = self.link.path.congestion.control();
+            return Transmission { conn: self, control, plan: BatchPlan::default() }.transmit_farewell(out);
         }
         let segments = if self.common.config.gso { Batch::MAX_SEGMENTS } else { 1 };
         self.traffic.streams.set_max_frame(self.link.path.mtu);
         let (protect, of) = self.around();
-        let mut plan = protect.plan_batch(&of);
+        let plan = protect.plan_batch(&of);
         let control = self.link.path.congestion.control();
         if control.prompt {
             self.link.asks.ask_prompt();
@@ -102,14 +110,14 @@ impl Connection {
         if self.traffic.streams.has_deadlines() {
             self.traffic.rate = pacing_rate(&control, self.link.path.recovery.rtt().smoothed());
         }
-        while out.count() < segments
-            && (self.train_out(out, &control, &mut plan) || self.datagram_out(out, &control, &mut plan))
-        {
-            if self.link.unsealed.len() >= SEALED_TOGETHER {
-                self.link.seal(out);
+        let mut turn = Transmission { conn: self, control, plan };
+        while out.count() < segments && (turn.train_out(out) || turn.datagram_out(out)) {
+            if turn.conn.link.unsealed.len() >= SEALED_TOGETHER {
+                turn.conn.link.seal(out);
             }
         }
-        self.protect.repaired = plan.repaired;
+        let repaired = turn.plan.repaired;
+        self.protect.repaired = repaired;
         self.link.seal(out);
         if out.is_empty() {
             return false;
@@ -120,18 +128,26 @@ impl Connection {
         true
     }
 
+    /// Whether 1-RTT frames other than ACK and CRYPTO wait.
+    pub(crate) fn wants_data(&self) -> bool {
+        self.traffic.wants(self.common.now) || self.protect.due.is_some() || self.wants_control()
+    }
+}
+
+impl Transmission<'_> {
     /// Whether window and pacer let a datagram of `size` bytes leave now. Probes and acknowledgements do not
     /// ask (RFC 9002 §7.5).
-    fn may_send(&mut self, size: usize, control: &CongestionControl) -> bool {
-        if self.link.path.recovery.in_flight() + size as u64 > control.window {
+    fn may_send(&mut self, size: usize) -> bool {
+        if self.conn.link.path.recovery.in_flight() + size as u64 > self.control.window {
             return false;
         }
-        let srtt = self.link.path.recovery.rtt().smoothed();
+        let srtt = self.conn.link.path.recovery.rtt().smoothed();
         let backlog = self.backlog();
-        match self.link.path.pacer.allow(self.common.now, size as u64, backlog, control, srtt) {
+        match self.conn.link.path.pacer.allow(self.conn.common.now, size as u64, backlog, &self.control, srtt)
+        {
             Ok(()) => true,
             Err(at) => {
-                self.link.paced_until = Some(at);
+                self.conn.link.paced_until = Some(at);
                 false
             }
         }
@@ -140,34 +156,35 @@ impl Connection {
     /// Bytes that wait to be sent, with what packets have around them: as many as the pacer may be waited for
     /// together.
     fn backlog(&self) -> u64 {
-        let mtu = self.link.path.mtu as u64;
-        let repair = if self.protect.due.is_some() { mtu } else { 0 };
-        let bytes = self.traffic.backlog() + repair;
+        let mtu = self.conn.link.path.mtu as u64;
+        let repair = if self.conn.protect.due.is_some() { mtu } else { 0 };
+        let bytes = self.conn.traffic.backlog() + repair;
         bytes + (bytes / mtu + 1) * MAX_OVERHEAD as u64
     }
 
     /// Adds one datagram. False when there is nothing to send, or no leave.
-    fn datagram_out(&mut self, out: &mut Batch, control: &CongestionControl, plan: &mut BatchPlan) -> bool {
-        let mut full = if out.is_empty() { self.link.path.mtu } else { out.segment() };
-        if self.link.probes[Space::Data.index()] == 1 {
-            full = full.min(self.link.least_size());
+    fn datagram_out(&mut self, out: &mut Batch) -> bool {
+        let mut full = if out.is_empty() { self.conn.link.path.mtu } else { out.segment() };
+        if self.conn.link.probes[Space::Data.index()] == 1 {
+            full = full.min(self.conn.link.least_size());
         }
-        let size = full.min(self.link.path.amplification_budget());
-        if (size < full && (size < self.link.least_datagram() || !out.is_empty())) || !out.has_room(size) {
+        let size = full.min(self.conn.link.path.amplification_budget());
+        if (size < full && (size < self.conn.link.least_datagram() || !out.is_empty())) || !out.has_room(size)
+        {
             return false;
         }
-        plan.leads = out.is_empty();
-        let (protect, mut of) = self.around();
+        self.plan.leads = out.is_empty();
+        let (protect, mut of) = self.conn.around();
         protect.plan_slot(&mut of);
         // Repair of short symbols is short, and in one batch so would be all the data behind it.
-        let is_short = !out.is_empty() && out.segment() + MAX_TOP_UP < self.link.path.mtu;
-        if is_short && plan.repaired && self.protect.due.is_none() {
+        let is_short = !out.is_empty() && out.segment() + MAX_TOP_UP < self.conn.link.path.mtu;
+        if is_short && self.plan.repaired && self.conn.protect.due.is_none() {
             return false;
         }
         // Whoever has nothing to send does not wake up for the pacer.
-        let data = self.has_data() && self.may_send(size, control);
+        let data = self.has_data() && self.may_send(size);
         if !data {
-            self.link.free_handshake(&mut self.common, control);
+            self.conn.link.free_handshake(&mut self.conn.common, &self.control);
         }
         let wants = Space::ALL.map(|space| self.wants(space, data));
         let Some(last_space) = wants.iter().rposition(|w| *w) else { return false };
@@ -180,16 +197,16 @@ impl Connection {
         }
 
         if wants[Space::Data.index()] {
-            if let Err(error) = self.link.refresh_keys(&mut self.common, out) {
-                return self.cannot(error);
+            if let Err(error) = self.conn.link.refresh_keys(&mut self.conn.common, out) {
+                return self.conn.cannot(error);
             }
         }
         // A server that has seen its client's address change within the handshake may send thrice of what
         // comes from there.
         let is_credit =
-            self.common.phase == Phase::Handshake && self.link.probes[Space::Handshake.index()] > 0;
-        let padded = (wants[Space::Initial.index()] && self.link.pads_initial(&self.common, data))
-            || (self.common.side.is_client() && is_credit);
+            self.conn.common.phase == Phase::Handshake && self.conn.link.probes[Space::Handshake.index()] > 0;
+        let padded = (wants[Space::Initial.index()] && self.conn.link.pads_initial(&self.conn.common, data))
+            || (self.conn.common.side.is_client() && is_credit);
         let buffer = out.space(size);
         let (mut used, mut last) = (0, Built::NOTHING);
         for space in Space::ALL {
@@ -199,13 +216,9 @@ impl Connection {
             // The last packet of the datagram brings it up to size.
             let is_last = space.index() == last_space || size - used < 2 * MIN_COALESCED;
             let to = if padded { MIN_INITIAL.saturating_sub(used) } else { 0 };
-            let permit = Permit { data, probe: self.link.probes[space.index()] > 0 };
-            last = self.packet_out(
-                space,
-                &mut buffer[used..],
-                PacketTerms { permit, pad: Pad { to, is_last } },
-                plan,
-            );
+            let permit = Permit { data, probe: self.conn.link.probes[space.index()] > 0 };
+            last =
+                self.packet_out(space, &mut buffer[used..], PacketTerms { permit, pad: Pad { to, is_last } });
             used += last.len;
             if padded && is_last {
                 break;
@@ -215,16 +228,16 @@ impl Connection {
             return false;
         }
         out.commit(used);
-        if let (false, Some((range, _))) = (last.is_sealed, self.link.unsealed.last_mut()) {
+        if let (false, Some((range, _))) = (last.is_sealed, self.conn.link.unsealed.last_mut()) {
             let end = out.bytes().len();
             *range = end - last.len..end;
         }
-        self.link.path.on_sent(used);
-        self.common.stats.sent_datagrams += 1;
-        self.common.stats.sent_bytes += used as u64;
-        if self.common.side.is_client() && wants[Space::Handshake.index()] {
+        self.conn.link.path.on_sent(used);
+        self.conn.common.stats.sent_datagrams += 1;
+        self.conn.common.stats.sent_bytes += used as u64;
+        if self.conn.common.side.is_client() && wants[Space::Handshake.index()] {
             // RFC 9001 §4.9.1: a client's first Handshake packet ends its Initial space.
-            self.discard(Space::Initial);
+            self.conn.discard(Space::Initial);
         }
         true
     }
@@ -233,68 +246,63 @@ impl Connection {
     fn wants(&mut self, space: Space, data: bool) -> bool {
         let at = space.index();
         let waits = space == Space::Data
-            && self.common.side.is_client()
-            && self.common.phase == Phase::Handshake
-            && !self.link.keys.sends_early();
-        if !self.link.keys.seals(space) || waits {
+            && self.conn.common.side.is_client()
+            && self.conn.common.phase == Phase::Handshake
+            && !self.conn.link.keys.sends_early();
+        if !self.conn.link.keys.seals(space) || waits {
             return false;
         }
-        if self.link.probes[at] > 0 || self.link.acks[at].want(self.common.now) > Want::None {
+        if self.conn.link.probes[at] > 0 || self.conn.link.acks[at].want(self.conn.common.now) > Want::None {
             return true;
         }
         if !data {
             return false;
         }
-        let crypto = self.link.keys.stream(space).want() > Want::None;
-        crypto || (space == Space::Data && self.wants_data())
+        let crypto = self.conn.link.keys.stream(space).want() > Want::None;
+        crypto || (space == Space::Data && self.conn.wants_data())
     }
 
     /// Whether any space has more than acknowledgements to send.
     fn has_data(&mut self) -> bool {
         let crypto = |this: &mut Self, space| {
-            this.link.keys.has(space) && this.link.keys.stream(space).want() > Want::None
+            this.conn.link.keys.has(space) && this.conn.link.keys.stream(space).want() > Want::None
         };
-        (self.link.keys.seals(Space::Data) && self.wants_data())
+        (self.conn.link.keys.seals(Space::Data) && self.conn.wants_data())
             || Space::ALL.into_iter().any(|space| crypto(self, space))
-    }
-
-    /// Whether 1-RTT frames other than ACK and CRYPTO wait.
-    pub(crate) fn wants_data(&self) -> bool {
-        self.traffic.wants(self.common.now) || self.protect.due.is_some() || self.wants_control()
     }
 
     /// CONNECTION_CLOSE, at each level that the peer may be able to read (RFC 9000 §10.2.3).
     fn transmit_farewell(&mut self, out: &mut Batch) -> bool {
-        let Some((farewell, said)) = self.life.lifecycle.farewell() else { return false };
-        let size = self.link.path.mtu.min(self.link.path.amplification_budget());
+        let Some((farewell, said)) = self.conn.life.lifecycle.farewell() else { return false };
+        let size = self.conn.link.path.mtu.min(self.conn.link.path.amplification_budget());
         if !said.is_empty() {
             if said.len() > size {
                 return false;
             }
             out.space(said.len()).copy_from_slice(said);
             let size = said.len();
-            self.link.push(&mut self.common, out, size);
-            self.life.lifecycle.farewell_sent(&[]);
+            self.conn.link.push(&mut self.conn.common, out, size);
+            self.conn.life.lifecycle.farewell_sent(&[]);
             return true;
         }
         let farewell = farewell.clone();
-        let confirmed = self.common.phase == Phase::Confirmed;
-        let established = self.common.phase > Phase::Handshake || self.common.side.is_server();
+        let confirmed = self.conn.common.phase == Phase::Confirmed;
+        let established = self.conn.common.phase > Phase::Handshake || self.conn.common.side.is_server();
         let buffer = out.space(size);
         let readable = |space| match space {
             Space::Initial | Space::Handshake => !confirmed,
             Space::Data => established,
         };
-        let mut levels = Space::ALL.map(|space| readable(space) && self.link.keys.has(space));
+        let mut levels = Space::ALL.map(|space| readable(space) && self.conn.link.keys.has(space));
         // A client that has its last flight yet to send: with it the server reads at the level of the
         // application what that says, and needs no other word.
-        let finishes = self.common.side.is_client()
+        let finishes = self.conn.common.side.is_client()
             && established
-            && self.link.keys.has(Space::Handshake)
-            && self.link.keys.stream(Space::Handshake).want() == Want::Data;
+            && self.conn.link.keys.has(Space::Handshake)
+            && self.conn.link.keys.stream(Space::Handshake).want() == Want::Data;
         if finishes {
             // RFC 9001 §4.9.1: as with any first Handshake packet.
-            self.discard(Space::Initial);
+            self.conn.discard(Space::Initial);
             levels[Space::Initial.index()] = false;
         }
         let least = if levels[Space::Initial.index()] && size >= MIN_INITIAL { MIN_INITIAL } else { 0 };
@@ -309,9 +317,9 @@ impl Connection {
         if used == 0 {
             return false;
         }
-        self.life.lifecycle.farewell_sent(&buffer[..used]);
-        self.link.push(&mut self.common, out, used);
-        self.let_go();
+        self.conn.life.lifecycle.farewell_sent(&buffer[..used]);
+        self.conn.link.push(&mut self.conn.common, out, used);
+        self.conn.let_go();
         true
     }
 }

@@ -1,88 +1,76 @@
 use quickset_wire::Space;
 
-use super::{BatchPlan, Built, PacketTerms, Pad};
+use super::{Built, PacketTerms, Pad, Transmission};
 use crate::cc;
-use crate::conn::Connection;
 use crate::life::CloseFrame;
 use crate::packet::{FrameToken, MAX_TOP_UP, OutgoingPacket, Phase};
 use crate::recovery::SentPacket;
 
-impl Connection {
+impl Transmission<'_> {
     /// Builds and records one packet at the start of `buffer`, as long at least as `pad` says. Those with a
     /// long header are sealed as well.
-    pub(super) fn packet_out(
-        &mut self,
-        space: Space,
-        buffer: &mut [u8],
-        terms: PacketTerms,
-        plan: &mut BatchPlan,
-    ) -> Built {
+    pub(super) fn packet_out(&mut self, space: Space, buffer: &mut [u8], terms: PacketTerms) -> Built {
         let PacketTerms { permit, pad } = terms;
-        let buffer = self.link.within_length(space, buffer);
+        let buffer = self.conn.link.within_length(space, buffer);
         let most = buffer.len();
-        let mut packet = self.link.begin(&self.common, space, buffer);
+        let mut packet = self.conn.link.begin(&self.conn.common, space, buffer);
         let mut w = packet.writer();
-        self.fill(space, &mut w, permit, plan);
+        self.fill(space, &mut w, permit);
         let (written, eliciting, is_message) = (w.len(), w.is_eliciting(), w.ends_in_message());
         let pad_to = pad.of(packet.size_with(written), most);
         if written == 0 && pad_to == 0 {
-            self.link.tokens = packet.abandon();
+            self.conn.link.tokens = packet.abandon();
             return Built::NOTHING;
         }
-        plan.even = self.link.note_filled(written, packet.room(), is_message) && plan.leads;
-        let padded = self.padded(&packet, written, pad_to, plan);
+        self.plan.even = self.conn.link.note_filled(written, packet.room(), is_message) && self.plan.leads;
+        let padded = self.padded(&packet, written, pad_to);
         // RFC 9002 §2, §B.4; RFC 9000 §13.2.7: packets with PADDING are in flight too.
         let in_flight = eliciting || padded > written;
         let mut made = packet.finish(written, padded);
         let (len, is_sealed) = (made.bytes.len(), made.is_long);
         let state = if in_flight {
             let limited = self.is_app_limited();
-            self.link.path.departs(self.common.now, len, limited)
+            self.conn.link.path.departs(self.conn.common.now, len, limited)
         } else {
             cc::PacketState::default()
         };
-        self.link.trace_sent(&mut self.common, &made);
+        self.conn.link.trace_sent(&mut self.conn.common, &made);
         if is_sealed {
-            self.link.keys.seal(made.bytes, &made.at);
+            self.conn.link.keys.seal(made.bytes, &made.at);
         } else {
             // Where it lies is known when the datagram is complete.
-            self.link.unsealed.push((0..len, made.at));
+            self.conn.link.unsealed.push((0..len, made.at));
         }
         if eliciting {
-            self.life.lifecycle.on_eliciting_sent(self.common.now);
-            self.link.probes[space.index()] = self.link.probes[space.index()].saturating_sub(1);
-            if space != Space::Data && permit.probe && self.link.probes[space.index()] > 0 {
-                self.link.probe_again(space, &made.tokens);
+            self.conn.life.lifecycle.on_eliciting_sent(self.conn.common.now);
+            self.conn.link.probes[space.index()] = self.conn.link.probes[space.index()].saturating_sub(1);
+            if space != Space::Data && permit.probe && self.conn.link.probes[space.index()] > 0 {
+                self.conn.link.probe_again(space, &made.tokens);
             }
         }
-        let (number, now, marked) = (made.at.number, self.common.now, self.link.path.ecn.is_marking());
+        let (number, now, marked) =
+            (made.at.number, self.conn.common.now, self.conn.link.path.ecn.is_marking());
         let packet = SentPacket { number, now, bytes: len as u16, eliciting, in_flight, marked, state };
-        self.link.record(&mut self.common, space, packet, &mut made.tokens);
-        self.link.tokens = made.tokens;
+        self.conn.link.record(&mut self.conn.common, space, packet, &mut made.tokens);
+        self.conn.link.tokens = made.tokens;
         Built { len, is_sealed }
     }
 
     /// Whether nothing waits behind what leaves now.
     #[inline]
     pub(super) fn is_app_limited(&self) -> bool {
-        self.traffic.is_empty() && !self.protect.send.owes()
+        self.conn.traffic.is_empty() && !self.conn.protect.send.owes()
     }
 
     /// How long the payload becomes: what was written, and PADDING where it must be.
-    pub(super) fn padded(
-        &self,
-        packet: &OutgoingPacket<'_>,
-        written: usize,
-        pad_to: usize,
-        plan: &BatchPlan,
-    ) -> usize {
+    pub(super) fn padded(&self, packet: &OutgoingPacket<'_>, written: usize, pad_to: usize) -> usize {
         let room = packet.room();
         let mut padded = written.max(packet.least()).max(packet.payload_of(pad_to)).min(room);
         // A segment a little shorter than those before it would end the batch, and one that is shorter than
         // those behind it could be makes them as short. Equal messages, and the last symbols of a transfer,
         // are all that short, from the first of their batch on.
-        let is_followed = packet.space() == Space::Data && !self.traffic.is_empty();
-        let is_short = plan.closing || plan.even;
+        let is_followed = packet.space() == Space::Data && !self.conn.traffic.is_empty();
+        let is_short = self.plan.closing || self.plan.even;
         if is_followed && !is_short && room - padded <= MAX_TOP_UP {
             padded = room;
         }
@@ -97,36 +85,37 @@ impl Connection {
         farewell: &CloseFrame,
         pad: Pad,
     ) -> usize {
-        let buffer = self.link.within_length(space, buffer);
+        let buffer = self.conn.link.within_length(space, buffer);
         let most = buffer.len();
-        let mut packet = self.link.begin(&self.common, space, buffer);
+        let mut packet = self.conn.link.begin(&self.conn.common, space, buffer);
         let mut w = packet.writer();
         // What arrived was not in vain: the peer may wait for nothing else.
-        self.link.acks[space.index()].write(&mut w, self.common.now);
-        let finishes =
-            space == Space::Handshake && self.common.side.is_client() && self.common.phase > Phase::Handshake;
-        if finishes && self.link.keys.stream(space).fits(w.room()) {
-            self.link.keys.stream(space).write(&mut w, space);
+        self.conn.link.acks[space.index()].write(&mut w, self.conn.common.now);
+        let finishes = space == Space::Handshake
+            && self.conn.common.side.is_client()
+            && self.conn.common.phase > Phase::Handshake;
+        if finishes && self.conn.link.keys.stream(space).fits(w.room()) {
+            self.conn.link.keys.stream(space).write(&mut w, space);
         } else {
             let words = farewell.frame(space == Space::Data, w.room());
             w.put(&words, FrameToken::Nothing);
         }
         let written = w.len();
         let pad_to = pad.of(packet.size_with(written), most);
-        let padded = self.padded(&packet, written, pad_to, &BatchPlan::default());
+        let padded = self.padded(&packet, written, pad_to);
         let mut made = packet.finish(written, padded);
-        let len = self.link.sealed(&mut self.common, &mut made);
+        let len = self.conn.link.sealed(&mut self.conn.common, &mut made);
         let packet = SentPacket {
             number: made.at.number,
-            now: self.common.now,
+            now: self.conn.common.now,
             bytes: len as u16,
             eliciting: false,
             in_flight: false,
             marked: false,
             state: cc::PacketState::default(),
         };
-        self.link.record(&mut self.common, space, packet, &mut made.tokens);
-        self.link.tokens = made.tokens;
+        self.conn.link.record(&mut self.conn.common, space, packet, &mut made.tokens);
+        self.conn.link.tokens = made.tokens;
         len
     }
 }

@@ -6,6 +6,7 @@
 
 use quickset_wire::frame::Frame;
 
+use super::Transmission;
 use crate::conn::Connection;
 use crate::packet::{FrameToken, PacketWriter, RoomView, Want};
 
@@ -113,20 +114,22 @@ impl Connection {
     pub(super) fn has_control(&self) -> bool {
         self.sources().any(|source| (source.need)(self) != SendUrgency::Nothing)
     }
+}
 
+impl Transmission<'_> {
     pub(super) fn write_before_data(&mut self, w: &mut PacketWriter<'_>, view: &RoomView) {
         for source in BEFORE_DATA {
-            (source.write)(self, w, view);
+            (source.write)(self.conn, w, view);
         }
         #[cfg(test)]
-        if let Some(source) = self.scratch.another {
-            (source.write)(self, w, view);
+        if let Some(source) = self.conn.scratch.another {
+            (source.write)(self.conn, w, view);
         }
     }
 
     pub(super) fn write_behind_data(&mut self, w: &mut PacketWriter<'_>, view: &RoomView) {
         for source in BEHIND_DATA {
-            (source.write)(self, w, view);
+            (source.write)(self.conn, w, view);
         }
     }
 }
