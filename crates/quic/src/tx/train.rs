@@ -85,7 +85,7 @@ impl Transmission<'_> {
         let mut most = if self.conn.common.config.gso { u64::MAX } else { 1 };
         let (stream, mut symbols) = if self.conn.protect.send.is_active() {
             let (protect, mut of) = self.conn.around();
-            let Some((stream, joined)) = protect.board(&mut of, &mut self.plan) else { return false };
+            let Some((stream, joined)) = protect.board(&mut of, &self.plan) else { return false };
             // Nothing is due for the next packet, which was found out above, and for those behind it if that
             // was said.
             most = most.min(protect.send.quiet(of.moment()).max(1));
