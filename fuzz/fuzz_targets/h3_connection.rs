@@ -20,6 +20,7 @@ use net::{Pair, Peer, Raw, net};
 use quickset_h3::{
     Body, Code, Config, Connection, Event, Field, Priority, Refusal, Request, Response, Transport,
 };
+use quickset_policies::PublishedPolicy;
 use quickset_quic::{Dir, Side, StreamId};
 
 fuzz_target!(|input: &[u8]| {
@@ -323,7 +324,7 @@ fn other(h3: &mut Connection, t: &mut dyn Transport, id: StreamId, arg: u8) {
         0 => h3.cancel(t, id, Code::H3_REQUEST_CANCELLED),
         1 | 2 => h3.stop(t, id, Code::H3_NO_ERROR),
         3 | 4 => drop(h3.flush(t, id)),
-        _ => h3.repair_urgent(t, arg & 7, &quickset_quic::Protection::TumBulk(2)),
+        _ => h3.repair_urgent(t, arg & 7, &PublishedPolicy::TumBulk(2).into()),
     }
 }
 
