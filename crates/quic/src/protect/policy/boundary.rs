@@ -1,4 +1,4 @@
-/// Source symbols of a lane since the policy began.
+/// It counts the source symbols of a lane since the policy began.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LaneProgress {
     told: u64,
@@ -20,7 +20,7 @@ impl LaneProgress {
     }
 }
 
-/// Which boundaries of a channel its open block has passed.
+/// It knows which boundaries of a channel the open block of a policy has passed.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Boundaries {
     // How many lay behind what was sent when the block was empty, or when one was answered.

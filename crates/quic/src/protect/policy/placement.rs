@@ -2,7 +2,8 @@ use quickset_base::{Duration, Time};
 
 use super::{BurstDue, CodingView, LaneConfig, LaneView};
 
-/// When messages with deadlines are repaired (FlEC, algorithm 4): as late as that still arrives in time.
+/// It says when messages with deadlines are repaired (FlEC, algorithm 4): as late as that still arrives in
+/// time, so that it covers more.
 #[derive(Clone, Copy, Debug)]
 pub struct Placement {
     // ε: how long before the latest useful moment repair is sent.
@@ -34,12 +35,14 @@ impl BurstGaps {
 }
 
 impl Placement {
-    /// Symbols are `short` where there is room for that.
+    /// `margin` is ε, how long before the latest useful moment repair is sent; `None` measures it. Symbols are
+    /// `short` then, where there is room for that.
     pub fn new(margin: Option<Duration>, short: ShortSymbols) -> Self {
         Self { margin, short, protected: None, bursts: BurstGaps::default() }
     }
 
-    /// `lane` for the next symbol. The paper's placement comes with whole packets.
+    /// The next symbol of `lane` may be so long. The paper's placement, of a given margin, comes with whole
+    /// packets.
     pub fn lane(&self, lane: LaneConfig, view: &CodingView<'_>) -> LaneConfig {
         let short = if is_tight(view) { ShortSymbols::TIGHT } else { self.short };
         let are_near = self.bursts.are_near(&view.lanes[usize::from(lane.index)], short.below);
@@ -47,7 +50,7 @@ impl Placement {
         LaneConfig { share, ..lane }
     }
 
-    /// Whether repair for the unprotected symbols of `lane` goes now.
+    /// Says whether repair for the unprotected symbols of `lane` goes now.
     pub fn due(&mut self, view: &CodingView<'_>, lane: &LaneView) -> BurstDue {
         if lane.unprotected == 0 {
             return BurstDue::No;

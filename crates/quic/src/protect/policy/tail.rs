@@ -2,14 +2,15 @@ use quickset_base::Time;
 
 use super::{CodingView, LaneView};
 
-/// The last flight of a transfer: where it begins, and when it has been sent.
+/// It knows when the last flight of a transfer has been sent; [`CodingView::ends_soon`] says where that
+/// begins.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tail {
     // The source symbols that the last burst answered.
     answered: u64,
 }
 
-/// Whether a burst is due.
+/// It says whether a burst of repair is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BurstDue {
     /// Not before something else happens.
@@ -21,8 +22,8 @@ pub enum BurstDue {
 }
 
 impl Tail {
-    /// Everything was sent, and an eighth of a round trip went by without another symbol. Says `Now` once for
-    /// what was sent.
+    /// A burst is due when everything was sent, and an eighth of a round trip went by without another
+    /// symbol. Says `Now` once for what was sent.
     pub fn due(&mut self, view: &CodingView<'_>, lane: &LaneView) -> BurstDue {
         if view.demand.unsent > 0 || lane.unprotected == 0 || lane.sources == self.answered {
             return BurstDue::No;
@@ -44,7 +45,7 @@ impl Tail {
 }
 
 impl CodingView<'_> {
-    /// Packets that may leave, however long they are, before what is sent is of the last flight.
+    /// Says how many packets may leave, however long they are, before what is sent is of the last flight.
     pub fn before_end(&self) -> u64 {
         if self.demand.open { u64::MAX } else { self.before_last_flight() }
     }
