@@ -111,7 +111,7 @@ pub use quickset_net::{
 };
 #[cfg(feature = "qlog")]
 pub use quickset_net::{QlogDir, qlog};
-/// Policies of papers: [`policies::read`](quickset_policies::read) reads their names, and those of
+/// Policies of papers: [`policies::read`] reads their names, and those of
 /// [`Protection`] itself.
 pub use quickset_policies as policies;
 /// The machines below, and the whole of their configuration: what [`ServerConfig::quic`] and

@@ -14,7 +14,7 @@ pub(super) fn protection(text: &str) -> Protection {
         "fixed" => fixed(number(arguments)),
         "xor2d" => {
             let (rows, columns) = arguments.split_once('x').unwrap();
-            let grid = Rows { rows: number(rows), columns: number(columns), ..Rows::default() };
+            let grid = SummedGrid { rows: number(rows), columns: number(columns), ..SummedGrid::default() };
             custom(Scheme::Grid, text, move || Box::new(grid.clone()))
         }
         _ => text.parse().unwrap(),
@@ -68,14 +68,14 @@ impl ReliabilityPolicy for EachSo {
 
 /// The sum of each row as it ends, and those of the columns with the last.
 #[derive(Clone, Debug, Default)]
-struct Rows {
+struct SummedGrid {
     rows: u16,
     columns: u16,
     answered: u64,
     boundaries: Boundaries,
 }
 
-impl ReliabilityPolicy for Rows {
+impl ReliabilityPolicy for SummedGrid {
     fn protect(&mut self, view: &CodingView<'_>, carried: Carried) -> Option<LaneConfig> {
         let open = view.lanes[0].open;
         self.boundaries.observe(view.demand.boundaries, open);
