@@ -21,6 +21,7 @@ use quickset_h3::{
     BodyRead, Config, Connection, ErrorCode, Event, Field, Priority, Request, Response, Transport,
     VerbRefusal,
 };
+use quickset_policies::PublishedPolicy;
 use quickset_quic::{Dir, Side, StreamId};
 
 fuzz_target!(|input: &[u8]| {
@@ -324,7 +325,7 @@ fn other(h3: &mut Connection, t: &mut dyn Transport, id: StreamId, arg: u8) {
         0 => h3.cancel(t, id, ErrorCode::H3_REQUEST_CANCELLED),
         1 | 2 => h3.stop(t, id, ErrorCode::H3_NO_ERROR),
         3 | 4 => drop(h3.flush(t, id)),
-        _ => h3.repair_urgent(t, arg & 7, &quickset_quic::Protection::TumBulk(2)),
+        _ => h3.repair_urgent(t, arg & 7, &PublishedPolicy::TumBulk(2).into()),
     }
 }
 

@@ -9,6 +9,7 @@ use libfuzzer_sys::fuzz_target;
 use quickset_base::Duration;
 use quickset_h3::frame::{Frame, FrameReader, Settings, StreamItem, StreamPlace};
 use quickset_h3::{Field, Priority, Tolerance, Weight};
+use quickset_policies::PublishedPolicy;
 use quickset_quic::{Protection, Side};
 
 fuzz_target!(|input: &[u8]| {
@@ -102,10 +103,11 @@ fn read(value: &[u8]) -> Priority {
 
 /// No more is done for a client than we want to do.
 fn bounded(tolerance: Tolerance) {
-    match tolerance.protection(8) {
-        Protection::None => assert_eq!(tolerance.burst, 0),
-        Protection::TumBulk(burst) => assert!((1..=8).contains(&burst)),
-        Protection::TumIncremental(burst, delay) => {
+    let protection = tolerance.protection(8);
+    match PublishedPolicy::of(&protection) {
+        None => assert_eq!((protection, tolerance.burst), (Protection::None, 0)),
+        Some(PublishedPolicy::TumBulk(burst)) => assert!((1..=8).contains(&burst)),
+        Some(PublishedPolicy::TumIncremental(burst, delay)) => {
             assert!((1..=8).contains(&burst) && delay >= Tolerance::LEAST_DELAY);
         }
         other => panic!("{other:?}"),

@@ -8,7 +8,7 @@ use quickset_base::{AddressPair, Batch, Datagram, Duration, Ecn, Input, Machine,
 use quickset_quic::null::NullSecrets;
 use quickset_quic::{
     Chunk, ClientConfig, Closed, Connection, ConnectionKey, DatagramOptions, Dir, Endpoint, EndpointConfig,
-    Event, Fec, MtuDiscovery, Node, Piece, RetryPolicy, ServerConfig, Side, StreamEvent, StreamId,
+    Event, Fec, MtuDiscovery, Node, Piece, Protection, RetryPolicy, ServerConfig, Side, StreamEvent, StreamId,
     TransportConfig, Version,
 };
 use quickset_sim::address;
@@ -209,13 +209,9 @@ impl Victim {
             )),
             12 => drop(c.update_keys(now)),
             13 => {
-                let _ = c
-                    .send_stream(id)
-                    .set_protection(&PROTECTIONS[usize::from(arg) % 8].parse().expect("a protection"));
+                let _ = c.send_stream(id).set_protection(&protection(arg));
             }
-            14 => c
-                .datagrams()
-                .set_protection(&PROTECTIONS[usize::from(arg) % 8].parse().expect("a protection")),
+            14 => c.datagrams().set_protection(&protection(arg)),
             15 => drop(c.migrate(now, None)),
             16 => c.rebound(now),
             17 => c.set_fec_window(u64::from(arg)),
@@ -263,7 +259,7 @@ pub fn config(flags: u8) -> TransportConfig {
             Fec::default()
                 .with_window(32)
                 .with_sessions(3)
-                .with_protection(PROTECTIONS[usize::from(flags >> 1 & 7)].parse().expect("a protection")),
+                .with_protection(protection(flags >> 1)),
         )
 }
 
@@ -272,6 +268,10 @@ const MOST_POLLS: u32 = 5000;
 
 /// RFC 9000 §19.20.
 const HANDSHAKE_DONE: u8 = 0x1e;
+
+fn protection(arg: u8) -> Protection {
+    quickset_policies::read(PROTECTIONS[usize::from(arg) % 8]).expect("a protection")
+}
 
 const PROTECTIONS: [&str; 8] =
     ["none", "adaptive:screen", "fixed:4", "rs:6/4", "ldpc:6/4", "xor:3", "tum:2:10ms", "messages"];

@@ -31,13 +31,26 @@ const ARROWS: &[(&str, CrateWorld, &[&str])] = &[
     ("quickset-play", Virtual, &["quickset-abr"]),
     ("quickset-quic", Virtual, &["quickset-base", "quickset-wire", "quickset-fec", "quickset-sched"]),
     ("quickset-tls", Virtual, &["quickset-quic", "rustls"]),
-    ("quickset-h3", Virtual, &["quickset-base", "quickset-wire", "quickset-quic"]),
+    ("quickset-policies", Virtual, &["quickset-base", "quickset-quic"]),
+    ("quickset-h3", Virtual, &["quickset-base", "quickset-wire", "quickset-quic", "quickset-policies"]),
     ("quickset-sim", Virtual, &["quickset-base"]),
     ("quickset-rfb", Virtual, &["quickset-base"]),
     ("quickset-net", Real, &["quickset-base", "quickset-quic", "tokio", "quinn-udp"]),
     // The face names types of quic (streams, errors) and of rustls (trust), and tokio's traits of readers and
     // writers.
-    ("quickset", Real, &["quickset-net", "quickset-tls", "quickset-h3", "quickset-quic", "rustls", "tokio"]),
+    (
+        "quickset",
+        Real,
+        &[
+            "quickset-net",
+            "quickset-tls",
+            "quickset-h3",
+            "quickset-policies",
+            "quickset-quic",
+            "rustls",
+            "tokio",
+        ],
+    ),
     // The gateway's far sides are TCP sockets of its own.
     ("quickset-desktop", Real, &["quickset-base", "quickset-rfb", "quickset", "tokio"]),
     ("quickset-lab", Real, EVERYTHING),

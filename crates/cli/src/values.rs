@@ -4,8 +4,7 @@ use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::time::Duration;
 
 use quickset::{
-    AckPolicy, AckPolicyError, Algorithm, AlgorithmError, GroupError, KeyGroup, Protection, ProtectionError,
-    TransportConfig,
+    AckPolicy, AckPolicyError, Algorithm, AlgorithmError, GroupError, KeyGroup, Protection, TransportConfig,
 };
 use quickset_sim::{LinkQueue, units};
 
@@ -146,18 +145,20 @@ pub(crate) fn group(text: &str) -> Result<KeyGroup, String> {
     text.parse().map_err(|error: GroupError| error.to_string())
 }
 
-/// A protection against loss: `none`, `adaptive`, `rs:105/100`.
 /// The help of an option that names a protection: what it is for, the names, and what else there is to say.
 pub(crate) fn protections(what: &str, more: &str) -> String {
-    format!("{what}, by any of: {}{more}", Protection::FORMS)
+    format!("{what}, by any of: {}{more}", quickset_policies::FORMS)
 }
 
+/// A protection against loss: `none`, `adaptive`, `rs:105/100`.
 pub(crate) fn protection(text: &str) -> Result<Protection, String> {
-    text.parse().map_err(|error: ProtectionError| error.to_string())
+    quickset_policies::read(text).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
 mod tests {
+    use quickset_policies::PublishedPolicy;
+
     use super::*;
 
     #[test]
@@ -244,7 +245,7 @@ mod tests {
             let delay = units::duration(text).unwrap();
             assert_eq!(
                 protection(&format!("tum:3:{text}")),
-                Ok(Protection::TumIncremental(3, delay)),
+                Ok(PublishedPolicy::TumIncremental(3, delay).into()),
                 "{text}"
             );
         }

@@ -34,7 +34,7 @@ async fn every_mode_delivers_the_whole_picture() {
 #[test]
 fn what_is_not_to_be_repaired_is_not_compared() {
     let modes = |protection: &str| {
-        DemoConfig { protection: protection.parse().unwrap(), ..plan() }
+        DemoConfig { protection: quickset_policies::read(protection).unwrap(), ..plan() }
             .modes()
             .map(DemoMode::name)
             .collect::<Vec<_>>()

@@ -47,7 +47,8 @@ async fn ten_megabytes_arrive_intact_both_ways() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_sends_protects() {
-    let (server, client, config) = protected_pair(&Protection::Fixed(10));
+    let (server, client, config) =
+        protected_pair(&quickset_policies::read("fixed:10").expect("a protection"));
     for direction in [Direction::Download, Direction::Upload] {
         let job = PerfJob { bytes: Some(1_000_000), ..job(&server, direction) };
         let speed = perf::measure(&client, &config, &job, &Arc::default()).await.unwrap();

@@ -592,7 +592,7 @@ mod tests {
     fn erasure_correction_is_set_beside_the_rest() {
         let transport = TransportConfig::default().with_mtu(1300);
         let config = ClientConfig::new(Trust::insecure(), &["a"]).unwrap().with_transport(transport);
-        let fixed: Protection = "fixed:9".parse().unwrap();
+        let fixed = quickset_policies::read("fixed:9").unwrap();
         let config = config.with_fec(Fec::default().with_window(99)).with_protection(fixed.clone());
         let fec = config.quic().transport.fec.clone().unwrap();
         assert_eq!((fec.window, fec.protection, config.quic().transport.mtu), (99, fixed, 1300));
@@ -611,7 +611,7 @@ mod tests {
     /// Every order of the calls that say something of the transport.
     #[test]
     fn what_is_said_by_itself_counts_whatever_the_order() {
-        let fixed: Protection = "fixed:9".parse().unwrap();
+        let fixed = quickset_policies::read("fixed:9").unwrap();
         let whole = || TransportConfig::default().with_mtu(1300).with_fec(None);
         let parts = || (Fec::default().with_window(99), EarlyData::default().with_max_bytes(7));
         let orders = (0..4usize.pow(4)).map(|n| [n % 4, n / 4 % 4, n / 16 % 4, n / 64]);
@@ -641,7 +641,7 @@ mod tests {
 
     #[test]
     fn who_offers_no_erasure_correction_protects_nothing() {
-        let fixed: Protection = "fixed:9".parse().unwrap();
+        let fixed = quickset_policies::read("fixed:9").unwrap();
         let config = || ClientConfig::new(Trust::insecure(), &["a"]).unwrap();
         let fec = |config: ClientConfig| config.quic().transport.fec.clone();
         assert_eq!(fec(config().with_fec(None).with_protection(fixed.clone())).map(|fec| fec.window), None);

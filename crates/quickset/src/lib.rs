@@ -111,6 +111,9 @@ pub use quickset_net::{
 };
 #[cfg(feature = "qlog")]
 pub use quickset_net::{QlogDir, qlog};
+/// Policies of papers: [`policies::read`] reads their names, and those of
+/// [`Protection`] itself.
+pub use quickset_policies as policies;
 /// The machines below, and the whole of their configuration: what [`ServerConfig::quic`] and
 /// [`ClientConfig::quic`] are in the words of.
 pub use quickset_quic as quic;

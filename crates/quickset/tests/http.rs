@@ -12,9 +12,9 @@ use quickset::h3::{
     self, Abort, Call, Client, Config, ErrorCode, Field, HttpError, Priority, Request, Response, Server,
     VerbRefusal,
 };
+use quickset::policies::PublishedPolicy;
 use quickset::{
-    ClientConfig, Connection, Endpoint, Identity, Protection, Reliability, ServerConfig, TransportConfig,
-    Trust,
+    ClientConfig, Connection, Endpoint, Identity, Reliability, ServerConfig, TransportConfig, Trust,
 };
 use tokio::io::AsyncReadExt;
 
@@ -308,14 +308,14 @@ async fn urgent_answers_are_repaired() {
     let (client, theirs) = pair(&transport).await;
     let watched = theirs.clone();
     let mut server = Server::new(&theirs, everything()).unwrap();
-    server.repair_urgent(3, &"fixed:10".parse::<Protection>().unwrap().into());
+    server.repair_urgent(3, &quickset::policies::read("fixed:10").unwrap().into());
     tokio::spawn(async move {
         while let Some(call) = server.accept().await {
             let own = call.request.path == Some("/own".into());
             tokio::spawn(async move {
                 let mut out = call.reply.respond(&Response::new(200)).unwrap();
                 if own {
-                    out.set_reliability(&Reliability::bulk().with(Protection::Fixed(5)));
+                    out.set_reliability(&Reliability::bulk().with(PublishedPolicy::Fixed(5).into()));
                 }
                 out.send(pattern(0, 500_000)).await.unwrap();
                 out.finish().unwrap();

@@ -1,6 +1,7 @@
 //! What a value says: those of its parameters that are known and in order.
 
 use quickset_base::Duration;
+use quickset_policies::PublishedPolicy;
 use quickset_quic::{self as quic, Class, Protection, Weight};
 use sfv::{BareItem, Dictionary, InnerList, ListEntry, Parameters};
 
@@ -122,8 +123,10 @@ impl Tolerance {
     pub fn protection(self, most: u32) -> Protection {
         match (self.burst.min(most), self.delay) {
             (0, _) => Protection::None,
-            (burst, None) => Protection::TumBulk(burst),
-            (burst, Some(delay)) => Protection::TumIncremental(burst, delay.max(Self::LEAST_DELAY)),
+            (burst, None) => PublishedPolicy::TumBulk(burst).into(),
+            (burst, Some(delay)) => {
+                PublishedPolicy::TumIncremental(burst, delay.max(Self::LEAST_DELAY)).into()
+            }
         }
     }
 }

@@ -73,11 +73,12 @@ fn tolerances_are_read_one_by_one() {
 fn tolerances_are_policies_within_bounds() {
     let protection =
         |value: &str| Priority::parse(value.as_bytes()).unwrap().tolerance().unwrap().protection(16);
-    assert_eq!(protection("exp_b=3"), Protection::TumBulk(3));
-    assert_eq!(protection("exp_b=2, exp_d=25"), Protection::TumIncremental(2, Duration::from_millis(25)));
-    assert_eq!(protection("exp_b=2, exp_d=0"), Protection::TumIncremental(2, Duration::from_millis(5)));
+    let repair = |text| quickset_policies::read(text).unwrap();
+    assert_eq!(protection("exp_b=3"), repair("tum:3"));
+    assert_eq!(protection("exp_b=2, exp_d=25"), repair("tum:2:25ms"));
+    assert_eq!(protection("exp_b=2, exp_d=0"), repair("tum:2:5ms"));
     assert_eq!(protection("exp_b=0, exp_d=25"), Protection::None);
-    assert_eq!(protection("exp_b=17"), Protection::TumBulk(16));
+    assert_eq!(protection("exp_b=17"), repair("tum:16"));
 }
 
 #[test]

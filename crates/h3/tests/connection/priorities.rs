@@ -1,7 +1,6 @@
 //! Priorities (RFC 9218).
 
 use bytes::Bytes;
-use quickset_base::Duration;
 use quickset_h3::sfv::ListEntry;
 use quickset_h3::{
     BodyRead, Config, ErrorCode, Event, Priority, Request, Response, Transport as _, UnspeakableClass,
@@ -252,6 +251,10 @@ fn a_client_changes_its_mind() {
     let _ = pair.client.t.max_datagram();
 }
 
+fn repair(text: &str) -> Protection {
+    quickset_policies::read(text).expect("a protection")
+}
+
 /// What the server was told of repair, since the last time.
 fn protections(raw: &Raw) -> Vec<Protection> {
     let told = std::mem::take(&mut raw.net.borrow_mut().protections);
@@ -265,10 +268,10 @@ fn a_request_says_which_losses_are_repaired() {
         let (id, _) = raw.bi(&headers(&[&GET[..], &[("priority", value)]].concat()));
         (id, protections(&raw))
     };
-    let late = Protection::TumIncremental(2, Duration::from_millis(25));
-    assert_eq!(ask("u=5, exp_b=3").1, [Protection::TumBulk(3)], "however urgent");
+    let late = repair("tum:2:25ms");
+    assert_eq!(ask("u=5, exp_b=3").1, [repair("tum:3")], "however urgent");
     assert_eq!(ask("u=1, exp_b=2, exp_d=25").1, std::slice::from_ref(&late));
-    assert_eq!(ask("u=1, exp_b=1000000").1, [Protection::TumBulk(8)], "no more than the server does");
+    assert_eq!(ask("u=1, exp_b=1000000").1, [repair("tum:8")], "no more than the server does");
     assert_eq!(ask("u=0, exp_b=many").1, []);
     assert_eq!(ask("u=0, exp_b=0").1, []);
     let (id, told) = ask("u=0");
@@ -284,7 +287,7 @@ fn a_request_says_which_losses_are_repaired() {
 #[test]
 fn the_server_repairs_what_is_urgent_unless_the_client_says() {
     let mut raw = Raw::new(Side::Server);
-    let own = Protection::Fixed(10);
+    let own = repair("fixed:10");
     let (first, _) = raw.bi(&headers(&[&GET[..], &[("priority", "u=2")]].concat()));
     raw.ours.h3.repair_urgent(&mut raw.ours.t, 3, &own);
     assert_eq!(protections(&raw), std::slice::from_ref(&own), "those under way, too");
@@ -292,7 +295,7 @@ fn the_server_repairs_what_is_urgent_unless_the_client_says() {
         raw.bi(&headers(&[&GET[..], &[("priority", value)]].concat()));
         protections(&raw)
     };
-    assert_eq!(ask("u=2, exp_b=1"), [Protection::TumBulk(1)]);
+    assert_eq!(ask("u=2, exp_b=1"), [repair("tum:1")]);
     assert_eq!(ask("u=2, exp_b=0"), [], "wants none");
     assert_eq!(ask("u=2, exp_d=25"), std::slice::from_ref(&own), "says nothing alone");
     assert_eq!(ask("u=3"), []);
@@ -306,7 +309,7 @@ fn clients_are_asked_for_nothing() {
     let request = Request::new("GET", "example.com", "/").with("priority", "exp_b=3");
     let id = pair.client.h3.request(&mut pair.client.t, &request, true).unwrap();
     pair.run();
-    assert_eq!(pair.net.borrow().protections, [(id, Side::Server, Protection::TumBulk(3))]);
+    assert_eq!(pair.net.borrow().protections, [(id, Side::Server, repair("tum:3"))]);
 }
 
 /// The transport is told once it has all that was sent before.
@@ -497,8 +500,7 @@ fn what_nobody_says_is_as_usual_for_its_type() {
         let response = Response::new(200).with("content-type", kind);
         raw.ours.h3.respond(&mut raw.ours.t, id, &response, false).unwrap();
         assert_eq!(priority(&raw, id), Some(expected), "{asked}, {kind}");
-        let repaired =
-            (expected == (3, false) && kind.starts_with("images/")).then_some(Protection::TumBulk(2));
+        let repaired = (expected == (3, false) && kind.starts_with("images/")).then_some(repair("tum:2"));
         assert_eq!(protections(&raw), repaired.into_iter().collect::<Vec<_>>(), "{asked}, {kind}");
     }
     let mut raw = Raw::new(Side::Server);

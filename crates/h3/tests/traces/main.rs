@@ -22,7 +22,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use mix::{Change, Mix, Scene};
-use quickset_quic::{Algorithm, Protection};
+use quickset_quic::Algorithm;
 use recorded::{Hashes, Saved};
 
 /// All scenes, the simplest first.
@@ -145,7 +145,7 @@ fn everything_meets_several_others() {
         }
     }
     for (error, played) in [
-        ("?".parse::<Protection>().expect_err("no name").to_string(), mix::PROTECTIONS),
+        (quickset_policies::read("?").expect_err("no name").to_string(), mix::PROTECTIONS),
         ("?".parse::<Algorithm>().expect_err("no name").to_string(), mix::CONTROLLERS),
     ] {
         let (_, names) = error.split_once("write ").expect("it lists them");

@@ -124,7 +124,7 @@ impl Mix {
     pub(crate) fn play(&self, seed: u64, change: Change, keep: bool) -> Played {
         let _named = Named(self, seed);
         let mut setup = Setup::new(seed, self.scene.link).transport(|t| {
-            let protection = self.protection.parse().expect("a protection");
+            let protection = quickset_policies::read(self.protection).expect("a protection");
             t.fec = Some(Fec::default().with_protection(protection));
             t.congestion = self.controller.parse().expect("a controller");
             (self.variation.transport)(t);

@@ -3,6 +3,7 @@
 use quickset::{AckPolicy, AckPolicyError, Algorithm, TransportConfig};
 use quickset_base::Duration;
 use quickset_h3::{Priority, Tolerance};
+use quickset_policies::PublishedPolicy;
 use quickset_quic::{Fec, Protection};
 use quickset_sim::{Burst, GilbertElliott, LinkQueue, LinkSpec, LossModel, Rate, TimedGilbertElliott};
 
@@ -117,9 +118,9 @@ pub(super) fn visit_flow(
     // A server does not do everything that it is asked for.
     let most = quickset_h3::Config::default().max_burst;
     let is_asked = |delay: Duration| delay >= Tolerance::LEAST_DELAY && delay.as_nanos() % 1_000_000 == 0;
-    let asked = match protection {
-        Protection::TumBulk(burst) if burst <= most => Some(format!("exp_b={burst}")),
-        Protection::TumIncremental(burst, delay) if burst <= most && is_asked(delay) => {
+    let asked = match PublishedPolicy::of(&protection) {
+        Some(PublishedPolicy::TumBulk(burst)) if burst <= most => Some(format!("exp_b={burst}")),
+        Some(PublishedPolicy::TumIncremental(burst, delay)) if burst <= most && is_asked(delay) => {
             Some(format!("exp_b={burst}, exp_d={}", delay.as_millis()))
         }
         _ => None,
@@ -146,7 +147,7 @@ pub(super) fn visit_flow(
 
 /// The protection of the key `fec`.
 fn protection(params: &Params) -> Result<Protection, ValueError> {
-    params.text("fec").parse().map_err(|error| ValueError(format!("{error}")))
+    quickset_policies::read(&params.text("fec")).map_err(|error| ValueError(format!("{error}")))
 }
 
 /// QUIC without anything of ours.

@@ -1,5 +1,4 @@
 use quickset::{AckPolicy, Algorithm};
-use quickset_quic::Protection;
 use quickset_sim::{LinkQueue, LossModel, pinned, units};
 
 use super::Value;
@@ -244,7 +243,7 @@ impl ExperimentKey {
                 Ok(Value::Text(algorithm.to_string()))
             }
             ValueKind::Protection => {
-                let protection: Protection = text.parse().map_err(|error| wrong(&format!("{error}")))?;
+                let protection = quickset_policies::read(text).map_err(|error| wrong(&format!("{error}")))?;
                 Ok(Value::Text(protection.to_string()))
             }
             ValueKind::AcksOr(word) if text == word => Ok(Value::Text(text.to_owned())),
@@ -360,7 +359,7 @@ mod tests {
         assert!(read("queue", "nanbdp").is_err() && read("queue", "9 things").unwrap_err().contains("2bdp"));
         assert!(read("trace", "").unwrap_err().contains("or `conference`"));
         // What the library itself says of it.
-        let own = "xor2d".parse::<Protection>().unwrap_err().to_string();
+        let own = quickset_policies::read("xor2d").unwrap_err().to_string();
         assert!(read("fec", "xor2d").unwrap_err().ends_with(&own));
     }
 }

@@ -150,7 +150,7 @@ impl ValueKind {
             Self::Loss => "a share like 0.5%, or a model like ge:0.5%,25%".to_owned(),
             Self::Queue => "a size like 9MB, another queue of links, or flec".to_owned(),
             Self::Congestion => quickset_quic::Algorithm::FORMS.to_owned(),
-            Self::Protection => quickset_quic::Protection::FORMS.to_owned(),
+            Self::Protection => quickset_policies::FORMS.to_owned(),
             Self::AcksOr(word) => format!(
                 "a number of packets, adaptive or fixed, merged or single, like 100:fixed:merged, or {word} where that is timed"
             ),

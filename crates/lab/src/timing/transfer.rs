@@ -248,7 +248,7 @@ fn transport(params: &Params) -> Result<TransportConfig, TimingError> {
         transport.gso = params.text("gso") == "yes";
     }
     if params.get("fec").is_some() {
-        let protection: Protection = params.text("fec").parse().map_err(|error| wrong(&error))?;
+        let protection = quickset_policies::read(&params.text("fec")).map_err(|error| wrong(&error))?;
         let window = params.whole("fec_window").map_err(|error| wrong(&error))?;
         let fec = Fec::default().with_window(window).with_symbol(u64::from(MTU)).with_protection(protection);
         transport.fec = (fec.protection != Protection::None).then_some(fec);

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use quickset_net::{Outcome, Protection, Reliability};
+use quickset_net::{Outcome, Reliability};
+use quickset_policies::read;
 use quickset_quic::TransportConfig;
 
 use crate::ends::{client, client_config, pair, pattern, server, server_config, soon};
@@ -31,7 +32,7 @@ async fn what_is_repaired_is_told_as_recovered() {
         }
         (count, far.stats().fec)
     });
-    let mut sender = soon(near.open_messages()).await.unwrap().with(Protection::Fixed(5));
+    let mut sender = soon(near.open_messages()).await.unwrap().with(read("fixed:5").unwrap());
     let mut outcomes = sender.outcomes();
     for _ in 0..1000 {
         soon(sender.send(Bytes::from(pattern(900)))).await.unwrap();
@@ -63,7 +64,7 @@ async fn streams_of_bytes_are_protected_too() {
         soon(ends.server.accept_uni()).await.unwrap()
     };
     assert_eq!(ends.client.stats().fec.sources_sent, 0, "nothing of its own");
-    stream.set_protection(&"fixed:1".parse().unwrap());
+    stream.set_protection(&read("fixed:1").unwrap());
     soon(stream.write_all(&pattern(30_000))).await.unwrap();
     stream.flush();
     stream.finish().unwrap();

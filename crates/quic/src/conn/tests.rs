@@ -6,6 +6,7 @@ mod extensions;
 mod fec;
 mod packets;
 mod paths;
+mod policies;
 mod refusals;
 mod sources;
 mod trains;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use quickset_base::Duration;
+use quickset_policies::read;
 use quickset_quic::qlog::Memory;
 use quickset_quic::{Dir, Fec, FecStats, Side};
 use serde_json::{Value, json};
@@ -18,7 +19,7 @@ fn transfer(seed: u64, protection: &str) -> (Memory, [FecStats; 2]) {
     let sinks = Arc::new(memory.clone());
     let setup = Setup::new(seed, "rate=20mbit delay=20ms loss=3%").transport(|t| {
         t.qlog = Some(sinks.clone());
-        t.fec = Some(Fec::default().with_protection(protection.parse().expect("a name")));
+        t.fec = Some(Fec::default().with_protection(read(protection).expect("a name")));
     });
     let mut pair = setup.connected();
     let (key, server_key) = (pair.key, pair.server_key());
@@ -118,7 +119,7 @@ fn the_last_flight_is_not_padded() {
     let sinks = Arc::new(memory.clone());
     let setup = Setup::new(5, "rate=20mbit delay=20ms").transport(|t| {
         t.qlog = Some(sinks.clone());
-        t.fec = Some(Fec::default().with_protection("bulk".parse().expect("a name")));
+        t.fec = Some(Fec::default().with_protection(read("bulk").expect("a name")));
     });
     let mut pair = setup.connected();
     let key = pair.key;

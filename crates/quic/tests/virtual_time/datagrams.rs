@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use quickset_base::Duration;
+use quickset_policies::read;
 use quickset_quic::{
     Algorithm, DatagramConfig, DatagramError, DatagramOptions, DatagramOutcome, DatagramStats,
     DatagramTicket, Dir, Event, Protection, Stats, WhenFull,
@@ -123,7 +124,7 @@ fn a_probe_does_not_take_a_datagram_for_lost() {
 #[test]
 fn a_protected_datagram_is_recovered_and_never_repeated() {
     for (seed, protection) in (0..).zip(["xor:4", "rs:12/10", "fixed:5", "tum:3", "messages", "adaptive"]) {
-        let value: Protection = protection.parse().expect("a protection");
+        let value = read(protection).expect("a protection");
         let setup = Setup::new(seed, LOSSY).transport(|t| {
             t.mtu = 1472;
             t.congestion = Algorithm::Bbr;
@@ -193,7 +194,7 @@ fn datagrams_and_streams_share_what_there_is() {
     for (seed, protected) in [(3, false), (4, true)] {
         let setup = Setup::new(seed, "rate=10mbit delay=10ms queue=60kB").transport(|t| {
             if protected {
-                let protection = "fixed:20".parse().expect("a protection");
+                let protection = read("fixed:20").expect("a protection");
                 t.fec = Some(quickset_quic::Fec::default().with_protection(protection));
             }
         });

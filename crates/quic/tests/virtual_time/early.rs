@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use quickset_base::{AddressPair, Batch, Datagram, Duration, Input, Machine, Poll, Time};
+use quickset_policies::read;
 use quickset_quic::null::{NullClient, NullServer};
 use quickset_quic::{
     ClientConfig, Closed, ConnectionKey, DatagramOptions, DatagramOutcome, Dir, EarlyData, EarlyFate,
@@ -346,7 +347,7 @@ fn a_server_reads_no_more_early_bytes_than_it_wants() {
 fn offers_of_extensions_are_not_remembered() {
     let setup = setup(8, LINK).transport(|t| {
         t.fenced_streams = Some(5000);
-        t.fec = Some(quickset_quic::Fec::default().with_protection("fixed:2".parse().expect("a protection")));
+        t.fec = Some(quickset_quic::Fec::default().with_protection(read("fixed:2").expect("a protection")));
     });
     let mut early = Early::new(&setup);
     let key = early.connect();

@@ -3,6 +3,7 @@
 use crate::common::Setup;
 use bytes::Bytes;
 use quickset_base::Duration;
+use quickset_policies::read;
 use quickset_quic::{Algorithm, Dir, Event, Fec, Message, Outcome, StreamEvent, StreamId};
 
 const LOSSY: &str = "rate=100mbit delay=50ms queue=9MB loss=1%";
@@ -71,7 +72,7 @@ fn equal_messages_are_not_padded() {
     let sent = |protection: &str, of: fn(u32) -> usize| {
         let setup = Setup::new(1, "rate=100mbit delay=10ms queue=9MB").transport(|t| {
             t.mtu = 1472;
-            t.fec = protection.parse().ok().map(|protection| Fec::default().with_protection(protection));
+            t.fec = read(protection).ok().map(|protection| Fec::default().with_protection(protection));
         });
         let mut pair = setup.connected();
         let (key, now) = (pair.key, pair.world.now());

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use quickset_base::{Duration, Time};
+use quickset_policies::read;
 use quickset_quic::{ConnectionKey, Dir, Event, Fec, Migration, MoveError, RetryPolicy, StreamId};
 use quickset_sim::{LinkSpec, LinkWay, address};
 
@@ -320,7 +321,7 @@ fn repair_survives_a_move() {
     for seed in quickset_sim::seeds(0..4) {
         let link = "rate=20mbit delay=20ms loss=2% queue=100kB";
         let setup = Setup::new(seed, link).transport(|t| {
-            t.fec = Some(Fec::default().with_protection("fixed:10".parse().expect("a protection")));
+            t.fec = Some(Fec::default().with_protection(read("fixed:10").expect("a protection")));
         });
         let mut transfer = Transfer::begin(&setup, seed % 2 == 0);
         let mut at = address(1);

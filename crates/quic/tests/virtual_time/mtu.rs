@@ -1,6 +1,7 @@
 //! The search for the size of datagrams, in virtual time (RFC 8899, RFC 9000 §14).
 
 use quickset_base::Duration;
+use quickset_policies::read;
 use quickset_quic::{Dir, Fec, MtuDiscovery, Stats};
 use quickset_sim::{LinkSpec, LinkWay, address};
 
@@ -191,7 +192,7 @@ fn protected_streams_survive_both_directions_of_change() {
         for protection in ["rs:53/50", "adaptive:bulk", "fixed:10", "xor2d:10x10"] {
             let mut pair = searching(seed, "loss=0.3% at=1s:mtu=1250")
                 .transport(|t| {
-                    let protection = protection.parse().expect("a protection");
+                    let protection = read(protection).expect("a protection");
                     t.fec = Some(Fec::default().with_protection(protection).with_window(2048));
                 })
                 .connected();

@@ -2,6 +2,7 @@
 //! and congestion control hears nothing of it.
 
 use quickset_base::Duration;
+use quickset_policies::read;
 use quickset_quic::{Closed, Dir, Fec, MtuDiscovery, Obstacle, Stats};
 
 use crate::common::{Pair, Peer, Setup, System, pattern};
@@ -59,8 +60,7 @@ fn searching(seed: u64) -> Setup {
 fn sizes_follow_what_the_interface_takes() {
     for of in BOTH {
         for protection in [None, Some("fixed:5")] {
-            let fec =
-                protection.map(|p| Fec::default().with_protection(p.parse().unwrap()).with_window(2048));
+            let fec = protection.map(|p| Fec::default().with_protection(read(p).unwrap()).with_window(2048));
             let mut pair = searching(1).transport(|t| t.fec = fec.clone()).connected();
             of.sends(&mut pair, 4_000_000);
             pair.pass(Duration::from_millis(700));

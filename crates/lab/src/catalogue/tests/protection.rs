@@ -1,5 +1,6 @@
 //! The experiments with protection: what the keys say, and what repair does.
 
+use quickset_policies::PublishedPolicy;
 use quickset_quic::Protection;
 
 use super::*;
@@ -12,7 +13,7 @@ fn protection_is_what_the_key_says() {
     assert!(plain.transport.fec.is_some() && plain.protection == Protection::None);
     let flow =
         &setting("bulk", "size=1MB owd_ms=20 rate_mbit=5 loss=1% rwin=100kB fec=bulk fec_window=77").flows[0];
-    assert_eq!(flow.protection, Protection::Bulk);
+    assert_eq!(flow.protection, PublishedPolicy::Bulk.into());
     let fec = flow.transport.fec.as_ref().unwrap();
     assert_eq!((fec.window, fec.sessions, fec.symbol), (77, 2, 1350));
     // Repair symbols take 5 % of the memory.

@@ -1,5 +1,6 @@
 //! Forward erasure correction: what frames need, name and may cost.
 
+use super::policies::{fixed, protection};
 use super::*;
 
 /// FEC-8, FEC-19: without an agreement the frames are unknown; with one, what is in a symbol has the errors
@@ -41,7 +42,7 @@ fn frames_of_erasure_correction_need_an_agreement() {
 /// As FEC-60 for an encoder: a packet full of reports of whole windows costs no more than a few of them.
 #[test]
 fn reports_of_a_packet_are_heeded_up_to_a_limit() {
-    let fec = crate::Fec { protection: "fixed:50".parse().unwrap(), window: 4096, ..crate::Fec::default() };
+    let fec = crate::Fec { protection: fixed(50), window: 4096, ..crate::Fec::default() };
     let congestion = crate::Algorithm::Fixed(100_000_000_000);
     let mut pair =
         joined_with(TransportConfig { fec: Some(fec), congestion, ..TransportConfig::fixed_mtu(1200) });
@@ -71,7 +72,7 @@ fn reports_of_a_packet_are_heeded_up_to_a_limit() {
 /// was foreseen.
 #[test]
 fn repair_has_room_behind_a_longer_packet_number() {
-    let fec = crate::Fec { protection: crate::Protection::Fixed(50), window: 128, ..crate::Fec::default() };
+    let fec = crate::Fec { protection: fixed(50), window: 128, ..crate::Fec::default() };
     let mut pair = joined_with(TransportConfig {
         congestion: crate::Algorithm::Fixed(10_000_000_000_000),
         stream_window: 1 << 30,
@@ -161,8 +162,8 @@ fn a_symbol_below_the_window_acts_without_its_datagrams() {
 fn repair_that_is_called_off_has_no_turn() {
     let mut waited = 0;
     for (interval, second) in (1..20).flat_map(|n| [(n, "none"), (n, "fixed:1000")]) {
-        let first = crate::Protection::Fixed(interval);
-        let fec = Some(crate::Fec { protection: second.parse().unwrap(), ..crate::Fec::default() });
+        let first = fixed(interval);
+        let fec = Some(crate::Fec { protection: protection(second), ..crate::Fec::default() });
         let mut pair = joined_with(TransportConfig { fec, ..TransportConfig::fixed_mtu(1200) });
         let [id, other] = [(); 2].map(|()| pair.client.streams().open(Dir::Uni).unwrap());
         pair.client.send_stream(id).set_protection(&first).unwrap();
@@ -262,7 +263,7 @@ fn a_window_without_bounds_has_some() {
 /// to give it up.
 #[test]
 fn what_is_outdated_is_given_up_beside_the_first_repeat() {
-    let fec = Some(crate::Fec { protection: "fixed:100".parse().unwrap(), ..crate::Fec::default() });
+    let fec = Some(crate::Fec { protection: fixed(100), ..crate::Fec::default() });
     let mut pair = joined_with(TransportConfig { fec, ..TransportConfig::fixed_mtu(1200) });
     let id = pair.client.streams().open_messages(Dir::Uni).unwrap();
     let late = Some(pair.now + Duration::from_millis(15));

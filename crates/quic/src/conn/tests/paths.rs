@@ -120,7 +120,7 @@ fn who_comes_back_is_not_left_for_an_old_check() {
 #[test]
 fn what_is_lost_while_a_path_is_not_proved_is_sent_again() {
     for protection in ["fixed:3", "rs:120/100", "xor2d:2x2"] {
-        let protection: crate::policy::Protection = protection.parse().unwrap();
+        let protection = policies::protection(protection);
         let fec = Some(crate::Fec { protection: protection.clone(), ..crate::Fec::default() });
         let mut pair = joined_with(TransportConfig { fec, ..TransportConfig::fixed_mtu(1200) });
         exchange(&mut pair, address(1), Duration::from_millis(100));

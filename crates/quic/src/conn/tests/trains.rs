@@ -17,7 +17,7 @@ struct World {
 
 impl World {
     fn new(seed: u64, protection: &str, apart: bool) -> Self {
-        let fec = Some(crate::Fec { protection: protection.parse().unwrap(), ..crate::Fec::default() });
+        let fec = Some(crate::Fec { protection: policies::protection(protection), ..crate::Fec::default() });
         let config = TransportConfig { fec, ..TransportConfig::fixed_mtu(1200) };
         let mut pair = joined_with(config);
         pair.client.scratch.apart = apart;
@@ -106,7 +106,7 @@ proptest! {
     #[test]
     fn packets_of_a_train_are_those_that_would_go_alone(seed: u64) {
         let mut trains = 0;
-        for protection in ["none", "adaptive", "rs:105/100", "rs:22/20", "ldpc:50/40", "xor:3", "xor2d:4x5", "fixed:10", "bulk"] {
+        for protection in ["none", "adaptive", "rs:105/100", "rs:22/20", "ldpc:50/40", "xor:3", "xor2d:4x5", "fixed:10", "adaptive:bulk"] {
             let (first, [sent, alone], followed) = compared(seed, protection);
             prop_assert_eq!((first, sent), (None, alone), "{}", protection);
             trains += followed;
@@ -160,7 +160,7 @@ fn a_lane_has_settled_all_that_arrived() {
 #[test]
 fn without_offload_a_batch_is_one_datagram() {
     for (gso, protection) in [(true, "none"), (false, "none"), (false, "fixed:10")] {
-        let fec = crate::Fec { protection: protection.parse().unwrap(), ..crate::Fec::default() };
+        let fec = crate::Fec { protection: policies::protection(protection), ..crate::Fec::default() };
         let mut pair =
             joined_with(TransportConfig { gso, fec: Some(fec), ..TransportConfig::fixed_mtu(1200) });
         pair.settle();

@@ -1,10 +1,9 @@
 use quickset_base::{Duration, Time};
 
 use super::boundary::{Boundaries, LaneProgress};
-use super::buffer::{BlockedBurst, room};
-use super::bulk::{BurstDue, Tail, before_end, before_last_flight, ends_soon, is_last_flight};
-use super::messages::{Placement, ROOMY};
+use super::placement::{Placement, ShortSymbols};
 use super::sizing::{Sizing, Stake};
+use super::tail::{BurstDue, Tail};
 use super::{Boundary, Carried, CodingView, LaneConfig, LaneView, Pattern, ReliabilityPolicy, RepairCode};
 
 /// What a channel is for: all that the adaptive policy is told.
@@ -69,6 +68,21 @@ impl FlowBlockade {
     /// Not long ago, and perhaps again before what is sent now arrives.
     fn is_near(&self, view: &CodingView<'_>) -> bool {
         self.last.is_some_and(|at| view.now.since(at) <= BLOCKED_FOR * view.rtt)
+    }
+}
+
+/// A burst that goes on while flow control holds data back.
+#[derive(Clone, Copy, Debug, Default)]
+struct BlockedBurst {
+    burst: bool,
+}
+
+impl BlockedBurst {
+    /// It begins with the first unprotected symbol, and ends with the blockade or when everything has
+    /// arrived.
+    fn goes_on(&mut self, view: &CodingView<'_>, lane: &LaneView) -> bool {
+        self.burst = view.demand.blocked && lane.outstanding > 0 && (self.burst || lane.unprotected > 0);
+        self.burst
     }
 }
 
@@ -188,7 +202,7 @@ impl Adaptive {
         Self {
             goal,
             sizing: Sizing::default(),
-            placement: Placement::new(None, ROOMY),
+            placement: Placement::new(None, ShortSymbols::ROOMY),
             tail: Tail::default(),
             held: BlockedBurst::default(),
             blockade: FlowBlockade::default(),
@@ -212,7 +226,7 @@ impl Adaptive {
     /// What is sent without an end in sight may be the last for a while, and waited for: it is not much, and
     /// began not long ago. Who has always something to send goes on, and is not wrapped.
     fn may_pause(&self, view: &CodingView<'_>) -> bool {
-        self.goal.is_none() && self.spurt.is_young(view) && is_last_flight(view)
+        self.goal.is_none() && self.spurt.is_young(view) && view.is_last_flight()
     }
 
     /// The end of a transfer, or a closed window.
@@ -233,7 +247,7 @@ impl Adaptive {
             BurstDue::Now => self.sizing.repairs(view.belief, lane.unprotected, stake),
             BurstDue::At(time) => return Pattern::WakeAt(time),
             BurstDue::No if held => {
-                self.sizing.repairs(view.belief, lane.unprotected.max(1), stake).min(room(view, lane))
+                self.sizing.repairs(view.belief, lane.unprotected.max(1), stake).min(lane.room(&view.loss))
             }
             BurstDue::No => 0,
         };
@@ -346,7 +360,7 @@ impl ReliabilityPolicy for Adaptive {
         }
         match self.goal(view) {
             Goal::Bulk => {
-                let is_waited_for = ends_soon(view) || self.may_pause(view);
+                let is_waited_for = view.ends_soon() || self.may_pause(view);
                 (is_waited_for || self.blockade.is_near(view)).then_some(WINDOW)
             }
             Goal::Screen => self.fenced_lane(view, carried),
@@ -384,9 +398,9 @@ impl ReliabilityPolicy for Adaptive {
         match self.goal(view) {
             // While flow control holds data back, repair goes.
             Goal::Bulk if !view.demand.blocked && self.goal.is_none() && self.spurt.is_young(view) => {
-                before_last_flight(view)
+                view.before_last_flight()
             }
-            Goal::Bulk if !view.demand.blocked => before_end(view),
+            Goal::Bulk if !view.demand.blocked => view.before_end(),
             Goal::Bulk | Goal::Screen | Goal::Messages => 0,
         }
     }

@@ -4,25 +4,24 @@
 //! decisions that are data: a lane to join, a [`Pattern`]. Mechanism is elsewhere; a policy sends nothing and
 //! keeps no symbol.
 //!
-//! Sources: Michel et al., FlEC (algorithms 1 to 4); Cohen et al., AC-RLNC; TUM 2025 (burst loss tolerance,
-//! repair delay tolerance).
+//! Here are our own policy, [`Protection::Adaptive`], and blocks at fences. Those of papers are in the crate
+//! `quickset-policies`, built from what any policy may use: [`Boundaries`], [`LaneProgress`], [`Tail`] and
+//! [`Placement`] remember, [`CodingView::ends_soon`], [`PathLoss::burst`] and [`LaneView::room`] count.
+//!
+//! Sources: Michel et al., FlEC (algorithms 1 to 4).
 
 mod adaptive;
 mod block;
 mod boundary;
-mod buffer;
-mod bulk;
-mod causal;
-mod fixed;
-mod grid;
-mod messages;
+mod custom;
+mod placement;
 mod protection;
-mod repeat;
+#[cfg(any(test, feature = "null"))]
+mod scene;
 mod sizing;
+mod tail;
 #[cfg(test)]
-#[expect(clippy::float_cmp, reason = "values that pass through unchanged")]
 mod tests;
-mod tum;
 
 use std::fmt;
 
@@ -31,8 +30,14 @@ use quickset_base::{Duration, Time};
 pub use super::belief::Belief;
 pub use adaptive::Goal;
 pub(super) use block::parts;
-pub use protection::{CustomPolicy, Protection, ProtectionError};
+pub use boundary::{Boundaries, LaneProgress};
+pub use custom::CustomPolicy;
+pub use placement::{Placement, ShortSymbols};
+pub use protection::{Protection, ProtectionError};
 pub use quickset_wire::{Scheme, Schemes};
+#[cfg(any(test, feature = "null"))]
+pub use scene::{CodingScene, OpenDates, PlayedCode};
+pub use tail::{BurstDue, Tail};
 
 /// Decides for one channel what is protected and when repair symbols go out.
 pub trait ReliabilityPolicy: fmt::Debug + Send {
@@ -84,6 +89,9 @@ impl LaneConfig {
     pub const WHOLE: u8 = 8;
     /// No symbol is told to be shorter than that.
     pub const LEAST_SHARE: u8 = 3;
+
+    /// The lane of a policy that has one, a sliding window.
+    pub const RLC: Self = Self { index: 0, code: RepairCode::Rlc, share: Self::WHOLE };
 }
 
 /// The codes of `spec/fec.md`.
@@ -225,6 +233,18 @@ pub struct PathLoss {
     pub congested: f64,
 }
 
+impl PathLoss {
+    /// Repair symbols for `unprotected` symbols, after FlEC: as many as losses are to be expected among them,
+    /// or as a burst of losses is long. Rounded, since the paper's ceiling doubles every burst under
+    /// independent loss.
+    pub fn burst(&self, unprotected: u64) -> u32 {
+        let expected = self.rate * unprotected as f64;
+        let run = if self.to_good > 0.0 { self.to_good.recip() } else { 1.0 };
+        // The cast saturates.
+        (expected.max(run).round() as u32).max(1)
+    }
+}
+
 /// A lane as its policy sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
@@ -255,6 +275,17 @@ pub struct LaneView {
     pub last_source: Option<Time>,
     /// Source symbols sent that are not known to have arrived.
     pub outstanding: u64,
+}
+
+impl LaneView {
+    /// How many repair symbols may join those in flight: twice the losses to be expected among the symbols
+    /// that are coded over, 2·ceil(W·l) in all.
+    pub fn room(&self, loss: &PathLoss) -> u32 {
+        let coded = self.open.min(self.window) as f64;
+        // The cast saturates.
+        let limit = 2 * (coded * loss.rate).ceil() as u64;
+        u32::try_from(limit.saturating_sub(self.repairs_in_flight)).unwrap_or(u32::MAX)
+    }
 }
 
 /// What the application of a channel wants.
@@ -298,18 +329,5 @@ pub enum Boundary {
     Fin,
 }
 
-/// Repair symbols for `unprotected` symbols, after FlEC: as many as losses are to be expected among them, or
-/// as a burst of losses is long. Rounded, since the paper's ceiling doubles every burst under independent
-/// loss.
-fn burst(loss: &PathLoss, unprotected: u64) -> u32 {
-    let expected = loss.rate * unprotected as f64;
-    let run = if loss.to_good > 0.0 { loss.to_good.recip() } else { 1.0 };
-    // The cast saturates.
-    (expected.max(run).round() as u32).max(1)
-}
-
 /// Lanes of a channel at most.
 pub const MAX_LANES: usize = 3;
-
-/// The lane of those policies that have one, a sliding window.
-const RLC: LaneConfig = LaneConfig { index: 0, code: RepairCode::Rlc, share: LaneConfig::WHOLE };

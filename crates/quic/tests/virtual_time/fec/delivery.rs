@@ -1,6 +1,7 @@
 //! Whatever protects it and whatever the path does: everything arrives once, in an order that is allowed.
 
 use quickset_base::Duration;
+use quickset_policies::read;
 use quickset_quic::{Fec, Protection};
 
 use super::traffic::{self, Load};
@@ -51,7 +52,7 @@ const LOAD: Load =
 #[test]
 fn everything_arrives_once_and_in_order() {
     for (index, protection) in (0..).zip(PROTECTIONS) {
-        let value: Protection = protection.parse().expect("a protection");
+        let value = read(protection).expect("a protection");
         for (row, (name, link, mtu)) in (0..).zip(LINKS) {
             // Once for the connection as a whole, then for each stream, as on a chessboard.
             let own = (index + row) % 2 == 0;

@@ -1,7 +1,8 @@
 //! What ends while its frames are held or have been recovered: streams, messages, keys, connections.
 
 use quickset_base::Duration;
-use quickset_quic::{Closed, Dir, Outcome, Protection, StreamId};
+use quickset_policies::read;
+use quickset_quic::{Closed, Dir, Outcome, StreamId};
 
 use super::traffic::{self, Load, number, numbered};
 use super::{protected, stats};
@@ -24,7 +25,7 @@ fn is_free(pair: &mut Pair, protection: &str, what: &str) {
     let before = stats(pair).0;
     assert_eq!(before.in_flight, 0, "{what}");
     let id = pair.client_mut().connection(key).streams().open(Dir::Uni).expect("a stream");
-    let value: Protection = protection.parse().expect("a protection");
+    let value = read(protection).expect("a protection");
     pair.client_mut().connection(key).send_stream(id).set_protection(&value).expect("it is open");
     pair.client_mut().send_on(key, id, pattern(60_000).into());
     pair.until("delivered", |p| p.client().delivered.contains(&(key, id)));
@@ -42,7 +43,7 @@ fn a_stream_that_is_reset_or_stopped_gives_its_session_back() {
             let mut pair = lonely(seed);
             let (key, at) = (pair.key, pair.server_key());
             let id = pair.client_mut().connection(key).streams().open(Dir::Uni).expect("a stream");
-            let value: Protection = protection.parse().expect("a protection");
+            let value = read(protection).expect("a protection");
             pair.client_mut().connection(key).send_stream(id).set_protection(&value).expect("it is open");
             pair.client_mut().send_on(key, id, pattern(400_000).into());
             pair.pass(Duration::from_millis(250));
@@ -67,7 +68,7 @@ fn messages_that_are_superseded_while_they_are_held_end_once() {
             let (key, at) = (pair.key, pair.server_key());
             let connection = pair.client_mut().connection(key);
             let id = connection.streams().open_messages(Dir::Uni).expect("a stream");
-            let value: Protection = protection.parse().expect("a protection");
+            let value = read(protection).expect("a protection");
             connection.send_stream(id).set_protection(&value).expect("it is open");
             let (mut tickets, mut got) = (Vec::new(), Vec::new());
             for update in 0..12 {

@@ -10,13 +10,14 @@ mod seams;
 mod traffic;
 mod unmarked;
 
-use quickset_quic::{Dir, Fec, Protection, Stats, StreamId};
+use quickset_policies::read;
+use quickset_quic::{Dir, Fec, Stats, StreamId};
 
 use crate::common::{Pair, Setup, pattern};
 
 /// Both sides with this protection for everything, and datagrams of 1472 bytes.
 fn protected(seed: u64, link: &str, protection: &str) -> Setup {
-    let protection: Protection = protection.parse().expect("a protection");
+    let protection = read(protection).expect("a protection");
     Setup::new(seed, link).transport(|t| {
         t.fec = Some(Fec::default().with_protection(protection.clone()).with_window(2048));
         t.mtu = 1472;

@@ -1,7 +1,8 @@
 //! What was not agreed on is not sent, and then everything is as without the extension.
 
 use quickset_base::Duration;
-use quickset_quic::{Algorithm, Dir, Fec, FecStats, Protection, Stats};
+use quickset_policies::read;
+use quickset_quic::{Algorithm, Dir, Fec, FecStats, Stats};
 use quickset_sim::Trace;
 
 use super::traffic::{self, Load};
@@ -14,7 +15,7 @@ const LOAD: Load =
     Load { bytes: 60_000, updates: 4, messages: 6, size: 900, pause: Duration::from_millis(40) };
 
 fn fec(protection: &str) -> Fec {
-    let protection: Protection = protection.parse().expect("a protection");
+    let protection = read(protection).expect("a protection");
     Fec::default().with_protection(protection)
 }
 
@@ -94,7 +95,7 @@ fn a_window_of_zero_is_for_those_who_only_send() {
 #[test]
 fn without_a_free_session_a_channel_goes_unprotected() {
     for protection in ["fixed:5", "rs:120/100", "messages", "adaptive"] {
-        let value: Protection = protection.parse().expect("a protection");
+        let value = read(protection).expect("a protection");
         for sessions in [1, 2] {
             let setup = Setup::new(5, LOSSY).transport(|t| t.fec = Some(fec("none").with_sessions(sessions)));
             let mut pair = setup.connected();

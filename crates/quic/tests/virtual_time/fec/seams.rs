@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use quickset_base::Duration;
+use quickset_policies::read;
 use quickset_quic::{ConnectionKey, Dir, Protection, StreamId};
 
 use super::{protected, stats};
@@ -11,7 +12,7 @@ use crate::common::{Pair, pattern};
 const LOSSY: &str = "rate=20mbit delay=20ms queue=1MB loss=3%";
 
 fn protection(text: &str) -> Protection {
-    text.parse().expect("a protection")
+    read(text).expect("a protection")
 }
 
 /// Opens a stream with `protection` and lets it carry `len` bytes.

@@ -15,16 +15,16 @@ fn window_repair(n: u32) -> Pattern {
 
 #[test]
 fn large_updates_get_what_their_losses_ask_for() {
-    let (mut scene, mut policy) = (Scene::new(), policy("adaptive:screen"));
+    let (mut scene, mut policy) = (CodingScene::new(), policy("adaptive:screen"));
     scene.lose(1.0 / 256.0, 1.0);
     for _ in 0..3 {
         assert_eq!(scene.send(&mut *policy, 100), Some(WINDOW));
-        assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+        assert_eq!(scene.ask(&mut *policy, PlayedCode::Window), Pattern::No);
         scene.boundary(Boundary::Fence);
         // P(more than 2 of 102) = 0.8 %, and P(more than 3 of 103) = 0.08 %: the third is worth it, no fourth
         // is.
-        assert_eq!(scene.ask(&mut *policy, Kind::Window), window_repair(3));
-        assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+        assert_eq!(scene.ask(&mut *policy, PlayedCode::Window), window_repair(3));
+        assert_eq!(scene.ask(&mut *policy, PlayedCode::Window), Pattern::No);
         scene.now += ms(300);
         scene.arrive();
     }
@@ -33,11 +33,11 @@ fn large_updates_get_what_their_losses_ask_for() {
 #[test]
 fn bursts_get_what_they_take_as_far_as_that_is_worth_it() {
     let repairs = |to_good| {
-        let (mut scene, mut policy) = (Scene::new(), policy("adaptive:screen"));
+        let (mut scene, mut policy) = (CodingScene::new(), policy("adaptive:screen"));
         scene.lose(0.005, to_good);
         scene.send(&mut *policy, 100);
         scene.boundary(Boundary::Fence);
-        match scene.ask(&mut *policy, Kind::Window) {
+        match scene.ask(&mut *policy, PlayedCode::Window) {
             Pattern::Repair { lane: 1, n } => n,
             pattern => panic!("{pattern:?}"),
         }
@@ -50,13 +50,13 @@ fn bursts_get_what_they_take_as_far_as_that_is_worth_it() {
 
 #[test]
 fn where_hardly_anything_is_lost_a_repair_covers_several_updates() {
-    let (mut scene, mut policy) = (Scene::new(), policy("adaptive:screen"));
+    let (mut scene, mut policy) = (CodingScene::new(), policy("adaptive:screen"));
     scene.lose(0.0001, 1.0);
     let mut sent = Vec::new();
     for _ in 0..20 {
         scene.send(&mut *policy, 100);
         scene.boundary(Boundary::Fence);
-        let pattern = scene.ask(&mut *policy, Kind::Window);
+        let pattern = scene.ask(&mut *policy, PlayedCode::Window);
         sent.push(u32::from(matches!(pattern, Pattern::Repair { .. })));
         scene.now += ms(10);
     }
@@ -71,39 +71,39 @@ fn where_hardly_anything_is_lost_a_repair_covers_several_updates() {
         scene.arrive();
         scene.send(&mut *policy, 100);
         scene.boundary(Boundary::Fence);
-        let pattern = scene.ask(&mut *policy, Kind::Window);
+        let pattern = scene.ask(&mut *policy, PlayedCode::Window);
         assert_eq!(pattern, window_repair(1));
     }
 }
 
 #[test]
 fn blocks_go_where_a_window_is_too_long() {
-    let (mut scene, mut policy) = (Scene::new(), policy("adaptive:screen"));
+    let (mut scene, mut policy) = (CodingScene::new(), policy("adaptive:screen"));
     scene.lose(0.005, 1.0);
     // More in flight than 4096 symbols.
     (scene.in_flight, scene.lanes[1].window) = (5_000_000, 0);
     // Of the first update nothing is known: it goes through the window.
     assert_eq!(scene.send(&mut *policy, 100), Some(WINDOW));
     scene.boundary(Boundary::Fence);
-    assert!(matches!(scene.ask(&mut *policy, Kind::Window), Pattern::Repair { lane: 1, .. }));
+    assert!(matches!(scene.ask(&mut *policy, PlayedCode::Window), Pattern::Repair { lane: 1, .. }));
     // The next is expected to be like it.
     assert_eq!(scene.send(&mut *policy, 100), Some(BLOCK));
-    assert_eq!(scene.ask(&mut *policy, Kind::Block), Pattern::No);
+    assert_eq!(scene.ask(&mut *policy, PlayedCode::Block), Pattern::No);
     scene.boundary(Boundary::Fence);
     // P(more than 3 of 103) = 0.18 %.
-    assert_eq!(scene.ask(&mut *policy, Kind::Block), repair(3));
-    assert_eq!(scene.ask(&mut *policy, Kind::Block), Pattern::No);
+    assert_eq!(scene.ask(&mut *policy, PlayedCode::Block), repair(3));
+    assert_eq!(scene.ask(&mut *policy, PlayedCode::Block), Pattern::No);
     // A block that turns out to be small rounds up.
     scene.send(&mut *policy, 2);
     scene.boundary(Boundary::Fence);
-    assert_eq!(scene.ask(&mut *policy, Kind::Block), repair(1));
+    assert_eq!(scene.ask(&mut *policy, PlayedCode::Block), repair(1));
     assert_eq!(scene.send(&mut *policy, 1), Some(WINDOW));
     // A peer that keeps fewer is asked for no more.
-    let (mut scene, mut policy) = (Scene::new(), super::policy("adaptive:screen"));
+    let (mut scene, mut policy) = (CodingScene::new(), super::policy("adaptive:screen"));
     scene.in_flight = 1_200_001;
     scene.send(&mut *policy, 100);
     scene.boundary(Boundary::Fence);
-    scene.ask(&mut *policy, Kind::Window);
+    scene.ask(&mut *policy, PlayedCode::Window);
     assert_eq!(scene.send(&mut *policy, 1), Some(BLOCK));
     (scene.in_flight, scene.lanes[0].open) = (1_200_000, 0);
     assert_eq!(scene.send(&mut *policy, 1), Some(WINDOW));
@@ -111,13 +111,13 @@ fn blocks_go_where_a_window_is_too_long() {
 
 #[test]
 fn a_single_symbol_is_covered_at_once() {
-    let (mut scene, mut policy) = (Scene::new(), policy("adaptive"));
+    let (mut scene, mut policy) = (CodingScene::new(), policy("adaptive"));
     scene.boundary(Boundary::Fence);
     for _ in 0..3 {
         scene.send(&mut *policy, 1);
         scene.boundary(Boundary::Fence);
-        assert_eq!(scene.ask(&mut *policy, Kind::Window), window_repair(1));
-        assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+        assert_eq!(scene.ask(&mut *policy, PlayedCode::Window), window_repair(1));
+        assert_eq!(scene.ask(&mut *policy, PlayedCode::Window), Pattern::No);
         scene.now += ms(200);
         scene.arrive();
     }
@@ -125,14 +125,14 @@ fn a_single_symbol_is_covered_at_once() {
 
 #[test]
 fn many_small_blocks_share_a_window() {
-    let (mut scene, mut policy) = (Scene::new(), policy("adaptive:screen"));
+    let (mut scene, mut policy) = (CodingScene::new(), policy("adaptive:screen"));
     // A hundred fences of one symbol within a round trip at 1 %. Each waits for the next at a price of 0.01 ·
     // 1/100 for each that waits with it: behind n of them that is n²/2 · 10^-4, and with n = 8 the price of a
     // symbol, 0.31 %.
     for _ in 0..100 {
         assert_eq!(scene.send(&mut *policy, 1), Some(WINDOW));
         scene.boundary(Boundary::Fence);
-        scene.ask(&mut *policy, Kind::Window);
+        scene.ask(&mut *policy, PlayedCode::Window);
         scene.now += ms(1);
     }
     let sent = scene.lanes[1].repairs_sent;
@@ -140,11 +140,11 @@ fn many_small_blocks_share_a_window() {
     // The last symbols are not left alone: when no more come as soon as they did, they are covered as well.
     scene.send(&mut *policy, 1);
     scene.boundary(Boundary::Fence);
-    let Pattern::WakeAt(quiet) = scene.ask(&mut *policy, Kind::Window) else { panic!("no wait") };
+    let Pattern::WakeAt(quiet) = scene.ask(&mut *policy, PlayedCode::Window) else { panic!("no wait") };
     assert!(quiet <= scene.now + ms(3));
     scene.now = quiet;
-    assert_eq!(scene.ask(&mut *policy, Kind::Window), window_repair(1));
-    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    assert_eq!(scene.ask(&mut *policy, PlayedCode::Window), window_repair(1));
+    assert_eq!(scene.ask(&mut *policy, PlayedCode::Window), Pattern::No);
 }
 
 /// How many fences share a repair symbol, against the cheapest of all numbers in which they could.
@@ -153,14 +153,14 @@ fn fences_share_as_many_as_is_cheapest() {
     for (k, between, rate) in
         [(1, 1, 0.01), (2, 40, 0.000_5), (8, 10, 0.001), (100, 11, 0.000_2), (20, 5, 0.000_1)]
     {
-        let (mut scene, mut policy) = (Scene::new(), policy("adaptive:screen"));
+        let (mut scene, mut policy) = (CodingScene::new(), policy("adaptive:screen"));
         scene.lose(rate, 1.0);
         let fences = 3000u32;
         let (mut waited, mut open) = (0.0, 0u64);
         for _ in 0..fences {
             scene.send(&mut *policy, k);
             scene.boundary(Boundary::Fence);
-            scene.ask(&mut *policy, Kind::Window);
+            scene.ask(&mut *policy, PlayedCode::Window);
             open = scene.lanes[1].unprotected;
             waited += rate * open as f64 * between as f64 / 100.0;
             scene.now += ms(between);
@@ -189,7 +189,7 @@ fn the_goal_is_found() {
         ("adaptive", None, Some(Time::from_millis(999)), None),
         ("adaptive:bulk", Some(Boundary::Fence), None, None),
     ] {
-        let (mut scene, mut policy) = (Scene::new(), policy(protection));
+        let (mut scene, mut policy) = (CodingScene::new(), policy(protection));
         scene.demand.boundary = boundary.map(|kind| (kind, scene.now));
         scene.deadlines.0.extend(deadline);
         assert_eq!(scene.send(&mut *policy, 1), lane, "{protection} {boundary:?} {deadline:?}");
@@ -198,35 +198,35 @@ fn the_goal_is_found() {
 
 #[test]
 fn a_block_keeps_its_goal() {
-    let (mut scene, mut policy) = (Scene::new(), policy("adaptive"));
+    let (mut scene, mut policy) = (CodingScene::new(), policy("adaptive"));
     scene.in_flight = 5_000_000;
     scene.boundary(Boundary::Fence);
     scene.send(&mut *policy, 20);
     scene.boundary(Boundary::Fence);
-    scene.ask(&mut *policy, Kind::Window);
+    scene.ask(&mut *policy, PlayedCode::Window);
     assert_eq!(scene.send(&mut *policy, 20), Some(BLOCK));
     // A message with a deadline comes up before the fence.
     scene.deadlines.0 = vec![Time::from_millis(1200)];
     assert_eq!(scene.send(&mut *policy, 1), Some(BLOCK));
     scene.boundary(Boundary::Fence);
-    assert!(matches!(scene.ask(&mut *policy, Kind::Block), Pattern::Repair { lane: 0, .. }));
+    assert!(matches!(scene.ask(&mut *policy, PlayedCode::Block), Pattern::Repair { lane: 0, .. }));
     assert_eq!(scene.send(&mut *policy, 1), Some(WINDOW));
 }
 
 #[test]
 fn a_transfer_is_covered_at_its_end_and_where_it_is_held_back() {
-    let (mut scene, mut policy) = (Scene::new(), policy("adaptive:bulk"));
+    let (mut scene, mut policy) = (CodingScene::new(), policy("adaptive:bulk"));
     assert_eq!(scene.send(&mut *policy, 1), None);
     scene.demand.blocked = true;
-    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    assert_eq!(scene.ask(&mut *policy, PlayedCode::Window), Pattern::No);
     // From now on symbols, for some round trips.
     scene.demand.blocked = false;
     assert_eq!(scene.send(&mut *policy, 50), Some(WINDOW));
-    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    assert_eq!(scene.ask(&mut *policy, PlayedCode::Window), Pattern::No);
     scene.demand.blocked = true;
     // 50 symbols at 1 %: 2·ceil(0.5) in flight, where the tail asks for three or four.
-    assert_eq!(scene.ask(&mut *policy, Kind::Window), window_repair(2));
-    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    assert_eq!(scene.ask(&mut *policy, PlayedCode::Window), window_repair(2));
+    assert_eq!(scene.ask(&mut *policy, PlayedCode::Window), Pattern::No);
     scene.demand.blocked = false;
     scene.in_flight = 100_000;
     scene.now += ms(401);
@@ -238,17 +238,17 @@ fn a_transfer_is_covered_at_its_end_and_where_it_is_held_back() {
     scene.now += ms(13);
     // As long as others go on, a resend costs nobody a round trip.
     scene.others_wait = true;
-    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    assert_eq!(scene.ask(&mut *policy, PlayedCode::Window), Pattern::No);
     scene.others_wait = false;
     // At 1 % P(more than 4 of 104) = 0.38 % and P(more than 5 of 105) = 0.07 %.
-    assert_eq!(scene.ask(&mut *policy, Kind::Window), window_repair(5));
-    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    assert_eq!(scene.ask(&mut *policy, PlayedCode::Window), window_repair(5));
+    assert_eq!(scene.ask(&mut *policy, PlayedCode::Window), Pattern::No);
 }
 
 #[test]
 fn a_pause_tells_of_a_closed_window() {
     for (pause, in_flight, lane) in [(25, 60_000, Some(WINDOW)), (24, 60_000, None), (25, 60_001, None)] {
-        let (mut scene, mut policy) = (Scene::new(), policy("adaptive:bulk"));
+        let (mut scene, mut policy) = (CodingScene::new(), policy("adaptive:bulk"));
         assert_eq!(scene.send(&mut *policy, 1), None);
         (scene.now, scene.in_flight) = (scene.now + ms(pause), in_flight);
         assert_eq!(scene.send(&mut *policy, 1), lane, "{pause} {in_flight}");
@@ -258,16 +258,16 @@ fn a_pause_tells_of_a_closed_window() {
 /// Requests and answers on one stream: nothing ends, and nothing more is there.
 #[test]
 fn a_pause_of_what_goes_on_is_waited_for() {
-    let (mut scene, mut policy) = (Scene::new(), policy("adaptive"));
+    let (mut scene, mut policy) = (CodingScene::new(), policy("adaptive"));
     scene.demand.unsent = 24_000;
     assert_eq!(scene.send(&mut *policy, 20), Some(WINDOW));
     (scene.demand.unsent, scene.demand.limited) = (0, true);
     let quiet = scene.now + Duration::from_micros(12_500);
-    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::WakeAt(quiet));
+    assert_eq!(scene.ask(&mut *policy, PlayedCode::Window), Pattern::WakeAt(quiet));
     scene.now = quiet;
     // At 1 % P(more than 1 of 21) = 1.9 %, of 2 0.14 %.
-    assert_eq!(scene.ask(&mut *policy, Kind::Window), window_repair(2));
-    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    assert_eq!(scene.ask(&mut *policy, PlayedCode::Window), window_repair(2));
+    assert_eq!(scene.ask(&mut *policy, PlayedCode::Window), Pattern::No);
     // An end is one of a transfer, of which there are few.
     scene.now += ms(1000);
     scene.demand.limited = false;
@@ -277,23 +277,24 @@ fn a_pause_of_what_goes_on_is_waited_for() {
     scene.ends_in(0);
     scene.now += ms(13);
     // P(more than 3 of 23) = 0.008 %.
-    assert_eq!(scene.ask(&mut *policy, Kind::Window), window_repair(3));
+    assert_eq!(scene.ask(&mut *policy, PlayedCode::Window), window_repair(3));
 }
 
 #[test]
 fn what_has_no_end_in_sight_is_not_wrapped() {
     // More than a flight, and a little again and again.
-    let (mut scene, mut policy) = (Scene { in_flight: 100_000, ..Scene::new() }, policy("adaptive"));
+    let (mut scene, mut policy) =
+        (CodingScene { in_flight: 100_000, ..CodingScene::new() }, policy("adaptive"));
     scene.demand.unsent = 150_001;
     assert_eq!(scene.send(&mut *policy, 1), None);
     scene.demand.unsent = 1200;
     assert_eq!(scene.send(&mut *policy, 1), Some(WINDOW));
-    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    assert_eq!(scene.ask(&mut *policy, PlayedCode::Window), Pattern::No);
     scene.now += ms(401);
     assert_eq!(scene.send(&mut *policy, 1), None);
     // Until it pauses.
     scene.demand.limited = true;
-    scene.ask(&mut *policy, Kind::Window);
+    scene.ask(&mut *policy, PlayedCode::Window);
     scene.demand.limited = false;
     assert_eq!(scene.send(&mut *policy, 1), Some(WINDOW));
     // Who says that the end counts means that.
@@ -304,79 +305,71 @@ fn what_has_no_end_in_sight_is_not_wrapped() {
 
 #[test]
 fn without_fences_each_pause_is_one() {
-    let (mut scene, mut policy) = (Scene::new(), policy("adaptive:screen"));
+    let (mut scene, mut policy) = (CodingScene::new(), policy("adaptive:screen"));
     scene.send(&mut *policy, 3);
-    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    assert_eq!(scene.ask(&mut *policy, PlayedCode::Window), Pattern::No);
     scene.demand.limited = true;
-    assert_eq!(scene.ask(&mut *policy, Kind::Window), window_repair(1));
-    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    assert_eq!(scene.ask(&mut *policy, PlayedCode::Window), window_repair(1));
+    assert_eq!(scene.ask(&mut *policy, PlayedCode::Window), Pattern::No);
     // A long stretch of data is cut: at 1 % P(more than 11 of 523) = 0.9 %, of 12 0.4 %, of 13 0.2 %.
     scene.arrive();
     scene.demand.limited = false;
     scene.lanes[1].repairs_in_flight = 0;
     scene.send(&mut *policy, 511);
-    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    assert_eq!(scene.ask(&mut *policy, PlayedCode::Window), Pattern::No);
     scene.send(&mut *policy, 1);
-    assert_eq!(scene.ask(&mut *policy, Kind::Window), window_repair(12));
+    assert_eq!(scene.ask(&mut *policy, PlayedCode::Window), window_repair(12));
 }
 
 /// A fence at the beginning, as in front of the first picture of a screen, and none ever after.
 #[test]
 fn what_no_fence_follows_is_repaired_when_nothing_else_does() {
-    let (mut scene, mut policy) = (Scene::new(), policy("adaptive:screen"));
+    let (mut scene, mut policy) = (CodingScene::new(), policy("adaptive:screen"));
     scene.send(&mut *policy, 1);
     scene.boundary(Boundary::Fence);
     scene.demand.limited = true;
-    assert_eq!(scene.ask(&mut *policy, Kind::Window), window_repair(1));
+    assert_eq!(scene.ask(&mut *policy, PlayedCode::Window), window_repair(1));
     for _ in 0..3 {
         scene.now += ms(300);
         scene.arrive();
         scene.send(&mut *policy, 20);
         let quiet = scene.now + Duration::from_micros(12_500);
-        assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::WakeAt(quiet));
+        assert_eq!(scene.ask(&mut *policy, PlayedCode::Window), Pattern::WakeAt(quiet));
         scene.now = quiet;
-        assert_eq!(scene.ask(&mut *policy, Kind::Window), window_repair(2));
-        assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+        assert_eq!(scene.ask(&mut *policy, PlayedCode::Window), window_repair(2));
+        assert_eq!(scene.ask(&mut *policy, PlayedCode::Window), Pattern::No);
     }
 }
 
 #[test]
 fn another_lane_counts_from_zero() {
-    let (mut scene, mut policy) = (Scene::new(), policy("adaptive:screen"));
+    let (mut scene, mut policy) = (CodingScene::new(), policy("adaptive:screen"));
     scene.send(&mut *policy, 1);
-    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
+    assert_eq!(scene.ask(&mut *policy, PlayedCode::Window), Pattern::No);
     scene.lanes[1].sources = 0;
     scene.boundary(Boundary::Fence);
-    assert_eq!(scene.ask(&mut *policy, Kind::Window), window_repair(1));
+    assert_eq!(scene.ask(&mut *policy, PlayedCode::Window), window_repair(1));
     // The block was one of one symbol, so that the next goes the same way.
     assert_eq!(scene.send(&mut *policy, 1), Some(WINDOW));
-    let (mut scene, mut policy) = (Scene::new(), super::policy("fixed:3"));
-    scene.send(&mut *policy, 1);
-    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
-    scene.lanes[0].sources = 0;
-    scene.send(&mut *policy, 1);
-    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::No);
-    scene.send(&mut *policy, 1);
-    assert_eq!(scene.ask(&mut *policy, Kind::Window), repair(1));
 }
 
 #[test]
 fn messages_are_placed_and_sized() {
-    let (mut scene, mut policy) = (Scene::new(), policy("adaptive:messages"));
+    let (mut scene, mut policy) = (CodingScene::new(), policy("adaptive:messages"));
     scene.send(&mut *policy, 100);
     scene.demand.limited = true;
     scene.deadlines.0 = vec![Time::from_millis(1250)];
     scene.demand.next_message = Some(Time::from_millis(1066));
     // 1250 less the way of 50 and the least margin of 5.
-    assert_eq!(scene.ask(&mut *policy, Kind::Window), Pattern::WakeAt(Time::from_millis(1195)));
+    assert_eq!(scene.ask(&mut *policy, PlayedCode::Window), Pattern::WakeAt(Time::from_millis(1195)));
     scene.now = Time::from_millis(1195);
     // P(more than 4 of 104) = 0.38 % and P(more than 5 of 105) = 0.07 %.
-    assert_eq!(scene.ask(&mut *policy, Kind::Window), window_repair(5));
+    assert_eq!(scene.ask(&mut *policy, PlayedCode::Window), window_repair(5));
 }
 
 #[test]
 fn repair_leaves_room_to_messages_that_have_none() {
-    let (mut scene, mut policy) = (Scene::new(), policy("adaptive:messages"));
+    let (mut scene, mut policy) = (CodingScene::new(), policy("adaptive:messages"));
     scene.demand.limited = true;
     scene.deadlines.0 = vec![Time::from_millis(1250)];
     let lost = scene.loss.rate;
@@ -389,7 +382,7 @@ fn repair_leaves_room_to_messages_that_have_none() {
         (scene.crowded_out, scene.surely_crowded_out) = (lost * crowded_out, lost * crowded_out);
         scene.lose(lost * (1.0 - congested), 1.0);
         (scene.hit, scene.loss.congested) = (lost, congested);
-        let pattern = scene.ask(&mut *policy, Kind::Window);
+        let pattern = scene.ask(&mut *policy, PlayedCode::Window);
         assert_eq!(
             matches!(pattern, Pattern::Repair { .. }),
             repairs,
@@ -401,15 +394,15 @@ fn repair_leaves_room_to_messages_that_have_none() {
 #[test]
 fn messages_get_more_repair_where_there_is_room() {
     let repairs = |in_flight, crowded_out| {
-        let (mut scene, mut policy) = (Scene::new(), policy("adaptive:messages"));
+        let (mut scene, mut policy) = (CodingScene::new(), policy("adaptive:messages"));
         scene.lose(0.03125, 1.0);
         (scene.in_flight, scene.crowded_out) = (in_flight, crowded_out);
         scene.send(&mut *policy, 5);
         scene.demand.limited = true;
         scene.deadlines.0 = vec![Time::from_millis(1250)];
-        scene.ask(&mut *policy, Kind::Window)
+        scene.ask(&mut *policy, PlayedCode::Window)
     };
-    let half = Scene::new().cwnd / 2;
+    let half = CodingScene::new().cwnd / 2;
     assert_eq!(repairs(half, 0.0), window_repair(2));
     assert_eq!(repairs(half + 1, 0.0), window_repair(1));
     // An eighth of the messages that are lost is 0.4 %.
@@ -418,31 +411,31 @@ fn messages_get_more_repair_where_there_is_room() {
 
 #[test]
 fn that_there_is_no_room_has_to_be_sure() {
-    let (mut scene, mut policy) = (Scene::new(), policy("adaptive:messages"));
+    let (mut scene, mut policy) = (CodingScene::new(), policy("adaptive:messages"));
     scene.send(&mut *policy, 100);
     scene.demand.limited = true;
     scene.deadlines.0 = vec![Time::from_millis(1250)];
     (scene.crowded_out, scene.surely_crowded_out) = (2.0 * scene.loss.rate, 0.9 * scene.loss.rate);
-    assert!(matches!(scene.ask(&mut *policy, Kind::Window), Pattern::Repair { .. }));
+    assert!(matches!(scene.ask(&mut *policy, PlayedCode::Window), Pattern::Repair { .. }));
 }
 
 /// A message of several packets is hit more often than one of them.
 #[test]
 fn room_is_set_against_the_messages_that_are_hit() {
     let repairs = |hit| {
-        let (mut scene, mut policy) = (Scene::new(), policy("adaptive:messages"));
+        let (mut scene, mut policy) = (CodingScene::new(), policy("adaptive:messages"));
         scene.send(&mut *policy, 100);
         scene.demand.limited = true;
         scene.deadlines.0 = vec![Time::from_millis(1250)];
         (scene.surely_crowded_out, scene.hit) = (2.0 * scene.loss.rate, hit * scene.loss.rate);
-        scene.ask(&mut *policy, Kind::Window) != Pattern::No
+        scene.ask(&mut *policy, PlayedCode::Window) != Pattern::No
     };
     assert_eq!([0.0, 1.9, 2.1].map(repairs), [false, false, true]);
 }
 
 #[test]
 fn nothing_is_repaired_that_a_resend_repairs_in_time() {
-    let (mut scene, mut policy) = (Scene::new(), policy("adaptive:screen"));
+    let (mut scene, mut policy) = (CodingScene::new(), policy("adaptive:screen"));
     scene.demand.next_message = Some(Time::from_millis(1126));
     // Slack is the less of 1126 - 1000 and 1176 - 1000 - 50, and 125 ms are 1.25 RTT.
     for (deadline, ample) in [(Some(1176), true), (Some(1175), false), (None, false)] {
@@ -451,7 +444,7 @@ fn nothing_is_repaired_that_a_resend_repairs_in_time() {
         scene.deadlines.0 = deadline.into_iter().map(Time::from_millis).collect();
         scene.send(&mut *policy, 4);
         scene.boundary(Boundary::Fence);
-        let pattern = scene.ask(&mut *policy, Kind::Window);
+        let pattern = scene.ask(&mut *policy, PlayedCode::Window);
         assert_eq!(pattern, if ample { Pattern::No } else { window_repair(1) }, "{deadline:?}");
     }
     scene.demand.next_message = None;
@@ -459,34 +452,34 @@ fn nothing_is_repaired_that_a_resend_repairs_in_time() {
     scene.arrive();
     scene.send(&mut *policy, 4);
     scene.boundary(Boundary::Fence);
-    assert_eq!(scene.ask(&mut *policy, Kind::Window), window_repair(1));
+    assert_eq!(scene.ask(&mut *policy, PlayedCode::Window), window_repair(1));
 }
 
 #[test]
 fn a_full_queue_gets_no_repair_but_for_deadlines() {
-    let (mut scene, mut policy) = (Scene::new(), policy("adaptive:screen"));
+    let (mut scene, mut policy) = (CodingScene::new(), policy("adaptive:screen"));
     scene.in_flight = 5_000_000;
     scene.send(&mut *policy, 20);
     scene.boundary(Boundary::Fence);
-    scene.ask(&mut *policy, Kind::Window);
+    scene.ask(&mut *policy, PlayedCode::Window);
     assert_eq!(scene.send(&mut *policy, 20), Some(BLOCK));
     scene.boundary(Boundary::Fence);
     scene.loss.congested = 0.51;
-    assert_eq!(scene.ask(&mut *policy, Kind::Block), Pattern::Close(0));
-    assert_eq!(scene.ask(&mut *policy, Kind::Block), Pattern::No);
+    assert_eq!(scene.ask(&mut *policy, PlayedCode::Block), Pattern::Close(0));
+    assert_eq!(scene.ask(&mut *policy, PlayedCode::Block), Pattern::No);
     assert_eq!(scene.send(&mut *policy, 20), None);
     scene.deadlines.0 = vec![Time::from_millis(1100)];
     assert_eq!(scene.send(&mut *policy, 20), Some(BLOCK));
     scene.loss.congested = 0.5;
     scene.deadlines.0.clear();
     scene.boundary(Boundary::Fence);
-    assert!(matches!(scene.ask(&mut *policy, Kind::Block), Pattern::Repair { .. }));
+    assert!(matches!(scene.ask(&mut *policy, PlayedCode::Block), Pattern::Repair { .. }));
 }
 
 /// A channel that sends blocks of 100 symbols, each with a fence, over a path whose losses a monitor sees a
 /// round trip later.
 struct Channel {
-    scene: Scene,
+    scene: CodingScene,
     policy: Box<dyn ReliabilityPolicy>,
     monitor: Monitor,
     rng: Rng,
@@ -514,7 +507,7 @@ struct Sum {
 impl Channel {
     fn new(seed: u64) -> Self {
         Self {
-            scene: Scene::new(),
+            scene: CodingScene::new(),
             policy: Protection::Adaptive(Some(Goal::Screen)).policy().unwrap(),
             monitor: Monitor::new(),
             rng: Rng::new(seed),
@@ -549,7 +542,7 @@ impl Channel {
                 self.missing.0 += u64::from(self.packet(channel.0, channel.1));
             }
             self.scene.boundary(Boundary::Fence);
-            let pattern = self.scene.ask(&mut *self.policy, Kind::Window);
+            let pattern = self.scene.ask(&mut *self.policy, PlayedCode::Window);
             let repairs = if let Pattern::Repair { n, .. } = pattern { u64::from(n) } else { 0 };
             for _ in 0..repairs {
                 self.missing.1 += u64::from(!self.packet(channel.0, channel.1));

@@ -1,5 +1,6 @@
-use super::boundary::Boundaries;
-use super::{Carried, CodingView, LaneConfig, Pattern, ReliabilityPolicy, RepairCode};
+use quickset_quic::policy::{
+    Boundaries, Carried, CodingView, LaneConfig, Pattern, ReliabilityPolicy, RepairCode,
+};
 
 /// Two-dimensional XOR at fences (2022: 20x20, 20x40, 40x40): the sum of each row as it ends, those of the
 /// columns when the fence comes or the block is full.

@@ -1,5 +1,4 @@
-use super::boundary::LaneProgress;
-use super::{Carried, CodingView, LaneConfig, Pattern, RLC, ReliabilityPolicy};
+use quickset_quic::policy::{Carried, CodingView, LaneConfig, LaneProgress, Pattern, ReliabilityPolicy};
 
 /// A repair symbol over the window after each `interval` source symbols, whatever the path does.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +19,7 @@ impl FixedRate {
 impl ReliabilityPolicy for FixedRate {
     fn protect(&mut self, view: &CodingView<'_>, _: Carried) -> Option<LaneConfig> {
         self.progress.update(view.lanes[0].sources);
-        Some(RLC)
+        Some(LaneConfig::RLC)
     }
 
     fn fec_pattern(&mut self, view: &CodingView<'_>) -> Pattern {

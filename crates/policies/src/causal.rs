@@ -1,6 +1,6 @@
 use quickset_base::Time;
 
-use super::{Carried, CodingView, LaneConfig, Pattern, RLC, ReliabilityPolicy, burst};
+use quickset_quic::policy::{Carried, CodingView, LaneConfig, Pattern, ReliabilityPolicy};
 
 /// AC-RLNC (Cohen et al.; FlEC's first example): a burst each round trip for the losses to be expected, and
 /// more whenever the missing degrees of freedom outgrow the added ones.
@@ -20,7 +20,7 @@ impl Causal {
 
 impl ReliabilityPolicy for Causal {
     fn protect(&mut self, _: &CodingView<'_>, _: Carried) -> Option<LaneConfig> {
-        Some(RLC)
+        Some(LaneConfig::RLC)
     }
 
     fn fec_pattern(&mut self, view: &CodingView<'_>) -> Pattern {
@@ -36,7 +36,7 @@ impl ReliabilityPolicy for Causal {
             return Pattern::WakeAt(due);
         }
         self.last = Some(view.now);
-        Pattern::Repair { lane: 0, n: burst(&view.loss, lane.unprotected) }
+        Pattern::Repair { lane: 0, n: view.loss.burst(lane.unprotected) }
     }
 
     fn delay_sensitivity(&self, view: &CodingView<'_>) -> f64 {

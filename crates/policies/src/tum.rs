@@ -1,7 +1,6 @@
 use quickset_base::Duration;
 
-use super::boundary::Boundaries;
-use super::{Carried, CodingView, LaneConfig, Pattern, RLC, ReliabilityPolicy};
+use quickset_quic::policy::{Boundaries, Carried, CodingView, LaneConfig, Pattern, ReliabilityPolicy};
 
 /// Burst loss tolerance (TUM 2025, bulk): `b` repair symbols when the send buffer was flushed or the stream
 /// has ended. New data cancels what is left of them, since it shows a loss as well.
@@ -22,7 +21,7 @@ impl TumBulk {
 impl ReliabilityPolicy for TumBulk {
     fn protect(&mut self, view: &CodingView<'_>, _: Carried) -> Option<LaneConfig> {
         self.boundaries.observe(view.demand.boundaries, view.lanes[0].unprotected);
-        (self.burst > 0).then_some(RLC)
+        (self.burst > 0).then_some(LaneConfig::RLC)
     }
 
     fn fec_pattern(&mut self, view: &CodingView<'_>) -> Pattern {
@@ -70,7 +69,7 @@ impl TumIncremental {
 
 impl ReliabilityPolicy for TumIncremental {
     fn protect(&mut self, view: &CodingView<'_>, _: Carried) -> Option<LaneConfig> {
-        (self.burst > 0 && !self.is_late(view)).then_some(RLC)
+        (self.burst > 0 && !self.is_late(view)).then_some(LaneConfig::RLC)
     }
 
     fn fec_pattern(&mut self, view: &CodingView<'_>) -> Pattern {

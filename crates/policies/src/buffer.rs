@@ -1,5 +1,4 @@
-use super::bulk::ends_soon;
-use super::{Carried, CodingView, LaneConfig, LaneView, Pattern, RLC, ReliabilityPolicy, burst};
+use quickset_quic::policy::{Carried, CodingView, LaneConfig, LaneView, Pattern, ReliabilityPolicy};
 
 /// Transfers that the receive window holds back (FlEC, algorithm 2): repair goes where flow control lets no
 /// data go, so that one loss does not close the window for a round trip; and, as in the authors' program,
@@ -38,7 +37,7 @@ impl BufferLimited {
 
 impl ReliabilityPolicy for BufferLimited {
     fn protect(&mut self, view: &CodingView<'_>, _: Carried) -> Option<LaneConfig> {
-        (self.is_limited(view) || ends_soon(view)).then_some(RLC)
+        (self.is_limited(view) || view.ends_soon()).then_some(LaneConfig::RLC)
     }
 
     fn fec_pattern(&mut self, view: &CodingView<'_>) -> Pattern {
@@ -48,11 +47,11 @@ impl ReliabilityPolicy for BufferLimited {
         let idle = view.demand.blocked || over;
         self.filling = idle && lane.outstanding > 0 && (self.filling || lane.unprotected > 0);
         let is_full = lane.unprotected > 0 && lane.unprotected as f64 >= gap(view, lane);
-        let room = room(view, lane);
+        let room = lane.room(&view.loss);
         if room == 0 || !(self.filling || (is_limited && is_full)) {
             return Pattern::No;
         }
-        Pattern::Repair { lane: 0, n: burst(&view.loss, lane.unprotected).min(room) }
+        Pattern::Repair { lane: 0, n: view.loss.burst(lane.unprotected).min(room) }
     }
 
     fn delay_sensitivity(&self, view: &CodingView<'_>) -> f64 {
@@ -67,27 +66,3 @@ fn gap(view: &CodingView<'_>, lane: &LaneView) -> f64 {
 
 /// Gaps between losses for which a transfer that was held back is taken for one that will be.
 const LOSSES: f64 = 2.0;
-
-/// A burst that goes on while flow control holds data back.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct BlockedBurst {
-    burst: bool,
-}
-
-impl BlockedBurst {
-    /// It begins with the first unprotected symbol, and ends with the blockade or when everything has
-    /// arrived.
-    pub(super) fn goes_on(&mut self, view: &CodingView<'_>, lane: &LaneView) -> bool {
-        self.burst = view.demand.blocked && lane.outstanding > 0 && (self.burst || lane.unprotected > 0);
-        self.burst
-    }
-}
-
-/// How many repair symbols may join those in flight: twice the losses to be expected among the symbols that
-/// are coded over, 2·ceil(W·l) in all.
-pub(super) fn room(view: &CodingView<'_>, lane: &LaneView) -> u32 {
-    let coded = lane.open.min(lane.window) as f64;
-    // The cast saturates.
-    let limit = 2 * (coded * view.loss.rate).ceil() as u64;
-    u32::try_from(limit.saturating_sub(lane.repairs_in_flight)).unwrap_or(u32::MAX)
-}

@@ -1,59 +1,11 @@
 use quickset_base::{Duration, Time};
 
-use super::bulk::BurstDue;
-use super::{Carried, CodingView, LaneConfig, LaneView, Pattern, RLC, ReliabilityPolicy, burst};
+use super::{BurstDue, CodingView, LaneConfig, LaneView};
 
-/// Messages with deadlines (FlEC, algorithm 4): repair waits for the next message, if that still leaves it
-/// time to arrive before a deadline, since later repair covers more; and is not sent at all when the
-/// acknowledgement comes before.
+/// It says when messages with deadlines are repaired (FlEC, algorithm 4): as late as that still arrives in
+/// time, so that it covers more.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct MessagePolicy {
-    placement: Placement,
-}
-
-impl MessagePolicy {
-    /// `margin` is ε; `None` measures it.
-    pub(super) fn new(margin: Option<Duration>) -> Self {
-        // Its repair is as many symbols as a burst of losses is long: where they are shorter, they make up
-        // for less.
-        Self { placement: Placement::new(margin, TIGHT) }
-    }
-}
-
-impl ReliabilityPolicy for MessagePolicy {
-    fn protect(&mut self, view: &CodingView<'_>, _: Carried) -> Option<LaneConfig> {
-        Some(self.placement.lane(RLC, view))
-    }
-
-    fn fec_pattern(&mut self, view: &CodingView<'_>) -> Pattern {
-        let lane = &view.lanes[0];
-        match self.placement.due(view, lane) {
-            BurstDue::No => Pattern::No,
-            BurstDue::At(time) => Pattern::WakeAt(time),
-            BurstDue::Now => Pattern::Repair { lane: 0, n: burst(&view.loss, lane.unprotected) },
-        }
-    }
-
-    /// Where a loss is known, one repair more at once if that comes in time and what is sent when the repair
-    /// in flight has failed would not: whoever sent nothing but resends would have sent one now. The paper
-    /// has -l throughout, and delivers fewer in time than plain QUIC where the deadline leaves just room for
-    /// a resend.
-    fn delay_sensitivity(&self, view: &CodingView<'_>) -> f64 {
-        if is_last_chance(view) { view.loss.rate } else { -view.loss.rate }
-    }
-}
-
-/// Something is due that can still come in time, and could not if it left when it is known what the repair in
-/// flight did.
-fn is_last_chance(view: &CodingView<'_>) -> bool {
-    let known = view.now + view.rtt + view.rtt / 8 + view.ack_delay;
-    let due = view.deadlines.next_after(view.now + view.one_way());
-    due.is_some_and(|due| due < known + view.one_way())
-}
-
-/// When messages are repaired.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Placement {
+pub struct Placement {
     // ε: how long before the latest useful moment repair is sent.
     margin: Option<Duration>,
     short: ShortSymbols,
@@ -83,21 +35,23 @@ impl BurstGaps {
 }
 
 impl Placement {
-    /// Symbols are `short` where there is room for that.
-    pub(super) fn new(margin: Option<Duration>, short: ShortSymbols) -> Self {
+    /// `margin` is ε, how long before the latest useful moment repair is sent; `None` measures it. Symbols are
+    /// `short` then, where there is room for that.
+    pub fn new(margin: Option<Duration>, short: ShortSymbols) -> Self {
         Self { margin, short, protected: None, bursts: BurstGaps::default() }
     }
 
-    /// `lane` for the next symbol. The paper's placement comes with whole packets.
-    pub(super) fn lane(&self, lane: LaneConfig, view: &CodingView<'_>) -> LaneConfig {
-        let short = if is_tight(view) { TIGHT } else { self.short };
+    /// The next symbol of `lane` may be so long. The paper's placement, of a given margin, comes with whole
+    /// packets.
+    pub fn lane(&self, lane: LaneConfig, view: &CodingView<'_>) -> LaneConfig {
+        let short = if is_tight(view) { ShortSymbols::TIGHT } else { self.short };
         let are_near = self.bursts.are_near(&view.lanes[usize::from(lane.index)], short.below);
         let share = if self.margin.is_none() && are_near { short.share } else { LaneConfig::WHOLE };
         LaneConfig { share, ..lane }
     }
 
-    /// Whether repair for the unprotected symbols of `lane` goes now.
-    pub(super) fn due(&mut self, view: &CodingView<'_>, lane: &LaneView) -> BurstDue {
+    /// Says whether repair for the unprotected symbols of `lane` goes now.
+    pub fn due(&mut self, view: &CodingView<'_>, lane: &LaneView) -> BurstDue {
         if lane.unprotected == 0 {
             return BurstDue::No;
         }
@@ -139,17 +93,19 @@ fn is_tight(view: &CodingView<'_>) -> bool {
 /// losses; headers are what that costs, and where bursts of repair are farther apart they cost more than it
 /// brings.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ShortSymbols {
+pub struct ShortSymbols {
     // Where there are fewer bytes between two bursts.
     below: u64,
     // In eighths of a packet.
     share: u8,
 }
 
-/// Those of a policy that sends as much repair as they need.
-pub(super) const ROOMY: ShortSymbols = ShortSymbols { below: 14_000, share: 5 };
-/// Those of others, and of all where there is little room.
-const TIGHT: ShortSymbols = ShortSymbols { below: 5000, share: 6 };
+impl ShortSymbols {
+    /// Those of a policy that sends as much repair as they need.
+    pub const ROOMY: Self = Self { below: 14_000, share: 5 };
+    /// Those of others, and of all where there is little room.
+    pub const TIGHT: Self = Self { below: 5000, share: 6 };
+}
 
 /// What round trips take longer than the shortest where packets wait for each other: ten of 1250 bytes at 10
 /// Mbit/s, one at 1.

@@ -1,4 +1,4 @@
-use super::{Carried, CodingView, LaneConfig, Pattern, ReliabilityPolicy};
+use quickset_quic::policy::{Carried, CodingView, LaneConfig, Pattern, ReliabilityPolicy};
 
 /// Selective repeat: what is lost is sent again, and nothing is coded. What a connection does without
 /// protection.
