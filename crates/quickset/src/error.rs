@@ -1,3 +1,7 @@
+use quickset_tls::provider::NAME;
+
+use crate::KeyGroup;
+
 /// Why a configuration cannot be used.
 #[derive(Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -29,6 +33,11 @@ pub enum ConfigError {
     /// Nobody comes to a secret by nothing.
     #[error("name at least one group for the exchange of keys, such as Group::X25519MlKem768")]
     NoGroup,
+    /// The provider of cryptography that this build has exchanges no keys by this group.
+    #[error(
+        "{NAME} has no {0}; build quickset with its feature `aws-lc-rs`, which has, or name other groups"
+    )]
+    AbsentGroup(KeyGroup),
     /// How keys are exchanged is part of a TLS configuration that the application made.
     #[error(
         "the application configured TLS itself; say there, in kx_groups of its CryptoProvider, how keys are exchanged"

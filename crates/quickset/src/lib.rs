@@ -77,6 +77,7 @@
 //! and it is repaired beforehand, by as much as the losses of the path ask for: see [`Reliability`] and
 //! [`Protection`]. Those who know better write a [policy] of their own.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
 mod config;
@@ -85,6 +86,8 @@ mod error;
 mod fingerprint;
 mod foreign;
 mod groups;
+#[cfg(feature = "h3")]
+#[cfg_attr(docsrs, doc(cfg(feature = "h3")))]
 pub mod h3;
 mod identity;
 mod race;
@@ -110,6 +113,7 @@ pub use quickset_net::{
     TryDatagramError, TrySendError, UnorderedStream, Weight, WhenFull, WriteError,
 };
 #[cfg(feature = "qlog")]
+#[cfg_attr(docsrs, doc(cfg(feature = "qlog")))]
 pub use quickset_net::{QlogDir, qlog};
 /// The machines below, and the whole of their configuration: what [`ServerConfig::quic`] and
 /// [`ClientConfig::quic`] are in the words of.
@@ -121,8 +125,11 @@ pub use quickset_quic::{
     Incoming, Migration, MtuDiscovery, MtuStats, Obstacle, Refused, RetryPolicy, SystemRefusal,
     TransportConfig, TransportErrorCode, Version,
 };
+pub use quickset_tls::provider;
 pub use quickset_tls::{PeerCertificates, SessionTicket, TicketKey, TicketMemory, TicketStore};
 pub use race::Race;
+#[cfg(feature = "self-signed")]
+#[cfg_attr(docsrs, doc(cfg(feature = "self-signed")))]
 pub use rcgen;
 pub use rustls;
 pub use rustls_pki_types as pki_types;
