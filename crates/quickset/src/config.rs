@@ -203,7 +203,8 @@ impl ServerConfig {
     /// `ring` alone the last three.
     ///
     /// # Errors
-    /// [`ConfigError::NoGroup`]; [`ConfigError::AbsentGroup`]; [`ConfigError::OwnProvider`] behind [`from_rustls`](Self::from_rustls).
+    /// [`ConfigError::NoGroup`]; [`ConfigError::AbsentGroup`]; [`ConfigError::OwnProvider`] behind
+    /// [`from_rustls`](Self::from_rustls).
     pub fn with_groups(mut self, groups: &[KeyGroup]) -> Result<Self, ConfigError> {
         self.tls.set_groups(groups)?;
         Ok(self)

@@ -31,7 +31,7 @@ pub enum ConfigError {
     #[error("the application configured TLS itself; say there, by a verifier, what clients have to prove")]
     OwnVerifier,
     /// Nobody comes to a secret by nothing.
-    #[error("name at least one group for the exchange of keys, such as Group::X25519MlKem768")]
+    #[error("name at least one group for the exchange of keys, such as KeyGroup::X25519")]
     NoGroup,
     /// The provider of cryptography that this build has exchanges no keys by this group.
     #[error(

@@ -38,7 +38,8 @@ pub enum IdentityError {
 
 impl Identity {
     /// Makes a new key (ECDSA, P-256) and a certificate that it signs itself, for these host names and IP
-    /// addresses. Peers know it by its [`fingerprint`](Self::fingerprint). It needs the feature `self-signed`.
+    /// addresses. Peers know it by its [`fingerprint`](Self::fingerprint). It needs the feature
+    /// `self-signed`.
     ///
     /// # Errors
     /// See [`IdentityError`].

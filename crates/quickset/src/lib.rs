@@ -76,6 +76,19 @@
 //! What is lost is sent again, and that takes a round trip. Where this is too late, say what a stream is for,
 //! and it is repaired beforehand, by as much as the losses of the path ask for: see [`Reliability`] and
 //! [`Protection`]. Those who know better write a [policy] of their own.
+//!
+//! # Features
+//!
+//! | feature | default | what it is for |
+//! |---|---|---|
+//! | `aws-lc-rs` | yes | the [provider of cryptography](provider), with groups that withstand quantum computers |
+//! | `ring` | no | another provider, which counts where `aws-lc-rs` is off |
+//! | `h3` | yes | HTTP/3 and WebTransport: the module `h3` |
+//! | `self-signed` | yes | making certificates: `Identity::self_signed` and `Identity::for_browsers` |
+//! | `http` | no | heads of HTTP/3 as those of the crate `http`: `h3::http_types` |
+//! | `qlog` | no | traces of connections, for qvis: `TransportConfig::qlog` and `QlogDir` |
+//!
+//! One provider is needed; the others only take something away.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
@@ -135,7 +148,7 @@ pub use rustls;
 pub use rustls_pki_types as pki_types;
 pub use trust::{Trust, TrustError};
 
-/// Protocols above a connection that own its streams, as [`h3`] does: see
+/// Protocols above a connection that own its streams, as `h3` does: see
 /// [`Connection::layered`](crate::Connection::layered).
 pub mod layer {
     pub use quickset_net::{Layer, LayerTaken, LayerTurn, Layered};

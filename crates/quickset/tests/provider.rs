@@ -1,7 +1,6 @@
 //! Two ends over the loopback by the provider of cryptography that this build has, whichever it is.
 
 #![cfg(feature = "self-signed")]
-#![expect(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
 use std::time::Duration;
 
