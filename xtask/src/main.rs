@@ -13,6 +13,7 @@ mod deny;
 mod dist;
 mod e2e;
 mod endure;
+mod features;
 mod figures;
 mod flips;
 mod flood;
@@ -28,6 +29,7 @@ mod python;
 mod results;
 mod rfc;
 mod run;
+mod semver;
 mod sizes;
 mod source;
 mod spec;
@@ -144,6 +146,12 @@ const COMMANDS: &[XtaskCommand] = &[
         arguments: "[--missing | --page FILE.md]",
         about: "where each requirement of spec/ and of the RFCs is obeyed and where it is tested",
         run: spec::command,
+    },
+    XtaskCommand {
+        name: "semver",
+        arguments: "[--renew]",
+        about: "what breaks programs that were built against the baseline, or make this commit the baseline",
+        run: semver::command,
     },
     XtaskCommand {
         name: "traces",

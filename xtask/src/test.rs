@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use crate::run::{StepOutcome, cargo, run};
-use crate::{abr, arrows, beside, deny, e2e, flood, fuzz, msrv, needs, python, sizes, spec, traces};
+use crate::{
+    abr, arrows, beside, deny, e2e, features, flood, fuzz, msrv, needs, python, sizes, spec, traces,
+};
 
 struct TestStep {
     name: &'static str,
@@ -26,6 +28,7 @@ const STEPS: &[TestStep] = &[
     TestStep { name: "tests", run: tests },
     TestStep { name: "parquet", run: parquet },
     TestStep { name: "http", run: http },
+    TestStep { name: "features", run: features::step },
     TestStep { name: "examples", run: examples },
     TestStep { name: "no-std", run: no_std },
     TestStep { name: "docs", run: docs },

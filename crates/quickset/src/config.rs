@@ -92,11 +92,11 @@ impl ServerConfig {
     /// ```
     /// use std::sync::Arc;
     ///
-    /// use quickset::rustls::crypto::aws_lc_rs;
+    /// use quickset::provider::default_provider;
     /// use quickset::rustls::server::ResolvesServerCertUsingSni;
     /// use quickset::rustls::{self, version::TLS13};
     ///
-    /// let mut tls = rustls::ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+    /// let mut tls = rustls::ServerConfig::builder_with_provider(Arc::new(default_provider()))
     ///     .with_protocol_versions(&[&TLS13])?
     ///     .with_no_client_auth()
     ///     .with_cert_resolver(Arc::new(ResolvesServerCertUsingSni::new()));
@@ -199,10 +199,12 @@ impl ServerConfig {
     }
 
     /// Sets the groups by which keys are exchanged. Of these the server takes the one that a client prefers.
-    /// Unless told otherwise they are X25519MLKEM768, x25519, secp256r1 and secp384r1.
+    /// Unless told otherwise they are X25519MLKEM768, x25519, secp256r1 and secp384r1, or with the feature
+    /// `ring` alone the last three.
     ///
     /// # Errors
-    /// [`ConfigError::NoGroup`]; [`ConfigError::OwnProvider`] behind [`from_rustls`](Self::from_rustls).
+    /// [`ConfigError::NoGroup`]; [`ConfigError::AbsentGroup`]; [`ConfigError::OwnProvider`] behind
+    /// [`from_rustls`](Self::from_rustls).
     pub fn with_groups(mut self, groups: &[KeyGroup]) -> Result<Self, ConfigError> {
         self.tls.set_groups(groups)?;
         Ok(self)
@@ -452,7 +454,7 @@ impl ClientConfig {
 
     /// Sets the groups by which keys are exchanged, in order of preference. The hello holds a key share for
     /// the first. Unless told otherwise they are X25519MLKEM768, x25519, secp256r1 and secp384r1, with shares
-    /// for the first two.
+    /// for the first two; with the feature `ring` alone the first of these is missing.
     ///
     /// A server that insists on another group of the list costs a round trip (RFC 8446 §4.1.4) once: later
     /// connections to it begin with that group. This call forgets what was learnt of servers.
@@ -466,7 +468,8 @@ impl ClientConfig {
     /// ```
     ///
     /// # Errors
-    /// [`ConfigError::NoGroup`]; [`ConfigError::OwnProvider`] behind [`from_rustls`](Self::from_rustls).
+    /// [`ConfigError::NoGroup`]; [`ConfigError::AbsentGroup`]; [`ConfigError::OwnProvider`] behind
+    /// [`from_rustls`](Self::from_rustls).
     pub fn with_groups(mut self, groups: &[KeyGroup]) -> Result<Self, ConfigError> {
         self.tls.set_groups(groups)?;
         Ok(self.renewed())
@@ -609,6 +612,7 @@ mod tests {
     }
 
     /// Every order of the calls that say something of the transport.
+    #[cfg(feature = "self-signed")]
     #[test]
     fn what_is_said_by_itself_counts_whatever_the_order() {
         let fixed = quickset_policies::read("fixed:9").unwrap();

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use quickset_net::{Connecting, Connection, Counters, EndpointStats, SocketConfig};
 use quickset_quic::{EndpointConfig, Estimates};
-use quickset_tls::{EndpointSecrets, PeerCertificates};
+use quickset_tls::{EndpointSecrets, PeerCertificates, provider};
 
 use crate::transport::sharing;
 use crate::{ClientConfig, Fingerprint, ServerConfig};
@@ -207,7 +207,8 @@ fn server_config(config: &ServerConfig, estimates: &Arc<Estimates>) -> quickset_
 
 fn endpoint_config(server: Option<&ServerConfig>) -> io::Result<EndpointConfig> {
     let mut master = [0; 32];
-    aws_lc_rs::rand::fill(&mut master).map_err(|_| io::Error::other("the system has no entropy"))?;
+    let filled = provider::default_provider().secure_random.fill(&mut master);
+    filled.map_err(|_| io::Error::other("the system has no entropy"))?;
     let secrets = EndpointSecrets::new(&master);
     let secrets = match server.and_then(ServerConfig::reset_key) {
         Some(key) => secrets.with_reset_key(key),

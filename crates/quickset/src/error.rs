@@ -1,3 +1,7 @@
+use quickset_tls::provider::NAME;
+
+use crate::KeyGroup;
+
 /// Why a configuration cannot be used.
 #[derive(Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -27,8 +31,13 @@ pub enum ConfigError {
     #[error("the application configured TLS itself; say there, by a verifier, what clients have to prove")]
     OwnVerifier,
     /// Nobody comes to a secret by nothing.
-    #[error("name at least one group for the exchange of keys, such as Group::X25519MlKem768")]
+    #[error("name at least one group for the exchange of keys, such as KeyGroup::X25519")]
     NoGroup,
+    /// The provider of cryptography that this build has exchanges no keys by this group.
+    #[error(
+        "{NAME} has no {0}; build quickset with its feature `aws-lc-rs`, which has, or name other groups"
+    )]
+    AbsentGroup(KeyGroup),
     /// How keys are exchanged is part of a TLS configuration that the application made.
     #[error(
         "the application configured TLS itself; say there, in kx_groups of its CryptoProvider, how keys are exchanged"

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use aws_lc_rs::digest;
+use quickset_tls::provider;
 use rustls::server::ParsedCertificate;
 use rustls_pki_types::CertificateDer;
 
@@ -21,8 +21,7 @@ impl Fingerprint {
     /// The fingerprint of a certificate's key; `None` when the certificate cannot be read.
     pub fn of(certificate: &CertificateDer<'_>) -> Option<Self> {
         let key = ParsedCertificate::try_from(certificate).ok()?.subject_public_key_info();
-        let hash = digest::digest(&digest::SHA256, &key);
-        hash.as_ref().try_into().ok().map(Self)
+        Some(Self(provider::sha256(&key)))
     }
 }
 

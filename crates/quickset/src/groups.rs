@@ -2,15 +2,16 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use quickset_tls::provider::{default_provider, exchange};
 use rustls::NamedGroup;
-use rustls::crypto::aws_lc_rs::{default_provider, kx_group};
-use rustls::crypto::{CryptoProvider, SupportedKxGroup};
+use rustls::crypto::CryptoProvider;
 
 use crate::ConfigError;
 
 /// How the two sides of a handshake come to a secret (RFC 8446 §4.2.7: named groups).
 ///
-/// A text names one as the registry of TLS does, in capitals or not: `X25519MLKEM768`.
+/// A text names one as the registry of TLS does, in capitals or not: `X25519MLKEM768`. All have names in all
+/// builds; those with ML-KEM are there to be used with the feature `aws-lc-rs` alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeyGroup {
@@ -45,17 +46,18 @@ impl KeyGroup {
 
     /// The same in the words of rustls.
     pub fn rustls(self) -> NamedGroup {
-        self.exchange().name()
+        match self {
+            Self::X25519MlKem768 => NamedGroup::X25519MLKEM768,
+            Self::SecP256r1MlKem768 => NamedGroup::secp256r1MLKEM768,
+            Self::X25519 => NamedGroup::X25519,
+            Self::SecP256r1 => NamedGroup::secp256r1,
+            Self::SecP384r1 => NamedGroup::secp384r1,
+        }
     }
 
-    fn exchange(self) -> &'static dyn SupportedKxGroup {
-        match self {
-            Self::X25519MlKem768 => kx_group::X25519MLKEM768,
-            Self::SecP256r1MlKem768 => kx_group::SECP256R1MLKEM768,
-            Self::X25519 => kx_group::X25519,
-            Self::SecP256r1 => kx_group::SECP256R1,
-            Self::SecP384r1 => kx_group::SECP384R1,
-        }
+    /// The provider of cryptography that this build has can exchange keys by it.
+    fn is_there(self) -> bool {
+        exchange(self.rustls()).is_some()
     }
 }
 
@@ -79,7 +81,7 @@ impl FromStr for KeyGroup {
 #[error("{0:?} is no group; write X25519MLKEM768, SecP256r1MLKEM768, x25519, secp256r1 or secp384r1")]
 pub struct GroupError(String);
 
-/// Groups in order of preference, at least one.
+/// Groups in order of preference, at least one, that the provider of cryptography has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Groups(Vec<KeyGroup>);
 
@@ -88,6 +90,9 @@ impl Groups {
         if groups.is_empty() {
             return Err(ConfigError::NoGroup);
         }
+        if let Some(group) = groups.iter().find(|group| !group.is_there()) {
+            return Err(ConfigError::AbsentGroup(*group));
+        }
         // RFC 8446 §4.2.8: a client has no two shares of one group.
         let first = |(at, group): (usize, &KeyGroup)| (!groups[..at].contains(group)).then_some(*group);
         Ok(Self(groups.iter().enumerate().filter_map(first).collect()))
@@ -95,7 +100,7 @@ impl Groups {
 
     /// The cryptography of our own configurations.
     pub(crate) fn provider(&self) -> Arc<CryptoProvider> {
-        let kx_groups = self.0.iter().map(|group| group.exchange()).collect();
+        let kx_groups = self.0.iter().filter_map(|group| exchange(group.rustls())).collect();
         Arc::new(CryptoProvider { kx_groups, ..default_provider() })
     }
 }
@@ -105,7 +110,8 @@ impl Default for Groups {
     /// itself, too: neither a server that insists on the one nor one that knows the other alone costs a round
     /// trip (RFC 8446 §4.1.4).
     fn default() -> Self {
-        Self(vec![KeyGroup::X25519MlKem768, KeyGroup::X25519, KeyGroup::SecP256r1, KeyGroup::SecP384r1])
+        let usual = [KeyGroup::X25519MlKem768, KeyGroup::X25519, KeyGroup::SecP256r1, KeyGroup::SecP384r1];
+        Self(usual.into_iter().filter(|group| group.is_there()).collect())
     }
 }
 

@@ -1,9 +1,9 @@
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
+#[cfg(feature = "self-signed")]
 use std::time::{Duration, SystemTime};
 
-use aws_lc_rs::digest;
-use rustls::crypto::CryptoProvider;
+use quickset_tls::provider;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls_pki_types::pem::PemObject;
@@ -23,7 +23,9 @@ pub struct Identity {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IdentityError {
-    /// A name is no host name, or the system has no entropy.
+    /// A name is no host name, or the system has no entropy. It needs the feature `self-signed`.
+    #[cfg(feature = "self-signed")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "self-signed")))]
     #[error("no certificate could be made: {0}")]
     Make(#[from] rcgen::Error),
     /// The text is not PEM, or holds something else.
@@ -36,10 +38,13 @@ pub enum IdentityError {
 
 impl Identity {
     /// Makes a new key (ECDSA, P-256) and a certificate that it signs itself, for these host names and IP
-    /// addresses. Peers know it by its [`fingerprint`](Self::fingerprint).
+    /// addresses. Peers know it by its [`fingerprint`](Self::fingerprint). It needs the feature
+    /// `self-signed`.
     ///
     /// # Errors
     /// See [`IdentityError`].
+    #[cfg(feature = "self-signed")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "self-signed")))]
     pub fn self_signed<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Result<Self, IdentityError> {
         let names: Vec<String> = names.into_iter().map(Into::into).collect();
         let made = rcgen::generate_simple_self_signed(names)?;
@@ -49,9 +54,12 @@ impl Identity {
     /// Does what [`self_signed`](Self::self_signed) does, with a certificate that a page may trust by its
     /// hash ([`certificate_hash`](Self::certificate_hash)). For WebTransport browsers take such a certificate
     /// only if it is valid for less than two weeks. This one is valid from an hour ago on, for thirteen days.
+    /// It needs the feature `self-signed`.
     ///
     /// # Errors
     /// See [`IdentityError`].
+    #[cfg(feature = "self-signed")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "self-signed")))]
     pub fn for_browsers<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Result<Self, IdentityError> {
         let names: Vec<String> = names.into_iter().map(Into::into).collect();
         let mut params = rcgen::CertificateParams::new(names)?;
@@ -75,7 +83,7 @@ impl Identity {
         }
         let key_der =
             PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|_| IdentityError::Pem("a private key"))?;
-        let certified = CertifiedKey::from_der(chain, key_der, &provider())?;
+        let certified = CertifiedKey::from_der(chain, key_der, &provider::default_provider())?;
         // Some kinds of key cannot tell; those that can, must agree.
         match certified.keys_match() {
             Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => {}
@@ -100,8 +108,7 @@ impl Identity {
     /// Never: there is a certificate.
     pub fn certificate_hash(&self) -> [u8; 32] {
         let own = self.certified.cert.first().expect("a chain has a first certificate");
-        let hash = digest::digest(&digest::SHA256, own);
-        hash.as_ref().try_into().expect("SHA-256 has 32 bytes")
+        provider::sha256(own)
     }
 
     /// Returns the chain of certificates as PEM.
@@ -175,12 +182,7 @@ impl fmt::Debug for Identity {
     }
 }
 
-/// The cryptography of this crate.
-pub(crate) fn provider() -> Arc<CryptoProvider> {
-    Arc::new(rustls::crypto::aws_lc_rs::default_provider())
-}
-
-#[cfg(test)]
+#[cfg(all(test, feature = "self-signed"))]
 mod tests {
     use super::*;
 

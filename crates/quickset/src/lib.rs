@@ -76,7 +76,21 @@
 //! What is lost is sent again, and that takes a round trip. Where this is too late, say what a stream is for,
 //! and it is repaired beforehand, by as much as the losses of the path ask for: see [`Reliability`] and
 //! [`Protection`]. Those who know better write a [policy] of their own.
+//!
+//! # Features
+//!
+//! | feature | default | what it is for |
+//! |---|---|---|
+//! | `aws-lc-rs` | yes | the [provider of cryptography](provider), with groups that withstand quantum computers |
+//! | `ring` | no | another provider, which counts where `aws-lc-rs` is off |
+//! | `h3` | yes | HTTP/3 and WebTransport: the module `h3` |
+//! | `self-signed` | yes | making certificates: `Identity::self_signed` and `Identity::for_browsers` |
+//! | `http` | no | heads of HTTP/3 as those of the crate `http`: `h3::http_types` |
+//! | `qlog` | no | traces of connections, for qvis: `TransportConfig::qlog` and `QlogDir` |
+//!
+//! One provider is needed; the others only take something away.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
 mod config;
@@ -85,6 +99,8 @@ mod error;
 mod fingerprint;
 mod foreign;
 mod groups;
+#[cfg(feature = "h3")]
+#[cfg_attr(docsrs, doc(cfg(feature = "h3")))]
 pub mod h3;
 mod identity;
 mod race;
@@ -110,6 +126,7 @@ pub use quickset_net::{
     TryDatagramError, TrySendError, UnorderedStream, Weight, WhenFull, WriteError,
 };
 #[cfg(feature = "qlog")]
+#[cfg_attr(docsrs, doc(cfg(feature = "qlog")))]
 pub use quickset_net::{QlogDir, qlog};
 /// Policies of papers: [`policies::read`] reads their names, and those of
 /// [`Protection`] itself.
@@ -124,14 +141,17 @@ pub use quickset_quic::{
     Incoming, Migration, MtuDiscovery, MtuStats, Obstacle, Refused, RetryPolicy, SystemRefusal,
     TransportConfig, TransportErrorCode, Version,
 };
+pub use quickset_tls::provider;
 pub use quickset_tls::{PeerCertificates, SessionTicket, TicketKey, TicketMemory, TicketStore};
 pub use race::Race;
+#[cfg(feature = "self-signed")]
+#[cfg_attr(docsrs, doc(cfg(feature = "self-signed")))]
 pub use rcgen;
 pub use rustls;
 pub use rustls_pki_types as pki_types;
 pub use trust::{Trust, TrustError};
 
-/// Protocols above a connection that own its streams, as [`h3`] does: see
+/// Protocols above a connection that own its streams, as `h3` does: see
 /// [`Connection::layered`](crate::Connection::layered).
 pub mod layer {
     pub use quickset_net::{Layer, LayerTaken, LayerTurn, Layered};

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use rustls::crypto::aws_lc_rs::Ticketer;
+use quickset_tls::provider::Ticketer;
 use rustls::server::{NoServerSessionStorage, ServerSessionMemoryCache};
 
 use crate::foreign;

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use quickset_quic::HandshakeFault;
+use quickset_tls::provider::default_provider;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{WantsClientCert, WebPkiServerVerifier};
 use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
@@ -15,7 +16,6 @@ use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
 use crate::Fingerprint;
 use crate::groups::Groups;
-use crate::identity::provider;
 
 /// Which servers a client accepts.
 ///
@@ -81,9 +81,10 @@ impl Trust {
             .expect("the provider has TLS 1.3");
         match &self.0 {
             TrustKind::Roots(roots) => {
-                let verifier = WebPkiServerVerifier::builder_with_provider(roots.clone(), provider())
-                    .build()
-                    .expect("there are roots, and no revocation lists");
+                let verifier =
+                    WebPkiServerVerifier::builder_with_provider(roots.clone(), Arc::new(default_provider()))
+                        .build()
+                        .expect("there are roots, and no revocation lists");
                 builder.with_webpki_verifier(verifier)
             }
             TrustKind::Pinned(pins) => {
@@ -104,14 +105,14 @@ pub(crate) struct KeyHolder {
 
 impl KeyHolder {
     fn new(pins: Option<Vec<Fingerprint>>) -> Arc<Self> {
-        let algorithms = provider().signature_verification_algorithms;
+        let algorithms = default_provider().signature_verification_algorithms;
         Arc::new(Self { pins, mandatory: false, algorithms })
     }
 
     /// A server's: clients are asked for a certificate, and with `mandatory` must have one. Which keys are
     /// welcome is for the application to decide, by their fingerprint.
     pub(crate) fn of_clients(mandatory: bool) -> Arc<Self> {
-        let algorithms = provider().signature_verification_algorithms;
+        let algorithms = default_provider().signature_verification_algorithms;
         Arc::new(Self { pins: None, mandatory, algorithms })
     }
 

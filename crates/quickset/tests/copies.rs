@@ -1,5 +1,6 @@
 //! Content of HTTP/3 and streams of WebTransport as readers and writers of tokio, over the loopback.
 
+#![cfg(all(feature = "h3", feature = "self-signed"))]
 #![expect(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
 mod ends;

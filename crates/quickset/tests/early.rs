@@ -1,5 +1,6 @@
 //! Early data with TLS over the loopback: a round trip sooner, and once.
 
+#![cfg(feature = "self-signed")]
 #![expect(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
 use std::future::Future;

@@ -1,6 +1,7 @@
 //! Settings at the ends of what their types hold, over the loopback: slow perhaps, but neither a panic nor
 //! silence.
 
+#![cfg(feature = "self-signed")]
 #![expect(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
 use std::future::Future;

@@ -1,5 +1,6 @@
 //! TLS that the application configured itself.
 
+#![cfg(feature = "self-signed")]
 #![expect(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
 use std::future::Future;
@@ -9,10 +10,10 @@ use std::time::Duration;
 
 use quickset::pki_types::pem::PemObject;
 use quickset::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
+use quickset::provider::{Ticketer, cipher_suite, default_provider, sign};
 use quickset::quic::{CryptoSession, Version};
 use quickset::rustls::client::Resumption;
 use quickset::rustls::crypto::CryptoProvider;
-use quickset::rustls::crypto::aws_lc_rs::{Ticketer, cipher_suite, default_provider, sign};
 use quickset::rustls::server::{
     ResolvesServerCertUsingSni, ServerSessionMemoryCache, StoresServerSessions, WebPkiClientVerifier,
 };

@@ -1,5 +1,7 @@
 //! A server that decides about its clients one by one, over the loopback.
 
+#![cfg(feature = "self-signed")]
+
 use std::future::Future;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,6 +1,7 @@
 //! The code by which connections of HTTP/3 end that nobody closes with another (RFC 9114 §8.1), over the
 //! loopback.
 
+#![cfg(all(feature = "h3", feature = "self-signed"))]
 #![expect(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
 mod ends;

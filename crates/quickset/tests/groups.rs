@@ -1,5 +1,6 @@
 //! How keys are exchanged: by what is offered and taken unless told, and by what an application chooses.
 
+#![cfg(feature = "self-signed")]
 #![expect(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
 use std::sync::{Arc, Mutex};
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use quickset::pki_types::pem::PemObject;
 use quickset::pki_types::{CertificateDer, PrivateKeyDer};
-use quickset::rustls::crypto::aws_lc_rs::{default_provider, kx_group};
+use quickset::provider::{default_provider, kx_group};
 use quickset::rustls::crypto::{CryptoProvider, SupportedKxGroup};
 use quickset::rustls::server::{ClientHello, ResolvesServerCert};
 use quickset::rustls::sign::CertifiedKey;
@@ -56,6 +57,7 @@ async fn connect(server: &Endpoint, config: &ClientConfig) -> Result<(), Connect
     tokio::time::timeout(Duration::from_secs(15), connecting).await.expect("soon").map(drop)
 }
 
+#[cfg(feature = "aws-lc-rs")]
 #[tokio::test]
 async fn clients_offer_a_post_quantum_group_first_and_what_they_are_told() {
     let (server, heard) = listening(&[kx_group::X25519MLKEM768, kx_group::X25519, kx_group::SECP384R1]);
@@ -69,6 +71,7 @@ async fn clients_offer_a_post_quantum_group_first_and_what_they_are_told() {
     assert_eq!(*heard.1.lock().unwrap(), [usual, vec![NamedGroup::X25519], told]);
 }
 
+#[cfg(feature = "aws-lc-rs")]
 #[tokio::test]
 async fn servers_take_what_they_are_told() {
     let server = |groups: &[KeyGroup]| {
@@ -87,6 +90,23 @@ async fn servers_take_what_they_are_told() {
     let error = connect(&strict, &only(KeyGroup::X25519)).await.unwrap_err();
     // RFC 8446 §4.1.1: handshake_failure.
     assert!(error.to_string().contains("CRYPTO_ERROR handshake_failure (40)"), "{error}");
+}
+
+/// Without ML-KEM: what there is by default is usable, and what is not there is refused with the way to it.
+#[cfg(not(feature = "aws-lc-rs"))]
+#[tokio::test]
+async fn groups_that_ring_lacks_are_refused_by_name() {
+    let (server, heard) = listening(&[kx_group::X25519, kx_group::SECP384R1]);
+    connect(&server, &client()).await.unwrap();
+    connect(&server, &client().with_groups(&[KeyGroup::SecP384r1]).unwrap()).await.unwrap();
+    let usual = vec![NamedGroup::X25519, NamedGroup::secp256r1, NamedGroup::secp384r1];
+    assert_eq!(*heard.1.lock().unwrap(), [usual, vec![NamedGroup::secp384r1]]);
+    for group in [KeyGroup::X25519MlKem768, KeyGroup::SecP256r1MlKem768] {
+        let error = client().with_groups(&[KeyGroup::X25519, group]).err();
+        assert_eq!(error, Some(ConfigError::AbsentGroup(group)));
+        let text = ConfigError::AbsentGroup(group).to_string();
+        assert!(text.starts_with(&format!("ring has no {group};")) && text.contains("aws-lc-rs"), "{text}");
+    }
 }
 
 #[test]

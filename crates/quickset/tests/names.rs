@@ -1,6 +1,8 @@
 //! Whatever the face hands out has a name there: applications depend on `quickset` and on nothing else of the
 //! project.
 
+#![cfg(feature = "self-signed")]
+
 use quickset::layer::{Layer, LayerTurn};
 use quickset::{
     AckStats, AddressPair, Admission, ClientConfig, ConnectError, Dir, EarlyGate, EcnState, EcnStats,

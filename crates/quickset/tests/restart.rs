@@ -1,5 +1,6 @@
 //! A server that dies without a word and comes back, over the loopback.
 
+#![cfg(feature = "self-signed")]
 #![expect(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
 use std::future::Future;

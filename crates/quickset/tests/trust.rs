@@ -1,5 +1,7 @@
 //! Who is believed, and who is not, in whole handshakes over the loopback.
 
+#![cfg(feature = "self-signed")]
+
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -7,7 +9,7 @@ use std::time::Duration;
 
 use quickset::{
     ClientAuth, ClientConfig, Closed, ConnectError, Connection, Endpoint, Fingerprint, HandshakeFault,
-    Identity, Peer, ServerConfig, SocketConfig, TransportError, TransportErrorCode, Trust,
+    Identity, Peer, ServerConfig, SocketConfig, TransportError, TransportErrorCode, Trust, provider,
 };
 use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
 use rustls::server::{ClientHello, ResolvesServerCert};
@@ -147,8 +149,8 @@ async fn a_certificate_without_its_key_proves_nothing() {
         (Identity::self_signed(["localhost"]).unwrap(), Identity::self_signed(["x"]).unwrap());
     let stolen = vec![CertificateDer::from_pem_slice(victim.certificate_pem().as_bytes()).unwrap()];
     let key = PrivateKeyDer::from_pem_slice(thief.private_key_pem().as_bytes()).unwrap();
-    let key = rustls::crypto::aws_lc_rs::sign::any_supported_type(&key).unwrap();
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let key = provider::sign::any_supported_type(&key).unwrap();
+    let provider = Arc::new(provider::default_provider());
     let mut tls = rustls::ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])
         .unwrap()

@@ -1,5 +1,6 @@
 //! WebTransport over the loopback: sessions between our own ends, and with Chromium.
 
+#![cfg(all(feature = "h3", feature = "self-signed"))]
 #![expect(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
 #[path = "../examples/webtransport/echo.rs"]

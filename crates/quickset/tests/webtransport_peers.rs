@@ -2,6 +2,7 @@
 //! and not the older ones alone. `cargo xtask interop --case webtransport-go`, or `webtransport-py`, makes
 //! its program, and says here what it is.
 
+#![cfg(all(feature = "h3", feature = "self-signed"))]
 #![expect(clippy::unwrap_used, reason = "what cannot be set up fails the test")]
 
 #[path = "../examples/webtransport/echo.rs"]

@@ -4,10 +4,11 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use aws_lc_rs::aead::{self, Aad, LessSafeKey, Nonce, UnboundKey, quic};
-use aws_lc_rs::hkdf;
 use quickset_quic::{HeaderKey, Keys, NextKeys, PacketKey, PacketKeys, Sealing, Version};
 use rustls::{CipherSuite, KeyLog};
+
+use crate::provider::aead::{self, Aad, LessSafeKey, Nonce, UnboundKey, quic};
+use crate::provider::hkdf;
 
 /// Secrets of a connection as TLS tells them to whoever wants to read along, kept until it is known that they
 /// are not needed; what else reads along still does.

@@ -3,8 +3,9 @@
 use quickset_quic::{
     ConnectionId, HeaderKey, KeyChange, Keys, NextKeys, PacketKey, PacketKeys, Sealing, Side, Version,
 };
-use rustls::crypto::aws_lc_rs::cipher_suite::TLS13_AES_128_GCM_SHA256;
 use rustls::quic;
+
+use crate::provider::cipher_suite::TLS13_AES_128_GCM_SHA256;
 
 /// Seals and opens with a key of rustls.
 pub(crate) struct RustlsPacket(pub(crate) Box<dyn quic::PacketKey>);

@@ -12,6 +12,9 @@
 //! early data (0-RTT) takes each ticket once, and only under limits that cover those of all connections
 //! before.
 //!
+//! Its provider of cryptography is aws-lc-rs, or ring with the features `default-features = false, features =
+//! ["ring"]`: see [`provider`].
+//!
 //! ```
 //! use std::sync::Arc;
 //!
@@ -19,7 +22,7 @@
 //! use quickset_tls::Client;
 //! use rustls::RootCertStore;
 //!
-//! let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+//! let provider = Arc::new(quickset_tls::provider::default_provider());
 //! let mut tls = rustls::ClientConfig::builder_with_provider(provider)
 //!     .with_protocol_versions(&[&rustls::version::TLS13])?
 //!     .with_root_certificates(RootCertStore::empty())
@@ -33,12 +36,20 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
+
+#[cfg(not(any(feature = "aws-lc-rs", feature = "ring")))]
+compile_error!(
+    "Quickset has no provider of cryptography: switch on the feature `aws-lc-rs` (which a default build has) or `ring`, \
+     of `quickset` or of `quickset-tls`; the errors below follow from this one"
+);
 
 mod config;
 mod derive;
 mod hello;
 mod keys;
+pub mod provider;
 mod retry;
 mod secrets;
 mod session;

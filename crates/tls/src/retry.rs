@@ -1,5 +1,6 @@
-use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use quickset_quic::{ConnectionId, Version};
+
+use crate::provider::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 
 /// The Retry Integrity Tag: everybody can compute it, but only who saw the client's first packet
 /// (RFC 9001 §5.8).

@@ -1,9 +1,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
-use aws_lc_rs::{hkdf, hmac};
 use quickset_quic::{ConnectionId, EndpointCrypto, ResetToken};
+
+use crate::provider::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use crate::provider::{hkdf, hmac};
 
 /// What an endpoint keeps secret for longer than a connection lasts, all of it from one master secret.
 ///

@@ -6,7 +6,6 @@ use quickset_quic::{
     PacketKey, ServerCrypto, Side, TransportError, Version,
 };
 use rustls::RootCertStore;
-use rustls::crypto::aws_lc_rs::{cipher_suite, default_provider};
 use rustls::crypto::cipher::{AeadKey, Iv};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::ServerSessionMemoryCache;
@@ -14,6 +13,7 @@ use rustls::version::TLS13;
 
 use super::*;
 use crate::keys::{RustlsHeader, RustlsPacket};
+use crate::provider::{cipher_suite, default_provider};
 
 /// RFC 9001 §A.
 const DCID: &str = "8394c8f03e515708";

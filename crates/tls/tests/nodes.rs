@@ -4,6 +4,8 @@
 
 #[path = "nodes/early.rs"]
 mod early;
+// Of the groups of ring none has a share so large.
+#[cfg(feature = "aws-lc-rs")]
 #[path = "nodes/large.rs"]
 mod large;
 
@@ -14,9 +16,9 @@ use quickset_quic::{
     ClientConfig, Closed, Endpoint, EndpointConfig, Event, Gate, Node, RetryPolicy, ServerConfig,
     TransportConfig,
 };
+use quickset_tls::provider::default_provider;
 use quickset_tls::{Client, EndpointSecrets, Server};
 use rustls::RootCertStore;
-use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use rustls::version::TLS13;
 

@@ -74,6 +74,7 @@ use quickset_net::{Closed, ReadError};
 use tokio::io::ReadBuf;
 
 #[cfg(feature = "http")]
+#[cfg_attr(docsrs, doc(cfg(feature = "http")))]
 pub use quickset_h3::http_types;
 pub use quickset_h3::{
     Abort, Config, Error as ProtocolError, ErrorCode, Field, MalformedMessage, Priority, Request, Response,

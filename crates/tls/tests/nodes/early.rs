@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use quickset_base::Ecn;
 use quickset_quic::{Dir, EarlyData, EarlyFate, Version};
+use quickset_tls::provider::kx_group;
 use quickset_tls::{SessionTicket, TicketKey, TicketMemory, TicketStore};
-use rustls::crypto::aws_lc_rs::kx_group;
 use rustls::pki_types::UnixTime;
 use rustls::server::ServerSessionMemoryCache;
 use rustls::time_provider::TimeProvider;
@@ -142,6 +142,7 @@ fn a_second_connection_begins_with_data() {
 
 /// Early data beside a hello of two datagrams, of which either comes first; what came before the hello was
 /// whole waits.
+#[cfg(feature = "aws-lc-rs")]
 #[test]
 fn a_large_hello_has_early_data_behind_it() {
     for order in [[0, 1, 2, 3], [1, 0, 2, 3], [2, 3, 1, 0], [3, 0, 2, 1], [1, 2, 3, 0]] {
@@ -162,6 +163,7 @@ fn a_large_hello_has_early_data_behind_it() {
 }
 
 /// Half of the hello is lost, and comes again beside its early data.
+#[cfg(feature = "aws-lc-rs")]
 #[test]
 fn early_data_outlives_half_of_its_hello() {
     for lost in 0..2 {

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use quickset_base::Ecn;
 use quickset_quic::{Admission, Gate, TransportErrorCode, Version};
+use quickset_tls::provider::kx_group;
 use rustls::crypto::SupportedKxGroup;
-use rustls::crypto::aws_lc_rs::kx_group;
 
 use super::*;
 

@@ -5,7 +5,8 @@
 //! [`Client::session`](super::Client::session) makes it.
 //! [`Config::webtransport`](super::Config::webtransport) has to be 1 on both sides. All drafts from 2, which
 //! Chromium speaks, to 16 are offered and taken, since on streams they say the same. Chromium takes a
-//! certificate that nobody signed if it is one of [`Identity::for_browsers`](crate::Identity::for_browsers).
+//! certificate that nobody signed if it is one of `Identity::for_browsers`, of the feature
+//! `self-signed`.
 //!
 //! ```
 //! use quickset::h3::{self, Request, Response};
