@@ -10,7 +10,8 @@
 //! sends is written into one buffer and leaves by one system call for up to 64 datagrams; the clock is
 //! read, and tasks are woken, once a turn.
 //!
-//! ```
+#![cfg_attr(feature = "tokio", doc = "```")]
+#![cfg_attr(not(feature = "tokio"), doc = "```ignore")]
 //! # use std::sync::Arc;
 //! # use quickset_quic::null::{NullClient, NullSecrets, NullServer};
 //! use quickset_net::Endpoint;

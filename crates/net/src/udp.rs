@@ -498,4 +498,26 @@ mod tests {
         tokio::time::timeout(std::time::Duration::from_secs(10), wait).await.expect("in time").unwrap();
         assert!(is_watched() && refusals.get() == 0);
     }
+
+    #[tokio::test]
+    async fn errors_that_a_turn_has_no_time_for_are_told_in_the_next() {
+        let ours = bind();
+        ours.hear_errors(true).unwrap();
+        let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        for _ in 0..40 {
+            ours.send_response(&AddressPair::to(closed), b"hello").unwrap();
+        }
+        let mut turns = Vec::new();
+        let all = poll_fn(|cx| {
+            let mut told = 0;
+            ours.poll_errors(cx, &mut |back| {
+                assert_eq!((back.remote, back.quoted), (closed, &b"hello"[..]));
+                told += 1;
+            });
+            turns.push(told);
+            if turns.iter().sum::<u32>() == 40 { Poll::Ready(()) } else { Poll::Pending }
+        });
+        tokio::time::timeout(std::time::Duration::from_secs(10), all).await.expect("in time");
+        assert!(turns.iter().all(|told| *told <= ERRORS_AT_ONCE), "{turns:?}");
+    }
 }
