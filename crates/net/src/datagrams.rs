@@ -10,6 +10,7 @@ use quickset_quic::{
     WhenFull,
 };
 
+use crate::budget::poll_budget;
 use crate::connection::Connection;
 use crate::error::{DatagramError, TryDatagramError};
 use crate::messages::Deadline;
@@ -50,7 +51,7 @@ impl Connection {
         let mut seat = WakerSeat::new(|| self.shared().lock(), |state| &mut state.datagrams.writers);
         let (shared, how) = (self.shared(), quic::DatagramOptions::default());
         let sent = poll_fn(|cx| {
-            let coop = ready!(tokio::task::coop::poll_proceed(cx));
+            let coop = ready!(poll_budget(cx));
             let sent =
                 ready!(seat.poll(cx, |state| match state.push_datagram(shared.now(), data.clone(), &how) {
                     Ok(_) => Some(Ok(())),
@@ -75,7 +76,7 @@ impl Connection {
         data: Bytes,
         how: &DatagramOptions,
     ) -> Result<SentDatagram, TryDatagramError> {
-        let deadline = how.deadline.map(|deadline| deadline.time(self.shared().line.clock));
+        let deadline = how.deadline.map(|deadline| deadline.time(&self.shared().line.clock));
         let how = quic::DatagramOptions { deadline, when_full: how.when_full, report: true };
         let shared = self.shared();
         let name = shared.lock().push_datagram(shared.now(), data, &how)?;
@@ -97,7 +98,7 @@ impl Connection {
     pub async fn read_datagram(&self) -> Result<Bytes, Closed> {
         let mut seat = WakerSeat::new(|| self.shared().lock(), |state| &mut state.datagrams.readers);
         poll_fn(|cx| {
-            let coop = ready!(tokio::task::coop::poll_proceed(cx));
+            let coop = ready!(poll_budget(cx));
             let read = ready!(seat.poll(cx, |state| match state.conn.datagrams().recv() {
                 Some(data) => Some(Ok(data)),
                 None => state.closed().map(Err),

@@ -2,16 +2,13 @@ mod admit;
 
 use std::collections::VecDeque;
 use std::future::Future;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::BytesMut;
 use quickset_base::{self as base, Datagram, Input, Machine, Time};
 use quickset_quic::{self as quic, ConnectionKey, DatagramRoute, Signal};
-use quinn_udp::RecvMeta;
-use tokio::time::{Instant, Sleep};
 
 use admit::{ProofAsking, admit};
 
@@ -22,8 +19,9 @@ use crate::hub::Hub;
 use crate::line::ClosingWords;
 use crate::outlet::DatagramOutlet;
 use crate::pool::{ReceivePool, datagrams};
+use crate::runtime::RuntimeTimer;
 use crate::shared::{LockedState, Shared, TurnNews};
-use crate::socket::{self, Socket, WIDTH};
+use crate::socket::{DatagramSocket, ReceiveBuffers, ReceivedCount, WIDTH};
 use crate::timers::Timers;
 
 /// The task of an endpoint: owns its sockets' buffers and timers, and polls its connections.
@@ -32,9 +30,9 @@ use crate::timers::Timers;
 /// to send do so, each a few batches; then the application's tasks are woken, once, and get the thread.
 pub(crate) struct Driver {
     hub: Arc<Hub>,
-    socket: Arc<Socket>,
+    socket: Arc<dyn DatagramSocket>,
     /// The socket before, until the one in use has received something.
-    former: Option<Arc<Socket>>,
+    former: Option<Arc<dyn DatagramSocket>>,
     inlet: DatagramInlet,
     roster: Roster,
     outlet: DatagramOutlet,
@@ -48,8 +46,7 @@ pub(crate) struct Driver {
 
 /// The way in: buffers that the system fills.
 struct DatagramInlet {
-    buffers: [BytesMut; WIDTH],
-    metas: [RecvMeta; WIDTH],
+    buffers: ReceiveBuffers,
     pool: ReceivePool,
     /// When something came last.
     heard: Time,
@@ -76,7 +73,7 @@ struct Roster {
 
 /// The runtime's timer, set to the next of ours.
 struct Alarm {
-    sleep: Pin<Box<Sleep>>,
+    timer: Pin<Box<dyn RuntimeTimer>>,
     at: Option<Time>,
 }
 
@@ -93,14 +90,13 @@ enum Drive {
 }
 
 impl Driver {
-    /// Within a tokio runtime with timers only.
-    pub(crate) fn new(hub: Arc<Hub>, socket: Socket) -> Self {
+    pub(crate) fn new(hub: Arc<Hub>, socket: Arc<dyn DatagramSocket>) -> Self {
         let mut pool = ReceivePool::default();
-        let limit = socket.segments();
+        let limit = socket.max_segments();
+        let timer = hub.runtime().timer(hub.instant(hub.now()));
         Self {
             inlet: DatagramInlet {
-                buffers: std::array::from_fn(|_| pool.take()),
-                metas: [RecvMeta::default(); WIDTH],
+                buffers: ReceiveBuffers::new(&mut pool),
                 pool,
                 heard: Time::ZERO,
                 row: Vec::new(),
@@ -112,11 +108,11 @@ impl Driver {
             roster: Roster::default(),
             outlet: DatagramOutlet::new(limit, hub.calls().clone()),
             echoes: Echoes::default(),
-            alarm: Alarm { sleep: Box::pin(tokio::time::sleep_until(Instant::now())), at: None },
+            alarm: Alarm { timer, at: None },
             news: TurnNews::default(),
             requests: Vec::new(),
             farewell: None,
-            socket: Arc::new(socket),
+            socket,
             former: None,
             hub,
         }
@@ -140,8 +136,7 @@ impl Driver {
         let next = next.into_iter().flatten().min();
         // Others get the thread before the next turn.
         if !self.roster.met.is_empty() {
-            // The runtime's own future, too, which is not among the tasks.
-            let _ = pin!(tokio::task::yield_now()).poll(cx);
+            self.hub.runtime().yield_now(cx);
         } else if received || more || self.alarm.set(cx, &self.hub, next) {
             cx.waker().wake_by_ref();
         }
@@ -168,7 +163,7 @@ impl Driver {
             self.farewell = Some(farewell);
         }
         if let Some(socket) = wishes.rebound {
-            self.former = Some(std::mem::replace(&mut self.socket, Arc::new(socket)));
+            self.former = Some(std::mem::replace(&mut self.socket, socket));
             self.outlet.give_up();
             self.echoes.listen(&self.socket);
             self.inlet.failures = 0;
@@ -207,23 +202,21 @@ impl Driver {
         self.receive_from(cx, &socket, hurry) || former
     }
 
-    fn receive_from(&mut self, cx: &mut Context<'_>, socket: &Arc<Socket>, hurry: bool) -> bool {
+    fn receive_from(&mut self, cx: &mut Context<'_>, socket: &Arc<dyn DatagramSocket>, hurry: bool) -> bool {
         for _ in 0..RECEIVES {
-            match socket.poll_recv(cx, &mut self.inlet.buffers, &mut self.inlet.metas, hurry) {
+            match socket.poll_recv(cx, &mut self.inlet.buffers, hurry) {
                 Poll::Pending => {
                     self.inlet.asking.received(true);
                     return false;
                 }
-                Poll::Ready(Ok((n, all))) => {
+                Poll::Ready(Ok(ReceivedCount { buffers: n, was_all })) => {
                     self.inlet.failures = 0;
                     if self.former.is_some() && Arc::ptr_eq(socket, &self.socket) {
                         self.former = None;
                     }
-                    let carried =
-                        self.inlet.metas[..n].iter().map(|meta| meta.len.div_ceil(meta.stride.max(1)));
-                    self.hub.calls().received.count(carried.sum());
-                    self.route(n, socket);
-                    if n < WIDTH && !all {
+                    self.hub.calls().received.count(self.inlet.buffers.datagrams(n));
+                    self.route(n, &**socket);
+                    if n < WIDTH && !was_all {
                         // That was all, as of then; to ask again at once would most often be in vain.
                         self.inlet.asking.received(true);
                         return true;
@@ -245,15 +238,15 @@ impl Driver {
     }
 
     /// Hands what the first `n` buffers hold to the connections that it is for.
-    fn route(&mut self, n: usize, socket: &Socket) {
+    fn route(&mut self, n: usize, socket: &dyn DatagramSocket) {
         let now = self.hub.now();
         self.inlet.heard = now;
         let hub = self.hub.clone();
         let mut router = hub.router();
-        let DatagramInlet { buffers, metas, pool, row, heavy, asking, .. } = &mut self.inlet;
+        let DatagramInlet { buffers, pool, row, heavy, asking, .. } = &mut self.inlet;
         let mut current = None;
-        for (buffer, meta) in buffers[..n].iter_mut().zip(&metas[..n]) {
-            let (path, ecn) = (socket.path(meta), socket::ecn(meta));
+        for (buffer, meta) in buffers.filled(n) {
+            let (path, ecn) = (meta.path, meta.ecn);
             if path.remote.port() == 0 {
                 // RFC 768: whoever sends it wants no answer. Nor could there be one, and nothing is begun or
                 // worked out for it.
@@ -275,7 +268,8 @@ impl Driver {
                         row.push(datagram);
                     }
                     DatagramRoute::Respond(response) => {
-                        if !socket.send_response(&response.path, &response.bytes) {
+                        if let Err(error) = socket.send_response(&response.path, &response.bytes) {
+                            tracing::trace!(%error, to = %response.path.remote, "not answered");
                             router.response_refused();
                         }
                     }
@@ -314,10 +308,10 @@ impl Driver {
 
     /// True when there is more to send than a turn allows.
     fn send(&mut self, cx: &mut Context<'_>) -> bool {
-        if self.outlet.stalled && !self.outlet.resume(cx, &self.socket, self.hub.now()) {
+        if self.outlet.stalled && !self.outlet.resume(cx, &*self.socket, self.hub.now()) {
             return false;
         }
-        let limit = self.socket.segments();
+        let limit = self.socket.max_segments();
         self.outlet.take(limit);
         let mut budget = TURN_BATCHES;
         while budget > 0 {
@@ -384,7 +378,7 @@ impl Driver {
             }
             drop(state);
             *budget -= 1;
-            if !self.outlet.flush(cx, &self.socket, now, shared) {
+            if !self.outlet.flush(cx, &*self.socket, now, shared) {
                 return Drive::Stalled;
             }
         }
@@ -558,10 +552,10 @@ impl Alarm {
         };
         // An alarm that is early is cheaper than one that is set again with every packet.
         if self.at.is_none_or(|at| next < at) {
-            self.sleep.as_mut().reset(Instant::from_std(hub.instant(next)));
+            self.timer.as_mut().reset(hub.instant(next));
             self.at = Some(next);
         }
-        let rings = self.sleep.as_mut().poll(cx).is_ready();
+        let rings = self.timer.as_mut().poll(cx).is_ready();
         if rings {
             self.at = None;
         }
@@ -591,4 +585,5 @@ const MAX_FAILURES: u32 = 16;
 const RETRY: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
+#[cfg(feature = "tokio")]
 mod tests;

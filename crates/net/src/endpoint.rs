@@ -1,13 +1,14 @@
 use std::fmt;
 use std::io;
-use std::net::{Ipv6Addr, SocketAddr};
+#[cfg(feature = "tokio")]
+use std::net::Ipv6Addr;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use quickset_base::{Rng, Seed};
 use quickset_quic::{self as quic, ClientConfig, Counters, EndpointConfig, ServerConfig};
-use tokio::runtime::Handle;
 
 use crate::census::EndpointStats;
 use crate::connecting::Connecting;
@@ -15,20 +16,23 @@ use crate::connection::Connection;
 use crate::driver::Driver;
 use crate::hub::Hub;
 use crate::line::ClosingWords;
-use crate::socket::{Socket, SocketConfig};
+use crate::runtime::{Runtime, is_ready_by};
+use crate::socket::{Bound, DatagramSocket, SocketConfig};
+#[cfg(feature = "tokio")]
+use crate::tokio_runtime::TokioRuntime;
 use crate::wakers::WakerSeat;
 
-/// A UDP socket with any number of connections. Clones are handles of the same one.
+/// A socket with any number of connections. Clones are handles of the same one.
 ///
 /// It takes connections when it has the configuration of a server, and begins them in either case. A task of
-/// the tokio runtime in which it was made drives it, until the last handle is gone and the last connection
-/// has ended. All futures may be dropped at any point.
+/// a [`Runtime`] drives it, until the last handle is gone and the last connection has ended: with the feature
+/// `tokio` that in which it was made, or the one that [`with_runtime`](Self::with_runtime) and
+/// [`over`](Self::over) are given. All futures may be dropped at any point.
 pub struct Endpoint {
     hub: Arc<Hub>,
-    /// That of the task. Whoever replaces the socket may have another one, which ends before.
-    runtime: Handle,
 }
 
+#[cfg(feature = "tokio")]
 impl Endpoint {
     /// An endpoint that takes connections, on `address`. Port 0 picks a free one: see
     /// [`local_addr`](Self::local_addr).
@@ -72,7 +76,7 @@ impl Endpoint {
         endpoint: EndpointConfig,
         server: Option<ServerConfig>,
     ) -> io::Result<Self> {
-        Self::start(Socket::bind(address, socket)?, endpoint, server)
+        Self::with_runtime(Arc::new(TokioRuntime::current()), address, socket, endpoint, server)
     }
 
     /// An endpoint on a socket that is bound already.
@@ -88,17 +92,47 @@ impl Endpoint {
         endpoint: EndpointConfig,
         server: Option<ServerConfig>,
     ) -> io::Result<Self> {
-        Self::start(Socket::new(bound, socket)?, endpoint, server)
+        let runtime = TokioRuntime::current();
+        let socket = runtime.wrap(bound, socket)?;
+        Self::over(Arc::new(runtime), socket, endpoint, server)
+    }
+}
+
+impl Endpoint {
+    /// An endpoint on `address` that another runtime drives than the one in which this is called; it takes
+    /// connections with `server` only.
+    ///
+    /// # Errors
+    /// When the socket cannot be bound, the runtime does not take it, or the system has no entropy.
+    pub fn with_runtime(
+        runtime: Arc<dyn Runtime>,
+        address: SocketAddr,
+        socket: &SocketConfig,
+        endpoint: EndpointConfig,
+        server: Option<ServerConfig>,
+    ) -> io::Result<Self> {
+        let socket = runtime.wrap(socket.bind(address)?, socket)?;
+        Self::over(runtime, socket, endpoint, server)
     }
 
-    fn start(socket: Socket, endpoint: EndpointConfig, server: Option<ServerConfig>) -> io::Result<Self> {
+    /// An endpoint over any socket, driven by any runtime; it takes connections with `server` only.
+    ///
+    /// # Errors
+    /// When the system has no entropy.
+    pub fn over(
+        runtime: Arc<dyn Runtime>,
+        socket: Arc<dyn DatagramSocket>,
+        endpoint: EndpointConfig,
+        server: Option<ServerConfig>,
+    ) -> io::Result<Self> {
         let mut seed = [0; 32];
         getrandom::fill(&mut seed).map_err(io::Error::other)?;
         let router = quic::Endpoint::new(endpoint, server, Rng::new(Seed(seed)));
-        let hub = Arc::new(Hub::new(socket.bound(), router));
+        let hub = Arc::new(Hub::new(Bound::of(&*socket), router, runtime));
         hub.lobby().endpoints = 1;
-        tokio::spawn(Driver::new(hub.clone(), socket));
-        Ok(Self { hub, runtime: Handle::current() })
+        let driver = Driver::new(hub.clone(), socket);
+        hub.runtime().spawn(Box::pin(driver));
+        Ok(Self { hub })
     }
 
     /// The address of the socket.
@@ -117,8 +151,7 @@ impl Endpoint {
     /// When the socket cannot be bound, or has not the family of the old one; that one is kept then. When the
     /// runtime of the endpoint has ended; this need not be called in it, nor in any other.
     pub fn rebind(&self, address: SocketAddr, socket: &SocketConfig) -> io::Result<()> {
-        let _within = self.runtime.enter();
-        self.replace(Socket::bind(address, socket)?)
+        self.rebind_socket(socket.bind(address)?, socket)
     }
 
     /// The same with a socket that is bound already.
@@ -126,13 +159,16 @@ impl Endpoint {
     /// # Errors
     /// See [`rebind`](Self::rebind).
     pub fn rebind_socket(&self, bound: std::net::UdpSocket, socket: &SocketConfig) -> io::Result<()> {
-        let _within = self.runtime.enter();
-        self.replace(Socket::new(bound, socket)?)
+        self.rebind_over(self.hub.runtime().wrap(bound, socket)?)
     }
 
-    fn replace(&self, socket: Socket) -> io::Result<()> {
+    /// The same with a socket of any kind.
+    ///
+    /// # Errors
+    /// When it has not the family of the old one; that one is kept then.
+    pub fn rebind_over(&self, socket: Arc<dyn DatagramSocket>) -> io::Result<()> {
         // Connections to IPv6 addresses would end without a word.
-        if socket.bound().address.is_ipv4() && self.local_addr().is_ipv6() {
+        if socket.local_addr().is_ipv4() && self.local_addr().is_ipv6() {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 "a socket of IPv4 in place of one of IPv6",
@@ -217,7 +253,8 @@ impl Endpoint {
             lobby.acceptors.drain_to(&mut woken);
         }
         woken.into_iter().for_each(std::task::Waker::wake);
-        let gracefully = tokio::time::timeout(patience, self.wait_idle()).await.is_ok();
+        let until = self.hub.instant(self.hub.now() + patience);
+        let gracefully = is_ready_by(&**self.hub.runtime(), until, self.wait_idle()).await;
         if !gracefully {
             self.close_all(farewell);
             self.wait_idle().await;
@@ -247,7 +284,7 @@ impl Endpoint {
 impl Clone for Endpoint {
     fn clone(&self) -> Self {
         self.hub.lobby().endpoints += 1;
-        Self { hub: self.hub.clone(), runtime: self.runtime.clone() }
+        Self { hub: self.hub.clone() }
     }
 }
 

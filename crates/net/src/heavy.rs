@@ -47,6 +47,7 @@ impl Heavy {
     }
 
     #[cfg(test)]
+    #[cfg(feature = "tokio")]
     pub(crate) fn len(&self) -> usize {
         self.datagrams
     }

@@ -11,8 +11,9 @@ use crate::calls::Calls;
 use crate::census::Census;
 use crate::connection::Connection;
 use crate::error::ConnectError;
+use crate::runtime::Runtime;
 use crate::shared::{ConnectionLine, Shared};
-use crate::socket::{self, Bound, Socket};
+use crate::socket::{self, Bound, DatagramSocket};
 use crate::wakers::Crowd;
 
 /// What the handles of an endpoint and its driver share.
@@ -46,7 +47,7 @@ pub(crate) struct Lobby {
 }
 
 impl Hub {
-    pub(crate) fn new(bound: Bound, router: quic::Endpoint) -> Self {
+    pub(crate) fn new(bound: Bound, router: quic::Endpoint, runtime: Arc<dyn Runtime>) -> Self {
         let lobby = Lobby {
             open: true,
             endpoints: 0,
@@ -59,7 +60,7 @@ impl Hub {
         Self {
             bound: Mutex::new(bound),
             router: Mutex::new(router),
-            line: Arc::new(ConnectionLine::new()),
+            line: Arc::new(ConnectionLine::new(runtime)),
             lobby: Mutex::new(lobby),
             census: Mutex::default(),
             calls: Arc::default(),
@@ -72,8 +73,8 @@ impl Hub {
     }
 
     /// The driver goes on with another socket.
-    pub(crate) fn rebind(&self, socket: Socket) {
-        let bound = socket.bound();
+    pub(crate) fn rebind(&self, socket: Arc<dyn DatagramSocket>) {
+        let bound = Bound::of(&*socket);
         self.line.rebind(socket, || {
             *self.bound.lock().unwrap_or_else(PoisonError::into_inner) = bound;
         });
@@ -93,6 +94,10 @@ impl Hub {
     /// When `time` is, for the runtime's timers.
     pub(crate) fn instant(&self, time: Time) -> Instant {
         self.line.clock.instant(time)
+    }
+
+    pub(crate) fn runtime(&self) -> &Arc<dyn Runtime> {
+        &self.line.clock.runtime
     }
 
     /// What calls of the system carried.
@@ -235,17 +240,43 @@ const TOKENS_EACH: usize = 2;
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+    use std::pin::Pin;
+
     use quickset_base::{Rng, Seed};
     use quickset_quic::EndpointConfig;
     use quickset_quic::null::NullSecrets;
 
     use super::*;
+    use crate::runtime::RuntimeTimer;
+    use crate::socket::SocketConfig;
+
+    /// Runs nothing.
+    #[derive(Debug)]
+    struct Nobody;
+
+    impl Runtime for Nobody {
+        fn spawn(&self, _task: Pin<Box<dyn Future<Output = ()> + Send>>) {}
+
+        fn timer(&self, _at: Instant) -> Pin<Box<dyn RuntimeTimer>> {
+            unreachable!("nothing sleeps")
+        }
+
+        fn wrap(
+            &self,
+            _socket: std::net::UdpSocket,
+            _config: &SocketConfig,
+        ) -> io::Result<Arc<dyn DatagramSocket>> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+    }
 
     fn hub() -> Hub {
         let crypto = Arc::new(NullSecrets(1));
         let config = EndpointConfig { crypto, connection_id_len: 8, resets_per_second: 0 };
         let bound = Bound { address: ([127, 0, 0, 1], 1).into(), v4: true };
-        Hub::new(bound, quic::Endpoint::new(config, None, Rng::new(Seed([0; 32]))))
+        let router = quic::Endpoint::new(config, None, Rng::new(Seed([0; 32])));
+        Hub::new(bound, router, Arc::new(Nobody))
     }
 
     fn take(hub: &Hub, server: usize) -> Option<Vec<u8>> {

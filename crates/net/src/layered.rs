@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use quickset_quic::{Dir, StreamEvent};
 
+use crate::budget::poll_budget;
 use crate::connection::Connection;
 use crate::layer::{Layer, LayerTurn};
+use crate::runtime::sleep_until;
 use crate::shared::LockedState;
 
 /// A connection with a layer on it. Clones are handles of the same one, and hold the connection as those of
@@ -55,7 +57,9 @@ impl Connection {
     /// Waits as long as it takes now to reach the peer and hear from it, by what is known of the path.
     pub async fn round_trip(&self) {
         let rtt = self.stats().rtt;
-        tokio::time::sleep(rtt.max(Duration::from_millis(1))).await;
+        let clock = &self.shared().line.clock;
+        let at = clock.instant_now() + rtt.max(Duration::from_millis(1));
+        sleep_until(&*clock.runtime, at).await;
     }
 }
 
@@ -87,7 +91,7 @@ impl<L: Layer> Layered<L> {
         cx: &mut Context<'_>,
         verb: impl FnOnce(&mut L, &mut LayerTurn<'_>, &Waker) -> Poll<T>,
     ) -> Poll<T> {
-        let coop = ready!(tokio::task::coop::poll_proceed(cx));
+        let coop = ready!(poll_budget(cx));
         let result = ready!(self.with(|layer, turn| verb(layer, turn, cx.waker())));
         coop.made_progress();
         Poll::Ready(result)

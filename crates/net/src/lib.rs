@@ -1,6 +1,6 @@
-//! The tokio driver of Quickset: sockets, timers, and handles of connections and streams to await.
+//! The driver of Quickset: sockets, timers, and handles of connections and streams to await.
 //!
-//! An [`Endpoint`] is a UDP socket with a task that drives it. Protocol logic is not here: it is in
+//! An [`Endpoint`] is a socket with a task that drives it. Protocol logic is not here: it is in
 //! `quickset-quic`, whose connections this crate feeds with datagrams and time. Applications use the
 //! `quickset` crate, which adds TLS to what is re-exported from here.
 //!
@@ -10,7 +10,8 @@
 //! sends is written into one buffer and leaves by one system call for up to 64 datagrams; the clock is
 //! read, and tasks are woken, once a turn.
 //!
-//! ```
+#![cfg_attr(feature = "tokio", doc = "```")]
+#![cfg_attr(not(feature = "tokio"), doc = "```ignore")]
 //! # use std::sync::Arc;
 //! # use quickset_quic::null::{NullClient, NullSecrets, NullServer};
 //! use quickset_net::Endpoint;
@@ -53,9 +54,15 @@
 //! # }
 //! ```
 //!
-//! Below this crate nothing reads a clock or draws entropy; here it happens in one place each (`Hub::now`
-//! and `Endpoint::start`).
+//! That was with tokio, a default feature. Any other [`Runtime`] drives an endpoint as well, and any other
+//! [`DatagramSocket`] carries it: [`Endpoint::over`] takes both. Without the feature nothing of tokio is built;
+//! what goes then are the constructors that look for a runtime by themselves, `TokioRuntime`, and streams as
+//! tokio's readers and writers.
+//!
+//! Below this crate nothing reads a clock or draws entropy; here it happens in one place each (`line::Clock`
+//! and `Endpoint::over`).
 
+mod budget;
 mod calls;
 mod census;
 mod connecting;
@@ -65,6 +72,8 @@ mod driver;
 mod echoes;
 mod endpoint;
 mod error;
+#[cfg(target_os = "linux")]
+mod errors;
 mod heavy;
 mod hub;
 mod layer;
@@ -76,18 +85,23 @@ mod outcomes;
 mod outlet;
 mod pool;
 mod queue;
-mod ready;
 mod received;
 mod recv;
 mod refusal;
 mod reliability;
+mod runtime;
 mod send;
 mod shared;
 mod socket;
 mod tickets;
 mod timers;
+#[cfg(feature = "tokio")]
+mod tokio_io;
+#[cfg(feature = "tokio")]
+mod tokio_runtime;
 #[cfg(feature = "qlog")]
 mod trace;
+mod udp;
 mod unordered;
 mod waiting;
 mod wakers;
@@ -107,19 +121,26 @@ pub use layered::{LayerTaken, Layered};
 pub use messages::{Deadline, MessageSender, MessageTicket};
 pub use moves::Move;
 pub use outcomes::Outcomes;
-pub use quickset_base::{AddressPair, Time};
+pub use quickset_base::{AddressPair, Batch, Ecn, Time};
 #[cfg(feature = "qlog")]
 pub use quickset_quic::qlog;
 pub use quickset_quic::{
     Class, ClassError, Closed, Counters, DatagramOutcome, DatagramStats, FecStats, Goal, MessageStats,
-    MoveError, Outcome, Priority, Protection, ProtectionError, ResetAtError, Side, Stats, StreamId,
+    MoveError, Obstacle, Outcome, Priority, Protection, ProtectionError, ResetAtError, Side, Stats, StreamId,
     Ticket as TicketId, TransportError, Version, Weight, WhenFull,
 };
 pub use received::{MessageReceiver, ReceivedMessage};
 pub use recv::RecvStream;
 pub use reliability::Reliability;
+pub use runtime::{Runtime, RuntimeTimer, SocketReadiness, SocketWatch};
 pub use send::SendStream;
-pub use socket::SocketConfig;
+pub use socket::{
+    DatagramSocket, ReceiveBuffers, ReceivedCount, ReceivedMeta, SocketConfig, UndeliveredDatagram,
+    UnsentBatch,
+};
+#[cfg(feature = "tokio")]
+pub use tokio_runtime::TokioRuntime;
 #[cfg(feature = "qlog")]
 pub use trace::QlogDir;
+pub use udp::SystemSocket;
 pub use unordered::UnorderedStream;

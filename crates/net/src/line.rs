@@ -1,13 +1,14 @@
 //! What connections and handles have of their endpoint: its time, and the driver's ear.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 use std::time::Instant;
 
 use bytes::Bytes;
 use quickset_base::Time;
 
-use crate::socket::Socket;
+use crate::runtime::Runtime;
+use crate::socket::DatagramSocket;
 
 /// A line to the driver, on which `T`, connections, ask to be polled.
 pub(crate) struct Line<T> {
@@ -16,16 +17,30 @@ pub(crate) struct Line<T> {
 }
 
 /// The time of an endpoint.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Clock {
+    pub(crate) runtime: Arc<dyn Runtime>,
+    /// It has a clock of its own.
+    keeps_time: bool,
     started: Instant,
 }
 
 impl Clock {
+    fn start(runtime: Arc<dyn Runtime>) -> Self {
+        let now = runtime.now();
+        Self { runtime, keeps_time: now.is_some(), started: now.unwrap_or_else(Instant::now) }
+    }
+
     /// The time since the endpoint began.
     #[inline]
     pub(crate) fn now(&self) -> Time {
-        Time::ZERO + self.started.elapsed()
+        self.time(self.instant_now())
+    }
+
+    #[inline]
+    pub(crate) fn instant_now(&self) -> Instant {
+        // The clock is read with each turn and verb: whoever has the system's pays for no other.
+        if self.keeps_time { self.runtime.now().unwrap_or(self.started) } else { Instant::now() }
     }
 
     /// When `time` is, for the runtime's timers.
@@ -33,7 +48,7 @@ impl Clock {
         self.started + time.since(Time::ZERO)
     }
 
-    /// A time of the program's clock, as connections know it.
+    /// A time of the runtime's clock, as connections know it.
     pub(crate) fn time(&self, instant: Instant) -> Time {
         Time::ZERO + instant.saturating_duration_since(self.started)
     }
@@ -44,7 +59,7 @@ struct DriverRequests<T> {
     ready: Vec<T>,
     close: Option<ClosingWords>,
     /// The endpoint goes on with another socket.
-    rebound: Option<Socket>,
+    rebound: Option<Arc<dyn DatagramSocket>>,
     /// Set while the driver sleeps or is on its way there.
     driver: Option<Waker>,
     /// The driver has ended: nothing is kept for it.
@@ -64,15 +79,15 @@ pub(crate) struct DriverWishes {
     /// They are to be closed.
     pub(crate) close: Option<ClosingWords>,
     /// They go on over this socket.
-    pub(crate) rebound: Option<Socket>,
+    pub(crate) rebound: Option<Arc<dyn DatagramSocket>>,
 }
 
 impl<T> Line<T> {
     /// From now on.
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(runtime: Arc<dyn Runtime>) -> Self {
         let requests =
             DriverRequests { ready: Vec::new(), close: None, rebound: None, driver: None, ended: false };
-        Self { clock: Clock { started: Instant::now() }, requests: Mutex::new(requests) }
+        Self { clock: Clock::start(runtime), requests: Mutex::new(requests) }
     }
 
     fn requests(&self) -> MutexGuard<'_, DriverRequests<T>> {
@@ -100,7 +115,7 @@ impl<T> Line<T> {
     }
 
     /// The driver goes on with another socket, and `first` is done before it knows; neither if it has ended.
-    pub(crate) fn rebind(&self, socket: Socket, first: impl FnOnce()) {
+    pub(crate) fn rebind(&self, socket: Arc<dyn DatagramSocket>, first: impl FnOnce()) {
         let driver = {
             let mut requests = self.requests();
             if requests.ended {

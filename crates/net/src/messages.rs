@@ -11,6 +11,7 @@ use quickset_quic::{
     StreamId, Ticket as TicketId,
 };
 
+use crate::budget::poll_budget;
 use crate::error::{SendError, TrySendError, WriteError};
 use crate::line::Clock;
 use crate::outcomes::Outcomes;
@@ -91,7 +92,7 @@ impl MessageSender {
     /// # Errors
     /// See [`SendError`].
     pub async fn send_by(&mut self, message: Bytes, deadline: Deadline) -> Result<MessageTicket, SendError> {
-        let deadline = deadline.time(self.owner.shared.line.clock);
+        let deadline = deadline.time(&self.owner.shared.line.clock);
         poll_fn(|cx| self.poll_send(cx, &message, When { deadline: Some(deadline), next: None })).await
     }
 
@@ -107,7 +108,7 @@ impl MessageSender {
         deadline: Deadline,
         next: Instant,
     ) -> Result<MessageTicket, SendError> {
-        let clock = self.owner.shared.line.clock;
+        let clock = &self.owner.shared.line.clock;
         let when = When { deadline: Some(deadline.time(clock)), next: Some(clock.time(next)) };
         poll_fn(|cx| self.poll_send(cx, &message, when)).await
     }
@@ -122,7 +123,7 @@ impl MessageSender {
         deadline: Option<Deadline>,
     ) -> Result<MessageTicket, TrySendError> {
         let deadline = deadline.or(self.within.map(Deadline::After));
-        let deadline = deadline.map(|deadline| deadline.time(self.owner.shared.line.clock));
+        let deadline = deadline.map(|deadline| deadline.time(&self.owner.shared.line.clock));
         match self.take(&message, When { deadline, next: None }, None) {
             Poll::Ready(result) => result.map_err(TrySendError::Failed),
             Poll::Pending => Err(TrySendError::Full(message)),
@@ -322,7 +323,7 @@ impl MessageSender {
         message: &Bytes,
         when: When,
     ) -> Poll<Result<MessageTicket, SendError>> {
-        let coop = ready!(tokio::task::coop::poll_proceed(cx));
+        let coop = ready!(poll_budget(cx));
         let result = self.take(message, when, Some(cx));
         if result.is_ready() {
             coop.made_progress();
@@ -439,7 +440,7 @@ impl Deadline {
         Self::At(instant)
     }
 
-    pub(crate) fn time(self, clock: Clock) -> Time {
+    pub(crate) fn time(self, clock: &Clock) -> Time {
         match self {
             Self::After(duration) => clock.now() + duration,
             Self::At(instant) => clock.time(instant),

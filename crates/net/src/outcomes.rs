@@ -5,6 +5,7 @@ use std::task::{Context, Poll, Waker, ready};
 
 use quickset_quic::{Outcome, StreamId, Ticket as TicketId};
 
+use crate::budget::poll_budget;
 use crate::queue::OutcomeQueue;
 use crate::shared::{HandlesOwner, LockedState};
 use crate::wakers::TaskId;
@@ -38,7 +39,7 @@ impl Outcomes {
     /// nothing.
     pub async fn next(&mut self) -> Option<(TicketId, Outcome)> {
         poll_fn(|cx| {
-            let coop = ready!(tokio::task::coop::poll_proceed(cx));
+            let coop = ready!(poll_budget(cx));
             let next = self.take(Some(cx));
             if next.is_ready() {
                 coop.made_progress();

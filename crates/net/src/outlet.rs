@@ -3,11 +3,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use quickset_base::{Batch, Time};
+use quickset_quic::SystemRefusal;
 
 use crate::calls::Calls;
-use crate::refusal::refusal;
 use crate::shared::Shared;
-use crate::socket::{Socket, UnsentBatch};
+use crate::socket::{DatagramSocket, UnsentBatch};
 
 /// The way out: a batch, and whether there is room for it.
 pub(crate) struct DatagramOutlet {
@@ -59,7 +59,7 @@ impl DatagramOutlet {
     }
 
     /// Sends the batch that waits for room. False when there is still none.
-    pub(crate) fn resume(&mut self, cx: &mut Context<'_>, socket: &Socket, now: Time) -> bool {
+    pub(crate) fn resume(&mut self, cx: &mut Context<'_>, socket: &dyn DatagramSocket, now: Time) -> bool {
         let owner = self.owner.take();
         owner.is_none_or(|owner| self.flush(cx, socket, now, &owner))
     }
@@ -70,7 +70,7 @@ impl DatagramOutlet {
     pub(crate) fn flush(
         &mut self,
         cx: &mut Context<'_>,
-        socket: &Socket,
+        socket: &dyn DatagramSocket,
         now: Time,
         owner: &Arc<Shared>,
     ) -> bool {
@@ -94,8 +94,8 @@ impl DatagramOutlet {
             Poll::Ready(Err(unsent)) => Some(unsent),
             Poll::Pending => (!self.stalled).then(UnsentBatch::without_room),
         };
-        if let Some(UnsentBatch { left, error }) = unsent {
-            let refusal = refusal(&error, self.batch.path.local.is_some());
+        if let Some(UnsentBatch { left, obstacle, error }) = unsent {
+            let refusal = SystemRefusal { obstacle, words: error.to_string() };
             owner.lock().conn.not_sent(now, &self.batch, left, refusal);
         }
         if !self.stalled {

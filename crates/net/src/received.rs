@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use quickset_quic::{self as quic, StreamId};
 
+use crate::budget::poll_budget;
 use crate::error::ReceiveError;
 use crate::shared::HandlesOwner;
 
@@ -79,7 +80,7 @@ impl MessageReceiver {
     }
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<ReceivedMessage, ReceiveError>>> {
-        let coop = ready!(tokio::task::coop::poll_proceed(cx));
+        let coop = ready!(poll_budget(cx));
         let next = self.take(Some(cx));
         if next.is_ready() {
             coop.made_progress();
@@ -98,7 +99,7 @@ impl MessageReceiver {
             Ok(Some(message)) => {
                 drop(state);
                 shared.nudge();
-                let clock = shared.line.clock;
+                let clock = &shared.line.clock;
                 return Poll::Ready(Some(Ok(ReceivedMessage {
                     payload: message.payload,
                     segment: message.segment,

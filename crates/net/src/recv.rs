@@ -1,14 +1,12 @@
 use std::fmt;
 use std::future::poll_fn;
-use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use quickset_quic::{self as quic, Chunk, Dir, StreamId};
-use tokio::io::{AsyncRead, ReadBuf};
 
+use crate::budget::poll_budget;
 use crate::error::{ReadError, ReadToEndError};
 use crate::received::MessageReceiver;
 use crate::shared::HandlesOwner;
@@ -72,7 +70,14 @@ impl RecvStream {
     /// # Errors
     /// See [`ReadError`].
     pub async fn read(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, ReadError> {
-        let n = poll_fn(|cx| self.poll_read_bytes(cx, &mut ReadBuf::new(buffer))).await?;
+        let n = poll_fn(|cx| {
+            let mut filled = 0;
+            self.poll_read_bytes(cx, buffer.len(), |bytes| {
+                buffer[filled..filled + bytes.len()].copy_from_slice(bytes);
+                filled += bytes.len();
+            })
+        })
+        .await?;
         Ok((n > 0 || buffer.is_empty()).then_some(n))
     }
 
@@ -160,20 +165,21 @@ impl RecvStream {
         self.poll_each(cx, room, take)
     }
 
-    /// Copies into `buffer` what is there; 0 bytes at the end.
-    fn poll_read_bytes(
+    /// Has up to `room` bytes put where they are wanted; 0 bytes at the end.
+    pub(crate) fn poll_read_bytes(
         &mut self,
         cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
+        room: usize,
+        mut put: impl FnMut(&[u8]),
     ) -> Poll<Result<usize, ReadError>> {
-        let before = buffer.filled().len();
-        let room = buffer.remaining();
+        let mut left = room;
         let take = |bytes: Bytes| {
-            buffer.put_slice(&bytes);
-            buffer.remaining()
+            put(&bytes);
+            left -= bytes.len();
+            left
         };
         ready!(self.poll_each(cx, room, take))?;
-        Poll::Ready(Ok(buffer.filled().len() - before))
+        Poll::Ready(Ok(room - left))
     }
 
     /// Passes chunks to `take` while it has room for more, as it answers each time, `room` at first. Ready
@@ -187,7 +193,7 @@ impl RecvStream {
         if let Some(end) = &self.end {
             return Poll::Ready(end.clone().map(|()| 0));
         }
-        let coop = ready!(tokio::task::coop::poll_proceed(cx));
+        let coop = ready!(poll_budget(cx));
         let mut taken = 0;
         let shared = &self.owner.shared;
         let mut state = shared.lock();
@@ -228,18 +234,6 @@ impl Drop for RecvStream {
     fn drop(&mut self) {
         self.give_up(0);
         self.owner.shared.lock().release(self.id);
-    }
-}
-
-/// Errors are those of [`RecvStream::read`].
-impl AsyncRead for RecvStream {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        ready!(self.get_mut().poll_read_bytes(cx, buffer))?;
-        Poll::Ready(Ok(()))
     }
 }
 

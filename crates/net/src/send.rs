@@ -1,7 +1,5 @@
 use std::fmt;
 use std::future::poll_fn;
-use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
@@ -9,8 +7,8 @@ use bytes::Bytes;
 use quickset_quic::{
     self as quic, Class, ClassError, FinishError, Priority, Protection, ResetAtError, StreamId,
 };
-use tokio::io::AsyncWrite;
 
+use crate::budget::poll_budget;
 use crate::error::WriteError;
 use crate::reliability::Reliability;
 use crate::shared::{HandlesOwner, LockedState};
@@ -231,7 +229,7 @@ impl SendStream {
     }
 
     fn poll_write_some(&mut self, cx: &mut Context<'_>, data: &mut Bytes) -> Poll<Result<usize, WriteError>> {
-        let coop = ready!(tokio::task::coop::poll_proceed(cx));
+        let coop = ready!(poll_budget(cx));
         let shared = &self.owner.shared;
         let mut state = shared.lock();
         if let Some(closed) = state.closed() {
@@ -255,10 +253,31 @@ impl SendStream {
         Poll::Ready(result)
     }
 
-    fn poll_write_bytes(&mut self, cx: &mut Context<'_>, data: &[u8]) -> Poll<Result<usize, WriteError>> {
+    pub(crate) fn poll_write_bytes(
+        &mut self,
+        cx: &mut Context<'_>,
+        data: &[u8],
+    ) -> Poll<Result<usize, WriteError>> {
         // Copied before the lock is taken, and no more than is likely to be taken at a time.
         let mut chunk = Bytes::copy_from_slice(&data[..data.len().min(MAX_COPY)]);
         self.poll_write_some(cx, &mut chunk)
+    }
+
+    /// Finishes the stream, and is ready when all has arrived, or cannot any more.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn poll_finished(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WriteError>> {
+        match self.finish() {
+            // Called again while it waits, it was finished before.
+            Ok(()) | Err(WriteError::Ended) => {}
+            Err(other) => return Poll::Ready(Err(other)),
+        }
+        let mut state = self.owner.shared.lock();
+        let Some(fate) = state.fate(self.id) else {
+            // As who writes, of whom there is one: it is woken when the sending half is over.
+            state.await_room(self.id, cx);
+            return Poll::Pending;
+        };
+        Poll::Ready(fate)
     }
 }
 
@@ -303,35 +322,6 @@ impl Drop for SendStream {
         state.release(self.id);
         drop(state);
         self.owner.shared.nudge();
-    }
-}
-
-/// Errors are those of [`SendStream::write`]; to flush is [`SendStream::flush`] and never waits, and to shut
-/// down finishes the stream and waits until all has arrived.
-impl AsyncWrite for SendStream {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
-        self.get_mut().poll_write_bytes(cx, data).map_err(io::Error::from)
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.get_mut().flush();
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let this = self.get_mut();
-        match this.finish() {
-            // Called again while it waits, it was finished before.
-            Ok(()) | Err(WriteError::Ended) => {}
-            Err(other) => return Poll::Ready(Err(other.into())),
-        }
-        let mut state = this.owner.shared.lock();
-        let Some(fate) = state.fate(this.id) else {
-            // As who writes, of whom there is one: it is woken when the sending half is over.
-            state.await_room(this.id, cx);
-            return Poll::Pending;
-        };
-        Poll::Ready(fate.map_err(io::Error::from))
     }
 }
 

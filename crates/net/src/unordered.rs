@@ -6,6 +6,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use quickset_quic::{self as quic, Piece, StreamId};
 
+use crate::budget::poll_budget;
 use crate::error::ReadError;
 use crate::shared::HandlesOwner;
 
@@ -63,7 +64,7 @@ impl UnorderedStream {
         if let Some(end) = &self.end {
             return Poll::Ready(end.clone().map(|()| None));
         }
-        let coop = ready!(tokio::task::coop::poll_proceed(cx));
+        let coop = ready!(poll_budget(cx));
         let shared = &self.owner.shared;
         let mut state = shared.lock();
         let result = match state.conn.recv_stream(self.id).read_unordered(max) {

@@ -3,7 +3,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use quickset_net::{Connecting, Connection, Counters, EndpointStats, SocketConfig};
+use quickset_net::{Connecting, Connection, Counters, DatagramSocket, EndpointStats, Runtime, SocketConfig};
 use quickset_quic::{EndpointConfig, Estimates};
 use quickset_tls::{EndpointSecrets, PeerCertificates, provider};
 
@@ -14,7 +14,8 @@ use crate::{ClientConfig, Fingerprint, ServerConfig};
 ///
 /// With the configuration of a server it takes connections; it can begin connections in either case. A task
 /// of the tokio runtime in which it was made drives it until the last handle is gone and the last connection
-/// has ended. All futures may be dropped at any point.
+/// has ended; [`over`](Self::over) is for other runtimes and other sockets. All futures may be dropped at any
+/// point.
 ///
 /// Its connections tell one another of losses on the way to a peer ([`Estimates`]), unless the configuration
 /// names another place for that.
@@ -112,6 +113,108 @@ impl Endpoint {
         Ok(Self { net, estimates })
     }
 
+    /// Makes an endpoint on `address` that is driven by another runtime than the tokio runtime in which this
+    /// is called. It takes connections only if `server` is given.
+    ///
+    /// # Errors
+    /// When the socket cannot be bound, the runtime does not take it, or the system has no entropy.
+    pub fn with_runtime(
+        runtime: Arc<dyn Runtime>,
+        address: SocketAddr,
+        socket: &SocketConfig,
+        server: Option<&ServerConfig>,
+    ) -> io::Result<Self> {
+        let socket = runtime.wrap(socket.bind(address)?, socket)?;
+        Self::over(runtime, socket, server)
+    }
+
+    /// Makes an endpoint over a socket of any kind that is driven by any runtime: see [`driver`](crate::driver)
+    /// for what they have to do. It takes connections only if `server` is given.
+    ///
+    /// Here one in a hundred datagrams that a server sends is lost, on purpose:
+    ///
+    /// ```
+    /// use std::net::SocketAddr;
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    /// use std::task::{Context, Poll};
+    ///
+    /// use quickset::driver::{
+    ///     Batch, DatagramSocket, ReceiveBuffers, ReceivedCount, Runtime, TokioRuntime, UnsentBatch,
+    /// };
+    /// use quickset::{AddressPair, ClientConfig, Endpoint, Identity, ServerConfig, SocketConfig, Trust};
+    ///
+    /// #[derive(Debug)]
+    /// struct Leaky(Arc<dyn DatagramSocket>, AtomicU64);
+    ///
+    /// impl DatagramSocket for Leaky {
+    ///     fn local_addr(&self) -> SocketAddr {
+    ///         self.0.local_addr()
+    ///     }
+    ///
+    ///     fn poll_recv(
+    ///         &self,
+    ///         cx: &mut Context<'_>,
+    ///         buffers: &mut ReceiveBuffers,
+    ///         hurry: bool,
+    ///     ) -> Poll<std::io::Result<ReceivedCount>> {
+    ///         self.0.poll_recv(cx, buffers, hurry)
+    ///     }
+    ///
+    ///     // Batches are of one datagram each, since `max_segments` does not say otherwise.
+    ///     fn poll_send(&self, cx: &mut Context<'_>, batch: &Batch) -> Poll<Result<(), UnsentBatch>> {
+    ///         if self.1.fetch_add(1, Ordering::Relaxed) % 100 == 99 {
+    ///             return Poll::Ready(Ok(()));
+    ///         }
+    ///         self.0.poll_send(cx, batch)
+    ///     }
+    ///
+    ///     fn send_response(&self, path: &AddressPair, bytes: &[u8]) -> std::io::Result<()> {
+    ///         self.0.send_response(path, bytes)
+    ///     }
+    ///
+    ///     fn sent_all(&self) {
+    ///         self.0.sent_all();
+    ///     }
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let runtime = Arc::new(TokioRuntime::current());
+    /// let config = SocketConfig::default();
+    /// let socket = runtime.wrap(config.bind("127.0.0.1:0".parse()?)?, &config)?;
+    /// let leaky = Arc::new(Leaky(socket, AtomicU64::new(0)));
+    /// let identity = Identity::self_signed(["localhost"])?;
+    /// let trust = Trust::pinned(identity.fingerprint());
+    /// let server = Endpoint::over(runtime, leaky.clone(), Some(&ServerConfig::new(identity, &["echo/1"])?))?;
+    ///
+    /// let config = ClientConfig::new(trust, &["echo/1"])?;
+    /// let client = Endpoint::client()?;
+    /// let (ours, theirs) =
+    ///     tokio::join!(client.connect(server.local_addr(), "localhost", &config), server.accept());
+    /// let mut stream = theirs.ok_or("closed")?.open_uni().await?;
+    /// stream.write_all(&[7; 200_000]).await?;
+    /// stream.finish()?;
+    /// assert_eq!(ours?.accept_uni().await?.read_to_end(200_000).await?, [7; 200_000]);
+    /// assert!(leaky.1.load(Ordering::Relaxed) > 100);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// When the system has no entropy.
+    pub fn over(
+        runtime: Arc<dyn Runtime>,
+        socket: Arc<dyn DatagramSocket>,
+        server: Option<&ServerConfig>,
+    ) -> io::Result<Self> {
+        let estimates = Arc::default();
+        let endpoint = endpoint_config(server)?;
+        let server = server.map(|config| server_config(config, &estimates));
+        let net = quickset_net::Endpoint::over(runtime, socket, endpoint, server)?;
+        Ok(Self { net, estimates })
+    }
+
     /// Returns the address of the socket.
     pub fn local_addr(&self) -> SocketAddr {
         self.net.local_addr()
@@ -124,6 +227,14 @@ impl Endpoint {
     /// See [`rebind`](Self::rebind).
     pub fn rebind_socket(&self, bound: std::net::UdpSocket, socket: &SocketConfig) -> io::Result<()> {
         self.net.rebind_socket(bound, socket)
+    }
+
+    /// Does what [`rebind`](Self::rebind) does, on a socket of any kind.
+    ///
+    /// # Errors
+    /// When it is of IPv4 where the old one was of IPv6; that one is kept then.
+    pub fn rebind_over(&self, socket: Arc<dyn DatagramSocket>) -> io::Result<()> {
+        self.net.rebind_over(socket)
     }
 
     /// Moves the endpoint to a new socket on `address`, for example after a change of networks. Connections

@@ -151,6 +151,15 @@ pub use rustls;
 pub use rustls_pki_types as pki_types;
 pub use trust::{Trust, TrustError};
 
+/// Who drives an endpoint, and what carries its datagrams, where that is not tokio and UDP: see
+/// [`Endpoint::over`](crate::Endpoint::over).
+pub mod driver {
+    pub use quickset_net::{
+        Batch, DatagramSocket, Ecn, ReceiveBuffers, ReceivedCount, ReceivedMeta, Runtime, RuntimeTimer,
+        SocketReadiness, SocketWatch, SystemSocket, TokioRuntime, UndeliveredDatagram, UnsentBatch,
+    };
+}
+
 /// Protocols above a connection that own its streams, as `h3` does: see
 /// [`Connection::layered`](crate::Connection::layered).
 pub mod layer {

@@ -12,7 +12,9 @@ use quickset_quic::null::{NullClient, NullSecrets, NullServer};
 use quickset_quic::{ClientConfig, EndpointConfig, RetryPolicy, ServerConfig};
 
 use super::*;
-use crate::socket::SocketConfig;
+use crate::socket::{Bound, SocketConfig};
+use crate::tokio_runtime::{TokioRuntime, TokioWatch};
+use crate::udp::SystemSocket;
 
 fn router(server: Option<ServerConfig>, seed: u8) -> quic::Endpoint {
     let crypto = Arc::new(NullSecrets(1));
@@ -30,7 +32,27 @@ fn hello(to: SocketAddr, seed: u8) -> Vec<u8> {
     batch.bytes().to_vec()
 }
 
+type TestSocket = SystemSocket<TokioWatch>;
+
 fn driver() -> (Driver, SocketAddr) {
+    let (driver, address, _) = driver_and_socket();
+    (driver, address)
+}
+
+fn socket(address: SocketAddr) -> Arc<TestSocket> {
+    let config = SocketConfig::default();
+    let watch = TokioWatch::new(config.bind(address).unwrap()).unwrap();
+    Arc::new(SystemSocket::new(watch, &config).unwrap())
+}
+
+fn driver_of(socket: Arc<TestSocket>, router: quic::Endpoint) -> Driver {
+    let runtime = Arc::new(TokioRuntime::current());
+    let hub = Arc::new(Hub::new(Bound::of(&*socket), router, runtime));
+    hub.lobby().endpoints = 1;
+    Driver::new(hub, socket)
+}
+
+fn driver_and_socket() -> (Driver, SocketAddr, Arc<TestSocket>) {
     let server = ServerConfig {
         crypto: Arc::new(NullServer::new(&[b"test"])),
         transport: Arc::default(),
@@ -40,11 +62,8 @@ fn driver() -> (Driver, SocketAddr) {
         gate: None,
         token_lifetime: Duration::from_secs(15),
     };
-    let socket = Socket::bind(([127, 0, 0, 1], 0).into(), &SocketConfig::default()).unwrap();
-    let address = socket.bound().address;
-    let hub = Arc::new(Hub::new(socket.bound(), router(Some(server), 0)));
-    hub.lobby().endpoints = 1;
-    (Driver::new(hub, socket), address)
+    let socket = socket(([127, 0, 0, 1], 0).into());
+    (driver_of(socket.clone(), router(Some(server), 0)), socket.local_addr(), socket)
 }
 
 fn client(to: SocketAddr, seed: u8) -> UdpSocket {
@@ -116,8 +135,8 @@ async fn what_begins_as_an_endpoint_closes_is_closed_too() {
 /// Errors of datagrams that were sent, as some systems tell them to who receives (ICMP).
 #[tokio::test]
 async fn a_socket_that_failed_for_a_while_is_asked_again() {
-    let (driver, address) = driver();
-    let (hub, socket) = (driver.hub.clone(), driver.socket.clone());
+    let (driver, address, socket) = driver_and_socket();
+    let hub = driver.hub.clone();
     socket.hitch.fails.store(true, Ordering::Relaxed);
     tokio::spawn(driver);
     let _client = client(address, 1);
@@ -137,8 +156,8 @@ async fn a_socket_that_failed_for_a_while_is_asked_again() {
 /// more.
 #[tokio::test]
 async fn a_socket_without_room_stops_no_clocks() {
-    let (driver, address) = driver();
-    let (hub, socket) = (driver.hub.clone(), driver.socket.clone());
+    let (driver, address, socket) = driver_and_socket();
+    let hub = driver.hub.clone();
     socket.hitch.is_full.store(true, Ordering::Relaxed);
     let driver = tokio::spawn(driver);
     let config = || {
@@ -167,8 +186,8 @@ async fn a_socket_without_room_stops_no_clocks() {
 
 #[tokio::test]
 async fn what_waits_for_room_leaves_once_there_is_some() {
-    let (driver, address) = driver();
-    let (hub, socket) = (driver.hub.clone(), driver.socket.clone());
+    let (driver, address, socket) = driver_and_socket();
+    let hub = driver.hub.clone();
     socket.hitch.is_full.store(true, Ordering::Relaxed);
     tokio::spawn(driver);
     // Nothing is sent again by a clock while this test has patience.
@@ -264,12 +283,10 @@ async fn what_cannot_be_answered_begins_nothing() {
     let (mut driver, address) = driver();
     for (from, known) in [(0, 0), (1234, 1)] {
         let hello = hello(address, 1);
-        driver.inlet.buffers[0][..hello.len()].copy_from_slice(&hello);
-        let addr = SocketAddr::from(([127, 0, 0, 1], from));
-        driver.inlet.metas[0] =
-            RecvMeta { addr, len: hello.len(), stride: hello.len(), ..RecvMeta::default() };
+        let path = AddressPair::to(([127, 0, 0, 1], from).into());
+        driver.inlet.buffers.put(0, path, base::Ecn::NotEct, &hello);
         let socket = driver.socket.clone();
-        driver.route(1, &socket);
+        driver.route(1, &*socket);
         assert_eq!(driver.roster.slots.iter().flatten().count(), known, "from port {from}");
     }
 }

@@ -165,7 +165,7 @@ const FILES: &[(&str, CpuPart)] = &[
     ("crates/wire/src/frame/ack.rs", CpuPart::Acks),
     ("crates/wire/src/frame/decode.rs", CpuPart::Acks),
     ("crates/net/src/outlet.rs", CpuPart::Sending),
-    ("crates/net/src/socket.rs", CpuPart::Sending),
+    ("crates/net/src/udp.rs", CpuPart::Sending),
     ("/quinn-udp-", CpuPart::Sending),
     ("/rustls-0.", CpuPart::Payload),
     ("/tokio-rustls-", CpuPart::Payload),

@@ -33,10 +33,9 @@ async fn a_closed_port_is_told_to_whom_it_concerns_at_once() {
     let (server, address) = driver();
     tokio::spawn(server);
     for (seed, from) in [(3, "[::]:0"), (4, "0.0.0.0:0"), (5, "127.0.0.1:0")] {
-        let socket = Socket::bind(from.parse().unwrap(), &SocketConfig::default()).unwrap();
-        let hub = Arc::new(Hub::new(socket.bound(), router(None, seed)));
-        hub.lobby().endpoints = 1;
-        tokio::spawn(Driver::new(hub.clone(), socket));
+        let client = driver_of(socket(from.parse().unwrap()), router(None, seed));
+        let hub = client.hub.clone();
+        tokio::spawn(client);
         // Longer than this test has patience.
         let slow = TransportConfig::fixed_mtu(1200)
             .with_handshake_timeout(Duration::from_secs(100))
@@ -62,8 +61,8 @@ async fn a_closed_port_is_told_to_whom_it_concerns_at_once() {
 
 #[tokio::test]
 async fn sizes_follow_what_the_system_takes() {
-    let (driver, address) = driver();
-    let (hub, socket) = (driver.hub.clone(), driver.socket.clone());
+    let (driver, address, socket) = driver_and_socket();
+    let hub = driver.hub.clone();
     tokio::spawn(driver);
     let large = TransportConfig::fixed_mtu(1452);
     let connection = hub.connect(address, "localhost", &config(large)).unwrap();
@@ -77,13 +76,13 @@ async fn sizes_follow_what_the_system_takes() {
     let stats = connection.stats();
     assert_eq!((stats.mtu.current, stats.lost_packets), (1200, 0));
     assert!(stats.refused_datagrams > 0);
-    assert!(socket.segments() > 1, "several at a time still leave together");
+    assert!(socket.max_segments() > 1, "several at a time still leave together");
 }
 
 #[tokio::test]
 async fn a_route_that_is_not_there_is_waited_for_a_little() {
-    let (driver, address) = driver();
-    let (hub, socket) = (driver.hub.clone(), driver.socket.clone());
+    let (driver, address, socket) = driver_and_socket();
+    let hub = driver.hub.clone();
     tokio::spawn(driver);
     let connect = || hub.connect(address, "localhost", &config(TransportConfig::fixed_mtu(1200))).unwrap();
     for (errno, expected) in [

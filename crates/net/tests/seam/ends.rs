@@ -1,0 +1,130 @@
+//! Two endpoints, whatever is below them, with the null session.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use quickset_net::{Connection, Endpoint, Stats};
+use quickset_quic::null::{NullClient, NullSecrets, NullServer};
+use quickset_quic::{ClientConfig, EndpointConfig, RetryPolicy, ServerConfig, TransportConfig};
+
+pub(crate) struct Ends {
+    pub(crate) server: Endpoint,
+    pub(crate) client: Endpoint,
+}
+
+/// What came of an [`exchange`], and the connection that it went over.
+pub(crate) struct Exchanged {
+    pub(crate) connection: Connection,
+    peer: Connection,
+    /// What the server read.
+    pub(crate) stream: Vec<u8>,
+    /// What the client received.
+    pub(crate) messages: Vec<Bytes>,
+    /// Of the client.
+    pub(crate) stats: Stats,
+}
+
+pub(crate) fn endpoint_config(secret: u64) -> EndpointConfig {
+    EndpointConfig { crypto: Arc::new(NullSecrets(secret)), connection_id_len: 8, resets_per_second: 100 }
+}
+
+pub(crate) fn server_config() -> ServerConfig {
+    ServerConfig {
+        crypto: Arc::new(NullServer::new(&[b"test"])),
+        transport: Arc::new(TransportConfig::fixed_mtu(1400)),
+        max_connections: 10,
+        retry: RetryPolicy::Never,
+        retry_token_lifetime: Duration::from_secs(10),
+        gate: None,
+        token_lifetime: Duration::from_secs(100),
+    }
+}
+
+pub(crate) fn client_config() -> ClientConfig {
+    let transport = Arc::new(TransportConfig::fixed_mtu(1400));
+    ClientConfig { crypto: Arc::new(NullClient::new(&[b"test"])), transport }
+}
+
+/// A handshake, a stream of this length one way, and two messages the other way.
+pub(crate) async fn exchange(ends: &Ends, length: usize) -> Exchanged {
+    let to = ends.server.local_addr();
+    let (connection, peer) =
+        both(ends.client.connect(to, "localhost", &client_config()), ends.server.accept()).await;
+    let (connection, peer) = (connection.expect("a handshake"), peer.expect("an open endpoint"));
+    let sends = async {
+        let mut stream = connection.open_uni().await.expect("it is open");
+        stream.write_all(&pattern(length)).await.expect("it is read");
+        stream.finish().expect("it is open");
+        let mut incoming = connection.accept_messages().await.expect("it is open");
+        let mut messages = Vec::new();
+        while let Some(message) = incoming.next().await {
+            messages.push(message.expect("all of it comes").payload);
+        }
+        messages
+    };
+    let answers = async {
+        let mut stream = peer.accept_uni().await.expect("it is open");
+        let all = stream.read_to_end(length).await.expect("all of it comes");
+        let mut messages = peer.open_messages().await.expect("it is open");
+        for message in [&b"one"[..], b"two"] {
+            messages.send(Bytes::from_static(message)).await.expect("it is open");
+            messages.fence();
+        }
+        messages.finish().expect("it is open");
+        all
+    };
+    let (messages, stream) = both(sends, answers).await;
+    let stats = connection.stats();
+    Exchanged { connection, peer, stream, messages, stats }
+}
+
+impl Exchanged {
+    /// What the peer reads of a stream that has `bytes`.
+    pub(crate) async fn again(&self, bytes: Vec<u8>) -> Vec<u8> {
+        let sends = async {
+            let mut stream = self.connection.open_uni().await.expect("it is open");
+            stream.write_all(&bytes).await.expect("it is read");
+            stream.finish().expect("it is open");
+            stream.finished().await.expect("all has arrived");
+        };
+        let reads = async {
+            let mut stream = self.peer.accept_uni().await.expect("it is open");
+            stream.read_to_end(bytes.len()).await.expect("all of it comes")
+        };
+        both(sends, reads).await.1
+    }
+}
+
+/// Waits for both.
+async fn both<A, B>(
+    a: impl std::future::Future<Output = A>,
+    b: impl std::future::Future<Output = B>,
+) -> (A, B) {
+    use std::task::Poll;
+
+    let (mut a, mut b) = (std::pin::pin!(a), std::pin::pin!(b));
+    let (mut first, mut second) = (None, None);
+    std::future::poll_fn(move |cx| {
+        if first.is_none() {
+            if let Poll::Ready(done) = a.as_mut().poll(cx) {
+                first = Some(done);
+            }
+        }
+        if second.is_none() {
+            if let Poll::Ready(done) = b.as_mut().poll(cx) {
+                second = Some(done);
+            }
+        }
+        if first.is_none() || second.is_none() {
+            return Poll::Pending;
+        }
+        Poll::Ready((first.take().expect("it is there"), second.take().expect("it is there")))
+    })
+    .await
+}
+
+/// Bytes that differ from one place to the next.
+pub(crate) fn pattern(len: usize) -> Vec<u8> {
+    (0..len as u64).map(|i| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8).collect()
+}
