@@ -1,4 +1,4 @@
-//! Numbers in types that do not hold all of them.
+//! Numbers go into types that do not hold all of them by names that say why they fit.
 
 /// A place in memory, or a length there; what no memory has room for is the last place there is.
 #[inline]

@@ -1,4 +1,4 @@
-//! Numbers in types that do not hold all of them.
+//! Numbers go into types that do not hold all of them by names that say why they fit.
 
 /// The number of an entry, as its neighbours know it.
 #[inline]
