@@ -69,7 +69,7 @@ impl Figures {
             format!(
                 "names of types: {}, of which {shared} are of several ({:.1} %)",
                 self.names.len(),
-                100.0 * shared as f64 / self.names.len().max(1) as f64,
+                percent(shared, self.names.len()),
             ),
         ]
     }
@@ -163,6 +163,12 @@ impl<'ast> Visit<'ast> for Counting<'_> {
         self.name(&item.ident);
         visit::visit_item_type(self, item);
     }
+}
+
+/// So many of `all`, in percent.
+#[expect(clippy::cast_precision_loss, reason = "nobody writes 2^53 types")]
+fn percent(of: usize, all: usize) -> f64 {
+    100.0 * of as f64 / all.max(1) as f64
 }
 
 #[cfg(test)]

@@ -3,6 +3,16 @@
 //! A command is one line in [`COMMANDS`], a step of `cargo xtask test` one line in `STEPS` of its module.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::cast_lossless,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss
+    )
+)]
 
 mod abr;
 mod arrows;

@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use quickset_base::number::Unsigned as _;
+
 use crate::throughput::ThroughputEstimate;
 use crate::{Interruption, Ladder, PlayerState, Reading, Rule, SegmentChoice, SegmentDownload};
 
@@ -55,8 +57,8 @@ struct ScoreCurve {
 impl Bola {
     /// For one session over `ladder`.
     pub fn new(ladder: Ladder, reading: Reading) -> Self {
-        let lowest = ladder.bitrate(0) as f64;
-        let utilities = ladder.bitrates().iter().map(|&b| (b as f64).ln() - lowest.ln()).collect();
+        let lowest = ladder.bitrate(0).approx();
+        let utilities = ladder.bitrates().iter().map(|&b| b.approx().ln() - lowest.ln()).collect();
         Self {
             ladder,
             reading,
@@ -73,16 +75,17 @@ impl Bola {
 
     /// From what is in the buffer, in seconds, to the quality of the best score; of equal ones the higher.
     fn best(&self, curve: ScoreCurve, buffer: f64) -> usize {
-        let score =
-            |q: usize| (curve.v * (self.utilities[q] + curve.gamma) - buffer) / self.ladder.bitrate(q) as f64;
+        let score = |q: usize| {
+            (curve.v * (self.utilities[q] + curve.gamma) - buffer) / self.ladder.bitrate(q).approx()
+        };
         (1..self.ladder.len()).fold(0, |best, q| if score(q) >= score(best) { q } else { best })
     }
 
     /// The level in seconds from which on `quality` scores better than all below it.
     fn reached(&self, curve: ScoreCurve, quality: usize) -> f64 {
-        let (rate, utility) = (self.ladder.bitrate(quality) as f64, self.utilities[quality]);
+        let (rate, utility) = (self.ladder.bitrate(quality).approx(), self.utilities[quality]);
         let crossing = |lower: usize| {
-            let below = self.ladder.bitrate(lower) as f64;
+            let below = self.ladder.bitrate(lower).approx();
             curve.v * (curve.gamma + (rate * self.utilities[lower] - below * utility) / (rate - below))
         };
         (0..quality).map(crossing).map(|level| level + self.slack(curve)).fold(0.0, f64::max)
@@ -108,7 +111,7 @@ impl Bola {
         if let Some(curve) = self.curve.filter(|curve| curve.target == state.buffer_target) {
             return curve;
         }
-        let floor = NO_WAIT_BELOW + PER_QUALITY * self.ladder.len() as f64;
+        let floor = NO_WAIT_BELOW + PER_QUALITY * self.ladder.len().approx();
         let top = state.buffer_target.as_secs_f64().max(floor);
         let gamma = self.utilities[self.ladder.top()] / (top / NO_WAIT_BELOW - 1.0);
         let new = ScoreCurve { target: state.buffer_target, v: NO_WAIT_BELOW / gamma, gamma };

@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use quickset_base::number::Unsigned as _;
+
 use crate::throughput::ThroughputEstimate;
 use crate::{Interruption, Ladder, PlayerState, Reading, Rule, SegmentChoice, SegmentDownload};
 
@@ -98,7 +100,7 @@ impl L2a {
 
     /// The quality whose bitrate is next to the mean one; of two equally near the lower.
     fn nearest(&self) -> usize {
-        let rates = self.ladder.bitrates().iter().map(|&b| b as f64);
+        let rates = self.ladder.bitrates().iter().map(|&b| b.approx());
         let mean: f64 = self.weights.iter().zip(rates.clone()).map(|(w, b)| w * b).sum();
         let distances: Vec<f64> = rates.map(|b| (b - mean).abs()).collect();
         (1..distances.len()).fold(0, |best, q| if distances[q] < distances[best] { q } else { best })
@@ -159,7 +161,7 @@ fn onto_simplex(point: &[f64]) -> Vec<f64> {
     let (mut sum, mut lowered) = (0.0, 0.0);
     for (i, part) in falling.iter().enumerate() {
         sum += part;
-        lowered = (sum - 1.0) / (i + 1) as f64;
+        lowered = (sum - 1.0) / (i + 1).approx();
         if falling.get(i + 1).is_some_and(|next| lowered >= *next) {
             break;
         }

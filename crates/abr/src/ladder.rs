@@ -1,3 +1,4 @@
+use quickset_base::number::Unsigned as _;
 use thiserror::Error;
 
 /// The bitrates a stream is there in, in bit/s, from the lowest up. A *quality* is the place of one of them,
@@ -77,7 +78,7 @@ impl Ladder {
 }
 
 fn in_kbps(bitrate: u64) -> f64 {
-    bitrate as f64 / 1000.0
+    bitrate.approx() / 1000.0
 }
 
 #[cfg(test)]

@@ -43,6 +43,16 @@
 //! Whatever the numbers are, a rule chooses a quality that is on the ladder.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::cast_lossless,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss
+    )
+)]
 
 mod bola;
 mod dynamic;

@@ -1,3 +1,4 @@
+use quickset_base::number::Unsigned as _;
 use quickset_base::{Rng, Seed};
 
 use crate::throughput::ThroughputEstimate;
@@ -45,11 +46,11 @@ struct Situation {
 impl LolPlus {
     /// For one session over `ladder`. The weights that hold until some are found are drawn from `seed`.
     pub fn new(ladder: Ladder, reading: Reading, seed: impl Into<Seed>) -> Self {
-        let scale = ladder.bitrates().iter().map(|&b| (b as f64).powi(2)).sum::<f64>().sqrt();
+        let scale = ladder.bitrates().iter().map(|&b| b.approx().powi(2)).sum::<f64>().sqrt();
         let neurons: Vec<SegmentFeatures> =
-            ladder.bitrates().iter().map(|&b| [b as f64 / scale, 0.0, 0.0, 0.0]).collect();
+            ladder.bitrates().iter().map(|&b| [b.approx() / scale, 0.0, 0.0, 0.0]).collect();
         let weights =
-            first_weights(ladder.len(), ladder.bitrate(ladder.top()) as f64 / scale, &mut Rng::new(seed));
+            first_weights(ladder.len(), ladder.bitrate(ladder.top()).approx() / scale, &mut Rng::new(seed));
         Self {
             ladder,
             reading,
@@ -158,7 +159,7 @@ impl LolPlus {
     }
 
     fn bitrate(&self, quality: usize) -> f64 {
-        self.ladder.bitrate(quality) as f64
+        self.ladder.bitrate(quality).approx()
     }
 }
 

@@ -1,3 +1,5 @@
+use quickset_base::number::Unsigned as _;
+
 use crate::{Interruption, Ladder, PlayerState, Rule, SegmentChoice, SegmentDownload};
 
 /// What the network gives, estimated from what arrived: the smaller of two exponentially weighted averages, a
@@ -22,7 +24,7 @@ impl ThroughputEstimate {
         if download.bytes == 0 || ms <= 0.0 {
             return;
         }
-        let sample = (8.0 * download.bytes as f64 / ms).round();
+        let sample = (8.0 * download.bytes.approx() / ms).round();
         self.last = Some(sample);
         let weight = WEIGHT_PER_MS * ms;
         for (average, half_life) in [(&mut self.fast, FAST), (&mut self.slow, SLOW)] {

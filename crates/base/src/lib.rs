@@ -2,8 +2,8 @@
 //!
 //! There is no logic here, only vocabulary. Below the `net` crate nothing reads a clock, opens a
 //! socket or draws entropy: [`Time`] and [`Rng`] are arguments, and a [`Machine`] is driven from
-//! outside, by tokio in production and by the simulator in virtual time. The crate is `no_std` and needs an
-//! allocator.
+//! outside, by tokio in production and by the simulator in virtual time. [`number`] names what becomes of a
+//! number in a type that is too small for it. The crate is `no_std` and needs an allocator.
 //!
 //! ```
 //! use quickset_base::{Batch, Duration, Input, Machine, Poll, Reason, Time};
@@ -27,11 +27,22 @@
 
 #![cfg_attr(not(test), no_std)]
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::cast_lossless,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss
+    )
+)]
 
 extern crate alloc;
 
 mod datagram;
 mod machine;
+pub mod number;
 mod rng;
 mod time;
 

@@ -3,6 +3,8 @@ use core::fmt;
 use rand_chacha::ChaCha12Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
+use crate::number::Unsigned as _;
+
 /// What an [`Rng`] starts from: entropy in production, a number in tests and simulations.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Seed(pub [u8; 32]);
@@ -64,7 +66,7 @@ impl Rng {
 
     /// A number in [0, 1), a multiple of 2^-53.
     pub fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+        (self.next() >> 11).approx() * (f64::EPSILON / 2.0)
     }
 
     /// True with probability `p`; always draws once.

@@ -2,6 +2,7 @@ use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
 
 use crate::Duration;
+use crate::number::Unsigned as _;
 
 /// A point in time: nanoseconds since an origin that the driver chooses, at most 584 years away.
 ///
@@ -37,7 +38,7 @@ impl Time {
 
     /// Seconds since the origin, for reports.
     pub fn as_secs_f64(self) -> f64 {
-        self.0 as f64 / 1e9
+        self.0.approx() / 1e9
     }
 
     /// The time that has passed since `earlier`, zero if it lies ahead.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use quickset::{Algorithm, Protection};
+use quickset_base::number::Unsigned as _;
 use quickset_lab::demo::{self, DemoConfig, DemoMode, DemoProgress, Findings};
 use quickset_lab::report;
 use quickset_sim::{LinkQueue, LossModel, Rate};
@@ -137,7 +138,7 @@ fn bar(plan: &DemoConfig) -> ProgressBar {
         let left = state.len().unwrap_or(0).saturating_sub(state.pos()).div_ceil(1000);
         let _ = if left > 0 { write!(w, "about {left} s left") } else { write!(w, "finishing") };
     });
-    ProgressBar::new(length.as_millis() as u64).with_style(style)
+    ProgressBar::new(length.as_millis().saturated::<u64>()).with_style(style)
 }
 
 fn show(bar: &ProgressBar, progress: &DemoProgress) {
@@ -157,7 +158,7 @@ fn show(bar: &ProgressBar, progress: &DemoProgress) {
         );
     }
     bar.set_message(text);
-    bar.set_position(progress.elapsed.as_millis() as u64);
+    bar.set_position(progress.elapsed.as_millis().saturated::<u64>());
 }
 
 fn table(findings: &Findings) -> String {
@@ -196,7 +197,7 @@ fn table(findings: &Findings) -> String {
     let repaired = findings.modes.iter().filter(|row| row.mode == DemoMode::Repaired);
     let (repair, sent) = repaired.fold((0, 0), |sum, row| (sum.0 + row.repair_bytes, sum.1 + row.sent_bytes));
     if sent > 0 {
-        let share = repair as f64 / sent as f64 * 100.0;
+        let share = repair.approx() / sent.approx() * 100.0;
         let _ = writeln!(
             text,
             "partial+fec repairs by {}: {share:.1}% of the bytes it sent were repair.",

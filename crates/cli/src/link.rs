@@ -184,6 +184,7 @@ mod linux {
     use std::process::{self, ExitCode};
 
     use anyhow::Context as _;
+    use quickset_base::number::Unsigned as _;
     use quickset_lab::tunnel::programs::{self, ProgramsEnded, Signals};
     use quickset_lab::tunnel::{Tunnel, TunnelConfig, TunnelSide};
     use quickset_sim::LinkCounts;
@@ -257,7 +258,7 @@ mod linux {
             "  packets left later than the link says by {} (p50), {} (p99), {} at most",
             duration_text(p50),
             duration_text(p99),
-            duration_text(std::time::Duration::from_micros(lateness.max().as_micros() as u64)),
+            duration_text(std::time::Duration::from_micros(lateness.max().as_micros().saturated::<u64>())),
         );
         if p99 > GOOD {
             text.push_str(

@@ -5,6 +5,16 @@
 #![deny(unsafe_code)]
 // A reader who goes away, or a full disk below a log, must not end a server: `say!` and `note!`.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::cast_lossless,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss
+    )
+)]
 
 mod cert;
 mod demo;

@@ -20,6 +20,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::registry::Registry;
 use quickset::EndpointStats;
+use quickset_base::number::{Float as _, Unsigned as _};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
@@ -161,7 +162,7 @@ impl MetricsPage {
         let mut rtts: Vec<Duration> = live.iter().map(|stats| stats.rtt).collect();
         rtts.sort_unstable();
         let quantile = |share: f64| {
-            let at = ((rtts.len() as f64 * share).ceil() as usize).max(1) - 1;
+            let at = (rtts.len().approx() * share).ceil().whole::<usize>().max(1) - 1;
             rtts.get(at).map_or(f64::NAN, Duration::as_secs_f64)
         };
         let rtts = [0.5, 0.9, 1.0].map(|share| (vec![("quantile", share.to_string())], quantile(share)));

@@ -5,6 +5,7 @@ use core::fmt;
 use core::ops::Range;
 
 use crate::gf256::{self, Kernel};
+use crate::number::{self, element};
 use crate::rlc;
 
 /// What a repair symbol is the sum of: symbols of a session, by number, each times a coefficient.
@@ -90,7 +91,9 @@ impl Equation {
     pub fn reed_solomon(first: u64, count: u64, stride: u64, index: u64) -> Result<Self, BadEquation> {
         // Every term must be below 255 - index, else it has no coefficient; all numbers fit a byte then.
         match count.checked_add(index) {
-            Some(0..=255) => Self::new(first, count, stride, Coefficients::Cauchy { index: index as u8 }),
+            Some(0..=255) => {
+                Self::new(first, count, stride, Coefficients::Cauchy { index: element(number::index(index)) })
+            }
             _ => Err(BadEquation::Index),
         }
     }
@@ -156,7 +159,7 @@ impl Equation {
     pub fn coefficient(&self, term: u64) -> u8 {
         match self.coefficients {
             Coefficients::Ones => 1,
-            Coefficients::Cauchy { index } => gf256::cauchy(term as u8, index)
+            Coefficients::Cauchy { index } => gf256::cauchy(element(number::index(term)), index)
                 .expect("term < count <= 255 - index, as the constructor checked"),
             Coefficients::Rlc { seed } => rlc::coefficient(seed, self.sid(term)),
         }
@@ -170,7 +173,7 @@ impl Equation {
             // Its stride is 1.
             Coefficients::Rlc { seed } if !terms.is_empty() => {
                 let end = out.len();
-                out.resize(end + (terms.end - terms.start) as usize, 0);
+                out.resize(end + number::index(terms.end - terms.start), 0);
                 Kernel::best().hashes(seed, self.sid(terms.start), &mut out[end..]);
             }
             _ => out.extend(terms.map(|term| self.coefficient(term))),

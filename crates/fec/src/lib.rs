@@ -51,6 +51,16 @@
 //! The kernels are measured by `cargo bench -p quickset-fec --bench codec`.
 
 #![cfg_attr(not(any(test, feature = "std")), no_std)]
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::cast_lossless,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss
+    )
+)]
 
 extern crate alloc;
 
@@ -62,6 +72,7 @@ pub mod rlc;
 pub mod xor;
 
 mod equation;
+mod number;
 mod symbols;
 
 pub use equation::{BadEquation, Coefficients, Equation, MAX_SID};

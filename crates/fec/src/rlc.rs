@@ -14,7 +14,7 @@ pub const fn coefficient(seed: u64, sid: u64) -> u8 {
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^= z >> 31;
     // The upper half scaled to 0..255: no division, and a bias below 2⁻²⁴.
-    1 + (((z >> 32) * 255) >> 32) as u8
+    1 + (((z >> 32) * 255) >> 32 & 0xff) as u8
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use core::fmt;
 
 use crate::equation::{Coefficients, Equation, MAX_SID};
 use crate::gf256::Kernel;
+use crate::number::{index, short};
 
 /// A window of symbols by number.
 ///
@@ -111,7 +112,7 @@ impl Symbols {
         }
         self.drop_below((sid + 1).saturating_sub(self.window as u64));
         let slot = self.store(data);
-        self.entries.push_back(SymbolEntry { slot, len: data.len() as u32, mark });
+        self.entries.push_back(SymbolEntry { slot, len: short(data.len() as u64), mark });
         self.held_now(sid, data.len());
         Ok(sid)
     }
@@ -146,7 +147,8 @@ impl Symbols {
         }
         self.drop_below((sid + 1).saturating_sub(self.window as u64));
         let slot = self.store(data);
-        let (at, entry) = ((sid - self.first) as usize, SymbolEntry { slot, len: data.len() as u32, mark });
+        let at = index(sid - self.first);
+        let entry = SymbolEntry { slot, len: short(data.len() as u64), mark };
         if at < self.entries.len() {
             self.entries[at] = entry;
         } else {
@@ -161,7 +163,7 @@ impl Symbols {
     /// calls.
     pub(crate) fn append_spent(&mut self, len: usize) {
         let sid = self.next();
-        self.entries.push_back(SymbolEntry { slot: SymbolEntry::SPENT, len: len as u32, mark: false });
+        self.entries.push_back(SymbolEntry { slot: SymbolEntry::SPENT, len: short(len as u64), mark: false });
         self.spent += 1;
         self.known_now(sid);
         self.longest = self.longest.max(len);
@@ -172,7 +174,7 @@ impl Symbols {
 
     #[inline]
     fn known_now(&mut self, sid: u64) {
-        let word = (sid / 64 - self.first / 64) as usize;
+        let word = index(sid / 64 - self.first / 64);
         if let Some(held) = self.bits.get_mut(word) {
             *held |= 1 << (sid % 64);
         } else {
@@ -221,8 +223,8 @@ impl Symbols {
     /// their places are for others, and no repair symbol can be made of them any more.
     pub(crate) fn spend_all(&mut self, first: u64, stride: u64, terms: u64) {
         let Self { entries, free, chunks, .. } = self;
-        let begin = first.saturating_sub(self.first).min(entries.len() as u64) as usize;
-        let (stride, terms) = (stride as usize, terms as usize);
+        let begin = index(first.saturating_sub(self.first).min(entries.len() as u64));
+        let (stride, terms) = (index(stride), index(terms));
         let mut spent = 0;
         for entry in entries.range_mut(begin..).step_by(stride).take(terms) {
             if entry.slot < SymbolEntry::SPENT {
@@ -250,7 +252,7 @@ impl Symbols {
     /// above it.
     pub(crate) fn missing(&self, first: u64, last: u64) -> impl Iterator<Item = u64> {
         (first / 64..=last / 64).flat_map(move |word| {
-            let held = word.checked_sub(self.first / 64).and_then(|at| self.bits.get(at as usize));
+            let held = word.checked_sub(self.first / 64).and_then(|at| self.bits.get(index(at)));
             let mut missing = !held.copied().unwrap_or(0);
             if word == first / 64 {
                 missing &= u64::MAX << (first % 64);
@@ -292,7 +294,7 @@ impl Symbols {
             let n = (64 - at % 64).min(end - at);
             if self.bits.front().is_none_or(|known| *known == 0) {
                 // A sender that keeps most symbols elsewhere has few here.
-                self.entries.drain(..n as usize);
+                self.entries.drain(..index(n));
             } else {
                 for _ in 0..n {
                     let entry = self.entries.pop_front().expect("the window ends behind it");
@@ -305,7 +307,7 @@ impl Symbols {
             }
         }
         let words = (sid / 64 - at / 64).min(self.bits.len() as u64);
-        self.bits.drain(..words as usize);
+        self.bits.drain(..index(words));
         self.first = sid;
     }
 
@@ -355,7 +357,7 @@ impl Symbols {
     /// How many symbols below `sid` are held.
     pub(crate) fn held_below(&self, sid: u64) -> usize {
         let numbers = sid.saturating_sub(self.first).min(self.entries.len() as u64);
-        self.entries.range(..numbers as usize).filter(|entry| entry.slot < SymbolEntry::SPENT).count()
+        self.entries.range(..index(numbers)).filter(|entry| entry.slot < SymbolEntry::SPENT).count()
     }
 
     /// How many numbers the window is wide.
@@ -398,7 +400,7 @@ impl Symbols {
         out.resize(lines(self.longest), 0);
         let (kernel, mut longest) = (Kernel::best(), 0);
         // All of them are below the window's width; where there is one, any stride will do.
-        let stride = equation.stride() as usize;
+        let stride = index(equation.stride());
         let mut coefficients = Vec::with_capacity(BATCH);
         let mut symbols = [&[][..]; BATCH];
         // A window may be larger than the second-level cache. Repair symbols that read it one after the
@@ -424,7 +426,7 @@ impl Symbols {
     fn collect<'a>(&'a self, first: u64, stride: usize, out: &mut [&'a [u8]]) -> usize {
         // The entries may lie in two parts; to look for the part each time costs more than all the rest.
         let (front, back) = self.entries.as_slices();
-        let (mut at, mut longest) = ((first - self.first) as usize, 0);
+        let (mut at, mut longest) = (index(first - self.first), 0);
         for symbol in out {
             let entry = if at < front.len() { &front[at] } else { &back[at - front.len()] };
             longest = longest.max(entry.len);
@@ -467,15 +469,15 @@ impl Symbols {
     /// Makes slots.
     #[cold]
     fn grow(&mut self) {
-        let place = self.vacant.pop().unwrap_or(self.chunks.len() as u32);
+        let place = self.vacant.pop().unwrap_or(short(self.chunks.len() as u64));
         let chunk = Some(SlotChunk::new(CHUNK * self.slot_len()));
         match self.chunks.get_mut(place as usize) {
             Some(vacant) => *vacant = chunk,
             None => self.chunks.push(chunk),
         }
-        let first = place * CHUNK as u32;
+        let [first, end] = [place, place + 1].map(|chunk| chunk * short(CHUNK as u64));
         // The last is taken first.
-        self.free.extend((first..first + CHUNK as u32).rev());
+        self.free.extend((first..end).rev());
     }
 
     /// Gives back chunks that no symbol is in, as long as `slots` slots remain.

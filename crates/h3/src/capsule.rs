@@ -13,6 +13,7 @@
 //! ```
 
 use bytes::{Buf as _, Bytes};
+use quickset_base::number::Unsigned as _;
 
 use crate::idle::Idle;
 use crate::varint::{self, VarintPieces};
@@ -96,15 +97,16 @@ impl CapsuleReader {
                 CapsuleState::Skip(left) => {
                     let n = (*left).min(input.len() as u64);
                     *left -= n;
-                    input.advance(n as usize);
-                    self.idle.pay(n as usize);
+                    let n = n.saturated();
+                    input.advance(n);
+                    self.idle.pay(n);
                     if *left > 0 {
                         return Ok(None);
                     }
                     self.state = CapsuleState::Header(VarintPieces::default());
                 }
                 CapsuleState::Whole { kind, len, so_far } => {
-                    let missing = *len as usize - so_far.len();
+                    let missing = len.saturated::<usize>() - so_far.len();
                     if input.len() < missing {
                         so_far.extend_from_slice(input);
                         input.clear();

@@ -6,6 +6,7 @@
 //! for.
 
 use quickset_base::Rng;
+use quickset_base::number::Unsigned as _;
 
 /// `count` places in the unit cube of `dimensions`, evenly spread; the same for equal arguments.
 ///
@@ -20,7 +21,7 @@ pub fn space_filling(dimensions: usize, count: usize) -> Vec<Vec<f64>> {
         .map(|_| (0..dimensions).map(|_| rng.unit()).collect())
         .collect();
     // Squared distances: the nearer keeps at least as many as the farther.
-    let (mut near, mut far) = (0.0, dimensions as f64);
+    let (mut near, mut far) = (0.0, dimensions.approx());
     let mut best = candidates.clone();
     for _ in 0..BISECTIONS {
         let middle = f64::midpoint(near, far);

@@ -1,6 +1,7 @@
 //! Pages that browsers ask for, as data: resources, their sizes, what waits for what, and what is urgent.
 
 use quickset_base::Rng;
+use quickset_base::number::Float as _;
 
 use crate::play::PageResource;
 
@@ -86,7 +87,7 @@ impl ResourceSizes {
             Self::LogNormal(median, ninetieth) => {
                 let sigma = (ninetieth / median).ln() / NINETIETH;
                 let bytes = (median.ln() + sigma * normal(rng)).exp();
-                (bytes.round() as u64).clamp(LEAST, MOST)
+                bytes.round().whole::<u64>().clamp(LEAST, MOST)
             }
         }
     }

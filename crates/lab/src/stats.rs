@@ -1,5 +1,6 @@
 //! Samples and their exact percentiles: everything is kept and sorted, nothing is binned.
 
+use quickset_base::number::Unsigned as _;
 use serde::{Deserialize, Serialize};
 
 /// What was measured, in no order, in any unit.
@@ -30,7 +31,7 @@ impl Samples {
     /// The share of samples above `limit`; 0 when there are no samples.
     pub fn share_above(&self, limit: f64) -> f64 {
         let above = self.0.iter().filter(|sample| **sample > limit).count();
-        if self.0.is_empty() { 0.0 } else { above as f64 / self.0.len() as f64 }
+        if self.0.is_empty() { 0.0 } else { above.approx() / self.0.len().approx() }
     }
 
     /// In rising order.
@@ -75,7 +76,10 @@ impl Sorted {
     pub fn percentile(&self, of_ten_thousand: u32) -> f64 {
         // In whole numbers: 0.999 * 1000 is not 999 in floating point.
         let rank = (u64::from(of_ten_thousand) * self.0.len() as u64).div_ceil(10_000).max(1);
-        self.0.get((rank as usize - 1).min(self.0.len().saturating_sub(1))).copied().unwrap_or(0.0)
+        self.0
+            .get((rank.saturated::<usize>() - 1).min(self.0.len().saturating_sub(1)))
+            .copied()
+            .unwrap_or(0.0)
     }
 
     /// The share of samples that are at most `limit`; 1 when there are no samples.
@@ -83,12 +87,12 @@ impl Sorted {
         if self.0.is_empty() {
             return 1.0;
         }
-        self.0.partition_point(|sample| *sample <= limit) as f64 / self.0.len() as f64
+        self.0.partition_point(|sample| *sample <= limit).approx() / self.0.len().approx()
     }
 
     /// Mean and percentiles.
     pub fn percentiles(&self) -> Percentiles {
-        let n = self.0.len().max(1) as f64;
+        let n = self.0.len().max(1).approx();
         Percentiles {
             mean: self.0.iter().sum::<f64>() / n,
             p50: self.percentile(5_000),
@@ -151,7 +155,7 @@ impl MeanEstimate {
         if count == 0 {
             return None;
         }
-        let n = count as f64;
+        let n = count.approx();
         let mean = samples.iter().sum::<f64>() / n;
         let half = (count > 1).then(|| {
             let squares: f64 = samples.iter().map(|sample| (sample - mean) * (sample - mean)).sum();
@@ -170,7 +174,7 @@ pub fn student_t(degrees: usize) -> f64 {
         2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048,
         2.045, 2.042,
     ];
-    TABLE.get(degrees.max(1) - 1).copied().unwrap_or_else(|| near_normal(degrees as f64))
+    TABLE.get(degrees.max(1) - 1).copied().unwrap_or_else(|| near_normal(degrees.approx()))
 }
 
 /// The expansion around the normal distribution (Abramowitz and Stegun, 26.7.5), good to 0.001 from ten

@@ -1,6 +1,7 @@
 //! Recorded traffic: what real applications sent when. `data/README.md` says where the recordings come from.
 
 use quickset_base::Duration;
+use quickset_base::number::Unsigned as _;
 
 /// The recorded screens.
 pub const SCENES: &[&str] = &["typing", "scroll", "fastscroll", "page", "video_soft"];
@@ -125,7 +126,7 @@ pub fn updates(text: &str) -> Result<Vec<TracedUpdate>, TraceError> {
 /// The updates over and over, as many as begin within `length`. Between the last of one round and the first
 /// of the next lies the mean time between two.
 pub fn looped(updates: &[TracedUpdate], length: Duration) -> Vec<TracedUpdate> {
-    let (Some(last), n) = (updates.last(), updates.len() as u32) else { return Vec::new() };
+    let (Some(last), n) = (updates.last(), updates.len().saturated::<u32>()) else { return Vec::new() };
     // One alone comes once a second.
     let round = if last.at.is_zero() { Duration::from_secs(1) } else { last.at + last.at / (n - 1).max(1) };
     let rounds = (0..).map(|k| round * k).take_while(|begin| *begin < length);

@@ -176,7 +176,7 @@ impl Player {
         });
         let parts = tracks.map(PlayedTrack::new).collect::<Result<VecDeque<_>, _>>()?;
         let first = parts.front().ok_or(LadderError::Empty)?;
-        let quality = first.ladder.within(config.first_bitrate as f64 / 1000.0);
+        let quality = first.ladder.within(approx(config.first_bitrate) / 1000.0);
         Ok(Self {
             rule: config.algorithm.start(first.ladder.clone(), config.seed),
             screen: PlayedScreen::default(),
@@ -381,7 +381,7 @@ impl Player {
         (self.fetched, self.chosen) = (Duration::ZERO, false);
         let Some(part) = self.parts.front() else { return };
         if part.ladder != before.ladder {
-            let kbps = before.ladder.bitrate(self.quality) as f64 / 1000.0;
+            let kbps = approx(before.ladder.bitrate(self.quality)) / 1000.0;
             self.quality = part.ladder.within(kbps);
             self.rule = self.config.algorithm.start(part.ladder.clone(), self.config.seed);
             if let Some(last) = &self.last {
@@ -482,7 +482,7 @@ impl PlayedScreen {
         let mut bits = 0.0;
         while let Some((left, bitrate)) = self.pieces.front_mut().filter(|_| !time.is_zero()) {
             let part = time.min(*left);
-            bits += part.as_secs_f64() * *bitrate as f64;
+            bits += part.as_secs_f64() * approx(*bitrate);
             *left -= part;
             time -= part;
             if left.is_zero() {
@@ -505,6 +505,12 @@ impl PlayedScreen {
         self.playing |= starts;
         starts
     }
+}
+
+/// The nearest float: the number itself up to 2^53.
+#[expect(clippy::cast_precision_loss, reason = "bits per second, of which 2^53 are nobody's")]
+fn approx(bitrate: u64) -> f64 {
+    bitrate as f64
 }
 
 /// Bytes of indices that a player reads: those of ten hours in segments of a second, in ten bitrates.

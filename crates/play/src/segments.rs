@@ -164,7 +164,7 @@ impl Representation {
             Segments::Template { template, first, .. } => {
                 resource.url = self.base.join(&template.expand(first.saturating_add(n), tick))?;
             }
-            Segments::List { list, .. } => resource = list[n as usize].clone(),
+            Segments::List { list, .. } => resource = list[usize::try_from(n).unwrap_or(usize::MAX)].clone(),
             Segments::Indexed { read, .. } => resource.range = read.as_ref().and_then(|index| index.range(n)),
             Segments::Whole => {}
         }

@@ -15,7 +15,7 @@ impl Timescale {
     pub(crate) fn time(self, ticks: u64) -> Duration {
         let scale = self.0.get();
         let nanos = u128::from(ticks % scale) * 1_000_000_000 / u128::from(scale);
-        Duration::new(ticks / scale, nanos as u32)
+        Duration::new(ticks / scale, u32::try_from(nanos).expect("a part of a second"))
     }
 
     /// The first tick that is not before `time`; the last one there is for times beyond.

@@ -56,7 +56,7 @@ impl FromStr for Fingerprint {
 
 fn nibble(digit: u8) -> Result<u8, ParseFingerprintError> {
     let value = char::from(digit).to_digit(16).ok_or(ParseFingerprintError)?;
-    Ok(value as u8)
+    u8::try_from(value).map_err(|_| ParseFingerprintError)
 }
 
 const PREFIX: &str = "sha256:";

@@ -8,6 +8,7 @@ use bytes::{BufMut, BytesMut};
 use miniz_oxide::deflate::compress_to_vec_zlib;
 use miniz_oxide::inflate::TINFLStatus;
 use miniz_oxide::inflate::core::{DecompressorOxide, decompress, inflate_flags as flag};
+use quickset_base::number::Unsigned as _;
 
 use crate::inlet::{InletSource, NumberReader};
 
@@ -79,7 +80,7 @@ impl ExtendedClipboard {
         let broken = CutTextBody::Broken { bytes: message.len() as u64 };
         let Some((flags, rest)) = message.split_first_chunk() else { return Some(broken) };
         let flags = u32::from_be_bytes(*flags);
-        let formats = Formats(flags as u16);
+        let formats = Formats((flags & 0xffff) as u16);
         let clipboard = match flags & ACTIONS {
             caps if caps & CAPS != 0 => {
                 // Sizes come in the order of the bits, and text is the lowest; of those that are missing
@@ -129,7 +130,7 @@ impl ExtendedClipboard {
                 let mut plain = Vec::new();
                 if let Some(text) = text {
                     let text = text.replace("\r\n", "\n").replace('\n', "\r\n");
-                    plain.extend_from_slice(&(text.len() as u32 + 1).to_be_bytes());
+                    plain.extend_from_slice(&(text.len() + 1).saturated::<u32>().to_be_bytes());
                     plain.extend_from_slice(text.as_bytes());
                     plain.push(0);
                 }
@@ -138,7 +139,7 @@ impl ExtendedClipboard {
             }
         }
         out.put_u32(u32::from(kind) << 24);
-        out.put_u32((body.len() as u32).wrapping_neg());
+        out.put_i32(-i32::try_from(body.len()).unwrap_or(i32::MAX));
         out.put_slice(&body);
     }
 }
@@ -199,7 +200,7 @@ pub(crate) fn put_latin1(kind: u8, text: &str, out: &mut BytesMut) {
     out.put_u32(u32::from(kind) << 24);
     let text = text.replace("\r\n", "\n");
     let bytes: Vec<u8> = text.chars().map(|c| u8::try_from(u32::from(c)).unwrap_or(b'?')).collect();
-    out.put_u32(bytes.len() as u32);
+    out.put_u32(bytes.len().saturated());
     out.put_slice(&bytes);
 }
 

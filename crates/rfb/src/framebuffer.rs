@@ -145,11 +145,14 @@ impl Framebuffer {
     pub fn draw(&mut self, cursor: &Cursor, x: u16, y: u16) {
         for row in 0..cursor.height {
             for column in 0..cursor.width {
-                let at = |v: u16, d: u16, hot: u16| (u32::from(v) + u32::from(d)).checked_sub(hot.into());
+                let at = |v: u16, d: u16, hot: u16| {
+                    let place = (u32::from(v) + u32::from(d)).checked_sub(hot.into())?;
+                    u16::try_from(place).ok()
+                };
                 let place = at(x, column, cursor.hot_x).zip(at(y, row, cursor.hot_y));
-                let place = place.filter(|&(x, y)| x < self.width.into() && y < self.height.into());
+                let place = place.filter(|&(x, y)| x < self.width && y < self.height);
                 if let (Some((x, y)), Some(colour)) = (place, cursor.pixel(column, row)) {
-                    let at = self.at(x as u16, y as u16);
+                    let at = self.at(x, y);
                     self.pixels[at] = colour & RGB;
                 }
             }
@@ -194,7 +197,7 @@ impl fmt::Debug for Framebuffer {
 
 fn fits(width: u16, height: u16, max_bytes: usize) -> Result<(), TooLarge> {
     let side = Framebuffer::MAX_SIDE;
-    let bytes = width as u64 * height as u64 * 4;
+    let bytes = u64::from(width) * u64::from(height) * 4;
     if width > side || height > side || bytes > max_bytes as u64 {
         return Err(TooLarge { width, height, max_bytes });
     }
@@ -215,15 +218,15 @@ fn crc(start: u32, words: &[u32]) -> u32 {
 /// `CRC[k][b]` is the remainder of byte `b` followed by k zero bytes; the polynomial is reflected.
 static CRC: [[u32; 256]; 8] = {
     let mut tables = [[0; 256]; 8];
-    let mut byte = 0;
+    let mut byte = 0u32;
     while byte < 256 {
-        let mut sum = byte as u32;
+        let mut sum = byte;
         let mut bit = 0;
         while bit < 8 {
             sum = sum >> 1 ^ if sum & 1 == 1 { 0xedb8_8320 } else { 0 };
             bit += 1;
         }
-        tables[0][byte] = sum;
+        tables[0][byte as usize] = sum;
         byte += 1;
     }
     let mut k = 1;

@@ -5,6 +5,7 @@
 //! any channel of 8 bits or more.
 
 use bytes::{BufMut, BytesMut};
+use quickset_base::number::Unsigned as _;
 
 use crate::Error;
 
@@ -117,7 +118,7 @@ impl PixelFormat {
     /// Red, green and blue of a pixel, each of 65535.
     pub(crate) fn colour(&self, pixel: u32) -> [u16; 3] {
         [self.red, self.green, self.blue]
-            .map(|c| scale(pixel >> c.shift & u32::from(c.max), c.max.into(), u16::MAX.into()) as u16)
+            .map(|c| scale(pixel >> c.shift & u32::from(c.max), c.max.into(), u16::MAX.into()).saturated())
     }
 
     /// Says what is wrong with a format that pixels cannot be converted to.
@@ -163,8 +164,9 @@ impl PixelEncoder {
         let plain = PixelFormat::XRGB;
         let same = format.bits_per_pixel == 32 && rgb == [plain.red, plain.green, plain.blue];
         let tables = (!same).then(|| {
-            let table =
-                |c: ColourChannel| core::array::from_fn(|v| scale(v as u32, 255, c.max.into()) << c.shift);
+            let table = |c: ColourChannel| {
+                core::array::from_fn(|v| scale(v.saturated(), 255, c.max.into()) << c.shift)
+            };
             Box::new(rgb.map(table))
         });
         let colours = rgb.iter().fold(0, |all, c| all | u32::from(c.max) << c.shift);
@@ -196,7 +198,10 @@ impl PixelEncoder {
         let start = out.len();
         match short {
             ShortPixel::Whole => self.encode(pixels, out),
-            ShortPixel::Rgb => put(out, pixels, |p| [(p >> 16) as u8, (p >> 8) as u8, p as u8]),
+            ShortPixel::Rgb => put(out, pixels, |p| {
+                let [_, rgb @ ..] = p.to_be_bytes();
+                rgb
+            }),
             ShortPixel::First | ShortPixel::Last => {
                 self.encode(pixels, out);
                 let from = usize::from(short == ShortPixel::Last);
@@ -225,9 +230,9 @@ impl PixelEncoder {
                 | padding
         };
         match (self.format.bits_per_pixel, self.format.big_endian) {
-            (8, _) => put(out, pixels, |p| [bits(p) as u8]),
-            (16, false) => put(out, pixels, |p| (bits(p) as u16).to_le_bytes()),
-            (16, true) => put(out, pixels, |p| (bits(p) as u16).to_be_bytes()),
+            (8, _) => put(out, pixels, |p| [(bits(p) & 0xff) as u8]),
+            (16, false) => put(out, pixels, |p| ((bits(p) & 0xffff) as u16).to_le_bytes()),
+            (16, true) => put(out, pixels, |p| ((bits(p) & 0xffff) as u16).to_be_bytes()),
             (_, false) => put(out, pixels, |p| bits(p).to_le_bytes()),
             (_, true) => put(out, pixels, |p| bits(p).to_be_bytes()),
         }

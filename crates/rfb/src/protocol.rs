@@ -3,6 +3,7 @@
 use core::fmt;
 
 use bytes::{BufMut, BytesMut};
+use quickset_base::number::Unsigned as _;
 
 use crate::inlet::{InletSource, NumberReader};
 use crate::{Error, Rect};
@@ -163,8 +164,9 @@ impl Encoding {
 
 impl From<i32> for Encoding {
     fn from(n: i32) -> Self {
-        if let Some(level) = n.checked_sub(COMPRESS_LEVEL).filter(|level| (0..10).contains(level)) {
-            return Self::CompressLevel(level as u8);
+        let level = n.checked_sub(COMPRESS_LEVEL).and_then(|level| u8::try_from(level).ok());
+        if let Some(level) = level.filter(|level| *level < 10) {
+            return Self::CompressLevel(level);
         }
         ENCODINGS.iter().find(|&&(_, m)| m == n).map_or(Self::Other(n), |&(e, _)| e)
     }
@@ -381,7 +383,7 @@ impl Fence {
     pub(crate) fn encode(&self, request: bool, out: &mut BytesMut) {
         out.put_u32(u32::from(FENCE) << 24);
         out.put_u32(self.flags() | if request { FENCE_REQUEST } else { 0 });
-        out.put_u8(self.payload.len() as u8);
+        out.put_u8(self.payload.len().saturated());
         out.put_slice(&self.payload);
     }
 }
@@ -409,7 +411,7 @@ pub(crate) fn put_string(out: &mut BytesMut, string: &str) {
     while !string.is_char_boundary(end) {
         end -= 1;
     }
-    out.put_u32(end as u32);
+    out.put_u32(end.saturated());
     out.put_slice(&string.as_bytes()[..end]);
 }
 

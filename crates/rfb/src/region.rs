@@ -127,7 +127,10 @@ impl Region {
     /// The set moved by (`dx`, `dy`); what leaves 0..=65535 is cut off.
     #[must_use]
     pub fn moved_by(&self, dx: i32, dy: i32) -> Self {
-        let shift = |v: u16, d: i32| i32::from(v).saturating_add(d).clamp(0, 65535) as u16;
+        let shift = |v: u16, d: i32| {
+            let to = i32::from(v).saturating_add(d);
+            u16::try_from(to.max(0)).unwrap_or(u16::MAX)
+        };
         let moved = self.rects.iter().map(|r| {
             Rect::between(
                 shift(r.left(), dx),

@@ -1,6 +1,8 @@
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
+use crate::number::entry;
+
 /// Messages of one leaf, of which the one with the closest deadline that can still be met goes first (FlEC,
 /// algorithm 3).
 ///
@@ -91,7 +93,7 @@ impl<K> Deadlines<K> {
         (slot.next, slot.prev) = (NIL, NIL);
         let generation = slot.generation;
         if deadline.is_some() {
-            slot.place = self.heap.len() as u32;
+            slot.place = entry(self.heap.len());
             self.heap.push(index);
             self.sift_up(self.heap.len() - 1);
         } else {
@@ -215,7 +217,7 @@ impl<K> Deadlines<K> {
             prev: NIL,
         };
         self.slots.push(slot);
-        self.slots.len() as u32 - 1
+        entry(self.slots.len() - 1)
     }
 
     fn id(&self, index: u32) -> MessageId {
@@ -230,7 +232,7 @@ impl<K> Deadlines<K> {
 
     fn put(&mut self, place: usize, index: u32) {
         self.heap[place] = index;
-        self.slots[index as usize].place = place as u32;
+        self.slots[index as usize].place = entry(place);
     }
 
     fn sift_up(&mut self, mut place: usize) {
@@ -275,7 +277,7 @@ impl<K> Deadlines<K> {
     /// Adds a place of the heap to the frontier, itself a heap.
     fn await_place(&mut self, place: usize) {
         let mut at = self.frontier.len();
-        self.frontier.push(place as u32);
+        self.frontier.push(entry(place));
         while at > 0 {
             let above = (at - 1) / 2;
             if self.due_at(above) <= self.due_at(at) {

@@ -1,3 +1,5 @@
+use crate::number::whole;
+
 /// What a class is among its siblings.
 ///
 /// The default is that of RFC 9218 §4: urgency 3, not incremental, and weight 1.
@@ -65,12 +67,13 @@ impl Weight {
             return Self::default();
         }
         // To the nearest; `core` has no rounding.
-        Self((weight.clamp(0.01, 100.0) * UNIT + 0.5) as u32)
+        let millionths = whole(weight.clamp(0.01, 100.0) * f64::from(UNIT) + 0.5);
+        Self(u32::try_from(millionths).unwrap_or(Self::MAX.0))
     }
 
     /// As a decimal.
     pub fn get(self) -> f64 {
-        f64::from(self.0) / UNIT
+        f64::from(self.0) / f64::from(UNIT)
     }
 
     pub(crate) const fn millionths(self) -> u32 {
@@ -84,7 +87,7 @@ impl Weight {
 
 impl Default for Weight {
     fn default() -> Self {
-        Self(UNIT as u32)
+        Self(UNIT)
     }
 }
 
@@ -94,4 +97,4 @@ impl From<f64> for Weight {
     }
 }
 
-const UNIT: f64 = 1e6;
+const UNIT: u32 = 1_000_000;

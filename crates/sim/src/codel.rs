@@ -1,6 +1,7 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 
+use quickset_base::number::{Float as _, Unsigned as _};
 use quickset_base::{Ecn, Time};
 
 use crate::loss::PacketDecision;
@@ -161,7 +162,7 @@ impl CoDel {
     /// RFC 8289 §5.6: drops come closer together with the square root of their number.
     fn control_law(&self, from: Time, count: u32) -> Time {
         // A square root is exact to the last bit on every machine (IEEE 754), unlike other functions.
-        let gap = self.interval.as_nanos() as f64 / f64::from(count).sqrt();
-        from + Duration::from_nanos(gap as u64)
+        let gap = self.interval.as_nanos().approx() / f64::from(count).sqrt();
+        from + Duration::from_nanos(gap.whole::<u64>())
     }
 }

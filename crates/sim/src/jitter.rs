@@ -2,6 +2,8 @@ use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
 
+use quickset_base::number::{Float as _, Unsigned as _};
+
 use crate::exponential::exponential;
 use crate::lane::{below, stream};
 use crate::units::{self, UnitError};
@@ -40,8 +42,8 @@ impl Jitter {
             Self::None => Duration::ZERO,
             Self::Uniform(most) => Duration::from_nanos(below(draws[0], nanos(most).saturating_add(1))),
             Self::Normal { mean, deviation } => {
-                let ns = nanos(mean) as f64 + nanos(deviation) as f64 * normal(draws);
-                Duration::from_nanos(ns.max(0.0) as u64)
+                let ns = nanos(mean).approx() + nanos(deviation).approx() * normal(draws);
+                Duration::from_nanos(ns.max(0.0).whole::<u64>())
             }
             Self::Exponential(mean) => Duration::from_nanos(exponential(nanos(mean), stream(draws[0]))),
             Self::Pareto { mean, shape } => {
@@ -110,7 +112,7 @@ impl fmt::Display for Jitter {
 /// Logarithms and cosines would differ in the last bit from machine to machine; sums do not.
 fn normal(draws: [u64; 3]) -> f64 {
     let sum: u64 = draws.iter().flat_map(|draw| [0, 16, 32, 48].map(|shift| (draw >> shift) & 0xffff)).sum();
-    (sum as f64 - 12.0 * 32_767.5) / 65_536.0
+    (sum.approx() - 12.0 * 32_767.5) / 65_536.0
 }
 
 fn nanos(d: Duration) -> u64 {

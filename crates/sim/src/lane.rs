@@ -1,4 +1,5 @@
 use quickset_base::Rng;
+use quickset_base::number::Unsigned as _;
 
 /// `K` random numbers for each packet ordinal, from a stream of its own.
 ///
@@ -38,7 +39,7 @@ impl<const K: usize> RandomLane<K> {
 
 /// True with probability `p`, given 64 random bits: raising `p` adds hits and takes none away.
 pub(crate) fn hit(bits: u64, p: f64) -> bool {
-    ((bits >> 11) as f64) * (1.0 / (1u64 << 53) as f64) < p
+    (bits >> 11).approx() * (f64::EPSILON / 2.0) < p
 }
 
 /// `bits` spread evenly over 0..`n`; 0 for `n` = 0. The bias, n / 2^64, shows in no simulation.

@@ -48,6 +48,16 @@
 //! node]` with goals for tests, [`seeds`] and [`each_seed`] choose and report seeds.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::cast_lossless,
+        clippy::cast_possible_truncation,
+        clippy::cast_possible_wrap,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss
+    )
+)]
 
 mod codel;
 mod course;

@@ -1,5 +1,6 @@
 use std::collections::VecDeque;
 
+use quickset_base::number::Unsigned as _;
 use quickset_base::{Ecn, Rng, Seed, Time};
 
 use crate::codel::{CodelControl, CodelQueue, QueuedPacket};
@@ -179,7 +180,7 @@ impl Link {
     fn passed_by(&self, now: Time) -> u64 {
         match self.spec.others_pps {
             0 => 0,
-            pps => (u128::from(now.as_nanos()) * u128::from(pps) / 1_000_000_000) as u64,
+            pps => (u128::from(now.as_nanos()) * u128::from(pps) / 1_000_000_000).saturated::<u64>(),
         }
     }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::net::SocketAddr;
 
 use bytes::BytesMut;
+use quickset_base::number::Unsigned as _;
 use quickset_base::{AddressPair, Batch, Datagram, Ecn, Time};
 
 use crate::link::{Fate, Link, LinkDelivery, SendResult};
@@ -388,7 +389,7 @@ impl Network {
         let PacketSending { time, ordinal, leg, ecn } = sending;
         if let Some(trace) = &mut self.trace {
             let bytes = payload.bytes();
-            let (size, hash) = (bytes.len() as u32, hash(bytes));
+            let (size, hash) = (bytes.len().saturated::<u32>(), hash(bytes));
             trace.push(TraceRecord { time, link: leg.link, ordinal, size, ecn, hash, fate }, bytes);
         }
         match fate {

@@ -1,6 +1,7 @@
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
+use quickset_base::number::Unsigned as _;
 use quickset_base::{Ecn, Time};
 
 use crate::network::LinkId;
@@ -71,7 +72,7 @@ impl<W: Write> Pcap<W> {
             self.skipped += 1;
             return Ok(());
         }
-        let whole = (self.record.len() - 16) as u32;
+        let whole = (self.record.len() - 16).saturated::<u32>();
         let kept = whole.min(self.snap);
         let nanos = time.as_nanos();
         // The format's seconds end in 2106; later packets stay there.
@@ -144,11 +145,11 @@ impl CapturedDatagram<'_> {
         }
         sum.add(&out[if v4 { begin + 12 } else { begin + 8 }..]);
         sum.add(&[0, UDP]);
-        sum.add(&(udp_length as u32).to_be_bytes());
+        sum.add(&udp_length.saturated::<u32>().to_be_bytes());
         let udp = out.len();
         out.extend_from_slice(&self.from.port().to_be_bytes());
         out.extend_from_slice(&self.to.port().to_be_bytes());
-        out.extend_from_slice(&(udp_length as u16).to_be_bytes());
+        out.extend_from_slice(&udp_length.saturated::<u16>().to_be_bytes());
         out.extend_from_slice(&[0, 0]);
         out.extend_from_slice(self.payload);
         sum.add(&out[udp..]);
@@ -180,7 +181,7 @@ impl InternetChecksum {
         while sum > 0xffff {
             sum = (sum & 0xffff) + (sum >> 16);
         }
-        !(sum as u16)
+        !((sum & 0xffff) as u16)
     }
 }
 

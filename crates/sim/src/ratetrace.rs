@@ -2,6 +2,7 @@ use core::fmt;
 use std::sync::Arc;
 
 use quickset_base::Time;
+use quickset_base::number::Unsigned as _;
 
 use crate::files;
 use crate::units::{self, UnitError};
@@ -121,7 +122,7 @@ impl Opportunities {
     /// When opportunity `index` comes; [`Time::MAX`] beyond the end of time.
     pub(crate) fn time(&self, index: u64) -> Time {
         let len = self.at_ms.len() as u64;
-        let within = u64::from(self.at_ms[(index % len) as usize]) * 1_000_000;
+        let within = u64::from(self.at_ms[(index % len).saturated::<usize>()]) * 1_000_000;
         Time::from_nanos((index / len).saturating_mul(self.period_ns).saturating_add(within))
     }
 
@@ -134,7 +135,7 @@ impl Opportunities {
 
     fn mean_bps(&self) -> u64 {
         let bits = self.at_ms.len() as u128 * u128::from(OPPORTUNITY) * 8;
-        (bits * 1_000_000_000 / u128::from(self.period_ns)) as u64
+        (bits * 1_000_000_000 / u128::from(self.period_ns)).saturated::<u64>()
     }
 }
 
@@ -207,7 +208,7 @@ impl Steps {
             .zip(ends)
             .map(|(step, end)| u128::from(end - step.0) * u128::from(step.1))
             .sum();
-        (sum / u128::from(period)) as u64
+        (sum / u128::from(period)).saturated::<u64>()
     }
 }
 

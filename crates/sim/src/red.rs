@@ -1,6 +1,7 @@
 use core::time::Duration;
 
 use quickset_base::Rng;
+use quickset_base::number::Unsigned as _;
 
 use crate::lane::{RandomLane, hit};
 
@@ -57,13 +58,13 @@ impl RedState {
     ) -> RedVerdict {
         let (idle, bps) = idle;
         if queued > 0 {
-            self.mean += WEIGHT * (queued as f64 - self.mean);
+            self.mean += WEIGHT * (queued.approx() - self.mean);
         } else {
             // As if typical packets had found it empty, one after the other.
             let packets = idle.as_nanos().saturating_mul(u128::from(bps.unwrap_or(u64::MAX))) / TYPICAL;
             self.mean *= power(1.0 - WEIGHT, packets);
         }
-        let (min, max) = (red.min as f64, red.max as f64);
+        let (min, max) = (red.min.approx(), red.max.approx());
         if self.mean < min {
             self.since = 0;
             return RedVerdict::Pass;
@@ -77,7 +78,7 @@ impl RedState {
         } else {
             red.share + (1.0 - red.share) * (self.mean - max) / max
         };
-        let spread = share / (1.0 - self.since as f64 * share).max(share);
+        let spread = share / (1.0 - self.since.approx() * share).max(share);
         self.since += 1;
         if !hit(self.lane.at(ordinal)[0], spread) {
             return RedVerdict::Pass;

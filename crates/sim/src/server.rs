@@ -1,6 +1,7 @@
 use core::time::Duration;
 
 use quickset_base::Time;
+use quickset_base::number::Unsigned as _;
 
 use crate::course::{LinkCourse, LinkPace};
 use crate::ratetrace::{OPPORTUNITY, Opportunities, TUN_HEADER};
@@ -76,16 +77,19 @@ impl Transmitter {
                     // After a change by a program the fraction of a nanosecond may be none of this rate.
                     self.rest = if self.rest < bps { self.rest } else { 0 };
                     let work_and_rest = work + u128::from(self.rest);
-                    let stretch = u128::from((end - self.free).as_nanos() as u64) * u128::from(bps);
+                    let stretch =
+                        u128::from((end - self.free).as_nanos().saturated::<u64>()) * u128::from(bps);
                     if work_and_rest <= stretch {
-                        self.free += Duration::from_nanos((work_and_rest / u128::from(bps)) as u64);
-                        self.rest = (work_and_rest % u128::from(bps)) as u64;
+                        self.free +=
+                            Duration::from_nanos((work_and_rest / u128::from(bps)).saturated::<u64>());
+                        self.rest = (work_and_rest % u128::from(bps)).saturated::<u64>();
                         return self.idle();
                     }
                     work = work_and_rest - stretch;
                 }
                 LinkPace::Opportunities(opportunities) => {
-                    let need = work.div_ceil(u128::from(BYTE)) as u64 + std::mem::take(&mut header);
+                    let need =
+                        work.div_ceil(u128::from(BYTE)).saturated::<u64>() + std::mem::take(&mut header);
                     // Here or in the gap before it, the packet came before the opportunity.
                     let after = if shares { None } else { Some(before(self.free).max(arrival)) };
                     match self.use_up(opportunities, after, need, end) {

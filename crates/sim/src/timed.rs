@@ -1,5 +1,6 @@
 use core::time::Duration;
 
+use quickset_base::number::Unsigned as _;
 use quickset_base::{Rng, Seed, Time};
 
 use crate::exponential::exponential;
@@ -76,7 +77,7 @@ impl Stays {
             *byte ^= mix;
         }
         let (mut rng, since) = (Rng::new(Seed(seed)), epoch * length);
-        let [good, bad] = [of.good, of.bad].map(|d| nanos(d) as f64);
+        let [good, bad] = [of.good, of.bad].map(|d| nanos(d).approx());
         let bad = rng.unit() < bad / (good + bad) && epoch > 0;
         let mut stay = Stay { of: *of, epoch, rng, bad, since, until: since };
         stay.lengthen();

@@ -2,6 +2,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use quickset_base::number::Unsigned as _;
 use quickset_base::{AddressPair, Batch, Ecn, Input, Machine, Poll, Reason, Rng, Time};
 
 use crate::exponential::exponential;
@@ -301,7 +302,7 @@ impl SinkFlow {
     /// The mean time on the way.
     pub fn mean_delay(&self) -> Duration {
         let nanos = self.total_delay.as_nanos().checked_div(u128::from(self.packets)).unwrap_or(0);
-        Duration::from_nanos(nanos as u64)
+        Duration::from_nanos(nanos.saturated::<u64>())
     }
 
     fn count(&mut self, arrival: TrafficArrival, bytes: u64, interval: Duration) {

@@ -7,6 +7,8 @@
 use core::fmt;
 use core::time::Duration;
 
+use quickset_base::number::Unsigned as _;
+
 /// Reads a rate in bits per second: a number with `bit`, `kbit`, `mbit`, `gbit` or `tbit` (decimal,
 /// upper or lower case, an optional `/s`). Above zero.
 pub fn rate(text: &str) -> Result<u64, UnitError> {
@@ -195,7 +197,7 @@ fn decimal(number: &str, worth: u64) -> Result<u64, &'static str> {
     let read = |digits: &str| if digits.is_empty() { Ok(0) } else { digits.parse::<u64>() };
     let too_large = "its number is too large";
     let whole = u128::from(read(whole).map_err(|_| too_large)?) * u128::from(worth);
-    let scale = 10u128.pow(fraction.len() as u32);
+    let scale = 10u128.pow(fraction.len().saturated::<u32>());
     let part = u128::from(read(fraction).map_err(|_| too_large)?) * u128::from(worth);
     u64::try_from(whole + (part + scale / 2) / scale).map_err(|_| too_large)
 }

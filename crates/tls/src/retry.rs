@@ -13,7 +13,7 @@ pub(crate) fn tag(version: Version, original_dcid: &ConnectionId, packet: &[u8])
     let key = LessSafeKey::new(UnboundKey::new(&AES_128_GCM, &key).ok()?);
     // RFC 9001 §5.8: the Retry Pseudo-Packet.
     let mut pseudo = Vec::with_capacity(1 + original_dcid.len() + packet.len());
-    pseudo.push(original_dcid.len() as u8);
+    pseudo.push(original_dcid.len_byte());
     pseudo.extend_from_slice(original_dcid);
     pseudo.extend_from_slice(packet);
     let nonce = Nonce::assume_unique_for_key(nonce);

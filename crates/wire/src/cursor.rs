@@ -69,10 +69,10 @@ impl<'a> Reader<'a> {
         match first >> 6 {
             0 => {
                 self.rest = &self.rest[1..];
-                Ok(first as u64)
+                Ok(u64::from(first))
             }
-            1 => self.u16().map(|v| (v & 0x3fff) as u64),
-            2 => self.u32().map(|v| (v & 0x3fff_ffff) as u64),
+            1 => self.u16().map(|v| u64::from(v & 0x3fff)),
+            2 => self.u32().map(|v| u64::from(v & 0x3fff_ffff)),
             _ => self.u64().map(|v| v & varint::MAX),
         }
     }
@@ -215,7 +215,7 @@ impl<'a> Writer<'a> {
     #[inline]
     pub fn varint4(&mut self, v: u64) {
         assert!(v < 1 << 30, "{v} does not fit a varint of 4 bytes");
-        self.u32(0x8000_0000 | v as u32);
+        self.u32(0x8000_0000 | (v & 0x3fff_ffff) as u32);
     }
 
     /// `bytes` as they are.
@@ -287,11 +287,18 @@ impl<'a> Writer<'a> {
     }
 }
 
+/// `v` as a varint of one byte; `v` is below 2^6, which only debug builds check: mostly it is a constant.
+#[inline]
+pub(crate) const fn one(v: u64) -> u8 {
+    debug_assert!(v < 1 << 6, "a number that does not fit a varint of 1 byte");
+    (v & 0x3f) as u8
+}
+
 /// `v` as a varint of two bytes.
 #[inline]
-fn two(v: u64) -> u16 {
-    assert!(v < 1 << 14, "{v} does not fit a varint of 2 bytes");
-    0x4000 | v as u16
+pub(crate) const fn two(v: u64) -> u16 {
+    assert!(v < 1 << 14, "a number that does not fit a varint of 2 bytes");
+    0x4000 | (v & 0x3fff) as u16
 }
 
 /// Where an encoder puts its bytes: a [`Writer`], or a [`ByteCount`] that only adds up their number. One

@@ -54,7 +54,7 @@ impl TransportErrorCode {
     /// The TLS alert, when this is a CRYPTO_ERROR.
     pub const fn alert(self) -> Option<u8> {
         match self.0 {
-            0x0100..=0x01ff => Some(self.0 as u8),
+            0x0100..=0x01ff => Some((self.0 & 0xff) as u8),
             _ => None,
         }
     }

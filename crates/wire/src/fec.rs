@@ -26,7 +26,7 @@ impl Scheme {
 
     /// The scheme with this number; `None` when it is not known.
     pub const fn new(id: u64) -> Option<Self> {
-        if id < Self::ALL.len() as u64 { Some(Self::ALL[id as usize]) } else { None }
+        if id < Self::ALL.len() as u64 { Some(Self::ALL[(id & 0xff) as usize]) } else { None }
     }
 
     /// The scheme of a session; `None` when it is not known.

@@ -21,7 +21,7 @@ impl ConnectionId {
     pub fn new(bytes: &[u8]) -> Option<Self> {
         let mut id = Self::EMPTY;
         id.bytes.get_mut(..bytes.len())?.copy_from_slice(bytes);
-        id.len = bytes.len() as u8;
+        id.len = u8::try_from(bytes.len()).ok()?;
         Some(id)
     }
 
@@ -29,6 +29,12 @@ impl ConnectionId {
     #[inline]
     pub const fn len(&self) -> usize {
         self.len as usize
+    }
+
+    /// Their number as packets have it before them.
+    #[inline]
+    pub const fn len_byte(&self) -> u8 {
+        self.len
     }
 
     /// True for [`EMPTY`](Self::EMPTY).

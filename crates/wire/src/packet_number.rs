@@ -25,7 +25,7 @@ pub const fn encode_len(pn: u64, largest_acked: Option<u64>) -> usize {
 /// The low `len` bytes (1 to 4) of `pn`.
 #[inline]
 pub const fn truncate(pn: u64, len: usize) -> u32 {
-    (pn & mask(len)) as u32
+    (pn & mask(len) & 0xffff_ffff) as u32
 }
 
 /// The number closest to the one expected next whose low `len` bytes (1 to 4) are `truncated`

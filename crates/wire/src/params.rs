@@ -271,7 +271,10 @@ impl TransportParams {
                 self.initial_max_streams_bidi = within(id, value, 0, MAX_STREAMS)?;
             }
             id::INITIAL_MAX_STREAMS_UNI => self.initial_max_streams_uni = within(id, value, 0, MAX_STREAMS)?,
-            id::ACK_DELAY_EXPONENT => self.ack_delay_exponent = within(id, value, 0, 20)? as u8,
+            id::ACK_DELAY_EXPONENT => {
+                self.ack_delay_exponent =
+                    u8::try_from(within(id, value, 0, 20)?).map_err(|_| ParamsError::Range(id))?;
+            }
             id::MAX_ACK_DELAY => {
                 self.max_ack_delay = Duration::from_millis(within(id, value, 0, (1 << 14) - 1)?);
             }
@@ -324,7 +327,7 @@ impl TransportParams {
             (id::INITIAL_MAX_STREAM_DATA_UNI, self.initial_max_stream_data_uni, 0),
             (id::INITIAL_MAX_STREAMS_BIDI, self.initial_max_streams_bidi, 0),
             (id::INITIAL_MAX_STREAMS_UNI, self.initial_max_streams_uni, 0),
-            (id::ACK_DELAY_EXPONENT, self.ack_delay_exponent as u64, plain.ack_delay_exponent as u64),
+            (id::ACK_DELAY_EXPONENT, self.ack_delay_exponent.into(), plain.ack_delay_exponent.into()),
             (id::MAX_ACK_DELAY, millis(self.max_ack_delay), millis(plain.max_ack_delay)),
             (
                 id::ACTIVE_CONNECTION_ID_LIMIT,
@@ -365,7 +368,7 @@ impl TransportParams {
             parameter(out, id::GREASE_QUIC_BIT, &[]);
         }
         if let Some(versions) = &self.version_information {
-            versions.emit(grease as u32, out);
+            versions.emit((grease & 0xffff_ffff) as u32, out);
         }
         if let Some(cid) = &self.initial_source_connection_id {
             parameter(out, id::INITIAL_SOURCE_CONNECTION_ID, cid);
@@ -426,7 +429,7 @@ impl PreferredAddress {
         out.bytes(&port4.to_be_bytes());
         out.bytes(&ip6.octets());
         out.bytes(&port6.to_be_bytes());
-        out.bytes(&[self.id.len() as u8]);
+        out.bytes(&[self.id.len_byte()]);
         out.bytes(&self.id);
         out.bytes(&self.token.0);
     }

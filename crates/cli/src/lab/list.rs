@@ -1,5 +1,6 @@
 use std::fmt::Write as _;
 
+use quickset_base::number::Unsigned as _;
 use quickset_lab::catalogue;
 use quickset_lab::experiment::{Outline, Values};
 
@@ -128,7 +129,7 @@ fn example(outline: &Outline) -> Option<(&str, String)> {
 /// How long all runs take, on all cores unless they take turns.
 fn time(outline: &Outline) -> String {
     let at_a_time = if outline.is_timed { 1 } else { super::cores() };
-    let seconds = outline.estimated_s / at_a_time as f64;
+    let seconds = outline.estimated_s / at_a_time.approx();
     match seconds {
         s if s < 1.5 => "1 s".to_owned(),
         s if s < 90.0 => format!("{s:.0} s"),

@@ -25,6 +25,7 @@ use crate::trust::TrustArgs;
 use crate::values;
 use fetch::{ContentKeep, Fetcher};
 use link::{HttpVersion, Via};
+use quickset_base::number::Unsigned as _;
 use table::{Board, PlayerRow, TableSum};
 use viewer::PlayViewer;
 
@@ -109,7 +110,7 @@ async fn play(args: &PlayArgs) -> anyhow::Result<()> {
     let (cpu, began) = (processor_time(), Instant::now());
     let mut viewers = JoinSet::new();
     for (place, (player, fetcher)) in players.into_iter().zip(fetchers).enumerate() {
-        let start = args.stagger.mul_f64(place as f64 / f64::from(args.players));
+        let start = args.stagger.mul_f64(place.approx() / f64::from(args.players));
         let (board, failure) = (board.clone(), None);
         let viewer = PlayViewer { place, player, fetcher, began, board, failure, failures: 0 };
         viewers.spawn(viewer.play(start));

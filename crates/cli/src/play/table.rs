@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use quickset_base::number::Unsigned as _;
 use quickset_play::Player;
 use serde::Serialize;
 
@@ -146,7 +147,7 @@ impl TableSum {
             rebuffering_s: rounded(total(|row| row.rebuffering_s)),
             stalls: rows.iter().map(|row| u64::from(row.stalls)).sum(),
             startup_mean_s: (!startups.is_empty())
-                .then(|| rounded(startups.iter().sum::<f64>() / startups.len() as f64)),
+                .then(|| rounded(startups.iter().sum::<f64>() / startups.len().approx())),
             startup_max_s: startups.iter().copied().reduce(f64::max),
             switches: rows.iter().map(|row| row.switches).sum(),
             segments: rows.iter().map(|row| row.segments).sum(),
@@ -154,7 +155,7 @@ impl TableSum {
             played_s: rounded(played),
             failed_fetches: rows.iter().map(|row| row.failed_fetches).sum(),
             seconds: seconds(time),
-            throughput_mbps: rounded(share(bytes as f64 * 8e-6, time.as_secs_f64())),
+            throughput_mbps: rounded(share(bytes.approx() * 8e-6, time.as_secs_f64())),
             cpu_s: cpu.map(seconds),
         }
     }
@@ -193,7 +194,7 @@ pub(super) fn table(rows: &[PlayerRow], sum: &TableSum, most: usize) -> String {
             row.rebuffering_s,
             row.switches,
             row.segments,
-            row.bytes as f64 / 1e6,
+            row.bytes.approx() / 1e6,
             row.played_s,
             row.buffer_s,
         );
@@ -211,7 +212,7 @@ pub(super) fn table(rows: &[PlayerRow], sum: &TableSum, most: usize) -> String {
         sum.rebuffering_s,
         sum.switches,
         sum.segments,
-        sum.bytes as f64 / 1e6,
+        sum.bytes.approx() / 1e6,
         sum.played_s,
         "",
         sum.done,

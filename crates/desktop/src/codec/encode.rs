@@ -1,5 +1,6 @@
 use core::fmt;
 
+use quickset_base::number::Unsigned as _;
 use quickset_rfb::{Framebuffer, Outside, Rect};
 
 use super::jpeg::Scanner;
@@ -106,7 +107,7 @@ impl RectangleEncoder {
             solid(rect, colour, out);
             return ItemKind::Solid;
         }
-        let colours = palette.colours().len() as u8;
+        let colours: u8 = palette.colours().len().saturated();
         let packed = palette.packed_len();
         // A frame of Zstandard has about 12 bytes besides its content.
         if packed > SMALL {

@@ -1,5 +1,7 @@
 //! Colours and indices.
 
+use quickset_base::number::Unsigned as _;
+
 use super::MAX_COLOURS;
 use crate::message::{FieldReader, PutFields};
 
@@ -76,7 +78,7 @@ fn find(slots: &mut [(u32, u8); SLOTS], colours: &mut Vec<u32>, pixel: u32) -> O
             if colours.len() == MAX_COLOURS {
                 return None;
             }
-            slots[at] = (pixel, colours.len() as u8);
+            slots[at] = (pixel, colours.len().saturated());
             colours.push(pixel);
             break;
         }

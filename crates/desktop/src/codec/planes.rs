@@ -65,6 +65,6 @@ fn predict(a: u8, b: u8, c: u8) -> u8 {
         high
     } else {
         // Between low and high, since c is.
-        (u16::from(a) + u16::from(b) - u16::from(c)) as u8
+        low + (high - c)
     }
 }

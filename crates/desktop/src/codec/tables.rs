@@ -1,10 +1,12 @@
 //! The tables of ITU-T T.81 Annex K, which every JPEG here uses, in the form of a file's headers.
 
+use quickset_base::number::Unsigned as _;
+
 /// The headers of a JPEG of this size and quality, from SOI to SOS; the scan follows, then EOI.
 pub(super) fn headers(width: u16, height: u16, quality: u8, out: &mut Vec<u8>) {
     out.extend([0xff, 0xd8]);
-    for (i, table) in [&LUMINANCE, &CHROMINANCE].into_iter().enumerate() {
-        out.extend([0xff, 0xdb, 0, 67, i as u8]);
+    for (i, table) in [(0, &LUMINANCE), (1, &CHROMINANCE)] {
+        out.extend([0xff, 0xdb, 0, 67, i]);
         out.extend(table.map(|q| scaled(q, quality)));
     }
     let [[h1, h0], [w1, w0]] = [height.to_be_bytes(), width.to_be_bytes()];
@@ -16,7 +18,7 @@ pub(super) fn headers(width: u16, height: u16, quality: u8, out: &mut Vec<u8>) {
         (0x01, (&DC_CHROMINANCE, &DC_SYMBOLS[..])),
         (0x11, (&AC_CHROMINANCE, &AC_CHROMINANCE_SYMBOLS[..])),
     ] {
-        let [l1, l0] = (3 + 16 + symbols.len() as u16).to_be_bytes();
+        let [l1, l0] = (3 + 16 + symbols.len()).saturated::<u16>().to_be_bytes();
         out.extend([0xff, 0xc4, l1, l0, class]);
         out.extend(counts);
         out.extend(symbols);

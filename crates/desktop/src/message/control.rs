@@ -1,6 +1,7 @@
 use core::fmt;
 use core::str::FromStr;
 
+use quickset_base::number::Unsigned as _;
 use quickset_rfb::{Cursor, Leds, Rect, ResizeReason, ResizeStatus, Screen};
 
 use super::fields::{FieldReader, PutFields};
@@ -419,7 +420,7 @@ fn put_screens(out: &mut Vec<u8>, width: u16, height: u16, screens: &[Screen]) {
     let screens = &screens[..screens.len().min(255)];
     out.put_varint(width.into());
     out.put_varint(height.into());
-    out.put_u8(screens.len() as u8);
+    out.put_u8(screens.len().saturated());
     for screen in screens {
         out.put_u32(screen.id);
         for n in [screen.rect.left(), screen.rect.top(), screen.rect.width(), screen.rect.height()] {

@@ -121,9 +121,9 @@ pub(crate) trait PutFields {
     /// The shortest form. Numbers here count items, pixels and bytes: none reaches 2^62.
     fn put_varint(&mut self, n: u64) {
         match n {
-            0..0x40 => self.put_u8(n as u8),
-            0x40..0x4000 => self.put_u16(n as u16 | 0x4000),
-            0x4000..0x4000_0000 => self.put_u32(n as u32 | 0x8000_0000),
+            0..0x40 => self.put_u8((n & 0x3f) as u8),
+            0x40..0x4000 => self.put_u16((n & 0x3fff) as u16 | 0x4000),
+            0x4000..0x4000_0000 => self.put_u32((n & 0x3fff_ffff) as u32 | 0x8000_0000),
             _ => self.put_u64(n | 0xc000_0000_0000_0000),
         }
     }

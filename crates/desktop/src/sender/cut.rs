@@ -1,5 +1,6 @@
 //! How large a piece is likely to fit.
 
+use quickset_base::number::Unsigned as _;
 use quickset_rfb::Rect;
 
 use crate::codec::{MAX_PIXELS, PixelLoss};
@@ -38,9 +39,9 @@ impl CellSizes {
             return rect;
         }
         // Twice as wide as high: lines of text stay together, and pictures are nearly square.
-        let width = ((2 * pixels).isqrt() as u16).min(rect.width());
+        let width = (2 * pixels).isqrt().saturated::<u16>().min(rect.width());
         let right = edge(rect.left(), rect.right(), width);
-        let height = (pixels / usize::from(right - rect.left())).min(usize::from(rect.height())) as u16;
+        let height = (pixels / usize::from(right - rect.left())).saturated::<u16>().min(rect.height());
         let bottom = edge(rect.top(), rect.bottom(), height);
         let piece = Rect::between(rect.left(), rect.top(), right, bottom);
         if piece.area() <= MAX_PIXELS { piece } else { half(piece) }
@@ -78,12 +79,12 @@ impl CellSizes {
 
     /// `piece` took so many bytes.
     pub(super) fn learn(&mut self, piece: Rect, bytes: usize, loss: PixelLoss) {
-        let each = (bytes * 256 * 16 / piece.area().max(1)).clamp(1, u16::MAX.into()) as u32;
+        let each = (bytes * 256 * 16 / piece.area().max(1)).max(1).saturated::<u16>();
         let likely = &mut self.likely[loss as usize];
-        *likely = (*likely * 7 + each).div_ceil(8);
+        *likely = (*likely * 7 + u32::from(each)).div_ceil(8);
         if loss == PixelLoss::Allowed {
             for (place, _) in self.cells.meeting(piece) {
-                self.cells.set(place, each as u16);
+                self.cells.set(place, each);
             }
         }
     }

@@ -25,6 +25,7 @@ use core::ops::Range;
 use super::fours::Fours;
 use super::tables::{EXP, LOG};
 use super::{Kernel, cauchy, inv, mul};
+use crate::number::element;
 
 /// Sources that are transformed together, and rows that come out together.
 pub(crate) const POINTS: usize = 8;
@@ -361,7 +362,7 @@ impl<'a> CauchySum<'a> {
 /// Row by row.
 fn add_plainly(kernel: Kernel, sums: &mut [&mut [u8]], rows: &[u8], columns: Columns<'_>) {
     let first = columns.group * POINTS;
-    let terms = || (first..first + columns.sources.len()).map(|term| term as u8);
+    let terms = || (first..first + columns.sources.len()).map(element);
     let coefficient = |row, term| cauchy(term, row).expect("the sum of the two has been checked");
     let matrix: Vec<u8> =
         rows.iter().flat_map(|&row| terms().map(move |term| coefficient(row, term))).collect();
@@ -378,7 +379,7 @@ fn add_groups(kernel: Kernel, groups: &mut [GroupRows<'_>], columns: Columns<'_>
         for (at, sum) in rows.sums.iter_mut().enumerate() {
             if let Some(sum) = sum {
                 sums.push(&mut *sum.sum);
-                numbers.push(255 - (rows.group * POINTS + at) as u8);
+                numbers.push(255 - element(rows.group * POINTS + at));
             }
         }
         let sources = &same[..same.len().min(POINTS)];
@@ -437,7 +438,7 @@ const fn twiddles() -> [Twiddles; GROUPS] {
     let mut table = [Twiddles { near: [0; 4], middle: [0; 2], far: 0 }; GROUPS];
     let mut group = 0;
     while group < GROUPS {
-        let at = (group * POINTS) as u8;
+        let at = element(group * POINTS);
         table[group] = Twiddles {
             near: [at, at + 2, at + 4, at + 6],
             middle: [normed(2, at), normed(2, at + 4)],
@@ -452,16 +453,16 @@ const fn weights() -> [[[u8; 2]; GROUPS]; GROUPS] {
     // N' = Π t over 0 < t < 8, the derivative of N at 0 and so everywhere.
     let (mut derivative, mut t) = (1, 1);
     while t < POINTS {
-        derivative = mul(derivative, t as u8);
+        derivative = mul(derivative, element(t));
         t += 1;
     }
     let mut table = [[[0; 2]; GROUPS]; GROUPS];
     let mut i = 0;
     while i < GROUPS * GROUPS {
         let (rows, sources) = (i / GROUPS, i % GROUPS);
-        if let Some(inverse) = inv(vanishing(8, ((rows ^ sources) * POINTS) as u8)) {
+        if let Some(inverse) = inv(vanishing(8, element((rows ^ sources) * POINTS))) {
             let weight = mul(derivative, inverse);
-            table[rows][sources] = [weight, mul(weight, normed(4, (sources * POINTS) as u8))];
+            table[rows][sources] = [weight, mul(weight, normed(4, element(sources * POINTS)))];
         }
         i += 1;
     }

@@ -9,6 +9,7 @@
 
 use super::cauchy::{Columns, POINTS, normed, vanishing};
 use super::{inv, mul};
+use crate::number::element;
 
 /// Sources, or rows, of a four.
 pub(super) const FOUR: usize = 4;
@@ -47,9 +48,9 @@ impl Fours {
         let end = (columns.group() * POINTS + sources).div_ceil(FOUR);
         let fits = rest.count_ones() < 2 && end <= group * POINTS / FOUR;
         (fits && is_worth(seen.count_ones() as usize, sources)).then(|| {
-            let base = (group * POINTS) as u8;
+            let base = element(group * POINTS);
             let (four, other) = if is_upper { (base + 4, base) } else { (base, base + 4) };
-            let apart = (rest != 0).then(|| other + rest.trailing_zeros() as u8);
+            let apart = (rest != 0).then(|| other + element(rest.trailing_zeros() as usize));
             Self { four: usize::from(four) / FOUR, apart }
         })
     }
@@ -67,7 +68,7 @@ impl Fours {
     /// For sources 4q, 4q + 1, ...
     #[inline]
     pub(super) fn factors(self, q: usize) -> Factors {
-        let at = (q * FOUR) as u8 ^ self.apart.unwrap_or_default();
+        let at = element(q * FOUR) ^ self.apart.unwrap_or_default();
         let middle = MIDDLES[usize::from(at)];
         let weight = WEIGHTS[(q ^ self.four) % FOURS];
         let apart = self.apart.map_or(0, |y| WEIGHTS[(q ^ usize::from(y / 4)) % FOURS]);
@@ -76,7 +77,7 @@ impl Fours {
 
     /// Multipliers that turn coefficients into values at the rows: of the two pairs, and the middle one.
     pub(super) fn points(self) -> ([u8; 2], u8) {
-        let at = (self.four * FOUR) as u8 ^ self.apart.unwrap_or_default();
+        let at = element(self.four * FOUR) ^ self.apart.unwrap_or_default();
         ([at, at ^ 2], MIDDLES[usize::from(at)])
     }
 }
@@ -97,7 +98,7 @@ const fn middles() -> [u8; 256] {
     let mut table = [0; 256];
     let mut z = 0;
     while z < 256 {
-        table[z] = normed(2, z as u8);
+        table[z] = normed(2, element(z));
         z += 1;
     }
     table
@@ -107,7 +108,7 @@ const fn weights() -> [u8; FOURS] {
     let mut table = [0; FOURS];
     let mut i = 1;
     while i < FOURS {
-        if let Some(inverse) = inv(vanishing(4, (i * FOUR) as u8)) {
+        if let Some(inverse) = inv(vanishing(4, element(i * FOUR))) {
             // The derivative of the product of all z + t is that of t over 0 < t < 4.
             table[i] = mul(mul(2, 3), inverse);
         }

@@ -1,6 +1,7 @@
 //! Tables computed by the compiler.
 
 use super::POLYNOMIAL;
+use crate::number::element;
 
 /// Powers of x, three times in a row, so that a sum of three logarithms needs no reduction.
 pub(super) const EXP: [u8; 765] = exp();
@@ -17,14 +18,14 @@ pub(super) static MATRICES: [u64; 256] = matrices();
 
 const fn exp() -> [u8; 765] {
     let mut table = [0; 765];
-    let (mut power, mut i) = (1, 0);
+    let (mut power, mut i) = (1usize, 0);
     while i < 255 {
-        table[i] = power as u8;
-        table[i + 255] = power as u8;
-        table[i + 510] = power as u8;
+        table[i] = element(power);
+        table[i + 255] = element(power);
+        table[i + 510] = element(power);
         power <<= 1;
         if power > 255 {
-            power ^= POLYNOMIAL;
+            power ^= POLYNOMIAL as usize;
         }
         i += 1;
     }
@@ -35,7 +36,7 @@ const fn log() -> [u8; 256] {
     let mut table = [0; 256];
     let mut i = 0;
     while i < 255 {
-        table[EXP[i] as usize] = i as u8;
+        table[EXP[i] as usize] = element(i);
         i += 1;
     }
     table
@@ -47,8 +48,8 @@ const fn nibbles() -> [[[u8; 16]; 2]; 256] {
     while c < 256 {
         let mut i = 0;
         while i < 16 {
-            table[c][0][i] = super::mul(c as u8, i as u8);
-            table[c][1][i] = super::mul(c as u8, (i << 4) as u8);
+            table[c][0][i] = super::mul(element(c), element(i));
+            table[c][1][i] = super::mul(element(c), element(i << 4));
             i += 1;
         }
         c += 1;
@@ -64,7 +65,7 @@ const fn matrices() -> [u64; 256] {
         let mut bit = 0;
         while bit < 64 {
             let (i, j) = (bit / 8, bit % 8);
-            let product = super::mul(c as u8, 1 << j);
+            let product = super::mul(element(c), 1 << j);
             table[c] |= ((product >> i & 1) as u64) << (8 * (7 - i) + j);
             bit += 1;
         }

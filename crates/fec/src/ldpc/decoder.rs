@@ -9,6 +9,7 @@ use super::Block;
 use super::job::{JobData, JobStep, SumJob, padded};
 use super::system::LdpcSystem;
 use crate::equation::MAX_SID;
+use crate::number::{index, short};
 use crate::online::{Cost, DecoderLimits, RepairOutcome, SenderFault, SourceOutcome};
 use crate::symbols::{NotTaken, Symbols, trimmed};
 
@@ -113,7 +114,7 @@ impl Decoder {
         hold(&mut self.symbols, sid, data, false);
         if let Some(first) = around {
             self.change(first, |open| {
-                open.system.known((sid - first) as u32);
+                open.system.known(short(sid - first));
             });
         }
         self.stay_small();
@@ -139,7 +140,7 @@ impl Decoder {
         if !self.open(block, data.len())? {
             return Ok(RepairOutcome::TooMany);
         }
-        let (index, mut outcome) = (index as u32, RepairOutcome::Redundant);
+        let (index, mut outcome) = (short(index), RepairOutcome::Redundant);
         let full = self.taken() >= self.slots();
         self.change(block.first(), |open| {
             if open.repairs.contains_key(&index) || open.system.missing() == 0 {
@@ -270,7 +271,7 @@ impl Decoder {
                 // would be wrong.
                 Some(_) if self.symbols.is_spent(sid) => return Err(SenderFault::Overlap),
                 Some(_) => {}
-                None => drop(missing.insert((sid - block.first()) as u32)),
+                None => drop(missing.insert(short(sid - block.first()))),
             }
         }
         let rows: u64 = self.blocks.values().filter(|s| s.open.is_some()).map(|s| s.block.repairs()).sum();
@@ -321,7 +322,7 @@ impl Decoder {
 
     /// The slots that there are: as many as the window is wide, and an eighth more.
     fn slots(&self) -> usize {
-        (self.window as usize).saturating_mul(9) / 8
+        index(self.window).saturating_mul(9) / 8
     }
 
     /// Symbols came that take the slots of repair symbols: the oldest block is given up.

@@ -3,6 +3,8 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
+use crate::number::short;
+
 /// The left side, in which columns are source symbols; the right side, a staircase, needs no memory. Row i
 /// says that repair symbol i is the sum of repair symbol i - 1 and of the source symbols whose columns have a
 /// 1 in the row.
@@ -31,7 +33,7 @@ impl Matrix {
                 let is_new = |row| ones[begin..].iter().all(|&(other, _)| other != row);
                 let row = if stock[drawn..].iter().any(|&row| is_new(row)) {
                     let at = until(
-                        || drawn + random.below((stock.len() - drawn) as u32) as usize,
+                        || drawn + random.below(short((stock.len() - drawn) as u64)) as usize,
                         |&at| is_new(stock[at]),
                     );
                     let row = stock[at];
@@ -135,7 +137,7 @@ impl Minimal {
     /// bounds that occur here, below 2²², and so the same.
     fn below(&mut self, bound: u32) -> u32 {
         self.0 = self.0 * 16_807 % PRIME;
-        (u64::from(bound) * self.0 / PRIME) as u32
+        short(u64::from(bound) * self.0 / PRIME)
     }
 }
 

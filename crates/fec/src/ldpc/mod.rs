@@ -17,6 +17,7 @@ use alloc::vec::Vec;
 
 use crate::equation::{BadEquation, MAX_SID};
 use crate::gf256::Kernel;
+use crate::number::short;
 use crate::symbols::{MissingSymbol, Symbols, lines};
 use matrix::Matrix;
 
@@ -45,7 +46,7 @@ impl Block {
         if sources > MOST || repairs > MOST || first > MAX_SID - sources {
             return Err(BadEquation::Range);
         }
-        Ok(Self { first, sources: sources as u32, repairs: repairs as u32 })
+        Ok(Self { first, sources: short(sources), repairs: short(repairs) })
     }
 
     /// The number of its first symbol.
@@ -97,7 +98,7 @@ impl Block {
     fn matrix(&self) -> Matrix {
         // Both sides take it from the number of the first symbol, so that blocks differ and nothing is sent.
         let seed = 1 + self.first % ((1 << 31) - 2);
-        Matrix::new(self.sources, self.repairs, seed as u32)
+        Matrix::new(self.sources, self.repairs, short(seed))
     }
 }
 

@@ -12,6 +12,7 @@ use alloc::vec::Vec;
 use super::system::STORED;
 use crate::equation::Equation;
 use crate::gf256::Kernel;
+use crate::number::index;
 use crate::symbols::{Symbols, lines};
 
 /// Repair symbols by place.
@@ -54,7 +55,7 @@ impl Stored {
 
     /// A place for another beside a window of symbols, or `None` if there is none.
     pub(super) fn vacant(&self, window: u64) -> Option<usize> {
-        let most = (window / 8).clamp(self.least, STORED as u64) as usize;
+        let most = index((window / 8).clamp(self.least, STORED as u64));
         if self.slots.iter().flatten().count() >= most {
             return None;
         }
@@ -294,7 +295,7 @@ impl StoredRepair {
             if out.len() - start > steps.len() {
                 let all = &mut out[start..];
                 for (to, step) in steps.iter().enumerate() {
-                    all[to] = all[(step - begin) as usize];
+                    all[to] = all[index(step - begin)];
                 }
                 out.truncate(start + steps.len());
             }

@@ -299,7 +299,7 @@ impl EquationRow {
     }
 
     fn scan(&mut self) {
-        self.mask = mask_of(&self.vector[..COLUMNS]) as u64;
+        self.mask = (mask_of(&self.vector[..COLUMNS]) & 0xffff_ffff_ffff_ffff) as u64;
     }
 
     fn take_pivot(&mut self, column: usize, kernel: Kernel) {

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use super::{Error, MAX_SYMBOLS, NUMBERS};
 use crate::gf256::{Base, Columns, Heads, Kernel, MAX_HEAD, inverse};
+use crate::number::element;
 use crate::symbols::lines;
 
 /// Writes repair symbols 0, 1, ... of `sources`, each padded with zeros to its buffer.
@@ -72,7 +73,7 @@ pub fn decode(
     let (mut lost, mut count) = ([0; MAX_SYMBOLS], 0);
     let mut present: Vec<&[u8]> = Vec::with_capacity(sources.len());
     present.extend(sources.iter().enumerate().map(|(j, source)| {
-        lost[count % MAX_SYMBOLS] = j as u8;
+        lost[count % MAX_SYMBOLS] = element(j);
         count += usize::from(source.is_none());
         source.unwrap_or_default()
     }));

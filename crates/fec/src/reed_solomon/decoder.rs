@@ -3,6 +3,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::{Error, MAX_SYMBOLS, block};
+use crate::number::element;
 
 /// Collects the symbols of one block, in any order, and recovers what is lost once enough are there.
 ///
@@ -40,9 +41,10 @@ impl Decoder {
         if i >= MAX_SYMBOLS - self.sources.len() {
             return Err(Error::Index);
         }
-        let helps = self.missing > self.repairs.len() && !self.repairs.contains_key(&(i as u8));
+        let row = element(i);
+        let helps = self.missing > self.repairs.len() && !self.repairs.contains_key(&row);
         if helps {
-            self.repairs.insert(i as u8, symbol.to_vec());
+            self.repairs.insert(row, symbol.to_vec());
         }
         Ok(helps)
     }

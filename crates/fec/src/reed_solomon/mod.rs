@@ -22,6 +22,8 @@ pub use encoder::Encoder;
 
 use core::fmt;
 
+use crate::number::element;
+
 /// The most symbols that a block can have, sources and repairs together.
 pub const MAX_SYMBOLS: usize = 256;
 
@@ -94,7 +96,7 @@ pub fn repairs(k: usize, n0: usize, k0: usize) -> usize {
 static NUMBERS: [u8; MAX_SYMBOLS] = {
     let (mut numbers, mut i) = ([0; MAX_SYMBOLS], 0);
     while i < MAX_SYMBOLS {
-        numbers[i] = i as u8;
+        numbers[i] = element(i);
         i += 1;
     }
     numbers

@@ -1,4 +1,5 @@
 use bytes::{Buf as _, Bytes};
+use quickset_base::number::Unsigned as _;
 use quickset_wire::{Reader, Side};
 
 use super::{Frame, Settings, kind};
@@ -93,21 +94,22 @@ impl FrameReader {
                 FrameReaderState::Data(left) => {
                     let n = (*left).min(input.len().min(max) as u64);
                     *left -= n;
-                    let bytes = input.split_to(n as usize);
+                    let bytes = input.split_to(n.saturated());
                     self.idle.pay(bytes.len());
                     return Ok((!bytes.is_empty()).then_some(StreamItem::Data(bytes)));
                 }
                 FrameReaderState::Skip(left) => {
                     let n = (*left).min(input.len() as u64);
                     *left -= n;
-                    input.advance(n as usize);
-                    self.idle.pay(n as usize);
+                    let n = n.saturated();
+                    input.advance(n);
+                    self.idle.pay(n);
                     if *left > 0 {
                         return Ok(None);
                     }
                 }
                 FrameReaderState::Whole { kind, len, so_far } => {
-                    let missing = *len as usize - so_far.len();
+                    let missing = len.saturated::<usize>() - so_far.len();
                     if input.len() < missing {
                         so_far.extend_from_slice(input);
                         input.clear();
@@ -134,9 +136,10 @@ impl FrameReader {
         let FrameReaderState::Data(left) = &mut self.state else { return };
         let n = (*left).min(input.len().min(max) as u64);
         *left -= n;
-        out.extend_from_slice(&input[..n as usize]);
-        input.advance(n as usize);
-        self.idle.pay(n as usize);
+        let n = n.saturated();
+        out.extend_from_slice(&input[..n]);
+        input.advance(n);
+        self.idle.pay(n);
     }
 
     /// Whether payload of a DATA frame is there, behind nothing but frames that are passed over, and all of

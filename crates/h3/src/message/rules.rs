@@ -122,12 +122,14 @@ fn wrong_name(name: &[u8]) -> MalformedMessage {
 /// bytes of QPACK may stand for a thousand names.
 static IN_NAMES: [bool; 256] = {
     let mut table = [false; 256];
-    let mut b = 0;
-    while b < table.len() {
-        table[b] = is_token(b as u8) && !(b as u8).is_ascii_uppercase();
+    let mut b = 0u8;
+    loop {
+        table[b as usize] = is_token(b) && !b.is_ascii_uppercase();
+        if b == u8::MAX {
+            break table;
+        }
         b += 1;
     }
-    table
 };
 
 /// RFC 9110 §5.5: no control characters but tabs, and no space around.

@@ -184,7 +184,8 @@ fn urgency(item: Option<&BareItem>) -> Option<u8> {
 // HP-4: a number above 0; `Weight` keeps it within its bounds.
 fn weight(item: Option<&BareItem>) -> Option<Weight> {
     let item = item?;
-    let whole = item.as_integer().map(|n| i64::from(n) as f64);
+    // All that 32 bits do not hold weighs the most there is.
+    let whole = item.as_integer().map(|n| u32::try_from(i64::from(n).max(0)).unwrap_or(u32::MAX).into());
     let number = whole.or_else(|| item.as_decimal().map(f64::from))?;
     (number > 0.0).then(|| Weight::new(number))
 }

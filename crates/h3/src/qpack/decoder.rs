@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use quickset_base::number::Unsigned as _;
 
 use super::prim::{FieldCursor, Stop, WireString, put_int};
 use super::statics;
@@ -164,7 +165,7 @@ impl Decoder {
     /// RFC 9204 §4.3: one instruction of the encoder.
     fn obey(&mut self, cursor: &mut FieldCursor<'_>) -> Result<(), Stop> {
         // A string that is longer is too large for the table (RFC 9204 §3.2.2), whatever it belongs to.
-        let max = self.table.capacity().saturating_sub(OVERHEAD) as usize;
+        let max = self.table.capacity().saturating_sub(OVERHEAD).saturated();
         let first = cursor.peek()?;
         self.work += 1;
         // RFC 9204 §4.3.2 to §4.3.4; an index beyond the static table is as bad as any (RFC 9204 §3.1).

@@ -3,6 +3,8 @@
 //! The code is canonical: within a length, codes count up with the symbol. So the lengths are the code, and
 //! all tables are computed from them when the crate is compiled.
 
+use quickset_base::number::Unsigned as _;
+
 /// Bytes that `text` takes when it is coded.
 pub(super) fn size(text: &[u8]) -> usize {
     let bits: usize = text.iter().map(|&b| LENGTHS[b as usize] as usize).sum();
@@ -13,17 +15,17 @@ pub(super) fn size(text: &[u8]) -> usize {
 pub(super) fn encode(text: &[u8], out: &mut Vec<u8>) {
     let (mut bits, mut n) = (0_u64, 0);
     for &b in text {
-        let length = LENGTHS[b as usize] as u32;
-        bits = bits << length | CODES[b as usize] as u64;
+        let length = u32::from(LENGTHS[b as usize]);
+        bits = bits << length | u64::from(CODES[b as usize]);
         n += length;
         while n >= 8 {
             n -= 8;
-            out.push((bits >> n) as u8);
+            out.push((bits >> n & 0xff) as u8);
         }
     }
     if n > 0 {
         // RFC 7541 §5.2: padded with the first bits of EOS, which are ones.
-        out.push((bits << (8 - n)) as u8 | 0xff >> n);
+        out.push((bits << (8 - n) & 0xff) as u8 | 0xff >> n);
     }
 }
 
@@ -52,7 +54,7 @@ pub(super) fn decode(coded: &[u8], max: usize, out: &mut Vec<u8>) -> Result<(), 
         if symbol == EOS || left == 0 {
             return Err(BadCode);
         }
-        out.push(symbol as u8);
+        out.push((symbol & 0xff) as u8);
         left -= 1;
         window = window << length | ((1 << length) - 1);
         n -= length;
@@ -68,15 +70,15 @@ pub(super) struct BadCode;
 fn next(bits: u32) -> (u16, u32) {
     let (symbol, length) = SHORT[(bits >> 24) as usize];
     if length != 0 {
-        return (symbol as u16, length as u32);
+        return (u16::from(symbol), u32::from(length));
     }
     // Longer than eight bits: rare outside of binary values.
-    let mut length = 9;
+    let mut length = 9_usize;
     while length < 30 && u64::from(bits) >= BEHIND[length] {
         length += 1;
     }
     let offset = (bits >> (32 - length)) - FIRST[length];
-    (SORTED[START[length] as usize + offset as usize], length as u32)
+    (SORTED[START[length] as usize + offset as usize], length.saturated())
 }
 
 const EOS: u16 = 256;
@@ -119,6 +121,7 @@ struct Tables {
 }
 
 impl Tables {
+    #[expect(clippy::cast_possible_truncation, reason = "257 symbols, of which EOS has more than eight bits")]
     const fn new() -> Self {
         let mut t = Self {
             codes: [0; 257],
@@ -157,7 +160,7 @@ impl Tables {
         }
         let mut at = code << (8 - length);
         while at < (code + 1) << (8 - length) {
-            self.short[at] = (symbol, length as u8);
+            self.short[at] = (symbol, (length as u64 & 0xff) as u8);
             at += 1;
         }
     }

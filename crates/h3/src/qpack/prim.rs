@@ -1,5 +1,7 @@
 //! The two primitives of QPACK: prefixed integers and strings (RFC 9204 §4.1, RFC 7541 §5).
 
+use quickset_base::number::Unsigned as _;
+
 use super::huffman;
 
 /// Why a value was not read.
@@ -77,7 +79,7 @@ impl<'a> FieldCursor<'a> {
         if n > most {
             return Err(Stop::Bad);
         }
-        let (bytes, rest) = self.rest.split_at_checked(n as usize).ok_or(Stop::More)?;
+        let (bytes, rest) = self.rest.split_at_checked(n.saturated()).ok_or(Stop::More)?;
         self.rest = rest;
         Ok(WireString { bytes, coded, max })
     }
@@ -113,16 +115,16 @@ pub(super) fn put_int(out: &mut Vec<u8>, flags: u8, prefix: u32, value: u64) {
     debug_assert!(value <= MAX_INT, "{value} is no integer of QPACK");
     let max = (1_u64 << prefix) - 1;
     if value < max {
-        out.push(flags | value as u8);
+        out.push(flags | (value & 0xff) as u8);
         return;
     }
-    out.push(flags | max as u8);
+    out.push(flags | (max & 0xff) as u8);
     let mut rest = value - max;
     while rest >= 0x80 {
-        out.push(rest as u8 | 0x80);
+        out.push((rest & 0x7f) as u8 | 0x80);
         rest >>= 7;
     }
-    out.push(rest as u8);
+    out.push((rest & 0x7f) as u8);
 }
 
 /// Writes a string, coded if that is shorter; its length has `prefix` bits, the bit for Huffman above,

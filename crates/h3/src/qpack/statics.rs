@@ -40,6 +40,7 @@ const OF_LEN: [[u8; 2]; LONGEST + 1] = of_len();
 /// Bytes of the longest name.
 const LONGEST: usize = TABLE[BY_NAME[TABLE.len() - 1] as usize].0.len();
 
+#[expect(clippy::cast_possible_truncation, reason = "the table has 99 lines")]
 const fn of_len() -> [[u8; 2]; LONGEST + 1] {
     let mut places = [[0; 2]; LONGEST + 1];
     let mut at = 0;
@@ -54,6 +55,7 @@ const fn of_len() -> [[u8; 2]; LONGEST + 1] {
     places
 }
 
+#[expect(clippy::cast_possible_truncation, reason = "the table has 99 lines")]
 const fn by_name() -> [u8; TABLE.len()] {
     let mut sorted = [0; TABLE.len()];
     let mut n = 0;

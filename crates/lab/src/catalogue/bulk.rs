@@ -1,5 +1,6 @@
 //! Downloads over lossy links: Michel et al., "FlEC" (IEEE/ACM ToN 2022), figures 3 and 4.
 
+use quickset_base::number::Float;
 use quickset_quic::Protection;
 
 use super::link;
@@ -57,11 +58,14 @@ pub(super) static BULK: Experiment = Experiment {
 
 /// One download, with the receive window of the key `rwin`.
 pub(super) fn download(params: &Params) -> Result<Setting, ValueError> {
-    let size = params.number_or_word("size").map(|bytes| bytes as u64);
+    let size = params.number_or_word("size").map(Float::whole);
     let mut flow = link::flec_flow("download", params, Work::Bytes(size))?;
     // The memory that holds repair symbols is taken from the window (FlEC §5.2).
     let share = if flow.protection == Protection::None { 1.0 } else { 0.95 };
-    link::windows(&mut flow.transport, params.number_or_word("rwin").map(|bytes| (bytes * share) as u64));
+    link::windows(
+        &mut flow.transport,
+        params.number_or_word("rwin").map(|bytes| (bytes * share).whole::<u64>()),
+    );
     let spec = link::spec(params, 1.0)?;
     let limit = match size {
         Some(size) => link::patience(params, size)?,

@@ -2,6 +2,7 @@
 
 use quickset::Algorithm;
 use quickset_base::Duration;
+use quickset_base::number::{Float as _, Unsigned as _};
 use quickset_sim::TrafficPace;
 
 use super::link;
@@ -89,7 +90,7 @@ fn setting(params: &Params) -> Result<Setting, ValueError> {
         let twin = names.iter().filter(|other| *other == name).count() > 1;
         let called = if twin { format!("{name} {}", n + 1) } else { (*name).to_owned() };
         let mut flow = PlayFlow::new(&called, algorithm, Work::Bytes(None));
-        flow.start = LATER * n as u32;
+        flow.start = LATER * n.saturated::<u32>();
         link::plain(&mut flow.transport);
         flows.push(flow);
     }
@@ -101,7 +102,7 @@ fn setting(params: &Params) -> Result<Setting, ValueError> {
 /// Others on the link: on average `cross_share` of its rate, in packets of full length.
 fn cross(params: &Params) -> Result<Vec<Cross>, ValueError> {
     let payload = f64::from(PACKET) / f64::from(PACKET + 28);
-    let bps = (link::mean_mbit(params)? * 1e6 * params.number("cross_share")? * payload) as u64;
+    let bps = (link::mean_mbit(params)? * 1e6 * params.number("cross_share")? * payload).whole::<u64>();
     let second = Duration::from_secs(1);
     let pace = match params.text("cross").as_str() {
         _ if bps == 0 => return Ok(Vec::new()),

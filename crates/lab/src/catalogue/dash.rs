@@ -3,6 +3,7 @@
 
 use quickset::{AckPolicy, TransportConfig};
 use quickset_base::Duration;
+use quickset_base::number::{Float as _, Unsigned as _};
 use quickset_sim::{Cpu, LinkQueue, LinkSpec, LossModel, Rate};
 
 use super::link;
@@ -166,15 +167,16 @@ fn setting(params: &Params) -> Result<Setting, ValueError> {
         scale,
     };
     let mut flow = PlayFlow::new("player", link::congestion(params)?, Work::Watch(watch.clone()));
-    transport(&mut flow.transport, &params.text("datapath"), scale as u32);
+    transport(&mut flow.transport, &params.text("datapath"), scale.saturated::<u32>());
     let flows = (0..players).map(|n| PlayFlow {
         name: format!("player {}", n + 1),
-        start: watch.segment * n as u32 / players as u32,
+        start: watch.segment * n.saturated::<u32>() / players.saturated::<u32>(),
         ..flow.clone()
     });
     let merges = flow.transport.acks.merging;
-    let processor = slowed(if merges { MERGED } else { SINGLE }, params.number("processor")? * scale as f64);
-    let spec = dilated(link::spec(params, 1.0)?, scale as u32)?;
+    let processor =
+        slowed(if merges { MERGED } else { SINGLE }, params.number("processor")? * scale.approx());
+    let spec = dilated(link::spec(params, 1.0)?, scale.saturated::<u32>())?;
     // Who stands still for longer than all of it plays has seen enough.
     let limit = watch.length * 3 + PATIENCE;
     Ok(Setting { processor: Some(processor), ..Setting::new(spec, flows.collect(), limit) })
@@ -209,7 +211,7 @@ fn dilated(link: LinkSpec, scale: u32) -> Result<LinkSpec, ValueError> {
 
 /// The same processor, so many times slower.
 fn slowed(cpu: Cpu, factor: f64) -> Cpu {
-    let times = |cost: u32| (f64::from(cost) * factor).round() as u32;
+    let times = |cost: u32| (f64::from(cost) * factor).round().whole::<u32>();
     Cpu {
         receive_batch_ns: times(cpu.receive_batch_ns),
         receive_datagram_ns: times(cpu.receive_datagram_ns),

@@ -2,6 +2,7 @@
 
 use quickset::Algorithm;
 use quickset_base::Duration;
+use quickset_base::number::{Float as _, Unsigned as _};
 
 use super::link;
 use crate::experiment::{Experiment, ExperimentWay, Params, ReportFigure, ValueError, Varied};
@@ -60,8 +61,8 @@ fn setting(params: &Params) -> Result<Setting, ValueError> {
     let seconds = params.number("seconds")?;
     let (messages, bytes) = (params.whole("messages")?, params.whole("message_bytes")?);
     // More than the link can carry.
-    let updates = params.number("rate_mbit")? * 1e6 * seconds / 8.0 / (messages * bytes) as f64;
-    let plan = link::updates(params, updates.ceil() as u64 + 1, Duration::ZERO, None)?;
+    let updates = params.number("rate_mbit")? * 1e6 * seconds / 8.0 / (messages * bytes).approx();
+    let plan = link::updates(params, updates.ceil().whole::<u64>() + 1, Duration::ZERO, None)?;
     let mut flow = PlayFlow::new("screen", link::congestion(params)?, Work::Messages(plan));
     link::protect(&mut flow, params)?;
     let mut flows = vec![flow];

@@ -1,6 +1,7 @@
 //! HTTP/3 with repair and priorities: TUM, IFIP Networking 2025, figures 4 to 6, and a usual page.
 
 use quickset_base::Duration;
+use quickset_base::number::{Float as _, Unsigned};
 
 use super::link;
 use crate::experiment::{Experiment, ExperimentWay, Params, Published, ReportFigure, ValueError, Varied};
@@ -194,10 +195,10 @@ const FLUID: &str = "No numbers are read off the curves of figure 6. Its parts a
     (off_prediction), and how far shares are off the weights (off_share), are what our goodput over time can be judged by.";
 
 fn bulk(params: &Params) -> Result<Setting, ValueError> {
-    let bytes = params.number("size")? as u64;
+    let bytes = params.number("size")?.whole::<u64>();
     let transfers = params.whole("transfers")?;
     let transfer = |n: u64| PageResource {
-        after: n.checked_sub(1).map(|before| before as usize).into_iter().collect(),
+        after: n.checked_sub(1).map(Unsigned::saturated).into_iter().collect(),
         warm_up: n == 0,
         ..PageResource::new(n.to_string(), bytes)
     };
@@ -205,7 +206,7 @@ fn bulk(params: &Params) -> Result<Setting, ValueError> {
 }
 
 fn stream(params: &Params) -> Result<Setting, ValueError> {
-    let mut stream = PageResource::new("stream", params.number("size")? as u64);
+    let mut stream = PageResource::new("stream", params.number("size")?.whole::<u64>());
     stream.drip = Some(CHUNKS);
     setting(params, vec![stream], EVERYTHING)
 }
@@ -224,7 +225,7 @@ fn setting(params: &Params, resources: Vec<PageResource>, below: u8) -> Result<S
     let bytes = resources.iter().map(|resource| resource.bytes).sum();
     let drips =
         resources.iter().filter_map(|resource| Some(resource.drip?.due(resource.bytes))).sum::<Duration>();
-    let round_trips = resources.len() as u32;
+    let round_trips = resources.len().saturated::<u32>();
     let flow = link::visit_flow("browser", params, resources, below)?;
     let spec = link::spec(params, 1.0)?;
     // A retransmission each, and then some.

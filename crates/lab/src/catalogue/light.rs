@@ -1,6 +1,7 @@
 //! Acknowledgements, often and rarely: the light datapath of LiteQUIC (ACM Multimedia 2024).
 
 use quickset_base::Duration;
+use quickset_base::number::Float as _;
 
 use super::link;
 use crate::experiment::{Experiment, ExperimentWay, Params, Published, ReportFigure, ValueError, Varied};
@@ -316,7 +317,7 @@ fn endless(params: &Params) -> Result<Setting, ValueError> {
     link::windows(&mut flow.transport, None);
     flow.transport.acks = link::acks(params)?;
     if let Some(bytes) = params.get("send_buffer").and_then(|_| params.number_or_word("send_buffer")) {
-        flow.transport.send_buffer = bytes as u64;
+        flow.transport.send_buffer = bytes.whole::<u64>();
     }
     let spec = link::spec(params, 1.0)?;
     let limit = Duration::from_secs_f64(params.number("seconds")?);

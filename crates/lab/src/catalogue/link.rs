@@ -2,6 +2,7 @@
 
 use quickset::{AckPolicy, AckPolicyError, Algorithm, TransportConfig};
 use quickset_base::Duration;
+use quickset_base::number::{Float as _, Unsigned as _};
 use quickset_h3::{Priority, Tolerance};
 use quickset_policies::PublishedPolicy;
 use quickset_quic::{Fec, Protection};
@@ -18,7 +19,7 @@ pub(super) fn spec(params: &Params, loss_scale: f64) -> Result<LinkSpec, ValueEr
     let one_way = one_way_s(params)?;
     Ok(LinkSpec {
         rate: rate(params)?,
-        delay: Duration::from_nanos((one_way * 1e9).round() as u64),
+        delay: Duration::from_nanos((one_way * 1e9).round().whole::<u64>()),
         queue: queue(params, one_way)?,
         loss: loss(params, loss_scale)?,
         // UDP over IPv4.
@@ -56,10 +57,11 @@ pub(super) fn updates(
     every: Duration,
     interactive: Option<Duration>,
 ) -> Result<MessageStream, ValueError> {
-    let piece = MessagePiece { bytes: params.whole("message_bytes")? as u32, deadline: None, area: None };
-    let messages = vec![piece; params.whole("messages")? as usize];
+    let piece =
+        MessagePiece { bytes: params.whole("message_bytes")?.saturated::<u32>(), deadline: None, area: None };
+    let messages = vec![piece; params.whole("messages")?.saturated::<usize>()];
     let group = |n: u64| MessageGroup {
-        due: every * n as u32,
+        due: every * n.saturated::<u32>(),
         messages: messages.clone(),
         fence: true,
         channel: MessageChannel::First,
@@ -76,7 +78,7 @@ pub(super) fn updates(
 /// When to give up on `bytes`: fifty times what they take at the link's rate, ten minutes and a hundred round
 /// trips. CUBIC at 0.5 % loss and 100 ms gets 2 % of 100 Mbit/s (RFC 9438 §5.2).
 pub(super) fn patience(params: &Params, bytes: u64) -> Result<Duration, ValueError> {
-    let wire = bytes as f64 * 8.0 / (mean_mbit(params)? * 1e6);
+    let wire = bytes.approx() * 8.0 / (mean_mbit(params)? * 1e6);
     Ok(Duration::from_secs_f64(wire * 50.0 + one_way_s(params)? * 200.0 + 600.0))
 }
 
@@ -175,7 +177,7 @@ fn others_pps(params: &Params) -> Result<u32, ValueError> {
     if params.get("others_mbit").is_none() {
         return Ok(0);
     }
-    Ok((params.number("others_mbit")? * 1e6 / (8.0 * 1500.0)).round() as u32)
+    Ok((params.number("others_mbit")? * 1e6 / (8.0 * 1500.0)).round().whole::<u32>())
 }
 
 fn rate(params: &Params) -> Result<Rate, ValueError> {
@@ -183,14 +185,14 @@ fn rate(params: &Params) -> Result<Rate, ValueError> {
         Some(Value::Text(path)) if path != NONE => {
             format!("trace:{path}").parse().map_err(|error| ValueError(format!("{error}")))
         }
-        _ => Ok(Rate::Constant((params.number("rate_mbit")? * 1e6).round() as u64)),
+        _ => Ok(Rate::Constant((params.number("rate_mbit")? * 1e6).round().whole::<u64>())),
     }
 }
 
 /// The link's rate in Mbit/s; of a recording the mean, and no less than `rate_mbit` may be.
 pub(super) fn mean_mbit(params: &Params) -> Result<f64, ValueError> {
     match rate(params)? {
-        Rate::Trace(trace) => Ok((trace.mean_bps() as f64 / 1e6).max(0.01)),
+        Rate::Trace(trace) => Ok((trace.mean_bps().approx() / 1e6).max(0.01)),
         _ => params.number("rate_mbit"),
     }
 }
@@ -202,13 +204,13 @@ fn queue(params: &Params, one_way_s: f64) -> Result<LinkQueue, ValueError> {
             // FlEC, ToN 2022: 1.5 times the bandwidth-delay product in packets of 1200 bytes, a megabit being
             // 2^20 bits.
             let packets = 1.5 * mbit / 8.0 * 1_048_576.0 * one_way_s * 2.0 / 1200.0;
-            Ok(LinkQueue::Packets((packets as u64).max(1)))
+            Ok(LinkQueue::Packets(packets.whole::<u64>().max(1)))
         }
         text => match products(text) {
             // A packet must find room.
-            Some(n) => {
-                Ok(LinkQueue::Bytes(((n * mbit * 1e6 / 8.0 * one_way_s * 2.0).round() as u64).max(1500)))
-            }
+            Some(n) => Ok(LinkQueue::Bytes(
+                (n * mbit * 1e6 / 8.0 * one_way_s * 2.0).round().whole::<u64>().max(1500),
+            )),
             None => text.parse().map_err(|error| ValueError(format!("{error}"))),
         },
     }
@@ -236,7 +238,7 @@ fn loss(params: &Params, scale: f64) -> Result<LossModel, ValueError> {
                 ..bursts
             })),
             LossModel::Burst(bursts) => {
-                let every = (bursts.every as f64 / scale).round() as u64;
+                let every = (bursts.every.approx() / scale).round().whole::<u64>();
                 Ok(LossModel::Burst(Burst { every, ..bursts }))
             }
             // Nobody can say which of them would be left.

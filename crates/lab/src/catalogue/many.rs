@@ -1,6 +1,7 @@
 //! Many desktops behind one bottleneck, all of them with repair: an experiment of our own.
 
 use quickset_base::Duration;
+use quickset_base::number::{Float as _, Unsigned as _};
 
 use super::link;
 use crate::experiment::{Experiment, ExperimentWay, Params, ReportFigure, ValueError, Varied};
@@ -70,7 +71,7 @@ const OVERFLOW: &str = "Where the queue is short, adaptive repair does not give 
 fn setting(params: &Params) -> Result<Setting, ValueError> {
     let seconds = params.number("seconds")?;
     // More than can be asked for until the run ends.
-    let updates = (seconds / THINK.as_secs_f64()).ceil() as u64 + 1;
+    let updates = (seconds / THINK.as_secs_f64()).ceil().whole::<u64>() + 1;
     let plan = link::updates(params, updates, Duration::ZERO, Some(THINK))?;
     let desktops = params.whole("desktops")?;
     let mut flows = Vec::new();
@@ -80,7 +81,7 @@ fn setting(params: &Params) -> Result<Setting, ValueError> {
             link::congestion(params)?,
             Work::Messages(plan.clone()),
         );
-        flow.start = APART * n as u32;
+        flow.start = APART * n.saturated::<u32>();
         link::protect(&mut flow, params)?;
         flows.push(flow);
     }

@@ -3,6 +3,7 @@
 //! what counts.
 
 use quickset_base::Duration;
+use quickset_base::number::Unsigned as _;
 use quickset_sim::recording;
 
 use super::link;
@@ -98,7 +99,7 @@ const COUNTED: &str = "The numbers of the paper’s figures are counted from the
 fn setting(params: &Params) -> Result<Setting, ValueError> {
     let deadline = Duration::from_secs_f64(params.number("deadline_ms")? / 1e3);
     let mut frames = recorded(params)?;
-    frames.truncate(params.whole("messages")? as usize);
+    frames.truncate(params.whole("messages")?.saturated::<usize>());
     let group = |frame: &VideoFrame, deadline, channel| MessageGroup {
         due: frame.at,
         messages: vec![MessagePiece { bytes: frame.bytes, deadline: Some(deadline), area: None }],

@@ -1,6 +1,7 @@
 //! Screen updates across a lossy link: Eghbal and Lu, Future Internet 2025, figures 9 to 26.
 
 use quickset_base::Duration;
+use quickset_base::number::Unsigned as _;
 
 use super::link;
 use crate::experiment::{Experiment, ExperimentWay, Params, Published, ReportFigure, ValueError, Varied};
@@ -138,12 +139,12 @@ fn setting(params: &Params, interactive: Option<Duration>) -> Result<Setting, Va
     let bytes = updates * params.whole("messages")? * params.whole("message_bytes")?;
     // Half the stated loss each way: the counts of the paper fit that (its bridge lost in both directions).
     let spec = link::spec(params, if as_published { 0.5 } else { 1.0 })?;
-    let think = interactive.unwrap_or_default() * updates as u32;
+    let think = interactive.unwrap_or_default() * updates.saturated::<u32>();
     let limit = link::patience(params, bytes)?
-        + interval * updates as u32
+        + interval * updates.saturated::<u32>()
         + think
         + Duration::from_secs_f64(
-            updates as f64 * if interactive.is_some() { params.number("rtt_ms")? * 8e-3 } else { 0.0 },
+            updates.approx() * if interactive.is_some() { params.number("rtt_ms")? * 8e-3 } else { 0.0 },
         );
     let mut flow = PlayFlow::new("screen", link::congestion(params)?, Work::Messages(messages));
     link::protect(&mut flow, params)?;

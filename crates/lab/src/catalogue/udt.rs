@@ -1,5 +1,7 @@
 //! Fences over a protocol with a fixed rate: Eghbal and Lu, ICCS 2022, figures 4 to 8.
 
+use quickset_base::number::Unsigned as _;
+
 use super::link;
 use crate::experiment::{Experiment, ExperimentWay, Params, Published, ReportFigure, ValueError, Varied};
 use crate::play::{
@@ -77,16 +79,17 @@ const SLOWED: &str = "With CUBIC and NewReno, losses that no queue causes leave 
 
 fn setting(params: &Params) -> Result<Setting, ValueError> {
     let (messages, every) = (params.whole("messages")?, params.whole("fence_every")?);
-    let piece = MessagePiece { bytes: params.whole("message_bytes")? as u32, deadline: None, area: None };
+    let piece =
+        MessagePiece { bytes: params.whole("message_bytes")?.saturated::<u32>(), deadline: None, area: None };
     let group = |begin: u64| MessageGroup {
         due: quickset_base::Duration::ZERO,
-        messages: vec![piece; every.min(messages - begin) as usize],
+        messages: vec![piece; every.min(messages - begin).saturated::<usize>()],
         fence: true,
         channel: MessageChannel::First,
     };
     let plan = MessageStream {
         order: link::order(params),
-        groups: (0..messages).step_by(every as usize).map(group).collect(),
+        groups: (0..messages).step_by(every.saturated::<usize>()).map(group).collect(),
         tell_deadlines: false,
         schedule: Schedule::default(),
         interactive: None,

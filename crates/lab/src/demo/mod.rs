@@ -28,6 +28,7 @@ use tokio::sync::mpsc;
 use crate::screen::{Desktop, DesktopUpdate};
 use crate::stats::{Percentiles, Sorted};
 use lane::{DemoLane, Shot};
+use quickset_base::number::{Float as _, Unsigned as _};
 pub use tally::Glimpse;
 
 /// How messages wait for one another.
@@ -127,7 +128,7 @@ impl DemoConfig {
 
     /// About how long all of it takes.
     pub fn length(&self) -> Duration {
-        (self.duration + self.warm_up() + self.rtt * 6) * self.paces.len() as u32
+        (self.duration + self.warm_up() + self.rtt * 6) * self.paces.len().saturated::<u32>()
     }
 
     /// One direction of the link.
@@ -368,7 +369,7 @@ fn animate(seed: u64, count: u32) -> (mpsc::Receiver<DesktopUpdate>, tokio::task
 
 /// Updates in a time, at least one.
 fn updates(pace: u32, time: Duration) -> u32 {
-    (time.as_secs_f64() * f64::from(pace)).round().max(1.0) as u32
+    (time.as_secs_f64() * f64::from(pace)).round().max(1.0).whole::<u32>()
 }
 
 fn conditions(plan: &DemoConfig) -> DemoConditions {

@@ -1,4 +1,5 @@
 use quickset::{AckPolicy, Algorithm};
+use quickset_base::number::Unsigned as _;
 use quickset_sim::{LinkQueue, LossModel, pinned, units};
 
 use super::Value;
@@ -195,7 +196,7 @@ impl ExperimentKey {
                 _ => Err(wrong(&format!("write a number from {least} to {most}"))),
             },
             ValueKind::Whole(least, most) => match text.parse::<u64>() {
-                Ok(n) if (least..=most).contains(&n) => Ok(Value::Number(n as f64)),
+                Ok(n) if (least..=most).contains(&n) => Ok(Value::Number(n.approx())),
                 _ => Err(wrong(&format!("write a whole number from {least} to {most}"))),
             },
             ValueKind::NumberOr(word) if text == word => Ok(Value::Text(text.to_owned())),
@@ -206,7 +207,7 @@ impl ExperimentKey {
             },
             ValueKind::SizeOr(word) if text == word => Ok(Value::Text(text.to_owned())),
             ValueKind::SizeOr(word) => match units::size(text) {
-                Ok(n) if n > 0 => Ok(Value::Number(n as f64)),
+                Ok(n) if n > 0 => Ok(Value::Number(n.approx())),
                 _ => Err(wrong(&format!("write a size above 0 like 150kB, or `{word}`"))),
             },
             ValueKind::FileOr(word) if text == word => Ok(Value::Text(text.to_owned())),

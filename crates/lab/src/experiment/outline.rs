@@ -1,3 +1,4 @@
+use quickset_base::number::Unsigned as _;
 use quickset_sim::Rate;
 use serde::Serialize;
 
@@ -164,7 +165,7 @@ fn packets(setting: &Setting) -> f64 {
     let mut is_endless = false;
     for flow in &setting.flows {
         match &flow.work {
-            Work::Bytes(Some(size)) => bytes += *size as f64,
+            Work::Bytes(Some(size)) => bytes += size.approx(),
             // All such flows together fill the link.
             Work::Bytes(None) => is_endless = true,
             Work::Messages(messages) => {
@@ -174,19 +175,22 @@ fn packets(setting: &Setting) -> f64 {
             }
             // A request has packets of its own.
             Work::Visit(visit) => {
-                bytes +=
-                    visit.resources.iter().map(|resource| resource.bytes as f64 + 2.0 * PACKET).sum::<f64>();
+                bytes += visit
+                    .resources
+                    .iter()
+                    .map(|resource| resource.bytes.approx() + 2.0 * PACKET)
+                    .sum::<f64>();
             }
             // At most.
             Work::Watch(watch) => {
-                let top = watch.ladder.iter().max().copied().unwrap_or_default() as f64;
-                bytes += top / 8.0 * watch.length.as_secs_f64() / watch.scale as f64;
+                let top = watch.ladder.iter().max().copied().unwrap_or_default().approx();
+                bytes += top / 8.0 * watch.length.as_secs_f64() / watch.scale.approx();
             }
         }
     }
     if is_endless {
         let bps = match &setting.down.rate {
-            Rate::Constant(bps) => *bps as f64,
+            Rate::Constant(bps) => bps.approx(),
             _ => 1e7,
         };
         bytes += bps / 8.0 * setting.limit.as_secs_f64();

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use quickset_base::number::Float as _;
 use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -68,7 +69,7 @@ impl Params {
     /// # Errors
     /// As [`number`](Self::number).
     pub fn whole(&self, key: &str) -> Result<u64, ValueError> {
-        Ok(self.number(key)? as u64)
+        Ok(self.number(key)?.whole::<u64>())
     }
 
     /// The value of a key as text, as it is written.
@@ -108,7 +109,7 @@ impl<'de> Deserialize<'de> for Params {
 impl Serialize for Value {
     fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self {
-            Self::Number(n) if n.fract() == 0.0 && n.abs() < 1e15 => to.serialize_i64(*n as i64),
+            Self::Number(n) if n.fract() == 0.0 && n.abs() < 1e15 => to.serialize_i64(n.integer()),
             Self::Number(n) => to.serialize_f64(*n),
             Self::Text(text) => to.serialize_str(text),
         }

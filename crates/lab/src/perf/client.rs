@@ -8,6 +8,7 @@ use quickset::{
     WriteError,
 };
 use quickset_base::Duration;
+use quickset_base::number::Unsigned as _;
 
 use super::cost::processor_time;
 use super::pattern::{BytePattern, PatternCheck};
@@ -133,7 +134,7 @@ impl PerfStart {
         let seconds = self.at.elapsed().as_secs_f64();
         let spent = processor_time().zip(self.cpu).map(|(now, then)| now.saturating_sub(then).as_secs_f64());
         Speed {
-            bits_per_second: bytes as f64 * 8.0 / seconds,
+            bits_per_second: bytes.approx() * 8.0 / seconds,
             cpu_s_per_gb_client: per_gigabyte(spent, bytes),
             cpu_s_per_gb_server: None,
             packets: 0,
@@ -225,7 +226,7 @@ async fn answer(receive: &mut RecvStream) -> Result<Vec<u8>, PerfError> {
 }
 
 fn per_gigabyte(seconds: Option<f64>, bytes: u64) -> Option<f64> {
-    seconds.filter(|_| bytes > 0).map(|seconds| seconds / (bytes as f64 / 1e9))
+    seconds.filter(|_| bytes > 0).map(|seconds| seconds / (bytes.approx() / 1e9))
 }
 
 /// A time that no transfer takes.

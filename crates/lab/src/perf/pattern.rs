@@ -1,5 +1,6 @@
 use bytes::Bytes;
 use quickset_base::Rng;
+use quickset_base::number::Unsigned as _;
 
 /// The bytes that are transferred: pseudo-random, and again from the start after a prime number of them, so
 /// that no packet or buffer that goes astray looks like another.
@@ -22,8 +23,8 @@ impl BytePattern {
 
     /// The next bytes at `offset`, at least one and at most `max`, without a copy.
     pub(crate) fn at(&self, offset: u64, max: u64) -> Bytes {
-        let start = (offset % PERIOD as u64) as usize;
-        let len = ((PERIOD - start) as u64).min(max) as usize;
+        let start = (offset % PERIOD as u64).saturated::<usize>();
+        let len = ((PERIOD - start) as u64).min(max).saturated::<usize>();
         self.0.slice(start..start + len)
     }
 }

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use quickset_base::Duration;
+use quickset_base::number::Unsigned as _;
 
 use super::pattern::BytePattern;
 
@@ -61,7 +62,7 @@ impl PatternReader {
 
     /// When the next may leave; `None` is now.
     pub(super) fn due(&self) -> Option<Instant> {
-        let due = self.begun + Duration::from_secs_f64(self.offset as f64 / self.source.rate?);
+        let due = self.begun + Duration::from_secs_f64(self.offset.approx() / self.source.rate?);
         (due > Instant::now()).then_some(due)
     }
 
@@ -76,7 +77,7 @@ impl PatternReader {
         let bytes = match &mut self.file {
             None => self.source.pattern.at(self.offset, most),
             Some(file) => {
-                let mut piece = BytesMut::zeroed(most.min(PIECE as u64) as usize);
+                let mut piece = BytesMut::zeroed(most.min(PIECE as u64).saturated::<usize>());
                 let mut read = file.read(&mut piece)?;
                 if read == 0 {
                     file.rewind()?;

@@ -1,3 +1,4 @@
+use quickset_base::number::Unsigned as _;
 use quickset_base::{Duration, Time};
 use quickset_sim::{
     Either, LinkId, Livelock, NodeId, PacketTraffic, Point, TrafficSink, TrafficSource, World, address,
@@ -64,7 +65,7 @@ pub fn recorded(
         pairs.push((client, server));
     }
     for (n, cross) in setting.cross.iter().enumerate() {
-        add_cross(&mut world, links.1, (seed, n as u16), cross);
+        add_cross(&mut world, links.1, (seed, n.saturated::<u16>()), cross);
     }
     let limit = Time::ZERO + setting.limit;
     let clients: Vec<NodeId> = pairs.iter().map(|pair| pair.0).collect();

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use quickset_base::number::{Float as _, Unsigned as _};
 use quickset_base::{Duration, Ecn, Time};
 use quickset_sim::{Fate, Link, LinkCounts, SendResult};
 
@@ -288,13 +289,13 @@ impl Lateness {
     /// The lateness that the share `p` of packets does not exceed, rounded up to a step; above 100 ms, where
     /// steps are not told apart, that of the latest.
     pub fn percentile(&self, p: f64) -> Duration {
-        let rank = (p * self.packets() as f64).ceil().max(1.0) as u64;
+        let rank = (p * self.packets().approx()).ceil().max(1.0).whole::<u64>();
         let mut seen = 0;
         for (step, count) in self.counts.iter().enumerate() {
             seen += count;
             if seen >= rank {
                 let is_last = step + 1 == Self::STEPS;
-                return if is_last { self.max } else { Self::STEP * (step as u32 + 1) };
+                return if is_last { self.max } else { Self::STEP * (step.saturated::<u32>() + 1) };
             }
         }
         Duration::ZERO

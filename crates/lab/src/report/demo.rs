@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use super::chart::{Chart, ChartCurve, ChartMark, ChartShape, Scale, WIDE, shares};
 use super::text::{base64, escaped, number, percent, size};
 use crate::demo::{DemoMode, DemoRow, Findings};
+use quickset_base::number::Unsigned as _;
 use words::verdict;
 
 /// The page. `command` is what to type to get the same findings.
@@ -144,7 +145,7 @@ fn repair(row: &DemoRow) -> String {
     if row.mode != DemoMode::Repaired {
         return String::new();
     }
-    let share = row.repair_bytes as f64 / row.sent_bytes.max(1) as f64;
+    let share = row.repair_bytes.approx() / row.sent_bytes.max(1).approx();
     format!(
         "<span>{} packets lost, {} came back</span><span>{} of the bytes repair</span>",
         row.lost,
@@ -179,7 +180,7 @@ fn table(page: &mut String, findings: &Findings) {
             row.abandoned.to_string(),
             row.lost.to_string(),
             row.recovered.to_string(),
-            number(row.repair_bytes as f64 / 1e3),
+            number(row.repair_bytes.approx() / 1e3),
         ];
         let first = if row.mode == DemoMode::ALL[0] { " class=first" } else { "" };
         let _ = write!(

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use quickset_base::number::Float as _;
+
 /// A number with as many places as matter.
 pub(crate) fn number(value: f64) -> String {
     let places = match value.abs() {
@@ -9,7 +11,7 @@ pub(crate) fn number(value: f64) -> String {
         x if x >= 10.0 => 1,
         x if x >= 0.1 => 2,
         // Three digits, however small: what is there is not nothing.
-        x if x > 0.0 => (2.0 - x.log10().floor()).min(MOST_PLACES) as usize,
+        x if x > 0.0 => (2.0 - x.log10().floor()).min(f64::from(MOST_PLACES)).whole::<usize>(),
         _ => 0,
     };
     let text = format!("{value:.places$}");
@@ -76,16 +78,16 @@ pub(crate) fn base64(bytes: &[u8]) -> String {
 
 /// A line of an axis that has one every `step`: with the places that tell it from the next.
 pub(crate) fn on_axis(value: f64, step: f64) -> String {
-    let is_whole = |places: &i32| {
-        let scaled = step * 10f64.powi(*places);
+    let is_whole = |places: &u8| {
+        let scaled = step * 10f64.powi(i32::from(*places));
         (scaled - scaled.round()).abs() < 1e-6 * scaled
     };
-    let places = (0..MOST_PLACES as i32).find(is_whole).unwrap_or_default() as usize;
+    let places = usize::from((0..MOST_PLACES).find(is_whole).unwrap_or_default());
     format!("{value:.places$}")
 }
 
 /// What is smaller than a picosecond in seconds is noise of arithmetic.
-const MOST_PLACES: f64 = 15.0;
+const MOST_PLACES: u8 = 15;
 
 #[cfg(test)]
 mod tests {

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use quickset_base::number::Unsigned as _;
 use quickset_quic::Protection;
 use quickset_sim::{GilbertElliott, LossModel};
 
@@ -36,7 +37,7 @@ fn expected(setting: &Setting, seen: &RunSeen, fails: BlockFailure) -> Option<f6
         }
         let Work::Messages(messages) = &flow.work else { return None };
         let chance = mean_chance(flow, messages, channel, fails)?;
-        *expected.get_or_insert(0.0) += chance * seen.server.fec.blocks as f64;
+        *expected.get_or_insert(0.0) += chance * seen.server.fec.blocks.approx();
     }
     expected
 }
@@ -62,9 +63,9 @@ fn mean_chance(
     }
     let mut sum = 0.0;
     for (k, groups) in sizes {
-        sum += fails(&flow.protection, k, channel)? * groups as f64;
+        sum += fails(&flow.protection, k, channel)? * groups.approx();
     }
-    Some(sum / messages.groups.len().max(1) as f64)
+    Some(sum / messages.groups.len().max(1).approx())
 }
 
 /// The chance that a block of `k` cannot be decoded.
@@ -148,7 +149,7 @@ impl LossChain {
 
     /// The chances that none, one, … and `r` of `n` packets in a row are lost, somewhere in the long run.
     fn losses(self, r: u64, n: u64) -> Vec<f64> {
-        let r = r as usize;
+        let r = r.saturated::<usize>();
         let in_bad = if self.is_independent() { 0.0 } else { self.to_bad / (self.to_bad + self.to_good) };
         // By losses so far, up to r: in the good state, and in the bad one.
         let mut states = [vec![0.0; r + 1], vec![0.0; r + 1]];

@@ -1,5 +1,6 @@
 //! When resources would be there if bytes were a fluid: the prediction that pages are held against.
 
+use quickset_base::number::Unsigned as _;
 use quickset_h3::Priority;
 
 use crate::play::PageResource;
@@ -11,7 +12,7 @@ use crate::play::PageResource;
 /// It is written for this, and shares nothing with what schedules.
 pub(crate) fn bytes_before_end(resources: &[PageResource]) -> Vec<f64> {
     let page = FluidPage::of(resources);
-    let mut left: Vec<f64> = resources.iter().map(|resource| resource.bytes as f64).collect();
+    let mut left: Vec<f64> = resources.iter().map(|resource| resource.bytes.approx()).collect();
     let mut ends = vec![0.0; resources.len()];
     let mut sent = 0.0;
     loop {

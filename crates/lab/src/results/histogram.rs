@@ -1,3 +1,4 @@
+use quickset_base::number::{Float as _, Unsigned as _};
 use serde::{Deserialize, Serialize};
 
 /// A distribution of times that can be joined with others: exact counts in buckets less than 0.8 % wide.
@@ -28,7 +29,7 @@ impl Histogram {
     pub fn of_sorted(milliseconds: &[f64]) -> Self {
         let mut buckets: Vec<(u32, u64)> = Vec::new();
         for ms in milliseconds {
-            let bucket = bucket((ms * 1e6).round().max(0.0) as u64);
+            let bucket = bucket((ms * 1e6).round().max(0.0).whole::<u64>());
             match buckets.last_mut() {
                 Some(last) if last.0 == bucket => last.1 += 1,
                 _ => buckets.push((bucket, 1)),
@@ -54,23 +55,23 @@ impl Histogram {
 
     /// Steps of the cumulative distribution: a time in milliseconds, and the share that is at most as long.
     pub fn steps(&self) -> Vec<(f64, f64)> {
-        let all = self.count().max(1) as f64;
+        let all = self.count().max(1).approx();
         let mut seen = 0;
         let step = |(bucket, count): &(u32, u64)| {
             seen = count.saturating_add(seen);
-            (middle(*bucket) as f64 / 1e6, seen as f64 / all)
+            (middle(*bucket).approx() / 1e6, seen.approx() / all)
         };
         self.0.iter().map(step).collect()
     }
 
     /// The time in milliseconds that the share `p` does not exceed; 0 when there are none.
     pub fn percentile(&self, p: f64) -> f64 {
-        let rank = (p * self.count() as f64).ceil().max(1.0) as u64;
+        let rank = (p * self.count().approx()).ceil().max(1.0).whole::<u64>();
         let mut seen = 0;
         for (bucket, count) in &self.0 {
             seen = count.saturating_add(seen);
             if seen >= rank {
-                return middle(*bucket) as f64 / 1e6;
+                return middle(*bucket).approx() / 1e6;
             }
         }
         0.0
@@ -78,20 +79,20 @@ impl Histogram {
 
     /// The share of times above `milliseconds`; 0 when there are none.
     pub fn share_above(&self, milliseconds: f64) -> f64 {
-        let limit = bucket((milliseconds * 1e6).round().max(0.0) as u64);
+        let limit = bucket((milliseconds * 1e6).round().max(0.0).whole::<u64>());
         let above = self.0.iter().filter(|(bucket, _)| *bucket > limit);
         let above = above.fold(0u64, |sum, (_, count)| sum.saturating_add(*count));
-        above as f64 / self.count().max(1) as f64
+        above.approx() / self.count().max(1).approx()
     }
 }
 
 fn bucket(ns: u64) -> u32 {
     let high = (ns | 1).ilog2();
     if high < BITS {
-        return ns as u32;
+        return ns.saturated::<u32>();
     }
     let shift = high - BITS;
-    ((shift + 1) << BITS) + ((ns >> shift) as u32 - (1 << BITS))
+    ((shift + 1) << BITS) + ((ns >> shift).saturated::<u32>() - (1 << BITS))
 }
 
 /// The middle of a bucket, in nanoseconds.

@@ -3,6 +3,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
+use quickset_base::number::Unsigned as _;
 use serde::{Deserialize, Serialize};
 
 use super::{Row, sort, write_tables};
@@ -369,7 +370,7 @@ fn read_header(line: &[u8], path: &Path) -> Result<JournalHeader, JournalError> 
     let version = json.get("quickset-lab").and_then(serde_json::Value::as_u64);
     let Some(version) = version else { return Err(JournalError::Foreign(shown(path))) };
     if version != u64::from(VERSION) {
-        return Err(JournalError::Version { path: shown(path), found: version as u32 });
+        return Err(JournalError::Version { path: shown(path), found: version.saturated::<u32>() });
     }
     serde_json::from_value(json).map_err(|_| JournalError::Foreign(shown(path)))
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use quickset_base::Duration;
+use quickset_base::number::Unsigned as _;
 use serde::{Deserialize, Serialize};
 
 use super::fluid;
@@ -78,7 +79,7 @@ pub(super) fn loads(setting: &Setting, flow: &PlayFlow, visit: &PageVisit, seen:
     if let (true, Some(rate)) = (is_page, yardstick.rate) {
         let mtu = f64::from(flow.transport.mtu);
         let share = (mtu - HEADERS) / (mtu + f64::from(setting.down.overhead));
-        loads.resources = listed(visit, seen, rate as f64 / 8.0 * share);
+        loads.resources = listed(visit, seen, rate.approx() / 8.0 * share);
         if loads.resources.len() == visit.resources.len() {
             let off = |load: &ResourceLoad| (load.completion / load.predicted - 1.0).abs();
             loads.off_prediction = loads.resources.iter().map(off).max_by(f64::total_cmp);
@@ -95,7 +96,7 @@ fn in_turn(flow: &PlayFlow, visit: &PageVisit, seen: &FlowSeen, yardstick: Yards
     let rtt = yardstick.rtt.as_secs_f64();
     let mtu = f64::from(flow.transport.mtu);
     let least = |bytes: u64| {
-        rtt + bytes as f64 * mtu / (mtu - HEADERS) * 8.0 / yardstick.rate.unwrap_or(u64::MAX) as f64
+        rtt + bytes.approx() * mtu / (mtu - HEADERS) * 8.0 / yardstick.rate.unwrap_or(u64::MAX).approx()
     };
     let measured = visit.resources.iter().filter(|resource| !resource.warm_up);
     let can_be_fast = measured.clone().all(|resource| least(resource.bytes) < SLOW * rtt);
@@ -169,14 +170,14 @@ fn bins(seen: &ResourceSeen, started: Duration) -> Vec<f64> {
         before = read.delivered;
     }
     let last = bins.keys().last().map_or(0, |last| last + 1);
-    let mbit = |bin: usize| bins.get(&bin).map_or(0.0, |bytes| *bytes as f64 * 8e-6 / BIN.as_secs_f64());
+    let mbit = |bin: usize| bins.get(&bin).map_or(0.0, |bytes| bytes.approx() * 8e-6 / BIN.as_secs_f64());
     (0..last).map(mbit).collect()
 }
 
 /// The series `goodput/NAME` of each resource.
 pub(super) fn series(loads: &[ResourceLoad]) -> impl Iterator<Item = (String, Vec<(f64, f64)>)> {
     loads.iter().map(|load| {
-        let point = |(n, mbit): (usize, &f64)| ((n as f64 + 0.5) * BIN.as_secs_f64(), *mbit);
+        let point = |(n, mbit): (usize, &f64)| ((n.approx() + 0.5) * BIN.as_secs_f64(), *mbit);
         // Before its first byte there is nothing to see.
         let points = load.bins.iter().enumerate().skip_while(|(_, mbit)| **mbit <= 0.0);
         (format!("goodput/{}", load.name), points.map(point).collect())
@@ -208,7 +209,7 @@ fn off_share(visit: &PageVisit, seen: &FlowSeen) -> Option<f64> {
     let mut at = from;
     while at + WINDOW <= to {
         let came = |all: &[&ResourceSeen]| -> f64 {
-            all.iter().map(|seen| (read_by(seen, at + WINDOW) - read_by(seen, at)) as f64).sum()
+            all.iter().map(|seen| (read_by(seen, at + WINDOW) - read_by(seen, at)).approx()).sum()
         };
         let sum: f64 = sharing.values().map(|(_, all)| came(all)).sum();
         let off = sharing.values().map(|(part, all)| (came(all) / sum - part).abs()).fold(0.0, f64::max);

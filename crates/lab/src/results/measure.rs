@@ -1,4 +1,5 @@
 use quickset_base::Duration;
+use quickset_base::number::Unsigned as _;
 use quickset_quic::{Protection, Stats};
 use quickset_sim::Rate;
 
@@ -79,12 +80,12 @@ fn is_endless(setting: &Setting, work: &Work) -> bool {
         Work::Visit(_) | Work::Watch(_) => false,
         Work::Messages(messages) => {
             if let Some(pause) = messages.interactive {
-                return pause * messages.groups.len() as u32 >= setting.limit;
+                return pause * messages.groups.len().saturated::<u32>() >= setting.limit;
             }
             let Rate::Constant(bps) = setting.down.rate else { return false };
             let pieces = messages.groups.iter().flat_map(|group| &group.messages);
             let bytes: u64 = pieces.map(|piece| u64::from(piece.bytes)).sum();
-            bytes as f64 * 8.0 >= bps as f64 * setting.limit.as_secs_f64()
+            bytes.approx() * 8.0 >= bps.approx() * setting.limit.as_secs_f64()
         }
     }
 }
@@ -96,10 +97,10 @@ fn alone(metrics: &mut RunMetrics, flow: &FlowSeen, work: &Work, yardstick: Yard
     metrics.completion_s = Some(took);
     metrics.paced_s = paced(flow).map(|due| due.saturating_sub(flow.started).as_secs_f64());
     if took > 0.0 {
-        metrics.goodput_bps = Some(flow.delivered as f64 * 8.0 / took);
+        metrics.goodput_bps = Some(flow.delivered.approx() * 8.0 / took);
     }
     if let (Work::Bytes(Some(size)), Some(rate)) = (work, yardstick.rate) {
-        let ideal = 2.0 * yardstick.rtt.as_secs_f64() + *size as f64 * 8.0 / rate as f64;
+        let ideal = 2.0 * yardstick.rtt.as_secs_f64() + size.approx() * 8.0 / rate.approx();
         metrics.dct_s = Some(took);
         metrics.dct_over_ideal = Some(took / ideal);
     }
@@ -119,7 +120,7 @@ fn goodput(flow: &FlowSeen, end: Duration) -> Vec<(f64, f64)> {
     let mut last = 0;
     while at <= end {
         let now = delivered_by(flow, at);
-        series.push((at.as_secs_f64(), (now - last) as f64 * 8e-6 / step.as_secs_f64()));
+        series.push((at.as_secs_f64(), (now - last).approx() * 8e-6 / step.as_secs_f64()));
         (last, at) = (now, at + step);
     }
     series
@@ -173,7 +174,7 @@ fn repair(setting: &Setting, seen: &RunSeen) -> RepairShare {
     if !is_protected(setting) {
         return RepairShare::default();
     }
-    let share = |repair: u64, all: u64| (all > 0).then(|| repair as f64 / all as f64);
+    let share = |repair: u64, all: u64| (all > 0).then(|| repair.approx() / all.approx());
     let (mut whole, mut late) = ([0; 2], [0; 2]);
     for (flow, seen) in setting.flows.iter().zip(&seen.flows) {
         if flow.protection == Protection::None {
@@ -212,7 +213,7 @@ fn late_share(setting: &Setting, seen: &RunSeen, settled: u64) -> Option<f64> {
             sent += asked.messages.len() as u64;
         }
     }
-    (all > 0).then(|| late as f64 / all as f64)
+    (all > 0).then(|| late.approx() / all.approx())
 }
 
 /// Messages behind which the losses of a path are known.
@@ -288,10 +289,10 @@ fn on_time(setting: &Setting, seen: &RunSeen) -> Option<f64> {
         });
         good += in_time.count() as u64;
     }
-    (all > 0).then(|| good as f64 / all as f64)
+    (all > 0).then(|| good.approx() / all.approx())
 }
 
 pub(super) fn ms(duration: Duration) -> f64 {
     // The nearest number to the decimal one, so that it is written as such.
-    duration.as_nanos() as f64 / 1e6
+    duration.as_nanos().approx() / 1e6
 }

@@ -1,6 +1,7 @@
 //! How flows share a link.
 
 use quickset_base::Duration;
+use quickset_base::number::Unsigned as _;
 use quickset_sim::TrafficPace;
 
 use super::{RunMetrics, Yardstick};
@@ -16,12 +17,12 @@ pub(super) fn shared(metrics: &mut RunMetrics, setting: &Setting, seen: &RunSeen
     let rates: Vec<f64> = seen
         .flows
         .iter()
-        .map(|flow| (delivered_by(flow, to) - delivered_by(flow, from)) as f64 * 8.0 / seconds)
+        .map(|flow| (delivered_by(flow, to) - delivered_by(flow, from)).approx() * 8.0 / seconds)
         .collect();
     let (sum, squares) = (rates.iter().sum::<f64>(), rates.iter().map(|rate| rate * rate).sum::<f64>());
     metrics.goodput_bps = Some(sum);
     if squares > 0.0 {
-        metrics.fairness = Some(sum * sum / (rates.len() as f64 * squares));
+        metrics.fairness = Some(sum * sum / (rates.len().approx() * squares));
         metrics.first_share = Some(rates[0] / sum);
     }
     metrics.fair_after_s = fair_after(setting, seen).map(|time| time.as_secs_f64());
@@ -35,17 +36,17 @@ pub(super) fn shared(metrics: &mut RunMetrics, setting: &Setting, seen: &RunSeen
             mean_bps(cross.pace) * (bytes + overhead) / bytes
         });
         // Of a link that others fill, but for what is rounded, there is no share.
-        let left = rate as f64 - others.sum::<f64>();
-        (left > rate as f64 * 1e-6).then(|| sum / (left * payload))
+        let left = rate.approx() - others.sum::<f64>();
+        (left > rate.approx() * 1e-6).then(|| sum / (left * payload))
     });
 }
 
 /// Bits of payload a second in the long run.
 fn mean_bps(pace: TrafficPace) -> f64 {
     match pace {
-        TrafficPace::Constant { bps } | TrafficPace::Poisson { bps } => bps as f64,
+        TrafficPace::Constant { bps } | TrafficPace::Poisson { bps } => bps.approx(),
         TrafficPace::OnOff { bps, on, off, .. } => {
-            bps as f64 * on.as_secs_f64() / (on + off).as_secs_f64().max(1e-9)
+            bps.approx() * on.as_secs_f64() / (on + off).as_secs_f64().max(1e-9)
         }
     }
 }
@@ -59,7 +60,7 @@ fn fair_after(setting: &Setting, seen: &RunSeen) -> Option<Duration> {
     let is_fair = |from: &Duration| {
         let shares = shares(seen, *from, *from + WINDOW);
         shares.is_some_and(|shares| {
-            shares.iter().all(|share| (share * count as f64 - 1.0).abs() <= FAIR + 1e-9)
+            shares.iter().all(|share| (share * count.approx() - 1.0).abs() <= FAIR + 1e-9)
         })
     };
     starts.into_iter().find(is_fair).map(|from| from.saturating_sub(last))
@@ -89,7 +90,7 @@ fn shares(seen: &RunSeen, from: Duration, to: Duration) -> Option<Vec<f64>> {
     let got: Vec<u64> =
         seen.flows.iter().map(|flow| delivered_by(flow, to) - delivered_by(flow, from)).collect();
     let all: u64 = got.iter().sum();
-    (all > 0).then(|| got.iter().map(|bytes| *bytes as f64 / all as f64).collect())
+    (all > 0).then(|| got.iter().map(|bytes| bytes.approx() / all.approx()).collect())
 }
 
 /// Payload that the client had at a time.

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use quickset_base::number::Float;
 use serde_json::Value as Json;
 
 use super::flat::flat;
@@ -53,7 +54,7 @@ pub fn table(rows: &[Row]) -> Vec<TableColumn> {
 fn typed(name: &str, cells: &[Option<&Json>]) -> Cells {
     let numbers = || cells.iter().map(|cell| cell.and_then(Json::as_f64)).collect::<Vec<_>>();
     let whole = || {
-        let whole = |cell: &Json| cell.as_i64().or_else(|| cell.as_f64().map(|number| number as i64));
+        let whole = |cell: &Json| cell.as_i64().or_else(|| cell.as_f64().map(Float::integer));
         cells.iter().map(|cell| cell.and_then(whole)).collect()
     };
     let text = || cells.iter().map(|cell| cell.map(plain)).collect();

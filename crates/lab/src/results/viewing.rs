@@ -1,5 +1,6 @@
 //! What viewers had of a video.
 
+use quickset_base::number::Unsigned as _;
 use serde::{Deserialize, Serialize};
 
 use crate::play::RunSeen;
@@ -31,7 +32,7 @@ pub struct Viewing {
 pub(super) fn viewing(seen: &RunSeen) -> Viewing {
     let reports: Vec<_> = seen.flows.iter().filter_map(|flow| flow.watched).collect();
     let mean =
-        |values: &[f64]| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
+        |values: &[f64]| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len().approx());
     let of =
         |value: fn(&quickset_play::ViewReport) -> f64| mean(&reports.iter().map(value).collect::<Vec<_>>());
     let played: f64 = reports.iter().map(|report| report.played.as_secs_f64()).sum();
@@ -44,7 +45,7 @@ pub(super) fn viewing(seen: &RunSeen) -> Viewing {
         rebuffering_s: of(|report| report.stalled.as_secs_f64()),
         stalls: of(|report| f64::from(report.stalls)),
         startup_s: mean(&startups),
-        switches: of(|report| report.switches as f64),
+        switches: of(|report| report.switches.approx()),
         processor_share: busy,
     }
 }

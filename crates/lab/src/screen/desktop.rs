@@ -1,4 +1,5 @@
 use bytes::Bytes;
+use quickset_base::number::Unsigned as _;
 
 use super::scenes::Scenes;
 use super::tile::{MAX_MESSAGE, ScreenTile, TileHeader, bits};
@@ -129,7 +130,14 @@ impl Desktop {
             pixels.extend_from_slice(&self.shown[at..at + w]);
             self.sent[at..at + w].copy_from_slice(&self.shown[at..at + w]);
         }
-        let header = TileHeader { epoch: 0, update, x: x as u16, y: y as u16, w: w as u16, h: h as u16 };
+        let header = TileHeader {
+            epoch: 0,
+            update,
+            x: x.saturated::<u16>(),
+            y: y.saturated::<u16>(),
+            w: w.saturated::<u16>(),
+            h: h.saturated::<u16>(),
+        };
         let message = ScreenTile { header, pixels }.encode();
         debug_assert!(message.len() <= MAX_MESSAGE, "a tile of {} bytes", message.len());
         (header, message.into())

@@ -1,10 +1,12 @@
+use quickset_base::number::Unsigned as _;
+
 /// The colour of a palette index as red, green, blue.
 pub fn rgb(index: u8) -> [u8; 3] {
     match index {
         0..SKY => INTERFACE[usize::from(index) % INTERFACE.len()],
         SKY..FILM => blend(&WALLPAPER, index - SKY, FILM - SKY - 1),
         FILM..GREY => blend(&SUNSET, index - FILM, GREY - FILM - 1),
-        GREY.. => [((u16::from(index - GREY) * 255) / u16::from(u8::MAX - GREY)) as u8; 3],
+        GREY.. => [((u16::from(index - GREY) * 255) / u16::from(u8::MAX - GREY)).saturated::<u8>(); 3],
     }
 }
 
@@ -15,7 +17,7 @@ fn blend(stops: &[[u8; 3]], at: u8, last: u8) -> [u8; 3] {
     let part = part - stop * 256;
     std::array::from_fn(|i| {
         let (from, to) = (usize::from(stops[stop][i]), usize::from(stops[stop + 1][i]));
-        ((from * (256 - part) + to * part) / 256) as u8
+        ((from * (256 - part) + to * part) / 256).saturated::<u8>()
     })
 }
 

@@ -1,3 +1,5 @@
+use quickset_base::number::Unsigned as _;
+
 use super::tile::{ScreenTile, TileError, TileHeader};
 use super::{CELL, COLUMNS, HEIGHT, ROWS, WIDTH, rgb};
 
@@ -80,8 +82,8 @@ impl std::fmt::Debug for Picture {
 fn png(pixels: &[u8]) -> Vec<u8> {
     let mut file = b"\x89PNG\r\n\x1a\n".to_vec();
     let mut header = Vec::new();
-    header.extend_from_slice(&(WIDTH as u32).to_be_bytes());
-    header.extend_from_slice(&(HEIGHT as u32).to_be_bytes());
+    header.extend_from_slice(&WIDTH.saturated::<u32>().to_be_bytes());
+    header.extend_from_slice(&HEIGHT.saturated::<u32>().to_be_bytes());
     // 8 bits, indexed colour, deflate, the one filter method, not interlaced.
     header.extend_from_slice(&[8, 3, 0, 0, 0]);
     chunk(&mut file, *b"IHDR", &header);
@@ -96,7 +98,7 @@ fn png(pixels: &[u8]) -> Vec<u8> {
 }
 
 fn chunk(file: &mut Vec<u8>, kind: [u8; 4], data: &[u8]) {
-    file.extend_from_slice(&(data.len() as u32).to_be_bytes());
+    file.extend_from_slice(&data.len().saturated::<u32>().to_be_bytes());
     let start = file.len();
     file.extend_from_slice(&kind);
     file.extend_from_slice(data);

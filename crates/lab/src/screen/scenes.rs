@@ -1,5 +1,11 @@
 //! What the test desktop shows. Drawn anew for each update, back to front.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "places and shades of a picture of a thousand pixels a side; what could be negative is clamped"
+)]
+
 use std::collections::VecDeque;
 
 use quickset_base::Rng;

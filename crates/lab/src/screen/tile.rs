@@ -1,3 +1,5 @@
+use quickset_base::number::Unsigned as _;
+
 use super::{CELL, HEIGHT, WIDTH};
 
 /// A message holds at most this many bytes: one message, one packet, so that a loss blanks one rectangle.
@@ -67,7 +69,7 @@ impl ScreenTile {
         let mut colours = Vec::new();
         for pixel in &self.pixels {
             if place[usize::from(*pixel)] == NONE {
-                place[usize::from(*pixel)] = colours.len() as u16;
+                place[usize::from(*pixel)] = colours.len().saturated::<u16>();
                 colours.push(*pixel);
             }
         }
@@ -81,7 +83,7 @@ impl ScreenTile {
                 let packed = self.pixels.len().div_ceil(8 / bits(colours.len()));
                 let codec = if runs.len() <= packed { Codec::Runs } else { Codec::Packed };
                 self.header.write(codec, &mut out);
-                out.push(colours.len() as u8);
+                out.push(colours.len().saturated::<u8>());
                 out.extend_from_slice(&colours);
                 if codec == Codec::Runs {
                     out.extend_from_slice(&runs);
@@ -124,7 +126,7 @@ impl ScreenTile {
         let mut rest = &self.pixels[..];
         while let Some(first) = rest.first() {
             let len = rest.iter().take(16).take_while(|pixel| *pixel == first).count();
-            out.push(((len - 1) << 4) as u8 | place[usize::from(*first)] as u8);
+            out.push(((len - 1) << 4).saturated::<u8>() | place[usize::from(*first)].saturated::<u8>());
             rest = &rest[len..];
         }
         out
@@ -136,7 +138,7 @@ impl ScreenTile {
                 .iter()
                 .enumerate()
                 .fold(0, |byte, (i, pixel)| byte | place[usize::from(*pixel)] << (i * bits));
-            out.push(byte as u8);
+            out.push(byte.saturated::<u8>());
         }
     }
 }

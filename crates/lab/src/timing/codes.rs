@@ -2,6 +2,7 @@
 //! more repair symbols than losses that takes.
 
 use quickset_base::Rng;
+use quickset_base::number::Unsigned as _;
 use quickset_fec::online::{Decoder, DecoderLimits};
 use quickset_fec::{Equation, Symbols, reed_solomon};
 use raptorq::{
@@ -92,7 +93,8 @@ impl<'a> CodeWindow<'a> {
             }
             while let Some((sid, data)) = decoder.next_recovered() {
                 // Zeros at the end are not kept.
-                let is_right = self.sources.get(sid as usize).is_some_and(|symbol| symbol.starts_with(data));
+                let is_right =
+                    self.sources.get(sid.saturated::<usize>()).is_some_and(|symbol| symbol.starts_with(data));
                 back += usize::from(is_right);
             }
             if back == losses {
@@ -106,26 +108,33 @@ impl<'a> CodeWindow<'a> {
 /// RaptorQ (RFC 6330) over one block of all symbols, of which the same are lost. What depends on their number
 /// alone was made beforehand, as a sender does that has many blocks of one size.
 pub(super) fn fountain(symbols: &[Vec<u8>], losses: usize, rng: &mut Rng) -> Option<Timings> {
-    let plan = SourceBlockEncodingPlan::generate(symbols.len() as u16);
+    let plan = SourceBlockEncodingPlan::generate(symbols.len().saturated::<u16>());
     let block = Fountain::of(symbols)?;
-    let of_all =
-        median_ms(|| (), |()| block.encoder(&plan).repair_packets(0, losses as u32).len() == losses)?;
+    let of_all = median_ms(
+        || (),
+        |()| block.encoder(&plan).repair_packets(0, losses.saturated::<u32>()).len() == losses,
+    )?;
     let encoder = block.encoder(&plan);
     let lost = early(symbols.len(), losses);
     let decode_ms = median_ms(
-        || (all_but(&encoder, &lost), encoder.repair_packets(0, losses as u32 + SPARE as u32)),
+        || {
+            (
+                all_but(&encoder, &lost),
+                encoder.repair_packets(0, losses.saturated::<u32>() + SPARE.saturated::<u32>()),
+            )
+        },
         |(received, repairs)| block.needs(received, repairs, losses).is_some(),
     )?;
     let few = shortened(symbols);
     let block = Fountain::of(&few)?;
     let encoder = block.encoder(&plan);
     let excess = mean_excess(symbols.len(), losses, rng, |lost, trial| {
-        let many = losses as u32 + SPARE as u32;
-        let repairs = encoder.repair_packets(trial as u32 * many, many);
+        let many = losses.saturated::<u32>() + SPARE.saturated::<u32>();
+        let repairs = encoder.repair_packets(trial.saturated::<u32>() * many, many);
         block.needs(all_but(&encoder, lost), repairs, losses)
     })?;
     Some(Timings {
-        encode_ms: Some(of_all / losses as f64),
+        encode_ms: Some(of_all / losses.approx()),
         decode_ms: Some(decode_ms),
         excess: Some(excess),
         ..Timings::default()
@@ -140,7 +149,7 @@ struct Fountain {
 
 impl Fountain {
     fn of(symbols: &[Vec<u8>]) -> Option<Self> {
-        let size = symbols.first()?.len() as u16;
+        let size = symbols.first()?.len().saturated::<u16>();
         let data = symbols.concat();
         Some(Self { config: ObjectTransmissionInformation::new(data.len() as u64, size, 1, 1, 1), data })
     }
@@ -208,7 +217,7 @@ pub(super) fn blocks(symbols: &[Vec<u8>], losses: usize) -> Option<Timings> {
         },
     )?;
     Some(Timings {
-        encode_ms: Some(of_five / REPAIRS as f64),
+        encode_ms: Some(of_five / REPAIRS.approx()),
         decode_ms: Some(decode_ms),
         // Just now it had no more than were lost.
         excess: Some(0.0),
@@ -238,12 +247,13 @@ fn mean_excess(
     let mut excess = 0;
     for trial in 0..TRIALS {
         let mut left: Vec<usize> = (0..count).collect();
-        let mut lost: Vec<usize> =
-            (0..losses).map(|_| left.swap_remove(rng.below(left.len() as u64) as usize)).collect();
+        let mut lost: Vec<usize> = (0..losses)
+            .map(|_| left.swap_remove(rng.below(left.len() as u64).saturated::<usize>()))
+            .collect();
         lost.sort_unstable();
         excess += needs(&lost, trial)? - losses;
     }
-    Some(excess as f64 / TRIALS as f64)
+    Some(excess.approx() / TRIALS.approx())
 }
 
 /// 105/100.

@@ -11,6 +11,7 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Instant;
 
 use quickset::AckPolicy;
+use quickset_base::number::Unsigned as _;
 use quickset_base::{AddressPair, Batch, Datagram, Duration, Ecn, Input, Machine as _, Poll, Time};
 
 use super::transfer::MTU;
@@ -110,10 +111,10 @@ impl DatapathTransfer {
             let mut some: Vec<Datagram> = self.up.drain(..self.up.len().min(MOST)).collect();
             let is_idle = some.is_empty();
             if !is_idle {
-                self.worked.received += some.len() as f64;
+                self.worked.received += some.len().approx();
                 let began = Instant::now();
                 self.server.handle(self.now, Input::Received(&mut some));
-                self.worked.ns += began.elapsed().as_nanos() as f64;
+                self.worked.ns += began.elapsed().as_nanos().approx();
             }
             wakes[1] = self.let_server();
             self.now += STEP;
@@ -147,14 +148,14 @@ impl DatapathTransfer {
         loop {
             let began = Instant::now();
             let poll = self.server.poll(self.now, &mut self.batch);
-            self.worked.ns += began.elapsed().as_nanos() as f64;
+            self.worked.ns += began.elapsed().as_nanos().approx();
             match poll {
                 Poll::Sleep(wake, _) => return wake,
                 Poll::Event => {}
                 Poll::Send => {
                     self.worked.batches += 1.0;
-                    self.worked.datagrams += self.batch.count() as f64;
-                    self.worked.bytes += self.batch.bytes().len() as f64;
+                    self.worked.datagrams += self.batch.count().approx();
+                    self.worked.bytes += self.batch.bytes().len().approx();
                     take(&mut self.batch, &mut self.down);
                 }
             }
@@ -221,7 +222,7 @@ impl SystemCosts {
             })
         };
         let (one, many) = (send(1)?, send(MANY)?);
-        let send_segment = (many - one) / (MANY - 1) as f64;
+        let send_segment = (many - one) / (MANY - 1).approx();
         let mut small = [0; 64];
         let nothing = typical(|| {
             let began = Instant::now();
@@ -247,7 +248,7 @@ impl SystemCosts {
 fn typical(mut once: impl FnMut() -> io::Result<Duration>) -> io::Result<f64> {
     let mut times = (0..CALLS).map(|_| once()).collect::<io::Result<Vec<Duration>>>()?;
     times.sort();
-    Ok(times[times.len() / 2].as_nanos() as f64)
+    Ok(times[times.len() / 2].as_nanos().approx())
 }
 
 fn socket() -> io::Result<UdpSocket> {

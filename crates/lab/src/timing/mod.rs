@@ -15,6 +15,7 @@ mod watch;
 use std::time::Instant;
 
 use quickset_base::Rng;
+use quickset_base::number::{Float as _, Unsigned as _};
 use quickset_sched::{Priority, Tree};
 
 pub(crate) use datapath::datapath;
@@ -31,8 +32,11 @@ use crate::results::{Detail, RunMetrics, Timings};
 /// When a value does not fit, or what comes out is not what went in.
 pub(crate) fn codec(params: &Params, seed: u64) -> Timed {
     let whole = |key: &str| params.whole(key).map_err(|error| TimingError(error.to_string()));
-    let (count, losses, size) =
-        (whole("symbols")? as usize, whole("losses")? as usize, whole("symbol_bytes")? as usize);
+    let (count, losses, size) = (
+        whole("symbols")?.saturated::<usize>(),
+        whole("losses")?.saturated::<usize>(),
+        whole("symbol_bytes")?.saturated::<usize>(),
+    );
     if losses > count {
         return Err(TimingError(format!("of {count} symbols {losses} cannot be lost; set losses to less")));
     }
@@ -88,7 +92,7 @@ pub(crate) fn video(_: &Params, _: u64) -> Timed {
 /// When a value does not fit.
 pub(crate) fn decisions(params: &Params, seed: u64) -> Timed {
     let whole = |key: &str| params.whole(key).map_err(|error| TimingError(error.to_string()));
-    let (leaves, depth) = (whole("leaves")?, whole("depth")? as u32);
+    let (leaves, depth) = (whole("leaves")?, whole("depth")?.saturated::<u32>());
     let mut tree =
         bushy(leaves, depth, &mut Rng::new(seed)).map_err(|error| TimingError(error.to_string()))?;
     let ms = median_ms(
@@ -101,7 +105,7 @@ pub(crate) fn decisions(params: &Params, seed: u64) -> Timed {
         },
     );
     let ms = ms.ok_or_else(|| TimingError("nobody's turn came".to_owned()))?;
-    let timings = Timings { decisions_per_s: Some(DECISIONS as f64 * 1e3 / ms), ..Timings::default() };
+    let timings = Timings { decisions_per_s: Some(DECISIONS.approx() * 1e3 / ms), ..Timings::default() };
     Ok((RunMetrics { timings, finished: true, ..RunMetrics::default() }, Detail::default()))
 }
 
@@ -109,7 +113,7 @@ pub(crate) fn decisions(params: &Params, seed: u64) -> Timed {
 /// were made in no particular order.
 fn bushy(leaves: u64, depth: u32, rng: &mut Rng) -> Result<Tree<u64>, quickset_sched::Error> {
     let mut tree = Tree::new(FRAME, u32::MAX);
-    let fan = (leaves as f64).powf(1.0 / f64::from(depth)).ceil() as usize;
+    let fan = leaves.approx().powf(1.0 / f64::from(depth)).ceil().whole::<usize>();
     let mut parents = vec![tree.root()];
     for _ in 1..depth {
         let mut children = Vec::new();
@@ -120,12 +124,12 @@ fn bushy(leaves: u64, depth: u32, rng: &mut Rng) -> Result<Tree<u64>, quickset_s
         }
         parents = children;
     }
-    let of = |leaf: u64| parents[(leaf * parents.len() as u64 / leaves) as usize];
+    let of = |leaf: u64| parents[(leaf * parents.len() as u64 / leaves).saturated::<usize>()];
     let mut ids = (0..leaves)
         .map(|leaf| tree.insert_leaf(of(leaf), Priority::weighted(1.0), leaf))
         .collect::<Result<Vec<_>, _>>()?;
     while let Some(last) = ids.len().checked_sub(1) {
-        tree.set_backlogged(ids.swap_remove(rng.below(last as u64 + 1) as usize), true);
+        tree.set_backlogged(ids.swap_remove(rng.below(last as u64 + 1).saturated::<usize>()), true);
     }
     Ok(tree)
 }

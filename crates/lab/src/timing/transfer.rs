@@ -8,6 +8,7 @@ use quickset::{
     CallSizes, ClientConfig, Endpoint, Fec, Identity, Protection, ServerConfig, SocketConfig,
     TransportConfig, Trust,
 };
+use quickset_base::number::{Float, Unsigned as _};
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 
@@ -74,10 +75,13 @@ struct TransferLoad {
 impl TransferLoad {
     fn of(params: &Params, is_watched: bool) -> Result<Self, TimingError> {
         let connections = match params.get("connections") {
-            Some(_) => params.whole("connections").map_err(|error| TimingError(error.to_string()))? as usize,
+            Some(_) => params
+                .whole("connections")
+                .map_err(|error| TimingError(error.to_string()))?
+                .saturated::<usize>(),
             None => 1,
         };
-        let bytes = params.number_or_word("size").map(|bytes| bytes as u64);
+        let bytes = params.number_or_word("size").map(Float::whole);
         let bytes =
             bytes.ok_or_else(|| TimingError("what is timed has an end; set size to a number".to_owned()))?;
         let is_file = params.get("source").is_some_and(|source| *source == Value::Text("file".to_owned()));
@@ -88,7 +92,7 @@ impl TransferLoad {
             source = source.with_file(file.path());
         }
         if let Some(gbit) = params.number_or_word("offered_gbit") {
-            source = source.with_rate(gbit * 1e9 / 8.0 / connections as f64);
+            source = source.with_rate(gbit * 1e9 / 8.0 / connections.approx());
         }
         Ok(Self { connections, bytes, source, _file: file, is_watched })
     }
@@ -107,7 +111,9 @@ impl ServerSeen {
     fn carried(&self) -> (CallsCarried, BTreeMap<String, Histogram>) {
         let mut histograms = BTreeMap::new();
         let mut each = |name: &str, sizes: &CallSizes| {
-            let all = sizes.iter().flat_map(|(size, calls)| std::iter::repeat_n(size as f64, calls as usize));
+            let all = sizes
+                .iter()
+                .flat_map(|(size, calls)| std::iter::repeat_n(size.approx(), calls.saturated::<usize>()));
             let sorted = all.collect::<Samples>().sorted();
             let is_any = !sorted.values().is_empty();
             if is_any {
@@ -126,7 +132,7 @@ impl ServerSeen {
             sends_over_60kb: over(60e3),
             reads_of_1: up_to(1.0),
             reads_up_to_3: up_to(3.0),
-            reads_full: up_to((CallSizes::MESSAGES_RECEIVED - 1) as f64).map(|fewer| 1.0 - fewer),
+            reads_full: up_to((CallSizes::MESSAGES_RECEIVED - 1).approx()).map(|fewer| 1.0 - fewer),
         };
         (carried, histograms)
     }

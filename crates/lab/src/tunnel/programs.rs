@@ -126,7 +126,7 @@ pub fn become_program(parent: u32, words: &[OsString]) -> io::Error {
         return error.into();
     }
     // It may have died before.
-    if getppid().as_raw() as u32 != parent {
+    if u32::try_from(getppid().as_raw()) != Ok(parent) {
         return io::Error::other("its parent is gone");
     }
     Command::new(program).args(arguments).exec()
@@ -135,8 +135,8 @@ pub fn become_program(parent: u32, words: &[OsString]) -> io::Error {
 /// The exit status as shells tell it: 128 and the signal for a program that one has ended.
 pub fn exit_code(status: ExitStatus) -> u8 {
     match status.code() {
-        Some(code) => code as u8,
-        None => 128 + status.signal().unwrap_or_default() as u8,
+        Some(code) => code.to_le_bytes()[0],
+        None => 128 + status.signal().unwrap_or_default().to_le_bytes()[0],
     }
 }
 

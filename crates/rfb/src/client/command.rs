@@ -1,6 +1,7 @@
 //! What a viewer says; RFC 6143 §7.5.
 
 use bytes::BufMut;
+use quickset_base::number::Unsigned as _;
 
 use super::{Client, RfbExtension};
 use crate::clipboard::put_latin1;
@@ -120,7 +121,7 @@ impl Client {
         let known = encodings.iter().filter(|e| e.is_for_client()).take(u16::MAX.into());
         let numbers: Vec<i32> = known.map(|&e| e.into()).collect();
         self.out.put_slice(&[SET_ENCODINGS, 0]);
-        self.out.put_u16(numbers.len() as u16);
+        self.out.put_u16(numbers.len().saturated());
         for n in numbers {
             self.out.put_i32(n);
         }

@@ -1,6 +1,7 @@
 //! After the handshake: messages of a server; RFC 6143 §7.6 to §7.8.
 
 use bytes::BytesMut;
+use quickset_base::number::Unsigned;
 
 use super::{ClientConfig, ClientEvent, ClientStep, RfbExtension, ServerInit};
 use crate::clipboard::{CutText, CutTextBody, cut_text};
@@ -223,7 +224,7 @@ impl RfbClientSession {
                     self.pass_over(colours + mask, left - 1);
                     return Ok(ClientStep::Again);
                 }
-                let (colours, mask) = (colours as usize, mask as usize);
+                let [colours, mask]: [usize; 2] = [colours, mask].map(Unsigned::saturated);
                 let Some(whole) = source.peek(12 + colours + mask) else { return Ok(ClientStep::Starved) };
                 let cursor = self.cursor(rect, whole[12..].split_at(colours));
                 (12 + colours + mask, Some(ClientEvent::Cursor(cursor)))
@@ -288,7 +289,7 @@ impl RfbClientSession {
         self.pixels.clear();
         pixel::decode(&self.format, bytes, &mut self.pixels);
         source.advance(bytes_len);
-        let middle = rect.top() + (bytes_len / row) as u16;
+        let middle = rect.top() + (bytes_len / row).saturated::<u16>();
         let rest = Rect::between(rect.left(), middle, rect.right(), rect.bottom());
         self.state = if rest.is_empty() { ClientState::Update(left) } else { ClientState::Raw(rest, left) };
         ClientStep::Pixels(Rect::between(rect.left(), rect.top(), rect.right(), middle))

@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
+use crate::number::entry;
 use crate::priority::{Priority, Weight};
 
 /// No class.
@@ -158,7 +159,11 @@ impl Branch {
     pub(super) fn level_or_new(&mut self, level: usize) -> &mut UrgencyLevel {
         if self.places[level] == NOWHERE {
             let has_first = self.places.iter().any(|place| *place != NOWHERE);
-            self.places[level] = if has_first { self.more.len() as u8 + 1 } else { 0 };
+            self.places[level] = if has_first {
+                u8::try_from(self.more.len() + 1).expect("a place for each urgency")
+            } else {
+                0
+            };
             if has_first {
                 let mut more = core::mem::take(&mut self.more).into_vec();
                 more.reserve_exact(1);
@@ -284,7 +289,7 @@ impl<K> Arena<K> {
             free
         } else {
             self.branches.push(Branch::new());
-            self.branches.len() as u32 - 1
+            entry(self.branches.len() - 1)
         };
         self.live += 1;
         self.numbers += 1;
@@ -311,7 +316,7 @@ impl<K> Arena<K> {
         node.set_priority(priority);
         if self.free == NIL {
             self.nodes.push(node);
-            return self.nodes.len() as u32 - 1;
+            return entry(self.nodes.len() - 1);
         }
         let index = self.free;
         let slot = &mut self.nodes[index as usize];

@@ -8,6 +8,7 @@
 
 use super::Tree;
 use super::arena::{ClassId, NIL, ROOT};
+use crate::number::{approx, whole};
 
 /// What comes of looking at a branch.
 enum BranchStep {
@@ -47,8 +48,8 @@ impl<K> Tree<K> {
         *balance += quantum;
         if *balance <= 0.0 {
             // Whole rounds, rounded down: it is no number below zero.
-            let rounds = (-*balance / quantum) as u64;
-            *balance += quantum * (rounds as f64 + 1.0);
+            let rounds = whole(-*balance / quantum);
+            *balance += quantum * (approx(rounds) + 1.0);
         }
     }
 
@@ -156,7 +157,7 @@ impl<K> Tree<K> {
         let branch = self.arena.branch_mut(at);
         let residual = core::mem::take(&mut branch.residual);
         let level = branch.level_mut(best);
-        level.per_weight = residual / sum as f64;
+        level.per_weight = residual / approx(sum);
         level.left = residual;
         level.visit = self.visit;
         level.current = NIL;
@@ -210,7 +211,7 @@ impl<K> Tree<K> {
         while let Some((at, share)) = path.pop() {
             let branch = arena.branch(at);
             let level = branch.level(branch.best());
-            let share = share / branch.total as f64;
+            let share = share / approx(branch.total);
             let first = if level.first == NIL { level.head } else { level.first };
             let mut child = first;
             loop {

@@ -4,7 +4,7 @@ use core::ops::RangeInclusive;
 
 use super::decode::{FrameError, Parse};
 use super::kind;
-use crate::cursor::EncodeSink;
+use crate::cursor::{EncodeSink, one};
 use crate::{Reader, Writer, varint};
 
 /// The packets with each mark that the peer has received in a space (RFC 9000 §19.3.2).
@@ -123,7 +123,7 @@ impl<'a> Below<'a> {
     pub(super) fn ranges(&self, largest: u64) -> AckRanges<'a> {
         AckRanges {
             next: Some(largest - self.first..=largest),
-            left: self.count as usize,
+            left: usize::try_from(self.count).unwrap_or(usize::MAX),
             pairs: Reader::new(self.pairs),
         }
     }
@@ -207,7 +207,7 @@ pub fn ack(
     if w.room() < head + tail {
         return 0;
     }
-    w.u8((kind::ACK | ecn.is_some() as u64) as u8);
+    w.u8(one(kind::ACK) | u8::from(ecn.is_some()));
     w.varint(largest);
     w.varint(delay);
     let count_at = w.len();
@@ -220,14 +220,14 @@ pub fn ack(
 
     let further = further_ranges(w, ranges.take(limit), smallest, tail);
     if wide {
-        w.patch_varint2(count_at, further);
+        w.patch_varint2(count_at, further as u64);
     } else {
-        w.patch_u8(count_at, further as u8);
+        w.patch_u8(count_at, one(further as u64));
     }
     if let Some(ecn) = ecn {
         ecn.emit(w);
     }
-    further as usize + 1
+    further + 1
 }
 
 /// Writes pairs of gap and length for the ranges below `smallest`, as many as leave `tail` bytes of room, and
@@ -237,7 +237,7 @@ pub(super) fn further_ranges(
     ranges: impl Iterator<Item = RangeInclusive<u64>>,
     mut smallest: u64,
     tail: usize,
-) -> u64 {
+) -> usize {
     let mut further = 0;
     for range in ranges {
         let (start, end) = range.into_inner();

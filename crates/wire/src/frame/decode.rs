@@ -56,12 +56,12 @@ impl<'a> Iterator for Frames<'a> {
             [] => None,
             [first @ 0x08..=0x0f, ..] => {
                 self.reader.skip(1);
-                kind = first as u64;
+                kind = u64::from(first);
                 Some(stream(kind, &mut self.reader))
             }
             [0x7f, second @ 0x50..=0x57, ..] => {
                 self.reader.skip(2);
-                kind = 0x3f00 | second as u64;
+                kind = 0x3f00 | u64::from(second);
                 Some(fenced(kind, &mut self.reader))
             }
             [0x7f, 0x60, ..] => {

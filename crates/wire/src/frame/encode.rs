@@ -1,5 +1,5 @@
 use super::{Frame, kind};
-use crate::cursor::{ByteCount, EncodeSink};
+use crate::cursor::{ByteCount, EncodeSink, one};
 use crate::{StreamId, Writer, varint};
 
 impl Frame<'_> {
@@ -56,7 +56,7 @@ impl Frame<'_> {
             | Self::RetireConnectionId { sequence: n } => out.varint(n),
             Self::NewConnectionId { sequence, retire_prior_to, id, token } => {
                 numbers(out, [sequence, retire_prior_to]);
-                out.bytes(&[id.len() as u8]);
+                out.bytes(&[id.len_byte()]);
                 out.bytes(&id);
                 out.bytes(&token.0);
             }
@@ -104,7 +104,7 @@ fn numbers<const N: usize>(out: &mut impl EncodeSink, numbers: [u64; N]) {
 /// `len` is the number of data bytes; `None` leaves it out, and then the data goes to the end of the packet.
 #[inline]
 pub fn stream_header(w: &mut Writer<'_>, id: StreamId, offset: u64, fin: bool, len: Option<usize>) {
-    w.u8(stream_kind(offset, fin, len.is_some()) as u8);
+    w.u8(one(stream_kind(offset, fin, len.is_some())));
     w.varint(id.0);
     if offset > 0 {
         w.varint(offset);
@@ -128,7 +128,7 @@ pub const fn stream_header_size(id: StreamId, offset: u64, len: Option<usize>) -
 /// Writes what stands before the data of a CRYPTO frame, `len` bytes of it.
 #[inline]
 pub fn crypto_header(w: &mut Writer<'_>, offset: u64, len: usize) {
-    w.u8(kind::CRYPTO as u8);
+    w.u8(one(kind::CRYPTO));
     w.varint(offset);
     w.varint(len as u64);
 }
@@ -142,7 +142,7 @@ pub const fn crypto_header_size(offset: u64, len: usize) -> usize {
 /// Writes what stands before the data of a DATAGRAM frame, `len` bytes of it.
 #[inline]
 pub fn datagram_header(w: &mut Writer<'_>, len: usize) {
-    w.u8((kind::DATAGRAM | kind::DATAGRAM_LEN) as u8);
+    w.u8(one(kind::DATAGRAM | kind::DATAGRAM_LEN));
     w.varint(len as u64);
 }
 

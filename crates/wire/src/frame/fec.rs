@@ -7,7 +7,7 @@ use core::ops::RangeInclusive;
 use super::ack::{AckRanges, Below, Listed, further_ranges};
 use super::decode::{FrameError, Frames, Parse};
 use super::{Frame, kind};
-use crate::cursor::EncodeSink;
+use crate::cursor::{EncodeSink, one, two};
 use crate::fec::Scheme;
 use crate::{Reader, StreamId, Writer, varint};
 
@@ -75,7 +75,7 @@ impl<'a> Iterator for SymbolFrames<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        let first = *self.frames.peek().first()? as u64;
+        let first = u64::from(*self.frames.peek().first()?);
         // FEC-13: a STREAM frame without a length would go on into the zeros that a symbol is padded with.
         let endless = matches!(first, kind::STREAM..=kind::STREAM_LAST) && first & kind::STREAM_LEN == 0;
         let mut item = self.frames.next();
@@ -190,9 +190,9 @@ pub fn source_symbol_header(w: &mut Writer<'_>, session: u64, sid: u64, len: usi
     match w.ahead::<USUAL>() {
         Some(space) if session < 64 && sid <= varint::MAX && len < 1 << 14 => {
             let (number, size) = varint::encoded(sid);
-            space[..3].copy_from_slice(&[KIND[0], KIND[1], session as u8]);
+            space[..3].copy_from_slice(&[KIND[0], KIND[1], one(session)]);
             space[3..11].copy_from_slice(&number);
-            space[3 + size..][..2].copy_from_slice(&(0x4000 | len as u16).to_be_bytes());
+            space[3 + size..][..2].copy_from_slice(&two(len as u64).to_be_bytes());
             w.space(5 + size);
             w.len() - 2
         }
@@ -211,7 +211,7 @@ fn unusual_source_symbol_header(w: &mut Writer<'_>, session: u64, sid: u64, len:
 }
 
 /// That of a SOURCE_SYMBOL as a varint of two bytes.
-const KIND: [u8; 2] = (0x4000 | kind::SOURCE_SYMBOL as u16).to_be_bytes();
+const KIND: [u8; 2] = two(kind::SOURCE_SYMBOL).to_be_bytes();
 
 /// Bytes of the header at most where the session takes one.
 const USUAL: usize = 2 + 1 + 8 + 2;
@@ -282,8 +282,8 @@ pub fn symbol_ack(
     w.u8(0);
     w.varint(first);
     let further = further_ranges(w, ranges.take(MAX_SYMBOL_RANGES - 1), smallest, 0);
-    w.patch_u8(count_at, further as u8);
-    further as usize + 1
+    w.patch_u8(count_at, one(further as u64));
+    further + 1
 }
 
 /// Ranges in a SYMBOL_ACK at most, so that one fits beside an ACK and data.

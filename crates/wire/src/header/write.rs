@@ -1,4 +1,5 @@
 use super::{FIXED, KEY_PHASE, LONG, LongKind, SPIN};
+use crate::cursor::one;
 use crate::{ConnectionId, PacketType, Version, Writer, packet_number, varint};
 
 /// What a packet with a long header says in clear (RFC 9000 §17.2).
@@ -136,5 +137,5 @@ fn number(w: &mut Writer<'_>, pn: u64, pn_len: usize) {
 #[inline]
 fn len_bits(pn_len: usize) -> u8 {
     debug_assert!((1..=4).contains(&pn_len), "a packet number of {pn_len} bytes");
-    pn_len as u8 - 1
+    one(pn_len as u64 - 1)
 }

@@ -177,7 +177,8 @@ impl TryFrom<toml::Value> for RankWeight {
     type Error = String;
 
     fn try_from(value: toml::Value) -> Result<Self, String> {
-        let number = value.as_float().or_else(|| value.as_integer().map(|n| n as f64));
+        let whole = || i32::try_from(value.as_integer()?).ok().map(f64::from);
+        let number = value.as_float().or_else(whole);
         let fits = number.filter(|weight| (0.01..=100.0).contains(weight));
         fits.map(Self).ok_or_else(|| "exp_w is a number from 0.01 to 100".to_owned())
     }

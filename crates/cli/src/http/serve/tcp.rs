@@ -16,6 +16,7 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use quickset::h3::{Field, Request};
+use quickset_base::number::Unsigned as _;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
@@ -175,7 +176,7 @@ impl Tcp {
         if asker.version == ServedVersion::Two {
             let mut two = http2::Builder::new(TokioExecutor::new());
             two.max_concurrent_streams(MAX_REQUESTS)
-                .max_header_list_size(MAX_HEAD as u32)
+                .max_header_list_size(MAX_HEAD.saturated::<u32>())
                 .initial_stream_window_size(self.window)
                 .initial_connection_window_size(self.window)
                 .max_send_buf_size(SEND_BUFFER);

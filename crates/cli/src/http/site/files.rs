@@ -13,6 +13,7 @@ use std::time::SystemTime;
 
 use bytes::{Bytes, BytesMut};
 use quickset::Budget;
+use quickset_base::number::Unsigned as _;
 
 use super::beneath::Beneath;
 use super::parts::{Parts, Slice};
@@ -211,7 +212,7 @@ impl Readable {
             return Ok(None);
         }
         // There may be more, or less: then it is another version.
-        let content = self.read(0, len as usize, len)?;
+        let content = self.read(0, len.saturated::<usize>(), len)?;
         let file = self.files.get(&self.place, self.version)?;
         let is_same = content.len() as u64 == len && FileVersion::of(&file.metadata()?) == self.version;
         Ok(is_same.then_some(content))
@@ -292,7 +293,15 @@ fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
 #[cfg(target_os = "linux")]
 fn is_near(file: &File) -> bool {
     // Of 32 bits, which some systems take for a number with a sign.
-    rustix::fs::fstatfs(file).is_ok_and(|told| is_near_kind(told.f_type as u32))
+    rustix::fs::fstatfs(file).is_ok_and(|told| {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "32 bits, whatever holds them"
+        )]
+        let kind = told.f_type as u32;
+        is_near_kind(kind)
+    })
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant, SystemTime};
 use bytes::Bytes;
 use quickset::Budget;
 use quickset::h3::Request;
+use quickset_base::number::Unsigned;
 
 use super::condition::RequestConditions;
 use super::representation::Representation;
@@ -85,7 +86,7 @@ impl KeptFile {
     pub(super) fn answer(&self, asked: &RequestConditions<'_>) -> FileAnswer {
         self.representation.answer(asked, |from, len| {
             // It is as long as its content.
-            let [from, len] = [from, len].map(|n| n as usize);
+            let [from, len] = [from, len].map(Unsigned::saturated::<usize>);
             AnswerContent::Text(self.content.slice(from..from + len))
         })
     }

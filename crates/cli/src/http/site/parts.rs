@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use quickset::Budget;
+use quickset_base::number::Unsigned as _;
 
 use super::reserve::{self, Reserve, ReserveSpare};
 use super::version::FileVersion;
@@ -49,7 +50,7 @@ impl Slice {
         let behind = version.len().checked_sub(number * LEN)?.min(LEN) as usize;
         let from = (offset % LEN) as usize;
         let to = behind.min(from.saturating_add(len));
-        let is_much = to.saturating_sub(from) >= LEN as usize / 2;
+        let is_much = to.saturating_sub(from) >= LEN.saturated::<usize>() / 2;
         is_much.then_some(Self { version, number, len: behind, from, to })
     }
 

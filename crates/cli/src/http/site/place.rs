@@ -2,6 +2,8 @@
 
 use std::ffi::{OsStr, OsString};
 
+use quickset_base::number::Unsigned as _;
+
 /// The names on the way from the root, of files and folders; the last one is empty for a folder. `None` for a
 /// path that leads nowhere: it would leave the root, names what is hidden, or what no file of this system can
 /// be called.
@@ -56,7 +58,7 @@ pub(in super::super) fn decoded(name: &[u8]) -> Option<Vec<u8>> {
     while let [first, tail @ ..] = rest {
         if *first == b'%' {
             let digit = |i: usize| tail.get(i).and_then(|b| (*b as char).to_digit(16));
-            out.push((digit(0)? * 16 + digit(1)?) as u8);
+            out.push((digit(0)? * 16 + digit(1)?).saturated::<u8>());
             rest = &tail[2..];
         } else {
             out.push(*first);

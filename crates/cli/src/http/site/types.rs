@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use quickset_base::number::Float as _;
+
 /// The media type for a file's name.
 pub(super) fn media_type(name: &Path) -> String {
     let extension = name.extension().unwrap_or_default();
@@ -55,7 +57,7 @@ fn weight(element: &str) -> Option<(String, u32)> {
         None => 1.0,
         Some(text) => text.parse::<f32>().ok().filter(|q| (0.0..=1.0).contains(q))?,
     };
-    Some((name, (q * 1000.0).round() as u32))
+    Some((name, f64::from((q * 1000.0).round()).whole()))
 }
 
 /// What the list of the crate has not, or by another name: RFC 8216 §4, RFC 9239, RFC 8878 §7.1,

@@ -1,6 +1,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use bytes::Bytes;
+use quickset_base::number::Unsigned as _;
 
 use crate::qpack::table::{DynamicTable, TableEntry};
 
@@ -62,16 +63,21 @@ impl EncoderTable {
         hit
     }
 
+    /// Where an entry is among those that are there.
+    fn place(&self, index: u64) -> usize {
+        (index - self.table.dropped()).saturated()
+    }
+
     /// Notes that a line refers to an entry.
     pub(super) fn hold(&mut self, index: u64) {
-        let at = (index - self.table.dropped()) as usize;
+        let at = self.place(index);
         self.references[at] += 1;
     }
 
     /// Lines no longer refer to entries.
     pub(super) fn release(&mut self, indices: &[u64]) {
         for index in indices {
-            let at = (index - self.table.dropped()) as usize;
+            let at = self.place(*index);
             self.references[at] -= 1;
         }
     }
@@ -84,7 +90,7 @@ impl EncoderTable {
         }
         // What would be dropped before it can be.
         let mut before = self.free();
-        let mut older = self.table.iter().take((index - self.table.dropped()) as usize);
+        let mut older = self.table.iter().take(self.place(index));
         older.all(|entry| {
             before += entry.size();
             before < self.capacity() / 4

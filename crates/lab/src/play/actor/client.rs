@@ -1,6 +1,7 @@
 use std::net::SocketAddr;
 
 use bytes::Bytes;
+use quickset_base::number::Unsigned as _;
 use quickset_base::{AddressPair, Duration, Time};
 use quickset_quic::{
     Chunk, ClientConfig, Closed, Connection, ConnectionKey, Dir, Event, Node, Protection, ReadError,
@@ -48,7 +49,11 @@ impl ClientActor {
             Work::Visit(_) => unreachable!("a browser asks"),
             Work::Watch(_) => unreachable!("a player asks"),
             Work::Messages(messages) => ClientWanted::Messages {
-                missing: messages.groups.iter().map(|group| group.messages.len() as u32).collect(),
+                missing: messages
+                    .groups
+                    .iter()
+                    .map(|group| group.messages.len().saturated::<u32>())
+                    .collect(),
                 requested: 0,
                 interactive: messages.interactive,
             },
@@ -200,7 +205,7 @@ impl ClientActor {
                     let Some((group, index)) = which(&message.payload) else {
                         return self.fail("a message came out damaged".into());
                     };
-                    let bytes = message.payload.len() as u32;
+                    let bytes = message.payload.len().saturated::<u32>();
                     let [completed, released] =
                         [message.completed, message.released].map(|t| t.since(Time::ZERO));
                     self.seen.arrivals.push(MessageArrival { group, index, bytes, completed, released });

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use quickset_base::Time;
+use quickset_base::number::Unsigned as _;
 use quickset_h3::{BodyRead, Config, Connection as Http, Event as HttpEvent, OnQuic, Request, Response};
 use quickset_quic::{ConnectionKey, Event, Node, Side, Stats, StreamEvent, StreamId};
 
@@ -130,7 +131,8 @@ impl Origin {
                 self.verb(now, key, |http, t| http.finish(t, id));
                 return;
             }
-            let mut part = Bytes::from_static(&CONTENT[..left.min(CONTENT.len() as u64) as usize]);
+            let mut part =
+                Bytes::from_static(&CONTENT[..left.min(CONTENT.len() as u64).saturated::<usize>()]);
             let Some(Ok(n)) = self.verb(now, key, |http, t| http.send(t, id, &mut part)) else { return };
             if let Some(left) = self.guests.get_mut(&key).and_then(|guest| guest.answers.get_mut(&id)) {
                 *left -= n as u64;

@@ -1,3 +1,5 @@
+use quickset_base::number::Unsigned;
+
 /// Knows what of each message can still be seen, and which are covered whole by newer ones.
 ///
 /// A viewer that draws no pixel older than the one that it shows needs just those of which something is seen:
@@ -66,7 +68,7 @@ fn rest(old: CoveredArea, new: CoveredArea) -> impl Iterator<Item = CoveredArea>
     };
     let seen = parts.into_iter().filter(|(left, top, right, bottom)| left < right && top < bottom);
     // They are within `old`, so they fit.
-    seen.map(|(left, top, right, bottom)| [left, top, right - left, bottom - top].map(|n| n as u16))
+    seen.map(|(left, top, right, bottom)| [left, top, right - left, bottom - top].map(Unsigned::saturated))
 }
 
 /// Where an area ends to the right and below.

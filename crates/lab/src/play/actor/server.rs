@@ -1,4 +1,5 @@
 use bytes::{BufMut as _, Bytes, BytesMut};
+use quickset_base::number::Unsigned as _;
 use quickset_base::{Duration, Time};
 use quickset_quic::{
     Chunk, Connection, ConnectionKey, Dir, Event, Node, Protection, SendError, Stats, StreamEvent, StreamId,
@@ -252,7 +253,7 @@ impl MessageShow {
         let channel = self.plan.groups[self.group].channel;
         while let Some(piece) = self.plan.groups[self.group].messages.get(self.place).copied() {
             let deadline = piece.deadline.filter(|_| self.plan.tell_deadlines).map(|deadline| due + deadline);
-            let message = payload(self.group as u32, self.index, &piece);
+            let message = payload(self.group.saturated::<u32>(), self.index, &piece);
             let Some(id) = self.stream(connection, channel) else {
                 self.blocked = true;
                 return false;

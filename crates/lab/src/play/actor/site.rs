@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use quickset_base::number::Unsigned as _;
 use quickset_base::{Duration, Time};
 use quickset_h3::{BodyRead, Config, Connection as Http, Event as HttpEvent, OnQuic, Request, Response};
 use quickset_quic::{ConnectionKey, Event, Node, Side, StreamEvent, StreamId};
@@ -142,7 +143,7 @@ impl SiteActor {
                 return;
             }
             let part = (answer.there - answer.sent).min(CONTENT.len() as u64);
-            let mut part = Bytes::from_static(&CONTENT[..part as usize]);
+            let mut part = Bytes::from_static(&CONTENT[..part.saturated::<usize>()]);
             if part.is_empty() {
                 // For now that is all: somebody waits for it.
                 self.verb(now, |http, t| http.flush(t, id));
@@ -209,7 +210,7 @@ impl crate::play::Drip {
     pub(crate) fn due(self, place: u64) -> Duration {
         let nanos =
             u128::from(place / self.bytes.max(1)) * 1_000_000_000 / u128::from(self.per_second.max(1));
-        Duration::from_nanos(nanos as u64)
+        Duration::from_nanos(nanos.saturated::<u64>())
     }
 }
 

@@ -1,3 +1,5 @@
+use quickset_base::number::{Float as _, Unsigned as _};
+
 use super::{Chart, ChartCurve, ChartShape, Scale};
 
 /// What charts show, each by its name, as CSV (RFC 4180): a line for each point of each curve, after a line
@@ -54,7 +56,7 @@ impl Chart {
                 .iter()
                 .map(|cell| {
                     let [x, y] = [(&self.x, cell.x), (&self.y, cell.y)]
-                        .map(|(scale, place)| name(scale, place as f64 + 0.5));
+                        .map(|(scale, place)| name(scale, place.approx() + 0.5));
                     vec![x, y, short(cell.value)]
                 })
                 .collect(),
@@ -65,7 +67,7 @@ impl Chart {
 /// The name of the place at a value, or the value.
 fn name(scale: &Scale, at: f64) -> String {
     match scale {
-        Scale::Places(names) => names.get(at as usize).cloned().unwrap_or_default(),
+        Scale::Places(names) => names.get(at.whole::<usize>()).cloned().unwrap_or_default(),
         _ => short(at),
     }
 }
@@ -90,7 +92,7 @@ fn short(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return value.to_string();
     }
-    let places = (5.0 - value.abs().log10().floor()).clamp(0.0, 15.0) as usize;
+    let places = (5.0 - value.abs().log10().floor()).clamp(0.0, 15.0).whole::<usize>();
     let text = format!("{value:.places$}");
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }

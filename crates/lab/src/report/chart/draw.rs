@@ -1,6 +1,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use quickset_base::number::{Float as _, Unsigned};
+
 use super::{Chart, ChartCurve, ChartFrame, ChartMark, ChartShape, HeatCell, Scale};
 use crate::report::text::{escaped, number};
 
@@ -27,7 +29,7 @@ impl Chart {
             for curve in self.curves.iter().rev() {
                 let _ =
                     write!(svg, "<text class='key {0}' x={x} y=28 text-anchor=end>{0}</text>", curve.class);
-                x -= curve.class.len() as f64 * 7.5 + 16.0;
+                x -= curve.class.len().approx() * 7.5 + 16.0;
             }
         }
         svg.push_str("</svg>");
@@ -64,20 +66,21 @@ impl Chart {
         }
         let ticks = self.x.ticks();
         // Names that would run into each other stand in two rows, or are not all told.
-        let widest = ticks.iter().map(|(_, label)| label.chars().count()).max().unwrap_or(0) as f64;
-        let every = ((widest * DIGIT + 8.0) * ticks.len() as f64 / (right - left)).ceil().max(1.0) as usize;
+        let widest = ticks.iter().map(|(_, label)| label.chars().count()).max().unwrap_or(0).approx();
+        let every =
+            ((widest * DIGIT + 8.0) * ticks.len().approx() / (right - left)).ceil().max(1.0).whole::<usize>();
         for (n, (tick, label)) in ticks.into_iter().enumerate() {
             let x = self.x_of(tick);
             if !matches!(self.x, Scale::Places(_)) {
                 let _ = write!(svg, "<line class=grid x1={x:.1} x2={x:.1} y1={top} y2={bottom} />");
             }
-            let y = if every == 2 { bottom + 14.0 + 13.0 * (n % 2) as f64 } else { bottom + 20.0 };
+            let y = if every == 2 { bottom + 14.0 + 13.0 * (n % 2).approx() } else { bottom + 20.0 };
             if every <= 2 || n % every == 0 {
                 let _ = write!(svg, "<text x={x:.1} y={y} text-anchor=middle>{}</text>", escaped(&label));
             }
         }
         // What is wider than the axis is in the middle of the figure.
-        let wide = self.x_label.chars().count() as f64 * DIGIT;
+        let wide = self.x_label.chars().count().approx() * DIGIT;
         let room = self.frame.width - 24.0;
         let middle = if wide > right - left { self.frame.width / 2.0 } else { f64::midpoint(left, right) };
         let _ = write!(
@@ -95,8 +98,11 @@ impl Chart {
             ChartMark::Along(value, meaning) if *value < self.x.end() => {
                 let x = self.x_of(*value);
                 // To the left of the line where there is room.
-                let (at, anchor) =
-                    if x - left > meaning.len() as f64 * 7.0 { (x - 6.0, "end") } else { (x + 6.0, "start") };
+                let (at, anchor) = if x - left > meaning.len().approx() * 7.0 {
+                    (x - 6.0, "end")
+                } else {
+                    (x + 6.0, "start")
+                };
                 let _ = write!(
                     svg,
                     "<line class=mark x1={x:.1} x2={x:.1} y1={top} y2={bottom} />\
@@ -192,7 +198,7 @@ impl Chart {
     pub(super) fn cloud(&self, courses: &[Vec<(f64, f64)>]) -> String {
         let mut columns: BTreeMap<i64, BTreeSet<i64>> = BTreeMap::new();
         for (x, y) in courses.iter().flat_map(|course| dotted(course)) {
-            let [x, y] = [self.x_of(x), self.y_of(y)].map(|at| at.round() as i64);
+            let [x, y] = [self.x_of(x), self.y_of(y)].map(|at| at.round().integer());
             columns.entry(x).or_default().insert(y);
         }
         let mut path = String::new();
@@ -235,7 +241,7 @@ impl Chart {
     /// Squares that lie edge to edge, each with its value.
     fn cells(&self, svg: &mut String, cells: &[HeatCell]) {
         for cell in cells {
-            let [x, y] = [cell.x, cell.y].map(|place| place as f64);
+            let [x, y] = [cell.x, cell.y].map(Unsigned::approx);
             let (from, to) = (self.x_of(x), self.x_of(x + 1.0));
             let (low, high) = (self.y_of(y), self.y_of(y + 1.0));
             let side = if cell.tint < 0.0 { "bad" } else { "good" };
@@ -269,7 +275,7 @@ impl Chart {
 fn dotted(course: &[(f64, f64)]) -> impl Iterator<Item = (f64, f64)> {
     let between = course.windows(2).flat_map(|pair| {
         let [(from, low), (to, high)] = [pair[0], pair[1]];
-        let steps = (to - from).clamp(1.0, MOST_DOTTED) as u32;
+        let steps = (to - from).clamp(1.0, MOST_DOTTED).whole::<u32>();
         (0..steps).map(move |n| {
             let part = f64::from(n) / f64::from(steps);
             (from + part * (to - from), low + part * (high - low))
@@ -295,7 +301,7 @@ fn squeezed(length: f64, room: f64) -> String {
 }
 
 fn length(title: &str) -> f64 {
-    title.chars().count() as f64 * LETTER
+    title.chars().count().approx() * LETTER
 }
 
 /// How wide a letter of a title is, at the most and on average.

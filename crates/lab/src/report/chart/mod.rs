@@ -3,6 +3,8 @@
 //! *In:* a [`Chart`]: axes, and [`ChartCurve`]s, each of one colour. *Out:* [`Chart::svg`] and [`csv`]. Kinds
 //! are distributions, lines, dots, boxes, stacked blocks and heat maps.
 
+use quickset_base::number::Unsigned as _;
+
 mod csv;
 mod draw;
 mod scale;
@@ -109,15 +111,15 @@ pub(crate) const SMALL: ChartFrame =
 impl ChartFrame {
     /// How wide boxes may be so that `lanes` stand beside each other in each of `places`.
     pub(crate) fn box_width(self, places: usize, lanes: usize) -> f64 {
-        ((self.right - self.left) / (places.max(1) * lanes.max(1)) as f64 * 0.6).clamp(1.5, 14.0)
+        ((self.right - self.left) / (places.max(1) * lanes.max(1)).approx() * 0.6).clamp(1.5, 14.0)
     }
 }
 
 /// Sorted values, equal ones once, each with the share of all that are at most as great.
 pub(crate) fn shares(values: &[f64]) -> Vec<(f64, f64)> {
-    let n = values.len() as f64;
+    let n = values.len().approx();
     (0..values.len())
         .filter(|i| values.get(i + 1).is_none_or(|next| *next > values[*i]))
-        .map(|i| (values[i], (i + 1) as f64 / n))
+        .map(|i| (values[i], (i + 1).approx() / n))
         .collect()
 }

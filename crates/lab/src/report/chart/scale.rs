@@ -1,3 +1,5 @@
+use quickset_base::number::{Float as _, Unsigned as _};
+
 use crate::report::text::{number, on_axis};
 
 /// An axis.
@@ -57,7 +59,7 @@ impl Scale {
         match self {
             Self::Linear { to, .. } | Self::Stretch { to, .. } | Self::Logarithmic { to, .. } => *to,
             Self::Share | Self::SmallShare { .. } => 1.0,
-            Self::Places(names) => names.len() as f64,
+            Self::Places(names) => names.len().approx(),
         }
     }
 
@@ -81,30 +83,37 @@ impl Scale {
                     let digits = if text.contains('.') { text.trim_end_matches('0') } else { &text };
                     digits.trim_end_matches('.').to_owned()
                 };
-                (0..=(to / step).round() as u32).map(|n| (line(n), short(on_axis(line(n), *step)))).collect()
+                (0..=(to / step).round().whole::<u32>())
+                    .map(|n| (line(n), short(on_axis(line(n), *step))))
+                    .collect()
             }
-            Self::Stretch { from, to, step } => (0..=((to - from) / step).round() as u32)
+            Self::Stretch { from, to, step } => (0..=((to - from) / step).round().whole::<u32>())
                 .map(|n| {
                     let value = from + f64::from(n) * step;
                     (value, on_axis(value, *step))
                 })
                 .collect(),
             Self::Logarithmic { from, to } => {
-                let (first, last) = (from.log10().round() as i32, to.log10().round() as i32);
+                let (first, last) = (decade(*from), decade(*to));
                 (first..=last).map(|n| numbered(10f64.powi(n))).collect()
             }
             Self::Share => (0..=100)
                 .step_by(20)
                 .map(|percent| (f64::from(percent) / 100.0, format!("{percent} %")))
                 .collect(),
-            Self::SmallShare { from } => (from.log10().round() as i32..=0)
+            Self::SmallShare { from } => (decade(*from)..=0)
                 .map(|n| (10f64.powi(n), format!("{} %", number(10f64.powi(n + 2)))))
                 .collect(),
             Self::Places(names) => {
-                names.iter().enumerate().map(|(n, name)| (n as f64 + 0.5, name.clone())).collect()
+                names.iter().enumerate().map(|(n, name)| (n.approx() + 0.5, name.clone())).collect()
             }
         }
     }
+}
+
+/// The power of ten that is nearest on a logarithmic axis.
+fn decade(value: f64) -> i32 {
+    i32::try_from(value.log10().round().integer()).unwrap_or_default()
 }
 
 #[cfg(test)]

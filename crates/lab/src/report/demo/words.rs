@@ -1,5 +1,7 @@
 use std::fmt::Write as _;
 
+use quickset_base::number::Unsigned as _;
+
 use crate::demo::{DemoMode, DemoRow};
 use crate::report::text::{number, percent};
 
@@ -29,7 +31,7 @@ pub(crate) fn verdict(rows: &[&DemoRow], rtt_ms: f64) -> String {
         number(b.p99)
     );
     if let Some(repaired) = of(DemoMode::Repaired) {
-        let share = repaired.repair_bytes as f64 / repaired.sent_bytes.max(1) as f64;
+        let share = repaired.repair_bytes.approx() / repaired.sent_bytes.max(1).approx();
         let _ = write!(
             text,
             "With erasure correction behind each fence {} were held, ninety-nine in a hundred for at most {} ms: {} of the \

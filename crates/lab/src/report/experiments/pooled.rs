@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use quickset_base::number::Unsigned as _;
+
 use super::run::RunNumbers;
 use super::sheet::ReportSheet;
 use super::table::NONE;
@@ -97,7 +99,7 @@ fn ours(sheet: &ReportSheet, published: &Published, place: usize) -> Option<(f64
             _ => *value,
         })
         .collect();
-    (!chosen.is_empty()).then(|| (chosen.iter().sum::<f64>() / chosen.len() as f64, chosen.len()))
+    (!chosen.is_empty()).then(|| (chosen.iter().sum::<f64>() / chosen.len().approx(), chosen.len()))
 }
 
 fn is_about(sheet: &ReportSheet, run: &RunNumbers, published: &Published, place: usize) -> bool {

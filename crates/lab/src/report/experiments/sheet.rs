@@ -1,6 +1,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use quickset_base::number::{Float as _, Unsigned as _};
+
 use super::paired::{Paired, PairedNumber};
 use super::palette::{self, StyleClasses};
 use super::run::{self, RunNumbers, alternative, counts_to, protected};
@@ -262,9 +264,10 @@ impl ReportSheet {
             return None;
         }
         let value = match words::fraction(stat) {
-            Some(p) => medians.sorted().percentile((p * 1e4).round() as u32),
+            Some(p) => medians.sorted().percentile((p * 1e4).round().whole::<u32>()),
             None if stat == words::BELOW_ONE => {
-                medians.sorted().values().partition_point(|ratio| *ratio < 1.0) as f64 / medians.len() as f64
+                medians.sorted().values().partition_point(|ratio| *ratio < 1.0).approx()
+                    / medians.len().approx()
             }
             None => return None,
         };

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use quickset_base::number::Float as _;
 use serde::Serialize;
 
 use super::finding::world_words;
@@ -201,7 +202,7 @@ fn metrics(sheet: &ReportSheet, spot: usize, published: &[Target]) -> Vec<String
     let first = |path: &str| bases.iter().position(|base| base == words::split(path).0);
     unique.sort_by_key(|path| {
         let stat = words::split(path).1.and_then(words::fraction).unwrap_or(0.0);
-        (first(path), (stat * 1e6) as u64)
+        (first(path), (stat * 1e6).whole::<u64>())
     });
     unique
 }

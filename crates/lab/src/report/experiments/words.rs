@@ -427,7 +427,7 @@ fn shifted(value: f64, by: i32) -> String {
         let zeros = if all == 0 { 0 } else { places.unsigned_abs() as usize };
         return format!("{sign}{all}{}", "0".repeat(zeros));
     }
-    let places = places as usize;
+    let places = usize::try_from(places).unwrap_or_default();
     let padded = format!("{all:0>width$}", width = places + 1);
     let (whole, part) = padded.split_at(padded.len() - places);
     let part = part.trim_end_matches('0');

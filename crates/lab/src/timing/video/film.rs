@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use quickset_base::Rng;
+use quickset_base::number::{Float as _, Unsigned as _};
 
 /// What is to be played.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,11 +46,11 @@ impl Film {
 
     /// The last one is as long as the others, whatever is left to be played.
     fn segments(&self) -> u64 {
-        self.length.as_micros().div_ceil(self.segment.as_micros().max(1)) as u64
+        self.length.as_micros().div_ceil(self.segment.as_micros().max(1)).saturated::<u64>()
     }
 
     fn segment_bytes(&self, bitrate: u64) -> usize {
-        (bitrate as f64 * self.segment.as_secs_f64() / 8.0).round() as usize
+        (bitrate.approx() * self.segment.as_secs_f64() / 8.0).round().whole::<usize>()
     }
 
     fn manifest(&self, bitrates: &[u64], length: Duration, name: &str) -> String {

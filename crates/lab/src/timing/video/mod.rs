@@ -21,6 +21,7 @@ use crate::play::virtually;
 use crate::results::{CountedPackets, Detail, Emulation, RunMetrics, ServedShare, Timings, Viewing, measure};
 use film::Film;
 use programs::{Playing, ProgramFolder, ProgramsPlayed};
+use quickset_base::number::{Float as _, Unsigned as _};
 use quota::LEAST_SHARE;
 
 /// Has players watch in real time.
@@ -105,7 +106,7 @@ impl VideoPoint {
     }
 
     fn film(&self) -> Film {
-        let bitrates = LADDER.iter().map(|bps| (*bps as f64 / self.scale).round() as u64).collect();
+        let bitrates = LADDER.iter().map(|bps| (bps.approx() / self.scale).round().whole::<u64>()).collect();
         Film { bitrates, segment: self.segment, length: self.length }
     }
 
@@ -198,7 +199,7 @@ impl VideoPoint {
                 PATIENCE.as_secs()
             )));
         }
-        Ok(played.server.as_secs_f64() / bytes as f64)
+        Ok(played.server.as_secs_f64() / bytes.approx())
     }
 
     /// What viewers have in virtual time, before a processor that carries as much; there is no TCP there.
@@ -240,7 +241,7 @@ fn metrics(
     let ProgramsPlayed { results, was_cut, load, cores, server, link } = played;
     let (players, sum) = (&results.players, &results.sum);
     let mean =
-        |values: &[f64]| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
+        |values: &[f64]| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len().approx());
     let of = |value: fn(&programs::PlayerSeen) -> f64| mean(&players.iter().map(value).collect::<Vec<_>>());
     let startups: Vec<f64> = players.iter().filter_map(|player| player.startup_s).collect();
     let over =
@@ -250,15 +251,15 @@ fn metrics(
         rebuffering_s: of(|player| player.rebuffering_s),
         stalls: of(|player| f64::from(player.stalls)),
         startup_s: mean(&startups),
-        switches: of(|player| player.switches as f64),
+        switches: of(|player| player.switches.approx()),
         processor_share: over(server, part.share),
     };
     let virtual_mbps = beside.and_then(|viewing| viewing.average_bitrate_mbps);
     let served = ServedShare {
         server_share: Some(part.share),
         capacity_mbps: Some(part.capacity_mbps),
-        server_s_per_gb: (sum.bytes > 0).then(|| server.as_secs_f64() / (sum.bytes as f64 * 1e-9)),
-        load_share: over(load, *cores as f64),
+        server_s_per_gb: (sum.bytes > 0).then(|| server.as_secs_f64() / (sum.bytes.approx() * 1e-9)),
+        load_share: over(load, cores.approx()),
         average_bitrate_virtual_mbps: virtual_mbps,
         average_bitrate_over_virtual: viewing
             .average_bitrate_mbps

@@ -20,6 +20,7 @@ use perf_event::{Builder, SampleFlag, Sampler};
 
 use parts::SymbolNames;
 pub(super) use parts::{CpuPart, Spent};
+use quickset_base::number::Unsigned as _;
 
 /// A thread under observation.
 pub(super) struct ThreadWatch {
@@ -79,7 +80,7 @@ fn sampler() -> io::Result<Sampler> {
     builder
         .observe_self()
         .any_cpu()
-        .sample_period(PERIOD.as_nanos() as u64)
+        .sample_period(PERIOD.as_nanos().saturated::<u64>())
         .sample(SampleFlag::CALLCHAIN)
         .include_kernel()
         .exclude_callchain_kernel(true);
@@ -117,7 +118,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 const CPU_MODE: u16 = 7;
 const KERNEL_MODE: u16 = 1;
 /// PERF_CONTEXT_MAX: what is above is no address.
-const MARKERS: u64 = -4095i64 as u64;
+const MARKERS: u64 = 4095u64.wrapping_neg();
 
 #[cfg(test)]
 mod tests {

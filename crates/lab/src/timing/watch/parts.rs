@@ -1,6 +1,8 @@
 use std::collections::HashMap;
 use std::ffi::c_void;
 
+use quickset_base::number::{Float as _, Unsigned as _};
+
 /// What processor time is spent on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::timing) enum CpuPart {
@@ -29,13 +31,13 @@ impl Spent {
     /// So many samples of a place that belongs to these parts alike.
     pub(super) fn add(&mut self, parts: &[CpuPart], samples: u64) {
         for part in parts {
-            self.0[*part as usize] += samples as f64 / parts.len() as f64;
+            self.0[*part as usize] += samples.approx() / parts.len().approx();
         }
     }
 
     /// How many there are.
     pub(in crate::timing) fn samples(&self) -> u64 {
-        self.0.iter().sum::<f64>().round() as u64
+        self.0.iter().sum::<f64>().round().whole::<u64>()
     }
 
     /// The share of a part.
@@ -75,7 +77,7 @@ fn frames(address: u64, is_kernel: bool) -> Vec<CodeFrame> {
     // An address is taken for one to return to, of which the call is right before it: so it is behind a
     // system call, and nowhere else.
     let at = if is_kernel { address } else { address + 1 };
-    backtrace::resolve(std::ptr::without_provenance_mut::<c_void>(at as usize), |symbol| {
+    backtrace::resolve(std::ptr::without_provenance_mut::<c_void>(at.saturated::<usize>()), |symbol| {
         frames.push(CodeFrame {
             name: symbol.name().map(|name| format!("{name:#}")).unwrap_or_default(),
             file: symbol.filename().map(|file| file.display().to_string()).unwrap_or_default(),

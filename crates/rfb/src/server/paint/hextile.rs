@@ -1,6 +1,7 @@
 //! Hextile, RFC 6143 §7.7.4.
 
 use bytes::{BufMut, BytesMut};
+use quickset_base::number::Unsigned as _;
 
 use super::{RectangleContent, UpdatePiece};
 use crate::{Outside, Part, Rect, pixel};
@@ -123,12 +124,17 @@ impl HextileTile {
             if let Some(encoder) = colours {
                 encoder.encode(&[colour], out);
             }
-            out.put_u8((x << 4 | y) as u8);
-            out.put_u8(((width - 1) << 4 | (bottom - y - 1)) as u8);
+            out.put_u8(nibbles(x, y));
+            out.put_u8(nibbles(width - 1, bottom - y - 1));
             parts = parts.checked_add(1)?;
         }
         Some(parts)
     }
+}
+
+/// Two numbers below 16, as a rectangle has them: its place, or what its sides have beyond 1.
+fn nibbles(x: usize, y: usize) -> u8 {
+    (x << 4 | y).saturated()
 }
 
 /// A side of a tile.

@@ -1,3 +1,5 @@
+use quickset_base::number::Unsigned as _;
+
 /// The colours of some pixels, in the order in which they were met: at most 256.
 pub(super) struct SmallPalette {
     colours: [u32; Self::MOST],
@@ -43,7 +45,7 @@ impl SmallPalette {
     pub(super) fn index(&self, colour: u32) -> u8 {
         let slot = self.slots[self.slot(colour)];
         debug_assert_ne!(slot, 0, "{colour:06x} was added");
-        (slot.max(1) - 1) as u8
+        (slot.max(1) - 1).saturated()
     }
 
     /// Gives `each` the number of the colour of every pixel of `row`, in its order.
@@ -66,7 +68,7 @@ impl SmallPalette {
             }
             self.colours[self.len] = colour;
             self.len += 1;
-            self.slots[slot] = self.len as u16;
+            self.slots[slot] = self.len.saturated();
         }
         true
     }

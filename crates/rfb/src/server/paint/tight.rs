@@ -1,6 +1,7 @@
 //! Tight without loss, as the community's specification has it: one colour, a palette, or pixels.
 
 use bytes::{BufMut, BytesMut};
+use quickset_base::number::Unsigned as _;
 
 use super::palette::SmallPalette;
 use super::zlib::Zlib;
@@ -27,7 +28,8 @@ impl RfbPainter {
                 self.colours(piece, screen)?;
                 let colours = self.piece.colours();
                 let stream = if colours.len() == 2 { TWO_COLOURS } else { PALETTE };
-                out.put_slice(&[(stream as u8) << 4 | FILTER, PALETTE_FILTER, (colours.len() - 1) as u8]);
+                let last = (colours.len() - 1).saturated();
+                out.put_slice(&[control(stream) | FILTER, PALETTE_FILTER, last]);
                 encoder.tpixels(colours, out);
                 for row in screen.rows(piece.rect)? {
                     put_indices(&self.piece, row, &mut self.plain);
@@ -35,7 +37,7 @@ impl RfbPainter {
                 stream
             }
             RectangleContent::Many => {
-                out.put_u8((PIXELS as u8) << 4);
+                out.put_u8(control(PIXELS));
                 screen.rows(piece.rect)?.for_each(|row| encoder.tpixels(row, &mut self.plain));
                 PIXELS
             }
@@ -52,6 +54,11 @@ impl RfbPainter {
         debug_assert!(few && self.piece.colours().len() >= 2, "{piece:?} was looked at");
         Ok(())
     }
+}
+
+/// The stream of a piece in its first byte.
+fn control(stream: usize) -> u8 {
+    stream.saturated::<u8>() << 4
 }
 
 /// Of two colours a bit a pixel, most significant first, each row padded to bytes; of more, a byte.
@@ -84,12 +91,12 @@ fn put_data(stream: &mut Zlib, level: u8, plain: &[u8], packed: &mut Vec<u8>, ou
 fn put_length(length: usize, out: &mut BytesMut) {
     debug_assert!(length < 1 << 22, "pieces are not that large");
     let more = |rest: usize| if rest > 0 { 0x80 } else { 0 };
-    out.put_u8((length & 0x7f) as u8 | more(length >> 7));
+    out.put_u8((length & 0x7f).saturated::<u8>() | more(length >> 7));
     if length >> 7 > 0 {
-        out.put_u8((length >> 7 & 0x7f) as u8 | more(length >> 14));
+        out.put_u8((length >> 7 & 0x7f).saturated::<u8>() | more(length >> 14));
     }
     if length >> 14 > 0 {
-        out.put_u8((length >> 14) as u8);
+        out.put_u8((length >> 14).saturated());
     }
 }
 

@@ -1,6 +1,7 @@
 use miniz_oxide::deflate::core::{
     CompressorOxide, TDEFLFlush, compress_to_output, create_comp_flags_from_zip_params,
 };
+use quickset_base::number::Unsigned as _;
 
 /// One zlib stream (RFC 1950) that lasts as long as its connection and never ends: each
 /// [`write`](Self::write) can be unpacked when its bytes have come.
@@ -50,7 +51,7 @@ impl std::fmt::Debug for Zlib {
 /// RFC 1951 §3.2.4: blocks that hold their bytes as they are.
 fn store(data: &[u8], out: &mut Vec<u8>) {
     for block in data.chunks(u16::MAX.into()) {
-        let length = block.len() as u16;
+        let length: u16 = block.len().saturated();
         out.push(0);
         out.extend(length.to_le_bytes());
         out.extend((!length).to_le_bytes());

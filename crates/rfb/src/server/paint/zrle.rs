@@ -1,6 +1,7 @@
 //! ZRLE, RFC 6143 §7.7.6 with the tiles of §7.7.5.
 
 use bytes::{BufMut, BytesMut};
+use quickset_base::number::Unsigned as _;
 
 use super::{CELL, Manner, RectangleContent, RfbPainter, UpdatePiece};
 use crate::{Outside, Part, Rect, pixel};
@@ -27,7 +28,7 @@ impl RfbPainter {
         }
         self.packed.clear();
         self.zrle.write(manner.level, &self.plain, &mut self.packed);
-        out.put_u32(self.packed.len() as u32);
+        out.put_u32(self.packed.len().saturated());
         out.put_slice(&self.packed);
         Ok(())
     }
@@ -47,7 +48,7 @@ impl RfbPainter {
         }
         let colours = palette.colours();
         // One colour has its number, too: 1.
-        let kind = if colours.len() <= MOST_PACKED { 0 } else { RUNS } + colours.len() as u8;
+        let kind = if colours.len() <= MOST_PACKED { 0 } else { RUNS } + colours.len().saturated::<u8>();
         plain.put_u8(kind);
         encoder.cpixels(colours, plain);
         let bits = match colours.len() {
@@ -102,7 +103,7 @@ fn put_run((index, mut length): (u8, usize), out: &mut BytesMut) {
         out.put_u8(255);
         length -= 255;
     }
-    out.put_u8(length as u8);
+    out.put_u8(length.saturated());
 }
 
 /// Colours of a tile whose pixels are runs.

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use quickset_base::number::{Float as _, Unsigned as _};
+
 use super::{Panels, REAL};
 use crate::experiment::Value;
 use crate::report::chart::{
@@ -130,8 +132,8 @@ fn boxes_of(sheet: &ReportSheet, path: &str, over: &str, group: &RunGroup<'_>) -
         let width = WIDE.box_width(bins.names.len(), lanes.len());
         let curves = lanes.iter().enumerate().map(|(n, (lane, fives))| {
             // Side by side within four fifths of the place.
-            let side = 0.1 + 0.8 * (n as f64 + 0.5) / lanes.len() as f64;
-            let boxes = fives.iter().map(|(bin, five)| (*bin as f64 + side, *five)).collect();
+            let side = 0.1 + 0.8 * (n.approx() + 0.5) / lanes.len().approx();
+            let boxes = fives.iter().map(|(bin, five)| (bin.approx() + side, *five)).collect();
             lane.curve("", ChartShape::Boxes(boxes, width))
         });
         let curves: Vec<ChartCurve> = curves.collect();
@@ -144,10 +146,10 @@ fn boxes_of(sheet: &ReportSheet, path: &str, over: &str, group: &RunGroup<'_>) -
     for (lane, fives) in &lanes {
         let mut curves = Vec::new();
         if let Some((other, medians)) = reference.filter(|(other, _)| other.full_name != lane.full_name) {
-            let points = medians.iter().map(|(bin, five)| (*bin as f64 + 0.5, five[2])).collect();
+            let points = medians.iter().map(|(bin, five)| (bin.approx() + 0.5, five[2])).collect();
             curves.push(other.curve("median", ChartShape::Line(points)));
         }
-        let boxes = fives.iter().map(|(bin, five)| (*bin as f64 + 0.5, *five)).collect();
+        let boxes = fives.iter().map(|(bin, five)| (bin.approx() + 0.5, *five)).collect();
         curves.push(lane.curve("", ChartShape::Boxes(boxes, width)));
         panels.charts.push(chart(lane.full_name.clone(), SMALL, curves));
     }
@@ -168,7 +170,7 @@ fn fives(lane: &RunLane<'_>, path: &str, over: &str, bins: &Bins) -> Fives {
     }
     let five = |mut values: Vec<f64>| {
         values.sort_by(f64::total_cmp);
-        let rank = |p: f64| ((p * values.len() as f64).ceil() as usize).clamp(1, values.len()) - 1;
+        let rank = |p: f64| (p * values.len().approx()).ceil().whole::<usize>().clamp(1, values.len()) - 1;
         [0.05, 0.25, 0.5, 0.75, 0.95].map(|p| values[rank(p)])
     };
     let there = values.into_iter().enumerate().filter(|(_, values)| !values.is_empty());
@@ -233,7 +235,7 @@ pub(super) fn heat(sheet: &ReportSheet, path: &str, (x, y): (&str, &str), by: &s
                     if values.is_empty() {
                         continue;
                     }
-                    let value = values.iter().sum::<f64>() / values.len() as f64;
+                    let value = values.iter().sum::<f64>() / values.len().approx();
                     let gain = if better == Better::Less { 1.0 / value } else { value };
                     // Twice as good is as green as can be, and half as good as red.
                     let tint = gain.max(f64::MIN_POSITIVE).log2().clamp(-1.0, 1.0);
@@ -261,7 +263,7 @@ pub(super) fn parts(sheet: &ReportSheet, paths: &[&str], over: &str) -> Vec<Pane
     each(&grouped(sheet, over, &[over]), |group| {
         let mean = |lane: &RunLane<'_>, path: &str| {
             let values: Vec<f64> = lane.runs.iter().filter_map(|run| run.number(path)).collect();
-            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len().approx())
         };
         let is_told = |lane: &&RunLane<'_>| paths.iter().any(|path| mean(lane, path).is_some());
         let lanes: Vec<&RunLane<'_>> = group.lanes.iter().filter(is_told).collect();
@@ -271,7 +273,7 @@ pub(super) fn parts(sheet: &ReportSheet, paths: &[&str], over: &str) -> Vec<Pane
             let stacked = lanes.iter().zip(&mut reached).enumerate().filter_map(|(n, (lane, reached))| {
                 let from = *reached;
                 *reached += mean(lane, path)?;
-                Some((n as f64 + 0.5, [from, *reached]))
+                Some((n.approx() + 0.5, [from, *reached]))
             });
             ChartCurve {
                 class: sheet.hue_of(path).to_owned(),
@@ -330,8 +332,8 @@ impl Bins {
             return bins;
         }
         let (least, most) = (numbers[0], numbers[numbers.len() - 1]);
-        let width = (most - least) / STRETCHES as f64;
-        let edge = |n: usize| least + width * n as f64;
+        let width = (most - least) / STRETCHES.approx();
+        let edge = |n: usize| least + width * n.approx();
         Self {
             names: (0..STRETCHES).map(|n| words::about(key, edge(n) + width / 2.0)).collect(),
             values: Vec::new(),

@@ -1,5 +1,7 @@
 //! Panels of single spots: distributions of what happened there, and its course.
 
+use quickset_base::number::Unsigned as _;
+
 use super::{FEW, Panels, REAL};
 use crate::report::chart::{Chart, ChartCurve, ChartMark, ChartShape, SMALL, Scale, WIDE};
 use crate::report::experiments::finding::{capital, world_words};
@@ -89,7 +91,7 @@ fn distribution(sheet: &ReportSheet, spot: usize, path: &str, logarithmic: bool)
     let reach = rtt.map_or(longest, |rtt| longest.max(rtt * 1.2));
     let (x, y) = if logarithmic {
         // Below one in a hundred thousand single pauses are left.
-        let from = 10f64.powf((1.0 / count as f64).log10().floor()).clamp(1e-5, 0.01);
+        let from = 10f64.powf((1.0 / count.approx()).log10().floor()).clamp(1e-5, 0.01);
         (Scale::logarithmic(shortest.max(0.01), reach.max(1.0)), Scale::SmallShare { from })
     } else {
         (Scale::with_lines(reach, 5.0), Scale::Share)
