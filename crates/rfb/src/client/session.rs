@@ -231,10 +231,7 @@ impl RfbClientSession {
             }
             Encoding::DesktopSize => {
                 self.resize(rect.width, rect.height)?;
-                let (reason, status) = (ResizeReason::Server, ResizeStatus::Done);
-                let screens = Vec::new();
-                let resize = Resize { width: rect.width, height: rect.height, reason, status, screens };
-                (12, Some(ClientEvent::Resize(resize)))
+                (12, Some(ClientEvent::Resize(told_by_server(rect))))
             }
             Encoding::ExtendedDesktopSize => {
                 let Some((length, resize)) = screens(source, rect) else { return Ok(ClientStep::Starved) };
@@ -339,6 +336,12 @@ fn screens(source: &mut InletSource<'_, '_>, rect: RawRect) -> Option<(usize, Re
     let asked = reason == ResizeReason::ThisClient;
     let status = if asked { ResizeStatus::decode(rect.y) } else { ResizeStatus::Done };
     Some((length, Resize { width: rect.width, height: rect.height, reason, status, screens }))
+}
+
+/// A new size of which DesktopSize says nothing but what it is.
+fn told_by_server(rect: RawRect) -> Resize {
+    let (reason, status) = (ResizeReason::Server, ResizeStatus::Done);
+    Resize { width: rect.width, height: rect.height, reason, status, screens: Vec::new() }
 }
 
 /// The name of a desktop, as much of it as anybody reads: RFC 6143 has no limit.
