@@ -8,8 +8,8 @@ use quickset_base::{Batch, Datagram, Duration, Ecn, Input, Machine, Path, Poll, 
 use quickset_quic::null::NullSecrets;
 use quickset_quic::{
     Chunk, ClientConfig, Closed, Connection, ConnectionKey, DatagramOptions, Dir, Endpoint, EndpointConfig,
-    Event, Fec, MtuDiscovery, Node, Piece, Protection, RetryPolicy, ServerConfig, Side, StreamEvent, StreamId,
-    TransportConfig, Version,
+    Event, Fec, MtuDiscovery, Node, Piece, Protection, RetryPolicy, ServerConfig, Side, StreamEvent,
+    StreamId, TransportConfig, Version,
 };
 use quickset_sim::address;
 use quickset_wire::Space;
@@ -205,12 +205,9 @@ impl Victim {
             )),
             12 => drop(c.update_keys(now)),
             13 => {
-                let _ =
-                    c.set_protection(id, &protection(arg));
+                let _ = c.set_protection(id, &protection(arg));
             }
-            14 => {
-                c.set_datagram_protection(&protection(arg))
-            }
+            14 => c.set_datagram_protection(&protection(arg)),
             15 => drop(c.migrate(now, None)),
             16 => c.rebound(now),
             17 => c.set_fec_window(u64::from(arg)),
@@ -254,12 +251,7 @@ pub fn config(flags: u8) -> TransportConfig {
         .with_max_fenced_streams(4)
         .with_idle_timeout(None)
         .with_mtu_discovery((flags & 1 != 0).then(MtuDiscovery::default))
-        .with_fec(
-            Fec::default()
-                .with_window(32)
-                .with_sessions(3)
-                .with_protection(protection(flags >> 1)),
-        )
+        .with_fec(Fec::default().with_window(32).with_sessions(3).with_protection(protection(flags >> 1)))
 }
 
 /// Polls until it sleeps: far more than a congestion window of datagrams and events.
