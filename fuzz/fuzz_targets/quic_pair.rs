@@ -346,7 +346,8 @@ impl Play {
             21 => self.accept(side, if arg & 1 == 0 { Dir::Uni } else { Dir::Bi }),
             22 => prefer(connection, id, arg),
             _ => {
-                let protection = quickset_policies::read(PROTECTIONS[n % PROTECTIONS.len()]).expect("a protection");
+                let protection =
+                    quickset_policies::read(PROTECTIONS[n % PROTECTIONS.len()]).expect("a protection");
                 if arg & 1 == 0 {
                     let _ = connection.send_stream(id).set_protection(&protection);
                 } else {
@@ -750,7 +751,8 @@ fn transport(bytes: &mut Bytes<'_>) -> TransportConfig {
         vec![Version::V1],
         vec![Version::V2],
     ];
-    let protection = quickset_policies::read(PROTECTIONS[usize::from(d >> 2) % PROTECTIONS.len()]).expect("a protection");
+    let protection =
+        quickset_policies::read(PROTECTIONS[usize::from(d >> 2) % PROTECTIONS.len()]).expect("a protection");
     rare(bytes.next())
         .with_versions(versions[usize::from(a >> 2 & 3)].clone())
         .with_max_bidi_streams(u64::from(a >> 4 & 3) * 2 + 1)

@@ -8,8 +8,8 @@ use quickset_base::{AddressPair, Batch, Datagram, Duration, Ecn, Input, Machine,
 use quickset_quic::null::NullSecrets;
 use quickset_quic::{
     Chunk, ClientConfig, Closed, Connection, ConnectionKey, DatagramOptions, Dir, Endpoint, EndpointConfig,
-    Event, Fec, MtuDiscovery, Node, Piece, Protection, RetryPolicy, ServerConfig, Side, StreamEvent, StreamId,
-    TransportConfig, Version,
+    Event, Fec, MtuDiscovery, Node, Piece, Protection, RetryPolicy, ServerConfig, Side, StreamEvent,
+    StreamId, TransportConfig, Version,
 };
 use quickset_sim::address;
 use quickset_wire::Space;
@@ -255,12 +255,7 @@ pub fn config(flags: u8) -> TransportConfig {
         .with_max_fenced_streams(4)
         .with_idle_timeout(None)
         .with_mtu_discovery((flags & 1 != 0).then(MtuDiscovery::default))
-        .with_fec(
-            Fec::default()
-                .with_window(32)
-                .with_sessions(3)
-                .with_protection(protection(flags >> 1)),
-        )
+        .with_fec(Fec::default().with_window(32).with_sessions(3).with_protection(protection(flags >> 1)))
 }
 
 /// Polls until it sleeps: far more than a congestion window of datagrams and events.

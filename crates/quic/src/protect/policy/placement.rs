@@ -35,8 +35,8 @@ impl BurstGaps {
 }
 
 impl Placement {
-    /// `margin` is ε, how long before the latest useful moment repair is sent; `None` measures it. Symbols are
-    /// `short` then, where there is room for that.
+    /// `margin` is ε, how long before the latest useful moment repair is sent; `None` measures it. Symbols
+    /// are `short` then, where there is room for that.
     pub fn new(margin: Option<Duration>, short: ShortSymbols) -> Self {
         Self { margin, short, protected: None, bursts: BurstGaps::default() }
     }
