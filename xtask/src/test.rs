@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use crate::run::{StepOutcome, cargo, run};
+use crate::run::{StepOutcome, cargo, output, run};
 use crate::{abr, arrows, beside, deny, e2e, flood, fuzz, msrv, needs, python, sizes, spec, traces};
 
 struct TestStep {
@@ -28,6 +28,7 @@ const STEPS: &[TestStep] = &[
     TestStep { name: "http", run: http },
     TestStep { name: "examples", run: examples },
     TestStep { name: "no-std", run: no_std },
+    TestStep { name: "seam", run: seam },
     TestStep { name: "docs", run: docs },
     TestStep { name: "package", run: package },
     TestStep { name: "msrv", run: msrv::step },
@@ -136,6 +137,19 @@ const NO_STD: &[&str] = &["quickset-base", "quickset-wire", "quickset-fec", "qui
 
 /// A Cortex-M4: whatever uses the standard library does not compile for it.
 const BARE_METAL: &str = "thumbv7em-none-eabi";
+
+/// The driver is built, and drives endpoints in other runtimes, without tokio.
+fn seam() -> Result<StepOutcome> {
+    let alone = ["--package", "quickset-net", "--no-default-features", "--locked"];
+    let tree = ["--edges", "normal", "--target", "all", "--invert", "tokio"];
+    let who = output(cargo().arg("tree").args(alone).args(tree))?;
+    if !who.is_empty() {
+        bail!("without its feature `tokio`, quickset-net depends on it:\n{who}");
+    }
+    run(cargo().arg("clippy").args(alone).args(["--all-targets", "--no-deps", "--", "-D", "warnings"]))?;
+    run(cargo().arg("test").args(alone).args(["--test", "seam"]))?;
+    Ok(StepOutcome::Done)
+}
 
 /// What a newcomer copies has to run; each ends by itself.
 fn examples() -> Result<StepOutcome> {
