@@ -13,6 +13,9 @@ extern crate alloc;
 #[path = "../../crates/fec/src/gf256/mod.rs"]
 #[expect(dead_code, unused_imports, reason = "codes call more of it")]
 mod gf256;
+#[path = "../../crates/fec/src/number.rs"]
+#[expect(dead_code, reason = "codes call more of it")]
+mod number;
 #[path = "../../crates/fec/src/rlc.rs"]
 mod rlc;
 
