@@ -1,9 +1,9 @@
-//! What a program that was built against the baseline would no longer find: `cargo-semver-checks`, of the crates
-//! that are for users, between the commit in `xtask/semver-baseline` and what lies here.
+//! What a program that was built against the baseline would no longer find: `cargo-semver-checks`, of the
+//! crates that are for users, between the commit in `xtask/semver-baseline` and what lies here.
 //!
-//! Both are documented as JSON in one call of cargo each, and the tool compares the two, so that dependencies are
-//! built once. (Given a commit and a crate it would build all of them anew for each.) Features it finds in
-//! manifests only, which it does not see then: they are compared here.
+//! Both are documented as JSON in one call of cargo each, and the tool compares the two, so that dependencies
+//! are built once. (Given a commit and a crate it would build all of them anew for each.) Features it finds
+//! in manifests only, which it does not see then: they are compared here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,9 +16,9 @@ use serde_json::Value;
 use crate::run::{cargo, output, root, run};
 use crate::tools::cargo_with;
 
-/// What is useful alone, and so is used by whom we do not know. What is missing (`lab`, `desktop`, `cli`) is made
-/// for the command. `quickset` hands out what others define, and the tool does not look through that: each crate
-/// is checked by itself.
+/// What is useful alone, and so is used by whom we do not know. What is missing (`lab`, `desktop`, `cli`) is
+/// made for the command. `quickset` hands out what others define, and the tool does not look through that:
+/// each crate is checked by itself.
 const CHECKED: [&str; 13] = [
     "quickset",
     "quickset-abr",
@@ -143,7 +143,8 @@ fn described(tree: &Path, into: &Path) -> Result<PathBuf> {
     docs.current_dir(tree)
         .args(["doc", "--quiet", "--no-deps", "--lib", "--all-features", "--locked"])
         .args(chosen);
-    // JSON is for nightly compilers, and its version for the tool to know. The tool asks for the private things, too.
+    // JSON is for nightly compilers, and its version for the tool to know. The tool asks for the private
+    // things, too.
     docs.env("RUSTC_BOOTSTRAP", "1").env("RUSTDOCFLAGS", JSON).env("CARGO_TARGET_DIR", &build);
     run(&mut docs)?;
     if into.exists() {
