@@ -7,7 +7,7 @@ use syn::visit::{self, Visit};
 use crate::source::Source;
 
 /// Names that several types may have. Whoever looks for any other name finds one type.
-const SHARED_NAMES: [(&str, &str); 23] = [
+const SHARED_NAMES: [(&str, &str); 22] = [
     ("Client", "the client's end of a protocol, of which the crate is"),
     ("ClientConfig", "what is set of that end"),
     ("Connection", "a connection of QUIC without I/O, with a driver, and one of HTTP/3"),
@@ -17,10 +17,8 @@ const SHARED_NAMES: [(&str, &str); 23] = [
     ("Encoder", "as above"),
     ("Endpoint", "without I/O, with a driver, and with TLS"),
     ("Error", "of a crate or a module, which are named with it"),
-    ("ErrorQueue", "as Linux has it, and elsewhere"),
     ("Event", "of QUIC, and of HTTP/3 upon it"),
     ("Frame", "of QUIC, and of HTTP/3"),
-    ("Polled", "a socket by its descriptor, and where there are none, by tokio"),
     ("Priority", "of a class among its siblings, and of an answer (RFC 9218)"),
     ("Qlog", "with the feature of that name, and without"),
     ("ReadError", "without I/O, and of the driver, which adds that the connection is over"),
@@ -30,6 +28,7 @@ const SHARED_NAMES: [(&str, &str); 23] = [
     ("SendStream", "as RecvStream"),
     ("Server", "as Client"),
     ("ServerConfig", "as ClientConfig"),
+    ("TokioWatch", "a socket by its descriptor, and where there are none, by tokio"),
     ("WriteError", "as ReadError"),
 ];
 

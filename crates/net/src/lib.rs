@@ -18,7 +18,8 @@
 //! use quickset_quic::{ClientConfig, EndpointConfig, ServerConfig};
 //!
 //! # fn config() -> (EndpointConfig, ServerConfig, ClientConfig) {
-//! #     let endpoint = EndpointConfig { crypto: Arc::new(NullSecrets(1)), connection_id_len: 8, resets_per_second: 1 };
+//! #     let secrets = Arc::new(NullSecrets(1));
+//! #     let endpoint = EndpointConfig { crypto: secrets, connection_id_len: 8, resets_per_second: 1 };
 //! #     let server = ServerConfig {
 //! #         crypto: Arc::new(NullServer::new(&[b"hello"])),
 //! #         transport: Arc::default(),
@@ -28,7 +29,8 @@
 //! #         gate: None,
 //! #         token_lifetime: std::time::Duration::from_secs(1),
 //! #     };
-//! #     (endpoint, server, ClientConfig { crypto: Arc::new(NullClient::new(&[b"hello"])), transport: Arc::default() })
+//! #     let crypto = Arc::new(NullClient::new(&[b"hello"]));
+//! #     (endpoint, server, ClientConfig { crypto, transport: Arc::default() })
 //! # }
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {

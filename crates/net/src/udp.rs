@@ -169,7 +169,8 @@ impl<W: SocketWatch> SystemSocket<W> {
         sent
     }
 
-    /// The system tells what the network says to what this socket sends, or not any more (IP_RECVERR of ip(7)).
+    /// The system tells what the network says to what this socket sends (IP_RECVERR of ip(7)), or not any
+    /// more.
     #[cfg(target_os = "linux")]
     fn tell_errors(&self, on: bool) -> io::Result<()> {
         use nix::sys::socket::{setsockopt, sockopt};

@@ -128,8 +128,8 @@ impl Endpoint {
         Self::over(runtime, socket, server)
     }
 
-    /// Makes an endpoint over a socket of any kind that is driven by any runtime: see [`driver`](crate::driver)
-    /// for what they have to do. It takes connections only if `server` is given.
+    /// Makes an endpoint over a socket of any kind that is driven by any runtime: [`driver`](crate::driver)
+    /// says what they have to do. It takes connections only if `server` is given.
     ///
     /// Here one in a hundred datagrams that a server sends is lost, on purpose:
     ///
