@@ -21,7 +21,7 @@
 //!         }
 //!         (quic::Event::Stream(event), Some(h3)) => h3.handle(&mut t, event),
 //!         (quic::Event::Datagram(_), Some(h3)) => {
-//!             while let Some(data) = t.connection.next_datagram() {
+//!             while let Some(data) = t.connection.datagrams().recv() {
 //!                 h3.handle_datagram(&mut t, data);
 //!             }
 //!         }
