@@ -23,7 +23,7 @@
 //!     match node.poll(now, &mut out) {
 //!         Poll::Send => out.clear(), // here a driver sends the batch, to a server that never answers
 //!         Poll::Event => match node.poll_event() {
-//!             Some((key, Event::Connected)) => drop(node.connection(key).and_then(|c| c.open(Dir::Bi))),
+//!             Some((key, Event::Connected)) => drop(node.connection(key).and_then(|c| c.streams().open(Dir::Bi))),
 //!             Some((_, Event::Closed(why))) => break why,
 //!             _ => {}
 //!         },
