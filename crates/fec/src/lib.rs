@@ -5,7 +5,7 @@
 //! padded with zeros.
 //!
 //! Without its default feature `std` the crate is `no_std` and needs an allocator. It then has the scalar
-//! kernel alone: only the standard library tells which vectors the machine has.
+//! kernel alone: only the standard library tells which vector instructions the processor has.
 //!
 //! ```
 //! use quickset_fec::reed_solomon;
@@ -15,7 +15,7 @@
 //! let [first, second] = &mut repairs;
 //! reed_solomon::encode(&sources, &mut [first, second])?;
 //!
-//! // Two symbols are lost on the way. RepairOutcome symbols are told by number.
+//! // Two symbols are lost on the way. A repair symbol is given with its number.
 //! let received = [Some(sources[0]), None, Some(sources[2]), None];
 //! let mut recovered = [[0; 8]; 2];
 //! let [second, fourth] = &mut recovered;
@@ -27,13 +27,14 @@
 //!
 //! | module | code | block | repairs |
 //! |---|---|---|---|
-//! | [`xor`] | interleaved XOR, two-dimensional XOR | any, may grow | one loss a class; what peeling a grid recovers |
+//! | [`xor`] | interleaved XOR, two-dimensional XOR | any, may grow | one loss in each interleaved part; in a grid what rows and columns recover in turns |
 //! | [`reed_solomon`] | systematic Cauchy code | up to 256 symbols | any k of n |
 //! | [`ldpc`] | LDPC-Staircase | large | with a few percent more than k |
 //! | [`rlc`], [`online`] | random linear code over a sliding window | none: a window | as many losses as repair symbols, nearly always |
 //!
 //! Under them is [`gf256`]: sums of multiplied slices in the field with 256 elements, with GFNI and AVX-512,
-//! GFNI and AVX2, AVX2 or SSSE3, chosen at run time, or none. `unsafe` is there only, in the vector kernels.
+//! GFNI and AVX2, AVX2 or SSSE3, whichever the processor has at run time, or without vectors. `unsafe` code
+//! is in these kernels only.
 //!
 //! # Speed
 //!

@@ -138,7 +138,7 @@ impl Connection {
     /// [`SendStream::set_class`].
     ///
     /// # Errors
-    /// When nothing hangs under such a class.
+    /// When no stream is in such a class.
     pub fn set_class_priority(&self, path: &[&str], priority: Priority) -> Result<(), ClassError> {
         let result = self.shared().lock().conn.streams().set_class_priority(path, priority);
         self.shared().nudge();
@@ -264,7 +264,7 @@ impl Connection {
     /// Fills `out` with key material that only the two ends of this connection share (RFC 8446 §7.5).
     ///
     /// # Errors
-    /// [`ExportError`]; what is in `out` then is no secret.
+    /// Returns [`ExportError`], and `out` is not filled: do not use it as a secret.
     pub fn export_keying_material(
         &self,
         label: &[u8],
@@ -324,8 +324,8 @@ impl Connection {
     }
 
     /// Sets how many bytes the peer may send beyond what was read, on all streams together. This replaces
-    /// [`max_connection_window`], and the window no longer grows by itself. One message of the longest size
-    /// that we take fits in any case.
+    /// [`max_connection_window`], and the window no longer grows by itself. The window is
+    /// never smaller than one message of the longest size that we take.
     ///
     /// A larger window holds at once, a smaller one when enough was read.
     ///

@@ -97,8 +97,8 @@ impl MessageSender {
     }
 
     /// Does what [`send_by`](Self::send_by) does, and says in the same step when the next message will be
-    /// sent. A later call of [`next_message_at`](Self::next_message_at) could come when this message is
-    /// already on its way with repair behind it.
+    /// sent. If [`next_message_at`](Self::next_message_at) were called later, this message might already
+    /// have left, with repair that it did not need.
     ///
     /// # Errors
     /// See [`SendError`].
@@ -152,8 +152,8 @@ impl MessageSender {
 
     /// Sets whether lost messages are sent again; they are unless told otherwise.
     ///
-    /// If not, a message is abandoned as soon as a part of it is lost. Its outcome tells the sender that
-    /// something newer is due. This is the *latest* order of a screen.
+    /// If not, a message is abandoned as soon as a part of it is lost. Its outcome tells the sender to
+    /// send newer content instead. A screen that is sent so is said to be in the order *latest*.
     pub fn set_resend(&mut self, resend: bool) {
         let _ = self.owner.shared.lock().conn.messages(self.id).set_resend(resend);
         self.owner.shared.nudge();
@@ -170,7 +170,7 @@ impl MessageSender {
     /// [`SendStream::set_class`](crate::SendStream::set_class).
     ///
     /// # Errors
-    /// As there.
+    /// See [`SendStream::set_class`](crate::SendStream::set_class).
     pub fn set_class(&mut self, path: &[Class]) -> Result<(), ClassError> {
         let result = self.owner.shared.lock().conn.send_stream(self.id).set_class(path);
         self.owner.shared.nudge();
@@ -199,8 +199,8 @@ impl MessageSender {
         self.owner.shared.nudge();
     }
 
-    /// Says when the next message will be sent, if that is known. Repair for this message can then travel
-    /// with the next one, or must not wait for it.
+    /// Says when the next message will be sent, if that is known. If that is soon enough, repair for
+    /// the last message can go along with the next one; if not, it is sent at once.
     ///
     /// This is a hint and no promise. It holds until the next message.
     pub fn next_message_at(&mut self, at: Option<Instant>) {
@@ -215,8 +215,8 @@ impl MessageSender {
         self.owner.shared.lock().conn.stream(self.id).unsent().unwrap_or(0)
     }
 
-    /// Waits until at most `bytes` bytes are [unsent](Self::unsent). This is the time to encode what is
-    /// newest, which would only grow old in a full buffer. Dropping the future loses nothing.
+    /// Waits until at most `bytes` bytes are [unsent](Self::unsent). Encode the newest content
+    /// then: what is encoded earlier grows old in the buffer. Dropping the future loses nothing.
     ///
     /// # Errors
     /// When the connection is over.
@@ -399,7 +399,7 @@ impl MessageTicket {
         .await
     }
 
-    /// Which message of its stream it is of, for [`Outcomes`]. It outlives the ticket.
+    /// Returns the number by which [`Outcomes`] name the message. It is valid after the ticket is gone.
     pub fn id(&self) -> TicketId {
         self.name
     }

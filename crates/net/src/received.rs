@@ -26,11 +26,11 @@ pub struct ReceivedMessage {
     /// The bytes that were sent.
     pub payload: Bytes,
     /// The number of the segment, which is what lies between two fences. Messages of the same segment may
-    /// have overtaken each other. A message of a greater number was sent later.
+    /// have overtaken each other. A message of a segment with a greater number was sent later.
     pub segment: u64,
     /// The time at which its last byte arrived.
     pub completed: Instant,
-    /// The time at which everything before its fence had arrived, so that it could be read.
+    /// The time from which it could be read: everything before the last fence in front of it had arrived.
     pub released: Instant,
 }
 

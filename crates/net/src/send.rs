@@ -116,14 +116,14 @@ impl SendStream {
     /// waits for the end of the connection.
     ///
     /// # Errors
-    /// When the peer wants no more, or the connection ended before. When the stream was reset: as soon as the
-    /// peer knows, and has what [`reset_at`](Self::reset_at) promised.
+    /// When the peer wants no more, or the connection ended before. When the stream was reset, the error
+    /// comes once the peer knows of that and has the bytes that [`reset_at`](Self::reset_at) promised.
     pub async fn finished(&self) -> Result<(), WriteError> {
         self.owner.finished(self.id).await
     }
 
-    /// Waits until the peer wants no more of the stream, and returns the peer's code. It returns `None` once
-    /// everything has arrived instead.
+    /// Waits until the peer wants no more of the stream, and returns the peer's code; or until
+    /// everything has arrived, and returns `None`.
     ///
     /// # Errors
     /// When the stream was reset here, as [`finished`](Self::finished) says, or the connection ended before.
@@ -143,7 +143,8 @@ impl SendStream {
     }
 
     /// Gives up the stream behind its first `reliable` bytes. These bytes still arrive, the rest may not, and
-    /// then the peer is told `code`. Another call, or [`reset`](Self::reset), can only promise less.
+    /// then the peer is told `code`. Another call, or [`reset`](Self::reset), can make
+    /// `reliable` smaller, but not larger.
     ///
     /// # Errors
     /// When the peer takes no such resets, or the stream is through.
@@ -157,12 +158,13 @@ impl SendStream {
     /// [class](Self::set_class) or those without a class. Its data waits for that of more urgent siblings.
     /// Siblings of the same urgency share by weight.
     ///
-    /// Unless told otherwise a stream has urgency 3 and weight 1, and its data is of use in parts.
+    /// Unless told otherwise a stream has urgency 3 and weight 1, and is
+    /// [incremental](Self::set_incremental).
     ///
     /// ```no_run
     /// # use quickset_net::{Class, ClassError, Priority, SendStream};
     /// # fn f(camera: &mut SendStream, slides: &mut SendStream) -> Result<(), ClassError> {
-    /// // Two thirds for the camera, as long as there are slides; together they are one to whatever else is sent.
+    /// // Two thirds for the camera, as long as there are slides; other streams see one class.
     /// camera.set_priority(Priority::weighted(2.0));
     /// camera.set_class(&[Class::new("talk", 1.0)])?;
     /// slides.set_class(&[Class::new("talk", 1.0)])?;
@@ -179,7 +181,7 @@ impl SendStream {
     /// itself.
     ///
     /// The stream keeps its own priority. Classes that do not exist are made; those that exist get the
-    /// priority given here. A class goes with the last stream in it.
+    /// priority given here. A class is removed with the last stream in it.
     ///
     /// # Errors
     /// When there are too many classes, or too many one below the other, or the stream is through. Nothing
@@ -198,16 +200,16 @@ impl SendStream {
         self.owner.shared.nudge();
     }
 
-    /// Sends the stream's data before that of every urgency, until the next
+    /// Sends the stream's data before all other data, however urgent that is, until the next
     /// [`set_urgency`](Self::set_urgency). This is for data that everything else waits for.
     pub fn set_critical(&mut self) {
         let _ = self.owner.shared.lock().conn.send_stream(self.id).set_critical();
         self.owner.shared.nudge();
     }
 
-    /// Sets whether the data is of use in parts; it is unless told otherwise. Such streams of the same
-    /// urgency take turns. Other streams are sent one after the other, in the order in which they were
-    /// opened.
+    /// Sets whether the peer can use a part of the data before the rest has come (RFC 9218, section 4.2); it
+    /// can unless told otherwise. Such streams of the same urgency take turns. Other streams are sent one
+    /// after the other, in the order in which they were opened.
     pub fn set_incremental(&mut self, incremental: bool) {
         let _ = self.owner.shared.lock().conn.send_stream(self.id).set_incremental(incremental);
         self.owner.shared.nudge();

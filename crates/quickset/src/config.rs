@@ -17,7 +17,7 @@ use crate::tls::{ClientTls, SESSIONS, ServerTls};
 use crate::transport::TransportParts;
 use crate::{Identity, Trust};
 
-/// How an endpoint takes connections.
+/// Holds the settings by which an endpoint accepts connections.
 #[derive(Clone)]
 pub struct ServerConfig {
     identity: Arc<Present>,
@@ -32,8 +32,8 @@ pub struct ServerConfig {
     token_key: Option<Arc<[u8; 32]>>,
 }
 
-/// How connections to servers are made. Keep it: a later connection with the same configuration resumes the
-/// TLS session of an earlier one.
+/// Holds the settings by which connections to servers are made. Keep it: a later connection with the same
+/// configuration resumes the TLS session of an earlier one.
 #[derive(Clone)]
 pub struct ClientConfig {
     tls: ClientTls,
@@ -87,7 +87,7 @@ impl ServerConfig {
     ///
     /// Early data is taken with [`with_early_data`](Self::with_early_data) only, whatever
     /// `max_early_data_size` says. Then sessions are kept by us, and `session_storage` and `ticketer` are not
-    /// used: that store is what finds early data that is sent again.
+    /// used: only our own store recognises early data that is sent a second time.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -119,7 +119,8 @@ impl ServerConfig {
     /// Sets how the connections behave, [`TransportConfig::default`] unless told otherwise.
     ///
     /// [`with_fec`](Self::with_fec), [`with_protection`](Self::with_protection) and
-    /// [`with_early_data`](Self::with_early_data) count beside it, whichever is called first.
+    /// [`with_early_data`](Self::with_early_data) keep their effect, whether they are called before or after
+    /// this.
     #[must_use]
     pub fn with_transport(mut self, transport: TransportConfig) -> Self {
         self.transport.set_whole(transport);
@@ -139,8 +140,8 @@ impl ServerConfig {
     }
 
     /// Protects all streams that have no [`Reliability`](crate::Reliability) of their own. It replaces
-    /// `protection` of [`with_fec`](Self::with_fec), whichever is called first; if that says `None`, nothing
-    /// is protected.
+    /// `protection` of [`with_fec`](Self::with_fec), whichever is called first. Without forward erasure
+    /// correction (`with_fec(None)`) nothing is protected.
     #[must_use]
     pub fn with_protection(mut self, protection: Protection) -> Self {
         self.transport.set_protection(protection);
@@ -175,10 +176,10 @@ impl ServerConfig {
     /// `early_data` of [`with_transport`](Self::with_transport), whichever is called first.
     ///
     /// **An attacker can replay early data.** This endpoint takes each piece once: a ticket is good for one
-    /// connection, the last 4096 tickets are remembered, and early data that is more than a minute older than
-    /// its ticket says is refused. Another endpoint, or this one after a restart, refuses it. Where
-    /// several endpoints share a name, one may take the data while another refuses it, and a client that was
-    /// refused sends it again by itself. So send early only what may be done twice.
+    /// connection, the last 4096 tickets are remembered, and early data is refused if it arrives more than a
+    /// minute later than its ticket's age says. Another endpoint, or this one after a restart, refuses it.
+    /// Where several endpoints share a name, one may take the data while another refuses it, and a client
+    /// that was refused sends it again by itself. So send early only what may be done twice.
     #[must_use]
     pub fn with_early_data(mut self, early: EarlyData) -> Self {
         self.transport.set_early(early);
@@ -188,8 +189,8 @@ impl ServerConfig {
     /// Sets whether clients prove who they are; they do not unless told.
     ///
     /// # Errors
-    /// [`ConfigError::OwnVerifier`] behind [`from_rustls`](Self::from_rustls): a verifier that is there
-    /// stays.
+    /// [`ConfigError::OwnVerifier`] behind [`from_rustls`](Self::from_rustls): its verifier is
+    /// not replaced.
     pub fn with_client_auth(mut self, clients: ClientAuth) -> Result<Self, ConfigError> {
         match &mut self.tls {
             ServerTls::Own(asked, _) => *asked = clients,
@@ -210,7 +211,7 @@ impl ServerConfig {
         Ok(self)
     }
 
-    /// Sets the most connections at a time, with those in their handshake; 10,000 unless told otherwise.
+    /// Sets how many connections there may be at a time, handshakes included; 10,000 unless told otherwise.
     ///
     /// A connection whose handshake is complete keeps its place. When all places are taken by such
     /// connections, further clients are refused. Handshakes make room for each other, as
@@ -258,7 +259,8 @@ impl ServerConfig {
     /// otherwise each endpoint has a key of its own, and clients wait for their idle timeout.
     ///
     /// Keep the key secret: who knows it can end the connections of the endpoint. Two endpoints must not use
-    /// the same key at the same time: anybody could make one of them end connections of the other (§21.11).
+    /// the same key at the same time: anybody could make one of them end connections of the other (RFC 9000
+    /// §21.11).
     #[must_use]
     pub fn with_reset_key(mut self, key: [u8; 32]) -> Self {
         self.reset_key = Some(Arc::new(key));
@@ -388,13 +390,13 @@ impl ClientConfig {
     /// * servers judged in another way: a [`ServerCertVerifier`](rustls::client::danger::ServerCertVerifier);
     /// * a certificate by what the server accepts: `with_client_cert_resolver`;
     /// * no name in the hello: `enable_sni`;
-    /// * other cryptography: `builder_with_provider`, and with it the groups of keys, for whose first the
-    ///   hello holds a share.
+    /// * other cryptography: `builder_with_provider`, and with it the key exchange groups. The first of them
+    ///   is the one that the hello has a key share for.
     ///
-    /// Sessions are resumed as `resumption` says, those of QUIC version 1 only, until
-    /// [`with_tickets`](Self::with_tickets) names a store for all versions. Early data is sent with
-    /// [`with_early_data`](Self::with_early_data) only, whatever `enable_early_data` says, and with tickets
-    /// in such a store; without one there will be a [`TicketMemory`].
+    /// `resumption` says how sessions are resumed; it holds for QUIC version 1 only. A store that
+    /// [`with_tickets`](Self::with_tickets) names replaces it and holds for all versions. Early data is sent
+    /// with [`with_early_data`](Self::with_early_data) only, whatever `enable_early_data` says, with tickets
+    /// from such a store. If none was named, a [`TicketMemory`] is made.
     ///
     /// # Errors
     /// See [`ConfigError`].
@@ -416,7 +418,8 @@ impl ClientConfig {
     /// Sets how the connections behave, [`TransportConfig::default`] unless told otherwise.
     ///
     /// [`with_fec`](Self::with_fec), [`with_protection`](Self::with_protection) and
-    /// [`with_early_data`](Self::with_early_data) count beside it, whichever is called first.
+    /// [`with_early_data`](Self::with_early_data) keep their effect, whether they are called before or after
+    /// this.
     #[must_use]
     pub fn with_transport(mut self, transport: TransportConfig) -> Self {
         self.transport.set_whole(transport);
@@ -436,8 +439,8 @@ impl ClientConfig {
     }
 
     /// Protects all streams that have no [`Reliability`](crate::Reliability) of their own. It replaces
-    /// `protection` of [`with_fec`](Self::with_fec), whichever is called first; if that says `None`, nothing
-    /// is protected.
+    /// `protection` of [`with_fec`](Self::with_fec), whichever is called first. Without forward erasure
+    /// correction (`with_fec(None)`) nothing is protected.
     #[must_use]
     pub fn with_protection(mut self, protection: Protection) -> Self {
         self.transport.set_protection(protection);
@@ -476,8 +479,9 @@ impl ClientConfig {
     }
 
     /// Allows connections to begin with data if their server was connected to before: see
-    /// [`Connecting::into_early`](crate::Connecting::into_early), without which nothing is sent early. It
-    /// replaces `early_data` of [`with_transport`](Self::with_transport), whichever is called first.
+    /// [`Connecting::into_early`](crate::Connecting::into_early), which must be called for anything to be
+    /// sent early. This replaces `early_data` of [`with_transport`](Self::with_transport), whichever is
+    /// called first.
     ///
     /// # Errors
     /// [`ConfigError::EarlyProtocols`] when more than one application protocol is offered.
@@ -491,7 +495,8 @@ impl ClientConfig {
         Ok(self.settled().renewed())
     }
 
-    /// Keeps the tickets of its sessions in `store`, which replaces a [`TicketMemory`] of its own. Tickets
+    /// Keeps session tickets in `store`, and no longer in the [`TicketMemory`] that a configuration makes for
+    /// itself. Tickets
     /// are secrets.
     #[must_use]
     pub fn with_tickets(mut self, store: Arc<dyn TicketStore>) -> Self {

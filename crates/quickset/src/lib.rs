@@ -62,7 +62,7 @@
 //!     match closed {
 //!         // Nobody answers, no way leads there now, or the server was started anew.
 //!         Closed::TimedOut | Closed::Unreachable(_) | Closed::Reset => true,
-//!         // It has no room. All else is a handshake that failed: whom it trusts, which protocols it speaks.
+//!         // The server is full. Every other error is a failed handshake: of trust, or of protocols.
 //!         Closed::ByPeer(error) => error.code == TransportErrorCode::CONNECTION_REFUSED,
 //!         // The server's application says what its codes mean: for HTTP/3, that it goes away, say.
 //!         Closed::ByApplication { code, .. } => *code == 0,
@@ -82,13 +82,13 @@
 //! | feature | default | what it is for |
 //! |---|---|---|
 //! | `aws-lc-rs` | yes | the [provider of cryptography](provider), with groups that withstand quantum computers |
-//! | `ring` | no | another provider, which counts where `aws-lc-rs` is off |
+//! | `ring` | no | the provider *ring*, which is used if `aws-lc-rs` is off |
 //! | `h3` | yes | HTTP/3 and WebTransport: the module `h3` |
 //! | `self-signed` | yes | making certificates: `Identity::self_signed` and `Identity::for_browsers` |
 //! | `http` | no | heads of HTTP/3 as those of the crate `http`: `h3::http_types` |
 //! | `qlog` | no | traces of connections, for qvis: `TransportConfig::qlog` and `QlogDir` |
 //!
-//! One provider is needed; the others only take something away.
+//! One of the two providers is needed. Every other feature may be left out, and its part of the crate goes.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
@@ -141,8 +141,8 @@ pub use quickset_net::{QlogDir, qlog};
 /// Policies of papers: [`policies::read`] reads their names, and those of
 /// [`Protection`] itself.
 pub use quickset_policies as policies;
-/// The machines below, and the whole of their configuration: what [`ServerConfig::quic`] and
-/// [`ClientConfig::quic`] are in the words of.
+/// QUIC without I/O, which this crate drives, with every type that [`ServerConfig::quic`] and
+/// [`ClientConfig::quic`] use.
 pub use quickset_quic as quic;
 pub use quickset_quic::places;
 pub use quickset_quic::{
@@ -179,12 +179,14 @@ pub mod layer {
 /// Congestion controllers of an application's own: how much may be in flight, and how fast it leaves.
 ///
 /// A controller is told of each packet that leaves, and of all that one received batch, or a timer,
-/// acknowledged or lost. It says what holds from then on: a window, and a rate if the pacer shall not make
-/// one of the window. One belongs to one path. Here is BBR that never takes more than its share:
+/// acknowledged or lost. It answers with what holds from then on: a window, and a rate, or `None` to let the
+/// pacer derive the rate from the window. Each path has a controller of its own. Here is BBR that never takes
+/// more than its share:
 ///
 /// ```
-/// use quickset::congestion::{Congestion, CongestionControl, CustomController, Feedback, PacketState,
-/// TransmittedPacket}; use quickset::{Algorithm, TransportConfig};
+/// use quickset::congestion::{Congestion, CongestionControl, CustomController, Feedback, PacketState};
+/// use quickset::congestion::TransmittedPacket;
+/// use quickset::{Algorithm, TransportConfig};
 ///
 /// #[derive(Debug)]
 /// struct Capped {
@@ -228,7 +230,7 @@ pub mod congestion {
 ///
 /// A policy is asked for each packet whether it is to be protected, and at each free slot of the congestion
 /// window whether repair goes out; it is told of losses, deadlines and what the application wants. Here is
-/// one that adds a repair symbol behind each tenth:
+/// one that adds a repair symbol behind every ten source symbols:
 ///
 /// ```
 /// use quickset::policy::{Carried, RepairCode, CodingView, LaneConfig, Pattern, ReliabilityPolicy};
@@ -254,7 +256,7 @@ pub mod congestion {
 ///         Pattern::Repair { lane: 0, n: 1 }
 ///     }
 ///
-///     // Sent again is only what no repair in flight may bring back.
+///     // Lost data is sent again only if no repair in flight can recover it.
 ///     fn delay_sensitivity(&self, view: &CodingView<'_>) -> f64 {
 ///         -view.loss.rate
 ///     }

@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use proptest::strategy::ValueTree as _;
 use quickset_wire::frame::{self, EcnCounts, Frame, Frames};
 use quickset_wire::{
     ConnectionId, Dir, PacketType, ResetToken, StreamId, TransportErrorCode as Code, Writer, varint,
@@ -168,6 +169,47 @@ fn any_frame() -> impl Strategy<Value = Frame<'static>> {
     prop_oneof![4 => control_frame(), 2 => data_frame(), 2 => ack_frame(), 1 => symbol_ack_frame()]
 }
 
+/// Numbers the variants from 0 on. A new frame gets the next number, and `KINDS` with it: then the tests below
+/// want an example in [`any_frame`], which is written and read back.
+fn variant(frame: &Frame<'_>) -> usize {
+    match frame {
+        Frame::Padding(_) => 0,
+        Frame::Ping => 1,
+        Frame::Ack(_) => 2,
+        Frame::ResetStream { .. } => 3,
+        Frame::ResetStreamAt { .. } => 4,
+        Frame::StopSending { .. } => 5,
+        Frame::Crypto { .. } => 6,
+        Frame::NewToken { .. } => 7,
+        Frame::Stream { .. } => 8,
+        Frame::MaxData(_) => 9,
+        Frame::MaxStreamData { .. } => 10,
+        Frame::MaxStreams { .. } => 11,
+        Frame::DataBlocked(_) => 12,
+        Frame::StreamDataBlocked { .. } => 13,
+        Frame::StreamsBlocked { .. } => 14,
+        Frame::NewConnectionId { .. } => 15,
+        Frame::RetireConnectionId { .. } => 16,
+        Frame::PathChallenge(_) => 17,
+        Frame::PathResponse(_) => 18,
+        Frame::ConnectionClose { .. } => 19,
+        Frame::ApplicationClose { .. } => 20,
+        Frame::HandshakeDone => 21,
+        Frame::Datagram { .. } => 22,
+        Frame::Fenced { .. } => 23,
+        Frame::Abandon { .. } => 24,
+        Frame::ImmediateAck => 25,
+        Frame::AckFrequency { .. } => 26,
+        Frame::SourceSymbol { .. } => 27,
+        Frame::Repair { .. } => 28,
+        Frame::SymbolAck(_) => 29,
+        Frame::FecWindow { .. } => 30,
+        Frame::Unmarked { .. } => 31,
+    }
+}
+
+const KINDS: usize = 32;
+
 fn encoded(frames: &[Frame<'_>]) -> Vec<u8> {
     let size = frames.iter().map(Frame::size).sum();
     let mut buffer = vec![0xee; size];
@@ -246,7 +288,7 @@ proptest! {
 
     #[test]
     fn a_cut_frame_is_an_encoding_error(frame in any_frame(), cut in 0.0f64..1.0) {
-        let bytes = encoded(&[frame]);
+        let bytes = encoded(std::slice::from_ref(&frame));
         let cut = (bytes.len() as f64 * cut) as usize;
         // PADDING and STREAM without data are whole wherever they end.
         prop_assume!(cut > 0 && !matches!(frame, Frame::Padding(_)));
@@ -311,6 +353,21 @@ proptest! {
 }
 
 /// RFC 9000 §19.3, §19.3.1, §19.3.2.
+/// Who adds a frame and forgets to have it read hears of it here.
+#[test]
+fn each_variant_has_an_example_that_is_read() {
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let mut seen = [false; KINDS];
+    for _ in 0..5000 {
+        let frame = any_frame().new_tree(&mut runner).expect("a frame").current();
+        let bytes = encoded(std::slice::from_ref(&frame));
+        assert_eq!(variant(&only(&bytes)), variant(&frame), "{frame:?}");
+        seen[variant(&frame)] = true;
+    }
+    let missing: Vec<_> = (0..KINDS).filter(|kind| !seen[*kind]).collect();
+    assert!(missing.is_empty(), "any_frame() has no example of the variants {missing:?}");
+}
+
 #[test]
 fn an_ack_by_hand() {
     // Received 90..=100, 80..=85 and 0: gap 90-85-2 = 3, length 5; gap 80-0-2 = 78, length 0.

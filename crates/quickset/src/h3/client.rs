@@ -8,16 +8,16 @@ use quickset_net::{Connection, LayerTaken};
 use super::http::{ExchangeHandle, Http, HttpLink, or_wait};
 use super::{Content, ContentSender, HttpError};
 
-/// A client on a connection. Clones are handles of the same client.
+/// Speaks HTTP/3 as a client on a connection. Clones are handles of the same client.
 ///
-/// The connection ends with the last handle of the client and of its requests.
+/// The connection is closed when the last handle of the client and of its requests is dropped, also if there
+/// are other handles of the connection.
 #[derive(Clone, Debug)]
 pub struct Client {
     link: Arc<HttpLink>,
 }
 
-/// The answer to a request, which is to be waited for. Dropping it tells the server that the answer is not
-/// wanted.
+/// Waits for the answer to a request. Dropping it tells the server that the answer is not wanted.
 #[derive(Debug)]
 pub struct Answer {
     /// Its end is the answer's.
@@ -153,7 +153,7 @@ impl Answer {
         Ok((response, self.content))
     }
 
-    /// Tells the server that the response has another priority than the request said.
+    /// Tells the server to send the response with another priority than the request asked for.
     ///
     /// # Errors
     /// When the exchange is over.

@@ -8,10 +8,11 @@ use super::block::BlockAtFence;
 use super::custom::CustomPolicy;
 use super::{ReliabilityPolicy, RepairCode};
 
-/// How a channel is protected against loss.
+/// Says how data is protected against loss: that of a stream, of the datagrams, or of all that have no
+/// protection of their own (each of these is a *channel*).
 ///
-/// As text a name, and its parameters behind colons: `rs:105/100:stride=4`. What is written reads back as the
-/// same value, but for [`Custom`](Self::Custom), whose text is for whoever made it to read.
+/// It is written as a name with parameters behind colons, `rs:105/100:stride=4`, and reads back as the same
+/// value. The text of [`Custom`](Self::Custom) is read by the crate that defines it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Protection {
     /// `none`: resends only, and no policy at all.
@@ -23,32 +24,32 @@ pub enum Protection {
     Adaptive(Option<Goal>),
     /// `rs:105/100`, `rs:105/100:stride=4`: a Reed-Solomon block for each fence.
     ReedSolomon {
-        /// Symbols with repair for each `k0`: at least that.
+        /// How many symbols are sent for each `k0` source symbols, repair included: at least `k0`.
         n0: u32,
-        /// Source symbols: at least 1.
+        /// How many source symbols that is for: at least 1.
         k0: u32,
-        /// Parts into which a block is interleaved at least: 1 or more.
+        /// Into how many interleaved parts a block is cut, at least: 1 or more.
         stride: u16,
     },
     /// `ldpc:110/100`: an LDPC-Staircase block for each fence; for large blocks.
     Ldpc {
-        /// Symbols with repair for each `k0`: at least that.
+        /// How many symbols are sent for each `k0` source symbols, repair included: at least `k0`.
         n0: u32,
-        /// Source symbols: at least 1.
+        /// How many source symbols that is for: at least 1.
         k0: u32,
     },
     /// `xor:10`: interleaved XOR of this depth for each fence. At least 1.
     Xor(u16),
-    /// Another policy: of the crate `quickset-policies`, or of an application's own. As text what
-    /// [that](CustomPolicy::with_text) says.
+    /// Another policy: of the crate `quickset-policies`, or of an application's own. Its text is what
+    /// [`CustomPolicy::with_text`] was given.
     Custom(CustomPolicy),
 }
 
 impl Protection {
-    /// What is read here, as text: for messages and help.
+    /// Lists the forms that are read here, for error messages and help.
     pub const FORMS: &str = "none, adaptive[:bulk|screen|messages], rs:N/K[:stride=D], ldpc:N/K, xor:DEPTH";
 
-    /// The policy, at its start; `None` when nothing is to be protected.
+    /// Makes the policy; `None` when nothing is to be protected.
     pub fn policy(&self) -> Option<Box<dyn ReliabilityPolicy>> {
         Some(match *self {
             Self::None => return None,
@@ -62,8 +63,8 @@ impl Protection {
         })
     }
 
-    /// Whether the packets of a message are to be of one size: equal symbols waste nothing of the repair
-    /// symbols over them (FlEC §5.3).
+    /// Tells whether the packets of a message are to be of one size: equal symbols waste nothing of the
+    /// repair symbols over them (FlEC §5.3).
     pub fn splits_evenly(&self) -> bool {
         match self {
             Self::Adaptive(Some(Goal::Messages)) => true,
@@ -146,7 +147,7 @@ pub struct ProtectionError {
 }
 
 impl ProtectionError {
-    /// `why` it is none, in words about the text, and the `forms` that whoever read it knows.
+    /// Makes an error: `why` says what is wrong with the text, and `forms` lists what can be read instead.
     pub fn new(why: &'static str, forms: &'static str) -> Self {
         Self { why, forms }
     }
