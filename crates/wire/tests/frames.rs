@@ -169,8 +169,8 @@ fn any_frame() -> impl Strategy<Value = Frame<'static>> {
     prop_oneof![4 => control_frame(), 2 => data_frame(), 2 => ack_frame(), 1 => symbol_ack_frame()]
 }
 
-/// Numbers the variants from 0 on. A new frame gets the next number, and `KINDS` with it: then the tests below
-/// want an example in [`any_frame`], which is written and read back.
+/// Numbers the variants from 0 on. A new frame gets the next number, and `KINDS` with it: then the tests
+/// below want an example in [`any_frame`], which is written and read back.
 fn variant(frame: &Frame<'_>) -> usize {
     match frame {
         Frame::Padding(_) => 0,
