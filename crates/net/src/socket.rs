@@ -229,10 +229,10 @@ impl ReceiveBuffers {
         self.buffers.iter_mut().zip(&self.metas).take(n)
     }
 
-    /// How many datagrams the first `n` buffers hold.
+    /// How many datagrams the first `n` buffers hold. No more bytes are believed in than a buffer has.
     #[inline]
     pub(crate) fn datagrams(&self, n: usize) -> usize {
-        self.metas.iter().take(n).map(|meta| meta.len.div_ceil(meta.stride.max(1))).sum()
+        self.metas.iter().take(n).map(|meta| meta.len.min(Self::SIZE).div_ceil(meta.stride.max(1))).sum()
     }
 }
 
@@ -290,3 +290,18 @@ pub(crate) const WIDTH: usize = ReceiveBuffers::WIDTH;
 const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0);
 
 const _: () = assert!(pool::SIZE >= Batch::MAX_BYTES);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_that_claims_more_than_there_is_room_for_is_not_believed() {
+        let mut buffers = ReceiveBuffers::new(&mut ReceivePool::default());
+        for meta in &mut buffers.metas {
+            (meta.len, meta.stride) = (usize::MAX, 1);
+        }
+        assert_eq!(buffers.datagrams(usize::MAX), WIDTH * ReceiveBuffers::SIZE);
+        assert_eq!(buffers.filled(usize::MAX).count(), WIDTH);
+    }
+}

@@ -39,7 +39,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Inside, a connection is a set of rooms that own their state and never call each other; see
+//! Inside, a connection has four owners of rooms, which do not call each other; see
 //! ARCHITECTURE.md. Messages and fences are specified in `spec/fenced-streams.md`.
 
 #![forbid(unsafe_code)]
