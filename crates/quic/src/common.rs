@@ -81,9 +81,9 @@ impl Common {
         self.qlog.version(self.now, versions!(self));
     }
 
-    /// Tells the trace what the peer announced; `mtus` are the sizes of datagrams before and behind that.
-    pub(crate) fn trace_peer(&mut self, mtus: (usize, usize)) {
-        self.qlog.peer(self.now, versions!(self), mtus);
+    /// Tells the trace what the peer announced; with the sizes of datagrams before and behind that.
+    pub(crate) fn trace_peer(&mut self, mtu_before: usize, mtu: usize) {
+        self.qlog.peer(self.now, versions!(self), mtu_before, mtu);
     }
 
     /// Begins the trace, if the configuration has a sink for it.

@@ -87,14 +87,14 @@ impl Traffic {
     /// The same from there on. What does not fit beside the rest leaves its place in this packet to others.
     fn write_mixed(&mut self, w: &mut PacketWriter<'_>, view: &RoomView, of: PacketRoom) -> bool {
         let mut ends_message = false;
-        while self.streams.is_datagrams_turn() {
+        while self.streams.datagrams().is_next() {
             let is_through = self.write_datagrams(w, of);
             if !is_through {
-                self.streams.pass_datagrams();
+                self.streams.datagrams().pass();
             }
             ends_message |= self.streams.write_data(w, view, None).ends_message;
             if !is_through {
-                self.streams.recall_datagrams();
+                self.streams.datagrams().recall();
                 break;
             }
         }
@@ -126,9 +126,9 @@ impl Traffic {
     /// Datagrams while it is their turn. False when the next one does not fit into what is left of the
     /// packet.
     fn write_datagrams(&mut self, w: &mut PacketWriter<'_>, of: PacketRoom) -> bool {
-        while self.streams.is_datagrams_turn() {
+        while self.streams.datagrams().is_next() {
             match self.datagrams.write(w, of.now, of.room) {
-                Wrote::Frame(size) => self.streams.datagrams_sent(size),
+                Wrote::Frame(size) => self.streams.datagrams().sent(size),
                 Wrote::NoRoom => return false,
                 Wrote::Nothing => {}
             }
@@ -139,7 +139,7 @@ impl Traffic {
 
     /// The place of datagrams among the streams, or none.
     pub(crate) fn review_datagrams(&mut self) {
-        self.streams.set_datagrams(!self.datagrams.is_empty());
+        self.streams.datagrams().set_waiting(!self.datagrams.is_empty());
     }
 
     /// Drops datagrams that are too old.
@@ -207,7 +207,7 @@ impl Traffic {
             | Frame::Abandon { .. }
             | Frame::SourceSymbol { .. }
             | Frame::Repair { .. } => true,
-            Frame::Stream { id, .. } => self.streams.is_charged(id),
+            Frame::Stream { id, .. } => self.streams.of(id).is_charged(),
             Frame::Datagram { .. } => self.datagrams.is_charged(),
             _ => false,
         };

@@ -171,7 +171,8 @@ pub(super) fn add_split(
     kernel: Kernel,
     sums: &mut [&mut [u8]],
     rows: &[u8],
-    (heads, columns): (Heads<'_>, Columns<'_>),
+    heads: Heads<'_>,
+    columns: Columns<'_>,
 ) {
     assert!(heads.heads.len() == columns.sources.len(), "a head for each");
     let only = only_group(kernel, rows, &columns).filter(|rows| rows.fours.is_some());

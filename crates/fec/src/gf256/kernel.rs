@@ -201,9 +201,10 @@ impl Kernel {
         self,
         sums: &mut [&mut [u8]],
         rows: &[u8],
-        sources: (Heads<'_>, Columns<'_>),
+        heads: Heads<'_>,
+        columns: Columns<'_>,
     ) {
-        cauchy::add_split(self, sums, rows, sources);
+        cauchy::add_split(self, sums, rows, heads, columns);
     }
 
     /// The product of `matrix` with what [`columns`](Self::columns) would write, where both can be done in

@@ -67,7 +67,7 @@ fn heads_that_lie_apart_are_encoded_with_their_sources() {
                 let mut sums = vec![vec![7; len + 152]; usize::from(rows)];
                 let mut places: Vec<&mut [u8]> = sums.iter_mut().map(Vec::as_mut_slice).collect();
                 let parts = (Heads::new(&heads, len), Columns::new(0, &others, Base::Zero));
-                kernel.columns_split(&mut places, &numbers, parts);
+                kernel.columns_split(&mut places, &numbers, parts.0, parts.1);
                 let end = len + others.iter().map(|other| other.len()).max().unwrap_or_default();
                 for (sum, expected) in sums.iter().zip(&expected) {
                     assert_eq!(sum[..end], expected[..end], "{kernel:?}, {rows} of {count}, {len}");

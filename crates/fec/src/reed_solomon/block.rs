@@ -35,7 +35,8 @@ pub fn encode(sources: &[&[u8]], repairs: &mut [&mut [u8]]) -> Result<(), Error>
 /// [`Error::Buffer`], too, when there is not one head for each of the others, or `len` is more than a head
 /// has.
 pub fn encode_split(
-    (heads, len): (&[[u8; MAX_HEAD]], usize),
+    heads: &[[u8; MAX_HEAD]],
+    len: usize,
     others: &[&[u8]],
     repairs: &mut [&mut [u8]],
 ) -> Result<(), Error> {
@@ -51,7 +52,7 @@ pub fn encode_split(
         repair[size..].fill(0);
     }
     let rows = &NUMBERS[..repairs.len()];
-    Kernel::best().columns_split(repairs, rows, (Heads::new(heads, len), columns));
+    Kernel::best().columns_split(repairs, rows, Heads::new(heads, len), columns);
     Ok(())
 }
 

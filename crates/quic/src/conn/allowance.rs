@@ -97,7 +97,7 @@ impl MemoryAllowance {
     fn has_room(&mut self, traffic: &Traffic, protect: &Protect, payload: &[u8]) -> bool {
         let len = payload.len() as u64;
         // Whatever is in it fits, or what is in it has to be looked at.
-        let most = len + traffic.streams.openable() * OPENING;
+        let most = len + traffic.streams.limits().openable() * OPENING;
         if self.held(traffic, protect) + most > self.most {
             let brings = Bringing::of(payload, &traffic.streams);
             if !brings.is_nothing() && !self.affords(traffic, protect, len + brings.streams() * OPENING) {
@@ -241,7 +241,7 @@ impl Bringing {
         // RFC 9000 §3.2: any frame about a stream opens it, and those of its kind below it.
         if let Some(id) = frame.stream() {
             let opened = &mut self.opened[id.dir() as usize];
-            *opened = streams.opens(id).max(*opened);
+            *opened = streams.limits().opens(id).max(*opened);
         }
     }
 

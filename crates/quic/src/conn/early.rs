@@ -28,7 +28,7 @@ impl Connection {
     pub(super) fn refused(&self, id: StreamId, error: ReadError) -> ReadError {
         match self.common.config.early_data.as_ref().map(|early| early.refused) {
             Some(Refused::Reset(code))
-                if error == ReadError::UnknownStream && self.traffic.streams.was_reset(id) =>
+                if error == ReadError::UnknownStream && self.traffic.streams.of(id).was_reset() =>
             {
                 ReadError::Reset(code)
             }
@@ -93,7 +93,7 @@ impl Connection {
         if self.common.side.is_server() || self.life.handshake.early != EarlyFate::Rejected {
             return Ok(());
         }
-        if self.traffic.streams.has_too_many() {
+        if self.traffic.streams.limits().has_too_many() {
             // The server's limits are lower than when it gave the ticket. To begin anew is the only way.
             let reason = "early data was rejected, and fewer streams are allowed than it began";
             return Err(TransportError::new(Code::INTERNAL_ERROR, reason));

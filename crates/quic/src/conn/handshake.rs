@@ -134,7 +134,7 @@ impl Connection {
             self.link.grease.begin();
         }
         self.common.peer = Some(params);
-        self.common.trace_peer((before, self.link.path.mtu));
+        self.common.trace_peer(before, self.link.path.mtu);
         Ok(())
     }
 

@@ -25,7 +25,7 @@ impl Connection {
             return None;
         }
         let (trip, pto) = (self.link.path.recovery.rtt().min(), self.link.pto());
-        self.life.vigil_due(self.traffic.streams.progress(), trip, pto)
+        self.life.vigil_due(self.traffic.streams.limits().progress(), trip, pto)
     }
 
     /// Asks and calls, if it is time.
@@ -48,11 +48,11 @@ impl Connection {
         }
         let silence = Silence {
             since,
-            received: streams.received(),
+            received: streams.limits().received(),
             largest: self.link.acks[Space::Data.index()].largest(),
             repeated: self.repeated(),
         };
-        self.life.ask(streams.progress(), silence);
+        self.life.ask(streams.limits().progress(), silence);
         self.common.stats.asked += 1;
     }
 
@@ -65,7 +65,12 @@ impl Connection {
             let is_own =
                 repeated == self.repeated() && self.link.acks[Space::Data.index()].is_whole_above(largest);
             let streams = &self.traffic.streams;
-            self.life.liveness.end(self.common.now, streams.progress(), streams.received(), is_own);
+            self.life.liveness.end(
+                self.common.now,
+                streams.limits().progress(),
+                streams.limits().received(),
+                is_own,
+            );
         }
     }
 

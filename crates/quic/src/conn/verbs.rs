@@ -120,7 +120,7 @@ impl Connection {
         let rtt = self.link.path.recovery.rtt();
         let control = self.link.path.congestion.control();
         Stats {
-            stream_bytes: self.traffic.streams.sent(),
+            stream_bytes: self.traffic.streams.limits().sent(),
             spurious_losses: self.link.path.recovery.spurious_losses(),
             key_updates: self.link.keys.updates(),
             rtt: rtt.smoothed(),
@@ -153,7 +153,7 @@ impl Connection {
     /// How many streams in a direction the peer was allowed to open so far, since the connection began: the
     /// index of any of its streams is less.
     pub fn max_peer_streams(&self, dir: Dir) -> u64 {
-        self.traffic.streams.max_peer_streams(dir)
+        self.traffic.streams.limits().max_peer_streams(dir)
     }
 
     /// Whether we take datagrams: the peer was told so.

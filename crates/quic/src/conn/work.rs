@@ -34,7 +34,7 @@ impl Connection {
     pub fn charge(&mut self, carrier: Carrier, steps: u64) {
         self.work.pay(steps);
         match carrier {
-            Carrier::Stream(id) => self.traffic.streams.set_charged(id),
+            Carrier::Stream(id) => self.traffic.streams.receiving(id).set_charged(),
             Carrier::Datagrams => self.traffic.datagrams.set_charged(),
         }
     }

@@ -53,11 +53,11 @@ impl Protect {
                 WindowSlot::Repeat(lane) => self.write_repeat(of, w, lane),
                 WindowSlot::Repair(lane) => self.write_repair(of, w, lane),
             };
-            of.traffic.streams.repair_sent(due.turn, w.len() - before);
+            of.traffic.streams.repair().sent(due.turn, w.len() - before);
             if plan.repaired {
                 return false;
             }
-            of.traffic.streams.set_repair(due.channel, false);
+            of.traffic.streams.repair().set_due(due.channel, false);
         }
         let packet = plan.room;
         let (mut passed, mut ends_message) = (false, false);
@@ -87,7 +87,7 @@ impl Protect {
             if w.len() == before && turn.channel == Channel::Datagrams && !passed {
                 // It is too long for what is left: others may have that.
                 passed = true;
-                of.traffic.streams.pass_datagrams();
+                of.traffic.streams.datagrams().pass();
                 continue;
             }
             // Whoever's turn it is has the next packet: frames of a few bytes are not worth asking.
@@ -97,7 +97,7 @@ impl Protect {
             }
         }
         if passed {
-            of.traffic.streams.recall_datagrams();
+            of.traffic.streams.datagrams().recall();
         }
         // Of symbols that the window passed, and of lanes that were left.
         self.drain(of.traffic, of.cx.now);

@@ -19,13 +19,13 @@ impl Protect {
     pub(crate) fn plan_slot(&mut self, of: &mut Around<'_>) {
         self.due = None;
         if !self.send.is_active() {
-            of.traffic.streams.forget_repair();
+            of.traffic.streams.repair().forget();
             return;
         }
         // FEC-28: a server that speaks before the client has proved its address repairs nothing. What it
         // would have repaired goes again like anything else that is lost.
         if !of.link.path.is_validated() {
-            of.traffic.streams.forget_repair();
+            of.traffic.streams.repair().forget();
             self.send.give_up_all();
             self.drain(of.traffic, of.cx.now);
             return;
@@ -55,7 +55,7 @@ impl Protect {
             }
         }
         // Nobody waits for a turn that would be for nothing.
-        of.traffic.streams.forget_repair();
+        of.traffic.streams.repair().forget();
     }
 
     /// Asks the policies of all channels with lanes whether anything is to be repaired or repeated now, but
@@ -80,7 +80,7 @@ impl Protect {
             let deadlines = of.traffic.streams.deadlines(channel);
             let outlook = facts.of(of.traffic, turn, &self.monitor, &deadlines);
             if self.send.slot(channel, &outlook).is_some() {
-                of.traffic.streams.set_repair(channel, true);
+                of.traffic.streams.repair().set_due(channel, true);
                 is_due = true;
             }
         }
@@ -103,7 +103,7 @@ impl Protect {
             if let Some(slot) = owed.or_else(|| self.ask_policy(of, turn)) {
                 return Some(DuePacket { slot, channel, turn: turn.key });
             }
-            of.traffic.streams.set_repair(channel, false);
+            of.traffic.streams.repair().set_due(channel, false);
         }
     }
 

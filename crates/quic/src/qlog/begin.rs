@@ -65,15 +65,15 @@ impl Qlog {
         }
     }
 
-    /// The peer's parameters are known; `mtus` are the sizes of datagrams before and behind that.
-    pub(crate) fn peer(&mut self, now: Time, versions: VersionFacts<'_>, mtus: (usize, usize)) {
+    /// The peer's parameters are known; with the sizes of datagrams before and behind that.
+    pub(crate) fn peer(&mut self, now: Time, versions: VersionFacts<'_>, mtu_before: usize, mtu: usize) {
         let (Some(log), Some(peer)) = (self.log(), versions.peer) else { return };
         let parameters = parameters(TransportOwner::Remote, peer);
         log.event(now, &EventData::TransportParametersSet(parameters));
         if peer.version_information.is_some() {
             log.event(now, &EventData::VersionInformation(versions.told()));
         }
-        let (old, new) = (mtus.0 as u16, mtus.1 as u16);
+        let (old, new) = (mtu_before as u16, mtu as u16);
         if old != new {
             log.event(now, &EventData::MtuUpdated(MtuUpdated { old: Some(old), new, done: Some(true) }));
         }

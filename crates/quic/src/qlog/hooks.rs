@@ -29,6 +29,13 @@ struct TracedPacket<'a> {
     trigger: Option<PacketSentTrigger>,
 }
 
+impl TracedPacket<'_> {
+    /// One whose frames are not known yet.
+    fn new(header: PacketHeader, raw: RawInfo) -> Self {
+        Self { header, raw, frames: &[], frames_omitted: 0, trigger: None }
+    }
+}
+
 impl Qlog {
     /// A packet is about to be sealed; `len` is its size then.
     pub(crate) fn sent(&mut self, now: Time, packet: &SendingFacts<'_>, payload: &[u8], len: usize) {
@@ -43,7 +50,8 @@ impl Qlog {
             PacketHeader::with_type(name(kind), Some(at.number), Some(version.0), Some(local), Some(remote));
         header.token = (kind == PacketType::Initial && token > 0).then(|| frame::token(token));
         let trigger = probe.then_some(PacketSentTrigger::PtoProbe);
-        log.packet(now, SENT, (header, raw(len, Some(payload.len())), trigger), (payload, exponent));
+        let packet = TracedPacket { trigger, ..TracedPacket::new(header, raw(len, Some(payload.len()))) };
+        log.packet(now, SENT, packet, payload, exponent);
     }
 
     /// A packet was opened, and its frames are about to act; `size` is that of the packet.
@@ -56,7 +64,8 @@ impl Qlog {
         let (scid, version) = (source.filter(|_| long), long.then_some(version.0));
         let scid = scid.as_ref().map(AsRef::as_ref);
         let header = PacketHeader::new(name(kind), Some(number), None, None, None, version, scid, None);
-        log.packet(now, RECEIVED, (header, raw(size, Some(payload.len())), None), (payload, exponent));
+        let packet = TracedPacket::new(header, raw(size, Some(payload.len())));
+        log.packet(now, RECEIVED, packet, payload, exponent);
     }
 
     /// A packet waits for its keys.
@@ -108,8 +117,7 @@ impl Qlog {
                 token: Some(frame::token(token)),
                 ..PacketHeader::new(Kind::Retry, None, None, None, None, Some(version.0), Some(scid), None)
             };
-            let packet =
-                TracedPacket { header, raw: raw(size, None), frames: &[], frames_omitted: 0, trigger: None };
+            let packet = TracedPacket::new(header, raw(size, None));
             log.named(now, RECEIVED, &packet);
         }
     }
@@ -156,12 +164,13 @@ impl QlogWriter {
         &mut self,
         now: Time,
         name: &'static str,
-        (header, raw, trigger): (PacketHeader, RawInfo, Option<PacketSentTrigger>),
-        (payload, ack_delay_exponent): (&[u8], u8),
+        packet: TracedPacket<'_>,
+        payload: &[u8],
+        ack_delay_exponent: u8,
     ) {
         let mut frames = std::mem::take(&mut self.frames);
         let frames_omitted = frame::collect(payload, ack_delay_exponent, &mut frames);
-        self.named(now, name, &TracedPacket { header, raw, frames: &frames, frames_omitted, trigger });
+        self.named(now, name, &TracedPacket { frames: &frames, frames_omitted, ..packet });
         frames.clear();
         self.frames = frames;
     }

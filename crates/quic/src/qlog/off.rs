@@ -24,7 +24,7 @@ impl Qlog {
     #[inline]
     pub(crate) fn version(&mut self, _now: Time, _versions: VersionFacts<'_>) {}
     #[inline]
-    pub(crate) fn peer(&mut self, _now: Time, _versions: VersionFacts<'_>, _mtus: (usize, usize)) {}
+    pub(crate) fn peer(&mut self, _now: Time, _versions: VersionFacts<'_>, _before: usize, _mtu: usize) {}
     #[inline]
     pub(crate) fn size(&mut self, _now: Time, _before: usize, _path: &Path) {}
     #[inline]

@@ -375,7 +375,7 @@ impl Connection {
             | Frame::ResetStream { id, .. }
             | Frame::ResetStreamAt { id, .. } = frame
             {
-                self.traffic.streams.note_early(id);
+                self.traffic.streams.receiving(id).note_early();
             }
         }
     }

@@ -4,12 +4,11 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use quickset_base::Time;
-use quickset_wire::StreamId;
 
 use super::event::SendState;
 use super::fenced::Ticket;
 use super::send::SendHalf;
-use super::{Stream, Streams, UnknownStream};
+use super::{Stream, Streams};
 use crate::packet::{Channel, StreamKey};
 use crate::protect::policy::{Boundary, Demand, OpenDeadlines};
 
@@ -144,7 +143,7 @@ impl Streams {
             }
         };
         let is = |bit| share.bits & bit != 0;
-        let spent = self.credit.limit() <= self.sent;
+        let spent = self.limits.is_spent();
         Demand {
             blocked: is(share::STARVED) || is(share::STARVING) || (is(share::FRESH) && spent),
             limited: !is(share::OWED) && (!is(share::FRESH) || spent),
@@ -179,68 +178,6 @@ impl Streams {
     /// Deadlines of the messages of a channel that are neither delivered nor given up nor outdated. O(log n).
     pub(crate) fn deadlines(&self, channel: Channel) -> ChannelDeadlines<'_> {
         ChannelDeadlines { due: &self.tally.due, channel }
-    }
-
-    /// Gives a stream a channel of its own, or puts it back among the others. Boundaries are counted from
-    /// here on. Returns the channel, whether or not it has it now.
-    pub(crate) fn own_channel(&mut self, id: StreamId, own: bool) -> Result<Channel, UnknownStream> {
-        let (key, stream) = self.slab.by_id_mut(id).ok_or(UnknownStream)?;
-        if stream.own.is_some() == own {
-            return Ok(Channel::Stream(key));
-        }
-        let before = stream.channel();
-        stream.own = own.then(Box::default);
-        let after = stream.channel();
-        if own {
-            self.tally.change(stream.share, DemandShare::default());
-        } else {
-            self.tally.change(DemandShare::default(), stream.share);
-        }
-        let Some(half) = &mut stream.send else { return Ok(Channel::Stream(key)) };
-        if let Some(at) = half.marks.next {
-            self.tally.announce((at, key), !own);
-        }
-        for (deadline, ticket) in half.messages.iter().flat_map(|sender| sender.promised()) {
-            if self.tally.due.remove(&(before, deadline, key, ticket)) {
-                self.tally.due.insert((after, deadline, key, ticket));
-            }
-        }
-        Ok(Channel::Stream(key))
-    }
-
-    /// The application waits for what was written so far: a boundary, as soon as all of it was sent.
-    pub(crate) fn flush(&mut self, id: StreamId, now: Time) -> Result<(), UnknownStream> {
-        let (key, stream) = self.slab.by_id_mut(id).ok_or(UnknownStream)?;
-        let half = stream.send.as_mut().ok_or(UnknownStream)?;
-        let written = half.written();
-        if half.state == SendState::Open && half.marks.flushed < written {
-            half.marks.flushed = written;
-            half.marks.flushes.push_back(written);
-            self.cross(key, now);
-        }
-        Ok(())
-    }
-
-    /// Bytes that are yet to be sent, for the first time or again; `None` without a sending half.
-    pub(crate) fn unsent(&self, id: StreamId) -> Option<u64> {
-        let half = self.slab.get(self.slab.key(id)?)?.send.as_ref()?;
-        Some(half.left())
-    }
-
-    /// The next message of a stream will be sent at this time; forgotten when one is.
-    pub(crate) fn next_message_at(&mut self, id: StreamId, at: Option<Time>) -> Result<(), UnknownStream> {
-        let (key, stream) = self.slab.by_id_mut(id).ok_or(UnknownStream)?;
-        let half = stream.send.as_mut().filter(|half| half.messages.is_some()).ok_or(UnknownStream)?;
-        if half.state != SendState::Open {
-            return Ok(());
-        }
-        let before = std::mem::replace(&mut half.marks.next, at);
-        if stream.own.is_none() {
-            for (at, is_open) in before.map(|at| (at, false)).into_iter().chain(at.map(|at| (at, true))) {
-                self.tally.announce((at, key), is_open);
-            }
-        }
-        Ok(())
     }
 
     /// A message with a deadline begins, or ends.
@@ -321,6 +258,20 @@ impl DemandTally {
         }
     }
 
+    /// A message with a deadline that is still waited for is of another channel now.
+    pub(super) fn move_promise(
+        &mut self,
+        from: Channel,
+        to: Channel,
+        deadline: Time,
+        key: StreamKey,
+        ticket: Ticket,
+    ) {
+        if self.due.remove(&(from, deadline, key, ticket)) {
+            self.due.insert((to, deadline, key, ticket));
+        }
+    }
+
     /// A message is done with.
     pub(super) fn fulfil(&mut self, channel: Channel, deadline: Time, key: StreamKey, ticket: Ticket) {
         self.due.remove(&(channel, deadline, key, ticket));
@@ -379,6 +330,17 @@ impl SendHalf {
     #[inline]
     pub(super) fn may_cross(&self) -> bool {
         self.messages.is_some() || self.state != SendState::Open || !self.marks.flushes.is_empty()
+    }
+
+    /// All that was written so far is waited for. True when that is more than before.
+    pub(super) fn flush(&mut self) -> bool {
+        let written = self.written();
+        let is_more = self.marks.flushed < written;
+        if is_more {
+            self.marks.flushed = written;
+            self.marks.flushes.push_back(written);
+        }
+        is_more
     }
 
     /// How far the application has come, and how far all was sent: in bytes, or in messages.

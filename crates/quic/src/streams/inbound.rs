@@ -6,7 +6,7 @@ use quickset_wire::frame::Frame;
 use quickset_wire::{Dir, StreamId, TransportErrorCode as Code, varint};
 
 use super::work::steps_to_give_up;
-use super::{SendState, Streams, due, news, owes, told};
+use super::{SendState, Streams, news, owes, told};
 use crate::TransportError;
 use crate::packet::{RoomView, StreamKey};
 
@@ -38,7 +38,7 @@ impl Streams {
     /// made, the rest of what brings much, or credit that holds us up. Streams that are open for whatever may
     /// come some day are none of these, nor are those that wait for us.
     pub(crate) fn awaits(&self) -> bool {
-        if self.is_blocked() || self.ours.iter().any(|ours| ours.refused) {
+        if self.is_blocked() || self.limits.is_out_of_streams() {
             return true;
         }
         self.slab.iter().any(|(_, stream)| {
@@ -50,18 +50,6 @@ impl Streams {
             let is_answer = stream.send.as_ref().is_none_or(|send| send.state != SendState::Open);
             !is_over && (half.highest >= MUCH || (stream.id.dir() == Dir::Bi && is_answer))
         })
-    }
-
-    /// Bytes that went either way: it changes when any do.
-    #[inline]
-    pub(crate) fn progress(&self) -> u64 {
-        self.received.wrapping_add(self.sent)
-    }
-
-    /// Bytes that came, on all streams.
-    #[inline]
-    pub(crate) fn received(&self) -> u64 {
-        self.received
     }
 
     fn on_rare(&mut self, frame: &Frame<'_>) -> Result<(), TransportError> {
@@ -91,13 +79,7 @@ impl Streams {
             Frame::StreamDataBlocked { id, .. } => self.locate(id, StreamHalf::Recv).map(|_| ()),
             Frame::DataBlocked(_) => Ok(()),
             Frame::StreamsBlocked { dir, limit } => {
-                // RFC 9000 §4.6: streams that the peer opened and has said nothing on are not known here. So
-                // half of its leave seems to be left, and it would wait for ever for what closed ones made
-                // room for.
-                let theirs = &self.theirs[dir as usize];
-                if limit >= theirs.advertised() && theirs.has_more() {
-                    self.due |= due::MAX_STREAMS << dir as u8;
-                }
+                self.limits.peer_is_out_of_streams(dir, limit);
                 Ok(())
             }
             _ => {
@@ -127,7 +109,7 @@ impl Streams {
             }
         }
         half.window.arrived(now);
-        self.window.arrived(now);
+        self.limits.arrived(now);
         if half.is_deaf() {
             return self.dropped(key, end, fin);
         }
@@ -141,10 +123,7 @@ impl Streams {
             return Ok(());
         }
         let growth = half.admit(end, fin)?;
-        if self.received + growth > self.window.limit() {
-            return Err(TransportError::new(Code::FLOW_CONTROL_ERROR, "more than the connection's credit"));
-        }
-        self.received += growth;
+        self.limits.admit(growth)?;
         half.highest += growth;
         let mut news = fin && half.final_size.is_none();
         if fin {
@@ -158,7 +137,7 @@ impl Streams {
             stream.tell(told::READABLE, &mut self.events);
         }
         if over {
-            self.consume(dropped);
+            self.limits.consume(dropped);
         }
         Ok(())
     }
@@ -174,9 +153,7 @@ impl Streams {
         let Some(stream) = self.slab.get_mut(key) else { return Ok(()) };
         let Some(half) = &mut stream.recv else { return Ok(()) };
         let growth = half.admit(final_size, true)?;
-        if self.received + growth > self.window.limit() {
-            return Err(TransportError::new(Code::FLOW_CONTROL_ERROR, "more than the connection's credit"));
-        }
+        self.limits.allows(growth)?;
         let more = half.reliable.unwrap_or(0);
         // draft-ietf-quic-reliable-stream-reset §5.2.
         if half.reset.is_some_and(|before| before != code) && (reliable > 0 || more > 0) {
@@ -204,7 +181,7 @@ impl Streams {
             return Ok(());
         }
         // RFC 9000 §4.4: what was never sent of it counts as received, so that both sides count alike.
-        self.received += growth;
+        self.limits.admit(growth)?;
         half.highest += growth;
         half.final_size = Some(final_size);
         if half.awaits_rest() {
@@ -217,7 +194,7 @@ impl Streams {
             half.waiting = false;
             stream.tell(told::READABLE, &mut self.events);
         }
-        self.consume(dropped);
+        self.limits.consume(dropped);
         self.settle(key);
         Ok(())
     }
@@ -279,42 +256,18 @@ impl Streams {
         self.locate_unknown(id, ours)
     }
 
-    /// Streams that a frame about this one would open (RFC 9000 §3.2), as far as the peer may.
-    pub(crate) fn opens(&self, id: StreamId) -> u64 {
-        let theirs = &self.theirs[id.dir() as usize];
-        if id.initiator() == self.side || id.index() >= theirs.advertised() {
-            return 0;
-        }
-        (id.index() + 1).saturating_sub(theirs.opened())
-    }
-
-    /// Streams that the peer may open as of now.
-    pub(crate) fn openable(&self) -> u64 {
-        self.theirs.iter().map(|theirs| theirs.advertised() - theirs.opened()).sum()
-    }
-
     #[cold]
     fn locate_unknown(&mut self, id: StreamId, ours: bool) -> Result<Option<StreamKey>, TransportError> {
-        let (dir, index) = (id.dir() as usize, id.index());
-        if ours {
-            return if index < self.ours[dir].opened() {
-                Ok(None)
-            } else {
-                Err(TransportError::new(Code::STREAM_STATE_ERROR, "a stream that is ours to open"))
-            };
-        }
-        if index >= self.theirs[dir].advertised() {
-            return Err(TransportError::new(Code::STREAM_LIMIT_ERROR, "more streams than allowed"));
-        }
-        // RFC 9000 §3.2: opening a stream opens those of its kind below it.
-        for lower in self.theirs[dir].opened()..=index {
-            self.create(StreamId::new(id.initiator(), id.dir(), lower));
-            if self.theirs[dir].open_next() {
-                self.news |= news::OPENED << dir;
+        for opened in self.limits.opened_by(id)? {
+            self.create(opened);
+            if self.limits.theirs(opened.dir()).open_next() {
+                self.news |= news::OPENED << opened.dir() as u8;
             }
         }
-        // With fewer left than half, those closed before count.
-        self.note_streams(dir);
+        if !ours {
+            // With fewer left than half, those closed before count.
+            self.limits.note_closed(id.dir());
+        }
         Ok(self.slab.key(id))
     }
 }

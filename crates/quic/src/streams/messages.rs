@@ -6,10 +6,8 @@ use quickset_base::{Reason, Time};
 use quickset_wire::frame::Frame;
 use quickset_wire::{Dir, StreamId, TransportErrorCode as Code, varint};
 
-use super::event::{ReadError, SendError, SendState, UnknownStream};
-use super::fenced::{
-    Fenced, Message, MessageStats, Outcome, RecordFault, RecordMode, RecordReceiver, RecordSender, Ticket,
-};
+use super::event::SendState;
+use super::fenced::{Fenced, RecordMode, RecordReceiver};
 use super::inbound::StreamHalf;
 use super::recv::RecvHalf;
 use super::work::steps_among;
@@ -17,179 +15,14 @@ use super::{RECORD_PREFIX, Stream, Streams, owes, told};
 use crate::TransportError;
 use crate::packet::{RoomView, StreamKey, Want};
 
-/// The application's verbs.
 impl Streams {
     /// Opens a stream of messages.
     pub(crate) fn open_messages(&mut self, dir: Dir) -> Option<StreamId> {
         let id = self.open(dir)?;
-        self.as_messages(id).expect("nothing was written to a new stream");
+        self.messages(id).begin().expect("nothing was written to a new stream");
         Some(id)
     }
 
-    /// Makes both halves of a stream carry messages. Which streams do is for the application protocol to
-    /// say; nothing may have been written or read before.
-    pub(crate) fn as_messages(&mut self, id: StreamId) -> Result<(), UnknownStream> {
-        let (mode, longest) = self.records.sending();
-        let (key, stream) = self.slab.by_id_mut(id).ok_or(UnknownStream)?;
-        // A half that the peer stopped before anything was written stands in nobody's way.
-        let sendable = stream.send.as_ref().is_none_or(|half| half.is_unwritten() || half.messages.is_some());
-        let readable = stream.recv.as_ref().is_none_or(|half| half.is_unread() || half.messages.is_some());
-        if !sendable || !readable {
-            return Err(UnknownStream);
-        }
-        if let Some(half) = stream.send.as_mut().filter(|half| half.is_unused()) {
-            let mut sender = RecordSender::new(key, id, mode, longest);
-            sender.set_max(half.credit.limit());
-            half.messages = Some(Box::new(sender));
-        }
-        if let Some(half) = stream.recv.as_mut().filter(|half| half.messages.is_none()) {
-            half.become_messages(self.records.ours);
-            stream.events &= !told::READABLE;
-            half.waiting = true;
-            self.note_bytes(key, false);
-            self.received_messages(key);
-        }
-        Ok(())
-    }
-
-    /// Queues a message. With a `deadline` it is dropped, or given up when it is lost, once it cannot be
-    /// there in time.
-    pub(crate) fn send_message(
-        &mut self,
-        id: StreamId,
-        message: Bytes,
-        deadline: Option<Time>,
-    ) -> Result<Ticket, SendError> {
-        let (key, stream) = self.slab.by_id_mut(id).ok_or(SendError::UnknownStream)?;
-        let half = stream.send.as_mut().ok_or(SendError::UnknownStream)?;
-        match (half.state, half.stopped) {
-            (SendState::Open, _) => {}
-            (_, Some(code)) => return Err(SendError::Stopped(code)),
-            (_, None) => return Err(SendError::Ended),
-        }
-        let sender = half.messages.as_mut().ok_or(SendError::Bytes)?;
-        // The end of time is as good as none.
-        let deadline = deadline.filter(|at| *at != Time::MAX);
-        let crowded = self.store.room(sender.queued()) == 0;
-        if crowded || sender.queued() >= self.config.send_buffer || half.outcomes.len() >= MAX_OUTCOMES {
-            half.refused = true;
-            if crowded {
-                stream.wait_for_room(&mut self.store);
-            }
-            return Err(SendError::Blocked);
-        }
-        let ticket = sender.push(message, deadline)?;
-        let next = half.marks.next.take();
-        if let (Some(at), None) = (next, &stream.own) {
-            self.tally.announce((at, key), false);
-        }
-        self.promise(key, deadline, ticket, true);
-        self.review(key);
-        Ok(ticket)
-    }
-
-    /// Messages sent from here on are delivered after those sent before.
-    pub(crate) fn fence(&mut self, id: StreamId, now: Time) -> Result<(), UnknownStream> {
-        let (key, sender) = self.sender(id).ok_or(UnknownStream)?;
-        sender.fence();
-        self.cross(key, now);
-        Ok(())
-    }
-
-    /// Total order: a fence after each message, or an end of that.
-    pub(crate) fn set_ordered(&mut self, id: StreamId, ordered: bool) -> Result<(), UnknownStream> {
-        self.sender(id).map(|(_, sender)| sender.set_ordered(ordered)).ok_or(UnknownStream)
-    }
-
-    /// Whether what is lost of a message is sent again. Without it the message is given up at once.
-    pub(crate) fn set_resend(&mut self, id: StreamId, resend: bool) -> Result<(), UnknownStream> {
-        self.sender(id).map(|(_, sender)| sender.set_give_up_lost(!resend)).ok_or(UnknownStream)
-    }
-
-    /// Whether messages that no packet holds are split into packets of equal size.
-    pub(crate) fn set_even(&mut self, id: StreamId, even: bool) -> Result<(), UnknownStream> {
-        self.sender(id).map(|(_, sender)| sender.set_even(even)).ok_or(UnknownStream)
-    }
-
-    /// Whether messages go as they come, whatever their deadlines. No effect any more once one with a
-    /// deadline was sent.
-    pub(crate) fn set_first_come(&mut self, id: StreamId, first_come: bool) -> Result<(), UnknownStream> {
-        self.sender(id).map(|(_, sender)| sender.set_first_come(first_come)).ok_or(UnknownStream)
-    }
-
-    /// What the messages sent on a stream have come to so far.
-    pub(crate) fn message_stats(&self, id: StreamId) -> Option<MessageStats> {
-        let half = self.slab.get(self.slab.key(id)?)?.send.as_ref()?;
-        half.messages.as_ref().map(|sender| sender.stats())
-    }
-
-    /// Lets the peer know of the stream before there is a message.
-    pub(crate) fn announce(&mut self, id: StreamId) -> Result<(), UnknownStream> {
-        let (key, sender) = self.sender(id).ok_or(UnknownStream)?;
-        sender.open();
-        self.review(key);
-        Ok(())
-    }
-
-    /// Something newer takes the place of a message; false when that changes nothing any more.
-    pub(crate) fn supersede(&mut self, id: StreamId, ticket: Ticket, now: Time) -> bool {
-        let Some((key, sender)) = self.sender(id) else { return false };
-        let deadline = sender.deadline_of(ticket);
-        let changed = sender.supersede(ticket);
-        if changed {
-            // Nobody waits for it any more.
-            self.promise(key, deadline, ticket, false);
-        }
-        self.review(key);
-        self.cross(key, now);
-        changed
-    }
-
-    /// The next message that fences do not hold; `None` when there is none yet.
-    pub(crate) fn next_message(&mut self, id: StreamId) -> Result<Option<Message>, ReadError> {
-        let (key, stream) = self.slab.by_id_mut(id).ok_or(ReadError::UnknownStream)?;
-        let half = stream.recv.as_mut().ok_or(ReadError::UnknownStream)?;
-        if half.read || half.stopped.is_some() {
-            return Err(ReadError::UnknownStream);
-        }
-        let receiver = half.messages.as_mut().ok_or(ReadError::Bytes)?;
-        if let Some(message) = receiver.next() {
-            self.credit_messages(key);
-            return Ok(Some(message));
-        }
-        let reset = half.reset.filter(|_| !receiver.awaits_rest());
-        let end = match (reset, receiver.fault()) {
-            (Some(code), _) => ReadError::Reset(code),
-            // The stream goes on; the application will stop it, with a code of its own.
-            (None, Some(RecordFault::TooLong)) => return Err(ReadError::TooLong),
-            (None, Some(RecordFault::Truncated)) => ReadError::Truncated,
-            (None, None) if receiver.is_finished() => ReadError::Finished,
-            (None, None) => {
-                half.waiting = true;
-                return Ok(None);
-            }
-        };
-        half.read = true;
-        self.was_read(key);
-        Err(end)
-    }
-
-    /// What became of a message, once for each.
-    pub(crate) fn next_outcome(&mut self, id: StreamId) -> Option<(Ticket, Outcome)> {
-        let (key, stream) = self.slab.by_id_mut(id)?;
-        let half = stream.send.as_mut()?;
-        let outcome = half.outcomes.pop_front();
-        if half.outcomes.is_empty() {
-            stream.events &= !told::OUTCOME;
-            self.review(key);
-            self.settle(key);
-        }
-        outcome
-    }
-}
-
-/// The doors.
-impl Streams {
     /// When a message becomes too late.
     #[inline]
     pub(crate) fn deadline(&self) -> Option<(Time, Reason)> {
@@ -231,9 +64,9 @@ impl Streams {
             return;
         }
         stream.bytes = bytes;
-        let dir = stream.id.dir() as usize;
-        self.theirs[dir].note_bytes(bytes);
-        self.note_streams(dir);
+        let dir = stream.id.dir();
+        self.limits.theirs(dir).note_bytes(bytes);
+        self.limits.note_closed(dir);
     }
 
     /// A FENCED or ABANDON frame.
@@ -267,7 +100,7 @@ impl Streams {
             return Err(TransportError::new(Code::FRAME_ENCODING_ERROR, "stream data beyond 2^62 - 1"));
         }
         half.window.arrived(now);
-        self.window.arrived(now);
+        self.limits.arrived(now);
         if half.is_deaf() {
             return self.dropped(key, end, fin);
         }
@@ -292,10 +125,7 @@ impl Streams {
 
     /// Counts what arrived on a stream against the connection's credit.
     pub(super) fn grow(&mut self, key: StreamKey, growth: u64) -> Result<(), TransportError> {
-        if self.received + growth > self.window.limit() {
-            return Err(TransportError::new(Code::FLOW_CONTROL_ERROR, "more than the connection's credit"));
-        }
-        self.received += growth;
+        self.limits.admit(growth)?;
         if let Some(half) = self.slab.get_mut(key).and_then(|stream| stream.recv.as_mut()) {
             half.highest += growth;
         }
@@ -313,7 +143,7 @@ impl Streams {
         }
         half.window.consume(growth);
         self.grow(key, growth)?;
-        self.consume(growth);
+        self.limits.consume(growth);
         self.settle(key);
         Ok(())
     }
@@ -333,7 +163,7 @@ impl Streams {
     }
 
     /// Passes on the credit of a half of messages, to the connection and to the peer.
-    fn credit_messages(&mut self, key: StreamKey) {
+    pub(super) fn credit_messages(&mut self, key: StreamKey) {
         let Some(stream) = self.slab.get_mut(key) else { return };
         let Some(half) = &mut stream.recv else { return };
         let Some(receiver) = &mut half.messages else { return };
@@ -342,7 +172,7 @@ impl Streams {
         if half.wants_more() {
             stream.owe(owes::MAX_DATA, &mut self.control);
         }
-        self.consume(consumed);
+        self.limits.consume(consumed);
     }
 
     /// After anything happened to a sending half: the queues, and with messages their outcomes and deadlines,
@@ -407,11 +237,6 @@ impl Streams {
             self.settle(key);
         }
     }
-
-    fn sender(&mut self, id: StreamId) -> Option<(StreamKey, &mut RecordSender)> {
-        let (key, stream) = self.slab.by_id_mut(id)?;
-        Some((key, stream.send.as_mut()?.messages.as_mut()?))
-    }
 }
 
 impl Stream {
@@ -423,7 +248,7 @@ impl Stream {
 
 impl RecvHalf {
     /// Carries messages from now on; what came in STREAM frames until now is records.
-    fn become_messages(&mut self, max_record: u64) {
+    pub(super) fn become_messages(&mut self, max_record: u64) {
         let mut receiver = RecordReceiver::new(max_record, self.window.size());
         // The errors that this could bring are those of the application's records, and told when they are
         // read; what came is within the limits already.
@@ -492,4 +317,4 @@ const DEFAULT_RECORD: u64 = 64 << 10;
 const LEAST_RECORD: u64 = 1200;
 
 /// Outcomes that wait for the application, per stream; with more no message is taken.
-const MAX_OUTCOMES: usize = 65_536;
+pub(super) const MAX_OUTCOMES: usize = 65_536;

@@ -20,6 +20,7 @@ mod fenced;
 mod flow;
 mod gaps;
 mod inbound;
+mod limits;
 mod messages;
 mod numbers;
 mod outbound;
@@ -55,9 +56,10 @@ pub(crate) use outbound::StreamTurn;
 
 use crate::packet::{Channel, StreamKey, Want};
 use demand::{DemandShare, DemandTally, PassedBoundaries, share};
-use flow::{ReceiveWindow, SendCredit};
+use flow::ReceiveWindow;
+use limits::StreamLimits;
 use messages::Records;
-use numbers::{Ours, Theirs};
+use numbers::Theirs;
 use recv::RecvHalf;
 use send::SendHalf;
 pub(crate) use settings::StreamSettings;
@@ -78,14 +80,7 @@ pub(crate) struct Streams {
     /// What the peer allows on a stream from the start.
     initial: Initial,
     slab: Slab<Stream>,
-    ours: [Ours; 2],
-    theirs: [Theirs; 2],
-    /// What the peer allows on all streams together, and how much of it is used.
-    credit: SendCredit,
-    sent: u64,
-    /// What we allow on all streams together, and how much of it is used.
-    window: ReceiveWindow,
-    received: u64,
+    limits: StreamLimits,
     /// Who has something to send, and who is next.
     turns: Turns,
     /// Who wrote a symbol of the connection's own channel last.
@@ -98,8 +93,6 @@ pub(crate) struct Streams {
     deadlines: BTreeSet<(Time, StreamKey)>,
     /// Streams with bits in `control`.
     control: VecDeque<StreamKey>,
-    /// Frames about the connection that are due, as bits of [`due`].
-    due: u8,
     /// Streams with bits in `events`.
     events: VecDeque<StreamKey>,
     /// Events about the connection, as bits of [`news`].
@@ -116,8 +109,6 @@ struct StreamsConfig {
     stream_window: u64,
     max_stream_window: u64,
     send_buffer: u64,
-    /// The longest record has to fit the connection's window.
-    least_window: u64,
     /// We take RESET_STREAM_AT.
     reset_at: bool,
 }
@@ -170,7 +161,7 @@ struct Stream {
 impl Streams {
     /// No streams yet. Nothing may be opened or sent before [`set_peer`](Self::set_peer).
     pub(crate) fn new(side: Side, settings: &StreamSettings) -> Self {
-        let (stream_window, connection_window) = settings.first_windows();
+        let (stream_window, _) = settings.first_windows();
         Self {
             side,
             config: StreamsConfig {
@@ -178,27 +169,18 @@ impl Streams {
                 max_stream_window: settings.max_stream_window,
                 // Nothing would ever be taken.
                 send_buffer: settings.send_buffer.max(1),
-                least_window: settings.least_window(),
                 reset_at: settings.reset_stream_at,
             },
             records: Records::new(settings.max_record()),
             initial: Initial::default(),
             slab: Slab::new(),
-            ours: Default::default(),
-            theirs: [settings.max_bidi_streams, settings.max_uni_streams]
-                .map(|most| Theirs::new(most, settings.max_fenced())),
-            credit: SendCredit::default(),
-            sent: 0,
-            window: ReceiveWindow::new(connection_window, settings.max_connection_window)
-                .holding(settings.least_window()),
-            received: 0,
+            limits: StreamLimits::new(side, settings),
             turns: Turns::new(settings.max_classes),
             recent: StreamKey { index: u32::MAX, generation: 0 },
             store: StreamBytes::new(settings),
             starving: Vec::new(),
             deadlines: BTreeSet::new(),
             control: VecDeque::new(),
-            due: 0,
             events: VecDeque::new(),
             news: 0,
             tally: DemandTally::default(),
@@ -224,8 +206,7 @@ impl Streams {
     pub(crate) fn set_peer(&mut self, params: &TransportParams) {
         self.records.theirs = params.fenced_streams;
         if params.fenced_streams.is_none() {
-            self.theirs.iter_mut().for_each(Theirs::without_fenced);
-            (0..self.theirs.len()).for_each(|dir| self.note_streams(dir));
+            self.limits.without_fenced();
         }
         if self.records.end_care() {
             let (_, longest) = self.records.sending();
@@ -262,14 +243,25 @@ impl Streams {
         }
     }
 
+    /// Credit of the connection, and how many streams there may be.
+    #[inline]
+    pub(crate) fn limits(&self) -> &StreamLimits {
+        &self.limits
+    }
+
+    /// The same, to change what the peer may have.
+    pub(crate) fn limits_mut(&mut self) -> &mut StreamLimits {
+        &mut self.limits
+    }
+
     /// What there is to send.
     #[inline]
     pub(crate) fn want(&self) -> Want {
         if self.turns.is_owed() {
             Want::Lost
-        } else if self.due != 0
+        } else if self.limits.has_due()
             || !self.control.is_empty()
-            || (self.turns.is_fresh() && self.credit.limit() > self.sent)
+            || (self.turns.is_fresh() && !self.limits.is_spent())
         {
             Want::Data
         } else {
@@ -282,9 +274,6 @@ impl Streams {
     /// # Panics
     /// When it does not: a bug of ours.
     pub(crate) fn check(&self) {
-        assert!(self.sent <= self.credit.limit(), "connection credit exceeded");
-        assert!(self.received <= self.window.limit(), "more received than allowed");
-        assert!(self.window.consumed() <= self.received, "more consumed than received");
         let (mut live, mut unread, mut bytes, mut held) = ([0, 0], 0, [0, 0], 0);
         for (key, stream) in self.slab.iter() {
             if stream.id.initiator() != self.side {
@@ -311,13 +300,7 @@ impl Streams {
             assert!(!stream.is_done() || stream.events != 0, "a stream that is over keeps its slot");
         }
         assert_eq!(held, self.store.held(), "what is held to be sent is miscounted");
-        assert_eq!(live, [self.theirs[0].live(), self.theirs[1].live()], "the peer's streams are miscounted");
-        assert_eq!(
-            bytes,
-            [self.theirs[0].bytes(), self.theirs[1].bytes()],
-            "streams of bytes are miscounted"
-        );
-        assert!(unread <= self.received - self.window.consumed(), "bytes held that nobody counts");
+        self.limits.check(live, bytes, unread);
         if cfg!(test) {
             self.check_tally();
             let all = self.slab.iter().map(|(key, stream)| (Channel::Stream(key), stream.has));
@@ -362,7 +345,7 @@ impl Streams {
 
     /// Raises the number of streams that the peer allows.
     fn allow(&mut self, dir: Dir, max: u64) {
-        if self.ours[dir as usize].allow(max) {
+        if self.limits.allow(dir, max) {
             self.news |= news::AVAILABLE << dir as u8;
         }
     }
@@ -370,7 +353,7 @@ impl Streams {
     /// Notes what a stream has to send now.
     fn refresh(&mut self, key: StreamKey) {
         let Some(stream) = self.slab.get_mut(key) else { return };
-        let credit = self.credit.limit() - self.sent;
+        let credit = self.limits.free();
         let (owes, fresh) = stream.wants(credit);
         let Some(half) = &stream.send else { return };
         self.store.change(&mut stream.held, half.queued());
@@ -415,8 +398,7 @@ impl Streams {
 
     /// More may be sent on all streams together: MAX_DATA.
     fn raise_credit(&mut self, max: u64) {
-        if self.credit.raise(max) {
-            self.due &= !due::DATA_BLOCKED;
+        if self.limits.raise(max) {
             self.look_for_room();
             for key in std::mem::take(&mut self.starving) {
                 if let Some(stream) = self.slab.get_mut(key) {
@@ -424,22 +406,6 @@ impl Streams {
                     self.refresh(key);
                 }
             }
-        }
-    }
-
-    /// Lets the peer open more streams in place of those that were closed.
-    fn note_streams(&mut self, dir: usize) {
-        if self.theirs[dir].is_due() {
-            self.due |= due::MAX_STREAMS << dir;
-        }
-    }
-
-    /// Counts bytes of streams as consumed for the connection's credit.
-    #[inline]
-    fn consume(&mut self, n: u64) {
-        self.window.consume(n);
-        if self.window.is_due() {
-            self.due |= due::MAX_DATA;
         }
     }
 
@@ -467,9 +433,8 @@ impl Streams {
         self.tally.beat();
         self.slab.remove(id);
         if id.initiator() != self.side {
-            let dir = id.dir() as usize;
-            self.theirs[dir].close(bytes);
-            self.note_streams(dir);
+            self.limits.theirs(id.dir()).close(bytes);
+            self.limits.note_closed(id.dir());
         }
     }
 }
@@ -559,12 +524,4 @@ mod owes {
     pub(super) const STOP: u8 = 2;
     pub(super) const MAX_DATA: u8 = 4;
     pub(super) const BLOCKED: u8 = 8;
-}
-
-/// Frames about the connection; those of streams are shifted left by the direction.
-mod due {
-    pub(super) const MAX_DATA: u8 = 1;
-    pub(super) const DATA_BLOCKED: u8 = 2;
-    pub(super) const MAX_STREAMS: u8 = 4;
-    pub(super) const STREAMS_BLOCKED: u8 = 16;
 }

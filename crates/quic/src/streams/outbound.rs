@@ -3,12 +3,12 @@
 use bytes::Bytes;
 use quickset_base::Time;
 use quickset_wire::frame::{Frame, stream_header, stream_header_size};
-use quickset_wire::{Dir, StreamId, varint};
+use quickset_wire::{StreamId, varint};
 
 use super::fenced::RecordSender;
 use super::send::SendHalf;
 use super::turns::has;
-use super::{SendState, Stream, Streams, due, owes, told};
+use super::{SendState, Stream, Streams, owes, told};
 use crate::packet::{Channel, FrameToken, PacketWriter, RoomView, StreamFrame, StreamKey};
 
 /// Whose data goes next.
@@ -35,8 +35,9 @@ impl Streams {
     /// Writes what keeps others going: resets, requests to stop, credit, and that we are blocked.
     #[inline]
     pub(crate) fn write_control(&mut self, w: &mut PacketWriter<'_>, view: &RoomView) {
-        if self.due != 0 {
-            self.write_due(w, view);
+        if self.limits.has_due() {
+            let is_blocked = self.is_blocked();
+            self.limits.write(w, view, is_blocked);
         }
         if !self.control.is_empty() {
             self.write_due_of_streams(w, view);
@@ -56,7 +57,7 @@ impl Streams {
     ) -> WrittenStream {
         let (empty, mut ends_message) = (w.len(), false);
         loop {
-            let credit = self.credit.limit() - self.sent;
+            let credit = self.limits.free();
             let Some(key) = self.turns.next(credit) else { break };
             let Some(stream) = self.slab.get_mut(key) else { break };
             if channel.is_some_and(|channel| channel != stream.channel()) {
@@ -69,12 +70,12 @@ impl Streams {
             let (may_cross, given_up) = (half.may_cross(), half.state == SendState::Reset);
             if let Some(sender) = &mut half.messages {
                 w.mark();
-                self.sent += sender.write(w, credit, view);
+                self.limits.spend(sender.write(w, credit, view));
                 ends_message |= sender.take_ended();
                 self.turns.sent(class, w.len() - before, credit);
                 self.review(key);
             } else {
-                self.sent += half.write(id, key, w, credit);
+                self.limits.spend(half.write(id, key, w, credit));
                 self.turns.sent(class, w.len() - before, credit);
                 self.refresh(key);
             }
@@ -94,23 +95,29 @@ impl Streams {
             }
         }
         self.note_blocked();
-        if self.credit.limit() <= self.sent {
+        if self.limits.is_spent() {
             // All channels are limited now.
             self.tally.beat();
         }
         WrittenStream { bytes: w.len() - empty, ends_message }
     }
 
+    /// Packets hold frames of at most so many bytes from now on.
+    #[inline]
+    pub(crate) fn set_max_frame(&mut self, bytes: usize) {
+        self.turns.set_max_frame(bytes);
+    }
+
     /// Whether there is data that goes along with whatever leaves, and could leave.
     #[inline]
     pub(crate) fn has_piggyback(&self) -> bool {
-        self.turns.has_piggyback() && self.credit.limit() > self.sent
+        self.turns.has_piggyback() && !self.limits.is_spent()
     }
 
     /// Whose data [`write_data`](Self::write_data) would write next.
     #[inline]
     pub(crate) fn next_channel(&mut self) -> Option<StreamTurn> {
-        let key = self.turns.next(self.credit.limit() - self.sent)?;
+        let key = self.turns.next(self.limits.free())?;
         let Some(stream) = self.slab.get(key) else {
             let (channel, _) = self.turns.outsider(key)?;
             return Some(StreamTurn { channel, key, resend: false });
@@ -220,66 +227,26 @@ impl Streams {
             FrameToken::StreamDataBlocked { key, limit } => self.repeat(key, owes::BLOCKED, |stream| {
                 stream.send.as_mut().is_some_and(|half| half.credit.report_lost(limit))
             }),
-            FrameToken::MaxData { max } if max == self.window.limit() => self.due |= due::MAX_DATA,
-            FrameToken::MaxStreams { dir, max } if max == self.theirs[dir as usize].advertised() => {
-                self.due |= due::MAX_STREAMS << dir as u8;
+            // Of the connection, or not of streams.
+            _ => {
+                if self.limits.lost(token) {
+                    self.note_blocked();
+                }
             }
-            FrameToken::DataBlocked { limit } if self.credit.report_lost(limit) => self.note_blocked(),
-            FrameToken::StreamsBlocked { dir, limit }
-                if self.ours[dir as usize].credit.report_lost(limit) =>
-            {
-                self.due |= due::STREAMS_BLOCKED << dir as u8;
-            }
-            // Not of streams, or superseded.
-            _ => {}
         }
     }
 
     /// RFC 9000 §4.1: tells the peer when connection credit holds data back.
     pub(super) fn note_blocked(&mut self) {
-        if self.is_blocked() && self.credit.is_unreported() {
-            self.due |= due::DATA_BLOCKED;
+        if self.is_blocked() {
+            self.limits.note_blocked();
         }
     }
 
     /// Connection credit holds data back.
     pub(super) fn is_blocked(&self) -> bool {
         let has_new = self.turns.is_fresh() || self.turns.has_piggyback();
-        (self.credit.limit() <= self.sent && has_new) || !self.starving.is_empty()
-    }
-
-    /// Frames about the connection's credit and numbers of streams.
-    fn write_due(&mut self, w: &mut PacketWriter<'_>, view: &RoomView) {
-        if self.take_due(due::MAX_DATA, w) {
-            let max = self.window.advance(view.now, view.srtt);
-            w.put(&Frame::MaxData(max), FrameToken::MaxData { max });
-        }
-        if self.take_due(due::DATA_BLOCKED, w) && self.is_blocked() {
-            let limit = self.credit.limit();
-            self.credit.report();
-            w.put(&Frame::DataBlocked(limit), FrameToken::DataBlocked { limit });
-        }
-        for dir in Dir::ALL {
-            if self.take_due(due::MAX_STREAMS << dir as u8, w) {
-                let max = self.theirs[dir as usize].advance();
-                w.put(&Frame::MaxStreams { dir, max }, FrameToken::MaxStreams { dir, max });
-            }
-            let ours = self.ours[dir as usize].opened();
-            let limit = self.ours[dir as usize].credit.limit();
-            if self.take_due(due::STREAMS_BLOCKED << dir as u8, w) && ours >= limit {
-                self.ours[dir as usize].credit.report();
-                w.put(&Frame::StreamsBlocked { dir, limit }, FrameToken::StreamsBlocked { dir, limit });
-            }
-        }
-    }
-
-    /// Whether this frame is due and has room; it is not due any more then.
-    fn take_due(&mut self, bit: u8, w: &PacketWriter<'_>) -> bool {
-        let now = self.due & bit != 0 && w.room() >= CONTROL_ROOM;
-        if now {
-            self.due &= !bit;
-        }
-        now
+        (self.limits.is_spent() && has_new) || !self.starving.is_empty()
     }
 
     /// Frames about single streams.
@@ -433,7 +400,7 @@ pub(super) fn fit(room: usize, header: usize, most: u64) -> Option<usize> {
 }
 
 /// No frame of credit or control is longer: a type of one byte and four varints.
-const CONTROL_ROOM: usize = 33;
+pub(super) const CONTROL_ROOM: usize = 33;
 
 /// Shorter pieces of longer data are not worth a frame.
 pub(super) const RUNT: usize = 32;

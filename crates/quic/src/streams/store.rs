@@ -6,7 +6,7 @@
 //! nothing is taken do not keep the others from going on.
 
 use super::send::SendHalf;
-use super::{SendState, StreamId, StreamSettings, Streams, WriteError, told};
+use super::{SendState, StreamSettings, Streams, told};
 use crate::packet::StreamKey;
 
 /// The sum, and who waits for it to become less.
@@ -36,8 +36,9 @@ impl StreamBytes {
         room.min(self.ration.saturating_sub(self.held))
     }
 
-    /// The same, of which the path takes all soon.
-    fn room_within_reach(&self, queued: u64) -> u64 {
+    /// The same, of which a path that takes `reach` bytes of all streams takes all soon.
+    pub(super) fn room_within(&mut self, reach: u64, queued: u64) -> u64 {
+        self.reach = reach;
         let near = self.reach.saturating_sub(self.held).max(LEAST.saturating_sub(queued));
         self.room(queued).min(near)
     }
@@ -82,29 +83,6 @@ impl Streams {
         self.store.ration = bytes;
     }
 
-    /// Bytes that may be written to a stream and leave soon: as many as its peer has credit for, and there is
-    /// room for, of the `reach` bytes that the path takes of all streams. With 0, Writable is told when there
-    /// are some.
-    pub(crate) fn send_room(&mut self, id: StreamId, reach: u64) -> Result<u64, WriteError> {
-        let free = self.credit.limit() - self.sent;
-        let (_, stream) = self.slab.by_id_mut(id).ok_or(WriteError::UnknownStream)?;
-        let half = stream.send.as_mut().ok_or(WriteError::UnknownStream)?;
-        half.is_writable()?;
-        self.store.reach = reach;
-        let queued = half.buffer.queued();
-        let own = self.config.send_buffer.saturating_sub(queued);
-        let credit = half.credit.limit().saturating_sub(half.buffer.end());
-        let all = free.saturating_sub(half.buffer.unsent());
-        let room = own.min(credit).min(all).min(self.store.room_within_reach(queued));
-        if room == 0 {
-            half.refused = true;
-            if own > 0 && credit > 0 {
-                stream.wait_for_room(&mut self.store);
-            }
-        }
-        Ok(room)
-    }
-
     /// A stream has more credit: who waits for that is told.
     pub(super) fn tell_credit(&mut self, key: StreamKey) {
         let Some(stream) = self.slab.get_mut(key) else { return };
@@ -130,7 +108,7 @@ impl Streams {
     /// messages beyond credit see [`held_in_messages`](Self::held_in_messages).
     #[inline]
     pub(crate) fn held(&self) -> u64 {
-        let unread = self.received.saturating_sub(self.window.consumed());
+        let unread = self.limits.unread();
         self.store.held + unread + self.slab.len() as u64 * STREAM_COST
     }
 
@@ -157,7 +135,7 @@ impl Streams {
             let queued = stream.send.as_ref().map_or(0, SendHalf::queued);
             self.store.change(&mut stream.held, queued);
         }
-        self.window.consume(self.received.saturating_sub(self.window.consumed()));
+        self.limits.let_go();
     }
 
     /// Tells those that wait when others have made room.

@@ -13,7 +13,7 @@ impl Streams {
     /// then; [`end_stretch`](Self::end_stretch) is called behind the last of several.
     #[inline]
     pub(crate) fn stretch(&mut self, key: StreamKey, room: usize) -> Option<(StreamFrame, &[u8])> {
-        let credit = self.credit.limit() - self.sent;
+        let credit = self.limits.free();
         let stream = self.slab.get_mut(key)?;
         let (id, class, half) = (stream.id, stream.class?, stream.send.as_mut()?);
         let offset = half.buffer.next();
@@ -30,7 +30,7 @@ impl Streams {
             return None;
         }
         let piece = half.buffer.next_piece(n)?;
-        self.sent += n as u64;
+        self.limits.spend(n as u64);
         self.turns.sent(class, stream_header_size(id, offset, Some(n)) + n, credit);
         let data = half.buffer.pass(n);
         Some((StreamFrame { key, id, offset, len: n as u32, piece }, data))
@@ -47,7 +47,7 @@ impl Streams {
     /// Whose turn it is while there is credit of the connection.
     #[inline]
     pub(crate) fn turn(&mut self) -> Option<StreamKey> {
-        let credit = self.credit.limit() - self.sent;
+        let credit = self.limits.free();
         if credit > 0 { self.turns.next(credit) } else { None }
     }
 
@@ -64,6 +64,6 @@ impl Streams {
     /// Frames about streams wait that are not data.
     #[inline]
     pub(crate) fn has_control(&self) -> bool {
-        self.due != 0 || !self.control.is_empty()
+        self.limits.has_due() || !self.control.is_empty()
     }
 }

@@ -30,25 +30,10 @@ impl Streams {
         is_new
     }
 
-    /// What comes on the stream may ask for more than others do.
-    pub(crate) fn set_charged(&mut self, id: StreamId) {
-        // One that is over has nothing more to come.
-        if let Some(half) = self.slab.by_id_mut(id).and_then(|(_, stream)| stream.recv.as_mut()) {
-            half.charged = true;
-        }
-    }
-
-    /// Whether it does.
-    pub(crate) fn is_charged(&self, id: StreamId) -> bool {
-        let stream = self.slab.key(id).and_then(|key| self.slab.get(key));
-        stream.and_then(|stream| stream.recv.as_ref()).is_some_and(|half| half.charged)
-    }
-
     #[cold]
     fn pace(&mut self, paced: bool) {
         self.owed.paced = paced;
-        self.theirs.iter_mut().for_each(|theirs| theirs.set_paced(paced));
-        (0..self.theirs.len()).for_each(|dir| self.note_streams(dir));
+        self.limits.set_paced(paced);
     }
 }
 

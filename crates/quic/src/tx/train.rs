@@ -164,7 +164,7 @@ impl Transmission<'_> {
         let padded = self.padded(&packet, written, 0);
         self.conn.protect.due = None;
         self.plan.repaired = true;
-        self.conn.traffic.streams.repair_sent(due.turn, written);
+        self.conn.traffic.streams.repair().sent(due.turn, written);
         let made = packet.finish(written, padded);
         let limited = self.is_app_limited();
         let size = self.conn.link.leaves(&mut self.conn.common, made, begin, limited);

@@ -30,7 +30,7 @@ impl Datagrams<'_> {
             self.conn.common.now,
             self.conn.link.packet_room(),
         )?;
-        self.conn.traffic.streams.set_datagrams(true);
+        self.conn.traffic.streams.datagrams().set_waiting(true);
         Ok(ticket)
     }
 
@@ -54,7 +54,7 @@ impl Datagrams<'_> {
     /// What datagrams are among streams: all of them together have their turns as one stream of this priority
     /// would, from the start one of urgency 3 and weight 1.
     pub fn set_priority(&mut self, priority: Priority) {
-        self.conn.traffic.streams.set_datagram_priority(priority);
+        self.conn.traffic.streams.datagrams().set_priority(priority);
     }
 
     /// How urgent datagrams are, 0 (most) to 7; 3 from the start. They take turns with streams of the same
@@ -70,7 +70,7 @@ impl Datagrams<'_> {
     /// # Errors
     /// As there.
     pub fn set_class(&mut self, path: &[Class]) -> Result<(), ClassError> {
-        self.conn.traffic.streams.set_datagram_class(path)
+        self.conn.traffic.streams.datagrams().set_class(path)
     }
 
     /// How datagrams are protected from now on. What protects the streams of the connection does not protect

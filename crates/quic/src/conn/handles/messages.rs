@@ -21,7 +21,7 @@ impl Messages<'_> {
     /// # Errors
     /// When there is no such stream, or bytes of it were read or written already.
     pub fn begin(&mut self) -> Result<(), UnknownStream> {
-        self.conn.traffic.streams.as_messages(self.id)
+        self.conn.traffic.streams.messages(self.id).begin()
     }
 
     /// Tells the peer of a stream of messages before there is one to send; without this it learns of the
@@ -30,7 +30,7 @@ impl Messages<'_> {
     /// # Errors
     /// When there is no such stream of messages.
     pub fn announce(&mut self) -> Result<(), UnknownStream> {
-        self.conn.traffic.streams.announce(self.id)
+        self.conn.traffic.streams.messages(self.id).announce()
     }
 
     /// Sends a message. A message whose `deadline` cannot be met is dropped before it is sent, or abandoned
@@ -43,7 +43,7 @@ impl Messages<'_> {
     pub fn send(&mut self, now: Time, message: Bytes, deadline: Option<Time>) -> Result<Ticket, SendError> {
         self.conn.common.now = now.max(self.conn.common.now);
         self.conn.pay_for(message.len());
-        self.conn.traffic.streams.send_message(self.id, message, deadline)
+        self.conn.traffic.streams.messages(self.id).send(message, deadline)
     }
 
     /// Messages sent from here on are delivered after all those sent before.
@@ -51,7 +51,7 @@ impl Messages<'_> {
     /// # Errors
     /// When there is no such stream of messages.
     pub fn fence(&mut self) -> Result<(), UnknownStream> {
-        self.conn.traffic.streams.fence(self.id, self.conn.common.now)
+        self.conn.traffic.streams.messages(self.id).fence(self.conn.common.now)
     }
 
     /// With `ordered`, every message is followed by a fence: delivery in the order of sending.
@@ -59,7 +59,7 @@ impl Messages<'_> {
     /// # Errors
     /// When there is no such stream of messages.
     pub fn set_ordered(&mut self, ordered: bool) -> Result<(), UnknownStream> {
-        self.conn.traffic.streams.set_ordered(self.id, ordered)
+        self.conn.traffic.streams.messages(self.id).set_ordered(ordered)
     }
 
     /// Without `resend`, *latest* order: a message of which anything is lost is given up at once, and its
@@ -70,7 +70,7 @@ impl Messages<'_> {
     /// # Errors
     /// When there is no such stream of messages.
     pub fn set_resend(&mut self, resend: bool) -> Result<(), UnknownStream> {
-        self.conn.traffic.streams.set_resend(self.id, resend)
+        self.conn.traffic.streams.messages(self.id).set_resend(resend)
     }
 
     /// With `first_come`, messages go in the order of sending, whatever their deadlines: these only say when
@@ -80,7 +80,7 @@ impl Messages<'_> {
     /// # Errors
     /// When there is no such stream of messages.
     pub fn set_first_come(&mut self, first_come: bool) -> Result<(), UnknownStream> {
-        self.conn.traffic.streams.set_first_come(self.id, first_come)
+        self.conn.traffic.streams.messages(self.id).set_first_come(first_come)
     }
 
     /// Says when the next message of the stream will be sent, for those who decide whether to protect this
@@ -89,12 +89,12 @@ impl Messages<'_> {
     /// # Errors
     /// When there is no such stream of messages.
     pub fn next_send_at(&mut self, at: Option<Time>) -> Result<(), UnknownStream> {
-        self.conn.traffic.streams.next_message_at(self.id, at)
+        self.conn.traffic.streams.messages(self.id).expect(at)
     }
 
     /// The message is outdated: what was not sent of it is not sent, what is lost is not resent.
     pub fn supersede(&mut self, ticket: Ticket) -> bool {
-        self.conn.traffic.streams.supersede(self.id, ticket, self.conn.common.now)
+        self.conn.traffic.streams.messages(self.id).supersede(ticket, self.conn.common.now)
     }
 
     /// The next message that its fences let go.
@@ -103,13 +103,13 @@ impl Messages<'_> {
     /// When the peer gave the stream up, or there is no such stream of messages.
     pub fn recv(&mut self, now: Time) -> Result<Option<Message>, ReadError> {
         self.conn.common.now = now.max(self.conn.common.now);
-        self.conn.traffic.streams.next_message(self.id).map_err(|error| self.conn.refused(self.id, error))
+        self.conn.traffic.streams.messages(self.id).next().map_err(|error| self.conn.refused(self.id, error))
     }
 
     /// What became of a message sent, in the order in which that was learnt. [`Outcome::Recovered`] is
     /// delivered too; [`Outcome::Dropped`] was given up before anything of it was sent,
     /// [`Outcome::Abandoned`] after that.
     pub fn next_outcome(&mut self) -> Option<(Ticket, Outcome)> {
-        self.conn.traffic.streams.next_outcome(self.id)
+        self.conn.traffic.streams.messages(self.id).next_outcome()
     }
 }

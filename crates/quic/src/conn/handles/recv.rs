@@ -19,7 +19,7 @@ impl RecvStream<'_> {
     /// # Errors
     /// When there is no such stream.
     pub fn stop(&mut self, code: u64) -> Result<(), UnknownStream> {
-        self.conn.traffic.streams.stop(self.id, sent_as(code))
+        self.conn.traffic.streams.receiving(self.id).stop(sent_as(code))
     }
 
     /// The next bytes in order, at most `max`. With 0 none are read, and
@@ -29,7 +29,12 @@ impl RecvStream<'_> {
     /// # Errors
     /// When the peer gave the stream up, or there is no such stream.
     pub fn read(&mut self, max: usize) -> Result<Chunk, ReadError> {
-        self.conn.traffic.streams.read(self.id, max).map_err(|error| self.conn.refused(self.id, error))
+        self.conn
+            .traffic
+            .streams
+            .receiving(self.id)
+            .read(max)
+            .map_err(|error| self.conn.refused(self.id, error))
     }
 
     /// From now on the stream is read by [`read_unordered`](Self::read_unordered).
@@ -37,7 +42,7 @@ impl RecvStream<'_> {
     /// # Errors
     /// When there is no such stream, it carries messages, or something of it was read.
     pub fn as_unordered(&mut self) -> Result<(), UnknownStream> {
-        self.conn.traffic.streams.as_unordered(self.id)
+        self.conn.traffic.streams.receiving(self.id).as_unordered()
     }
 
     /// Bytes that have come, at most `max`, with their offset: each byte once, those behind a hole too.
@@ -49,7 +54,8 @@ impl RecvStream<'_> {
         self.conn
             .traffic
             .streams
-            .read_unordered(self.id, max)
+            .receiving(self.id)
+            .read_unordered(max)
             .map_err(|error| self.conn.refused(self.id, error))
     }
 }

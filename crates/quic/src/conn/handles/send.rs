@@ -23,7 +23,7 @@ impl SendStream<'_> {
     /// [`WriteError::Blocked`] when that is none; the stream's end otherwise.
     pub fn write(&mut self, data: &mut Bytes) -> Result<usize, WriteError> {
         self.conn.pay_for(data.len());
-        self.conn.traffic.streams.write(self.id, data)
+        self.conn.traffic.streams.sending(self.id).write(data)
     }
 
     /// Ends the sending half behind what was written.
@@ -31,7 +31,7 @@ impl SendStream<'_> {
     /// # Errors
     /// When it has ended already.
     pub fn finish(&mut self) -> Result<(), FinishError> {
-        self.conn.traffic.streams.finish(self.id)
+        self.conn.traffic.streams.sending(self.id).finish()
     }
 
     /// What was written to this stream so far, or sent on it as messages, is what somebody waits for: behind
@@ -41,7 +41,7 @@ impl SendStream<'_> {
     /// # Errors
     /// When there is no such stream.
     pub fn flush(&mut self) -> Result<(), UnknownStream> {
-        self.conn.traffic.streams.flush(self.id, self.conn.common.now)
+        self.conn.traffic.streams.sending(self.id).flush(self.conn.common.now)
     }
 
     /// Gives up the sending half; what was not delivered is not (RESET_STREAM).
@@ -49,7 +49,7 @@ impl SendStream<'_> {
     /// # Errors
     /// When there is no such stream.
     pub fn reset(&mut self, code: u64) -> Result<(), UnknownStream> {
-        self.conn.traffic.streams.reset(self.id, sent_as(code))
+        self.conn.traffic.streams.sending(self.id).reset(sent_as(code))
     }
 
     /// Gives up the sending half behind its first `reliable` bytes: these arrive, the rest need not, and the
@@ -60,7 +60,7 @@ impl SendStream<'_> {
     /// When there is no such stream, or it carries messages, or the peer does not
     /// [take](Connection::has_reset_at) such resets.
     pub fn reset_at(&mut self, code: u64, reliable: u64) -> Result<(), ResetAtError> {
-        self.conn.traffic.streams.reset_at(self.id, sent_as(code), reliable)
+        self.conn.traffic.streams.sending(self.id).reset_at(sent_as(code), reliable)
     }
 
     /// Gives up the messages of a stream behind one: that and those before it arrive, as far as their
@@ -71,7 +71,7 @@ impl SendStream<'_> {
     /// When there is no such stream, or it carries bytes, or the peer does not
     /// [take](Connection::has_reset_at) such resets.
     pub fn reset_behind(&mut self, code: u64, last: Ticket) -> Result<(), ResetAtError> {
-        self.conn.traffic.streams.reset_behind(self.id, sent_as(code), last)
+        self.conn.traffic.streams.sending(self.id).reset_behind(sent_as(code), last)
     }
 
     /// What the stream is among its siblings: those under the same [class](Self::set_class), or without one.
@@ -81,7 +81,7 @@ impl SendStream<'_> {
     /// # Errors
     /// When there is no such stream.
     pub fn set_priority(&mut self, priority: Priority) -> Result<(), UnknownStream> {
-        self.conn.traffic.streams.set_priority(self.id, priority)
+        self.conn.traffic.streams.sending(self.id).set_priority(priority)
     }
 
     /// Hangs the stream under the last of these classes, the first of which is below the connection itself;
@@ -102,7 +102,7 @@ impl SendStream<'_> {
     /// When there is no such stream, when there are too many classes, or too many one below the other.
     /// Nothing has changed then.
     pub fn set_class(&mut self, path: &[Class]) -> Result<(), ClassError> {
-        self.conn.traffic.streams.set_class(self.id, path)
+        self.conn.traffic.streams.sending(self.id).set_class(path)
     }
 
     /// How urgent the stream's data is among its siblings, 0 (most) to 7; 3 from the start.
@@ -110,7 +110,7 @@ impl SendStream<'_> {
     /// # Errors
     /// When there is no such stream.
     pub fn set_urgency(&mut self, urgency: u8) -> Result<(), UnknownStream> {
-        self.conn.traffic.streams.set_urgency(self.id, urgency)
+        self.conn.traffic.streams.sending(self.id).set_urgency(urgency)
     }
 
     /// Puts the stream's data before that of all urgencies, until [`set_urgency`](Self::set_urgency): for
@@ -119,7 +119,7 @@ impl SendStream<'_> {
     /// # Errors
     /// When there is no such stream.
     pub fn set_critical(&mut self) -> Result<(), UnknownStream> {
-        self.conn.traffic.streams.set_critical(self.id)
+        self.conn.traffic.streams.sending(self.id).set_critical()
     }
 
     /// What is written to the stream from here on goes along with other data, or with an acknowledgement that
@@ -129,7 +129,7 @@ impl SendStream<'_> {
     /// # Errors
     /// When there is no such stream.
     pub fn set_piggyback(&mut self) -> Result<(), UnknownStream> {
-        self.conn.traffic.streams.set_piggyback(self.id)
+        self.conn.traffic.streams.sending(self.id).set_piggyback()
     }
 
     /// Whether the stream is of use in parts (RFC 9218 §4.2); true from the start. Such streams of the same
@@ -139,7 +139,7 @@ impl SendStream<'_> {
     /// # Errors
     /// When there is no such stream.
     pub fn set_incremental(&mut self, incremental: bool) -> Result<(), UnknownStream> {
-        self.conn.traffic.streams.set_incremental(self.id, incremental)
+        self.conn.traffic.streams.sending(self.id).set_incremental(incremental)
     }
 
     /// How the data of a stream is protected from now on; [`Protection::None`] leaves it to the connection's
@@ -150,18 +150,18 @@ impl SendStream<'_> {
     /// When there is no such stream.
     pub fn set_protection(&mut self, protection: &Protection) -> Result<(), UnknownStream> {
         let own = *protection != Protection::None;
-        let channel = self.conn.traffic.streams.own_channel(self.id, own)?;
+        let channel = self.conn.traffic.streams.sending(self.id).own_channel(own)?;
         if !own {
             // The stream is of another channel now, in whose turns this one's repair would wait for ever, and
             // all behind it.
-            self.conn.traffic.streams.set_repair(channel, false);
+            self.conn.traffic.streams.repair().set_due(channel, false);
         }
         let streams = &self.conn.traffic.streams;
         self.conn.protect.send.purge(|channel| streams.has_channel(channel));
         self.conn.protect.send.set_policy(channel, protection);
         self.conn.protect.drain(&mut self.conn.traffic, self.conn.common.now);
         // Only messages have ends; a stream of bytes is cut as it comes.
-        let _ = self.conn.traffic.streams.set_even(self.id, protection.splits_evenly());
+        let _ = self.conn.traffic.streams.messages(self.id).set_even(protection.splits_evenly());
         Ok(())
     }
 
@@ -176,7 +176,7 @@ impl SendStream<'_> {
         // A window is on its way, and another is sent while more is fetched; both may have doubled by then.
         let reach = self.conn.link.path.congestion.control().window.saturating_mul(4).max(LEAST_REACH);
         self.conn.pay_for(usize::try_from(reach).unwrap_or(usize::MAX));
-        self.conn.traffic.streams.send_room(self.id, reach)
+        self.conn.traffic.streams.sending(self.id).room(reach)
     }
 }
 

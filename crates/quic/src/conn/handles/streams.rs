@@ -35,7 +35,7 @@ impl StreamSet<'_> {
     /// others before so many are over that no more than these are open (RFC 9000 §4.6). How many of them may
     /// be new at once [`max_fenced_streams`](crate::TransportConfig::max_fenced_streams) says as before.
     pub fn set_max(&mut self, dir: Dir, most: u64) {
-        self.conn.traffic.streams.set_max_streams(dir, most);
+        self.conn.traffic.streams.limits_mut().set_max_streams(dir, most);
     }
 
     /// From now on the receive window of the connection has so many bytes, whatever need it had before, and
@@ -43,7 +43,7 @@ impl StreamSet<'_> {
     /// fits in any case. The peer hears at once of a larger one. What it was allowed it may still send, so
     /// that a smaller one holds when as much was read (RFC 9000 §4.1).
     pub fn set_window(&mut self, bytes: u64) {
-        self.conn.traffic.streams.set_connection_window(bytes);
+        self.conn.traffic.streams.limits_mut().set_window(bytes);
     }
 
     /// Changes what a class is among its siblings, by the names on the way to it. It counts from the next

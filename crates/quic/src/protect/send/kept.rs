@@ -238,7 +238,7 @@ impl KeptSymbols {
             repair.resize(longest, 0);
         }
         let mut buffers: Vec<_> = repairs.iter_mut().map(Vec::as_mut_slice).collect();
-        let encoded = reed_solomon::encode_split((&heads, head_len), &others, &mut buffers);
+        let encoded = reed_solomon::encode_split(&heads, head_len, &others, &mut buffers);
         encoded.expect("a block of ours is within bounds");
         self.heads = heads;
     }

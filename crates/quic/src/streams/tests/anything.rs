@@ -101,11 +101,11 @@ impl World {
         let mut known =
             Known { messages, unordered, sends: both || ours, reads: both || !ours, ..Known::default() };
         if messages {
-            let done = self.rooms[side].as_messages(id);
+            let done = self.rooms[side].messages(id).begin();
             assert!(done.is_ok(), "{id:?} {:?}", self.rooms[side].slab.by_id_mut(id));
         }
         if unordered && known.reads {
-            known.unordered = self.rooms[side].as_unordered(id).is_ok();
+            known.unordered = self.rooms[side].receiving(id).as_unordered().is_ok();
         }
         self.known[side].insert(id, known);
     }
@@ -152,16 +152,18 @@ impl World {
                 }
             }
             3 => self.accept(side),
-            4 => self.rooms[side].set_max_streams(Dir::ALL[self.rng.below(2) as usize], self.rng.below(6)),
+            4 => self.rooms[side]
+                .limits_mut()
+                .set_max_streams(Dir::ALL[self.rng.below(2) as usize], self.rng.below(6)),
             // With 0 bytes nothing would end.
-            5 => self.rooms[side].set_connection_window(1 + self.rng.below(20_000)),
+            5 => self.rooms[side].limits_mut().set_window(1 + self.rng.below(20_000)),
             6 => {
                 let priority = self.priority();
-                self.rooms[side].set_datagram_priority(priority);
+                self.rooms[side].datagrams().set_priority(priority);
             }
             7 => {
                 let path = self.path();
-                let _ = self.rooms[side].set_datagram_class(&path);
+                let _ = self.rooms[side].datagrams().set_class(&path);
             }
             8 => {
                 let path = self.path();
@@ -171,7 +173,7 @@ impl World {
             }
             9 => {
                 self.datagrams[side] += self.rng.below(4);
-                self.rooms[side].set_datagrams(self.datagrams[side] > 0);
+                self.rooms[side].datagrams().set_waiting(self.datagrams[side] > 0);
             }
             10 => {
                 let due = self.rng.chance(0.5);
@@ -189,7 +191,7 @@ impl World {
                     _ => true,
                 };
                 if let Some(channel) = channel.filter(is) {
-                    self.rooms[side].set_repair(channel, due);
+                    self.rooms[side].repair().set_due(channel, due);
                 }
             }
             _ => {
@@ -206,30 +208,30 @@ impl World {
         match self.rng.below(40) {
             0..=9 => self.send(side, id),
             10..=19 => self.steer(side, id),
-            20 => drop(room.flush(id, now)),
-            21 => drop(room.finish(id)),
-            22 => drop(room.reset(id, 7)),
-            23 => drop(room.reset_at(id, 7, self.rng.below(4000))),
+            20 => drop(room.sending(id).flush(now)),
+            21 => drop(room.sending(id).finish()),
+            22 => drop(room.sending(id).reset(7)),
+            23 => drop(room.sending(id).reset_at(7, self.rng.below(4000))),
             24 => {
                 if let Some(ticket) = self.some_ticket(side, id) {
-                    let _ = self.rooms[side].reset_behind(id, 7, ticket);
+                    let _ = self.rooms[side].sending(id).reset_behind(7, ticket);
                 }
             }
-            25 => drop(room.stop(id, 8)),
+            25 => drop(room.receiving(id).stop(8)),
             26..=29 => self.read(side, id),
             30..=31 => {
                 let priority = self.priority();
-                let _ = self.rooms[side].set_priority(id, priority);
+                let _ = self.rooms[side].sending(id).set_priority(priority);
             }
             32..=33 => {
                 let path = self.path();
-                let _ = self.rooms[side].set_class(id, &path);
+                let _ = self.rooms[side].sending(id).set_class(&path);
             }
             34..=35 => {
                 let own = self.rng.chance(0.5);
-                if let Some(channel) = room.own_channel(id, own).ok().filter(|_| !own) {
+                if let Some(channel) = room.sending(id).own_channel(own).ok().filter(|_| !own) {
                     // As the conductor does when it lets a channel go.
-                    room.set_repair(channel, false);
+                    room.repair().set_due(channel, false);
                 }
             }
             _ => drop(self.hear(side, id)),
@@ -238,11 +240,11 @@ impl World {
 
     /// What became of a message: told once for each, and nobody has what was dropped.
     fn hear(&mut self, side: usize, id: StreamId) -> Option<Outcome> {
-        let (ticket, outcome) = self.rooms[side].next_outcome(id)?;
+        let (ticket, outcome) = self.rooms[side].messages(id).next_outcome()?;
         let known = self.known[side].get_mut(&id).expect("it is known");
         assert!(known.tickets.contains(&ticket), "{id:?} {ticket:?}");
         assert_eq!(known.outcomes.insert(ticket, outcome), None, "{id:?} {ticket:?}");
-        if let Some(stats) = self.rooms[side].message_stats(id) {
+        if let Some(stats) = self.rooms[side].of(id).message_stats() {
             let settled = stats.on_time + stats.late + stats.dropped + stats.abandoned;
             let told = known.outcomes.values();
             let dropped = told.clone().filter(|outcome| **outcome == Outcome::Dropped).count() as u64;
@@ -261,7 +263,7 @@ impl World {
         let (now, room) = (self.now, &mut self.rooms[side]);
         let known = self.known[side].get_mut(&id).expect("it is known");
         if !known.messages {
-            let _ = room.write(id, &mut Bytes::from(vec![7; self.rng.below(3000) as usize]));
+            let _ = room.sending(id).write(&mut Bytes::from(vec![7; self.rng.below(3000) as usize]));
             return;
         }
         let deadline = match self.rng.below(7) {
@@ -279,7 +281,7 @@ impl World {
             *name = (known.tickets.len() as u64).to_be_bytes();
         }
         let is_long = message.len() >= 8;
-        if let Ok(ticket) = room.send_message(id, message.into(), deadline) {
+        if let Ok(ticket) = room.messages(id).send(message.into(), deadline) {
             known.tickets.push(ticket);
             known.long.extend(is_long.then_some(ticket));
         }
@@ -290,19 +292,19 @@ impl World {
         let (now, yes) = (self.now, self.rng.chance(0.5));
         let room = &mut self.rooms[side];
         match self.rng.below(11) {
-            0..=2 => drop(room.fence(id, now)),
-            3 => drop(room.set_ordered(id, yes)),
-            4 => drop(room.set_resend(id, yes)),
-            5 => drop(room.set_even(id, yes)),
-            6 => drop(room.set_first_come(id, yes)),
-            7 => drop(room.announce(id)),
+            0..=2 => drop(room.messages(id).fence(now)),
+            3 => drop(room.messages(id).set_ordered(yes)),
+            4 => drop(room.messages(id).set_resend(yes)),
+            5 => drop(room.messages(id).set_even(yes)),
+            6 => drop(room.messages(id).set_first_come(yes)),
+            7 => drop(room.messages(id).announce()),
             8 => {
                 let at = now + Duration::from_millis(self.rng.below(100));
-                let _ = room.next_message_at(id, yes.then_some(at));
+                let _ = room.messages(id).expect(yes.then_some(at));
             }
             _ => {
                 if let Some(ticket) = self.some_ticket(side, id) {
-                    self.rooms[side].supersede(id, ticket, now);
+                    self.rooms[side].messages(id).supersede(ticket, now);
                 }
             }
         }
@@ -323,12 +325,12 @@ impl World {
 
     fn read_one(room: &mut Streams, id: StreamId, known: &mut Known) -> bool {
         if known.unordered {
-            return matches!(room.read_unordered(id, 1500), Ok(Piece::Data { .. }));
+            return matches!(room.receiving(id).read_unordered(1500), Ok(Piece::Data { .. }));
         }
         if !known.messages {
-            return matches!(room.read(id, 1500), Ok(Chunk::Data(_)));
+            return matches!(room.receiving(id).read(1500), Ok(Chunk::Data(_)));
         }
-        match room.next_message(id) {
+        match room.messages(id).next() {
             Ok(next) => {
                 if let Some(name) = next.as_ref().and_then(|next| next.payload.first_chunk::<8>()) {
                     assert!(known.got.insert(u64::from_be_bytes(*name)), "{id:?}: read twice");
@@ -338,7 +340,7 @@ impl World {
             Err(error) => {
                 known.finished |= error == ReadError::Finished;
                 if error == ReadError::TooLong {
-                    let _ = room.stop(id, 9);
+                    let _ = room.receiving(id).stop(9);
                 }
                 false
             }
@@ -366,14 +368,14 @@ impl World {
                 self.flight[from].push(sent);
             }
             // Who is no stream has its turn, too.
-            if room.is_datagrams_turn() {
+            if room.datagrams().is_next() {
                 self.datagrams[from] -= 1;
-                room.datagrams_sent(100);
-                room.set_datagrams(self.datagrams[from] > 0);
+                room.datagrams().sent(100);
+                room.datagrams().set_waiting(self.datagrams[from] > 0);
                 moved = true;
             } else if let Some(turn) = room.next_channel().filter(|turn| room.is_repair_due(turn.channel)) {
-                room.repair_sent(turn.key, 500);
-                room.set_repair(turn.channel, false);
+                room.repair().sent(turn.key, 500);
+                room.repair().set_due(turn.channel, false);
                 moved = true;
             }
         }
@@ -426,7 +428,7 @@ impl World {
             room.rewind();
             room.check();
             room.set_peer(&params);
-            if room.has_too_many() {
+            if room.limits().has_too_many() {
                 return false;
             }
             if self.rng.chance(0.3) {
@@ -469,14 +471,14 @@ impl World {
                 self.accept(side);
                 for id in self.known[side].keys().copied().collect::<Vec<_>>() {
                     if round == 0 && self.known[side][&id].sends {
-                        let _ = self.rooms[side].finish(id);
+                        let _ = self.rooms[side].sending(id).finish();
                     }
                     self.read(side, id);
                 }
                 // Those that came late.
                 if round > 0 {
                     for id in self.known[side].keys() {
-                        let _ = self.rooms[side].finish(*id);
+                        let _ = self.rooms[side].sending(*id).finish();
                     }
                 }
                 self.collect(side);
@@ -496,14 +498,14 @@ impl World {
     fn verify(&mut self) {
         self.verify_messages();
         for side in 0..2 {
-            let received = self.rooms[1 - side].received;
+            let received = self.rooms[1 - side].limits().received();
             let room = &mut self.rooms[side];
             assert_eq!(room.len(), 0, "slots leak: {room:?}");
-            assert_eq!(room.sent, received, "both sides count alike");
-            assert_eq!(room.received, room.window.consumed(), "credit leaks");
+            assert_eq!(room.limits().sent(), received, "both sides count alike");
+            assert_eq!(room.limits().received(), room.limits().consumed(), "credit leaks");
             assert_eq!(room.want(), Want::None);
             assert!(room.deadlines.is_empty() && room.control.is_empty() && room.events.is_empty());
-            room.set_datagram_class(&[]).unwrap();
+            room.datagrams().set_class(&[]).unwrap();
             for name in ["a", "b", "c"] {
                 let class = room.set_class_priority(&[name], Priority::weighted(1.0));
                 assert_eq!(class, Err(ClassError::UnknownClass), "classes leak");

@@ -27,7 +27,7 @@ fn kinds(packet: &Packet) -> Vec<String> {
 
 fn read_all(room: &mut Streams, id: StreamId) -> usize {
     let mut n = 0;
-    while let Ok(Chunk::Data(bytes)) = room.read(id, usize::MAX) {
+    while let Ok(Chunk::Data(bytes)) = room.receiving(id).read(usize::MAX) {
         n += bytes.len();
     }
     n
@@ -45,9 +45,9 @@ fn what_is_announced_is_what_holds() {
         frame(&mut room, data).unwrap();
         let (_, stream) = room.slab.iter().next().unwrap();
         assert_eq!(stream.recv.as_ref().unwrap().window.limit(), params.initial_max_stream_data_uni);
-        assert_eq!(room.window.limit(), params.initial_max_data);
-        assert_eq!(room.theirs[0].advertised(), params.initial_max_streams_bidi);
-        assert_eq!(room.theirs[1].advertised(), params.initial_max_streams_uni);
+        assert_eq!(room.limits().window().limit(), params.initial_max_data);
+        assert_eq!(room.limits().max_peer_streams(Dir::Bi), params.initial_max_streams_bidi);
+        assert_eq!(room.limits().max_peer_streams(Dir::Uni), params.initial_max_streams_uni);
     }
 }
 
@@ -57,11 +57,11 @@ fn a_sender_stops_at_its_credit_and_says_so_once() {
     let mut rooms = pair(&config(1000, 1000, 1500));
     let a = rooms[0].open(Dir::Uni).unwrap();
     let b = rooms[0].open(Dir::Uni).unwrap();
-    rooms[0].write(a, &mut Bytes::from(vec![1; 2000])).unwrap();
+    rooms[0].sending(a).write(&mut Bytes::from(vec![1; 2000])).unwrap();
     let sent = packet(&mut rooms[0], 4000, Time::ZERO).unwrap();
     assert_eq!(kinds(&sent), ["STREAM 0+1000 false"]);
     // Connection: 500 of 1500 are left.
-    rooms[0].write(b, &mut Bytes::from(vec![2; 2000])).unwrap();
+    rooms[0].sending(b).write(&mut Bytes::from(vec![2; 2000])).unwrap();
     let sent = packet(&mut rooms[0], 4000, Time::ZERO).unwrap();
     assert_eq!(kinds(&sent)[0], format!("{:?}", Frame::StreamDataBlocked { id: a, limit: 1000 }));
     assert_eq!(kinds(&sent)[1], "STREAM 0+500 false");
@@ -80,9 +80,9 @@ fn a_sender_stops_at_its_credit_and_says_so_once() {
 fn lost_data_and_the_end_need_no_credit() {
     let mut rooms = pair(&config(1000, 1000, 1000));
     let a = rooms[0].open(Dir::Uni).unwrap();
-    rooms[0].write(a, &mut Bytes::from(vec![1; 1000])).unwrap();
+    rooms[0].sending(a).write(&mut Bytes::from(vec![1; 1000])).unwrap();
     let sent = packet(&mut rooms[0], 4000, Time::ZERO).unwrap();
-    rooms[0].finish(a).unwrap();
+    rooms[0].sending(a).finish().unwrap();
     assert_eq!(rooms[0].want(), Want::Lost);
     assert_eq!(kinds(&packet(&mut rooms[0], 4000, Time::ZERO).unwrap()), ["STREAM 1000+0 true"]);
     sent.tokens.iter().for_each(|token| rooms[0].lost(*token, Time::ZERO));
@@ -162,7 +162,7 @@ fn what_is_dropped_gives_its_connection_credit_back() {
     let [a, b] = [0, 1].map(|n| StreamId::new(Side::Server, Dir::Uni, n));
     frame(&mut room, Frame::Stream { id: a, offset: 0, fin: false, data: &[0; 600] }).unwrap();
     room.accept(Dir::Uni).unwrap();
-    room.stop(a, 0).unwrap();
+    room.receiving(a).stop(0).unwrap();
     assert!(limits(&mut room, Time::from_millis(999)).contains(&"MaxData(1600)".to_owned()));
     // What still comes for the stopped stream counts, and is dropped; a reset counts to its final size.
     frame(&mut room, Frame::Stream { id: a, offset: 600, fin: false, data: &[0; 100] }).unwrap();
@@ -180,8 +180,8 @@ fn leave_to_open_streams_comes_back_with_closed_ones() {
         let ids: Vec<_> = std::iter::from_fn(|| rooms[0].open(Dir::Uni)).collect();
         assert_eq!(ids.len(), 4, "round {round}");
         for id in &ids {
-            rooms[0].write(*id, &mut Bytes::from_static(b"one")).unwrap();
-            rooms[0].finish(*id).unwrap();
+            rooms[0].sending(*id).write(&mut Bytes::from_static(b"one")).unwrap();
+            rooms[0].sending(*id).finish().unwrap();
         }
         exchange(&mut rooms, Time::ZERO);
         assert_eq!(drain_events(&mut rooms[1]), [StreamEvent::Opened(Dir::Uni)]);
@@ -203,11 +203,11 @@ fn one_long_stream_does_not_keep_leave_for_the_others_back() {
     let mut rooms = pair(&config);
     let held: Vec<_> = (0..3).map(|_| rooms[0].open(Dir::Uni).unwrap()).collect();
     for id in &held {
-        rooms[0].write(*id, &mut Bytes::from_static(b"x")).unwrap();
+        rooms[0].sending(*id).write(&mut Bytes::from_static(b"x")).unwrap();
     }
     for _ in 0..20 {
         let id = rooms[0].open(Dir::Uni).expect("one of four is free");
-        rooms[0].finish(id).unwrap();
+        rooms[0].sending(id).finish().unwrap();
         exchange(&mut rooms, Time::ZERO);
         while let Some(id) = rooms[1].accept(Dir::Uni) {
             read_all(&mut rooms[1], id);
@@ -224,12 +224,12 @@ fn leave_comes_back_to_who_opens_streams_and_says_nothing_on_them_yet() {
     let config = TransportConfig { max_uni_streams: 4, ..TransportConfig::fixed_mtu(1200) };
     let mut rooms = pair(&config);
     let first = rooms[0].open(Dir::Uni).unwrap();
-    rooms[0].finish(first).unwrap();
+    rooms[0].sending(first).finish().unwrap();
     exchange(&mut rooms, Time::ZERO);
     assert_eq!(rooms[1].accept(Dir::Uni), Some(first));
-    assert_eq!(rooms[1].read(first, 1), Ok(Chunk::Finished));
+    assert_eq!(rooms[1].receiving(first).read(1), Ok(Chunk::Finished));
     exchange(&mut rooms, Time::ZERO);
-    assert_eq!(rooms[1].max_peer_streams(Dir::Uni), 4, "more than half of the leave is left");
+    assert_eq!(rooms[1].limits().max_peer_streams(Dir::Uni), 4, "more than half of the leave is left");
     let silent: Vec<_> = std::iter::from_fn(|| rooms[0].open(Dir::Uni)).collect();
     assert_eq!(silent.len(), 3);
     drain_all(&mut rooms);
@@ -243,7 +243,7 @@ fn leave_comes_back_to_who_opens_streams_and_says_nothing_on_them_yet() {
         rooms[1].on_frame(&blocked, &Bytes::new(), &view(Time::ZERO)).unwrap();
     }
     exchange(&mut rooms, Time::ZERO);
-    assert_eq!(rooms[1].max_peer_streams(Dir::Uni), 5);
+    assert_eq!(rooms[1].limits().max_peer_streams(Dir::Uni), 5);
 }
 
 #[test]
@@ -251,8 +251,8 @@ fn a_full_send_buffer_refuses_and_tells_when_a_quarter_is_free() {
     let mut rooms = pair(&TransportConfig { send_buffer: 4000, ..TransportConfig::fixed_mtu(1200) });
     let id = rooms[0].open(Dir::Uni).unwrap();
     let mut bytes = Bytes::from(vec![0; 5000]);
-    assert_eq!(rooms[0].write(id, &mut bytes), Ok(4000));
-    assert_eq!(rooms[0].write(id, &mut bytes), Err(WriteError::Blocked));
+    assert_eq!(rooms[0].sending(id).write(&mut bytes), Ok(4000));
+    assert_eq!(rooms[0].sending(id).write(&mut bytes), Err(WriteError::Blocked));
     let sent: Vec<_> = std::iter::from_fn(|| packet(&mut rooms[0], 600, Time::ZERO)).collect();
     sent[0].tokens.iter().for_each(|token| rooms[0].acked(*token, Time::ZERO));
     assert_eq!(drain_events(&mut rooms[0]), [], "a packet of 600 bytes is less than a quarter of 4000");
@@ -260,7 +260,7 @@ fn a_full_send_buffer_refuses_and_tells_when_a_quarter_is_free() {
     assert_eq!(drain_events(&mut rooms[0]), [StreamEvent::Writable(id)]);
     sent[2].tokens.iter().for_each(|token| rooms[0].acked(*token, Time::ZERO));
     assert_eq!(drain_events(&mut rooms[0]), [], "told once");
-    assert_eq!(rooms[0].write(id, &mut bytes), Ok(1000));
+    assert_eq!(rooms[0].sending(id).write(&mut bytes), Ok(1000));
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn a_few_bytes_do_not_pin_a_packet_and_many_are_not_copied() {
         let payload = Bytes::from(payload);
         receive(&mut room, &payload, Time::ZERO).unwrap();
         room.accept(Dir::Uni);
-        let Ok(Chunk::Data(bytes)) = room.read(id, usize::MAX) else { panic!("{len} bytes came") };
+        let Ok(Chunk::Data(bytes)) = room.receiving(id).read(usize::MAX) else { panic!("{len} bytes came") };
         assert_eq!(bytes.len(), len);
         offset += len as u64;
         assert_eq!(payload.as_ptr_range().contains(&bytes.as_ptr()), kept, "{len} bytes");
@@ -288,54 +288,57 @@ fn the_application_sees_how_far_credit_goes() {
     let config =
         TransportConfig { stream_window: 1000, max_bidi_streams: 7, ..TransportConfig::fixed_mtu(1200) };
     let mut rooms = pair(&config);
-    assert_eq!((rooms[0].max_peer_streams(Dir::Bi), rooms[1].max_peer_streams(Dir::Bi)), (7, 7));
+    assert_eq!(
+        (rooms[0].limits().max_peer_streams(Dir::Bi), rooms[1].limits().max_peer_streams(Dir::Bi)),
+        (7, 7)
+    );
     let [a, b, c] = [0; 3].map(|_| rooms[0].open(Dir::Bi).unwrap());
     let limit = announce(&config);
     let (stream, all) = (limit.initial_max_stream_data_bidi_remote, limit.initial_max_data);
-    assert_eq!(rooms[0].send_credit(a), Some(stream));
-    rooms[0].write(a, &mut Bytes::from(vec![0; 300])).unwrap();
-    assert_eq!(rooms[0].send_credit(a), Some(stream - 300), "what waits to be sent uses it up");
+    assert_eq!(rooms[0].of(a).send_credit(), Some(stream));
+    rooms[0].sending(a).write(&mut Bytes::from(vec![0; 300])).unwrap();
+    assert_eq!(rooms[0].of(a).send_credit(), Some(stream - 300), "what waits to be sent uses it up");
     // Sent, it counts for all streams.
-    rooms[0].write(b, &mut Bytes::from(vec![0; stream as usize])).unwrap();
+    rooms[0].sending(b).write(&mut Bytes::from(vec![0; stream as usize])).unwrap();
     while packet(&mut rooms[0], 1200, Time::ZERO).is_some() {}
-    assert_eq!(rooms[0].send_credit(a), Some((stream - 300).min(all - stream - 300)));
+    assert_eq!(rooms[0].of(a).send_credit(), Some((stream - 300).min(all - stream - 300)));
     assert_eq!(
-        (rooms[0].send_credit(b), rooms[0].send_credit(c)),
+        (rooms[0].of(b).send_credit(), rooms[0].of(c).send_credit()),
         (Some(0), Some(stream.min(all - stream - 300)))
     );
-    rooms[0].finish(a).unwrap();
-    assert_eq!((rooms[0].send_credit(a), rooms[0].send_credit(StreamId(99))), (None, None));
+    rooms[0].sending(a).finish().unwrap();
+    assert_eq!((rooms[0].of(a).send_credit(), rooms[0].of(StreamId(99)).send_credit()), (None, None));
 }
 
 /// RFC 9000 §4.6: a limit never falls, so fewer streams hold only when those that were allowed are over.
 #[test]
 fn how_many_streams_may_be_open_can_be_changed() {
     let mut rooms = pair(&TransportConfig { max_uni_streams: 4, ..config(1000, 1000, 1500) });
-    rooms[1].set_max_streams(Dir::Uni, 6);
+    rooms[1].limits_mut().set_max_streams(Dir::Uni, 6);
     exchange(&mut rooms, Time::ZERO);
     let ids: Vec<_> = std::iter::from_fn(|| rooms[0].open(Dir::Uni)).collect();
     assert_eq!(ids.len(), 6, "news of more go out at once");
-    rooms[1].set_max_streams(Dir::Uni, 2);
+    rooms[1].limits_mut().set_max_streams(Dir::Uni, 2);
     let mut over = 0;
     for (id, allowed) in ids.into_iter().zip([6, 6, 6, 6, 7, 8]) {
-        rooms[0].finish(id).unwrap();
+        rooms[0].sending(id).finish().unwrap();
         exchange(&mut rooms, Time::ZERO);
         assert_eq!(rooms[1].accept(Dir::Uni), Some(id));
-        assert_eq!(rooms[1].read(id, 1), Ok(Chunk::Finished));
+        assert_eq!(rooms[1].receiving(id).read(1), Ok(Chunk::Finished));
         over += 1;
         exchange(&mut rooms, Time::ZERO);
         // The last two that are over make room for two more: one would be half of the leave, and waits.
-        assert!(rooms[1].max_peer_streams(Dir::Uni) <= allowed, "{over} are over");
+        assert!(rooms[1].limits().max_peer_streams(Dir::Uni) <= allowed, "{over} are over");
     }
-    assert_eq!(rooms[1].max_peer_streams(Dir::Uni), 8);
+    assert_eq!(rooms[1].limits().max_peer_streams(Dir::Uni), 8);
     assert_eq!(std::iter::from_fn(|| rooms[0].open(Dir::Uni)).count(), 2);
     // None at all: nothing that was allowed is taken back.
-    rooms[1].set_max_streams(Dir::Uni, 0);
+    rooms[1].limits_mut().set_max_streams(Dir::Uni, 0);
     exchange(&mut rooms, Time::ZERO);
-    assert_eq!(rooms[1].max_peer_streams(Dir::Uni), 8);
-    rooms[1].set_max_streams(Dir::Uni, u64::MAX);
+    assert_eq!(rooms[1].limits().max_peer_streams(Dir::Uni), 8);
+    rooms[1].limits_mut().set_max_streams(Dir::Uni, u64::MAX);
     exchange(&mut rooms, Time::ZERO);
-    assert_eq!(rooms[0].ours[Dir::Uni as usize].credit.limit(), 1 << 60);
+    assert_eq!(rooms[0].limits().max_streams(Dir::Uni), 1 << 60);
 }
 
 /// RFC 9000 §4.1.
@@ -343,31 +346,31 @@ fn how_many_streams_may_be_open_can_be_changed() {
 fn the_connections_window_can_be_changed() {
     let mut rooms = pair(&config(1000, 1000, 1500));
     let ids = [0; 3].map(|_| rooms[0].open(Dir::Uni).unwrap());
-    rooms[0].write(ids[0], &mut Bytes::from(vec![1; 600])).unwrap();
+    rooms[0].sending(ids[0]).write(&mut Bytes::from(vec![1; 600])).unwrap();
     exchange(&mut rooms, Time::ZERO);
-    assert_eq!(rooms[0].send_credit(ids[1]), Some(900));
-    rooms[1].set_connection_window(2500);
+    assert_eq!(rooms[0].of(ids[1]).send_credit(), Some(900));
+    rooms[1].limits_mut().set_window(2500);
     exchange(&mut rooms, Time::ZERO);
-    assert_eq!((rooms[0].send_credit(ids[1]), rooms[0].credit.limit()), (Some(1000), 2500));
+    assert_eq!((rooms[0].of(ids[1]).send_credit(), rooms[0].limits().max_data()), (Some(1000), 2500));
     // What was allowed stands until as much was read.
-    rooms[1].set_connection_window(700);
+    rooms[1].limits_mut().set_window(700);
     exchange(&mut rooms, Time::ZERO);
-    assert_eq!(rooms[0].credit.limit(), 2500);
+    assert_eq!(rooms[0].limits().max_data(), 2500);
     for id in &ids[1..] {
-        rooms[0].write(*id, &mut Bytes::from(vec![1; 950])).unwrap();
+        rooms[0].sending(*id).write(&mut Bytes::from(vec![1; 950])).unwrap();
     }
     exchange(&mut rooms, Time::ZERO);
     for (id, limit) in ids.into_iter().zip([2500, 2500, 3200]) {
         rooms[1].accept(Dir::Uni);
         read_all(&mut rooms[1], id);
         exchange(&mut rooms, Time::ZERO);
-        assert_eq!(rooms[0].credit.limit(), limit);
+        assert_eq!(rooms[0].limits().max_data(), limit);
     }
     // A message of the longest kind fits whatever the application says.
     let mut room =
         client(&TransportConfig { fenced_streams: Some(5000), ..TransportConfig::fixed_mtu(1200) });
-    room.set_connection_window(0);
-    assert!(room.window.size() >= 5000);
+    room.limits_mut().set_window(0);
+    assert!(room.limits().window().size() >= 5000);
 }
 
 /// FS-18, FS-36: who waits until all of a record has credit has it as soon as what was before is read,
@@ -384,12 +387,12 @@ fn the_longest_record_has_room_whenever_all_was_read() {
     let mut rooms = pair(&config);
     let id = rooms[0].open_messages(Dir::Uni).unwrap();
     for n in [60, 1180, 20, 1180] {
-        rooms[0].send_message(id, vec![0; n].into(), None).unwrap();
+        rooms[0].messages(id).send(vec![0; n].into(), None).unwrap();
         exchange(&mut rooms, Time::ZERO);
         if rooms[1].accept(Dir::Uni).is_some() {
-            rooms[1].as_messages(id).unwrap();
+            rooms[1].messages(id).begin().unwrap();
         }
-        let message = rooms[1].next_message(id).unwrap();
+        let message = rooms[1].messages(id).next().unwrap();
         assert_eq!(message.map(|message| message.payload.len()), Some(n));
         exchange(&mut rooms, Time::ZERO);
     }

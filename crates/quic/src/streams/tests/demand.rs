@@ -18,12 +18,12 @@ fn at(ms: u64) -> Time {
 }
 
 fn write(room: &mut Streams, id: StreamId, len: usize) {
-    assert_eq!(room.write(id, &mut Bytes::from(vec![1; len])), Ok(len));
+    assert_eq!(room.sending(id).write(&mut Bytes::from(vec![1; len])), Ok(len));
     room.check();
 }
 
 fn send(room: &mut Streams, id: StreamId, len: usize, deadline: Option<Time>) -> crate::streams::Ticket {
-    let ticket = room.send_message(id, vec![1; len].into(), deadline).unwrap();
+    let ticket = room.messages(id).send(vec![1; len].into(), deadline).unwrap();
     room.check();
     ticket
 }
@@ -69,14 +69,14 @@ fn what_remains_is_known_when_all_that_have_it_are_finished() {
     write(&mut room, ids[0], 3000);
     write(&mut room, ids[1], 500);
     assert_eq!(room.demand(ALL), Demand { unsent: 3500, open: true, ..Demand::default() }, "more may come");
-    room.finish(ids[0]).unwrap();
+    room.sending(ids[0]).finish().unwrap();
     assert_eq!(room.demand(ALL).remaining(), None);
-    room.finish(ids[1]).unwrap();
+    room.sending(ids[1]).finish().unwrap();
     assert_eq!(room.demand(ALL), Demand { unsent: 3500, ..Demand::default() });
     // A stream of its own is not among the others, and they are not its own.
     let own = Channel::Stream(key(&room, ids[1]));
-    assert_eq!(room.own_channel(ids[1], true), Ok(own));
-    assert_eq!(room.own_channel(ids[1], true), Ok(own));
+    assert_eq!(room.sending(ids[1]).own_channel(true), Ok(own));
+    assert_eq!(room.sending(ids[1]).own_channel(true), Ok(own));
     room.check();
     assert_eq!((room.demand(ALL).remaining(), room.demand(own).remaining()), (Some(3000), Some(500)));
     let sent = flow(&mut room, 5);
@@ -93,7 +93,7 @@ fn what_remains_is_known_when_all_that_have_it_are_finished() {
     drain_events(&mut room);
     assert_eq!(room.demand(own), nothing, "the stream is over");
     room.check();
-    assert_eq!(room.own_channel(ids[1], false), Err(UnknownStream));
+    assert_eq!(room.sending(ids[1]).own_channel(false), Err(UnknownStream));
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn blocked_by_the_credit_of_the_stream_or_of_all() {
     assert_eq!(blocked(room.demand(ALL)), free);
     flow(&mut room, 0);
     assert_eq!(blocked(room.demand(ALL)), (true, true), "the stream's own credit");
-    let own = room.own_channel(ids[1], true).unwrap();
+    let own = room.sending(ids[1]).own_channel(true).unwrap();
     assert_eq!(blocked(room.demand(own)), (false, true));
     write(&mut room, ids[1], 1500);
     assert_eq!((blocked(room.demand(own)), blocked(room.demand(ALL))), (free, (true, true)));
@@ -122,7 +122,7 @@ fn blocked_by_the_credit_of_the_stream_or_of_all() {
         (true, true),
         "1000 of 1500 bytes, and the connection's credit is used up"
     );
-    room.own_channel(ids[1], false).unwrap();
+    room.sending(ids[1]).own_channel(false).unwrap();
     frame(&mut room, Frame::MaxData(4000)).unwrap();
     assert_eq!(blocked(room.demand(ALL)), (true, false), "one may go on");
     flow(&mut room, 0);
@@ -146,7 +146,7 @@ fn a_record_longer_than_the_connections_credit_is_blocked() {
     // 4000 bytes are three records of 1002 and no fourth.
     let demand = room.demand(ALL);
     assert_eq!((demand.blocked, demand.limited, demand.remaining()), (true, true, None));
-    room.finish(ids[1]).unwrap();
+    room.sending(ids[1]).finish().unwrap();
     assert_eq!(room.demand(ALL).remaining(), Some(1002));
     frame(&mut room, Frame::MaxData(4008)).unwrap();
     assert_eq!((room.demand(ALL).blocked, room.demand(ALL).limited), (false, false));
@@ -158,10 +158,10 @@ fn boundaries_are_passed_when_all_before_them_was_sent() {
     let id = room.open_messages(Dir::Uni).unwrap();
     let passed = |room: &Streams| (room.demand(ALL).boundaries, room.demand(ALL).boundary);
     // push, push, fence, poll; and the fence once more, which is the same (FS-25).
-    room.fence(id, at(0)).unwrap();
+    room.messages(id).fence(at(0)).unwrap();
     several(&mut room, id, 2, 800);
-    room.fence(id, at(1)).unwrap();
-    room.fence(id, at(1)).unwrap();
+    room.messages(id).fence(at(1)).unwrap();
+    room.messages(id).fence(at(1)).unwrap();
     packet(&mut room, 1200, at(2)).unwrap();
     assert_eq!(passed(&room), (0, None), "the second message is still to come");
     packet(&mut room, 1200, at(3)).unwrap();
@@ -170,7 +170,7 @@ fn boundaries_are_passed_when_all_before_them_was_sent() {
     send(&mut room, id, 800, None);
     flow(&mut room, 4);
     assert_eq!(passed(&room).0, 1);
-    room.fence(id, at(5)).unwrap();
+    room.messages(id).fence(at(5)).unwrap();
     assert_eq!(passed(&room), (2, Some((Boundary::Fence, at(5)))));
     // A resend passes none again.
     let sent = {
@@ -178,7 +178,7 @@ fn boundaries_are_passed_when_all_before_them_was_sent() {
         flow(&mut room, 6)
     };
     lose(&mut room, &sent, 7);
-    room.fence(id, at(7)).unwrap();
+    room.messages(id).fence(at(7)).unwrap();
     assert_eq!(passed(&room), (3, Some((Boundary::Fence, at(7)))), "all was sent once");
     flow(&mut room, 8);
     assert_eq!(passed(&room).0, 3);
@@ -186,25 +186,25 @@ fn boundaries_are_passed_when_all_before_them_was_sent() {
     // others.
     for _ in 0..3 {
         send(&mut room, id, 10, None);
-        room.fence(id, at(9)).unwrap();
+        room.messages(id).fence(at(9)).unwrap();
     }
     flow(&mut room, 9);
     assert_eq!(passed(&room), (6, Some((Boundary::Fence, at(9)))));
-    room.set_ordered(id, true).unwrap();
+    room.messages(id).set_ordered(true).unwrap();
     several(&mut room, id, 3, 10);
     flow(&mut room, 10);
     assert_eq!(passed(&room).0, 6);
-    room.set_ordered(id, false).unwrap();
+    room.messages(id).set_ordered(false).unwrap();
     // What is dropped unsent is not waited for, whether it is outdated or late.
     let ticket = send(&mut room, id, 10, None);
-    room.fence(id, at(10)).unwrap();
-    assert!(room.supersede(id, ticket, at(10)));
+    room.messages(id).fence(at(10)).unwrap();
+    assert!(room.messages(id).supersede(ticket, at(10)));
     assert_eq!(passed(&room), (7, Some((Boundary::Fence, at(10)))));
     send(&mut room, id, 10, Some(at(20)));
-    room.fence(id, at(10)).unwrap();
+    room.messages(id).fence(at(10)).unwrap();
     room.on_time(&view(at(11)));
     assert_eq!(passed(&room), (8, Some((Boundary::Fence, at(11)))), "50 ms to the peer");
-    room.finish(id).unwrap();
+    room.sending(id).finish().unwrap();
     flow(&mut room, 12);
     assert_eq!(passed(&room), (9, Some((Boundary::Fin, at(12)))));
     room.check();
@@ -218,18 +218,18 @@ fn what_was_sent_in_vain_passed_no_boundary() {
     let mut room = Streams::new(Side::Client, &(&config).into());
     room.set_early(&params);
     let (letters, bytes) = (room.open_messages(Dir::Uni).unwrap(), room.open(Dir::Uni).unwrap());
-    let own = room.own_channel(bytes, true).unwrap();
+    let own = room.sending(bytes).own_channel(true).unwrap();
     let passed = |room: &Streams, channel| (room.demand(channel).boundaries, room.demand(channel).boundary);
     for ms in [1, 2] {
         send(&mut room, letters, 10, None);
-        room.fence(letters, at(ms)).unwrap();
+        room.messages(letters).fence(at(ms)).unwrap();
     }
     for ms in [1, 2] {
         write(&mut room, bytes, 10);
-        room.flush(bytes, at(ms)).unwrap();
+        room.sending(bytes).flush(at(ms)).unwrap();
     }
     flow(&mut room, 3);
-    room.finish(bytes).unwrap();
+    room.sending(bytes).finish().unwrap();
     flow(&mut room, 4);
     assert_eq!(passed(&room, ALL), (2, Some((Boundary::Fence, at(3)))));
     assert_eq!(passed(&room, own), (3, Some((Boundary::Fin, at(4)))));
@@ -246,71 +246,71 @@ fn what_was_sent_in_vain_passed_no_boundary() {
 fn a_flush_is_a_boundary_once() {
     let mut room = client(&TransportConfig::fixed_mtu(1200));
     let id = room.open(Dir::Uni).unwrap();
-    let own = room.own_channel(id, true).unwrap();
+    let own = room.sending(id).own_channel(true).unwrap();
     let passed = |room: &Streams| (room.demand(own).boundaries, room.demand(own).boundary);
-    room.flush(id, at(0)).unwrap();
+    room.sending(id).flush(at(0)).unwrap();
     assert_eq!(passed(&room), (0, None), "nothing was written");
     write(&mut room, id, 1500);
-    room.flush(id, at(1)).unwrap();
-    room.flush(id, at(1)).unwrap();
+    room.sending(id).flush(at(1)).unwrap();
+    room.sending(id).flush(at(1)).unwrap();
     write(&mut room, id, 1500);
     packet(&mut room, 1200, at(2)).unwrap();
     assert_eq!(passed(&room).0, 0);
     packet(&mut room, 1200, at(3)).unwrap();
     assert_eq!(passed(&room), (1, Some((Boundary::Flush, at(3)))), "though more is to come");
     flow(&mut room, 4);
-    room.flush(id, at(5)).unwrap();
+    room.sending(id).flush(at(5)).unwrap();
     assert_eq!(passed(&room), (2, Some((Boundary::Flush, at(5)))), "all was sent before");
     write(&mut room, id, 10);
-    room.flush(id, at(6)).unwrap();
-    room.finish(id).unwrap();
+    room.sending(id).flush(at(6)).unwrap();
+    room.sending(id).finish().unwrap();
     flow(&mut room, 7);
     assert_eq!(passed(&room), (4, Some((Boundary::Fin, at(7)))));
     assert_eq!(room.demand(ALL).boundaries, 0);
     // Of messages it lies behind those sent so far.
     let id = room.open_messages(Dir::Uni).unwrap();
     several(&mut room, id, 2, 800);
-    room.flush(id, at(8)).unwrap();
+    room.sending(id).flush(at(8)).unwrap();
     packet(&mut room, 1200, at(8)).unwrap();
     assert_eq!(room.demand(ALL).boundaries, 0);
     packet(&mut room, 1200, at(9)).unwrap();
     assert_eq!(room.demand(ALL).boundary, Some((Boundary::Flush, at(9))));
     // A reset has no boundaries any more.
     send(&mut room, id, 800, None);
-    room.flush(id, at(10)).unwrap();
-    room.reset(id, 1).unwrap();
+    room.sending(id).flush(at(10)).unwrap();
+    room.sending(id).reset(1).unwrap();
     flow(&mut room, 11);
     assert_eq!(room.demand(ALL).boundaries, 1);
-    assert_eq!(room.flush(StreamId(99), at(0)), Err(UnknownStream));
+    assert_eq!(room.sending(StreamId(99)).flush(at(0)), Err(UnknownStream));
 }
 
 #[test]
 fn the_next_message_is_awaited_until_it_comes() {
     let mut room = client(&TransportConfig::fixed_mtu(1200));
     let ids = [0; 2].map(|_| room.open_messages(Dir::Uni).unwrap());
-    room.next_message_at(ids[0], Some(at(50))).unwrap();
-    room.next_message_at(ids[1], Some(at(40))).unwrap();
+    room.messages(ids[0]).expect(Some(at(50))).unwrap();
+    room.messages(ids[1]).expect(Some(at(40))).unwrap();
     room.check();
     assert_eq!(room.demand(ALL).next_message, Some(at(40)));
-    let own = room.own_channel(ids[1], true).unwrap();
+    let own = room.sending(ids[1]).own_channel(true).unwrap();
     room.check();
     assert_eq!(room.demand(ALL).next_message, Some(at(50)));
-    room.next_message_at(ids[1], Some(at(45))).unwrap();
+    room.messages(ids[1]).expect(Some(at(45))).unwrap();
     assert_eq!(room.demand(own).next_message, Some(at(45)));
     send(&mut room, ids[1], 5, None);
     assert_eq!(room.demand(own).next_message, None);
-    room.next_message_at(ids[1], Some(at(60))).unwrap();
-    room.own_channel(ids[1], false).unwrap();
+    room.messages(ids[1]).expect(Some(at(60))).unwrap();
+    room.sending(ids[1]).own_channel(false).unwrap();
     send(&mut room, ids[0], 5, None);
     assert_eq!(room.demand(ALL).next_message, Some(at(60)));
-    room.finish(ids[1]).unwrap();
+    room.sending(ids[1]).finish().unwrap();
     room.check();
     assert_eq!(room.demand(ALL).next_message, None, "it never comes");
-    room.next_message_at(ids[0], Some(at(70))).unwrap();
-    room.next_message_at(ids[0], None).unwrap();
+    room.messages(ids[0]).expect(Some(at(70))).unwrap();
+    room.messages(ids[0]).expect(None).unwrap();
     assert_eq!(room.demand(ALL).next_message, None);
     let bytes = room.open(Dir::Uni).unwrap();
-    assert_eq!(room.next_message_at(bytes, None), Err(UnknownStream));
+    assert_eq!(room.messages(bytes).expect(None), Err(UnknownStream));
 }
 
 #[test]
@@ -328,20 +328,20 @@ fn deadlines_of_a_channel_are_those_of_messages_on_their_way() {
         [100, 200, 201, 251, 301].map(|ms| next(&room, ALL, ms)),
         [Some(at(200)), Some(at(200)), Some(at(250)), Some(at(300)), None]
     );
-    let own = room.own_channel(ids[1], true).unwrap();
+    let own = room.sending(ids[1]).own_channel(true).unwrap();
     room.check();
     assert_eq!((next(&room, ALL, 201), next(&room, own, 0)), (Some(at(300)), Some(at(250))));
     assert_eq!(next(&room, own, 251), None);
     acknowledge(&mut room, &tokens, 100);
     room.check();
-    assert_eq!(room.next_outcome(ids[0]), Some((first, Outcome::Delivered)));
+    assert_eq!(room.messages(ids[0]).next_outcome(), Some((first, Outcome::Delivered)));
     assert_eq!(next(&room, ALL, 201), None, "it has arrived");
     // Who is outdated is not waited for, even if it was sent.
     flow(&mut room, 100);
-    assert!(room.supersede(ids[0], second, at(100)));
+    assert!(room.messages(ids[0]).supersede(second, at(100)));
     room.check();
     assert_eq!(next(&room, ALL, 0), None);
-    room.reset(ids[1], 3).unwrap();
+    room.sending(ids[1]).reset(3).unwrap();
     room.check();
     assert_eq!(next(&room, own, 0), None);
 }
@@ -372,14 +372,14 @@ proptest! {
             let (len, room) = (rng.below(3000) as usize, &mut rooms[0]);
             // Errors are those of streams of the other kind, or ended.
             match rng.below(14) {
-                0 | 1 => drop(room.write(id, &mut Bytes::from(vec![0; len]))),
-                2 | 3 => drop(room.send_message(id, vec![0; len.min(2000)].into(), rng.chance(0.7).then_some(soon))),
-                4 => drop(room.fence(id, at(now))),
-                5 => drop(room.flush(id, at(now))),
-                6 => drop(room.own_channel(id, rng.chance(0.5))),
-                7 => drop(room.next_message_at(id, rng.chance(0.8).then_some(soon))),
-                8 if rng.chance(0.05) => drop(room.finish(id)),
-                9 if rng.chance(0.05) => drop(room.reset(id, 1)),
+                0 | 1 => drop(room.sending(id).write(&mut Bytes::from(vec![0; len]))),
+                2 | 3 => drop(room.messages(id).send(vec![0; len.min(2000)].into(), rng.chance(0.7).then_some(soon))),
+                4 => drop(room.messages(id).fence(at(now))),
+                5 => drop(room.sending(id).flush(at(now))),
+                6 => drop(room.sending(id).own_channel(rng.chance(0.5))),
+                7 => drop(room.messages(id).expect(rng.chance(0.8).then_some(soon))),
+                8 if rng.chance(0.05) => drop(room.sending(id).finish()),
+                9 if rng.chance(0.05) => drop(room.sending(id).reset(1)),
                 10 => room.on_time(&view(at(now))),
                 _ => flying.extend(packet(room, 1200, at(now))),
             }

@@ -121,12 +121,15 @@ fn a_stream_that_was_over_before_it_was_accepted_is_forgotten_then() {
         let mut room = client(&config());
         if stopped {
             frame(&mut room, data(THEIR_UNI, 0, 0, false)).unwrap();
-            room.stop(THEIR_UNI, 0).unwrap();
+            room.receiving(THEIR_UNI).stop(0).unwrap();
         }
         frame(&mut room, one).unwrap();
         drain_events(&mut room);
         if !stopped {
-            assert!(matches!(room.read(THEIR_UNI, 10), Err(ReadError::Reset(_)) | Ok(Chunk::Finished)));
+            assert!(matches!(
+                room.receiving(THEIR_UNI).read(10),
+                Err(ReadError::Reset(_)) | Ok(Chunk::Finished)
+            ));
         }
         assert_eq!((room.len(), room.accept(Dir::Uni)), (1, Some(THEIR_UNI)));
         room.check();
@@ -165,17 +168,17 @@ fn every_other_packet_of_a_large_window_may_be_missing() {
 fn stop_sending_is_answered_by_a_reset_with_its_code() {
     let mut rooms = pair(&TransportConfig::fixed_mtu(1200));
     let id = rooms[0].open(Dir::Bi).unwrap();
-    rooms[0].write(id, &mut Bytes::from_static(b"unwanted")).unwrap();
+    rooms[0].sending(id).write(&mut Bytes::from_static(b"unwanted")).unwrap();
     exchange(&mut rooms, Time::ZERO);
     assert_eq!(rooms[1].accept(Dir::Bi), Some(id));
-    rooms[1].stop(id, 42).unwrap();
-    assert_eq!(rooms[1].read(id, 9), Err(ReadError::UnknownStream));
+    rooms[1].receiving(id).stop(42).unwrap();
+    assert_eq!(rooms[1].receiving(id).read(9), Err(ReadError::UnknownStream));
     exchange(&mut rooms, Time::ZERO);
     assert_eq!(drain_events(&mut rooms[0]), [StreamEvent::Stopped { id, code: 42 }]);
-    assert_eq!(rooms[0].send_state(id), Some(SendState::ResetAcked));
-    assert_eq!(rooms[0].write(id, &mut Bytes::from_static(b"x")), Err(WriteError::Stopped(42)));
-    assert_eq!(rooms[0].finish(id), Err(FinishError::Stopped(42)));
-    assert_eq!(rooms[1].recv_state(id), Some(RecvState::Closed));
+    assert_eq!(rooms[0].of(id).send_state(), Some(SendState::ResetAcked));
+    assert_eq!(rooms[0].sending(id).write(&mut Bytes::from_static(b"x")), Err(WriteError::Stopped(42)));
+    assert_eq!(rooms[0].sending(id).finish(), Err(FinishError::Stopped(42)));
+    assert_eq!(rooms[1].of(id).recv_state(), Some(RecvState::Closed));
 }
 
 /// RFC 9000 §3.2.
@@ -183,14 +186,14 @@ fn stop_sending_is_answered_by_a_reset_with_its_code() {
 fn a_reset_is_read_once_and_takes_back_what_was_not_read() {
     let mut rooms = pair(&TransportConfig::fixed_mtu(1200));
     let id = rooms[0].open(Dir::Uni).unwrap();
-    rooms[0].write(id, &mut Bytes::from_static(b"half of")).unwrap();
+    rooms[0].sending(id).write(&mut Bytes::from_static(b"half of")).unwrap();
     exchange(&mut rooms, Time::ZERO);
-    rooms[0].reset(id, 5).unwrap();
+    rooms[0].sending(id).reset(5).unwrap();
     exchange(&mut rooms, Time::ZERO);
     assert_eq!(rooms[1].accept(Dir::Uni), Some(id));
-    assert_eq!(rooms[1].recv_state(id), Some(RecvState::Reset));
-    assert_eq!(rooms[1].read(id, 100), Err(ReadError::Reset(5)));
-    assert_eq!(rooms[1].read(id, 100), Err(ReadError::UnknownStream));
+    assert_eq!(rooms[1].of(id).recv_state(), Some(RecvState::Reset));
+    assert_eq!(rooms[1].receiving(id).read(100), Err(ReadError::Reset(5)));
+    assert_eq!(rooms[1].receiving(id).read(100), Err(ReadError::UnknownStream));
     drain_all(&mut rooms);
     assert_eq!(rooms.each_ref().map(Streams::len), [0, 0]);
 }
@@ -201,24 +204,24 @@ fn a_reset_behind_all_the_data_leaves_the_data() {
     frame(&mut room, data(THEIRS, 0, 10, true)).unwrap();
     frame(&mut room, reset(THEIRS, 10)).unwrap();
     room.accept(Dir::Bi).unwrap();
-    assert_eq!(room.recv_state(THEIRS), Some(RecvState::Complete));
-    assert_eq!(room.read(THEIRS, 100), Ok(Chunk::Data(Bytes::from_static(&[7; 10]))));
-    assert_eq!(room.read(THEIRS, 100), Ok(Chunk::Finished));
-    assert_eq!(room.recv_state(THEIRS), Some(RecvState::Read));
+    assert_eq!(room.of(THEIRS).recv_state(), Some(RecvState::Complete));
+    assert_eq!(room.receiving(THEIRS).read(100), Ok(Chunk::Data(Bytes::from_static(&[7; 10]))));
+    assert_eq!(room.receiving(THEIRS).read(100), Ok(Chunk::Finished));
+    assert_eq!(room.of(THEIRS).recv_state(), Some(RecvState::Read));
 }
 
 #[test]
 fn tokens_of_a_former_owner_of_a_slot_change_nothing() {
     let mut rooms = pair(&TransportConfig::fixed_mtu(1200));
     let id = rooms[0].open(Dir::Uni).unwrap();
-    rooms[0].write(id, &mut Bytes::from_static(b"old")).unwrap();
+    rooms[0].sending(id).write(&mut Bytes::from_static(b"old")).unwrap();
     let old = packet(&mut rooms[0], 1200, Time::ZERO).unwrap().tokens;
-    rooms[0].reset(id, 0).unwrap();
+    rooms[0].sending(id).reset(0).unwrap();
     exchange(&mut rooms, Time::ZERO);
     drain_all(&mut rooms);
     assert_eq!(rooms[0].len(), 0, "the reset was acknowledged");
     let new = rooms[0].open(Dir::Uni).unwrap();
-    rooms[0].write(new, &mut Bytes::from_static(b"new data")).unwrap();
+    rooms[0].sending(new).write(&mut Bytes::from_static(b"new data")).unwrap();
     let sent = packet(&mut rooms[0], 1200, Time::ZERO).unwrap();
     let key = |tokens: &[FrameToken]| match tokens {
         [FrameToken::Stream { key, .. }] => *key,

@@ -100,30 +100,30 @@ impl Post {
                 while *rest > 0 {
                     let len = if self.rng.chance(0.2) { 1900 } else { 200 };
                     let message = letter(*segment, sent, self.rng.below(len) as usize);
-                    match self.rooms[0].send_message(id, message, None) {
+                    match self.rooms[0].messages(id).send(message, None) {
                         Ok(_) => (*rest, sent) = (*rest - 1, sent + 1),
                         Err(SendError::Blocked) => break,
                         Err(other) => panic!("{other}"),
                     }
                     if self.rng.chance(0.3) {
-                        self.rooms[0].fence(id, Time::ZERO).unwrap();
+                        self.rooms[0].messages(id).fence(Time::ZERO).unwrap();
                         *segment += 1;
                     }
                 }
                 if *rest == 0 {
-                    self.rooms[0].finish(id).unwrap();
+                    self.rooms[0].sending(id).finish().unwrap();
                     left.remove(&id);
                 }
             }
             self.network(0);
             self.network(1);
             while let Some(id) = self.rooms[1].accept(Dir::Uni) {
-                self.rooms[1].as_messages(id).unwrap();
+                self.rooms[1].messages(id).begin().unwrap();
                 accepted.push(id);
             }
             accepted.retain(|&id| {
                 loop {
-                    match self.rooms[1].next_message(id) {
+                    match self.rooms[1].messages(id).next() {
                         Ok(Some(message)) => read.entry(id).or_default().push(open_letter(&message.payload)),
                         Ok(None) => return true,
                         Err(ReadError::Finished) => break,
@@ -134,7 +134,7 @@ impl Post {
                 false
             });
             for &id in &ids {
-                while let Some((_, outcome)) = self.rooms[0].next_outcome(id) {
+                while let Some((_, outcome)) = self.rooms[0].messages(id).next_outcome() {
                     assert_eq!(outcome, Outcome::Delivered, "nothing has a deadline");
                     outcomes += 1;
                 }
@@ -174,7 +174,7 @@ fn without_the_offer_of_both_not_one_byte_of_the_extension_is_sent() {
     for fenced in [[false, false], [true, false], [false, true], [true, true]] {
         let mut post = Post::new(1, fenced);
         let id = post.rooms[0].open_messages(Dir::Bi).unwrap();
-        post.rooms[0].send_message(id, letter(0, 0, 10), None).unwrap();
+        post.rooms[0].messages(id).send(letter(0, 0, 10), None).unwrap();
         let sent = packet(&mut post.rooms[0], 1200, Time::ZERO).unwrap();
         // FS-1.
         assert_eq!(extension(&sent), fenced == [true, true], "{fenced:?}");
@@ -215,15 +215,15 @@ fn a_message_that_is_late_is_dropped_by_the_timer_and_reported() {
     let mut room = client(&small(true));
     let id = room.open_messages(Dir::Uni).unwrap();
     let deadline = Time::from_millis(200);
-    let late = room.send_message(id, letter(0, 0, 10), Some(deadline)).unwrap();
+    let late = room.messages(id).send(letter(0, 0, 10), Some(deadline)).unwrap();
     // The one-way delay is half the smoothed RTT of 100 ms: late after 150 ms. Its first guess is 0.
     let (at, _) = room.deadline().expect("a message has a deadline");
     assert!(at <= deadline + Duration::from_nanos(1));
     room.on_time(&view(at));
     assert_eq!(room.deadline(), None);
     assert_eq!(drain_events(&mut room), [StreamEvent::Outcome(id)]);
-    assert_eq!(room.next_outcome(id), Some((late, Outcome::Dropped)));
-    assert_eq!(room.next_outcome(id), None);
+    assert_eq!(room.messages(id).next_outcome(), Some((late, Outcome::Dropped)));
+    assert_eq!(room.messages(id).next_outcome(), None);
     assert!(packet(&mut room, 1200, at).is_none(), "nothing of it is sent");
     room.check();
 }
@@ -233,13 +233,13 @@ fn a_stopped_stream_of_messages_reports_each_and_is_let_go() {
     let mut rooms = pair(&small(true));
     let id = rooms[0].open_messages(Dir::Uni).unwrap();
     for number in 0..3 {
-        rooms[0].send_message(id, letter(0, number, 1500), None).unwrap();
+        rooms[0].messages(id).send(letter(0, number, 1500), None).unwrap();
     }
     let first = packet(&mut rooms[0], 1200, Time::ZERO).unwrap();
     receive(&mut rooms[1], &first.payload, Time::ZERO).unwrap();
     let lost = packet(&mut rooms[0], 1200, Time::ZERO).unwrap();
     assert_eq!(rooms[1].accept(Dir::Uni), Some(id));
-    rooms[1].stop(id, 3).unwrap();
+    rooms[1].receiving(id).stop(3).unwrap();
     let stop = packet(&mut rooms[1], 1200, Time::ZERO).unwrap();
     receive(&mut rooms[0], &stop.payload, Time::ZERO).unwrap();
     lost.tokens.iter().for_each(|token| rooms[0].lost(*token, Time::ZERO));
@@ -249,10 +249,10 @@ fn a_stopped_stream_of_messages_reports_each_and_is_let_go() {
     assert!(matches!(answer[..], [Frame::ResetStream { code: 3, .. }]), "{answer:?}");
     rooms[0].lost(FrameToken::ResetStream { key: rooms[0].slab.key(id).unwrap(), reliable: 0 }, Time::ZERO);
     exchange(&mut rooms, Time::ZERO);
-    assert_eq!(rooms[0].send_state(id), Some(SendState::ResetAcked));
-    assert_eq!(rooms[0].send_message(id, letter(0, 9, 9), None), Err(SendError::Stopped(3)));
+    assert_eq!(rooms[0].of(id).send_state(), Some(SendState::ResetAcked));
+    assert_eq!(rooms[0].messages(id).send(letter(0, 9, 9), None), Err(SendError::Stopped(3)));
     assert_eq!(drain_events(&mut rooms[0]), [StreamEvent::Stopped { id, code: 3 }, StreamEvent::Outcome(id)]);
-    let outcomes = std::iter::from_fn(|| rooms[0].next_outcome(id)).map(|(_, outcome)| outcome);
+    let outcomes = std::iter::from_fn(|| rooms[0].messages(id).next_outcome()).map(|(_, outcome)| outcome);
     assert_eq!(outcomes.collect::<Vec<_>>(), [Outcome::Abandoned, Outcome::Abandoned, Outcome::Dropped]);
     drain_all(&mut rooms);
     assert_eq!(rooms.each_ref().map(Streams::len), [0, 0]);
@@ -264,22 +264,25 @@ fn a_stream_of_messages_is_announced_before_there_is_one() {
         let mut rooms = pair(&small(fenced));
         let id = rooms[0].open_messages(Dir::Uni).unwrap();
         assert!(packet(&mut rooms[0], 1200, Time::ZERO).is_none());
-        rooms[0].announce(id).unwrap();
+        rooms[0].messages(id).announce().unwrap();
         let lost = packet(&mut rooms[0], 1200, Time::ZERO).unwrap();
         lost.tokens.iter().for_each(|token| rooms[0].lost(*token, Time::ZERO));
         exchange(&mut rooms, Time::ZERO);
         assert_eq!(rooms[1].accept(Dir::Uni), Some(id), "fenced: {fenced}");
         // FS-21: the peer reads it as what it is.
-        rooms[1].as_messages(id).unwrap();
-        rooms[0].send_message(id, letter(0, 7, 20), None).unwrap();
-        rooms[0].announce(id).unwrap();
+        rooms[1].messages(id).begin().unwrap();
+        rooms[0].messages(id).send(letter(0, 7, 20), None).unwrap();
+        rooms[0].messages(id).announce().unwrap();
         exchange(&mut rooms, Time::ZERO);
-        rooms[0].announce(id).unwrap();
+        rooms[0].messages(id).announce().unwrap();
         assert!(packet(&mut rooms[0], 1200, Time::ZERO).is_none(), "it is known");
-        let message = rooms[1].next_message(id).unwrap().expect("a message");
+        let message = rooms[1].messages(id).next().unwrap().expect("a message");
         assert_eq!(open_letter(&message.payload), (0, 7));
         let bytes = rooms[0].open(Dir::Uni).unwrap();
-        assert!(rooms[0].announce(bytes).is_err() && rooms[0].set_resend(bytes, false).is_err());
+        assert!(
+            rooms[0].messages(bytes).announce().is_err()
+                && rooms[0].messages(bytes).set_resend(false).is_err()
+        );
     }
 }
 
@@ -287,26 +290,26 @@ fn a_stream_of_messages_is_announced_before_there_is_one() {
 fn without_resends_a_lost_message_is_abandoned_and_the_sender_told() {
     let mut rooms = pair(&small(true));
     let id = rooms[0].open_messages(Dir::Uni).unwrap();
-    rooms[0].set_resend(id, false).unwrap();
-    let old = rooms[0].send_message(id, letter(0, 0, 100), None).unwrap();
+    rooms[0].messages(id).set_resend(false).unwrap();
+    let old = rooms[0].messages(id).send(letter(0, 0, 100), None).unwrap();
     let lost = packet(&mut rooms[0], 1200, Time::ZERO).unwrap();
     lost.tokens.iter().for_each(|token| rooms[0].lost(*token, Time::ZERO));
     assert_eq!(drain_events(&mut rooms[0]), [StreamEvent::Outcome(id)]);
-    assert_eq!(rooms[0].next_outcome(id), Some((old, Outcome::Abandoned)));
-    rooms[0].fence(id, Time::ZERO).unwrap();
-    let new = rooms[0].send_message(id, letter(1, 1, 100), None).unwrap();
+    assert_eq!(rooms[0].messages(id).next_outcome(), Some((old, Outcome::Abandoned)));
+    rooms[0].messages(id).fence(Time::ZERO).unwrap();
+    let new = rooms[0].messages(id).send(letter(1, 1, 100), None).unwrap();
     exchange(&mut rooms, Time::ZERO);
     assert_eq!(rooms[1].accept(Dir::Uni), Some(id));
-    let got = rooms[1].next_message(id).unwrap().expect("nothing waits for what was abandoned");
+    let got = rooms[1].messages(id).next().unwrap().expect("nothing waits for what was abandoned");
     assert_eq!((open_letter(&got.payload), got.segment), ((1, 1), 110));
-    assert_eq!(rooms[0].next_outcome(id), Some((new, Outcome::Delivered)));
+    assert_eq!(rooms[0].messages(id).next_outcome(), Some((new, Outcome::Delivered)));
     // And back to resends.
-    rooms[0].set_resend(id, true).unwrap();
-    rooms[0].send_message(id, letter(2, 2, 100), None).unwrap();
+    rooms[0].messages(id).set_resend(true).unwrap();
+    rooms[0].messages(id).send(letter(2, 2, 100), None).unwrap();
     let lost = packet(&mut rooms[0], 1200, Time::ZERO).unwrap();
     lost.tokens.iter().for_each(|token| rooms[0].lost(*token, Time::ZERO));
     exchange(&mut rooms, Time::ZERO);
-    assert_eq!(open_letter(&rooms[1].next_message(id).unwrap().unwrap().payload), (2, 2));
+    assert_eq!(open_letter(&rooms[1].messages(id).next().unwrap().unwrap().payload), (2, 2));
 }
 
 /// FS-39.
@@ -341,7 +344,7 @@ fn the_peer_may_open_no_more_fenced_streams_than_can_be_held() {
     let mut room = client(&config);
     frame(&mut room, bytes(0)).unwrap();
     room.accept(Dir::Uni).unwrap();
-    room.as_messages(uni(0)).unwrap();
+    room.messages(uni(0)).begin().unwrap();
     room.check();
     // A peer that cannot fence is not limited by it.
     let mut room = Streams::new(Side::Client, &(&config).into());
@@ -358,19 +361,19 @@ fn one_more_fenced_stream_waits_for_another_to_end() {
         let ids: Vec<_> = std::iter::from_fn(|| rooms[0].open_messages(Dir::Uni)).collect();
         assert_eq!(ids.len(), 4);
         for id in ids {
-            rooms[0].send_message(id, letter(0, 0, 9), None).unwrap();
-            rooms[0].finish(id).unwrap();
+            rooms[0].messages(id).send(letter(0, 0, 9), None).unwrap();
+            rooms[0].sending(id).finish().unwrap();
         }
         exchange(&mut rooms, Time::ZERO);
         while let Some(id) = rooms[1].accept(Dir::Uni) {
-            assert!(rooms[1].next_message(id).unwrap().is_some());
-            assert_eq!(rooms[1].next_message(id), Err(ReadError::Finished));
+            assert!(rooms[1].messages(id).next().unwrap().is_some());
+            assert_eq!(rooms[1].messages(id).next(), Err(ReadError::Finished));
         }
         drain_events(&mut rooms[1]);
         exchange(&mut rooms, Time::ZERO);
         for event in drain_events(&mut rooms[0]) {
             if let StreamEvent::Outcome(id) = event {
-                while rooms[0].next_outcome(id).is_some() {}
+                while rooms[0].messages(id).next_outcome().is_some() {}
             }
         }
         exchange(&mut rooms, Time::ZERO);
@@ -396,15 +399,15 @@ fn records_in_stream_frames_go_as_far_as_credit_does() {
         rooms[1].set_peer(&announce(&TransportConfig::fixed_mtu(1200)));
         let id = rooms[0].open_messages(Dir::Uni).unwrap();
         for n in [0, 40, 900, 399, 1100, 5000] {
-            rooms[0].send_message(id, vec![0; n].into(), deadline).unwrap();
+            rooms[0].messages(id).send(vec![0; n].into(), deadline).unwrap();
         }
-        rooms[0].finish(id).unwrap();
+        rooms[0].sending(id).finish().unwrap();
         let mut n = 0;
         for _ in 0..100 {
             exchange(&mut rooms, Time::ZERO);
             // The peer reads bytes.
             let _ = rooms[1].accept(Dir::Uni);
-            while let Ok(Chunk::Data(bytes)) = rooms[1].read(id, 100) {
+            while let Ok(Chunk::Data(bytes)) = rooms[1].receiving(id).read(100) {
                 n += bytes.len();
             }
         }
@@ -418,23 +421,23 @@ fn records_in_stream_frames_go_as_far_as_credit_does() {
 fn what_was_reset_before_it_was_accepted_is_a_stream_of_messages_all_the_same() {
     let mut rooms = pair(&small(false));
     let id = rooms[0].open_messages(Dir::Uni).unwrap();
-    rooms[0].send_message(id, letter(0, 0, 100), None).unwrap();
+    rooms[0].messages(id).send(letter(0, 0, 100), None).unwrap();
     exchange(&mut rooms, Time::ZERO);
-    rooms[0].reset(id, 7).unwrap();
+    rooms[0].sending(id).reset(7).unwrap();
     exchange(&mut rooms, Time::ZERO);
     let [_, room] = &mut rooms;
     assert_eq!(room.accept(Dir::Uni), Some(id));
-    room.as_messages(id).unwrap();
-    assert_eq!(room.next_message(id).unwrap_err(), ReadError::Reset(7));
+    room.messages(id).begin().unwrap();
+    assert_eq!(room.messages(id).next().unwrap_err(), ReadError::Reset(7));
     drain_events(room);
-    assert_eq!((room.len(), room.window.consumed()), (0, room.received));
+    assert_eq!((room.len(), room.limits().consumed()), (0, room.limits().received()));
 }
 
 #[test]
 fn the_end_of_time_is_no_deadline() {
     let mut room = client(&TransportConfig::fixed_mtu(1200));
     let id = room.open_messages(Dir::Uni).unwrap();
-    room.send_message(id, letter(0, 0, 10), Some(Time::MAX)).unwrap();
+    room.messages(id).send(letter(0, 0, 10), Some(Time::MAX)).unwrap();
     room.check();
     assert_eq!((room.deadline(), room.deadlines(Channel::Connection).last()), (None, None));
 }
@@ -444,16 +447,16 @@ fn the_end_of_time_is_no_deadline() {
 fn what_was_dropped_may_lie_where_a_stream_is_cut() {
     let mut rooms = pair(&small(true));
     let id = rooms[0].open_messages(Dir::Uni).unwrap();
-    let kept = rooms[0].send_message(id, letter(0, 0, 10), None).unwrap();
+    let kept = rooms[0].messages(id).send(letter(0, 0, 10), None).unwrap();
     let sent = packet(&mut rooms[0], 1200, Time::ZERO).unwrap();
-    let late = rooms[0].send_message(id, letter(0, 1, 10), None).unwrap();
-    rooms[0].supersede(id, late, Time::ZERO);
-    rooms[0].reset_behind(id, 7, kept).unwrap();
+    let late = rooms[0].messages(id).send(letter(0, 1, 10), None).unwrap();
+    rooms[0].messages(id).supersede(late, Time::ZERO);
+    rooms[0].sending(id).reset_behind(7, kept).unwrap();
     rooms[0].check();
     sent.tokens.iter().for_each(|token| rooms[0].lost(*token, Time::ZERO));
     exchange(&mut rooms, Time::ZERO);
     rooms[1].accept(Dir::Uni).unwrap();
-    rooms[1].as_messages(id).unwrap();
-    assert!(rooms[1].next_message(id).unwrap().is_some());
-    assert_eq!(rooms[1].next_message(id).unwrap_err(), ReadError::Reset(7));
+    rooms[1].messages(id).begin().unwrap();
+    assert!(rooms[1].messages(id).next().unwrap().is_some());
+    assert_eq!(rooms[1].messages(id).next().unwrap_err(), ReadError::Reset(7));
 }

@@ -94,8 +94,8 @@ impl World {
             reset_at: self.rng.chance(0.15).then(|| self.rng.below(bytes as u64 + 1) as usize),
             over: false,
         };
-        self.rooms[side].set_urgency(id, plan.urgency).unwrap();
-        self.rooms[side].set_incremental(id, plan.urgency % 2 == 0).unwrap();
+        self.rooms[side].sending(id).set_urgency(plan.urgency).unwrap();
+        self.rooms[side].sending(id).set_incremental(plan.urgency % 2 == 0).unwrap();
         self.plans[side].insert(id.0, plan);
     }
 
@@ -136,19 +136,19 @@ impl World {
             let id = StreamId(id);
             while !plan.over {
                 if plan.reset_at.is_some_and(|at| plan.written >= at) {
-                    room.reset(id, 77).unwrap();
+                    room.sending(id).reset(77).unwrap();
                     plan.over = true;
                     break;
                 }
                 if plan.written == plan.bytes {
                     // The peer may have stopped it in the meantime.
-                    let _ = room.finish(id);
+                    let _ = room.sending(id).finish();
                     plan.over = true;
                     break;
                 }
                 let end = plan.bytes.min(plan.written + plan.piece);
                 let mut bytes: Bytes = (plan.written..end).map(|at| byte(id, at)).collect();
-                match room.write(id, &mut bytes) {
+                match room.sending(id).write(&mut bytes) {
                     Ok(n) => plan.written += n,
                     Err(WriteError::Blocked) => break,
                     Err(WriteError::Stopped(88) | WriteError::UnknownStream) => plan.over = true,
@@ -164,12 +164,12 @@ impl World {
             let id = StreamId(id);
             while reading.ended.is_none() {
                 if reading.stop_at.is_some_and(|at| reading.bytes >= at) {
-                    room.stop(id, 88).unwrap();
+                    room.receiving(id).stop(88).unwrap();
                     reading.ended = Some(Ending::Stopped);
                     break;
                 }
                 let max = 1 + self.rng.below(4000) as usize;
-                match room.read(id, max) {
+                match room.receiving(id).read(max) {
                     Ok(Chunk::Data(bytes)) => {
                         assert!(!bytes.is_empty() && bytes.len() <= max);
                         for &b in &bytes {
@@ -291,7 +291,7 @@ fn tiny_frames_in_any_order_are_put_together() {
         }
         room.accept(Dir::Uni).unwrap();
         let mut got = Vec::new();
-        while let Ok(Chunk::Data(bytes)) = room.read(id, usize::MAX) {
+        while let Ok(Chunk::Data(bytes)) = room.receiving(id).read(usize::MAX) {
             got.extend_from_slice(&bytes);
         }
         assert_eq!(got, (0..900).map(|at| byte(id, at)).collect::<Vec<_>>());

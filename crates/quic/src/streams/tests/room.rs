@@ -25,7 +25,7 @@ fn config() -> TransportConfig {
 fn fill(room: &mut Streams, id: StreamId) -> u64 {
     let mut taken = 0;
     loop {
-        match room.write(id, &mut Bytes::from_static(&[7; 10_000])) {
+        match room.sending(id).write(&mut Bytes::from_static(&[7; 10_000])) {
             Ok(n) => taken += n as u64,
             Err(WriteError::Blocked) => return taken,
             Err(error) => panic!("{error}"),
@@ -58,10 +58,10 @@ fn a_hundred_streams_of_which_nothing_is_taken_hold_little_more_than_two() {
     // Messages are of the same store.
     let id = rooms[0].open_messages(Dir::Uni).unwrap();
     let taken = (0..100)
-        .take_while(|_| rooms[0].send_message(id, Bytes::from_static(&[7; 1000]), None).is_ok())
+        .take_while(|_| rooms[0].messages(id).send(Bytes::from_static(&[7; 1000]), None).is_ok())
         .count();
     assert_eq!(taken as u64, LEAST.div_ceil(1002));
-    assert_eq!(rooms[0].send_message(id, Bytes::new(), None), Err(SendError::Blocked));
+    assert_eq!(rooms[0].messages(id).send(Bytes::new(), None), Err(SendError::Blocked));
     rooms[0].check();
 }
 
@@ -76,7 +76,7 @@ fn who_waits_is_told_when_others_hold_less() {
         assert_eq!(fill(&mut rooms[0], third), LEAST);
         assert_eq!(writable(&mut rooms[0]), []);
         if is_reset {
-            rooms[0].reset(first, 7).unwrap();
+            rooms[0].sending(first).reset(7).unwrap();
             assert_eq!(writable(&mut rooms[0]), [third], "what was given up is not held");
         } else {
             deliver(&mut rooms);
@@ -98,7 +98,7 @@ fn streams_that_stand_still_keep_no_other_from_going_on() {
         ..config()
     };
     let mut rooms = pair(&narrow);
-    rooms[1].set_connection_window(1 << 30);
+    rooms[1].limits_mut().set_window(1 << 30);
     let credit = packet(&mut rooms[1], 1200, NOW).unwrap();
     receive(&mut rooms[0], &credit.payload, NOW).unwrap();
     let [first, second, third] = [0; 3].map(|_| rooms[0].open(Dir::Bi).unwrap());
@@ -107,7 +107,7 @@ fn streams_that_stand_still_keep_no_other_from_going_on() {
     let mut sent = fill(&mut rooms[0], third);
     for _ in 0..50 {
         deliver(&mut rooms);
-        while let Ok(Chunk::Data(_)) = rooms[1].read(third, 100_000) {}
+        while let Ok(Chunk::Data(_)) = rooms[1].receiving(third).read(100_000) {}
         while let Some(credit) = packet(&mut rooms[1], 1200, NOW) {
             receive(&mut rooms[0], &credit.payload, NOW).unwrap();
         }
@@ -142,7 +142,7 @@ fn nobody_waits_for_ever() {
             for id in std::mem::take(&mut ready) {
                 let Some(rest) = left.get_mut(&id) else { continue };
                 let n = (*rest).min(1 + rng.below(30_000));
-                match rooms[0].write(id, &mut Bytes::from(vec![7; n as usize])) {
+                match rooms[0].sending(id).write(&mut Bytes::from(vec![7; n as usize])) {
                     Ok(n) => {
                         *rest -= n as u64;
                         ready.insert(id);
@@ -150,7 +150,7 @@ fn nobody_waits_for_ever() {
                     Err(error) => assert_eq!(error, WriteError::Blocked),
                 }
                 if *rest == 0 {
-                    rooms[0].finish(id).unwrap();
+                    rooms[0].sending(id).finish().unwrap();
                     left.remove(&id);
                 }
             }
@@ -174,7 +174,7 @@ fn nobody_waits_for_ever() {
             }
             for id in drain_events(&mut rooms[1]) {
                 if let StreamEvent::Readable(id) = id {
-                    while let Ok(Chunk::Data(_)) = rooms[1].read(id, 100_000) {}
+                    while let Ok(Chunk::Data(_)) = rooms[1].receiving(id).read(100_000) {}
                 }
             }
             if let Some(credit) = packet(&mut rooms[1], 1200, NOW) {
@@ -197,28 +197,28 @@ fn send_room_is_credit_and_reach() {
     };
     let mut rooms = pair(&narrow);
     let ids = [(); 2].map(|()| rooms[0].open(Dir::Uni).unwrap());
-    assert_eq!(rooms[0].send_room(ids[0], u64::MAX), Ok(50_000), "the credit of the stream");
-    assert_eq!(rooms[0].send_room(ids[0], 30_000), Ok(30_000), "what the path takes");
-    assert_eq!(rooms[0].write(ids[0], &mut Bytes::from(vec![7; 30_000])), Ok(30_000));
-    assert_eq!(rooms[0].send_room(ids[0], 30_000), Ok(0));
-    assert_eq!(rooms[0].send_room(ids[1], 30_000), Ok(LEAST), "a little, whatever the others hold");
+    assert_eq!(rooms[0].sending(ids[0]).room(u64::MAX), Ok(50_000), "the credit of the stream");
+    assert_eq!(rooms[0].sending(ids[0]).room(30_000), Ok(30_000), "what the path takes");
+    assert_eq!(rooms[0].sending(ids[0]).write(&mut Bytes::from(vec![7; 30_000])), Ok(30_000));
+    assert_eq!(rooms[0].sending(ids[0]).room(30_000), Ok(0));
+    assert_eq!(rooms[0].sending(ids[1]).room(30_000), Ok(LEAST), "a little, whatever the others hold");
     assert_eq!(writable(&mut rooms[0]), []);
     deliver(&mut rooms);
     assert_eq!(writable(&mut rooms[0]), ids[..1], "the path has taken it");
-    assert_eq!(rooms[0].send_room(ids[0], 30_000), Ok(20_000), "what is left of the credit");
-    rooms[0].write(ids[0], &mut Bytes::from(vec![7; 20_000])).unwrap();
+    assert_eq!(rooms[0].sending(ids[0]).room(30_000), Ok(20_000), "what is left of the credit");
+    rooms[0].sending(ids[0]).write(&mut Bytes::from(vec![7; 20_000])).unwrap();
     deliver(&mut rooms);
-    assert_eq!(rooms[0].send_room(ids[0], 30_000), Ok(0));
+    assert_eq!(rooms[0].sending(ids[0]).room(30_000), Ok(0));
     assert_eq!(writable(&mut rooms[0]), []);
     // The peer reads, and gives credit.
     rooms[1].accept(Dir::Uni).unwrap();
-    while let Ok(Chunk::Data(_)) = rooms[1].read(ids[0], 100_000) {}
+    while let Ok(Chunk::Data(_)) = rooms[1].receiving(ids[0]).read(100_000) {}
     let credit = packet(&mut rooms[1], 1200, NOW).expect("credit");
     receive(&mut rooms[0], &credit.payload, NOW).unwrap();
     assert_eq!(writable(&mut rooms[0]), ids[..1]);
-    assert_eq!(rooms[0].send_room(ids[0], 30_000), Ok(30_000));
-    rooms[0].finish(ids[0]).unwrap();
-    assert_eq!(rooms[0].send_room(ids[0], 30_000), Err(WriteError::Ended));
+    assert_eq!(rooms[0].sending(ids[0]).room(30_000), Ok(30_000));
+    rooms[0].sending(ids[0]).finish().unwrap();
+    assert_eq!(rooms[0].sending(ids[0]).room(30_000), Err(WriteError::Ended));
 }
 
 /// What a budget leaves bounds all of them, and who waits is told when it has become less.

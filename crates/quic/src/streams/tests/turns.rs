@@ -26,8 +26,8 @@ fn streams(room: &mut Streams, urgencies: &[u8], bytes: usize) -> Vec<StreamId> 
         .iter()
         .map(|urgency| {
             let id = room.open(Dir::Uni).unwrap();
-            room.set_urgency(id, *urgency).unwrap();
-            room.write(id, &mut Bytes::from(vec![0; bytes])).unwrap();
+            room.sending(id).set_urgency(*urgency).unwrap();
+            room.sending(id).write(&mut Bytes::from(vec![0; bytes])).unwrap();
             id
         })
         .collect()
@@ -61,8 +61,8 @@ fn urgent_streams_go_first_and_lost_data_before_new() {
     // Stream 2 lost data and has new data; stream 1 is more urgent meanwhile.
     first.tokens.iter().for_each(|token| room.lost(*token, Time::ZERO));
     for (n, urgency) in [(1, 1), (2, 2)] {
-        room.set_urgency(ids[n], urgency).unwrap();
-        room.write(ids[n], &mut Bytes::from(vec![0; 1100])).unwrap();
+        room.sending(ids[n]).set_urgency(urgency).unwrap();
+        room.sending(ids[n]).write(&mut Bytes::from(vec![0; 1100])).unwrap();
     }
     let mut order = Vec::new();
     while let Some(sent) = packet(&mut room, 1200, Time::ZERO) {
@@ -81,23 +81,23 @@ fn what_is_of_no_use_in_parts_goes_one_after_the_other() {
     let mut room = client(&TransportConfig::fixed_mtu(1200));
     let ids = streams(&mut room, &[3, 3, 3, 0], 10_000);
     for id in &ids[..3] {
-        room.set_incremental(*id, false).unwrap();
+        room.sending(*id).set_incremental(false).unwrap();
     }
     // The last is the least urgent now, the second goes before all.
-    room.set_urgency(ids[3], 7).unwrap();
-    room.set_critical(ids[1]).unwrap();
+    room.sending(ids[3]).set_urgency(7).unwrap();
+    room.sending(ids[1]).set_critical().unwrap();
     let first = packet(&mut room, 1200, Time::ZERO).unwrap();
     let mut order: Vec<_> = turns(&mut room, 12).iter().map(|turn| turn.0).collect();
     order.dedup();
     assert_eq!(order, [1, 0], "one at a time");
     // The line is the same for what was lost.
-    room.set_urgency(ids[1], 3).unwrap();
+    room.sending(ids[1]).set_urgency(3).unwrap();
     first.tokens.iter().for_each(|token| room.lost(*token, Time::ZERO));
     let mut order: Vec<_> = turns(&mut room, 20).iter().map(|turn| turn.0).collect();
     order.dedup();
     assert_eq!(order, [0, 1, 2, 3], "the line");
-    assert_eq!(room.set_critical(StreamId(77)), Err(UnknownStream));
-    assert_eq!(room.set_incremental(StreamId(77), true), Err(UnknownStream));
+    assert_eq!(room.sending(StreamId(77)).set_critical(), Err(UnknownStream));
+    assert_eq!(room.sending(StreamId(77)).set_incremental(true), Err(UnknownStream));
 }
 
 /// RFC 9218 §10 leaves open who goes first of those that are of use in parts and those that are not.
@@ -106,7 +106,7 @@ fn a_line_goes_before_those_that_take_turns() {
     let mut room = client(&TransportConfig::fixed_mtu(1200));
     let ids = streams(&mut room, &[3; 4], 20_000);
     for id in &ids[1..3] {
-        room.set_incremental(*id, false).unwrap();
+        room.sending(*id).set_incremental(false).unwrap();
     }
     let mut order: Vec<_> = turns(&mut room, 60).iter().map(|turn| turn.0).collect();
     order.dedup();
@@ -133,14 +133,14 @@ fn classes_divide_what_their_parent_has() {
     let mut room = client(&TransportConfig::fixed_mtu(1200));
     let ids = streams(&mut room, &[3; 4], 1_000_000);
     // A: 1 of 4, alone. B: 3 of 4, of which the second has two thirds; the fourth is less urgent.
-    room.set_class(ids[0], &[Class::new("a", 1.0)]).unwrap();
+    room.sending(ids[0]).set_class(&[Class::new("a", 1.0)]).unwrap();
     let b = Class::new("b", 3.0);
     for (n, inner) in [(1, vec![Class::new("left", 2.0)]), (2, vec![Class::new("right", 1.0)]), (3, vec![])] {
-        room.set_class(ids[n], &[vec![b.clone()], inner].concat()).unwrap();
+        room.sending(ids[n]).set_class(&[vec![b.clone()], inner].concat()).unwrap();
     }
-    room.set_urgency(ids[3], 4).unwrap();
+    room.sending(ids[3]).set_urgency(4).unwrap();
     assert_eq!(percent(shares(&mut room, 400)), [25, 50, 25, 0]);
-    assert_eq!(room.class(ids[1]).unwrap(), [b.clone(), Class::new("left", 2.0)]);
+    assert_eq!(room.of(ids[1]).class().unwrap(), [b.clone(), Class::new("left", 2.0)]);
     // The same name elsewhere is another class; weights change for those that there are.
     room.set_class_priority(&["b", "left"], Priority::weighted(1.0)).unwrap();
     room.set_class_priority(&["a"], Priority::weighted(9.0)).unwrap();
@@ -150,18 +150,18 @@ fn classes_divide_what_their_parent_has() {
         Err(ClassError::UnknownClass),
         "it hangs under b"
     );
-    room.set_class(ids[3], &[Class::new("left", 10.0).urgency(2)]).unwrap();
+    room.sending(ids[3]).set_class(&[Class::new("left", 10.0).urgency(2)]).unwrap();
     assert_eq!(percent(shares(&mut room, 20)), [0, 0, 0, 100], "more urgent than both");
     // A class goes with the last of its streams.
-    room.reset(ids[0], 0).unwrap();
-    room.set_class(ids[1], &[]).unwrap();
-    assert_eq!(room.class(ids[1]), Some(vec![]));
+    room.sending(ids[0]).reset(0).unwrap();
+    room.sending(ids[1]).set_class(&[]).unwrap();
+    assert_eq!(room.of(ids[1]).class(), Some(vec![]));
     assert_eq!(
         room.set_class_priority(&["b", "left"], Priority::weighted(1.0)),
         Err(ClassError::UnknownClass)
     );
     room.check();
-    assert_eq!(room.set_class(StreamId(77), &[b]), Err(ClassError::UnknownStream));
+    assert_eq!(room.sending(StreamId(77)).set_class(&[b]), Err(ClassError::UnknownStream));
 }
 
 #[test]
@@ -169,15 +169,15 @@ fn classes_are_bounded() {
     let mut room = client(&TransportConfig { max_classes: 5, ..TransportConfig::fixed_mtu(1200) });
     let ids = streams(&mut room, &[3; 2], 10_000);
     let path = |names: &[&str]| names.iter().map(|name| Class::new(*name, 1.0)).collect::<Vec<_>>();
-    room.set_class(ids[0], &path(&["a", "b", "c"])).unwrap();
-    assert_eq!(room.set_class(ids[1], &path(&["d", "b", "c"])), Err(ClassError::TooMany));
-    assert_eq!(room.class(ids[1]), Some(vec![]), "nothing has changed");
-    assert_eq!(room.set_class(ids[1], &path(&["a"; 64])), Err(ClassError::TooDeep));
-    room.set_class(ids[1], &path(&["a", "b", "d", "e"])).unwrap();
+    room.sending(ids[0]).set_class(&path(&["a", "b", "c"])).unwrap();
+    assert_eq!(room.sending(ids[1]).set_class(&path(&["d", "b", "c"])), Err(ClassError::TooMany));
+    assert_eq!(room.of(ids[1]).class(), Some(vec![]), "nothing has changed");
+    assert_eq!(room.sending(ids[1]).set_class(&path(&["a"; 64])), Err(ClassError::TooDeep));
+    room.sending(ids[1]).set_class(&path(&["a", "b", "d", "e"])).unwrap();
     // What leaves makes room.
-    room.set_class(ids[0], &[]).unwrap();
-    room.set_class(ids[0], &path(&["c"])).unwrap();
-    assert_eq!(room.set_class(ids[0], &path(&["c", "d"])), Err(ClassError::TooMany));
+    room.sending(ids[0]).set_class(&[]).unwrap();
+    room.sending(ids[0]).set_class(&path(&["c"])).unwrap();
+    assert_eq!(room.sending(ids[0]).set_class(&path(&["c", "d"])), Err(ClassError::TooMany));
     room.check();
     turns(&mut room, 10);
 }
@@ -211,7 +211,7 @@ fn a_packet_of_a_channel_ends_where_anothers_turn_begins() {
     let mut room = client(&TransportConfig::fixed_mtu(1200));
     let ids = streams(&mut room, &[3, 3, 3], 500);
     let keys = [0, 1, 2].map(|n| room.slab.key(ids[n]).unwrap());
-    room.own_channel(ids[1], true).unwrap();
+    room.sending(ids[1]).own_channel(true).unwrap();
     let own = Channel::Stream(keys[1]);
     let turn = |channel, n: usize| Some(StreamTurn { channel, key: keys[n], resend: false });
     assert_eq!(room.next_channel(), turn(Channel::Connection, 0));
@@ -227,26 +227,26 @@ fn a_packet_of_a_channel_ends_where_anothers_turn_begins() {
     assert_eq!(of_channel(&mut room, Channel::Connection).len(), 1);
     assert_eq!(room.next_channel(), None);
     // What was lost needs no credit and is marked; a bare end needs none either and is not.
-    room.finish(ids[0]).unwrap();
+    room.sending(ids[0]).finish().unwrap();
     assert_eq!(room.next_channel(), turn(Channel::Connection, 0));
     of_channel(&mut room, Channel::Connection);
     room.lost(second[0], Time::ZERO);
     let again = StreamTurn { resend: true, ..turn(own, 1).unwrap() };
     assert_eq!(room.next_channel(), Some(again));
     assert!(room.stretch(keys[1], 100).is_none(), "what was lost is not new");
-    room.own_channel(ids[1], false).unwrap();
+    room.sending(ids[1]).own_channel(false).unwrap();
     assert_eq!(
         of_channel(&mut room, Channel::Connection).iter().map(stream_of).collect::<Vec<_>>(),
         [keys[1]]
     );
-    assert_eq!(room.own_channel(StreamId(77), true), Err(UnknownStream));
+    assert_eq!(room.sending(StreamId(77)).own_channel(true), Err(UnknownStream));
 }
 
 #[test]
 fn what_is_kept_back_is_wanted_while_it_is_of_use() {
     let mut room = client(&TransportConfig::fixed_mtu(1200));
     let id = streams(&mut room, &[3], 2000)[0];
-    room.finish(id).unwrap();
+    room.sending(id).finish().unwrap();
     let now = Time::ZERO;
     let sent: Vec<_> = (0..2).map(|_| packet(&mut room, 1200, now).unwrap().tokens[0]).collect();
     assert!(sent.iter().all(|token| room.wants(*token, now)));
@@ -261,7 +261,7 @@ fn what_is_kept_back_is_wanted_while_it_is_of_use() {
     room.lost(sent[0], now);
     let again = packet(&mut room, 1200, now).unwrap().tokens[0];
     assert!(room.wants(again, now));
-    room.reset(id, 7).unwrap();
+    room.sending(id).reset(7).unwrap();
     assert!(!room.wants(again, now), "a stream that is given up wants nothing");
     let reset = packet(&mut room, 1200, now).unwrap().tokens[0];
     assert!(matches!(reset, FrameToken::ResetStream { .. }) && room.wants(reset, now));
@@ -274,9 +274,9 @@ fn what_was_written_says_whether_a_message_ended() {
     let mut room = client(&TransportConfig::fixed_mtu(1200));
     let id = room.open_messages(Dir::Uni).unwrap();
     let bytes = streams(&mut room, &[5], 5000)[0];
-    assert_eq!(room.set_even(bytes, true), Err(UnknownStream));
-    room.set_even(id, true).unwrap();
-    room.send_message(id, Bytes::from(vec![0; 2000]), None).unwrap();
+    assert_eq!(room.messages(bytes).set_even(true), Err(UnknownStream));
+    room.messages(id).set_even(true).unwrap();
+    room.messages(id).send(Bytes::from(vec![0; 2000]), None).unwrap();
     let mut written = |channel| {
         let (mut buffer, mut tokens) = (vec![0; 1152], Vec::new());
         let mut w = PacketWriter::new(wire::Writer::new(&mut buffer), &mut tokens);
@@ -293,13 +293,13 @@ fn datagrams_have_the_share_of_a_stream_of_their_urgency() {
     let mut room = client(&TransportConfig::fixed_mtu(1200));
     streams(&mut room, &[3, 3, 5], 300_000);
     let (mut sent, mut shares) = (0, [0; 3]);
-    room.set_datagrams(true);
+    room.datagrams().set_waiting(true);
     let mut run = |room: &mut Streams, priority: Priority, packets: usize| {
-        room.set_datagram_priority(priority);
+        room.datagrams().set_priority(priority);
         for _ in 0..packets {
-            if room.is_datagrams_turn() {
+            if room.datagrams().is_next() {
                 sent += 1000;
-                room.datagrams_sent(1000);
+                room.datagrams().sent(1000);
                 continue;
             }
             for (index, bytes) in turns(room, 1) {
@@ -315,8 +315,8 @@ fn datagrams_have_the_share_of_a_stream_of_their_urgency() {
     assert_eq!(run(&mut room, Priority::weighted(1.0).urgency(1), 20), (20_000, [0; 3]), "more urgent");
     let (sent, shares) = run(&mut room, Priority::weighted(1.0).urgency(7), 20);
     assert!(sent == 0 && shares[2] == 0, "less urgent: {sent} {shares:?}");
-    room.set_datagrams(false);
-    assert!(!room.is_datagrams_turn());
+    room.datagrams().set_waiting(false);
+    assert!(!room.datagrams().is_next());
     room.check();
 }
 
@@ -325,25 +325,25 @@ fn datagrams_need_no_credit_and_are_not_blocked_by_it() {
     let mut rooms =
         pair(&TransportConfig { max_connection_window: 100_000, ..TransportConfig::fixed_mtu(1200) });
     let room = &mut rooms[0];
-    room.set_datagrams(true);
-    assert!(room.is_datagrams_turn());
+    room.datagrams().set_waiting(true);
+    assert!(room.datagrams().is_next());
     let ids = streams(room, &[3], 500_000);
     // Passed over, they leave the packets to the stream, until the credit is spent.
-    room.pass_datagrams();
+    room.datagrams().pass();
     let first = packet(room, 1200, Time::ZERO).unwrap();
     while packet(room, 1200, Time::ZERO).is_some() {}
-    room.recall_datagrams();
-    assert!(room.is_datagrams_turn(), "they need no credit");
-    room.datagrams_sent(5000);
-    assert!(room.is_datagrams_turn(), "nobody else may send");
+    room.datagrams().recall();
+    assert!(room.datagrams().is_next(), "they need no credit");
+    room.datagrams().sent(5000);
+    assert!(room.datagrams().is_next(), "nobody else may send");
     // What was lost needs none either, and goes first: credit may wait for it.
     room.lost(first.tokens[0], Time::ZERO);
-    assert!(!room.is_datagrams_turn());
-    room.set_urgency(ids[0], 4).unwrap();
-    assert!(room.is_datagrams_turn());
-    room.set_datagrams(false);
+    assert!(!room.datagrams().is_next());
+    room.sending(ids[0]).set_urgency(4).unwrap();
+    assert!(room.datagrams().is_next());
+    room.datagrams().set_waiting(false);
     packet(room, 1200, Time::ZERO).unwrap();
-    assert!(!room.is_datagrams_turn() && room.next_channel().is_none());
+    assert!(!room.datagrams().is_next() && room.next_channel().is_none());
     room.check();
 }
 
@@ -354,17 +354,17 @@ fn what_went_while_there_was_no_credit_is_not_paid_for_later() {
         client(&TransportConfig { max_connection_window: 100_000, ..TransportConfig::fixed_mtu(1200) });
     let id = streams(&mut room, &[3], 800_000)[0];
     while packet(&mut room, 1200, Time::ZERO).is_some() {}
-    room.set_datagrams(true);
+    room.datagrams().set_waiting(true);
     for _ in 0..1000 {
-        assert!(room.is_datagrams_turn());
-        room.datagrams_sent(1000);
+        assert!(room.datagrams().is_next());
+        room.datagrams().sent(1000);
     }
     frame(&mut room, Frame::MaxData(800_000)).unwrap();
     frame(&mut room, Frame::MaxStreamData { id, max: 800_000 }).unwrap();
     let mut datagrams = 0;
     for _ in 0..100 {
-        if room.is_datagrams_turn() {
-            room.datagrams_sent(1000);
+        if room.datagrams().is_next() {
+            room.datagrams().sent(1000);
             datagrams += 1;
         } else {
             packet(&mut room, 1200, Time::ZERO).expect("it is the stream's turn");
@@ -377,16 +377,16 @@ fn what_went_while_there_was_no_credit_is_not_paid_for_later() {
 fn who_was_passed_over_keeps_the_turn() {
     let mut room = client(&TransportConfig::fixed_mtu(1200));
     streams(&mut room, &[3, 3], 100_000);
-    room.set_datagrams(true);
-    while !room.is_datagrams_turn() {
+    room.datagrams().set_waiting(true);
+    while !room.datagrams().is_next() {
         turns(&mut room, 1);
     }
     for _ in 0..5 {
-        room.pass_datagrams();
+        room.datagrams().pass();
         assert_eq!(turns(&mut room, 1).len(), 1);
-        assert!(!room.is_datagrams_turn());
-        room.recall_datagrams();
-        assert!(room.is_datagrams_turn());
+        assert!(!room.datagrams().is_next());
+        room.datagrams().recall();
+        assert!(room.datagrams().is_next());
     }
 }
 
@@ -397,22 +397,22 @@ fn repair_goes_in_the_turn_of_its_channel() {
     let ids = streams(&mut room, &[3, 3, 5], 100_000);
     let keys = [0, 1, 2].map(|n| room.slab.key(ids[n]).unwrap());
     for id in &ids {
-        room.own_channel(*id, true).unwrap();
+        room.sending(*id).own_channel(true).unwrap();
     }
     let [first, second, third] = keys.map(Channel::Stream);
     // The third is less urgent, and its repair is no more so.
-    room.set_repair(third, true);
-    room.set_repair(second, true);
+    room.repair().set_due(third, true);
+    room.repair().set_due(second, true);
     let (mut repairs, mut packets) = ([0u32; 3], [0u32; 3]);
     for _ in 0..100 {
         let turn = room.next_channel().unwrap();
         let n = keys.iter().position(|key| *key == turn.key).unwrap();
         if room.is_repair_due(turn.channel) && repairs[n] < 20 {
-            room.repair_sent(turn.key, 1200);
+            room.repair().sent(turn.key, 1200);
             repairs[n] += 1;
             continue;
         }
-        room.set_repair(turn.channel, false);
+        room.repair().set_due(turn.channel, false);
         if packet(&mut room, 1200, Time::ZERO).is_none() {
             break;
         }
@@ -424,21 +424,21 @@ fn repair_goes_in_the_turn_of_its_channel() {
     assert!(packets[0] > packets[1] && sent[0].abs_diff(sent[1]) <= 25, "{sent:?} {packets:?}");
     // Repair alone is a turn, too, and none for data.
     assert!(room.is_repair_due(third));
-    room.set_repair(first, true);
-    room.forget_repair();
+    room.repair().set_due(first, true);
+    room.repair().forget();
     assert!(!room.awaits_repair());
     room.check();
     while packet(&mut room, 1200, Time::ZERO).is_some() {}
     for channel in [third, Channel::Connection, Channel::Datagrams] {
         assert_eq!(room.next_channel(), None);
-        room.set_repair(channel, true);
+        room.repair().set_due(channel, true);
         let turn = room.next_channel().unwrap();
         assert_eq!(turn.channel, channel);
         assert_eq!(room.want(), Want::None, "there is no data");
         assert!(packet(&mut room, 1200, Time::ZERO).is_none());
-        room.repair_sent(turn.key, 1200);
+        room.repair().sent(turn.key, 1200);
         room.check();
-        room.set_repair(channel, false);
+        room.repair().set_due(channel, false);
     }
     room.check();
 }
@@ -450,18 +450,18 @@ fn classes_go_with_their_streams_whatever_was_repaired() {
     let config = TransportConfig { max_classes: 1, ..TransportConfig::fixed_mtu(1200) };
     let mut rooms = pair(&config);
     let id = rooms[0].open(Dir::Uni).unwrap();
-    rooms[0].set_class(id, &[Class::new("first", 1.0)]).unwrap();
-    rooms[0].write(id, &mut Bytes::from(vec![0; 100])).unwrap();
+    rooms[0].sending(id).set_class(&[Class::new("first", 1.0)]).unwrap();
+    rooms[0].sending(id).write(&mut Bytes::from(vec![0; 100])).unwrap();
     let sent = packet_of(&mut rooms[0], 1200, Time::ZERO, Some(Channel::Connection)).unwrap();
-    rooms[0].set_repair(Channel::Connection, true);
-    rooms[0].set_repair(Channel::Connection, false);
+    rooms[0].repair().set_due(Channel::Connection, true);
+    rooms[0].repair().set_due(Channel::Connection, false);
     sent.tokens.iter().for_each(|token| rooms[0].acked(*token, Time::ZERO));
-    rooms[0].reset(id, 7).unwrap();
+    rooms[0].sending(id).reset(7).unwrap();
     exchange(&mut rooms, Time::ZERO);
     drain_all(&mut rooms);
     let [room, _] = &mut rooms;
     assert_eq!(room.len(), 0);
     assert_eq!(room.set_class_priority(&["first"], Priority::default()), Err(ClassError::UnknownClass));
     let id = room.open(Dir::Uni).unwrap();
-    assert_eq!(room.set_class(id, &[Class::new("second", 1.0)]), Ok(()));
+    assert_eq!(room.sending(id).set_class(&[Class::new("second", 1.0)]), Ok(()));
 }

@@ -26,10 +26,10 @@ fn each_byte_is_read_once_whatever_the_channel_does() {
         let mut turned = false;
         for step in 0.. {
             assert!(step < 20_000, "seed {seed}: it never ends");
-            let _ = rooms[0].write(id, &mut data);
+            let _ = rooms[0].sending(id).write(&mut data);
             match reset {
-                None if data.is_empty() => drop(rooms[0].finish(id)),
-                Some(reliable) if step > 200 => drop(rooms[0].reset_at(id, 7, reliable)),
+                None if data.is_empty() => drop(rooms[0].sending(id).finish()),
+                Some(reliable) if step > 200 => drop(rooms[0].sending(id).reset_at(7, reliable)),
                 _ => {}
             }
             if rng.below(2) == 0 {
@@ -54,11 +54,11 @@ fn each_byte_is_read_once_whatever_the_channel_does() {
                 }
             }
             if !turned && rooms[1].accept(Dir::Uni).is_some() {
-                rooms[1].as_unordered(id).unwrap();
+                rooms[1].receiving(id).as_unordered().unwrap();
                 turned = true;
             }
             while turned && !over {
-                match rooms[1].read_unordered(id, 1 + rng.below(2000) as usize) {
+                match rooms[1].receiving(id).read_unordered(1 + rng.below(2000) as usize) {
                     Ok(Piece::Data { offset, bytes }) => {
                         let range = offset as usize..offset as usize + bytes.len();
                         assert_eq!(bytes, content[range.clone()], "seed {seed}");
@@ -84,10 +84,14 @@ fn each_byte_is_read_once_whatever_the_channel_does() {
             }
         }
         let promised = reset.map_or(content.len(), |reliable| reliable as usize);
-        let written = rooms[0].sent as usize;
+        let written = rooms[0].limits().sent() as usize;
         assert!(!read[..promised.min(written)].contains(&false), "seed {seed}");
         assert_eq!(rooms[1].len(), 0, "seed {seed}");
-        assert_eq!(rooms[1].window.consumed(), rooms[1].received, "seed {seed}: all credit came back");
+        assert_eq!(
+            rooms[1].limits().consumed(),
+            rooms[1].limits().received(),
+            "seed {seed}: all credit came back"
+        );
     }
 }
 
@@ -101,19 +105,19 @@ fn a_stream_is_read_in_one_way() {
         frame(&mut room, data(id, 8)).unwrap();
         assert_eq!(room.accept(Dir::Uni), Some(id));
     }
-    assert_eq!(room.read_unordered(a, 10), Err(ReadError::Ordered));
-    assert_eq!(room.read(a, 10), Ok(Chunk::Data(Bytes::from_static(b"abcd"))));
-    assert_eq!(room.as_unordered(a), Err(UnknownStream), "something was read");
-    room.as_unordered(b).unwrap();
-    assert_eq!(room.read(b, 10), Err(ReadError::Unordered));
-    assert_eq!(room.as_messages(b), Err(UnknownStream));
+    assert_eq!(room.receiving(a).read_unordered(10), Err(ReadError::Ordered));
+    assert_eq!(room.receiving(a).read(10), Ok(Chunk::Data(Bytes::from_static(b"abcd"))));
+    assert_eq!(room.receiving(a).as_unordered(), Err(UnknownStream), "something was read");
+    room.receiving(b).as_unordered().unwrap();
+    assert_eq!(room.receiving(b).read(10), Err(ReadError::Unordered));
+    assert_eq!(room.messages(b).begin(), Err(UnknownStream));
     let piece = |offset, bytes| Ok(Piece::Data { offset, bytes: Bytes::from_static(bytes) });
-    assert_eq!(room.read_unordered(b, 3), piece(0, b"abc"));
-    assert_eq!(room.read_unordered(b, 3), piece(3, b"d"));
-    assert_eq!(room.read_unordered(b, 3), piece(8, b"abc"), "behind a hole");
+    assert_eq!(room.receiving(b).read_unordered(3), piece(0, b"abc"));
+    assert_eq!(room.receiving(b).read_unordered(3), piece(3, b"d"));
+    assert_eq!(room.receiving(b).read_unordered(3), piece(8, b"abc"), "behind a hole");
     drain_events(&mut room);
-    assert_eq!(room.read_unordered(b, 3), piece(11, b"d"));
-    assert_eq!(room.read_unordered(b, 3), Ok(Piece::Blocked));
+    assert_eq!(room.receiving(b).read_unordered(3), piece(11, b"d"));
+    assert_eq!(room.receiving(b).read_unordered(3), Ok(Piece::Blocked));
     frame(&mut room, data(b, 8)).unwrap();
     assert_eq!(room.next_event(), None, "it was read");
     frame(&mut room, data(b, 16)).unwrap();
@@ -131,11 +135,11 @@ fn the_end_behind_unread_bytes_is_told_to_who_reads_none() {
     drain_events(&mut room);
     frame(&mut room, data(4, false, b"efgh")).unwrap();
     assert_eq!(room.next_event(), None, "nobody waits");
-    assert_eq!(room.read(id, 0), Ok(Chunk::Blocked));
-    assert_eq!(room.recv_state(id), Some(RecvState::Open));
+    assert_eq!(room.receiving(id).read(0), Ok(Chunk::Blocked));
+    assert_eq!(room.of(id).recv_state(), Some(RecvState::Open));
     frame(&mut room, data(8, true, b"")).unwrap();
     assert_eq!(room.next_event(), Some(crate::streams::StreamEvent::Readable(id)));
-    assert_eq!(room.recv_state(id), Some(RecvState::Complete));
+    assert_eq!(room.of(id).recv_state(), Some(RecvState::Complete));
 }
 
 /// Holes that are denser than packets are cost memory even when what lies between them is read at once.
@@ -146,9 +150,9 @@ fn more_gaps_than_honest_loss_makes_close_the_connection() {
     let data = |offset| Frame::Stream { id, offset, fin: false, data: b"x" };
     frame(&mut room, data(2)).unwrap();
     assert_eq!(room.accept(Dir::Uni), Some(id));
-    room.as_unordered(id).unwrap();
+    room.receiving(id).as_unordered().unwrap();
     let refused = (2..10_000).find_map(|n| {
-        while let Ok(Piece::Data { .. }) = room.read_unordered(id, 10) {}
+        while let Ok(Piece::Data { .. }) = room.receiving(id).read_unordered(10) {}
         frame(&mut room, data(2 * n)).err()
     });
     assert_eq!(refused.map(|error| error.code), Some(quickset_wire::TransportErrorCode::PROTOCOL_VIOLATION));
