@@ -32,13 +32,32 @@ const SHARED_NAMES: [(&str, &str); 22] = [
     ("WriteError", "as ReadError"),
 ];
 
+/// Functions that may take a tuple, by file and name: it stands for one thing there.
+const WITH_TUPLES: [(&str, &str); 15] = [
+    ("budget::enter", "what the map has for the account"),
+    ("demand::announce", "an entry of the set"),
+    ("fences::later", "two of the same kind, of which one comes back"),
+    ("held::is_same", "two of the same kind"),
+    ("held::join", "a key of the map"),
+    ("measures::measure", "a unit with its factor, which are constants"),
+    ("metrics::values", "the lines above the values, as the format has them"),
+    ("mod::take_symbol", "a symbol's name: its session and number"),
+    ("pointer::area", "a place on the screen"),
+    ("sent::take_symbol", "a symbol's name: its session and number"),
+    ("sizing::best", "a block, which is the key of the table of answers"),
+    ("sizing::fails", "a block, which is the key of the table of answers"),
+    ("stage::wished", "a size of the screen"),
+    ("timers::is_due", "an entry of the set, as it was popped"),
+    ("wishes::add", "a size of the screen"),
+];
+
 /// What was counted, tests left out.
 #[derive(Default)]
 pub(crate) struct Figures {
     /// By crate and type: methods of its own, not those of traits.
     methods: BTreeMap<(String, String), usize>,
-    /// Functions with a tuple among their parameters.
-    tuples: usize,
+    /// Functions with a tuple among their parameters: the name, and where.
+    tuples: Vec<(String, String)>,
     /// Where structs, enums, unions, traits and type aliases are, by name.
     names: BTreeMap<String, Vec<String>>,
 }
@@ -64,7 +83,7 @@ impl Figures {
         let shared = self.names.values().filter(|places| places.len() > 1).count();
         vec![
             format!("most methods: {}", most.collect::<Vec<_>>().join(", ")),
-            format!("functions with a tuple as a parameter: {}", self.tuples),
+            format!("functions with a tuple as a parameter: {}", self.tuples.len()),
             format!(
                 "names of types: {}, of which {shared} are of several ({:.1} %)",
                 self.names.len(),
@@ -89,7 +108,15 @@ impl Figures {
         let idle = SHARED_NAMES.iter().filter(|(name, _)| !is_shared(name));
         let idle =
             idle.map(|(name, _)| format!("{name} is not shared any more: take it out of SHARED_NAMES"));
-        found.chain(idle).collect()
+        let is_known = |name: &str| WITH_TUPLES.iter().any(|(known, _)| *known == name);
+        let tuples = self.tuples.iter().filter(|(name, _)| !is_known(name)).map(|(name, place)| {
+            format!("{name} takes a tuple ({place}): make it parameters, or a type with names")
+        });
+        let has = |name: &str| self.tuples.iter().any(|(found, _)| found == name);
+        let past = WITH_TUPLES.iter().filter(|(name, _)| !has(name));
+        let past =
+            past.map(|(name, _)| format!("no {name} takes a tuple any more: take it out of WITH_TUPLES"));
+        found.chain(idle).chain(tuples).chain(past).collect()
     }
 }
 
@@ -133,7 +160,9 @@ impl<'ast> Visit<'ast> for Counting<'_> {
             syn::FnArg::Receiver(_) => false,
         };
         if signature.inputs.iter().any(is_tuple) && !self.is_test(signature.fn_token.span) {
-            self.figures.tuples += 1;
+            let place = format!("{}:{}", self.path, signature.ident.span().start().line);
+            let file = self.path.rsplit('/').next().unwrap_or_default().trim_end_matches(".rs");
+            self.figures.tuples.push((format!("{file}::{}", signature.ident), place));
         }
         visit::visit_signature(self, signature);
     }
@@ -191,6 +220,10 @@ mod tests {
             breaches[0],
             "Path is the name of 2 types, in crates/x/src/one.rs:1, crates/x/src/other.rs:1: rename all but one"
         );
-        assert_eq!(breaches.len(), 1 + SHARED_NAMES.len(), "no reason is needed here: {breaches:?}");
+        let tuple = "one::b takes a tuple (crates/x/src/one.rs:2): make it parameters, or a type with names"
+            .to_owned();
+        assert!(breaches.contains(&tuple), "{breaches:?}");
+        let reasons = SHARED_NAMES.len() + WITH_TUPLES.len();
+        assert_eq!(breaches.len(), 2 + reasons, "no reason is needed here: {breaches:?}");
     }
 }

@@ -130,6 +130,14 @@ pub(crate) fn controllers() -> String {
     format!("Congestion controller: {}", Algorithm::FORMS)
 }
 
+/// The same where there is TCP beside QUIC.
+pub(crate) fn http_controllers() -> String {
+    format!(
+        "{}. HTTP/3 has cubic without it; a server has TCP use it, too, where the system (Linux) can [default: cubic, and for TCP what the system has]",
+        controllers()
+    )
+}
+
 /// A congestion controller.
 pub(crate) fn congestion(text: &str) -> Result<Algorithm, String> {
     text.parse().map_err(|error: AlgorithmError| error.to_string())

@@ -255,7 +255,7 @@ impl Driver {
             for bytes in datagrams(pool.cut(buffer, meta.len), meta.stride) {
                 let mut route = router.route(now, Datagram { path, ecn, bytes });
                 if let DatagramRoute::Incoming(incoming) = route {
-                    match admit((&hub, &mut router), (&mut self.roster, asking), (now, incoming)) {
+                    match admit(&hub, &mut router, &mut self.roster, asking, now, incoming) {
                         Some(admitted) => route = admitted,
                         None => continue,
                     }

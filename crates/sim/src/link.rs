@@ -198,7 +198,7 @@ impl Link {
         let verdict = match queue {
             LinkQueue::Red(red) => {
                 let idle = now.since(self.server.idle());
-                self.early.judge(red, packet.ordinal, queued, (idle, bps))
+                self.early.judge(red, packet.ordinal, queued, idle, bps)
             }
             _ => RedVerdict::Pass,
         };

@@ -248,8 +248,14 @@ impl Network {
     }
 
     /// Sends what a node with these `addresses` has written, at `leaves` at the earliest.
-    pub(crate) fn send(&mut self, now: Time, leaves: Time, sender: (NodeId, &[SocketAddr]), batch: &Batch) {
-        let (node, addresses) = sender;
+    pub(crate) fn send(
+        &mut self,
+        now: Time,
+        leaves: Time,
+        node: NodeId,
+        addresses: &[SocketAddr],
+        batch: &Batch,
+    ) {
         let remote = batch.path.remote;
         // As an operating system does: the address that was asked for, else the first with a way there.
         let route = addresses

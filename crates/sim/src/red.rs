@@ -54,9 +54,9 @@ impl RedState {
         red: &Red,
         ordinal: u64,
         queued: u64,
-        idle: (Duration, Option<u64>),
+        idle: Duration,
+        bps: Option<u64>,
     ) -> RedVerdict {
-        let (idle, bps) = idle;
         if queued > 0 {
             self.mean += WEIGHT * (queued.approx() - self.mean);
         } else {
@@ -114,7 +114,7 @@ mod tests {
     /// The share of drops with a queue that stands at `queued`.
     fn drops(queued: u64) -> f64 {
         let mut mean = RedState::new(Rng::new(1));
-        let mut judge = |n| mean.judge(&RED, n, queued, (Duration::ZERO, None)) == RedVerdict::Drop;
+        let mut judge = |n| mean.judge(&RED, n, queued, Duration::ZERO, None) == RedVerdict::Drop;
         // 10,000 arrivals bring the mean to within e^-19 of the queue.
         (0..10_000).for_each(|n| {
             judge(n);
@@ -140,12 +140,12 @@ mod tests {
     fn a_pause_makes_it_forget() {
         let mut mean = RedState::new(Rng::new(1));
         for n in 0..10_000 {
-            mean.judge(&RED, n, 15_000, (Duration::ZERO, None));
+            mean.judge(&RED, n, 15_000, Duration::ZERO, None);
         }
         // 512 packets of 1500 bytes at 12 Mbit/s last 512 ms: the mean falls to 1/e.
-        mean.judge(&RED, 10_000, 0, (Duration::from_millis(512), Some(12_000_000)));
+        mean.judge(&RED, 10_000, 0, Duration::from_millis(512), Some(12_000_000));
         assert!((mean.mean / 15_000.0 - 0.3675).abs() < 0.001, "{}", mean.mean);
-        mean.judge(&RED, 10_001, 0, (Duration::from_secs(1 << 40), None));
+        mean.judge(&RED, 10_001, 0, Duration::from_secs(1 << 40), None);
         assert!(mean.mean < 1e-9);
     }
 }

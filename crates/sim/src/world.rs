@@ -368,7 +368,7 @@ impl<M: Machine> World<M> {
                 Poll::Send => {
                     (node.polling, self.stirred) = (true, true);
                     let work = node.core.as_mut().map_or(Duration::ZERO, |core| core.send(&self.batch));
-                    self.network.send(now, now + work, (id, &node.addresses), &self.batch);
+                    self.network.send(now, now + work, id, &node.addresses, &self.batch);
                     self.batch.clear();
                     if node.work(now, work) {
                         self.network.enter(node.busy_until, AgendaWhat::Resume(id));

@@ -28,8 +28,8 @@ enum HttpSide {
 /// How connections behave.
 #[derive(Debug, clap::Args)]
 struct TransportArgs {
-    #[arg(long, help = values::controllers(), default_value = "cubic", value_parser = values::congestion)]
-    cc: Algorithm,
+    #[arg(long, help = values::http_controllers(), value_parser = values::congestion)]
+    cc: Option<Algorithm>,
     /// Send datagrams of 1200 bytes, and do not look for what the path takes
     #[arg(long)]
     no_mtu_search: bool,
@@ -46,7 +46,7 @@ struct TransportArgs {
 impl TransportArgs {
     fn config(&self) -> anyhow::Result<TransportConfig> {
         Ok(TransportConfig::default()
-            .with_congestion(self.cc.clone())
+            .with_congestion(self.cc.clone().unwrap_or_default())
             .with_acks(self.ack)
             .with_mtu_discovery((!self.no_mtu_search).then(MtuDiscovery::default))
             .with_qlog(self.qlog.sinks()?))

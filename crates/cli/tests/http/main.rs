@@ -366,6 +366,15 @@ fn a_certificate_is_read_again() {
     assert_eq!(text(&served.get(&["/small.txt"], &[]).stdout), "small");
 }
 
+/// A controller that the system does not have for TCP is said, and the site is served all the same.
+#[test]
+fn a_controller_that_tcp_cannot_have_is_said() {
+    let mut served = Served::new("congest", &["--cc", "fixed:20mbit"]);
+    assert_eq!(text(&served.get(&["/small.txt"], &[]).stdout), "small");
+    let said = served.stop();
+    assert!(said.contains("warning: HTTP/1.1 and HTTP/2 are not under fixed:20mbit"), "{said}");
+}
+
 /// A client that says something when it leaves, and its words.
 #[cfg(unix)]
 #[tokio::test]

@@ -49,7 +49,7 @@ impl CellSizes {
 
     /// Whole cells around a point, twice as wide as high, that take about so many bytes, but at most a
     /// quarter of the screen.
-    pub(super) fn around(&self, (x, y): (u16, u16), bytes: usize, bounds: Rect) -> Rect {
+    pub(super) fn around(&self, x: u16, y: u16, bytes: usize, bounds: Rect) -> Rect {
         let (x, y) = (x.min(bounds.right()), y.min(bounds.bottom()));
         let square = |half: u16| {
             let (left, top) = (x.saturating_sub(2 * half), y.saturating_sub(half));

@@ -447,10 +447,10 @@ impl ScreenSender {
     /// What the message is to begin with, or to go on with: what a person looks at, as far as others do not
     /// wait for too long.
     fn focus(&mut self, now: Time, bundle: &ItemBundle) -> Focus {
-        let Some(pointer) = self.near.pointer().filter(|_| !self.damage.is_nothing()) else {
+        let Some((x, y)) = self.near.pointer().filter(|_| !self.damage.is_nothing()) else {
             return Focus::NOWHERE;
         };
-        let area = self.sizes.around(pointer, NEAR, self.shadow.bounds());
+        let area = self.sizes.around(x, y, NEAR, self.shadow.bounds());
         if !self.damage.is_divided(now, area) {
             self.near.is_alone();
             return Focus { area, first: true };

@@ -362,10 +362,10 @@ impl ScreenStream<'_> {
             tokio::select! {
                 () = self.seat.drawn.notified() => {}
                 outcome = self.outcomes.next() => {
-                    let Some(outcome) = outcome else { return self.ended() };
-                    self.land(outcome);
-                    while let Some(outcome) = self.outcomes.try_next() {
-                        self.land(outcome);
+                    let Some((ticket, outcome)) = outcome else { return self.ended() };
+                    self.land(ticket, outcome);
+                    while let Some((ticket, outcome)) = self.outcomes.try_next() {
+                        self.land(ticket, outcome);
                     }
                 }
                 drained = drained(&mut self.stream, low) => if let Err(error) = drained {
@@ -450,7 +450,7 @@ impl ScreenStream<'_> {
         self.rests = rests;
     }
 
-    fn land(&mut self, (ticket, outcome): (TicketId, Outcome)) {
+    fn land(&mut self, ticket: TicketId, outcome: Outcome) {
         if let Some(id) = self.flying.landed(ticket) {
             self.seat.sender().outcome(id, outcome.is_delivered());
         }

@@ -326,7 +326,7 @@ fn cross(colour: u32) -> Cursor {
 }
 
 /// The desk's screen with that pointer at (`x`, `y`), pixel by pixel.
-fn pointed(desk: &ViewerScreen, colour: u32, (x, y): (i32, i32)) -> Framebuffer {
+fn pointed(desk: &ViewerScreen, colour: u32, x: i32, y: i32) -> Framebuffer {
     let mut screen = desk.lock().screen.clone();
     for (n, dx, dy) in [(1, 0, -1), (3, -1, 0), (4, 0, 0), (5, 1, 0)] {
         if let (Ok(x), Ok(y)) = (u16::try_from(x + dx), u16::try_from(y + dy)) {
@@ -354,7 +354,7 @@ fn who_has_no_pointer_of_its_own_sees_it_on_the_screen() {
         }
         assert_eq!(other.screen, from, "whoever draws it does not get it twice");
         assert_eq!(desk.lock().screen, from, "and nothing of it stays");
-        let wanted = at.map_or(from.clone(), |at| pointed(&desk, colour, at));
+        let wanted = at.map_or(from.clone(), |at| pointed(&desk, colour, at.0, at.1));
         assert_eq!(person.screen, wanted, "{at:?}");
     };
     all(None, 0);
@@ -387,24 +387,24 @@ fn what_is_drawn_below_the_pointer_is_there_when_it_has_moved() {
     };
     person.rfb.pointer(0, 10, 10).unwrap();
     see(&mut person);
-    assert_eq!(person.screen, pointed(&desk, 0x0011_2200, (10, 10)));
+    assert_eq!(person.screen, pointed(&desk, 0x0011_2200, 10, 10));
     paint(&desk, rect(8, 9, 3, 5), 0x00ab_cdef);
     see(&mut person);
-    assert_eq!(person.screen, pointed(&desk, 0x0011_2200, (10, 10)));
+    assert_eq!(person.screen, pointed(&desk, 0x0011_2200, 10, 10));
     person.rfb.pointer(0, 40, 40).unwrap();
     see(&mut person);
-    assert_eq!(person.screen, pointed(&desk, 0x0011_2200, (40, 40)));
+    assert_eq!(person.screen, pointed(&desk, 0x0011_2200, 40, 40));
     // Where it is, but outside of what is asked for, is drawn later.
     person.rfb.pointer(0, 20, 20).unwrap();
     person.rfb.request(true, rect(30, 30, 34, 18)).unwrap();
     person.talk();
     assert_eq!(person.screen, desk.lock().screen, "away from there");
     see(&mut person);
-    assert_eq!(person.screen, pointed(&desk, 0x0011_2200, (20, 20)));
+    assert_eq!(person.screen, pointed(&desk, 0x0011_2200, 20, 20));
     desk.resize(30, 30).unwrap();
     desk.resize(64, 48).unwrap();
     see(&mut person);
-    assert_eq!(person.screen, pointed(&desk, 0x0011_2200, (20, 20)));
+    assert_eq!(person.screen, pointed(&desk, 0x0011_2200, 20, 20));
 }
 
 #[test]
@@ -417,7 +417,7 @@ fn a_viewer_may_begin_to_draw_the_pointer_and_cease() {
         person.rfb.set_encodings(&[Encoding::Raw]).unwrap();
         person.request(true);
         person.talk();
-        assert_eq!(person.screen, pointed(&desk, 0x0011_2200, (10, 10)));
+        assert_eq!(person.screen, pointed(&desk, 0x0011_2200, 10, 10));
         assert_eq!(person.said, [""; 0]);
         person.rfb.set_encodings(&[Encoding::Raw, Encoding::Cursor]).unwrap();
         person.request(true);

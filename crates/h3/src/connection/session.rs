@@ -384,14 +384,15 @@ impl Connection {
             ));
         }
         let Some(exchange) = self.forget(id) else { return Ok(()) };
-        self.session_stream(t, (id, session), exchange.inflow.input)
+        self.session_stream(t, id, session, exchange.inflow.input)
     }
 
     /// A stream of the peer belongs to a session; `input` came behind its header.
     pub(super) fn session_stream(
         &mut self,
         t: &mut dyn Transport,
-        (id, session): (StreamId, u64),
+        id: StreamId,
+        session: u64,
         input: Bytes,
     ) -> Result<(), Error> {
         let session = StreamId(session);

@@ -13,7 +13,7 @@ pub(super) static DASH_REAL: Experiment = Experiment {
         in another, on the other cores, over the loopback interface. Real time is dear: the video lasts a minute and not five, in segments \
         of 2 s and not 10. The server's part is what lets plain HTTP/3 carry the published 1.79 Gbit/s over the scale, found before the first run with ten \
         downloads (quota=published); bitrates on the wire are those of the video over the scale, too, and told as those of the video. \
-        HTTP/1.1 over TLS is served by the same program from the same files (http1). Beside each run with HTTP/3 stands what dash has with the same players \
+        HTTP/1.1 over TLS is served by the same program from the same files (http1), under the system's controller of the same name (cc). Beside each run with HTTP/3 stands what dash has with the same players \
         and a modelled processor that carries as much: all else is real. What the players' \
         cores were busy is told, so that one sees whether it was the server that was short. With rtt_ms and loss the players are behind an emulated link (quickset \
         link), which has what TCP needs as well; it works on the players' cores. It takes Linux, root, and two cores that do nothing else.",

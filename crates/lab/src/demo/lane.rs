@@ -83,7 +83,7 @@ impl DemoLane {
         let (shots, queue) = mpsc::unbounded_channel();
         let tally = ReceiverTally::new(measured.clone(), plan.rtt);
         let seen = Arc::new(Mutex::new(ReceiverSeen { tally, picture: Picture::new(), due: Vec::new() }));
-        let sending = tokio::spawn(send(far, (mode, protection), queue, measured));
+        let sending = tokio::spawn(send(far, mode, protection, queue, measured));
         let receiving = tokio::spawn(receive(near, mode, seen.clone()));
         let shots = Some(shots);
         Ok(Self { mode, relay, shots, seen, sending, receiving, _endpoints: [server, client] })
@@ -149,7 +149,8 @@ impl Drop for DemoLane {
 /// Sends updates as they come.
 async fn send(
     connection: Connection,
-    (mode, protection): (DemoMode, Protection),
+    mode: DemoMode,
+    protection: Protection,
     mut shots: mpsc::UnboundedReceiver<Arc<Shot>>,
     measured: Range<u32>,
 ) -> Result<SenderTally, DemoError> {

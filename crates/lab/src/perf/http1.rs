@@ -97,7 +97,8 @@ impl Body for SourceContent {
 /// # Errors
 /// See [`PerfError`].
 pub async fn measure_http1(
-    (address, name): (SocketAddr, &str),
+    address: SocketAddr,
+    name: &str,
     tls: Arc<rustls::ClientConfig>,
     connections: usize,
     bytes: u64,

@@ -25,7 +25,7 @@ async fn attend(connection: Connection, source: PatternSource) {
         let (connection, source) = (connection.clone(), source.clone());
         tokio::spawn(async move {
             // A client that gives up in the middle is no concern of a server.
-            let _ = answer(&connection, &source, began, (send, receive)).await;
+            let _ = answer(&connection, &source, began, send, receive).await;
         });
     }
 }
@@ -34,7 +34,8 @@ async fn answer(
     connection: &Connection,
     source: &PatternSource,
     began: Option<Duration>,
-    (mut send, mut receive): (SendStream, RecvStream),
+    mut send: SendStream,
+    mut receive: RecvStream,
 ) -> Result<(), PerfFailure> {
     match request(&mut receive).await? {
         PerfRequest::Download(bytes) => give(&mut send, source, bytes).await?,

@@ -65,7 +65,7 @@ pub fn recorded(
         pairs.push((client, server));
     }
     for (n, cross) in setting.cross.iter().enumerate() {
-        add_cross(&mut world, links.1, (seed, n.saturated::<u16>()), cross);
+        add_cross(&mut world, links.1, seed, n.saturated::<u16>(), cross);
     }
     let limit = Time::ZERO + setting.limit;
     let clients: Vec<NodeId> = pairs.iter().map(|pair| pair.0).collect();
@@ -92,7 +92,7 @@ pub fn recorded(
 type FlowNode = Either<Actor, Either<TrafficSource, TrafficSink>>;
 
 /// Lets others send over `link`, the n-th of them.
-fn add_cross(world: &mut World<FlowNode>, link: LinkId, (seed, n): (u64, u16), cross: &Cross) {
+fn add_cross(world: &mut World<FlowNode>, link: LinkId, seed: u64, n: u16, cross: &Cross) {
     let [near, far] = [2 * n, 2 * n + 1].map(|n| address(FIRST_CROSS + n));
     let traffic = PacketTraffic::new(near, (cross.bytes as usize).max(PacketTraffic::LEAST), cross.pace);
     // Of their own seed, so that they come at the same times whoever they meet.

@@ -28,7 +28,8 @@ impl RelayClients {
     pub(crate) fn new(
         front: Arc<UdpSocket>,
         server: SocketAddr,
-        (courier, bindings): (Arc<Courier>, Arc<AtomicU64>),
+        courier: Arc<Courier>,
+        bindings: Arc<AtomicU64>,
     ) -> Self {
         let (back, readers) = (BTreeMap::new(), Vec::new());
         Self { front, server, courier, bindings, binding: 0, back, readers }

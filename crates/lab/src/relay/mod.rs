@@ -66,7 +66,7 @@ impl Relay {
             let address = front.local_addr()?;
             courier.listen_on(address);
             relay.addresses.push(address);
-            let clients = RelayClients::new(front, *server, (courier.clone(), bindings.clone()));
+            let clients = RelayClients::new(front, *server, courier.clone(), bindings.clone());
             relay.threads.push(spawn("relay-clients", move || clients.run())?);
         }
         relay.threads.push(spawn("relay-courier", move || courier.run())?);

@@ -84,7 +84,7 @@ impl Desktop {
                     break 'screen;
                 }
                 let (w, h) = grow(&mut changed, row, column);
-                update.messages.push(self.cut(update.number, (column, row), (w, h)));
+                update.messages.push(self.cut(update.number, column, row, w, h));
             }
         }
         update
@@ -114,12 +114,7 @@ impl Desktop {
     }
 
     /// The cells from (column, row) on as a message, which counts as sent.
-    fn cut(
-        &mut self,
-        update: u32,
-        (column, row): (usize, usize),
-        (w, h): (usize, usize),
-    ) -> (TileHeader, Bytes) {
+    fn cut(&mut self, update: u32, column: usize, row: usize, w: usize, h: usize) -> (TileHeader, Bytes) {
         for line in row..row + h {
             self.known[line * COLUMNS + column..][..w].fill(true);
         }

@@ -67,7 +67,7 @@ impl Scenes {
         self.editor(screen);
         window(screen, SHELL, "link counters", TERMINAL);
         for (row, line) in self.log.iter().enumerate() {
-            text(screen, SHELL, (8, 8 + (row * LEADING) as i32), line);
+            text(screen, SHELL, 8, 8 + (row * LEADING) as i32, line);
         }
         window(screen, CINEMA, "evening.webm", BLACK);
         film(screen, CINEMA, self.frame);
@@ -76,7 +76,7 @@ impl Scenes {
         for (row, words) in
             ["a window on the move:", "old pixels are worth", "nothing here"].iter().enumerate()
         {
-            text(screen, note, (14, 16 + row as i32 * 16), &[((*words).to_owned(), INK)]);
+            text(screen, note, 14, 16 + row as i32 * 16, &[((*words).to_owned(), INK)]);
         }
         self.panel(screen);
     }
@@ -89,7 +89,7 @@ impl Scenes {
             // The first line leaves at the upper edge.
             let y = 4 + (row * LEADING) as i32 - offset;
             let numbered = [(format!("{number:>5}  "), MUTED)].into_iter().chain(line.iter().cloned());
-            text(screen, EDITOR, (2, y), &numbered.collect::<Vec<_>>());
+            text(screen, EDITOR, 2, y, &numbered.collect::<Vec<_>>());
         }
     }
 
@@ -107,14 +107,15 @@ impl Scenes {
         text(
             screen,
             bar,
-            (14, 9),
+            14,
+            9,
             &[
                 ("Quickset".to_owned(), GREEN),
                 ("   Files   Terminal   Editor   Video".to_owned(), TITLE_TEXT),
             ],
         );
         let clock = format!("update {:05}", self.frame);
-        text(screen, bar, (WIDTH - 90, 9), &[(clock, AMBER)]);
+        text(screen, bar, WIDTH - 90, 9, &[(clock, AMBER)]);
     }
 }
 
@@ -125,9 +126,9 @@ fn window(screen: &mut [u8], area: ScreenArea, title: &str, background: u8) {
     let bar = ScreenArea { x: x - 1, y: y - BAR - 1, w: w + 2, h: BAR };
     fill(screen, bar, TITLE);
     for (i, colour) in [RED, AMBER, GREEN].into_iter().enumerate() {
-        disc(screen, (bar.x + 12 + 15 * i, bar.y + BAR / 2), colour);
+        disc(screen, bar.x + 12 + 15 * i, bar.y + BAR / 2, colour);
     }
-    text(screen, bar, (w / 2 - title.len() * ADVANCE / 2, 7), &[(title.to_owned(), TITLE_TEXT)]);
+    text(screen, bar, w / 2 - title.len() * ADVANCE / 2, 7, &[(title.to_owned(), TITLE_TEXT)]);
     fill(screen, area, background);
 }
 
@@ -137,14 +138,14 @@ fn fill(screen: &mut [u8], area: ScreenArea, colour: u8) {
     }
 }
 
-fn disc(screen: &mut [u8], (x, y): (usize, usize), colour: u8) {
+fn disc(screen: &mut [u8], x: usize, y: usize, colour: u8) {
     for (row, half) in [1, 3, 3, 4, 4, 4, 3, 3, 1].into_iter().enumerate() {
         screen[(y + row - 4) * WIDTH + x - half..][..=2 * half].fill(colour);
     }
 }
 
 /// Words in colours, from (x, y) of `area` on, cut at its edges.
-fn text(screen: &mut [u8], area: ScreenArea, (mut x, y): (usize, i32), words: &[(String, u8)]) {
+fn text(screen: &mut [u8], area: ScreenArea, mut x: usize, y: i32, words: &[(String, u8)]) {
     for (c, colour) in words.iter().flat_map(|(word, colour)| word.chars().map(move |c| (c, *colour))) {
         if x + ADVANCE > area.w {
             return;
@@ -174,7 +175,7 @@ fn film(screen: &mut [u8], area: ScreenArea, frame: u32) {
         let ripple = if y < shore { 0 } else { wave((y * 23) as u32 + frame * 9) * (y - shore) as i32 / 600 };
         for (x, pixel) in row.iter_mut().enumerate() {
             let seen = (x as i32 + ripple).clamp(0, area.w as i32 - 1) as usize;
-            let shade = scenery((seen, mirrored), shore, &ridges[seen], area.w) - dim;
+            let shade = scenery(seen, mirrored, shore, &ridges[seen], area.w) - dim;
             grain = grain.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let noise = (grain >> 29) as i32 - 3;
             *pixel = FILM + (shade + noise).clamp(0, FILM_SHADES as i32 - 1) as u8;
@@ -191,7 +192,7 @@ fn ridge(x: u32, frame: u32) -> [i32; 3] {
     [hills(3, 190, 24), hills(2, 300, 58), hills(1, 420, 92)]
 }
 
-fn scenery((x, y): (usize, usize), shore: usize, ridges: &[i32; 3], width: usize) -> i32 {
+fn scenery(x: usize, y: usize, shore: usize, ridges: &[i32; 3], width: usize) -> i32 {
     let above = (shore - y) as i32;
     for (hill, shade) in ridges.iter().zip([6, 24, 42]) {
         if above < *hill {

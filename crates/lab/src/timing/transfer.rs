@@ -155,7 +155,7 @@ fn by_quic(params: &Params, load: &TransferLoad) -> Result<(Speed, ServerSeen), 
         time: None,
     };
     let serve = perf::serve_from(endpoint.clone(), load.source.clone());
-    let (speed, spent) = beside((&far, load.is_watched), serve, || {
+    let (speed, spent) = beside(&far, load.is_watched, serve, || {
         near.block_on(async {
             let endpoint = Endpoint::bind(ANYWHERE, &socket, None).map_err(broken)?;
             perf::measure(&endpoint, &client, &job, &Arc::default()).await.map_err(broken)
@@ -171,9 +171,9 @@ fn by_http1(load: &TransferLoad) -> Result<(Speed, ServerSeen), TimingError> {
     let listener = far.block_on(TcpListener::bind(ANYWHERE)).map_err(broken)?;
     let address = listener.local_addr().map_err(broken)?;
     let serve = perf::serve_http1(listener, server.tls(&[perf::HTTP1]), load.source.clone());
-    let (speed, spent) = beside((&far, load.is_watched), serve, || {
+    let (speed, spent) = beside(&far, load.is_watched, serve, || {
         let tls = client.tls(&[perf::HTTP1]);
-        let measured = perf::measure_http1((address, NAME), tls, load.connections, load.bytes);
+        let measured = perf::measure_http1(address, NAME, tls, load.connections, load.bytes);
         near.block_on(measured).map_err(broken)
     });
     Ok((speed?, ServerSeen { spent, ..ServerSeen::default() }))
@@ -190,7 +190,8 @@ fn ends(protocol: &str) -> Result<(ServerConfig, ClientConfig), TimingError> {
 /// Serves on a thread of its own until this one has done its part; what that thread spent its time on, if it
 /// is watched.
 fn beside<T>(
-    (far, is_watched): (&Runtime, bool),
+    far: &Runtime,
+    is_watched: bool,
     serve: impl Future<Output = ()> + Send,
     near: impl FnOnce() -> T,
 ) -> (T, Option<SpentOn>) {

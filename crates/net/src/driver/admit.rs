@@ -37,9 +37,12 @@ impl ProofAsking {
 
 /// Decides about a client. `None` when all is done, else where its datagram goes.
 pub(super) fn admit(
-    (hub, router): (&Arc<Hub>, &mut quic::Endpoint),
-    (roster, asking): (&mut Roster, &mut ProofAsking),
-    (now, incoming): (Time, Incoming),
+    hub: &Arc<Hub>,
+    router: &mut quic::Endpoint,
+    roster: &mut Roster,
+    asking: &mut ProofAsking,
+    now: Time,
+    incoming: Incoming,
 ) -> Option<DatagramRoute> {
     let admission = if hub.lobby().open { router.admission(&incoming) } else { Admission::Refuse };
     let (key, start, datagram) = match admission {

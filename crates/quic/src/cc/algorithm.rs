@@ -47,6 +47,17 @@ impl Algorithm {
             Self::Custom(custom) => custom.build(mtu, now),
         }
     }
+
+    /// The name of the same controller among those that Linux has for TCP (`TCP_CONGESTION` in tcp(7)), for
+    /// programs that offer both and want them to share links alike; `None` where it has none.
+    pub fn linux_name(&self) -> Option<&'static str> {
+        match self {
+            Self::Cubic => Some("cubic"),
+            Self::NewReno => Some("reno"),
+            Self::Bbr => Some("bbr"),
+            Self::Fixed(_) | Self::Custom(_) => None,
+        }
+    }
 }
 
 impl fmt::Display for Algorithm {

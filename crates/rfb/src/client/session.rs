@@ -226,7 +226,8 @@ impl RfbClientSession {
                 }
                 let [colours, mask]: [usize; 2] = [colours, mask].map(Unsigned::saturated);
                 let Some(whole) = source.peek(12 + colours + mask) else { return Ok(ClientStep::Starved) };
-                let cursor = self.cursor(rect, whole[12..].split_at(colours));
+                let (shown, mask_bits) = whole[12..].split_at(colours);
+                let cursor = self.cursor(rect, shown, mask_bits);
                 (12 + colours + mask, Some(ClientEvent::Cursor(cursor)))
             }
             Encoding::DesktopSize => {
@@ -298,7 +299,7 @@ impl RfbClientSession {
         (width * height * self.format.bytes_per_pixel() as u64, width.div_ceil(8) * height)
     }
 
-    fn cursor(&self, rect: RawRect, (colours, mask): (&[u8], &[u8])) -> Cursor {
+    fn cursor(&self, rect: RawRect, colours: &[u8], mask: &[u8]) -> Cursor {
         let (width, height) = (rect.width, rect.height);
         let mut pixels = Vec::new();
         pixel::decode(&self.format, colours, &mut pixels);

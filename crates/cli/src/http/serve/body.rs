@@ -39,7 +39,8 @@ impl AnswerBody {
         content: AnswerContent,
         entry: LogEntry,
         purse: Arc<Purse>,
-        seat: (AnswerTurn, Option<Paid>),
+        turn: AnswerTurn,
+        paid: Option<Paid>,
     ) -> Self {
         let (source, left) = match content {
             AnswerContent::File { file, from, len } => {
@@ -50,7 +51,7 @@ impl AnswerBody {
                 (BodySource::Text(text), len)
             }
         };
-        Self { source, left, entry, purse, _seat: seat }
+        Self { source, left, entry, purse, _seat: (turn, paid) }
     }
 }
 

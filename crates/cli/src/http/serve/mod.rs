@@ -313,7 +313,10 @@ fn listen(args: &HttpServeArgs, config: &ServerConfig) -> anyhow::Result<(Endpoi
         let mut address = args.listen;
         address.set_port(endpoint.local_addr().port());
         match tcp::listen(address) {
-            Ok(listener) => return Ok((endpoint, Some(listener))),
+            Ok(listener) => {
+                args.congest(&listener);
+                return Ok((endpoint, Some(listener)));
+            }
             // The system gave a port of UDP that somebody has of TCP.
             Err(error) if args.listen.port() == 0 && tries_left > 0 => drop(error),
             Err(error) => {
@@ -346,6 +349,22 @@ fn take_descriptors() -> Descriptors {
 impl HttpServeArgs {
     fn transport(&self) -> anyhow::Result<TransportConfig> {
         Ok(self.transport.config()?.with_gso(!self.no_gso))
+    }
+
+    /// Has TCP use the congestion controller that was asked for; a server without it serves all the same.
+    fn congest(&self, listener: &TcpListener) {
+        let Some(cc) = &self.transport.cc else { return };
+        let done = match cc.linux_name() {
+            Some(name) => {
+                tcp::congest(listener, name).map_err(|error| format!("the system refuses it: {error}"))
+            }
+            None => Err("the system has none of that kind".to_owned()),
+        };
+        if let Err(reason) = done {
+            note!(
+                "quickset: warning: HTTP/1.1 and HTTP/2 are not under {cc}, since {reason}; --no-tcp leaves HTTP/3 alone"
+            );
+        }
     }
 
     fn socket(&self) -> SocketConfig {

@@ -66,6 +66,21 @@ pub(super) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
+/// Has the connections that come to a socket use a congestion controller.
+///
+/// # Errors
+/// The system has none of that name, or does not let us have it.
+#[cfg(target_os = "linux")]
+pub(super) fn congest(listener: &TcpListener, name: &str) -> io::Result<()> {
+    socket2::SockRef::from(listener).set_tcp_congestion(name.as_bytes())
+}
+
+/// Other systems leave no choice.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn congest(_listener: &TcpListener, _name: &str) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 /// Whether an error of accepting is that of the connection that was to be accepted, which is gone: those of
 /// its network are handed over so on Linux (accept(2)).
 fn is_of_one(error: &io::Error) -> bool {
@@ -153,7 +168,7 @@ impl Tcp {
         let asker = Asker { client, name, version, pulse };
         let guest = Arc::new(self.desk.answers.guest(client.ip()));
         tokio::select! {
-            () = self.speak(stream, asker, (purse.clone(), guest), stop) => {}
+            () = self.speak(stream, asker, purse.clone(), guest, stop) => {}
             // Others need what it holds.
             () = purse.recalled() => {}
         }
@@ -164,12 +179,13 @@ impl Tcp {
         &self,
         stream: TlsStream<TcpStream>,
         asker: Asker,
-        seat: (Arc<Purse>, Arc<AnswerGuest>),
+        purse: Arc<Purse>,
+        guest: Arc<AnswerGuest>,
         stop: watch::Receiver<bool>,
     ) {
         let (desk, elsewhere, of) = (self.desk.clone(), self.elsewhere.clone(), asker.clone());
         let service = service_fn(move |request| {
-            answer(desk.clone(), elsewhere.clone(), request, of.clone(), seat.clone())
+            answer(desk.clone(), elsewhere.clone(), request, of.clone(), purse.clone(), guest.clone())
         });
         let stream = TokioIo::new(stream);
         let limits = self.desk.limits;
@@ -223,7 +239,8 @@ async fn answer(
     elsewhere: HeaderValue,
     request: http::Request<Incoming>,
     asker: Asker,
-    (purse, guest): (Arc<Purse>, Arc<AnswerGuest>),
+    purse: Arc<Purse>,
+    guest: Arc<AnswerGuest>,
 ) -> Result<http::Response<AnswerBody>, io::Error> {
     let (head, mut brought) = request.into_parts();
     // What it holds while it waits counts, too.
@@ -245,7 +262,7 @@ async fn answer(
         let most = if is_put { MAX_REFUSED } else { MAX_CONTENT };
         let _ = tokio::time::timeout(PATIENCE_FOR_REST, pass_over(&mut brought, most)).await;
     }
-    let mut out = http::Response::new(AnswerBody::new(content, entry, purse, (turn, paid)));
+    let mut out = http::Response::new(AnswerBody::new(content, entry, purse, turn, paid));
     *out.status_mut() = http::StatusCode::from_u16(response.status).map_err(io::Error::other)?;
     for field in &response.fields {
         let name = HeaderName::from_bytes(&field.name).map_err(io::Error::other)?;
@@ -353,6 +370,20 @@ mod tests {
         assert!(gone.iter().all(|errno| is_of_one(&(*errno).into())));
         let ours = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
         assert!(!ours.iter().any(|errno| is_of_one(&(*errno).into())));
+    }
+
+    /// tcp(7): a connection has the controller of the socket that it came to. Every Linux has reno, and lets
+    /// anybody have it.
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn connections_use_the_controller_of_their_listener() {
+        let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        congest(&listener, "reno").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap());
+        let (_client, accepted) = tokio::try_join!(client, listener.accept()).unwrap();
+        let name = socket2::SockRef::from(&accepted.0).tcp_congestion().unwrap();
+        assert_eq!(name.split(|byte| *byte == 0).next(), Some(&b"reno"[..]));
+        assert_eq!(congest(&listener, "no-such").unwrap_err().kind(), io::ErrorKind::NotFound);
     }
 
     #[test]

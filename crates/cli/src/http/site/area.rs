@@ -512,11 +512,7 @@ mod tests {
     }
 
     /// A draft of so many blocks.
-    fn draft(
-        area: &Arc<PutArea>,
-        folder: &Path,
-        (name, count): (&str, u64),
-    ) -> Result<FileDraft, PutRefusal> {
+    fn draft(area: &Arc<PutArea>, folder: &Path, name: &str, count: u64) -> Result<FileDraft, PutRefusal> {
         let mut draft = named(area, folder, name)?;
         draft.write(&vec![7; (count * BLOCK) as usize])?;
         Ok(draft)
@@ -590,7 +586,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path();
         let area = area(place, 8 * BLOCK);
-        let draft = |name, count| draft(&area, place, (name, count));
+        let draft = |name, count| draft(&area, place, name, count);
         let used = || area.room().used / BLOCK;
         let settled = || {
             let room = area.room();
@@ -629,7 +625,7 @@ mod tests {
         std::fs::create_dir_all(place.join("put")).unwrap();
         let most = Most { file: 3 * BLOCK, all: 8 * BLOCK };
         let area = Arc::new(PutArea::new(place, &place.join("put"), most).unwrap());
-        let draft = |name, count| draft(&area, place, (name, count));
+        let draft = |name, count| draft(&area, place, name, count);
         for name in ["a", "b"] {
             draft(name, 3).unwrap().commit().unwrap();
         }

@@ -27,7 +27,8 @@ pub(crate) struct Browser {
 
 impl Browser {
     pub(crate) fn new(
-        (flow, visit): (&PlayFlow, &PageVisit),
+        flow: &PlayFlow,
+        visit: &PageVisit,
         credentials: &FlowCredentials,
         seed: u64,
         server: SocketAddr,

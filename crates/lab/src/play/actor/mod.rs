@@ -207,11 +207,9 @@ pub(crate) fn near(
 ) -> Actor {
     let seed = own_seed(seed, index);
     match &flow.work {
-        Work::Visit(visit) => {
-            Actor::Browser(Box::new(Browser::new((flow, visit), credentials, seed, server)))
-        }
+        Work::Visit(visit) => Actor::Browser(Box::new(Browser::new(flow, visit, credentials, seed, server))),
         Work::Watch(watch) => {
-            Actor::Viewer(Box::new(ViewerActor::new((flow, watch), credentials, seed, server)))
+            Actor::Viewer(Box::new(ViewerActor::new(flow, watch, credentials, seed, server)))
         }
         Work::Bytes(_) | Work::Messages(_) => {
             Actor::Client(Box::new(ClientActor::new(flow, credentials, seed, server)))
@@ -223,7 +221,7 @@ pub(crate) fn near(
 pub(crate) fn far(flow: &PlayFlow, credentials: &FlowCredentials, seed: u64, index: u64) -> Actor {
     let seed = own_seed(seed, index) + 1;
     match &flow.work {
-        Work::Visit(visit) => Actor::Site(Box::new(SiteActor::new((flow, visit), credentials, seed))),
+        Work::Visit(visit) => Actor::Site(Box::new(SiteActor::new(flow, visit, credentials, seed))),
         Work::Watch(_) => Actor::Origin(Box::new(Origin::new(std::slice::from_ref(flow), credentials, seed))),
         Work::Bytes(_) | Work::Messages(_) => {
             Actor::Server(Box::new(ServerActor::new(flow, credentials, seed)))

@@ -32,11 +32,7 @@ struct SiteAnswer {
 }
 
 impl SiteActor {
-    pub(crate) fn new(
-        (flow, visit): (&PlayFlow, &PageVisit),
-        credentials: &FlowCredentials,
-        seed: u64,
-    ) -> Self {
+    pub(crate) fn new(flow: &PlayFlow, visit: &PageVisit, credentials: &FlowCredentials, seed: u64) -> Self {
         Self {
             node: credentials.server_node(&flow.transport, 1, seed),
             key: None,

@@ -33,7 +33,8 @@ struct SegmentFetch {
 
 impl ViewerActor {
     pub(crate) fn new(
-        (flow, watch): (&PlayFlow, &VideoWatch),
+        flow: &PlayFlow,
+        watch: &VideoWatch,
         credentials: &FlowCredentials,
         seed: u64,
         server: SocketAddr,

@@ -49,7 +49,7 @@ pub(crate) fn findings(sheet: &ReportSheet) -> Vec<ComputedFinding> {
         for (context, spots) in sheet.contexts() {
             let spot = spots.iter().copied().find(|spot| sheet.spots[*spot].is_baseline).unwrap_or(spots[0]);
             match sheet.reference() {
-                Some(reference) => all.extend(against(sheet, (context, &spots), spot, reference, path)),
+                Some(reference) => all.extend(against(sheet, context, &spots, spot, reference, path)),
                 None => all.extend(listed(sheet, context, spot, path)),
             }
         }
@@ -83,7 +83,8 @@ fn main_metrics(sheet: &ReportSheet) -> Vec<String> {
 /// Every other alternative against the reference, at a spot and over all spots of the context.
 fn against(
     sheet: &ReportSheet,
-    (context, spots): (&str, &[usize]),
+    context: &str,
+    spots: &[usize],
     spot: usize,
     reference: usize,
     path: &str,
@@ -97,7 +98,7 @@ fn against(
             let names = [challenger, reference].map(|n| named(sheet, n));
             let sides = [reference, challenger];
             let Some(paired) = sheet.paired(spot, sides, world, path) else {
-                all.extend(not_compared(sheet, (spot, world), sides, path, &place));
+                all.extend(not_compared(sheet, spot, world, sides, path, &place));
                 continue;
             };
             let tone = tone(&paired, path);
@@ -129,7 +130,8 @@ fn against(
 /// Where every pair has a run that broke, and there are numbers that somebody might compare.
 fn not_compared(
     sheet: &ReportSheet,
-    (spot, world): (usize, usize),
+    spot: usize,
+    world: usize,
     sides: [usize; 2],
     path: &str,
     place: &[&str],

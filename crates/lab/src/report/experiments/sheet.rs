@@ -147,14 +147,14 @@ impl ReportSheet {
             .into_iter()
             .map(|spot| {
                 let points = filled.get(&name(&spot)).map_or(0, BTreeSet::len);
-                self.spot(spot, pooled.as_ref().map(|pooled| (pooled, points)))
+                self.spot(spot.0, spot.1, pooled.as_ref().map(|pooled| (pooled, points)))
             })
             .collect();
         (self.spots, self.cells) = (spots, cells);
     }
 
     /// A spot; of a design that is looked at as a whole, with how many of its points were run here.
-    fn spot(&self, (context, point): (SomeKeys, SomeKeys), pooled: Option<(&Pooled, usize)>) -> SheetSpot {
+    fn spot(&self, context: SomeKeys, point: SomeKeys, pooled: Option<(&Pooled, usize)>) -> SheetSpot {
         let base = self.experiment.base();
         let differing: Vec<String> = point
             .iter()

@@ -81,7 +81,7 @@ pub(crate) fn lines(sheet: &ReportSheet) -> Vec<TableLine> {
     for spot in 0..sheet.spots.len() {
         for path in metrics(sheet, spot, &published) {
             for place in 0..sheet.alternatives.len() {
-                lines.extend(line(sheet, (spot, place), &path, &published));
+                lines.extend(line(sheet, spot, place, &path, &published));
             }
         }
     }
@@ -90,7 +90,8 @@ pub(crate) fn lines(sheet: &ReportSheet) -> Vec<TableLine> {
 
 fn line(
     sheet: &ReportSheet,
-    (spot, place): (usize, usize),
+    spot: usize,
+    place: usize,
     path: &str,
     published: &[Target],
 ) -> Option<TableLine> {

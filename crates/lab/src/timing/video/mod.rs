@@ -21,6 +21,7 @@ use crate::play::virtually;
 use crate::results::{CountedPackets, Detail, Emulation, RunMetrics, ServedShare, Timings, Viewing, measure};
 use film::Film;
 use programs::{Playing, ProgramFolder, ProgramsPlayed};
+use quickset::Algorithm;
 use quickset_base::number::{Float as _, Unsigned as _};
 use quota::LEAST_SHARE;
 
@@ -30,6 +31,7 @@ use quota::LEAST_SHARE;
 /// When a value does not fit, the system has no quotas for us, or a program does not run.
 pub(crate) fn video(params: &Params, seed: u64) -> Timed {
     let show = VideoPoint::of(params, seed).map_err(|error| unfit(&error))?;
+    show.check_tcp()?;
     let stage = ProgramFolder::new(&show.film())?;
     let part = show.part(&stage)?;
     let mut server = stage.serve(part.share, &show.server(&show.datapath))?;
@@ -108,6 +110,24 @@ impl VideoPoint {
     fn film(&self) -> Film {
         let bitrates = LADDER.iter().map(|bps| (bps.approx() / self.scale).round().whole::<u64>()).collect();
         Film { bitrates, segment: self.segment, length: self.length }
+    }
+
+    /// HTTP/1.1 is to have the controller that HTTP/3 has beside it, and not what the system has by itself.
+    fn check_tcp(&self) -> Result<(), TimingError> {
+        if self.datapath != HTTP1 {
+            return Ok(());
+        }
+        let cc = &self.cc;
+        let Some(name) = cc.parse::<Algorithm>().ok().and_then(|algorithm| algorithm.linux_name()) else {
+            return Err(TimingError(format!(
+                "TCP has no {cc}; write cc=cubic, bbr or newreno, or leave http1 out"
+            )));
+        };
+        has_controller(name).map_err(|error| {
+            TimingError(format!(
+                "TCP has no {name} on this system ({error}); load its module (modprobe tcp_{name}), or write another controller with cc="
+            ))
+        })
     }
 
     /// Options of the server. Who comes over a link comes from another network.
@@ -287,6 +307,18 @@ fn metrics(
         timings: Timings { served, ..Timings::default() },
         ..RunMetrics::default()
     }
+}
+
+/// Tries a congestion controller on a socket of TCP.
+#[cfg(target_os = "linux")]
+fn has_controller(name: &str) -> std::io::Result<()> {
+    use socket2::{Domain, Socket, Type};
+    Socket::new(Domain::IPV4, Type::STREAM, None)?.set_tcp_congestion(name.as_bytes())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn has_controller(_name: &str) -> std::io::Result<()> {
+    Err(std::io::ErrorKind::Unsupported.into())
 }
 
 /// How players and server acknowledge, as `--ack` has it; nothing is to be said where the system does.

@@ -59,6 +59,21 @@ fn each_datapath_has_its_options() {
     assert!(show("").playing().link.is_none());
 }
 
+/// Both versions have the same controller, or the run says why not.
+#[cfg(target_os = "linux")]
+#[test]
+fn http1_has_the_controller_of_http3_or_there_is_no_run() {
+    let with = |cc: &str, datapath: &str| VideoPoint {
+        cc: cc.to_owned(),
+        datapath: datapath.to_owned(),
+        ..show("")
+    };
+    assert!(with("newreno", HTTP1).check_tcp().is_ok(), "every Linux has reno, and lets anybody have it");
+    assert!(with("fixed:8mbit", "merging").check_tcp().is_ok(), "no TCP is in it");
+    let told = with("fixed:8mbit", HTTP1).check_tcp().unwrap_err().to_string();
+    assert!(told.contains("TCP has no fixed:8mbit") && told.contains("write cc=cubic"), "{told}");
+}
+
 /// The bitrates on the wire, and the one in virtual time that carries half of what was published.
 #[test]
 fn the_model_has_what_the_run_has() {

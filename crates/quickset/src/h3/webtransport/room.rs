@@ -133,7 +133,8 @@ impl Http {
     pub(super) fn session_refused(
         &self,
         turn: &LayerTurn<'_>,
-        (session, id): (StreamId, StreamId),
+        session: StreamId,
+        id: StreamId,
         refusal: VerbRefusal,
     ) -> SessionError {
         let stopped = self.slots.get(&id).and_then(|slot| slot.stopped);

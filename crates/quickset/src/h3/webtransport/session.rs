@@ -85,7 +85,7 @@ impl Session {
             match http.verb(turn, |machine, t| machine.send_datagram(t, id, payload)) {
                 Ok(()) => Ok(()),
                 Err(VerbRefusal::TooLarge) => Err(SessionError::TooLarge(max.unwrap_or(0))),
-                Err(refusal) => Err(http.session_refused(turn, (id, id), refusal)),
+                Err(refusal) => Err(http.session_refused(turn, id, id, refusal)),
             }
         })
     }
@@ -145,7 +145,7 @@ impl Session {
     pub fn drain(&self) -> Result<(), SessionError> {
         self.with(|http, turn, id| {
             let result = http.verb(turn, |machine, t| machine.drain_session(t, id));
-            result.map_err(|refusal| http.session_refused(turn, (id, id), refusal))
+            result.map_err(|refusal| http.session_refused(turn, id, id, refusal))
         })
     }
 
@@ -186,7 +186,7 @@ impl Session {
                         http.await_available(waker);
                         Poll::Pending
                     }
-                    Err(refusal) => Poll::Ready(Err(http.session_refused(turn, (session, session), refusal))),
+                    Err(refusal) => Poll::Ready(Err(http.session_refused(turn, session, session, refusal))),
                 }
             })
         })

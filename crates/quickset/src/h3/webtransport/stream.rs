@@ -81,7 +81,7 @@ impl SendStream {
         let StreamShared { exchange, held } = &*self.stream;
         exchange.link.layered.with(|http, turn| {
             let result = http.verb(turn, |machine, t| machine.session_finish(t, exchange.id));
-            result.map_err(|refusal| http.session_refused(turn, (held.exchange.id, exchange.id), refusal))
+            result.map_err(|refusal| http.session_refused(turn, held.exchange.id, exchange.id, refusal))
         })
     }
 
@@ -103,7 +103,7 @@ impl SendStream {
         exchange.link.layered.with(|http, turn| {
             let result =
                 http.verb(turn, |machine, t| machine.schedule_session_stream(t, exchange.id, priority));
-            result.map_err(|refusal| http.session_refused(turn, (held.exchange.id, exchange.id), refusal))
+            result.map_err(|refusal| http.session_refused(turn, held.exchange.id, exchange.id, refusal))
         })
     }
 
@@ -152,8 +152,7 @@ impl RecvStream {
                     Poll::Pending
                 }
                 Err(refusal) => {
-                    let ids = (held.exchange.id, exchange.id);
-                    Poll::Ready(Err(http.session_refused(turn, ids, refusal)))
+                    Poll::Ready(Err(http.session_refused(turn, held.exchange.id, exchange.id, refusal)))
                 }
             }
         }));
@@ -218,8 +217,9 @@ impl StreamShared {
                     Poll::Pending
                 }
                 sent => {
-                    let ids = (held.exchange.id, exchange.id);
-                    Poll::Ready(sent.map_err(|refusal| http.session_refused(turn, ids, refusal)))
+                    Poll::Ready(sent.map_err(|refusal| {
+                        http.session_refused(turn, held.exchange.id, exchange.id, refusal)
+                    }))
                 }
             }
         })

@@ -76,23 +76,23 @@ impl RfbPainter {
             return Ok(());
         }
         // A run may go on in the next row.
-        let mut run = (0, 0);
+        let (mut last, mut length) = (0, 0);
         for row in screen.rows(tile)? {
             palette.indices(row, |index| {
-                if run.1 > 0 && run.0 != index {
-                    put_run(run, plain);
-                    run.1 = 0;
+                if length > 0 && last != index {
+                    put_run(last, length, plain);
+                    length = 0;
                 }
-                run = (index, run.1 + 1);
+                (last, length) = (index, length + 1);
             });
         }
-        put_run(run, plain);
+        put_run(last, length, plain);
         Ok(())
     }
 }
 
 /// So many pixels with a number: the length less one is the sum of bytes, of which the last one is not 255.
-fn put_run((index, mut length): (u8, usize), out: &mut BytesMut) {
+fn put_run(index: u8, mut length: usize, out: &mut BytesMut) {
     if length == 1 {
         out.put_u8(index);
         return;

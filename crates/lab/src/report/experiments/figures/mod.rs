@@ -35,7 +35,7 @@ pub(crate) fn figures(page: &mut String, sheet: &ReportSheet) {
             ReportFigure::Boxes { metric, over, colours } => runs::boxes(sheet, metric, over, colours),
             ReportFigure::Lines { metric, over, curves } => runs::lines(sheet, metric, over, curves),
             ReportFigure::Parts { metrics, over } => runs::parts(sheet, metrics, over),
-            ReportFigure::Heat { metric, x, y, panels } => runs::heat(sheet, metric, (x, y), panels),
+            ReportFigure::Heat { metric, x, y, panels } => runs::heat(sheet, metric, x, y, panels),
         };
         drawn.retain(|panels| !panels.charts.is_empty());
         if drawn.is_empty() {

@@ -214,7 +214,7 @@ pub(super) fn lines(sheet: &ReportSheet, path: &str, over: &str, by: &str) -> Ve
 }
 
 /// The means of runs at each pair of values of two keys; a panel for each value of a third.
-pub(super) fn heat(sheet: &ReportSheet, path: &str, (x, y): (&str, &str), by: &str) -> Vec<Panels> {
+pub(super) fn heat(sheet: &ReportSheet, path: &str, x: &str, y: &str, by: &str) -> Vec<Panels> {
     let better = ReportMeasure::of(path).map_or(Better::Neither, |measure| measure.better);
     let panels = |group: &RunGroup<'_>| {
         let charts = group.lanes.iter().filter_map(|lane| {
