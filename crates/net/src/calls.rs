@@ -20,6 +20,12 @@ impl CallSizes {
         self.0.iter().enumerate().filter(|(_, calls)| **calls > 0).map(|(n, calls)| (n as u64 + 1, *calls))
     }
 
+    /// Adds calls of others.
+    pub(crate) fn add(&mut self, others: &Self) {
+        self.0.resize(self.0.len().max(others.0.len()), 0);
+        self.0.iter_mut().zip(&others.0).for_each(|(own, other)| *own += other);
+    }
+
     /// All calls.
     pub fn calls(&self) -> u64 {
         self.0.iter().sum()

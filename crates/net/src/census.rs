@@ -23,6 +23,11 @@ pub struct EndpointStats {
     pub sent: CallSizes,
     /// The same of those by which it received.
     pub received: CallSizes,
+    /// Datagrams that came to a socket whose driver has not the connection, and were handed over to that which
+    /// has: of endpoints of several [sockets](crate::SocketConfig::sockets).
+    pub handed_over: u64,
+    /// Those that were lost then, since a driver had too many.
+    pub handed_over_lost: u64,
 }
 
 /// Sums over connections; of what they mean see [`Stats`].
@@ -90,26 +95,58 @@ impl EndpointStats {
 impl ConnectionTotals {
     /// Adds a connection.
     pub fn add(&mut self, stats: &Stats) {
-        self.connections += 1;
-        self.sent_datagrams += stats.sent_datagrams;
-        self.sent_bytes += stats.sent_bytes;
-        self.sent_packets += stats.sent_packets;
-        self.refused_datagrams += stats.refused_datagrams;
-        self.received_datagrams += stats.received_datagrams;
-        self.received_bytes += stats.received_bytes;
-        self.received_packets += stats.received_packets;
-        self.dropped_packets += stats.dropped_packets;
-        self.lost_packets += stats.lost_packets;
-        self.spurious_losses += stats.spurious_losses;
-        self.ptos += stats.ptos;
-        self.moves += stats.moves;
-        self.ce_packets += stats.ecn.ce;
-        self.sources_sent += stats.fec.sources_sent;
-        self.repairs_sent += stats.fec.repairs_sent;
-        self.repair_bytes += stats.fec.repair_bytes;
-        self.recovered += stats.fec.recovered;
-        self.unrecovered += stats.fec.unrecovered;
-        self.recovered_here += stats.fec.recovered_here;
+        self.add_all(&Self::of(stats));
+    }
+
+    fn of(stats: &Stats) -> Self {
+        Self {
+            connections: 1,
+            sent_datagrams: stats.sent_datagrams,
+            sent_bytes: stats.sent_bytes,
+            sent_packets: stats.sent_packets,
+            refused_datagrams: stats.refused_datagrams,
+            received_datagrams: stats.received_datagrams,
+            received_bytes: stats.received_bytes,
+            received_packets: stats.received_packets,
+            dropped_packets: stats.dropped_packets,
+            lost_packets: stats.lost_packets,
+            spurious_losses: stats.spurious_losses,
+            ptos: stats.ptos,
+            moves: stats.moves,
+            ce_packets: stats.ecn.ce,
+            sources_sent: stats.fec.sources_sent,
+            repairs_sent: stats.fec.repairs_sent,
+            repair_bytes: stats.fec.repair_bytes,
+            recovered: stats.fec.recovered,
+            unrecovered: stats.fec.unrecovered,
+            recovered_here: stats.fec.recovered_here,
+        }
+    }
+}
+
+impl ConnectionTotals {
+    /// Adds what others did.
+    pub(crate) fn add_all(&mut self, others: &Self) {
+        self.connections += others.connections;
+        self.sent_datagrams += others.sent_datagrams;
+        self.sent_bytes += others.sent_bytes;
+        self.sent_packets += others.sent_packets;
+        self.refused_datagrams += others.refused_datagrams;
+        self.received_datagrams += others.received_datagrams;
+        self.received_bytes += others.received_bytes;
+        self.received_packets += others.received_packets;
+        self.dropped_packets += others.dropped_packets;
+        self.lost_packets += others.lost_packets;
+        self.spurious_losses += others.spurious_losses;
+        self.ptos += others.ptos;
+        self.moves += others.moves;
+        self.ce_packets += others.ce_packets;
+        self.sources_sent += others.sources_sent;
+        self.repairs_sent += others.repairs_sent;
+        self.repair_bytes += others.repair_bytes;
+        self.recovered += others.recovered;
+        self.unrecovered += others.unrecovered;
+        self.recovered_here += others.recovered_here;
     }
 }
 

@@ -3,7 +3,7 @@ mod admit;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ use crate::line::ClosingWords;
 use crate::outlet::DatagramOutlet;
 use crate::pool::{ReceivePool, datagrams};
 use crate::runtime::RuntimeTimer;
+use crate::shards::ShardOf;
 use crate::shared::{LockedState, Shared, TurnNews};
 use crate::socket::{DatagramSocket, ReceiveBuffers, ReceivedCount, WIDTH};
 use crate::timers::Timers;
@@ -52,6 +53,8 @@ struct DatagramInlet {
     heard: Time,
     /// Datagrams in a row for the same connection.
     row: Vec<Datagram>,
+    /// Datagrams that are, or may be, other shards'.
+    abroad: Vec<(ShardOf, Datagram)>,
     heavy: Heavy,
     asking: ProofAsking,
     /// Failures of the socket in a row.
@@ -69,6 +72,19 @@ struct Roster {
     /// those.
     met: Vec<Arc<Shared>>,
     timers: Timers,
+}
+
+/// Datagrams on their way to connections.
+struct Routing<'a> {
+    hub: &'a Arc<Hub>,
+    router: MutexGuard<'a, quic::Endpoint>,
+    roster: &'a mut Roster,
+    row: &'a mut Vec<Datagram>,
+    heavy: &'a mut Heavy,
+    asking: &'a mut ProofAsking,
+    socket: &'a dyn DatagramSocket,
+    /// The connection that those in the row are for.
+    current: Option<ConnectionKey>,
 }
 
 /// The runtime's timer, set to the next of ours.
@@ -100,6 +116,7 @@ impl Driver {
                 pool,
                 heard: Time::ZERO,
                 row: Vec::new(),
+                abroad: Vec::new(),
                 heavy: Heavy::default(),
                 asking: ProofAsking::default(),
                 failures: 0,
@@ -161,6 +178,10 @@ impl Driver {
             let now = self.hub.now();
             self.roster.for_all(|state| state.close(now, farewell.code, &farewell.reason));
             self.farewell = Some(farewell);
+        }
+        if !wishes.handed.is_empty() {
+            let socket = self.socket.clone();
+            self.route_handed(wishes.handed, &*socket);
         }
         if let Some(socket) = wishes.rebound {
             self.former = Some(std::mem::replace(&mut self.socket, socket));
@@ -242,9 +263,8 @@ impl Driver {
         let now = self.hub.now();
         self.inlet.heard = now;
         let hub = self.hub.clone();
-        let mut router = hub.router();
-        let DatagramInlet { buffers, pool, row, heavy, asking, .. } = &mut self.inlet;
-        let mut current = None;
+        let DatagramInlet { buffers, pool, row, heavy, asking, abroad, .. } = &mut self.inlet;
+        let mut routing = Routing::new(&hub, &mut self.roster, row, heavy, asking, socket);
         for (buffer, meta) in buffers.filled(n) {
             let (path, ecn) = (meta.path, meta.ecn);
             if path.remote.port() == 0 {
@@ -253,39 +273,62 @@ impl Driver {
                 continue;
             }
             for bytes in datagrams(pool.cut(buffer, meta.len), meta.stride) {
-                let mut route = router.route(now, Datagram { path, ecn, bytes });
-                if let DatagramRoute::Incoming(incoming) = route {
-                    match admit(&hub, &mut router, &mut self.roster, asking, now, incoming) {
-                        Some(admitted) => route = admitted,
-                        None => continue,
-                    }
-                }
-                match route {
-                    DatagramRoute::Connection(key, datagram) => {
-                        if current != Some(key) {
-                            self.roster.deliver(now, current.replace(key), row, heavy);
-                        }
-                        row.push(datagram);
-                    }
-                    DatagramRoute::Respond(response) => {
-                        if let Err(error) = socket.send_response(&response.path, &response.bytes) {
-                            tracing::trace!(%error, to = %response.path.remote, "not answered");
-                            router.response_refused();
-                        }
-                    }
-                    DatagramRoute::Reset(key) => {
-                        self.roster.deliver(now, current.take(), row, heavy);
-                        self.roster.reset(key);
-                    }
-                    DatagramRoute::Incoming(_) => {}
-                    DatagramRoute::Dropped(reason) => {
-                        tracing::trace!(%reason, from = %path.remote, "dropped");
-                    }
+                let datagram = Datagram { path, ecn, bytes };
+                match hub.group().shard_of(hub.shard, &routing.router, &datagram.bytes) {
+                    ShardOf::Here => routing.datagram(now, datagram),
+                    there => abroad.push((there, datagram)),
                 }
             }
         }
-        self.roster.deliver(now, current, row, heavy);
-        self.roster.make_room(&mut router);
+        routing.end(now);
+        if !self.inlet.abroad.is_empty() {
+            self.pass_on_abroad(socket);
+        }
+    }
+
+    /// Hands datagrams over to the shards that they are for.
+    #[cold]
+    fn pass_on_abroad(&mut self, socket: &dyn DatagramSocket) {
+        let hub = self.hub.clone();
+        let group = hub.group();
+        let mut here = Vec::new();
+        let mut row: Vec<Datagram> = Vec::new();
+        let mut current = None;
+        for (of, datagram) in std::mem::take(&mut self.inlet.abroad) {
+            let to = match of {
+                ShardOf::There(to) => to,
+                ShardOf::Perhaps(to) if group.knows(to, &datagram.bytes) => to,
+                ShardOf::Perhaps(_) | ShardOf::Here => {
+                    here.push(datagram);
+                    continue;
+                }
+            };
+            if let Some(before) = current.replace(to).filter(|before| *before != to) {
+                group.hand_over(before, &mut row);
+            }
+            row.push(datagram);
+        }
+        if let Some(to) = current {
+            group.hand_over(to, &mut row);
+        }
+        self.route_handed(here, socket);
+    }
+
+    /// Hands datagrams that came to other shards, or might have been theirs, to the connections that they are
+    /// for.
+    fn route_handed(&mut self, handed: Vec<Datagram>, socket: &dyn DatagramSocket) {
+        if handed.is_empty() {
+            return;
+        }
+        let now = self.hub.now();
+        self.inlet.heard = now;
+        let hub = self.hub.clone();
+        let DatagramInlet { row, heavy, asking, .. } = &mut self.inlet;
+        let mut routing = Routing::new(&hub, &mut self.roster, row, heavy, asking, socket);
+        for datagram in handed {
+            routing.datagram(now, datagram);
+        }
+        routing.end(now);
     }
 
     fn fire(&mut self) {
@@ -434,10 +477,8 @@ impl Driver {
         }
     }
 
-    /// Nobody can ask for anything any more, and nothing is under way.
     fn is_over(&self) -> bool {
-        let lobby = self.hub.lobby();
-        lobby.endpoints == 0 && lobby.live == 0
+        self.hub.lobby().is_over()
     }
 }
 
@@ -453,20 +494,31 @@ impl Future for Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         let now = self.hub.now();
-        self.hub.lobby().open = false;
+        {
+            let mut lobby = self.hub.lobby();
+            lobby.drivers -= 1;
+            // The others go on.
+            lobby.open &= lobby.drivers > 0;
+        }
         for shared in self.hub.line().driver_ended() {
             self.roster.welcome(&shared);
         }
+        let mut never_accepted = Vec::new();
         for shared in self.roster.slots.drain(..).flatten() {
             shared.lock().abandon(now, &mut self.news);
+            never_accepted.extend(self.hub.lobby().take_back(&shared));
         }
         let mut lobby = self.hub.lobby();
-        lobby.live = 0;
-        lobby.idlers.drain_to(&mut self.news.wakes);
-        lobby.acceptors.drain_to(&mut self.news.wakes);
-        let accepted = std::mem::take(&mut lobby.accepted);
+        lobby.live[self.hub.shard] = 0;
+        if lobby.connections() == 0 {
+            lobby.idlers.drain_to(&mut self.news.wakes);
+        }
+        if lobby.drivers == 0 {
+            lobby.acceptors.drain_to(&mut self.news.wakes);
+            never_accepted.extend(lobby.accepted.drain(..));
+        }
         drop(lobby);
-        drop(accepted);
+        drop(never_accepted);
         self.news.wake();
     }
 }
@@ -541,6 +593,59 @@ impl Roster {
                 self.ready.push_back(shared);
             }
         }
+    }
+}
+
+impl<'a> Routing<'a> {
+    fn new(
+        hub: &'a Arc<Hub>,
+        roster: &'a mut Roster,
+        row: &'a mut Vec<Datagram>,
+        heavy: &'a mut Heavy,
+        asking: &'a mut ProofAsking,
+        socket: &'a dyn DatagramSocket,
+    ) -> Self {
+        Self { router: hub.router(), hub, roster, row, heavy, asking, socket, current: None }
+    }
+
+    /// Hands a datagram to its connection, or answers it.
+    #[inline]
+    fn datagram(&mut self, now: Time, datagram: Datagram) {
+        let path = datagram.path;
+        let mut route = self.router.route(now, datagram);
+        if let DatagramRoute::Incoming(incoming) = route {
+            match admit(self.hub, &mut self.router, self.roster, self.asking, now, incoming) {
+                Some(admitted) => route = admitted,
+                None => return,
+            }
+        }
+        match route {
+            DatagramRoute::Connection(key, datagram) => {
+                if self.current != Some(key) {
+                    self.roster.deliver(now, self.current.replace(key), self.row, self.heavy);
+                }
+                self.row.push(datagram);
+            }
+            DatagramRoute::Respond(response) => {
+                if let Err(error) = self.socket.send_response(&response.path, &response.bytes) {
+                    tracing::trace!(%error, to = %response.path.remote, "not answered");
+                    self.router.response_refused();
+                }
+            }
+            DatagramRoute::Reset(key) => {
+                self.roster.deliver(now, self.current.take(), self.row, self.heavy);
+                self.roster.reset(key);
+            }
+            DatagramRoute::Incoming(_) => {}
+            DatagramRoute::Dropped(reason) => {
+                tracing::trace!(%reason, from = %path.remote, "dropped");
+            }
+        }
+    }
+
+    fn end(mut self, now: Time) {
+        self.roster.deliver(now, self.current, self.row, self.heavy);
+        self.roster.make_room(&mut self.router);
     }
 }
 

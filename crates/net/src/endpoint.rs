@@ -1,9 +1,11 @@
 use std::fmt;
 use std::io;
+use std::iter::repeat_n;
 #[cfg(feature = "tokio")]
 use std::net::Ipv6Addr;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,7 +19,9 @@ use crate::driver::Driver;
 use crate::hub::Hub;
 use crate::line::ClosingWords;
 use crate::runtime::{Runtime, is_ready_by};
+use crate::shards::{ShardGroup, ShardIds};
 use crate::socket::{Bound, DatagramSocket, SocketConfig};
+use crate::steer::steer;
 #[cfg(feature = "tokio")]
 use crate::tokio_runtime::TokioRuntime;
 use crate::wakers::WakerSeat;
@@ -28,8 +32,13 @@ use crate::wakers::WakerSeat;
 /// a [`Runtime`] drives it, until the last handle is gone and the last connection has ended: with the feature
 /// `tokio` that in which it was made, or the one that [`with_runtime`](Self::with_runtime) and
 /// [`over`](Self::over) are given. All futures may be dropped at any point.
+///
+/// With [`SocketConfig::sockets`] it has several sockets on its port, each with a task of its own, which
+/// several cores drive.
 pub struct Endpoint {
-    hub: Arc<Hub>,
+    hubs: Arc<[Arc<Hub>]>,
+    /// Whose turn it is to begin a connection.
+    turn: Arc<AtomicUsize>,
 }
 
 #[cfg(feature = "tokio")]
@@ -111,8 +120,17 @@ impl Endpoint {
         endpoint: EndpointConfig,
         server: Option<ServerConfig>,
     ) -> io::Result<Self> {
-        let socket = runtime.wrap(socket.bind(address)?, socket)?;
-        Self::over(runtime, socket, endpoint, server)
+        let bound = socket.bind_all(address)?;
+        let count = bound.len();
+        // All are bound, and none has a connection yet.
+        let steered =
+            if count > 1 { steer(&bound[0], u32::try_from(count).unwrap_or(u32::MAX)) } else { Ok(()) };
+        if let Err(error) = &steered {
+            tracing::debug!(%error, "the system goes by addresses; shards hand datagrams over");
+        }
+        let wrapped: io::Result<Vec<_>> =
+            bound.into_iter().map(|bound| runtime.wrap(bound, socket)).collect();
+        Self::over_all(runtime, wrapped?, steered.is_ok(), endpoint, server)
     }
 
     /// An endpoint over any socket, driven by any runtime; it takes connections with `server` only.
@@ -125,19 +143,50 @@ impl Endpoint {
         endpoint: EndpointConfig,
         server: Option<ServerConfig>,
     ) -> io::Result<Self> {
-        let mut seed = [0; 32];
-        getrandom::fill(&mut seed).map_err(io::Error::other)?;
-        let router = quic::Endpoint::new(endpoint, server, Rng::new(Seed(seed)));
-        let hub = Arc::new(Hub::new(Bound::of(&*socket), router, runtime));
-        hub.lobby().endpoints = 1;
-        let driver = Driver::new(hub.clone(), socket);
-        hub.runtime().spawn(Box::pin(driver));
-        Ok(Self { hub })
+        Self::over_all(runtime, vec![socket], true, endpoint, server)
+    }
+
+    pub(crate) fn over_all(
+        runtime: Arc<dyn Runtime>,
+        sockets: Vec<Arc<dyn DatagramSocket>>,
+        is_steered: bool,
+        endpoint: EndpointConfig,
+        server: Option<ServerConfig>,
+    ) -> io::Result<Self> {
+        let count = sockets.len();
+        let group = Arc::new(ShardGroup::new(count, is_steered));
+        group.lobby().endpoints = 1;
+        // Each has its part of the places.
+        let server = server.map(|server| {
+            let max_connections = server.max_connections.div_ceil(count);
+            ServerConfig { max_connections, ..server }
+        });
+        let parts = repeat_n(endpoint, count).zip(repeat_n(server, count)).zip(repeat_n(runtime, count));
+        let mut hubs = Vec::with_capacity(count);
+        for (shard, (socket, ((endpoint, server), runtime))) in sockets.iter().zip(parts).enumerate() {
+            let mut seed = [0; 32];
+            getrandom::fill(&mut seed).map_err(io::Error::other)?;
+            let mut router = quic::Endpoint::new(endpoint, server, Rng::new(Seed(seed)));
+            if count > 1 {
+                router = router.with_connection_ids(Arc::new(ShardIds { shard, count }));
+            }
+            hubs.push(Arc::new(Hub::new(Bound::of(&**socket), router, runtime, group.clone(), shard)));
+        }
+        group.assemble(&hubs);
+        for (hub, socket) in hubs.iter().zip(sockets) {
+            hub.runtime().spawn(Box::pin(Driver::new(hub.clone(), socket)));
+        }
+        Ok(Self { hubs: hubs.into(), turn: Arc::default() })
+    }
+
+    /// The first of the shards, which stands for what all have in common.
+    pub(crate) fn hub(&self) -> &Arc<Hub> {
+        &self.hubs[0]
     }
 
     /// The address of the socket.
     pub fn local_addr(&self) -> SocketAddr {
-        self.hub.bound().address
+        self.hub().bound().address
     }
 
     /// Goes on with a new socket on `address`, after a change of networks for example: the connections that
@@ -159,7 +208,7 @@ impl Endpoint {
     /// # Errors
     /// See [`rebind`](Self::rebind).
     pub fn rebind_socket(&self, bound: std::net::UdpSocket, socket: &SocketConfig) -> io::Result<()> {
-        self.rebind_over(self.hub.runtime().wrap(bound, socket)?)
+        self.rebind_over(self.hub().runtime().wrap(bound, socket)?)
     }
 
     /// The same with a socket of any kind.
@@ -174,7 +223,13 @@ impl Endpoint {
                 "a socket of IPv4 in place of one of IPv6",
             ));
         }
-        self.hub.rebind(socket);
+        if self.hubs.len() > 1 {
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "an endpoint of several sockets stays where it is",
+            ));
+        }
+        self.hub().rebind(socket);
         Ok(())
     }
 
@@ -185,7 +240,8 @@ impl Endpoint {
     /// no other (RFC 9369 §5): where there is none of the version that this one would begin in, it begins in
     /// that of a token there is, if that is among the configured ones.
     pub fn connect(&self, remote: SocketAddr, server_name: &str, config: &ClientConfig) -> Connecting {
-        Connecting::new(self.hub.connect(remote, server_name, config))
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        Connecting::new(self.hubs[turn % self.hubs.len()].connect(remote, server_name, config))
     }
 
     /// The next connection of a client, its handshake complete, but for those whose early data is taken:
@@ -194,8 +250,8 @@ impl Endpoint {
     /// address first, is in the [`ServerConfig`]. One that has ended, and whose peer had time to hear of it,
     /// is not there to be accepted any more. Dropping the future loses nothing.
     pub async fn accept(&self) -> Option<Connection> {
-        let is_server = self.hub.router().is_server();
-        let seat = WakerSeat::new(|| self.hub.lobby(), |lobby| &mut lobby.acceptors);
+        let is_server = self.hub().router().is_server();
+        let seat = WakerSeat::new(|| self.hub().lobby(), |lobby| &mut lobby.acceptors);
         seat.wait(|lobby| match lobby.accepted.pop_front() {
             Some(connection) => Some(Some(connection)),
             None => (!lobby.open || !is_server).then_some(None),
@@ -212,24 +268,24 @@ impl Endpoint {
 
     fn close_all(&self, farewell: &ClosingWords) {
         let (mut woken, accepted) = (Vec::new(), {
-            let mut lobby = self.hub.lobby();
+            let mut lobby = self.hub().lobby();
             lobby.open = false;
             std::mem::take(&mut lobby.accepted)
         });
-        self.hub.line().wake_driver(Some(farewell.clone()));
+        self.hub().group().wake_drivers(Some(farewell));
         for connection in accepted {
             // Otherwise dropping it would close it, with code 0. No protocol is above it yet.
             connection.close(farewell.code.unwrap_or(0), &farewell.reason);
         }
-        self.hub.lobby().acceptors.drain_to(&mut woken);
+        self.hub().lobby().acceptors.drain_to(&mut woken);
         woken.into_iter().for_each(std::task::Waker::wake);
     }
 
     /// Waits until no connection is left: each was closed, by either side, and the peer had time to hear of
     /// it.
     pub async fn wait_idle(&self) {
-        let seat = WakerSeat::new(|| self.hub.lobby(), |lobby| &mut lobby.idlers);
-        seat.wait(|lobby| (lobby.live == 0).then_some(())).await;
+        let seat = WakerSeat::new(|| self.hub().lobby(), |lobby| &mut lobby.idlers);
+        seat.wait(|lobby| (lobby.connections() == 0).then_some(())).await;
     }
 
     /// Takes no more connections, waits up to `patience` for those that there are to end by themselves, and
@@ -248,13 +304,13 @@ impl Endpoint {
     async fn leave(&self, patience: Duration, farewell: &ClosingWords) -> bool {
         let mut woken = Vec::new();
         {
-            let mut lobby = self.hub.lobby();
+            let mut lobby = self.hub().lobby();
             lobby.open = false;
             lobby.acceptors.drain_to(&mut woken);
         }
         woken.into_iter().for_each(std::task::Waker::wake);
-        let until = self.hub.instant(self.hub.now() + patience);
-        let gracefully = is_ready_by(&**self.hub.runtime(), until, self.wait_idle()).await;
+        let until = self.hub().instant(self.hub().now() + patience);
+        let gracefully = is_ready_by(&**self.hub().runtime(), until, self.wait_idle()).await;
         if !gracefully {
             self.close_all(farewell);
             self.wait_idle().await;
@@ -264,27 +320,33 @@ impl Endpoint {
 
     /// What the endpoint did so far.
     pub fn counters(&self) -> Counters {
-        self.hub.router().counters()
+        self.hubs.iter().map(|hub| hub.router().counters()).fold(Counters::default(), Counters::plus)
     }
 
     /// What the endpoint and its connections did so far. Asks each connection: for now and then.
     pub fn stats(&self) -> EndpointStats {
-        let (ended, live) = self.hub.census().look();
-        let live = live.iter().map(|shared| shared.lock().conn.stats()).collect();
-        let (sent, received) = (self.hub.calls().sent.sizes(), self.hub.calls().received.sizes());
-        EndpointStats { counters: self.counters(), ended, live, sent, received }
+        let mut stats = EndpointStats { counters: self.counters(), ..EndpointStats::default() };
+        for hub in &*self.hubs {
+            let (ended, live) = hub.census().look();
+            stats.ended.add_all(&ended);
+            stats.live.extend(live.iter().map(|shared| shared.lock().conn.stats()));
+            stats.sent.add(&hub.calls().sent.sizes());
+            stats.received.add(&hub.calls().received.sizes());
+        }
+        [stats.handed_over, stats.handed_over_lost] = self.hub().group().handed();
+        stats
     }
 
     /// Connections that have not ended, those still in their handshake included.
     pub fn connections(&self) -> usize {
-        self.hub.lobby().live
+        self.hub().lobby().connections()
     }
 }
 
 impl Clone for Endpoint {
     fn clone(&self) -> Self {
-        self.hub.lobby().endpoints += 1;
-        Self { hub: self.hub.clone() }
+        self.hub().lobby().endpoints += 1;
+        Self { hubs: self.hubs.clone(), turn: self.turn.clone() }
     }
 }
 
@@ -292,7 +354,7 @@ impl Clone for Endpoint {
 /// go on until their own handles are gone.
 impl Drop for Endpoint {
     fn drop(&mut self) {
-        let mut lobby = self.hub.lobby();
+        let mut lobby = self.hub().lobby();
         lobby.endpoints -= 1;
         if lobby.endpoints > 0 {
             return;
@@ -301,7 +363,7 @@ impl Drop for Endpoint {
         let accepted = std::mem::take(&mut lobby.accepted);
         drop(lobby);
         drop(accepted);
-        self.hub.line().wake_driver(None);
+        self.hub().group().wake_drivers(None);
     }
 }
 

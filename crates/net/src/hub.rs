@@ -12,6 +12,7 @@ use crate::census::Census;
 use crate::connection::Connection;
 use crate::error::ConnectError;
 use crate::runtime::Runtime;
+use crate::shards::ShardGroup;
 use crate::shared::{ConnectionLine, Shared};
 use crate::socket::{self, Bound, DatagramSocket};
 use crate::wakers::Crowd;
@@ -26,7 +27,9 @@ pub(crate) struct Hub {
     bound: Mutex<Bound>,
     router: Mutex<quic::Endpoint>,
     line: Arc<ConnectionLine>,
-    lobby: Mutex<Lobby>,
+    /// Which of the shards it is.
+    pub(crate) shard: usize,
+    group: Arc<ShardGroup>,
     census: Mutex<Census>,
     calls: Arc<Calls>,
 }
@@ -37,8 +40,10 @@ pub(crate) struct Lobby {
     pub(crate) open: bool,
     /// The handles of the endpoint.
     pub(crate) endpoints: usize,
-    /// Connections that have not drained.
-    pub(crate) live: usize,
+    /// Connections that have not drained, of each shard.
+    pub(crate) live: Box<[usize]>,
+    /// Shards whose drivers have not ended.
+    pub(crate) drivers: usize,
     pub(crate) accepted: VecDeque<Connection>,
     pub(crate) acceptors: Crowd,
     /// Tasks that wait for `live` to be 0.
@@ -47,21 +52,20 @@ pub(crate) struct Lobby {
 }
 
 impl Hub {
-    pub(crate) fn new(bound: Bound, router: quic::Endpoint, runtime: Arc<dyn Runtime>) -> Self {
-        let lobby = Lobby {
-            open: true,
-            endpoints: 0,
-            live: 0,
-            accepted: VecDeque::new(),
-            acceptors: Crowd::default(),
-            idlers: Crowd::default(),
-            tokens: Tokens::default(),
-        };
+    /// The hub of a shard.
+    pub(crate) fn new(
+        bound: Bound,
+        router: quic::Endpoint,
+        runtime: Arc<dyn Runtime>,
+        group: Arc<ShardGroup>,
+        shard: usize,
+    ) -> Self {
         Self {
             bound: Mutex::new(bound),
             router: Mutex::new(router),
             line: Arc::new(ConnectionLine::new(runtime)),
-            lobby: Mutex::new(lobby),
+            shard,
+            group,
             census: Mutex::default(),
             calls: Arc::default(),
         }
@@ -110,7 +114,12 @@ impl Hub {
     }
 
     pub(crate) fn lobby(&self) -> MutexGuard<'_, Lobby> {
-        self.lobby.lock().unwrap_or_else(PoisonError::into_inner)
+        self.group.lobby()
+    }
+
+    /// The shards of the endpoint.
+    pub(crate) fn group(&self) -> &ShardGroup {
+        &self.group
     }
 
     pub(crate) fn census(&self) -> MutexGuard<'_, Census> {
@@ -133,7 +142,7 @@ impl Hub {
             if !lobby.open {
                 return Err(ConnectError::Stopped);
             }
-            lobby.live += 1;
+            lobby.live[self.shard] += 1;
             // RFC 9000 §8.1.3: a token is used once, so that nobody can link connections by it.
             lobby.tokens.take(server_name, &config.transport)
         };
@@ -177,15 +186,20 @@ impl Hub {
     /// A connection has drained.
     pub(crate) fn one_less(&self) {
         let mut woken = Vec::new();
-        {
+        let is_over = {
             let mut lobby = self.lobby();
             // A driver that ends takes all with it, also what is just beginning.
-            lobby.live = lobby.live.saturating_sub(1);
-            if lobby.live == 0 {
+            let live = &mut lobby.live[self.shard];
+            *live = live.saturating_sub(1);
+            if lobby.connections() == 0 {
                 lobby.idlers.drain_to(&mut woken);
             }
-        }
+            lobby.is_over()
+        };
         woken.into_iter().for_each(Waker::wake);
+        if is_over {
+            self.group.wake_drivers(None);
+        }
     }
 
     /// Keeps a token for the next connection to a server.
@@ -195,6 +209,30 @@ impl Hub {
 }
 
 impl Lobby {
+    /// Of so many shards.
+    pub(crate) fn new(shards: usize) -> Self {
+        Self {
+            open: true,
+            endpoints: 0,
+            live: vec![0; shards].into(),
+            drivers: shards,
+            accepted: VecDeque::new(),
+            acceptors: Crowd::default(),
+            idlers: Crowd::default(),
+            tokens: Tokens::default(),
+        }
+    }
+
+    /// Connections that have not drained.
+    pub(crate) fn connections(&self) -> usize {
+        self.live.iter().sum()
+    }
+
+    /// Nobody can ask for anything any more, and nothing is under way.
+    pub(crate) fn is_over(&self) -> bool {
+        self.endpoints == 0 && self.connections() == 0
+    }
+
     /// Nobody has accepted this connection, and nothing is left of it to accept: else peers that come and go
     /// would fill the lobby, while only those that are there count against the limit.
     #[must_use = "it takes locks when it is dropped"]
@@ -276,7 +314,7 @@ mod tests {
         let config = EndpointConfig { crypto, connection_id_len: 8, resets_per_second: 0 };
         let bound = Bound { address: ([127, 0, 0, 1], 1).into(), v4: true };
         let router = quic::Endpoint::new(config, None, Rng::new(Seed([0; 32])));
-        Hub::new(bound, router, Arc::new(Nobody))
+        Hub::new(bound, router, Arc::new(Nobody), Arc::new(ShardGroup::new(1, false)), 0)
     }
 
     fn take(hub: &Hub, server: usize) -> Option<Vec<u8>> {

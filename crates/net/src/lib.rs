@@ -93,8 +93,10 @@ mod refusal;
 mod reliability;
 mod runtime;
 mod send;
+mod shards;
 mod shared;
 mod socket;
+mod steer;
 mod tickets;
 mod timers;
 #[cfg(feature = "tokio")]

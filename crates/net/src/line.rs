@@ -5,7 +5,7 @@ use std::task::{Context, Waker};
 use std::time::Instant;
 
 use bytes::Bytes;
-use quickset_base::Time;
+use quickset_base::{Datagram, Time};
 
 use crate::runtime::Runtime;
 use crate::socket::DatagramSocket;
@@ -57,6 +57,8 @@ impl Clock {
 /// What handles want of the driver.
 struct DriverRequests<T> {
     ready: Vec<T>,
+    /// Datagrams that came to other shards.
+    handed: Vec<Datagram>,
     close: Option<ClosingWords>,
     /// The endpoint goes on with another socket.
     rebound: Option<Arc<dyn DatagramSocket>>,
@@ -80,13 +82,21 @@ pub(crate) struct DriverWishes {
     pub(crate) close: Option<ClosingWords>,
     /// They go on over this socket.
     pub(crate) rebound: Option<Arc<dyn DatagramSocket>>,
+    /// These came to other shards.
+    pub(crate) handed: Vec<Datagram>,
 }
 
 impl<T> Line<T> {
     /// From now on.
     pub(crate) fn new(runtime: Arc<dyn Runtime>) -> Self {
-        let requests =
-            DriverRequests { ready: Vec::new(), close: None, rebound: None, driver: None, ended: false };
+        let requests = DriverRequests {
+            ready: Vec::new(),
+            handed: Vec::new(),
+            close: None,
+            rebound: None,
+            driver: None,
+            ended: false,
+        };
         Self { clock: Clock::start(runtime), requests: Mutex::new(requests) }
     }
 
@@ -112,6 +122,22 @@ impl<T> Line<T> {
             driver.wake();
         }
         Ok(())
+    }
+
+    /// Gives the driver datagrams that came to others, as many as there is room for. Returns how many.
+    pub(crate) fn hand_over(&self, datagrams: &mut Vec<Datagram>) -> usize {
+        let mut requests = self.requests();
+        if requests.ended {
+            return 0;
+        }
+        let room = MOST_HANDED.saturating_sub(requests.handed.len()).min(datagrams.len());
+        requests.handed.extend(datagrams.drain(..room));
+        let driver = requests.driver.take();
+        drop(requests);
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+        room
     }
 
     /// The driver goes on with another socket, and `first` is done before it knows; neither if it has ended.
@@ -149,7 +175,11 @@ impl<T> Line<T> {
             requests.driver = Some(cx.waker().clone());
         }
         ready.append(&mut requests.ready);
-        DriverWishes { close: requests.close.take(), rebound: requests.rebound.take() }
+        DriverWishes {
+            close: requests.close.take(),
+            rebound: requests.rebound.take(),
+            handed: std::mem::take(&mut requests.handed),
+        }
     }
 
     /// The driver's last word: handles that are still there talk to nobody.
@@ -157,6 +187,10 @@ impl<T> Line<T> {
         let mut requests = self.requests();
         requests.ended = true;
         requests.rebound = None;
+        requests.handed = Vec::new();
         std::mem::take(&mut requests.ready)
     }
 }
+
+/// Datagrams that wait for a shard: what a socket's buffer holds, about.
+const MOST_HANDED: usize = 4096;

@@ -12,6 +12,7 @@ use socket2::{Domain, Protocol, Type};
 
 use crate::pool::{self, ReceivePool};
 use crate::refusal::obstacle;
+use crate::shards::MAX_SHARDS;
 
 /// A way for datagrams, out and in. [`SystemSocket`](crate::SystemSocket) is the system's UDP; others lead to
 /// the same process, a relay, a ring of the network interface.
@@ -154,11 +155,15 @@ pub struct SocketConfig {
     pub segmentation_offload: bool,
     /// The size of the system's buffers in bytes, each way; the system may grant less. 4 MiB unless told.
     pub buffer: usize,
+    /// How many sockets share the port of an [`Endpoint`](crate::Endpoint), each driven by a task of its own, so
+    /// that as many cores work for it; 0 is one for each that this process may use. 1 unless told. Where the
+    /// system cannot do that there is one. A limit of connections is divided among them.
+    pub sockets: usize,
 }
 
 impl Default for SocketConfig {
     fn default() -> Self {
-        Self { dual_stack: true, segmentation_offload: true, buffer: 4 << 20 }
+        Self { dual_stack: true, segmentation_offload: true, buffer: 4 << 20, sockets: 1 }
     }
 }
 
@@ -169,6 +174,35 @@ impl SocketConfig {
     /// # Errors
     /// When the system says so.
     pub fn bind(&self, address: SocketAddr) -> io::Result<std::net::UdpSocket> {
+        self.bind_beside(address, false)
+    }
+
+    /// Binds as many sockets to a port as are wanted, or one, where the system does not share ports.
+    pub(crate) fn bind_all(&self, address: SocketAddr) -> io::Result<Vec<std::net::UdpSocket>> {
+        let wanted = match self.sockets {
+            0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            sockets => sockets,
+        };
+        // Another server may have the port and share it, too: that is an error, and no invitation.
+        let first = self.bind(address)?;
+        let wanted = wanted.min(MAX_SHARDS);
+        if wanted == 1 {
+            return Ok(vec![first]);
+        }
+        let mut address = address;
+        address.set_port(first.local_addr()?.port());
+        drop(first);
+        match (0..wanted).map(|_| self.bind_beside(address, true)).collect() {
+            Ok(sockets) => Ok(sockets),
+            Err(error) => {
+                tracing::debug!(%error, "the system shares no port; one socket has to do");
+                Ok(vec![self.bind(address)?])
+            }
+        }
+    }
+
+    /// Binds a socket, perhaps beside others of ours on the same port.
+    fn bind_beside(&self, address: SocketAddr, others: bool) -> io::Result<std::net::UdpSocket> {
         let socket = socket2::Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
         if address.is_ipv6() {
             // What a system does unasked differs. One without dual stack still has IPv6.
@@ -178,9 +212,22 @@ impl SocketConfig {
             }
         }
         socket.set_nonblocking(true)?;
+        if others {
+            share_port(&socket)?;
+        }
         socket.bind(&address.into())?;
         Ok(socket.into())
     }
+}
+
+#[cfg(all(unix, not(any(target_os = "solaris", target_os = "illumos", target_os = "cygwin"))))]
+fn share_port(socket: &socket2::Socket) -> io::Result<()> {
+    socket.set_reuse_port(true)
+}
+
+#[cfg(not(all(unix, not(any(target_os = "solaris", target_os = "illumos", target_os = "cygwin")))))]
+fn share_port(_socket: &socket2::Socket) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 impl ReceiveBuffers {

@@ -124,8 +124,11 @@ impl Endpoint {
         socket: &SocketConfig,
         server: Option<&ServerConfig>,
     ) -> io::Result<Self> {
-        let socket = runtime.wrap(socket.bind(address)?, socket)?;
-        Self::over(runtime, socket, server)
+        let estimates = Arc::default();
+        let endpoint = endpoint_config(server)?;
+        let server = server.map(|config| server_config(config, &estimates));
+        let net = quickset_net::Endpoint::with_runtime(runtime, address, socket, endpoint, server)?;
+        Ok(Self { net, estimates })
     }
 
     /// Makes an endpoint over a socket of any kind that is driven by any runtime: see

@@ -60,7 +60,7 @@ pub(super) fn admit(
     match quic::Connection::new(start) {
         Ok(conn) => {
             debug_assert_eq!(conn.side(), Side::Server);
-            hub.lobby().live += 1;
+            hub.lobby().live[hub.shard] += 1;
             let shared = Arc::new(Shared::new(key, hub.line().clone(), conn, None));
             hub.census().enter(&shared);
             shared.heed_recalls();

@@ -12,6 +12,7 @@ use quickset_quic::null::{NullClient, NullSecrets, NullServer};
 use quickset_quic::{ClientConfig, EndpointConfig, RetryPolicy, ServerConfig};
 
 use super::*;
+use crate::shards::ShardGroup;
 use crate::socket::{Bound, SocketConfig};
 use crate::tokio_runtime::{TokioRuntime, TokioWatch};
 use crate::udp::SystemSocket;
@@ -47,7 +48,9 @@ fn socket(address: SocketAddr) -> Arc<TestSocket> {
 
 fn driver_of(socket: Arc<TestSocket>, router: quic::Endpoint) -> Driver {
     let runtime = Arc::new(TokioRuntime::current());
-    let hub = Arc::new(Hub::new(Bound::of(&*socket), router, runtime));
+    let group = Arc::new(ShardGroup::new(1, true));
+    let hub = Arc::new(Hub::new(Bound::of(&*socket), router, runtime, group.clone(), 0));
+    group.assemble(std::slice::from_ref(&hub));
     hub.lobby().endpoints = 1;
     Driver::new(hub, socket)
 }
@@ -110,9 +113,9 @@ async fn what_begins_when_the_driver_has_ended_fails() {
     let end = tokio::time::timeout(Duration::from_secs(10), begun.closed()).await;
     assert_eq!(end, Ok(quic::Closed::Abandoned));
     // One that cannot begin is counted no more, and was not: the driver took all with it.
-    hub.lobby().live = 0;
+    hub.lobby().live[0] = 0;
     hub.one_less();
-    assert_eq!(hub.lobby().live, 0);
+    assert_eq!(hub.lobby().connections(), 0);
 }
 
 /// Another thread saw the endpoint open a moment before it was closed.
@@ -145,7 +148,7 @@ async fn a_socket_that_failed_for_a_while_is_asked_again() {
             tokio::task::yield_now().await;
         }
         socket.hitch.fails.store(false, Ordering::Relaxed);
-        while hub.lobby().live == 0 {
+        while hub.lobby().connections() == 0 {
             tokio::task::yield_now().await;
         }
     };

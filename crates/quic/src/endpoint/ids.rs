@@ -3,7 +3,7 @@ use std::collections::HashMap;
 use quickset_base::Rng;
 use quickset_wire::ConnectionId;
 
-use crate::cids;
+use super::layout::ConnectionIds;
 
 /// Names a connection of an endpoint: a small index, used again after the connection is gone, and a
 /// generation that tells the old use from the new one.
@@ -93,12 +93,19 @@ impl Registry {
         key
     }
 
-    /// A fresh id of `len` bytes; `None` when the connection is gone, has enough, or no id is free.
-    pub(super) fn issue(&mut self, key: ConnectionKey, len: usize, rng: &mut Rng) -> Option<IssuedId> {
+    /// A fresh id; `None` when the connection is gone, has enough, or no id is free.
+    pub(super) fn issue(
+        &mut self,
+        key: ConnectionKey,
+        ids: &dyn ConnectionIds,
+        rng: &mut Rng,
+    ) -> Option<IssuedId> {
         if self.entry(key)?.ids.len() >= MAX_IDS {
             return None;
         }
-        let id = (0..DRAWS).map(|_| cids::random(len, rng)).find(|id| !self.ours.contains_key(id))?;
+        let id = (0..DRAWS)
+            .map(|_| ids.draw(rng))
+            .find(|id| id.len() == ids.id_len() && !self.ours.contains_key(id))?;
         let entry = self.entry(key)?;
         let issued = IssuedId { sequence: entry.next_sequence, id };
         entry.next_sequence += 1;

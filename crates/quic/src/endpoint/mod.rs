@@ -19,10 +19,12 @@ mod config;
 mod early;
 mod guests;
 mod ids;
+mod layout;
 mod reset;
 mod trips;
 
 use std::fmt;
+use std::sync::Arc;
 
 use quickset_base::{AddressPair, Datagram, Rng, Time};
 use quickset_wire::header::{self, Header, HeaderError, Parsed};
@@ -33,6 +35,7 @@ pub use admit::{Admission, BeginError, Gate, Incoming};
 pub(crate) use announce::announce;
 pub use config::{ClientConfig, EndpointConfig, RetryPolicy, ServerConfig};
 pub use ids::ConnectionKey;
+pub use layout::ConnectionIds;
 
 use crate::cids::{IssuedCid, MIN_FIRST_ID};
 use crate::event::Signal;
@@ -43,6 +46,7 @@ use bucket::Bucket;
 use early::Overtakers;
 use guests::Guests;
 use ids::{IssuedId, Registry};
+use layout::RandomIds;
 use reset::{Detector, Limiter};
 use trips::Trips;
 
@@ -58,6 +62,7 @@ use trips::Trips;
 ///    ([`Connection::make_room`](crate::Connection::make_room)).
 pub struct Endpoint {
     config: EndpointConfig,
+    ids: Arc<dyn ConnectionIds>,
     server: Option<ServerSide>,
     rng: Rng,
     registry: Registry,
@@ -170,6 +175,25 @@ pub struct Counters {
     pub unsent: u64,
 }
 
+impl Counters {
+    /// The sum of these and others.
+    #[must_use]
+    pub fn plus(self, others: Self) -> Self {
+        Self {
+            connected: self.connected + others.connected,
+            accepted: self.accepted + others.accepted,
+            refused: self.refused + others.refused,
+            displaced: self.displaced + others.displaced,
+            retries: self.retries + others.retries,
+            version_negotiations: self.version_negotiations + others.version_negotiations,
+            resets_sent: self.resets_sent + others.resets_sent,
+            resets_received: self.resets_received + others.resets_received,
+            dropped: self.dropped + others.dropped,
+            unsent: self.unsent + others.unsent,
+        }
+    }
+}
+
 impl Endpoint {
     /// An endpoint that can connect, and with `server` accept. `rng` draws connection ids and must be
     /// seeded with entropy outside of simulations.
@@ -187,6 +211,7 @@ impl Endpoint {
         });
         let limiter = Limiter::new(config.resets_per_second);
         Self {
+            ids: Arc::new(RandomIds(config.connection_id_len)),
             config,
             server,
             rng,
@@ -202,6 +227,20 @@ impl Endpoint {
             trips: Trips::default(),
             counters: Counters::default(),
         }
+    }
+
+    /// The same with connection ids that say something, before there are any; their length counts, and not
+    /// [`connection_id_len`](EndpointConfig::connection_id_len).
+    #[must_use]
+    pub fn with_connection_ids(mut self, ids: Arc<dyn ConnectionIds>) -> Self {
+        self.config.connection_id_len = ids.id_len().clamp(1, ConnectionId::MAX);
+        self.ids = ids;
+        self
+    }
+
+    /// Whether an id, as it stands in a long header, is of a connection that is here.
+    pub fn knows(&self, id: &[u8]) -> bool {
+        ConnectionId::new(id).is_some_and(|id| self.registry.route_long(&id).is_some())
     }
 
     /// Where `datagram` belongs.
@@ -387,8 +426,7 @@ impl Endpoint {
 
     /// A fresh id for `key`.
     fn issue(&mut self, key: ConnectionKey) -> Option<IssuedCid> {
-        let IssuedId { sequence, id } =
-            self.registry.issue(key, self.config.connection_id_len, &mut self.rng)?;
+        let IssuedId { sequence, id } = self.registry.issue(key, &*self.ids, &mut self.rng)?;
         Some(IssuedCid { sequence, id, token: self.config.crypto.reset_token(&id) })
     }
 }

@@ -242,7 +242,7 @@ fn ids_have_nothing_in_common() {
     for _ in 0..200 {
         let key = registry.add(None);
         for sequence in 0..5 {
-            let issued = registry.issue(key, 8, &mut rng).unwrap();
+            let issued = registry.issue(key, &layout::RandomIds(8), &mut rng).unwrap();
             assert_eq!((issued.sequence, issued.id.len()), (sequence, 8));
             // Of 1000 random ids no two share half of their bytes, but for one chance in ten thousand.
             assert!(seen.insert(issued.id[..4].to_vec()) && seen.insert(issued.id[4..].to_vec()));

@@ -1,0 +1,181 @@
+//! Several drivers on one port, so that as many cores work: which of them a datagram is for.
+//!
+//! Each shard has a socket of its own on the port (SO_REUSEPORT), a router, a driver and connections. What
+//! they have in common is the [`Lobby`]: who comes and goes. Connection ids say which shard a connection is
+//! on ([`ShardIds`]). Where the system can be told so ([`steer`](crate::steer)), it goes by that, too; where
+//! it goes by addresses, or by something else for a moment, shards hand datagrams over to one another.
+//!
+//! No shard waits for another, and none takes a lock of another's while it has its own router: what may be
+//! another's is put aside until then.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+
+use quickset_base::{Datagram, Rng};
+use quickset_quic::{self as quic, ConnectionId, ConnectionIds};
+
+use crate::hub::{Hub, Lobby};
+use crate::line::ClosingWords;
+
+/// What the shards of an endpoint share. An endpoint of one socket is one shard.
+pub(crate) struct ShardGroup {
+    count: usize,
+    /// The system gives each what is for it.
+    is_steered: bool,
+    lobby: Mutex<Lobby>,
+    /// Once all are there.
+    hubs: OnceLock<Box<[Weak<Hub>]>>,
+    handed: AtomicU64,
+    lost: AtomicU64,
+}
+
+/// Where a datagram belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ShardOf {
+    Here,
+    There(usize),
+    /// There, if that shard knows its connection id, and else here.
+    Perhaps(usize),
+}
+
+impl ShardGroup {
+    pub(crate) fn new(count: usize, is_steered: bool) -> Self {
+        Self {
+            count,
+            is_steered,
+            lobby: Mutex::new(Lobby::new(count)),
+            hubs: OnceLock::new(),
+            handed: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn lobby(&self) -> MutexGuard<'_, Lobby> {
+        self.lobby.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// All shards are there.
+    pub(crate) fn assemble(&self, hubs: &[Arc<Hub>]) {
+        // Nobody does so twice.
+        let _ = self.hubs.set(hubs.iter().map(Arc::downgrade).collect());
+    }
+
+    /// Asks all drivers to close their connections, or to look whether they are still needed.
+    pub(crate) fn wake_drivers(&self, farewell: Option<&ClosingWords>) {
+        for hub in self.hubs.get().into_iter().flatten().filter_map(Weak::upgrade) {
+            hub.line().wake_driver(farewell.cloned());
+        }
+    }
+
+    /// Where a datagram belongs that came to the socket of `own`.
+    #[inline]
+    pub(crate) fn shard_of(&self, own: usize, router: &quic::Endpoint, datagram: &[u8]) -> ShardOf {
+        if self.count == 1 { ShardOf::Here } else { self.by_id(own, router, datagram) }
+    }
+
+    fn by_id(&self, own: usize, router: &quic::Endpoint, datagram: &[u8]) -> ShardOf {
+        let Some(Destination { id, is_long }) = Destination::of(datagram) else { return ShardOf::Here };
+        let to = shard_in(id, self.count);
+        if to == own {
+            ShardOf::Here
+        } else if !is_long || self.is_steered {
+            ShardOf::There(to)
+        } else if router.knows(id) {
+            ShardOf::Here
+        } else {
+            // A client's first id says nothing: it is taken where the system put it. One of a handshake under
+            // way may say where that is.
+            ShardOf::Perhaps(to)
+        }
+    }
+
+    /// Whether a shard has the connection that a datagram with a long header names.
+    pub(crate) fn knows(&self, shard: usize, datagram: &[u8]) -> bool {
+        let destination = Destination::of(datagram);
+        let hub = self.hubs.get().and_then(|hubs| hubs.get(shard)?.upgrade());
+        destination.zip(hub).is_some_and(|(destination, hub)| hub.router().knows(destination.id))
+    }
+
+    /// Hands datagrams over to another shard. Those that it has no room for are lost, as a socket's are.
+    pub(crate) fn hand_over(&self, to: usize, datagrams: &mut Vec<Datagram>) {
+        let given = datagrams.len();
+        let hub = self.hubs.get().and_then(|hubs| hubs.get(to)?.upgrade());
+        let taken = hub.map_or(0, |hub| hub.line().hand_over(datagrams));
+        datagrams.clear();
+        self.handed.fetch_add(taken as u64, Ordering::Relaxed);
+        self.lost.fetch_add((given - taken) as u64, Ordering::Relaxed);
+    }
+
+    /// Datagrams that were handed over, and that were lost then.
+    pub(crate) fn handed(&self) -> [u64; 2] {
+        [&self.handed, &self.lost].map(|count| count.load(Ordering::Relaxed))
+    }
+}
+
+/// The connection id that a datagram is sent to, as far as it says which shard.
+struct Destination<'a> {
+    id: &'a [u8],
+    is_long: bool,
+}
+
+impl<'a> Destination<'a> {
+    /// `None` for what is none of QUIC's. RFC 8999 §5.1, §5.2: headers of all versions.
+    fn of(datagram: &'a [u8]) -> Option<Self> {
+        let is_long = datagram.first()? & 0x80 != 0;
+        let id = if is_long {
+            let len = usize::from(*datagram.get(LONG_ID - 1)?);
+            datagram.get(LONG_ID..LONG_ID + len)?
+        } else {
+            datagram.get(SHORT_ID..SHORT_ID + ID_LEN)?
+        };
+        (id.len() >= NUMBER).then_some(Self { id, is_long })
+    }
+}
+
+/// Connection ids that say which shard.
+///
+/// The first two bytes are a number, and that modulo the number of shards is the shard: so every first id
+/// that a client draws names one, too, and all as often.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ShardIds {
+    pub(crate) shard: usize,
+    pub(crate) count: usize,
+}
+
+impl ConnectionIds for ShardIds {
+    fn id_len(&self) -> usize {
+        ID_LEN
+    }
+
+    fn draw(&self, rng: &mut Rng) -> ConnectionId {
+        let mut id = [0; ID_LEN];
+        rng.fill(&mut id);
+        let drawn = usize::from(u16::from_be_bytes([id[0], id[1]]));
+        let mut number = drawn - drawn % self.count + self.shard;
+        if number > usize::from(u16::MAX) {
+            number -= self.count;
+        }
+        let number = u16::try_from(number).expect("a multiple of the count, and less than that more");
+        id[..NUMBER].copy_from_slice(&number.to_be_bytes());
+        ConnectionId::new(&id).expect("at most 20 bytes")
+    }
+}
+
+/// The shard that an id of two bytes or more names.
+fn shard_in(id: &[u8], count: usize) -> usize {
+    usize::from(u16::from_be_bytes([id[0], id[1]])) % count
+}
+
+/// Shards at most: more than machines have cores, and few beside the numbers that there are.
+pub(crate) const MAX_SHARDS: usize = 1024;
+
+/// The length of ids, and of the number in them.
+const ID_LEN: usize = 8;
+const NUMBER: usize = 2;
+
+/// Where the id begins behind a short header's first byte, and a long one's version and length.
+pub(crate) const SHORT_ID: usize = 1;
+pub(crate) const LONG_ID: usize = 6;
+
+#[cfg(test)]
+mod tests;

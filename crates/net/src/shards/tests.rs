@@ -1,0 +1,212 @@
+use std::collections::BTreeSet;
+
+use quickset_base::Seed;
+
+use super::*;
+
+#[test]
+fn ids_name_their_shard_and_are_random_beside() {
+    let mut rng = Rng::new(Seed([1; 32]));
+    for count in [1, 2, 3, 7, 64, MAX_SHARDS] {
+        for shard in [0, count / 2, count - 1] {
+            let ids = ShardIds { shard, count };
+            let drawn: Vec<ConnectionId> = (0..200).map(|_| ids.draw(&mut rng)).collect();
+            assert!(drawn.iter().all(|id| shard_in(id, count) == shard && id.len() == ids.id_len()));
+            let distinct: BTreeSet<&[u8]> = drawn.iter().map(|id| &**id).collect();
+            assert_eq!(distinct.len(), drawn.len());
+        }
+    }
+}
+
+/// RFC 8999: where the id stands in either header; nothing is read that is not there.
+#[test]
+fn the_id_is_found_in_both_headers_and_in_nothing_else() {
+    let found = |bytes: &[u8]| Destination::of(bytes).map(|found| (found.id.to_vec(), found.is_long));
+    let id = [1, 2, 3, 4, 5, 6, 7, 8];
+    let short = [&[0x40][..], &id, &[9]].concat();
+    assert_eq!(found(&short), Some((id.to_vec(), false)));
+    let long = [&[0xc0, 0, 0, 0, 1, 8][..], &id, &[0]].concat();
+    assert_eq!(found(&long), Some((id.to_vec(), true)));
+    for end in 0..long.len() - 1 {
+        assert_eq!(found(&long[..end]), None, "{end}");
+    }
+    assert_eq!(found(&short[..8]), None);
+    assert_eq!(found(&[0xc0, 0, 0, 0, 1, 1, 7, 7, 7]), None, "an id of a byte names no shard");
+    assert_eq!(found(&[0xc0, 0, 0, 0, 1, 255, 7, 7, 7]), None);
+}
+
+#[cfg(feature = "tokio")]
+mod over_loopback {
+    use std::net::SocketAddr;
+    use std::time::Duration;
+
+    use quickset_quic::null::{NullClient, NullSecrets, NullServer};
+    use quickset_quic::{ClientConfig, Closed, EndpointConfig, RetryPolicy, ServerConfig};
+
+    use super::*;
+    use crate::connection::Connection;
+    use crate::endpoint::Endpoint;
+    use crate::runtime::Runtime as _;
+    use crate::socket::SocketConfig;
+    use crate::steer::steer;
+    use crate::tokio_runtime::TokioRuntime;
+
+    const SHARDS: usize = 4;
+    const CLIENTS: usize = 24;
+
+    fn loopback() -> SocketAddr {
+        ([127, 0, 0, 1], 0).into()
+    }
+
+    fn config(secret: u64) -> EndpointConfig {
+        EndpointConfig { crypto: Arc::new(NullSecrets(secret)), connection_id_len: 8, resets_per_second: 100 }
+    }
+
+    fn client_config() -> ClientConfig {
+        ClientConfig { crypto: Arc::new(NullClient::new(&[b"test"])), transport: Arc::default() }
+    }
+
+    /// An endpoint of several shards, to which the system gives datagrams by their ids, or by addresses.
+    fn sharded(is_steered: bool) -> Endpoint {
+        let server = ServerConfig {
+            crypto: Arc::new(NullServer::new(&[b"test"])),
+            transport: Arc::default(),
+            max_connections: 1000,
+            retry: RetryPolicy::Never,
+            retry_token_lifetime: Duration::from_secs(10),
+            gate: None,
+            token_lifetime: Duration::from_secs(100),
+        };
+        let socket = SocketConfig { sockets: SHARDS, ..SocketConfig::default() };
+        let bound = socket.bind_all(loopback()).unwrap();
+        assert_eq!(bound.len(), SHARDS, "this system shares ports");
+        if is_steered {
+            steer(&bound[0], SHARDS as u32).unwrap();
+        }
+        let runtime = Arc::new(TokioRuntime::current());
+        let sockets = bound.into_iter().map(|bound| runtime.wrap(bound, &socket).unwrap()).collect();
+        Endpoint::over_all(runtime, sockets, is_steered, config(1), Some(server)).unwrap()
+    }
+
+    /// Sends back what comes on each stream.
+    async fn echo(connection: Connection) -> Closed {
+        while let Ok((mut send, mut recv)) = connection.accept_bi().await {
+            if let Ok(all) = recv.read_to_end(1 << 20).await {
+                let _ = send.write_all(&all).await;
+                let _ = send.finish();
+            }
+        }
+        connection.closed().await
+    }
+
+    async fn is_echoed(connection: &Connection, words: &[u8]) {
+        let (mut send, mut recv) = connection.open_bi().await.unwrap();
+        send.write_all(words).await.unwrap();
+        send.finish().unwrap();
+        assert_eq!(recv.read_to_end(1 << 20).await.unwrap(), words);
+    }
+
+    async fn soon<T>(future: impl Future<Output = T>) -> T {
+        tokio::time::timeout(Duration::from_secs(30), future).await.expect("in time")
+    }
+
+    fn serve(server: &Endpoint) {
+        let server = server.clone();
+        tokio::spawn(async move {
+            while let Some(connection) = server.accept().await {
+                tokio::spawn(echo(connection));
+            }
+        });
+    }
+
+    /// Clients come to all shards, move to other addresses, and are answered by the shard that they are on.
+    async fn clients_come_and_move(is_steered: bool) -> Endpoint {
+        let server = sharded(is_steered);
+        serve(&server);
+        let mut all = Vec::new();
+        for n in 0..CLIENTS {
+            let client = Endpoint::bind(loopback(), &SocketConfig::default(), config(2), None).unwrap();
+            let connection =
+                soon(client.connect(server.local_addr(), "localhost", &client_config())).await.unwrap();
+            soon(is_echoed(&connection, &vec![n as u8; 5000])).await;
+            all.push((client, connection));
+        }
+        assert_eq!(server.connections(), CLIENTS);
+        let shares = server.hub().lobby().live.clone();
+        assert!(shares.iter().filter(|share| **share > 0).count() > 1, "each by itself: {shares:?}");
+        for (n, (client, connection)) in all.iter().enumerate() {
+            client.rebind(loopback(), &SocketConfig::default()).unwrap();
+            soon(is_echoed(connection, &vec![n as u8; 50_000])).await;
+        }
+        assert_eq!(server.hub().lobby().live, shares, "nobody changed shards");
+        all.iter().for_each(|(_, connection)| connection.close(0, b""));
+        for (client, _) in all {
+            soon(client.wait_idle()).await;
+        }
+        soon(server.wait_idle()).await;
+        assert_eq!(server.stats().totals().connections, CLIENTS as u64);
+        server
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn the_system_gives_each_shard_what_is_its_own() {
+        let stats = clients_come_and_move(true).await.stats();
+        assert_eq!((stats.handed_over, stats.handed_over_lost), (0, 0));
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn shards_hand_over_what_the_system_gave_to_others() {
+        let stats = clients_come_and_move(false).await.stats();
+        assert!(stats.handed_over > 0, "one of {CLIENTS} moved to a port of another shard");
+        assert_eq!(stats.handed_over_lost, 0);
+    }
+
+    /// What an endpoint of several shards begins is answered to whichever of them the system likes.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn shards_begin_connections_too() {
+        for is_steered in [cfg!(target_os = "linux"), false] {
+            let (one, other) = (sharded(is_steered), sharded(is_steered));
+            serve(&other);
+            for n in 0..2 * SHARDS {
+                let begun = soon(one.connect(other.local_addr(), "localhost", &client_config())).await;
+                let connection = begun.unwrap();
+                soon(is_echoed(&connection, &[n as u8; 3000])).await;
+                connection.close(0, b"");
+            }
+            soon(one.wait_idle()).await;
+            soon(other.wait_idle()).await;
+        }
+    }
+
+    /// A shard that ends takes its own connections with it, and nobody else's.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn the_end_of_all_is_heard_by_all() {
+        let server = sharded(false);
+        serve(&server);
+        let client = Endpoint::bind(loopback(), &SocketConfig::default(), config(2), None).unwrap();
+        let mut all = Vec::new();
+        for _ in 0..8 {
+            let connection =
+                soon(client.connect(server.local_addr(), "localhost", &client_config())).await.unwrap();
+            soon(is_echoed(&connection, b"x")).await;
+            all.push(connection);
+        }
+        server.close(7, b"bye");
+        for connection in &all {
+            let end = soon(connection.closed()).await;
+            assert!(matches!(end, Closed::ByApplication { code: 7, .. }), "{end:?}");
+        }
+        soon(server.wait_idle()).await;
+        assert!(soon(server.accept()).await.is_none());
+    }
+
+    /// Nobody joins a port that another server has, though that shares it among its own.
+    #[tokio::test]
+    async fn a_port_is_shared_with_nobody_else() {
+        let server = sharded(false);
+        let socket = SocketConfig { sockets: SHARDS, ..SocketConfig::default() };
+        let refused = socket.bind_all(server.local_addr()).unwrap_err();
+        assert_eq!(refused.kind(), std::io::ErrorKind::AddrInUse);
+    }
+}
