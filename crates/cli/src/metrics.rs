@@ -125,6 +125,8 @@ impl MetricsPage {
             ("version_negotiations", "Version Negotiation packets sent.", counters.version_negotiations),
             ("stateless_resets", "Stateless resets sent.", counters.resets_sent),
             ("datagrams_dropped", "UDP datagrams that belong to no connection.", counters.dropped),
+            ("datagrams_handed_over", "UDP datagrams handed over from core to core.", stats.handed_over),
+            ("datagrams_handed_over_lost", "Those lost then.", stats.handed_over_lost),
             ("sent_datagrams", "UDP datagrams sent on QUIC connections.", totals.sent_datagrams),
             ("sent_bytes", "Bytes of UDP payload sent.", totals.sent_bytes),
             ("sent_packets", "QUIC packets sent.", totals.sent_packets),

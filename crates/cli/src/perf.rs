@@ -55,6 +55,8 @@ struct ServerArgs {
     #[command(flatten)]
     metrics: MetricsArgs,
     #[command(flatten)]
+    cores: values::CoresArgs,
+    #[command(flatten)]
     transport: PerfTransportArgs,
 }
 
@@ -174,7 +176,8 @@ async fn serve(args: ServerArgs) -> anyhow::Result<()> {
     if let Some(groups) = &args.transport.groups {
         config = config.with_groups(groups)?;
     }
-    let endpoint = Endpoint::bind(args.listen, &args.transport.socket(), Some(&config))
+    let socket = SocketConfig { sockets: args.cores.sockets(), ..args.transport.socket() };
+    let endpoint = Endpoint::bind(args.listen, &socket, Some(&config))
         .with_context(|| format!("cannot listen on {}; choose another address with --listen", args.listen))?;
     say!("listening on {} {fingerprint}", endpoint.local_addr())?;
     let watched = endpoint.clone();

@@ -143,6 +143,22 @@ pub(crate) fn congestion(text: &str) -> Result<Algorithm, String> {
     text.parse().map_err(|error: AlgorithmError| error.to_string())
 }
 
+/// How many cores a server of QUIC works on.
+#[derive(Debug, clap::Args)]
+pub(crate) struct CoresArgs {
+    /// Cores that serve QUIC, each with a socket of its own on the port; which of them has a client is in the
+    /// connection ids [default: as many as this process may use]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    cores: Option<u16>,
+}
+
+impl CoresArgs {
+    /// Sockets, of which 0 are one for each core.
+    pub(crate) fn sockets(&self) -> usize {
+        self.cores.map_or(0, usize::from)
+    }
+}
+
 /// How to acknowledge: `2:adaptive:merged`.
 pub(crate) fn acks(text: &str) -> Result<AckPolicy, String> {
     text.parse().map_err(|error: AckPolicyError| error.to_string())

@@ -156,9 +156,10 @@ impl Endpoint {
         let count = sockets.len();
         let group = Arc::new(ShardGroup::new(count, is_steered));
         group.lobby().endpoints = 1;
-        // Each has its part of the places.
+        // Each has its part of the places: as good as none has more clients than others where there are many.
         let server = server.map(|server| {
-            let max_connections = server.max_connections.div_ceil(count);
+            let part = server.max_connections.div_ceil(count);
+            let max_connections = part.max(FEW_PLACES.min(server.max_connections));
             ServerConfig { max_connections, ..server }
         });
         let parts = repeat_n(endpoint, count).zip(repeat_n(server, count)).zip(repeat_n(runtime, count));
@@ -375,3 +376,6 @@ impl fmt::Debug for Endpoint {
             .finish_non_exhaustive()
     }
 }
+
+/// Places that each of several drivers has, if there are as many at all.
+const FEW_PLACES: usize = 64;

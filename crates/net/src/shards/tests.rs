@@ -139,8 +139,8 @@ mod over_loopback {
             soon(is_echoed(connection, &vec![n as u8; 50_000])).await;
         }
         assert_eq!(server.hub().lobby().live, shares, "nobody changed shards");
-        all.iter().for_each(|(_, connection)| connection.close(0, b""));
-        for (client, _) in all {
+        for (client, connection) in all {
+            connection.close(0, b"");
             soon(client.wait_idle()).await;
         }
         soon(server.wait_idle()).await;

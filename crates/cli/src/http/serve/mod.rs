@@ -106,6 +106,8 @@ pub(super) struct HttpServeArgs {
     #[command(flatten)]
     limits: LimitArgs,
     #[command(flatten)]
+    cores: values::CoresArgs,
+    #[command(flatten)]
     memory: MemoryArgs,
     /// Repair losses of answers by HTTP/3 that the client finds urgent (u=0 to u=2 in the Priority field), if
     /// it is quickset too: tum:3 repairs the end of each, tum:3:20ms all of it 20 ms later, adaptive by the
@@ -368,7 +370,8 @@ impl HttpServeArgs {
     }
 
     fn socket(&self) -> SocketConfig {
-        SocketConfig { segmentation_offload: !self.no_gso, ..SocketConfig::default() }
+        let sockets = self.cores.sockets();
+        SocketConfig { segmentation_offload: !self.no_gso, sockets, ..SocketConfig::default() }
     }
 
     /// Gives up root's rights, if that is wanted, and says what cannot be done from then on.
