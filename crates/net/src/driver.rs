@@ -305,11 +305,14 @@ impl Driver {
             };
             if let Some(before) = current.replace(to).filter(|before| *before != to) {
                 group.hand_over(before, &mut row);
+                here.append(&mut row);
             }
             row.push(datagram);
         }
         if let Some(to) = current {
             group.hand_over(to, &mut row);
+            // Of a shard that has ended nobody knows anything; whoever comes anew is welcome here.
+            here.append(&mut row);
         }
         self.route_handed(here, socket);
     }

@@ -124,11 +124,12 @@ impl<T> Line<T> {
         Ok(())
     }
 
-    /// Gives the driver datagrams that came to others, as many as there is room for. Returns how many.
-    pub(crate) fn hand_over(&self, datagrams: &mut Vec<Datagram>) -> usize {
+    /// Gives the driver datagrams that came to others, as many as there is room for. Returns how many; `None`
+    /// when it has ended.
+    pub(crate) fn hand_over(&self, datagrams: &mut Vec<Datagram>) -> Option<usize> {
         let mut requests = self.requests();
         if requests.ended {
-            return 0;
+            return None;
         }
         let room = MOST_HANDED.saturating_sub(requests.handed.len()).min(datagrams.len());
         requests.handed.extend(datagrams.drain(..room));
@@ -137,7 +138,7 @@ impl<T> Line<T> {
         if let Some(driver) = driver {
             driver.wake();
         }
-        room
+        Some(room)
     }
 
     /// The driver goes on with another socket, and `first` is done before it knows; neither if it has ended.

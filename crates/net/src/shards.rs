@@ -96,11 +96,12 @@ impl ShardGroup {
         destination.zip(hub).is_some_and(|(destination, hub)| hub.router().knows(destination.id))
     }
 
-    /// Hands datagrams over to another shard. Those that it has no room for are lost, as a socket's are.
+    /// Hands datagrams over to another shard. Those that it has no room for are lost, as a socket's are. Of one
+    /// that has ended they are whoever's has them: they stay.
     pub(crate) fn hand_over(&self, to: usize, datagrams: &mut Vec<Datagram>) {
         let given = datagrams.len();
         let hub = self.hubs.get().and_then(|hubs| hubs.get(to)?.upgrade());
-        let taken = hub.map_or(0, |hub| hub.line().hand_over(datagrams));
+        let Some(taken) = hub.and_then(|hub| hub.line().hand_over(datagrams)) else { return };
         datagrams.clear();
         self.handed.fetch_add(taken as u64, Ordering::Relaxed);
         self.lost.fetch_add((given - taken) as u64, Ordering::Relaxed);

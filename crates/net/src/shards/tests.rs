@@ -38,7 +38,8 @@ fn the_id_is_found_in_both_headers_and_in_nothing_else() {
 #[cfg(feature = "tokio")]
 mod over_loopback {
     use std::net::SocketAddr;
-    use std::time::Duration;
+    use std::pin::Pin;
+    use std::time::{Duration, Instant};
 
     use quickset_quic::null::{NullClient, NullSecrets, NullServer};
     use quickset_quic::{ClientConfig, Closed, EndpointConfig, RetryPolicy, ServerConfig};
@@ -46,8 +47,8 @@ mod over_loopback {
     use super::*;
     use crate::connection::Connection;
     use crate::endpoint::Endpoint;
-    use crate::runtime::Runtime as _;
-    use crate::socket::SocketConfig;
+    use crate::runtime::{Runtime, RuntimeTimer};
+    use crate::socket::{DatagramSocket, SocketConfig};
     use crate::steer::steer;
     use crate::tokio_runtime::TokioRuntime;
 
@@ -68,6 +69,10 @@ mod over_loopback {
 
     /// An endpoint of several shards, to which the system gives datagrams by their ids, or by addresses.
     fn sharded(is_steered: bool) -> Endpoint {
+        sharded_on(Arc::new(TokioRuntime::current()), is_steered)
+    }
+
+    fn sharded_on(runtime: Arc<dyn Runtime>, is_steered: bool) -> Endpoint {
         let server = ServerConfig {
             crypto: Arc::new(NullServer::new(&[b"test"])),
             transport: Arc::default(),
@@ -83,7 +88,6 @@ mod over_loopback {
         if is_steered {
             steer(&bound[0], SHARDS as u32).unwrap();
         }
-        let runtime = Arc::new(TokioRuntime::current());
         let sockets = bound.into_iter().map(|bound| runtime.wrap(bound, &socket).unwrap()).collect();
         Endpoint::over_all(runtime, sockets, is_steered, config(1), Some(server)).unwrap()
     }
@@ -179,7 +183,73 @@ mod over_loopback {
         }
     }
 
-    /// A shard that ends takes its own connections with it, and nobody else's.
+    /// A runtime whose tasks can be ended.
+    #[derive(Debug)]
+    struct Mortal {
+        tokio: TokioRuntime,
+        tasks: Mutex<Vec<tokio::task::JoinHandle<()>>>,
+    }
+
+    impl Runtime for Mortal {
+        fn spawn(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
+            self.tasks.lock().unwrap().push(tokio::spawn(task));
+        }
+
+        fn timer(&self, at: Instant) -> Pin<Box<dyn RuntimeTimer>> {
+            self.tokio.timer(at)
+        }
+
+        fn wrap(
+            &self,
+            socket: std::net::UdpSocket,
+            config: &SocketConfig,
+        ) -> std::io::Result<Arc<dyn DatagramSocket>> {
+            self.tokio.wrap(socket, config)
+        }
+    }
+
+    /// A shard that ends takes its own connections with it, and nobody else's; whoever comes anew is taken by
+    /// the others, whatever its first id says.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_shard_that_ends_takes_nobody_else_with_it() {
+        for is_steered in [cfg!(target_os = "linux"), false] {
+            let runtime = Arc::new(Mortal { tokio: TokioRuntime::current(), tasks: Mutex::default() });
+            let server = sharded_on(runtime.clone(), is_steered);
+            serve(&server);
+            let client = || Endpoint::bind(loopback(), &SocketConfig::default(), config(2), None).unwrap();
+            let mut all = Vec::new();
+            let mut of = Vec::new();
+            for _ in 0..CLIENTS {
+                let (client, before) = (client(), server.hub().lobby().live.clone());
+                let begun = client.connect(server.local_addr(), "localhost", &client_config());
+                let connection = soon(begun).await.unwrap();
+                soon(is_echoed(&connection, b"x")).await;
+                let live = server.hub().lobby().live.clone();
+                of.push((0..SHARDS).find(|shard| live[*shard] > before[*shard]).unwrap());
+                all.push((client, connection));
+            }
+            let dead = of[0];
+            let task = std::mem::take(&mut *runtime.tasks.lock().unwrap()).swap_remove(dead);
+            task.abort();
+            assert!(soon(task).await.unwrap_err().is_cancelled());
+            for ((_, connection), of) in all.iter().zip(of) {
+                if of == dead {
+                    connection.ping();
+                    assert_eq!(soon(connection.closed()).await, Closed::Reset);
+                } else {
+                    soon(is_echoed(connection, &[7; 20_000])).await;
+                }
+            }
+            for _ in 0..CLIENTS {
+                let client = client();
+                let begun = client.connect(server.local_addr(), "localhost", &client_config());
+                let connection = soon(begun).await.unwrap();
+                soon(is_echoed(&connection, b"y")).await;
+            }
+        }
+    }
+
+    /// What all are told, the connections of all shards are.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn the_end_of_all_is_heard_by_all() {
         let server = sharded(false);
