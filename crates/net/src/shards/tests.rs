@@ -237,7 +237,7 @@ mod over_loopback {
                     connection.ping();
                     assert_eq!(soon(connection.closed()).await, Closed::Reset);
                 } else {
-                    soon(is_echoed(connection, &[7; 20_000])).await;
+                    soon(is_echoed(connection, &vec![7; 20_000])).await;
                 }
             }
             for _ in 0..CLIENTS {
