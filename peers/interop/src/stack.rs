@@ -142,7 +142,7 @@ impl StackEndpoint {
         match &self.socket {
             StackSocket::Quinn(endpoint, _) => endpoint.rebind(std::net::UdpSocket::bind(ANY_PORT)?)?,
             StackSocket::Quickset(endpoint, _) => {
-                endpoint.rebind(ANY_PORT, &ours::SocketConfig::default())?
+                endpoint.rebind(ANY_PORT, &ours::SocketConfig::default())?;
             }
         }
         Ok(())
