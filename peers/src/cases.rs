@@ -6,12 +6,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use clap::ValueEnum;
+use quickset_stacks::{
+    AnswerHead, PeerConnection, StackAnswer, StackClient, StackDownload, StackServer, bytes_of, path_of,
+};
 use serde::{Deserialize, Serialize};
 use tokio::task::{JoinSet, spawn_local};
 
 use crate::os::{ProcessUsage, taken};
 use crate::pattern::{PatternSum, expected, pieces};
-use crate::stacks::{PeerConnection, StackAnswer, StackClient, StackDownload, StackServer};
 use crate::wire::say;
 
 /// What one run measures.
@@ -77,7 +79,7 @@ const AT_A_TIME: usize = 50;
 /// freed. Far less than any stack's idle timeout.
 const QUIET: Duration = Duration::from_secs(3);
 
-pub(crate) async fn measure<C: StackClient>(client: C, case: BenchCase, seconds: f64) -> Result<CaseFound> {
+pub(crate) async fn measure<C: StackClient>(client: C, case: BenchCase, seconds: f64) -> Result<()> {
     let time = Duration::try_from_secs_f64(seconds)?;
     let all = async {
         match case {
@@ -104,15 +106,17 @@ pub(crate) fn patience(case: BenchCase, time: Duration) -> Duration {
 pub(crate) async fn serve(mut server: impl StackServer) {
     while let Some(mut connection) = server.accept().await {
         spawn_local(async move {
-            while let Some((bytes, answer)) = connection.requested().await {
+            while let Ok(answer) = connection.requested().await {
                 // A client that has enough leaves in the middle.
-                spawn_local(async move { drop(send(answer, bytes).await) });
+                spawn_local(async move { drop(send(answer).await) });
             }
         });
     }
 }
 
-async fn send(mut answer: impl StackAnswer, bytes: u64) -> Result<()> {
+async fn send(mut answer: impl StackAnswer) -> Result<()> {
+    let bytes = bytes_of(&answer.question().await?).context("a path of no length")?;
+    answer.begin(&AnswerHead { status: 200, length: bytes, kind: None }).await?;
     for piece in pieces(bytes) {
         answer.send(piece).await?;
     }
@@ -150,18 +154,18 @@ impl TimedSpan {
     }
 }
 
-async fn bulk<C: StackClient>(client: &C, connections: usize, time: Duration) -> Result<CaseFound> {
+async fn bulk<C: StackClient>(client: &C, connections: usize, time: Duration) -> Result<()> {
     let (bytes, stop) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(false)));
     let mut downloads = JoinSet::new();
     for _ in 0..connections {
-        let mut connection = client.connect().await?;
-        let mut download = connection.request(u64::MAX).await?;
+        let mut connection = client.connect(false).await?;
+        let mut download = connection.request(path_of(u64::MAX).as_bytes()).await?;
         let (bytes, stop) = (bytes.clone(), stop.clone());
         downloads.spawn_local(async move {
             let mut sum = PatternSum::default();
             while !stop.get() {
                 let before = sum.bytes();
-                if !download.receive(&mut sum).await? {
+                if !download.receive(&mut |part| sum.add(part)).await? {
                     bail!("the stream ended");
                 }
                 bytes.set(bytes.get() + sum.bytes() - before);
@@ -183,10 +187,10 @@ async fn bulk<C: StackClient>(client: &C, connections: usize, time: Duration) ->
             bail!("{} bytes arrived, but not those that were sent", sum.bytes());
         }
     }
-    Ok(found)
+    Ok(())
 }
 
-async fn handshakes<C: StackClient>(client: C, time: Duration) -> Result<CaseFound> {
+async fn handshakes<C: StackClient>(client: C, time: Duration) -> Result<()> {
     let (client, stop) = (Rc::new(client), Rc::new(Cell::new(false)));
     let times = Rc::new(RefCell::new(Vec::new()));
     let mut callers = JoinSet::new();
@@ -195,7 +199,7 @@ async fn handshakes<C: StackClient>(client: C, time: Duration) -> Result<CaseFou
         callers.spawn_local(async move {
             while !stop.get() {
                 let begun = Instant::now();
-                let connection = client.connect().await?;
+                let connection = client.connect(false).await?;
                 times.borrow_mut().push(begun.elapsed().as_secs_f64());
                 connection.close();
             }
@@ -212,23 +216,23 @@ async fn handshakes<C: StackClient>(client: C, time: Duration) -> Result<CaseFou
     while let Some(caller) = callers.join_next().await {
         caller??;
     }
-    Ok(found)
+    Ok(())
 }
 
-async fn requests<C: StackClient>(client: &C, bytes: u64, time: Duration) -> Result<CaseFound> {
-    let mut connection = client.connect().await?;
+async fn requests<C: StackClient>(client: &C, bytes: u64, time: Duration) -> Result<()> {
+    let mut connection = client.connect(false).await?;
     let (warm, mut times) = (Instant::now(), Vec::new());
     let mut span = None;
-    let right = expected(bytes);
+    let (path, right) = (path_of(bytes), expected(bytes));
     loop {
         let begun = Instant::now();
         if span.is_none() && begun - warm > WARM {
             span = Some(TimedSpan::begin()?);
             times.clear();
         }
-        let mut download = connection.request(bytes).await?;
+        let mut download = connection.request(path.as_bytes()).await?;
         let mut sum = PatternSum::default();
-        while download.receive(&mut sum).await? {}
+        while download.receive(&mut |part| sum.add(part)).await? {}
         times.push(begun.elapsed().as_secs_f64());
         if sum.bytes() != bytes || sum.value() != right {
             bail!("{} bytes arrived instead of {bytes}, or others", sum.bytes());
@@ -237,7 +241,7 @@ async fn requests<C: StackClient>(client: &C, bytes: u64, time: Duration) -> Res
             let found = span.end(bytes * times.len() as u64, times);
             say(&found)?;
             connection.close();
-            return Ok(found);
+            return Ok(());
         }
     }
 }
@@ -248,11 +252,11 @@ async fn many<C: StackClient>(
     connections: usize,
     at_a_time: usize,
     time: Duration,
-) -> Result<CaseFound> {
+) -> Result<()> {
     let tally = Rc::new(AnswersSoFar::default());
     let mut callers = JoinSet::new();
     for _ in 0..connections {
-        let connection = client.connect().await?;
+        let connection = client.connect(false).await?;
         let tally = tally.clone();
         callers.spawn_local(ask_again(connection, at_a_time, tally));
     }
@@ -267,7 +271,7 @@ async fn many<C: StackClient>(
     while let Some(caller) = callers.join_next().await {
         caller??;
     }
-    Ok(found)
+    Ok(())
 }
 
 /// What has come so far.
@@ -283,14 +287,14 @@ async fn ask_again<C: PeerConnection + 'static>(
     at_a_time: usize,
     tally: Rc<AnswersSoFar>,
 ) -> Result<()> {
-    let (right, mut asked) = (expected(SMALL), JoinSet::new());
+    let (path, right, mut asked) = (path_of(SMALL), expected(SMALL), JoinSet::new());
     loop {
         while asked.len() < at_a_time && !tally.is_over.get() {
             let begun = Instant::now();
-            let mut download = connection.request(SMALL).await?;
+            let mut download = connection.request(path.as_bytes()).await?;
             asked.spawn_local(async move {
                 let mut sum = PatternSum::default();
-                while download.receive(&mut sum).await? {}
+                while download.receive(&mut |part| sum.add(part)).await? {}
                 if sum.bytes() != SMALL || sum.value() != right {
                     bail!("{} bytes arrived instead of {SMALL}, or others", sum.bytes());
                 }
@@ -308,7 +312,7 @@ async fn ask_again<C: PeerConnection + 'static>(
 const SMALL: u64 = 1000;
 
 /// The server's memory is read before the first connection and behind the last, while all of them stand.
-async fn idle<C: StackClient>(client: C) -> Result<CaseFound> {
+async fn idle<C: StackClient>(client: C) -> Result<()> {
     let (client, mut held) = (Rc::new(client), Vec::with_capacity(HELD));
     let span = TimedSpan::begin()?;
     // Before its first connection, that is.
@@ -317,7 +321,7 @@ async fn idle<C: StackClient>(client: C) -> Result<CaseFound> {
         let mut callers = JoinSet::new();
         for _ in 0..AT_A_TIME {
             let client = client.clone();
-            callers.spawn_local(async move { client.connect().await });
+            callers.spawn_local(async move { client.connect(false).await });
         }
         while let Some(connection) = callers.join_next().await {
             held.push(connection??);
@@ -329,5 +333,5 @@ async fn idle<C: StackClient>(client: C) -> Result<CaseFound> {
     // Until the other has looked, and closes our stdin.
     tokio::task::spawn_blocking(|| std::io::copy(&mut std::io::stdin(), &mut std::io::sink())).await??;
     held.into_iter().for_each(PeerConnection::close);
-    Ok(found)
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! The stacks in turns, each run between two fresh processes.
 
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -8,13 +9,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::{Args, ValueEnum as _};
+use quickset_stacks::StackIdentity;
 
-use crate::PeersStack;
 use crate::cases::{self, BenchCase, CaseFound};
 use crate::os::{self, ProcessUsage};
 use crate::report::{Report, ReportSeries, Run};
-use crate::tls::PeerGroup;
-use crate::wire::Listening;
+use crate::{PeerGroup, PeersStack};
 
 #[derive(Args, Debug)]
 pub(crate) struct CompareOptions {
@@ -61,7 +61,7 @@ pub(crate) fn run(options: &CompareOptions) -> Result<()> {
     let mut report = Report::new(pins.is_some(), options.seconds, options.group[0]);
     let wanted = if options.only.is_empty() { PeersStack::value_variants() } else { &options.only };
     let (stacks, without): (Vec<PeersStack>, Vec<PeersStack>) =
-        wanted.iter().partition(|stack| stack.is_built());
+        wanted.iter().partition(|stack| stack.of_stacks().is_built());
     for &stack in &without {
         report.leave_out(stack, reason(stack, &options.missing));
     }
@@ -142,23 +142,16 @@ fn measure(
     let (name, group) = (stack.name(), group.name());
     // Each says itself when nothing moves any more, unless it does not even come to that.
     let limit = cases::patience(case, Duration::try_from_secs_f64(seconds)?) + Duration::from_secs(10);
-    let mut server = Process::own(&["serve", &name, "--group", group], pins.map(|p| p[0]), limit)?;
-    let listening = server.line()?;
-    // It is read as it is: a word between the two processes.
-    let _: Listening = serde_json::from_str(&listening).context("the server's first line")?;
-    let (kind, time) = (case.to_possible_value().context("a case without a name")?, seconds.to_string());
-    let arguments = [
-        "measure",
-        &name,
-        kind.get_name(),
-        "--server",
-        listening.trim_end(),
-        "--seconds",
-        &time,
-        "--group",
-        group,
-    ];
-    let mut client = Process::own(&arguments, pins.map(|p| p[1]), limit)?;
+    let home = tempfile::tempdir()?;
+    StackIdentity::create(home.path(), &[])?;
+    let identity = home.path().to_str().context("the folder for temporary files has no name in UTF-8")?;
+    let common = [name.as_str(), "--identity", identity, "--group", group];
+    let mut server = Process::own(&[&["serve"], &common[..]].concat(), pins.map(|p| p[0]), limit)?;
+    let address: SocketAddr = serde_json::from_str(&server.line()?).context("the server's first line")?;
+    let kind = case.to_possible_value().context("a case without a name")?;
+    let (address, time) = (address.to_string(), seconds.to_string());
+    let own = [kind.get_name(), "--server", &address, "--seconds", &time];
+    let mut client = Process::own(&[&["measure"], &common[..], &own].concat(), pins.map(|p| p[1]), limit)?;
     client.line()?;
     let before = server.taken()?;
     let found: CaseFound = serde_json::from_str(&client.line()?).context("the client's last line")?;

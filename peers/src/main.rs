@@ -9,20 +9,20 @@ mod files;
 mod os;
 mod pattern;
 mod report;
-mod stacks;
-mod tls;
 mod wire;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use quickset_stacks::{
+    ClientPart, ServerPart, Stack, StackCipher, StackClient, StackGroup, StackIdentity, StackServer,
+    StackSetup, StackTuning,
+};
 use serde::Serialize;
 
-use crate::cases::{BenchCase, CaseFound};
-use crate::stacks::StackServer;
-use crate::tls::{PeerGroup, PeersIdentity, Trusted};
-use crate::wire::Listening;
+use crate::cases::BenchCase;
 
 /// Throughput, handshakes and latencies of QUIC stacks on loopback.
 #[derive(Debug, Parser)]
@@ -48,10 +48,33 @@ enum PeerRole {
 
 #[derive(Args, Debug)]
 struct PeerServeArgs {
-    stack: PeersStack,
+    #[command(flatten)]
+    side: PeerSide,
     /// Where to listen; port 0 picks a free one. The first line on stdout says where, as JSON.
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
+}
+
+#[derive(Args, Debug)]
+struct MeasureArgs {
+    #[command(flatten)]
+    side: PeerSide,
+    case: BenchCase,
+    /// Where the server is.
+    #[arg(long)]
+    server: SocketAddr,
+    /// How long to measure.
+    #[arg(long, default_value_t = 2.0)]
+    seconds: f64,
+}
+
+/// What both are told.
+#[derive(Args, Debug)]
+struct PeerSide {
+    stack: PeersStack,
+    /// The folder of the server's certificate and key.
+    #[arg(long)]
+    identity: PathBuf,
     /// How keys are exchanged.
     #[arg(long, value_enum, default_value_t = PeerGroup::X25519)]
     group: PeerGroup,
@@ -60,22 +83,28 @@ struct PeerServeArgs {
     core: Option<usize>,
 }
 
-#[derive(Args, Debug)]
-struct MeasureArgs {
-    stack: PeersStack,
-    case: BenchCase,
-    /// The first line that the server printed.
-    #[arg(long)]
-    server: String,
-    /// How long to measure.
-    #[arg(long, default_value_t = 2.0)]
-    seconds: f64,
-    /// How keys are exchanged.
-    #[arg(long, value_enum, default_value_t = PeerGroup::X25519)]
-    group: PeerGroup,
-    /// Run on this core only.
-    #[arg(long)]
-    core: Option<usize>,
+/// The one group that all exchange keys by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+enum PeerGroup {
+    #[value(name = "x25519", alias = "X25519")]
+    #[serde(rename = "x25519")]
+    X25519,
+    #[value(name = "X25519MLKEM768", alias = "x25519mlkem768")]
+    #[serde(rename = "X25519MLKEM768")]
+    X25519MlKem768,
+}
+
+impl PeerGroup {
+    const fn of_stacks(self) -> &'static [StackGroup] {
+        match self {
+            Self::X25519 => &[StackGroup::X25519],
+            Self::X25519MlKem768 => &[StackGroup::X25519MlKem768],
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        self.of_stacks()[0].name()
+    }
 }
 
 /// Ours first.
@@ -101,96 +130,97 @@ impl PeersStack {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 
-    /// Whether this program was built with it.
-    fn is_built(self) -> bool {
+    fn of_stacks(self) -> Stack {
         match self {
-            Self::Quiche => cfg!(feature = "quiche"),
-            Self::S2nQuic | Self::S2nQuicTuned => cfg!(feature = "s2n-quic"),
-            Self::Quickset | Self::Quinn | Self::TcpTls | Self::QuicksetH3 | Self::QuinnH3 => true,
+            Self::Quickset => Stack::Quickset,
+            Self::Quinn => Stack::Quinn,
+            Self::Quiche => Stack::Quiche,
+            Self::S2nQuic | Self::S2nQuicTuned => Stack::S2nQuic,
+            Self::TcpTls => Stack::TcpTls,
+            Self::QuicksetH3 => Stack::QuicksetH3,
+            Self::QuinnH3 => Stack::QuinnH3,
         }
     }
 
     /// Whether it speaks HTTP, and is measured with those that do.
     fn is_http(self) -> bool {
-        matches!(self, Self::QuicksetH3 | Self::QuinnH3)
+        self.of_stacks().is_http()
     }
 }
+
+impl PeerSide {
+    /// The same for all, but for s2n-quic as it comes: one cipher suite and one group, datagrams of one size,
+    /// windows and buffers; and every handshake is a full one.
+    fn setup(&self) -> StackSetup {
+        let is_own = self.stack == PeersStack::S2nQuic;
+        StackSetup {
+            cipher: StackCipher::Aes128,
+            groups: self.group.of_stacks(),
+            tuning: if is_own { StackTuning::Own } else { StackTuning::Fixed },
+            ..StackSetup::new(if self.stack.is_http() { b"h3" } else { PROTOCOL })
+        }
+    }
+
+    fn identity(&self) -> Result<StackIdentity> {
+        StackIdentity::read(&self.identity)
+    }
+}
+
+const PROTOCOL: &[u8] = b"quickset-peers/1";
 
 fn main() -> Result<()> {
     match PeersCommand::parse().role {
         PeerRole::Compare(options) => compare::run(&options),
         PeerRole::Files(options) => files::run(&options),
         PeerRole::Fetch(fetch) => alone(fetch.core, fetch.run()),
-        PeerRole::Serve(serve) => alone(serve.core, serve.run()),
-        PeerRole::Measure(measure) => alone(measure.core, measure.run()).map(|_| ()),
+        PeerRole::Serve(serve) => alone(serve.side.core, serve.run()),
+        PeerRole::Measure(measure) => alone(measure.side.core, measure.run()),
     }
 }
 
 impl PeerServeArgs {
     async fn run(self) -> Result<()> {
-        let identity = PeersIdentity::new(self.group)?;
-        let certificate = identity.certificate.clone();
-        let listen = self.listen;
-        wire::answer_on_stdin();
-        let announce = |address| wire::say(&Listening::new(address, &certificate));
-        match self.stack {
-            PeersStack::Quickset => announced(stacks::quickset::serve(listen, identity)?, announce).await,
-            PeersStack::Quinn => announced(stacks::quinn::serve(listen, identity)?, announce).await,
-            PeersStack::TcpTls => announced(stacks::tcp::serve(listen, identity)?, announce).await,
-            PeersStack::QuicksetH3 => {
-                announced(stacks::quickset_h3::serve(listen, identity)?, announce).await
-            }
-            PeersStack::QuinnH3 => announced(stacks::quinn_h3::serve(listen, identity)?, announce).await,
-            #[cfg(feature = "quiche")]
-            PeersStack::Quiche => announced(stacks::quiche::serve(listen, &identity)?, announce).await,
-            #[cfg(feature = "s2n-quic")]
-            PeersStack::S2nQuic => announced(stacks::s2n::serve(listen, identity, false)?, announce).await,
-            #[cfg(feature = "s2n-quic")]
-            PeersStack::S2nQuicTuned => {
-                announced(stacks::s2n::serve(listen, identity, true)?, announce).await
-            }
-            #[cfg(not(all(feature = "quiche", feature = "s2n-quic")))]
-            other => anyhow::bail!("this program was built without {}", other.name()),
-        }
+        let Self { side, listen } = &self;
+        side.stack.of_stacks().serve(*listen, &side.identity()?, &side.setup(), AnnouncedServer).await
     }
 }
 
-async fn announced<S: StackServer>(server: S, announce: impl FnOnce(SocketAddr) -> Result<()>) -> Result<()> {
-    announce(server.address())?;
-    cases::serve(server).await;
-    Ok(())
+/// Says where it is, and answers until stdin ends.
+struct AnnouncedServer;
+
+impl ServerPart for AnnouncedServer {
+    async fn serve(self, server: impl StackServer) -> Result<()> {
+        wire::answer_on_stdin();
+        wire::say(&server.address())?;
+        cases::serve(server).await;
+        Ok(())
+    }
 }
 
 impl MeasureArgs {
-    async fn run(self) -> Result<CaseFound> {
-        let listening: Listening =
-            serde_json::from_str(&self.server).context("--server is not a line that a server printed")?;
-        let trusted = Trusted { group: self.group, certificate: listening.trusted()? };
-        let (to, case, time) = (listening.address, self.case, self.seconds);
-        match self.stack {
-            PeersStack::Quickset => cases::measure(stacks::quickset::client(to, trusted)?, case, time).await,
-            PeersStack::Quinn => cases::measure(stacks::quinn::client(to, trusted)?, case, time).await,
-            PeersStack::TcpTls => cases::measure(stacks::tcp::client(to, trusted)?, case, time).await,
-            PeersStack::QuicksetH3 => {
-                cases::measure(stacks::quickset_h3::client(to, trusted)?, case, time).await
-            }
-            PeersStack::QuinnH3 => cases::measure(stacks::quinn_h3::client(to, trusted)?, case, time).await,
-            #[cfg(feature = "quiche")]
-            PeersStack::Quiche => cases::measure(stacks::quiche::client(to, &trusted)?, case, time).await,
-            #[cfg(feature = "s2n-quic")]
-            PeersStack::S2nQuic => cases::measure(stacks::s2n::client(to, trusted, false)?, case, time).await,
-            #[cfg(feature = "s2n-quic")]
-            PeersStack::S2nQuicTuned => {
-                cases::measure(stacks::s2n::client(to, trusted, true)?, case, time).await
-            }
-            #[cfg(not(all(feature = "quiche", feature = "s2n-quic")))]
-            other => anyhow::bail!("this program was built without {}", other.name()),
-        }
+    async fn run(self) -> Result<()> {
+        let Self { side, server, .. } = &self;
+        let (stack, identity, setup) = (side.stack.of_stacks(), side.identity()?, side.setup());
+        stack
+            .call(*server, &identity, &setup, MeasuredClient { case: self.case, seconds: self.seconds })
+            .await
+    }
+}
+
+/// Plays one case.
+struct MeasuredClient {
+    case: BenchCase,
+    seconds: f64,
+}
+
+impl ClientPart for MeasuredClient {
+    async fn call(self, client: impl StackClient) -> Result<()> {
+        cases::measure(client, self.case, self.seconds).await
     }
 }
 
 /// Runs one role on one thread: with a core for each process, more threads only cost.
-fn alone<T>(core: Option<usize>, role: impl Future<Output = Result<T>>) -> Result<T> {
+fn alone(core: Option<usize>, role: impl Future<Output = Result<()>>) -> Result<()> {
     os::allow_files();
     if let Some(core) = core {
         os::pin(core)?;

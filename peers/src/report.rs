@@ -2,12 +2,11 @@
 
 use std::fmt::{self, Display, Formatter, Write as _};
 
+use quickset_stacks::{FIXED_MTU, FIXED_WINDOW};
 use serde::Serialize;
 
-use crate::PeersStack;
 use crate::cases::{BenchCase, CaseFound};
-use crate::stacks::{MTU, WINDOW};
-use crate::tls::PeerGroup;
+use crate::{PeerGroup, PeersStack};
 
 /// One run: what the client found, and what the server spent meanwhile.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -151,8 +150,8 @@ impl Report {
     pub(crate) fn new(pinned: bool, seconds: f64, group: PeerGroup) -> Self {
         let load = std::fs::read_to_string("/proc/loadavg").ok();
         Self {
-            mtu: MTU,
-            window: WINDOW,
+            mtu: FIXED_MTU,
+            window: FIXED_WINDOW,
             pinned,
             group,
             seconds,

@@ -1,4 +1,4 @@
-//! The workspaces beside ours, whose dependencies never touch a default build.
+//! The workspace beside ours, whose dependencies never touch a default build.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -82,21 +82,21 @@ pub(crate) fn interop(args: &[String]) -> Result<()> {
     }
     let wanted = WantedPeers::new(args, "--peer");
     let mut given = args.to_vec();
-    let features = heavy(&wanted, &mut given, &Build { folder: "interop", how: &[] });
+    let features = heavy(&wanted, &mut given, &Build { folder: "peers/interop", how: &[] });
     if wanted.has("chromium") {
         ensure(CHROMIUM).unwrap_or_else(|error| missing(&mut given, "chromium", &error));
     }
     let home = root().join("target/interop/python");
     let pythons: Vec<&str> = ["aioquic", "curl"].into_iter().filter(|peer| wanted.has(peer)).collect();
     if !pythons.is_empty() {
-        match python::environment(&home, "interop/programs/requirements.txt") {
+        match python::environment(&home, "peers/interop/programs/requirements.txt") {
             Ok(()) => {
                 given.extend(["--python".to_owned(), home.join("venv/bin/python").display().to_string()]);
             }
             Err(error) => pythons.iter().for_each(|peer| missing(&mut given, peer, &error)),
         }
     }
-    program("interop", &["--features", &features], &given)
+    program("peers/interop", &["--features", &features], &given)
 }
 
 /// Cases that are none of the matrix, but tests of ours that need what is not everywhere: played when they
@@ -110,7 +110,7 @@ type ByName = (&'static str, fn() -> Result<()>);
 fn webtransport_go() -> Result<()> {
     ensure(GO)?;
     let program = root().join("target/interop/webtransport_go");
-    let folder = root().join("interop/programs/webtransport_go");
+    let folder = root().join("peers/interop/programs/webtransport_go");
     run(Command::new("go").args(["build", "-o"]).arg(&program).arg(".").current_dir(folder))?;
     webtransport(&program.display().to_string())
 }
@@ -118,8 +118,8 @@ fn webtransport_go() -> Result<()> {
 /// The same with pywebtransport.
 fn webtransport_py() -> Result<()> {
     let home = root().join("target/interop/webtransport_py");
-    let folder = root().join("interop/programs/webtransport_py");
-    python::environment_of((3, 12), &home, "interop/programs/webtransport_py/requirements.txt")?;
+    let folder = root().join("peers/interop/programs/webtransport_py");
+    python::environment_of((3, 12), &home, "peers/interop/programs/webtransport_py/requirements.txt")?;
     let (python, program) = (home.join("venv/bin/python"), folder.join("main.py"));
     webtransport(&format!("{}\n{}", python.display(), program.display()))
 }
@@ -255,14 +255,14 @@ const CHROMIUM: &[Needed] =
 
 /// What of it takes less than a minute.
 pub(crate) fn interop_short() -> Result<StepOutcome> {
-    checks("interop")?;
+    checks("peers/interop")?;
     interop(&["--quick".to_owned()])?;
     Ok(StepOutcome::Done)
 }
 
 /// The comparison is measured by nobody here, but it must build and keep its own tests.
 pub(crate) fn peers() -> Result<StepOutcome> {
-    checks("peers")?;
+    ["peers", "peers/stacks"].into_iter().try_for_each(checks)?;
     Ok(StepOutcome::Done)
 }
 

@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 use crate::run::{StepOutcome, output, root, run};
 use crate::tools::cargo_with;
 
-/// The step of `cargo xtask test`, for each of the four workspaces. Without a network the advisories are
+/// The step of `cargo xtask test`, for each of the three workspaces. Without a network the advisories are
 /// those that were fetched last, of which the date is told, or none, which is told, too.
 pub(crate) fn step() -> Result<StepOutcome> {
     let fetched = fetch()?;
@@ -96,7 +96,7 @@ const ELSEWHERE: [&str; 4] =
 
 /// Each with whether all in it is for our own code: what others build on, beside whom we are measured, is
 /// there as often as they like.
-const WORKSPACES: [(&str, bool); 4] = [(".", true), ("fuzz", true), ("interop", false), ("peers", false)];
+const WORKSPACES: [(&str, bool); 3] = [(".", true), ("fuzz", true), ("peers", false)];
 
 /// A few megabytes.
 const PATIENCE: Duration = Duration::from_secs(45);

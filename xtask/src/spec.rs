@@ -26,7 +26,7 @@ pub(crate) fn command(args: &[String]) -> Result<()> {
     let (required, exceptions) = read_spec(&root().join("spec"))?;
     let loose = loose(&root().join("spec"))?;
     let mut citations = Citations::default();
-    for folder in ["crates", "fuzz", "interop", "peers"] {
+    for folder in ["crates", "fuzz", "peers"] {
         for source in Source::below(&root(), folder)? {
             citations.read(&source);
         }
@@ -205,7 +205,7 @@ impl Citations {
                 self.ids.entry(id).or_default().add(tests[i], place());
             }
             // What others do in the programs beside us is neither our code nor a test of it.
-            if source.path.starts_with("interop/") || source.path.starts_with("peers/") {
+            if source.path.starts_with("peers/") {
                 continue;
             }
             // The words of an assertion name sections as well as comments do.

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::Args;
 use quickset::{AckPolicy, TransportConfig, h3};
+use quickset_stacks::{NAME, StackCipher, StackGroup, StackIdentity, StackSetup};
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -17,19 +18,22 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use super::{FileCase, FileWay, processes};
+use super::processes::{self, ServerFound};
+use super::{FileCase, FileWay};
 use crate::cases::{PATIENCE, TimedSpan, WARM};
 use crate::pattern::{PatternSum, expected};
-use crate::tls::{self, NAME, PeerGroup, Trusted};
-use crate::wire::{Listening, say};
+use crate::wire::say;
 
 #[derive(Args, Debug)]
 pub(crate) struct PeerFetch {
     way: FileWay,
     case: FileCase,
-    /// Where the server is, and whom to trust, as JSON.
+    /// Where the server is.
     #[arg(long)]
-    server: String,
+    server: SocketAddr,
+    /// The folder of its certificate.
+    #[arg(long)]
+    identity: PathBuf,
     /// How long to measure.
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
@@ -60,40 +64,39 @@ enum FileCaller {
 impl PeerFetch {
     pub(crate) async fn run(self) -> Result<()> {
         let time = Duration::try_from_secs_f64(self.seconds)?;
+        let identity = StackIdentity::read(&self.identity)?;
         if let Some(program) = &self.program {
-            let server = serde_json::from_str(&self.server).context("--server is no such line")?;
+            let server = ServerFound { address: self.server, identity };
             return processes::fetch(self.way, self.case, program, &server, time);
         }
-        tokio::time::timeout(WARM + time + PATIENCE, self.fetch(time))
+        tokio::time::timeout(WARM + time + PATIENCE, self.fetch(&identity, time))
             .await
             .context("nothing moves any more")?
     }
 
-    async fn fetch(self, time: Duration) -> Result<()> {
-        let listening: Listening = serde_json::from_str(&self.server).context("--server is no such line")?;
-        let trusted = || anyhow::Ok(Trusted { group: PeerGroup::X25519, certificate: listening.trusted()? });
+    async fn fetch(self, trusted: &StackIdentity, time: Duration) -> Result<()> {
         let endpoint = quickset::Endpoint::client()?;
-        let (tally, mut callers) = (
-            Rc::new(FetchTally { right: expected(self.case.size()), ..FetchTally::default() }),
-            JoinSet::new(),
-        );
+        let tally = Rc::new(FetchTally { right: expected(self.case.size()), ..FetchTally::default() });
+        // All are there before one begins: a server may give the first so much that others wait for ever.
+        let mut connected = Vec::new();
         for _ in 0..self.case.clients() {
-            let mut tls = tls::client(trusted()?)?;
-            let mut caller = match self.way {
+            connected.push(match self.way {
                 FileWay::QuicksetH3 => {
-                    tls.alpn_protocols = vec![h3::ALPN.into()];
+                    let tls = trusted.client(&setup(h3::ALPN.as_bytes()))?;
                     let mut config = quickset::ClientConfig::from_rustls(tls)?;
                     if self.case.ack().is_some() {
                         config = config.with_transport(to_the_packet());
                     }
-                    let connection = endpoint.connect(listening.address, NAME, &config).await?;
+                    let connection = endpoint.connect(self.server, NAME, &config).await?;
                     FileCaller::H3 { client: h3::Client::new(&connection, h3::Config::default())? }
                 }
                 FileWay::QuicksetH1 | FileWay::NginxH1 => {
-                    tls.alpn_protocols = vec![b"http/1.1".to_vec()];
-                    FileCaller::by_tcp(listening.address, tls).await?
+                    FileCaller::by_tcp(self.server, trusted.client(&setup(b"http/1.1"))?).await?
                 }
-            };
+            });
+        }
+        let mut callers = JoinSet::new();
+        for mut caller in connected {
             let (tally, case) = (tally.clone(), self.case);
             callers.spawn_local(async move {
                 while !tally.is_over.get() {
@@ -117,10 +120,10 @@ impl PeerFetch {
 }
 
 impl FileCaller {
-    async fn by_tcp(server: SocketAddr, tls: rustls::ClientConfig) -> Result<Self> {
+    async fn by_tcp(server: SocketAddr, tls: Arc<rustls::ClientConfig>) -> Result<Self> {
         let tcp = TcpStream::connect(server).await?;
         tcp.set_nodelay(true)?;
-        let stream = TlsConnector::from(Arc::new(tls)).connect(ServerName::try_from(NAME)?, tcp).await?;
+        let stream = TlsConnector::from(tls).connect(ServerName::try_from(NAME)?, tcp).await?;
         Ok(Self::H1 { stream: Box::new(stream), buffer: vec![0; BUFFER] })
     }
 
@@ -167,6 +170,12 @@ impl FileCaller {
         }
         Ok(())
     }
+}
+
+/// One cipher suite and one group.
+fn setup(protocol: &'static [u8]) -> StackSetup {
+    let (cipher, groups) = (StackCipher::Aes128, &[StackGroup::X25519][..]);
+    StackSetup { cipher, groups, ..StackSetup::new(protocol) }
 }
 
 /// A batch of packets that came together is acknowledged as if each had come alone.

@@ -214,9 +214,10 @@ fn measure(
         _ => FileServer::quickset(&options.quickset, folder, core, case.ack())?,
     };
     let (address, seconds) = (server.address.to_string(), options.seconds.to_string());
-    let listening = serde_json::to_string(&folder.listening(server.address))?;
+    let identity = folder.identity();
     let (way_name, case_name) = (name(&way), name(&case));
-    let mut arguments = vec!["fetch", &way_name, &case_name, "--server", &listening, "--seconds", &seconds];
+    let mut arguments = vec!["fetch", &way_name, &case_name, "--server", &address, "--identity", &identity];
+    arguments.extend(["--seconds", &seconds]);
     let program = case.client(way, options).map(|program| program.display().to_string());
     if let Some(program) = &program {
         arguments.extend(["--program", program]);

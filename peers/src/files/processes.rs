@@ -1,16 +1,24 @@
 //! Clients as people start them: each is a process of its own, which fetches the file once.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use quickset::Fingerprint;
+use quickset_stacks::StackIdentity;
 
 use super::{FileCase, FileWay};
 use crate::cases::{CaseFound, TimedSpan};
 use crate::os;
-use crate::wire::{Listening, say};
+use crate::wire::say;
+
+/// Where the server is, and whom to trust.
+pub(super) struct ServerFound {
+    pub(super) address: SocketAddr,
+    pub(super) identity: StackIdentity,
+}
 
 /// Has as many processes at a time as the case has clients, again and again until the time is over and all
 /// have ended.
@@ -18,7 +26,7 @@ pub(super) fn fetch(
     way: FileWay,
     case: FileCase,
     program: &Path,
-    server: &Listening,
+    server: &ServerFound,
     time: Duration,
 ) -> Result<()> {
     let (began, own) = (Instant::now(), os::cpu_s_of_children()?);
@@ -38,12 +46,12 @@ pub(super) fn fetch(
     say(&CaseFound { cpu_s: found.cpu_s + os::cpu_s_of_children()? - own, ..found })
 }
 
-fn start(way: FileWay, case: FileCase, program: &Path, server: &Listening) -> Result<Child> {
+fn start(way: FileWay, case: FileCase, program: &Path, server: &ServerFound) -> Result<Child> {
     let url = format!("https://{}{}", server.address, case.path());
     let mut command = Command::new(program);
     match way {
         FileWay::QuicksetH3 => {
-            let pin = Fingerprint::of(&server.trusted()?).context("the certificate has no key")?;
+            let pin = Fingerprint::of(&server.identity.certificate).context("the certificate has no key")?;
             command.args(["http", "get", "--json", "--pin", &pin.to_string()]);
         }
         // It knows no fingerprints of certificates.

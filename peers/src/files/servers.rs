@@ -3,25 +3,21 @@
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use rustls::pki_types::CertificateDer;
+use quickset_stacks::StackIdentity;
 use tempfile::TempDir;
 
 use super::FileCase;
 use crate::os;
 use crate::pattern::pieces;
-use crate::tls::NAME;
-use crate::wire::Listening;
 
 /// What is served, and the certificate and key of all servers.
 pub(super) struct ServedFolder {
     home: TempDir,
-    certificate: CertificateDer<'static>,
 }
 
 impl ServedFolder {
@@ -35,16 +31,13 @@ impl ServedFolder {
                 file.write_all(&piece)?;
             }
         }
-        let made = rcgen::generate_simple_self_signed([NAME.to_owned()])?;
-        std::fs::write(home.path().join("cert.pem"), made.cert.pem())?;
-        let mut options = std::fs::File::options();
-        let mut key = options.write(true).create_new(true).mode(0o600).open(home.path().join("key.pem"))?;
-        key.write_all(made.key_pair.serialize_pem().as_bytes())?;
-        Ok(Self { home, certificate: made.cert.der().clone() })
+        StackIdentity::create(home.path(), &[])?;
+        Ok(Self { home })
     }
 
-    pub(super) fn listening(&self, address: SocketAddr) -> Listening {
-        Listening::new(address, &self.certificate)
+    /// Where the certificate and the key are.
+    pub(super) fn identity(&self) -> String {
+        self.home.path().display().to_string()
     }
 }
 

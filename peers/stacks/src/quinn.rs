@@ -1,0 +1,173 @@
+//! quinn: by its own choices, or set up to be as fast as it can be here, with fixed datagrams without MTU
+//! discovery, and the socket buffers that quickset asks for.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use bytes::Bytes;
+use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use quinn::{
+    ClientConfig, Connection, Endpoint, EndpointConfig, RecvStream, SendStream, ServerConfig, TokioRuntime,
+    TransportConfig,
+};
+
+use crate::{
+    CHUNKS, FIXED_MTU, FIXED_WINDOW, MAX_QUESTION, NAME, PeerConnection, StackAnswer, StackClient,
+    StackDownload, StackIdentity, StackServer, StackSetup, tls,
+};
+
+pub struct Listener {
+    endpoint: Endpoint,
+    address: SocketAddr,
+    retry: bool,
+}
+
+pub fn serve(listen: SocketAddr, identity: &StackIdentity, setup: &StackSetup) -> Result<Listener> {
+    let endpoint = bind(listen, setup, Some(server_config(identity, setup)?))?;
+    Ok(Listener { address: endpoint.local_addr()?, endpoint, retry: setup.retry })
+}
+
+impl StackServer for Listener {
+    type Connection = Connection;
+
+    fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    async fn accept(&mut self) -> Option<Connection> {
+        loop {
+            let incoming = self.endpoint.accept().await?;
+            if self.retry && !incoming.remote_address_validated() {
+                let _ = incoming.retry();
+                continue;
+            }
+            // Without waiting for the handshake: it would hold up those that come after, and streams of the
+            // client may come before it is complete.
+            let connecting = incoming.accept();
+            if let Some(Ok((connection, _))) = connecting.ok().map(quinn::Connecting::into_0rtt) {
+                return Some(connection);
+            }
+        }
+    }
+}
+
+pub struct Caller {
+    endpoint: Endpoint,
+    config: ClientConfig,
+    server: SocketAddr,
+}
+
+pub fn client(server: SocketAddr, trusted: &StackIdentity, setup: &StackSetup) -> Result<Caller> {
+    let endpoint = bind((server.ip(), 0).into(), setup, None)?;
+    Ok(Caller { endpoint, config: client_config(trusted, setup)?, server })
+}
+
+impl StackClient for Caller {
+    type Connection = Connection;
+
+    async fn connect(&self, early: bool) -> Result<Connection> {
+        let connecting = self.endpoint.connect_with(self.config.clone(), self.server, NAME)?;
+        if early {
+            return Ok(connecting.into_0rtt().ok().context("there is no ticket for early data")?.0);
+        }
+        Ok(connecting.await?)
+    }
+
+    async fn migrate(&self, _connection: &Connection) -> Result<()> {
+        tokio::time::sleep(SETTLED).await;
+        Ok(self.endpoint.rebind(std::net::UdpSocket::bind((self.server.ip(), 0))?)?)
+    }
+
+    async fn leave(self) {
+        // It waits seconds for an answer to a farewell; only that it leaves is wanted.
+        let _ = tokio::time::timeout(Duration::from_millis(50), self.endpoint.wait_idle()).await;
+    }
+}
+
+impl PeerConnection for Connection {
+    type Answer = (SendStream, RecvStream);
+    type Download = RecvStream;
+
+    async fn request(&mut self, question: &[u8]) -> Result<RecvStream> {
+        let (mut send, receive) = self.open_bi().await?;
+        send.write_all(question).await?;
+        send.finish()?;
+        Ok(receive)
+    }
+
+    async fn requested(&mut self) -> Result<(SendStream, RecvStream)> {
+        Ok(self.accept_bi().await?)
+    }
+
+    async fn update_keys(&self) -> Result<()> {
+        tokio::time::sleep(SETTLED).await;
+        self.force_key_update();
+        Ok(())
+    }
+
+    fn close(self) {
+        Connection::close(&self, 0_u32.into(), b"");
+    }
+}
+
+impl StackAnswer for (SendStream, RecvStream) {
+    async fn question(&mut self) -> Result<Vec<u8>> {
+        Ok(self.1.read_to_end(MAX_QUESTION).await?)
+    }
+
+    async fn send(&mut self, piece: Bytes) -> Result<()> {
+        Ok(self.0.write_chunk(piece).await?)
+    }
+
+    async fn end(mut self) -> Result<()> {
+        Ok(self.0.finish()?)
+    }
+}
+
+impl StackDownload for RecvStream {
+    async fn receive(&mut self, take: &mut impl FnMut(&[u8])) -> Result<bool> {
+        let mut chunks: [Bytes; CHUNKS] = Default::default();
+        let Some(n) = self.read_chunks(&mut chunks).await? else { return Ok(false) };
+        chunks[..n].iter().for_each(|chunk| take(chunk));
+        Ok(true)
+    }
+}
+
+pub fn server_config(identity: &StackIdentity, setup: &StackSetup) -> Result<ServerConfig> {
+    let crypto = QuicServerConfig::with_initial(identity.server(setup)?, tls::initial_suite()?)?;
+    let mut config = ServerConfig::with_crypto(Arc::new(crypto));
+    config.transport_config(transport(setup)?);
+    Ok(config)
+}
+
+pub fn client_config(trusted: &StackIdentity, setup: &StackSetup) -> Result<ClientConfig> {
+    let crypto = QuicClientConfig::with_initial(trusted.client(setup)?, tls::initial_suite()?)?;
+    let mut config = ClientConfig::new(Arc::new(crypto));
+    config.transport_config(transport(setup)?);
+    Ok(config)
+}
+
+fn bind(address: SocketAddr, setup: &StackSetup, server: Option<ServerConfig>) -> Result<Endpoint> {
+    let (config, socket) = (EndpointConfig::default(), setup.socket(address)?);
+    Ok(Endpoint::new(config, server, socket, Arc::new(TokioRuntime))?)
+}
+
+fn transport(setup: &StackSetup) -> Result<Arc<TransportConfig>> {
+    let mut config = TransportConfig::default();
+    config.max_idle_timeout(Some(setup.idle.try_into()?));
+    if setup.is_fixed() {
+        config
+            .initial_mtu(FIXED_MTU)
+            .min_mtu(FIXED_MTU)
+            .mtu_discovery_config(None)
+            .stream_receive_window(FIXED_WINDOW.into())
+            .receive_window(FIXED_WINDOW.into())
+            .send_window(FIXED_WINDOW.into());
+    }
+    Ok(Arc::new(config))
+}
+
+/// After so long the handshake is confirmed, of which this stack does not tell.
+pub(crate) const SETTLED: Duration = Duration::from_millis(300);
