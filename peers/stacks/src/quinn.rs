@@ -10,7 +10,7 @@ use bytes::Bytes;
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::{
     ClientConfig, Connection, Endpoint, EndpointConfig, RecvStream, SendStream, ServerConfig, TokioRuntime,
-    TransportConfig,
+    TransportConfig, ZeroRttAccepted,
 };
 
 use crate::{
@@ -29,14 +29,9 @@ pub fn serve(listen: SocketAddr, identity: &StackIdentity, setup: &StackSetup) -
     Ok(Listener { address: endpoint.local_addr()?, endpoint, retry: setup.retry })
 }
 
-impl StackServer for Listener {
-    type Connection = Connection;
-
-    fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    async fn accept(&mut self) -> Option<Connection> {
+impl Listener {
+    /// The next connection, and what is ready when its handshake is through.
+    pub(crate) async fn accept_early(&mut self) -> Option<(Connection, ZeroRttAccepted)> {
         loop {
             let incoming = self.endpoint.accept().await?;
             if self.retry && !incoming.remote_address_validated() {
@@ -46,10 +41,22 @@ impl StackServer for Listener {
             // Without waiting for the handshake: it would hold up those that come after, and streams of the
             // client may come before it is complete.
             let connecting = incoming.accept();
-            if let Some(Ok((connection, _))) = connecting.ok().map(quinn::Connecting::into_0rtt) {
-                return Some(connection);
+            if let Some(Ok(accepted)) = connecting.ok().map(quinn::Connecting::into_0rtt) {
+                return Some(accepted);
             }
         }
+    }
+}
+
+impl StackServer for Listener {
+    type Connection = Connection;
+
+    fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    async fn accept(&mut self) -> Option<Connection> {
+        Some(self.accept_early().await?.0)
     }
 }
 

@@ -7,6 +7,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use bytes::{Buf as _, Bytes};
 use h3::client::SendRequest;
 use h3::server::RequestResolver;
+use quinn::ZeroRttAccepted;
 use tokio::task::spawn_local;
 
 use crate::quinn::{Caller as QuicCaller, Listener as QuicListener};
@@ -31,7 +32,7 @@ impl StackServer for Listener {
     }
 
     async fn accept(&mut self) -> Option<Visit> {
-        Some(Visit::New(Some(self.0.accept().await?)))
+        Some(Visit::New(Some(self.0.accept_early().await?)))
     }
 }
 
@@ -60,7 +61,7 @@ impl StackClient for Caller {
 pub enum Visit {
     /// Of a server, before the first request: what it takes to begin waits for the handshake, and others come
     /// meanwhile.
-    New(Option<quinn::Connection>),
+    New(Option<(quinn::Connection, ZeroRttAccepted)>),
     Server(Box<Serving>),
     Client {
         connection: quinn::Connection,
@@ -81,8 +82,11 @@ impl PeerConnection for Visit {
     }
 
     async fn requested(&mut self) -> Result<Upstream> {
-        if let Self::New(connection) = self {
-            let connection = h3_quinn::Connection::new(connection.take().context("it did not begin")?);
+        if let Self::New(accepted) = self {
+            let (connection, handshake) = accepted.take().context("it did not begin")?;
+            // What h3 opens before that may never hear that it was opened.
+            handshake.await;
+            let connection = h3_quinn::Connection::new(connection);
             *self = Self::Server(Box::new(h3::server::Connection::new(connection).await?));
         }
         let Self::Server(server) = self else { bail!("clients get no requests") };
