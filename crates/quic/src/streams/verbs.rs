@@ -1,6 +1,7 @@
 //! What the application does with streams.
 
 use bytes::{Buf, Bytes};
+use quickset_base::number::index;
 use quickset_sched::Priority;
 use quickset_wire::{Dir, StreamId};
 
@@ -59,7 +60,7 @@ impl Streams {
             }
             return Err(WriteError::Blocked);
         }
-        let n = own.min(all).min(data.len() as u64) as usize;
+        let n = index(own.min(all).min(data.len() as u64));
         half.buffer.push(data.split_to(n));
         self.refresh(key);
         Ok(n)
