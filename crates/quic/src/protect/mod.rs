@@ -23,6 +23,7 @@ pub(crate) mod send;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use quickset_base::number::{Float as _, index};
 use quickset_base::{Duration, Reason, Time};
 use quickset_wire::params::MAX_UNMARKED;
 use quickset_wire::{FecDecoder, Schemes};
@@ -147,7 +148,7 @@ impl Protect {
                 window: fec.window.min(MAX_WINDOW),
                 sessions: fec.sessions,
                 // No datagram brings more.
-                symbol: fec.symbol.min(u16::MAX.into()) as usize,
+                symbol: index(fec.symbol.min(u16::MAX.into())),
                 schemes: Schemes::ALL,
                 unmarked: Self::keeps(Some(fec)),
             })
@@ -253,7 +254,7 @@ impl Protect {
             sources_received: received.sources,
             repairs_received: received.repairs,
             recovered_here: received.recovered,
-            loss_ppm: (self.monitor.loss().rate * 1e6) as u32,
+            loss_ppm: (self.monitor.loss().rate * 1e6).whole(),
         }
     }
 
