@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use quickset_abr::{Interruption, Ladder, LadderError, PlayerState, RuleName, SegmentDownload};
+use quickset_base::number::{Float as _, Unsigned as _};
 
 const SEGMENT: Duration = Duration::from_secs(4);
 const SEGMENTS: u32 = 75;
@@ -38,14 +39,14 @@ fn main() -> Result<(), LadderError> {
             switches += u32::from(choice.quality != state.current);
             state.current = choice.quality;
 
-            let bits = ladder.bitrate(choice.quality) as f64 * SEGMENT.as_secs_f64();
+            let bits = ladder.bitrate(choice.quality).approx() * SEGMENT.as_secs_f64();
             let requested = state.now;
             let first_byte = requested + Duration::from_millis(40);
             let took = Duration::from_millis(40) + Duration::from_secs_f64(bits / link(state.now));
             if pass(&mut state, took) {
                 rule.interrupted(Interruption::Stall);
             }
-            let (quality, bytes, buffer) = (choice.quality, (bits / 8.0) as u64, state.buffer);
+            let (quality, bytes, buffer) = (choice.quality, (bits / 8.0).whole(), state.buffer);
             let finished = state.now;
             rule.arrived(&SegmentDownload {
                 quality,

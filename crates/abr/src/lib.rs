@@ -44,14 +44,8 @@
 
 #![forbid(unsafe_code)]
 #![cfg_attr(
-    not(test),
-    warn(
-        clippy::cast_lossless,
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        clippy::cast_precision_loss,
-        clippy::cast_sign_loss
-    )
+    test,
+    expect(clippy::cast_precision_loss, reason = "numbers in tests are small, or cut on purpose")
 )]
 
 mod bola;

@@ -1,7 +1,8 @@
 //! Numbers go into types that cannot hold all of them by names that say what happens at the edges.
 //!
 //! Where nothing is lost, `From` says so; where a number that does not fit is wrong, `try_from`. This is
-//! for the rest: `as` would do, and would not say which of its surprises is meant.
+//! for the rest: `as` would do, and would not say which of its surprises is meant. What is on the way of each
+//! packet costs nothing in a release build: [`index`], [`within_u16`], [`within_u32`], [`wrapped_u32`].
 
 /// An integer without a sign says what becomes of it in a type that cannot hold it.
 pub trait Unsigned: Copy {
@@ -80,6 +81,37 @@ impl Float for f64 {
     }
 }
 
+/// A place in memory, or a length there; what no memory has room for is the last place there is.
+#[inline]
+pub const fn index(n: u64) -> usize {
+    if n > usize::MAX as u64 {
+        return usize::MAX;
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "it was just compared")]
+    let index = n as usize;
+    index
+}
+
+/// `n`, below 2^16, as those who call have made sure: what one datagram holds, in bytes or in frames.
+#[inline]
+pub const fn within_u16(n: u64) -> u16 {
+    debug_assert!(n < 1 << 16, "it does not fit 16 bits");
+    (n & 0xffff) as u16
+}
+
+/// `n`, below 2^32, as those who call have made sure.
+#[inline]
+pub const fn within_u32(n: u64) -> u32 {
+    debug_assert!(n < 1 << 32, "it does not fit 32 bits");
+    wrapped_u32(n)
+}
+
+/// `n` modulo 2^32, for counters that are meant to wrap.
+#[inline]
+pub const fn wrapped_u32(n: u64) -> u32 {
+    (n & 0xffff_ffff) as u32
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,5 +160,26 @@ mod tests {
     fn integers_have_a_sign_and_end_where_their_type_does() {
         assert_eq!([-1.5, -0.5, 0.5, 1.5].map(Float::integer), [-1, 0, 0, 1]);
         assert_eq!([-1e300, 1e300, f64::NAN].map(Float::integer), [i64::MIN, i64::MAX, 0]);
+    }
+    #[test]
+    fn what_fits_is_itself_and_counters_wrap() {
+        assert_eq!((index(0), index(7), index(u64::MAX)), (0, 7, usize::MAX));
+        assert_eq!((within_u16(0), within_u16(65_535)), (0, u16::MAX));
+        assert_eq!((within_u32(0), within_u32((1 << 32) - 1)), (0, u32::MAX));
+        assert_eq!([0, (1 << 32) - 1, 1 << 32, (5 << 32) + 9].map(wrapped_u32), [0, u32::MAX, 0, 9]);
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "16 bits")]
+    fn what_does_not_fit_16_bits_is_noticed() {
+        let _ = within_u16(1 << 16);
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "32 bits")]
+    fn what_does_not_fit_32_bits_is_noticed() {
+        let _ = within_u32(1 << 32);
     }
 }

@@ -9,7 +9,9 @@ use quickset_fec::gf256::Kernel;
 use quickset_fec::reed_solomon;
 
 fn symbols(count: usize, len: impl Fn(usize) -> usize) -> Vec<Vec<u8>> {
-    (0..count).map(|j| (0..len(j)).map(|i| (i * 31 + j * 17 + (i >> 4) * j) as u8).collect()).collect()
+    (0..count)
+        .map(|j| (0..len(j)).map(|i| (i * 31 + j * 17 + (i >> 4) * j).to_le_bytes()[0]).collect())
+        .collect()
 }
 
 fn slices(symbols: &[Vec<u8>]) -> Vec<&[u8]> {
@@ -19,7 +21,7 @@ fn slices(symbols: &[Vec<u8>]) -> Vec<&[u8]> {
 fn kernels(c: &mut Criterion) {
     let data = symbols(100, |_| 1500);
     let srcs = slices(&data);
-    let coefficients: Vec<u8> = (0..1000).map(|i| (i * 7 + 3) as u8).collect();
+    let coefficients: Vec<u8> = (0..1000u32).map(|i| (i * 7 + 3).to_le_bytes()[0]).collect();
     let mut group = c.benchmark_group("combine");
     for kernel in Kernel::available() {
         group.throughput(Throughput::Bytes(150_000));

@@ -15,7 +15,8 @@ const COUNT: u64 = 1000;
 fn sent() -> Symbols {
     let mut symbols = Symbols::new(LIMITS.window, LIMITS.symbol_size);
     for sid in 0..COUNT {
-        let data: Vec<u8> = (0..1500_u64).map(|i| (i * 31 + sid * 17 + (i >> 4) * sid) as u8).collect();
+        let data: Vec<u8> =
+            (0..1500_u64).map(|i| (i * 31 + sid * 17 + (i >> 4) * sid).to_le_bytes()[0]).collect();
         symbols.push(&data).expect("it fits");
     }
     symbols

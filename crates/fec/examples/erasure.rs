@@ -29,7 +29,8 @@ fn main() -> ExitCode {
 }
 
 fn transfer(sources: usize, repairs: usize, lost: &[usize]) -> Result<Vec<usize>, Error> {
-    let symbols: Vec<Vec<u8>> = (0..sources).map(|j| vec![j as u8; SIZE - j % 7]).collect();
+    let symbols: Vec<Vec<u8>> =
+        (0..sources).zip((0..=u8::MAX).cycle()).map(|(j, byte)| vec![byte; SIZE - j % 7]).collect();
 
     // The sender adds each symbol as it goes out, and sends the repair symbols at the end.
     let mut encoder = Encoder::new(repairs)?;

@@ -11,6 +11,11 @@
 //! server is there for, of which the table has the price.
 
 #![expect(dead_code, unused_imports, reason = "what the tests of attacks need of the arena beside this")]
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "numbers in benchmarks are small, or cut on purpose"
+)]
 
 use std::process::ExitCode;
 

@@ -79,16 +79,6 @@
 //! WebTransport, so one at a time is offered; those that a peer sets are kept.
 
 #![forbid(unsafe_code)]
-#![cfg_attr(
-    not(test),
-    warn(
-        clippy::cast_lossless,
-        clippy::cast_possible_truncation,
-        clippy::cast_possible_wrap,
-        clippy::cast_precision_loss,
-        clippy::cast_sign_loss
-    )
-)]
 
 pub mod capsule;
 mod connection;

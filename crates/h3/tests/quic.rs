@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use quickset_base::number::index;
 use quickset_base::{AddressPair, Batch, Duration, Input, Machine, Poll, Rng, Time};
 use quickset_h3::{
     BodyRead, Config, Connection, ErrorCode, Event, OnQuic, Request, Response, Transport as _, VerbRefusal,
@@ -222,7 +223,7 @@ fn requests_are_answered_over_a_link_that_loses_packets() {
         let mut rng = Rng::new(seed);
         let contents: Vec<Vec<u8>> = (0..40)
             .map(|_| {
-                let mut content = vec![0; rng.below(30_000) as usize];
+                let mut content = vec![0; index(rng.below(30_000))];
                 rng.fill(&mut content);
                 content
             })

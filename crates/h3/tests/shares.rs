@@ -1,6 +1,12 @@
 //! How responses share a connection, by what their priorities say: in virtual time, on a link that is their
 //! only limit.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "numbers in tests are small, or cut on purpose"
+)]
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

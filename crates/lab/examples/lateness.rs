@@ -6,6 +6,7 @@ use std::error::Error;
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
+use quickset_base::number::Unsigned as _;
 use quickset_lab::relay::Relay;
 use quickset_sim::{LinkSpec, units};
 
@@ -25,7 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let packets_per_second = units::rate(&rate)? / (1500 * 8);
     let (socket, started, mut sent) = (UdpSocket::bind("127.0.0.1:0")?, Instant::now(), 0);
     while started.elapsed() < Duration::from_secs(seconds) {
-        let due = started.elapsed().as_micros() as u64 * packets_per_second / 1_000_000;
+        let due = started.elapsed().as_micros().saturated::<u64>() * packets_per_second / 1_000_000;
         while sent < due {
             socket.send_to(&[0; 1472], relay.address())?;
             sent += 1;

@@ -8,6 +8,7 @@
 use std::error::Error;
 
 use quickset_base::Duration;
+use quickset_base::number::Unsigned as _;
 use quickset_lab::catalogue;
 use quickset_lab::experiment::Overrides;
 use quickset_lab::play::{
@@ -146,7 +147,7 @@ impl Found {
     fn of(desk: &Desk, loss: &str, seeds: u64) -> Result<Self, Box<dyn Error>> {
         let none = || vec![Samples::default(); ORDERS.len()];
         let (mut blocking, mut shown) = (none(), none());
-        let (mut sent, mut outdated) = (0, 0);
+        let (mut sent, mut outdated) = (0usize, 0usize);
         for seed in 1..=seeds {
             let seen = &virtually(&setting(desk, "partial", loss)?, seed)?.flows[0];
             let messages = messages(desk, &seen.arrivals);
@@ -165,8 +166,8 @@ impl Found {
         Ok(Self {
             blocking: blocking.iter().map(Samples::percentiles).collect(),
             shown: shown.iter().map(Samples::percentiles).collect(),
-            outdated: outdated as f64 / sent as f64,
-            pieces: pieces as f64 / drawn().count() as f64,
+            outdated: outdated.approx() / sent.approx(),
+            pieces: pieces.approx() / drawn().count().approx(),
         })
     }
 }
@@ -286,8 +287,8 @@ mod tests {
             |update, x, w, ms| Message { update, area: [x, 0, w, 9], completed: Duration::from_millis(ms) };
         let messages =
             [at(0, 0, 9, 90), at(0, 700, 9, 10), at(1, 700, 9, 20), at(2, 600, 90, 30), at(3, 700, 9, 40)];
-        let released = |order: Order| -> Vec<u64> {
-            order.released(&messages).iter().map(|(_, at)| (at.as_nanos() / 1_000_000) as u64).collect()
+        let released = |order: Order| -> Vec<u128> {
+            order.released(&messages).iter().map(|(_, at)| at.as_millis()).collect()
         };
         assert_eq!(released(Order::regions([1, 1])), [90, 10, 90, 90, 90]);
         // What waits across the border holds back what is behind it on both sides.

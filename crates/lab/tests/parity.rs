@@ -1,5 +1,7 @@
 //! The same stream of packets through the simulator and, in real time, through the relay.
 
+#![expect(clippy::cast_possible_truncation, reason = "numbers in tests are small, or cut on purpose")]
+
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, UdpSocket};
 use std::thread;

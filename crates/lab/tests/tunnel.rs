@@ -10,6 +10,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use quickset_base::number::Unsigned as _;
 use quickset_base::{Ecn, Time};
 use quickset_lab::tunnel::{Tunnel, TunnelConfig, TunnelSide};
 use quickset_sim::{Fate, Link, LinkSpec, SendResult};
@@ -166,7 +167,7 @@ fn tcp_fills_the_rate_and_not_more() {
             while started.elapsed() < time {
                 bytes += client.read(&mut buffer).unwrap();
             }
-            bytes as f64 * 8.0 / started.elapsed().as_secs_f64()
+            bytes.approx() * 8.0 / started.elapsed().as_secs_f64()
         };
         // Past slow start, and what had piled up is read.
         read_for(Duration::from_secs(1));

@@ -13,6 +13,7 @@ use std::net::UdpSocket;
 pub(crate) fn steer(socket: &UdpSocket, count: u32) -> io::Result<()> {
     use nix::libc::{sock_filter, sock_fprog};
     use nix::sys::socket::{setsockopt, sockopt};
+    use quickset_base::number::Unsigned as _;
 
     use crate::shards::{LONG_ID, SHORT_ID};
 
@@ -27,9 +28,9 @@ pub(crate) fn steer(socket: &UdpSocket, count: u32) -> io::Result<()> {
     let mut program = [
         step(LOAD_BYTE, 0),
         sock_filter { code: JUMP_IF_SET, jt: 0, jf: 2, k: 0x80 },
-        step(LOAD_HALF, LONG_ID as u32),
+        step(LOAD_HALF, LONG_ID.saturated()),
         step(JUMP, 1),
-        step(LOAD_HALF, SHORT_ID as u32),
+        step(LOAD_HALF, SHORT_ID.saturated()),
         step(MODULO, count),
         step(RETURN, 0),
     ];

@@ -75,7 +75,7 @@ impl Timers {
 
 #[cfg(test)]
 mod tests {
-    use quickset_base::{Rng, Seed};
+    use quickset_base::{Rng, Seed, number};
 
     use super::*;
 
@@ -115,7 +115,7 @@ mod tests {
         let mut all = [Timer::default(); 4];
         let mut expected = [None; 4];
         for ms in 0..20_000 {
-            let index = rng.below(4) as usize;
+            let index = number::index(rng.below(4));
             let due = match rng.below(4) {
                 0 => None,
                 1 => Some(at(ms + 30_000)),

@@ -1,3 +1,4 @@
+use quickset_base::number::Unsigned as _;
 use quickset_quic::policy::{Carried, CodingView, LaneConfig, LaneView, Pattern, ReliabilityPolicy};
 
 /// Transfers that the receive window holds back (FlEC, algorithm 2): repair goes where flow control lets no
@@ -31,7 +32,7 @@ impl BufferLimited {
             self.blocked = Some(lane.sources);
         }
         let since = self.blocked.map(|then| lane.sources.saturating_sub(then));
-        since.is_some_and(|since| since as f64 <= LOSSES * gap(view, lane))
+        since.is_some_and(|since| since.approx() <= LOSSES * gap(view, lane))
     }
 }
 
@@ -46,7 +47,7 @@ impl ReliabilityPolicy for BufferLimited {
         let over = view.demand.unsent == 0 && (view.confirmed || lane.sources > 1);
         let idle = view.demand.blocked || over;
         self.filling = idle && lane.outstanding > 0 && (self.filling || lane.unprotected > 0);
-        let is_full = lane.unprotected > 0 && lane.unprotected as f64 >= gap(view, lane);
+        let is_full = lane.unprotected > 0 && lane.unprotected.approx() >= gap(view, lane);
         let room = lane.room(&view.loss);
         if room == 0 || !(self.filling || (is_limited && is_full)) {
             return Pattern::No;
@@ -61,7 +62,7 @@ impl ReliabilityPolicy for BufferLimited {
 
 /// As many symbols as lie between two losses, or the window when that is less.
 fn gap(view: &CodingView<'_>, lane: &LaneView) -> f64 {
-    view.loss.to_bad.recip().min(lane.window as f64)
+    view.loss.to_bad.recip().min(lane.window.approx())
 }
 
 /// Gaps between losses for which a transfer that was held back is taken for one that will be.

@@ -9,6 +9,7 @@
 mod common;
 
 use common::{Setup, pattern};
+use quickset_base::number::{Float as _, Unsigned as _};
 use quickset_base::{Duration, Time};
 use quickset_quic::congestion::{
     Congestion, CongestionControl, CustomController, Feedback, PacketState, PathView, TransmittedPacket,
@@ -30,7 +31,7 @@ const TARGET: Duration = Duration::from_millis(25);
 
 impl GivesWay {
     fn new(mtu: u64) -> Self {
-        Self { window: 10.0 * mtu as f64, mtu: mtu as f64, cut: Time::ZERO }
+        Self { window: 10.0 * mtu.approx(), mtu: mtu.approx(), cut: Time::ZERO }
     }
 }
 
@@ -48,21 +49,21 @@ impl Congestion for GivesWay {
         let queue = feedback.srtt.saturating_sub(feedback.min_rtt);
         let off = 1.0 - queue.as_secs_f64() / TARGET.as_secs_f64();
         // A window that was not used says nothing of how much the path takes.
-        let is_used = feedback.prior_in_flight as f64 >= self.window / 2.0;
+        let is_used = feedback.prior_in_flight.approx() >= self.window / 2.0;
         if is_used || off < 0.0 {
             let acked: u64 = feedback.acked.iter().map(|packet| packet.bytes).sum();
-            self.window += off.max(-1.0) * self.mtu * acked as f64 / self.window;
+            self.window += off.max(-1.0) * self.mtu * acked.approx() / self.window;
         }
     }
 
     fn set_mtu(&mut self, mtu: u64) {
-        self.mtu = mtu as f64;
+        self.mtu = mtu.approx();
     }
 
     fn control(&self) -> CongestionControl {
         let view = PathView { state: "gives way", ..PathView::default() };
         CongestionControl {
-            window: self.window.max(2.0 * self.mtu) as u64,
+            window: self.window.max(2.0 * self.mtu).whole(),
             view,
             ..CongestionControl::default()
         }

@@ -11,6 +11,7 @@ mod common;
 
 use bytes::Bytes;
 use common::{Pair, Setup};
+use quickset_base::number::Unsigned as _;
 use quickset_base::{AddressPair, Duration};
 use quickset_quic::{Algorithm, ConnectionKey, Dir};
 use quickset_sim::{Rate, address};
@@ -39,7 +40,7 @@ fn main() {
             .counted
             .iter()
             .zip(&before)
-            .map(|(now, then)| (now - then) as f64 / run.capacity(measured))
+            .map(|(now, then)| (now - then).approx() / run.capacity(measured))
             .collect();
         let (sent, gone) = (run.lost().0 - lost.0, run.lost().1 - lost.1);
         let rtt = run.rtt;
@@ -48,10 +49,10 @@ fn main() {
             text(&shares),
             shares.iter().sum::<f64>(),
             jain(&shares),
-            gone as f64 * 100.0 / sent as f64,
+            gone.approx() * 100.0 / sent.approx(),
             rtt.0 / rtt.1 * 1e3
         );
-        sums.iter_mut().zip(&shares).for_each(|(sum, share)| *sum += share / seeds as f64);
+        sums.iter_mut().zip(&shares).for_each(|(sum, share)| *sum += share / seeds.approx());
     }
     println!("mean: {}, Jain of the means {:.3}", text(&sums), jain(&sums));
 }
@@ -134,7 +135,7 @@ impl Run {
 
     /// Bytes that the link carries in `time`.
     fn capacity(&self, time: Duration) -> f64 {
-        self.bits_per_second as f64 / 8.0 * time.as_secs_f64()
+        self.bits_per_second.approx() / 8.0 * time.as_secs_f64()
     }
 }
 
@@ -145,7 +146,7 @@ fn pair_rate(link: &str) -> Rate {
 /// Jain's index of fairness: 1 when all are equal, 1/n when one has all.
 fn jain(shares: &[f64]) -> f64 {
     let sum: f64 = shares.iter().sum();
-    sum * sum / (shares.len() as f64 * shares.iter().map(|s| s * s).sum::<f64>())
+    sum * sum / (shares.len().approx() * shares.iter().map(|s| s * s).sum::<f64>())
 }
 
 fn text(shares: &[f64]) -> String {

@@ -11,6 +11,7 @@ mod common;
 
 use common::{Pair, Setup, pattern};
 use quickset_base::Duration;
+use quickset_base::number::Unsigned as _;
 use quickset_quic::{Algorithm, Dir, Stats};
 
 fn main() {
@@ -36,7 +37,7 @@ fn main() {
         times.push(took);
         println!(
             "seed {seed}: {took:.3} s, {:.1} Mbit/s; {} packets sent, {} lost, {} probe timeouts",
-            data.len() as f64 * 8e-6 / took,
+            data.len().approx() * 8e-6 / took,
             stats.sent_packets,
             stats.lost_packets,
             stats.ptos
@@ -62,8 +63,8 @@ fn transfer(pair: &mut Pair, data: &[u8], timeline: bool) -> (f64, Stats) {
             s.congestion_state,
             s.window,
             s.in_flight,
-            s.pacing_rate as f64 / 1e3,
-            s.bandwidth.unwrap_or(0) as f64 / 1e3,
+            s.pacing_rate.approx() / 1e3,
+            s.bandwidth.unwrap_or(0).approx() / 1e3,
             s.window_bound.map_or_else(|| "-".to_owned(), |bound| bound.to_string()),
             s.rtt.as_millis(),
             s.lost_packets,

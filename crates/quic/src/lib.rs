@@ -43,6 +43,15 @@
 //! ARCHITECTURE.md. Messages and fences are specified in `spec/fenced-streams.md`.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    test,
+    expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        reason = "numbers in tests are small, or cut on purpose"
+    )
+)]
 
 #[macro_use]
 mod setters;

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use quickset_base::Time;
+use quickset_base::number::Unsigned as _;
 use quickset_wire::{ConnectionId, Side};
 
 /// Where the traces of connections go: part of the [`TransportConfig`](crate::TransportConfig).
@@ -71,7 +72,7 @@ impl Sinks for Memory {
     fn open(&self, subject: &Subject) -> Option<Output> {
         let shared = SharedSink::default();
         lock(&self.traces).push((*subject, shared.clone()));
-        let reference_time_ms = subject.now.as_nanos() as f64 / 1e6;
+        let reference_time_ms = subject.now.as_nanos().approx() / 1e6;
         Some(Output { writer: Box::new(shared), reference_time_ms })
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
+use quickset_base::number::Unsigned as _;
 use quickset_base::{Duration, Rng, Time};
 use quickset_wire::{ConnectionId, Reader, Truncated, Version};
 
@@ -76,7 +77,7 @@ impl ValidationToken {
                 put_ip(&mut out, client.ip());
                 out.extend_from_slice(&client.port().to_be_bytes());
                 for id in [original_dcid, retry_scid] {
-                    out.push(id.len() as u8);
+                    out.push(id.len().saturated());
                     out.extend_from_slice(id);
                 }
             }

@@ -9,7 +9,7 @@ use quickset::bytes::Bytes;
 use quickset::{ClientConfig, Endpoint, Identity, ServerConfig, TransportConfig, Trust};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let megabytes: usize = std::env::args().nth(1).map_or(Ok(16), |n| n.parse())?;
+    let megabytes: u32 = std::env::args().nth(1).map_or(Ok(16), |n| n.parse())?;
     let transport = TransportConfig::default().with_mtu(1472);
     let identity = Identity::self_signed(["localhost"])?;
     let config = ClientConfig::new(Trust::pinned(identity.fingerprint()), &["transfer/1"])?
@@ -51,7 +51,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         stream.finished().await?;
         let seconds = start.elapsed().as_secs_f64();
         let stats = connection.stats();
-        let bits = megabytes as f64 * 8.0 * 1_048_576.0;
+        let bits = f64::from(megabytes) * 8.0 * 1_048_576.0;
         println!("{megabytes} MiB in {seconds:.3} s: {:.2} Gbit/s", bits / seconds / 1e9);
         println!(
             "{} datagrams, {} packets lost, RTT {:?}",
@@ -62,7 +62,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Ok::<_, Box<dyn Error>>(())
     })?;
     let received = receiving.join().map_err(|_| "the server panicked")?.map_err(|e| e.to_string())?;
-    assert_eq!(received, megabytes << 20);
+    assert_eq!(received as u64, u64::from(megabytes) << 20);
     Ok(())
 }
 

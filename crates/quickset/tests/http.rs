@@ -59,7 +59,7 @@ fn get(path: &'static str) -> Request {
 
 /// Bytes of which each place is known.
 fn pattern(from: usize, len: usize) -> Bytes {
-    (from..from + len).map(|i| (i % 251) as u8).collect()
+    (0..=250).cycle().skip(from % 251).take(len).collect()
 }
 
 /// Some of it is found together.
@@ -144,7 +144,7 @@ const WINDOW: u64 = 64 << 10;
 /// What a sender got rid of while nobody reads: the peer's window, our send buffer, one part in the machine
 /// that did not fit, and one more that was half taken.
 fn limit(transport: &TransportConfig) -> usize {
-    (WINDOW + transport.send_buffer) as usize + 2 * (64 << 10)
+    usize::try_from(WINDOW + transport.send_buffer).unwrap() + 2 * (64 << 10)
 }
 
 #[tokio::test]
@@ -178,7 +178,7 @@ async fn who_does_not_read_a_response_is_not_sent_more() {
         assert_eq!(soon(content.read_to_end(0)).await.unwrap(), b"");
     }
     let before = sent.load(Ordering::SeqCst);
-    assert!(before >= WINDOW as usize && before <= limit, "{before} of at most {limit}");
+    assert!(before as u64 >= WINDOW && before <= limit, "{before} of at most {limit}");
     let content = soon(large.read_to_end(all)).await.unwrap();
     assert!(content == pattern(0, all));
 }
@@ -207,7 +207,7 @@ async fn who_does_not_read_a_request_is_not_sent_more() {
         assert_eq!(soon(small.response()).await.unwrap().0.status, 204);
     }
     let before = sent.load(Ordering::SeqCst);
-    assert!(before >= WINDOW as usize && before <= limit(&transport), "{before}");
+    assert!(before as u64 >= WINDOW && before <= limit(&transport), "{before}");
     assert!(soon(call.content.read_to_end(all)).await.unwrap() == pattern(0, all));
     call.reply.end(&Response::new(201)).unwrap();
     assert_eq!(soon(answer.response()).await.unwrap().0.status, 201);

@@ -136,7 +136,7 @@ async fn a_choice_that_was_not_offered_ends_the_session() {
 
 /// Bytes of which each place is known.
 fn pattern(len: usize) -> Bytes {
-    (0..len).map(|i| (i % 251) as u8).collect()
+    (0..=250).cycle().take(len).collect()
 }
 
 #[tokio::test]

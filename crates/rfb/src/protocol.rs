@@ -483,7 +483,7 @@ mod tests {
             let encoding = Encoding::CompressLevel(level);
             assert_eq!(
                 (Encoding::from(-256 + i32::from(level)), i32::from(encoding)),
-                (encoding, level as i32 - 256)
+                (encoding, i32::from(level) - 256)
             );
         }
         for other in [2, -246, -257, i32::MIN, i32::MAX] {

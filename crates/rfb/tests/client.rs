@@ -1,6 +1,7 @@
 //! The client side against transcripts written by hand from the tables of RFC 6143 and the community's
 //! specification. `S:` comes from the server, `C:` is what must go out.
 
+use quickset_base::number::{within_u16, within_u32};
 use quickset_rfb::{
     Client, ClientConfig, ClientEvent as Event, ClipboardCaps, Cursor, Encoding, Error, ExtendedClipboard,
     Fence, Formats, Leds, Limits, PixelFormat, Rect, Resize, ResizeReason, ResizeStatus, RfbExtension,
@@ -433,7 +434,7 @@ fn the_extended_clipboard() {
 
 /// RFC 1950 and 1951: header 78 01, one final stored block, Adler-32.
 fn provide(plain: &[u8]) -> Vec<u8> {
-    let length = (plain.len() as u16).to_le_bytes();
+    let length = within_u16(plain.len() as u64).to_le_bytes();
     let (mut a, mut b) = (1u32, 0u32);
     for byte in plain {
         a = (a + u32::from(*byte)) % 65521;
@@ -441,7 +442,7 @@ fn provide(plain: &[u8]) -> Vec<u8> {
     }
     let stored = [1, length[0], length[1], !length[0], !length[1]];
     let stream = [&[0x78, 1][..], &stored, plain, &(b << 16 | a).to_be_bytes()].concat();
-    let length = (4 + stream.len() as u32).wrapping_neg().to_be_bytes();
+    let length = within_u32(4 + stream.len() as u64).wrapping_neg().to_be_bytes();
     [&[3, 0, 0, 0][..], &length, &[16, 0, 0, 1], &stream].concat()
 }
 

@@ -1,5 +1,7 @@
 //! Both sides joined in memory, with bytes cut at random: what one says, the other hears.
 
+#![expect(clippy::cast_possible_truncation, reason = "numbers in tests are small, or cut on purpose")]
+
 use proptest::prelude::*;
 use quickset_base::Rng;
 use quickset_rfb::{

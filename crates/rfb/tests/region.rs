@@ -1,6 +1,7 @@
 //! Regions against a bitmap.
 
 use proptest::prelude::*;
+use quickset_base::number::index;
 use quickset_rfb::{Rect, Region};
 
 const SIDE: u16 = 24;
@@ -52,7 +53,7 @@ impl Bitmap {
         for (i, _) in (0..).zip(&self.0).filter(|(_, set)| **set) {
             let (x, y): (i32, i32) = (i % side + dx, i / side + dy);
             if (0..side).contains(&x) && (0..side).contains(&y) {
-                to.0[(y * side + x) as usize] = true;
+                to.0[usize::try_from(y * side + x).expect("inside")] = true;
             }
         }
         to
@@ -192,7 +193,7 @@ proptest! {
         let mut rng = quickset_base::Rng::new(seed);
         let mut shuffled = rects;
         for i in (1..shuffled.len()).rev() {
-            shuffled.swap(i, rng.below(i as u64 + 1) as usize);
+            shuffled.swap(i, index(rng.below(i as u64 + 1)));
         }
         let mut other = Region::new();
         for r in shuffled {

@@ -2,6 +2,7 @@
 //! specification. `V:` comes from the viewer, `S:` is what must go out.
 
 use quickset_base::Rng;
+use quickset_base::number::Unsigned as _;
 use quickset_rfb::{
     ClipboardCaps, Cursor, Error, ExtendedClipboard, Fence, Formats, Framebuffer, Leds, Limits, PixelCoding,
     Rect, Resize, ResizeReason, ResizeStatus, RfbRefusal, RfbVersion, Screen, Security, Server, ServerConfig,
@@ -55,7 +56,7 @@ fn ready() -> Server {
 
 /// SetEncodings with these.
 fn encodings(numbers: &[i32]) -> Vec<u8> {
-    let mut bytes = vec![2, 0, 0, numbers.len() as u8];
+    let mut bytes = vec![2, 0, 0, numbers.len().saturated()];
     for n in numbers {
         bytes.extend(n.to_be_bytes());
     }

@@ -5,6 +5,11 @@
 //! most that decisions can cost.
 
 #![expect(missing_docs, reason = "criterion's macros make public functions")]
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "numbers in benchmarks are small, or cut on purpose"
+)]
 
 use std::hint::black_box;
 

@@ -7,7 +7,7 @@
 use quickset_sched::{ClassId, Priority, Tree};
 
 const FRAME: u32 = 1200;
-const FRAMES: usize = 100_000;
+const FRAMES: u32 = 100_000;
 
 fn main() -> Result<(), quickset_sched::Error> {
     let mut page = Tree::new(FRAME, 100);
@@ -42,7 +42,7 @@ fn end(page: &mut Tree<&'static str>, name: &str, leaf: ClassId) {
 }
 
 fn print(title: &str, page: &mut Tree<&'static str>) {
-    let mut sent: Vec<(&str, usize)> = Vec::new();
+    let mut sent: Vec<(&str, u32)> = Vec::new();
     for _ in 0..FRAMES {
         let Some(leaf) = page.next() else { break };
         page.charge(leaf, FRAME);
@@ -54,6 +54,6 @@ fn print(title: &str, page: &mut Tree<&'static str>) {
     }
     println!("{title}:");
     for (name, frames) in sent {
-        println!("  {:5.1} %  {name}", 100.0 * frames as f64 / FRAMES as f64);
+        println!("  {:5.1} %  {name}", 100.0 * f64::from(frames) / f64::from(FRAMES));
     }
 }

@@ -1,5 +1,11 @@
 //! Shares against a solver that knows only the definition.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "numbers in tests are small, or cut on purpose"
+)]
+
 mod naive;
 
 use naive::Naive;

@@ -1,6 +1,12 @@
 //! What a class has of its parent, whatever happens below it: of two classes that always have something to
 //! send each has its half.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "numbers in tests are small, or cut on purpose"
+)]
+
 use quickset_sched::{ClassId, Priority, Tree, Weight};
 
 /// What happens to the children of one of two classes.

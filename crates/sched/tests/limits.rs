@@ -1,5 +1,12 @@
 //! What is wrong, extreme or comes at a bad moment.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "numbers in tests are small, or cut on purpose"
+)]
+
 use quickset_sched::{ClassId, Error, MAX_DEPTH, Priority, Tree, Weight};
 
 fn leaves(tree: &mut Tree<u32>, weights: &[f64]) -> Vec<ClassId> {

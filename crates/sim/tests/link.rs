@@ -1,5 +1,11 @@
 //! The link model against arithmetic.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "numbers in tests are small, or cut on purpose"
+)]
+
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;

@@ -1,5 +1,11 @@
 //! Worlds: the calling contract of machines, time, routes, determinism.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "numbers in tests are small, or cut on purpose"
+)]
+
 mod common;
 
 use std::net::SocketAddr;

@@ -72,7 +72,7 @@ mod tests {
         let mut list = Vec::new();
         for (kind, value) in extensions {
             list.extend(kind.to_be_bytes());
-            list.extend((value.len() as u16).to_be_bytes());
+            list.extend(u16::try_from(value.len()).unwrap().to_be_bytes());
             list.extend_from_slice(value);
         }
         let mut body = vec![3, 3];
@@ -80,9 +80,9 @@ mod tests {
         body.extend([2, 9, 9]); // a session id
         body.extend([0, 2, 0x13, 1]); // one suite
         body.extend([1, 0]); // no compression
-        body.extend((list.len() as u16).to_be_bytes());
+        body.extend(u16::try_from(list.len()).unwrap().to_be_bytes());
         body.extend(list);
-        let len = (body.len() as u32).to_be_bytes();
+        let len = u32::try_from(body.len()).unwrap().to_be_bytes();
         [&[1][..], &len[1..], &body].concat()
     }
 

@@ -1,6 +1,8 @@
 //! The vectors of `spec/fec.md` §20, byte for byte, computed anew by the naive arithmetic below; the rules on
 //! single frames; what a symbol may hold.
 
+#![expect(clippy::cast_possible_truncation, reason = "numbers in tests are small, or cut on purpose")]
+
 use std::ops::RangeInclusive;
 
 use proptest::collection::vec;
@@ -46,7 +48,7 @@ fn on_page(bytes: &[u8]) -> bool {
 
 /// Multiplication in GF(256) as the page defines the field: shift and reduce.
 fn mul(a: u8, b: u8) -> u8 {
-    let (mut a, mut product) = (a as u16, 0);
+    let (mut a, mut product) = (u16::from(a), 0);
     for bit in 0..8 {
         if b >> bit & 1 == 1 {
             product ^= a;

@@ -1,5 +1,12 @@
 //! Every frame there and back, faults, ACKs against a model, and bytes of all kinds.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "numbers in tests are small, or cut on purpose"
+)]
+
 use std::ops::RangeInclusive;
 
 use proptest::collection::vec;

@@ -1,5 +1,7 @@
 //! Headers against RFC 8999, RFC 9000 §17, the examples of RFC 9001 §A and RFC 9369.
 
+#![expect(clippy::cast_possible_truncation, reason = "numbers in tests are small, or cut on purpose")]
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 use quickset_wire::header::{
@@ -289,7 +291,7 @@ proptest! {
         prop_assert_eq!(parsed, Parsed { header: expected, pn_offset: at + 2, end, is_fixed: true });
         let open = unprotect(&mut buffer[..end], at + 2, mask).expect("long enough");
         prop_assert_eq!(open.pn_len, pn_len);
-        prop_assert_eq!(open.truncated as u64, pn & ((1 << (8 * pn_len)) - 1));
+        prop_assert_eq!(u64::from(open.truncated), pn & ((1 << (8 * pn_len)) - 1));
         prop_assert_eq!(&buffer[..clear.len()], &clear[..]);
     }
 
@@ -314,7 +316,7 @@ proptest! {
         let pn_offset = parsed.pn_offset;
         let open = unprotect(&mut buffer, pn_offset, mask).expect("long enough");
         prop_assert_eq!((open.pn_len, header::spin(open.first), header::key_phase(open.first)), (pn_len, spin, key_phase));
-        prop_assert_eq!(open.truncated as u64, pn & ((1 << (8 * pn_len)) - 1));
+        prop_assert_eq!(u64::from(open.truncated), pn & ((1 << (8 * pn_len)) - 1));
     }
 
     #[test]

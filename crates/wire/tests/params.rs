@@ -1,5 +1,12 @@
 //! Transport parameters against RFC 9000 §18, FS-2, FS-3, FEC-3 and FEC-5.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "numbers in tests are small, or cut on purpose"
+)]
+
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 use std::time::Duration;
 
@@ -372,7 +379,7 @@ fn values_outside_their_range_are_refused() {
 fn clients_may_not_speak_for_servers() {
     for id in [0x00, 0x02, 0x0d, 0x10] {
         let refused = TransportParams::decode(Side::Client, &[id, 0]);
-        assert_eq!(refused, Err(ParamsError::ServerOnly(id as u64)));
+        assert_eq!(refused, Err(ParamsError::ServerOnly(u64::from(id))));
     }
     assert!(TransportParams::decode(Side::Client, &[0x0f, 0]).is_ok());
 }

@@ -5,6 +5,13 @@
 //! chose: so a decision that differs counts once, and rules with memory stay comparable to the end of a
 //! session.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "numbers in tests are small, or cut on purpose"
+)]
+
 mod player;
 mod trace;
 

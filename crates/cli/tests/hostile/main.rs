@@ -4,6 +4,7 @@
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+#![expect(clippy::cast_possible_truncation, reason = "numbers in tests are small, or cut on purpose")]
 
 mod get;
 mod play;

@@ -88,7 +88,8 @@ fn answers_are_repaired_where_the_server_or_the_request_says_so() {
         let relay =
             Relay::new(served.address.parse().unwrap(), Weather { lose_each: 9, ..Weather::default() });
         let names: Vec<String> = (0..40).map(|i| format!("{i}.bin")).collect();
-        let content = |i: usize| -> Vec<u8> { (0..14_000).map(|at| (at * 7 + i * 31) as u8).collect() };
+        let content =
+            |i: usize| -> Vec<u8> { (0..14_000).map(|at| (at * 7 + i * 31).to_le_bytes()[0]).collect() };
         for (i, name) in names.iter().enumerate() {
             std::fs::write(served.folder.join("site").join(name), content(i)).unwrap();
         }

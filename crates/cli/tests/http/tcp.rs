@@ -228,7 +228,7 @@ fn slow_clients_do_not_hold_connections() {
     for stream in (1..100u8).step_by(2) {
         // GET https://a/huge.bin, as RFC 7541 §6 writes it.
         let block = b"\x82\x87\x04\x09/huge.bin\x01\x01a";
-        let head = [0, 0, block.len() as u8, 1, 5, 0, 0, 0, stream];
+        let head = [0, 0, u8::try_from(block.len()).unwrap(), 1, 5, 0, 0, 0, stream];
         starved.write_all(&[&head[..], block].concat()).unwrap();
     }
     // An answer of which nothing is taken. (The buffers of a loopback connection hold some of it.)

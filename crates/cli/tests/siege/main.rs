@@ -11,6 +11,7 @@ mod watched;
 use std::time::{Duration, Instant};
 
 use attackers::Attack;
+use quickset_base::number::Unsigned as _;
 use watched::{Honest, Server};
 
 /// How much of it.
@@ -108,7 +109,7 @@ async fn siege(
         "| {name} | {connected} connections, {asked} requests | {} MB idle, +{} MB, {:.1} MB after {} s | {} descriptors | {} answers, p50 {} ms, p99 {} ms |",
         before.memory >> 20,
         grown >> 20,
-        after.memory as f64 / f64::from(1 << 20),
+        after.memory.approx() / f64::from(1 << 20),
         since.duration_since(begun).as_secs(),
         during.descriptors,
         times.len(),

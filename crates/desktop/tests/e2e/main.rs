@@ -177,10 +177,10 @@ impl Scene {
     /// Keys and clicks through the gateway, all of which have to arrive in order.
     async fn type_and_click(&mut self) {
         // Without a window manager keys go where the pointer is.
-        let keys: Vec<u32> = (0..KEYS).map(|n| 0x61 + (n * 7 % 26) as u32).collect();
+        let keys: Vec<u32> = (0..KEYS).map(|n| 0x61 + u32::try_from(n * 7 % 26).unwrap()).collect();
         for (n, &key) in keys.iter().enumerate() {
             if n % 10 == 0 {
-                let x = 560 + (n / 2) as u16;
+                let x = 560 + u16::try_from(n / 2).unwrap();
                 self.near.rfb.pointer(0, x - 1, 100).unwrap();
                 self.near.rfb.pointer(1, x, 100).unwrap();
                 self.near.rfb.pointer(0, x, 100).unwrap();

@@ -8,6 +8,12 @@
 //! command; …_JSON names a file for the rows.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "numbers in tests are small, or cut on purpose"
+)]
 
 mod far;
 #[path = "../e2e/look.rs"]

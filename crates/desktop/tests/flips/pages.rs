@@ -46,7 +46,7 @@ fn letter(rng: &mut Rng) -> Letter {
     let mut node = || (0.5 + rng.below(3) as f32 * 2.5, 2.0 + rng.below(4) as f32 * 3.0);
     let strokes: Vec<_> = (0..4).map(|_| (node(), node())).collect();
     std::array::from_fn(|at| {
-        let (x, y) = ((at as u16 % WIDTH) as f32, (at as u16 / WIDTH) as f32);
+        let (x, y) = (f32::from(at as u16 % WIDTH), f32::from(at as u16 / WIDTH));
         let near = strokes.iter().map(|&(a, b)| distance((x, y), a, b)).fold(f32::MAX, f32::min);
         ((1.4 - near).clamp(0.0, 1.0) * SHADES as f32) as u32 * (0xff / SHADES)
     })

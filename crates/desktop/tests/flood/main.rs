@@ -6,6 +6,12 @@
 //! ends after a minute at the latest.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "numbers in tests are small, or cut on purpose"
+)]
 
 mod flooder;
 #[expect(dead_code, reason = "as much of it as a viewer needs that only looks")]

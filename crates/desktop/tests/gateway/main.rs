@@ -2,6 +2,11 @@
 //! must not.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "numbers in tests are small, or cut on purpose"
+)]
 
 mod faults;
 mod hostile;

@@ -2,6 +2,7 @@
 //! in all orders, with every seed. `QUICKSET_SEED` replays one, `QUICKSET_SEEDS` says how many to try.
 
 #![expect(clippy::unwrap_used, reason = "what the tests are made of")]
+#![expect(clippy::cast_possible_truncation, reason = "numbers in tests are small, or cut on purpose")]
 
 mod channel;
 mod scene;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use quickset_base::number::within_u16;
 use quickset_rfb::{Cursor, ExtendedClipboard, Formats, Framebuffer, Rect};
 
 use super::LIMIT;
@@ -121,7 +122,7 @@ pub(crate) fn place(inner: &Framebuffer, outer: &Framebuffer) -> Option<(u16, u1
         (0..=high.checked_sub(height)?).flat_map(|y| (0..=wide.saturating_sub(width)).map(move |x| (x, y)));
     // A row of the photograph first: rows of the empty desktop are found in many places.
     let mut found = all.filter(|&(x, y)| row(x, y, height / 6) && (0..height).all(|n| row(x, y, n)));
-    found.next().map(|(x, y)| (x as u16, y as u16))
+    found.next().map(|(x, y)| (within_u16(x as u64), within_u16(y as u64)))
 }
 
 /// By where they are from the pixel that points: programs pad shapes as they like.

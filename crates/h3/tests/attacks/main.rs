@@ -7,6 +7,12 @@
 //! and HTTP/3 with a small application; handshakes are those of the null session. What a single frame may not
 //! say stands beside the rooms of `quic` and in `tests/connection/rules.rs`.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "numbers in tests are small, or cut on purpose"
+)]
+
 mod acks;
 mod amplification;
 mod arena;

@@ -3,6 +3,7 @@
 use std::fmt::{self, Write as _};
 
 use quickset_base::Time;
+use quickset_base::number::wrapped_u32;
 use quickset_quic::{Closed, DatagramEvent, DatagramOutcome, Dir, Event, Outcome, Stats, StreamEvent};
 use quickset_sim::Trace;
 
@@ -90,7 +91,7 @@ impl Sum {
 
     /// In 32 bits, enough to see a change by.
     fn folded(&self) -> u32 {
-        (self.0 ^ self.0 >> 32) as u32
+        wrapped_u32(self.0 ^ self.0 >> 32)
     }
 }
 

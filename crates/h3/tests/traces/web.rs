@@ -88,7 +88,7 @@ pub(crate) const SCENES: &[Scene] = &[
                     h3.session_finish(t, id).expect("it is open");
                 });
             }
-            let _ = web.client().verb(|h3, t| h3.send_datagram(t, session, &[n as u8; 300]));
+            let _ = web.client().verb(|h3, t| h3.send_datagram(t, session, &[n.to_le_bytes()[0]; 300]));
             web.pass(30);
         }
         web.pass(1000);

@@ -43,7 +43,7 @@ async fn whoever_waits_for_room_gets_it() {
         got
     });
     for n in 0..N {
-        soon(ends.client.send_datagram(vec![n as u8; 100].into())).await.unwrap();
+        soon(ends.client.send_datagram(vec![n.to_le_bytes()[0]; 100].into())).await.unwrap();
         if n % 10 == 9 {
             ends.client.flush_datagrams();
         }

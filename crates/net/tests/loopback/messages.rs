@@ -35,7 +35,7 @@ async fn messages_cross_no_fence_and_all_arrive() {
     let mut screen = soon(ends.client.open_messages()).await.unwrap();
     for update in 0..UPDATES {
         for len in [10, 1_000, 30_000] {
-            let mut message = vec![update as u8];
+            let mut message = vec![u8::try_from(update).unwrap()];
             message.extend(pattern(len));
             soon(screen.send(message.into())).await.unwrap();
         }

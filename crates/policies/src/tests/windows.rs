@@ -1,4 +1,5 @@
 use proptest::prelude::*;
+use quickset_base::number::{Float as _, Unsigned as _};
 use quickset_quic::policy::LaneConfig;
 
 use super::*;
@@ -170,7 +171,7 @@ fn a_wide_receive_window_is_no_reason_for_repair() {
     assert_eq!(scene.ask(&mut *policy, PlayedCode::Window), Pattern::No);
     scene.ends_in(0);
     // The lane keeps 161 symbols open, or fewer: 2·ceil(W·l) in all.
-    let limit = 2 * (scene.lanes[0].open as f64 * 0.02).ceil() as u64;
+    let limit = 2 * (scene.lanes[0].open.approx() * 0.02).ceil().whole::<u64>();
     while scene.ask(&mut *policy, PlayedCode::Window) != Pattern::No {
         assert!(scene.lanes[0].repairs_in_flight <= limit);
     }

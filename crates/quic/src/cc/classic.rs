@@ -1,5 +1,6 @@
 use std::fmt;
 
+use quickset_base::number::{Float as _, Unsigned as _};
 use quickset_base::{Duration, Time};
 
 use super::hystart::{HyStart, HystartStage};
@@ -163,8 +164,8 @@ impl<A: Avoidance> Classic<A> {
             });
             self.recovery = Some(f.now);
             self.recovering = true;
-            self.avoidance.begin(Some(self.window as f64 / self.mtu as f64));
-            self.threshold = ((self.window as f64 * A::KEPT) as u64).max(self.least());
+            self.avoidance.begin(Some(self.window.approx() / self.mtu.approx()));
+            self.threshold = (self.window.approx() * A::KEPT).whole::<u64>().max(self.least());
             self.window = self.threshold;
         }
         if f.marked.is_some() {
@@ -245,7 +246,7 @@ impl<A: Avoidance> Congestion for Classic<A> {
     }
 
     fn set_mtu(&mut self, mtu: u64) {
-        let of = mtu as f64 / self.mtu as f64;
+        let of = mtu.approx() / self.mtu.approx();
         self.avoidance.resize(of);
         if let Some(undo) = &mut self.undo {
             undo.avoidance.resize(of);

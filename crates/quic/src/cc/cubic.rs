@@ -1,3 +1,4 @@
+use quickset_base::number::{Float as _, Unsigned as _};
 use quickset_base::{Duration, Time};
 
 use super::classic::{Acked, Avoidance};
@@ -65,10 +66,10 @@ impl Avoidance for Cubic {
             }
             return acked.window;
         }
-        let mtu = acked.mtu as f64;
-        let window = acked.window as f64 / mtu;
+        let mtu = acked.mtu.approx();
+        let window = acked.window.approx() / mtu;
         let t = self.time(acked.now, window);
-        let share = acked.bytes as f64 / acked.window as f64;
+        let share = acked.bytes.approx() / acked.window.approx();
         // RFC 9438 §4.3: as much per round trip as Reno would with its smaller cut; after the old window is
         // reached again, as much as Reno.
         let alpha = if self.w_est < self.prior { 3.0 * (1.0 - BETA) / (1.0 + BETA) } else { 1.0 };
@@ -80,7 +81,7 @@ impl Avoidance for Cubic {
             let target = self.at(t + acked.srtt.as_secs_f64()).clamp(window, 1.5 * window);
             window + (target - window) * share.min(1.0)
         };
-        (next * mtu) as u64
+        (next * mtu).whole()
     }
 }
 

@@ -9,6 +9,7 @@
 use std::collections::VecDeque;
 
 use quickset_base::Rng;
+use quickset_base::number::index;
 use quickset_wire::frame::Frame;
 use quickset_wire::{ConnectionId, ResetToken, TransportErrorCode as Code};
 
@@ -30,7 +31,7 @@ pub(crate) const LIMIT: u64 = 4;
 
 /// Retirements of ours that may be unacknowledged before a peer that forces more is cut off
 /// (RFC 9000 §5.1.2: more than a few times the limit is an attack on our memory).
-const MAX_RETIRING: usize = 3 * LIMIT as usize;
+const MAX_RETIRING: usize = 3 * index(LIMIT);
 
 /// Both sides' connection ids.
 #[derive(Debug)]

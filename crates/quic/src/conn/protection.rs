@@ -2,6 +2,7 @@
 //! symbol. Which packet is for repair is in `slots`.
 
 use bytes::Bytes;
+use quickset_base::number::within_u32;
 use quickset_wire::frame::{Frame, FrameError, LoneSymbol, SymbolAck, SymbolFrames, kind};
 use quickset_wire::{Space, TransportErrorCode as Code};
 
@@ -112,7 +113,7 @@ impl Connection {
                     RecoveredTokens::Known => {}
                     RecoveredTokens::Held(held) => tokens.extend(held),
                     RecoveredTokens::InFlight(number) => {
-                        let session = ack.session as u32;
+                        let session = within_u32(ack.session);
                         self.link.path.recovery.take_symbol(number, (session, sid), &mut tokens);
                     }
                 }

@@ -3,6 +3,7 @@ use std::collections::hash_map::Entry;
 use std::hash::{Hash, Hasher};
 use std::net::SocketAddr;
 
+use quickset_base::number::index;
 use quickset_base::{Rng, Time};
 use quickset_wire::ResetToken;
 
@@ -105,7 +106,7 @@ pub(super) fn size(trigger: usize, rng: &mut Rng) -> Option<usize> {
     }
     // Any size that a packet of a quiet connection may have.
     let max = max.min(MAX_RESET);
-    Some(PLAUSIBLE + rng.below((max - PLAUSIBLE + 1) as u64) as usize)
+    Some(PLAUSIBLE + index(rng.below((max - PLAUSIBLE + 1) as u64)))
 }
 
 /// RFC 9000 §10.3: what looks like a packet with a short header, and ends in `token`.

@@ -2,6 +2,7 @@
 //! wants it, and repair. Which packet is for repair is in `slots`.
 
 use quickset_base::Batch;
+use quickset_base::number::within_u16;
 use quickset_wire::Space;
 use quickset_wire::frame::{
     Frame, RepairHeader, repair_header, repair_header_size, source_symbol_header, source_symbol_header_size,
@@ -186,7 +187,7 @@ impl Protect {
         source_symbol_header(w.bytes(), session.into(), sid, len);
         symbol.write(w.bytes().space(len));
         let tokens = self.send.repeated(lane, sid, w.number(), now);
-        w.record(FrameToken::Symbol { session, sid, n: tokens.len() as u16 }, true);
+        w.record(FrameToken::Symbol { session, sid, n: within_u16(tokens.len() as u64) }, true);
         for token in tokens {
             w.record(token, true);
         }

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use quickset_base::number::{index, within_u32};
 use quickset_wire::frame::{crypto_header, crypto_header_size};
 use quickset_wire::{Space, TransportErrorCode as Code};
 
@@ -89,7 +90,7 @@ impl CryptoStream {
     }
 
     fn deliver(&mut self, offset: u64, data: &[u8], out: &mut Vec<u8>) {
-        let skip = (self.read - offset) as usize;
+        let skip = index(self.read - offset);
         if let Some(new) = data.get(skip..) {
             out.extend_from_slice(new);
             self.read += new.len() as u64;
@@ -132,7 +133,7 @@ impl CryptoStream {
             }
             crypto_header(w.bytes(), offset, fits);
             w.bytes().bytes(&self.outgoing[range.start..range.start + fits]);
-            w.record(FrameToken::Crypto { space, offset, len: fits as u32 }, true);
+            w.record(FrameToken::Crypto { space, offset, len: within_u32(fits as u64) }, true);
             if !lost {
                 self.next += fits;
             } else if fits == range.len() {
@@ -144,7 +145,7 @@ impl CryptoStream {
     }
 
     pub(crate) fn lost(&mut self, offset: u64, len: u32) {
-        let start = offset as usize;
+        let start = index(offset);
         let end = (start + len as usize).min(self.outgoing.len());
         // After a restart the bytes are on their way again already; and of two copies both may be lost.
         let known = self.lost.iter().any(|range| range.start <= start && end <= range.end);

@@ -1,5 +1,6 @@
 //! Packets: begun with the next number and the right header, traced, sealed, remembered.
 
+use quickset_base::number::within_u16;
 use quickset_base::{AddressPair as Address, Batch};
 use quickset_wire::header::{LongHeader, ShortHeader, clear_fixed_bit};
 use quickset_wire::{ConnectionId, PacketType, Space, packet_number};
@@ -156,7 +157,12 @@ impl PacketLink {
         let (written, room) = (w.len(), packet.room());
         let mut made = packet.finish(written, room);
         let len = self.sealed(cx, &mut made);
-        self.path.recovery.on_sent_elsewhere(made.at.number, cx.now, len as u16, &mut made.tokens);
+        self.path.recovery.on_sent_elsewhere(
+            made.at.number,
+            cx.now,
+            within_u16(len as u64),
+            &mut made.tokens,
+        );
         self.tokens = made.tokens;
         out.path = to.address;
         out.commit(len);
@@ -229,8 +235,15 @@ impl PacketLink {
         self.path.on_sent(size);
         let state = self.path.departs(cx.now, size, app_limited);
         let (number, now, marked) = (at.number, cx.now, self.path.ecn.is_marking());
-        let packet =
-            SentPacket { number, now, bytes: size as u16, eliciting: true, in_flight: true, marked, state };
+        let packet = SentPacket {
+            number,
+            now,
+            bytes: within_u16(size as u64),
+            eliciting: true,
+            in_flight: true,
+            marked,
+            state,
+        };
         self.record(cx, Space::Data, packet, &mut tokens);
         self.tokens = tokens;
         size

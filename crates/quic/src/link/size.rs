@@ -1,5 +1,6 @@
 //! The size of datagrams: the search for larger ones, and the way back (RFC 8899, RFC 9000 §14).
 
+use quickset_base::number::within_u16;
 use quickset_base::{Batch, Time};
 use quickset_wire::Space;
 use quickset_wire::frame::Frame;
@@ -174,7 +175,12 @@ impl PacketLink {
         if !self.may_search(cx) {
             return Ok(false);
         }
-        self.ping_out(cx, out, size, FrameToken::MtuProbe { path: self.path.number, size: size as u16 })?;
+        self.ping_out(
+            cx,
+            out,
+            size,
+            FrameToken::MtuProbe { path: self.path.number, size: within_u16(size as u64) },
+        )?;
         cx.stats.mtu.probes += 1;
         let nudge = cx.now + 2 * self.pto();
         if let Some(search) = &mut self.path.search {

@@ -1,3 +1,4 @@
+use quickset_base::number::within_u16;
 use quickset_wire as wire;
 use quickset_wire::StreamId;
 use quickset_wire::frame::{Frame, source_symbol_header, source_symbol_header_size};
@@ -157,7 +158,8 @@ impl<'a> PacketWriter<'a> {
         if let Some(length_at) = length_at {
             self.bytes.patch_varint2(length_at, len as u64);
         }
-        self.tokens[token] = FrameToken::Symbol { session, sid, n: (self.tokens.len() - token - 1) as u16 };
+        self.tokens[token] =
+            FrameToken::Symbol { session, sid, n: within_u16((self.tokens.len() - token - 1) as u64) };
         self.eliciting = true;
         // With another frame beside it the data is not the end of the symbol, or not all of it.
         let frame = self.shared.as_ref().filter(|_| self.tokens.len() == token + 2);

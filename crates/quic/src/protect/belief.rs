@@ -18,6 +18,7 @@
 //! shown that nothing is lost.
 
 use quickset_base::Duration;
+use quickset_base::number::{Float as _, Unsigned as _};
 
 /// What is believed of the losses of a path: a distribution, not a number. Repair for few packets has to bear
 /// what may be, where a mean would say too little, and none is needed for what can no more be.
@@ -52,9 +53,9 @@ impl Belief {
         weights[above] = (to_bad - low) / (high - low);
         weights[above + 1] = 1.0 - weights[above];
         // Weighs more than the guess.
-        let lost = 1_000_000;
-        let runs = (to_good.clamp(0.0, 1.0) * (lost as f64 + PRIOR_LOSSES) - PRIOR_LOSSES).round().max(0.0);
-        Self { weights, bursts: LossBursts { runs: runs as u64, lost } }
+        let lost = 1_000_000u64;
+        let runs = (to_good.clamp(0.0, 1.0) * (lost.approx() + PRIOR_LOSSES) - PRIOR_LOSSES).round().max(0.0);
+        Self { weights, bursts: LossBursts { runs: runs.whole(), lost } }
     }
 
     /// `n` packets arrived that followed ones that had.
@@ -86,7 +87,7 @@ impl Belief {
 
     /// So much time went by, and so many packets, within which p may have been drawn anew.
     pub(super) fn age(&mut self, time: Duration, packets: u64) {
-        let lives = time.as_secs_f64() / LIFETIME.as_secs_f64() + packets as f64 / LIFETIME_PACKETS;
+        let lives = time.as_secs_f64() / LIFETIME.as_secs_f64() + packets.approx() / LIFETIME_PACKETS;
         // 1 - e^-x, nearly so below a fifth, by nothing that differs between machines.
         let fresh = lives / (lives + 1.0);
         for (weight, prior) in self.weights.iter_mut().zip(PRIOR) {
@@ -102,7 +103,7 @@ impl Belief {
     /// r: how often an arrival follows a loss. 1 until a run of several losses was seen.
     pub fn to_good(&self) -> f64 {
         let LossBursts { runs, lost } = self.bursts;
-        (runs as f64 + PRIOR_LOSSES) / (lost as f64 + PRIOR_LOSSES)
+        (runs.approx() + PRIOR_LOSSES) / (lost.approx() + PRIOR_LOSSES)
     }
 
     /// Share of packets that are lost, on average.

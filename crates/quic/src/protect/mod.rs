@@ -23,6 +23,7 @@ pub(crate) mod send;
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use quickset_base::number::{Float as _, index};
 use quickset_base::{Duration, Reason, Time};
 use quickset_wire::params::MAX_UNMARKED;
 use quickset_wire::{FecDecoder, Schemes};
@@ -46,7 +47,8 @@ pub struct Fec {
     ///
     /// 0: we decode nothing, but may send repair. The largest value is 2^20.
     pub window: u64,
-    /// How many sessions the peer may have at a time. It needs one for each channel and code.
+    /// How many sessions the peer may have at a time. It needs one for each channel and code. The largest
+    /// value is 2^29.
     pub sessions: u64,
     /// The largest symbol that we take, in bytes; symbols are never larger than a packet. Decoding may cost
     /// `sessions` times `window` times this much memory.
@@ -145,9 +147,9 @@ impl Protect {
         let receive = fec.map(|fec| {
             ProtectReceiving::new(DecoderOffer {
                 window: fec.window.min(MAX_WINDOW),
-                sessions: fec.sessions,
+                sessions: fec.sessions.min(MAX_SESSIONS),
                 // No datagram brings more.
-                symbol: fec.symbol.min(u16::MAX.into()) as usize,
+                symbol: index(fec.symbol.min(u16::MAX.into())),
                 schemes: Schemes::ALL,
                 unmarked: Self::keeps(Some(fec)),
             })
@@ -178,7 +180,7 @@ impl Protect {
     pub(crate) fn offer(fec: Option<&Fec>) -> Option<FecDecoder> {
         fec.map(|fec| FecDecoder {
             window: fec.window.min(MAX_WINDOW),
-            max_sessions: fec.sessions,
+            max_sessions: fec.sessions.min(MAX_SESSIONS),
             max_symbol_size: fec.symbol,
             schemes: Schemes::ALL,
         })
@@ -253,7 +255,7 @@ impl Protect {
             sources_received: received.sources,
             repairs_received: received.repairs,
             recovered_here: received.recovered,
-            loss_ppm: (self.monitor.loss().rate * 1e6) as u32,
+            loss_ppm: (self.monitor.loss().rate * 1e6).whole(),
         }
     }
 
@@ -267,5 +269,32 @@ impl Protect {
 /// as the largest is known, which the peer says.
 pub(crate) const MAX_WINDOW: u64 = 1 << 20;
 
+/// Sessions that may be offered: their numbers have 32 bits, as what is remembered of packets has.
+const MAX_SESSIONS: u64 = 1 << 29;
+
 /// A connection's measurements are good for others long before it ends.
 const SHARED_EVERY: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use bytes::Bytes;
+    use quickset_wire::Scheme;
+
+    use super::*;
+
+    /// Else the acknowledgement of what was told of one session would pass for another's, of whose recovered
+    /// symbols the peer would never hear then.
+    #[test]
+    fn no_session_is_taken_whose_number_is_longer_than_what_is_remembered_of_packets() {
+        let fec = Fec::default().with_sessions(u64::MAX);
+        let offer = Protect::offer(Some(&fec)).unwrap();
+        let mut protect = Protect::new(Some(&fec), Ipv4Addr::LOCALHOST.into(), Time::ZERO);
+        let receive = protect.receive.as_mut().unwrap();
+        let payload = Bytes::from_static(b"symbol");
+        let mut is_taken = |number: u64| receive.on_source(number, 0, &payload, &payload).is_ok();
+        assert!(is_taken(Scheme::Rlc.session(0)) && is_taken(Scheme::Rlc.session(offer.max_sessions - 1)));
+        assert!(!is_taken((1 << 32) + Scheme::Rlc.session(0)));
+    }
+}

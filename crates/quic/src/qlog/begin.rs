@@ -9,6 +9,7 @@ use ::qlog::events::connectivity::{
 use ::qlog::events::quic::{
     RecoveryParametersSet, TransportParametersSet, UnknownTransportParameter, VersionInformation,
 };
+use quickset_base::number::Unsigned as _;
 use quickset_base::{AddressPair as Address, Time};
 use quickset_wire::fec::FecDecoder;
 use quickset_wire::{Space, TransportParams, Version, Writer, varint};
@@ -51,7 +52,7 @@ impl Qlog {
             let parameters = parameters(TransportOwner::Local, versions.ours);
             log.event(now, &EventData::TransportParametersSet(parameters));
             log.event(now, &EventData::RecoveryParametersSet(recovery_parameters(path, recovery)));
-            let mtu = MtuUpdated { old: None, new: path.mtu as u16, done: Some(true) };
+            let mtu = MtuUpdated { old: None, new: path.mtu.saturated(), done: Some(true) };
             log.event(now, &EventData::MtuUpdated(mtu));
             log.new_keys(now, Space::Initial);
         }
@@ -73,7 +74,7 @@ impl Qlog {
         if peer.version_information.is_some() {
             log.event(now, &EventData::VersionInformation(versions.told()));
         }
-        let (old, new) = (mtu_before as u16, mtu as u16);
+        let (old, new) = (mtu_before.saturated(), mtu.saturated());
         if old != new {
             log.event(now, &EventData::MtuUpdated(MtuUpdated { old: Some(old), new, done: Some(true) }));
         }
@@ -82,7 +83,7 @@ impl Qlog {
     /// The size of datagrams is another than `before`.
     pub(crate) fn size(&mut self, now: Time, before: usize, path: &Path) {
         if let Some(log) = self.log() {
-            let (old, new) = (Some(before as u16), path.mtu as u16);
+            let (old, new) = (Some(before.saturated()), path.mtu.saturated());
             let done = Some(path.search.is_none());
             log.event(now, &EventData::MtuUpdated(MtuUpdated { old, new, done }));
         }
@@ -92,11 +93,11 @@ impl Qlog {
 fn recovery_parameters(path: &Path, recovery: &Recovery) -> RecoveryParametersSet {
     let (packets, eighths, granularity, persistent) = thresholds();
     RecoveryParametersSet {
-        reordering_threshold: Some(packets as u16),
-        time_threshold: Some(eighths as f32 / 8.0),
-        timer_granularity: Some(granularity.as_millis() as u16),
+        reordering_threshold: Some(packets.saturated()),
+        time_threshold: Some(f32::from(eighths.saturated::<u16>()) / 8.0),
+        timer_granularity: Some(granularity.as_millis().saturated()),
         initial_rtt: Some(millis(recovery.rtt().smoothed())),
-        max_datagram_size: Some(path.mtu as u32),
+        max_datagram_size: Some(path.mtu.saturated()),
         initial_congestion_window: Some(path.congestion.control().window),
         minimum_congestion_window: None,
         loss_reduction_factor: None,
@@ -160,7 +161,7 @@ fn parameters(owner: TransportOwner, params: &TransportParams) -> TransportParam
         max_idle_timeout: Some(u64::try_from(params.max_idle_timeout.as_millis()).unwrap_or(u64::MAX)),
         max_udp_payload_size: Some(u32::try_from(params.max_udp_payload_size).unwrap_or(u32::MAX)),
         ack_delay_exponent: Some(params.ack_delay_exponent.into()),
-        max_ack_delay: Some(params.max_ack_delay.as_millis() as u16),
+        max_ack_delay: Some(params.max_ack_delay.as_millis().saturated()),
         active_connection_id_limit: Some(
             u32::try_from(params.active_connection_id_limit).unwrap_or(u32::MAX),
         ),

@@ -1,10 +1,12 @@
 use ::qlog::events::RawInfo;
 use ::qlog::events::quic::{AckedRanges, ErrorSpace, QuicFrame, StreamType};
+use quickset_base::number::Unsigned as _;
 use quickset_wire::frame::{Ack, Frame, Frames};
 use quickset_wire::{Dir, StreamId};
 use serde::Serialize;
 
 use super::extension::{ExtensionFields, TracedExtension};
+use super::metrics::single;
 
 /// A frame in a record.
 #[derive(Serialize)]
@@ -49,7 +51,7 @@ pub(super) fn token(len: usize) -> ::qlog::Token {
 fn logged(frame: &Frame<'_>, ack_delay_exponent: u8) -> Logged {
     Logged::Known(match *frame {
         Frame::Padding(n) => {
-            let n = n as u32;
+            let n = n.saturated();
             QuicFrame::Padding { length: Some(n), payload_length: n }
         }
         Frame::Ping => QuicFrame::Ping { length: None, payload_length: None },
@@ -80,7 +82,7 @@ fn logged(frame: &Frame<'_>, ack_delay_exponent: u8) -> Logged {
             QuicFrame::NewConnectionId {
                 sequence_number: narrow(sequence),
                 retire_prior_to: narrow(retire_prior_to),
-                connection_id_length: Some(id.len() as u8),
+                connection_id_length: Some(id.len().saturated()),
                 connection_id: hex(id),
                 stateless_reset_token: None,
             }
@@ -153,11 +155,11 @@ fn farewell(space: ErrorSpace, code: u64, reason: &[u8], trigger_frame_type: Opt
 }
 
 fn acknowledgement(ack: &Ack<'_>, ack_delay_exponent: u8) -> QuicFrame {
-    let delay_us = (ack.delay as f64) * f64::from(1u32 << ack_delay_exponent.min(20));
+    let delay_us = ack.delay.approx() * f64::from(1u32 << ack_delay_exponent.min(20));
     let mut ranges: Vec<_> = ack.ranges().take(MAX_RANGES).map(|r| (*r.start(), *r.end())).collect();
     ranges.reverse();
     QuicFrame::Ack {
-        ack_delay: Some((delay_us / 1e3) as f32),
+        ack_delay: Some(single(delay_us / 1e3)),
         acked_ranges: Some(AckedRanges::Double(ranges)),
         ect1: ack.ecn.map(|ecn| ecn.ect1),
         ect0: ack.ecn.map(|ecn| ecn.ect0),

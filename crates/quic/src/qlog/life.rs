@@ -7,6 +7,7 @@ use ::qlog::events::quic::{AlpnInformation, TransportError as Name};
 use ::qlog::events::security::{KeyDiscarded, KeyType, KeyUpdateOrRetiredTrigger, KeyUpdated};
 use ::qlog::events::{ApplicationErrorCode, ConnectionErrorCode, EventData};
 use quickset_base::Time;
+use quickset_base::number::Unsigned as _;
 use quickset_wire::{ConnectionId, Space, TransportErrorCode as Code};
 use serde::Serialize;
 
@@ -188,7 +189,7 @@ impl QlogWriter {
             } else {
                 KeyUpdateOrRetiredTrigger::RemoteUpdate
             };
-            self.keys(now, Space::Data, Some(updates as u32), &trigger);
+            self.keys(now, Space::Data, Some(updates.saturated()), &trigger);
         }
     }
 

@@ -3,6 +3,7 @@ use std::io::{self, Write};
 
 use ::qlog::events::EventData;
 use ::qlog::{CommonFields, QLOG_VERSION, QlogSeq, TraceSeq, VantagePoint, VantagePointType};
+use quickset_base::number::Unsigned as _;
 use quickset_base::{Duration, Time};
 use quickset_wire::{ConnectionId, Side};
 use serde::Serialize;
@@ -125,7 +126,7 @@ impl QlogWriter {
     }
 
     fn time(&self, now: Time) -> f64 {
-        now.since(self.started).as_nanos() as f64 / 1e6
+        now.since(self.started).as_nanos().approx() / 1e6
     }
 
     fn write(&mut self, value: &impl Serialize, now: Time) {

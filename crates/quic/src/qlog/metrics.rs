@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use ::qlog::events::EventData;
 use ::qlog::events::quic::{CongestionStateUpdated, CongestionStateUpdatedTrigger, MetricsUpdated};
+use quickset_base::number::Unsigned;
 use quickset_base::{Duration, Time};
 
 use super::PathState;
@@ -107,7 +108,7 @@ fn changes(new: &TracedMetrics, old: &TracedMetrics) -> MetricsUpdated {
         smoothed_rtt: rtt(|rtt| rtt.smoothed),
         latest_rtt: rtt(|rtt| rtt.latest),
         rtt_variance: rtt(|rtt| rtt.var),
-        pto_count: changed(new.pto_count, old.pto_count).map(|n| n.min(u32::from(u16::MAX)) as u16),
+        pto_count: changed(new.pto_count, old.pto_count).map(Unsigned::saturated),
         congestion_window: changed(new.window, old.window),
         bytes_in_flight: changed(new.in_flight, old.in_flight),
         ssthresh: changed(new.threshold, old.threshold),
@@ -122,7 +123,13 @@ fn changed<T: Copy + PartialEq>(new: Option<T>, old: Option<T>) -> Option<T> {
 
 /// Milliseconds, as the data model has them.
 pub(super) fn millis(time: Duration) -> f32 {
-    (time.as_secs_f64() * 1e3) as f32
+    single(time.as_secs_f64() * 1e3)
+}
+
+/// The nearest number that the data model has.
+#[expect(clippy::cast_possible_truncation, reason = "its floats are of 32 bits")]
+pub(super) fn single(x: f64) -> f32 {
+    x as f32
 }
 
 /// Whether the bound of the controller is a slow start threshold.

@@ -1,6 +1,7 @@
 //! What forward erasure correction does. The standard has no events for it, so they are our own, in the
 //! namespace `quickset`, which viewers pass over or list as they are.
 
+use quickset_base::number::Unsigned;
 use quickset_base::{Duration, Time};
 use serde::Serialize;
 
@@ -70,7 +71,7 @@ fn updated(stats: &FecStats, old: &FecStats) -> Updated {
         stats.sources_sent.saturating_sub(old.sources_sent),
         stats.repairs_sent.saturating_sub(old.repairs_sent),
     ]
-    .map(|n| n as f64);
+    .map(Unsigned::approx);
     Updated {
         sources_sent: stats.sources_sent,
         repeats_sent: stats.repeats_sent,

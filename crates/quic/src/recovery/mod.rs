@@ -251,7 +251,7 @@ impl Recovery {
             numbers.marks.on_sent();
         }
         if packet.in_flight {
-            self.in_flight += packet.bytes as u64;
+            self.in_flight += u64::from(packet.bytes);
         }
         if packet.eliciting {
             numbers.last_eliciting = packet.now;

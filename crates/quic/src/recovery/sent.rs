@@ -2,6 +2,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use quickset_base::Time;
+use quickset_base::number::{index, within_u16, wrapped_u32};
 
 use crate::cc::{self, PacketState};
 use crate::packet::FrameToken;
@@ -160,14 +161,14 @@ impl PacketRing {
             (self.base..sent.number).for_each(|n| self.remember(n));
             self.base = sent.number;
         }
-        let first_token = self.token_base.wrapping_add(self.tokens.len() as u32);
+        let first_token = self.token_base.wrapping_add(wrapped_u32(self.tokens.len() as u64));
         while self.next() < sent.number {
             self.packets.push_back(UnsettledPacket::skipped(sent, first_token));
         }
         self.packets.push_back(UnsettledPacket {
             fate: UnsettledFate::Outstanding,
             // A frame takes at least a byte.
-            token_count: tokens.len() as u16,
+            token_count: within_u16(tokens.len() as u64),
             eliciting: sent.eliciting,
             in_flight: sent.in_flight,
             marked: sent.marked,
@@ -208,7 +209,7 @@ impl PacketRing {
         let packet = &self.packets[self.index(number)];
         match packet.fate {
             UnsettledFate::Outstanding => RingPlace::Outstanding(packet.sent),
-            UnsettledFate::Settled => RingPlace::SettledUntil(number + packet.run_up as u64),
+            UnsettledFate::Settled => RingPlace::SettledUntil(number + u64::from(packet.run_up)),
             UnsettledFate::Skipped => RingPlace::Skipped,
         }
     }
@@ -241,7 +242,7 @@ impl PacketRing {
             packet: cc::SettledPacket {
                 number,
                 sent: packet.sent,
-                bytes: packet.bytes as u64,
+                bytes: u64::from(packet.bytes),
                 state: packet.state,
             },
             eliciting: packet.eliciting,
@@ -280,7 +281,7 @@ impl PacketRing {
             self.packets.drain(..n);
             self.base += n as u64;
         }
-        let end = self.token_base.wrapping_add(self.tokens.len() as u32);
+        let end = self.token_base.wrapping_add(wrapped_u32(self.tokens.len() as u64));
         let keep_from = self.packets.front().map_or(end, |front| front.tokens);
         self.tokens.drain(..keep_from.wrapping_sub(self.token_base) as usize);
         self.token_base = keep_from;
@@ -355,7 +356,7 @@ impl PacketRing {
         }
         self.base = self.next();
         self.packets = VecDeque::new();
-        self.token_base = self.token_base.wrapping_add(self.tokens.len() as u32);
+        self.token_base = self.token_base.wrapping_add(wrapped_u32(self.tokens.len() as u64));
         self.tokens = VecDeque::new();
         self.outstanding = 0;
         self.eliciting = 0;
@@ -369,7 +370,7 @@ impl PacketRing {
         let open = self.packets.iter().filter(is_open);
         #[cfg(test)]
         self.walked.set(self.walked.get() + self.packets.len());
-        open.map(|p| p.bytes as u64).sum()
+        open.map(|p| u64::from(p.bytes)).sum()
     }
 
     /// Packets that were looked at to count anew.
@@ -393,7 +394,7 @@ impl PacketRing {
         debug_assert!(
             self.elsewhere
                 .iter()
-                .all(|(path, bytes)| on(*path).map(|p| p.bytes as u64).sum::<u64>() == *bytes)
+                .all(|(path, bytes)| on(*path).map(|p| u64::from(p.bytes)).sum::<u64>() == *bytes)
         );
         debug_assert!(self.packets.iter().is_sorted_by_key(|p| p.sent), "time went back");
     }
@@ -406,7 +407,7 @@ impl PacketRing {
 
     #[inline]
     fn index(&self, number: u64) -> usize {
-        (number - self.base) as usize
+        index(number - self.base)
     }
 
     fn settled(&self, at: usize, run: impl Fn(&UnsettledPacket) -> u32) -> u32 {

@@ -546,7 +546,7 @@ proptest! {
                     // What is in flight without eliciting is padding; here all that elicits is in flight.
                     r.on_sent(space, SentPacket { number, now, bytes, eliciting, in_flight: true, marked: false, state }, &mut list);
                     prop_assert!(list.is_empty());
-                    model.open.insert(number, (true, bytes as u64, given.collect()));
+                    model.open.insert(number, (true, u64::from(bytes), given.collect()));
                     sent.push(number);
                 }
                 Step::Ack { from, len, holes } => {

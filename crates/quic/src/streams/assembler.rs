@@ -2,6 +2,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 use bytes::{Buf, Bytes, BytesMut};
+use quickset_base::number::index;
 
 use super::gaps::most_ranges;
 use super::ranges::Ranges;
@@ -96,8 +97,8 @@ impl Assembler {
         let end = first.end.min(block_end).min(first.start.saturating_add(max as u64));
         let block = self.blocks.get(&number).expect("early bytes have their block");
         // A copy: what fills the hole below may have to go into the same block.
-        let from = (first.start - block.base) as usize;
-        let bytes = Bytes::copy_from_slice(&block.bytes[from..][..(end - first.start) as usize]);
+        let from = index(first.start - block.base);
+        let bytes = Bytes::copy_from_slice(&block.bytes[from..][..index(end - first.start)]);
         self.early.remove(first.start..end);
         let used = self.early.first().map_or(u64::MAX, |next| next.start / BLOCK);
         self.drop_blocks(used);
@@ -115,7 +116,7 @@ impl Assembler {
         news.insert_except(offset..offset + data.len() as u64, &taken);
         let mut inserted = Ok(());
         for part in news.iter() {
-            let data = &data[(part.start - offset) as usize..(part.end - offset) as usize];
+            let data = &data[index(part.start - offset)..index(part.end - offset)];
             inserted = inserted.and(self.insert_ordered(part.start, data, payload).map(|_| ()));
         }
         let span = taken.end().map_or(0, |end| end.saturating_sub(self.next));
@@ -150,7 +151,7 @@ impl Assembler {
         if offset > self.next {
             return self.hold(offset, data).map(|()| false);
         }
-        let news = &data[(self.next - offset) as usize..];
+        let news = &data[index(self.next - offset)..];
         if news.len() < SMALL || news.len() < payload.len() / 4 {
             self.append_copy(news);
         } else {
@@ -248,7 +249,7 @@ impl Assembler {
             self.ready.push_back(Bytes::copy_from_slice(bytes));
             return;
         }
-        if self.tail.len() + bytes.len() > BLOCK as usize {
+        if self.tail.len() + bytes.len() > index(BLOCK) {
             self.ready.push_back(self.tail.split().freeze());
         }
         self.tail.extend_from_slice(bytes);
@@ -266,11 +267,11 @@ impl Assembler {
             let end = (number + 1) * BLOCK;
             let block = self.blocks.entry(number).or_insert_with(|| StretchBlock {
                 base: number * BLOCK,
-                bytes: BytesMut::zeroed(BLOCK as usize),
+                bytes: BytesMut::zeroed(index(BLOCK)),
             });
-            let n = rest.len().min((end - at) as usize);
+            let n = rest.len().min(index(end - at));
             let (now, later) = rest.split_at(n);
-            block.bytes[(at - block.base) as usize..][..n].copy_from_slice(now);
+            block.bytes[index(at - block.base)..][..n].copy_from_slice(now);
             at += n as u64;
             rest = later;
         }
@@ -310,8 +311,8 @@ impl Assembler {
             let number = at / BLOCK;
             let end = range.end.min((number + 1) * BLOCK);
             let block = self.blocks.get_mut(&number).expect("early bytes have their block");
-            block.bytes.advance((at - block.base) as usize);
-            each(block.bytes.split_to((end - at) as usize).freeze());
+            block.bytes.advance(index(at - block.base));
+            each(block.bytes.split_to(index(end - at)).freeze());
             block.base = end;
             if block.bytes.is_empty() {
                 self.blocks.remove(&number);

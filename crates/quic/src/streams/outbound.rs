@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use quickset_base::Time;
+use quickset_base::number::within_u32;
 use quickset_wire::frame::{Frame, stream_header, stream_header_size};
 use quickset_wire::{StreamId, varint};
 
@@ -155,7 +156,7 @@ impl Streams {
                 half(key).is_some_and(|h| h.wants(offset, len, fin))
             }
             FrameToken::Fenced { key, offset, len, fin } => {
-                sender(key).is_some_and(|sender| sender.wants(offset, len as u64, fin, now))
+                sender(key).is_some_and(|sender| sender.wants(offset, u64::from(len), fin, now))
             }
             FrameToken::Abandon { key, offset } => sender(key).is_some_and(|sender| sender.abandons(offset)),
             FrameToken::ResetStream { key, reliable } => {
@@ -170,7 +171,7 @@ impl Streams {
     pub(crate) fn recovered(&mut self, token: FrameToken, now: Time) {
         match token {
             FrameToken::Fenced { key, offset, len, fin } => {
-                self.with_sender(key, now, |sender| sender.recovered(offset, len as u64, fin));
+                self.with_sender(key, now, |sender| sender.recovered(offset, u64::from(len), fin));
             }
             _ => self.acked(token, now),
         }
@@ -188,7 +189,7 @@ impl Streams {
                 }
             }
             FrameToken::Fenced { key, offset, len, fin } => {
-                self.with_sender(key, now, |sender| sender.acked(offset, len as u64, fin));
+                self.with_sender(key, now, |sender| sender.acked(offset, u64::from(len), fin));
             }
             FrameToken::Abandon { key, offset } => {
                 self.with_sender(key, now, |sender| sender.abandon_acked(offset));
@@ -209,7 +210,7 @@ impl Streams {
                 self.refresh(key);
             }
             FrameToken::Fenced { key, offset, len, fin } => {
-                self.with_sender(key, now, |sender| sender.lost(offset, len as u64, fin, now));
+                self.with_sender(key, now, |sender| sender.lost(offset, u64::from(len), fin, now));
             }
             FrameToken::Abandon { key, offset } => {
                 self.with_sender(key, now, |sender| sender.abandon_lost(offset));
@@ -371,7 +372,7 @@ impl SendHalf {
         if new {
             if w.shares() && !fin {
                 if let Some(piece) = self.buffer.next_piece(n) {
-                    w.share(StreamFrame { key, id, offset, len: n as u32, piece });
+                    w.share(StreamFrame { key, id, offset, len: within_u32(n as u64), piece });
                 }
             }
             self.buffer.send_new(w.bytes().space(n));
@@ -381,7 +382,7 @@ impl SendHalf {
         if fin {
             self.fin_due = false;
         }
-        w.record(FrameToken::Stream { key, offset, len: n as u32, fin }, true);
+        w.record(FrameToken::Stream { key, offset, len: within_u32(n as u64), fin }, true);
         if new { n as u64 } else { 0 }
     }
 }

@@ -77,7 +77,7 @@ impl SendHalf {
 
     /// Something of a frame that was sent is still missing at the peer, as far as is known.
     pub(super) fn wants(&self, offset: u64, len: u32, fin: bool) -> bool {
-        let range = offset..offset + len as u64;
+        let range = offset..offset + u64::from(len);
         (self.is_sending() && fin && !self.fin_acked) || (self.is_delivering() && self.buffer.misses(range))
     }
 
@@ -172,7 +172,7 @@ impl SendHalf {
         if !self.is_delivering() {
             return false;
         }
-        self.buffer.acked(offset..offset + len as u64);
+        self.buffer.acked(offset..offset + u64::from(len));
         if self.state == SendState::Reset {
             self.end_reset();
             return false;
@@ -189,7 +189,7 @@ impl SendHalf {
     /// A frame was lost.
     pub(super) fn lost(&mut self, offset: u64, len: u32, fin: bool) {
         if self.is_delivering() {
-            self.buffer.lost(offset..offset + len as u64);
+            self.buffer.lost(offset..offset + u64::from(len));
             self.fin_due |= fin && !self.fin_acked && self.is_sending();
         }
     }

@@ -2,6 +2,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
+use quickset_base::number::index;
 
 use super::ranges::Ranges;
 
@@ -109,7 +110,7 @@ impl SendBuffer {
         let mut rest = out;
         while !rest.is_empty() {
             let piece = &self.pieces[self.cursor];
-            let from = (self.next - piece.offset) as usize;
+            let from = index(self.next - piece.offset);
             let n = rest.len().min(piece.bytes.len() - from);
             let (now, later) = rest.split_at_mut(n);
             now.copy_from_slice(&piece.bytes[from..from + n]);
@@ -132,7 +133,7 @@ impl SendBuffer {
     #[inline]
     pub(super) fn pass(&mut self, n: usize) -> &[u8] {
         let piece = &self.pieces[self.cursor];
-        let from = (self.next - piece.offset) as usize;
+        let from = index(self.next - piece.offset);
         self.next += n as u64;
         if self.next == piece.end() {
             self.cursor += 1;
@@ -150,7 +151,7 @@ impl SendBuffer {
     pub(super) fn resend(&mut self, offset: u64, out: &mut [u8]) {
         let end = offset + out.len() as u64;
         let mut at = self.pieces.partition_point(|piece| piece.end() <= offset);
-        let mut from = (offset - self.pieces[at].offset) as usize;
+        let mut from = index(offset - self.pieces[at].offset);
         let mut rest = out;
         while !rest.is_empty() {
             let bytes = &self.pieces[at].bytes;
@@ -203,7 +204,7 @@ impl SendBuffer {
         self.flush();
         while let Some(last) = self.pieces.back_mut().filter(|last| last.end() > end) {
             if last.offset < end {
-                last.bytes.truncate((end - last.offset) as usize);
+                last.bytes.truncate(index(end - last.offset));
             } else {
                 self.pieces.pop_back();
             }

@@ -1,6 +1,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
+use quickset_base::number::within_u32;
 use quickset_wire::StreamId;
 
 use crate::packet::StreamKey;
@@ -57,7 +58,7 @@ impl<T> Slab<T> {
     pub(super) fn insert(&mut self, id: StreamId, make: impl FnOnce(StreamKey) -> T) -> StreamKey {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(SlabSlot { generation: 0, value: None });
-            (self.slots.len() - 1) as u32
+            within_u32(self.slots.len() as u64 - 1)
         });
         let slot = &mut self.slots[index as usize];
         let key = StreamKey { index, generation: slot.generation };
@@ -69,7 +70,7 @@ impl<T> Slab<T> {
     /// A key that no stream will have.
     pub(super) fn reserve(&mut self) -> StreamKey {
         self.slots.push(SlabSlot { generation: 0, value: None });
-        StreamKey { index: (self.slots.len() - 1) as u32, generation: 0 }
+        StreamKey { index: within_u32(self.slots.len() as u64 - 1), generation: 0 }
     }
 
     pub(super) fn remove(&mut self, id: StreamId) -> Option<T> {
@@ -83,14 +84,14 @@ impl<T> Slab<T> {
     /// All streams by slab index, which is the same order in every run.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (StreamKey, &mut T)> {
         self.slots.iter_mut().enumerate().filter_map(|(index, slot)| {
-            let key = StreamKey { index: index as u32, generation: slot.generation };
+            let key = StreamKey { index: within_u32(index as u64), generation: slot.generation };
             slot.value.as_mut().map(|value| (key, value))
         })
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (StreamKey, &T)> {
         self.slots.iter().enumerate().filter_map(|(index, slot)| {
-            let key = StreamKey { index: index as u32, generation: slot.generation };
+            let key = StreamKey { index: within_u32(index as u64), generation: slot.generation };
             slot.value.as_ref().map(|value| (key, value))
         })
     }
@@ -108,7 +109,7 @@ impl Hasher for IdHasher {
 
     fn write(&mut self, bytes: &[u8]) {
         for &byte in bytes {
-            self.write_u64(self.0 ^ byte as u64);
+            self.write_u64(self.0 ^ u64::from(byte));
         }
     }
 

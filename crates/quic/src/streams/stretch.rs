@@ -1,5 +1,6 @@
 //! New data of one stream as packets take it that hold nothing else.
 
+use quickset_base::number::within_u32;
 use quickset_wire::frame::stream_header_size;
 
 use super::Streams;
@@ -33,7 +34,7 @@ impl Streams {
         self.limits.spend(n as u64);
         self.turns.sent(class, stream_header_size(id, offset, Some(n)) + n, credit);
         let data = half.buffer.pass(n);
-        Some((StreamFrame { key, id, offset, len: n as u32, piece }, data))
+        Some((StreamFrame { key, id, offset, len: within_u32(n as u64), piece }, data))
     }
 
     /// Whether it is the turn of a stream of bytes with more than `bytes` of them.

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use quickset_base::number::within_u32;
 use quickset_sched::{ClassId, MAX_DEPTH, Priority, Tree};
 
 use crate::packet::{Channel, StreamKey};
@@ -117,7 +118,7 @@ pub(super) mod has {
 impl Turns {
     pub(super) fn new(max_classes: usize) -> Self {
         Self {
-            tree: Tree::new(FIRST_FRAME as u32, u32::MAX),
+            tree: Tree::new(within_u32(FIRST_FRAME as u64), u32::MAX),
             max_frame: FIRST_FRAME,
             owed: 0,
             fresh: 0,
@@ -199,7 +200,7 @@ impl Turns {
     pub(super) fn set_max_frame(&mut self, bytes: usize) {
         if bytes != self.max_frame {
             self.max_frame = bytes;
-            self.tree.set_max_frame(bytes as u32);
+            self.tree.set_max_frame(within_u32(bytes as u64));
         }
     }
 
@@ -238,7 +239,7 @@ impl Turns {
     #[inline]
     pub(super) fn sent(&mut self, class: ClassId, bytes: usize, credit: u64) {
         if credit > 0 {
-            self.tree.charge(class, bytes as u32);
+            self.tree.charge(class, within_u32(bytes as u64));
         }
     }
 

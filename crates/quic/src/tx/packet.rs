@@ -1,3 +1,4 @@
+use quickset_base::number::within_u16;
 use quickset_wire::Space;
 
 use super::{Built, PacketTerms, Pad, Transmission};
@@ -50,7 +51,8 @@ impl Transmission<'_> {
         }
         let (number, now, marked) =
             (made.at.number, self.conn.common.now, self.conn.link.path.ecn.is_marking());
-        let packet = SentPacket { number, now, bytes: len as u16, eliciting, in_flight, marked, state };
+        let packet =
+            SentPacket { number, now, bytes: within_u16(len as u64), eliciting, in_flight, marked, state };
         self.conn.link.record(&mut self.conn.common, space, packet, &mut made.tokens);
         self.conn.link.tokens = made.tokens;
         Built { len, is_sealed }
@@ -108,7 +110,7 @@ impl Transmission<'_> {
         let packet = SentPacket {
             number: made.at.number,
             now: self.conn.common.now,
-            bytes: len as u16,
+            bytes: within_u16(len as u64),
             eliciting: false,
             in_flight: false,
             marked: false,

@@ -1,6 +1,7 @@
 //! Pixels in Tight, ZRLE, Hextile and Raw, as decoders see them that were written from the specifications.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+#![expect(clippy::cast_possible_truncation, reason = "numbers in tests are small, or cut on purpose")]
 
 mod picture;
 

@@ -1,6 +1,12 @@
 //! Networks: routes of several links, other people's traffic, what happens from outside, what work costs,
 //! and files of packets.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "numbers in tests are small, or cut on purpose"
+)]
+
 #[path = "../common/mod.rs"]
 mod common;
 

@@ -1,6 +1,13 @@
 //! Links against queueing theory and against naive models: what is to come out is computed here, by other
 //! means than the links compute it.
 
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "numbers in tests are small, or cut on purpose"
+)]
+
 mod codel;
 mod events;
 mod losses;

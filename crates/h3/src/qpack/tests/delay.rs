@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use proptest::prelude::*;
+use quickset_base::number::index;
 
 use super::*;
 
@@ -75,7 +76,7 @@ impl Pair {
     }
 
     fn id(&self, stream: u64) -> u64 {
-        (self.generation[stream as usize] * 6 + stream) * 4
+        (self.generation[index(stream)] * 6 + stream) * 4
     }
 
     fn step(&mut self, step: &Step) {
@@ -117,7 +118,7 @@ impl Pair {
                 self.decoder.cancel(id);
                 self.blocked.remove(&id);
                 self.sections.remove(&id);
-                self.generation[*stream as usize] += 1;
+                self.generation[index(*stream)] += 1;
             }
             Step::Capacity(capacity) => {
                 self.encoder.set_capacity(*capacity);

@@ -1,6 +1,7 @@
 //! What the model of the path allows (draft-ietf-ccwg-bbr §5.6).
 
 use quickset_base::Duration;
+use quickset_base::number::{Float as _, Unsigned as _};
 
 use super::{Bbr, BbrState, LOSS_THRESHOLD};
 use crate::cc::rate::{Sample, volume};
@@ -12,7 +13,7 @@ impl Bbr {
         if bandwidth == 0 {
             return;
         }
-        let rate = (gain * bandwidth as f64 * PACING_MARGIN) as u64;
+        let rate = (gain * bandwidth.approx() * PACING_MARGIN).whole::<u64>();
         // Until the pipe was full once, samples may be held down by the application.
         if self.full.reached || self.rate.is_none_or(|old| rate > old) {
             self.rate = Some(rate.max(1));
@@ -47,7 +48,7 @@ impl Bbr {
         if self.long_term == u64::MAX {
             return u64::MAX;
         }
-        let headroom = ((self.long_term as f64 * HEADROOM) as u64).max(self.mtu);
+        let headroom = (self.long_term.approx() * HEADROOM).whole::<u64>().max(self.mtu);
         self.long_term.saturating_sub(headroom).max(self.least())
     }
 
@@ -58,7 +59,7 @@ impl Bbr {
     pub(super) fn bdp(&self, gain: f64) -> u64 {
         match self.min_rtt.value {
             None => initial_window(self.mtu),
-            Some(rtt) => (gain * volume(self.bandwidth(), rtt) as f64) as u64,
+            Some(rtt) => (gain * volume(self.bandwidth(), rtt).approx()).whole(),
         }
     }
 
@@ -118,9 +119,9 @@ impl Bbr {
 
     /// Whether so many bytes lost are more than chance takes of so many: see the module's departures.
     pub(super) fn is_excessive(&self, lost: u64, of: u64) -> bool {
-        let expected = of as f64 / self.mtu as f64 * LOSS_THRESHOLD;
+        let expected = of.approx() / self.mtu.approx() * LOSS_THRESHOLD;
         let most = (expected + 2.0 * expected.sqrt()).max(FEW_LOST);
-        lost as f64 / self.mtu as f64 > most
+        lost.approx() / self.mtu.approx() > most
     }
 
     /// Whether more in flight only makes a queue longer: see the module's departures.
@@ -129,7 +130,7 @@ impl Bbr {
         let shown = self.rounds.count > self.probe.from_round + 1;
         let least = self.min_rtt.value.unwrap_or(f.min_rtt);
         let queued = 4 * f.rtt.unwrap_or(f.srtt) > 5 * least;
-        let gained = self.max_bandwidth.get() as f64 >= self.probe.from as f64 * PROBE_GAIN;
+        let gained = self.max_bandwidth.get().approx() >= self.probe.from.approx() * PROBE_GAIN;
         shown && queued && !gained && f.in_flight >= self.bdp(PROBE_VOLUME)
     }
 

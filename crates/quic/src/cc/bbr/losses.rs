@@ -1,6 +1,7 @@
 //! What losses and marks do to the model (draft-ietf-ccwg-bbr §5.5.10, §5.5.11).
 
 use quickset_base::Time;
+use quickset_base::number::{Float as _, Unsigned as _};
 
 use super::control::HEADROOM;
 use super::{BETA, Bbr, BbrState, BbrUndo, LOSS_THRESHOLD};
@@ -44,10 +45,10 @@ impl Bbr {
     fn on_too_high(&mut self, packet: &SettledPacket, lost: u64, now: Time) {
         if !packet.state.app_limited {
             // Where in the packet the threshold was crossed: packets are small, but the sum is exact.
-            let before = packet.state.in_flight.saturating_sub(packet.bytes) as f64;
-            let lost_before = lost.saturating_sub(packet.bytes) as f64;
+            let before = packet.state.in_flight.saturating_sub(packet.bytes).approx();
+            let lost_before = lost.saturating_sub(packet.bytes).approx();
             let prefix = (LOSS_THRESHOLD * before - lost_before) / (1.0 - LOSS_THRESHOLD);
-            let at_loss = (before + prefix).max(0.0) as u64;
+            let at_loss = (before + prefix).whole();
             self.bound_long_term(at_loss);
         }
         self.end_probe(now);
@@ -55,11 +56,11 @@ impl Bbr {
 
     /// So much in flight was too much. See the module's departures.
     fn bound_long_term(&mut self, in_flight: u64) {
-        let target = self.in_flight_for_bdp().min(self.window) as f64;
+        let target = self.in_flight_for_bdp().min(self.window).approx();
         // With headroom it is what the bandwidth needs.
-        let filled = (target / (1.0 - HEADROOM)) as u64;
-        let cut = (in_flight as f64 * (1.0 - HEADROOM)) as u64;
-        self.long_term = cut.max(in_flight.min(filled)).max((target * BETA) as u64);
+        let filled = (target / (1.0 - HEADROOM)).whole();
+        let cut = (in_flight.approx() * (1.0 - HEADROOM)).whole::<u64>();
+        self.long_term = cut.max(in_flight.min(filled)).max((target * BETA).whole());
     }
 
     fn end_probe(&mut self, now: Time) {

@@ -51,6 +51,7 @@ mod model;
 #[cfg(test)]
 mod tests;
 
+use quickset_base::number::{Float as _, Unsigned as _};
 use quickset_base::{Duration, Rng, Time};
 
 use super::rate::{Sample, Sampler, per_second};
@@ -467,7 +468,7 @@ impl Bbr {
     /// A flight begins in Startup: see the module's departures.
     fn hasten(&mut self) {
         if let (BbrState::Startup, Some(rtt)) = (self.state, self.min_rtt.value) {
-            let nominal = (STARTUP_GAIN * per_second(self.window, rtt) as f64) as u64;
+            let nominal = (STARTUP_GAIN * per_second(self.window, rtt).approx()).whole();
             self.rate = self.rate.map(|rate| rate.max(nominal));
         }
     }
@@ -527,7 +528,7 @@ impl Congestion for Bbr {
             if self.rate.is_none() {
                 // §5.6.2: a window per round trip is all that is known.
                 let nominal = per_second(self.window, f.srtt.max(Duration::from_millis(1)));
-                self.rate = Some((STARTUP_GAIN * nominal as f64) as u64);
+                self.rate = Some((STARTUP_GAIN * nominal.approx()).whole());
             }
             self.update_model(f, &sample);
             self.set_rate(self.pacing_gain());

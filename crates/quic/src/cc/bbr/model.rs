@@ -1,5 +1,6 @@
 //! The parts of BBR's model of the path (draft-ietf-ccwg-bbr §5.5): each keeps one estimate.
 
+use quickset_base::number::{Float as _, Unsigned as _};
 use quickset_base::{Duration, Time};
 
 use crate::cc::rate::{Sample, volume};
@@ -76,7 +77,7 @@ impl FullPipe {
         if self.now {
             return;
         }
-        if rate as f64 >= self.rate as f64 * 1.25 {
+        if rate.approx() >= self.rate.approx() * 1.25 {
             self.restart(rate);
             return;
         }
@@ -169,8 +170,8 @@ impl ShortTerm {
     pub(super) fn adapt(&mut self, max_bandwidth: u64, window: u64, beta: f64) {
         let bandwidth = if self.bandwidth == u64::MAX { max_bandwidth } else { self.bandwidth };
         let in_flight = if self.in_flight == u64::MAX { window } else { self.in_flight };
-        self.bandwidth = self.latest_rate.max((bandwidth as f64 * beta) as u64);
-        self.in_flight = self.latest_delivered.max((in_flight as f64 * beta) as u64);
+        self.bandwidth = self.latest_rate.max((bandwidth.approx() * beta).whole());
+        self.in_flight = self.latest_delivered.max((in_flight.approx() * beta).whole());
     }
 
     /// Bytes lost in this round, and bytes lost or delivered.

@@ -95,9 +95,9 @@ fn short_paths_grow_like_reno() {
     for n in 1..=15 {
         hand.round();
         // Rounds are whole packets, so a round acknowledges a fraction less than a window.
-        let expected = begin + 0.529 * n as f64;
+        let expected = begin + 0.529 * f64::from(n);
         assert!(
-            (hand.packets() - expected).abs() < 0.06 * n as f64 + 0.1,
+            (hand.packets() - expected).abs() < 0.06 * f64::from(n) + 0.1,
             "{} not {expected}",
             hand.packets()
         );

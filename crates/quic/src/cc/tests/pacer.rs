@@ -45,7 +45,7 @@ fn quanta_follow_the_rate() {
     for (rate, packets) in [(1_000_000, 10), (200_000_000, 20), (500_000_000, 50), (20_000_000_000, 64)] {
         let mut pacer = Pacer::new(MTU, Time::ZERO);
         let (_, next) = drain(&mut pacer, Time::ZERO, &at_rate(rate));
-        let expected = packets as f64 * MTU as f64 * 8.0 / rate as f64;
+        let expected = f64::from(packets) * MTU as f64 * 8.0 / rate as f64;
         let error = next.as_secs_f64() - expected;
         assert!((0.0..MTU as f64 * 8.0 / rate as f64).contains(&error), "{rate}: {next} against {expected}");
     }

@@ -164,7 +164,7 @@ fn absorb_block(lanes: &mut [u64; 4], block: &[u8]) {
 #[inline]
 const fn fold(a: u64, b: u64) -> u64 {
     let product = a as u128 * b as u128;
-    product as u64 ^ (product >> 64) as u64
+    (product & 0xffff_ffff_ffff_ffff) as u64 ^ (product >> 64) as u64
 }
 
 /// The first eight bytes.

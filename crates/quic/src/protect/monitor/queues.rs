@@ -1,4 +1,5 @@
 use quickset_base::Time;
+use quickset_base::number::Unsigned as _;
 
 /// How many of the losses of the last second came with a full queue. It is that of the last 200 packets where
 /// these took longer.
@@ -58,7 +59,7 @@ impl Queues {
         let sum = |of: fn(&QueueStep) -> u64| self.steps.iter().map(of).sum::<u64>();
         match sum(|step| step.lost) {
             0 => 0.0,
-            lost => sum(|step| step.queued) as f64 / lost as f64,
+            lost => sum(|step| step.queued).approx() / lost.approx(),
         }
     }
 }

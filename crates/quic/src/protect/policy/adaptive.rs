@@ -1,3 +1,4 @@
+use quickset_base::number::Unsigned as _;
 use quickset_base::{Duration, Time};
 
 use super::boundary::{Boundaries, LaneProgress};
@@ -426,7 +427,7 @@ fn is_affordable(view: &CodingView<'_>) -> bool {
 
 /// So little is lost that repair would not even be worth it over as much as is ever left without.
 fn is_clean(view: &CodingView<'_>) -> bool {
-    view.loss.rate * CUT as f64 <= PRICE
+    view.loss.rate * CUT.approx() <= PRICE
 }
 
 /// Most losses come of a full queue, and nobody's deadline depends on them.
@@ -482,7 +483,7 @@ const TRANSFER: f64 = 1e-3;
 /// that fills its packet.
 fn price(lane: &LaneView) -> f64 {
     let bytes = lane.source_bytes.checked_div(lane.sources).unwrap_or(SYMBOL).min(SYMBOL);
-    (PACKET + bytes) as f64 / (PACKET + SYMBOL) as f64
+    (PACKET + bytes).approx() / (PACKET + SYMBOL).approx()
 }
 
 /// Bytes of a packet that carry nothing: headers and tag, down to what separates frames on a link.

@@ -25,6 +25,7 @@ mod tests;
 
 use std::fmt;
 
+use quickset_base::number::{Float as _, Unsigned as _};
 use quickset_base::{Duration, Time};
 
 pub use super::belief::Belief;
@@ -238,10 +239,9 @@ impl PathLoss {
     /// or as a burst of losses is long. Rounded, since the paper's ceiling doubles every burst under
     /// independent loss.
     pub fn burst(&self, unprotected: u64) -> u32 {
-        let expected = self.rate * unprotected as f64;
+        let expected = self.rate * unprotected.approx();
         let run = if self.to_good > 0.0 { self.to_good.recip() } else { 1.0 };
-        // The cast saturates.
-        (expected.max(run).round() as u32).max(1)
+        expected.max(run).round().whole::<u32>().max(1)
     }
 }
 
@@ -281,9 +281,8 @@ impl LaneView {
     /// How many repair symbols may join those in flight: twice the losses to be expected among the symbols
     /// that are coded over, 2·ceil(W·l) in all.
     pub fn room(&self, loss: &PathLoss) -> u32 {
-        let coded = self.open.min(self.window) as f64;
-        // The cast saturates.
-        let limit = 2 * (coded * loss.rate).ceil() as u64;
+        let coded = self.open.min(self.window).approx();
+        let limit = 2 * (coded * loss.rate).ceil().whole::<u64>();
         u32::try_from(limit.saturating_sub(self.repairs_in_flight)).unwrap_or(u32::MAX)
     }
 }

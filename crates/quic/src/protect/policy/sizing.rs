@@ -1,5 +1,7 @@
 use std::collections::BTreeMap;
 
+use quickset_base::number::{Unsigned as _, index};
+
 use super::block::parts;
 use crate::protect::belief::{Belief, share_lost};
 
@@ -80,7 +82,7 @@ impl Sizing {
         let (mut best, mut least) = (0, f64::INFINITY);
         for r in 0..=most {
             let failed = self.fails(belief, block, r);
-            let cost = stake.miss * failed + stake.price * r as f64;
+            let cost = stake.miss * failed + stake.price * r.approx();
             if cost < least {
                 (best, least) = (r, cost);
             }
@@ -107,7 +109,7 @@ impl Sizing {
                 // Few are asked for, mostly.
                 *tail = failures(&SampledChain::new(to_bad, to_good, block.1), block.0, (2 * r).max(3));
             }
-            sum += weight * tail[r as usize];
+            sum += weight * tail[index(r)];
         }
         sum
     }
@@ -140,19 +142,19 @@ impl SampledChain {
 /// machine.
 fn failures(channel: &SampledChain, k: u64, most: u64) -> Vec<f64> {
     // Chances of j losses so far, of which the last packet was none, or one.
-    let mut good = vec![0.0; most as usize + 1];
+    let mut good = vec![0.0; index(most) + 1];
     let mut bad = good.clone();
     good[0] = 1.0 - channel.rate;
     if let Some(one) = bad.get_mut(1) {
         *one = channel.rate;
     }
-    let mut failures = Vec::with_capacity(most as usize + 1);
+    let mut failures = Vec::with_capacity(index(most) + 1);
     for n in 1..=k + most {
         if n > 1 {
             step(channel, &mut good, &mut bad);
         }
         if let Some(r) = n.checked_sub(k) {
-            let within: f64 = good.iter().zip(&bad).take(r as usize + 1).map(|(g, b)| g + b).sum();
+            let within: f64 = good.iter().zip(&bad).take(index(r) + 1).map(|(g, b)| g + b).sum();
             failures.push((1.0 - within).max(0.0));
         }
     }

@@ -1,5 +1,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
+use quickset_base::number::index;
+
 /// What the REPAIRs of a session said of its SIDs, as far as they are in the window: that they must not
 /// contradict one another is FEC-25 and FEC-33.
 #[derive(Debug, Default)]
@@ -38,16 +40,16 @@ impl Blocks {
         }
         let has = known.map_or(0, |known| known.count);
         let owner = shape.first + 1;
-        let begin = (shape.first - self.low) as usize;
+        let begin = index(shape.first - self.low);
         let mut terms = has..shape.count;
         if shape.stride == 1 && has == 0 && begin >= self.owners.len() {
             // As most are: behind all others, and without gaps.
             self.owners.resize(begin, 0);
-            self.owners.resize(begin + shape.count as usize, owner);
+            self.owners.resize(begin + index(shape.count), owner);
             terms = 0..0;
         }
         for term in terms {
-            let at = (shape.first + term * shape.stride - self.low) as usize;
+            let at = index(shape.first + term * shape.stride - self.low);
             if at >= self.owners.len() {
                 self.owners.resize(at + 1, 0);
             }

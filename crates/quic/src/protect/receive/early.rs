@@ -1,4 +1,5 @@
 use bytes::Bytes;
+use quickset_base::number::index;
 use quickset_wire::frame::{Frame, Frames, kind};
 
 /// Data of the first packets, any of which may turn out to be a symbol (UNMARKED).
@@ -32,7 +33,7 @@ impl EarlyPayloads {
             return;
         }
         let Some(frame) = first_stream(payload).filter(|frame| frame.len() <= size) else { return };
-        let at = number as usize;
+        let at = index(number);
         if self.frames.len() <= at {
             self.frames.resize(at + 1, None);
         }
@@ -47,7 +48,7 @@ impl EarlyPayloads {
 
     /// That of packet `number`. It is given once, so that nobody can have it compared again and again.
     pub(super) fn take(&mut self, number: u64) -> Option<Bytes> {
-        self.frames.get_mut(number as usize)?.take()
+        self.frames.get_mut(index(number))?.take()
     }
 }
 

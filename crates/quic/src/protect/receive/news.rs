@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
+use quickset_base::number::within_u32;
 use quickset_wire::frame::symbol_ack;
 
 use crate::packet::{FrameToken, PacketWriter};
@@ -52,7 +53,7 @@ impl RecoveryNews {
         let Some(last) = told.checked_sub(1) else { return false };
         // FEC-39: those that were left out have their turn when the newer ones are known to have been told.
         let first = *ranges[last].start();
-        w.record(FrameToken::SymbolAck { session: session as u32, epoch: self.epoch, first }, false);
+        w.record(FrameToken::SymbolAck { session: within_u32(session), epoch: self.epoch, first }, false);
         self.epoch += 1;
         true
     }

@@ -1,6 +1,7 @@
 use std::collections::VecDeque;
 
 use quickset_base::Time;
+use quickset_base::number::index;
 
 use super::span::{Cover, RepairFate, SpanRepair};
 
@@ -32,7 +33,7 @@ impl RepairFlights {
     /// Number `serial` arrived, or was lost.
     pub(super) fn settled(&mut self, serial: u64, arrived: bool) {
         let Some(at) = serial.checked_sub(self.base) else { return };
-        if let Some(repair) = self.repairs.get_mut(at as usize).filter(|r| r.fate == RepairFate::InFlight) {
+        if let Some(repair) = self.repairs.get_mut(index(at)).filter(|r| r.fate == RepairFate::InFlight) {
             self.flying -= 1;
             repair.fate = if arrived { RepairFate::Acked } else { RepairFate::Lost };
         }

@@ -1,6 +1,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
+use quickset_base::number::index;
 use quickset_fec::{Equation, Symbols, reed_solomon};
 use quickset_wire::frame::{stream_header, stream_header_size};
 use quickset_wire::{StreamId, Writer, varint};
@@ -175,7 +176,7 @@ impl KeptSymbols {
         let mut symbols = &self.copies;
         if self.shares {
             let numbers = equation.last() - equation.first() + 1;
-            block = Symbols::new(numbers as usize, self.copies.size());
+            block = Symbols::new(index(numbers), self.copies.size());
             for sid in (0..equation.terms()).map(|term| equation.sid(term)) {
                 let taken = self.get(sid).map(|symbol| block.insert(sid, &symbol.bytes()));
                 debug_assert_eq!(taken, Some(Ok(())), "it is kept, and fits");
@@ -202,7 +203,7 @@ impl KeptSymbols {
         }
         let mut heads = std::mem::take(&mut self.heads);
         heads.clear();
-        let mut others = Vec::with_capacity(cover.terms as usize);
+        let mut others = Vec::with_capacity(index(cover.terms));
         let (mut at, mut sid) = (begin, cover.first);
         while sid < cover.end() {
             let run = self.runs.get(at);
@@ -210,15 +211,15 @@ impl KeptSymbols {
                 at += 1;
             } else if let Some(run) = run.filter(|run| run.sid <= sid && run.head_len == head_len) {
                 let (first, step) = run.heads();
-                let piece = &self.pieces[(run.piece - self.first_piece) as usize];
-                let data = &piece.bytes[(run.offset - piece.offset) as usize..];
+                let piece = &self.pieces[index(run.piece - self.first_piece)];
+                let data = &piece.bytes[index(run.offset - piece.offset)..];
                 let len = run.len as usize;
                 let n = (run.end().min(cover.end()) - sid).div_ceil(cover.stride);
-                let from = (sid - run.sid) as usize;
+                let from = index(sid - run.sid);
                 let (first, step) = (first + step * from as u128, step * u128::from(cover.stride));
                 heads.extend((0..n).map(|n| (first + step * u128::from(n)).to_be_bytes()));
-                let (data, step) = (&data[from * len..], cover.stride as usize * len);
-                others.extend((0..n as usize).map(|n| &data[n * step..][..len]));
+                let (data, step) = (&data[from * len..], index(cover.stride) * len);
+                others.extend((0..index(n)).map(|n| &data[n * step..][..len]));
                 sid += n * cover.stride;
             } else {
                 let copy = odd.get(&sid).map(Vec::as_slice).or_else(|| self.apart.get(sid));
@@ -277,8 +278,8 @@ impl KeptSymbols {
     /// The data of a symbol of a run.
     #[inline]
     fn data(&self, run: &SymbolRun, sid: u64) -> &[u8] {
-        let piece = &self.pieces[(run.piece - self.first_piece) as usize];
-        let from = (run.offset_of(sid) - piece.offset) as usize;
+        let piece = &self.pieces[index(run.piece - self.first_piece)];
+        let from = index(run.offset_of(sid) - piece.offset);
         &piece.bytes[from..][..run.len as usize]
     }
 
@@ -325,6 +326,7 @@ impl SymbolRun {
     /// Of `n` symbols from `sid` on, of which this is the first; if their heads are equally long. Its piece
     /// is to be told yet.
     #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "a head longer than `MAX_HEAD` is none")]
     fn of(sid: u64, frame: &StreamFrame, n: u64) -> Option<Self> {
         let StreamFrame { id, offset, len, .. } = *frame;
         let size = |offset| stream_header_size(id, offset, Some(len as usize));

@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use quickset_base::Time;
+use quickset_base::number::index;
 use quickset_fec::Equation;
 
 pub(crate) use counts::LaneCounts;
@@ -216,7 +217,7 @@ impl Lane {
         piece: impl FnOnce(&StreamFrame) -> Option<Bytes>,
     ) -> bool {
         if let RepairCode::Xor2d { rows, columns } = self.code() {
-            if self.next() - self.owed.open() >= rows as u64 * columns as u64 {
+            if self.next() - self.owed.open() >= u64::from(rows) * u64::from(columns) {
                 self.close();
             }
         }
@@ -255,7 +256,7 @@ impl Lane {
     /// The packets that carried these symbols last arrived. [`tidy`](Self::tidy) is called when all of a
     /// batch are told.
     pub(super) fn acked(&mut self, sids: Range<u64>) {
-        let place = |sid: u64| (sid.max(self.base) - self.base).min(self.sent.len() as u64) as usize;
+        let place = |sid: u64| index((sid.max(self.base) - self.base).min(self.sent.len() as u64));
         let (begin, covered, end) = (place(sids.start), place(self.covered), place(sids.end));
         for (at, sent) in (begin..).zip(self.sent.range_mut(begin..end)) {
             if sent.state == SymbolState::InFlight {
@@ -483,14 +484,11 @@ impl Lane {
     fn pass(&mut self, n: u64) {
         let over = (self.sent.len() as u64 + n).saturating_sub(self.window).min(self.sent.len() as u64);
         for sid in self.base..self.base + over {
-            if matches!(
-                self.sent[(sid - self.base) as usize].state,
-                SymbolState::InFlight | SymbolState::Lost
-            ) {
+            if matches!(self.sent[index(sid - self.base)].state, SymbolState::InFlight | SymbolState::Lost) {
                 self.bury(sid);
             }
         }
-        self.pop(over as usize);
+        self.pop(index(over));
         if self.owed.cut(self.base) {
             // FEC-25: repair went out over the block that is cut, and another one must not overlap it.
             self.close();
@@ -504,15 +502,15 @@ impl Lane {
         let is_open = |sent: &SentSymbol| matches!(sent.state, SymbolState::InFlight | SymbolState::Lost);
         // What is settled stays so.
         let known = self.settled.max(base) - base;
-        let rest = sent.iter().skip(known as usize);
+        let rest = sent.iter().skip(index(known));
         let first_open = base + known + rest.take_while(|sent| !is_open(sent)).count() as u64;
         self.settled = first_open;
         let is_open = |sid: u64| {
-            let sent = sid.checked_sub(base).and_then(|at| sent.get(at as usize));
+            let sent = sid.checked_sub(base).and_then(|at| sent.get(index(at)));
             sent.is_some_and(is_open)
         };
         let keep = self.owed.settle(first_open, is_open).unwrap_or(first_open);
-        self.pop((keep.clamp(base, first_open) - base) as usize);
+        self.pop(index(keep.clamp(base, first_open) - base));
         if self.sent.is_empty() {
             // An idle connection is to cost nothing.
             self.kept.trim();
@@ -580,7 +578,7 @@ impl Lane {
             return;
         }
         self.covered = end;
-        let from = (end.max(self.base) - self.base) as usize;
+        let from = index(end.max(self.base) - self.base);
         let open = self
             .sent
             .iter()

@@ -26,6 +26,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use quickset_base::Time;
+use quickset_base::number::within_u32;
 use quickset_wire::Schemes;
 use quickset_wire::frame::RepairHeader;
 
@@ -536,7 +537,7 @@ impl ProtectSending {
         if n as u64 >= peer.sessions.min(MAX_SESSIONS) {
             return None;
         }
-        let session = code.scheme().session(n as u64) as u32;
+        let session = within_u32(code.scheme().session(n as u64));
         self.lanes.push(Lane::new(session, code, peer.window, peer.symbol, peer.unmarked));
         Some(n)
     }

@@ -1,5 +1,6 @@
 use std::collections::VecDeque;
 
+use quickset_base::number::{index, within_u32};
 use quickset_fec::ldpc;
 
 use super::kept::KeptSymbols;
@@ -203,7 +204,7 @@ impl OwedRepair {
         let OwedFrom::Span(at) = made.from else { return None };
         match &self.spans[at].shape {
             SpanShape::Ldpc(repairs) | SpanShape::ReedSolomon(repairs) => {
-                repairs.get(made.index as usize).map(Vec::as_slice)
+                repairs.get(index(made.index)).map(Vec::as_slice)
             }
             SpanShape::Xor { .. } | SpanShape::Xor2d { .. } => None,
         }
@@ -310,7 +311,7 @@ impl OwedRepair {
             let terms = (k - part).div_ceil(parts);
             let share = u64::from(n) / parts + u64::from(part < u64::from(n) % parts);
             // FEC-31: symbols and repair are 255 at most.
-            let planned = share.min(255 - terms) as u32;
+            let planned = within_u32(share.min(255 - terms));
             self.span(
                 Cover { first: first + part, terms, stride: parts },
                 SpanShape::ReedSolomon(Vec::new()),
@@ -325,7 +326,7 @@ impl OwedRepair {
         let n = u64::from(n).max(3).min(have.window);
         let Ok(block) = ldpc::Block::new(first, k, n) else { return };
         let repairs = block.encode(have.kept.copies()).expect("the symbols of the open block are kept");
-        let planned = repairs.len() as u32;
+        let planned = within_u32(repairs.len() as u64);
         self.span(Cover::run(first, k), SpanShape::Ldpc(repairs), planned);
     }
 
@@ -365,11 +366,11 @@ impl RepairSpan {
         let i = u64::from(self.next);
         let (parameter, index, cover) = match &self.shape {
             SpanShape::Xor { depth } => {
-                let d = *depth as u64;
+                let d = u64::from(*depth);
                 (d, i, Cover { first: first + i, terms: (terms - i).div_ceil(d), stride: d })
             }
             SpanShape::Xor2d { columns, rows_sent } => {
-                let c = *columns as u64;
+                let c = u64::from(*columns);
                 let row = u64::from(*rows_sent) + i;
                 let rows = terms.div_ceil(c);
                 if row < rows {

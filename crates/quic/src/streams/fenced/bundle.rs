@@ -165,10 +165,10 @@ impl RunBundle {
     /// Seven bits a byte, the lowest first, as 64 bits must fit.
     fn number(&mut self, mut n: u64) {
         while n >= 0x80 {
-            self.bytes.push(n as u8 | 0x80);
+            self.bytes.push((n & 0x7f) as u8 | 0x80);
             n >>= 7;
         }
-        self.bytes.push(n as u8);
+        self.bytes.push((n & 0x7f) as u8);
     }
 }
 

@@ -3,6 +3,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use quickset_base::Time;
+use quickset_base::number::index;
 
 use super::fences::{Conflict, StreamFences};
 use super::partial::{CompleteRun, Extent, Partial, RunContent};
@@ -29,7 +30,7 @@ impl FrameArrival<'_> {
     }
 
     fn bytes(&self, range: Range<u64>) -> &[u8] {
-        &self.data[(range.start - self.offset) as usize..(range.end - self.offset) as usize]
+        &self.data[index(range.start - self.offset)..index(range.end - self.offset)]
     }
 
     /// The fence of the record that starts at `start`.

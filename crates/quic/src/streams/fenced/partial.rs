@@ -1,7 +1,7 @@
 use std::ops::Range;
 
 use bytes::Bytes;
-
+use quickset_base::number::index;
 use quickset_wire::varint;
 
 use super::pieces::BytePieces;
@@ -65,7 +65,7 @@ impl Partial {
         debug_assert!(offset >= self.span.start && offset + data.len() as u64 <= self.span.end);
         self.arrived += data.len() as u64;
         let skip = self.span.body.saturating_sub(offset).min(data.len() as u64);
-        let (offset, data) = (offset + skip, &data[skip as usize..]);
+        let (offset, data) = (offset + skip, &data[index(skip)..]);
         if data.is_empty() {
             return;
         }
@@ -94,7 +94,7 @@ impl Partial {
     fn extend_head(&mut self, data: &[u8]) {
         let need = self.head.len() + data.len();
         if need > self.head.capacity() {
-            let whole = (self.span.end - self.span.body) as usize;
+            let whole = index(self.span.end - self.span.body);
             let target = whole.min((2 * self.head.capacity()).max(need));
             self.head.reserve_exact(target - self.head.len());
         }
@@ -168,7 +168,7 @@ impl CompleteRun {
     pub(super) fn split_off(&mut self, fence: u64) -> Self {
         let content = match &mut self.content {
             RunContent::Records { data, each } => {
-                RunContent::Records { data: data.split_off((fence - self.offset) as usize), each: *each }
+                RunContent::Records { data: data.split_off(index(fence - self.offset)), each: *each }
             }
             RunContent::Whole { .. } => unreachable!("one record has no fence inside"),
         };
@@ -181,7 +181,7 @@ impl CompleteRun {
             RunContent::Records { data, .. } => {
                 let ends = Spans::new(data, self.offset, varint::MAX).flatten().map(|span| span.end);
                 let kept = ends.take_while(|at| *at <= end).last().unwrap_or(self.offset);
-                data.truncate((kept - self.offset) as usize);
+                data.truncate(index(kept - self.offset));
                 !data.is_empty()
             }
             RunContent::Whole { size, .. } => self.offset + *size <= end,

@@ -2,6 +2,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use quickset_base::Time;
+use quickset_base::number::index;
 
 use super::partial::{CompleteRun, Partial, RunContent};
 use super::pieces::BytePieces;
@@ -93,8 +94,7 @@ impl Plain {
         out: &mut Vec<CompleteRun>,
     ) -> Result<u64, RecordFault> {
         let range = piece.offset..piece.offset + piece.data.len() as u64;
-        let bytes =
-            |r: Range<u64>| &piece.data[(r.start - piece.offset) as usize..(r.end - piece.offset) as usize];
+        let bytes = |r: Range<u64>| &piece.data[index(r.start - piece.offset)..index(r.end - piece.offset)];
         let mut moved = 0;
         let mut rest = range.start.max(self.low)..range.end;
         while let Some(gap) = self.got.gap(rest.clone()) {
@@ -129,7 +129,7 @@ impl Plain {
         while !data.is_empty() {
             if let Some(open) = &mut self.open {
                 let missing = open.span().end - self.low;
-                let part = data.split_to(missing.min(data.len() as u64) as usize);
+                let part = data.split_to(index(missing.min(data.len() as u64)));
                 open.put(self.low, &part);
                 self.low += part.len() as u64;
                 moved += part.len() as u64;
@@ -163,7 +163,7 @@ impl Plain {
             }
         }
         if end > self.low {
-            let whole = data.split_to((end - self.low) as usize);
+            let whole = data.split_to(index(end - self.low));
             let content = RunContent::Records { data: whole, each: true };
             let run =
                 CompleteRun { offset: self.low, fence: self.low, completed: now, released: now, content };
@@ -185,7 +185,7 @@ impl Plain {
             if len > self.max_record {
                 return Err(RecordFault::TooLong);
             }
-            let body = start + size as u64;
+            let body = start + u64::from(size);
             let mut open = Box::new(Partial::new(RecordSpan { start, body, end: body + len }, start));
             open.put(start, &self.prefix);
             self.prefix.clear();

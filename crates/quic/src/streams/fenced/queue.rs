@@ -3,6 +3,7 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::ops::Range;
 
 use bytes::Bytes;
+use quickset_base::number::index;
 use quickset_base::{Duration, Time};
 use quickset_sched::MessageId;
 use quickset_wire as wire;
@@ -57,7 +58,7 @@ impl MessageRecord {
             fence: UNSENT,
             segment,
             deadline: deadline.unwrap_or(Time::MAX),
-            size: prefix as u64 + payload.len() as u64,
+            size: u64::from(prefix) + payload.len() as u64,
             payload,
             prefix,
             state: MessageState::Queued,
@@ -93,14 +94,14 @@ impl MessageRecord {
 
     /// Writes what lies in `range` of it. A range never begins or ends inside the prefix.
     pub(super) fn write(&self, range: Range<u64>, out: &mut wire::Writer<'_>) {
-        let body = self.offset + self.prefix as u64;
+        let body = self.offset + u64::from(self.prefix);
         let start = range.start.max(self.offset);
         let end = range.end.min(self.end());
         if start == self.offset {
-            out.varint(self.size - self.prefix as u64);
+            out.varint(self.size - u64::from(self.prefix));
         }
         debug_assert!(end >= body && (start == self.offset || start >= body), "FS-16");
-        out.bytes(&self.payload[(start.max(body) - body) as usize..(end - body) as usize]);
+        out.bytes(&self.payload[index(start.max(body) - body)..index(end - body)]);
     }
 }
 

@@ -1,7 +1,9 @@
+use quickset_base::number::index;
 use quickset_wire::{Reader, varint};
 
 /// Bytes of the prefix of a record that holds `len` bytes of payload.
 #[inline]
+#[expect(clippy::cast_possible_truncation, reason = "a varint has eight bytes at most")]
 pub(super) const fn prefix_size(len: u64) -> u8 {
     varint::size(len) as u8
 }
@@ -9,6 +11,7 @@ pub(super) const fn prefix_size(len: u64) -> u8 {
 /// The prefix at the front of `data`: the payload's length, and the bytes of the prefix. `None` when
 /// `data` ends inside it.
 #[inline]
+#[expect(clippy::cast_possible_truncation, reason = "a varint has eight bytes at most")]
 pub(super) fn read_prefix(data: &[u8]) -> Option<(u64, u8)> {
     let mut reader = Reader::new(data);
     let len = reader.varint().ok()?;
@@ -66,10 +69,10 @@ impl Iterator for Spans<'_> {
             return Some(Err(MalformedRecord::TooLong));
         }
         let start = self.offset;
-        let body = start + prefix as u64;
+        let body = start + u64::from(prefix);
         let end = body + len;
         let step = (end - start).min(self.data.len() as u64);
-        self.data = &self.data[step as usize..];
+        self.data = &self.data[index(step)..];
         self.offset = end;
         Some(Ok(RecordSpan { start, body, end }))
     }

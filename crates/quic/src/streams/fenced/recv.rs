@@ -1,4 +1,5 @@
 use bytes::Bytes;
+use quickset_base::number::index;
 use quickset_base::{Duration, Time};
 use quickset_wire::{TransportErrorCode as Code, varint};
 
@@ -260,8 +261,8 @@ impl RecordReceiver {
             RunContent::Records { data, each } => {
                 let (len, prefix) = read_prefix(data).expect("prefixes were read on arrival");
                 let _ = data.split_to(prefix as usize);
-                let payload = data.split_to(len as usize);
-                let size = prefix as u64 + len;
+                let payload = data.split_to(index(len));
+                let size = u64::from(prefix) + len;
                 run.offset += size;
                 if *each {
                     run.fence = run.offset;

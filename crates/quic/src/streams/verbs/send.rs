@@ -2,6 +2,7 @@
 
 use bytes::{Buf, Bytes};
 use quickset_base::Time;
+use quickset_base::number::index;
 use quickset_sched::Priority;
 use quickset_wire::StreamId;
 
@@ -44,7 +45,7 @@ impl SendVerbs<'_> {
             }
             return Err(WriteError::Blocked);
         }
-        let n = own.min(all).min(data.len() as u64) as usize;
+        let n = index(own.min(all).min(data.len() as u64));
         half.buffer.push(data.split_to(n));
         self.streams.refresh(key);
         Ok(n)

@@ -1,3 +1,4 @@
+use quickset_base::number::{Unsigned as _, index};
 use quickset_base::{Duration, Time};
 
 use super::{Lane, LostSymbol};
@@ -112,7 +113,7 @@ impl Lane {
             _ => released.extend(&missing),
         }
         if released.len() == before {
-            let ratio = md as f64 / ad.max(1) as f64;
+            let ratio = md.approx() / ad.max(1).approx();
             review.more |= 1.0 - patience.rate - ratio < patience.sensitivity - 2e-6;
         }
     }
@@ -122,7 +123,7 @@ impl Lane {
     fn ends_soon(&self, cover: &Cover, patience: &ReviewPatience) -> bool {
         let RepairCode::Xor2d { rows, columns } = self.code() else { return false };
         let full = (u64::from(rows) * u64::from(columns)).min(self.window);
-        let Some(first) = self.sent.get((self.owed.open() - self.base) as usize) else { return false };
+        let Some(first) = self.sent.get(index(self.owed.open() - self.base)) else { return false };
         if !self.is_taken() || cover.first != self.owed.open() || cover.terms == 0 {
             return false;
         }

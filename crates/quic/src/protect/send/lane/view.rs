@@ -1,3 +1,5 @@
+use quickset_base::number::index;
+
 use super::{Lane, Review, SentSymbol, SymbolState};
 use crate::protect::policy::{LaneView, RepairCode};
 
@@ -21,7 +23,7 @@ impl Lane {
             first_unprotected: if self.unprotected == 0 {
                 None
             } else {
-                self.sent.get((at - self.base) as usize).map(|sent| sent.at)
+                self.sent.get(index(at - self.base)).map(|sent| sent.at)
             },
             last_source: self.last_source,
             outstanding: self.outstanding,
@@ -31,7 +33,7 @@ impl Lane {
     /// Debug invariants.
     pub(in crate::protect::send) fn check(&self) {
         for (sid, held) in &self.lost {
-            let sent = &self.sent[(sid - self.base) as usize];
+            let sent = &self.sent[index(sid - self.base)];
             let state = if held.recovered { SymbolState::Recovered } else { SymbolState::Lost };
             debug_assert_eq!(sent.state, state, "what is held is lost");
             debug_assert!(!held.recovered || (held.tokens.is_empty() && !held.released));

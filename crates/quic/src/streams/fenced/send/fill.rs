@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use quickset_base::number::{index, within_u32};
 use quickset_wire::frame::{
     FencedHeader, Frame, fenced_header, fenced_header_size, stream_header, stream_header_size,
 };
@@ -86,7 +87,7 @@ impl RecordSender {
 
     fn write_frame(&mut self, plan: &FramePlan, w: &mut PacketWriter<'_>) {
         let Range { start: offset, end } = plan.range;
-        let len = (end - offset) as usize;
+        let len = index(end - offset);
         // FS-58: at the end of the last record only, and `can_end` says that it is the last.
         let fin = matches!(self.ending.fin, Fin::Wanted | Fin::Lost)
             && end == self.position
@@ -109,7 +110,7 @@ impl RecordSender {
             }
             index += 1;
         }
-        w.record(FrameToken::Fenced { key: self.key, offset, len: len as u32, fin }, true);
+        w.record(FrameToken::Fenced { key: self.key, offset, len: within_u32(len as u64), fin }, true);
         self.ending.open = false;
         if fin {
             self.ending.fin = Fin::Sent;
@@ -198,7 +199,7 @@ impl RecordSender {
             }
             let end = record.end().min(whole);
             // FS-16: not inside a prefix; and a packet's last few bytes are not worth a frame.
-            if end < record.end().min(record.offset + record.prefix as u64 + 1) {
+            if end < record.end().min(record.offset + u64::from(record.prefix) + 1) {
                 break;
             }
             if count == 1 {
@@ -225,7 +226,7 @@ impl RecordSender {
         if size > room as u64 {
             return None;
         }
-        self.cut(range, fence, size as usize)
+        self.cut(range, fence, index(size))
     }
 
     /// The size of the next frame, header included, so that as few as can be hold the rest of a record, and
@@ -329,9 +330,9 @@ impl RecordSender {
             RecordMode::Frames => {
                 let (start, each, fin) = (false, false, false);
                 let header = FencedHeader { id: self.id, offset, distance, start, each, fin };
-                fenced_header_size(&header, len as usize)
+                fenced_header_size(&header, index(len))
             }
-            RecordMode::Plain => stream_header_size(self.id, offset, Some(len as usize)),
+            RecordMode::Plain => stream_header_size(self.id, offset, Some(index(len))),
         }
     }
 
@@ -349,7 +350,7 @@ impl RecordSender {
 
     /// The least that is sent at first of a record of this size that is split.
     pub(super) fn least(&self, size: u64) -> u64 {
-        let prefix = prefix_size(size) as u64;
+        let prefix = u64::from(prefix_size(size));
         match self.mode {
             RecordMode::Frames => prefix + (self.packet / 4).min(MIN_CUT),
             RecordMode::Plain => size.min(prefix + 1),

@@ -566,14 +566,14 @@ impl World {
             for token in packet.tokens {
                 match token {
                     FrameToken::Fenced { offset, len, fin, .. } if recovered => {
-                        self.sender.recovered(offset, len as u64, fin);
+                        self.sender.recovered(offset, u64::from(len), fin);
                     }
                     FrameToken::Fenced { offset, len, fin, .. } if acked => {
-                        self.sender.acked(offset, len as u64, fin);
+                        self.sender.acked(offset, u64::from(len), fin);
                     }
                     FrameToken::Fenced { offset, len, fin, .. } => {
-                        self.model.lose(offset, len as u64);
-                        self.sender.lost(offset, len as u64, fin, now);
+                        self.model.lose(offset, u64::from(len));
+                        self.sender.lost(offset, u64::from(len), fin, now);
                     }
                     FrameToken::Abandon { offset, .. } if acked => self.sender.abandon_acked(offset),
                     FrameToken::Abandon { offset, .. } => self.sender.abandon_lost(offset),
