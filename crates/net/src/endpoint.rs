@@ -173,7 +173,7 @@ impl Endpoint {
             }
             hubs.push(Arc::new(Hub::new(Bound::of(&**socket), router, runtime, group.clone(), shard)));
         }
-        group.assemble(&hubs);
+        group.assemble(hubs.iter().map(|hub| hub.door()));
         for (hub, socket) in hubs.iter().zip(sockets) {
             hub.runtime().spawn(Box::pin(Driver::new(hub.clone(), socket)));
         }

@@ -1,21 +1,20 @@
-use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
 
 use quickset_base::{AddressPair, Time};
-use quickset_quic::{self as quic, ClientConfig, TransportConfig, Version};
+use quickset_quic::{self as quic, ClientConfig, Version};
 
 use crate::calls::Calls;
 use crate::census::Census;
 use crate::connection::Connection;
 use crate::error::ConnectError;
+use crate::lobby::Lobby;
 use crate::runtime::Runtime;
-use crate::shards::ShardGroup;
+use crate::shards::{ShardDoor, ShardGroup};
 use crate::shared::{ConnectionLine, Shared};
 use crate::socket::{self, Bound, DatagramSocket};
-use crate::wakers::Crowd;
 
 /// What the handles of an endpoint and its driver share.
 ///
@@ -25,30 +24,13 @@ pub(crate) struct Hub {
     /// Where the socket is that is in use, or will be at the driver's next turn. The socket itself is the
     /// driver's, and goes with it: whoever keeps a handle of a connection keeps no port.
     bound: Mutex<Bound>,
-    router: Mutex<quic::Endpoint>,
+    router: Arc<Mutex<quic::Endpoint>>,
     line: Arc<ConnectionLine>,
     /// Which of the shards it is.
     pub(crate) shard: usize,
     group: Arc<ShardGroup>,
     census: Mutex<Census>,
     calls: Arc<Calls>,
-}
-
-/// Who comes and goes.
-pub(crate) struct Lobby {
-    /// Connections are taken and made.
-    pub(crate) open: bool,
-    /// The handles of the endpoint.
-    pub(crate) endpoints: usize,
-    /// Connections that have not drained, of each shard.
-    pub(crate) live: Box<[usize]>,
-    /// Shards whose drivers have not ended.
-    pub(crate) drivers: usize,
-    pub(crate) accepted: VecDeque<Connection>,
-    pub(crate) acceptors: Crowd,
-    /// Tasks that wait for `live` to be 0.
-    pub(crate) idlers: Crowd,
-    tokens: Tokens,
 }
 
 impl Hub {
@@ -62,7 +44,7 @@ impl Hub {
     ) -> Self {
         Self {
             bound: Mutex::new(bound),
-            router: Mutex::new(router),
+            router: Arc::new(Mutex::new(router)),
             line: Arc::new(ConnectionLine::new(runtime)),
             shard,
             group,
@@ -115,6 +97,11 @@ impl Hub {
 
     pub(crate) fn lobby(&self) -> MutexGuard<'_, Lobby> {
         self.group.lobby()
+    }
+
+    /// What the other shards have of this one.
+    pub(crate) fn door(&self) -> ShardDoor {
+        ShardDoor { line: Arc::downgrade(&self.line), router: Arc::downgrade(&self.router) }
     }
 
     /// The shards of the endpoint.
@@ -208,84 +195,17 @@ impl Hub {
     }
 }
 
-impl Lobby {
-    /// Of so many shards.
-    pub(crate) fn new(shards: usize) -> Self {
-        Self {
-            open: true,
-            endpoints: 0,
-            live: vec![0; shards].into(),
-            drivers: shards,
-            accepted: VecDeque::new(),
-            acceptors: Crowd::default(),
-            idlers: Crowd::default(),
-            tokens: Tokens::default(),
-        }
-    }
-
-    /// Connections that have not drained.
-    pub(crate) fn connections(&self) -> usize {
-        self.live.iter().sum()
-    }
-
-    /// Nobody can ask for anything any more, and nothing is under way.
-    pub(crate) fn is_over(&self) -> bool {
-        self.endpoints == 0 && self.connections() == 0
-    }
-
-    /// Nobody has accepted this connection, and nothing is left of it to accept: else peers that come and go
-    /// would fill the lobby, while only those that are there count against the limit.
-    #[must_use = "it takes locks when it is dropped"]
-    pub(crate) fn take_back(&mut self, shared: &Arc<Shared>) -> Option<Connection> {
-        let at = self.accepted.iter().position(|waiting| Arc::ptr_eq(waiting.shared(), shared))?;
-        self.accepted.remove(at)
-    }
-}
-
-/// Address validation tokens, in the order in which they came, each with the server that gave it and the
-/// version of its connection. The oldest make room.
-#[derive(Default)]
-struct Tokens(VecDeque<(String, Version, Vec<u8>)>);
-
-impl Tokens {
-    fn keep(&mut self, server: String, version: Version, token: Vec<u8>) {
-        let is_of = |(of, ..): &(String, Version, Vec<u8>)| *of == server;
-        if self.0.iter().filter(|kept| is_of(kept)).count() >= TOKENS_EACH {
-            let oldest = self.0.iter().position(is_of);
-            oldest.and_then(|at| self.0.remove(at));
-        } else if self.0.len() >= MAX_TOKENS {
-            self.0.pop_front();
-        }
-        self.0.push_back((server, version, token));
-    }
-
-    /// The token for a connection, best of the version that it would begin in anyway, and the newest.
-    /// RFC 9369 §5: one of a connection of another version is no token.
-    fn take(&mut self, server: &str, transport: &TransportConfig) -> Option<(Version, Vec<u8>)> {
-        let newest = |fits: &dyn Fn(Version) -> bool| {
-            self.0.iter().rposition(|(of, version, _)| of == server && fits(*version))
-        };
-        let begins_in = transport.begins_in();
-        let at = newest(&|version| Some(version) == begins_in)
-            .or_else(|| newest(&|version| transport.versions.contains(&version)))?;
-        self.0.remove(at).map(|(_, version, token)| (version, token))
-    }
-}
-
-/// Tokens that are kept in all, and of a server.
-const MAX_TOKENS: usize = 512;
-const TOKENS_EACH: usize = 2;
-
 #[cfg(test)]
 mod tests {
     use std::io;
     use std::pin::Pin;
 
     use quickset_base::{Rng, Seed};
-    use quickset_quic::EndpointConfig;
     use quickset_quic::null::NullSecrets;
+    use quickset_quic::{EndpointConfig, TransportConfig};
 
     use super::*;
+    use crate::lobby::MAX_TOKENS;
     use crate::runtime::RuntimeTimer;
     use crate::socket::SocketConfig;
 

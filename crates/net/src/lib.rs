@@ -81,6 +81,7 @@ mod hub;
 mod layer;
 mod layered;
 mod line;
+mod lobby;
 mod messages;
 mod moves;
 mod outcomes;

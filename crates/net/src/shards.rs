@@ -9,13 +9,15 @@
 //! another's is put aside until then.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use quickset_base::{Datagram, Rng};
 use quickset_quic::{self as quic, ConnectionId, ConnectionIds};
 
-use crate::hub::{Hub, Lobby};
 use crate::line::ClosingWords;
+use crate::lobby::Lobby;
+use crate::shared::ConnectionLine;
+use crate::steer::{LONG_ID, SHORT_ID};
 
 /// What the shards of an endpoint share. An endpoint of one socket is one shard.
 pub(crate) struct ShardGroup {
@@ -24,9 +26,15 @@ pub(crate) struct ShardGroup {
     is_steered: bool,
     lobby: Mutex<Lobby>,
     /// Once all are there.
-    hubs: OnceLock<Box<[Weak<Hub>]>>,
+    doors: OnceLock<Box<[ShardDoor]>>,
     handed: AtomicU64,
     lost: AtomicU64,
+}
+
+/// What the others have of a shard.
+pub(crate) struct ShardDoor {
+    pub(crate) line: Weak<ConnectionLine>,
+    pub(crate) router: Weak<Mutex<quic::Endpoint>>,
 }
 
 /// Where a datagram belongs.
@@ -44,7 +52,7 @@ impl ShardGroup {
             count,
             is_steered,
             lobby: Mutex::new(Lobby::new(count)),
-            hubs: OnceLock::new(),
+            doors: OnceLock::new(),
             handed: AtomicU64::new(0),
             lost: AtomicU64::new(0),
         }
@@ -55,15 +63,15 @@ impl ShardGroup {
     }
 
     /// All shards are there.
-    pub(crate) fn assemble(&self, hubs: &[Arc<Hub>]) {
+    pub(crate) fn assemble(&self, doors: impl Iterator<Item = ShardDoor>) {
         // Nobody does so twice.
-        let _ = self.hubs.set(hubs.iter().map(Arc::downgrade).collect());
+        let _ = self.doors.set(doors.collect());
     }
 
     /// Asks all drivers to close their connections, or to look whether they are still needed.
     pub(crate) fn wake_drivers(&self, farewell: Option<&ClosingWords>) {
-        for hub in self.hubs.get().into_iter().flatten().filter_map(Weak::upgrade) {
-            hub.line().wake_driver(farewell.cloned());
+        for line in self.doors.get().into_iter().flatten().filter_map(|door| door.line.upgrade()) {
+            line.wake_driver(farewell.cloned());
         }
     }
 
@@ -92,16 +100,18 @@ impl ShardGroup {
     /// Whether a shard has the connection that a datagram with a long header names.
     pub(crate) fn knows(&self, shard: usize, datagram: &[u8]) -> bool {
         let destination = Destination::of(datagram);
-        let hub = self.hubs.get().and_then(|hubs| hubs.get(shard)?.upgrade());
-        destination.zip(hub).is_some_and(|(destination, hub)| hub.router().knows(destination.id))
+        let router = self.doors.get().and_then(|doors| doors.get(shard)?.router.upgrade());
+        destination.zip(router).is_some_and(|(destination, router)| {
+            router.lock().unwrap_or_else(PoisonError::into_inner).knows(destination.id)
+        })
     }
 
     /// Hands datagrams over to another shard. Those that it has no room for are lost, as a socket's are. Of one
     /// that has ended they are whoever's has them: they stay.
     pub(crate) fn hand_over(&self, to: usize, datagrams: &mut Vec<Datagram>) {
         let given = datagrams.len();
-        let hub = self.hubs.get().and_then(|hubs| hubs.get(to)?.upgrade());
-        let Some(taken) = hub.and_then(|hub| hub.line().hand_over(datagrams)) else { return };
+        let line = self.doors.get().and_then(|doors| doors.get(to)?.line.upgrade());
+        let Some(taken) = line.and_then(|line| line.hand_over(datagrams)) else { return };
         datagrams.clear();
         self.handed.fetch_add(taken as u64, Ordering::Relaxed);
         self.lost.fetch_add((given - taken) as u64, Ordering::Relaxed);
@@ -167,16 +177,9 @@ fn shard_in(id: &[u8], count: usize) -> usize {
     usize::from(u16::from_be_bytes([id[0], id[1]])) % count
 }
 
-/// Shards at most: more than machines have cores, and few beside the numbers that there are.
-pub(crate) const MAX_SHARDS: usize = 1024;
-
 /// The length of ids, and of the number in them.
 const ID_LEN: usize = 8;
 const NUMBER: usize = 2;
-
-/// Where the id begins behind a short header's first byte, and a long one's version and length.
-pub(crate) const SHORT_ID: usize = 1;
-pub(crate) const LONG_ID: usize = 6;
 
 #[cfg(test)]
 mod tests;

@@ -12,7 +12,7 @@ use socket2::{Domain, Protocol, Type};
 
 use crate::pool::{self, ReceivePool};
 use crate::refusal::obstacle;
-use crate::shards::MAX_SHARDS;
+use crate::steer::MAX_SHARDS;
 
 /// A way for datagrams, out and in. [`SystemSocket`](crate::SystemSocket) is the system's UDP; others lead to
 /// the same process, a relay, a ring of the network interface.

@@ -15,8 +15,6 @@ pub(crate) fn steer(socket: &UdpSocket, count: u32) -> io::Result<()> {
     use nix::sys::socket::{setsockopt, sockopt};
     use quickset_base::number::Unsigned as _;
 
-    use crate::shards::{LONG_ID, SHORT_ID};
-
     // What is loaded from behind the end of a datagram ends the program with 0.
     const LOAD_BYTE: u16 = 0x30;
     const LOAD_HALF: u16 = 0x28;
@@ -43,3 +41,10 @@ pub(crate) fn steer(socket: &UdpSocket, count: u32) -> io::Result<()> {
 pub(crate) fn steer(_socket: &UdpSocket, _count: u32) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
+
+/// Sockets on a port at most: more than machines have cores, and few beside the numbers in ids.
+pub(crate) const MAX_SHARDS: usize = 1024;
+
+/// Where the id begins behind a short header's first byte, and a long one's version and length.
+pub(crate) const SHORT_ID: usize = 1;
+pub(crate) const LONG_ID: usize = 6;

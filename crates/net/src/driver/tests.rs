@@ -50,7 +50,7 @@ fn driver_of(socket: Arc<TestSocket>, router: quic::Endpoint) -> Driver {
     let runtime = Arc::new(TokioRuntime::current());
     let group = Arc::new(ShardGroup::new(1, true));
     let hub = Arc::new(Hub::new(Bound::of(&*socket), router, runtime, group.clone(), 0));
-    group.assemble(std::slice::from_ref(&hub));
+    group.assemble(std::iter::once(hub.door()));
     hub.lobby().endpoints = 1;
     Driver::new(hub, socket)
 }

@@ -1,8 +1,10 @@
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use quickset_base::Seed;
 
 use super::*;
+use crate::steer::MAX_SHARDS;
 
 #[test]
 fn ids_name_their_shard_and_are_random_beside() {
