@@ -23,8 +23,8 @@ pub struct EndpointStats {
     pub sent: CallSizes,
     /// The same of those by which it received.
     pub received: CallSizes,
-    /// Datagrams that came to a socket whose driver has not the connection, and were handed over to that which
-    /// has: of endpoints of several [sockets](crate::SocketConfig::sockets).
+    /// Datagrams that came to a socket whose driver has not the connection, and were handed over to that
+    /// which has: of endpoints of several [sockets](crate::SocketConfig::sockets).
     pub handed_over: u64,
     /// Those that were lost then, since a driver had too many.
     pub handed_over_lost: u64,

@@ -82,7 +82,7 @@ impl ShardGroup {
     }
 
     fn by_id(&self, own: usize, router: &quic::Endpoint, datagram: &[u8]) -> ShardOf {
-        let Some(Destination { id, is_long }) = Destination::of(datagram) else { return ShardOf::Here };
+        let Some(DatagramTarget { id, is_long }) = DatagramTarget::of(datagram) else { return ShardOf::Here };
         let to = shard_in(id, self.count);
         if to == own {
             ShardOf::Here
@@ -99,15 +99,15 @@ impl ShardGroup {
 
     /// Whether a shard has the connection that a datagram with a long header names.
     pub(crate) fn knows(&self, shard: usize, datagram: &[u8]) -> bool {
-        let destination = Destination::of(datagram);
+        let target = DatagramTarget::of(datagram);
         let router = self.doors.get().and_then(|doors| doors.get(shard)?.router.upgrade());
-        destination.zip(router).is_some_and(|(destination, router)| {
-            router.lock().unwrap_or_else(PoisonError::into_inner).knows(destination.id)
+        target.zip(router).is_some_and(|(target, router)| {
+            router.lock().unwrap_or_else(PoisonError::into_inner).knows(target.id)
         })
     }
 
-    /// Hands datagrams over to another shard. Those that it has no room for are lost, as a socket's are. Of one
-    /// that has ended they are whoever's has them: they stay.
+    /// Hands datagrams over to another shard. Those that it has no room for are lost, as a socket's are. Of
+    /// one that has ended they stay.
     pub(crate) fn hand_over(&self, to: usize, datagrams: &mut Vec<Datagram>) {
         let given = datagrams.len();
         let line = self.doors.get().and_then(|doors| doors.get(to)?.line.upgrade());
@@ -124,12 +124,12 @@ impl ShardGroup {
 }
 
 /// The connection id that a datagram is sent to, as far as it says which shard.
-struct Destination<'a> {
+struct DatagramTarget<'a> {
     id: &'a [u8],
     is_long: bool,
 }
 
-impl<'a> Destination<'a> {
+impl<'a> DatagramTarget<'a> {
     /// `None` for what is none of QUIC's. RFC 8999 §5.1, §5.2: headers of all versions.
     fn of(datagram: &'a [u8]) -> Option<Self> {
         let is_long = datagram.first()? & 0x80 != 0;

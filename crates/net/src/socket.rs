@@ -155,10 +155,10 @@ pub struct SocketConfig {
     pub segmentation_offload: bool,
     /// The size of the system's buffers in bytes, each way; the system may grant less. 4 MiB unless told.
     pub buffer: usize,
-    /// How many sockets share the port of an [`Endpoint`](crate::Endpoint), each driven by a task of its own, so
-    /// that as many cores work for it; 0 is one for each that this process may use. 1 unless told. Where the
-    /// system cannot do that there is one. A limit of connections is divided among
-    /// them, but each has 64 of them at least, or all if they are fewer.
+    /// How many sockets share the port of an [`Endpoint`](crate::Endpoint), each driven by a task of its own,
+    /// so that as many cores work for it; 0 is one for each that this process may use. 1 unless told. Where
+    /// the system cannot do that there is one. A limit of connections is divided among them, but each has 64
+    /// of them at least, or all if they are fewer.
     pub sockets: usize,
 }
 

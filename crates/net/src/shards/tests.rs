@@ -23,7 +23,7 @@ fn ids_name_their_shard_and_are_random_beside() {
 /// RFC 8999: where the id stands in either header; nothing is read that is not there.
 #[test]
 fn the_id_is_found_in_both_headers_and_in_nothing_else() {
-    let found = |bytes: &[u8]| Destination::of(bytes).map(|found| (found.id.to_vec(), found.is_long));
+    let found = |bytes: &[u8]| DatagramTarget::of(bytes).map(|found| (found.id.to_vec(), found.is_long));
     let id = [1, 2, 3, 4, 5, 6, 7, 8];
     let short = [&[0x40][..], &id, &[9]].concat();
     assert_eq!(found(&short), Some((id.to_vec(), false)));

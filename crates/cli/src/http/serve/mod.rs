@@ -45,6 +45,16 @@ use ranks::Ranks;
 use seats::Seats;
 use tcp::Tcp;
 
+/// How the port of UDP is used.
+#[derive(Debug, clap::Args)]
+struct PortArgs {
+    /// Hand packets of HTTP/3 to the system one by one, without segmentation offload
+    #[arg(long)]
+    no_gso: bool,
+    #[command(flatten)]
+    cores: values::CoresArgs,
+}
+
 /// Serve the files of a folder by HTTP/3, and by HTTP/2 and HTTP/1.1 on the same port of TCP.
 ///
 /// Browsers begin by TCP, are told of HTTP/3 there (Alt-Svc), and go on by that.
@@ -106,8 +116,6 @@ pub(super) struct HttpServeArgs {
     #[command(flatten)]
     limits: LimitArgs,
     #[command(flatten)]
-    cores: values::CoresArgs,
-    #[command(flatten)]
     memory: MemoryArgs,
     /// Repair losses of answers by HTTP/3 that the client finds urgent (u=0 to u=2 in the Priority field), if
     /// it is quickset too: tum:3 repairs the end of each, tum:3:20ms all of it 20 ms later, adaptive by the
@@ -122,9 +130,8 @@ pub(super) struct HttpServeArgs {
     priorities: Option<PathBuf>,
     #[command(flatten)]
     metrics: MetricsArgs,
-    /// Hand packets of HTTP/3 to the system one by one, without segmentation offload
-    #[arg(long)]
-    no_gso: bool,
+    #[command(flatten)]
+    ports: PortArgs,
     #[command(flatten)]
     transport: TransportArgs,
 }
@@ -350,7 +357,7 @@ fn take_descriptors() -> Descriptors {
 
 impl HttpServeArgs {
     fn transport(&self) -> anyhow::Result<TransportConfig> {
-        Ok(self.transport.config()?.with_gso(!self.no_gso))
+        Ok(self.transport.config()?.with_gso(!self.ports.no_gso))
     }
 
     /// Has TCP use the congestion controller that was asked for; a server without it serves all the same.
@@ -370,8 +377,8 @@ impl HttpServeArgs {
     }
 
     fn socket(&self) -> SocketConfig {
-        let sockets = self.cores.sockets();
-        SocketConfig { segmentation_offload: !self.no_gso, sockets, ..SocketConfig::default() }
+        let sockets = self.ports.cores.sockets();
+        SocketConfig { segmentation_offload: !self.ports.no_gso, sockets, ..SocketConfig::default() }
     }
 
     /// Gives up root's rights, if that is wanted, and says what cannot be done from then on.
