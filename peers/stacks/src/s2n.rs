@@ -146,11 +146,13 @@ fn socket(address: SocketAddr, setup: &StackSetup) -> Result<io::tokio::Provider
 }
 
 fn limits(setup: &StackSetup) -> Result<Limits> {
+    // As long as the others wait: of ten seconds, while a third is damaged, some handshakes take more.
+    let own = Limits::new().with_max_handshake_duration(setup.idle)?.with_max_idle_timeout(setup.idle)?;
     if !setup.is_fixed() {
-        return Ok(Limits::default());
+        return Ok(own);
     }
     let window = u64::from(FIXED_WINDOW);
-    Ok(Limits::new()
+    Ok(own
         .with_data_window(window)?
         .with_bidirectional_local_data_window(window)?
         .with_bidirectional_remote_data_window(window)?
