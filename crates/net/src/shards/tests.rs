@@ -1,5 +1,4 @@
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use quickset_base::Seed;
 
@@ -41,6 +40,7 @@ fn the_id_is_found_in_both_headers_and_in_nothing_else() {
 mod over_loopback {
     use std::net::SocketAddr;
     use std::pin::Pin;
+    use std::sync::Arc;
     use std::time::{Duration, Instant};
 
     use quickset_quic::null::{NullClient, NullSecrets, NullServer};
