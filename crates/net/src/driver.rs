@@ -52,16 +52,22 @@ struct DatagramInlet {
     pool: ReceivePool,
     /// When something came last.
     heard: Time,
-    /// Datagrams in a row for the same connection.
-    row: Vec<Datagram>,
+    sorting: Sorting,
     /// Datagrams that are, or may be, other shards'.
     abroad: Vec<(ShardOf, Datagram)>,
-    heavy: Heavy,
-    asking: ProofAsking,
     /// Failures of the socket in a row.
     failures: u32,
     /// When a socket that only fails is asked again.
     again: Option<Time>,
+}
+
+/// What is known while datagrams are sorted by connection.
+#[derive(Default)]
+struct Sorting {
+    /// Datagrams in a row for the same connection.
+    row: Vec<Datagram>,
+    heavy: Heavy,
+    asking: ProofAsking,
 }
 
 /// The connections.
@@ -103,10 +109,8 @@ impl Driver {
                 buffers: ReceiveBuffers::new(&mut pool),
                 pool,
                 heard: Time::ZERO,
-                row: Vec::new(),
+                sorting: Sorting::default(),
                 abroad: Vec::new(),
-                heavy: Heavy::default(),
-                asking: ProofAsking::default(),
                 failures: 0,
                 again: None,
             },
@@ -189,7 +193,7 @@ impl Driver {
 
     /// Handles what came for one of the handshakes. True when there was something.
     fn shake_hands(&mut self) -> bool {
-        let DatagramInlet { heavy, row, .. } = &mut self.inlet;
+        let Sorting { heavy, row, .. } = &mut self.inlet.sorting;
         let Some(key) = heavy.next(row) else { return false };
         if let Some(shared) = self.roster.get(key).cloned() {
             shared.lock().conn.handle(self.hub.now(), Input::Received(row));
@@ -215,7 +219,7 @@ impl Driver {
         for _ in 0..RECEIVES {
             match socket.poll_recv(cx, &mut self.inlet.buffers, hurry) {
                 Poll::Pending => {
-                    self.inlet.asking.received(true);
+                    self.inlet.sorting.asking.received(true);
                     return false;
                 }
                 Poll::Ready(Ok(ReceivedCount { buffers: n, was_all })) => {
@@ -227,7 +231,7 @@ impl Driver {
                     self.route(n, &**socket);
                     if n < WIDTH && !was_all {
                         // That was all, as of then; to ask again at once would most often be in vain.
-                        self.inlet.asking.received(true);
+                        self.inlet.sorting.asking.received(true);
                         return true;
                     }
                 }
@@ -242,7 +246,7 @@ impl Driver {
                 }
             }
         }
-        self.inlet.asking.received(false);
+        self.inlet.sorting.asking.received(false);
         true
     }
 

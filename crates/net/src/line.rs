@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Waker};
 use std::time::Instant;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use quickset_base::{Datagram, Time};
 
 use crate::runtime::Runtime;
@@ -57,8 +57,9 @@ impl Clock {
 /// What handles want of the driver.
 struct DriverRequests<T> {
     ready: Vec<T>,
-    /// Datagrams that came to other shards.
+    /// Datagrams that came to other shards, and what they hold.
     handed: Vec<Datagram>,
+    handed_bytes: usize,
     close: Option<ClosingWords>,
     /// The endpoint goes on with another socket.
     rebound: Option<Arc<dyn DatagramSocket>>,
@@ -92,6 +93,7 @@ impl<T> Line<T> {
         let requests = DriverRequests {
             ready: Vec::new(),
             handed: Vec::new(),
+            handed_bytes: 0,
             close: None,
             rebound: None,
             driver: None,
@@ -131,14 +133,23 @@ impl<T> Line<T> {
         if requests.ended {
             return None;
         }
-        let room = MOST_HANDED.saturating_sub(requests.handed.len()).min(datagrams.len());
-        requests.handed.extend(datagrams.drain(..room));
+        let mut taken = 0;
+        for datagram in datagrams.drain(..) {
+            let size = datagram.bytes.len() + size_of::<Datagram>();
+            if requests.handed_bytes + size > MOST_HANDED {
+                break;
+            }
+            requests.handed_bytes += size;
+            taken += 1;
+            // As it lies it would keep all of the buffer that it came in.
+            requests.handed.push(Datagram { bytes: BytesMut::from(&datagram.bytes[..]), ..datagram });
+        }
         let driver = requests.driver.take();
         drop(requests);
         if let Some(driver) = driver {
             driver.wake();
         }
-        Some(room)
+        Some(taken)
     }
 
     /// The driver goes on with another socket, and `first` is done before it knows; neither if it has ended.
@@ -176,6 +187,7 @@ impl<T> Line<T> {
             requests.driver = Some(cx.waker().clone());
         }
         ready.append(&mut requests.ready);
+        requests.handed_bytes = 0;
         DriverWishes {
             close: requests.close.take(),
             rebound: requests.rebound.take(),
@@ -193,5 +205,5 @@ impl<T> Line<T> {
     }
 }
 
-/// Datagrams that wait for a shard: what a socket's buffer holds, about.
-const MOST_HANDED: usize = 4096;
+/// Bytes of datagrams that wait for a shard: as many as the buffer of its socket holds, unless told.
+pub(crate) const MOST_HANDED: usize = 4 << 20;

@@ -5,9 +5,8 @@ use std::sync::{Arc, MutexGuard};
 use quickset_base::{Datagram, Time};
 use quickset_quic::{self as quic, ConnectionKey, DatagramRoute};
 
-use super::admit::{ProofAsking, admit};
-use super::{DatagramInlet, Driver, Roster};
-use crate::heavy::Heavy;
+use super::admit::admit;
+use super::{DatagramInlet, Driver, Roster, Sorting};
 use crate::hub::Hub;
 use crate::pool::datagrams;
 use crate::shards::ShardOf;
@@ -18,9 +17,7 @@ struct Routing<'a> {
     hub: &'a Arc<Hub>,
     router: MutexGuard<'a, quic::Endpoint>,
     roster: &'a mut Roster,
-    row: &'a mut Vec<Datagram>,
-    heavy: &'a mut Heavy,
-    asking: &'a mut ProofAsking,
+    sorting: &'a mut Sorting,
     socket: &'a dyn DatagramSocket,
     /// The connection that those in the row are for.
     current: Option<ConnectionKey>,
@@ -32,17 +29,8 @@ impl Driver {
         let now = self.hub.now();
         self.inlet.heard = now;
         let hub = self.hub.clone();
-        let DatagramInlet { buffers, pool, row, heavy, asking, abroad, .. } = &mut self.inlet;
-        let mut routing = Routing {
-            router: hub.router(),
-            hub: &hub,
-            roster: &mut self.roster,
-            row,
-            heavy,
-            asking,
-            socket,
-            current: None,
-        };
+        let DatagramInlet { buffers, pool, sorting, abroad, .. } = &mut self.inlet;
+        let mut routing = Routing::new(&hub, &mut self.roster, sorting, socket);
         for (buffer, meta) in buffers.filled(n) {
             let (path, ecn) = (meta.path, meta.ecn);
             if path.remote.port() == 0 {
@@ -104,17 +92,7 @@ impl Driver {
         let now = self.hub.now();
         self.inlet.heard = now;
         let hub = self.hub.clone();
-        let DatagramInlet { row, heavy, asking, .. } = &mut self.inlet;
-        let mut routing = Routing {
-            router: hub.router(),
-            hub: &hub,
-            roster: &mut self.roster,
-            row,
-            heavy,
-            asking,
-            socket,
-            current: None,
-        };
+        let mut routing = Routing::new(&hub, &mut self.roster, &mut self.inlet.sorting, socket);
         for datagram in handed {
             routing.datagram(now, datagram);
         }
@@ -122,14 +100,29 @@ impl Driver {
     }
 }
 
-impl Routing<'_> {
+impl<'a> Routing<'a> {
+    fn new(
+        hub: &'a Arc<Hub>,
+        roster: &'a mut Roster,
+        sorting: &'a mut Sorting,
+        socket: &'a dyn DatagramSocket,
+    ) -> Self {
+        Self { router: hub.router(), hub, roster, sorting, socket, current: None }
+    }
+
+    /// Gives the connection of the row what is in it; the next row is for `key`.
+    fn deliver(&mut self, now: Time, key: Option<ConnectionKey>) {
+        let before = std::mem::replace(&mut self.current, key);
+        self.roster.deliver(now, before, &mut self.sorting.row, &mut self.sorting.heavy);
+    }
+
     /// Hands a datagram to its connection, or answers it.
     #[inline]
     fn datagram(&mut self, now: Time, datagram: Datagram) {
         let path = datagram.path;
         let mut route = self.router.route(now, datagram);
         if let DatagramRoute::Incoming(incoming) = route {
-            match admit(self.hub, &mut self.router, self.roster, self.asking, now, incoming) {
+            match admit(self.hub, &mut self.router, self.roster, &mut self.sorting.asking, now, incoming) {
                 Some(admitted) => route = admitted,
                 None => return,
             }
@@ -137,9 +130,9 @@ impl Routing<'_> {
         match route {
             DatagramRoute::Connection(key, datagram) => {
                 if self.current != Some(key) {
-                    self.roster.deliver(now, self.current.replace(key), self.row, self.heavy);
+                    self.deliver(now, Some(key));
                 }
-                self.row.push(datagram);
+                self.sorting.row.push(datagram);
             }
             DatagramRoute::Respond(response) => {
                 if let Err(error) = self.socket.send_response(&response.path, &response.bytes) {
@@ -148,7 +141,7 @@ impl Routing<'_> {
                 }
             }
             DatagramRoute::Reset(key) => {
-                self.roster.deliver(now, self.current.take(), self.row, self.heavy);
+                self.deliver(now, None);
                 self.roster.reset(key);
             }
             DatagramRoute::Incoming(_) => {}
@@ -159,7 +152,7 @@ impl Routing<'_> {
     }
 
     fn end(mut self, now: Time) {
-        self.roster.deliver(now, self.current, self.row, self.heavy);
+        self.deliver(now, None);
         self.roster.make_room(&mut self.router);
     }
 }

@@ -84,7 +84,8 @@ async fn what_comes_is_received_while_handshakes_wait() {
     let mut late = None;
     let turns = poll_fn(|cx| {
         assert!(driver.turn(cx).is_pending());
-        let (known, waiting) = (driver.roster.slots.iter().flatten().count(), driver.inlet.heavy.len());
+        let (known, waiting) =
+            (driver.roster.slots.iter().flatten().count(), driver.inlet.sorting.heavy.len());
         if late.is_none() && waiting > 1 {
             late = Some((client(address, 5), waiting));
         } else if let Some((_, before)) = &late {
@@ -306,7 +307,12 @@ fn beginners(driver: &mut Driver, address: SocketAddr, count: usize) -> Vec<Conn
 fn deliver(driver: &mut Driver, connection: &Connection, len: usize) {
     let path = AddressPair::to(([127, 0, 0, 1], 1).into());
     let mut row = vec![Datagram { path, ecn: base::Ecn::default(), bytes: bytes::BytesMut::zeroed(len) }];
-    driver.roster.deliver(Time::ZERO, Some(connection.shared().key), &mut row, &mut driver.inlet.heavy);
+    driver.roster.deliver(
+        Time::ZERO,
+        Some(connection.shared().key),
+        &mut row,
+        &mut driver.inlet.sorting.heavy,
+    );
     assert!(row.is_empty());
 }
 
@@ -316,9 +322,9 @@ async fn a_burst_of_handshakes_is_kept_up_to_a_limit() {
     let connections = beginners(&mut driver, address, 1000);
     let mut burst = |count: usize, len: usize| {
         (0..count).for_each(|n| deliver(&mut driver, &connections[n % connections.len()], len));
-        let (kept, mut row) = (driver.inlet.heavy.len(), Vec::new());
-        while driver.inlet.heavy.next(&mut row).is_some() {}
-        assert_eq!((row.len(), driver.inlet.heavy.len()), (kept, 0));
+        let (kept, mut row) = (driver.inlet.sorting.heavy.len(), Vec::new());
+        while driver.inlet.sorting.heavy.next(&mut row).is_some() {}
+        assert_eq!((row.len(), driver.inlet.sorting.heavy.len()), (kept, 0));
         (kept, row.iter().map(|datagram| datagram.bytes.len()).sum::<usize>())
     };
     // A thousand clients that come back at once, each with a hello of two datagrams.
@@ -341,7 +347,7 @@ async fn no_handshake_keeps_others_waiting_by_sending_more() {
         deliver(&mut driver, &connections[2], 1200);
         let mut rows = Vec::new();
         let mut row = Vec::new();
-        while let Some(key) = driver.inlet.heavy.next(&mut row) {
+        while let Some(key) = driver.inlet.sorting.heavy.next(&mut row) {
             rows.push((key, std::mem::take(&mut row).len()));
         }
         let wanted = [32.min((64 << 10) / len), 1, 1];
@@ -359,7 +365,7 @@ async fn a_handshake_is_answered_before_the_next_is_looked_at() {
     let turns = poll_fn(|cx| {
         assert!(driver.turn(cx).is_pending());
         let known = driver.roster.slots.iter().flatten().count();
-        let before = std::mem::replace(&mut handled, known - driver.inlet.heavy.len());
+        let before = std::mem::replace(&mut handled, known - driver.inlet.sorting.heavy.len());
         assert!(handled <= before + 1, "one in a turn");
         // Without another turn, whenever the system passes it on.
         while clients.iter().filter(|client| client.peek(&mut [0; 2000]).is_ok()).count() < handled {

@@ -43,13 +43,16 @@ mod over_loopback {
     use std::sync::Arc;
     use std::time::{Duration, Instant};
 
+    use quickset_base::{AddressPair, Ecn};
     use quickset_quic::null::{NullClient, NullSecrets, NullServer};
     use quickset_quic::{ClientConfig, Closed, EndpointConfig, RetryPolicy, ServerConfig};
 
     use super::*;
     use crate::connection::Connection;
     use crate::endpoint::Endpoint;
+    use crate::line::{Line, MOST_HANDED};
     use crate::runtime::{Runtime, RuntimeTimer};
+    use crate::shared::Shared;
     use crate::socket::{DatagramSocket, SocketConfig};
     use crate::steer::steer;
     use crate::tokio_runtime::TokioRuntime;
@@ -249,6 +252,28 @@ mod over_loopback {
                 soon(is_echoed(&connection, b"y")).await;
             }
         }
+    }
+
+    /// What waits for a shard that takes nothing is bounded, and does not keep the buffers that it came in.
+    #[tokio::test]
+    async fn a_shard_that_hangs_has_little_kept_for_it() {
+        let line: Line<Arc<Shared>> = Line::new(Arc::new(TokioRuntime::current()));
+        let mut taken = 0;
+        let mut buffer = bytes::BytesMut::zeroed(64 << 10);
+        for _ in 0..10_000 {
+            let datagram = Datagram {
+                path: AddressPair::to(loopback()),
+                ecn: Ecn::NotEct,
+                bytes: buffer.split_to(1200),
+            };
+            taken += line.hand_over(&mut vec![datagram]).unwrap();
+            buffer.clear();
+            assert!(buffer.try_reclaim(64 << 10), "nobody keeps it");
+            buffer.resize(64 << 10, 0);
+        }
+        assert!(taken * 1200 <= MOST_HANDED && taken * 1400 > MOST_HANDED, "{taken}");
+        assert!(line.driver_ended().is_empty());
+        assert_eq!(line.hand_over(&mut Vec::new()), None, "of one that has ended they stay");
     }
 
     /// What all are told, the connections of all shards are.
