@@ -35,6 +35,7 @@ const ARROWS: &[(&str, CrateWorld, &[&str])] = &[
     ("quickset-h3", Virtual, &["quickset-base", "quickset-wire", "quickset-quic", "quickset-policies"]),
     ("quickset-sim", Virtual, &["quickset-base"]),
     ("quickset-rfb", Virtual, &["quickset-base"]),
+    ("quickset-screen", Virtual, &["quickset-base", "quickset-rfb"]),
     ("quickset-net", Real, &["quickset-base", "quickset-quic", "tokio", "quinn-udp"]),
     // The face names types of quic (streams, errors) and of rustls (trust), and tokio's traits of readers and
     // writers.
@@ -52,7 +53,7 @@ const ARROWS: &[(&str, CrateWorld, &[&str])] = &[
         ],
     ),
     // The gateway's far sides are TCP sockets of its own.
-    ("quickset-desktop", Real, &["quickset-base", "quickset-rfb", "quickset", "tokio"]),
+    ("quickset-desktop", Real, &["quickset-base", "quickset-rfb", "quickset-screen", "quickset", "tokio"]),
     ("quickset-lab", Real, EVERYTHING),
     ("quickset-cli", Real, EVERYTHING),
     ("xtask", Real, &[]),

@@ -4,7 +4,8 @@
 //! viewer of the VNC server and sends what changes as small messages that each fit one packet and wait for no
 //! more than they depend on; [`view::ViewGateway`] is a VNC server to the viewers at the other end. Between
 //! them is QUIC with fenced streams: `spec/desktop.md`. [`sender::ScreenSender`] and
-//! [`receiver::ScreenReceiver`] are the two halves without sockets, [`trust`] is who may look.
+//! [`receiver::ScreenReceiver`], of the crate `quickset-screen`, are the two halves without sockets, [`trust`]
+//! is who may look.
 //!
 //! ```no_run
 //! use quickset_desktop::message::{ScreenOrder, Permissions};
@@ -48,20 +49,15 @@
 
 mod backoff;
 mod clip;
-mod codec;
 mod held;
 mod link;
 mod local;
-pub mod message;
-mod order;
 mod place;
-pub mod receiver;
-pub mod sender;
 pub mod serve;
 pub mod trust;
 pub mod view;
 mod wishes;
 
-pub use codec::ItemKind;
 pub use link::{LinkConfig, LinkError};
 pub use quickset_rfb::VncPassword;
+pub use quickset_screen::{ItemKind, message, receiver, sender};

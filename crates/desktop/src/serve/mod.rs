@@ -79,7 +79,6 @@ pub struct ServeGateway {
     vnc: Vnc,
     commands: mpsc::Sender<vnc::VncCommand>,
     stats: ServeStats,
-    /// The longest screen message.
     /// Of the screen.
     protection: Protection,
 }

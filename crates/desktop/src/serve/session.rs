@@ -555,9 +555,10 @@ const REPLIES: usize = 16;
 const LONG: Duration = Duration::from_secs(3600);
 /// The resolution of timers.
 const TICK: Duration = Duration::from_millis(1);
-/// Bytes that may wait to be sent, however slow the path: a burst of a dozen packets, and the longest
-/// message. What a packet has besides a screen message: headers of packet and frame, and the seal.
+/// What a packet has besides a screen message: headers of packet and frame, and the seal.
 const PACKET_OVERHEAD: usize = 50;
+/// Bytes that may wait to be sent, however slow the path: a burst of a dozen packets, and the longest
+/// message.
 const LEAST_ROOM: usize = 16 << 10;
 /// How long they may wait at the present rate.
 const QUEUE: Duration = Duration::from_millis(8);

@@ -24,7 +24,9 @@ pub use files::{FileError, GatewayFolder, check_secret, load_identity, read_secr
 pub use gate::{By, ClientGate, Denial, ProvenKey, SecretChallenge};
 pub use known::{Changed, Known, KnownServers, ServerVerdict};
 pub use secret::{
-    ClientAsking, Expected, Exported, LABEL, OneTimeToken, ParseTokenError, Secret, SecretKind, SecretProof,
-    ServerShare, Spake2Share,
+    ClientAsking, Expected, Exported, LABEL, OneTimeToken, ParseTokenError, Secret, SecretProof, ServerShare,
+    Spake2Share,
 };
 pub use tries::Tries;
+
+pub use crate::message::SecretKind;

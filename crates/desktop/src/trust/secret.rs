@@ -13,15 +13,6 @@ use spake2::{Ed25519Group, Identity, Password, Spake2};
 #[derive(Clone)]
 pub struct Secret([u8; 32]);
 
-/// What kind of secret a client has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SecretKind {
-    /// One that people chose.
-    Password,
-    /// One for the first use.
-    Token,
-}
-
 /// What one end adds to a SPAKE2 exchange. It tells nothing of the secret.
 pub type Spake2Share = [u8; 33];
 

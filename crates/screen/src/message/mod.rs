@@ -14,9 +14,11 @@ mod tests;
 
 pub use control::{
     ClientOffer, FromClient, FromServer, Hello, ParseOrderError, Permissions, Refresh, ScreenLayout,
-    ScreenMark, ScreenOrder, Welcome,
+    ScreenMark, ScreenOrder, SecretKind, Welcome,
 };
-pub(crate) use fields::{FieldReader, PutFields};
+pub(crate) use fields::FieldReader;
+#[cfg(any(test, feature = "encode"))]
+pub(crate) use fields::PutFields;
 pub use input::{ClipboardMessage, PersonInput};
 pub use parts::{RecordInbox, StreamMessage};
 

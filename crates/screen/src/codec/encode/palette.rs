@@ -1,9 +1,9 @@
-//! Colours and indices.
+//! Colours and indices of a rectangle.
 
 use quickset_base::number::Unsigned as _;
 
-use super::MAX_COLOURS;
-use crate::message::{FieldReader, PutFields};
+use super::super::{MAX_COLOURS, index_bits};
+use crate::message::PutFields;
 
 /// The colours of a rectangle, in the order of their first use, and the index of each pixel.
 pub(super) struct RectanglePalette {
@@ -46,13 +46,13 @@ impl RectanglePalette {
 
     /// How long [`pack`](Self::pack) will be.
     pub(super) fn packed_len(&self) -> usize {
-        3 * self.colours.len() + (self.indices.len() * bits(self.colours.len())).div_ceil(8)
+        3 * self.colours.len() + (self.indices.len() * index_bits(self.colours.len())).div_ceil(8)
     }
 
     /// Colours, and indices in as few bits as will do.
     pub(super) fn pack(&self, out: &mut Vec<u8>) {
         self.put_colours(out);
-        let bits = bits(self.colours.len());
+        let bits = index_bits(self.colours.len());
         let byte = |indices: &[u8]| {
             indices.iter().zip(0..).fold(0, |byte, (index, i)| byte | index << (8 - bits * (i + 1)))
         };
@@ -85,64 +85,6 @@ fn find(slots: &mut [(u32, u8); SLOTS], colours: &mut Vec<u32>, pixel: u32) -> O
         at = (at + 1) % SLOTS;
     }
     Some(slots[at].1)
-}
-
-/// Bits of an index; `spec/desktop.md` §6.
-fn bits(colours: usize) -> usize {
-    match colours {
-        0..=2 => 1,
-        3..=4 => 2,
-        5..=16 => 4,
-        _ => 8,
-    }
-}
-
-/// How many bytes [`RectanglePalette::pack`] has made of `colours` and `area` pixels.
-pub(super) fn packed_len(colours: usize, area: usize) -> usize {
-    3 * colours + (area * bits(colours)).div_ceil(8)
-}
-
-/// Reads what [`RectanglePalette::pack`] has written; as many bytes as [`packed_len`] says.
-pub(super) fn unpack(packed: &[u8], count: usize, area: usize, out: &mut Vec<u32>) -> Option<()> {
-    let bits = bits(count);
-    let (colours, indices) = packed.split_at_checked(3 * count)?;
-    let colours = Colours::read(colours);
-    let mask = (1u16 << bits) - 1;
-    // DT-22: an index beyond the colours finds none.
-    let pixels = indices.iter().flat_map(|&byte| {
-        (0..8 / bits).map(move |i| (u16::from(byte) >> (8 - bits * (i + 1)) & mask) as usize)
-    });
-    pixels.take(area).try_for_each(|index| colours.get(index, out))
-}
-
-/// Reads what [`RectanglePalette::spread`] has written.
-pub(super) fn gather(spread: &[u8], count: usize, out: &mut Vec<u32>) -> Option<()> {
-    let (colours, indices) = spread.split_at_checked(3 * count)?;
-    let colours = Colours::read(colours);
-    indices.iter().try_for_each(|&index| colours.get(index.into(), out))
-}
-
-struct Colours([u32; MAX_COLOURS], usize);
-
-impl Colours {
-    fn read(bytes: &[u8]) -> Self {
-        let mut colours = [0; MAX_COLOURS];
-        let mut fields = FieldReader::new(bytes, "a palette");
-        let mut count = 0;
-        while let (Some(place), Ok(colour)) = (colours.get_mut(count), fields.colour()) {
-            *place = colour;
-            count += 1;
-        }
-        Self(colours, count)
-    }
-
-    fn get(&self, index: usize, out: &mut Vec<u32>) -> Option<()> {
-        if index >= self.1 {
-            return None;
-        }
-        out.push(self.0[index]);
-        Some(())
-    }
 }
 
 const SLOTS: usize = 256;

@@ -9,21 +9,17 @@
 //! Source: `spec/desktop.md` §6.
 
 mod decode;
+#[cfg(feature = "encode")]
 mod encode;
-mod jpeg;
-mod palette;
-mod planes;
-mod squeeze;
 mod tables;
-#[cfg(test)]
+#[cfg(all(test, feature = "encode"))]
 mod tests;
 
 use quickset_rfb::Rect;
 
 pub(crate) use decode::{CodedPixels, RectangleDecoder};
+#[cfg(feature = "encode")]
 pub(crate) use encode::{PixelLoss, RectangleEncoder};
-
-use crate::message::PutFields;
 
 /// The kinds of items; `spec/desktop.md` §5.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,15 +70,41 @@ impl ItemKind {
     }
 }
 
-/// Writes what the body of an item of pixels begins with.
-fn begin(out: &mut Vec<u8>, kind: ItemKind, rect: Rect) {
-    out.put_u8(kind as u8);
-    out.put_rect(rect);
-}
-
 /// DT-16: pixels of an item of coded pixels; 256 KiB, which a processor's cache holds.
 pub(crate) const MAX_PIXELS: usize = 1 << 16;
 /// DT-24: the least columns and rows of a JPEG.
 const MIN_JPEG_SIDE: u16 = 8;
 /// DT-22: the most colours of a palette.
 const MAX_COLOURS: usize = 96;
+/// RFC 8878 §3.1.1: the magic number, which does not travel.
+const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+/// DT-16: pixels that one message may make the client decode.
+pub(crate) const MAX_DECODED: usize = 1 << 18;
+
+/// DT-16: pixels that the items of one message may write.
+pub(crate) fn max_written(bounds: Rect) -> usize {
+    MAX_DECODED + 4 * bounds.area()
+}
+
+/// Bits of an index; `spec/desktop.md` §6.
+fn index_bits(colours: usize) -> usize {
+    match colours {
+        0..=2 => 1,
+        3..=4 => 2,
+        5..=16 => 4,
+        _ => 8,
+    }
+}
+
+/// The middle one of a, b and a + b - c: an edge is followed, a slope goes on.
+fn predict(a: u8, b: u8, c: u8) -> u8 {
+    let (low, high) = (a.min(b), a.max(b));
+    if c >= high {
+        low
+    } else if c <= low {
+        high
+    } else {
+        // Between low and high, since c is.
+        low + (high - c)
+    }
+}

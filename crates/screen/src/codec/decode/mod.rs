@@ -1,10 +1,21 @@
+#[cfg(feature = "encode")]
+mod expand;
+mod jpeg;
+mod palette;
+mod planes;
+#[cfg(any(test, not(feature = "encode")))]
+mod portable;
+
 use core::fmt;
 
 use quickset_rfb::Rect;
 
-use super::jpeg::JpegPainter;
-use super::squeeze::Expander;
-use super::{ItemKind, MAX_COLOURS, MAX_PIXELS, MIN_JPEG_SIDE, palette, planes};
+#[cfg(feature = "encode")]
+pub(super) use self::expand::Expander;
+use self::jpeg::JpegPainter;
+#[cfg(not(feature = "encode"))]
+use self::portable::PortableExpander as Expander;
+use super::{ItemKind, MAX_COLOURS, MAX_PIXELS, MIN_JPEG_SIDE};
 use crate::message::{FieldReader, MessageFault};
 
 /// Pixels of a rectangle, as they are on the wire.

@@ -4,9 +4,9 @@ use bytes::Bytes;
 use quickset_rfb::Rect;
 
 use super::damage::Copy;
-use crate::codec::ItemKind;
+use super::touched::Touched;
+use crate::codec::{ItemKind, MAX_DECODED, max_written};
 use crate::message::PutFields;
-use crate::order::Touched;
 
 /// An encoded item.
 #[derive(Debug)]
@@ -130,12 +130,5 @@ pub(super) fn size(epoch: u64, item: u64, width: u16, height: u16) -> Bytes {
     bytes.into()
 }
 
-/// DT-16: pixels that the items of one message may write.
-pub(crate) fn max_written(bounds: Rect) -> usize {
-    MAX_DECODED + 4 * bounds.area()
-}
-
-/// DT-16: pixels that one message may make the client decode.
-pub(crate) const MAX_DECODED: usize = 1 << 18;
 /// Epoch and number of an item.
 const MAX_HEADER: usize = 16;

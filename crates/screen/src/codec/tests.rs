@@ -140,7 +140,7 @@ fn the_tables_are_those_of_the_annex() {
     let mut rng = Rng::new(4);
     let fb = picture(48, 32, &mut rng);
     for quality in [1, 25, 49, 50, 80, 100] {
-        let mut scanner = jpeg::Scanner::default();
+        let mut scanner = encode::Scanner::default();
         scanner.scan(&fb, fb.bounds(), quality).unwrap();
         let mut ours = Vec::new();
         tables::headers(48, 32, quality, &mut ours);
@@ -196,10 +196,10 @@ fn hostile_bodies_are_refused() {
 #[test]
 fn frames_that_expand_to_anything_else_are_refused() {
     // DT-21: a frame of 16 MiB of zeros is 500 bytes; a rectangle of 64 pixels wants 192.
-    let mut squeezer = squeeze::Squeezer::new();
+    let mut squeezer = encode::Squeezer::new();
     let bomb = squeezer.squeeze(&vec![0; 1 << 24]).to_vec();
     assert!(bomb.len() < 2000);
-    let mut expander = squeeze::Expander::new();
+    let mut expander = decode::Expander::new();
     assert!(expander.expand(&bomb, 192).is_none());
     let short = squeezer.squeeze(&[1; 191]).to_vec();
     assert!(expander.expand(&short, 192).is_none());

@@ -8,7 +8,6 @@ use super::fields::{FieldReader, PutFields};
 use super::input::ClipboardMessage;
 use super::parts::StreamMessage;
 use super::{MAX_NAME, MessageFault, VERSION};
-use crate::trust::SecretKind;
 
 /// What a client says on the control stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,6 +81,15 @@ pub struct Hello {
     pub offer: Option<ClientOffer>,
     /// It shows a proof as versions of before do, on which guesses could be tried.
     pub is_older: bool,
+}
+
+/// What kind of secret a client has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SecretKind {
+    /// One that people chose.
+    Password,
+    /// One for the first use.
+    Token,
 }
 
 /// What a client knows besides its key.

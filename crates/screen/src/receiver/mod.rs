@@ -17,10 +17,9 @@ use quickset_base::{Duration, Time};
 use quickset_rfb::{Framebuffer, Rect, Region};
 
 use self::watch::{MarkWatch, Position};
-use crate::codec::{CodedPixels, ItemKind, RectangleDecoder};
+use crate::codec::{CodedPixels, ItemKind, MAX_DECODED, RectangleDecoder, max_written};
 use crate::message::{FieldReader, FromClient, MessageFault, Refresh, ScreenMark, ScreenOrder};
 use crate::order::{CellValues, is_whole_cells};
-use crate::sender::bundle::{MAX_DECODED, max_written};
 
 /// How to receive a screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,6 @@ use proptest::prelude::*;
 use quickset_rfb::{Cursor, Leds, Rect, ResizeReason, ResizeStatus, Screen};
 
 use super::*;
-use crate::trust::SecretKind;
 
 fn hex(text: &str) -> Vec<u8> {
     text.split_whitespace().map(|b| u8::from_str_radix(b, 16).unwrap()).collect()

@@ -1,12 +1,17 @@
+mod palette;
+mod planes;
+mod scan;
+mod squeeze;
+
 use core::fmt;
 
 use quickset_base::number::Unsigned as _;
 use quickset_rfb::{Framebuffer, Outside, Rect};
 
-use super::jpeg::Scanner;
-use super::palette::RectanglePalette;
-use super::squeeze::Squeezer;
-use super::{ItemKind, MAX_PIXELS, MIN_JPEG_SIDE, begin, planes};
+use self::palette::RectanglePalette;
+pub(super) use self::scan::Scanner;
+pub(super) use self::squeeze::Squeezer;
+use super::{ItemKind, MAX_PIXELS, MIN_JPEG_SIDE};
 use crate::message::PutFields;
 
 /// Encodes rectangles, and chooses how.
@@ -130,7 +135,7 @@ impl RectangleEncoder {
 }
 
 /// Appends the item that paints `rect` in one colour.
-pub(super) fn solid(rect: Rect, colour: u32, out: &mut Vec<u8>) {
+pub(in crate::codec) fn solid(rect: Rect, colour: u32, out: &mut Vec<u8>) {
     begin(out, ItemKind::Solid, rect);
     out.put_colour(colour);
 }
@@ -141,3 +146,9 @@ const DENSE: usize = 3;
 const MANY: usize = 24;
 /// Packed palettes up to this length are not worth squeezing.
 const SMALL: usize = 40;
+
+/// Writes what the body of an item of pixels begins with.
+fn begin(out: &mut Vec<u8>, kind: ItemKind, rect: Rect) {
+    out.put_u8(kind as u8);
+    out.put_rect(rect);
+}

@@ -11,7 +11,7 @@
 //!
 //! Source: `spec/desktop.md` §5 to §8.
 
-pub(crate) mod bundle;
+mod bundle;
 mod cut;
 mod damage;
 mod flights;
@@ -21,6 +21,7 @@ mod near;
 mod stats;
 #[cfg(test)]
 mod tests;
+mod touched;
 
 use std::collections::VecDeque;
 
@@ -38,9 +39,10 @@ use self::flights::ScreenFlights;
 use self::lossy::Lossy;
 use self::marks::ScreenMarks;
 use self::near::{Focus, Near};
+use self::touched::Touched;
 use crate::codec::{PixelLoss, RectangleEncoder};
 use crate::message::{FromServer, Refresh, ScreenLayout, ScreenOrder};
-use crate::order::{Touched, whole_cells};
+use crate::order::whole_cells;
 
 /// How to send a screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -325,7 +327,7 @@ impl ScreenSender {
     }
 
     /// Until when what is drawn waits for the end of its update; `None` without either.
-    pub(crate) fn patience(&self) -> Option<Time> {
+    pub fn patience(&self) -> Option<Time> {
         self.damage.deadline()
     }
 
