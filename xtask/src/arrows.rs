@@ -34,6 +34,7 @@ const ARROWS: &[(&str, CrateWorld, &[&str])] = &[
     ("quickset-policies", Virtual, &["quickset-base", "quickset-quic"]),
     ("quickset-h3", Virtual, &["quickset-base", "quickset-wire", "quickset-quic", "quickset-policies"]),
     ("quickset-sim", Virtual, &["quickset-base"]),
+    ("quickset-web", Virtual, &["quickset-base", "quickset-wire", "quickset-fec"]),
     ("quickset-rfb", Virtual, &["quickset-base"]),
     ("quickset-screen", Virtual, &["quickset-base", "quickset-rfb"]),
     ("quickset-net", Real, &["quickset-base", "quickset-quic", "tokio", "quinn-udp"]),

@@ -1,0 +1,294 @@
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use bytes::Bytes;
+use quickset_base::Time;
+
+use super::round::RoundTrip;
+use crate::format::FencedPlace;
+
+/// Messages that are not known to have arrived, by number, and the repairs over them.
+#[derive(Debug, Default)]
+pub(super) struct FencedFlights {
+    base: u64,
+    flights: VecDeque<FencedFlight>,
+    /// The number behind the highest that was sent.
+    sent: u64,
+    /// Datagrams sent.
+    order: u64,
+    /// When the last one was.
+    last: Option<Time>,
+    /// The newest datagram that is known to have arrived.
+    newest: Option<SentDatagramAt>,
+    repairs: VecDeque<RepairFlight>,
+}
+
+#[derive(Debug)]
+struct FencedFlight {
+    behind: u64,
+    bytes: usize,
+    /// `None` once it has arrived, or is given up.
+    payload: Option<Bytes>,
+    keep: bool,
+    gone: bool,
+    state: FlightState,
+    /// When it was sent last, and how often.
+    sent: Option<SentDatagramAt>,
+    times: u32,
+    /// It was counted as lost.
+    counted: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FlightState {
+    Queued,
+    Flying,
+    /// Lost. A repair under way may replace it.
+    Covered,
+    /// Lost. Somebody sends it again.
+    Again,
+    Arrived,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct SentDatagramAt {
+    order: u64,
+    at: Time,
+}
+
+#[derive(Debug)]
+struct RepairFlight {
+    covers: Range<u64>,
+    sent: SentDatagramAt,
+}
+
+/// What a report says that is news.
+#[derive(Debug, Default)]
+pub(super) struct Landed {
+    /// Messages that have arrived, but for those that were given up.
+    pub(super) numbers: Vec<u64>,
+    /// How many of them were sent once, and not taken for lost.
+    pub(super) first_time: u64,
+    /// How many of them were sent once, and taken for lost: repair has replaced them.
+    pub(super) covered: u64,
+    newest: Option<SentDatagramAt>,
+}
+
+/// A message that is to be sent again, or given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LostFlight {
+    pub(super) number: u64,
+    pub(super) keep: bool,
+}
+
+impl FencedFlights {
+    /// The lowest number that is not known to have arrived.
+    pub(super) fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// The number behind the highest that was sent.
+    pub(super) fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    pub(super) fn outstanding(&self) -> u64 {
+        self.flights.iter().filter(|flight| flight.state != FlightState::Arrived).count() as u64
+    }
+
+    /// Whether a number is not known to have arrived.
+    pub(super) fn is_open(&self, number: u64) -> bool {
+        self.get(number).is_some_and(|flight| flight.state != FlightState::Arrived)
+    }
+
+    /// The next number is a message that waits.
+    pub(super) fn queue(&mut self, behind: u64, payload: Bytes, keep: bool) {
+        self.flights.push_back(FencedFlight {
+            behind,
+            bytes: payload.len(),
+            payload: Some(payload),
+            keep,
+            gone: false,
+            state: FlightState::Queued,
+            sent: None,
+            times: 0,
+            counted: false,
+        });
+    }
+
+    /// How long a message is, or was when it was queued.
+    pub(super) fn bytes(&self, number: u64) -> usize {
+        self.get(number).map_or(0, |flight| flight.bytes)
+    }
+
+    /// Takes note that a message is sent now; its payload, unless it is gone.
+    pub(super) fn send(&mut self, now: Time, number: u64) -> (FencedPlace, Option<Bytes>) {
+        let sent = self.count(now);
+        self.sent = self.sent.max(number + 1);
+        let flight = self.get_mut(number).expect("what is queued has not arrived");
+        flight.state = FlightState::Flying;
+        flight.sent = Some(sent);
+        flight.times += 1;
+        (FencedPlace { number, behind: flight.behind }, flight.payload.clone())
+    }
+
+    /// Takes note that a repair is sent now.
+    pub(super) fn covered(&mut self, now: Time, covers: Range<u64>) {
+        let sent = self.count(now);
+        self.repairs.push_back(RepairFlight { covers, sent });
+    }
+
+    /// Gives a message up. False when it is over already.
+    pub(super) fn abandon(&mut self, number: u64) -> bool {
+        let Some(flight) = self.get_mut(number) else { return false };
+        if flight.gone || flight.state == FlightState::Arrived {
+            return false;
+        }
+        (flight.gone, flight.payload) = (true, None);
+        if flight.state != FlightState::Queued {
+            flight.state = FlightState::Again;
+        }
+        true
+    }
+
+    /// These have arrived.
+    pub(super) fn land(&mut self, numbers: Range<u64>, landed: &mut Landed) {
+        for number in numbers.start.max(self.base)..numbers.end.min(self.sent) {
+            let Some(flight) = self.get_mut(number) else { continue };
+            if flight.state == FlightState::Arrived {
+                continue;
+            }
+            flight.state = FlightState::Arrived;
+            flight.payload = None;
+            if flight.gone {
+                continue;
+            }
+            landed.numbers.push(number);
+            if flight.times == 1 {
+                // Of one that was sent again nobody knows which has arrived.
+                *(if flight.counted { &mut landed.covered } else { &mut landed.first_time }) += 1;
+                if !flight.counted
+                    && flight.sent.map(|sent| sent.order) > landed.newest.map(|sent| sent.order)
+                {
+                    landed.newest = flight.sent;
+                }
+            }
+        }
+    }
+
+    /// All of a report has [`land`](Self::land)ed.
+    pub(super) fn settle(&mut self, landed: &Landed) {
+        if landed.newest.map(|sent| sent.order) > self.newest.map(|sent| sent.order) {
+            self.newest = landed.newest;
+        }
+        while self.flights.front().is_some_and(|flight| flight.state == FlightState::Arrived) {
+            self.flights.pop_front();
+            self.base += 1;
+        }
+        let base = self.base;
+        self.repairs.retain(|repair| repair.covers.end > base);
+    }
+
+    /// When a message was sent, if that was once.
+    pub(super) fn only_sent(&self, number: u64) -> Option<Time> {
+        self.get(number).filter(|flight| flight.times == 1).and_then(|flight| flight.sent).map(|sent| sent.at)
+    }
+
+    /// Messages that are lost, and that no repair under way is likely to replace; and how many were not known
+    /// to be lost before. Those of a probe timeout are not news.
+    pub(super) fn lost(&mut self, now: Time, round: &mut RoundTrip) -> (Vec<LostFlight>, u64) {
+        let news = self.overtaken(now, round);
+        let mut lost = self.uncovered(now, round);
+        if self.timeout(round).is_some_and(|at| at <= now) {
+            round.timed_out();
+            self.last = Some(now);
+            let is_open = |flight: &&mut FencedFlight| {
+                matches!(flight.state, FlightState::Flying | FlightState::Covered)
+            };
+            let (base, mut flights) = (self.base, self.flights.iter_mut().zip(0..));
+            if let Some((flight, place)) = flights.find(|(flight, _)| is_open(flight)) {
+                flight.state = FlightState::Again;
+                // It may have arrived: it is no reason to give it up.
+                lost.push(LostFlight { number: base + place, keep: true });
+            }
+        }
+        (lost, news)
+    }
+
+    /// When [`lost`](Self::lost) may say something, if nothing happens.
+    pub(super) fn deadline(&self, round: &RoundTrip) -> Option<Time> {
+        let newest = self.newest.map_or(0, |newest| newest.order);
+        let is_late = |flight: &&FencedFlight| {
+            flight.state == FlightState::Flying && flight.sent.is_some_and(|sent| sent.order < newest)
+        };
+        let late = self.flights.iter().filter(is_late).filter_map(|flight| flight.sent);
+        let late = late.map(|sent| sent.at + round.patience()).min();
+        let waits = self.flights.iter().any(|flight| flight.state == FlightState::Covered);
+        let repair =
+            self.repairs.iter().filter(|_| waits).map(|repair| repair.sent.at + round.patience()).min();
+        [late, repair, self.timeout(round)].into_iter().flatten().min()
+    }
+
+    /// Marks what others have overtaken as lost, and counts it. RFC 9002 §6.1.
+    fn overtaken(&mut self, now: Time, round: &RoundTrip) -> u64 {
+        let Some(newest) = self.newest else { return 0 };
+        let mut news = 0;
+        for flight in self.flights.iter_mut().filter(|flight| flight.state == FlightState::Flying) {
+            let Some(sent) = flight.sent.filter(|sent| sent.order < newest.order) else { continue };
+            if sent.order + REORDERING <= newest.order || sent.at + round.patience() <= now {
+                flight.state = FlightState::Covered;
+                news += u64::from(!std::mem::replace(&mut flight.counted, true));
+            }
+        }
+        news
+    }
+
+    /// Those among the lost for which there is no repair: each replaces one.
+    fn uncovered(&mut self, now: Time, round: &RoundTrip) -> Vec<LostFlight> {
+        let newest = self.newest.map_or(0, |newest| newest.order);
+        self.repairs.retain(|repair| {
+            repair.sent.order + REORDERING > newest && repair.sent.at + round.patience() > now
+        });
+        let mut used = vec![false; self.repairs.len()];
+        let mut lost = Vec::new();
+        for (number, flight) in (self.base..).zip(&mut self.flights) {
+            if flight.state != FlightState::Covered {
+                continue;
+            }
+            let repairs = self.repairs.iter().zip(&mut used);
+            let mut free = repairs.filter(|(repair, used)| !**used && repair.covers.contains(&number));
+            // Nothing replaces GONE, of which there is no symbol.
+            if let Some((_, used)) = free.next().filter(|_| !flight.gone) {
+                *used = true;
+            } else {
+                flight.state = FlightState::Again;
+                lost.push(LostFlight { number, keep: flight.keep || flight.gone });
+            }
+        }
+        lost
+    }
+
+    /// The probe timeout, while something is under way.
+    fn timeout(&self, round: &RoundTrip) -> Option<Time> {
+        let is_open =
+            |flight: &FencedFlight| matches!(flight.state, FlightState::Flying | FlightState::Covered);
+        self.last.filter(|_| self.flights.iter().any(is_open)).map(|last| round.timeout(last))
+    }
+
+    fn count(&mut self, now: Time) -> SentDatagramAt {
+        self.order += 1;
+        self.last = Some(now);
+        SentDatagramAt { order: self.order, at: now }
+    }
+
+    fn get(&self, number: u64) -> Option<&FencedFlight> {
+        self.flights.get(usize::try_from(number.checked_sub(self.base)?).ok()?)
+    }
+
+    fn get_mut(&mut self, number: u64) -> Option<&mut FencedFlight> {
+        self.flights.get_mut(usize::try_from(number.checked_sub(self.base)?).ok()?)
+    }
+}
+
+/// RFC 9002 §6.1.1.
+const REORDERING: u64 = 3;
