@@ -54,7 +54,19 @@ const ARROWS: &[(&str, CrateWorld, &[&str])] = &[
         ],
     ),
     // The gateway's far sides are TCP sockets of its own.
-    ("quickset-desktop", Real, &["quickset-base", "quickset-rfb", "quickset-screen", "quickset", "tokio"]),
+    (
+        "quickset-desktop",
+        Real,
+        &[
+            "quickset-base",
+            "quickset-wire",
+            "quickset-rfb",
+            "quickset-screen",
+            "quickset-web",
+            "quickset",
+            "tokio",
+        ],
+    ),
     ("quickset-lab", Real, EVERYTHING),
     ("quickset-cli", Real, EVERYTHING),
     ("xtask", Real, &[]),

@@ -199,6 +199,7 @@ async fn serve(args: &ServeArgs) -> anyhow::Result<()> {
         max_viewers: args.max_viewers as usize,
         link: args.link.config()?,
         memory: Some(budget.clone()),
+        pages: None,
     })?;
     let mut interrupts = Interrupts::new()?;
     say!("listening on {} {}", serve.local_addr(), serve.fingerprint())?;

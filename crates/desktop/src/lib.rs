@@ -26,6 +26,7 @@
 //!     permissions: Permissions::ALL,
 //!     max_viewers: 16,
 //!     memory: None,
+//!     pages: None,
 //!     link: Default::default(),
 //! })?;
 //! println!("listening on {} {}", serve.local_addr(), serve.fingerprint());
@@ -39,12 +40,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(
     test,
-    expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_precision_loss,
-        clippy::cast_sign_loss,
-        reason = "numbers in tests are small, or cut on purpose"
-    )
+    expect(clippy::cast_possible_truncation, reason = "numbers in tests are small, or cut on purpose")
 )]
 
 mod backoff;

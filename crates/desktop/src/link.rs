@@ -1,11 +1,18 @@
 //! What both gateways do with a QUIC connection: settings, records to messages and back, proofs.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
+use bytes::{Buf as _, Bytes, BytesMut};
+use quickset::h3::HttpError;
+use quickset::h3::webtransport::{RecvStream, SendStream, Session, SessionError};
 use quickset::{
     Algorithm, Closed, Connection, ExportError, Fec, Goal, MessageReceiver, MessageSender, MtuDiscovery,
-    Priority, Protection, ReceiveError, SendError, Side, TransportConfig,
+    Priority, Protection, ReceiveError, SendError, Side, TransportConfig, h3,
 };
+
+use quickset_web::DatagramFault;
+use quickset_wire::{Reader, Writer};
 
 use crate::message::{MessageFault, RecordInbox, StreamMessage};
 use crate::trust::{Exported, LABEL};
@@ -78,6 +85,13 @@ impl LinkConfig {
         transport
     }
 
+    /// The settings of a server's connections, which browsers may make, too.
+    pub(crate) fn serving(&self, pages: bool) -> TransportConfig {
+        let transport = self.transport(Side::Server);
+        // HTTP/3 has three streams of its own each way, and a browser fetches a page by several requests.
+        if pages { transport.with_max_bidi_streams(16).with_max_uni_streams(8) } else { transport }
+    }
+
     /// What protects the screen.
     pub(crate) fn screen(&self) -> Protection {
         match &self.protection {
@@ -107,19 +121,124 @@ pub enum LinkError {
     /// The peer was silent for too long.
     #[error("the other gateway says nothing")]
     Silent,
+    /// A page does not speak as it should.
+    #[error("the page does not speak as it should: {0}")]
+    Datagram(#[from] DatagramFault),
+    /// A page's session is over, and why.
+    #[error("the page has left: {0}")]
+    Over(String),
+}
+
+/// The other end of a connection between gateways, or of a session of a page.
+#[derive(Clone, Debug)]
+pub(crate) enum PeerLink {
+    /// A gateway's connection, with fenced streams.
+    Gateway(Connection),
+    /// A page's session of WebTransport.
+    Page(Session),
 }
 
 /// Messages of one kind, to the peer, in order.
 #[derive(Debug)]
 pub(crate) struct MessageOutbox {
-    stream: MessageSender,
+    stream: OutgoingRecords,
+}
+
+#[derive(Debug)]
+enum OutgoingRecords {
+    Fenced(MessageSender),
+    Stream(SendStream),
 }
 
 /// Messages of one kind, from the peer.
 #[derive(Debug)]
 pub(crate) struct IncomingMessages<M> {
-    stream: MessageReceiver,
+    stream: IncomingRecords,
     inbox: RecordInbox<M>,
+}
+
+#[derive(Debug)]
+enum IncomingRecords {
+    Fenced(MessageReceiver),
+    Stream(StreamRecords),
+}
+
+/// Records on a stream of bytes: each behind its length (`spec/web.md` §8).
+#[derive(Debug)]
+struct StreamRecords {
+    stream: RecvStream,
+    /// What came and was not taken, less than a record.
+    rest: BytesMut,
+}
+
+impl PeerLink {
+    /// The QUIC connection below.
+    pub(crate) fn connection(&self) -> &Connection {
+        match self {
+            Self::Gateway(connection) => connection,
+            Self::Page(session) => session.connection(),
+        }
+    }
+
+    pub(crate) fn remote_address(&self) -> SocketAddr {
+        self.connection().remote_address()
+    }
+
+    /// Ends it, with a code of `spec/desktop.md` §11 and words for a person.
+    pub(crate) fn close(&self, code: u64, reason: &[u8]) {
+        match self {
+            Self::Gateway(connection) => connection.close(code, reason),
+            Self::Page(session) => {
+                session.close(u32::try_from(code).unwrap_or(u32::MAX), &String::from_utf8_lossy(reason));
+            }
+        }
+    }
+
+    /// The client's first stream in both directions.
+    pub(crate) async fn accept_control<M: StreamMessage>(
+        &self,
+    ) -> Result<(MessageOutbox, IncomingMessages<M>), LinkError> {
+        let priority = DesktopChannel::Control.priority();
+        match self {
+            Self::Gateway(connection) => {
+                let (out, incoming) = connection.accept_messages_bi().await.map_err(LinkError::Closed)?;
+                Ok((MessageOutbox::new(out, priority), IncomingMessages::new(incoming)))
+            }
+            Self::Page(session) => {
+                let (out, incoming) = session.accept_bi().await?;
+                Ok((
+                    MessageOutbox::of_page(out, DesktopChannel::Control),
+                    IncomingMessages::of_page(incoming),
+                ))
+            }
+        }
+    }
+
+    /// The client's first stream in one direction.
+    pub(crate) async fn accept_input<M: StreamMessage>(&self) -> Result<IncomingMessages<M>, LinkError> {
+        match self {
+            Self::Gateway(connection) => {
+                let stream = connection.accept_messages().await.map_err(LinkError::Closed)?;
+                Ok(IncomingMessages::new(stream))
+            }
+            Self::Page(session) => Ok(IncomingMessages::of_page(session.accept_uni().await?)),
+        }
+    }
+
+    /// The server's stream of the clipboard.
+    pub(crate) async fn open_clipboard(&self) -> Result<MessageOutbox, LinkError> {
+        match self {
+            Self::Gateway(connection) => {
+                // What the client says of its own comes with the keys.
+                let (stream, _) = connection.open_messages_bi().await.map_err(LinkError::Closed)?;
+                let priority = DesktopChannel::Clipboard.priority();
+                Ok(MessageOutbox::new(stream.with(Protection::None), priority))
+            }
+            Self::Page(session) => {
+                Ok(MessageOutbox::of_page(session.open_uni().await?, DesktopChannel::Clipboard))
+            }
+        }
+    }
 }
 
 impl MessageOutbox {
@@ -127,13 +246,24 @@ impl MessageOutbox {
     pub(crate) fn new(mut stream: MessageSender, priority: Priority) -> Self {
         stream.set_ordered(true);
         stream.set_priority(priority);
-        Self { stream }
+        Self { stream: OutgoingRecords::Fenced(stream) }
+    }
+
+    fn of_page(stream: SendStream, channel: DesktopChannel) -> Self {
+        // One that is over says so when something is sent.
+        let _ = stream.set_priority(&channel.page_priority());
+        Self { stream: OutgoingRecords::Stream(stream) }
     }
 
     /// Sends a message; waits while the peer does not read.
     pub(crate) async fn send(&mut self, message: &impl StreamMessage) -> Result<(), LinkError> {
         for record in message.records() {
-            self.stream.send(record).await?;
+            match &mut self.stream {
+                OutgoingRecords::Fenced(stream) => {
+                    stream.send(record).await?;
+                }
+                OutgoingRecords::Stream(stream) => stream.send(with_length(&record)).await?,
+            }
         }
         Ok(())
     }
@@ -141,28 +271,90 @@ impl MessageOutbox {
 
 impl<M: StreamMessage> IncomingMessages<M> {
     pub(crate) fn new(stream: MessageReceiver) -> Self {
-        Self { stream, inbox: RecordInbox::new() }
+        Self { stream: IncomingRecords::Fenced(stream), inbox: RecordInbox::new() }
+    }
+
+    fn of_page(stream: RecvStream) -> Self {
+        let stream = StreamRecords { stream, rest: BytesMut::new() };
+        Self { stream: IncomingRecords::Stream(stream), inbox: RecordInbox::new() }
     }
 
     /// The next message of a kind that is known. Dropping the future loses nothing.
     pub(crate) async fn next(&mut self) -> Result<M, LinkError> {
         loop {
-            let record = self.stream.next().await.ok_or(LinkError::Ended)??;
-            if let Some(message) = self.inbox.receive(&record.payload)? {
+            let record = match &mut self.stream {
+                IncomingRecords::Fenced(stream) => stream.next().await.ok_or(LinkError::Ended)??.payload,
+                IncomingRecords::Stream(stream) => stream.next().await?,
+            };
+            if let Some(message) = self.inbox.receive(&record)? {
                 return Ok(message);
             }
         }
     }
 }
 
+impl StreamRecords {
+    /// The next record. Dropping the future loses nothing.
+    async fn next(&mut self) -> Result<Bytes, LinkError> {
+        loop {
+            if let Some(record) = self.take()? {
+                return Ok(record);
+            }
+            let more = self.stream.next().await?.ok_or(LinkError::Ended)?;
+            self.rest.extend_from_slice(&more);
+        }
+    }
+
+    /// A record that is whole.
+    fn take(&mut self) -> Result<Option<Bytes>, LinkError> {
+        let mut reader = Reader::new(&self.rest);
+        let Ok(length) = reader.varint() else { return Ok(None) };
+        // DT-5: before it is there.
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        if length > MAX_RECORD {
+            return Err(MessageFault::Long(length).into());
+        }
+        let header = reader.position();
+        if self.rest.len() < header + length {
+            return Ok(None);
+        }
+        self.rest.advance(header);
+        Ok(Some(self.rest.split_to(length).freeze()))
+    }
+}
+
+/// A record as it goes on a stream of bytes.
+fn with_length(record: &[u8]) -> Bytes {
+    let mut header = [0; 8];
+    let mut writer = Writer::new(&mut header);
+    writer.varint(record.len() as u64);
+    [writer.written(), record].concat().into()
+}
+
 impl LinkError {
     /// Ends the connection, with the code for what was wrong.
     pub(crate) fn close(&self, connection: &Connection) {
+        if let Some((code, words)) = self.farewell() {
+            connection.close(code, words.as_bytes());
+        }
+    }
+
+    /// Ends what is left of a link, with the code for what was wrong.
+    pub(crate) fn end(&self, link: &PeerLink) {
+        if let Some((code, words)) = self.farewell() {
+            link.close(code, words.as_bytes());
+        }
+    }
+
+    /// What the peer is told; nothing when it knows.
+    fn farewell(&self) -> Option<(u64, String)> {
+        use crate::message::code::PROTOCOL;
         match self {
-            Self::Fault(fault) => connection.close(fault.code(), fault.to_string().as_bytes()),
-            Self::Ended => connection.close(crate::message::code::PROTOCOL, b"a stream has ended"),
-            Self::Silent => connection.close(crate::message::code::PROTOCOL, b"no message came in time"),
-            Self::Closed(_) => {}
+            Self::Fault(fault) => Some((fault.code(), fault.to_string())),
+            Self::Datagram(fault) => Some((PROTOCOL, fault.to_string())),
+            Self::Ended => Some((PROTOCOL, "a stream has ended".into())),
+            Self::Silent => Some((PROTOCOL, "no message came in time".into())),
+            Self::Closed(_) | Self::Over(_) => None,
         }
     }
 }
@@ -184,6 +376,17 @@ impl From<SendError> for LinkError {
         match error {
             SendError::Closed(closed) => Self::Closed(closed),
             _ => Self::Ended,
+        }
+    }
+}
+
+impl From<SessionError> for LinkError {
+    fn from(error: SessionError) -> Self {
+        match error {
+            SessionError::Http(HttpError::Closed(closed)) => Self::Closed(closed),
+            SessionError::Over(ending) => Self::Over(ending.to_string()),
+            SessionError::Reset(_) | SessionError::Stopped(_) => Self::Ended,
+            other => Self::Over(other.to_string()),
         }
     }
 }
@@ -218,7 +421,19 @@ impl DesktopChannel {
             Self::Clipboard => Priority::weighted(1.0).urgency(3),
         }
     }
+
+    /// The same among the streams of a page's session.
+    fn page_priority(self) -> h3::Priority {
+        match self {
+            Self::Input => h3::Priority::new(0, true),
+            Self::Control => h3::Priority::new(1, true),
+            Self::Screen | Self::Clipboard => h3::Priority::new(3, true),
+        }
+    }
 }
+
+/// DT-5: the longest record.
+const MAX_RECORD: usize = 65_536;
 
 #[cfg(test)]
 mod tests {

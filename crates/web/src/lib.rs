@@ -37,12 +37,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(
     test,
-    expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_precision_loss,
-        clippy::cast_sign_loss,
-        reason = "numbers in tests are small, or cut on purpose"
-    )
+    expect(clippy::cast_possible_truncation, reason = "numbers in tests are small, or cut on purpose")
 )]
 
 mod format;

@@ -312,7 +312,7 @@ fn what_cannot_be_read_ends_the_session() {
     assert!(matches!(fault(&[1, 0, 5, 6]), Some(DatagramFault::Value { value: 6, .. })));
     assert!(matches!(fault(&[3, 0, 0, 0, 0, 1]), Some(DatagramFault::Value { value: 0, .. })));
     assert!(matches!(fault(&[3, 0, 0, 0x41, 0x01, 0, 1]), Some(DatagramFault::Value { value: 257, .. })));
-    let long = [&[1, 0, 0, 0][..], &[0; 16_385]].concat();
+    let long = [&[1, 0, 0, 0][..], &vec![0; 16_385]].concat();
     assert!(matches!(fault(&long), Some(DatagramFault::Value { value: 16_385, .. })));
     let far = [&[3, 0][..], &[0xff; 8], &[2, 0, 1]].concat();
     assert!(matches!(fault(&far), Some(DatagramFault::Value { .. })));

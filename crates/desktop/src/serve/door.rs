@@ -1,13 +1,15 @@
 use std::time::{Duration, Instant};
 
+use quickset::h3::webtransport::Session;
 use quickset::{Connection, Peer};
 use tokio::time::timeout;
 
-use crate::link::{DesktopChannel, IncomingMessages, LinkError, MessageOutbox, exported};
+use crate::link::{IncomingMessages, LinkError, MessageOutbox, PeerLink, exported};
 use crate::message::{
-    CLIPBOARD, ClientOffer, FromClient, FromServer, Hello, Permissions, ScreenOrder, Welcome, code,
+    CLIPBOARD, ClientOffer, FromClient, FromServer, Hello, MessageFault, Permissions, SHOWN, ScreenOrder,
+    Welcome, code,
 };
-use crate::trust::{ClientGate, Denial, ProvenKey, SecretProof, ServerShare};
+use crate::trust::{ClientGate, Denial, PageEntry, PageLinks, ProvenKey, SecretProof, ServerShare};
 
 /// A client that may look.
 #[derive(Debug)]
@@ -16,6 +18,8 @@ pub(crate) struct Admitted {
     pub(crate) control_out: MessageOutbox,
     /// It takes the clipboard on a stream of its own.
     pub(crate) takes_texts: bool,
+    /// What it may do.
+    pub(crate) permissions: Permissions,
 }
 
 /// Why a client does not look.
@@ -65,28 +69,22 @@ async fn hear(
     terms: ClientTerms,
     name: &str,
 ) -> Result<Admitted, Turned> {
-    let greeting = async {
-        // DT-1: the first bidirectional stream is control, and HELLO its first message.
-        let (out, incoming) = connection.accept_messages_bi().await.map_err(LinkError::Closed)?;
-        let mut control = IncomingMessages::new(incoming);
-        let FromClient::Hello(hello) = control.next().await? else { return Err(LinkError::Ended) };
-        Ok((MessageOutbox::new(out, DesktopChannel::Control.priority()), control, hello))
-    };
-    let greeting = timeout(PATIENCE, greeting).await.unwrap_or(Err(LinkError::Silent));
-    let (mut control_out, mut control, hello): (_, _, Hello) = greeting?;
+    let Greeting { mut control, mut control_out, hello } =
+        greet(&PeerLink::Gateway(connection.clone())).await?;
     let key = Peer::of(connection).fingerprint().ok_or(Turned::NoKey)?;
     let address = connection.remote_address().ip();
     let client = ProvenKey { address, key, exported: exported(connection)? };
     let judged = match hello.offer {
         // DT-53.
-        Some(ClientOffer { of, share }) => match gate.challenge(Instant::now(), client, of, &share) {
+        Some(ClientOffer::Share { of, share }) => match gate.challenge(Instant::now(), client, of, &share) {
             Ok(challenge) => {
                 let proof = prove(&challenge.answer, &mut control_out, &mut control).await?;
                 gate.settle(&challenge, proof.as_ref())
             }
             Err(denial) => Err(denial),
         },
-        // DT-54.
+        // DT-54: a token goes as it is on sessions of pages alone.
+        Some(ClientOffer::Token(_)) => return Err(LinkError::from(MessageFault::Exchange(SHOWN)).into()),
         None => gate.judge(&client).map_err(|denial| match denial {
             Denial::UnknownKey if hello.is_older => Denial::Older,
             other => other,
@@ -95,13 +93,80 @@ async fn hear(
     let by = judged.inspect_err(|denial| {
         tracing::warn!(from = %client.address, %key, %denial, "turned away");
     })?;
-    // DT-2.
-    let welcome =
-        Welcome { features: 0, order: terms.order, permissions: terms.permissions, name: name.to_owned() };
-    control_out.send(&FromServer::Welcome(welcome)).await?;
+    welcome(&mut control_out, terms, name).await?;
     tracing::info!(from = %client.address, %key, ?by, "came in");
     let takes_texts = hello.features & CLIPBOARD != 0;
-    Ok(Admitted { control, control_out, takes_texts })
+    Ok(Admitted { control, control_out, takes_texts, permissions: terms.permissions })
+}
+
+/// Hears the token of a page and lets it in, or closes its session. The link that it came in by comes along.
+pub(crate) async fn admit_page(
+    session: &Session,
+    links: &PageLinks,
+    terms: ClientTerms,
+    name: &str,
+) -> Result<(Admitted, PageEntry), Turned> {
+    let link = PeerLink::Page(session.clone());
+    let result = hear_page(&link, links, terms, name).await;
+    match &result {
+        Err(Turned::Denied(denial)) => {
+            // DT-50.
+            let code = if denial.is_final() { code::DENIED } else { code::LATER };
+            link.close(code, page_words(denial).as_bytes());
+        }
+        Err(Turned::NoKey) => link.close(code::DENIED, NO_TOKEN),
+        Err(Turned::Link(error)) => error.end(&link),
+        Ok(_) => {}
+    }
+    result
+}
+
+async fn hear_page(
+    link: &PeerLink,
+    links: &PageLinks,
+    terms: ClientTerms,
+    name: &str,
+) -> Result<(Admitted, PageEntry), Turned> {
+    let Greeting { control, mut control_out, hello } = greet(link).await?;
+    // WB-15.
+    let Some(ClientOffer::Token(token)) = hello.offer else { return Err(Turned::NoKey) };
+    let address = link.remote_address().ip();
+    let entry = links.judge(Instant::now(), address, &token).inspect_err(|denial| {
+        tracing::warn!(from = %address, %denial, "a page was turned away");
+    })?;
+    let permissions = if entry.view_only {
+        Permissions { input: false, clipboard: false, wish: false }
+    } else {
+        terms.permissions
+    };
+    welcome(&mut control_out, ClientTerms { permissions, ..terms }, name).await?;
+    tracing::info!(from = %address, link = entry.link, "a page came in");
+    // Pages are not older than what they are served by.
+    Ok((Admitted { control, control_out, takes_texts: true, permissions }, entry))
+}
+
+/// The first words of a client.
+struct Greeting {
+    control: IncomingMessages<FromClient>,
+    control_out: MessageOutbox,
+    hello: Hello,
+}
+
+async fn greet(link: &PeerLink) -> Result<Greeting, LinkError> {
+    let greeting = async {
+        // DT-1: the first bidirectional stream is control, and HELLO its first message.
+        let (control_out, mut control) = link.accept_control().await?;
+        let FromClient::Hello(hello) = control.next().await? else { return Err(LinkError::Ended) };
+        Ok(Greeting { control, control_out, hello })
+    };
+    timeout(PATIENCE, greeting).await.unwrap_or(Err(LinkError::Silent))
+}
+
+/// DT-2.
+async fn welcome(out: &mut MessageOutbox, terms: ClientTerms, name: &str) -> Result<(), LinkError> {
+    let ClientTerms { order, permissions } = terms;
+    let name = name.to_owned();
+    out.send(&FromServer::Welcome(Welcome { features: 0, order, permissions, name })).await
 }
 
 /// Shows the client that its secret is known here, and hears what it says to that.
@@ -138,6 +203,17 @@ fn words(denial: &Denial) -> String {
         Denial::File(_) => "the server cannot judge credentials now; its log says why".into(),
     }
 }
+
+/// For whoever looks at a page.
+fn page_words(denial: &Denial) -> String {
+    match denial {
+        Denial::Wait(_) => words(denial),
+        _ => "this link is not good any more, or was not copied whole: ask for a new one".into(),
+    }
+}
+
+/// For a page that shows none.
+const NO_TOKEN: &[u8] = b"the link has no token: ask for a new one";
 
 /// For who has none.
 pub(crate) const NO_KEY: &[u8] = b"show a key (a client certificate)";

@@ -12,6 +12,8 @@
 //! here, whatever they claim; when the VNC server goes away its last picture stays, and it is tried again.
 
 mod door;
+mod page_screen;
+mod pages;
 mod row;
 mod session;
 mod stage;
@@ -24,19 +26,20 @@ use std::time::Duration;
 
 use quickset::places::NetworkOwner;
 use quickset::{
-    Budget, ClientAuth, Connection, Endpoint, Fingerprint, Identity, Peer, Protection, ServerConfig, Side,
-    SocketConfig,
+    Budget, ClientAuth, Connection, Endpoint, Fingerprint, Identity, Peer, Protection, ServerConfig,
+    SocketConfig, h3,
 };
 use quickset_rfb::VncPassword;
 use tokio::sync::mpsc;
 
+pub use pages::{PAGE_FIELDS, PageConfig, PageFile};
 pub use session::{ClientTotals, ServeStats};
 pub use vnc::VncError;
 
-use crate::link::LinkConfig;
+use crate::link::{LinkConfig, PeerLink};
 use crate::message::{ALPN, Permissions, ScreenOrder, code};
 use crate::trust::ClientGate;
-use door::ClientTerms;
+use door::{Admitted, ClientTerms};
 use row::{PlaceRow, TakenPlace, Yields};
 use session::ClientSession;
 use stage::ServerScreen;
@@ -65,6 +68,8 @@ pub struct ServeConfig {
     pub link: LinkConfig,
     /// What the connections of all clients may hold together; `None`: each what its own limits allow.
     pub memory: Option<Budget>,
+    /// Pages in browsers; `None`: none is taken.
+    pub pages: Option<PageConfig>,
 }
 
 /// A server's gateway that takes clients.
@@ -74,6 +79,7 @@ pub struct ServeGateway {
     fingerprint: Fingerprint,
     gate: Arc<ClientGate>,
     max_viewers: usize,
+    pages: Option<PageConfig>,
     terms: ClientTerms,
     stage: ServerScreen,
     vnc: Vnc,
@@ -112,13 +118,17 @@ impl ServeGateway {
     /// Outside of a tokio runtime with timers and I/O.
     pub fn start(config: ServeConfig) -> Result<Self, ServeError> {
         let fingerprint = config.identity.fingerprint();
-        // Every client has a key, so that a token can be exchanged for it. Which keys are welcome the gate
-        // says.
-        let server = ServerConfig::new(config.identity, &[ALPN])
-            .and_then(|server| server.with_client_auth(ClientAuth::Mandatory))
-            .expect("the protocol has a name, and TLS is ours")
+        // Every gateway has a key, so that a token can be exchanged for it; which keys are welcome the gate
+        // says. Browsers have none, and are asked all the same: TLS does not know yet who asks.
+        let (protocols, keys): (&[&str], _) = match &config.pages {
+            None => (&[ALPN], ClientAuth::Mandatory),
+            Some(_) => (&[ALPN, h3::ALPN], ClientAuth::Optional),
+        };
+        let server = ServerConfig::new(config.identity, protocols)
+            .and_then(|server| server.with_client_auth(keys))
+            .expect("the protocols have names, and TLS is ours")
             .with_max_connections(connections(config.max_viewers))
-            .with_transport(config.link.transport(Side::Server));
+            .with_transport(config.link.serving(config.pages.is_some()));
         let server = if config.link.key_log { server.with_key_log() } else { server };
         let server = match config.memory {
             Some(memory) => server.with_budget(memory),
@@ -134,7 +144,20 @@ impl ServeGateway {
         let (gate, max_viewers) = (Arc::new(config.gate), config.max_viewers);
         let stats = ServeStats::default();
         let protection = config.link.screen();
-        Ok(Self { endpoint, fingerprint, gate, max_viewers, terms, stage, vnc, commands, stats, protection })
+        let pages = config.pages;
+        Ok(Self {
+            endpoint,
+            fingerprint,
+            gate,
+            max_viewers,
+            pages,
+            terms,
+            stage,
+            vnc,
+            commands,
+            stats,
+            protection,
+        })
     }
 
     /// Where clients connect.
@@ -168,8 +191,10 @@ impl ServeGateway {
     /// # Errors
     /// Why it ended before.
     pub async fn run_until<T>(self, stop: impl Future<Output = T>) -> Result<T, ServeError> {
-        let Self { endpoint, gate, max_viewers, terms, stage, vnc, commands, stats, protection, .. } = self;
-        let (ends, house) = (endpoint.clone(), House::new(gate, max_viewers));
+        let Self {
+            endpoint, gate, max_viewers, pages, terms, stage, vnc, commands, stats, protection, ..
+        } = self;
+        let (ends, house) = (endpoint.clone(), House::new(gate, max_viewers, pages));
         let shared = ServeShared { terms, stage, commands, stats, protection };
         let result = tokio::select! {
             error = vnc.run() => Err(ServeError::from(error)),
@@ -181,7 +206,7 @@ impl ServeGateway {
             Err(error) => ends.close(code::GONE, error.to_string().as_bytes()),
         }
         // The clients hear of it, or have had the time to.
-        let _ = tokio::time::timeout(Duration::from_secs(1), ends.wait_idle()).await;
+        let _ = tokio::time::timeout(FAREWELL, ends.wait_idle()).await;
         result
     }
 }
@@ -212,7 +237,7 @@ async fn take_clients(endpoint: Endpoint, house: House, shared: ServeShared) -> 
         sessions.spawn(async move {
             house.receive(&connection, shared).await;
             // The words are on their way while a handle is there.
-            let _ = tokio::time::timeout(Duration::from_secs(1), connection.closed()).await;
+            let _ = tokio::time::timeout(FAREWELL, connection.closed()).await;
         });
     }
 }
@@ -225,6 +250,16 @@ struct House {
     known: ClientPlaces<Fingerprint>,
     /// For the others, whom nobody knows before they have shown something.
     strangers: ClientPlaces<NetworkOwner>,
+    pages: Option<PageConfig>,
+}
+
+/// Whose a viewer's place is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum ViewerOwner {
+    /// Of whoever has this key.
+    Key(Fingerprint),
+    /// Of whoever has this link.
+    Link(u64),
 }
 
 /// Clients of one kind, and their places.
@@ -233,16 +268,27 @@ struct ClientPlaces<O> {
     /// At the door.
     waiting: Arc<PlaceRow<O>>,
     /// Those that look.
-    viewers: Arc<PlaceRow<Fingerprint>>,
+    viewers: Arc<PlaceRow<ViewerOwner>>,
 }
 
 impl House {
-    fn new(gate: Arc<ClientGate>, max_viewers: usize) -> Self {
-        Self { gate, known: ClientPlaces::new(max_viewers), strangers: ClientPlaces::new(max_viewers) }
+    fn new(gate: Arc<ClientGate>, max_viewers: usize, pages: Option<PageConfig>) -> Self {
+        let (known, strangers) = (ClientPlaces::new(max_viewers), ClientPlaces::new(max_viewers));
+        Self { gate, known, strangers, pages }
     }
 
-    /// Hears a client, and serves it if it may look.
+    /// Hears whoever has connected, and serves it if it may look.
     async fn receive(&self, connection: &Connection, shared: ServeShared) {
+        match &self.pages {
+            Some(pages) if connection.alpn().as_deref() == Some(h3::ALPN.as_bytes()) => {
+                self.receive_page(connection, pages, shared).await;
+            }
+            _ => self.receive_gateway(connection, shared).await,
+        }
+    }
+
+    async fn receive_gateway(&self, connection: &Connection, shared: ServeShared) {
+        let link = PeerLink::Gateway(connection.clone());
         let Some(key) = Peer::of(connection).fingerprint() else {
             return connection.close(code::DENIED, door::NO_KEY);
         };
@@ -254,25 +300,58 @@ impl House {
         } else {
             (wait(heard, self.strangers.waiting.take(network)).await, &self.strangers.viewers)
         };
-        let admitted = match admitted {
-            Some(Ok(admitted)) => admitted,
-            Some(Err(_)) => return,
-            None => return connection.close(code::BUSY, b"too many clients are at the door"),
-        };
-        let Some(mut place) = viewers.take(key) else {
-            return connection.close(code::BUSY, b"no more viewers");
-        };
-        let error = tokio::select! {
-            error = ClientSession::new(connection.clone(), admitted, &shared).run() => error,
-            () = place.lost() => {
-                connection.close(code::BUSY, b"no more viewers: a newer one has taken the place");
-                tracing::info!(from = %connection.remote_address(), "a client made room for another");
-                return;
-            }
-        };
-        error.close(connection);
-        tracing::info!(from = %connection.remote_address(), %error, "a client is gone");
+        match admitted {
+            Some(Ok(admitted)) => serve(link, admitted, viewers.take(ViewerOwner::Key(key)), shared).await,
+            Some(Err(_)) => {}
+            None => link.close(code::BUSY, FULL_DOOR),
+        }
     }
+
+    /// The same for a browser: it may take the page first, and is a stranger until it shows a token.
+    async fn receive_page(&self, connection: &Connection, pages: &PageConfig, shared: ServeShared) {
+        let network = NetworkOwner::of(connection.remote_address().ip());
+        let name = shared.stage.title();
+        let heard = async {
+            let (server, session) = pages::answer(connection, pages).await?;
+            let admitted = door::admit_page(&session, &pages.links, shared.terms, &name).await.ok();
+            Some((server, session, admitted))
+        };
+        // Without it the connection would end before the browser has heard how the session did.
+        let _server = match wait(heard, self.strangers.waiting.take(network)).await {
+            Some(Some((server, session, Some((admitted, entry))))) => {
+                let place = self.strangers.viewers.take(ViewerOwner::Link(entry.link));
+                serve(PeerLink::Page(session), admitted, place, shared).await;
+                server
+            }
+            Some(Some((server, _, None))) => server,
+            Some(None) => return,
+            None => return connection.close(code::BUSY, FULL_DOOR),
+        };
+        let _ = tokio::time::timeout(FAREWELL, connection.closed()).await;
+    }
+}
+
+/// Serves a client that was let in, as long as it has its place.
+async fn serve(
+    link: PeerLink,
+    admitted: Admitted,
+    place: Option<TakenPlace<ViewerOwner>>,
+    shared: ServeShared,
+) {
+    let Some(mut place) = place else {
+        return link.close(code::BUSY, b"no more viewers");
+    };
+    let from = link.remote_address();
+    let error = tokio::select! {
+        error = ClientSession::new(link.clone(), admitted, &shared).run() => error,
+        () = place.lost() => {
+            link.close(code::BUSY, b"no more viewers: a newer one has taken the place");
+            tracing::info!(%from, "a client made room for another");
+            return;
+        }
+    };
+    error.end(&link);
+    tracing::info!(%from, %error, "a client is gone");
 }
 
 impl<O: Ord + Clone> ClientPlaces<O> {
@@ -306,5 +385,9 @@ fn at_the_door(viewers: usize) -> usize {
     viewers.max(16)
 }
 
+/// How long the words of an end may take.
+const FAREWELL: Duration = Duration::from_secs(1);
+/// For whoever finds no place at the door.
+const FULL_DOOR: &[u8] = b"too many clients are at the door";
 /// Commands under way to the VNC server, of all clients.
 const COMMANDS: usize = 64;

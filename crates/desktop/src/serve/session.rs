@@ -11,17 +11,18 @@ use tokio::time::sleep;
 
 use super::ServeShared;
 use super::door::Admitted;
+use super::page_screen::show_page;
 use super::stage::ClientSeat;
 use super::vnc::VncCommand;
 use crate::held::HeldInput;
-use crate::link::{DesktopChannel, IncomingMessages, LinkError, MessageOutbox};
+use crate::link::{DesktopChannel, IncomingMessages, LinkError, MessageOutbox, PeerLink};
 use crate::message::{ClipboardMessage, FromClient, FromServer, Permissions, PersonInput, code};
 use crate::sender::{ScreenItem, ScreenSender, SenderConfig, SenderStats};
 
 /// A client that looks.
 #[derive(Debug)]
 pub(super) struct ClientSession {
-    connection: Connection,
+    link: PeerLink,
     control: IncomingMessages<FromClient>,
     control_out: MessageOutbox,
     seat: ClientSeat,
@@ -36,15 +37,15 @@ pub(super) struct ClientSession {
 }
 
 impl ClientSession {
-    pub(super) fn new(connection: Connection, admitted: Admitted, shared: &ServeShared) -> Self {
-        let budget = budget(&connection.stats());
+    pub(super) fn new(link: PeerLink, admitted: Admitted, shared: &ServeShared) -> Self {
+        let budget = budget(&link.connection().stats());
         let config = SenderConfig { order: shared.terms.order, budget, ..SenderConfig::default() };
         Self {
             seat: shared.stage.sit(config),
-            connection,
+            link,
             control: admitted.control,
             control_out: admitted.control_out,
-            permissions: shared.terms.permissions,
+            permissions: admitted.permissions,
             takes_texts: admitted.takes_texts,
             commands: shared.commands.clone(),
             stats: shared.stats.clone(),
@@ -56,7 +57,7 @@ impl ClientSession {
     /// Serves the client until something ends.
     pub(super) async fn run(self) -> LinkError {
         let Self {
-            connection,
+            link,
             mut control,
             mut control_out,
             seat,
@@ -67,13 +68,13 @@ impl ClientSession {
             protection,
             restart,
         } = self;
-        let _entry = stats.enter(&connection, &seat);
+        let _entry = stats.enter(link.connection(), &seat);
         let (replies, to_reply) = mpsc::channel(REPLIES);
         // An old client hears of the clipboard with everything else.
         let old_replies = replies.clone();
         let texts = async {
             if takes_texts {
-                give_texts(&connection, &seat, permissions).await
+                give_texts(&link, &seat, permissions).await
             } else {
                 pass_texts(&seat, permissions, old_replies).await
             }
@@ -87,9 +88,9 @@ impl ClientSession {
         tokio::select! {
             error = tell(&mut control_out, &seat, to_reply) => error,
             error = texts => error,
-            error = take_input(&connection, &seat, permissions, &commands) => error,
+            error = take_input(&link, &seat, permissions, &commands) => error,
             error = listen => error,
-            error = show(&connection, &seat, &restart, protection) => error,
+            error = show(&link, &seat, &restart, protection) => error,
         }
     }
 }
@@ -147,13 +148,11 @@ async fn listen(
 }
 
 /// DT-46: the clipboard on a stream of its own, so that a long text holds up neither the pointer nor marks.
-async fn give_texts(connection: &Connection, seat: &ClientSeat, permissions: Permissions) -> LinkError {
-    // What the client says of its own comes with the keys.
-    let stream = match connection.open_messages_bi().await {
-        Ok((stream, _)) => stream.with(Protection::None),
-        Err(closed) => return LinkError::Closed(closed),
+async fn give_texts(link: &PeerLink, seat: &ClientSeat, permissions: Permissions) -> LinkError {
+    let mut out = match link.open_clipboard().await {
+        Ok(out) => out,
+        Err(error) => return error,
     };
-    let mut out = MessageOutbox::new(stream, DesktopChannel::Clipboard.priority());
     loop {
         for text in next_texts(seat, permissions).await {
             if let Err(error) = out.send(&text).await {
@@ -225,16 +224,15 @@ async fn tell(
 
 /// What the client does, in order, as far as it may.
 async fn take_input(
-    connection: &Connection,
+    link: &PeerLink,
     seat: &ClientSeat,
     permissions: Permissions,
     commands: &mpsc::Sender<VncCommand>,
 ) -> LinkError {
-    let stream = match connection.accept_messages().await {
-        Ok(stream) => stream,
-        Err(closed) => return LinkError::Closed(closed),
+    let mut input: IncomingMessages<PersonInput> = match link.accept_input().await {
+        Ok(input) => input,
+        Err(error) => return error,
     };
-    let mut input = IncomingMessages::new(stream);
     let mut hands = Hands { held: HeldInput::default(), commands: commands.clone() };
     loop {
         let input = match input.next().await {
@@ -302,8 +300,21 @@ impl Drop for Hands {
     }
 }
 
-/// Shows the screen: encodes what has changed whenever the connection has room.
+/// Shows the screen by what the peer understands.
 async fn show(
+    link: &PeerLink,
+    seat: &ClientSeat,
+    restart: &tokio::sync::Notify,
+    protection: Protection,
+) -> LinkError {
+    match link {
+        PeerLink::Gateway(connection) => show_gateway(connection, seat, restart, protection).await,
+        PeerLink::Page(session) => show_page(session, seat, restart).await,
+    }
+}
+
+/// Shows the screen on a fenced stream: encodes what has changed whenever the connection has room.
+async fn show_gateway(
     connection: &Connection,
     seat: &ClientSeat,
     restart: &tokio::sync::Notify,
@@ -385,13 +396,8 @@ impl ScreenStream<'_> {
     /// before it is time to look again.
     fn fill(&mut self) -> Result<Option<u64>, LinkError> {
         let stats = self.connection.stats();
-        let in_flight = usize::try_from(stats.in_flight).unwrap_or(usize::MAX);
-        let rtt = stats.rtt.max(TICK);
-        // What waits to be sent, or sent again, may take a few milliseconds at the present rate, not more, or
-        // it would be old when it leaves.
-        let rate = in_flight.saturating_mul(QUEUE.as_micros() as usize) / rtt.as_micros() as usize;
         self.seat.sender().set_budget(budget(&stats));
-        let queue = LEAST_ROOM.max(self.seat.sender().budget() * 2).saturating_add(rate);
+        let Pace { queue, rtt, .. } = Pace::of(&stats).for_messages_of(self.seat.sender().budget());
         let mut unsent = usize::try_from(self.stream.unsent()).unwrap_or(usize::MAX);
         let patience = (rtt * 9 / 10).max(LEAST_PATIENCE);
         let budget = self.seat.sender().budget();
@@ -459,6 +465,40 @@ impl ScreenStream<'_> {
     /// There will be no more outcomes.
     fn ended(&self) -> LinkError {
         self.connection.close_reason().map_or(LinkError::Ended, LinkError::Closed)
+    }
+}
+
+/// How much may wait to be sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    /// Bytes: what leaves within a few milliseconds at the present rate. What waits for longer would be old
+    /// when it leaves.
+    pub(super) queue: usize,
+    /// At least a tick.
+    pub(super) rtt: Duration,
+    /// Bytes that leave in a tick.
+    rate: usize,
+}
+
+impl Pace {
+    pub(super) fn of(stats: &Stats) -> Self {
+        let in_flight = usize::try_from(stats.in_flight).unwrap_or(usize::MAX);
+        let rtt = stats.rtt.max(TICK);
+        let in_time =
+            |time: Duration| in_flight.saturating_mul(time.as_micros() as usize) / rtt.as_micros() as usize;
+        Self { queue: LEAST_ROOM.saturating_add(in_time(QUEUE)), rtt, rate: in_time(TICK) }
+    }
+
+    /// Two messages as long as this always fit.
+    fn for_messages_of(self, budget: usize) -> Self {
+        let least = (budget * 2).saturating_sub(LEAST_ROOM);
+        Self { queue: self.queue.saturating_add(least), ..self }
+    }
+
+    /// How long it takes until half of a full queue has left.
+    pub(super) fn pause(self) -> Duration {
+        let ticks = (self.queue / 2).checked_div(self.rate).unwrap_or(usize::MAX);
+        TICK * u32::try_from(ticks.clamp(1, LONGEST_PAUSE)).unwrap_or(1)
     }
 }
 
@@ -552,14 +592,16 @@ impl Drop for ClientEntry {
 /// Answers under way to one client.
 const REPLIES: usize = 16;
 /// When nothing is due.
-const LONG: Duration = Duration::from_secs(3600);
+pub(super) const LONG: Duration = Duration::from_secs(3600);
 /// The resolution of timers.
-const TICK: Duration = Duration::from_millis(1);
+pub(super) const TICK: Duration = Duration::from_millis(1);
 /// What a packet has besides a screen message: headers of packet and frame, and the seal.
 const PACKET_OVERHEAD: usize = 50;
 /// Bytes that may wait to be sent, however slow the path: a burst of a dozen packets, and the longest
 /// message.
 const LEAST_ROOM: usize = 16 << 10;
+/// Ticks until a queue is looked at again at the latest.
+const LONGEST_PAUSE: usize = 8;
 /// How long they may wait at the present rate.
 const QUEUE: Duration = Duration::from_millis(8);
 /// Bytes of messages whose fate is not known, about at most: less than the stream's send buffer.

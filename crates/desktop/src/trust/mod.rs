@@ -14,6 +14,7 @@ mod authorized;
 mod files;
 mod gate;
 mod known;
+mod links;
 mod secret;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ pub use authorized::Authorized;
 pub use files::{FileError, GatewayFolder, check_secret, load_identity, read_secret};
 pub use gate::{By, ClientGate, Denial, ProvenKey, SecretChallenge};
 pub use known::{Changed, Known, KnownServers, ServerVerdict};
+pub use links::{PageEntry, PageLinks};
 pub use secret::{
     ClientAsking, Expected, Exported, LABEL, OneTimeToken, ParseTokenError, Secret, SecretProof, ServerShare,
     Spake2Share,

@@ -163,7 +163,7 @@ impl Meeting {
         let (asking, offer) = secret
             .map(|(of, secret)| {
                 let (asking, share) = secret.ask();
-                (asking, ClientOffer { of, share })
+                (asking, ClientOffer::Share { of, share })
             })
             .unzip();
         let offers = offer.is_some();

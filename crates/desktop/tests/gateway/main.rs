@@ -10,6 +10,7 @@
 
 mod faults;
 mod hostile;
+mod page;
 mod person;
 mod picture;
 mod scene;

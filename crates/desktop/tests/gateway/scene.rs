@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use quickset_desktop::LinkConfig;
 use quickset_desktop::message::{Permissions, ScreenOrder};
-use quickset_desktop::serve::{ServeConfig, ServeError, ServeGateway, ServeStats};
+use quickset_desktop::serve::{PageConfig, ServeConfig, ServeError, ServeGateway, ServeStats};
 use quickset_desktop::trust::{Authorized, ClientGate, GatewayFolder, KnownServers, OneTimeToken};
 use quickset_desktop::view::{
     Credential, ServerTrust, ViewConfig, ViewError, ViewGateway, ViewNews, ViewStats,
@@ -54,6 +54,7 @@ pub(crate) struct Setting {
     pub(crate) listen: SocketAddr,
     pub(crate) vnc_password: Option<quickset_rfb::VncPassword>,
     pub(crate) max_viewers: usize,
+    pub(crate) pages: Option<PageConfig>,
 }
 
 impl Default for Setting {
@@ -65,6 +66,7 @@ impl Default for Setting {
             listen: "127.0.0.1:0".parse().unwrap(),
             vnc_password: None,
             max_viewers: 16,
+            pages: None,
         }
     }
 }
@@ -111,6 +113,7 @@ impl Far {
             permissions: setting.permissions,
             max_viewers: setting.max_viewers,
             memory: None,
+            pages: setting.pages,
             link: LinkConfig::default(),
         })
         .unwrap();

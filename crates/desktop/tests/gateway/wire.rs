@@ -187,7 +187,7 @@ async fn each_kind_of_viewers_has_places_of_its_own() {
 async fn guess(home: &Home, far: &Far) -> (u64, String) {
     let mut bare = Bare::connect(home, far, false).await;
     let (_, share) = Secret::token(&OneTimeToken::random(), Fingerprint([0; 32])).ask();
-    let offer = Some(ClientOffer { of: SecretKind::Password, share });
+    let offer = Some(ClientOffer::Share { of: SecretKind::Password, share });
     bare.say(&FromClient::Hello(Hello { offer, ..Hello::default() })).await;
     // Whoever has to wait is not answered.
     if let Some(FromServer::Share { .. }) = bare.hear().await {

@@ -12,7 +12,8 @@ mod decode;
 #[cfg(feature = "encode")]
 mod encode;
 mod tables;
-#[cfg(all(test, feature = "encode"))]
+#[cfg(test)]
+#[cfg(feature = "encode")]
 mod tests;
 
 use quickset_rfb::Rect;

@@ -7,7 +7,7 @@ use quickset_rfb::{Cursor, Leds, Rect, ResizeReason, ResizeStatus, Screen};
 use super::fields::{FieldReader, PutFields};
 use super::input::ClipboardMessage;
 use super::parts::StreamMessage;
-use super::{MAX_NAME, MessageFault, VERSION};
+use super::{MAX_NAME, MessageFault, SHOWN, VERSION};
 
 /// What a client says on the control stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -94,11 +94,38 @@ pub enum SecretKind {
 
 /// What a client knows besides its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClientOffer {
-    /// Of what kind it is.
-    pub of: SecretKind,
-    /// The client's share of the exchange.
-    pub share: [u8; 33],
+pub enum ClientOffer {
+    /// A secret that is proved, on connections between gateways (DT-53).
+    Share {
+        /// Of what kind it is.
+        of: SecretKind,
+        /// The client's share of the exchange.
+        share: [u8; 33],
+    },
+    /// A token that is shown as it is, on connections of pages (WB-15).
+    Token(ShownToken),
+}
+
+/// A token that a page shows. It is in no log.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ShownToken(String);
+
+impl ShownToken {
+    /// What a page was given.
+    pub fn new(token: impl Into<String>) -> Self {
+        Self(token.into())
+    }
+
+    /// To be compared, and not logged.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for ShownToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ShownToken(..)")
+    }
 }
 
 /// The server's answer to [`Hello`].
@@ -184,10 +211,18 @@ impl StreamMessage for FromClient {
                 out.put_u8(HELLO);
                 let offers = if hello.offer.is_some() { OFFERS } else { 0 };
                 put_greeting(out, hello.features & !OFFERS | offers, hello.is_older);
-                if let Some(offer) = &hello.offer {
-                    out.put_u8(SPAKE2);
-                    out.put_u8(secret_code(offer.of));
-                    out.put(&offer.share);
+                match &hello.offer {
+                    None => {}
+                    Some(ClientOffer::Share { of, share }) => {
+                        out.put_u8(SPAKE2);
+                        out.put_u8(secret_code(*of));
+                        out.put(share);
+                    }
+                    Some(ClientOffer::Token(token)) => {
+                        out.put_u8(SHOWN);
+                        out.put_u8(secret_code(SecretKind::Token));
+                        out.put_text(token.reveal(), MAX_TOKEN);
+                    }
                 }
             }
             Self::Proof(proof) => {
@@ -398,17 +433,21 @@ fn proof(f: &mut FieldReader<'_>) -> Result<Option<[u8; 32]>, MessageFault> {
 }
 
 fn offer(f: &mut FieldReader<'_>) -> Result<ClientOffer, MessageFault> {
-    match f.u8()? {
-        SPAKE2 => {}
-        // DT-54.
-        other => return Err(MessageFault::Exchange(other)),
+    let exchange = f.u8()?;
+    // DT-54.
+    if !matches!(exchange, SPAKE2 | SHOWN) {
+        return Err(MessageFault::Exchange(exchange));
     }
     let of = match f.u8()? {
         1 => SecretKind::Password,
         2 => SecretKind::Token,
         other => return Err(MessageFault::Value { what: "the kind of a secret", value: other.into() }),
     };
-    Ok(ClientOffer { of, share: f.array()? })
+    match (exchange, of) {
+        (SPAKE2, of) => Ok(ClientOffer::Share { of, share: f.array()? }),
+        (_, SecretKind::Token) => Ok(ClientOffer::Token(ShownToken::new(f.text(MAX_TOKEN)?))),
+        (other, SecretKind::Password) => Err(MessageFault::Exchange(other)),
+    }
 }
 
 fn secret_code(of: SecretKind) -> u8 {
@@ -537,3 +576,5 @@ const PROOF: u8 = 0x13;
 const OFFERS: u64 = 2;
 /// By what an offer is proved.
 const SPAKE2: u8 = 1;
+/// The longest token, in bytes.
+const MAX_TOKEN: usize = 256;

@@ -14,7 +14,7 @@ mod tests;
 
 pub use control::{
     ClientOffer, FromClient, FromServer, Hello, ParseOrderError, Permissions, Refresh, ScreenLayout,
-    ScreenMark, ScreenOrder, SecretKind, Welcome,
+    ScreenMark, ScreenOrder, SecretKind, ShownToken, Welcome,
 };
 pub(crate) use fields::FieldReader;
 #[cfg(any(test, feature = "encode"))]
@@ -50,7 +50,9 @@ pub enum MessageFault {
     #[error("version {0} is not spoken here, only version 1")]
     Version(u64),
     /// A way to prove a secret that is not spoken here.
-    #[error("passwords and tokens are proved in a way ({0}) that is not known here, only by SPAKE2 (1)")]
+    #[error(
+        "passwords and tokens are proved in a way ({0}) that is not known here; between gateways it is SPAKE2 (1)"
+    )]
     Exchange(u8),
     /// A screen larger than is wanted here.
     #[error("a screen of {width}x{height} is larger than is allowed here")]
@@ -112,6 +114,8 @@ pub mod code {
 pub const ALPN: &str = "quickset-desktop/1";
 /// Of the features in HELLO: the client takes the clipboard on a stream of its own (DT-46).
 pub const CLIPBOARD: u64 = 1;
+/// Of the exchanges in HELLO: a token that is shown as it is, on sessions of pages (WB-15).
+pub const SHOWN: u8 = 2;
 /// The version in HELLO and WELCOME.
 pub const VERSION: u64 = 1;
 /// DT-12: the longest text, in bytes.

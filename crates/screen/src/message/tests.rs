@@ -50,8 +50,12 @@ fn every_message_comes_back() {
     let client = [
         FromClient::Hello(Hello {
             features: 5,
-            offer: Some(ClientOffer { of: SecretKind::Token, share: [7; 33] }),
+            offer: Some(ClientOffer::Share { of: SecretKind::Token, share: [7; 33] }),
             is_older: false,
+        }),
+        FromClient::Hello(Hello {
+            offer: Some(ClientOffer::Token(ShownToken::new("abcde-12345"))),
+            ..Hello::default()
         }),
         FromClient::Hello(Hello::default()),
         FromClient::Hello(Hello { is_older: true, ..Hello::default() }),

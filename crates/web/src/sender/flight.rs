@@ -3,6 +3,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use quickset_base::Time;
+use quickset_base::number::Unsigned as _;
 
 use super::round::RoundTrip;
 use crate::format::FencedPlace;
@@ -136,6 +137,11 @@ impl FencedFlights {
     pub(super) fn covered(&mut self, now: Time, covers: Range<u64>) {
         let sent = self.count(now);
         self.repairs.push_back(RepairFlight { covers, sent });
+    }
+
+    /// Repairs that may still replace something.
+    pub(super) fn repairs_under_way(&self) -> u32 {
+        self.repairs.len().saturated()
     }
 
     /// Gives a message up. False when it is over already.

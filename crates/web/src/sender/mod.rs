@@ -56,6 +56,8 @@ pub struct FencedSender {
     symbols: SymbolWindow,
     /// The seed of the next repair.
     seed: u64,
+    /// Messages queued since repair was asked for.
+    fresh: u64,
     round: RoundTrip,
     loss: LossEstimate,
     /// What the last report said of it.
@@ -113,6 +115,7 @@ impl FencedSender {
             flights: FencedFlights::default(),
             symbols: SymbolWindow::new(),
             seed: 0,
+            fresh: 0,
             round: RoundTrip::new(options.rtt),
             loss: LossEstimate::default(),
             recovered: 0,
@@ -145,6 +148,7 @@ impl FencedSender {
         assert!(payload.len() <= MOST_PAYLOAD && self.has_room(), "as the contract says");
         let number = self.next;
         self.next += 1;
+        self.fresh += 1;
         let behind = number - self.fence;
         self.symbols.push(behind, &payload);
         self.queued_bytes += payload.len();
@@ -161,7 +165,21 @@ impl FencedSender {
     /// Queues `count` repair datagrams, over all that has not arrived by the time they are sent, the newest
     /// 256 of it.
     pub fn repair(&mut self, count: u32) {
+        self.fresh = 0;
         self.queue.extend((0..count).map(|_| QueuedDatagram::Repair));
+    }
+
+    /// How many repair datagrams are worth while now: as many as the messages that have not arrived are likely
+    /// to need, less those under way; and as many as those need that none covers.
+    pub fn repairs_due(&self) -> u32 {
+        let open = self.loss.repairs(self.flights.outstanding().min(MOST_COVERED));
+        let fresh = self.loss.repairs(self.fresh.min(MOST_COVERED));
+        if self.fresh == 0 { 0 } else { open.saturating_sub(self.flights.repairs_under_way()).max(fresh) }
+    }
+
+    /// Messages that were queued since repair was asked for.
+    pub fn fresh(&self) -> u64 {
+        self.fresh
     }
 
     /// Gives a message up: nobody needs it any more. Its outcome is false, unless it is known already.

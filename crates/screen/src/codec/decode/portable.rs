@@ -57,7 +57,8 @@ fn window_of(frame: &[u8]) -> Option<u64> {
 /// More than the content of any item has (DT-16: three times 65,536 bytes, and the colours).
 const MOST_WINDOW: u64 = 1 << 20;
 
-#[cfg(all(test, feature = "encode"))]
+#[cfg(test)]
+#[cfg(feature = "encode")]
 mod tests {
     use proptest::prelude::*;
     use zstd::bulk::Compressor;

@@ -1,0 +1,185 @@
+//! The screen of a page in a browser: messages in datagrams, with fences and repair (`spec/web.md`).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use quickset::h3::webtransport::{Session, SessionError};
+use quickset_web::{FencedSender, SenderOptions};
+use tokio::sync::Notify;
+use tokio::time::sleep;
+
+use super::session::{LONG, Pace, TICK};
+use super::stage::ClientSeat;
+use crate::link::{DesktopChannel, LinkError};
+use crate::sender::ScreenItem;
+
+/// Shows the screen until something ends: encodes what has changed whenever the connection has room.
+pub(super) async fn show_page(session: &Session, seat: &ClientSeat, restart: &Notify) -> LinkError {
+    session.connection().set_datagram_priority(DesktopChannel::Screen.priority());
+    let rtt = session.connection().stats().rtt;
+    let sender = FencedSender::new(SenderOptions { rtt });
+    let mut screen = PageScreen { session, seat, sender, flying: PageFlights::default(), rests: false };
+    loop {
+        let pause = match screen.fill() {
+            Ok(pause) => pause,
+            Err(error) => return error,
+        };
+        screen.look_for_rest();
+        tokio::select! {
+            () = seat.drawn.notified() => {}
+            datagram = session.next_datagram() => {
+                let heard = datagram.map_err(LinkError::from).and_then(|datagram| screen.hear(&datagram));
+                if let Err(error) = heard {
+                    return error;
+                }
+            }
+            // DT-4, WB-17.
+            () = restart.notified() => screen.restart(),
+            () = sleep(screen.wait(pause)) => {}
+        }
+        screen.settle();
+    }
+}
+
+struct PageScreen<'a> {
+    session: &'a Session,
+    seat: &'a ClientSeat,
+    sender: FencedSender,
+    flying: PageFlights,
+    /// At the last look the client had all there is.
+    rests: bool,
+}
+
+/// What the screen's sender calls a message, and the number that it has on the wire.
+#[derive(Default)]
+struct PageFlights {
+    ids: BTreeMap<u64, u64>,
+    numbers: BTreeMap<u64, u64>,
+}
+
+impl PageScreen<'_> {
+    /// Sends while there is room. When there is more to come: how long until there will be room.
+    fn fill(&mut self) -> Result<Option<Duration>, LinkError> {
+        let pace = Pace::of(&self.session.connection().stats());
+        let mut sent = false;
+        let pause = loop {
+            let Some(room) = self.send(pace)? else { break Some(pace.pause()) };
+            if !self.sender.has_room() {
+                // Reports make room.
+                break None;
+            }
+            let longest = self.session.max_datagram().map_or(0, |most| self.sender.longest(most));
+            let now = self.seat.now();
+            let mut screen = self.seat.sender();
+            screen.set_budget(longest);
+            if longest < screen.budget() {
+                // The path takes no datagram that is long enough: QUIC itself would not work on it.
+                return Err(LinkError::Ended);
+            }
+            match screen.poll(now, room.max(longest)) {
+                Some(ScreenItem::Message { id, payload, keep }) => {
+                    let number = self.sender.message(payload, keep);
+                    self.flying.add(id, number);
+                    sent = true;
+                }
+                Some(ScreenItem::Fence) => {
+                    self.sender.fence();
+                    // Somebody waits for what is before it; of an update that is long the end is far.
+                    if self.sender.fresh() >= MANY {
+                        self.sender.repair(self.sender.repairs_due());
+                    }
+                }
+                Some(ScreenItem::Flush) => {}
+                None => {
+                    // All there is: its end is what somebody waits for.
+                    drop(screen);
+                    self.sender.repair(self.sender.repairs_due());
+                    self.send(pace)?;
+                    break None;
+                }
+            }
+        };
+        if sent {
+            // Marks follow what is sent.
+            self.seat.told.notify_one();
+        }
+        Ok(pause)
+    }
+
+    /// Sends what is queued. How many bytes may still wait to be sent; `None` when no more may.
+    fn send(&mut self, pace: Pace) -> Result<Option<usize>, LinkError> {
+        let (_, mut unsent) = self.session.connection().unsent_datagrams();
+        while unsent < pace.queue {
+            let Some(datagram) = self.sender.poll(self.seat.now()) else {
+                return Ok(Some(pace.queue - unsent));
+            };
+            match self.session.send_datagram(&datagram) {
+                Ok(()) => unsent += datagram.len(),
+                // The path takes less than it did when the message was made.
+                Err(SessionError::TooLarge(_)) => self.restart(),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(None)
+    }
+
+    /// A datagram of the page.
+    fn hear(&mut self, datagram: &[u8]) -> Result<(), LinkError> {
+        self.sender.report(self.seat.now(), datagram)?;
+        Ok(())
+    }
+
+    /// What became of messages, and which nobody needs any more.
+    fn settle(&mut self) {
+        while let Some((number, arrived)) = self.sender.next_outcome() {
+            if let Some(id) = self.flying.landed(number) {
+                self.seat.sender().outcome(id, arrived);
+            }
+        }
+        loop {
+            let Some(id) = self.seat.sender().superseded() else { break };
+            if let Some(&number) = self.flying.numbers.get(&id) {
+                self.sender.abandon(number);
+            }
+        }
+    }
+
+    fn restart(&mut self) {
+        self.sender.restart();
+        self.flying = PageFlights::default();
+        self.seat.sender().restart();
+    }
+
+    /// DT-36: that the screen has come to rest is to be told.
+    fn look_for_rest(&mut self) {
+        let rests = self.seat.sender().is_at_rest();
+        if rests && !self.rests {
+            self.seat.told.notify_one();
+        }
+        self.rests = rests;
+    }
+
+    /// How long nothing is due.
+    fn wait(&self, pause: Option<Duration>) -> Duration {
+        let now = self.seat.now();
+        let due = [self.seat.sender().next_deadline(), self.sender.next_deadline()];
+        let due = due.into_iter().flatten().min().map_or(LONG, |due| due.since(now));
+        pause.map_or(due, |pause| pause.min(due)).max(TICK)
+    }
+}
+
+impl PageFlights {
+    fn add(&mut self, id: u64, number: u64) {
+        self.ids.insert(number, id);
+        self.numbers.insert(id, number);
+    }
+
+    fn landed(&mut self, number: u64) -> Option<u64> {
+        let id = self.ids.remove(&number)?;
+        self.numbers.remove(&id);
+        Some(id)
+    }
+}
+
+/// Messages that are worth repair of their own before the end of an update.
+const MANY: u64 = 32;

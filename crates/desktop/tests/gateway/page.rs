@@ -1,0 +1,391 @@
+//! A page in a browser, played by HTTP/3 and WebTransport of our own: `spec/web.md`.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::{Buf as _, Bytes, BytesMut};
+use quickset::h3::webtransport::{RecvStream, SendStream, Session, SessionEnding, SessionError};
+use quickset::h3::{self, Request};
+use quickset::{ClientConfig, Endpoint, Trust};
+use quickset_base::Time;
+use quickset_desktop::message::{
+    ClientOffer, ClipboardMessage, FromClient, FromServer, Hello, PersonInput, RecordInbox, ScreenOrder,
+    ShownToken, StreamMessage, Welcome, code,
+};
+use quickset_desktop::receiver::{ReceiverConfig, ScreenReceiver};
+use quickset_desktop::serve::{PageConfig, PageFile};
+use quickset_desktop::trust::{OneTimeToken, PageLinks};
+use quickset_lab::relay::Relay;
+use quickset_rfb::{ExtendedClipboard, Rect, ServerEvent};
+use quickset_sim::LinkSpec;
+use quickset_web::FencedReceiver;
+use quickset_wire::{Reader, Writer};
+
+use super::scene::{Far, Home, LIMIT, Setting};
+use super::vnc::{Order as Draw, Vnc};
+
+const ORIGIN: &str = "https://desk.example";
+
+/// Pages of a gateway, and a link to it.
+fn pages() -> (PageConfig, OneTimeToken) {
+    let links = PageLinks::new();
+    let (_, token) = links.add(Instant::now(), false, None);
+    let file =
+        PageFile { path: "/", media_type: "text/html", content: Bytes::from_static(b"<!doctype html>") };
+    (PageConfig { links: Arc::new(links), origins: vec![ORIGIN.into()], files: [file].into() }, token)
+}
+
+/// A browser that has connected.
+struct Browser {
+    client: h3::Client,
+    _endpoint: Endpoint,
+}
+
+impl Browser {
+    async fn open(home: &Home, address: SocketAddr) -> Self {
+        let server = home.server().server_identity().unwrap().fingerprint();
+        let config = ClientConfig::new(Trust::pinned(server), &[h3::ALPN]).unwrap();
+        let endpoint = Endpoint::client().unwrap();
+        let connection = endpoint.connect(address, "localhost", &config).await.unwrap();
+        let config = h3::Config { webtransport: 1, ..h3::Config::default() };
+        Self { client: h3::Client::new(&connection, config).unwrap(), _endpoint: endpoint }
+    }
+
+    async fn session(&self, path: &'static str, origin: &'static str) -> Result<Session, SessionError> {
+        let request = Request::extended("webtransport", "localhost", path).with("origin", origin);
+        self.client.session(&request).await
+    }
+}
+
+/// A page that shows the desktop.
+struct Page {
+    session: Session,
+    control: SendStream,
+    incoming: RecvStream,
+    input: SendStream,
+    rest: BytesMut,
+    inbox: RecordInbox<FromServer>,
+    welcome: Option<Welcome>,
+    news: Vec<FromServer>,
+    fenced: FencedReceiver,
+    screen: ScreenReceiver,
+    began: Instant,
+    _browser: Browser,
+}
+
+impl Page {
+    async fn begin(home: &Home, address: SocketAddr, offer: Option<ClientOffer>) -> Self {
+        let browser = Browser::open(home, address).await;
+        let session = browser.session("/desktop", ORIGIN).await.unwrap();
+        let (control, incoming) = session.open_bi().await.unwrap();
+        let input = session.open_uni().await.unwrap();
+        let mut page = Self {
+            session,
+            control,
+            incoming,
+            input,
+            rest: BytesMut::new(),
+            inbox: RecordInbox::new(),
+            welcome: None,
+            news: Vec::new(),
+            fenced: FencedReceiver::new(),
+            screen: ScreenReceiver::new(ReceiverConfig::default()),
+            began: Instant::now(),
+            _browser: browser,
+        };
+        page.say(&FromClient::Hello(Hello { offer, ..Hello::default() })).await;
+        page
+    }
+
+    async fn by(home: &Home, address: SocketAddr, token: &OneTimeToken) -> Self {
+        Self::begin(home, address, Some(ClientOffer::Token(ShownToken::new(token.reveal())))).await
+    }
+
+    async fn say(&mut self, message: &FromClient) {
+        send(&mut self.control, message).await.unwrap();
+    }
+
+    async fn does(&mut self, input: &PersonInput) {
+        send(&mut self.input, input).await.unwrap();
+    }
+
+    fn now(&self) -> Time {
+        Time::ZERO + self.began.elapsed()
+    }
+
+    /// Takes what comes until something is true.
+    async fn until(&mut self, what: &str, mut holds: impl FnMut(&Self) -> bool) {
+        let looks = async {
+            while !holds(self) {
+                let now = self.now();
+                let due = [self.fenced.next_deadline(), self.screen.next_deadline()];
+                let due = due.into_iter().flatten().min();
+                let wait = due.map_or(LIMIT, |due| due.since(now));
+                tokio::select! {
+                    datagram = self.session.next_datagram() => {
+                        self.fenced.receive(self.now(), &datagram.unwrap()).unwrap();
+                    }
+                    bytes = self.incoming.next() => self.hear(&bytes.unwrap().unwrap()),
+                    () = tokio::time::sleep(wait) => {}
+                }
+                self.turn().await;
+            }
+        };
+        let done = tokio::time::timeout(LIMIT, looks).await;
+        assert!(done.is_ok(), "in vain: {what}; {:?}, {:?}", self.fenced.stats(), self.screen.stats());
+    }
+
+    /// Draws what is delivered, and tells the server what it has to know.
+    async fn turn(&mut self) {
+        // WB-18: by an order that is known.
+        while self.welcome.is_some() {
+            let Some(message) = self.fenced.next() else { break };
+            self.screen.receive(&message).unwrap();
+        }
+        let now = self.now();
+        if let Some(report) = self.fenced.report(now) {
+            self.session.send_datagram(&report).unwrap();
+        }
+        while let Some(wish) = self.screen.control(now) {
+            self.say(&wish).await;
+        }
+    }
+
+    fn hear(&mut self, bytes: &[u8]) {
+        self.rest.extend_from_slice(bytes);
+        while let Some(record) = record(&mut self.rest) {
+            match self.inbox.receive(&record).unwrap() {
+                Some(FromServer::Welcome(welcome)) => {
+                    let order = welcome.order;
+                    self.screen = ScreenReceiver::new(ReceiverConfig { order, ..ReceiverConfig::default() });
+                    self.welcome = Some(welcome);
+                }
+                Some(FromServer::Mark(mark)) => self.screen.mark(self.now(), mark),
+                Some(news) => self.news.push(news),
+                None => {}
+            }
+        }
+    }
+
+    async fn sees(&mut self, vnc: &Vnc) {
+        let same = |page: &Self| page.welcome.is_some() && page.screen.screen().crc32() == vnc.crc32();
+        self.until("the same picture", same).await;
+    }
+
+    async fn ended(&self) -> SessionEnding {
+        tokio::time::timeout(LIMIT, self.session.closed()).await.expect("it ends").unwrap()
+    }
+}
+
+/// A record off the front, if it is whole.
+fn record(bytes: &mut BytesMut) -> Option<Bytes> {
+    let mut reader = Reader::new(bytes);
+    let length = usize::try_from(reader.varint().ok()?).unwrap();
+    let header = reader.position();
+    if bytes.len() < header + length {
+        return None;
+    }
+    bytes.advance(header);
+    Some(bytes.split_to(length).freeze())
+}
+
+async fn send(stream: &mut SendStream, message: &impl StreamMessage) -> Result<(), SessionError> {
+    for record in message.records() {
+        let mut header = [0; 8];
+        let mut writer = Writer::new(&mut header);
+        writer.varint(record.len() as u64);
+        stream.send([writer.written(), &record[..]].concat().into()).await?;
+    }
+    Ok(())
+}
+
+fn rect(x: u16, y: u16, w: u16, h: u16) -> Rect {
+    Rect::new(x, y, w, h).unwrap()
+}
+
+/// Windows that move, scroll and change their size, over a path that loses 3 % each way.
+async fn the_same_picture_in_order(order: ScreenOrder) {
+    let (home, vnc) = (Home::new(), Vnc::start(640, 480).await);
+    let (pages, token) = pages();
+    let setting = Setting { order, pages: Some(pages), ..Setting::default() };
+    let far = Far::start(&home, vnc.address, setting);
+    let link: LinkSpec = "rate=50mbit delay=10ms queue=500kB loss=3%".parse().unwrap();
+    let relay = Relay::start(far.address, link.clone(), link, 1).unwrap();
+    let mut page = Page::by(&home, relay.address(), &token).await;
+    page.sees(&vnc).await;
+    assert_eq!(page.welcome.as_ref().map(|welcome| welcome.order), Some(order));
+    for step in 0..60_u16 {
+        // Of noise, so that a step is many messages.
+        let pixels = (0..200 * 100).map(|n: u32| n.wrapping_mul(u32::from(step) + 7) & 0xff_ffff).collect();
+        vnc.tell(Draw::Put(rect(step * 4, step * 3, 200, 100), pixels));
+        if step % 3 == 0 {
+            vnc.tell(Draw::Copy(rect(16, 0, 560, 400), 0, 32));
+        }
+        if step == 30 {
+            vnc.tell(Draw::Resize(800, 500));
+        }
+        let shown = page.fenced.stats().messages;
+        page.until("some of it", |page| page.fenced.stats().messages > shown).await;
+    }
+    page.sees(&vnc).await;
+    let stats = *page.fenced.stats();
+    println!("{order}: {stats:?}");
+    assert!(stats.repairs > 0, "the path is seen to lose: {stats:?}");
+    // Keys and clicks come in order.
+    for key in 0x61..0x7b_u16 {
+        for down in [true, false] {
+            page.does(&PersonInput::Key { down, keysym: key.into(), keycode: None }).await;
+            page.does(&PersonInput::Pointer { buttons: down.into(), x: key, y: 0 }).await;
+        }
+    }
+    vnc.until("all keys", |vnc| vnc.keys().len() == 52).await;
+    let expected: Vec<(bool, u32)> = (0x61..0x7b).flat_map(|key| [(true, key), (false, key)]).collect();
+    assert_eq!(vnc.keys(), expected);
+}
+
+#[tokio::test]
+async fn a_page_sees_the_same_picture_ordered() {
+    the_same_picture_in_order(ScreenOrder::Ordered).await;
+}
+
+#[tokio::test]
+async fn a_page_sees_the_same_picture_fenced() {
+    the_same_picture_in_order(ScreenOrder::Fenced).await;
+}
+
+#[tokio::test]
+async fn a_page_sees_the_same_picture_latest() {
+    the_same_picture_in_order(ScreenOrder::Latest).await;
+}
+
+#[tokio::test]
+async fn the_page_comes_from_the_same_port_and_may_nothing_else() {
+    let (home, vnc) = (Home::new(), Vnc::start(64, 64).await);
+    let far = Far::start(&home, vnc.address, Setting { pages: Some(pages().0), ..Setting::default() });
+    let browser = Browser::open(&home, far.address).await;
+    let fetch = async |method: &'static str, path: &'static str| {
+        let (response, mut content) =
+            browser.client.fetch(&Request::new(method, "localhost", path)).await.unwrap();
+        let field = |name: &[u8]| {
+            let found = response.fields.iter().find(|field| &field.name[..] == name);
+            found.map(|field| String::from_utf8_lossy(&field.value).into_owned())
+        };
+        let policy = field(b"content-security-policy").unwrap();
+        assert!(policy.starts_with("default-src 'none'; script-src 'self'"), "{policy}");
+        let kind = field(b"content-type");
+        (response.status, kind, String::from_utf8(content.read_to_end(1000).await.unwrap()).unwrap())
+    };
+    let page = || Some("text/html".to_owned());
+    assert_eq!(fetch("GET", "/?x=1").await, (200, page(), "<!doctype html>".into()));
+    assert_eq!(fetch("HEAD", "/").await, (200, page(), String::new()));
+    assert_eq!(fetch("GET", "/../etc/passwd").await, (404, None, String::new()));
+    assert_eq!(fetch("POST", "/").await, (405, None, String::new()));
+}
+
+#[tokio::test]
+async fn foreign_pages_and_wrong_tokens_are_turned_away() {
+    let (home, vnc) = (Home::new(), Vnc::start(64, 64).await);
+    let (pages, token) = pages();
+    let (link, looks) = pages.links.add(Instant::now(), true, None);
+    let links = pages.links.clone();
+    let far = Far::start(&home, vnc.address, Setting { pages: Some(pages), ..Setting::default() });
+    // WB-16: another page, one whose name was bound to our address, none; and a path that is none of ours.
+    let browser = Browser::open(&home, far.address).await;
+    for origin in ["https://evil.example", "http://desk.example", "https://localhost", "null", ""] {
+        let refused = browser.session("/desktop", origin).await;
+        assert!(matches!(refused, Err(SessionError::Declined(403))), "{origin}: {refused:?}");
+    }
+    assert!(matches!(browser.session("/other", ORIGIN).await, Err(SessionError::Declined(404))));
+    // WB-15: no token, a wrong one, and one that was taken back.
+    let none = Page::begin(&home, far.address, None).await.ended().await;
+    assert_eq!(none.code, code::DENIED as u32);
+    let wrong = Page::by(&home, far.address, &OneTimeToken::random()).await.ended().await;
+    assert_eq!(wrong.code, code::DENIED as u32);
+    assert!(wrong.reason.contains("link"), "{}", wrong.reason);
+    let mut looker = Page::by(&home, far.address, &looks).await;
+    looker.sees(&vnc).await;
+    assert!(links.remove(link));
+    let late = Page::by(&home, far.address, &looks).await.ended().await;
+    assert_eq!(late.code, code::DENIED as u32);
+    // DT-8: who may only look does nothing, whatever it says.
+    let permissions = looker.welcome.as_ref().unwrap().permissions;
+    assert!(!permissions.input && !permissions.clipboard && !permissions.wish);
+    looker.does(&PersonInput::Key { down: true, keysym: 0x78, keycode: None }).await;
+    let mut page = Page::by(&home, far.address, &token).await;
+    page.sees(&vnc).await;
+    page.does(&PersonInput::Key { down: true, keysym: 0x79, keycode: None }).await;
+    vnc.until("a key", |vnc| !vnc.keys().is_empty()).await;
+    assert_eq!(vnc.keys(), [(true, 0x79)]);
+}
+
+#[tokio::test]
+async fn texts_go_both_ways() {
+    let (home, vnc) = (Home::new(), Vnc::start(64, 64).await);
+    let (pages, token) = pages();
+    let far = Far::start(&home, vnc.address, Setting { pages: Some(pages), ..Setting::default() });
+    let mut page = Page::by(&home, far.address, &token).await;
+    page.sees(&vnc).await;
+    vnc.tell(Draw::Text("z\u{fc}rich".into()));
+    let mut clipboard = tokio::time::timeout(LIMIT, page.session.accept_uni()).await.unwrap().unwrap();
+    let (mut rest, mut inbox) = (BytesMut::new(), RecordInbox::<FromServer>::new());
+    let text = loop {
+        let more = tokio::time::timeout(LIMIT, clipboard.next()).await.unwrap().unwrap().unwrap();
+        rest.extend_from_slice(&more);
+        if let Some(record) = record(&mut rest) {
+            match inbox.receive(&record).unwrap() {
+                Some(FromServer::Clipboard(ClipboardMessage::Paste(text))) => break text,
+                other => panic!("{other:?}"),
+            }
+        }
+    };
+    assert_eq!(text, "z\u{fc}rich");
+    page.does(&PersonInput::Clipboard(ClipboardMessage::Paste("\u{e9}t\u{e9}".into()))).await;
+    // The VNC server is told that there is one, and asks when somebody pastes.
+    let told = |event: &ServerEvent| matches!(event, ServerEvent::Clipboard(ExtendedClipboard::Notify(_)));
+    vnc.until("that there is a text", |vnc| vnc.events().iter().any(told)).await;
+}
+
+#[tokio::test]
+async fn a_page_that_speaks_nonsense_is_ended_and_others_go_on() {
+    let (home, vnc) = (Home::new(), Vnc::start(64, 64).await);
+    let (pages, token) = pages();
+    let far = Far::start(&home, vnc.address, Setting { pages: Some(pages), ..Setting::default() });
+    let mut other = Page::by(&home, far.address, &token).await;
+    other.sees(&vnc).await;
+    // WB-13: a report that is cut, one of numbers that were not sent, one of a sequence to come.
+    for report in [&[4, 0, 2][..], &[4, 0, 0x7f, 0xff, 0, 0, 0, 0], &[4, 9, 0, 0, 0, 0, 0]] {
+        let mut page = Page::by(&home, far.address, &token).await;
+        page.sees(&vnc).await;
+        page.session.send_datagram(report).unwrap();
+        assert_eq!(page.ended().await.code, code::PROTOCOL as u32, "{report:?}");
+    }
+    // WB-1: what is not known yet does no harm. DT-5: a record too long, before it is there.
+    let mut page = Page::by(&home, far.address, &token).await;
+    page.session.send_datagram(&[77, 1, 2, 3]).unwrap();
+    page.sees(&vnc).await;
+    page.input.send(Bytes::from_static(&[0x80, 0x01, 0x00, 0x01])).await.unwrap();
+    assert_eq!(page.ended().await.code, code::PROTOCOL as u32);
+    vnc.fill(rect(0, 0, 9, 9), 0x00_1234);
+    other.sees(&vnc).await;
+}
+
+/// It gets no more than a few packets, and nobody else less.
+#[tokio::test]
+async fn a_page_that_never_answers_is_in_nobodys_way() {
+    let (home, vnc) = (Home::new(), Vnc::start(640, 480).await);
+    let (pages, token) = pages();
+    let far = Far::start(&home, vnc.address, Setting { pages: Some(pages), ..Setting::default() });
+    let silent = Page::by(&home, far.address, &token).await;
+    let mut page = Page::by(&home, far.address, &token).await;
+    page.sees(&vnc).await;
+    for step in 0..20_u32 {
+        let pixels = (0..640 * 480).map(|n: u32| n.wrapping_mul(step * 2 + 7) & 0xff_ffff).collect();
+        vnc.tell(Draw::Put(rect(0, 0, 640, 480), pixels));
+        page.sees(&vnc).await;
+    }
+    // What is kept for it is bounded by the numbers that may be open.
+    let sent = far.stats.totals().now.values().map(|(_, screen)| screen.messages).min().unwrap();
+    assert!(sent <= 4096, "{sent} messages for a page that reports none");
+    drop(silent);
+}
