@@ -37,6 +37,7 @@ const ARROWS: &[(&str, CrateWorld, &[&str])] = &[
     ("quickset-web", Virtual, &["quickset-base", "quickset-wire", "quickset-fec"]),
     ("quickset-rfb", Virtual, &["quickset-base"]),
     ("quickset-screen", Virtual, &["quickset-base", "quickset-rfb"]),
+    ("quickset-viewer", Virtual, &["quickset-base", "quickset-rfb", "quickset-screen", "quickset-web"]),
     ("quickset-net", Real, &["quickset-base", "quickset-quic", "tokio", "quinn-udp"]),
     // The face names types of quic (streams, errors) and of rustls (trust), and tokio's traits of readers and
     // writers.
@@ -57,15 +58,7 @@ const ARROWS: &[(&str, CrateWorld, &[&str])] = &[
     (
         "quickset-desktop",
         Real,
-        &[
-            "quickset-base",
-            "quickset-wire",
-            "quickset-rfb",
-            "quickset-screen",
-            "quickset-web",
-            "quickset",
-            "tokio",
-        ],
+        &["quickset-base", "quickset-rfb", "quickset-screen", "quickset-web", "quickset", "tokio"],
     ),
     ("quickset-lab", Real, EVERYTHING),
     ("quickset-cli", Real, EVERYTHING),

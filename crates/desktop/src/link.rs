@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use bytes::{Buf as _, Bytes, BytesMut};
+use bytes::Bytes;
 use quickset::h3::HttpError;
 use quickset::h3::webtransport::{RecvStream, SendStream, Session, SessionError};
 use quickset::{
@@ -12,9 +12,8 @@ use quickset::{
 };
 
 use quickset_web::DatagramFault;
-use quickset_wire::{Reader, Writer};
 
-use crate::message::{MessageFault, RecordInbox, StreamMessage};
+use crate::message::{MessageFault, RecordInbox, RecordSplitter, StreamMessage, stream_bytes};
 use crate::trust::{Exported, LABEL};
 
 /// How a connection between gateways behaves.
@@ -167,8 +166,7 @@ enum IncomingRecords {
 #[derive(Debug)]
 struct StreamRecords {
     stream: RecvStream,
-    /// What came and was not taken, less than a record.
-    rest: BytesMut,
+    splitter: RecordSplitter,
 }
 
 impl PeerLink {
@@ -257,13 +255,13 @@ impl MessageOutbox {
 
     /// Sends a message; waits while the peer does not read.
     pub(crate) async fn send(&mut self, message: &impl StreamMessage) -> Result<(), LinkError> {
-        for record in message.records() {
-            match &mut self.stream {
-                OutgoingRecords::Fenced(stream) => {
+        match &mut self.stream {
+            OutgoingRecords::Fenced(stream) => {
+                for record in message.records() {
                     stream.send(record).await?;
                 }
-                OutgoingRecords::Stream(stream) => stream.send(with_length(&record)).await?,
             }
+            OutgoingRecords::Stream(stream) => stream.send(stream_bytes(message).into()).await?,
         }
         Ok(())
     }
@@ -275,7 +273,7 @@ impl<M: StreamMessage> IncomingMessages<M> {
     }
 
     fn of_page(stream: RecvStream) -> Self {
-        let stream = StreamRecords { stream, rest: BytesMut::new() };
+        let stream = StreamRecords { stream, splitter: RecordSplitter::default() };
         Self { stream: IncomingRecords::Stream(stream), inbox: RecordInbox::new() }
     }
 
@@ -297,38 +295,13 @@ impl StreamRecords {
     /// The next record. Dropping the future loses nothing.
     async fn next(&mut self) -> Result<Bytes, LinkError> {
         loop {
-            if let Some(record) = self.take()? {
+            if let Some(record) = self.splitter.next_record()? {
                 return Ok(record);
             }
             let more = self.stream.next().await?.ok_or(LinkError::Ended)?;
-            self.rest.extend_from_slice(&more);
+            self.splitter.feed(&more);
         }
     }
-
-    /// A record that is whole.
-    fn take(&mut self) -> Result<Option<Bytes>, LinkError> {
-        let mut reader = Reader::new(&self.rest);
-        let Ok(length) = reader.varint() else { return Ok(None) };
-        // DT-5: before it is there.
-        let length = usize::try_from(length).unwrap_or(usize::MAX);
-        if length > MAX_RECORD {
-            return Err(MessageFault::Long(length).into());
-        }
-        let header = reader.position();
-        if self.rest.len() < header + length {
-            return Ok(None);
-        }
-        self.rest.advance(header);
-        Ok(Some(self.rest.split_to(length).freeze()))
-    }
-}
-
-/// A record as it goes on a stream of bytes.
-fn with_length(record: &[u8]) -> Bytes {
-    let mut header = [0; 8];
-    let mut writer = Writer::new(&mut header);
-    writer.varint(record.len() as u64);
-    [writer.written(), record].concat().into()
 }
 
 impl LinkError {
@@ -431,9 +404,6 @@ impl DesktopChannel {
         }
     }
 }
-
-/// DT-5: the longest record.
-const MAX_RECORD: usize = 65_536;
 
 #[cfg(test)]
 mod tests {

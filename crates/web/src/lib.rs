@@ -48,4 +48,4 @@ mod tests;
 
 pub use format::DatagramFault;
 pub use receiver::{FencedReceiver, FencedReceiverStats};
-pub use sender::{FencedSender, FencedSenderStats, LossEstimate, SenderOptions};
+pub use sender::{FencedSender, FencedSenderStats, MessageLoss, SenderOptions};

@@ -426,6 +426,33 @@ fn repairs_cover_what_was_sent_and_is_not_gone() {
 }
 
 #[test]
+fn repair_reaches_back_as_far_as_symbols_are_kept() {
+    // WB-10: number 76 of 1100 is missing, the oldest of the newest 1024.
+    let missing = 1100 - 1024;
+    let (mut receiver, now) = (FencedReceiver::new(), Time::ZERO);
+    let symbol = |number: u64| {
+        let mut symbol = Vec::new();
+        format::symbol(0, &of_number(number), &mut symbol);
+        symbol
+    };
+    for number in (0..1100).filter(|&number| number != missing) {
+        let datagram = format::message(0, FencedPlace { number, behind: 0 }, Some(&of_number(number)));
+        receiver.receive(now, &datagram).unwrap();
+    }
+    let mut sum = vec![0; 1000];
+    for number in missing..missing + 256 {
+        for (place, byte) in sum.iter_mut().zip(symbol(number)) {
+            *place ^= quickset_fec::gf256::mul(byte, rlc::coefficient(9, number));
+        }
+    }
+    receiver.receive(now, &format::repair(0, missing, 256, 9, &sum)).unwrap();
+    assert_eq!(receiver.stats().recovered, 1);
+    // One that is older is passed over, and harms nobody.
+    receiver.receive(now, &format::repair(0, missing - 1, 256, 10, &[7; 1000])).unwrap();
+    assert_eq!((receiver.stats().recovered, receiver.stats().repairs), (1, 2));
+}
+
+#[test]
 fn the_longest_message_and_its_repair_fit_the_datagram() {
     let mut sender = FencedSender::new(SenderOptions::default());
     for n in 0..70 {

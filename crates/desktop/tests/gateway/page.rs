@@ -4,23 +4,20 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use bytes::{Buf as _, Bytes, BytesMut};
+use bytes::Bytes;
 use quickset::h3::webtransport::{RecvStream, SendStream, Session, SessionEnding, SessionError};
 use quickset::h3::{self, Request};
 use quickset::{ClientConfig, Endpoint, Trust};
 use quickset_base::Time;
 use quickset_desktop::message::{
-    ClientOffer, ClipboardMessage, FromClient, FromServer, Hello, PersonInput, RecordInbox, ScreenOrder,
-    ShownToken, StreamMessage, Welcome, code,
+    ClipboardMessage, FromClient, Hello, PersonInput, ScreenOrder, Welcome, code, stream_bytes,
 };
-use quickset_desktop::receiver::{ReceiverConfig, ScreenReceiver};
 use quickset_desktop::serve::{PageConfig, PageFile};
 use quickset_desktop::trust::{OneTimeToken, PageLinks};
 use quickset_lab::relay::Relay;
 use quickset_rfb::{ExtendedClipboard, Rect, ServerEvent};
 use quickset_sim::LinkSpec;
-use quickset_web::FencedReceiver;
-use quickset_wire::{Reader, Writer};
+use quickset_viewer::{PageViewer, ViewerNews};
 
 use super::scene::{Far, Home, LIMIT, Setting};
 use super::vnc::{Order as Draw, Vnc};
@@ -64,50 +61,39 @@ struct Page {
     control: SendStream,
     incoming: RecvStream,
     input: SendStream,
-    rest: BytesMut,
-    inbox: RecordInbox<FromServer>,
+    viewer: PageViewer,
     welcome: Option<Welcome>,
-    news: Vec<FromServer>,
-    fenced: FencedReceiver,
-    screen: ScreenReceiver,
+    texts: Vec<String>,
     began: Instant,
     _browser: Browser,
 }
 
 impl Page {
-    async fn begin(home: &Home, address: SocketAddr, offer: Option<ClientOffer>) -> Self {
+    async fn begin(home: &Home, address: SocketAddr, hello: &[u8]) -> Self {
         let browser = Browser::open(home, address).await;
         let session = browser.session("/desktop", ORIGIN).await.unwrap();
-        let (control, incoming) = session.open_bi().await.unwrap();
+        let (mut control, incoming) = session.open_bi().await.unwrap();
+        control.send(Bytes::copy_from_slice(hello)).await.unwrap();
         let input = session.open_uni().await.unwrap();
-        let mut page = Self {
+        Self {
             session,
             control,
             incoming,
             input,
-            rest: BytesMut::new(),
-            inbox: RecordInbox::new(),
+            viewer: PageViewer::new(256 << 20),
             welcome: None,
-            news: Vec::new(),
-            fenced: FencedReceiver::new(),
-            screen: ScreenReceiver::new(ReceiverConfig::default()),
+            texts: Vec::new(),
             began: Instant::now(),
             _browser: browser,
-        };
-        page.say(&FromClient::Hello(Hello { offer, ..Hello::default() })).await;
-        page
+        }
     }
 
     async fn by(home: &Home, address: SocketAddr, token: &OneTimeToken) -> Self {
-        Self::begin(home, address, Some(ClientOffer::Token(ShownToken::new(token.reveal())))).await
-    }
-
-    async fn say(&mut self, message: &FromClient) {
-        send(&mut self.control, message).await.unwrap();
+        Self::begin(home, address, &PageViewer::hello(token.reveal())).await
     }
 
     async fn does(&mut self, input: &PersonInput) {
-        send(&mut self.input, input).await.unwrap();
+        self.input.send(stream_bytes(input).into()).await.unwrap();
     }
 
     fn now(&self) -> Time {
@@ -118,86 +104,49 @@ impl Page {
     async fn until(&mut self, what: &str, mut holds: impl FnMut(&Self) -> bool) {
         let looks = async {
             while !holds(self) {
-                let now = self.now();
-                let due = [self.fenced.next_deadline(), self.screen.next_deadline()];
-                let due = due.into_iter().flatten().min();
-                let wait = due.map_or(LIMIT, |due| due.since(now));
+                let wait = self.viewer.next_deadline().map_or(LIMIT, |due| due.since(self.now()));
                 tokio::select! {
                     datagram = self.session.next_datagram() => {
-                        self.fenced.receive(self.now(), &datagram.unwrap()).unwrap();
+                        self.viewer.datagram(self.now(), &datagram.unwrap()).unwrap();
                     }
-                    bytes = self.incoming.next() => self.hear(&bytes.unwrap().unwrap()),
+                    bytes = self.incoming.next() => {
+                        self.viewer.control_bytes(self.now(), &bytes.unwrap().unwrap()).unwrap();
+                    }
                     () = tokio::time::sleep(wait) => {}
                 }
                 self.turn().await;
             }
         };
         let done = tokio::time::timeout(LIMIT, looks).await;
-        assert!(done.is_ok(), "in vain: {what}; {:?}, {:?}", self.fenced.stats(), self.screen.stats());
+        assert!(done.is_ok(), "in vain: {what}; {:?}", self.viewer);
     }
 
-    /// Draws what is delivered, and tells the server what it has to know.
+    /// Tells the server what it has to know, and hears the news.
     async fn turn(&mut self) {
-        // WB-18: by an order that is known.
-        while self.welcome.is_some() {
-            let Some(message) = self.fenced.next() else { break };
-            self.screen.receive(&message).unwrap();
-        }
         let now = self.now();
-        if let Some(report) = self.fenced.report(now) {
+        while let Some(report) = self.viewer.next_datagram(now) {
             self.session.send_datagram(&report).unwrap();
         }
-        while let Some(wish) = self.screen.control(now) {
-            self.say(&wish).await;
+        while let Some(bytes) = self.viewer.next_control(now) {
+            self.control.send(bytes.into()).await.unwrap();
         }
-    }
-
-    fn hear(&mut self, bytes: &[u8]) {
-        self.rest.extend_from_slice(bytes);
-        while let Some(record) = record(&mut self.rest) {
-            match self.inbox.receive(&record).unwrap() {
-                Some(FromServer::Welcome(welcome)) => {
-                    let order = welcome.order;
-                    self.screen = ScreenReceiver::new(ReceiverConfig { order, ..ReceiverConfig::default() });
-                    self.welcome = Some(welcome);
-                }
-                Some(FromServer::Mark(mark)) => self.screen.mark(self.now(), mark),
-                Some(news) => self.news.push(news),
-                None => {}
+        while let Some(news) = self.viewer.next_news() {
+            match news {
+                ViewerNews::Welcome(welcome) => self.welcome = Some(welcome),
+                ViewerNews::Clipboard(ClipboardMessage::Paste(text)) => self.texts.push(text),
+                _ => {}
             }
         }
     }
 
     async fn sees(&mut self, vnc: &Vnc) {
-        let same = |page: &Self| page.welcome.is_some() && page.screen.screen().crc32() == vnc.crc32();
+        let same = |page: &Self| page.welcome.is_some() && page.viewer.screen().crc32() == vnc.crc32();
         self.until("the same picture", same).await;
     }
 
     async fn ended(&self) -> SessionEnding {
         tokio::time::timeout(LIMIT, self.session.closed()).await.expect("it ends").unwrap()
     }
-}
-
-/// A record off the front, if it is whole.
-fn record(bytes: &mut BytesMut) -> Option<Bytes> {
-    let mut reader = Reader::new(bytes);
-    let length = usize::try_from(reader.varint().ok()?).unwrap();
-    let header = reader.position();
-    if bytes.len() < header + length {
-        return None;
-    }
-    bytes.advance(header);
-    Some(bytes.split_to(length).freeze())
-}
-
-async fn send(stream: &mut SendStream, message: &impl StreamMessage) -> Result<(), SessionError> {
-    for record in message.records() {
-        let mut header = [0; 8];
-        let mut writer = Writer::new(&mut header);
-        writer.varint(record.len() as u64);
-        stream.send([writer.written(), &record[..]].concat().into()).await?;
-    }
-    Ok(())
 }
 
 fn rect(x: u16, y: u16, w: u16, h: u16) -> Rect {
@@ -225,11 +174,11 @@ async fn the_same_picture_in_order(order: ScreenOrder) {
         if step == 30 {
             vnc.tell(Draw::Resize(800, 500));
         }
-        let shown = page.fenced.stats().messages;
-        page.until("some of it", |page| page.fenced.stats().messages > shown).await;
+        let shown = page.viewer.datagrams().messages;
+        page.until("some of it", |page| page.viewer.datagrams().messages > shown).await;
     }
     page.sees(&vnc).await;
-    let stats = *page.fenced.stats();
+    let stats = *page.viewer.datagrams();
     println!("{order}: {stats:?}");
     assert!(stats.repairs > 0, "the path is seen to lose: {stats:?}");
     // Keys and clicks come in order.
@@ -298,7 +247,10 @@ async fn foreign_pages_and_wrong_tokens_are_turned_away() {
     }
     assert!(matches!(browser.session("/other", ORIGIN).await, Err(SessionError::Declined(404))));
     // WB-15: no token, a wrong one, and one that was taken back.
-    let none = Page::begin(&home, far.address, None).await.ended().await;
+    let none = Page::begin(&home, far.address, &stream_bytes(&FromClient::Hello(Hello::default())))
+        .await
+        .ended()
+        .await;
     assert_eq!(none.code, code::DENIED as u32);
     let wrong = Page::by(&home, far.address, &OneTimeToken::random()).await.ended().await;
     assert_eq!(wrong.code, code::DENIED as u32);
@@ -328,18 +280,12 @@ async fn texts_go_both_ways() {
     page.sees(&vnc).await;
     vnc.tell(Draw::Text("z\u{fc}rich".into()));
     let mut clipboard = tokio::time::timeout(LIMIT, page.session.accept_uni()).await.unwrap().unwrap();
-    let (mut rest, mut inbox) = (BytesMut::new(), RecordInbox::<FromServer>::new());
-    let text = loop {
-        let more = tokio::time::timeout(LIMIT, clipboard.next()).await.unwrap().unwrap().unwrap();
-        rest.extend_from_slice(&more);
-        if let Some(record) = record(&mut rest) {
-            match inbox.receive(&record).unwrap() {
-                Some(FromServer::Clipboard(ClipboardMessage::Paste(text))) => break text,
-                other => panic!("{other:?}"),
-            }
-        }
-    };
-    assert_eq!(text, "z\u{fc}rich");
+    while page.texts.is_empty() {
+        let bytes = tokio::time::timeout(LIMIT, clipboard.next()).await.unwrap().unwrap().unwrap();
+        page.viewer.clipboard_bytes(&bytes).unwrap();
+        page.turn().await;
+    }
+    assert_eq!(page.texts, ["z\u{fc}rich"]);
     page.does(&PersonInput::Clipboard(ClipboardMessage::Paste("\u{e9}t\u{e9}".into()))).await;
     // The VNC server is told that there is one, and asks when somebody pastes.
     let told = |event: &ServerEvent| matches!(event, ServerEvent::Clipboard(ExtendedClipboard::Notify(_)));

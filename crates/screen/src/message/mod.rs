@@ -9,6 +9,7 @@ mod control;
 mod fields;
 mod input;
 mod parts;
+mod stream;
 #[cfg(test)]
 mod tests;
 
@@ -21,6 +22,7 @@ pub(crate) use fields::FieldReader;
 pub(crate) use fields::PutFields;
 pub use input::{ClipboardMessage, PersonInput};
 pub use parts::{RecordInbox, StreamMessage};
+pub use stream::{RecordSplitter, stream_bytes};
 
 /// What is wrong with bytes of the peer. The connection is closed with [`code::PROTOCOL`], apart from the two
 /// cases that have codes of their own: [`MessageFault::code`].

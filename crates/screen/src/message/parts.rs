@@ -121,7 +121,7 @@ const PART: u8 = 0x00;
 const END: u8 = 0x01;
 
 /// The longest record that is accepted.
-const MAX_RECORD: usize = 65536;
+pub(super) const MAX_RECORD: usize = 65536;
 /// The longest message that goes in one piece, and the longest piece.
 const MAX_PART: usize = 16384;
 /// The longest message in parts: a text of [`MAX_TEXT`](super::MAX_TEXT), or a cursor of 512 x 512.

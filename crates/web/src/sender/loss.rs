@@ -2,19 +2,19 @@ use quickset_base::number::{Float as _, Unsigned as _};
 
 /// How likely a message is to be lost: of the newest some hundred, with a cautious guess before them.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LossEstimate {
+pub struct MessageLoss {
     messages: f64,
     losses: f64,
 }
 
-impl Default for LossEstimate {
+impl Default for MessageLoss {
     /// One in two hundred, as if of a hundred messages.
     fn default() -> Self {
         Self { messages: 100.0, losses: 0.5 }
     }
 }
 
-impl LossEstimate {
+impl MessageLoss {
     /// Of one message, 0 to 1.
     pub fn rate(&self) -> f64 {
         (self.losses / self.messages).clamp(0.0, 1.0)
@@ -66,8 +66,8 @@ const MEMORY: f64 = 2000.0;
 mod tests {
     use super::*;
 
-    fn of(rate: f64) -> LossEstimate {
-        LossEstimate { messages: 1000.0, losses: 1000.0 * rate }
+    fn of(rate: f64) -> MessageLoss {
+        MessageLoss { messages: 1000.0, losses: 1000.0 * rate }
     }
 
     #[test]
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn what_was_long_ago_is_forgotten() {
-        let mut loss = LossEstimate::default();
+        let mut loss = MessageLoss::default();
         assert!((loss.rate() - 0.005).abs() < 1e-9);
         loss.lost(200);
         loss.arrived(1700);

@@ -12,7 +12,7 @@ use quickset_fec::{Equation, Symbols};
 use quickset_wire::varint::size;
 
 use self::flight::{FencedFlights, Landed};
-pub use self::loss::LossEstimate;
+pub use self::loss::MessageLoss;
 use self::round::RoundTrip;
 use crate::format::{
     self, DatagramFault, FencedDatagram, MOST_COVERED, MOST_PAYLOAD, NUMBERS, ReportFields, SYMBOL_HEADER,
@@ -48,18 +48,18 @@ pub struct FencedSender {
     /// The number of the next message, and of the first behind the last fence.
     next: u64,
     fence: u64,
-    queue: VecDeque<QueuedDatagram>,
+    queue: VecDeque<FencedTurn>,
     queued_bytes: usize,
     /// Numbers to be sent again.
     again: BTreeSet<u64>,
     flights: FencedFlights,
-    symbols: SymbolWindow,
+    symbols: SentSymbols,
     /// The seed of the next repair.
     seed: u64,
     /// Messages queued since repair was asked for.
     fresh: u64,
     round: RoundTrip,
-    loss: LossEstimate,
+    loss: MessageLoss,
     /// What the last report said of it.
     recovered: u64,
     outcomes: VecDeque<(u64, bool)>,
@@ -89,13 +89,13 @@ pub struct FencedSenderStats {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum QueuedDatagram {
+enum FencedTurn {
     Message(u64),
     Repair,
 }
 
 /// Symbols of messages, for repair.
-struct SymbolWindow {
+struct SentSymbols {
     symbols: Symbols,
     symbol: Vec<u8>,
     /// Below it nothing is covered any more.
@@ -113,11 +113,11 @@ impl FencedSender {
             queued_bytes: 0,
             again: BTreeSet::new(),
             flights: FencedFlights::default(),
-            symbols: SymbolWindow::new(),
+            symbols: SentSymbols::new(),
             seed: 0,
             fresh: 0,
             round: RoundTrip::new(options.rtt),
-            loss: LossEstimate::default(),
+            loss: MessageLoss::default(),
             recovered: 0,
             outcomes: VecDeque::new(),
             stats: FencedSenderStats::default(),
@@ -152,7 +152,7 @@ impl FencedSender {
         let behind = number - self.fence;
         self.symbols.push(behind, &payload);
         self.queued_bytes += payload.len();
-        self.queue.push_back(QueuedDatagram::Message(number));
+        self.queue.push_back(FencedTurn::Message(number));
         self.flights.queue(behind, payload, keep);
         number
     }
@@ -166,7 +166,7 @@ impl FencedSender {
     /// 256 of it.
     pub fn repair(&mut self, count: u32) {
         self.fresh = 0;
-        self.queue.extend((0..count).map(|_| QueuedDatagram::Repair));
+        self.queue.extend((0..count).map(|_| FencedTurn::Repair));
     }
 
     /// How many repair datagrams are worth while now: as many as the messages that have not arrived are likely
@@ -210,14 +210,14 @@ impl FencedSender {
         }
         loop {
             match self.queue.pop_front()? {
-                QueuedDatagram::Message(number) => {
+                FencedTurn::Message(number) => {
                     let bytes = self.flights.bytes(number);
                     self.queued_bytes -= bytes;
                     self.stats.messages += 1;
                     self.stats.bytes += bytes as u64;
                     return Some(self.datagram(now, number));
                 }
-                QueuedDatagram::Repair => {
+                FencedTurn::Repair => {
                     if let Some(repair) = self.repair_datagram(now) {
                         return Some(repair);
                     }
@@ -268,7 +268,7 @@ impl FencedSender {
     }
 
     /// How many of the messages are lost, on the way or in the browser, repaired or not.
-    pub fn loss(&self) -> LossEstimate {
+    pub fn loss(&self) -> MessageLoss {
         self.loss
     }
 
@@ -364,7 +364,7 @@ impl FencedSender {
     }
 }
 
-impl SymbolWindow {
+impl SentSymbols {
     fn new() -> Self {
         Self { symbols: Symbols::new(SYMBOLS, SYMBOL_HEADER + MOST_PAYLOAD), symbol: Vec::new(), low: 0 }
     }
@@ -394,8 +394,8 @@ impl SymbolWindow {
     }
 }
 
-impl std::fmt::Debug for SymbolWindow {
+impl std::fmt::Debug for SentSymbols {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SymbolWindow").field("low", &self.low).finish_non_exhaustive()
+        f.debug_struct("SentSymbols").field("low", &self.low).finish_non_exhaustive()
     }
 }

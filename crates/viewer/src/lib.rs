@@ -1,0 +1,335 @@
+//! The client of a desktop in a browser: what comes of a session of WebTransport becomes a screen, and what a
+//! person does becomes bytes.
+//!
+//! [`PageViewer`] has the rules of `spec/web.md` §8 and `spec/desktop.md`; whoever drives it has the session,
+//! the clock and something to draw on. Nothing here trusts a length of the server's.
+
+#![forbid(unsafe_code)]
+
+use std::collections::VecDeque;
+
+use quickset_base::Time;
+use quickset_rfb::{Cursor, Framebuffer, Leds};
+use quickset_screen::message::{
+    ClientOffer, ClipboardMessage, FromClient, FromServer, Hello, MessageFault, RecordInbox, RecordSplitter,
+    ScreenLayout, ShownToken, Welcome, stream_bytes,
+};
+use quickset_screen::receiver::{Changes, ReceiverConfig, ReceiverStats, ScreenReceiver};
+use quickset_web::{DatagramFault, FencedReceiver, FencedReceiverStats};
+
+/// A viewer on one session. The contract:
+///
+/// 1. Send [`hello`](Self::hello) as the first bytes of the first stream in both directions, and open a stream
+///    for input.
+/// 2. Give what comes to [`control_bytes`](Self::control_bytes), [`clipboard_bytes`](Self::clipboard_bytes) and
+///    [`datagram`](Self::datagram), and end the session at a fault, with its [`code`](ViewerFault::code).
+/// 3. Then, and at [`next_deadline`](Self::next_deadline), send what [`next_control`](Self::next_control) and
+///    [`next_datagram`](Self::next_datagram) return until they say `None`, take the news, and draw the changes.
+#[derive(Debug)]
+pub struct PageViewer {
+    max_bytes: usize,
+    control: StreamEnd,
+    clipboard: StreamEnd,
+    fenced: FencedReceiver,
+    /// Nothing is drawn before the order is known.
+    screen: Option<ScreenReceiver>,
+    nothing: Framebuffer,
+    replies: VecDeque<FromClient>,
+    news: VecDeque<ViewerNews>,
+}
+
+/// Bytes of a stream to messages.
+#[derive(Debug, Default)]
+struct StreamEnd {
+    splitter: RecordSplitter,
+    inbox: RecordInbox<FromServer>,
+}
+
+/// What the server says beside the screen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ViewerNews {
+    /// The viewer may look.
+    Welcome(Welcome),
+    /// The desktop is called so.
+    Name(String),
+    /// The pointer looks so.
+    Cursor(Cursor),
+    /// The lights of the keyboard.
+    Leds(Leds),
+    /// A sound.
+    Bell,
+    /// A size was set, or a wish for one answered.
+    Layout(ScreenLayout),
+    /// Of the clipboard.
+    Clipboard(ClipboardMessage),
+    /// The answer to a [`PageViewer::ping`].
+    Pong(u64),
+}
+
+/// Why the session is to be ended.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ViewerFault {
+    /// A message cannot be read.
+    #[error("the server does not speak as it should: {0}")]
+    Message(#[from] MessageFault),
+    /// A datagram cannot be read.
+    #[error("the server does not speak as it should: {0}")]
+    Datagram(#[from] DatagramFault),
+    /// Something came before the welcome, or again.
+    #[error("the server says something out of turn")]
+    OutOfTurn,
+}
+
+impl ViewerFault {
+    /// The code to end the session with; `spec/desktop.md` §11.
+    pub fn code(&self) -> u64 {
+        match self {
+            Self::Message(fault) => fault.code(),
+            Self::Datagram(_) | Self::OutOfTurn => quickset_screen::message::code::PROTOCOL,
+        }
+    }
+}
+
+impl PageViewer {
+    /// A viewer for screens of at most `max_bytes`, four a pixel.
+    pub fn new(max_bytes: usize) -> Self {
+        Self {
+            max_bytes,
+            control: StreamEnd::default(),
+            clipboard: StreamEnd::default(),
+            fenced: FencedReceiver::new(),
+            screen: None,
+            nothing: Framebuffer::new(0, 0, max_bytes).expect("no pixels always fit"),
+            replies: VecDeque::new(),
+            news: VecDeque::new(),
+        }
+    }
+
+    /// The first bytes for the control stream: who shows this token may look.
+    pub fn hello(token: &str) -> Vec<u8> {
+        // WB-15.
+        let offer = Some(ClientOffer::Token(ShownToken::new(token)));
+        stream_bytes(&FromClient::Hello(Hello { offer, ..Hello::default() }))
+    }
+
+    /// Bytes of the control stream.
+    ///
+    /// # Errors
+    /// See [`ViewerFault`].
+    pub fn control_bytes(&mut self, now: Time, bytes: &[u8]) -> Result<(), ViewerFault> {
+        self.control.splitter.feed(bytes);
+        while let Some(message) = self.control.next()? {
+            self.hear(now, message)?;
+        }
+        self.draw()
+    }
+
+    /// Bytes of the server's stream of the clipboard.
+    ///
+    /// # Errors
+    /// See [`ViewerFault`].
+    pub fn clipboard_bytes(&mut self, bytes: &[u8]) -> Result<(), ViewerFault> {
+        self.clipboard.splitter.feed(bytes);
+        while let Some(message) = self.clipboard.next()? {
+            match message {
+                FromServer::Clipboard(text) => self.news.push_back(ViewerNews::Clipboard(text)),
+                _ => return Err(ViewerFault::OutOfTurn),
+            }
+        }
+        Ok(())
+    }
+
+    /// A datagram.
+    ///
+    /// # Errors
+    /// See [`ViewerFault`].
+    pub fn datagram(&mut self, now: Time, datagram: &[u8]) -> Result<(), ViewerFault> {
+        self.fenced.receive(now, datagram)?;
+        self.draw()
+    }
+
+    /// The next bytes for the control stream.
+    pub fn next_control(&mut self, now: Time) -> Option<Vec<u8>> {
+        let reply = self.replies.pop_front();
+        let message = reply.or_else(|| self.screen.as_mut()?.control(now))?;
+        Some(stream_bytes(&message))
+    }
+
+    /// The next datagram to send.
+    pub fn next_datagram(&mut self, now: Time) -> Option<Vec<u8>> {
+        self.fenced.report(now)
+    }
+
+    /// What the server has said, in order.
+    pub fn next_news(&mut self) -> Option<ViewerNews> {
+        self.news.pop_front()
+    }
+
+    /// When to ask again even if nothing comes.
+    pub fn next_deadline(&self) -> Option<Time> {
+        let screen = self.screen.as_ref().and_then(ScreenReceiver::next_deadline);
+        [self.fenced.next_deadline(), screen].into_iter().flatten().min()
+    }
+
+    /// The screen as far as it has come.
+    pub fn screen(&self) -> &Framebuffer {
+        self.screen.as_ref().map_or(&self.nothing, ScreenReceiver::screen)
+    }
+
+    /// What of it has changed since the last call.
+    pub fn changes(&mut self) -> Changes {
+        self.screen.as_mut().map(ScreenReceiver::changes).unwrap_or_default()
+    }
+
+    /// Asks the server to answer, by which one measures how far away it is.
+    pub fn ping(&mut self, number: u64) {
+        self.replies.push_back(FromClient::Ping(number));
+    }
+
+    /// Asks for another size of the screen.
+    pub fn wish(&mut self, width: u16, height: u16) {
+        self.replies.push_back(FromClient::Wish { width, height, screens: Vec::new() });
+    }
+
+    /// What came of datagrams.
+    pub fn datagrams(&self) -> &FencedReceiverStats {
+        self.fenced.stats()
+    }
+
+    /// What came of the screen, once there is one.
+    pub fn messages(&self) -> Option<&ReceiverStats> {
+        self.screen.as_ref().map(ScreenReceiver::stats)
+    }
+
+    fn hear(&mut self, now: Time, message: FromServer) -> Result<(), ViewerFault> {
+        let news = match (message, &mut self.screen) {
+            (FromServer::Welcome(welcome), screen @ None) => {
+                let (order, max_bytes) = (welcome.order, self.max_bytes);
+                let config = ReceiverConfig { order, max_bytes, ..ReceiverConfig::default() };
+                *screen = Some(ScreenReceiver::new(config));
+                ViewerNews::Welcome(welcome)
+            }
+            // DT-2.
+            (_, None) | (FromServer::Welcome(_) | FromServer::Share { .. }, Some(_)) => {
+                return Err(ViewerFault::OutOfTurn);
+            }
+            (FromServer::Mark(mark), Some(screen)) => {
+                screen.mark(now, mark);
+                return Ok(());
+            }
+            (FromServer::Ping(number), Some(_)) => {
+                // DT-13.
+                if self.replies.len() < MOST_REPLIES {
+                    self.replies.push_back(FromClient::Pong(number));
+                }
+                return Ok(());
+            }
+            (FromServer::Pong(number), Some(_)) => ViewerNews::Pong(number),
+            (FromServer::Layout(layout), Some(_)) => ViewerNews::Layout(layout),
+            (FromServer::Cursor(cursor), Some(_)) => ViewerNews::Cursor(cursor),
+            (FromServer::Name(name), Some(_)) => ViewerNews::Name(name),
+            (FromServer::Leds(leds), Some(_)) => ViewerNews::Leds(leds),
+            (FromServer::Bell, Some(_)) => ViewerNews::Bell,
+            (FromServer::Clipboard(text), Some(_)) => ViewerNews::Clipboard(text),
+        };
+        self.news.push_back(news);
+        Ok(())
+    }
+
+    /// Draws what is delivered.
+    fn draw(&mut self) -> Result<(), ViewerFault> {
+        // WB-18: what comes before the welcome waits for it.
+        let Some(screen) = &mut self.screen else { return Ok(()) };
+        while let Some(message) = self.fenced.next() {
+            screen.receive(&message)?;
+        }
+        Ok(())
+    }
+}
+
+impl StreamEnd {
+    fn next(&mut self) -> Result<Option<FromServer>, MessageFault> {
+        while let Some(record) = self.splitter.next_record()? {
+            if let Some(message) = self.inbox.receive(&record)? {
+                return Ok(Some(message));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Answers that wait to be sent.
+const MOST_REPLIES: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use quickset_screen::message::{Permissions, ScreenOrder};
+
+    use super::*;
+
+    const NOW: Time = Time::from_millis(5);
+
+    fn welcome(order: ScreenOrder) -> FromServer {
+        FromServer::Welcome(Welcome {
+            features: 0,
+            order,
+            permissions: Permissions::ALL,
+            name: "desk".into(),
+        })
+    }
+
+    /// A message of the sequence: a screen of 4 x 4, number 0, behind nothing.
+    const SIZE: [u8; 9] = [1, 0, 0, 0, 1, 1, 0, 4, 4];
+
+    #[test]
+    fn what_comes_before_the_welcome_waits_for_it() {
+        // WB-18.
+        let mut viewer = PageViewer::new(1 << 20);
+        viewer.datagram(NOW, &SIZE).unwrap();
+        assert_eq!(viewer.screen().bounds().area(), 0);
+        viewer.control_bytes(NOW, &stream_bytes(&welcome(ScreenOrder::Latest))).unwrap();
+        assert_eq!((viewer.screen().width(), viewer.screen().height()), (4, 4));
+        assert!(viewer.changes().resized);
+        assert!(matches!(viewer.next_news(), Some(ViewerNews::Welcome(_))));
+    }
+
+    #[test]
+    fn a_server_that_speaks_out_of_turn_is_left() {
+        let mut viewer = PageViewer::new(1 << 20);
+        let early = viewer.control_bytes(NOW, &stream_bytes(&FromServer::Bell));
+        assert_eq!(early, Err(ViewerFault::OutOfTurn));
+        let mut viewer = PageViewer::new(1 << 20);
+        let hello = stream_bytes(&welcome(ScreenOrder::Fenced));
+        viewer.control_bytes(NOW, &hello).unwrap();
+        assert_eq!(viewer.control_bytes(NOW, &hello), Err(ViewerFault::OutOfTurn));
+        let on_clipboard = viewer.clipboard_bytes(&stream_bytes(&FromServer::Bell));
+        assert_eq!(on_clipboard.map_err(|fault| fault.code()), Err(1));
+    }
+
+    #[test]
+    fn no_number_of_the_server_is_trusted() {
+        // DT-20: a screen beyond what this page wants to hold; DT-6: an item of no kind; WB-2.
+        let mut viewer = PageViewer::new(1 << 20);
+        viewer.control_bytes(NOW, &stream_bytes(&welcome(ScreenOrder::Fenced))).unwrap();
+        let large = viewer.datagram(NOW, &[1, 0, 0, 0, 1, 1, 0, 0x7f, 0xff, 0x7f, 0xff]);
+        assert_eq!(large.map_err(|fault| fault.code()), Err(4));
+        let mut viewer = PageViewer::new(1 << 20);
+        viewer.control_bytes(NOW, &stream_bytes(&welcome(ScreenOrder::Fenced))).unwrap();
+        viewer.datagram(NOW, &SIZE).unwrap();
+        assert_eq!(viewer.datagram(NOW, &[1, 0, 1, 0, 1, 2, 99]).map_err(|fault| fault.code()), Err(1));
+        assert_eq!(viewer.datagram(NOW, &[3, 0, 0, 0, 0]).map_err(|fault| fault.code()), Err(1));
+    }
+
+    #[test]
+    fn pings_are_answered_and_flooding_with_them_holds_little() {
+        // DT-13.
+        let mut viewer = PageViewer::new(1 << 20);
+        viewer.control_bytes(NOW, &stream_bytes(&welcome(ScreenOrder::Fenced))).unwrap();
+        for number in 0..1000 {
+            viewer.control_bytes(NOW, &stream_bytes(&FromServer::Ping(number))).unwrap();
+        }
+        let first = viewer.next_control(NOW);
+        assert_eq!(first, Some(stream_bytes(&FromClient::Pong(0))));
+        assert_eq!(std::iter::from_fn(|| viewer.next_control(NOW)).count(), MOST_REPLIES - 1);
+    }
+}
