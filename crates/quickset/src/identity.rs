@@ -61,13 +61,43 @@ impl Identity {
     #[cfg(feature = "self-signed")]
     #[cfg_attr(docsrs, doc(cfg(feature = "self-signed")))]
     pub fn for_browsers<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Result<Self, IdentityError> {
+        let key = rcgen::KeyPair::generate()?;
+        Self::certified_for_browsers(names, SystemTime::now() - Duration::from_secs(3600), &key)
+    }
+
+    /// Returns an identity with the same key and another certificate, which browsers take as they take that of
+    /// [`for_browsers`](Self::for_browsers): it is valid from `begin` on, for thirteen days. The fingerprint
+    /// stays, and the [`certificate_hash`](Self::certificate_hash) does not. It needs the feature
+    /// `self-signed`.
+    ///
+    /// # Errors
+    /// See [`IdentityError`]; [`IdentityError::Make`] when the key is none of ECDSA with P-256, which is all
+    /// that browsers take.
+    #[cfg(feature = "self-signed")]
+    #[cfg_attr(docsrs, doc(cfg(feature = "self-signed")))]
+    pub fn renewed_for_browsers<S: Into<String>>(
+        &self,
+        names: impl IntoIterator<Item = S>,
+        begin: SystemTime,
+    ) -> Result<Self, IdentityError> {
+        let key = rcgen::KeyPair::from_pem(&self.key_pem)?;
+        if !key.is_compatible(&rcgen::PKCS_ECDSA_P256_SHA256) {
+            return Err(rcgen::Error::UnsupportedSignatureAlgorithm.into());
+        }
+        Self::certified_for_browsers(names, begin, &key)
+    }
+
+    #[cfg(feature = "self-signed")]
+    fn certified_for_browsers<S: Into<String>>(
+        names: impl IntoIterator<Item = S>,
+        begin: SystemTime,
+        key: &rcgen::KeyPair,
+    ) -> Result<Self, IdentityError> {
         let names: Vec<String> = names.into_iter().map(Into::into).collect();
         let mut params = rcgen::CertificateParams::new(names)?;
-        let begin = SystemTime::now() - Duration::from_secs(3600);
         params.not_before = begin.into();
         params.not_after = (begin + Duration::from_secs(13 * 24 * 3600)).into();
-        let key = rcgen::KeyPair::generate()?;
-        Self::from_pem(&params.self_signed(&key)?.pem(), &key.serialize_pem())
+        Self::from_pem(&params.self_signed(key)?.pem(), &key.serialize_pem())
     }
 
     /// Reads PEM text: the chain of certificates, its own first, and the private key.
@@ -193,6 +223,22 @@ mod tests {
         assert_eq!(made.fingerprint(), read.fingerprint());
         assert_eq!(format!("{made:?}"), format!("Identity({})", made.fingerprint()));
         assert_ne!(made.fingerprint(), Identity::self_signed(["localhost"]).unwrap().fingerprint());
+    }
+
+    #[test]
+    fn another_certificate_of_the_same_key_has_another_hash() {
+        let made = Identity::self_signed(["localhost"]).unwrap();
+        let begin = SystemTime::now();
+        let [first, second] = [0, 1]
+            .map(|day| begin + Duration::from_secs(day * 24 * 3600))
+            .map(|begin| made.renewed_for_browsers(["localhost"], begin).unwrap());
+        assert_eq!([first.fingerprint(), second.fingerprint()], [made.fingerprint(); 2]);
+        assert_ne!(first.certificate_hash(), second.certificate_hash());
+        // Browsers take no other kind of key.
+        let other = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P384_SHA384).unwrap();
+        let params = rcgen::CertificateParams::new(vec!["localhost".into()]).unwrap();
+        let other = Identity::from_pem(&params.self_signed(&other).unwrap().pem(), &other.serialize_pem());
+        assert!(other.unwrap().renewed_for_browsers(["localhost"], begin).is_err());
     }
 
     #[test]

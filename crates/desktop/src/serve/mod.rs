@@ -76,6 +76,7 @@ pub struct ServeConfig {
 #[derive(Debug)]
 pub struct ServeGateway {
     endpoint: Endpoint,
+    server: ServerConfig,
     fingerprint: Fingerprint,
     gate: Arc<ClientGate>,
     max_viewers: usize,
@@ -147,6 +148,7 @@ impl ServeGateway {
         let pages = config.pages;
         Ok(Self {
             endpoint,
+            server,
             fingerprint,
             gate,
             max_viewers,
@@ -168,6 +170,12 @@ impl ServeGateway {
     /// What clients connect to, for whoever watches it.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
+    }
+
+    /// What clients connect by, for whoever shows another certificate of the same key when one ends
+    /// ([`ServerConfig::set_identity`]), and for servers of the page on TCP ([`ServerConfig::tls`]).
+    pub fn config(&self) -> &ServerConfig {
+        &self.server
     }
 
     /// What clients may pin.

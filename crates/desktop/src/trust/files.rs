@@ -2,10 +2,11 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::SystemTime;
 
 use quickset::Identity;
 
-use super::{Authorized, KnownServers};
+use super::{Authorized, KnownServers, PageCertificates};
 
 /// The folder of the gateway's own files, readable by its user alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,6 +105,21 @@ impl GatewayFolder {
     pub fn authorized(&self) -> Result<Authorized, FileError> {
         self.make()?;
         Ok(Authorized::at(self.0.join("authorized_clients")))
+    }
+
+    /// The certificates by which pages know the server with this key: that of now, and the next one. They are
+    /// kept, so that a link stays good when the server starts anew.
+    ///
+    /// # Errors
+    /// See [`FileError`]; [`FileError::Make`] when browsers do not take this kind of key.
+    pub fn page_certificates(
+        &self,
+        server: &Identity,
+        names: &[String],
+        now: SystemTime,
+    ) -> Result<PageCertificates, FileError> {
+        self.make()?;
+        PageCertificates::at(&self.0.join("page_certificates.pem"), server, names, now)
     }
 
     /// Makes the folder, closed to others from its first moment.
@@ -238,17 +254,9 @@ pub(super) fn append(path: &Path, line: &str) -> Result<(), FileError> {
 
 /// Makes a file that only its owner can read; false when one is there already. Nobody ever sees a part of it.
 fn create(path: &Path, content: &[u8]) -> Result<bool, FileError> {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let n = NEXT.fetch_add(1, Ordering::Relaxed);
-    let draft = path.with_extension(format!("{}.{n}.new", std::process::id()));
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let draft = draft_of(path);
     let written = (|| {
-        let mut file = options.open(&draft)?;
-        file.write_all(content)?;
-        file.sync_all()?;
+        write_new(&draft, content)?;
         // A rename would replace a file that another process has just made; a link does not.
         match fs::hard_link(&draft, path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
@@ -258,6 +266,35 @@ fn create(path: &Path, content: &[u8]) -> Result<bool, FileError> {
     // It may not be there when it could not be made.
     let _ = fs::remove_file(&draft);
     written.map_err(|error| io_error("make", path, error))
+}
+
+/// Puts a file that only its owner can read in place of the one that is there, if one is. Nobody ever sees a
+/// part of it.
+pub(super) fn replace(path: &Path, content: &[u8]) -> Result<(), FileError> {
+    let draft = draft_of(path);
+    let written = write_new(&draft, content).and_then(|()| fs::rename(&draft, path));
+    written.map_err(|error| {
+        let _ = fs::remove_file(&draft);
+        io_error("write", path, error)
+    })
+}
+
+/// A name beside a file that nobody else uses.
+fn draft_of(path: &Path) -> PathBuf {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let n = NEXT.fetch_add(1, Ordering::Relaxed);
+    path.with_extension(format!("{}.{n}.new", std::process::id()))
+}
+
+/// Writes a file that only its owner can read, and that is not there yet.
+fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path)?;
+    file.write_all(content)?;
+    file.sync_all()
 }
 
 /// To whom a file is closed, or a folder.

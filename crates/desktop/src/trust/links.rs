@@ -134,7 +134,6 @@ mod tests {
         for guess in &wrong {
             assert!(matches!(links.judge(now, HERE, guess), Err(Denial::WrongSecret)));
         }
-        assert!(matches!(links.judge(now, HERE, &wrong[0]), Err(Denial::WrongSecret)));
         assert!(matches!(links.judge(now, HERE, &shown(&token)), Err(Denial::Wait(_))), "the right one, too");
         let elsewhere = "10.0.0.1".parse().unwrap();
         assert!(links.judge(now, elsewhere, &shown(&token)).is_ok());

@@ -11,6 +11,7 @@
 //! link, lines by one append. Nothing here opens a socket; the clock is an argument.
 
 mod authorized;
+mod certificates;
 mod files;
 mod gate;
 mod known;
@@ -21,6 +22,7 @@ mod tests;
 mod tries;
 
 pub use authorized::Authorized;
+pub use certificates::PageCertificates;
 pub use files::{FileError, GatewayFolder, check_secret, load_identity, read_secret};
 pub use gate::{By, ClientGate, Denial, ProvenKey, SecretChallenge};
 pub use known::{Changed, Known, KnownServers, ServerVerdict};

@@ -72,7 +72,7 @@ mod tests {
         // The length of a record, then the record.
         assert_eq!(stream_bytes(&FromClient::Ping(1)), [9, 0x10, 0, 0, 0, 0, 0, 0, 0, 1]);
         let key = PersonInput::Key { down: true, keysym: 0x61, keycode: None };
-        assert_eq!(stream_bytes(&key), [6, 0x20, 0, 0, 0, 0, 0x61]);
+        assert_eq!(stream_bytes(&key), [6, 0x20, 1, 0, 0, 0, 0x61]);
     }
 
     #[test]

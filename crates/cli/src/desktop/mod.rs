@@ -1,3 +1,5 @@
+mod pages;
+
 use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,6 +19,7 @@ use quickset_desktop::view::{
 };
 use quickset_desktop::{ItemKind, LinkConfig, VncPassword};
 
+use self::pages::{PageArgs, PageCommand};
 use crate::interrupts::Interrupts;
 use crate::memory::{self, MemoryArgs};
 use crate::metrics::MetricsArgs;
@@ -34,8 +37,9 @@ pub(crate) struct DesktopArgs {
 
 #[derive(Debug, Subcommand)]
 enum DesktopSide {
-    Serve(ServeArgs),
-    View(ViewArgs),
+    Serve(Box<ServeArgs>),
+    View(Box<ViewArgs>),
+    Page(PageCommand),
 }
 
 /// Take clients, and show them what a VNC server on this machine shows.
@@ -77,6 +81,8 @@ struct ServeArgs {
     /// Print a line of statistics for each client to stderr every second
     #[arg(long)]
     stats: bool,
+    #[command(flatten)]
+    pages: PageArgs,
     #[command(flatten)]
     memory: MemoryArgs,
     #[command(flatten)]
@@ -170,12 +176,14 @@ pub(crate) fn run(args: &DesktopArgs) -> anyhow::Result<()> {
     match &args.side {
         DesktopSide::Serve(args) => crate::block_on(serve(args)),
         DesktopSide::View(args) => crate::block_on(view(args)),
+        DesktopSide::Page(command) => crate::block_on(command.run()),
     }
 }
 
 async fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     let folder = GatewayFolder::standard()?;
-    let identity = folder.server_identity()?;
+    // With a certificate of an authority it is another, by which gateways know the server, too.
+    let (pages, identity) = args.pages.prepare(&folder, args.listen, folder.server_identity()?).await?;
     let authorized = match &args.authorized {
         Some(path) => Authorized::at(path),
         None => folder.authorized()?,
@@ -199,7 +207,7 @@ async fn serve(args: &ServeArgs) -> anyhow::Result<()> {
         max_viewers: args.max_viewers as usize,
         link: args.link.config()?,
         memory: Some(budget.clone()),
-        pages: None,
+        pages: pages.as_ref().map(|pages| pages.config.clone()),
     })?;
     let mut interrupts = Interrupts::new()?;
     say!("listening on {} {}", serve.local_addr(), serve.fingerprint())?;
@@ -222,9 +230,17 @@ async fn serve(args: &ServeArgs) -> anyhow::Result<()> {
         }
         std::future::pending::<()>().await;
     };
+    let (bound, config) = (serve.local_addr(), serve.config().clone());
+    let browsers = async {
+        match pages {
+            Some(pages) => pages.serve(bound, config).await,
+            None => std::future::pending().await,
+        }
+    };
     tokio::select! {
         ended = serve.run_until(interrupts.next()) => Ok(ended?),
         () = lines => Ok(()),
+        never = browsers => match never? {},
     }
 }
 

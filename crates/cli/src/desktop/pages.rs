@@ -1,0 +1,391 @@
+//! `quickset desktop serve --web`: the page, where it comes from, and the link that opens the desktop by it.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::Context as _;
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use bytes::Bytes;
+use hyper::header::{ALT_SVC, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use quickset::{Identity, ServerConfig};
+use quickset_desktop::serve::{PAGE_FIELDS, PageConfig, PageFile};
+use quickset_desktop::trust::{GatewayFolder, OneTimeToken, PageLinks};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
+
+use crate::say::{note, say};
+
+/// Browsers as viewers.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Browsers")]
+pub(super) struct PageArgs {
+    /// Take browsers, too: prints a link that opens the desktop in one, on this machine; with --web-host and a
+    /// certificate, anywhere
+    #[arg(long)]
+    web: bool,
+    /// The name by which browsers reach this machine [default: its address]
+    #[arg(long, value_name = "HOST", requires = "web")]
+    web_host: Option<String>,
+    /// Where the page is served for browsers on this machine; port 0 picks a free one
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:4480", requires = "web", value_parser = crate::values::listening)]
+    web_page: SocketAddr,
+    /// Where else the page may come from, like https://HOST; may be repeated
+    #[arg(long, value_name = "ORIGIN", requires = "web", value_parser = origin)]
+    web_origin: Vec<String>,
+    /// Certificate of an authority as PEM, so that the page comes from https://HOST of --web-host, on the port of
+    /// --listen
+    #[arg(long, value_name = "FILE", requires_all = ["key", "web_host"])]
+    cert: Option<std::path::PathBuf>,
+    /// Its private key as PEM, readable by you alone
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    key: Option<std::path::PathBuf>,
+    /// The link lets its owner look, and nothing else
+    #[arg(long, requires = "web")]
+    web_view_only: bool,
+}
+
+/// An origin, as browsers write it.
+fn origin(text: &str) -> Result<String, String> {
+    let (scheme, host) = text.split_once("://").unwrap_or_default();
+    let is_host = !host.is_empty() && !host.contains(['/', '#', '?', '@', ' ']);
+    if matches!(scheme, "https" | "http") && is_host {
+        Ok(text.to_ascii_lowercase())
+    } else {
+        Err("an origin is https://HOST or https://HOST:PORT, without a path".into())
+    }
+}
+
+/// What is served to browsers, before anything listens.
+pub(super) struct Pages {
+    pub(super) config: PageConfig,
+    /// Whom connections show; `None`: whom they show to gateways.
+    certificates: Certificates,
+    listener: TcpListener,
+    host: String,
+    token: OneTimeToken,
+}
+
+enum Certificates {
+    /// Of an authority.
+    Signed,
+    /// By their hashes.
+    Hashed { folder: GatewayFolder, server: Identity },
+}
+
+impl PageArgs {
+    /// What is served to browsers, and who the server is, if browsers are wanted.
+    ///
+    /// # Errors
+    /// When the page cannot be served, or there is no certificate for it.
+    pub(super) async fn prepare(
+        &self,
+        folder: &GatewayFolder,
+        listen: SocketAddr,
+        server: Identity,
+    ) -> anyhow::Result<(Option<Pages>, Identity)> {
+        if !self.web {
+            return Ok((None, server));
+        }
+        let host = match &self.web_host {
+            Some(host) => host.to_ascii_lowercase(),
+            None => own_address(listen).to_string(),
+        };
+        let listener = TcpListener::bind(self.web_page).await.with_context(|| {
+            format!("the page cannot be served at {}; choose another with --web-page", self.web_page)
+        })?;
+        let port = listener.local_addr()?.port();
+        let mut origins = self.web_origin.clone();
+        origins.extend(["localhost", "127.0.0.1", "[::1]"].map(|name| format!("http://{name}:{port}")));
+        let links = PageLinks::new();
+        let (_, token) = links.add(Instant::now(), self.web_view_only, None);
+        let config = PageConfig { links: Arc::new(links), origins, files: files() };
+        let (identity, certificates) = if let (Some(cert), Some(key)) = (&self.cert, &self.key) {
+            (crate::cert::read(cert, key)?, Certificates::Signed)
+        } else {
+            let shown = folder.page_certificates(&server, std::slice::from_ref(&host), SystemTime::now())?;
+            let identity = shown.identity().clone();
+            (identity, Certificates::Hashed { folder: folder.clone(), server })
+        };
+        Ok((Some(Pages { config, certificates, listener, host, token }), identity))
+    }
+}
+
+impl Pages {
+    /// Prints the link, and serves the page until the future is dropped. `bound` is where gateways connect.
+    ///
+    /// # Errors
+    /// When the page's port of TCP is taken, or standard output is closed.
+    pub(super) async fn serve(self, bound: SocketAddr, server: ServerConfig) -> anyhow::Result<Infallible> {
+        let Self { config, certificates, listener, host, token } = self;
+        let place = authority(&host, bound.port());
+        let page = listener.local_addr()?;
+        match certificates {
+            Certificates::Signed => {
+                let tcp = TcpListener::bind(bound).await.with_context(|| {
+                    format!("the page cannot be served at {bound} by TCP; choose another port with --listen")
+                })?;
+                say!("open https://{place}/#token={}", token.reveal())?;
+                let names = vec![place, host];
+                let tls = TlsAcceptor::from(server.tls(&["http/1.1"]));
+                let far = listen(tcp, Some(tls), config.clone(), names, bound.port());
+                let near = listen(listener, None, config, local_names(page.port()), bound.port());
+                tokio::select! { never = far => never, never = near => never }
+            }
+            Certificates::Hashed { folder, server: identity } => {
+                let names = [host];
+                let shown = folder.page_certificates(&identity, &names, SystemTime::now())?;
+                let hashes = shown.hashes().map(|hash| BASE64_URL_SAFE_NO_PAD.encode(hash)).join(",");
+                say!(
+                    "open http://localhost:{}/#server={place}&hash={hashes}&token={}",
+                    page.port(),
+                    token.reveal()
+                )?;
+                note!(
+                    "that opens the desktop in a browser on this machine; on another, run `quickset desktop page` there and open \
+                     the same link"
+                );
+                let change = async {
+                    loop {
+                        // Looked at each hour: a machine that sleeps loses count of time.
+                        tokio::time::sleep(Duration::from_secs(3600)).await;
+                        match folder.page_certificates(&identity, &names, SystemTime::now()) {
+                            Ok(shown) => server.set_identity(shown.identity().clone()),
+                            Err(error) => note!("the next certificate for browsers cannot be shown: {error}"),
+                        }
+                    }
+                };
+                tokio::select! {
+                    never = listen(listener, None, config, local_names(page.port()), bound.port()) => never,
+                    never = change => never,
+                }
+            }
+        }
+    }
+}
+
+/// Serve the page of `desktop serve --web` to browsers on this machine.
+///
+/// A link that `desktop serve --web` has printed on another machine opens the desktop once this runs here:
+/// browsers speak to a server that no authority knows only on pages of their own machine.
+#[derive(Debug, clap::Args)]
+#[command(after_help = PAGE_EXAMPLE)]
+pub(super) struct PageCommand {
+    /// Where browsers find the page
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:4480", value_parser = crate::values::listening)]
+    listen: SocketAddr,
+    /// Write the files of the page to this folder, for a server of your own, and end
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<std::path::PathBuf>,
+}
+
+impl PageCommand {
+    pub(super) async fn run(&self) -> anyhow::Result<()> {
+        if let Some(folder) = &self.output {
+            std::fs::create_dir_all(folder)
+                .with_context(|| format!("the folder {} cannot be made", folder.display()))?;
+            for file in files().iter().filter(|file| file.path != "/") {
+                let path = folder.join(file.path.trim_start_matches('/'));
+                std::fs::write(&path, &file.content)
+                    .with_context(|| format!("{} cannot be written", path.display()))?;
+            }
+            note!("wrote the page to {}; serve it by https", folder.display());
+            return Ok(());
+        }
+        let listener = TcpListener::bind(self.listen).await.with_context(|| {
+            format!("the page cannot be served at {}; choose another with --listen", self.listen)
+        })?;
+        let page = listener.local_addr()?;
+        say!("serving the page at http://localhost:{}/", page.port())?;
+        let config = PageConfig { links: Arc::default(), origins: Vec::new(), files: files() };
+        let mut interrupts = crate::interrupts::Interrupts::new()?;
+        tokio::select! {
+            served = listen(listener, None, config, local_names(page.port()), 0) => match served? {},
+            () = interrupts.next() => Ok(()),
+        }
+    }
+}
+
+/// The page, as `cargo xtask web` has built it.
+fn files() -> Arc<[PageFile]> {
+    let file = |path, media_type, content: &'static [u8]| PageFile {
+        path,
+        media_type,
+        content: Bytes::from_static(content),
+    };
+    let index = include_bytes!("../../page/index.html");
+    let html = "text/html; charset=utf-8";
+    let script = "text/javascript; charset=utf-8";
+    [
+        file("/", html, index),
+        file("/index.html", html, index),
+        file("/page.js", script, include_bytes!("../../page/page.js")),
+        file("/worker.js", script, include_bytes!("../../page/worker.js")),
+        file("/page.css", "text/css; charset=utf-8", include_bytes!("../../page/page.css")),
+        file("/viewer.wasm", "application/wasm", include_bytes!("../../page/viewer.wasm")),
+    ]
+    .into()
+}
+
+/// Serves the page by HTTP/1.1. A request by another name than `names` comes from a page that had its own name
+/// led to our address, and gets nothing.
+async fn listen(
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    config: PageConfig,
+    names: Vec<String>,
+    quic: u16,
+) -> anyhow::Result<Infallible> {
+    let (config, names, places) =
+        (Arc::new(config), Arc::<[String]>::from(names), Arc::new(Semaphore::new(PLACES)));
+    loop {
+        let place = places.clone().acquire_owned().await?;
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            // That connection is gone, or descriptors are: they come back.
+            Err(error) => {
+                tracing::debug!(%error, "a browser did not come in");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        let (tls, config, names) = (tls.clone(), config.clone(), names.clone());
+        tokio::spawn(async move {
+            let _place = place;
+            let talk = async {
+                match tls {
+                    Some(tls) => talk(tls.accept(stream).await?, &config, &names, quic).await,
+                    None => talk(stream, &config, &names, quic).await,
+                }
+            };
+            // A page is taken within moments; who is slower than that comes again.
+            if let Ok(Err(error)) = tokio::time::timeout(LONGEST_TALK, talk).await {
+                tracing::debug!(%error, "a browser has left");
+            }
+        });
+    }
+}
+
+async fn talk<S>(stream: S, config: &PageConfig, names: &[String], quic: u16) -> io::Result<()>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let answer = service_fn(async |request| Ok::<_, Infallible>(answer(&request, config, names, quic)));
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(PATIENCE).max_buf_size(MOST_HEAD);
+    http.serve_connection(TokioIo::new(stream), answer).await.map_err(io::Error::other)
+}
+
+fn answer<B>(
+    request: &Request<B>,
+    config: &PageConfig,
+    names: &[String],
+    quic: u16,
+) -> Response<http_body_util::Full<Bytes>> {
+    let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let is_ours = names.iter().any(|name| name.eq_ignore_ascii_case(host));
+    let file = config.file(request.uri().path().as_bytes());
+    let (status, file) = match (is_ours, request.method(), file) {
+        (false, ..) => (StatusCode::MISDIRECTED_REQUEST, None),
+        (true, &Method::GET | &Method::HEAD, Some(file)) => (StatusCode::OK, Some(file)),
+        (true, &Method::GET | &Method::HEAD, None) => (StatusCode::NOT_FOUND, None),
+        (true, ..) => (StatusCode::METHOD_NOT_ALLOWED, None),
+    };
+    let body = file.map(|file| file.content.clone()).unwrap_or_default();
+    let mut response = Response::new(http_body_util::Full::new(body));
+    *response.status_mut() = status;
+    let fields = response.headers_mut();
+    for (name, value) in PAGE_FIELDS {
+        fields.insert(name, HeaderValue::from_static(value));
+    }
+    if let Some(file) = file {
+        fields.insert(CONTENT_TYPE, HeaderValue::from_static(file.media_type));
+    }
+    if let Some(elsewhere) =
+        (quic != 0).then(|| HeaderValue::try_from(format!("h3=\":{quic}\""))).and_then(Result::ok)
+    {
+        fields.insert(ALT_SVC, elsewhere);
+    }
+    response
+}
+
+/// By what browsers on this machine call it.
+fn local_names(port: u16) -> Vec<String> {
+    ["localhost", "127.0.0.1", "[::1]"].map(|name| format!("{name}:{port}")).into()
+}
+
+/// A host with a port, as in a URL.
+fn authority(host: &str, port: u16) -> String {
+    match host.parse::<IpAddr>() {
+        Ok(IpAddr::V6(address)) => format!("[{address}]:{port}"),
+        _ => format!("{host}:{port}"),
+    }
+}
+
+/// The address by which others reach this machine, if it listens on all; as far as the system knows without
+/// asking anybody.
+fn own_address(listen: SocketAddr) -> IpAddr {
+    if !listen.ip().is_unspecified() {
+        return listen.ip();
+    }
+    // Of TEST-NET-1 (RFC 5737): nothing is sent, the system looks up its routes.
+    let found = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).and_then(|socket| {
+        socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9))?;
+        socket.local_addr()
+    });
+    found.map_or(Ipv4Addr::LOCALHOST.into(), |address| address.ip())
+}
+
+const PAGE_EXAMPLE: &str = "\
+Example: open a desktop of another machine in a browser here
+  far$  quickset desktop serve --vnc 127.0.0.1:5900 --web
+  open http://localhost:4480/#server=far:4433&hash=HASH,HASH&token=TOKEN
+  here$ quickset desktop page
+  here$ xdg-open 'http://localhost:4480/#server=far:4433&hash=HASH,HASH&token=TOKEN'";
+
+/// Browsers that take the page at a time.
+const PLACES: usize = 256;
+/// How long a browser may stay with a connection, and with the head of a request.
+const LONGEST_TALK: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The longest head of a request, in bytes.
+const MOST_HEAD: usize = 16 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origins_are_what_browsers_send() {
+        assert_eq!(origin("https://Desk.example").as_deref(), Ok("https://desk.example"));
+        assert_eq!(origin("https://desk.example:8443").as_deref(), Ok("https://desk.example:8443"));
+        for wrong in ["desk.example", "https://", "https://a/b", "ftp://a", "https://a b", "https://u@a"] {
+            assert!(origin(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_page_by_another_name_gets_nothing() {
+        // WB-16: a foreign name that leads to our address.
+        let config = PageConfig { links: Arc::default(), origins: Vec::new(), files: files() };
+        let get = |method, host: &str, path: &str| {
+            let request = Request::builder().method(method).uri(path).header(HOST, host).body(()).unwrap();
+            answer(&request, &config, &local_names(4480), 4433).status().as_u16()
+        };
+        assert_eq!(get("GET", "localhost:4480", "/"), 200);
+        assert_eq!(get("HEAD", "127.0.0.1:4480", "/viewer.wasm?x"), 200);
+        assert_eq!(get("GET", "evil.example:4480", "/"), 421);
+        assert_eq!(get("GET", "", "/"), 421);
+        assert_eq!(get("GET", "localhost:4480", "/../Cargo.toml"), 404);
+        assert_eq!(get("POST", "localhost:4480", "/"), 405);
+    }
+}
