@@ -4,8 +4,8 @@
 //! viewer of the VNC server and sends what changes as small messages that each fit one packet and wait for no
 //! more than they depend on; [`view::ViewGateway`] is a VNC server to the viewers at the other end. Between
 //! them is QUIC with fenced streams: `spec/desktop.md`. [`sender::ScreenSender`] and
-//! [`receiver::ScreenReceiver`], of the crate `quickset-screen`, are the two halves without sockets, [`trust`]
-//! is who may look.
+//! [`receiver::ScreenReceiver`], of the crate `quickset-screen`, are the two halves without sockets,
+//! [`trust`] is who may look.
 //!
 //! ```no_run
 //! use quickset_desktop::message::{ScreenOrder, Permissions};

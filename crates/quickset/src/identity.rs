@@ -65,9 +65,9 @@ impl Identity {
         Self::certified_for_browsers(names, SystemTime::now() - Duration::from_secs(3600), &key)
     }
 
-    /// Returns an identity with the same key and another certificate, which browsers take as they take that of
-    /// [`for_browsers`](Self::for_browsers): it is valid from `begin` on, for thirteen days. The fingerprint
-    /// stays, and the [`certificate_hash`](Self::certificate_hash) does not. It needs the feature
+    /// Returns an identity with the same key and another certificate, which browsers take as they take that
+    /// of [`for_browsers`](Self::for_browsers): it is valid from `begin` on, for thirteen days. The
+    /// fingerprint stays, and the [`certificate_hash`](Self::certificate_hash) does not. It needs the feature
     /// `self-signed`.
     ///
     /// # Errors

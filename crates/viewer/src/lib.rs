@@ -19,12 +19,13 @@ use quickset_web::{DatagramFault, FencedReceiver, FencedReceiverStats};
 
 /// A viewer on one session. The contract:
 ///
-/// 1. Send [`hello`](Self::hello) as the first bytes of the first stream in both directions, and open a stream
-///    for input.
-/// 2. Give what comes to [`control_bytes`](Self::control_bytes), [`clipboard_bytes`](Self::clipboard_bytes) and
-///    [`datagram`](Self::datagram), and end the session at a fault, with its [`code`](ViewerFault::code).
+/// 1. Send [`hello`](Self::hello) as the first bytes of the first stream in both directions, and open a
+///    stream for input.
+/// 2. Give what comes to [`control_bytes`](Self::control_bytes), [`clipboard_bytes`](Self::clipboard_bytes)
+///    and [`datagram`](Self::datagram), and end the session at a fault, with its [`code`](ViewerFault::code).
 /// 3. Then, and at [`next_deadline`](Self::next_deadline), send what [`next_control`](Self::next_control) and
-///    [`next_datagram`](Self::next_datagram) return until they say `None`, take the news, and draw the changes.
+///    [`next_datagram`](Self::next_datagram) return until they say `None`, take the news, and draw the
+///    changes.
 #[derive(Debug)]
 pub struct PageViewer {
     max_bytes: usize,
@@ -35,7 +36,7 @@ pub struct PageViewer {
     screen: Option<ScreenReceiver>,
     nothing: Framebuffer,
     replies: VecDeque<FromClient>,
-    news: VecDeque<ViewerNews>,
+    news: VecDeque<PageNews>,
 }
 
 /// Bytes of a stream to messages.
@@ -47,7 +48,7 @@ struct StreamEnd {
 
 /// What the server says beside the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ViewerNews {
+pub enum PageNews {
     /// The viewer may look.
     Welcome(Welcome),
     /// The desktop is called so.
@@ -132,7 +133,7 @@ impl PageViewer {
         self.clipboard.splitter.feed(bytes);
         while let Some(message) = self.clipboard.next()? {
             match message {
-                FromServer::Clipboard(text) => self.news.push_back(ViewerNews::Clipboard(text)),
+                FromServer::Clipboard(text) => self.news.push_back(PageNews::Clipboard(text)),
                 _ => return Err(ViewerFault::OutOfTurn),
             }
         }
@@ -161,7 +162,7 @@ impl PageViewer {
     }
 
     /// What the server has said, in order.
-    pub fn next_news(&mut self) -> Option<ViewerNews> {
+    pub fn next_news(&mut self) -> Option<PageNews> {
         self.news.pop_front()
     }
 
@@ -207,7 +208,7 @@ impl PageViewer {
                 let (order, max_bytes) = (welcome.order, self.max_bytes);
                 let config = ReceiverConfig { order, max_bytes, ..ReceiverConfig::default() };
                 *screen = Some(ScreenReceiver::new(config));
-                ViewerNews::Welcome(welcome)
+                PageNews::Welcome(welcome)
             }
             // DT-2.
             (_, None) | (FromServer::Welcome(_) | FromServer::Share { .. }, Some(_)) => {
@@ -224,13 +225,13 @@ impl PageViewer {
                 }
                 return Ok(());
             }
-            (FromServer::Pong(number), Some(_)) => ViewerNews::Pong(number),
-            (FromServer::Layout(layout), Some(_)) => ViewerNews::Layout(layout),
-            (FromServer::Cursor(cursor), Some(_)) => ViewerNews::Cursor(cursor),
-            (FromServer::Name(name), Some(_)) => ViewerNews::Name(name),
-            (FromServer::Leds(leds), Some(_)) => ViewerNews::Leds(leds),
-            (FromServer::Bell, Some(_)) => ViewerNews::Bell,
-            (FromServer::Clipboard(text), Some(_)) => ViewerNews::Clipboard(text),
+            (FromServer::Pong(number), Some(_)) => PageNews::Pong(number),
+            (FromServer::Layout(layout), Some(_)) => PageNews::Layout(layout),
+            (FromServer::Cursor(cursor), Some(_)) => PageNews::Cursor(cursor),
+            (FromServer::Name(name), Some(_)) => PageNews::Name(name),
+            (FromServer::Leds(leds), Some(_)) => PageNews::Leds(leds),
+            (FromServer::Bell, Some(_)) => PageNews::Bell,
+            (FromServer::Clipboard(text), Some(_)) => PageNews::Clipboard(text),
         };
         self.news.push_back(news);
         Ok(())
@@ -290,7 +291,7 @@ mod tests {
         viewer.control_bytes(NOW, &stream_bytes(&welcome(ScreenOrder::Latest))).unwrap();
         assert_eq!((viewer.screen().width(), viewer.screen().height()), (4, 4));
         assert!(viewer.changes().resized);
-        assert!(matches!(viewer.next_news(), Some(ViewerNews::Welcome(_))));
+        assert!(matches!(viewer.next_news(), Some(PageNews::Welcome(_))));
     }
 
     #[test]

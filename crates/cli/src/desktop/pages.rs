@@ -29,8 +29,8 @@ use crate::say::{note, say};
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Browsers")]
 pub(super) struct PageArgs {
-    /// Take browsers, too: prints a link that opens the desktop in one, on this machine; with --web-host and a
-    /// certificate, anywhere
+    /// Take browsers, too: prints a link that opens the desktop in one, on this machine; with --web-host and
+    /// a certificate, anywhere
     #[arg(long)]
     web: bool,
     /// The name by which browsers reach this machine [default: its address]
@@ -42,8 +42,8 @@ pub(super) struct PageArgs {
     /// Where else the page may come from, like https://HOST; may be repeated
     #[arg(long, value_name = "ORIGIN", requires = "web", value_parser = origin)]
     web_origin: Vec<String>,
-    /// Certificate of an authority as PEM, so that the page comes from https://HOST of --web-host, on the port of
-    /// --listen
+    /// Certificate of an authority as PEM, so that the page comes from https://HOST of --web-host, on the
+    /// port of --listen
     #[arg(long, value_name = "FILE", requires_all = ["key", "web_host"])]
     cert: Option<std::path::PathBuf>,
     /// Its private key as PEM, readable by you alone
@@ -236,8 +236,8 @@ fn files() -> Arc<[PageFile]> {
     .into()
 }
 
-/// Serves the page by HTTP/1.1. A request by another name than `names` comes from a page that had its own name
-/// led to our address, and gets nothing.
+/// Serves the page by HTTP/1.1. A request by another name than `names` comes from a page that had its own
+/// name led to our address, and gets nothing.
 async fn listen(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,

@@ -8,8 +8,8 @@ use aws_lc_rs::{constant_time, digest};
 use super::{Denial, OneTimeToken, Tries};
 use crate::message::ShownToken;
 
-/// The links that open the desktop in a browser: each has a token, which is good as often as it is shown until
-/// it ends or is taken back (`spec/web.md` WB-15).
+/// The links that open the desktop in a browser: each has a token, which is good as often as it is shown
+/// until it ends or is taken back (`spec/web.md` WB-15).
 #[derive(Default)]
 pub struct PageLinks(Mutex<LinkTable>);
 

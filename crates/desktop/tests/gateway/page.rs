@@ -10,14 +10,15 @@ use quickset::h3::{self, Request};
 use quickset::{ClientConfig, Endpoint, Trust};
 use quickset_base::Time;
 use quickset_desktop::message::{
-    ClipboardMessage, FromClient, Hello, PersonInput, ScreenOrder, Welcome, code, stream_bytes,
+    ClipboardMessage, FromClient, Hello, PersonInput, Refresh, ScreenOrder, Welcome, code,
+    stream_bytes,
 };
 use quickset_desktop::serve::{PageConfig, PageFile};
 use quickset_desktop::trust::{OneTimeToken, PageLinks};
 use quickset_lab::relay::Relay;
 use quickset_rfb::{ExtendedClipboard, Rect, ServerEvent};
 use quickset_sim::LinkSpec;
-use quickset_viewer::{PageViewer, ViewerNews};
+use quickset_viewer::{PageViewer, PageNews};
 
 use super::scene::{Far, Home, LIMIT, Setting};
 use super::vnc::{Order as Draw, Vnc};
@@ -132,8 +133,8 @@ impl Page {
         }
         while let Some(news) = self.viewer.next_news() {
             match news {
-                ViewerNews::Welcome(welcome) => self.welcome = Some(welcome),
-                ViewerNews::Clipboard(ClipboardMessage::Paste(text)) => self.texts.push(text),
+                PageNews::Welcome(welcome) => self.welcome = Some(welcome),
+                PageNews::Clipboard(ClipboardMessage::Paste(text)) => self.texts.push(text),
                 _ => {}
             }
         }
@@ -269,6 +270,24 @@ async fn foreign_pages_and_wrong_tokens_are_turned_away() {
     page.does(&PersonInput::Key { down: true, keysym: 0x79, keycode: None }).await;
     vnc.until("a key", |vnc| !vnc.keys().is_empty()).await;
     assert_eq!(vnc.keys(), [(true, 0x79)]);
+}
+
+#[tokio::test]
+async fn a_page_that_has_lost_its_place_gets_all_of_it_again() {
+    // WB-17.
+    let (home, vnc) = (Home::new(), Vnc::start(320, 240).await);
+    let (pages, token) = pages();
+    let far = Far::start(&home, vnc.address, Setting { pages: Some(pages), ..Setting::default() });
+    let mut page = Page::by(&home, far.address, &token).await;
+    vnc.fill(rect(10, 20, 30, 40), 0x00ff_8800);
+    page.sees(&vnc).await;
+    // What is drawn by the old sequence does not come after the new one began.
+    let restart = FromClient::Refresh(Refresh { restart: true, rect: Rect::sized(320, 240) });
+    page.control.send(stream_bytes(&restart).into()).await.unwrap();
+    let messages = page.viewer.datagrams().messages;
+    page.until("all of it again", |page| page.viewer.datagrams().messages > messages).await;
+    vnc.fill(rect(100, 100, 50, 50), 0x0000_88ff);
+    page.sees(&vnc).await;
 }
 
 #[tokio::test]

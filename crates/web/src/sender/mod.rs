@@ -169,8 +169,8 @@ impl FencedSender {
         self.queue.extend((0..count).map(|_| FencedTurn::Repair));
     }
 
-    /// How many repair datagrams are worth while now: as many as the messages that have not arrived are likely
-    /// to need, less those under way; and as many as those need that none covers.
+    /// How many repair datagrams are worth while now: as many as the messages that have not arrived are
+    /// likely to need, less those under way; and as many as those need that none covers.
     pub fn repairs_due(&self) -> u32 {
         let open = self.loss.repairs(self.flights.outstanding().min(MOST_COVERED));
         let fresh = self.loss.repairs(self.fresh.min(MOST_COVERED));
