@@ -10,15 +10,14 @@ use quickset::h3::{self, Request};
 use quickset::{ClientConfig, Endpoint, Trust};
 use quickset_base::Time;
 use quickset_desktop::message::{
-    ClipboardMessage, FromClient, Hello, PersonInput, Refresh, ScreenOrder, Welcome, code,
-    stream_bytes,
+    ClipboardMessage, FromClient, Hello, PersonInput, Refresh, ScreenOrder, Welcome, code, stream_bytes,
 };
 use quickset_desktop::serve::{PageConfig, PageFile};
 use quickset_desktop::trust::{OneTimeToken, PageLinks};
 use quickset_lab::relay::Relay;
 use quickset_rfb::{ExtendedClipboard, Rect, ServerEvent};
 use quickset_sim::LinkSpec;
-use quickset_viewer::{PageViewer, PageNews};
+use quickset_viewer::{PageNews, PageViewer};
 
 use super::scene::{Far, Home, LIMIT, Setting};
 use super::vnc::{Order as Draw, Vnc};

@@ -192,10 +192,15 @@ impl Acks {
     /// Writes an ACK frame if there is news, wanted or not: beside other frames it costs little
     /// (RFC 9000 §13.2.1). False when there is none, or no room.
     pub(crate) fn write(&mut self, w: &mut packet::PacketWriter<'_>, now: Time) -> bool {
-        let Some((largest, received)) = self.largest else { return false };
-        if self.pending == 0 && !self.urged {
+        (self.pending > 0 || self.urged) && self.write_again(w, now)
+    }
+
+    /// Appends an ACK frame whether it says something new or not: the last one may be lost, and nobody tells.
+    /// Returns whether there was something to acknowledge.
+    pub(crate) fn write_again(&mut self, w: &mut packet::PacketWriter<'_>, now: Time) -> bool {
+        let Some((largest, received)) = self.largest.filter(|_| !self.ranges.is_empty()) else {
             return false;
-        }
+        };
         let delay = now.since(received).as_micros() >> ACK_DELAY_EXPONENT;
         // Bounded so that it fits a varint after a clock that jumped.
         let delay = u64::try_from(delay).unwrap_or(u64::MAX).min(u64::from(u32::MAX));

@@ -8,10 +8,17 @@ impl Transmission<'_> {
     /// The frames of a packet, in order, each with its reason.
     pub(super) fn fill(&mut self, space: Space, w: &mut PacketWriter<'_>, permit: Permit) {
         // What arrived, first: loss detection at the other end waits for it, and it is small.
-        if self.conn.link.acks[space.index()].write(w, self.conn.common.now) && space == Space::Data {
+        let (acks, now) = (&mut self.conn.link.acks[space.index()], self.conn.common.now);
+        let told = acks.write(w, now);
+        if !told && permit.probe && space != Space::Data {
+            // Packets that only acknowledge are lost without a word. A peer that did not hear that its hello
+            // has arrived repeats the front of it alone, and what is missing may never come.
+            acks.write_again(w, now);
+        }
+        if told && space == Space::Data {
             if let Some(receive) = &mut self.conn.protect.receive {
                 // FEC-38: beside each ACK while they are news.
-                receive.write_acks(w, self.conn.common.now, self.conn.link.path.recovery.rtt().smoothed());
+                receive.write_acks(w, now, self.conn.link.path.recovery.rtt().smoothed());
             }
         }
         if !permit.data && !permit.probe {

@@ -261,3 +261,28 @@ fn what_goes_along_waits_for_other_data_and_no_longer_than_acknowledgements() {
     assert!(pair.server.traffic.streams.has_piggyback());
     assert!(pair.server.send_stream(StreamId(77)).set_piggyback().is_err());
 }
+
+/// RFC 9002 §6.2.4: the client has a part of the server's flight, and its acknowledgement was lost. Its probe
+/// says so again, in the Initial packet and in that of the handshake.
+#[test]
+fn a_probe_of_the_handshake_repeats_what_was_acknowledged() {
+    let config = || TransportConfig::fixed_mtu(1200);
+    let mut pair = begun(config(), config(), 6000);
+    let mut flight = drain(&mut pair.server, pair.now, address(2));
+    assert_eq!(flight.len(), 3, "as much as an address gets that has shown nothing");
+    flight.truncate(2);
+    pair.now += Duration::from_millis(10);
+    pair.client.handle(pair.now, Input::Received(&mut flight));
+    let lost = drain(&mut pair.client, pair.now, address(1));
+    assert!(!lost.is_empty(), "it acknowledges what came");
+    let under_way = pair.server.stats().in_flight;
+    pair.now += Duration::from_secs(1);
+    pair.client.handle(pair.now, Input::Timer);
+    let mut probes = drain(&mut pair.client, pair.now, address(1));
+    let before = pair.server.stats().sent_bytes;
+    pair.server.handle(pair.now, Input::Received(&mut probes));
+    drain(&mut pair.server, pair.now, address(2));
+    let sent = pair.server.stats().sent_bytes - before;
+    let left = pair.server.stats().in_flight;
+    assert!(left + 2000 < under_way + sent, "two of three have arrived: {under_way} + {sent} became {left}");
+}
