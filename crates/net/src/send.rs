@@ -25,8 +25,8 @@ pub struct SendStream {
 }
 
 impl SendStream {
+    /// Of a stream that is held for it.
     pub(crate) fn new(owner: Arc<HandlesOwner>, id: StreamId) -> Self {
-        owner.shared.lock().hold(id);
         Self { owner, id, written: 0 }
     }
 
@@ -107,8 +107,7 @@ impl SendStream {
             Err(FinishError::Stopped(code)) => Err(WriteError::Stopped(code)),
             Err(FinishError::Ended | FinishError::UnknownStream) => Err(state.ended(self.id)),
         };
-        drop(state);
-        self.owner.shared.nudge();
+        self.owner.shared.unlock(state);
         result
     }
 
@@ -248,8 +247,7 @@ impl SendStream {
                 Err(state.ended(self.id))
             }
         };
-        drop(state);
-        shared.nudge();
+        shared.unlock(state);
         coop.made_progress();
         self.written += result.as_ref().map_or(0, |n| *n as u64);
         Poll::Ready(result)
@@ -322,8 +320,7 @@ impl Drop for SendStream {
         // One that was finished, reset or stopped is no concern of ours any more.
         let _ = state.conn.send_stream(self.id).finish();
         state.release(self.id);
-        drop(state);
-        self.owner.shared.nudge();
+        self.owner.shared.unlock(state);
     }
 }
 

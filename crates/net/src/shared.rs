@@ -1,19 +1,18 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Wake, Waker};
 
 use quickset_base::Time;
 use quickset_quic::{
-    self as quic, Closed, ConnectionKey, Dir, Event, MessageStats, SendState, Side, Signal, StreamEvent,
-    StreamId,
+    self as quic, Closed, ConnectionKey, Dir, Event, SendState, Side, Signal, StreamEvent, StreamId,
 };
 
 use crate::layer::{AnyLayer, LayerTurn};
 use crate::line;
 use crate::moves::{Move, MoveLog};
 use crate::queue::OutcomeQueue;
-use crate::tickets::OutcomeTickets;
+use crate::slots::{StreamSlot, StreamSlots};
 use crate::timers::Timer;
 use crate::waiting::WaitingTasks;
 use crate::wakers::Crowd;
@@ -51,7 +50,7 @@ pub(crate) struct LockedState {
     pub(crate) conn: quic::Connection,
     pub(crate) timer: Timer,
     /// Streams that the application has handles of.
-    pub(crate) streams: BTreeMap<StreamId, StreamSlot>,
+    pub(crate) streams: StreamSlots,
     /// Streams of which somebody waits until less of them is unsent.
     draining: BTreeSet<StreamId>,
     /// Tasks that wait for streams of the peer, and for leave to open one.
@@ -70,28 +69,6 @@ pub(crate) struct LockedState {
     handed: bool,
     /// For a client: whom it talks to.
     pub(crate) server_name: Option<String>,
-}
-
-/// What the handles of a stream wait for and have to be told.
-#[derive(Debug, Default)]
-pub(crate) struct StreamSlot {
-    /// Handles alive: one for each direction, one for each ticket, and one for the outcomes.
-    handles: usize,
-    pub(crate) reader: Option<Waker>,
-    pub(crate) writer: Option<Waker>,
-    /// Tasks that wait for the end of the sending half.
-    pub(crate) fate: Crowd,
-    pub(crate) finished: bool,
-    pub(crate) stopped: Option<u64>,
-    /// It was reset, and what was promised of it has arrived.
-    pub(crate) given_up: bool,
-    pub(crate) tickets: OutcomeTickets,
-    /// Of messages, as of the last outcome: the stream may be let go with it.
-    pub(crate) stats: MessageStats,
-    /// Outcomes for whoever wants all of them; without anybody there is none.
-    pub(crate) outcomes: Option<OutcomeQueue>,
-    /// The task that waits until so many bytes, or less, are unsent.
-    drain: Option<(u64, Waker)>,
 }
 
 /// What a turn of the driver has to pass on once no lock is held.
@@ -115,7 +92,7 @@ impl Shared {
         let state = LockedState {
             conn,
             timer: Timer::default(),
-            streams: BTreeMap::new(),
+            streams: StreamSlots::default(),
             draining: BTreeSet::new(),
             opened: Default::default(),
             available: Default::default(),
@@ -153,6 +130,18 @@ impl Shared {
     #[inline]
     pub(crate) fn dequeued(&self) {
         self.queued.store(false, Ordering::Release);
+    }
+
+    /// Ends a verb of a stream: the driver is asked to look at the connection if that wants something, or is
+    /// about to anyway.
+    #[inline]
+    pub(crate) fn unlock(self: &Arc<Self>, state: MutexGuard<'_, LockedState>) {
+        // A driver that has yet to come finds what the verb did: it takes the flag down before it locks.
+        let wants_poll = !self.queued.load(Ordering::Relaxed) && state.conn.wants_poll();
+        drop(state);
+        if wants_poll {
+            self.nudge();
+        }
     }
 
     /// Asks the driver to look at the connection: a verb may have made it want something.
@@ -210,14 +199,9 @@ impl LockedState {
         if self.connected { Some(Ok(())) } else { self.closed().map(Err) }
     }
 
-    /// There will be a handle of a stream, at once.
-    pub(crate) fn expect(&mut self, id: StreamId) {
-        self.streams.entry(id).or_default();
-    }
-
-    /// One more handle of a stream.
-    pub(crate) fn hold(&mut self, id: StreamId) {
-        self.streams.entry(id).or_default().handles += 1;
+    /// So many more handles of a stream.
+    pub(crate) fn hold(&mut self, id: StreamId, handles: usize) {
+        self.streams.entry(id).or_default().handles += handles;
     }
 
     /// One handle less.
@@ -279,19 +263,21 @@ impl LockedState {
 
     /// Collects outcomes, as long as there is room for them.
     pub(crate) fn settle(&mut self, id: StreamId, woken: &mut Vec<Waker>) {
-        if let (Some(slot), Some(stats)) = (self.streams.get_mut(&id), self.conn.stream(id).message_stats()) {
-            slot.stats = stats;
+        let Self { conn, streams, .. } = self;
+        let mut sent = streams.get_mut(&id).map(StreamSlot::sent_or_new);
+        if let (Some(sent), Some(stats)) = (&mut sent, conn.stream(id).message_stats()) {
+            sent.stats = stats;
         }
         loop {
-            let slot = self.streams.get_mut(&id);
             // What is not taken stays where it is bounded: then no more messages are.
-            if slot.is_some_and(|slot| slot.outcomes.as_ref().is_some_and(OutcomeQueue::is_full)) {
+            let queue = sent.as_ref().and_then(|sent| sent.outcomes.as_ref());
+            if queue.is_some_and(OutcomeQueue::is_full) {
                 return;
             }
-            let Some((ticket, outcome)) = self.conn.messages(id).next_outcome() else { return };
-            if let Some(slot) = self.streams.get_mut(&id) {
-                slot.tickets.settle(ticket, outcome, woken);
-                if let Some(queue) = &mut slot.outcomes {
+            let Some((ticket, outcome)) = conn.messages(id).next_outcome() else { return };
+            if let Some(sent) = &mut sent {
+                sent.tickets.settle(ticket, outcome, woken);
+                if let Some(queue) = &mut sent.outcomes {
                     queue.push(ticket, outcome, woken);
                 }
             }
@@ -407,22 +393,7 @@ impl LockedState {
             self.opened[dir as usize].drain_to(woken);
             self.available[dir as usize].drain_to(woken);
         }
-        for slot in self.streams.values_mut() {
-            woken.extend(slot.reader.take());
-            slot.sending_over(woken);
-            slot.tickets.wake(woken);
-        }
-    }
-}
-
-impl StreamSlot {
-    pub(crate) fn sending_over(&mut self, woken: &mut Vec<Waker>) {
-        woken.extend(self.writer.take());
-        woken.extend(self.drain.take().map(|(_, waker)| waker));
-        self.fate.drain_to(woken);
-        if let Some(queue) = &mut self.outcomes {
-            queue.wake(woken);
-        }
+        self.streams.values_mut().for_each(|slot| slot.all_over(woken));
     }
 }
 

@@ -19,6 +19,17 @@ impl Connection {
         self.common.events.pop_front()
     }
 
+    /// Whether [`poll`](quickset_base::Machine::poll) has anything to do with what verbs of streams changed
+    /// since it slept, of which most change nothing that the peer, or another task, has to know. After any
+    /// other verb it is called in any case.
+    #[inline]
+    pub fn wants_poll(&self) -> bool {
+        !self.common.events.is_empty()
+            || !self.common.signals.is_empty()
+            || self.traffic.wants_turn()
+            || self.allowance.wants_settling()
+    }
+
     /// The next request to the endpoint, if there is one.
     pub fn poll_signal(&mut self) -> Option<Signal> {
         self.common.signals.pop_front()

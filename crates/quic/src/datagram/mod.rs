@@ -322,6 +322,12 @@ impl DatagramQueues {
         })
     }
 
+    /// Whether there is one.
+    #[inline]
+    pub(crate) fn has_news(&self) -> bool {
+        self.events != 0
+    }
+
     /// When a datagram that waits becomes too old, or might.
     #[inline]
     pub(crate) fn deadline(&self) -> Option<(Time, Reason)> {
