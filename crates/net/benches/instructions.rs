@@ -10,6 +10,7 @@ mod process;
 #[path = "../tests/seam/simulated.rs"]
 mod simulated;
 
+use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};
@@ -27,8 +28,12 @@ use simulated::SimulatedRuntime;
 /// Does something often between two ends. Returns how often.
 type Play = fn(&BenchEnds) -> usize;
 
-const CASES: &[(&str, Play)] =
-    &[("datagram", single_datagrams), ("message", messages), ("request", requests)];
+const CASES: &[(&str, Play)] = &[
+    ("datagram", single_datagrams),
+    ("datagrams", many_datagrams),
+    ("message", messages),
+    ("request", requests),
+];
 
 fn main() {
     // Cargo's own arguments begin with dashes.
@@ -119,6 +124,25 @@ fn single_datagrams(ends: &BenchEnds) -> usize {
             assert_eq!(server.read_datagram().await.expect("it is open").len(), SMALL.len());
         }
         times
+    };
+    ends.play(sends, takes)
+}
+
+/// The same, [`AT_ONCE`] with a call.
+fn many_datagrams(ends: &BenchEnds) -> usize {
+    let sends = |client: Connection, times: usize| async move {
+        for _ in 0..times / AT_ONCE {
+            let mut datagrams: VecDeque<Bytes> = (0..AT_ONCE).map(|_| Bytes::from_static(SMALL)).collect();
+            client.send_datagrams(&mut datagrams).await.expect("it is open");
+        }
+    };
+    let takes = |server: Connection, times| async move {
+        let (mut taken, mut got) = (0, Vec::new());
+        while taken < times {
+            taken += server.read_datagrams(&mut got, 1000).await.expect("it is open");
+            assert!(got.drain(..).all(|one| one.len() == SMALL.len()));
+        }
+        taken
     };
     ends.play(sends, takes)
 }
@@ -244,6 +268,9 @@ async fn both<A, B>(a: impl Future<Output = A>, b: impl Future<Output = B>) -> (
 /// What is sent, and what answers it.
 const SMALL: &[u8] = &[7; 100];
 const ANSWER: &[u8] = &[7; 1000];
+
+/// Datagrams of one call.
+const AT_ONCE: usize = 100;
 
 /// Requests under way at a time.
 const AT_A_TIME: usize = 100;

@@ -79,6 +79,8 @@ struct Roster {
     /// those.
     met: Vec<Arc<Shared>>,
     timers: Timers,
+    /// Somebody's datagrams want to be read before more come.
+    crowded: bool,
 }
 
 /// The runtime's timer, set to the next of ours.
@@ -229,6 +231,11 @@ impl Driver {
                     }
                     self.hub.calls().received.count(self.inlet.buffers.datagrams(n));
                     self.route(n, &**socket);
+                    if std::mem::take(&mut self.roster.crowded) {
+                        // Their reader is woken at the end of this turn.
+                        self.inlet.sorting.asking.received(false);
+                        return true;
+                    }
                     if n < WIDTH && !was_all {
                         // That was all, as of then; to ask again at once would most often be in vain.
                         self.inlet.sorting.asking.received(true);
@@ -482,11 +489,13 @@ impl Roster {
             let mut state = shared.lock();
             if state.connected {
                 state.conn.handle(now, Input::Received(row));
+                let crowded = state.conn.datagrams().is_crowded();
                 drop(state);
                 if shared.enqueue() {
                     let shared = shared.clone();
                     self.ready.push_back(shared);
                 }
+                self.crowded |= crowded;
             } else {
                 row.drain(..).for_each(|datagram| heavy.push(key, datagram));
             }

@@ -143,7 +143,9 @@ impl Traffic {
                 Wrote::NoRoom => return false,
                 Wrote::Nothing => {}
             }
-            self.review_datagrams();
+            if self.datagrams.is_empty() {
+                self.review_datagrams();
+            }
         }
         true
     }

@@ -11,9 +11,12 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use quickset_net::{Closed, ConnectError, DatagramSocket, Endpoint, Obstacle, Runtime, SocketConfig};
-use quickset_quic::EcnState;
+use quickset_quic::{DatagramConfig, EcnState};
 
-use ends::{Ends, client_config, endpoint_config, exchange, pattern, server_config};
+use ends::{
+    Ends, both, client_config, endpoint_config, exchange, exchange_with, pattern, server_config,
+    with_datagrams,
+};
 use poller::PollerRuntime;
 use process::{Wire, Wires};
 use simulated::SimulatedRuntime;
@@ -171,6 +174,35 @@ fn a_socket_without_room_is_waited_for() {
     let exchanged = runtime.block_on(exchange(&ends, 200_000));
     assert_eq!(exchanged.stream, pattern(200_000));
     assert!(wires.client.was_full() > 10 && exchanged.stats.lost_packets == 0);
+}
+
+/// A reader that takes what there is when it is told finds all of it, though its queue is much shorter than what a
+/// turn of the driver may receive: that tells before there are too many.
+#[test]
+fn datagrams_that_come_fast_are_told_before_they_are_too_many() {
+    const N: usize = 20_000;
+    let runtime = Arc::new(SimulatedRuntime::default());
+    let wires = Wires::new(&runtime, 0);
+    let ends = in_process(&runtime, &wires);
+    // 88 are what a call of the system brings here: eight packets with eleven each.
+    let config = DatagramConfig::default().with_receive_count(200);
+    let client = with_datagrams(client_config(), config);
+    let exchanged = runtime.block_on(exchange_with(&ends, &client, 1000));
+    let sends = async {
+        let mut data = (0..N).map(|_| Bytes::from_static(&[7; 100])).collect();
+        exchanged.peer.send_datagrams(&mut data).await.expect("it is open");
+    };
+    let reads = async {
+        let (mut took, mut got) = (0, Vec::new());
+        while took < N {
+            took += exchanged.connection.read_datagrams(&mut got, usize::MAX).await.expect("it is open");
+            got.clear();
+        }
+        took
+    };
+    let (_, took) = runtime.block_on(both(sends, reads));
+    let stats = exchanged.connection.stats().datagrams;
+    assert_eq!((took, stats.received, stats.dropped, stats.unread), (N, N as u64, 0, 0));
 }
 
 /// What a socket, or a runtime, need not know has an answer.
