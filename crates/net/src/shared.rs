@@ -1,4 +1,5 @@
 use std::collections::BTreeSet;
+use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Wake, Waker};
@@ -206,10 +207,10 @@ impl LockedState {
 
     /// One handle less.
     pub(crate) fn release(&mut self, id: StreamId) {
-        if let Some(slot) = self.streams.get_mut(&id) {
-            slot.handles -= 1;
-            if slot.handles == 0 {
-                self.streams.remove(&id);
+        if let Entry::Occupied(mut slot) = self.streams.entry(id) {
+            slot.get_mut().handles -= 1;
+            if slot.get().handles == 0 {
+                slot.remove();
             }
         }
     }
