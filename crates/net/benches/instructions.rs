@@ -33,6 +33,8 @@ const CASES: &[(&str, Play)] = &[
     ("datagrams", many_datagrams),
     ("message", messages),
     ("request", requests),
+    ("request-beside-streams", requests_beside_streams),
+    ("request-beside-connections", requests_beside_connections),
 ];
 
 fn main() {
@@ -50,8 +52,9 @@ struct BenchEnds {
     runtime: SimulatedRuntime,
     client: Connection,
     server: Connection,
+    client_config: ClientConfig,
     // Without them their drivers end.
-    _endpoints: [Endpoint; 2],
+    endpoints: [Endpoint; 2],
     _wires: Wires,
 }
 
@@ -59,13 +62,17 @@ impl BenchEnds {
     fn new() -> Self {
         let runtime = SimulatedRuntime::default();
         let wires = Wires::far(&runtime, DELAY, 0);
-        let transport = Arc::new(TransportConfig::fixed_mtu(1200).with_max_bidi_streams(1000));
+        let transport = Arc::new(
+            TransportConfig::fixed_mtu(1200)
+                .with_max_bidi_streams(1000)
+                .with_max_uni_streams(2 * IDLE as u64),
+        );
         let client =
             ClientConfig { crypto: Arc::new(NullClient::new(&[b"bench"])), transport: transport.clone() };
         let server = ServerConfig {
             crypto: Arc::new(NullServer::new(&[b"bench"])),
             transport,
-            max_connections: 10,
+            max_connections: 2 * IDLE,
             retry: RetryPolicy::Never,
             retry_token_lifetime: Duration::from_secs(10),
             gate: None,
@@ -80,12 +87,8 @@ impl BenchEnds {
             Endpoint::over(Arc::new(runtime.clone()), wire.clone(), config, server).expect("entropy")
         };
         let endpoints = [over(&wires.client, 1, None), over(&wires.server, 2, Some(server))];
-        let (client, server) = runtime.block_on(both(
-            endpoints[0].connect(endpoints[1].local_addr(), "localhost", &client),
-            endpoints[1].accept(),
-        ));
-        let (client, server) = (client.expect("a handshake"), server.expect("an open endpoint"));
-        Self { runtime, client, server, _endpoints: endpoints, _wires: wires }
+        let (here, there) = connected(&runtime, &endpoints, &client);
+        Self { runtime, client: here, server: there, client_config: client, endpoints, _wires: wires }
     }
 
     /// Plays both sides to their ends: a little, for what grows once, and then what is counted.
@@ -105,6 +108,17 @@ impl BenchEnds {
         let mut all = pin!(both(sends, takes));
         counted_play(&self.runtime, all.as_mut()).1
     }
+}
+
+/// The two ends of another connection.
+fn connected(
+    runtime: &SimulatedRuntime,
+    [client, server]: &[Endpoint; 2],
+    config: &ClientConfig,
+) -> (Connection, Connection) {
+    let connecting = client.connect(server.local_addr(), "localhost", config);
+    let (client, server) = runtime.block_on(both(connecting, server.accept()));
+    (client.expect("a handshake"), server.expect("an open endpoint"))
 }
 
 #[inline(never)]
@@ -203,6 +217,33 @@ fn requests(ends: &BenchEnds) -> usize {
     ends.play(asks, answers)
 }
 
+/// The same while [`IDLE`] other streams are open, of which nobody sends anything.
+fn requests_beside_streams(ends: &BenchEnds) -> usize {
+    let idle = ends.runtime.block_on(async {
+        let mut idle = Vec::new();
+        for _ in 0..IDLE {
+            let mut send = ends.client.open_uni().await.expect("it is open");
+            send.write_all(&SMALL[..1]).await.expect("it is read");
+            let mut recv = ends.server.accept_uni().await.expect("it is open");
+            recv.read_chunk(1).await.expect("it comes");
+            idle.push((send, recv));
+        }
+        idle
+    });
+    let times = requests(ends);
+    assert_eq!(idle.len(), IDLE);
+    times
+}
+
+/// The same while the endpoints have [`IDLE`] other connections, on which nothing happens.
+fn requests_beside_connections(ends: &BenchEnds) -> usize {
+    let idle: Vec<_> =
+        (0..IDLE).map(|_| connected(&ends.runtime, &ends.endpoints, &ends.client_config)).collect();
+    let times = requests(ends);
+    assert!(idle.iter().all(|(client, server)| client.close_reason().or(server.close_reason()).is_none()));
+    times
+}
+
 async fn ask(client: &Connection) {
     let (mut send, mut recv) = client.open_bi().await.expect("it is open");
     send.write_all(SMALL).await.expect("it is read");
@@ -274,6 +315,9 @@ const AT_ONCE: usize = 100;
 
 /// Requests under way at a time.
 const AT_A_TIME: usize = 100;
+
+/// Streams, or connections, on which nothing happens.
+const IDLE: usize = 10_000;
 
 /// How often it is done before anything is counted, and then.
 const WARM: usize = 5000;
