@@ -134,17 +134,7 @@ impl Connection {
     /// # Errors
     /// When the connection is over and all that came was taken.
     pub async fn read_datagram(&self) -> Result<Bytes, Closed> {
-        let mut seat = WakerSeat::new(|| self.shared().lock(), |state| &mut state.datagrams.readers);
-        poll_fn(|cx| {
-            let coop = ready!(poll_budget(cx));
-            let read = ready!(seat.poll(cx, |state| match state.conn.datagrams().recv() {
-                Some(data) => Some(Ok(data)),
-                None => state.closed().map(Err),
-            }));
-            coop.made_progress();
-            Poll::Ready(read)
-        })
-        .await
+        self.read(|state| state.conn.datagrams().recv()).await
     }
 
     /// Waits until datagrams of the peer are there, and moves up to `most` of them, but at least one, to the
@@ -154,14 +144,29 @@ impl Connection {
     /// # Errors
     /// When the connection is over and all that came was taken.
     pub async fn read_datagrams(&self, into: &mut Vec<Bytes>, most: usize) -> Result<usize, Closed> {
-        let mut seat = WakerSeat::new(|| self.shared().lock(), |state| &mut state.datagrams.readers);
+        self.read(|state| match state.conn.datagrams().recv_all(most.max(1), into) {
+            0 => None,
+            n => Some(n),
+        })
+        .await
+    }
+
+    /// Waits until `take` finds what it takes.
+    async fn read<T>(&self, mut take: impl FnMut(&mut LockedState) -> Option<T>) -> Result<T, Closed> {
+        let shared = self.shared();
+        let mut seat = WakerSeat::new(|| shared.lock(), |state| &mut state.datagrams.readers);
         poll_fn(|cx| {
             let coop = ready!(poll_budget(cx));
-            let read =
-                ready!(seat.poll(cx, |state| match state.conn.datagrams().recv_all(most.max(1), into) {
-                    0 => state.closed().map(Err),
-                    n => Some(Ok(n)),
-                }));
+            let mut goes_on = false;
+            let read = seat.poll(cx, |state| {
+                let taken = take(state);
+                goes_on = shared.has_read(state);
+                taken.map(Ok).or_else(|| state.closed().map(Err))
+            });
+            if goes_on {
+                shared.nudge();
+            }
+            let read = ready!(read);
             coop.made_progress();
             Poll::Ready(read)
         })
@@ -170,7 +175,15 @@ impl Connection {
 
     /// Returns the peer's next datagram if it is there already.
     pub fn try_read_datagram(&self) -> Option<Bytes> {
-        self.shared().lock().conn.datagrams().recv()
+        let shared = self.shared();
+        let mut state = shared.lock();
+        let data = state.conn.datagrams().recv();
+        let goes_on = shared.has_read(&mut state);
+        drop(state);
+        if goes_on {
+            shared.nudge();
+        }
+        data
     }
 
     /// Sets the priority of datagrams among streams. All datagrams together take turns like one stream of

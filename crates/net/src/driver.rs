@@ -59,6 +59,16 @@ struct DatagramInlet {
     failures: u32,
     /// When a socket that only fails is asked again.
     again: Option<Time>,
+    /// Nothing is received.
+    pause: Option<ReaderPause>,
+}
+
+/// Who is let read what came, and until when at most: what it has no room for would be dropped, and what the system
+/// has no room for is lost, and so the sender hears of it.
+struct ReaderPause {
+    shared: Arc<Shared>,
+    /// From when the reader was woken; none before.
+    until: Option<Time>,
 }
 
 /// What is known while datagrams are sorted by connection.
@@ -79,8 +89,8 @@ struct Roster {
     /// those.
     met: Vec<Arc<Shared>>,
     timers: Timers,
-    /// Somebody's datagrams want to be read before more come.
-    crowded: bool,
+    /// Whose datagrams want to be read before more come.
+    crowded: Option<Arc<Shared>>,
 }
 
 /// The runtime's timer, set to the next of ours.
@@ -115,6 +125,7 @@ impl Driver {
                 abroad: Vec::new(),
                 failures: 0,
                 again: None,
+                pause: None,
             },
             roster: Roster::default(),
             outlet: DatagramOutlet::new(limit, hub.calls().clone()),
@@ -143,7 +154,9 @@ impl Driver {
         if self.is_over() {
             return Poll::Ready(());
         }
-        let next = [self.roster.timers.next(), self.outlet.deadline(), self.inlet.again];
+        let pause = self.inlet.pause.as_mut();
+        let pause = pause.map(|pause| *pause.until.get_or_insert_with(|| self.hub.now() + READS_WITHIN));
+        let next = [self.roster.timers.next(), self.outlet.deadline(), self.inlet.again, pause];
         let next = next.into_iter().flatten().min();
         // Others get the thread before the next turn.
         if !self.roster.met.is_empty() {
@@ -208,6 +221,12 @@ impl Driver {
     }
 
     fn receive_all(&mut self, cx: &mut Context<'_>) -> bool {
+        if let Some(pause) = &self.inlet.pause {
+            if pause.shared.awaits_reader(pause.until.is_none_or(|until| self.hub.now() < until)) {
+                return false;
+            }
+            self.inlet.pause = None;
+        }
         self.inlet.again = None;
         let former = self.former.clone().is_some_and(|former| self.receive_from(cx, &former, true));
         let socket = self.socket.clone();
@@ -231,10 +250,11 @@ impl Driver {
                     }
                     self.hub.calls().received.count(self.inlet.buffers.datagrams(n));
                     self.route(n, &**socket);
-                    if std::mem::take(&mut self.roster.crowded) {
-                        // Their reader is woken at the end of this turn.
+                    if let Some(shared) = self.roster.crowded.take() {
+                        // It is woken at the end of this turn.
+                        self.inlet.pause = Some(ReaderPause { shared, until: None });
                         self.inlet.sorting.asking.received(false);
-                        return true;
+                        return false;
                     }
                     if n < WIDTH && !was_all {
                         // That was all, as of then; to ask again at once would most often be in vain.
@@ -489,13 +509,15 @@ impl Roster {
             let mut state = shared.lock();
             if state.connected {
                 state.conn.handle(now, Input::Received(row));
-                let crowded = state.conn.datagrams().is_crowded();
+                let crowded = shared.await_reader(&mut state).then(|| shared.clone());
                 drop(state);
                 if shared.enqueue() {
                     let shared = shared.clone();
                     self.ready.push_back(shared);
                 }
-                self.crowded |= crowded;
+                if crowded.is_some() {
+                    self.crowded = crowded;
+                }
             } else {
                 row.drain(..).for_each(|datagram| heavy.push(key, datagram));
             }
@@ -552,6 +574,9 @@ impl TurnNews {
 
 /// Receive calls in a turn, so that acknowledgements leave and applications read in between.
 const RECEIVES: usize = 8;
+
+/// How long datagrams wait for their reader before more are received.
+const READS_WITHIN: Duration = Duration::from_millis(1);
 
 /// Batches that a connection sends before others get their turn, and all of them before receiving again.
 const CONNECTION_BATCHES: usize = 8;

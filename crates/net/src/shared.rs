@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 use std::collections::hash_map::Entry;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Wake, Waker};
 
@@ -43,6 +43,8 @@ pub(crate) struct Shared {
     pub(crate) line: Arc<ConnectionLine>,
     /// It stands in a ready queue.
     queued: AtomicBool,
+    /// Whether somebody reads datagrams fast enough, as a [`reader`] is.
+    reader: AtomicU8,
     state: Mutex<LockedState>,
 }
 
@@ -106,7 +108,13 @@ impl Shared {
             handed: false,
             server_name,
         };
-        Self { key, line, queued: AtomicBool::new(false), state: Mutex::new(state) }
+        Self {
+            key,
+            line,
+            queued: AtomicBool::new(false),
+            reader: AtomicU8::new(reader::READS),
+            state: Mutex::new(state),
+        }
     }
 
     /// Has the driver look at it when others need its memory.
@@ -143,6 +151,38 @@ impl Shared {
         if wants_poll {
             self.nudge();
         }
+    }
+
+    /// Datagrams came: true when so many wait that they are to be read before more come. Not of who did not read
+    /// when it was waited for.
+    #[inline]
+    pub(crate) fn await_reader(&self, state: &mut LockedState) -> bool {
+        let waits =
+            state.conn.datagrams().is_crowded() && self.reader.load(Ordering::Relaxed) != reader::SLEEPS;
+        if waits {
+            self.reader.store(reader::AWAITED, Ordering::Relaxed);
+        }
+        waits
+    }
+
+    /// Whether these still have to be read, and there is `time` for that.
+    pub(crate) fn awaits_reader(&self, time: bool) -> bool {
+        let mut state = self.lock();
+        let waits =
+            self.reader.load(Ordering::Relaxed) == reader::AWAITED && state.conn.datagrams().is_crowded();
+        if waits && !time {
+            self.reader.store(reader::SLEEPS, Ordering::Relaxed);
+        }
+        waits && time
+    }
+
+    /// Somebody read datagrams: true when the driver waits for that, and there is room for more. It is asked
+    /// to go on then.
+    #[inline]
+    pub(crate) fn has_read(&self, state: &mut LockedState) -> bool {
+        self.reader.load(Ordering::Relaxed) != reader::READS
+            && !state.conn.datagrams().is_crowded()
+            && self.reader.swap(reader::READS, Ordering::Relaxed) == reader::AWAITED
     }
 
     /// Asks the driver to look at the connection: a verb may have made it want something.
@@ -403,4 +443,14 @@ impl TurnNews {
     pub(crate) fn wake(&mut self) {
         self.wakes.drain(..).for_each(Waker::wake);
     }
+}
+
+/// Who reads the datagrams of a connection.
+mod reader {
+    /// Somebody, as far as is known.
+    pub(super) const READS: u8 = 0;
+    /// The driver receives no more until somebody has.
+    pub(super) const AWAITED: u8 = 1;
+    /// Nobody has, in time.
+    pub(super) const SLEEPS: u8 = 2;
 }

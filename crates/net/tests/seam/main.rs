@@ -205,6 +205,56 @@ fn datagrams_that_come_fast_are_told_before_they_are_too_many() {
     assert_eq!((took, stats.received, stats.dropped, stats.unread), (N, N as u64, 0, 0));
 }
 
+/// Who does not read loses the oldest, and keeps nobody waiting: the driver lets it read once.
+#[test]
+fn datagrams_that_nobody_reads_hold_nothing_up() {
+    const N: u64 = 20_000;
+    let runtime = Arc::new(SimulatedRuntime::default());
+    let wires = Wires::new(&runtime, 0);
+    let ends = in_process(&runtime, &wires);
+    let client = with_datagrams(client_config(), DatagramConfig::default().with_receive_count(200));
+    let exchanged = runtime.block_on(exchange_with(&ends, &client, 1000));
+    let took = |n: u64| {
+        let begun = runtime.time();
+        let flood = async {
+            let mut data = (0..n).map(|_| Bytes::from_static(&[7; 100])).collect();
+            exchanged.peer.send_datagrams(&mut data).await.expect("it is open");
+            while exchanged.peer.unsent_datagrams().0 > 0 {
+                exchanged.peer.round_trip().await;
+            }
+        };
+        let (echoed, ()) = runtime.block_on(both(exchanged.again(pattern(1000)), flood));
+        assert_eq!(echoed, pattern(1000));
+        runtime.block_on(exchanged.connection.round_trip());
+        runtime.time() - begun
+    };
+    let alone = took(0);
+    let beside = took(N);
+    let stats = exchanged.connection.stats().datagrams;
+    assert_eq!((stats.received, stats.dropped, stats.unread), (N, N - 200, 200));
+    // It was waited for, a millisecond, and then no more: 227 calls of the system bring all of them.
+    assert!(beside - alone < Duration::from_millis(200), "{alone:?}, and {beside:?}");
+    assert_eq!(exchanged.peer.stats().lost_packets, 0);
+    // A reader is there again: all that is sent from here on is read.
+    let (mut got, mut took) = (Vec::new(), 0);
+    while let Some(old) = exchanged.connection.try_read_datagram() {
+        got.push(old);
+    }
+    assert_eq!(got.len(), 200);
+    let sends = async {
+        let mut data = (0..N).map(|_| Bytes::from_static(&[7; 100])).collect();
+        exchanged.peer.send_datagrams(&mut data).await.expect("it is open");
+    };
+    let reads = async {
+        while took < N {
+            exchanged.connection.read_datagram().await.expect("it is open");
+            took += 1;
+        }
+    };
+    runtime.block_on(both(sends, reads));
+    assert_eq!(exchanged.connection.stats().datagrams.dropped, N - 200);
+}
+
 /// What a socket, or a runtime, need not know has an answer.
 #[test]
 fn a_socket_may_leave_out_what_it_does_not_know() {

@@ -64,6 +64,7 @@ impl DatagramInbox {
     }
 
     /// At least half of what may wait does.
+    #[inline]
     pub(super) fn is_crowded(&self) -> bool {
         self.waiting.len() >= self.most.div_ceil(2) || self.bytes >= self.most_bytes / 2
     }
@@ -88,6 +89,9 @@ impl DatagramInbox {
     fn rest(&mut self) {
         if self.waiting.is_empty() {
             self.block = BytesMut::new();
+            if self.waiting.capacity() > KEPT {
+                self.waiting = VecDeque::new();
+            }
         }
     }
 
@@ -100,6 +104,9 @@ impl DatagramInbox {
 
 /// Smaller datagrams are copied.
 const SMALL: usize = 512;
+
+/// Places that are kept while nothing waits.
+const KEPT: usize = 1024;
 
 /// Bytes that small datagrams share, which a single one of them may keep: less than two packets.
 const BLOCK: usize = 2048;

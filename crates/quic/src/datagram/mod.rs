@@ -67,9 +67,9 @@ impl Default for DatagramConfig {
             // Twenty milliseconds of 100 Mbit/s.
             send_bytes: 256 << 10,
             send_count: 1024,
-            // Twice of what one call of the system may bring, of which the application is told behind it.
+            // Twice of what one call of the system may bring, behind which the application is let read.
             receive_bytes: 1 << 20,
-            receive_count: 8192,
+            receive_count: 16_384,
         }
     }
 }
@@ -333,10 +333,10 @@ impl DatagramQueues {
         n
     }
 
-    /// So many came that the application is better told before more do, and it was not yet.
+    /// At least half of those that may wait for the application do.
     #[inline]
     pub(crate) fn is_crowded(&self) -> bool {
-        self.events & told::RECEIVED != 0 && self.inbox.is_crowded()
+        self.inbox.is_crowded()
     }
 
     /// What became of a datagram that asked for it, once for each.

@@ -60,8 +60,8 @@ impl Datagrams<'_> {
         self.conn.traffic.datagrams.pop_all(most, into)
     }
 
-    /// True when so many came, and the application was not told yet, that a driver had better tell it before
-    /// it receives more: those for which there is no room are dropped.
+    /// True when at least half of the datagrams wait that may. With many more the oldest are dropped: a driver
+    /// had better let the application read before it receives them.
     pub fn is_crowded(&self) -> bool {
         self.conn.traffic.datagrams.is_crowded()
     }
