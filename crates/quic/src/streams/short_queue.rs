@@ -3,86 +3,113 @@ use std::ops::Index;
 
 /// A queue of which most never have more than one element: that needs no allocation.
 #[derive(Debug)]
-pub(super) struct ShortQueue<T> {
-    /// The front, unless it is that of `rest`.
-    first: Option<T>,
-    rest: VecDeque<T>,
+pub(super) enum ShortQueue<T> {
+    /// There never were two.
+    One(Option<T>),
+    Many(VecDeque<T>),
 }
 
 impl<T> Default for ShortQueue<T> {
     fn default() -> Self {
-        Self { first: None, rest: VecDeque::new() }
+        Self::One(None)
     }
 }
 
 impl<T> ShortQueue<T> {
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.first.is_none() && self.rest.is_empty()
+        match self {
+            Self::One(one) => one.is_none(),
+            Self::Many(many) => many.is_empty(),
+        }
     }
 
     #[inline]
     pub(super) fn len(&self) -> usize {
-        usize::from(self.first.is_some()) + self.rest.len()
+        match self {
+            Self::One(one) => usize::from(one.is_some()),
+            Self::Many(many) => many.len(),
+        }
     }
 
     #[inline]
-    pub(super) fn push_back(&mut self, one: T) {
-        if self.is_empty() {
-            self.first = Some(one);
-        } else {
-            self.rest.push_back(one);
+    pub(super) fn push_back(&mut self, another: T) {
+        match self {
+            Self::Many(many) => many.push_back(another),
+            Self::One(one) if one.is_none() => *one = Some(another),
+            Self::One(one) => *self = Self::Many(one.take().into_iter().chain([another]).collect()),
         }
     }
 
     #[inline]
     pub(super) fn pop_front(&mut self) -> Option<T> {
-        self.first.take().or_else(|| self.rest.pop_front())
+        match self {
+            Self::One(one) => one.take(),
+            Self::Many(many) => many.pop_front(),
+        }
     }
 
     #[inline]
     pub(super) fn pop_back(&mut self) -> Option<T> {
-        self.rest.pop_back().or_else(|| self.first.take())
+        match self {
+            Self::One(one) => one.take(),
+            Self::Many(many) => many.pop_back(),
+        }
     }
 
     #[inline]
     pub(super) fn get(&self, at: usize) -> Option<&T> {
-        match &self.first {
-            None => self.rest.get(at),
-            Some(first) if at == 0 => Some(first),
-            Some(_) => self.rest.get(at - 1),
+        match self {
+            Self::One(one) => one.as_ref().filter(|_| at == 0),
+            Self::Many(many) => many.get(at),
         }
     }
 
     #[inline]
     pub(super) fn front(&self) -> Option<&T> {
-        self.first.as_ref().or_else(|| self.rest.front())
+        match self {
+            Self::One(one) => one.as_ref(),
+            Self::Many(many) => many.front(),
+        }
     }
 
     #[inline]
     pub(super) fn front_mut(&mut self) -> Option<&mut T> {
-        self.first.as_mut().or_else(|| self.rest.front_mut())
+        match self {
+            Self::One(one) => one.as_mut(),
+            Self::Many(many) => many.front_mut(),
+        }
     }
 
     #[inline]
     pub(super) fn back(&self) -> Option<&T> {
-        self.rest.back().or(self.first.as_ref())
+        match self {
+            Self::One(one) => one.as_ref(),
+            Self::Many(many) => many.back(),
+        }
     }
 
     #[inline]
     pub(super) fn back_mut(&mut self) -> Option<&mut T> {
-        self.rest.back_mut().or(self.first.as_mut())
+        match self {
+            Self::One(one) => one.as_mut(),
+            Self::Many(many) => many.back_mut(),
+        }
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.first.iter().chain(&self.rest)
+        let (one, many) = match self {
+            Self::One(one) => (one.as_ref(), None),
+            Self::Many(many) => (None, Some(many)),
+        };
+        one.into_iter().chain(many.into_iter().flatten())
     }
 
     /// The place of the first element for which `is_before` no longer holds, as it does for all before it.
-    pub(super) fn partition_point(&self, mut is_before: impl FnMut(&T) -> bool) -> usize {
-        match &self.first {
-            Some(first) if !is_before(first) => 0,
-            first => usize::from(first.is_some()) + self.rest.partition_point(is_before),
+    pub(super) fn partition_point(&self, is_before: impl FnMut(&T) -> bool) -> usize {
+        match self {
+            Self::One(one) => usize::from(one.as_ref().is_some_and(is_before)),
+            Self::Many(many) => many.partition_point(is_before),
         }
     }
 }
