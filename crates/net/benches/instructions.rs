@@ -1,8 +1,9 @@
-//! What `cargo xtask instructions` counts of two endpoints and their applications: all that a small thing costs
-//! both of them, from the call that sends it to the one that has it, without cryptography and the system.
+//! What `cargo xtask instructions` counts of two endpoints and their applications: all that a small thing
+//! costs both of them, from the call that sends it to the one that has it, without cryptography and the
+//! system.
 //!
-//! Arguments: a [`CASES`] name. Prints how often the thing that is counted was done. All is in one thread and in
-//! virtual time, so that each run is the same.
+//! Arguments: a [`CASES`] name. Prints how often the thing that is counted was done. All is in one thread and
+//! in virtual time, so that each run is the same.
 
 #[path = "../tests/seam/process.rs"]
 #[expect(dead_code, reason = "of wires that lose or are full tests are made")]
@@ -183,8 +184,8 @@ fn messages(ends: &BenchEnds) -> usize {
     ends.play(sends, takes)
 }
 
-/// Requests of 100 bytes that are answered with 1 kB, [`AT_A_TIME`] at a time, each on a stream and in a task of
-/// its own.
+/// Requests of 100 bytes that are answered with 1 kB, [`AT_A_TIME`] at a time, each on a stream and in a task
+/// of its own.
 fn requests(ends: &BenchEnds) -> usize {
     let runtime = ends.runtime.clone();
     let asks = move |client: Connection, times: usize| {

@@ -31,6 +31,7 @@ pub struct EndpointStats {
 }
 
 /// Sums over connections; of what they mean see [`Stats`].
+// sizes: a table of numbers that are read one by one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConnectionTotals {
@@ -74,8 +75,8 @@ pub struct ConnectionTotals {
     pub unrecovered: u64,
     /// Symbols that were recovered here.
     pub recovered_here: u64,
-    /// Unreliable datagrams (RFC 9221) of the application that were not sent: too old, displaced by others, or
-    /// too long for the path.
+    /// Unreliable datagrams (RFC 9221) of the application that were not sent: too old, displaced by others,
+    /// or too long for the path.
     pub unsent_frames: u64,
     /// Those that came and were dropped, since the application did not read them in time.
     pub unread_frames: u64,

@@ -375,10 +375,10 @@ impl Connection {
         .await
     }
 
-    /// Gets a stream by `verb`. The handle counts from here on, and the future is ready with it: nothing is
-    /// lost between the two. What happened to the stream before is told as soon as it is there, so that there
-    /// must be a place for it then.
-    /// The next stream, held for a handle of each of its directions, which the caller makes at once.
+    /// Gets a stream by `verb`, held for a handle of each of its directions, which the caller makes at once.
+    /// They count from here on, and the future is ready with it: nothing is lost between the two. What
+    /// happened to the stream before is told as soon as it is there, so that there must be a place for it
+    /// then.
     async fn stream<'a, L, C>(
         &'a self,
         mut seat: WakerSeat<MutexGuard<'a, LockedState>, L, C>,

@@ -52,6 +52,8 @@ pub(crate) struct Shared {
 pub(crate) struct LockedState {
     pub(crate) conn: quic::Connection,
     pub(crate) timer: Timer,
+    /// Turns of the driver that acknowledgements may still wait for what the application answers.
+    pub(crate) patience: u8,
     /// Streams that the application has handles of.
     pub(crate) streams: StreamSlots,
     /// Streams of which somebody waits until less of them is unsent.
@@ -95,6 +97,7 @@ impl Shared {
         let state = LockedState {
             conn,
             timer: Timer::default(),
+            patience: 0,
             streams: StreamSlots::default(),
             draining: BTreeSet::new(),
             opened: Default::default(),
@@ -153,8 +156,8 @@ impl Shared {
         }
     }
 
-    /// Datagrams came: true when so many wait that they are to be read before more come. Not of who did not read
-    /// when it was waited for.
+    /// Datagrams came: true when so many wait that they are to be read before more come. Not of who did not
+    /// read when it was waited for.
     #[inline]
     pub(crate) fn await_reader(&self, state: &mut LockedState) -> bool {
         let waits =

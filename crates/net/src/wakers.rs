@@ -149,8 +149,8 @@ mod tests {
         assert_eq!(list.lock().unwrap().0.len(), 0);
     }
 
-    /// However many wait, each leaves by itself, those that were woken come back to where they were, and a crowd
-    /// that was large keeps nothing of it.
+    /// However many wait, each leaves by itself, those that were woken come back to where they were, and a
+    /// crowd that was large keeps nothing of it.
     #[test]
     fn a_crowd_of_many_is_woken_in_the_order_in_which_it_came() {
         const MANY: usize = 1000;

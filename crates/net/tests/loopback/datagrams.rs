@@ -63,8 +63,8 @@ async fn whoever_waits_for_room_gets_it() {
     assert!(got > N / 2, "{got} of {N}: {stats:?}");
 }
 
-/// All that are sent together come, each whole and in order, but those that were lost on the way or had to make
-/// room; and these are counted.
+/// All that are sent together come, each whole and in order, but those that were lost on the way or had to
+/// make room; and these are counted.
 #[tokio::test]
 async fn many_are_sent_and_read_together() {
     const N: usize = 20_000;

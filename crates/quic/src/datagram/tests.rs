@@ -130,8 +130,8 @@ fn of_many_at_once_those_are_taken_that_there_is_room_for() {
 }
 
 proptest! {
-    /// What comes, in packets with others or alone, is what is read, in whatever portions, but for the oldest of
-    /// too many.
+    /// What comes, in packets with others or alone, is what is read, in whatever portions, but for the oldest
+    /// of too many.
     #[test]
     fn what_is_read_is_the_newest_of_what_came(
         steps in prop::collection::vec((1usize..40, 0usize..1300, 0usize..6), 1..40),

@@ -269,7 +269,8 @@ impl SendBuffer {
     }
 }
 
-/// Shorter writes that wait together are copied together: a piece costs 40 bytes and an allocation of its own.
+/// Shorter writes that wait together are copied together: a piece costs 40 bytes and an allocation of its
+/// own.
 const SMALL: usize = 256;
 
 /// Bytes of small writes gathered in one piece.

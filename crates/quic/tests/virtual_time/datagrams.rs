@@ -106,9 +106,9 @@ fn datagrams_arrive_once_or_not_at_all_and_their_sender_knows() {
     }
 }
 
-/// RFC 9221 §5: a packet may have several DATAGRAM frames. 1200 bytes with a header of at most 28 and a tag of 16
-/// hold eleven of 100 bytes, each with a type and a length of two bytes; those sent in one call and those sent one by
-/// one alike.
+/// RFC 9221 §5: a packet may have several DATAGRAM frames. 1200 bytes with a header of at most 28 and a tag
+/// of 16 hold eleven of 100 bytes, each with a type and a length of two bytes; those sent in one call and
+/// those sent one by one alike.
 #[test]
 fn small_datagrams_share_packets() {
     for together in [false, true] {

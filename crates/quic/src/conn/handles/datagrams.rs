@@ -36,8 +36,9 @@ impl Datagrams<'_> {
         Ok(ticket)
     }
 
-    /// Sends the datagrams at the front of `data` as [`send`](Self::send) would one by one, which costs a part
-    /// of that, and takes them out. What becomes of them is only counted, whatever `how` says of reports.
+    /// Sends the datagrams at the front of `data` as [`send`](Self::send) would one by one, which costs a
+    /// part of that, and takes them out. What becomes of them is only counted, whatever `how` says of
+    /// reports.
     ///
     /// # Errors
     /// Why the first of those that are left was refused.
@@ -60,8 +61,8 @@ impl Datagrams<'_> {
         self.conn.traffic.datagrams.pop_all(most, into)
     }
 
-    /// True when at least half of the datagrams wait that may. With many more the oldest are dropped: a driver
-    /// had better let the application read before it receives them.
+    /// True when at least half of the datagrams wait that may. With many more the oldest are dropped: a
+    /// driver had better let the application read before it receives them.
     pub fn is_crowded(&self) -> bool {
         self.conn.traffic.datagrams.is_crowded()
     }
