@@ -1,4 +1,5 @@
-//! Instructions that a packet takes, and a handshake, counted by callgrind beside what they were.
+//! Instructions that a packet takes, and a handshake, and what is small from an application to another, counted
+//! by callgrind beside what they were.
 //!
 //! A count hardly depends on what else a machine does, so it shows what no time can: a percent. It depends on
 //! the compiler, and by the vector kernels on the processor that valgrind makes believe; counts of others are
@@ -14,17 +15,38 @@ use serde_json::Value;
 use crate::needs::{self, Needed, Sign};
 use crate::run::{cargo, output, root};
 
-/// A case of `crates/quic/benches/instructions.rs`, and the function of it that is counted.
-const CASES: &[(&str, &str)] = &[
-    ("handshake", "*counted_handshake*"),
-    ("sent", "*counted_send*"),
-    ("received", "*counted_receive*"),
-    ("acknowledged", "*counted_settle*"),
-    ("sent-protected", "*counted_send*"),
-    ("received-protected", "*counted_receive*"),
-    ("sent-repaired", "*counted_send*"),
-    ("received-repaired", "*counted_receive*"),
+/// A case of the `benches/instructions.rs` of a crate, and the function of it that is counted.
+struct CountedCase {
+    /// Below `crates`.
+    of: &'static str,
+    name: &'static str,
+    function: &'static str,
+}
+
+const fn counted(of: &'static str, name: &'static str, function: &'static str) -> CountedCase {
+    CountedCase { of, name, function }
+}
+
+const CASES: &[CountedCase] = &[
+    counted("quic", "handshake", "*counted_handshake*"),
+    counted("quic", "sent", "*counted_send*"),
+    counted("quic", "received", "*counted_receive*"),
+    counted("quic", "acknowledged", "*counted_settle*"),
+    counted("quic", "sent-protected", "*counted_send*"),
+    counted("quic", "received-protected", "*counted_receive*"),
+    counted("quic", "sent-repaired", "*counted_send*"),
+    counted("quic", "received-repaired", "*counted_receive*"),
+    counted("net", "datagram", "*counted_play*"),
+    counted("net", "datagrams", "*counted_play*"),
+    counted("net", "message", "*counted_play*"),
+    counted("net", "request", "*counted_play*"),
+    counted("net", "request-beside-streams", "*counted_play*"),
+    counted("net", "request-beside-connections", "*counted_play*"),
 ];
+
+/// What costs as much whatever else there is that is idle: a case, and the same without that.
+const ALIKE: &[(&str, &str)] =
+    &[("request-beside-streams", "request"), ("request-beside-connections", "request")];
 
 /// A count that is off by more is a failure, in percent.
 const TOLERANCE: f64 = 2.0;
@@ -39,18 +61,26 @@ pub(crate) fn command(args: &[String]) -> Result<()> {
     let (profile, accept) = read(args)?;
     needs::ensure(NEEDS)?;
     let build = format!("{} {profile}", compiler()?);
-    let program = program(&profile)?;
+    let programs = [("quic", program("quic", &profile)?), ("net", program("net", &profile)?)];
     let before = std::fs::read_to_string(file()).unwrap_or_default();
     let (mut now, mut off) = (Vec::new(), Vec::new());
-    println!("\n{:<20} {:>12} {:>12} {:>8}", build, "instructions", "before", "");
-    for (case, function) in CASES {
-        let count = count(&program, case, function)?;
+    println!("\n{:<28} {:>12} {:>12} {:>8}", build, "instructions", "before", "");
+    for CountedCase { of, name: case, function } in CASES {
+        let (_, program) = programs.iter().find(|(crate_name, _)| crate_name == of).context("a crate")?;
+        let count = count(program, case, function)?;
         let known = recorded(&before, &build, case);
         let change = known.map(|known| percent(known, count));
         let shown = known.zip(change).map(|(known, change)| format!("{known:>12} {change:>+7.2}%"));
-        println!("{case:<20} {count:>12} {}", shown.unwrap_or_else(|| format!("{:>12}", "none")));
+        println!("{case:<28} {count:>12} {}", shown.unwrap_or_else(|| format!("{:>12}", "none")));
         off.extend(change.filter(|change| change.abs() > TOLERANCE).map(|_| *case));
         now.push((*case, count));
+    }
+    for (case, like) in ALIKE {
+        let of = |name| now.iter().find(|(case, _)| *case == name).map(|(_, count)| *count);
+        let (with, without) = of(*case).zip(of(*like)).context("both are counted")?;
+        if percent(without, with) > TOLERANCE {
+            bail!("{case} takes {with}, {like} {without}: what is idle costs something");
+        }
     }
     if accept {
         std::fs::write(file(), rewritten(&before, &build, &now))?;
@@ -92,11 +122,11 @@ fn compiler() -> Result<String> {
 }
 
 /// Builds what is counted. With its symbols, by which callgrind knows functions.
-fn program(profile: &str) -> Result<PathBuf> {
+fn program(of: &str, profile: &str) -> Result<PathBuf> {
     let text = output(
         cargo()
             .current_dir(root())
-            .args(["build", "--package", "quickset-quic", "--bench", "instructions", "--locked"])
+            .args(["build", "--package", &format!("quickset-{of}"), "--bench", "instructions", "--locked"])
             .args(["--profile", profile, "--message-format", "json-render-diagnostics"]),
     )?;
     let messages = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -149,7 +179,7 @@ fn recorded(text: &str, build: &str, case: &str) -> Option<u64> {
 fn rewritten(before: &str, build: &str, now: &[(&str, u64)]) -> String {
     let others = before.lines().filter(|line| !line.starts_with('#') && !line.starts_with(build));
     let mut lines: Vec<String> = others.map(str::to_owned).collect();
-    lines.extend(now.iter().map(|(case, count)| format!("{build} {case:<20} {count:>8}")));
+    lines.extend(now.iter().map(|(case, count)| format!("{build} {case:<28} {count:>8}")));
     lines.sort();
     let mut text = HEAD.to_owned();
     for line in lines {
@@ -159,8 +189,9 @@ fn rewritten(before: &str, build: &str, now: &[(&str, u64)]) -> String {
 }
 
 const HEAD: &str = "\
-# Instructions of a packet, or of a handshake of both sides, as `cargo xtask instructions` counts them, which writes this file
-# with --accept: compiler, target, profile, case.
+# Instructions of a packet, or of a handshake of both sides, or of a datagram, message or request from an application to
+# another with all that both sides do, as `cargo xtask instructions` counts them, which writes this file with --accept:
+# compiler, target, profile, case.
 ";
 
 #[cfg(test)]
@@ -183,17 +214,24 @@ mod tests {
             None,
             "all of a build are written at once"
         );
-        assert_eq!(again.lines().filter(|line| line.starts_with('#')).count(), 2);
+        assert_eq!(again.lines().filter(|line| line.starts_with('#')).count(), 3);
     }
 
     #[test]
     fn every_case_of_the_program_is_counted() {
-        let text =
-            std::fs::read_to_string(root().join("crates/quic/benches/instructions.rs")).expect("it is there");
-        for (case, function) in CASES {
-            assert!(text.contains(&format!("(\"{case}\", ")), "{case} is not played");
-            assert!(text.contains(&format!("fn {}(", function.trim_matches('*'))), "{function} is not there");
+        for of in ["quic", "net"] {
+            let file = root().join(format!("crates/{of}/benches/instructions.rs"));
+            let text = std::fs::read_to_string(file).expect("it is there");
+            let (_, list) = text.split_once("const CASES").expect("a list of cases");
+            let (list, _) = list.split_once("];").expect("its end");
+            let of_crate = || CASES.iter().filter(|case| case.of == of);
+            for CountedCase { name, function, .. } in of_crate() {
+                assert!(list.contains(&format!("(\"{name}\", ")), "{name} is not played");
+                let function = function.trim_matches('*');
+                let is_there = ["(", "<"].iter().any(|next| text.contains(&format!("fn {function}{next}")));
+                assert!(is_there, "{function} is not there");
+            }
+            assert_eq!(list.matches("(\"").count(), of_crate().count());
         }
-        assert_eq!(text.matches("\", sent),").count() + text.matches("\", received),").count(), 6);
     }
 }

@@ -170,7 +170,7 @@ const COMMANDS: &[XtaskCommand] = &[
     XtaskCommand {
         name: "instructions",
         arguments: "[--profile release] [--accept]",
-        about: "instructions of a packet sent, received, acknowledged, protected, and of a handshake, beside what they were (valgrind)",
+        about: "instructions of a packet sent, received, acknowledged, protected, of a handshake, a datagram, a message and a request, beside what they were (valgrind)",
         run: instructions::command,
     },
     XtaskCommand {

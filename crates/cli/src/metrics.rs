@@ -150,6 +150,12 @@ impl MetricsPage {
             ("fec_recovered_symbols", "Symbols sent that the peer recovered.", totals.recovered),
             ("fec_unrecovered_symbols", "Symbols that were lost and sent again.", totals.unrecovered),
             ("fec_recovered_here_symbols", "Symbols of peers recovered here.", totals.recovered_here),
+            (
+                "unsent_frames",
+                "DATAGRAM frames that were too old, or too many, to be sent.",
+                totals.unsent_frames,
+            ),
+            ("unread_frames", "DATAGRAM frames that came and were not read in time.", totals.unread_frames),
         ];
         for (name, help, value) in all {
             self.value(&format!("quickset_{name}_total"), Counter, help, value);

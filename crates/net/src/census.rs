@@ -31,6 +31,7 @@ pub struct EndpointStats {
 }
 
 /// Sums over connections; of what they mean see [`Stats`].
+// sizes: a table of numbers that are read one by one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ConnectionTotals {
@@ -74,6 +75,11 @@ pub struct ConnectionTotals {
     pub unrecovered: u64,
     /// Symbols that were recovered here.
     pub recovered_here: u64,
+    /// Unreliable datagrams (RFC 9221) of the application that were not sent: too old, displaced by others,
+    /// or too long for the path.
+    pub unsent_frames: u64,
+    /// Those that came and were dropped, since the application did not read them in time.
+    pub unread_frames: u64,
 }
 
 /// The connections that there are, and what those did that are no more.
@@ -120,6 +126,8 @@ impl ConnectionTotals {
             recovered: stats.fec.recovered,
             unrecovered: stats.fec.unrecovered,
             recovered_here: stats.fec.recovered_here,
+            unsent_frames: stats.datagrams.expired + stats.datagrams.displaced + stats.datagrams.too_long,
+            unread_frames: stats.datagrams.dropped,
         }
     }
 }
@@ -147,6 +155,8 @@ impl ConnectionTotals {
         self.recovered += others.recovered;
         self.unrecovered += others.unrecovered;
         self.recovered_here += others.recovered_here;
+        self.unsent_frames += others.unsent_frames;
+        self.unread_frames += others.unread_frames;
     }
 }
 

@@ -355,7 +355,7 @@ impl Connection {
 
     async fn open(&self, dir: Dir, messages: bool) -> Result<StreamId, Closed> {
         let seat = WakerSeat::new(|| self.shared().lock(), |state| &mut state.available[dir as usize]);
-        self.stream(seat, |state| {
+        self.stream(seat, dir, |state| {
             if messages { state.conn.streams().open_messages(dir) } else { state.conn.streams().open(dir) }
         })
         .await
@@ -363,7 +363,7 @@ impl Connection {
 
     async fn accept(&self, dir: Dir, messages: bool) -> Result<StreamId, Closed> {
         let seat = WakerSeat::new(|| self.shared().lock(), |state| &mut state.opened[dir as usize]);
-        self.stream(seat, |state| {
+        self.stream(seat, dir, |state| {
             let id = state.conn.streams().accept(dir)?;
             if messages {
                 // Nobody had a handle of it, so that this fails only for a stream that the peer gave up
@@ -375,24 +375,34 @@ impl Connection {
         .await
     }
 
-    /// Gets a stream by `verb`. The handle counts from here on, and the future is ready with it: nothing is
-    /// lost between the two. What happened to the stream before is told as soon as it is there, so that there
-    /// must be a place for it then.
+    /// Gets a stream by `verb`, held for a handle of each of its directions, which the caller makes at once.
+    /// They count from here on, and the future is ready with it: nothing is lost between the two. What
+    /// happened to the stream before is told as soon as it is there, so that there must be a place for it
+    /// then.
     async fn stream<'a, L, C>(
         &'a self,
         mut seat: WakerSeat<MutexGuard<'a, LockedState>, L, C>,
+        dir: Dir,
         mut verb: impl FnMut(&mut LockedState) -> Option<StreamId>,
     ) -> Result<StreamId, Closed>
     where
         L: Fn() -> MutexGuard<'a, LockedState>,
         C: for<'g> Fn(&'g mut MutexGuard<'a, LockedState>) -> &'g mut Crowd,
     {
+        let handles = if dir == Dir::Bi { 2 } else { 1 };
         poll_fn(|cx| {
-            let stream = seat.poll(cx, |state| match state.closed() {
-                Some(closed) => Some(Err(closed)),
-                None => verb(state).inspect(|id| state.expect(*id)).map(Ok),
+            let mut wants_poll = false;
+            let stream = seat.poll(cx, |state| {
+                let stream = match state.closed() {
+                    Some(closed) => Some(Err(closed)),
+                    None => verb(state).inspect(|id| state.hold(*id, handles)).map(Ok),
+                };
+                wants_poll = state.conn.wants_poll();
+                stream
             });
-            self.shared().nudge();
+            if wants_poll {
+                self.shared().nudge();
+            }
             stream
         })
         .await

@@ -1,3 +1,4 @@
+use std::collections::VecDeque;
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -50,20 +51,57 @@ impl Connection {
     pub async fn send_datagram(&self, data: Bytes) -> Result<(), DatagramError> {
         let mut seat = WakerSeat::new(|| self.shared().lock(), |state| &mut state.datagrams.writers);
         let (shared, how) = (self.shared(), quic::DatagramOptions::default());
+        let mut unsent = Some(data);
         let sent = poll_fn(|cx| {
             let coop = ready!(poll_budget(cx));
-            let sent =
-                ready!(seat.poll(cx, |state| match state.push_datagram(shared.now(), data.clone(), &how) {
+            let now = shared.now();
+            let sent = ready!(seat.poll(cx, |state| {
+                match state.push_datagram(now, unsent.take()?, &how) {
                     Ok(_) => Some(Ok(())),
-                    Err(TryDatagramError::Full(_)) => None,
+                    Err(TryDatagramError::Full(data)) => {
+                        unsent = Some(data);
+                        None
+                    }
                     Err(TryDatagramError::Failed(error)) => Some(Err(error)),
-                }));
+                }
+            }));
             coop.made_progress();
             Poll::Ready(sent)
         })
         .await;
-        self.shared().nudge();
+        shared.nudge();
         sent
+    }
+
+    /// Sends all of `data`, from the front, as [`send_datagram`](Self::send_datagram) does each: for whoever
+    /// has several, since many together cost a fraction of that. What is sent is taken out. If the future is
+    /// dropped, or fails, those that were not sent are still there.
+    ///
+    /// # Errors
+    /// Like those of [`send_datagram`](Self::send_datagram). They are about the one at the front.
+    pub async fn send_datagrams(&self, data: &mut VecDeque<Bytes>) -> Result<(), DatagramError> {
+        let mut seat = WakerSeat::new(|| self.shared().lock(), |state| &mut state.datagrams.writers);
+        let (shared, how) = (self.shared(), quic::DatagramOptions::default());
+        poll_fn(|cx| {
+            let coop = ready!(poll_budget(cx));
+            let (now, before) = (shared.now(), data.len());
+            let sent = seat.poll(cx, |state| {
+                if let Some(closed) = state.closed() {
+                    return Some(Err(DatagramError::Closed(closed)));
+                }
+                match state.conn.datagrams().send_all(now, data, &how) {
+                    Ok(()) => Some(Ok(())),
+                    Err(why) => DatagramError::of(why).map(Err),
+                }
+            });
+            if data.len() < before {
+                shared.nudge();
+            }
+            let sent = ready!(sent);
+            coop.made_progress();
+            Poll::Ready(sent)
+        })
+        .await
     }
 
     /// Sends a datagram now or not at all, as `how` says, and returns a handle that tells what becomes of it.
@@ -96,13 +134,39 @@ impl Connection {
     /// # Errors
     /// When the connection is over and all that came was taken.
     pub async fn read_datagram(&self) -> Result<Bytes, Closed> {
-        let mut seat = WakerSeat::new(|| self.shared().lock(), |state| &mut state.datagrams.readers);
+        self.read(|state| state.conn.datagrams().recv()).await
+    }
+
+    /// Waits until datagrams of the peer are there, and moves up to `most` of them, but at least one, to the
+    /// back of `into`, as [`read_datagram`](Self::read_datagram) would one by one. Returns how many. Many
+    /// together cost a fraction of that. Dropping the future loses nothing.
+    ///
+    /// # Errors
+    /// When the connection is over and all that came was taken.
+    pub async fn read_datagrams(&self, into: &mut Vec<Bytes>, most: usize) -> Result<usize, Closed> {
+        self.read(|state| match state.conn.datagrams().recv_all(most.max(1), into) {
+            0 => None,
+            n => Some(n),
+        })
+        .await
+    }
+
+    /// Waits until `take` finds what it takes.
+    async fn read<T>(&self, mut take: impl FnMut(&mut LockedState) -> Option<T>) -> Result<T, Closed> {
+        let shared = self.shared();
+        let mut seat = WakerSeat::new(|| shared.lock(), |state| &mut state.datagrams.readers);
         poll_fn(|cx| {
             let coop = ready!(poll_budget(cx));
-            let read = ready!(seat.poll(cx, |state| match state.conn.datagrams().recv() {
-                Some(data) => Some(Ok(data)),
-                None => state.closed().map(Err),
-            }));
+            let mut goes_on = false;
+            let read = seat.poll(cx, |state| {
+                let taken = take(state);
+                goes_on = shared.has_read(state);
+                taken.map(Ok).or_else(|| state.closed().map(Err))
+            });
+            if goes_on {
+                shared.nudge();
+            }
+            let read = ready!(read);
             coop.made_progress();
             Poll::Ready(read)
         })
@@ -111,7 +175,15 @@ impl Connection {
 
     /// Returns the peer's next datagram if it is there already.
     pub fn try_read_datagram(&self) -> Option<Bytes> {
-        self.shared().lock().conn.datagrams().recv()
+        let shared = self.shared();
+        let mut state = shared.lock();
+        let data = state.conn.datagrams().recv();
+        let goes_on = shared.has_read(&mut state);
+        drop(state);
+        if goes_on {
+            shared.nudge();
+        }
+        data
     }
 
     /// Sets the priority of datagrams among streams. All datagrams together take turns like one stream of
@@ -197,10 +269,9 @@ impl LockedState {
                 }
                 Ok(ticket)
             }
-            Err(unsent) => Err(match unsent.why {
-                quic::DatagramError::Unsupported => DatagramError::Unsupported.into(),
-                quic::DatagramError::TooLong { max } => DatagramError::TooLong { max }.into(),
-                quic::DatagramError::Full => TryDatagramError::Full(unsent.data),
+            Err(unsent) => Err(match DatagramError::of(unsent.why) {
+                Some(error) => error.into(),
+                None => TryDatagramError::Full(unsent.data),
             }),
         }
     }
@@ -215,6 +286,17 @@ impl LockedState {
                     self.datagrams.tickets.settle(name, outcome, woken);
                 }
             }
+        }
+    }
+}
+
+impl DatagramError {
+    /// What it is to the application; `None` while the queue is full.
+    fn of(why: quic::DatagramError) -> Option<Self> {
+        match why {
+            quic::DatagramError::Unsupported => Some(Self::Unsupported),
+            quic::DatagramError::TooLong { max } => Some(Self::TooLong { max }),
+            quic::DatagramError::Full => None,
         }
     }
 }

@@ -1,4 +1,5 @@
 mod admit;
+mod pause;
 mod routing;
 
 use std::collections::VecDeque;
@@ -12,6 +13,7 @@ use quickset_base::{self as base, Datagram, Input, Machine, Time};
 use quickset_quic::{self as quic, ConnectionKey, Signal};
 
 use admit::ProofAsking;
+use pause::ReaderPause;
 
 use crate::connection::Connection;
 use crate::echoes::Echoes;
@@ -59,6 +61,10 @@ struct DatagramInlet {
     failures: u32,
     /// When a socket that only fails is asked again.
     again: Option<Time>,
+    /// Datagrams of this turn.
+    came: usize,
+    /// Nothing is received.
+    pause: Option<ReaderPause>,
 }
 
 /// What is known while datagrams are sorted by connection.
@@ -78,7 +84,12 @@ struct Roster {
     /// Clients whose handshakes are through: what their applications say first leaves together with what ends
     /// those.
     met: Vec<Arc<Shared>>,
+    /// Those of which something came that the application answers, it may be: acknowledgements go along with
+    /// that.
+    answering: Vec<Arc<Shared>>,
     timers: Timers,
+    /// Whose datagrams want to be read before more come.
+    crowded: Option<Arc<Shared>>,
 }
 
 /// The runtime's timer, set to the next of ours.
@@ -95,6 +106,8 @@ enum Drive {
     More,
     /// The application hears first that its handshake is through.
     Met,
+    /// The application hears first what came.
+    Answers,
     /// The socket takes no more.
     Stalled,
 }
@@ -113,6 +126,8 @@ impl Driver {
                 abroad: Vec::new(),
                 failures: 0,
                 again: None,
+                came: 0,
+                pause: None,
             },
             roster: Roster::default(),
             outlet: DatagramOutlet::new(limit, hub.calls().clone()),
@@ -141,19 +156,23 @@ impl Driver {
         if self.is_over() {
             return Poll::Ready(());
         }
-        let next = [self.roster.timers.next(), self.outlet.deadline(), self.inlet.again];
+        let pause = self.inlet.pause.as_mut().map(|pause| pause.ends(self.hub.now()));
+        let next = [self.roster.timers.next(), self.outlet.deadline(), self.inlet.again, pause];
         let next = next.into_iter().flatten().min();
         // Others get the thread before the next turn.
         if !self.roster.met.is_empty() {
             self.hub.runtime().yield_now(cx);
-        } else if received || more || self.alarm.set(cx, &self.hub, next) {
+        } else if received || more || !self.roster.answering.is_empty() || self.alarm.set(cx, &self.hub, next)
+        {
             cx.waker().wake_by_ref();
         }
         Poll::Pending
     }
 
     fn take_requests(&mut self, cx: &Context<'_>) {
-        self.roster.ready.extend(self.roster.met.drain(..));
+        let Roster { ready, met, answering, .. } = &mut self.roster;
+        ready.extend(met.drain(..).chain(answering.drain(..)));
+        self.inlet.came = 0;
         let wishes = self.hub.line().take_requests(cx, &mut self.requests);
         for shared in self.requests.drain(..) {
             let is_new = self.roster.welcome(&shared);
@@ -206,6 +225,10 @@ impl Driver {
     }
 
     fn receive_all(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.inlet.pause.as_ref().is_some_and(|pause| pause.holds(self.hub.now())) {
+            return false;
+        }
+        self.inlet.pause = None;
         self.inlet.again = None;
         let former = self.former.clone().is_some_and(|former| self.receive_from(cx, &former, true));
         let socket = self.socket.clone();
@@ -227,8 +250,15 @@ impl Driver {
                     if self.former.is_some() && Arc::ptr_eq(socket, &self.socket) {
                         self.former = None;
                     }
-                    self.hub.calls().received.count(self.inlet.buffers.datagrams(n));
+                    let came = self.inlet.buffers.datagrams(n);
+                    self.inlet.came += came;
+                    self.hub.calls().received.count(came);
                     self.route(n, &**socket);
+                    if let Some(shared) = self.roster.crowded.take() {
+                        self.inlet.pause = Some(ReaderPause::of(shared));
+                        self.inlet.sorting.asking.received(false);
+                        return false;
+                    }
                     if n < WIDTH && !was_all {
                         // That was all, as of then; to ask again at once would most often be in vain.
                         self.inlet.sorting.asking.received(true);
@@ -290,6 +320,11 @@ impl Driver {
                         self.roster.met.push(shared);
                     }
                 }
+                Drive::Answers => {
+                    if shared.enqueue() {
+                        self.roster.answering.push(shared);
+                    }
+                }
                 Drive::More => {
                     if shared.enqueue() {
                         self.roster.ready.push_back(shared);
@@ -314,13 +349,21 @@ impl Driver {
         for _ in 0..CONNECTION_BATCHES.min(*budget) {
             let mut state = shared.lock();
             loop {
+                if state.patience > 0 && state.conn.owes_only_acks() {
+                    state.patience -= 1;
+                    return Drive::Answers;
+                }
                 match state.conn.poll(now, &mut self.outlet.batch) {
                     base::Poll::Send => {
+                        state.patience = 0;
                         state.drained(&mut self.news.wakes);
                         break;
                     }
                     base::Poll::Event => {
+                        let woken = self.news.wakes.len();
                         state.collect(now, &mut self.news);
+                        let answers = self.news.wakes.len() > woken && self.inlet.came <= FEW;
+                        state.patience = if answers { PATIENCE } else { state.patience };
                         let met = std::mem::take(&mut self.news.met);
                         if self.news.is_for_endpoint() {
                             drop(state);
@@ -482,10 +525,14 @@ impl Roster {
             let mut state = shared.lock();
             if state.connected {
                 state.conn.handle(now, Input::Received(row));
+                let crowded = shared.await_reader(&mut state).then(|| shared.clone());
                 drop(state);
                 if shared.enqueue() {
                     let shared = shared.clone();
                     self.ready.push_back(shared);
+                }
+                if crowded.is_some() {
+                    self.crowded = crowded;
                 }
             } else {
                 row.drain(..).for_each(|datagram| heavy.push(key, datagram));
@@ -543,6 +590,13 @@ impl TurnNews {
 
 /// Receive calls in a turn, so that acknowledgements leave and applications read in between.
 const RECEIVES: usize = 8;
+
+/// Turns of the driver that acknowledgements wait for what is written by tasks that were woken: they run in
+/// between. That which accepts a stream may have another that answers on it.
+const PATIENCE: u8 = 2;
+
+/// Datagrams of a turn with more of which the peer waits for acknowledgements, to send more.
+const FEW: usize = 32;
 
 /// Batches that a connection sends before others get their turn, and all of them before receiving again.
 const CONNECTION_BATCHES: usize = 8;

@@ -96,6 +96,7 @@ mod runtime;
 mod send;
 mod shards;
 mod shared;
+mod slots;
 mod socket;
 mod steer;
 mod tickets;

@@ -17,6 +17,7 @@ use crate::line::Clock;
 use crate::outcomes::Outcomes;
 use crate::reliability::Reliability;
 use crate::shared::HandlesOwner;
+use crate::slots::StreamSlot;
 use crate::wakers::WakerSeat;
 
 /// Sends messages on a stream. Each message arrives whole. Messages between two [fences](Self::fence) are
@@ -55,8 +56,8 @@ struct When {
 }
 
 impl MessageSender {
+    /// Of a stream that is held for it.
     pub(crate) fn new(owner: Arc<HandlesOwner>, id: StreamId) -> Self {
-        owner.shared.lock().hold(id);
         Self { owner, id, within: None }
     }
 
@@ -239,7 +240,7 @@ impl MessageSender {
     /// [`finished`](Self::finished) has returned.
     pub fn stats(&self) -> MessageStats {
         let state = self.owner.shared.lock();
-        let kept = || state.streams.get(&self.id).map(|slot| slot.stats);
+        let kept = || state.streams.get(&self.id).and_then(StreamSlot::message_stats);
         state.conn.stream(self.id).message_stats().or_else(kept).unwrap_or_default()
     }
 
@@ -349,10 +350,9 @@ impl MessageSender {
                 if when.next.is_some() {
                     let _ = state.conn.messages(self.id).next_send_at(when.next);
                 }
-                state.hold(self.id);
-                if let Some(slot) = state.streams.get_mut(&self.id) {
-                    slot.tickets.hold(ticket);
-                }
+                let slot = state.streams.entry(self.id).or_default();
+                slot.handles += 1;
+                slot.sent_or_new().tickets.hold(ticket);
                 Ok(MessageTicket { owner: self.owner.clone(), id: self.id, name: ticket })
             }
             Err(quic::SendError::Blocked) => {
@@ -390,10 +390,10 @@ impl MessageTicket {
     pub async fn outcome(&self) -> Outcome {
         let seat = WakerSeat::new(
             || self.owner.shared.lock(),
-            |state| state.slot(self.id).tickets.waiting(self.name),
+            |state| state.slot(self.id).sent_or_new().tickets.waiting(self.name),
         );
         seat.wait(|state| {
-            let known = state.slot(self.id).tickets.outcome(self.name);
+            let known = state.slot(self.id).sent_or_new().tickets.outcome(self.name);
             known.or_else(|| state.closed().map(|_| Outcome::Abandoned))
         })
         .await
@@ -422,8 +422,8 @@ impl HandlesOwner {
 impl Drop for MessageTicket {
     fn drop(&mut self) {
         let mut state = self.owner.shared.lock();
-        if let Some(slot) = state.streams.get_mut(&self.id) {
-            slot.tickets.release(self.name);
+        if let Some(sent) = state.streams.get_mut(&self.id).and_then(StreamSlot::sent) {
+            sent.tickets.release(self.name);
         }
         state.release(self.id);
     }

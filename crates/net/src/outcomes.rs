@@ -8,6 +8,7 @@ use quickset_quic::{Outcome, StreamId, Ticket as TicketId};
 use crate::budget::poll_budget;
 use crate::queue::OutcomeQueue;
 use crate::shared::{HandlesOwner, LockedState};
+use crate::slots::StreamSlot;
 use crate::wakers::TaskId;
 
 /// What becomes of all messages of a stream, in the order in which it is learnt: one task for many messages,
@@ -26,10 +27,9 @@ impl Outcomes {
     pub(crate) fn new(owner: Arc<HandlesOwner>, id: StreamId) -> Self {
         {
             let mut state = owner.shared.lock();
-            state.hold(id);
-            if let Some(slot) = state.streams.get_mut(&id) {
-                slot.outcomes.get_or_insert_with(OutcomeQueue::default).handles += 1;
-            }
+            state.hold(id, 1);
+            let sent = state.slot(id).sent_or_new();
+            sent.outcomes.get_or_insert_with(OutcomeQueue::default).handles += 1;
         }
         Self { owner, id, place: TaskId::default() }
     }
@@ -82,7 +82,7 @@ impl Outcomes {
 
 impl LockedState {
     fn queue(&mut self, id: StreamId) -> Option<&mut OutcomeQueue> {
-        self.streams.get_mut(&id)?.outcomes.as_mut()
+        self.streams.get_mut(&id)?.sent()?.outcomes.as_mut()
     }
 
     fn next_outcome(&mut self, id: StreamId) -> Option<(TicketId, Outcome)> {
@@ -94,12 +94,12 @@ impl Drop for Outcomes {
     fn drop(&mut self) {
         let (mut woken, mut old) = (Vec::new(), None);
         let mut state = self.owner.shared.lock();
-        if let Some(slot) = state.streams.get_mut(&self.id) {
-            if let Some(queue) = &mut slot.outcomes {
+        if let Some(sent) = state.streams.get_mut(&self.id).and_then(StreamSlot::sent) {
+            if let Some(queue) = &mut sent.outcomes {
                 old = queue.waiting.leave(&mut self.place);
                 queue.handles -= 1;
                 if queue.handles == 0 {
-                    slot.outcomes = None;
+                    sent.outcomes = None;
                 }
             }
         }

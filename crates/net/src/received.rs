@@ -35,8 +35,8 @@ pub struct ReceivedMessage {
 }
 
 impl MessageReceiver {
+    /// Of a stream that is held for it.
     pub(crate) fn new(owner: Arc<HandlesOwner>, id: StreamId) -> Self {
-        owner.shared.lock().hold(id);
         Self { owner, id, ended: false }
     }
 
@@ -97,8 +97,7 @@ impl MessageReceiver {
         let mut state = shared.lock();
         let error = match state.conn.messages(self.id).recv(now) {
             Ok(Some(message)) => {
-                drop(state);
-                shared.nudge();
+                shared.unlock(state);
                 let clock = &shared.line.clock;
                 return Poll::Ready(Some(Ok(ReceivedMessage {
                     payload: message.payload,
@@ -134,8 +133,7 @@ impl MessageReceiver {
                 | quic::ReadError::Unordered,
             ) => None,
         };
-        drop(state);
-        shared.nudge();
+        shared.unlock(state);
         self.ended = true;
         Poll::Ready(error.map(Err))
     }
@@ -143,8 +141,13 @@ impl MessageReceiver {
 
 impl Drop for MessageReceiver {
     fn drop(&mut self) {
-        self.give_up(0);
-        self.owner.shared.lock().release(self.id);
+        let mut state = self.owner.shared.lock();
+        if !self.ended {
+            // A stream that is through needs no stopping.
+            let _ = state.conn.recv_stream(self.id).stop(0);
+        }
+        state.release(self.id);
+        self.owner.shared.unlock(state);
     }
 }
 

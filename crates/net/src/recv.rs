@@ -23,8 +23,8 @@ pub struct RecvStream {
 }
 
 impl RecvStream {
+    /// Of a stream that is held for it.
     pub(crate) fn new(owner: Arc<HandlesOwner>, id: StreamId) -> Self {
-        owner.shared.lock().hold(id);
         Self { owner, id, end: None }
     }
 
@@ -87,16 +87,19 @@ impl RecvStream {
     /// See [`ReadToEndError`].
     pub async fn read_to_end(&mut self, limit: usize) -> Result<Vec<u8>, ReadToEndError> {
         let mut all = Vec::new();
-        let mut chunks: [Bytes; 32] = Default::default();
+        // Of a short stream there is one, and each place costs something.
+        let mut chunks: [Bytes; 8] = Default::default();
         loop {
             let n = self.read_chunks(&mut chunks).await?;
             if n == 0 {
                 return Ok(all);
             }
+            let came = chunks[..n].iter().map(Bytes::len).sum::<usize>();
+            if came > limit - all.len() {
+                return Err(ReadToEndError::TooLong(limit));
+            }
+            all.reserve(came);
             for chunk in &mut chunks[..n] {
-                if chunk.len() > limit - all.len() {
-                    return Err(ReadToEndError::TooLong(limit));
-                }
                 all.extend_from_slice(&std::mem::take(chunk));
             }
         }
@@ -108,9 +111,13 @@ impl RecvStream {
     /// # Errors
     /// When something was read, or its end was.
     pub fn unordered(mut self) -> Result<UnorderedStream, Self> {
-        if self.end.is_some() || self.owner.shared.lock().conn.recv_stream(self.id).as_unordered().is_err() {
+        let mut state = self.owner.shared.lock();
+        if self.end.is_some() || state.conn.recv_stream(self.id).as_unordered().is_err() {
+            drop(state);
             return Err(self);
         }
+        state.hold(self.id, 1);
+        drop(state);
         let unordered = UnorderedStream::new(self.owner.clone(), self.id);
         // It goes on there, and need not be stopped here.
         self.end = Some(Ok(()));
@@ -126,9 +133,13 @@ impl RecvStream {
     /// there the other half would have to change, too.
     pub fn into_messages(mut self) -> Result<MessageReceiver, Self> {
         let is_fresh = self.end.is_none() && self.id.dir() == Dir::Uni;
-        if !is_fresh || self.owner.shared.lock().conn.messages(self.id).begin().is_err() {
+        let mut state = self.owner.shared.lock();
+        if !is_fresh || state.conn.messages(self.id).begin().is_err() {
+            drop(state);
             return Err(self);
         }
+        state.hold(self.id, 1);
+        drop(state);
         let messages = MessageReceiver::new(self.owner.clone(), self.id);
         // It goes on there, and need not be stopped here.
         self.end = Some(Ok(()));
@@ -220,8 +231,7 @@ impl RecvStream {
             }
             break;
         }
-        drop(state);
-        shared.nudge();
+        shared.unlock(state);
         coop.made_progress();
         match &self.end {
             Some(Err(error)) if taken == 0 => Poll::Ready(Err(error.clone())),
@@ -232,8 +242,13 @@ impl RecvStream {
 
 impl Drop for RecvStream {
     fn drop(&mut self) {
-        self.give_up(0);
-        self.owner.shared.lock().release(self.id);
+        let mut state = self.owner.shared.lock();
+        if self.end.is_none() {
+            // A stream that is through needs no stopping.
+            let _ = state.conn.recv_stream(self.id).stop(0);
+        }
+        state.release(self.id);
+        self.owner.shared.unlock(state);
     }
 }
 

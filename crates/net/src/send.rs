@@ -25,8 +25,8 @@ pub struct SendStream {
 }
 
 impl SendStream {
+    /// Of a stream that is held for it.
     pub(crate) fn new(owner: Arc<HandlesOwner>, id: StreamId) -> Self {
-        owner.shared.lock().hold(id);
         Self { owner, id, written: 0 }
     }
 
@@ -77,7 +77,7 @@ impl SendStream {
     /// # Errors
     /// See [`WriteError`].
     pub async fn write_some(&mut self, data: &mut Bytes) -> Result<usize, WriteError> {
-        poll_fn(|cx| self.poll_write_some(cx, data)).await
+        poll_fn(|cx| self.poll_write_some(cx, data, false)).await
     }
 
     /// Writes all of `chunk` without copying it. If the future is dropped, a part of it may have been
@@ -88,6 +88,34 @@ impl SendStream {
     pub async fn write_chunk(&mut self, mut chunk: Bytes) -> Result<(), WriteError> {
         while !chunk.is_empty() {
             self.write_some(&mut chunk).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes all of `data` and ends the stream behind it, as [`write_all`](Self::write_all) and
+    /// [`finish`](Self::finish) do, in one step where there is room for all. If the future is dropped, the
+    /// stream has not ended, and a part of `data` may have been written.
+    ///
+    /// # Errors
+    /// See [`WriteError`].
+    pub async fn finish_with(&mut self, mut data: &[u8]) -> Result<(), WriteError> {
+        while data.len() > MAX_COPY {
+            let n = self.write(data).await?;
+            data = &data[n..];
+        }
+        self.finish_with_chunk(Bytes::copy_from_slice(data)).await
+    }
+
+    /// The same with bytes that are not copied.
+    ///
+    /// # Errors
+    /// See [`WriteError`].
+    pub async fn finish_with_chunk(&mut self, mut chunk: Bytes) -> Result<(), WriteError> {
+        if chunk.is_empty() {
+            return self.finish();
+        }
+        while !chunk.is_empty() {
+            poll_fn(|cx| self.poll_write_some(cx, &mut chunk, true)).await?;
         }
         Ok(())
     }
@@ -107,8 +135,7 @@ impl SendStream {
             Err(FinishError::Stopped(code)) => Err(WriteError::Stopped(code)),
             Err(FinishError::Ended | FinishError::UnknownStream) => Err(state.ended(self.id)),
         };
-        drop(state);
-        self.owner.shared.nudge();
+        self.owner.shared.unlock(state);
         result
     }
 
@@ -230,7 +257,13 @@ impl SendStream {
         self.owner.shared.nudge();
     }
 
-    fn poll_write_some(&mut self, cx: &mut Context<'_>, data: &mut Bytes) -> Poll<Result<usize, WriteError>> {
+    /// Writes what there is room for, and if that is all, and it `ends` with it, the end.
+    fn poll_write_some(
+        &mut self,
+        cx: &mut Context<'_>,
+        data: &mut Bytes,
+        ends: bool,
+    ) -> Poll<Result<usize, WriteError>> {
         let coop = ready!(poll_budget(cx));
         let shared = &self.owner.shared;
         let mut state = shared.lock();
@@ -238,7 +271,13 @@ impl SendStream {
             return Poll::Ready(Err(WriteError::Closed(closed)));
         }
         let result = match state.conn.send_stream(self.id).write(data) {
-            Ok(n) => Ok(n),
+            Ok(n) => {
+                if ends && data.is_empty() {
+                    // What takes bytes takes the end behind them.
+                    let _ = state.conn.send_stream(self.id).finish();
+                }
+                Ok(n)
+            }
             Err(quic::WriteError::Blocked) => {
                 state.await_room(self.id, cx);
                 return Poll::Pending;
@@ -248,8 +287,7 @@ impl SendStream {
                 Err(state.ended(self.id))
             }
         };
-        drop(state);
-        shared.nudge();
+        shared.unlock(state);
         coop.made_progress();
         self.written += result.as_ref().map_or(0, |n| *n as u64);
         Poll::Ready(result)
@@ -262,7 +300,7 @@ impl SendStream {
     ) -> Poll<Result<usize, WriteError>> {
         // Copied before the lock is taken, and no more than is likely to be taken at a time.
         let mut chunk = Bytes::copy_from_slice(&data[..data.len().min(MAX_COPY)]);
-        self.poll_write_some(cx, &mut chunk)
+        self.poll_write_some(cx, &mut chunk, false)
     }
 
     /// Finishes the stream, and is ready when all has arrived, or cannot any more.
@@ -322,8 +360,7 @@ impl Drop for SendStream {
         // One that was finished, reset or stopped is no concern of ours any more.
         let _ = state.conn.send_stream(self.id).finish();
         state.release(self.id);
-        drop(state);
-        self.owner.shared.nudge();
+        self.owner.shared.unlock(state);
     }
 }
 

@@ -1,19 +1,19 @@
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::collections::BTreeSet;
+use std::collections::hash_map::Entry;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Wake, Waker};
 
 use quickset_base::Time;
 use quickset_quic::{
-    self as quic, Closed, ConnectionKey, Dir, Event, MessageStats, SendState, Side, Signal, StreamEvent,
-    StreamId,
+    self as quic, Closed, ConnectionKey, Dir, Event, SendState, Side, Signal, StreamEvent, StreamId,
 };
 
 use crate::layer::{AnyLayer, LayerTurn};
 use crate::line;
 use crate::moves::{Move, MoveLog};
 use crate::queue::OutcomeQueue;
-use crate::tickets::OutcomeTickets;
+use crate::slots::{StreamSlot, StreamSlots};
 use crate::timers::Timer;
 use crate::waiting::WaitingTasks;
 use crate::wakers::Crowd;
@@ -43,6 +43,8 @@ pub(crate) struct Shared {
     pub(crate) line: Arc<ConnectionLine>,
     /// It stands in a ready queue.
     queued: AtomicBool,
+    /// Whether somebody reads datagrams fast enough, as a [`reader`] is.
+    reader: AtomicU8,
     state: Mutex<LockedState>,
 }
 
@@ -50,8 +52,10 @@ pub(crate) struct Shared {
 pub(crate) struct LockedState {
     pub(crate) conn: quic::Connection,
     pub(crate) timer: Timer,
+    /// Turns of the driver that acknowledgements may still wait for what the application answers.
+    pub(crate) patience: u8,
     /// Streams that the application has handles of.
-    pub(crate) streams: BTreeMap<StreamId, StreamSlot>,
+    pub(crate) streams: StreamSlots,
     /// Streams of which somebody waits until less of them is unsent.
     draining: BTreeSet<StreamId>,
     /// Tasks that wait for streams of the peer, and for leave to open one.
@@ -70,28 +74,6 @@ pub(crate) struct LockedState {
     handed: bool,
     /// For a client: whom it talks to.
     pub(crate) server_name: Option<String>,
-}
-
-/// What the handles of a stream wait for and have to be told.
-#[derive(Debug, Default)]
-pub(crate) struct StreamSlot {
-    /// Handles alive: one for each direction, one for each ticket, and one for the outcomes.
-    handles: usize,
-    pub(crate) reader: Option<Waker>,
-    pub(crate) writer: Option<Waker>,
-    /// Tasks that wait for the end of the sending half.
-    pub(crate) fate: Crowd,
-    pub(crate) finished: bool,
-    pub(crate) stopped: Option<u64>,
-    /// It was reset, and what was promised of it has arrived.
-    pub(crate) given_up: bool,
-    pub(crate) tickets: OutcomeTickets,
-    /// Of messages, as of the last outcome: the stream may be let go with it.
-    pub(crate) stats: MessageStats,
-    /// Outcomes for whoever wants all of them; without anybody there is none.
-    pub(crate) outcomes: Option<OutcomeQueue>,
-    /// The task that waits until so many bytes, or less, are unsent.
-    drain: Option<(u64, Waker)>,
 }
 
 /// What a turn of the driver has to pass on once no lock is held.
@@ -115,7 +97,8 @@ impl Shared {
         let state = LockedState {
             conn,
             timer: Timer::default(),
-            streams: BTreeMap::new(),
+            patience: 0,
+            streams: StreamSlots::default(),
             draining: BTreeSet::new(),
             opened: Default::default(),
             available: Default::default(),
@@ -128,7 +111,13 @@ impl Shared {
             handed: false,
             server_name,
         };
-        Self { key, line, queued: AtomicBool::new(false), state: Mutex::new(state) }
+        Self {
+            key,
+            line,
+            queued: AtomicBool::new(false),
+            reader: AtomicU8::new(reader::READS),
+            state: Mutex::new(state),
+        }
     }
 
     /// Has the driver look at it when others need its memory.
@@ -153,6 +142,50 @@ impl Shared {
     #[inline]
     pub(crate) fn dequeued(&self) {
         self.queued.store(false, Ordering::Release);
+    }
+
+    /// Ends a verb of a stream: the driver is asked to look at the connection if that wants something, or is
+    /// about to anyway.
+    #[inline]
+    pub(crate) fn unlock(self: &Arc<Self>, state: MutexGuard<'_, LockedState>) {
+        // A driver that has yet to come finds what the verb did: it takes the flag down before it locks.
+        let wants_poll = !self.queued.load(Ordering::Relaxed) && state.conn.wants_poll();
+        drop(state);
+        if wants_poll {
+            self.nudge();
+        }
+    }
+
+    /// Datagrams came: true when so many wait that they are to be read before more come. Not of who did not
+    /// read when it was waited for.
+    #[inline]
+    pub(crate) fn await_reader(&self, state: &mut LockedState) -> bool {
+        let waits =
+            state.conn.datagrams().is_crowded() && self.reader.load(Ordering::Relaxed) != reader::SLEEPS;
+        if waits {
+            self.reader.store(reader::AWAITED, Ordering::Relaxed);
+        }
+        waits
+    }
+
+    /// Whether these still have to be read, and there is `time` for that.
+    pub(crate) fn awaits_reader(&self, time: bool) -> bool {
+        let mut state = self.lock();
+        let waits =
+            self.reader.load(Ordering::Relaxed) == reader::AWAITED && state.conn.datagrams().is_crowded();
+        if waits && !time {
+            self.reader.store(reader::SLEEPS, Ordering::Relaxed);
+        }
+        waits && time
+    }
+
+    /// Somebody read datagrams: true when the driver waits for that, and there is room for more. It is asked
+    /// to go on then.
+    #[inline]
+    pub(crate) fn has_read(&self, state: &mut LockedState) -> bool {
+        self.reader.load(Ordering::Relaxed) != reader::READS
+            && !state.conn.datagrams().is_crowded()
+            && self.reader.swap(reader::READS, Ordering::Relaxed) == reader::AWAITED
     }
 
     /// Asks the driver to look at the connection: a verb may have made it want something.
@@ -210,22 +243,17 @@ impl LockedState {
         if self.connected { Some(Ok(())) } else { self.closed().map(Err) }
     }
 
-    /// There will be a handle of a stream, at once.
-    pub(crate) fn expect(&mut self, id: StreamId) {
-        self.streams.entry(id).or_default();
-    }
-
-    /// One more handle of a stream.
-    pub(crate) fn hold(&mut self, id: StreamId) {
-        self.streams.entry(id).or_default().handles += 1;
+    /// So many more handles of a stream.
+    pub(crate) fn hold(&mut self, id: StreamId, handles: usize) {
+        self.streams.entry(id).or_default().handles += handles;
     }
 
     /// One handle less.
     pub(crate) fn release(&mut self, id: StreamId) {
-        if let Some(slot) = self.streams.get_mut(&id) {
-            slot.handles -= 1;
-            if slot.handles == 0 {
-                self.streams.remove(&id);
+        if let Entry::Occupied(mut slot) = self.streams.entry(id) {
+            slot.get_mut().handles -= 1;
+            if slot.get().handles == 0 {
+                slot.remove();
             }
         }
     }
@@ -279,19 +307,21 @@ impl LockedState {
 
     /// Collects outcomes, as long as there is room for them.
     pub(crate) fn settle(&mut self, id: StreamId, woken: &mut Vec<Waker>) {
-        if let (Some(slot), Some(stats)) = (self.streams.get_mut(&id), self.conn.stream(id).message_stats()) {
-            slot.stats = stats;
+        let Self { conn, streams, .. } = self;
+        let mut sent = streams.get_mut(&id).map(StreamSlot::sent_or_new);
+        if let (Some(sent), Some(stats)) = (&mut sent, conn.stream(id).message_stats()) {
+            sent.stats = stats;
         }
         loop {
-            let slot = self.streams.get_mut(&id);
             // What is not taken stays where it is bounded: then no more messages are.
-            if slot.is_some_and(|slot| slot.outcomes.as_ref().is_some_and(OutcomeQueue::is_full)) {
+            let queue = sent.as_ref().and_then(|sent| sent.outcomes.as_ref());
+            if queue.is_some_and(OutcomeQueue::is_full) {
                 return;
             }
-            let Some((ticket, outcome)) = self.conn.messages(id).next_outcome() else { return };
-            if let Some(slot) = self.streams.get_mut(&id) {
-                slot.tickets.settle(ticket, outcome, woken);
-                if let Some(queue) = &mut slot.outcomes {
+            let Some((ticket, outcome)) = conn.messages(id).next_outcome() else { return };
+            if let Some(sent) = &mut sent {
+                sent.tickets.settle(ticket, outcome, woken);
+                if let Some(queue) = &mut sent.outcomes {
                     queue.push(ticket, outcome, woken);
                 }
             }
@@ -407,22 +437,7 @@ impl LockedState {
             self.opened[dir as usize].drain_to(woken);
             self.available[dir as usize].drain_to(woken);
         }
-        for slot in self.streams.values_mut() {
-            woken.extend(slot.reader.take());
-            slot.sending_over(woken);
-            slot.tickets.wake(woken);
-        }
-    }
-}
-
-impl StreamSlot {
-    pub(crate) fn sending_over(&mut self, woken: &mut Vec<Waker>) {
-        woken.extend(self.writer.take());
-        woken.extend(self.drain.take().map(|(_, waker)| waker));
-        self.fate.drain_to(woken);
-        if let Some(queue) = &mut self.outcomes {
-            queue.wake(woken);
-        }
+        self.streams.values_mut().for_each(|slot| slot.all_over(woken));
     }
 }
 
@@ -431,4 +446,14 @@ impl TurnNews {
     pub(crate) fn wake(&mut self) {
         self.wakes.drain(..).for_each(Waker::wake);
     }
+}
+
+/// Who reads the datagrams of a connection.
+mod reader {
+    /// Somebody, as far as is known.
+    pub(super) const READS: u8 = 0;
+    /// The driver receives no more until somebody has.
+    pub(super) const AWAITED: u8 = 1;
+    /// Nobody has, in time.
+    pub(super) const SLEEPS: u8 = 2;
 }

@@ -23,8 +23,8 @@ pub struct UnorderedStream {
 }
 
 impl UnorderedStream {
+    /// Of a stream that is held for it.
     pub(crate) fn new(owner: Arc<HandlesOwner>, id: StreamId) -> Self {
-        owner.shared.lock().hold(id);
         Self { owner, id, end: None }
     }
 
@@ -80,8 +80,7 @@ impl UnorderedStream {
             // The other errors are those of a stream that was read before.
             Ok(Piece::Finished) | Err(_) => Ok(None),
         };
-        drop(state);
-        shared.nudge();
+        shared.unlock(state);
         coop.made_progress();
         if !matches!(result, Ok(Some(_))) {
             self.end = Some(result.clone().map(|_| ()));
@@ -92,8 +91,13 @@ impl UnorderedStream {
 
 impl Drop for UnorderedStream {
     fn drop(&mut self) {
-        self.give_up(0);
-        self.owner.shared.lock().release(self.id);
+        let mut state = self.owner.shared.lock();
+        if self.end.is_none() {
+            // A stream that is through needs no stopping.
+            let _ = state.conn.recv_stream(self.id).stop(0);
+        }
+        state.release(self.id);
+        self.owner.shared.unlock(state);
     }
 }
 

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::mem;
 use std::task::{Context, Poll, Waker};
@@ -8,7 +8,8 @@ use std::task::{Context, Poll, Waker};
 /// that waits no more leaves nothing behind: each has a [`WakerSeat`].
 #[derive(Debug, Default)]
 pub(crate) struct Crowd {
-    waiting: BTreeMap<u64, Waker>,
+    /// By their numbers, in ascending order.
+    waiting: VecDeque<(u64, Waker)>,
     seats: u64,
 }
 
@@ -26,11 +27,11 @@ impl Crowd {
             *seats += 1;
             *seats
         });
-        match self.waiting.get_mut(&number) {
-            Some(waker) if waker.will_wake(cx.waker()) => None,
-            Some(waker) => Some(mem::replace(waker, cx.waker().clone())),
-            None => {
-                self.waiting.insert(number, cx.waker().clone());
+        match self.find(number) {
+            Ok(at) if self.waiting[at].1.will_wake(cx.waker()) => None,
+            Ok(at) => Some(mem::replace(&mut self.waiting[at].1, cx.waker().clone())),
+            Err(at) => {
+                self.waiting.insert(at, (number, cx.waker().clone()));
                 None
             }
         }
@@ -39,12 +40,24 @@ impl Crowd {
     /// The task at this place waits no more. Returns what is to be dropped once no lock is held.
     #[must_use]
     pub(crate) fn leave(&mut self, place: &mut TaskId) -> Option<Waker> {
-        self.waiting.remove(&place.0.take()?)
+        let at = self.find(place.0.take()?).ok()?;
+        self.waiting.remove(at).map(|(_, waker)| waker)
+    }
+
+    /// Where a number stands, or would. Who comes newly is the last.
+    fn find(&self, number: u64) -> Result<usize, usize> {
+        match self.waiting.back() {
+            Some((last, _)) if *last >= number => self.waiting.binary_search_by_key(&number, |one| one.0),
+            _ => Err(self.waiting.len()),
+        }
     }
 
     /// Moves all to `woken`, whose wakers are called once no lock is held.
     pub(crate) fn drain_to(&mut self, woken: &mut Vec<Waker>) {
-        woken.extend(mem::take(&mut self.waiting).into_values());
+        woken.extend(self.waiting.drain(..).map(|(_, waker)| waker));
+        if self.waiting.capacity() > KEPT {
+            self.waiting = VecDeque::new();
+        }
     }
 
     /// How many wait.
@@ -108,6 +121,9 @@ where
     }
 }
 
+/// Places that an empty crowd keeps, so that who waits again and again allocates once.
+const KEPT: usize = 16;
+
 #[cfg(test)]
 mod tests {
     use std::future::Future as _;
@@ -131,6 +147,33 @@ mod tests {
         list.lock().unwrap().1 = true;
         assert_eq!(second.as_mut().poll(cx), Poll::Ready(7));
         assert_eq!(list.lock().unwrap().0.len(), 0);
+    }
+
+    /// However many wait, each leaves by itself, those that were woken come back to where they were, and a
+    /// crowd that was large keeps nothing of it.
+    #[test]
+    fn a_crowd_of_many_is_woken_in_the_order_in_which_it_came() {
+        const MANY: usize = 1000;
+        let cx = &Context::from_waker(Waker::noop());
+        let mut crowd = Crowd::default();
+        let mut places: Vec<TaskId> = (0..MANY).map(|_| TaskId::default()).collect();
+        for place in &mut places {
+            assert!(crowd.add(place, cx).is_none());
+        }
+        let mut woken = Vec::new();
+        crowd.drain_to(&mut woken);
+        assert_eq!((woken.len(), crowd.len()), (MANY, 0));
+        assert!(crowd.waiting.capacity() <= KEPT);
+        // They come back from the last to the first.
+        for place in places.iter_mut().rev() {
+            assert!(crowd.add(place, cx).is_none());
+        }
+        assert!(crowd.waiting.iter().map(|(number, _)| *number).eq(1..=MANY as u64));
+        for place in places.iter_mut().step_by(2) {
+            assert!(crowd.leave(place).is_some() && crowd.leave(place).is_none());
+        }
+        assert!(crowd.waiting.iter().all(|(number, _)| number % 2 == 0));
+        assert_eq!(crowd.len(), MANY / 2);
     }
 
     /// A place from before is not that of somebody who came later.

@@ -167,6 +167,11 @@ pub struct DatagramStats {
     pub received_bytes: u64,
     /// Of the datagrams received: those that were dropped because the application did not read them in time.
     pub dropped: u64,
+    /// Datagrams that wait to be sent: with those sent and those that were not, all that were given to be. Of
+    /// a connection that has ended, those that it had not sent by then.
+    pub unsent: u64,
+    /// Of the datagrams received: those that wait to be read.
+    pub unread: u64,
 }
 
 /// What was counted of forward erasure correction so far.

@@ -51,6 +51,17 @@ impl Traffic {
             || !self.datagrams.is_empty()
     }
 
+    /// Whether there is something to send, now or later, or to tell the application.
+    #[inline]
+    pub(crate) fn wants_turn(&self) -> bool {
+        self.streams.has_control()
+            || self.streams.want() > Want::None
+            || self.streams.has_piggyback()
+            || self.streams.has_news()
+            || self.datagrams.has_news()
+            || !self.datagrams.is_empty()
+    }
+
     /// Whether nothing waits behind what leaves now.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
@@ -132,7 +143,9 @@ impl Traffic {
                 Wrote::NoRoom => return false,
                 Wrote::Nothing => {}
             }
-            self.review_datagrams();
+            if self.datagrams.is_empty() {
+                self.review_datagrams();
+            }
         }
         true
     }

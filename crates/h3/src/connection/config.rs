@@ -54,7 +54,7 @@ impl Default for Config {
             max_blocked: 16,
             extended_connect: false,
             datagrams: false,
-            // As those of QUIC (`DatagramConfig::receive_bytes`).
+            // Twenty milliseconds of 100 Mbit/s.
             max_datagram_bytes: 256 << 10,
             webtransport: 0,
             max_burst: 8,

@@ -1,5 +1,7 @@
 //! Unreliable datagrams.
 
+use std::collections::VecDeque;
+
 use bytes::Bytes;
 use quickset_net::{
     Closed, DatagramError, DatagramOptions, DatagramOutcome, Deadline, Protection, TryDatagramError, WhenFull,
@@ -59,6 +61,56 @@ async fn whoever_waits_for_room_gets_it() {
     // The loopback drops nothing, but a slow reader may.
     assert_eq!(stats.sent + stats.displaced, N as u64 + 1);
     assert!(got > N / 2, "{got} of {N}: {stats:?}");
+}
+
+/// All that are sent together come, each whole and in order, but those that were lost on the way or had to
+/// make room; and these are counted.
+#[tokio::test]
+async fn many_are_sent_and_read_together() {
+    const N: usize = 20_000;
+    let few = DatagramConfig::default().with_send_count(300);
+    let ends = pair(TransportConfig::fixed_mtu(1200).with_datagrams(few)).await;
+    let server = ends.server.clone();
+    let reader = tokio::spawn(async move {
+        let mut all = Vec::new();
+        while let Ok(n) = server.read_datagrams(&mut all, 100).await {
+            assert!((1..=100).contains(&n), "{n} at once");
+        }
+        all
+    });
+    let numbered = |n: usize| Bytes::from([&n.to_be_bytes()[..], &vec![7; n % 300]].concat());
+    let mut data = (0..N).map(numbered).collect::<VecDeque<_>>();
+    soon(ends.client.send_datagrams(&mut data)).await.unwrap();
+    assert!(data.is_empty());
+    while ends.client.unsent_datagrams().0 > 0 {
+        ends.client.round_trip().await;
+    }
+    ends.client.round_trip().await;
+    let (sent, got) = (ends.client.stats().datagrams, ends.server.stats().datagrams);
+    ends.client.close(0, b"");
+    let all = soon(reader).await.unwrap();
+    assert_eq!((sent.sent, sent.unsent), (N as u64, 0));
+    assert_eq!(all.len() as u64 + got.dropped, ends.server.stats().datagrams.received);
+    let numbers: Vec<usize> =
+        all.iter().map(|one| usize::from_be_bytes(one[..8].try_into().expect("eight bytes"))).collect();
+    assert!(numbers.is_sorted() && numbers.len() > N / 2, "{} of {N}", numbers.len());
+    assert!(all.iter().zip(&numbers).all(|(one, n)| *one == numbered(*n)));
+}
+
+/// Those that cannot be sent stay with whoever would send them.
+#[tokio::test]
+async fn what_is_not_sent_is_still_there() {
+    let ends = pair(TransportConfig::fixed_mtu(1200)).await;
+    let max = ends.client.max_datagram_len().expect("the peer takes datagrams");
+    let mut data = VecDeque::from([vec![1; 10].into(), vec![2; max + 1].into(), Bytes::from_static(b"last")]);
+    assert_eq!(soon(ends.client.send_datagrams(&mut data)).await, Err(DatagramError::TooLong { max }));
+    assert_eq!((data.len(), data[0].len()), (2, max + 1));
+    assert_eq!(soon(ends.server.read_datagram()).await.unwrap(), vec![1; 10]);
+    ends.client.close(0, b"");
+    let over = soon(ends.client.send_datagrams(&mut data)).await;
+    assert_eq!((over, data.len()), (Err(DatagramError::Closed(Closed::Locally)), 2));
+    let nothing = soon(ends.server.read_datagrams(&mut Vec::new(), 10)).await;
+    assert!(matches!(nothing, Err(Closed::ByApplication { code: 0, .. })), "{nothing:?}");
 }
 
 #[tokio::test]

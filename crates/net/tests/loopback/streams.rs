@@ -31,6 +31,33 @@ async fn what_is_sent_on_a_stream_comes_back() {
     assert_eq!(ends.server.alpn().as_deref(), Some(&b"test"[..]));
 }
 
+/// In one step, or in several where there is not room for all; and once only.
+#[tokio::test]
+async fn a_stream_ends_with_its_last_bytes() {
+    let ends = pair(TransportConfig::fixed_mtu(1200).with_send_buffer(10_000)).await;
+    for length in [0, 1, 1000, 9_999, 10_000, 10_001, 300_000] {
+        let mut send = soon(ends.client.open_uni()).await.unwrap();
+        let mut recv = None;
+        let (ended, all) = tokio::join!(
+            async {
+                send.write_all(b"first").await.unwrap();
+                soon(send.finish_with(&pattern(length))).await
+            },
+            async {
+                let recv = recv.insert(soon(ends.server.accept_uni()).await.unwrap());
+                soon(recv.read_to_end(1 << 20)).await.unwrap()
+            }
+        );
+        assert_eq!(ended, Ok(()));
+        assert_eq!(all, [b"first", &pattern(length)[..]].concat());
+        assert_eq!(send.written(), 5 + length as u64);
+        soon(send.finished()).await.unwrap();
+        for data in [&b""[..], b"more"] {
+            assert_eq!(soon(send.finish_with(data)).await, Err(WriteError::Ended));
+        }
+    }
+}
+
 #[tokio::test]
 async fn ten_megabytes_each_way_at_a_time() {
     let ends = pair(TransportConfig::fixed_mtu(1472)).await;

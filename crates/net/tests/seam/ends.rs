@@ -6,7 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use quickset_net::{Connection, Endpoint, Stats};
 use quickset_quic::null::{NullClient, NullSecrets, NullServer};
-use quickset_quic::{ClientConfig, EndpointConfig, RetryPolicy, ServerConfig, TransportConfig};
+use quickset_quic::{
+    ClientConfig, DatagramConfig, EndpointConfig, RetryPolicy, ServerConfig, TransportConfig,
+};
 
 pub(crate) struct Ends {
     pub(crate) server: Endpoint,
@@ -16,7 +18,7 @@ pub(crate) struct Ends {
 /// What came of an [`exchange`], and the connection that it went over.
 pub(crate) struct Exchanged {
     pub(crate) connection: Connection,
-    peer: Connection,
+    pub(crate) peer: Connection,
     /// What the server read.
     pub(crate) stream: Vec<u8>,
     /// What the client received.
@@ -48,9 +50,19 @@ pub(crate) fn client_config() -> ClientConfig {
 
 /// A handshake, a stream of this length one way, and two messages the other way.
 pub(crate) async fn exchange(ends: &Ends, length: usize) -> Exchanged {
+    exchange_with(ends, &client_config(), length).await
+}
+
+/// A client that takes datagrams so.
+pub(crate) fn with_datagrams(client: ClientConfig, datagrams: DatagramConfig) -> ClientConfig {
+    let transport = TransportConfig::clone(&client.transport).with_datagrams(datagrams);
+    ClientConfig { transport: Arc::new(transport), ..client }
+}
+
+/// The same as [`exchange`] of a client like this.
+pub(crate) async fn exchange_with(ends: &Ends, client: &ClientConfig, length: usize) -> Exchanged {
     let to = ends.server.local_addr();
-    let (connection, peer) =
-        both(ends.client.connect(to, "localhost", &client_config()), ends.server.accept()).await;
+    let (connection, peer) = both(ends.client.connect(to, "localhost", client), ends.server.accept()).await;
     let (connection, peer) = (connection.expect("a handshake"), peer.expect("an open endpoint"));
     let sends = async {
         let mut stream = connection.open_uni().await.expect("it is open");
@@ -97,7 +109,7 @@ impl Exchanged {
 }
 
 /// Waits for both.
-async fn both<A, B>(
+pub(crate) async fn both<A, B>(
     a: impl std::future::Future<Output = A>,
     b: impl std::future::Future<Output = B>,
 ) -> (A, B) {

@@ -11,9 +11,12 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use quickset_net::{Closed, ConnectError, DatagramSocket, Endpoint, Obstacle, Runtime, SocketConfig};
-use quickset_quic::EcnState;
+use quickset_quic::{DatagramConfig, EcnState};
 
-use ends::{Ends, client_config, endpoint_config, exchange, pattern, server_config};
+use ends::{
+    Ends, both, client_config, endpoint_config, exchange, exchange_with, pattern, server_config,
+    with_datagrams,
+};
 use poller::PollerRuntime;
 use process::{Wire, Wires};
 use simulated::SimulatedRuntime;
@@ -171,6 +174,117 @@ fn a_socket_without_room_is_waited_for() {
     let exchanged = runtime.block_on(exchange(&ends, 200_000));
     assert_eq!(exchanged.stream, pattern(200_000));
     assert!(wires.client.was_full() > 10 && exchanged.stats.lost_packets == 0);
+}
+
+/// What acknowledges an answer goes along with the next request, if that is written as soon as the answer is
+/// read.
+#[test]
+fn acknowledgements_go_along_with_what_is_written_at_once() {
+    const REQUESTS: u64 = 50;
+    let runtime = Arc::new(SimulatedRuntime::default());
+    let wires = Wires::new(&runtime, 0);
+    let ends = in_process(&runtime, &wires);
+    let exchanged = runtime.block_on(exchange(&ends, 1000));
+    runtime.block_on(exchanged.connection.round_trip());
+    let before = exchanged.connection.stats().sent_datagrams;
+    let asks = async {
+        for _ in 0..REQUESTS {
+            let (mut send, mut recv) = exchanged.connection.open_bi().await.expect("it is open");
+            send.finish_with(b"what").await.expect("it is read");
+            assert_eq!(recv.read_to_end(10_000).await.expect("all of it comes").len(), 5000);
+        }
+    };
+    let answers = async {
+        for _ in 0..REQUESTS {
+            let (mut send, mut recv) = exchanged.peer.accept_bi().await.expect("it is open");
+            assert_eq!(recv.read_to_end(100).await.expect("all of it comes"), b"what");
+            send.finish_with(&pattern(5000)).await.expect("it is read");
+        }
+    };
+    runtime.block_on(both(asks, answers));
+    // An answer is four packets, of which every second is to be acknowledged at once (RFC 9000 §13.2.2).
+    let sent = exchanged.connection.stats().sent_datagrams - before;
+    assert!((REQUESTS..REQUESTS + REQUESTS / 5).contains(&sent), "{sent} datagrams");
+    assert_eq!(exchanged.connection.stats().lost_packets, 0);
+}
+
+/// A reader that takes what there is when it is told finds all of it, though its queue is much shorter than
+/// what a turn of the driver may receive: that tells before there are too many.
+#[test]
+fn datagrams_that_come_fast_are_told_before_they_are_too_many() {
+    const N: usize = 20_000;
+    let runtime = Arc::new(SimulatedRuntime::default());
+    let wires = Wires::new(&runtime, 0);
+    let ends = in_process(&runtime, &wires);
+    // 88 are what a call of the system brings here: eight packets with eleven each.
+    let config = DatagramConfig::default().with_receive_count(200);
+    let client = with_datagrams(client_config(), config);
+    let exchanged = runtime.block_on(exchange_with(&ends, &client, 1000));
+    let sends = async {
+        let mut data = (0..N).map(|_| Bytes::from_static(&[7; 100])).collect();
+        exchanged.peer.send_datagrams(&mut data).await.expect("it is open");
+    };
+    let reads = async {
+        let (mut took, mut got) = (0, Vec::new());
+        while took < N {
+            took += exchanged.connection.read_datagrams(&mut got, usize::MAX).await.expect("it is open");
+            got.clear();
+        }
+        took
+    };
+    let ((), took) = runtime.block_on(both(sends, reads));
+    let stats = exchanged.connection.stats().datagrams;
+    assert_eq!((took, stats.received, stats.dropped, stats.unread), (N, N as u64, 0, 0));
+}
+
+/// Who does not read loses the oldest, and keeps nobody waiting: the driver lets it read once.
+#[test]
+fn datagrams_that_nobody_reads_hold_nothing_up() {
+    const N: u64 = 20_000;
+    let runtime = Arc::new(SimulatedRuntime::default());
+    let wires = Wires::new(&runtime, 0);
+    let ends = in_process(&runtime, &wires);
+    let client = with_datagrams(client_config(), DatagramConfig::default().with_receive_count(200));
+    let exchanged = runtime.block_on(exchange_with(&ends, &client, 1000));
+    let took = |n: u64| {
+        let begun = runtime.time();
+        let flood = async {
+            let mut data = (0..n).map(|_| Bytes::from_static(&[7; 100])).collect();
+            exchanged.peer.send_datagrams(&mut data).await.expect("it is open");
+            while exchanged.peer.unsent_datagrams().0 > 0 {
+                exchanged.peer.round_trip().await;
+            }
+        };
+        let (echoed, ()) = runtime.block_on(both(exchanged.again(pattern(1000)), flood));
+        assert_eq!(echoed, pattern(1000));
+        runtime.block_on(exchanged.connection.round_trip());
+        runtime.time() - begun
+    };
+    let alone = took(0);
+    let beside = took(N);
+    let stats = exchanged.connection.stats().datagrams;
+    assert_eq!((stats.received, stats.dropped, stats.unread), (N, N - 200, 200));
+    // It was waited for, a millisecond, and then no more: 227 calls of the system bring all of them.
+    assert!(beside < alone + Duration::from_millis(200), "{alone:?}, and {beside:?}");
+    assert_eq!(exchanged.peer.stats().lost_packets, 0);
+    // A reader is there again: all that is sent from here on is read.
+    let (mut got, mut took) = (Vec::new(), 0);
+    while let Some(old) = exchanged.connection.try_read_datagram() {
+        got.push(old);
+    }
+    assert_eq!(got.len(), 200);
+    let sends = async {
+        let mut data = (0..N).map(|_| Bytes::from_static(&[7; 100])).collect();
+        exchanged.peer.send_datagrams(&mut data).await.expect("it is open");
+    };
+    let reads = async {
+        while took < N {
+            exchanged.connection.read_datagram().await.expect("it is open");
+            took += 1;
+        }
+    };
+    runtime.block_on(both(sends, reads));
+    assert_eq!(exchanged.connection.stats().datagrams.dropped, N - 200);
 }
 
 /// What a socket, or a runtime, need not know has an answer.

@@ -22,6 +22,8 @@ pub(crate) struct Wires {
 pub(crate) struct Wire {
     address: SocketAddr,
     runtime: SimulatedRuntime,
+    /// One way.
+    delay: Duration,
     peer: Mutex<Weak<Wire>>,
     /// Every so manieth is lost; none for 0.
     loses: usize,
@@ -44,10 +46,16 @@ struct WireState {
 
 impl Wires {
     pub(crate) fn new(runtime: &SimulatedRuntime, loses: usize) -> Self {
+        Self::far(runtime, Wire::DELAY, loses)
+    }
+
+    /// With this delay, one way.
+    pub(crate) fn far(runtime: &SimulatedRuntime, delay: Duration, loses: usize) -> Self {
         let end = |last| {
             Arc::new(Wire {
                 address: ([192, 0, 2, last], 4433).into(),
                 runtime: runtime.clone(),
+                delay,
                 peer: Mutex::new(Weak::new()),
                 loses,
                 state: Mutex::default(),
@@ -61,7 +69,7 @@ impl Wires {
 }
 
 impl Wire {
-    /// One way.
+    /// One way, unless told otherwise.
     pub(crate) const DELAY: Duration = Duration::from_millis(10);
 
     fn state(&self) -> MutexGuard<'_, WireState> {
@@ -101,7 +109,7 @@ impl Wire {
                 return;
             }
         }
-        let at = self.runtime.time() + Self::DELAY;
+        let at = self.runtime.time() + self.delay;
         let mut there = peer.state();
         there.incoming.push_back((at, ecn, bytes.to_vec()));
         if let Some(reader) = there.reader.clone() {

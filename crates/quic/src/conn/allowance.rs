@@ -61,6 +61,11 @@ impl MemoryAllowance {
         granted.is_some()
     }
 
+    /// It may have more than it needs, which [`settle_allowance`](Connection::settle_allowance) finds out.
+    pub(crate) fn wants_settling(&self) -> bool {
+        self.is_bounded() && self.most > FREE
+    }
+
     /// More than is needed to hold so many bytes and to go on.
     fn is_ample(&self, held: u64) -> bool {
         self.most > (held + 2 * STEP).max(FREE)

@@ -1,5 +1,5 @@
 use quickset_base::{AddressPair, Time};
-use quickset_wire::{Dir, Side};
+use quickset_wire::{Dir, Side, Space};
 
 use super::handles::sent_as;
 use super::{CloseFrame, Connection};
@@ -9,7 +9,7 @@ use crate::cids::IssuedCid;
 use crate::error::Closed;
 use crate::event::{Event, Signal};
 use crate::keys::CryptoSession;
-use crate::packet::{Channel, Phase};
+use crate::packet::{Channel, Phase, Want};
 use crate::stats::{EcnStats, MtuStats, Stats};
 
 /// What an application and its driver ask of a connection. After any of these, the connection is polled.
@@ -17,6 +17,28 @@ impl Connection {
     /// The next event, if there is one.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.common.events.pop_front()
+    }
+
+    /// Whether [`poll`](quickset_base::Machine::poll) has anything to do with what verbs of streams changed
+    /// since it slept, of which most change nothing that the peer, or another task, has to know. After any
+    /// other verb it is called in any case.
+    #[inline]
+    pub fn wants_poll(&self) -> bool {
+        !self.common.events.is_empty()
+            || !self.common.signals.is_empty()
+            || self.traffic.wants_turn()
+            || self.allowance.wants_settling()
+    }
+
+    /// Whether nothing is to be sent now but that packets came: what the application is about to write in
+    /// answer to them may go along.
+    pub fn owes_only_acks(&self) -> bool {
+        self.common.phase == Phase::Confirmed
+            && self.life.lifecycle.is_open()
+            && self.common.events.is_empty()
+            && self.link.probes[Space::Data.index()] == 0
+            && self.link.acks[Space::Data.index()].want(self.common.now) > Want::None
+            && !self.wants_data()
     }
 
     /// The next request to the endpoint, if there is one.

@@ -16,6 +16,8 @@ mod outbox;
 #[cfg(test)]
 mod tests;
 
+use std::collections::VecDeque;
+
 use bytes::Bytes;
 use quickset_base::{Reason, Time};
 use quickset_wire::frame::{datagram_header, datagram_header_size};
@@ -60,14 +62,14 @@ setters! { DatagramConfig {
 
 impl Default for DatagramConfig {
     fn default() -> Self {
-        // Twenty milliseconds of 100 Mbit/s.
-        let (bytes, count) = (256 << 10, 1024);
         Self {
             max_frame_size: 65_535,
-            send_bytes: bytes,
-            send_count: count,
-            receive_bytes: bytes,
-            receive_count: count,
+            // Twenty milliseconds of 100 Mbit/s.
+            send_bytes: 256 << 10,
+            send_count: 1024,
+            // Twice of what one call of the system may bring, behind which the application is let read.
+            receive_bytes: 1 << 20,
+            receive_count: 16_384,
         }
     }
 }
@@ -150,6 +152,13 @@ impl DatagramQueues {
         payload(room.min(usize::try_from(self.peer_max_frame).unwrap_or(usize::MAX)))
     }
 
+    /// Whether one of `len` bytes is not longer than that, which for most needs no reckoning.
+    #[inline]
+    fn is_fitting(&self, len: usize, room: usize) -> bool {
+        let size = datagram_header_size(len) + len;
+        size <= room && size as u64 <= self.peer_max_frame
+    }
+
     /// Bytes that wait, to be sent and to be taken.
     #[inline]
     pub(crate) fn held(&self) -> usize {
@@ -165,10 +174,9 @@ impl DatagramQueues {
         room: usize,
     ) -> Result<DatagramTicket, Unsent> {
         let refuse = |why, data| Err(Unsent { why, data });
-        match self.longest(room) {
-            None => return refuse(DatagramError::Unsupported, data),
-            Some(max) if data.len() > max => return refuse(DatagramError::TooLong { max }, data),
-            Some(_) => {}
+        if !self.is_fitting(data.len(), room) {
+            let why = self.longest(room).map(|max| DatagramError::TooLong { max });
+            return refuse(why.unwrap_or(DatagramError::Unsupported), data);
         }
         if how.report && self.outbox.outcomes() >= MAX_OUTCOMES {
             self.refused = true;
@@ -189,6 +197,24 @@ impl DatagramQueues {
         Ok(self.outbox.push(data, how.deadline, how.report))
     }
 
+    /// Queues those at the front of `data`, as long as they are taken.
+    pub(crate) fn push_all(
+        &mut self,
+        data: &mut VecDeque<Bytes>,
+        how: &DatagramOptions,
+        now: Time,
+        room: usize,
+    ) -> Result<(), DatagramError> {
+        let how = DatagramOptions { report: false, ..*how };
+        while let Some(next) = data.pop_front() {
+            if let Err(Unsent { why, data: next }) = self.push(next, &how, now, room) {
+                data.push_front(next);
+                return Err(why);
+            }
+        }
+        Ok(())
+    }
+
     /// Nothing waits to be sent.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
@@ -205,7 +231,7 @@ impl DatagramQueues {
     pub(crate) fn next_size(&mut self, now: Time, room: usize) -> Option<usize> {
         loop {
             let len = self.outbox.front_len()?;
-            if self.longest(room).is_some_and(|max| len <= max) {
+            if self.is_fitting(len, room) {
                 return Some(datagram_header_size(len) + len);
             }
             // RFC 9221 §5: never fragmented. The path's datagrams became smaller since it was queued.
@@ -297,6 +323,22 @@ impl DatagramQueues {
         next
     }
 
+    /// Moves up to `most` that came to the back of `into`. Returns how many.
+    pub(crate) fn pop_all(&mut self, most: usize, into: &mut Vec<Bytes>) -> usize {
+        let n = self.inbox.pop_all(most, into);
+        if n == 0 && most > 0 {
+            self.waiting = true;
+            self.events &= !told::RECEIVED;
+        }
+        n
+    }
+
+    /// At least half of those that may wait for the application do.
+    #[inline]
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.inbox.is_crowded()
+    }
+
     /// What became of a datagram that asked for it, once for each.
     pub(crate) fn next_outcome(&mut self) -> Option<(DatagramTicket, DatagramOutcome)> {
         let next = self.outbox.next_outcome();
@@ -320,6 +362,12 @@ impl DatagramQueues {
             told::WRITABLE => DatagramEvent::Writable,
             _ => DatagramEvent::Outcome,
         })
+    }
+
+    /// Whether there is one.
+    #[inline]
+    pub(crate) fn has_news(&self) -> bool {
+        self.events != 0
     }
 
     /// When a datagram that waits becomes too old, or might.
@@ -356,7 +404,8 @@ impl DatagramQueues {
     }
 
     pub(crate) fn stats(&self) -> DatagramStats {
-        self.stats
+        let (unsent, unread) = (self.outbox.len() as u64, self.inbox.len() as u64);
+        DatagramStats { unsent, unread, ..self.stats }
     }
 
     /// Verifies what must hold between calls.

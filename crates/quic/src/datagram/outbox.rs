@@ -117,7 +117,12 @@ impl DatagramOutbox {
     }
 
     /// How many flushes all that waits now lies behind.
+    #[inline]
     pub(super) fn cross(&mut self) -> u64 {
+        if self.flushes.is_empty() { 0 } else { self.cross_flushes() }
+    }
+
+    fn cross_flushes(&mut self) -> u64 {
         let first = self.waiting.front().map_or(self.next, |front| front.ticket.0);
         let crossed = self.flushes.iter().take_while(|at| **at <= first).count();
         self.flushes.drain(..crossed);

@@ -103,6 +103,102 @@ fn boundaries_are_passed_when_all_before_them_has_left() {
     assert_eq!((room.demand().boundaries, room.demand().limited), (1, true));
 }
 
+#[test]
+fn of_many_at_once_those_are_taken_that_there_is_room_for() {
+    let mut room = room(&DatagramConfig { send_count: 3, ..DatagramConfig::default() }, 65_535);
+    let how = DatagramOptions { report: true, ..DatagramOptions::default() };
+    let all = [10, 20, 2000, 30, 40, 50].map(|len| Bytes::from(vec![7; len]));
+    let mut data = VecDeque::from(all.clone());
+    // RFC 9221 §5: never fragmented; 1200 bytes are a type, a length of two, and 1197.
+    let too_long = room.push_all(&mut data, &how, Time::ZERO, 1200);
+    assert_eq!(
+        (too_long, data.make_contiguous()),
+        (Err(DatagramError::TooLong { max: 1197 }), &mut all.clone()[2..])
+    );
+    data.pop_front();
+    assert_eq!(room.push_all(&mut data, &how, Time::ZERO, 1200), Err(DatagramError::Full));
+    assert_eq!((data.make_contiguous(), room.stats().unsent), (&mut all.clone()[4..], 3));
+    for len in [10, 20, 30] {
+        assert_eq!(write(&mut room, Time::ZERO, 1200, 1200).1[0].len(), len);
+    }
+    assert_eq!(room.next_event(), Some(DatagramEvent::Writable));
+    assert_eq!(room.push_all(&mut data, &how, Time::ZERO, 1200), Ok(()));
+    assert_eq!((data.len(), room.stats().unsent, room.stats().sent), (0, 2, 3));
+    // Whatever was asked, nobody is to collect outcomes of those that have no names.
+    room.acked(0, false);
+    assert_eq!((room.next_event(), room.next_outcome()), (None, None));
+}
+
+proptest! {
+    /// What comes, in packets with others or alone, is what is read, in whatever portions, but for the oldest
+    /// of too many.
+    #[test]
+    fn what_is_read_is_the_newest_of_what_came(
+        steps in prop::collection::vec((1usize..40, 0usize..1300, 0usize..6), 1..40),
+    ) {
+        let config = DatagramConfig { receive_bytes: 8000, receive_count: 20, ..DatagramConfig::default() };
+        let (mut room, mut model, mut dropped, mut number) = (room(&config, 0), VecDeque::new(), 0, 0u8);
+        for (n, most, reads) in steps {
+            let lengths = (0..n).map(|i| if most % 3 == 0 { most / n + 1 } else { (most + i * 7) % 600 });
+            let mut parts: Vec<Vec<u8>> = Vec::new();
+            for len in lengths {
+                number = number.wrapping_add(1);
+                parts.push(vec![number; len]);
+            }
+            let payload = Bytes::from(parts.concat());
+            let mut at = 0;
+            for part in parts {
+                room.on_frame(&payload[at..at + part.len()], true, &payload).expect("as was offered");
+                at += part.len();
+                model.push_back(part);
+                while model.len() > 20 || model.iter().map(Vec::len).sum::<usize>() > 8000 {
+                    model.pop_front();
+                    dropped += 1;
+                }
+            }
+            room.check();
+            let mut got = Vec::new();
+            for read in 0..reads {
+                if read % 2 == 0 { got.extend(room.pop()); } else { room.pop_all(read * 3, &mut got); }
+            }
+            for one in got {
+                prop_assert_eq!(model.pop_front().expect("it came"), one);
+            }
+            room.check();
+            let stats = room.stats();
+            prop_assert_eq!((stats.dropped, stats.unread), (dropped, model.len() as u64));
+        }
+    }
+}
+
+/// The copies of small ones that are kept do not keep each other: less than a block with each.
+#[test]
+fn one_small_datagram_keeps_little_of_the_others() {
+    let mut room = room(&DatagramConfig::default(), 0);
+    let payload = Bytes::from(vec![7; 1100]);
+    let mut kept: Vec<Bytes> = Vec::new();
+    for _ in 0..100 {
+        for part in payload.chunks(100) {
+            room.on_frame(part, true, &payload).expect("as was offered");
+        }
+    }
+    room.pop_all(usize::MAX, &mut kept);
+    // Neighbours lie one behind the other, in blocks of 2048 bytes: as many of 100 fit one.
+    let begins = |one: &Bytes| one.as_ptr() as usize;
+    let (mut runs, mut longest) = (vec![1], 0);
+    for pair in kept.windows(2) {
+        if begins(&pair[0]) + 100 == begins(&pair[1]) {
+            *runs.last_mut().expect("there is one") += 1;
+        } else {
+            runs.push(1);
+        }
+    }
+    longest = runs.iter().copied().max().unwrap_or(longest);
+    assert_eq!(runs.iter().sum::<usize>(), 1100);
+    assert!(runs.len() <= 1100 / 20 + 2, "{} allocations", runs.len());
+    assert!(longest <= 2 * 20, "{longest} in a row");
+}
+
 /// What an application and a connection do.
 #[derive(Clone, Debug)]
 enum Step {

@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -6,6 +6,7 @@ use quickset_base::number::index;
 
 use super::gaps::most_ranges;
 use super::ranges::Ranges;
+use super::short_queue::ShortQueue;
 
 /// Puts the bytes of a stream in order.
 ///
@@ -16,7 +17,7 @@ use super::ranges::Ranges;
 /// bytes that come twice are the same is not looked at (RFC 9000 §2.2 leaves it open).
 #[derive(Debug, Default)]
 pub(super) struct Assembler {
-    ready: VecDeque<Bytes>,
+    ready: ShortQueue<Bytes>,
     /// Small pieces behind `ready`, gathered.
     tail: BytesMut,
     /// The next byte to be read.

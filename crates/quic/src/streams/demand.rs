@@ -228,12 +228,12 @@ impl DemandTally {
     #[inline]
     pub(super) fn change(&mut self, before: DemandShare, after: DemandShare) {
         self.left = self.left - before.left + after.left;
-        let changed = before.bits ^ after.bits;
-        if changed == 0 {
-            return;
-        }
-        for (bit, count) in self.counts.iter_mut().enumerate().filter(|(bit, _)| changed & 1 << bit != 0) {
-            if after.bits & 1 << bit == 0 { *count -= 1 } else { *count += 1 }
+        let mut changed = before.bits ^ after.bits;
+        while changed != 0 {
+            let bit = changed & changed.wrapping_neg();
+            changed ^= bit;
+            let count = &mut self.counts[bit.trailing_zeros() as usize];
+            if after.bits & bit == 0 { *count -= 1 } else { *count += 1 }
         }
     }
 

@@ -30,6 +30,7 @@ mod recv;
 mod send;
 mod send_buffer;
 mod settings;
+mod short_queue;
 mod slab;
 mod store;
 mod stretch;

@@ -1,10 +1,10 @@
-use std::collections::VecDeque;
 use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
 use quickset_base::number::index;
 
 use super::ranges::Ranges;
+use super::short_queue::ShortQueue;
 
 /// What was written to a stream and is not yet acknowledged.
 ///
@@ -13,8 +13,8 @@ use super::ranges::Ranges;
 #[derive(Debug, Default)]
 pub(super) struct SendBuffer {
     /// The pieces from the one with byte `base` on.
-    pieces: VecDeque<SendPiece>,
-    /// Small writes behind the last piece, gathered until they are sent.
+    pieces: ShortQueue<SendPiece>,
+    /// Small writes behind the last piece, more than one, gathered until they are sent.
     tail: BytesMut,
     /// All below is acknowledged.
     base: u64,
@@ -89,13 +89,14 @@ impl SendBuffer {
         !self.acked.covers(range.start.max(self.base)..range.end)
     }
 
-    /// Takes `bytes` without a copy, unless they are few.
+    /// Takes `bytes` without a copy, unless they are few and others wait that they can be sent with.
     pub(super) fn push(&mut self, bytes: Bytes) {
         let len = bytes.len() as u64;
-        if bytes.len() < SMALL {
+        if bytes.len() < SMALL && self.has_unsent() {
             if self.tail.len() + bytes.len() > TAIL {
                 self.flush();
             }
+            self.gather_last();
             self.tail.extend_from_slice(&bytes);
         } else {
             self.flush();
@@ -243,6 +244,22 @@ impl SendBuffer {
         assert!(held as u64 >= self.queued(), "{self:?}");
     }
 
+    /// Something waits that what is written next may be sent with.
+    #[inline]
+    fn has_unsent(&self) -> bool {
+        self.next < self.end
+    }
+
+    /// The last piece may be as small as what follows it, and nothing of it sent: then it goes into the tail.
+    fn gather_last(&mut self) {
+        let is_small = |piece: &SendPiece| piece.offset >= self.next && piece.bytes.len() < SMALL;
+        if self.tail.is_empty() && self.pieces.back().is_some_and(is_small) {
+            if let Some(last) = self.pieces.pop_back() {
+                self.tail.extend_from_slice(&last.bytes);
+            }
+        }
+    }
+
     #[inline]
     fn flush(&mut self) {
         if !self.tail.is_empty() {
@@ -252,7 +269,8 @@ impl SendBuffer {
     }
 }
 
-/// Shorter writes are copied together: a piece costs 40 bytes and an allocation of its own.
+/// Shorter writes that wait together are copied together: a piece costs 40 bytes and an allocation of its
+/// own.
 const SMALL: usize = 256;
 
 /// Bytes of small writes gathered in one piece.

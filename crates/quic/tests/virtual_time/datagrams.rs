@@ -106,6 +106,36 @@ fn datagrams_arrive_once_or_not_at_all_and_their_sender_knows() {
     }
 }
 
+/// RFC 9221 §5: a packet may have several DATAGRAM frames. 1200 bytes with a header of at most 28 and a tag
+/// of 16 hold eleven of 100 bytes, each with a type and a length of two bytes; those sent in one call and
+/// those sent one by one alike.
+#[test]
+fn small_datagrams_share_packets() {
+    for together in [false, true] {
+        let mut run = Run::new(
+            Setup::new(1, "rate=100mbit delay=20ms queue=1MB").transport(|t| t.mtu = 1200).connected(),
+        );
+        run.pass(Duration::from_secs(1));
+        let before = run.stats().0.sent_packets;
+        if together {
+            let (key, now) = (run.pair.key, run.pair.world.now());
+            let mut data = (0..110).map(|n| numbered(n, 100)).collect();
+            let connection = run.pair.client_mut().connection(key);
+            let how = DatagramOptions::default();
+            assert_eq!(connection.datagrams().send_all(now, &mut data, &how), Ok(()));
+            assert!(data.is_empty());
+        } else {
+            (0..110).for_each(|n| run.send(n, 100, &REPORTED));
+        }
+        run.pass(Duration::from_secs(1));
+        assert_eq!(run.received, (0..110).collect::<Vec<_>>());
+        let (client, server) = run.stats();
+        assert_eq!((client.datagrams.sent, server.datagrams.received), (110, 110));
+        let packets = client.sent_packets - before;
+        assert!((10..=12).contains(&packets), "{packets} packets");
+    }
+}
+
 #[test]
 fn a_probe_does_not_take_a_datagram_for_lost() {
     // The way back is silent for a second, and nothing is lost on the way there.

@@ -1,9 +1,11 @@
+use std::collections::VecDeque;
+
 use bytes::Bytes;
 use quickset_base::Time;
 use quickset_sched::Priority;
 
 use super::super::Connection;
-use crate::datagram::{DatagramOptions, DatagramOutcome, DatagramTicket, Unsent};
+use crate::datagram::{DatagramError, DatagramOptions, DatagramOutcome, DatagramTicket, Unsent};
 use crate::packet::Channel;
 use crate::protect::policy::{Goal, Protection};
 use crate::streams::{Class, ClassError};
@@ -32,6 +34,37 @@ impl Datagrams<'_> {
         )?;
         self.conn.traffic.streams.datagrams().set_waiting(true);
         Ok(ticket)
+    }
+
+    /// Sends the datagrams at the front of `data` as [`send`](Self::send) would one by one, which costs a
+    /// part of that, and takes them out. What becomes of them is only counted, whatever `how` says of
+    /// reports.
+    ///
+    /// # Errors
+    /// Why the first of those that are left was refused.
+    pub fn send_all(
+        &mut self,
+        now: Time,
+        data: &mut VecDeque<Bytes>,
+        how: &DatagramOptions,
+    ) -> Result<(), DatagramError> {
+        self.conn.common.now = now.max(self.conn.common.now);
+        let (now, room) = (self.conn.common.now, self.conn.link.packet_room());
+        let result = self.conn.traffic.datagrams.push_all(data, how, now, room);
+        self.conn.traffic.review_datagrams();
+        result
+    }
+
+    /// Moves up to `most` datagrams that came to the back of `into`, as [`recv`](Self::recv) would one by
+    /// one. Returns how many: with none there are no more, and the event tells when there are.
+    pub fn recv_all(&mut self, most: usize, into: &mut Vec<Bytes>) -> usize {
+        self.conn.traffic.datagrams.pop_all(most, into)
+    }
+
+    /// True when at least half of the datagrams wait that may. With many more the oldest are dropped: a
+    /// driver had better let the application read before it receives them.
+    pub fn is_crowded(&self) -> bool {
+        self.conn.traffic.datagrams.is_crowded()
     }
 
     /// The next datagram that came, in the order of arrival.

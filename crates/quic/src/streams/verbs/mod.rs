@@ -68,6 +68,12 @@ impl Streams {
         None
     }
 
+    /// Whether there is one.
+    #[inline]
+    pub(crate) fn has_news(&self) -> bool {
+        self.news != 0 || !self.events.is_empty()
+    }
+
     fn next_news(&mut self) -> StreamEvent {
         let bit = self.news & self.news.wrapping_neg();
         self.news &= !bit;
