@@ -76,8 +76,8 @@ pub trait CryptoSession: Send {
     /// Key material bound to this connection (RFC 8446 §7.5); false when there is none yet.
     fn export(&self, label: &[u8], context: &[u8], out: &mut [u8]) -> bool;
 
-    /// The handshake is confirmed, and nothing of it is under way: what is needed for handshakes alone may go.
-    /// May be said several times.
+    /// The handshake is confirmed, and nothing of it is under way: what is needed for handshakes alone may
+    /// go. May be said several times.
     fn rest(&mut self) {}
 
     /// The connection is over: secrets go, and what else nobody asks for any more. What was agreed on and

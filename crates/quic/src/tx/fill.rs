@@ -8,7 +8,9 @@ impl Transmission<'_> {
     /// The frames of a packet, in order, each with its reason.
     pub(super) fn fill(&mut self, space: Space, w: &mut PacketWriter<'_>, permit: Permit) {
         // What arrived, first: loss detection at the other end waits for it, and it is small.
-        if self.conn.link.acks[space.index()].write(w, self.conn.common.now) && space == Space::Data {
+        let now = self.conn.common.now;
+        let wrote = self.conn.link.acks.get_mut(space).is_some_and(|acks| acks.write(w, now));
+        if wrote && space == Space::Data {
             if let Some(receive) = &mut self.conn.protect.receive {
                 // FEC-38: beside each ACK while they are news.
                 receive.write_acks(w, self.conn.common.now, self.conn.link.path.recovery.rtt().smoothed());
