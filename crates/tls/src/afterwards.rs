@@ -1,7 +1,7 @@
 //! What is left of TLS when the handshake is through: the peer's late words, and key material for others.
 //!
-//! The library's connection takes as much memory as all else that an idle connection has; what it would still be
-//! asked for is little.
+//! The library's connection takes as much memory as all else that an idle connection has; what it would still
+//! be asked for is little.
 
 use std::cell::Cell;
 use std::fmt;

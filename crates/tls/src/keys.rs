@@ -78,9 +78,9 @@ impl NextKeys for NextSecrets {
     }
 }
 
-/// Seals with the key of a generation that has not begun yet: it is made when the first packet is sealed, and most
-/// connections end before that. (Not so the key that opens: how long a forged packet takes must not tell its key
-/// phase, RFC 9001 §9.5.)
+/// Seals with the key of a generation that has not begun yet: it is made when the first packet is sealed, and
+/// most connections end before that. (Not so the key that opens: how long a forged packet takes must not tell
+/// its key phase, RFC 9001 §9.5.)
 struct LaterPacket {
     made: OnceCell<RustlsPacket>,
     tag_len: usize,

@@ -436,8 +436,8 @@ fn generations_agree() {
     }
 }
 
-/// A session that rests tells what it told, exports what it exported (RFC 8446 §7.5, held against TLS itself), and
-/// has no TLS any more: a client's only once it was given a ticket.
+/// A session that rests tells what it told, exports what it exported (RFC 8446 §7.5, held against TLS
+/// itself), and has no TLS any more: a client's only once it was given a ticket.
 #[test]
 fn who_rests_exports_as_before_and_hears_tickets_only() {
     let suites = default_provider().cipher_suites.into_iter().filter(|suite| suite.tls13().is_some());
