@@ -40,5 +40,5 @@ pub use core::time::Duration;
 
 pub use datagram::{AddressPair, Batch, Datagram, Ecn};
 pub use machine::{Input, Machine, Poll, Reason};
-pub use rng::{Rng, Seed};
+pub use rng::{Rng, Seed, SleepyRng};
 pub use time::Time;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use quickset_base::Time;
-use quickset_wire::params::TransportParams;
+use quickset_wire::params::{PreferredAddress, TransportParams};
 use quickset_wire::{PacketType, Side, Version};
 
 #[cfg(feature = "qlog")]
@@ -21,16 +21,35 @@ use crate::qlog::{Qlog, VersionFacts, Why};
 use crate::recovery::Recovery;
 use crate::stats::Stats;
 
-/// The versions of `$common`, while its trace is written.
+/// The versions of `$common`, while its trace is written, and what the `$peer` announced.
 macro_rules! versions {
-    ($common:expr) => {
-        VersionFacts {
-            side: $common.side,
-            chosen: $common.version,
-            ours: &$common.ours,
-            peer: $common.peer.as_ref(),
-        }
+    ($common:expr, $ours:expr, $peer:expr) => {
+        VersionFacts { side: $common.side, chosen: $common.version, ours: $ours, peer: $peer }
     };
+}
+
+/// What the peer announced, as far as it is asked for behind the handshake.
+#[derive(Clone, Debug)]
+pub(crate) struct PeerFacts {
+    pub(crate) max_udp_payload_size: u64,
+    pub(crate) ack_delay_exponent: u8,
+    pub(crate) disable_active_migration: bool,
+    pub(crate) has_fenced_streams: bool,
+    pub(crate) has_fec: bool,
+    pub(crate) preferred_address: Option<Box<PreferredAddress>>,
+}
+
+impl From<&TransportParams> for PeerFacts {
+    fn from(params: &TransportParams) -> Self {
+        Self {
+            max_udp_payload_size: params.max_udp_payload_size,
+            ack_delay_exponent: params.ack_delay_exponent,
+            disable_active_migration: params.disable_active_migration,
+            has_fenced_streams: params.fenced_streams.is_some(),
+            has_fec: params.fec_decoder.is_some(),
+            preferred_address: params.preferred_address.map(Box::new),
+        }
+    }
 }
 
 /// Held by the connection, and lent to each owner for a call.
@@ -41,10 +60,10 @@ pub(crate) struct Common {
     pub(crate) config: Arc<TransportConfig>,
     pub(crate) phase: Phase,
     pub(crate) now: Time,
-    /// What we announced.
-    pub(crate) ours: Box<TransportParams>,
+    /// What we announced, until the handshake is confirmed.
+    pub(crate) ours: Option<Box<TransportParams>>,
     /// What the peer announced, once that is authentic.
-    pub(crate) peer: Option<TransportParams>,
+    pub(crate) peer: Option<PeerFacts>,
     pub(crate) stats: Stats,
     /// What waits for the application.
     pub(crate) events: VecDeque<Event>,
@@ -67,7 +86,7 @@ impl Common {
             config,
             phase: Phase::Handshake,
             now,
-            ours,
+            ours: Some(ours),
             peer: None,
             stats: Stats::default(),
             events: VecDeque::new(),
@@ -78,19 +97,24 @@ impl Common {
 
     /// Tells the trace of the version in use, which is another one than it was.
     pub(crate) fn trace_version(&mut self) {
-        self.qlog.version(self.now, versions!(self));
+        if let Some(ours) = &self.ours {
+            self.qlog.version(self.now, versions!(self, ours, None));
+        }
     }
 
     /// Tells the trace what the peer announced; with the sizes of datagrams before and behind that.
-    pub(crate) fn trace_peer(&mut self, mtu_before: usize, mtu: usize) {
-        self.qlog.peer(self.now, versions!(self), mtu_before, mtu);
+    pub(crate) fn trace_peer(&mut self, peer: &TransportParams, mtu_before: usize, mtu: usize) {
+        if let Some(ours) = &self.ours {
+            self.qlog.peer(self.now, versions!(self, ours, Some(peer)), mtu_before, mtu);
+        }
     }
 
     /// Begins the trace, if the configuration has a sink for it.
     #[cfg(feature = "qlog")]
     pub(crate) fn begin_trace(&mut self, path: &Path, cids: &Cids, recovery: &Recovery) {
         let sinks = self.config.qlog.as_deref().map(|sinks| sinks as &dyn Sinks);
-        let beginning = Beginning { versions: versions!(self), path, cids, recovery };
+        let Some(ours) = &self.ours else { return };
+        let beginning = Beginning { versions: versions!(self, ours, None), path, cids, recovery };
         self.qlog = Qlog::begin(sinks, self.now, &beginning);
     }
 

@@ -10,6 +10,7 @@ use rustls::KeyLogFile;
 use rustls::pki_types::ServerName;
 use rustls::quic;
 
+use crate::afterwards::ExporterLog;
 use crate::derive::Overheard;
 use crate::session::{Following, TlsSession};
 use crate::tickets::{Shelves, TicketShelf, TicketStore};
@@ -74,6 +75,7 @@ impl Client {
         let offered = tls.alpn_protocols.clone().into();
         let mut tls = EachVersion([tls.clone(), tls]);
         tls.change(|version, tls| {
+            tls.key_log = ExporterLog::before(tls.key_log.clone());
             if version == Version::V2 {
                 tls.resumption = rustls::client::Resumption::disabled();
             }
@@ -106,7 +108,7 @@ impl Client {
     #[must_use]
     pub fn with_key_log(mut self) -> Self {
         if wants_key_log() {
-            self.tls.change(|_, tls| tls.key_log = Arc::new(KeyLogFile::new()));
+            self.tls.change(|_, tls| tls.key_log = ExporterLog::before(Arc::new(KeyLogFile::new())));
         }
         self
     }
@@ -129,14 +131,16 @@ impl Server {
         }
         quic::ServerConnection::new(tls.clone(), quic::Version::V1, Vec::new())?;
         let announced = Announced::default();
-        Ok(Self { tls: servers(tls, &announced), announced })
+        let mut tls = servers(tls, &announced);
+        tls.change(|_, tls| tls.key_log = ExporterLog::before(tls.key_log.clone()));
+        Ok(Self { tls, announced })
     }
 
     /// See [`Client::with_key_log`].
     #[must_use]
     pub fn with_key_log(mut self) -> Self {
         if wants_key_log() {
-            self.tls.change(|_, tls| tls.key_log = Arc::new(KeyLogFile::new()));
+            self.tls.change(|_, tls| tls.key_log = ExporterLog::before(Arc::new(KeyLogFile::new())));
         }
         self
     }

@@ -117,23 +117,36 @@ impl Recipe {
 
     /// HKDF-Expand-Label without a context (RFC 8446 §7.1).
     fn expand(&self, secret: &[u8], label: &[u8], len: usize) -> Option<Vec<u8>> {
-        struct KeyLength(usize);
-        impl hkdf::KeyType for KeyLength {
-            fn len(&self) -> usize {
-                self.0
-            }
-        }
-        if secret.is_empty() {
-            return None;
-        }
-        let length = u16::try_from(len).ok()?.to_be_bytes();
-        let label_len = [u8::try_from(PREFIX.len() + label.len()).ok()?];
-        let info = [&length[..], &label_len, PREFIX, label, &[0]];
         let mut out = vec![0; len];
-        let prk = hkdf::Prk::new_less_safe(self.hash, secret);
-        prk.expand(&info, KeyLength(len)).and_then(|okm| okm.fill(&mut out)).ok()?;
-        Some(out)
+        expand_label(self.hash, secret, [label, &[]], &mut out).then_some(out)
     }
+}
+
+/// HKDF-Expand-Label with a label and a context (RFC 8446 §7.1). False: nothing is expanded so far, or from
+/// such a secret.
+pub(crate) fn expand_label(
+    hash: hkdf::Algorithm,
+    secret: &[u8],
+    [label, context]: [&[u8]; 2],
+    out: &mut [u8],
+) -> bool {
+    struct KeyLength(usize);
+    impl hkdf::KeyType for KeyLength {
+        fn len(&self) -> usize {
+            self.0
+        }
+    }
+    let lengths = (
+        u16::try_from(out.len()).map(u16::to_be_bytes),
+        u8::try_from(PREFIX.len() + label.len()),
+        u8::try_from(context.len()),
+    );
+    let (false, (Ok(length), Ok(label_len), Ok(context_len))) = (secret.is_empty(), lengths) else {
+        return false;
+    };
+    let info = [&length[..], &[label_len], PREFIX, label, &[context_len], context];
+    let prk = hkdf::Prk::new_less_safe(hash, secret);
+    prk.expand(&info, KeyLength(out.len())).and_then(|okm| okm.fill(out)).is_ok()
 }
 
 struct Generations {

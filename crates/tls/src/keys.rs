@@ -1,5 +1,7 @@
 //! rustls' keys in the shape that `quic` wants.
 
+use std::cell::OnceCell;
+
 use quickset_quic::{
     ConnectionId, HeaderKey, KeyChange, Keys, NextKeys, PacketKey, PacketKeys, Sealing, Side, Version,
 };
@@ -62,8 +64,59 @@ struct NextSecrets(quic::Secrets);
 
 impl NextKeys for NextSecrets {
     fn next(&mut self) -> PacketKeys {
+        let before = self.0.clone();
         let quic::PacketKeySet { local, remote } = self.0.next_packet_keys();
-        PacketKeys { local: Box::new(RustlsPacket(local)), remote: Box::new(RustlsPacket(remote)) }
+        PacketKeys {
+            local: Box::new(LaterPacket {
+                made: OnceCell::new(),
+                tag_len: local.tag_len(),
+                limits: [local.confidentiality_limit(), local.integrity_limit()],
+                before,
+            }),
+            remote: Box::new(RustlsPacket(remote)),
+        }
+    }
+}
+
+/// Seals with the key of a generation that has not begun yet: it is made when the first packet is sealed, and
+/// most connections end before that. (Not so the key that opens: how long a forged packet takes must not tell
+/// its key phase, RFC 9001 §9.5.)
+struct LaterPacket {
+    made: OnceCell<RustlsPacket>,
+    tag_len: usize,
+    limits: [u64; 2],
+    /// Those of the generation before.
+    before: quic::Secrets,
+}
+
+impl LaterPacket {
+    #[inline]
+    fn key(&self) -> &RustlsPacket {
+        self.made.get_or_init(|| RustlsPacket(self.before.clone().next_packet_keys().local))
+    }
+}
+
+impl PacketKey for LaterPacket {
+    #[inline]
+    fn seal(&self, pn: u64, header: &[u8], payload: &mut [u8]) {
+        self.key().seal(pn, header, payload);
+    }
+
+    #[inline]
+    fn open(&self, pn: u64, header: &[u8], payload: &mut [u8]) -> Option<usize> {
+        self.key().open(pn, header, payload)
+    }
+
+    fn tag_len(&self) -> usize {
+        self.tag_len
+    }
+
+    fn confidentiality_limit(&self) -> u64 {
+        self.limits[0]
+    }
+
+    fn integrity_limit(&self) -> u64 {
+        self.limits[1]
     }
 }
 

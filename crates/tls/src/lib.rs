@@ -45,6 +45,7 @@ compile_error!(
      of `quickset` or of `quickset-tls`; the errors below follow from this one"
 );
 
+mod afterwards;
 mod config;
 mod derive;
 mod hello;

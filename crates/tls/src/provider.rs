@@ -11,7 +11,7 @@ use {aws_lc_rs as primitives, rustls::crypto::aws_lc_rs as chosen};
 #[cfg(all(feature = "ring", not(feature = "aws-lc-rs")))]
 use {ring as primitives, rustls::crypto::ring as chosen};
 
-pub(crate) use primitives::{aead, hkdf, hmac};
+pub(crate) use primitives::{aead, digest, hkdf, hmac};
 
 /// They are rustls' own, of this provider.
 pub use chosen::{ALL_KX_GROUPS, Ticketer, cipher_suite, default_provider, kx_group, sign};
@@ -29,7 +29,7 @@ pub fn exchange(group: NamedGroup) -> Option<&'static dyn SupportedKxGroup> {
 /// # Panics
 /// Never: such a hash has 32 bytes.
 pub fn sha256(bytes: &[u8]) -> [u8; 32] {
-    let hash = primitives::digest::digest(&primitives::digest::SHA256, bytes);
+    let hash = digest::digest(&digest::SHA256, bytes);
     hash.as_ref().try_into().expect("SHA-256 has 32 bytes")
 }
 

@@ -8,6 +8,7 @@ use quickset_quic::{
 use rustls::pki_types::CertificateDer;
 use rustls::{AlertDescription, CertificateError, Error, HandshakeKind, OtherError, quic};
 
+use crate::afterwards::{Exporter, ExporterLog, LateWords, unexpected};
 use crate::derive::{Overheard, Recipe, SecretLevel};
 use crate::keys;
 use crate::tickets::Shelves;
@@ -21,11 +22,17 @@ pub(crate) struct TlsSession {
     following: Option<Following>,
     /// The application protocols that a client offers.
     offered: Arc<[Vec<u8>]>,
+    /// What exporters make of, once it is there, as long as TLS has it too.
+    exporter: Option<Vec<u8>>,
+    /// What a server says behind the handshake.
+    late: LateWords,
 }
 
 enum TlsState {
-    /// Boxed, as it is large, and most of a connection's end is spent without it.
+    /// Boxed, as it is large, and most of a connection's life is spent without it.
     Live(Box<quic::Connection>),
+    /// The handshake is through, and so is all that TLS had to say.
+    Settled(Box<SettledSession>),
     Over(Remains),
 }
 
@@ -37,25 +44,42 @@ struct Remains {
     chain: Option<PeerCertificates>,
 }
 
+/// What is still asked of a session whose connection goes on.
+struct SettledSession {
+    remains: Remains,
+    exporter: Option<Exporter>,
+    early: EarlyFate,
+    is_server: bool,
+}
+
 impl TlsState {
     fn live(&self) -> Option<&quic::Connection> {
         match self {
             Self::Live(tls) => Some(tls),
-            Self::Over(_) => None,
+            Self::Settled(_) | Self::Over(_) => None,
         }
     }
 
     fn live_mut(&mut self) -> Option<&mut quic::Connection> {
         match self {
             Self::Live(tls) => Some(tls),
-            Self::Over(_) => None,
+            Self::Settled(_) | Self::Over(_) => None,
+        }
+    }
+
+    /// What is kept, when TLS is gone.
+    fn remains(&self) -> Option<&Remains> {
+        match self {
+            Self::Live(_) => None,
+            Self::Settled(settled) => Some(&settled.remains),
+            Self::Over(remains) => Some(remains),
         }
     }
 
     fn alpn(&self) -> Option<&[u8]> {
         match self {
             Self::Live(tls) => tls.alpn_protocol(),
-            Self::Over(remains) => remains.alpn.as_deref(),
+            Self::Settled(_) | Self::Over(_) => self.remains()?.alpn.as_deref(),
         }
     }
 
@@ -65,14 +89,14 @@ impl TlsState {
                 quic::Connection::Server(tls) => tls.server_name(),
                 quic::Connection::Client(_) => None,
             },
-            Self::Over(remains) => remains.server_name.as_deref(),
+            Self::Settled(_) | Self::Over(_) => self.remains()?.server_name.as_deref(),
         }
     }
 
     fn chain(&self) -> Option<&[CertificateDer<'static>]> {
         match self {
             Self::Live(tls) => tls.peer_certificates(),
-            Self::Over(remains) => remains.chain.as_deref(),
+            Self::Settled(_) | Self::Over(_) => self.remains()?.chain.as_deref(),
         }
     }
 }
@@ -93,7 +117,13 @@ impl Following {
 
 impl TlsSession {
     pub(crate) fn new(tls: quic::Connection) -> Self {
-        Self { tls: TlsState::Live(Box::new(tls)), following: None, offered: Arc::default() }
+        Self {
+            tls: TlsState::Live(Box::new(tls)),
+            following: None,
+            offered: Arc::default(),
+            exporter: None,
+            late: LateWords::default(),
+        }
     }
 
     pub(crate) fn offering(mut self, protocols: Arc<[Vec<u8>]>) -> Self {
@@ -104,6 +134,18 @@ impl TlsSession {
     pub(crate) fn following(mut self, following: Option<Following>) -> Self {
         self.following = following;
         self
+    }
+
+    /// What is still told when TLS is gone.
+    fn remains(&mut self) -> Remains {
+        if let TlsState::Settled(settled) = &mut self.tls {
+            return std::mem::take(&mut settled.remains);
+        }
+        Remains {
+            alpn: self.tls.alpn().map(<[u8]>::to_vec),
+            server_name: self.tls.server_name().map(str::to_owned),
+            chain: self.tls.chain().map(<[_]>::to_vec),
+        }
     }
 
     /// Keys as the TLS library makes them, or our own where the version is another.
@@ -164,8 +206,21 @@ impl CryptoSession for TlsSession {
     // RFC 9001 §4.7: a HelloRetryRequest, when the library asks for one, is a message like any other and no
     // proof of address.
     fn read(&mut self, data: &[u8]) -> Result<(), TransportError> {
-        let Some(tls) = self.tls.live_mut() else { return Ok(()) };
-        tls.read_hs(data).map_err(|error| self.failure(&error))?;
+        let tls = match &mut self.tls {
+            TlsState::Live(tls) => tls,
+            // RFC 9001 §6, §4.4: keys are not updated by TLS, and clients are not asked for proof later.
+            TlsState::Settled(settled) if settled.is_server => return Err(unexpected()),
+            TlsState::Settled(_) => return self.late.read(data),
+            TlsState::Over(_) => return Ok(()),
+        };
+        if !tls.is_handshaking() {
+            self.late.follow(data);
+        }
+        let read = tls.read_hs(data);
+        if let Some(secret) = ExporterLog::heard() {
+            self.exporter = Some(secret);
+        }
+        read.map_err(|error| self.failure(&error))?;
         self.check_protocol()
     }
 
@@ -188,7 +243,12 @@ impl CryptoSession for TlsSession {
     }
 
     fn early_fate(&self) -> EarlyFate {
-        let Some(quic::Connection::Client(tls)) = self.tls.live() else { return EarlyFate::None };
+        let tls = match &self.tls {
+            TlsState::Live(tls) => tls,
+            TlsState::Settled(settled) => return settled.early,
+            TlsState::Over(_) => return EarlyFate::None,
+        };
+        let quic::Connection::Client(tls) = &**tls else { return EarlyFate::None };
         if tls.is_early_data_accepted() {
             return EarlyFate::Accepted;
         }
@@ -232,18 +292,41 @@ impl CryptoSession for TlsSession {
     }
 
     fn export(&self, label: &[u8], context: &[u8], out: &mut [u8]) -> bool {
-        self.tls.live().is_some_and(|tls| tls.export_keying_material(out, label, Some(context)).is_ok())
+        match &self.tls {
+            TlsState::Live(tls) => tls.export_keying_material(out, label, Some(context)).is_ok(),
+            TlsState::Settled(settled) => {
+                settled.exporter.as_ref().is_some_and(|exporter| exporter.export(label, context, out))
+            }
+            TlsState::Over(_) => false,
+        }
+    }
+
+    /// A server has said all then. A client keeps TLS until it was given a ticket: TLS alone can keep that.
+    fn rest(&mut self) {
+        let Some(tls) = self.tls.live() else { return };
+        let is_server = matches!(tls, quic::Connection::Server(_));
+        if tls.is_handshaking() || !(is_server || self.late.has_tickets()) {
+            return;
+        }
+        let suite = tls.negotiated_cipher_suite().map(|suite| suite.suite());
+        let early = self.early_fate();
+        let exporter =
+            self.exporter.take().zip(suite).and_then(|(secret, suite)| Exporter::new(suite, secret));
+        self.tls = TlsState::Settled(Box::new(SettledSession {
+            remains: self.remains(),
+            exporter,
+            early,
+            is_server,
+        }));
+        self.following = None;
     }
 
     fn end(&mut self) {
-        if self.tls.live().is_none() {
-            return;
+        if !matches!(self.tls, TlsState::Over(_)) {
+            self.tls = TlsState::Over(self.remains());
+            self.following = None;
+            self.exporter = None;
+            self.late = LateWords::default();
         }
-        self.tls = TlsState::Over(Remains {
-            alpn: self.tls.alpn().map(<[u8]>::to_vec),
-            server_name: self.tls.server_name().map(str::to_owned),
-            chain: self.tls.chain().map(<[_]>::to_vec),
-        });
-        self.following = None;
     }
 }

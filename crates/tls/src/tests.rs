@@ -6,6 +6,7 @@ use quickset_quic::{
     PacketKey, ServerCrypto, Side, TransportError, Version,
 };
 use rustls::RootCertStore;
+use rustls::crypto::CryptoProvider;
 use rustls::crypto::cipher::{AeadKey, Iv};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::ServerSessionMemoryCache;
@@ -202,8 +203,12 @@ fn identity() -> (CertificateDer<'static>, PrivateKeyDer<'static>) {
 }
 
 fn server_tls(alpn: &[&str]) -> (rustls::ServerConfig, CertificateDer<'static>) {
+    server_of(default_provider(), alpn)
+}
+
+fn server_of(provider: CryptoProvider, alpn: &[&str]) -> (rustls::ServerConfig, CertificateDer<'static>) {
     let (certificate, key) = identity();
-    let mut tls = rustls::ServerConfig::builder_with_provider(Arc::new(default_provider()))
+    let mut tls = rustls::ServerConfig::builder_with_provider(Arc::new(provider))
         .with_protocol_versions(&[&TLS13])
         .unwrap()
         .with_no_client_auth()
@@ -428,6 +433,45 @@ fn generations_agree() {
         assert!(opens(&*c.local, &*s.remote) && opens(&*s.local, &*c.remote), "generation {generation}");
         assert!(!opens(&*old, &*s.remote), "generation {generation}");
         old = c.local;
+    }
+}
+
+/// A session that rests tells what it told, exports what it exported (RFC 8446 §7.5, held against TLS
+/// itself), and has no TLS any more: a client's only once it was given a ticket.
+#[test]
+fn who_rests_exports_as_before_and_hears_tickets_only() {
+    let suites = default_provider().cipher_suites.into_iter().filter(|suite| suite.tls13().is_some());
+    for suite in suites {
+        let provider = CryptoProvider { cipher_suites: vec![suite], ..default_provider() };
+        let (server, certificate) = server_of(provider, &["b"]);
+        let mut pair = pair(client_tls(&["b"], Some(&certificate)), server, Version::V1);
+        shake(&mut pair).unwrap();
+        let (mut client, mut server) = pair;
+        for session in [&mut client, &mut server] {
+            let exported = |session: &dyn CryptoSession, out: &mut [u8]| {
+                [(&b"label"[..], &b"context"[..]), (b"label", b""), (b"", b"context")]
+                    .map(|(label, context)| session.export(label, context, out).then(|| out.to_vec()))
+            };
+            let (identity, alpn) = (session.peer_identity().is_some(), session.alpn().map(<[u8]>::to_vec));
+            for len in [0, 1, 32, 48, 100, 255 * 32, 255 * 48 + 1] {
+                let mut fresh = vec![0; len];
+                let before = exported(&**session, &mut fresh);
+                session.rest();
+                session.rest();
+                assert_eq!(exported(&**session, &mut fresh), before, "{suite:?} {len}");
+            }
+            assert_eq!(
+                (session.peer_identity().is_some(), session.alpn().map(<[u8]>::to_vec)),
+                (identity, alpn)
+            );
+            assert!(!session.is_handshaking() && session.write(&mut Vec::new()).is_none());
+        }
+        // unexpected_message, RFC 9001 §6: a KeyUpdate; and a client has nothing to say at all.
+        let update = [24, 0, 0, 1, 0];
+        for session in [&mut client, &mut server] {
+            assert_eq!(session.read(&update).unwrap_err().code.0, 0x100 + 10, "{suite:?}");
+        }
+        assert!(server.read(&[4]).is_err());
     }
 }
 

@@ -55,6 +55,11 @@ impl Merged {
         *self = used;
     }
 
+    /// Gives back the memory of what is gone.
+    pub(crate) fn rest(&mut self) {
+        self.ranges.rest();
+    }
+
     /// What was acknowledged, newest first.
     #[inline]
     pub(crate) fn ranges(&self) -> &RangeSet {

@@ -84,6 +84,11 @@ impl Acks {
         }
     }
 
+    /// Gives back the memory of what is gone.
+    pub(crate) fn rest(&mut self) {
+        self.ranges.rest();
+    }
+
     /// The min_ack_delay that we announced.
     pub(crate) fn offer(&mut self, least: Option<Duration>) {
         // As it went over the wire.

@@ -13,6 +13,11 @@ pub(crate) struct RangeSet {
 }
 
 impl RangeSet {
+    /// Gives back the memory of what is gone.
+    pub(crate) fn rest(&mut self) {
+        self.ranges.shrink_to_fit();
+    }
+
     /// Adds `n`; false if it was there.
     #[inline]
     pub(crate) fn insert(&mut self, n: u64) -> bool {

@@ -93,6 +93,15 @@ struct SpareId {
 }
 
 impl Cids {
+    /// Gives back the memory of what is gone.
+    pub(crate) fn rest(&mut self) {
+        self.local.shrink_to_fit();
+        self.retiring.shrink_to_fit();
+        self.remote.spare.shrink_to_fit();
+        self.remote.lent.shrink_to_fit();
+        self.remote.told.rest();
+    }
+
     /// Begins with the ids of the handshake, sequence number 0 on both sides.
     pub(crate) fn new(local: ConnectionId, remote: ConnectionId) -> Self {
         let mut told = RangeSet::default();

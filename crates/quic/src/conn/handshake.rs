@@ -121,7 +121,7 @@ impl Connection {
         let before = self.link.path.mtu;
         self.link.path.limit_mtu(mtu);
         self.link.path.recovery.set_peer(params.max_ack_delay);
-        self.link.acks[Space::Data.index()].offer(self.common.ours.min_ack_delay);
+        self.link.acks.data.offer(self.common.ours.as_ref().and_then(|ours| ours.min_ack_delay));
         self.link.asks.set_peer(params.min_ack_delay, params.max_ack_delay);
         self.life.lifecycle.set_idle_timeout(self.common.config.idle_timeout, params.max_idle_timeout);
         self.settle_early(&params)?;
@@ -133,8 +133,8 @@ impl Connection {
             // RFC 9287 §3.1: from here on, and not before.
             self.link.grease.begin();
         }
-        self.common.peer = Some(params);
-        self.common.trace_peer(before, self.link.path.mtu);
+        self.common.peer = Some((&params).into());
+        self.common.trace_peer(&params, before, self.link.path.mtu);
         Ok(())
     }
 

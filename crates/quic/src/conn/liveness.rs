@@ -1,5 +1,4 @@
 use quickset_base::Time;
-use quickset_wire::Space;
 
 use super::Connection;
 use crate::life::Silence;
@@ -49,7 +48,7 @@ impl Connection {
         let silence = Silence {
             since,
             received: streams.limits().received(),
-            largest: self.link.acks[Space::Data.index()].largest(),
+            largest: self.link.acks.data.largest(),
             repeated: self.repeated(),
         };
         self.life.ask(streams.limits().progress(), silence);
@@ -62,8 +61,7 @@ impl Connection {
         if let Some(Silence { repeated, largest, .. }) = self.life.liveness.asked_in() {
             // Each question was answered before it was asked again, and none of the peer's packets is missing
             // since.
-            let is_own =
-                repeated == self.repeated() && self.link.acks[Space::Data.index()].is_whole_above(largest);
+            let is_own = repeated == self.repeated() && self.link.acks.data.is_whole_above(largest);
             let streams = &self.traffic.streams;
             self.life.liveness.end(
                 self.common.now,

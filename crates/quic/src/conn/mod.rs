@@ -19,6 +19,7 @@ mod liveness;
 mod paths;
 mod protection;
 mod refused;
+mod rest;
 mod settle;
 mod start;
 #[cfg(test)]
@@ -80,6 +81,8 @@ pub struct Connection {
     pub(crate) work: Work,
     /// Datagrams of a batch that act one by one.
     pub(crate) unread: VecDeque<Datagram>,
+    /// The handshake, or a timer, has left what is not needed when nothing moves.
+    restless: bool,
     pub(crate) scratch: ScratchBuffers,
 }
 
@@ -167,6 +170,7 @@ impl Connection {
             allowance: MemoryAllowance::new(account),
             work: pace(),
             unread: VecDeque::new(),
+            restless: true,
             scratch: ScratchBuffers::default(),
         };
         #[cfg(feature = "qlog")]
@@ -261,7 +265,7 @@ impl Connection {
         if held {
             return None;
         }
-        let acknowledged = self.link.acks[Space::Data.index()].deadline().map(|(at, _)| at);
+        let acknowledged = self.link.acks.data.deadline().map(|(at, _)| at);
         self.traffic.time_piggyback(acknowledged, self.common.now + self.common.config.max_ack_delay);
         self.link.blockade.begin(Space::ALL.map(|space| self.link.path.recovery.next_number(space)));
         self.batch_out(out, probes).then(|| {
@@ -322,7 +326,7 @@ impl Connection {
             self.link.blockade.deadline().map(|t| (t, Reason::Pacing)),
             self.link.path.recovery.deadline(self.link.may_probe()),
             // What may not be sent is not waited for: more has to come first.
-            self.link.acks[Space::Data.index()].deadline().filter(|_| self.link.may_probe()),
+            self.link.acks.data.deadline().filter(|_| self.link.may_probe()),
             self.link.paced_until.filter(|_| !held).map(|t| (t, Reason::Pacing)),
             // From then on it waits as all data does.
             self.traffic.piggyback_by.filter(|at| *at > self.common.now).map(|t| (t, Reason::AckDelay)),
@@ -365,7 +369,10 @@ impl Machine for Connection {
                 self.link.come_home(datagrams);
                 self.receive(datagrams);
             }
-            Input::Timer => self.on_time(),
+            Input::Timer => {
+                self.restless = true;
+                self.on_time();
+            }
         }
     }
 
@@ -383,6 +390,7 @@ impl Machine for Connection {
             self.check();
         }
         self.settle_allowance();
+        self.rest();
         let deadline = self.deadline();
         self.common.qlog.rest(self.common.now, deadline.map(|(t, _)| t));
         match deadline {

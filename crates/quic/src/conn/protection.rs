@@ -26,7 +26,7 @@ impl Connection {
 
     /// Whether forward erasure correction was agreed on.
     pub fn has_fec(&self) -> bool {
-        self.protect.receive.is_some() && self.common.peer.as_ref().is_some_and(|p| p.fec_decoder.is_some())
+        self.protect.receive.is_some() && self.common.peer.as_ref().is_some_and(|p| p.has_fec)
     }
 }
 
@@ -150,7 +150,7 @@ impl Connection {
         }
         if any {
             // FEC-40: the sender's window and its resends wait for this.
-            self.link.acks[Space::Data.index()].soon(self.common.now);
+            self.link.acks.data.soon(self.common.now);
         }
         Ok(())
     }

@@ -127,7 +127,11 @@ impl Connection {
         for token in &settled.lost {
             match token {
                 // Nothing else would say it before the peer asks.
-                FrameToken::Ack { space, .. } => self.link.acks[space.index()].soon(self.common.now),
+                FrameToken::Ack { space, .. } => {
+                    if let Some(acks) = self.link.acks.get_mut(*space) {
+                        acks.soon(self.common.now);
+                    }
+                }
                 FrameToken::MtuProbe { .. } => self.link.on_size_untried(),
                 _ => {}
             }

@@ -1,6 +1,7 @@
 use quickset_wire::Space;
 
 use super::Connection;
+use crate::ack::Merged;
 use crate::error::TransportError;
 use crate::packet::FrameToken;
 use crate::protect::RoundTrips;
@@ -14,10 +15,12 @@ impl Connection {
 
     /// Those of one space.
     pub(crate) fn act_on_acks_of(&mut self, space: Space) -> Result<(), TransportError> {
-        let Some(merged) = self.link.merged[space.index()].take() else { return Ok(()) };
+        let Some(merged) = self.link.merged.get_mut(space).and_then(Merged::take) else { return Ok(()) };
         let mut settled = std::mem::take(&mut self.scratch.settled);
         let result = self.link.path.recovery.on_ack(space, &merged, self.common.now, &mut settled);
-        self.link.merged[space.index()].restore(merged);
+        if let Some(place) = self.link.merged.get_mut(space) {
+            place.restore(merged);
+        }
         if space == Space::Data {
             if let Some(largest) = self.link.path.recovery.largest_acked(space) {
                 self.link.keys.on_acked(largest);
@@ -141,7 +144,11 @@ impl Connection {
                     receive.window_acked(epoch);
                 }
             }
-            FrameToken::Ack { space, largest } => self.link.acks[space.index()].acked(largest),
+            FrameToken::Ack { space, largest } => {
+                if let Some(acks) = self.link.acks.get_mut(space) {
+                    acks.acked(largest);
+                }
+            }
             FrameToken::AckFrequency { sequence } => self.link.ask_acked(sequence),
             FrameToken::Stream { .. }
             | FrameToken::Fenced { .. }

@@ -24,7 +24,7 @@ impl Connection {
         let Self { common, link, .. } = self;
         if common.qlog.is_on() {
             let (source, updates) = (link.peer_cid, link.keys.updates());
-            let (version, peer) = (common.version, common.peer.as_ref());
+            let (version, peer) = (common.version, common.peer.as_ref().map(|peer| peer.ack_delay_exponent));
             let packet = Received { kind, number, version, source, updates, peer };
             common.qlog.received(common.now, &packet, payload, size);
         }

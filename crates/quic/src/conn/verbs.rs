@@ -100,7 +100,7 @@ impl Connection {
     /// Whether fenced streams were agreed on; without, messages travel as plain streams, in order.
     pub fn has_fenced_streams(&self) -> bool {
         self.common.config.fenced_streams.is_some()
-            && self.common.peer.as_ref().is_some_and(|p| p.fenced_streams.is_some())
+            && self.common.peer.as_ref().is_some_and(|p| p.has_fenced_streams)
     }
 
     /// Ends the connection at once (RFC 9000 §5.3): data that was not delivered is lost. The peer's
@@ -159,8 +159,9 @@ impl Connection {
             mtu: MtuStats { current: self.link.path.mtu, ..self.common.stats.mtu },
             ecn: EcnStats {
                 state: self.link.path.ecn.state(),
-                sent: self.link.path.recovery.marked(),
-                received_ce: self.link.acks.iter().map(Acks::marked).sum(),
+                sent: self.common.stats.ecn.sent + self.link.path.recovery.marked(),
+                received_ce: self.common.stats.ecn.received_ce
+                    + self.link.acks.iter().map(Acks::marked).sum::<u64>(),
                 ..self.common.stats.ecn
             },
             ..self.common.stats.clone()

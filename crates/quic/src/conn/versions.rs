@@ -66,7 +66,7 @@ impl Connection {
         };
         let remote = crate::cids::first_id(&mut rng);
         let initial = crypto.initial_keys(version, &remote, Side::Client).ok_or_else(|| unknown(version))?;
-        let ours = &mut *self.common.ours;
+        let Some(ours) = &mut self.common.ours else { return Ok(()) };
         ours.version_information = Some(VersionInformation::new(version, [version]));
         let mut buffer = [0; TransportParams::MAX_SIZE];
         let mut w = Writer::new(&mut buffer);
@@ -104,7 +104,7 @@ impl Connection {
         let SideState::Client { crypto, original_dcid, retry_scid, .. } = &self.life.handshake.side else {
             return false;
         };
-        let told = self.common.ours.version_information;
+        let told = self.common.ours.as_ref().and_then(|ours| ours.version_information);
         if !told.is_some_and(|told| told.available().contains(&version)) {
             return false;
         }

@@ -97,6 +97,12 @@ impl CryptoStream {
         }
     }
 
+    /// Gives back the memory of what is gone.
+    pub(crate) fn rest(&mut self) {
+        self.outgoing.shrink_to_fit();
+        self.lost.shrink_to_fit();
+    }
+
     /// True when bytes are held that wait for others.
     pub(crate) fn has_gap(&self) -> bool {
         !self.ahead.is_empty()

@@ -33,12 +33,12 @@ use crate::packet::Unsealed;
 pub(crate) struct KeyRing {
     side: Side,
     session: Box<dyn CryptoSession>,
-    initial: Option<Keys>,
+    initial: Option<Box<Keys>>,
     /// Those of Initial packets in another version: that in which a client began, or one in which its server
     /// may go on.
-    other: Option<(Version, Keys)>,
-    handshake: Option<Keys>,
-    early: Option<EarlyKeys>,
+    other: Option<Box<(Version, Keys)>>,
+    handshake: Option<Box<Keys>>,
+    early: Option<Box<EarlyKeys>>,
     one_rtt: Option<OneRtt>,
     streams: [CryptoStream; 3],
     /// The level that the session writes at.
@@ -92,7 +92,7 @@ impl KeyRing {
         Self {
             side,
             session,
-            initial: Some(initial),
+            initial: Some(Box::new(initial)),
             other: None,
             handshake: None,
             early: None,
@@ -117,7 +117,7 @@ impl KeyRing {
         version: Version,
         dcid: &ConnectionId,
     ) -> bool {
-        self.initial = crypto.initial_keys(version, dcid, Side::Client);
+        self.initial = crypto.initial_keys(version, dcid, Side::Client).map(Box::new);
         self.other = None;
         self.streams[Space::Initial.index()].restart();
         self.initial.is_some()
@@ -125,18 +125,21 @@ impl KeyRing {
 
     /// Initial packets of another version are opened as well.
     pub(crate) fn also(&mut self, version: Version, keys: Keys) {
-        self.other = Some((version, keys));
+        self.other = Some(Box::new((version, keys)));
     }
 
     /// The other version, if there is one.
     pub(crate) fn other(&self) -> Option<Version> {
-        self.other.as_ref().map(|(version, _)| *version)
+        self.other.as_ref().map(|other| other.0)
     }
 
     /// The other version becomes that of the packets that are sealed, and `version`, which they were of, is
     /// the other. False when there is none, or the session does not go along.
     pub(crate) fn turn(&mut self, version: Version) -> bool {
-        let (Some((other, keys)), Some(initial)) = (&mut self.other, &mut self.initial) else { return false };
+        let (Some(other), Some(initial)) = (self.other.as_deref_mut(), self.initial.as_deref_mut()) else {
+            return false;
+        };
+        let (other, keys) = other;
         if self.side.is_client() && !self.session.follow(*other) {
             return false;
         }
@@ -172,7 +175,7 @@ impl KeyRing {
 
     /// A client's: makes use of the session's 0-RTT keys, if it has any.
     pub(crate) fn begin_early(&mut self) -> bool {
-        self.early = self.session.early_keys().map(|sealing| EarlyKeys { sealing, until: None });
+        self.early = self.session.early_keys().map(|sealing| Box::new(EarlyKeys { sealing, until: None }));
         self.early.is_some()
     }
 
@@ -201,6 +204,15 @@ impl KeyRing {
             Space::Data => {}
         }
         self.streams[space.index()].end();
+    }
+
+    /// The handshake is confirmed, and nothing is under way. What the peer began to say it will end.
+    pub(crate) fn rest(&mut self) {
+        self.inbox = Vec::new();
+        self.streams.iter_mut().for_each(CryptoStream::rest);
+        if !self.streams[Space::Data.index()].has_gap() {
+            self.session.rest();
+        }
     }
 
     /// The connection is over: the handshake has no secrets any more, and unless it `speaks`, to say
@@ -280,7 +292,7 @@ impl KeyRing {
                             "Initial CRYPTO beyond its level",
                         ));
                     }
-                    self.handshake = Some(keys);
+                    self.handshake = Some(Box::new(keys));
                     if self.side.is_server() {
                         progress.early_keys = self.begin_early();
                     }
@@ -382,9 +394,9 @@ impl KeyRing {
 
     /// The keys of an Initial packet that begins so: there may be those of two versions.
     fn initial_for(&self, packet: &[u8]) -> Option<&Keys> {
-        match &self.other {
+        match self.other.as_deref() {
             Some((version, keys)) if version_of(packet) == Some(*version) => Some(keys),
-            _ => self.initial.as_ref(),
+            _ => self.initial.as_deref(),
         }
     }
 

@@ -76,6 +76,10 @@ pub trait CryptoSession: Send {
     /// Key material bound to this connection (RFC 8446 §7.5); false when there is none yet.
     fn export(&self, label: &[u8], context: &[u8], out: &mut [u8]) -> bool;
 
+    /// The handshake is confirmed, and nothing of it is under way: what is needed for handshakes alone may
+    /// go. May be said several times.
+    fn rest(&mut self) {}
+
     /// The connection is over: secrets go, and what else nobody asks for any more. What was agreed on and
     /// proven is still told; nothing is read, written or exported from here on.
     fn end(&mut self) {}

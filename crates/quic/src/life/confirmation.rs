@@ -27,6 +27,13 @@ impl Confirmation {
         self.tokens = tokens.into_iter().map(|t| (ConfirmationTold::Due, t)).collect();
     }
 
+    /// What has arrived is never said again.
+    pub(crate) fn rest(&mut self) {
+        if self.tokens.iter().all(|(told, _)| *told == ConfirmationTold::Yes) {
+            self.tokens = Vec::new();
+        }
+    }
+
     pub(crate) fn want(&self) -> Want {
         self.tokens
             .iter()

@@ -21,7 +21,7 @@ use crate::ack::{Acks, Asks, Merged};
 use crate::cids::Cids;
 use crate::config::TransportConfig;
 use crate::keys::KeyRing;
-use crate::packet::{FrameToken, Grease, MAX_OVERHEAD, Numbering, RoomView, Unsealed};
+use crate::packet::{BySpace, FrameToken, Grease, MAX_OVERHEAD, Numbering, RoomView, Unsealed};
 use crate::path::{Candidates, Marking, Path, Search};
 use crate::protect::Losses;
 use crate::received::{EarlyPackets, ShortHeaderForm};
@@ -31,9 +31,9 @@ use crate::recovery::{Recovery, assumed_rtt};
 #[derive(Debug)]
 pub(crate) struct PacketLink {
     pub(crate) keys: KeyRing,
-    pub(crate) acks: [Acks; 3],
+    pub(crate) acks: BySpace<Acks>,
     pub(crate) asks: Asks,
-    pub(crate) merged: [Merged; 3],
+    pub(crate) merged: BySpace<Merged>,
     pub(crate) path: Path,
     pub(crate) candidates: Candidates,
     pub(crate) cids: Cids,
@@ -103,9 +103,9 @@ impl PacketLink {
         path.ecn = Marking::new(config.ecn);
         Self {
             keys,
-            acks: Space::ALL.map(|space| Acks::new(space, config.max_ack_delay)),
+            acks: BySpace::new(|space| Acks::new(space, config.max_ack_delay)),
             asks: Asks::new(config.acks),
-            merged: Default::default(),
+            merged: BySpace::new(|_| Merged::default()),
             path,
             candidates: Candidates::new(),
             blockade: Blockade::default(),
@@ -123,6 +123,27 @@ impl PacketLink {
             tokens: Vec::new(),
             unsealed: Vec::new(),
         }
+    }
+
+    /// The handshake is confirmed, and nothing of it is under way: what there is of its packets goes. Returns
+    /// how many were marked of those that left, and of those that came with a mark of congestion.
+    pub(crate) fn end_handshake(&mut self) -> [u64; 2] {
+        if [Space::Initial, Space::Handshake].into_iter().any(|space| self.keys.has(space)) {
+            return [0; 2];
+        }
+        let marks = |link: &Self| [link.path.recovery.marked(), link.acks.iter().map(Acks::marked).sum()];
+        let before = marks(self);
+        self.acks.end_handshake();
+        self.merged.end_handshake();
+        self.path.recovery.end_handshake();
+        let [sent, received] = marks(self);
+        [before[0] - sent, before[1] - received]
+    }
+
+    /// The largest number received in a space.
+    #[inline]
+    pub(crate) fn largest_received(&self, space: Space) -> Option<u64> {
+        self.acks.get(space).and_then(Acks::largest)
     }
 
     /// What a room may know of the others.

@@ -50,7 +50,7 @@ impl PacketLink {
     /// once it has an answer from there (RFC 9000 §9.6.2). A move of the client's own is refused until that
     /// is settled, where RFC 9000 §9.6.3 would have it tried at the same time.
     pub(crate) fn follow_preferred(&mut self, cx: &Common) -> Result<(), TransportError> {
-        let preferred = cx.peer.as_ref().and_then(|peer| peer.preferred_address);
+        let preferred = cx.peer.as_ref().and_then(|peer| peer.preferred_address.as_deref());
         let Some(preferred) = preferred.filter(|_| cx.side.is_client() && cx.config.migration.follow) else {
             return Ok(());
         };
@@ -352,7 +352,7 @@ impl PacketLink {
     }
 
     fn is_at_preferred(&self, cx: &Common) -> bool {
-        let preferred = cx.peer.as_ref().and_then(|peer| peer.preferred_address);
+        let preferred = cx.peer.as_ref().and_then(|peer| peer.preferred_address.as_ref());
         preferred.is_some_and(|p| match self.path.address.remote {
             SocketAddr::V4(remote) => p.ipv4 == Some(remote),
             SocketAddr::V6(remote) => p.ipv6 == Some(remote),

@@ -197,7 +197,6 @@ impl PacketLink {
                 token: self.token.len(),
                 updates: self.keys.updates(),
                 probe: self.probes[made.at.space.index()] > 0,
-                ack_delay_exponent: cx.ours.ack_delay_exponent,
             };
             cx.qlog.sent(cx.now, &packet, made.payload(), made.bytes.len());
         }

@@ -98,7 +98,7 @@ impl PacketLink {
         let size = MIN_INITIAL.min(goal.budget);
         self.packet_beside(cx, out, goal.to, size, |this, cx, w| {
             this.fill_probe(cx, w, probe, challenges, size == MIN_INITIAL);
-            if goal.in_use && !this.acks[Space::Data.index()].write(w, cx.now) {
+            if goal.in_use && !this.acks.data.write(w, cx.now) {
                 // RFC 9000 §9.3.3: where the peer asks whether we are still there, a packet that does not
                 // only probe keeps us there.
                 w.put(&Frame::Ping, FrameToken::Nothing);

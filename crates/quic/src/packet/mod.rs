@@ -3,6 +3,7 @@
 //!
 //! It is a leaf: it names no other module of this crate.
 
+mod by_space;
 mod grease;
 mod numbering;
 mod outgoing;
@@ -10,6 +11,7 @@ mod token;
 mod want;
 mod writer;
 
+pub(crate) use by_space::BySpace;
 pub(crate) use grease::Grease;
 pub(crate) use numbering::Numbering;
 pub(crate) use outgoing::{MadePacket, Numbered, OutgoingHeader, OutgoingPacket, Unsealed};

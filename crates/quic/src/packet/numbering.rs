@@ -1,10 +1,10 @@
-use quickset_base::Rng;
+use quickset_base::{Rng, SleepyRng};
 
 /// Leaves out a packet number now and then: who acknowledges it has not received what it acknowledges
 /// (RFC 9000 §21.4). The first gap comes early, later ones become rare, since each costs the peer a range.
 #[derive(Debug)]
 pub(crate) struct Numbering {
-    rng: Rng,
+    rng: SleepyRng,
     skip: u64,
     stride: u64,
 }
@@ -12,17 +12,22 @@ pub(crate) struct Numbering {
 impl Numbering {
     pub(crate) fn new(mut rng: Rng) -> Self {
         let stride = 128;
-        Self { skip: stride / 2 + rng.below(stride), rng, stride }
+        Self { skip: stride / 2 + rng.below(stride), rng: rng.into(), stride }
     }
 
     /// Randomness for another purpose.
     pub(crate) fn fork(&mut self) -> Rng {
-        self.rng.fork()
+        self.rng.awake().fork()
     }
 
     /// 64 random bits for another purpose.
     pub(crate) fn bits(&mut self) -> u64 {
-        self.rng.next()
+        self.rng.awake().next()
+    }
+
+    /// Nothing is sent for a while.
+    pub(crate) fn rest(&mut self) {
+        self.rng.sleep();
     }
 
     /// Whether [`choose`](Self::choose) would leave out this number.
@@ -38,7 +43,7 @@ impl Numbering {
             return next;
         }
         self.stride = (2 * self.stride).min(MAX_STRIDE);
-        self.skip = next + self.stride / 2 + self.rng.below(self.stride);
+        self.skip = next + self.stride / 2 + self.rng.awake().below(self.stride);
         next + 1
     }
 }

@@ -1,4 +1,4 @@
-use quickset_base::{AddressPair as Address, Rng, Time};
+use quickset_base::{AddressPair as Address, Rng, SleepyRng, Time};
 
 use super::{AddressProof, Marking, PathProbe, Search};
 use crate::cc::{Congestion, Pacer};
@@ -30,7 +30,7 @@ pub(crate) struct Candidates {
     pub(crate) strayed: bool,
     numbers: u8,
     /// What challenges are drawn from; made when the first is.
-    rng: Option<Rng>,
+    rng: Option<SleepyRng>,
 }
 
 /// A path that is not in use.
@@ -116,6 +116,12 @@ impl Candidates {
         }
     }
 
+    /// Nothing is sent for a while.
+    pub(crate) fn sleep(&mut self) {
+        self.others.shrink_to_fit();
+        self.rng.iter_mut().for_each(SleepyRng::sleep);
+    }
+
     /// The path that a datagram came on, if it is one of these.
     pub(crate) fn find(&self, from: &Address) -> Option<usize> {
         let same =
@@ -188,7 +194,7 @@ impl Candidates {
 
     /// Data for a challenge. `fork` makes what it is drawn from.
     pub(crate) fn draw(&mut self, fork: impl FnOnce() -> Rng) -> [u8; 8] {
-        self.rng.get_or_insert_with(fork).next().to_le_bytes()
+        self.rng.get_or_insert_with(|| fork().into()).awake().next().to_le_bytes()
     }
 
     /// Something may be due: it is looked at before anything else happens.

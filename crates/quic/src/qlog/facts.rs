@@ -44,21 +44,19 @@ pub(crate) struct SendingFacts<'a> {
     pub(crate) updates: u64,
     /// A probe timeout is the reason for it.
     pub(crate) probe: bool,
-    /// Of its acknowledgement delays (RFC 9000 §18.2).
-    pub(crate) ack_delay_exponent: u8,
 }
 
 /// The header of a packet that came.
 #[derive(Clone, Copy)]
-pub(crate) struct Received<'a> {
+pub(crate) struct Received {
     pub(crate) kind: PacketType,
     pub(crate) number: u64,
     pub(crate) version: Version,
     /// The peer's id, if it has said so.
     pub(crate) source: Option<ConnectionId>,
     pub(crate) updates: u64,
-    /// What the peer announced, once that is known.
-    pub(crate) peer: Option<&'a TransportParams>,
+    /// The ack_delay_exponent that the peer announced, once that is known.
+    pub(crate) peer: Option<u8>,
 }
 
 /// What a trace begins with.

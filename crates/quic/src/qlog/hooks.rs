@@ -40,10 +40,8 @@ impl Qlog {
     /// A packet is about to be sealed; `len` is its size then.
     pub(crate) fn sent(&mut self, now: Time, packet: &SendingFacts<'_>, payload: &[u8], len: usize) {
         let Some(log) = self.log() else { return };
-        let SendingFacts { at, version, remote, local, early, token, updates, probe, ack_delay_exponent } =
-            *packet;
+        let SendingFacts { at, version, remote, local, early, token, updates, probe } = *packet;
         let kind = if early && at.space == Space::Data { PacketType::ZeroRtt } else { of(at.space) };
-        let exponent = if at.space == Space::Data { ack_delay_exponent } else { ACK_DELAY_EXPONENT };
         log.remote_id(now, remote);
         log.key_update(now, updates, true);
         let mut header =
@@ -51,15 +49,16 @@ impl Qlog {
         header.token = (kind == PacketType::Initial && token > 0).then(|| frame::token(token));
         let trigger = probe.then_some(PacketSentTrigger::PtoProbe);
         let packet = TracedPacket { trigger, ..TracedPacket::new(header, raw(len, Some(payload.len()))) };
-        log.packet(now, SENT, packet, payload, exponent);
+        // Ours is the same in all spaces.
+        log.packet(now, SENT, packet, payload, ACK_DELAY_EXPONENT);
     }
 
     /// A packet was opened, and its frames are about to act; `size` is that of the packet.
-    pub(crate) fn received(&mut self, now: Time, packet: &Received<'_>, payload: &[u8], size: usize) {
+    pub(crate) fn received(&mut self, now: Time, packet: &Received, payload: &[u8], size: usize) {
         let Some(log) = self.log() else { return };
         let Received { kind, number, version, source, updates, peer } = *packet;
         let long = kind != PacketType::OneRtt;
-        let exponent = peer.filter(|_| !long).map_or(ACK_DELAY_EXPONENT, |peer| peer.ack_delay_exponent);
+        let exponent = peer.filter(|_| !long).unwrap_or(ACK_DELAY_EXPONENT);
         log.key_update(now, updates, false);
         let (scid, version) = (source.filter(|_| long), long.then_some(version.0));
         let scid = scid.as_ref().map(AsRef::as_ref);

@@ -30,7 +30,7 @@ impl Qlog {
     #[inline]
     pub(crate) fn sent(&mut self, _now: Time, _packet: &SendingFacts<'_>, _payload: &[u8], _len: usize) {}
     #[inline]
-    pub(crate) fn received(&mut self, _now: Time, _packet: &Received<'_>, _payload: &[u8], _size: usize) {}
+    pub(crate) fn received(&mut self, _now: Time, _packet: &Received, _payload: &[u8], _size: usize) {}
     #[inline]
     pub(crate) fn buffered(&mut self, _now: Time, _kind: PacketType, _size: usize) {}
     #[inline]

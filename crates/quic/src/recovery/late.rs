@@ -25,6 +25,11 @@ pub(super) struct Lost {
 }
 
 impl Late {
+    /// Gives back what it has no use for.
+    pub(super) fn rest(&mut self) {
+        self.lost.shrink_to_fit();
+    }
+
     /// A packet was declared lost; numbers come in order.
     pub(super) fn push(&mut self, lost: Lost) {
         if self.lost.len() == KEPT {

@@ -33,7 +33,7 @@ pub(crate) use told::thresholds;
 use crate::ack::Merged;
 use crate::cc;
 use crate::error::TransportError;
-use crate::packet::FrameToken;
+use crate::packet::{BySpace, FrameToken};
 use late::{Late, Lost};
 use marks::EcnMarks;
 use outage::Outage;
@@ -43,7 +43,7 @@ use streak::Streak;
 /// The loss detection of a connection, over its three packet number spaces.
 #[derive(Debug)]
 pub(crate) struct Recovery {
-    spaces: [Numbers; 3],
+    spaces: BySpace<Numbers>,
     rtt: Rtt,
     outage: Outage,
     first_sample: Option<Time>,
@@ -110,6 +110,15 @@ pub(crate) struct SettledPackets {
 }
 
 impl SettledPackets {
+    /// Gives back what more than `most` packets took.
+    pub(crate) fn rest(&mut self, most: usize) {
+        self.acked.shrink_to(most);
+        self.lost.shrink_to(most);
+        self.acked_packets.shrink_to(most);
+        self.lost_packets.shrink_to(most);
+        self.spurious.shrink_to(most);
+    }
+
     /// True when congestion control has something to hear.
     pub(crate) fn has_feedback(&self) -> bool {
         !self.acked_packets.is_empty() || !self.lost_packets.is_empty() || !self.spurious.is_empty()
@@ -147,7 +156,7 @@ impl Recovery {
     /// Nothing sent. `initial_rtt` is assumed until there is a sample.
     pub(crate) fn new(side: Side, initial_rtt: Duration) -> Self {
         Self {
-            spaces: Default::default(),
+            spaces: BySpace::new(|_| Numbers::default()),
             rtt: Rtt::new(initial_rtt),
             outage: Outage::default(),
             first_sample: None,
@@ -185,18 +194,18 @@ impl Recovery {
     /// The least number of `space` that was not used.
     #[inline]
     pub(crate) fn next_number(&self, space: Space) -> u64 {
-        self.spaces[space.index()].sent.next()
+        self.spaces.get(space).map_or(0, |numbers| numbers.sent.next())
     }
 
     /// The largest number of `space` that the peer acknowledged.
     #[inline]
     pub(crate) fn largest_acked(&self, space: Space) -> Option<u64> {
-        self.spaces[space.index()].largest_acked
+        self.spaces.get(space)?.largest_acked
     }
 
     /// The first number of `space` whose packet is not settled.
     pub(crate) fn first_outstanding(&self, space: Space) -> u64 {
-        self.spaces[space.index()].sent.base()
+        self.spaces.get(space).map_or(0, |numbers| numbers.sent.base())
     }
 
     /// The peer's max_ack_delay.
@@ -208,7 +217,7 @@ impl Recovery {
     /// space, which is in flight: the peer has what they stand for. The packet stays, and is acknowledged or
     /// lost in time.
     pub(crate) fn take_symbol(&mut self, number: u64, symbol: (u32, u64), tokens: &mut Vec<FrameToken>) {
-        self.spaces[Space::Data.index()].sent.take_symbol(number, symbol, tokens);
+        self.spaces.data.sent.take_symbol(number, symbol, tokens);
     }
 
     /// Bytes in flight, of all spaces.
@@ -244,8 +253,9 @@ impl Recovery {
     /// acknowledged.
     #[inline]
     pub(crate) fn on_sent(&mut self, space: Space, packet: SentPacket, tokens: &mut Vec<FrameToken>) {
-        let numbers = &mut self.spaces[space.index()];
-        debug_assert!(!numbers.discarded, "a packet of a space that is gone");
+        let numbers = self.spaces.get_mut(space).filter(|numbers| !numbers.discarded);
+        debug_assert!(numbers.is_some(), "a packet of a space that is gone");
+        let Some(numbers) = numbers else { return };
         numbers.sent.push(&packet, tokens);
         if packet.marked {
             numbers.marks.on_sent();
@@ -272,7 +282,7 @@ impl Recovery {
         let packet =
             SentPacket { number, now, bytes, eliciting: false, in_flight: false, marked: false, state };
         self.on_sent(Space::Data, packet, tokens);
-        self.spaces[Space::Data.index()].sent.sent_elsewhere();
+        self.spaces.data.sent.sent_elsewhere();
     }
 
     /// Path `path` is in use from here on. Packets of others are not in flight any more, give no sample of
@@ -288,7 +298,7 @@ impl Recovery {
             self.packet_threshold = PACKET_THRESHOLD;
             self.time_threshold = TIME_THRESHOLD;
         }
-        self.spaces[Space::Data.index()].streak.reset();
+        self.spaces.data.streak.reset();
         self.pto_count = 0;
         self.touched = now;
         before
@@ -312,10 +322,9 @@ impl Recovery {
         out: &mut SettledPackets,
     ) -> Result<(), TransportError> {
         let Some(largest) = ack.largest() else { return Ok(()) };
-        let numbers = &mut self.spaces[space.index()];
-        if numbers.discarded {
+        let Some(numbers) = self.spaces.get_mut(space).filter(|numbers| !numbers.discarded) else {
             return Ok(());
-        }
+        };
         if largest >= numbers.sent.next() || numbers.sent.skipped().any(|n| ack.ranges().contains(n)) {
             return Err(never_sent());
         }
@@ -328,11 +337,11 @@ impl Recovery {
         self.find_late(space, ack, now, out);
         let newly = self.settle_acked(space, ack, out);
         if newly.is_err() {
-            self.spaces[space.index()].sent.trim();
+            self.trim(space);
         }
         let Some(newest) = newly? else { return Ok(()) };
-        if is_newer {
-            self.spaces[space.index()].marks.on_ack(ack.ecn(), &mut out.marked);
+        if let Some(numbers) = self.spaces.get_mut(space).filter(|_| is_newer) {
+            numbers.marks.on_ack(ack.ecn(), &mut out.marked);
         }
         // RFC 9002 §5.1: the largest is new, and its receiver had a reason not to wait.
         self.outage.on_acked(now, self.pto_count);
@@ -344,7 +353,7 @@ impl Recovery {
             }
         }
         self.detect_lost(space, now, out);
-        self.spaces[space.index()].sent.trim();
+        self.trim(space);
         // RFC 9002 §6.2.1: a client backs off until it knows that the server is not waiting for it.
         if self.peer_is_sure {
             self.pto_count = 0;
@@ -361,7 +370,7 @@ impl Recovery {
             }
             out.prior_in_flight = self.in_flight;
             self.detect_lost(space, now, out);
-            self.spaces[space.index()].sent.trim();
+            self.trim(space);
             return TimerOutcome::Lost(space);
         }
         match self.pto_time() {
@@ -378,14 +387,14 @@ impl Recovery {
     /// their rooms they are lost. The packet stays, for what its acknowledgement tells of the path.
     /// False when there is none, and new data or a PING must do (RFC 9002 §6.2.4).
     pub(crate) fn probe_tokens(&mut self, space: Space, lost: &mut Vec<FrameToken>) -> bool {
-        self.spaces[space.index()].sent.take_oldest(lost)
+        self.spaces.get_mut(space).is_some_and(|numbers| numbers.sent.take_oldest(lost))
     }
 
     /// The keys of `space` are gone: its packets leave flight, and nobody asks for their frames any more
     /// (RFC 9002 §6.4, §A.11, §B.9).
     pub(crate) fn discard(&mut self, space: Space, now: Time) {
         self.in_flight -= self.forget(space, None);
-        self.spaces[space.index()].discarded = true;
+        self.spaces.get_mut(space).into_iter().for_each(|numbers| numbers.discarded = true);
         self.pto_count = 0;
         self.touched = now;
     }
@@ -404,25 +413,44 @@ impl Recovery {
     /// Retry, or another version: the Initial packets are void, and their frames begin anew by themselves;
     /// numbers go on (RFC 9000 §17.2.5.3, RFC 9002 §6.3). What that answer took is a better guess than none.
     pub(crate) fn restart(&mut self, now: Time) {
-        let sent = &self.spaces[Space::Initial.index()].sent;
-        if let RingPlace::Outstanding(first) = sent.place(sent.base()) {
+        let first = self.spaces.get(Space::Initial).map(|Numbers { sent, .. }| sent.place(sent.base()));
+        if let Some(RingPlace::Outstanding(first)) = first {
             self.assume_rtt(now.since(first).clamp(rtt::LEAST_GUESS, UNKNOWN_RTT));
         }
         self.in_flight -= self.forget(Space::Initial, None);
         self.pto_count = 0;
     }
 
+    /// Gives back what more than `most` packets of each space took. There are none in flight.
+    pub(crate) fn rest(&mut self, most: usize) {
+        for numbers in self.spaces.iter_mut() {
+            numbers.sent.rest(most);
+            numbers.late.rest();
+        }
+    }
+
     /// Debug invariants.
     pub(crate) fn check(&self) {
-        for numbers in &self.spaces {
+        for numbers in self.spaces.iter() {
             numbers.sent.check();
         }
         let counted: u64 = self.spaces.iter().map(|n| n.sent.count_in_flight()).sum();
         debug_assert_eq!(counted, self.in_flight, "bytes in flight");
     }
 
+    /// The keys of Initial and Handshake packets are gone, and what became of such packets was asked last.
+    pub(crate) fn end_handshake(&mut self) {
+        self.spaces.end_handshake();
+    }
+
+    fn trim(&mut self, space: Space) {
+        if let Some(numbers) = self.spaces.get_mut(space) {
+            numbers.sent.trim();
+        }
+    }
+
     fn forget(&mut self, space: Space, lost: Option<&mut Vec<FrameToken>>) -> u64 {
-        let numbers = &mut self.spaces[space.index()];
+        let Some(numbers) = self.spaces.get_mut(space) else { return 0 };
         numbers.late.clear();
         numbers.streak.reset();
         numbers.loss_time = None;
@@ -436,7 +464,7 @@ impl Recovery {
         ack: &Merged,
         out: &mut SettledPackets,
     ) -> Result<Option<Newest>, TransportError> {
-        let numbers = &mut self.spaces[space.index()];
+        let Some(numbers) = self.spaces.get_mut(space) else { return Ok(None) };
         let base = numbers.sent.base();
         let mut newest: Option<Newest> = None;
         let mut any_eliciting = false;
@@ -472,7 +500,9 @@ impl Recovery {
         }
         if let Some(newest) = &newest {
             for other in Space::ALL.into_iter().filter(|other| *other != space) {
-                self.spaces[other.index()].streak.on_acked_elsewhere(newest.sent);
+                if let Some(numbers) = self.spaces.get_mut(other) {
+                    numbers.streak.on_acked_elsewhere(newest.sent);
+                }
             }
         }
         Ok(newest)
@@ -482,7 +512,7 @@ impl Recovery {
     /// grow within bounds (RFC 9002 §6.1.1, §6.1.2).
     fn find_late(&mut self, space: Space, ack: &Merged, now: Time, out: &mut SettledPackets) {
         let forgotten_after = 3 * self.rtt.pto();
-        let late = &mut self.spaces[space.index()].late;
+        let Some(Numbers { late, streak, .. }) = self.spaces.get_mut(space) else { return };
         late.expire(now, forgotten_after);
         if late.first().is_none() {
             return;
@@ -501,7 +531,7 @@ impl Recovery {
             }
         });
         if any {
-            self.spaces[space.index()].streak.reset();
+            streak.reset();
         }
         self.spurious += out.spurious.len() as u64;
         self.packet_threshold = packets.min(MAX_PACKET_THRESHOLD);
@@ -524,7 +554,7 @@ impl Recovery {
     fn detect_lost(&mut self, space: Space, now: Time, out: &mut SettledPackets) {
         let delay = self.rtt.loss_delay(self.time_threshold);
         let period = self.persistent_period();
-        let numbers = &mut self.spaces[space.index()];
+        let Some(numbers) = self.spaces.get_mut(space) else { return };
         numbers.loss_time = None;
         let Some(largest) = numbers.largest_acked else { return };
         let mut at = numbers.sent.base();
@@ -565,7 +595,7 @@ impl Recovery {
         // The walk ends before it, and it may not be seen again.
         numbers.streak.on_acked(largest);
         if out.persistent {
-            self.spaces[space.index()].streak.reset();
+            numbers.streak.reset();
             self.rtt.forget_min();
             self.packet_threshold = PACKET_THRESHOLD;
             self.time_threshold = TIME_THRESHOLD;

@@ -287,6 +287,13 @@ impl PacketRing {
         self.token_base = keep_from;
     }
 
+    /// Gives back what more than `most` packets took.
+    pub(crate) fn rest(&mut self, most: usize) {
+        self.packets.shrink_to(most);
+        self.tokens.shrink_to(most);
+        self.elsewhere.shrink_to_fit();
+    }
+
     /// Takes the tokens of the oldest packet that elicits and still has any; the packet stays. False if there
     /// is none. What is never sent again stays too: of a datagram it is not known yet whether it arrived.
     pub(crate) fn take_oldest(&mut self, tokens: &mut Vec<FrameToken>) -> bool {

@@ -19,14 +19,16 @@ impl Recovery {
     pub(crate) fn take_back(&mut self, first: &[u64; 3], left: u64, lost: &mut Vec<FrameToken>) -> TakenBack {
         let mut back = TakenBack::default();
         // Which of several in a datagram belong together is not known. What is sent twice does no harm.
-        let is_mixed = [Space::Initial, Space::Handshake].map(Space::index).iter().any(|at| {
-            let numbers = &self.spaces[*at];
-            !numbers.discarded && numbers.sent.next() > first[*at]
+        let is_mixed = [Space::Initial, Space::Handshake].into_iter().any(|space| {
+            self.spaces
+                .get(space)
+                .is_some_and(|numbers| !numbers.discarded && numbers.sent.next() > first[space.index()])
         });
         let left = if is_mixed { 0 } else { left };
         let is_gone = |datagram: u64| datagram >= 64 || left >> datagram & 1 == 0;
-        for space in Space::ALL.map(Space::index) {
-            let numbers = &mut self.spaces[space];
+        for space in Space::ALL {
+            let Some(numbers) = self.spaces.get_mut(space) else { continue };
+            let space = space.index();
             let mut at = first[space].max(numbers.sent.base());
             let mut datagram = at - first[space];
             while at < numbers.sent.next() {

@@ -399,13 +399,13 @@ fn nobody_walks_over_acknowledged_packets_twice() {
     for (start, end) in [(100, 199), (200, 299), (50, 99), (400, 499), (300, 399)] {
         ack(&mut r, Space::Data, &[(start, end)], ms(2));
     }
-    let ring = &r.spaces[Space::Data.index()].sent;
+    let ring = &r.spaces.data.sent;
     assert_eq!(ring.base(), 0);
     assert_eq!(ring.place(49), RingPlace::Outstanding(ms(1)));
     assert_eq!(ring.place(50), RingPlace::SettledUntil(500));
     assert_eq!(ring.place(500), RingPlace::Outstanding(ms(1)));
     ack(&mut r, Space::Data, &[(0, 49)], ms(3));
-    assert_eq!(r.spaces[Space::Data.index()].sent.base(), 500, "and dropped as one");
+    assert_eq!(r.spaces.data.sent.base(), 500, "and dropped as one");
 }
 
 /// A peer may move to and fro with each of its packets, and much may be in flight.
@@ -415,7 +415,7 @@ fn who_moves_has_nobody_walk_over_what_is_in_flight() {
     (0..1000).for_each(|n| send(&mut r, Space::Data, n, ms(1), &[]));
     r.change_path(1, None, ms(2));
     (1000..1010).for_each(|n| send(&mut r, Space::Data, n, ms(2), &[]));
-    let walked = |r: &Recovery| r.spaces[Space::Data.index()].sent.walked();
+    let walked = |r: &Recovery| r.spaces.data.sent.walked();
     let before = walked(&r);
     for (path, in_flight) in [(0, 1000), (1, 10), (2, 0), (1, 10), (0, 1000)] {
         r.change_path(path, None, ms(3));

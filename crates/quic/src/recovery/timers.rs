@@ -17,14 +17,14 @@ impl Recovery {
     }
 
     pub(super) fn loss_time(&self) -> Option<(Time, Space)> {
-        let times = Space::ALL.into_iter().filter_map(|s| Some((self.spaces[s.index()].loss_time?, s)));
+        let times = Space::ALL.into_iter().filter_map(|s| Some((self.spaces.get(s)?.loss_time?, s)));
         times.min_by_key(|(time, _)| *time)
     }
 
     /// When and in which space a probe is due (RFC 9002 §6.2.1, §A.8).
     pub(super) fn pto_time(&self) -> Option<(Time, Space)> {
         let of = |space: Space| {
-            let numbers = &self.spaces[space.index()];
+            let numbers = self.spaces.get(space)?;
             // RFC 9002 §6.2.1: 1-RTT packets are probed for only when the peer surely can read them.
             let waits = numbers.sent.eliciting() > 0 && (space != Space::Data || self.confirmed);
             waits.then(|| (numbers.last_eliciting + self.probe_wait(space), space))
@@ -36,7 +36,7 @@ impl Recovery {
         // RFC 9002 §6.2.2.1: the server may be out of credit and wait for us, so a client goes on probing;
         // not only until an address of ours is known to be validated, for a NAT may have given us another.
         let space = if self.has_handshake_keys { Space::Handshake } else { Space::Initial };
-        let begun = self.spaces[Space::Initial.index()].sent.next() > 0;
+        let begun = self.next_number(Space::Initial) > 0;
         begun.then(|| (self.touched + self.probe_wait(space), space))
     }
 
@@ -54,7 +54,7 @@ impl Recovery {
     /// acknowledgement.
     #[inline]
     pub(crate) fn waits_since(&self) -> Option<Time> {
-        let numbers = &self.spaces[Space::Data.index()];
+        let numbers = &self.spaces.data;
         (numbers.sent.eliciting() > 0).then_some(numbers.last_eliciting)
     }
 }

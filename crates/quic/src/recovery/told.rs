@@ -15,7 +15,7 @@ impl Recovery {
     /// Whether it was its age by which a packet was declared lost just now, rather than packets that overtook
     /// it.
     pub(crate) fn lost_by_time(&self, space: Space, number: u64) -> Option<bool> {
-        self.spaces[space.index()].late.by_time(number)
+        self.spaces.get(space)?.late.by_time(number)
     }
 }
 

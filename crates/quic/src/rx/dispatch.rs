@@ -58,7 +58,7 @@ impl Connection {
         match kind {
             kind::FENCED..=kind::ABANDON => self.traffic.streams.takes_messages(),
             kind::SOURCE_SYMBOL..=kind::UNMARKED => self.protect.receive.is_some(),
-            kind::ACK_FREQUENCY | kind::IMMEDIATE_ACK => self.link.acks[Space::Data.index()].takes_requests(),
+            kind::ACK_FREQUENCY | kind::IMMEDIATE_ACK => self.link.acks.data.takes_requests(),
             _ => true,
         }
     }
@@ -88,7 +88,9 @@ impl Connection {
             }
             Frame::Ack(ref ack) => {
                 let delay = self.ack_delay(space, ack.delay);
-                self.link.merged[space.index()].add(ack, delay);
+                if let Some(merged) = self.link.merged.get_mut(space) {
+                    merged.add(ack, delay);
+                }
                 if space == Space::Data {
                     self.link.asks.heard();
                 }
@@ -131,7 +133,8 @@ impl Connection {
             Frame::Unmarked { session, packets } => self.on_unmarked(session, packets),
             Frame::Datagram { len, data } => self.traffic.datagrams.on_frame(data, len, payload),
             Frame::ImmediateAck | Frame::AckFrequency { .. } => {
-                self.link.acks[space.index()].on_frame(frame, self.common.now)
+                // They are of the application's space alone.
+                self.link.acks.data.on_frame(frame, self.common.now)
             }
             Frame::NewToken { token } => self.on_new_token(token),
             Frame::HandshakeDone => self.on_handshake_done(),

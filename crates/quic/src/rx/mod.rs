@@ -123,11 +123,7 @@ impl Connection {
         let number_at = 1 + self.link.cids.first_local().len();
         let waiting = WaitingPacket { kind: PacketType::OneRtt, packet, number_at, ecn };
         let latest = opened.iter().map(|packet| packet.opened.number).max();
-        match self.link.unseal(
-            &mut self.common,
-            waiting,
-            latest.max(self.link.acks[Space::Data.index()].largest()),
-        ) {
+        match self.link.unseal(&mut self.common, waiting, latest.max(self.link.acks.data.largest())) {
             Ok(packet) => {
                 opened.push(packet);
                 if opened.len() >= OPENED_TOGETHER {
@@ -258,7 +254,7 @@ impl Connection {
         source: Option<ConnectionId>,
         came: Time,
     ) -> Result<bool, TransportError> {
-        let largest = self.link.acks[waiting.kind.space().index()].largest();
+        let largest = self.link.largest_received(waiting.kind.space());
         let packet = match self.link.unseal(&mut self.common, waiting, largest) {
             Ok(packet) => packet,
             Err((waiting, error)) => return self.link.unopened(&mut self.common, waiting, error),
@@ -279,9 +275,10 @@ impl Connection {
     fn act_on(&mut self, packet: Authentic, came: Time) -> Result<(), TransportError> {
         let Authentic { kind, mut packet, opened, ecn } = packet;
         let (space, size) = (kind.space(), packet.len());
-        let largest = self.link.acks[space.index()].largest();
+        let acks = self.link.acks.get(space);
+        let largest = self.link.largest_received(space);
         // RFC 9001 §9.5: a copy is known only now that it was opened like any other.
-        if self.link.acks[space.index()].is_duplicate(opened.number) {
+        if acks.is_some_and(|acks| acks.is_duplicate(opened.number)) {
             self.common.stats.duplicate_packets += 1;
             self.common.trace_dropped(Some(kind), size, Why::Duplicate);
             return Ok(());
@@ -340,7 +337,9 @@ impl Connection {
             self.note_early(&payload);
         }
         // RFC 9000 §13.2.5: the wait for keys is a delay of ours, and as such is told.
-        self.link.acks[space.index()].on_packet(opened.number, came, eliciting, ecn);
+        if let Some(acks) = self.link.acks.get_mut(space) {
+            acks.on_packet(opened.number, came, eliciting, ecn);
+        }
         if self.link.candidates.arrival.is_some() && is_newest && self.life.lifecycle.is_open() {
             let moved = self.link.arrived(&mut self.common, kind, &payload);
             self.follow_move(moved);

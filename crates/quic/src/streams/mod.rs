@@ -189,6 +189,19 @@ impl Streams {
         }
     }
 
+    /// Whether there were many streams, and are none.
+    #[inline]
+    pub(crate) fn is_swollen(&self) -> bool {
+        self.slab.is_swollen()
+    }
+
+    /// Gives back what streams took that are gone.
+    pub(crate) fn rest(&mut self) {
+        self.slab.rest();
+        self.control.shrink_to_fit();
+        self.events.shrink_to_fit();
+    }
+
     /// Writes our limits into what is announced to the peer.
     pub(crate) fn offer(settings: &StreamSettings, params: &mut TransportParams) {
         let (stream, connection) = settings.first_windows();

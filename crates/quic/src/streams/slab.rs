@@ -12,6 +12,10 @@ use crate::packet::StreamKey;
 pub(super) struct Slab<T> {
     slots: Vec<SlabSlot<T>>,
     free: Vec<u32>,
+    /// New slots begin with it: those that were given back had no later one.
+    generation: u32,
+    /// Slots below are kept.
+    reserved: usize,
     by_id: HashMap<u64, StreamKey, BuildHasherDefault<IdHasher>>,
 }
 
@@ -23,7 +27,7 @@ struct SlabSlot<T> {
 
 impl<T> Slab<T> {
     pub(super) fn new() -> Self {
-        Self { slots: Vec::new(), free: Vec::new(), by_id: HashMap::default() }
+        Self { slots: Vec::new(), free: Vec::new(), generation: 0, reserved: 0, by_id: HashMap::default() }
     }
 
     #[inline]
@@ -57,7 +61,7 @@ impl<T> Slab<T> {
     /// Gives `id` a slot; `make` is told the key.
     pub(super) fn insert(&mut self, id: StreamId, make: impl FnOnce(StreamKey) -> T) -> StreamKey {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(SlabSlot { generation: 0, value: None });
+            self.slots.push(SlabSlot { generation: self.generation, value: None });
             within_u32(self.slots.len() as u64 - 1)
         });
         let slot = &mut self.slots[index as usize];
@@ -69,8 +73,10 @@ impl<T> Slab<T> {
 
     /// A key that no stream will have.
     pub(super) fn reserve(&mut self) -> StreamKey {
-        self.slots.push(SlabSlot { generation: 0, value: None });
-        StreamKey { index: within_u32(self.slots.len() as u64 - 1), generation: 0 }
+        let generation = self.generation;
+        self.slots.push(SlabSlot { generation, value: None });
+        self.reserved = self.slots.len();
+        StreamKey { index: within_u32(self.slots.len() as u64 - 1), generation }
     }
 
     pub(super) fn remove(&mut self, id: StreamId) -> Option<T> {
@@ -79,6 +85,29 @@ impl<T> Slab<T> {
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(key.index);
         slot.value.take()
+    }
+
+    /// Whether there is much room and nobody in it.
+    #[inline]
+    pub(super) fn is_swollen(&self) -> bool {
+        self.slots.capacity() > self.reserved + FEW && self.by_id.is_empty()
+    }
+
+    /// Gives back the room, if nobody is in it.
+    pub(super) fn rest(&mut self) {
+        if !self.is_swollen() {
+            return;
+        }
+        let last = self.slots.iter().map(|slot| slot.generation).max().unwrap_or(0);
+        // Old keys must find nothing.
+        let Some(next) = last.max(self.generation).checked_add(1) else { return };
+        self.slots.truncate(self.reserved);
+        self.slots.shrink_to_fit();
+        let slots = self.slots.len();
+        self.free.retain(|index| (*index as usize) < slots);
+        self.free.shrink_to_fit();
+        self.by_id = HashMap::default();
+        self.generation = next;
     }
 
     /// All streams by slab index, which is the same order in every run.
@@ -96,6 +125,9 @@ impl<T> Slab<T> {
         })
     }
 }
+
+/// Slots that are kept for whoever comes next.
+const FEW: usize = 8;
 
 /// One multiplication. A peer chooses ids only in ascending order and only as many as it may have open,
 /// so collisions cost it more than us.
@@ -118,5 +150,32 @@ impl Hasher for IdHasher {
         // 2^64 divided by the golden ratio; the high bits are good, the table wants good low ones too.
         let product = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.0 = product ^ product >> 32;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn room_is_given_back_and_old_keys_find_nothing() {
+        let mut slab = Slab::new();
+        let outsider = slab.reserve();
+        let mut old = Vec::new();
+        for round in 0..3 {
+            let keys: Vec<_> = (0..100).map(|n| slab.insert(StreamId(1000 * round + n), |_| n)).collect();
+            slab.rest();
+            assert!(keys.iter().zip(0..).all(|(key, n)| slab.get(*key) == Some(&n)), "nobody is thrown out");
+            assert!(keys.iter().all(|key| !old.contains(key) && *key != outsider));
+            assert!(old.iter().all(|key| slab.get(*key).is_none() && slab.get_mut(*key).is_none()));
+            old.extend(keys);
+            for n in 0..100 {
+                assert!(!slab.is_swollen());
+                assert_eq!(slab.remove(StreamId(1000 * round + n)), Some(n));
+            }
+            assert!(slab.is_swollen());
+            slab.rest();
+            assert!(!slab.is_swollen() && slab.slots.capacity() < 10 && slab.free.capacity() < 10);
+        }
     }
 }

@@ -8,13 +8,16 @@ impl Transmission<'_> {
     /// The frames of a packet, in order, each with its reason.
     pub(super) fn fill(&mut self, space: Space, w: &mut PacketWriter<'_>, permit: Permit) {
         // What arrived, first: loss detection at the other end waits for it, and it is small.
-        let (acks, now) = (&mut self.conn.link.acks[space.index()], self.conn.common.now);
-        let told = acks.write(w, now);
-        if !told && permit.probe && space != Space::Data {
-            // Packets that only acknowledge are lost without a word. A peer that did not hear that its hello
-            // has arrived repeats the front of it alone, and what is missing may never come.
-            acks.write_again(w, now);
-        }
+        let now = self.conn.common.now;
+        let told = self.conn.link.acks.get_mut(space).is_some_and(|acks| {
+            let told = acks.write(w, now);
+            if !told && permit.probe && space != Space::Data {
+                // Packets that only acknowledge are lost without a word. A peer that did not hear that its
+                // hello has arrived repeats the front of it alone, and what is missing may never come.
+                acks.write_again(w, now);
+            }
+            told
+        });
         if told && space == Space::Data {
             if let Some(receive) = &mut self.conn.protect.receive {
                 // FEC-38: beside each ACK while they are news.

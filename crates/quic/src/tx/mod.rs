@@ -252,7 +252,9 @@ impl Transmission<'_> {
         if !self.conn.link.keys.seals(space) || waits {
             return false;
         }
-        if self.conn.link.probes[at] > 0 || self.conn.link.acks[at].want(self.conn.common.now) > Want::None {
+        let now = self.conn.common.now;
+        let acknowledges = self.conn.link.acks.get(space).is_some_and(|acks| acks.want(now) > Want::None);
+        if self.conn.link.probes[at] > 0 || acknowledges {
             return true;
         }
         if !data {

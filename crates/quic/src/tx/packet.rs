@@ -92,7 +92,9 @@ impl Transmission<'_> {
         let mut packet = self.conn.link.begin(&self.conn.common, space, buffer);
         let mut w = packet.writer();
         // What arrived was not in vain: the peer may wait for nothing else.
-        self.conn.link.acks[space.index()].write(&mut w, self.conn.common.now);
+        if let Some(acks) = self.conn.link.acks.get_mut(space) {
+            acks.write(&mut w, self.conn.common.now);
+        }
         let finishes = space == Space::Handshake
             && self.conn.common.side.is_client()
             && self.conn.common.phase > Phase::Handshake;

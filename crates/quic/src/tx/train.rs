@@ -196,7 +196,7 @@ impl Transmission<'_> {
         self.conn.common.phase == Phase::Confirmed
             && self.conn.link.path.is_validated()
             && self.conn.link.probes[Space::Data.index()] == 0
-            && !self.conn.link.acks[Space::Data.index()].has_news()
+            && !self.conn.link.acks.data.has_news()
             && self.conn.link.keys.stream(Space::Data).want() == Want::None
             && !self.conn.has_control()
             && !self.conn.link.keys.nears_limit()

@@ -264,8 +264,9 @@ impl<K> Arena<K> {
     /// With a branch at [`ROOT`].
     pub(super) fn new() -> Self {
         let mut arena = Self {
-            nodes: Vec::new(),
-            // Most trees have no other branch than the root, and there may be many trees.
+            // Many trees have nothing but the root most of the time, and most no other branch; and there may
+            // be many trees.
+            nodes: Vec::with_capacity(1),
             branches: Vec::with_capacity(1),
             free: NIL,
             free_branches: Vec::new(),

@@ -10,7 +10,7 @@ use crate::session::TlsSession;
 /// A server's session that begins when the client's hello is there, in the version that is chosen then: the
 /// TLS library wants to know at once of which version the keys are, and what is announced.
 pub(super) struct Choosing {
-    waiting: Option<WaitingHello>,
+    waiting: Option<Box<WaitingHello>>,
     chosen: Option<Version>,
     begun: Option<TlsSession>,
 }
@@ -28,7 +28,7 @@ impl Choosing {
     pub(super) fn new(server: Arc<Server>, version: Version, params: Vec<u8>, choose: ChooseVersion) -> Self {
         let hello = Vec::new();
         let waiting = WaitingHello { server, version, params, choose, hello, takes_early: true };
-        Self { waiting: Some(waiting), chosen: None, begun: None }
+        Self { waiting: Some(Box::new(waiting)), chosen: None, begun: None }
     }
 }
 
@@ -116,6 +116,12 @@ impl CryptoSession for Choosing {
 
     fn export(&self, label: &[u8], context: &[u8], out: &mut [u8]) -> bool {
         self.begun.as_ref().is_some_and(|session| session.export(label, context, out))
+    }
+
+    fn rest(&mut self) {
+        if let Some(session) = &mut self.begun {
+            session.rest();
+        }
     }
 
     fn end(&mut self) {

@@ -192,7 +192,7 @@ fn a_mark_on_an_acknowledgement_is_a_sign_of_congestion() {
         assert_eq!(answers(&mut pair, batch), 1);
         assert_eq!(pair.server.stats().ecn.state, crate::EcnState::Capable);
         let last = pair.server.link.path.recovery.next_number(quickset_wire::Space::Data) - 1;
-        let mut counts = pair.client.link.acks[2].ecn().unwrap();
+        let mut counts = pair.client.link.acks.data.ecn().unwrap();
         counts.ce += 1;
         let (mut bytes, before) = (vec![0; 100], pair.server.link.path.congestion.control());
         let mut w = wire::Writer::new(&mut bytes);

@@ -320,7 +320,7 @@ fn the_wait_for_keys_is_told() {
 
     let (mut bytes, mut tokens) = ([0; 100], Vec::<FrameToken>::new());
     let mut w = crate::packet::PacketWriter::new(wire::Writer::new(&mut bytes), &mut tokens);
-    assert!(server.link.acks[Space::Data.index()].write(&mut w, begun.now));
+    assert!(server.link.acks.data.write(&mut w, begun.now));
     let Some(Ok(Frame::Ack(ack))) = wire::frame::Frames::new(&bytes).next() else { panic!("no ACK") };
     assert_eq!(ack.delay, 80_000 / 8, "in units of 8 µs");
 }
