@@ -53,7 +53,7 @@ impl Connection {
         exchange.kind = kind;
         tell(t, || Traced::Stream(Owner::Local, id, StreamKind::Request));
         let priority = Priority::of(&request.fields);
-        self.exchanges.insert(id, exchange);
+        self.exchanges.insert(id, Box::new(exchange));
         self.obey(t, id, &priority);
         self.send_head(t, id, &section)?;
         self.sends(id, MessagePhase::Content);
