@@ -116,8 +116,14 @@ pub(crate) async fn serve(mut server: impl StackServer) {
 
 async fn send(mut answer: impl StackAnswer) -> Result<()> {
     let bytes = bytes_of(&answer.question().await?).context("a path of no length")?;
-    answer.begin(&AnswerHead { status: 200, length: bytes, kind: None }).await?;
-    for piece in pieces(bytes) {
+    let (head, mut pieces) = (AnswerHead { status: 200, length: bytes, kind: None }, pieces(bytes));
+    let first = pieces.next().unwrap_or_default();
+    if first.len() as u64 == bytes {
+        return answer.whole(&head, first).await;
+    }
+    answer.begin(&head).await?;
+    answer.send(first).await?;
+    for piece in pieces {
         answer.send(piece).await?;
     }
     answer.end().await

@@ -62,6 +62,24 @@ fn pattern(from: usize, len: usize) -> Bytes {
     (0..=250).cycle().skip(from % 251).take(len).collect()
 }
 
+#[tokio::test]
+async fn an_answer_in_one_call_is_read_whole_whatever_its_length() {
+    let (client, theirs) = pair(&TransportConfig::default()).await;
+    serve(theirs, |call| async move {
+        let path = call.request.path.as_ref().unwrap();
+        let len: usize = std::str::from_utf8(&path[1..]).unwrap().parse().unwrap();
+        let response = Response::new(200).with("content-length", len.to_string());
+        call.reply.answer(&response, pattern(0, len)).await.unwrap();
+    });
+    for (path, len) in
+        [("/0", 0), ("/1000", 1000), ("/65536", 65536), ("/65537", 65537), ("/3000000", 3_000_000)]
+    {
+        let (response, mut content) = soon(client.fetch(&get(path))).await.unwrap();
+        assert_eq!(response.status, 200);
+        assert!(soon(content.read_to_end(1 << 24)).await.unwrap() == pattern(0, len), "{len} bytes");
+    }
+}
+
 /// Some of it is found together.
 #[tokio::test]
 async fn what_came_before_content_broke_off_is_read_first() {

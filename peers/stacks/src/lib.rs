@@ -189,6 +189,16 @@ pub trait StackAnswer {
 
     async fn send(&mut self, piece: Bytes) -> Result<()>;
     async fn end(self) -> Result<()>;
+
+    /// All three, for a stack that has a door of its own for what is there whole.
+    async fn whole(mut self, head: &AnswerHead, content: Bytes) -> Result<()>
+    where
+        Self: Sized,
+    {
+        self.begin(head).await?;
+        self.send(content).await?;
+        self.end().await
+    }
 }
 
 /// The head of an answer.

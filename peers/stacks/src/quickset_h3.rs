@@ -138,12 +138,8 @@ impl StackAnswer for Upstream {
     }
 
     async fn begin(&mut self, head: &AnswerHead) -> Result<()> {
-        let mut response = Response::new(head.status).with("content-length", head.length.to_string());
-        if let Some(kind) = head.kind {
-            response = response.with("content-type", kind);
-        }
         let reply = self.reply.take().context("there is a head already")?;
-        self.sender = Some(reply.respond(&response)?);
+        self.sender = Some(reply.respond(&response(head))?);
         Ok(())
     }
 
@@ -153,6 +149,19 @@ impl StackAnswer for Upstream {
 
     async fn end(self) -> Result<()> {
         Ok(self.sender.context("there is no head yet")?.finish()?)
+    }
+
+    async fn whole(mut self, head: &AnswerHead, content: Bytes) -> Result<()> {
+        let reply = self.reply.take().context("there is a head already")?;
+        Ok(reply.answer(&response(head), content).await?)
+    }
+}
+
+fn response(head: &AnswerHead) -> Response {
+    let response = Response::new(head.status).with("content-length", head.length.to_string());
+    match head.kind {
+        Some(kind) => response.with("content-type", kind),
+        None => response,
     }
 }
 

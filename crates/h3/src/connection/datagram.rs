@@ -73,7 +73,8 @@ impl Connection {
     /// Looks whether the stream of an exchange whose datagrams are waited for has ended. Nothing of it is
     /// read.
     pub(super) fn hear(&mut self, t: &mut dyn Transport, id: StreamId) {
-        let Some(Exchange { inflow, closing, .. }) = self.exchanges.get_mut(&id) else { return };
+        let Some(exchange) = self.exchanges.get_mut(&id) else { return };
+        let Exchange { inflow, closing, .. } = &mut **exchange;
         // A head is read as it comes, and so are a session's capsules, and their end.
         let is_read =
             matches!(inflow.phase, MessagePhase::Head | MessagePhase::Ended) || self.sessions.is_open(id);

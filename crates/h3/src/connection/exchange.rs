@@ -50,6 +50,14 @@ pub(super) struct SendWishes {
     pub(super) passing: Option<SaidPriority>,
 }
 
+impl SendWishes {
+    /// Nobody has said anything.
+    pub(super) fn are_none(&self) -> bool {
+        let Self { own, asked, usual, passing } = self;
+        passing.is_none() && [own, asked, usual].into_iter().all(|said| *said == SaidPriority::default())
+    }
+}
+
 /// What the request asks for, as far as it changes the rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestKind {

@@ -69,7 +69,8 @@ pub struct Connection {
     inlets: Inlets,
     encoder: Encoder,
     decoder: Decoder,
-    exchanges: BTreeMap<StreamId, Exchange>,
+    /// Each in a place of its own: what is large is moved about in a tree.
+    exchanges: BTreeMap<StreamId, Box<Exchange>>,
     waiting: Waiting,
     sessions: EstablishedSessions,
     shutdown: Shutdown,
@@ -242,7 +243,7 @@ impl Connection {
             tell(t, || Traced::Stream(Owner::Remote, id, StreamKind::Request));
             let mut exchange = Exchange::new(self.side, self.config.max_field_section, webtransport);
             exchange.told = false;
-            self.exchanges.insert(id, exchange);
+            self.exchanges.insert(id, Box::new(exchange));
             self.pump(t, id)?;
         }
         Ok(())
@@ -349,7 +350,7 @@ impl Connection {
 
     /// Forgets a stream of which both directions are over.
     fn tidy(&mut self, id: StreamId) {
-        if self.exchanges.get(&id).is_some_and(Exchange::is_over) {
+        if self.exchanges.get(&id).is_some_and(|exchange| exchange.is_over()) {
             self.forget_priorities(id);
             if let Some(exchange) = self.forget(id) {
                 self.linger(id, exchange);

@@ -16,6 +16,8 @@ pub(super) struct StreamOutlet {
     finish: bool,
     /// Nothing can be sent any more: finished, reset, or stopped.
     over: bool,
+    /// More is queued at once: nothing is handed on before.
+    corked: bool,
     /// Somebody waits for room.
     pub(super) refused: bool,
 }
@@ -62,8 +64,27 @@ impl StreamOutlet {
         self.bytes = 0;
     }
 
+    /// Keeps what is queued from here on, as other verbs add to it.
+    pub(super) fn cork(&mut self) {
+        self.corked = true;
+    }
+
+    /// Hands on what was kept, in one piece where it is small: each write costs more than to copy that.
+    pub(super) fn uncork(&mut self, t: &mut dyn Transport, id: StreamId) {
+        self.corked = false;
+        if self.queue.len() > 1 && self.bytes <= SMALL {
+            let mut joined = Vec::with_capacity(self.bytes);
+            self.queue.drain(..).for_each(|piece| joined.extend_from_slice(&piece));
+            self.queue.push_back(joined.into());
+        }
+        self.flush(t, id);
+    }
+
     /// Hands on what there is room for. False when something is left.
     pub(super) fn flush(&mut self, t: &mut dyn Transport, id: StreamId) -> bool {
+        if self.corked {
+            return true;
+        }
         while let Some(front) = self.queue.front_mut() {
             match t.write(id, front) {
                 Ok(n) => {
@@ -87,3 +108,6 @@ impl StreamOutlet {
         true
     }
 }
+
+/// Bytes that are joined at most: about what a packet has room for, so that a short answer is one piece.
+const SMALL: usize = 1400;

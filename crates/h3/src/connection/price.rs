@@ -21,7 +21,7 @@
 
 use quickset_quic::{Carrier, StreamId};
 
-use super::{Connection, Exchange};
+use super::Connection;
 use crate::Transport;
 
 /// A PRIORITY_UPDATE.
@@ -58,7 +58,7 @@ impl Connection {
 
     /// A request is given up by its client: QUIC charges for its stream, and not for what it said of classes.
     pub(super) fn charge_classes(&mut self, t: &mut dyn Transport, id: StreamId) {
-        let classes = self.exchanges.get(&id).map_or(0, Exchange::classes);
+        let classes = self.exchanges.get(&id).map_or(0, |exchange| exchange.classes());
         if classes > 0 {
             t.charge(Carrier::Stream(id), CLASS * classes as u64);
         }

@@ -21,6 +21,9 @@ impl Connection {
 
     pub(super) fn care(&mut self, t: &mut dyn Transport, id: StreamId) {
         let Some(exchange) = self.exchanges.get_mut(&id).filter(|_| self.side.is_server()) else { return };
+        if self.repair.is_none() && exchange.protection == Protection::None && exchange.wishes.are_none() {
+            return;
+        }
         let said = exchange.wishes.lasting();
         let wanted = match (said.tolerance(), &self.repair) {
             (Some(tolerance), _) => tolerance.protection(self.config.max_burst),

@@ -53,7 +53,7 @@ impl Connection {
         exchange.kind = kind;
         tell(t, || Traced::Stream(Owner::Local, id, StreamKind::Request));
         let priority = Priority::of(&request.fields);
-        self.exchanges.insert(id, exchange);
+        self.exchanges.insert(id, Box::new(exchange));
         self.obey(t, id, &priority);
         self.send_head(t, id, &section)?;
         self.sends(id, MessagePhase::Content);
@@ -111,6 +111,43 @@ impl Connection {
         let result = self.pump(t, id);
         self.settle(t, result);
         Ok(())
+    }
+
+    /// Answers a request with a head and content from the front of `data`, up to a megabyte, and ends the
+    /// response if that is all of it. It is [`respond`](Self::respond), [`send`](Self::send) and
+    /// [`finish`](Self::finish), for one write to the stream where these take three if it is short.
+    ///
+    /// # Errors
+    /// Those of the three. A response whose head was sent goes on, or is [cancelled](Self::cancel).
+    pub fn answer(
+        &mut self,
+        t: &mut dyn Transport,
+        id: StreamId,
+        response: &Response,
+        data: &mut Bytes,
+    ) -> Result<(), VerbRefusal> {
+        self.exchanges.get_mut(&id).ok_or(VerbRefusal::UnknownStream)?.out.cork();
+        let result = self.answer_corked(t, id, response, data);
+        if let Some(exchange) = self.exchanges.get_mut(&id) {
+            exchange.out.uncork(t, id);
+            self.note_parts(id);
+            self.tidy(id);
+        }
+        result
+    }
+
+    fn answer_corked(
+        &mut self,
+        t: &mut dyn Transport,
+        id: StreamId,
+        response: &Response,
+        data: &mut Bytes,
+    ) -> Result<(), VerbRefusal> {
+        self.respond(t, id, response, false)?;
+        if !data.is_empty() {
+            self.send(t, id, data)?;
+        }
+        if data.is_empty() { self.finish(t, id) } else { Ok(()) }
     }
 
     /// Sends content from the front of `data`, and returns how many bytes of it: all, up to a megabyte.

@@ -406,7 +406,7 @@ impl Connection {
             // a while.
             let asks =
                 |e: &Exchange| e.awaits_response(self.side) && (e.kind == RequestKind::Session || !e.told);
-            let asked = self.exchanges.get(&session).is_some_and(asks);
+            let asked = self.exchanges.get(&session).is_some_and(|exchange| asks(exchange));
             let may_come = asked || (self.side.is_server() && !self.shutdown.has_seen(session));
             let held = self.sessions.streams.values().filter(|s| !s.told).count();
             // §4.6: bounded; §6: of sessions that are over, none.

@@ -98,7 +98,7 @@ impl Connection {
     }
 
     /// Forgets an exchange.
-    pub(super) fn forget(&mut self, id: StreamId) -> Option<Exchange> {
+    pub(super) fn forget(&mut self, id: StreamId) -> Option<Box<Exchange>> {
         let exchange = self.exchanges.remove(&id)?;
         self.waiting.parts -= exchange.held.parts;
         self.waiting.heads -= exchange.held.head;

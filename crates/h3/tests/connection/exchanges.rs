@@ -50,6 +50,52 @@ fn a_request_is_answered() {
 }
 
 #[test]
+fn an_answer_in_one_call_arrives_as_one_of_three_does() {
+    let content: Bytes = (0..=250).cycle().take(3000).collect();
+    // Short ones are written in one piece; a stream that takes a few bytes at a time gets all of it, too.
+    for (len, window) in
+        [(0, 1 << 20), (5, 1 << 20), (1000, 1 << 20), (3000, 1 << 20), (1000, 100), (3000, 7)]
+    {
+        let mut pair = Pair::new(&Config::default());
+        let id = ask(&mut pair, &get(), true);
+        assert_eq!(read(&mut pair.server, id), Ok(BodyRead::Finished));
+        pair.net.borrow_mut().window = window;
+        let response = Response::new(200).with("content-length", len.to_string());
+        let mut left = content.slice(..len);
+        pair.server.h3.answer(&mut pair.server.t, id, &response, &mut left).expect("it may be");
+        assert!(left.is_empty(), "up to a megabyte is taken");
+        let again = pair.server.h3.answer(&mut pair.server.t, id, &response, &mut Bytes::from("x"));
+        assert!(matches!(again, Err(VerbRefusal::OutOfOrder | VerbRefusal::UnknownStream)), "{again:?}");
+        assert!(pair.run().0.contains(&Event::Response { id, response }));
+        let mut got = Vec::new();
+        loop {
+            match read(&mut pair.client, id).expect("it is there") {
+                BodyRead::Data(data) => got.extend_from_slice(&data),
+                BodyRead::Finished => break,
+                BodyRead::Blocked => drop(pair.run()),
+                BodyRead::Trailers(_) => panic!("there are none"),
+            }
+        }
+        assert_eq!(got, content[..len]);
+        assert!(pair.client.h3.is_idle() && pair.server.h3.is_idle(), "{len} bytes by {window}");
+    }
+}
+
+#[test]
+fn an_answer_that_may_have_no_content_is_refused_with_some() {
+    let mut pair = Pair::new(&Config::default());
+    let id = ask(&mut pair, &Request::new("HEAD", "example.com", "/"), true);
+    let response = Response::new(200).with("content-length", "5");
+    let refused = pair.server.h3.answer(&mut pair.server.t, id, &response, &mut Bytes::from("hello"));
+    assert_eq!(refused, Err(VerbRefusal::OutOfOrder));
+    let told = pair.run().0;
+    assert_eq!(told, [Event::Response { id, response }], "its head has left, and waits for its end");
+    pair.server.h3.finish(&mut pair.server.t, id).expect("it goes on");
+    pair.run();
+    assert_eq!(read(&mut pair.client, id), Ok(BodyRead::Finished));
+}
+
+#[test]
 fn interim_responses_come_before_the_final_one() {
     let mut pair = Pair::new(&Config::default());
     let id = ask(&mut pair, &get(), true);

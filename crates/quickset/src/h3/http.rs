@@ -22,7 +22,8 @@ pub(super) struct Http {
     machine: Machine,
     /// Bytes of datagrams of an exchange that are kept for its reader at most.
     datagram_bytes: usize,
-    pub(super) slots: BTreeMap<StreamId, ExchangeSlot>,
+    /// Each in a place of its own: what is large is moved about in a tree.
+    pub(super) slots: BTreeMap<StreamId, Box<ExchangeSlot>>,
     /// Sessions of WebTransport, by the stream of their request.
     pub(super) rooms: BTreeMap<StreamId, SessionRoom>,
     /// Requests that nobody took yet: as many as QUIC lets the client have open.
@@ -121,7 +122,7 @@ impl Http {
     ) -> HttpError {
         let slot = id.and_then(|id| self.slots.get(&id));
         let stopped = slot.and_then(|slot| slot.stopped);
-        match (refusal, slot.and_then(ExchangeSlot::ended), stopped) {
+        match (refusal, slot.and_then(|slot| slot.ended()), stopped) {
             (VerbRefusal::Aborted(why), ..) => HttpError::Aborted(why),
             (VerbRefusal::Closed, ..) => self.over(turn).unwrap_or(HttpError::Refused(refusal)),
             (_, Some(ended), _) => ended,

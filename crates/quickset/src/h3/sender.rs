@@ -254,4 +254,4 @@ impl Drop for ContentSender {
 }
 
 /// Bytes handed on at a time.
-const CHUNK: usize = 64 << 10;
+pub(super) const CHUNK: usize = 64 << 10;

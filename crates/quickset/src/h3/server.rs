@@ -2,10 +2,12 @@ use std::future::{Future as _, poll_fn};
 use std::sync::Arc;
 use std::task::Poll;
 
+use bytes::Bytes;
 use quickset_h3::{Config, ErrorCode, Priority, Request, Response};
 use quickset_net::{Connection, LayerTaken, Reliability};
 
 use super::http::{ExchangeHandle, Http, HttpLink};
+use super::sender::CHUNK;
 use super::{Content, ContentSender, HttpError};
 
 /// A server on a connection of a client.
@@ -146,6 +148,28 @@ impl Reply {
         }
         self.exchange.verb(|machine, t, id| machine.respond(t, id, response, false))?;
         Ok(self.sender)
+    }
+
+    /// Sends a response with all of its content, and ends it. What is short leaves together. The call waits
+    /// while the peer does not take the content. Dropping the future gives up the answer.
+    ///
+    /// # Errors
+    /// See [`respond`](Self::respond) and [`ContentSender::send`].
+    pub async fn answer(mut self, response: &Response, mut content: Bytes) -> Result<(), HttpError> {
+        if response.is_interim() {
+            return Err(HttpError::Refused(quickset_h3::VerbRefusal::OutOfOrder));
+        }
+        // The machine keeps what it takes until the stream does: little at a time.
+        let mut part = content.split_to(content.len().min(CHUNK));
+        if content.is_empty() {
+            self.exchange.verb(|machine, t, id| machine.answer(t, id, response, &mut part))?;
+            self.sender.ended = true;
+            return Ok(());
+        }
+        self.exchange.verb(|machine, t, id| machine.respond(t, id, response, false))?;
+        self.sender.send(part).await?;
+        self.sender.send(content).await?;
+        self.sender.finish()
     }
 
     /// Sends a response without content.

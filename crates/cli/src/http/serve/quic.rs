@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::Bytes;
-use quickset::h3::{self, Call, ContentSender, HttpError, Request};
+use quickset::h3::{self, Call, ContentSender, HttpError, Reply, Request, Response};
 use quickset::{Connection, Endpoint, Peer};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -199,10 +199,7 @@ async fn answer(visit: AnswersOf, call: Call) {
         Some(RankVerdict::Usual(priority)) => reply.presume(priority),
         None => {}
     }
-    let result = match reply.respond(&response) {
-        Ok(out) => send(out, content, &mut entry).await,
-        Err(error) => Err(error.into()),
-    };
+    let result = send(reply, &response, content, &mut entry).await;
     entry.failed = result.err().map(|error| error.to_string());
 }
 
@@ -224,15 +221,39 @@ async fn pass_over(content: &mut h3::Content) -> Result<(), HttpError> {
     Ok(())
 }
 
-async fn send(mut out: ContentSender, content: AnswerContent, entry: &mut LogEntry) -> anyhow::Result<()> {
+async fn send(
+    reply: Reply,
+    response: &Response,
+    content: AnswerContent,
+    entry: &mut LogEntry,
+) -> anyhow::Result<()> {
+    let content = match content {
+        // What is there and short leaves with its head.
+        AnswerContent::Text(text) if text.len() <= SHORT => {
+            let n = text.len();
+            return match reply.answer(response, text).await {
+                Err(error) => satisfied(error),
+                Ok(()) => {
+                    entry.sent(n);
+                    Ok(())
+                }
+            };
+        }
+        content => content,
+    };
+    let mut out = reply.respond(response)?;
     match content {
         AnswerContent::Text(text) => send_part(&mut out, text, entry).await?,
         AnswerContent::File { file, from, len } => send_file(&mut out, file, from, len, entry).await?,
     }
-    match out.finish() {
-        // It has all it wants.
-        Err(HttpError::Stopped(code)) if code == h3::ErrorCode::H3_NO_ERROR.0 => Ok(()),
-        result => Ok(result?),
+    out.finish().or_else(satisfied)
+}
+
+/// A client that has all it wants finds nothing wrong.
+fn satisfied(error: HttpError) -> anyhow::Result<()> {
+    match error {
+        HttpError::Stopped(code) if code == h3::ErrorCode::H3_NO_ERROR.0 => Ok(()),
+        error => Err(error.into()),
     }
 }
 
@@ -294,6 +315,9 @@ const RECALLED: &[u8] = b"others need the memory";
 
 /// Bytes of the head of a request at most; 8 KiB of fields are more than browsers send.
 const MAX_HEAD: usize = 16 << 10;
+
+/// Bytes of an answer that is handed over in one go at most.
+const SHORT: usize = 64 << 10;
 
 /// Bytes of a file read at a time at most.
 const PART: usize = 256 << 10;

@@ -7,7 +7,8 @@ pub(super) struct Ledger {
     known: u64,
     /// By stream, in the order in which they were sent.
     sections: BTreeMap<u64, VecDeque<SentSection>>,
-    /// The largest Required Insert Count of each stream with its stream.
+    /// The largest Required Insert Count of each stream with its stream, of those that had not arrived when
+    /// they were sent.
     required: BTreeSet<(u64, u64)>,
     /// References in all.
     references: usize,
@@ -83,8 +84,11 @@ impl Ledger {
     fn moved(&mut self, stream: u64, before: u64) {
         let now = self.required_of(stream);
         if now != before {
-            self.required.remove(&(before, stream));
-            if now > 0 {
+            if before > 0 {
+                self.required.remove(&(before, stream));
+            }
+            // What has arrived is asked for no more.
+            if now > self.known {
                 self.required.insert((now, stream));
             }
         }

@@ -9,7 +9,7 @@ use quickset_net::LayerTurn;
 use quickset_quic::{Dir, StreamId};
 
 use super::super::HttpError;
-use super::super::http::{ExchangeSlot, Http};
+use super::super::http::Http;
 use super::{SessionEnding, SessionError};
 
 /// A session's streams, and who waits for what of it.
@@ -122,7 +122,7 @@ impl Http {
     /// Why a session does nothing any more, if so.
     pub(super) fn session_over(&self, turn: &LayerTurn<'_>, session: StreamId) -> Option<SessionError> {
         let ending = self.rooms.get(&session).and_then(|room| room.ending.clone());
-        let ended = self.slots.get(&session).and_then(ExchangeSlot::ended);
+        let ended = self.slots.get(&session).and_then(|slot| slot.ended());
         ending
             .map(SessionError::Over)
             .or_else(|| ended.map(SessionError::Http))
