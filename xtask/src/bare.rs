@@ -26,7 +26,7 @@ pub(crate) fn command(steps: &[String]) -> Result<()> {
     ensure(NEEDS)?;
     let (begun, place) = (Instant::now(), root().join("target/bare"));
     let system = place.join("system");
-    make(&system)?;
+    make(&system, RUST)?;
     clone(&system)?;
     let toolchain = PathBuf::from(output(Command::new("rustc").args(["--print", "sysroot"]))?.trim());
     let script = place.join("run.sh");
@@ -44,14 +44,15 @@ pub(crate) fn command(steps: &[String]) -> Result<()> {
     Ok(fs::remove_dir_all(&place)?)
 }
 
-/// Debian 12 without anything that is not needed to start, and with what it needs to reach the registries
-/// from here.
-fn make(system: &Path) -> Result<()> {
+/// Makes Debian 12 without anything that is not needed to start, but with the packages that are named (with
+/// commas between them), and with what it needs to reach the registries from here.
+pub(crate) fn make(system: &Path, packages: &str) -> Result<()> {
     if system.exists() {
         fs::remove_dir_all(system).context("a system of before cannot be removed")?;
     }
     fs::create_dir_all(system)?;
-    run(Command::new("debootstrap").args(["--variant=minbase", RUST, "bookworm"]).arg(system))?;
+    let include = format!("--include={packages}");
+    run(Command::new("debootstrap").args(["--variant=minbase", &include, "bookworm"]).arg(system))?;
     // How this machine reaches registries, and whose certificates it takes for that: it may be behind a
     // proxy.
     for path in ["etc/apt", "etc/pip.conf", "etc/resolv.conf", "etc/hosts", CERTIFICATES] {
@@ -101,7 +102,7 @@ exec chroot "$system" env -i $kept HOME=/root LANG=C.UTF-8 \
 "#;
 
 /// What whoever has Rust has as well: it was fetched, and it links with a C compiler.
-const RUST: &str = "--include=ca-certificates,gcc,libc6-dev";
+const RUST: &str = "ca-certificates,gcc,libc6-dev";
 
 const CERTIFICATES: &str = "etc/ssl/certs/ca-certificates.crt";
 

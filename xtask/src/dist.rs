@@ -1,21 +1,48 @@
 //! `cargo xtask dist`: the command as it is handed out, without what only a debugger reads, and that beside
-//! it.
+//! it; in a package for Debian; and as a program that needs no library of the system.
 
-use std::path::Path;
+mod check;
+mod deb;
+
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::run::{cargo, run};
+use crate::needs::{Needed, Sign};
+use crate::run::{StepOutcome, cargo, on_path, output, root, run};
 
 pub(crate) fn command(args: &[String]) -> Result<()> {
-    let profile = match args {
-        [] => "dist",
-        [option, name] if option == "--profile" => name,
-        _ => bail!("{args:?} is not understood; usage: cargo xtask dist [--profile NAME]"),
+    let (profile, rest) = match args {
+        [option, name, rest @ ..] if option == "--profile" => (name.as_str(), rest),
+        rest => ("dist", rest),
     };
-    run(cargo().args(["build", "--locked", "--package", "quickset-cli", "--profile", profile]))?;
-    let folder = Path::new("target").join(if profile == "dev" { "debug" } else { profile });
+    match rest.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["program"] => handed(profile, None).map(drop),
+        [] | ["deb"] => deb::package(&handed(profile, None)?, 1).map(drop),
+        ["static"] => without_libraries(profile),
+        ["all"] => {
+            deb::package(&handed(profile, None)?, 1)?;
+            without_libraries(profile)
+        }
+        ["check"] => check::check(profile),
+        _ => bail!(
+            "{rest:?} is not understood; usage: cargo xtask dist [--profile NAME] [program | deb | static | all | check]"
+        ),
+    }
+}
+
+/// Builds the program and returns the folder of what is handed out.
+fn handed(profile: &str, triple: Option<&str>) -> Result<PathBuf> {
+    let mut build = cargo();
+    build.args(["build", "--locked", "--package", "quickset-cli", "--profile", profile]);
+    let mut folder = PathBuf::from(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()));
+    if let Some(triple) = triple {
+        build.args(["--target", triple]);
+        folder.push(triple);
+    }
+    run(&mut build)?;
+    folder.push(if profile == "dev" { "debug" } else { profile });
     let (built, handed) = (folder.join("quickset"), folder.join("handed"));
     std::fs::create_dir_all(&handed)?;
     let [program, debug] = ["quickset", "quickset.debug"].map(|name| handed.join(name));
@@ -26,13 +53,62 @@ pub(crate) fn command(args: &[String]) -> Result<()> {
             .context("objcopy is of the package binutils")
     };
     copy(&["--only-keep-debug", "--compress-debug-sections"], &built, &debug)?;
-    copy(&["--strip-debug", "--strip-unneeded"], &built, &program)?;
+    copy(&["--strip-debug", "--strip-unneeded", "--remove-section=.comment"], &built, &program)?;
     run(Command::new("objcopy")
         .current_dir(&handed)
         .args(["--add-gnu-debuglink=quickset.debug", "quickset"]))?;
     for file in [&built, &program, &debug] {
-        let size = file.metadata().with_context(|| format!("{} is not there", file.display()))?.len();
-        println!("{:>12} bytes  {}", size, file.display());
+        tell_size(file)?;
+    }
+    Ok(handed)
+}
+
+/// Builds the program that runs on any Linux of this processor, and runs it where there is nothing else.
+fn without_libraries(profile: &str) -> Result<()> {
+    match try_without_libraries(profile)? {
+        StepOutcome::Done => {}
+        StepOutcome::Skipped(reason) => println!("static: skipped: {reason}"),
     }
     Ok(())
 }
+
+fn try_without_libraries(profile: &str) -> Result<StepOutcome> {
+    let library = output(Command::new("rustc").args(["--print", "target-libdir", "--target", MUSL]))?;
+    if !Path::new(library.trim()).is_dir() {
+        return Ok(StepOutcome::Skipped(format!(
+            "this Rust has nothing for {MUSL} (rustup target add {MUSL})"
+        )));
+    }
+    if !on_path("musl-gcc") {
+        return Ok(StepOutcome::Skipped("there is no musl-gcc (Debian's package musl-tools)".into()));
+    }
+    let program = handed(profile, Some(MUSL))?.join("quickset");
+    if !crate::needs::is_root() {
+        println!("not tried in an empty root, which only root can: {}", program.display());
+        return Ok(StepOutcome::Done);
+    }
+    let empty = root().join("target/dist/empty");
+    if empty.exists() {
+        std::fs::remove_dir_all(&empty)?;
+    }
+    std::fs::create_dir_all(&empty)?;
+    std::fs::copy(&program, empty.join("quickset"))?;
+    run(Command::new("chroot").arg(&empty).args(["/quickset", "--version"]))?;
+    run(Command::new("chroot").arg(&empty).args(["/quickset", "cert", "new", "localhost"]))?;
+    Ok(StepOutcome::Done)
+}
+
+fn tell_size(file: &Path) -> Result<()> {
+    let size = file.metadata().with_context(|| format!("{} is not there", file.display()))?.len();
+    println!("{:>12} bytes  {}", size, file.display());
+    Ok(())
+}
+
+const MUSL: &str = "x86_64-unknown-linux-musl";
+
+/// What a package takes to be made.
+const NEEDS: &[Needed] = &[
+    Needed { sign: Sign::Program("dpkg-deb"), package: "dpkg", why: "dist: packages" },
+    Needed { sign: Sign::Program("dpkg-shlibdeps"), package: "dpkg-dev", why: "dist: on what it depends" },
+    Needed { sign: Sign::Program("objcopy"), package: "binutils", why: "dist: what debuggers read" },
+];

@@ -109,8 +109,8 @@ const COMMANDS: &[XtaskCommand] = &[
     },
     XtaskCommand {
         name: "dist",
-        arguments: "[--profile NAME]",
-        about: "build the command as it is handed out, with what debuggers read in a file beside it",
+        arguments: "[--profile NAME] [program | deb | static | all | check]",
+        about: "build the command as it is handed out: the program, a Debian package (unless told), one without libraries; or try the package",
         run: dist::command,
     },
     XtaskCommand {

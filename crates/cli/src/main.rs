@@ -18,6 +18,7 @@ mod http;
 mod interrupts;
 mod lab;
 mod link;
+mod manual;
 mod memory;
 mod metrics;
 mod perf;
@@ -76,6 +77,9 @@ enum Subcommands {
     Perf(perf::PerfArgs),
     Play(play::PlayArgs),
     Cert(cert::CertArgs),
+    Completions(manual::CompletionsArgs),
+    #[command(hide = true)]
+    Manual(manual::ManualArgs),
 }
 
 fn main() -> ExitCode {
@@ -91,6 +95,8 @@ fn main() -> ExitCode {
         Subcommands::Perf(args) => perf::run(args),
         Subcommands::Play(args) => play::run(&args),
         Subcommands::Cert(args) => cert::run(&args),
+        Subcommands::Completions(args) => manual::completions(&args),
+        Subcommands::Manual(args) => manual::pages(&args),
     };
     let code = match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,0 +1,187 @@
+//! `cargo xtask dist check`: the package in a minimal Debian 12 below `target/dist`: lintian, the units as
+//! systemd reads them, then installed, used, replaced by the next one, removed and purged.
+//!
+//! The system as it is without the package is made once. Mounts and network are in namespaces of their own.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+
+use super::{deb, handed};
+use crate::bare;
+use crate::needs::{self, Needed, Sign, is_root};
+use crate::run::{on_path, output, root, run};
+
+pub(super) fn check(profile: &str) -> Result<()> {
+    ensure!(is_root(), "only root can make a system below target/dist: try it with sudo");
+    needs::ensure(NEEDS)?;
+    let handed = handed(profile, None)?;
+    let [first, second] = [deb::package(&handed, 1)?, deb::package(&handed, 2)?];
+    run(Command::new("lintian").args(["--fail-on", "error,warning", "--display-info"]).arg(&first))?;
+    let work = root().join("target/dist");
+    units(&work.join("tree"))?;
+
+    let (base, system) = (work.join("base"), work.join("system"));
+    if !base.join("made").is_file() {
+        bare::make(&base, "ca-certificates,man-db,bash-completion")?;
+        // Last, so that it is there whole or is made again.
+        fs::write(base.join("made"), "")?;
+    }
+    if system.exists() {
+        fs::remove_dir_all(&system)?;
+    }
+    run(Command::new("cp").args(["--archive", "--reflink=auto"]).args([&base, &system]))?;
+    let packages = system.join("packages");
+    fs::create_dir(&packages)?;
+    fs::copy(first, packages.join("first.deb"))?;
+    fs::copy(second, packages.join("second.deb"))?;
+    fs::write(packages.join("steps.sh"), STEPS)?;
+    let vnc = ["Xtigervnc", "Xvnc"].into_iter().find(|name| on_path(name)).unwrap_or_default();
+    if vnc.is_empty() {
+        println!("skipped: `desktop serve`, since there is no Xtigervnc here (tigervnc-standalone-server)");
+    }
+    run(Command::new("unshare")
+        .args(["--mount", "--net", "--pid", "--fork", "--kill-child", "sh", "-c", SYSTEM, "sh"])
+        .args([system.as_os_str(), vnc.as_ref()]))?;
+    println!("the package was installed, used, replaced, removed and purged");
+    Ok(())
+}
+
+/// What systemd finds wrong with the units, and how far the one of the system is shut in.
+fn units(tree: &Path) -> Result<()> {
+    if !on_path("systemd-analyze") {
+        println!("skipped: the units, since there is no systemd-analyze here");
+        return Ok(());
+    }
+    // The program is not installed here; that of the tree stands for it.
+    let tried = root().join("target/dist/units");
+    fs::create_dir_all(&tried)?;
+    for (unit, whose) in
+        [("system/quickset@.service", "--system"), ("user/quickset-desktop.service", "--user")]
+    {
+        let text = fs::read_to_string(tree.join("usr/lib/systemd").join(unit))?;
+        let place = tried.join(Path::new(unit).file_name().context("a unit has a name")?);
+        let program = format!("{}/usr/bin/quickset", tree.display());
+        fs::write(&place, text.replace("/usr/bin/quickset", &program))?;
+        let mut verify = Command::new("systemd-analyze");
+        // The manager of a user looks for its folder, where nobody has logged in, too.
+        verify.env("XDG_RUNTIME_DIR", &tried).args([whose, "verify", "--man=no"]).arg(&place);
+        let said = verify.output()?;
+        let faults = String::from_utf8_lossy(&said.stderr).into_owned();
+        ensure!(said.status.success() && faults.is_empty(), "systemd-analyze verify {unit}: {faults}");
+    }
+    let unit = tree.join("usr/lib/systemd/system/quickset@.service");
+    let said = output(
+        Command::new("systemd-analyze")
+            .args(["security", "--offline=true", "--threshold=20", "--no-pager"])
+            .arg(unit),
+    )?;
+    let told = said.lines().find(|line| line.contains("Overall exposure level"));
+    println!("{}", told.context("systemd-analyze says how far a unit is shut in")?);
+    Ok(())
+}
+
+/// The system's mounts, a VNC server beside it, and the steps within it.
+const SYSTEM: &str = r#"set -eu
+system=$1 vnc=$2
+ip link set lo up
+mount --bind "$system" "$system"
+mount -t proc proc "$system/proc"
+mount --rbind /dev "$system/dev"
+mount -t tmpfs tmpfs "$system/tmp"
+if [ -n "$vnc" ]; then
+    "$vnc" :77 -rfbport 5977 -localhost -SecurityTypes None -geometry 320x200 -desktop fields \
+        >"$system/tmp/vnc" 2>&1 &
+fi
+exec chroot "$system" env -i HOME=/root LANG=C.UTF-8 VNC="$vnc" DEBIAN_FRONTEND=noninteractive \
+    PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin sh /packages/steps.sh
+"#;
+
+const STEPS: &str = r#"set -eu
+step() { echo "-- $*"; }
+fail() { echo "FAILED: $*"; exit 1; }
+# A line of a file, which somebody is about to write.
+await() {
+    for _ in $(seq 300); do
+        grep -m1 "$1" "$2" 2>/dev/null && return
+        sleep 0.1
+    done
+    cat "$2" >&2
+    fail "no $1 in $2 after 30 s"
+}
+# Of dpkg, man-db and ldconfig there is what they remember; of the package, below info, there is not.
+files() {
+    find / -xdev \( -path /packages -o -path '/var/lib/dpkg/*-old' -o -path '/var/cache/man/*' \
+        -o -path /var/cache/ldconfig/aux-cache -o -path /root/.local \) -prune -o -print | LC_ALL=C sort
+}
+: >>/var/log/dpkg.log
+files >/tmp/before
+
+step install
+dpkg --install /packages/first.deb
+quickset --version
+man -w quickset quickset-desktop-serve
+man quickset-http-get | grep -q 'quickset http get' || fail "no page of http get"
+bash -c '. /usr/share/bash-completion/bash_completion; _completion_loader quickset; complete -p quickset'
+bash -c '. /usr/share/bash-completion/completions/quickset
+    COMP_WORDS=(quickset desktop "") COMP_CWORD=2; _quickset quickset "" desktop; echo "${COMPREPLY[@]}"' \
+    | grep serve || fail "bash does not complete desktop"
+for link in multi-user.target.wants/quickset@.service; do
+    [ ! -e "/etc/systemd/system/$link" ] || fail "it was enabled, and nobody asked for that"
+done
+
+step "http serve, http get"
+mkdir /tmp/site && seq 100000 >/tmp/site/numbers
+quickset http serve /tmp/site --listen 127.0.0.1:4433 >/tmp/http 2>&1 &
+server=$!
+pin=$(await 'listening on' /tmp/http | sed 's/.*sha256/sha256/')
+quickset http get https://127.0.0.1:4433/numbers --pin "$pin" >/tmp/numbers
+cmp /tmp/numbers /tmp/site/numbers
+kill "$server" && wait "$server" || true
+
+if [ -n "$VNC" ]; then
+    step "desktop serve, desktop view"
+    export XDG_DATA_HOME=/tmp/far
+    await 'port 5977' /tmp/vnc
+    quickset desktop serve --vnc 127.0.0.1:5977 --listen 127.0.0.1:4434 >/tmp/serve 2>&1 &
+    serve=$!
+    await '^token ' /tmp/serve | sed 's/^token //' >/tmp/token
+    chmod 600 /tmp/token
+    XDG_DATA_HOME=/tmp/near quickset desktop view 127.0.0.1:4434 --token-file /tmp/token \
+        --pin "$(grep -o 'sha256:.*' /tmp/serve)" >/tmp/view 2>&1 &
+    view=$!
+    await '^listening on 127.0.0.1:5901' /tmp/view
+    bash -c 'exec 3<>/dev/tcp/127.0.0.1/5901; head -c 12 <&3' | grep 'RFB 003.008'
+    await 'connected to .*320x200' /tmp/view
+    kill "$serve" "$view"
+    wait || true
+fi
+
+step upgrade
+mkdir -p /etc/quickset /var/lib/private/quickset/site
+echo 'ARGUMENTS=http serve /srv/www' >/etc/quickset/site.conf
+ln -s private/quickset /var/lib/quickset
+dpkg --install /packages/second.deb
+dpkg-query --show --showformat '${Version} ${Status}\n' quickset | grep 'upstream2 install ok installed'
+quickset --version
+
+step remove
+dpkg --remove quickset
+[ ! -e /usr/bin/quickset ] || fail "the program is still there"
+[ -e /etc/quickset/site.conf ] && [ -d /var/lib/private/quickset/site ] || fail "who removes keeps what is theirs"
+
+step purge
+dpkg --purge quickset
+rmdir /var/lib/private 2>/dev/null || true
+files >/tmp/after
+diff /tmp/before /tmp/after || fail "the package left something, or took something along"
+"#;
+
+const NEEDS: &[Needed] = &[
+    Needed { sign: Sign::Program("debootstrap"), package: "debootstrap", why: "dist: a minimal Debian" },
+    Needed { sign: Sign::Program("lintian"), package: "lintian", why: "dist: what Debian asks of a package" },
+    Needed { sign: Sign::Program("unshare"), package: "util-linux", why: "dist: mounts of their own" },
+    Needed { sign: Sign::Program("ip"), package: "iproute2", why: "dist: a loopback of its own" },
+];
