@@ -149,7 +149,7 @@ impl RoutableLayout {
 
     fn first(&self, rotation: u8, tells_length: bool, spare: u8) -> u8 {
         let len = u8::try_from(self.plain_len()).expect("19 at most");
-        let rest = if tells_length { len } else { spare & (1 << LENGTH_BITS) - 1 };
+        let rest = if tells_length { len } else { spare & ((1 << LENGTH_BITS) - 1) };
         rotation << LENGTH_BITS | rest
     }
 }
