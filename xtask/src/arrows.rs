@@ -30,7 +30,7 @@ const ARROWS: &[(&str, CrateWorld, &[&str])] = &[
     ("quickset-abr", Virtual, &["quickset-base"]),
     ("quickset-play", Virtual, &["quickset-abr"]),
     ("quickset-quic", Virtual, &["quickset-base", "quickset-wire", "quickset-fec", "quickset-sched"]),
-    ("quickset-tls", Virtual, &["quickset-quic", "rustls"]),
+    ("quickset-tls", Virtual, &["quickset-base", "quickset-quic", "rustls"]),
     ("quickset-policies", Virtual, &["quickset-base", "quickset-quic"]),
     ("quickset-h3", Virtual, &["quickset-base", "quickset-wire", "quickset-quic", "quickset-policies"]),
     ("quickset-sim", Virtual, &["quickset-base"]),

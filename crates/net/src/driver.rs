@@ -467,6 +467,8 @@ impl Drop for Driver {
         }
         let mut never_accepted = Vec::new();
         for shared in self.roster.slots.drain(..).flatten() {
+            // The places are free again for clients of others.
+            self.hub.router().signal(shared.key, Signal::Drained);
             shared.lock().abandon(now, &mut self.news);
             never_accepted.extend(self.hub.lobby().take_back(&shared));
         }

@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quickset_base::{Rng, Seed};
-use quickset_quic::{self as quic, ClientConfig, Counters, EndpointConfig, ServerConfig};
+use quickset_quic::{
+    self as quic, ClientConfig, ConnectionIds, Counters, EndpointConfig, EndpointGroup, ServerConfig,
+};
 
 use crate::census::EndpointStats;
 use crate::connecting::Connecting;
@@ -19,7 +21,7 @@ use crate::driver::Driver;
 use crate::hub::Hub;
 use crate::line::ClosingWords;
 use crate::runtime::{Runtime, is_ready_by};
-use crate::shards::{ShardGroup, ShardIds};
+use crate::shards::{PickedIds, ShardGroup, ShardIds};
 use crate::socket::{Bound, DatagramSocket, SocketConfig};
 use crate::steer::steer;
 #[cfg(feature = "tokio")]
@@ -102,8 +104,10 @@ impl Endpoint {
         server: Option<ServerConfig>,
     ) -> io::Result<Self> {
         let runtime = TokioRuntime::current();
-        let socket = runtime.wrap(bound, socket)?;
-        Self::over(Arc::new(runtime), socket, endpoint, server)
+        let wrapped = runtime.wrap(bound, socket)?;
+        let port =
+            SharedPort { sockets: vec![wrapped], is_steered: true, ids: socket.connection_ids.clone() };
+        Self::over_all(Arc::new(runtime), port, endpoint, server)
     }
 }
 
@@ -130,7 +134,9 @@ impl Endpoint {
         }
         let wrapped: io::Result<Vec<_>> =
             bound.into_iter().map(|bound| runtime.wrap(bound, socket)).collect();
-        Self::over_all(runtime, wrapped?, steered.is_ok(), endpoint, server)
+        let port =
+            SharedPort { sockets: wrapped?, is_steered: steered.is_ok(), ids: socket.connection_ids.clone() };
+        Self::over_all(runtime, port, endpoint, server)
     }
 
     /// An endpoint over any socket, driven by any runtime; it takes connections with `server` only.
@@ -143,33 +149,40 @@ impl Endpoint {
         endpoint: EndpointConfig,
         server: Option<ServerConfig>,
     ) -> io::Result<Self> {
-        Self::over_all(runtime, vec![socket], true, endpoint, server)
+        let port = SharedPort { sockets: vec![socket], is_steered: true, ids: None };
+        Self::over_all(runtime, port, endpoint, server)
     }
 
     pub(crate) fn over_all(
         runtime: Arc<dyn Runtime>,
-        sockets: Vec<Arc<dyn DatagramSocket>>,
-        is_steered: bool,
+        port: SharedPort,
         endpoint: EndpointConfig,
         server: Option<ServerConfig>,
     ) -> io::Result<Self> {
+        let SharedPort { sockets, is_steered, ids } = port;
         let count = sockets.len();
         let group = Arc::new(ShardGroup::new(count, is_steered));
         group.lobby().endpoints = 1;
-        // Each has its part of the places: as good as none has more clients than others where there are many.
-        let server = server.map(|server| {
-            let part = server.max_connections.div_ceil(count);
-            let max_connections = part.max(FEW_PLACES.min(server.max_connections));
-            ServerConfig { max_connections, ..server }
-        });
+        // Their limits are of all of them together.
+        let together = Arc::new(EndpointGroup::default());
         let parts = repeat_n(endpoint, count).zip(repeat_n(server, count)).zip(repeat_n(runtime, count));
         let mut hubs = Vec::with_capacity(count);
         for (shard, (socket, ((endpoint, server), runtime))) in sockets.iter().zip(parts).enumerate() {
             let mut seed = [0; 32];
             getrandom::fill(&mut seed).map_err(io::Error::other)?;
-            let mut router = quic::Endpoint::new(endpoint, server, Rng::new(Seed(seed)));
-            if count > 1 {
-                router = router.with_connection_ids(Arc::new(ShardIds { shard, count }));
+            let rng = Rng::new(Seed(seed));
+            let mut router = quic::Endpoint::new(endpoint, server, rng).with_group(together.clone());
+            match &ids {
+                Some(ids) if count > 1 => {
+                    let picked = PickedIds { ids: ids.clone(), shard, count };
+                    picked.check()?;
+                    router = router.with_connection_ids(Arc::new(picked));
+                }
+                Some(ids) => router = router.with_connection_ids(ids.clone()),
+                None if count > 1 => {
+                    router = router.with_connection_ids(Arc::new(ShardIds { shard, count }));
+                }
+                None => {}
             }
             hubs.push(Arc::new(Hub::new(Bound::of(&**socket), router, runtime, group.clone(), shard)));
         }
@@ -183,6 +196,13 @@ impl Endpoint {
     /// The first of the shards, which stands for what all have in common.
     pub(crate) fn hub(&self) -> &Arc<Hub> {
         &self.hubs[0]
+    }
+
+    /// All shards.
+    #[cfg(test)]
+    #[cfg(feature = "tokio")]
+    pub(crate) fn hubs(&self) -> &[Arc<Hub>] {
+        &self.hubs
     }
 
     /// The address of the socket.
@@ -344,6 +364,15 @@ impl Endpoint {
     }
 }
 
+/// The sockets of a port, and which of them has what.
+pub(crate) struct SharedPort {
+    pub(crate) sockets: Vec<Arc<dyn DatagramSocket>>,
+    /// The system gives each what is for it.
+    pub(crate) is_steered: bool,
+    /// An application's.
+    pub(crate) ids: Option<Arc<dyn ConnectionIds>>,
+}
+
 impl Clone for Endpoint {
     fn clone(&self) -> Self {
         self.hub().lobby().endpoints += 1;
@@ -376,6 +405,3 @@ impl fmt::Debug for Endpoint {
             .finish_non_exhaustive()
     }
 }
-
-/// Places that each of several drivers has, if there are as many at all.
-const FEW_PLACES: usize = 64;

@@ -8,10 +8,11 @@
 //! No shard waits for another, and none takes a lock of another's while it has its own router: what may be
 //! another's is put aside until then.
 
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
 
-use quickset_base::{Datagram, Rng};
+use quickset_base::{Datagram, Rng, Seed};
 use quickset_quic::{self as quic, ConnectionId, ConnectionIds};
 
 use crate::line::ClosingWords;
@@ -97,12 +98,15 @@ impl ShardGroup {
         }
     }
 
-    /// Whether a shard has the connection that a datagram with a long header names.
+    /// Whether a shard has the connection that a datagram with a long header names, or may have it.
     pub(crate) fn knows(&self, shard: usize, datagram: &[u8]) -> bool {
         let target = DatagramTarget::of(datagram);
         let router = self.doors.get().and_then(|doors| doors.get(shard)?.router.upgrade());
-        target.zip(router).is_some_and(|(target, router)| {
-            router.lock().unwrap_or_else(PoisonError::into_inner).knows(target.id)
+        target.zip(router).is_some_and(|(target, router)| match router.try_lock() {
+            Ok(router) => router.knows(target.id),
+            Err(TryLockError::Poisoned(router)) => router.into_inner().knows(target.id),
+            // It is at work, or hangs there: nobody waits for it. What it does not know it takes itself.
+            Err(TryLockError::WouldBlock) => true,
         })
     }
 
@@ -172,6 +176,50 @@ impl ConnectionIds for ShardIds {
     }
 }
 
+/// Connection ids that say something else, drawn until one says by chance which shard, too.
+#[derive(Clone, Debug)]
+pub(crate) struct PickedIds {
+    pub(crate) ids: Arc<dyn ConnectionIds>,
+    pub(crate) shard: usize,
+    pub(crate) count: usize,
+}
+
+impl PickedIds {
+    /// Tries whether there are such ids at all.
+    ///
+    /// # Errors
+    /// What stands in the first two bytes of all ids leaves out some shards: the server's id in clear, for
+    /// example.
+    pub(crate) fn check(&self) -> io::Result<()> {
+        let mut seed = [0; 32];
+        getrandom::fill(&mut seed).map_err(io::Error::other)?;
+        let found = (self.ids.id_len() >= NUMBER).then(|| self.pick(&mut Rng::new(Seed(seed))));
+        match found.flatten() {
+            Some(_) => Ok(()),
+            None => Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "the first two bytes of these connection ids name not every socket: have one, or hide the server's id",
+            )),
+        }
+    }
+
+    fn pick(&self, rng: &mut Rng) -> Option<ConnectionId> {
+        let is_of = |id: &ConnectionId| shard_in(id, self.count) == self.shard;
+        (0..DRAWS * self.count).map(|_| self.ids.draw(rng)).find(is_of)
+    }
+}
+
+impl ConnectionIds for PickedIds {
+    fn id_len(&self) -> usize {
+        self.ids.id_len()
+    }
+
+    fn draw(&self, rng: &mut Rng) -> ConnectionId {
+        // What names another shard is handed over there and lost: none has been drawn in e^64 endpoints.
+        self.pick(rng).unwrap_or_else(|| self.ids.draw(rng))
+    }
+}
+
 /// The shard that an id of two bytes or more names.
 fn shard_in(id: &[u8], count: usize) -> usize {
     usize::from(u16::from_be_bytes([id[0], id[1]])) % count
@@ -180,6 +228,9 @@ fn shard_in(id: &[u8], count: usize) -> usize {
 /// The length of ids, and of the number in them.
 const ID_LEN: usize = 8;
 const NUMBER: usize = 2;
+
+/// Ids that are drawn for each shard before it is given up.
+const DRAWS: usize = 64;
 
 #[cfg(test)]
 mod tests;

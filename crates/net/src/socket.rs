@@ -3,11 +3,12 @@
 use std::fmt;
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::BytesMut;
 use quickset_base::{AddressPair, Batch, Ecn};
-use quickset_quic::Obstacle;
+use quickset_quic::{ConnectionIds, Obstacle};
 use socket2::{Domain, Protocol, Type};
 
 use crate::pool::{self, ReceivePool};
@@ -157,14 +158,25 @@ pub struct SocketConfig {
     pub buffer: usize,
     /// How many sockets share the port of an [`Endpoint`](crate::Endpoint), each driven by a task of its own,
     /// so that as many cores work for it; 0 is one for each that this process may use. 1 unless told. Where
-    /// the system cannot do that there is one. A limit of connections is divided among them, but each has 64
-    /// of them at least, or all if they are fewer.
+    /// the system cannot do that there is one. Limits of the endpoint are of all of them together.
     pub sockets: usize,
+    /// Makes connection ids that tell a load balancer in front of several machines which of them it is, as
+    /// `RoutableIds` of `quickset-tls` do; `None`, unless told, for ids that say nothing. Where there are
+    /// several sockets, ids are drawn until one names the right socket, too: as many draws as there are
+    /// sockets, on average. An endpoint over a socket of another kind ([`Endpoint::over`](crate::Endpoint::over))
+    /// does not look here.
+    pub connection_ids: Option<Arc<dyn ConnectionIds>>,
 }
 
 impl Default for SocketConfig {
     fn default() -> Self {
-        Self { dual_stack: true, segmentation_offload: true, buffer: 4 << 20, sockets: 1 }
+        Self {
+            dual_stack: true,
+            segmentation_offload: true,
+            buffer: 4 << 20,
+            sockets: 1,
+            connection_ids: None,
+        }
     }
 }
 

@@ -121,8 +121,13 @@ pub(crate) fn new_tokens(
 }
 
 impl Presented {
-    /// What `token` proves of the client that presents it. `spent` tells of tokens used before.
-    pub(crate) fn judge(&self, token: &[u8], crypto: &dyn EndpointCrypto, spent: &Replays) -> TokenProof {
+    /// What `token` proves of the client that presents it. `is_spent` tells of tokens used before.
+    pub(crate) fn judge(
+        &self,
+        token: &[u8],
+        crypto: &dyn EndpointCrypto,
+        is_spent: &dyn Fn(&Nonce) -> bool,
+    ) -> TokenProof {
         let opened = ValidationToken::open(token, crypto);
         let now = self.now + crypto.began();
         match (opened, token.first()) {
@@ -140,7 +145,7 @@ impl Presented {
                 let good = client.to_canonical() == self.client.ip().to_canonical()
                     && version == self.version
                     && is_fresh(now, issued, self.lifetime)
-                    && !spent.contains(&nonce);
+                    && !is_spent(&nonce);
                 if good { TokenProof::Before { nonce } } else { TokenProof::None }
             }
             (None, Some(&RETRY)) => TokenProof::Bad,

@@ -143,6 +143,7 @@ pub use quickset_quic::{
 };
 pub use quickset_tls::provider;
 pub use quickset_tls::{PeerCertificates, SessionTicket, TicketKey, TicketMemory, TicketStore};
+pub use quickset_tls::{RoutableIds, RoutableLayout, RoutableLayoutError};
 pub use race::Race;
 #[cfg(feature = "self-signed")]
 #[cfg_attr(docsrs, doc(cfg(feature = "self-signed")))]

@@ -3,7 +3,7 @@
 //! *In:* a [`rustls::ClientConfig`] or [`rustls::ServerConfig`], made by the application with everything that
 //! is TLS: certificates, trust, application protocols, tickets. *Out:* [`Client`] and [`Server`], which start
 //! the handshakes of connections, and [`EndpointSecrets`], from which an endpoint makes its stateless reset
-//! tokens and address validation tokens. A verifier whose error is a
+//! tokens and address validation tokens, and [`RoutableIds`], by which load balancers find a server. A verifier whose error is a
 //! [`HandshakeFault`](quickset_quic::HandshakeFault) within [`rustls::OtherError`] ends the connection with
 //! that.
 //!
@@ -52,12 +52,14 @@ mod hello;
 mod keys;
 pub mod provider;
 mod retry;
+mod routable;
 mod secrets;
 mod session;
 mod tickets;
 mod versions;
 
 pub use config::{Client, Server, TlsConfigError};
+pub use routable::{RoutableIds, RoutableLayout, RoutableLayoutError};
 pub use secrets::EndpointSecrets;
 pub use session::PeerCertificates;
 pub use tickets::{SessionTicket, TicketKey, TicketMemory, TicketStore};

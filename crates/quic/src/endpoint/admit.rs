@@ -2,7 +2,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use quickset_base::{AddressPair, Datagram, Time};
+use quickset_base::{AddressPair, Datagram, Rng, Time};
 use quickset_wire::frame::Frame;
 use quickset_wire::header::{self, LongHeader, Parsed};
 use quickset_wire::params::{PreferredAddress, VersionInformation};
@@ -11,6 +11,7 @@ use quickset_wire::{
     packet_number,
 };
 
+use super::group::{GroupPlace, PlaceKind};
 use super::guests::GuestRoom;
 use super::{ClientConfig, RetryPolicy, ServerConfig};
 use super::{ConnectionKey, DatagramRoute, Dropped, Endpoint, EndpointResponse, MIN_INITIAL, announce};
@@ -211,7 +212,7 @@ impl Endpoint {
         let Some(server) = &self.server else { return Admission::Refuse };
         let load = ServerLoad {
             room: self.room(incoming),
-            unproven: self.guests.unproven(),
+            unproven: self.guests.group().unproven(),
             forged: !self.forgeries.has(incoming.0.came),
         };
         match (decide(incoming.0.proof, load, &server.config), &server.config.gate) {
@@ -247,7 +248,7 @@ impl Endpoint {
         }
         if let TokenProof::Before { nonce } = incoming.0.proof {
             // Another connection may have spent the token since the packet was judged.
-            if self.replays.contains(&nonce) {
+            if self.guests.group().is_spent(&nonce) {
                 incoming.0.proof = TokenProof::None;
             }
         }
@@ -269,7 +270,17 @@ impl Endpoint {
         if let GuestRoom::Of(other) = room {
             self.displace(other);
         }
-        self.born(now, incoming, keys)
+        // Others of the group may have been quicker.
+        let kind = if incoming.is_validated() {
+            PlaceKind::Proven(NetworkOwner::of(incoming.path().remote.ip()))
+        } else {
+            PlaceKind::Unproven
+        };
+        let most = (room != GuestRoom::Owed).then(|| self.max_connections());
+        match self.guests.group().take(kind, most) {
+            Some(place) => self.born(now, incoming, keys, place),
+            None => Err(self.turn_away(incoming, Dropped::Busy)),
+        }
     }
 
     /// Turns the client away: CONNECTION_REFUSED, or INVALID_TOKEN when that is why. `None` when there is
@@ -309,7 +320,8 @@ impl Endpoint {
         let First { datagram, version, dcid, scid, .. } = *incoming.0;
         let path = datagram?.path;
         // RFC 9000 §7.2: the client's next packet is a first one for us, whose id has 8 bytes at least.
-        let retry_scid = cids::random(self.config.connection_id_len.max(MIN_FIRST_ID), &mut self.rng);
+        // Whoever passes datagrams on has to bring it here, where the token is known.
+        let retry_scid = long_enough(self.ids.draw(&mut self.rng), &mut self.rng);
         let token =
             ValidationToken::Retry { client: path.remote, issued: now, original_dcid: dcid, retry_scid };
         let token = token.seal(&*self.config.crypto, &mut self.rng);
@@ -350,7 +362,8 @@ impl Endpoint {
             retry_lifetime: server.config.retry_token_lifetime,
             lifetime: server.config.token_lifetime,
         };
-        let proof = presented.judge(token, &*self.config.crypto, &self.replays);
+        let proof =
+            presented.judge(token, &*self.config.crypto, &|nonce| self.guests.group().is_spent(nonce));
         Ok(First { came: now, proof, ..first })
     }
 
@@ -382,6 +395,7 @@ impl Endpoint {
         now: Time,
         incoming: Incoming,
         initial: Keys,
+        place: GroupPlace,
     ) -> Result<(ConnectionKey, ConnectionStart, Datagram), DatagramRoute> {
         let path = incoming.path();
         // Who may be anywhere takes nothing from those who are there.
@@ -407,7 +421,7 @@ impl Endpoint {
         };
         let (original_dcid, retry_scid, validated) = match proof {
             TokenProof::Retry { original_dcid, retry_scid, .. } => (original_dcid, Some(retry_scid), true),
-            TokenProof::Before { nonce } => (dcid, None, self.replays.spend(nonce)),
+            TokenProof::Before { nonce } => (dcid, None, self.guests.group().spend(nonce)),
             TokenProof::None | TokenProof::Bad => (dcid, None, false),
         };
         let migration = transport.migration;
@@ -435,7 +449,7 @@ impl Endpoint {
         } else {
             crypto.clone().start(version, encoded)
         };
-        self.guests.enter(now, key, NetworkOwner::of(path.remote.ip()), validated);
+        self.guests.enter(now, key, NetworkOwner::of(path.remote.ip()), place, validated);
         self.counters.accepted += 1;
         let start = ConnectionStart {
             now,
@@ -505,6 +519,12 @@ struct Begun {
     remote_cid: ConnectionId,
 }
 
+/// An id that a client may use as its first, with random bytes behind it if it is short.
+fn long_enough(id: ConnectionId, rng: &mut Rng) -> ConnectionId {
+    let more = cids::random(MIN_FIRST_ID.saturating_sub(id.len()), rng);
+    ConnectionId::new(&[&*id, &*more].concat()).expect("at most 20 bytes")
+}
+
 /// Where clients are to go on once they are here, with the id that is for that (RFC 9000 §9.6).
 fn preferred(migration: &crate::Migration, cid: IssuedCid) -> PreferredAddress {
     PreferredAddress {
@@ -540,7 +560,7 @@ pub(super) fn decide(proof: TokenProof, load: ServerLoad, config: &ServerConfig)
         (TokenProof::Bad, _) => Admission::Refuse,
         // RFC 9000 §8.1.3: also a token of an earlier connection spares the round trip of a Retry.
         (TokenProof::None, _) if wary => Admission::Retry,
-        (_, GuestRoom::Free | GuestRoom::Of(_)) => Admission::Accept,
+        (_, GuestRoom::Free | GuestRoom::Of(_) | GuestRoom::Owed) => Admission::Accept,
         (_, GuestRoom::Later) => Admission::Ignore,
         (_, GuestRoom::None) => Admission::Refuse,
     }

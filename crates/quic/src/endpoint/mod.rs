@@ -17,6 +17,7 @@ mod answered;
 mod bucket;
 mod config;
 mod early;
+mod group;
 mod guests;
 mod ids;
 mod layout;
@@ -34,13 +35,13 @@ use admit::First;
 pub use admit::{Admission, BeginError, Gate, Incoming};
 pub(crate) use announce::announce;
 pub use config::{ClientConfig, EndpointConfig, RetryPolicy, ServerConfig};
+pub use group::EndpointGroup;
 pub use ids::ConnectionKey;
 pub use layout::ConnectionIds;
 
 use crate::cids::{IssuedCid, MIN_FIRST_ID};
 use crate::event::Signal;
 use crate::packet::MIN_INITIAL;
-use crate::validation::Replays;
 use answered::Answered;
 use bucket::Bucket;
 use early::Overtakers;
@@ -74,7 +75,6 @@ pub struct Endpoint {
     forgeries: Bucket,
     /// Of clients that have not proved their address.
     refusals: Bucket,
-    replays: Replays,
     overtakers: Overtakers,
     answered: Answered,
     trips: Trips,
@@ -209,7 +209,6 @@ impl Endpoint {
             versions.truncate(MAX_VERSIONS);
             ServerSide { config, versions }
         });
-        let limiter = Limiter::new(config.resets_per_second);
         Self {
             ids: Arc::new(RandomIds(config.connection_id_len)),
             config,
@@ -218,10 +217,9 @@ impl Endpoint {
             registry: Registry::default(),
             guests: Guests::default(),
             detector: Detector::default(),
-            limiter,
+            limiter: Limiter::default(),
             forgeries: Bucket::new(FORGERIES_PER_SECOND),
             refusals: Bucket::new(REFUSALS_PER_SECOND),
-            replays: Replays::default(),
             overtakers: Overtakers::default(),
             answered: Answered::default(),
             trips: Trips::default(),
@@ -235,6 +233,13 @@ impl Endpoint {
     pub fn with_connection_ids(mut self, ids: Arc<dyn ConnectionIds>) -> Self {
         self.config.connection_id_len = ids.id_len().clamp(1, ConnectionId::MAX);
         self.ids = ids;
+        self
+    }
+
+    /// The same as one of several endpoints that are one server, before there are any connections.
+    #[must_use]
+    pub fn with_group(mut self, group: Arc<EndpointGroup>) -> Self {
+        self.guests = Guests::of(group);
         self
     }
 
@@ -285,6 +290,9 @@ impl Endpoint {
     /// A connection that has made room for another since this was asked last, or for which there is no room
     /// any more to say farewell again.
     pub fn displaced(&mut self) -> Option<ConnectionKey> {
+        if let Some(key) = self.guests.owing(self.max_connections()) {
+            self.displace(key);
+        }
         self.guests.displaced()
     }
 
@@ -411,7 +419,9 @@ impl Endpoint {
         let Some(len) = reset::size(datagram.bytes.len(), &mut self.rng) else {
             return DatagramRoute::Dropped(Dropped::TooShort);
         };
-        if self.limiter.is_ours(&datagram.bytes) || !self.limiter.take(now) {
+        if self.limiter.is_ours(&datagram.bytes)
+            || !self.guests.group().may_reset(now, self.config.resets_per_second)
+        {
             return DatagramRoute::Dropped(Dropped::NoReset);
         }
         // RFC 9000 §21.11: not of an id that is alive, or its connection had the packet.

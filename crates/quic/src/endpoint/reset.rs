@@ -3,12 +3,11 @@ use std::collections::hash_map::Entry;
 use std::hash::{Hash, Hasher};
 use std::net::SocketAddr;
 
+use quickset_base::Rng;
 use quickset_base::number::index;
-use quickset_base::{Rng, Time};
 use quickset_wire::ResetToken;
 
 use super::ConnectionKey;
-use super::bucket::Bucket;
 
 /// The reset tokens that peers gave us.
 ///
@@ -65,24 +64,14 @@ impl Detector {
     }
 }
 
-/// How many stateless resets may be sent.
-#[derive(Debug)]
+/// Stateless resets that were sent of late.
+#[derive(Debug, Default)]
 pub(super) struct Limiter {
-    bucket: Bucket,
     recent: [Option<ResetToken>; RECENT],
     next: usize,
 }
 
 impl Limiter {
-    pub(super) fn new(per_second: u32) -> Self {
-        Self { bucket: Bucket::new(per_second), recent: [None; RECENT], next: 0 }
-    }
-
-    /// Takes leave for one reset.
-    pub(super) fn take(&mut self, now: Time) -> bool {
-        self.bucket.take(now)
-    }
-
     /// A reset with `token` was sent.
     pub(super) fn remember(&mut self, token: ResetToken) {
         self.recent[self.next] = Some(token);

@@ -1,4 +1,5 @@
 mod admission;
+mod group;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
