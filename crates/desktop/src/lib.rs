@@ -20,6 +20,7 @@
 //!     vnc: "127.0.0.1:5900".into(),
 //!     vnc_password: None,
 //!     listen: "[::]:4433".parse()?,
+//!     sockets: 0,
 //!     identity,
 //!     gate,
 //!     order: ScreenOrder::Fenced,

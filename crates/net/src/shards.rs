@@ -102,11 +102,10 @@ impl ShardGroup {
     pub(crate) fn knows(&self, shard: usize, datagram: &[u8]) -> bool {
         let target = DatagramTarget::of(datagram);
         let router = self.doors.get().and_then(|doors| doors.get(shard)?.router.upgrade());
-        target.zip(router).is_some_and(|(target, router)| match router.try_lock() {
-            Ok(router) => router.knows(target.id),
-            Err(TryLockError::Poisoned(router)) => router.into_inner().knows(target.id),
-            // It is at work, or hangs there: nobody waits for it. What it does not know it takes itself.
-            Err(TryLockError::WouldBlock) => true,
+        // Waited for, since an answer that is a guess would let the parts of one hello go to two shards. A turn
+        // of a driver is short, and one that never comes holds no lock.
+        target.zip(router).is_some_and(|(target, router)| {
+            router.lock().unwrap_or_else(PoisonError::into_inner).knows(target.id)
         })
     }
 

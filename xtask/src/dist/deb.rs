@@ -1,5 +1,6 @@
-//! A package for Debian: a tree of files, and `dpkg-deb` over it. cargo-deb would be another four hundred
-//! crates to build, to do what these calls do; what is asked of a package is asked by lintian in any case.
+//! A package for Debian: a tree of files, and `dpkg-deb` over it. Manual pages, completions and scripts would
+//! have to be made before cargo-deb as well, which then is one more program to build; what Debian asks of a
+//! package lintian says in any case.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,8 +12,8 @@ use super::{NEEDS, tell_size};
 use crate::needs::ensure;
 use crate::run::{cargo, output, root, run};
 
-/// Makes the package of what is in `handed`, as the `revision`th of this version, and returns its path. One of
-/// Debian's own would be newer.
+/// Makes the package of what is in `handed`, as the `revision`th of this version, and returns its path. One
+/// of Debian's own would be newer.
 pub(super) fn package(handed: &Path, revision: u32) -> Result<PathBuf> {
     ensure(NEEDS)?;
     let work = root().join("target/dist");

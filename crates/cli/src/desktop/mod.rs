@@ -59,6 +59,8 @@ struct ServeArgs {
     /// Address to listen on; port 0 picks a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "[::]:4433", value_parser = values::listening)]
     listen: SocketAddr,
+    #[command(flatten)]
+    cores: values::CoresArgs,
     /// How screen updates may overtake each other: ordered, fenced or latest
     #[arg(long, default_value = "fenced")]
     order: ScreenOrder,
@@ -196,6 +198,7 @@ async fn serve(args: &ServeArgs) -> anyhow::Result<()> {
         vnc: args.vnc.clone(),
         vnc_password: vnc_password(args.vnc_password_file.as_ref())?,
         listen: args.listen,
+        sockets: args.cores.sockets(),
         identity,
         gate,
         order: args.order,

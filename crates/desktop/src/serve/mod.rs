@@ -54,6 +54,8 @@ pub struct ServeConfig {
     pub vnc_password: Option<VncPassword>,
     /// Where clients connect.
     pub listen: SocketAddr,
+    /// Sockets on that port, each driven by a core of its own; 0 is one for each core.
+    pub sockets: usize,
     /// Who we are.
     pub identity: Identity,
     /// Who may come in.
@@ -136,8 +138,8 @@ impl ServeGateway {
             None => server,
         };
         let listen = |error| ServeError::Listen { address: config.listen, error };
-        let endpoint =
-            Endpoint::bind(config.listen, &SocketConfig::default(), Some(&server)).map_err(listen)?;
+        let socket = SocketConfig { sockets: config.sockets, ..SocketConfig::default() };
+        let endpoint = Endpoint::bind(config.listen, &socket, Some(&server)).map_err(listen)?;
         let stage = ServerScreen::new(quickset_rfb::Limits::default().framebuffer_bytes);
         let (commands, incoming) = mpsc::channel(COMMANDS);
         let vnc = Vnc::new(config.vnc, config.vnc_password, incoming, stage.clone());

@@ -107,6 +107,7 @@ impl Far {
             vnc: vnc.to_string(),
             vnc_password: setting.vnc_password,
             listen: setting.listen,
+            sockets: 2,
             identity,
             gate,
             order: setting.order,

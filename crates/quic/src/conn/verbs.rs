@@ -37,7 +37,7 @@ impl Connection {
             && self.life.lifecycle.is_open()
             && self.common.events.is_empty()
             && self.link.probes[Space::Data.index()] == 0
-            && self.link.acks[Space::Data.index()].want(self.common.now) > Want::None
+            && self.link.acks.data.want(self.common.now) > Want::None
             && !self.wants_data()
     }
 
