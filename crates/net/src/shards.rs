@@ -10,7 +10,7 @@
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use quickset_base::{Datagram, Rng, Seed};
 use quickset_quic::{self as quic, ConnectionId, ConnectionIds};

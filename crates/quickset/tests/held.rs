@@ -9,7 +9,6 @@
 #![expect(
     clippy::cast_possible_truncation,
     clippy::cast_possible_wrap,
-    clippy::cast_sign_loss,
     reason = "numbers in tests are small, or cut on purpose"
 )]
 

@@ -186,12 +186,16 @@ mod tests {
     use super::*;
 
     fn message(kind: u8, body: &[u8]) -> Vec<u8> {
-        [&[kind, 0, (body.len() >> 8) as u8, body.len() as u8], body].concat()
+        let length = u16::try_from(body.len()).unwrap().to_be_bytes();
+        [&[kind, 0][..], &length, body].concat()
     }
 
     fn ticket(extensions: &[u8]) -> Vec<u8> {
         let fixed = [0, 0, 14, 16, 1, 2, 3, 4, 1, 9, 0, 3, 7, 7, 7];
-        message(4, &[&fixed[..], &[0, extensions.len() as u8], extensions].concat())
+        message(
+            4,
+            &[&fixed[..], &u16::try_from(extensions.len()).unwrap().to_be_bytes(), extensions].concat(),
+        )
     }
 
     fn code(words: &mut LateWords, data: &[u8]) -> Option<u64> {

@@ -231,13 +231,11 @@ async fn send(
         // What is there and short leaves with its head.
         AnswerContent::Text(text) if text.len() <= SHORT => {
             let n = text.len();
-            return match reply.answer(response, text).await {
-                Err(error) => satisfied(error),
-                Ok(()) => {
-                    entry.sent(n);
-                    Ok(())
-                }
-            };
+            if let Err(error) = reply.answer(response, text).await {
+                return satisfied(error);
+            }
+            entry.sent(n);
+            return Ok(());
         }
         content => content,
     };

@@ -1,6 +1,7 @@
 //! Servers behind a load balancer that goes by what connection ids say, and by nothing else.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -67,12 +68,15 @@ impl IdBalancer {
                 let named = server_of(&buffer[..len]).map(usize::from);
                 let wrong = usize::from(named.is_some() && is_wrong.load(Ordering::SeqCst));
                 let to = (named.unwrap_or(by_address) + wrong) % servers.len();
-                if !ways.contains_key(&(client, to)) {
-                    let back = Arc::new(UdpSocket::bind(loopback()).await.unwrap());
-                    tokio::spawn(answer(front.clone(), back.clone(), client));
-                    ways.insert((client, to), back);
-                }
-                let _ = ways[&(client, to)].send_to(&buffer[..len], servers[to]).await;
+                let back = match ways.entry((client, to)) {
+                    Entry::Occupied(way) => way.into_mut(),
+                    Entry::Vacant(way) => {
+                        let back = Arc::new(UdpSocket::bind(loopback()).await.unwrap());
+                        tokio::spawn(answer(front.clone(), back.clone(), client));
+                        way.insert(back)
+                    }
+                };
+                let _ = back.send_to(&buffer[..len], servers[to]).await;
             }
         });
         Self { address, errs }
@@ -136,7 +140,7 @@ async fn clients_that_move_stay_with_their_server() {
     for (client, connection) in &all {
         for _ in 0..3 {
             client.rebind(loopback(), &SocketConfig::default()).unwrap();
-            soon(is_echoed(connection, &[7; 50_000])).await;
+            soon(is_echoed(connection, &vec![7; 50_000])).await;
         }
     }
     assert_eq!([servers[0].connections(), servers[1].connections()], shares);
@@ -160,7 +164,7 @@ async fn clients_hear_of_a_balancer_that_errs() {
         bad.errs.store(true, Ordering::SeqCst);
         lost.ping();
         assert_eq!(soon(lost.closed()).await, end);
-        soon(is_echoed(&going_on, &[7; 20_000])).await;
+        soon(is_echoed(&going_on, &vec![7; 20_000])).await;
     }
 }
 

@@ -90,7 +90,7 @@ async fn forged_ids_are_in_nobodys_way() {
         assert!((1..=resets).contains(&stats.counters.resets_sent), "{}", stats.counters.resets_sent);
         assert_eq!(server.connections(), CLIENTS, "nothing was begun");
         for client in &all {
-            soon(is_echoed(&client.connection, &[7; 20_000])).await;
+            soon(is_echoed(&client.connection, &vec![7; 20_000])).await;
         }
     }
 }
@@ -109,7 +109,7 @@ async fn tiny_datagrams_are_dropped_where_they_come() {
     assert_eq!((stats.handed_over_lost, stats.counters.resets_sent), (0, 0));
     assert_eq!(stats.handed_over, before.handed_over, "what has no id is no other's");
     for client in &all {
-        soon(is_echoed(&client.connection, &[7; 20_000])).await;
+        soon(is_echoed(&client.connection, &vec![7; 20_000])).await;
     }
 }
 
@@ -174,7 +174,7 @@ async fn a_shard_that_hangs_is_waited_for_by_nobody_else() {
         // Also while it has its router: whoever may be its own is not asked about then.
         let router = (!is_steered).then(|| server.hubs()[hung].router());
         for client in all.iter().filter(|client| client.of != hung) {
-            soon(is_echoed(&client.connection, &[7; 20_000])).await;
+            soon(is_echoed(&client.connection, &vec![7; 20_000])).await;
         }
         drop(router);
         let mut taken = 0;
@@ -192,7 +192,7 @@ async fn a_shard_that_hangs_is_waited_for_by_nobody_else() {
             send_until(server.local_addr(), |n| forged(2 * n, hung), is_much).await;
         }
         for client in all.iter().filter(|client| client.of != hung) {
-            soon(is_echoed(&client.connection, &[7; 20_000])).await;
+            soon(is_echoed(&client.connection, &vec![7; 20_000])).await;
         }
     }
 }
