@@ -6,6 +6,12 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(any(feature = "wasm", test))]
+mod rgba;
+#[cfg(feature = "wasm")]
+#[cfg_attr(docsrs, doc(cfg(feature = "wasm")))]
+pub mod wasm;
+
 use std::collections::VecDeque;
 
 use quickset_base::Time;
