@@ -45,6 +45,7 @@ mod test;
 mod tools;
 mod traces;
 mod viewers;
+mod web;
 
 use anyhow::{Result, bail};
 
@@ -154,6 +155,12 @@ const COMMANDS: &[XtaskCommand] = &[
         arguments: "[--missing | --page FILE.md]",
         about: "where each requirement of spec/ and of the RFCs is obeyed and where it is tested",
         run: spec::command,
+    },
+    XtaskCommand {
+        name: "web",
+        arguments: "[--check]",
+        about: "the page of `desktop serve --web`, built into the repository, or whether it is what its sources give",
+        run: web::command,
     },
     XtaskCommand {
         name: "semver",

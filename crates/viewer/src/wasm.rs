@@ -9,7 +9,7 @@ use quickset_screen::message::{ClipboardMessage, PersonInput, ScreenLayout, Scre
 use wasm_bindgen::prelude::*;
 
 use crate::rgba;
-use crate::{PageViewer, ViewerFault, ViewerNews};
+use crate::{PageNews, PageViewer, ViewerFault};
 
 /// A viewer on one session, with the contract of [`PageViewer`].
 #[wasm_bindgen]
@@ -279,9 +279,9 @@ impl WasmNews {
 }
 
 impl WasmNews {
-    fn of(news: ViewerNews) -> Self {
+    fn of(news: PageNews) -> Self {
         match news {
-            ViewerNews::Welcome(welcome) => {
+            PageNews::Welcome(welcome) => {
                 let may = welcome.permissions;
                 let bits = u32::from(may.input) | u32::from(may.clipboard) << 1 | u32::from(may.wish) << 2;
                 let number = match welcome.order {
@@ -291,20 +291,20 @@ impl WasmNews {
                 };
                 Self { kind: "welcome", text: welcome.name, bits, number, ..Self::default() }
             }
-            ViewerNews::Name(text) => Self { kind: "name", text, ..Self::default() },
-            ViewerNews::Cursor(cursor) => Self::cursor(&cursor),
-            ViewerNews::Leds(leds) => {
+            PageNews::Name(text) => Self { kind: "name", text, ..Self::default() },
+            PageNews::Cursor(cursor) => Self::cursor(&cursor),
+            PageNews::Leds(leds) => {
                 let bits = u32::from(leds.scroll) | u32::from(leds.num) << 1 | u32::from(leds.caps) << 2;
                 Self { kind: "leds", bits, ..Self::default() }
             }
-            ViewerNews::Bell => Self { kind: "bell", ..Self::default() },
-            ViewerNews::Layout(layout) => Self::layout(&layout),
-            ViewerNews::Clipboard(ClipboardMessage::Offer) => Self { kind: "offer", ..Self::default() },
-            ViewerNews::Clipboard(ClipboardMessage::Ask) => Self { kind: "ask", ..Self::default() },
-            ViewerNews::Clipboard(ClipboardMessage::Paste(text)) => {
+            PageNews::Bell => Self { kind: "bell", ..Self::default() },
+            PageNews::Layout(layout) => Self::layout(&layout),
+            PageNews::Clipboard(ClipboardMessage::Offer) => Self { kind: "offer", ..Self::default() },
+            PageNews::Clipboard(ClipboardMessage::Ask) => Self { kind: "ask", ..Self::default() },
+            PageNews::Clipboard(ClipboardMessage::Paste(text)) => {
                 Self { kind: "text", text, ..Self::default() }
             }
-            ViewerNews::Pong(number) => Self { kind: "pong", number: number.approx(), ..Self::default() },
+            PageNews::Pong(number) => Self { kind: "pong", number: number.approx(), ..Self::default() },
         }
     }
 

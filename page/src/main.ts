@@ -1,0 +1,193 @@
+/** The page: a link is read, a desktop is shown, and what a person does is passed on. */
+
+import { Keyboard } from './keyboard.ts';
+import { readLink, type Link } from './link.ts';
+import { Pointer } from './pointer.ts';
+import type { Figures, FromWorker, ToWorker } from './talk.ts';
+
+const STORED = 'link';
+/** Between two tries, in milliseconds; it doubles up to the longest. */
+const FIRST_PAUSE = 500;
+const LONGEST_PAUSE = 15_000;
+/** Until a window that is being resized has come to rest, in milliseconds. */
+const RESIZE_PAUSE = 300;
+
+function element<T extends HTMLElement>(id: string): T {
+  const found = document.getElementById(id);
+  if (found === null) throw new Error(`the page has no ${id}`);
+  return found as T;
+}
+
+const canvas = element<HTMLCanvasElement>('screen');
+const notice = element<HTMLParagraphElement>('notice');
+const overlay = element<HTMLDListElement>('figures');
+const bar = element<HTMLElement>('bar');
+const typing = element<HTMLTextAreaElement>('typing');
+
+/** The fragment leaves the address bar at once; a reload of this tab finds it again. */
+function takeLink(): Link | string {
+  const fragment = location.hash.length > 1 ? location.hash : (sessionStorage.getItem(STORED) ?? '');
+  const link = readLink(fragment, location.host);
+  if (typeof link !== 'string') sessionStorage.setItem(STORED, fragment);
+  history.replaceState(null, '', location.pathname);
+  return link;
+}
+
+function say(text: string): void {
+  notice.textContent = text;
+  notice.hidden = text === '';
+}
+
+class Page {
+  private readonly worker = new Worker('worker.js', { type: 'module' });
+  private readonly keyboard: Keyboard;
+  private pause = FIRST_PAUSE;
+  private may = { input: false, clipboard: false, wish: false };
+  private shown = false;
+  private last: { figures: Figures; at: number } | undefined;
+
+  constructor(private readonly link: Link) {
+    const send = (message: ToWorker): void => { if (this.may.input) this.worker.postMessage(message); };
+    this.keyboard = new Keyboard(canvas, typing, send);
+    new Pointer(canvas, send);
+    this.worker.onmessage = ({ data }: MessageEvent<FromWorker>) => this.hear(data);
+    this.worker.onerror = (error) => say(`The page has a fault: ${error.message}. Reload it.`);
+    this.buttons();
+    const offscreen = canvas.transferControlToOffscreen();
+    this.worker.postMessage(this.beginning(offscreen), [offscreen]);
+  }
+
+  private beginning(offscreen?: OffscreenCanvas): ToWorker {
+    const { server, hashes, token } = this.link;
+    const start = { kind: 'start' as const, server, hashes, token };
+    return offscreen === undefined ? start : { ...start, canvas: offscreen };
+  }
+
+  private hear(message: FromWorker): void {
+    switch (message.kind) {
+      case 'welcome':
+        this.may = message.may;
+        this.pause = FIRST_PAUSE;
+        this.shown = true;
+        document.body.classList.toggle('looking', !message.may.input);
+        document.title = message.name;
+        say('');
+        canvas.focus();
+        break;
+      case 'name': document.title = message.name; break;
+      case 'size':
+        canvas.style.setProperty('--ratio', `${message.width} / ${message.height}`);
+        canvas.dataset['width'] = String(message.width);
+        canvas.dataset['height'] = String(message.height);
+        break;
+      case 'cursor': void this.point(message); break;
+      case 'text': void this.copy(message.text); break;
+      case 'wanted': void this.paste(); break;
+      case 'offered': this.worker.postMessage({ kind: 'ask' } satisfies ToWorker); break;
+      case 'bell': bar.animate([{ opacity: 0.3 }, { opacity: 1 }], 200); break;
+      case 'notice': this.hint(message.text); break;
+      case 'figures': this.tell(message.figures); break;
+      case 'ended': this.ended(message.text, message.again); break;
+    }
+  }
+
+  private ended(text: string, again: boolean): void {
+    this.keyboard.forget();
+    this.may = { input: false, clipboard: false, wish: false };
+    say(text);
+    canvas.classList.toggle('stale', this.shown);
+    if (!again) return;
+    setTimeout(() => { canvas.classList.remove('stale'); this.worker.postMessage(this.beginning()); }, this.pause);
+    this.pause = Math.min(this.pause * 2, LONGEST_PAUSE);
+  }
+
+  /** Something that passes. */
+  private hint(text: string): void {
+    say(text);
+    setTimeout(() => { if (notice.textContent === text) say(''); }, 4000);
+  }
+
+  private async copy(text: string): Promise<void> {
+    try {
+      await navigator.clipboard.writeText(text);
+    } catch {
+      this.hint('A text was copied there. Click into the page, so that this browser takes it.');
+    }
+  }
+
+  private async paste(): Promise<void> {
+    if (!this.may.clipboard) return;
+    try {
+      this.worker.postMessage({ kind: 'paste', text: await navigator.clipboard.readText() } satisfies ToWorker);
+    } catch {
+      this.hint('This browser does not let the page read what you copied. Allow it beside the address.');
+    }
+  }
+
+  /** The pointer as the desktop shows it. */
+  private async point({ width, height, x, y, pixels }: Extract<FromWorker, { kind: 'cursor' }>): Promise<void> {
+    if (width === 0 || height === 0 || pixels.length !== width * height * 4) {
+      canvas.style.cursor = 'none';
+      return;
+    }
+    const picture = new OffscreenCanvas(width, height);
+    const image = new ImageData(new Uint8ClampedArray(pixels), width, height);
+    picture.getContext('2d')?.putImageData(image, 0, 0);
+    const url = URL.createObjectURL(await picture.convertToBlob());
+    const before = canvas.dataset['cursor'];
+    canvas.style.cursor = `url(${url}) ${x} ${y}, default`;
+    canvas.dataset['cursor'] = url;
+    if (before !== undefined) URL.revokeObjectURL(before);
+  }
+
+  private tell(figures: Figures): void {
+    const at = performance.now();
+    const [before, since] = this.last === undefined ? [figures, 1] : [this.last.figures, at - this.last.at];
+    const rate = ((figures.bytes - before.bytes) * 8) / since / 1000;
+    this.last = { figures, at };
+    const rows: [string, string][] = [
+      ['round trip', figures.roundTrip === undefined ? '–' : `${figures.roundTrip.toFixed(0)} ms`],
+      ['rate', `${rate.toFixed(2)} Mbit/s`],
+      ['messages', String(figures.messages)],
+      ['recovered by repair', String(figures.recovered)],
+      ['repair', String(figures.repairs)],
+    ];
+    overlay.replaceChildren(...rows.flatMap(([name, value]) => {
+      const [term, what] = [document.createElement('dt'), document.createElement('dd')];
+      [term.textContent, what.textContent] = [name, value];
+      return [term, what];
+    }));
+  }
+
+  private buttons(): void {
+    element('full').onclick = () => void (document.fullscreenElement ? document.exitFullscreen() : document.documentElement.requestFullscreen());
+    element('more').onclick = () => { overlay.hidden = !overlay.hidden; };
+    element('keys').onclick = () => typing.focus();
+    for (const button of bar.querySelectorAll<HTMLButtonElement>('button[data-key]')) {
+      button.onclick = () => { this.keyboard.press(button.dataset['key'] ?? ''); canvas.focus(); };
+    }
+    canvas.addEventListener('focus', () => { if (this.may.clipboard) void this.paste(); });
+    let resized = 0;
+    addEventListener('resize', () => {
+      clearTimeout(resized);
+      resized = window.setTimeout(() => {
+        if (!this.may.wish || !element<HTMLInputElement>('fit').checked) return;
+        const [width, height] = [innerWidth, innerHeight].map((side) => Math.round(side * devicePixelRatio));
+        this.worker.postMessage({ kind: 'wish', width: width ?? 0, height: height ?? 0 } satisfies ToWorker);
+      }, RESIZE_PAUSE);
+    });
+    element('fit').onchange = () => dispatchEvent(new Event('resize'));
+  }
+}
+
+const link = takeLink();
+if (typeof link === 'string') {
+  say(link);
+} else if (!('WebTransport' in globalThis)) {
+  say('This browser has no WebTransport, by which the desktop comes. Open the link in Chrome, Edge or Firefox of today, and not in a private window of an older one.');
+} else if (!('WebAssembly' in globalThis)) {
+  say('This browser has WebAssembly switched off. Switch it on for this page, or open the link in another one.');
+} else {
+  say('Connecting …');
+  new Page(link);
+}

@@ -1,0 +1,32 @@
+/** What the page and its worker say to each other. */
+
+export type ToWorker =
+  | { kind: 'start'; canvas?: OffscreenCanvas; server: string; hashes: readonly Uint8Array[]; token: string }
+  | { kind: 'key'; down: boolean; keysym: number; keycode: number | undefined }
+  | { kind: 'pointer'; buttons: number; x: number; y: number }
+  | { kind: 'paste'; text: string }
+  | { kind: 'ask' }
+  | { kind: 'wish'; width: number; height: number };
+
+export type FromWorker =
+  | { kind: 'welcome'; name: string; may: { input: boolean; clipboard: boolean; wish: boolean } }
+  | { kind: 'name'; name: string }
+  | { kind: 'size'; width: number; height: number }
+  | { kind: 'cursor'; width: number; height: number; x: number; y: number; pixels: Uint8Array }
+  | { kind: 'text'; text: string }
+  | { kind: 'wanted' }
+  | { kind: 'offered' }
+  | { kind: 'bell' }
+  | { kind: 'notice'; text: string }
+  | { kind: 'figures'; figures: Figures }
+  | { kind: 'ended'; text: string; again: boolean };
+
+/** Since the session began. */
+export interface Figures {
+  /** Of the last ping, in milliseconds. */
+  readonly roundTrip: number | undefined;
+  readonly messages: number;
+  readonly recovered: number;
+  readonly repairs: number;
+  readonly bytes: number;
+}
