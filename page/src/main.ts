@@ -44,6 +44,8 @@ class Page {
   private pause = FIRST_PAUSE;
   private may = { input: false, clipboard: false, wish: false };
   private shown = false;
+  /** What both clipboards have, as far as is known. */
+  private copied: string | undefined;
   private last: { figures: Figures; at: number } | undefined;
 
   constructor(private readonly link: Link) {
@@ -82,7 +84,7 @@ class Page {
         break;
       case 'cursor': void this.point(message); break;
       case 'text': void this.copy(message.text); break;
-      case 'wanted': void this.paste(); break;
+      case 'wanted': void this.paste(true); break;
       case 'offered': this.worker.postMessage({ kind: 'ask' } satisfies ToWorker); break;
       case 'bell': bar.animate([{ opacity: 0.3 }, { opacity: 1 }], 200); break;
       case 'notice': this.hint(message.text); break;
@@ -108,6 +110,7 @@ class Page {
   }
 
   private async copy(text: string): Promise<void> {
+    this.copied = text;
     try {
       await navigator.clipboard.writeText(text);
     } catch {
@@ -115,12 +118,15 @@ class Page {
     }
   }
 
-  private async paste(): Promise<void> {
+  /** Says what was copied here; where somebody waits for it, why that cannot be. */
+  private async paste(isWanted: boolean): Promise<void> {
     if (!this.may.clipboard) return;
     try {
-      this.worker.postMessage({ kind: 'paste', text: await navigator.clipboard.readText() } satisfies ToWorker);
+      const text = await navigator.clipboard.readText();
+      if (isWanted || text !== this.copied) this.worker.postMessage({ kind: 'paste', text } satisfies ToWorker);
+      this.copied = text;
     } catch {
-      this.hint('This browser does not let the page read what you copied. Allow it beside the address.');
+      if (isWanted) this.hint('This browser does not let the page read what you copied. Allow it beside the address.');
     }
   }
 
@@ -166,7 +172,7 @@ class Page {
     for (const button of bar.querySelectorAll<HTMLButtonElement>('button[data-key]')) {
       button.onclick = () => { this.keyboard.press(button.dataset['key'] ?? ''); canvas.focus(); };
     }
-    canvas.addEventListener('focus', () => { if (this.may.clipboard) void this.paste(); });
+    canvas.addEventListener('focus', () => { void this.paste(false); });
     let resized = 0;
     addEventListener('resize', () => {
       clearTimeout(resized);

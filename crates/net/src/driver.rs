@@ -228,8 +228,7 @@ impl Driver {
         if self.inlet.pause.as_ref().is_some_and(|pause| pause.holds(self.hub.now())) {
             return false;
         }
-        self.inlet.pause = None;
-        self.inlet.again = None;
+        (self.inlet.pause, self.inlet.again) = (None, None);
         let former = self.former.clone().is_some_and(|former| self.receive_from(cx, &former, true));
         let socket = self.socket.clone();
         // Where nothing waits to be sent, and what was sent is no bulk whose acknowledgements come one behind

@@ -102,8 +102,8 @@ impl ShardGroup {
     pub(crate) fn knows(&self, shard: usize, datagram: &[u8]) -> bool {
         let target = DatagramTarget::of(datagram);
         let router = self.doors.get().and_then(|doors| doors.get(shard)?.router.upgrade());
-        // Waited for, since an answer that is a guess would let the parts of one hello go to two shards. A turn
-        // of a driver is short, and one that never comes holds no lock.
+        // Waited for, since an answer that is a guess would let the parts of one hello go to two shards. A
+        // turn of a driver is short, and one that never comes holds no lock.
         target.zip(router).is_some_and(|(target, router)| {
             router.lock().unwrap_or_else(PoisonError::into_inner).knows(target.id)
         })

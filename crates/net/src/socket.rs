@@ -163,8 +163,8 @@ pub struct SocketConfig {
     /// Makes connection ids that tell a load balancer in front of several machines which of them it is, as
     /// `RoutableIds` of `quickset-tls` do; `None`, unless told, for ids that say nothing. Where there are
     /// several sockets, ids are drawn until one names the right socket, too: as many draws as there are
-    /// sockets, on average. An endpoint over a socket of another kind ([`Endpoint::over`](crate::Endpoint::over))
-    /// does not look here.
+    /// sockets, on average. An endpoint over a socket of another kind
+    /// ([`Endpoint::over`](crate::Endpoint::over)) does not look here.
     pub connection_ids: Option<Arc<dyn ConnectionIds>>,
 }
 

@@ -3,9 +3,9 @@
 //! *In:* a [`rustls::ClientConfig`] or [`rustls::ServerConfig`], made by the application with everything that
 //! is TLS: certificates, trust, application protocols, tickets. *Out:* [`Client`] and [`Server`], which start
 //! the handshakes of connections, and [`EndpointSecrets`], from which an endpoint makes its stateless reset
-//! tokens and address validation tokens, and [`RoutableIds`], by which load balancers find a server. A verifier whose error is a
-//! [`HandshakeFault`](quickset_quic::HandshakeFault) within [`rustls::OtherError`] ends the connection with
-//! that.
+//! tokens and address validation tokens, and [`RoutableIds`], by which load balancers find a server. A
+//! verifier whose error is a [`HandshakeFault`](quickset_quic::HandshakeFault) within [`rustls::OtherError`]
+//! ends the connection with that.
 //!
 //! Invariants: TLS 1.3 only; no connection without an agreed application protocol (RFC 9001 §8.1); a packet
 //! is sealed and opened in place, without an allocation; no key and no ticket is printed; a server that takes

@@ -1,4 +1,5 @@
-//! What several endpoints of one server have in common: how many clients there are, and which tokens were used.
+//! What several endpoints of one server have in common: how many clients there are, and which tokens were
+//! used.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};

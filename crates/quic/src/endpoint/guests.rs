@@ -91,7 +91,8 @@ impl Guests {
         let greedy = || self.proven.just(&network).and_then(|place| self.proven.holder(place));
         match unproven.or_else(greedy) {
             Some(key) => GuestRoom::Of(*key),
-            // Those who are through with the handshake, and those who are where they say, are no more than that.
+            // Those who are through with the handshake, and those who are where they say, are no more than
+            // that.
             None if self.group.connections().saturating_sub(self.group.unproven()) < most => GuestRoom::Owed,
             None => self.when_late(now, self.proven.oldest()),
         }
