@@ -45,7 +45,6 @@ pub trait Transport {
     fn stop(&mut self, id: StreamId, code: u64);
     /// What the stream is among its siblings: how urgent its data is, whether it is of use in parts, so that
     /// such streams of an urgency share the way, by weight, and others go one after the other (RFC 9218 §4).
-    /// From the start it is as by default ([`quic::Priority::default`]), and not told so.
     fn set_priority(&mut self, id: StreamId, priority: quic::Priority);
     /// Hangs the stream under the last of these classes, the first of which is below the connection; with
     /// none, below that. Where there is no room for them, it is below the connection.

@@ -91,12 +91,6 @@ impl Connection {
     pub(super) fn obey(&mut self, t: &mut dyn Transport, id: StreamId, priority: &Priority) -> usize {
         let Some(exchange) = self.exchanges.get_mut(&id) else { return 0 };
         let said = SaidPriority::of(priority);
-        // Most say nothing, and their streams are as they were made.
-        let is_plain = matches!(exchange.kind, RequestKind::Plain | RequestKind::Head);
-        if is_plain && said == SaidPriority::default() && exchange.wishes.are_none() {
-            self.care(t, id);
-            return 0;
-        }
         // HP-2, RFC 9218 §7: all of what was said before is replaced.
         exchange.wishes.asked = if self.side.is_server() { said.by_client() } else { said };
         exchange.wishes.passing = None;

@@ -15,9 +15,7 @@ fn update(id: u8, value: &str) -> Vec<u8> {
 }
 
 fn priority(raw: &Raw, id: StreamId) -> Option<(u8, bool)> {
-    // What a stream is from the start, as the transport promises.
-    let quickset_quic::Priority { urgency, incremental, .. } = quickset_quic::Priority::default();
-    raw.net.borrow().priorities.get(&(id, Side::Server)).copied().or(Some((urgency, incremental)))
+    raw.net.borrow().priorities.get(&(id, Side::Server)).copied()
 }
 
 fn urgency(raw: &Raw, id: StreamId) -> Option<u8> {
