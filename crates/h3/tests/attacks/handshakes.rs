@@ -89,7 +89,8 @@ fn thousands_of_connections_at_once_are_served_and_given_back() {
     arena.disperse(crowd);
     arena.pass(Duration::from_secs(5));
     assert_eq!(arena.connections(), 1);
-    assert!(arena.grown() < count * 500, "{} bytes are left", arena.grown());
+    // Tables keep the places of as many as there were.
+    assert!(arena.grown() < count * 550, "{} bytes are left", arena.grown());
     arena.begin();
     arena.pass(Duration::from_secs(1));
     arena.assert_served();

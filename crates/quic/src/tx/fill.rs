@@ -9,15 +9,19 @@ impl Transmission<'_> {
     pub(super) fn fill(&mut self, space: Space, w: &mut PacketWriter<'_>, permit: Permit) {
         // What arrived, first: loss detection at the other end waits for it, and it is small.
         let now = self.conn.common.now;
-        let told = self.conn.link.acks.get_mut(space).is_some_and(|acks| {
-            let told = acks.write(w, now);
-            if !told && permit.probe && space != Space::Data {
-                // Packets that only acknowledge are lost without a word. A peer that did not hear that its
-                // hello has arrived repeats the front of it alone, and what is missing may never come.
-                acks.write_again(w, now);
-            }
-            told
-        });
+        // Packets that only acknowledge are lost without a word. A server that did not hear that its hello has
+        // arrived repeats the front of it alone, and what is missing may never come. But whoever hears of it
+        // first by the repetition takes the delay for a round trip (RFC 9002 §5.3): so not each probe has one.
+        let again = permit.probe
+            && space != Space::Data
+            && self.conn.common.side.is_client()
+            && self.conn.link.path.recovery.pto_count() > 1;
+        let told = self
+            .conn
+            .link
+            .acks
+            .get_mut(space)
+            .is_some_and(|acks| acks.write(w, now) || again && acks.write_again(w, now));
         if told && space == Space::Data {
             if let Some(receive) = &mut self.conn.protect.receive {
                 // FEC-38: beside each ACK while they are news.
