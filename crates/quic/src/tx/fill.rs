@@ -9,9 +9,10 @@ impl Transmission<'_> {
     pub(super) fn fill(&mut self, space: Space, w: &mut PacketWriter<'_>, permit: Permit) {
         // What arrived, first: loss detection at the other end waits for it, and it is small.
         let now = self.conn.common.now;
-        // Packets that only acknowledge are lost without a word. A server that did not hear that its hello has
-        // arrived repeats the front of it alone, and what is missing may never come. But whoever hears of it
-        // first by the repetition takes the delay for a round trip (RFC 9002 §5.3): so not each probe has one.
+        // Packets that only acknowledge are lost without a word. A server that did not hear that its hello
+        // has arrived repeats the front of it alone, and what is missing may never come. But whoever hears of
+        // it first by the repetition takes the delay for a round trip (RFC 9002 §5.3): so not each probe has
+        // one.
         let again = permit.probe
             && space != Space::Data
             && self.conn.common.side.is_client()

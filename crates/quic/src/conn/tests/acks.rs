@@ -262,8 +262,8 @@ fn what_goes_along_waits_for_other_data_and_no_longer_than_acknowledgements() {
     assert!(pair.server.send_stream(StreamId(77)).set_piggyback().is_err());
 }
 
-/// RFC 9002 §6.2.4: the client has a part of the server's flight, and its acknowledgement was lost. Its second
-/// probe says so again, in the Initial packet and in that of the handshake.
+/// RFC 9002 §6.2.4: the client has a part of the server's flight, and its acknowledgement was lost. Its
+/// second probe says so again, in the Initial packet and in that of the handshake.
 #[test]
 fn a_probe_of_the_handshake_repeats_what_was_acknowledged() {
     let config = || TransportConfig::fixed_mtu(1200);
