@@ -80,7 +80,11 @@ fn build(to: &Path) -> Result<()> {
     // The places of sources are no part of what is built, or each machine would build something else.
     let home = std::env::var("CARGO_HOME")
         .unwrap_or_else(|_| std::env::var("HOME").map(|home| format!("{home}/.cargo")).unwrap_or_default());
-    let places = format!("--remap-path-prefix={}=/src --remap-path-prefix={home}=/cargo", root().display());
+    let rust = output(Command::new("rustc").args(["--print", "sysroot"]))?;
+    let places =
+        [(root().display().to_string(), "/src"), (home, "/cargo"), (rust.trim().to_owned(), "/rust")]
+            .map(|(place, name)| format!("--remap-path-prefix={place}={name}"))
+            .join(" ");
     run(cargo().arg("rustc").args(package).args(kind).env("RUSTFLAGS", places))?;
     let module = root().join("target").join(TARGET).join("page/quickset_viewer.wasm");
     run(Command::new(bindgen()?)
