@@ -19,14 +19,17 @@ use crate::format::{
 /// 3. Send what [`report`](Self::report) returns; ask it after each batch of datagrams and at
 ///    [`next_deadline`](Self::next_deadline).
 ///
-/// Messages that wait for others hold 8 MiB at most; what is beyond is as if it were lost.
+/// Messages that wait for others, or to be taken, hold 16 MiB at most; what is beyond is as if it were lost,
+/// and its sender sends it again.
 pub struct FencedReceiver {
     sequence: u64,
     arrived: ArrivedNumbers,
     /// Messages that came and wait for what is before their fence.
     held: BTreeMap<u64, HeldMessage>,
     held_bytes: usize,
+    /// Messages that are delivered, and were not taken yet.
     ready: VecDeque<Bytes>,
+    ready_bytes: usize,
     decoder: Decoder,
     symbol: Vec<u8>,
     newest: Option<NewestArrival>,
@@ -84,6 +87,7 @@ impl FencedReceiver {
             held: BTreeMap::new(),
             held_bytes: 0,
             ready: VecDeque::new(),
+            ready_bytes: 0,
             decoder: decoder(),
             symbol: Vec::new(),
             newest: None,
@@ -126,7 +130,9 @@ impl FencedReceiver {
     /// The next message that is delivered.
     #[expect(clippy::should_implement_trait, reason = "there may be more after there was none")]
     pub fn next(&mut self) -> Option<Bytes> {
-        self.ready.pop_front()
+        let message = self.ready.pop_front()?;
+        self.ready_bytes -= memory_of(message.len());
+        Some(message)
     }
 
     /// A report for the sender, when one is due.
@@ -181,8 +187,8 @@ impl FencedReceiver {
 
     /// What was delivered already stays delivered.
     fn begin(&mut self, sequence: u64) {
-        let (ready, stats) = (std::mem::take(&mut self.ready), self.stats);
-        *self = Self { sequence, ready, stats, ..Self::new() };
+        let ready = std::mem::take(&mut self.ready);
+        *self = Self { sequence, ready, ready_bytes: self.ready_bytes, stats: self.stats, ..Self::new() };
     }
 
     fn message(&mut self, now: Time, place: FencedPlace, payload: &[u8]) -> Result<(), DatagramFault> {
@@ -244,17 +250,24 @@ impl FencedReceiver {
     fn arrive(&mut self, place: FencedPlace, payload: impl FnOnce() -> Bytes, length: usize) -> bool {
         // WB-4: nothing below the fence is missing, or waits itself. One that waits has a later fence.
         let is_free = place.fence() <= self.arrived.below;
-        if !is_free && self.held_bytes + length > MOST_HELD {
+        // What others wait for finds room beside them; it has to, or none of them would ever be taken.
+        let before = if is_free { self.ready_bytes } else { self.ready_bytes + self.held_bytes };
+        if before + memory_of(length) > MOST_WAITING {
             return false;
         }
         self.arrived.add(place.number);
         if is_free && self.held.is_empty() {
-            self.ready.push_back(payload());
+            self.deliver(payload());
         } else {
-            self.held_bytes += length;
+            self.held_bytes += memory_of(length);
             self.held.insert(place.number, HeldMessage { fence: place.fence(), payload: payload() });
         }
         true
+    }
+
+    fn deliver(&mut self, message: Bytes) {
+        self.ready_bytes += memory_of(message.len());
+        self.ready.push_back(message);
     }
 
     /// Delivers what waits no longer. WB-4.
@@ -267,8 +280,8 @@ impl FencedReceiver {
                 break;
             }
             let HeldMessage { payload, .. } = first.remove();
-            self.held_bytes -= payload.len();
-            self.ready.push_back(payload);
+            self.held_bytes -= memory_of(payload.len());
+            self.deliver(payload);
         }
         self.held = held;
     }
@@ -348,5 +361,10 @@ fn decoder() -> Decoder {
 
 /// WB-11.
 const REPORT_DELAY: Duration = Duration::from_millis(10);
-/// Bytes of messages that wait for others.
-const MOST_HELD: usize = 8 << 20;
+/// Bytes of messages that wait to be taken, or of those and of the ones that wait for others.
+const MOST_WAITING: usize = 8 << 20;
+
+/// What a message of so many bytes costs while it waits: an empty one is not for nothing.
+fn memory_of(length: usize) -> usize {
+    length + 128
+}
