@@ -115,7 +115,7 @@ impl Shared {
             key,
             line,
             queued: AtomicBool::new(false),
-            reader: AtomicU8::new(reader::READS),
+            reader: AtomicU8::new(reader::SLEEPS),
             state: Mutex::new(state),
         }
     }
@@ -450,10 +450,10 @@ impl TurnNews {
 
 /// Who reads the datagrams of a connection.
 mod reader {
-    /// Somebody, as far as is known.
+    /// Somebody has been there since the driver last waited for one.
     pub(super) const READS: u8 = 0;
     /// The driver receives no more until somebody has.
     pub(super) const AWAITED: u8 = 1;
-    /// Nobody has, in time.
+    /// Nobody has, in time or ever: a peer whose datagrams nobody reads has the driver wait for nothing.
     pub(super) const SLEEPS: u8 = 2;
 }

@@ -214,6 +214,23 @@ async fn what_waits_for_room_leaves_once_there_is_some() {
 struct Eager {
     driver: Mutex<Option<Driver>>,
     again: AtomicBool,
+    /// It has waited for a reader of datagrams.
+    waited: AtomicBool,
+}
+
+impl Eager {
+    fn start(driver: Driver) -> Arc<Self> {
+        let driver = Mutex::new(Some(driver));
+        let eager = Arc::new(Self { driver, again: AtomicBool::new(false), waited: AtomicBool::new(false) });
+        eager.clone().wake();
+        eager
+    }
+
+    /// Before the runtime does.
+    fn end(&self) {
+        let driver = self.driver.lock().unwrap().take();
+        drop(driver);
+    }
 }
 
 impl Wake for Eager {
@@ -224,6 +241,26 @@ impl Wake for Eager {
         let Some(driver) = &mut *driver else { return };
         while self.again.swap(false, Ordering::SeqCst) {
             let _ = driver.turn(&mut Context::from_waker(&self.clone().into()));
+            self.waited.fetch_or(driver.inlet.pause.is_some(), Ordering::SeqCst);
+        }
+    }
+}
+
+/// A client's connection and the server's, whose driver is polled with what it does.
+async fn both_ends(hub: &Hub, address: SocketAddr) -> (Connection, Connection) {
+    let client = crate::Endpoint::client(EndpointConfig {
+        crypto: Arc::new(NullSecrets(2)),
+        connection_id_len: 8,
+        resets_per_second: 0,
+    });
+    let crypto = Arc::new(NullClient::new(&[b"test"]));
+    let config = ClientConfig { crypto, transport: Arc::default() };
+    let ours = client.unwrap().connect(address, "localhost", &config).await.unwrap();
+    loop {
+        let accepted = hub.lobby().accepted.pop_front();
+        match accepted {
+            Some(theirs) => break (ours, theirs),
+            None => tokio::task::yield_now().await,
         }
     }
 }
@@ -233,23 +270,9 @@ impl Wake for Eager {
 async fn what_is_told_as_a_stream_is_accepted_reaches_its_handle() {
     let (driver, address) = driver();
     let hub = driver.hub.clone();
-    let eager = Arc::new(Eager { driver: Mutex::new(Some(driver)), again: AtomicBool::new(false) });
-    eager.clone().wake();
-    let client = crate::Endpoint::client(EndpointConfig {
-        crypto: Arc::new(NullSecrets(2)),
-        connection_id_len: 8,
-        resets_per_second: 0,
-    });
-    let config = ClientConfig { crypto: Arc::new(NullClient::new(&[b"test"])), transport: Arc::default() };
+    let eager = Eager::start(driver);
     let soon = async {
-        let ours = client.unwrap().connect(address, "localhost", &config).await.unwrap();
-        let theirs = loop {
-            let accepted = hub.lobby().accepted.pop_front();
-            match accepted {
-                Some(connection) => break connection,
-                None => tokio::task::yield_now().await,
-            }
-        };
+        let (ours, theirs) = both_ends(&hub, address).await;
         let (mut send, recv) = ours.open_bi().await.unwrap();
         send.write_all(b"x").await.unwrap();
         recv.stop(7);
@@ -261,9 +284,31 @@ async fn what_is_told_as_a_stream_is_accepted_reaches_its_handle() {
         assert_eq!(send.stopped().await, Ok(Some(7)));
     };
     tokio::time::timeout(Duration::from_secs(10), soon).await.expect("it is told");
-    // Before the runtime.
-    let driver = eager.driver.lock().unwrap().take();
-    drop(driver);
+    eager.end();
+}
+
+/// Anybody may send datagrams to an application that has no use for them: that is not to stop the others.
+#[tokio::test]
+async fn a_driver_waits_for_readers_that_have_been_there() {
+    let (driver, address) = driver();
+    let hub = driver.hub.clone();
+    let eager = Eager::start(driver);
+    let soon = async {
+        let (ours, theirs) = both_ends(&hub, address).await;
+        for reads in [false, true] {
+            // There is a reader from here on, for whom it waits a millisecond.
+            while reads && theirs.try_read_datagram().is_some() {}
+            let before = theirs.stats().datagrams.dropped;
+            while theirs.stats().datagrams.dropped == before {
+                let mut flood = (0..1000).map(|_| bytes::Bytes::from_static(b"x")).collect();
+                ours.send_datagrams(&mut flood).await.unwrap();
+                ours.round_trip().await;
+            }
+            assert_eq!(eager.waited.load(Ordering::SeqCst), reads);
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), soon).await.expect("there are many");
+    eager.end();
 }
 
 /// Another thread begins a connection between the two steps in which one that has drained is let go.
