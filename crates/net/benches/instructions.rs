@@ -286,25 +286,7 @@ impl TasksLeft {
 
 /// Waits for both.
 async fn both<A, B>(a: impl Future<Output = A>, b: impl Future<Output = B>) -> (A, B) {
-    let (mut a, mut b) = (pin!(a), pin!(b));
-    let (mut first, mut second) = (None, None);
-    poll_fn(move |cx| {
-        if first.is_none() {
-            if let Poll::Ready(done) = a.as_mut().poll(cx) {
-                first = Some(done);
-            }
-        }
-        if second.is_none() {
-            if let Poll::Ready(done) = b.as_mut().poll(cx) {
-                second = Some(done);
-            }
-        }
-        if first.is_none() || second.is_none() {
-            return Poll::Pending;
-        }
-        first.take().zip(second.take()).map_or(Poll::Pending, Poll::Ready)
-    })
-    .await
+    tokio::join!(a, b)
 }
 
 /// What is sent, and what answers it.

@@ -1,10 +1,10 @@
 //! Streams that the application has handles of: what these wait for and have to be told.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 use std::task::Waker;
 
-use quickset_quic::{MessageStats, StreamId};
+use quickset_quic::{MessageStats, StreamId, StreamIdHasher};
 
 use crate::queue::OutcomeQueue;
 use crate::tickets::OutcomeTickets;
@@ -75,28 +75,5 @@ impl StreamSlot {
         if let Some(sent) = self.sent() {
             sent.tickets.wake(woken);
         }
-    }
-}
-
-/// One multiplication for a stream's id, of which a peer chooses nothing but how many there are.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct StreamIdHasher(u64);
-
-impl Hasher for StreamIdHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(self.0 ^ u64::from(byte));
-        }
-    }
-
-    #[inline]
-    fn write_u64(&mut self, n: u64) {
-        // 2^64 divided by the golden ratio; the high bits are good, the table wants good low ones too.
-        let product = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = product ^ product >> 32;
     }
 }

@@ -130,7 +130,8 @@ pub use protect::policy::{self, CustomPolicy, Goal, Protection, ProtectionError}
 pub use protect::{Estimates, Fec};
 pub use quickset_sched::{Priority, Weight};
 pub use quickset_wire::{
-    ConnectionId, Dir, ResetToken, Scheme, Schemes, Side, StreamId, TransportErrorCode, Version,
+    ConnectionId, Dir, ResetToken, Scheme, Schemes, Side, StreamId, StreamIdHasher, TransportErrorCode,
+    Version,
 };
 pub use refusal::{Obstacle, SystemRefusal};
 pub use stats::{AckStats, DatagramStats, EcnState, EcnStats, FecStats, MtuStats, Stats};

@@ -1,4 +1,5 @@
 use core::fmt;
+use core::hash::Hasher;
 use core::ops::{Deref, Not};
 
 /// A connection id of version 1: 0 to 20 bytes, held inline (RFC 9000 §5.1, §17.2).
@@ -206,6 +207,30 @@ impl fmt::Display for StreamId {
 impl fmt::Debug for StreamId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "StreamId({}: {} {} {})", self.0, self.initiator(), self.dir(), self.index())
+    }
+}
+
+/// Hashes a stream's id by one multiplication: for tables of streams, whose ids a peer cannot choose so that
+/// they collide, since they come in order.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StreamIdHasher(u64);
+
+impl Hasher for StreamIdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(self.0 ^ u64::from(byte));
+        }
+    }
+
+    #[inline]
+    fn write_u64(&mut self, n: u64) {
+        // 2^64 divided by the golden ratio; the high bits are good, the table wants good low ones too.
+        let product = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = product ^ product >> 32;
     }
 }
 

@@ -49,6 +49,6 @@ pub mod varint;
 pub use cursor::{Reader, Truncated, Writer};
 pub use error::TransportErrorCode;
 pub use fec::{FecDecoder, Scheme, Schemes};
-pub use id::{ConnectionId, Dir, ResetToken, Side, StreamId};
+pub use id::{ConnectionId, Dir, ResetToken, Side, StreamId, StreamIdHasher};
 pub use packet::{PacketType, Space, Version};
 pub use params::{TransportParams, VersionInformation};

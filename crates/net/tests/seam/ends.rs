@@ -109,31 +109,8 @@ impl Exchanged {
 }
 
 /// Waits for both.
-pub(crate) async fn both<A, B>(
-    a: impl std::future::Future<Output = A>,
-    b: impl std::future::Future<Output = B>,
-) -> (A, B) {
-    use std::task::Poll;
-
-    let (mut a, mut b) = (std::pin::pin!(a), std::pin::pin!(b));
-    let (mut first, mut second) = (None, None);
-    std::future::poll_fn(move |cx| {
-        if first.is_none() {
-            if let Poll::Ready(done) = a.as_mut().poll(cx) {
-                first = Some(done);
-            }
-        }
-        if second.is_none() {
-            if let Poll::Ready(done) = b.as_mut().poll(cx) {
-                second = Some(done);
-            }
-        }
-        if first.is_none() || second.is_none() {
-            return Poll::Pending;
-        }
-        Poll::Ready((first.take().expect("it is there"), second.take().expect("it is there")))
-    })
-    .await
+pub(crate) async fn both<A, B>(a: impl Future<Output = A>, b: impl Future<Output = B>) -> (A, B) {
+    tokio::join!(a, b)
 }
 
 /// Bytes that differ from one place to the next.

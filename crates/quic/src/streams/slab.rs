@@ -1,8 +1,8 @@
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 
 use quickset_base::number::within_u32;
-use quickset_wire::StreamId;
+use quickset_wire::{StreamId, StreamIdHasher};
 
 use crate::packet::StreamKey;
 
@@ -16,7 +16,7 @@ pub(super) struct Slab<T> {
     generation: u32,
     /// Slots below are kept.
     reserved: usize,
-    by_id: HashMap<u64, StreamKey, BuildHasherDefault<IdHasher>>,
+    by_id: HashMap<u64, StreamKey, BuildHasherDefault<StreamIdHasher>>,
 }
 
 #[derive(Debug)]
@@ -128,30 +128,6 @@ impl<T> Slab<T> {
 
 /// Slots that are kept for whoever comes next.
 const FEW: usize = 8;
-
-/// One multiplication. A peer chooses ids only in ascending order and only as many as it may have open,
-/// so collisions cost it more than us.
-#[derive(Clone, Copy, Debug, Default)]
-struct IdHasher(u64);
-
-impl Hasher for IdHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(self.0 ^ u64::from(byte));
-        }
-    }
-
-    #[inline]
-    fn write_u64(&mut self, n: u64) {
-        // 2^64 divided by the golden ratio; the high bits are good, the table wants good low ones too.
-        let product = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = product ^ product >> 32;
-    }
-}
 
 #[cfg(test)]
 mod tests {
