@@ -246,6 +246,13 @@ pub(crate) const MOST_PAYLOAD: usize = 16_384;
 pub(crate) const SYMBOL_HEADER: usize = 2 + 8;
 /// Messages that a REPAIR covers.
 pub(crate) const MOST_COVERED: u64 = 256;
+/// What a message of so many bytes counts for while it waits: an empty one is not for nothing (WB-7).
+pub(crate) fn memory_of(length: usize) -> usize {
+    length + 128
+}
+
+/// What messages that are not known to have arrived may count for together (WB-7).
+pub(crate) const MOST_WAITING: usize = 8 << 20;
 /// Numbers from the lowest that has not arrived on (WB-7).
 pub(crate) const NUMBERS: u64 = 4096;
 /// Symbols that a receiver keeps (WB-10).

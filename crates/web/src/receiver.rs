@@ -8,8 +8,8 @@ use quickset_fec::Equation;
 use quickset_fec::online::{Decoder, DecoderLimits};
 
 use crate::format::{
-    self, DatagramFault, FencedDatagram, FencedPlace, MOST_PAYLOAD, NUMBERS, ReportHead, SYMBOL_HEADER,
-    SYMBOLS,
+    self, DatagramFault, FencedDatagram, FencedPlace, MOST_PAYLOAD, MOST_WAITING, NUMBERS, ReportHead,
+    SYMBOL_HEADER, SYMBOLS, memory_of,
 };
 
 /// Receives messages. The contract:
@@ -361,10 +361,3 @@ fn decoder() -> Decoder {
 
 /// WB-11.
 const REPORT_DELAY: Duration = Duration::from_millis(10);
-/// Bytes of messages that wait to be taken, or of those and of the ones that wait for others.
-const MOST_WAITING: usize = 8 << 20;
-
-/// What a message of so many bytes costs while it waits: an empty one is not for nothing.
-fn memory_of(length: usize) -> usize {
-    length + 128
-}

@@ -388,6 +388,23 @@ fn what_is_too_far_ahead_or_too_much_is_as_if_lost() {
     let mut sender = FencedSender::new(SenderOptions::default());
     (0..4096).for_each(|n| assert_eq!(sender.message(of_number(n), true), n));
     assert!(!sender.has_room());
+    // Nor so much.
+    let mut sender = FencedSender::new(SenderOptions::default());
+    let fill = |sender: &mut FencedSender| {
+        let messages = std::iter::from_fn(|| {
+            sender.has_room().then(|| sender.message(Bytes::from_static(&[7; 16_384]), true))
+        });
+        messages.count()
+    };
+    assert_eq!(fill(&mut sender), (8 << 20) / (16_384 + 128));
+    while sender.poll(at).is_some() {}
+    assert_eq!(fill(&mut sender), 0);
+    // Three have arrived, and two are given up, one of them twice.
+    sender.report(at, &[4, 0, 3, 2, 0, 0, 0]).unwrap();
+    for number in [10, 11, 10] {
+        sender.abandon(number);
+    }
+    assert_eq!(fill(&mut sender), 5);
 }
 
 #[test]

@@ -6,13 +6,16 @@ use quickset_base::Time;
 use quickset_base::number::Unsigned as _;
 
 use super::round::RoundTrip;
-use crate::format::FencedPlace;
+use crate::format::{FencedPlace, memory_of};
 
 /// Messages that are not known to have arrived, by number, and the repairs over them.
 #[derive(Debug, Default)]
 pub(super) struct FencedFlights {
     base: u64,
     flights: VecDeque<FencedFlight>,
+    /// Those of them that have not arrived, and the memory of those that were not given up either.
+    open: u64,
+    memory: usize,
     /// The number behind the highest that was sent.
     sent: u64,
     /// Datagrams sent.
@@ -94,7 +97,12 @@ impl FencedFlights {
     }
 
     pub(super) fn outstanding(&self) -> u64 {
-        self.flights.iter().filter(|flight| flight.state != FlightState::Arrived).count() as u64
+        self.open
+    }
+
+    /// What a receiver needs at most to hold what it has, and may still get.
+    pub(super) fn memory(&self) -> usize {
+        self.memory
     }
 
     /// Whether a number is not known to have arrived.
@@ -104,6 +112,8 @@ impl FencedFlights {
 
     /// The next number is a message that waits.
     pub(super) fn queue(&mut self, behind: u64, payload: Bytes, keep: bool) {
+        self.open += 1;
+        self.memory += memory_of(payload.len());
         self.flights.push_back(FencedFlight {
             behind,
             bytes: payload.len(),
@@ -154,21 +164,26 @@ impl FencedFlights {
         if flight.state != FlightState::Queued {
             flight.state = FlightState::Again;
         }
+        let bytes = flight.bytes;
+        self.memory -= memory_of(bytes);
         true
     }
 
     /// These have arrived.
     pub(super) fn land(&mut self, numbers: Range<u64>, landed: &mut Landed) {
         for number in numbers.start.max(self.base)..numbers.end.min(self.sent) {
-            let Some(flight) = self.get_mut(number) else { continue };
+            let place = self.place(number);
+            let Some(flight) = place.and_then(|place| self.flights.get_mut(place)) else { continue };
             if flight.state == FlightState::Arrived {
                 continue;
             }
             flight.state = FlightState::Arrived;
             flight.payload = None;
+            self.open -= 1;
             if flight.gone {
                 continue;
             }
+            self.memory -= memory_of(flight.bytes);
             landed.numbers.push(number);
             if flight.times == 1 {
                 // Of one that was sent again nobody knows which has arrived.
@@ -287,12 +302,17 @@ impl FencedFlights {
         SentDatagramAt { order: self.order, at: now }
     }
 
+    fn place(&self, number: u64) -> Option<usize> {
+        usize::try_from(number.checked_sub(self.base)?).ok()
+    }
+
     fn get(&self, number: u64) -> Option<&FencedFlight> {
-        self.flights.get(usize::try_from(number.checked_sub(self.base)?).ok()?)
+        self.flights.get(self.place(number)?)
     }
 
     fn get_mut(&mut self, number: u64) -> Option<&mut FencedFlight> {
-        self.flights.get_mut(usize::try_from(number.checked_sub(self.base)?).ok()?)
+        let place = self.place(number)?;
+        self.flights.get_mut(place)
     }
 }
 

@@ -15,8 +15,8 @@ use self::flight::{FencedFlights, Landed};
 pub use self::loss::MessageLoss;
 use self::round::RoundTrip;
 use crate::format::{
-    self, DatagramFault, FencedDatagram, MOST_COVERED, MOST_PAYLOAD, NUMBERS, ReportFields, SYMBOL_HEADER,
-    SYMBOLS,
+    self, DatagramFault, FencedDatagram, MOST_COVERED, MOST_PAYLOAD, MOST_WAITING, NUMBERS, ReportFields,
+    SYMBOL_HEADER, SYMBOLS, memory_of,
 };
 
 /// What a sender knows at its beginning.
@@ -59,6 +59,8 @@ pub struct FencedSender {
     /// Messages queued since repair was asked for.
     fresh: u64,
     round: RoundTrip,
+    /// Nothing is lost before it, unless a report says so.
+    due: Option<Time>,
     loss: MessageLoss,
     /// What the last report said of it.
     recovered: u64,
@@ -117,6 +119,7 @@ impl FencedSender {
             seed: 0,
             fresh: 0,
             round: RoundTrip::new(options.rtt),
+            due: None,
             loss: MessageLoss::default(),
             recovered: 0,
             outcomes: VecDeque::new(),
@@ -133,10 +136,11 @@ impl FencedSender {
         datagram.saturating_sub(header).min(MOST_PAYLOAD)
     }
 
-    /// Whether another message may be queued: too many are not known to have arrived otherwise.
+    /// Whether another message may be queued: too many are not known to have arrived otherwise, or too much.
     pub fn has_room(&self) -> bool {
         // WB-7.
         self.next - self.flights.base() < NUMBERS
+            && self.flights.memory() + memory_of(MOST_PAYLOAD) <= MOST_WAITING
     }
 
     /// Queues a message and returns its number. One that is not to be kept is given up when it is lost, and
@@ -199,7 +203,9 @@ impl FencedSender {
 
     /// The next datagram to send, if there is one.
     pub fn poll(&mut self, now: Time) -> Option<Vec<u8>> {
-        self.look(now);
+        if self.due.is_some_and(|due| due <= now) {
+            self.look(now);
+        }
         // What others wait for goes first.
         while let Some(number) = self.again.pop_first() {
             // That one is gone may have been reported since.
@@ -254,7 +260,7 @@ impl FencedSender {
 
     /// When to [`poll`](Self::poll) even if nothing happens.
     pub fn next_deadline(&self) -> Option<Time> {
-        self.flights.deadline(&self.round)
+        self.due
     }
 
     /// Bytes of messages that wait to be sent for the first time.
@@ -330,6 +336,7 @@ impl FencedSender {
                 self.give_up(lost.number);
             }
         }
+        self.due = self.flights.deadline(&self.round);
     }
 
     fn give_up(&mut self, number: u64) {
@@ -344,7 +351,13 @@ impl FencedSender {
 
     fn datagram(&mut self, now: Time, number: u64) -> Vec<u8> {
         let (place, payload) = self.flights.send(now, number);
+        self.sent(now);
         format::message(self.sequence, place, payload.as_deref())
+    }
+
+    /// A datagram leaves. What was due before is no later by that: it is looked at again then.
+    fn sent(&mut self, now: Time) {
+        self.due.get_or_insert_with(|| self.round.timeout(now));
     }
 
     /// A repair over what has not arrived, if there is anything.
@@ -357,6 +370,7 @@ impl FencedSender {
         let (sum, seed) = (self.symbols.sum(low, count, self.seed)?, self.seed);
         self.seed += 1;
         self.flights.covered(now, low..sent);
+        self.sent(now);
         self.stats.repairs += 1;
         let datagram = format::repair(self.sequence, low, count, seed, &sum);
         self.stats.repair_bytes += datagram.len() as u64;
