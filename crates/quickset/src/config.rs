@@ -304,6 +304,14 @@ impl ServerConfig {
         self.identity.set(identity);
     }
 
+    /// Has the server prove to be `identity` to clients that offer one of these application protocols, of
+    /// which the first that has an identity counts, and to others whoever it is. For a server that some of
+    /// its clients know by its key, and others by a certificate that an authority signed. As
+    /// [`set_identity`](Self::set_identity) it counts from now on, on endpoints that run, too.
+    pub fn set_identity_for(&self, protocols: &[&str], identity: &Identity) {
+        self.identity.set_for(protocols, identity);
+    }
+
     /// Returns a configuration of TLS over TCP for the same server, with these application protocols in order
     /// of preference. It proves to be the same, also after [`set_identity`](Self::set_identity). It speaks
     /// TLS 1.3 only, unless the application [configured it](Self::from_rustls), and takes no early data.

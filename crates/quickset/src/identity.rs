@@ -1,5 +1,6 @@
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 #[cfg(feature = "self-signed")]
 use std::time::{Duration, SystemTime};
 
@@ -159,7 +160,14 @@ impl Identity {
 
 /// Who a server proves to be at the moment: handshakes go by what is there when they begin.
 #[derive(Debug)]
-pub(crate) struct Present(RwLock<ShownIdentity>);
+pub(crate) struct Present(RwLock<ShownIdentities>);
+
+#[derive(Debug)]
+struct ShownIdentities {
+    usual: ShownIdentity,
+    /// For clients that offer these application protocols.
+    by_protocol: BTreeMap<Vec<u8>, Identity>,
+}
 
 #[derive(Debug)]
 enum ShownIdentity {
@@ -170,38 +178,61 @@ enum ShownIdentity {
 
 impl Present {
     pub(crate) fn new(identity: Identity) -> Self {
-        Self(RwLock::new(ShownIdentity::Identity(identity)))
+        Self::of(ShownIdentity::Identity(identity))
     }
 
     pub(crate) fn chosen(by: Arc<dyn ResolvesServerCert>) -> Self {
-        Self(RwLock::new(ShownIdentity::Chosen(by)))
+        Self::of(ShownIdentity::Chosen(by))
+    }
+
+    fn of(usual: ShownIdentity) -> Self {
+        Self(RwLock::new(ShownIdentities { usual, by_protocol: BTreeMap::new() }))
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, ShownIdentities> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, ShownIdentities> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn get(&self) -> Option<Identity> {
-        match &*self.0.read().unwrap_or_else(PoisonError::into_inner) {
+        match &self.read().usual {
             ShownIdentity::Identity(identity) => Some(identity.clone()),
             ShownIdentity::Chosen(_) => None,
         }
     }
 
     pub(crate) fn set(&self, identity: Identity) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = ShownIdentity::Identity(identity);
+        self.write().usual = ShownIdentity::Identity(identity);
+    }
+
+    pub(crate) fn set_for(&self, protocols: &[&str], identity: &Identity) {
+        let protocols = protocols.iter().map(|name| name.as_bytes().to_vec());
+        self.write().by_protocol.extend(protocols.map(|name| (name, identity.clone())));
     }
 }
 
 impl ResolvesServerCert for Present {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        let by = match &*self.0.read().unwrap_or_else(PoisonError::into_inner) {
-            ShownIdentity::Identity(identity) => return Some(identity.certified.clone()),
-            ShownIdentity::Chosen(by) => by.clone(),
+        let by = {
+            let shown = self.read();
+            let identity =
+                hello.alpn().and_then(|mut names| names.find_map(|name| shown.by_protocol.get(name)));
+            match (identity, &shown.usual) {
+                (Some(identity), _) | (None, ShownIdentity::Identity(identity)) => {
+                    return Some(identity.certified.clone());
+                }
+                (None, ShownIdentity::Chosen(by)) => by.clone(),
+            }
         };
         // Without the lock: it may well set another identity.
         by.resolve(hello)
     }
 
     fn only_raw_public_keys(&self) -> bool {
-        let shown = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        matches!(&*shown, ShownIdentity::Chosen(by) if by.only_raw_public_keys())
+        matches!(&self.read().usual, ShownIdentity::Chosen(by) if by.only_raw_public_keys())
     }
 }
 

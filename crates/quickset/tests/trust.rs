@@ -120,6 +120,29 @@ async fn an_identity_is_exchanged_while_the_server_runs() {
     assert!(old.close_reason().is_none(), "who is there stays");
 }
 
+#[tokio::test]
+async fn a_protocol_may_have_an_identity_of_its_own() {
+    let [usual, other, renewed] = ["a", "b", "c"].map(|name| Identity::self_signed([name]).unwrap());
+    let config = ServerConfig::new(usual.clone(), &["one", "two", "three"]).unwrap();
+    config.set_identity_for(&["two", "three"], &other);
+    let server = serve(&config);
+    let client = Endpoint::client().unwrap();
+    let shown = async |protocols: &[&str]| {
+        let config = ClientConfig::new(Trust::insecure(), protocols).unwrap();
+        let connection = soon(client.connect(server.local_addr(), "a", &config)).await.unwrap();
+        Peer::of(&connection).fingerprint()
+    };
+    assert_eq!(shown(&["one"]).await, Some(usual.fingerprint()));
+    assert_eq!(shown(&["two"]).await, Some(other.fingerprint()));
+    // The first that has one counts, not the one that is agreed on.
+    assert_eq!(shown(&["one", "three"]).await, Some(other.fingerprint()));
+    config.set_identity_for(&["two"], &renewed);
+    assert_eq!(shown(&["two"]).await, Some(renewed.fingerprint()));
+    assert_eq!(shown(&["three"]).await, Some(other.fingerprint()));
+    config.set_identity(renewed);
+    assert_eq!(shown(&["three"]).await, Some(other.fingerprint()));
+}
+
 /// RFC 9001 §4.4, RFC 9114 §3.1.
 #[tokio::test]
 async fn an_authority_speaks_for_the_names_it_signed() {
