@@ -29,12 +29,14 @@ struct State {
     screen: Framebuffer,
     events: Vec<ServerEvent>,
     connections: usize,
+    /// Orders that were not carried out yet.
+    pending: usize,
 }
 
 impl super::person::Person {
     /// Waits until the screen is that of the VNC server.
     pub(crate) async fn sees(&mut self, vnc: &Vnc) {
-        self.until("the same picture", |p| p.screen.crc32() == vnc.crc32()).await;
+        self.until("the same picture", |p| vnc.picture() == Some(p.screen.crc32())).await;
     }
 }
 
@@ -65,7 +67,7 @@ impl Vnc {
         let listener = TcpListener::bind(address).await.unwrap();
         let address = listener.local_addr().unwrap();
         let screen = Framebuffer::new(width, height, 64 << 20).unwrap();
-        let state = Mutex::new(State { screen, events: Vec::new(), connections: 0 });
+        let state = Mutex::new(State { screen, events: Vec::new(), connections: 0, pending: 0 });
         let shared = Arc::new(Shared { state, heard: Notify::new() });
         let (orders, mut incoming) = mpsc::unbounded_channel();
         let theirs = shared.clone();
@@ -81,6 +83,7 @@ impl Vnc {
     }
 
     pub(crate) fn tell(&self, order: Order) {
+        self.shared.state.lock().unwrap().pending += 1;
         self.orders.send(order).unwrap();
     }
 
@@ -102,8 +105,10 @@ impl Vnc {
         self.events().iter().filter_map(key).collect()
     }
 
-    pub(crate) fn crc32(&self) -> u32 {
-        self.shared.state.lock().unwrap().screen.crc32()
+    /// The sum of its pixels, once it has done all that it was told.
+    pub(crate) fn picture(&self) -> Option<u32> {
+        let state = self.shared.state.lock().unwrap();
+        (state.pending == 0).then(|| state.screen.crc32())
     }
 
     pub(crate) fn connections(&self) -> usize {
@@ -214,6 +219,7 @@ impl Connection<'_> {
         }
         let mut state = self.shared.state.lock().unwrap();
         for order in self.waiting.drain(..) {
+            state.pending -= 1;
             match order {
                 Order::Fill(rect, colour) => {
                     state.screen.fill(rect, colour).unwrap();
