@@ -184,8 +184,8 @@ pub(crate) fn run(args: &DesktopArgs) -> anyhow::Result<()> {
 
 async fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     let folder = GatewayFolder::standard()?;
-    // With a certificate of an authority it is another, by which gateways know the server, too.
-    let (pages, identity) = args.pages.prepare(&folder, args.listen, folder.server_identity()?).await?;
+    let identity = folder.server_identity()?;
+    let pages = args.pages.prepare(&folder, args.listen, &identity).await?;
     let authorized = match &args.authorized {
         Some(path) => Authorized::at(path),
         None => folder.authorized()?,

@@ -16,7 +16,7 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use quickset::{Identity, ServerConfig};
-use quickset_desktop::serve::{PAGE_FIELDS, PageConfig, PageFile};
+use quickset_desktop::serve::{HTTP_1, PAGE_FIELDS, PageConfig, PageFile};
 use quickset_desktop::trust::{GatewayFolder, OneTimeToken, PageLinks};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
@@ -68,7 +68,6 @@ fn origin(text: &str) -> Result<String, String> {
 /// What is served to browsers, before anything listens.
 pub(super) struct Pages {
     pub(super) config: PageConfig,
-    /// Whom connections show; `None`: whom they show to gateways.
     certificates: Certificates,
     listener: TcpListener,
     host: String,
@@ -83,7 +82,7 @@ enum Certificates {
 }
 
 impl PageArgs {
-    /// What is served to browsers, and who the server is, if browsers are wanted.
+    /// What is served to browsers, if they are wanted, by a server that gateways know as `server`.
     ///
     /// # Errors
     /// When the page cannot be served, or there is no certificate for it.
@@ -91,10 +90,10 @@ impl PageArgs {
         &self,
         folder: &GatewayFolder,
         listen: SocketAddr,
-        server: Identity,
-    ) -> anyhow::Result<(Option<Pages>, Identity)> {
+        server: &Identity,
+    ) -> anyhow::Result<Option<Pages>> {
         if !self.web {
-            return Ok((None, server));
+            return Ok(None);
         }
         let host = match &self.web_host {
             Some(host) => host.to_ascii_lowercase(),
@@ -108,15 +107,15 @@ impl PageArgs {
         origins.extend(["localhost", "127.0.0.1", "[::1]"].map(|name| format!("http://{name}:{port}")));
         let links = PageLinks::new();
         let (_, token) = links.add(Instant::now(), self.web_view_only, None);
-        let config = PageConfig { links: Arc::new(links), origins, files: files() };
         let (identity, certificates) = if let (Some(cert), Some(key)) = (&self.cert, &self.key) {
             (crate::cert::read(cert, key)?, Certificates::Signed)
         } else {
-            let shown = folder.page_certificates(&server, std::slice::from_ref(&host), SystemTime::now())?;
+            let shown = folder.page_certificates(server, std::slice::from_ref(&host), SystemTime::now())?;
             let identity = shown.identity().clone();
-            (identity, Certificates::Hashed { folder: folder.clone(), server })
+            (identity, Certificates::Hashed { folder: folder.clone(), server: server.clone() })
         };
-        Ok((Some(Pages { config, certificates, listener, host, token }), identity))
+        let config = PageConfig { links: Arc::new(links), identity: Some(identity), origins, files: files() };
+        Ok(Some(Pages { config, certificates, listener, host, token }))
     }
 }
 
@@ -136,7 +135,7 @@ impl Pages {
                 })?;
                 say!("open https://{place}/#token={}", token.reveal())?;
                 let names = vec![place, host];
-                let tls = TlsAcceptor::from(server.tls(&["http/1.1"]));
+                let tls = TlsAcceptor::from(server.tls(&[HTTP_1]));
                 let far = listen(tcp, Some(tls), config.clone(), names, bound.port());
                 let near = listen(listener, None, config, local_names(page.port()), bound.port());
                 tokio::select! { never = far => never, never = near => never }
@@ -159,7 +158,7 @@ impl Pages {
                         // Looked at each hour: a machine that sleeps loses count of time.
                         tokio::time::sleep(Duration::from_secs(3600)).await;
                         match folder.page_certificates(&identity, &names, SystemTime::now()) {
-                            Ok(shown) => server.set_identity(shown.identity().clone()),
+                            Ok(shown) => PageConfig::show(&server, shown.identity()),
                             Err(error) => note!("the next certificate for browsers cannot be shown: {error}"),
                         }
                     }
@@ -206,7 +205,8 @@ impl PageCommand {
         })?;
         let page = listener.local_addr()?;
         say!("serving the page at http://localhost:{}/", page.port())?;
-        let config = PageConfig { links: Arc::default(), origins: Vec::new(), files: files() };
+        let config =
+            PageConfig { links: Arc::default(), identity: None, origins: Vec::new(), files: files() };
         let mut interrupts = crate::interrupts::Interrupts::new()?;
         tokio::select! {
             served = listen(listener, None, config, local_names(page.port()), 0) => match served? {},
@@ -376,7 +376,8 @@ mod tests {
     #[test]
     fn a_page_by_another_name_gets_nothing() {
         // WB-16: a foreign name that leads to our address.
-        let config = PageConfig { links: Arc::default(), origins: Vec::new(), files: files() };
+        let config =
+            PageConfig { links: Arc::default(), identity: None, origins: Vec::new(), files: files() };
         let get = |method, host: &str, path: &str| {
             let request = Request::builder().method(method).uri(path).header(HOST, host).body(()).unwrap();
             answer(&request, &config, &local_names(4480), 4433).status().as_u16()

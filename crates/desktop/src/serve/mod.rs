@@ -32,7 +32,7 @@ use quickset::{
 use quickset_rfb::VncPassword;
 use tokio::sync::mpsc;
 
-pub use pages::{PAGE_FIELDS, PageConfig, PageFile};
+pub use pages::{HTTP_1, PAGE_FIELDS, PageConfig, PageFile};
 pub use session::{ClientTotals, ServeStats};
 pub use vnc::VncError;
 
@@ -132,6 +132,9 @@ impl ServeGateway {
             .expect("the protocols have names, and TLS is ours")
             .with_max_connections(connections(config.max_viewers))
             .with_transport(config.link.serving(config.pages.is_some()));
+        if let Some(identity) = config.pages.as_ref().and_then(|pages| pages.identity.as_ref()) {
+            PageConfig::show(&server, identity);
+        }
         let server = if config.link.key_log { server.with_key_log() } else { server };
         let server = match config.memory {
             Some(memory) => server.with_budget(memory),
@@ -175,7 +178,7 @@ impl ServeGateway {
     }
 
     /// What clients connect by, for whoever shows another certificate of the same key when one ends
-    /// ([`ServerConfig::set_identity`]), and for servers of the page on TCP ([`ServerConfig::tls`]).
+    /// ([`ServerConfig::set_identity`], [`PageConfig::show`]), and for servers of the page on TCP ([`ServerConfig::tls`]).
     pub fn config(&self) -> &ServerConfig {
         &self.server
     }
@@ -322,7 +325,9 @@ impl House {
         let network = NetworkOwner::of(connection.remote_address().ip());
         let name = shared.stage.title();
         let heard = async {
-            let (server, session) = pages::answer(connection, pages).await?;
+            // Whoever has taken the page opens a session at once, on this connection or another.
+            let (server, session) =
+                tokio::time::timeout(OPENING, pages::answer(connection, pages)).await.ok()??;
             let admitted = door::admit_page(&session, &pages.links, shared.terms, &name).await.ok();
             Some((server, session, admitted))
         };
@@ -397,6 +402,8 @@ fn at_the_door(viewers: usize) -> usize {
 
 /// How long the words of an end may take.
 const FAREWELL: Duration = Duration::from_secs(1);
+/// How long a browser's connection may go on without a session.
+const OPENING: Duration = Duration::from_secs(60);
 /// For whoever finds no place at the door.
 const FULL_DOOR: &[u8] = b"too many clients are at the door";
 /// Commands under way to the VNC server, of all clients.

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use quickset::Connection;
 use quickset::h3::webtransport::Session;
 use quickset::h3::{self, Call, HttpError, Request, Response};
+use quickset::{Connection, Identity, ServerConfig};
 
 use crate::trust::PageLinks;
 
@@ -14,6 +14,9 @@ use crate::trust::PageLinks;
 pub struct PageConfig {
     /// The links that are good.
     pub links: Arc<PageLinks>,
+    /// Who the server proves to be towards browsers; `None`: the same as towards gateways, which go on to know
+    /// it by its own key when browsers want a certificate of an authority.
+    pub identity: Option<Identity>,
     /// Where pages may come from that open a session: `https://HOST[:PORT]`, or `http://localhost:PORT`.
     pub origins: Vec<String>,
     /// What is served by HTTP/3 besides sessions.
@@ -32,6 +35,11 @@ pub struct PageFile {
 }
 
 impl PageConfig {
+    /// Has `server` prove to be `identity` towards browsers, by QUIC and by TCP.
+    pub fn show(server: &ServerConfig, identity: &Identity) {
+        server.set_identity_for(&[h3::ALPN, HTTP_1], identity);
+    }
+
     /// The file at this path; what stands behind `?` does not count.
     pub fn file(&self, path: &[u8]) -> Option<&PageFile> {
         let path = path.split(|&byte| byte == b'?').next()?;
@@ -44,6 +52,9 @@ impl PageConfig {
         origin.is_some_and(|origin| self.origins.iter().any(|ours| ours.as_bytes() == &origin.value[..]))
     }
 }
+
+/// The protocol of pages and sessions by TCP.
+pub const HTTP_1: &str = "http/1.1";
 
 /// What a page of ours may do: nothing that is not ours, and nobody shows it within a page of theirs.
 pub const PAGE_FIELDS: [(&str, &str); 6] = [
