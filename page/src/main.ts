@@ -44,8 +44,11 @@ class Page {
   private pause = FIRST_PAUSE;
   private may = { input: false, clipboard: false, wish: false };
   private shown = false;
-  /** What both clipboards have, as far as is known. */
-  private copied: string | undefined;
+  /** The newest text of either clipboard that the page knows. */
+  private copied = '';
+  /** Whether this browser lets the page read its clipboard, as far as is known. */
+  private readable = true;
+  private offered = false;
   private last: { figures: Figures; at: number } | undefined;
 
   constructor(private readonly link: Link) {
@@ -84,7 +87,7 @@ class Page {
         break;
       case 'cursor': void this.point(message); break;
       case 'text': void this.copy(message.text); break;
-      case 'wanted': void this.paste(true); break;
+      case 'wanted': void this.paste(); break;
       case 'offered': this.worker.postMessage({ kind: 'ask' } satisfies ToWorker); break;
       case 'bell': bar.animate([{ opacity: 0.3 }, { opacity: 1 }], 200); break;
       case 'notice': this.hint(message.text); break;
@@ -96,6 +99,7 @@ class Page {
   private ended(text: string, again: boolean): void {
     this.keyboard.forget();
     this.may = { input: false, clipboard: false, wish: false };
+    this.offered = false;
     say(text);
     canvas.classList.toggle('stale', this.shown);
     if (!again) return;
@@ -118,16 +122,23 @@ class Page {
     }
   }
 
-  /** Says what was copied here; where somebody waits for it, why that cannot be. */
-  private async paste(isWanted: boolean): Promise<void> {
-    if (!this.may.clipboard) return;
+  /** Says that something may have been copied here. What it is stays here until somebody pastes it there. */
+  private offer(): void {
+    if (!this.may.clipboard || !this.readable) return;
+    this.offered = true;
+    this.worker.postMessage({ kind: 'offer' } satisfies ToWorker);
+  }
+
+  /** Somebody pastes there what was offered. */
+  private async paste(): Promise<void> {
+    if (!this.may.clipboard || !this.offered) return;
     try {
-      const text = await navigator.clipboard.readText();
-      if (isWanted || text !== this.copied) this.worker.postMessage({ kind: 'paste', text } satisfies ToWorker);
-      this.copied = text;
+      this.copied = await navigator.clipboard.readText();
     } catch {
-      if (isWanted) this.hint('This browser does not let the page read what you copied. Allow it beside the address.');
+      this.readable = false;
+      this.hint('This browser does not let the page read what you copied. Allow it beside the address, and reload.');
     }
+    this.worker.postMessage({ kind: 'paste', text: this.copied } satisfies ToWorker);
   }
 
   /** The pointer as the desktop shows it. */
@@ -172,7 +183,7 @@ class Page {
     for (const button of bar.querySelectorAll<HTMLButtonElement>('button[data-key]')) {
       button.onclick = () => { this.keyboard.press(button.dataset['key'] ?? ''); canvas.focus(); };
     }
-    canvas.addEventListener('focus', () => { void this.paste(false); });
+    canvas.addEventListener('focus', () => this.offer());
     let resized = 0;
     addEventListener('resize', () => {
       clearTimeout(resized);

@@ -4,6 +4,7 @@ export type ToWorker =
   | { kind: 'start'; canvas?: OffscreenCanvas; server: string; hashes: readonly Uint8Array[]; token: string }
   | { kind: 'key'; down: boolean; keysym: number; keycode: number | undefined }
   | { kind: 'pointer'; buttons: number; x: number; y: number }
+  | { kind: 'offer' }
   | { kind: 'paste'; text: string }
   | { kind: 'ask' }
   | { kind: 'wish'; width: number; height: number };

@@ -1,6 +1,8 @@
 /** The session: WebTransport on one side, the canvas on the other, and the rules in WebAssembly between them. */
 
-import init, { WasmFault, WasmViewer, ask_bytes, key_bytes, paste_bytes, pointer_bytes } from './viewer/viewer.js';
+import init, {
+  WasmFault, WasmViewer, ask_bytes, key_bytes, offer_bytes, paste_bytes, pointer_bytes,
+} from './viewer/viewer.js';
 import { ofEnding } from './link.ts';
 import type { FromWorker, ToWorker } from './talk.ts';
 
@@ -175,6 +177,7 @@ class Session {
     switch (message.kind) {
       case 'key': this.input?.write(key_bytes(message.down, message.keysym, message.keycode)); break;
       case 'pointer': this.input?.write(pointer_bytes(message.buttons, message.x, message.y)); break;
+      case 'offer': this.input?.write(offer_bytes()); break;
       case 'paste': this.input?.write(paste_bytes(message.text)); break;
       case 'ask': this.input?.write(ask_bytes()); break;
       case 'wish': this.viewer.wish(message.width, message.height); this.turn(); break;

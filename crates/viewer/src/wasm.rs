@@ -180,7 +180,13 @@ pub fn pointer_bytes(buttons: u8, x: u16, y: u16) -> Vec<u8> {
     stream_bytes(&PersonInput::Pointer { buttons, x, y })
 }
 
-/// A text was copied here.
+/// A text may have been copied here.
+#[wasm_bindgen]
+pub fn offer_bytes() -> Vec<u8> {
+    stream_bytes(&PersonInput::Clipboard(ClipboardMessage::Offer))
+}
+
+/// The text that was copied here.
 #[wasm_bindgen]
 pub fn paste_bytes(text: &str) -> Vec<u8> {
     stream_bytes(&PersonInput::Clipboard(ClipboardMessage::Paste(text.into())))
