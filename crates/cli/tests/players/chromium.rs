@@ -59,9 +59,9 @@ impl Chromium {
         self.ask(None, "Target.closeTarget", &json!({ "targetId": tab.target }));
     }
 
-    /// The value of an expression of JavaScript in a page.
+    /// The value of an expression of JavaScript in a page, once it is there.
     pub(crate) fn evaluate(&mut self, tab: &Tab, expression: &str) -> Value {
-        let what = json!({ "expression": expression, "returnByValue": true });
+        let what = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
         let mut answer = self.ask(Some(tab), "Runtime.evaluate", &what);
         assert!(answer["exceptionDetails"].is_null(), "{expression}: {answer}");
         answer["result"]["value"].take()
@@ -85,7 +85,8 @@ impl Chromium {
         }
     }
 
-    fn ask(&mut self, tab: Option<&Tab>, method: &str, params: &Value) -> Value {
+    /// What the browser, or a tab, answers to an order.
+    pub(crate) fn ask(&mut self, tab: Option<&Tab>, method: &str, params: &Value) -> Value {
         self.last += 1;
         let mut order = json!({ "id": self.last, "method": method, "params": params });
         if let Some(tab) = tab {

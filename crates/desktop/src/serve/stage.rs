@@ -5,7 +5,7 @@ use std::time::Instant;
 use quickset_base::Time;
 use quickset_rfb::{
     ClientEvent, Cursor, Framebuffer, Leds, PixelFormat, Rect, Resize, ResizeReason, ResizeStatus,
-    RfbVersion, ServerInit,
+    RfbVersion, Screen, ServerInit,
 };
 use tokio::sync::Notify;
 
@@ -246,6 +246,14 @@ impl ServerScreen {
             slot.drawn.notify_one();
         }
         true
+    }
+
+    /// DT-55: one screen that is all of the desktop, which keeps who it is.
+    pub(crate) fn one_screen(&self, width: u16, height: u16) -> Vec<Screen> {
+        let state = self.lock();
+        let first = state.layout.as_ref().and_then(|layout| layout.screens.first());
+        let (id, flags) = first.map_or((0, 0), |screen| (screen.id, screen.flags));
+        vec![Screen { id, rect: Rect::sized(width, height), flags }]
     }
 
     /// A client's wish was told to the VNC server.

@@ -411,7 +411,10 @@ impl VncSession<'_> {
                 }
                 self.clip.theirs = Some(text);
             }
-            VncCommand::Wish { client, width, height, screens } => {
+            VncCommand::Wish { client, width, height, mut screens } => {
+                if screens.is_empty() {
+                    screens = self.stage.one_screen(width, height);
+                }
                 match self.rfb.set_desktop_size(width, height, &screens) {
                     Ok(()) => self.stage.wished(client, (width, height)),
                     Err(_) => self.stage.prohibited(client),

@@ -5,6 +5,9 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
+mod browser;
+#[path = "../../../cli/tests/players/chromium.rs"]
+mod chromium;
 mod look;
 #[path = "../gateway/person.rs"]
 mod person;
@@ -26,6 +29,8 @@ use quickset_sim::LinkSpec;
 
 /// How long a condition may take.
 const LIMIT: Duration = Duration::from_secs(40);
+/// The path between both sides.
+const LOSSY: &str = "rate=100mbit delay=50ms queue=1MB loss=1%";
 /// The keys for xev.
 const KEYS: usize = 200;
 
@@ -71,6 +76,14 @@ struct Scene {
 /// Gone after the test.
 struct Folder(PathBuf);
 
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("quickset-e2e-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+}
+
 impl Drop for Folder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
@@ -79,18 +92,8 @@ impl Drop for Folder {
 
 impl Scene {
     async fn set(order: &'static str) -> Self {
-        let folder =
-            Folder(std::env::temp_dir().join(format!("quickset-e2e-{}-{order}", std::process::id())));
-        std::fs::create_dir_all(&folder.0).unwrap();
+        let folder = Folder::new(order);
         let (inner, outer) = (Display::start(800, 600).await, Display::start(1024, 768).await);
-        let quickset = || {
-            // The command lies where cargo puts both, unless it is named.
-            let built =
-                || std::env::current_exe().unwrap().ancestors().nth(2).unwrap().join("quickset").into();
-            let mut command = Command::new(std::env::var_os("QUICKSET_BIN").unwrap_or_else(built));
-            command.arg("desktop");
-            command
-        };
         let mut serve = Program::start(
             quickset()
                 .args(["serve", "--vnc", &inner.vnc.to_string(), "--listen", "127.0.0.1:0"])
@@ -101,7 +104,7 @@ impl Scene {
         let words = serve.prints("where it listens", listening).await;
         let (address, fingerprint) = words.split_once(' ').unwrap();
         let token = serve.prints("a token", |line| line.strip_prefix("token ").map(str::to_owned)).await;
-        let link: LinkSpec = "rate=100mbit delay=50ms queue=1MB loss=1%".parse().unwrap();
+        let link: LinkSpec = LOSSY.parse().unwrap();
         let relay = Relay::start(address.parse().unwrap(), link.clone(), link, 7).unwrap();
         let mut view = Program::start(
             quickset()
@@ -188,13 +191,6 @@ impl Scene {
             self.near.press(key);
             self.near.look(Duration::from_millis(5)).await;
         }
-        let typed = |lines: &[String]| -> Vec<u32> {
-            let down = lines.windows(3).filter(|w| w[0].starts_with("KeyPress"));
-            down.filter_map(|w| {
-                u32::from_str_radix(w[2].split("keysym 0x").nth(1)?.split(',').next()?, 16).ok()
-            })
-            .collect()
-        };
         let clicked = |lines: &[String]| -> Vec<String> {
             let down = lines.windows(3).filter(|w| w[0].starts_with("ButtonPress"));
             down.filter_map(|w| Some(w[1].split("root:(").nth(1)?.split(')').next()?.to_owned())).collect()
@@ -327,6 +323,21 @@ impl Scene {
             .filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?)))
             .collect()
     }
+}
+
+/// `quickset desktop`, as cargo has put it where this test is, unless it is named.
+fn quickset() -> Command {
+    let built = || std::env::current_exe().unwrap().ancestors().nth(2).unwrap().join("quickset").into();
+    let mut command = Command::new(std::env::var_os("QUICKSET_BIN").unwrap_or_else(built));
+    command.arg("desktop");
+    command
+}
+
+/// The keys that xev has seen go down.
+fn typed(lines: &[String]) -> Vec<u32> {
+    let down = lines.windows(3).filter(|w| w[0].starts_with("KeyPress"));
+    let symbol = |line: &str| line.split("keysym 0x").nth(1)?.split(',').next().map(str::to_owned);
+    down.filter_map(|w| u32::from_str_radix(&symbol(&w[2])?, 16).ok()).collect()
 }
 
 /// What has not happened yet, and should.

@@ -57,7 +57,7 @@ impl Scene {
 }
 
 /// A terminal that has copied `text`, as long as it is there.
-fn copier(display: &Display, text: &str) -> Program {
+pub(crate) fn copier(display: &Display, text: &str) -> Program {
     // xterm's way for programs to set the clipboard.
     let osc = "printf '\\033]52;c;%s\\a' \"$(printf %s \"$1\" | base64 -w0)\"; sleep 600";
     let may = ["-xrm", "XTerm*allowWindowOps: true", "-xrm", "XTerm*disallowedWindowOps: 20"];

@@ -3,7 +3,7 @@
 use quickset_desktop::message::{Permissions, ScreenOrder};
 use quickset_desktop::serve::ServeError;
 use quickset_desktop::view::{Credential, ViewNews};
-use quickset_rfb::{Rect, ResizeStatus, RfbExtension, Security, ServerEvent, VncPassword};
+use quickset_rfb::{Rect, ResizeStatus, RfbExtension, Screen, Security, ServerEvent, VncPassword};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -363,6 +363,14 @@ async fn every_wish_for_another_size_is_answered() {
         person.sees(&vnc).await;
         assert!(person.answers.len() < 4, "and nobody hears of it twice");
     }
+    // DT-55: a VNC server refuses a layout without screens.
+    let asked = |event: &ServerEvent| match event {
+        ServerEvent::SetDesktopSize { screens, .. } => Some(screens.clone()),
+        _ => None,
+    };
+    let asked: Vec<Vec<Screen>> = vnc.events().iter().filter_map(asked).collect();
+    let whole = |width| vec![Screen { id: 7, rect: Rect::sized(width, 50), flags: 3 }];
+    assert_eq!(asked, [80, 90, 100, 110].map(whole));
     // Nobody is left to answer.
     person.rfb.set_desktop_size(30, 30, &[]).unwrap();
     person.until("sent", |_| true).await;

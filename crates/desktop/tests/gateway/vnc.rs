@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 use bytes::Buf as _;
 use quickset_base::Rng;
 use quickset_rfb::{
-    Cursor, ExtendedClipboard, Framebuffer, Rect, Resize, ResizeReason, ResizeStatus, Security, Server,
-    ServerConfig, ServerEvent,
+    Cursor, ExtendedClipboard, Framebuffer, Rect, Resize, ResizeReason, ResizeStatus, Screen, Security,
+    Server, ServerConfig, ServerEvent,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -241,7 +241,8 @@ impl Connection<'_> {
                     state.screen.resize(width, height).unwrap();
                     self.dirty.clip(state.screen.bounds());
                     let (reason, status) = (ResizeReason::Server, ResizeStatus::Done);
-                    let resize = Resize { width, height, reason, status, screens: Vec::new() };
+                    let screens = vec![Screen { id: 7, rect: state.screen.bounds(), flags: 3 }];
+                    let resize = Resize { width, height, reason, status, screens };
                     self.rfb.update().unwrap().resize(&resize).unwrap();
                     self.dirty.add(state.screen.bounds());
                 }
