@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 
 use crate::run::{StepOutcome, cargo, output, run};
 use crate::{
-    abr, arrows, beside, deny, e2e, features, flood, fuzz, msrv, needs, python, sizes, spec, traces,
+    abr, arrows, beside, deny, e2e, features, flood, fuzz, msrv, needs, python, sizes, spec, traces, web,
 };
 
 struct TestStep {
@@ -40,6 +40,7 @@ const STEPS: &[TestStep] = &[
     TestStep { name: "peers", run: beside::peers },
     TestStep { name: "abr", run: abr::step },
     TestStep { name: "python", run: python::step },
+    TestStep { name: "page", run: web::step },
     TestStep { name: "e2e", run: e2e::step },
     TestStep { name: "flood", run: flood::step },
 ];

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::run::{cargo, on_path, output, root, run};
+use crate::run::{StepOutcome, cargo, on_path, output, root, run};
 
 /// The files of the page, and where the bundler gets each from; the others are copied.
 const BUNDLED: &[(&str, &str)] = &[("page.js", "src/main.ts"), ("worker.js", "src/worker.ts")];
@@ -18,62 +18,74 @@ const COPIED: &[(&str, &str)] = &[
 ];
 
 pub(crate) fn command(args: &[String]) -> Result<()> {
-    let check = match args {
-        [] => false,
-        [option] if option == "--check" => true,
-        _ => bail!("{args:?} is not understood; usage: cargo xtask web [--check]"),
-    };
-    if let Some(missing) = missing()? {
-        if check {
-            println!("skipped: {missing}");
-            return Ok(());
+    match args {
+        [] => {
+            if let Some(missing) = missing()? {
+                bail!("the page cannot be built: {missing}");
+            }
+            let kept = root().join(KEPT);
+            build(&kept)?;
+            fs::write(kept.join(COMPILER), compiler()?).context("what it was built by cannot be written")?;
+            println!("the page is in {}", kept.display());
         }
-        bail!("the page cannot be built: {missing}");
+        [option] if option == "--check" => match step()? {
+            StepOutcome::Done => println!("the page in {KEPT} is what its sources give"),
+            StepOutcome::Skipped(why) => println!("skipped: {why}"),
+        },
+        _ => bail!("{args:?} is not understood; usage: cargo xtask web [--check]"),
     }
-    let kept = root().join("crates/cli/page");
-    let built = if check { root().join("target/page") } else { kept.clone() };
-    fs::create_dir_all(&built).with_context(|| format!("cannot make {}", built.display()))?;
+    Ok(())
+}
+
+/// The step of `cargo xtask test`: the page's tests, and whether what is kept is what its sources give.
+pub(crate) fn step() -> Result<StepOutcome> {
+    if let Some(missing) = missing()? {
+        return Ok(StepOutcome::Skipped(missing));
+    }
+    let (built, kept) = (root().join("target/page"), root().join(KEPT));
     build(&built)?;
-    if !check {
-        println!("the page is in {}", built.display());
-        return Ok(());
-    }
+    run(Command::new("npm").args(["test", "--silent"]).current_dir(root().join("page")))?;
     let names = BUNDLED.iter().chain(COPIED).map(|(name, _)| *name);
     let other: Vec<&str> = names.filter(|name| !same(&built.join(name), &kept.join(name))).collect();
     if other.is_empty() {
-        println!("the page in {} is what its sources give", kept.display());
-        return Ok(());
+        return Ok(StepOutcome::Done);
     }
-    bail!(
-        "{} in {} would be built otherwise now; run `cargo xtask web` and commit them",
-        other.join(", "),
-        kept.display()
-    )
+    let (other, here) = (other.join(", "), compiler()?);
+    let by = fs::read_to_string(kept.join(COMPILER)).unwrap_or_default();
+    if by != here {
+        // Another compiler gives another module, and names of functions in its bindings.
+        let (by, here) = (by.trim(), here.trim());
+        return Ok(StepOutcome::Skipped(format!(
+            "its tests alone: {other} cannot be compared, built by {by}, and here is {here}"
+        )));
+    }
+    bail!("{other} in {KEPT} would be built otherwise now; run `cargo xtask web` and commit them")
 }
 
-/// What this machine lacks.
+/// What the module is compiled by.
+fn compiler() -> Result<String> {
+    output(Command::new("rustc").arg("--version"))
+}
+
+/// What this machine lacks, and cannot be brought.
 fn missing() -> Result<Option<String>> {
     for program in ["node", "npm"] {
         if !on_path(program) {
             return Ok(Some(format!("{program} is not here")));
         }
     }
-    if output(Command::new("rustc").args(["--print", "target-libdir", "--target", TARGET]))
-        .is_ok_and(|folder| Path::new(folder.trim()).is_dir())
-    {
-        return Ok(None);
+    let is_there = output(Command::new("rustc").args(["--print", "target-libdir", "--target", TARGET]))
+        .is_ok_and(|folder| Path::new(folder.trim()).is_dir());
+    let mut rustup = Command::new("rustup");
+    rustup.args(["target", "add", TARGET]).stdout(Stdio::null()).stderr(Stdio::null());
+    if !is_there && !(on_path("rustup") && rustup.status()?.success()) {
+        return Ok(Some(format!("Rust's target {TARGET} cannot be had")));
     }
-    let added = on_path("rustup")
-        && Command::new("rustup")
-            .args(["target", "add", TARGET])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status()?
-            .success();
-    Ok((!added).then(|| format!("Rust's target {TARGET} cannot be had")))
+    Ok(bindgen().err().map(|error| format!("wasm-bindgen cannot be had: {error:#}")))
 }
 
 fn build(to: &Path) -> Result<()> {
+    fs::create_dir_all(to).with_context(|| format!("cannot make {}", to.display()))?;
     let page = root().join("page");
     let package = ["--package", "quickset-viewer", "--features", "wasm", "--locked"];
     let kind = ["--target", TARGET, "--profile", "page", "--crate-type", "cdylib"];
@@ -145,4 +157,7 @@ fn same(one: &Path, other: &Path) -> bool {
     matches!((fs::read(one), fs::read(other)), (Ok(one), Ok(other)) if one == other)
 }
 
+/// Where the page is kept, and the file there that says what compiled the module.
+const KEPT: &str = "crates/cli/page";
+const COMPILER: &str = "built-by";
 const TARGET: &str = "wasm32-unknown-unknown";

@@ -178,7 +178,8 @@ impl ServeGateway {
     }
 
     /// What clients connect by, for whoever shows another certificate of the same key when one ends
-    /// ([`ServerConfig::set_identity`], [`PageConfig::show`]), and for servers of the page on TCP ([`ServerConfig::tls`]).
+    /// ([`ServerConfig::set_identity`], [`PageConfig::show`]), and for servers of the page on TCP
+    /// ([`ServerConfig::tls`]).
     pub fn config(&self) -> &ServerConfig {
         &self.server
     }

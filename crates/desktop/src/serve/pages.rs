@@ -14,8 +14,8 @@ use crate::trust::PageLinks;
 pub struct PageConfig {
     /// The links that are good.
     pub links: Arc<PageLinks>,
-    /// Who the server proves to be towards browsers; `None`: the same as towards gateways, which go on to know
-    /// it by its own key when browsers want a certificate of an authority.
+    /// Who the server proves to be towards browsers; `None`: the same as towards gateways, which go on to
+    /// know it by its own key when browsers want a certificate of an authority.
     pub identity: Option<Identity>,
     /// Where pages may come from that open a session: `https://HOST[:PORT]`, or `http://localhost:PORT`.
     pub origins: Vec<String>,
