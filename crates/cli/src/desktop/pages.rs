@@ -102,9 +102,9 @@ impl PageArgs {
         let listener = TcpListener::bind(self.web_page).await.with_context(|| {
             format!("the page cannot be served at {}; choose another with --web-page", self.web_page)
         })?;
-        let port = listener.local_addr()?.port();
         let mut origins = self.web_origin.clone();
-        origins.extend(["localhost", "127.0.0.1", "[::1]"].map(|name| format!("http://{name}:{port}")));
+        // On the viewer's machine `desktop page` may have another port.
+        origins.extend(["localhost", "127.0.0.1", "[::1]"].map(|name| format!("http://{name}:*")));
         let links = PageLinks::new();
         let (_, token) = links.add(Instant::now(), self.web_view_only, None);
         let (identity, certificates) = if let (Some(cert), Some(key)) = (&self.cert, &self.key) {

@@ -17,7 +17,8 @@ pub struct PageConfig {
     /// Who the server proves to be towards browsers; `None`: the same as towards gateways, which go on to
     /// know it by its own key when browsers want a certificate of an authority.
     pub identity: Option<Identity>,
-    /// Where pages may come from that open a session: `https://HOST[:PORT]`, or `http://localhost:PORT`.
+    /// Where pages may come from that open a session: `https://HOST[:PORT]`, or `http://localhost:PORT`. The
+    /// port `*` is any.
     pub origins: Vec<String>,
     /// What is served by HTTP/3 besides sessions.
     pub files: Arc<[PageFile]>,
@@ -49,7 +50,16 @@ impl PageConfig {
     /// WB-16: whether a session may be opened by a page that comes from there.
     fn welcomes(&self, request: &Request) -> bool {
         let origin = request.fields.iter().find(|field| &field.name[..] == b"origin");
-        origin.is_some_and(|origin| self.origins.iter().any(|ours| ours.as_bytes() == &origin.value[..]))
+        origin.is_some_and(|origin| self.origins.iter().any(|ours| is_of(ours.as_bytes(), &origin.value)))
+    }
+}
+
+fn is_of(ours: &[u8], origin: &[u8]) -> bool {
+    match ours.strip_suffix(b"*") {
+        Some(host) => origin
+            .strip_prefix(host)
+            .is_some_and(|port| !port.is_empty() && port.iter().all(u8::is_ascii_digit)),
+        None => ours == origin,
     }
 }
 

@@ -34,7 +34,7 @@ fn pages() -> (PageConfig, OneTimeToken) {
         PageConfig {
             links: Arc::new(links),
             identity: None,
-            origins: vec![ORIGIN.into()],
+            origins: vec![ORIGIN.into(), "http://localhost:*".into()],
             files: [file].into(),
         },
         token,
@@ -250,10 +250,22 @@ async fn foreign_pages_and_wrong_tokens_are_turned_away() {
     let far = Far::start(&home, vnc.address, Setting { pages: Some(pages), ..Setting::default() });
     // WB-16: another page, one whose name was bound to our address, none; and a path that is none of ours.
     let browser = Browser::open(&home, far.address).await;
-    for origin in ["https://evil.example", "http://desk.example", "https://localhost", "null", ""] {
+    for origin in [
+        "https://evil.example",
+        "http://desk.example",
+        "https://localhost",
+        "http://localhost:",
+        "http://localhost:80.evil.example",
+        "http://localhost.evil.example:80",
+        "null",
+        "",
+    ] {
         let refused = browser.session("/desktop", origin).await;
         assert!(matches!(refused, Err(SessionError::Declined(403))), "{origin}: {refused:?}");
     }
+    // `desktop page` has whichever port its user chose.
+    browser.session("/desktop", "http://localhost:4481").await.unwrap();
+    let browser = Browser::open(&home, far.address).await;
     assert!(matches!(browser.session("/other", ORIGIN).await, Err(SessionError::Declined(404))));
     // WB-15: no token, a wrong one, and one that was taken back.
     let none = Page::begin(&home, far.address, &stream_bytes(&FromClient::Hello(Hello::default())))
