@@ -16,6 +16,7 @@ mod abr;
 mod arrows;
 mod bare;
 mod beside;
+mod browser;
 mod dashjs;
 mod deny;
 mod dist;
@@ -233,6 +234,12 @@ const COMMANDS: &[XtaskCommand] = &[
         arguments: "[--flips 500] [--link WORDS] [--loss none] [--loss 1%] [--order fenced,latest] [--binary FILE] [--json]",
         about: "page flips over both desktop gateways, with losses: how long until a viewer has all of a page (12 min)",
         run: flips::command,
+    },
+    XtaskCommand {
+        name: "browser",
+        arguments: "[--flips 500] [--keys 500] [--link OPTIONS] [--loss 1%] [--json]",
+        about: "a desktop in Chromium over a path that loses, beside both gateways and noVNC with websockify: how long a page and a key take (root, 12 min)",
+        run: browser::command,
     },
     XtaskCommand {
         name: "flood",

@@ -30,7 +30,7 @@ const NOVNC: &str = "novnc-npm";
 
 /// Fetches the newest noVNC, and returns its folder. No lock file: what people have tomorrow is what is to be
 /// tested.
-fn novnc() -> Result<PathBuf> {
+pub(crate) fn novnc() -> Result<PathBuf> {
     let home = root().join("target/viewers/npm");
     std::fs::create_dir_all(&home)?;
     run(Command::new("npm")

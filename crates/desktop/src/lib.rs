@@ -51,6 +51,7 @@ mod link;
 mod local;
 mod place;
 pub mod serve;
+mod tcp;
 pub mod trust;
 pub mod view;
 mod wishes;

@@ -7,13 +7,16 @@ use bytes::Bytes;
 use quickset::h3::HttpError;
 use quickset::h3::webtransport::{RecvStream, SendStream, Session, SessionError};
 use quickset::{
-    Algorithm, Closed, Connection, ExportError, Fec, Goal, MessageReceiver, MessageSender, MtuDiscovery,
-    Priority, Protection, ReceiveError, SendError, Side, TransportConfig, h3,
+    Algorithm, Closed, Connection, ExportError, Fec, Fingerprint, Goal, MessageReceiver, MessageSender,
+    MtuDiscovery, Peer, Priority, Protection, ReceiveError, ReceivedMessage, SendError, Side, Stats,
+    TransportConfig, h3,
 };
 
 use quickset_web::DatagramFault;
+use tokio::sync::mpsc;
 
-use crate::message::{MessageFault, RecordInbox, RecordSplitter, StreamMessage, stream_bytes};
+use crate::message::{MessageFault, RecordInbox, RecordSplitter, StreamMessage, code, stream_bytes};
+use crate::tcp::TcpLink;
 use crate::trust::{Exported, LABEL};
 
 /// How a connection between gateways behaves.
@@ -78,7 +81,11 @@ impl LinkConfig {
             .with_max_bidi_streams(2)
             .with_max_uni_streams(4)
             .with_idle_timeout(Duration::from_secs(10))
-            .with_keep_alive(Duration::from_secs(3));
+            .with_keep_alive(match side {
+                Side::Server => Duration::from_secs(3),
+                // Whether something still comes is to be noticed soon (DT-58).
+                Side::Client => Duration::from_secs(1),
+            });
         #[cfg(feature = "qlog")]
         let transport = transport.with_qlog(self.qlog.clone());
         transport
@@ -120,6 +127,9 @@ pub enum LinkError {
     /// The peer was silent for too long.
     #[error("the other gateway says nothing")]
     Silent,
+    /// A connection over TCP has failed.
+    #[error("the connection over TCP is lost: {0}")]
+    Tcp(String),
     /// A page does not speak as it should.
     #[error("the page does not speak as it should: {0}")]
     Datagram(#[from] DatagramFault),
@@ -133,6 +143,8 @@ pub enum LinkError {
 pub(crate) enum PeerLink {
     /// A gateway's connection, with fenced streams.
     Gateway(Connection),
+    /// A gateway, where UDP does not get through.
+    Tcp(TcpLink),
     /// A page's session of WebTransport.
     Page(Session),
 }
@@ -146,6 +158,7 @@ pub(crate) struct MessageOutbox {
 #[derive(Debug)]
 enum OutgoingRecords {
     Fenced(MessageSender),
+    Tcp(TcpLink, mpsc::Sender<Bytes>),
     Stream(SendStream),
 }
 
@@ -159,7 +172,28 @@ pub(crate) struct IncomingMessages<M> {
 #[derive(Debug)]
 enum IncomingRecords {
     Fenced(MessageReceiver),
+    Tcp(TcpLink, mpsc::Receiver<Bytes>),
     Stream(StreamRecords),
+}
+
+/// The screen, from the server.
+#[derive(Debug)]
+pub(crate) enum IncomingScreen {
+    Fenced(MessageReceiver),
+    Tcp(TcpLink, mpsc::Receiver<Bytes>),
+}
+
+/// What comes of it.
+#[derive(Debug)]
+pub(crate) enum ScreenArrival {
+    Message {
+        payload: Bytes,
+        /// A fence held it back.
+        was_held: bool,
+    },
+    /// There will be another stream.
+    Over,
+    Failed(LinkError),
 }
 
 /// Records on a stream of bytes: each behind its length (`spec/web.md` §8).
@@ -170,71 +204,192 @@ struct StreamRecords {
 }
 
 impl PeerLink {
-    /// The QUIC connection below.
-    pub(crate) fn connection(&self) -> &Connection {
+    /// What the connection counts; by TCP the system does, and all is zero.
+    pub(crate) fn stats(&self) -> Stats {
         match self {
-            Self::Gateway(connection) => connection,
-            Self::Page(session) => session.connection(),
+            Self::Gateway(connection) => connection.stats(),
+            Self::Page(session) => session.connection().stats(),
+            Self::Tcp(_) => Stats::default(),
         }
     }
 
     pub(crate) fn remote_address(&self) -> SocketAddr {
-        self.connection().remote_address()
+        match self {
+            Self::Gateway(connection) => connection.remote_address(),
+            Self::Page(session) => session.connection().remote_address(),
+            Self::Tcp(link) => link.facts().remote,
+        }
+    }
+
+    /// The key that the other gateway has proved.
+    pub(crate) fn key(&self) -> Option<Fingerprint> {
+        match self {
+            Self::Gateway(connection) => Peer::of(connection).fingerprint(),
+            Self::Tcp(link) => link.facts().peer,
+            Self::Page(_) => None,
+        }
+    }
+
+    /// Key material that only the two ends of this connection have.
+    ///
+    /// # Errors
+    /// When the connection is over, and its keys are gone: why it is.
+    pub(crate) fn exported(&self) -> Result<Exported, LinkError> {
+        match self {
+            Self::Gateway(connection) => exported(connection),
+            Self::Tcp(link) => Ok(link.facts().exported),
+            Self::Page(session) => exported(session.connection()),
+        }
     }
 
     /// Ends it, with a code of `spec/desktop.md` §11 and words for a person.
     pub(crate) fn close(&self, code: u64, reason: &[u8]) {
         match self {
             Self::Gateway(connection) => connection.close(code, reason),
+            Self::Tcp(link) => link.close(code, reason),
             Self::Page(session) => {
                 session.close(u32::try_from(code).unwrap_or(u32::MAX), &String::from_utf8_lossy(reason));
             }
         }
     }
 
-    /// The client's first stream in both directions.
+    /// The client's first stream in both directions, at the server.
     pub(crate) async fn accept_control<M: StreamMessage>(
         &self,
     ) -> Result<(MessageOutbox, IncomingMessages<M>), LinkError> {
-        let priority = DesktopChannel::Control.priority();
+        let channel = DesktopChannel::Control;
         match self {
             Self::Gateway(connection) => {
                 let (out, incoming) = connection.accept_messages_bi().await.map_err(LinkError::Closed)?;
-                Ok((MessageOutbox::new(out, priority), IncomingMessages::new(incoming)))
+                Ok((MessageOutbox::new(out, channel.priority()), IncomingMessages::new(incoming)))
+            }
+            Self::Tcp(link) => {
+                Ok((MessageOutbox::by_tcp(link, channel), IncomingMessages::by_tcp(link, channel)?))
             }
             Self::Page(session) => {
                 let (out, incoming) = session.accept_bi().await?;
-                Ok((
-                    MessageOutbox::of_page(out, DesktopChannel::Control),
-                    IncomingMessages::of_page(incoming),
-                ))
+                Ok((MessageOutbox::of_page(out, channel), IncomingMessages::of_page(incoming)))
             }
         }
     }
 
-    /// The client's first stream in one direction.
+    /// The same at the client, who opens it.
+    pub(crate) async fn open_control<M: StreamMessage>(
+        &self,
+    ) -> Result<(MessageOutbox, IncomingMessages<M>), LinkError> {
+        match self {
+            Self::Gateway(connection) => {
+                let (out, incoming) = connection.open_messages_bi().await.map_err(LinkError::Closed)?;
+                let out = MessageOutbox::new(out, DesktopChannel::Control.priority());
+                Ok((out, IncomingMessages::new(incoming)))
+            }
+            Self::Tcp(_) => self.accept_control().await,
+            Self::Page(_) => Err(LinkError::Ended),
+        }
+    }
+
+    /// The client's first stream in one direction, at the server.
     pub(crate) async fn accept_input<M: StreamMessage>(&self) -> Result<IncomingMessages<M>, LinkError> {
         match self {
             Self::Gateway(connection) => {
                 let stream = connection.accept_messages().await.map_err(LinkError::Closed)?;
                 Ok(IncomingMessages::new(stream))
             }
+            Self::Tcp(link) => IncomingMessages::by_tcp(link, DesktopChannel::Input),
             Self::Page(session) => Ok(IncomingMessages::of_page(session.accept_uni().await?)),
+        }
+    }
+
+    /// The same at the client, who opens it.
+    pub(crate) async fn open_input(&self) -> Result<MessageOutbox, LinkError> {
+        let channel = DesktopChannel::Input;
+        match self {
+            Self::Gateway(connection) => {
+                let stream = connection.open_messages().await.map_err(LinkError::Closed)?;
+                Ok(MessageOutbox::new(stream, channel.priority()))
+            }
+            Self::Tcp(link) => Ok(MessageOutbox::by_tcp(link, channel)),
+            Self::Page(_) => Err(LinkError::Ended),
         }
     }
 
     /// The server's stream of the clipboard.
     pub(crate) async fn open_clipboard(&self) -> Result<MessageOutbox, LinkError> {
+        let channel = DesktopChannel::Clipboard;
         match self {
             Self::Gateway(connection) => {
                 // What the client says of its own comes with the keys.
                 let (stream, _) = connection.open_messages_bi().await.map_err(LinkError::Closed)?;
-                let priority = DesktopChannel::Clipboard.priority();
-                Ok(MessageOutbox::new(stream.with(Protection::None), priority))
+                Ok(MessageOutbox::new(stream.with(Protection::None), channel.priority()))
             }
-            Self::Page(session) => {
-                Ok(MessageOutbox::of_page(session.open_uni().await?, DesktopChannel::Clipboard))
+            Self::Tcp(link) => Ok(MessageOutbox::by_tcp(link, channel)),
+            Self::Page(session) => Ok(MessageOutbox::of_page(session.open_uni().await?, channel)),
+        }
+    }
+
+    /// The server's next screen stream, at the client: what was not read of the one before is forgotten (DT-4).
+    /// By TCP there is one.
+    pub(crate) async fn accept_screen(&self) -> Result<IncomingScreen, LinkError> {
+        match self {
+            Self::Gateway(connection) => {
+                let stream = connection.accept_messages().await.map_err(LinkError::Closed)?;
+                Ok(IncomingScreen::Fenced(stream))
             }
+            Self::Tcp(link) => match link.receiver(DesktopChannel::Screen) {
+                Some(lane) => Ok(IncomingScreen::Tcp(link.clone(), lane)),
+                None => Err(link.closed().await),
+            },
+            Self::Page(_) => Err(LinkError::Ended),
+        }
+    }
+
+    /// The server's stream of the clipboard, at the client.
+    pub(crate) async fn accept_clipboard<M: StreamMessage>(&self) -> Result<IncomingMessages<M>, LinkError> {
+        match self {
+            Self::Gateway(connection) => {
+                // What we have to say of the clipboard goes with the keys.
+                let (_, stream) = connection.accept_messages_bi().await.map_err(LinkError::Closed)?;
+                Ok(IncomingMessages::new(stream))
+            }
+            Self::Tcp(link) => IncomingMessages::by_tcp(link, DesktopChannel::Clipboard),
+            Self::Page(_) => Err(LinkError::Ended),
+        }
+    }
+}
+
+impl IncomingScreen {
+    /// The next message. Dropping the future loses nothing.
+    pub(crate) async fn next(&mut self) -> ScreenArrival {
+        match self {
+            Self::Fenced(stream) => ScreenArrival::of(stream.next().await),
+            Self::Tcp(link, lane) => match lane.recv().await {
+                Some(payload) => ScreenArrival::Message { payload, was_held: false },
+                None => ScreenArrival::Failed(link.closed().await),
+            },
+        }
+    }
+
+    /// The next message if it is there.
+    pub(crate) fn try_next(&mut self) -> Option<ScreenArrival> {
+        match self {
+            Self::Fenced(stream) => stream.try_next().map(ScreenArrival::of),
+            Self::Tcp(_, lane) => {
+                let payload = lane.try_recv().ok()?;
+                Some(ScreenArrival::Message { payload, was_held: false })
+            }
+        }
+    }
+}
+
+impl ScreenArrival {
+    fn of(message: Option<Result<ReceivedMessage, ReceiveError>>) -> Self {
+        match message {
+            Some(Ok(message)) => {
+                let was_held = !message.blocked().is_zero();
+                Self::Message { payload: message.payload, was_held }
+            }
+            None | Some(Err(ReceiveError::Reset(code::RESTART))) => Self::Over,
+            Some(Err(error)) => Self::Failed(error.into()),
         }
     }
 }
@@ -245,6 +400,10 @@ impl MessageOutbox {
         stream.set_ordered(true);
         stream.set_priority(priority);
         Self { stream: OutgoingRecords::Fenced(stream) }
+    }
+
+    fn by_tcp(link: &TcpLink, channel: DesktopChannel) -> Self {
+        Self { stream: OutgoingRecords::Tcp(link.clone(), link.sender(channel)) }
     }
 
     fn of_page(stream: SendStream, channel: DesktopChannel) -> Self {
@@ -261,6 +420,13 @@ impl MessageOutbox {
                     stream.send(record).await?;
                 }
             }
+            OutgoingRecords::Tcp(link, lane) => {
+                for record in message.records() {
+                    if lane.send(record).await.is_err() {
+                        return Err(link.closed().await);
+                    }
+                }
+            }
             OutgoingRecords::Stream(stream) => stream.send(stream_bytes(message).into()).await?,
         }
         Ok(())
@@ -270,6 +436,13 @@ impl MessageOutbox {
 impl<M: StreamMessage> IncomingMessages<M> {
     pub(crate) fn new(stream: MessageReceiver) -> Self {
         Self { stream: IncomingRecords::Fenced(stream), inbox: RecordInbox::new() }
+    }
+
+    /// # Errors
+    /// When somebody has them already.
+    pub(crate) fn by_tcp(link: &TcpLink, channel: DesktopChannel) -> Result<Self, LinkError> {
+        let lane = link.receiver(channel).ok_or(LinkError::Ended)?;
+        Ok(Self { stream: IncomingRecords::Tcp(link.clone(), lane), inbox: RecordInbox::new() })
     }
 
     fn of_page(stream: RecvStream) -> Self {
@@ -282,6 +455,10 @@ impl<M: StreamMessage> IncomingMessages<M> {
         loop {
             let record = match &mut self.stream {
                 IncomingRecords::Fenced(stream) => stream.next().await.ok_or(LinkError::Ended)??.payload,
+                IncomingRecords::Tcp(link, lane) => match lane.recv().await {
+                    Some(record) => record,
+                    None => return Err(link.closed().await),
+                },
                 IncomingRecords::Stream(stream) => stream.next().await?,
             };
             if let Some(message) = self.inbox.receive(&record)? {
@@ -305,13 +482,6 @@ impl StreamRecords {
 }
 
 impl LinkError {
-    /// Ends the connection, with the code for what was wrong.
-    pub(crate) fn close(&self, connection: &Connection) {
-        if let Some((code, words)) = self.farewell() {
-            connection.close(code, words.as_bytes());
-        }
-    }
-
     /// Ends what is left of a link, with the code for what was wrong.
     pub(crate) fn end(&self, link: &PeerLink) {
         if let Some((code, words)) = self.farewell() {
@@ -320,14 +490,14 @@ impl LinkError {
     }
 
     /// What the peer is told; nothing when it knows.
-    fn farewell(&self) -> Option<(u64, String)> {
+    pub(crate) fn farewell(&self) -> Option<(u64, String)> {
         use crate::message::code::PROTOCOL;
         match self {
             Self::Fault(fault) => Some((fault.code(), fault.to_string())),
             Self::Datagram(fault) => Some((PROTOCOL, fault.to_string())),
             Self::Ended => Some((PROTOCOL, "a stream has ended".into())),
             Self::Silent => Some((PROTOCOL, "no message came in time".into())),
-            Self::Closed(_) | Self::Over(_) => None,
+            Self::Closed(_) | Self::Over(_) | Self::Tcp(_) => None,
         }
     }
 }
@@ -336,7 +506,7 @@ impl LinkError {
 ///
 /// # Errors
 /// When the connection is over, and its keys are gone: why it is.
-pub(crate) fn exported(connection: &Connection) -> Result<Exported, LinkError> {
+fn exported(connection: &Connection) -> Result<Exported, LinkError> {
     let mut out = [0; 32];
     match connection.export_keying_material(LABEL, b"", &mut out) {
         Ok(()) => Ok(out),
@@ -374,11 +544,11 @@ impl From<ReceiveError> for LinkError {
     }
 }
 
-/// A channel of `spec/desktop.md` §3.
+/// A channel of `spec/desktop.md` §3; its number is the kind of its frames on TCP (DT-56).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DesktopChannel {
-    Input,
     Control,
+    Input,
     Screen,
     Clipboard,
 }

@@ -1,10 +1,9 @@
 use std::time::{Duration, Instant};
 
 use quickset::h3::webtransport::Session;
-use quickset::{Connection, Peer};
 use tokio::time::timeout;
 
-use crate::link::{IncomingMessages, LinkError, MessageOutbox, PeerLink, exported};
+use crate::link::{IncomingMessages, LinkError, MessageOutbox, PeerLink};
 use crate::message::{
     CLIPBOARD, ClientOffer, FromClient, FromServer, Hello, MessageFault, Permissions, SHOWN, ScreenOrder,
     Welcome, code,
@@ -40,40 +39,39 @@ pub(crate) struct ClientTerms {
     pub(crate) permissions: Permissions,
 }
 
-/// Hears the client's credential and lets it in, or closes the connection.
+/// Hears the credential of a gateway and lets it in, or closes the connection.
 pub(crate) async fn admit(
-    connection: &Connection,
+    link: &PeerLink,
     gate: &ClientGate,
     terms: ClientTerms,
     name: &str,
 ) -> Result<Admitted, Turned> {
-    let result = hear(connection, gate, terms, name).await;
+    let result = hear(link, gate, terms, name).await;
     match &result {
         // Its own words for each reason: they tell whoever knows the right password no more than the code
         // does, and save the others an evening.
         Err(Turned::Denied(denial)) => {
             // DT-50: what passes is told apart from what does not.
             let code = if denial.is_final() { code::DENIED } else { code::LATER };
-            connection.close(code, words(denial).as_bytes());
+            link.close(code, words(denial).as_bytes());
         }
-        Err(Turned::NoKey) => connection.close(code::DENIED, NO_KEY),
-        Err(Turned::Link(error)) => error.close(connection),
+        Err(Turned::NoKey) => link.close(code::DENIED, NO_KEY),
+        Err(Turned::Link(error)) => error.end(link),
         Ok(_) => {}
     }
     result
 }
 
 async fn hear(
-    connection: &Connection,
+    link: &PeerLink,
     gate: &ClientGate,
     terms: ClientTerms,
     name: &str,
 ) -> Result<Admitted, Turned> {
-    let Greeting { mut control, mut control_out, hello } =
-        greet(&PeerLink::Gateway(connection.clone())).await?;
-    let key = Peer::of(connection).fingerprint().ok_or(Turned::NoKey)?;
-    let address = connection.remote_address().ip();
-    let client = ProvenKey { address, key, exported: exported(connection)? };
+    let Greeting { mut control, mut control_out, hello } = greet(link).await?;
+    let key = link.key().ok_or(Turned::NoKey)?;
+    let address = link.remote_address().ip();
+    let client = ProvenKey { address, key, exported: link.exported()? };
     let judged = match hello.offer {
         // DT-53.
         Some(ClientOffer::Share { of, share }) => match gate.challenge(Instant::now(), client, of, &share) {

@@ -17,6 +17,8 @@ mod pages;
 mod row;
 mod session;
 mod stage;
+mod tcp_door;
+mod tcp_screen;
 mod vnc;
 
 use std::io;
@@ -26,18 +28,20 @@ use std::time::Duration;
 
 use quickset::places::NetworkOwner;
 use quickset::{
-    Budget, ClientAuth, Connection, Endpoint, Fingerprint, Identity, Peer, Protection, ServerConfig,
-    SocketConfig, h3,
+    Budget, ClientAuth, Connection, Endpoint, Fingerprint, Identity, Protection, ServerConfig, SocketConfig,
+    h3,
 };
 use quickset_rfb::VncPassword;
 use tokio::sync::mpsc;
 
 pub use pages::{HTTP_1, PAGE_FIELDS, PageConfig, PageFile};
 pub use session::{ClientTotals, ServeStats};
+pub use tcp_door::BrowserStream;
 pub use vnc::VncError;
 
 use crate::link::{LinkConfig, PeerLink};
 use crate::message::{ALPN, Permissions, ScreenOrder, code};
+use crate::tcp::TCP_ALPN;
 use crate::trust::ClientGate;
 use door::{Admitted, ClientTerms};
 use row::{PlaceRow, TakenPlace, Yields};
@@ -78,6 +82,8 @@ pub struct ServeConfig {
 #[derive(Debug)]
 pub struct ServeGateway {
     endpoint: Endpoint,
+    /// On the same port; `None` where the system has none.
+    tcp: Option<TcpEntrance>,
     server: ServerConfig,
     fingerprint: Fingerprint,
     gate: Arc<ClientGate>,
@@ -127,6 +133,7 @@ impl ServeGateway {
             None => (&[ALPN], ClientAuth::Mandatory),
             Some(_) => (&[ALPN, h3::ALPN], ClientAuth::Optional),
         };
+        let by_tcp: &[&str] = if config.pages.is_some() { &[TCP_ALPN, HTTP_1] } else { &[TCP_ALPN] };
         let server = ServerConfig::new(config.identity, protocols)
             .and_then(|server| server.with_client_auth(keys))
             .expect("the protocols have names, and TLS is ours")
@@ -143,6 +150,14 @@ impl ServeGateway {
         let listen = |error| ServeError::Listen { address: config.listen, error };
         let socket = SocketConfig { sockets: config.sockets, ..SocketConfig::default() };
         let endpoint = Endpoint::bind(config.listen, &socket, Some(&server)).map_err(listen)?;
+        // DT-56.
+        let tcp = listen_by_tcp(endpoint.local_addr())
+            .inspect_err(|error| {
+                let port = endpoint.local_addr().port();
+                tracing::warn!(port, %error, "no viewer gets in by TCP, where UDP does not get through");
+            })
+            .ok();
+        let tcp = tcp.map(|listener| TcpEntrance { listener, tls: server.tls(by_tcp), browsers: None });
         let stage = ServerScreen::new(quickset_rfb::Limits::default().framebuffer_bytes);
         let (commands, incoming) = mpsc::channel(COMMANDS);
         let vnc = Vnc::new(config.vnc, config.vnc_password, incoming, stage.clone());
@@ -153,6 +168,7 @@ impl ServeGateway {
         let pages = config.pages;
         Ok(Self {
             endpoint,
+            tcp,
             server,
             fingerprint,
             gate,
@@ -170,6 +186,17 @@ impl ServeGateway {
     /// Where clients connect.
     pub fn local_addr(&self) -> SocketAddr {
         self.endpoint.local_addr()
+    }
+
+    /// Browsers that come by TCP, to the port of [`local_addr`](Self::local_addr), for whoever serves pages to
+    /// them; the first time this is called. `None` when the system has not given us that port of TCP.
+    ///
+    /// As many wait as there is room for; others are turned away.
+    pub fn browsers(&mut self) -> Option<mpsc::Receiver<BrowserStream>> {
+        let tcp = self.tcp.as_mut().filter(|tcp| tcp.browsers.is_none())?;
+        let (tell, browsers) = mpsc::channel(BROWSERS);
+        tcp.browsers = Some(tell);
+        Some(browsers)
     }
 
     /// What clients connect to, for whoever watches it.
@@ -206,13 +233,25 @@ impl ServeGateway {
     /// Why it ended before.
     pub async fn run_until<T>(self, stop: impl Future<Output = T>) -> Result<T, ServeError> {
         let Self {
-            endpoint, gate, max_viewers, pages, terms, stage, vnc, commands, stats, protection, ..
+            endpoint,
+            tcp,
+            gate,
+            max_viewers,
+            pages,
+            terms,
+            stage,
+            vnc,
+            commands,
+            stats,
+            protection,
+            ..
         } = self;
-        let (ends, house) = (endpoint.clone(), House::new(gate, max_viewers, pages));
+        let (ends, house) = (endpoint.clone(), Arc::new(House::new(gate, max_viewers, pages)));
         let shared = ServeShared { terms, stage, commands, stats, protection };
         let result = tokio::select! {
             error = vnc.run() => Err(ServeError::from(error)),
-            error = take_clients(endpoint, house, shared) => Err(error),
+            error = take_clients(endpoint, house.clone(), shared.clone()) => Err(error),
+            never = take_by_tcp(tcp, house, shared) => match never {},
             stopped = stop => Ok(stopped),
         };
         match &result {
@@ -236,9 +275,8 @@ struct ServeShared {
 }
 
 /// Serves each client in a task of its own; when this is dropped, they end.
-async fn take_clients(endpoint: Endpoint, house: House, shared: ServeShared) -> ServeError {
+async fn take_clients(endpoint: Endpoint, house: Arc<House>, shared: ServeShared) -> ServeError {
     let mut sessions = tokio::task::JoinSet::new();
-    let house = Arc::new(house);
     loop {
         let connection = tokio::select! {
             accepted = endpoint.accept() => match accepted {
@@ -254,6 +292,37 @@ async fn take_clients(endpoint: Endpoint, house: House, shared: ServeShared) -> 
             let _ = tokio::time::timeout(FAREWELL, connection.closed()).await;
         });
     }
+}
+
+/// The same for those who come by TCP.
+async fn take_by_tcp(
+    tcp: Option<TcpEntrance>,
+    house: Arc<House>,
+    shared: ServeShared,
+) -> std::convert::Infallible {
+    match tcp {
+        Some(TcpEntrance { listener, tls, browsers }) => {
+            tcp_door::take(listener, tls, house, shared, browsers).await
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// # Errors
+/// When the port is taken.
+fn listen_by_tcp(address: SocketAddr) -> io::Result<tokio::net::TcpListener> {
+    let listener = std::net::TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    tokio::net::TcpListener::from_std(listener)
+}
+
+/// Where clients come in by TCP.
+#[derive(Debug)]
+struct TcpEntrance {
+    listener: tokio::net::TcpListener,
+    tls: Arc<quickset::rustls::ServerConfig>,
+    /// Whoever serves pages.
+    browsers: Option<mpsc::Sender<BrowserStream>>,
 }
 
 /// The door, and the places on both sides of it.
@@ -297,18 +366,17 @@ impl House {
             Some(pages) if connection.alpn().as_deref() == Some(h3::ALPN.as_bytes()) => {
                 self.receive_page(connection, pages, shared).await;
             }
-            _ => self.receive_gateway(connection, shared).await,
+            _ => self.receive_gateway(PeerLink::Gateway(connection.clone()), shared).await,
         }
     }
 
-    async fn receive_gateway(&self, connection: &Connection, shared: ServeShared) {
-        let link = PeerLink::Gateway(connection.clone());
-        let Some(key) = Peer::of(connection).fingerprint() else {
-            return connection.close(code::DENIED, door::NO_KEY);
+    async fn receive_gateway(&self, link: PeerLink, shared: ServeShared) {
+        let Some(key) = link.key() else {
+            return link.close(code::DENIED, door::NO_KEY);
         };
-        let network = NetworkOwner::of(connection.remote_address().ip());
+        let network = NetworkOwner::of(link.remote_address().ip());
         let name = shared.stage.title();
-        let heard = door::admit(connection, &self.gate, shared.terms, &name);
+        let heard = door::admit(&link, &self.gate, shared.terms, &name);
         let (admitted, viewers) = if self.gate.knows(key) {
             (wait(heard, self.known.waiting.take(key)).await, &self.known.viewers)
         } else {
@@ -403,6 +471,8 @@ fn at_the_door(viewers: usize) -> usize {
 
 /// How long the words of an end may take.
 const FAREWELL: Duration = Duration::from_secs(1);
+/// Browsers by TCP that wait to be served.
+const BROWSERS: usize = 64;
 /// How long a browser's connection may go on without a session.
 const OPENING: Duration = Duration::from_secs(60);
 /// For whoever finds no place at the door.

@@ -13,6 +13,7 @@ use super::ServeShared;
 use super::door::Admitted;
 use super::page_screen::show_page;
 use super::stage::ClientSeat;
+use super::tcp_screen::{TCP_BUDGET, show_by_tcp};
 use super::vnc::VncCommand;
 use crate::held::HeldInput;
 use crate::link::{DesktopChannel, IncomingMessages, LinkError, MessageOutbox, PeerLink};
@@ -38,7 +39,10 @@ pub(super) struct ClientSession {
 
 impl ClientSession {
     pub(super) fn new(link: PeerLink, admitted: Admitted, shared: &ServeShared) -> Self {
-        let budget = budget(&link.connection().stats());
+        let budget = match &link {
+            PeerLink::Tcp(_) => TCP_BUDGET,
+            _ => budget(&link.stats()),
+        };
         let config = SenderConfig { order: shared.terms.order, budget, ..SenderConfig::default() };
         Self {
             seat: shared.stage.sit(config),
@@ -68,7 +72,7 @@ impl ClientSession {
             protection,
             restart,
         } = self;
-        let _entry = stats.enter(link.connection(), &seat);
+        let _entry = stats.enter(&link, &seat);
         let (replies, to_reply) = mpsc::channel(REPLIES);
         // An old client hears of the clipboard with everything else.
         let old_replies = replies.clone();
@@ -309,6 +313,7 @@ async fn show(
 ) -> LinkError {
     match link {
         PeerLink::Gateway(connection) => show_gateway(connection, seat, restart, protection).await,
+        PeerLink::Tcp(link) => show_by_tcp(link, seat, restart).await,
         PeerLink::Page(session) => show_page(session, seat, restart).await,
     }
 }
@@ -538,7 +543,7 @@ pub struct ServeStats(Arc<Mutex<ClientCensus>>);
 #[derive(Debug, Default)]
 struct ClientCensus {
     ever: u64,
-    now: BTreeMap<u64, (Connection, Arc<Mutex<ScreenSender>>)>,
+    now: BTreeMap<u64, (PeerLink, Arc<Mutex<ScreenSender>>)>,
 }
 
 /// The sums.
@@ -562,19 +567,19 @@ impl ServeStats {
     /// As of now.
     pub fn totals(&self) -> ClientTotals {
         let clients = self.lock();
-        let line = |(connection, sender): &(Connection, Arc<Mutex<ScreenSender>>)| {
+        let line = |(link, sender): &(PeerLink, Arc<Mutex<ScreenSender>>)| {
             let sender = sender.lock().unwrap_or_else(PoisonError::into_inner);
-            (connection.stats(), sender.stats().clone())
+            (link.stats(), sender.stats().clone())
         };
         let now: BTreeMap<_, _> = clients.now.iter().map(|(&id, client)| (id, line(client))).collect();
         ClientTotals { clients: now.len(), ever: clients.ever, now }
     }
 
-    fn enter(&self, connection: &Connection, seat: &ClientSeat) -> ClientEntry {
+    fn enter(&self, link: &PeerLink, seat: &ClientSeat) -> ClientEntry {
         let mut clients = self.lock();
         clients.ever += 1;
         let id = clients.ever;
-        clients.now.insert(id, (connection.clone(), seat.share()));
+        clients.now.insert(id, (link.clone(), seat.share()));
         ClientEntry { stats: self.clone(), id }
     }
 

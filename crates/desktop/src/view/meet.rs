@@ -1,17 +1,14 @@
-use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use quickset::{
-    ClientConfig, Closed, ConnectError, Connection, Endpoint, Fingerprint, Identity, Obstacle, Peer, Race,
-    Side, Trust,
-};
+use quickset::{Closed, ConnectError, Endpoint, Fingerprint, Identity};
 use tokio::time::timeout;
 
-use crate::link::{DesktopChannel, IncomingMessages, LinkConfig, LinkError, MessageOutbox, exported};
-use crate::message::{ALPN, CLIPBOARD, ClientOffer, FromClient, FromServer, Hello, Welcome, code};
-use crate::place;
+use super::dial::Dialer;
+use crate::link::{IncomingMessages, LinkConfig, LinkError, MessageOutbox, PeerLink};
+use crate::message::{CLIPBOARD, ClientOffer, FromClient, FromServer, Hello, Welcome, code};
 use crate::trust::{
-    Changed, FileError, Known, KnownServers, OneTimeToken, Secret, SecretKind, SecretProof, ServerShare,
+    Changed, FileError, KnownServers, OneTimeToken, Secret, SecretKind, SecretProof, ServerShare,
     ServerVerdict,
 };
 
@@ -45,7 +42,7 @@ pub struct GatewayPassword(pub String);
 /// A server that let us in.
 #[derive(Debug)]
 pub(crate) struct Met {
-    pub(crate) connection: Connection,
+    pub(crate) link: PeerLink,
     pub(crate) control: IncomingMessages<FromServer>,
     pub(crate) control_out: MessageOutbox,
     pub(crate) welcome: Welcome,
@@ -116,18 +113,13 @@ pub enum MeetError {
     Link(#[from] LinkError),
 }
 
-/// Makes connections to one server.
+/// Begins sessions with one server.
 #[derive(Debug)]
 pub(crate) struct Meeting {
-    endpoint: Endpoint,
-    /// HOST:PORT, as given.
-    server: String,
-    trust: ServerTrust,
+    dialer: Arc<Dialer>,
     credential: Credential,
-    identity: Identity,
-    link: LinkConfig,
-    /// Where it answered the last time.
-    last: Option<SocketAddr>,
+    /// A connection for the next session.
+    ready: Option<PeerLink>,
     /// The credential, stretched for the server with this key: that takes a while.
     secret: Option<(Fingerprint, Secret)>,
 }
@@ -140,8 +132,13 @@ impl Meeting {
         identity: Identity,
         link: LinkConfig,
     ) -> std::io::Result<Self> {
-        let endpoint = Endpoint::client()?;
-        Ok(Self { endpoint, server, trust, credential, identity, link, last: None, secret: None })
+        let dialer = Arc::new(Dialer::new(server, trust, identity, link)?);
+        Ok(Self { dialer, credential, ready: None, secret: None })
+    }
+
+    /// The next session is on this connection.
+    pub(crate) fn go_on_by(&mut self, link: PeerLink) {
+        self.ready = Some(link);
     }
 
     /// Connects, makes sure of the server, and is let in.
@@ -149,16 +146,16 @@ impl Meeting {
     /// A server seen for the first time is written down only when it has let us in, and when it has proved to
     /// know our secret too if we have one: who does not know it cannot slip in between even then.
     pub(crate) async fn meet(&mut self) -> Result<Met, MeetError> {
-        let addresses = place::look_up(&self.server, self.last).await.map_err(|e| self.no_name(e))?;
-        let connection = self.connect_any(&addresses).await?;
-        let now = Peer::of(&connection).fingerprint().ok_or(MeetError::NoKey)?;
-        let stream = timeout(PATIENCE, connection.open_messages_bi()).await;
+        let link = match self.ready.take() {
+            Some(link) => link,
+            None => self.dialer.connect().await?,
+        };
+        let now = link.key().ok_or(MeetError::NoKey)?;
+        let control = timeout(PATIENCE, link.open_control()).await;
         // It may have said no before it was asked.
-        let (out, incoming) =
-            stream.map_err(|_| LinkError::Silent)?.map_err(|closed| denied(LinkError::Closed(closed)))?;
-        let (mut control_out, mut control) =
-            (MessageOutbox::new(out, DesktopChannel::Control.priority()), IncomingMessages::new(incoming));
-        let exported = exported(&connection).map_err(denied)?;
+        let (mut control_out, mut control): (_, IncomingMessages<FromServer>) =
+            control.map_err(|_| LinkError::Silent)?.map_err(denied)?;
+        let exported = link.exported().map_err(denied)?;
         let secret = self.secret_for(now).await;
         let (asking, offer) = secret
             .map(|(of, secret)| {
@@ -192,101 +189,20 @@ impl Meeting {
         };
         // DT-45.
         self.settle(now, proved)?;
-        Ok(Met { connection, control, control_out, welcome })
+        Ok(Met { link, control, control_out, welcome })
     }
 
     pub(crate) fn endpoint(&self) -> Endpoint {
-        self.endpoint.clone()
+        self.dialer.endpoint().clone()
     }
 
     pub(crate) fn server(&self) -> &str {
-        &self.server
+        self.dialer.server()
     }
 
-    /// A connection to the first of the server's addresses that answers.
-    async fn connect_any(&mut self, addresses: &[SocketAddr]) -> Result<Connection, MeetError> {
-        let (host, _) = place::split(&self.server).map_err(|e| self.no_name(e))?;
-        // The zone is where we are, not what the server is called.
-        let name = host.split('%').next().unwrap_or(host).to_owned();
-        let known = self.known()?;
-        let config = client_config(self.believed(known.as_ref()), &self.link);
-        let config = config.with_identity(self.identity.clone());
-        let endpoint = self.endpoint.clone();
-        let mut race = Race::new(addresses, |address| endpoint.connect(address, &name, &config));
-        let mut failed = None;
-        while let Some((address, ended)) = race.next().await {
-            match ended {
-                Ok(connection) => {
-                    self.last = Some(address);
-                    return Ok(connection);
-                }
-                Err(error) => {
-                    // Another address is no way around another key.
-                    self.judge(address, &name, known.as_ref(), &error).await?;
-                    if failed.as_ref().is_none_or(|before| telling(before) <= telling(&error)) {
-                        failed = Some(error);
-                    }
-                }
-            }
-        }
-        Err(match failed {
-            Some(error) => MeetError::Connect { server: self.server.clone(), error },
-            None => self.no_name(std::io::ErrorKind::NotFound.into()),
-        })
-    }
-
-    fn no_name(&self, error: std::io::Error) -> MeetError {
-        MeetError::Name { server: self.server.clone(), error }
-    }
-
-    /// What is known of the server.
-    fn known(&self) -> Result<Option<Known>, FileError> {
-        match &self.trust {
-            ServerTrust::Known(servers) => servers.look_up(&self.server),
-            _ => Ok(None),
-        }
-    }
-
-    fn believed(&self, known: Option<&Known>) -> Trust {
-        match (&self.trust, known) {
-            (ServerTrust::Pinned(pin), _) => Trust::pinned(*pin),
-            (_, Some(known)) => Trust::pinned(known.fingerprint),
-            // On first use nothing of value is sent before the key is known.
-            (ServerTrust::Known(_) | ServerTrust::Anybody, None) => Trust::insecure(),
-        }
-    }
-
-    /// Whether a handshake failed because the key is not the one expected: it does not tell which it is, so
-    /// that takes another connection, on which we show nothing.
-    async fn judge(
-        &self,
-        address: SocketAddr,
-        name: &str,
-        known: Option<&Known>,
-        error: &ConnectError,
-    ) -> Result<(), MeetError> {
-        if !matches!(error, ConnectError::Failed(Closed::Failed(_))) {
-            return Ok(());
-        }
-        let now = self.key_at(address, name).await;
-        match (&self.trust, known, now) {
-            (ServerTrust::Known(servers), Some(known), Some(now)) if known.fingerprint != now => {
-                Err(MeetError::Changed(Box::new(servers.changed(&self.server, known, now))))
-            }
-            (ServerTrust::Pinned(pinned), _, Some(now)) if *pinned != now => {
-                Err(MeetError::NotPinned { pinned: *pinned, now })
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// The key of whoever answers, who is told nothing.
-    async fn key_at(&self, address: SocketAddr, name: &str) -> Option<Fingerprint> {
-        let config = client_config(Trust::insecure(), &self.link);
-        let connection = self.endpoint.connect(address, name, &config).await.ok()?;
-        let key = Peer::of(&connection).fingerprint();
-        connection.close(code::DONE, b"");
-        key
+    /// For whoever looks for another connection while there is a session.
+    pub(crate) fn dialer(&self) -> Arc<Dialer> {
+        self.dialer.clone()
     }
 
     async fn secret_for(&mut self, server: Fingerprint) -> Option<(SecretKind, Secret)> {
@@ -312,16 +228,17 @@ impl Meeting {
 
     /// Trusts the server from now on, or not. `proved` says whether it knows our secret, if we have one.
     fn settle(&mut self, now: Fingerprint, proved: Option<bool>) -> Result<(), MeetError> {
-        if let ServerTrust::Known(servers) = &self.trust {
-            let first = servers.look_up(&self.server)?.is_none();
+        let server = self.dialer.server();
+        if let ServerTrust::Known(servers) = self.dialer.trust() {
+            let first = servers.look_up(server)?.is_none();
             if first && proved == Some(false) {
                 return Err(MeetError::NotProved);
             }
-            if let ServerVerdict::Changed(changed) = servers.judge(&self.server, now)? {
+            if let ServerVerdict::Changed(changed) = servers.judge(server, now)? {
                 return Err(MeetError::Changed(Box::new(changed)));
             }
             if first {
-                tracing::warn!(server = %self.server, key = %now, "a server seen for the first time; its key is trusted from now on");
+                tracing::warn!(%server, key = %now, "a server seen for the first time; its key is trusted from now on");
             }
         }
         // The token has done its work; from now on the key counts.
@@ -363,23 +280,6 @@ impl std::fmt::Debug for GatewayPassword {
     }
 }
 
-fn client_config(trust: Trust, link: &LinkConfig) -> ClientConfig {
-    let config = ClientConfig::new(trust, &[ALPN]).expect("the protocol has a name");
-    let config = config.with_transport(link.transport(Side::Client));
-    if link.key_log { config.with_key_log() } else { config }
-}
-
-/// Who answered tells more than a host where nobody listens, that more than who is silent, and that more than
-/// an address to which there is no way, as there is often none of IPv6.
-fn telling(error: &ConnectError) -> u8 {
-    match error {
-        ConnectError::Failed(Closed::Unreachable(refusal)) if refusal.obstacle == Obstacle::Port => 2,
-        ConnectError::Failed(Closed::Unreachable(_)) => 0,
-        ConnectError::Failed(Closed::TimedOut) => 1,
-        _ => 3,
-    }
-}
-
 /// The server's own words about why we may not come in.
 fn denied(error: LinkError) -> MeetError {
     match error {
@@ -409,56 +309,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {
-    use quickset::ServerConfig;
-
     use super::*;
-
-    #[tokio::test]
-    async fn every_address_is_tried() {
-        let identity = Identity::self_signed(["localhost"]).unwrap();
-        let trust = ServerTrust::Pinned(identity.fingerprint());
-        let here = "127.0.0.1:0".parse().unwrap();
-        let server = Endpoint::server(here, &ServerConfig::new(identity, &[ALPN]).unwrap()).unwrap();
-        let mine = Identity::self_signed(["client"]).unwrap();
-        let (nothing, link) = (Credential::None, LinkConfig::default());
-        let mut meeting = Meeting::new("localhost:1".into(), trust, nothing, mine, link).unwrap();
-        // Nobody can be reached at port 0.
-        let dead: SocketAddr = "127.0.0.2:0".parse().unwrap();
-        let connection = meeting.connect_any(&[dead, server.local_addr(), dead]).await.unwrap();
-        assert_eq!(
-            (connection.remote_address(), meeting.last),
-            (server.local_addr(), Some(server.local_addr()))
-        );
-        let error = meeting.connect_any(&[dead, dead]).await.unwrap_err();
-        assert!(matches!(error, MeetError::Connect { .. }), "{error}");
-        // Another key is no reason to go on.
-        meeting.trust = ServerTrust::Pinned(Fingerprint([7; 32]));
-        let error = meeting.connect_any(&[server.local_addr(), dead]).await.unwrap_err();
-        assert!(matches!(error, MeetError::NotPinned { .. }), "{error}");
-    }
-
-    #[tokio::test]
-    async fn an_address_that_is_silent_is_not_waited_for() {
-        let identity = Identity::self_signed(["localhost"]).unwrap();
-        let trust = ServerTrust::Pinned(identity.fingerprint());
-        let here = "127.0.0.1:0".parse().unwrap();
-        let server = Endpoint::server(here, &ServerConfig::new(identity, &[ALPN]).unwrap()).unwrap();
-        let mine = Identity::self_signed(["client"]).unwrap();
-        let (nothing, link) = (Credential::None, LinkConfig::default());
-        let mut meeting = Meeting::new("localhost:1".into(), trust, nothing, mine, link).unwrap();
-        // It takes what is sent there, and says nothing.
-        let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-        let (silent, there) = (silent.local_addr().unwrap(), server.local_addr());
-        // One handshake after the other would take forty seconds.
-        let addresses = [silent, silent, silent, silent, there];
-        let met = timeout(Duration::from_secs(20), meeting.connect_any(&addresses)).await;
-        assert_eq!(met.expect("it does not wait").unwrap().remote_address(), there);
-        // Another key is told, whoever is silent beside it.
-        meeting.trust = ServerTrust::Pinned(Fingerprint([7; 32]));
-        let met = timeout(Duration::from_secs(20), meeting.connect_any(&[silent, there])).await;
-        let error = met.expect("it does not wait").unwrap_err();
-        assert!(matches!(error, MeetError::NotPinned { .. }), "{error}");
-    }
 
     #[test]
     fn the_wait_is_at_the_end_of_the_words() {

@@ -10,6 +10,7 @@
 //! does not read costs an area, not a queue; a batch of 1.5 ms becomes one update.
 
 mod desk;
+mod dial;
 mod inputs;
 mod meet;
 mod owner;

@@ -1,18 +1,19 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use quickset::{Connection, Endpoint, MessageReceiver, ReceiveError, Stats};
+use quickset::{Endpoint, Stats};
 use quickset_base::Time;
 use quickset_rfb::Resize;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, sleep_until, timeout};
 
 use super::desk::ViewerScreen;
+use super::dial::Dialer;
 use super::inputs::Act;
 use super::meet::{MeetError, Meeting, Met};
 use crate::backoff::Backoff;
-use crate::link::{DesktopChannel, IncomingMessages, LinkError, MessageOutbox};
-use crate::message::{ClipboardMessage, FromClient, FromServer, ScreenLayout, code};
+use crate::link::{IncomingMessages, IncomingScreen, LinkError, MessageOutbox, PeerLink, ScreenArrival};
+use crate::message::{ClipboardMessage, FromClient, FromServer, ScreenLayout, ScreenOrder, code};
 use crate::receiver::{ReceiverConfig, ReceiverStats, ScreenReceiver};
 
 /// Keeps the session with the server up, and draws what it sends.
@@ -58,7 +59,7 @@ pub struct ViewStats(Arc<Mutex<UplinkCounted>>);
 #[derive(Debug, Default)]
 struct UplinkCounted {
     totals: ViewTotals,
-    connection: Option<Connection>,
+    link: Option<PeerLink>,
 }
 
 /// The counts.
@@ -66,6 +67,8 @@ struct UplinkCounted {
 pub struct ViewTotals {
     /// There is a session.
     pub connected: bool,
+    /// It is, or was, by TCP: UDP does not get through.
+    pub by_tcp: bool,
     /// Sessions so far.
     pub sessions: u64,
     /// Of the present connection, or the last.
@@ -82,17 +85,18 @@ impl ViewStats {
     /// As of now.
     pub fn totals(&self) -> ViewTotals {
         let mut counted = self.lock();
-        if let Some(connection) = &counted.connection {
-            counted.totals.connection = Some(connection.stats());
+        if let Some(link) = &counted.link {
+            counted.totals.connection = Some(link.stats());
         }
         counted.totals.clone()
     }
 
-    fn begin(&self, connection: &Connection) -> Live {
+    fn begin(&self, link: &PeerLink) -> Live {
         let mut counted = self.lock();
         counted.totals.connected = true;
         counted.totals.sessions += 1;
-        counted.connection = Some(connection.clone());
+        counted.totals.by_tcp = matches!(link, PeerLink::Tcp(_));
+        counted.link = Some(link.clone());
         drop(counted);
         Live(self.clone())
     }
@@ -109,8 +113,8 @@ impl Drop for Live {
     fn drop(&mut self) {
         let mut counted = self.0.lock();
         counted.totals.connected = false;
-        if let Some(connection) = counted.connection.take() {
-            counted.totals.connection = Some(connection.stats());
+        if let Some(link) = counted.link.take() {
+            counted.totals.connection = Some(link.stats());
         }
     }
 }
@@ -136,12 +140,22 @@ impl Uplink {
         loop {
             let error = match self.meeting.meet().await {
                 Ok(met) => {
-                    let (connection, met_at) = (met.connection.clone(), Instant::now());
-                    let error = self.session(met).await;
+                    let (link, met_at) = (met.link.clone(), Instant::now());
+                    let end = self.session(met).await;
                     backoff.worked(met_at.elapsed());
-                    error.close(&connection);
                     self.desk.inputs.set_open(false);
-                    error.into()
+                    match end {
+                        SessionEnd::Over(error) => {
+                            error.end(&link);
+                            error.into()
+                        }
+                        SessionEnd::Moved(other) => {
+                            // DT-58: viewers keep what they see until the next picture.
+                            link.close(code::DONE, b"the session goes on by another way");
+                            self.meeting.go_on_by(other);
+                            continue;
+                        }
+                    }
                 }
                 Err(error) => error,
             };
@@ -167,31 +181,53 @@ impl Uplink {
         let _ = self.told.try_send(news);
     }
 
-    async fn session(&mut self, met: Met) -> LinkError {
-        let Met { connection, mut control, mut control_out, welcome } = met;
-        self.receiver.reconnected(welcome.order);
-        self.desk.set_name(&welcome.name);
-        let opened = timeout(Duration::from_secs(10), connection.open_messages()).await;
-        let mut input_out = match opened {
-            Ok(Ok(stream)) => MessageOutbox::new(stream, DesktopChannel::Input.priority()),
-            Ok(Err(closed)) => return LinkError::Closed(closed),
-            Err(_) => return LinkError::Silent,
+    async fn session(&mut self, met: Met) -> SessionEnd {
+        let Met { link, mut control, mut control_out, welcome } = met;
+        let by_tcp = matches!(link, PeerLink::Tcp(_));
+        // DT-56.
+        self.receiver.reconnected(if by_tcp { ScreenOrder::Ordered } else { welcome.order });
+        self.desk.set_name(&titled(&welcome.name, by_tcp));
+        let opened = timeout(Duration::from_secs(10), link.open_input()).await;
+        let mut input_out = match opened.unwrap_or(Err(LinkError::Silent)) {
+            Ok(out) => out,
+            Err(error) => return SessionEnd::Over(error),
         };
-        let _live = self.stats.begin(&connection);
+        let _live = self.stats.begin(&link);
         self.desk.set_may_wish(welcome.permissions.wish);
         self.desk.inputs.set_open(true);
-        tracing::info!(server = self.meeting.server(), order = %welcome.order, "a session");
+        tracing::info!(server = self.meeting.server(), order = %welcome.order, by_tcp, "a session");
         let (to_server, outgoing) = mpsc::channel(OUTGOING);
-        let desk = self.desk.clone();
+        let (desk, dialer) = (self.desk.clone(), self.meeting.dialer());
         let tell_by = Some(tokio::time::Instant::now() + FIRST_PICTURE);
-        let mut drawing =
-            Drawing { uplink: self, connection: &connection, to_server: to_server.clone(), tell_by };
+        let mut drawing = Drawing { uplink: self, link: &link, to_server: to_server.clone(), tell_by };
         tokio::select! {
-            error = pass_input(&desk, &mut input_out, to_server) => error,
-            error = pass_control(&mut control_out, outgoing) => error,
-            error = drawing.run(&mut control) => error,
+            error = pass_input(&desk, &mut input_out, to_server) => SessionEnd::Over(error),
+            error = pass_control(&mut control_out, outgoing) => SessionEnd::Over(error),
+            error = drawing.run(&mut control) => SessionEnd::Over(error),
+            other = another_way(&dialer, &link) => SessionEnd::Moved(other),
         }
     }
+}
+
+/// What ends a session.
+enum SessionEnd {
+    Over(LinkError),
+    /// There is a better connection for the next one.
+    Moved(PeerLink),
+}
+
+/// DT-58: a better connection than the one that there is, as soon as there is one.
+async fn another_way(dialer: &Dialer, link: &PeerLink) -> PeerLink {
+    match link {
+        PeerLink::Tcp(_) => dialer.back_by_quic().await,
+        PeerLink::Gateway(connection) => dialer.instead_of(connection).await,
+        PeerLink::Page(_) => std::future::pending().await,
+    }
+}
+
+/// The desktop's name as viewers show it: whoever waits longer than usual reads why.
+fn titled(name: &str, by_tcp: bool) -> String {
+    if by_tcp { format!("{name} (by TCP: UDP does not get through)") } else { name.to_owned() }
 }
 
 /// What viewers do goes to the server, in order.
@@ -226,7 +262,7 @@ async fn pass_control(out: &mut MessageOutbox, mut messages: mpsc::Receiver<From
 /// One session's screen.
 struct Drawing<'a> {
     uplink: &'a mut Uplink,
-    connection: &'a Connection,
+    link: &'a PeerLink,
     to_server: mpsc::Sender<FromClient>,
     /// It is told that there is a session with the first picture, or then; `None`: it was told.
     tell_by: Option<tokio::time::Instant>,
@@ -235,10 +271,10 @@ struct Drawing<'a> {
 /// What happens in a session.
 enum UplinkEvent {
     Control(Result<FromServer, LinkError>),
-    Stream(MessageReceiver),
+    Stream(IncomingScreen),
     Text(Result<ClipboardMessage, LinkError>),
-    TextStream(MessageReceiver),
-    Message(Option<Result<quickset::ReceivedMessage, ReceiveError>>),
+    TextStream(IncomingMessages<ClipboardMessage>),
+    Message(ScreenArrival),
     /// The batch is to be shown.
     Show,
     /// There is no picture yet.
@@ -250,7 +286,7 @@ enum UplinkEvent {
 
 impl Drawing<'_> {
     async fn run(&mut self, control: &mut IncomingMessages<FromServer>) -> LinkError {
-        let mut stream: Option<MessageReceiver> = None;
+        let mut stream: Option<IncomingScreen> = None;
         let mut texts: Option<IncomingMessages<ClipboardMessage>> = None;
         // When the batch that has begun becomes an update.
         let mut show_at: Option<tokio::time::Instant> = None;
@@ -258,14 +294,13 @@ impl Drawing<'_> {
             let wait = self.wait();
             let event = tokio::select! {
                 message = control.next() => UplinkEvent::Control(message),
-                opened = self.connection.accept_messages() => match opened {
+                opened = self.link.accept_screen() => match opened {
                     Ok(stream) => UplinkEvent::Stream(stream),
-                    Err(closed) => UplinkEvent::Closed(LinkError::Closed(closed)),
+                    Err(error) => UplinkEvent::Closed(error),
                 },
-                opened = self.connection.accept_messages_bi(), if texts.is_none() => match opened {
-                    // What we have to say of the clipboard goes with the keys.
-                    Ok((_, stream)) => UplinkEvent::TextStream(stream),
-                    Err(closed) => UplinkEvent::Closed(LinkError::Closed(closed)),
+                opened = self.link.accept_clipboard(), if texts.is_none() => match opened {
+                    Ok(stream) => UplinkEvent::TextStream(stream),
+                    Err(error) => UplinkEvent::Closed(error),
                 },
                 message = next_of(&mut stream) => UplinkEvent::Message(message),
                 text = next_text(&mut texts) => UplinkEvent::Text(text),
@@ -276,26 +311,27 @@ impl Drawing<'_> {
             let begun = Instant::now();
             let done = match event {
                 UplinkEvent::Control(Ok(message)) => self.on_control(message).await,
-                UplinkEvent::Control(Err(error)) | UplinkEvent::Closed(error) => Err(error),
+                UplinkEvent::Control(Err(error))
+                | UplinkEvent::Closed(error)
+                | UplinkEvent::Message(ScreenArrival::Failed(error)) => Err(error),
                 UplinkEvent::Stream(new) => {
                     // DT-4: what was not read of the old one is forgotten.
                     stream = Some(new);
                     Ok(())
                 }
                 UplinkEvent::TextStream(new) => {
-                    texts = Some(IncomingMessages::new(new));
+                    texts = Some(new);
                     Ok(())
                 }
                 UplinkEvent::Text(text) => text.map(|text| self.on_text(&text)),
-                UplinkEvent::Message(Some(Ok(message))) => {
+                UplinkEvent::Message(ScreenArrival::Message { payload, was_held }) => {
                     show_at.get_or_insert_with(|| tokio::time::Instant::now() + BATCH);
-                    self.draw(&message, stream.as_mut())
+                    self.draw(&payload, was_held, stream.as_mut())
                 }
-                UplinkEvent::Message(None | Some(Err(ReceiveError::Reset(code::RESTART)))) => {
+                UplinkEvent::Message(ScreenArrival::Over) => {
                     stream = None;
                     Ok(())
                 }
-                UplinkEvent::Message(Some(Err(error))) => Err(error.into()),
                 UplinkEvent::Show => {
                     show_at = None;
                     self.show()
@@ -326,25 +362,27 @@ impl Drawing<'_> {
     /// size of the screen, or to paint all of it.
     fn draw(
         &mut self,
-        first: &quickset::ReceivedMessage,
-        stream: Option<&mut MessageReceiver>,
+        first: &[u8],
+        was_held: bool,
+        stream: Option<&mut IncomingScreen>,
     ) -> Result<(), LinkError> {
-        let mut held = u64::from(!first.blocked().is_zero());
-        self.uplink.receiver.receive(&first.payload)?;
+        let mut held = u64::from(was_held);
+        self.uplink.receiver.receive(first)?;
         if let Some(stream) = stream {
             let until = Instant::now() + MOMENT;
             for _ in 0..AT_ONCE {
                 if Instant::now() > until {
                     break;
                 }
-                let message = match stream.try_next() {
-                    Some(Some(Ok(message))) => message,
+                match stream.try_next() {
+                    Some(ScreenArrival::Message { payload, was_held }) => {
+                        held += u64::from(was_held);
+                        self.uplink.receiver.receive(&payload)?;
+                    }
                     // The next look at the stream finds its end.
-                    None | Some(None | Some(Err(ReceiveError::Reset(code::RESTART)))) => break,
-                    Some(Some(Err(error))) => return Err(error.into()),
-                };
-                held += u64::from(!message.blocked().is_zero());
-                self.uplink.receiver.receive(&message.payload)?;
+                    None | Some(ScreenArrival::Over) => break,
+                    Some(ScreenArrival::Failed(error)) => return Err(error),
+                }
             }
         }
         let mut counted = self.uplink.stats.lock();
@@ -395,7 +433,9 @@ impl Drawing<'_> {
                 desk.set_layout(&Resize { width, height, reason, status, screens });
             }
             FromServer::Cursor(cursor) => desk.set_cursor(cursor),
-            FromServer::Name(name) => desk.set_name(&name),
+            FromServer::Name(name) => {
+                desk.set_name(&titled(&name, matches!(self.link, PeerLink::Tcp(_))));
+            }
             FromServer::Leds(leds) => desk.set_leds(leds),
             FromServer::Bell => desk.bell(),
             // Of a server that does not know DT-46.
@@ -437,9 +477,7 @@ impl Drawing<'_> {
 }
 
 /// The next message of the stream; without one, never.
-async fn next_of(
-    stream: &mut Option<MessageReceiver>,
-) -> Option<Result<quickset::ReceivedMessage, ReceiveError>> {
+async fn next_of(stream: &mut Option<IncomingScreen>) -> ScreenArrival {
     match stream {
         Some(stream) => stream.next().await,
         None => std::future::pending().await,

@@ -55,8 +55,8 @@ const LIMIT: Duration = Duration::from_secs(40);
 async fn a_page_in_a_browser_beside_other_ways() {
     let mut scene = Scene::set().await;
     let number = |name: &str, usual| std::env::var(name).map_or(usual, |number| number.parse().unwrap());
-    let flips = scene.flips(number("QUICKSET_BROWSER_FLIPS", 20)).await;
-    let keys = scene.keys(number("QUICKSET_BROWSER_KEYS", 20)).await;
+    let flips = scene.flips(number("QUICKSET_BROWSER_FLIPS", 500)).await;
+    let keys = scene.keys(number("QUICKSET_BROWSER_KEYS", 500)).await;
     println!("{HEAD}");
     let mut rows = Vec::new();
     for (what, times) in [("page", flips), ("key", keys)] {
@@ -113,7 +113,7 @@ impl Scene {
         );
         let desktops = [Desktop::start().await, Desktop::start().await, Desktop::start().await];
         let mut far = Vec::new();
-        let mut serve = |desktop: &Desktop, name: &str| {
+        let serve = |desktop: &Desktop, name: &str| {
             let mut command = Command::new(&binary);
             command.args(["desktop", "serve", "--vnc", &desktop.display.vnc.to_string(), "--stats"]);
             command.args(["--listen", "0.0.0.0:0"]).env("XDG_DATA_HOME", folder.0.join(name));

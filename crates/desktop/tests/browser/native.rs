@@ -35,7 +35,7 @@ pub(crate) async fn answer(orders: UnixStream, gateway: std::net::SocketAddr) {
             match told.try_recv() {
                 Ok(order) => break order,
                 Err(tokio::sync::mpsc::error::TryRecvError::Empty) => {
-                    person.look(Duration::from_millis(1)).await
+                    person.look(Duration::from_millis(1)).await;
                 }
                 Err(_) => return,
             }

@@ -8,6 +8,7 @@
     reason = "numbers in tests are small, or cut on purpose"
 )]
 
+mod by_tcp;
 mod faults;
 mod hostile;
 mod page;

@@ -98,7 +98,7 @@ fn each_kind_is_chosen_where_it_belongs() {
 
 #[test]
 fn a_palette_is_packed_as_specified() {
-    // spec/desktop.md §13: chequered, 4x2, black and white.
+    // spec/desktop.md §14: chequered, 4x2, black and white.
     let mut fb = Framebuffer::new(4, 2, 1 << 20).unwrap();
     let (b, w) = (0, 0xff_ffff);
     fb.put(fb.bounds(), &[b, w, b, w, w, b, w, b]).unwrap();
