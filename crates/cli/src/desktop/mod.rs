@@ -194,7 +194,7 @@ async fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     let (gate, token) = ClientGate::for_server(identity.fingerprint(), authorized, password.as_deref())?;
     let metrics = args.metrics.bind().await?;
     let budget = args.memory.budget();
-    let serve = ServeGateway::start(ServeConfig {
+    let mut serve = ServeGateway::start(ServeConfig {
         vnc: args.vnc.clone(),
         vnc_password: vnc_password(args.vnc_password_file.as_ref())?,
         listen: args.listen,
@@ -233,10 +233,12 @@ async fn serve(args: &ServeArgs) -> anyhow::Result<()> {
         }
         std::future::pending::<()>().await;
     };
-    let (bound, config) = (serve.local_addr(), serve.config().clone());
+    let (bound, server) = (serve.local_addr(), serve.config().clone());
+    let entrance =
+        pages::PageEntrance { bound, server, browsers: pages.as_ref().and_then(|_| serve.browsers()) };
     let browsers = async {
         match pages {
-            Some(pages) => pages.serve(bound, config).await,
+            Some(pages) => pages.serve(entrance).await,
             None => std::future::pending().await,
         }
     };
@@ -378,7 +380,7 @@ async fn watch(
 /// Says what has become of the session with the server.
 fn tell(news: &ViewNews) {
     match news {
-        ViewNews::Connected { server, name, size: Some((width, height)) } => {
+        ViewNews::Connected { server, name, size: Some((width, height)), .. } => {
             note!("connected to {server}: \"{}\", {width}x{height}", plain(name));
         }
         ViewNews::Connected { server, name, .. } => {
@@ -423,7 +425,7 @@ fn print_view(stats: &ViewStats) {
     let totals = stats.totals();
     let connection = totals.connection.unwrap_or_default();
     note!(
-        "connected={} sessions={} rtt={:.1}ms recovered={} messages={} bytes={} held={} updates={} unable={} refreshes={}",
+        "connected={} sessions={} rtt={:.1}ms recovered={} messages={} bytes={} held={} updates={} unable={} refreshes={} by_tcp={}",
         totals.connected,
         totals.sessions,
         connection.rtt.as_secs_f64() * 1000.0,
@@ -434,6 +436,7 @@ fn print_view(stats: &ViewStats) {
         totals.batches,
         totals.screen.unable,
         totals.screen.refreshes,
+        totals.by_tcp,
     );
 }
 

@@ -16,12 +16,11 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use quickset::{Identity, ServerConfig};
-use quickset_desktop::serve::{HTTP_1, PAGE_FIELDS, PageConfig, PageFile};
+use quickset_desktop::serve::{BrowserStream, PAGE_FIELDS, PageConfig, PageFile};
 use quickset_desktop::trust::{GatewayFolder, OneTimeToken, PageLinks};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
-use tokio_rustls::TlsAcceptor;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, mpsc};
 
 use crate::say::{note, say};
 
@@ -74,6 +73,15 @@ pub(super) struct Pages {
     token: OneTimeToken,
 }
 
+/// Where browsers come in.
+pub(super) struct PageEntrance {
+    /// Where gateways connect, and browsers by WebTransport.
+    pub(super) bound: SocketAddr,
+    pub(super) server: ServerConfig,
+    /// Browsers that come there by TCP.
+    pub(super) browsers: Option<mpsc::Receiver<BrowserStream>>,
+}
+
 enum Certificates {
     /// Of an authority.
     Signed,
@@ -120,27 +128,36 @@ impl PageArgs {
 }
 
 impl Pages {
-    /// Prints the link, and serves the page until the future is dropped. `bound` is where gateways connect.
+    /// Prints the link, and serves the page until the future is dropped, on its own port and to browsers that
+    /// come by TCP to that of gateways.
     ///
     /// # Errors
-    /// When the page's port of TCP is taken, or standard output is closed.
-    pub(super) async fn serve(self, bound: SocketAddr, server: ServerConfig) -> anyhow::Result<Infallible> {
+    /// When a page of an authority's certificate has no port of TCP, or standard output is closed.
+    pub(super) async fn serve(self, entrance: PageEntrance) -> anyhow::Result<Infallible> {
         let Self { config, certificates, listener, host, token } = self;
+        let PageEntrance { bound, server, browsers } = entrance;
         let place = authority(&host, bound.port());
         let page = listener.local_addr()?;
+        let names = vec![place.clone(), host.clone()];
+        let near = listen(PageSource::Port(listener), config.clone(), local_names(page.port()), bound.port());
         match certificates {
             Certificates::Signed => {
-                let tcp = TcpListener::bind(bound).await.with_context(|| {
+                let browsers = browsers.with_context(|| {
                     format!("the page cannot be served at {bound} by TCP; choose another port with --listen")
                 })?;
                 say!("open https://{place}/#token={}", token.reveal())?;
-                let names = vec![place, host];
-                let tls = TlsAcceptor::from(server.tls(&[HTTP_1]));
-                let far = listen(tcp, Some(tls), config.clone(), names, bound.port());
-                let near = listen(listener, None, config, local_names(page.port()), bound.port());
+                let far = listen(PageSource::Gateway(browsers), config, names, bound.port());
                 tokio::select! { never = far => never, never = near => never }
             }
             Certificates::Hashed { folder, server: identity } => {
+                let far = async {
+                    match browsers {
+                        Some(browsers) => {
+                            listen(PageSource::Gateway(browsers), config, names, bound.port()).await
+                        }
+                        None => std::future::pending().await,
+                    }
+                };
                 let names = [host];
                 let shown = folder.page_certificates(&identity, &names, SystemTime::now())?;
                 let hashes = shown.hashes().map(|hash| BASE64_URL_SAFE_NO_PAD.encode(hash)).join(",");
@@ -163,10 +180,7 @@ impl Pages {
                         }
                     }
                 };
-                tokio::select! {
-                    never = listen(listener, None, config, local_names(page.port()), bound.port()) => never,
-                    never = change => never,
-                }
+                tokio::select! { never = far => never, never = near => never, never = change => never }
             }
         }
     }
@@ -209,7 +223,9 @@ impl PageCommand {
             PageConfig { links: Arc::default(), identity: None, origins: Vec::new(), files: files() };
         let mut interrupts = crate::interrupts::Interrupts::new()?;
         tokio::select! {
-            served = listen(listener, None, config, local_names(page.port()), 0) => match served? {},
+            served = listen(PageSource::Port(listener), config, local_names(page.port()), 0) => {
+                match served? {}
+            }
             () = interrupts.next() => Ok(()),
         }
     }
@@ -236,11 +252,45 @@ fn files() -> Arc<[PageFile]> {
     .into()
 }
 
+/// Where browsers come from.
+enum PageSource {
+    /// A port of this machine alone.
+    Port(TcpListener),
+    /// The port of gateways, by TLS.
+    Gateway(mpsc::Receiver<BrowserStream>),
+}
+
+enum PageVisitor {
+    Plain(TcpStream),
+    Tls(Box<BrowserStream>),
+}
+
+impl PageSource {
+    async fn next(&mut self) -> PageVisitor {
+        loop {
+            match self {
+                Self::Port(listener) => match listener.accept().await {
+                    Ok((stream, _)) => return PageVisitor::Plain(stream),
+                    // That connection is gone, or descriptors are: they come back.
+                    Err(error) => {
+                        tracing::debug!(%error, "a browser did not come in");
+                        tokio::time::sleep(Duration::from_millis(50)).await;
+                    }
+                },
+                Self::Gateway(browsers) => match browsers.recv().await {
+                    Some(stream) => return PageVisitor::Tls(Box::new(stream)),
+                    // The gateway has ended.
+                    None => std::future::pending().await,
+                },
+            }
+        }
+    }
+}
+
 /// Serves the page by HTTP/1.1. A request by another name than `names` comes from a page that had its own
 /// name led to our address, and gets nothing.
 async fn listen(
-    listener: TcpListener,
-    tls: Option<TlsAcceptor>,
+    mut source: PageSource,
     config: PageConfig,
     names: Vec<String>,
     quic: u16,
@@ -249,22 +299,14 @@ async fn listen(
         (Arc::new(config), Arc::<[String]>::from(names), Arc::new(Semaphore::new(PLACES)));
     loop {
         let place = places.clone().acquire_owned().await?;
-        let stream = match listener.accept().await {
-            Ok((stream, _)) => stream,
-            // That connection is gone, or descriptors are: they come back.
-            Err(error) => {
-                tracing::debug!(%error, "a browser did not come in");
-                tokio::time::sleep(Duration::from_millis(50)).await;
-                continue;
-            }
-        };
-        let (tls, config, names) = (tls.clone(), config.clone(), names.clone());
+        let visitor = source.next().await;
+        let (config, names) = (config.clone(), names.clone());
         tokio::spawn(async move {
             let _place = place;
             let talk = async {
-                match tls {
-                    Some(tls) => talk(tls.accept(stream).await?, &config, &names, quic).await,
-                    None => talk(stream, &config, &names, quic).await,
+                match visitor {
+                    PageVisitor::Plain(stream) => talk(stream, &config, &names, quic).await,
+                    PageVisitor::Tls(stream) => talk(*stream, &config, &names, quic).await,
                 }
             };
             // A page is taken within moments; who is slower than that comes again.

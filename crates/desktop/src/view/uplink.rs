@@ -37,6 +37,8 @@ pub enum ViewNews {
         server: String,
         /// The name of the desktop, in the words of the server.
         name: String,
+        /// It is by TCP: UDP does not get through.
+        by_tcp: bool,
         /// Columns and rows of the desktop; `None` when the server has shown none within three seconds.
         size: Option<(u16, u16)>,
     },
@@ -417,7 +419,8 @@ impl Drawing<'_> {
     fn tell_once(&mut self, size: Option<(u16, u16)>) {
         if self.tell_by.take().is_some() {
             let (server, name) = (self.uplink.meeting.server().to_owned(), self.uplink.desk.server_name());
-            self.uplink.tell(ViewNews::Connected { server, name, size });
+            let by_tcp = self.is_by_tcp();
+            self.uplink.tell(ViewNews::Connected { server, name, by_tcp, size });
         }
     }
 
@@ -434,7 +437,7 @@ impl Drawing<'_> {
             }
             FromServer::Cursor(cursor) => desk.set_cursor(cursor),
             FromServer::Name(name) => {
-                desk.set_name(&titled(&name, matches!(self.link, PeerLink::Tcp(_))));
+                desk.set_name(&titled(&name, self.is_by_tcp()));
             }
             FromServer::Leds(leds) => desk.set_leds(leds),
             FromServer::Bell => desk.bell(),
@@ -464,6 +467,10 @@ impl Drawing<'_> {
             self.uplink.stats.lock().totals.screen = *self.uplink.receiver.stats();
         }
         Ok(())
+    }
+
+    fn is_by_tcp(&self) -> bool {
+        matches!(self.link, PeerLink::Tcp(_))
     }
 
     fn wait(&self) -> Duration {
