@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::{Args, ValueEnum as _};
 use quickset_stacks::StackIdentity;
+use serde::de::DeserializeOwned;
 
 use crate::cases::{self, BenchCase, BenchWork, CaseFound, SentInAll};
 use crate::columns::Run;
@@ -152,15 +153,15 @@ fn measure(
     let [server_core, client_core] = case.cores(pins)?;
     let mut server = Process::own(&[&["serve"], &common[..]].concat(), server_core, limit)?;
     let address: SocketAddr = serde_json::from_str(&server.line()?).context("the server's first line")?;
-    let start = server.ask()?;
+    let start: ServerWord = server.ask()?;
     let (address, time) = (address.to_string(), seconds.to_string());
     let own = ["--server", &address, "--seconds", &time];
     let dropped = os::full_sockets();
     let mut client = Process::own(&[&["measure"], &common[..], &own].concat(), client_core, limit)?;
     client.line()?;
-    let before = server.ask()?;
+    let before: ServerWord = server.ask()?;
     let found: CaseFound = serde_json::from_str(&client.line()?).context("the client's last line")?;
-    let after = server.ask()?;
+    let after: ServerWord = server.ask()?;
     let (mut last, mut all) = (after, SentInAll::default());
     if case.is_sent() {
         all = serde_json::from_str(&client.line()?).context("what the client sent")?;
@@ -197,10 +198,10 @@ impl BenchCase {
 /// Waits until all has arrived that was sent, and nothing else; of datagrams, until no more do.
 fn arrived(server: &mut Process, case: BenchCase, sent: &Received) -> Result<ServerWord> {
     let is_lossy = matches!(case.work(), BenchWork::Datagrams(_));
-    let (since, mut last) = (Instant::now(), server.ask()?);
+    let (since, mut last): (_, ServerWord) = (Instant::now(), server.ask()?);
     while last.got != *sent && since.elapsed() < cases::PATIENCE {
         std::thread::sleep(Duration::from_millis(100));
-        let next = server.ask()?;
+        let next: ServerWord = server.ask()?;
         if is_lossy && next.got == last.got {
             break;
         }
@@ -275,8 +276,12 @@ impl Process {
         bail!("{} does not end", self.role)
     }
 
-    /// What a server has taken so far, and what it got.
-    fn ask(&mut self) -> Result<ServerWord> {
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What a server has taken so far, and what else it says of itself.
+    pub(crate) fn ask<T: DeserializeOwned>(&mut self) -> Result<T> {
         self.input.as_mut().context("its stdin is closed")?.write_all(b"\n")?;
         serde_json::from_str(&self.line()?).with_context(|| format!("what {} has taken", self.role))
     }

@@ -11,6 +11,7 @@ mod os;
 mod pattern;
 mod report;
 mod serving;
+mod shards;
 mod tally;
 mod wire;
 
@@ -46,6 +47,12 @@ enum PeerRole {
     Files(files::FilesOptions),
     /// Be the clients of one run of these.
     Fetch(files::PeerFetch),
+    /// Measure our server on several cores.
+    Shards(shards::ShardsOptions),
+    /// Be this server.
+    ShardServe(shards::ShardServe),
+    /// Be its clients.
+    ShardCall(shards::ShardCall),
     /// Serve clients until stdin ends.
     Serve(PeerServeArgs),
     /// Be the client of one run.
@@ -174,6 +181,13 @@ impl PeerSide {
     }
 }
 
+/// What shards and their clients have: as ours in most cases.
+fn shard_setup() -> StackSetup {
+    let groups = PeerGroup::X25519.of_stacks();
+    let (cipher, tuning) = (StackCipher::Aes128, StackTuning::Fixed);
+    StackSetup { cipher, groups, tuning, ..StackSetup::new(PROTOCOL) }
+}
+
 const PROTOCOL: &[u8] = b"quickset-peers/1";
 
 fn main() -> Result<()> {
@@ -181,6 +195,9 @@ fn main() -> Result<()> {
         PeerRole::Compare(options) => compare::run(&options),
         PeerRole::Files(options) => files::run(&options),
         PeerRole::Fetch(fetch) => alone(fetch.core, fetch.run()),
+        PeerRole::Shards(options) => shards::run(&options),
+        PeerRole::ShardServe(serve) => serve.run(),
+        PeerRole::ShardCall(call) => alone(None, call.run()),
         PeerRole::Serve(serve) => alone(serve.side.core, serve.run()),
         PeerRole::Measure(measure) => alone(measure.side.core, measure.run()),
     }

@@ -184,7 +184,7 @@ impl ReportSeries {
 }
 
 /// A figure, or a stroke where there is none.
-fn cell(figure: f64, digits: usize) -> String {
+pub(crate) fn cell(figure: f64, digits: usize) -> String {
     if figure.is_finite() { format!("{figure:.digits$}") } else { "-".to_owned() }
 }
 
@@ -215,7 +215,7 @@ pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// A quarter of the values is below the first, and a quarter above the second, by linear interpolation.
-fn quartiles(mut values: Vec<f64>) -> [f64; 2] {
+pub(crate) fn quartiles(mut values: Vec<f64>) -> [f64; 2] {
     values.sort_by(f64::total_cmp);
     [0.25, 0.75].map(|of| {
         let at = of * values.len().saturating_sub(1) as f64;

@@ -31,18 +31,22 @@ pub(crate) struct ServerWord {
     pub(crate) counts: Option<StackCounts>,
 }
 
-/// Answers each line on stdin with what this process has taken, and ends it with stdin.
+/// Answers each line on stdin with what this process has taken and got, and ends it with stdin.
 pub(crate) fn answer_on_stdin() {
+    answer_each(|seconds, usage| ServerWord {
+        seconds,
+        usage,
+        got: TALLY.received(),
+        counts: TALLY.counts(),
+    });
+}
+
+/// The same with what is made of the time since now, and of what this process has taken.
+pub(crate) fn answer_each<T: Serialize>(word: impl Fn(f64, ProcessUsage) -> T + Send + 'static) {
     let begun = Instant::now();
     std::thread::spawn(move || {
         for line in std::io::stdin().lock().lines() {
-            let word = ServerWord {
-                seconds: begun.elapsed().as_secs_f64(),
-                usage: taken(),
-                got: TALLY.received(),
-                counts: TALLY.counts(),
-            };
-            if line.is_err() || say(&word).is_err() {
+            if line.is_err() || say(&word(begun.elapsed().as_secs_f64(), taken())).is_err() {
                 break;
             }
         }
