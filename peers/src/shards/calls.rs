@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
@@ -18,7 +19,7 @@ use tokio::task::JoinSet;
 use super::{GIVEN_UP, WARMING};
 use crate::cases::PATIENCE;
 use crate::pattern::{PatternSum, expected};
-use crate::wire::say;
+use crate::wire::{answer_each, say};
 
 #[derive(Args, Debug)]
 pub(crate) struct ShardCall {
@@ -44,7 +45,8 @@ enum ShardCallers {
         #[arg(long)]
         seconds: f64,
     },
-    /// Send so many datagrams a second with ids that nobody has, until stdin ends.
+    /// Send so many datagrams a second with ids that nobody has, until stdin ends; and answer each of its lines
+    /// with how many.
     Forge {
         #[command(flatten)]
         to: ShardTarget,
@@ -78,6 +80,13 @@ pub(super) struct PacedFound {
     pub(super) lost: u64,
     pub(super) p50_us: f64,
     pub(super) p99_us: f64,
+}
+
+/// What a forger says when it is asked.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+pub(super) struct ForgedWord {
+    pub(super) seconds: f64,
+    pub(super) forged: u64,
 }
 
 impl ShardCall {
@@ -178,20 +187,21 @@ async fn paced(to: &ShardTarget, rate: f64, seconds: f64) -> Result<()> {
         while (asked as f64) < begun.elapsed().as_secs_f64() * rate {
             let connection = connections[asked as usize % CONNECTIONS].clone();
             asked += 1;
-            let counts = is_warm;
+            let is_counted = is_warm;
             requests.spawn_local(async move {
                 let since = Instant::now();
                 let answer = tokio::time::timeout(GIVEN_UP, ask(&connection)).await;
-                (counts, matches!(answer, Ok(Ok(()))).then(|| since.elapsed().as_secs_f64()))
+                let seconds = matches!(answer, Ok(Ok(()))).then(|| since.elapsed().as_secs_f64());
+                PacedRequest { is_counted, seconds }
             });
         }
         while let Some(request) = requests.try_join_next() {
-            tally(request?, &mut times, &mut lost);
+            tally(&request?, &mut times, &mut lost);
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     while let Some(request) = requests.join_next().await {
-        tally(request?, &mut times, &mut lost);
+        tally(&request?, &mut times, &mut lost);
     }
     times.sort_by(f64::total_cmp);
     let quantile = |of: f64| times.get((times.len().saturating_sub(1) as f64 * of).round() as usize);
@@ -199,24 +209,26 @@ async fn paced(to: &ShardTarget, rate: f64, seconds: f64) -> Result<()> {
     say(&PacedFound { seconds, answered: times.len() as u64, lost, p50_us, p99_us })
 }
 
-/// Whether a request counts, and how long its answer took, if there was one.
-type PacedRequest = (bool, Option<f64>);
+/// A request that came steadily.
+struct PacedRequest {
+    /// Behind the beginning of the time that counts.
+    is_counted: bool,
+    /// How long its answer took, if there was one.
+    seconds: Option<f64>,
+}
 
-fn tally(request: PacedRequest, times: &mut Vec<f64>, lost: &mut u64) {
-    match request {
-        (false, _) => {}
-        (true, Some(time)) => times.push(time),
-        (true, None) => *lost += 1,
+fn tally(request: &PacedRequest, times: &mut Vec<f64>, lost: &mut u64) {
+    match request.seconds.filter(|_| request.is_counted) {
+        Some(time) => times.push(time),
+        None => *lost += u64::from(request.is_counted),
     }
 }
 
 /// Half of them have short headers, and half long ones, as in a handshake: RFC 8999 §5.1 and §5.2. What the ids
 /// say about the shard is chance, so that half of them are for each of two.
 fn forge(server: SocketAddr, rate: u32) -> Result<()> {
-    std::thread::spawn(|| {
-        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
-        std::process::exit(0);
-    });
+    static SENT: AtomicU64 = AtomicU64::new(0);
+    answer_each(|seconds, _| ForgedWord { seconds, forged: SENT.load(Ordering::Relaxed) });
     let socket = std::net::UdpSocket::bind(LOCAL)?;
     socket.connect(server).context("no way to the server")?;
     let (begun, mut sent, mut state) = (Instant::now(), 0_u64, 1_u64);
@@ -238,6 +250,7 @@ fn forge(server: SocketAddr, rate: u32) -> Result<()> {
             // A full buffer of the server's is what a flood is for.
             let _ = socket.send(&datagram);
             sent += 1;
+            SENT.store(sent, Ordering::Relaxed);
         }
         std::thread::sleep(Duration::from_micros(500));
     }

@@ -18,7 +18,7 @@ use quickset_stacks::StackIdentity;
 use serde::Serialize;
 
 pub(crate) use self::calls::ShardCall;
-use self::calls::{MovesFound, PacedFound};
+use self::calls::{ForgedWord, MovesFound, PacedFound};
 use self::group::CoreShare;
 pub(crate) use self::server::ShardServe;
 use self::server::ShardWord;
@@ -219,6 +219,7 @@ fn flood(options: &ShardsOptions) -> ShardTable {
         ("handed over/s", 0),
         ("lost then/s", 0),
         ("system dropped", 0),
+        ("forged/s", 0),
     ];
     let mut table = ShardTable::new(title, &columns);
     let full = match closed(&LIMITED, "http100x1", options.seconds) {
@@ -240,7 +241,7 @@ fn flood(options: &ShardsOptions) -> ShardTable {
     let (asked, time) = (asked.to_string(), options.seconds.to_string());
     table.alternate(options.runs, &ways, |(setting, rate)| {
         let mut server = ShardRoom::open(setting)?;
-        let forger = match rate {
+        let mut forger = match rate {
             0 => None,
             rate => Some(server.client(&["shard-call", "forge", "--rate", &rate.to_string()])?),
         };
@@ -248,8 +249,10 @@ fn flood(options: &ShardsOptions) -> ShardTable {
         let mut client = server.client(&["shard-call", "paced", "--rate", &asked, "--seconds", &time])?;
         client.line()?;
         let before = server.ask()?;
+        let first = forged(forger.as_mut())?;
         let found: PacedFound = serde_json::from_str(&client.line()?).context("what the clients found")?;
         let after = server.ask()?;
+        let last = forged(forger.as_mut())?;
         let dropped = os::full_sockets().zip(dropped).map(|(after, before)| after - before);
         client.end()?;
         if let Some(forger) = forger {
@@ -266,9 +269,14 @@ fn flood(options: &ShardsOptions) -> ShardTable {
             (after.handed_over - before.handed_over) as f64 / seconds,
             (after.handed_over_lost - before.handed_over_lost) as f64 / seconds,
             dropped.map_or(f64::NAN, |dropped| dropped as f64),
+            (last.forged - first.forged) as f64 / (last.seconds - first.seconds),
         ])
     });
     table
+}
+
+fn forged(forger: Option<&mut Process>) -> Result<ForgedWord> {
+    forger.map_or_else(|| Ok(ForgedWord::default()), Process::ask)
 }
 
 /// A server in a process of its own, with what it needs; the group goes behind the process.
