@@ -24,7 +24,7 @@ pub(crate) struct Run {
     /// Before the time that counts too, and behind it: what the client sent, and the last word of the server.
     pub(crate) sent_in_all: SentInAll,
     pub(crate) server_in_all: ServerWord,
-    /// Datagrams that the system dropped in all that time, of any process, because a socket's buffer was full.
+    /// Datagrams that the system dropped in all that time, of any process, since a socket's buffer was full.
     pub(crate) full_sockets: Option<u64>,
 }
 

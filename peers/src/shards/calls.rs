@@ -45,8 +45,8 @@ enum ShardCallers {
         #[arg(long)]
         seconds: f64,
     },
-    /// Send so many datagrams a second with ids that nobody has, until stdin ends; and answer each of its lines
-    /// with how many.
+    /// Send so many datagrams a second with ids that nobody has, until stdin ends; and answer each of its
+    /// lines with how many.
     Forge {
         #[command(flatten)]
         to: ShardTarget,
@@ -224,8 +224,8 @@ fn tally(request: &PacedRequest, times: &mut Vec<f64>, lost: &mut u64) {
     }
 }
 
-/// Half of them have short headers, and half long ones, as in a handshake: RFC 8999 §5.1 and §5.2. What the ids
-/// say about the shard is chance, so that half of them are for each of two.
+/// Half of them have short headers, and half long ones, as in a handshake: RFC 8999 §5.1 and §5.2. What the
+/// ids say about the shard is chance, so that half of them are for each of two.
 fn forge(server: SocketAddr, rate: u32) -> Result<()> {
     static SENT: AtomicU64 = AtomicU64::new(0);
     answer_each(|seconds, _| ForgedWord { seconds, forged: SENT.load(Ordering::Relaxed) });

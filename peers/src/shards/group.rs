@@ -15,7 +15,7 @@ impl CoreShare {
     pub(super) fn new(share: f64) -> Result<Self> {
         let Some((parent, files)) = place(Path::new("/sys/fs/cgroup"), share) else {
             bail!(
-                "no group of processes can be given a part of a core here: there is no controller `cpu` below /sys/fs/cgroup"
+                "no group can be given a part of a core here: there is no controller `cpu` below /sys/fs/cgroup"
             )
         };
         clear(&parent);

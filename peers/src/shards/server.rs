@@ -1,5 +1,5 @@
-//! The server: our endpoint with a socket and a thread for each core, as `quickset perf server --cores` has it,
-//! with an application that answers what the others answer.
+//! The server: our endpoint with a socket and a thread for each core, as `quickset perf server --cores` has
+//! it, with an application that answers what the others answer.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
@@ -87,9 +87,9 @@ async fn answer(mut send: quickset_net::SendStream, mut receive: quickset_net::R
     Ok(send.finish()?)
 }
 
-/// Has the system go by addresses on this port, as where it takes no program: one that names no socket of them
-/// all takes the place of ours (SO_ATTACH_REUSEPORT_CBPF of socket(7)). It counts for the whole port, whichever
-/// socket it came by.
+/// Has the system go by addresses on this port, as where it takes no program: one that names no socket of
+/// them all takes the place of ours (SO_ATTACH_REUSEPORT_CBPF of socket(7)). It counts for the whole port,
+/// whichever socket it came by.
 fn unsteer(port: SocketAddr) -> Result<()> {
     // BPF_RET | BPF_K of linux/bpf_common.h.
     const RETURN: u16 = 0x06;

@@ -65,7 +65,8 @@ impl StackIdentity {
             .with_single_cert(vec![self.certificate.clone()], self.key.clone_key())?;
         config.alpn_protocols = vec![setup.protocol.to_vec()];
         if setup.tickets == StackTickets::Kept {
-            // Tickets that hold the session. What the server keeps instead, unless told, is 256 sessions at most.
+            // Tickets that hold the session. What the server keeps instead, unless told, is 256 sessions at
+            // most.
             config.ticketer = Ticketer::new()?;
         }
         if setup.tickets == StackTickets::Early {

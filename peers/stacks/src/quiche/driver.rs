@@ -6,7 +6,7 @@ use std::future::poll_fn;
 use std::io::{ErrorKind, IoSliceMut};
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -16,7 +16,9 @@ use tokio::io::Interest;
 use tokio::net::UdpSocket;
 use tokio::sync::{Notify, mpsc};
 
-use super::{QuicheLine, h3::QuicheHttp};
+use super::QuicheLine;
+use super::h3::QuicheHttp;
+use super::waiting::{QuicheWait, QuicheWaiting};
 use crate::{FIXED_MTU, StackSetup, StackTickets, StackTuning};
 
 pub(super) type QuicheId = [u8; 16];
@@ -69,107 +71,6 @@ pub(super) struct QuicheStream {
     armed: Option<Instant>,
     aliases: Vec<Vec<u8>>,
 }
-
-/// What a task waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum QuicheWait {
-    /// Anything that comes.
-    News,
-    /// A stream can be opened, of both directions or of one.
-    OpeningBidi,
-    OpeningUni,
-    /// There is something to read on this stream.
-    Reading(u64),
-    /// There is room on this stream.
-    Writing(u64),
-    /// Datagrams have come.
-    Datagrams,
-    /// There is room for datagrams.
-    DatagramRoom,
-}
-
-/// The tasks that wait, each for what concerns it.
-#[derive(Default)]
-struct QuicheWaiting {
-    news: Vec<Waker>,
-    opening_bidi: Vec<Waker>,
-    opening_uni: Vec<Waker>,
-    reading: BTreeMap<u64, Waker>,
-    writing: BTreeMap<u64, Waker>,
-    datagrams: Vec<Waker>,
-    datagram_room: Vec<Waker>,
-}
-
-impl QuicheWaiting {
-    fn add(&mut self, wait: QuicheWait, cx: &Context<'_>) {
-        let waker = cx.waker().clone();
-        let several = match wait {
-            QuicheWait::Reading(stream) => return drop(self.reading.insert(stream, waker)),
-            QuicheWait::Writing(stream) => return drop(self.writing.insert(stream, waker)),
-            QuicheWait::News => &mut self.news,
-            QuicheWait::OpeningBidi => &mut self.opening_bidi,
-            QuicheWait::OpeningUni => &mut self.opening_uni,
-            QuicheWait::Datagrams => &mut self.datagrams,
-            QuicheWait::DatagramRoom => &mut self.datagram_room,
-        };
-        several.retain(|one| !one.will_wake(&waker));
-        several.push(waker);
-    }
-
-    fn wake_all(&mut self) {
-        let Self { news, opening_bidi, opening_uni, reading, writing, datagrams, datagram_room } =
-            std::mem::take(self);
-        let several = [news, opening_bidi, opening_uni, datagrams, datagram_room];
-        several
-            .into_iter()
-            .flatten()
-            .chain(reading.into_values())
-            .chain(writing.into_values())
-            .for_each(Waker::wake);
-    }
-}
-
-impl QuicheStream {
-    /// Wakes those who can go on: readers of what has come, and a few writers, of whom each takes what room
-    /// there is and leaves the rest to the next.
-    fn wake(&mut self, is_http: bool) {
-        let Self { quic, waiting, has_news, .. } = self;
-        if std::mem::take(has_news) {
-            waiting.news.drain(..).for_each(Waker::wake);
-        }
-        if is_http {
-            return;
-        }
-        if !waiting.reading.is_empty() {
-            while let Some(stream) = quic.stream_readable_next() {
-                waiting.reading.remove(&stream).into_iter().for_each(Waker::wake);
-            }
-        }
-        let mut woken = 0;
-        while woken < WRITERS && !waiting.writing.is_empty() {
-            let Some(stream) = quic.stream_writable_next() else { break };
-            if let Some(waker) = waiting.writing.remove(&stream) {
-                waker.wake();
-                woken += 1;
-            }
-        }
-        if quic.peer_streams_left_bidi() > 0 {
-            waiting.opening_bidi.drain(..).for_each(Waker::wake);
-        }
-        if quic.peer_streams_left_uni() > 0 {
-            waiting.opening_uni.drain(..).for_each(Waker::wake);
-        }
-        if quic.dgram_recv_queue_len() > 0 {
-            waiting.datagrams.drain(..).for_each(Waker::wake);
-        }
-        if !quic.is_dgram_send_queue_full() {
-            waiting.datagram_room.drain(..).for_each(Waker::wake);
-        }
-    }
-}
-
-/// Writers that are woken at a time.
-const WRITERS: usize = 16;
 
 impl QuicheShared {
     /// Waits until `verb` has a result. What it is waited for says when it is tried again. A verb that has
@@ -320,7 +221,12 @@ impl QuicheState {
     /// Behind whatever was done with a connection: wakes its tasks, and notes when its time is up.
     fn settle(&mut self, id: QuicheId) {
         let Some(one) = self.connections.get_mut(&id) else { return };
-        one.wake(self.is_http);
+        if std::mem::take(&mut one.has_news) {
+            one.waiting.wake_for_news();
+        }
+        if !self.is_http {
+            one.waiting.wake_for_streams(&mut one.quic);
+        }
         let next = one.quic.timeout_instant();
         let last = std::mem::replace(&mut one.armed, next);
         if last != next {

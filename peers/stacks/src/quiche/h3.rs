@@ -9,7 +9,8 @@ use quiche::Error as QuicError;
 use quiche::h3::{Config, Connection, Error, Event, Header, NameValue};
 
 use super::QuicheLine;
-use super::driver::{QuicheStream, QuicheWait};
+use super::driver::QuicheStream;
+use super::waiting::QuicheWait;
 use crate::{
     AnswerHead, H3_NO_ERROR, NAME, NoUpload, PeerConnection, StackAnswer, StackClient, StackDownload,
     StackIdentity, StackServer, StackSetup,

@@ -4,6 +4,7 @@
 
 mod driver;
 pub mod h3;
+mod waiting;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -17,7 +18,8 @@ use bytes::Bytes;
 use quiche::{Config, ConnectionId, Error};
 use tokio::sync::mpsc;
 
-use self::driver::{QuicheId, QuicheShared, QuicheStream, QuicheWait, start};
+use self::driver::{QuicheId, QuicheShared, QuicheStream, start};
+use self::waiting::QuicheWait;
 use crate::setup::DATAGRAMS;
 use crate::{
     AnswerHead, FIXED_MTU, FIXED_WINDOW, MAX_QUESTION, NAME, PeerConnection, StackAnswer, StackClient,
