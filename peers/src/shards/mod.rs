@@ -22,7 +22,7 @@ use self::calls::{ForgedWord, MovesFound, PacedFound};
 use self::group::CoreShare;
 pub(crate) use self::server::ShardServe;
 use self::server::ShardWord;
-use self::table::ShardTable;
+use self::table::{ShardTable, ShardWay};
 use crate::cases::{CaseFound, PATIENCE, WARM};
 use crate::compare::Process;
 use crate::os;
@@ -76,6 +76,13 @@ struct ShardSetting {
     is_unsteered: bool,
 }
 
+/// The same, with forged ids.
+struct ForgedSetting {
+    server: ShardSetting,
+    /// A second.
+    rate: u32,
+}
+
 /// Two shards, which all parts but for the first three compare with themselves.
 const TWO: ShardSetting = ShardSetting { cores: 2, share: None, is_unsteered: false };
 
@@ -112,7 +119,7 @@ fn scale(options: &ShardsOptions, what: &str, case: &str) -> ShardTable {
     let title = format!("{what}: two shards with 60 % of a core together, one with 30 %");
     let mut table = ShardTable::new(title, &[(name, 2), ("server CPU %", 1), ("p50 µs", 0), ("p99 µs", 0)]);
     let one = ShardSetting { cores: 1, share: Some(0.3), is_unsteered: false };
-    let ways = [("two shards", LIMITED), ("one", one)];
+    let ways = [ShardWay::new("two shards", LIMITED), ShardWay::new("one", one)];
     table.alternate(options.runs, &ways, |setting| {
         let run = closed(setting, case, options.seconds)?;
         let rate = if case == "bulk100" {
@@ -145,8 +152,9 @@ fn steering(options: &ShardsOptions) -> ShardTable {
     table
 }
 
-fn steered_or_not(setting: ShardSetting) -> [(&'static str, ShardSetting); 2] {
-    [("steered", setting), ("by addresses", ShardSetting { is_unsteered: true, ..setting })]
+fn steered_or_not(setting: ShardSetting) -> [ShardWay<ShardSetting>; 2] {
+    let unsteered = ShardSetting { is_unsteered: true, ..setting };
+    [ShardWay::new("steered", setting), ShardWay::new("by addresses", unsteered)]
 }
 
 /// One run of a case of ours, whose clients ask again as soon as they are answered.
@@ -231,16 +239,17 @@ fn flood(options: &ShardsOptions) -> ShardTable {
     };
     let asked = (full / 2.0).max(1.0);
     table.note(format!("clients ask {asked:.0} times a second"));
-    let ways: Vec<(String, (ShardSetting, u32))> = steered_or_not(LIMITED)
+    let ways: Vec<ShardWay<ForgedSetting>> = steered_or_not(LIMITED)
         .into_iter()
-        .flat_map(|(name, setting)| {
-            [("quiet", 0), ("flood", options.rate)]
-                .map(|(what, rate)| (format!("{name}, {what}"), (setting, rate)))
+        .flat_map(|way| {
+            [("quiet", 0), ("flood", options.rate)].map(|(what, rate)| {
+                ShardWay::new(&format!("{}, {what}", way.name), ForgedSetting { server: way.setting, rate })
+            })
         })
         .collect();
     let (asked, time) = (asked.to_string(), options.seconds.to_string());
-    table.alternate(options.runs, &ways, |(setting, rate)| {
-        let mut server = ShardRoom::open(setting)?;
+    table.alternate(options.runs, &ways, |ForgedSetting { server, rate }| {
+        let mut server = ShardRoom::open(server)?;
         let mut forger = match rate {
             0 => None,
             rate => Some(server.client(&["shard-call", "forge", "--rate", &rate.to_string()])?),

@@ -7,6 +7,18 @@ use serde::Serialize;
 
 use crate::report::{cell, median, quartiles};
 
+/// One of the ways that are compared.
+pub(super) struct ShardWay<W> {
+    pub(super) name: String,
+    pub(super) setting: W,
+}
+
+impl<W> ShardWay<W> {
+    pub(super) fn new(name: &str, setting: W) -> Self {
+        Self { name: name.to_owned(), setting }
+    }
+}
+
 /// One part: a row for each way, medians and quartiles of each figure, and how its first figure is to that of
 /// the last way.
 #[derive(Debug, Serialize)]
@@ -34,26 +46,23 @@ impl ShardTable {
     pub(super) fn alternate<W>(
         &mut self,
         runs: u32,
-        ways: &[(impl AsRef<str>, W)],
+        ways: &[ShardWay<W>],
         mut run: impl FnMut(&W) -> Result<Vec<f64>>,
     ) {
-        self.rows = ways
-            .iter()
-            .map(|(name, _)| ShardRow { name: name.as_ref().to_owned(), runs: Vec::new() })
-            .collect();
+        self.rows = ways.iter().map(|way| ShardRow { name: way.name.clone(), runs: Vec::new() }).collect();
         for turn in 0..runs {
-            for (i, (name, way)) in ways.iter().enumerate() {
-                match run(way) {
+            for (i, ShardWay { name, setting }) in ways.iter().enumerate() {
+                match run(setting) {
                     Ok(figures) => {
                         let shown = self.columns.iter().zip(&figures);
                         let shown = shown
                             .map(|((name, digits), figure)| format!("{name} {}", cell(*figure, *digits)));
                         let shown = shown.collect::<Vec<_>>().join(", ");
-                        eprintln!("run {} of {runs}: {:<22} {shown}", turn + 1, name.as_ref());
+                        eprintln!("run {} of {runs}: {:<22} {shown}", turn + 1, name);
                         self.rows[i].runs.push((turn, figures));
                     }
                     Err(error) => {
-                        eprintln!("run {} of {runs}: {} failed: {error:#}", turn + 1, name.as_ref());
+                        eprintln!("run {} of {runs}: {} failed: {error:#}", turn + 1, name);
                         self.fail(&error);
                     }
                 }
@@ -115,7 +124,7 @@ mod tests {
     fn pairs_are_of_one_turn() {
         let mut table = ShardTable::new("a".into(), &[("per second", 0)]);
         let (mut left, mut right) = ([6.0, 8.0, 9.0].into_iter(), [3.0, 2.0, 9.0].into_iter());
-        table.alternate(3, &[("two", true), ("one", false)], |is_two| {
+        table.alternate(3, &[ShardWay::new("two", true), ShardWay::new("one", false)], |is_two| {
             let next = if *is_two { left.next() } else { right.next() };
             // The last turn of one of them fails.
             let next = next.filter(|figure| *is_two || *figure < 9.0);
