@@ -148,10 +148,10 @@ impl Report {
             let runs = stacks.iter().map(|row| row.series.runs.len()).max().unwrap_or(0);
             let _ = write!(
                 page,
-                "\n## {}\n\n| {runs} runs each | {} |\n|---|{}\n",
+                "\n## {}\n\n| {runs} runs each | {} | quartiles of the first |\n|---|{}\n",
                 capital(&table.title()),
                 names.join(" | "),
-                "--:|".repeat(names.len())
+                "--:|".repeat(names.len() + 1)
             );
             for row in stacks {
                 let figures = row.medians.iter().zip(columns);
@@ -164,7 +164,8 @@ impl Report {
                     0 => String::new(),
                     n => format!(" ({n} failed)"),
                 };
-                let _ = writeln!(page, "| {name}{failed} | {} |", cells.collect::<Vec<_>>().join(" | "));
+                let cells = cells.collect::<Vec<_>>().join(" | ");
+                let _ = writeln!(page, "| {name}{failed} | {cells} | {} |", row.spread(columns[0].1));
             }
             for row in stacks {
                 for note in row.series.notes() {
@@ -180,6 +181,14 @@ impl ReportSeries {
     /// What stands below a table.
     fn notes(&self) -> impl Iterator<Item = String> + '_ {
         self.reason.iter().map(|reason| format!("{}: {reason}.", self.stack.name()))
+    }
+}
+
+impl ReportRow {
+    /// The quartiles of the first figure, or a stroke.
+    fn spread(&self, digits: usize) -> String {
+        let [low, high] = self.quartiles[0].map(|quartile| cell(quartile, digits));
+        if self.series.runs.is_empty() { low } else { format!("{low} to {high}") }
     }
 }
 
@@ -265,9 +274,7 @@ impl Display for Table {
             for (median, (_, digits, _)) in row.medians.iter().zip(columns) {
                 write!(f, " {:>15}", cell(*median, *digits))?;
             }
-            let digits = columns[0].1;
-            let [low, high] = row.quartiles[0].map(|quartile| cell(quartile, digits));
-            write!(f, " {:>20}", format!("{low} to {high}"))?;
+            write!(f, " {:>20}", row.spread(columns[0].1))?;
             if let Some(ratio) = row.ratio {
                 let [medians, pairs] = ratio.map(|ratio| cell(ratio, 3));
                 write!(f, " {medians:>13} {pairs:>13}")?;
@@ -354,7 +361,7 @@ mod tests {
         assert!((rows[1].medians[2] - 0.8).abs() < 1e-6, "2 s of CPU for 2.5 GB");
         assert!(report.to_string().contains("quinn"));
         let page = report.page();
-        assert!(page.contains("| **quickset** | 15.00 | 0.267 | 0.533 |"), "{page}");
+        assert!(page.contains("| **quickset** | 15.00 | 0.267 | 0.533 | 13.50 to 15.50 |"), "{page}");
     }
 
     #[test]
