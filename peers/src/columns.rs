@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::PeersStack;
 use crate::cases::{BenchCase, BenchWork, CaseFound, SentInAll};
-use crate::tally::Received;
+use crate::tally::ArrivedSoFar;
 use crate::wire::ServerWord;
 
 /// One run: what the client found, and what the server spent and got meanwhile.
@@ -20,7 +20,7 @@ pub(crate) struct Run {
     pub(crate) server_held: u64,
     /// What came to the server meanwhile, where it is the client that sends.
     #[serde(flatten)]
-    pub(crate) got: Received,
+    pub(crate) got: ArrivedSoFar,
     /// Before the time that counts too, and behind it: what the client sent, and the last word of the server.
     pub(crate) sent_in_all: SentInAll,
     pub(crate) server_in_all: ServerWord,

@@ -16,7 +16,7 @@ use crate::cases::{self, BenchCase, BenchWork, CaseFound, SentInAll};
 use crate::columns::Run;
 use crate::os;
 use crate::report::{Report, ReportSeries};
-use crate::tally::Received;
+use crate::tally::ArrivedSoFar;
 use crate::wire::ServerWord;
 use crate::{PeerGroup, PeersStack};
 
@@ -196,7 +196,7 @@ impl BenchCase {
 }
 
 /// Waits until all has arrived that was sent, and nothing else; of datagrams, until no more do.
-fn arrived(server: &mut Process, case: BenchCase, sent: &Received) -> Result<ServerWord> {
+fn arrived(server: &mut Process, case: BenchCase, sent: &ArrivedSoFar) -> Result<ServerWord> {
     let is_lossy = matches!(case.work(), BenchWork::Datagrams(_));
     let (since, mut last): (_, ServerWord) = (Instant::now(), server.ask()?);
     while last.got != *sent && since.elapsed() < cases::PATIENCE {
@@ -207,7 +207,7 @@ fn arrived(server: &mut Process, case: BenchCase, sent: &Received) -> Result<Ser
         }
         last = next;
     }
-    let Received { received_bytes, received } = last.got;
+    let ArrivedSoFar { received_bytes, received } = last.got;
     let is_right = if is_lossy { received <= sent.received } else { last.got == *sent };
     ensure!(
         is_right,

@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 
 /// Streams, messages or datagrams that were sent, or that came whole and right, and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-pub(crate) struct Received {
+pub(crate) struct ArrivedSoFar {
     pub(crate) received_bytes: u64,
     pub(crate) received: u64,
 }
 
-impl Received {
+impl ArrivedSoFar {
     /// What came since it was less.
     pub(crate) fn since(&self, before: &Self) -> Self {
         Self {
@@ -40,10 +40,10 @@ impl ServerTally {
         self.count.fetch_add(count, Ordering::Relaxed);
     }
 
-    pub(crate) fn received(&self) -> Received {
+    pub(crate) fn received(&self) -> ArrivedSoFar {
         let [received_bytes, received] =
             [&self.bytes, &self.count].map(|count| count.load(Ordering::Relaxed));
-        Received { received_bytes, received }
+        ArrivedSoFar { received_bytes, received }
     }
 
     /// Sets what the stack has counted: of all connections together.

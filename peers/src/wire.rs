@@ -8,7 +8,7 @@ use quickset_stacks::StackCounts;
 use serde::{Deserialize, Serialize};
 
 use crate::os::{ProcessUsage, taken};
-use crate::tally::{Received, TALLY};
+use crate::tally::{ArrivedSoFar, TALLY};
 
 /// Prints one line for the process that waits for it.
 pub(crate) fn say(line: &impl Serialize) -> Result<()> {
@@ -27,7 +27,7 @@ pub(crate) struct ServerWord {
     #[serde(flatten)]
     pub(crate) usage: ProcessUsage,
     #[serde(flatten)]
-    pub(crate) got: Received,
+    pub(crate) got: ArrivedSoFar,
     pub(crate) counts: Option<StackCounts>,
 }
 

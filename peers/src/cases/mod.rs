@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::PeersStack;
 use crate::os::{ProcessUsage, taken};
-use crate::tally::Received;
+use crate::tally::ArrivedSoFar;
 use crate::wire::say;
 
 /// What one run measures.
@@ -202,7 +202,7 @@ pub(crate) struct CaseFound {
 #[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct SentInAll {
     #[serde(flatten)]
-    pub(crate) sent: Received,
+    pub(crate) sent: ArrivedSoFar,
     pub(crate) counts: Option<StackCounts>,
 }
 

@@ -9,7 +9,7 @@ use quickset_stacks::{PeerConnection, StackClient, StackUpload};
 
 use super::{CaseClient, SentInAll, TimedSpan, WARM};
 use crate::pattern::pieces;
-use crate::tally::Received;
+use crate::tally::ArrivedSoFar;
 use crate::wire::say;
 
 pub(super) async fn upload<C: StackClient>(client: &CaseClient<C>) -> Result<()> {
@@ -24,7 +24,7 @@ pub(super) async fn upload<C: StackClient>(client: &CaseClient<C>) -> Result<()>
         upload.send(piece).await?;
     }
     upload.end().await?;
-    tell(&connection, Received { received_bytes: sent, received: 1 })?;
+    tell(&connection, ArrivedSoFar { received_bytes: sent, received: 1 })?;
     super::until_looked_at().await?;
     connection.close();
     Ok(())
@@ -40,7 +40,7 @@ pub(super) async fn messages<C: StackClient>(client: &CaseClient<C>, len: usize)
         }
         sent += AT_ONCE;
     }
-    tell(&connection, Received { received_bytes: sent * len as u64, received: sent })?;
+    tell(&connection, ArrivedSoFar { received_bytes: sent * len as u64, received: sent })?;
     super::until_looked_at().await?;
     connection.close();
     Ok(())
@@ -59,7 +59,7 @@ pub(super) async fn datagrams<C: StackClient>(client: &CaseClient<C>, len: usize
     }
     // What waits leaves, and what is lost is found to be.
     tokio::time::sleep(SETTLING).await;
-    tell(&connection, Received { received_bytes: sent * len as u64, received: sent })?;
+    tell(&connection, ArrivedSoFar { received_bytes: sent * len as u64, received: sent })?;
     super::until_looked_at().await?;
     connection.close();
     Ok(())
@@ -75,7 +75,7 @@ fn whole(len: usize) -> Bytes {
     pieces(len as u64).next().unwrap_or_default()
 }
 
-fn tell(connection: &impl PeerConnection, sent: Received) -> Result<()> {
+fn tell(connection: &impl PeerConnection, sent: ArrivedSoFar) -> Result<()> {
     say(&SentInAll { sent, counts: connection.counter().and_then(|counter| counter()) })
 }
 
