@@ -10,10 +10,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::{Args, ValueEnum as _};
 use quickset_stacks::StackIdentity;
+use serde::de::DeserializeOwned;
 
-use crate::cases::{self, BenchCase, CaseFound};
-use crate::os::{self, ProcessUsage};
-use crate::report::{Report, ReportSeries, Run};
+use crate::cases::{self, BenchCase, BenchWork, CaseFound, SentInAll};
+use crate::columns::Run;
+use crate::os;
+use crate::report::{Report, ReportSeries};
+use crate::tally::ArrivedSoFar;
+use crate::wire::ServerWord;
 use crate::{PeerGroup, PeersStack};
 
 #[derive(Args, Debug)]
@@ -51,7 +55,7 @@ pub(crate) struct CompareOptions {
 impl CompareOptions {
     /// Those that a case is measured with.
     fn groups(&self, case: BenchCase) -> impl Iterator<Item = PeerGroup> + use<> {
-        let all = if case == BenchCase::Handshakes { self.group.len() } else { 1 };
+        let all = if case.work() == BenchWork::Handshakes { self.group.len() } else { 1 };
         self.group.clone().into_iter().take(all)
     }
 }
@@ -67,27 +71,26 @@ pub(crate) fn run(options: &CompareOptions) -> Result<()> {
     }
     let cases = if options.case.is_empty() { BenchCase::value_variants() } else { &options.case };
     for (case, group) in cases.iter().flat_map(|case| options.groups(*case).map(|group| (*case, group))) {
-        let fitting = stacks.iter().filter(|stack| stack.is_http() == case.is_http());
-        let mut series: Vec<ReportSeries> = fitting.map(|&stack| ReportSeries::new(stack)).collect();
+        let mut series: Vec<ReportSeries> = stacks
+            .iter()
+            .filter(|stack| stack.is_http() == case.is_http())
+            .map(|&stack| ReportSeries::new(stack, case))
+            .collect();
         if series.is_empty() {
             continue;
         }
         for i in 0..options.runs {
-            for one in &mut series {
+            for one in series.iter_mut().filter(|one| case.unfit(one.stack).is_none()) {
+                let number = format!("run {} of {}", i + 1, options.runs);
                 match measure(one.stack, case, group, options.seconds, pins) {
                     Ok(run) => {
-                        eprintln!("run {} of {}: {}", i + 1, options.runs, run.line(case, one.stack));
+                        eprintln!("{number}: {}", run.line(case, one.stack));
                         one.runs.push(run);
                     }
                     // One stack that fails takes nothing from the others.
                     Err(error) => {
-                        eprintln!(
-                            "run {} of {}: {} failed: {error:#}",
-                            i + 1,
-                            options.runs,
-                            one.stack.name()
-                        );
-                        one.failed += 1;
+                        eprintln!("{number}: {} failed: {error:#}", one.stack.name());
+                        one.fail(&error);
                     }
                 }
             }
@@ -145,21 +148,74 @@ fn measure(
     let home = tempfile::tempdir()?;
     StackIdentity::create(home.path(), &[])?;
     let identity = home.path().to_str().context("the folder for temporary files has no name in UTF-8")?;
-    let common = [name.as_str(), "--identity", identity, "--group", group];
-    let mut server = Process::own(&[&["serve"], &common[..]].concat(), pins.map(|p| p[0]), limit)?;
-    let address: SocketAddr = serde_json::from_str(&server.line()?).context("the server's first line")?;
     let kind = case.to_possible_value().context("a case without a name")?;
+    let common = [name.as_str(), kind.get_name(), "--identity", identity, "--group", group];
+    let [server_core, client_core] = case.cores(pins)?;
+    let mut server = Process::own(&[&["serve"], &common[..]].concat(), server_core, limit)?;
+    let address: SocketAddr = serde_json::from_str(&server.line()?).context("the server's first line")?;
+    let start: ServerWord = server.ask()?;
     let (address, time) = (address.to_string(), seconds.to_string());
-    let own = [kind.get_name(), "--server", &address, "--seconds", &time];
-    let mut client = Process::own(&[&["measure"], &common[..], &own].concat(), pins.map(|p| p[1]), limit)?;
+    let own = ["--server", &address, "--seconds", &time];
+    let dropped = os::full_sockets();
+    let mut client = Process::own(&[&["measure"], &common[..], &own].concat(), client_core, limit)?;
     client.line()?;
-    let before = server.taken()?;
+    let before: ServerWord = server.ask()?;
     let found: CaseFound = serde_json::from_str(&client.line()?).context("the client's last line")?;
-    let after = server.taken()?;
+    let after: ServerWord = server.ask()?;
+    let (mut last, mut all) = (after, SentInAll::default());
+    if case.is_sent() {
+        all = serde_json::from_str(&client.line()?).context("what the client sent")?;
+        last = arrived(&mut server, case, &all.sent)?;
+    }
+    let dropped = os::full_sockets().zip(dropped).map(|(after, before)| after - before);
     client.end()?;
     server.end()?;
-    let server_bytes = after.resident.saturating_sub(before.resident);
-    Ok(Run { found, server_cpu_s: after.cpu_s - before.cpu_s, server_bytes })
+    let grown = |since: &ServerWord| after.usage.resident.saturating_sub(since.usage.resident);
+    Ok(Run {
+        found,
+        server_seconds: after.seconds - before.seconds,
+        server_cpu_s: after.usage.cpu_s - before.usage.cpu_s,
+        server_bytes: grown(&before),
+        server_held: grown(&start),
+        got: after.got.since(&before.got),
+        sent_in_all: all,
+        server_in_all: last,
+        full_sockets: dropped,
+    })
+}
+
+impl BenchCase {
+    /// Where server and client run.
+    fn cores(self, pins: Option<[usize; 2]>) -> Result<[Option<usize>; 2]> {
+        if self == Self::BulkOneCore {
+            let first = os::cores()?.first().copied();
+            return Ok([first, first]);
+        }
+        Ok([pins.map(|p| p[0]), pins.map(|p| p[1])])
+    }
+}
+
+/// Waits until all has arrived that was sent, and nothing else; of datagrams, until no more do.
+fn arrived(server: &mut Process, case: BenchCase, sent: &ArrivedSoFar) -> Result<ServerWord> {
+    let is_lossy = matches!(case.work(), BenchWork::Datagrams(_));
+    let (since, mut last): (_, ServerWord) = (Instant::now(), server.ask()?);
+    while last.got != *sent && since.elapsed() < cases::PATIENCE {
+        std::thread::sleep(Duration::from_millis(100));
+        let next: ServerWord = server.ask()?;
+        if is_lossy && next.got == last.got {
+            break;
+        }
+        last = next;
+    }
+    let ArrivedSoFar { received_bytes, received } = last.got;
+    let is_right = if is_lossy { received <= sent.received } else { last.got == *sent };
+    ensure!(
+        is_right,
+        "{received} came with {received_bytes} bytes, of {} that were sent with {}",
+        sent.received,
+        sent.received_bytes
+    );
+    Ok(last)
 }
 
 /// A role of this program in a process of its own; killed if dropped before its end.
@@ -220,8 +276,12 @@ impl Process {
         bail!("{} does not end", self.role)
     }
 
-    /// What a server has taken so far.
-    fn taken(&mut self) -> Result<ProcessUsage> {
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What a server has taken so far, and what else it says of itself.
+    pub(crate) fn ask<T: DeserializeOwned>(&mut self) -> Result<T> {
         self.input.as_mut().context("its stdin is closed")?.write_all(b"\n")?;
         serde_json::from_str(&self.line()?).with_context(|| format!("what {} has taken", self.role))
     }

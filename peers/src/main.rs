@@ -4,25 +4,32 @@
 //! `peers compare` alternates between the stacks; each server and each client is a process of its own.
 
 mod cases;
+mod columns;
 mod compare;
 mod files;
 mod os;
 mod pattern;
 mod report;
+mod serving;
+mod shards;
+mod tally;
 mod wire;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use quickset_stacks::{
     ClientPart, ServerPart, Stack, StackCipher, StackClient, StackGroup, StackIdentity, StackServer,
-    StackSetup, StackTuning,
+    StackSetup, StackTickets, StackTuning,
 };
 use serde::Serialize;
 
-use crate::cases::BenchCase;
+use crate::cases::{BenchCase, CaseClient};
 
 /// Throughput, handshakes and latencies of QUIC stacks on loopback.
 #[derive(Debug, Parser)]
@@ -40,6 +47,12 @@ enum PeerRole {
     Files(files::FilesOptions),
     /// Be the clients of one run of these.
     Fetch(files::PeerFetch),
+    /// Measure our server on several cores.
+    Shards(shards::ShardsOptions),
+    /// Be this server.
+    ShardServe(shards::ShardServe),
+    /// Be its clients.
+    ShardCall(shards::ShardCall),
     /// Serve clients until stdin ends.
     Serve(PeerServeArgs),
     /// Be the client of one run.
@@ -59,7 +72,6 @@ struct PeerServeArgs {
 struct MeasureArgs {
     #[command(flatten)]
     side: PeerSide,
-    case: BenchCase,
     /// Where the server is.
     #[arg(long)]
     server: SocketAddr,
@@ -72,6 +84,7 @@ struct MeasureArgs {
 #[derive(Args, Debug)]
 struct PeerSide {
     stack: PeersStack,
+    case: BenchCase,
     /// The folder of the server's certificate and key.
     #[arg(long)]
     identity: PathBuf,
@@ -150,13 +163,15 @@ impl PeersStack {
 
 impl PeerSide {
     /// The same for all, but for s2n-quic as it comes: one cipher suite and one group, datagrams of one size,
-    /// windows and buffers; and every handshake is a full one.
+    /// windows and buffers; and every handshake is a full one, where the case does not say otherwise.
     fn setup(&self) -> StackSetup {
         let is_own = self.stack == PeersStack::S2nQuic;
         StackSetup {
             cipher: StackCipher::Aes128,
             groups: self.group.of_stacks(),
             tuning: if is_own { StackTuning::Own } else { StackTuning::Fixed },
+            tickets: if self.case == BenchCase::Resumed { StackTickets::Kept } else { StackTickets::None },
+            streams: self.case.streams(),
             ..StackSetup::new(if self.stack.is_http() { b"h3" } else { PROTOCOL })
         }
     }
@@ -166,6 +181,13 @@ impl PeerSide {
     }
 }
 
+/// What shards and their clients have: as ours in most cases.
+fn shard_setup() -> StackSetup {
+    let groups = PeerGroup::X25519.of_stacks();
+    let (cipher, tuning) = (StackCipher::Aes128, StackTuning::Fixed);
+    StackSetup { cipher, groups, tuning, ..StackSetup::new(PROTOCOL) }
+}
+
 const PROTOCOL: &[u8] = b"quickset-peers/1";
 
 fn main() -> Result<()> {
@@ -173,6 +195,9 @@ fn main() -> Result<()> {
         PeerRole::Compare(options) => compare::run(&options),
         PeerRole::Files(options) => files::run(&options),
         PeerRole::Fetch(fetch) => alone(fetch.core, fetch.run()),
+        PeerRole::Shards(options) => shards::run(&options),
+        PeerRole::ShardServe(serve) => serve.run(),
+        PeerRole::ShardCall(call) => alone(None, call.run()),
         PeerRole::Serve(serve) => alone(serve.side.core, serve.run()),
         PeerRole::Measure(measure) => alone(measure.side.core, measure.run()),
     }
@@ -181,41 +206,49 @@ fn main() -> Result<()> {
 impl PeerServeArgs {
     async fn run(self) -> Result<()> {
         let Self { side, listen } = &self;
-        side.stack.of_stacks().serve(*listen, &side.identity()?, &side.setup(), AnnouncedServer).await
+        let part = AnnouncedServer { case: side.case };
+        side.stack.of_stacks().serve(*listen, &side.identity()?, &side.setup(), part).await
     }
 }
 
 /// Says where it is, and answers until stdin ends.
-struct AnnouncedServer;
+struct AnnouncedServer {
+    case: BenchCase,
+}
 
 impl ServerPart for AnnouncedServer {
     async fn serve(self, server: impl StackServer) -> Result<()> {
         wire::answer_on_stdin();
         wire::say(&server.address())?;
-        cases::serve(server).await;
+        serving::serve(server, self.case).await;
         Ok(())
     }
 }
 
 impl MeasureArgs {
     async fn run(self) -> Result<()> {
-        let Self { side, server, .. } = &self;
+        let Self { side, server, seconds } = &self;
         let (stack, identity, setup) = (side.stack.of_stacks(), side.identity()?, side.setup());
-        stack
-            .call(*server, &identity, &setup, MeasuredClient { case: self.case, seconds: self.seconds })
-            .await
+        let part = MeasuredClient {
+            case: side.case,
+            time: Duration::try_from_secs_f64(*seconds)?,
+            tickets: setup.used_tickets.clone(),
+        };
+        stack.call(*server, &identity, &setup, part).await
     }
 }
 
 /// Plays one case.
 struct MeasuredClient {
     case: BenchCase,
-    seconds: f64,
+    time: Duration,
+    tickets: Arc<AtomicU64>,
 }
 
 impl ClientPart for MeasuredClient {
-    async fn call(self, client: impl StackClient) -> Result<()> {
-        cases::measure(client, self.case, self.seconds).await
+    async fn call(self, stack: impl StackClient) -> Result<()> {
+        let Self { case, time, tickets } = self;
+        cases::measure(CaseClient { stack, case, time, tickets, before: os::taken() }).await
     }
 }
 

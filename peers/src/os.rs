@@ -55,6 +55,14 @@ fn resident() -> Option<u64> {
     Some(line.trim().trim_end_matches("kB").trim().parse::<u64>().ok()? << 10)
 }
 
+/// Datagrams that the system has dropped so far because a socket's buffer was full.
+pub(crate) fn full_sockets() -> Option<u64> {
+    let table = std::fs::read_to_string("/proc/net/snmp").ok()?;
+    let mut lines = table.lines().filter_map(|line| line.strip_prefix("Udp: "));
+    let at = lines.next()?.split(' ').position(|name| name == "RcvbufErrors")?;
+    lines.next()?.split(' ').nth(at)?.parse().ok()
+}
+
 /// Lets this process open as many files as it ever may.
 pub(crate) fn allow_files() {
     let limit = getrlimit(Resource::Nofile);
@@ -104,6 +112,7 @@ mod tests {
         assert!(std::process::Command::new("sh").args(["-c", work]).status().expect("a shell").success());
         assert!(cpu_s_of_children().expect("it runs") > before);
         assert!(!cores().unwrap().is_empty());
+        assert!(full_sockets().is_some(), "Linux counts them");
     }
 
     #[test]

@@ -5,18 +5,9 @@ use std::fmt::{self, Display, Formatter, Write as _};
 use quickset_stacks::{FIXED_MTU, FIXED_WINDOW};
 use serde::Serialize;
 
-use crate::cases::{BenchCase, CaseFound};
+use crate::cases::BenchCase;
+use crate::columns::{ReportColumn, Run};
 use crate::{PeerGroup, PeersStack};
-
-/// One run: what the client found, and what the server spent meanwhile.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct Run {
-    #[serde(flatten)]
-    pub(crate) found: CaseFound,
-    pub(crate) server_cpu_s: f64,
-    /// Memory that the server took meanwhile.
-    pub(crate) server_bytes: u64,
-}
 
 /// The runs of one stack in one case.
 #[derive(Debug, Serialize)]
@@ -24,6 +15,8 @@ pub(crate) struct ReportSeries {
     pub(crate) stack: PeersStack,
     pub(crate) runs: Vec<Run>,
     pub(crate) failed: u32,
+    /// Why there are no figures, or not all.
+    pub(crate) reason: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -57,88 +50,21 @@ struct ReportRow {
     series: ReportSeries,
     /// Of each column.
     medians: Vec<f64>,
+    /// Below and above which a quarter of the runs are each.
+    quartiles: Vec<[f64; 2]>,
     /// Ours over theirs, of the first column: medians, and the median over pairs of runs.
     ratio: Option<[f64; 2]>,
 }
 
-type ReportColumn = (&'static str, usize, fn(&Run) -> f64);
-
-const BULK: &[ReportColumn] = &[
-    ("Gbit/s", 2, |run| run.found.bytes as f64 * 8e-9 / run.found.seconds),
-    ("client CPU s/GB", 3, |run| run.found.cpu_s / (run.found.bytes as f64 / 1e9)),
-    ("server CPU s/GB", 3, |run| run.server_cpu_s / (run.found.bytes as f64 / 1e9)),
-];
-const HANDSHAKES: &[ReportColumn] = &[
-    ("per second", 0, |run| run.found.count as f64 / run.found.seconds),
-    ("client CPU µs", 1, |run| run.found.cpu_s * 1e6 / run.found.count as f64),
-    ("server CPU µs", 1, |run| run.server_cpu_s * 1e6 / run.found.count as f64),
-    ("p50 µs", 0, |run| run.found.p50_us),
-    ("p99 µs", 0, |run| run.found.p99_us),
-];
-const LATENCY: &[ReportColumn] = &[
-    ("p50 µs", 1, |run| run.found.p50_us),
-    ("p99 µs", 1, |run| run.found.p99_us),
-    ("client CPU µs", 1, |run| run.found.cpu_s * 1e6 / run.found.count as f64),
-    ("server CPU µs", 1, |run| run.server_cpu_s * 1e6 / run.found.count as f64),
-];
-
-const REQUESTS: &[ReportColumn] = &[
-    ("per second", 0, |run| run.found.count as f64 / run.found.seconds),
-    ("server CPU µs", 1, |run| run.server_cpu_s * 1e6 / run.found.count as f64),
-    ("client CPU µs", 1, |run| run.found.cpu_s * 1e6 / run.found.count as f64),
-    ("p50 µs", 0, |run| run.found.p50_us),
-    ("p99 µs", 0, |run| run.found.p99_us),
-];
-
-const IDLE: &[ReportColumn] = &[
-    ("server B each", 0, |run| run.server_bytes as f64 / run.found.count as f64),
-    ("client B each", 0, |run| run.found.grown as f64 / run.found.count as f64),
-    ("connections", 0, |run| run.found.count as f64),
-];
-
-impl BenchCase {
-    /// Ours of the stacks that are measured.
-    fn own(self) -> PeersStack {
-        if self.is_http() { PeersStack::QuicksetH3 } else { PeersStack::Quickset }
-    }
-
-    fn columns(self) -> &'static [ReportColumn] {
-        match self {
-            Self::Bulk | Self::Bulk10 => BULK,
-            Self::Handshakes => HANDSHAKES,
-            Self::Latency1 | Self::Latency8k | Self::Latency32k => LATENCY,
-            Self::Idle => IDLE,
-            Self::Http1x100 | Self::Http100x1 => REQUESTS,
-        }
-    }
-
-    fn title(self) -> &'static str {
-        match self {
-            Self::Bulk => "bytes from the server, one connection",
-            Self::Bulk10 => "bytes from the server, ten connections",
-            Self::Handshakes => "full handshakes, eight at a time",
-            Self::Latency1 => "answers of 1 byte, one request at a time",
-            Self::Latency8k => "answers of 8 kB, one request at a time",
-            Self::Latency32k => "answers of 32 kB, one request at a time",
-            Self::Idle => "memory of connections on which nothing moves",
-            Self::Http1x100 => "HTTP, answers of 1 kB, a hundred at a time on one connection",
-            Self::Http100x1 => "HTTP, answers of 1 kB, one at a time on each of a hundred connections",
-        }
-    }
-}
-
-impl Run {
-    /// For the log while it goes on.
-    pub(crate) fn line(&self, case: BenchCase, stack: PeersStack) -> String {
-        let figures =
-            case.columns().iter().map(|(name, digits, of)| format!("{name} {:.*}", digits, of(self)));
-        format!("{:<14} {}", stack.name(), figures.collect::<Vec<_>>().join(", "))
-    }
-}
-
 impl ReportSeries {
-    pub(crate) fn new(stack: PeersStack) -> Self {
-        Self { stack, runs: Vec::new(), failed: 0 }
+    pub(crate) fn new(stack: PeersStack, case: BenchCase) -> Self {
+        Self { stack, runs: Vec::new(), failed: 0, reason: case.unfit(stack).map(str::to_owned) }
+    }
+
+    /// A run came to nothing.
+    pub(crate) fn fail(&mut self, error: &anyhow::Error) {
+        self.failed += 1;
+        self.reason.get_or_insert_with(|| format!("{error:#}"));
     }
 
     fn column(&self, column: &ReportColumn) -> Vec<f64> {
@@ -191,7 +117,8 @@ impl Report {
                 });
             let medians =
                 case.columns().iter().map(|column| median(series.column(column).into_iter())).collect();
-            ReportRow { series, medians, ratio }
+            let quartiles = case.columns().iter().map(|column| quartiles(series.column(column))).collect();
+            ReportRow { series, medians, quartiles, ratio }
         });
         let is_other = group != self.group;
         self.cases.push(Table { case, group, is_other, stacks: rows.collect() });
@@ -221,15 +148,14 @@ impl Report {
             let runs = stacks.iter().map(|row| row.series.runs.len()).max().unwrap_or(0);
             let _ = write!(
                 page,
-                "\n## {}\n\n| {runs} runs each | {} |\n|---|{}\n",
+                "\n## {}\n\n| {runs} runs each | {} | quartiles of the first |\n|---|{}\n",
                 capital(&table.title()),
                 names.join(" | "),
-                "--:|".repeat(names.len())
+                "--:|".repeat(names.len() + 1)
             );
             for row in stacks {
-                let cells = row.medians.iter().zip(columns).map(|(median, (_, digits, _))| {
-                    if median.is_nan() { "failed".to_owned() } else { format!("{median:.digits$}") }
-                });
+                let figures = row.medians.iter().zip(columns);
+                let cells = figures.map(|(median, (_, digits, _))| cell(*median, *digits));
                 let name = match row.series.stack {
                     own if own == case.own() => format!("**{}**", own.name()),
                     other => other.name(),
@@ -238,11 +164,37 @@ impl Report {
                     0 => String::new(),
                     n => format!(" ({n} failed)"),
                 };
-                let _ = writeln!(page, "| {name}{failed} | {} |", cells.collect::<Vec<_>>().join(" | "));
+                let cells = cells.collect::<Vec<_>>().join(" | ");
+                let _ = writeln!(page, "| {name}{failed} | {cells} | {} |", row.spread(columns[0].1));
+            }
+            for row in stacks {
+                for note in row.series.notes() {
+                    let _ = writeln!(page, "\n{note}");
+                }
             }
         }
         page
     }
+}
+
+impl ReportSeries {
+    /// What stands below a table.
+    fn notes(&self) -> impl Iterator<Item = String> + '_ {
+        self.reason.iter().map(|reason| format!("{}: {reason}.", self.stack.name()))
+    }
+}
+
+impl ReportRow {
+    /// The quartiles of the first figure, or a stroke.
+    fn spread(&self, digits: usize) -> String {
+        let [low, high] = self.quartiles[0].map(|quartile| cell(quartile, digits));
+        if self.series.runs.is_empty() { low } else { format!("{low} to {high}") }
+    }
+}
+
+/// A figure, or a stroke where there is none.
+pub(crate) fn cell(figure: f64, digits: usize) -> String {
+    if figure.is_finite() { format!("{figure:.digits$}") } else { "-".to_owned() }
 }
 
 fn capital(text: &str) -> String {
@@ -269,6 +221,16 @@ pub(crate) fn median(values: impl Iterator<Item = f64>) -> f64 {
         n if n % 2 == 1 => values[middle],
         _ => f64::midpoint(values[middle - 1], values[middle]),
     }
+}
+
+/// A quarter of the values is below the first, and a quarter above the second, by linear interpolation.
+pub(crate) fn quartiles(mut values: Vec<f64>) -> [f64; 2] {
+    values.sort_by(f64::total_cmp);
+    [0.25, 0.75].map(|of| {
+        let at = of * values.len().saturating_sub(1) as f64;
+        let [below, above] = [at.floor(), at.ceil()].map(|at| values.get(at as usize).copied());
+        below.zip(above).map_or(f64::NAN, |(below, above)| below + (above - below) * at.fract())
+    })
 }
 
 impl Display for Report {
@@ -306,14 +268,16 @@ impl Display for Table {
         writeln!(f, "{}: medians", self.title())?;
         write!(f, "{:<15} {:>4}", "stack", "runs")?;
         columns.iter().try_for_each(|(name, ..)| write!(f, " {name:>15}"))?;
-        writeln!(f, " {:>13} {:>13}", "ours/theirs", "by pairs")?;
+        writeln!(f, " {:>20} {:>13} {:>13}", "quartiles of first", "ours/theirs", "by pairs")?;
         for row in &self.stacks {
             write!(f, "{:<15} {:>4}", row.series.stack.name(), row.series.runs.len())?;
             for (median, (_, digits, _)) in row.medians.iter().zip(columns) {
-                write!(f, " {median:>15.digits$}")?;
+                write!(f, " {:>15}", cell(*median, *digits))?;
             }
-            if let Some([medians, pairs]) = row.ratio {
-                write!(f, " {medians:>13.3} {pairs:>13.3}")?;
+            write!(f, " {:>20}", row.spread(columns[0].1))?;
+            if let Some(ratio) = row.ratio {
+                let [medians, pairs] = ratio.map(|ratio| cell(ratio, 3));
+                write!(f, " {medians:>13} {pairs:>13}")?;
             }
             writeln!(
                 f,
@@ -321,30 +285,54 @@ impl Display for Table {
                 if row.series.failed > 0 { format!("  {} failed", row.series.failed) } else { String::new() }
             )?;
         }
-        Ok(())
+        let mut notes = self.stacks.iter().flat_map(|row| row.series.notes());
+        notes.try_for_each(|note| writeln!(f, "  {note}"))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cases::CaseFound;
 
     fn series(stack: PeersStack, gbit: &[f64]) -> ReportSeries {
         let run = |gbit: &f64| Run {
+            // Over two seconds.
             found: CaseFound {
                 seconds: 2.0,
                 cpu_s: 1.0,
-                // Over two seconds.
                 bytes: (gbit * 2.5e8) as u64,
-                count: 0,
-                p50_us: 0.0,
-                p99_us: 0.0,
-                grown: 0,
+                ..CaseFound::default()
             },
             server_cpu_s: 2.0,
-            server_bytes: 0,
+            ..Run::default()
         };
-        ReportSeries { stack, runs: gbit.iter().map(run).collect(), failed: 0 }
+        ReportSeries { stack, runs: gbit.iter().map(run).collect(), failed: 0, reason: None }
+    }
+
+    #[test]
+    fn quartiles_are_between_runs() {
+        // The definition of type 7 of Hyndman and Fan (1996), as numpy has it.
+        let [low, high] = quartiles(vec![4.0, 1.0, 3.0, 2.0]);
+        assert!((low - 1.75).abs() < 1e-12 && (high - 3.25).abs() < 1e-12, "{low} {high}");
+        let [low, high] = quartiles(vec![5.0]);
+        assert!((low - 5.0).abs() < 1e-12 && (high - 5.0).abs() < 1e-12, "{low} {high}");
+        assert!(quartiles(Vec::new())[0].is_nan());
+    }
+
+    #[test]
+    fn what_is_not_measured_has_a_reason() {
+        let mut report = Report::new(true, 2.0, PeerGroup::X25519);
+        let case = BenchCase::Messages100;
+        let mut broken = ReportSeries::new(PeersStack::Quinn, case);
+        broken.fail(&anyhow::anyhow!("it broke"));
+        report.add(case, PeerGroup::X25519, vec![ReportSeries::new(PeersStack::TcpTls, case), broken]);
+        let (text, page) = (report.to_string(), report.page());
+        for told in ["tcp-tls: it has no messages, and one stream.", "quinn: it broke."] {
+            assert!(text.contains(told) && page.contains(told), "{text}{page}");
+        }
+        assert!(page.contains("| tcp-tls | - | - |"), "{page}");
+        assert_eq!(report.failed(), 1, "what is not measured is no failure");
     }
 
     #[test]
@@ -373,7 +361,7 @@ mod tests {
         assert!((rows[1].medians[2] - 0.8).abs() < 1e-6, "2 s of CPU for 2.5 GB");
         assert!(report.to_string().contains("quinn"));
         let page = report.page();
-        assert!(page.contains("| **quickset** | 15.00 | 0.267 | 0.533 |"), "{page}");
+        assert!(page.contains("| **quickset** | 15.00 | 0.267 | 0.533 | 13.50 to 15.50 |"), "{page}");
     }
 
     #[test]

@@ -18,6 +18,9 @@ pub(crate) fn bench_peers(args: &[String]) -> Result<()> {
     if let Some(("files", args)) = args.split_first().map(|(first, rest)| (first.as_str(), rest)) {
         return bench_files(args);
     }
+    if args.first().is_some_and(|first| first == "shards") {
+        return program("peers", &["--release"], args);
+    }
     let mut given = [&["compare".to_owned()], args].concat();
     let features =
         heavy(&WantedPeers::new(args, "--only"), &mut given, &Build { folder: "peers", how: &["--release"] });

@@ -207,8 +207,8 @@ const COMMANDS: &[XtaskCommand] = &[
     },
     XtaskCommand {
         name: "bench-peers",
-        arguments: "[--only STACK,…] [--case CASE,…] [--runs 5] [--seconds 2] [--group x25519] [--page FILE] [--json] | fec | files",
-        about: "throughput, handshakes, latencies and memory beside other stacks, over loopback; or erasure codes beside others, or `http serve` beside nginx",
+        arguments: "[--only STACK,…] [--case CASE,…] [--runs 5] [--seconds 2] [--group x25519] [--page FILE] [--json] | fec | files | shards",
+        about: "throughput, messages, datagrams, handshakes, latencies and memory beside other stacks, over loopback; or erasure codes beside others, `http serve` beside nginx, or our server on several cores",
         run: beside::bench_peers,
     },
     XtaskCommand {

@@ -15,10 +15,12 @@ mod setup;
 pub mod tcp;
 pub mod tls;
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use anyhow::Result;
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 pub use setup::{FIXED_MTU, FIXED_WINDOW, StackCipher, StackGroup, StackSetup, StackTickets, StackTuning};
 pub use tls::{NAME, StackIdentity};
@@ -151,12 +153,58 @@ pub trait StackClient: 'static {
 pub trait PeerConnection {
     type Answer: StackAnswer + 'static;
     type Download: StackDownload + 'static;
+    /// [`NoUpload`] where a client does nothing but ask.
+    type Upload: StackUpload + 'static;
+
+    /// Whether messages are the stack's own, and not streams.
+    const HAS_MESSAGES: bool = false;
 
     /// Asks, on a stream of its own where there are streams.
     async fn request(&mut self, question: &[u8]) -> Result<Self::Download>;
 
     /// The next request of the client, or why the connection is over.
     async fn requested(&mut self) -> Result<Self::Answer>;
+
+    /// A stream on which only this side sends.
+    async fn open_upload(&mut self) -> Result<Self::Upload> {
+        anyhow::bail!("it opens no streams of one direction")
+    }
+
+    /// The next of the peer's.
+    async fn accept_upload(&mut self) -> Result<Self::Download> {
+        anyhow::bail!("it takes no streams of one direction")
+    }
+
+    /// Sends a message: on a [stream](Self::open_upload) of its own, where the stack has no messages.
+    async fn send_message(&mut self, message: Bytes) -> Result<()> {
+        let mut stream = self.open_upload().await?;
+        stream.send(message).await?;
+        stream.end().await
+    }
+
+    /// Hands on the next message, of a stack [that has them](Self::HAS_MESSAGES).
+    async fn receive_message(&mut self, take: &mut impl FnMut(&[u8])) -> Result<()> {
+        let _ = take;
+        anyhow::bail!("it has no messages")
+    }
+
+    /// Sends unreliable datagrams (RFC 9221) as soon as there is room for them, one at the least, and takes
+    /// those out.
+    async fn send_datagrams(&mut self, data: &mut VecDeque<Bytes>) -> Result<()> {
+        let _ = data;
+        anyhow::bail!("it has no datagrams")
+    }
+
+    /// Hands on the datagrams that have come, one at the least.
+    async fn receive_datagrams(&mut self, take: &mut impl FnMut(&[u8])) -> Result<()> {
+        let _ = take;
+        anyhow::bail!("it has no datagrams")
+    }
+
+    /// What the stack has counted of this connection, whenever it is asked.
+    fn counter(&self) -> Option<StackCounter> {
+        None
+    }
 
     /// Changes keys, as soon as that may be.
     async fn update_keys(&self) -> Result<()> {
@@ -167,6 +215,9 @@ pub trait PeerConnection {
     fn key_updates(&self) -> Option<u64> {
         None
     }
+
+    /// Takes what came behind the handshake, where nobody reads otherwise.
+    async fn settle(&mut self) {}
 
     fn close(self);
 }
@@ -214,6 +265,57 @@ pub struct AnswerHead {
 pub trait StackDownload {
     /// Hands on what has come, at least a byte; false at the end.
     async fn receive(&mut self, take: &mut impl FnMut(&[u8])) -> Result<bool>;
+}
+
+/// A stream on which only this side sends.
+pub trait StackUpload {
+    async fn send(&mut self, piece: Bytes) -> Result<()>;
+    async fn end(self) -> Result<()>;
+}
+
+/// The streams of a stack whose clients only ask.
+pub enum NoUpload {}
+
+impl StackUpload for NoUpload {
+    async fn send(&mut self, _piece: Bytes) -> Result<()> {
+        match *self {}
+    }
+
+    async fn end(self) -> Result<()> {
+        match self {}
+    }
+}
+
+/// Asks a stack for its counts of one connection, as long as it knows them.
+pub type StackCounter = Box<dyn Fn() -> Option<StackCounts>>;
+
+/// What a stack has counted of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct StackCounts {
+    pub sent_packets: u64,
+    /// Of these: declared lost.
+    pub lost_packets: u64,
+    /// Datagrams of the application that were sent and lost; where the stack counts them, as the others.
+    pub lost_datagrams: Option<u64>,
+    /// Those that never left.
+    pub unsent_datagrams: Option<u64>,
+    /// Those that came and were dropped because nobody read them in time.
+    pub unread_datagrams: Option<u64>,
+}
+
+impl StackCounts {
+    /// These, and those of another connection of the same stack.
+    #[must_use]
+    pub fn with(self, other: Self) -> Self {
+        let sum = |a: Option<u64>, b: Option<u64>| Some(a? + b?);
+        Self {
+            sent_packets: self.sent_packets + other.sent_packets,
+            lost_packets: self.lost_packets + other.lost_packets,
+            lost_datagrams: sum(self.lost_datagrams, other.lost_datagrams),
+            unsent_datagrams: sum(self.unsent_datagrams, other.unsent_datagrams),
+            unread_datagrams: sum(self.unread_datagrams, other.unread_datagrams),
+        }
+    }
 }
 
 /// Bytes of the largest request.

@@ -1,21 +1,27 @@
 //! Quickset, by the doors that every application has.
 
+use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use bytes::Bytes;
-use quickset_net::{Connection, Endpoint, RecvStream, SendStream, SocketConfig};
-use quickset_quic::{
-    ClientConfig, EarlyData, EndpointConfig, RetryPolicy, ServerConfig, TransportConfig, Version,
+use quickset_net::{
+    Connection, Endpoint, MessageReceiver, MessageSender, RecvStream, SendStream, SocketConfig,
 };
-use quickset_tls::{EndpointSecrets, TicketMemory};
+use quickset_quic::{
+    ClientConfig, DatagramConfig, EarlyData, EndpointConfig, RetryPolicy, ServerConfig, TransportConfig,
+    Version,
+};
+use quickset_tls::{EndpointSecrets, SessionTicket, TicketKey, TicketMemory, TicketStore};
 
-use crate::setup::SOCKET_BUFFER;
+use crate::setup::{DATAGRAM_BYTES, DATAGRAMS, SOCKET_BUFFER};
 use crate::{
     CHUNKS, FIXED_MTU, FIXED_WINDOW, MAX_QUESTION, NAME, PeerConnection, StackAnswer, StackClient,
-    StackDownload, StackIdentity, StackServer, StackSetup, StackTickets,
+    StackCounter, StackCounts, StackDownload, StackIdentity, StackServer, StackSetup, StackTickets,
+    StackUpload,
 };
 
 pub struct Listener(Endpoint);
@@ -26,14 +32,14 @@ pub fn serve(listen: SocketAddr, identity: &StackIdentity, setup: &StackSetup) -
 }
 
 impl StackServer for Listener {
-    type Connection = Connection;
+    type Connection = QuicksetLine;
 
     fn address(&self) -> SocketAddr {
         self.0.local_addr()
     }
 
-    async fn accept(&mut self) -> Option<Connection> {
-        self.0.accept().await
+    async fn accept(&mut self) -> Option<QuicksetLine> {
+        Some(QuicksetLine::new(self.0.accept().await?))
     }
 
     async fn leave(self) {
@@ -55,18 +61,19 @@ pub fn client(server: SocketAddr, trusted: &StackIdentity, setup: &StackSetup) -
 }
 
 impl StackClient for Caller {
-    type Connection = Connection;
+    type Connection = QuicksetLine;
 
-    async fn connect(&self, early: bool) -> Result<Connection> {
+    async fn connect(&self, early: bool) -> Result<QuicksetLine> {
         let connecting = self.endpoint.connect(self.server, NAME, &self.config);
         if early {
-            return connecting.into_early().ok().context("there is no ticket for early data");
+            let begun = connecting.into_early().ok().context("there is no ticket for early data")?;
+            return Ok(QuicksetLine::new(begun));
         }
-        Ok(connecting.await?)
+        Ok(QuicksetLine::new(connecting.await?))
     }
 
-    async fn migrate(&self, connection: &Connection) -> Result<()> {
-        move_on(connection).await;
+    async fn migrate(&self, line: &QuicksetLine) -> Result<()> {
+        move_on(&line.connection).await;
         Ok(())
     }
 
@@ -75,32 +82,113 @@ impl StackClient for Caller {
     }
 }
 
-impl PeerConnection for Connection {
+/// A connection, and its stream of messages each way, once there is one.
+pub struct QuicksetLine {
+    connection: Connection,
+    sender: Option<MessageSender>,
+    receiver: Option<MessageReceiver>,
+    /// Datagrams that were taken together.
+    taken: Vec<Bytes>,
+}
+
+impl QuicksetLine {
+    fn new(connection: Connection) -> Self {
+        Self { connection, sender: None, receiver: None, taken: Vec::new() }
+    }
+}
+
+impl PeerConnection for QuicksetLine {
     type Answer = (SendStream, RecvStream);
     type Download = RecvStream;
+    type Upload = SendStream;
+
+    const HAS_MESSAGES: bool = true;
 
     async fn request(&mut self, question: &[u8]) -> Result<RecvStream> {
-        let (mut send, receive) = self.open_bi().await?;
+        let (mut send, receive) = self.connection.open_bi().await?;
         send.write_all(question).await?;
         send.finish()?;
         Ok(receive)
     }
 
     async fn requested(&mut self) -> Result<(SendStream, RecvStream)> {
-        Ok(self.accept_bi().await?)
+        Ok(self.connection.accept_bi().await?)
+    }
+
+    async fn open_upload(&mut self) -> Result<SendStream> {
+        Ok(self.connection.open_uni().await?)
+    }
+
+    async fn accept_upload(&mut self) -> Result<RecvStream> {
+        Ok(self.connection.accept_uni().await?)
+    }
+
+    async fn send_message(&mut self, message: Bytes) -> Result<()> {
+        let sender = match &mut self.sender {
+            Some(sender) => sender,
+            none => none.insert(self.connection.open_messages().await?),
+        };
+        sender.send(message).await?;
+        Ok(())
+    }
+
+    async fn receive_message(&mut self, take: &mut impl FnMut(&[u8])) -> Result<()> {
+        let receiver = match &mut self.receiver {
+            Some(receiver) => receiver,
+            none => none.insert(self.connection.accept_messages().await?),
+        };
+        take(&receiver.next().await.context("there are no more messages")??.payload);
+        Ok(())
+    }
+
+    async fn send_datagrams(&mut self, data: &mut VecDeque<Bytes>) -> Result<()> {
+        Ok(self.connection.send_datagrams(data).await?)
+    }
+
+    async fn receive_datagrams(&mut self, take: &mut impl FnMut(&[u8])) -> Result<()> {
+        self.connection.read_datagrams(&mut self.taken, DATAGRAMS).await?;
+        self.taken.drain(..).for_each(|datagram| take(&datagram));
+        Ok(())
+    }
+
+    fn counter(&self) -> Option<StackCounter> {
+        let connection = self.connection.clone();
+        Some(Box::new(move || {
+            let stats = connection.stats();
+            let datagrams = stats.datagrams;
+            Some(StackCounts {
+                sent_packets: stats.sent_packets,
+                lost_packets: stats.lost_packets,
+                lost_datagrams: Some(datagrams.lost),
+                unsent_datagrams: Some(
+                    datagrams.expired + datagrams.displaced + datagrams.too_long + datagrams.unsent,
+                ),
+                unread_datagrams: Some(datagrams.dropped),
+            })
+        }))
     }
 
     async fn update_keys(&self) -> Result<()> {
-        until(|| Connection::update_keys(self)).await;
+        update_keys(&self.connection).await;
         Ok(())
     }
 
     fn key_updates(&self) -> Option<u64> {
-        Some(self.stats().key_updates)
+        Some(self.connection.stats().key_updates)
     }
 
     fn close(self) {
-        Connection::close(&self, 0, b"");
+        self.connection.close(0, b"");
+    }
+}
+
+impl StackUpload for SendStream {
+    async fn send(&mut self, piece: Bytes) -> Result<()> {
+        Ok(self.write_chunk(piece).await?)
+    }
+
+    async fn end(mut self) -> Result<()> {
+        Ok(self.finish()?)
     }
 }
 
@@ -144,10 +232,35 @@ pub fn client_config(trusted: &StackIdentity, setup: &StackSetup) -> Result<Clie
     let crypto = match setup.tickets {
         StackTickets::None => crypto,
         StackTickets::Kept | StackTickets::Early => {
-            crypto.with_tickets(Arc::new(TicketMemory::default()), b"")
+            crypto.with_tickets(Arc::new(CountedTickets::new(setup)), b"")
         }
     };
     Ok(ClientConfig { crypto: Arc::new(crypto), transport: Arc::new(transport(setup)?) })
+}
+
+/// What a client keeps in memory, and how often it was used.
+#[derive(Debug)]
+struct CountedTickets {
+    tickets: TicketMemory,
+    used: Arc<AtomicU64>,
+}
+
+impl CountedTickets {
+    fn new(setup: &StackSetup) -> Self {
+        Self { tickets: TicketMemory::default(), used: setup.used_tickets.clone() }
+    }
+}
+
+impl TicketStore for CountedTickets {
+    fn put(&self, key: &TicketKey, ticket: SessionTicket) {
+        self.tickets.put(key, ticket);
+    }
+
+    fn take(&self, key: &TicketKey) -> Option<SessionTicket> {
+        let taken = self.tickets.take(key);
+        self.used.fetch_add(taken.is_some().into(), Ordering::Relaxed);
+        taken
+    }
 }
 
 /// Reset tokens and tokens are made with the same keys by all endpoints, as by the processes that follow one
@@ -175,6 +288,11 @@ pub(crate) async fn move_on(connection: &Connection) {
     until(|| connection.migrate(Some(Ipv4Addr::new(127, 0, 0, 2).into())).is_ok()).await;
 }
 
+/// Changes keys.
+pub(crate) async fn update_keys(connection: &Connection) {
+    until(|| connection.update_keys()).await;
+}
+
 /// Tries again until it may be.
 async fn until(mut done: impl FnMut() -> bool) {
     while !done() {
@@ -190,6 +308,13 @@ pub(crate) fn transport(setup: &StackSetup) -> Result<TransportConfig> {
             .with_max_stream_window(window)
             .with_max_connection_window(window)
             .with_send_buffer(window)
+            .with_datagrams(
+                DatagramConfig::default()
+                    .with_send_bytes(DATAGRAM_BYTES)
+                    .with_send_count(DATAGRAMS)
+                    .with_receive_bytes(DATAGRAM_BYTES)
+                    .with_receive_count(DATAGRAMS),
+            )
     } else {
         // A handshake as long as others wait: by their first probe timeout of a second, one in a hundred takes
         // more than ten seconds while a third is lost.
@@ -198,6 +323,10 @@ pub(crate) fn transport(setup: &StackSetup) -> Result<TransportConfig> {
     let config = config
         .with_idle_timeout(setup.idle)
         .with_early_data((setup.tickets == StackTickets::Early).then(EarlyData::default));
+    let config = match setup.streams.map(u64::from) {
+        Some(streams) => config.with_max_bidi_streams(streams).with_max_uni_streams(streams),
+        None => config,
+    };
     let config = if setup.likes_2 {
         config.with_versions(vec![Version::V2, Version::V1]).with_first_version(Version::V1)
     } else {

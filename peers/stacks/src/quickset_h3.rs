@@ -9,10 +9,10 @@ use quickset::h3::{self, Content, ContentSender, Reply, Request, Response};
 use quickset::quic::RetryPolicy;
 use quickset::{ClientConfig, Endpoint, ServerConfig};
 
-use crate::quickset::{from, move_on, socket, transport};
+use crate::quickset::{from, move_on, socket, transport, update_keys};
 use crate::{
-    AnswerHead, H3_NO_ERROR, NAME, PeerConnection, StackAnswer, StackClient, StackDownload, StackIdentity,
-    StackServer, StackSetup,
+    AnswerHead, H3_NO_ERROR, NAME, NoUpload, PeerConnection, StackAnswer, StackClient, StackDownload,
+    StackIdentity, StackServer, StackSetup,
 };
 
 pub struct Listener(Endpoint);
@@ -98,6 +98,7 @@ impl Visit {
 impl PeerConnection for Visit {
     type Answer = Upstream;
     type Download = Downstream;
+    type Upload = NoUpload;
 
     async fn request(&mut self, question: &[u8]) -> Result<Downstream> {
         let Self::Client(client) = self else { anyhow::bail!("servers make no requests") };
@@ -113,11 +114,12 @@ impl PeerConnection for Visit {
     }
 
     async fn update_keys(&self) -> Result<()> {
-        PeerConnection::update_keys(self.connection()).await
+        update_keys(self.connection()).await;
+        Ok(())
     }
 
     fn key_updates(&self) -> Option<u64> {
-        self.connection().key_updates()
+        Some(self.connection().stats().key_updates)
     }
 
     fn close(self) {

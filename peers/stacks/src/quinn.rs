@@ -1,6 +1,7 @@
 //! quinn: by its own choices, or set up to be as fast as it can be here, with fixed datagrams without MTU
 //! discovery, and the socket buffers that quickset asks for.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +16,8 @@ use quinn::{
 
 use crate::{
     CHUNKS, FIXED_MTU, FIXED_WINDOW, MAX_QUESTION, NAME, PeerConnection, StackAnswer, StackClient,
-    StackDownload, StackIdentity, StackServer, StackSetup, tls,
+    StackCounter, StackCounts, StackDownload, StackIdentity, StackServer, StackSetup, StackUpload,
+    setup::DATAGRAM_BYTES, tls,
 };
 
 pub struct Listener {
@@ -96,6 +98,7 @@ impl StackClient for Caller {
 impl PeerConnection for Connection {
     type Answer = (SendStream, RecvStream);
     type Download = RecvStream;
+    type Upload = SendStream;
 
     async fn request(&mut self, question: &[u8]) -> Result<RecvStream> {
         let (mut send, receive) = self.open_bi().await?;
@@ -108,6 +111,38 @@ impl PeerConnection for Connection {
         Ok(self.accept_bi().await?)
     }
 
+    async fn open_upload(&mut self) -> Result<SendStream> {
+        Ok(self.open_uni().await?)
+    }
+
+    async fn accept_upload(&mut self) -> Result<RecvStream> {
+        Ok(self.accept_uni().await?)
+    }
+
+    async fn send_datagrams(&mut self, data: &mut VecDeque<Bytes>) -> Result<()> {
+        while let Some(datagram) = data.pop_front() {
+            self.send_datagram_wait(datagram).await?;
+        }
+        Ok(())
+    }
+
+    async fn receive_datagrams(&mut self, take: &mut impl FnMut(&[u8])) -> Result<()> {
+        take(&self.read_datagram().await?);
+        Ok(())
+    }
+
+    fn counter(&self) -> Option<StackCounter> {
+        let connection = self.clone();
+        Some(Box::new(move || {
+            let path = connection.stats().path;
+            Some(StackCounts {
+                sent_packets: path.sent_packets,
+                lost_packets: path.lost_packets,
+                ..StackCounts::default()
+            })
+        }))
+    }
+
     async fn update_keys(&self) -> Result<()> {
         tokio::time::sleep(SETTLED).await;
         self.force_key_update();
@@ -116,6 +151,16 @@ impl PeerConnection for Connection {
 
     fn close(self) {
         Connection::close(&self, 0_u32.into(), b"");
+    }
+}
+
+impl StackUpload for SendStream {
+    async fn send(&mut self, piece: Bytes) -> Result<()> {
+        Ok(self.write_chunk(piece).await?)
+    }
+
+    async fn end(mut self) -> Result<()> {
+        Ok(self.finish()?)
     }
 }
 
@@ -171,7 +216,12 @@ fn transport(setup: &StackSetup) -> Result<Arc<TransportConfig>> {
             .mtu_discovery_config(None)
             .stream_receive_window(FIXED_WINDOW.into())
             .receive_window(FIXED_WINDOW.into())
-            .send_window(FIXED_WINDOW.into());
+            .send_window(FIXED_WINDOW.into())
+            .datagram_receive_buffer_size(Some(DATAGRAM_BYTES))
+            .datagram_send_buffer_size(DATAGRAM_BYTES);
+    }
+    if let Some(streams) = setup.streams {
+        config.max_concurrent_bidi_streams(streams.into()).max_concurrent_uni_streams(streams.into());
     }
     Ok(Arc::new(config))
 }

@@ -12,8 +12,8 @@ use tokio::task::spawn_local;
 
 use crate::quinn::{Caller as QuicCaller, Listener as QuicListener};
 use crate::{
-    AnswerHead, H3_NO_ERROR, NAME, PeerConnection, StackAnswer, StackClient, StackDownload, StackIdentity,
-    StackServer, StackSetup,
+    AnswerHead, H3_NO_ERROR, NAME, NoUpload, PeerConnection, StackAnswer, StackClient, StackDownload,
+    StackIdentity, StackServer, StackSetup,
 };
 
 type Serving = h3::server::Connection<h3_quinn::Connection, Bytes>;
@@ -72,6 +72,7 @@ pub enum Visit {
 impl PeerConnection for Visit {
     type Answer = Upstream;
     type Download = Downstream;
+    type Upload = NoUpload;
 
     async fn request(&mut self, question: &[u8]) -> Result<Downstream> {
         let Self::Client { asks, .. } = self else { bail!("servers make no requests") };

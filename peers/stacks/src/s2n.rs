@@ -4,20 +4,24 @@
 //! its windows are for 150 Mbit/s at 100 ms. Tuned are the windows, the buffers of the system and its own,
 //! and the size of datagrams is set from the start.
 
+use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::net::SocketAddr;
+use std::task::{Poll, ready};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use bytes::Bytes;
 use s2n_quic::client::Connect;
+use s2n_quic::provider::datagram::default as datagram;
 use s2n_quic::provider::{endpoint_limits, io, limits::Limits, tls::rustls as provider};
-use s2n_quic::stream::{BidirectionalStream, ReceiveStream};
+use s2n_quic::stream::{BidirectionalStream, ReceiveStream, SendStream};
 use s2n_quic::{Client, Connection, Server};
 
-use crate::setup::SOCKET_BUFFER;
+use crate::setup::{DATAGRAMS, SOCKET_BUFFER};
 use crate::{
     CHUNKS, FIXED_MTU, FIXED_WINDOW, MAX_QUESTION, NAME, PeerConnection, StackAnswer, StackClient,
-    StackDownload, StackIdentity, StackServer, StackSetup,
+    StackDownload, StackIdentity, StackServer, StackSetup, StackUpload,
 };
 
 pub struct Listener {
@@ -33,6 +37,7 @@ pub fn serve(listen: SocketAddr, identity: &StackIdentity, setup: &StackSetup) -
         .with_tls(provider::Server::from(identity.server(setup)?))?
         .with_io(socket(listen, setup)?)?
         .with_endpoint_limits(handshakes.build()?)?
+        .with_datagram(datagrams()?)?
         .with_limits(limits(setup)?)?
         .start()
         .map_err(|error| anyhow!("{error}"))?;
@@ -60,6 +65,7 @@ pub fn client(server: SocketAddr, trusted: &StackIdentity, setup: &StackSetup) -
     let client = Client::builder()
         .with_tls(provider::Client::from(trusted.client(setup)?))?
         .with_io(socket((server.ip(), 0).into(), setup)?)?
+        .with_datagram(datagrams()?)?
         .with_limits(limits(setup)?)?
         .start()
         .map_err(|error| anyhow!("{error}"))?;
@@ -82,6 +88,7 @@ impl StackClient for Caller {
 impl PeerConnection for Connection {
     type Answer = BidirectionalStream;
     type Download = ReceiveStream;
+    type Upload = SendStream;
 
     async fn request(&mut self, question: &[u8]) -> Result<ReceiveStream> {
         let (receive, mut send) = self.open_bidirectional_stream().await?.split();
@@ -94,8 +101,67 @@ impl PeerConnection for Connection {
         self.accept_bidirectional_stream().await?.context("it was closed")
     }
 
+    async fn open_upload(&mut self) -> Result<SendStream> {
+        Ok(self.open_send_stream().await?)
+    }
+
+    async fn accept_upload(&mut self) -> Result<ReceiveStream> {
+        self.accept_receive_stream().await?.context("it was closed")
+    }
+
+    async fn send_datagrams(&mut self, data: &mut VecDeque<Bytes>) -> Result<()> {
+        poll_fn(|cx| {
+            let sent = self.datagram_mut(|sender: &mut datagram::Sender| {
+                let mut any = false;
+                while let Some(datagram) = data.front_mut() {
+                    match sender.poll_send_datagram(datagram, cx) {
+                        Poll::Ready(Ok(())) => drop(data.pop_front()),
+                        Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                        Poll::Pending if any => break,
+                        Poll::Pending => return Poll::Pending,
+                    }
+                    any = true;
+                }
+                Poll::Ready(Ok(()))
+            });
+            sent.map_or_else(
+                |error| Poll::Ready(Err(anyhow!("{error}"))),
+                |sent| sent.map_err(|error| anyhow!("{error}")),
+            )
+        })
+        .await
+    }
+
+    async fn receive_datagrams(&mut self, take: &mut impl FnMut(&[u8])) -> Result<()> {
+        poll_fn(|cx| {
+            let came = self.datagram_mut(|receiver: &mut datagram::Receiver| {
+                let first = ready!(receiver.poll_recv_datagram(cx));
+                first.as_ref().into_iter().for_each(|datagram| take(datagram));
+                while let Some(datagram) = receiver.recv_datagram() {
+                    take(&datagram);
+                }
+                Poll::Ready(first.map(drop))
+            });
+            came.map_or_else(
+                |error| Poll::Ready(Err(anyhow!("{error}"))),
+                |came| came.map_err(|error| anyhow!("{error}")),
+            )
+        })
+        .await
+    }
+
     fn close(self) {
         Connection::close(&self, 0_u32.into());
+    }
+}
+
+impl StackUpload for SendStream {
+    async fn send(&mut self, piece: Bytes) -> Result<()> {
+        Ok(SendStream::send(self, piece).await?)
+    }
+
+    async fn end(mut self) -> Result<()> {
+        Ok(self.finish()?)
     }
 }
 
@@ -148,6 +214,14 @@ fn socket(address: SocketAddr, setup: &StackSetup) -> Result<io::tokio::Provider
 fn limits(setup: &StackSetup) -> Result<Limits> {
     // As long as the others wait: of ten seconds, while a third is damaged, some handshakes take more.
     let own = Limits::new().with_max_handshake_duration(setup.idle)?.with_max_idle_timeout(setup.idle)?;
+    let own = match setup.streams.map(u64::from) {
+        Some(streams) => own
+            .with_max_open_local_bidirectional_streams(streams)?
+            .with_max_open_remote_bidirectional_streams(streams)?
+            .with_max_open_local_unidirectional_streams(streams)?
+            .with_max_open_remote_unidirectional_streams(streams)?,
+        None => own,
+    };
     if !setup.is_fixed() {
         return Ok(own);
     }
@@ -156,5 +230,11 @@ fn limits(setup: &StackSetup) -> Result<Limits> {
         .with_data_window(window)?
         .with_bidirectional_local_data_window(window)?
         .with_bidirectional_remote_data_window(window)?
+        .with_unidirectional_data_window(window)?
         .with_max_send_buffer_size(FIXED_WINDOW)?)
+}
+
+/// It has none unless they are given room.
+fn datagrams() -> Result<datagram::Endpoint> {
+    Ok(datagram::Endpoint::builder().with_send_capacity(DATAGRAMS)?.with_recv_capacity(DATAGRAMS)?.build()?)
 }

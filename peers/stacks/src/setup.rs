@@ -1,5 +1,7 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -15,8 +17,12 @@ pub struct StackSetup {
     /// How keys are exchanged, what is wanted most first.
     pub groups: &'static [StackGroup],
     pub tickets: StackTickets,
+    /// Counts the tickets that clients used.
+    pub used_tickets: Arc<AtomicU64>,
     pub tuning: StackTuning,
     pub idle: Duration,
+    /// Streams of each kind that a peer may have open at a time; `None`: a stack's own, for most 100.
+    pub streams: Option<u32>,
     /// A server makes every client prove its address first.
     pub retry: bool,
     /// It begins in version 1 and likes version 2 more; ours only.
@@ -37,8 +43,10 @@ impl StackSetup {
             // who know no other.
             groups: &[StackGroup::X25519MlKem768, StackGroup::X25519, StackGroup::P256, StackGroup::P384],
             tickets: StackTickets::None,
+            used_tickets: Arc::default(),
             tuning: StackTuning::Own,
             idle: Duration::from_secs(30),
+            streams: None,
             retry: false,
             likes_2: false,
             roams: false,
@@ -124,6 +132,12 @@ pub const FIXED_MTU: u16 = 1472;
 
 /// Receive windows and send buffers of these: far more than loopback's bandwidth times its delay.
 pub const FIXED_WINDOW: u32 = 16 << 20;
+
+/// Bytes of datagrams that wait to be sent, or to be read, where a stack counts bytes.
+pub(crate) const DATAGRAM_BYTES: usize = 4 << 20;
+
+/// Where it counts datagrams: as many of 100 bytes as these are.
+pub(crate) const DATAGRAMS: usize = DATAGRAM_BYTES / 100;
 
 /// The system's socket buffers of these.
 pub(crate) const SOCKET_BUFFER: usize = 4 << 20;

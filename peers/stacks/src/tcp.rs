@@ -1,20 +1,23 @@
 //! TLS over TCP: rustls by tokio-rustls. No streams: one request at a time on a connection, for so many bytes
 //! as its path says.
 
+use std::future::poll_fn;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use anyhow::{Context as _, Result, ensure};
 use bytes::Bytes;
 use rustls::pki_types::ServerName;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncRead as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, OwnedMutexGuard, mpsc};
 use tokio_rustls::{TlsAcceptor, TlsConnector, TlsStream};
 
 use crate::{
     NAME, PeerConnection, StackAnswer, StackClient, StackDownload, StackIdentity, StackServer, StackSetup,
-    bytes_of,
+    StackUpload, bytes_of,
 };
 
 /// Bytes taken from the socket at a time: rustls by itself asks for 4 kB.
@@ -23,7 +26,10 @@ const READ: usize = 256 << 10;
 type BufferedTls = TlsStream<BufReader<TcpStream>>;
 
 /// A connection, locked by the request under way.
-pub struct TcpLine(Arc<Mutex<BufferedTls>>);
+pub struct TcpLine {
+    stream: Arc<Mutex<BufferedTls>>,
+    is_upload: bool,
+}
 
 pub struct Listener {
     address: SocketAddr,
@@ -88,28 +94,51 @@ impl StackClient for Caller {
 
 impl TcpLine {
     fn new(stream: BufferedTls) -> Self {
-        Self(Arc::new(Mutex::new(stream)))
+        Self { stream: Arc::new(Mutex::new(stream)), is_upload: false }
     }
 }
 
 impl PeerConnection for TcpLine {
     type Answer = Upstream;
     type Download = Downstream;
+    type Upload = Intake;
 
     async fn request(&mut self, question: &[u8]) -> Result<Downstream> {
         let left = bytes_of(question).context("a path that does not say how many bytes")?;
-        let mut stream = self.0.clone().lock_owned().await;
+        let mut stream = self.stream.clone().lock_owned().await;
         let len = u8::try_from(question.len())?;
         stream.write_all(&[&[len], question].concat()).await?;
         stream.flush().await?;
-        Ok(Downstream { stream, left, buffer: vec![0; 64 << 10] })
+        Ok(Downstream { stream, left: Some(left), buffer: vec![0; 64 << 10] })
     }
 
     async fn requested(&mut self) -> Result<Upstream> {
-        let mut stream = self.0.clone().lock_owned().await;
+        let mut stream = self.stream.clone().lock_owned().await;
         let mut question = vec![0; stream.read_u8().await?.into()];
         stream.read_exact(&mut question).await?;
         Ok(Upstream { question, stream })
+    }
+
+    /// The connection itself, which is for nothing else from now on.
+    async fn open_upload(&mut self) -> Result<Intake> {
+        Ok(Intake(self.stream.clone().lock_owned().await))
+    }
+
+    async fn accept_upload(&mut self) -> Result<Downstream> {
+        ensure!(!std::mem::replace(&mut self.is_upload, true), "there are no more");
+        let stream = self.stream.clone().lock_owned().await;
+        Ok(Downstream { stream, left: None, buffer: vec![0; 64 << 10] })
+    }
+
+    /// Tickets, that is.
+    async fn settle(&mut self) {
+        let (mut stream, mut none) = (self.stream.lock().await, [0]);
+        poll_fn(|cx| {
+            // Nothing else was asked for.
+            let _ = Pin::new(&mut *stream).poll_read(cx, &mut ReadBuf::new(&mut none));
+            Poll::Ready(())
+        })
+        .await;
     }
 
     fn close(self) {}
@@ -134,20 +163,35 @@ impl StackAnswer for Upstream {
     }
 }
 
+/// What a client sends.
+pub struct Intake(OwnedMutexGuard<BufferedTls>);
+
+impl StackUpload for Intake {
+    async fn send(&mut self, piece: Bytes) -> Result<()> {
+        Ok(self.0.write_all(&piece).await?)
+    }
+
+    async fn end(mut self) -> Result<()> {
+        Ok(self.0.shutdown().await?)
+    }
+}
+
 pub struct Downstream {
     stream: OwnedMutexGuard<BufferedTls>,
-    left: u64,
+    /// Bytes that are still to come; `None`: all that do.
+    left: Option<u64>,
     buffer: Vec<u8>,
 }
 
 impl StackDownload for Downstream {
     async fn receive(&mut self, take: &mut impl FnMut(&[u8])) -> Result<bool> {
-        if self.left == 0 {
+        if self.left == Some(0) {
             return Ok(false);
         }
         let n = self.stream.read(&mut self.buffer).await?;
         take(&self.buffer[..n]);
-        self.left = self.left.checked_sub(n as u64).context("more came than was asked for")?;
+        let Some(left) = &mut self.left else { return Ok(n > 0) };
+        *left = left.checked_sub(n as u64).context("more came than was asked for")?;
         ensure!(n > 0, "the connection ended early");
         Ok(true)
     }

@@ -5,16 +5,20 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context as _, Result, bail};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use rustls::client::Resumption;
+use rustls::client::{
+    ClientSessionMemoryCache, ClientSessionStore, Resumption, Tls12ClientSessionValue,
+    Tls13ClientSessionValue,
+};
 use rustls::crypto::CryptoProvider;
-use rustls::crypto::aws_lc_rs::{cipher_suite, default_provider};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
+use rustls::crypto::aws_lc_rs::{Ticketer, cipher_suite, default_provider};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject as _};
 use rustls::version::TLS13;
-use rustls::{RootCertStore, quic};
+use rustls::{NamedGroup, RootCertStore, quic};
 
 use crate::{StackCipher, StackSetup, StackTickets};
 
@@ -60,6 +64,11 @@ impl StackIdentity {
             .with_no_client_auth()
             .with_single_cert(vec![self.certificate.clone()], self.key.clone_key())?;
         config.alpn_protocols = vec![setup.protocol.to_vec()];
+        if setup.tickets == StackTickets::Kept {
+            // Tickets that hold the session. What the server keeps instead, unless told, is 256 sessions at
+            // most.
+            config.ticketer = Ticketer::new()?;
+        }
         if setup.tickets == StackTickets::Early {
             // RFC 9001 §4.6.1: QUIC's limit is its own, and TLS says just that there may be any.
             config.max_early_data_size = u32::MAX;
@@ -77,10 +86,53 @@ impl StackIdentity {
             .with_no_client_auth();
         config.alpn_protocols = vec![setup.protocol.to_vec()];
         config.enable_early_data = setup.tickets == StackTickets::Early;
-        if setup.tickets == StackTickets::None {
-            config.resumption = Resumption::disabled();
-        }
+        config.resumption = match setup.tickets {
+            StackTickets::None => Resumption::disabled(),
+            StackTickets::Kept | StackTickets::Early => Resumption::store(Arc::new(CountedSessions {
+                sessions: ClientSessionMemoryCache::new(256),
+                used: setup.used_tickets.clone(),
+            })),
+        };
         Ok(Arc::new(config))
+    }
+}
+
+/// What a client keeps by rustls's own choice, and how often it was used.
+#[derive(Debug)]
+struct CountedSessions {
+    sessions: ClientSessionMemoryCache,
+    used: Arc<AtomicU64>,
+}
+
+impl ClientSessionStore for CountedSessions {
+    fn set_kx_hint(&self, server: ServerName<'static>, group: NamedGroup) {
+        self.sessions.set_kx_hint(server, group);
+    }
+
+    fn kx_hint(&self, server: &ServerName<'_>) -> Option<NamedGroup> {
+        self.sessions.kx_hint(server)
+    }
+
+    fn set_tls12_session(&self, server: ServerName<'static>, session: Tls12ClientSessionValue) {
+        self.sessions.set_tls12_session(server, session);
+    }
+
+    fn tls12_session(&self, server: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
+        self.sessions.tls12_session(server)
+    }
+
+    fn remove_tls12_session(&self, server: &ServerName<'static>) {
+        self.sessions.remove_tls12_session(server);
+    }
+
+    fn insert_tls13_ticket(&self, server: ServerName<'static>, ticket: Tls13ClientSessionValue) {
+        self.sessions.insert_tls13_ticket(server, ticket);
+    }
+
+    fn take_tls13_ticket(&self, server: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
+        let taken = self.sessions.take_tls13_ticket(server);
+        self.used.fetch_add(taken.is_some().into(), Ordering::Relaxed);
+        taken
     }
 }
 

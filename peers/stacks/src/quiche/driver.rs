@@ -2,9 +2,11 @@
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::poll_fn;
 use std::io::{ErrorKind, IoSliceMut};
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -14,8 +16,10 @@ use tokio::io::Interest;
 use tokio::net::UdpSocket;
 use tokio::sync::{Notify, mpsc};
 
-use super::{QuicheLine, h3::QuicheHttp};
-use crate::{FIXED_MTU, StackSetup, StackTickets};
+use super::QuicheLine;
+use super::h3::QuicheHttp;
+use super::waiting::{QuicheWait, QuicheWaiting};
+use crate::{FIXED_MTU, StackSetup, StackTickets, StackTuning};
 
 pub(super) type QuicheId = [u8; 16];
 
@@ -36,6 +40,10 @@ pub(super) struct QuicheState {
     pub(super) connections: BTreeMap<QuicheId, QuicheStream>,
     /// Those with something to send, perhaps.
     pub(super) stirred: BTreeSet<QuicheId>,
+    /// When each wants to be told of the time, of those that do.
+    timers: BTreeSet<(Instant, QuicheId)>,
+    /// Where what streams have is read to.
+    scratch: Vec<u8>,
     pub(super) tickets: StackTickets,
     /// What the last connection left for the next.
     pub(super) session: Option<Vec<u8>>,
@@ -45,7 +53,9 @@ pub(super) struct QuicheState {
     serial: u64,
     server: bool,
     retry: bool,
-    is_fixed: bool,
+    tuning: StackTuning,
+    /// Streams are read by its HTTP/3, which looks at all of them.
+    is_http: bool,
     /// Answers to those of whom there is no connection yet.
     replies: Vec<(SocketAddr, Vec<u8>)>,
 }
@@ -54,13 +64,48 @@ pub(super) struct QuicheStream {
     pub(super) quic: Connection,
     pub(super) http: QuicheHttp,
     pub(super) closed: bool,
-    /// Something came, or the first flight has left.
-    news: Rc<Notify>,
-    has_begun: bool,
+    waiting: QuicheWaiting,
+    /// Something came, or it begins.
+    has_news: bool,
+    /// When its time is up, as the driver knows it.
+    armed: Option<Instant>,
     aliases: Vec<Vec<u8>>,
 }
 
 impl QuicheShared {
+    /// Waits until `verb` has a result. What it is waited for says when it is tried again. A verb that has
+    /// none may have done something all the same.
+    pub(super) async fn until<T>(
+        &self,
+        id: QuicheId,
+        wait: QuicheWait,
+        mut verb: impl FnMut(&mut QuicheStream, &mut [u8]) -> Result<Option<T>>,
+    ) -> Result<T> {
+        poll_fn(|cx| {
+            let mut state = self.state.borrow_mut();
+            let QuicheState { connections, scratch, .. } = &mut *state;
+            let Some(one) = connections.get_mut(&id) else {
+                return Poll::Ready(Err(anyhow::anyhow!("the connection is over")));
+            };
+            let result = verb(one, scratch);
+            if let Ok(None) = result {
+                one.waiting.add(wait, cx);
+            }
+            // Who waits for something else has done nothing yet.
+            if !matches!(result, Ok(None)) || matches!(wait, QuicheWait::News | QuicheWait::Writing(_)) {
+                self.stir(&mut state, id);
+            }
+            result.transpose().map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
+    }
+
+    /// Has the driver look at a connection.
+    pub(super) fn stir(&self, state: &mut QuicheState, id: QuicheId) {
+        state.stirred.insert(id);
+        self.work.notify_one();
+    }
+
     /// Where connections may move to.
     pub(super) fn move_to(&self, address: SocketAddr) -> Result<SocketAddr> {
         let socket = QuicheSocket::new(std::net::UdpSocket::bind(address)?)?;
@@ -79,28 +124,22 @@ impl QuicheState {
         id
     }
 
-    pub(super) fn add(&mut self, id: QuicheId, quic: Connection, drawn: Vec<u8>) -> Rc<Notify> {
-        let news = Rc::new(Notify::new());
+    pub(super) fn add(&mut self, id: QuicheId, quic: Connection, drawn: Vec<u8>) {
         let one = QuicheStream {
             quic,
             http: QuicheHttp::default(),
             closed: false,
-            news: news.clone(),
-            has_begun: false,
+            waiting: QuicheWaiting::default(),
+            has_news: true,
+            armed: None,
             aliases: vec![drawn],
         };
         self.connections.insert(id, one);
         self.stirred.insert(id);
-        news
     }
 
     /// Gives a datagram to its connection; a new one is returned.
-    fn take(
-        &mut self,
-        datagram: &mut [u8],
-        from: SocketAddr,
-        to: SocketAddr,
-    ) -> Option<(QuicheId, Rc<Notify>)> {
+    fn take(&mut self, datagram: &mut [u8], from: SocketAddr, to: SocketAddr) -> Option<QuicheId> {
         let header = quiche::Header::from_slice(datagram, 16).ok()?;
         let own =
             QuicheId::try_from(header.dcid.as_ref()).ok().filter(|id| self.connections.contains_key(id));
@@ -108,20 +147,21 @@ impl QuicheState {
         let (id, new) = match known {
             Some(id) => (id, None),
             None if self.server && header.ty == quiche::Type::Initial => {
-                let (id, news) = self.admit(&header, from)?;
-                (id, Some((id, news)))
+                let id = self.admit(&header, from)?;
+                (id, Some(id))
             }
             None => return None,
         };
         let one = self.connections.get_mut(&id)?;
         // A datagram that is not for us does no harm.
         let _ = one.quic.recv(datagram, RecvInfo { from, to });
+        one.has_news = true;
         self.stirred.insert(id);
         new
     }
 
     /// A new connection, unless its client is to prove its address.
-    fn admit(&mut self, header: &quiche::Header<'_>, from: SocketAddr) -> Option<(QuicheId, Rc<Notify>)> {
+    fn admit(&mut self, header: &quiche::Header<'_>, from: SocketAddr) -> Option<QuicheId> {
         let token = header.token.as_deref().unwrap_or_default();
         let mut id = self.fresh_id();
         let mut original = None;
@@ -143,7 +183,8 @@ impl QuicheState {
         let source = ConnectionId::from_ref(&id);
         let quic = quiche::accept(&source, original.as_ref(), self.address, from, &mut self.config).ok()?;
         self.aliases.insert(header.dcid.to_vec(), id);
-        Some((id, self.add(id, quic, header.dcid.to_vec())))
+        self.add(id, quic, header.dcid.to_vec());
+        Some(id)
     }
 
     /// Gives the peer ids for other paths.
@@ -163,7 +204,10 @@ impl QuicheState {
     /// Forgets a connection that is over: quiche gives one up whose first datagram does not decrypt, and when
     /// the client sends it again, with the same id, it is to open another.
     fn bury(&mut self, id: QuicheId) {
-        let Some(one) = self.connections.remove(&id) else { return };
+        let Some(mut one) = self.connections.remove(&id) else { return };
+        if let Some(at) = one.armed {
+            self.timers.remove(&(at, id));
+        }
         for alias in &one.aliases {
             self.aliases.remove(alias);
         }
@@ -171,7 +215,31 @@ impl QuicheState {
         if let Some(error) = errors.into_iter().flatten().find(|error| !error.is_app) {
             eprintln!("over: {error:?}");
         }
-        one.news.notify_waiters();
+        one.waiting.wake_all();
+    }
+
+    /// Behind whatever was done with a connection: wakes its tasks, and notes when its time is up.
+    fn settle(&mut self, id: QuicheId) {
+        let Some(one) = self.connections.get_mut(&id) else { return };
+        if std::mem::take(&mut one.has_news) {
+            one.waiting.wake_for_news();
+        }
+        if !self.is_http {
+            one.waiting.wake_for_streams(&mut one.quic);
+        }
+        let next = one.quic.timeout_instant();
+        let last = std::mem::replace(&mut one.armed, next);
+        if last != next {
+            if let Some(at) = last {
+                self.timers.remove(&(at, id));
+            }
+            if let Some(at) = next {
+                self.timers.insert((at, id));
+            }
+        }
+        if one.closed || one.quic.is_draining() || one.quic.is_closed() {
+            self.bury(id);
+        }
     }
 }
 
@@ -188,13 +256,16 @@ pub(super) fn start(
         address: socket.address,
         connections: BTreeMap::new(),
         stirred: BTreeSet::new(),
+        timers: BTreeSet::new(),
+        scratch: vec![0; SCRATCH],
         tickets: setup.tickets,
         session: None,
         aliases: BTreeMap::new(),
         serial: 0,
         server,
         retry: setup.retry,
-        is_fixed: setup.is_fixed(),
+        tuning: setup.tuning,
+        is_http: setup.protocol == b"h3",
         replies: Vec::new(),
     };
     let shared = Rc::new(QuicheShared {
@@ -263,7 +334,7 @@ struct QuicheBatch {
 impl QuicheDriver {
     async fn drive(self) -> Result<()> {
         let mut buffers = vec![vec![0; 64 << 10]; BATCH_SIZE];
-        let is_fixed = self.shared.state.borrow().is_fixed;
+        let is_fixed = self.shared.state.borrow().tuning == StackTuning::Fixed;
         // What is paced has a time of its own for each datagram.
         let segments = if is_fixed { self.socket.offload.max_gso_segments().min(44) } else { 1 };
         let mut out = vec![0; usize::from(FIXED_MTU) * segments];
@@ -292,18 +363,18 @@ impl QuicheDriver {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.shared.state.borrow().connections.values().filter_map(|one| one.quic.timeout_instant()).min()
+        self.shared.state.borrow().timers.first().map(|(at, _)| *at)
     }
 
     fn on_time(&self) {
         let (now, mut state) = (Instant::now(), self.shared.state.borrow_mut());
-        let QuicheState { connections, stirred, .. } = &mut *state;
-        for (id, one) in connections {
-            if one.quic.timeout_instant().is_some_and(|at| at <= now) {
-                one.quic.on_timeout();
-                one.news.notify_waiters();
-                stirred.insert(*id);
-            }
+        while let Some(&(at, id)) = state.timers.first().filter(|(at, _)| *at <= now) {
+            state.timers.remove(&(at, id));
+            state.stirred.insert(id);
+            let Some(one) = state.connections.get_mut(&id) else { continue };
+            one.armed = None;
+            one.has_news = true;
+            one.quic.on_timeout();
         }
     }
 
@@ -324,16 +395,11 @@ impl QuicheDriver {
         let mut state = self.shared.state.borrow_mut();
         for (meta, buffer) in metas[..n].iter().zip(buffers) {
             for datagram in buffer[..meta.len].chunks_mut(meta.stride.max(1)) {
-                if let Some((id, news)) = state.take(datagram, meta.addr, socket.address) {
-                    let line = QuicheLine { shared: self.shared.clone(), id, news, next: 0 };
+                if let Some(id) = state.take(datagram, meta.addr, socket.address) {
+                    let line = QuicheLine::new(self.shared.clone(), id);
                     // Nobody accepts any more: then it is not answered.
                     let _ = self.shared.accepted.send(line);
                 }
-            }
-        }
-        for id in &state.stirred {
-            if let Some(one) = state.connections.get(id) {
-                one.news.notify_waiters();
             }
         }
         Ok(())
@@ -356,14 +422,7 @@ impl QuicheDriver {
                 let other = self.shared.other.get().filter(|other| other.address == path.from);
                 other.unwrap_or(&self.socket).send(path.to, &out[..len], segment).await?;
             }
-            let mut state = self.shared.state.borrow_mut();
-            let Some(one) = state.connections.get_mut(&id) else { continue };
-            if !std::mem::replace(&mut one.has_begun, true) {
-                one.news.notify_waiters();
-            }
-            if one.closed || one.quic.is_draining() || one.quic.is_closed() {
-                state.bury(id);
-            }
+            self.shared.state.borrow_mut().settle(id);
         }
         Ok(())
     }
@@ -371,7 +430,8 @@ impl QuicheDriver {
     /// Who is not measured may move.
     fn prepare(&self, id: QuicheId) {
         let mut state = self.shared.state.borrow_mut();
-        let may = !state.is_fixed && state.connections.get(&id).is_some_and(|one| one.quic.is_established());
+        let may = state.tuning == StackTuning::Own
+            && state.connections.get(&id).is_some_and(|one| one.quic.is_established());
         if may {
             state.spare(id);
         }
@@ -396,3 +456,6 @@ impl QuicheDriver {
         last.map(|path| QuicheBatch { len, segment, path })
     }
 }
+
+/// Bytes taken from a stream at a time.
+const SCRATCH: usize = 64 << 10;

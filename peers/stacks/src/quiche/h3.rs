@@ -8,11 +8,12 @@ use bytes::Bytes;
 use quiche::Error as QuicError;
 use quiche::h3::{Config, Connection, Error, Event, Header, NameValue};
 
+use super::QuicheLine;
 use super::driver::QuicheStream;
-use super::{BUFFER, QuicheLine};
+use super::waiting::QuicheWait;
 use crate::{
-    AnswerHead, H3_NO_ERROR, NAME, PeerConnection, StackAnswer, StackClient, StackDownload, StackIdentity,
-    StackServer, StackSetup,
+    AnswerHead, H3_NO_ERROR, NAME, NoUpload, PeerConnection, StackAnswer, StackClient, StackDownload,
+    StackIdentity, StackServer, StackSetup,
 };
 
 /// HTTP/3 of a connection.
@@ -92,6 +93,7 @@ pub struct Visit(QuicheLine);
 impl PeerConnection for Visit {
     type Answer = Upstream;
     type Download = Downstream;
+    type Upload = NoUpload;
 
     async fn request(&mut self, question: &[u8]) -> Result<Downstream> {
         let head = [
@@ -106,7 +108,7 @@ impl PeerConnection for Visit {
             Ok(may(machine.send_request(quic, &head, true))?)
         });
         let id = asking.await?;
-        Ok(Downstream { line: self.0.handle(), id, is_begun: false, buffer: vec![0; BUFFER] })
+        Ok(Downstream { line: self.0.handle(), id, is_begun: false })
     }
 
     async fn requested(&mut self) -> Result<Upstream> {
@@ -173,13 +175,12 @@ pub struct Downstream {
     line: QuicheLine,
     id: u64,
     is_begun: bool,
-    buffer: Vec<u8>,
 }
 
 impl StackDownload for Downstream {
     async fn receive(&mut self, take: &mut impl FnMut(&[u8])) -> Result<bool> {
-        let Self { line, id, is_begun, buffer } = self;
-        let receiving = line.until(|one| {
+        let Self { line, id, is_begun } = self;
+        let receiving = line.shared.until(line.id, QuicheWait::News, |one, buffer| {
             let Some((machine, quic)) = one.turn()? else { return Ok(None) };
             let came = may(machine.recv_body(quic, *id, buffer))?;
             if let Some(code) = one.http.reset.get(id) {
