@@ -49,6 +49,7 @@ class Page {
   /** Whether this browser lets the page read its clipboard, as far as is known. */
   private readable = true;
   private offered = false;
+  private byTcp = false;
   private last: { figures: Figures; at: number } | undefined;
 
   constructor(private readonly link: Link) {
@@ -162,7 +163,12 @@ class Page {
     const [before, since] = this.last === undefined ? [figures, 1] : [this.last.figures, at - this.last.at];
     const rate = ((figures.bytes - before.bytes) * 8) / since / 1000;
     this.last = { figures, at };
+    if (figures.byTcp !== this.byTcp) {
+      this.byTcp = figures.byTcp;
+      this.hint(figures.byTcp ? 'By TCP: UDP does not get through, so that losses are felt.' : 'UDP gets through.');
+    }
     const rows: [string, string][] = [
+      ['way', figures.byTcp ? 'TCP: UDP does not get through' : 'QUIC'],
       ['round trip', figures.roundTrip === undefined ? '–' : `${figures.roundTrip.toFixed(0)} ms`],
       ['rate', `${rate.toFixed(2)} Mbit/s`],
       ['messages', String(figures.messages)],
@@ -200,8 +206,6 @@ class Page {
 const link = takeLink();
 if (typeof link === 'string') {
   say(link);
-} else if (!('WebTransport' in globalThis)) {
-  say('This browser has no WebTransport, by which the desktop comes. Open the link in Chrome, Edge or Firefox of today, and not in a private window of an older one.');
 } else if (!('WebAssembly' in globalThis)) {
   say('This browser has WebAssembly switched off. Switch it on for this page, or open the link in another one.');
 } else {

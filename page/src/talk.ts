@@ -24,6 +24,8 @@ export type FromWorker =
 
 /** Since the session began. */
 export interface Figures {
+  /** By a WebSocket: UDP does not get through. */
+  readonly byTcp: boolean;
   /** Of the last ping, in milliseconds. */
   readonly roundTrip: number | undefined;
   readonly messages: number;

@@ -1,8 +1,9 @@
-/** The session: WebTransport on one side, the canvas on the other, and the rules in WebAssembly between them. */
+/** The session: a carrier on one side, the canvas on the other, and the rules in WebAssembly between them. */
 
 import init, {
   WasmFault, WasmViewer, ask_bytes, key_bytes, offer_bytes, paste_bytes, pointer_bytes,
 } from './viewer/viewer.js';
+import { byQuic, byTcp, connect, type Carrier, type Place } from './carrier.ts';
 import { ofEnding } from './link.ts';
 import type { FromWorker, ToWorker } from './talk.ts';
 
@@ -15,12 +16,15 @@ interface WorkerScope extends Pick<Window, 'setTimeout' | 'clearTimeout' | 'setI
 const scope = self as unknown as WorkerScope;
 /** A screen of 64 million pixels. */
 const MOST_BYTES = 256 << 20;
-/** Until a server that says nothing is given up, in milliseconds. */
-const PATIENCE = 15_000;
-/** Datagrams that may wait for this page; a page flip has some fifty. */
-const WAITING = 4096;
 /** Between two pings, in milliseconds. */
-const PING_EVERY = 2000;
+const PING_EVERY = 1000;
+/** How long an answer may be overdue before TCP is tried, besides two round trips (`spec/desktop.md` DT-58). */
+const SILENT = 1500;
+/** From one try by QUIC to the next, for a session by TCP; it doubles up to the longest. */
+const FIRST_TRY = 1000;
+const LONGEST_TRY = 15_000;
+const QUIC_WITHIN = 5000;
+const TCP_WITHIN = 10_000;
 
 let memory: WebAssembly.Memory;
 let canvas: OffscreenCanvas | undefined;
@@ -31,76 +35,46 @@ function tell(message: FromWorker, transfer: Transferable[] = []): void {
   scope.postMessage(message, transfer);
 }
 
-/** Writes in order, and never two at a time. */
-class Outlet {
-  private readonly writer: WritableStreamDefaultWriter<Uint8Array>;
-  constructor(stream: WritableStream<Uint8Array>) {
-    this.writer = stream.getWriter();
-  }
-  /** An error ends the session, which is noticed there. */
-  write(bytes: Uint8Array): void {
-    this.writer.write(bytes).catch(() => {});
-  }
-}
-
 class Session {
-  private readonly viewer = new WasmViewer(MOST_BYTES);
-  private input: Outlet | undefined;
-  private control: Outlet | undefined;
-  private reports: Outlet | undefined;
+  readonly viewer: WasmViewer;
   private timer = 0;
   private pinger = 0;
+  /** When the newest ping was sent, when its answer came, and when anything did. */
   private pinged = 0;
+  private answered = 0;
+  private heard = performance.now();
   private roundTrip: number | undefined;
   private over = false;
+  /** The words of the other end, of a WebSocket. */
+  private goodbye: ((ending: { code: number; reason: string }) => void) | undefined;
 
-  constructor(private readonly transport: WebTransport) {}
+  constructor(readonly carrier: Carrier) {
+    this.viewer = carrier.byTcp ? WasmViewer.bySocket(MOST_BYTES) : new WasmViewer(MOST_BYTES);
+  }
 
-  async run(token: string): Promise<void> {
-    await this.transport.ready;
-    const control = await this.transport.createBidirectionalStream();
-    this.control = new Outlet(control.writable);
-    this.control.write(WasmViewer.hello(token));
-    this.input = new Outlet(await this.transport.createUnidirectionalStream());
-    const { datagrams } = this.transport;
-    // Both of its names; browsers drop what waits beyond it.
-    datagrams.incomingHighWaterMark = WAITING;
-    Object.assign(datagrams, { incomingMaxBufferedDatagrams: WAITING });
-    this.reports = new Outlet(datagrams.writable);
+  /** How the session ended; it fails when the connection is lost. */
+  async run(token: string): Promise<{ code: number; reason: string }> {
+    const goodbye = new Promise<{ code: number; reason: string }>((resolve) => { this.goodbye = resolve; });
+    await this.carrier.begin(WasmViewer.hello(token), {
+      viewer: this.viewer,
+      came: () => { if (!this.over) { this.heard = performance.now(); this.turn(); } },
+      failed: (fault) => this.fail(fault),
+    });
     this.pinger = scope.setInterval(() => this.ping(), PING_EVERY);
-    const none = (): void => {};
-    this.read(control.readable, (bytes) => this.viewer.control_bytes(performance.now(), bytes)).catch(none);
-    this.read(datagrams.readable, (bytes) => this.viewer.datagram(performance.now(), bytes)).catch(none);
-    this.readClipboard().catch(none);
+    return Promise.race([this.carrier.closed, goodbye]);
   }
 
-  /** Nothing but the reading is awaited between two datagrams. */
-  private async read(stream: ReadableStream<Uint8Array>, take: (bytes: Uint8Array) => void): Promise<void> {
-    const reader = stream.getReader();
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done || this.over) return;
-      try {
-        take(value);
-      } catch (fault) {
-        this.fail(fault);
-        return;
-      }
-      this.turn();
-    }
-  }
-
-  private async readClipboard(): Promise<void> {
-    const streams = this.transport.incomingUnidirectionalStreams.getReader();
-    const { done, value } = await streams.read();
-    if (!done) await this.read(value as ReadableStream<Uint8Array>, (bytes) => this.viewer.clipboard_bytes(bytes));
+  /** Whether an answer is overdue, and nothing else has come. */
+  get isSilent(): boolean {
+    const patience = SILENT + 2 * (this.roundTrip ?? 0);
+    return this.pinged > this.answered && performance.now() - Math.max(this.pinged, this.heard) > patience;
   }
 
   /** Says what is due, hears the news, and draws. */
   private turn(): void {
     const now = performance.now();
-    for (let report; (report = this.viewer.next_datagram(now)) !== undefined; ) this.reports?.write(report);
-    for (let bytes; (bytes = this.viewer.next_control(now)) !== undefined; ) this.control?.write(bytes);
+    for (let report; (report = this.viewer.next_datagram(now)) !== undefined; ) this.carrier.report(report);
+    for (let bytes; (bytes = this.viewer.next_control(now)) !== undefined; ) this.carrier.control(bytes);
     for (let news; (news = this.viewer.next_news()) !== undefined; news.free()) this.hear(news);
     this.draw();
     scope.clearTimeout(this.timer);
@@ -121,7 +95,12 @@ class Session {
       case 'ask': tell({ kind: 'wanted' }); break;
       case 'text': tell({ kind: 'text', text: news.text }); break;
       case 'layout': if (news.text !== '') tell({ kind: 'notice', text: news.text }); break;
-      case 'pong': this.roundTrip = performance.now() - this.pinged; this.tellFigures(); break;
+      case 'pong':
+        this.answered = performance.now();
+        this.roundTrip = this.answered - this.pinged;
+        this.tellFigures();
+        break;
+      case 'goodbye': this.goodbye?.({ code: news.number, reason: news.text }); break;
       case 'cursor': {
         const { width, height, hot_x: x, hot_y: y, pixels } = news;
         tell({ kind: 'cursor', width, height, x, y, pixels }, [pixels.buffer as ArrayBuffer]);
@@ -135,7 +114,8 @@ class Session {
     if (canvas === undefined || context === null) return;
     if (this.viewer.changes()) {
       const [width, height] = [this.viewer.width(), this.viewer.height()];
-      [canvas.width, canvas.height] = [width, height];
+      // What is there stays until it is drawn over.
+      if (canvas.width !== width || canvas.height !== height) [canvas.width, canvas.height] = [width, height];
       tell({ kind: 'size', width, height });
     }
     for (let rect; (rect = this.viewer.next_rect()) !== undefined; ) {
@@ -145,7 +125,9 @@ class Session {
     }
   }
 
+  /** One at a time. */
   private ping(): void {
+    if (this.pinged > this.answered) return;
     this.pinged = performance.now();
     this.viewer.ping(Math.floor(this.pinged));
     this.turn();
@@ -153,13 +135,14 @@ class Session {
 
   private tellFigures(): void {
     const [messages = 0, recovered = 0, repairs = 0, , , bytes = 0] = this.viewer.figures();
-    tell({ kind: 'figures', figures: { roundTrip: this.roundTrip, messages, recovered, repairs, bytes } });
+    const { byTcp } = this.carrier;
+    tell({ kind: 'figures', figures: { byTcp, roundTrip: this.roundTrip, messages, recovered, repairs, bytes } });
   }
 
   private fail(fault: unknown): void {
     const [code, text] = fault instanceof WasmFault ? [fault.code, fault.text] : [7, String(fault)];
     this.end();
-    this.transport.close({ closeCode: code, reason: text });
+    this.carrier.close(code, text);
     tell({ kind: 'ended', text: `${text}. Reload the page.`, again: false });
   }
 
@@ -175,11 +158,11 @@ class Session {
 
   do(message: ToWorker): void {
     switch (message.kind) {
-      case 'key': this.input?.write(key_bytes(message.down, message.keysym, message.keycode)); break;
-      case 'pointer': this.input?.write(pointer_bytes(message.buttons, message.x, message.y)); break;
-      case 'offer': this.input?.write(offer_bytes()); break;
-      case 'paste': this.input?.write(paste_bytes(message.text)); break;
-      case 'ask': this.input?.write(ask_bytes()); break;
+      case 'key': this.carrier.input(key_bytes(message.down, message.keysym, message.keycode)); break;
+      case 'pointer': this.carrier.input(pointer_bytes(message.buttons, message.x, message.y)); break;
+      case 'offer': this.carrier.input(offer_bytes()); break;
+      case 'paste': this.carrier.input(paste_bytes(message.text)); break;
+      case 'ask': this.carrier.input(ask_bytes()); break;
       case 'wish': this.viewer.wish(message.width, message.height); this.turn(); break;
       default:
     }
@@ -198,38 +181,72 @@ async function start(message: Extract<ToWorker, { kind: 'start' }>): Promise<voi
     tell({ kind: 'ended', text: `This browser does not run WebAssembly here (${String(error)}).`, again: false });
     return;
   }
-  const serverCertificateHashes = message.hashes.map((value) => ({ algorithm: 'sha-256', value: value as BufferSource }));
-  const options: WebTransportOptions = { congestionControl: 'low-latency', requireUnreliable: true };
-  if (serverCertificateHashes.length > 0) Object.assign(options, { serverCertificateHashes });
-  let transport: WebTransport;
+  const place: Place = { server: message.server, hashes: message.hashes };
   try {
-    transport = new WebTransport(`https://${message.server}/desktop`, options);
+    let carrier: Carrier | undefined = await connect(place);
+    while (carrier !== undefined) carrier = await look(carrier, place, message.token);
   } catch (error) {
-    tell({ kind: 'ended', text: `The address of this link cannot be used (${String(error)}).`, again: false });
-    return;
+    tell({ kind: 'ended', text: unreachable(place), again: true });
+    console.debug(error);
   }
-  const mine = new Session(transport);
+}
+
+/** One session, to its end. The carrier of the next, if it goes on by another way. */
+async function look(carrier: Carrier, place: Place, token: string): Promise<Carrier | undefined> {
+  const mine = new Session(carrier);
   session = mine;
-  const silent = scope.setTimeout(() => transport.close(), PATIENCE);
-  let wasReady = false;
   try {
-    await mine.run(message.token);
-    wasReady = true;
-    scope.clearTimeout(silent);
-    const { closeCode = 0, reason = '' } = await transport.closed;
-    if (mine.isOver) return;
-    tell({ kind: 'ended', ...ofEnding(closeCode, reason) });
+    const ended = mine.run(token).then((ending) => ({ ending }));
+    const moved = anotherWay(mine, place).then((other) => ({ other }));
+    const end = await Promise.race([ended, moved]);
+    if ('other' in end) {
+      ended.catch(() => {});
+      mine.end();
+      carrier.close(0, 'the session goes on by another way');
+      return end.other;
+    }
+    if (!mine.isOver) tell({ kind: 'ended', ...ofEnding(end.ending.code, end.ending.reason) });
   } catch (error) {
-    scope.clearTimeout(silent);
-    if (mine.isOver) return;
-    const text = wasReady
-      ? 'The connection is lost. Trying again.'
-      : `${message.server} cannot be reached by QUIC, or its certificate is not that of the link. Check that UDP gets through, and that both clocks are right. Trying again.`;
-    tell({ kind: 'ended', text, again: true });
+    if (!mine.isOver) tell({ kind: 'ended', text: 'The connection is lost. Trying again.', again: true });
     console.debug(error);
   } finally {
     mine.end();
   }
+  return undefined;
+}
+
+/** A better carrier than the one that there is, as soon as there is one. */
+async function anotherWay(mine: Session, place: Place): Promise<Carrier> {
+  let wait = FIRST_TRY;
+  for (;;) {
+    await new Promise((resolve) => scope.setTimeout(() => resolve(undefined), mine.carrier.byTcp ? wait : SILENT / 6));
+    if (mine.isOver) return new Promise(() => {});
+    try {
+      if (mine.carrier.byTcp) {
+        wait = Math.min(wait * 2, LONGEST_TRY);
+        const other = await byQuic(place, QUIC_WITHIN);
+        if (!mine.isOver) return other;
+        other.close(0, '');
+      } else if (mine.isSilent) {
+        const other = await byTcp(place, TCP_WITHIN);
+        // It may have come back meanwhile.
+        if (!mine.isOver && mine.isSilent) return other;
+        other.close(0, '');
+      }
+    } catch (error) {
+      console.debug(error);
+    }
+  }
+}
+
+/** Why there is no session, and the step that helps. */
+function unreachable({ server, hashes }: Place): string {
+  const udp = 'WebTransport' in globalThis
+    ? `${server} cannot be reached by QUIC, or its certificate is not that of the link. Check that UDP gets through, and that both clocks are right.`
+    : 'This browser has no WebTransport.';
+  // Browsers take no hash for a WebSocket.
+  const tcp = hashes.length > 0 ? ` Without either, open https://${server} once, accept its certificate, and come back.` : '';
+  return `${udp}${tcp} Trying again.`;
 }
 
 scope.onmessage = ({ data }: MessageEvent<ToWorker>) => {

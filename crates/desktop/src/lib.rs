@@ -45,7 +45,9 @@
 )]
 
 mod backoff;
+mod channel;
 mod clip;
+mod error;
 mod held;
 mod link;
 mod local;
@@ -56,6 +58,7 @@ pub mod trust;
 pub mod view;
 mod wishes;
 
-pub use link::{LinkConfig, LinkError};
+pub use error::LinkError;
+pub use link::LinkConfig;
 pub use quickset_rfb::VncPassword;
 pub use quickset_screen::{ItemKind, message, receiver, sender};

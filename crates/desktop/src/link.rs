@@ -4,18 +4,16 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use quickset::h3::HttpError;
-use quickset::h3::webtransport::{RecvStream, SendStream, Session, SessionError};
+use quickset::h3::webtransport::{RecvStream, SendStream, Session};
 use quickset::{
-    Algorithm, Closed, Connection, ExportError, Fec, Fingerprint, Goal, MessageReceiver, MessageSender,
-    MtuDiscovery, Peer, Priority, Protection, ReceiveError, ReceivedMessage, SendError, Side, Stats,
-    TransportConfig, h3,
+    Algorithm, Connection, ExportError, Fec, Fingerprint, Goal, MessageReceiver, MessageSender, MtuDiscovery,
+    Peer, Priority, Protection, ReceiveError, ReceivedMessage, Side, Stats, TransportConfig,
 };
-
-use quickset_web::DatagramFault;
 use tokio::sync::mpsc;
 
-use crate::message::{MessageFault, RecordInbox, RecordSplitter, StreamMessage, code, stream_bytes};
+use crate::channel::DesktopChannel;
+use crate::error::LinkError;
+use crate::message::{RecordInbox, RecordSplitter, StreamMessage, code, stream_bytes};
 use crate::tcp::TcpLink;
 use crate::trust::{Exported, LABEL};
 
@@ -111,32 +109,6 @@ impl LinkConfig {
 const LEAST_MTU: u16 = 1200;
 /// What frames of 9000 bytes carry over IPv4; over IPv6 the search ends 20 bytes below.
 const JUMBO: u16 = 8972;
-
-/// Why a connection between gateways is over.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum LinkError {
-    /// The connection itself.
-    #[error(transparent)]
-    Closed(Closed),
-    /// The peer does not speak as it should.
-    #[error("the other gateway does not speak as it should: {0}")]
-    Fault(#[from] MessageFault),
-    /// A stream that should stay open has ended.
-    #[error("the other gateway has ended a stream that should stay open")]
-    Ended,
-    /// The peer was silent for too long.
-    #[error("the other gateway says nothing")]
-    Silent,
-    /// A connection over TCP has failed.
-    #[error("the connection over TCP is lost: {0}")]
-    Tcp(String),
-    /// A page does not speak as it should.
-    #[error("the page does not speak as it should: {0}")]
-    Datagram(#[from] DatagramFault),
-    /// A page's session is over, and why.
-    #[error("the page has left: {0}")]
-    Over(String),
-}
 
 /// The other end of a connection between gateways, or of a session of a page.
 #[derive(Clone, Debug)]
@@ -242,6 +214,13 @@ impl PeerLink {
         }
     }
 
+    /// Ends what is left of it, with the code for what was wrong.
+    pub(crate) fn fail(&self, error: &LinkError) {
+        if let Some((code, words)) = error.farewell() {
+            self.close(code, words.as_bytes());
+        }
+    }
+
     /// Ends it, with a code of `spec/desktop.md` §11 and words for a person.
     pub(crate) fn close(&self, code: u64, reason: &[u8]) {
         match self {
@@ -327,8 +306,8 @@ impl PeerLink {
         }
     }
 
-    /// The server's next screen stream, at the client: what was not read of the one before is forgotten (DT-4).
-    /// By TCP there is one.
+    /// The server's next screen stream, at the client: what was not read of the one before is forgotten
+    /// (DT-4). By TCP there is one.
     pub(crate) async fn accept_screen(&self) -> Result<IncomingScreen, LinkError> {
         match self {
             Self::Gateway(connection) => {
@@ -481,27 +460,6 @@ impl StreamRecords {
     }
 }
 
-impl LinkError {
-    /// Ends what is left of a link, with the code for what was wrong.
-    pub(crate) fn end(&self, link: &PeerLink) {
-        if let Some((code, words)) = self.farewell() {
-            link.close(code, words.as_bytes());
-        }
-    }
-
-    /// What the peer is told; nothing when it knows.
-    pub(crate) fn farewell(&self) -> Option<(u64, String)> {
-        use crate::message::code::PROTOCOL;
-        match self {
-            Self::Fault(fault) => Some((fault.code(), fault.to_string())),
-            Self::Datagram(fault) => Some((PROTOCOL, fault.to_string())),
-            Self::Ended => Some((PROTOCOL, "a stream has ended".into())),
-            Self::Silent => Some((PROTOCOL, "no message came in time".into())),
-            Self::Closed(_) | Self::Over(_) | Self::Tcp(_) => None,
-        }
-    }
-}
-
 /// Key material that only the two ends of this connection have.
 ///
 /// # Errors
@@ -511,67 +469,6 @@ fn exported(connection: &Connection) -> Result<Exported, LinkError> {
     match connection.export_keying_material(LABEL, b"", &mut out) {
         Ok(()) => Ok(out),
         Err(ExportError) => Err(connection.close_reason().map_or(LinkError::Ended, LinkError::Closed)),
-    }
-}
-
-impl From<SendError> for LinkError {
-    fn from(error: SendError) -> Self {
-        match error {
-            SendError::Closed(closed) => Self::Closed(closed),
-            _ => Self::Ended,
-        }
-    }
-}
-
-impl From<SessionError> for LinkError {
-    fn from(error: SessionError) -> Self {
-        match error {
-            SessionError::Http(HttpError::Closed(closed)) => Self::Closed(closed),
-            SessionError::Over(ending) => Self::Over(ending.to_string()),
-            SessionError::Reset(_) | SessionError::Stopped(_) => Self::Ended,
-            other => Self::Over(other.to_string()),
-        }
-    }
-}
-
-impl From<ReceiveError> for LinkError {
-    fn from(error: ReceiveError) -> Self {
-        match error {
-            ReceiveError::Closed(closed) => Self::Closed(closed),
-            ReceiveError::Malformed(what) => Self::Fault(MessageFault::Parts(what)),
-            _ => Self::Ended,
-        }
-    }
-}
-
-/// A channel of `spec/desktop.md` §3; its number is the kind of its frames on TCP (DT-56).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum DesktopChannel {
-    Control,
-    Input,
-    Screen,
-    Clipboard,
-}
-
-impl DesktopChannel {
-    /// Its place among the others: keys before all, a long text beside the screen, and of that a tenth.
-    pub(crate) fn priority(self) -> Priority {
-        match self {
-            Self::Input => Priority::weighted(1.0).urgency(0),
-            Self::Control => Priority::weighted(1.0).urgency(1),
-            // DT-47.
-            Self::Screen => Priority::weighted(9.0).urgency(3),
-            Self::Clipboard => Priority::weighted(1.0).urgency(3),
-        }
-    }
-
-    /// The same among the streams of a page's session.
-    fn page_priority(self) -> h3::Priority {
-        match self {
-            Self::Input => h3::Priority::new(0, true),
-            Self::Control => h3::Priority::new(1, true),
-            Self::Screen | Self::Clipboard => h3::Priority::new(3, true),
-        }
     }
 }
 

@@ -17,7 +17,8 @@ use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{sleep, timeout};
 
-use crate::link::{DesktopChannel, LinkError};
+use crate::channel::DesktopChannel;
+use crate::error::LinkError;
 use crate::message::{MessageFault, code};
 use crate::trust::{Exported, LABEL};
 

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod frames;
 #[cfg(any(feature = "wasm", test))]
 mod rgba;
 #[cfg(feature = "wasm")]
@@ -18,10 +19,12 @@ use quickset_base::Time;
 use quickset_rfb::{Cursor, Framebuffer, Leds};
 use quickset_screen::message::{
     ClientOffer, ClipboardMessage, FromClient, FromServer, Hello, MessageFault, RecordInbox, RecordSplitter,
-    ScreenLayout, ShownToken, Welcome, stream_bytes,
+    ScreenLayout, ScreenOrder, ShownToken, Welcome, stream_bytes,
 };
 use quickset_screen::receiver::{Changes, ReceiverConfig, ReceiverStats, ScreenReceiver};
 use quickset_web::{DatagramFault, FencedReceiver, FencedReceiverStats};
+
+use frames::{FrameSplitter, IncomingFrame};
 
 /// A viewer on one session. The contract:
 ///
@@ -43,6 +46,8 @@ pub struct PageViewer {
     nothing: Framebuffer,
     replies: VecDeque<FromClient>,
     news: VecDeque<PageNews>,
+    /// By WebSocket; `None`: by WebTransport.
+    frames: Option<FrameSplitter>,
 }
 
 /// Bytes of a stream to messages.
@@ -71,6 +76,13 @@ pub enum PageNews {
     Clipboard(ClipboardMessage),
     /// The answer to a [`PageViewer::ping`].
     Pong(u64),
+    /// The session is over, on a WebSocket.
+    Goodbye {
+        /// `spec/desktop.md` §11.
+        code: u64,
+        /// The server's, for a person.
+        words: String,
+    },
 }
 
 /// Why the session is to be ended.
@@ -109,7 +121,52 @@ impl PageViewer {
             nothing: Framebuffer::new(0, 0, max_bytes).expect("no pixels always fit"),
             replies: VecDeque::new(),
             news: VecDeque::new(),
+            frames: None,
         }
+    }
+
+    /// The same on a WebSocket (WB-19): give what comes to [`socket_bytes`](Self::socket_bytes) alone, and
+    /// send what [`hello`](Self::hello) and [`next_control`](Self::next_control) return as
+    /// [`control_frames`](Self::control_frames).
+    pub fn by_socket(max_bytes: usize) -> Self {
+        Self { frames: Some(FrameSplitter::default()), ..Self::new(max_bytes) }
+    }
+
+    /// What bytes for the control stream are on a WebSocket.
+    pub fn control_frames(bytes: &[u8]) -> Vec<u8> {
+        frames::frames(frames::CONTROL, bytes)
+    }
+
+    /// Bytes that a WebSocket has brought.
+    ///
+    /// # Errors
+    /// See [`ViewerFault`].
+    pub fn socket_bytes(&mut self, now: Time, bytes: &[u8]) -> Result<(), ViewerFault> {
+        let mut splitter = self.frames.take().unwrap_or_default();
+        splitter.feed(bytes);
+        while let Some(frame) = splitter.next_frame()? {
+            match frame {
+                IncomingFrame::Control(record) => {
+                    if let Some(message) = self.control.inbox.receive(&record)? {
+                        self.hear(now, message)?;
+                    }
+                }
+                IncomingFrame::Screen(record) => {
+                    self.screen.as_mut().ok_or(ViewerFault::OutOfTurn)?.receive(&record)?;
+                }
+                IncomingFrame::Clipboard(record) => match self.clipboard.inbox.receive(&record)? {
+                    Some(FromServer::Clipboard(text)) => self.news.push_back(PageNews::Clipboard(text)),
+                    Some(_) => return Err(ViewerFault::OutOfTurn),
+                    None => {}
+                },
+                IncomingFrame::StillThere => {}
+                IncomingFrame::Goodbye { code, words } => {
+                    self.news.push_back(PageNews::Goodbye { code, words });
+                }
+            }
+        }
+        self.frames = Some(splitter);
+        Ok(())
     }
 
     /// The first bytes for the control stream: who shows this token may look.
@@ -211,7 +268,9 @@ impl PageViewer {
     fn hear(&mut self, now: Time, message: FromServer) -> Result<(), ViewerFault> {
         let news = match (message, &mut self.screen) {
             (FromServer::Welcome(welcome), screen @ None) => {
-                let (order, max_bytes) = (welcome.order, self.max_bytes);
+                // DT-56.
+                let order = if self.frames.is_some() { ScreenOrder::Ordered } else { welcome.order };
+                let max_bytes = self.max_bytes;
                 let config = ReceiverConfig { order, max_bytes, ..ReceiverConfig::default() };
                 *screen = Some(ScreenReceiver::new(config));
                 PageNews::Welcome(welcome)

@@ -8,6 +8,7 @@ use quickset_rfb::{Cursor, Rect, ResizeReason, ResizeStatus};
 use quickset_screen::message::{ClipboardMessage, PersonInput, ScreenLayout, ScreenOrder, stream_bytes};
 use wasm_bindgen::prelude::*;
 
+use crate::frames;
 use crate::rgba;
 use crate::{PageNews, PageViewer, ViewerFault};
 
@@ -51,6 +52,21 @@ impl WasmViewer {
     pub fn new(max_bytes: u32) -> Self {
         let viewer = PageViewer::new(quickset_base::number::index(max_bytes.into()));
         Self { viewer, changed: Vec::new(), pixels: Vec::new() }
+    }
+
+    /// The same on a WebSocket.
+    #[wasm_bindgen(js_name = bySocket)]
+    pub fn by_socket(max_bytes: u32) -> Self {
+        let viewer = PageViewer::by_socket(quickset_base::number::index(max_bytes.into()));
+        Self { viewer, changed: Vec::new(), pixels: Vec::new() }
+    }
+
+    /// Bytes that a WebSocket has brought.
+    ///
+    /// # Errors
+    /// See [`ViewerFault`].
+    pub fn socket_bytes(&mut self, now_ms: f64, bytes: &[u8]) -> Result<(), WasmFault> {
+        Ok(self.viewer.socket_bytes(time(now_ms), bytes)?)
     }
 
     /// The first bytes for the control stream.
@@ -198,6 +214,24 @@ pub fn ask_bytes() -> Vec<u8> {
     stream_bytes(&PersonInput::Clipboard(ClipboardMessage::Ask))
 }
 
+/// What bytes for the control stream are on a WebSocket.
+#[wasm_bindgen]
+pub fn control_frames(bytes: &[u8]) -> Vec<u8> {
+    PageViewer::control_frames(bytes)
+}
+
+/// What bytes for the input stream are there.
+#[wasm_bindgen]
+pub fn input_frames(bytes: &[u8]) -> Vec<u8> {
+    frames::frames(frames::INPUT, bytes)
+}
+
+/// What a WebSocket is to send when it has sent nothing for three seconds.
+#[wasm_bindgen]
+pub fn still_here() -> Vec<u8> {
+    frames::STILL_HERE.to_vec()
+}
+
 /// Panics become exceptions, with what they say.
 #[wasm_bindgen(start)]
 pub fn start() {
@@ -229,7 +263,7 @@ impl From<ViewerFault> for WasmFault {
 
 #[wasm_bindgen]
 impl WasmNews {
-    /// `welcome`, `name`, `cursor`, `leds`, `bell`, `layout`, `offer`, `ask`, `text` or `pong`.
+    /// `welcome`, `name`, `cursor`, `leds`, `bell`, `layout`, `offer`, `ask`, `text`, `pong` or `goodbye`.
     #[wasm_bindgen(getter)]
     pub fn kind(&self) -> String {
         self.kind.into()
@@ -247,7 +281,7 @@ impl WasmNews {
         self.bits
     }
 
-    /// Of a pong its number, of a welcome its order: 0 ordered, 1 fenced, 2 latest.
+    /// Of a goodbye its code, of a pong its number, of a welcome its order: 0 ordered, 1 fenced, 2 latest.
     #[wasm_bindgen(getter)]
     pub fn number(&self) -> f64 {
         self.number
@@ -309,6 +343,9 @@ impl WasmNews {
             PageNews::Clipboard(ClipboardMessage::Ask) => Self { kind: "ask", ..Self::default() },
             PageNews::Clipboard(ClipboardMessage::Paste(text)) => {
                 Self { kind: "text", text, ..Self::default() }
+            }
+            PageNews::Goodbye { code, words } => {
+                Self { kind: "goodbye", text: words, number: code.approx(), ..Self::default() }
             }
             PageNews::Pong(number) => Self { kind: "pong", number: number.approx(), ..Self::default() },
         }

@@ -1,4 +1,5 @@
 mod pages;
+mod socket;
 
 use std::io::IsTerminal as _;
 use std::net::SocketAddr;

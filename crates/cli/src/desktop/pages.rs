@@ -10,18 +10,24 @@ use anyhow::Context as _;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use bytes::Bytes;
-use hyper::header::{ALT_SVC, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::header::{
+    ALT_SVC, CONNECTION, CONTENT_TYPE, HOST, HeaderValue, ORIGIN, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,
+    SEC_WEBSOCKET_VERSION, UPGRADE,
+};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use quickset::{Identity, ServerConfig};
-use quickset_desktop::serve::{BrowserStream, PAGE_FIELDS, PageConfig, PageFile};
+use quickset_desktop::serve::{
+    BrowserStream, PAGE_FIELDS, PageConfig, PageFile, PageStream, SESSION_PATH, TcpBrowsers,
+};
 use quickset_desktop::trust::{GatewayFolder, OneTimeToken, PageLinks};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 
+use super::socket;
 use crate::say::{note, say};
 
 /// Browsers as viewers.
@@ -79,7 +85,7 @@ pub(super) struct PageEntrance {
     pub(super) bound: SocketAddr,
     pub(super) server: ServerConfig,
     /// Browsers that come there by TCP.
-    pub(super) browsers: Option<mpsc::Receiver<BrowserStream>>,
+    pub(super) browsers: Option<TcpBrowsers>,
 }
 
 enum Certificates {
@@ -113,6 +119,9 @@ impl PageArgs {
         let mut origins = self.web_origin.clone();
         // On the viewer's machine `desktop page` may have another port.
         origins.extend(["localhost", "127.0.0.1", "[::1]"].map(|name| format!("http://{name}:*")));
+        // The page of the port of gateways itself.
+        let name = authority_of(&host);
+        origins.extend([format!("https://{name}"), format!("https://{name}:*")]);
         let links = PageLinks::new();
         let (_, token) = links.add(Instant::now(), self.web_view_only, None);
         let (identity, certificates) = if let (Some(cert), Some(key)) = (&self.cert, &self.key) {
@@ -138,8 +147,8 @@ impl Pages {
         let PageEntrance { bound, server, browsers } = entrance;
         let place = authority(&host, bound.port());
         let page = listener.local_addr()?;
-        let names = vec![place.clone(), host.clone()];
-        let near = listen(PageSource::Port(listener), config.clone(), local_names(page.port()), bound.port());
+        let names = vec![authority_of(&host)];
+        let near = listen(PageSource::Port(listener), config.clone(), local_names(), bound.port());
         match certificates {
             Certificates::Signed => {
                 let browsers = browsers.with_context(|| {
@@ -223,7 +232,7 @@ impl PageCommand {
             PageConfig { links: Arc::default(), identity: None, origins: Vec::new(), files: files() };
         let mut interrupts = crate::interrupts::Interrupts::new()?;
         tokio::select! {
-            served = listen(PageSource::Port(listener), config, local_names(page.port()), 0) => {
+            served = listen(PageSource::Port(listener), config, local_names(), 0) => {
                 match served? {}
             }
             () = interrupts.next() => Ok(()),
@@ -257,7 +266,7 @@ enum PageSource {
     /// A port of this machine alone.
     Port(TcpListener),
     /// The port of gateways, by TLS.
-    Gateway(mpsc::Receiver<BrowserStream>),
+    Gateway(TcpBrowsers),
 }
 
 enum PageVisitor {
@@ -277,7 +286,7 @@ impl PageSource {
                         tokio::time::sleep(Duration::from_millis(50)).await;
                     }
                 },
-                Self::Gateway(browsers) => match browsers.recv().await {
+                Self::Gateway(browsers) => match browsers.incoming.recv().await {
                     Some(stream) => return PageVisitor::Tls(Box::new(stream)),
                     // The gateway has ended.
                     None => std::future::pending().await,
@@ -300,16 +309,31 @@ async fn listen(
     loop {
         let place = places.clone().acquire_owned().await?;
         let visitor = source.next().await;
-        let (config, names) = (config.clone(), names.clone());
+        let talk = PageTalk {
+            config: config.clone(),
+            names: names.clone(),
+            quic,
+            sessions: match &source {
+                PageSource::Gateway(browsers) => Some(browsers.sessions.clone()),
+                PageSource::Port(_) => None,
+            },
+        };
         tokio::spawn(async move {
             let _place = place;
             let talk = async {
                 match visitor {
-                    PageVisitor::Plain(stream) => talk(stream, &config, &names, quic).await,
-                    PageVisitor::Tls(stream) => talk(*stream, &config, &names, quic).await,
+                    PageVisitor::Plain(stream) => {
+                        let remote = stream.peer_addr()?;
+                        talk.with(stream, remote).await
+                    }
+                    PageVisitor::Tls(stream) => {
+                        let remote = stream.get_ref().0.peer_addr()?;
+                        talk.with(*stream, remote).await
+                    }
                 }
             };
-            // A page is taken within moments; who is slower than that comes again.
+            // A page is taken within moments; who is slower than that comes again. A session goes its own
+            // way.
             if let Ok(Err(error)) = tokio::time::timeout(LONGEST_TALK, talk).await {
                 tracing::debug!(%error, "a browser has left");
             }
@@ -317,60 +341,130 @@ async fn listen(
     }
 }
 
-async fn talk<S>(stream: S, config: &PageConfig, names: &[String], quic: u16) -> io::Result<()>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let answer = service_fn(async |request| Ok::<_, Infallible>(answer(&request, config, names, quic)));
-    let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(PATIENCE).max_buf_size(MOST_HEAD);
-    http.serve_connection(TokioIo::new(stream), answer).await.map_err(io::Error::other)
+/// What a browser is answered.
+struct PageTalk {
+    config: Arc<PageConfig>,
+    /// By which names we are asked.
+    names: Arc<[String]>,
+    /// The port of QUIC; 0: there is none.
+    quic: u16,
+    /// Where sessions go; `None`: none begins here.
+    sessions: Option<mpsc::Sender<PageStream>>,
 }
 
-fn answer<B>(
-    request: &Request<B>,
-    config: &PageConfig,
-    names: &[String],
-    quic: u16,
-) -> Response<http_body_util::Full<Bytes>> {
-    let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    let is_ours = names.iter().any(|name| name.eq_ignore_ascii_case(host));
-    let file = config.file(request.uri().path().as_bytes());
-    let (status, file) = match (is_ours, request.method(), file) {
-        (false, ..) => (StatusCode::MISDIRECTED_REQUEST, None),
-        (true, &Method::GET | &Method::HEAD, Some(file)) => (StatusCode::OK, Some(file)),
-        (true, &Method::GET | &Method::HEAD, None) => (StatusCode::NOT_FOUND, None),
-        (true, ..) => (StatusCode::METHOD_NOT_ALLOWED, None),
-    };
-    let body = file.map(|file| file.content.clone()).unwrap_or_default();
-    let mut response = Response::new(http_body_util::Full::new(body));
-    *response.status_mut() = status;
-    let fields = response.headers_mut();
-    for (name, value) in PAGE_FIELDS {
-        fields.insert(name, HeaderValue::from_static(value));
-    }
-    if let Some(file) = file {
-        fields.insert(CONTENT_TYPE, HeaderValue::from_static(file.media_type));
-    }
-    if let Some(elsewhere) =
-        (quic != 0).then(|| HeaderValue::try_from(format!("h3=\":{quic}\""))).and_then(Result::ok)
+impl PageTalk {
+    async fn with<S>(&self, stream: S, remote: SocketAddr) -> io::Result<()>
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        fields.insert(ALT_SVC, elsewhere);
+        let answer = service_fn(async |mut request| {
+            let begun = self.begins(&request);
+            if let (Some(Ok(sessions)), Some(key)) = (&begun, request.headers().get(SEC_WEBSOCKET_KEY)) {
+                let accept = socket::accept(key.as_bytes());
+                let (upgraded, sessions) = (hyper::upgrade::on(&mut request), mpsc::Sender::clone(sessions));
+                tokio::spawn(async move {
+                    if let Ok(upgraded) = upgraded.await {
+                        let stream = socket::bytes(TokioIo::new(upgraded)).await;
+                        let _ = sessions.send(PageStream { stream, remote }).await;
+                    }
+                });
+                let mut response = Response::new(http_body_util::Full::default());
+                *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+                let fields = response.headers_mut();
+                fields.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+                fields.insert(UPGRADE, HeaderValue::from_static("websocket"));
+                fields.insert(SEC_WEBSOCKET_ACCEPT, HeaderValue::try_from(accept).map_err(io::Error::other)?);
+                return Ok::<_, io::Error>(response);
+            }
+            let mut response = self.answer(&request);
+            if let Some(Err(status)) = begun {
+                *response.status_mut() = status;
+                *response.body_mut() = http_body_util::Full::default();
+            }
+            Ok(response)
+        });
+        let mut http = http1::Builder::new();
+        http.timer(TokioTimer::new()).header_read_timeout(PATIENCE).max_buf_size(MOST_HEAD);
+        http.serve_connection(TokioIo::new(stream), answer).with_upgrades().await.map_err(io::Error::other)
     }
-    response
+
+    /// Whether a request begins a session, and where that goes; or why it may not. `None`: it wants none.
+    fn begins<B>(&self, request: &Request<B>) -> Option<Result<&mpsc::Sender<PageStream>, StatusCode>> {
+        let field = |name| request.headers().get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+        if request.uri().path() != SESSION_PATH {
+            return None;
+        }
+        let is_socket = request.method() == Method::GET
+            && field(UPGRADE).is_some_and(|value| value.eq_ignore_ascii_case("websocket"))
+            && field(SEC_WEBSOCKET_VERSION) == Some("13")
+            && request.headers().contains_key(SEC_WEBSOCKET_KEY);
+        Some(match &self.sessions {
+            _ if !self.is_ours(request) => Err(StatusCode::MISDIRECTED_REQUEST),
+            _ if !is_socket => Err(StatusCode::UPGRADE_REQUIRED),
+            // WB-16.
+            _ if !self.config.is_welcome(field(ORIGIN).unwrap_or_default().as_bytes()) => {
+                tracing::warn!(origin = ?field(ORIGIN), "a foreign page");
+                Err(StatusCode::FORBIDDEN)
+            }
+            Some(sessions) => Ok(sessions),
+            None => Err(StatusCode::NOT_FOUND),
+        })
+    }
+
+    /// Whether it asks for one of our names. The port may be that of somebody who passes it on to us.
+    fn is_ours<B>(&self, request: &Request<B>) -> bool {
+        let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+        let is_port = |port: &str| port.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok());
+        self.names.iter().any(|name| match host.split_at_checked(name.len()) {
+            Some((host, port)) => host.eq_ignore_ascii_case(name) && (port.is_empty() || is_port(port)),
+            None => false,
+        })
+    }
+
+    fn answer<B>(&self, request: &Request<B>) -> Response<http_body_util::Full<Bytes>> {
+        let file = self.config.file(request.uri().path().as_bytes());
+        let (status, file) = match (self.is_ours(request), request.method(), file) {
+            (false, ..) => (StatusCode::MISDIRECTED_REQUEST, None),
+            (true, &Method::GET | &Method::HEAD, Some(file)) => (StatusCode::OK, Some(file)),
+            (true, &Method::GET | &Method::HEAD, None) => (StatusCode::NOT_FOUND, None),
+            (true, ..) => (StatusCode::METHOD_NOT_ALLOWED, None),
+        };
+        let body = file.map(|file| file.content.clone()).unwrap_or_default();
+        let mut response = Response::new(http_body_util::Full::new(body));
+        *response.status_mut() = status;
+        let fields = response.headers_mut();
+        for (name, value) in PAGE_FIELDS {
+            fields.insert(name, HeaderValue::from_static(value));
+        }
+        if let Some(file) = file {
+            fields.insert(CONTENT_TYPE, HeaderValue::from_static(file.media_type));
+        }
+        if let Some(elsewhere) = (self.quic != 0)
+            .then(|| HeaderValue::try_from(format!("h3=\":{}\"", self.quic)))
+            .and_then(Result::ok)
+        {
+            fields.insert(ALT_SVC, elsewhere);
+        }
+        response
+    }
 }
 
 /// By what browsers on this machine call it.
-fn local_names(port: u16) -> Vec<String> {
-    ["localhost", "127.0.0.1", "[::1]"].map(|name| format!("{name}:{port}")).into()
+fn local_names() -> Vec<String> {
+    ["localhost", "127.0.0.1", "[::1]"].map(str::to_owned).into()
 }
 
-/// A host with a port, as in a URL.
-fn authority(host: &str, port: u16) -> String {
+/// A host as in a URL.
+fn authority_of(host: &str) -> String {
     match host.parse::<IpAddr>() {
-        Ok(IpAddr::V6(address)) => format!("[{address}]:{port}"),
-        _ => format!("{host}:{port}"),
+        Ok(IpAddr::V6(address)) => format!("[{address}]"),
+        _ => host.to_owned(),
     }
+}
+
+/// The same with a port.
+fn authority(host: &str, port: u16) -> String {
+    format!("{}:{port}", authority_of(host))
 }
 
 /// The address by which others reach this machine, if it listens on all; as far as the system knows without
@@ -415,18 +509,64 @@ mod tests {
         }
     }
 
+    fn talk(sessions: Option<mpsc::Sender<PageStream>>) -> PageTalk {
+        let origins = vec!["https://desk.example:4433".into()];
+        let config = PageConfig { links: Arc::default(), identity: None, origins, files: files() };
+        PageTalk { config: Arc::new(config), names: local_names().into(), quic: 4433, sessions }
+    }
+
+    #[test]
+    fn a_socket_begins_for_a_page_of_ours_alone() {
+        // WB-19, WB-16.
+        let (sessions, _begun) = mpsc::channel(1);
+        let (talk, closed) = (talk(Some(sessions)), talk(None));
+        let request = |changes: &[(&str, &str)]| {
+            let mut request = Request::builder().uri("/desktop");
+            let usual = [
+                ("host", "localhost:4480"),
+                ("connection", "Upgrade"),
+                ("upgrade", "websocket"),
+                ("sec-websocket-version", "13"),
+                ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+                ("origin", "https://desk.example:4433"),
+            ];
+            for (name, value) in usual {
+                let changed = changes.iter().find(|change| change.0 == name);
+                request = request.header(name, changed.map_or(value, |change| change.1));
+            }
+            request.body(()).unwrap()
+        };
+        let status = |talk: &PageTalk, changes: &[(&str, &str)]| {
+            talk.begins(&request(changes)).map(|begun| begun.map_or_else(|status| status.as_u16(), |_| 101))
+        };
+        assert_eq!(status(&talk, &[]), Some(101));
+        assert_eq!(status(&talk, &[("host", "evil.example:4480")]), Some(421));
+        assert_eq!(status(&talk, &[("origin", "https://evil.example")]), Some(403));
+        assert_eq!(status(&talk, &[("origin", "")]), Some(403));
+        assert_eq!(status(&talk, &[("upgrade", "h2c")]), Some(426));
+        assert_eq!(status(&talk, &[("sec-websocket-version", "8")]), Some(426));
+        assert_eq!(status(&closed, &[]), Some(404));
+        assert!(talk.begins(&Request::builder().uri("/").body(()).unwrap()).is_none());
+        // RFC 6455 §1.3.
+        assert_eq!(socket::accept(b"dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+    }
+
     #[test]
     fn a_page_by_another_name_gets_nothing() {
         // WB-16: a foreign name that leads to our address.
-        let config =
-            PageConfig { links: Arc::default(), identity: None, origins: Vec::new(), files: files() };
+        let talk = talk(None);
         let get = |method, host: &str, path: &str| {
             let request = Request::builder().method(method).uri(path).header(HOST, host).body(()).unwrap();
-            answer(&request, &config, &local_names(4480), 4433).status().as_u16()
+            talk.answer(&request).status().as_u16()
         };
         assert_eq!(get("GET", "localhost:4480", "/"), 200);
         assert_eq!(get("HEAD", "127.0.0.1:4480", "/viewer.wasm?x"), 200);
-        assert_eq!(get("GET", "evil.example:4480", "/"), 421);
+        assert_eq!(get("GET", "[::1]:9", "/"), 200);
+        assert_eq!(get("GET", "localhost", "/"), 200);
+        for evil in ["evil.example:4480", "localhost.evil.example", "localhost:80.evil.example", "localhost:"]
+        {
+            assert_eq!(get("GET", evil, "/"), 421, "{evil}");
+        }
         assert_eq!(get("GET", "", "/"), 421);
         assert_eq!(get("GET", "localhost:4480", "/../Cargo.toml"), 404);
         assert_eq!(get("POST", "localhost:4480", "/"), 405);

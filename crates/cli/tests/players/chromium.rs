@@ -62,7 +62,17 @@ impl Chromium {
     /// The value of an expression of JavaScript in a page, once it is there.
     pub(crate) fn evaluate(&mut self, tab: &Tab, expression: &str) -> Value {
         let what = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
-        let mut answer = self.ask(Some(tab), "Runtime.evaluate", &what);
+        let end = Instant::now() + LIMIT;
+        let mut answer = loop {
+            match self.try_ask(Some(tab), "Runtime.evaluate", &what) {
+                Ok(answer) => break answer,
+                // Between two pages there is none.
+                Err(error) if error.contains("execution context") && Instant::now() < end => {
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+                Err(error) => panic!("{expression}: {error}"),
+            }
+        };
         assert!(answer["exceptionDetails"].is_null(), "{expression}: {answer}");
         answer["result"]["value"].take()
     }
@@ -87,6 +97,10 @@ impl Chromium {
 
     /// What the browser, or a tab, answers to an order.
     pub(crate) fn ask(&mut self, tab: Option<&Tab>, method: &str, params: &Value) -> Value {
+        self.try_ask(tab, method, params).unwrap_or_else(|error| panic!("{method}: {error}"))
+    }
+
+    fn try_ask(&mut self, tab: Option<&Tab>, method: &str, params: &Value) -> Result<Value, String> {
         self.last += 1;
         let mut order = json!({ "id": self.last, "method": method, "params": params });
         if let Some(tab) = tab {
@@ -99,8 +113,10 @@ impl Chromium {
             let mut answer = self.answers.recv_timeout(left).unwrap_or_else(|e| panic!("{method}: {e}"));
             // What it tells unasked is passed over.
             if answer["id"] == self.last {
-                assert!(answer["error"].is_null(), "{method}: {answer}");
-                return answer["result"].take();
+                return match &answer["error"] {
+                    Value::Null => Ok(answer["result"].take()),
+                    error => Err(error.to_string()),
+                };
             }
         }
     }

@@ -1,9 +1,9 @@
 use std::time::{Duration, Instant};
 
-use quickset::h3::webtransport::Session;
 use tokio::time::timeout;
 
-use crate::link::{IncomingMessages, LinkError, MessageOutbox, PeerLink};
+use crate::error::LinkError;
+use crate::link::{IncomingMessages, MessageOutbox, PeerLink};
 use crate::message::{
     CLIPBOARD, ClientOffer, FromClient, FromServer, Hello, MessageFault, Permissions, SHOWN, ScreenOrder,
     Welcome, code,
@@ -56,7 +56,7 @@ pub(crate) async fn admit(
             link.close(code, words(denial).as_bytes());
         }
         Err(Turned::NoKey) => link.close(code::DENIED, NO_KEY),
-        Err(Turned::Link(error)) => error.end(link),
+        Err(Turned::Link(error)) => link.fail(error),
         Ok(_) => {}
     }
     result
@@ -99,13 +99,12 @@ async fn hear(
 
 /// Hears the token of a page and lets it in, or closes its session. The link that it came in by comes along.
 pub(crate) async fn admit_page(
-    session: &Session,
+    link: &PeerLink,
     links: &PageLinks,
     terms: ClientTerms,
     name: &str,
 ) -> Result<(Admitted, PageEntry), Turned> {
-    let link = PeerLink::Page(session.clone());
-    let result = hear_page(&link, links, terms, name).await;
+    let result = hear_page(link, links, terms, name).await;
     match &result {
         Err(Turned::Denied(denial)) => {
             // DT-50.
@@ -113,7 +112,7 @@ pub(crate) async fn admit_page(
             link.close(code, page_words(denial).as_bytes());
         }
         Err(Turned::NoKey) => link.close(code::DENIED, NO_TOKEN),
-        Err(Turned::Link(error)) => error.end(&link),
+        Err(Turned::Link(error)) => link.fail(error),
         Ok(_) => {}
     }
     result

@@ -11,6 +11,7 @@
 //! Invariants: nothing is queued but what the transport is about to send; what clients may not do is dropped
 //! here, whatever they claim; when the VNC server goes away its last picture stays, and it is tried again.
 
+mod census;
 mod door;
 mod page_screen;
 mod pages;
@@ -34,19 +35,20 @@ use quickset::{
 use quickset_rfb::VncPassword;
 use tokio::sync::mpsc;
 
-pub use pages::{HTTP_1, PAGE_FIELDS, PageConfig, PageFile};
-pub use session::{ClientTotals, ServeStats};
-pub use tcp_door::BrowserStream;
+pub use census::{ClientTotals, ServeStats};
+pub use pages::{HTTP_1, PAGE_FIELDS, PageConfig, PageFile, SESSION_PATH};
+pub use tcp_door::{BrowserStream, PageBytes, PageStream, TcpBrowsers};
 pub use vnc::VncError;
 
 use crate::link::{LinkConfig, PeerLink};
 use crate::message::{ALPN, Permissions, ScreenOrder, code};
-use crate::tcp::TCP_ALPN;
+use crate::tcp::{TCP_ALPN, TcpEnd, TcpFacts, TcpLink};
 use crate::trust::ClientGate;
 use door::{Admitted, ClientTerms};
 use row::{PlaceRow, TakenPlace, Yields};
 use session::ClientSession;
 use stage::ServerScreen;
+use tcp_door::{BrowserDoor, TcpConfigs, TcpEntrance};
 use vnc::Vnc;
 
 /// What a server's gateway is to do.
@@ -133,7 +135,6 @@ impl ServeGateway {
             None => (&[ALPN], ClientAuth::Mandatory),
             Some(_) => (&[ALPN, h3::ALPN], ClientAuth::Optional),
         };
-        let by_tcp: &[&str] = if config.pages.is_some() { &[TCP_ALPN, HTTP_1] } else { &[TCP_ALPN] };
         let server = ServerConfig::new(config.identity, protocols)
             .and_then(|server| server.with_client_auth(keys))
             .expect("the protocols have names, and TLS is ours")
@@ -157,7 +158,12 @@ impl ServeGateway {
                 tracing::warn!(port, %error, "no viewer gets in by TCP, where UDP does not get through");
             })
             .ok();
-        let tcp = tcp.map(|listener| TcpEntrance { listener, tls: server.tls(by_tcp), browsers: None });
+        let browsers = server.clone().with_client_auth(ClientAuth::None).expect("TLS is ours");
+        let tls = TcpConfigs {
+            gateways: server.tls(&[TCP_ALPN]),
+            browsers: config.pages.as_ref().map(|_| browsers.tls(&[HTTP_1])),
+        };
+        let tcp = tcp.map(|listener| TcpEntrance { listener, tls, browsers: None });
         let stage = ServerScreen::new(quickset_rfb::Limits::default().framebuffer_bytes);
         let (commands, incoming) = mpsc::channel(COMMANDS);
         let vnc = Vnc::new(config.vnc, config.vnc_password, incoming, stage.clone());
@@ -188,14 +194,14 @@ impl ServeGateway {
         self.endpoint.local_addr()
     }
 
-    /// Browsers that come by TCP, to the port of [`local_addr`](Self::local_addr), for whoever serves pages to
-    /// them; the first time this is called. `None` when the system has not given us that port of TCP.
+    /// Browsers that come by TCP, to the port of [`local_addr`](Self::local_addr), for whoever serves pages
+    /// to them; the first time this is called. `None` when the system has not given us that port of TCP.
     ///
     /// As many wait as there is room for; others are turned away.
-    pub fn browsers(&mut self) -> Option<mpsc::Receiver<BrowserStream>> {
+    pub fn browsers(&mut self) -> Option<TcpBrowsers> {
         let tcp = self.tcp.as_mut().filter(|tcp| tcp.browsers.is_none())?;
-        let (tell, browsers) = mpsc::channel(BROWSERS);
-        tcp.browsers = Some(tell);
+        let (door, browsers) = BrowserDoor::new();
+        tcp.browsers = Some(door);
         Some(browsers)
     }
 
@@ -301,9 +307,7 @@ async fn take_by_tcp(
     shared: ServeShared,
 ) -> std::convert::Infallible {
     match tcp {
-        Some(TcpEntrance { listener, tls, browsers }) => {
-            tcp_door::take(listener, tls, house, shared, browsers).await
-        }
+        Some(entrance) => tcp_door::take(entrance, house, shared).await,
         None => std::future::pending().await,
     }
 }
@@ -314,15 +318,6 @@ fn listen_by_tcp(address: SocketAddr) -> io::Result<tokio::net::TcpListener> {
     let listener = std::net::TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
     tokio::net::TcpListener::from_std(listener)
-}
-
-/// Where clients come in by TCP.
-#[derive(Debug)]
-struct TcpEntrance {
-    listener: tokio::net::TcpListener,
-    tls: Arc<quickset::rustls::ServerConfig>,
-    /// Whoever serves pages.
-    browsers: Option<mpsc::Sender<BrowserStream>>,
 }
 
 /// The door, and the places on both sides of it.
@@ -397,14 +392,15 @@ impl House {
             // Whoever has taken the page opens a session at once, on this connection or another.
             let (server, session) =
                 tokio::time::timeout(OPENING, pages::answer(connection, pages)).await.ok()??;
-            let admitted = door::admit_page(&session, &pages.links, shared.terms, &name).await.ok();
-            Some((server, session, admitted))
+            let link = PeerLink::Page(session);
+            let admitted = door::admit_page(&link, &pages.links, shared.terms, &name).await.ok();
+            Some((server, link, admitted))
         };
         // Without it the connection would end before the browser has heard how the session did.
         let _server = match wait(heard, self.strangers.waiting.take(network)).await {
-            Some(Some((server, session, Some((admitted, entry))))) => {
+            Some(Some((server, link, Some((admitted, entry))))) => {
                 let place = self.strangers.viewers.take(ViewerOwner::Link(entry.link));
-                serve(PeerLink::Page(session), admitted, place, shared).await;
+                serve(link, admitted, place, shared).await;
                 server
             }
             Some(Some((server, _, None))) => server,
@@ -412,6 +408,27 @@ impl House {
             None => return connection.close(code::BUSY, FULL_DOOR),
         };
         let _ = tokio::time::timeout(FAREWELL, connection.closed()).await;
+    }
+
+    /// The same for a page whose session is by TCP: its WebSocket was begun by a page of ours.
+    async fn receive_page_by_tcp(&self, session: PageStream, shared: ServeShared) {
+        let Some(pages) = &self.pages else { return };
+        let PageStream { stream, remote } = session;
+        // A page has no key, and shows its token as it is.
+        let facts = TcpFacts { remote, peer: None, exported: [0; 32] };
+        let by_tcp = TcpLink::start(stream, facts, TcpEnd::Server);
+        let link = PeerLink::Tcp(by_tcp.clone());
+        let name = shared.stage.title();
+        let heard = door::admit_page(&link, &pages.links, shared.terms, &name);
+        match wait(heard, self.strangers.waiting.take(NetworkOwner::of(remote.ip()))).await {
+            Some(Ok((admitted, entry))) => {
+                let place = self.strangers.viewers.take(ViewerOwner::Link(entry.link));
+                serve(link, admitted, place, shared).await;
+            }
+            Some(Err(_)) => {}
+            None => link.close(code::BUSY, FULL_DOOR),
+        }
+        let _ = tokio::time::timeout(FAREWELL, by_tcp.closed()).await;
     }
 }
 
@@ -434,7 +451,7 @@ async fn serve(
             return;
         }
     };
-    error.end(&link);
+    link.fail(&error);
     tracing::info!(%from, %error, "a client is gone");
 }
 
@@ -471,8 +488,6 @@ fn at_the_door(viewers: usize) -> usize {
 
 /// How long the words of an end may take.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// Browsers by TCP that wait to be served.
-const BROWSERS: usize = 64;
 /// How long a browser's connection may go on without a session.
 const OPENING: Duration = Duration::from_secs(60);
 /// For whoever finds no place at the door.

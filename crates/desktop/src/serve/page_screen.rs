@@ -10,7 +10,8 @@ use tokio::time::sleep;
 
 use super::session::{LONG, Pace, TICK};
 use super::stage::ClientSeat;
-use crate::link::{DesktopChannel, LinkError};
+use crate::channel::DesktopChannel;
+use crate::error::LinkError;
 use crate::sender::ScreenItem;
 
 /// Shows the screen until something ends: encodes what has changed whenever the connection has room.

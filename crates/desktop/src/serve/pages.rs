@@ -50,7 +50,12 @@ impl PageConfig {
     /// WB-16: whether a session may be opened by a page that comes from there.
     fn welcomes(&self, request: &Request) -> bool {
         let origin = request.fields.iter().find(|field| &field.name[..] == b"origin");
-        origin.is_some_and(|origin| self.origins.iter().any(|ours| is_of(ours.as_bytes(), &origin.value)))
+        origin.is_some_and(|origin| self.is_welcome(&origin.value))
+    }
+
+    /// The same by the value of its field `origin`.
+    pub fn is_welcome(&self, origin: &[u8]) -> bool {
+        self.origins.iter().any(|ours| is_of(ours.as_bytes(), origin))
     }
 }
 
@@ -102,7 +107,7 @@ pub(super) async fn answer(connection: &Connection, config: &PageConfig) -> Opti
 
 /// Begins a session, or says why not.
 fn begin(call: Call, config: &PageConfig) -> Result<Option<Session>, String> {
-    let status = if call.request.path.as_deref() != Some(SESSION_PATH) {
+    let status = if call.request.path.as_deref() != Some(SESSION_PATH.as_bytes()) {
         404
     } else if !config.welcomes(&call.request) {
         tracing::warn!(origin = ?call.request.fields.iter().find(|field| &field.name[..] == b"origin"), "a foreign page");
@@ -140,4 +145,4 @@ async fn give(call: Call, config: &PageConfig) -> Result<(), HttpError> {
 }
 
 /// Where sessions are opened (`spec/web.md` §8).
-const SESSION_PATH: &[u8] = b"/desktop";
+pub const SESSION_PATH: &str = "/desktop";

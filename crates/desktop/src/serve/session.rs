@@ -1,5 +1,5 @@
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use quickset::{
@@ -10,15 +10,18 @@ use tokio::sync::mpsc;
 use tokio::time::sleep;
 
 use super::ServeShared;
+use super::census::ServeStats;
 use super::door::Admitted;
 use super::page_screen::show_page;
 use super::stage::ClientSeat;
 use super::tcp_screen::{TCP_BUDGET, show_by_tcp};
 use super::vnc::VncCommand;
+use crate::channel::DesktopChannel;
+use crate::error::LinkError;
 use crate::held::HeldInput;
-use crate::link::{DesktopChannel, IncomingMessages, LinkError, MessageOutbox, PeerLink};
+use crate::link::{IncomingMessages, MessageOutbox, PeerLink};
 use crate::message::{ClipboardMessage, FromClient, FromServer, Permissions, PersonInput, code};
-use crate::sender::{ScreenItem, ScreenSender, SenderConfig, SenderStats};
+use crate::sender::{ScreenItem, SenderConfig};
 
 /// A client that looks.
 #[derive(Debug)]
@@ -532,65 +535,6 @@ impl Flying {
         self.tickets.remove(&id);
         self.bytes -= bytes;
         Some(id)
-    }
-}
-
-/// What all clients of a gateway were sent. Clones are handles of the same one.
-#[derive(Clone, Debug, Default)]
-pub struct ServeStats(Arc<Mutex<ClientCensus>>);
-
-/// Who looks now, to be asked when somebody wants to know: nobody is woken up to count.
-#[derive(Debug, Default)]
-struct ClientCensus {
-    ever: u64,
-    now: BTreeMap<u64, (PeerLink, Arc<Mutex<ScreenSender>>)>,
-}
-
-/// The sums.
-#[derive(Clone, Debug, Default)]
-pub struct ClientTotals {
-    /// Clients that look now.
-    pub clients: usize,
-    /// Clients that ever looked.
-    pub ever: u64,
-    /// Of those that look now: their connections, and what they were sent.
-    pub now: BTreeMap<u64, (Stats, SenderStats)>,
-}
-
-/// A client's line in the statistics.
-struct ClientEntry {
-    stats: ServeStats,
-    id: u64,
-}
-
-impl ServeStats {
-    /// As of now.
-    pub fn totals(&self) -> ClientTotals {
-        let clients = self.lock();
-        let line = |(link, sender): &(PeerLink, Arc<Mutex<ScreenSender>>)| {
-            let sender = sender.lock().unwrap_or_else(PoisonError::into_inner);
-            (link.stats(), sender.stats().clone())
-        };
-        let now: BTreeMap<_, _> = clients.now.iter().map(|(&id, client)| (id, line(client))).collect();
-        ClientTotals { clients: now.len(), ever: clients.ever, now }
-    }
-
-    fn enter(&self, link: &PeerLink, seat: &ClientSeat) -> ClientEntry {
-        let mut clients = self.lock();
-        clients.ever += 1;
-        let id = clients.ever;
-        clients.now.insert(id, (link.clone(), seat.share()));
-        ClientEntry { stats: self.clone(), id }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, ClientCensus> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for ClientEntry {
-    fn drop(&mut self) {
-        self.stats.lock().now.remove(&self.id);
     }
 }
 

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quickset::places::NetworkOwner;
-use quickset::rustls;
+use quickset::rustls::ServerConfig as TlsConfig;
+use quickset::rustls::server::Acceptor;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
-use tokio_rustls::TlsAcceptor;
+use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use super::{House, ServeShared, wait};
@@ -20,15 +22,71 @@ use crate::tcp::{self, TCP_ALPN, TcpEnd, TcpFacts, TcpLink};
 /// A browser that has connected by TCP.
 pub type BrowserStream = TlsStream<TcpStream>;
 
+/// Browsers that come by TCP, for whoever speaks HTTP with them.
+#[derive(Debug)]
+pub struct TcpBrowsers {
+    /// Those that have connected.
+    pub incoming: mpsc::Receiver<BrowserStream>,
+    /// Where sessions of pages go that one of them has begun.
+    pub sessions: mpsc::Sender<PageStream>,
+}
+
+/// A page's session in bytes: the frames of DT-56, which its WebSocket carries (WB-19).
+pub struct PageStream {
+    /// The bytes.
+    pub stream: Box<dyn PageBytes>,
+    /// Who it is.
+    pub remote: SocketAddr,
+}
+
+/// What carries the bytes of a page's session.
+pub trait PageBytes: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> PageBytes for S {}
+
+impl std::fmt::Debug for PageStream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PageStream").field("remote", &self.remote).finish_non_exhaustive()
+    }
+}
+
+/// The gateway's side of [`TcpBrowsers`].
+#[derive(Debug)]
+pub(super) struct BrowserDoor {
+    pub(super) connected: mpsc::Sender<BrowserStream>,
+    pub(super) sessions: mpsc::Receiver<PageStream>,
+}
+
+impl BrowserDoor {
+    pub(super) fn new() -> (Self, TcpBrowsers) {
+        let ((connected, incoming), (begun, sessions)) = (mpsc::channel(BROWSERS), mpsc::channel(BROWSERS));
+        (Self { connected, sessions }, TcpBrowsers { incoming, sessions: begun })
+    }
+}
+
+/// Where clients come in by TCP.
+#[derive(Debug)]
+pub(super) struct TcpEntrance {
+    pub(super) listener: TcpListener,
+    pub(super) tls: TcpConfigs,
+    /// Whoever serves pages.
+    pub(super) browsers: Option<BrowserDoor>,
+}
+
+/// How to shake hands.
+#[derive(Debug)]
+pub(super) struct TcpConfigs {
+    pub(super) gateways: Arc<TlsConfig>,
+    /// Browsers are asked for no key: they give up a WebSocket for that. `None`: they are not wanted.
+    pub(super) browsers: Option<Arc<TlsConfig>>,
+}
+
 /// Takes whoever comes; each has a task of its own, and they end when this is dropped.
-pub(super) async fn take(
-    listener: TcpListener,
-    tls: Arc<rustls::ServerConfig>,
-    house: Arc<House>,
-    shared: ServeShared,
-    browsers: Option<mpsc::Sender<BrowserStream>>,
-) -> Infallible {
-    let (tls, mut visits) = (TlsAcceptor::from(tls), tokio::task::JoinSet::new());
+pub(super) async fn take(entrance: TcpEntrance, house: Arc<House>, shared: ServeShared) -> Infallible {
+    let TcpEntrance { listener, tls, browsers } = entrance;
+    let (tls, mut visits) = (Arc::new(tls), tokio::task::JoinSet::new());
+    let (browsers, mut sessions) =
+        browsers.map(|BrowserDoor { connected, sessions }| (connected, sessions)).unzip();
     loop {
         let (socket, from) = tokio::select! {
             accepted = listener.accept() => match accepted {
@@ -40,6 +98,11 @@ pub(super) async fn take(
                     continue;
                 }
             },
+            session = next_session(&mut sessions) => {
+                let (house, shared) = (house.clone(), shared.clone());
+                visits.spawn(async move { house.receive_page_by_tcp(session, shared).await });
+                continue;
+            }
             Some(_) = visits.join_next() => continue,
         };
         let (tls, house, shared, browsers) = (tls.clone(), house.clone(), shared.clone(), browsers.clone());
@@ -64,24 +127,40 @@ pub(super) async fn take(
     }
 }
 
+async fn next_session(sessions: &mut Option<mpsc::Receiver<PageStream>>) -> PageStream {
+    match sessions {
+        Some(open) => match open.recv().await {
+            Some(session) => session,
+            // Nobody serves pages any more.
+            None => std::future::pending().await,
+        },
+        None => std::future::pending().await,
+    }
+}
+
 enum Visitor {
     Gateway(TcpLink),
     Browser(Box<BrowserStream>),
 }
 
 /// `None` when there is no sense in it.
-async fn greet(socket: TcpStream, from: SocketAddr, tls: &TlsAcceptor) -> Option<Visitor> {
+async fn greet(socket: TcpStream, from: SocketAddr, tls: &TcpConfigs) -> Option<Visitor> {
     tcp::prepare(&socket).ok()?;
-    let stream = tls.accept(socket).await.ok()?;
-    let session = stream.get_ref().1;
-    if session.alpn_protocol() != Some(TCP_ALPN.as_bytes()) {
+    let hello = LazyConfigAcceptor::new(Acceptor::default(), socket).await.ok()?;
+    let is_gateway =
+        hello.client_hello().alpn().is_some_and(|mut names| names.any(|name| name == TCP_ALPN.as_bytes()));
+    if !is_gateway {
+        let stream = hello.into_stream(tls.browsers.clone()?).await.ok()?;
         return Some(Visitor::Browser(Box::new(stream)));
     }
-    let facts = TcpFacts::of(from, session)?;
+    let stream = hello.into_stream(tls.gateways.clone()).await.ok()?;
+    let facts = TcpFacts::of(from, stream.get_ref().1)?;
     Some(Visitor::Gateway(TcpLink::start(stream, facts, TcpEnd::Server)))
 }
 
 /// How long a handshake may take.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Browsers, and sessions of pages, that wait to be served.
+const BROWSERS: usize = 64;
 /// After an error of the system.
 const PAUSE: Duration = Duration::from_millis(50);

@@ -5,7 +5,8 @@ use tokio::time::sleep;
 
 use super::session::{LONG, TICK};
 use super::stage::ClientSeat;
-use crate::link::{DesktopChannel, LinkError};
+use crate::channel::DesktopChannel;
+use crate::error::LinkError;
 use crate::sender::ScreenItem;
 use crate::tcp::TcpLink;
 

@@ -14,7 +14,8 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsConnector;
 
 use super::meet::{MeetError, ServerTrust};
-use crate::link::{LinkConfig, LinkError, PeerLink};
+use crate::error::LinkError;
+use crate::link::{LinkConfig, PeerLink};
 use crate::message::{ALPN, code};
 use crate::place;
 use crate::tcp::{self, TCP_ALPN, TcpEnd, TcpFacts, TcpLink};

@@ -5,7 +5,8 @@ use quickset::{Closed, ConnectError, Endpoint, Fingerprint, Identity};
 use tokio::time::timeout;
 
 use super::dial::Dialer;
-use crate::link::{IncomingMessages, LinkConfig, LinkError, MessageOutbox, PeerLink};
+use crate::error::LinkError;
+use crate::link::{IncomingMessages, LinkConfig, MessageOutbox, PeerLink};
 use crate::message::{CLIPBOARD, ClientOffer, FromClient, FromServer, Hello, Welcome, code};
 use crate::trust::{
     Changed, FileError, KnownServers, OneTimeToken, Secret, SecretKind, SecretProof, ServerShare,

@@ -12,7 +12,8 @@ use super::dial::Dialer;
 use super::inputs::Act;
 use super::meet::{MeetError, Meeting, Met};
 use crate::backoff::Backoff;
-use crate::link::{IncomingMessages, IncomingScreen, LinkError, MessageOutbox, PeerLink, ScreenArrival};
+use crate::error::LinkError;
+use crate::link::{IncomingMessages, IncomingScreen, MessageOutbox, PeerLink, ScreenArrival};
 use crate::message::{ClipboardMessage, FromClient, FromServer, ScreenLayout, ScreenOrder, code};
 use crate::receiver::{ReceiverConfig, ReceiverStats, ScreenReceiver};
 
@@ -148,7 +149,7 @@ impl Uplink {
                     self.desk.inputs.set_open(false);
                     match end {
                         SessionEnd::Over(error) => {
-                            error.end(&link);
+                            link.fail(&error);
                             error.into()
                         }
                         SessionEnd::Moved(other) => {

@@ -1,13 +1,16 @@
 //! The desktop in Chromium, by the page of `desktop serve --web`, over a path that loses 1 %.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use quickset_lab::relay::Relay;
 use serde_json::json;
 
 use super::chromium::{Chromium, START, Tab};
+use super::firewall::Firewall;
 use super::person::Person;
 use super::photo::picture;
+use super::pin;
 use super::programs::{Display, Program};
 use super::texts::copier;
 use super::{Folder, KEYS, LIMIT, LOSSY, quickset, typed};
@@ -15,7 +18,12 @@ use super::{Folder, KEYS, LIMIT, LOSSY, quickset, typed};
 #[tokio::test]
 #[ignore = "needs X programs and Chromium: cargo xtask e2e"]
 async fn a_browser_sees_and_controls_the_desktop() {
-    let mut scene = PageScene::set().await;
+    let mut scene = PageScene::set("browser", async |server| {
+        let path: quickset_sim::LinkSpec = LOSSY.parse().unwrap();
+        let relay = Relay::start(server, path.clone(), path, 7).unwrap();
+        (relay.address(), relay)
+    })
+    .await;
     scene.settle().await;
     scene.type_keys().await;
     scene.work().await;
@@ -23,13 +31,43 @@ async fn a_browser_sees_and_controls_the_desktop() {
     scene.settle().await;
     scene.carry_texts().await;
     scene.tell();
-    scene.chromium.shut(&scene.tab);
-    scene.chromium.close();
+    let counts = scene.between.counts();
+    println!("  path:  {counts:?}");
+    // The path has lost something, which repair has replaced in part.
+    assert!(counts.iter().all(|way| way.lost > 0), "{counts:?}");
+    scene.end();
 }
 
-struct PageScene {
+/// DT-58, WB-19.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs X programs and Chromium: cargo xtask e2e"]
+async fn a_browser_goes_by_tcp_while_udp_does_not_get_through() {
+    let mut scene = PageScene::set("browser-tcp", async |server| {
+        let firewall = Firewall::start(server, false).await;
+        (firewall.address, firewall)
+    })
+    .await;
+    println!("without UDP: the desktop {:?} after the tab was opened", scene.opened);
+    scene.settle().await;
+    assert_eq!(scene.way().await, "TCP");
+    scene.type_keys().await;
+    scene.between.set_open(true);
+    let begun = Instant::now();
+    scene.goes_by("QUIC").await;
+    println!("  back by QUIC {:?} after UDP was let through", begun.elapsed());
+    scene.settle().await;
+    scene.between.set_open(false);
+    let begun = Instant::now();
+    scene.goes_by("TCP").await;
+    println!("  by TCP {:?} after UDP was stopped", begun.elapsed());
+    scene.settle().await;
+    scene.end();
+}
+
+/// What somebody sees who has opened the link; `B` is between the browser and the server.
+struct PageScene<B> {
     desktop: Display,
-    relay: Relay,
+    between: B,
     serve: Program,
     chromium: Chromium,
     tab: Tab,
@@ -42,9 +80,10 @@ struct PageScene {
     opened: Duration,
 }
 
-impl PageScene {
-    async fn set() -> Self {
-        let folder = Folder::new("browser");
+impl<B> PageScene<B> {
+    /// `between` puts something before the server, and says where that is.
+    async fn set(name: &str, between: impl AsyncFnOnce(SocketAddr) -> (SocketAddr, B)) -> Self {
+        let folder = Folder::new(name);
         let desktop = Display::start(800, 600).await;
         let mut serve = Program::start(
             quickset()
@@ -52,13 +91,13 @@ impl PageScene {
                 .args(["--web", "--web-page", "127.0.0.1:0"])
                 .env("XDG_DATA_HOME", folder.0.join("server")),
         );
-        let listening = |line: &str| line.strip_prefix("listening on ")?.split(' ').next()?.parse().ok();
-        let address: std::net::SocketAddr = serve.prints("where it listens", listening).await;
+        let listening = |line: &str| line.strip_prefix("listening on ").map(str::to_owned);
+        let words = serve.prints("where it listens", listening).await;
+        let (address, fingerprint) = words.split_once(' ').unwrap();
+        let (place, between) = between(address.parse().unwrap()).await;
         let link = serve.prints("a link", |line| line.strip_prefix("open ").map(str::to_owned)).await;
-        let path: quickset_sim::LinkSpec = LOSSY.parse().unwrap();
-        let relay = Relay::start(address, path.clone(), path, 7).unwrap();
-        // The same link, through the relay.
-        let through = format!("server={}&", relay.address());
+        // The same link, through what is between.
+        let through = format!("server={place}&");
         let url = link.replace(&format!("server={address}&"), &through);
         assert!(url.contains(&through), "the link names the server: {link}");
         let terminal =
@@ -73,6 +112,8 @@ impl PageScene {
         let mut command = std::process::Command::new("sh");
         command.args(["-c", START, "sh", "--window-size=1000,760"]).env("QUICKSET_LINK_HOST", "127.0.0.1");
         command.arg(format!("--user-data-dir={}", folder.0.join("chromium").display()));
+        // As if its user had accepted the certificate.
+        command.arg(format!("--ignore-certificate-errors-spki-list={}", pin::base64(fingerprint)));
         let mut chromium = Chromium::start(command.stderr(std::process::Stdio::null()));
         let began = Instant::now();
         let tab = chromium.open(&url);
@@ -87,7 +128,7 @@ impl PageScene {
         // Whoever looks at the tab.
         chromium.ask(Some(&tab), "Emulation.setFocusEmulationEnabled", &json!({ "enabled": true }));
         let opened = opened.unwrap();
-        Self { desktop, relay, serve, chromium, tab, far, xev, _terminal: terminal, folder, opened }
+        Self { desktop, between, serve, chromium, tab, far, xev, _terminal: terminal, folder, opened }
     }
 
     /// The sum of the canvas, as [`quickset_rfb::Framebuffer::crc32`] defines it.
@@ -241,17 +282,43 @@ impl PageScene {
         }
     }
 
-    /// What it took. The path has lost something, which repair has replaced in part.
+    /// What it took.
     fn tell(&mut self) {
         let opened = self.opened;
         self.chromium.evaluate(&self.tab, "document.getElementById('more').click()");
         let figures = self.chromium.evaluate(&self.tab, "document.getElementById('figures').innerText");
-        println!("browser: the desktop {opened:?} after the tab was opened; {:?}", self.relay.counts());
+        println!("browser: the desktop {opened:?} after the tab was opened");
         println!("  page:  {}", figures.as_str().unwrap_or_default().replace('\n', " "));
         let lines = self.serve.lines();
         let line = lines.iter().rev().find(|line| line.starts_with("client=")).cloned().unwrap_or_default();
         println!("  serve: {line}");
-        assert!(self.relay.counts().iter().all(|way| way.lost > 0), "{:?}", self.relay.counts());
+    }
+
+    /// By which way the page says that it looks.
+    async fn way(&mut self) -> String {
+        let way = "document.querySelector('#figures dd')?.textContent.split(':')[0] ?? ''";
+        let end = Instant::now() + LIMIT;
+        loop {
+            let way = self.chromium.evaluate(&self.tab, way);
+            if let Some(way) = way.as_str().filter(|way| !way.is_empty()) {
+                return way.to_owned();
+            }
+            assert!(Instant::now() < end, "the page tells no figures");
+            self.far.look(Duration::from_millis(100)).await;
+        }
+    }
+
+    async fn goes_by(&mut self, way: &str) {
+        let end = Instant::now() + LIMIT;
+        while self.way().await != way {
+            assert!(Instant::now() < end, "it does not go by {way}");
+            self.far.look(Duration::from_millis(100)).await;
+        }
+    }
+
+    fn end(mut self) {
+        self.chromium.shut(&self.tab);
+        self.chromium.close();
     }
 }
 

@@ -8,10 +8,14 @@
 mod browser;
 #[path = "../../../cli/tests/players/chromium.rs"]
 mod chromium;
+#[path = "../gateway/firewall.rs"]
+mod firewall;
 mod look;
 #[path = "../gateway/person.rs"]
 mod person;
 mod photo;
+#[path = "../../../cli/tests/http/pin.rs"]
+mod pin;
 mod programs;
 mod texts;
 

@@ -1,8 +1,5 @@
 //! Networks in which UDP does not get through, always or for a while.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use quickset::pki_types::ServerName;
@@ -12,74 +9,14 @@ use quickset_desktop::trust::{GatewayFolder, OneTimeToken};
 use quickset_desktop::view::{Credential, MeetError, ViewError};
 use quickset_rfb::{ExtendedClipboard, Formats};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream, UdpSocket};
-use tokio::task::JoinHandle;
+use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+use super::firewall::Firewall;
 use super::person::Person;
 use super::scene::{Far, Home, LIMIT, Near, Setting, join};
 use super::vnc::{Order as Draw, Vnc};
-
-/// A firewall before a server, which lets TCP through, and UDP as long as it is open.
-struct Firewall {
-    address: SocketAddr,
-    is_open: Arc<AtomicBool>,
-    tasks: [JoinHandle<()>; 2],
-}
-
-impl Firewall {
-    async fn start(server: SocketAddr, is_open: bool) -> Self {
-        // The number of a port of UDP may be taken in TCP.
-        let (udp, tcp) = loop {
-            let udp = UdpSocket::bind("127.0.0.1:0").await.unwrap();
-            if let Ok(tcp) = TcpListener::bind(udp.local_addr().unwrap()).await {
-                break (udp, tcp);
-            }
-        };
-        let (address, is_open) = (udp.local_addr().unwrap(), Arc::new(AtomicBool::new(is_open)));
-        let open = is_open.clone();
-        let udp = tokio::spawn(async move {
-            let inner = UdpSocket::bind("127.0.0.1:0").await.unwrap();
-            let (mut client, mut to_server, mut to_client) = (None, vec![0; 65_536], vec![0; 65_536]);
-            loop {
-                tokio::select! {
-                    came = udp.recv_from(&mut to_server) => if let Ok((length, from)) = came {
-                        client = Some(from);
-                        if open.load(Ordering::Relaxed) {
-                            let _ = inner.send_to(&to_server[..length], server).await;
-                        }
-                    },
-                    came = inner.recv_from(&mut to_client) => if let (Ok((length, _)), Some(client)) = (came, client) {
-                        if open.load(Ordering::Relaxed) {
-                            let _ = udp.send_to(&to_client[..length], client).await;
-                        }
-                    },
-                }
-            }
-        });
-        let tcp = tokio::spawn(async move {
-            loop {
-                let (mut near, _) = tcp.accept().await.unwrap();
-                tokio::spawn(async move {
-                    let mut far = TcpStream::connect(server).await.unwrap();
-                    let _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
-                });
-            }
-        });
-        Self { address, is_open, tasks: [udp, tcp] }
-    }
-
-    fn set_open(&self, is_open: bool) {
-        self.is_open.store(is_open, Ordering::Relaxed);
-    }
-}
-
-impl Drop for Firewall {
-    fn drop(&mut self) {
-        self.tasks.iter().for_each(JoinHandle::abort);
-    }
-}
 
 /// A client whose key the server knows.
 fn known_client(home: &Home) -> GatewayFolder {

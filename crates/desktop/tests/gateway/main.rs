@@ -10,6 +10,7 @@
 
 mod by_tcp;
 mod faults;
+mod firewall;
 mod hostile;
 mod page;
 mod person;
