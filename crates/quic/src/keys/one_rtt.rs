@@ -9,11 +9,11 @@ const KEY_PHASE: u8 = 0b0000_0100;
 
 /// From this packet number of the peer on, the generation after the first is there before anybody needs it.
 ///
-/// RFC 9001 §6.3 wants a changed key phase to take no longer than another, and allows for a delay behind an
-/// update, as most connections are over before any. Before this number, the first packet that seems to have
-/// changed its phase takes longer, once in a connection. The phase of every genuine packet is known then to be
-/// the first, so that tells the mask of one bit of one sample that an attacker made up; the masks of the
-/// packet number and of its length are other bits.
+/// RFC 9001 §6.3 wants a changed key phase to take no longer than another, but lets the next keys wait
+/// behind an update. So they do at the beginning: most connections see no update. Before this number, the
+/// first packet that seems to have changed its phase takes longer, once in a connection. Until then every
+/// genuine packet has the first phase, so that tells the mask of one bit of one sample that an attacker made
+/// up; the masks of the packet number and of its length are other bits.
 const SOON: u64 = 32;
 
 /// 1-RTT keys: the generation in use, the one before and the one after (RFC 9001 §6).
