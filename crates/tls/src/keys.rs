@@ -80,7 +80,7 @@ impl NextKeys for NextSecrets {
 
 /// Seals with the key of a generation that has not begun yet: it is made when the first packet is sealed, and
 /// most connections end before that. (Not so the key that opens: how long a forged packet takes must not tell
-/// its key phase, RFC 9001 §9.5.)
+/// its key phase, RFC 9001 §9.5. When a generation is asked for is the protocol's matter.)
 struct LaterPacket {
     made: OnceCell<RustlsPacket>,
     tag_len: usize,

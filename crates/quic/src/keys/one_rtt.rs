@@ -7,11 +7,21 @@ use crate::TransportError;
 /// The key phase bit in the first byte of a short header (RFC 9000 §17.3.1).
 const KEY_PHASE: u8 = 0b0000_0100;
 
+/// From this packet number of the peer on, the generation after the first is there before anybody needs it.
+///
+/// RFC 9001 §6.3 wants a changed key phase to take no longer than another, but lets the next keys wait
+/// behind an update. So they do at the beginning: most connections see no update. Before this number, the
+/// first packet that seems to have changed its phase takes longer, once in a connection. Until then every
+/// genuine packet has the first phase, so that tells the mask of one bit of one sample that an attacker made
+/// up; the masks of the packet number and of its length are other bits.
+const SOON: u64 = 32;
+
 /// 1-RTT keys: the generation in use, the one before and the one after (RFC 9001 §6).
 pub(super) struct OneRtt {
     local: Sealing,
     remote: Sealing,
-    next: PacketKeys,
+    /// Once [`SOON`] has come, or somebody needed it before.
+    next: Option<PacketKeys>,
     generator: Box<dyn NextKeys>,
     previous: Option<Previous>,
     generation: u64,
@@ -33,12 +43,12 @@ struct Previous {
 }
 
 impl OneRtt {
-    pub(super) fn new(keys: Keys, mut generator: Box<dyn NextKeys>) -> Self {
+    pub(super) fn new(keys: Keys, generator: Box<dyn NextKeys>) -> Self {
         Self {
             limit: keys.local.packet.confidentiality_limit(),
             local: keys.local,
             remote: keys.remote,
-            next: generator.next(),
+            next: None,
             generator,
             previous: None,
             generation: 0,
@@ -98,6 +108,9 @@ impl OneRtt {
                 }
             }
             self.first_opened = Some(self.first_opened.map_or(number, |n| n.min(number)));
+            if number >= SOON {
+                self.upcoming();
+            }
             return Some(len);
         }
         // RFC 9001 §6.5: the other phase is the old generation below the first number of this one, and
@@ -106,7 +119,7 @@ impl OneRtt {
         if old && (self.previous.is_some() || self.first_opened.is_some()) {
             return self.previous.as_ref()?.remote.open(number, header, payload);
         }
-        let len = self.next.remote.open(number, header, payload)?;
+        let len = self.upcoming().remote.open(number, header, payload)?;
         // The peer updated its keys; ours follow (RFC 9001 §6.2).
         self.rotate();
         self.first_opened = Some(number);
@@ -116,10 +129,16 @@ impl OneRtt {
         Some(len)
     }
 
+    /// The generation after the one in use.
+    #[inline]
+    fn upcoming(&mut self) -> &PacketKeys {
+        self.next.get_or_insert_with(|| self.generator.next())
+    }
+
     fn rotate(&mut self) {
+        let PacketKeys { local, remote } = self.next.take().unwrap_or_else(|| self.generator.next());
         // RFC 9001 §6.3: made now, for the next update to take no longer than any packet.
-        let after = self.generator.next();
-        let PacketKeys { local, remote } = std::mem::replace(&mut self.next, after);
+        self.next = Some(self.generator.next());
         self.local.packet = local;
         let remote = std::mem::replace(&mut self.remote.packet, remote);
         self.previous = Some(Previous { remote, superseded: None });
@@ -169,5 +188,108 @@ impl OneRtt {
         if self.deadline(pto).is_some_and(|t| t <= now) {
             self.previous = None;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    /// Opens what ends in the number of its generation. Masks nothing.
+    struct Numbered(u8);
+
+    impl PacketKey for Numbered {
+        fn seal(&self, _: u64, _: &[u8], payload: &mut [u8]) {
+            *payload.last_mut().expect("room for the tag") = self.0;
+        }
+
+        fn open(&self, _: u64, _: &[u8], payload: &mut [u8]) -> Option<usize> {
+            payload.split_last().filter(|(tag, _)| **tag == self.0).map(|(_, plain)| plain.len())
+        }
+
+        fn tag_len(&self) -> usize {
+            1
+        }
+
+        fn confidentiality_limit(&self) -> u64 {
+            u64::MAX
+        }
+
+        fn integrity_limit(&self) -> u64 {
+            u64::MAX
+        }
+    }
+
+    impl HeaderKey for Numbered {
+        fn protect(&self, _: &[u8], _: &mut u8, _: &mut [u8]) {}
+
+        fn unprotect(&self, _: &[u8], _: &mut u8, _: &mut [u8]) {}
+
+        fn sample_len(&self) -> usize {
+            16
+        }
+    }
+
+    /// Counts the generations that were made.
+    struct Counted(Arc<AtomicU64>);
+
+    impl NextKeys for Counted {
+        fn next(&mut self) -> PacketKeys {
+            let made = u8::try_from(self.0.fetch_add(1, Ordering::Relaxed) + 1).expect("few generations");
+            PacketKeys { local: Box::new(Numbered(made)), remote: Box::new(Numbered(made)) }
+        }
+    }
+
+    fn fresh() -> (OneRtt, Arc<AtomicU64>) {
+        let sealing = || Sealing { header: Box::new(Numbered(0)), packet: Box::new(Numbered(0)) };
+        let made = Arc::<AtomicU64>::default();
+        (OneRtt::new(Keys { local: sealing(), remote: sealing() }, Box::new(Counted(made.clone()))), made)
+    }
+
+    fn open(keys: &mut OneRtt, number: u64, phase: u8, generation: u8) -> bool {
+        keys.open(number, &[0x40 | phase], &mut [1, 2, generation], Time::ZERO) == Some(2)
+    }
+
+    /// RFC 9001 §6.3: a short connection makes no second generation, a longer one does so whatever its phase.
+    #[test]
+    fn the_second_generation_is_made_with_time() {
+        let (mut keys, made) = fresh();
+        assert!((0..SOON).all(|number| open(&mut keys, number, 0, 0)));
+        assert_eq!(made.load(Ordering::Relaxed), 0);
+        assert!(!open(&mut keys, SOON, 0, 1), "not authentic: its number says nothing");
+        assert_eq!(made.load(Ordering::Relaxed), 0);
+        assert!(open(&mut keys, SOON, 0, 0) && open(&mut keys, SOON + 1, 0, 0));
+        assert_eq!(made.load(Ordering::Relaxed), 1);
+    }
+
+    /// RFC 9001 §6.2, §6.3: an update is followed before the next generation would have been made, and one
+    /// that is forged costs its making once.
+    #[test]
+    fn an_early_update_is_followed_and_a_forged_one_costs_once() {
+        let (mut keys, made) = fresh();
+        assert!(open(&mut keys, 0, 0, 0));
+        for number in 1..4 {
+            assert!(!open(&mut keys, number, KEY_PHASE, 9));
+            assert_eq!((made.load(Ordering::Relaxed), keys.updates()), (1, 0));
+        }
+        assert!(open(&mut keys, 4, KEY_PHASE, 1));
+        // The one behind it is there at once.
+        assert_eq!((made.load(Ordering::Relaxed), keys.updates()), (2, 1));
+        assert!(open(&mut keys, 3, 0, 0), "RFC 9001 §6.5: a late one of the first generation");
+    }
+
+    /// RFC 9001 §6.1: our own update needs no packet to have been many.
+    #[test]
+    fn an_update_of_our_own_makes_what_it_needs() {
+        let (mut keys, made) = fresh();
+        assert!(!keys.update(Time::ZERO), "nothing is acknowledged");
+        let _ = keys.sealing(0);
+        keys.on_acked(0);
+        assert!(keys.update(Time::ZERO));
+        assert_eq!((made.load(Ordering::Relaxed), keys.updates()), (2, 1));
+        assert!(open(&mut keys, 1, KEY_PHASE, 1));
     }
 }
