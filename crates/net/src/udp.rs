@@ -74,6 +74,8 @@ impl<W: SocketWatch> SystemSocket<W> {
                 tracing::debug!(%error, "the system keeps its own buffer size");
             }
         }
+        #[cfg(target_os = "linux")]
+        demand_buffers(socket, config.buffer);
         let address = socket.local_addr()?;
         let v4 = match address.ip() {
             IpAddr::V4(_) => true,
@@ -362,6 +364,36 @@ const TAKES_ALL: bool = cfg!(target_os = "linux");
 #[cfg(target_os = "linux")]
 const ERRORS_AT_ONCE: u32 = 32;
 
+/// Linux cuts a size beyond its limit without a word. Who may go beyond does, and others are told once which
+/// setting that is: bursts that find no room are lost, and taken for a sign of a full path.
+#[cfg(target_os = "linux")]
+fn demand_buffers(socket: &UdpSocket, wanted: usize) {
+    use nix::sys::socket::{getsockopt, setsockopt, sockopt};
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    // Linux counts what it needs besides, as much again (socket(7)).
+    let is_cut = |size: nix::Result<usize>| size.is_ok_and(|size| size / 2 < wanted);
+    if is_cut(getsockopt(socket, sockopt::RcvBuf)) {
+        let _ = setsockopt(socket, sockopt::RcvBufForce, &wanted);
+    }
+    if is_cut(getsockopt(socket, sockopt::SndBuf)) {
+        let _ = setsockopt(socket, sockopt::SndBufForce, &wanted);
+    }
+    let sizes = [
+        ("net.core.rmem_max", getsockopt(socket, sockopt::RcvBuf)),
+        ("net.core.wmem_max", getsockopt(socket, sockopt::SndBuf)),
+    ];
+    for (setting, size) in sizes {
+        if is_cut(size) && !TOLD.swap(true, Ordering::Relaxed) {
+            let bytes = size.unwrap_or_default() / 2;
+            tracing::info!(
+                bytes,
+                wanted,
+                "a socket's buffer is small, so that bursts may be lost; `sysctl -w {setting}={wanted}` gives it room"
+            );
+        }
+    }
+}
+
 #[cfg(test)]
 #[cfg(all(target_os = "linux", feature = "tokio"))]
 mod tests {
@@ -384,6 +416,31 @@ mod tests {
 
     async fn send(socket: &Socket, batch: &Batch) -> Result<(), UnsentBatch> {
         poll_fn(|cx| socket.poll_send(cx, batch)).await
+    }
+
+    /// socket(7): the limit is for those who may not go beyond it, and what the system tells is twice that.
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn buffers_are_as_large_as_may_be() {
+        use nix::sys::socket::{getsockopt, sockopt};
+        let config = SocketConfig { buffer: 3 << 20, ..SocketConfig::default() };
+        let socket =
+            Socket::new(TokioWatch::new(config.bind(([127, 0, 0, 1], 0).into()).unwrap()).unwrap(), &config);
+        let socket = socket.unwrap();
+        let limit = |name: &str| {
+            let text = std::fs::read_to_string(format!("/proc/sys/net/core/{name}")).unwrap();
+            text.trim().parse::<usize>().unwrap().min(3 << 20)
+        };
+        // CAP_NET_ADMIN is bit 12 of what a process may do.
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let may = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap();
+        let is_free = u64::from_str_radix(may.trim(), 16).unwrap() >> 12 & 1 == 1;
+        let expected = |name| if is_free { 3 << 20 } else { limit(name) };
+        let sizes = [
+            getsockopt(socket.incoming.socket(), sockopt::RcvBuf).unwrap(),
+            getsockopt(socket.incoming.socket(), sockopt::SndBuf).unwrap(),
+        ];
+        assert_eq!(sizes, ["rmem_max", "wmem_max"].map(|name| 2 * expected(name)));
     }
 
     /// What comes, one mark and first byte for each datagram, until there were `n`.

@@ -484,7 +484,8 @@ pub(super) struct Pace {
     pub(super) queue: usize,
     /// At least a tick.
     pub(super) rtt: Duration,
-    /// Bytes that leave in a tick.
+    /// Bytes that leave in a tick, as far as is known: after a rest little is under way, and congestion control
+    /// knows more.
     rate: usize,
 }
 
@@ -494,7 +495,9 @@ impl Pace {
         let rtt = stats.rtt.max(TICK);
         let in_time =
             |time: Duration| in_flight.saturating_mul(time.as_micros() as usize) / rtt.as_micros() as usize;
-        Self { queue: LEAST_ROOM.saturating_add(in_time(QUEUE)), rtt, rate: in_time(TICK) }
+        let paced = u128::from(stats.pacing_rate) * TICK.as_micros() / 1_000_000;
+        let rate = in_time(TICK).max(usize::try_from(paced).unwrap_or(usize::MAX));
+        Self { queue: LEAST_ROOM.saturating_add(in_time(QUEUE)), rtt, rate }
     }
 
     /// Two messages as long as this always fit.
