@@ -484,8 +484,8 @@ pub(super) struct Pace {
     pub(super) queue: usize,
     /// At least a tick.
     pub(super) rtt: Duration,
-    /// Bytes that leave in a tick, as far as is known: after a rest little is under way, and congestion control
-    /// knows more.
+    /// Bytes that leave in a tick, as far as is known: after a rest little is under way, and congestion
+    /// control knows more.
     rate: usize,
 }
 
