@@ -78,7 +78,7 @@ fn missing() -> Result<Option<String>> {
         .is_ok_and(|folder| Path::new(folder.trim()).is_dir());
     let mut rustup = Command::new("rustup");
     rustup.args(["target", "add", TARGET]).stdout(Stdio::null()).stderr(Stdio::null());
-    if !is_there && !(on_path("rustup") && rustup.status()?.success()) {
+    if !(is_there || on_path("rustup") && rustup.status()?.success()) {
         return Ok(Some(format!("Rust's target {TARGET} cannot be had")));
     }
     Ok(bindgen().err().map(|error| format!("wasm-bindgen cannot be had: {error:#}")))
