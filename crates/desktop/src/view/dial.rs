@@ -72,8 +72,11 @@ impl Dialer {
             let _ = timeout(TCP_AFTER, quic_failed).await;
             self.connect_by_tcp(&addresses).await
         };
-        tokio::pin!(quic, tcp);
         let (mut quic_error, mut tcp_is_over) = (None, false);
+        // Why QUIC has failed is not kept from its user for long: the system may go on for minutes with a host
+        // to which there is no way.
+        let behind = sleep(Duration::MAX);
+        tokio::pin!(quic, tcp, behind);
         loop {
             tokio::select! {
                 biased;
@@ -83,8 +86,14 @@ impl Dialer {
                     Err(error) => {
                         quic_error = Some(error);
                         failed.take().map(|failed| failed.send(()));
+                        behind.set(sleep(TCP_BEHIND));
                     }
                 },
+                () = &mut behind => {
+                    if let Some(error) = quic_error.take() {
+                        return Err(error);
+                    }
+                }
                 ended = &mut tcp, if !tcp_is_over => match (ended, quic_error.take()) {
                     (Ok(link), _) => return Ok(PeerLink::Tcp(link)),
                     (Err(error), quic_error) => {
@@ -307,6 +316,8 @@ fn telling(error: &ConnectError) -> u8 {
 
 /// How long QUIC has before TCP is tried beside it (RFC 8305 §8).
 const TCP_AFTER: Duration = Duration::from_millis(250);
+/// How long TCP still has once QUIC has failed.
+const TCP_BEHIND: Duration = Duration::from_secs(2);
 /// How long a handshake may take by either.
 const TCP_WITHIN: Duration = Duration::from_secs(10);
 const QUIC_WITHIN: Duration = Duration::from_secs(5);
