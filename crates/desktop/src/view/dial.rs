@@ -73,8 +73,8 @@ impl Dialer {
             self.connect_by_tcp(&addresses).await
         };
         let (mut quic_error, mut tcp_is_over) = (None, false);
-        // Why QUIC has failed is not kept from its user for long: the system may go on for minutes with a host
-        // to which there is no way.
+        // Why QUIC has failed is not kept from its user for long: the system may go on for minutes with a
+        // host to which there is no way.
         let behind = sleep(Duration::MAX);
         tokio::pin!(quic, tcp, behind);
         loop {
