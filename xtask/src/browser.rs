@@ -2,9 +2,9 @@
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::needs::{Needed, Sign, ensure};
+use crate::needs::{Needed, ensure};
 use crate::run::{cargo, output, root, run};
-use crate::viewers::novnc;
+use crate::viewers::{novnc, program};
 
 /// Runs the test of crates/desktop/tests/browser with the command as it is shipped.
 pub(crate) fn command(args: &[String]) -> Result<()> {
@@ -55,10 +55,6 @@ const NEEDS: &[Needed] = &[
     program("chromium", "chromium", "browser: the browser"),
     program("npm", "npm", "browser: the newest noVNC"),
 ];
-
-const fn program(name: &'static str, package: &'static str, why: &'static str) -> Needed {
-    Needed { sign: Sign::Program(name), package, why }
-}
 
 #[cfg(test)]
 mod tests {

@@ -69,7 +69,7 @@ const NEEDS: &[Needed] = &[
     program("qemu-system-x86_64", "qemu-system-x86 seabios", "QEMU's server"),
 ];
 
-const fn program(name: &'static str, package: &'static str, why: &'static str) -> Needed {
+pub(crate) const fn program(name: &'static str, package: &'static str, why: &'static str) -> Needed {
     Needed { sign: Sign::Program(name), package, why }
 }
 

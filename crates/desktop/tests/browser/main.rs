@@ -133,7 +133,7 @@ impl Scene {
         // noVNC.
         let site = folder.0.join("site");
         fs::create_dir_all(&site).unwrap();
-        fs::write(site.join("page.html"), include_str!("novnc.html")).unwrap();
+        fs::write(site.join("page.html"), include_str!("../viewers/page.html")).unwrap();
         let novnc = std::env::var_os("QUICKSET_NOVNC").unwrap_or_else(|| "/usr/share/novnc".into());
         std::os::unix::fs::symlink(novnc, site.join("novnc")).unwrap();
         let free = std::net::TcpListener::bind("0.0.0.0:0").unwrap().local_addr().unwrap();
