@@ -19,7 +19,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::channel::DesktopChannel;
 use crate::error::LinkError;
-use crate::message::{MessageFault, code};
+use crate::message::MessageFault;
 use crate::trust::{Exported, LABEL};
 
 /// The application protocol, as TLS negotiates it.
@@ -47,8 +47,8 @@ pub(crate) struct TcpFacts {
     pub(crate) exported: Exported,
 }
 
-/// The words of an end.
-#[derive(Debug)]
+/// The words of an end; unless told, that the session is over (DONE).
+#[derive(Debug, Default)]
 struct Farewell {
     code: u64,
     reason: Bytes,
@@ -163,12 +163,18 @@ impl TcpCarrier {
     /// Sends what is there: what somebody waits for first, and a long text beside the screen.
     async fn send<W: AsyncWrite + Unpin>(self, writer: &mut W) -> LinkError {
         let Self { to_send: [mut control, mut input, mut screen, mut clipboard], mut goodbye } = self;
+        // The words of the end, once they are there.
+        let mut last: Option<Farewell> = None;
         loop {
-            let (lane, record) = tokio::select! {
+            let (kind, record) = tokio::select! {
                 biased;
-                farewell = goodbye.recv() => {
-                    // Without a word: the last handle is gone.
-                    let farewell = farewell.unwrap_or(Farewell { code: code::DONE, reason: Bytes::new() });
+                farewell = async {
+                    match last.take() {
+                        Some(farewell) => farewell,
+                        // Without a word: the last handle is gone.
+                        None => goodbye.recv().await.unwrap_or_default(),
+                    }
+                } => {
                     // What was said before goes before.
                     for (lane, records) in [(DesktopChannel::Control, &mut control), (DesktopChannel::Input, &mut input)] {
                         while let Ok(record) = records.try_recv() {
@@ -178,24 +184,30 @@ impl TcpCarrier {
                     let _ = timeout(FAREWELL, say(writer, &farewell)).await;
                     return LinkError::Closed(Closed::Locally);
                 }
-                Some(record) = input.recv() => (DesktopChannel::Input, record),
-                Some(record) = control.recv() => (DesktopChannel::Control, record),
+                Some(record) = input.recv() => (DesktopChannel::Input as u8, record),
+                Some(record) = control.recv() => (DesktopChannel::Control as u8, record),
                 either = async {
                     tokio::select! {
-                        Some(record) = screen.recv() => (DesktopChannel::Screen, record),
-                        Some(record) = clipboard.recv() => (DesktopChannel::Clipboard, record),
+                        Some(record) = screen.recv() => (DesktopChannel::Screen as u8, record),
+                        Some(record) = clipboard.recv() => (DesktopChannel::Clipboard as u8, record),
                         else => std::future::pending().await,
                     }
                 } => either,
-                () = sleep(KEEP_ALIVE) => {
-                    if let Err(error) = write(writer, STILL_THERE, &[]).await {
-                        return gone(&error);
-                    }
-                    continue;
+                () = sleep(KEEP_ALIVE) => (STILL_THERE, Bytes::new()),
+            };
+            // A peer who reads nothing holds this up, and must not hold up the end.
+            let written = async {
+                let mut write = std::pin::pin!(write(writer, kind, &record));
+                tokio::select! {
+                    written = &mut write => (Some(written), None),
+                    farewell = goodbye.recv() => (timeout(FAREWELL, write).await.ok(), Some(farewell)),
                 }
             };
-            if let Err(error) = write(writer, lane as u8, &record).await {
-                return gone(&error);
+            match written.await {
+                (Some(Ok(())), None) => {}
+                (Some(Ok(())), Some(farewell)) => last = Some(farewell.unwrap_or_default()),
+                (Some(Err(error)), _) => return gone(&error),
+                (None, _) => return LinkError::Closed(Closed::Locally),
             }
         }
     }

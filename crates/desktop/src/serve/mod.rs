@@ -328,6 +328,9 @@ struct House {
     known: ClientPlaces<Fingerprint>,
     /// For the others, whom nobody knows before they have shown something.
     strangers: ClientPlaces<NetworkOwner>,
+    /// For those who shake hands by TCP: to connect costs them nothing, and is to take nobody's place who has
+    /// done so.
+    greeting: Arc<PlaceRow<NetworkOwner>>,
     pages: Option<PageConfig>,
 }
 
@@ -352,7 +355,9 @@ struct ClientPlaces<O> {
 impl House {
     fn new(gate: Arc<ClientGate>, max_viewers: usize, pages: Option<PageConfig>) -> Self {
         let (known, strangers) = (ClientPlaces::new(max_viewers), ClientPlaces::new(max_viewers));
-        Self { gate, known, strangers, pages }
+        let waiting = at_the_door(max_viewers);
+        let greeting = PlaceRow::new(waiting, waiting / 4, Yields::Oldest);
+        Self { gate, known, strangers, greeting, pages }
     }
 
     /// Hears whoever has connected, and serves it if it may look.

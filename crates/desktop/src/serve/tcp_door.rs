@@ -108,7 +108,7 @@ pub(super) async fn take(entrance: TcpEntrance, house: Arc<House>, shared: Serve
         let (tls, house, shared, browsers) = (tls.clone(), house.clone(), shared.clone(), browsers.clone());
         visits.spawn(async move {
             // DT-57: whoever is slow makes room for the next.
-            let place = house.strangers.waiting.take(NetworkOwner::of(from.ip()));
+            let place = house.greeting.take(NetworkOwner::of(from.ip()));
             let greeted = wait(timeout(PATIENCE, greet(socket, from, &tls)), place).await;
             match greeted {
                 Some(Ok(Some(Visitor::Gateway(link)))) => {

@@ -246,6 +246,41 @@ async fn nonsense_by_tcp_ends_its_own_connection_alone() {
     person.sees(&vnc).await;
 }
 
+/// Whoever has lost its place is gone, even if it reads nothing and goes on to say that it is there.
+#[tokio::test]
+async fn who_reads_nothing_by_tcp_goes_when_it_has_to() {
+    let (home, vnc) = (Home::new(), Vnc::start(640, 480).await);
+    let far = Far::start(&home, vnc.address, Setting { max_viewers: 1, ..Setting::default() });
+    let mut raw = Raw::connect(&home, &far, "raw").await;
+    raw.hello().await;
+    until("it is in", || far.stats.totals().clients == 1).await;
+    // More than the system keeps for it: until the gateway is held up in the middle of a message.
+    let held_up = async {
+        let (mut before, mut seed) = (u64::MAX, 0);
+        loop {
+            noise(&vnc, seed, 640, 480);
+            vnc.until("it is drawn", |vnc| vnc.picture().is_some()).await;
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            let sent = far.stats.totals().now.values().map(|(_, screen)| screen.bytes).sum();
+            if sent == before && seed > 12 {
+                return;
+            }
+            (before, seed) = (sent, seed + 1);
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), held_up).await.expect("its buffers are full");
+    let mut next = Raw::connect(&home, &far, "raw").await;
+    next.hello().await;
+    // It stays until its words had their second, and no longer.
+    let (_, mut writes) = tokio::io::split(raw.0);
+    let ends = async {
+        while writes.write_all(&[254, 0, 0, 0]).await.is_ok() && writes.flush().await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(8), ends).await.expect("its connection is closed");
+}
+
 /// What is kept for whoever reads nothing is what the system takes, and a few records.
 #[tokio::test]
 async fn who_reads_nothing_by_tcp_is_in_nobodys_way() {
