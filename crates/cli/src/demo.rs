@@ -143,18 +143,22 @@ fn bar(plan: &DemoConfig) -> ProgressBar {
 
 fn show(bar: &ProgressBar, progress: &DemoProgress) {
     let mut text = format!("{} updates a second, so far:\n", progress.pace);
-    let _ = writeln!(text, "  mode         messages   blocked    p80 ms    p99 ms    max ms");
+    let _ = writeln!(text, "                        message blocking time, ms        whole update, ms");
+    let _ =
+        writeln!(text, "  mode         messages   blocked       p80       p99       max       p50       p99");
     for mode in &progress.modes {
         let blocking = &mode.blocking_ms;
         let _ = writeln!(
             text,
-            "  {:<11} {:>9} {:>8.1}% {:>9.1} {:>9.1} {:>9.1}",
+            "  {:<11} {:>9} {:>8.1}% {:>9.1} {:>9.1} {:>9.1} {:>9.0} {:>9.0}",
             mode.mode,
             mode.messages,
             mode.blocked_share * 100.0,
             blocking.p80,
             blocking.p99,
-            blocking.max
+            blocking.max,
+            mode.whole_update_ms.p50,
+            mode.whole_update_ms.p99
         );
     }
     bar.set_message(text);
@@ -168,16 +172,16 @@ fn table(findings: &Findings) -> String {
         link.loss, link.rtt_ms, link.rate, link.queue, link.congestion, link.seed, link.seconds
     );
     text.push_str(
-        "                             message blocking time, ms           gaps in   delivery ms   packets   repaired\n",
+        "                             message blocking time, ms           gaps in   delivery ms  whole update, ms   packets   repaired\n",
     );
     text.push_str(
-        "updates/s  mode        blocked     p80     p90     p99     max   an update    p50    p99      lost             picture\n",
+        "updates/s  mode        blocked     p80     p90     p99     max   an update    p50    p99       p50    p99      lost             picture\n",
     );
     for row in &findings.modes {
         let (blocking, delivery) = (&row.blocking_ms, &row.delivery_ms);
         let _ = writeln!(
             text,
-            "{:>9}  {:<11} {:>6.1}% {:>7.1} {:>7.1} {:>7.1} {:>7.1} {:>11} {:>6.0} {:>6.0} {:>9} {:>10}   {}",
+            "{:>9}  {:<11} {:>6.1}% {:>7.1} {:>7.1} {:>7.1} {:>7.1} {:>11} {:>6.0} {:>6.0} {:>9.0} {:>6.0} {:>9} {:>10}   {}",
             row.updates_per_s,
             row.mode,
             row.blocked_share * 100.0,
@@ -188,12 +192,17 @@ fn table(findings: &Findings) -> String {
             row.over_rtt,
             delivery.p50,
             delivery.p99,
+            row.whole_update_ms.p50,
+            row.whole_update_ms.p99,
             row.lost,
             row.recovered,
             if row.picture_equal { "equal" } else { "DIFFERS" }
         );
     }
     text.push_str("\nblocked: let go more than 1 ms after arriving; gaps: pauses within an update above the round-trip time.\n");
+    text.push_str(
+        "whole update: from its first message being written until nothing older is left on the screen where it changed something.\n",
+    );
     let repaired = findings.modes.iter().filter(|row| row.mode == DemoMode::Repaired);
     let (repair, sent) = repaired.fold((0, 0), |sum, row| (sum.0 + row.repair_bytes, sum.1 + row.sent_bytes));
     if sent > 0 {

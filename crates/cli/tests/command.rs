@@ -102,7 +102,9 @@ fn a_short_demo_prints_its_findings_as_json_and_writes_the_report() {
         assert_eq!(mode["picture_equal"], true);
         let share = mode["blocked_share"].as_f64().unwrap();
         assert!((0.0..=1.0).contains(&share), "{share}");
-        for measure in ["blocking_ms", "inter_delivery_ms"] {
+        assert_eq!(mode["updates"], 10);
+        assert!(mode["whole_update_ms"]["p50"].as_f64().unwrap() >= 50.0, "faster than the link: {mode}");
+        for measure in ["blocking_ms", "inter_delivery_ms", "whole_update_ms"] {
             let mut last = 0.0;
             for percentile in ["p50", "p70", "p80", "p90", "p95", "p98", "p99", "p999", "p9995", "max"] {
                 let value = mode[measure][percentile].as_f64().unwrap();

@@ -9,20 +9,23 @@ use quickset::{
     ClientConfig, Connection, Endpoint, Identity, MessageReceiver, MessageSender, MessageTicket, Protection,
     QlogDir, ServerConfig, SocketConfig, Stats, TransportConfig, Trust,
 };
-use tokio::sync::mpsc;
+use quickset_sim::LinkSpec;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 
+use super::recent::{LiveFigures, RecentTally};
 use super::tally::ReceiverTally;
+use super::whole::WholeUpdates;
 use super::{DemoConfig, DemoError, DemoMode, DemoRow, Glimpse};
 use crate::relay::{Lateness, Relay};
-use crate::screen::{CELL, COLUMNS, DesktopUpdate, Picture, ROWS, TileHeader};
+use crate::screen::{COLUMNS, DesktopUpdate, Picture, ROWS, SeenCells, TileHeader};
 
 /// A mode under way: a server that shows the desktop, a link, and a client that draws it.
 pub(crate) struct DemoLane {
     mode: DemoMode,
     relay: Relay,
-    shots: Option<mpsc::UnboundedSender<Arc<Shot>>>,
-    seen: Arc<Mutex<ReceiverSeen>>,
+    shots: Option<mpsc::Sender<Arc<Shot>>>,
+    seen: LaneView,
     sending: JoinHandle<Result<SenderTally, DemoError>>,
     receiving: JoinHandle<Result<(), DemoError>>,
     // The endpoints live as long as the lane.
@@ -43,21 +46,37 @@ struct SenderTally {
     stats: Stats,
 }
 
+/// When a lane ends.
+#[derive(Clone, Debug)]
+pub(crate) enum LaneEnd {
+    /// Behind the updates that are measured.
+    Behind(Range<u32>),
+    /// When it is dropped. Until then so many updates may wait for the sender.
+    Never(usize),
+}
+
+/// What the receiver of a lane has, for all who look at it.
+#[derive(Clone)]
+pub(crate) struct LaneView(Arc<Mutex<ReceiverSeen>>);
+
 /// What the receiver has.
 struct ReceiverSeen {
-    tally: ReceiverTally,
     picture: Picture,
-    /// When each update was due.
-    due: Vec<Instant>,
+    updates: WholeUpdates,
+    tally: LaneTally,
+}
+
+/// What is kept of the messages that came.
+enum LaneTally {
+    /// All that is measured.
+    Measured(ReceiverTally),
+    /// The last seconds.
+    Recent(RecentTally),
 }
 
 impl DemoLane {
     /// Connects through a link of its own.
-    pub(crate) async fn start(
-        plan: &DemoConfig,
-        mode: DemoMode,
-        measured: Range<u32>,
-    ) -> Result<Self, DemoError> {
+    pub(crate) async fn start(plan: &DemoConfig, mode: DemoMode, end: LaneEnd) -> Result<Self, DemoError> {
         let folder = |dir: &PathBuf| {
             QlogDir::new(dir.join(mode.name())).map_err(|error| DemoError::Traces { dir: dir.clone(), error })
         };
@@ -80,10 +99,19 @@ impl DemoLane {
         },)?;
 
         let protection = if mode == DemoMode::Repaired { plan.protection.clone() } else { Protection::None };
-        let (shots, queue) = mpsc::unbounded_channel();
-        let tally = ReceiverTally::new(measured.clone(), plan.rtt);
-        let seen = Arc::new(Mutex::new(ReceiverSeen { tally, picture: Picture::new(), due: Vec::new() }));
-        let sending = tokio::spawn(send(far, mode, protection, queue, measured));
+        let (tally, measured, room) = match end {
+            // It waits for the sender however slow the link is; the plan says how much that is at most.
+            LaneEnd::Behind(measured) => {
+                let tally = LaneTally::Measured(ReceiverTally::new(measured.clone(), plan.rtt));
+                (tally, measured, Semaphore::MAX_PERMITS)
+            }
+            LaneEnd::Never(room) => (LaneTally::Recent(RecentTally::new(plan.rtt)), 0..0, room),
+        };
+        let (shots, queue) = mpsc::channel(room);
+        let seen = ReceiverSeen { picture: Picture::new(), updates: WholeUpdates::new(), tally };
+        let seen = LaneView(Arc::new(Mutex::new(seen)));
+        let how = LaneSending { mode, protection, measured, seen: seen.clone() };
+        let sending = tokio::spawn(send(far, how, queue));
         let receiving = tokio::spawn(receive(near, mode, seen.clone()));
         let shots = Some(shots);
         Ok(Self { mode, relay, shots, seen, sending, receiving, _endpoints: [server, client] })
@@ -91,11 +119,40 @@ impl DemoLane {
 
     /// Hands an update to the sender.
     pub(crate) fn show(&self, shot: &Arc<Shot>) {
-        lock(&self.seen).due.push(shot.due);
+        if let LaneTally::Measured(tally) = &mut self.seen.lock().tally {
+            tally.expect(shot.due);
+        }
         if let Some(shots) = &self.shots {
             // A sender that has failed tells why at the end.
-            let _ = shots.send(shot.clone());
+            let _ = shots.try_send(shot.clone());
         }
+    }
+
+    /// Whether another update can wait for the sender.
+    pub(crate) fn has_room(&self) -> bool {
+        self.shots.as_ref().is_some_and(|shots| shots.capacity() > 0)
+    }
+
+    /// Why it has ended, if it has.
+    pub(crate) async fn failure(&mut self) -> Option<DemoError> {
+        if self.receiving.is_finished() {
+            return join(&mut self.receiving).await.err();
+        }
+        if self.sending.is_finished() { join(&mut self.sending).await.err() } else { None }
+    }
+
+    /// Changes the link, both ways, for what is sent from now on.
+    pub(crate) fn change(&self, link: &LinkSpec) {
+        self.relay.change(link, link);
+    }
+
+    pub(crate) fn mode(&self) -> DemoMode {
+        self.mode
+    }
+
+    /// For those who look at what it has.
+    pub(crate) fn view(&self) -> LaneView {
+        self.seen.clone()
     }
 
     /// Waits until everything has arrived, and compares the picture with the `desktop`'s.
@@ -103,9 +160,9 @@ impl DemoLane {
         self.shots = None;
         // Together, so that the failure of one side is told and not what it does to the other.
         let (sent, ()) = tokio::try_join!(join(&mut self.sending), join(&mut self.receiving))?;
-        let seen = lock(&self.seen);
+        let seen = self.seen.lock();
         let [_, down] = self.relay.counts();
-        let row = seen.tally.row(self.mode);
+        let row = seen.tally.measured().row(self.mode);
         Ok(DemoRow {
             abandoned: sent.messages - row.messages,
             sent_bytes: sent.stats.sent_bytes,
@@ -120,7 +177,7 @@ impl DemoLane {
 
     pub(crate) fn glimpse(&self) -> Glimpse {
         // Sorting takes a while, and the receiver is not to wait for it.
-        let tally = lock(&self.seen).tally.clone();
+        let tally = self.seen.lock().tally.measured().clone();
         tally.glimpse(self.mode)
     }
 
@@ -134,7 +191,38 @@ impl DemoLane {
 
     /// What the receiver has drawn, as a PNG file.
     pub(crate) fn picture(&self) -> Vec<u8> {
-        lock(&self.seen).picture.png()
+        self.seen.lock().picture.png()
+    }
+}
+
+impl LaneView {
+    fn lock(&self) -> MutexGuard<'_, ReceiverSeen> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What has changed on the picture, as [`Picture::changes`] has it.
+    pub(crate) fn changes(&self, seen: &mut SeenCells, out: &mut Vec<u8>) -> usize {
+        self.lock().picture.changes(seen, out)
+    }
+
+    /// How a lane that never ends does.
+    pub(crate) fn figures(&self, mode: DemoMode, now: Instant) -> LiveFigures {
+        let mut seen = self.lock();
+        let oldest = seen.updates.oldest();
+        match &mut seen.tally {
+            LaneTally::Recent(tally) => tally.figures(mode, oldest, now),
+            LaneTally::Measured(_) => LiveFigures::nothing(mode),
+        }
+    }
+}
+
+impl LaneTally {
+    /// That of a lane that has an end.
+    fn measured(&self) -> &ReceiverTally {
+        match self {
+            Self::Measured(tally) => tally,
+            Self::Recent(_) => unreachable!("a lane that never ends is never finished"),
+        }
     }
 }
 
@@ -146,19 +234,27 @@ impl Drop for DemoLane {
     }
 }
 
+/// How updates are sent.
+struct LaneSending {
+    mode: DemoMode,
+    protection: Protection,
+    measured: Range<u32>,
+    seen: LaneView,
+}
+
 /// Sends updates as they come.
 async fn send(
     connection: Connection,
-    mode: DemoMode,
-    protection: Protection,
-    mut shots: mpsc::UnboundedReceiver<Arc<Shot>>,
-    measured: Range<u32>,
+    how: LaneSending,
+    mut shots: mpsc::Receiver<Arc<Shot>>,
 ) -> Result<SenderTally, DemoError> {
+    let LaneSending { mode, protection, measured, seen } = how;
     let mut sender = connection.open_messages().await?.with(protection);
     sender.set_ordered(mode == DemoMode::Total);
     let mut outdated = OutdatedCells::new();
     let mut messages = 0;
     while let Some(shot) = shots.recv().await {
+        seen.lock().updates.write(&shot.update, Instant::now());
         for (header, message) in &shot.update.messages {
             let ticket = sender.send(message.clone()).await?;
             if mode == DemoMode::Latest {
@@ -187,24 +283,22 @@ async fn finish(sender: &mut MessageSender) -> Result<(), DemoError> {
     }
 }
 
-async fn receive(
-    connection: Connection,
-    mode: DemoMode,
-    seen: Arc<Mutex<ReceiverSeen>>,
-) -> Result<(), DemoError> {
+async fn receive(connection: Connection, mode: DemoMode, seen: LaneView) -> Result<(), DemoError> {
     let mut receiver: MessageReceiver = connection.accept_messages().await?;
     while let Some(message) = receiver.next().await {
         let message = message?;
-        let mut seen = lock(&seen);
+        let mut seen = seen.lock();
+        let ReceiverSeen { picture, updates, tally } = &mut *seen;
         let header = match mode {
             // Only order makes this right: it would show if a fence let something through.
-            DemoMode::Total | DemoMode::Partial | DemoMode::Repaired => {
-                seen.picture.draw(&message.payload)?
-            }
-            DemoMode::Latest => seen.picture.draw_newest(&message.payload)?,
+            DemoMode::Total | DemoMode::Partial | DemoMode::Repaired => picture.draw(&message.payload)?,
+            DemoMode::Latest => picture.draw_newest(&message.payload)?,
         };
-        if let Some(due) = seen.due.get(header.update as usize).copied() {
-            seen.tally.add(&header, &message, due);
+        let (now, oldest) = (Instant::now(), updates.oldest());
+        let drawn = updates.draw(&header, now);
+        match tally {
+            LaneTally::Measured(tally) => tally.add(&header, &message, &drawn),
+            LaneTally::Recent(tally) => tally.add(&message, &drawn, oldest, now),
         }
     }
     connection.close(0, b"seen");
@@ -227,13 +321,14 @@ impl OutdatedCells {
 
     /// A new message covers the cells of `header`.
     fn by(&mut self, header: &TileHeader, ticket: MessageTicket) {
-        let [x, y, w, h] = [header.x, header.y, header.w, header.h].map(|n| usize::from(n) / CELL);
-        for cell in (y..y + h).flat_map(|row| (x..x + w).map(move |column| row * COLUMNS + column)) {
+        let mut cells = 0;
+        for cell in header.cells() {
+            cells += 1;
             if let Some(old) = self.shown[cell].replace(self.next) {
                 self.uncover(old);
             }
         }
-        self.alive.insert(self.next, (ticket, w * h));
+        self.alive.insert(self.next, (ticket, cells));
         self.next += 1;
     }
 
@@ -250,10 +345,6 @@ impl OutdatedCells {
 
 async fn join<T>(task: &mut JoinHandle<Result<T, DemoError>>) -> Result<T, DemoError> {
     task.await?
-}
-
-fn lock(seen: &Mutex<ReceiverSeen>) -> MutexGuard<'_, ReceiverSeen> {
-    seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 const PROTOCOL: &str = "quickset-demo/1";

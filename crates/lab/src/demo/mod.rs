@@ -8,10 +8,18 @@
 //! What is measured, for each message of the updates behind the warm-up (fence papers, 2022 and 2025):
 //! *blocking* is the time from a message being complete at the receiver to fences letting it go;
 //! *inter-delivery* the time from one message being let go to the next; *delivery* the time from the update
-//! being due at the sender to the message being let go.
+//! being due at the sender to the message being let go. For each of these updates, *whole update* is the time
+//! from its first message being written by the sender to nothing older than the update being left on the
+//! receiver's picture where the update changed it.
+//!
+//! A [`LiveDemo`] goes on until it is ended, to be watched: its pictures, and the same measures of the last
+//! seconds.
 
 mod lane;
+mod live;
+mod recent;
 mod tally;
+mod whole;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,8 +35,10 @@ use tokio::sync::mpsc;
 
 use crate::screen::{Desktop, DesktopUpdate};
 use crate::stats::{Percentiles, Sorted};
-use lane::{DemoLane, Shot};
+use lane::{DemoLane, LaneEnd, Shot};
+pub use live::{LiveDemo, LiveWatch};
 use quickset_base::number::{Float as _, Unsigned as _};
+pub use recent::{LiveFigures, LiveStall};
 pub use tally::Glimpse;
 
 /// How messages wait for one another.
@@ -196,6 +206,14 @@ pub struct DemoRow {
     pub over_rtt: u64,
     /// From due at the sender to let go, in milliseconds.
     pub delivery_ms: Percentiles,
+    /// Measured updates that were whole on the receiver's picture in the end, which is all of them.
+    pub updates: u64,
+    /// Those of them of which newer pixels came first in some place.
+    pub overtaken: u64,
+    /// From the first message of an update being written by the sender to nothing older than the update being
+    /// left on the receiver's picture where the update changed it, in milliseconds. Pixels that newer ones
+    /// cover count as shown from the newer ones on, whether they come later or never.
+    pub whole_update_ms: Percentiles,
     /// UDP payload that the sender sent in all, the warm-up and acknowledgements included.
     pub sent_bytes: u64,
     /// Bytes of repair symbols among them.
@@ -313,9 +331,9 @@ async fn run_pace(
     let measured = warm_up..warm_up + updates(pace, plan.duration);
     let mut lanes = Vec::new();
     for mode in plan.modes() {
-        lanes.push(DemoLane::start(plan, mode, measured.clone()).await?);
+        lanes.push(DemoLane::start(plan, mode, LaneEnd::Behind(measured.clone())).await?);
     }
-    let (mut updates, desktop) = animate(plan.seed, measured.end);
+    let (mut updates, desktop) = animate(plan.seed, Some(measured.end));
     let mut ticks = tokio::time::interval(Duration::from_secs(1) / pace);
     let mut told = Instant::now();
     while let Some(update) = updates.recv().await {
@@ -346,15 +364,22 @@ async fn run_pace(
     Ok(())
 }
 
-/// A thread that draws `count` updates, a few of them ahead of time, and what is still missing then. It ends
-/// with the desktop.
-fn animate(seed: u64, count: u32) -> (mpsc::Receiver<DesktopUpdate>, tokio::task::JoinHandle<Desktop>) {
+/// A thread that draws `count` updates, a few of them ahead of time, and what is still missing then; without
+/// `count` it draws until nobody takes them. It ends with the desktop.
+fn animate(
+    seed: u64,
+    count: Option<u32>,
+) -> (mpsc::Receiver<DesktopUpdate>, tokio::task::JoinHandle<Desktop>) {
     let (sender, receiver) = mpsc::channel(4);
     let desktop = tokio::task::spawn_blocking(move || {
         let mut desktop = Desktop::new(seed);
-        for _ in 0..count {
-            // Nobody waits for it any more when the run has failed.
-            let _ = sender.blocking_send(desktop.update());
+        let mut drawn = 0;
+        while count.is_none_or(|count| drawn < count) {
+            if sender.blocking_send(desktop.update()).is_err() {
+                // Nobody waits for it any more.
+                return desktop;
+            }
+            drawn += 1;
         }
         loop {
             let rest = desktop.settle();

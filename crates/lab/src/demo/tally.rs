@@ -4,6 +4,7 @@ use std::time::Instant;
 use quickset::ReceivedMessage;
 use quickset_base::Duration;
 
+use super::whole::DrawnMessage;
 use super::{DemoMode, DemoRow};
 use crate::screen::TileHeader;
 use crate::stats::{Percentiles, Samples};
@@ -16,7 +17,11 @@ pub(crate) struct ReceiverTally {
     blocking: Samples,
     inter_delivery: Samples,
     delivery: Samples,
+    whole: Samples,
+    overtaken: u64,
     over_rtt: u64,
+    /// When each update was due at the sender.
+    due: Vec<Instant>,
     /// When the last message was let go, and of which update it was.
     last: Option<(Instant, u32)>,
 }
@@ -32,6 +37,8 @@ pub struct Glimpse {
     pub blocked_share: f64,
     /// Their blocking times, in milliseconds.
     pub blocking_ms: Percentiles,
+    /// How long their updates took to be whole on the screen, in milliseconds.
+    pub whole_update_ms: Percentiles,
     /// Inter-delivery times within one update above the round-trip time.
     pub over_rtt: u64,
 }
@@ -44,16 +51,28 @@ impl ReceiverTally {
             blocking: Samples::default(),
             inter_delivery: Samples::default(),
             delivery: Samples::default(),
+            whole: Samples::default(),
+            overtaken: 0,
             over_rtt: 0,
+            due: Vec::new(),
             last: None,
         }
     }
 
-    /// A message came out; its update was `due` at the sender.
-    pub(crate) fn add(&mut self, header: &TileHeader, message: &ReceivedMessage, due: Instant) {
-        if !self.measured.contains(&header.update) {
-            return;
+    /// The next update is due at the sender.
+    pub(crate) fn expect(&mut self, due: Instant) {
+        self.due.push(due);
+    }
+
+    /// A message came out, and was drawn.
+    pub(crate) fn add(&mut self, header: &TileHeader, message: &ReceivedMessage, drawn: &DrawnMessage) {
+        // What is not measured any more may be what makes an update whole that is.
+        for update in drawn.whole.iter().filter(|update| self.measured.contains(&update.number)) {
+            self.whole.add(milliseconds(update.took));
+            self.overtaken += u64::from(update.overtaken);
         }
+        let due = self.due.get(header.update as usize).copied();
+        let Some(due) = due.filter(|_| self.measured.contains(&header.update)) else { return };
         self.blocking.add(milliseconds(message.blocked()));
         self.delivery.add(milliseconds(message.released.saturating_duration_since(due)));
         if let Some((last, update)) = self.last {
@@ -70,6 +89,7 @@ impl ReceiverTally {
             messages: self.blocking.len(),
             blocked_share: self.blocking.share_above(BLOCKED_MS),
             blocking_ms: self.blocking.percentiles(),
+            whole_update_ms: self.whole.percentiles(),
             over_rtt: self.over_rtt,
         }
     }
@@ -87,6 +107,9 @@ impl ReceiverTally {
             inter_delivery_ms: inter_delivery.percentiles(),
             over_rtt: self.over_rtt,
             delivery_ms: self.delivery.percentiles(),
+            updates: self.whole.len() as u64,
+            overtaken: self.overtaken,
+            whole_update_ms: self.whole.percentiles(),
             sent_bytes: 0,
             repair_bytes: 0,
             recovered: 0,
@@ -99,28 +122,43 @@ impl ReceiverTally {
     }
 }
 
-fn milliseconds(duration: Duration) -> f64 {
+pub(crate) fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
 /// A message counts as blocked when fences hold it longer than this.
-const BLOCKED_MS: f64 = 1.0;
+pub(crate) const BLOCKED_MS: f64 = 1.0;
 
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
 
     use super::*;
+    use crate::demo::whole::WholeUpdate;
 
     #[test]
     fn times_are_taken_as_defined() {
         let start = Instant::now();
         let at = |ms: u64| start + Duration::from_millis(ms);
         let mut tally = ReceiverTally::new(1..3, Duration::from_millis(100));
-        // Update, complete at, let go at.
-        let messages =
-            [(0, 5, 90), (1, 100, 100), (1, 101, 251), (2, 300, 450), (2, 301, 450), (3, 500, 500)];
-        for (update, completed, released) in messages {
+        (0..4).for_each(|update| tally.expect(at(update * 50)));
+        let whole = |number: u32, ms, overtaken| {
+            let took = Duration::from_millis(ms);
+            DrawnMessage { is_seen: true, whole: vec![WholeUpdate { number, took, overtaken }] }
+        };
+        let part = || DrawnMessage { is_seen: true, whole: Vec::new() };
+        // Update, complete at, let go at, what it did.
+        let messages = [
+            (0, 5, 90, whole(0, 90, false)),
+            (1, 100, 100, part()),
+            (1, 101, 251, part()),
+            (2, 300, 450, part()),
+            (2, 301, 450, whole(2, 350, false)),
+            // Update 3 is not measured, and covers what was missing of update 1.
+            (3, 500, 500, whole(1, 450, true)),
+            (3, 500, 500, whole(3, 350, false)),
+        ];
+        for (update, completed, released, drawn) in messages {
             let header = TileHeader { epoch: 0, update, x: 0, y: 0, w: 16, h: 16 };
             let message = ReceivedMessage {
                 payload: Bytes::new(),
@@ -128,9 +166,12 @@ mod tests {
                 completed: at(completed),
                 released: at(released),
             };
-            tally.add(&header, &message, at(u64::from(update) * 50));
+            tally.add(&header, &message, &drawn);
         }
         let row = tally.row(DemoMode::Total);
+        assert_eq!((row.updates, row.overtaken), (2, 1), "updates 1 and 2");
+        let whole = row.whole_update_ms;
+        assert_eq!([whole.p50, whole.p99, whole.mean], [350.0, 450.0, 400.0]);
         assert_eq!(row.messages, 4, "updates 1 and 2");
         assert_eq!(row.blocking.values(), [0.0, 149.0, 150.0, 150.0]);
         assert!((row.blocked_share - 0.75).abs() < 1e-12);

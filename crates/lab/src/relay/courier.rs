@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use quickset_base::number::{Float as _, Unsigned as _};
 use quickset_base::{Duration, Ecn, Time};
-use quickset_sim::{Fate, Link, LinkCounts, SendResult};
+use quickset_sim::{Fate, Link, LinkCounts, LinkSpec, SendResult};
 
 /// Holds packets until their time has come, and hands them on.
 ///
@@ -96,6 +96,19 @@ impl Courier {
         if is_first {
             self.earlier.notify_one();
         }
+    }
+
+    /// Changes the links from now on; what waits in them leaves as they are then.
+    pub(crate) fn change(&self, specs: [&LinkSpec; 2]) {
+        let mut state = self.lock();
+        // What was decided by now was so by the link as it was.
+        let now = self.now();
+        state.tell(now);
+        for (link, spec) in state.links.iter_mut().zip(specs) {
+            link.change(spec.clone());
+        }
+        drop(state);
+        self.earlier.notify_one();
     }
 
     /// Hands packets on until the relay is stopped.

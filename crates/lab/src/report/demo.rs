@@ -101,11 +101,14 @@ fn pace_section(page: &mut String, findings: &Findings, pace: u32) {
         let _ = write!(
             page,
             "<div class={mode}><b>{blocked}</b><span>of messages held for more than 1 ms</span>\
-             <span>p80 {p80} ms · p99 {p99} ms</span>{repair}<em>{mode}</em></div>",
+             <span>p80 {p80} ms · p99 {p99} ms</span>\
+             <span>whole update p50 {whole50} ms · p99 {whole99} ms</span>{repair}<em>{mode}</em></div>",
             mode = row.mode,
             blocked = percent(row.blocked_share),
             p80 = number(row.blocking_ms.p80),
             p99 = number(row.blocking_ms.p99),
+            whole50 = number(row.whole_update_ms.p50),
+            whole99 = number(row.whole_update_ms.p99),
             repair = repair(row),
         );
     }
@@ -158,11 +161,12 @@ fn table(page: &mut String, findings: &Findings) {
     page.push_str(
         "<section><h2>The numbers</h2><div class=scroll><table><thead><tr><th rowspan=2>updates/s<th rowspan=2>mode\
          <th colspan=6>blocking time, ms<th colspan=3>inter-delivery, ms<th rowspan=2>gaps over<br>round trip\
-         <th colspan=2>delivery, ms<th rowspan=2>messages<th rowspan=2>not sent<br>again<th colspan=2>packets<th rowspan=2>repair,<br>kB</tr><tr><th>over 1 ms\
-         <th>mean<th>p80<th>p90<th>p99<th>max<th>p50<th>p99<th>p99.95<th>p50<th>p99<th>lost<th>recovered</tr></thead><tbody>",
+         <th colspan=2>delivery, ms<th colspan=2>whole update<br>on screen, ms<th rowspan=2>messages<th rowspan=2>not sent<br>again<th colspan=2>packets<th rowspan=2>repair,<br>kB</tr><tr><th>over 1 ms\
+         <th>mean<th>p80<th>p90<th>p99<th>max<th>p50<th>p99<th>p99.95<th>p50<th>p99<th>p50<th>p99<th>lost<th>recovered</tr></thead><tbody>",
     );
     for row in &findings.modes {
         let (b, gap, d) = (&row.blocking_ms, &row.inter_delivery_ms, &row.delivery_ms);
+        let whole = &row.whole_update_ms;
         let cells = [
             percent(row.blocked_share),
             number(b.mean),
@@ -176,6 +180,8 @@ fn table(page: &mut String, findings: &Findings) {
             row.over_rtt.to_string(),
             number(d.p50),
             number(d.p99),
+            number(whole.p50),
+            number(whole.p99),
             row.messages.to_string(),
             row.abandoned.to_string(),
             row.lost.to_string(),
@@ -209,6 +215,10 @@ fn method(page: &mut String, findings: &Findings, command: &str) {
          Messages that are let go together have nothing between them; the figure shows them at its left edge.\
          <dt>Delivery<dd>from the moment the update was due at the sender to the message being let go. In the mode \
          <code>latest</code> messages that were lost and outdated do not count: they never arrive, and need not.\
+         <dt>Whole update on screen<dd>from the moment the first message of an update was written by the sender to the \
+         moment nothing older than the update was left on the receiver’s picture where the update changed it: all its \
+         pixels were there, or newer ones in their places. Pixels that newer ones cover count as there from the newer ones \
+         on, whether they come later or never, so each update counts once and none is left out.{overtaken}\
          <dt>Repair<dd>in the mode <code>partial+fec</code> by the policy <code>{fec}</code>. Packets lost and recovered and \
          the bytes of repair symbols are those of the whole run, the {warm_up} s before it included.\
          <dt>Percentiles<dd>are exact (nearest rank) over all messages of {seconds} s at each pace. What comes in the \
@@ -220,6 +230,7 @@ fn method(page: &mut String, findings: &Findings, command: &str) {
          {messages} messages an update of at most {bytes} bytes each.</dl>\
          <h2>Repeat it</h2><p>The losses are those of the seed; times vary a little with the machine.</p>\
          <pre>cargo run --release -- {command}</pre></section>",
+        overtaken = overtaken(findings),
         seconds = number(link.seconds),
         warm_up = number(link.warm_up_s),
         fec = escaped(&link.fec),
@@ -242,6 +253,20 @@ fn method(page: &mut String, findings: &Findings, command: &str) {
         bytes = crate::screen::MAX_MESSAGE,
         command = escaped(command.strip_prefix("quickset ").unwrap_or(command)),
     );
+}
+
+/// How many updates newer pixels came first of, where that was so.
+fn overtaken(findings: &Findings) -> String {
+    let rows = || findings.modes.iter().filter(|row| row.mode == DemoMode::Latest);
+    let overtaken: u64 = rows().map(|row| row.overtaken).sum();
+    if overtaken == 0 {
+        return String::new();
+    }
+    let share = overtaken.approx() / rows().map(|row| row.updates).sum::<u64>().max(1).approx();
+    format!(
+        " In the mode <code>latest</code> newer pixels came first somewhere; that was so for {} of the updates.",
+        percent(share)
+    )
 }
 
 /// The modes that ran.

@@ -21,7 +21,7 @@ mod tile;
 
 pub use desktop::{Desktop, DesktopUpdate, MESSAGES};
 pub use palette::rgb;
-pub use picture::Picture;
+pub use picture::{Picture, SeenCells};
 pub use tile::{MAX_MESSAGE, ScreenTile, TileError, TileHeader};
 
 /// The width of the desktop in pixels.

@@ -11,6 +11,23 @@ pub struct Picture {
     newest: Vec<u32>,
 }
 
+/// What somebody who looks at a picture again and again has seen of it: which update each cell showed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeenCells(Vec<u32>);
+
+impl SeenCells {
+    /// Nothing was seen yet but black.
+    pub fn new() -> Self {
+        Self(vec![0; COLUMNS * ROWS])
+    }
+}
+
+impl Default for SeenCells {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Picture {
     /// All black.
     pub fn new() -> Self {
@@ -36,6 +53,27 @@ impl Picture {
     /// The palette index of each pixel, row by row.
     pub fn pixels(&self) -> &[u8] {
         &self.pixels
+    }
+
+    /// Appends what has changed since `seen` to `out`, and notes it there: for each cell its number, row by
+    /// row (two bytes, the greater first), and the palette index of each of its [`CELL`]² pixels, row by row.
+    /// Returns how many cells these are.
+    pub fn changes(&self, seen: &mut SeenCells, out: &mut Vec<u8>) -> usize {
+        let mut cells = 0;
+        for (cell, (seen, newest)) in seen.0.iter_mut().zip(&self.newest).enumerate() {
+            if *seen == *newest {
+                continue;
+            }
+            *seen = *newest;
+            cells += 1;
+            out.extend_from_slice(&cell.saturated::<u16>().to_be_bytes());
+            let (row, column) = (cell / COLUMNS, cell % COLUMNS);
+            for line in 0..CELL {
+                let at = (row * CELL + line) * WIDTH + column * CELL;
+                out.extend_from_slice(&self.pixels[at..at + CELL]);
+            }
+        }
+        cells
     }
 
     /// The picture as a PNG file.
@@ -122,6 +160,31 @@ mod tests {
         // The check value of CRC-32/ISO-HDLC, and the four bytes that end every PNG file.
         assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
         assert_eq!(crc32(b"IEND"), 0xae42_6082);
+    }
+
+    #[test]
+    fn whoever_applies_the_changes_has_the_picture() {
+        let mut desktop = crate::screen::Desktop::new(4);
+        let (mut picture, mut seen) = (Picture::new(), SeenCells::new());
+        let mut copy = vec![0; WIDTH * HEIGHT];
+        for look in 0..3 {
+            for (_, message) in (0..look * 4).flat_map(|_| desktop.update().messages) {
+                picture.draw(&message).unwrap();
+            }
+            let mut changes = Vec::new();
+            let cells = picture.changes(&mut seen, &mut changes);
+            assert_eq!(cells > 0, look > 0);
+            assert_eq!(changes.len(), cells * (2 + CELL * CELL));
+            for change in changes.chunks(2 + CELL * CELL) {
+                let cell = usize::from(change[0]) * 256 + usize::from(change[1]);
+                for (line, pixels) in change[2..].chunks(CELL).enumerate() {
+                    let at = (cell / COLUMNS * CELL + line) * WIDTH + cell % COLUMNS * CELL;
+                    copy[at..at + CELL].copy_from_slice(pixels);
+                }
+            }
+            assert!(copy == picture.pixels(), "look {look}");
+        }
+        assert_eq!(picture.changes(&mut seen, &mut Vec::new()), 0);
     }
 
     #[test]

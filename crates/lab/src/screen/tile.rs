@@ -1,6 +1,6 @@
 use quickset_base::number::Unsigned as _;
 
-use super::{CELL, HEIGHT, WIDTH};
+use super::{CELL, COLUMNS, HEIGHT, WIDTH};
 
 /// A message holds at most this many bytes: one message, one packet, so that a loss blanks one rectangle.
 pub const MAX_MESSAGE: usize = 1150;
@@ -146,6 +146,12 @@ impl ScreenTile {
 impl TileHeader {
     /// Bytes of a header, the coding included.
     pub(crate) const SIZE: usize = 14;
+
+    /// The cells of its rectangle, counted row by row.
+    pub(crate) fn cells(&self) -> impl Iterator<Item = usize> + use<> {
+        let [x, y, w, h] = [self.x, self.y, self.w, self.h].map(|n| usize::from(n) / CELL);
+        (y..y + h).flat_map(move |row| (x..x + w).map(move |column| row * COLUMNS + column))
+    }
 
     fn write(&self, codec: Codec, out: &mut Vec<u8>) {
         out.push(self.epoch);

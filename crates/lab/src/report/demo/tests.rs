@@ -17,6 +17,9 @@ fn row(mode: DemoMode, pace: u32, blocked_ms: f64) -> DemoRow {
         inter_delivery_ms: inter_delivery.percentiles(),
         over_rtt: 2,
         delivery_ms: blocking.percentiles(),
+        updates: 160,
+        overtaken: if mode == DemoMode::Latest { 41 } else { 0 },
+        whole_update_ms: Samples::from_iter([61.5, 62.5, 163.5]).percentiles(),
         sent_bytes: 1_000_000,
         repair_bytes: if mode == DemoMode::Repaired { 25_000 } else { 0 },
         recovered: u64::from(mode == DemoMode::Repaired) * 2,
@@ -61,6 +64,10 @@ fn the_page_stands_alone_and_holds_all_of_it() {
     // At 30 updates a second, and only there, the two orders are close, and the page says why.
     assert_eq!(page.matches("the two come close").count(), 1);
     assert!(page.contains("87.5"));
+    // In the tile of each mode, in its row, and how it is counted where newer pixels come first.
+    assert_eq!(page.matches("whole update p50 62.5 ms · p99 164 ms</span>").count(), 8);
+    assert_eq!(page.matches("<td>62.5<td>164<td>").count(), 8);
+    assert!(page.contains("that was so for 25.6 % of the updates"), "41 of 160");
     // What repair cost and did: in the sentences, and in the tile of its mode alone.
     let words = "2.5 % of the bytes sent were repair, and by them 2 packets came back where 3 were lost";
     assert_eq!(page.matches(words).count(), 2);

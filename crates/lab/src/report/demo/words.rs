@@ -43,6 +43,17 @@ pub(crate) fn verdict(rows: &[&DemoRow], rtt_ms: f64) -> String {
             repaired.lost
         );
     }
+    let _ = write!(
+        text,
+        "Half of the updates were whole on the screen within {} ms in total and {} ms in partial order, ninety-nine in a \
+         hundred within {} and {} ms; without fences within {} and {} ms. ",
+        number(total.whole_update_ms.p50),
+        number(partial.whole_update_ms.p50),
+        number(total.whole_update_ms.p99),
+        number(partial.whole_update_ms.p99),
+        number(latest.whole_update_ms.p50),
+        number(latest.whole_update_ms.p99)
+    );
     let period_ms = 1000.0 / f64::from(total.updates_per_s);
     // Why it is so is told where it is so.
     let are_close = b.mean > a.mean * CLOSE && a.mean > b.mean * CLOSE;
