@@ -1,4 +1,8 @@
+mod web;
+
+use std::ffi::OsStr;
 use std::fmt::Write;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -20,17 +24,25 @@ use crate::values;
 /// A moving test desktop is sent over real QUIC connections through an emulated lossy
 /// link on this machine, once for each delivery mode and all of them at the same time.
 /// A table shows how long messages that had arrived waited for others; a report with the
-/// distributions is written at the end. No network, screen or privileges are needed.
+/// distributions is written at the end. With --web the receivers' screens are shown live, side
+/// by side, in a browser. No network, screen or privileges are needed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, verbatim_doc_comment)]
 pub(crate) struct DemoArgs {
-    /// Seconds measured at each pace
-    #[arg(long, value_name = "SECONDS", default_value = "16", value_parser = values::seconds)]
-    seconds: Duration,
-    /// Updates a second; each pace is a run of its own
-    #[arg(long, value_name = "N,…", default_value = "10,30", value_delimiter = ',',
+    /// Seconds measured at each pace [default: 16]; with --web how long it goes on [default: until Ctrl-C]
+    #[arg(long, value_name = "SECONDS", value_parser = values::seconds)]
+    seconds: Option<Duration>,
+    /// Updates a second; each pace is a run of its own [default: 10,30; with --web one, 30]
+    #[arg(long, value_name = "N,…", value_delimiter = ',',
           value_parser = clap::value_parser!(u32).range(1..=100))]
     pace: Vec<u32>,
+    /// Show the modes side by side, live, on a page for browsers on this machine, in place of a report
+    #[arg(long, conflicts_with_all = ["output", "json"])]
+    web: bool,
+    /// Where that page is served; port 0 picks a free one
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0", requires = "web",
+          value_parser = values::listening)]
+    web_page: SocketAddr,
     /// The link's rate, each way
     #[arg(long, default_value = "100mbit")]
     rate: Rate,
@@ -59,7 +71,7 @@ pub(crate) struct DemoArgs {
     /// Where the report goes [default: report.html; with --json none]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Open the report in a browser
+    /// Open the report, or the page of --web, in a browser
     #[arg(long)]
     open: bool,
     /// Print the results as one JSON document
@@ -71,9 +83,10 @@ pub(crate) struct DemoArgs {
 
 impl DemoArgs {
     fn plan(&self) -> DemoConfig {
+        let usual = DemoConfig::default();
         DemoConfig {
-            duration: self.seconds,
-            paces: self.pace.clone(),
+            paces: if self.pace.is_empty() { usual.paces.clone() } else { self.pace.clone() },
+            duration: self.seconds.unwrap_or(usual.duration),
             rate: self.rate.clone(),
             rtt: self.rtt,
             loss: self.loss.clone(),
@@ -82,7 +95,7 @@ impl DemoArgs {
             congestion: self.cc.clone(),
             protection: self.fec.clone(),
             qlog: self.qlog.qlog.clone(),
-            ..DemoConfig::default()
+            ..usual
         }
     }
 
@@ -97,6 +110,15 @@ impl DemoArgs {
 
 pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<()> {
     let plan = args.plan();
+    if args.web {
+        let pace = match args.pace[..] {
+            [] => LIVE_PACE,
+            [pace] => pace,
+            _ => anyhow::bail!("--web shows one pace; name one with --pace"),
+        };
+        let show = web::WebShow { plan, pace, length: args.seconds, page: args.web_page, opens: args.open };
+        return crate::block_on(show.run());
+    }
     let bar = bar(&plan);
     let findings = crate::block_on(async {
         demo::run(&plan, |progress| show(&bar, progress)).await.map_err(anyhow::Error::from)
@@ -105,7 +127,7 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<()> {
     let findings = findings?;
 
     if let Some(file) = args.report() {
-        std::fs::write(file, report::demo::html(&findings, &words(args))).with_context(|| {
+        std::fs::write(file, report::demo::html(&findings, &words(args, &plan))).with_context(|| {
             format!("the report cannot be written to {}; choose another place with --output", file.display())
         })?;
     }
@@ -217,11 +239,11 @@ fn table(findings: &Findings) -> String {
 }
 
 /// The command that gives these findings again.
-fn words(args: &DemoArgs) -> String {
-    let paces: Vec<String> = args.pace.iter().map(u32::to_string).collect();
+fn words(args: &DemoArgs, plan: &DemoConfig) -> String {
+    let paces: Vec<String> = plan.paces.iter().map(u32::to_string).collect();
     format!(
         "quickset demo --seconds {} --pace {} --rate {} --rtt {} --loss {} --queue {} --cc {} --fec {} --seed {}",
-        args.seconds.as_secs_f64(),
+        plan.duration.as_secs_f64(),
         paces.join(","),
         args.rate,
         quickset_sim::units::duration_text(args.rtt),
@@ -233,23 +255,29 @@ fn words(args: &DemoArgs) -> String {
     )
 }
 
-pub(crate) fn open(file: &Path) -> anyhow::Result<()> {
+/// Opens a file, or a page, in a browser.
+pub(crate) fn open(what: impl AsRef<OsStr>) -> anyhow::Result<()> {
+    let what = what.as_ref();
     let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     Command::new(program)
-        .arg(file)
+        .arg(what)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .with_context(|| {
-            format!("{program} cannot be started; open {} in a browser yourself", file.display())
+            format!("{program} cannot be started; open {} in a browser yourself", what.display())
         })?;
     Ok(())
 }
 
+/// Updates a second on a page: the greater of the two paces of a report.
+const LIVE_PACE: u32 = 30;
+
 const EXAMPLES: &str = "\
 Examples:
   quickset demo --open
+  quickset demo --web --loss 2%
   quickset demo --loss 1% --rtt 50ms --pace 20 --seconds 30
   quickset demo --loss ge:0.2%,20% --fec rs:110/100
   quickset demo --json --seed 7 > findings.json";

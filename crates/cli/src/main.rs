@@ -21,6 +21,7 @@ mod link;
 mod manual;
 mod memory;
 mod metrics;
+mod page;
 mod perf;
 mod play;
 mod qlog;

@@ -10,10 +10,7 @@ use anyhow::Context as _;
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use bytes::Bytes;
-use hyper::header::{
-    ALT_SVC, CONNECTION, CONTENT_TYPE, HOST, HeaderValue, ORIGIN, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY,
-    SEC_WEBSOCKET_VERSION, UPGRADE,
-};
+use hyper::header::{ALT_SVC, CONTENT_TYPE, HeaderValue, ORIGIN};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -28,6 +25,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 
 use super::socket;
+use crate::page;
 use crate::say::{note, say};
 
 /// Browsers as viewers.
@@ -120,7 +118,7 @@ impl PageArgs {
         // On the viewer's machine `desktop page` may have another port.
         origins.extend(["localhost", "127.0.0.1", "[::1]"].map(|name| format!("http://{name}:*")));
         // The page of the port of gateways itself.
-        let name = authority_of(&host);
+        let name = page::authority_of(&host);
         origins.extend([format!("https://{name}"), format!("https://{name}:*")]);
         let links = PageLinks::new();
         let (_, token) = links.add(Instant::now(), self.web_view_only, None);
@@ -147,8 +145,8 @@ impl Pages {
         let PageEntrance { bound, server, browsers } = entrance;
         let place = authority(&host, bound.port());
         let page = listener.local_addr()?;
-        let names = vec![authority_of(&host)];
-        let near = listen(PageSource::Port(listener), config.clone(), local_names(), bound.port());
+        let names = vec![page::authority_of(&host)];
+        let near = listen(PageSource::Port(listener), config.clone(), page::local_names(), bound.port());
         match certificates {
             Certificates::Signed => {
                 let browsers = browsers.with_context(|| {
@@ -232,7 +230,7 @@ impl PageCommand {
             PageConfig { links: Arc::default(), identity: None, origins: Vec::new(), files: files() };
         let mut interrupts = crate::interrupts::Interrupts::new()?;
         tokio::select! {
-            served = listen(PageSource::Port(listener), config, local_names(), 0) => {
+            served = listen(PageSource::Port(listener), config, page::local_names(), 0) => {
                 match served? {}
             }
             () = interrupts.next() => Ok(()),
@@ -359,21 +357,15 @@ impl PageTalk {
     {
         let answer = service_fn(async |mut request| {
             let begun = self.begins(&request);
-            if let (Some(Ok(sessions)), Some(key)) = (&begun, request.headers().get(SEC_WEBSOCKET_KEY)) {
-                let accept = socket::accept(key.as_bytes());
-                let (upgraded, sessions) = (hyper::upgrade::on(&mut request), mpsc::Sender::clone(sessions));
+            if let Some(Ok(sessions)) = &begun {
+                let ((upgraded, response), sessions) =
+                    (page::switch(&mut request)?, mpsc::Sender::clone(sessions));
                 tokio::spawn(async move {
                     if let Ok(upgraded) = upgraded.await {
                         let stream = socket::bytes(TokioIo::new(upgraded)).await;
                         let _ = sessions.send(PageStream { stream, remote }).await;
                     }
                 });
-                let mut response = Response::new(http_body_util::Full::default());
-                *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-                let fields = response.headers_mut();
-                fields.insert(CONNECTION, HeaderValue::from_static("upgrade"));
-                fields.insert(UPGRADE, HeaderValue::from_static("websocket"));
-                fields.insert(SEC_WEBSOCKET_ACCEPT, HeaderValue::try_from(accept).map_err(io::Error::other)?);
                 return Ok::<_, io::Error>(response);
             }
             let mut response = self.answer(&request);
@@ -394,13 +386,9 @@ impl PageTalk {
         if request.uri().path() != SESSION_PATH {
             return None;
         }
-        let is_socket = request.method() == Method::GET
-            && field(UPGRADE).is_some_and(|value| value.eq_ignore_ascii_case("websocket"))
-            && field(SEC_WEBSOCKET_VERSION) == Some("13")
-            && request.headers().contains_key(SEC_WEBSOCKET_KEY);
         Some(match &self.sessions {
-            _ if !self.is_ours(request) => Err(StatusCode::MISDIRECTED_REQUEST),
-            _ if !is_socket => Err(StatusCode::UPGRADE_REQUIRED),
+            _ if !page::asks_for(request, &self.names) => Err(StatusCode::MISDIRECTED_REQUEST),
+            _ if !page::wants_socket(request) => Err(StatusCode::UPGRADE_REQUIRED),
             // WB-16.
             _ if !self.config.is_welcome(field(ORIGIN).unwrap_or_default().as_bytes()) => {
                 tracing::warn!(origin = ?field(ORIGIN), "a foreign page");
@@ -411,19 +399,9 @@ impl PageTalk {
         })
     }
 
-    /// Whether it asks for one of our names. The port may be that of somebody who passes it on to us.
-    fn is_ours<B>(&self, request: &Request<B>) -> bool {
-        let host = request.headers().get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-        let is_port = |port: &str| port.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok());
-        self.names.iter().any(|name| match host.split_at_checked(name.len()) {
-            Some((host, port)) => host.eq_ignore_ascii_case(name) && (port.is_empty() || is_port(port)),
-            None => false,
-        })
-    }
-
     fn answer<B>(&self, request: &Request<B>) -> Response<http_body_util::Full<Bytes>> {
         let file = self.config.file(request.uri().path().as_bytes());
-        let (status, file) = match (self.is_ours(request), request.method(), file) {
+        let (status, file) = match (page::asks_for(request, &self.names), request.method(), file) {
             (false, ..) => (StatusCode::MISDIRECTED_REQUEST, None),
             (true, &Method::GET | &Method::HEAD, Some(file)) => (StatusCode::OK, Some(file)),
             (true, &Method::GET | &Method::HEAD, None) => (StatusCode::NOT_FOUND, None),
@@ -449,22 +427,9 @@ impl PageTalk {
     }
 }
 
-/// By what browsers on this machine call it.
-fn local_names() -> Vec<String> {
-    ["localhost", "127.0.0.1", "[::1]"].map(str::to_owned).into()
-}
-
-/// A host as in a URL.
-fn authority_of(host: &str) -> String {
-    match host.parse::<IpAddr>() {
-        Ok(IpAddr::V6(address)) => format!("[{address}]"),
-        _ => host.to_owned(),
-    }
-}
-
-/// The same with a port.
+/// A host as in a URL, with a port.
 fn authority(host: &str, port: u16) -> String {
-    format!("{}:{port}", authority_of(host))
+    format!("{}:{port}", page::authority_of(host))
 }
 
 /// The address by which others reach this machine, if it listens on all; as far as the system knows without
@@ -498,6 +463,8 @@ const MOST_HEAD: usize = 16 << 10;
 
 #[cfg(test)]
 mod tests {
+    use hyper::header::HOST;
+
     use super::*;
 
     #[test]
@@ -512,7 +479,7 @@ mod tests {
     fn talk(sessions: Option<mpsc::Sender<PageStream>>) -> PageTalk {
         let origins = vec!["https://desk.example:4433".into()];
         let config = PageConfig { links: Arc::default(), identity: None, origins, files: files() };
-        PageTalk { config: Arc::new(config), names: local_names().into(), quic: 4433, sessions }
+        PageTalk { config: Arc::new(config), names: page::local_names().into(), quic: 4433, sessions }
     }
 
     #[test]
@@ -547,8 +514,6 @@ mod tests {
         assert_eq!(status(&talk, &[("sec-websocket-version", "8")]), Some(426));
         assert_eq!(status(&closed, &[]), Some(404));
         assert!(talk.begins(&Request::builder().uri("/").body(()).unwrap()).is_none());
-        // RFC 6455 §1.3.
-        assert_eq!(socket::accept(b"dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
     }
 
     #[test]

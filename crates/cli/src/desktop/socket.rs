@@ -8,15 +8,9 @@ use futures_util::{SinkExt as _, Stream, StreamExt as _, future};
 use quickset_desktop::serve::PageBytes;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_util::io::{CopyToBytes, SinkWriter, StreamReader};
-
-/// The value of `Sec-WebSocket-Accept` for that of `Sec-WebSocket-Key`.
-pub(super) fn accept(key: &[u8]) -> String {
-    derive_accept_key(key)
-}
 
 /// The bytes of a server's WebSocket: those of its binary messages one behind the other, however they are
 /// cut (WB-19).

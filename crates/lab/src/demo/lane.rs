@@ -51,7 +51,8 @@ struct SenderTally {
 pub(crate) enum LaneEnd {
     /// Behind the updates that are measured.
     Behind(Range<u32>),
-    /// When it is dropped. Until then so many updates may wait for the sender.
+    /// When it is dropped. Until then so many updates may be on their way to the screen, those that wait for
+    /// the sender included.
     Never(usize),
 }
 
@@ -128,9 +129,10 @@ impl DemoLane {
         }
     }
 
-    /// Whether another update can wait for the sender.
+    /// Whether another update may be on its way to the screen.
     pub(crate) fn has_room(&self) -> bool {
-        self.shots.as_ref().is_some_and(|shots| shots.capacity() > 0)
+        let Some(shots) = &self.shots else { return false };
+        shots.capacity() > self.seen.lock().updates.open()
     }
 
     /// Why it has ended, if it has.

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
 use super::lane::{DemoLane, LaneEnd, LaneView, Shot};
-use super::{DemoConfig, DemoError, DemoMode, LiveFigures, animate};
+use super::{DemoConfig, DemoError, DemoMode, LiveFigures, animate, updates};
 use crate::screen::SeenCells;
 
 /// A demonstration that goes on until it is ended, to be watched.
@@ -21,8 +21,9 @@ use crate::screen::SeenCells;
 /// 2. [`watch`](Self::watch) gives a handle to look at the receivers at any time, for as many as want to.
 /// 3. [`run`](Self::run) moves the desktop until it is dropped, or a connection breaks.
 ///
-/// Its memory is bounded. Where the link is slower than the desktop, the desktop waits until the slowest mode
-/// has room for another update, so that all modes go on to get the same updates at the same moments.
+/// Its memory is bounded. Where the link, or this machine, is slower than the desktop, the desktop waits for the
+/// slowest mode: no more updates are on their way to a screen than belong to a second and four round trips (four at least). So
+/// all modes go on to get the same updates at the same moments.
 pub struct LiveDemo {
     lanes: Vec<DemoLane>,
     pace: u32,
@@ -62,9 +63,9 @@ impl LiveDemo {
     /// See [`DemoError`].
     pub async fn start(plan: &DemoConfig, pace: u32) -> Result<Self, DemoError> {
         let mut lanes = Vec::new();
+        // A loss that is lost again takes some round trips, and is to be seen; more than that is a backlog.
+        let room = updates(pace, Duration::from_secs(1) + plan.rtt * 4).max(4).saturated::<usize>();
         for mode in plan.modes() {
-            // What would be shown in a second waits at most.
-            let room = pace.max(1).saturated::<usize>();
             lanes.push(DemoLane::start(plan, mode, LaneEnd::Never(room)).await?);
         }
         let (loss, wishes) = watch::channel(plan.loss.clone());
@@ -83,7 +84,7 @@ impl LiveDemo {
     /// # Errors
     /// When a connection breaks, or a message comes out damaged.
     pub async fn run(mut self) -> Result<Infallible, DemoError> {
-        let (mut updates, desktop) = animate(self.seed, None);
+        let (mut drawn, desktop) = animate(self.seed, None);
         let mut ticks = tokio::time::interval(Duration::from_secs(1) / self.pace);
         // After a pause of the machine the desktop goes on, and does not hurry.
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -104,7 +105,7 @@ impl LiveDemo {
             if waits {
                 continue;
             }
-            let Some(update) = updates.recv().await else { break };
+            let Some(update) = drawn.recv().await else { break };
             let shot = Arc::new(Shot { due: Instant::now(), update });
             self.lanes.iter().for_each(|lane| lane.show(&shot));
         }
@@ -145,7 +146,8 @@ impl LiveWatch {
         self.0.loss.send_replace(loss);
     }
 
-    /// True while the desktop waits for the slowest mode: the link carries less than there is to show.
+    /// True while the desktop waits for the slowest mode: its link, or this machine, carries less than there is
+    /// to show.
     pub fn is_waiting(&self) -> bool {
         self.0.waits.load(Ordering::Relaxed)
     }

@@ -99,6 +99,11 @@ impl WholeUpdates {
         drawn
     }
 
+    /// Updates that were written and are not whole yet.
+    pub(crate) fn open(&self) -> usize {
+        self.open.len()
+    }
+
     /// When the oldest update that is not whole was written.
     pub(crate) fn oldest(&self) -> Option<Instant> {
         self.open.first_key_value().map(|(_, update)| update.written)
@@ -181,7 +186,7 @@ mod tests {
             updates.write(&update(number, &[(0, 1)]), start + Duration::from_millis(number.into()));
         }
         updates.write(&update(3, &[]), start);
-        assert_eq!(updates.oldest(), Some(start));
+        assert_eq!((updates.oldest(), updates.open()), (Some(start), 3));
         let drawn = updates.draw(&message(1, 0, 1), start + Duration::from_millis(10));
         assert!(drawn.is_seen);
         let numbers: Vec<_> = drawn.whole.iter().map(|w| (w.number, w.took.as_millis())).collect();
