@@ -1,6 +1,5 @@
 mod web;
 
-use std::ffi::OsStr;
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -256,7 +255,7 @@ fn words(args: &DemoArgs, plan: &DemoConfig) -> String {
 }
 
 /// Opens a file, or a page, in a browser.
-pub(crate) fn open(what: impl AsRef<OsStr>) -> anyhow::Result<()> {
+pub(crate) fn open(what: impl AsRef<Path>) -> anyhow::Result<()> {
     let what = what.as_ref();
     let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     Command::new(program)

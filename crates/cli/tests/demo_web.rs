@@ -18,6 +18,9 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 
 /// However busy the machine is.
 const LIMIT: Duration = Duration::from_secs(90);
+/// The test desktop's sides in pixels.
+const WIDTH: usize = 1280;
+const HEIGHT: usize = 720;
 const MODES: [&str; 4] = ["total", "partial", "partial+fec", "latest"];
 
 /// A demonstration, and its end when this goes.
@@ -79,8 +82,8 @@ impl Demo {
         let socket = self.socket(&host, Some(&format!("http://{host}"))).await.unwrap();
         let mut tab = DemoTab { socket, greeting: Value::Null, pictures: Vec::new(), frames: [0; 4] };
         let Arrival::Text(greeting) = tab.next().await else { panic!("a frame before the greeting") };
-        let side = |name: &str| greeting[name].as_u64().unwrap() as usize;
-        tab.pictures = vec![vec![0; side("width") * side("height")]; 4];
+        assert_eq!((&greeting["width"], &greeting["height"]), (&WIDTH.into(), &HEIGHT.into()));
+        tab.pictures = vec![vec![0; WIDTH * HEIGHT]; 4];
         tab.greeting = greeting;
         tab
     }
@@ -143,7 +146,7 @@ impl DemoTab {
 
     /// Takes over what a frame says, by its description.
     fn draw(&mut self, frame: &[u8]) {
-        let (cell, width) = (16, 1280);
+        let (cell, width) = (16, WIDTH);
         let mut rest = frame;
         while !rest.is_empty() {
             let (mode, cells) = (usize::from(rest[0]), usize::from(u16::from_be_bytes([rest[1], rest[2]])));

@@ -67,7 +67,7 @@ async fn watched(live: LiveDemo, mut enough: impl FnMut(&[LiveFigures]) -> bool)
     };
     tokio::select! {
         ended = live.run() => match ended? {},
-        seen = tokio::time::timeout(Duration::from_secs(60), look) => { seen.unwrap(); Ok(()) }
+        seen = tokio::time::timeout(Duration::from_secs(60), look) => { seen.expect("it is never seen"); Ok(()) }
     }
 }
 

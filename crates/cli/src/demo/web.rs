@@ -91,7 +91,7 @@ impl WebShow {
             () = interrupts.next() => Ok(()),
             () = pause(self.length) => Ok(()),
         };
-        // The pages are told, so that they do not look for it any more; who does not listen is not waited for.
+        // Pages are told, so that they look for it no more; who does not listen is not waited for.
         end.send_replace(true);
         let _ = tokio::time::timeout(GOODBYE, async { while visitors.join_next().await.is_some() {} }).await;
         ended

@@ -25,7 +25,7 @@ pub(crate) struct DemoLane {
     mode: DemoMode,
     relay: Relay,
     shots: Option<mpsc::Sender<Arc<Shot>>>,
-    seen: LaneView,
+    seen: ReceiverView,
     sending: JoinHandle<Result<SenderTally, DemoError>>,
     receiving: JoinHandle<Result<(), DemoError>>,
     // The endpoints live as long as the lane.
@@ -58,7 +58,7 @@ pub(crate) enum LaneEnd {
 
 /// What the receiver of a lane has, for all who look at it.
 #[derive(Clone)]
-pub(crate) struct LaneView(Arc<Mutex<ReceiverSeen>>);
+pub(crate) struct ReceiverView(Arc<Mutex<ReceiverSeen>>);
 
 /// What the receiver has.
 struct ReceiverSeen {
@@ -110,7 +110,7 @@ impl DemoLane {
         };
         let (shots, queue) = mpsc::channel(room);
         let seen = ReceiverSeen { picture: Picture::new(), updates: WholeUpdates::new(), tally };
-        let seen = LaneView(Arc::new(Mutex::new(seen)));
+        let seen = ReceiverView(Arc::new(Mutex::new(seen)));
         let how = LaneSending { mode, protection, measured, seen: seen.clone() };
         let sending = tokio::spawn(send(far, how, queue));
         let receiving = tokio::spawn(receive(near, mode, seen.clone()));
@@ -153,7 +153,7 @@ impl DemoLane {
     }
 
     /// For those who look at what it has.
-    pub(crate) fn view(&self) -> LaneView {
+    pub(crate) fn view(&self) -> ReceiverView {
         self.seen.clone()
     }
 
@@ -197,7 +197,7 @@ impl DemoLane {
     }
 }
 
-impl LaneView {
+impl ReceiverView {
     fn lock(&self) -> MutexGuard<'_, ReceiverSeen> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -241,7 +241,7 @@ struct LaneSending {
     mode: DemoMode,
     protection: Protection,
     measured: Range<u32>,
-    seen: LaneView,
+    seen: ReceiverView,
 }
 
 /// Sends updates as they come.
@@ -285,7 +285,7 @@ async fn finish(sender: &mut MessageSender) -> Result<(), DemoError> {
     }
 }
 
-async fn receive(connection: Connection, mode: DemoMode, seen: LaneView) -> Result<(), DemoError> {
+async fn receive(connection: Connection, mode: DemoMode, seen: ReceiverView) -> Result<(), DemoError> {
     let mut receiver: MessageReceiver = connection.accept_messages().await?;
     while let Some(message) = receiver.next().await {
         let message = message?;

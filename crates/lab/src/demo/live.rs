@@ -9,7 +9,7 @@ use quickset_sim::{LinkSpec, LossModel};
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
-use super::lane::{DemoLane, LaneEnd, LaneView, Shot};
+use super::lane::{DemoLane, LaneEnd, ReceiverView, Shot};
 use super::{DemoConfig, DemoError, DemoMode, LiveFigures, animate, updates};
 use crate::screen::SeenCells;
 
@@ -21,9 +21,9 @@ use crate::screen::SeenCells;
 /// 2. [`watch`](Self::watch) gives a handle to look at the receivers at any time, for as many as want to.
 /// 3. [`run`](Self::run) moves the desktop until it is dropped, or a connection breaks.
 ///
-/// Its memory is bounded. Where the link, or this machine, is slower than the desktop, the desktop waits for the
-/// slowest mode: no more updates are on their way to a screen than belong to a second and four round trips (four at least). So
-/// all modes go on to get the same updates at the same moments.
+/// Its memory is bounded. Where the link, or this machine, is slower than the desktop, the desktop waits for
+/// the slowest mode: no more updates are on their way to a screen than belong to a second and four round
+/// trips (four at least). So all modes go on to get the same updates at the same moments.
 pub struct LiveDemo {
     lanes: Vec<DemoLane>,
     pace: u32,
@@ -38,7 +38,7 @@ pub struct LiveDemo {
 pub struct LiveWatch(Arc<LiveLanes>);
 
 struct LiveLanes {
-    views: Vec<(DemoMode, LaneView)>,
+    views: Vec<(DemoMode, ReceiverView)>,
     loss: watch::Sender<LossModel>,
     waits: AtomicBool,
 }
@@ -146,8 +146,8 @@ impl LiveWatch {
         self.0.loss.send_replace(loss);
     }
 
-    /// True while the desktop waits for the slowest mode: its link, or this machine, carries less than there is
-    /// to show.
+    /// True while the desktop waits for the slowest mode: its link, or this machine, carries less than there
+    /// is to show.
     pub fn is_waiting(&self) -> bool {
         self.0.waits.load(Ordering::Relaxed)
     }

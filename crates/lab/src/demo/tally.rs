@@ -171,7 +171,7 @@ mod tests {
         let row = tally.row(DemoMode::Total);
         assert_eq!((row.updates, row.overtaken), (2, 1), "updates 1 and 2");
         let whole = row.whole_update_ms;
-        assert_eq!([whole.p50, whole.p99, whole.mean], [350.0, 450.0, 400.0]);
+        assert_eq!((whole.p50, whole.p99, whole.mean), (350.0, 450.0, 400.0));
         assert_eq!(row.messages, 4, "updates 1 and 2");
         assert_eq!(row.blocking.values(), [0.0, 149.0, 150.0, 150.0]);
         assert!((row.blocked_share - 0.75).abs() < 1e-12);

@@ -92,7 +92,8 @@ impl Relay {
         self.bindings.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Changes the link for what is sent from now on. Which packets an equal loss model takes stays as it was.
+    /// Changes the link for what is sent from now on. Which packets an equal loss model takes stays as it
+    /// was.
     pub fn change(&self, up: &LinkSpec, down: &LinkSpec) {
         self.courier.change([up, down]);
     }
