@@ -164,7 +164,8 @@ fn bar(plan: &DemoConfig) -> ProgressBar {
 
 fn show(bar: &ProgressBar, progress: &DemoProgress) {
     let mut text = format!("{} updates a second, so far:\n", progress.pace);
-    let _ = writeln!(text, "                        message blocking time, ms        whole update, ms");
+    let _ =
+        writeln!(text, "                                   message blocking time, ms       whole update, ms");
     let _ =
         writeln!(text, "  mode         messages   blocked       p80       p99       max       p50       p99");
     for mode in &progress.modes {

@@ -71,7 +71,7 @@ impl WebShow {
         };
         let place = place(bound);
         say!("open {place}")?;
-        note!("that shows the modes side by side until Ctrl-C; so many browsers may look as want to");
+        note!("that shows the modes side by side, to {SEATS} pages at a time; Ctrl-C ends it");
         if self.opens {
             super::open(&place)?;
         }
@@ -167,7 +167,7 @@ impl LivePage {
         stream.set_nodelay(true)?;
         let mut names = page::local_names();
         // By an address nobody is led astray, and beyond this machine there is no other name.
-        names.push(page::authority_of(&stream.local_addr()?.ip().to_string()));
+        names.push(page::authority_of(&stream.local_addr()?.ip().to_canonical().to_string()));
         let begun = Mutex::new(None);
         let answer = service_fn(async |request| self.answer(request, &names, &begun));
         let mut http = http1::Builder::new();
@@ -295,3 +295,31 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const MOST_HEAD: usize = 16 << 10;
 /// How long pages may take to hear that it is over.
 const GOODBYE: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_link_leads_to_where_the_page_is() {
+        for (bound, expected) in [
+            ("127.0.0.1:4480", "http://localhost:4480/"),
+            ("[::1]:1", "http://localhost:1/"),
+            ("0.0.0.0:4480", "http://localhost:4480/"),
+            ("192.0.2.7:80", "http://192.0.2.7:80/"),
+            ("[2001:db8::7]:80", "http://[2001:db8::7]:80/"),
+        ] {
+            assert_eq!(place(bound.parse().unwrap()), expected);
+        }
+    }
+
+    #[test]
+    fn what_was_lost_at_first_can_be_chosen_again() {
+        let texts = |first: &str| -> Vec<String> {
+            losses(&first.parse().unwrap()).iter().map(LossModel::to_string).collect()
+        };
+        assert_eq!(texts("2%"), ["none", "0.5%", "1%", "2%", "5%", "10%"]);
+        assert_eq!(texts("0%").len(), 6);
+        assert_eq!(texts("ge:1%,25%")[6..], ["ge:1%,25%,100%,0%"]);
+    }
+}

@@ -64,6 +64,8 @@ fn the_page_stands_alone_and_holds_all_of_it() {
     // At 30 updates a second, and only there, the two orders are close, and the page says why.
     assert_eq!(page.matches("the two come close").count(), 1);
     assert!(page.contains("87.5"));
+    let words = "within 62.5 and 164 ms in total order, 62.5 and 164 ms in partial order, 62.5 and 164 ms with repair, ";
+    assert_eq!(page.matches(words).count(), 2);
     // In the tile of each mode, in its row, and how it is counted where newer pixels come first.
     assert_eq!(page.matches("whole update p50 62.5 ms · p99 164 ms</span>").count(), 8);
     assert_eq!(page.matches("<td>62.5<td>164<td>").count(), 8);

@@ -43,17 +43,7 @@ pub(crate) fn verdict(rows: &[&DemoRow], rtt_ms: f64) -> String {
             repaired.lost
         );
     }
-    let _ = write!(
-        text,
-        "Half of the updates were whole on the screen within {} ms in total and {} ms in partial order, ninety-nine in a \
-         hundred within {} and {} ms; without fences within {} and {} ms. ",
-        number(total.whole_update_ms.p50),
-        number(partial.whole_update_ms.p50),
-        number(total.whole_update_ms.p99),
-        number(partial.whole_update_ms.p99),
-        number(latest.whole_update_ms.p50),
-        number(latest.whole_update_ms.p99)
-    );
+    text.push_str(&whole(rows));
     let period_ms = 1000.0 / f64::from(total.updates_per_s);
     // Why it is so is told where it is so.
     let are_close = b.mean > a.mean * CLOSE && a.mean > b.mean * CLOSE;
@@ -74,6 +64,25 @@ pub(crate) fn verdict(rows: &[&DemoRow], rtt_ms: f64) -> String {
         );
     }
     text
+}
+
+/// How long updates took to be whole, for each mode.
+fn whole(rows: &[&DemoRow]) -> String {
+    let times = |row: &&DemoRow| {
+        let whole = &row.whole_update_ms;
+        let how = match row.mode {
+            DemoMode::Total => "in total order",
+            DemoMode::Partial => "in partial order",
+            DemoMode::Repaired => "with repair",
+            DemoMode::Latest => "without fences",
+        };
+        format!("{} and {} ms {how}", number(whole.p50), number(whole.p99))
+    };
+    let times: Vec<String> = rows.iter().map(times).collect();
+    format!(
+        "Half of the updates, and ninety-nine in a hundred, were whole on the screen within {}. ",
+        times.join(", ")
+    )
 }
 
 /// Mean times of which the one is more than this part of the other come close.
