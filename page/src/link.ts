@@ -5,6 +5,8 @@ export interface Link {
   /** SHA-256 of its certificates; none when an authority vouches for it. */
   readonly hashes: readonly Uint8Array[];
   readonly token: string;
+  /** The one of the server's desktops to show; empty: the first. */
+  readonly desktop: string;
 }
 
 /** Reads a fragment; the sentence says what is wrong with it, and what to do. */
@@ -20,7 +22,7 @@ export function readLink(fragment: string, host: string): Link | string {
     if (hash?.length !== 32) return 'This link was cut, or altered on its way. Ask for a new one.';
     hashes.push(hash);
   }
-  return { server, hashes, token };
+  return { server, hashes, token, desktop: fields.get('desktop') ?? '' };
 }
 
 function fromBase64Url(text: string): Uint8Array | undefined {

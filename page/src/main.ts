@@ -6,6 +6,7 @@ import { Pointer } from './pointer.ts';
 import type { Figures, FromWorker, ToWorker } from './talk.ts';
 
 const STORED = 'link';
+const DEVICE = 'device';
 /** Between two tries, in milliseconds; it doubles up to the longest. */
 const FIRST_PAUSE = 500;
 const LONGEST_PAUSE = 15_000;
@@ -22,6 +23,7 @@ const canvas = element<HTMLCanvasElement>('screen');
 const notice = element<HTMLParagraphElement>('notice');
 const overlay = element<HTMLDListElement>('figures');
 const bar = element<HTMLElement>('bar');
+let unkept: string | undefined;
 const typing = element<HTMLTextAreaElement>('typing');
 
 /** The fragment leaves the address bar at once; a reload of this tab finds it again. */
@@ -31,6 +33,23 @@ function takeLink(): Link | string {
   if (typeof link !== 'string') sessionStorage.setItem(STORED, fragment);
   history.replaceState(null, '', location.pathname);
   return link;
+}
+
+/** What this browser calls itself towards a server that has invited one device: nobody else knows it. */
+function device(server: string): string {
+  const name = `${DEVICE} ${server}`;
+  const make = (): string => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('');
+  // A private window may keep nothing but for a tab.
+  for (const storage of [(): Storage => localStorage, (): Storage => sessionStorage]) {
+    try {
+      const kept = storage().getItem(name) ?? make();
+      storage().setItem(name, kept);
+      return kept;
+    } catch {
+      continue;
+    }
+  }
+  return unkept ??= make();
 }
 
 function say(text: string): void {
@@ -64,8 +83,7 @@ class Page {
   }
 
   private beginning(offscreen?: OffscreenCanvas): ToWorker {
-    const { server, hashes, token } = this.link;
-    const start = { kind: 'start' as const, server, hashes, token };
+    const start = { kind: 'start' as const, ...this.link, device: device(this.link.server) };
     return offscreen === undefined ? start : { ...start, canvas: offscreen };
   }
 

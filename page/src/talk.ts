@@ -1,7 +1,16 @@
 /** What the page and its worker say to each other. */
 
+/** Who wants to see what. */
+export interface Visitor {
+  readonly token: string;
+  /** The desktop; empty: the first. */
+  readonly desktop: string;
+  /** What this browser calls itself towards the server. */
+  readonly device: string;
+}
+
 export type ToWorker =
-  | { kind: 'start'; canvas?: OffscreenCanvas; server: string; hashes: readonly Uint8Array[]; token: string }
+  | { kind: 'start'; canvas?: OffscreenCanvas; server: string; hashes: readonly Uint8Array[] } & Visitor
   | { kind: 'key'; down: boolean; keysym: number; keycode: number | undefined }
   | { kind: 'pointer'; buttons: number; x: number; y: number }
   | { kind: 'offer' }

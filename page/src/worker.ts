@@ -5,7 +5,7 @@ import init, {
 } from './viewer/viewer.js';
 import { byQuic, byTcp, connect, type Carrier, type Place } from './carrier.ts';
 import { ofEnding } from './link.ts';
-import type { FromWorker, ToWorker } from './talk.ts';
+import type { FromWorker, ToWorker, Visitor } from './talk.ts';
 
 /** What a worker has; the types of a window would hide that it is one. */
 interface WorkerScope extends Pick<Window, 'setTimeout' | 'clearTimeout' | 'setInterval' | 'clearInterval' | 'location'> {
@@ -53,9 +53,9 @@ class Session {
   }
 
   /** How the session ended; it fails when the connection is lost. */
-  async run(token: string): Promise<{ code: number; reason: string }> {
+  async run(who: Visitor): Promise<{ code: number; reason: string }> {
     const goodbye = new Promise<{ code: number; reason: string }>((resolve) => { this.goodbye = resolve; });
-    await this.carrier.begin(WasmViewer.hello(token), {
+    await this.carrier.begin(WasmViewer.hello(who.token, who.desktop, who.device), {
       viewer: this.viewer,
       came: () => { if (!this.over) { this.heard = performance.now(); this.turn(); } },
       failed: (fault) => this.fail(fault),
@@ -184,7 +184,7 @@ async function start(message: Extract<ToWorker, { kind: 'start' }>): Promise<voi
   const place: Place = { server: message.server, hashes: message.hashes };
   try {
     let carrier: Carrier | undefined = await connect(place);
-    while (carrier !== undefined) carrier = await look(carrier, place, message.token);
+    while (carrier !== undefined) carrier = await look(carrier, place, message);
   } catch (error) {
     tell({ kind: 'ended', text: unreachable(place), again: true });
     console.debug(error);
@@ -192,11 +192,11 @@ async function start(message: Extract<ToWorker, { kind: 'start' }>): Promise<voi
 }
 
 /** One session, to its end. The carrier of the next, if it goes on by another way. */
-async function look(carrier: Carrier, place: Place, token: string): Promise<Carrier | undefined> {
+async function look(carrier: Carrier, place: Place, who: Visitor): Promise<Carrier | undefined> {
   const mine = new Session(carrier);
   session = mine;
   try {
-    const ended = mine.run(token).then((ending) => ({ ending }));
+    const ended = mine.run(who).then((ending) => ({ ending }));
     const moved = anotherWay(mine, place).then((other) => ({ other }));
     const end = await Promise.race([ended, moved]);
     if ('other' in end) {

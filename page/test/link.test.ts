@@ -12,7 +12,8 @@ test('a link has a server, hashes and a token', () => {
   assert.equal(link.token, 'abcde-12345');
   assert.deepEqual(link.hashes.map((bytes) => [bytes.length, bytes[31]]), [[32, 31], [32, 31]]);
   // With a certificate of an authority the page comes from the server itself.
-  assert.deepEqual(readLink('#token=t', 'desk.example:4433'), { server: 'desk.example:4433', hashes: [], token: 't' });
+  assert.deepEqual(readLink('#token=t', 'desk.example:4433'), { server: 'desk.example:4433', hashes: [], token: 't', desktop: '' });
+  assert.equal((readLink('#token=t&desktop=work', 'h') as { desktop: string }).desktop, 'work');
 });
 
 test('a link that was cut or altered is a sentence', () => {

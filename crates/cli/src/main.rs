@@ -11,6 +11,7 @@
 )]
 
 mod cert;
+mod config;
 mod demo;
 mod descriptors;
 mod desktop;
@@ -84,8 +85,14 @@ enum Subcommands {
 }
 
 fn main() -> ExitCode {
-    let command = Command::parse();
     log();
+    let command: Command = match config::parse() {
+        Ok(command) => command,
+        Err(error) => {
+            note!("quickset: {}", sentence(&error));
+            return ExitCode::from(USAGE);
+        }
+    };
     let done = match command.subcommand {
         Subcommands::Demo(args) => demo::run(&args),
         Subcommands::Desktop(args) => desktop::run(&args),
@@ -146,6 +153,9 @@ fn sentence(error: &anyhow::Error) -> String {
 fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(future)
 }
+
+/// The exit code of clap.
+const USAGE: u8 = 2;
 
 const AFTER: &str = "\
 Example: see what fences do for a screen on a lossy link (about a minute, nothing else needed)

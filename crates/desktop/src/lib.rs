@@ -9,7 +9,7 @@
 //!
 //! ```no_run
 //! use quickset_desktop::message::{ScreenOrder, Permissions};
-//! use quickset_desktop::serve::{ServeGateway, ServeConfig};
+//! use quickset_desktop::serve::{DesktopConfig, ServeGateway, ServeConfig};
 //! use quickset_desktop::trust::{GatewayFolder, ClientGate};
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -17,8 +17,7 @@
 //! let identity = folder.server_identity()?;
 //! let (gate, token) = ClientGate::for_server(identity.fingerprint(), folder.authorized()?, None)?;
 //! let serve = ServeGateway::start(ServeConfig {
-//!     vnc: "127.0.0.1:5900".into(),
-//!     vnc_password: None,
+//!     desktops: vec![DesktopConfig::at("127.0.0.1:5900")],
 //!     listen: "[::]:4433".parse()?,
 //!     sockets: 0,
 //!     identity,

@@ -18,8 +18,8 @@ use std::collections::VecDeque;
 use quickset_base::Time;
 use quickset_rfb::{Cursor, Framebuffer, Leds};
 use quickset_screen::message::{
-    ClientOffer, ClipboardMessage, FromClient, FromServer, Hello, MessageFault, RecordInbox, RecordSplitter,
-    ScreenLayout, ScreenOrder, ShownToken, Welcome, stream_bytes,
+    ClientOffer, ClipboardMessage, DeviceTag, FromClient, FromServer, Hello, HelloChoice, MessageFault,
+    RecordInbox, RecordSplitter, ScreenLayout, ScreenOrder, ShownToken, Welcome, stream_bytes,
 };
 use quickset_screen::receiver::{Changes, ReceiverConfig, ReceiverStats, ScreenReceiver};
 use quickset_web::{DatagramFault, FencedReceiver, FencedReceiverStats};
@@ -169,11 +169,14 @@ impl PageViewer {
         Ok(())
     }
 
-    /// The first bytes for the control stream: who shows this token may look.
-    pub fn hello(token: &str) -> Vec<u8> {
-        // WB-15.
+    /// The first bytes for the control stream: who shows this token may look, at this desktop or whichever
+    /// there is. `device` is what the browser calls itself, by a text of its own that it keeps.
+    pub fn hello(token: &str, desktop: &str, device: &str) -> Vec<u8> {
+        // WB-15, WB-20.
         let offer = Some(ClientOffer::Token(ShownToken::new(token)));
-        stream_bytes(&FromClient::Hello(Hello { offer, ..Hello::default() }))
+        let device = DeviceTag(device.to_owned());
+        let choice = HelloChoice { desktop: desktop.to_owned(), device, ..HelloChoice::default() };
+        stream_bytes(&FromClient::Hello(Hello { offer, choice, ..Hello::default() }))
     }
 
     /// Bytes of the control stream.

@@ -70,8 +70,8 @@ impl WasmViewer {
     }
 
     /// The first bytes for the control stream.
-    pub fn hello(token: &str) -> Vec<u8> {
-        PageViewer::hello(token)
+    pub fn hello(token: &str, desktop: &str, device: &str) -> Vec<u8> {
+        PageViewer::hello(token, desktop, device)
     }
 
     /// Bytes of the control stream.

@@ -19,11 +19,14 @@ use quickset::{Identity, ServerConfig};
 use quickset_desktop::serve::{
     BrowserStream, PAGE_FIELDS, PageConfig, PageFile, PageStream, SESSION_PATH, TcpBrowsers,
 };
-use quickset_desktop::trust::{GatewayFolder, OneTimeToken, PageLinks};
+use quickset_desktop::trust::{
+    DesktopLabel, GatewayFolder, NoticeBoard, OneTimeToken, PageCertificates, PageLinks,
+};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc};
 
+use super::devices::Notice;
 use super::socket;
 use crate::page;
 use crate::say::{note, say};
@@ -84,6 +87,11 @@ pub(super) struct PageEntrance {
     pub(super) server: ServerConfig,
     /// Browsers that come there by TCP.
     pub(super) browsers: Option<TcpBrowsers>,
+    /// Those with a name have a link each.
+    pub(super) desktops: Vec<DesktopLabel>,
+    /// What other commands are told of the server, and where; links come to that.
+    pub(super) notice: Notice,
+    pub(super) board: Option<NoticeBoard>,
 }
 
 enum Certificates {
@@ -120,7 +128,7 @@ impl PageArgs {
         // The page of the port of gateways itself.
         let name = page::authority_of(&host);
         origins.extend([format!("https://{name}"), format!("https://{name}:*")]);
-        let links = PageLinks::new();
+        let links = PageLinks::new().with_invitations(folder.invitations()?);
         let (_, token) = links.add(Instant::now(), self.web_view_only, None);
         let (identity, certificates) = if let (Some(cert), Some(key)) = (&self.cert, &self.key) {
             (crate::cert::read(cert, key)?, Certificates::Signed)
@@ -135,14 +143,14 @@ impl PageArgs {
 }
 
 impl Pages {
-    /// Prints the link, and serves the page until the future is dropped, on its own port and to browsers that
-    /// come by TCP to that of gateways.
+    /// Prints the links, and serves the page until the future is dropped, on its own port and to browsers
+    /// that come by TCP to that of gateways.
     ///
     /// # Errors
     /// When a page of an authority's certificate has no port of TCP, or standard output is closed.
     pub(super) async fn serve(self, entrance: PageEntrance) -> anyhow::Result<Infallible> {
         let Self { config, certificates, listener, host, token } = self;
-        let PageEntrance { bound, server, browsers } = entrance;
+        let PageEntrance { bound, server, browsers, desktops, notice, board } = entrance;
         let place = authority(&host, bound.port());
         let page = listener.local_addr()?;
         let names = vec![page::authority_of(&host)];
@@ -152,7 +160,9 @@ impl Pages {
                 let browsers = browsers.with_context(|| {
                     format!("the page cannot be served at {bound} by TCP; choose another port with --listen")
                 })?;
-                say!("open https://{place}/#token={}", token.reveal())?;
+                let link = format!("https://{place}/#");
+                print(&link, &desktops, &token)?;
+                notice.with_link(&link).put_up(board.as_ref());
                 let far = listen(PageSource::Gateway(browsers), config, names, bound.port());
                 tokio::select! { never = far => never, never = near => never }
             }
@@ -166,13 +176,13 @@ impl Pages {
                     }
                 };
                 let names = [host];
+                let link = |shown: &PageCertificates| {
+                    let hashes = shown.hashes().map(|hash| BASE64_URL_SAFE_NO_PAD.encode(hash)).join(",");
+                    format!("http://localhost:{}/#server={place}&hash={hashes}&", page.port())
+                };
                 let shown = folder.page_certificates(&identity, &names, SystemTime::now())?;
-                let hashes = shown.hashes().map(|hash| BASE64_URL_SAFE_NO_PAD.encode(hash)).join(",");
-                say!(
-                    "open http://localhost:{}/#server={place}&hash={hashes}&token={}",
-                    page.port(),
-                    token.reveal()
-                )?;
+                print(&link(&shown), &desktops, &token)?;
+                notice.with_link(&link(&shown)).put_up(board.as_ref());
                 note!(
                     "that opens the desktop in a browser on this machine; on another, run `quickset desktop page` there and open \
                      the same link"
@@ -182,7 +192,10 @@ impl Pages {
                         // Looked at each hour: a machine that sleeps loses count of time.
                         tokio::time::sleep(Duration::from_secs(3600)).await;
                         match folder.page_certificates(&identity, &names, SystemTime::now()) {
-                            Ok(shown) => PageConfig::show(&server, shown.identity()),
+                            Ok(shown) => {
+                                PageConfig::show(&server, shown.identity());
+                                notice.with_link(&link(&shown)).put_up(board.as_ref());
+                            }
                             Err(error) => note!("the next certificate for browsers cannot be shown: {error}"),
                         }
                     }
@@ -191,6 +204,14 @@ impl Pages {
             }
         }
     }
+}
+
+/// Prints a link for each desktop.
+fn print(link: &str, desktops: &[DesktopLabel], token: &OneTimeToken) -> anyhow::Result<()> {
+    if desktops.is_empty() {
+        say!("open {link}token={}", token.reveal())?;
+    }
+    desktops.iter().try_for_each(|name| say!("open {link}desktop={name}&token={}", token.reveal()))
 }
 
 /// Serve the page of `desktop serve --web` to browsers on this machine.
@@ -428,13 +449,13 @@ impl PageTalk {
 }
 
 /// A host as in a URL, with a port.
-fn authority(host: &str, port: u16) -> String {
+pub(super) fn authority(host: &str, port: u16) -> String {
     format!("{}:{port}", page::authority_of(host))
 }
 
 /// The address by which others reach this machine, if it listens on all; as far as the system knows without
 /// asking anybody.
-fn own_address(listen: SocketAddr) -> IpAddr {
+pub(super) fn own_address(listen: SocketAddr) -> IpAddr {
     if !listen.ip().is_unspecified() {
         return listen.ip();
     }

@@ -1,14 +1,19 @@
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::time::timeout;
 
+use super::HouseRooms;
+use super::desktops::{ServedDesktop, choose};
 use crate::error::LinkError;
 use crate::link::{IncomingMessages, MessageOutbox, PeerLink};
 use crate::message::{
     CLIPBOARD, ClientOffer, FromClient, FromServer, Hello, MessageFault, Permissions, SHOWN, ScreenOrder,
     Welcome, code,
 };
-use crate::trust::{ClientGate, Denial, PageEntry, PageLinks, ProvenKey, SecretProof, ServerShare};
+use crate::trust::{
+    ClientGate, Denial, DesktopLabel, DeviceRights, GateEntry, Now, PageEntry, PageLinks, ProvenKey,
+    SecretProof, ServerShare,
+};
 
 /// A client that may look.
 #[derive(Debug)]
@@ -19,6 +24,15 @@ pub(crate) struct Admitted {
     pub(crate) takes_texts: bool,
     /// What it may do.
     pub(crate) permissions: Permissions,
+    /// What it sees.
+    pub(crate) desktop: ServedDesktop,
+}
+
+/// The same, and by what it came in.
+#[derive(Debug)]
+pub(super) struct AdmittedBy<E> {
+    pub(super) admitted: Admitted,
+    pub(super) entry: E,
 }
 
 /// Why a client does not look.
@@ -34,19 +48,19 @@ pub(crate) enum Turned {
 
 /// What a client is told when it comes in.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ClientTerms {
+pub(super) struct ClientTerms {
     pub(crate) order: ScreenOrder,
     pub(crate) permissions: Permissions,
 }
 
-/// Hears the credential of a gateway and lets it in, or closes the connection.
-pub(crate) async fn admit(
+/// Hears the credential of a gateway and lets it in, or closes the connection. By what it came in comes
+/// along.
+pub(super) async fn admit(
     link: &PeerLink,
     gate: &ClientGate,
-    terms: ClientTerms,
-    name: &str,
-) -> Result<Admitted, Turned> {
-    let result = hear(link, gate, terms, name).await;
+    rooms: &HouseRooms,
+) -> Result<AdmittedBy<GateEntry>, Turned> {
+    let result = hear(link, gate, rooms).await;
     match &result {
         // Its own words for each reason: they tell whoever knows the right password no more than the code
         // does, and save the others an evening.
@@ -65,46 +79,54 @@ pub(crate) async fn admit(
 async fn hear(
     link: &PeerLink,
     gate: &ClientGate,
-    terms: ClientTerms,
-    name: &str,
-) -> Result<Admitted, Turned> {
+    rooms: &HouseRooms,
+) -> Result<AdmittedBy<GateEntry>, Turned> {
     let Greeting { mut control, mut control_out, hello } = greet(link).await?;
     let key = link.key().ok_or(Turned::NoKey)?;
     let address = link.remote_address().ip();
     let client = ProvenKey { address, key, exported: link.exported()? };
+    // What cannot be a name is none of ours, and is told so below.
+    let desktop: Option<DesktopLabel> = hello.choice.desktop.parse().ok();
     let judged = match hello.offer {
         // DT-53.
-        Some(ClientOffer::Share { of, share }) => match gate.challenge(Instant::now(), client, of, &share) {
-            Ok(challenge) => {
-                let proof = prove(&challenge.answer, &mut control_out, &mut control).await?;
-                gate.settle(&challenge, proof.as_ref())
+        Some(ClientOffer::Share { of, share }) => {
+            let token = Some(hello.choice.token.as_str()).filter(|token| !token.is_empty());
+            match gate.challenge(Now::read(), client, of, token, &share) {
+                Ok(challenge) => {
+                    let proof = prove(&challenge.answer, &mut control_out, &mut control).await?;
+                    gate.settle(Now::read().date, &challenge, proof.as_ref(), desktop.as_ref())
+                }
+                Err(denial) => Err(denial),
             }
-            Err(denial) => Err(denial),
-        },
+        }
         // DT-54: a token goes as it is on sessions of pages alone.
         Some(ClientOffer::Token(_)) => return Err(LinkError::from(MessageFault::Exchange(SHOWN)).into()),
-        None => gate.judge(&client).map_err(|denial| match denial {
+        None => gate.judge(Now::read().date, &client, desktop.as_ref()).map_err(|denial| match denial {
             Denial::UnknownKey if hello.is_older => Denial::Older,
             other => other,
         }),
     };
-    let by = judged.inspect_err(|denial| {
+    let chosen = judged.and_then(|entry| {
+        let desktop = choose(&rooms.desktops, &entry.rights, &hello.choice.desktop)?.clone();
+        Ok((entry, desktop))
+    });
+    let (entry, desktop) = chosen.inspect_err(|denial| {
         tracing::warn!(from = %client.address, %key, %denial, "turned away");
     })?;
-    welcome(&mut control_out, terms, name).await?;
-    tracing::info!(from = %client.address, %key, ?by, "came in");
+    let permissions = welcome(&mut control_out, rooms.shared.terms, &entry.rights, &desktop).await?;
+    tracing::info!(from = %client.address, %key, by = ?entry.by, "came in");
     let takes_texts = hello.features & CLIPBOARD != 0;
-    Ok(Admitted { control, control_out, takes_texts, permissions: terms.permissions })
+    let admitted = Admitted { control, control_out, takes_texts, permissions, desktop };
+    Ok(AdmittedBy { admitted, entry })
 }
 
 /// Hears the token of a page and lets it in, or closes its session. The link that it came in by comes along.
-pub(crate) async fn admit_page(
+pub(super) async fn admit_page(
     link: &PeerLink,
     links: &PageLinks,
-    terms: ClientTerms,
-    name: &str,
-) -> Result<(Admitted, PageEntry), Turned> {
-    let result = hear_page(link, links, terms, name).await;
+    rooms: &HouseRooms,
+) -> Result<AdmittedBy<PageEntry>, Turned> {
+    let result = hear_page(link, links, rooms).await;
     match &result {
         Err(Turned::Denied(denial)) => {
             // DT-50.
@@ -121,25 +143,24 @@ pub(crate) async fn admit_page(
 async fn hear_page(
     link: &PeerLink,
     links: &PageLinks,
-    terms: ClientTerms,
-    name: &str,
-) -> Result<(Admitted, PageEntry), Turned> {
+    rooms: &HouseRooms,
+) -> Result<AdmittedBy<PageEntry>, Turned> {
     let Greeting { control, mut control_out, hello } = greet(link).await?;
     // WB-15.
     let Some(ClientOffer::Token(token)) = hello.offer else { return Err(Turned::NoKey) };
     let address = link.remote_address().ip();
-    let entry = links.judge(Instant::now(), address, &token).inspect_err(|denial| {
+    let judged = links.judge(Now::read(), address, &token, &hello.choice.device).and_then(|entry| {
+        let desktop = choose(&rooms.desktops, &entry.rights, &hello.choice.desktop)?.clone();
+        Ok((entry, desktop))
+    });
+    let (entry, desktop) = judged.inspect_err(|denial| {
         tracing::warn!(from = %address, %denial, "a page was turned away");
     })?;
-    let permissions = if entry.view_only {
-        Permissions { input: false, clipboard: false, wish: false }
-    } else {
-        terms.permissions
-    };
-    welcome(&mut control_out, ClientTerms { permissions, ..terms }, name).await?;
-    tracing::info!(from = %address, link = entry.link, "a page came in");
+    let permissions = welcome(&mut control_out, rooms.shared.terms, &entry.rights, &desktop).await?;
+    tracing::info!(from = %address, link = ?entry.link, "a page came in");
     // Pages are not older than what they are served by.
-    Ok((Admitted { control, control_out, takes_texts: true, permissions }, entry))
+    let admitted = Admitted { control, control_out, takes_texts: true, permissions, desktop };
+    Ok(AdmittedBy { admitted, entry })
 }
 
 /// The first words of a client.
@@ -159,11 +180,18 @@ async fn greet(link: &PeerLink) -> Result<Greeting, LinkError> {
     timeout(PATIENCE, greeting).await.unwrap_or(Err(LinkError::Silent))
 }
 
-/// DT-2.
-async fn welcome(out: &mut MessageOutbox, terms: ClientTerms, name: &str) -> Result<(), LinkError> {
-    let ClientTerms { order, permissions } = terms;
-    let name = name.to_owned();
-    out.send(&FromServer::Welcome(Welcome { features: 0, order, permissions, name })).await
+/// DT-2: says what it sees, and what it may do, which is returned.
+async fn welcome(
+    out: &mut MessageOutbox,
+    terms: ClientTerms,
+    rights: &DeviceRights,
+    desktop: &ServedDesktop,
+) -> Result<Permissions, LinkError> {
+    let looks = Permissions { input: false, clipboard: false, wish: false };
+    let permissions = if rights.view_only { looks } else { terms.permissions };
+    let welcome = Welcome { features: 0, order: terms.order, permissions, name: desktop.stage.title() };
+    out.send(&FromServer::Welcome(welcome)).await?;
+    Ok(permissions)
 }
 
 /// Shows the client that its secret is known here, and hears what it says to that.
@@ -190,7 +218,7 @@ fn words(denial: &Denial) -> String {
         Denial::Older => {
             "this server takes passwords and tokens by SPAKE2 only: update the viewer's quickset".into()
         }
-        Denial::NoShare => denial.to_string(),
+        Denial::NoShare | Denial::OtherDevice | Denial::NoDesktop { .. } => denial.to_string(),
         Denial::Wait(wait) => {
             // Rounded up: it is taken at its word (DT-50).
             let seconds = wait.as_millis().div_ceil(1000).max(1);
@@ -204,7 +232,11 @@ fn words(denial: &Denial) -> String {
 /// For whoever looks at a page.
 fn page_words(denial: &Denial) -> String {
     match denial {
-        Denial::Wait(_) => words(denial),
+        Denial::Wait(_) | Denial::NoDesktop { .. } | Denial::File(_) => words(denial),
+        Denial::OtherDevice => "this link was opened on another device before: ask for a new one".into(),
+        Denial::Older => {
+            "this page is too old for the link: update quickset where the page comes from".into()
+        }
         _ => "this link is not good any more, or was not copied whole: ask for a new one".into(),
     }
 }

@@ -12,6 +12,7 @@
 //! here, whatever they claim; when the VNC server goes away its last picture stays, and it is tried again.
 
 mod census;
+mod desktops;
 mod door;
 mod page_screen;
 mod pages;
@@ -25,17 +26,17 @@ mod vnc;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use quickset::places::NetworkOwner;
 use quickset::{
     Budget, ClientAuth, Connection, Endpoint, Fingerprint, Identity, Protection, ServerConfig, SocketConfig,
     h3,
 };
-use quickset_rfb::VncPassword;
-use tokio::sync::mpsc;
+use tokio::sync::watch;
 
 pub use census::{ClientTotals, ServeStats};
+pub use desktops::DesktopConfig;
 pub use pages::{HTTP_1, PAGE_FIELDS, PageConfig, PageFile, SESSION_PATH};
 pub use tcp_door::{BrowserStream, PageBytes, PageStream, TcpBrowsers};
 pub use vnc::VncError;
@@ -43,21 +44,19 @@ pub use vnc::VncError;
 use crate::link::{LinkConfig, PeerLink};
 use crate::message::{ALPN, Permissions, ScreenOrder, code};
 use crate::tcp::{TCP_ALPN, TcpEnd, TcpFacts, TcpLink};
-use crate::trust::ClientGate;
-use door::{Admitted, ClientTerms};
+use crate::trust::{ClientGate, FileWatch, PageEntry, PageLinkId};
+use desktops::{DesktopKeeper, ServedDesktop};
+use door::{Admitted, AdmittedBy, ClientTerms};
 use row::{PlaceRow, TakenPlace, Yields};
 use session::ClientSession;
-use stage::ServerScreen;
 use tcp_door::{BrowserDoor, TcpConfigs, TcpEntrance};
-use vnc::Vnc;
 
 /// What a server's gateway is to do.
 #[derive(Debug)]
 pub struct ServeConfig {
-    /// The VNC server, HOST:PORT: the only one that can be reached through this gateway.
-    pub vnc: String,
-    /// For VncAuth.
-    pub vnc_password: Option<VncPassword>,
+    /// The VNC servers that can be reached through this gateway, at least one. Who does not say which it
+    /// wants sees the first.
+    pub desktops: Vec<DesktopConfig>,
     /// Where clients connect.
     pub listen: SocketAddr,
     /// Sockets on that port, each driven by a core of its own; 0 is one for each core.
@@ -91,13 +90,9 @@ pub struct ServeGateway {
     gate: Arc<ClientGate>,
     max_viewers: usize,
     pages: Option<PageConfig>,
-    terms: ClientTerms,
-    stage: ServerScreen,
-    vnc: Vnc,
-    commands: mpsc::Sender<vnc::VncCommand>,
-    stats: ServeStats,
-    /// Of the screen.
-    protection: Protection,
+    shared: ServeShared,
+    desktops: Vec<ServedDesktop>,
+    keepers: Vec<DesktopKeeper>,
 }
 
 /// Why a server's gateway has ended, or did not begin.
@@ -164,29 +159,11 @@ impl ServeGateway {
             browsers: config.pages.as_ref().map(|_| browsers.tls(&[HTTP_1])),
         };
         let tcp = tcp.map(|listener| TcpEntrance { listener, tls, browsers: None });
-        let stage = ServerScreen::new(quickset_rfb::Limits::default().framebuffer_bytes);
-        let (commands, incoming) = mpsc::channel(COMMANDS);
-        let vnc = Vnc::new(config.vnc, config.vnc_password, incoming, stage.clone());
+        let (desktops, keepers) = config.desktops.into_iter().map(DesktopConfig::open).unzip();
         let terms = ClientTerms { order: config.order, permissions: config.permissions };
-        let (gate, max_viewers) = (Arc::new(config.gate), config.max_viewers);
-        let stats = ServeStats::default();
-        let protection = config.link.screen();
-        let pages = config.pages;
-        Ok(Self {
-            endpoint,
-            tcp,
-            server,
-            fingerprint,
-            gate,
-            max_viewers,
-            pages,
-            terms,
-            stage,
-            vnc,
-            commands,
-            stats,
-            protection,
-        })
+        let shared = ServeShared { terms, stats: ServeStats::default(), protection: config.link.screen() };
+        let (gate, max_viewers, pages) = (Arc::new(config.gate), config.max_viewers, config.pages);
+        Ok(Self { endpoint, tcp, server, fingerprint, gate, max_viewers, pages, shared, desktops, keepers })
     }
 
     /// Where clients connect.
@@ -224,7 +201,7 @@ impl ServeGateway {
 
     /// What is counted, now and later.
     pub fn stats(&self) -> ServeStats {
-        self.stats.clone()
+        self.shared.stats.clone()
     }
 
     /// Serves clients until that makes no sense any more, and says why.
@@ -238,26 +215,16 @@ impl ServeGateway {
     /// # Errors
     /// Why it ended before.
     pub async fn run_until<T>(self, stop: impl Future<Output = T>) -> Result<T, ServeError> {
-        let Self {
-            endpoint,
-            tcp,
-            gate,
-            max_viewers,
-            pages,
-            terms,
-            stage,
-            vnc,
-            commands,
-            stats,
-            protection,
-            ..
-        } = self;
-        let (ends, house) = (endpoint.clone(), Arc::new(House::new(gate, max_viewers, pages)));
-        let shared = ServeShared { terms, stage, commands, stats, protection };
+        let Self { endpoint, tcp, gate, max_viewers, pages, shared, desktops, keepers, .. } = self;
+        let (tell, changed) = watch::channel(());
+        let files = watched(&gate, tell);
+        let ends = endpoint.clone();
+        let house = Arc::new(House::new(gate, max_viewers, pages, HouseRooms { shared, desktops, changed }));
         let result = tokio::select! {
-            error = vnc.run() => Err(ServeError::from(error)),
-            error = take_clients(endpoint, house.clone(), shared.clone()) => Err(error),
-            never = take_by_tcp(tcp, house, shared) => match never {},
+            error = desktops::keep(keepers) => Err(ServeError::from(error)),
+            error = take_clients(endpoint, house.clone()) => Err(error),
+            never = take_by_tcp(tcp, house) => match never {},
+            never = files => match never {},
             stopped = stop => Ok(stopped),
         };
         match &result {
@@ -274,14 +241,29 @@ impl ServeGateway {
 #[derive(Clone, Debug)]
 struct ServeShared {
     terms: ClientTerms,
-    stage: ServerScreen,
-    commands: mpsc::Sender<vnc::VncCommand>,
     stats: ServeStats,
     protection: Protection,
 }
 
+/// Tells when the files have changed that say who may come in.
+fn watched(
+    gate: &ClientGate,
+    tell: watch::Sender<()>,
+) -> impl Future<Output = std::convert::Infallible> + use<> {
+    let invitations = gate.invitations().map(|invitations| invitations.path().to_owned());
+    let mut files = FileWatch::new(invitations.into_iter().chain([gate.authorized().path().to_owned()]));
+    async move {
+        loop {
+            tokio::time::sleep(LOOK).await;
+            if files.look() {
+                tell.send_replace(());
+            }
+        }
+    }
+}
+
 /// Serves each client in a task of its own; when this is dropped, they end.
-async fn take_clients(endpoint: Endpoint, house: Arc<House>, shared: ServeShared) -> ServeError {
+async fn take_clients(endpoint: Endpoint, house: Arc<House>) -> ServeError {
     let mut sessions = tokio::task::JoinSet::new();
     loop {
         let connection = tokio::select! {
@@ -291,9 +273,9 @@ async fn take_clients(endpoint: Endpoint, house: Arc<House>, shared: ServeShared
             },
             Some(_) = sessions.join_next() => continue,
         };
-        let (house, shared) = (house.clone(), shared.clone());
+        let house = house.clone();
         sessions.spawn(async move {
-            house.receive(&connection, shared).await;
+            house.receive(&connection).await;
             // The words are on their way while a handle is there.
             let _ = tokio::time::timeout(FAREWELL, connection.closed()).await;
         });
@@ -301,13 +283,9 @@ async fn take_clients(endpoint: Endpoint, house: Arc<House>, shared: ServeShared
 }
 
 /// The same for those who come by TCP.
-async fn take_by_tcp(
-    tcp: Option<TcpEntrance>,
-    house: Arc<House>,
-    shared: ServeShared,
-) -> std::convert::Infallible {
+async fn take_by_tcp(tcp: Option<TcpEntrance>, house: Arc<House>) -> std::convert::Infallible {
     match tcp {
-        Some(entrance) => tcp_door::take(entrance, house, shared).await,
+        Some(entrance) => tcp_door::take(entrance, house).await,
         None => std::future::pending().await,
     }
 }
@@ -332,15 +310,25 @@ struct House {
     /// done so.
     greeting: Arc<PlaceRow<NetworkOwner>>,
     pages: Option<PageConfig>,
+    rooms: HouseRooms,
+}
+
+/// What is behind the door.
+#[derive(Debug)]
+struct HouseRooms {
+    shared: ServeShared,
+    desktops: Vec<ServedDesktop>,
+    /// Of the files that say who may come in.
+    changed: watch::Receiver<()>,
 }
 
 /// Whose a viewer's place is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum ViewerOwner {
     /// Of whoever has this key.
     Key(Fingerprint),
     /// Of whoever has this link.
-    Link(u64),
+    Link(PageLinkId),
 }
 
 /// Clients of one kind, and their places.
@@ -353,59 +341,59 @@ struct ClientPlaces<O> {
 }
 
 impl House {
-    fn new(gate: Arc<ClientGate>, max_viewers: usize, pages: Option<PageConfig>) -> Self {
+    fn new(gate: Arc<ClientGate>, max_viewers: usize, pages: Option<PageConfig>, rooms: HouseRooms) -> Self {
         let (known, strangers) = (ClientPlaces::new(max_viewers), ClientPlaces::new(max_viewers));
         let waiting = at_the_door(max_viewers);
         let greeting = PlaceRow::new(waiting, waiting / 4, Yields::Oldest);
-        Self { gate, known, strangers, greeting, pages }
+        Self { gate, known, strangers, greeting, pages, rooms }
     }
 
     /// Hears whoever has connected, and serves it if it may look.
-    async fn receive(&self, connection: &Connection, shared: ServeShared) {
+    async fn receive(&self, connection: &Connection) {
         match &self.pages {
             Some(pages) if connection.alpn().as_deref() == Some(h3::ALPN.as_bytes()) => {
-                self.receive_page(connection, pages, shared).await;
+                self.receive_page(connection, pages).await;
             }
-            _ => self.receive_gateway(PeerLink::Gateway(connection.clone()), shared).await,
+            _ => self.receive_gateway(PeerLink::Gateway(connection.clone())).await,
         }
     }
 
-    async fn receive_gateway(&self, link: PeerLink, shared: ServeShared) {
+    async fn receive_gateway(&self, link: PeerLink) {
         let Some(key) = link.key() else {
             return link.close(code::DENIED, door::NO_KEY);
         };
         let network = NetworkOwner::of(link.remote_address().ip());
-        let name = shared.stage.title();
-        let heard = door::admit(&link, &self.gate, shared.terms, &name);
-        let (admitted, viewers) = if self.gate.knows(key) {
+        let heard = door::admit(&link, &self.gate, &self.rooms);
+        let (admitted, viewers) = if self.gate.knows(SystemTime::now(), key) {
             (wait(heard, self.known.waiting.take(key)).await, &self.known.viewers)
         } else {
             (wait(heard, self.strangers.waiting.take(network)).await, &self.strangers.viewers)
         };
         match admitted {
-            Some(Ok(admitted)) => serve(link, admitted, viewers.take(ViewerOwner::Key(key)), shared).await,
+            Some(Ok(AdmittedBy { admitted, entry })) => {
+                let over = self.over(entry.rights.until, |now| !self.gate.holds(now, key, &entry));
+                self.serve(link, admitted, viewers.take(ViewerOwner::Key(key)), over).await;
+            }
             Some(Err(_)) => {}
             None => link.close(code::BUSY, FULL_DOOR),
         }
     }
 
     /// The same for a browser: it may take the page first, and is a stranger until it shows a token.
-    async fn receive_page(&self, connection: &Connection, pages: &PageConfig, shared: ServeShared) {
+    async fn receive_page(&self, connection: &Connection, pages: &PageConfig) {
         let network = NetworkOwner::of(connection.remote_address().ip());
-        let name = shared.stage.title();
         let heard = async {
             // Whoever has taken the page opens a session at once, on this connection or another.
             let (server, session) =
                 tokio::time::timeout(OPENING, pages::answer(connection, pages)).await.ok()??;
             let link = PeerLink::Page(session);
-            let admitted = door::admit_page(&link, &pages.links, shared.terms, &name).await.ok();
+            let admitted = door::admit_page(&link, &pages.links, &self.rooms).await.ok();
             Some((server, link, admitted))
         };
         // Without it the connection would end before the browser has heard how the session did.
         let _server = match wait(heard, self.strangers.waiting.take(network)).await {
-            Some(Some((server, link, Some((admitted, entry))))) => {
-                let place = self.strangers.viewers.take(ViewerOwner::Link(entry.link));
-                serve(link, admitted, place, shared).await;
+            Some(Some((server, link, Some(admitted)))) => {
+                self.serve_page(link, pages, admitted).await;
                 server
             }
             Some(Some((server, _, None))) => server,
@@ -416,48 +404,86 @@ impl House {
     }
 
     /// The same for a page whose session is by TCP: its WebSocket was begun by a page of ours.
-    async fn receive_page_by_tcp(&self, session: PageStream, shared: ServeShared) {
+    async fn receive_page_by_tcp(&self, session: PageStream) {
         let Some(pages) = &self.pages else { return };
         let PageStream { stream, remote } = session;
         // A page has no key, and shows its token as it is.
         let facts = TcpFacts { remote, peer: None, exported: [0; 32] };
         let by_tcp = TcpLink::start(stream, facts, TcpEnd::Server);
         let link = PeerLink::Tcp(by_tcp.clone());
-        let name = shared.stage.title();
-        let heard = door::admit_page(&link, &pages.links, shared.terms, &name);
+        let heard = door::admit_page(&link, &pages.links, &self.rooms);
         match wait(heard, self.strangers.waiting.take(NetworkOwner::of(remote.ip()))).await {
-            Some(Ok((admitted, entry))) => {
-                let place = self.strangers.viewers.take(ViewerOwner::Link(entry.link));
-                serve(link, admitted, place, shared).await;
-            }
+            Some(Ok(admitted)) => self.serve_page(link, pages, admitted).await,
             Some(Err(_)) => {}
             None => link.close(code::BUSY, FULL_DOOR),
         }
         let _ = tokio::time::timeout(FAREWELL, by_tcp.closed()).await;
     }
-}
 
-/// Serves a client that was let in, as long as it has its place.
-async fn serve(
-    link: PeerLink,
-    admitted: Admitted,
-    place: Option<TakenPlace<ViewerOwner>>,
-    shared: ServeShared,
-) {
-    let Some(mut place) = place else {
-        return link.close(code::BUSY, b"no more viewers");
-    };
-    let from = link.remote_address();
-    let error = tokio::select! {
-        error = ClientSession::new(link.clone(), admitted, &shared).run() => error,
-        () = place.lost() => {
-            link.close(code::BUSY, b"no more viewers: a newer one has taken the place");
-            tracing::info!(%from, "a client made room for another");
-            return;
+    async fn serve_page(&self, link: PeerLink, pages: &PageConfig, admitted: AdmittedBy<PageEntry>) {
+        let AdmittedBy { admitted, entry } = admitted;
+        let place = self.strangers.viewers.take(ViewerOwner::Link(entry.link.clone()));
+        let over = self.over(entry.rights.until, |now| !pages.links.holds(now, &entry));
+        self.serve(link, admitted, place, over).await;
+    }
+
+    /// DT-59: waits until a client may no longer do what it does.
+    async fn over(&self, until: Option<SystemTime>, is_over: impl Fn(SystemTime) -> bool) {
+        let mut changed = self.rooms.changed.clone();
+        loop {
+            let now = SystemTime::now();
+            if is_over(now) {
+                return;
+            }
+            // Looked at now and then: somebody may set the clock.
+            let left =
+                until.map(|until| until.duration_since(now).unwrap_or_default().clamp(LEAST_LEFT, MINUTE));
+            let ended = async {
+                match left {
+                    Some(left) => tokio::time::sleep(left).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                told = changed.changed() => if told.is_err() { std::future::pending().await },
+                () = ended => {}
+            }
         }
-    };
-    link.fail(&error);
-    tracing::info!(%from, %error, "a client is gone");
+    }
+
+    /// Serves a client that was let in, as long as it has its place and may do what it does.
+    async fn serve(
+        &self,
+        link: PeerLink,
+        admitted: Admitted,
+        place: Option<TakenPlace<ViewerOwner>>,
+        over: impl Future<Output = ()>,
+    ) {
+        let Some(mut place) = place else {
+            return link.close(code::BUSY, b"no more viewers");
+        };
+        let (from, desktop) = (link.remote_address(), admitted.desktop.clone());
+        let session = ClientSession::new(link.clone(), admitted, &self.rooms.shared);
+        let error = tokio::select! {
+            error = session.run() => error,
+            () = place.lost() => {
+                link.close(code::BUSY, b"no more viewers: a newer one has taken the place");
+                tracing::info!(%from, "a client made room for another");
+                return;
+            }
+            () = over => {
+                link.close(code::DENIED, OVER);
+                tracing::info!(%from, "what a client was allowed is over");
+                return;
+            }
+            why = desktop.gone() => {
+                link.close(code::GONE, why.as_bytes());
+                return;
+            }
+        };
+        link.fail(&error);
+        tracing::info!(%from, %error, "a client is gone");
+    }
 }
 
 impl<O: Ord + Clone> ClientPlaces<O> {
@@ -497,5 +523,10 @@ const FAREWELL: Duration = Duration::from_secs(1);
 const OPENING: Duration = Duration::from_secs(60);
 /// For whoever finds no place at the door.
 const FULL_DOOR: &[u8] = b"too many clients are at the door";
-/// Commands under way to the VNC server, of all clients.
-const COMMANDS: usize = 64;
+/// For whoever may no longer look.
+const OVER: &[u8] = b"what you were allowed here has ended, or was taken back";
+/// How often files are looked at that say who may come in.
+const LOOK: Duration = Duration::from_secs(1);
+const MINUTE: Duration = Duration::from_secs(60);
+/// Of the time that a client has, so that what ends within a rounded second is not looked at in a circle.
+const LEAST_LEFT: Duration = Duration::from_millis(100);

@@ -48,13 +48,13 @@ impl ClientSession {
         };
         let config = SenderConfig { order: shared.terms.order, budget, ..SenderConfig::default() };
         Self {
-            seat: shared.stage.sit(config),
+            seat: admitted.desktop.stage.sit(config),
             link,
             control: admitted.control,
             control_out: admitted.control_out,
             permissions: admitted.permissions,
             takes_texts: admitted.takes_texts,
-            commands: shared.commands.clone(),
+            commands: admitted.desktop.commands,
             stats: shared.stats.clone(),
             protection: shared.protection.clone(),
             restart: Arc::default(),

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use super::{House, ServeShared, wait};
+use super::{House, wait};
 use crate::link::PeerLink;
 use crate::tcp::{self, TCP_ALPN, TcpEnd, TcpFacts, TcpLink};
 
@@ -82,7 +82,7 @@ pub(super) struct TcpConfigs {
 }
 
 /// Takes whoever comes; each has a task of its own, and they end when this is dropped.
-pub(super) async fn take(entrance: TcpEntrance, house: Arc<House>, shared: ServeShared) -> Infallible {
+pub(super) async fn take(entrance: TcpEntrance, house: Arc<House>) -> Infallible {
     let TcpEntrance { listener, tls, browsers } = entrance;
     let (tls, mut visits) = (Arc::new(tls), tokio::task::JoinSet::new());
     let (browsers, mut sessions) =
@@ -99,20 +99,20 @@ pub(super) async fn take(entrance: TcpEntrance, house: Arc<House>, shared: Serve
                 }
             },
             session = next_session(&mut sessions) => {
-                let (house, shared) = (house.clone(), shared.clone());
-                visits.spawn(async move { house.receive_page_by_tcp(session, shared).await });
+                let house = house.clone();
+                visits.spawn(async move { house.receive_page_by_tcp(session).await });
                 continue;
             }
             Some(_) = visits.join_next() => continue,
         };
-        let (tls, house, shared, browsers) = (tls.clone(), house.clone(), shared.clone(), browsers.clone());
+        let (tls, house, browsers) = (tls.clone(), house.clone(), browsers.clone());
         visits.spawn(async move {
             // DT-57: whoever is slow makes room for the next.
             let place = house.greeting.take(NetworkOwner::of(from.ip()));
             let greeted = wait(timeout(PATIENCE, greet(socket, from, &tls)), place).await;
             match greeted {
                 Some(Ok(Some(Visitor::Gateway(link)))) => {
-                    house.receive_gateway(PeerLink::Tcp(link.clone()), shared).await;
+                    house.receive_gateway(PeerLink::Tcp(link.clone())).await;
                     let _ = timeout(super::FAREWELL, link.closed()).await;
                 }
                 Some(Ok(Some(Visitor::Browser(stream)))) => {

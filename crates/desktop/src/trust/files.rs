@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use quickset::Identity;
 
-use super::{Authorized, KnownServers, PageCertificates};
+use super::{Authorized, Invitations, KnownServers, PageCertificates, ServerNotice};
 
 /// The folder of the gateway's own files, readable by its user alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,6 +105,24 @@ impl GatewayFolder {
     pub fn authorized(&self) -> Result<Authorized, FileError> {
         self.make()?;
         Ok(Authorized::at(self.0.join("authorized_clients")))
+    }
+
+    /// The devices that are invited.
+    ///
+    /// # Errors
+    /// When the folder cannot be made.
+    pub fn invitations(&self) -> Result<Invitations, FileError> {
+        self.make()?;
+        Ok(Invitations::at(self.0.join("invitations")))
+    }
+
+    /// What a server says of itself while it runs.
+    ///
+    /// # Errors
+    /// When the folder cannot be made.
+    pub fn notice(&self) -> Result<ServerNotice, FileError> {
+        self.make()?;
+        Ok(ServerNotice::at(self.0.join("serving")))
     }
 
     /// The certificates by which pages know the server with this key: that of now, and the next one. They are
@@ -279,6 +297,32 @@ pub(super) fn replace(path: &Path, content: &[u8]) -> Result<(), FileError> {
     })
 }
 
+/// Does `work` on a file while nobody else does who asks for it in this way, in this process or another.
+pub(super) fn locked<T>(path: &Path, work: impl FnOnce() -> Result<T, FileError>) -> Result<T, FileError> {
+    let lock = path.with_extension("lock");
+    let mut lock = fd_lock::RwLock::new(open_lock(&lock)?);
+    let held = lock.write().map_err(|error| io_error("lock", path, error))?;
+    let done = work();
+    drop(held);
+    done
+}
+
+/// Whether there can be a lock on a file: whoever may not write to its folder has none.
+pub(super) fn can_lock(path: &Path) -> bool {
+    open_lock(&path.with_extension("lock")).is_ok()
+}
+
+/// The file `path`, made when it is missing, for the lock on it.
+pub(super) fn open_lock(path: &Path) -> Result<File, FileError> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = options.open(path).map_err(|error| io_error("open", path, error))?;
+    give_to_owner(&file, path);
+    Ok(file)
+}
+
 /// A name beside a file that nobody else uses.
 fn draft_of(path: &Path) -> PathBuf {
     static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -293,9 +337,27 @@ fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(path)?;
+    give_to_owner(&file, path);
     file.write_all(content)?;
     file.sync_all()
 }
+
+/// What root makes in the folder of a service is the service's, which could not read it otherwise.
+#[cfg(unix)]
+fn give_to_owner(file: &File, path: &Path) {
+    use std::os::unix::fs::{MetadataExt as _, fchown};
+    let folder = path.parent().map(fs::metadata);
+    if let (Some(Ok(folder)), Ok(meta)) = (folder, file.metadata()) {
+        if folder.uid() != meta.uid() {
+            // Whoever is not root may not, and has no reason to.
+            let _ = fchown(file, Some(folder.uid()), Some(folder.gid()));
+        }
+    }
+}
+
+/// Elsewhere a folder says who may read what is in it.
+#[cfg(not(unix))]
+fn give_to_owner(_: &File, _: &Path) {}
 
 /// To whom a file is closed, or a folder.
 #[derive(Clone, Copy, Debug)]

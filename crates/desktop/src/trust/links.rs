@@ -1,17 +1,22 @@
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use aws_lc_rs::{constant_time, digest};
+use aws_lc_rs::constant_time;
 
-use super::{Denial, OneTimeToken, Tries};
-use crate::message::ShownToken;
+use super::invitations::{Hash, NotInvited, hash};
+use super::{Denial, DeviceRights, Invitations, Now, OneTimeToken, Tries};
+use crate::message::{DeviceTag, ShownToken};
 
 /// The links that open the desktop in a browser: each has a token, which is good as often as it is shown
-/// until it ends or is taken back (`spec/web.md` WB-15).
+/// until it ends or is taken back (`spec/web.md` WB-15). That of an invitation is good on the device alone
+/// that has shown it first (WB-20).
 #[derive(Default)]
-pub struct PageLinks(Mutex<LinkTable>);
+pub struct PageLinks {
+    table: Mutex<LinkTable>,
+    invitations: Option<Invitations>,
+}
 
 #[derive(Default)]
 struct LinkTable {
@@ -24,24 +29,40 @@ struct LinkTable {
 struct PageLink {
     id: u64,
     /// Of the token only its hash is kept.
-    hash: [u8; 32],
+    hash: Hash,
     view_only: bool,
     until: Option<Instant>,
 }
 
 /// What a page may do that has shown the token of a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageEntry {
-    /// Names the link among all of this server.
-    pub link: u64,
-    /// It may look, and nothing else.
-    pub view_only: bool,
+    /// Which link it was.
+    pub link: PageLinkId,
+    /// What it may do.
+    pub rights: DeviceRights,
+}
+
+/// Names a link among all of a server.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PageLinkId {
+    /// One that was made while the server runs.
+    Made(u64),
+    /// That of the invitation of this name.
+    Invitation(String),
 }
 
 impl PageLinks {
     /// No links, so that nobody comes in by one.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Those of invitations besides the ones that are [made](Self::add).
+    #[must_use]
+    pub fn with_invitations(mut self, invitations: Invitations) -> Self {
+        self.invitations = Some(invitations);
+        self
     }
 
     /// Makes a link and returns its token; from `now` on it is good for so long, or until it is removed.
@@ -63,26 +84,61 @@ impl PageLinks {
         table.links.len() < before
     }
 
-    /// Judges a page that comes from `address` and shows a token.
+    /// Judges a page that comes from `address` and shows a token, in a browser that calls itself `device`.
     ///
     /// # Errors
-    /// [`Denial::WrongSecret`], or [`Denial::Wait`] after too many of those.
-    pub fn judge(&self, now: Instant, address: IpAddr, token: &ShownToken) -> Result<PageEntry, Denial> {
+    /// [`Denial::WrongSecret`], or [`Denial::Wait`] after too many of those; [`Denial::OtherDevice`] and
+    /// [`Denial::Older`] for the link of an invitation.
+    pub fn judge(
+        &self,
+        now: Now,
+        address: IpAddr,
+        token: &ShownToken,
+        device: &DeviceTag,
+    ) -> Result<PageEntry, Denial> {
         let mut table = self.lock();
-        table.tries.begin(now, address).map_err(Denial::Wait)?;
-        table.links.retain(|link| link.until.is_none_or(|until| now < until));
+        table.tries.begin(now.instant, address).map_err(Denial::Wait)?;
+        table.links.retain(|link| link.until.is_none_or(|until| now.instant < until));
         // As people type it.
         let token: OneTimeToken = token.reveal().parse().map_err(|_| Denial::WrongSecret)?;
         let shown = hash(token.reveal());
         let same = |link: &&PageLink| constant_time::verify_slices_are_equal(&link.hash, &shown).is_ok();
-        let link = table.links.iter().find(same).ok_or(Denial::WrongSecret)?;
-        let entry = PageEntry { link: link.id, view_only: link.view_only };
-        table.tries.right(address);
-        Ok(entry)
+        if let Some(link) = table.links.iter().find(same) {
+            let rights = DeviceRights { view_only: link.view_only, ..DeviceRights::default() };
+            let entry = PageEntry { link: PageLinkId::Made(link.id), rights };
+            table.tries.right(address);
+            return Ok(entry);
+        }
+        drop(table);
+        let invitations = self.invitations.as_ref().ok_or(Denial::WrongSecret)?;
+        let judged = invitations.of_page(now.date, &token, &device.0)?;
+        if !matches!(judged, Err(NotInvited::Unknown)) {
+            self.lock().tries.right(address);
+        }
+        match judged {
+            Ok(invitation) => {
+                Ok(PageEntry { link: PageLinkId::Invitation(invitation.id), rights: invitation.rights })
+            }
+            Err(NotInvited::Unknown) => Err(Denial::WrongSecret),
+            Err(NotInvited::Taken) => Err(Denial::OtherDevice),
+            Err(NotInvited::Nameless) => Err(Denial::Older),
+        }
+    }
+
+    /// Whether a page that has come in so may still do what it does.
+    pub fn holds(&self, now: SystemTime, entry: &PageEntry) -> bool {
+        match (&entry.link, &self.invitations) {
+            (PageLinkId::Made(_), _) => true,
+            // While the file cannot be read nobody new comes in, and nobody is sent away.
+            (PageLinkId::Invitation(id), Some(invitations)) => {
+                invitations.holds(now, id, &entry.rights).unwrap_or(true)
+            }
+            (PageLinkId::Invitation(_), None) => false,
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, LinkTable> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -92,15 +148,16 @@ impl fmt::Debug for PageLinks {
     }
 }
 
-fn hash(token: &str) -> [u8; 32] {
-    digest::digest(&digest::SHA256, token.as_bytes()).as_ref().try_into().expect("SHA-256 has 32 bytes")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+    fn judge(links: &PageLinks, at: Instant, from: IpAddr, token: &ShownToken) -> Result<PageEntry, Denial> {
+        let now = Now { instant: at, date: SystemTime::UNIX_EPOCH };
+        links.judge(now, from, token, &DeviceTag::default())
+    }
 
     fn shown(token: &OneTimeToken) -> ShownToken {
         ShownToken::new(token.reveal())
@@ -112,9 +169,12 @@ mod tests {
         let (links, now) = (PageLinks::new(), Instant::now());
         let (first, token) = links.add(now, false, Some(Duration::from_secs(600)));
         let (second, looks) = links.add(now, true, None);
-        let entry = |link, view_only| Ok(PageEntry { link, view_only });
+        let entry = |link, view_only| {
+            let rights = DeviceRights { view_only, ..DeviceRights::default() };
+            Ok(PageEntry { link: PageLinkId::Made(link), rights })
+        };
         let judge =
-            |at, token: &ShownToken| links.judge(at, HERE, token).map_err(|denial| denial.to_string());
+            |at, token: &ShownToken| judge(&links, at, HERE, token).map_err(|denial| denial.to_string());
         for _ in 0..10 {
             assert_eq!(judge(now, &shown(&token)), entry(first, false));
         }
@@ -132,11 +192,14 @@ mod tests {
         let (_, token) = links.add(now, false, None);
         let wrong = [ShownToken::new(""), ShownToken::new("x".repeat(200)), shown(&OneTimeToken::random())];
         for guess in &wrong {
-            assert!(matches!(links.judge(now, HERE, guess), Err(Denial::WrongSecret)));
+            assert!(matches!(judge(&links, now, HERE, guess), Err(Denial::WrongSecret)));
         }
-        assert!(matches!(links.judge(now, HERE, &shown(&token)), Err(Denial::Wait(_))), "the right one, too");
+        assert!(
+            matches!(judge(&links, now, HERE, &shown(&token)), Err(Denial::Wait(_))),
+            "the right one, too"
+        );
         let elsewhere = "10.0.0.1".parse().unwrap();
-        assert!(links.judge(now, elsewhere, &shown(&token)).is_ok());
+        assert!(judge(&links, now, elsewhere, &shown(&token)).is_ok());
         assert_eq!(format!("{links:?}"), "PageLinks { links: 1, .. }");
     }
 }

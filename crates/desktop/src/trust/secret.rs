@@ -73,6 +73,16 @@ impl Secret {
         Self(bytes)
     }
 
+    /// What a file keeps of it, for those alone who may come in by it.
+    pub(super) fn to_bytes(&self) -> [u8; 32] {
+        self.0
+    }
+
+    /// As [`to_bytes`](Self::to_bytes) gave it.
+    pub(super) fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
     /// Begins an exchange as a client. Whoever answers learns whether one guess is right, and nothing to try
     /// others on.
     pub fn ask(&self) -> (ClientAsking, Spake2Share) {
@@ -144,6 +154,12 @@ impl OneTimeToken {
             text.push(char::from(ALPHABET[usize::from(byte % 32)]));
         }
         Self(text)
+    }
+
+    /// Its first group, by which a server finds what it has been told of the token. The other hundred bits
+    /// are what it is worth.
+    pub fn id(&self) -> &str {
+        &self.0[..GROUP]
     }
 
     /// For the user's eyes, and no log.

@@ -5,11 +5,14 @@ use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use quickset::Fingerprint;
 
 use super::*;
+
+/// The date, where it does not matter.
+const NOW: SystemTime = SystemTime::UNIX_EPOCH;
 
 /// A folder that is gone after the test.
 struct Scratch(PathBuf);
@@ -185,25 +188,54 @@ fn authorised_keys_are_read_anew_and_broken_lines_let_nobody_in() {
     let scratch = Scratch::new();
     let path = scratch.file("authorized", &format!("# who\nsha256:1234 typo\n{} laptop\n", key(1)));
     let authorized = Authorized::at(&path);
-    assert!(authorized.contains(key(1)).unwrap() && !authorized.contains(key(2)).unwrap());
-    authorized.add(key(2), "by\ntoken # x").unwrap();
-    authorized.add(key(2), "again").unwrap();
+    let all = DeviceRights::default();
+    let has = |authorized: &Authorized, n| authorized.rights(NOW, key(n), None).unwrap().is_some();
+    assert!(has(&authorized, 1) && !has(&authorized, 2));
+    authorized.add(key(2), &all, "by\ntoken # x").unwrap();
+    authorized.add(key(2), &all, "again").unwrap();
     let text = fs::read_to_string(&path).unwrap();
     assert!(text.ends_with(&format!("{} bytoken  x\n", key(2))), "{text}");
-    assert!(authorized.contains(key(2)).unwrap());
+    assert!(has(&authorized, 2));
+    assert!(authorized.remove(key(1)).unwrap() && !authorized.remove(key(1)).unwrap());
+    let left = format!("# who\nsha256:1234 typo\n{} bytoken  x\n", key(2));
+    assert_eq!((fs::read_to_string(&path).unwrap(), has(&authorized, 1)), (left, false));
     fs::write(&path, "").unwrap();
-    assert!(authorized.is_empty().unwrap() && !authorized.contains(key(1)).unwrap());
+    assert!(authorized.is_empty(NOW).unwrap() && !has(&authorized, 2));
     chmod(&path, 0o620);
-    assert!(authorized.contains(key(1)).is_err(), "others could add themselves");
+    assert!(authorized.rights(NOW, key(1), None).is_err(), "others could add themselves");
     let many = Authorized::at(scratch.0.join("many"));
     std::thread::scope(|scope| {
         for n in 0..16 {
             let many = &many;
-            scope.spawn(move || many.add(key(n), "x").unwrap());
+            scope.spawn(move || many.add(key(n), &DeviceRights::default(), "x").unwrap());
         }
     });
-    assert!((0..16).all(|n| many.contains(key(n)).unwrap()), "no line was lost");
+    assert!((0..16).all(|n| has(&many, n)), "no line was lost");
     assert_eq!(mode(many.path()), 0o600);
+}
+
+#[test]
+fn a_key_has_the_most_that_a_line_gives_it() {
+    let scratch = Scratch::new();
+    let (a, later) = (key(1), "until=2027-01-31T18:00:00Z");
+    let lines =
+        format!("{a} view-only for good\n{a} {later} desktop=work\n{a} until=never\n{} {later}\n", key(2));
+    let authorized = Authorized::at(scratch.file("authorized", &lines));
+    let rights = |at: SystemTime, n, desktop: Option<&str>| {
+        let desktop = desktop.map(|name| name.parse().unwrap());
+        authorized.rights(at, key(n), desktop.as_ref()).unwrap().map(|rights| rights.to_string())
+    };
+    let all = format!("desktop=work {later} ");
+    assert_eq!(rights(NOW, 1, None), Some(all.clone()));
+    assert_eq!(rights(NOW, 1, Some("work")), Some(all));
+    // Only the first line is for another desktop, and the time of the second is over some day.
+    assert_eq!(rights(NOW, 1, Some("play")), Some("view-only ".into()));
+    let end = NOW + Duration::from_secs(1_801_418_400);
+    assert_eq!(rights(end, 1, None), Some("view-only ".into()));
+    assert_eq!((rights(end, 2, None), rights(NOW, 3, None)), (None, None));
+    // What it has already is not taken away by less.
+    authorized.add(a, &DeviceRights { view_only: true, ..DeviceRights::default() }, "again").unwrap();
+    assert_eq!(fs::read_to_string(authorized.path()).unwrap(), lines);
 }
 
 /// Whether a client with `ours` and a server with `theirs` find that they know the same, each on its end of a
@@ -300,7 +332,7 @@ fn secrets_are_in_no_debug_output() {
     let secret = Secret::token(&token, key(1));
     let (asking, share) = secret.ask();
     let (answer, expected) = secret.answer(&share, &[1; 32]).unwrap();
-    let gate = ClientGate::new(Authorized::at(scratch.0.join("a")), Some(secret.clone()), None);
+    let gate = ClientGate::new(Authorized::at(scratch.0.join("a")), Some(secret.clone()));
     let text = format!("{token:?} {secret:?} {asking:?} {expected:?} {:?} {gate:?}", answer.proof);
     assert!(text.starts_with("Token(..) Secret(..) Asking(..) Expected(..) Proof(..) Gate"), "{text}");
     assert!(!text.contains(token.reveal()) && !text.contains(&format!("{:?}", answer.proof.to_bytes())));
@@ -319,10 +351,11 @@ fn shows(
     secret: &Secret,
 ) -> Result<By, Denial> {
     let (asking, share) = secret.ask();
-    let challenge = gate.challenge(now, client, of, &share)?;
+    let now = Now { instant: now, date: NOW };
+    let challenge = gate.challenge(now, client, of, None, &share)?;
     let proof = asking.hear(&challenge.answer, &client.exported);
     let knew = proof.is_some();
-    let by = gate.settle(&challenge, proof.as_ref())?;
+    let GateEntry { by, .. } = gate.settle(NOW, &challenge, proof.as_ref(), None)?;
     assert_eq!(knew, by != By::Key, "the server proves itself, too");
     Ok(by)
 }
@@ -334,12 +367,12 @@ fn a_token_lets_one_client_in_and_from_then_on_its_key_does() {
     let (gate, token) = ClientGate::for_server(key(9), authorized.clone(), None).unwrap();
     let secret = Secret::token(&token.expect("nobody else could come in"), key(9));
     let now = Instant::now();
-    assert!(matches!(gate.judge(&from("1.1.1.1", key(1))), Err(Denial::UnknownKey)));
+    assert!(matches!(gate.judge(NOW, &from("1.1.1.1", key(1)), None), Err(Denial::UnknownKey)));
     assert_eq!(shows(&gate, now, from("1.1.1.1", key(1)), SecretKind::Token, &secret).unwrap(), By::Token);
     // Another client finds the token dead, and the first needs none.
     let second = shows(&gate, now, from("1.1.1.2", key(2)), SecretKind::Token, &secret);
     assert!(matches!(second, Err(Denial::WrongSecret)), "{second:?}");
-    assert_eq!(gate.judge(&from("1.1.1.1", key(1))).unwrap(), By::Key);
+    assert_eq!(gate.judge(NOW, &from("1.1.1.1", key(1)), None).unwrap().by, By::Key);
     assert_eq!(shows(&gate, now, from("1.1.1.1", key(1)), SecretKind::Token, &secret).unwrap(), By::Key);
     let (_, token) = ClientGate::for_server(key(9), authorized, None).unwrap();
     assert!(token.is_none(), "the key is there after a restart");
@@ -374,10 +407,11 @@ fn a_client_whose_token_was_used_by_itself_meanwhile_comes_in_by_its_key() {
     let (secret, now) = (Secret::token(&token.unwrap(), key(9)), Instant::now());
     let client = from("1.1.1.1", key(1));
     let (asking, share) = secret.ask();
-    let challenge = gate.challenge(now, client, SecretKind::Token, &share).unwrap();
+    let both = Now { instant: now, date: NOW };
+    let challenge = gate.challenge(both, client, SecretKind::Token, None, &share).unwrap();
     assert_eq!(shows(&gate, now, client, SecretKind::Token, &secret).unwrap(), By::Token);
     let proof = asking.hear(&challenge.answer, &client.exported);
-    assert_eq!(gate.settle(&challenge, proof.as_ref()).unwrap(), By::Key);
+    assert_eq!(gate.settle(NOW, &challenge, proof.as_ref(), None).unwrap().by, By::Key);
 }
 
 #[test]
@@ -396,10 +430,10 @@ fn a_token_survives_when_the_key_cannot_be_written_down() {
 fn wrong_passwords_wait_longer_and_longer_but_keys_never() {
     let scratch = Scratch::new();
     let authorized = Authorized::at(scratch.0.join("authorized"));
-    authorized.add(key(1), "laptop").unwrap();
+    authorized.add(key(1), &DeviceRights::default(), "laptop").unwrap();
     let right = Secret::token(&OneTimeToken::random(), key(9));
     let wrong = Secret::token(&OneTimeToken::random(), key(9));
-    let gate = ClientGate::new(authorized, Some(right.clone()), None);
+    let gate = ClientGate::new(authorized, Some(right.clone()));
     let judged =
         |now, address, n, secret| shows(&gate, now, from(address, key(n)), SecretKind::Password, secret);
     let mut now = Instant::now();
@@ -415,7 +449,7 @@ fn wrong_passwords_wait_longer_and_longer_but_keys_never() {
         (last, now) = (wait, now + wait);
         assert!(matches!(judged(now, "1.1.1.1", 3, &wrong), Err(Denial::WrongSecret)));
     }
-    assert_eq!(gate.judge(&from("1.1.1.1", key(1))).unwrap(), By::Key);
+    assert_eq!(gate.judge(NOW, &from("1.1.1.1", key(1)), None).unwrap().by, By::Key);
     assert_eq!(judged(now, "1.1.1.1", 1, &wrong).unwrap(), By::Key);
     assert_eq!(judged(now, "1.1.1.2", 2, &right).unwrap(), By::Password);
     assert_eq!(judged(now + last * 4, "1.1.1.1", 2, &right).unwrap(), By::Password);

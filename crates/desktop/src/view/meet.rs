@@ -7,10 +7,10 @@ use tokio::time::timeout;
 use super::dial::Dialer;
 use crate::error::LinkError;
 use crate::link::{IncomingMessages, LinkConfig, MessageOutbox, PeerLink};
-use crate::message::{CLIPBOARD, ClientOffer, FromClient, FromServer, Hello, Welcome, code};
+use crate::message::{CLIPBOARD, ClientOffer, FromClient, FromServer, Hello, HelloChoice, Welcome, code};
 use crate::trust::{
-    Changed, FileError, KnownServers, OneTimeToken, Secret, SecretKind, SecretProof, ServerShare,
-    ServerVerdict,
+    Changed, DesktopLabel, FileError, KnownServers, OneTimeToken, Secret, SecretKind, SecretProof,
+    ServerShare, ServerVerdict,
 };
 
 /// Whom a viewer's gateway believes to be the server.
@@ -119,6 +119,8 @@ pub enum MeetError {
 pub(crate) struct Meeting {
     dialer: Arc<Dialer>,
     credential: Credential,
+    /// The one to see, of several.
+    desktop: Option<DesktopLabel>,
     /// A connection for the next session.
     ready: Option<PeerLink>,
     /// The credential, stretched for the server with this key: that takes a while.
@@ -130,11 +132,12 @@ impl Meeting {
         server: String,
         trust: ServerTrust,
         credential: Credential,
+        desktop: Option<DesktopLabel>,
         identity: Identity,
         link: LinkConfig,
     ) -> std::io::Result<Self> {
         let dialer = Arc::new(Dialer::new(server, trust, identity, link)?);
-        Ok(Self { dialer, credential, ready: None, secret: None })
+        Ok(Self { dialer, credential, desktop, ready: None, secret: None })
     }
 
     /// The next session is on this connection.
@@ -165,7 +168,7 @@ impl Meeting {
             })
             .unzip();
         let offers = offer.is_some();
-        let hello = Hello { features: CLIPBOARD, offer, is_older: false };
+        let hello = Hello { features: CLIPBOARD, offer, is_older: false, choice: self.choice() };
         control_out.send(&FromClient::Hello(hello)).await.map_err(denied)?;
         let mut answer = timeout(PATIENCE, control.next()).await.unwrap_or(Err(LinkError::Silent));
         // Whether the server knows our secret, if we have one.
@@ -204,6 +207,15 @@ impl Meeting {
     /// For whoever looks for another connection while there is a session.
     pub(crate) fn dialer(&self) -> Arc<Dialer> {
         self.dialer.clone()
+    }
+
+    fn choice(&self) -> HelloChoice {
+        let token = match &self.credential {
+            Credential::Token(token) => token.id().to_owned(),
+            Credential::None | Credential::Password(_) => String::new(),
+        };
+        let desktop = self.desktop.as_ref().map(ToString::to_string).unwrap_or_default();
+        HelloChoice { token, desktop, ..HelloChoice::default() }
     }
 
     async fn secret_for(&mut self, server: Fingerprint) -> Option<(SecretKind, Secret)> {

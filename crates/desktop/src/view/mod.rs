@@ -37,6 +37,7 @@ pub use uplink::{ViewNews, ViewStats, ViewTotals};
 
 use crate::link::LinkConfig;
 use crate::message::code;
+use crate::trust::DesktopLabel;
 use desk::ViewerScreen;
 use meet::Meeting;
 use uplink::Uplink;
@@ -55,6 +56,8 @@ pub struct ViewConfig {
     pub trust: ServerTrust,
     /// What to show besides the key.
     pub credential: Credential,
+    /// The one of the server's desktops to see; `None`: the first that we may.
+    pub desktop: Option<DesktopLabel>,
     /// Our key.
     pub identity: Identity,
     /// What viewers must know, if anything.
@@ -114,9 +117,15 @@ impl ViewGateway {
         let listener = TcpListener::bind(config.listen).await.map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
         let desk = Arc::new(ViewerScreen::new(Limits::default().framebuffer_bytes));
-        let meeting =
-            Meeting::new(config.server, config.trust, config.credential, config.identity, config.link)
-                .map_err(ViewError::Socket)?;
+        let meeting = Meeting::new(
+            config.server,
+            config.trust,
+            config.credential,
+            config.desktop,
+            config.identity,
+            config.link,
+        )
+        .map_err(ViewError::Socket)?;
         let (told, news) = mpsc::channel(NEWS);
         let uplink = Uplink::new(meeting, desk.clone(), told);
         let security = config.viewer_password.map_or(Security::None, Security::VncAuth);

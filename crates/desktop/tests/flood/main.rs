@@ -139,7 +139,9 @@ impl Plan {
         let folder = GatewayFolder::at(home.0.join("client"));
         let key = folder.client_identity().unwrap().fingerprint();
         let authorised = home.0.join("authorised");
-        quickset_desktop::trust::Authorized::at(&authorised).add(key, "viewer").unwrap();
+        quickset_desktop::trust::Authorized::at(&authorised)
+            .add(key, &quickset_desktop::trust::DeviceRights::default(), "viewer")
+            .unwrap();
         let mut command = self.command(&home.0);
         command.args(["desktop", "serve", "--listen", "127.0.0.1:0", "--vnc", &vnc.address.to_string()]);
         command.args(["--max-viewers", &limit.to_string()]).arg("--authorized").arg(&authorised);
@@ -151,6 +153,7 @@ impl Plan {
                 listen: "127.0.0.1:0".parse().unwrap(),
                 trust: ServerTrust::Anybody,
                 credential: Credential::None,
+                desktop: None,
                 identity: folder.client_identity().unwrap(),
                 viewer_password: None,
                 link: LinkConfig::default(),

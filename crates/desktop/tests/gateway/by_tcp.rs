@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use quickset::pki_types::ServerName;
 use quickset::{ClientConfig, Trust};
 use quickset_desktop::message::{CLIPBOARD, FromClient, Hello, PersonInput, StreamMessage, code};
-use quickset_desktop::trust::{GatewayFolder, OneTimeToken};
+use quickset_desktop::trust::{DeviceRights, GatewayFolder, OneTimeToken};
 use quickset_desktop::view::{Credential, MeetError, ViewError};
 use quickset_rfb::{ExtendedClipboard, Formats};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -22,7 +22,7 @@ use super::vnc::{Order as Draw, Vnc};
 fn known_client(home: &Home) -> GatewayFolder {
     let folder = home.client("client");
     let key = folder.client_identity().unwrap().fingerprint();
-    home.server().authorized().unwrap().add(key, "test").unwrap();
+    home.server().authorized().unwrap().add(key, &DeviceRights::default(), "test").unwrap();
     folder
 }
 
@@ -149,7 +149,7 @@ struct Raw(TlsStream<TcpStream>);
 impl Raw {
     async fn connect(home: &Home, far: &Far, name: &str) -> Self {
         let identity = home.client(name).client_identity().unwrap();
-        far.authorized.add(identity.fingerprint(), name).unwrap();
+        far.authorized.add(identity.fingerprint(), &DeviceRights::default(), name).unwrap();
         let server = home.server().server_identity().unwrap().fingerprint();
         let config = ClientConfig::new(Trust::pinned(server), &["x"]).unwrap().with_identity(identity);
         let tls = TlsConnector::from(config.tls(&["quickset-desktop-tcp/1"]));

@@ -65,6 +65,7 @@ async fn view(home: &Home, server: SocketAddr) -> ViewGateway {
         listen: "127.0.0.1:0".parse().unwrap(),
         trust: ServerTrust::Anybody,
         credential: Credential::None,
+        desktop: None,
         identity: home.client("guest").client_identity().unwrap(),
         viewer_password: None,
         link: LinkConfig::default(),

@@ -12,6 +12,7 @@ mod by_tcp;
 mod faults;
 mod firewall;
 mod hostile;
+mod invited;
 mod page;
 mod person;
 mod picture;

@@ -25,7 +25,7 @@ use super::vnc::{Order as Draw, Vnc};
 const ORIGIN: &str = "https://desk.example";
 
 /// Pages of a gateway, and a link to it.
-fn pages() -> (PageConfig, OneTimeToken) {
+pub(crate) fn pages() -> (PageConfig, OneTimeToken) {
     let links = PageLinks::new();
     let (_, token) = links.add(Instant::now(), false, None);
     let file =
@@ -64,7 +64,7 @@ impl Browser {
 }
 
 /// A page that shows the desktop.
-struct Page {
+pub(crate) struct Page {
     session: Session,
     control: SendStream,
     incoming: RecvStream,
@@ -77,7 +77,7 @@ struct Page {
 }
 
 impl Page {
-    async fn begin(home: &Home, address: SocketAddr, hello: &[u8]) -> Self {
+    pub(crate) async fn begin(home: &Home, address: SocketAddr, hello: &[u8]) -> Self {
         let browser = Browser::open(home, address).await;
         let session = browser.session("/desktop", ORIGIN).await.unwrap();
         let (mut control, incoming) = session.open_bi().await.unwrap();
@@ -97,7 +97,7 @@ impl Page {
     }
 
     async fn by(home: &Home, address: SocketAddr, token: &OneTimeToken) -> Self {
-        Self::begin(home, address, &PageViewer::hello(token.reveal())).await
+        Self::begin(home, address, &PageViewer::hello(token.reveal(), "", "")).await
     }
 
     async fn does(&mut self, input: &PersonInput) {
@@ -147,13 +147,13 @@ impl Page {
         }
     }
 
-    async fn sees(&mut self, vnc: &Vnc) {
+    pub(crate) async fn sees(&mut self, vnc: &Vnc) {
         let same =
             |page: &Self| page.welcome.is_some() && vnc.picture() == Some(page.viewer.screen().crc32());
         self.until("the same picture", same).await;
     }
 
-    async fn ended(&self) -> SessionEnding {
+    pub(crate) async fn ended(&self) -> SessionEnding {
         tokio::time::timeout(LIMIT, self.session.closed()).await.expect("it ends").unwrap()
     }
 }

@@ -1,6 +1,7 @@
 //! What viewers see is what the server shows; what they do arrives, in order.
 
 use quickset_desktop::message::ScreenOrder;
+use quickset_desktop::trust::DeviceRights;
 use quickset_desktop::view::Credential;
 use quickset_rfb::{ClientConfig, Encoding, Rect, ServerEvent};
 
@@ -76,7 +77,9 @@ async fn several_viewers_and_several_gateways_see_the_same() {
     let vnc = Vnc::start(100, 80).await;
     let (far, near) = join(&home, vnc.address, Setting::default()).await;
     let folder = home.client("second");
-    far.authorized.add(folder.client_identity().unwrap().fingerprint(), "second").unwrap();
+    far.authorized
+        .add(folder.client_identity().unwrap().fingerprint(), &DeviceRights::default(), "second")
+        .unwrap();
     let other = Near::start(&folder, far.address, Credential::None).await;
     let plain = ClientConfig { encodings: vec![Encoding::Raw], ..ClientConfig::default() };
     let mut persons = vec![

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use quickset_desktop::LinkConfig;
 use quickset_desktop::message::{Permissions, ScreenOrder};
-use quickset_desktop::serve::{PageConfig, ServeConfig, ServeError, ServeGateway, ServeStats};
-use quickset_desktop::trust::{Authorized, ClientGate, GatewayFolder, KnownServers, OneTimeToken};
+use quickset_desktop::serve::{DesktopConfig, PageConfig, ServeConfig, ServeError, ServeGateway, ServeStats};
+use quickset_desktop::trust::{
+    Authorized, ClientGate, DesktopLabel, DeviceRights, GatewayFolder, KnownServers, OneTimeToken,
+};
 use quickset_desktop::view::{
     Credential, ServerTrust, ViewConfig, ViewError, ViewGateway, ViewNews, ViewStats,
 };
@@ -52,7 +54,10 @@ pub(crate) struct Setting {
     pub(crate) permissions: Permissions,
     pub(crate) password: Option<&'static str>,
     pub(crate) listen: SocketAddr,
+    pub(crate) name: Option<DesktopLabel>,
     pub(crate) vnc_password: Option<quickset_rfb::VncPassword>,
+    /// Desktops besides the first.
+    pub(crate) others: Vec<DesktopConfig>,
     pub(crate) max_viewers: usize,
     pub(crate) pages: Option<PageConfig>,
 }
@@ -64,7 +69,9 @@ impl Default for Setting {
             permissions: Permissions::ALL,
             password: None,
             listen: "127.0.0.1:0".parse().unwrap(),
+            name: None,
             vnc_password: None,
+            others: Vec::new(),
             max_viewers: 16,
             pages: None,
         }
@@ -103,9 +110,11 @@ impl Far {
         let authorized = folder.authorized().unwrap();
         let (gate, token) =
             ClientGate::for_server(identity.fingerprint(), authorized.clone(), setting.password).unwrap();
+        let gate = gate.with_invitations(folder.invitations().unwrap());
+        let desktop =
+            DesktopConfig { name: setting.name, vnc: vnc.to_string(), vnc_password: setting.vnc_password };
         let serve = ServeGateway::start(ServeConfig {
-            vnc: vnc.to_string(),
-            vnc_password: setting.vnc_password,
+            desktops: [desktop].into_iter().chain(setting.others).collect(),
             listen: setting.listen,
             sockets: 2,
             identity,
@@ -136,6 +145,13 @@ impl Far {
     }
 }
 
+/// How a viewer's gateway is to come in, and to what.
+pub(crate) struct ViewWish {
+    pub(crate) credential: Credential,
+    pub(crate) trust: ServerTrust,
+    pub(crate) desktop: Option<DesktopLabel>,
+}
+
 /// A viewer's gateway in a task.
 pub(crate) struct Near {
     pub(crate) address: SocketAddr,
@@ -157,11 +173,17 @@ impl Near {
         credential: Credential,
         trust: ServerTrust,
     ) -> Self {
+        Self::looking(folder, server, ViewWish { credential, trust, desktop: None }).await
+    }
+
+    pub(crate) async fn looking(folder: &GatewayFolder, server: SocketAddr, wish: ViewWish) -> Self {
+        let ViewWish { credential, trust, desktop } = wish;
         let mut view = ViewGateway::start(ViewConfig {
             server: server.to_string(),
             listen: "127.0.0.1:0".parse().unwrap(),
             trust,
             credential,
+            desktop,
             identity: folder.client_identity().unwrap(),
             viewer_password: None,
             link: LinkConfig::default(),
@@ -203,7 +225,7 @@ impl Near {
 pub(crate) async fn join(home: &Home, vnc: SocketAddr, setting: Setting) -> (Far, Near) {
     let folder = home.client("client");
     let key = folder.client_identity().unwrap().fingerprint();
-    home.server().authorized().unwrap().add(key, "test").unwrap();
+    home.server().authorized().unwrap().add(key, &DeviceRights::default(), "test").unwrap();
     let far = Far::start(home, vnc, setting);
     let near = Near::start(&folder, far.address, Credential::None).await;
     (far, near)
@@ -218,7 +240,7 @@ pub(crate) async fn join_over(
 ) -> (Far, Near, Relay) {
     let folder = home.client("client");
     let key = folder.client_identity().unwrap().fingerprint();
-    home.server().authorized().unwrap().add(key, "test").unwrap();
+    home.server().authorized().unwrap().add(key, &DeviceRights::default(), "test").unwrap();
     let far = Far::start(home, vnc, setting);
     let link: LinkSpec = link.parse().unwrap();
     let relay = Relay::start(far.address, link.clone(), link, 1).unwrap();

@@ -2,7 +2,7 @@
 
 use quickset::{ClientAuth, Endpoint, Identity, ServerConfig};
 use quickset_desktop::message::{ALPN, code};
-use quickset_desktop::trust::OneTimeToken;
+use quickset_desktop::trust::{DeviceRights, OneTimeToken};
 use quickset_desktop::view::{Credential, GatewayPassword, MeetError, ServerTrust, ViewError};
 
 use super::person::Person;
@@ -67,7 +67,7 @@ async fn a_server_with_another_key_is_refused_loudly() {
     let vnc = Vnc::start(16, 16).await;
     let folder = home.client("client");
     let key = folder.client_identity().unwrap().fingerprint();
-    home.server().authorized().unwrap().add(key, "test").unwrap();
+    home.server().authorized().unwrap().add(key, &DeviceRights::default(), "test").unwrap();
     let far = Far::start(&home, vnc.address, Setting::default());
     let near = Near::start(&folder, far.address, Credential::None).await;
     Person::sit(near.address).await.sees(&vnc).await;
@@ -76,7 +76,7 @@ async fn a_server_with_another_key_is_refused_loudly() {
     let listen = far.kill().await;
     // Somebody else takes its place, and would even let the client in.
     let impostor = Home::new();
-    impostor.server().authorized().unwrap().add(key, "welcome").unwrap();
+    impostor.server().authorized().unwrap().add(key, &DeviceRights::default(), "welcome").unwrap();
     let far = Far::again(&impostor, vnc.address, Setting { listen, ..Setting::default() }).await;
     let mut near = Near::start(&folder, far.address, Credential::None).await;
     let error = refused(&mut near).await;
@@ -101,7 +101,11 @@ async fn a_server_that_does_not_know_the_secret_is_not_trusted_on_first_use() {
     let vnc = Vnc::start(16, 16).await;
     let folder = home.client("client");
     // It lets anybody's key in, but it is not the one the password is for.
-    home.server().authorized().unwrap().add(folder.client_identity().unwrap().fingerprint(), "x").unwrap();
+    home.server()
+        .authorized()
+        .unwrap()
+        .add(folder.client_identity().unwrap().fingerprint(), &DeviceRights::default(), "x")
+        .unwrap();
     let far = Far::start(&home, vnc.address, Setting::default());
     let mut near = Near::start(&folder, far.address, password("of another server")).await;
     let error = refused(&mut near).await;

@@ -10,7 +10,7 @@ use quickset_desktop::message::{
     ALPN, CLIPBOARD, ClientOffer, ClipboardMessage, FromClient, FromServer, Hello, RecordInbox, ScreenOrder,
     StreamMessage as _, code,
 };
-use quickset_desktop::trust::{OneTimeToken, Secret, SecretKind};
+use quickset_desktop::trust::{DeviceRights, OneTimeToken, Secret, SecretKind};
 use quickset_desktop::view::{Credential, GatewayPassword};
 
 use super::scene::{Far, Home, Near, Setting};
@@ -34,7 +34,7 @@ impl Bare {
     async fn named(name: &str, home: &Home, far: &Far, authorised: bool) -> Self {
         let identity = home.client(name).client_identity().unwrap();
         if authorised {
-            far.authorized.add(identity.fingerprint(), name).unwrap();
+            far.authorized.add(identity.fingerprint(), &DeviceRights::default(), name).unwrap();
         }
         let server = home.server().server_identity().unwrap().fingerprint();
         let config = ClientConfig::new(Trust::pinned(server), &[ALPN]).unwrap().with_identity(identity);
@@ -130,7 +130,7 @@ async fn silent_strangers_are_in_nobodys_way() {
     let mut first = Near::start(&home.client("first"), far.address, token).await;
     first.met(&far).await;
     let key = home.client("second").client_identity().unwrap().fingerprint();
-    far.authorized.add(key, "second").unwrap();
+    far.authorized.add(key, &DeviceRights::default(), "second").unwrap();
     for _ in 0..20 {
         strangers.push(Bare::connect(&home, &far, false).await);
     }
@@ -157,7 +157,9 @@ async fn viewers_make_room_for_newer_ones_of_their_key_and_for_other_keys() {
     }
     assert_eq!(viewers[0].closed().await, code::BUSY);
     let folder = home.client("other");
-    far.authorized.add(folder.client_identity().unwrap().fingerprint(), "other").unwrap();
+    far.authorized
+        .add(folder.client_identity().unwrap().fingerprint(), &DeviceRights::default(), "other")
+        .unwrap();
     let mut other = Near::start(&folder, far.address, Credential::None).await;
     other.met(&far).await;
     assert_eq!(viewers[1].closed().await, code::BUSY);
@@ -256,7 +258,7 @@ async fn a_server_that_cannot_judge_is_asked_again() {
     let (home, vnc) = (Home::new(), Vnc::start(16, 16).await);
     let folder = home.client("a");
     let key = folder.client_identity().unwrap().fingerprint();
-    home.server().authorized().unwrap().add(key, "a").unwrap();
+    home.server().authorized().unwrap().add(key, &DeviceRights::default(), "a").unwrap();
     let far = Far::start(&home, vnc.address, Setting::default());
     let right = std::fs::read(far.authorized.path()).unwrap();
     std::fs::write(far.authorized.path(), [0xff, 0xfe]).unwrap();

@@ -81,6 +81,30 @@ pub struct Hello {
     pub offer: Option<ClientOffer>,
     /// It shows a proof as versions of before do, on which guesses could be tried.
     pub is_older: bool,
+    /// Which of several things it means.
+    pub choice: HelloChoice,
+}
+
+/// Which of several things a client means, as far as it says; each is empty where it does not. What is longer
+/// than 64 bytes is cut.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HelloChoice {
+    /// The token that it proves to know: its first group.
+    pub token: String,
+    /// The desktop that it wants to see.
+    pub desktop: String,
+    /// What a browser calls itself, which nobody else knows. It is in no log.
+    pub device: DeviceTag,
+}
+
+/// What a browser calls itself: some random text that it keeps. It is in no log.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct DeviceTag(pub String);
+
+impl fmt::Debug for DeviceTag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DeviceTag(..)")
+    }
 }
 
 /// What kind of secret a client has.
@@ -210,7 +234,8 @@ impl StreamMessage for FromClient {
             Self::Hello(hello) => {
                 out.put_u8(HELLO);
                 let offers = if hello.offer.is_some() { OFFERS } else { 0 };
-                put_greeting(out, hello.features & !OFFERS | offers, hello.is_older);
+                let says = if hello.choice == HelloChoice::default() { 0 } else { SAYS_WHICH };
+                put_greeting(out, hello.features & !(OFFERS | SAYS_WHICH) | offers | says, hello.is_older);
                 match &hello.offer {
                     None => {}
                     Some(ClientOffer::Share { of, share }) => {
@@ -222,6 +247,12 @@ impl StreamMessage for FromClient {
                         out.put_u8(SHOWN);
                         out.put_u8(secret_code(SecretKind::Token));
                         out.put_text(token.reveal(), MAX_TOKEN);
+                    }
+                }
+                if says != 0 {
+                    let HelloChoice { token, desktop, device } = &hello.choice;
+                    for text in [token, desktop, &device.0] {
+                        out.put_text(text, MAX_WHICH);
                     }
                 }
             }
@@ -255,7 +286,10 @@ impl StreamMessage for FromClient {
             HELLO => {
                 let (features, proof) = greeting(&mut f)?;
                 let offer = if features & OFFERS == 0 { None } else { Some(offer(&mut f)?) };
-                Self::Hello(Hello { features: features & !OFFERS, offer, is_older: proof.is_some() })
+                let choice =
+                    if features & SAYS_WHICH == 0 { HelloChoice::default() } else { choice(&mut f)? };
+                let features = features & !(OFFERS | SAYS_WHICH);
+                Self::Hello(Hello { features, offer, is_older: proof.is_some(), choice })
             }
             PROOF => Self::Proof(proof(&mut f)?),
             REFRESH => Self::Refresh(Refresh { restart: f.u8()? & 1 != 0, rect: f.rect()? }),
@@ -450,6 +484,14 @@ fn offer(f: &mut FieldReader<'_>) -> Result<ClientOffer, MessageFault> {
     }
 }
 
+fn choice(f: &mut FieldReader<'_>) -> Result<HelloChoice, MessageFault> {
+    Ok(HelloChoice {
+        token: f.text(MAX_WHICH)?,
+        desktop: f.text(MAX_WHICH)?,
+        device: DeviceTag(f.text(MAX_WHICH)?),
+    })
+}
+
 fn secret_code(of: SecretKind) -> u8 {
     match of {
         SecretKind::Password => 1,
@@ -574,6 +616,10 @@ const SHARE: u8 = 0x12;
 const PROOF: u8 = 0x13;
 /// The bit of HELLO's features that says that an offer follows.
 const OFFERS: u64 = 2;
+/// The bit of them that says that what the client means follows.
+const SAYS_WHICH: u64 = 4;
+/// The longest text of that, in bytes.
+const MAX_WHICH: usize = 64;
 /// By what an offer is proved.
 const SPAKE2: u8 = 1;
 /// The longest token, in bytes.

@@ -14,8 +14,8 @@ mod stream;
 mod tests;
 
 pub use control::{
-    ClientOffer, FromClient, FromServer, Hello, ParseOrderError, Permissions, Refresh, ScreenLayout,
-    ScreenMark, ScreenOrder, SecretKind, ShownToken, Welcome,
+    ClientOffer, DeviceTag, FromClient, FromServer, Hello, HelloChoice, ParseOrderError, Permissions,
+    Refresh, ScreenLayout, ScreenMark, ScreenOrder, SecretKind, ShownToken, Welcome,
 };
 pub(crate) use fields::FieldReader;
 #[cfg(any(test, feature = "encode"))]

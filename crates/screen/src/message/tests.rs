@@ -49,9 +49,14 @@ fn every_message_comes_back() {
     let screens = vec![Screen { id: 7, rect: Rect::new(1, 2, 3, 4).unwrap(), flags: 9 }; 3];
     let client = [
         FromClient::Hello(Hello {
-            features: 5,
+            features: 9,
             offer: Some(ClientOffer::Share { of: SecretKind::Token, share: [7; 33] }),
             is_older: false,
+            choice: HelloChoice { token: "abcde".into(), desktop: "work".into(), ..HelloChoice::default() },
+        }),
+        FromClient::Hello(Hello {
+            choice: HelloChoice { device: DeviceTag("é".repeat(32)), ..HelloChoice::default() },
+            ..Hello::default()
         }),
         FromClient::Hello(Hello {
             offer: Some(ClientOffer::Token(ShownToken::new("abcde-12345"))),
