@@ -81,11 +81,15 @@ class Page {
         canvas.focus();
         break;
       case 'name': document.title = message.name; break;
-      case 'size':
+      case 'size': {
+        const isFirst = canvas.dataset['width'] === undefined;
         canvas.style.setProperty('--ratio', `${message.width} / ${message.height}`);
         canvas.dataset['width'] = String(message.width);
         canvas.dataset['height'] = String(message.height);
+        // Until it has a size it is hidden, and what is hidden takes no focus: the first keys would be lost.
+        if (isFirst) canvas.focus();
         break;
+      }
       case 'cursor': void this.point(message); break;
       case 'text': void this.copy(message.text); break;
       case 'wanted': void this.paste(); break;
