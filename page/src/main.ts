@@ -46,6 +46,8 @@ class Page {
   private shown = false;
   /** The newest text of either clipboard that the page knows. */
   private copied = '';
+  /** It was copied there, and this browser has not taken it yet. */
+  private waiting = false;
   /** Whether this browser lets the page read its clipboard, as far as is known. */
   private readable = true;
   private offered = false;
@@ -120,9 +122,12 @@ class Page {
 
   private async copy(text: string): Promise<void> {
     this.copied = text;
+    this.waiting = false;
     try {
       await navigator.clipboard.writeText(text);
     } catch {
+      // Firefox takes a text within five seconds of a click or a key alone, Chromium while the page has the focus.
+      this.waiting = true;
       this.hint('A text was copied there. Click into the page, so that this browser takes it.');
     }
   }
@@ -194,6 +199,9 @@ class Page {
       button.onclick = () => { this.keyboard.press(button.dataset['key'] ?? ''); canvas.focus(); };
     }
     canvas.addEventListener('focus', () => this.offer());
+    for (const deed of ['pointerup', 'keydown']) {
+      addEventListener(deed, () => { if (this.waiting) void this.copy(this.copied); }, { capture: true });
+    }
     let resized = 0;
     addEventListener('resize', () => {
       clearTimeout(resized);

@@ -59,6 +59,9 @@ const PROGRAMS: &[&str] = &[
     "xdotool",
     "stdbuf",
     "chromium",
+    "firefox-esr",
+    "nft",
+    "ip",
     "ffmpeg",
     "npm",
 ];
