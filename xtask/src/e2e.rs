@@ -60,8 +60,6 @@ const PROGRAMS: &[&str] = &[
     "stdbuf",
     "chromium",
     "firefox-esr",
-    "nft",
-    "ip",
     "ffmpeg",
     "npm",
 ];

@@ -5,6 +5,8 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
+#[cfg(target_os = "linux")]
+mod blocked;
 mod browser;
 #[path = "../../../cli/tests/players/chromium.rs"]
 mod chromium;
@@ -21,6 +23,8 @@ mod photo;
 mod pin;
 mod programs;
 mod texts;
+#[cfg(target_os = "linux")]
+mod walled;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

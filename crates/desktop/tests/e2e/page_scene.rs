@@ -102,6 +102,15 @@ impl<S: Seat, B> PageScene<S, B> {
         scene
     }
 
+    /// Loads the page anew, as a reload does, which finds its link. How long until there is a desktop.
+    pub(crate) async fn reload(&mut self) -> Duration {
+        let began = Instant::now();
+        self.seat.evaluate("location.reload()");
+        self.until("document.readyState !== 'loading' && !document.getElementById('screen').dataset.width")
+            .await;
+        self.shows_a_desktop(began).await
+    }
+
     /// How long after `began` the page has a desktop of some size.
     async fn shows_a_desktop(&mut self, began: Instant) -> Duration {
         loop {
@@ -176,9 +185,12 @@ impl<S: Seat, B> PageScene<S, B> {
     /// Moves the page's pointer, and waits until that of the desktop is there; where the window shows the
     /// desktop smaller than it is, there are places between its pixels.
     pub(crate) async fn lead_the_pointer(&mut self, x: u16, y: u16) {
-        self.point(x, y);
         let end = Instant::now() + LIMIT;
-        loop {
+        for n in 0.. {
+            // Again, as people do: the page may have moved below it.
+            if n % 20 == 0 {
+                self.point(x, y);
+            }
             let place = self.desktop.ask("xdotool", &["getmouselocation"]);
             let side = |at: usize| place.split([' ', ':']).nth(at).and_then(|n| n.parse::<u16>().ok());
             if [(1, x), (3, y)].iter().all(|&(at, n)| side(at).is_some_and(|side| side.abs_diff(n) <= 1)) {
