@@ -207,7 +207,9 @@ class Page {
       clearTimeout(resized);
       resized = window.setTimeout(() => {
         if (!this.may.wish || !element<HTMLInputElement>('fit').checked) return;
-        const [width, height] = [innerWidth, innerHeight].map((side) => Math.round(side * devicePixelRatio));
+        // Without the bar, which is beside it.
+        const { clientWidth, clientHeight } = element('stage');
+        const [width, height] = [clientWidth, clientHeight].map((side) => Math.round(side * devicePixelRatio));
         this.worker.postMessage({ kind: 'wish', width: width ?? 0, height: height ?? 0 } satisfies ToWorker);
       }, RESIZE_PAUSE);
     });

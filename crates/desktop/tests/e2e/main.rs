@@ -10,6 +10,7 @@ mod blocked;
 mod browser;
 #[path = "../../../cli/tests/players/chromium.rs"]
 mod chromium;
+mod endure;
 mod firefox;
 #[path = "../gateway/firewall.rs"]
 mod firewall;

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use quickset_rfb::{Rect, Screen};
 use serde_json::{Value, json};
 
 use super::person::Person;
@@ -205,13 +206,17 @@ impl<S: Seat, B> PageScene<S, B> {
     pub(crate) async fn type_keys(&mut self, count: usize) {
         // Without a window manager keys go where the pointer is.
         self.lead_the_pointer(600, 100).await;
-        for n in 0..count {
-            let key = char::from(b'a' + u8::try_from((self.keys.len() * 7 + n / 26) % 26).unwrap());
-            self.keys.push(key);
-            self.seat.press(key);
+        for _ in 0..count {
+            self.press_the_next();
             self.far.look(Duration::from_millis(2)).await;
         }
         self.all_keys_came().await;
+    }
+
+    fn press_the_next(&mut self) {
+        let key = char::from(b'a' + u8::try_from(self.keys.len() * 7 % 26).unwrap());
+        self.keys.push(key);
+        self.seat.press(key);
     }
 
     async fn all_keys_came(&mut self) {
@@ -225,8 +230,8 @@ impl<S: Seat, B> PageScene<S, B> {
         assert_eq!(came, self.keys, "no key is lost, none comes twice, none overtakes another");
     }
 
-    /// A terminal that scrolls, and a photograph that is dragged about, while the page's thread stands still
-    /// now and then.
+    /// A terminal that scrolls, and a photograph that is dragged about, while somebody types and the page's
+    /// thread stands still now and then.
     pub(crate) async fn work(&mut self, time: Duration) {
         let photo = self.folder.0.join("photo.xwd");
         std::fs::write(&photo, picture(240, 200)).unwrap();
@@ -234,6 +239,7 @@ impl<S: Seat, B> PageScene<S, B> {
         let scroll = "i=0; while :; do i=$((i+1)); echo line $i of what a shell prints, and some more of it; \
                       [ $((i % 40)) -eq 0 ] && sleep .2; done";
         let scrolls = self.desktop.run("xterm", &["-geometry", "60x12+400+350", "-e", "sh", "-c", scroll]);
+        self.lead_the_pointer(600, 100).await;
         while Instant::now() < end {
             let file = photo.to_str().unwrap();
             let _window = self.desktop.run("xwud", &["-in", file, "-geometry", "240x200+20+20", "-noclick"]);
@@ -241,6 +247,7 @@ impl<S: Seat, B> PageScene<S, B> {
             for step in 0..20 {
                 let (x, y) = ((20 + step * 9).to_string(), (20 + step * 5).to_string());
                 self.desktop.ask("xdotool", &["windowmove", &id, &x, &y]);
+                self.press_the_next();
                 self.far.look(Duration::from_millis(10)).await;
             }
             self.seat.evaluate(
@@ -248,7 +255,23 @@ impl<S: Seat, B> PageScene<S, B> {
             );
             self.far.look(Duration::from_millis(500)).await;
         }
+        self.all_keys_came().await;
         drop(scrolls);
+    }
+
+    /// Somebody else gives the desktop another size, and the page takes it over.
+    pub(crate) async fn resize_there(&mut self, width: u16, height: u16) {
+        self.seat.evaluate("document.getElementById('fit').checked = false");
+        let screen = Screen { id: 0, rect: Rect::new(0, 0, width, height).unwrap(), flags: 0 };
+        self.far.rfb.set_desktop_size(width, height, &[screen]).unwrap();
+        let end = Instant::now() + LIMIT;
+        let size = json!([width.to_string(), height.to_string()]);
+        let here = "['width', 'height'].map((side) => document.getElementById('screen').dataset[side])";
+        while self.seat.evaluate(here) != size {
+            assert!(Instant::now() < end, "the page is not {size}, the desktop is {:?}", self.far.screen);
+            self.far.look(Duration::from_millis(50)).await;
+        }
+        self.is_all_seen();
     }
 
     /// The desktop takes the size of the window, when that is asked for.
@@ -256,18 +279,30 @@ impl<S: Seat, B> PageScene<S, B> {
         self.seat.evaluate("document.getElementById('fit').checked = true");
         self.seat.resize(width, height);
         let end = Instant::now() + LIMIT;
-        let sizes = "(() => { const c = document.getElementById('screen').dataset;
-            return [innerWidth, innerHeight, Number(c.width), Number(c.height)]; })()";
+        let sizes = "(() => {
+            const c = document.getElementById('screen').dataset, s = document.getElementById('stage');
+            return [s.clientWidth, s.clientHeight, Number(c.width), Number(c.height)]; })()";
         loop {
             let here = self.seat.evaluate(sizes);
             let far = json!([self.far.screen.width(), self.far.screen.height()]);
             // The window has its size as soon as it is asked for its own.
             if json!([here[0], here[1]]) == far && json!([here[2], here[3]]) == far {
-                return;
+                break;
             }
             assert!(Instant::now() < end, "window and page are {here}, the desktop is {far}");
             self.far.look(Duration::from_millis(50)).await;
         }
+        self.is_all_seen();
+    }
+
+    /// Nothing of the picture is outside of the window, or below the bar.
+    fn is_all_seen(&mut self) {
+        let sides = "(() => {
+            const [c, b] = ['screen', 'bar'].map((id) => document.getElementById(id).getBoundingClientRect());
+            return [c.left, c.top, innerWidth - c.right, b.top - c.bottom, innerHeight - b.bottom]; })()";
+        let sides = self.seat.evaluate(sides);
+        let is_within = |side: &Value| side.as_f64().is_some_and(|side| side > -0.01);
+        assert!(sides.as_array().unwrap().iter().all(is_within), "beyond the window: {sides}");
     }
 
     /// Copies a text there, and waits until an expression in the page is it.
