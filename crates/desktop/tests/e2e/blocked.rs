@@ -4,6 +4,8 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use quickset_rfb::ClientConfig;
+
 use super::browser::ChromiumSeat;
 use super::page_scene::{Opening, PageScene, Seat};
 use super::person::Person;
@@ -148,7 +150,7 @@ impl Signs {
 
     fn put_up(&mut self, desktop: &Display) -> Sign {
         let number = u32::try_from(self.0.len()).unwrap() + 1;
-        let colour = number * 0x33_1f49 & 0xff_ffff;
+        let colour = (number * 0x33_1f49) & 0xff_ffff;
         let (x, y) = (Self::PLACE.0 - 20, Self::PLACE.1 - 20);
         let (place, colour_word) = (format!("20x5+{x}+{y}"), format!("#{colour:06x}"));
         let words = ["-geometry", &place, "-bg", &colour_word, "-fg", &colour_word, "-e", "sleep", "600"];
@@ -173,7 +175,7 @@ impl Sign {
 async fn sits(net: &Walled, gateway: SocketAddr) -> Person {
     let socket = net.near(|| std::net::TcpStream::connect(gateway)).unwrap();
     socket.set_nonblocking(true).unwrap();
-    Person::on(tokio::net::TcpStream::from_std(socket).unwrap(), Default::default()).await
+    Person::on(tokio::net::TcpStream::from_std(socket).unwrap(), ClientConfig::default()).await
 }
 
 /// How long after `begun` a viewer sees it.

@@ -70,12 +70,7 @@ pub(crate) struct ChromiumSeat {
 
 impl ChromiumSeat {
     pub(crate) fn open(opening: &Opening<'_>) -> Self {
-        Self::open_by(Command::new("sh"), opening)
-    }
-
-    /// `shell` is `sh`, or a command that starts it somewhere else. The time that is measured has the start of
-    /// the browser in it.
-    pub(crate) fn open_by(mut shell: Command, opening: &Opening<'_>) -> Self {
+        let mut shell = Command::new("sh");
         shell.args(["-c", START, "sh", "--window-size=1000,760"]).env("QUICKSET_LINK_HOST", "127.0.0.1");
         shell.arg(format!("--user-data-dir={}", opening.profile.display()));
         // As if its user had accepted the certificate.

@@ -33,6 +33,7 @@ async fn a_page_endures_bursts_of_losses_and_resizes() {
         scene.work(Duration::from_secs(6)).await;
         let begun = Instant::now();
         scene.settle().await;
+        // With the pointer's way to its place, which is most of it.
         rests.push(begun.elapsed());
         let (width, height) = WINDOWS[rounds % WINDOWS.len()];
         scene.resize(width, height).await;
@@ -48,6 +49,7 @@ async fn a_page_endures_bursts_of_losses_and_resizes() {
     }
     assert_eq!(scene.way().await, "QUIC");
     scene.tell("endure");
+    assert!(scene.served().starts_with("client=1 "), "one session did it all");
     let counts = scene.between.counts();
     let share = counts
         .map(|way| f64::from(u32::try_from(way.lost).unwrap()) / f64::from(u32::try_from(way.sent).unwrap()));

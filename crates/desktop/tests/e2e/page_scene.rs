@@ -100,6 +100,7 @@ impl<S: Seat, B> PageScene<S, B> {
         let mut scene =
             Self { desktop, between, seat, serve, far, xev, _terminal: terminal, folder, keys, opened };
         scene.opened = scene.shows_a_desktop(began).await;
+        scene.seat.evaluate(KEEPS_NOTICES);
         scene
     }
 
@@ -222,12 +223,28 @@ impl<S: Seat, B> PageScene<S, B> {
     async fn all_keys_came(&mut self) {
         let end = Instant::now() + LIMIT;
         while typed(&self.xev.lines()).len() < self.keys.len() {
-            let came = typed(&self.xev.lines()).len();
-            assert!(Instant::now() < end, "{came} of {} keys came", self.keys.len());
+            if Instant::now() > end {
+                self.complain_of_keys();
+            }
             self.far.look(Duration::from_millis(50)).await;
         }
         let came: Vec<char> = typed(&self.xev.lines()).into_iter().filter_map(char::from_u32).collect();
         assert_eq!(came, self.keys, "no key is lost, none comes twice, none overtakes another");
+    }
+
+    /// With what both ends have said.
+    fn complain_of_keys(&mut self) -> ! {
+        let came: Vec<char> = typed(&self.xev.lines()).into_iter().filter_map(char::from_u32).collect();
+        let other = came.iter().zip(&self.keys).position(|(came, key)| came != key).unwrap_or(came.len());
+        let notices = self.seat.evaluate("window.notices ?? []");
+        let lines = self.serve.lines();
+        let lines: Vec<_> = lines.iter().filter(|line| !line.starts_with("client=")).collect();
+        panic!(
+            "{} of {} keys came, the first that did not is number {other}; the page has said {notices:#}, and \
+             the server {lines:#?}",
+            came.len(),
+            self.keys.len()
+        );
     }
 
     /// A terminal that scrolls, and a photograph that is dragged about, while somebody types and the page's
@@ -352,9 +369,13 @@ impl<S: Seat, B> PageScene<S, B> {
         let figures = self.seat.evaluate("document.getElementById('figures').innerText");
         println!("{name}: the desktop {opened:?} after the tab was opened; {} keys", self.keys.len());
         println!("  page:  {}", figures.as_str().unwrap_or_default().replace('\n', " "));
+        println!("  serve: {}", self.served());
+    }
+
+    /// The newest line of the server's statistics.
+    pub(crate) fn served(&self) -> String {
         let lines = self.serve.lines();
-        let line = lines.iter().rev().find(|line| line.starts_with("client=")).cloned().unwrap_or_default();
-        println!("  serve: {line}");
+        lines.iter().rev().find(|line| line.starts_with("client=")).cloned().unwrap_or_default()
     }
 
     /// A count of the page's figures, by its name.
@@ -393,6 +414,14 @@ impl<S: Seat, B> PageScene<S, B> {
         self.seat.close();
     }
 }
+
+/// From now on the page's notices are kept, each with its time in milliseconds.
+const KEEPS_NOTICES: &str = "(() => {
+    window.notices = [];
+    const notice = document.getElementById('notice');
+    const keep = () => window.notices.push(`${Math.round(performance.now())} ${notice.textContent}`);
+    new MutationObserver(keep).observe(notice, { childList: true });
+})()";
 
 /// CRC-32 of IEEE 802.3, of width and height and of blue, green, red and 0 for each pixel.
 const CANVAS_SUM: &str = "(() => {
