@@ -73,6 +73,8 @@ impl<S: Seat, B> PageScene<S, B> {
             quickset()
                 .args(["serve", "--vnc", &desktop.vnc.to_string(), "--listen", listen, "--stats"])
                 .args(["--web", "--web-page", page])
+                // Who came and why they went is part of what a failure tells.
+                .env("RUST_LOG", "warn,quickset_desktop=info")
                 .env("XDG_DATA_HOME", folder.0.join("server")),
         );
         let listening = |line: &str| line.strip_prefix("listening on ").map(str::to_owned);
