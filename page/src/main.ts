@@ -65,6 +65,8 @@ class Page {
   private shown = false;
   /** The newest text of either clipboard that the page knows. */
   private copied = '';
+  /** It was copied there, and this browser has not taken it yet. */
+  private waiting = false;
   /** Whether this browser lets the page read its clipboard, as far as is known. */
   private readable = true;
   private offered = false;
@@ -99,11 +101,15 @@ class Page {
         canvas.focus();
         break;
       case 'name': document.title = message.name; break;
-      case 'size':
+      case 'size': {
+        const isFirst = canvas.dataset['width'] === undefined;
         canvas.style.setProperty('--ratio', `${message.width} / ${message.height}`);
         canvas.dataset['width'] = String(message.width);
         canvas.dataset['height'] = String(message.height);
+        // Until it has a size it is hidden, and what is hidden takes no focus: the first keys would be lost.
+        if (isFirst) canvas.focus();
         break;
+      }
       case 'cursor': void this.point(message); break;
       case 'text': void this.copy(message.text); break;
       case 'wanted': void this.paste(); break;
@@ -134,9 +140,12 @@ class Page {
 
   private async copy(text: string): Promise<void> {
     this.copied = text;
+    this.waiting = false;
     try {
       await navigator.clipboard.writeText(text);
     } catch {
+      // Firefox takes a text within five seconds of a click or a key alone, Chromium while the page has the focus.
+      this.waiting = true;
       this.hint('A text was copied there. Click into the page, so that this browser takes it.');
     }
   }
@@ -208,12 +217,17 @@ class Page {
       button.onclick = () => { this.keyboard.press(button.dataset['key'] ?? ''); canvas.focus(); };
     }
     canvas.addEventListener('focus', () => this.offer());
+    for (const deed of ['pointerup', 'keydown']) {
+      addEventListener(deed, () => { if (this.waiting) void this.copy(this.copied); }, { capture: true });
+    }
     let resized = 0;
     addEventListener('resize', () => {
       clearTimeout(resized);
       resized = window.setTimeout(() => {
         if (!this.may.wish || !element<HTMLInputElement>('fit').checked) return;
-        const [width, height] = [innerWidth, innerHeight].map((side) => Math.round(side * devicePixelRatio));
+        // Without the bar, which is beside it.
+        const { clientWidth, clientHeight } = element('stage');
+        const [width, height] = [clientWidth, clientHeight].map((side) => Math.round(side * devicePixelRatio));
         this.worker.postMessage({ kind: 'wish', width: width ?? 0, height: height ?? 0 } satisfies ToWorker);
       }, RESIZE_PAUSE);
     });

@@ -18,8 +18,10 @@ const scope = self as unknown as WorkerScope;
 const MOST_BYTES = 256 << 20;
 /** Between two pings, in milliseconds. */
 const PING_EVERY = 1000;
-/** How long an answer may be overdue before TCP is tried, besides two round trips (`spec/desktop.md` DT-58). */
+/** How long nothing may come before TCP is tried, besides two round trips (`spec/desktop.md` DT-58). */
 const SILENT = 1500;
+/** How long an answer may be overdue at that time, besides as many; one that was lost is sent again within it. */
+const OVERDUE = 500;
 /** From one try by QUIC to the next, for a session by TCP; it doubles up to the longest. */
 const FIRST_TRY = 1000;
 const LONGEST_TRY = 15_000;
@@ -66,8 +68,9 @@ class Session {
 
   /** Whether an answer is overdue, and nothing else has come. */
   get isSilent(): boolean {
-    const patience = SILENT + 2 * (this.roundTrip ?? 0);
-    return this.pinged > this.answered && performance.now() - Math.max(this.pinged, this.heard) > patience;
+    const [now, trips] = [performance.now(), 2 * (this.roundTrip ?? 0)];
+    const overdue = this.pinged > this.answered && now - this.pinged > OVERDUE + trips;
+    return overdue && now - this.heard > SILENT + trips;
   }
 
   /** Says what is due, hears the news, and draws. */

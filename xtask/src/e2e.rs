@@ -7,9 +7,9 @@ use crate::players;
 use crate::run::{StepOutcome, cargo, on_path, run};
 
 /// Runs the tests of crates/desktop/tests/e2e with the command as cargo builds it, and the players' shorter
-/// ones.
+/// ones; or those of the former alone whose names have a word in them.
 pub(crate) fn command(args: &[String]) -> Result<()> {
-    if let StepOutcome::Skipped(why) = both(args)? {
+    if let StepOutcome::Skipped(why) = both(&E2eOptions::read(args)?)? {
         println!("SKIPPED, {why}");
     }
     Ok(())
@@ -17,21 +17,38 @@ pub(crate) fn command(args: &[String]) -> Result<()> {
 
 /// The step of `cargo xtask test`.
 pub(crate) fn step() -> Result<StepOutcome> {
-    both(&[])
+    both(&E2eOptions::read(&[])?)
 }
 
-fn both(args: &[String]) -> Result<StepOutcome> {
-    let seconds = match args {
-        [] => 10,
-        [flag, number] if flag == "--seconds" => {
-            let seconds: u32 = number.parse().context("--seconds needs a number, like 30")?;
-            if !(1..=600).contains(&seconds) {
-                bail!("write 1 to 600 seconds");
+struct E2eOptions {
+    /// How long there is work on each desktop.
+    seconds: u32,
+    /// A word in the names of tests.
+    only: Option<String>,
+}
+
+impl E2eOptions {
+    fn read(args: &[String]) -> Result<Self> {
+        let mut options = Self { seconds: 10, only: None };
+        let mut words = args.iter();
+        while let Some(flag) = words.next() {
+            let value = words.next().with_context(|| format!("{flag} needs a value"))?;
+            match flag.as_str() {
+                "--seconds" => {
+                    options.seconds = value.parse().context("--seconds needs a number, like 30")?;
+                    if !(1..=600).contains(&options.seconds) {
+                        bail!("write 1 to 600 seconds");
+                    }
+                }
+                "--only" => options.only = Some(value.clone()),
+                _ => bail!("write e2e [--seconds N] [--only WORD], and not {flag}"),
             }
-            seconds
         }
-        _ => bail!("write e2e [--seconds N]"),
-    };
+        Ok(options)
+    }
+}
+
+fn both(options: &E2eOptions) -> Result<StepOutcome> {
     let missing: Vec<&str> = PROGRAMS.iter().copied().filter(|program| !on_path(program)).collect();
     if !missing.is_empty() {
         bail!("these programs are missing: {}; `cargo xtask test needs` brings them", missing.join(", "));
@@ -39,9 +56,13 @@ fn both(args: &[String]) -> Result<StepOutcome> {
     run(cargo().args(["build", "--locked", "-p", "quickset-cli"]))?;
     // One at a time: each takes both cores for a good part of its time.
     run(cargo()
-        .args(["test", "--locked", "-p", "quickset-desktop", "--test", "e2e", "--"])
-        .args(["--ignored", "--test-threads=1", "--nocapture"])
-        .env("QUICKSET_E2E_SECONDS", seconds.to_string()))?;
+        .args(["test", "--locked", "-p", "quickset-desktop", "--test", "e2e"])
+        .args(options.only.as_deref())
+        .args(["--", "--ignored", "--test-threads=1", "--nocapture"])
+        .env("QUICKSET_E2E_SECONDS", options.seconds.to_string()))?;
+    if options.only.is_some() {
+        return Ok(StepOutcome::Done);
+    }
     Ok(match players::short()? {
         StepOutcome::Done => StepOutcome::Done,
         StepOutcome::Skipped(why) => StepOutcome::Skipped(format!("its players alone: {why}")),
@@ -59,6 +80,7 @@ const PROGRAMS: &[&str] = &[
     "xdotool",
     "stdbuf",
     "chromium",
+    "firefox-esr",
     "ffmpeg",
     "npm",
 ];
@@ -69,7 +91,7 @@ mod tests {
 
     #[test]
     fn slips_are_errors() {
-        for slip in [&["--seconds"][..], &["--seconds", "x"], &["--seconds", "0"], &["fast"]] {
+        for slip in [&["--seconds"][..], &["--seconds", "x"], &["--seconds", "0"], &["fast"], &["--only"]] {
             let words: Vec<String> = slip.iter().map(|&word| word.to_owned()).collect();
             assert!(command(&words).is_err(), "{slip:?}");
         }

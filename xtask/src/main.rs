@@ -213,8 +213,8 @@ const COMMANDS: &[XtaskCommand] = &[
     },
     XtaskCommand {
         name: "e2e",
-        arguments: "[--seconds 10]",
-        about: "the desktop gateways between TigerVNC's programs, over a path that loses 1 %, and `players --seconds 20` by HTTP/3",
+        arguments: "[--seconds 10] [--only WORD]",
+        about: "the desktop gateways between TigerVNC's programs, Chromium and Firefox, over paths that lose and behind a firewall, and `players --seconds 20` by HTTP/3; or the tests with a word in their names",
         run: e2e::command,
     },
     XtaskCommand {

@@ -54,6 +54,12 @@ const NEEDS: &[Needed] = &[
         package: "iproute2",
         why: "refusals: interfaces, addresses and routes that come and go",
     },
+    Needed { sign: Program("nft"), package: "nftables", why: "e2e: a firewall that drops UDP" },
+    Needed {
+        sign: Program("firefox-esr"),
+        package: "firefox-esr",
+        why: "e2e: a browser that is not Chromium",
+    },
     Needed { sign: Program("xdotool"), package: "xdotool", why: "e2e: somebody who types and drags" },
     Needed {
         sign: Program("script"),

@@ -130,8 +130,8 @@ impl Drop for Chromium {
     }
 }
 
-/// RFC 4648 §4.
-fn from_base64(text: &str) -> Option<Vec<u8>> {
+/// The bytes of a text in base64 (RFC 4648 §4); nothing where it has another letter.
+pub(crate) fn from_base64(text: &str) -> Option<Vec<u8>> {
     let value = |letter: u8| match letter {
         b'A'..=b'Z' => Some(letter - b'A'),
         b'a'..=b'z' => Some(letter - b'a' + 26),

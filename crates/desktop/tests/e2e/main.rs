@@ -5,12 +5,18 @@
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
+#[cfg(target_os = "linux")]
+mod blocked;
 mod browser;
 #[path = "../../../cli/tests/players/chromium.rs"]
 mod chromium;
+mod endure;
+mod firefox;
 #[path = "../gateway/firewall.rs"]
 mod firewall;
 mod look;
+mod marionette;
+mod page_scene;
 #[path = "../gateway/person.rs"]
 mod person;
 mod photo;
@@ -18,6 +24,8 @@ mod photo;
 mod pin;
 mod programs;
 mod texts;
+#[cfg(target_os = "linux")]
+mod walled;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -37,6 +45,14 @@ const LIMIT: Duration = Duration::from_secs(40);
 const LOSSY: &str = "rate=100mbit delay=50ms queue=1MB loss=1%";
 /// The keys for xev.
 const KEYS: usize = 200;
+/// What is copied and pasted: letters of one to four bytes.
+const UNICODE: &str = "Gr\u{fc}\u{df}e \u{263a} \u{65e5}\u{672c} \u{20ac}\u{1f332}";
+
+/// How long there is work on the desktop.
+fn seconds() -> Duration {
+    let seconds = std::env::var("QUICKSET_E2E_SECONDS").ok().and_then(|number| number.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(10))
+}
 
 #[tokio::test]
 #[ignore = "needs X programs: cargo xtask e2e"]
@@ -150,8 +166,7 @@ impl Scene {
     async fn play(mut self) {
         self.settle().await;
         self.type_and_click().await;
-        let seconds = std::env::var("QUICKSET_E2E_SECONDS").ok().and_then(|n| n.parse().ok());
-        let end = Instant::now() + Duration::from_secs(seconds.unwrap_or(10));
+        let end = Instant::now() + seconds();
         let latest = end + LIMIT;
         let mut rounds = 0;
         loop {

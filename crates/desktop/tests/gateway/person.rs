@@ -32,7 +32,11 @@ impl Person {
     }
 
     pub(crate) async fn with(address: SocketAddr, config: ClientConfig) -> Self {
-        let socket = TcpStream::connect(address).await.unwrap();
+        Self::on(TcpStream::connect(address).await.unwrap(), config).await
+    }
+
+    /// The same, on a connection that is there.
+    pub(crate) async fn on(socket: TcpStream, config: ClientConfig) -> Self {
         let screen = Framebuffer::new(0, 0, 64 << 20).unwrap();
         let rfb = Client::new(config);
         let (name, texts, clipboard, answers) = (String::new(), Vec::new(), Vec::new(), Vec::new());
