@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod browser;
+mod canvas;
 #[path = "../../../cli/tests/players/chromium.rs"]
 mod chromium;
 #[path = "../gateway/firewall.rs"]
