@@ -19,7 +19,7 @@ pub(super) fn check(profile: &str) -> Result<()> {
     needs::ensure(NEEDS)?;
     let handed = handed(profile, None)?;
     let [first, second] = [deb::package(&handed, 1)?, deb::package(&handed, 2)?];
-    run(Command::new("lintian").args(["--fail-on", "error,warning", "--display-info"]).arg(&first))?;
+    deb::lint(&first)?;
     let work = root().join("target/dist");
     units(&work.join("tree"))?;
 
