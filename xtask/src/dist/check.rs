@@ -160,21 +160,36 @@ if [ -n "$VNC" ]; then
 fi
 
 step upgrade
-mkdir -p /etc/quickset /var/lib/private/quickset/site
+mkdir -p /var/lib/private/quickset/site
 echo 'ARGUMENTS=http serve /srv/www' >/etc/quickset/site.conf
+echo secret >/etc/quickset/key.pem
 ln -s private/quickset /var/lib/quickset
 dpkg --install /packages/second.deb
 dpkg-query --show --showformat '${Version} ${Status}\n' quickset | grep 'upstream2 install ok installed'
 quickset --version
 
+# What an administrator has written stays until they remove it; what services have made goes with a purge.
+kept() { [ -e /etc/quickset/site.conf ] && [ -e /etc/quickset/key.pem ]; }
 step remove
 dpkg --remove quickset
 [ ! -e /usr/bin/quickset ] || fail "the program is still there"
-[ -e /etc/quickset/site.conf ] && [ -d /var/lib/private/quickset/site ] || fail "who removes keeps what is theirs"
+[ -d /var/lib/private/quickset/site ] || fail "who removes keeps what services have made"
+kept || fail "removing took what the administrator had written"
 
 step purge
 dpkg --purge quickset
+kept || fail "purging took what the administrator had written"
+[ ! -L /var/lib/quickset ] && [ ! -e /var/lib/private/quickset ] || fail "purging left what services had made"
+rm /etc/quickset/site.conf /etc/quickset/key.pem
+rmdir /etc/quickset
 rmdir /var/lib/private 2>/dev/null || true
+files >/tmp/after
+diff /tmp/before /tmp/after || fail "the package left something, or took something along"
+
+step "install, and purge at once"
+dpkg --install /packages/second.deb
+[ -d /etc/quickset ] || fail "there is no folder for configuration"
+dpkg --purge quickset
 files >/tmp/after
 diff /tmp/before /tmp/after || fail "the package left something, or took something along"
 "#;

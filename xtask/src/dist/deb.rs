@@ -33,6 +33,8 @@ pub(super) fn package(handed: &Path, revision: u32) -> Result<PathBuf> {
     tree.said_by(&program, &work)?;
     tree.documents(&work)?;
     tree.units()?;
+    // What administrators write is theirs; the folder is the package's.
+    run(Command::new("install").args(["-d", "-m", "755"]).arg(tree.root.join("etc/quickset")))?;
     tree.control(&program, &work)?;
     let architecture = output(Command::new("dpkg").arg("--print-architecture"))?;
     let package = work.join(format!("quickset_{}_{}.deb", tree.version, architecture.trim()));
