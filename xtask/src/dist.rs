@@ -1,6 +1,7 @@
 //! `cargo xtask dist`: the command as it is handed out, without what only a debugger reads, and that beside
 //! it; in a package for Debian; and as a program that needs no library of the system.
 
+mod alone;
 mod check;
 mod deb;
 
@@ -10,7 +11,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail};
 
 use crate::needs::{Needed, Sign};
-use crate::run::{StepOutcome, cargo, on_path, output, root, run};
+use crate::run::{cargo, run};
 
 pub(crate) fn command(args: &[String]) -> Result<()> {
     let (profile, rest) = match args {
@@ -20,10 +21,10 @@ pub(crate) fn command(args: &[String]) -> Result<()> {
     match rest.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["program"] => handed(profile, None).map(drop),
         [] | ["deb"] => deb::package(&handed(profile, None)?, 1).map(drop),
-        ["static"] => without_libraries(profile),
+        ["static"] => alone::command(profile),
         ["all"] => {
             deb::package(&handed(profile, None)?, 1)?;
-            without_libraries(profile)
+            alone::command(profile)
         }
         ["check"] => check::check(profile),
         _ => bail!(
@@ -63,48 +64,11 @@ fn handed(profile: &str, triple: Option<&str>) -> Result<PathBuf> {
     Ok(handed)
 }
 
-/// Builds the program that runs on any Linux of this processor, and runs it where there is nothing else.
-fn without_libraries(profile: &str) -> Result<()> {
-    match try_without_libraries(profile)? {
-        StepOutcome::Done => {}
-        StepOutcome::Skipped(reason) => println!("static: skipped: {reason}"),
-    }
-    Ok(())
-}
-
-fn try_without_libraries(profile: &str) -> Result<StepOutcome> {
-    let library = output(Command::new("rustc").args(["--print", "target-libdir", "--target", MUSL]))?;
-    if !Path::new(library.trim()).is_dir() {
-        return Ok(StepOutcome::Skipped(format!(
-            "this Rust has nothing for {MUSL} (rustup target add {MUSL})"
-        )));
-    }
-    if !on_path("musl-gcc") {
-        return Ok(StepOutcome::Skipped("there is no musl-gcc (Debian's package musl-tools)".into()));
-    }
-    let program = handed(profile, Some(MUSL))?.join("quickset");
-    if !crate::needs::is_root() {
-        println!("not tried in an empty root, which only root can: {}", program.display());
-        return Ok(StepOutcome::Done);
-    }
-    let empty = root().join("target/dist/empty");
-    if empty.exists() {
-        std::fs::remove_dir_all(&empty)?;
-    }
-    std::fs::create_dir_all(&empty)?;
-    std::fs::copy(&program, empty.join("quickset"))?;
-    run(Command::new("chroot").arg(&empty).args(["/quickset", "--version"]))?;
-    run(Command::new("chroot").arg(&empty).args(["/quickset", "cert", "new", "localhost"]))?;
-    Ok(StepOutcome::Done)
-}
-
 fn tell_size(file: &Path) -> Result<()> {
     let size = file.metadata().with_context(|| format!("{} is not there", file.display()))?.len();
     println!("{:>12} bytes  {}", size, file.display());
     Ok(())
 }
-
-const MUSL: &str = "x86_64-unknown-linux-musl";
 
 /// What a package takes to be made.
 const NEEDS: &[Needed] = &[

@@ -1,25 +1,28 @@
 //! `cargo xtask dist check`: the package in a minimal Debian 12 below `target/dist`: lintian, the units as
-//! systemd reads them, then installed, used, replaced by the next one, removed and purged.
+//! systemd reads them, then installed, looked at with a browser, used, replaced by the next one, removed and
+//! purged.
 //!
 //! The system as it is without the package is made once. Mounts and network are in namespaces of their own.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
 
 use super::{deb, handed};
 use crate::bare;
-use crate::needs::{self, Needed, Sign, is_root};
-use crate::run::{on_path, output, root, run};
+use crate::needs::{self, Needed, is_root};
+use crate::run::{cargo, on_path, output, root, run};
+use crate::viewers::program;
 
 pub(super) fn check(profile: &str) -> Result<()> {
     ensure!(is_root(), "only root can make a system below target/dist: try it with sudo");
     needs::ensure(NEEDS)?;
-    let handed = handed(profile, None)?;
+    let (handed, newcomer) = (handed(profile, None)?, newcomer()?);
     let [first, second] = [deb::package(&handed, 1)?, deb::package(&handed, 2)?];
-    run(Command::new("lintian").args(["--fail-on", "error,warning", "--display-info"]).arg(&first))?;
+    deb::lint(&first)?;
     let work = root().join("target/dist");
     units(&work.join("tree"))?;
 
@@ -37,16 +40,34 @@ pub(super) fn check(profile: &str) -> Result<()> {
     fs::create_dir(&packages)?;
     fs::copy(first, packages.join("first.deb"))?;
     fs::copy(second, packages.join("second.deb"))?;
-    fs::write(packages.join("steps.sh"), STEPS)?;
-    let vnc = ["Xtigervnc", "Xvnc"].into_iter().find(|name| on_path(name)).unwrap_or_default();
-    if vnc.is_empty() {
-        println!("skipped: `desktop serve`, since there is no Xtigervnc here (tigervnc-standalone-server)");
+    for (script, steps) in [("newcomer.sh", NEWCOMER), ("steps.sh", STEPS)] {
+        fs::write(packages.join(script), format!("{COMMON}{steps}"))?;
     }
+    let picture = work.join("newcomer.png");
     run(Command::new("unshare")
         .args(["--mount", "--net", "--pid", "--fork", "--kill-child", "sh", "-c", SYSTEM, "sh"])
-        .args([system.as_os_str(), vnc.as_ref()]))?;
-    println!("the package was installed, used, replaced, removed and purged");
+        .args([&system, &newcomer, &picture]))?;
+    println!("the package was installed, used, replaced, removed and purged; see {}", picture.display());
     Ok(())
+}
+
+/// Builds the test that opens the link in a browser, and returns its program.
+fn newcomer() -> Result<PathBuf> {
+    let built = output(cargo().current_dir(root()).args([
+        "test",
+        "--no-run",
+        "--locked",
+        "--package",
+        "quickset-desktop",
+        "--test",
+        "newcomer",
+        "--message-format",
+        "json-render-diagnostics",
+    ]))?;
+    let messages = built.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let tests = messages.filter(|message| message["target"]["name"] == "newcomer");
+    let mut program = tests.filter_map(|message| message["executable"].as_str().map(PathBuf::from));
+    program.next().context("cargo built no test of that name")
 }
 
 /// What systemd finds wrong with the units, and how far the one of the system is shut in.
@@ -83,25 +104,43 @@ fn units(tree: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The system's mounts, a VNC server beside it, and the steps within it.
+/// The system's mounts, a desktop and a browser beside it, and the steps within it.
 const SYSTEM: &str = r#"set -eu
-system=$1 vnc=$2
+system=$1 newcomer=$2 picture=$3
 ip link set lo up
+# The browser looks for its own processes.
+mount -t proc proc /proc
+# The desktop's X server is nobody else's.
+mkdir -p /tmp/.X11-unix
+mount -t tmpfs tmpfs /tmp/.X11-unix
 mount --bind "$system" "$system"
 mount -t proc proc "$system/proc"
 mount --rbind /dev "$system/dev"
 mount -t tmpfs tmpfs "$system/tmp"
-if [ -n "$vnc" ]; then
-    "$vnc" :77 -rfbport 5977 -localhost -SecurityTypes None -geometry 320x200 -desktop fields \
-        >"$system/tmp/vnc" 2>&1 &
-fi
-exec chroot "$system" env -i HOME=/root LANG=C.UTF-8 VNC="$vnc" DEBIAN_FRONTEND=noninteractive \
-    PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin sh /packages/steps.sh
+within() {
+    chroot "$system" env -i HOME=/root LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
+        PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin sh "/packages/$1.sh"
+}
+export DISPLAY=:77
+Xtigervnc "$DISPLAY" -nolock -rfbport 5977 -localhost -AlwaysShared -SecurityTypes None -geometry 800x600 \
+    -desktop fields >"$system/tmp/vnc" 2>&1 &
+for _ in $(seq 300); do
+    xsetroot -mod 16 16 -fg '#3465a4' -bg '#eeeeec' 2>/dev/null && break
+    sleep 0.1
+done
+xterm -geometry 70x20+40+60 -xrm 'XTerm*cursorBlink: false' -e sh -c \
+    'echo "A terminal on the desktop of a VNC server."; seq -s " " 300; exec sleep 600' >/dev/null 2>&1 &
+within newcomer
+QUICKSET_NEWCOMER_BEGUN=$(cat "$system/tmp/begun") QUICKSET_NEWCOMER_SERVE="$system/tmp/serve" \
+    QUICKSET_NEWCOMER_VNC=127.0.0.1:5977 QUICKSET_NEWCOMER_PICTURE="$picture" \
+    "$newcomer" --ignored --nocapture
+within steps
 "#;
 
-const STEPS: &str = r#"set -eu
+/// What both scripts begin with.
+const COMMON: &str = r#"set -eu
 step() { echo "-- $*"; }
-fail() { echo "FAILED: $*"; exit 1; }
+fail() { echo "FAILED: $*" >&2; exit 1; }
 # A line of a file, which somebody is about to write.
 await() {
     for _ in $(seq 300); do
@@ -116,11 +155,22 @@ files() {
     find / -xdev \( -path /packages -o -path '/var/lib/dpkg/*-old' -o -path '/var/cache/man/*' \
         -o -path /var/cache/ldconfig/aux-cache -o -path /root/.local \) -prune -o -print | LC_ALL=C sort
 }
+"#;
+
+/// All that a newcomer types. The link that is printed is opened outside, in a browser.
+const NEWCOMER: &str = r#"
 : >>/var/log/dpkg.log
 files >/tmp/before
-
-step install
+await 'port 5977' /tmp/vnc
+step "install, and one command"
+date +%s.%N >/tmp/begun
 dpkg --install /packages/first.deb
+quickset desktop serve --vnc 127.0.0.1:5977 --web >/tmp/serve 2>&1 &
+echo $! >/tmp/serve.pid
+"#;
+
+const STEPS: &str = r#"
+step "what was installed"
 quickset --version
 man -w quickset quickset-desktop-serve
 man quickset-http-get | grep -q 'quickset http get' || fail "no page of http get"
@@ -134,54 +184,68 @@ done
 
 step "http serve, http get"
 mkdir /tmp/site && seq 100000 >/tmp/site/numbers
-quickset http serve /tmp/site --listen 127.0.0.1:4433 >/tmp/http 2>&1 &
+quickset http serve /tmp/site --listen 127.0.0.1:4435 >/tmp/http 2>&1 &
 server=$!
 pin=$(await 'listening on' /tmp/http | sed 's/.*sha256/sha256/')
-quickset http get https://127.0.0.1:4433/numbers --pin "$pin" >/tmp/numbers
+quickset http get https://127.0.0.1:4435/numbers --pin "$pin" >/tmp/numbers
 cmp /tmp/numbers /tmp/site/numbers
 kill "$server" && wait "$server" || true
 
-if [ -n "$VNC" ]; then
-    step "desktop serve, desktop view"
-    export XDG_DATA_HOME=/tmp/far
-    await 'port 5977' /tmp/vnc
-    quickset desktop serve --vnc 127.0.0.1:5977 --listen 127.0.0.1:4434 >/tmp/serve 2>&1 &
-    serve=$!
-    await '^token ' /tmp/serve | sed 's/^token //' >/tmp/token
-    chmod 600 /tmp/token
-    XDG_DATA_HOME=/tmp/near quickset desktop view 127.0.0.1:4434 --token-file /tmp/token \
-        --pin "$(grep -o 'sha256:.*' /tmp/serve)" >/tmp/view 2>&1 &
-    view=$!
-    await '^listening on 127.0.0.1:5901' /tmp/view
-    bash -c 'exec 3<>/dev/tcp/127.0.0.1/5901; head -c 12 <&3' | grep 'RFB 003.008'
-    await 'connected to .*320x200' /tmp/view
-    kill "$serve" "$view"
-    wait || true
-fi
+# The newcomer's server, which a browser has looked at, shows its desktop on other devices, too.
+step "a second device: desktop view, by the token"
+await '^token ' /tmp/serve | sed 's/^token //' >/tmp/token
+chmod 600 /tmp/token
+XDG_DATA_HOME=/tmp/second quickset desktop view 127.0.0.1:4433 --token-file /tmp/token \
+    --pin "$(grep -o -m1 'sha256:.*' /tmp/serve)" >/tmp/view 2>&1 &
+view=$!
+await '^listening on 127.0.0.1:5901' /tmp/view
+bash -c 'exec 3<>/dev/tcp/127.0.0.1/5901; head -c 12 <&3' | grep 'RFB 003.008'
+await 'connected to .*800x600' /tmp/view
+kill "$view" "$(cat /tmp/serve.pid)"
+wait || true
 
 step upgrade
-mkdir -p /etc/quickset /var/lib/private/quickset/site
+mkdir -p /var/lib/private/quickset/site
 echo 'ARGUMENTS=http serve /srv/www' >/etc/quickset/site.conf
+echo secret >/etc/quickset/key.pem
 ln -s private/quickset /var/lib/quickset
 dpkg --install /packages/second.deb
 dpkg-query --show --showformat '${Version} ${Status}\n' quickset | grep 'upstream2 install ok installed'
 quickset --version
 
+# What an administrator has written stays until they remove it; what services have made goes with a purge.
+kept() { [ -e /etc/quickset/site.conf ] && [ -e /etc/quickset/key.pem ]; }
 step remove
 dpkg --remove quickset
 [ ! -e /usr/bin/quickset ] || fail "the program is still there"
-[ -e /etc/quickset/site.conf ] && [ -d /var/lib/private/quickset/site ] || fail "who removes keeps what is theirs"
+[ -d /var/lib/private/quickset/site ] || fail "who removes keeps what services have made"
+kept || fail "removing took what the administrator had written"
 
 step purge
 dpkg --purge quickset
+kept || fail "purging took what the administrator had written"
+[ ! -L /var/lib/quickset ] && [ ! -e /var/lib/private/quickset ] || fail "purging left what services had made"
+rm /etc/quickset/site.conf /etc/quickset/key.pem
+rmdir /etc/quickset
 rmdir /var/lib/private 2>/dev/null || true
+files >/tmp/after
+diff /tmp/before /tmp/after || fail "the package left something, or took something along"
+
+step "install, and purge at once"
+dpkg --install /packages/second.deb
+[ -d /etc/quickset ] || fail "there is no folder for configuration"
+dpkg --purge quickset
 files >/tmp/after
 diff /tmp/before /tmp/after || fail "the package left something, or took something along"
 "#;
 
 const NEEDS: &[Needed] = &[
-    Needed { sign: Sign::Program("debootstrap"), package: "debootstrap", why: "dist: a minimal Debian" },
-    Needed { sign: Sign::Program("lintian"), package: "lintian", why: "dist: what Debian asks of a package" },
-    Needed { sign: Sign::Program("unshare"), package: "util-linux", why: "dist: mounts of their own" },
-    Needed { sign: Sign::Program("ip"), package: "iproute2", why: "dist: a loopback of its own" },
+    program("debootstrap", "debootstrap", "dist: a minimal Debian"),
+    program("lintian", "lintian", "dist: what Debian asks of a package"),
+    program("unshare", "util-linux", "dist: mounts of their own"),
+    program("ip", "iproute2", "dist: a loopback of its own"),
+    program("Xtigervnc", "tigervnc-standalone-server", "dist: a desktop"),
+    program("xsetroot", "x11-xserver-utils", "dist: what the desktop shows"),
+    program("xterm", "xterm", "dist: what the desktop shows"),
+    program("chromium", "chromium", "dist: the newcomer's browser"),
 ];

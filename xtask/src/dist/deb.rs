@@ -6,21 +6,25 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail, ensure};
 
 use super::{NEEDS, tell_size};
-use crate::needs::ensure;
+use crate::needs;
 use crate::run::{cargo, output, root, run};
 
 /// Makes the package of what is in `handed`, as the `revision`th of this version, and returns its path. One
 /// of Debian's own would be newer.
 pub(super) fn package(handed: &Path, revision: u32) -> Result<PathBuf> {
-    ensure(NEEDS)?;
+    needs::ensure(NEEDS)?;
     let work = root().join("target/dist");
     let tree = PackageTree {
         root: work.join("tree"),
         version: format!("{}-0upstream{revision}", env!("CARGO_PKG_VERSION")),
+        releaser: Releaser::of_environment()?,
     };
+    if tree.releaser.is_none() {
+        println!("nobody is named who answers for this package: to release it, set {NAME} and {ADDRESS}");
+    }
     if tree.root.exists() {
         fs::remove_dir_all(&tree.root)?;
     }
@@ -29,6 +33,8 @@ pub(super) fn package(handed: &Path, revision: u32) -> Result<PathBuf> {
     tree.said_by(&program, &work)?;
     tree.documents(&work)?;
     tree.units()?;
+    // What administrators write is theirs; the folder is the package's.
+    run(Command::new("install").args(["-d", "-m", "755"]).arg(tree.root.join("etc/quickset")))?;
     tree.control(&program, &work)?;
     let architecture = output(Command::new("dpkg").arg("--print-architecture"))?;
     let package = work.join(format!("quickset_{}_{}.deb", tree.version, architecture.trim()));
@@ -42,10 +48,57 @@ pub(super) fn package(handed: &Path, revision: u32) -> Result<PathBuf> {
     Ok(package)
 }
 
+/// What Debian asks of a package.
+pub(super) fn lint(package: &Path) -> Result<()> {
+    let mut lintian = Command::new("lintian");
+    lintian.args(["--fail-on", "error,warning", "--display-info"]);
+    if Releaser::of_environment()?.is_none() {
+        // It knows that mail to nobody comes back.
+        lintian.args(["--suppress-tags", "bogus-mail-host,bogus-mail-host-in-debian-changelog"]);
+    }
+    run(lintian.arg(package))
+}
+
 /// What the package will have, as it lies below `/`.
 struct PackageTree {
     root: PathBuf,
     version: String,
+    /// Where nobody is named, this is no release.
+    releaser: Option<Releaser>,
+}
+
+/// Who answers for a package that others get, `NAME <ADDRESS>` as Debian's tools take it.
+#[derive(Debug, PartialEq, Eq)]
+struct Releaser(String);
+
+impl Releaser {
+    fn of_environment() -> Result<Option<Self>> {
+        Self::named(|name| std::env::var(name).ok())
+    }
+
+    /// By the variables by which Debian's own tools know who makes a package. `None` when neither is set.
+    ///
+    /// # Errors
+    /// When one of both is missing, or is not what stands in a field of a package.
+    fn named(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Self>> {
+        let (name, address) = match [NAME, ADDRESS].map(|name| variable(name).filter(|text| !text.is_empty()))
+        {
+            [None, None] => return Ok(None),
+            [Some(name), Some(address)] => (name, address),
+            _ => bail!("set both {NAME} and {ADDRESS}, or neither"),
+        };
+        ensure!(
+            !name.contains(['<', '>', ',', '@']) && !name.contains(char::is_control),
+            "{NAME} is a name alone, and not {name:?}"
+        );
+        let is_address =
+            address.split_once('@').is_some_and(|(who, host)| !who.is_empty() && host.contains('.'));
+        ensure!(
+            is_address && !address.contains(['<', '>', ',', ' ']) && !address.contains(char::is_control),
+            "{ADDRESS} is an address alone, and not {address:?}"
+        );
+        Ok(Some(Self(format!("{name} <{address}>"))))
+    }
 }
 
 impl PackageTree {
@@ -101,12 +154,18 @@ impl PackageTree {
         fs::write(&crates, list.join("\n") + "\n")?;
         self.packed(&crates, &place("crates"))?;
         let date = output(Command::new("git").args(["log", "-1", "--format=%cD"]))?;
-        let version = &self.version;
+        // Debian's word for what was not released.
+        let whither = if self.releaser.is_some() { "unstable" } else { "UNRELEASED" };
+        let (version, maintainer) = (&self.version, self.maintainer());
         let text = format!(
-            "quickset ({version}) unstable; urgency=medium\n\n  * The version of upstream; see changelog.gz.\n\n -- {MAINTAINER}  {date}"
+            "quickset ({version}) {whither}; urgency=medium\n\n  * The version of upstream; see changelog.gz.\n\n -- {maintainer}  {date}"
         );
         fs::write(&changes, text)?;
         self.packed(&changes, &place("changelog.Debian"))
+    }
+
+    fn maintainer(&self) -> &str {
+        self.releaser.as_ref().map_or(NOBODY, |releaser| &releaser.0)
     }
 
     fn units(&self) -> Result<()> {
@@ -128,11 +187,12 @@ impl PackageTree {
         let size = size.split_whitespace().next().context("du says a number")?;
         let architecture = output(Command::new("dpkg").arg("--print-architecture"))?;
         let control = format!(
-            "Package: quickset\nVersion: {}\nArchitecture: {}\nMaintainer: {MAINTAINER}\nInstalled-Size: {size}\n\
+            "Package: quickset\nVersion: {}\nArchitecture: {}\nMaintainer: {}\nInstalled-Size: {size}\n\
              Depends: {}\nRecommends: ca-certificates\nSuggests: tigervnc-standalone-server, tigervnc-viewer\n\
              Section: net\nPriority: optional\nHomepage: {}\n{DESCRIPTION}",
             self.version,
             architecture.trim(),
+            self.maintainer(),
             libraries(program, work)?,
             env!("CARGO_PKG_REPOSITORY"),
         );
@@ -151,7 +211,11 @@ fn libraries(program: &Path, work: &Path) -> Result<String> {
     Ok(depends.context("dpkg-shlibdeps says on what the program depends")?.to_owned())
 }
 
-const MAINTAINER: &str = "The Quickset authors <quickset@users.noreply.github.com>";
+/// Debian's variables for the name and the address of who makes a package (dch(1)).
+const NAME: &str = "DEBFULLNAME";
+const ADDRESS: &str = "DEBEMAIL";
+/// For a package that its builder alone installs. Mail to `.invalid` reaches nobody (RFC 2606 §2), now or later.
+const NOBODY: &str = "Quickset built by its user <nobody@quickset.invalid>";
 
 const DESCRIPTION: &str = "\
 Description: QUIC and HTTP/3 for data that is late when it is lost
@@ -162,3 +226,41 @@ Description: QUIC and HTTP/3 for data that is late when it is lost
  Messages are repaired from what was sent along with them, before anybody waits
  for them to be sent again, and may overtake each other between fences.
 ";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_releases_is_named_whole_or_not_at_all() {
+        let named = |name: Option<&str>, address: Option<&str>| {
+            Releaser::named(|variable| {
+                let value = if variable == NAME { name } else { address };
+                value.map(str::to_owned)
+            })
+        };
+        assert_eq!(named(None, None).unwrap(), None);
+        assert_eq!(named(Some(""), Some("")).unwrap(), None);
+        let field = named(Some("Ann O'Nym"), Some("ann@example.org")).unwrap().unwrap().0;
+        assert_eq!(field, "Ann O'Nym <ann@example.org>");
+        for (name, address) in [
+            (Some("Ann"), None),
+            (None, Some("ann@example.org")),
+            (Some("Ann <ann@example.org>"), Some("ann@example.org")),
+            (Some("Ann"), Some("Ann <ann@example.org>")),
+            (Some("Ann"), Some("ann")),
+            (Some("Ann"), Some("ann@localhost")),
+            (Some("Ann\nDepends: evil"), Some("ann@example.org")),
+            (Some("Ann"), Some("ann@example.org\nDepends: evil")),
+        ] {
+            assert!(named(name, address).is_err(), "{name:?} {address:?}");
+        }
+    }
+
+    #[test]
+    fn the_copyright_says_where_the_source_is() {
+        let file = std::fs::read_to_string(root().join("packaging/copyright")).unwrap();
+        let source = format!("Source: {}", env!("CARGO_PKG_REPOSITORY"));
+        assert!(file.lines().any(|line| line == source), "{source} is not in {file}");
+    }
+}

@@ -8,6 +8,7 @@
 #[cfg(target_os = "linux")]
 mod blocked;
 mod browser;
+mod canvas;
 #[path = "../../../cli/tests/players/chromium.rs"]
 mod chromium;
 mod endure;
