@@ -6,7 +6,6 @@ use std::time::Instant;
 use quickset_lab::relay::Relay;
 use serde_json::{Value, json};
 
-use super::canvas::CANVAS_SUM;
 use super::chromium::{Chromium, START, Tab};
 use super::firewall::Firewall;
 use super::page_scene::{ANYWHERE, Opening, PageScene, Seat};

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use quickset_rfb::{Rect, Screen};
 use serde_json::{Value, json};
 
+use super::canvas::CANVAS_SUM;
 use super::person::Person;
 use super::photo::picture;
 use super::programs::{Display, Program};
@@ -423,22 +424,4 @@ const KEEPS_NOTICES: &str = "(() => {
     const notice = document.getElementById('notice');
     const keep = () => window.notices.push(`${Math.round(performance.now())} ${notice.textContent}`);
     new MutationObserver(keep).observe(notice, { childList: true });
-})()";
-
-/// CRC-32 of IEEE 802.3, of width and height and of blue, green, red and 0 for each pixel.
-const CANVAS_SUM: &str = "(() => {
-    const canvas = document.getElementById('screen');
-    const [width, height] = ['width', 'height'].map((name) => Number(canvas.dataset[name]));
-    const context = new OffscreenCanvas(width, height).getContext('2d', { alpha: false, willReadFrequently: true });
-    context.drawImage(canvas, 0, 0, width, height);
-    const pixels = context.getImageData(0, 0, width, height).data;
-    const table = Array.from({ length: 256 }, (_, n) => {
-        for (let bit = 0; bit < 8; bit++) n = n & 1 ? n >>> 1 ^ 0xedb88320 : n >>> 1;
-        return n >>> 0;
-    });
-    let sum = 0xffffffff;
-    const add = (byte) => { sum = sum >>> 8 ^ table[(sum ^ byte) & 255]; };
-    for (const side of [width, height]) { add(side & 255); add(side >> 8); }
-    for (let at = 0; at < pixels.length; at += 4) { add(pixels[at + 2]); add(pixels[at + 1]); add(pixels[at]); add(0); }
-    return ~sum >>> 0;
 })()";
