@@ -93,10 +93,19 @@ fn build(to: &Path) -> Result<()> {
     let home = std::env::var("CARGO_HOME")
         .unwrap_or_else(|_| std::env::var("HOME").map(|home| format!("{home}/.cargo")).unwrap_or_default());
     let rust = output(Command::new("rustc").args(["--print", "sysroot"]))?;
-    let places =
-        [(root().display().to_string(), "/src"), (home, "/cargo"), (rust.trim().to_owned(), "/rust")]
-            .map(|(place, name)| format!("--remap-path-prefix={place}={name}"))
-            .join(" ");
+    let about = output(Command::new("rustc").arg("-vV"))?;
+    let commit = about.lines().find_map(|line| line.strip_prefix("commit-hash: ")).unwrap_or("unknown");
+    // Where the sources of the standard library are not there, the compiler calls them so; the last one that
+    // fits counts.
+    let library = (format!("{}/lib/rustlib/src/rust", rust.trim()), format!("/rustc/{commit}"));
+    let places = [
+        (root().display().to_string(), "/src".to_owned()),
+        (home, "/cargo".to_owned()),
+        (rust.trim().to_owned(), "/rust".to_owned()),
+        library,
+    ]
+    .map(|(place, name)| format!("--remap-path-prefix={place}={name}"))
+    .join(" ");
     run(cargo().arg("rustc").args(package).args(kind).env("RUSTFLAGS", places))?;
     let module = root().join("target").join(TARGET).join("page/quickset_viewer.wasm");
     run(Command::new(bindgen()?)
