@@ -214,7 +214,8 @@ fn libraries(program: &Path, work: &Path) -> Result<String> {
 /// Debian's variables for the name and the address of who makes a package (dch(1)).
 const NAME: &str = "DEBFULLNAME";
 const ADDRESS: &str = "DEBEMAIL";
-/// For a package that its builder alone installs. Mail to `.invalid` reaches nobody (RFC 2606 §2), now or later.
+/// For a package that its builder alone installs. Mail to `.invalid` reaches nobody, now or later (RFC 2606
+/// §2).
 const NOBODY: &str = "Quickset built by its user <nobody@quickset.invalid>";
 
 const DESCRIPTION: &str = "\

@@ -1,7 +1,7 @@
 //! What the page of `desktop serve --web` shows, as a number that is compared.
 
-/// An expression of JavaScript for it: CRC-32 of IEEE 802.3, of width and height and of blue, green, red and 0
-/// for each pixel, like [`quickset_rfb::Framebuffer::crc32`].
+/// An expression of JavaScript for it: CRC-32 of IEEE 802.3, of width and height and of blue, green, red and
+/// 0 for each pixel, like [`quickset_rfb::Framebuffer::crc32`].
 pub(crate) const CANVAS_SUM: &str = "(() => {
     const canvas = document.getElementById('screen');
     const [width, height] = ['width', 'height'].map((name) => Number(canvas.dataset[name]));

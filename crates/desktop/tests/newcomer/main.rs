@@ -2,9 +2,9 @@
 //! opened in Chromium, and the desktop is there, pixel by pixel. `cargo xtask dist check` runs it beside a
 //! minimal Debian, in whose network it is.
 //!
-//! QUICKSET_NEWCOMER_SERVE is the file that `desktop serve` prints to, QUICKSET_NEWCOMER_VNC the address of its
-//! VNC server, QUICKSET_NEWCOMER_BEGUN when installing began (seconds since 1970), and QUICKSET_NEWCOMER_PICTURE
-//! the file for what the tab shows, as PNG.
+//! QUICKSET_NEWCOMER_SERVE is the file that `desktop serve` prints to, QUICKSET_NEWCOMER_VNC the address of
+//! its VNC server, QUICKSET_NEWCOMER_BEGUN when installing began (seconds since 1970), and
+//! QUICKSET_NEWCOMER_PICTURE the file for what the tab shows, as PNG.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
