@@ -84,6 +84,8 @@ pub(crate) struct Streams {
     limits: StreamLimits,
     /// Who has something to send, and who is next.
     turns: Turns,
+    /// Ends of streams that were written, as a count that begins anew at its end.
+    ended: u32,
     /// Who wrote a symbol of the connection's own channel last.
     recent: StreamKey,
     /// What they hold to be sent.
@@ -177,6 +179,7 @@ impl Streams {
             slab: Slab::new(),
             limits: StreamLimits::new(side, settings),
             turns: Turns::new(settings.max_classes),
+            ended: 0,
             recent: StreamKey { index: u32::MAX, generation: 0 },
             store: StreamBytes::new(settings),
             starving: Vec::new(),

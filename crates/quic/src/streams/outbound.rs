@@ -76,7 +76,9 @@ impl Streams {
                 self.turns.sent(class, w.len() - before, credit);
                 self.review(key);
             } else {
+                let ends = half.fin_due;
                 self.limits.spend(half.write(id, key, w, credit));
+                self.ended = self.ended.wrapping_add(u32::from(ends && !half.fin_due));
                 self.turns.sent(class, w.len() - before, credit);
                 self.refresh(key);
             }
@@ -101,6 +103,12 @@ impl Streams {
             self.tally.beat();
         }
         WrittenStream { bytes: w.len() - empty, ends_message }
+    }
+
+    /// How many ends of streams were written, modulo 2^32.
+    #[inline]
+    pub(crate) fn ended(&self) -> u32 {
+        self.ended
     }
 
     /// Packets hold frames of at most so many bytes from now on.

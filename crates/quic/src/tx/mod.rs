@@ -27,6 +27,12 @@ use crate::protect::Protect;
 /// and the tag need.
 const MIN_COALESCED: usize = 128;
 
+/// Datagrams of a batch that may be enough, and streams that have to end in it for that. A hundred answers of
+/// 1 kB in batches of 64 datagrams keep both ends waiting for each other for a fifth of the time; batches of
+/// 8 and of 16 gain about as much.
+const EARLY_BATCH: usize = 16;
+const ENDS_IN_EARLY_BATCH: u32 = 8;
+
 /// Packets that are built before they are sealed. Each step works on code and data that the one before has
 /// just put in the caches nearest to the processor, which all steps for one packet after the other do not
 /// fit.
@@ -110,8 +116,12 @@ impl Connection {
         if self.traffic.streams.has_deadlines() {
             self.traffic.rate = pacing_rate(&control, self.link.path.recovery.rtt().smoothed());
         }
+        let ended = self.traffic.streams.ended();
         let mut turn = Transmission { conn: self, control, plan };
-        while out.count() < segments && (turn.train_out(out) || turn.datagram_out(out)) {
+        while out.count() < segments
+            && !turn.is_enough(out, ended)
+            && (turn.train_out(out) || turn.datagram_out(out))
+        {
             if turn.conn.link.unsealed.len() >= SEALED_TOGETHER {
                 turn.conn.link.seal(out);
             }
@@ -135,6 +145,16 @@ impl Connection {
 }
 
 impl Transmission<'_> {
+    /// What a batch has is worth sending by itself: several streams end in it, so that the peer's application
+    /// has something to do while the next one is made, unless it has more than that already. `ended` is the
+    /// count when the batch began.
+    fn is_enough(&self, out: &Batch, ended: u32) -> bool {
+        let path = &self.conn.link.path;
+        out.count() >= EARLY_BATCH
+            && self.conn.traffic.streams.ended().wrapping_sub(ended) >= ENDS_IN_EARLY_BATCH
+            && path.recovery.in_flight() < (Batch::MAX_SEGMENTS * path.mtu) as u64
+    }
+
     /// Whether window and pacer let a datagram of `size` bytes leave now. Probes and acknowledgements do not
     /// ask (RFC 9002 §7.5).
     fn may_send(&mut self, size: usize) -> bool {
