@@ -192,15 +192,17 @@ cmp /tmp/numbers /tmp/site/numbers
 kill "$server" && wait "$server" || true
 
 # The newcomer's server, which a browser has looked at, shows its desktop on other devices, too.
-step "a second device: desktop view, by the token"
-await '^token ' /tmp/serve | sed 's/^token //' >/tmp/token
-chmod 600 /tmp/token
+step "a second device: invite, and desktop view by the token"
+quickset desktop invite --note second >/tmp/invited
+grep '^open http://localhost:' /tmp/invited || fail "there is no link for a second browser"
+(umask 077 && sed -n 's/^token //p' /tmp/invited >/tmp/token)
 XDG_DATA_HOME=/tmp/second quickset desktop view 127.0.0.1:4433 --token-file /tmp/token \
     --pin "$(grep -o -m1 'sha256:.*' /tmp/serve)" >/tmp/view 2>&1 &
 view=$!
 await '^listening on 127.0.0.1:5901' /tmp/view
 bash -c 'exec 3<>/dev/tcp/127.0.0.1/5901; head -c 12 <&3' | grep 'RFB 003.008'
 await 'connected to .*800x600' /tmp/view
+quickset desktop devices | grep 'key; all; second' || fail "the second device is not listed"
 kill "$view" "$(cat /tmp/serve.pid)"
 wait || true
 

@@ -217,7 +217,7 @@ impl ServeGateway {
     pub async fn run_until<T>(self, stop: impl Future<Output = T>) -> Result<T, ServeError> {
         let Self { endpoint, tcp, gate, max_viewers, pages, shared, desktops, keepers, .. } = self;
         let (tell, changed) = watch::channel(());
-        let files = watched(&gate, tell);
+        let files = watched(&gate, pages.as_ref(), tell);
         let ends = endpoint.clone();
         let house = Arc::new(House::new(gate, max_viewers, pages, HouseRooms { shared, desktops, changed }));
         let result = tokio::select! {
@@ -248,10 +248,12 @@ struct ServeShared {
 /// Tells when the files have changed that say who may come in.
 fn watched(
     gate: &ClientGate,
+    pages: Option<&PageConfig>,
     tell: watch::Sender<()>,
 ) -> impl Future<Output = std::convert::Infallible> + use<> {
-    let invitations = gate.invitations().map(|invitations| invitations.path().to_owned());
-    let mut files = FileWatch::new(invitations.into_iter().chain([gate.authorized().path().to_owned()]));
+    let of_pages = pages.and_then(|pages| pages.links.invitations());
+    let invitations = gate.invitations().into_iter().chain(of_pages).map(|all| all.path().to_owned());
+    let mut files = FileWatch::new(invitations.chain([gate.authorized().path().to_owned()]));
     async move {
         loop {
             tokio::time::sleep(LOOK).await;

@@ -65,6 +65,11 @@ impl PageLinks {
         self
     }
 
+    /// Those of invitations.
+    pub fn invitations(&self) -> Option<&Invitations> {
+        self.invitations.as_ref()
+    }
+
     /// Makes a link and returns its token; from `now` on it is good for so long, or until it is removed.
     pub fn add(&self, now: Instant, view_only: bool, valid_for: Option<Duration>) -> (u64, OneTimeToken) {
         let token = OneTimeToken::random();

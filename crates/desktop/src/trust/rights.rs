@@ -52,7 +52,7 @@ impl DeviceRights {
     }
 }
 
-/// As [`DeviceRights::read`] reads them, each with a blank behind it.
+/// As lines of files have them, each with a blank behind it.
 impl fmt::Display for DeviceRights {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.view_only {
