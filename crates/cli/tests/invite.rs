@@ -214,3 +214,39 @@ fn what_is_wrong_is_said_in_a_sentence() {
     }
     assert!(!Path::new("/var/lib/quickset/none-such").exists());
 }
+
+/// A service that somebody has broken into lays links to files of others where root is to write.
+#[test]
+#[cfg(target_os = "linux")]
+fn root_does_for_a_service_what_its_user_may_and_no_more() {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
+
+    const NOBODY: u32 = 65534;
+    let name = format!("quickset-test-{}", std::process::id());
+    let state = Home(Path::new("/var/lib/quickset").join(&name));
+    let folder = state.0.join("quickset");
+    if std::fs::create_dir_all(&folder).is_err() || chown(&folder, Some(NOBODY), Some(NOBODY)).is_err() {
+        println!("SKIPPED: it takes root");
+        return;
+    }
+    chown(&state.0, Some(NOBODY), Some(NOBODY)).unwrap();
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let home = Home::new("service");
+    let invite = ["desktop", "invite", "--service", &name];
+    let (done, said, aside) = home.asks(&invite);
+    assert!(done && field(&said, "token ").len() == 29, "{aside}");
+    let file = folder.join("invitations");
+    assert_eq!(std::fs::metadata(&file).unwrap().uid(), NOBODY, "the service reads it");
+    let secret = PathBuf::from(home.file("secret", "of root\n"));
+    for link in ["invitations", "invitations.lock"] {
+        let link = folder.join(link);
+        std::fs::remove_file(&link).unwrap();
+        symlink(&secret, &link).unwrap();
+        let (done, _, aside) = home.asks(&invite);
+        assert!(!done && aside.contains("Permission denied"), "{aside}");
+        std::fs::remove_file(&link).unwrap();
+        home.asks(&invite);
+    }
+    assert_eq!(std::fs::metadata(&secret).unwrap().uid(), 0);
+    assert_eq!(std::fs::read_to_string(&secret).unwrap(), "of root\n");
+}

@@ -104,8 +104,36 @@ impl FolderArgs {
         let there =
             there.with_context(|| format!("{} cannot be looked at; try it with sudo", state.display()))?;
         ensure!(there, "there is no {}: start the service quickset@{name} first", state.display());
-        Ok(GatewayFolder::at(state.join("quickset")))
+        // Nobody else goes through the folder above it, once we are somebody else.
+        std::env::set_current_dir(&state)
+            .with_context(|| format!("{} cannot be entered", state.display()))?;
+        become_owner()
+            .with_context(|| format!("nobody but root speaks for quickset@{name}; try it with sudo"))?;
+        Ok(GatewayFolder::at("quickset"))
     }
+}
+
+/// Root becomes the user of the service whose files are here. What it writes is the service's, and what the
+/// service has put there, as links to files of others, leads no further than the service itself gets.
+#[cfg(unix)]
+fn become_owner() -> anyhow::Result<()> {
+    use std::os::unix::fs::MetadataExt as _;
+
+    use nix::unistd::{Gid, Uid, geteuid, setgid, setgroups, setuid};
+    let meta = std::fs::metadata(".")?;
+    let (user, group) = (Uid::from_raw(meta.uid()), Gid::from_raw(meta.gid()));
+    if geteuid() != user {
+        setgroups(&[])?;
+        setgid(group)?;
+        setuid(user)?;
+    }
+    Ok(())
+}
+
+/// Elsewhere there are no such services.
+#[cfg(not(unix))]
+fn become_owner() -> anyhow::Result<()> {
+    bail!("there are services of systemd on Linux alone")
 }
 
 impl InviteArgs {

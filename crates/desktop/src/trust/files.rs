@@ -318,9 +318,7 @@ pub(super) fn open_lock(path: &Path) -> Result<File, FileError> {
     options.read(true).write(true).create(true).truncate(false);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let file = options.open(path).map_err(|error| io_error("open", path, error))?;
-    give_to_owner(&file, path);
-    Ok(file)
+    options.open(path).map_err(|error| io_error("open", path, error))
 }
 
 /// A name beside a file that nobody else uses.
@@ -337,27 +335,9 @@ fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(path)?;
-    give_to_owner(&file, path);
     file.write_all(content)?;
     file.sync_all()
 }
-
-/// What root makes in the folder of a service is the service's, which could not read it otherwise.
-#[cfg(unix)]
-fn give_to_owner(file: &File, path: &Path) {
-    use std::os::unix::fs::{MetadataExt as _, fchown};
-    let folder = path.parent().map(fs::metadata);
-    if let (Some(Ok(folder)), Ok(meta)) = (folder, file.metadata()) {
-        if folder.uid() != meta.uid() {
-            // Whoever is not root may not, and has no reason to.
-            let _ = fchown(file, Some(folder.uid()), Some(folder.gid()));
-        }
-    }
-}
-
-/// Elsewhere a folder says who may read what is in it.
-#[cfg(not(unix))]
-fn give_to_owner(_: &File, _: &Path) {}
 
 /// To whom a file is closed, or a folder.
 #[derive(Clone, Copy, Debug)]
