@@ -1,3 +1,5 @@
+use crate::message::is_same_key;
+
 /// The keys and buttons that somebody holds down, so that they can be let go when that somebody is gone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HeldInput {
@@ -25,7 +27,7 @@ pub(crate) struct Release {
 impl HeldInput {
     /// A key goes down or up. False when that is not to be passed on: nobody holds so many.
     pub(crate) fn key(&mut self, down: bool, keysym: u32, keycode: Option<u32>) -> bool {
-        let known = self.keys.iter().position(|&held| is_same(held, (keysym, keycode)));
+        let known = self.keys.iter().position(|&held| is_same_key(held, (keysym, keycode)));
         match (known, down) {
             (Some(at), true) => self.keys[at] = (keysym, keycode),
             (Some(at), false) => drop(self.keys.remove(at)),
@@ -34,6 +36,16 @@ impl HeldInput {
             (None, false) => {}
         }
         true
+    }
+
+    /// A key is down.
+    pub(crate) fn holds(&self, keysym: u32, keycode: Option<u32>) -> bool {
+        self.keys.iter().any(|&held| is_same_key(held, (keysym, keycode)))
+    }
+
+    /// Nothing is down.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.keys.is_empty() && self.pointer.is_none_or(|p| p.buttons == 0)
     }
 
     /// The pointer is somewhere.
@@ -46,15 +58,6 @@ impl HeldInput {
         let keys = std::mem::take(&mut self.keys);
         let pointer = self.pointer.take().filter(|p| p.buttons != 0).map(|p| (p.x, p.y));
         Release { keys, pointer }
-    }
-}
-
-/// A key is known by its code: its keysym depends on what else is held, and keys without one share the
-/// keysym 0. Where either side has no code, the keysym is all there is.
-fn is_same(a: (u32, Option<u32>), b: (u32, Option<u32>)) -> bool {
-    match (a.1, b.1) {
-        (Some(a), Some(b)) => a == b,
-        _ => a.0 == b.0,
     }
 }
 

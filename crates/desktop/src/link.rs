@@ -445,6 +445,12 @@ impl<M: StreamMessage> IncomingMessages<M> {
             }
         }
     }
+
+    /// How many messages there were before the last, since the last call, of kinds that are not known, or
+    /// that were passed over.
+    pub(crate) fn take_unread(&mut self) -> u64 {
+        self.inbox.take_unread()
+    }
 }
 
 impl StreamRecords {

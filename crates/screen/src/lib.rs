@@ -26,5 +26,6 @@ mod order;
 pub mod receiver;
 #[cfg(feature = "encode")]
 pub mod sender;
+pub mod visit;
 
 pub use codec::ItemKind;

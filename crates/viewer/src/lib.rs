@@ -9,6 +9,7 @@
 mod frames;
 #[cfg(any(feature = "wasm", test))]
 mod rgba;
+mod visit;
 #[cfg(feature = "wasm")]
 #[cfg_attr(docsrs, doc(cfg(feature = "wasm")))]
 pub mod wasm;
@@ -19,12 +20,13 @@ use quickset_base::Time;
 use quickset_rfb::{Cursor, Framebuffer, Leds};
 use quickset_screen::message::{
     ClientOffer, ClipboardMessage, DeviceTag, FromClient, FromServer, Hello, HelloChoice, MessageFault,
-    RecordInbox, RecordSplitter, ScreenLayout, ScreenOrder, ShownToken, Welcome, stream_bytes,
+    RecordInbox, RecordSplitter, ScreenLayout, ScreenOrder, ShownToken, VisitId, Welcome, stream_bytes,
 };
 use quickset_screen::receiver::{Changes, ReceiverConfig, ReceiverStats, ScreenReceiver};
 use quickset_web::{DatagramFault, FencedReceiver, FencedReceiverStats};
 
 use frames::{FrameSplitter, IncomingFrame};
+pub use visit::PageVisit;
 
 /// A viewer on one session. The contract:
 ///
@@ -76,6 +78,8 @@ pub enum PageNews {
     Clipboard(ClipboardMessage),
     /// The answer to a [`PageViewer::ping`].
     Pong(u64),
+    /// How many input messages of the visit were passed on.
+    Taken(u64),
     /// The session is over, on a WebSocket.
     Goodbye {
         /// `spec/desktop.md` §11.
@@ -172,11 +176,15 @@ impl PageViewer {
     /// The first bytes for the control stream: who shows this token may look, at this desktop or whichever
     /// there is. `device` is what the browser calls itself, by a text of its own that it keeps.
     pub fn hello(token: &str, desktop: &str, device: &str) -> Vec<u8> {
+        Self::hello_of(None, token, desktop, device)
+    }
+
+    fn hello_of(visit: Option<VisitId>, token: &str, desktop: &str, device: &str) -> Vec<u8> {
         // WB-15, WB-20.
         let offer = Some(ClientOffer::Token(ShownToken::new(token)));
         let device = DeviceTag(device.to_owned());
         let choice = HelloChoice { desktop: desktop.to_owned(), device, ..HelloChoice::default() };
-        stream_bytes(&FromClient::Hello(Hello { offer, choice, ..Hello::default() }))
+        stream_bytes(&FromClient::Hello(Hello { offer, choice, visit, ..Hello::default() }))
     }
 
     /// Bytes of the control stream.
@@ -294,6 +302,7 @@ impl PageViewer {
                 return Ok(());
             }
             (FromServer::Pong(number), Some(_)) => PageNews::Pong(number),
+            (FromServer::Taken(count), Some(_)) => PageNews::Taken(count),
             (FromServer::Layout(layout), Some(_)) => PageNews::Layout(layout),
             (FromServer::Cursor(cursor), Some(_)) => PageNews::Cursor(cursor),
             (FromServer::Name(name), Some(_)) => PageNews::Name(name),
@@ -344,6 +353,7 @@ mod tests {
             order,
             permissions: Permissions::ALL,
             name: "desk".into(),
+            visit: None,
         })
     }
 

@@ -5,12 +5,13 @@
 use quickset_base::Time;
 use quickset_base::number::{Float as _, Unsigned as _};
 use quickset_rfb::{Cursor, Rect, ResizeReason, ResizeStatus};
-use quickset_screen::message::{ClipboardMessage, PersonInput, ScreenLayout, ScreenOrder, stream_bytes};
+use quickset_screen::message::{ClipboardMessage, PersonInput, ScreenLayout, ScreenOrder};
+use quickset_screen::visit::NOT_SENT;
 use wasm_bindgen::prelude::*;
 
 use crate::frames;
 use crate::rgba;
-use crate::{PageNews, PageViewer, ViewerFault};
+use crate::{PageNews, PageViewer, PageVisit, ViewerFault};
 
 /// A viewer on one session, with the contract of [`PageViewer`].
 #[wasm_bindgen]
@@ -43,6 +44,8 @@ pub struct WasmNews {
     hot_x: u16,
     hot_y: u16,
     pixels: Vec<u8>,
+    /// The news itself, as far as [`WasmVisit::hear`] has to know it.
+    heard: Option<PageNews>,
 }
 
 #[wasm_bindgen]
@@ -67,11 +70,6 @@ impl WasmViewer {
     /// See [`ViewerFault`].
     pub fn socket_bytes(&mut self, now_ms: f64, bytes: &[u8]) -> Result<(), WasmFault> {
         Ok(self.viewer.socket_bytes(time(now_ms), bytes)?)
-    }
-
-    /// The first bytes for the control stream.
-    pub fn hello(token: &str, desktop: &str, device: &str) -> Vec<u8> {
-        PageViewer::hello(token, desktop, device)
     }
 
     /// Bytes of the control stream.
@@ -184,34 +182,69 @@ impl WasmViewer {
     }
 }
 
-/// A key; `keycode` is the XT code, where the page knows it.
+/// What a person does, from session to session, with the contract of [`PageVisit`].
 #[wasm_bindgen]
-pub fn key_bytes(down: bool, keysym: u32, keycode: Option<u32>) -> Vec<u8> {
-    stream_bytes(&PersonInput::Key { down, keysym, keycode })
-}
+#[derive(Debug)]
+pub struct WasmVisit(PageVisit);
 
-/// The pointer: which buttons are down, and where it is.
 #[wasm_bindgen]
-pub fn pointer_bytes(buttons: u8, x: u16, y: u16) -> Vec<u8> {
-    stream_bytes(&PersonInput::Pointer { buttons, x, y })
-}
+impl WasmVisit {
+    /// One that is called by these 16 random bytes.
+    #[wasm_bindgen(constructor)]
+    pub fn new(random: &[u8]) -> Self {
+        let mut id = [0; 16];
+        id.iter_mut().zip(random).for_each(|(to, from)| *to = *from);
+        Self(PageVisit::new(id))
+    }
 
-/// A text may have been copied here.
-#[wasm_bindgen]
-pub fn offer_bytes() -> Vec<u8> {
-    stream_bytes(&PersonInput::Clipboard(ClipboardMessage::Offer))
-}
+    /// The first bytes for the control stream of a session.
+    pub fn hello(&self, token: &str, desktop: &str, device: &str) -> Vec<u8> {
+        self.0.hello(token, desktop, device)
+    }
 
-/// The text that was copied here.
-#[wasm_bindgen]
-pub fn paste_bytes(text: &str) -> Vec<u8> {
-    stream_bytes(&PersonInput::Clipboard(ClipboardMessage::Paste(text.into())))
-}
+    /// A key; `keycode` is the XT code, where the page knows it.
+    pub fn key(&mut self, now_ms: f64, down: bool, keysym: u32, keycode: Option<u32>) {
+        self.0.does(time(now_ms), PersonInput::Key { down, keysym, keycode });
+    }
 
-/// The text that was offered, please.
-#[wasm_bindgen]
-pub fn ask_bytes() -> Vec<u8> {
-    stream_bytes(&PersonInput::Clipboard(ClipboardMessage::Ask))
+    /// The pointer: which buttons are down, and where it is.
+    pub fn pointer(&mut self, now_ms: f64, buttons: u8, x: u16, y: u16) {
+        self.0.does(time(now_ms), PersonInput::Pointer { buttons, x, y });
+    }
+
+    /// A text may have been copied here.
+    pub fn offer(&mut self, now_ms: f64) {
+        self.0.does(time(now_ms), PersonInput::Clipboard(ClipboardMessage::Offer));
+    }
+
+    /// The text that was copied here.
+    pub fn paste(&mut self, now_ms: f64, text: &str) {
+        self.0.does(time(now_ms), PersonInput::Clipboard(ClipboardMessage::Paste(text.into())));
+    }
+
+    /// The text that was offered, please.
+    pub fn ask(&mut self, now_ms: f64) {
+        self.0.does(time(now_ms), PersonInput::Clipboard(ClipboardMessage::Ask));
+    }
+
+    /// The server says something. What the person is to be told then, if anything.
+    ///
+    /// # Errors
+    /// See [`ViewerFault`].
+    pub fn hear(&mut self, now_ms: f64, news: &WasmNews) -> Result<Option<String>, WasmFault> {
+        let Some(news) = &news.heard else { return Ok(None) };
+        Ok(self.0.hear(time(now_ms), news)?.then(|| NOT_SENT.into()))
+    }
+
+    /// The next bytes for the input stream.
+    pub fn next_input(&mut self) -> Option<Vec<u8>> {
+        self.0.next_input()
+    }
+
+    /// The session is over.
+    pub fn ended(&mut self) {
+        self.0.ended();
+    }
 }
 
 /// What bytes for the control stream are on a WebSocket.
@@ -263,7 +296,8 @@ impl From<ViewerFault> for WasmFault {
 
 #[wasm_bindgen]
 impl WasmNews {
-    /// `welcome`, `name`, `cursor`, `leds`, `bell`, `layout`, `offer`, `ask`, `text`, `pong` or `goodbye`.
+    /// `welcome`, `name`, `cursor`, `leds`, `bell`, `layout`, `offer`, `ask`, `text`, `pong`, `taken` or
+    /// `goodbye`.
     #[wasm_bindgen(getter)]
     pub fn kind(&self) -> String {
         self.kind.into()
@@ -322,6 +356,7 @@ impl WasmNews {
     fn of(news: PageNews) -> Self {
         match news {
             PageNews::Welcome(welcome) => {
+                let heard = Some(PageNews::Welcome(welcome.clone()));
                 let may = welcome.permissions;
                 let bits = u32::from(may.input) | u32::from(may.clipboard) << 1 | u32::from(may.wish) << 2;
                 let number = match welcome.order {
@@ -329,8 +364,9 @@ impl WasmNews {
                     ScreenOrder::Fenced => 1.0,
                     ScreenOrder::Latest => 2.0,
                 };
-                Self { kind: "welcome", text: welcome.name, bits, number, ..Self::default() }
+                Self { kind: "welcome", text: welcome.name, bits, number, heard, ..Self::default() }
             }
+            news @ PageNews::Taken(_) => Self { kind: "taken", heard: Some(news), ..Self::default() },
             PageNews::Name(text) => Self { kind: "name", text, ..Self::default() },
             PageNews::Cursor(cursor) => Self::cursor(&cursor),
             PageNews::Leds(leds) => {

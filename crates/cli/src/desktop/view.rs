@@ -8,8 +8,8 @@ use anyhow::Context as _;
 use quickset::Fingerprint;
 use quickset_desktop::trust::{DesktopLabel, GatewayFolder, OneTimeToken, load_identity, read_secret};
 use quickset_desktop::view::{
-    Credential, GatewayPassword, MeetError, ServerTrust, ViewConfig, ViewError, ViewGateway, ViewNews,
-    ViewStats,
+    Credential, GatewayPassword, MeetError, NOT_SENT, ServerTrust, ViewConfig, ViewError, ViewGateway,
+    ViewNews, ViewStats,
 };
 
 use super::{LinkArgs, every_second, vnc_password};
@@ -206,6 +206,7 @@ fn tell(news: &ViewNews) {
         ViewNews::Away { server, error, wait } => {
             note!("no session with {server}: {}; trying again in {:.1} s", plain(error), wait.as_secs_f64());
         }
+        ViewNews::NotSent => note!("{NOT_SENT}"),
         _ => {}
     }
 }

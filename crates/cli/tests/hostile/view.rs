@@ -103,7 +103,7 @@ async fn serve(connection: Connection, deed: Deed) -> Option<()> {
         _ => {}
     }
     let (permissions, name) = (Permissions::ALL, "hostile".into());
-    let welcome = Welcome { features: 0, order: ScreenOrder::Fenced, permissions, name };
+    let welcome = Welcome { features: 0, order: ScreenOrder::Fenced, permissions, name, visit: None };
     for record in FromServer::Welcome(welcome).records() {
         control.send(record).await.ok()?;
     }

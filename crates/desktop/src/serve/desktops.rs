@@ -8,6 +8,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::stage::ServerScreen;
+use super::visits::VisitBook;
 use super::vnc::{Vnc, VncCommand, VncError};
 use crate::trust::{Denial, DesktopLabel, DeviceRights};
 
@@ -35,6 +36,7 @@ pub(super) struct ServedDesktop {
     name: Option<DesktopLabel>,
     pub(super) stage: ServerScreen,
     pub(super) commands: mpsc::Sender<VncCommand>,
+    pub(super) visits: VisitBook,
     /// Why it shows nothing any more.
     gone: watch::Receiver<Option<Arc<str>>>,
 }
@@ -54,7 +56,7 @@ impl DesktopConfig {
         let (tell_gone, gone) = watch::channel(None);
         let vnc = Vnc::new(self.vnc, self.vnc_password, incoming, stage.clone());
         let keeper = DesktopKeeper { name: self.name.clone(), vnc, gone: tell_gone };
-        (ServedDesktop { name: self.name, stage, commands, gone }, keeper)
+        (ServedDesktop { name: self.name, stage, commands, visits: VisitBook::default(), gone }, keeper)
     }
 }
 

@@ -2,13 +2,14 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::HouseRooms;
 use super::desktops::{ServedDesktop, choose};
+use super::visits::VisitTurn;
+use super::{HouseRooms, ViewerOwner};
 use crate::error::LinkError;
 use crate::link::{IncomingMessages, MessageOutbox, PeerLink};
 use crate::message::{
     CLIPBOARD, ClientOffer, FromClient, FromServer, Hello, MessageFault, Permissions, SHOWN, ScreenOrder,
-    Welcome, code,
+    VisitId, Welcome, code,
 };
 use crate::trust::{
     ClientGate, Denial, DesktopLabel, DeviceRights, GateEntry, Now, PageEntry, PageLinks, ProvenKey,
@@ -26,6 +27,8 @@ pub(crate) struct Admitted {
     pub(crate) permissions: Permissions,
     /// What it sees.
     pub(crate) desktop: ServedDesktop,
+    /// What it does there.
+    pub(super) turn: VisitTurn,
 }
 
 /// The same, and by what it came in.
@@ -113,10 +116,12 @@ async fn hear(
     let (entry, desktop) = chosen.inspect_err(|denial| {
         tracing::warn!(from = %client.address, %key, %denial, "turned away");
     })?;
-    let permissions = welcome(&mut control_out, rooms.shared.terms, &entry.rights, &desktop).await?;
+    let permissions = rooms.shared.terms.permissions_of(&entry.rights);
+    let claim = VisitClaim { owner: ViewerOwner::Key(key), id: hello.visit };
+    let turn = welcome(&mut control_out, rooms.shared.terms.order, permissions, &desktop, claim).await?;
     tracing::info!(from = %client.address, %key, by = ?entry.by, "came in");
     let takes_texts = hello.features & CLIPBOARD != 0;
-    let admitted = Admitted { control, control_out, takes_texts, permissions, desktop };
+    let admitted = Admitted { control, control_out, takes_texts, permissions, desktop, turn };
     Ok(AdmittedBy { admitted, entry })
 }
 
@@ -156,10 +161,12 @@ async fn hear_page(
     let (entry, desktop) = judged.inspect_err(|denial| {
         tracing::warn!(from = %address, %denial, "a page was turned away");
     })?;
-    let permissions = welcome(&mut control_out, rooms.shared.terms, &entry.rights, &desktop).await?;
+    let permissions = rooms.shared.terms.permissions_of(&entry.rights);
+    let claim = VisitClaim { owner: ViewerOwner::Link(entry.link.clone()), id: hello.visit };
+    let turn = welcome(&mut control_out, rooms.shared.terms.order, permissions, &desktop, claim).await?;
     tracing::info!(from = %address, link = ?entry.link, "a page came in");
     // Pages are not older than what they are served by.
-    let admitted = Admitted { control, control_out, takes_texts: true, permissions, desktop };
+    let admitted = Admitted { control, control_out, takes_texts: true, permissions, desktop, turn };
     Ok(AdmittedBy { admitted, entry })
 }
 
@@ -180,18 +187,40 @@ async fn greet(link: &PeerLink) -> Result<Greeting, LinkError> {
     timeout(PATIENCE, greeting).await.unwrap_or(Err(LinkError::Silent))
 }
 
-/// DT-2: says what it sees, and what it may do, which is returned.
+/// Of which visit a session is.
+struct VisitClaim {
+    /// Whoever has another credential has another visit.
+    owner: ViewerOwner,
+    id: Option<VisitId>,
+}
+
+impl ClientTerms {
+    /// What a client may do.
+    fn permissions_of(self, rights: &DeviceRights) -> Permissions {
+        let looks = Permissions { input: false, clipboard: false, wish: false };
+        if rights.view_only { looks } else { self.permissions }
+    }
+}
+
+/// DT-2: says what it sees, what it may do, and what was passed on of what it did. From then on the turn is
+/// its.
 async fn welcome(
     out: &mut MessageOutbox,
-    terms: ClientTerms,
-    rights: &DeviceRights,
+    order: ScreenOrder,
+    permissions: Permissions,
     desktop: &ServedDesktop,
-) -> Result<Permissions, LinkError> {
-    let looks = Permissions { input: false, clipboard: false, wish: false };
-    let permissions = if rights.view_only { looks } else { terms.permissions };
-    let welcome = Welcome { features: 0, order: terms.order, permissions, name: desktop.stage.title() };
+    claim: VisitClaim,
+) -> Result<VisitTurn, LinkError> {
+    let (turn, visit) = match claim.id {
+        // DT-61: the former session is over before the count is told.
+        Some(id) if permissions.input || permissions.clipboard => {
+            desktop.visits.enter(claim.owner, id, &desktop.commands).await
+        }
+        _ => (VisitTurn::alone(&desktop.commands), None),
+    };
+    let welcome = Welcome { features: 0, order, permissions, name: desktop.stage.title(), visit };
     out.send(&FromServer::Welcome(welcome)).await?;
-    Ok(permissions)
+    Ok(turn)
 }
 
 /// Shows the client that its secret is known here, and hears what it says to that.

@@ -14,6 +14,7 @@
 mod census;
 mod desktops;
 mod door;
+mod input;
 mod page_screen;
 mod pages;
 mod row;
@@ -21,6 +22,7 @@ mod session;
 mod stage;
 mod tcp_door;
 mod tcp_screen;
+mod visits;
 mod vnc;
 
 use std::io;
@@ -461,13 +463,20 @@ impl House {
         place: Option<TakenPlace<ViewerOwner>>,
         over: impl Future<Output = ()>,
     ) {
+        let (from, desktop) = (link.remote_address(), admitted.desktop.clone());
+        let (session, mut turn) = ClientSession::new(link.clone(), admitted, &self.rooms.shared);
+        // Behind the turn: whoever has that next finds the place free, since this is dropped before it.
         let Some(mut place) = place else {
             return link.close(code::BUSY, b"no more viewers");
         };
-        let (from, desktop) = (link.remote_address(), admitted.desktop.clone());
-        let session = ClientSession::new(link.clone(), admitted, &self.rooms.shared);
+        let ended = turn.ended();
         let error = tokio::select! {
-            error = session.run() => error,
+            error = session.run(&mut turn) => error,
+            () = ended => {
+                link.close(code::BUSY, b"the session goes on by another way");
+                tracing::info!(%from, "a client goes on by another way");
+                return;
+            }
             () = place.lost() => {
                 link.close(code::BUSY, b"no more viewers: a newer one has taken the place");
                 tracing::info!(%from, "a client made room for another");

@@ -12,15 +12,16 @@ use tokio::time::sleep;
 use super::ServeShared;
 use super::census::ServeStats;
 use super::door::Admitted;
+use super::input::{take_input, tell_counts};
 use super::page_screen::show_page;
 use super::stage::ClientSeat;
 use super::tcp_screen::{TCP_BUDGET, show_by_tcp};
+use super::visits::VisitTurn;
 use super::vnc::VncCommand;
 use crate::channel::DesktopChannel;
 use crate::error::LinkError;
-use crate::held::HeldInput;
 use crate::link::{IncomingMessages, MessageOutbox, PeerLink};
-use crate::message::{ClipboardMessage, FromClient, FromServer, Permissions, PersonInput, code};
+use crate::message::{ClipboardMessage, FromClient, FromServer, Permissions, code};
 use crate::sender::{ScreenItem, SenderConfig};
 
 /// A client that looks.
@@ -41,13 +42,14 @@ pub(super) struct ClientSession {
 }
 
 impl ClientSession {
-    pub(super) fn new(link: PeerLink, admitted: Admitted, shared: &ServeShared) -> Self {
+    /// And what it does, which outlives it.
+    pub(super) fn new(link: PeerLink, admitted: Admitted, shared: &ServeShared) -> (Self, VisitTurn) {
         let budget = match &link {
             PeerLink::Tcp(_) => TCP_BUDGET,
             _ => budget(&link.stats()),
         };
         let config = SenderConfig { order: shared.terms.order, budget, ..SenderConfig::default() };
-        Self {
+        let session = Self {
             seat: admitted.desktop.stage.sit(config),
             link,
             control: admitted.control,
@@ -58,11 +60,12 @@ impl ClientSession {
             stats: shared.stats.clone(),
             protection: shared.protection.clone(),
             restart: Arc::default(),
-        }
+        };
+        (session, admitted.turn)
     }
 
     /// Serves the client until something ends.
-    pub(super) async fn run(self) -> LinkError {
+    pub(super) async fn run(self, turn: &mut VisitTurn) -> LinkError {
         let Self {
             link,
             mut control,
@@ -78,7 +81,8 @@ impl ClientSession {
         let _entry = stats.enter(&link, &seat);
         let (replies, to_reply) = mpsc::channel(REPLIES);
         // An old client hears of the clipboard with everything else.
-        let old_replies = replies.clone();
+        let (old_replies, counts) = (replies.clone(), replies.clone());
+        let told = turn.told();
         let texts = async {
             if takes_texts {
                 give_texts(&link, &seat, permissions).await
@@ -95,7 +99,8 @@ impl ClientSession {
         tokio::select! {
             error = tell(&mut control_out, &seat, to_reply) => error,
             error = texts => error,
-            error = take_input(&link, &seat, permissions, &commands) => error,
+            error = take_input(&link, &seat, permissions, turn) => error,
+            error = tell_counts(told, counts) => error,
             error = listen => error,
             error = show(&link, &seat, &restart, protection) => error,
         }
@@ -225,84 +230,6 @@ async fn tell(
                 }
             }
             () = sleep(wait) => {}
-        }
-    }
-}
-
-/// What the client does, in order, as far as it may.
-async fn take_input(
-    link: &PeerLink,
-    seat: &ClientSeat,
-    permissions: Permissions,
-    commands: &mpsc::Sender<VncCommand>,
-) -> LinkError {
-    let mut input: IncomingMessages<PersonInput> = match link.accept_input().await {
-        Ok(input) => input,
-        Err(error) => return error,
-    };
-    let mut hands = Hands { held: HeldInput::default(), commands: commands.clone() };
-    loop {
-        let input = match input.next().await {
-            Ok(input) => input,
-            Err(error) => return error,
-        };
-        // DT-8: whatever the client claims.
-        let command = match input {
-            PersonInput::Key { .. } | PersonInput::Pointer { .. } if !permissions.input => continue,
-            PersonInput::Clipboard(_) if !permissions.clipboard => continue,
-            PersonInput::Key { down, keysym, keycode } if !hands.held.key(down, keysym, keycode) => continue,
-            PersonInput::Pointer { buttons, x, y } => {
-                hands.held.pointer(buttons, x, y);
-                // DT-48: whoever points there looks there.
-                seat.sender().point(x, y);
-                VncCommand::Input(input)
-            }
-            PersonInput::Key { .. } => VncCommand::Input(input),
-            PersonInput::Clipboard(ClipboardMessage::Offer) => {
-                seat.copied();
-                VncCommand::Offer
-            }
-            PersonInput::Clipboard(ClipboardMessage::Ask) => {
-                seat.wants_text();
-                VncCommand::Ask
-            }
-            PersonInput::Clipboard(ClipboardMessage::Paste(text)) => {
-                seat.copied();
-                VncCommand::Paste(text)
-            }
-        };
-        if commands.send(command).await.is_err() {
-            return LinkError::Ended;
-        }
-    }
-}
-
-/// What a client holds down; let go when it is gone, however that happened (DT-9).
-struct Hands {
-    held: HeldInput,
-    commands: mpsc::Sender<VncCommand>,
-}
-
-impl Drop for Hands {
-    fn drop(&mut self) {
-        let release = self.held.release();
-        let keys = release.keys.into_iter().map(|(keysym, keycode)| PersonInput::Key {
-            down: false,
-            keysym,
-            keycode,
-        });
-        let pointer = release.pointer.map(|(x, y)| PersonInput::Pointer { buttons: 0, x, y });
-        let all: Vec<PersonInput> = keys.chain(pointer).collect();
-        let commands = self.commands.clone();
-        // Behind what is under way already. Without a runtime the VNC connection is gone too.
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move {
-                for input in all {
-                    if commands.send(VncCommand::Input(input)).await.is_err() {
-                        return;
-                    }
-                }
-            });
         }
     }
 }

@@ -381,7 +381,8 @@ impl VncSession<'_> {
             VncCommand::Input(PersonInput::Pointer { buttons, x, y }) => {
                 refused(self.rfb.pointer(buttons, x, y));
             }
-            VncCommand::Input(PersonInput::Clipboard(_)) => {}
+            // They have commands of their own, or are a key by then.
+            VncCommand::Input(PersonInput::Clipboard(_) | PersonInput::Held { .. }) => {}
             VncCommand::Offer => {
                 self.clip.theirs = None;
                 if way.wants_text() {

@@ -228,6 +228,14 @@ impl ViewerScreen {
         state.set_title(title.trim_start().to_owned());
     }
 
+    /// Something that viewers read beside the name, until it is told or cleared.
+    pub(crate) fn set_notice(&self, notice: Option<&str>) {
+        let mut state = self.lock();
+        let name = &state.server_name;
+        let title = notice.map_or_else(|| name.clone(), |notice| format!("{name} ({notice})"));
+        state.set_title(title);
+    }
+
     /// Whether the server takes wishes for another size (DT-8): it is silent about those it does not.
     pub(crate) fn set_may_wish(&self, may: bool) {
         self.lock().may_wish = may;

@@ -7,7 +7,9 @@ use tokio::time::timeout;
 use super::dial::Dialer;
 use crate::error::LinkError;
 use crate::link::{IncomingMessages, LinkConfig, MessageOutbox, PeerLink};
-use crate::message::{CLIPBOARD, ClientOffer, FromClient, FromServer, Hello, HelloChoice, Welcome, code};
+use crate::message::{
+    CLIPBOARD, ClientOffer, FromClient, FromServer, Hello, HelloChoice, VisitId, Welcome, code,
+};
 use crate::trust::{
     Changed, DesktopLabel, FileError, KnownServers, OneTimeToken, Secret, SecretKind, SecretProof,
     ServerShare, ServerVerdict,
@@ -121,6 +123,8 @@ pub(crate) struct Meeting {
     credential: Credential,
     /// The one to see, of several.
     desktop: Option<DesktopLabel>,
+    /// All of its sessions are of this visit; `None` without entropy.
+    visit: Option<VisitId>,
     /// A connection for the next session.
     ready: Option<PeerLink>,
     /// The credential, stretched for the server with this key: that takes a while.
@@ -137,7 +141,9 @@ impl Meeting {
         link: LinkConfig,
     ) -> std::io::Result<Self> {
         let dialer = Arc::new(Dialer::new(server, trust, identity, link)?);
-        Ok(Self { dialer, credential, desktop, ready: None, secret: None })
+        let mut visit = [0; 16];
+        let visit = aws_lc_rs::rand::fill(&mut visit).is_ok().then_some(VisitId(visit));
+        Ok(Self { dialer, credential, desktop, visit, ready: None, secret: None })
     }
 
     /// The next session is on this connection.
@@ -168,7 +174,8 @@ impl Meeting {
             })
             .unzip();
         let offers = offer.is_some();
-        let hello = Hello { features: CLIPBOARD, offer, is_older: false, choice: self.choice() };
+        let (choice, visit) = (self.choice(), self.visit);
+        let hello = Hello { features: CLIPBOARD, offer, is_older: false, choice, visit };
         control_out.send(&FromClient::Hello(hello)).await.map_err(denied)?;
         let mut answer = timeout(PATIENCE, control.next()).await.unwrap_or(Err(LinkError::Silent));
         // Whether the server knows our secret, if we have one.

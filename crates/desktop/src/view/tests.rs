@@ -10,7 +10,7 @@ use quickset_rfb::{
 use super::desk::ViewerScreen;
 use super::inputs::Act;
 use super::viewer::LocalViewer;
-use crate::message::{ClipboardMessage, PersonInput};
+use crate::message::{ClipboardMessage, Permissions, PersonInput, ScreenOrder, Welcome};
 
 const MIB: usize = 1 << 20;
 
@@ -104,7 +104,8 @@ fn desk(width: u16, height: u16) -> Arc<ViewerScreen> {
     desk.set_name("desk");
     desk.resize(width, height).unwrap();
     desk.set_may_wish(true);
-    desk.inputs.set_open(true);
+    let (order, permissions, name) = (ScreenOrder::Fenced, Permissions::ALL, "desk".into());
+    desk.inputs.begin(&Welcome { features: 0, order, permissions, name, visit: None }).unwrap();
     desk
 }
 
@@ -446,8 +447,10 @@ fn keys_and_clicks_stay_in_order_and_are_let_go_when_the_viewer_is_gone() {
     person.speak();
     let pointer = |buttons, x| Act::Input(PersonInput::Pointer { buttons, x, y: 0 });
     let key = |down, keysym| Act::Input(PersonInput::Key { down, keysym, keycode: None });
-    let all =
-        [pointer(0, 2), pointer(1, 3), pointer(0, 3), key(true, 0x61), key(false, 0x61), key(true, 0xffe1)];
+    // DT-10: the button goes down where it did.
+    let clicks = [pointer(0, 2), pointer(1, 2), pointer(1, 3), pointer(0, 3)];
+    let keys = [key(true, 0x61), key(false, 0x61), key(true, 0xffe1)];
+    let all = [&clicks[..], &keys].concat();
     assert_eq!(taken(&desk), all);
     person.rfb.pointer(2, 9, 9).unwrap();
     person.speak();
@@ -625,7 +628,7 @@ fn a_wish_is_answered_to_the_viewer_who_had_it() {
     other.request(true);
     other.talk();
     // Nobody there to grant it.
-    desk.inputs.set_open(false);
+    desk.inputs.end();
     other.rfb.set_desktop_size(30, 10, &[]).unwrap();
     other.request(true);
     other.talk();

@@ -1,9 +1,11 @@
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use quickset::{Endpoint, Stats};
 use quickset_base::Time;
 use quickset_rfb::Resize;
+use quickset_screen::visit::NOT_SENT;
 use tokio::sync::mpsc;
 use tokio::time::{sleep, sleep_until, timeout};
 
@@ -43,6 +45,9 @@ pub enum ViewNews {
         /// Columns and rows of the desktop; `None` when the server has shown none within three seconds.
         size: Option<(u16, u16)>,
     },
+    /// There is one again, and what was typed before was not sent: too much time has passed, or the server does
+    /// not know whether it has passed it on ([`NOT_SENT`]).
+    NotSent,
     /// There is none, and another one is tried.
     Away {
         /// The server as it was named.
@@ -140,13 +145,19 @@ impl Uplink {
     /// Meets the server again and again, until there is no sense in it.
     pub(super) async fn run(mut self) -> MeetError {
         let mut backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(8));
+        let mut left: Option<PeerLink> = None;
         loop {
-            let error = match self.meeting.meet().await {
+            let met = self.meeting.meet().await;
+            // DT-58. Not before: what is held down goes over to the next session while there is this one.
+            if let Some(left) = left.take() {
+                left.close(code::DONE, b"the session goes on by another way");
+            }
+            let error = match met {
                 Ok(met) => {
                     let (link, met_at) = (met.link.clone(), Instant::now());
                     let end = self.session(met).await;
                     backoff.worked(met_at.elapsed());
-                    self.desk.inputs.set_open(false);
+                    self.desk.inputs.end();
                     match end {
                         SessionEnd::Over(error) => {
                             link.fail(&error);
@@ -154,7 +165,7 @@ impl Uplink {
                         }
                         SessionEnd::Moved(other) => {
                             // DT-58: viewers keep what they see until the next picture.
-                            link.close(code::DONE, b"the session goes on by another way");
+                            left = Some(link);
                             self.meeting.go_on_by(other);
                             continue;
                         }
@@ -197,7 +208,13 @@ impl Uplink {
         };
         let _live = self.stats.begin(&link);
         self.desk.set_may_wish(welcome.permissions.wish);
-        self.desk.inputs.set_open(true);
+        let missed = match self.desk.inputs.begin(&welcome) {
+            Ok(missed) => missed,
+            Err(fault) => return SessionEnd::Over(fault.into()),
+        };
+        if missed {
+            self.tell(ViewNews::NotSent);
+        }
         tracing::info!(server = self.meeting.server(), order = %welcome.order, by_tcp, "a session");
         let (to_server, outgoing) = mpsc::channel(OUTGOING);
         let (desk, dialer) = (self.desk.clone(), self.meeting.dialer());
@@ -207,9 +224,20 @@ impl Uplink {
             error = pass_input(&desk, &mut input_out, to_server) => SessionEnd::Over(error),
             error = pass_control(&mut control_out, outgoing) => SessionEnd::Over(error),
             error = drawing.run(&mut control) => SessionEnd::Over(error),
+            never = show_notice(&desk, missed) => match never {},
             other = another_way(&dialer, &link) => SessionEnd::Moved(other),
         }
     }
+}
+
+/// DT-65: viewers read for a while that something was not sent.
+async fn show_notice(desk: &ViewerScreen, missed: bool) -> Infallible {
+    if missed {
+        desk.set_notice(Some(NOT_SENT));
+        sleep(NOTICE).await;
+        desk.set_notice(None);
+    }
+    std::future::pending().await
 }
 
 /// What ends a session.
@@ -444,6 +472,7 @@ impl Drawing<'_> {
             FromServer::Bell => desk.bell(),
             // Of a server that does not know DT-46.
             FromServer::Clipboard(text) => self.on_text(&text),
+            FromServer::Taken(count) => desk.inputs.taken(count)?,
             FromServer::Ping(n) => {
                 self.to_server.send(FromClient::Pong(n)).await.map_err(|_| LinkError::Ended)?;
             }
@@ -511,6 +540,8 @@ async fn until(at: Option<tokio::time::Instant>) {
 
 /// How long a session is not told of, for want of a picture.
 const FIRST_PICTURE: Duration = Duration::from_secs(3);
+/// How long viewers read that something was not sent.
+const NOTICE: Duration = Duration::from_secs(10);
 /// How long viewers may take to read why there will be no session.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 /// How long what arrives is gathered for one update: it costs a viewer 45 µs, a rectangle in it 15 µs.

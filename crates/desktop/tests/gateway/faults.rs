@@ -279,6 +279,9 @@ async fn a_gateway_that_comes_back_finds_its_viewers() {
     person.rfb.key(true, 0xffe1).unwrap();
     person.until("sent", |_| true).await;
     vnc.until("the key", |v| v.keys() == [(true, 0xffe1)]).await;
+    // That it has arrived is said before the next picture; of what is in doubt the viewer would be told.
+    vnc.fill(rect(0, 0, 64, 48), 0x0055_5555);
+    person.until("a picture", |p| p.screen.pixel(0, 0) == Some(0x0055_5555)).await;
     let listen = far.kill().await;
     // Why it is over stands in the title, once, however often it is tried.
     let away = |name: &str| name.starts_with("test (no connection: ") && name.ends_with("; trying again)");

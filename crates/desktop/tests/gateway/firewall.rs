@@ -8,7 +8,8 @@ use tokio::task::JoinHandle;
 /// A firewall before a server, which lets TCP through, and UDP as long as it is open.
 pub(crate) struct Firewall {
     pub(crate) address: SocketAddr,
-    is_open: Arc<AtomicBool>,
+    /// To the server, and to the client.
+    ways: Arc<[AtomicBool; 2]>,
     tasks: [JoinHandle<()>; 2],
 }
 
@@ -21,8 +22,9 @@ impl Firewall {
                 break (udp, tcp);
             }
         };
-        let (address, is_open) = (udp.local_addr().unwrap(), Arc::new(AtomicBool::new(is_open)));
-        let open = is_open.clone();
+        let address = udp.local_addr().unwrap();
+        let ways = Arc::new([AtomicBool::new(is_open), AtomicBool::new(is_open)]);
+        let open = ways.clone();
         let udp = tokio::spawn(async move {
             let inner = UdpSocket::bind("127.0.0.1:0").await.unwrap();
             let (mut client, mut to_server, mut to_client) = (None, vec![0; 65_536], vec![0; 65_536]);
@@ -30,12 +32,12 @@ impl Firewall {
                 tokio::select! {
                     came = udp.recv_from(&mut to_server) => if let Ok((length, from)) = came {
                         client = Some(from);
-                        if open.load(Ordering::Relaxed) {
+                        if open[0].load(Ordering::Relaxed) {
                             let _ = inner.send_to(&to_server[..length], server).await;
                         }
                     },
                     came = inner.recv_from(&mut to_client) => if let (Ok((length, _)), Some(client)) = (came, client) {
-                        if open.load(Ordering::Relaxed) {
+                        if open[1].load(Ordering::Relaxed) {
                             let _ = udp.send_to(&to_client[..length], client).await;
                         }
                     },
@@ -51,11 +53,18 @@ impl Firewall {
                 });
             }
         });
-        Self { address, is_open, tasks: [udp, tcp] }
+        Self { address, ways, tasks: [udp, tcp] }
     }
 
     pub(crate) fn set_open(&self, is_open: bool) {
-        self.is_open.store(is_open, Ordering::Relaxed);
+        self.set_ways([is_open; 2]);
+    }
+
+    /// To the server, and to the client.
+    pub(crate) fn set_ways(&self, ways: [bool; 2]) {
+        for (way, is_open) in self.ways.iter().zip(ways) {
+            way.store(is_open, Ordering::Relaxed);
+        }
     }
 }
 

@@ -8,7 +8,9 @@ use quickset::{
     ClientAuth, Connection, Endpoint, Identity, MessageReceiver, MessageSender, ServerConfig, SocketConfig,
 };
 use quickset_desktop::LinkConfig;
-use quickset_desktop::message::{ALPN, FromServer, Permissions, ScreenOrder, StreamMessage as _, Welcome};
+use quickset_desktop::message::{
+    ALPN, FromServer, Permissions, ScreenOrder, StreamMessage as _, VisitCount, Welcome,
+};
 use quickset_desktop::view::{Credential, ServerTrust, ViewConfig, ViewGateway};
 
 use super::scene::Home;
@@ -41,14 +43,14 @@ impl Hostile {
         self.endpoint.local_addr()
     }
 
-    async fn guest(&self, order: ScreenOrder) -> Guest {
+    async fn guest(&self, order: ScreenOrder, visit: Option<VisitCount>) -> Guest {
         let come = async {
             let connection = self.endpoint.accept().await.unwrap();
             let (mut control, mut incoming) = connection.accept_messages_bi().await.unwrap();
             control.set_ordered(true);
             incoming.next().await.unwrap().unwrap();
             let (permissions, name) = (Permissions::ALL, "hostile".into());
-            let welcome = Welcome { features: 0, order, permissions, name };
+            let welcome = Welcome { features: 0, order, permissions, name, visit };
             for record in FromServer::Welcome(welcome).records() {
                 control.send(record).await.unwrap();
             }
@@ -84,7 +86,7 @@ async fn a_gateway_that_asks_for_much_work_with_few_bytes_can_be_left() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(view.run_until(stopped)).map(drop)
     });
-    let mut guest = hostile.guest(ScreenOrder::Fenced).await;
+    let mut guest = hostile.guest(ScreenOrder::Fenced, None).await;
     // 4096x4096, and four times all of it in one message, with a second less than a second apart.
     let wide = [0x50, 0x00];
     let size = [&[1, 1, 0][..], &wide, &wide].concat();
@@ -103,4 +105,22 @@ async fn a_gateway_that_asks_for_much_work_with_few_bytes_can_be_left() {
     tokio::time::timeout(crate::LIMIT, ended).await.expect("it can be stopped").unwrap().unwrap();
     sending.abort();
     let _ = (guest.connection, guest.control);
+}
+
+#[tokio::test]
+async fn a_gateway_that_has_passed_on_more_than_was_sent_is_left() {
+    // DT-63: in WELCOME, and in TAKEN.
+    for (resumed, taken, later) in [(true, 1 << 61, None), (true, 1, None), (false, 0, Some(1))] {
+        let (home, hostile) = (Home::new(), Hostile::start());
+        let view = tokio::spawn(view(&home, hostile.address()).await.run());
+        let mut guest = hostile.guest(ScreenOrder::Fenced, Some(VisitCount { resumed, taken })).await;
+        if let Some(count) = later {
+            for record in FromServer::Taken(count).records() {
+                guest.control.send(record).await.unwrap();
+            }
+        }
+        let error = tokio::time::timeout(crate::LIMIT, view).await.expect("it ends").unwrap();
+        let words = error.to_string();
+        assert!(words.contains("the number of input messages that were passed on is"), "{words}");
+    }
 }

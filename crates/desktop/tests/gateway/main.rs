@@ -20,6 +20,7 @@ mod scene;
 mod sizes;
 mod trust;
 mod users;
+mod visits;
 mod vnc;
 mod waits;
 mod wire;

@@ -17,8 +17,8 @@ use super::scene::{Far, Home, Near, Setting};
 use super::vnc::{Order as Draw, Vnc};
 
 /// A client that has said nothing yet.
-struct Bare {
-    connection: Connection,
+pub(crate) struct Bare {
+    pub(crate) connection: Connection,
     out: MessageSender,
     incoming: MessageReceiver,
     inbox: RecordInbox<FromServer>,
@@ -31,7 +31,7 @@ impl Bare {
     }
 
     /// With the key of this name.
-    async fn named(name: &str, home: &Home, far: &Far, authorised: bool) -> Self {
+    pub(crate) async fn named(name: &str, home: &Home, far: &Far, authorised: bool) -> Self {
         let identity = home.client(name).client_identity().unwrap();
         if authorised {
             far.authorized.add(identity.fingerprint(), &DeviceRights::default(), name).unwrap();
@@ -45,13 +45,13 @@ impl Bare {
         Self { connection, out, incoming, inbox: RecordInbox::new(), _endpoint: endpoint }
     }
 
-    async fn say(&mut self, message: &FromClient) {
+    pub(crate) async fn say(&mut self, message: &FromClient) {
         for record in message.records() {
             self.out.send(record).await.unwrap();
         }
     }
 
-    async fn hear(&mut self) -> Option<FromServer> {
+    pub(crate) async fn hear(&mut self) -> Option<FromServer> {
         let next = async {
             loop {
                 let record = self.incoming.next().await?.ok()?;
@@ -64,7 +64,7 @@ impl Bare {
     }
 
     /// The code with which the server closes.
-    async fn closed(&mut self) -> u64 {
+    pub(crate) async fn closed(&mut self) -> u64 {
         self.closed_saying().await.0
     }
 

@@ -7,6 +7,7 @@ use quickset_rfb::{Cursor, Leds, Rect, ResizeReason, ResizeStatus, Screen};
 use super::fields::{FieldReader, PutFields};
 use super::input::ClipboardMessage;
 use super::parts::StreamMessage;
+use super::visit::{VisitCount, VisitId};
 use super::{MAX_NAME, MessageFault, SHOWN, VERSION};
 
 /// What a client says on the control stream.
@@ -69,6 +70,8 @@ pub enum FromServer {
     Ping(u64),
     /// The answer to [`FromClient::Ping`].
     Pong(u64),
+    /// How many input messages of the client's visit were passed on to the desktop by now.
+    Taken(u64),
 }
 
 /// Opens the session.
@@ -83,6 +86,8 @@ pub struct Hello {
     pub is_older: bool,
     /// Which of several things it means.
     pub choice: HelloChoice,
+    /// The visit of which this is a session; `None`: its input messages are not counted.
+    pub visit: Option<VisitId>,
 }
 
 /// Which of several things a client means, as far as it says; each is empty where it does not. What is longer
@@ -155,7 +160,8 @@ impl fmt::Debug for ShownToken {
 /// The server's answer to [`Hello`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Welcome {
-    /// Bits of what the server understands beyond version 1; none is defined.
+    /// Bits of what the server understands beyond version 1; none is defined but that whether there is a
+    /// visit, which is not said here.
     pub features: u64,
     /// How screen messages may overtake each other.
     pub order: ScreenOrder,
@@ -163,6 +169,8 @@ pub struct Welcome {
     pub permissions: Permissions,
     /// The name of the desktop.
     pub name: String,
+    /// What the server knows of the client's visit; `None` when it does not count its input messages.
+    pub visit: Option<VisitCount>,
 }
 
 /// How much reordering the screen is to bear; `spec/desktop.md` §7.
@@ -235,7 +243,9 @@ impl StreamMessage for FromClient {
                 out.put_u8(HELLO);
                 let offers = if hello.offer.is_some() { OFFERS } else { 0 };
                 let says = if hello.choice == HelloChoice::default() { 0 } else { SAYS_WHICH };
-                put_greeting(out, hello.features & !(OFFERS | SAYS_WHICH) | offers | says, hello.is_older);
+                let visits = if hello.visit.is_some() { VISITS } else { 0 };
+                let features = hello.features & !HELLO_FIELDS | offers | says | visits;
+                put_greeting(out, features, hello.is_older);
                 match &hello.offer {
                     None => {}
                     Some(ClientOffer::Share { of, share }) => {
@@ -254,6 +264,9 @@ impl StreamMessage for FromClient {
                     for text in [token, desktop, &device.0] {
                         out.put_text(text, MAX_WHICH);
                     }
+                }
+                if let Some(VisitId(visit)) = &hello.visit {
+                    out.put(visit);
                 }
             }
             Self::Proof(proof) => {
@@ -288,8 +301,9 @@ impl StreamMessage for FromClient {
                 let offer = if features & OFFERS == 0 { None } else { Some(offer(&mut f)?) };
                 let choice =
                     if features & SAYS_WHICH == 0 { HelloChoice::default() } else { choice(&mut f)? };
-                let features = features & !(OFFERS | SAYS_WHICH);
-                Self::Hello(Hello { features, offer, is_older: proof.is_some(), choice })
+                let visit = if features & VISITS == 0 { None } else { Some(VisitId(f.array()?)) };
+                let features = features & !HELLO_FIELDS;
+                Self::Hello(Hello { features, offer, is_older: proof.is_some(), choice, visit })
             }
             PROOF => Self::Proof(proof(&mut f)?),
             REFRESH => Self::Refresh(Refresh { restart: f.u8()? & 1 != 0, rect: f.rect()? }),
@@ -319,10 +333,14 @@ impl StreamMessage for FromServer {
             }
             Self::Welcome(welcome) => {
                 out.put_u8(WELCOME);
-                put_greeting(out, welcome.features, false);
+                let counts = if welcome.visit.is_some() { COUNTS } else { 0 };
+                put_greeting(out, welcome.features & !COUNTS | counts, false);
                 out.put_u8(welcome.order as u8);
                 out.put_u8(welcome.permissions.bits());
                 out.put_text(&welcome.name, MAX_NAME);
+                if let Some(visit) = welcome.visit {
+                    visit.put(out);
+                }
             }
             Self::Mark(mark) => {
                 out.put_u8(MARK);
@@ -352,6 +370,10 @@ impl StreamMessage for FromServer {
             Self::Clipboard(clipboard) => clipboard.put(out),
             Self::Ping(n) => put_number(out, PING, *n),
             Self::Pong(n) => put_number(out, PONG, *n),
+            Self::Taken(count) => {
+                out.put_u8(TAKEN);
+                out.put_varint(*count);
+            }
         }
     }
 
@@ -362,7 +384,9 @@ impl StreamMessage for FromServer {
             WELCOME => {
                 let (features, _) = greeting(&mut f)?;
                 let (order, permissions) = (ScreenOrder::decode(f.u8()?)?, Permissions::decode(f.u8()?));
-                Self::Welcome(Welcome { features, order, permissions, name: f.text(MAX_NAME)? })
+                let name = f.text(MAX_NAME)?;
+                let visit = if features & COUNTS == 0 { None } else { Some(VisitCount::read(&mut f)?) };
+                Self::Welcome(Welcome { features: features & !COUNTS, order, permissions, name, visit })
             }
             MARK => {
                 let (epoch, items) = (f.varint()?, f.varint()?);
@@ -383,6 +407,7 @@ impl StreamMessage for FromServer {
             BELL => Self::Bell,
             PING => Self::Ping(f.u64()?),
             PONG => Self::Pong(f.u64()?),
+            TAKEN => Self::Taken(f.varint()?),
             kind => return Ok(ClipboardMessage::read(kind, &mut f)?.map(Self::Clipboard)),
         }))
     }
@@ -614,10 +639,17 @@ const PING: u8 = 0x10;
 const PONG: u8 = 0x11;
 const SHARE: u8 = 0x12;
 const PROOF: u8 = 0x13;
+const TAKEN: u8 = 0x14;
 /// The bit of HELLO's features that says that an offer follows.
 const OFFERS: u64 = 2;
 /// The bit of them that says that what the client means follows.
 const SAYS_WHICH: u64 = 4;
+/// The bit of them that says that the visit follows.
+const VISITS: u64 = 8;
+/// Those of them that say what follows.
+const HELLO_FIELDS: u64 = OFFERS | SAYS_WHICH | VISITS;
+/// The bit of WELCOME's features that says that what is known of the visit follows.
+const COUNTS: u64 = 1;
 /// The longest text of that, in bytes.
 const MAX_WHICH: usize = 64;
 /// By what an offer is proved.

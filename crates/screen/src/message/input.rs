@@ -23,17 +23,36 @@ pub enum PersonInput {
         /// Row; may lie outside.
         y: u16,
     },
+    /// A key that was pressed on a session before this one, and is down yet. It goes down unless it is, and is
+    /// not counted.
+    Held {
+        /// X11's.
+        keysym: u32,
+        /// As in [`Key`](Self::Key).
+        keycode: Option<u32>,
+    },
     /// The client's clipboard: here, so that a paste comes after what it pastes.
     Clipboard(ClipboardMessage),
 }
 
 impl PersonInput {
-    /// DT-10: this one need not be sent when `next` follows it at once: mere motion of the pointer.
+    /// DT-10: this one need not be sent when `next` follows it at once, provided that it has not changed the
+    /// buttons itself: mere motion of the pointer.
     pub fn yields_to(&self, next: &Self) -> bool {
         match (self, next) {
             (Self::Pointer { buttons: a, .. }, Self::Pointer { buttons: b, .. }) => a == b,
             _ => false,
         }
+    }
+}
+
+/// Whether two keys are the same one, each by keysym and code: a key is known by its code, as its keysym
+/// depends on what else is held, and keys without one share the keysym 0. Where either side has no code, the
+/// keysym is all there is.
+pub fn is_same_key(a: (u32, Option<u32>), b: (u32, Option<u32>)) -> bool {
+    match (a.1, b.1) {
+        (Some(a), Some(b)) => a == b,
+        _ => a.0 == b.0,
     }
 }
 
@@ -98,14 +117,8 @@ impl StreamMessage for PersonInput {
 
     fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            Self::Key { down, keysym, keycode } => {
-                out.put_u8(KEY);
-                out.put_u8(u8::from(*down) | u8::from(keycode.is_some()) << 1);
-                out.put_u32(*keysym);
-                if let Some(code) = keycode {
-                    out.put_u32(*code);
-                }
-            }
+            Self::Key { down, keysym, keycode } => put_key(out, KEY, *down, *keysym, *keycode),
+            Self::Held { keysym, keycode } => put_key(out, HELD, true, *keysym, *keycode),
             Self::Pointer { buttons, x, y } => {
                 out.put_u8(POINTER);
                 out.put_u8(*buttons);
@@ -119,15 +132,28 @@ impl StreamMessage for PersonInput {
     fn decode(message: &[u8]) -> Result<Option<Self>, MessageFault> {
         let mut f = FieldReader::new(message, "an input message");
         Ok(Some(match f.u8()? {
-            KEY => {
+            kind @ (KEY | HELD) => {
                 let flags = f.u8()?;
                 let keysym = f.u32()?;
                 let keycode = if flags & 2 == 0 { None } else { Some(f.u32()?) };
-                Self::Key { down: flags & 1 != 0, keysym, keycode }
+                if kind == KEY {
+                    Self::Key { down: flags & 1 != 0, keysym, keycode }
+                } else {
+                    Self::Held { keysym, keycode }
+                }
             }
             POINTER => Self::Pointer { buttons: f.u8()?, x: f.u16()?, y: f.u16()? },
             kind => return Ok(ClipboardMessage::read(kind, &mut f)?.map(Self::Clipboard)),
         }))
+    }
+}
+
+fn put_key(out: &mut Vec<u8>, kind: u8, down: bool, keysym: u32, keycode: Option<u32>) {
+    out.put_u8(kind);
+    out.put_u8(u8::from(down) | u8::from(keycode.is_some()) << 1);
+    out.put_u32(keysym);
+    if let Some(code) = keycode {
+        out.put_u32(code);
     }
 }
 
@@ -136,3 +162,4 @@ const ASK: u8 = 0x0e;
 const PASTE: u8 = 0x0f;
 const KEY: u8 = 0x20;
 const POINTER: u8 = 0x21;
+const HELD: u8 = 0x22;

@@ -12,6 +12,7 @@ mod parts;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod visit;
 
 pub use control::{
     ClientOffer, DeviceTag, FromClient, FromServer, Hello, HelloChoice, ParseOrderError, Permissions,
@@ -20,9 +21,10 @@ pub use control::{
 pub(crate) use fields::FieldReader;
 #[cfg(any(test, feature = "encode"))]
 pub(crate) use fields::PutFields;
-pub use input::{ClipboardMessage, PersonInput};
+pub use input::{ClipboardMessage, PersonInput, is_same_key};
 pub use parts::{RecordInbox, StreamMessage};
 pub use stream::{RecordSplitter, stream_bytes};
+pub use visit::{VisitCount, VisitId};
 
 /// What is wrong with bytes of the peer. The connection is closed with [`code::PROTOCOL`], apart from the two
 /// cases that have codes of their own: [`MessageFault::code`].

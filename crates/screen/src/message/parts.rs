@@ -41,13 +41,15 @@ pub struct RecordInbox<M> {
     pieces: Vec<u8>,
     /// Of those of a message that is too long, what they were together; they are not held.
     passed_over: usize,
+    /// Whole messages of which nothing was returned, since somebody asked.
+    unread: u64,
     message: PhantomData<fn() -> M>,
 }
 
 impl<M: StreamMessage> RecordInbox<M> {
     /// Nothing has come.
     pub const fn new() -> Self {
-        Self { pieces: Vec::new(), passed_over: 0, message: PhantomData }
+        Self { pieces: Vec::new(), passed_over: 0, unread: 0, message: PhantomData }
     }
 
     /// The message that this record is, or ends. `None` when there is more to come, or nothing known in it.
@@ -63,7 +65,11 @@ impl<M: StreamMessage> RecordInbox<M> {
         if kind != PART && kind != END {
             // DT-7.
             let interrupts = !self.pieces.is_empty();
-            return if interrupts { Err(MessageFault::Parts("parts are interrupted")) } else { read(record) };
+            return if interrupts {
+                Err(MessageFault::Parts("parts are interrupted"))
+            } else {
+                self.read(record)
+            };
         }
         // DT-7: a part brings something, so that the number of parts is bounded too.
         let length = self.pieces.len() + piece.len();
@@ -84,21 +90,30 @@ impl<M: StreamMessage> RecordInbox<M> {
         }
         let message = core::mem::take(&mut self.pieces);
         if core::mem::take(&mut self.passed_over) > 0 {
+            self.unread += 1;
             return Ok(None);
         }
         match message[0] {
             PART | END => Err(MessageFault::Parts("parts make up a part")),
-            _ => read(&message),
+            _ => self.read(&message),
         }
     }
-}
 
-/// A message; nothing for one that is passed over.
-fn read<M: StreamMessage>(message: &[u8]) -> Result<Option<M>, MessageFault> {
-    match M::decode(message) {
-        // DT-52.
-        Err(_) if message.first().is_some_and(|&kind| M::is_aside(kind)) => Ok(None),
-        read => read,
+    /// How many whole messages there were, since the last call, of which nothing was returned: of kinds that
+    /// are not known, and such as nothing depends on.
+    pub fn take_unread(&mut self) -> u64 {
+        core::mem::take(&mut self.unread)
+    }
+
+    /// A message; nothing for one that is passed over.
+    fn read(&mut self, message: &[u8]) -> Result<Option<M>, MessageFault> {
+        let read = match M::decode(message) {
+            // DT-52.
+            Err(_) if message.first().is_some_and(|&kind| M::is_aside(kind)) => None,
+            read => read?,
+        };
+        self.unread += u64::from(read.is_none());
+        Ok(read)
     }
 }
 
