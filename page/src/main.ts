@@ -122,8 +122,9 @@ class Page {
   }
 
   private ended(text: string, again: boolean): void {
-    this.keyboard.forget();
-    this.may = { input: false, clipboard: false, wish: false };
+    // What is done until the next session goes there, if that comes soon.
+    this.may = again ? { ...this.may, wish: false } : { input: false, clipboard: false, wish: false };
+    if (!again) this.keyboard.forget();
     this.offered = false;
     say(text);
     canvas.classList.toggle('stale', this.shown);

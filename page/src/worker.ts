@@ -1,8 +1,6 @@
 /** The session: a carrier on one side, the canvas on the other, and the rules in WebAssembly between them. */
 
-import init, {
-  WasmFault, WasmViewer, ask_bytes, key_bytes, offer_bytes, paste_bytes, pointer_bytes,
-} from './viewer/viewer.js';
+import init, { WasmFault, WasmViewer, WasmVisit } from './viewer/viewer.js';
 import { byQuic, byTcp, connect, type Carrier, type Place } from './carrier.ts';
 import { ofEnding } from './link.ts';
 import type { FromWorker, ToWorker, Visitor } from './talk.ts';
@@ -32,6 +30,8 @@ let memory: WebAssembly.Memory;
 let canvas: OffscreenCanvas | undefined;
 let context: OffscreenCanvasRenderingContext2D | null = null;
 let session: Session | undefined;
+/** What the person does, from session to session. */
+let visit: WasmVisit | undefined;
 
 function tell(message: FromWorker, transfer: Transferable[] = []): void {
   scope.postMessage(message, transfer);
@@ -50,14 +50,14 @@ class Session {
   /** The words of the other end, of a WebSocket. */
   private goodbye: ((ending: { code: number; reason: string }) => void) | undefined;
 
-  constructor(readonly carrier: Carrier) {
+  constructor(readonly carrier: Carrier, private readonly visit: WasmVisit) {
     this.viewer = carrier.byTcp ? WasmViewer.bySocket(MOST_BYTES) : new WasmViewer(MOST_BYTES);
   }
 
   /** How the session ended; it fails when the connection is lost. */
   async run(who: Visitor): Promise<{ code: number; reason: string }> {
     const goodbye = new Promise<{ code: number; reason: string }>((resolve) => { this.goodbye = resolve; });
-    await this.carrier.begin(WasmViewer.hello(who.token, who.desktop, who.device), {
+    await this.carrier.begin(this.visit.hello(who.token, who.desktop, who.device), {
       viewer: this.viewer,
       came: () => { if (!this.over) { this.heard = performance.now(); this.turn(); } },
       failed: (fault) => this.fail(fault),
@@ -78,11 +78,33 @@ class Session {
     const now = performance.now();
     for (let report; (report = this.viewer.next_datagram(now)) !== undefined; ) this.carrier.report(report);
     for (let bytes; (bytes = this.viewer.next_control(now)) !== undefined; ) this.carrier.control(bytes);
-    for (let news; (news = this.viewer.next_news()) !== undefined; news.free()) this.hear(news);
+    for (let news; (news = this.viewer.next_news()) !== undefined; news.free()) {
+      const missed = this.heed(news);
+      if (this.over) return;
+      this.hear(news);
+      if (missed !== undefined) tell({ kind: 'notice', text: missed });
+    }
+    this.input();
     this.draw();
     scope.clearTimeout(this.timer);
     const due = this.viewer.next_deadline();
     if (due !== undefined) this.timer = scope.setTimeout(() => this.turn(), Math.max(0, due - performance.now()));
+  }
+
+  /** Takes note of what has reached the desktop. What the person is to be told. */
+  private heed(news: NonNullable<ReturnType<WasmViewer['next_news']>>): string | undefined {
+    try {
+      return this.visit.hear(performance.now(), news);
+    } catch (fault) {
+      this.fail(fault);
+      return undefined;
+    }
+  }
+
+  /** Sends what the person has done. */
+  input(): void {
+    if (this.over) return;
+    for (let bytes; (bytes = this.visit.next_input()) !== undefined; ) this.carrier.input(bytes);
   }
 
   private hear(news: NonNullable<ReturnType<WasmViewer['next_news']>>): void {
@@ -150,7 +172,9 @@ class Session {
   }
 
   end(): void {
+    if (this.over) return;
     this.over = true;
+    this.visit.ended();
     scope.clearTimeout(this.timer);
     scope.clearInterval(this.pinger);
   }
@@ -159,17 +183,26 @@ class Session {
     return this.over;
   }
 
-  do(message: ToWorker): void {
-    switch (message.kind) {
-      case 'key': this.carrier.input(key_bytes(message.down, message.keysym, message.keycode)); break;
-      case 'pointer': this.carrier.input(pointer_bytes(message.buttons, message.x, message.y)); break;
-      case 'offer': this.carrier.input(offer_bytes()); break;
-      case 'paste': this.carrier.input(paste_bytes(message.text)); break;
-      case 'ask': this.carrier.input(ask_bytes()); break;
-      case 'wish': this.viewer.wish(message.width, message.height); this.turn(); break;
-      default:
-    }
+  wish(width: number, height: number): void {
+    if (this.over) return;
+    this.viewer.wish(width, height);
+    this.turn();
   }
+}
+
+/** The person does something, whether there is a session or not. */
+function act(message: ToWorker): void {
+  const now = performance.now();
+  switch (message.kind) {
+    case 'key': visit?.key(now, message.down, message.keysym, message.keycode); break;
+    case 'pointer': visit?.pointer(now, message.buttons, message.x, message.y); break;
+    case 'offer': visit?.offer(now); break;
+    case 'paste': visit?.paste(now, message.text); break;
+    case 'ask': visit?.ask(now); break;
+    case 'wish': session?.wish(message.width, message.height); break;
+    default:
+  }
+  session?.input();
 }
 
 async function start(message: Extract<ToWorker, { kind: 'start' }>): Promise<void> {
@@ -184,10 +217,11 @@ async function start(message: Extract<ToWorker, { kind: 'start' }>): Promise<voi
     tell({ kind: 'ended', text: `This browser does not run WebAssembly here (${String(error)}).`, again: false });
     return;
   }
+  visit ??= new WasmVisit(crypto.getRandomValues(new Uint8Array(16)));
   const place: Place = { server: message.server, hashes: message.hashes };
   try {
     let carrier: Carrier | undefined = await connect(place);
-    while (carrier !== undefined) carrier = await look(carrier, place, message);
+    while (carrier !== undefined) carrier = await look(new Session(carrier, visit), place, message);
   } catch (error) {
     tell({ kind: 'ended', text: unreachable(place), again: true });
     console.debug(error);
@@ -195,8 +229,7 @@ async function start(message: Extract<ToWorker, { kind: 'start' }>): Promise<voi
 }
 
 /** One session, to its end. The carrier of the next, if it goes on by another way. */
-async function look(carrier: Carrier, place: Place, who: Visitor): Promise<Carrier | undefined> {
-  const mine = new Session(carrier);
+async function look(mine: Session, place: Place, who: Visitor): Promise<Carrier | undefined> {
   session = mine;
   try {
     const ended = mine.run(who).then((ending) => ({ ending }));
@@ -205,7 +238,7 @@ async function look(carrier: Carrier, place: Place, who: Visitor): Promise<Carri
     if ('other' in end) {
       ended.catch(() => {});
       mine.end();
-      carrier.close(0, 'the session goes on by another way');
+      mine.carrier.close(0, 'the session goes on by another way');
       return end.other;
     }
     if (!mine.isOver) tell({ kind: 'ended', ...ofEnding(end.ending.code, end.ending.reason) });
@@ -254,5 +287,5 @@ function unreachable({ server, hashes }: Place): string {
 
 scope.onmessage = ({ data }: MessageEvent<ToWorker>) => {
   if (data.kind === 'start') void start(data);
-  else session?.do(data);
+  else act(data);
 };
