@@ -37,7 +37,6 @@ const WITH_TUPLES: [(&str, &str); 15] = [
     ("budget::enter", "what the map has for the account"),
     ("demand::announce", "an entry of the set"),
     ("fences::later", "two of the same kind, of which one comes back"),
-    ("held::is_same", "two of the same kind"),
     ("held::join", "a key of the map"),
     ("measures::measure", "a unit with its factor, which are constants"),
     ("metrics::values", "the lines above the values, as the format has them"),

@@ -1,10 +1,10 @@
-use crate::message::is_same_key;
+use crate::message::HeldKey;
 
 /// The keys and buttons that somebody holds down, so that they can be let go when that somebody is gone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HeldInput {
-    /// Keysyms with the codes that came along, in the order in which they went down.
-    keys: Vec<(u32, Option<u32>)>,
+    /// In the order in which they went down.
+    keys: Vec<HeldKey>,
     pointer: Option<Pointer>,
 }
 
@@ -18,8 +18,8 @@ struct Pointer {
 /// What lets go: keys first, in the order in which they went down, then the buttons where the pointer was.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Release {
-    /// Keysym and code.
-    pub(crate) keys: Vec<(u32, Option<u32>)>,
+    /// To go up.
+    pub(crate) keys: Vec<HeldKey>,
     /// Where no button is down any more.
     pub(crate) pointer: Option<(u16, u16)>,
 }
@@ -27,11 +27,12 @@ pub(crate) struct Release {
 impl HeldInput {
     /// A key goes down or up. False when that is not to be passed on: nobody holds so many.
     pub(crate) fn key(&mut self, down: bool, keysym: u32, keycode: Option<u32>) -> bool {
-        let known = self.keys.iter().position(|&held| is_same_key(held, (keysym, keycode)));
+        let key = HeldKey { keysym, keycode };
+        let known = self.keys.iter().position(|&held| held.is(key));
         match (known, down) {
-            (Some(at), true) => self.keys[at] = (keysym, keycode),
+            (Some(at), true) => self.keys[at] = key,
             (Some(at), false) => drop(self.keys.remove(at)),
-            (None, true) if self.keys.len() < MOST => self.keys.push((keysym, keycode)),
+            (None, true) if self.keys.len() < MOST => self.keys.push(key),
             (None, true) => return false,
             (None, false) => {}
         }
@@ -40,7 +41,7 @@ impl HeldInput {
 
     /// A key is down.
     pub(crate) fn holds(&self, keysym: u32, keycode: Option<u32>) -> bool {
-        self.keys.iter().any(|&held| is_same_key(held, (keysym, keycode)))
+        self.keys.iter().any(|&held| held.is(HeldKey { keysym, keycode }))
     }
 
     /// Nothing is down.
@@ -68,6 +69,10 @@ const MOST: usize = 256;
 mod tests {
     use super::*;
 
+    fn key(keysym: u32, keycode: Option<u32>) -> HeldKey {
+        HeldKey { keysym, keycode }
+    }
+
     #[test]
     fn what_is_down_is_let_go_once() {
         let mut held = HeldInput::default();
@@ -75,7 +80,7 @@ mod tests {
         assert!(held.key(true, 0x62, None) && held.key(false, 0x62, None));
         held.pointer(1, 5, 6);
         held.pointer(5, 7, 8);
-        let all = Release { keys: vec![(0x61, Some(0x1e)), (0xffe1, None)], pointer: Some((7, 8)) };
+        let all = Release { keys: vec![key(0x61, Some(0x1e)), key(0xffe1, None)], pointer: Some((7, 8)) };
         assert_eq!(held.release(), all);
         assert_eq!(held.release(), Release::default());
         held.pointer(4, 1, 1);
@@ -90,7 +95,7 @@ mod tests {
         assert!(held.key(true, 0, Some(0x70)) && held.key(true, 0, Some(0x79)));
         assert!(held.key(true, 0x61, Some(0x1e)) && held.key(true, 0xffe1, Some(0x2a)));
         assert!(held.key(false, 0x41, Some(0x1e)), "a became A");
-        let keys = vec![(0, Some(0x70)), (0, Some(0x79)), (0xffe1, Some(0x2a))];
+        let keys = vec![key(0, Some(0x70)), key(0, Some(0x79)), key(0xffe1, Some(0x2a))];
         assert_eq!(held.release(), Release { keys, pointer: None });
         // A viewer that learns of codes while a key is down.
         assert!(held.key(true, 0x61, None) && held.key(false, 0x61, Some(0x1e)));

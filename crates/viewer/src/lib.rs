@@ -26,7 +26,7 @@ use quickset_screen::receiver::{Changes, ReceiverConfig, ReceiverStats, ScreenRe
 use quickset_web::{DatagramFault, FencedReceiver, FencedReceiverStats};
 
 use frames::{FrameSplitter, IncomingFrame};
-pub use visit::PageVisit;
+pub use visit::PageInputs;
 
 /// A viewer on one session. The contract:
 ///

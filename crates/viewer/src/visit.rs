@@ -12,12 +12,12 @@ use crate::{PageNews, PageViewer, ViewerFault};
 ///    stream, until it says `None`.
 /// 4. Say when a session has [`ended`](Self::ended).
 #[derive(Debug)]
-pub struct PageVisit {
+pub struct PageInputs {
     id: VisitId,
     log: InputLog,
 }
 
-impl PageVisit {
+impl PageInputs {
     /// One that is called so; the bits are random.
     pub fn new(id: [u8; 16]) -> Self {
         Self { id: VisitId(id), log: InputLog::new() }
@@ -74,7 +74,7 @@ mod tests {
         PersonInput::Key { down, keysym, keycode: None }
     }
 
-    fn input(visit: &mut PageVisit) -> Vec<PersonInput> {
+    fn input(visit: &mut PageInputs) -> Vec<PersonInput> {
         let (mut splitter, mut inbox) = (RecordSplitter::default(), RecordInbox::new());
         let mut all = Vec::new();
         while let Some(bytes) = visit.next_input() {
@@ -87,7 +87,7 @@ mod tests {
     }
 
     /// A session, up to what the server says first.
-    fn session(visit: &mut PageVisit, by_socket: bool, known: VisitCount) -> Result<bool, ViewerFault> {
+    fn session(visit: &mut PageInputs, by_socket: bool, known: VisitCount) -> Result<bool, ViewerFault> {
         let mut viewer = if by_socket { PageViewer::by_socket(1 << 20) } else { PageViewer::new(1 << 20) };
         let (order, permissions, name) = (ScreenOrder::Fenced, Permissions::ALL, String::new());
         let welcome = Welcome { features: 0, order, permissions, name, visit: Some(known) };
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn what_is_typed_on_a_page_goes_once_by_whichever_way() {
         // WB-21.
-        let mut visit = PageVisit::new([7; 16]);
+        let mut visit = PageInputs::new([7; 16]);
         let mut hello = RecordSplitter::default();
         hello.feed(&visit.hello("a-token", "", "phone"));
         let said = RecordInbox::new().receive(&hello.next_record().unwrap().unwrap()).unwrap();

@@ -11,7 +11,7 @@ use wasm_bindgen::prelude::*;
 
 use crate::frames;
 use crate::rgba;
-use crate::{PageNews, PageViewer, PageVisit, ViewerFault};
+use crate::{PageInputs, PageNews, PageViewer, ViewerFault};
 
 /// A viewer on one session, with the contract of [`PageViewer`].
 #[wasm_bindgen]
@@ -182,10 +182,10 @@ impl WasmViewer {
     }
 }
 
-/// What a person does, from session to session, with the contract of [`PageVisit`].
+/// What a person does, from session to session, with the contract of [`PageInputs`].
 #[wasm_bindgen]
 #[derive(Debug)]
-pub struct WasmVisit(PageVisit);
+pub struct WasmVisit(PageInputs);
 
 #[wasm_bindgen]
 impl WasmVisit {
@@ -194,7 +194,7 @@ impl WasmVisit {
     pub fn new(random: &[u8]) -> Self {
         let mut id = [0; 16];
         id.iter_mut().zip(random).for_each(|(to, from)| *to = *from);
-        Self(PageVisit::new(id))
+        Self(PageInputs::new(id))
     }
 
     /// The first bytes for the control stream of a session.

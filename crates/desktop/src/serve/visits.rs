@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::ViewerOwner;
 use super::vnc::VncCommand;
 use crate::held::HeldInput;
-use crate::message::{PersonInput, VisitCount, VisitId};
+use crate::message::{HeldKey, PersonInput, VisitCount, VisitId};
 
 /// The visits to a desktop: how much of what its clients did was passed on, from session to session.
 ///
@@ -114,7 +114,8 @@ impl VisitBook {
         Ok((turn, Some(VisitCount { resumed, taken })))
     }
 
-    /// Somebody gives up the turn, and holds this down. If nobody takes it over, that is returned, to be let go.
+    /// Somebody gives up the turn, and holds this down. If nobody takes it over, that is returned, to be let
+    /// go.
     fn pass(&self, key: &VisitKey, mut hands: Hands, commands: &mpsc::Sender<VncCommand>) -> Option<Hands> {
         loop {
             let mut pages = self.lock();
@@ -276,14 +277,14 @@ impl Drop for VisitTurn {
 fn let_go(held: &mut HeldInput) -> Vec<PersonInput> {
     let release = held.release();
     let keys = release.keys.into_iter();
-    let keys = keys.map(|(keysym, keycode)| PersonInput::Key { down: false, keysym, keycode });
+    let keys = keys.map(|HeldKey { keysym, keycode }| PersonInput::Key { down: false, keysym, keycode });
     let pointer = release.pointer.map(|(x, y)| PersonInput::Pointer { buttons: 0, x, y });
     keys.chain(pointer).collect()
 }
 
-/// How long a visit is kept without a session: a client that is away for longer sends nothing that it has sent
-/// before, and after ten seconds nothing at all (DT-65); but its viewer may be behind a network that comes back
-/// only now and then.
+/// How long a visit is kept without a session. After ten seconds a client sends nothing of what was done before
+/// (DT-65), but it is to learn whether that was passed on, or the person is told of a loss that was none; and
+/// networks of trains and lifts come back within two minutes.
 const KEPT: Duration = Duration::from_secs(120);
 /// Visits without a session that are kept, of one credential and of all, each of some two hundred bytes. A
 /// person has a few viewers.

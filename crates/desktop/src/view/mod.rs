@@ -6,8 +6,9 @@
 //! is told at one time, encoded while the desk is others', `owner` says which are let in, `pointer` paints
 //! the pointer for those that do not, `inputs` is what they do.
 //!
-//! Invariants: the last picture stays when the link is down, and what is typed then is kept for ten seconds, and
-//! sent once; a viewer that does not read costs an area, not a queue; a batch of 1.5 ms becomes one update.
+//! Invariants: the last picture stays when the link is down, and what is typed then is kept for ten seconds,
+//! and sent once; a viewer that does not read costs an area, not a queue; a batch of 1.5 ms becomes one
+//! update.
 
 mod desk;
 mod dial;

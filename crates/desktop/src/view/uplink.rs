@@ -45,8 +45,8 @@ pub enum ViewNews {
         /// Columns and rows of the desktop; `None` when the server has shown none within three seconds.
         size: Option<(u16, u16)>,
     },
-    /// There is one again, and what was typed before was not sent: too much time has passed, or the server does
-    /// not know whether it has passed it on ([`NOT_SENT`]).
+    /// There is one again, and what was typed before was not sent: too much time has passed, or the server
+    /// does not know whether it has passed it on ([`NOT_SENT`]).
     NotSent,
     /// There is none, and another one is tried.
     Away {

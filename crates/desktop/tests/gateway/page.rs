@@ -17,7 +17,7 @@ use quickset_desktop::trust::{OneTimeToken, PageLinks};
 use quickset_lab::relay::Relay;
 use quickset_rfb::{ExtendedClipboard, Rect, ServerEvent};
 use quickset_sim::LinkSpec;
-use quickset_viewer::{PageNews, PageViewer, PageVisit};
+use quickset_viewer::{PageInputs, PageNews, PageViewer};
 
 use super::scene::{Far, Home, LIMIT, Setting};
 use super::vnc::{Order as Draw, Vnc};
@@ -73,7 +73,7 @@ pub(crate) struct Page {
     welcome: Option<Welcome>,
     texts: Vec<String>,
     /// What the person does, unless that goes out as it is.
-    visit: Option<PageVisit>,
+    visit: Option<PageInputs>,
     began: Instant,
     _browser: Browser,
 }
@@ -104,13 +104,13 @@ impl Page {
     }
 
     /// The next session of a visit.
-    async fn visiting(home: &Home, address: SocketAddr, token: &OneTimeToken, visit: PageVisit) -> Self {
+    async fn visiting(home: &Home, address: SocketAddr, token: &OneTimeToken, visit: PageInputs) -> Self {
         let hello = visit.hello(token.reveal(), "", "");
         Self { visit: Some(visit), ..Self::begin(home, address, &hello).await }
     }
 
     /// The session is left as it is. Its visit.
-    fn leave(&mut self) -> PageVisit {
+    fn leave(&mut self) -> PageInputs {
         let mut visit = self.visit.take().expect("it has one");
         visit.ended();
         visit
@@ -170,7 +170,7 @@ impl Page {
                 _ => {}
             }
         }
-        while let Some(bytes) = self.visit.as_mut().and_then(PageVisit::next_input) {
+        while let Some(bytes) = self.visit.as_mut().and_then(PageInputs::next_input) {
             self.input.send(bytes.into()).await.unwrap();
         }
     }
@@ -422,7 +422,7 @@ async fn keys_on_a_page_come_once_whatever_becomes_of_its_sessions() {
     let (_, other_token) = pages.links.add(Instant::now(), false, None);
     let far = Far::start(&home, vnc.address, Setting { pages: Some(pages), ..Setting::default() });
     let key = |down, keysym| PersonInput::Key { down, keysym, keycode: None };
-    let mut visit = PageVisit::new([5; 16]);
+    let mut visit = PageInputs::new([5; 16]);
     let (mut left, mut all) = (Vec::new(), Vec::new());
     for session in 0..3_u32 {
         let mut page = Page::visiting(&home, far.address, &token, visit).await;

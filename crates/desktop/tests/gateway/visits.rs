@@ -75,8 +75,8 @@ impl Walled {
 
 #[tokio::test]
 async fn keys_that_are_typed_while_a_session_goes_on_by_another_way_come_once_and_in_order() {
-    // DT-61, DT-62, DT-63: nothing gets through; nothing to the server; or the server reads it all, and is not
-    // heard.
+    // DT-61, DT-62, DT-63: nothing gets through; nothing to the server; or the server reads it all, and is
+    // not heard.
     for ways in [[false, false], [false, true], [true, false]] {
         let mut walled = Walled::start().await;
         walled.press(0x61).await;

@@ -23,8 +23,8 @@ pub enum PersonInput {
         /// Row; may lie outside.
         y: u16,
     },
-    /// A key that was pressed on a session before this one, and is down yet. It goes down unless it is, and is
-    /// not counted.
+    /// A key that was pressed on a session before this one, and is down yet. It goes down unless it is, and
+    /// is not counted.
     Held {
         /// X11's.
         keysym: u32,
@@ -46,13 +46,23 @@ impl PersonInput {
     }
 }
 
-/// Whether two keys are the same one, each by keysym and code: a key is known by its code, as its keysym
-/// depends on what else is held, and keys without one share the keysym 0. Where either side has no code, the
-/// keysym is all there is.
-pub fn is_same_key(a: (u32, Option<u32>), b: (u32, Option<u32>)) -> bool {
-    match (a.1, b.1) {
-        (Some(a), Some(b)) => a == b,
-        _ => a.0 == b.0,
+/// Names a key that goes down and up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldKey {
+    /// X11's.
+    pub keysym: u32,
+    /// The XT code of QEMU's extension, where the viewer knows it.
+    pub keycode: Option<u32>,
+}
+
+impl HeldKey {
+    /// Both are the same key. It is known by its code: its keysym depends on what else is held, and keys
+    /// without one share the keysym 0. Where either side has no code, the keysym is all there is.
+    pub fn is(self, other: Self) -> bool {
+        match (self.keycode, other.keycode) {
+            (Some(a), Some(b)) => a == b,
+            _ => self.keysym == other.keysym,
+        }
     }
 }
 

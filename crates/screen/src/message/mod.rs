@@ -21,7 +21,7 @@ pub use control::{
 pub(crate) use fields::FieldReader;
 #[cfg(any(test, feature = "encode"))]
 pub(crate) use fields::PutFields;
-pub use input::{ClipboardMessage, PersonInput, is_same_key};
+pub use input::{ClipboardMessage, HeldKey, PersonInput};
 pub use parts::{RecordInbox, StreamMessage};
 pub use stream::{RecordSplitter, stream_bytes};
 pub use visit::{VisitCount, VisitId};

@@ -234,8 +234,8 @@ fn what_nothing_depends_on_is_passed_over_when_it_is_broken() {
 
 #[test]
 fn messages_of_which_nothing_is_read_are_counted_all_the_same() {
-    // DT-62: of a kind that is not known, a text that is none, one in parts that is too long; not what is read,
-    // and not the pieces of what is not whole.
+    // DT-62: of a kind that is not known, a text that is none, one in parts that is too long; not what is
+    // read, and not the pieces of what is not whole.
     let mut inbox = RecordInbox::<PersonInput>::new();
     for record in [hex("77 01"), hex("0f 02 c3 28"), hex("21 01 00 09 00 08"), hex("00 0f 80 2d c6 c0")] {
         let _ = inbox.receive(&record).unwrap();

@@ -19,10 +19,11 @@ impl fmt::Debug for VisitId {
 /// What a server knows of a client's visit when a session of it begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VisitCount {
-    /// There were sessions of it before, and nothing of their input is passed on any more. Otherwise the visit
-    /// begins, as far as the server knows, with this session.
+    /// There were sessions of it before, and nothing of their input is passed on any more. Otherwise the
+    /// visit begins, as far as the server knows, with this session.
     pub resumed: bool,
-    /// How many input messages of it were passed on to the desktop. The first of this session has this number.
+    /// How many input messages of it were passed on to the desktop. The first of this session has this
+    /// number.
     pub taken: u64,
 }
 

@@ -1,4 +1,4 @@
-use crate::message::{PersonInput, is_same_key};
+use crate::message::{HeldKey, PersonInput};
 
 /// The keys and buttons of a person, as far as the server was told of them and as they are.
 #[derive(Clone, Debug, Default)]
@@ -9,7 +9,7 @@ pub(super) struct PersonHands {
 
 #[derive(Clone, Copy, Debug)]
 struct HandKey {
-    key: (u32, Option<u32>),
+    key: HeldKey,
     /// The server has it for down, unless it has let it go by itself.
     is_told: bool,
     is_down: bool,
@@ -28,9 +28,9 @@ impl PersonHands {
     /// The server was told of this.
     pub(super) fn pass(&mut self, input: &PersonInput) {
         match *input {
-            PersonInput::Key { down: true, keysym, keycode } => self.press((keysym, keycode), true),
+            PersonInput::Key { down: true, keysym, keycode } => self.press(HeldKey { keysym, keycode }, true),
             PersonInput::Key { down: false, keysym, keycode } => {
-                self.keys.retain(|held| !is_same_key(held.key, (keysym, keycode)));
+                self.keys.retain(|held| !held.key.is(HeldKey { keysym, keycode }));
             }
             PersonInput::Pointer { buttons, x, y } => {
                 self.pointer = HandPointer { told: buttons, down: buttons, at: (x, y) };
@@ -42,7 +42,7 @@ impl PersonHands {
     /// The server may have been told of this, and will not be told again.
     pub(super) fn doubt(&mut self, input: &PersonInput) {
         match *input {
-            PersonInput::Key { down: true, keysym, keycode } => self.press((keysym, keycode), true),
+            PersonInput::Key { down: true, keysym, keycode } => self.press(HeldKey { keysym, keycode }, true),
             PersonInput::Pointer { buttons, .. } => {
                 self.pointer.told |= buttons;
                 self.miss(input);
@@ -57,14 +57,14 @@ impl PersonHands {
     pub(super) fn miss(&mut self, input: &PersonInput) {
         match *input {
             PersonInput::Key { down: true, keysym, keycode } => {
-                let known = self.keys.iter().any(|held| is_same_key(held.key, (keysym, keycode)));
+                let known = self.keys.iter().any(|held| held.key.is(HeldKey { keysym, keycode }));
                 if known || is_modifier(keysym) {
-                    self.press((keysym, keycode), false);
+                    self.press(HeldKey { keysym, keycode }, false);
                 }
             }
             PersonInput::Key { down: false, keysym, keycode } => {
-                self.keys.retain(|held| held.is_told || !is_same_key(held.key, (keysym, keycode)));
-                let same = self.keys.iter_mut().find(|held| is_same_key(held.key, (keysym, keycode)));
+                self.keys.retain(|held| held.is_told || !held.key.is(HeldKey { keysym, keycode }));
+                let same = self.keys.iter_mut().find(|held| held.key.is(HeldKey { keysym, keycode }));
                 if let Some(held) = same {
                     held.is_down = false;
                 }
@@ -87,7 +87,7 @@ impl PersonHands {
     /// went down, then buttons. Nothing of it presses anything.
     pub(super) fn let_go(&self) -> Vec<PersonInput> {
         let keys = self.keys.iter().filter(|held| held.is_told && !held.is_down).map(|held| {
-            let (keysym, keycode) = held.key;
+            let HeldKey { keysym, keycode } = held.key;
             PersonInput::Key { down: false, keysym, keycode }
         });
         let HandPointer { told, down, at: (x, y) } = self.pointer;
@@ -100,19 +100,20 @@ impl PersonHands {
         self.pointer.down
     }
 
-    /// DT-66: the modifiers that are down, of which the server is told again. Other keys would type something.
+    /// DT-66: the modifiers that are down, of which the server is told again. Other keys would type
+    /// something.
     pub(super) fn hold(&mut self) -> Vec<PersonInput> {
         let mut all = Vec::new();
-        for held in self.keys.iter_mut().filter(|held| held.is_down && is_modifier(held.key.0)) {
-            let (keysym, keycode) = held.key;
+        for held in self.keys.iter_mut().filter(|held| held.is_down && is_modifier(held.key.keysym)) {
+            let HeldKey { keysym, keycode } = held.key;
             held.is_told = true;
             all.push(PersonInput::Held { keysym, keycode });
         }
         all
     }
 
-    fn press(&mut self, key: (u32, Option<u32>), is_told: bool) {
-        let known = self.keys.iter_mut().find(|held| is_same_key(held.key, key));
+    fn press(&mut self, key: HeldKey, is_told: bool) {
+        let known = self.keys.iter_mut().find(|held| held.key.is(key));
         if let Some(held) = known {
             *held = HandKey { key, is_told: held.is_told || is_told, is_down: true };
         } else if self.keys.len() < MOST {

@@ -29,7 +29,7 @@ use hands::PersonHands;
 #[derive(Debug, Default)]
 pub struct InputLog {
     /// What is not known to be passed on, in order, the first with the number `first`.
-    entries: VecDeque<LogEntry>,
+    entries: VecDeque<InputEntry>,
     first: u64,
     /// What of them was sent on the session that there is, or was last.
     sent: LogSpan,
@@ -61,7 +61,7 @@ struct LogSpan {
 }
 
 #[derive(Debug)]
-struct LogEntry {
+struct InputEntry {
     input: PersonInput,
     kind: LogKind,
 }
@@ -279,7 +279,7 @@ impl InputLog {
         match self.entries.back_mut().filter(|last| waits && last.yields_to(&input, kind)) {
             Some(last) => last.input = input,
             None => {
-                let entry = LogEntry { input, kind };
+                let entry = InputEntry { input, kind };
                 self.all.add(&entry);
                 if kind == LogKind::Deed {
                     self.deeds.push_back(now);
@@ -305,7 +305,7 @@ impl InputLog {
 
     /// DT-10: of motion that is sent again, the end counts.
     fn collapse(&mut self) {
-        let mut kept: VecDeque<LogEntry> = VecDeque::new();
+        let mut kept: VecDeque<InputEntry> = VecDeque::new();
         self.all = LogSpan::default();
         for entry in self.entries.drain(..) {
             match kept.back_mut().filter(|last| last.yields_to(&entry.input, entry.kind)) {
@@ -334,20 +334,20 @@ impl InputLog {
 }
 
 impl LogSpan {
-    fn add(&mut self, entry: &LogEntry) {
+    fn add(&mut self, entry: &InputEntry) {
         self.entries += 1;
         self.deeds += usize::from(entry.kind == LogKind::Deed);
         self.bytes += entry.weight();
     }
 
-    fn remove(&mut self, entry: &LogEntry) {
+    fn remove(&mut self, entry: &InputEntry) {
         self.entries -= 1;
         self.deeds -= usize::from(entry.kind == LogKind::Deed);
         self.bytes -= entry.weight();
     }
 }
 
-impl LogEntry {
+impl InputEntry {
     /// DT-10: what changes buttons stays, where it was done.
     fn yields_to(&self, next: &PersonInput, kind: LogKind) -> bool {
         self.kind == LogKind::Motion && kind == LogKind::Motion && self.input.yields_to(next)
@@ -368,7 +368,8 @@ impl LogEntry {
 pub const LATE: Duration = Duration::from_secs(10);
 /// What a person reads when something was not sent.
 pub const NOT_SENT: &str = "What you typed while the desktop was away was not sent.";
-/// What is kept, in bytes, of what was sent or waits for a session: the longest text and some thousands of keys.
+/// What is kept, in bytes, of what was sent or waits for a session: the longest text and some thousands of
+/// keys.
 const MOST_KEPT: usize = 2 << 20;
 /// The same in a session in which nothing is taken.
 const MOST_HELD: usize = 2 * MOST_KEPT;

@@ -201,7 +201,7 @@ proptest! {
                     }
                 }
             }
-            let bytes: usize = log.entries.iter().map(LogEntry::weight).sum();
+            let bytes: usize = log.entries.iter().map(InputEntry::weight).sum();
             let deeds = log.entries.iter().filter(|entry| entry.kind == LogKind::Deed).count();
             prop_assert_eq!((log.all.bytes, log.deeds.len(), log.all.entries), (bytes, deeds, log.entries.len()));
             prop_assert!(log.sent.entries <= log.all.entries);
