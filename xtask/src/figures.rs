@@ -33,7 +33,7 @@ const SHARED_NAMES: [(&str, &str); 22] = [
 ];
 
 /// Functions that may take a tuple, by file and name: it stands for one thing there.
-const WITH_TUPLES: [(&str, &str); 15] = [
+const WITH_TUPLES: [(&str, &str); 14] = [
     ("budget::enter", "what the map has for the account"),
     ("demand::announce", "an entry of the set"),
     ("fences::later", "two of the same kind, of which one comes back"),

@@ -97,6 +97,6 @@ pub(super) async fn tell_counts(
     LinkError::Ended
 }
 
-/// From one count to the next, in a session in which much is done: what a client keeps until then is little, and
-/// each costs a small packet.
+/// From one count to the next, in a session in which much is done: what a client keeps until then is little,
+/// and each costs a small packet.
 const TELL_EVERY: Duration = Duration::from_millis(500);

@@ -15,9 +15,9 @@ use crate::message::{HeldKey, PersonInput, VisitCount, VisitId};
 /// The visits to a desktop: how much of what its clients did was passed on, from session to session.
 ///
 /// Each is that of a credential, so that nobody can take up another's. A visit is in the hands of one session
-/// at a time, its *turn*. Whoever comes next waits until the turn is given up: then nothing more of the former
-/// session is passed on, its place is free, and the count is final. What it held down goes over to the next;
-/// if nobody waits, it is let go first, and then the count is kept for a while.
+/// at a time, its *turn*. Whoever comes next waits until the turn is given up: then nothing more of the
+/// former session is passed on, its place is free, and the count is final. What it held down goes over to
+/// the next; if nobody waits, it is let go first, and then the count is kept for a while.
 #[derive(Clone, Debug, Default)]
 pub(super) struct VisitBook(Arc<Mutex<VisitPages>>);
 
@@ -51,8 +51,8 @@ struct KeptVisit {
     since: Instant,
 }
 
-/// A session's hands: what it has passed on, and what it holds down. Dropped, they go over to the next session
-/// of the visit, or let go, however that happened (DT-9).
+/// A session's hands: what it has passed on, and what it holds down. Dropped, they go over to the next
+/// session of the visit, or let go, however that happened (DT-9).
 #[derive(Debug)]
 pub(super) struct VisitTurn {
     /// `None`: the session is all there is.
@@ -282,9 +282,9 @@ fn let_go(held: &mut HeldInput) -> Vec<PersonInput> {
     keys.chain(pointer).collect()
 }
 
-/// How long a visit is kept without a session. After ten seconds a client sends nothing of what was done before
-/// (DT-65), but it is to learn whether that was passed on, or the person is told of a loss that was none; and
-/// networks of trains and lifts come back within two minutes.
+/// How long a visit is kept without a session. After ten seconds a client sends nothing of what was done
+/// before (DT-65), but it is to learn whether that was passed on, or the person is told of a loss that was
+/// none; and networks of trains and lifts come back within two minutes.
 const KEPT: Duration = Duration::from_secs(120);
 /// Visits without a session that are kept, of one credential and of all, each of some two hundred bytes. A
 /// person has a few viewers.

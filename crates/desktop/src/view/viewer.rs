@@ -20,7 +20,7 @@ use super::telling::{Telling, refused};
 use crate::clip::ClipboardWay;
 use crate::held::HeldInput;
 use crate::local;
-use crate::message::{ClipboardMessage, PersonInput};
+use crate::message::{ClipboardMessage, HeldKey, PersonInput};
 
 /// An unmodified viewer on a local connection.
 ///
@@ -341,7 +341,7 @@ impl LocalViewer {
     /// Lets go of what the viewer held down when it left.
     pub(crate) fn let_go(&mut self) {
         let release = self.held.release();
-        for (keysym, keycode) in release.keys {
+        for HeldKey { keysym, keycode } in release.keys {
             self.input(PersonInput::Key { down: false, keysym, keycode });
         }
         if let Some((x, y)) = release.pointer {
