@@ -51,7 +51,7 @@ impl PageInputs {
 
     /// The next bytes for the input stream.
     pub fn next_input(&mut self) -> Option<Vec<u8>> {
-        self.log.next().map(|input| stream_bytes(&input))
+        self.log.next_input().map(|input| stream_bytes(&input))
     }
 
     /// The session is over.

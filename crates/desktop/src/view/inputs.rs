@@ -124,7 +124,7 @@ impl Inputs {
     fn take(&self) -> Option<Act> {
         let mut state = self.lock();
         let wish = state.wishes.pop_front();
-        let act = wish.or_else(|| state.log.next().map(Act::Input))?;
+        let act = wish.or_else(|| state.log.next_input().map(Act::Input))?;
         drop(state);
         self.room.notify_waiters();
         Some(act)

@@ -128,6 +128,7 @@ impl<M> fmt::Debug for RecordInbox<M> {
         f.debug_struct("Inbox")
             .field("held", &self.pieces.len())
             .field("passed_over", &self.passed_over)
+            .field("unread", &self.unread)
             .finish()
     }
 }

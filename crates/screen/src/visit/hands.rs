@@ -48,7 +48,7 @@ impl PersonHands {
                 self.miss(input);
             }
             PersonInput::Key { .. } | PersonInput::Held { .. } | PersonInput::Clipboard(_) => {
-                self.miss(input)
+                self.miss(input);
             }
         }
     }

@@ -23,7 +23,7 @@ use hands::PersonHands;
 ///
 /// 1. [`push`](Self::push) all that the person does, whether there is a session or not.
 /// 2. When a session has its WELCOME, [`begin`](Self::begin), and tell the person if something was not sent.
-/// 3. In the session, send on its input stream what [`next`](Self::next) returns, nothing else, and hand over
+/// 3. In the session, send on its input stream what [`next_input`](Self::next_input) returns, nothing else, and hand over
 ///    what the server says in TAKEN to [`taken`](Self::taken).
 /// 4. [`end`](Self::end) when it is over, however that happened.
 #[derive(Debug, Default)]
@@ -180,7 +180,7 @@ impl InputLog {
     }
 
     /// What is to be sent next on the session.
-    pub fn next(&mut self) -> Option<PersonInput> {
+    pub fn next_input(&mut self) -> Option<PersonInput> {
         let is_counted = match self.stage {
             LogStage::Closed | LogStage::Away | LogStage::Lost => return None,
             LogStage::Counted => true,
@@ -276,17 +276,16 @@ impl InputLog {
 
     fn append(&mut self, now: Time, input: PersonInput, kind: LogKind) {
         let waits = self.entries.len() > self.sent.entries;
-        match self.entries.back_mut().filter(|last| waits && last.yields_to(&input, kind)) {
-            Some(last) => last.input = input,
-            None => {
-                let entry = InputEntry { input, kind };
-                self.all.add(&entry);
-                if kind == LogKind::Deed {
-                    self.deeds.push_back(now);
-                }
-                self.entries.push_back(entry);
-            }
+        if let Some(last) = self.entries.back_mut().filter(|last| waits && last.yields_to(&input, kind)) {
+            last.input = input;
+            return;
         }
+        let entry = InputEntry { input, kind };
+        self.all.add(&entry);
+        if kind == LogKind::Deed {
+            self.deeds.push_back(now);
+        }
+        self.entries.push_back(entry);
     }
 
     /// The first entry was passed on, or is, as far as is known.
@@ -308,12 +307,11 @@ impl InputLog {
         let mut kept: VecDeque<InputEntry> = VecDeque::new();
         self.all = LogSpan::default();
         for entry in self.entries.drain(..) {
-            match kept.back_mut().filter(|last| last.yields_to(&entry.input, entry.kind)) {
-                Some(last) => last.input = entry.input,
-                None => {
-                    self.all.add(&entry);
-                    kept.push_back(entry);
-                }
+            if let Some(last) = kept.back_mut().filter(|last| last.yields_to(&entry.input, entry.kind)) {
+                last.input = entry.input;
+            } else {
+                self.all.add(&entry);
+                kept.push_back(entry);
             }
         }
         self.entries = kept;
@@ -321,10 +319,10 @@ impl InputLog {
 
     fn kind(&self, input: &PersonInput) -> LogKind {
         match *input {
-            PersonInput::Key { down: true, .. } => LogKind::Deed,
             PersonInput::Pointer { buttons, .. } if buttons & !self.buttons != 0 => LogKind::Deed,
             PersonInput::Pointer { buttons, .. } if buttons == self.buttons => LogKind::Motion,
-            PersonInput::Clipboard(ClipboardMessage::Ask | ClipboardMessage::Paste(_)) => LogKind::Deed,
+            PersonInput::Key { down: true, .. }
+            | PersonInput::Clipboard(ClipboardMessage::Ask | ClipboardMessage::Paste(_)) => LogKind::Deed,
             PersonInput::Key { .. }
             | PersonInput::Pointer { .. }
             | PersonInput::Held { .. }
