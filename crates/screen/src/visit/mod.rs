@@ -23,8 +23,8 @@ use hands::PersonHands;
 ///
 /// 1. [`push`](Self::push) all that the person does, whether there is a session or not.
 /// 2. When a session has its WELCOME, [`begin`](Self::begin), and tell the person if something was not sent.
-/// 3. In the session, send on its input stream what [`next_input`](Self::next_input) returns, nothing else, and hand over
-///    what the server says in TAKEN to [`taken`](Self::taken).
+/// 3. In the session, send on its input stream what [`next_input`](Self::next_input) returns, nothing else,
+///    and hand over what the server says in TAKEN to [`taken`](Self::taken).
 /// 4. [`end`](Self::end) when it is over, however that happened.
 #[derive(Debug, Default)]
 pub struct InputLog {
