@@ -42,5 +42,7 @@ mod balanced;
 mod limits;
 #[cfg(feature = "tokio")]
 mod over_loopback;
+#[cfg(all(feature = "tokio", target_os = "linux"))]
+mod refused;
 #[cfg(feature = "tokio")]
 mod trouble;
