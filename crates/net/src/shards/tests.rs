@@ -39,6 +39,8 @@ fn the_id_is_found_in_both_headers_and_in_nothing_else() {
 #[cfg(feature = "tokio")]
 mod balanced;
 #[cfg(feature = "tokio")]
+mod early;
+#[cfg(feature = "tokio")]
 mod limits;
 #[cfg(feature = "tokio")]
 mod over_loopback;
