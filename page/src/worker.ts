@@ -23,6 +23,8 @@ const OVERDUE = 500;
 /** From one try by QUIC to the next, for a session by TCP; it doubles up to the longest. */
 const FIRST_TRY = 1000;
 const LONGEST_TRY = 15_000;
+/** The longest that what came is not drawn, in milliseconds: a small part of a frame. */
+const UNDRAWN = 4;
 const QUIC_WITHIN = 5000;
 const TCP_WITHIN = 10_000;
 
@@ -47,11 +49,19 @@ class Session {
   private heard = performance.now();
   private roundTrip: number | undefined;
   private over = false;
+  /** By its means a turn comes behind what waits for this worker; whether one is to come, and since when. */
+  private readonly later = new MessageChannel();
+  private awaited = false;
+  private since = 0;
   /** The words of the other end, of a WebSocket. */
   private goodbye: ((ending: { code: number; reason: string }) => void) | undefined;
 
   constructor(readonly carrier: Carrier, private readonly visit: WasmVisit) {
     this.viewer = carrier.byTcp ? WasmViewer.bySocket(MOST_BYTES) : new WasmViewer(MOST_BYTES);
+    this.later.port1.onmessage = () => {
+      this.awaited = false;
+      if (!this.over) this.turn();
+    };
   }
 
   /** How the session ended; it fails when the connection is lost. */
@@ -59,7 +69,7 @@ class Session {
     const goodbye = new Promise<{ code: number; reason: string }>((resolve) => { this.goodbye = resolve; });
     await this.carrier.begin(this.visit.hello(who.token, who.desktop, who.device), {
       viewer: this.viewer,
-      came: () => { if (!this.over) { this.heard = performance.now(); this.turn(); } },
+      came: () => this.came(),
       failed: (fault) => this.fail(fault),
     });
     this.pinger = scope.setInterval(() => this.ping(), PING_EVERY);
@@ -71,6 +81,20 @@ class Session {
     const [now, trips] = [performance.now(), 2 * (this.roundTrip ?? 0)];
     const overdue = this.pinged > this.answered && now - this.pinged > OVERDUE + trips;
     return overdue && now - this.heard > SILENT + trips;
+  }
+
+  /** Something came. What else waits to be read is read before all of it is drawn, unless that takes long. */
+  private came(): void {
+    if (this.over) return;
+    this.heard = performance.now();
+    if (!this.awaited) {
+      this.awaited = true;
+      this.since = this.heard;
+      this.later.port2.postMessage(undefined);
+    } else if (this.heard - this.since > UNDRAWN) {
+      this.since = this.heard;
+      this.turn();
+    }
   }
 
   /** Says what is due, hears the news, and draws. */
@@ -175,6 +199,7 @@ class Session {
     if (this.over) return;
     this.over = true;
     this.visit.ended();
+    this.later.port1.close();
     scope.clearTimeout(this.timer);
     scope.clearInterval(this.pinger);
   }
@@ -214,7 +239,7 @@ async function start(message: Extract<ToWorker, { kind: 'start' }>): Promise<voi
   try {
     memory ??= (await init({ module_or_path: new URL('viewer.wasm', scope.location.href) })).memory;
   } catch (error) {
-    tell({ kind: 'ended', text: `This browser does not run WebAssembly here (${String(error)}).`, again: false });
+    tell({ kind: 'ended', text: `This browser does not run this page's WebAssembly (${String(error)}). Update it, or open the link in another one.`, again: false });
     return;
   }
   visit ??= new WasmVisit(crypto.getRandomValues(new Uint8Array(16)));

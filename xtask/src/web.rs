@@ -106,7 +106,9 @@ fn build(to: &Path) -> Result<()> {
     ]
     .map(|(place, name)| format!("--remap-path-prefix={place}={name}"))
     .join(" ");
-    run(cargo().arg("rustc").args(package).args(kind).env("RUSTFLAGS", places))?;
+    // Every browser that has WebTransport has them.
+    let flags = format!("{places} -Ctarget-feature=+simd128,+bulk-memory");
+    run(cargo().arg("rustc").args(package).args(kind).env("RUSTFLAGS", flags))?;
     let module = root().join("target").join(TARGET).join("page/quickset_viewer.wasm");
     run(Command::new(bindgen()?)
         .args([

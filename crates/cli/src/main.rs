@@ -28,6 +28,7 @@ mod play;
 mod qlog;
 mod say;
 mod secret;
+mod threads;
 mod trust;
 mod values;
 
@@ -149,9 +150,13 @@ fn sentence(error: &anyhow::Error) -> String {
     told.lines().map(say::plain).collect::<Vec<_>>().join("\n")
 }
 
-/// Runs a future on all cores.
+/// Runs a future on all cores that the system has threads for.
 fn block_on<T>(future: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(future)
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    if let Some(fewer) = threads::fewer()? {
+        builder.worker_threads(fewer);
+    }
+    builder.enable_all().build()?.block_on(future)
 }
 
 /// The exit code of clap.

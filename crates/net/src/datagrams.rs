@@ -128,6 +128,27 @@ impl Connection {
         self.shared().lock().conn.datagrams().unsent()
     }
 
+    /// Waits until datagrams of at most `bytes` bytes together are [unsent](Self::unsent_datagrams). Make the
+    /// next ones then of what is newest: what is made earlier grows old in the queue. Dropping the future
+    /// loses nothing.
+    ///
+    /// # Errors
+    /// When the connection is over.
+    pub async fn datagrams_drained_to(&self, bytes: usize) -> Result<(), Closed> {
+        let seat = WakerSeat::new(|| self.shared().lock(), |state| &mut state.datagrams.drainers);
+        seat.wait(|state| {
+            if let Some(closed) = state.closed() {
+                return Some(Err(closed));
+            }
+            if state.conn.datagrams().unsent().1 <= bytes {
+                return Some(Ok(()));
+            }
+            state.datagrams.low = state.datagrams.low.max(bytes);
+            None
+        })
+        .await
+    }
+
     /// Waits for the peer's next datagram, in the order of arrival. Datagrams that nobody reads in time are
     /// dropped for later ones. Dropping the future loses nothing.
     ///
@@ -276,6 +297,15 @@ impl LockedState {
         }
     }
 
+    /// Those are woken for whom few enough bytes of datagrams may be unsent; who waits for fewer waits again.
+    pub(crate) fn drained_of_datagrams(&mut self, woken: &mut Vec<Waker>) {
+        let Self { conn, datagrams, .. } = self;
+        if !datagrams.drainers.is_empty() && conn.datagrams().unsent().1 <= datagrams.low {
+            datagrams.low = 0;
+            datagrams.drainers.drain_to(woken);
+        }
+    }
+
     /// News of datagrams.
     pub(crate) fn on_datagram(&mut self, event: DatagramEvent, woken: &mut Vec<Waker>) {
         match event {
@@ -306,6 +336,7 @@ impl WaitingTasks {
     pub(crate) fn wake_all(&mut self, woken: &mut Vec<Waker>) {
         self.readers.drain_to(woken);
         self.writers.drain_to(woken);
+        self.drainers.drain_to(woken);
         self.tickets.wake(woken);
     }
 }

@@ -10,9 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quickset_base::{Rng, Seed};
-use quickset_quic::{
-    self as quic, ClientConfig, ConnectionIds, Counters, EndpointConfig, EndpointGroup, ServerConfig,
-};
+use quickset_quic::{self as quic, ClientConfig, Counters, EndpointConfig, EndpointGroup, ServerConfig};
 
 use crate::census::EndpointStats;
 use crate::connecting::Connecting;
@@ -20,10 +18,10 @@ use crate::connection::Connection;
 use crate::driver::Driver;
 use crate::hub::Hub;
 use crate::line::ClosingWords;
+use crate::port::{SharedPort, SystemCalls};
 use crate::runtime::{Runtime, is_ready_by};
 use crate::shards::{PickedIds, ShardGroup, ShardIds};
 use crate::socket::{Bound, DatagramSocket, SocketConfig};
-use crate::steer::steer;
 #[cfg(feature = "tokio")]
 use crate::tokio_runtime::TokioRuntime;
 use crate::wakers::WakerSeat;
@@ -105,8 +103,7 @@ impl Endpoint {
     ) -> io::Result<Self> {
         let runtime = TokioRuntime::current();
         let wrapped = runtime.wrap(bound, socket)?;
-        let port =
-            SharedPort { sockets: vec![wrapped], is_steered: true, ids: socket.connection_ids.clone() };
+        let port = SharedPort::alone(wrapped, socket.connection_ids.clone());
         Self::over_all(Arc::new(runtime), port, endpoint, server)
     }
 }
@@ -124,18 +121,7 @@ impl Endpoint {
         endpoint: EndpointConfig,
         server: Option<ServerConfig>,
     ) -> io::Result<Self> {
-        let bound = socket.bind_all(address)?;
-        let count = bound.len();
-        // All are bound, and none has a connection yet.
-        let steered =
-            if count > 1 { steer(&bound[0], u32::try_from(count).unwrap_or(u32::MAX)) } else { Ok(()) };
-        if let Err(error) = &steered {
-            tracing::debug!(%error, "the system goes by addresses; shards hand datagrams over");
-        }
-        let wrapped: io::Result<Vec<_>> =
-            bound.into_iter().map(|bound| runtime.wrap(bound, socket)).collect();
-        let port =
-            SharedPort { sockets: wrapped?, is_steered: steered.is_ok(), ids: socket.connection_ids.clone() };
+        let port = SharedPort::bind(&*runtime, address, socket, &SystemCalls)?;
         Self::over_all(runtime, port, endpoint, server)
     }
 
@@ -149,8 +135,7 @@ impl Endpoint {
         endpoint: EndpointConfig,
         server: Option<ServerConfig>,
     ) -> io::Result<Self> {
-        let port = SharedPort { sockets: vec![socket], is_steered: true, ids: None };
-        Self::over_all(runtime, port, endpoint, server)
+        Self::over_all(runtime, SharedPort::alone(socket, None), endpoint, server)
     }
 
     pub(crate) fn over_all(
@@ -208,6 +193,12 @@ impl Endpoint {
     /// The address of the socket.
     pub fn local_addr(&self) -> SocketAddr {
         self.hub().bound().address
+    }
+
+    /// How many sockets it has on its port, each driven by a task of its own: as many as
+    /// [`SocketConfig::sockets`] asks for, or fewer where the system refused some.
+    pub fn sockets(&self) -> usize {
+        self.hubs.len()
     }
 
     /// Goes on with a new socket on `address`, after a change of networks for example: the connections that
@@ -362,15 +353,6 @@ impl Endpoint {
     pub fn connections(&self) -> usize {
         self.hub().lobby().connections()
     }
-}
-
-/// The sockets of a port, and which of them has what.
-pub(crate) struct SharedPort {
-    pub(crate) sockets: Vec<Arc<dyn DatagramSocket>>,
-    /// The system gives each what is for it.
-    pub(crate) is_steered: bool,
-    /// An application's.
-    pub(crate) ids: Option<Arc<dyn ConnectionIds>>,
 }
 
 impl Clone for Endpoint {

@@ -87,6 +87,7 @@ mod moves;
 mod outcomes;
 mod outlet;
 mod pool;
+mod port;
 mod queue;
 mod received;
 mod recv;

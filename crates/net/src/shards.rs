@@ -217,6 +217,11 @@ impl ConnectionIds for PickedIds {
         // What names another shard is handed over there and lost: none has been drawn in e^64 endpoints.
         self.pick(rng).unwrap_or_else(|| self.ids.draw(rng))
     }
+
+    fn is_ours(&self, id: &ConnectionId) -> bool {
+        // Of whichever shard: they have one key, and each answers for those that have ended.
+        self.ids.is_ours(id)
+    }
 }
 
 /// The shard that an id of two bytes or more names.

@@ -288,6 +288,7 @@ impl LockedState {
     /// Nothing tells of what leaves, so whenever something may have, those who wait for it are looked at.
     /// They are few, and mostly none.
     pub(crate) fn drained(&mut self, woken: &mut Vec<Waker>) {
+        self.drained_of_datagrams(woken);
         let Self { conn, streams, draining, .. } = self;
         draining.retain(|id| {
             let Some(slot) = streams.get_mut(id) else { return false };

@@ -13,7 +13,6 @@ use socket2::{Domain, Protocol, Type};
 
 use crate::pool::{self, ReceivePool};
 use crate::refusal::obstacle;
-use crate::steer::MAX_SHARDS;
 
 /// A way for datagrams, out and in. [`SystemSocket`](crate::SystemSocket) is the system's UDP; others lead to
 /// the same process, a relay, a ring of the network interface.
@@ -158,7 +157,9 @@ pub struct SocketConfig {
     pub buffer: usize,
     /// How many sockets share the port of an [`Endpoint`](crate::Endpoint), each driven by a task of its own,
     /// so that as many cores work for it; 0 is one for each that this process may use. 1 unless told. Where
-    /// the system cannot do that there is one. Limits of the endpoint are of all of them together.
+    /// the system refuses, there are as many as it allows, at least one, and a warning in the log:
+    /// [`Endpoint::sockets`](crate::Endpoint::sockets) tells how many. A port that is in use is an error.
+    /// Limits of the endpoint are of all of them together.
     pub sockets: usize,
     /// Makes connection ids that tell a load balancer in front of several machines which of them it is, as
     /// `RoutableIds` of `quickset-tls` do; `None`, unless told, for ids that say nothing. Where there are
@@ -190,32 +191,8 @@ impl SocketConfig {
         self.bind_beside(address, false)
     }
 
-    /// Binds as many sockets to a port as are wanted, or one, where the system does not share ports.
-    pub(crate) fn bind_all(&self, address: SocketAddr) -> io::Result<Vec<std::net::UdpSocket>> {
-        let wanted = match self.sockets {
-            0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
-            sockets => sockets,
-        };
-        // Another server may have the port and share it, too: that is an error, and no invitation.
-        let first = self.bind(address)?;
-        let wanted = wanted.min(MAX_SHARDS);
-        if wanted == 1 {
-            return Ok(vec![first]);
-        }
-        let mut address = address;
-        address.set_port(first.local_addr()?.port());
-        drop(first);
-        match (0..wanted).map(|_| self.bind_beside(address, true)).collect() {
-            Ok(sockets) => Ok(sockets),
-            Err(error) => {
-                tracing::debug!(%error, "the system shares no port; one socket has to do");
-                Ok(vec![self.bind(address)?])
-            }
-        }
-    }
-
     /// Binds a socket, perhaps beside others of ours on the same port.
-    fn bind_beside(&self, address: SocketAddr, others: bool) -> io::Result<std::net::UdpSocket> {
+    pub(crate) fn bind_beside(&self, address: SocketAddr, others: bool) -> io::Result<std::net::UdpSocket> {
         let socket = socket2::Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
         if address.is_ipv6() {
             // What a system does unasked differs. One without dual stack still has IPv6.

@@ -260,7 +260,8 @@ impl ServerConfig {
     ///
     /// Keep the key secret: who knows it can end the connections of the endpoint. Two endpoints must not use
     /// the same key at the same time: anybody could make one of them end connections of the other (RFC 9000
-    /// §21.11).
+    /// §21.11). Those whose connection ids tell one from the other may
+    /// ([`RoutableIds`](crate::RoutableIds)): each resets only what names it.
     #[must_use]
     pub fn with_reset_key(mut self, key: [u8; 32]) -> Self {
         self.reset_key = Some(Arc::new(key));

@@ -223,6 +223,12 @@ impl Endpoint {
         self.net.local_addr()
     }
 
+    /// Returns how many sockets the endpoint has on its port, each driven by a task of its own. It has as
+    /// many as [`SocketConfig::sockets`] asks for, or fewer where the system refused some.
+    pub fn sockets(&self) -> usize {
+        self.net.sockets()
+    }
+
     /// Does what [`rebind`](Self::rebind) does, on a socket that is already bound. This is for sockets that
     /// must be made in a special way: bound to a device, or protected from a VPN.
     ///

@@ -63,6 +63,10 @@ pub enum RoutableLayoutError {
 /// Under a key nonces are counted, from a random one on: none is used twice. When all were, ids say so
 /// (0b111), and balancers go by addresses. Without a key they are random, and whoever sees an id sees the
 /// server's: it tells those who watch which connections may be one that has moved.
+///
+/// A server answers what a balancer sent to the wrong one with nothing: it makes stateless resets for ids
+/// that name it, and for no others (RFC 9000 §21.11). So all servers may have one key of resets. Neither are
+/// ids reset that name no server, nor those of a configuration from before a restart; such clients time out.
 pub struct RoutableIds {
     layout: RoutableLayout,
     server_id: Vec<u8>,
@@ -220,6 +224,10 @@ impl ConnectionIds for RoutableIds {
             id
         };
         ConnectionId::new(&id).expect("at most 20 bytes")
+    }
+
+    fn is_ours(&self, id: &ConnectionId) -> bool {
+        self.layout.server_id(id).is_some_and(|server| server == self.server_id)
     }
 }
 
@@ -404,6 +412,30 @@ mod tests {
             assert_eq!(layout.server_id(&id), (rotation == 3).then(|| vec![42]));
         }
         assert_eq!(layout.server_id(&[]), None);
+    }
+
+    /// RFC 9000 §21.11: what may be of another server, or of nobody knows whom, is not a server's own.
+    #[test]
+    fn a_server_knows_its_own_ids() {
+        let mut rng = Rng::new(1);
+        for layout in [
+            RoutableLayout::new(1, 2, 6).unwrap(),
+            RoutableLayout::new(1, 2, 6).unwrap().with_key(&[1; 16]),
+            RoutableLayout::new(1, 2, 14).unwrap().with_key(&[1; 16]).with_length(),
+        ] {
+            let [ours, theirs] = [[0, 1], [0, 2]].map(|id| RoutableIds::new(layout.clone(), &id).unwrap());
+            for _ in 0..100 {
+                let id = ours.draw(&mut rng);
+                assert!(ours.is_ours(&id) && !theirs.is_ours(&id));
+            }
+            for rotation in [0, 2, 7] {
+                let mut id = ours.draw(&mut rng).to_vec();
+                id[0] = id[0] & 0x1f | rotation << 5;
+                assert!(!ours.is_ours(&ConnectionId::new(&id).unwrap()), "of configuration {rotation}");
+            }
+            let short = ConnectionId::new(&ours.draw(&mut rng)[..8]).unwrap();
+            assert!(!ours.is_ours(&short));
+        }
     }
 
     /// No nonce is used twice under a key; whoever has none left says so.

@@ -14,9 +14,12 @@ pub(crate) struct Chromium {
     answers: Receiver<Value>,
     /// The number of the last order.
     last: u64,
+    /// What it has told of workers, the newest last.
+    workers: Vec<Value>,
 }
 
 /// A window with a page.
+#[derive(Clone)]
 pub(crate) struct Tab {
     target: Value,
     session: Value,
@@ -41,7 +44,7 @@ impl Chromium {
                 .map_while(|bytes| serde_json::from_slice(&bytes).ok())
                 .try_for_each(|value| tell.send(value))
         });
-        Self { program, orders, answers, last: 0 }
+        Self { program, orders, answers, last: 0, workers: Vec::new() }
     }
 
     /// Opens a page in a window of its own: what is in none that is seen does not play.
@@ -52,6 +55,15 @@ impl Chromium {
         let whom = json!({ "targetId": target, "flatten": true });
         let session = self.ask(None, "Target.attachToTarget", &whom)["sessionId"].take();
         Tab { target, session }
+    }
+
+    /// The worker of a page, in which expressions have a value as in a page.
+    pub(crate) fn worker(&mut self, tab: &Tab) -> Tab {
+        let how = json!({ "autoAttach": true, "waitForDebuggerOnStart": false, "flatten": true });
+        self.ask(Some(tab), "Target.setAutoAttach", &how);
+        // Those that there are come before the answer.
+        let mut worker = self.workers.pop().expect("the page has a worker");
+        Tab { target: worker["targetInfo"]["targetId"].take(), session: worker["sessionId"].take() }
     }
 
     /// Closes it.
@@ -111,8 +123,10 @@ impl Chromium {
         loop {
             let left = end.saturating_duration_since(Instant::now());
             let mut answer = self.answers.recv_timeout(left).unwrap_or_else(|e| panic!("{method}: {e}"));
-            // What it tells unasked is passed over.
-            if answer["id"] == self.last {
+            // What else it tells unasked is passed over.
+            if answer["params"]["targetInfo"]["type"] == "worker" && answer["method"] == ATTACHED {
+                self.workers.push(answer["params"].take());
+            } else if answer["id"] == self.last {
                 return match &answer["error"] {
                     Value::Null => Ok(answer["result"].take()),
                     error => Err(error.to_string()),
@@ -149,5 +163,6 @@ pub(crate) fn from_base64(text: &str) -> Option<Vec<u8>> {
     Some(out)
 }
 
+const ATTACHED: &str = "Target.attachedToTarget";
 /// How long an answer of the browser may take.
 const LIMIT: Duration = Duration::from_secs(60);

@@ -8,6 +8,7 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
+#[expect(dead_code, reason = "nothing is asked of a worker here")]
 mod chromium;
 #[path = "../http/pin.rs"]
 mod pin;

@@ -21,8 +21,8 @@ pub(super) async fn show_page(session: &Session, seat: &ClientSeat, restart: &No
     let sender = FencedSender::new(SenderOptions { rtt });
     let mut screen = PageScreen { session, seat, sender, flying: PageFlights::default(), rests: false };
     loop {
-        let pause = match screen.fill() {
-            Ok(pause) => pause,
+        let low = match screen.fill() {
+            Ok(low) => low,
             Err(error) => return error,
         };
         screen.look_for_rest();
@@ -36,7 +36,10 @@ pub(super) async fn show_page(session: &Session, seat: &ClientSeat, restart: &No
             }
             // DT-4, WB-17.
             () = restart.notified() => screen.restart(),
-            () = sleep(screen.wait(pause)) => {}
+            drained = drained(session, low) => if let Err(error) = drained {
+                return error;
+            },
+            () = sleep(screen.wait()) => {}
         }
         screen.settle();
     }
@@ -59,12 +62,13 @@ struct PageFlights {
 }
 
 impl PageScreen<'_> {
-    /// Sends while there is room. When there is more to come: how long until there will be room.
-    fn fill(&mut self) -> Result<Option<Duration>, LinkError> {
+    /// Sends while there is room. When there is more to come: how little has to be unsent before it is time
+    /// to look again.
+    fn fill(&mut self) -> Result<Option<usize>, LinkError> {
         let pace = Pace::of(&self.session.connection().stats());
         let mut sent = false;
-        let pause = loop {
-            let Some(room) = self.send(pace)? else { break Some(pace.pause()) };
+        let low = loop {
+            let Some(room) = self.send(pace)? else { break Some(pace.low(self.seat.sender().budget())) };
             if !self.sender.has_room() {
                 // Reports make room.
                 break None;
@@ -95,8 +99,8 @@ impl PageScreen<'_> {
                     // All there is: its end is what somebody waits for.
                     drop(screen);
                     self.sender.repair(self.sender.repairs_due());
-                    self.send(pace)?;
-                    break None;
+                    let is_full = self.send(pace)?.is_none();
+                    break is_full.then(|| pace.low(longest));
                 }
             }
         };
@@ -104,7 +108,7 @@ impl PageScreen<'_> {
             // Marks follow what is sent.
             self.seat.told.notify_one();
         }
-        Ok(pause)
+        Ok(low)
     }
 
     /// Sends what is queued. How many bytes may still wait to be sent; `None` when no more may.
@@ -161,11 +165,18 @@ impl PageScreen<'_> {
     }
 
     /// How long nothing is due.
-    fn wait(&self, pause: Option<Duration>) -> Duration {
+    fn wait(&self) -> Duration {
         let now = self.seat.now();
         let due = [self.seat.sender().next_deadline(), self.sender.next_deadline()];
-        let due = due.into_iter().flatten().min().map_or(LONG, |due| due.since(now));
-        pause.map_or(due, |pause| pause.min(due)).max(TICK)
+        due.into_iter().flatten().min().map_or(LONG, |due| due.since(now)).max(TICK)
+    }
+}
+
+/// Waits until there is room again, if there was none.
+async fn drained(session: &Session, low: Option<usize>) -> Result<(), LinkError> {
+    match low {
+        Some(low) => session.connection().datagrams_drained_to(low).await.map_err(LinkError::Closed),
+        None => std::future::pending().await,
     }
 }
 

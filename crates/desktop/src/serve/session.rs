@@ -332,7 +332,8 @@ impl ScreenStream<'_> {
     fn fill(&mut self) -> Result<Option<u64>, LinkError> {
         let stats = self.connection.stats();
         self.seat.sender().set_budget(budget(&stats));
-        let Pace { queue, rtt, .. } = Pace::of(&stats).for_messages_of(self.seat.sender().budget());
+        let pace = Pace::of(&stats).for_messages_of(self.seat.sender().budget());
+        let Pace { queue, rtt } = pace;
         let mut unsent = usize::try_from(self.stream.unsent()).unwrap_or(usize::MAX);
         let patience = (rtt * 9 / 10).max(LEAST_PATIENCE);
         let budget = self.seat.sender().budget();
@@ -340,8 +341,7 @@ impl ScreenStream<'_> {
         let low = loop {
             let left = queue.saturating_sub(unsent);
             if left < budget {
-                // With half of it gone there is time enough to encode the next half.
-                break Some(queue.saturating_sub(budget).min(queue / 2) as u64);
+                break Some(pace.low(budget) as u64);
             }
             if self.flying.bytes >= MOST_FLYING {
                 // Outcomes make room.
@@ -411,9 +411,6 @@ pub(super) struct Pace {
     pub(super) queue: usize,
     /// At least a tick.
     pub(super) rtt: Duration,
-    /// Bytes that leave in a tick, as far as is known: after a rest little is under way, and congestion
-    /// control knows more.
-    rate: usize,
 }
 
 impl Pace {
@@ -422,9 +419,7 @@ impl Pace {
         let rtt = stats.rtt.max(TICK);
         let in_time =
             |time: Duration| in_flight.saturating_mul(time.as_micros() as usize) / rtt.as_micros() as usize;
-        let paced = u128::from(stats.pacing_rate) * TICK.as_micros() / 1_000_000;
-        let rate = in_time(TICK).max(usize::try_from(paced).unwrap_or(usize::MAX));
-        Self { queue: LEAST_ROOM.saturating_add(in_time(QUEUE)), rtt, rate }
+        Self { queue: LEAST_ROOM.saturating_add(in_time(QUEUE)), rtt }
     }
 
     /// Two messages as long as this always fit.
@@ -433,10 +428,10 @@ impl Pace {
         Self { queue: self.queue.saturating_add(least), ..self }
     }
 
-    /// How long it takes until half of a full queue has left.
-    pub(super) fn pause(self) -> Duration {
-        let ticks = (self.queue / 2).checked_div(self.rate).unwrap_or(usize::MAX);
-        TICK * u32::try_from(ticks.clamp(1, LONGEST_PAUSE)).unwrap_or(1)
+    /// How much of a full queue still waits when it is time to look again: with half of it gone there is time
+    /// enough to encode the next half. A message of `budget` bytes has room then.
+    pub(super) fn low(self, budget: usize) -> usize {
+        self.queue.saturating_sub(budget).min(self.queue / 2)
     }
 }
 
@@ -479,8 +474,6 @@ const PACKET_OVERHEAD: usize = 50;
 /// Bytes that may wait to be sent, however slow the path: a burst of a dozen packets, and the longest
 /// message.
 const LEAST_ROOM: usize = 16 << 10;
-/// Ticks until a queue is looked at again at the latest.
-const LONGEST_PAUSE: usize = 8;
 /// How long they may wait at the present rate.
 const QUEUE: Duration = Duration::from_millis(8);
 /// Bytes of messages whose fate is not known, about at most: less than the stream's send buffer.

@@ -9,6 +9,7 @@
 mod blocked;
 mod browser;
 mod canvas;
+#[expect(dead_code, reason = "nothing is asked of a worker here")]
 #[path = "../../../cli/tests/players/chromium.rs"]
 mod chromium;
 mod endure;

@@ -11,6 +11,7 @@
 
 #[path = "../e2e/canvas.rs"]
 mod canvas;
+#[expect(dead_code, reason = "nothing is asked of a worker here")]
 #[path = "../../../cli/tests/players/chromium.rs"]
 mod chromium;
 #[path = "../e2e/look.rs"]

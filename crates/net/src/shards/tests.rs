@@ -39,8 +39,12 @@ fn the_id_is_found_in_both_headers_and_in_nothing_else() {
 #[cfg(feature = "tokio")]
 mod balanced;
 #[cfg(feature = "tokio")]
+mod early;
+#[cfg(feature = "tokio")]
 mod limits;
 #[cfg(feature = "tokio")]
 mod over_loopback;
+#[cfg(all(feature = "tokio", target_os = "linux"))]
+mod refused;
 #[cfg(feature = "tokio")]
 mod trouble;

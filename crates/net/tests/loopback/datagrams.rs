@@ -128,3 +128,25 @@ async fn the_end_and_a_peer_without_datagrams_are_told() {
     let over = ends.client.try_send_datagram(Bytes::new(), &DatagramOptions::default()).unwrap_err();
     assert_eq!(over, TryDatagramError::Failed(DatagramError::Closed(Closed::Locally)));
 }
+
+/// Who makes what is sent waits for the queue to be short, however many wait, each for its own length.
+#[tokio::test]
+async fn who_waits_for_a_shorter_queue_is_told() {
+    let ends = pair(TransportConfig::fixed_mtu(1200)).await;
+    let client = &ends.client;
+    // Nobody else runs meanwhile.
+    for _ in 0..10 {
+        client.try_send_datagram(vec![0; 1000].into(), &DatagramOptions::default()).unwrap();
+    }
+    assert_eq!(client.unsent_datagrams(), (10, 10_000));
+    soon(client.datagrams_drained_to(10_000)).await.unwrap();
+    assert_eq!(client.unsent_datagrams(), (10, 10_000), "there was nothing to wait for");
+    let (half, all) =
+        tokio::join!(soon(client.datagrams_drained_to(5000)), soon(client.datagrams_drained_to(0)));
+    assert!(half.is_ok() && all.is_ok());
+    assert_eq!(client.unsent_datagrams(), (0, 0));
+    // With the connection, waiting ends.
+    client.try_send_datagram(vec![0; 1000].into(), &DatagramOptions::default()).unwrap();
+    client.close(0, b"");
+    assert_eq!(soon(client.datagrams_drained_to(0)).await, Err(Closed::Locally));
+}

@@ -53,6 +53,7 @@ async fn who_waits_no_more_is_forgotten() {
         ("open_bi", held(|cx| poll(client.open_bi(), cx))),
         ("accept_uni", held(|cx| poll(client.accept_uni(), cx))),
         ("read_datagram", held(|cx| poll(client.read_datagram(), cx))),
+        ("datagrams_drained_to", held(|cx| poll(client.datagrams_drained_to(0), cx))),
         ("outcome of a datagram", held(|cx| poll(datagram.outcome(), cx))),
         ("outcome of a message", held(|cx| poll(ticket.outcome(), cx))),
         ("outcomes", held(|cx| poll(outcomes.next(), cx))),

@@ -18,6 +18,14 @@ pub trait ConnectionIds: fmt::Debug + Send + Sync {
     /// Returns an id. What it does not have to say is random, so that nobody can guess an id or link two of a
     /// connection (RFC 9000 §5.1, §9.5); one that is in use already is drawn again.
     fn draw(&self, rng: &mut Rng) -> ConnectionId;
+
+    /// Whether this endpoint may have made an id, and no other one with the same key of stateless resets
+    /// may. It is asked about ids that no connection here has. What may be of a connection somewhere else is
+    /// not reset (RFC 9000 §21.11). Unless told it is true: then endpoints must have keys of their own.
+    fn is_ours(&self, id: &ConnectionId) -> bool {
+        let _ = id;
+        true
+    }
 }
 
 /// Ids that say nothing.

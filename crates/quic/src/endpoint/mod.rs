@@ -143,7 +143,8 @@ pub enum Dropped {
     /// Early data that came before the hello it goes with: a copy is kept for a moment.
     #[error("early data before its hello; kept for a moment")]
     Early,
-    /// Enough stateless resets were sent, or this is one of them coming back.
+    /// Enough stateless resets were sent, this is one of them coming back, or the connection may be another
+    /// endpoint's.
     #[error("no stateless reset is due")]
     NoReset,
 }
@@ -419,7 +420,10 @@ impl Endpoint {
         let Some(len) = reset::size(datagram.bytes.len(), &mut self.rng) else {
             return DatagramRoute::Dropped(Dropped::TooShort);
         };
+        // RFC 9000 §21.11: a datagram that went astray on its way to another endpoint, which may have the
+        // same key, is no reason to end its connection. Those whom nobody answers find it out by themselves.
         if self.limiter.is_ours(&datagram.bytes)
+            || !self.ids.is_ours(dcid)
             || !self.guests.group().may_reset(now, self.config.resets_per_second)
         {
             return DatagramRoute::Dropped(Dropped::NoReset);

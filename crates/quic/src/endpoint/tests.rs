@@ -373,6 +373,45 @@ fn resets_are_limited() {
     assert_eq!(burst(NOW + Duration::from_secs(100)), 10, "no more than a second's worth is saved");
 }
 
+/// RFC 9000 §21.11: an endpoint whose key others have, too, ends no connection that may be theirs. Nor does
+/// what is for them use up the resets that its own are due.
+#[test]
+fn what_may_be_of_another_endpoint_is_not_reset() {
+    #[derive(Debug)]
+    struct EvenIds;
+    impl ConnectionIds for EvenIds {
+        fn id_len(&self) -> usize {
+            8
+        }
+
+        fn draw(&self, rng: &mut Rng) -> ConnectionId {
+            let mut id = [0; 8];
+            rng.fill(&mut id);
+            id[0] &= 0xfe;
+            ConnectionId::new(&id).unwrap()
+        }
+
+        fn is_ours(&self, id: &ConnectionId) -> bool {
+            id[0] % 2 == 0
+        }
+    }
+    let mut endpoint = server(RetryPolicy::Never).with_connection_ids(Arc::new(EvenIds));
+    for _ in 0..100 {
+        let DatagramRoute::Dropped(Dropped::NoReset) =
+            endpoint.route(NOW, datagram(peer(), &short(&[5; 8], 60)))
+        else {
+            panic!("answered in the name of another")
+        };
+    }
+    assert_eq!(endpoint.counters().resets_sent, 0);
+    for _ in 0..10 {
+        let DatagramRoute::Respond(reset) = endpoint.route(NOW, datagram(peer(), &short(&[4; 8], 60))) else {
+            panic!("of its own, and as many as are allowed in a second")
+        };
+        assert_eq!(reset.bytes[reset.bytes.len() - 16..], NullSecrets(7).reset_token(&id(4, 8)).0);
+    }
+}
+
 #[test]
 fn resets_of_resets_come_to_an_end() {
     let unlimited = EndpointConfig { resets_per_second: 1_000_000, ..config() };

@@ -15,9 +15,14 @@ use quickset_quic::{
 };
 use tokio::net::UdpSocket;
 
-use super::over_loopback::{client_config, config, is_echoed, loopback, serve, soon};
+use super::over_loopback::{
+    Unsteered, client_config, clients_come_and_move, config, is_echoed, loopback, over_port, serve,
+    server_config, several, soon,
+};
 use crate::endpoint::Endpoint;
+use crate::port::{PortCalls, SystemCalls};
 use crate::socket::SocketConfig;
+use crate::tokio_runtime::TokioRuntime;
 
 /// Ids that name a server: the first byte says that they do, and the next, by a secret, which.
 #[derive(Debug)]
@@ -144,6 +149,21 @@ async fn clients_that_move_stay_with_their_server() {
         }
     }
     assert_eq!([servers[0].connections(), servers[1].connections()], shares);
+}
+
+/// Ids that name a server name a shard as well, and shards hand over by them where the system goes by
+/// addresses.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn shards_hand_over_by_ids_that_name_a_server() {
+    for is_steered in [cfg!(target_os = "linux"), false] {
+        let calls: &dyn PortCalls = if is_steered { &SystemCalls } else { &Unsteered };
+        let socket = SocketConfig { connection_ids: Some(Arc::new(ServerIds(1))), ..several() };
+        let server =
+            over_port(Arc::new(TokioRuntime::current()), calls, &socket, server_config(1000)).unwrap();
+        clients_come_and_move(&server).await;
+        let stats = server.stats();
+        assert_eq!((stats.handed_over > 0, stats.handed_over_lost), (!is_steered, 0), "{stats:?}");
+    }
 }
 
 /// A balancer that errs: whoever's server has the keys of the right one is told at once that it is not known

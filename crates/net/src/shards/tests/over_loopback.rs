@@ -11,12 +11,12 @@ use quickset_quic::{ClientConfig, Closed, EndpointConfig, RetryPolicy, ServerCon
 
 use super::super::*;
 use crate::connection::Connection;
-use crate::endpoint::{Endpoint, SharedPort};
+use crate::endpoint::Endpoint;
 use crate::line::{Line, MOST_HANDED};
+use crate::port::{PortCalls, SharedPort, SystemCalls};
 use crate::runtime::{Runtime, RuntimeTimer};
 use crate::shared::Shared;
 use crate::socket::{DatagramSocket, SocketConfig};
-use crate::steer::steer;
 use crate::tokio_runtime::TokioRuntime;
 
 pub(super) const SHARDS: usize = 4;
@@ -45,7 +45,20 @@ pub(super) fn sharded_on(runtime: Arc<dyn Runtime>, is_steered: bool) -> Endpoin
 
 /// The same, with so many connections at most.
 pub(super) fn sharded_with(runtime: Arc<dyn Runtime>, is_steered: bool, max_connections: usize) -> Endpoint {
-    let server = ServerConfig {
+    let calls: &dyn PortCalls = if is_steered { &SystemCalls } else { &Unsteered };
+    let server = over_port(runtime, calls, &several(), server_config(max_connections)).unwrap();
+    assert_eq!(server.sockets(), SHARDS, "this system shares ports");
+    server
+}
+
+/// As many sockets as there are shards.
+pub(super) fn several() -> SocketConfig {
+    SocketConfig { sockets: SHARDS, ..SocketConfig::default() }
+}
+
+/// A server with so many connections at most.
+pub(super) fn server_config(max_connections: usize) -> ServerConfig {
+    ServerConfig {
         crypto: Arc::new(NullServer::new(&[b"test"])),
         transport: Arc::default(),
         max_connections,
@@ -53,16 +66,36 @@ pub(super) fn sharded_with(runtime: Arc<dyn Runtime>, is_steered: bool, max_conn
         retry_token_lifetime: Duration::from_secs(10),
         gate: None,
         token_lifetime: Duration::from_secs(100),
-    };
-    let socket = SocketConfig { sockets: SHARDS, ..SocketConfig::default() };
-    let bound = socket.bind_all(loopback()).unwrap();
-    assert_eq!(bound.len(), SHARDS, "this system shares ports");
-    if is_steered {
-        steer(&bound[0], 4).unwrap();
     }
-    let sockets = bound.into_iter().map(|bound| runtime.wrap(bound, &socket).unwrap()).collect();
-    let port = SharedPort { sockets, is_steered, ids: None };
-    Endpoint::over_all(runtime, port, config(1), Some(server)).unwrap()
+}
+
+/// An endpoint on as many sockets of the loopback as the system has for one that wants several.
+pub(super) fn over_port(
+    runtime: Arc<dyn Runtime>,
+    calls: &dyn PortCalls,
+    socket: &SocketConfig,
+    server: ServerConfig,
+) -> std::io::Result<Endpoint> {
+    let port = SharedPort::bind(&*runtime, loopback(), socket, calls)?;
+    Endpoint::over_all(runtime, port, config(1), Some(server))
+}
+
+/// A system that goes by addresses alone.
+pub(super) struct Unsteered;
+
+impl PortCalls for Unsteered {
+    fn bind(
+        &self,
+        config: &SocketConfig,
+        address: SocketAddr,
+        shares: bool,
+    ) -> std::io::Result<std::net::UdpSocket> {
+        SystemCalls.bind(config, address, shares)
+    }
+
+    fn steer(&self, _: &std::net::UdpSocket, _: u32) -> std::io::Result<()> {
+        Err(std::io::ErrorKind::PermissionDenied.into())
+    }
 }
 
 /// Sends back what comes on each stream.
@@ -97,9 +130,8 @@ pub(super) fn serve(server: &Endpoint) {
 }
 
 /// Clients come to all shards, move to other addresses, and are answered by the shard that they are on.
-async fn clients_come_and_move(is_steered: bool) -> Endpoint {
-    let server = sharded(is_steered);
-    serve(&server);
+pub(super) async fn clients_come_and_move(server: &Endpoint) {
+    serve(server);
     let mut all = Vec::new();
     for n in 0..24 {
         let client = Endpoint::bind(loopback(), &SocketConfig::default(), config(2), None).unwrap();
@@ -122,19 +154,22 @@ async fn clients_come_and_move(is_steered: bool) -> Endpoint {
     }
     soon(server.wait_idle()).await;
     assert_eq!(server.stats().totals().connections, CLIENTS as u64);
-    server
 }
 
 #[cfg(target_os = "linux")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_system_gives_each_shard_what_is_its_own() {
-    let stats = clients_come_and_move(true).await.stats();
+    let server = sharded(true);
+    clients_come_and_move(&server).await;
+    let stats = server.stats();
     assert_eq!((stats.handed_over, stats.handed_over_lost), (0, 0));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn shards_hand_over_what_the_system_gave_to_others() {
-    let stats = clients_come_and_move(false).await.stats();
+    let server = sharded(false);
+    clients_come_and_move(&server).await;
+    let stats = server.stats();
     assert!(stats.handed_over > 0, "one of {CLIENTS} moved to a port of another shard");
     assert_eq!(stats.handed_over_lost, 0);
 }
@@ -267,7 +302,6 @@ async fn the_end_of_all_is_heard_by_all() {
 #[tokio::test]
 async fn a_port_is_shared_with_nobody_else() {
     let server = sharded(false);
-    let socket = SocketConfig { sockets: SHARDS, ..SocketConfig::default() };
-    let refused = socket.bind_all(server.local_addr()).unwrap_err();
-    assert_eq!(refused.kind(), std::io::ErrorKind::AddrInUse);
+    let refused = SharedPort::bind(&TokioRuntime::current(), server.local_addr(), &several(), &SystemCalls);
+    assert_eq!(refused.err().map(|error| error.kind()), Some(std::io::ErrorKind::AddrInUse));
 }
