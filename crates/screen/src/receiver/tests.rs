@@ -251,19 +251,36 @@ fn a_mark_that_is_not_met_ends_in_a_refresh_though_one_before_it_was() {
     for item in 2..5 {
         r.receive(&message(1, item, &[&solid((0, 0, 16, 16), 5)])).unwrap();
     }
-    assert_eq!((r.control(at(2500)), r.next_deadline()), (None, Some(at(4500))));
-    assert_eq!(r.control(at(4499)), None);
+    assert_eq!((r.control(at(2500)), r.next_deadline()), (None, Some(at(5500))));
+    assert_eq!(r.control(at(5499)), None);
     let whole = Rect::sized(64, 48);
-    assert_eq!(r.control(at(4500)), Some(FromClient::Refresh(Refresh { restart: true, rect: whole })));
+    assert_eq!(r.control(at(5500)), Some(FromClient::Refresh(Refresh { restart: true, rect: whole })));
     // Nobody is woken again and again while there is nothing to do.
-    assert_eq!(r.control(at(4501)), None);
-    assert!(r.next_deadline().unwrap() > at(4501));
+    assert_eq!(r.control(at(5501)), None);
+    assert!(r.next_deadline().unwrap() > at(5501));
     // However many marks a server sends, and the answer is the same.
     for items in 10..100_000 {
-        r.mark(at(4600), ScreenMark { epoch: 1, items, sum: None });
+        r.mark(at(5600), ScreenMark { epoch: 1, items, sum: None });
     }
     r.receive(&[2, 1, 0, 32, 32]).unwrap();
-    assert_eq!((r.control(at(4600)), r.next_deadline()), (None, None), "a new epoch is beyond all marks");
+    assert_eq!((r.control(at(5600)), r.next_deadline()), (None, None), "a new epoch is beyond all marks");
+}
+
+#[test]
+fn a_screen_that_still_moves_is_not_begun_anew_however_far_behind_it_is() {
+    // DT-37: on a slow path or a slow machine, and then it stops.
+    let at = Time::from_millis;
+    let mut r = ready(ScreenOrder::Fenced);
+    for second in 1..60 {
+        r.mark(at(1000 * second), ScreenMark { epoch: 1, items: 40 * second, sum: None });
+        r.receive(&message(1, 1 + second, &[&solid((0, 0, 16, 16), 5)])).unwrap();
+        assert_eq!(r.control(at(1000 * second)), None);
+        assert!(r.next_deadline() >= Some(at(1000 * second + 3000)));
+        // Not even just before the next comes.
+        assert_eq!(r.control(at(1000 * second + 999)), None);
+    }
+    assert_eq!((r.next_deadline(), r.control(at(61_999))), (Some(at(62_000)), None));
+    assert!(matches!(r.control(at(62_000)), Some(FromClient::Refresh(Refresh { restart: true, .. }))));
 }
 
 proptest! {

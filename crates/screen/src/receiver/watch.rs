@@ -20,6 +20,9 @@ pub(super) struct MarkWatch {
     /// Those that are not reached, and since when, each further on than the one before: that the oldest was
     /// reached says nothing of the others.
     unmet: VecDeque<(Position, Time)>,
+    /// How far the screen had come at the last look, and since when that is so: what still moves has not
+    /// stopped, however far behind it is.
+    moved: (Position, Time),
     /// The newest checksum.
     sum: Option<WatchSum>,
     /// No refresh is asked for before.
@@ -39,7 +42,14 @@ struct WatchSum {
 
 impl MarkWatch {
     pub(super) fn new(patience: Duration) -> Self {
-        Self { patience, unmet: VecDeque::new(), sum: None, not_before: Time::ZERO, pause: patience * 2 }
+        Self {
+            patience,
+            unmet: VecDeque::new(),
+            moved: (Position { epoch: 0, items: 0 }, Time::ZERO),
+            sum: None,
+            not_before: Time::ZERO,
+            pause: patience * 2,
+        }
     }
 
     /// The screen has changed.
@@ -67,8 +77,11 @@ impl MarkWatch {
 
     /// Whether a refresh is wanted, and if so, whether with a new stream. `crc` is that of the screen.
     pub(super) fn wish(&mut self, now: Time, here: Position, crc: impl FnOnce() -> u32) -> Option<bool> {
+        if self.moved.0 != here {
+            self.moved = (here, now);
+        }
         // DT-37.
-        let stalled = self.unmet.front().is_some_and(|&(_, since)| since + self.patience <= now);
+        let stalled = self.stalled_at().is_some_and(|at| at <= now);
         if stalled && self.not_before <= now {
             // The new stream brings all of it, or none.
             self.unmet.drain(..self.unmet.len() - 1);
@@ -101,10 +114,15 @@ impl MarkWatch {
     }
 
     pub(super) fn deadline(&self, here: Position) -> Option<Time> {
-        let stalled = self.unmet.front().map(|&(_, since)| since);
         // What has not come cannot be compared, however late it is.
-        let sum = self.sum.as_ref().filter(|sum| sum.position <= here).map(|sum| sum.since);
-        stalled.into_iter().chain(sum).map(|since| (since + self.patience).max(self.not_before)).min()
+        let sum = self.sum.as_ref().filter(|sum| sum.position <= here).map(|sum| sum.since + self.patience);
+        self.stalled_at().into_iter().chain(sum).map(|due| due.max(self.not_before)).min()
+    }
+
+    /// When the screen counts as stopped, if nothing comes until then.
+    fn stalled_at(&self) -> Option<Time> {
+        let &(_, since) = self.unmet.front()?;
+        Some(since.max(self.moved.1) + self.patience)
     }
 
     /// DT-39.
