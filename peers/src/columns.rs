@@ -141,6 +141,11 @@ impl BenchCase {
         }
     }
 
+    /// Of the first column.
+    pub(crate) fn less_is_better(self) -> bool {
+        matches!(self.work(), BenchWork::Latency(_) | BenchWork::Idle)
+    }
+
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Bulk => "bytes from the server, one connection",

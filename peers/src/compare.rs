@@ -44,7 +44,7 @@ pub(crate) struct CompareOptions {
     /// One JSON document on stdout.
     #[arg(long)]
     json: bool,
-    /// Write the tables as a page in Markdown, too.
+    /// Write the tables as a page in Markdown, too, and a picture of them beside it.
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
     /// A stack that could not be built, and why, for the report.
@@ -98,7 +98,11 @@ pub(crate) fn run(options: &CompareOptions) -> Result<()> {
         report.add(case, group, series);
     }
     if let Some(page) = &options.page {
-        std::fs::write(page, report.page()).with_context(|| format!("cannot write {}", page.display()))?;
+        let picture = page.with_extension("svg");
+        let name = picture.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        for (file, text) in [(page, report.page(&name)), (&picture, report.picture())] {
+            std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
+        }
     }
     if options.json {
         println!("{}", serde_json::to_string_pretty(&report)?);

@@ -9,6 +9,7 @@ mod compare;
 mod files;
 mod os;
 mod pattern;
+mod picture;
 mod report;
 mod serving;
 mod shards;

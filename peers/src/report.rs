@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::cases::BenchCase;
 use crate::columns::{ReportColumn, Run};
+use crate::picture::{self, PictureMark, PictureRow};
 use crate::{PeerGroup, PeersStack};
 
 /// The runs of one stack in one case.
@@ -54,6 +55,9 @@ struct ReportRow {
     quartiles: Vec<[f64; 2]>,
     /// Ours over theirs, of the first column: medians, and the median over pairs of runs.
     ratio: Option<[f64; 2]>,
+    /// Of each pair of runs.
+    #[serde(skip)]
+    pairs: Vec<f64>,
 }
 
 impl ReportSeries {
@@ -107,18 +111,20 @@ impl Report {
         let rows = series.into_iter().map(|series| {
             let theirs = series.column(first);
             // A pair is of one turn: with a run that failed on either side, the turns no longer match.
-            let ratio = ours
+            let ours = ours
                 .as_ref()
-                .filter(|ours| !ours.is_empty() && ours.len() == theirs.len())
-                .filter(|_| series.failed == 0)
-                .map(|ours| {
-                    let pairs = ours.iter().zip(&theirs).map(|(ours, theirs)| ours / theirs);
-                    [median(ours.iter().copied()) / median(theirs.iter().copied()), median(pairs)]
-                });
+                .filter(|ours| !ours.is_empty() && ours.len() == theirs.len() && series.failed == 0);
+            let pairs: Vec<f64> = ours
+                .map(|ours| ours.iter().zip(&theirs).map(|(ours, theirs)| ours / theirs).collect())
+                .unwrap_or_default();
+            let ratio = ours.map(|ours| {
+                let medians = median(ours.iter().copied()) / median(theirs.iter().copied());
+                [medians, median(pairs.iter().copied())]
+            });
             let medians =
                 case.columns().iter().map(|column| median(series.column(column).into_iter())).collect();
             let quartiles = case.columns().iter().map(|column| quartiles(series.column(column))).collect();
-            ReportRow { series, medians, quartiles, ratio }
+            ReportRow { series, medians, quartiles, ratio, pairs }
         });
         let is_other = group != self.group;
         self.cases.push(Table { case, group, is_other, stacks: rows.collect() });
@@ -126,9 +132,19 @@ impl Report {
 }
 
 impl Report {
-    /// The tables in Markdown, for people who have no such machine.
-    pub(crate) fn page(&self) -> String {
+    /// Ours beside the others, case by case.
+    pub(crate) fn picture(&self) -> String {
+        let rows: Vec<PictureRow> = self.cases.iter().map(Table::picture_row).collect();
+        picture::svg(&rows)
+    }
+
+    /// The tables in Markdown, for people who have no such machine, below a picture in a file of this name.
+    pub(crate) fn page(&self, picture: &str) -> String {
         let mut page = PAGE.to_owned();
+        let _ = write!(
+            page,
+            "\n![How many times better Quickset is than each other stack, case by case]({picture})\n"
+        );
         let _ = write!(
             page,
             "\nMedians of runs of {} s in turns on one machine ({}, {} cores), datagrams of {} bytes, AES-128-GCM, keys by {}.\n",
@@ -256,6 +272,21 @@ impl Display for Report {
 }
 
 impl Table {
+    fn picture_row(&self) -> PictureRow {
+        let better = |times: f64| if self.case.less_is_better() { 1.0 / times } else { times };
+        let others =
+            self.stacks.iter().filter(|row| row.series.stack != self.case.own() && !row.pairs.is_empty());
+        let marks = others.map(|row| {
+            let pairs: Vec<f64> = row.pairs.iter().copied().map(better).collect();
+            PictureMark {
+                stack: row.series.stack,
+                times: median(pairs.iter().copied()),
+                quartiles: quartiles(pairs),
+            }
+        });
+        PictureRow { title: capital(&self.title()), marks: marks.collect() }
+    }
+
     fn title(&self) -> String {
         let by = if self.is_other { format!(", keys by {}", self.group.name()) } else { String::new() };
         format!("{}{by}", self.case.title())
@@ -327,7 +358,7 @@ mod tests {
         let mut broken = ReportSeries::new(PeersStack::Quinn, case);
         broken.fail(&anyhow::anyhow!("it broke"));
         report.add(case, PeerGroup::X25519, vec![ReportSeries::new(PeersStack::TcpTls, case), broken]);
-        let (text, page) = (report.to_string(), report.page());
+        let (text, page) = (report.to_string(), report.page("p.svg"));
         for told in ["tcp-tls: it has no messages, and one stream.", "quinn: it broke."] {
             assert!(text.contains(told) && page.contains(told), "{text}{page}");
         }
@@ -360,8 +391,36 @@ mod tests {
         assert!((rows[1].medians[0] - 10.0).abs() < 1e-6, "Gbit/s");
         assert!((rows[1].medians[2] - 0.8).abs() < 1e-6, "2 s of CPU for 2.5 GB");
         assert!(report.to_string().contains("quinn"));
-        let page = report.page();
+        let page = report.page("p.svg");
         assert!(page.contains("| **quickset** | 15.00 | 0.267 | 0.533 | 13.50 to 15.50 |"), "{page}");
+    }
+
+    #[test]
+    fn the_picture_says_how_many_times_better_ours_is() {
+        let mut report = Report::new(true, 2.0, PeerGroup::X25519);
+        let ours = series(PeersStack::Quickset, &[15.0, 16.0, 12.0]);
+        report.add(
+            BenchCase::Bulk,
+            PeerGroup::X25519,
+            vec![ours, series(PeersStack::Quinn, &[10.0, 8.0, 12.0])],
+        );
+        let [row] = &report.cases[..] else { panic!("one case") };
+        // Pairs of 1.5, 2, 1.
+        let mark = PictureMark { stack: PeersStack::Quinn, times: 1.5, quartiles: [1.25, 1.75] };
+        let [drawn] = row.picture_row().marks[..] else {
+            panic!("ours is what the others are compared with")
+        };
+        assert!((drawn.times - mark.times).abs() < 1e-6, "{drawn:?}");
+        assert!(drawn.quartiles.iter().zip(mark.quartiles).all(|(is, must)| (is - must).abs() < 1e-6));
+        // Half the microseconds are twice as good.
+        let waited = |stack, p50_us: f64| {
+            let run = Run { found: CaseFound { p50_us, ..CaseFound::default() }, ..Run::default() };
+            ReportSeries { stack, runs: vec![run], failed: 0, reason: None }
+        };
+        let both = vec![waited(PeersStack::Quickset, 30.0), waited(PeersStack::Quinn, 60.0)];
+        report.add(BenchCase::Latency1, PeerGroup::X25519, both);
+        let [drawn] = report.cases[1].picture_row().marks[..] else { panic!("one other") };
+        assert!((drawn.times - 2.0).abs() < 1e-9, "{drawn:?}");
     }
 
     #[test]
@@ -370,7 +429,7 @@ mod tests {
         for group in [PeerGroup::X25519, PeerGroup::X25519MlKem768] {
             report.add(BenchCase::Handshakes, group, vec![series(PeersStack::Quickset, &[10.0])]);
         }
-        let page = report.page();
+        let page = report.page("p.svg");
         let titles: Vec<&str> = page.lines().filter(|line| line.starts_with("## ")).collect();
         let [first, second] = titles[..] else { panic!("{page}") };
         assert_eq!(second, format!("{first}, keys by X25519MLKEM768"));
@@ -387,6 +446,6 @@ mod tests {
         );
         assert_eq!(report.failed(), 2);
         assert_eq!(report.cases[0].stacks[1].ratio, None, "they may have failed in different turns");
-        assert!(report.page().contains("| quinn (1 failed) | 10.00 |"), "{}", report.page());
+        assert!(report.page("p.svg").contains("| quinn (1 failed) | 10.00 |"), "{}", report.page("p.svg"));
     }
 }

@@ -237,10 +237,33 @@ fn a_lost_end_is_asked_for_by_a_probe_timeout() {
     let first = path.delivered[0].0.since(Time::ZERO + Duration::from_secs(1));
     assert_eq!(first, 310 * MS + 50 * MS);
     // The timeout doubles while nothing is heard.
-    let mut silent = update(1, &(0..5).collect::<Vec<_>>(), 0);
+    // Each time it is the message, and a number of its own.
+    let mut silent = update(1, &(0..9).collect::<Vec<_>>(), 0);
     silent.rest();
     let last = silent.delivered[0].0.since(Time::ZERO + Duration::from_secs(1));
     assert_eq!(last, 310 * MS * (1 + 2 + 4 + 8 + 16) + 50 * MS);
+}
+
+#[test]
+fn of_a_long_end_that_is_lost_all_is_sent_again_behind_one_probe_timeout() {
+    // WB-22: of 100 messages the last 60, as when a page had no room for them. The timeout of 310 ms, a round
+    // trip of the probe, and one way of all others.
+    let mut path = update(100, &(40..100).collect::<Vec<_>>(), 0);
+    path.rest();
+    assert_eq!(path.delivered.len(), 100);
+    let last = path.delivered.iter().map(|&(at, _)| at).max().unwrap();
+    let late = last.since(Time::ZERO + Duration::from_secs(1));
+    assert!((460 * MS..=475 * MS).contains(&late), "{late:?}");
+    assert_eq!(path.sender.stats().resent, 60, "each of them once, and nothing else");
+    assert_eq!((path.sender.stats().messages, path.sender.outstanding()), (100, 0));
+    // The probe delivers nothing, is no outcome, and holds up nobody who comes later.
+    assert_eq!((path.receiver.stats().gone, path.outcomes.len()), (1, 100));
+    path.sender.fence();
+    path.sender.message(of_number(101), true);
+    path.sender.repair(1);
+    path.doomed = [path.to_receiver].into();
+    path.rest();
+    assert_eq!((path.delivered.len(), path.receiver.stats().recovered), (101, 1));
 }
 
 #[test]

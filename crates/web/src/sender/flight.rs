@@ -75,6 +75,8 @@ pub(super) struct Landed {
     pub(super) first_time: u64,
     /// How many of them were sent once, and taken for lost: repair has replaced them.
     pub(super) covered: u64,
+    /// Something has arrived, though it may have been given up.
+    pub(super) any: bool,
     newest: Option<SentDatagramAt>,
 }
 
@@ -83,6 +85,17 @@ pub(super) struct Landed {
 pub(super) struct LostFlight {
     pub(super) number: u64,
     pub(super) keep: bool,
+}
+
+/// What is lost by now.
+#[derive(Debug, Default)]
+pub(super) struct LostFlights {
+    /// To be sent again, or given up: no repair under way is likely to replace them.
+    pub(super) flights: Vec<LostFlight>,
+    /// How many messages were not known to be lost before. Those of a probe timeout are not among them.
+    pub(super) news: u64,
+    /// A probe timeout has passed.
+    pub(super) timed_out: bool,
 }
 
 impl FencedFlights {
@@ -125,6 +138,12 @@ impl FencedFlights {
             times: 0,
             counted: false,
         });
+    }
+
+    /// The next number is given up from the beginning: it is only to be told of.
+    pub(super) fn queue_gone(&mut self, behind: u64) {
+        self.queue(behind, Bytes::new(), true);
+        self.abandon(self.base + self.flights.len() as u64 - 1);
     }
 
     /// How long a message is, or was when it was queued.
@@ -180,19 +199,19 @@ impl FencedFlights {
             flight.state = FlightState::Arrived;
             flight.payload = None;
             self.open -= 1;
+            landed.any = true;
+            // Of one that was sent again nobody knows which has arrived, and repair may have replaced a lost one.
+            let once = flight.times == 1;
+            if once && !flight.counted && flight.sent.map(|at| at.order) > landed.newest.map(|at| at.order) {
+                landed.newest = flight.sent;
+            }
             if flight.gone {
                 continue;
             }
             self.memory -= memory_of(flight.bytes);
             landed.numbers.push(number);
-            if flight.times == 1 {
-                // Of one that was sent again nobody knows which has arrived.
+            if once {
                 *(if flight.counted { &mut landed.covered } else { &mut landed.first_time }) += 1;
-                if !flight.counted
-                    && flight.sent.map(|sent| sent.order) > landed.newest.map(|sent| sent.order)
-                {
-                    landed.newest = flight.sent;
-                }
             }
         }
     }
@@ -215,25 +234,25 @@ impl FencedFlights {
         self.get(number).filter(|flight| flight.times == 1).and_then(|flight| flight.sent).map(|sent| sent.at)
     }
 
-    /// Messages that are lost, and that no repair under way is likely to replace; and how many were not known
-    /// to be lost before. Those of a probe timeout are not news.
-    pub(super) fn lost(&mut self, now: Time, round: &mut RoundTrip) -> (Vec<LostFlight>, u64) {
+    /// What is lost by now.
+    pub(super) fn lost(&mut self, now: Time, round: &mut RoundTrip) -> LostFlights {
         let news = self.overtaken(now, round);
-        let mut lost = self.uncovered(now, round);
-        if self.timeout(round).is_some_and(|at| at <= now) {
+        let mut flights = self.uncovered(now, round);
+        let timed_out = self.timeout(round).is_some_and(|at| at <= now);
+        if timed_out {
             round.timed_out();
             self.last = Some(now);
             let is_open = |flight: &&mut FencedFlight| {
                 matches!(flight.state, FlightState::Flying | FlightState::Covered)
             };
-            let (base, mut flights) = (self.base, self.flights.iter_mut().zip(0..));
-            if let Some((flight, place)) = flights.find(|(flight, _)| is_open(flight)) {
+            let mut open = self.flights.iter_mut().zip(self.base..);
+            if let Some((flight, number)) = open.find(|(flight, _)| is_open(flight)) {
                 flight.state = FlightState::Again;
                 // It may have arrived: it is no reason to give it up.
-                lost.push(LostFlight { number: base + place, keep: true });
+                flights.push(LostFlight { number, keep: true });
             }
         }
-        (lost, news)
+        LostFlights { flights, news, timed_out }
     }
 
     /// When [`lost`](Self::lost) may say something, if nothing happens.

@@ -210,7 +210,7 @@ impl FencedSender {
         while let Some(number) = self.again.pop_first() {
             // That one is gone may have been reported since.
             if self.flights.is_open(number) {
-                self.stats.resent += 1;
+                self.stats.resent += u64::from(number < self.flights.sent());
                 return Some(self.datagram(now, number));
             }
         }
@@ -305,7 +305,7 @@ impl FencedSender {
             self.again.remove(&number);
             self.outcomes.push_back((number, true));
         }
-        if !landed.numbers.is_empty() {
+        if landed.any {
             self.round.heard();
         }
         if let Some(sent_at) = self.flights.only_sent(report.newest) {
@@ -327,16 +327,33 @@ impl FencedSender {
     /// What is lost is to be sent again, or is covered.
     fn look(&mut self, now: Time) {
         // WB-14.
-        let (lost, news) = self.flights.lost(now, &mut self.round);
-        self.loss.lost(news);
-        for lost in lost {
+        let lost = self.flights.lost(now, &mut self.round);
+        self.loss.lost(lost.news);
+        for lost in &lost.flights {
             if lost.keep {
                 self.again.insert(lost.number);
             } else if self.flights.abandon(lost.number) {
                 self.give_up(lost.number);
             }
         }
+        if lost.timed_out {
+            self.probe();
+        }
         self.due = self.flights.deadline(&self.round);
+    }
+
+    /// WB-22: of what is sent again nobody knows which copy a report is about. A number of its own says, once it
+    /// has arrived, that all that was sent before it and is missing is lost, and not only the first of it.
+    fn probe(&mut self) {
+        // What waits to be sent for the first time says the same.
+        if self.queue.is_empty() && self.next - self.flights.base() < NUMBERS {
+            let behind = self.next - self.fence;
+            self.symbols.push(behind, &[]);
+            self.symbols.leave_below(self.next + 1);
+            self.flights.queue_gone(behind);
+            self.again.insert(self.next);
+            self.next += 1;
+        }
     }
 
     fn give_up(&mut self, number: u64) {
