@@ -200,7 +200,7 @@ impl FencedFlights {
             flight.payload = None;
             self.open -= 1;
             landed.any = true;
-            // Of one that was sent again nobody knows which has arrived, and repair may have replaced a lost one.
+            // Of one that was sent again nobody knows which has arrived; repair may have replaced a lost one.
             let once = flight.times == 1;
             if once && !flight.counted && flight.sent.map(|at| at.order) > landed.newest.map(|at| at.order) {
                 landed.newest = flight.sent;

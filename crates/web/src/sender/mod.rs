@@ -342,8 +342,8 @@ impl FencedSender {
         self.due = self.flights.deadline(&self.round);
     }
 
-    /// WB-22: of what is sent again nobody knows which copy a report is about. A number of its own says, once it
-    /// has arrived, that all that was sent before it and is missing is lost, and not only the first of it.
+    /// WB-22: of what is sent again nobody knows which copy a report is about. A number of its own says, once
+    /// it has arrived, that all that was sent before it and is missing is lost, and not only the first of it.
     fn probe(&mut self) {
         // What waits to be sent for the first time says the same.
         if self.queue.is_empty() && self.next - self.flights.base() < NUMBERS {
