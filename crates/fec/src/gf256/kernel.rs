@@ -3,13 +3,13 @@
 #![cfg_attr(vectors, expect(unsafe_code, reason = "calls of kernels that this machine was found to have"))]
 
 use core::fmt;
-#[cfg(vectors)]
+#[cfg(any(x86, neon))]
 use std::sync::OnceLock;
 
 use super::cauchy::{self, Base, Columns, GroupRows, Heads};
 use super::scalar;
 #[cfg(vectors)]
-use super::x86::{self, Processor as _};
+use super::simd::{self, Processor as _};
 use crate::rlc;
 
 /// A way to multiply and add byte slices, which this machine supports. All compute the same.
@@ -19,41 +19,53 @@ pub struct Kernel(KernelKind);
 /// All but `Scalar` exist only as results of a detection, which is what makes calling them sound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum KernelKind {
-    #[cfg(all(vectors, wide))]
+    #[cfg(wide)]
     Gfni512,
-    #[cfg(all(vectors, wide))]
+    #[cfg(wide)]
     Gfni256,
-    #[cfg(vectors)]
+    #[cfg(x86)]
     Avx2,
-    #[cfg(vectors)]
+    #[cfg(x86)]
     Ssse3,
+    #[cfg(neon)]
+    Neon,
+    #[cfg(simd128)]
+    Simd128,
     Scalar,
 }
 
 impl KernelKind {
     /// The fastest first.
     const ALL: &[Self] = &[
-        #[cfg(all(vectors, wide))]
+        #[cfg(wide)]
         Self::Gfni512,
-        #[cfg(all(vectors, wide))]
+        #[cfg(wide)]
         Self::Gfni256,
-        #[cfg(vectors)]
+        #[cfg(x86)]
         Self::Avx2,
-        #[cfg(vectors)]
+        #[cfg(x86)]
         Self::Ssse3,
+        #[cfg(neon)]
+        Self::Neon,
+        #[cfg(simd128)]
+        Self::Simd128,
         Self::Scalar,
     ];
 
     fn detected(self) -> bool {
         match self {
-            #[cfg(all(vectors, wide))]
-            Self::Gfni512 => x86::Gfni512::detected(),
-            #[cfg(all(vectors, wide))]
-            Self::Gfni256 => x86::Gfni256::detected(),
-            #[cfg(vectors)]
-            Self::Avx2 => x86::Avx2::detected(),
-            #[cfg(vectors)]
-            Self::Ssse3 => x86::Ssse3::detected(),
+            #[cfg(wide)]
+            Self::Gfni512 => simd::Gfni512::detected(),
+            #[cfg(wide)]
+            Self::Gfni256 => simd::Gfni256::detected(),
+            #[cfg(x86)]
+            Self::Avx2 => simd::Avx2::detected(),
+            #[cfg(x86)]
+            Self::Ssse3 => simd::Ssse3::detected(),
+            #[cfg(neon)]
+            Self::Neon => simd::Neon::detected(),
+            #[cfg(simd128)]
+            Self::Simd128 => simd::Simd128::detected(),
             Self::Scalar => true,
         }
     }
@@ -65,13 +77,14 @@ impl Kernel {
 
     /// The fastest of this machine. It is looked for once; later calls cost a load.
     pub fn best() -> Self {
-        #[cfg(vectors)]
+        #[cfg(any(x86, neon))]
         {
             static BEST: OnceLock<Kernel> = OnceLock::new();
             *BEST.get_or_init(|| Self::available().next().unwrap_or(Self::SCALAR))
         }
-        #[cfg(not(vectors))]
-        Self::SCALAR
+        // Elsewhere the compiler was told what the machine has.
+        #[cfg(not(any(x86, neon)))]
+        Self(KernelKind::ALL[0])
     }
 
     /// All of this machine, the fastest first, the scalar one last.
@@ -82,14 +95,18 @@ impl Kernel {
     /// What it needs of the machine, as `gfni+avx512`.
     pub fn name(self) -> &'static str {
         match self.0 {
-            #[cfg(all(vectors, wide))]
+            #[cfg(wide)]
             KernelKind::Gfni512 => "gfni+avx512",
-            #[cfg(all(vectors, wide))]
+            #[cfg(wide)]
             KernelKind::Gfni256 => "gfni+avx2",
-            #[cfg(vectors)]
+            #[cfg(x86)]
             KernelKind::Avx2 => "avx2",
-            #[cfg(vectors)]
+            #[cfg(x86)]
             KernelKind::Ssse3 => "ssse3",
+            #[cfg(neon)]
+            KernelKind::Neon => "neon",
+            #[cfg(simd128)]
+            KernelKind::Simd128 => "simd128",
             KernelKind::Scalar => "scalar",
         }
     }
@@ -136,18 +153,30 @@ impl Kernel {
             return;
         }
         match self.0 {
-            #[cfg(all(vectors, wide))]
+            #[cfg(wide)]
             // SAFETY: the kind exists, so it was detected; that is the longest.
-            KernelKind::Gfni512 => unsafe { x86::combine::<x86::Gfni512>(dsts, coefficients, srcs, longest) },
-            #[cfg(all(vectors, wide))]
+            KernelKind::Gfni512 => unsafe {
+                simd::combine::<simd::Gfni512>(dsts, coefficients, srcs, longest);
+            },
+            #[cfg(wide)]
             // SAFETY: the kind exists, so it was detected; that is the longest.
-            KernelKind::Gfni256 => unsafe { x86::combine::<x86::Gfni256>(dsts, coefficients, srcs, longest) },
-            #[cfg(vectors)]
+            KernelKind::Gfni256 => unsafe {
+                simd::combine::<simd::Gfni256>(dsts, coefficients, srcs, longest);
+            },
+            #[cfg(x86)]
             // SAFETY: the kind exists, so it was detected; that is the longest.
-            KernelKind::Avx2 => unsafe { x86::combine::<x86::Avx2>(dsts, coefficients, srcs, longest) },
-            #[cfg(vectors)]
+            KernelKind::Avx2 => unsafe { simd::combine::<simd::Avx2>(dsts, coefficients, srcs, longest) },
+            #[cfg(x86)]
             // SAFETY: the kind exists, so it was detected; that is the longest.
-            KernelKind::Ssse3 => unsafe { x86::combine::<x86::Ssse3>(dsts, coefficients, srcs, longest) },
+            KernelKind::Ssse3 => unsafe { simd::combine::<simd::Ssse3>(dsts, coefficients, srcs, longest) },
+            #[cfg(neon)]
+            // SAFETY: the kind exists, so it was detected; that is the longest.
+            KernelKind::Neon => unsafe { simd::combine::<simd::Neon>(dsts, coefficients, srcs, longest) },
+            #[cfg(simd128)]
+            // SAFETY: the kind exists, so it was detected; that is the longest.
+            KernelKind::Simd128 => unsafe {
+                simd::combine::<simd::Simd128>(dsts, coefficients, srcs, longest);
+            },
             KernelKind::Scalar => scalar::combine(dsts, coefficients, srcs),
         }
     }
@@ -160,18 +189,24 @@ impl Kernel {
     pub fn sum(self, dst: &mut [u8], srcs: &[&[u8]]) {
         let longest = check_lengths(&[&mut *dst], srcs);
         match self.0 {
-            #[cfg(all(vectors, wide))]
+            #[cfg(wide)]
             // SAFETY: the kind exists, so it was detected; that is the longest.
-            KernelKind::Gfni512 => unsafe { x86::sum::<x86::Gfni512>(dst, srcs, longest) },
-            #[cfg(all(vectors, wide))]
+            KernelKind::Gfni512 => unsafe { simd::sum::<simd::Gfni512>(dst, srcs, longest) },
+            #[cfg(wide)]
             // SAFETY: the kind exists, so it was detected; that is the longest.
-            KernelKind::Gfni256 => unsafe { x86::sum::<x86::Gfni256>(dst, srcs, longest) },
-            #[cfg(vectors)]
+            KernelKind::Gfni256 => unsafe { simd::sum::<simd::Gfni256>(dst, srcs, longest) },
+            #[cfg(x86)]
             // SAFETY: the kind exists, so it was detected; that is the longest.
-            KernelKind::Avx2 => unsafe { x86::sum::<x86::Avx2>(dst, srcs, longest) },
-            #[cfg(vectors)]
+            KernelKind::Avx2 => unsafe { simd::sum::<simd::Avx2>(dst, srcs, longest) },
+            #[cfg(x86)]
             // SAFETY: the kind exists, so it was detected; that is the longest.
-            KernelKind::Ssse3 => unsafe { x86::sum::<x86::Ssse3>(dst, srcs, longest) },
+            KernelKind::Ssse3 => unsafe { simd::sum::<simd::Ssse3>(dst, srcs, longest) },
+            #[cfg(neon)]
+            // SAFETY: the kind exists, so it was detected; that is the longest.
+            KernelKind::Neon => unsafe { simd::sum::<simd::Neon>(dst, srcs, longest) },
+            #[cfg(simd128)]
+            // SAFETY: the kind exists, so it was detected; that is the longest.
+            KernelKind::Simd128 => unsafe { simd::sum::<simd::Simd128>(dst, srcs, longest) },
             KernelKind::Scalar => srcs.iter().for_each(|src| scalar::mul_add(dst, 1, src)),
         }
     }
@@ -227,18 +262,24 @@ impl Kernel {
     /// The part of [`cauchy`](Self::cauchy) that is done by a transform.
     pub(super) fn transform(self, columns: Columns<'_>, rows: &mut [GroupRows<'_>]) {
         match self.0 {
-            #[cfg(all(vectors, wide))]
+            #[cfg(wide)]
             // SAFETY: the kind exists, so it was detected.
-            KernelKind::Gfni512 => unsafe { x86::cauchy::<x86::Gfni512>(columns, rows) },
-            #[cfg(all(vectors, wide))]
+            KernelKind::Gfni512 => unsafe { simd::cauchy::<simd::Gfni512>(columns, rows) },
+            #[cfg(wide)]
             // SAFETY: the kind exists, so it was detected.
-            KernelKind::Gfni256 => unsafe { x86::cauchy::<x86::Gfni256>(columns, rows) },
-            #[cfg(vectors)]
+            KernelKind::Gfni256 => unsafe { simd::cauchy::<simd::Gfni256>(columns, rows) },
+            #[cfg(x86)]
             // SAFETY: the kind exists, so it was detected.
-            KernelKind::Avx2 => unsafe { x86::cauchy::<x86::Avx2>(columns, rows) },
-            #[cfg(vectors)]
+            KernelKind::Avx2 => unsafe { simd::cauchy::<simd::Avx2>(columns, rows) },
+            #[cfg(x86)]
             // SAFETY: the kind exists, so it was detected.
-            KernelKind::Ssse3 => unsafe { x86::cauchy::<x86::Ssse3>(columns, rows) },
+            KernelKind::Ssse3 => unsafe { simd::cauchy::<simd::Ssse3>(columns, rows) },
+            #[cfg(neon)]
+            // SAFETY: the kind exists, so it was detected.
+            KernelKind::Neon => unsafe { simd::cauchy::<simd::Neon>(columns, rows) },
+            #[cfg(simd128)]
+            // SAFETY: the kind exists, so it was detected.
+            KernelKind::Simd128 => unsafe { simd::cauchy::<simd::Simd128>(columns, rows) },
             KernelKind::Scalar => unreachable!("it has no transform"),
         }
     }
@@ -247,9 +288,9 @@ impl Kernel {
     /// `seed`.
     pub(crate) fn hashes(self, seed: u64, first: u64, out: &mut [u8]) {
         match self.0 {
-            #[cfg(all(vectors, wide))]
+            #[cfg(wide)]
             // SAFETY: the kind exists, so it was detected.
-            KernelKind::Gfni512 => unsafe { x86::hashes(seed, first, out) },
+            KernelKind::Gfni512 => unsafe { simd::hashes(seed, first, out) },
             _ => out.iter_mut().zip(first..).for_each(|(out, sid)| *out = rlc::coefficient(seed, sid)),
         }
     }

@@ -39,9 +39,9 @@ mod cauchy;
 mod fours;
 mod kernel;
 mod scalar;
-mod tables;
 #[cfg(vectors)]
-mod x86;
+mod simd;
+mod tables;
 
 pub(crate) use cauchy::{Base, Columns, Heads, MAX_HEAD, POINTS, inverse};
 pub use kernel::Kernel;

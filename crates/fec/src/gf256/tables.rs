@@ -13,7 +13,7 @@ pub(super) static NIBBLES: [[[u8; 16]; 2]; 256] = nibbles();
 
 /// The product with each element as a matrix of bits, in the order of `gf2p8affineqb`: byte 7 - i has the
 /// bits of the factor that bit i of the product is the parity of.
-#[cfg(all(vectors, wide))]
+#[cfg(wide)]
 pub(super) static MATRICES: [u64; 256] = matrices();
 
 const fn exp() -> [u8; 765] {
@@ -57,7 +57,7 @@ const fn nibbles() -> [[[u8; 16]; 2]; 256] {
     table
 }
 
-#[cfg(all(vectors, wide))]
+#[cfg(wide)]
 const fn matrices() -> [u64; 256] {
     let mut table = [0; 256];
     let mut c = 0;

@@ -8,9 +8,8 @@ use core::mem::MaybeUninit;
 
 use super::super::cauchy::{Columns, GroupRows, Heads, MAX_HEAD, POINTS};
 use super::super::fours::{FOUR, FOURS, Factors, Fours};
-use super::cache::first_level;
 use super::transform::{SumTransform, add_values, load_all, zeros};
-use super::{Lanes, load_strip};
+use super::{Lanes, first_level, load_strip};
 
 /// Adds to the destinations of `rows`, which have `fours`, or replaces their bytes up to the longest source;
 /// after a multiplication with the matrix of the rows if there is one.

@@ -15,8 +15,9 @@ use core::arch::x86_64::{
 use super::super::cauchy::{Columns, GroupRows, POINTS};
 use super::super::tables::MATRICES;
 use super::fours::fours;
+use super::row::row;
 use super::transform::transform;
-use super::{Lanes, Processor, ProductBlock, row, rows};
+use super::{Lanes, Processor, ProductBlock, rows};
 
 /// GFNI with AVX-512: 32 registers of 64 bytes, loads and stores under a mask, XOR of three.
 pub(in super::super) struct Gfni512;
