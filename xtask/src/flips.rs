@@ -29,6 +29,8 @@ struct FlipsPlan {
     losses: Vec<String>,
     orders: String,
     binary: Option<PathBuf>,
+    /// A terminal that scrolls, with as many lines as there would be flips.
+    scroll: bool,
     /// Standard output is one JSON document.
     json: bool,
 }
@@ -41,35 +43,19 @@ impl FlipsPlan {
             losses: Vec::new(),
             orders: "fenced,latest".into(),
             binary: None,
+            scroll: false,
             json: false,
         };
         let mut words = args.iter();
         while let Some(flag) = words.next() {
-            if flag == "--json" {
-                plan.json = true;
-                continue;
-            }
-            let Some(value) = words.next() else { bail!("{flag} needs a value") };
             match flag.as_str() {
-                "--flips" => match value.parse() {
-                    Ok(flips) if (1..=10_000).contains(&flips) => plan.flips = flips,
-                    _ => bail!("--flips: write a number, 1 to 10000"),
-                },
-                "--link" => plan.link = Some(value.clone()),
-                "--loss" if !value.is_empty() && !value.contains(char::is_whitespace) => {
-                    plan.losses.push(value.clone());
-                }
-                "--order" => {
-                    if let Some(order) = value.split(',').find(|order| !ORDERS.contains(order)) {
-                        bail!("--order: {order:?} is none of {}", ORDERS.join(", "));
-                    }
-                    plan.orders.clone_from(value);
-                }
-                "--binary" => plan.binary = Some(value.into()),
-                _ => bail!(
-                    "write flips [--flips N] [--link WORDS] [--loss SHARE]… [--order ORDER,…] [--binary FILE] [--json], and not {flag} {value}"
-                ),
+                "--json" => plan.json = true,
+                "--scroll" => plan.scroll = true,
+                _ => plan.value(flag, words.next())?,
             }
+        }
+        if plan.scroll && plan.json {
+            bail!("--scroll prints its rows for people, and has no --json");
         }
         if plan.losses.is_empty() {
             plan.losses = vec!["none".into(), "1%".into()];
@@ -77,11 +63,37 @@ impl FlipsPlan {
         Ok(plan)
     }
 
+    /// A flag that has a value.
+    fn value(&mut self, flag: &str, value: Option<&String>) -> Result<()> {
+        let Some(value) = value else { bail!("{flag} needs a value") };
+        match flag {
+            "--flips" => match value.parse() {
+                Ok(flips) if (1..=10_000).contains(&flips) => self.flips = flips,
+                _ => bail!("--flips: write a number, 1 to 10000"),
+            },
+            "--link" => self.link = Some(value.clone()),
+            "--loss" if !value.is_empty() && !value.contains(char::is_whitespace) => {
+                self.losses.push(value.clone());
+            }
+            "--order" => {
+                if let Some(order) = value.split(',').find(|order| !ORDERS.contains(order)) {
+                    bail!("--order: {order:?} is none of {}", ORDERS.join(", "));
+                }
+                self.orders.clone_from(value);
+            }
+            "--binary" => self.binary = Some(value.into()),
+            _ => bail!(
+                "write flips [--flips N] [--scroll] [--link WORDS] [--loss SHARE]… [--order ORDER,…] [--binary FILE] [--json], and not {flag} {value}"
+            ),
+        }
+        Ok(())
+    }
+
     fn measure(&self, binary: &Path) -> Result<()> {
         let rows = root().join("target/flips.json");
         let mut test = cargo();
         test.args(["test", "--locked", "--release", "-p", "quickset-desktop", "--test", "flips", "--"])
-            .args(["--ignored", "--nocapture"])
+            .args(["--ignored", "--nocapture", "--exact", if self.scroll { SCROLL } else { FLIPS }])
             .env("QUICKSET_FLIPS_BINARY", binary)
             .env("QUICKSET_FLIPS", self.flips.to_string())
             .env("QUICKSET_FLIPS_LOSS", self.losses.join(" "))
@@ -103,6 +115,8 @@ impl FlipsPlan {
     }
 }
 
+const FLIPS: &str = "pages_are_there_soon";
+const SCROLL: &str = "lines_come_one_after_the_other";
 const ORDERS: &[&str] = &["ordered", "fenced", "latest"];
 
 #[cfg(test)]
@@ -122,6 +136,7 @@ mod tests {
             &["--order", "fenced,newest"],
             &["--loss", "1% 2%"],
             &["fast", "1"],
+            &["--scroll", "--json"],
         ] {
             assert!(read(slip).is_err(), "{slip:?}");
         }
@@ -135,7 +150,7 @@ mod tests {
         let (losses, orders) = (vec!["ge:1%,30%".to_owned()], "latest".to_owned());
         assert_eq!(
             plan.expect("it is right"),
-            FlipsPlan { flips: 7, link: None, losses, orders, binary: None, json: true }
+            FlipsPlan { flips: 7, link: None, losses, orders, binary: None, scroll: false, json: true }
         );
     }
 }

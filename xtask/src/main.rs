@@ -33,6 +33,7 @@ mod msrv;
 mod mutate;
 mod needs;
 mod picture;
+mod platforms;
 mod players;
 mod python;
 mod results;
@@ -200,6 +201,12 @@ const COMMANDS: &[XtaskCommand] = &[
         run: endure::chaos,
     },
     XtaskCommand {
+        name: "platforms",
+        arguments: "[TARGET…]",
+        about: "what builds and works on other systems and processors: 64-bit ARM, Windows, macOS, WebAssembly, most significant byte first",
+        run: platforms::command,
+    },
+    XtaskCommand {
         name: "interop",
         arguments: "[--quick] [--peer NAME] [--case NAME]",
         about: "our stack with others, both ways round, over links that lose and corrupt: a matrix",
@@ -231,8 +238,8 @@ const COMMANDS: &[XtaskCommand] = &[
     },
     XtaskCommand {
         name: "flips",
-        arguments: "[--flips 500] [--link WORDS] [--loss none] [--loss 1%] [--order fenced,latest] [--binary FILE] [--json]",
-        about: "page flips over both desktop gateways, with losses: how long until a viewer has all of a page (12 min)",
+        arguments: "[--flips 500] [--scroll] [--link WORDS] [--loss none] [--loss 1%] [--order fenced,latest] [--binary FILE] [--json]",
+        about: "page flips over both desktop gateways, with losses: how long until a viewer has all of a page (12 min); or a terminal that scrolls: how evenly its lines come",
         run: flips::command,
     },
     XtaskCommand {

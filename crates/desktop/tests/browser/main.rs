@@ -23,6 +23,7 @@ mod native;
     reason = "numbers are small, or cut on purpose"
 )]
 #[expect(clippy::cast_precision_loss, reason = "numbers are small, or cut on purpose")]
+#[expect(dead_code, reason = "whole pages are all of it that is turned")]
 #[path = "../flips/pages.rs"]
 mod pages;
 #[expect(dead_code, reason = "as much of it as a viewer needs that only looks")]

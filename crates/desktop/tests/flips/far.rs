@@ -65,6 +65,11 @@ impl Desktop {
         begun.elapsed()
     }
 
+    /// The server of the desktop, and who looks at it.
+    pub(crate) fn both(&mut self) -> (&Vnc, &mut Person) {
+        (&self.vnc, &mut self.person)
+    }
+
     /// Looks at the page.
     pub(crate) async fn rest(&mut self, time: Duration) {
         self.person.look(time).await;

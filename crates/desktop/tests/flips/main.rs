@@ -5,7 +5,8 @@
 //! The orders of a row's loss take turns, each with a desktop, gateways and a link of its own, so that what
 //! else the machine does meets them alike. QUICKSET_FLIPS, …_LINK, …_LOSS, …_ORDER and …_BINARY say how many
 //! flips, over which link, which losses (with blanks between them) and orders (with commas), and which
-//! command; …_JSON names a file for the rows.
+//! command; …_JSON names a file for the rows. With `--scroll` it is a terminal that scrolls, whose lines have
+//! to come one after the other.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 #![expect(
@@ -25,6 +26,7 @@ mod person;
 #[expect(dead_code, reason = "a program that is started and ends is all of it that is needed")]
 #[path = "../e2e/programs.rs"]
 mod programs;
+mod scroll;
 #[expect(dead_code, reason = "as much of it as pages need")]
 #[path = "../gateway/vnc.rs"]
 mod vnc;
@@ -95,6 +97,28 @@ fn pages_are_there_soon() {
     if let Some(file) = std::env::var_os("QUICKSET_FLIPS_JSON") {
         let rows: Vec<String> = rows.iter().map(Row::json).collect();
         std::fs::write(file, format!("[{}]\n", rows.join(","))).unwrap();
+    }
+}
+
+#[test]
+#[ignore = "minutes in real time: cargo xtask flips --scroll"]
+fn lines_come_one_after_the_other() {
+    let plan = Plan::read();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    println!("{}", scroll::HEAD);
+    for loss in &plan.losses {
+        let link: LinkSpec = format!("{} loss={loss}", plan.link).parse().unwrap();
+        for order in &plan.orders {
+            let order = order.to_string();
+            let row = runtime.block_on(async {
+                let mut desktop = Desktop::start(&plan.binary, &order, &link).await;
+                let book = Book::new();
+                // By these a connection learns of its path.
+                desktop.scroll(&book, 50, LINES).await;
+                desktop.scroll(&book, plan.flips as u32, LINES).await
+            });
+            println!("{}", row.line(&order, loss));
+        }
     }
 }
 
@@ -220,5 +244,7 @@ order    loss    flips    p50    p95    p99    max messages  packets   lost repa
 const LINK: &str = "rate=100mbit delay=50ms queue=1MB mtu=1500";
 /// From one page to the next of a desktop.
 const BETWEEN: Duration = Duration::from_millis(700);
+/// From one line of a terminal to the next: 25 a second.
+const LINES: Duration = Duration::from_millis(40);
 /// Pages by which a connection learns of its path, which are not counted.
 const FIRST: usize = 5;

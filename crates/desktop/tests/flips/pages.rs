@@ -23,21 +23,32 @@ impl Book {
         let mut rng = Rng::new(number);
         let mut pixels = vec![PAPER; PAGE.area()];
         for y in (HEIGHT..PAGE.height() - 2 * HEIGHT).step_by(LEADING.into()) {
-            // The right edge is ragged.
-            let columns = PAGE.width() / WIDTH - 4 - rng.below(10) as u16;
-            let mut blank = 0;
-            for column in 4..columns {
-                if column == blank {
-                    continue;
-                }
-                if blank < column {
-                    blank = column + 2 + rng.below(9) as u16;
-                }
-                let letter = &self.letters[rng.below(LETTERS) as usize];
-                put(letter, &mut pixels, (column * WIDTH, y));
-            }
+            self.write(&mut rng, &mut pixels, y);
         }
         pixels
+    }
+
+    /// The pixels of a line as high as one of a page.
+    pub(crate) fn line(&self, number: u64) -> Vec<u32> {
+        let mut pixels = vec![PAPER; usize::from(PAGE.width()) * usize::from(LEADING)];
+        self.write(&mut Rng::new(number), &mut pixels, 1);
+        pixels
+    }
+
+    fn write(&self, rng: &mut Rng, pixels: &mut [u32], y: u16) {
+        // The right edge is ragged.
+        let columns = PAGE.width() / WIDTH - 4 - rng.below(10) as u16;
+        let mut blank = 0;
+        for column in 4..columns {
+            if column == blank {
+                continue;
+            }
+            if blank < column {
+                blank = column + 2 + rng.below(9) as u16;
+            }
+            let letter = &self.letters[rng.below(LETTERS) as usize];
+            put(letter, pixels, (column * WIDTH, y));
+        }
     }
 }
 
@@ -72,7 +83,7 @@ const LETTERS: u64 = 60;
 const WIDTH: u16 = 7;
 const HEIGHT: u16 = 14;
 /// From one line to the next.
-const LEADING: u16 = 16;
+pub(crate) const LEADING: u16 = 16;
 const PAPER: u32 = 0x00ff_ffff;
 /// Of grey.
 const SHADES: u32 = 5;
