@@ -185,6 +185,11 @@ impl PeerLink {
         }
     }
 
+    /// UDP does not get through.
+    pub(crate) fn is_tcp(&self) -> bool {
+        matches!(self, Self::Tcp(_))
+    }
+
     pub(crate) fn remote_address(&self) -> SocketAddr {
         match self {
             Self::Gateway(connection) => connection.remote_address(),

@@ -16,7 +16,7 @@ use super::pages::{self, PageArgs};
 use super::{LinkArgs, every_second, vnc_password};
 use crate::interrupts::Interrupts;
 use crate::memory::{self, MemoryArgs};
-use crate::metrics::MetricsArgs;
+use crate::metrics::{MetricKind, MetricsArgs, MetricsPage};
 use crate::say::{note, say};
 use crate::values;
 
@@ -184,9 +184,10 @@ pub(super) async fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     let board = board(&folder)?;
     let notice = Notice::of(&serve, args.listen, &names);
     notice.put_up(board.as_ref());
-    let watched = serve.endpoint().clone();
+    let (watched, viewers) = (serve.endpoint().clone(), serve.stats());
     metrics.serve(move |page| {
         page.endpoint(&watched.stats());
+        tell_viewers(&viewers, page);
         memory::tell(&budget, page);
     })?;
     let stats = serve.stats();
@@ -210,6 +211,21 @@ pub(super) async fn serve(args: &ServeArgs) -> anyhow::Result<()> {
         () = lines => Ok(()),
         never = browsers => match never? {},
     }
+}
+
+/// Adds who looks, and by what: connections of TCP are not among those of the endpoint.
+fn tell_viewers(stats: &ServeStats, page: &mut MetricsPage) {
+    let totals = stats.totals();
+    let both = |all: u64, by_tcp: u64| {
+        let label = |transport: &str| vec![("transport", transport.to_owned())];
+        [(label("quic"), all - by_tcp), (label("tcp"), by_tcp)]
+    };
+    let help = "Viewers that look at a desktop.";
+    let now = both(totals.clients as u64, totals.by_tcp as u64);
+    page.values(("quickset_desktop_viewers", MetricKind::Gauge, help), now);
+    let help = "Viewers that have begun to look at a desktop.";
+    let ever = both(totals.ever, totals.ever_by_tcp);
+    page.values(("quickset_desktop_viewers_begun_total", MetricKind::Counter, help), ever);
 }
 
 fn print_clients(stats: &ServeStats) {

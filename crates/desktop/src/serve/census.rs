@@ -15,6 +15,7 @@ pub struct ServeStats(Arc<Mutex<ClientCensus>>);
 #[derive(Debug, Default)]
 struct ClientCensus {
     ever: u64,
+    ever_by_tcp: u64,
     now: BTreeMap<u64, (PeerLink, Arc<Mutex<ScreenSender>>)>,
 }
 
@@ -23,8 +24,12 @@ struct ClientCensus {
 pub struct ClientTotals {
     /// Clients that look now.
     pub clients: usize,
+    /// Of these, clients where UDP does not get through.
+    pub by_tcp: usize,
     /// Clients that ever looked.
     pub ever: u64,
+    /// Of these, clients where UDP did not get through.
+    pub ever_by_tcp: u64,
     /// Of those that look now: their connections, and what they were sent.
     pub now: BTreeMap<u64, (Stats, SenderStats)>,
 }
@@ -44,12 +49,15 @@ impl ServeStats {
             (link.stats(), sender.stats().clone())
         };
         let now: BTreeMap<_, _> = clients.now.iter().map(|(&id, client)| (id, line(client))).collect();
-        ClientTotals { clients: now.len(), ever: clients.ever, now }
+        let by_tcp = clients.now.values().filter(|(link, _)| link.is_tcp()).count();
+        let (ever, ever_by_tcp) = (clients.ever, clients.ever_by_tcp);
+        ClientTotals { clients: now.len(), by_tcp, ever, ever_by_tcp, now }
     }
 
     pub(super) fn enter(&self, link: &PeerLink, seat: &ClientSeat) -> ClientEntry {
         let mut clients = self.lock();
         clients.ever += 1;
+        clients.ever_by_tcp += u64::from(link.is_tcp());
         let id = clients.ever;
         clients.now.insert(id, (link.clone(), seat.share()));
         ClientEntry { stats: self.clone(), id }

@@ -64,6 +64,8 @@ async fn a_desktop_is_there_soon_where_udp_never_gets_through() {
     assert!(first < Duration::from_secs(4), "the first picture came after {first:?}");
     near.met(&far).await;
     assert!(near.stats.totals().by_tcp);
+    let seen = far.stats.totals();
+    assert_eq!((seen.clients, seen.by_tcp, seen.ever, seen.ever_by_tcp), (1, 1, 1, 1));
     assert!(person.name.contains("UDP does not get through"), "{}", person.name);
     // All of it works: pictures, keys, texts, another size.
     for seed in 2..8 {
@@ -101,6 +103,8 @@ async fn a_session_moves_to_tcp_and_back_while_viewers_stay() {
     person.sees(&vnc).await;
     near.met(&far).await;
     assert!(!near.stats.totals().by_tcp);
+    let seen = far.stats.totals();
+    assert_eq!((seen.by_tcp, seen.ever - seen.ever_by_tcp), (0, 1), "the one that is there is by QUIC");
     firewall.set_open(false);
     noise(&vnc, 2, 320, 200);
     let begun = Instant::now();
