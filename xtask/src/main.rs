@@ -130,8 +130,8 @@ const COMMANDS: &[XtaskCommand] = &[
     },
     XtaskCommand {
         name: "picture",
-        arguments: "[--binary FILE]",
-        about: "run a little of the laboratory, and draw docs/lab.png from its page with Chromium",
+        arguments: "[lab|demo] [--binary FILE]",
+        about: "run a little of the laboratory, and the demo, and draw docs/lab.png and docs/demo.png from their pages with Chromium",
         run: picture::command,
     },
     XtaskCommand {
