@@ -10,6 +10,7 @@ use std::task::{Context, Poll, Waker};
 pub(crate) struct Crowd {
     /// By their numbers, in ascending order. Apart, since nobody ever waits for most things of most
     /// connections.
+    #[expect(clippy::box_collection, reason = "a word instead of four, in six crowds of each connection")]
     waiting: Option<Box<VecDeque<(u64, Waker)>>>,
     seats: u64,
 }

@@ -28,7 +28,7 @@ impl DatagramSocket for Inexhaustible {
     ) -> Poll<io::Result<ReceivedCount>> {
         let path = AddressPair::to(([127, 0, 0, 1], 2).into());
         for at in 0..WIDTH {
-            buffers.put(at, path, Ecn::NotEct, &[0; LONG]);
+            buffers.put(at, path, Ecn::NotEct, &vec![0; LONG]);
         }
         self.came.fetch_add(WIDTH * LONG, Ordering::Relaxed);
         Poll::Ready(Ok(ReceivedCount { buffers: WIDTH, was_all: false }))
