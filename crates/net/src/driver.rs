@@ -1,4 +1,5 @@
 mod admit;
+mod alarm;
 mod pause;
 mod routing;
 
@@ -13,6 +14,7 @@ use quickset_base::{self as base, Datagram, Input, Machine, Time};
 use quickset_quic::{self as quic, ConnectionKey, Signal};
 
 use admit::ProofAsking;
+use alarm::Alarm;
 use pause::ReaderPause;
 
 use crate::connection::Connection;
@@ -22,7 +24,6 @@ use crate::hub::Hub;
 use crate::line::ClosingWords;
 use crate::outlet::DatagramOutlet;
 use crate::pool::ReceivePool;
-use crate::runtime::RuntimeTimer;
 use crate::shards::ShardOf;
 use crate::shared::{LockedState, Shared, TurnNews};
 use crate::socket::{DatagramSocket, ReceiveBuffers, ReceivedCount, WIDTH};
@@ -63,6 +64,8 @@ struct DatagramInlet {
     again: Option<Time>,
     /// Datagrams of this turn.
     came: usize,
+    /// Bytes that came since all other tasks last had the thread.
+    ahead: usize,
     /// Nothing is received.
     pause: Option<ReaderPause>,
 }
@@ -92,12 +95,6 @@ struct Roster {
     crowded: Option<Arc<Shared>>,
 }
 
-/// The runtime's timer, set to the next of ours.
-struct Alarm {
-    timer: Pin<Box<dyn RuntimeTimer>>,
-    at: Option<Time>,
-}
-
 /// How a connection's part of a turn ended.
 enum Drive {
     /// Nothing is left to do.
@@ -116,7 +113,6 @@ impl Driver {
     pub(crate) fn new(hub: Arc<Hub>, socket: Arc<dyn DatagramSocket>) -> Self {
         let mut pool = ReceivePool::default();
         let limit = socket.max_segments();
-        let timer = hub.runtime().timer(hub.instant(hub.now()));
         Self {
             inlet: DatagramInlet {
                 buffers: ReceiveBuffers::new(&mut pool),
@@ -127,12 +123,13 @@ impl Driver {
                 failures: 0,
                 again: None,
                 came: 0,
+                ahead: 0,
                 pause: None,
             },
             roster: Roster::default(),
             outlet: DatagramOutlet::new(limit, hub.calls().clone()),
             echoes: Echoes::default(),
-            alarm: Alarm { timer, at: None },
+            alarm: Alarm::new(&hub),
             news: TurnNews::default(),
             requests: Vec::new(),
             farewell: None,
@@ -160,11 +157,15 @@ impl Driver {
         let next = [self.roster.timers.next(), self.outlet.deadline(), self.inlet.again, pause];
         let next = next.into_iter().flatten().min();
         // Others get the thread before the next turn.
-        if !self.roster.met.is_empty() {
+        let leads = self.inlet.ahead >= AHEAD;
+        if leads || !self.roster.met.is_empty() {
+            self.inlet.ahead = 0;
             self.hub.runtime().yield_now(cx);
         } else if received || more || !self.roster.answering.is_empty() || self.alarm.set(cx, &self.hub, next)
         {
             cx.waker().wake_by_ref();
+        } else {
+            self.inlet.ahead = 0;
         }
         Poll::Pending
     }
@@ -252,6 +253,7 @@ impl Driver {
                     let came = self.inlet.buffers.datagrams(n);
                     self.inlet.came += came;
                     self.hub.calls().received.count(came);
+                    self.inlet.ahead += self.inlet.buffers.bytes(n);
                     self.route(n, &**socket);
                     if let Some(shared) = self.roster.crowded.take() {
                         self.inlet.pause = Some(ReaderPause::of(shared));
@@ -262,6 +264,9 @@ impl Driver {
                         // That was all, as of then; to ask again at once would most often be in vain.
                         self.inlet.sorting.asking.received(true);
                         return true;
+                    }
+                    if self.inlet.ahead >= AHEAD {
+                        break;
                     }
                 }
                 Poll::Ready(Err(error)) => {
@@ -563,25 +568,6 @@ impl Roster {
     }
 }
 
-impl Alarm {
-    /// Sets the alarm. True when it is time already.
-    fn set(&mut self, cx: &mut Context<'_>, hub: &Hub, next: Option<Time>) -> bool {
-        let Some(next) = next else {
-            return false;
-        };
-        // An alarm that is early is cheaper than one that is set again with every packet.
-        if self.at.is_none_or(|at| next < at) {
-            self.timer.as_mut().reset(hub.instant(next));
-            self.at = Some(next);
-        }
-        let rings = self.timer.as_mut().poll(cx).is_ready();
-        if rings {
-            self.at = None;
-        }
-        rings
-    }
-}
-
 impl TurnNews {
     /// There is something that a connection cannot tell its handles itself.
     fn is_for_endpoint(&self) -> bool {
@@ -591,6 +577,11 @@ impl TurnNews {
 
 /// Receive calls in a turn, so that acknowledgements leave and applications read in between.
 const RECEIVES: usize = 8;
+
+/// Bytes that come before all other tasks get the thread. A runtime may let a task that wakes itself go on
+/// for dozens of turns before it looks at others, as tokio's of one thread does before it polls what
+/// `block_on` waits for, such as a `LocalSet` with all who read: what came meanwhile lies in memory.
+const AHEAD: usize = 1 << 20;
 
 /// Turns of the driver that acknowledgements wait for what is written by tasks that were woken: they run in
 /// between. That which accepts a stream may have another that answers on it.

@@ -339,7 +339,7 @@ impl LockedState {
                     self.connected = true;
                     news.met |= self.conn.side() == Side::Client;
                     self.hand_over(news);
-                    self.phase.drain_to(&mut news.wakes);
+                    self.phase.dismiss_to(&mut news.wakes);
                     // Streams may be opened from here on.
                     self.available.iter_mut().for_each(|wakers| wakers.drain_to(&mut news.wakes));
                 }

@@ -271,6 +271,12 @@ impl ReceiveBuffers {
     pub(crate) fn datagrams(&self, n: usize) -> usize {
         self.metas.iter().take(n).map(|meta| meta.len.min(Self::SIZE).div_ceil(meta.stride.max(1))).sum()
     }
+
+    /// How many bytes they hold.
+    #[inline]
+    pub(crate) fn bytes(&self, n: usize) -> usize {
+        self.metas.iter().take(n).map(|meta| meta.len.min(Self::SIZE)).sum()
+    }
 }
 
 impl fmt::Debug for ReceiveBuffers {

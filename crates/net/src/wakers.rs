@@ -8,8 +8,10 @@ use std::task::{Context, Poll, Waker};
 /// that waits no more leaves nothing behind: each has a [`WakerSeat`].
 #[derive(Debug, Default)]
 pub(crate) struct Crowd {
-    /// By their numbers, in ascending order.
-    waiting: VecDeque<(u64, Waker)>,
+    /// By their numbers, in ascending order. Apart, since nobody ever waits for most things of most
+    /// connections.
+    #[expect(clippy::box_collection, reason = "a word instead of four, in six crowds of each connection")]
+    waiting: Option<Box<VecDeque<(u64, Waker)>>>,
     seats: u64,
 }
 
@@ -27,11 +29,12 @@ impl Crowd {
             *seats += 1;
             *seats
         });
-        match self.find(number) {
-            Ok(at) if self.waiting[at].1.will_wake(cx.waker()) => None,
-            Ok(at) => Some(mem::replace(&mut self.waiting[at].1, cx.waker().clone())),
+        let waiting = self.waiting.get_or_insert_default();
+        match find(waiting, number) {
+            Ok(at) if waiting[at].1.will_wake(cx.waker()) => None,
+            Ok(at) => Some(mem::replace(&mut waiting[at].1, cx.waker().clone())),
             Err(at) => {
-                self.waiting.insert(at, (number, cx.waker().clone()));
+                waiting.insert(at, (number, cx.waker().clone()));
                 None
             }
         }
@@ -40,35 +43,44 @@ impl Crowd {
     /// The task at this place waits no more. Returns what is to be dropped once no lock is held.
     #[must_use]
     pub(crate) fn leave(&mut self, place: &mut TaskId) -> Option<Waker> {
-        let at = self.find(place.0.take()?).ok()?;
-        self.waiting.remove(at).map(|(_, waker)| waker)
-    }
-
-    /// Where a number stands, or would. Who comes newly is the last.
-    fn find(&self, number: u64) -> Result<usize, usize> {
-        match self.waiting.back() {
-            Some((last, _)) if *last >= number => self.waiting.binary_search_by_key(&number, |one| one.0),
-            _ => Err(self.waiting.len()),
-        }
+        let number = place.0.take()?;
+        let waiting = self.waiting.as_mut()?;
+        let at = find(waiting, number).ok()?;
+        waiting.remove(at).map(|(_, waker)| waker)
     }
 
     /// Moves all to `woken`, whose wakers are called once no lock is held.
     pub(crate) fn drain_to(&mut self, woken: &mut Vec<Waker>) {
-        woken.extend(self.waiting.drain(..).map(|(_, waker)| waker));
-        if self.waiting.capacity() > KEPT {
-            self.waiting = VecDeque::new();
+        let Some(waiting) = &mut self.waiting else { return };
+        woken.extend(waiting.drain(..).map(|(_, waker)| waker));
+        if waiting.capacity() > KEPT {
+            self.waiting = None;
         }
+    }
+
+    /// The same of those who will hardly wait again: nothing is kept for them.
+    pub(crate) fn dismiss_to(&mut self, woken: &mut Vec<Waker>) {
+        self.drain_to(woken);
+        self.waiting = None;
     }
 
     /// Whether nobody waits.
     pub(crate) fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+        self.waiting.as_ref().is_none_or(|waiting| waiting.is_empty())
     }
 
     /// How many wait.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.waiting.len()
+        self.waiting.as_ref().map_or(0, |waiting| waiting.len())
+    }
+}
+
+/// Where a number stands, or would. Who comes newly is the last.
+fn find(waiting: &VecDeque<(u64, Waker)>, number: u64) -> Result<usize, usize> {
+    match waiting.back() {
+        Some((last, _)) if *last >= number => waiting.binary_search_by_key(&number, |one| one.0),
+        _ => Err(waiting.len()),
     }
 }
 
@@ -168,16 +180,19 @@ mod tests {
         let mut woken = Vec::new();
         crowd.drain_to(&mut woken);
         assert_eq!((woken.len(), crowd.len()), (MANY, 0));
-        assert!(crowd.waiting.capacity() <= KEPT);
+        assert!(crowd.waiting.as_ref().is_none_or(|waiting| waiting.capacity() <= KEPT));
         // They come back from the last to the first.
         for place in places.iter_mut().rev() {
             assert!(crowd.add(place, cx).is_none());
         }
-        assert!(crowd.waiting.iter().map(|(number, _)| *number).eq(1..=MANY as u64));
+        let numbers = |crowd: &Crowd| -> Vec<u64> {
+            crowd.waiting.iter().flat_map(|all| all.iter()).map(|one| one.0).collect()
+        };
+        assert!(numbers(&crowd).into_iter().eq(1..=MANY as u64));
         for place in places.iter_mut().step_by(2) {
             assert!(crowd.leave(place).is_some() && crowd.leave(place).is_none());
         }
-        assert!(crowd.waiting.iter().all(|(number, _)| number % 2 == 0));
+        assert!(numbers(&crowd).iter().all(|number| number % 2 == 0));
         assert_eq!(crowd.len(), MANY / 2);
     }
 

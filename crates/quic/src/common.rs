@@ -19,7 +19,7 @@ use crate::qlog::{Beginning, Sinks};
 use crate::qlog::{Qlog, VersionFacts, Why};
 #[cfg(feature = "qlog")]
 use crate::recovery::Recovery;
-use crate::stats::Stats;
+use crate::stats::CountedStats;
 
 /// The versions of `$common`, while its trace is written, and what the `$peer` announced.
 macro_rules! versions {
@@ -64,7 +64,7 @@ pub(crate) struct Common {
     pub(crate) ours: Option<Box<TransportParams>>,
     /// What the peer announced, once that is authentic.
     pub(crate) peer: Option<PeerFacts>,
-    pub(crate) stats: Stats,
+    pub(crate) stats: CountedStats,
     /// What waits for the application.
     pub(crate) events: VecDeque<Event>,
     /// What waits for the endpoint.
@@ -88,7 +88,7 @@ impl Common {
             now,
             ours: Some(ours),
             peer: None,
-            stats: Stats::default(),
+            stats: CountedStats::default(),
             events: VecDeque::new(),
             signals: VecDeque::new(),
             qlog: Qlog::none(),

@@ -80,6 +80,33 @@ pub struct Stats {
     pub closed: Option<Closed>,
 }
 
+/// What of [`Stats`] is counted where it happens, by the same names. The rest is asked of who knows it.
+#[derive(Debug, Default)]
+pub(crate) struct CountedStats {
+    pub(crate) sent_datagrams: u64,
+    pub(crate) sent_bytes: u64,
+    pub(crate) sent_packets: u64,
+    pub(crate) refused_datagrams: u64,
+    pub(crate) received_datagrams: u64,
+    pub(crate) received_bytes: u64,
+    pub(crate) received_packets: u64,
+    pub(crate) dropped_packets: u64,
+    pub(crate) unpaid_packets: u64,
+    pub(crate) paced: u64,
+    pub(crate) duplicate_packets: u64,
+    pub(crate) lost_packets: u64,
+    pub(crate) ptos: u64,
+    pub(crate) asked: u64,
+    pub(crate) moves: u64,
+    pub(crate) failed_moves: u64,
+    /// But for the state, which is the path's.
+    pub(crate) ecn: EcnStats,
+    /// But for the present size, which is the path's.
+    pub(crate) mtu: MtuStats,
+    /// Apart, since a connection is without for as long as it lives.
+    pub(crate) closed: Option<Box<Closed>>,
+}
+
 /// What was counted of the peer's acknowledgements so far, without those of the handshake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

@@ -95,6 +95,6 @@ const COUNT: usize = 256;
 
 /// Bytes of a connection that has done nothing but to begin, of one that has moved something, and of one with
 /// its handles and its place with the driver.
-const MOST: isize = 12_000;
-const MOST_USED: isize = 19_000;
-const MOST_DRIVEN: usize = 13_000;
+const MOST: isize = 10_700;
+const MOST_USED: isize = 17_000;
+const MOST_DRIVEN: usize = 11_800;

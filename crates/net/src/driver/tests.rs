@@ -1,3 +1,4 @@
+mod ahead;
 #[cfg(unix)]
 mod refusals;
 
@@ -46,7 +47,7 @@ fn socket(address: SocketAddr) -> Arc<TestSocket> {
     Arc::new(SystemSocket::new(watch, &config).unwrap())
 }
 
-fn driver_of(socket: Arc<TestSocket>, router: quic::Endpoint) -> Driver {
+fn driver_of(socket: Arc<dyn DatagramSocket>, router: quic::Endpoint) -> Driver {
     let runtime = Arc::new(TokioRuntime::current());
     let group = Arc::new(ShardGroup::new(1, true));
     let hub = Arc::new(Hub::new(Bound::of(&*socket), router, runtime, group.clone(), 0));

@@ -52,7 +52,7 @@ impl Connection {
         self.traffic.streams.set_early(&params);
         self.traffic.datagrams.set_peer(&params);
         self.life.handshake.early = EarlyFate::Undecided;
-        self.life.handshake.remembered = Some(EarlyLimits::of(&params));
+        self.life.handshake.remembered = Some(Box::new(EarlyLimits::of(&params)));
     }
 
     /// What the handshake says of early data on its way.
@@ -71,11 +71,10 @@ impl Connection {
 
     /// The server's parameters are there, and so is its word on early data.
     pub(super) fn settle_early(&mut self, params: &TransportParams) -> Result<(), TransportError> {
-        let Some(limits) =
-            self.life.handshake.remembered.filter(|_| self.life.handshake.early == EarlyFate::Undecided)
-        else {
+        if self.life.handshake.early != EarlyFate::Undecided {
             return Ok(());
-        };
+        }
+        let Some(limits) = self.life.handshake.remembered.take() else { return Ok(()) };
         if self.link.keys.session().early_fate() != EarlyFate::Accepted {
             self.reject_early();
         } else if EarlyLimits::of(params).cover(&limits) {
@@ -118,10 +117,10 @@ impl Connection {
     /// No 0-RTT packet that was sent so far arrives anywhere. Packet numbers go on (RFC 9000 §17.2.3).
     pub(super) fn void_early(&mut self) {
         if self.life.handshake.early == EarlyFate::Undecided {
-            let mut lost = std::mem::take(&mut self.scratch.settled.lost);
-            self.link.path.recovery.void(Space::Data, &mut lost);
-            self.lose(&mut lost, false);
-            self.scratch.settled.lost = lost;
+            let mut settled = self.scratch.settled.take().unwrap_or_default();
+            self.link.path.recovery.void(Space::Data, &mut settled.lost);
+            self.lose(&mut settled.lost, false);
+            self.scratch.settled = Some(settled);
         }
     }
 }

@@ -16,7 +16,7 @@ impl Connection {
     pub(crate) fn heard_again(&mut self, space: Space) {
         let waits =
             self.common.side.is_server() && space == Space::Initial && self.common.phase == Phase::Handshake;
-        if waits && self.link.keys.stream(Space::Initial).want() == Want::None {
+        if waits && self.link.keys.want(Space::Initial) == Want::None {
             self.hasten(MOST_ANSWERS);
         }
     }
@@ -39,7 +39,9 @@ impl Connection {
         self.life.handshake.hastened += 1;
         for space in [Space::Initial, Space::Handshake] {
             if self.link.keys.seals(space) {
-                self.link.keys.stream(space).again();
+                if let Some(stream) = self.link.keys.stream(space) {
+                    stream.again();
+                }
             }
         }
     }

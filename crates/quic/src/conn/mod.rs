@@ -91,7 +91,7 @@ pub struct Connection {
 pub(crate) struct ScratchBuffers {
     /// Packets of a received batch whose frames are yet to act.
     pub(crate) opened: Vec<Authentic>,
-    pub(crate) settled: SettledPackets,
+    pub(crate) settled: Option<Box<SettledPackets>>,
     /// What a SYMBOL_ACK settles, and the tokens of one lost symbol.
     pub(crate) recovered: Vec<FrameToken>,
     /// Packets that were built as those before them, and whether none is to be.
@@ -194,7 +194,7 @@ impl Connection {
         if self.common.stats.closed.is_none() {
             self.traffic.collect(&mut self.common.events);
             self.trace_over(&why);
-            self.common.stats.closed = Some(why.clone());
+            self.common.stats.closed = Some(Box::new(why.clone()));
             self.common.events.push_back(Event::Closed(why));
             if let Some(trip) = self.link.path.recovery.sampled().filter(|_| self.link.path.is_validated()) {
                 let peer = self.link.path.address.remote.ip();

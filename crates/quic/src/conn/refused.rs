@@ -121,7 +121,7 @@ impl Connection {
 
     /// What was in packets that did not leave waits to be sent again.
     fn take_back(&mut self, left: u64) {
-        let mut settled = std::mem::take(&mut self.scratch.settled);
+        let mut settled = self.scratch.settled.take().unwrap_or_default();
         let back = self.link.path.recovery.take_back(&self.link.blockade.first, left, &mut settled.lost);
         self.common.stats.sent_packets -= back.packets;
         for token in &settled.lost {
@@ -137,7 +137,7 @@ impl Connection {
             }
         }
         self.lose(&mut settled.lost, true);
-        self.scratch.settled = settled;
+        self.scratch.settled = Some(settled);
         for space in Space::ALL.into_iter().filter(|space| back.eliciting[space.index()]) {
             if space != Space::Data || self.link.path.recovery.pto_count() > 0 {
                 // A probe passes the window, and what was to be one still does (RFC 9002 §6.2.4, §7.5).

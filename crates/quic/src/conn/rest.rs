@@ -21,7 +21,7 @@ impl Connection {
     /// Whether more was in flight than little things have.
     #[inline]
     fn swollen(&self) -> bool {
-        self.scratch.settled.acked_packets.capacity() > LITTLE
+        self.scratch.settled.as_ref().is_some_and(|settled| settled.acked_packets.capacity() > LITTLE)
             || self.common.events.capacity() > LITTLE
             || self.traffic.streams.is_swollen()
     }
@@ -30,7 +30,10 @@ impl Connection {
     fn give_back(&mut self) {
         let most = if std::mem::take(&mut self.restless) { 0 } else { LITTLE };
         self.link.path.recovery.rest(most);
-        self.scratch.settled.rest(most);
+        self.scratch.settled = self.scratch.settled.take().filter(|_| most > 0);
+        if let Some(settled) = &mut self.scratch.settled {
+            settled.rest(most);
+        }
         self.scratch.opened.shrink_to(most);
         self.scratch.recovered.shrink_to(most);
         self.unread.shrink_to(most);

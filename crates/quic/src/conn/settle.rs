@@ -16,7 +16,7 @@ impl Connection {
     /// Those of one space.
     pub(crate) fn act_on_acks_of(&mut self, space: Space) -> Result<(), TransportError> {
         let Some(merged) = self.link.merged.get_mut(space).and_then(Merged::take) else { return Ok(()) };
-        let mut settled = std::mem::take(&mut self.scratch.settled);
+        let mut settled = self.scratch.settled.take().unwrap_or_default();
         let result = self.link.path.recovery.on_ack(space, &merged, self.common.now, &mut settled);
         if let Some(place) = self.link.merged.get_mut(space) {
             place.restore(merged);
@@ -27,13 +27,13 @@ impl Connection {
             }
         }
         self.settle(space, &mut settled, false);
-        self.scratch.settled = settled;
+        self.scratch.settled = Some(settled);
         result
     }
 
     /// The loss timer or a probe timeout, if one is due.
     pub(crate) fn on_loss_time(&mut self) {
-        let mut settled = std::mem::take(&mut self.scratch.settled);
+        let mut settled = self.scratch.settled.take().unwrap_or_default();
         let may_probe = self.link.may_probe();
         let (space, probe) = match self.link.path.recovery.on_time(self.common.now, may_probe, &mut settled) {
             TimerOutcome::Nothing => (Space::Data, false),
@@ -61,7 +61,7 @@ impl Connection {
             }
         };
         self.settle(space, &mut settled, probe);
-        self.scratch.settled = settled;
+        self.scratch.settled = Some(settled);
     }
 
     /// Hands what was settled back to whom it belongs, and tells congestion control.
@@ -205,7 +205,11 @@ impl Connection {
                     receive.window_lost(epoch);
                 }
             }
-            FrameToken::Crypto { space, offset, len } => self.link.keys.stream(space).lost(offset, len),
+            FrameToken::Crypto { space, offset, len } => {
+                if let Some(stream) = self.link.keys.stream(space) {
+                    stream.lost(offset, len);
+                }
+            }
             FrameToken::AckFrequency { sequence } => self.link.asks.lost(sequence),
             FrameToken::Stream { .. }
             | FrameToken::Fenced { .. }

@@ -89,7 +89,7 @@ impl Connection {
 
     /// Why the connection ended, once it has.
     pub fn closed(&self) -> Option<&Closed> {
-        self.common.stats.closed.as_ref()
+        self.common.stats.closed.as_deref()
     }
 
     /// True when nothing is left to do.
@@ -141,7 +141,24 @@ impl Connection {
     pub fn stats(&self) -> Stats {
         let rtt = self.link.path.recovery.rtt();
         let control = self.link.path.congestion.control();
+        let counted = &self.common.stats;
         Stats {
+            sent_datagrams: counted.sent_datagrams,
+            sent_bytes: counted.sent_bytes,
+            sent_packets: counted.sent_packets,
+            refused_datagrams: counted.refused_datagrams,
+            received_datagrams: counted.received_datagrams,
+            received_bytes: counted.received_bytes,
+            received_packets: counted.received_packets,
+            dropped_packets: counted.dropped_packets,
+            unpaid_packets: counted.unpaid_packets,
+            paced: counted.paced,
+            duplicate_packets: counted.duplicate_packets,
+            lost_packets: counted.lost_packets,
+            ptos: counted.ptos,
+            asked: counted.asked,
+            moves: counted.moves,
+            failed_moves: counted.failed_moves,
             stream_bytes: self.traffic.streams.limits().sent(),
             spurious_losses: self.link.path.recovery.spurious_losses(),
             key_updates: self.link.keys.updates(),
@@ -156,15 +173,14 @@ impl Connection {
             fec: self.protect.stats(),
             acks: self.link.asks.stats(),
             datagrams: self.traffic.datagrams.stats(),
-            mtu: MtuStats { current: self.link.path.mtu, ..self.common.stats.mtu },
+            mtu: MtuStats { current: self.link.path.mtu, ..counted.mtu },
             ecn: EcnStats {
                 state: self.link.path.ecn.state(),
-                sent: self.common.stats.ecn.sent + self.link.path.recovery.marked(),
-                received_ce: self.common.stats.ecn.received_ce
-                    + self.link.acks.iter().map(Acks::marked).sum::<u64>(),
-                ..self.common.stats.ecn
+                sent: counted.ecn.sent + self.link.path.recovery.marked(),
+                received_ce: counted.ecn.received_ce + self.link.acks.iter().map(Acks::marked).sum::<u64>(),
+                ..counted.ecn
             },
-            ..self.common.stats.clone()
+            closed: counted.closed.as_deref().cloned(),
         }
     }
 

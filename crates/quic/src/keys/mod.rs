@@ -27,7 +27,7 @@ pub use session::{
 };
 
 use crate::TransportError;
-use crate::packet::Unsealed;
+use crate::packet::{BySpace, Unsealed, Want};
 
 /// The cryptographic side of a connection.
 pub(crate) struct KeyRing {
@@ -40,7 +40,7 @@ pub(crate) struct KeyRing {
     handshake: Option<Box<Keys>>,
     early: Option<Box<EarlyKeys>>,
     one_rtt: Option<OneRtt>,
-    streams: [CryptoStream; 3],
+    streams: BySpace<CryptoStream>,
     /// The level that the session writes at.
     writing: Space,
     complete: bool,
@@ -97,7 +97,7 @@ impl KeyRing {
             handshake: None,
             early: None,
             one_rtt: None,
-            streams: Default::default(),
+            streams: BySpace::new(|_| CryptoStream::default()),
             writing: Space::Initial,
             complete: false,
             failures: 0,
@@ -119,7 +119,9 @@ impl KeyRing {
     ) -> bool {
         self.initial = crypto.initial_keys(version, dcid, Side::Client).map(Box::new);
         self.other = None;
-        self.streams[Space::Initial.index()].restart();
+        if let Some(stream) = self.streams.get_mut(Space::Initial) {
+            stream.restart();
+        }
         self.initial.is_some()
     }
 
@@ -203,14 +205,16 @@ impl KeyRing {
             Space::Handshake => self.handshake = None,
             Space::Data => {}
         }
-        self.streams[space.index()].end();
+        if let Some(stream) = self.streams.get_mut(space) {
+            stream.end();
+        }
     }
 
     /// The handshake is confirmed, and nothing is under way. What the peer began to say it will end.
     pub(crate) fn rest(&mut self) {
         self.inbox = Vec::new();
         self.streams.iter_mut().for_each(CryptoStream::rest);
-        if !self.streams[Space::Data.index()].has_gap() {
+        if !self.streams.data.has_gap() {
             self.session.rest();
         }
     }
@@ -230,9 +234,24 @@ impl KeyRing {
         }
     }
 
-    /// The CRYPTO stream of `space`.
-    pub(crate) fn stream(&mut self, space: Space) -> &mut CryptoStream {
-        &mut self.streams[space.index()]
+    /// No packets of the handshake are sent or read any more: its CRYPTO streams go.
+    pub(crate) fn end_handshake(&mut self) {
+        self.streams.end_handshake();
+    }
+
+    /// The CRYPTO stream of `space`; `None` when it has gone.
+    pub(crate) fn stream(&mut self, space: Space) -> Option<&mut CryptoStream> {
+        self.streams.get_mut(space)
+    }
+
+    /// What the CRYPTO stream of `space` wants to send.
+    #[inline]
+    pub(crate) fn want(&self, space: Space) -> Want {
+        self.streams.get(space).map_or(Want::None, CryptoStream::want)
+    }
+
+    fn has_gap(&self, space: Space) -> bool {
+        self.streams.get(space).is_some_and(CryptoStream::has_gap)
     }
 
     /// A CRYPTO frame; the handshake goes as far as it can.
@@ -242,13 +261,15 @@ impl KeyRing {
         offset: u64,
         data: &[u8],
     ) -> Result<HandshakeProgress, TransportError> {
+        let is_former = space < self.reading();
+        // Nothing can be read that is for one that has gone, since its keys went before.
+        let Some(stream) = self.streams.get_mut(space) else { return Ok(HandshakeProgress::default()) };
         let mut inbox = std::mem::take(&mut self.inbox);
         inbox.clear();
-        let is_former = space < self.reading();
-        let result = self.streams[space.index()].on_data(offset, data, &mut inbox).and_then(|()| {
+        let result = stream.on_data(offset, data, &mut inbox).and_then(|()| {
             // RFC 9001 §4.1.3: the session would take it for bytes of the level that it reads now, and
             // anybody can make Initial packets.
-            if is_former && (!inbox.is_empty() || self.streams[space.index()].has_gap()) {
+            if is_former && (!inbox.is_empty() || self.has_gap(space)) {
                 return Err(TransportError::new(
                     Code::PROTOCOL_VIOLATION,
                     "CRYPTO beyond the end of a former level",
@@ -282,11 +303,13 @@ impl KeyRing {
         loop {
             out.clear();
             let change = self.session.write(&mut out);
-            self.streams[self.writing.index()].push(&out);
+            if let Some(stream) = self.streams.get_mut(self.writing) {
+                stream.push(&out);
+            }
             match change {
                 Some(KeyChange::Handshake(keys)) => {
                     // RFC 9001 §4.1.3: nothing of the level below may be left over.
-                    if self.streams[Space::Initial.index()].has_gap() {
+                    if self.has_gap(Space::Initial) {
                         return Err(TransportError::new(
                             Code::PROTOCOL_VIOLATION,
                             "Initial CRYPTO beyond its level",
@@ -313,7 +336,7 @@ impl KeyRing {
         }
         progress.complete = !self.complete && self.one_rtt.is_some() && !self.session.is_handshaking();
         // RFC 9001 §4.1.3: nor of the handshake, whose last message was read.
-        if progress.complete && self.streams[Space::Handshake.index()].has_gap() {
+        if progress.complete && self.has_gap(Space::Handshake) {
             return Err(TransportError::new(Code::PROTOCOL_VIOLATION, "Handshake CRYPTO beyond its level"));
         }
         self.complete |= progress.complete;

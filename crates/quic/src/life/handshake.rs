@@ -37,7 +37,7 @@ pub(crate) struct HandshakeState {
     /// What became of early data.
     pub(crate) early: EarlyFate,
     /// A client's: the limits that its early data keeps to.
-    pub(crate) remembered: Option<EarlyLimits>,
+    pub(crate) remembered: Option<Box<EarlyLimits>>,
     /// How often the first flight was said again, sooner than a probe timeout would have it.
     pub(crate) hastened: u8,
     pub(crate) side: SideState,

@@ -27,8 +27,11 @@ pub(crate) struct Lifecycle {
 #[derive(Debug)]
 enum LifecycleState {
     Open,
-    Closing(Closing),
-    Draining { until: Time },
+    /// Apart, since it is short beside the life of a connection.
+    Closing(Box<Closing>),
+    Draining {
+        until: Time,
+    },
     Drained,
 }
 
@@ -200,7 +203,8 @@ impl Lifecycle {
             let until = now + self.grace(pto);
             self.state = {
                 let said = Vec::new();
-                LifecycleState::Closing(Closing { farewell, said, until, due: true, heard: 0, patience: 1 })
+                let closing = Closing { farewell, said, until, due: true, heard: 0, patience: 1 };
+                LifecycleState::Closing(Box::new(closing))
             };
         }
     }
@@ -246,9 +250,8 @@ impl Lifecycle {
                 let keep_alive = self.keep_alive_at().map(|t| (t, Reason::KeepAlive));
                 [idle, handshake, keep_alive].into_iter().flatten().min_by_key(|(t, _)| *t)
             }
-            LifecycleState::Closing(Closing { until, .. }) | LifecycleState::Draining { until } => {
-                Some((*until, Reason::Close))
-            }
+            LifecycleState::Closing(closing) => Some((closing.until, Reason::Close)),
+            LifecycleState::Draining { until } => Some((*until, Reason::Close)),
             LifecycleState::Drained => None,
         }
     }
@@ -298,14 +301,19 @@ impl Lifecycle {
                 }
                 Expired::Nothing
             }
-            LifecycleState::Closing(Closing { until, .. }) | LifecycleState::Draining { until }
-                if *until <= now =>
-            {
-                self.state = LifecycleState::Drained;
-                Expired::Drained
-            }
-            _ => Expired::Nothing,
+            LifecycleState::Closing(closing) => self.stays(closing.until, now),
+            LifecycleState::Draining { until } => self.stays(*until, now),
+            LifecycleState::Drained => Expired::Nothing,
         }
+    }
+
+    /// Closing or draining lasts until then.
+    fn stays(&mut self, until: Time, now: Time) -> Expired {
+        if until > now {
+            return Expired::Nothing;
+        }
+        self.state = LifecycleState::Drained;
+        Expired::Drained
     }
 }
 

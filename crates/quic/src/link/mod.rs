@@ -133,6 +133,7 @@ impl PacketLink {
         }
         let marks = |link: &Self| [link.path.recovery.marked(), link.acks.iter().map(Acks::marked).sum()];
         let before = marks(self);
+        self.keys.end_handshake();
         self.acks.end_handshake();
         self.merged.end_handshake();
         self.path.recovery.end_handshake();

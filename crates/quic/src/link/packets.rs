@@ -119,7 +119,7 @@ impl PacketLink {
     /// sees of a client, which has a CRYPTO frame (RFC 9000 §17.2.2).
     #[cold]
     pub(crate) fn probe_again(&mut self, space: Space, tokens: &[FrameToken]) {
-        let stream = self.keys.stream(space);
+        let Some(stream) = self.keys.stream(space) else { return };
         if stream.want() > Want::None {
             return;
         }

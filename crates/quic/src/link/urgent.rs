@@ -35,7 +35,7 @@ impl PacketLink {
             return;
         }
         for space in [Space::Initial, Space::Handshake] {
-            if self.keys.has(space) && self.keys.stream(space).want() == Want::Lost {
+            if self.keys.has(space) && self.keys.want(space) == Want::Lost {
                 let probes = &mut self.probes[space.index()];
                 *probes = (*probes).max(1);
             }
@@ -47,6 +47,6 @@ impl PacketLink {
     pub(crate) fn pads_initial(&mut self, cx: &Common, data: bool) -> bool {
         cx.side.is_client()
             || self.probes[Space::Initial.index()] > 0
-            || (data && self.keys.stream(Space::Initial).want() > Want::None)
+            || (data && self.keys.want(Space::Initial) > Want::None)
     }
 }

@@ -152,7 +152,7 @@ impl Connection {
     }
 
     fn on_crypto(&mut self, space: Space, offset: u64, data: &[u8]) -> Result<(), TransportError> {
-        if self.link.keys.stream(space).has_read(offset, data.len()) {
+        if self.link.keys.stream(space).is_some_and(|stream| stream.has_read(offset, data.len())) {
             self.heard_again(space);
             return Ok(());
         }

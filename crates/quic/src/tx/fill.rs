@@ -33,7 +33,9 @@ impl Transmission<'_> {
             return;
         }
         // The handshake: nothing else goes anywhere before it is through.
-        self.conn.link.keys.stream(space).write(w, space);
+        if let Some(stream) = self.conn.link.keys.stream(space) {
+            stream.write(w, space);
+        }
         // RFC 9000 §12.4, table 3: of what 0-RTT packets cannot carry, a client has nothing before the
         // handshake is through.
         if space == Space::Data {

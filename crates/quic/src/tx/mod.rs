@@ -280,14 +280,14 @@ impl Transmission<'_> {
         if !data {
             return false;
         }
-        let crypto = self.conn.link.keys.stream(space).want() > Want::None;
+        let crypto = self.conn.link.keys.want(space) > Want::None;
         crypto || (space == Space::Data && self.conn.wants_data())
     }
 
     /// Whether any space has more than acknowledgements to send.
     fn has_data(&mut self) -> bool {
         let crypto = |this: &mut Self, space| {
-            this.conn.link.keys.has(space) && this.conn.link.keys.stream(space).want() > Want::None
+            this.conn.link.keys.has(space) && this.conn.link.keys.want(space) > Want::None
         };
         (self.conn.link.keys.seals(Space::Data) && self.conn.wants_data())
             || Space::ALL.into_iter().any(|space| crypto(self, space))
@@ -321,7 +321,7 @@ impl Transmission<'_> {
         let finishes = self.conn.common.side.is_client()
             && established
             && self.conn.link.keys.has(Space::Handshake)
-            && self.conn.link.keys.stream(Space::Handshake).want() == Want::Data;
+            && self.conn.link.keys.want(Space::Handshake) == Want::Data;
         if finishes {
             // RFC 9001 §4.9.1: as with any first Handshake packet.
             self.conn.discard(Space::Initial);

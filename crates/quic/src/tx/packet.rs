@@ -98,8 +98,9 @@ impl Transmission<'_> {
         let finishes = space == Space::Handshake
             && self.conn.common.side.is_client()
             && self.conn.common.phase > Phase::Handshake;
-        if finishes && self.conn.link.keys.stream(space).fits(w.room()) {
-            self.conn.link.keys.stream(space).write(&mut w, space);
+        let stream = self.conn.link.keys.stream(space).filter(|_| finishes);
+        if let Some(stream) = stream.filter(|stream| stream.fits(w.room())) {
+            stream.write(&mut w, space);
         } else {
             let words = farewell.frame(space == Space::Data, w.room());
             w.put(&words, FrameToken::Nothing);

@@ -197,7 +197,7 @@ impl Transmission<'_> {
             && self.conn.link.path.is_validated()
             && self.conn.link.probes[Space::Data.index()] == 0
             && !self.conn.link.acks.data.has_news()
-            && self.conn.link.keys.stream(Space::Data).want() == Want::None
+            && self.conn.link.keys.want(Space::Data) == Want::None
             && !self.conn.has_control()
             && !self.conn.link.keys.nears_limit()
     }

@@ -127,7 +127,7 @@ fn lower_limits_for_early_data_that_was_accepted_are_a_violation() {
         let transport = TransportConfig::fixed_mtu(1200);
         let mut params = crate::endpoint::announce(&transport);
         change(&mut params);
-        resumed.client.life.handshake.remembered = Some(EarlyLimits::of(&params));
+        resumed.client.life.handshake.remembered = Some(Box::new(EarlyLimits::of(&params)));
         let pair = resumed.join();
         let code = match pair.client.closed() {
             Some(Closed::Failed(error)) => Some(error.code),

@@ -84,7 +84,7 @@ fn who_closes_at_once_ends_the_handshake_first() {
 #[test]
 fn a_last_flight_that_is_too_long_is_not_begun_for_a_farewell() {
     let mut pair = met();
-    pair.client.link.keys.stream(wire::Space::Handshake).push(&[0; 2000]);
+    pair.client.link.keys.stream(wire::Space::Handshake).unwrap().push(&[0; 2000]);
     pair.client.close(pair.now, 42, b"secret");
     let mut sent = drain(&mut pair.client, pair.now, address(1));
     pair.server.handle(pair.now, Input::Received(&mut sent));

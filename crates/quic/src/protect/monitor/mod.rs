@@ -49,10 +49,11 @@ pub(crate) struct Monitor {
 
 /// What is believed of the path if losses with the queue at its longest are its own, and if they are not. Of
 /// a full queue's losses neither is told: they say nothing of the path.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Beliefs {
     all: Belief,
-    below_top: Belief,
+    /// Apart, and `None` as long as there was no such loss: then it is the same.
+    below_top: Option<Box<Belief>>,
 }
 
 /// What became of a packet.
@@ -77,7 +78,7 @@ struct PacketSpan {
 }
 
 /// Packets that were lost in a row, and what would be believed without them.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct LossRun {
     kind: PacketFate,
     before: Beliefs,
@@ -156,12 +157,13 @@ impl Monitor {
     /// The same, as far as one can know.
     #[inline]
     pub(crate) fn belief(&self) -> &Belief {
-        if self.top_is_ours { &self.beliefs.below_top } else { &self.beliefs.all }
+        let below_top = self.beliefs.below_top.as_deref().filter(|_| self.top_is_ours);
+        below_top.unwrap_or(&self.beliefs.all)
     }
 
     fn with(belief: Belief, events: u64) -> Self {
         let mut monitor = Self {
-            beliefs: Beliefs { all: belief, below_top: belief },
+            beliefs: Beliefs { all: belief, below_top: None },
             top_is_ours: false,
             untold: 0,
             in_run: None,
@@ -226,7 +228,13 @@ impl Monitor {
             if self.runs.len() == MOST_RUNS {
                 self.runs.pop_front();
             }
-            self.runs.push_back(LossRun { kind, before: self.beliefs, at: self.now, lost: 0, arrived: 0 });
+            self.runs.push_back(LossRun {
+                kind,
+                before: self.beliefs.clone(),
+                at: self.now,
+                lost: 0,
+                arrived: 0,
+            });
         }
         for belief in self.beliefs.told(kind) {
             if begins {
@@ -263,8 +271,7 @@ impl Monitor {
             self.beliefs.told(run.kind).for_each(Belief::shorten);
             return;
         }
-        let LossRun { before, at, arrived, .. } = *run;
-        self.runs.pop_back();
+        let Some(LossRun { before, at, arrived, .. }) = self.runs.pop_back() else { return };
         (self.beliefs, self.told, self.in_run) = (before, Some(at), None);
         let behind_loss = self.runs.back_mut().is_some_and(|run| {
             run.arrived += arrived;
@@ -316,7 +323,12 @@ impl Beliefs {
             PacketFate::LostAtTop => (true, false),
             PacketFate::Overflowed => (false, false),
         };
-        all.then_some(&mut self.all).into_iter().chain(below_top.then_some(&mut self.below_top))
+        if all && !below_top {
+            // From here on they differ.
+            self.below_top.get_or_insert_with(|| Box::new(self.all));
+        }
+        let below_top = self.below_top.as_deref_mut().filter(|_| below_top);
+        all.then_some(&mut self.all).into_iter().chain(below_top)
     }
 }
 
