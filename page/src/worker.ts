@@ -101,7 +101,6 @@ class Session {
   private turn(): void {
     const now = performance.now();
     for (let report; (report = this.viewer.next_datagram(now)) !== undefined; ) this.carrier.report(report);
-    for (let bytes; (bytes = this.viewer.next_control(now)) !== undefined; ) this.carrier.control(bytes);
     for (let news; (news = this.viewer.next_news()) !== undefined; news.free()) {
       const missed = this.heed(news);
       if (this.over) return;
@@ -110,6 +109,8 @@ class Session {
     }
     this.input();
     this.draw();
+    // Behind that: whether the screen is the server's takes a look at all of its pixels.
+    for (let bytes; (bytes = this.viewer.next_control(now)) !== undefined; ) this.carrier.control(bytes);
     scope.clearTimeout(this.timer);
     const due = this.viewer.next_deadline();
     if (due !== undefined) this.timer = scope.setTimeout(() => this.turn(), Math.max(0, due - performance.now()));

@@ -204,20 +204,22 @@ fn fits(width: u16, height: u16, max_bytes: usize) -> Result<(), TooLarge> {
     Ok(())
 }
 
-/// Eight bytes a step, with one table per byte: each step waits for the one before.
+/// Sixteen bytes a step, with one table per byte: each step waits for the one before.
 fn crc(start: u32, words: &[u32]) -> u32 {
     let part = |word: u32, table: usize| {
         let b = word.to_le_bytes().map(usize::from);
         CRC[table + 3][b[0]] ^ CRC[table + 2][b[1]] ^ CRC[table + 1][b[2]] ^ CRC[table][b[3]]
     };
-    let mut pairs = words.chunks_exact(2);
-    let sum = pairs.by_ref().fold(start, |sum, pair| part(sum ^ pair[0], 4) ^ part(pair[1], 0));
-    pairs.remainder().iter().fold(sum, |sum, word| part(sum ^ word, 0))
+    let mut steps = words.chunks_exact(4);
+    let sum = steps.by_ref().fold(start, |sum, step| {
+        part(sum ^ step[0], 12) ^ (part(step[1], 8) ^ part(step[2], 4) ^ part(step[3], 0))
+    });
+    steps.remainder().iter().fold(sum, |sum, word| part(sum ^ word, 0))
 }
 
 /// `CRC[k][b]` is the remainder of byte `b` followed by k zero bytes; the polynomial is reflected.
-static CRC: [[u32; 256]; 8] = {
-    let mut tables = [[0; 256]; 8];
+static CRC: [[u32; 256]; 16] = {
+    let mut tables = [[0; 256]; 16];
     let mut byte = 0u32;
     while byte < 256 {
         let mut sum = byte;
@@ -230,7 +232,7 @@ static CRC: [[u32; 256]; 8] = {
         byte += 1;
     }
     let mut k = 1;
-    while k < 8 {
+    while k < 16 {
         let mut byte = 0;
         while byte < 256 {
             let before = tables[k - 1][byte];
@@ -318,10 +320,24 @@ mod tests {
 
     #[test]
     fn checksums_are_crc32() {
-        // As zlib computes them: of "1234", "12345678" and "123456789abc".
-        let words = [*b"1234", *b"5678", *b"9abc"].map(u32::from_le_bytes);
-        for (n, sum) in [(1, 0x9be3_e0a3), (2, 0x9ae0_daaf), (3, 0xbdb0_c0e4)] {
-            assert_eq!(!crc(!0, &words[..n]), sum);
+        // As zlib computes them, of the first one, two and more words.
+        let text = b"123456789abcdef0ghijklmnopqrstuvwxyzABCD";
+        let words: Vec<u32> =
+            text.chunks_exact(4).map(|w| u32::from_le_bytes([w[0], w[1], w[2], w[3]])).collect();
+        let sums = [
+            0x9be3_e0a3,
+            0x9ae0_daaf,
+            0xbdb0_c0e4,
+            0x57c5_6ba8,
+            0x57f6_20e1,
+            0x1790_263e,
+            0x4079_b2a3,
+            0xf13d_56e2,
+            0x7776_75c9,
+            0x356c_117d,
+        ];
+        for (n, sum) in (1..).zip(sums) {
+            assert_eq!(!crc(!0, &words[..n]), sum, "{n} words");
         }
         let fb = numbered(3, 2);
         assert_ne!(fb.crc32(), numbered(2, 3).crc32());

@@ -207,6 +207,30 @@ fn frames_that_expand_to_anything_else_are_refused() {
 }
 
 #[test]
+fn short_repetitions_are_written_and_long_ones_named() {
+    // Words that come again, two random bytes behind each; and the same bytes in disorder, without any word.
+    for (length, named) in [(5, false), (6, false), (12, true)] {
+        let mut rng = Rng::new(5);
+        let mut some = |n: usize| (0..n).map(|_| rng.next() as u8).collect::<Vec<u8>>();
+        let words: Vec<Vec<u8>> = (0..50).map(|_| some(length)).collect();
+        let content: Vec<u8> = (0..400).flat_map(|n| [&words[n % 50][..], &some(2)].concat()).collect();
+        let mut mixed = content.clone();
+        (1..mixed.len()).for_each(|n| mixed.swap(n, rng.below(n as u64 + 1) as usize));
+        let mut squeezer = encode::Squeezer::new();
+        let [words, letters] = [&content, &mixed].map(|content| squeezer.squeeze(content).to_vec());
+        assert_eq!(
+            words.len() * 10 < letters.len() * 9,
+            named,
+            "{length}: {}, {}",
+            words.len(),
+            letters.len()
+        );
+        let found = decode::Expander::new().expand(&words, content.len()).map(|found| found.to_vec());
+        assert_eq!(found, Some(content));
+    }
+}
+
+#[test]
 fn markers_inside_a_scan_are_refused() {
     // DT-23: dimensions of 65535 x 65535 in a second header, tables, a restart, an end.
     let rect = Rect::sized(16, 16);
