@@ -1,0 +1,225 @@
+//! The handles: numbers with a generation, so that a stale one is an error and never somebody else's.
+
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use crate::config::ConfigObject;
+use crate::connection::ConnectionObject;
+use crate::endpoint::EndpointObject;
+use crate::messages::MessagesObject;
+use crate::status::{CallFailure, QS_BAD_HANDLE, QS_SYSTEM, claim_process};
+use crate::stream::StreamObject;
+
+/// What a handle stands for.
+#[derive(Clone)]
+pub(crate) enum HandledObject {
+    Config(Arc<ConfigObject>),
+    Endpoint(Arc<EndpointObject>),
+    Connection(Arc<ConnectionObject>),
+    Stream(Arc<StreamObject>),
+    Messages(Arc<MessagesObject>),
+}
+
+/// A kind of object that has handles.
+pub(crate) trait HandledKind: Sized {
+    /// What it is called when a handle is none of it.
+    const NAME: &'static str;
+
+    /// The object as one of this kind, if it is.
+    fn of(object: &HandledObject) -> Option<&Arc<Self>>;
+}
+
+/// A handle that is not used yet, of an object that is being made. Dropped, it is free again.
+pub(crate) struct ReservedHandle {
+    handle: u64,
+    placed: bool,
+}
+
+struct HandleTable {
+    slots: Vec<HandleSlot>,
+    free: Vec<u32>,
+}
+
+struct HandleSlot {
+    generation: u32,
+    /// The endpoint that takes it along when it is freed; 0 for none.
+    owner: u64,
+    /// `None` while it is reserved or free.
+    object: Option<HandledObject>,
+}
+
+static TABLE: RwLock<HandleTable> = RwLock::new(HandleTable { slots: Vec::new(), free: Vec::new() });
+
+/// Returns the object behind a handle.
+pub(crate) fn get<T: HandledKind>(handle: u64) -> Result<Arc<T>, CallFailure> {
+    let found = any(handle);
+    found.as_ref().and_then(T::of).cloned().ok_or_else(|| bad_handle(T::NAME))
+}
+
+/// Returns whatever is behind a handle.
+pub(crate) fn any(handle: u64) -> Option<HandledObject> {
+    let table = read();
+    table.slots.get(index(handle)?).filter(|slot| slot.generation == generation(handle))?.object.clone()
+}
+
+/// Takes an object out, and with an endpoint all that was made from it. The caller drops them without a lock.
+pub(crate) fn take(handle: u64) -> Option<Vec<HandledObject>> {
+    let mut table = write();
+    let slot = table.slots.get(index(handle)?).filter(|slot| slot.generation == generation(handle))?;
+    slot.object.as_ref()?;
+    // What was made from it goes first: it lives on the endpoint's thread.
+    let mut indices: Vec<usize> =
+        (0..table.slots.len()).filter(|i| table.slots[*i].owner == handle).collect();
+    indices.push(index(handle)?);
+    Some(indices.into_iter().filter_map(|i| table.free(i)).collect())
+}
+
+pub(crate) fn bad_handle(what: &str) -> CallFailure {
+    CallFailure::new(QS_BAD_HANDLE, format!("the handle is not that of {what}, or it was freed"))
+}
+
+impl ReservedHandle {
+    /// Reserves a handle. With an `owner`, an endpoint, it is freed with that.
+    pub(crate) fn new(owner: u64) -> Result<Self, CallFailure> {
+        claim_process();
+        let mut table = write();
+        let i = match table.free.pop() {
+            Some(i) => i,
+            None => {
+                let full = |_| CallFailure::new(QS_SYSTEM, "there are 2^32 handles; free some");
+                // The number of the slot is that of the handle less 1, which has to be a number, too.
+                let i = u32::try_from(table.slots.len() + 1).map_err(full)? - 1;
+                table.slots.push(HandleSlot { generation: 1, owner: 0, object: None });
+                i
+            }
+        };
+        let slot = &mut table.slots[i as usize];
+        slot.owner = owner;
+        Ok(Self { handle: u64::from(slot.generation) << 32 | u64::from(i) + 1, placed: false })
+    }
+
+    pub(crate) fn handle(&self) -> u64 {
+        self.handle
+    }
+
+    /// Has the handle stand for `object` from now on.
+    ///
+    /// # Errors
+    /// When the owner was freed meanwhile.
+    pub(crate) fn place(mut self, object: HandledObject) -> Result<u64, CallFailure> {
+        let mut table = write();
+        let i = index(self.handle).ok_or_else(|| bad_handle("anything"))?;
+        let owner = table.slots[i].owner;
+        let owner_is_there = owner == 0
+            || index(owner)
+                .and_then(|i| table.slots.get(i))
+                .is_some_and(|slot| slot.generation == generation(owner) && slot.object.is_some());
+        if !owner_is_there {
+            drop(table);
+            return Err(bad_handle("an endpoint"));
+        }
+        table.slots[i].object = Some(object);
+        self.placed = true;
+        Ok(self.handle)
+    }
+}
+
+impl Drop for ReservedHandle {
+    fn drop(&mut self) {
+        if !self.placed {
+            if let Some(i) = index(self.handle) {
+                let none = write().free(i);
+                debug_assert!(none.is_none(), "what is reserved holds nothing");
+            }
+        }
+    }
+}
+
+impl HandleTable {
+    /// Empties a slot, whose handle is of no more use.
+    fn free(&mut self, i: usize) -> Option<HandledObject> {
+        let slot = &mut self.slots[i];
+        let object = slot.object.take();
+        slot.owner = 0;
+        // A slot whose generations are used up stays empty: a number never comes again.
+        if let Some(next) = slot.generation.checked_add(1) {
+            slot.generation = next;
+            self.free.extend(u32::try_from(i));
+        }
+        object
+    }
+}
+
+impl HandledObject {
+    /// The number that C attached.
+    pub(crate) fn user(&self) -> Option<&std::sync::atomic::AtomicU64> {
+        match self {
+            Self::Config(_) => None,
+            Self::Endpoint(endpoint) => Some(&endpoint.user),
+            Self::Connection(connection) => Some(&connection.user),
+            Self::Stream(stream) => Some(&stream.user),
+            Self::Messages(messages) => Some(&messages.user),
+        }
+    }
+}
+
+fn index(handle: u64) -> Option<usize> {
+    usize::try_from((handle & u64::from(u32::MAX)).checked_sub(1)?).ok()
+}
+
+fn generation(handle: u64) -> u32 {
+    u32::try_from(handle >> 32).unwrap_or(0)
+}
+
+fn read() -> RwLockReadGuard<'static, HandleTable> {
+    TABLE.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write() -> RwLockWriteGuard<'static, HandleTable> {
+    TABLE.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made() -> u64 {
+        ReservedHandle::new(0).unwrap().place(HandledObject::Config(Arc::default())).unwrap()
+    }
+
+    #[test]
+    fn a_handle_is_good_until_it_is_freed_and_never_again() {
+        let handle = made();
+        assert!(get::<ConfigObject>(handle).is_ok());
+        assert_eq!(get::<StreamObject>(handle).err().map(|e| e.status), Some(QS_BAD_HANDLE), "another kind");
+        assert_eq!(take(handle).map(|gone| gone.len()), Some(1));
+        assert!(take(handle).is_none() && get::<ConfigObject>(handle).is_err());
+        // Whoever gets the slot has another number.
+        let others: Vec<u64> = (0..10).map(|_| made()).collect();
+        assert!(!others.contains(&handle) && get::<ConfigObject>(handle).is_err());
+        assert!(others.into_iter().all(|other| take(other).is_some()));
+    }
+
+    #[test]
+    fn numbers_that_were_never_given_are_none() {
+        for handle in [0, 1, u64::MAX, u64::from(u32::MAX), 1 << 32, u64::MAX << 32] {
+            assert!(any(handle).is_none() && take(handle).is_none(), "{handle:#x}");
+        }
+    }
+
+    #[test]
+    fn what_is_reserved_is_not_there_yet() {
+        let reserved = ReservedHandle::new(0).unwrap();
+        let handle = reserved.handle();
+        assert!(any(handle).is_none() && take(handle).is_none());
+        drop(reserved);
+        assert!(any(handle).is_none());
+    }
+
+    #[test]
+    fn what_an_endpoint_that_is_gone_owns_is_not_placed() {
+        let gone = made();
+        let reserved = ReservedHandle::new(gone).unwrap();
+        drop(take(gone));
+        assert!(reserved.place(HandledObject::Config(Arc::default())).is_err());
+    }
+}
