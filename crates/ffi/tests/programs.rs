@@ -70,7 +70,7 @@ fn structs_are_laid_out_as_c_does() {
 
 /// The number behind a word in a line like `arrived 7, recovered 1`.
 fn number(line: &str, word: &str) -> u64 {
-    let mut words = line.split([' ', ',']).skip_while(|found| *found != word);
+    let mut words = line.split([' ', ',', '\n']).skip_while(|found| *found != word);
     words.nth(1).unwrap_or_else(|| panic!("no {word} in {line:?}")).parse().unwrap()
 }
 

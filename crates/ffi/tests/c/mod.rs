@@ -12,10 +12,6 @@ pub(crate) fn folder() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-pub(crate) fn header() -> String {
-    std::fs::read_to_string(folder().join("include/quickset.h")).unwrap()
-}
-
 /// The library that cargo built beside the tests.
 pub(crate) fn library(kind: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
@@ -89,8 +85,8 @@ pub(crate) fn layout() -> Vec<String> {
 }
 
 /// All that a program is compiled with.
-pub(crate) fn interface() -> Vec<String> {
-    let mut lines = declarations(&header());
+pub(crate) fn interface(header: &str) -> Vec<String> {
+    let mut lines = declarations(header);
     lines.extend(layout());
     lines
 }
