@@ -68,7 +68,10 @@ fn install(from: &Path, prefix: &Path) -> Result<()> {
         if link.is_symlink() {
             fs::remove_file(&link)?;
         }
+        #[cfg(unix)]
         std::os::unix::fs::symlink(&whole, &link)?;
+        #[cfg(not(unix))]
+        bail!("{} would be a link, which this system does not have", link.display());
     }
     let description = fs::read_to_string(crate_folder.join("quickset.pc.in"))?;
     let prefix = prefix.to_str().context("the name of the folder is not UTF-8")?;

@@ -3,7 +3,7 @@
 //!
 //! *In:* calls from C, on any thread. *Out:* statuses, and events behind a descriptor. Each endpoint has a
 //! thread of its own that drives its socket. Calls act on connections directly, under their locks: a call
-//! polls a future of `quickset` once, with the waker of an [`Interest`](events::Interest), and returns
+//! polls a future of `quickset` once, with the waker of an `Interest`, and returns
 //! [`QS_WOULD_BLOCK`], or waits on its own thread until that waker is called.
 //!
 //! Invariants: no pointer of C's is kept beyond a call; no panic leaves one; no handle is ever given twice;

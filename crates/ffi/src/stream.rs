@@ -291,7 +291,7 @@ pub unsafe extern "C" fn qs_stream_set_protection(stream: QsStream, protection: 
 /// it.
 #[unsafe(no_mangle)]
 pub extern "C" fn qs_stream_flush(stream: QsStream) -> QsStatus {
-    call(|| get::<StreamObject>(stream)?.send(|half| half.flush()))
+    call(|| get::<StreamObject>(stream)?.send(SendStream::flush))
 }
 
 pub(crate) fn check_urgency(urgency: u8) -> Result<u8, CallFailure> {

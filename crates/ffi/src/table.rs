@@ -65,10 +65,12 @@ pub(crate) fn any(handle: u64) -> Option<HandledObject> {
 pub(crate) fn take(handle: u64) -> Option<Vec<HandledObject>> {
     let mut table = write();
     let slot = table.slots.get(index(handle)?).filter(|slot| slot.generation == generation(handle))?;
-    slot.object.as_ref()?;
-    // What was made from it goes first: it lives on the endpoint's thread.
-    let mut indices: Vec<usize> =
-        (0..table.slots.len()).filter(|i| table.slots[*i].owner == handle).collect();
+    let owns = matches!(slot.object.as_ref()?, HandledObject::Endpoint(_));
+    // What was made from it goes first: it lives on the endpoint's thread. What is only reserved finds out
+    // when it is placed.
+    let is_owned = |i: &usize| table.slots[*i].owner == handle && table.slots[*i].object.is_some();
+    let all = if owns { 0..table.slots.len() } else { 0..0 };
+    let mut indices: Vec<usize> = all.filter(is_owned).collect();
     indices.push(index(handle)?);
     Some(indices.into_iter().filter_map(|i| table.free(i)).collect())
 }
@@ -82,19 +84,18 @@ impl ReservedHandle {
     pub(crate) fn new(owner: u64) -> Result<Self, CallFailure> {
         claim_process();
         let mut table = write();
-        let i = match table.free.pop() {
-            Some(i) => i,
-            None => {
-                let full = |_| CallFailure::new(QS_SYSTEM, "there are 2^32 handles; free some");
-                // The number of the slot is that of the handle less 1, which has to be a number, too.
-                let i = u32::try_from(table.slots.len() + 1).map_err(full)? - 1;
-                table.slots.push(HandleSlot { generation: 1, owner: 0, object: None });
-                i
-            }
+        let i = if let Some(i) = table.free.pop() {
+            i
+        } else {
+            let full = |_| CallFailure::new(QS_SYSTEM, "there are 2^32 handles; free some");
+            // The number of the slot is that of the handle less 1, which has to be a number, too.
+            let i = u32::try_from(table.slots.len() + 1).map_err(full)? - 1;
+            table.slots.push(HandleSlot { generation: 1, owner: 0, object: None });
+            i
         };
         let slot = &mut table.slots[i as usize];
         slot.owner = owner;
-        Ok(Self { handle: u64::from(slot.generation) << 32 | u64::from(i) + 1, placed: false })
+        Ok(Self { handle: (u64::from(slot.generation) << 32) | (u64::from(i) + 1), placed: false })
     }
 
     pub(crate) fn handle(&self) -> u64 {
