@@ -908,23 +908,6 @@ qs_status qs_endpoint_poll_events(qs_endpoint endpoint,
                                   int32_t timeout_ms);
 
 /**
- * Attaches a number to an endpoint, a connection, a stream or a stream of messages: events about it have it
- * in their field `user`. An application may put a pointer into it.
- */
-qs_status qs_set_user(uint64_t handle, uint64_t user);
-
-/**
- * Frees whatever `handle` stands for; 0 is allowed and does nothing. The handle is of no use from then on,
- * and a call with it returns `QS_BAD_HANDLE`.
- *
- * * A stream is finished unless it was reset, and the peer is asked to send no more on it.
- * * A connection closes, with code 0, when its streams are freed, too. Close it to end them as well.
- * * An endpoint closes, and everything that was made from it is freed. That takes up to 100 ms; call
- *   `qs_endpoint_wait_idle` before to be sure that the peers hear of it.
- */
-qs_status qs_free(uint64_t handle);
-
-/**
  * Returns the version of the library, like `0.1.0`, in static memory.
  */
 const char *qs_version(void);
@@ -1187,23 +1170,6 @@ qs_status qs_endpoint_poll_events(qs_endpoint endpoint,
                                   int32_t timeout_ms);
 
 /**
- * Attaches a number to an endpoint, a connection, a stream or a stream of messages: events about it have it
- * in their field `user`. An application may put a pointer into it.
- */
-qs_status qs_set_user(uint64_t handle, uint64_t user);
-
-/**
- * Frees whatever `handle` stands for; 0 is allowed and does nothing. The handle is of no use from then on,
- * and a call with it returns `QS_BAD_HANDLE`.
- *
- * * A stream is finished unless it was reset, and the peer is asked to send no more on it.
- * * A connection closes, with code 0, when its streams are freed, too. Close it to end them as well.
- * * An endpoint closes, and everything that was made from it is freed. That takes up to 100 ms; call
- *   `qs_endpoint_wait_idle` before to be sure that the peers hear of it.
- */
-qs_status qs_free(uint64_t handle);
-
-/**
  * Returns the version of the library, like `0.1.0`, in static memory.
  */
 const char *qs_version(void);
@@ -1410,6 +1376,23 @@ qs_status qs_stream_set_protection(qs_stream stream, const char *protection);
 qs_status qs_stream_flush(qs_stream stream);
 
 /**
+ * Attaches a number to an endpoint, a connection, a stream or a stream of messages: events about it have it
+ * in their field `user`. An application may put a pointer into it.
+ */
+qs_status qs_set_user(uint64_t handle, uint64_t user);
+
+/**
+ * Frees whatever `handle` stands for; 0 is allowed and does nothing. The handle is of no use from then on,
+ * and a call with it returns `QS_BAD_HANDLE`.
+ *
+ * * A stream is finished unless it was reset, and the peer is asked to send no more on it.
+ * * A connection closes, with code 0, when its streams are freed, too. Close it to end them as well.
+ * * An endpoint closes, and everything that was made from it is freed. That takes up to 100 ms; call
+ *   `qs_endpoint_wait_idle` before to be sure that the peers hear of it.
+ */
+qs_status qs_free(uint64_t handle);
+
+/**
  * Sends a message, whole. Messages between two fences are delivered in whatever order they arrive. With a
  * `deadline_ms` that is not negative the message is of use for so many milliseconds from this call on, and
  * is dropped or given up when it cannot arrive in time; with a negative one it is of use as long as
@@ -1609,6 +1592,23 @@ qs_status qs_stream_set_protection(qs_stream stream, const char *protection);
  * it.
  */
 qs_status qs_stream_flush(qs_stream stream);
+
+/**
+ * Attaches a number to an endpoint, a connection, a stream or a stream of messages: events about it have it
+ * in their field `user`. An application may put a pointer into it.
+ */
+qs_status qs_set_user(uint64_t handle, uint64_t user);
+
+/**
+ * Frees whatever `handle` stands for; 0 is allowed and does nothing. The handle is of no use from then on,
+ * and a call with it returns `QS_BAD_HANDLE`.
+ *
+ * * A stream is finished unless it was reset, and the peer is asked to send no more on it.
+ * * A connection closes, with code 0, when its streams are freed, too. Close it to end them as well.
+ * * An endpoint closes, and everything that was made from it is freed. That takes up to 100 ms; call
+ *   `qs_endpoint_wait_idle` before to be sure that the peers hear of it.
+ */
+qs_status qs_free(uint64_t handle);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -185,13 +185,13 @@ mod tests {
     #[test]
     fn lengths_that_no_memory_has_are_refused() {
         let byte = 7_u8;
-        let start: *const u8 = &byte;
+        let start: *const u8 = &raw const byte;
         for len in [usize::MAX, isize::MAX.unsigned_abs() + 1] {
             // SAFETY: so long a length is refused before the pointer is used.
             let refused = unsafe { bytes(start.cast(), len) };
             assert_eq!(refused.expect_err("too long").status, QS_INVALID);
             let mut length = 0;
-            assert!(Buffer::new(start.cast_mut(), len, &mut length).is_err());
+            assert!(Buffer::new(start.cast_mut(), len, &raw mut length).is_err());
         }
         // SAFETY: there is one byte.
         assert_eq!(unsafe { bytes(start.cast(), 1) }.unwrap(), [7]);
@@ -204,15 +204,15 @@ mod tests {
     #[test]
     fn a_buffer_too_small_says_how_large_it_has_to_be() {
         let (mut memory, mut length) = ([0_u8; 4], 0);
-        let buffer = Buffer::new(memory.as_mut_ptr(), 4, &mut length).unwrap();
+        let buffer = Buffer::new(memory.as_mut_ptr(), 4, &raw mut length).unwrap();
         // SAFETY: there are four bytes.
         assert_eq!(unsafe { buffer.fill(b"fives") }.expect_err("too small").status, QS_TOO_SMALL);
         assert_eq!((length, memory), (5, [0; 4]));
-        let buffer = Buffer::new(memory.as_mut_ptr(), 4, &mut length).unwrap();
+        let buffer = Buffer::new(memory.as_mut_ptr(), 4, &raw mut length).unwrap();
         // SAFETY: as above; a text of four bytes has a fifth.
         assert_eq!(unsafe { buffer.fill_text("four") }.expect_err("too small").status, QS_TOO_SMALL);
         assert_eq!(length, 4);
-        let buffer = Buffer::new(memory.as_mut_ptr(), 4, &mut length).unwrap();
+        let buffer = Buffer::new(memory.as_mut_ptr(), 4, &raw mut length).unwrap();
         // SAFETY: as above.
         unsafe { buffer.fill_text("abc") }.unwrap();
         assert_eq!((length, &memory), (3, b"abc\0"));
@@ -223,7 +223,7 @@ mod tests {
         let whole = [0_u64, 1, 2, 3];
         let mut older = [16_u64, 77, 88, 99];
         // SAFETY: it is longer than it says.
-        unsafe { put_sized(&mut older, &whole) }.unwrap();
+        unsafe { put_sized(&raw mut older, &whole) }.unwrap();
         assert_eq!(older, [16, 1, 88, 99]);
         let mut newer = [40_u64, 77, 88, 99, 55];
         // SAFETY: it is as long as it says.
@@ -231,6 +231,6 @@ mod tests {
         assert_eq!(newer, [32, 1, 2, 3, 55]);
         let mut unset = [0_u64; 4];
         // SAFETY: it is longer than it says.
-        assert!(unsafe { put_sized(&mut unset, &whole) }.is_err());
+        assert!(unsafe { put_sized(&raw mut unset, &whole) }.is_err());
     }
 }

@@ -1,5 +1,6 @@
 //! What connections are made by: certificates, trust, protocols, and numbers.
 
+use std::any::Any;
 use std::ffi::{c_char, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,7 +12,7 @@ use quickset::{
 
 use crate::border::{Buffer, OutPlace, bytes, text};
 use crate::status::{CallFailure, QS_CONFIG, QS_UNSUPPORTED, QsStatus, call};
-use crate::table::{HandledKind, HandledObject, ReservedHandle, get};
+use crate::table::{HandledObject, ReservedHandle, get};
 
 /// A handle of a configuration.
 pub type QsConfig = u64;
@@ -196,11 +197,13 @@ fn unfit(error: impl std::fmt::Display) -> CallFailure {
     CallFailure::of(QS_CONFIG, error)
 }
 
-impl HandledKind for ConfigObject {
-    const NAME: &'static str = "a configuration";
+impl HandledObject for ConfigObject {
+    fn name() -> &'static str {
+        "a configuration"
+    }
 
-    fn of(object: &HandledObject) -> Option<&Arc<Self>> {
-        if let HandledObject::Config(config) = object { Some(config) } else { None }
+    fn any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
     }
 }
 
@@ -226,7 +229,7 @@ fn change(
 pub unsafe extern "C" fn qs_config_new(config: *mut QsConfig) -> QsStatus {
     call(|| {
         let place = OutPlace::needed(config, "the place for the handle")?;
-        let handle = ReservedHandle::new(0)?.place(HandledObject::Config(Arc::default()))?;
+        let handle = ReservedHandle::new(0)?.place(Arc::new(ConfigObject::default()))?;
         // SAFETY: the caller vouches for it.
         unsafe { place.put(handle) };
         Ok(())

@@ -1,29 +1,28 @@
 //! Connections: their handshake and end, who is at the other side, and the streams that are opened.
 
+use std::any::Any;
 use std::ffi::{c_char, c_void};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Poll;
 
-use quickset::{
-    Closed, ConnectError, Connecting, Connection, MessageReceiver, MessageSender, Peer, RecvStream,
-    SendStream,
-};
+use quickset::{Closed, ConnectError, Connecting, Connection, Peer};
+use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
 use crate::border::{Buffer, OutPlace, bytes, check_code, put_sized};
 use crate::close::QsClose;
-use crate::datagrams::DatagramWaits;
-use crate::endpoint::{EndpointObject, found};
 use crate::events::{
-    EventSource, Interest, QS_EVENT_CLOSED, QS_EVENT_CONNECTED, QS_EVENT_INCOMING_BI, QS_EVENT_INCOMING_UNI,
-    QS_EVENT_ROOM_BI, QS_EVENT_ROOM_UNI,
+    EventQueue, EventSource, Interest, QS_EVENT_CLOSED, QS_EVENT_CONNECTED, QS_EVENT_INCOMING_BI,
+    QS_EVENT_INCOMING_UNI, QS_EVENT_ROOM_BI, QS_EVENT_ROOM_UNI,
 };
-use crate::messages::{MessagesObject, QsMessages};
+use crate::messages::{MessageHalves, MessagesObject, QsMessages};
+use crate::patience::Patience;
+use crate::pending::DatagramWaits;
 use crate::status::{CallFailure, QS_NOT_READY, QS_UNSUPPORTED, QsStatus, call};
-use crate::stream::{QsStream, StreamObject};
-use crate::table::{HandledKind, HandledObject, ReservedHandle, get};
-use crate::wait::{BoxedFuture, KeptFuture, Patience, attempt};
+use crate::stream::{ByteHalves, QsStream, StreamObject};
+use crate::table::{HandledObject, ReservedHandle, get};
+use crate::wait::{BoxedFuture, KeptFuture, attempt, found};
 
 /// A handle of a connection.
 pub type QsConnection = u64;
@@ -54,6 +53,14 @@ pub(crate) struct ConnectionObject {
     pub(crate) datagrams: DatagramWaits,
 }
 
+/// The endpoint that a connection is made from.
+pub(crate) struct ConnectionHome {
+    /// Its handle.
+    pub(crate) endpoint: u64,
+    pub(crate) runtime: Handle,
+    pub(crate) queue: Arc<EventQueue>,
+}
+
 enum ConnectionStage {
     /// The handshake is under way.
     Begun,
@@ -77,18 +84,6 @@ enum StreamVerb {
     Open,
 }
 
-/// The halves of a stream of bytes that this side has.
-pub(crate) struct ByteHalves {
-    pub(crate) sending: Option<SendStream>,
-    pub(crate) receiving: Option<RecvStream>,
-}
-
-/// The halves of a stream of messages that this side has.
-pub(crate) struct MessageHalves {
-    pub(crate) sending: Option<MessageSender>,
-    pub(crate) receiving: Option<MessageReceiver>,
-}
-
 impl StreamWait {
     fn new(source: &EventSource, kind: u32) -> Self {
         let interest = source.interest(kind);
@@ -98,12 +93,8 @@ impl StreamWait {
 
 impl ConnectionObject {
     /// A connection whose handshake is under way. Returns its handle.
-    pub(crate) fn begun(
-        endpoint: u64,
-        object: &EndpointObject,
-        connecting: Connecting,
-    ) -> Result<u64, CallFailure> {
-        Self::make(endpoint, object, ConnectionStage::Begun, |weak| async move {
+    pub(crate) fn begun(home: &ConnectionHome, connecting: Connecting) -> Result<u64, CallFailure> {
+        Self::make(home, ConnectionStage::Begun, |weak| async move {
             let connection = match connecting.await {
                 Ok(connection) => connection,
                 Err(error) => {
@@ -121,28 +112,24 @@ impl ConnectionObject {
     }
 
     /// A connection that was accepted. Returns its handle.
-    pub(crate) fn accepted(
-        endpoint: u64,
-        object: &EndpointObject,
-        connection: Connection,
-    ) -> Result<u64, CallFailure> {
+    pub(crate) fn accepted(home: &ConnectionHome, connection: Connection) -> Result<u64, CallFailure> {
         let stage = ConnectionStage::Up(connection.clone());
-        Self::make(endpoint, object, stage, |weak| watch(connection, weak))
+        Self::make(home, stage, |weak| watch(connection, weak))
     }
 
     fn make<F: Future<Output = ()> + Send + 'static>(
-        endpoint: u64,
-        object: &EndpointObject,
+        home: &ConnectionHome,
         stage: ConnectionStage,
         watcher: impl FnOnce(Weak<Self>) -> F,
     ) -> Result<u64, CallFailure> {
-        let reserved = ReservedHandle::new(endpoint)?;
+        let reserved = ReservedHandle::new(home.endpoint)?;
         let user = Arc::new(AtomicU64::new(0));
-        let queue = object.queue.clone();
-        let source = EventSource { handle: reserved.handle(), parent: endpoint, user: user.clone(), queue };
+        let queue = home.queue.clone();
+        let source =
+            EventSource { handle: reserved.handle(), parent: home.endpoint, user: user.clone(), queue };
         let wait = |kind| StreamWait::new(&source, kind);
         let this = Arc::new(Self {
-            endpoint,
+            endpoint: home.endpoint,
             stage: Mutex::new(stage),
             connects: source.interest(QS_EVENT_CONNECTED),
             closes: source.interest(QS_EVENT_CLOSED),
@@ -155,13 +142,13 @@ impl ConnectionObject {
             source,
             user,
         });
-        let handle = reserved.place(HandledObject::Connection(this.clone()))?;
+        let handle = reserved.place(this.clone())?;
         // Events name a handle that is there.
-        let watcher = object.runtime.spawn(watcher(Arc::downgrade(&this))).abort_handle();
+        let watcher = home.runtime.spawn(watcher(Arc::downgrade(&this))).abort_handle();
         *this.watcher.lock().unwrap_or_else(PoisonError::into_inner) = Some(watcher);
         if matches!(*this.stage(), ConnectionStage::Freed) {
             // In the moment between the two.
-            this.end();
+            this.release();
         }
         Ok(handle)
     }
@@ -209,7 +196,7 @@ impl ConnectionObject {
     }
 
     /// The handle is freed.
-    pub(crate) fn end(&self) {
+    pub(crate) fn release(&self) {
         self.interests().for_each(|interest| interest.bury());
         let watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(watcher) = watcher {
@@ -261,11 +248,21 @@ async fn watch(connection: Connection, object: Weak<ConnectionObject>) {
     }
 }
 
-impl HandledKind for ConnectionObject {
-    const NAME: &'static str = "a connection";
+impl HandledObject for ConnectionObject {
+    fn name() -> &'static str {
+        "a connection"
+    }
 
-    fn of(object: &HandledObject) -> Option<&Arc<Self>> {
-        if let HandledObject::Connection(connection) = object { Some(connection) } else { None }
+    fn end(&self) {
+        self.release();
+    }
+
+    fn user(&self) -> Option<&AtomicU64> {
+        Some(&self.user)
+    }
+
+    fn any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
     }
 }
 
@@ -506,7 +503,7 @@ fn byte_stream(
     })?;
     let reserved = ReservedHandle::new(object.endpoint)?;
     let stream = StreamObject::new(&object.source, reserved.handle(), halves);
-    reserved.place(HandledObject::Stream(stream))
+    reserved.place(stream)
 }
 
 fn message_stream(
@@ -525,7 +522,7 @@ fn message_stream(
     })?;
     let reserved = ReservedHandle::new(object.endpoint)?;
     let messages = MessagesObject::new(&object.source, reserved.handle(), halves);
-    reserved.place(HandledObject::Messages(messages))
+    reserved.place(messages)
 }
 
 fn check_direction(direction: u32) -> Result<usize, CallFailure> {

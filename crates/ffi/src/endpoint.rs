@@ -1,10 +1,10 @@
 //! Endpoints: a socket, the thread that drives it, and its events.
 
+use std::any::Any;
 use std::ffi::{c_char, c_void};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::Poll;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -14,11 +14,12 @@ use tokio::sync::Notify;
 
 use crate::border::{Buffer, OutPlace, address, bytes, check_code, text};
 use crate::config::{ConfigObject, QsConfig};
-use crate::connection::{ConnectionObject, QsConnection};
+use crate::connection::{ConnectionHome, ConnectionObject, QsConnection};
 use crate::events::{EventQueue, EventSource, Interest, QS_EVENT_IDLE, QS_EVENT_INCOMING, QsEvent};
+use crate::patience::Patience;
 use crate::status::{CallFailure, QS_SYSTEM, QS_UNSUPPORTED, QsStatus, call};
-use crate::table::{self, HandledKind, HandledObject, ReservedHandle, bad_handle, get};
-use crate::wait::{KeptFuture, Patience, attempt};
+use crate::table::{HandledObject, ReservedHandle, get};
+use crate::wait::{KeptFuture, attempt};
 
 /// A handle of an endpoint.
 pub type QsEndpoint = u64;
@@ -26,9 +27,9 @@ pub type QsEndpoint = u64;
 /// An endpoint and the thread that drives it.
 pub(crate) struct EndpointObject {
     endpoint: Endpoint,
-    pub(crate) runtime: Handle,
-    pub(crate) queue: Arc<EventQueue>,
-    pub(crate) user: Arc<AtomicU64>,
+    runtime: Handle,
+    queue: Arc<EventQueue>,
+    user: Arc<AtomicU64>,
     stop: Arc<Notify>,
     thread: Mutex<Option<JoinHandle<()>>>,
     next: KeptFuture<Option<Connection>>,
@@ -67,8 +68,13 @@ impl EndpointObject {
         }))
     }
 
+    /// What its connections have of it.
+    fn home(&self, endpoint: QsEndpoint) -> ConnectionHome {
+        ConnectionHome { endpoint, runtime: self.runtime.clone(), queue: self.queue.clone() }
+    }
+
     /// Ends the endpoint, its connections and its thread.
-    pub(crate) fn end(&self) {
+    pub(crate) fn release(&self) {
         self.queue.end();
         self.incoming.bury();
         self.idles.bury();
@@ -86,7 +92,7 @@ impl EndpointObject {
 
 impl Drop for EndpointObject {
     fn drop(&mut self) {
-        self.end();
+        self.release();
     }
 }
 
@@ -107,18 +113,32 @@ fn refused(error: std::io::Error) -> CallFailure {
     CallFailure::of(QS_SYSTEM, error)
 }
 
-impl HandledKind for EndpointObject {
-    const NAME: &'static str = "an endpoint";
+impl HandledObject for EndpointObject {
+    fn name() -> &'static str {
+        "an endpoint"
+    }
 
-    fn of(object: &HandledObject) -> Option<&Arc<Self>> {
-        if let HandledObject::Endpoint(endpoint) = object { Some(endpoint) } else { None }
+    fn end(&self) {
+        self.release();
+    }
+
+    fn user(&self) -> Option<&AtomicU64> {
+        Some(&self.user)
+    }
+
+    fn owns(&self) -> bool {
+        true
+    }
+
+    fn any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
     }
 }
 
 fn start(on: SocketAddr, server: Option<&ServerConfig>) -> Result<u64, CallFailure> {
     let reserved = ReservedHandle::new(0)?;
     let object = EndpointObject::start(reserved.handle(), on, server)?;
-    reserved.place(HandledObject::Endpoint(object))
+    reserved.place(object)
 }
 
 /// Makes an endpoint that takes connections on `address`, a text like `0.0.0.0:4433` or `[::]:4433`, and
@@ -228,7 +248,7 @@ pub unsafe extern "C" fn qs_endpoint_connect(
             let _within = object.runtime.enter();
             object.endpoint.connect(address, name, &config)
         };
-        let handle = ConnectionObject::begun(endpoint, &object, connecting)?;
+        let handle = ConnectionObject::begun(&object.home(endpoint), connecting)?;
         // SAFETY: as above.
         unsafe { place.put(handle) };
         Ok(())
@@ -257,7 +277,7 @@ pub unsafe extern "C" fn qs_endpoint_accept(
             };
             object.next.poll(cx, next).map(|next| next.ok_or_else(CallFailure::end))
         })?;
-        let handle = ConnectionObject::accepted(endpoint, &object, accepted)?;
+        let handle = ConnectionObject::accepted(&object.home(endpoint), accepted)?;
         // SAFETY: the caller vouches for it.
         unsafe { place.put(handle) };
         Ok(())
@@ -352,44 +372,6 @@ pub unsafe extern "C" fn qs_endpoint_poll_events(
     })
 }
 
-/// Attaches a number to an endpoint, a connection, a stream or a stream of messages: events about it have it
-/// in their field `user`. An application may put a pointer into it.
-#[unsafe(no_mangle)]
-pub extern "C" fn qs_set_user(handle: u64, user: u64) -> QsStatus {
-    call(|| {
-        let object = table::any(handle);
-        let place = object.as_ref().and_then(HandledObject::user);
-        place.ok_or_else(|| bad_handle("anything that has events"))?.store(user, Ordering::Relaxed);
-        Ok(())
-    })
-}
-
-/// Frees whatever `handle` stands for; 0 is allowed and does nothing. The handle is of no use from then on,
-/// and a call with it returns `QS_BAD_HANDLE`.
-///
-/// * A stream is finished unless it was reset, and the peer is asked to send no more on it.
-/// * A connection closes, with code 0, when its streams are freed, too. Close it to end them as well.
-/// * An endpoint closes, and everything that was made from it is freed. That takes up to 100 ms; call
-///   `qs_endpoint_wait_idle` before to be sure that the peers hear of it.
-#[unsafe(no_mangle)]
-pub extern "C" fn qs_free(handle: u64) -> QsStatus {
-    call(|| {
-        if handle == 0 {
-            return Ok(());
-        }
-        for object in table::take(handle).ok_or_else(|| bad_handle("anything"))? {
-            match object {
-                HandledObject::Config(_) => {}
-                HandledObject::Endpoint(endpoint) => endpoint.end(),
-                HandledObject::Connection(connection) => connection.end(),
-                HandledObject::Stream(stream) => stream.end(),
-                HandledObject::Messages(messages) => messages.end(),
-            }
-        }
-        Ok(())
-    })
-}
-
 /// Returns the version of the library, like `0.1.0`, in static memory.
 #[unsafe(no_mangle)]
 pub extern "C" fn qs_version() -> *const c_char {
@@ -397,8 +379,3 @@ pub extern "C" fn qs_version() -> *const c_char {
 }
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\0");
-
-/// A poll of nothing but a look: ready with what `look` finds.
-pub(crate) fn found<T>(found: Option<T>) -> Poll<Result<T, CallFailure>> {
-    found.map_or(Poll::Pending, |found| Poll::Ready(Ok(found)))
-}

@@ -11,9 +11,8 @@ use std::task::{Wake, Waker};
 use std::time::Instant;
 
 use crate::doorbell::Doorbell;
-use crate::status::{CallFailure, QS_TIMED_OUT, QS_WOULD_BLOCK};
-use crate::table::bad_handle;
-use crate::wait::Patience;
+use crate::patience::Patience;
+use crate::status::{CallFailure, QS_TIMED_OUT, QS_WOULD_BLOCK, bad_handle};
 
 /// The handshake of a connection that `qs_endpoint_connect` began is complete. It comes by itself.
 pub const QS_EVENT_CONNECTED: u32 = 1;

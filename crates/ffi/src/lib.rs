@@ -21,6 +21,8 @@ mod doorbell;
 mod endpoint;
 mod events;
 mod messages;
+mod patience;
+mod pending;
 
 mod stats;
 mod status;
@@ -38,3 +40,4 @@ pub use messages::*;
 pub use stats::*;
 pub use status::*;
 pub use stream::*;
+pub use table::*;

@@ -1,5 +1,6 @@
 //! Streams of messages: fences, deadlines, and what became of each.
 
+use std::any::Any;
 use std::collections::VecDeque;
 use std::ffi::{c_char, c_void};
 use std::future::Future as _;
@@ -17,14 +18,14 @@ use quickset::{
 
 use crate::border::{Buffer, OutPlace, bytes, check_code, put_sized, text};
 use crate::config::read_protection;
-use crate::connection::MessageHalves;
 use crate::events::{
     EventSource, Interest, QS_EVENT_FINISHED, QS_EVENT_MESSAGE, QS_EVENT_OUTCOME, QS_EVENT_WRITABLE,
 };
+use crate::patience::Patience;
 use crate::status::{CallFailure, QS_UNSUPPORTED, QsStatus, call};
 use crate::stream::{SharedHalf, check_urgency, no_such_half};
-use crate::table::{HandledKind, HandledObject, get};
-use crate::wait::{Patience, attempt};
+use crate::table::{HandledObject, get};
+use crate::wait::attempt;
 
 /// A handle of a stream of messages.
 pub type QsMessages = u64;
@@ -91,6 +92,12 @@ pub(crate) struct MessagesObject {
     arrives: Arc<Interest>,
     finishes: Arc<Interest>,
     settles: Arc<Interest>,
+}
+
+/// The halves of a stream of messages that this side has.
+pub(crate) struct MessageHalves {
+    pub(crate) sending: Option<MessageSender>,
+    pub(crate) receiving: Option<MessageReceiver>,
 }
 
 struct MessagesOut {
@@ -161,7 +168,7 @@ impl MessagesObject {
     }
 
     /// The handle is freed.
-    pub(crate) fn end(&self) {
+    pub(crate) fn release(&self) {
         for interest in [&self.writes, &self.arrives, &self.finishes, &self.settles] {
             interest.bury();
         }
@@ -213,11 +220,21 @@ impl WatchedMessages {
     }
 }
 
-impl HandledKind for MessagesObject {
-    const NAME: &'static str = "a stream of messages";
+impl HandledObject for MessagesObject {
+    fn name() -> &'static str {
+        "a stream of messages"
+    }
 
-    fn of(object: &HandledObject) -> Option<&Arc<Self>> {
-        if let HandledObject::Messages(messages) = object { Some(messages) } else { None }
+    fn end(&self) {
+        self.release();
+    }
+
+    fn user(&self) -> Option<&AtomicU64> {
+        Some(&self.user)
+    }
+
+    fn any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
     }
 }
 

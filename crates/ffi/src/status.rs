@@ -113,6 +113,11 @@ impl CallFailure {
     }
 }
 
+/// A handle that does not stand for what it should.
+pub(crate) fn bad_handle(what: &str) -> CallFailure {
+    CallFailure::new(QS_BAD_HANDLE, format!("the handle is not that of {what}, or it was freed"))
+}
+
 /// Runs the body of an exported function. No panic leaves it: C could not catch one.
 pub(crate) fn call(body: impl FnOnce() -> Result<(), CallFailure>) -> QsStatus {
     let outcome = match check_process() {

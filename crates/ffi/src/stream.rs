@@ -1,5 +1,6 @@
 //! Streams of bytes.
 
+use std::any::Any;
 use std::ffi::{c_char, c_void};
 use std::future::Future as _;
 use std::pin::pin;
@@ -11,11 +12,11 @@ use quickset::{RecvStream, SendStream, WriteError};
 
 use crate::border::{Buffer, OutPlace, bytes, check_code, text};
 use crate::config::read_protection;
-use crate::connection::ByteHalves;
 use crate::events::{EventSource, Interest, QS_EVENT_FINISHED, QS_EVENT_READABLE, QS_EVENT_WRITABLE};
+use crate::patience::Patience;
 use crate::status::{CallFailure, QS_ENDED, QsStatus, call};
-use crate::table::{HandledKind, HandledObject, get};
-use crate::wait::{BoxedFuture, Patience, attempt};
+use crate::table::{HandledObject, get};
+use crate::wait::{BoxedFuture, attempt};
 
 /// A handle of a stream of bytes.
 pub type QsStream = u64;
@@ -29,6 +30,12 @@ pub(crate) struct StreamObject {
     writes: Arc<Interest>,
     reads: Arc<Interest>,
     finishes: Arc<Interest>,
+}
+
+/// The halves of a stream of bytes that this side has.
+pub(crate) struct ByteHalves {
+    pub(crate) sending: Option<SendStream>,
+    pub(crate) receiving: Option<RecvStream>,
 }
 
 /// A sending half, which is either used or waited for.
@@ -113,7 +120,7 @@ impl StreamObject {
     }
 
     /// The handle is freed.
-    pub(crate) fn end(&self) {
+    pub(crate) fn release(&self) {
         for interest in [&self.writes, &self.reads, &self.finishes] {
             interest.bury();
         }
@@ -126,11 +133,21 @@ pub(crate) fn no_such_half() -> CallFailure {
     CallFailure::new(QS_ENDED, "this side has no such direction of the stream, or gave it up")
 }
 
-impl HandledKind for StreamObject {
-    const NAME: &'static str = "a stream of bytes";
+impl HandledObject for StreamObject {
+    fn name() -> &'static str {
+        "a stream of bytes"
+    }
 
-    fn of(object: &HandledObject) -> Option<&Arc<Self>> {
-        if let HandledObject::Stream(stream) = object { Some(stream) } else { None }
+    fn end(&self) {
+        self.release();
+    }
+
+    fn user(&self) -> Option<&AtomicU64> {
+        Some(&self.user)
+    }
+
+    fn any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
     }
 }
 

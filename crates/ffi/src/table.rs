@@ -1,31 +1,33 @@
 //! The handles: numbers with a generation, so that a stale one is an error and never somebody else's.
 
+use std::any::Any;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use crate::config::ConfigObject;
-use crate::connection::ConnectionObject;
-use crate::endpoint::EndpointObject;
-use crate::messages::MessagesObject;
-use crate::status::{CallFailure, QS_BAD_HANDLE, QS_SYSTEM, claim_process};
-use crate::stream::StreamObject;
+use crate::status::{CallFailure, QS_SYSTEM, QsStatus, bad_handle, call, claim_process};
 
 /// What a handle stands for.
-#[derive(Clone)]
-pub(crate) enum HandledObject {
-    Config(Arc<ConfigObject>),
-    Endpoint(Arc<EndpointObject>),
-    Connection(Arc<ConnectionObject>),
-    Stream(Arc<StreamObject>),
-    Messages(Arc<MessagesObject>),
-}
-
-/// A kind of object that has handles.
-pub(crate) trait HandledKind: Sized {
+pub(crate) trait HandledObject: Any + Send + Sync {
     /// What it is called when a handle is none of it.
-    const NAME: &'static str;
+    fn name() -> &'static str
+    where
+        Self: Sized;
 
-    /// The object as one of this kind, if it is.
-    fn of(object: &HandledObject) -> Option<&Arc<Self>>;
+    /// The handle is freed: whoever waits for the object is told, and what it holds goes.
+    fn end(&self) {}
+
+    /// The number that C attached; `None` for what has no events.
+    fn user(&self) -> Option<&AtomicU64> {
+        None
+    }
+
+    /// Whether it takes along what was made from it.
+    fn owns(&self) -> bool {
+        false
+    }
+
+    /// The object as one of any type, to find out which.
+    fn any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
 }
 
 /// A handle that is not used yet, of an object that is being made. Dropped, it is free again.
@@ -44,28 +46,28 @@ struct HandleSlot {
     /// The endpoint that takes it along when it is freed; 0 for none.
     owner: u64,
     /// `None` while it is reserved or free.
-    object: Option<HandledObject>,
+    object: Option<Arc<dyn HandledObject>>,
 }
 
 static TABLE: RwLock<HandleTable> = RwLock::new(HandleTable { slots: Vec::new(), free: Vec::new() });
 
 /// Returns the object behind a handle.
-pub(crate) fn get<T: HandledKind>(handle: u64) -> Result<Arc<T>, CallFailure> {
-    let found = any(handle);
-    found.as_ref().and_then(T::of).cloned().ok_or_else(|| bad_handle(T::NAME))
+pub(crate) fn get<T: HandledObject>(handle: u64) -> Result<Arc<T>, CallFailure> {
+    let found = whichever(handle).and_then(|object| object.any().downcast().ok());
+    found.ok_or_else(|| bad_handle(T::name()))
 }
 
 /// Returns whatever is behind a handle.
-pub(crate) fn any(handle: u64) -> Option<HandledObject> {
+fn whichever(handle: u64) -> Option<Arc<dyn HandledObject>> {
     let table = read();
     table.slots.get(index(handle)?).filter(|slot| slot.generation == generation(handle))?.object.clone()
 }
 
 /// Takes an object out, and with an endpoint all that was made from it. The caller drops them without a lock.
-pub(crate) fn take(handle: u64) -> Option<Vec<HandledObject>> {
+fn take(handle: u64) -> Option<Vec<Arc<dyn HandledObject>>> {
     let mut table = write();
     let slot = table.slots.get(index(handle)?).filter(|slot| slot.generation == generation(handle))?;
-    let owns = matches!(slot.object.as_ref()?, HandledObject::Endpoint(_));
+    let owns = slot.object.as_ref()?.owns();
     // What was made from it goes first: it lives on the endpoint's thread. What is only reserved finds out
     // when it is placed.
     let is_owned = |i: &usize| table.slots[*i].owner == handle && table.slots[*i].object.is_some();
@@ -73,10 +75,6 @@ pub(crate) fn take(handle: u64) -> Option<Vec<HandledObject>> {
     let mut indices: Vec<usize> = all.filter(is_owned).collect();
     indices.push(index(handle)?);
     Some(indices.into_iter().filter_map(|i| table.free(i)).collect())
-}
-
-pub(crate) fn bad_handle(what: &str) -> CallFailure {
-    CallFailure::new(QS_BAD_HANDLE, format!("the handle is not that of {what}, or it was freed"))
 }
 
 impl ReservedHandle {
@@ -106,7 +104,7 @@ impl ReservedHandle {
     ///
     /// # Errors
     /// When the owner was freed meanwhile.
-    pub(crate) fn place(mut self, object: HandledObject) -> Result<u64, CallFailure> {
+    pub(crate) fn place(mut self, object: Arc<dyn HandledObject>) -> Result<u64, CallFailure> {
         let mut table = write();
         let i = index(self.handle).ok_or_else(|| bad_handle("anything"))?;
         let owner = table.slots[i].owner;
@@ -137,7 +135,7 @@ impl Drop for ReservedHandle {
 
 impl HandleTable {
     /// Empties a slot, whose handle is of no more use.
-    fn free(&mut self, i: usize) -> Option<HandledObject> {
+    fn free(&mut self, i: usize) -> Option<Arc<dyn HandledObject>> {
         let slot = &mut self.slots[i];
         let object = slot.object.take();
         slot.owner = 0;
@@ -150,17 +148,36 @@ impl HandleTable {
     }
 }
 
-impl HandledObject {
-    /// The number that C attached.
-    pub(crate) fn user(&self) -> Option<&std::sync::atomic::AtomicU64> {
-        match self {
-            Self::Config(_) => None,
-            Self::Endpoint(endpoint) => Some(&endpoint.user),
-            Self::Connection(connection) => Some(&connection.user),
-            Self::Stream(stream) => Some(&stream.user),
-            Self::Messages(messages) => Some(&messages.user),
+/// Attaches a number to an endpoint, a connection, a stream or a stream of messages: events about it have it
+/// in their field `user`. An application may put a pointer into it.
+#[unsafe(no_mangle)]
+pub extern "C" fn qs_set_user(handle: u64, user: u64) -> QsStatus {
+    call(|| {
+        let object = whichever(handle);
+        let place = object.as_ref().and_then(|object| object.user());
+        place.ok_or_else(|| bad_handle("anything that has events"))?.store(user, Ordering::Relaxed);
+        Ok(())
+    })
+}
+
+/// Frees whatever `handle` stands for; 0 is allowed and does nothing. The handle is of no use from then on,
+/// and a call with it returns `QS_BAD_HANDLE`.
+///
+/// * A stream is finished unless it was reset, and the peer is asked to send no more on it.
+/// * A connection closes, with code 0, when its streams are freed, too. Close it to end them as well.
+/// * An endpoint closes, and everything that was made from it is freed. That takes up to 100 ms; call
+///   `qs_endpoint_wait_idle` before to be sure that the peers hear of it.
+#[unsafe(no_mangle)]
+pub extern "C" fn qs_free(handle: u64) -> QsStatus {
+    call(|| {
+        if handle == 0 {
+            return Ok(());
         }
-    }
+        for object in take(handle).ok_or_else(|| bad_handle("anything"))? {
+            object.end();
+        }
+        Ok(())
+    })
 }
 
 fn index(handle: u64) -> Option<usize> {
@@ -182,28 +199,55 @@ fn write() -> RwLockWriteGuard<'static, HandleTable> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::status::QS_BAD_HANDLE;
+
+    #[derive(Debug, Default)]
+    struct SomeObject;
+
+    #[derive(Debug)]
+    struct OtherObject;
+
+    impl HandledObject for SomeObject {
+        fn name() -> &'static str {
+            "something"
+        }
+
+        fn any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+            self
+        }
+    }
+
+    impl HandledObject for OtherObject {
+        fn name() -> &'static str {
+            "something else"
+        }
+
+        fn any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+            self
+        }
+    }
 
     fn made() -> u64 {
-        ReservedHandle::new(0).unwrap().place(HandledObject::Config(Arc::default())).unwrap()
+        ReservedHandle::new(0).unwrap().place(Arc::new(SomeObject)).unwrap()
     }
 
     #[test]
     fn a_handle_is_good_until_it_is_freed_and_never_again() {
         let handle = made();
-        assert!(get::<ConfigObject>(handle).is_ok());
-        assert_eq!(get::<StreamObject>(handle).err().map(|e| e.status), Some(QS_BAD_HANDLE), "another kind");
+        assert!(get::<SomeObject>(handle).is_ok());
+        assert_eq!(get::<OtherObject>(handle).err().map(|e| e.status), Some(QS_BAD_HANDLE), "another kind");
         assert_eq!(take(handle).map(|gone| gone.len()), Some(1));
-        assert!(take(handle).is_none() && get::<ConfigObject>(handle).is_err());
+        assert!(take(handle).is_none() && get::<SomeObject>(handle).is_err());
         // Whoever gets the slot has another number.
         let others: Vec<u64> = (0..10).map(|_| made()).collect();
-        assert!(!others.contains(&handle) && get::<ConfigObject>(handle).is_err());
+        assert!(!others.contains(&handle) && get::<SomeObject>(handle).is_err());
         assert!(others.into_iter().all(|other| take(other).is_some()));
     }
 
     #[test]
     fn numbers_that_were_never_given_are_none() {
         for handle in [0, 1, u64::MAX, u64::from(u32::MAX), 1 << 32, u64::MAX << 32] {
-            assert!(any(handle).is_none() && take(handle).is_none(), "{handle:#x}");
+            assert!(whichever(handle).is_none() && take(handle).is_none(), "{handle:#x}");
         }
     }
 
@@ -211,9 +255,9 @@ mod tests {
     fn what_is_reserved_is_not_there_yet() {
         let reserved = ReservedHandle::new(0).unwrap();
         let handle = reserved.handle();
-        assert!(any(handle).is_none() && take(handle).is_none());
+        assert!(whichever(handle).is_none() && take(handle).is_none());
         drop(reserved);
-        assert!(any(handle).is_none());
+        assert!(whichever(handle).is_none());
     }
 
     #[test]
@@ -221,6 +265,6 @@ mod tests {
         let gone = made();
         let reserved = ReservedHandle::new(gone).unwrap();
         drop(take(gone));
-        assert!(reserved.place(HandledObject::Config(Arc::default())).is_err());
+        assert!(reserved.place(Arc::new(SomeObject)).is_err());
     }
 }

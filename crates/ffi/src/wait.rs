@@ -5,31 +5,10 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
 
 use crate::events::Interest;
+use crate::patience::Patience;
 use crate::status::{CallFailure, QS_WOULD_BLOCK};
-
-/// How long a call may take.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Patience {
-    /// It does what can be done at once.
-    None,
-    Until(Instant),
-    Ever,
-}
-
-impl Patience {
-    /// As C says it: 0 for none, less for ever, more for so many milliseconds.
-    pub(crate) fn of_ms(ms: i32) -> Self {
-        match u64::try_from(ms) {
-            Ok(0) => Self::None,
-            // So far ahead there is no overflow: it is 25 days at most.
-            Ok(ms) => Self::Until(Instant::now() + Duration::from_millis(ms)),
-            Err(_) => Self::Ever,
-        }
-    }
-}
 
 /// Has `poll` try until it is ready, as long as `patience` lasts. Without any, an event tells when to try
 /// again. No lock may be held: others use the object meanwhile.
@@ -88,4 +67,9 @@ impl<T> KeptFuture<T> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(kept);
     }
+}
+
+/// A poll of nothing but a look: ready with what was found.
+pub(crate) fn found<T>(found: Option<T>) -> Poll<Result<T, CallFailure>> {
+    found.map_or(Poll::Pending, |found| Poll::Ready(Ok(found)))
 }

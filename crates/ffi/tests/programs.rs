@@ -6,6 +6,7 @@
 mod c;
 mod relay;
 
+use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 
@@ -56,7 +57,7 @@ fn structs_are_laid_out_as_c_does() {
             Some((name, field)) => format!("offsetof({name}, {field})"),
             None => format!("sizeof({})", words[1]),
         };
-        source += &format!("    printf(\"{} {} %zu\\n\", {value});\n", words[0], words[1]);
+        writeln!(source, "    printf(\"{} {} %zu\\n\", {value});", words[0], words[1]).unwrap();
     }
     source += "    return 0;\n}\n";
     let file = folder.path().join("layout.c");

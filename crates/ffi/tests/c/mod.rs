@@ -98,27 +98,43 @@ pub(crate) fn compilers() -> Vec<&'static str> {
     ["gcc", "clang"].into_iter().filter(works).collect()
 }
 
-/// How strictly a program is compiled, and by what it is watched while it runs.
-pub(crate) const STRICT: [&str; 9] = [
+/// How strictly a program is compiled.
+const STRICT: [&str; 8] = [
     "-std=c11",
+    "-D_POSIX_C_SOURCE=200809L",
     "-Wall",
     "-Wextra",
     "-Wpedantic",
     "-Wconversion",
     "-Werror",
     "-g",
-    "-fsanitize=address,undefined",
-    "-fno-sanitize-recover=all",
 ];
 
-/// What the static library needs of the system (`rustc --print native-static-libs`).
-pub(crate) const SYSTEM: [&str; 5] = ["-lgcc_s", "-lpthread", "-lm", "-ldl", "-lc"];
+/// What watches it while it runs.
+const WATCHED: [&str; 2] = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"];
 
-/// Compiles a program of one file with the static library, strictly.
+/// Whether the compiler has its sanitizers' libraries, which are a package of their own for some.
+fn watches(compiler: &str) -> bool {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("nothing.c");
+    std::fs::write(&source, "int main(void) { return 0; }\n").unwrap();
+    let program = folder.path().join("nothing");
+    let out = Command::new(compiler).args(WATCHED).arg(source).arg("-o").arg(program).output().unwrap();
+    out.status.success()
+}
+
+/// What the static library needs of the system (`rustc --print native-static-libs`).
+const SYSTEM: [&str; 5] = ["-lgcc_s", "-lpthread", "-lm", "-ldl", "-lc"];
+
+/// Compiles a program of one file with the static library, strictly, and to be watched if that is possible.
 pub(crate) fn compile(compiler: &str, source: &Path, program: &Path) {
+    let watched = watches(compiler);
+    if !watched {
+        eprintln!("{compiler} has no sanitizers here");
+    }
     let out = Command::new(compiler)
         .args(STRICT)
-        .arg("-D_POSIX_C_SOURCE=200809L")
+        .args(WATCHED.iter().filter(|_| watched))
         .arg("-I")
         .arg(folder().join("include"))
         .arg(source)
