@@ -129,7 +129,7 @@ fn compile(prefix: &Path, compiler: &str, name: &str, alone: bool) -> Result<Pat
 /// Runs both over the loopback interface.
 fn meet(prefix: &Path, server: &Path, client: &Path) -> Result<()> {
     let libraries = prefix.join("lib");
-    let mut server = Meeting(
+    let mut server = ServerOfExample(
         Command::new(server)
             .arg("127.0.0.1:0")
             .env("LD_LIBRARY_PATH", &libraries)
@@ -150,9 +150,9 @@ fn meet(prefix: &Path, server: &Path, client: &Path) -> Result<()> {
 }
 
 /// A server that does not outlive its step.
-struct Meeting(Child);
+struct ServerOfExample(Child);
 
-impl Drop for Meeting {
+impl Drop for ServerOfExample {
     fn drop(&mut self) {
         // It may have ended by itself.
         let _ = self.0.kill();

@@ -1,5 +1,5 @@
-//! Programs in C, compiled strictly and watched by sanitizers while they run: those of the examples over a path
-//! that loses packets, one that misuses the library, and one that uses all of it.
+//! Programs in C, compiled strictly and watched by sanitizers while they run: those of the examples over a
+//! path that loses packets, one that misuses the library, and one that uses all of it.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
 
