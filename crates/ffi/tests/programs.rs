@@ -71,6 +71,23 @@ fn structs_are_laid_out_as_c_does() {
     }
 }
 
+/// Programs in C++ include the header, too.
+#[test]
+fn the_header_is_good_for_cpp() {
+    for compiler in ["g++", "clang++"] {
+        let header = c::folder().join("include/quickset.h");
+        let strict = ["-std=c++11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"];
+        // A main file, as the compiler would otherwise take what is a header.
+        let include = ["-x", "c++", "-include"];
+        let out = Command::new(compiler).args(strict).args(include).arg(&header).arg("/dev/null").output();
+        let Ok(out) = out else {
+            eprintln!("there is no {compiler} here");
+            continue;
+        };
+        assert!(out.status.success(), "{compiler}: {}", String::from_utf8_lossy(&out.stderr));
+    }
+}
+
 /// The number behind a word in a line like `arrived 7, recovered 1`.
 fn number(line: &str, word: &str) -> u64 {
     let mut words = line.split([' ', ',', '\n']).skip_while(|found| *found != word);
