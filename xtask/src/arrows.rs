@@ -54,6 +54,8 @@ const ARROWS: &[(&str, CrateWorld, &[&str])] = &[
             "tokio",
         ],
     ),
+    // A thread of its own drives each endpoint.
+    ("quickset-ffi", Real, &["quickset", "tokio"]),
     // The gateway's far sides are TCP sockets of its own.
     (
         "quickset-desktop",

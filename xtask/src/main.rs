@@ -17,6 +17,7 @@ mod arrows;
 mod bare;
 mod beside;
 mod browser;
+mod c;
 mod dashjs;
 mod deny;
 mod dist;
@@ -115,6 +116,12 @@ const COMMANDS: &[XtaskCommand] = &[
         arguments: "[--profile NAME] [program | deb | static | all | check]",
         about: "build the command as it is handed out: the program, a Debian package (unless told), one without libraries; or try the package",
         run: dist::command,
+    },
+    XtaskCommand {
+        name: "c",
+        arguments: "[--prefix FOLDER]",
+        about: "build the C interface and install it: header, libraries, a file for pkg-config (/usr/local unless told)",
+        run: c::command,
     },
     XtaskCommand {
         name: "lint",

@@ -31,6 +31,11 @@ use Sign::{Modules, Program};
 const NEEDS: &[Needed] = &[
     Needed { sign: Program("cc"), package: "gcc libc6-dev", why: "aws-lc-sys and the linker: a C compiler" },
     Needed { sign: Program("c++"), package: "g++", why: "fuzz: libFuzzer is C++" },
+    Needed {
+        sign: Program("pkg-config"),
+        package: "pkg-config",
+        why: "c: programs find the C interface by it",
+    },
     Needed { sign: Program("make"), package: "make", why: "jemalloc is built by it" },
     Needed { sign: Program("git"), package: "git", why: "reports and packages name the commit" },
     Needed { sign: Program("kill"), package: "procps", why: "servers that are told to end" },

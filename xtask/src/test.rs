@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 
 use crate::run::{StepOutcome, cargo, output, run};
 use crate::{
-    abr, arrows, beside, deny, e2e, features, flood, fuzz, msrv, needs, python, sizes, spec, traces, web,
+    abr, arrows, beside, c, deny, e2e, features, flood, fuzz, msrv, needs, python, sizes, spec, traces, web,
 };
 
 struct TestStep {
@@ -28,6 +28,7 @@ const STEPS: &[TestStep] = &[
     TestStep { name: "tests", run: tests },
     TestStep { name: "parquet", run: parquet },
     TestStep { name: "http", run: http },
+    TestStep { name: "c", run: c::step },
     TestStep { name: "features", run: features::step },
     TestStep { name: "examples", run: examples },
     TestStep { name: "no-std", run: no_std },
@@ -181,6 +182,7 @@ const EXAMPLES: &[(&str, &str)] = &[
 /// Those that only the step of the tests builds, and why.
 #[cfg(test)]
 const NOT_RUN: &[(&str, &str, &str)] = &[
+    ("quickset-ffi", "c", "is in C; the tests of the crate compile and run it"),
     ("quickset", "webtransport", "serves until it is interrupted; tests/webtransport.rs has its parts"),
     ("quickset-h3", "qpack", "is asked by tests/data/qpack_check.py"),
     ("quickset-lab", "lateness", "measures the machine"),
