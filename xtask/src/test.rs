@@ -182,6 +182,7 @@ const EXAMPLES: &[(&str, &str)] = &[
 /// Those that only the step of the tests builds, and why.
 #[cfg(test)]
 const NOT_RUN: &[(&str, &str, &str)] = &[
+    ("quickset-fec", "instructions", "is counted: cargo xtask platforms"),
     ("quickset-ffi", "c", "is in C; the tests of the crate compile and run it"),
     ("quickset", "webtransport", "serves until it is interrupted; tests/webtransport.rs has its parts"),
     ("quickset-h3", "qpack", "is asked by tests/data/qpack_check.py"),
