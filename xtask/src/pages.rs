@@ -63,7 +63,7 @@ fn parse_python(root: &Path) -> Result<()> {
         return Ok(());
     }
     for page in pages(root)? {
-        for block in blocks(&page.text).into_iter().filter(|block| block.path.ends_with(".py")) {
+        for block in blocks(&page.text).into_iter().filter(|block| is_python(Path::new(block.path))) {
             let parse = ["-c", "import ast, sys; ast.parse(sys.stdin.read())"];
             let mut python = Command::new("python3").args(parse).stdin(Stdio::piped()).spawn()?;
             let code = fs::read_to_string(root.join(block.path))?;
@@ -74,6 +74,10 @@ fn parse_python(root: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn is_python(file: &Path) -> bool {
+    file.extension().is_some_and(|e| e == "py")
 }
 
 /// One page of the documentation.
@@ -153,7 +157,7 @@ impl DocPage {
                 continue;
             };
             let source = fs::read_to_string(&file).unwrap_or_default();
-            if !has_test(&source, name, file.extension().is_some_and(|e| e == "py")) {
+            if !has_test(&source, name, is_python(&file)) {
                 let (path, line, target) = (&self.path, reference.line, reference.target);
                 faults.push(format!("{path}:{line}: {key}: {target} has no test `{name}`"));
             }

@@ -1,5 +1,5 @@
-//! A server that answers in capitals what comes on streams and in datagrams, and a client that asks. The pages
-//! in docs/from show the same program with other libraries. Ends by itself.
+//! A server that answers in capitals what comes on streams and in datagrams, and a client that asks. The
+//! pages in docs/from show the same program with other libraries. Ends by itself.
 //!
 //! `cargo run -p quickset --example shout`
 

@@ -50,7 +50,7 @@ fn client(socket: &UdpSocket, server: SocketAddr, config: &mut Config) -> Fallib
     let id = ConnectionId::from_ref(&[1; 16]);
     let mut conn = quiche::connect(Some("localhost"), &id, socket.local_addr()?, server, config)?;
     let (mut asked, mut answers, mut tick) = (false, BTreeMap::<u64, Vec<u8>>::new(), None);
-    let (mut buffer, mut ended) = ([0; 65535], 0);
+    let (mut buffer, mut ended) = (vec![0; 65535], 0);
     while !conn.is_closed() {
         if conn.is_established() && !asked {
             asked = true;
@@ -87,7 +87,7 @@ fn client(socket: &UdpSocket, server: SocketAddr, config: &mut Config) -> Fallib
 }
 
 fn serve(socket: &UdpSocket, config: &mut Config) -> Fallible<()> {
-    let (mut buffer, local) = ([0; 65535], socket.local_addr()?);
+    let (mut buffer, local) = (vec![0; 65535], socket.local_addr()?);
     let (n, from) = socket.recv_from(&mut buffer)?;
     let mut conn = quiche::accept(&ConnectionId::from_ref(&[2; 16]), None, local, from, config)?;
     conn.recv(&mut buffer[..n], RecvInfo { from, to: local })?;
@@ -114,7 +114,7 @@ fn serve(socket: &UdpSocket, config: &mut Config) -> Fallible<()> {
 
 /// Sends what there is to send, and waits for a packet or the time.
 fn step(socket: &UdpSocket, conn: &mut quiche::Connection) -> Fallible<()> {
-    let mut buffer = [0; 65535];
+    let mut buffer = vec![0; 65535];
     while let Ok((n, info)) = conn.send(&mut buffer) {
         socket.send_to(&buffer[..n], info.to)?;
     }
@@ -127,7 +127,7 @@ fn step(socket: &UdpSocket, conn: &mut quiche::Connection) -> Fallible<()> {
             let _ = conn.recv(&mut buffer[..n], RecvInfo { from, to });
         }
         Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-            conn.on_timeout()
+            conn.on_timeout();
         }
         Err(error) => return Err(error.into()),
     }
