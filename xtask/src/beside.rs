@@ -104,8 +104,12 @@ pub(crate) fn interop(args: &[String]) -> Result<()> {
 
 /// Cases that are none of the matrix, but tests of ours that need what is not everywhere: played when they
 /// alone are named.
-const BY_NAME: &[ByName] =
-    &[("webtransport-go", webtransport_go), ("webtransport-py", webtransport_py), ("firefox", firefox)];
+const BY_NAME: &[ByName] = &[
+    ("webtransport-go", webtransport_go),
+    ("webtransport-py", webtransport_py),
+    ("firefox", firefox),
+    ("from", from),
+];
 
 type ByName = (&'static str, fn() -> Result<()>);
 
@@ -131,6 +135,22 @@ fn webtransport_py() -> Result<()> {
 fn webtransport(peer: &str) -> Result<()> {
     let test = ["test", "--package", "quickset", "--test", "webtransport_peers", "--", "--ignored"];
     run(cargo_beside().args(test).env("QUICKSET_WEBTRANSPORT_PEER", peer))
+}
+
+/// The programs of docs/from with other libraries run, and end by themselves.
+fn from() -> Result<()> {
+    shout_quinn()?;
+    ensure(QUICHE)?;
+    let quiche = ["run", "--quiet", "--manifest-path", "peers/stacks/Cargo.toml", "--features", "quiche"];
+    run(cargo_beside().args(quiche).args(["--example", "shout_quiche"]))?;
+    let home = root().join("target/interop/python");
+    python::environment(&home, "peers/interop/programs/requirements.txt")?;
+    run(Command::new(home.join("venv/bin/python")).arg("peers/interop/programs/shout_aioquic.py"))
+}
+
+fn shout_quinn() -> Result<()> {
+    let quinn = ["run", "--quiet", "--manifest-path", "peers/stacks/Cargo.toml", "--example", "shout_quinn"];
+    run(cargo_beside().args(quinn))
 }
 
 /// Firefox, with the page of the example for WebTransport, and with `http serve`.
@@ -266,6 +286,7 @@ pub(crate) fn interop_short() -> Result<StepOutcome> {
 /// The comparison is measured by nobody here, but it must build and keep its own tests.
 pub(crate) fn peers() -> Result<StepOutcome> {
     ["peers", "peers/stacks"].into_iter().try_for_each(checks)?;
+    shout_quinn()?;
     Ok(StepOutcome::Done)
 }
 

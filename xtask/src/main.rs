@@ -33,6 +33,7 @@ mod modules;
 mod msrv;
 mod mutate;
 mod needs;
+mod pages;
 mod picture;
 mod platforms;
 mod players;
@@ -158,6 +159,12 @@ const COMMANDS: &[XtaskCommand] = &[
         arguments: "",
         about: "lengths of files, structs and argument lists (CONTRIBUTING.md)",
         run: sizes::command,
+    },
+    XtaskCommand {
+        name: "pages",
+        arguments: "[--write]",
+        about: "links, tests and programs of the documentation are there; --write: take programs into the pages",
+        run: pages::command,
     },
     XtaskCommand {
         name: "spec",

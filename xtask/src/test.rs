@@ -7,7 +7,8 @@ use anyhow::{Result, bail};
 
 use crate::run::{StepOutcome, cargo, output, run};
 use crate::{
-    abr, arrows, beside, c, deny, e2e, features, flood, fuzz, msrv, needs, python, sizes, spec, traces, web,
+    abr, arrows, beside, c, deny, e2e, features, flood, fuzz, msrv, needs, pages, python, sizes, spec, traces,
+    web,
 };
 
 struct TestStep {
@@ -169,6 +170,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("quickset", "echo"),
     ("quickset", "messages"),
     ("quickset", "protected"),
+    ("quickset", "shout"),
     ("quickset", "transfer"),
     ("quickset-sim", "cross"),
     ("quickset-sim", "ping"),
@@ -193,6 +195,7 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
 ];
 
 fn docs() -> Result<StepOutcome> {
+    pages::command(&[])?;
     // Only libraries: the face and the command share the name `quickset`.
     run(cargo().env("RUSTDOCFLAGS", "-D warnings").args([
         "doc",
@@ -242,6 +245,19 @@ mod tests_of_steps {
     fn an_unknown_step_is_named() {
         let error = command(&["clipy".into()]).expect_err("no such step").to_string();
         assert!(error.contains("clipy") && error.contains("clippy"), "{error}");
+    }
+
+    #[test]
+    fn crates_without_a_system_say_so() {
+        for package in NO_STD {
+            let name = package.strip_prefix("quickset-").expect("it is one of ours");
+            let lib = std::fs::read_to_string(root().join(format!("crates/{name}/src/lib.rs")))
+                .expect("there is one");
+            assert!(
+                lib.lines().any(|l| l.starts_with("#![cfg_attr(") && l.ends_with(", no_std)]")),
+                "{package}"
+            );
+        }
     }
 
     #[test]

@@ -107,6 +107,25 @@ async fn an_endpoint_tells_what_its_connections_did() {
     }
 }
 
+/// By segmentation offload, where the system has it, and by calls that take all that came.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn many_datagrams_go_and_come_with_one_call() {
+    let ends = pair(TransportConfig::fixed_mtu(1200)).await;
+    let mut send = ends.client.open_uni().await.unwrap();
+    let writing = tokio::spawn(async move {
+        send.write_all(&pattern(2_000_000)).await.unwrap();
+        send.finish().unwrap();
+    });
+    let mut recv = soon(ends.server.accept_uni()).await.unwrap();
+    assert!(soon(recv.read_to_end(2_000_000)).await.unwrap() == pattern(2_000_000));
+    soon(writing).await.unwrap();
+    let (sent, received) = (ends.client_endpoint.stats().sent, ends.server_endpoint.stats().received);
+    for calls in [sent, received] {
+        assert!(calls.datagrams() > 1500 && calls.datagrams() > 2 * calls.calls(), "{calls:?}");
+    }
+}
+
 #[tokio::test]
 async fn clients_beyond_the_limit_are_refused() {
     let mut config = server_config(TransportConfig::fixed_mtu(1200));
