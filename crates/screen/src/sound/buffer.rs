@@ -174,7 +174,8 @@ impl PlayoutBuffer {
         now + Duration::from_nanos(wait.max(0).unsigned_abs())
     }
 
-    /// By how many nanoseconds what was recorded at this time is later than it should be, if it is played now.
+    /// By how many nanoseconds what was recorded at this time is later than it should be, if it is played
+    /// now.
     fn late_by(&self, now: Time, recorded: u64) -> i64 {
         self.delay.behind(now, recorded).saturating_sub(nanos(self.delay.target()))
     }
@@ -205,8 +206,8 @@ impl PlayoutBuffer {
         SoundPiece::Packet { packet: frame.packet, samples }
     }
 
-    /// There is no frame for what is to be played now. Nothing is played any more when there has been none for
-    /// long.
+    /// There is no frame for what is to be played now. Nothing is played any more when there has been none
+    /// for long.
     fn conceal(&mut self, now: Time) -> Option<SoundPiece> {
         if self.concealed == MOST_CONCEALED {
             (self.concealed, self.flows) = (0, false);

@@ -4,9 +4,9 @@ use super::SAMPLE_RATE;
 
 /// How long frames take to come, and so at which delay they are to be played.
 ///
-/// A frame's *transit* is when it came less when it was recorded. The clocks are those of two machines, so that
-/// it means nothing but in comparison: a frame is late by as much as its transit is above the smallest of the
-/// last quarter of a minute, the *origin*. The origin follows clocks that drift apart.
+/// A frame's *transit* is when it came less when it was recorded. The clocks are those of two machines, so
+/// that it means nothing but in comparison: a frame is late by as much as its transit is above the smallest
+/// of the last quarter of a minute, the *origin*. The origin follows clocks that drift apart.
 #[derive(Clone, Debug)]
 pub(super) struct DelayEstimate {
     /// The smallest transits of times that follow each other, the last being now, in nanoseconds.
@@ -46,8 +46,8 @@ impl DelayEstimate {
         self.late[bin] += weight;
     }
 
-    /// The origin is later by so many nanoseconds: what was late is so by less. Where it is sooner instead, what
-    /// came before says nothing of what comes now.
+    /// The origin is later by so many nanoseconds: what was late is so by less. Where it is sooner instead,
+    /// what came before says nothing of what comes now.
     fn rises(&mut self, by: i64) {
         self.risen = self.risen.saturating_add(by.max(0));
         let bins = usize::try_from(self.risen / BIN).unwrap_or(0);

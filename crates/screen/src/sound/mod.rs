@@ -9,11 +9,13 @@
 mod buffer;
 mod delay;
 mod frame;
+mod stretch;
 #[cfg(test)]
 mod tests;
 
 pub use buffer::{PlayoutBuffer, SoundPiece, SoundStats};
 pub use frame::SoundFrame;
+pub use stretch::stretched;
 
 /// Samples of each channel in a second.
 pub const SAMPLE_RATE: u32 = 48_000;
