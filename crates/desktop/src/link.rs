@@ -58,10 +58,7 @@ impl LinkConfig {
     /// offers or takes it.
     pub(crate) fn transport(&self, side: Side) -> TransportConfig {
         // The screen asks for another one.
-        let protection = match &self.protection {
-            Protection::None => Protection::None,
-            _ => Protection::Adaptive(Some(Goal::Messages)),
-        };
+        let protection = self.messages();
         let fec = match side {
             // What comes are small messages, now and then; and whoever has not shown a credential yet could
             // fill it.
@@ -94,6 +91,14 @@ impl LinkConfig {
         let transport = self.transport(Side::Server);
         // HTTP/3 has three streams of its own each way, and a browser fetches a page by several requests.
         if pages { transport.with_max_bidi_streams(16).with_max_uni_streams(8) } else { transport }
+    }
+
+    /// What protects messages that are each waited for: input, control and sound.
+    pub(crate) fn messages(&self) -> Protection {
+        match &self.protection {
+            Protection::None => Protection::None,
+            _ => Protection::Adaptive(Some(Goal::Messages)),
+        }
     }
 
     /// What protects the screen.
