@@ -168,7 +168,7 @@ impl ServeGateway {
         let tcp = tcp.map(|listener| TcpEntrance { listener, tls, browsers: None });
         let (desktops, keepers) = config.desktops.into_iter().map(DesktopConfig::open).unzip();
         let terms = ClientTerms { order: config.order, permissions: config.permissions, hears: false };
-        let sound = config.sound.map(|command| SoundSource::new(command, config.link.messages()));
+        let sound = config.sound.map(|command| SoundSource::new(command, config.link.sound()));
         let shared =
             ServeShared { terms, stats: ServeStats::default(), protection: config.link.screen(), sound };
         let (gate, max_viewers, pages) = (Arc::new(config.gate), config.max_viewers, config.pages);
