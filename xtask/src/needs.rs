@@ -27,9 +27,10 @@ pub(crate) enum Sign {
 
 use Sign::{Modules, Program};
 
-/// One line a package. aws-lc-sys needs no cmake: its own builder drives the C compiler.
+/// One line a package.
 const NEEDS: &[Needed] = &[
     Needed { sign: Program("cc"), package: "gcc libc6-dev", why: "aws-lc-sys and the linker: a C compiler" },
+    Needed { sign: Program("cmake"), package: "cmake", why: "sound: libopus is built by it" },
     Needed { sign: Program("c++"), package: "g++", why: "fuzz: libFuzzer is C++" },
     Needed {
         sign: Program("pkg-config"),

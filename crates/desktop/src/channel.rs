@@ -7,6 +7,7 @@ pub(crate) enum DesktopChannel {
     Input,
     Screen,
     Clipboard,
+    Sound,
 }
 
 impl DesktopChannel {
@@ -15,6 +16,8 @@ impl DesktopChannel {
         match self {
             Self::Input => Priority::weighted(1.0).urgency(0),
             Self::Control => Priority::weighted(1.0).urgency(1),
+            // DT-68.
+            Self::Sound => Priority::weighted(1.0).urgency(2),
             // DT-47.
             Self::Screen => Priority::weighted(9.0).urgency(3),
             Self::Clipboard => Priority::weighted(1.0).urgency(3),
@@ -26,6 +29,7 @@ impl DesktopChannel {
         match self {
             Self::Input => h3::Priority::new(0, true),
             Self::Control => h3::Priority::new(1, true),
+            Self::Sound => h3::Priority::new(2, true),
             Self::Screen | Self::Clipboard => h3::Priority::new(3, true),
         }
     }

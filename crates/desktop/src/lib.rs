@@ -27,6 +27,7 @@
 //!     max_viewers: 16,
 //!     memory: None,
 //!     pages: None,
+//!     sound: None,
 //!     link: Default::default(),
 //! })?;
 //! println!("listening on {} {}", serve.local_addr(), serve.fingerprint());
@@ -52,6 +53,7 @@ mod link;
 mod local;
 mod place;
 pub mod serve;
+pub mod sound;
 mod tcp;
 pub mod trust;
 pub mod view;

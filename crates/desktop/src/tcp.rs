@@ -162,7 +162,8 @@ impl TcpCarrier {
 
     /// Sends what is there: what somebody waits for first, and a long text beside the screen.
     async fn send<W: AsyncWrite + Unpin>(self, writer: &mut W) -> LinkError {
-        let Self { to_send: [mut control, mut input, mut screen, mut clipboard], mut goodbye } = self;
+        let Self { to_send: [mut control, mut input, mut screen, mut clipboard, mut sound], mut goodbye } =
+            self;
         // The words of the end, once they are there.
         let mut last: Option<Farewell> = None;
         loop {
@@ -186,6 +187,7 @@ impl TcpCarrier {
                 }
                 Some(record) = input.recv() => (DesktopChannel::Input as u8, record),
                 Some(record) = control.recv() => (DesktopChannel::Control as u8, record),
+                Some(record) = sound.recv() => (DesktopChannel::Sound as u8, record),
                 either = async {
                     tokio::select! {
                         Some(record) = screen.recv() => (DesktopChannel::Screen as u8, record),
@@ -257,15 +259,15 @@ async fn receive<S: AsyncRead>(
 
 /// DT-56: the channel of a kind of frames, and who sends it.
 fn channel(kind: u8) -> Option<DesktopChannel> {
-    use DesktopChannel::{Clipboard, Control, Input, Screen};
-    [Control, Input, Screen, Clipboard].into_iter().find(|channel| *channel as u8 == kind)
+    use DesktopChannel::{Clipboard, Control, Input, Screen, Sound};
+    [Control, Input, Screen, Clipboard, Sound].into_iter().find(|channel| *channel as u8 == kind)
 }
 
 fn comes_to(channel: DesktopChannel, end: TcpEnd) -> bool {
     match channel {
         DesktopChannel::Control => true,
         DesktopChannel::Input => end == TcpEnd::Server,
-        DesktopChannel::Screen | DesktopChannel::Clipboard => end == TcpEnd::Client,
+        DesktopChannel::Screen | DesktopChannel::Clipboard | DesktopChannel::Sound => end == TcpEnd::Client,
     }
 }
 
@@ -301,7 +303,7 @@ pub(crate) fn prepare(socket: &TcpStream) -> std::io::Result<()> {
     Ok(())
 }
 
-const LANES: usize = 4;
+const LANES: usize = 5;
 /// DT-56: kinds of frames that are no records.
 const STILL_THERE: u8 = 254;
 const GOODBYE: u8 = 255;

@@ -26,6 +26,7 @@ mod order;
 pub mod receiver;
 #[cfg(feature = "encode")]
 pub mod sender;
+pub mod sound;
 pub mod visit;
 
 pub use codec::ItemKind;

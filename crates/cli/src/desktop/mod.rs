@@ -9,8 +9,10 @@ mod view;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::ensure;
 use clap::Subcommand;
 use quickset::{Algorithm, Protection};
+use quickset_desktop::sound::{HAS_SOUND, SoundCommand};
 use quickset_desktop::trust::read_secret;
 use quickset_desktop::{LinkConfig, VncPassword};
 
@@ -90,6 +92,19 @@ async fn every_second(mut each: impl FnMut()) {
         ticks.tick().await;
         each();
     }
+}
+
+/// What records or plays sound, if it is wanted.
+fn sound(
+    wanted: bool,
+    command: Option<&SoundCommand>,
+    usual: fn() -> SoundCommand,
+) -> anyhow::Result<Option<SoundCommand>> {
+    ensure!(
+        !wanted || HAS_SOUND,
+        "this build has no sound: build it with the feature `sound`, which takes cmake"
+    );
+    Ok(wanted.then(|| command.cloned().unwrap_or_else(usual)))
 }
 
 fn vnc_password(path: Option<&PathBuf>) -> anyhow::Result<Option<VncPassword>> {

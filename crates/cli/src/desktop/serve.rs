@@ -7,6 +7,7 @@ use anyhow::ensure;
 use quickset_desktop::ItemKind;
 use quickset_desktop::message::{Permissions, ScreenOrder};
 use quickset_desktop::serve::{DesktopConfig, ServeConfig, ServeGateway, ServeStats};
+use quickset_desktop::sound::SoundCommand;
 use quickset_desktop::trust::{
     Authorized, ClientGate, DesktopLabel, GatewayFolder, NoticeBoard, ParseLabelError, read_secret,
 };
@@ -55,6 +56,14 @@ pub(super) struct ServeArgs {
     /// Pass no clipboard, neither way
     #[arg(long)]
     no_clipboard: bool,
+    /// Let viewers hear what this machine plays, by PulseAudio or PipeWire, if they want to (`desktop view
+    /// --sound`)
+    #[arg(long)]
+    sound: bool,
+    /// A program, and its arguments with blanks between them, that writes the sound to record to its standard
+    /// output: 16 bits, little-endian, 48000 Hz, two channels [default: parec, of the default sink's monitor]
+    #[arg(long, value_name = "COMMAND", requires = "sound")]
+    sound_source: Option<SoundCommand>,
     /// File with a password for clients, readable by you alone
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
@@ -155,6 +164,11 @@ pub(super) async fn serve(args: &ServeArgs) -> anyhow::Result<()> {
     let gate = gate.with_invitations(folder.invitations()?);
     let metrics = args.metrics.bind().await?;
     let budget = args.memory.budget();
+    ensure!(
+        !args.sound || desktops.len() == 1,
+        "--sound is for one desktop: it is the sound of the whole machine"
+    );
+    let sound = super::sound(args.sound, args.sound_source.as_ref(), SoundCommand::recorder)?;
     let mut serve = ServeGateway::start(ServeConfig {
         desktops,
         listen: args.listen,
@@ -171,6 +185,7 @@ pub(super) async fn serve(args: &ServeArgs) -> anyhow::Result<()> {
         link: args.link.config()?,
         memory: Some(budget.clone()),
         pages: pages.as_ref().map(|pages| pages.config.clone()),
+        sound,
     })?;
     let mut interrupts = Interrupts::new()?;
     say!("listening on {} {}", serve.local_addr(), serve.fingerprint())?;

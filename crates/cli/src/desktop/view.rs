@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use quickset::Fingerprint;
+use quickset_desktop::sound::SoundCommand;
 use quickset_desktop::trust::{DesktopLabel, GatewayFolder, OneTimeToken, load_identity, read_secret};
 use quickset_desktop::view::{
     Credential, GatewayPassword, MeetError, NOT_SENT, ServerTrust, ViewConfig, ViewError, ViewGateway,
@@ -58,6 +59,14 @@ pub(super) struct ViewArgs {
     /// found out which user a viewer belongs to (other systems than Linux)
     #[arg(long, value_name = "FILE")]
     viewer_password_file: Option<PathBuf>,
+    /// Play what the far desktop plays, by PulseAudio or PipeWire, where the server offers it (`desktop serve
+    /// --sound`)
+    #[arg(long)]
+    sound: bool,
+    /// A program, and its arguments with blanks between them, that plays what it reads from its standard
+    /// input: 16 bits, little-endian, 48000 Hz, two channels [default: pacat]
+    #[arg(long, value_name = "COMMAND", requires = "sound")]
+    sound_sink: Option<SoundCommand>,
     /// Print a line of statistics to stderr every second
     #[arg(long)]
     stats: bool,
@@ -95,6 +104,7 @@ pub(super) async fn view(args: &ViewArgs) -> anyhow::Result<()> {
         desktop: args.desktop.clone(),
         identity,
         viewer_password: vnc_password(args.viewer_password_file.as_ref())?,
+        sound: super::sound(args.sound, args.sound_sink.as_ref(), SoundCommand::player)?,
         link: args.link.config()?,
     };
     let mut view = ViewGateway::start(config.clone()).await?;
@@ -215,7 +225,7 @@ fn print_view(stats: &ViewStats) {
     let totals = stats.totals();
     let connection = totals.connection.unwrap_or_default();
     note!(
-        "connected={} sessions={} rtt={:.1}ms recovered={} messages={} bytes={} held={} updates={} unable={} refreshes={} by_tcp={}",
+        "connected={} sessions={} rtt={:.1}ms recovered={} messages={} bytes={} held={} updates={} unable={} refreshes={} by_tcp={} sound={}/{}",
         totals.connected,
         totals.sessions,
         connection.rtt.as_secs_f64() * 1000.0,
@@ -227,6 +237,8 @@ fn print_view(stats: &ViewStats) {
         totals.screen.unable,
         totals.screen.refreshes,
         totals.by_tcp,
+        totals.sound.played,
+        totals.sound.played + totals.sound.concealed,
     );
 }
 

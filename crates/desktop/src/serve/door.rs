@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use quickset_screen::sound::{SENDS_SOUND, WANTS_SOUND};
 use tokio::time::timeout;
 
 use super::desktops::{ServedDesktop, choose};
@@ -23,6 +24,8 @@ pub(crate) struct Admitted {
     pub(crate) control_out: MessageOutbox,
     /// It takes the clipboard on a stream of its own.
     pub(crate) takes_texts: bool,
+    /// It hears, and there is something to be heard.
+    pub(crate) hears: bool,
     /// What it may do.
     pub(crate) permissions: Permissions,
     /// What it sees.
@@ -54,6 +57,8 @@ pub(crate) enum Turned {
 pub(super) struct ClientTerms {
     pub(crate) order: ScreenOrder,
     pub(crate) permissions: Permissions,
+    /// It is sent sound.
+    pub(crate) hears: bool,
 }
 
 /// Hears the credential of a gateway and lets it in, or closes the connection. By what it came in comes
@@ -118,10 +123,12 @@ async fn hear(
     })?;
     let permissions = rooms.shared.terms.permissions_of(&entry.rights);
     let claim = VisitClaim { owner: ViewerOwner::Key(key), id: hello.visit };
-    let turn = welcome(&mut control_out, rooms.shared.terms.order, permissions, &desktop, claim).await?;
+    let hears = hears(&hello, rooms);
+    let terms = ClientTerms { permissions, hears, ..rooms.shared.terms };
+    let turn = welcome(&mut control_out, terms, &desktop, claim).await?;
     tracing::info!(from = %client.address, %key, by = ?entry.by, "came in");
     let takes_texts = hello.features & CLIPBOARD != 0;
-    let admitted = Admitted { control, control_out, takes_texts, permissions, desktop, turn };
+    let admitted = Admitted { control, control_out, takes_texts, hears, permissions, desktop, turn };
     Ok(AdmittedBy { admitted, entry })
 }
 
@@ -163,10 +170,12 @@ async fn hear_page(
     })?;
     let permissions = rooms.shared.terms.permissions_of(&entry.rights);
     let claim = VisitClaim { owner: ViewerOwner::Link(entry.link.clone()), id: hello.visit };
-    let turn = welcome(&mut control_out, rooms.shared.terms.order, permissions, &desktop, claim).await?;
+    let terms = ClientTerms { permissions, ..rooms.shared.terms };
+    let turn = welcome(&mut control_out, terms, &desktop, claim).await?;
     tracing::info!(from = %address, link = ?entry.link, "a page came in");
     // Pages are not older than what they are served by.
-    let admitted = Admitted { control, control_out, takes_texts: true, permissions, desktop, turn };
+    let admitted =
+        Admitted { control, control_out, takes_texts: true, hears: false, permissions, desktop, turn };
     Ok(AdmittedBy { admitted, entry })
 }
 
@@ -185,6 +194,12 @@ async fn greet(link: &PeerLink) -> Result<Greeting, LinkError> {
         Ok(Greeting { control, control_out, hello })
     };
     timeout(PATIENCE, greeting).await.unwrap_or(Err(LinkError::Silent))
+}
+
+/// DT-67. Its stream comes behind that of the clipboard (DT-68).
+fn hears(hello: &Hello, rooms: &HouseRooms) -> bool {
+    let wanted = CLIPBOARD | WANTS_SOUND;
+    hello.features & wanted == wanted && rooms.shared.sound.is_some()
 }
 
 /// Of which visit a session is.
@@ -206,8 +221,7 @@ impl ClientTerms {
 /// its.
 async fn welcome(
     out: &mut MessageOutbox,
-    order: ScreenOrder,
-    permissions: Permissions,
+    ClientTerms { order, permissions, hears }: ClientTerms,
     desktop: &ServedDesktop,
     claim: VisitClaim,
 ) -> Result<VisitTurn, LinkError> {
@@ -218,7 +232,8 @@ async fn welcome(
         }
         _ => (VisitTurn::alone(&desktop.commands), None),
     };
-    let welcome = Welcome { features: 0, order, permissions, name: desktop.stage.title(), visit };
+    let features = if hears { SENDS_SOUND } else { 0 };
+    let welcome = Welcome { features, order, permissions, name: desktop.stage.title(), visit };
     out.send(&FromServer::Welcome(welcome)).await?;
     Ok(turn)
 }

@@ -45,6 +45,8 @@ pub use vnc::VncError;
 
 use crate::link::{LinkConfig, PeerLink};
 use crate::message::{ALPN, Permissions, ScreenOrder, code};
+use crate::sound::SoundCommand;
+use crate::sound::record::SoundSource;
 use crate::tcp::{TCP_ALPN, TcpEnd, TcpFacts, TcpLink};
 use crate::trust::{ClientGate, FileWatch, PageEntry, PageLinkId};
 use desktops::{DesktopKeeper, ServedDesktop};
@@ -79,6 +81,9 @@ pub struct ServeConfig {
     pub memory: Option<Budget>,
     /// Pages in browsers; `None`: none is taken.
     pub pages: Option<PageConfig>,
+    /// What records what the desktop plays, for the gateways of viewers that want to hear it, whichever of
+    /// the desktops they see; `None`: there is no sound. It runs while somebody hears.
+    pub sound: Option<SoundCommand>,
 }
 
 /// A server's gateway that takes clients.
@@ -162,8 +167,10 @@ impl ServeGateway {
         };
         let tcp = tcp.map(|listener| TcpEntrance { listener, tls, browsers: None });
         let (desktops, keepers) = config.desktops.into_iter().map(DesktopConfig::open).unzip();
-        let terms = ClientTerms { order: config.order, permissions: config.permissions };
-        let shared = ServeShared { terms, stats: ServeStats::default(), protection: config.link.screen() };
+        let terms = ClientTerms { order: config.order, permissions: config.permissions, hears: false };
+        let sound = config.sound.map(|command| SoundSource::new(command, config.link.sound()));
+        let shared =
+            ServeShared { terms, stats: ServeStats::default(), protection: config.link.screen(), sound };
         let (gate, max_viewers, pages) = (Arc::new(config.gate), config.max_viewers, config.pages);
         Ok(Self { endpoint, tcp, server, fingerprint, gate, max_viewers, pages, shared, desktops, keepers })
     }
@@ -220,13 +227,14 @@ impl ServeGateway {
         let Self { endpoint, tcp, gate, max_viewers, pages, shared, desktops, keepers, .. } = self;
         let (tell, changed) = watch::channel(());
         let files = watched(&gate, pages.as_ref(), tell);
-        let ends = endpoint.clone();
+        let (ends, sound) = (endpoint.clone(), shared.sound.clone());
         let house = Arc::new(House::new(gate, max_viewers, pages, HouseRooms { shared, desktops, changed }));
         let result = tokio::select! {
             error = desktops::keep(keepers) => Err(ServeError::from(error)),
             error = take_clients(endpoint, house.clone()) => Err(error),
             never = take_by_tcp(tcp, house) => match never {},
             never = files => match never {},
+            never = record(sound) => match never {},
             stopped = stop => Ok(stopped),
         };
         match &result {
@@ -245,6 +253,15 @@ struct ServeShared {
     terms: ClientTerms,
     stats: ServeStats,
     protection: Protection,
+    sound: Option<SoundSource>,
+}
+
+/// Records while somebody hears.
+async fn record(sound: Option<SoundSource>) -> std::convert::Infallible {
+    match sound {
+        Some(sound) => sound.run().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Tells when the files have changed that say who may come in.

@@ -23,6 +23,8 @@ use crate::error::LinkError;
 use crate::link::{IncomingMessages, MessageOutbox, PeerLink};
 use crate::message::{ClipboardMessage, FromClient, FromServer, Permissions, code};
 use crate::sender::{ScreenItem, SenderConfig};
+use crate::sound::give::give_sound;
+use crate::sound::record::SoundSource;
 
 /// A client that looks.
 #[derive(Debug)]
@@ -34,6 +36,8 @@ pub(super) struct ClientSession {
     permissions: Permissions,
     /// The client takes the clipboard on a stream of its own.
     takes_texts: bool,
+    /// What it hears.
+    sound: Option<SoundSource>,
     commands: mpsc::Sender<VncCommand>,
     stats: ServeStats,
     protection: Protection,
@@ -56,6 +60,7 @@ impl ClientSession {
             control_out: admitted.control_out,
             permissions: admitted.permissions,
             takes_texts: admitted.takes_texts,
+            sound: shared.sound.clone().filter(|_| admitted.hears),
             commands: admitted.desktop.commands,
             stats: shared.stats.clone(),
             protection: shared.protection.clone(),
@@ -73,6 +78,7 @@ impl ClientSession {
             seat,
             permissions,
             takes_texts,
+            sound,
             commands,
             stats,
             protection,
@@ -85,7 +91,7 @@ impl ClientSession {
         let told = turn.told();
         let texts = async {
             if takes_texts {
-                give_texts(&link, &seat, permissions).await
+                give_aside(&link, &seat, permissions, sound).await
             } else {
                 pass_texts(&seat, permissions, old_replies).await
             }
@@ -160,11 +166,26 @@ async fn listen(
 }
 
 /// DT-46: the clipboard on a stream of its own, so that a long text holds up neither the pointer nor marks.
-async fn give_texts(link: &PeerLink, seat: &ClientSeat, permissions: Permissions) -> LinkError {
-    let mut out = match link.open_clipboard().await {
+///
+/// DT-68: and behind it sound, if there is any for this client.
+async fn give_aside(
+    link: &PeerLink,
+    seat: &ClientSeat,
+    permissions: Permissions,
+    sound: Option<SoundSource>,
+) -> LinkError {
+    let out = match link.open_clipboard().await {
         Ok(out) => out,
         Err(error) => return error,
     };
+    let Some(sound) = sound else { return give_texts(out, seat, permissions).await };
+    tokio::select! {
+        error = give_texts(out, seat, permissions) => error,
+        error = give_sound(link, &sound) => error,
+    }
+}
+
+async fn give_texts(mut out: MessageOutbox, seat: &ClientSeat, permissions: Permissions) -> LinkError {
     loop {
         for text in next_texts(seat, permissions).await {
             if let Err(error) = out.send(&text).await {

@@ -2,6 +2,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quickset::{Closed, ConnectError, Endpoint, Fingerprint, Identity};
+use quickset_screen::sound::WANTS_SOUND;
 use tokio::time::timeout;
 
 use super::dial::Dialer;
@@ -123,6 +124,8 @@ pub(crate) struct Meeting {
     credential: Credential,
     /// The one to see, of several.
     desktop: Option<DesktopLabel>,
+    /// What it understands beyond version 1, and wants.
+    features: u64,
     /// All of its sessions are of this visit; `None` without entropy.
     visit: Option<VisitId>,
     /// A connection for the next session.
@@ -143,7 +146,13 @@ impl Meeting {
         let dialer = Arc::new(Dialer::new(server, trust, identity, link)?);
         let mut visit = [0; 16];
         let visit = aws_lc_rs::rand::fill(&mut visit).is_ok().then_some(VisitId(visit));
-        Ok(Self { dialer, credential, desktop, visit, ready: None, secret: None })
+        Ok(Self { dialer, credential, desktop, features: CLIPBOARD, visit, ready: None, secret: None })
+    }
+
+    /// DT-67: it wants to hear.
+    pub(crate) fn with_sound(mut self) -> Self {
+        self.features |= WANTS_SOUND;
+        self
     }
 
     /// The next session is on this connection.
@@ -174,8 +183,8 @@ impl Meeting {
             })
             .unzip();
         let offers = offer.is_some();
-        let (choice, visit) = (self.choice(), self.visit);
-        let hello = Hello { features: CLIPBOARD, offer, is_older: false, choice, visit };
+        let (choice, visit, features) = (self.choice(), self.visit, self.features);
+        let hello = Hello { features, offer, is_older: false, choice, visit };
         control_out.send(&FromClient::Hello(hello)).await.map_err(denied)?;
         let mut answer = timeout(PATIENCE, control.next()).await.unwrap_or(Err(LinkError::Silent));
         // Whether the server knows our secret, if we have one.

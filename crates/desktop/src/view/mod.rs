@@ -39,6 +39,8 @@ pub use uplink::{ViewNews, ViewStats, ViewTotals};
 
 use crate::link::LinkConfig;
 use crate::message::code;
+use crate::sound::SoundCommand;
+use crate::sound::hear::SoundPlayer;
 use crate::trust::DesktopLabel;
 use desk::ViewerScreen;
 use meet::Meeting;
@@ -64,6 +66,8 @@ pub struct ViewConfig {
     pub identity: Identity,
     /// What viewers must know, if anything.
     pub viewer_password: Option<VncPassword>,
+    /// What plays the sound of the desktop, where the server offers it; `None`: it is not asked for.
+    pub sound: Option<SoundCommand>,
     /// The connection.
     pub link: LinkConfig,
 }
@@ -77,6 +81,7 @@ pub struct ViewGateway {
     uplink: Uplink,
     news: Option<mpsc::Receiver<ViewNews>>,
     security: Security,
+    player: Option<SoundPlayer>,
 }
 
 /// Why a viewer's gateway has ended, or did not begin.
@@ -129,9 +134,11 @@ impl ViewGateway {
         )
         .map_err(ViewError::Socket)?;
         let (told, news) = mpsc::channel(NEWS);
-        let uplink = Uplink::new(meeting, desk.clone(), told);
+        let (sink, player) = config.sound.map(SoundPlayer::new).unzip();
+        let meeting = if sink.is_some() { meeting.with_sound() } else { meeting };
+        let uplink = Uplink::new(meeting, desk.clone(), told, sink);
         let security = config.viewer_password.map_or(Security::None, Security::VncAuth);
-        Ok(Self { listener, address, desk, uplink, news: Some(news), security })
+        Ok(Self { listener, address, desk, uplink, news: Some(news), security, player })
     }
 
     /// Where viewers connect.
@@ -161,17 +168,26 @@ impl ViewGateway {
     /// # Errors
     /// Why it ended before.
     pub async fn run_until<T>(self, stop: impl Future<Output = T>) -> Result<T, ViewError> {
-        let Self { listener, desk, uplink, security, .. } = self;
+        let Self { listener, desk, uplink, security, player, .. } = self;
         let ends = uplink.endpoint();
         let result = tokio::select! {
             error = uplink.run() => Err(error.into()),
             never = take_viewers(listener, desk, security) => match never {},
+            never = play_sound(player) => match never {},
             stopped = stop => Ok(stopped),
         };
         ends.close(code::DONE, b"the viewer's gateway was stopped");
         // The server hears of it, or has had the time to.
         let _ = tokio::time::timeout(Duration::from_secs(1), ends.wait_idle()).await;
         result
+    }
+}
+
+/// Keeps what plays sound, if anything does.
+async fn play_sound(player: Option<SoundPlayer>) -> Infallible {
+    match player {
+        Some(player) => player.run().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 use quickset::{Endpoint, Stats};
 use quickset_base::Time;
 use quickset_rfb::Resize;
+use quickset_screen::sound::{SENDS_SOUND, SoundStats};
 use quickset_screen::visit::NOT_SENT;
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio::time::{sleep, sleep_until, timeout};
 
 use super::desk::ViewerScreen;
@@ -18,6 +19,7 @@ use crate::error::LinkError;
 use crate::link::{IncomingMessages, IncomingScreen, MessageOutbox, PeerLink, ScreenArrival};
 use crate::message::{ClipboardMessage, FromClient, FromServer, ScreenLayout, ScreenOrder, code};
 use crate::receiver::{ReceiverConfig, ReceiverStats, ScreenReceiver};
+use crate::sound::hear::{SoundSink, hear};
 
 /// Keeps the session with the server up, and draws what it sends.
 #[derive(Debug)]
@@ -27,6 +29,8 @@ pub(super) struct Uplink {
     receiver: ScreenReceiver,
     stats: ViewStats,
     told: mpsc::Sender<ViewNews>,
+    /// Where sound goes; `None`: nobody wants to hear.
+    sink: Option<SoundSink>,
     started: Instant,
 }
 
@@ -87,6 +91,8 @@ pub struct ViewTotals {
     pub batches: u64,
     /// Messages that a fence held back.
     pub held: u64,
+    /// Of the present session, or the last.
+    pub sound: SoundStats,
 }
 
 impl ViewStats {
@@ -129,9 +135,14 @@ impl Drop for Live {
 
 impl Uplink {
     /// Tells `told` of sessions, as far as it is taken from there.
-    pub(super) fn new(meeting: Meeting, desk: Arc<ViewerScreen>, told: mpsc::Sender<ViewNews>) -> Self {
+    pub(super) fn new(
+        meeting: Meeting,
+        desk: Arc<ViewerScreen>,
+        told: mpsc::Sender<ViewNews>,
+        sink: Option<SoundSink>,
+    ) -> Self {
         let receiver = ScreenReceiver::new(ReceiverConfig::default());
-        Self { meeting, desk, receiver, stats: ViewStats::default(), told, started: Instant::now() }
+        Self { meeting, desk, receiver, stats: ViewStats::default(), told, sink, started: Instant::now() }
     }
 
     pub(super) fn endpoint(&self) -> Endpoint {
@@ -219,12 +230,30 @@ impl Uplink {
         let (to_server, outgoing) = mpsc::channel(OUTGOING);
         let (desk, dialer) = (self.desk.clone(), self.meeting.dialer());
         let tell_by = Some(tokio::time::Instant::now() + FIRST_PICTURE);
-        let mut drawing = Drawing { uplink: self, link: &link, to_server: to_server.clone(), tell_by };
+        let (texts_here, sink, stats) = (Notify::new(), self.sink.clone(), self.stats.clone());
+        // DT-67.
+        let sink = sink.filter(|_| welcome.features & SENDS_SOUND != 0);
+        let sound = async {
+            match &sink {
+                Some(sink) => {
+                    hear(&link, &texts_here, sink, |sound| stats.lock().totals.sound = *sound).await
+                }
+                None => std::future::pending().await,
+            }
+        };
+        let mut drawing = Drawing {
+            uplink: self,
+            link: &link,
+            to_server: to_server.clone(),
+            tell_by,
+            texts_here: &texts_here,
+        };
         tokio::select! {
             error = pass_input(&desk, &mut input_out, to_server) => SessionEnd::Over(error),
             error = pass_control(&mut control_out, outgoing) => SessionEnd::Over(error),
             error = drawing.run(&mut control) => SessionEnd::Over(error),
             never = show_notice(&desk, missed) => match never {},
+            never = sound => match never {},
             other = another_way(&dialer, &link) => SessionEnd::Moved(other),
         }
     }
@@ -297,6 +326,8 @@ struct Drawing<'a> {
     to_server: mpsc::Sender<FromClient>,
     /// It is told that there is a session with the first picture, or then; `None`: it was told.
     tell_by: Option<tokio::time::Instant>,
+    /// Is told of the clipboard's stream: the next is that of sound (DT-68).
+    texts_here: &'a Notify,
 }
 
 /// What happens in a session.
@@ -352,6 +383,7 @@ impl Drawing<'_> {
                 }
                 UplinkEvent::TextStream(new) => {
                     texts = Some(new);
+                    self.texts_here.notify_one();
                     Ok(())
                 }
                 UplinkEvent::Text(text) => text.map(|text| self.on_text(&text)),

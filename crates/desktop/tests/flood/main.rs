@@ -156,6 +156,7 @@ impl Plan {
                 desktop: None,
                 identity: folder.client_identity().unwrap(),
                 viewer_password: None,
+                sound: None,
                 link: LinkConfig::default(),
             });
             let view = view.await.ok()?;

@@ -44,13 +44,18 @@ impl Hostile {
     }
 
     async fn guest(&self, order: ScreenOrder, visit: Option<VisitCount>) -> Guest {
+        self.guest_with(0, order, visit).await
+    }
+
+    /// With these features in WELCOME.
+    async fn guest_with(&self, features: u64, order: ScreenOrder, visit: Option<VisitCount>) -> Guest {
         let come = async {
             let connection = self.endpoint.accept().await.unwrap();
             let (mut control, mut incoming) = connection.accept_messages_bi().await.unwrap();
             control.set_ordered(true);
             incoming.next().await.unwrap().unwrap();
             let (permissions, name) = (Permissions::ALL, "hostile".into());
-            let welcome = Welcome { features: 0, order, permissions, name, visit };
+            let welcome = Welcome { features, order, permissions, name, visit };
             for record in FromServer::Welcome(welcome).records() {
                 control.send(record).await.unwrap();
             }
@@ -62,7 +67,11 @@ impl Hostile {
 }
 
 async fn view(home: &Home, server: SocketAddr) -> ViewGateway {
-    let config = ViewConfig {
+    ViewGateway::start(config(home, server)).await.unwrap()
+}
+
+fn config(home: &Home, server: SocketAddr) -> ViewConfig {
+    ViewConfig {
         server: server.to_string(),
         listen: "127.0.0.1:0".parse().unwrap(),
         trust: ServerTrust::Anybody,
@@ -70,9 +79,9 @@ async fn view(home: &Home, server: SocketAddr) -> ViewGateway {
         desktop: None,
         identity: home.client("guest").client_identity().unwrap(),
         viewer_password: None,
+        sound: None,
         link: LinkConfig::default(),
-    };
-    ViewGateway::start(config).await.unwrap()
+    }
 }
 
 #[tokio::test]
@@ -123,4 +132,52 @@ async fn a_gateway_that_has_passed_on_more_than_was_sent_is_left() {
         let words = error.to_string();
         assert!(words.contains("the number of input messages that were passed on is"), "{words}");
     }
+}
+
+/// DT-71, DT-75: what makes no sense on the sound stream is passed over, and so is its end.
+#[tokio::test]
+#[cfg(all(unix, feature = "sound"))]
+async fn nonsense_for_sound_ends_nothing() {
+    use quickset_desktop::sound::SoundCommand;
+    use quickset_screen::sound::{SENDS_SOUND, SoundFrame};
+
+    let (home, hostile) = (Home::new(), Hostile::start());
+    let mut config = config(&home, hostile.address());
+    config.sound = Some(SoundCommand::new("sh", ["-c", "cat > /dev/null"]));
+    let view = ViewGateway::start(config).await.unwrap();
+    let stats = view.stats();
+    let viewing = tokio::spawn(view.run());
+    let guest = hostile.guest_with(SENDS_SOUND, ScreenOrder::Fenced, None).await;
+    let (_clipboard, _) = guest.connection.open_messages_bi().await.unwrap();
+    let (mut sound, _) = guest.connection.open_messages_bi().await.unwrap();
+    let frame = |number, time, packet: &'static [u8]| {
+        SoundFrame { number, time, packet: Bytes::from_static(packet) }.record()
+    };
+    for record in [&b""[..], b"\x30", b"\x31\0\0\xfc", b"\0\0\0", b"\x30\0\0\x18", &[0x30; 2000]] {
+        sound.send(Bytes::copy_from_slice(record)).await.unwrap();
+    }
+    // Frames by their first bytes, and nothing that Opus knows behind them; with odd times and numbers.
+    for n in 0..200 {
+        sound.send(frame(n, n * 960, b"\xff\x41\xff\xff")).await.unwrap();
+        sound.send(frame((n * n) << 20, n << 40, b"\xfc\xff\xff\xff\x01")).await.unwrap();
+    }
+    let counted = async {
+        while stats.totals().sound.unreadable < 6 || stats.totals().sound.received < 400 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(crate::LIMIT, counted).await.expect("all of them are counted");
+    sound.reset(7);
+    // What comes behind it is heard as ever.
+    let totals = async {
+        let mut guest = guest;
+        guest.screen.send(Bytes::from_static(&[1, 1, 0, 16, 16])).await.unwrap();
+        while stats.totals().screen.messages == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        stats.totals()
+    };
+    let totals = tokio::time::timeout(crate::LIMIT, totals).await.expect("the screen goes on");
+    assert!(totals.connected && totals.sessions == 1);
+    viewing.abort();
 }

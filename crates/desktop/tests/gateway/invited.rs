@@ -41,6 +41,7 @@ async fn looking(home: &Home, far: &Far, who: &str, token: Option<OneTimeToken>,
         credential: token.map_or(Credential::None, Credential::Token),
         trust: ServerTrust::Known(folder.known_servers().unwrap()),
         desktop: at.map(named),
+        sound: None,
     };
     Near::looking(&folder, far.address, wish).await
 }

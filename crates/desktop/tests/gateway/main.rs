@@ -18,6 +18,8 @@ mod person;
 mod picture;
 mod scene;
 mod sizes;
+#[cfg(all(unix, feature = "sound"))]
+mod sound;
 mod trust;
 mod users;
 mod visits;

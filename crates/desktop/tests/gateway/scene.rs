@@ -6,6 +6,7 @@ use std::time::Duration;
 use quickset_desktop::LinkConfig;
 use quickset_desktop::message::{Permissions, ScreenOrder};
 use quickset_desktop::serve::{DesktopConfig, PageConfig, ServeConfig, ServeError, ServeGateway, ServeStats};
+use quickset_desktop::sound::SoundCommand;
 use quickset_desktop::trust::{
     Authorized, ClientGate, DesktopLabel, DeviceRights, GatewayFolder, KnownServers, OneTimeToken,
 };
@@ -60,6 +61,7 @@ pub(crate) struct Setting {
     pub(crate) others: Vec<DesktopConfig>,
     pub(crate) max_viewers: usize,
     pub(crate) pages: Option<PageConfig>,
+    pub(crate) sound: Option<SoundCommand>,
 }
 
 impl Default for Setting {
@@ -74,6 +76,7 @@ impl Default for Setting {
             others: Vec::new(),
             max_viewers: 16,
             pages: None,
+            sound: None,
         }
     }
 }
@@ -124,6 +127,7 @@ impl Far {
             max_viewers: setting.max_viewers,
             memory: None,
             pages: setting.pages,
+            sound: setting.sound,
             link: LinkConfig::default(),
         })
         .unwrap();
@@ -150,6 +154,7 @@ pub(crate) struct ViewWish {
     pub(crate) credential: Credential,
     pub(crate) trust: ServerTrust,
     pub(crate) desktop: Option<DesktopLabel>,
+    pub(crate) sound: Option<SoundCommand>,
 }
 
 /// A viewer's gateway in a task.
@@ -173,11 +178,11 @@ impl Near {
         credential: Credential,
         trust: ServerTrust,
     ) -> Self {
-        Self::looking(folder, server, ViewWish { credential, trust, desktop: None }).await
+        Self::looking(folder, server, ViewWish { credential, trust, desktop: None, sound: None }).await
     }
 
     pub(crate) async fn looking(folder: &GatewayFolder, server: SocketAddr, wish: ViewWish) -> Self {
-        let ViewWish { credential, trust, desktop } = wish;
+        let ViewWish { credential, trust, desktop, sound } = wish;
         let mut view = ViewGateway::start(ViewConfig {
             server: server.to_string(),
             listen: "127.0.0.1:0".parse().unwrap(),
@@ -186,6 +191,7 @@ impl Near {
             desktop,
             identity: folder.client_identity().unwrap(),
             viewer_password: None,
+            sound,
             link: LinkConfig::default(),
         })
         .await

@@ -12,6 +12,7 @@ mod many;
 mod messages;
 mod recorded;
 mod screen;
+mod sound;
 #[cfg(test)]
 mod tests;
 mod timed;
@@ -40,6 +41,7 @@ pub const ALL: &[&Experiment] = &[
     &window::RWIN_BURSTY,
     &messages::MESSAGES,
     &messages::MESSAGES_DESIGN,
+    &sound::SOUND,
     &http::BULK,
     &http::STREAM,
     &http::PAGE,

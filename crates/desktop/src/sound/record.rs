@@ -1,0 +1,210 @@
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use quickset::Protection;
+use quickset_base::number::Unsigned as _;
+use quickset_screen::sound::{FRAME_SAMPLES, SAMPLE_RATE};
+use tokio::io::AsyncReadExt as _;
+use tokio::sync::{Notify, broadcast};
+use tokio::time::sleep;
+
+use super::codec::SoundEncoder;
+use super::{FRAME_BYTES, SoundCommand};
+use crate::backoff::Backoff;
+
+/// What is recorded, for all who hear; clones are handles of the same.
+#[derive(Clone, Debug)]
+pub(crate) struct SoundSource {
+    frames: broadcast::Sender<RecordedFrame>,
+    /// Somebody hears.
+    heard: Arc<Notify>,
+    command: Arc<SoundCommand>,
+    protection: Protection,
+}
+
+/// 20 ms.
+#[derive(Clone, Debug)]
+pub(crate) struct RecordedFrame {
+    /// Of the first sample, in samples since the source began.
+    pub(crate) time: u64,
+    /// When it was there.
+    pub(crate) recorded: Instant,
+    pub(crate) packet: Bytes,
+}
+
+impl SoundSource {
+    /// What repairs its losses on the way is `protection`.
+    pub(crate) fn new(command: SoundCommand, protection: Protection) -> Self {
+        let frames = broadcast::Sender::new(WAITING);
+        Self { frames, heard: Arc::default(), command: Arc::new(command), protection }
+    }
+
+    pub(crate) fn protection(&self) -> Protection {
+        self.protection.clone()
+    }
+
+    /// From now on. Whoever does not keep up misses the oldest.
+    pub(crate) fn listen(&self) -> broadcast::Receiver<RecordedFrame> {
+        let frames = self.frames.subscribe();
+        self.heard.notify_one();
+        frames
+    }
+
+    /// To all who hear.
+    pub(super) fn tell(&self, frame: RecordedFrame) {
+        // Where nobody does any more, the next look sees it.
+        let _ = self.frames.send(frame);
+    }
+
+    /// Records while somebody hears. A program that fails is tried again, later each time.
+    pub(crate) async fn run(self) -> Infallible {
+        let mut backoff = Backoff::new(FIRST_WAIT, LONGEST_WAIT);
+        let mut clock = RecordingClock::new(Instant::now());
+        let mut told = String::new();
+        loop {
+            while self.frames.receiver_count() == 0 {
+                self.heard.notified().await;
+            }
+            let begun = Instant::now();
+            let Some(why) = self.record(&mut clock).await else { continue };
+            backoff.worked(begun.elapsed());
+            let wait = backoff.next();
+            if why == told {
+                tracing::debug!(%why, ?wait, "the desktop's sound cannot be recorded; trying again");
+            } else {
+                tracing::warn!(%why, ?wait, "the desktop's sound cannot be recorded, and nobody hears it; trying again");
+                told = why;
+            }
+            sleep(wait).await;
+        }
+    }
+
+    /// Records until nobody hears any more, or it fails: then why.
+    async fn record(&self, clock: &mut RecordingClock) -> Option<String> {
+        let mut encoder = match SoundEncoder::new() {
+            Ok(encoder) => encoder,
+            Err(fault) => return Some(fault.to_string()),
+        };
+        let mut command = self.command.command();
+        command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::piped());
+        let mut child = match command.spawn() {
+            Ok(child) => child,
+            Err(error) => return Some(self.command.cannot_run(&error)),
+        };
+        let mut samples = child.stdout.take()?;
+        tracing::info!(command = %self.command, "recording the desktop's sound");
+        let mut bytes = [0; FRAME_BYTES];
+        let mut silent = 0_u32;
+        while self.frames.receiver_count() > 0 {
+            if samples.read_exact(&mut bytes).await.is_err() {
+                let _ = child.start_kill();
+                return Some(self.command.has_ended(child.wait().await.ok()));
+            }
+            let recorded = Instant::now();
+            let (time, wait) = clock.next(recorded);
+            // DT-74.
+            silent = if bytes.iter().all(|byte| *byte == 0) { silent.saturating_add(1) } else { 0 };
+            if silent <= SILENT_FRAMES {
+                let sound: Vec<i16> =
+                    bytes.chunks_exact(2).map(|pair| i16::from_le_bytes([pair[0], pair[1]])).collect();
+                match encoder.encode(&sound) {
+                    Ok(packet) => self.tell(RecordedFrame { time, recorded, packet }),
+                    Err(fault) => return Some(fault.to_string()),
+                }
+            }
+            if !wait.is_zero() {
+                sleep(wait).await;
+            }
+        }
+        tracing::info!("nobody hears the desktop's sound any more");
+        None
+    }
+}
+
+/// Times of frames: each 20 ms behind the one before, unless there was a pause.
+#[derive(Debug)]
+struct RecordingClock {
+    last: Instant,
+    /// Of the next frame, in samples.
+    time: u64,
+    /// How much more was recorded lately than time has passed.
+    ahead: Duration,
+}
+
+impl RecordingClock {
+    fn new(now: Instant) -> Self {
+        Self { last: now, time: 0, ahead: Duration::ZERO }
+    }
+
+    /// The time of a frame that was there at `now`, and how long to wait before the next is read: a program
+    /// that is much faster than sound is none that records.
+    fn next(&mut self, now: Instant) -> (u64, Duration) {
+        let passed = now.saturating_duration_since(self.last);
+        self.last = now;
+        if passed > PAUSE {
+            let samples = passed.as_micros() * u128::from(SAMPLE_RATE) / 1_000_000;
+            self.time = self.time.saturating_add(samples.saturated::<u64>());
+        }
+        self.ahead = (self.ahead + FASTEST).saturating_sub(passed);
+        let time = self.time;
+        self.time = time.saturating_add(FRAME_SAMPLES.into());
+        (time, self.ahead.saturating_sub(MOST_AHEAD))
+    }
+}
+
+/// Frames that wait for whoever hears: 200 ms.
+const WAITING: usize = 10;
+/// DT-74.
+const SILENT_FRAMES: u32 = 10;
+/// Longer than a frame ever takes to come while there are any.
+const PAUSE: Duration = Duration::from_millis(200);
+/// How long a frame lasts on the fastest clock that there is, with room for a bad one.
+const FASTEST: Duration = Duration::from_micros(19_800);
+/// What a program may have in stock when it begins.
+const MOST_AHEAD: Duration = Duration::from_millis(200);
+/// How long a program that fails has to wait.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FRAME: Duration = Duration::from_millis(20);
+
+    #[test]
+    fn times_go_by_samples_and_over_pauses() {
+        // DT-69: 960 more, or more than that.
+        let mut now = Instant::now();
+        let mut clock = RecordingClock::new(now);
+        for n in 0..100 {
+            assert_eq!(clock.next(now).0, n * 960);
+            now += FRAME;
+        }
+        now += Duration::from_secs(2);
+        // The pause of 2 s and the frame that was not there.
+        let time = clock.next(now).0;
+        assert_eq!(time, 100 * 960 + 2 * 48_000 + 960);
+        assert_eq!(clock.next(now + FRAME).0, time + 960);
+    }
+
+    #[test]
+    fn a_program_that_is_too_fast_is_read_slowly_and_a_clock_that_is_fast_is_not() {
+        let mut now = Instant::now();
+        let begun = now;
+        let mut clock = RecordingClock::new(now);
+        for _ in 0..1000 {
+            // It always has the next one ready.
+            now += clock.next(now).1;
+        }
+        let took = now.duration_since(begun).as_secs_f64();
+        assert!((19.0..20.1).contains(&took), "{took} s for 20 s");
+        let (mut now, mut clock) = (begun, RecordingClock::new(begun));
+        for _ in 0..100_000 {
+            assert_eq!(clock.next(now).1, Duration::ZERO);
+            now += FRAME.mul_f64(0.9995);
+        }
+    }
+}
