@@ -184,7 +184,6 @@ const EXAMPLES: &[(&str, &str)] = &[
 #[cfg(test)]
 const NOT_RUN: &[(&str, &str, &str)] = &[
     ("quickset", "webtransport", "serves until it is interrupted; tests/webtransport.rs has its parts"),
-    ("quickset-fec", "instructions", "is counted: cargo xtask platforms"),
     ("quickset-h3", "qpack", "is asked by tests/data/qpack_check.py"),
     ("quickset-lab", "lateness", "measures the machine"),
     ("quickset-lab", "scoped_fences", "plays minutes of recordings; its tests run with the others"),
