@@ -7,8 +7,7 @@ use anyhow::{Result, bail};
 
 use crate::run::{StepOutcome, cargo, output, run};
 use crate::{
-    abr, arrows, beside, c, deny, e2e, features, flood, fuzz, msrv, needs, pages, python, sizes, spec, traces,
-    web,
+    abr, arrows, beside, c, deny, e2e, features, flood, fuzz, msrv, needs, python, sizes, spec, traces, web,
 };
 
 struct TestStep {
@@ -195,7 +194,7 @@ const NOT_RUN: &[(&str, &str, &str)] = &[
 ];
 
 fn docs() -> Result<StepOutcome> {
-    pages::command(&[])?;
+    crate::pages::command(&[])?;
     // Only libraries: the face and the command share the name `quickset`.
     run(cargo().env("RUSTDOCFLAGS", "-D warnings").args([
         "doc",
