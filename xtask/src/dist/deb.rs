@@ -188,7 +188,7 @@ impl PackageTree {
         let architecture = output(Command::new("dpkg").arg("--print-architecture"))?;
         let control = format!(
             "Package: quickset\nVersion: {}\nArchitecture: {}\nMaintainer: {}\nInstalled-Size: {size}\n\
-             Depends: {}\nRecommends: ca-certificates\nSuggests: tigervnc-standalone-server, tigervnc-viewer\n\
+             Depends: {}\nRecommends: ca-certificates\nSuggests: pulseaudio-utils, tigervnc-standalone-server, tigervnc-viewer\n\
              Section: net\nPriority: optional\nHomepage: {}\n{DESCRIPTION}",
             self.version,
             architecture.trim(),
