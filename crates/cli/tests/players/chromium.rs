@@ -78,8 +78,8 @@ impl Chromium {
         let mut answer = loop {
             match self.try_ask(Some(tab), "Runtime.evaluate", &what) {
                 Ok(answer) => break answer,
-                // Between two pages there is none.
-                Err(error) if error.contains("execution context") && Instant::now() < end => {
+                // Between two pages there is none, or it goes while the expression waits.
+                Err(error) if BETWEEN_PAGES.iter().any(|one| error.contains(one)) && Instant::now() < end => {
                     std::thread::sleep(Duration::from_millis(20));
                 }
                 Err(error) => panic!("{expression}: {error}"),
@@ -163,6 +163,8 @@ pub(crate) fn from_base64(text: &str) -> Option<Vec<u8>> {
     Some(out)
 }
 
+/// What Chromium says of expressions while it goes from one page to another.
+const BETWEEN_PAGES: [&str; 2] = ["execution context", "Inspected target navigated"];
 const ATTACHED: &str = "Target.attachedToTarget";
 /// How long an answer of the browser may take.
 const LIMIT: Duration = Duration::from_secs(60);
