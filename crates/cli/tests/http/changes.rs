@@ -286,8 +286,8 @@ async fn what_changes_while_it_is_kept_comes_as_it_is_now() {
     }
     for (version, file, happening, now, len) in to_be_dated {
         let (path, target) = (site.join(&file), format!("/{file}"));
-        // Nothing is kept before its second is over, and it has a date then; until the clock of the file system
-        // has ticked, each answer has a tag of its own.
+        // Nothing is kept before its second is over, and it has a date then; until the clock of the file
+        // system has ticked, each answer has a tag of its own.
         let mut before = String::new();
         let etag = loop {
             let answer = Answer::to(&served, version, &target, &[]).await;
