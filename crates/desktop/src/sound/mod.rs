@@ -2,7 +2,7 @@
 //! to a program that plays it.
 //!
 //! *In:* at a server samples of a program ([`SoundCommand`]), at a client records of the sound stream.
-//! *Out:* frames of Opus for all who hear ([`record::SoundSource`]), and samples for a program ([`play`]).
+//! *Out:* frames of Opus for all who hear (`record::SoundSource`), and samples for a program (`play`).
 //! The programs are those of PulseAudio unless told, which PipeWire serves as well, so that nothing is
 //! linked with either. Invariants: nothing else waits for sound or ends for want of it (DT-75); a program
 //! that is missing, ends or does not read is tried again, and what it would have had is dropped; nobody
