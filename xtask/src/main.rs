@@ -268,8 +268,8 @@ const COMMANDS: &[XtaskCommand] = &[
     },
     XtaskCommand {
         name: "python",
-        arguments: "",
-        about: "the Python package: built, installed below target/, tested",
+        arguments: "[lab] [quic]",
+        about: "the Python packages: built, installed below target/, tested",
         run: python::command,
     },
     XtaskCommand {
