@@ -98,10 +98,8 @@ impl EventBell {
         // Before the queue is taken: who comes later rings again.
         self.line.ringing.store(false, Ordering::SeqCst);
         let sleepers = mem::take(&mut *self.line.queue.lock().unwrap_or_else(PoisonError::into_inner));
-        for sleeper in sleepers {
-            sleeper.go_on(py)?;
-        }
-        Ok(())
+        // One that fails, since its loop is closed, keeps no other from going on.
+        sleepers.into_iter().map(|sleeper| sleeper.go_on(py)).fold(Ok(()), Result::and)
     }
 
     /// Rings from the thread that listens.

@@ -69,7 +69,9 @@ pub(crate) fn farewell(py: Python<'_>) {
     let endpoints: Vec<_> = endpoints.iter().filter_map(Weak::upgrade).collect();
     let Some(handle) = handle.filter(|_| !endpoints.is_empty()) else { return };
     py.detach(|| {
-        endpoints.iter().for_each(|endpoint| endpoint.close(0, b""));
+        for endpoint in &endpoints {
+            endpoint.close(0, b"");
+        }
         let (tell, told) = std::sync::mpsc::channel();
         handle.spawn(async move {
             for endpoint in endpoints {

@@ -51,7 +51,7 @@ pub(crate) struct Ticket {
 }
 
 /// The name of a message on its stream. Those sent later are greater.
-#[pyclass(frozen, eq, ord, hash, module = "quickset._native")]
+#[pyclass(frozen, eq, ord, hash, skip_from_py_object, module = "quickset._native")]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct TicketName(TicketId);
 

@@ -149,3 +149,11 @@ impl Operation {
         self.close();
     }
 }
+
+impl Drop for Operation {
+    fn drop(&mut self) {
+        // A waker may outlive this, and be dropped under the lock of a connection. Then it must not be the last
+        // to have something of Python, whose end may run anything.
+        self.sleeper.forget();
+    }
+}

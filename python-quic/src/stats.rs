@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 use quickset::Stats;
 
 /// What was counted of a connection so far. Times are in seconds, rates in bytes per second.
+// sizes: a table of numbers that are read one by one.
 #[pyclass(frozen, get_all, module = "quickset._native")]
 pub(crate) struct ConnectionStats {
     sent_datagrams: u64,

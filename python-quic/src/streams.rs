@@ -168,13 +168,11 @@ impl Answer for ExactBytes {
 impl Answer for WholeStream {
     fn answer(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let Self(all, limit) = self;
-        match all {
-            Some(all) => all.answer(py),
-            None => {
-                let sentence = format!("the stream is longer than {limit} bytes; read it piece by piece");
-                Err(too_long(py, &sentence, limit as u64))
-            }
-        }
+        let Some(all) = all else {
+            let sentence = format!("the stream is longer than {limit} bytes; read it piece by piece");
+            return Err(too_long(py, &sentence, limit as u64));
+        };
+        all.answer(py)
     }
 }
 
