@@ -77,3 +77,12 @@ class WrongLoopError(QuicksetError, RuntimeError):
 
 class ForkedError(QuicksetError, RuntimeError):
     """This was made by the parent process. A forked child has to connect or serve anew."""
+
+
+class HttpError(QuicksetError):
+    """A request or a response failed. If `unprocessed`, the server did nothing with the request, and it may
+    be made again on another connection."""
+
+    def __init__(self, message: str, unprocessed: bool = False) -> None:
+        super().__init__(message)
+        self.unprocessed = unprocessed

@@ -30,6 +30,17 @@ pub(crate) struct NativeConnection {
     endpoint: Option<Parental<SharedEndpoint>>,
 }
 
+impl NativeConnection {
+    /// The connection, for a protocol above it.
+    pub(crate) fn connection(&self, py: Python<'_>) -> PyResult<&Connection> {
+        self.connection.get(py)
+    }
+
+    pub(crate) fn line(&self) -> Arc<BellLine> {
+        self.line.clone()
+    }
+}
+
 /// A connection that began.
 pub(crate) struct Begun {
     pub(crate) connection: Connection,

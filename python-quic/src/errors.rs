@@ -5,9 +5,12 @@ use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyTuple};
+use quickset::h3::HttpError;
 use quickset::{
     Closed, ConnectError, DatagramError, ReadError, ReceiveError, SendError, TransportError, WriteError,
 };
+
+use crate::http3::HttpFailure;
 
 /// An error that has an exception.
 pub(crate) trait Raise {
@@ -149,6 +152,27 @@ impl Raise for ReceiveError {
             Self::Closed(closed) => closed.raise(py),
             Self::Reset(code) => of(py, "StreamReset", (self.to_string(), code)),
             error => of(py, "MalformedMessages", (error.to_string(),)),
+        }
+    }
+}
+
+impl Raise for HttpError {
+    fn raise(self, py: Python<'_>) -> PyErr {
+        match self {
+            Self::Closed(closed) => closed.raise(py),
+            error => of(py, "HttpError", (error.to_string(), error.is_unprocessed())),
+        }
+    }
+}
+
+impl Raise for HttpFailure {
+    fn raise(self, py: Python<'_>) -> PyErr {
+        match self {
+            Self::Http(error) => error.raise(py),
+            Self::Taken => of(py, "HttpError", ("the response was taken before",)),
+            Self::Answered => {
+                of(py, "HttpError", ("this has its end already: answered, finished or given up",))
+            }
         }
     }
 }

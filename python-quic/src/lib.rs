@@ -19,6 +19,7 @@ mod connection;
 mod driver;
 mod endpoint;
 mod errors;
+mod http3;
 mod messages;
 mod operation;
 mod parental;
@@ -40,6 +41,11 @@ mod _native {
     use crate::driver::{farewell, forked};
     #[pymodule_export]
     use crate::endpoint::{NativeServer, connect, serve};
+    #[pymodule_export]
+    use crate::http3::{
+        NativeHttpAnswer, NativeHttpClient, NativeHttpContent, NativeHttpReply, NativeHttpSender,
+        NativeHttpServer,
+    };
     #[pymodule_export]
     use crate::messages::{
         Message, NativeMessageReceiver, NativeMessageSender, NativeOutcomes, Ticket, TicketName,
