@@ -128,6 +128,7 @@ class Server:
     """A server: an asynchronous iterator of its connections, if it was made without a handler.
 
     As an asynchronous context manager it is closed at the end of the block, with all its connections.
+    Handlers that have not returned a second later are cancelled.
     """
 
     def __init__(self, native: _native.NativeServer, identity: Identity, handler: Optional[Handler]) -> None:
@@ -191,6 +192,9 @@ class Server:
     async def wait_closed(self) -> None:
         """Waits until no connection is left, the peers have had time to hear of it, and the handlers have
         returned."""
+        await self._wait(None)
+
+    async def _wait(self, patience: Optional[float]) -> None:
         answer = self._native.wait_idle()
         if isinstance(answer, Operation):
             await answer
@@ -198,7 +202,11 @@ class Server:
         # A handler that waits for its own server does not wait for itself.
         others = [task for task in tasks if task is not asyncio.current_task()]
         if others:
-            await asyncio.wait(others)
+            _, late = await asyncio.wait(others, timeout=patience)
+            for task in late:
+                task.cancel()
+            if late:
+                await asyncio.wait(late)
 
     async def __aenter__(self) -> Server:
         return self
@@ -210,7 +218,7 @@ class Server:
         traceback: Optional[TracebackType],
     ) -> None:
         self.close()
-        await self.wait_closed()
+        await self._wait(HANDLERS_PATIENCE)
 
     async def _accept_all(self, handler: Handler) -> None:
         loop = asyncio.get_running_loop()
@@ -241,6 +249,8 @@ class Server:
         return f"<quickset.Server on {self.address}>"
 
 
+HANDLERS_PATIENCE = 1.0
+"""Seconds that handlers have to return at the end of a server's block."""
 HANDLER_FAILED = 1
 """The code with which a connection is closed whose handler raised an exception."""
 

@@ -9,6 +9,7 @@ import textwrap
 import pytest
 
 import quickset
+from quickset import http3
 
 HOME = pathlib.Path(__file__).parent.parent
 
@@ -27,8 +28,14 @@ def test_the_example_runs(source, capsys):
 
 
 def test_all_that_is_public_is_documented():
-    for name in quickset.__all__:
-        thing = getattr(quickset, name)
+    public = [getattr(quickset, name) for name in quickset.__all__]
+    public += [
+        found for name, found in vars(http3).items() if getattr(found, "__module__", "") == http3.__name__
+    ]
+    for thing in public:
+        name = repr(thing)
+        if getattr(thing, "__name__", "").startswith("_"):
+            continue
         if isinstance(thing, (int, str)):
             continue
         assert thing.__doc__, name
@@ -53,3 +60,8 @@ def test_pictures():
     lines = played("pictures.py").splitlines()
     assert "picture 9: 20000 bytes" in lines
     assert "{'delivered': 200}" in lines
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="the example uses match")
+def test_web():
+    assert played("web.py") == "200 POST /upload: 1000000 bytes\n"

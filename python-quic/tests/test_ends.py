@@ -178,6 +178,26 @@ def test_a_server_that_closes_says_so(run):
     run(case)
 
 
+def test_a_handler_that_never_returns_is_cancelled(run):
+    async def case():
+        begun, ends = asyncio.Event(), []
+
+        async def handler(connection):
+            try:
+                begun.set()
+                await asyncio.Event().wait()
+            finally:
+                ends.append(connection.close_reason.kind)
+
+        async with await quickset.serve(handler, "127.0.0.1", alpn="test/1") as server:
+            client = await quickset.connect("127.0.0.1", server.port, alpn="test/1", pin=server.fingerprint)
+            await begun.wait()
+            assert client.close_reason is None
+        assert ends == ["local"]
+
+    run(case)
+
+
 def test_silence_ends_a_connection(run):
     async def case():
         async with pair(idle_timeout=0.3) as (client, _):

@@ -68,6 +68,22 @@ def test_a_loop_without_add_reader():
         loop.close()
 
 
+def test_uvloop():
+    uvloop = pytest.importorskip("uvloop")
+
+    async def case():
+        async with pair() as (client, server):
+            send, receive = await client.open_bi()
+            await send.write(b"x" * 1_000_000, finish=True)
+            back, came = await server.accept_bi()
+            waits = asyncio.ensure_future(receive.read())
+            assert await came.read_all() == b"x" * 1_000_000
+            await back.write(b"y")
+            assert await waits == b"y"
+
+    uvloop.run(asyncio.wait_for(case(), 30))
+
+
 def test_two_loops_in_two_threads():
     results = []
 
