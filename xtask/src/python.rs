@@ -9,17 +9,30 @@ use anyhow::{Context as _, Result, bail};
 use crate::needs::{self, Needed, Sign};
 use crate::run::{StepOutcome, cargo, cargo_beside, root, run};
 
-/// Builds the packages, or those that are named, and runs their tests.
+/// Builds the packages, or those that are named, and runs their tests; or `bench`: the comparison with
+/// aioquic.
 pub(crate) fn command(args: &[String]) -> Result<()> {
     let known = [LAB, QUIC];
+    let bench = args.split_first().filter(|(first, _)| *first == "bench").map(|(_, rest)| rest);
+    let args = if bench.is_some() { &[] } else { args };
     if let Some(unknown) = args.iter().find(|name| known.iter().all(|package| package.name != **name)) {
-        bail!("there is no Python package {unknown:?}; there are lab and quic");
+        bail!("there is no Python package {unknown:?}; there are lab and quic, and there is bench");
     }
     if let Some(reason) = missing() {
         bail!("{reason}");
     }
+    if let Some(args) = bench {
+        return compare(args);
+    }
     let wanted = |package: &&PythonPackage| args.is_empty() || args.iter().any(|name| name == package.name);
     known.iter().filter(wanted).try_for_each(PythonPackage::test)
+}
+
+/// Plays the loads of `python-quic/bench` with Quickset and with aioquic, in turns.
+fn compare(args: &[String]) -> Result<()> {
+    let place = VirtualEnv::new(&QUIC, "bench")?;
+    place.install(&["--release"])?;
+    run(place.program("python").arg("python-quic/bench/compare.py").args(args))
 }
 
 /// A package for Python, which is a workspace of its own.
@@ -36,7 +49,7 @@ impl PythonPackage {
     fn test(&self) -> Result<()> {
         let place = VirtualEnv::new(self, self.environment)?;
         checks(self, &place)?;
-        place.install()?;
+        place.install(&[])?;
         if self.is_linted {
             self.lint(&place)?;
         }
@@ -82,7 +95,7 @@ pub(crate) fn cluster(args: &[String]) -> Result<()> {
     let place = VirtualEnv::new(&LAB, "cluster")?;
     // Both are of the same code, and say so by the same name: rows of two builds do not fit together.
     run(cargo().args(["build", "--locked", "-p", "quickset-cli"]))?;
-    place.install()?;
+    place.install(&[])?;
     let recipes = ["docs/recipes/parallel.sh", "docs/recipes/slurm.sh"];
     run(Command::new("shellcheck").args(recipes))?;
     let results = root().join("target/python/sweeps");
@@ -161,7 +174,7 @@ impl VirtualEnv {
     }
 
     /// Builds the wheel and installs it. What it is made of is shared with the workspace of the root.
-    fn install(&self) -> Result<()> {
+    fn install(&self, how: &[&str]) -> Result<()> {
         if self.wheels.exists() {
             std::fs::remove_dir_all(&self.wheels)?;
         }
@@ -171,6 +184,7 @@ impl VirtualEnv {
             .arg(self.environment.join("bin/python"))
             .arg("--out")
             .arg(&self.wheels)
+            .args(how)
             .env("CARGO_TARGET_DIR", root().join("target")))?;
         let wheels = std::fs::read_dir(&self.wheels)?.map(|entry| entry.map(|entry| entry.path()));
         let wheels = wheels.collect::<Result<Vec<_>, _>>()?;
