@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 class Connection:
     """A QUIC connection. It ends when it is closed, or when the last reference to it and to its streams is
-    gone. As an asynchronous context manager it is closed at the end of the block.
+    gone. As an asynchronous context manager it is closed at the end of the block, at once: await
+    `SendStream.finished` before where the peer has not answered what was sent last.
 
     Use it in the event loop in which it was made. `close` may be called from any thread.
     """

@@ -13,6 +13,7 @@ from typing import Callable, Optional, Union
 
 from quickset import _native
 from quickset._connection import Connection
+from quickset._errors import ConnectionClosed
 from quickset._loop import bell
 from quickset._native import Operation
 from quickset._streams import Data
@@ -236,11 +237,10 @@ class Server:
             connection.close()
             raise
         except Exception as error:
-            if connection.close_reason is None:
-                connection.close(HANDLER_FAILED, b"the handler failed")
-            elif error is connection.close_reason or isinstance(error, type(connection.close_reason)):
+            if connection.close_reason is not None and _is_end(error):
                 # The connection ended, and the handler with it: that is how most end.
                 return
+            connection.close(HANDLER_FAILED, b"the handler failed")
             asyncio.get_running_loop().call_exception_handler(
                 {"message": "the handler of a connection failed", "exception": error}
             )
@@ -305,6 +305,12 @@ async def serve(
     limits = (ask_clients, max_connections)
     native = _native.serve(ours, address, identity._native, protocols, limits, transport)
     return Server(native, identity, handler)
+
+
+def _is_end(error: BaseException) -> bool:
+    """Whether nothing went wrong but that a connection ended, in whatever groups of tasks."""
+    parts = getattr(error, "exceptions", None)
+    return isinstance(error, ConnectionClosed) if parts is None else all(map(_is_end, parts))
 
 
 def _trust(

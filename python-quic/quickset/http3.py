@@ -20,7 +20,7 @@ from typing import Any, Callable, Optional, Union
 
 from quickset import _native
 from quickset._connection import Connection
-from quickset._endpoint import Server
+from quickset._endpoint import Server, _is_end
 from quickset._endpoint import connect as _connect
 from quickset._endpoint import serve as _serve
 from quickset._errors import ConnectionClosed, HttpError, TooLong
@@ -354,10 +354,10 @@ async def serve_asgi(app: Any, host: str = "::", port: int = 443, **settings: An
 async def _handle(handler: HttpHandler, request: Request) -> None:
     try:
         await handler(request)
-    except ConnectionClosed:
-        # The client has gone, which is no failure of the handler.
-        return
     except Exception as error:
+        if request.connection.close_reason is not None and _is_end(error):
+            # The client has gone, which is no failure of the handler.
+            return
         asyncio.get_running_loop().call_exception_handler(
             {"message": f"the handler of {request!r} failed", "exception": error}
         )

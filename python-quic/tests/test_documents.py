@@ -46,9 +46,11 @@ def test_all_that_is_public_is_documented():
 
 
 def played(program):
-    return subprocess.run(
+    done = subprocess.run(
         [sys.executable, HOME / "examples" / program], check=True, capture_output=True, text=True, timeout=60
-    ).stdout
+    )
+    assert done.stderr == ""
+    return done.stdout
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="the example uses task groups")

@@ -180,6 +180,28 @@ def test_a_request_that_is_cancelled_is_given_up(run):
     run(case)
 
 
+def test_a_client_that_goes_away_is_no_failure(run):
+    failures, begun = [], asyncio.Event()
+
+    async def handler(request):
+        request.begin(200)
+        begun.set()
+        while True:
+            await request.send(b"x" * 100_000)
+
+    async def case():
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: failures.append(context))
+        async with served(handler) as (client, server):
+            waits = asyncio.ensure_future(client.get("/"))
+            await begun.wait()
+            await waits
+            client.connection.close(0x100)
+            await until(lambda: server.connections == 0)
+
+    run(case)
+    assert failures == []
+
+
 def test_asgi(run):
     failures = []
 
