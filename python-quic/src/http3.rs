@@ -70,6 +70,8 @@ pub(crate) struct NativeHttpSender {
 struct ContentSource {
     content: Content,
     taken: VecDeque<Bytes>,
+    /// Why it breaks off behind these. The content tells it once.
+    failed: Option<HttpError>,
 }
 
 /// Names and values as Python gives them.
@@ -247,7 +249,7 @@ impl NativeHttpContent {
 
 impl NativeHttpContent {
     fn new(content: Content, line: Arc<BellLine>) -> Self {
-        Self { content: Slot::new(ContentSource { content, taken: VecDeque::new() }), line }
+        Self { content: Slot::new(ContentSource { content, taken: VecDeque::new(), failed: None }), line }
     }
 }
 
@@ -256,7 +258,10 @@ impl ContentSource {
     async fn read(&mut self, most: usize) -> Result<Vec<Bytes>, HttpError> {
         let mut next = match self.taken.pop_front() {
             Some(taken) => Some(taken),
-            None => self.content.next().await?,
+            None => match &self.failed {
+                Some(error) => return Err(error.clone()),
+                None => self.more().await?,
+            },
         };
         let (mut pieces, mut room) = (Vec::new(), most);
         while let Some(mut piece) = next {
@@ -268,15 +273,22 @@ impl ContentSource {
             if room == 0 {
                 break;
             }
-            next = self.there();
+            next = self.taken.pop_front().or_else(|| self.there());
         }
         Ok(pieces)
     }
 
+    /// Waits for what comes next. That it broke off is kept: it never looks complete.
+    async fn more(&mut self) -> Result<Option<Bytes>, HttpError> {
+        self.content.next().await.inspect_err(|error| self.failed = Some(error.clone()))
+    }
+
     /// What is there without waiting. An error is told to whoever reads on.
     fn there(&mut self) -> Option<Bytes> {
-        let next = pin!(self.content.next());
-        match next.poll(&mut Context::from_waker(Waker::noop())) {
+        if self.failed.is_some() {
+            return None;
+        }
+        match pin!(self.more()).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(Ok(next)) => next,
             Poll::Ready(Err(_)) | Poll::Pending => None,
         }
