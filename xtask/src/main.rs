@@ -282,8 +282,8 @@ const COMMANDS: &[XtaskCommand] = &[
     },
     XtaskCommand {
         name: "python",
-        arguments: "",
-        about: "the Python package: built, installed below target/, tested",
+        arguments: "[lab] [quic] | bench [--runs N] [--seconds S]",
+        about: "the Python packages: built, installed below target/, tested; or beside aioquic",
         run: python::command,
     },
     XtaskCommand {

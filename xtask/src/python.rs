@@ -1,5 +1,5 @@
-//! `cargo xtask python` and `cargo xtask cluster`: the Python package of the laboratory, built, installed
-//! into a virtual environment below `target/`, and tested; and the recipes of docs/cluster.md.
+//! `cargo xtask python` and `cargo xtask cluster`: the Python packages, built, installed into virtual
+//! environments below `target/`, and tested; and the recipes of docs/cluster.md.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,22 +9,70 @@ use anyhow::{Context as _, Result, bail};
 use crate::needs::{self, Needed, Sign};
 use crate::run::{StepOutcome, cargo, cargo_beside, root, run};
 
-/// Builds the package and runs its tests.
+/// Builds the packages, or those that are named, and runs their tests; or `bench`: the comparison with
+/// aioquic.
 pub(crate) fn command(args: &[String]) -> Result<()> {
-    if !args.is_empty() {
-        bail!("python takes no arguments");
+    let known = [LAB, QUIC];
+    let bench = args.split_first().filter(|(first, _)| *first == "bench").map(|(_, rest)| rest);
+    let args = if bench.is_some() { &[] } else { args };
+    if let Some(unknown) = args.iter().find(|name| known.iter().all(|package| package.name != **name)) {
+        bail!("there is no Python package {unknown:?}; there are lab and quic, and there is bench");
     }
     if let Some(reason) = missing() {
         bail!("{reason}");
     }
-    let place = VirtualEnv::new("test")?;
-    checks(&place)?;
-    place.install()?;
-    run(place
-        .program("pytest")
-        .args(["-q", "-p", "no:cacheprovider", "python"])
-        .env("PYTHONDONTWRITEBYTECODE", "1")
-        .env("MPLBACKEND", "Agg"))
+    if let Some(args) = bench {
+        return compare(args);
+    }
+    let wanted = |package: &&PythonPackage| args.is_empty() || args.iter().any(|name| name == package.name);
+    known.iter().filter(wanted).try_for_each(PythonPackage::test)
+}
+
+/// Plays the loads of `python-quic/bench` with Quickset and with aioquic, in turns.
+fn compare(args: &[String]) -> Result<()> {
+    let place = VirtualEnv::new(&QUIC, "bench")?;
+    place.install(&["--release"])?;
+    run(place.program("python").arg("python-quic/bench/compare.py").args(args))
+}
+
+/// A package for Python, which is a workspace of its own.
+struct PythonPackage {
+    name: &'static str,
+    folder: &'static str,
+    /// What it is installed into for its tests, below `target/python`.
+    environment: &'static str,
+    /// Checked by mypy and ruff here. Where it is not, a test of the package calls mypy.
+    is_linted: bool,
+}
+
+impl PythonPackage {
+    fn test(&self) -> Result<()> {
+        let place = VirtualEnv::new(self, self.environment)?;
+        checks(self, &place)?;
+        place.install(&[])?;
+        if self.is_linted {
+            self.lint(&place)?;
+        }
+        run(place
+            .program("pytest")
+            .args(["-q", "-p", "no:cacheprovider", self.folder])
+            .env("PYTHONDONTWRITEBYTECODE", "1")
+            .env("MPLBACKEND", "Agg"))
+    }
+
+    fn lint(&self, place: &VirtualEnv) -> Result<()> {
+        run(place.program("ruff").args(["check", "--quiet", "--no-cache", self.folder]))?;
+        run(place.program("ruff").args(["format", "--quiet", "--check", "--no-cache", self.folder]))?;
+        let nowhere = if cfg!(windows) { "nul" } else { "/dev/null" };
+        run(place
+            .program("mypy")
+            .args(["--no-error-summary", "--cache-dir", nowhere])
+            .current_dir(root().join(self.folder)))
+    }
+
+    fn manifest(&self) -> String {
+        format!("{}/Cargo.toml", self.folder)
+    }
 }
 
 /// The step of `cargo xtask test`.
@@ -44,10 +92,10 @@ pub(crate) fn cluster(args: &[String]) -> Result<()> {
         bail!("{reason}");
     }
     needs::ensure(CLUSTER_NEEDS)?;
-    let place = VirtualEnv::new("cluster")?;
+    let place = VirtualEnv::new(&LAB, "cluster")?;
     // Both are of the same code, and say so by the same name: rows of two builds do not fit together.
     run(cargo().args(["build", "--locked", "-p", "quickset-cli"]))?;
-    place.install()?;
+    place.install(&[])?;
     let recipes = ["docs/recipes/parallel.sh", "docs/recipes/slurm.sh"];
     run(Command::new("shellcheck").args(recipes))?;
     let results = root().join("target/python/sweeps");
@@ -107,32 +155,36 @@ fn slurm(quickset: &Path, dir: &Path, recipe: &str) -> Result<()> {
     run(Command::new(quickset).args(["lab", "merge"]).arg(shards).arg("-o").arg(dir))
 }
 
-/// A virtual environment, with what `python/requirements-NAME.txt` says, and a folder for its wheel.
+/// A virtual environment, and a folder for the wheel of a package.
 struct VirtualEnv {
+    manifest: String,
     environment: PathBuf,
     wheels: PathBuf,
 }
 
 impl VirtualEnv {
-    /// Makes the environment, unless there is one with the same requirements.
-    fn new(name: &str) -> Result<Self> {
+    /// Makes the environment `name` with what the package's list for it says, unless there is one with the
+    /// same list.
+    fn new(package: &PythonPackage, name: &str) -> Result<Self> {
         let home = root().join("target/python").join(name);
-        let place = Self { environment: home.join("venv"), wheels: home.join("wheels") };
-        environment(&home, &format!("python/requirements-{name}.txt"))?;
-        Ok(place)
+        let list = if name == package.environment { "test" } else { name };
+        environment(&home, &format!("{}/requirements-{list}.txt", package.folder))?;
+        let manifest = package.manifest();
+        Ok(Self { manifest, environment: home.join("venv"), wheels: home.join("wheels") })
     }
 
     /// Builds the wheel and installs it. What it is made of is shared with the workspace of the root.
-    fn install(&self) -> Result<()> {
+    fn install(&self, how: &[&str]) -> Result<()> {
         if self.wheels.exists() {
             std::fs::remove_dir_all(&self.wheels)?;
         }
         run(self
             .program("maturin")
-            .args(["build", "--quiet", "--manifest-path", MANIFEST, "--interpreter"])
+            .args(["build", "--quiet", "--manifest-path", &self.manifest, "--interpreter"])
             .arg(self.environment.join("bin/python"))
             .arg("--out")
             .arg(&self.wheels)
+            .args(how)
             .env("CARGO_TARGET_DIR", root().join("target")))?;
         let wheels = std::fs::read_dir(&self.wheels)?.map(|entry| entry.map(|entry| entry.path()));
         let wheels = wheels.collect::<Result<Vec<_>, _>>()?;
@@ -176,10 +228,11 @@ fn pip(environment: &Path) -> Command {
 }
 
 /// What the steps fmt and clippy are for the workspace of the root.
-fn checks(place: &VirtualEnv) -> Result<()> {
-    run(cargo_beside().args(["fmt", "--check", "--manifest-path", MANIFEST]))?;
+fn checks(package: &PythonPackage, place: &VirtualEnv) -> Result<()> {
+    let manifest = package.manifest();
+    run(cargo_beside().args(["fmt", "--check", "--manifest-path", &manifest]))?;
     run(cargo_beside()
-        .args(["clippy", "--manifest-path", MANIFEST, "--", "-D", "warnings"])
+        .args(["clippy", "--manifest-path", &manifest, "--", "-D", "warnings"])
         .env("PYO3_PYTHON", place.environment.join("bin/python")))
 }
 
@@ -211,7 +264,12 @@ type PythonVersion = (u32, u32);
 const OLDEST: PythonVersion = (3, 11);
 const PYTHONS: &[&str] = &["python3", "python3.14", "python3.13", "python3.12"];
 
-const MANIFEST: &str = "python/Cargo.toml";
+/// The laboratory.
+const LAB: PythonPackage =
+    PythonPackage { name: "lab", folder: "python", environment: "test", is_linted: false };
+/// QUIC for asyncio.
+const QUIC: PythonPackage =
+    PythonPackage { name: "quic", folder: "python-quic", environment: "quic", is_linted: true };
 /// Twelve short runs.
 const SWEEP: &str = "screen-streaming --set updates=3 --set messages=50 --set loss=5%,1%,0.2% --seeds 1";
 const TABLE: &str = "screen-streaming.csv";
