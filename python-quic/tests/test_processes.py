@@ -174,7 +174,7 @@ async def main():
         ("", "loop = asyncio.new_event_loop(); loop.run_until_complete(main())", 0),
     ],
 )
-def test_the_interpreter_ends_in_peace_and_the_peer_hears_of_it(run, last, how, code):
+def test_the_interpreter_ends_in_peace_and_the_peer_hears_of_it(run, tmp_path, last, how, code):
     async def case():
         async with await quickset.serve(None, "127.0.0.1", alpn="test/1") as server:
             process = await asyncio.create_subprocess_exec(
@@ -183,6 +183,8 @@ def test_the_interpreter_ends_in_peace_and_the_peer_hears_of_it(run, last, how, 
                 SCRIPT.format(last=last, how=how),
                 str(server.port),
                 stderr=subprocess.PIPE,
+                # Where no folder has the name of the package.
+                cwd=tmp_path,
             )
             peer = await server.accept()
             closed = await peer.closed()
