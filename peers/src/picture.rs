@@ -33,7 +33,7 @@ pub(crate) fn svg(rows: &[PictureRow]) -> String {
     legend(&mut svg, rows);
     for (times, label) in TICKS {
         let x = x_of(times);
-        let stroke = if times == 1.0 { "#222" } else { "#ddd" };
+        let stroke = if label == "1" { "#222" } else { "#ddd" };
         let _ = writeln!(
             svg,
             "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{y}\" y2=\"{bottom}\" stroke=\"{stroke}\"/>\
