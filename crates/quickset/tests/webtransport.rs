@@ -273,7 +273,7 @@ async fn codes_of_streams_reach_the_other_side() {
     assert_eq!(soon(there.next()).await.unwrap().unwrap(), "a beginning");
     send.reset(30);
     assert_eq!(soon(there.next()).await, Err(SessionError::Reset(30)));
-    assert_eq!(soon(there.next()).await, Ok(None), "told once");
+    assert_eq!(soon(there.next()).await, Err(SessionError::Reset(30)), "it never looks complete");
     recv.stop(u32::MAX);
     let stopped = async {
         loop {

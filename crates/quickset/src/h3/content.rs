@@ -49,7 +49,7 @@ impl Content {
     /// nothing.
     ///
     /// # Errors
-    /// When the content ends before its end.
+    /// When the content ends before its end: each time, so that it does not look complete.
     pub async fn next(&mut self) -> Result<Option<Bytes>, HttpError> {
         poll_fn(|cx| self.poll_next(cx, CHUNK)).await
     }
@@ -57,7 +57,7 @@ impl Content {
     /// At most `max` bytes, which is not 0.
     fn poll_next(&mut self, cx: &mut Context<'_>, max: usize) -> Poll<Result<Option<Bytes>, HttpError>> {
         if self.ended {
-            return Poll::Ready(Ok(None));
+            return Poll::Ready(self.failed.clone().map_or(Ok(None), Err));
         }
         let Self { exchange, ahead, ended, failed } = self;
         if ahead.is_empty() {
@@ -203,7 +203,7 @@ impl AsyncRead for Content {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        ready!(super::read_into(buffer, this.failed.clone(), |room| this.poll_next(cx, room)))?;
+        ready!(super::read_into(buffer, |room| this.poll_next(cx, room)))?;
         while buffer.remaining() > 0 {
             let Some(data) = this.ahead.take(buffer.remaining()) else { break };
             buffer.put_slice(&data);

@@ -126,16 +126,11 @@ impl From<HttpError> for io::Error {
     }
 }
 
-/// Fills a reader's buffer with what `next` gives for the room there, which at the end is nothing; with what
-/// `failed` before, nothing is asked for.
+/// Fills a reader's buffer with what `next` gives for the room there, which at the end is nothing.
 fn read_into<E: Into<io::Error>>(
     buffer: &mut ReadBuf<'_>,
-    failed: Option<E>,
     next: impl FnOnce(usize) -> Poll<Result<Option<Bytes>, E>>,
 ) -> Poll<io::Result<()>> {
-    if let Some(error) = failed {
-        return Poll::Ready(Err(error.into()));
-    }
     let room = buffer.remaining();
     if room > 0 {
         if let Some(data) = ready!(next(room)).map_err(Into::into)? {

@@ -129,7 +129,7 @@ impl RecvStream {
     /// The next bytes, never none; `None` behind the last. Dropping the future loses nothing.
     ///
     /// # Errors
-    /// When the stream ends before its end.
+    /// When the stream ends before its end: each time, so that it does not look complete.
     pub async fn next(&mut self) -> Result<Option<Bytes>, SessionError> {
         poll_fn(|cx| self.poll_next(cx, CHUNK)).await
     }
@@ -137,7 +137,7 @@ impl RecvStream {
     /// At most `max` bytes, which is not 0.
     fn poll_next(&mut self, cx: &mut Context<'_>, max: usize) -> Poll<Result<Option<Bytes>, SessionError>> {
         if self.ended {
-            return Poll::Ready(Ok(None));
+            return Poll::Ready(self.failed.clone().map_or(Ok(None), Err));
         }
         let StreamShared { exchange, held } = &*self.stream;
         let next = ready!(exchange.link.layered.poll(cx, |http, turn, waker| {
@@ -239,7 +239,7 @@ impl AsyncRead for RecvStream {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
-        crate::h3::read_into(buffer, this.failed.clone(), |room| this.poll_next(cx, room))
+        crate::h3::read_into(buffer, |room| this.poll_next(cx, room))
     }
 }
 
