@@ -248,35 +248,9 @@ impl Lanes for GfniVector {
     }
 
     #[inline(always)]
-    unsafe fn load_part(from: *const u8, len: usize) -> Self {
-        let mut bytes = [0_u8; 32];
-        // SAFETY: see above; `len` is below 32.
-        unsafe {
-            core::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), len);
-            Self::load(bytes.as_ptr())
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn store_part(self, to: *mut u8, len: usize) {
-        let mut bytes = [0_u8; 32];
-        // SAFETY: see above; `len` is below 32.
-        unsafe {
-            self.store(bytes.as_mut_ptr());
-            core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, len);
-        }
-    }
-
-    #[inline(always)]
     unsafe fn xor(self, other: Self) -> Self {
         // SAFETY: see above.
         unsafe { Self(_mm256_xor_si256(self.0, other.0)) }
-    }
-
-    #[inline(always)]
-    unsafe fn xor3(self, b: Self, c: Self) -> Self {
-        // SAFETY: see above.
-        unsafe { self.xor(b).xor(c) }
     }
 
     #[inline(always)]

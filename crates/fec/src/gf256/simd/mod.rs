@@ -167,11 +167,31 @@ trait Lanes: Copy {
     unsafe fn prefetch(_from: *const u8) {}
     unsafe fn store(self, to: *mut u8);
     /// The first `len` < `BYTES` bytes, then zeros.
-    unsafe fn load_part(from: *const u8, len: usize) -> Self;
+    #[inline(always)]
+    unsafe fn load_part(from: *const u8, len: usize) -> Self {
+        let mut bytes = [0_u8; WIDEST];
+        // SAFETY: passed on from our caller; no vector has more bytes than there are here.
+        unsafe {
+            core::ptr::copy_nonoverlapping(from, bytes.as_mut_ptr(), len);
+            Self::load(bytes.as_ptr())
+        }
+    }
     /// Only the first `len` < `BYTES` bytes.
-    unsafe fn store_part(self, to: *mut u8, len: usize);
+    #[inline(always)]
+    unsafe fn store_part(self, to: *mut u8, len: usize) {
+        let mut bytes = [0_u8; WIDEST];
+        // SAFETY: as above.
+        unsafe {
+            self.store(bytes.as_mut_ptr());
+            core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, len);
+        }
+    }
     unsafe fn xor(self, other: Self) -> Self;
-    unsafe fn xor3(self, b: Self, c: Self) -> Self;
+    #[inline(always)]
+    unsafe fn xor3(self, b: Self, c: Self) -> Self {
+        // SAFETY: passed on from our caller.
+        unsafe { self.xor(b).xor(c) }
+    }
     fn stored(c: u8) -> Self::Stored;
     unsafe fn factor(c: Self::Stored) -> Self::Factor;
     unsafe fn mul(self, factor: Self::Factor) -> Self;
@@ -316,3 +336,5 @@ unsafe fn load_strip<L: Lanes, const W: usize>(src: &[u8], at: usize) -> [L; W] 
 
 /// How many sources ahead is asked for: 300 cycles with six rows.
 const AHEAD: usize = 16;
+/// Bytes of the widest vector.
+const WIDEST: usize = 64;
