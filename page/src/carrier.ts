@@ -26,6 +26,8 @@ export interface Carrier {
   begin(hello: Uint8Array, listener: Listener): Promise<void>;
   control(bytes: Uint8Array): void;
   input(bytes: Uint8Array): void;
+  /** What was given to `input`, once more, where packets may be lost. */
+  copy(datagram: Uint8Array): void;
   report(datagram: Uint8Array): void;
   close(code: number, reason: string): void;
 }
@@ -57,7 +59,7 @@ class Outlet {
 class TransportCarrier implements Carrier {
   readonly byTcp = false;
   readonly closed: Promise<Ending>;
-  private outlets: { control: Outlet; input: Outlet; reports: Outlet } | undefined;
+  private outlets: { control: Outlet; input: Outlet; datagrams: Outlet } | undefined;
   private over = false;
 
   constructor(private readonly transport: WebTransport) {
@@ -75,7 +77,7 @@ class TransportCarrier implements Carrier {
     // Both of its names; browsers drop what waits beyond it.
     datagrams.incomingHighWaterMark = WAITING;
     Object.assign(datagrams, { incomingMaxBufferedDatagrams: WAITING });
-    this.outlets = { control: outlet, input, reports: new Outlet(datagrams.writable) };
+    this.outlets = { control: outlet, input, datagrams: new Outlet(datagrams.writable) };
     this.read(control.readable, listener, (bytes) => viewer.control_bytes(performance.now(), bytes)).catch(none);
     this.read(datagrams.readable, listener, (bytes) => viewer.datagram(performance.now(), bytes)).catch(none);
     this.readClipboard(listener).catch(none);
@@ -83,7 +85,8 @@ class TransportCarrier implements Carrier {
 
   control(bytes: Uint8Array): void { this.outlets?.control.write(bytes); }
   input(bytes: Uint8Array): void { this.outlets?.input.write(bytes); }
-  report(datagram: Uint8Array): void { this.outlets?.reports.write(datagram); }
+  copy(datagram: Uint8Array): void { this.outlets?.datagrams.write(datagram); }
+  report(datagram: Uint8Array): void { this.outlets?.datagrams.write(datagram); }
 
   close(code: number, reason: string): void {
     this.over = true;
@@ -149,6 +152,7 @@ class SocketCarrier implements Carrier {
   control(bytes: Uint8Array): void { this.send(control_frames(bytes)); }
   input(bytes: Uint8Array): void { this.send(input_frames(bytes)); }
   /** In order nothing is missing. */
+  copy(): void {}
   report(): void {}
 
   close(): void {

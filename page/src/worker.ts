@@ -42,6 +42,7 @@ function tell(message: FromWorker, transfer: Transferable[] = []): void {
 class Session {
   readonly viewer: WasmViewer;
   private timer = 0;
+  private copying = 0;
   private pinger = 0;
   /** When the newest ping was sent, when its answer came, and when anything did. */
   private pinged = 0;
@@ -112,8 +113,11 @@ class Session {
     // Behind that: whether the screen is the server's takes a look at all of its pixels.
     for (let bytes; (bytes = this.viewer.next_control(now)) !== undefined; ) this.carrier.control(bytes);
     scope.clearTimeout(this.timer);
-    const due = this.viewer.next_deadline();
-    if (due !== undefined) this.timer = scope.setTimeout(() => this.turn(), Math.max(0, due - performance.now()));
+    this.timer = this.timed(this.viewer.next_deadline(), () => this.turn());
+  }
+
+  private timed(due: number | undefined, act: () => void): number {
+    return due === undefined ? 0 : scope.setTimeout(act, Math.max(0, due - performance.now()));
   }
 
   /** Takes note of what has reached the desktop. What the person is to be told. */
@@ -126,10 +130,15 @@ class Session {
     }
   }
 
-  /** Sends what the person has done. */
+  /** Sends what the person has done, and a little later once more (WB-23). */
   input(): void {
     if (this.over) return;
-    for (let bytes; (bytes = this.visit.next_input()) !== undefined; ) this.carrier.input(bytes);
+    const now = performance.now();
+    for (let bytes; (bytes = this.visit.next_input(now)) !== undefined; ) this.carrier.input(bytes);
+    const copy = this.visit.next_copy(now);
+    if (copy !== undefined) this.carrier.copy(copy);
+    scope.clearTimeout(this.copying);
+    this.copying = this.timed(this.visit.next_deadline(), () => this.input());
   }
 
   private hear(news: NonNullable<ReturnType<WasmViewer['next_news']>>): void {
@@ -202,6 +211,7 @@ class Session {
     this.visit.ended();
     this.later.port1.close();
     scope.clearTimeout(this.timer);
+    scope.clearTimeout(this.copying);
     scope.clearInterval(this.pinger);
   }
 

@@ -108,7 +108,7 @@ impl WasmViewer {
 
     /// When to ask again even if nothing comes, in milliseconds of the page's clock.
     pub fn next_deadline(&self) -> Option<f64> {
-        self.viewer.next_deadline().map(|due| due.as_nanos().approx() / 1e6)
+        self.viewer.next_deadline().map(milliseconds)
     }
 
     /// What the server has said, in order.
@@ -237,8 +237,18 @@ impl WasmVisit {
     }
 
     /// The next bytes for the input stream.
-    pub fn next_input(&mut self) -> Option<Vec<u8>> {
-        self.0.next_input()
+    pub fn next_input(&mut self, now_ms: f64) -> Option<Vec<u8>> {
+        self.0.next_input(time(now_ms))
+    }
+
+    /// A datagram with what was sent on the input stream lately, if that is due.
+    pub fn next_copy(&mut self, now_ms: f64) -> Option<Vec<u8>> {
+        self.0.next_copy(time(now_ms))
+    }
+
+    /// When to ask for the next copy, in milliseconds.
+    pub fn next_deadline(&self) -> Option<f64> {
+        self.0.next_deadline().map(milliseconds)
     }
 
     /// The session is over.
@@ -413,6 +423,10 @@ impl WasmNews {
         let (width, height) = (layout.width, layout.height);
         Self { kind: "layout", text: text.into(), width, height, ..Self::default() }
     }
+}
+
+fn milliseconds(time: Time) -> f64 {
+    time.as_nanos().approx() / 1e6
 }
 
 fn time(ms: f64) -> Time {

@@ -8,34 +8,67 @@ use super::visits::VisitTurn;
 use super::vnc::VncCommand;
 use crate::error::LinkError;
 use crate::link::{IncomingMessages, PeerLink};
-use crate::message::{ClipboardMessage, FromServer, Permissions, PersonInput};
+use crate::message::{ClipboardMessage, FromServer, InputCopy, Permissions, PersonInput};
 
-/// What the client does, in order, as far as it may.
+/// What the client does, in order, as far as it may. A page says it a second time in datagrams, `copies`.
 pub(super) async fn take_input(
     link: &PeerLink,
     seat: &ClientSeat,
     permissions: Permissions,
     turn: &mut VisitTurn,
+    mut copies: mpsc::Receiver<InputCopy>,
 ) -> LinkError {
     let mut incoming: IncomingMessages<PersonInput> = match link.accept_input().await {
         Ok(input) => input,
         Err(error) => return error,
     };
+    // The number of the next message that is counted and comes by the stream.
+    let mut next = turn.taken();
     loop {
-        let input = match incoming.next().await {
-            Ok(input) => input,
-            Err(error) => return error,
+        let came = tokio::select! {
+            input = incoming.next() => match input {
+                Ok(input) => InputArrival::Streamed(input),
+                Err(error) => return error,
+            },
+            Some(copy) = copies.recv() => InputArrival::Copied(copy),
         };
-        // Before anything is noted: behind this nothing is waited for, so that a session that ends has passed
-        // on and counted a message, or neither.
-        let Some(room) = turn.room().await else { return LinkError::Ended };
-        // DT-62: what is not read is counted, too, and what is held is not.
-        let is_counted = !matches!(input, PersonInput::Held { .. });
-        if let Some(command) = command(input, seat, permissions, turn) {
-            room.send(command);
+        let (first, inputs) = match came {
+            InputArrival::Streamed(input) => {
+                // DT-62: what is not read is counted, too, and what is held is not.
+                next += incoming.take_unread();
+                turn.count_to(next);
+                if let PersonInput::Held { .. } = input {
+                    let Some(room) = turn.room().await else { return LinkError::Ended };
+                    if let Some(command) = command(input, seat, permissions, turn) {
+                        room.send(command);
+                    }
+                    continue;
+                }
+                next += 1;
+                (next - 1, vec![input])
+            }
+            InputArrival::Copied(InputCopy { first, inputs }) => (first, inputs),
+        };
+        // WB-23: each once, in order, by whichever way it comes first.
+        for (number, input) in (first..).zip(inputs) {
+            if number != turn.taken() {
+                continue;
+            }
+            // Before anything is noted: behind this nothing is waited for, so that a session that ends has
+            // passed on and counted a message, or neither.
+            let Some(room) = turn.room().await else { return LinkError::Ended };
+            if let Some(command) = command(input, seat, permissions, turn) {
+                room.send(command);
+            }
+            turn.count_to(number + 1);
         }
-        turn.count(incoming.take_unread() + u64::from(is_counted));
     }
+}
+
+/// How input has come.
+enum InputArrival {
+    Streamed(PersonInput),
+    Copied(InputCopy),
 }
 
 /// What the VNC server is told of what a client does; `None` where that is nothing.

@@ -5,21 +5,30 @@ use std::time::Duration;
 
 use quickset::h3::webtransport::{Session, SessionError};
 use quickset_web::{FencedSender, SenderOptions};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, mpsc};
 use tokio::time::sleep;
 
 use super::session::{LONG, Pace, TICK};
 use super::stage::ClientSeat;
 use crate::channel::DesktopChannel;
 use crate::error::LinkError;
+use crate::message::InputCopy;
 use crate::sender::ScreenItem;
 
 /// Shows the screen until something ends: encodes what has changed whenever the connection has room.
-pub(super) async fn show_page(session: &Session, seat: &ClientSeat, restart: &Notify) -> LinkError {
+///
+/// Input messages that come in datagrams go to `copies`.
+pub(super) async fn show_page(
+    session: &Session,
+    seat: &ClientSeat,
+    restart: &Notify,
+    copies: &mpsc::Sender<InputCopy>,
+) -> LinkError {
     session.connection().set_datagram_priority(DesktopChannel::Screen.priority());
     let rtt = session.connection().stats().rtt;
     let sender = FencedSender::new(SenderOptions { rtt });
-    let mut screen = PageScreen { session, seat, sender, flying: PageFlights::default(), rests: false };
+    let flying = PageFlights::default();
+    let mut screen = PageScreen { session, seat, copies, sender, flying, rests: false };
     loop {
         let low = match screen.fill() {
             Ok(low) => low,
@@ -48,6 +57,7 @@ pub(super) async fn show_page(session: &Session, seat: &ClientSeat, restart: &No
 struct PageScreen<'a> {
     session: &'a Session,
     seat: &'a ClientSeat,
+    copies: &'a mpsc::Sender<InputCopy>,
     sender: FencedSender,
     flying: PageFlights,
     /// At the last look the client had all there is.
@@ -130,6 +140,11 @@ impl PageScreen<'_> {
 
     /// A datagram of the page.
     fn hear(&mut self, datagram: &[u8]) -> Result<(), LinkError> {
+        if InputCopy::is_one(datagram) {
+            // Where the desktop takes nothing they wait in the stream.
+            let _ = self.copies.try_send(InputCopy::decode(datagram)?);
+            return Ok(());
+        }
         self.sender.report(self.seat.now(), datagram)?;
         Ok(())
     }

@@ -21,7 +21,7 @@ use super::vnc::VncCommand;
 use crate::channel::DesktopChannel;
 use crate::error::LinkError;
 use crate::link::{IncomingMessages, MessageOutbox, PeerLink};
-use crate::message::{ClipboardMessage, FromClient, FromServer, Permissions, code};
+use crate::message::{ClipboardMessage, FromClient, FromServer, InputCopy, Permissions, code};
 use crate::sender::{ScreenItem, SenderConfig};
 use crate::sound::give::give_sound;
 use crate::sound::record::SoundSource;
@@ -88,6 +88,7 @@ impl ClientSession {
         let (replies, to_reply) = mpsc::channel(REPLIES);
         // An old client hears of the clipboard with everything else.
         let (old_replies, counts) = (replies.clone(), replies.clone());
+        let (copies, copied) = mpsc::channel(COPIES);
         let told = turn.told();
         let texts = async {
             if takes_texts {
@@ -105,10 +106,10 @@ impl ClientSession {
         tokio::select! {
             error = tell(&mut control_out, &seat, to_reply) => error,
             error = texts => error,
-            error = take_input(&link, &seat, permissions, turn) => error,
+            error = take_input(&link, &seat, permissions, turn, copied) => error,
             error = tell_counts(told, counts) => error,
             error = listen => error,
-            error = show(&link, &seat, &restart, protection) => error,
+            error = show(&link, &seat, &restart, protection, &copies) => error,
         }
     }
 }
@@ -261,11 +262,12 @@ async fn show(
     seat: &ClientSeat,
     restart: &tokio::sync::Notify,
     protection: Protection,
+    copies: &mpsc::Sender<InputCopy>,
 ) -> LinkError {
     match link {
         PeerLink::Gateway(connection) => show_gateway(connection, seat, restart, protection).await,
         PeerLink::Tcp(link) => show_by_tcp(link, seat, restart).await,
-        PeerLink::Page(session) => show_page(session, seat, restart).await,
+        PeerLink::Page(session) => show_page(session, seat, restart, copies).await,
     }
 }
 
@@ -486,6 +488,8 @@ impl Flying {
 
 /// Answers under way to one client.
 const REPLIES: usize = 16;
+/// Datagrams with input messages that wait for the desktop.
+const COPIES: usize = 16;
 /// When nothing is due.
 pub(super) const LONG: Duration = Duration::from_secs(3600);
 /// The resolution of timers.

@@ -226,11 +226,16 @@ impl VisitTurn {
         &mut self.held
     }
 
-    /// So many more messages were passed on, or are for nobody.
-    pub(super) fn count(&mut self, more: u64) {
-        if more > 0 {
-            self.taken += more;
-            self.told.send_replace(self.taken);
+    /// How many messages of the visit were passed on, or are for nobody.
+    pub(super) fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// So many messages of the visit were passed on, or are for nobody; they do not become fewer.
+    pub(super) fn count_to(&mut self, taken: u64) {
+        if taken > self.taken {
+            self.taken = taken;
+            self.told.send_replace(taken);
         }
     }
 
@@ -329,7 +334,7 @@ mod tests {
         let (mut first, begun) = book.enter(owner(1), KNOWN, &commands).await;
         assert_eq!(begun, Some(VisitCount { resumed: false, taken: 0 }));
         first.held().key(true, 0x61, None);
-        first.count(5);
+        first.count_to(5);
         let ended = first.ended();
         let serves = async {
             ended.await;
@@ -355,7 +360,7 @@ mod tests {
         let (mut first, _) = book.enter(owner(1), KNOWN, &commands).await;
         first.held().key(true, 0x61, None);
         first.held().key(true, 0x62, None);
-        first.count(7);
+        first.count_to(7);
         drop(first);
         let (next, ()) = tokio::join!(book.enter(owner(1), KNOWN, &commands), async {
             for keysym in [0x61, 0x62] {
@@ -386,7 +391,7 @@ mod tests {
     async fn of_many_that_come_at_once_one_has_the_turn_and_nothing_is_lost() {
         let (book, (commands, _given)) = (VisitBook::default(), mpsc::channel(8));
         let (mut turn, _) = book.enter(owner(1), KNOWN, &commands).await;
-        turn.count(3);
+        turn.count_to(3);
         let mut waiting = Vec::new();
         for _ in 0..20 {
             let (book, commands) = (book.clone(), commands.clone());
@@ -412,9 +417,9 @@ mod tests {
     async fn who_has_many_visits_pushes_out_its_own() {
         // DT-64.
         let (book, (commands, _given)) = (VisitBook::default(), mpsc::channel(8));
-        book.enter(owner(2), KNOWN, &commands).await.0.count(9);
+        book.enter(owner(2), KNOWN, &commands).await.0.count_to(9);
         for n in 0..200 {
-            book.enter(owner(1), id(n), &commands).await.0.count(1);
+            book.enter(owner(1), id(n), &commands).await.0.count_to(1);
         }
         assert_eq!(sizes(&book), (0, MOST_OF_ONE + 1, MOST_OF_ONE + 1));
         for (n, resumed) in [(199, true), (0, false)] {

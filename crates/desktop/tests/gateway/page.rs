@@ -10,7 +10,8 @@ use quickset::h3::{self, Request};
 use quickset::{ClientConfig, Endpoint, Trust};
 use quickset_base::Time;
 use quickset_desktop::message::{
-    ClipboardMessage, FromClient, Hello, PersonInput, Refresh, ScreenOrder, Welcome, code, stream_bytes,
+    ClipboardMessage, FromClient, Hello, InputCopy, PersonInput, Refresh, ScreenOrder, Welcome, code,
+    stream_bytes,
 };
 use quickset_desktop::serve::{PageConfig, PageFile};
 use quickset_desktop::trust::{OneTimeToken, PageLinks};
@@ -72,6 +73,8 @@ pub(crate) struct Page {
     viewer: PageViewer,
     welcome: Option<Welcome>,
     texts: Vec<String>,
+    /// What it has done and the desktop has.
+    taken: u64,
     /// What the person does, unless that goes out as it is.
     visit: Option<PageInputs>,
     began: Instant,
@@ -93,6 +96,7 @@ impl Page {
             viewer: PageViewer::new(256 << 20),
             welcome: None,
             texts: Vec::new(),
+            taken: 0,
             visit: None,
             began: Instant::now(),
             _browser: browser,
@@ -166,11 +170,12 @@ impl Page {
             }
             match news {
                 PageNews::Welcome(welcome) => self.welcome = Some(welcome),
+                PageNews::Taken(count) => self.taken = count,
                 PageNews::Clipboard(ClipboardMessage::Paste(text)) => self.texts.push(text),
                 _ => {}
             }
         }
-        while let Some(bytes) = self.visit.as_mut().and_then(PageInputs::next_input) {
+        while let Some(bytes) = self.visit.as_mut().and_then(|visit| visit.next_input(now)) {
             self.input.send(bytes.into()).await.unwrap();
         }
     }
@@ -367,7 +372,9 @@ async fn a_page_that_speaks_nonsense_is_ended_and_others_go_on() {
     let mut other = Page::by(&home, far.address, &token).await;
     other.sees(&vnc).await;
     // WB-13: a report that is cut, one of numbers that were not sent, one of a sequence to come.
-    for report in [&[4, 0, 2][..], &[4, 0, 0x7f, 0xff, 0, 0, 0, 0], &[4, 9, 0, 0, 0, 0, 0]] {
+    // WB-23: input that is cut.
+    let cut = &[5, 0, 6, 0x20];
+    for report in [&[4, 0, 2][..], &[4, 0, 0x7f, 0xff, 0, 0, 0, 0], &[4, 9, 0, 0, 0, 0, 0], cut] {
         let mut page = Page::by(&home, far.address, &token).await;
         page.sees(&vnc).await;
         page.session.send_datagram(report).unwrap();
@@ -455,4 +462,37 @@ async fn keys_on_a_page_come_once_whatever_becomes_of_its_sessions() {
     for page in left {
         assert_eq!(page.ended().await.code, code::BUSY as u32);
     }
+}
+
+#[tokio::test]
+async fn what_comes_in_a_datagram_before_it_comes_by_the_stream_is_done_once() {
+    // WB-23: as where the packets of the stream are lost.
+    let (home, vnc) = (Home::new(), Vnc::start(64, 64).await);
+    let (pages, token) = pages();
+    let far = Far::start(&home, vnc.address, Setting { pages: Some(pages), ..Setting::default() });
+    let all: Vec<PersonInput> =
+        (1..=9).map(|keysym| PersonInput::Key { down: true, keysym, keycode: None }).collect();
+    let copy = |first: usize, end: usize| InputCopy::of_newest(first as u64, all[first..end].iter()).unwrap();
+    let typed = |n: u32| (1..=n).map(|keysym| (true, keysym)).collect::<Vec<_>>();
+    let mut page = Page::visiting(&home, far.address, &token, PageInputs::new([5; 16])).await;
+    // It keeps no count of its own.
+    page.visit = None;
+    page.sees(&vnc).await;
+    // The stream is there, with an end of a record that is still to come.
+    page.input.send(Bytes::from_static(&[6])).await.unwrap();
+    // Behind a gap nothing is done; twice nothing; and a datagram of both does the rest.
+    for (first, end) in [(4, 6), (0, 3), (0, 3), (1, 5)] {
+        page.session.send_datagram(&copy(first, end)).unwrap();
+    }
+    vnc.until("what was typed", |vnc| vnc.keys().len() >= 5).await;
+    assert_eq!(vnc.keys(), typed(5));
+    // The stream brings all of it, and more.
+    let stream: Vec<u8> = all[..8].iter().flat_map(stream_bytes).collect();
+    page.input.send(Bytes::from(stream).slice(1..)).await.unwrap();
+    vnc.until("what the stream has brought", |vnc| vnc.keys().len() >= 8).await;
+    page.session.send_datagram(&copy(6, 9)).unwrap();
+    vnc.until("the last", |vnc| vnc.keys().len() >= 9).await;
+    assert_eq!(vnc.keys(), typed(9));
+    // DT-64: each was counted once.
+    page.until("the count", |page| page.taken == 9).await;
 }

@@ -6,6 +6,7 @@
 //! `spec/desktop.md` §4.
 
 mod control;
+mod copy;
 mod fields;
 mod input;
 mod parts;
@@ -18,6 +19,7 @@ pub use control::{
     ClientOffer, DeviceTag, FromClient, FromServer, Hello, HelloChoice, ParseOrderError, Permissions,
     Refresh, ScreenLayout, ScreenMark, ScreenOrder, SecretKind, ShownToken, Welcome,
 };
+pub use copy::InputCopy;
 pub(crate) use fields::FieldReader;
 #[cfg(any(test, feature = "encode"))]
 pub(crate) use fields::PutFields;

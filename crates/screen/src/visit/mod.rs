@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use quickset_base::Time;
 
-use crate::message::{ClipboardMessage, MessageFault, PersonInput, VisitCount, Welcome};
+use crate::message::{ClipboardMessage, InputCopy, MessageFault, PersonInput, VisitCount, Welcome};
 use hands::PersonHands;
 
 /// The input messages of one visit, at the client. The contract:
@@ -48,6 +48,8 @@ pub struct InputLog {
     hands: PersonHands,
     /// To be sent before the entries, and not counted.
     again: VecDeque<PersonInput>,
+    /// The server is known to have read those of this session.
+    agrees: bool,
     /// Something was dropped that the person was not told of.
     missed: bool,
 }
@@ -166,6 +168,7 @@ impl InputLog {
         }
         self.collapse();
         self.again = self.hands.hold().into();
+        self.agrees = self.again.is_empty();
         self.stage = match welcome.visit {
             _ if !(may.input || may.clipboard) => {
                 // Who may only look has nothing to be kept.
@@ -202,6 +205,15 @@ impl InputLog {
         Some(entry.input.clone())
     }
 
+    /// A datagram with the newest of what was sent and is not known to be passed on, once more (WB-23).
+    ///
+    /// There is none while the server may not have read HELD, which those messages must not overtake.
+    pub fn copy(&self) -> Option<Vec<u8>> {
+        let is_due = self.stage == LogStage::Counted && self.agrees;
+        let sent = self.entries.range(..self.sent.entries).map(|entry| &entry.input);
+        is_due.then(|| InputCopy::of_newest(self.first, sent)).flatten()
+    }
+
     /// The server has passed on so many input messages of this visit.
     ///
     /// # Errors
@@ -211,6 +223,7 @@ impl InputLog {
             let what = "the number of input messages that were passed on";
             return Err(MessageFault::Value { what, value: count });
         }
+        self.agrees |= count > self.first;
         self.least = count;
         while self.first < count && self.pass_first().is_some() {
             self.first += 1;

@@ -60,6 +60,18 @@ fn done(log: &mut InputLog, now: Time, all: &[PersonInput]) {
 struct ModelServer {
     passed_on: Vec<PersonInput>,
     taken: u64,
+    /// Of the visit, those that came by the stream included, of which it has passed on none twice.
+    streamed: u64,
+}
+
+impl ModelServer {
+    fn gets(&mut self, number: u64, input: PersonInput) {
+        // WB-23.
+        if number == self.taken {
+            self.passed_on.push(input);
+            self.taken += 1;
+        }
+    }
 }
 
 /// What may happen between a client, a session, and a server.
@@ -71,6 +83,10 @@ enum Moment {
     Send,
     /// The server takes one off the stream, and passes it on.
     Read,
+    /// The client sends its newest once more, in a datagram.
+    Copy,
+    /// The server gets the newest of those datagrams.
+    Catch,
     /// The server says how many it has passed on.
     Tell,
     /// The client hears the first of that.
@@ -81,14 +97,24 @@ enum Moment {
     Begin,
 }
 
-const MOMENTS: [Moment; 7] =
-    [Moment::Press, Moment::Send, Moment::Read, Moment::Tell, Moment::Hear, Moment::Cut, Moment::Begin];
+const MOMENTS: [Moment; 9] = [
+    Moment::Press,
+    Moment::Send,
+    Moment::Read,
+    Moment::Copy,
+    Moment::Catch,
+    Moment::Tell,
+    Moment::Hear,
+    Moment::Cut,
+    Moment::Begin,
+];
 
 #[derive(Debug)]
 struct ModelWorld {
     log: InputLog,
     server: ModelServer,
     there: VecDeque<PersonInput>,
+    copies: Vec<InputCopy>,
     back: VecDeque<u64>,
     is_open: bool,
     pressed: Vec<PersonInput>,
@@ -96,8 +122,8 @@ struct ModelWorld {
 
 impl ModelWorld {
     fn new() -> Self {
-        let (server, there, back, pressed) = Default::default();
-        Self { log: log(), server, there, back, is_open: true, pressed }
+        let (server, there, copies, back, pressed) = Default::default();
+        Self { log: log(), server, there, copies, back, is_open: true, pressed }
     }
 
     fn happens(&mut self, moment: Moment) {
@@ -110,8 +136,18 @@ impl ModelWorld {
             Moment::Send => self.there.extend(self.log.next_input()),
             Moment::Read => {
                 if let Some(input) = self.there.pop_front() {
-                    self.server.passed_on.push(input);
-                    self.server.taken += 1;
+                    self.server.gets(self.server.streamed, input);
+                    self.server.streamed += 1;
+                }
+            }
+            Moment::Copy => {
+                self.copies.extend(self.log.copy().map(|copy| InputCopy::decode(&copy).unwrap()));
+            }
+            Moment::Catch => {
+                if let Some(copy) = self.copies.pop() {
+                    for (number, input) in (copy.first..).zip(copy.inputs) {
+                        self.server.gets(number, input);
+                    }
                 }
             }
             Moment::Tell if self.is_open => self.back.push_back(self.server.taken),
@@ -123,11 +159,13 @@ impl ModelWorld {
             Moment::Cut => {
                 self.log.end();
                 self.there.clear();
+                self.copies.clear();
                 self.back.clear();
                 self.is_open = false;
             }
             Moment::Begin if !self.is_open => {
                 assert_eq!(self.log.begin(at(2), &resumed(self.server.taken)), Ok(false));
+                self.server.streamed = self.server.taken;
                 self.is_open = true;
             }
             Moment::Tell | Moment::Begin => {}
@@ -152,7 +190,7 @@ impl ModelWorld {
 
 #[test]
 fn each_key_comes_once_and_in_order_wherever_sessions_are_cut() {
-    // DT-61, DT-63: all orders of so many moments, behind two keys of which one is under way.
+    // DT-61, DT-63, WB-23: all orders of so many moments, behind two keys of which one is under way.
     const LENGTH: u32 = 6;
     for n in 0..MOMENTS.len().pow(LENGTH) {
         let mut world = ModelWorld::new();
@@ -348,6 +386,11 @@ fn modifiers_that_are_held_come_before_what_was_typed_with_them() {
     assert_eq!(log.begin(at(2), &resumed(3)), Ok(false));
     let expected = [held(SHIFT), key(false, 0x41), key(true, 0x42), key(false, SHIFT), key(true, 0x63)];
     assert_eq!(sent(&mut log), expected, "a lock is no modifier, and a letter would be typed");
+    // WB-23: a copy would overtake it.
+    assert_eq!(log.copy(), None);
+    log.taken(4).unwrap();
+    let copy = log.copy().map(|copy| InputCopy::decode(&copy));
+    assert_eq!(copy, Some(Ok(InputCopy { first: 4, inputs: expected[2..].to_vec() })));
     // It was let go behind what was passed on: said again as often as it is not known.
     log.taken(5).unwrap();
     log.end();
