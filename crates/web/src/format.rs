@@ -238,7 +238,7 @@ pub(crate) fn read_symbol(number: u64, symbol: &[u8]) -> Result<(FencedPlace, Ve
 
 const MESSAGE: u8 = 1;
 const GONE: u8 = 2;
-const REPAIR: u8 = 3;
+pub(crate) const REPAIR: u8 = 3;
 const REPORT: u8 = 4;
 /// The longest message, in bytes.
 pub(crate) const MOST_PAYLOAD: usize = 16_384;

@@ -28,7 +28,8 @@ pub(super) async fn show_page(
     let rtt = session.connection().stats().rtt;
     let sender = FencedSender::new(SenderOptions { rtt });
     let flying = PageFlights::default();
-    let mut screen = PageScreen { session, seat, copies, sender, flying, rests: false };
+    let (apart, newest, rests) = (None, 0, false);
+    let mut screen = PageScreen { session, seat, copies, sender, apart, newest, flying, rests };
     loop {
         let low = match screen.fill() {
             Ok(low) => low,
@@ -59,6 +60,10 @@ struct PageScreen<'a> {
     seat: &'a ClientSeat,
     copies: &'a mpsc::Sender<InputCopy>,
     sender: FencedSender,
+    /// Repair that waits until what it may have to replace is in another packet.
+    apart: Option<Vec<u8>>,
+    /// Bytes of the newest datagram.
+    newest: usize,
     flying: PageFlights,
     /// At the last look the client had all there is.
     rests: bool,
@@ -78,7 +83,7 @@ impl PageScreen<'_> {
         let pace = Pace::of(&self.session.connection().stats());
         let mut sent = false;
         let low = loop {
-            let Some(room) = self.send(pace)? else { break Some(pace.low(self.seat.sender().budget())) };
+            let Some(room) = self.send(pace)? else { break Some(self.low(pace)) };
             if !self.sender.has_room() {
                 // Reports make room.
                 break None;
@@ -110,7 +115,7 @@ impl PageScreen<'_> {
                     drop(screen);
                     self.sender.repair(self.sender.repairs_due());
                     let is_full = self.send(pace)?.is_none();
-                    break is_full.then(|| pace.low(longest));
+                    break is_full.then(|| self.low(pace));
                 }
             }
         };
@@ -125,17 +130,36 @@ impl PageScreen<'_> {
     fn send(&mut self, pace: Pace) -> Result<Option<usize>, LinkError> {
         let (_, mut unsent) = self.session.connection().unsent_datagrams();
         while unsent < pace.queue {
-            let Some(datagram) = self.sender.poll(self.seat.now()) else {
+            let Some(datagram) = self.apart.take().or_else(|| self.sender.poll(self.seat.now())) else {
                 return Ok(Some(pace.queue - unsent));
             };
+            if unsent > 0 && self.shares(&datagram) {
+                self.apart = Some(datagram);
+                return Ok(None);
+            }
             match self.session.send_datagram(&datagram) {
-                Ok(()) => unsent += datagram.len(),
+                Ok(()) => {
+                    unsent += datagram.len();
+                    self.newest = datagram.len();
+                }
                 // The path takes less than it did when the message was made.
                 Err(SessionError::TooLarge(_)) => self.restart(),
                 Err(error) => return Err(error.into()),
             }
         }
         Ok(None)
+    }
+
+    /// Whether a datagram is repair that may come into the packet of the newest message: it would be lost
+    /// with it. A key is often answered by a single small message.
+    fn shares(&self, datagram: &[u8]) -> bool {
+        let longest = self.session.max_datagram().unwrap_or(0);
+        FencedSender::is_repair(datagram) && self.newest + datagram.len() <= longest
+    }
+
+    /// How little has to be unsent before more may be sent.
+    fn low(&self, pace: Pace) -> usize {
+        if self.apart.is_some() { 0 } else { pace.low(self.seat.sender().budget()) }
     }
 
     /// A datagram of the page.
@@ -166,6 +190,7 @@ impl PageScreen<'_> {
 
     fn restart(&mut self) {
         self.sender.restart();
+        self.apart = None;
         self.flying = PageFlights::default();
         self.seat.sender().restart();
     }

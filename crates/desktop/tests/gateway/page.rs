@@ -496,3 +496,22 @@ async fn what_comes_in_a_datagram_before_it_comes_by_the_stream_is_done_once() {
     // DT-64: each was counted once.
     page.until("the count", |page| page.taken == 9).await;
 }
+
+#[tokio::test]
+async fn what_repairs_a_small_update_is_not_lost_with_it() {
+    // As a key is answered: one message, which nothing follows.
+    let (home, vnc) = (Home::new(), Vnc::start(64, 64).await);
+    let (pages, token) = pages();
+    let far = Far::start(&home, vnc.address, Setting { pages: Some(pages), ..Setting::default() });
+    let up: LinkSpec = "rate=50mbit delay=10ms".parse().unwrap();
+    let down: LinkSpec = "rate=50mbit delay=10ms loss=10%".parse().unwrap();
+    let relay = Relay::start(far.address, up, down, 1).unwrap();
+    let mut page = Page::by(&home, relay.address(), &token).await;
+    for step in 1..=100 {
+        vnc.fill(rect(8, 8, 8, 8), step * 0x10_203);
+        page.sees(&vnc).await;
+    }
+    let stats = *page.viewer.datagrams();
+    // Of a hundred ten are lost, and the repair of one of them.
+    assert!(stats.recovered >= 6, "{stats:?}");
+}

@@ -15,8 +15,8 @@ use self::flight::{FencedFlights, Landed};
 pub use self::loss::MessageLoss;
 use self::round::RoundTrip;
 use crate::format::{
-    self, DatagramFault, FencedDatagram, MOST_COVERED, MOST_PAYLOAD, MOST_WAITING, NUMBERS, ReportFields,
-    SYMBOL_HEADER, SYMBOLS, memory_of,
+    self, DatagramFault, FencedDatagram, MOST_COVERED, MOST_PAYLOAD, MOST_WAITING, NUMBERS, REPAIR,
+    ReportFields, SYMBOL_HEADER, SYMBOLS, memory_of,
 };
 
 /// What a sender knows at its beginning.
@@ -199,6 +199,12 @@ impl FencedSender {
         let (round, loss, stats) = (self.round.clone(), self.loss, self.stats);
         let sequence = self.sequence + 1;
         *self = Self { sequence, round, loss, stats, ..Self::new(SenderOptions::default()) };
+    }
+
+    /// Whether a datagram of [`poll`](Self::poll) is repair. In one packet with what it is to replace it
+    /// would be lost as well.
+    pub fn is_repair(datagram: &[u8]) -> bool {
+        datagram.first() == Some(&REPAIR)
     }
 
     /// The next datagram to send, if there is one.
