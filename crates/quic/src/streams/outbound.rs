@@ -117,6 +117,17 @@ impl Streams {
         self.turns.set_max_frame(bytes);
     }
 
+    /// So many streams wait that their turns are to be told how much leaves in a while.
+    #[inline]
+    pub(crate) fn has_many_turns(&self) -> bool {
+        self.turns.has_many()
+    }
+
+    /// Each of them may have to wait until so many bytes of the others have left.
+    pub(crate) fn set_longest_round(&mut self, bytes: u64) {
+        self.turns.set_longest_round(bytes);
+    }
+
     /// Whether there is data that goes along with whatever leaves, and could leave.
     #[inline]
     pub(crate) fn has_piggyback(&self) -> bool {

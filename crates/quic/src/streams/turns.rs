@@ -204,6 +204,17 @@ impl Turns {
         }
     }
 
+    /// Rounds may take so many bytes.
+    pub(super) fn set_longest_round(&mut self, bytes: u64) {
+        self.tree.set_longest_round(bytes);
+    }
+
+    /// So many streams wait that it matters how long rounds are.
+    #[inline]
+    pub(super) fn has_many(&self) -> bool {
+        self.tree.backlogged() > MANY
+    }
+
     /// Whose turn it is with so much credit of the connection.
     #[inline]
     pub(super) fn next(&mut self, credit: u64) -> Option<StreamKey> {
@@ -532,5 +543,7 @@ fn place_of(priority: Priority, has: u8) -> Option<u8> {
     Some(level << 2 | kind)
 }
 
+/// More streams than this keep their turns for longer where the path is fast.
+const MANY: usize = 128;
 /// The largest frame, in bytes, as long as nothing else is known.
 const FIRST_FRAME: usize = 1200;

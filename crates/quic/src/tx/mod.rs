@@ -23,6 +23,9 @@ use crate::conn::Connection;
 use crate::packet::{MAX_OVERHEAD, MAX_TOP_UP, MIN_INITIAL, Phase, Want};
 use crate::protect::Protect;
 
+/// Of many streams each has its turn twenty times a second, if that is not less than a frame. What is to
+/// come sooner has a better urgency.
+const ROUNDS_A_SECOND: u64 = 20;
 /// Room below which no further packet is coalesced into a datagram: what a long header, a few frames
 /// and the tag need.
 const MIN_COALESCED: usize = 128;
@@ -113,8 +116,12 @@ impl Connection {
         if control.prompt {
             self.link.asks.ask_prompt();
         }
-        if self.traffic.streams.has_deadlines() {
+        let has_many = self.traffic.streams.has_many_turns();
+        if has_many || self.traffic.streams.has_deadlines() {
             self.traffic.rate = pacing_rate(&control, self.link.path.recovery.rtt().smoothed());
+        }
+        if has_many {
+            self.traffic.streams.set_longest_round(self.traffic.rate / ROUNDS_A_SECOND);
         }
         let ended = self.traffic.streams.ended();
         let mut turn = Transmission { conn: self, control, plan };

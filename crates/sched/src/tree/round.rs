@@ -188,18 +188,18 @@ impl<K> Tree<K> {
     /// it are counted as they come and go, so that a round always has a frame for each; what they count is
     /// weighed again not more often than is paid for by turns.
     fn refresh_quantum(&mut self) {
-        if !self.changed {
-            return;
-        }
         let scheduled = self.arena.branch(ROOT).scheduled;
-        if u64::from(scheduled) <= self.decisions + FREE_VISITS {
+        if self.changed && u64::from(scheduled) <= self.decisions + FREE_VISITS {
             (self.changed, self.decisions) = (false, 0);
             self.weigh_schedule();
             let least = self.shares.iter().copied().fold(f64::INFINITY, f64::min);
             let sum: f64 = self.shares.iter().map(|share| (share / least).min(MOST_WEIGHT)).sum();
             self.worth = sum / f64::from(scheduled);
         }
-        self.quantum = self.max_frame * (1.0 + f64::from(scheduled) * self.worth);
+        let shortest = self.max_frame * (1.0 + f64::from(scheduled) * self.worth);
+        // A few leaves are in the cache, and each has its turn soon.
+        let most = (f64::from(scheduled) / CACHED).min(MOST_FRAMES);
+        self.quantum = shortest * most.min(self.longest_round / shortest).max(1.0);
     }
 
     /// Fills `shares` with the product of shares from the root, for each scheduled leaf.
@@ -236,5 +236,10 @@ impl<K> Tree<K> {
 const LEAST: f64 = 1.0;
 /// How many times the least weight a weight may count in Q.
 const MOST_WEIGHT: f64 = 1000.0;
+/// Leaves between which turns may change with every frame: their state is some kilobytes each, with that of
+/// the application.
+const CACHED: f64 = 128.0;
+/// Frames of a turn at most, of leaves with the least weight; more gains little.
+const MOST_FRAMES: f64 = 8.0;
 /// Leaves for which Q is always exact.
 const FREE_VISITS: u64 = 64;

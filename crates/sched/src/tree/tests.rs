@@ -138,6 +138,35 @@ fn who_has_nothing_to_send_is_not_looked_at() {
     assert!(tree.visits < 4 * 30_000, "{}", tree.visits);
 }
 
+#[test]
+fn many_leaves_have_longer_turns_where_rounds_may_be_long_and_the_same_shares() {
+    // (leaves, frames that a round may have, frames of a turn)
+    let cases =
+        [(100, 1 << 20, 1.0), (256, 1 << 20, 2.0), (1024, 0, 1.0), (1024, 4096, 4.0), (5000, 1 << 20, 8.0)];
+    for (leaves, longest, frames) in cases {
+        let mut tree = Tree::new(1000, 6000);
+        tree.set_longest_round(1000 * longest);
+        let root = tree.root();
+        for n in 0..leaves {
+            let leaf = tree.insert_leaf(root, Priority::weighted(1.0), n).unwrap();
+            tree.set_backlogged(leaf, true);
+        }
+        let (mut sent, mut turns, mut last) = (vec![0_u32; leaves], 0, None);
+        let total = leaves * 160;
+        for _ in 0..total {
+            let leaf = tree.next().unwrap();
+            turns += u32::from(last != Some(leaf));
+            last = Some(leaf);
+            sent[*tree.key(leaf).unwrap()] += 1;
+            tree.charge(leaf, 1000);
+        }
+        let each = f64::from(sent.iter().sum::<u32>()) / f64::from(turns);
+        assert!((each - frames).abs() < 0.1, "{leaves}, {longest}: {each} frames a turn");
+        let [least, most] = [sent.iter().min().unwrap(), sent.iter().max().unwrap()];
+        assert!(f64::from(most - least) <= frames + 1.0, "{leaves}, {longest}: {least} to {most} frames");
+    }
+}
+
 /// A verb: which, of which class, of which other one, and a number.
 type Verb = (u8, prop::sample::Index, prop::sample::Index, u32);
 
