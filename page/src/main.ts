@@ -99,6 +99,8 @@ class Page {
         document.title = message.name;
         say('');
         canvas.focus();
+        // What was wished for in the session before may not have got there.
+        dispatchEvent(new Event('resize'));
         break;
       case 'name': document.title = message.name; break;
       case 'size': {
