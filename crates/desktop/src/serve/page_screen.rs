@@ -1,27 +1,40 @@
-//! The screen of a page in a browser: messages in datagrams, with fences and repair (`spec/web.md`).
+//! What goes to a page in a browser in datagrams: messages of the screen, with fences and repair, and frames
+//! of sound (`spec/web.md`).
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use quickset::h3::webtransport::{Session, SessionError};
+use quickset_screen::sound::{SOUND_DATAGRAM, SoundFrame};
 use quickset_web::{FencedSender, SenderOptions};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
+use super::page_sound::PageSound;
 use super::session::{LONG, Pace, TICK};
 use super::stage::ClientSeat;
 use crate::channel::DesktopChannel;
 use crate::error::LinkError;
 use crate::sender::ScreenItem;
+use crate::sound::give::NumberedFrames;
 
 /// Shows the screen until something ends: encodes what has changed whenever the connection has room.
-pub(super) async fn show_page(session: &Session, seat: &ClientSeat, restart: &Notify) -> LinkError {
+/// Whoever hears is sent `sound` at once.
+pub(super) async fn show_page(
+    session: &Session,
+    seat: &ClientSeat,
+    restart: &Notify,
+    mut sound: Option<NumberedFrames>,
+) -> LinkError {
     session.connection().set_datagram_priority(DesktopChannel::Screen.priority());
     let rtt = session.connection().stats().rtt;
     let sender = FencedSender::new(SenderOptions { rtt });
-    let mut screen = PageScreen { session, seat, sender, flying: PageFlights::default(), rests: false };
+    let heard = PageSound::new(rtt);
+    let flying = PageFlights::default();
+    let mut screen = PageScreen { session, seat, sender, sound: heard, flying, rests: false };
     loop {
-        let low = match screen.fill() {
+        // DT-68: before the screen.
+        let low = match screen.send_sound().and_then(|()| screen.fill()) {
             Ok(low) => low,
             Err(error) => return error,
         };
@@ -34,6 +47,7 @@ pub(super) async fn show_page(session: &Session, seat: &ClientSeat, restart: &No
                     return error;
                 }
             }
+            (frame, recorded) = next_frame(&mut sound) => screen.hears(&frame, recorded),
             // DT-4, WB-17.
             () = restart.notified() => screen.restart(),
             drained = drained(session, low) => if let Err(error) = drained {
@@ -49,6 +63,7 @@ struct PageScreen<'a> {
     session: &'a Session,
     seat: &'a ClientSeat,
     sender: FencedSender,
+    sound: PageSound,
     flying: PageFlights,
     /// At the last look the client had all there is.
     rests: bool,
@@ -130,7 +145,34 @@ impl PageScreen<'_> {
 
     /// A datagram of the page.
     fn hear(&mut self, datagram: &[u8]) -> Result<(), LinkError> {
-        self.sender.report(self.seat.now(), datagram)?;
+        match datagram.split_first() {
+            // WB-23.
+            Some((&SOUND_DATAGRAM, datagram)) => self.sound.report(self.seat.now(), datagram)?,
+            _ => self.sender.report(self.seat.now(), datagram)?,
+        }
+        Ok(())
+    }
+
+    /// A frame is there.
+    fn hears(&mut self, frame: &SoundFrame, recorded: Instant) {
+        let now = self.seat.now();
+        self.sound.frame(now, now - recorded.elapsed(), frame);
+    }
+
+    /// Sends the sound that there is, unless the connection stands still.
+    fn send_sound(&mut self) -> Result<(), LinkError> {
+        let connection = self.session.connection();
+        let most = Pace::of(&connection.stats()).queue + SOUND_ROOM;
+        let (_, mut unsent) = connection.unsent_datagrams();
+        while unsent < most {
+            let Some(datagram) = self.sound.poll(self.seat.now()) else { break };
+            match self.session.send_datagram(&datagram) {
+                Ok(()) => unsent += datagram.len(),
+                // DT-75: a path on which nothing else would work either.
+                Err(SessionError::TooLarge(_)) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
         Ok(())
     }
 
@@ -167,8 +209,17 @@ impl PageScreen<'_> {
     /// How long nothing is due.
     fn wait(&self) -> Duration {
         let now = self.seat.now();
-        let due = [self.seat.sender().next_deadline(), self.sender.next_deadline()];
+        let due =
+            [self.seat.sender().next_deadline(), self.sender.next_deadline(), self.sound.next_deadline()];
         due.into_iter().flatten().min().map_or(LONG, |due| due.since(now)).max(TICK)
+    }
+}
+
+/// The next frame for a client that hears.
+async fn next_frame(sound: &mut Option<NumberedFrames>) -> (SoundFrame, Instant) {
+    match sound {
+        Some(frames) => frames.next().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -193,5 +244,7 @@ impl PageFlights {
     }
 }
 
+/// Bytes of sound that may wait beside the screen's.
+const SOUND_ROOM: usize = 4 << 10;
 /// Messages that are worth repair of their own before the end of an update.
 const MANY: u64 = 32;
