@@ -15,8 +15,8 @@ export interface RingFigures {
 
 /** Samples of each channel that it holds: more than two thirds of a second. */
 const SIZE = 1 << 15;
-/** What waits beyond the lead at most, in samples: a tenth of a second. */
-const MOST_BEYOND = 4800;
+/** What waits beyond the lead at most, in samples: 60 ms, of which devices that call in blocks need 40. */
+const MOST_BEYOND = 2880;
 /** For how long nothing may come until it is a pause, in samples: a fifth of a second. */
 const PAUSE = 9600;
 /** By which share the device is followed at most (`spec/desktop.md` DT-73: no more than a percent in all). */

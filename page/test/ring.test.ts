@@ -73,12 +73,12 @@ test('a device that never calls holds a bounded number of samples', () => {
   const ring = new Ring(LEAD);
   for (let n = 0; n < 1000; n += 1) {
     ring.push(tone(n * PIECE));
-    assert.ok(ring.figures.level <= LEAD + 4800 + PIECE);
+    assert.ok(ring.figures.level <= LEAD + 2880 + PIECE);
   }
   assert.ok(ring.figures.skips > 100);
   // A piece that is much too long is cut.
   ring.push(tone(0, 1 << 20));
-  assert.ok(ring.figures.level <= LEAD + 4800 + 4800 + PIECE);
+  assert.ok(ring.figures.level <= LEAD + 2880 + 2880 + PIECE);
 });
 
 test('a channel is drawn out along lines', () => {
